@@ -1,0 +1,19 @@
+package boottime
+
+import (
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+const clockBoottime = 7 // CLOCK_BOOTTIME of linux/time.h
+
+// Now is the time since the machine booted, suspended time included
+// (clock_gettime(2), CLOCK_BOOTTIME). It is safe for concurrent use.
+func Now() time.Duration {
+	var ts syscall.Timespec
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0); errno != 0 {
+		panic("boottime: CLOCK_BOOTTIME is not available: " + errno.Error())
+	}
+	return time.Duration(ts.Nano())
+}

@@ -1,0 +1,161 @@
+package lockapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// Code names one kind of failure. It is the stable part of an error: programs
+// branch on it, people read the detail. A Code is itself an error, so that
+// errors.Is(err, lockapi.CodeSessionNotFound) holds on both sides of the wire.
+type Code string
+
+// The codes of the contract. CodeNoMaster, CodeNotMaster, CodeLockHeld,
+// CodeLockDelayed and CodeTooMany say that the call certainly had no effect;
+// CodeOutcomeUnknown says that it may have had, and may be sent again.
+const (
+	CodeInvalidArgument  Code = "invalid_argument"
+	CodeSessionNotFound  Code = "session_not_found"
+	CodeNotFound         Code = "not_found"
+	CodeMethodNotAllowed Code = "method_not_allowed"
+	CodeConflict         Code = "conflict"
+	CodeTooLarge         Code = "too_large"
+	CodeNotMaster        Code = "not_master"
+	CodeLockHeld         Code = "lock_held"
+	CodeLockDelayed      Code = "lock_delayed"
+	CodeTooMany          Code = "too_many"
+	CodeNoMaster         Code = "no_master"
+	CodeOutcomeUnknown   Code = "outcome_unknown"
+	CodeInternal         Code = "internal"
+)
+
+// codes is the one table between codes, statuses and titles.
+var codes = map[Code]struct {
+	status int
+	title  string
+}{
+	CodeInvalidArgument:  {http.StatusBadRequest, "Invalid argument"},
+	CodeSessionNotFound:  {http.StatusNotFound, "Session not found"},
+	CodeNotFound:         {http.StatusNotFound, "Not found"},
+	CodeMethodNotAllowed: {http.StatusMethodNotAllowed, "Method not allowed"},
+	CodeConflict:         {http.StatusConflict, "Conflict"},
+	CodeTooLarge:         {http.StatusRequestEntityTooLarge, "Too large"},
+	CodeNotMaster:        {http.StatusMisdirectedRequest, "Not the master"},
+	CodeLockHeld:         {http.StatusLocked, "Locked"},
+	CodeLockDelayed:      {http.StatusLocked, "Lock delayed"},
+	CodeTooMany:          {http.StatusTooManyRequests, "Too many"},
+	CodeNoMaster:         {http.StatusServiceUnavailable, "No master"},
+	CodeOutcomeUnknown:   {http.StatusServiceUnavailable, "Outcome unknown"},
+	CodeInternal:         {http.StatusInternalServerError, "Internal error"},
+}
+
+// Error makes a Code usable as a target of errors.Is.
+func (c Code) Error() string { return string(c) }
+
+// Status is the HTTP status that goes with the code; 500 for a code that is
+// not of the contract.
+func (c Code) Status() int {
+	if e, ok := codes[c]; ok {
+		return e.status
+	}
+	return http.StatusInternalServerError
+}
+
+// Title is the short human name of the code, as in the problem document.
+func (c Code) Title() string {
+	if e, ok := codes[c]; ok {
+		return e.title
+	}
+	return string(c)
+}
+
+// Codes lists every code of the contract, in no particular order.
+func Codes() []Code {
+	out := make([]Code, 0, len(codes))
+	for c := range codes {
+		out = append(out, c)
+	}
+	return out
+}
+
+// Error is a failed call: an RFC 9457 problem document with the fields that
+// the code brings along. Servers make them with Errorf; clients get them by
+// unmarshalling a reply's body.
+type Error struct {
+	Code   Code
+	Detail string
+	// Field names the offending field, parameter or header of an invalid_argument.
+	Field string
+	// Holders are the holders that stood in the way of a lock_held. Each was a
+	// holder at some moment during the call.
+	Holders []Holder
+	// DelayRemainingMS is what is left of the lock-delay, in a lock_delayed and
+	// in a lock_held whose lock is delayed too. Zero means none.
+	DelayRemainingMS int64
+	// Master is the base URL of the master's API in a not_master.
+	Master string
+	// RetryAfter is the server's advice, in whole seconds, for when to try
+	// again; zero where there is none. It travels as a header, not in the body.
+	RetryAfter int
+}
+
+// Errorf makes an error of the given code with a formatted detail.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Invalid makes an invalid_argument that blames the named field.
+func Invalid(field, format string, args ...any) *Error {
+	return &Error{Code: CodeInvalidArgument, Field: field, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Error is one line for a person: the detail, behind the code.
+func (e *Error) Error() string {
+	if e.Detail == "" {
+		return string(e.Code)
+	}
+	return string(e.Code) + ": " + e.Detail
+}
+
+// Is reports whether target is this error's Code.
+func (e *Error) Is(target error) bool {
+	c, ok := target.(Code)
+	return ok && c == e.Code
+}
+
+// problem is the wire form of an Error.
+type problem struct {
+	Type             string   `json:"type"`
+	Title            string   `json:"title"`
+	Status           int      `json:"status"`
+	Code             Code     `json:"code"`
+	Detail           string   `json:"detail"`
+	Field            string   `json:"field,omitempty"`
+	Holders          []Holder `json:"holders,omitempty"`
+	DelayRemainingMS int64    `json:"delay_remaining_ms,omitempty"`
+	Master           string   `json:"master,omitempty"`
+}
+
+// MarshalJSON writes the problem document.
+func (e *Error) MarshalJSON() ([]byte, error) {
+	return json.Marshal(problem{
+		Type: "about:blank", Title: e.Code.Title(), Status: e.Code.Status(),
+		Code: e.Code, Detail: e.Detail, Field: e.Field,
+		Holders: e.Holders, DelayRemainingMS: e.DelayRemainingMS, Master: e.Master,
+	})
+}
+
+// UnmarshalJSON reads a problem document. Title and status are not kept: they
+// follow from the code.
+func (e *Error) UnmarshalJSON(b []byte) error {
+	var p problem
+	if err := json.Unmarshal(b, &p); err != nil {
+		return err
+	}
+	*e = Error{
+		Code: p.Code, Detail: p.Detail, Field: p.Field, Holders: p.Holders,
+		DelayRemainingMS: p.DelayRemainingMS, Master: p.Master, RetryAfter: e.RetryAfter,
+	}
+	return nil
+}

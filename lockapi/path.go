@@ -1,0 +1,95 @@
+package lockapi
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of a path.
+const (
+	MaxPathBytes    = 1024
+	MaxPathSegments = 32
+	MaxSegmentBytes = 255
+)
+
+// ValidatePath reports, as an invalid_argument on the field "path", what is
+// wrong with a lock's path, or nil. A path is "/" and 1 to 32 segments parted
+// by "/"; a segment is 1 to 255 bytes of UTF-8 without control characters
+// (Unicode's Cc) and is neither "." nor ".."; 1024 bytes in all.
+func ValidatePath(path string) error {
+	switch {
+	case path == "":
+		return Invalid("path", "the path is empty; it starts with %q and has at least one segment", "/")
+	case path[0] != '/':
+		return Invalid("path", "path %q does not start with %q", clip(path), "/")
+	case len(path) > MaxPathBytes:
+		return Invalid("path", "the path has %d bytes; at most %d are allowed", len(path), MaxPathBytes)
+	case !utf8.ValidString(path):
+		return Invalid("path", "path %q is not valid UTF-8", clip(path))
+	}
+	segments := strings.Split(path[1:], "/")
+	if len(segments) > MaxPathSegments {
+		return Invalid("path", "the path has %d segments; at most %d are allowed", len(segments), MaxPathSegments)
+	}
+	for i, s := range segments {
+		switch {
+		case s == "":
+			return Invalid("path", "segment %d of path %q is empty", i+1, clip(path))
+		case s == "." || s == "..":
+			return Invalid("path", "segment %d of path %q is %q, which is not allowed", i+1, clip(path), s)
+		case len(s) > MaxSegmentBytes:
+			return Invalid("path", "segment %d of the path has %d bytes; at most %d are allowed", i+1, len(s), MaxSegmentBytes)
+		}
+		if strings.ContainsFunc(s, unicode.IsControl) {
+			return Invalid("path", "segment %d of path %q has a control character", i+1, clip(path))
+		}
+	}
+	return nil
+}
+
+// EscapePath writes a valid path for use in a URL, each segment
+// percent-encoded by itself.
+func EscapePath(path string) string {
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		segments[i] = url.PathEscape(s)
+	}
+	return strings.Join(segments, "/")
+}
+
+// UnescapePath reads a path as it stands in a URL, percent-encoding and all,
+// and validates it. A %2F inside a segment is refused: it could not be told
+// from a separator later.
+func UnescapePath(escaped string) (string, error) {
+	segments := strings.Split(escaped, "/")
+	for i, s := range segments {
+		plain, err := url.PathUnescape(s)
+		if err != nil {
+			return "", Invalid("path", "segment %q of the path: %v", clip(s), err)
+		}
+		if strings.Contains(plain, "/") {
+			return "", Invalid("path", "segment %q of the path has an encoded %q", clip(s), "/")
+		}
+		segments[i] = plain
+	}
+	path := strings.Join(segments, "/")
+	if err := ValidatePath(path); err != nil {
+		return "", err
+	}
+	return path, nil
+}
+
+// clip bounds what an error message quotes of the caller's input.
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	cut := most
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}

@@ -1,0 +1,350 @@
+package lockapi
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Header names of the contract.
+const (
+	HeaderEpoch          = "Stout-Epoch"     // reply: the master's term of office
+	HeaderMaster         = "Stout-Master"    // reply: base URL of the master's API, where one is known
+	HeaderStale          = "Stout-Stale"     // reply: "true" where the answer may be out of date
+	HeaderForward        = "Stout-Forward"   // request: "never" asks for 421 instead of forwarding
+	HeaderIdempotencyKey = "Idempotency-Key" // request: makes opening a session repeatable
+	ForwardNever         = "never"
+	ConsistencyStale     = "stale" // value of the query parameter consistency
+	ConsistencyLinear    = "linearizable"
+)
+
+// Routes of the contract. A lock's path follows RouteLocks directly.
+const (
+	RouteSessions   = "/v1/sessions"
+	RouteLocks      = "/v1/locks"
+	RouteSequencers = "/v1/sequencers"
+	RouteCell       = "/v1/cell"
+	RouteReplica    = "/v1/replica"
+	RouteTransfer   = "/v1/cell/transfer"
+	RouteOpenAPI    = "/v1/openapi.yaml"
+	RouteLive       = "/livez"
+	RouteReady      = "/readyz"
+	RouteMetrics    = "/metrics"
+)
+
+// Bounds and defaults of requests.
+const (
+	MaxBodyBytes           = 64 << 10
+	DefaultTTLMS           = 12_000
+	MinTTLMS               = 1_000
+	MaxTTLMS               = 86_400_000
+	MaxNameBytes           = 128
+	MaxMetaPairs           = 16
+	MaxHandleBytes         = 64
+	MaxWaitMS              = 600_000
+	MaxLockDelayMS         = 60_000
+	MaxLimit               = 1_000_000
+	MaxIdempotencyKeyBytes = 128
+	DefaultListLimit       = 100
+	MaxListLimit           = 1_000
+)
+
+// SessionRequest opens a session. Start from NewSessionRequest, which holds
+// the defaults.
+type SessionRequest struct {
+	TTLMS int64             `json:"ttl_ms"`
+	Name  string            `json:"name"`
+	Meta  map[string]string `json:"meta"`
+}
+
+// NewSessionRequest is a request with every default in place.
+func NewSessionRequest() SessionRequest { return SessionRequest{TTLMS: DefaultTTLMS} }
+
+// Validate reports the first field that is out of bounds as an
+// invalid_argument, or nil.
+func (r *SessionRequest) Validate() error {
+	if err := within("ttl_ms", r.TTLMS, MinTTLMS, MaxTTLMS); err != nil {
+		return err
+	}
+	if len(r.Name) > MaxNameBytes {
+		return Invalid("name", "the name has %d bytes; at most %d are allowed", len(r.Name), MaxNameBytes)
+	}
+	if len(r.Meta) > MaxMetaPairs {
+		return Invalid("meta", "meta has %d pairs; at most %d are allowed", len(r.Meta), MaxMetaPairs)
+	}
+	return nil
+}
+
+// Session is one client's lease on the cell, as replies show it.
+type Session struct {
+	ID        string            `json:"id"`
+	Name      string            `json:"name"`
+	TTLMS     int64             `json:"ttl_ms"`
+	Epoch     uint64            `json:"epoch"`
+	CreatedAt time.Time         `json:"created_at"`
+	Meta      map[string]string `json:"meta"`
+}
+
+// SessionState is a session with what it holds and waits for.
+type SessionState struct {
+	Session
+	// LeaseRemainingMS is the server's view; absent in stale reads.
+	LeaseRemainingMS *int64 `json:"lease_remaining_ms,omitempty"`
+	Holds            []Hold `json:"holds"`
+	Waits            []Wait `json:"waits"`
+}
+
+// Hold is one grant of a session.
+type Hold struct {
+	Path      string `json:"path"`
+	Handle    string `json:"handle"`
+	Mode      Mode   `json:"mode"`
+	Token     uint64 `json:"token"`
+	Sequencer string `json:"sequencer"`
+}
+
+// Wait is one place of a session in a queue; position 1 is next.
+type Wait struct {
+	Path     string `json:"path"`
+	Handle   string `json:"handle"`
+	Mode     Mode   `json:"mode"`
+	Position int    `json:"position"`
+}
+
+// SessionList is one page of sessions in the order of their ids.
+type SessionList struct {
+	Sessions []SessionState `json:"sessions"`
+	Next     string         `json:"next,omitempty"`
+}
+
+// KeepaliveRequest extends a session. The server holds the call for up to
+// WaitMS; Ack is the highest event seq that the caller has seen.
+type KeepaliveRequest struct {
+	WaitMS int64  `json:"wait_ms"`
+	Ack    uint64 `json:"ack"`
+}
+
+// Validate reports the first field that is out of bounds, or nil.
+func (r *KeepaliveRequest) Validate() error {
+	if r.Ack > MaxToken {
+		return Invalid("ack", "ack is %d; it must be within 0..%d", r.Ack, uint64(MaxToken))
+	}
+	return within("wait_ms", r.WaitMS, 0, MaxWaitMS)
+}
+
+// Keepalive is the answer: the session's lease runs TTLMS from the moment that
+// the caller sent the call + HeldMS.
+type Keepalive struct {
+	TTLMS  int64   `json:"ttl_ms"`
+	HeldMS int64   `json:"held_ms"`
+	Epoch  uint64  `json:"epoch"`
+	Events []Event `json:"events"`
+}
+
+// EventLockGranted tells of a grant that came after a 202.
+const EventLockGranted = "lock_granted"
+
+// Event is news for a session. It comes again until it is acknowledged.
+type Event struct {
+	Seq       uint64 `json:"seq"`
+	Type      string `json:"type"`
+	Path      string `json:"path"`
+	Handle    string `json:"handle"`
+	Mode      Mode   `json:"mode"`
+	Token     uint64 `json:"token"`
+	Sequencer string `json:"sequencer"`
+}
+
+// LockRequest asks for a lock. Start from NewLockRequest, which holds the
+// defaults.
+type LockRequest struct {
+	Session     string `json:"session"`
+	Handle      string `json:"handle"`
+	Mode        Mode   `json:"mode"`
+	Limit       int64  `json:"limit"`
+	WaitMS      int64  `json:"wait_ms"`
+	Queue       bool   `json:"queue"`
+	LockDelayMS int64  `json:"lock_delay_ms"`
+}
+
+// NewLockRequest is a request with every default in place.
+func NewLockRequest(session string) LockRequest {
+	return LockRequest{Session: session, Mode: Exclusive}
+}
+
+// Validate reports the first field that is out of bounds, or nil.
+func (r *LockRequest) Validate() error {
+	if r.Session == "" {
+		return Invalid("session", "session is required: the id of an open session")
+	}
+	if err := ValidateHandle(r.Handle); err != nil {
+		return err
+	}
+	if !r.Mode.Valid() {
+		return Invalid("mode", "mode is %q; it is %q or %q", clip(string(r.Mode)), Exclusive, Shared)
+	}
+	if err := within("limit", r.Limit, 0, MaxLimit); err != nil {
+		return err
+	}
+	if r.Mode == Exclusive && r.Limit != 0 {
+		return Invalid("limit", "limit is %d; it goes with mode %q only", r.Limit, Shared)
+	}
+	if err := within("wait_ms", r.WaitMS, 0, MaxWaitMS); err != nil {
+		return err
+	}
+	return within("lock_delay_ms", r.LockDelayMS, 0, MaxLockDelayMS)
+}
+
+// ValidateHandle reports what is wrong with a handle, or nil. A handle is up
+// to 64 bytes of UTF-8, and may be empty.
+func ValidateHandle(handle string) error {
+	if len(handle) > MaxHandleBytes {
+		return Invalid("handle", "the handle has %d bytes; at most %d are allowed", len(handle), MaxHandleBytes)
+	}
+	if !utf8.ValidString(handle) {
+		return Invalid("handle", "the handle is not valid UTF-8")
+	}
+	return nil
+}
+
+// States of a lock, and of a request for one.
+const (
+	StateFree    = "free"
+	StateHeld    = "held"
+	StateDelayed = "delayed"
+	StateQueued  = "queued"
+)
+
+// Grant is the answer to a LockRequest: held with a token, or queued with a
+// position (1 = next).
+type Grant struct {
+	Path      string     `json:"path"`
+	State     string     `json:"state"`
+	Session   string     `json:"session"`
+	Handle    string     `json:"handle"`
+	Mode      Mode       `json:"mode"`
+	Token     uint64     `json:"token,omitempty"`
+	Sequencer string     `json:"sequencer,omitempty"`
+	GrantedAt *time.Time `json:"granted_at,omitempty"`
+	Position  int        `json:"position,omitempty"`
+}
+
+// Released is the answer to a release.
+type Released struct {
+	Released bool `json:"released"`
+}
+
+// Holder is one present grant of a lock.
+type Holder struct {
+	Session     string    `json:"session"`
+	SessionName string    `json:"session_name"`
+	Handle      string    `json:"handle"`
+	Mode        Mode      `json:"mode"`
+	Token       uint64    `json:"token"`
+	GrantedAt   time.Time `json:"granted_at"`
+}
+
+// Lock is the state of one lock.
+type Lock struct {
+	Path             string   `json:"path"`
+	State            string   `json:"state"`
+	Mode             Mode     `json:"mode,omitempty"`
+	Limit            int64    `json:"limit"`
+	Holders          []Holder `json:"holders"`
+	Waiters          int      `json:"waiters"`
+	DelayRemainingMS int64    `json:"delay_remaining_ms"`
+}
+
+// LockList is one page of locks in bytewise order of their paths.
+type LockList struct {
+	Locks []Lock `json:"locks"`
+	Next  string `json:"next,omitempty"`
+}
+
+// SequencerCheck says whether a sequencer's very grant is held now.
+type SequencerCheck struct {
+	Valid  bool   `json:"valid"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Roles of a replica.
+const (
+	RoleMaster   = "master"
+	RoleReplica  = "replica"
+	RoleNonvoter = "nonvoter"
+)
+
+// Cell is the state of a cell. Counts are the master's, absent without one.
+type Cell struct {
+	Cell     string     `json:"cell"`
+	Epoch    uint64     `json:"epoch"`
+	Master   *MasterRef `json:"master"`
+	Lease    Lease      `json:"lease"`
+	Replicas []Replica  `json:"replicas"`
+	Sessions *int       `json:"sessions,omitempty"`
+	Locks    *int       `json:"locks,omitempty"`
+	Waiters  *int       `json:"waiters,omitempty"`
+}
+
+// MasterRef names the master.
+type MasterRef struct {
+	ID  string `json:"id"`
+	URL string `json:"url"`
+}
+
+// Lease is the master's lease.
+type Lease struct {
+	Held         bool  `json:"held"`
+	TermMS       int64 `json:"term_ms"`
+	RemainingMS  int64 `json:"remaining_ms"`
+	RenewedAgoMS int64 `json:"renewed_ago_ms"`
+}
+
+// Replica is one member of the cell. Version and UptimeMS are present only in
+// the replica's own answer at RouteReplica.
+type Replica struct {
+	ID            string   `json:"id"`
+	URL           string   `json:"url"`
+	RaftAddr      string   `json:"raft_addr"`
+	Role          string   `json:"role"`
+	Healthy       bool     `json:"healthy"`
+	LastContactMS int64    `json:"last_contact_ms"`
+	AppliedIndex  uint64   `json:"applied_index"`
+	Promise       *Promise `json:"promise"`
+	Version       string   `json:"version,omitempty"`
+	UptimeMS      *int64   `json:"uptime_ms,omitempty"`
+}
+
+// Promise says for how long a replica lets no master act but the one named.
+type Promise struct {
+	To          string `json:"to"`
+	RemainingMS int64  `json:"remaining_ms"`
+}
+
+// TransferRequest hands mastership over, to any replica where To is empty.
+type TransferRequest struct {
+	To string `json:"to"`
+}
+
+// Transferred names the master after a transfer.
+type Transferred struct {
+	Master string `json:"master"`
+}
+
+// ValidateKey reports what is wrong with an idempotency key, or nil.
+func ValidateKey(key string) error {
+	if len(key) > MaxIdempotencyKeyBytes {
+		return Invalid(HeaderIdempotencyKey, "the key has %d bytes; at most %d are allowed", len(key), MaxIdempotencyKeyBytes)
+	}
+	if !utf8.ValidString(key) || strings.ContainsRune(key, 0) {
+		return Invalid(HeaderIdempotencyKey, "the key is not valid UTF-8")
+	}
+	return nil
+}
+
+func within(field string, value, low, high int64) error {
+	if value < low || value > high {
+		return Invalid(field, "%s is %d; it must be within %d..%d", field, value, low, high)
+	}
+	return nil
+}

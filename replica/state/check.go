@@ -1,0 +1,138 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// Check reports the first invariant that the state breaks, or nil. It walks the
+// whole state. Tests run it after every step, and Restore on what it has read.
+//
+//   - an exclusive holder is alone, shared ones never exceed their limit
+//   - every hold and every wait belongs to a session that lives
+//   - a pair has at most one claim on a path, and the claim is there
+//   - the queue moves whenever it can: its head is never one that the lock admits
+//   - all shared holders and shared waiters of a lock agree on the limit
+//   - no token exceeds the counter, no number the sequence
+//   - a lock that is free leaves nothing behind
+func (s *State) Check() error {
+	for l := range s.Locks("", "") {
+		if err := s.checkLock(l); err != nil {
+			return fmt.Errorf("lock %q: %w", l.Path, err)
+		}
+	}
+	if n := s.holds.Len() + s.queue.Len(); n != s.claims.Len() {
+		return fmt.Errorf("%d holds and waits but %d claims", n, s.claims.Len())
+	}
+	return s.checkTotals()
+}
+
+func (s *State) checkLock(l *Lock) error {
+	holders, waiters, shared := 0, 0, 0
+	for h := range s.Holders(l.Path) {
+		holders++
+		if h.Mode == Shared {
+			shared++
+		}
+		if err := s.checkHold(l, h); err != nil {
+			return fmt.Errorf("hold %d: %w", h.Token, err)
+		}
+	}
+	for w := range s.Queue(l.Path) {
+		waiters++
+		if w.Mode == Shared {
+			shared++
+		}
+		if err := s.checkWait(l, w, waiters == 1); err != nil {
+			return fmt.Errorf("wait %d: %w", w.Seq, err)
+		}
+	}
+	switch {
+	case holders != l.Holders || waiters != l.Waiters || shared != l.shared:
+		return fmt.Errorf("counts %d holders, %d waiters, %d shared; there are %d, %d, %d",
+			l.Holders, l.Waiters, l.shared, holders, waiters, shared)
+	case holders == 0 && waiters == 0 && l.DelayID == 0:
+		return fmt.Errorf("is free but has left a record")
+	case (l.DelayID == 0) != (l.DelayMS == 0):
+		return fmt.Errorf("has lock-delay number %d of %d ms", l.DelayID, l.DelayMS)
+	case l.DelayID > s.Seq:
+		return fmt.Errorf("has lock-delay number %d beyond the sequence %d", l.DelayID, s.Seq)
+	}
+	return nil
+}
+
+func (s *State) checkHold(l *Lock, h *Hold) error {
+	switch c, _ := s.claims.Get(claimKey(h.Session, h.Path, h.Handle)); {
+	case c != claim{token: h.Token}:
+		return fmt.Errorf("session %q, handle %q claims %+v", h.Session, h.Handle, c)
+	case h.Mode != l.Mode:
+		return fmt.Errorf("is %v, the lock is held %v", h.Mode, l.Mode)
+	case h.Mode == Exclusive && l.Holders > 1:
+		return fmt.Errorf("is exclusive, with %d holders", l.Holders)
+	case h.Mode == Shared && h.Limit != l.Limit:
+		return fmt.Errorf("has limit %d, the lock %d", h.Limit, l.Limit)
+	case h.Limit > 0 && int64(l.Holders) > h.Limit:
+		return fmt.Errorf("has limit %d, with %d holders", h.Limit, l.Holders)
+	case h.Token > s.Incarnation<<incarnationShift+s.Counter:
+		return fmt.Errorf("token is beyond the counter %d", s.Counter)
+	case h.WaitSeq > s.Seq || h.EventSeq > s.Seq:
+		return fmt.Errorf("numbers %d, %d are beyond the sequence %d", h.WaitSeq, h.EventSeq, s.Seq)
+	}
+	return s.lives(h.Session)
+}
+
+func (s *State) checkWait(l *Lock, w *Wait, head bool) error {
+	switch c, _ := s.claims.Get(claimKey(w.Session, w.Path, w.Handle)); {
+	case c != claim{seq: w.Seq}:
+		return fmt.Errorf("session %q, handle %q claims %+v", w.Session, w.Handle, c)
+	case w.Mode == Shared && w.Limit != l.Limit:
+		return fmt.Errorf("has limit %d, the lock %d", w.Limit, l.Limit)
+	case head && l.DelayID == 0 && l.admits(w.Mode, w.Limit):
+		return fmt.Errorf("is next and the lock has room, but it still waits")
+	case w.Seq == 0 || w.Seq > s.Seq:
+		return fmt.Errorf("number is not within the sequence 1..%d", s.Seq)
+	}
+	return s.lives(w.Session)
+}
+
+func (s *State) lives(session string) error {
+	if _, ok := s.Session(session); !ok {
+		return fmt.Errorf("session %q does not live", session)
+	}
+	return nil
+}
+
+func (s *State) checkTotals() error {
+	holders, waiters := 0, 0
+	for l := range s.Locks("", "") {
+		holders += l.Holders
+		waiters += l.Waiters
+	}
+	keyed := 0
+	for v := range s.Sessions("") {
+		if v.Key == "" {
+			continue
+		}
+		keyed++
+		if id, _ := s.keys.Get([]byte(v.Key)); id != v.ID {
+			return fmt.Errorf("session %q: its key leads to session %q", v.ID, id)
+		}
+	}
+	switch {
+	case holders != s.holds.Len() || waiters != s.queue.Len():
+		return fmt.Errorf("%d holds and %d waits, but the locks count %d and %d", s.holds.Len(), s.queue.Len(), holders, waiters)
+	case keyed != s.keys.Len():
+		return fmt.Errorf("%d idempotency keys, but %d sessions with one", s.keys.Len(), keyed)
+	case s.Office.LeaseMS < 0 || s.Office.LeaseMS > MaxLeaseMS:
+		return fmt.Errorf("office lease of %d ms is not within 0..%d", s.Office.LeaseMS, MaxLeaseMS)
+	case s.Counter >= 1<<incarnationShift:
+		return fmt.Errorf("token counter %d has run into the incarnation", s.Counter)
+	}
+	return nil
+}
+
+// Equal reports whether two states are the same, bit for bit.
+func (s *State) Equal(other *State) bool {
+	a, b := s.Hash(), other.Hash()
+	return bytes.Equal(a[:], b[:])
+}

@@ -1,0 +1,160 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// MaxLeaseMS bounds the lease that a batch may carry, in milliseconds. It is
+// checked where batches are made and again where they are applied, so that a
+// new master knows how long it may have to wait at the worst.
+const MaxLeaseMS = 60_000
+
+// Kind says what a command does.
+type Kind uint8
+
+// The commands. Numbers are written to disk and never reused.
+const (
+	OpenOffice    Kind = 1 // Master, Term: a new term of office; alone in its batch
+	CloseOffice   Kind = 2 // the master gives up; last in its batch
+	OpenSession   Kind = 3 // Session, Name, TTLMS, Meta, Key, Digest
+	CloseSession  Kind = 4 // Session: by its client; no lock-delay
+	ExpireSession Kind = 5 // Session: not kept alive; holds leave their lock-delays
+	Acquire       Kind = 6 // Session, Path, Handle, Mode, Limit, Wait, DelayMS
+	Release       Kind = 7 // Session, Path, Handle, Token (0 = any)
+	Withdraw      Kind = 8 // Session, Path, Handle, Seq, Undo: the calls of a wait ended
+	EndDelay      Kind = 9 // Path, Seq: the lock-delay of that number is over
+)
+
+func (k Kind) String() string {
+	names := [...]string{"", "open-office", "close-office", "open-session", "close-session",
+		"expire-session", "acquire", "release", "withdraw", "end-delay"}
+	if int(k) < len(names) && k != 0 {
+		return names[k]
+	}
+	return fmt.Sprintf("kind-%d", uint8(k))
+}
+
+// Mode says how a lock is held.
+type Mode uint8
+
+// The modes. Numbers are written to disk.
+const (
+	Exclusive Mode = 1
+	Shared    Mode = 2
+)
+
+func (m Mode) String() string {
+	if m == Shared {
+		return "shared"
+	}
+	return "exclusive"
+}
+
+// WaitFor says what becomes of an acquire that cannot be granted at once.
+type WaitFor uint8
+
+// The choices.
+const (
+	NoWait   WaitFor = 0 // refuse it
+	WhileHot WaitFor = 1 // queue it; the place goes when the last waiting call does
+	Keep     WaitFor = 2 // queue it; the place stays until granted, released or the session's end
+)
+
+// Command is one change. Which fields count depends on Kind, as listed there.
+type Command struct {
+	Kind Kind `cbor:"1,keyasint"`
+	// Time is the proposing master's wall clock, Unix nanoseconds. It is only
+	// shown to people (granted_at, created_at); nothing is decided by it.
+	Time    int64             `cbor:"2,keyasint,omitempty"`
+	Session string            `cbor:"3,keyasint,omitempty"`
+	Path    string            `cbor:"4,keyasint,omitempty"`
+	Handle  string            `cbor:"5,keyasint,omitempty"`
+	Mode    Mode              `cbor:"6,keyasint,omitempty"`
+	Limit   int64             `cbor:"7,keyasint,omitempty"`
+	Wait    WaitFor           `cbor:"8,keyasint,omitempty"`
+	DelayMS int64             `cbor:"9,keyasint,omitempty"`
+	Token   uint64            `cbor:"10,keyasint,omitempty"`
+	Seq     uint64            `cbor:"11,keyasint,omitempty"`
+	Undo    bool              `cbor:"12,keyasint,omitempty"` // Withdraw: release too what the wait was granted
+	TTLMS   int64             `cbor:"13,keyasint,omitempty"`
+	Name    string            `cbor:"14,keyasint,omitempty"`
+	Meta    map[string]string `cbor:"15,keyasint,omitempty"`
+	Key     string            `cbor:"16,keyasint,omitempty"` // OpenSession: idempotency key
+	Digest  []byte            `cbor:"17,keyasint,omitempty"` // OpenSession: of the body that came with Key
+	Master  string            `cbor:"18,keyasint,omitempty"`
+	Term    uint64            `cbor:"19,keyasint,omitempty"` // OpenOffice: the raft term it was made for
+	Caller  string            `cbor:"20,keyasint,omitempty"` // identity of the caller; kept free for access lists
+}
+
+// Batch is what one log entry carries: the commands that gathered while the
+// entry before it was under way, the epoch in which they were admitted, and
+// the lease that storing the entry promises to the master.
+type Batch struct {
+	Epoch    uint64    `cbor:"1,keyasint"`
+	LeaseMS  int64     `cbor:"2,keyasint"`
+	Commands []Command `cbor:"3,keyasint,omitempty"`
+}
+
+// batchVersion is the first byte of an encoded batch. A replica that meets a
+// version it does not know has to stop: guessing would make it diverge.
+const batchVersion = 1
+
+// ErrVersion says that bytes were written by a release this one cannot read.
+var ErrVersion = errors.New("unknown format version")
+
+var encMode, decMode = mustModes()
+
+func mustModes() (cbor.EncMode, cbor.DecMode) {
+	opts := cbor.CoreDetEncOptions()
+	opts.OmitEmpty = cbor.OmitEmptyCBORValue
+	enc, err := opts.EncMode()
+	if err != nil {
+		panic(err)
+	}
+	dec, err := cbor.DecOptions{
+		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
+		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
+		UTF8:              cbor.UTF8DecodeInvalid, // handles and names were checked at the door
+		MaxArrayElements:  1 << 20,
+		MaxMapPairs:       1 << 16,
+	}.DecMode()
+	if err != nil {
+		panic(err)
+	}
+	return enc, dec
+}
+
+// Encode writes the batch for the log: a version byte and CBOR with integer
+// keys (RFC 8949, core deterministic encoding).
+func (b *Batch) Encode() ([]byte, error) {
+	body, err := encMode.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("encode batch: %w", err)
+	}
+	return append([]byte{batchVersion}, body...), nil
+}
+
+// DecodeBatch reads what Encode wrote. It fails with ErrVersion on bytes of a
+// newer release and with another error on damaged ones; it never panics. The
+// batch does not alias data.
+func DecodeBatch(data []byte) (Batch, error) {
+	if len(data) == 0 {
+		return Batch{}, errors.New("decode batch: empty entry")
+	}
+	if data[0] != batchVersion {
+		return Batch{}, fmt.Errorf("decode batch: version %d: %w (this release reads version %d)", data[0], ErrVersion, batchVersion)
+	}
+	var b Batch
+	if err := decMode.Unmarshal(data[1:], &b); err != nil {
+		return Batch{}, fmt.Errorf("decode batch: %w", err)
+	}
+	for i := range b.Commands {
+		if k := b.Commands[i].Kind; k < OpenOffice || k > EndDelay {
+			return Batch{}, fmt.Errorf("decode batch: command %d has %v: %w", i, k, ErrVersion)
+		}
+	}
+	return b, nil
+}

@@ -1,0 +1,157 @@
+package state
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// snapshotMagic opens every snapshot; its last byte is the format's version.
+var snapshotMagic = []byte("stout-state\x01")
+
+// preamble follows the magic: the header and how many of each kind follow.
+type preamble struct {
+	Header   header `cbor:"1,keyasint"`
+	Sessions int    `cbor:"2,keyasint"`
+	Locks    int    `cbor:"3,keyasint"`
+	Holds    int    `cbor:"4,keyasint"`
+	Waits    int    `cbor:"5,keyasint"`
+}
+
+// lockRecord is what a snapshot keeps of a Lock: what its holds and waits do
+// not tell.
+type lockRecord struct {
+	Path    string `cbor:"1,keyasint"`
+	DelayID uint64 `cbor:"2,keyasint,omitempty"`
+	DelayMS int64  `cbor:"3,keyasint,omitempty"`
+}
+
+// Snapshot writes the state: the magic, then a sequence of CBOR items
+// (preamble, sessions, locks, holds, waits, each in key order). Equal states
+// write equal bytes.
+func (s *State) Snapshot(w io.Writer) error {
+	buf := bufio.NewWriterSize(w, 64<<10)
+	if _, err := buf.Write(snapshotMagic); err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	enc := encMode.NewEncoder(buf)
+	err := enc.Encode(preamble{Header: s.header, Sessions: s.sessions.Len(), Locks: s.locks.Len(),
+		Holds: s.holds.Len(), Waits: s.queue.Len()})
+	put := func(v any) bool {
+		if err == nil {
+			err = enc.Encode(v)
+		}
+		return err == nil
+	}
+	s.Sessions("")(func(v *Session) bool { return put(v) })
+	s.Locks("", "")(func(v *Lock) bool { return put(lockRecord{v.Path, v.DelayID, v.DelayMS}) })
+	s.Holds()(func(v *Hold) bool { return put(v) })
+	s.Waits()(func(v *Wait) bool { return put(v) })
+	if err == nil {
+		err = buf.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	return nil
+}
+
+// Restore reads what Snapshot wrote. It fails with ErrVersion on a newer
+// format, and with another error on bytes that are damaged or end early; it
+// never panics and never returns part of a state.
+func Restore(r io.Reader) (*State, error) {
+	in := bufio.NewReaderSize(r, 64<<10)
+	magic := make([]byte, len(snapshotMagic))
+	if _, err := io.ReadFull(in, magic); err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	last := len(magic) - 1
+	if !bytes.Equal(magic[:last], snapshotMagic[:last]) {
+		return nil, errors.New("read snapshot: these are not the bytes of a Stout snapshot")
+	}
+	if magic[last] != snapshotMagic[last] {
+		return nil, fmt.Errorf("read snapshot: version %d: %w (this release reads version %d)", magic[last], ErrVersion, snapshotMagic[last])
+	}
+	s, err := restore(decMode.NewDecoder(in))
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("read snapshot: it contradicts itself: %w", err)
+	}
+	return s, nil
+}
+
+func restore(dec *cbor.Decoder) (*State, error) {
+	var p preamble
+	if err := dec.Decode(&p); err != nil {
+		return nil, err
+	}
+	e := edit(New())
+	e.header = p.Header
+	err := errors.Join(
+		each(dec, p.Sessions, func(v Session) {
+			e.sessions.put([]byte(v.ID), &v)
+			if v.Key != "" {
+				e.keys.put([]byte(v.Key), v.ID)
+			}
+		}),
+		each(dec, p.Locks, func(v lockRecord) {
+			e.locks.put([]byte(v.Path), &Lock{Path: v.Path, DelayID: v.DelayID, DelayMS: v.DelayMS})
+		}),
+		each(dec, p.Holds, func(v Hold) {
+			e.holds.put(numbered(v.Path, v.Token), &v)
+			e.claims.put(claimKey(v.Session, v.Path, v.Handle), claim{token: v.Token})
+			l := e.lock(v.Path)
+			l.Holders, l.Mode = l.Holders+1, v.Mode
+			l.count(v.Mode, v.Limit)
+			e.putLock(l)
+		}),
+		each(dec, p.Waits, func(v Wait) {
+			e.queue.put(numbered(v.Path, v.Seq), &v)
+			e.claims.put(claimKey(v.Session, v.Path, v.Handle), claim{seq: v.Seq})
+			l := e.lock(v.Path)
+			l.Waiters++
+			l.count(v.Mode, v.Limit)
+			e.putLock(l)
+		}),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return e.commit(), nil
+}
+
+// count notes one more holder or waiter of l.
+func (l *Lock) count(mode Mode, limit int64) {
+	if mode == Shared {
+		l.shared++
+		l.Limit = limit
+	}
+}
+
+func each[V any](dec *cbor.Decoder, n int, add func(V)) error {
+	for range n {
+		var v V
+		if err := dec.Decode(&v); err != nil {
+			return err
+		}
+		add(v)
+	}
+	return nil
+}
+
+// Hash is the SHA-256 of the snapshot: equal for replicas that applied the
+// same log.
+func (s *State) Hash() [sha256.Size]byte {
+	h := sha256.New()
+	if err := s.Snapshot(h); err != nil {
+		panic(err) // a hash cannot fail to be written to, and every state can be encoded
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
