@@ -158,3 +158,12 @@ func DecodeBatch(data []byte) (Batch, error) {
 	}
 	return b, nil
 }
+
+// Size estimates the encoded size of the command, in bytes.
+func (c *Command) Size() int {
+	n := 64 + len(c.Session) + len(c.Path) + len(c.Handle) + len(c.Name) + len(c.Key) + len(c.Digest) + len(c.Master) + len(c.Caller)
+	for k, v := range c.Meta {
+		n += len(k) + len(v) + 8
+	}
+	return n
+}

@@ -221,7 +221,7 @@ func (e *editor) release(c *Command) Result {
 // holds, and Undo says that nobody was told, so that the grant is taken back.
 func (e *editor) withdraw(c *Command) Result {
 	has, ok := e.claims.get(claimKey(c.Session, c.Path, c.Handle))
-	if !ok {
+	if !ok || c.Seq == 0 { // 0 is the WaitSeq of every grant made at once, and no wait's number
 		return Result{Verdict: Nothing}
 	}
 	if has.token == 0 {

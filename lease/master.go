@@ -1,0 +1,80 @@
+package lease
+
+import (
+	"sync"
+	"time"
+)
+
+// Master is the lease of a master within one term of office. The zero value is
+// no lease. It is safe for concurrent use.
+type Master struct {
+	mu      sync.Mutex
+	until   time.Duration
+	renewed time.Duration // the proposal that made until
+	term    time.Duration
+	held    bool // was ever extended
+	dropped bool
+	lapsed  time.Duration
+}
+
+// Extend notes that a batch proposed at instant p with the given term was
+// accepted. The lease runs to p + term × (1 − drift); an extension never
+// shortens it. now is the present instant: where the lease had run out before,
+// the time since then counts as a lapse. After Drop it does nothing.
+func (m *Master) Extend(p, term, now time.Duration, drift Drift) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	until := p + drift.Short(term)
+	if m.dropped || m.held && until <= m.until {
+		return
+	}
+	if m.held && now > m.until {
+		m.lapsed += now - m.until
+	}
+	m.until, m.renewed, m.term, m.held = until, p, term, true
+}
+
+// Valid reports whether the lease runs at now. Whoever acts on it reads the
+// clock after the deed, not before: read, then check.
+func (m *Master) Valid(now time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held && !m.dropped && now < m.until
+}
+
+// Drop ends the lease for good: the first step of giving up office.
+func (m *Master) Drop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dropped = true
+}
+
+// Lapsed is how long the lease was out, in all, between extensions. Sessions
+// get that time back: nobody could have kept them alive in it.
+func (m *Master) Lapsed() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lapsed
+}
+
+// View is what there is to show of a lease.
+type View struct {
+	Held      bool
+	Term      time.Duration
+	Remaining time.Duration // zero unless Held
+	Renewed   time.Duration // how long ago the proposal was made that renewed it
+}
+
+// View describes the lease at now.
+func (m *Master) View(now time.Duration) View {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := View{Held: m.held && !m.dropped && now < m.until, Term: m.term}
+	if v.Held {
+		v.Remaining = m.until - now
+	}
+	if m.held {
+		v.Renewed = now - m.renewed
+	}
+	return v
+}

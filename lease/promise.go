@@ -1,0 +1,72 @@
+package lease
+
+import (
+	"sync"
+	"time"
+)
+
+// Promises is a replica's memory of what it promised by storing batches: the
+// instants from which a later master has to count its wait. It is kept in
+// memory only; a replica that starts knows nothing and counts from its start.
+// It is safe for concurrent use, but the instants must be noted on Raft's own
+// goroutine, after the store has returned and before Raft goes on.
+type Promises struct {
+	mu       sync.Mutex
+	term     uint64        // highest raft term of a stored batch
+	at       time.Duration // when a batch of that term was last stored
+	earlier  time.Duration // latest of: start, restore, batches of lower terms
+	recorded bool          // term and at are set
+}
+
+// NewPromises is the memory of a replica that starts at now.
+func NewPromises(now time.Duration) *Promises { return &Promises{earlier: now} }
+
+// Stored notes that a batch of the given raft term was stored. Entries that
+// carry no batch make no lease and are not noted.
+func (p *Promises) Stored(term uint64, now time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.recorded && term < p.term:
+		// An entry of a lower term replaced a suffix that was never committed.
+		p.earlier = max(p.earlier, now)
+	case p.recorded && term == p.term:
+		p.at = max(p.at, now)
+	default:
+		if p.recorded {
+			p.earlier = max(p.earlier, p.at)
+		}
+		p.term, p.at, p.recorded = term, now, true
+	}
+}
+
+// Restored notes that the state was replaced by a snapshot, which may hold the
+// batches of any term.
+func (p *Promises) Restored(now time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.earlier = max(p.earlier, now)
+}
+
+// Before is the instant r from which a master of the given raft term counts:
+// the last time that this replica stored a batch of an earlier term, restored
+// a snapshot, or started. Its own term's batches do not count: counting them
+// would cost a whole lease at each fail-over.
+func (p *Promises) Before(term uint64) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.recorded && p.term < term {
+		return max(p.earlier, p.at)
+	}
+	return p.earlier
+}
+
+// Last is when the latest promise to anybody was made.
+func (p *Promises) Last() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.recorded {
+		return max(p.earlier, p.at)
+	}
+	return p.earlier
+}

@@ -1,0 +1,295 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// Bounds of a batch, and how many of them are under way at once. With two, one
+// is on the leader's disk while the other is on the followers'; more only add
+// latency (measured in docs/performance.md).
+const (
+	maxBatchCommands = 128
+	maxBatchBytes    = 256 << 10
+	batchesInFlight  = 2
+)
+
+// BatcherOptions say for which office a batcher works.
+type BatcherOptions struct {
+	Epoch   uint64
+	LeaseMS int64
+	Clock   func() time.Duration
+	// Submit hands a batch to the log; see Replica.Submit.
+	Submit func(state.Batch) func() (*state.Outcome, error)
+	// Accepted is told of each accepted batch and the instant at which its
+	// proposal began, in log order on one goroutine, before any caller gets its
+	// result.
+	Accepted func(p time.Duration, out *state.Outcome)
+	// Failed is told, once, of the first batch that was not accepted. No command
+	// is taken after it.
+	Failed func(error)
+}
+
+// Batcher joins the commands of many callers into log entries: while entries
+// are under way, commands gather for the next. There is no timer; a lone
+// command leaves at once. One batcher serves one office.
+type Batcher struct {
+	opts BatcherOptions
+
+	mu      sync.Mutex
+	pending []*call
+	waiting int // callers inside Do
+	renew   bool
+	refuse  error         // set by Drain, Close or a failure; nothing is taken after it
+	drained chan struct{} // set by Drain; closed when the last caller has left Do
+	closed  bool
+	wake    chan struct{} // capacity 1
+
+	slots    chan struct{}
+	inflight chan flight
+	done     chan struct{} // closed when nothing is taken any more
+	loops    sync.WaitGroup
+}
+
+type call struct {
+	cmd    state.Command
+	result chan reply // capacity 1
+}
+
+type reply struct {
+	result state.Result
+	err    error
+}
+
+type flight struct {
+	proposed time.Duration
+	calls    []*call
+	wait     func() (*state.Outcome, error)
+}
+
+// NewBatcher starts a batcher. It ends with Close.
+func NewBatcher(o BatcherOptions) *Batcher {
+	b := &Batcher{
+		opts:     o,
+		wake:     make(chan struct{}, 1),
+		slots:    make(chan struct{}, batchesInFlight),
+		inflight: make(chan flight, batchesInFlight),
+		done:     make(chan struct{}),
+	}
+	b.loops.Go(b.send)
+	b.loops.Go(b.receive)
+	return b
+}
+
+// Do proposes one command and waits for its result. The error wraps
+// ErrNotApplied when the command certainly has no effect, and ErrUnknown when
+// it may have one.
+func (b *Batcher) Do(cmd state.Command) (state.Result, error) {
+	c := &call{cmd: cmd, result: make(chan reply, 1)}
+	b.mu.Lock()
+	if b.refuse != nil {
+		err := b.refuse
+		b.mu.Unlock()
+		return state.Result{}, fmt.Errorf("%w: %w", ErrNotApplied, err)
+	}
+	b.pending = append(b.pending, c)
+	b.waiting++
+	b.mu.Unlock()
+	defer b.leave()
+	b.nudge()
+	select {
+	case r := <-c.result:
+		return r.result, r.err
+	case <-b.done:
+	}
+	return b.abandon(c)
+}
+
+func (b *Batcher) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting--
+	if b.waiting == 0 && b.drained != nil {
+		close(b.drained)
+		b.drained = nil
+	}
+}
+
+// abandon is the way out of a call that waits when the batcher ends: it had no
+// effect if it was not handed over yet.
+func (b *Batcher) abandon(c *call) (state.Result, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case r := <-c.result:
+		return r.result, r.err
+	default:
+	}
+	for _, p := range b.pending {
+		if p == c {
+			return state.Result{}, fmt.Errorf("%w: %w", ErrNotApplied, b.refuse)
+		}
+	}
+	return state.Result{}, fmt.Errorf("%w: %w", ErrUnknown, b.refuse)
+}
+
+// Renew proposes an empty batch, which only renews the lease, unless commands
+// are waiting anyway.
+func (b *Batcher) Renew() {
+	b.mu.Lock()
+	b.renew = true
+	b.mu.Unlock()
+	b.nudge()
+}
+
+// Drain takes no more commands, with why as the reason, and returns when all
+// that were taken have been answered, or ctx ends.
+func (b *Batcher) Drain(ctx context.Context, why error) error {
+	b.mu.Lock()
+	if b.refuse == nil {
+		b.refuse = why
+	}
+	if b.waiting == 0 {
+		b.mu.Unlock()
+		return nil
+	}
+	if b.drained == nil {
+		b.drained = make(chan struct{})
+	}
+	drained := b.drained
+	b.mu.Unlock()
+	select {
+	case <-drained:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close takes no more commands and lets every waiting caller go, with why as
+// the reason. It does not wait for entries under way.
+func (b *Batcher) Close(why error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refuse == nil {
+		b.refuse = why
+	}
+	if !b.closed {
+		b.closed = true
+		close(b.done)
+	}
+}
+
+// Wait returns when the entries under way at Close have ended.
+func (b *Batcher) Wait() { b.loops.Wait() }
+
+func (b *Batcher) nudge() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// send forms batches: it takes a slot first, so that a batch holds whatever has
+// gathered by the time that it can leave.
+func (b *Batcher) send() {
+	defer close(b.inflight)
+	for {
+		select {
+		case b.slots <- struct{}{}:
+		case <-b.done:
+			return
+		}
+		calls, ok := b.gather()
+		if !ok {
+			return
+		}
+		batch := state.Batch{Epoch: b.opts.Epoch, LeaseMS: b.opts.LeaseMS}
+		if len(calls) > 0 {
+			batch.Commands = make([]state.Command, len(calls))
+			for i, c := range calls {
+				batch.Commands[i] = c.cmd
+			}
+		}
+		proposed := b.opts.Clock() // before the log can know of it: the lease counts from here
+		b.inflight <- flight{proposed, calls, b.opts.Submit(batch)}
+	}
+}
+
+// gather waits for something to send and takes as much as one batch holds.
+func (b *Batcher) gather() ([]*call, bool) {
+	for {
+		b.mu.Lock()
+		if b.closed {
+			b.mu.Unlock()
+			return nil, false
+		}
+		if n := b.fits(); n > 0 || b.renew {
+			calls := b.pending[:n:n]
+			b.pending = b.pending[n:]
+			more := len(b.pending) > 0
+			b.renew = false
+			b.mu.Unlock()
+			if more {
+				b.nudge()
+			}
+			return calls, true
+		}
+		b.mu.Unlock()
+		select {
+		case <-b.wake:
+		case <-b.done:
+		}
+	}
+}
+
+// fits counts how many of the pending commands go into one batch.
+func (b *Batcher) fits() int {
+	size := 0
+	for i, c := range b.pending {
+		size += c.cmd.Size()
+		if i == maxBatchCommands || (i > 0 && size > maxBatchBytes) {
+			return i
+		}
+	}
+	return len(b.pending)
+}
+
+// receive takes outcomes in log order.
+func (b *Batcher) receive() {
+	for f := range b.inflight {
+		out, err := f.wait()
+		if err == nil && !out.Accepted {
+			err = fmt.Errorf("%w: the batch was of epoch %d, the cell is in epoch %d", ErrNotApplied, b.opts.Epoch, out.Epoch)
+		}
+		if err != nil {
+			b.broke(f, err)
+		} else {
+			b.opts.Accepted(f.proposed, out)
+			for i, c := range f.calls {
+				c.result <- reply{result: out.Results[i]}
+			}
+		}
+		<-b.slots
+	}
+}
+
+// broke answers a batch that failed and ends the batcher: an office that lost
+// one entry is over.
+func (b *Batcher) broke(f flight, err error) {
+	for _, c := range f.calls {
+		c.result <- reply{err: err}
+	}
+	b.mu.Lock()
+	first := !b.closed
+	b.mu.Unlock()
+	b.Close(errors.New("the office has ended"))
+	if first {
+		b.opts.Failed(err)
+	}
+}

@@ -1,0 +1,175 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// memLog is a log in memory: an office in epoch 1 and term 1, and a delay for
+// each entry. Entries take effect in the order of Submit.
+type memLog struct {
+	mu      sync.Mutex
+	state   *state.State
+	batches []state.Batch
+	delay   time.Duration
+	fail    error
+}
+
+func newMemLog(delay time.Duration) *memLog {
+	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{
+		{Kind: state.OpenOffice, Term: 1, Master: "r1"}, // epoch 1
+	}})
+	return &memLog{state: s, delay: delay}
+}
+
+func (l *memLog) Submit(b state.Batch) func() (*state.Outcome, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fail != nil {
+		return func() (*state.Outcome, error) { return nil, l.fail }
+	}
+	next, out := l.state.Apply(l.state.Index+1, 1, b)
+	l.state, l.batches = next, append(l.batches, b)
+	done := time.After(l.delay)
+	return func() (*state.Outcome, error) { <-done; return &out, nil }
+}
+
+func newTestBatcher(l *memLog, epoch uint64) (*Batcher, *[]time.Duration, *[]error) {
+	begin := time.Now()
+	var accepted []time.Duration
+	var failed []error
+	return NewBatcher(BatcherOptions{
+		Epoch: epoch, LeaseMS: 1000, Submit: l.Submit,
+		Clock:    func() time.Duration { return time.Since(begin) },
+		Accepted: func(p time.Duration, _ *state.Outcome) { accepted = append(accepted, p) },
+		Failed:   func(err error) { failed = append(failed, err) },
+	}), &accepted, &failed
+}
+
+func open(id string) state.Command {
+	return state.Command{Kind: state.OpenSession, Session: id, TTLMS: 1000}
+}
+
+func TestBatcherJoinsWhatGathers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemLog(10 * time.Millisecond)
+		b, accepted, _ := newTestBatcher(l, 1)
+		var calls sync.WaitGroup
+		for i := range 300 {
+			calls.Go(func() {
+				r, err := b.Do(open(fmt.Sprintf("s%03d", i)))
+				if err != nil || r.Verdict != state.Done || r.Session.ID != fmt.Sprintf("s%03d", i) {
+					t.Errorf("call %d: %+v, %v: not its own result", i, r, err)
+				}
+			})
+		}
+		calls.Wait()
+		if n := l.state.SessionCount(); n != 300 {
+			t.Errorf("%d sessions, want 300", n)
+		}
+		for i, batch := range l.batches {
+			if len(batch.Commands) > maxBatchCommands {
+				t.Errorf("batch %d has %d commands", i, len(batch.Commands))
+			}
+		}
+		if len(l.batches) > 6 {
+			t.Errorf("%d entries for 300 calls that came at once: they were not joined", len(l.batches))
+		}
+		if len(*accepted) != len(l.batches) {
+			t.Errorf("told of %d batches, %d were accepted", len(*accepted), len(l.batches))
+		}
+		b.Close(errors.New("test is over"))
+		b.Wait()
+	})
+}
+
+func TestBatcherRenewsWithAnEmptyBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemLog(time.Millisecond)
+		b, accepted, _ := newTestBatcher(l, 1)
+		<-time.After(5 * time.Millisecond)
+		b.Renew()
+		<-time.After(5 * time.Millisecond)
+		synctest.Wait()
+		if len(l.batches) != 1 || len(l.batches[0].Commands) != 0 || l.batches[0].LeaseMS != 1000 {
+			t.Fatalf("batches %+v, want an empty one with the lease", l.batches)
+		}
+		if (*accepted)[0] != 5*time.Millisecond {
+			t.Errorf("counted from %v, want 5ms: the instant before the proposal", (*accepted)[0])
+		}
+		b.Close(errors.New("test is over"))
+		b.Wait()
+	})
+}
+
+// TestBatcherTellsNoEffectFromUnknown: what was not handed over had no effect,
+// what was may have.
+func TestBatcherTellsNoEffectFromUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemLog(time.Minute)
+		b, _, _ := newTestBatcher(l, 1)
+		errs := make([]error, 4)
+		var calls sync.WaitGroup
+		for i := range errs {
+			calls.Go(func() { _, errs[i] = b.Do(open(fmt.Sprint(i))) })
+			synctest.Wait() // the first two take the two slots
+		}
+		b.Close(errors.New("mastership was lost"))
+		calls.Wait()
+		for i, want := range []error{ErrUnknown, ErrUnknown, ErrNotApplied, ErrNotApplied} {
+			if !errors.Is(errs[i], want) {
+				t.Errorf("call %d: %v, want %v", i, errs[i], want)
+			}
+		}
+		if _, err := b.Do(open("late")); !errors.Is(err, ErrNotApplied) {
+			t.Errorf("after the end: %v, want %v", err, ErrNotApplied)
+		}
+		b.Wait()
+	})
+}
+
+func TestBatcherEndsOnRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemLog(time.Millisecond)
+		b, accepted, failed := newTestBatcher(l, 7) // of an epoch that is not the cell's
+		if _, err := b.Do(open("a")); !errors.Is(err, ErrNotApplied) {
+			t.Errorf("refused batch: %v, want %v", err, ErrNotApplied)
+		}
+		b.Wait()
+		if len(*accepted) != 0 || len(*failed) != 1 {
+			t.Errorf("accepted %d, failed %d; want 0 and 1", len(*accepted), len(*failed))
+		}
+	})
+}
+
+func TestBatcherDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemLog(10 * time.Millisecond)
+		b, _, _ := newTestBatcher(l, 1)
+		var calls sync.WaitGroup
+		for i := range 5 {
+			calls.Go(func() {
+				if _, err := b.Do(open(fmt.Sprint(i))); err != nil {
+					t.Errorf("call %d, taken before the drain: %v", i, err)
+				}
+			})
+		}
+		synctest.Wait()
+		if err := b.Drain(context.Background(), errors.New("handing over")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Do(open("late")); !errors.Is(err, ErrNotApplied) {
+			t.Errorf("during the drain: %v, want %v", err, ErrNotApplied)
+		}
+		calls.Wait()
+		b.Close(errors.New("test is over"))
+		b.Wait()
+	})
+}

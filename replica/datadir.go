@@ -1,0 +1,93 @@
+package replica
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// dataFormat is the version of the data directory's layout.
+const dataFormat = 1
+
+// identity says whose data directory it is. It is written once, before
+// anything else is.
+type identity struct {
+	Format int    `json:"format"`
+	Cell   string `json:"cell"`
+	ID     string `json:"id"`
+}
+
+const identityFile = "replica.json"
+
+// claimDataDir makes the directory, or makes sure that it belongs to this very
+// replica of this very cell. Votes and log entries are promises of one member:
+// under another name they would be broken.
+func claimDataDir(dir, cell, id string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	name := filepath.Join(dir, identityFile)
+	raw, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return foundDataDir(dir, identity{Format: dataFormat, Cell: cell, ID: id})
+	}
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	var have identity
+	if err := json.Unmarshal(raw, &have); err != nil {
+		return fmt.Errorf("data directory %s: %s is damaged (%w); restore it from a backup, or bring the replica back with an empty directory under a new id", dir, identityFile, err)
+	}
+	switch {
+	case have.Format > dataFormat:
+		return fmt.Errorf("data directory %s has format %d, written by a newer release; this one reads up to format %d", dir, have.Format, dataFormat)
+	case have.Cell != cell:
+		return fmt.Errorf("data directory %s belongs to cell %q, not to %q; check the data directory and the cell's name", dir, have.Cell, cell)
+	case have.ID != id:
+		return fmt.Errorf("data directory %s belongs to replica %q, not to %q; a replica keeps its id for life", dir, have.ID, id)
+	}
+	return nil
+}
+
+func foundDataDir(dir string, who identity) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	for _, e := range entries {
+		if e.Name() != identityFile+".new" {
+			return fmt.Errorf("data directory %s holds %q but no %s: it is not a replica's; give an empty directory", dir, e.Name(), identityFile)
+		}
+	}
+	raw, err := json.MarshalIndent(who, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := writeDurably(filepath.Join(dir, identityFile), append(raw, '\n')); err != nil {
+		return fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	return nil
+}
+
+// writeDurably puts a file in place whole or not at all, and on the disk.
+func writeDurably(name string, data []byte) error {
+	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		return err
+	}
+	d, err := os.Open(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

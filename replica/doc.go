@@ -1,0 +1,16 @@
+// Package replica is one member of a cell: hashicorp/raft, its stores and
+// transport, and the adapter to the pure state machine in replica/state. It
+// proposes batches, tells when the replica leads and in which term, and keeps
+// the replica's promises (package lease). Whether a leader may act as master is
+// not decided here but in package master.
+//
+// Three things stand between the library and its defaults, each with its reason
+// beside the code:
+//
+//   - heartbeats take the same way as every other message (transport.go; hashicorp/raft #695)
+//   - a vote is stored atomically (stores.go; hashicorp/raft #661)
+//   - a store that fails ends the process (stores.go; hashicorp/raft #614)
+//
+// hashicorp/raft is pinned at v1.7.3: v1.8.0 does not build with
+// raft-boltdb/v2 v2.3.1, which imports a package that go-metrics has lost since.
+package replica

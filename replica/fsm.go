@@ -1,0 +1,76 @@
+package replica
+
+import (
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// fsm carries Raft's committed entries to the pure state machine and publishes
+// each new state.
+type fsm struct {
+	current  atomic.Pointer[state.State]
+	promises *lease.Promises
+	clock    func() time.Duration
+	fail     func(error)
+	broken   bool // of Raft's own goroutine: an entry could not be read
+}
+
+// Apply applies one entry and returns its *state.Outcome, or an error when the
+// entry cannot be read. Then the replica fails, and applies nothing more:
+// whatever it served from there on would differ from its peers.
+func (f *fsm) Apply(l *raft.Log) any {
+	if f.broken {
+		return fmt.Errorf("log entry %d: the replica has failed", l.Index)
+	}
+	batch, err := state.DecodeBatch(l.Data)
+	if err != nil {
+		f.broken = true
+		err = fmt.Errorf("log entry %d: %w", l.Index, err)
+		f.fail(err)
+		return err
+	}
+	next, out := f.current.Load().Apply(l.Index, l.Term, batch)
+	f.current.Store(next)
+	return &out
+}
+
+// StoreConfiguration makes a snapshot possible right after a change of
+// membership (hashicorp/raft #617). There is nothing to store.
+func (f *fsm) StoreConfiguration(uint64, raft.Configuration) {}
+
+// Snapshot costs nothing: states are immutable.
+func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
+	return snapshot{f.current.Load()}, nil
+}
+
+// Restore replaces the state. The snapshot may stand for batches of any term,
+// so the promise is noted before Raft goes on.
+func (f *fsm) Restore(r io.ReadCloser) error {
+	defer r.Close()
+	s, err := state.Restore(r)
+	if err != nil {
+		return err
+	}
+	f.current.Store(s)
+	f.promises.Restored(f.clock())
+	return nil
+}
+
+type snapshot struct{ state *state.State }
+
+func (s snapshot) Persist(sink raft.SnapshotSink) error {
+	if err := s.state.Snapshot(sink); err != nil {
+		sink.Cancel()
+		return err
+	}
+	return sink.Close()
+}
+
+func (snapshot) Release() {}

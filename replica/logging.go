@@ -1,0 +1,46 @@
+package replica
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/rs/zerolog"
+)
+
+// raftLogger gives the library's log lines to zerolog, at debug level unless
+// they warn: elections and lost contacts are told by this project's own lines.
+func raftLogger(l zerolog.Logger) hclog.Logger {
+	il := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Debug})
+	il.RegisterSink(sink{l})
+	return il
+}
+
+type sink struct{ log zerolog.Logger }
+
+func (s sink) Accept(_ string, level hclog.Level, msg string, args ...any) {
+	e := s.log.Debug()
+	switch level {
+	case hclog.Error:
+		e = s.log.Warn() // the library's errors are mostly unreachable peers
+	case hclog.Warn:
+		e = s.log.Info()
+	}
+	if !e.Enabled() {
+		return
+	}
+	for i := 0; i+1 < len(args); i += 2 {
+		v := args[i+1]
+		if f, ok := v.(hclog.Format); ok {
+			v = fmt.Sprintf(f[0].(string), f[1:]...)
+		}
+		if err, ok := v.(error); ok {
+			v = err.Error()
+		}
+		if str, ok := v.(fmt.Stringer); ok {
+			v = str.String()
+		}
+		e = e.Interface(fmt.Sprint(args[i]), v)
+	}
+	e.Str("from", "raft").Msg(msg)
+}

@@ -1,0 +1,70 @@
+package replica
+
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/internal/boottime"
+	"github.com/stoutlock/stout/lease"
+)
+
+// Member is one replica of the cell as the others reach it.
+type Member struct {
+	ID       string
+	RaftAddr string // host:port that the others dial
+	APIURL   string // base URL of its HTTP API
+}
+
+// Options say how a replica runs. All durations count on the replica's own
+// clock. Fields without a stated default are required.
+type Options struct {
+	Cell    string
+	ID      string // one of Members
+	DataDir string // made when it does not exist
+	// RaftListen is the address to listen on for the other replicas.
+	RaftListen string
+	// Members found the cell when the data directory is empty. Later they only
+	// say how to reach each replica; they do not change the membership.
+	Members []Member
+
+	MasterLease      time.Duration // term of the lease that each batch carries; at most lease.MaxTerm
+	HeartbeatTimeout time.Duration // silence of the leader after which a replica campaigns
+	ElectionTimeout  time.Duration // how long a candidate waits for votes
+	ClockDrift       float64       // bound on how far this clock runs from true time, as a fraction
+
+	SnapshotThreshold uint64        // entries since the last snapshot that make a new one; default 8192
+	SnapshotInterval  time.Duration // how often that is looked at; default 30 s
+	TrailingLogs      uint64        // entries kept behind a snapshot; default 10240
+
+	Version string // shown in GET /v1/replica
+	Logger  zerolog.Logger
+	// Clock is a clock that never steps; default boottime.Now.
+	Clock func() time.Duration
+}
+
+func (o *Options) setDefaults() {
+	if o.SnapshotThreshold == 0 {
+		o.SnapshotThreshold = 8192
+	}
+	if o.SnapshotInterval == 0 {
+		o.SnapshotInterval = 30 * time.Second
+	}
+	if o.TrailingLogs == 0 {
+		o.TrailingLogs = 10240
+	}
+	if o.Clock == nil {
+		o.Clock = boottime.Now
+	}
+}
+
+func (o *Options) member(id string) (Member, bool) {
+	for _, m := range o.Members {
+		if m.ID == id {
+			return m, true
+		}
+	}
+	return Member{}, false
+}
+
+func (o *Options) drift() lease.Drift { return lease.Drift(o.ClockDrift) }

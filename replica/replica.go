@@ -1,0 +1,290 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+
+	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// Errors of Submit, Barrier and Transfer.
+var (
+	// ErrNotApplied says that a batch certainly had, and will have, no effect.
+	ErrNotApplied = errors.New("not applied")
+	// ErrUnknown says that a batch may have taken effect, or may yet.
+	ErrUnknown = errors.New("outcome unknown")
+)
+
+// snapshotsKept is how many snapshots stay on disk.
+const snapshotsKept = 2
+
+// Replica is a running member of the cell. Its methods are safe for concurrent
+// use.
+type Replica struct {
+	opts     Options
+	raft     *raft.Raft
+	fsm      *fsm
+	bolt     *raftboltdb.BoltStore
+	promises *lease.Promises
+	started  time.Duration
+
+	failOnce sync.Once
+	failed   chan error
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed and replaced at each change of leadership
+	transfer time.Duration // since when the library has refused entries because of a transfer; 0 = it has not
+	quit     chan struct{}
+	watching sync.WaitGroup
+}
+
+// Open starts the replica on its data directory, and founds the cell if the
+// directory is empty. It fails, having changed nothing, when the directory
+// belongs to another cell or id, is of a newer format, or is in use.
+func Open(o Options) (*Replica, error) {
+	o.setDefaults()
+	self, ok := o.member(o.ID)
+	if !ok {
+		return nil, fmt.Errorf("replica %q is not in the list of replicas", o.ID)
+	}
+	if o.MasterLease < time.Millisecond || o.MasterLease > lease.MaxTerm {
+		return nil, fmt.Errorf("master lease of %v is not within 1ms..%v", o.MasterLease, lease.MaxTerm)
+	}
+	if err := claimDataDir(o.DataDir, o.Cell, o.ID); err != nil {
+		return nil, err
+	}
+	bolt, err := openBolt(o.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Replica{
+		opts: o, bolt: bolt, started: o.Clock(), promises: lease.NewPromises(o.Clock()),
+		failed: make(chan error, 1), changed: make(chan struct{}), quit: make(chan struct{}),
+	}
+	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail}
+	r.fsm.current.Store(state.New())
+	if err := r.startRaft(self); err != nil {
+		return nil, errors.Join(err, bolt.Close())
+	}
+	return r, nil
+}
+
+func (r *Replica) startRaft(self Member) error {
+	log := raftLogger(r.opts.Logger)
+	cached, err := raft.NewLogCache(logCacheSize, r.bolt)
+	if err != nil {
+		return err
+	}
+	logs := &logStore{LogStore: cached, promises: r.promises, clock: r.opts.Clock, fail: r.fail}
+	votes := &voteStore{StableStore: r.bolt, fail: r.fail}
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(filepath.Clean(r.opts.DataDir), snapshotsKept, log)
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
+	}
+	trans, err := newTransport(&r.opts, self, log)
+	if err != nil {
+		return err
+	}
+	notify := make(chan bool, 16)
+	conf := r.config(notify)
+	conf.Logger = log
+	if err := r.found(conf, logs, votes, snaps, trans); err != nil {
+		return errors.Join(err, trans.Close())
+	}
+	r.raft, err = raft.NewRaft(conf, r.fsm, logs, votes, snaps, trans)
+	if err != nil {
+		return errors.Join(fmt.Errorf("start raft: %w", err), trans.Close())
+	}
+	r.watch(notify)
+	return nil
+}
+
+func (r *Replica) config(notify chan bool) *raft.Config {
+	conf := raft.DefaultConfig()
+	conf.LocalID = raft.ServerID(r.opts.ID)
+	conf.HeartbeatTimeout = r.opts.HeartbeatTimeout
+	conf.ElectionTimeout = r.opts.ElectionTimeout
+	conf.LeaderLeaseTimeout = r.opts.HeartbeatTimeout // heartbeats wait behind a follower's disk, see transport
+	conf.CommitTimeout = min(50*time.Millisecond, r.opts.HeartbeatTimeout/4)
+	conf.MaxAppendEntries = 64 // an entry is a whole batch
+	conf.BatchApplyCh = true
+	conf.SnapshotThreshold = r.opts.SnapshotThreshold
+	conf.SnapshotInterval = r.opts.SnapshotInterval
+	conf.TrailingLogs = r.opts.TrailingLogs
+	conf.NoLegacyTelemetry = true
+	conf.NotifyCh = notify
+	return conf
+}
+
+// found writes the first configuration when there is nothing on disk yet.
+// Every founding replica writes the same one, which the library allows.
+func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.StableStore, snaps raft.SnapshotStore, trans raft.Transport) error {
+	exists, err := raft.HasExistingState(logs, votes, snaps)
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
+	}
+	if exists {
+		return nil
+	}
+	var servers raft.Configuration
+	for _, m := range r.opts.Members {
+		servers.Servers = append(servers.Servers, raft.Server{
+			Suffrage: raft.Voter, ID: raft.ServerID(m.ID), Address: raft.ServerAddress(m.RaftAddr),
+		})
+	}
+	if err := raft.BootstrapCluster(conf, logs, votes, snaps, trans, servers); err != nil {
+		return fmt.Errorf("found the cell: %w", err)
+	}
+	return nil
+}
+
+// watch turns the library's notices into Changed. The library's main loop
+// blocks on NotifyCh, so it is drained by a goroutine that does nothing else.
+func (r *Replica) watch(notify <-chan bool) {
+	leaders := make(chan raft.Observation, 64)
+	observer := raft.NewObserver(leaders, false, func(o *raft.Observation) bool {
+		_, ok := o.Data.(raft.LeaderObservation)
+		return ok
+	})
+	r.raft.RegisterObserver(observer)
+	r.watching.Go(func() {
+		for {
+			select {
+			case <-notify:
+			case <-leaders:
+			case <-r.quit:
+				r.raft.DeregisterObserver(observer)
+				return
+			}
+			r.mu.Lock()
+			close(r.changed)
+			r.changed = make(chan struct{})
+			r.mu.Unlock()
+		}
+	})
+}
+
+// Changed is closed at the next change of leadership that this replica learns
+// of. Get it before looking at Leading or Leader.
+func (r *Replica) Changed() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
+}
+
+// Failed delivers the first fault after which the process has to end: a disk
+// that refuses a write, or a log entry that this release cannot read.
+func (r *Replica) Failed() <-chan error { return r.failed }
+
+func (r *Replica) fail(err error) {
+	r.failOnce.Do(func() { r.failed <- fmt.Errorf("replica %s: %w", r.opts.ID, err) })
+}
+
+// Close stops the replica: raft and its transport first, then the store.
+func (r *Replica) Close() error {
+	err := r.raft.Shutdown().Error()
+	close(r.quit)
+	r.watching.Wait()
+	return errors.Join(err, r.bolt.Close())
+}
+
+// Submit hands a batch to Raft and returns at once; the function it returns
+// waits for the outcome and is to be called once. Batches submitted one after
+// the other by one goroutine keep their order. The error is ErrNotApplied or
+// ErrUnknown.
+func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
+	data, err := b.Encode()
+	if err != nil {
+		return func() (*state.Outcome, error) { return nil, fmt.Errorf("%w: %w", ErrNotApplied, err) }
+	}
+	future := r.raft.Apply(data, rpcTimeout)
+	return func() (*state.Outcome, error) {
+		if err := future.Error(); err != nil {
+			return nil, r.classify(err)
+		}
+		out, ok := future.Response().(*state.Outcome)
+		if !ok {
+			return nil, fmt.Errorf("%w: %v", ErrUnknown, future.Response())
+		}
+		return out, nil
+	}
+}
+
+// classify tells the errors of the library that rule an effect out from those
+// that do not.
+func (r *Replica) classify(err error) error {
+	if errors.Is(err, raft.ErrLeadershipTransferInProgress) {
+		r.stuck()
+		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+	}
+	if errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrEnqueueTimeout) {
+		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+	}
+	return fmt.Errorf("%w: %w", ErrUnknown, err)
+}
+
+// stuck fails the replica when the library refuses entries because of a
+// transfer that must be long over: it can forget to end one (hashicorp/raft
+// #696), and only a restart helps then.
+func (r *Replica) stuck() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.opts.Clock()
+	if r.transfer == 0 {
+		r.transfer = now
+	}
+	if bound := 2*r.opts.ElectionTimeout + 2*rpcTimeout; now-r.transfer > bound {
+		r.fail(fmt.Errorf("a transfer of mastership has not ended for %v; a restart is the cure", now-r.transfer))
+	}
+}
+
+// Barrier returns when everything that was committed before it was called has
+// been applied here. It fails on a replica that does not lead.
+func (r *Replica) Barrier(ctx context.Context) error {
+	future := r.raft.Barrier(rpcTimeout)
+	done := make(chan error, 1)
+	go func() { done <- future.Error() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			return r.classify(err)
+		}
+		r.mu.Lock()
+		r.transfer = 0
+		r.mu.Unlock()
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Transfer makes the named replica the leader, or the most suitable one where
+// to is empty. It returns when the library has done its part or given up.
+func (r *Replica) Transfer(ctx context.Context, to string) error {
+	var future raft.Future
+	if to == "" {
+		future = r.raft.LeadershipTransfer()
+	} else {
+		m, ok := r.opts.member(to)
+		if !ok {
+			return fmt.Errorf("replica %q is not in the list of replicas", to)
+		}
+		future = r.raft.LeadershipTransferToServer(raft.ServerID(to), raft.ServerAddress(m.RaftAddr))
+	}
+	done := make(chan error, 1)
+	go func() { done <- future.Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,140 @@
+package state_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// The text forms below are what scenarios record and what failing property
+// tests print. Fields that are zero are left out.
+
+func fields(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
+}
+
+func opt[V comparable](name string, v V) string {
+	var zero V
+	if v == zero {
+		return ""
+	}
+	return fmt.Sprintf("%s=%v", name, v)
+}
+
+func word(name string, on bool) string {
+	if on {
+		return name
+	}
+	return ""
+}
+
+func pair(session, handle string) string {
+	if handle == "" {
+		return session
+	}
+	return session + ":" + handle
+}
+
+func holdText(h *state.Hold) string {
+	return fields(h.Path, pair(h.Session, h.Handle), h.Mode.String(), opt("limit", h.Limit), opt("token", h.Token),
+		opt("at", h.GrantedAt), opt("delay", h.DelayMS), opt("waited", h.WaitSeq), opt("event", h.EventSeq))
+}
+
+func waitText(w *state.Wait) string {
+	return fields(w.Path, pair(w.Session, w.Handle), w.Mode.String(), opt("limit", w.Limit), opt("seq", w.Seq),
+		opt("delay", w.DelayMS), word("keep", w.Keep))
+}
+
+func sessionText(s *state.Session) string {
+	return fields(s.ID, opt("name", s.Name), opt("ttl", s.TTLMS), opt("at", s.CreatedAt), opt("key", s.Key),
+		opt("digest", string(s.Digest)), metaText(s.Meta))
+}
+
+func metaText(meta map[string]string) string {
+	if len(meta) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("meta=%v", meta) // fmt sorts the keys
+}
+
+func lockText(l *state.Lock) string {
+	mode := "free"
+	if l.Holders > 0 {
+		mode = l.Mode.String()
+	}
+	return fields(l.Path, mode, opt("holders", l.Holders), opt("waiters", l.Waiters), opt("limit", l.Limit),
+		opt("delay-seq", l.DelayID), opt("delay", l.DelayMS))
+}
+
+func clashText(c state.Clash) string {
+	return [...]string{"", "over mode", "over limit", "over limit of others", "over key"}[c]
+}
+
+func resultText(r state.Result) string {
+	text := fields(r.Verdict.String(), clashText(r.Clash))
+	if r.Hold != nil {
+		text += " " + holdText(r.Hold)
+	}
+	if r.Wait != nil {
+		text += " " + waitText(r.Wait)
+	}
+	if r.Session != nil {
+		text += " " + sessionText(r.Session)
+	}
+	return fields(text, opt("position", r.Position))
+}
+
+func eventText(e state.Event) string {
+	switch e.Kind {
+	case state.EventGranted:
+		return "granted " + holdText(e.Hold)
+	case state.EventWithdrawn:
+		return "withdrawn " + waitText(e.Wait)
+	case state.EventReleased:
+		return "released " + holdText(e.Hold)
+	case state.EventOpened:
+		return "opened " + e.Session.ID
+	case state.EventEnded:
+		return fields("ended", e.Session.ID, word("expired", e.Expired))
+	case state.EventDelay:
+		return fields("delay", e.Path, opt("delay-seq", e.DelayID), opt("delay", e.DelayMS))
+	case state.EventDelayOver:
+		return fields("delay-over", e.Path, opt("delay-seq", e.DelayID))
+	}
+	return fmt.Sprintf("event of kind %d", e.Kind)
+}
+
+// dumpText is the whole state, as far as readers can see it.
+func dumpText(s *state.State) string {
+	var b strings.Builder
+	o := s.Office
+	fmt.Fprintln(&b, fields("office", opt("epoch", s.Epoch), word("open", o.Open), opt("master", o.Master),
+		opt("term", o.Term), opt("lease", o.LeaseMS)))
+	for v := range s.Sessions("") {
+		fmt.Fprintln(&b, "session", sessionText(v))
+	}
+	for l := range s.Locks("", "") {
+		fmt.Fprintln(&b, "lock", lockText(l))
+		for h := range s.Holders(l.Path) {
+			fmt.Fprintln(&b, "  holds", strings.TrimPrefix(holdText(h), l.Path+" "))
+		}
+		for w := range s.Queue(l.Path) {
+			fmt.Fprintln(&b, "  waits", strings.TrimPrefix(waitText(w), l.Path+" "))
+		}
+	}
+	return b.String()
+}
+
+func claimText(s *state.State, h *state.Hold, w *state.Wait) string {
+	switch {
+	case h != nil && w != nil:
+		return "both a hold and a wait"
+	case h != nil:
+		return "holds " + holdText(h)
+	case w != nil:
+		return fmt.Sprintf("waits %s position=%d", waitText(w), s.Position(w))
+	}
+	return "nothing"
+}

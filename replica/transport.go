@@ -1,0 +1,84 @@
+package replica
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// rpcTimeout bounds each message to a peer. One heartbeat is in flight per
+	// peer, so a black hole blocks that peer's heartbeats for so long.
+	rpcTimeout = time.Second
+	// rpcBytesPerTimeout stretches the bound for snapshots: one rpcTimeout for
+	// each so many bytes.
+	rpcBytesPerTimeout = 32 << 10
+	rpcPool            = 3
+)
+
+// transport is the library's, with one change: heartbeats get no fast path.
+//
+// The library would handle them on the connection's goroutine, and change the
+// term and the state behind the main loop's back; logs can diverge that way
+// (hashicorp/raft #695, open in v1.8.0). Without a handler they take the way of
+// all other messages, which the Transport interface allows. Embedding the
+// pointer keeps WithPreVote and WithClose.
+type transport struct {
+	*raft.NetworkTransport
+}
+
+// SetHeartbeatHandler does nothing: that is the cure.
+func (transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
+var (
+	_ raft.WithPreVote = transport{}
+	_ raft.WithClose   = transport{}
+)
+
+func newTransport(o *Options, self Member, log hclog.Logger) (transport, error) {
+	l, err := net.Listen("tcp", o.RaftListen)
+	if err != nil {
+		return transport{}, fmt.Errorf("listen for replicas on %s: %w", o.RaftListen, err)
+	}
+	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		ServerAddressProvider: addresses{o},
+		Logger:                log,
+		Stream:                &stream{Listener: l, advertised: address(self.RaftAddr)},
+		MaxPool:               rpcPool,
+		Timeout:               rpcTimeout,
+	})
+	t.TimeoutScale = rpcBytesPerTimeout
+	return transport{t}, nil
+}
+
+// addresses tells where to dial a replica: where the options say, so that a
+// replica may move; a member that they do not name is dialled where the
+// replicated configuration says.
+type addresses struct{ o *Options }
+
+func (a addresses) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	if m, ok := a.o.member(string(id)); ok {
+		return raft.ServerAddress(m.RaftAddr), nil
+	}
+	return "", fmt.Errorf("replica %q is not in the list of replicas", id)
+}
+
+// stream is plain TCP under an advertised address, which may be a name.
+type stream struct {
+	net.Listener
+	advertised address
+}
+
+func (s *stream) Addr() net.Addr { return s.advertised }
+
+func (s *stream) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	return net.DialTimeout("tcp", string(to), timeout)
+}
+
+type address string
+
+func (address) Network() string  { return "tcp" }
+func (a address) String() string { return string(a) }

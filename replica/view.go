@@ -1,0 +1,121 @@
+package replica
+
+import (
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// ID is this replica's id.
+func (r *Replica) ID() string { return r.opts.ID }
+
+// Cell is the cell's name.
+func (r *Replica) Cell() string { return r.opts.Cell }
+
+// Version is the release that runs.
+func (r *Replica) Version() string { return r.opts.Version }
+
+// Now reads the replica's clock.
+func (r *Replica) Now() time.Duration { return r.opts.Clock() }
+
+// Uptime is how long the replica has been open.
+func (r *Replica) Uptime() time.Duration { return r.opts.Clock() - r.started }
+
+// Drift bounds how far the replica's clock runs from true time.
+func (r *Replica) Drift() lease.Drift { return r.opts.drift() }
+
+// LeaseTerm is the term of the lease that this replica's batches carry when it
+// is master.
+func (r *Replica) LeaseTerm() time.Duration { return r.opts.MasterLease }
+
+// State is the state after the last entry applied here. On a master that holds
+// its lease it holds every acknowledged change; elsewhere it may lag.
+func (r *Replica) State() *state.State { return r.fsm.current.Load() }
+
+// Leading reports whether this replica leads, and in which raft term. To lead
+// is no licence to act: see package master.
+func (r *Replica) Leading() (term uint64, ok bool) {
+	if r.raft.State() != raft.Leader {
+		return 0, false
+	}
+	return r.raft.CurrentTerm(), true
+}
+
+// Leader is the id of the replica that this one takes for the leader, or empty.
+func (r *Replica) Leader() string {
+	_, id := r.raft.LeaderWithID()
+	return string(id)
+}
+
+// PromisedBefore is the instant from which a master of the given raft term has
+// to wait out its predecessors: see lease.Promises.Before.
+func (r *Replica) PromisedBefore(term uint64) time.Duration { return r.promises.Before(term) }
+
+// Promise is what this replica has promised: the master that alone may act, and
+// for how long yet. False where nothing is promised.
+func (r *Replica) Promise() (to string, remaining time.Duration, ok bool) {
+	office := r.State().Office
+	if !office.Open {
+		return "", 0, false
+	}
+	term := time.Duration(office.LeaseMS) * time.Millisecond
+	remaining = r.promises.Last() + r.Drift().Long(term) - r.Now()
+	return office.Master, remaining, remaining > 0
+}
+
+// Standing is a member's place in the replicated membership.
+type Standing struct {
+	Member
+	Voter bool
+}
+
+// Members are the cell's replicas according to the replicated configuration, in
+// its order.
+func (r *Replica) Members() []Standing {
+	future := r.raft.GetConfiguration()
+	if future.Error() != nil {
+		return nil
+	}
+	var out []Standing
+	for _, s := range future.Configuration().Servers {
+		m, ok := r.opts.member(string(s.ID))
+		if !ok {
+			m = Member{ID: string(s.ID), RaftAddr: string(s.Address)}
+		}
+		out = append(out, Standing{Member: m, Voter: s.Suffrage == raft.Voter})
+	}
+	return out
+}
+
+// URL is the base URL of a replica's API, empty for an unknown one.
+func (r *Replica) URL(id string) string {
+	m, _ := r.opts.member(id)
+	return m.APIURL
+}
+
+// Health is how this replica stands to its leader.
+type Health struct {
+	Contact time.Duration // since it last heard of a leader; zero on the leader itself
+	Heard   bool          // it has ever heard of one
+	Applied uint64        // index of the last entry applied here
+	Behind  uint64        // entries known to be committed and not yet applied here
+}
+
+// Health describes the replica now.
+func (r *Replica) Health() Health {
+	h := Health{Applied: r.raft.AppliedIndex(), Heard: true}
+	if commit := r.raft.CommitIndex(); commit > h.Applied {
+		h.Behind = commit - h.Applied
+	}
+	if r.raft.State() == raft.Leader {
+		return h
+	}
+	last := r.raft.LastContact()
+	if h.Heard = !last.IsZero(); h.Heard {
+		h.Contact = time.Since(last)
+	}
+	return h
+}
