@@ -12,13 +12,13 @@ import (
 // they warn: elections and lost contacts are told by this project's own lines.
 func raftLogger(l zerolog.Logger) hclog.Logger {
 	il := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Debug})
-	il.RegisterSink(sink{l})
+	il.RegisterSink(&sink{l})
 	return il
 }
 
 type sink struct{ log zerolog.Logger }
 
-func (s sink) Accept(_ string, level hclog.Level, msg string, args ...any) {
+func (s *sink) Accept(_ string, level hclog.Level, msg string, args ...any) {
 	e := s.log.Debug()
 	switch level {
 	case hclog.Error:

@@ -1,11 +1,13 @@
 package state
 
+import "fmt"
+
 // Verdict says what a command came to.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Refused   Verdict = iota // nothing happened: its batch was not accepted
+	Refused   Verdict = iota // nothing happened: its batch was not accepted, or it makes no sense
 	Done                     // it took effect
 	Held                     // the pair holds the lock: Result.Hold
 	Queued                   // the pair waits: Result.Wait and Position
@@ -17,7 +19,11 @@ const (
 )
 
 func (v Verdict) String() string {
-	return [...]string{"refused", "done", "held", "queued", "busy", "delayed", "conflict", "no-session", "nothing"}[v]
+	names := [...]string{"refused", "done", "held", "queued", "busy", "delayed", "conflict", "no-session", "nothing"}
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("verdict-%d", uint8(v))
 }
 
 // Clash says what a Conflict is about.
@@ -122,9 +128,10 @@ func (e *editor) openOffice(term uint64, leaseMS int64, c *Command, r *Result) b
 }
 
 // command applies one command of an accepted batch. What stands behind a
-// CloseOffice, and an OpenOffice that is not alone, is refused.
+// CloseOffice, an OpenOffice that is not alone, and what is not well formed, is
+// refused.
 func (e *editor) command(c *Command) Result {
-	if !e.Office.Open {
+	if !e.Office.Open || !c.wellFormed() {
 		return Result{Verdict: Refused}
 	}
 	e.Now = max(e.Now, c.Time)

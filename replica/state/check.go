@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"fmt"
+	"strings"
 )
 
 // Check reports the first invariant that the state breaks, or nil. It walks the
@@ -13,7 +14,8 @@ import (
 //   - a pair has at most one claim on a path, and the claim is there
 //   - the queue moves whenever it can: its head is never one that the lock admits
 //   - all shared holders and shared waiters of a lock agree on the limit
-//   - no token exceeds the counter, no number the sequence
+//   - no token is given twice or exceeds the counter, no number the sequence
+//   - modes, limits and keys are what Apply lets in
 //   - a lock that is free leaves nothing behind
 func (s *State) Check() error {
 	for l := range s.Locks("", "") {
@@ -53,7 +55,9 @@ func (s *State) checkLock(l *Lock) error {
 			l.Holders, l.Waiters, l.shared, holders, waiters, shared)
 	case holders == 0 && waiters == 0 && l.DelayID == 0:
 		return fmt.Errorf("is free but has left a record")
-	case (l.DelayID == 0) != (l.DelayMS == 0):
+	case strings.IndexByte(l.Path, 0) >= 0:
+		return fmt.Errorf("has a NUL in its path")
+	case l.DelayMS < 0, (l.DelayID == 0) != (l.DelayMS == 0):
 		return fmt.Errorf("has lock-delay number %d of %d ms", l.DelayID, l.DelayMS)
 	case l.DelayID > s.Seq:
 		return fmt.Errorf("has lock-delay number %d beyond the sequence %d", l.DelayID, s.Seq)
@@ -65,6 +69,8 @@ func (s *State) checkHold(l *Lock, h *Hold) error {
 	switch c, _ := s.claims.Get(claimKey(h.Session, h.Path, h.Handle)); {
 	case c != claim{token: h.Token}:
 		return fmt.Errorf("session %q, handle %q claims %+v", h.Session, h.Handle, c)
+	case !sound(h.Mode, h.Limit):
+		return fmt.Errorf("has mode %d with limit %d", h.Mode, h.Limit)
 	case h.Mode != l.Mode:
 		return fmt.Errorf("is %v, the lock is held %v", h.Mode, l.Mode)
 	case h.Mode == Exclusive && l.Holders > 1:
@@ -73,8 +79,8 @@ func (s *State) checkHold(l *Lock, h *Hold) error {
 		return fmt.Errorf("has limit %d, the lock %d", h.Limit, l.Limit)
 	case h.Limit > 0 && int64(l.Holders) > h.Limit:
 		return fmt.Errorf("has limit %d, with %d holders", h.Limit, l.Holders)
-	case h.Token > s.Incarnation<<incarnationShift+s.Counter:
-		return fmt.Errorf("token is beyond the counter %d", s.Counter)
+	case h.Token == 0 || h.Token > s.Incarnation<<incarnationShift+s.Counter:
+		return fmt.Errorf("token is not within 1 and the counter %d of incarnation %d", s.Counter, s.Incarnation)
 	case h.WaitSeq > s.Seq || h.EventSeq > s.Seq:
 		return fmt.Errorf("numbers %d, %d are beyond the sequence %d", h.WaitSeq, h.EventSeq, s.Seq)
 	}
@@ -85,6 +91,8 @@ func (s *State) checkWait(l *Lock, w *Wait, head bool) error {
 	switch c, _ := s.claims.Get(claimKey(w.Session, w.Path, w.Handle)); {
 	case c != claim{seq: w.Seq}:
 		return fmt.Errorf("session %q, handle %q claims %+v", w.Session, w.Handle, c)
+	case !sound(w.Mode, w.Limit):
+		return fmt.Errorf("has mode %d with limit %d", w.Mode, w.Limit)
 	case w.Mode == Shared && w.Limit != l.Limit:
 		return fmt.Errorf("has limit %d, the lock %d", w.Limit, l.Limit)
 	case head && l.DelayID == 0 && l.admits(w.Mode, w.Limit):
@@ -108,8 +116,28 @@ func (s *State) checkTotals() error {
 		holders += l.Holders
 		waiters += l.Waiters
 	}
+	if holders != s.holds.Len() || waiters != s.queue.Len() {
+		return fmt.Errorf("%d holds and %d waits, but the locks count %d and %d", s.holds.Len(), s.queue.Len(), holders, waiters)
+	}
+	owner := make(map[uint64]string, holders)
+	for h := range s.Holds() {
+		if other, twice := owner[h.Token]; twice {
+			return fmt.Errorf("token %d is held on %q and on %q", h.Token, other, h.Path)
+		}
+		owner[h.Token] = h.Path
+	}
+	if err := s.checkSessions(); err != nil {
+		return err
+	}
+	return s.checkHeader()
+}
+
+func (s *State) checkSessions() error {
 	keyed := 0
 	for v := range s.Sessions("") {
+		if strings.IndexByte(v.ID, 0) >= 0 {
+			return fmt.Errorf("session %q has a NUL in its id", v.ID)
+		}
 		if v.Key == "" {
 			continue
 		}
@@ -118,15 +146,20 @@ func (s *State) checkTotals() error {
 			return fmt.Errorf("session %q: its key leads to session %q", v.ID, id)
 		}
 	}
-	switch {
-	case holders != s.holds.Len() || waiters != s.queue.Len():
-		return fmt.Errorf("%d holds and %d waits, but the locks count %d and %d", s.holds.Len(), s.queue.Len(), holders, waiters)
-	case keyed != s.keys.Len():
+	if keyed != s.keys.Len() {
 		return fmt.Errorf("%d idempotency keys, but %d sessions with one", s.keys.Len(), keyed)
+	}
+	return nil
+}
+
+func (s *State) checkHeader() error {
+	switch {
 	case s.Office.LeaseMS < 0 || s.Office.LeaseMS > MaxLeaseMS:
 		return fmt.Errorf("office lease of %d ms is not within 0..%d", s.Office.LeaseMS, MaxLeaseMS)
 	case s.Counter >= 1<<incarnationShift:
 		return fmt.Errorf("token counter %d has run into the incarnation", s.Counter)
+	case s.Incarnation >= 1<<(tokenBits-incarnationShift):
+		return fmt.Errorf("incarnation %d lifts tokens above %d bits", s.Incarnation, tokenBits)
 	}
 	return nil
 }

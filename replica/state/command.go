@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/fxamacker/cbor/v2"
 )
@@ -11,6 +12,10 @@ import (
 // checked where batches are made and again where they are applied, so that a
 // new master knows how long it may have to wait at the worst.
 const MaxLeaseMS = 60_000
+
+// MaxCommands bounds the commands of one batch, and with them the memory that
+// a few damaged bytes can ask for.
+const MaxCommands = 1 << 14
 
 // Kind says what a command does.
 type Kind uint8
@@ -118,7 +123,7 @@ func mustModes() (cbor.EncMode, cbor.DecMode) {
 		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
 		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
 		UTF8:              cbor.UTF8DecodeInvalid, // handles and names were checked at the door
-		MaxArrayElements:  1 << 20,
+		MaxArrayElements:  MaxCommands,
 		MaxMapPairs:       1 << 16,
 	}.DecMode()
 	if err != nil {
@@ -128,8 +133,15 @@ func mustModes() (cbor.EncMode, cbor.DecMode) {
 }
 
 // Encode writes the batch for the log: a version byte and CBOR with integer
-// keys (RFC 8949, core deterministic encoding).
+// keys (RFC 8949, core deterministic encoding). It refuses what DecodeBatch
+// would: once in the log, such an entry would stop every replica for good.
 func (b *Batch) Encode() ([]byte, error) {
+	if len(b.Commands) > MaxCommands {
+		return nil, fmt.Errorf("encode batch: %d commands; at most %d are allowed", len(b.Commands), MaxCommands)
+	}
+	if err := b.known(); err != nil {
+		return nil, fmt.Errorf("encode batch: %w", err)
+	}
 	body, err := encMode.Marshal(b)
 	if err != nil {
 		return nil, fmt.Errorf("encode batch: %w", err)
@@ -151,12 +163,49 @@ func DecodeBatch(data []byte) (Batch, error) {
 	if err := decMode.Unmarshal(data[1:], &b); err != nil {
 		return Batch{}, fmt.Errorf("decode batch: %w", err)
 	}
-	for i := range b.Commands {
-		if k := b.Commands[i].Kind; k < OpenOffice || k > EndDelay {
-			return Batch{}, fmt.Errorf("decode batch: command %d has %v: %w", i, k, ErrVersion)
-		}
+	if err := b.known(); err != nil {
+		return Batch{}, fmt.Errorf("decode batch: %w", err)
 	}
 	return b, nil
+}
+
+// known fails with ErrVersion where a command has a number that this release
+// gives no meaning to: whatever it did with it, another release would differ.
+func (b *Batch) known() error {
+	for i := range b.Commands {
+		c := &b.Commands[i]
+		switch {
+		case c.Kind < OpenOffice || c.Kind > EndDelay:
+			return fmt.Errorf("command %d has %v: %w", i, c.Kind, ErrVersion)
+		case c.Mode > Shared:
+			return fmt.Errorf("command %d has mode %d: %w", i, c.Mode, ErrVersion)
+		case c.Wait > Keep:
+			return fmt.Errorf("command %d has wait %d: %w", i, c.Wait, ErrVersion)
+		}
+	}
+	return nil
+}
+
+// wellFormed reports whether c keeps the bounds that the state itself rests on:
+// keys that can be told apart, modes and limits that mean something. The doors
+// are far stricter; a command that came past them all the same is refused, for
+// it must neither stop the replicas nor leave a state that cannot be restored.
+func (c *Command) wellFormed() bool {
+	if strings.IndexByte(c.Session, 0) >= 0 || strings.IndexByte(c.Path, 0) >= 0 {
+		return false
+	}
+	switch c.Kind {
+	case OpenSession:
+		return c.Session != ""
+	case Acquire:
+		return c.Path != "" && sound(c.Mode, c.Limit)
+	}
+	return true
+}
+
+// sound reports whether a lock can be held in this mode with this limit.
+func sound(mode Mode, limit int64) bool {
+	return mode == Exclusive && limit == 0 || mode == Shared && limit >= 0
 }
 
 // Size estimates the encoded size of the command, in bytes.

@@ -17,10 +17,10 @@ var snapshotMagic = []byte("stout-state\x01")
 // preamble follows the magic: the header and how many of each kind follow.
 type preamble struct {
 	Header   header `cbor:"1,keyasint"`
-	Sessions int    `cbor:"2,keyasint"`
-	Locks    int    `cbor:"3,keyasint"`
-	Holds    int    `cbor:"4,keyasint"`
-	Waits    int    `cbor:"5,keyasint"`
+	Sessions uint64 `cbor:"2,keyasint"`
+	Locks    uint64 `cbor:"3,keyasint"`
+	Holds    uint64 `cbor:"4,keyasint"`
+	Waits    uint64 `cbor:"5,keyasint"`
 }
 
 // lockRecord is what a snapshot keeps of a Lock: what its holds and waits do
@@ -40,8 +40,8 @@ func (s *State) Snapshot(w io.Writer) error {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	enc := encMode.NewEncoder(buf)
-	err := enc.Encode(preamble{Header: s.header, Sessions: s.sessions.Len(), Locks: s.locks.Len(),
-		Holds: s.holds.Len(), Waits: s.queue.Len()})
+	err := enc.Encode(preamble{Header: s.header, Sessions: uint64(s.sessions.Len()), Locks: uint64(s.locks.Len()),
+		Holds: uint64(s.holds.Len()), Waits: uint64(s.queue.Len())})
 	put := func(v any) bool {
 		if err == nil {
 			err = enc.Encode(v)
@@ -94,37 +94,40 @@ func restore(dec *cbor.Decoder) (*State, error) {
 	}
 	e := edit(New())
 	e.header = p.Header
-	err := errors.Join(
-		each(dec, p.Sessions, func(v Session) {
-			e.sessions.put([]byte(v.ID), &v)
-			if v.Key != "" {
-				e.keys.put([]byte(v.Key), v.ID)
-			}
-		}),
-		each(dec, p.Locks, func(v lockRecord) {
-			e.locks.put([]byte(v.Path), &Lock{Path: v.Path, DelayID: v.DelayID, DelayMS: v.DelayMS})
-		}),
-		each(dec, p.Holds, func(v Hold) {
-			e.holds.put(numbered(v.Path, v.Token), &v)
-			e.claims.put(claimKey(v.Session, v.Path, v.Handle), claim{token: v.Token})
-			l := e.lock(v.Path)
-			l.Holders, l.Mode = l.Holders+1, v.Mode
-			l.count(v.Mode, v.Limit)
-			e.putLock(l)
-		}),
-		each(dec, p.Waits, func(v Wait) {
-			e.queue.put(numbered(v.Path, v.Seq), &v)
-			e.claims.put(claimKey(v.Session, v.Path, v.Handle), claim{seq: v.Seq})
-			l := e.lock(v.Path)
-			l.Waiters++
-			l.count(v.Mode, v.Limit)
-			e.putLock(l)
-		}),
-	)
-	if err != nil {
+	in := &records{dec: dec}
+	each(in, p.Sessions, func(v *Session) []byte { return []byte(v.ID) }, func(v *Session) {
+		e.sessions.put([]byte(v.ID), v)
+		if v.Key != "" {
+			e.keys.put([]byte(v.Key), v.ID)
+		}
+	})
+	each(in, p.Locks, func(v *lockRecord) []byte { return []byte(v.Path) }, func(v *lockRecord) {
+		e.locks.put([]byte(v.Path), &Lock{Path: v.Path, DelayID: v.DelayID, DelayMS: v.DelayMS})
+	})
+	each(in, p.Holds, func(v *Hold) []byte { return numbered(v.Path, v.Token) }, func(v *Hold) {
+		e.holds.put(numbered(v.Path, v.Token), v)
+		e.claims.put(claimKey(v.Session, v.Path, v.Handle), claim{token: v.Token})
+		l := e.lock(v.Path)
+		l.Holders, l.Mode = l.Holders+1, v.Mode
+		l.count(v.Mode, v.Limit)
+		e.putLock(l)
+	})
+	each(in, p.Waits, func(v *Wait) []byte { return numbered(v.Path, v.Seq) }, func(v *Wait) {
+		e.queue.put(numbered(v.Path, v.Seq), v)
+		e.claims.put(claimKey(v.Session, v.Path, v.Handle), claim{seq: v.Seq})
+		l := e.lock(v.Path)
+		l.Waiters++
+		l.count(v.Mode, v.Limit)
+		e.putLock(l)
+	})
+	if err := in.end(); err != nil {
 		return nil, err
 	}
-	return e.commit(), nil
+	s := e.commit()
+	if n := uint64(s.locks.Len()); n != p.Locks {
+		return nil, fmt.Errorf("%d locks are held, waited for or delayed, but %d were written", n, p.Locks)
+	}
+	return s, nil
 }
 
 // count notes one more holder or waiter of l.
@@ -135,13 +138,40 @@ func (l *Lock) count(mode Mode, limit int64) {
 	}
 }
 
-func each[V any](dec *cbor.Decoder, n int, add func(V)) error {
+// records reads what follows the preamble, up to the first error.
+type records struct {
+	dec *cbor.Decoder
+	err error
+}
+
+// each reads n records of one type, which stand in the order of their keys.
+func each[V any](in *records, n uint64, key func(*V) []byte, add func(*V)) {
+	if in.err != nil {
+		return
+	}
+	var last []byte
 	for range n {
-		var v V
-		if err := dec.Decode(&v); err != nil {
-			return err
+		v := new(V)
+		if in.err = in.dec.Decode(v); in.err != nil {
+			return
+		}
+		k := key(v)
+		if bytes.Compare(last, k) >= 0 {
+			in.err = fmt.Errorf("%T %q is not in order behind %q", *v, k, last)
+			return
 		}
 		add(v)
+		last = k
+	}
+}
+
+// end is the error that reading came to; bytes behind the last record are one.
+func (in *records) end() error {
+	if in.err != nil {
+		return in.err
+	}
+	if err := in.dec.Skip(); !errors.Is(err, io.EOF) {
+		return errors.New("there are bytes behind the last record")
 	}
 	return nil
 }

@@ -12,6 +12,9 @@ import (
 // restore from a backup raises the incarnation, so tokens never go back.
 const incarnationShift = 43
 
+// tokenBits is what a token has room in, so that every JSON reader can hold it.
+const tokenBits = 53
+
 // Office is the term of office that the log last opened.
 type Office struct {
 	Open   bool   `cbor:"1,keyasint,omitempty"`

@@ -1,0 +1,56 @@
+# Stout needs Go, make and git; the tests need a C compiler as well, for the
+# race detector. `make` lists the targets.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
+# The stores' metrics reach our registry only under this tag (go-metrics/compat).
+TAGS    := hashicorpmetrics
+LDFLAGS := -X github.com/stoutlock/stout/internal/buildinfo.version=$(VERSION)
+FUZZTIME ?= 20s
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Run a cell of three replicas on this machine, with data in ./.stout
+	@$(GO) build -tags $(TAGS) -o bin/local ./test/local
+	@exec bin/local run
+
+.PHONY: demo
+demo: ## Watch a lock survive the death of the master, in half a minute
+	@$(GO) build -tags $(TAGS) -o bin/local ./test/local
+	@exec bin/local demo
+
+.PHONY: build
+build: ## Build bin/stoutd and bin/stout, static binaries
+	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/stoutd ./cmd/stout
+
+# The tests in test/ run processes built from the sources, which go test does
+# not see: -count=1 keeps it from showing an old result.
+.PHONY: test
+test: ## Run all tests with the race detector
+	CGO_ENABLED=1 $(GO) test -race -tags $(TAGS) -timeout 15m -count=1 ./...
+
+.PHONY: lint
+lint: ## Check the format, and run go vet and staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet -tags $(TAGS) ./...
+	$(GO) tool staticcheck -tags $(TAGS) ./...
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz test for FUZZTIME (20s)
+	@for package in $$($(GO) list -tags $(TAGS) ./...); do \
+		for name in $$($(GO) test -tags $(TAGS) -list '^Fuzz' $$package | grep '^Fuzz'); do \
+			echo "$$package $$name"; \
+			$(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+		done; \
+	done
+
+.PHONY: clean
+clean: ## Remove what was built (not the data in ./.stout)
+	rm -rf bin

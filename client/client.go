@@ -1,0 +1,178 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Client talks to one cell. It is safe for concurrent use, and meant to be
+// shared: all its sessions and calls use one pool of connections and learn from
+// one another where the master is.
+//
+// Every method repeats a call that may safely be repeated until its context
+// ends; give a deadline to a context that has no other end. A call that was
+// given up so returns an error for which errors.Is holds with the context's
+// error, and with ErrNoMaster (certainly no effect) or ErrOutcomeUnknown.
+type Client struct {
+	transport http.RoundTripper
+	headers   headers
+	targets   *targets
+	grace     time.Duration
+	log       *slog.Logger
+	now       func() time.Duration
+}
+
+// Close closes the connections that are idle. Sessions of the client are not
+// closed by it: close them first.
+func (c *Client) Close() error {
+	if t, ok := c.transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+	return nil
+}
+
+// ReadLock reads the state of one lock. A lock that nobody holds or waits for
+// reads as free, whether or not it ever existed.
+func (c *Client) ReadLock(ctx context.Context, path string, opts ...ReadOption) (out lockapi.Lock, err error) {
+	if err := lockapi.ValidatePath(path); err != nil {
+		return out, err
+	}
+	err = c.read(ctx, lockapi.RouteLocks+path, nil, opts, &out)
+	return out, err
+}
+
+// ReadSession reads a session with what it holds and waits for.
+func (c *Client) ReadSession(ctx context.Context, id string, opts ...ReadOption) (out lockapi.SessionState, err error) {
+	path, err := sessionPath(id)
+	if err != nil {
+		return out, err
+	}
+	err = c.read(ctx, path, nil, opts, &out)
+	return out, err
+}
+
+// KillSession ends any session at once: what it holds is free without
+// lock-delay, and its owner finds it expired. It succeeds where there is no
+// such session.
+func (c *Client) KillSession(ctx context.Context, id string) error {
+	path, err := sessionPath(id)
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, &call{method: http.MethodDelete, path: path})
+}
+
+// Release takes a hold, or a place in a queue, from a session that need not be
+// of this program: the operator's way to free a lock. token 0 stands for
+// whichever grant the handle has; otherwise only that very grant is released.
+// It reports whether there was something to release, which is not certain
+// after a repeated call: the first may have done it.
+func (c *Client) Release(ctx context.Context, path, session, handle string, token uint64) (bool, error) {
+	if err := lockapi.ValidatePath(path); err != nil {
+		return false, err
+	}
+	if session == "" {
+		return false, lockapi.Invalid("session", "session is required: the id of the holder's session")
+	}
+	if err := lockapi.ValidateHandle(handle); err != nil {
+		return false, err
+	}
+	var out lockapi.Released
+	q := releaseCall(path, session, handle, token)
+	q.out = &out
+	err := c.do(ctx, &q)
+	return out.Released, err
+}
+
+// releaseCall is the call that ends a hold, or a place in a queue.
+func releaseCall(path, session, handle string, token uint64) call {
+	query := "session=" + url.QueryEscape(session) + "&handle=" + url.QueryEscape(handle)
+	if token != 0 {
+		query += "&token=" + strconv.FormatUint(token, 10)
+	}
+	return call{method: http.MethodDelete, path: lockapi.RouteLocks + path, query: query}
+}
+
+// CheckSequencer asks whether the very grant that a sequencer describes is held
+// now. This is what a resource does with the sequencer of a request; one that
+// remembers the highest token it has seen can do without the call.
+func (c *Client) CheckSequencer(ctx context.Context, sequencer string, opts ...ReadOption) (out lockapi.SequencerCheck, err error) {
+	if _, err := lockapi.ParseSequencer(sequencer); err != nil {
+		return out, err
+	}
+	err = c.read(ctx, lockapi.RouteSequencers, url.Values{"value": {sequencer}}, opts, &out)
+	return out, err
+}
+
+// Cell reads the state of the cell as the replica that answers sees it; one
+// that knows of no master answers too.
+func (c *Client) Cell(ctx context.Context) (out lockapi.Cell, err error) {
+	err = c.read(ctx, lockapi.RouteCell, nil, nil, &out)
+	return out, err
+}
+
+// Replica reads the state of the very replica whose base URL is given, in one
+// attempt: no other can answer for it.
+func (c *Client) Replica(ctx context.Context, url string) (out lockapi.Replica, err error) {
+	e, err := parseEndpoint(url)
+	if err != nil {
+		return out, err
+	}
+	err = c.attempt(ctx, &route{to: e}, &call{method: http.MethodGet, path: lockapi.RouteReplica, out: &out})
+	return out, err
+}
+
+// Transfer hands mastership to the replica with the id to, or to any other
+// where to is empty. It is sent once: where its outcome is unknown the error
+// says so, and Cell tells who is master.
+func (c *Client) Transfer(ctx context.Context, to string) (out lockapi.Transferred, err error) {
+	q := call{
+		method: http.MethodPost, path: lockapi.RouteTransfer, out: &out, once: true,
+		body: encode(lockapi.TransferRequest{To: to}), timeout: transferTime,
+	}
+	err = c.do(ctx, &q)
+	return out, err
+}
+
+// transferTime is how long a transfer may take: the new master first catches
+// up and has an election.
+const transferTime = 30 * time.Second
+
+// read is a GET of the contract.
+func (c *Client) read(ctx context.Context, path string, query url.Values, opts []ReadOption, out any) error {
+	var o readOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.stale {
+		if query == nil {
+			query = make(url.Values)
+		}
+		query.Set("consistency", lockapi.ConsistencyStale)
+	}
+	return c.do(ctx, &call{method: http.MethodGet, path: path, query: query.Encode(), out: out})
+}
+
+func sessionPath(id string) (string, error) {
+	if id == "" || id == "." || id == ".." || strings.Contains(id, "/") {
+		return "", lockapi.Invalid("session", "%q is not the id of a session", id)
+	}
+	return lockapi.RouteSessions + "/" + id, nil
+}
+
+// encode writes a request of the contract, which always has a JSON form.
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("client: " + err.Error())
+	}
+	return b
+}

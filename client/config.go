@@ -1,0 +1,98 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/stoutlock/stout/internal/boottime"
+)
+
+// DefaultGrace is how long a session in jeopardy goes on trying to reach the
+// cell before it counts as expired; the value is Chubby's (section 2.8).
+const DefaultGrace = 45 * time.Second
+
+// Config is for those who need more than New. The zero value of each field but
+// URLs stands for its default.
+type Config struct {
+	// URLs are the base URLs of any replicas of the cell, at least one. One is
+	// enough to find the master; the others serve when that one is down.
+	URLs []string
+	// Transport carries the requests. The default is a transport of the
+	// client's own that keeps connections alive. One given here must be safe
+	// for concurrent use and must not follow redirects or repeat requests.
+	Transport http.RoundTripper
+	// Grace is how long a session in jeopardy tries to recover, from the end
+	// of its local lease on. Default: DefaultGrace.
+	Grace time.Duration
+	// Logger is told of changes of a session's state (info and warn) and of
+	// attempts that failed (debug). Default: nothing is logged.
+	Logger *slog.Logger
+	// UserAgent goes with every request. Default: "stout-client".
+	UserAgent string
+
+	// now replaces the clock in tests.
+	now func() time.Duration
+}
+
+// New makes a client of the cell that the replicas at urls belong to. It does
+// not connect yet. A URL has the form http://host:port or https://host:port,
+// with or without a path to prefix the API's routes with.
+func New(urls ...string) (*Client, error) { return Config{URLs: urls}.New() }
+
+// New makes a client, or says which setting is wrong.
+func (c Config) New() (*Client, error) {
+	if len(c.URLs) == 0 {
+		return nil, errors.New("stout: no URL given; name the base URL of at least one replica")
+	}
+	if c.Grace < 0 {
+		return nil, fmt.Errorf("stout: Grace is %s; it must not be negative (0 means %s)", c.Grace, DefaultGrace)
+	}
+	var endpoints []*endpoint
+	for _, u := range c.URLs {
+		e, err := parseEndpoint(u)
+		if err != nil {
+			return nil, err
+		}
+		endpoints = append(endpoints, e)
+	}
+	out := &Client{
+		transport: c.Transport,
+		grace:     c.Grace,
+		log:       c.Logger,
+		now:       c.now,
+	}
+	if out.transport == nil {
+		out.transport = newTransport()
+	}
+	if out.grace == 0 {
+		out.grace = DefaultGrace
+	}
+	if out.log == nil {
+		out.log = slog.New(slog.DiscardHandler)
+	}
+	if out.now == nil {
+		out.now = boottime.Now
+	}
+	out.headers = makeHeaders(c.UserAgent)
+	out.targets = newTargets(endpoints, out.now)
+	return out, nil
+}
+
+// newTransport makes the default transport. Each waiting Lock and each
+// session's keepalive occupies a connection, so idle ones are kept in numbers.
+func newTransport() *http.Transport {
+	dialer := &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         dialer.DialContext,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConnsPerHost: 1024,
+		IdleConnTimeout:     90 * time.Second,
+		TLSHandshakeTimeout: 5 * time.Second,
+		DisableCompression:  true,
+	}
+}

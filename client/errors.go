@@ -1,0 +1,52 @@
+package client
+
+import (
+	"errors"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Errors of the contract. A call that the cell refused returns a
+// *lockapi.Error, for which errors.Is holds with one of these; errors.As gives
+// the details, such as the holders that stood in the way.
+const (
+	// ErrInvalidArgument: the call was malformed or out of bounds.
+	ErrInvalidArgument = lockapi.CodeInvalidArgument
+	// ErrSessionNotFound: the session never was, was closed, or has expired.
+	ErrSessionNotFound = lockapi.CodeSessionNotFound
+	// ErrNotFound: no such object, or a URL that is not a replica's.
+	ErrNotFound = lockapi.CodeNotFound
+	// ErrConflict: the request does not go together with what holds or waits
+	// already, for instance another limit.
+	ErrConflict = lockapi.CodeConflict
+	// ErrTooLarge: the request's body is over lockapi.MaxBodyBytes.
+	ErrTooLarge = lockapi.CodeTooLarge
+	// ErrLockHeld: somebody else holds the lock, or is before us in its queue.
+	ErrLockHeld = lockapi.CodeLockHeld
+	// ErrLockDelayed: the lock is free, but within its lock-delay.
+	ErrLockDelayed = lockapi.CodeLockDelayed
+	// ErrTooMany: a quota is used up.
+	ErrTooMany = lockapi.CodeTooMany
+	// ErrNoMaster: no master could be reached until the context ended.
+	ErrNoMaster = lockapi.CodeNoMaster
+	// ErrOutcomeUnknown: the call may or may not have taken effect.
+	ErrOutcomeUnknown = lockapi.CodeOutcomeUnknown
+	// ErrInternal: the server failed in a way that is not of the contract.
+	ErrInternal = lockapi.CodeInternal
+)
+
+// Errors of the client's own.
+var (
+	// ErrSessionExpired: the session is over, because the cell said so or
+	// because the grace period ran out without an answer from the cell.
+	ErrSessionExpired = errors.New("stout: the session has expired")
+	// ErrSessionClosed: the session was closed by this program.
+	ErrSessionClosed = errors.New("stout: the session is closed")
+	// ErrJeopardy: the session's local lease has ended without an answer from
+	// the cell, so nothing that hangs on the session may be relied upon.
+	ErrJeopardy = errors.New("stout: the session is in jeopardy: its lease has ended here")
+	// ErrLockLost: the cell no longer counts the lock as held by this hold.
+	ErrLockLost = errors.New("stout: the lock is lost: the cell no longer counts it as held by us")
+	// ErrUnlocked: the hold was given up by Unlock.
+	ErrUnlocked = errors.New("stout: the lock was released by Unlock")
+)

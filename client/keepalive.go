@@ -1,0 +1,153 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// longPoll bounds how long one call waits at the server, so that connections do
+// not idle for longer than the boxes between here and there tolerate.
+const longPoll = 30 * time.Second
+
+// run keeps the session alive until it is over.
+//
+// While all goes well one call is always waiting at the master, which answers
+// when a third of the lease is left. After a failure the next replica is asked
+// to answer at once, with a short time-out, until one does: the third that is
+// left is enough for several such attempts.
+func (s *Session) run(ctx context.Context) {
+	defer close(s.stopped)
+	defer s.stop()
+	var pause backoff
+	for failures := 0; ctx.Err() == nil; {
+		began := s.c.now()
+		eventful, err := s.keepalive(ctx, failures)
+		switch {
+		case ctx.Err() != nil || errors.Is(err, errCut):
+		case err == nil:
+			failures = 0
+			pause.reset()
+			s.review(ctx)
+			if !eventful {
+				sleep(ctx, began+s.ttl/20-s.c.now()) // whoever answers too soon is not asked in a loop
+			}
+		case errors.Is(err, lockapi.CodeSessionNotFound):
+			_ = s.expire()
+			return
+		default:
+			s.c.log.Debug("stout: keepalive failed", "session_name", s.name, "error", err)
+			failures++
+			sleep(ctx, pause.next())
+		}
+	}
+}
+
+// keepalive makes one attempt and takes its answer in. It reports whether the
+// answer brought events.
+func (s *Session) keepalive(ctx context.Context, failures int) (bool, error) {
+	ctx, cut := context.WithCancel(ctx)
+	defer cut()
+	wait, ack := s.beginPoll(failures, cut)
+	var answer lockapi.Keepalive
+	q := call{
+		method: http.MethodPost, path: lockapi.RouteSessions + "/" + s.id + "/keepalive",
+		body:    encode(lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds(), Ack: ack}),
+		timeout: wait + s.answerTime(wait, failures), out: &answer,
+	}
+	for hops := 0; ; hops++ {
+		r := s.c.targets.pick()
+		sent := s.c.now()
+		err := s.c.attempt(ctx, r, &q)
+		if err == nil {
+			s.renewed(sent, &answer)
+			return len(answer.Events) > 0, nil
+		}
+		if ctx.Err() != nil {
+			return false, errCut
+		}
+		if s.c.judge(ctx, r, &q, err) != redirect || hops == mostHops {
+			return false, err
+		}
+	}
+}
+
+// beginPoll says how long the next call shall wait at the server: until a third
+// of the lease is left, or not at all after a failure or when there is
+// something to look after.
+func (s *Session) beginPoll(failures int, cut context.CancelFunc) (wait time.Duration, ack uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.look()
+	s.cutPoll = cut
+	if failures == 0 {
+		wait = min(max(s.remainingLocked()-s.ttl/3, 0), longPoll)
+	}
+	if s.overdue {
+		wait = 0
+	}
+	return wait.Truncate(time.Millisecond), s.ack
+}
+
+// answerTime is how long the answer may be late before the replica counts as
+// out of reach. It leaves time for other replicas before the lease ends, and
+// grows with the failures, lest a slow network keep every answer from arriving.
+func (s *Session) answerTime(wait time.Duration, failures int) time.Duration {
+	if wait > 0 {
+		return min(max(s.ttl/8, 100*time.Millisecond), 2*time.Second)
+	}
+	d := min(max(s.ttl/12, 200*time.Millisecond), time.Second)
+	return min(d<<min(failures/(2*len(s.c.targets.configured)), 4), 4*time.Second)
+}
+
+// renewed takes a keepalive's answer in. The lease runs ttl from the moment of
+// the answer, which cannot be seen from here; sending + held is never later.
+func (s *Session) renewed(sent time.Duration, answer *lockapi.Keepalive) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := time.Duration(answer.HeldMS) * time.Millisecond
+	held = min(max(held, 0), s.c.now()-sent)
+	if answer.Epoch != s.epoch {
+		s.epoch, s.suspect = answer.Epoch, true
+		s.askAgain()
+	}
+	s.extend(sent + held + time.Duration(answer.TTLMS)*time.Millisecond)
+	for i := range answer.Events {
+		s.notice(&answer.Events[i])
+	}
+}
+
+// lateAnswer is how long a waiting call may take to tell of a grant itself,
+// after the event that told of it has come.
+const lateAnswer = 200 * time.Millisecond
+
+// notice takes an event in. s.mu is held.
+func (s *Session) notice(e *lockapi.Event) {
+	s.ack = max(s.ack, e.Seq)
+	if e.Type != lockapi.EventLockGranted || !strings.HasPrefix(e.Handle, s.prefix) {
+		return
+	}
+	cl, known := s.claims[e.Handle]
+	switch {
+	case !known:
+		s.sweeps = max(s.sweeps, 1)
+	case cl.phase == waiting && cl.cut != nil:
+		// The call that waits for it is about to be answered, unless it waits
+		// at a replica that is gone: then it is made again.
+		time.AfterFunc(lateAnswer, cl.cut)
+	}
+}
+
+// sweepLater has the session looked through for grants that nobody here knows
+// of: now and once more at the next keepalive, since a request that got lost
+// may arrive late. s.mu is held.
+func (s *Session) sweepLater() {
+	s.sweeps, s.overdue = 2, true
+	if s.cutPoll != nil {
+		s.cutPoll()
+	}
+}

@@ -1,0 +1,61 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/url"
+	"strconv"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// ListLocks yields the locks whose paths begin with prefix, a plain string, in
+// bytewise order of their paths; the empty prefix stands for all of them. Pages
+// are fetched as they are needed, each a consistent view of its own. The first
+// error is yielded last.
+func (c *Client) ListLocks(ctx context.Context, prefix string, opts ...ReadOption) iter.Seq2[lockapi.Lock, error] {
+	query := url.Values{}
+	if prefix != "" {
+		query.Set("prefix", prefix)
+	}
+	return pages(query, func(q url.Values) ([]lockapi.Lock, string, error) {
+		var page lockapi.LockList
+		err := c.read(ctx, lockapi.RouteLocks, q, opts, &page)
+		return page.Locks, page.Next, err
+	})
+}
+
+// ListSessions yields the sessions of the cell in the order of their ids, with
+// what they hold and wait for. It pages as ListLocks does.
+func (c *Client) ListSessions(ctx context.Context, opts ...ReadOption) iter.Seq2[lockapi.SessionState, error] {
+	return pages(url.Values{}, func(q url.Values) ([]lockapi.SessionState, string, error) {
+		var page lockapi.SessionList
+		err := c.read(ctx, lockapi.RouteSessions, q, opts, &page)
+		return page.Sessions, page.Next, err
+	})
+}
+
+// pages yields the items of one page after the other.
+func pages[T any](query url.Values, fetch func(url.Values) ([]T, string, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		query.Set("limit", strconv.Itoa(lockapi.MaxListLimit))
+		query.Del("after")
+		for {
+			items, next, err := fetch(query)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if next == "" {
+				return
+			}
+			query.Set("after", next)
+		}
+	}
+}

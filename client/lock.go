@@ -1,0 +1,221 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+const (
+	// settleTime is how long Lock, when it gives up, tries to see its request
+	// out of the cell before it leaves that to the background.
+	settleTime = 2 * time.Second
+	// waitSlack is how much later than Wait says the answer may come.
+	waitSlack = time.Second
+)
+
+// errWaitOver is why Lock gives up after Wait. It becomes ErrLockHeld.
+var errWaitOver = errors.New("the wait is over")
+
+// Lock takes a lock, waiting in its queue until it is granted, ctx ends, Wait
+// is over, or the session ends. The place in the queue outlives a change of
+// master. It is first come, first served.
+//
+// Lock never returns nil and nil. When it returns an error nothing is left
+// behind: it has left the queue, and has released a grant that came meanwhile;
+// where the cell could not be reached for that, the session does it in the
+// background as soon as it can.
+//
+// Errors: the context's; ErrLockHeld after Wait, with the holders;
+// ErrConflict for a limit that does not fit; ErrInvalidArgument;
+// ErrSessionExpired and ErrSessionClosed.
+func (s *Session) Lock(ctx context.Context, path string, opts ...LockOption) (*Held, error) {
+	return s.acquire(ctx, path, makeLockOptions(opts))
+}
+
+// TryLock takes a lock if it is to be had at once. Otherwise it returns
+// ErrLockHeld, with the holders, or ErrLockDelayed.
+func (s *Session) TryLock(ctx context.Context, path string, opts ...LockOption) (*Held, error) {
+	o := makeLockOptions(opts)
+	o.hasWait, o.wait = true, 0
+	return s.acquire(ctx, path, o)
+}
+
+func (s *Session) acquire(ctx context.Context, path string, o lockOptions) (*Held, error) {
+	if err := lockapi.ValidatePath(path); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("stout: lock %s: %w", path, context.Cause(ctx))
+	}
+	cl, err := s.enter(path, o.mode)
+	if err != nil {
+		return nil, err
+	}
+	req := o.request(s.id, cl.handle)
+	if err := req.Validate(); err != nil {
+		s.forget(cl)
+		return nil, err
+	}
+	grant, err := s.await(ctx, cl, &req, o)
+	if err == nil {
+		var at time.Time
+		if grant.GrantedAt != nil {
+			at = *grant.GrantedAt
+		}
+		var h *Held
+		if h, err = s.hold(ctx, cl, grant.Sequencer, grant.Token, at); err == nil {
+			return h, nil
+		}
+		cl.resting = false
+	}
+	s.leave(ctx, cl)
+	return nil, s.explain(ctx, path, o, err)
+}
+
+// await asks until the lock is granted, refused for good, or given up.
+func (s *Session) await(ctx context.Context, cl *claim, req *lockapi.LockRequest, o lockOptions) (lockapi.Grant, error) {
+	if o.wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.wait+waitSlack, errWaitOver)
+		defer cancel()
+	}
+	began := s.c.now()
+	for {
+		wait := longPoll
+		if o.hasWait {
+			wait = min(wait, o.wait-(s.c.now()-began))
+		}
+		if wait <= 0 && o.wait > 0 {
+			return lockapi.Grant{}, errWaitOver
+		}
+		if ctx.Err() != nil {
+			return lockapi.Grant{}, context.Cause(ctx)
+		}
+		req.WaitMS = max(wait, 0).Milliseconds()
+		req.Queue = wait > 0
+		grant, err := s.ask(ctx, cl, req)
+		switch {
+		case errors.Is(err, errCut):
+			if err := s.Err(); err != nil {
+				return grant, err
+			}
+		case errors.Is(err, lockapi.CodeSessionNotFound):
+			return grant, s.expire()
+		case err != nil:
+			return grant, err
+		case grant.State == lockapi.StateHeld:
+			return grant, nil
+		}
+	}
+}
+
+// ask makes one call for the lock, repeated until it is answered.
+func (s *Session) ask(ctx context.Context, cl *claim, req *lockapi.LockRequest) (grant lockapi.Grant, err error) {
+	under, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	if err := s.arm(cl, cut); err != nil {
+		return grant, err
+	}
+	defer s.disarm(cl)
+	q := call{
+		method: http.MethodPut, path: lockapi.RouteLocks + cl.path, body: encode(req), out: &grant,
+		timeout: time.Duration(req.WaitMS)*time.Millisecond + answerTime, cut: under,
+	}
+	settle := s.withdrawAtEnd(ctx, cl, cut)
+	err = s.c.do(ctx, &q)
+	settle()
+	var refused *lockapi.Error
+	cl.unsettled = cl.unsettled || q.unsettled
+	cl.resting = !cl.unsettled && errors.As(err, &refused)
+	if refused != nil && refused.Code == lockapi.CodeLockHeld && ctx.Err() != nil {
+		err = context.Cause(ctx) // it was our own leaving of the queue that ended the call
+	}
+	return grant, err
+}
+
+// withdrawAtEnd arranges that the queue is left as soon as ctx ends, while the
+// call that waits in it is still under way: then that call is answered, and
+// tells whether the grant or the leaving came first. Were the call cut off
+// instead, the leaving could overtake it, and the grant come after.
+//
+// The function returned is to be called when the call has ended.
+func (s *Session) withdrawAtEnd(ctx context.Context, cl *claim, cut context.CancelFunc) (settle func()) {
+	if ctx.Done() == nil {
+		return func() {}
+	}
+	answered, finished := make(chan struct{}), make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(finished)
+		defer cut()
+		q := releaseCall(cl.path, s.id, cl.handle, 0)
+		if cl.withdrawn = s.bounded(ctx, &q); cl.withdrawn != nil {
+			return
+		}
+		late := time.NewTimer(lateAnswer)
+		defer late.Stop()
+		select {
+		case <-answered:
+		case <-late.C:
+		}
+	})
+	return func() {
+		close(answered)
+		if !stop() {
+			<-finished
+		}
+	}
+}
+
+// bounded makes a call of the cleaning up: ctx has ended, or may.
+func (s *Session) bounded(ctx context.Context, q *call) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	return s.c.do(ctx, q)
+}
+
+// leave sees to it that nothing of a claim remains in the cell.
+func (s *Session) leave(ctx context.Context, cl *claim) {
+	if cl.resting || s.Err() != nil {
+		s.forget(cl)
+		return
+	}
+	if cl.withdrawn == nil { // else the cell could not be reached a moment ago
+		q := releaseCall(cl.path, s.id, cl.handle, 0)
+		err := s.bounded(ctx, &q)
+		if err == nil || errors.Is(err, lockapi.CodeSessionNotFound) {
+			s.forget(cl)
+			return
+		}
+	}
+	s.abandon(cl)
+}
+
+// explain turns the reason why Lock gave up into the error that it returns.
+func (s *Session) explain(ctx context.Context, path string, o lockOptions, err error) error {
+	var given *callError
+	switch {
+	case errors.As(err, &given) && given.last != nil:
+		return err // the cell was not reached: whether the lock is held is not known
+	case errors.Is(err, errWaitOver):
+		return s.heldError(ctx, path, o.wait)
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		return fmt.Errorf("stout: lock %s: %w", path, context.Cause(ctx))
+	}
+	return err
+}
+
+// heldError says who stood in the way of a wait that is over.
+func (s *Session) heldError(ctx context.Context, path string, wait time.Duration) error {
+	e := lockapi.Errorf(lockapi.CodeLockHeld, "%s was not granted within %s", path, wait)
+	var lock lockapi.Lock
+	q := call{method: http.MethodGet, path: lockapi.RouteLocks + path, out: &lock}
+	if s.bounded(ctx, &q) == nil {
+		e.Holders, e.DelayRemainingMS = lock.Holders, lock.DelayRemainingMS
+	}
+	return e
+}

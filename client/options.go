@@ -1,0 +1,85 @@
+package client
+
+import (
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// SessionOption adjusts a session that is being opened.
+type SessionOption func(*lockapi.SessionRequest)
+
+// WithTTL sets for how long the session lives without a keepalive, 12 s unless
+// given. A shorter ttl frees the locks of a dead client sooner and costs more
+// keepalives; it should be well above the time that a change of master takes.
+func WithTTL(d time.Duration) SessionOption {
+	return func(r *lockapi.SessionRequest) { r.TTLMS = d.Milliseconds() }
+}
+
+// WithName sets the name that operators see beside what the session holds.
+func WithName(name string) SessionOption {
+	return func(r *lockapi.SessionRequest) { r.Name = name }
+}
+
+// WithMeta sets up to 16 pairs that operators see with the session.
+func WithMeta(meta map[string]string) SessionOption {
+	return func(r *lockapi.SessionRequest) { r.Meta = meta }
+}
+
+// ReadOption adjusts a read.
+type ReadOption func(*readOptions)
+
+type readOptions struct{ stale bool }
+
+// Stale lets any replica answer from its own state, at once and perhaps out of
+// date. Reads are linearizable without it.
+func Stale() ReadOption { return func(o *readOptions) { o.stale = true } }
+
+// LockOption adjusts a request for a lock.
+type LockOption func(*lockOptions)
+
+type lockOptions struct {
+	mode    lockapi.Mode
+	limit   int
+	delay   time.Duration
+	wait    time.Duration
+	hasWait bool
+}
+
+// Shared asks for the lock together with any number of other shared holders.
+func Shared() LockOption { return func(o *lockOptions) { o.mode = lockapi.Shared } }
+
+// Limit asks for a semaphore: shared, with at most n holders at once. All
+// holders of a lock must name the same limit, else the call is refused with
+// ErrConflict. Limit(0) is Shared.
+func Limit(n int) LockOption {
+	return func(o *lockOptions) { o.mode, o.limit = lockapi.Shared, n }
+}
+
+// LockDelay keeps the lock free of new holders for so long, if this hold ends
+// because its session expired: time for requests that are under way, and
+// fenced by nothing, to run dry.
+func LockDelay(d time.Duration) LockOption { return func(o *lockOptions) { o.delay = d } }
+
+// Wait makes Lock give up after d with ErrLockHeld. Without it Lock waits until
+// its context ends. TryLock does not wait, whatever this says.
+func Wait(d time.Duration) LockOption {
+	return func(o *lockOptions) { o.wait, o.hasWait = d, true }
+}
+
+func makeLockOptions(opts []LockOption) lockOptions {
+	o := lockOptions{mode: lockapi.Exclusive}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
+
+func (o *lockOptions) request(session, handle string) lockapi.LockRequest {
+	req := lockapi.NewLockRequest(session)
+	req.Handle = handle
+	req.Mode = o.mode
+	req.Limit = int64(o.limit)
+	req.LockDelayMS = o.delay.Milliseconds()
+	return req
+}

@@ -1,0 +1,108 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// stray is a grant or a place in a queue that nobody here knows of.
+type stray struct{ path, handle string }
+
+// review compares what is held here with what the cell says, when there is
+// reason to: a new master is in office, or a request's fate is not known. Holds
+// that the cell does not know of are lost; holds and waits that nobody here
+// knows of are released. What fails is taken up at the next keepalive.
+func (s *Session) review(ctx context.Context) {
+	held, due := s.beginReview()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(s.ttl/6, 200*time.Millisecond))
+	defer cancel()
+	state, err := s.c.ReadSession(ctx, s.id)
+	if errors.Is(err, lockapi.CodeSessionNotFound) {
+		_ = s.expire()
+		return
+	}
+	if err != nil {
+		s.c.log.Debug("stout: review failed", "session_name", s.name, "error", err)
+		return
+	}
+	for _, one := range s.compare(held, &state) {
+		q := releaseCall(one.path, s.id, one.handle, 0)
+		if err := s.c.do(ctx, &q); err != nil {
+			return
+		}
+	}
+	s.endReview()
+}
+
+// beginReview lists what is held before the cell is asked, so that a grant or a
+// release that happens meanwhile misleads nobody.
+func (s *Session) beginReview() (held map[string]uint64, due bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.suspect && s.sweeps == 0 {
+		return nil, false
+	}
+	s.overdue = true
+	held = make(map[string]uint64)
+	for handle, cl := range s.claims {
+		if cl.phase == holding {
+			held[handle] = cl.token
+		}
+	}
+	return held, true
+}
+
+// compare marks the holds that are lost and returns the strays.
+func (s *Session) compare(held map[string]uint64, state *lockapi.SessionState) []stray {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suspect = false
+	var strays []stray
+	there := make(map[string]uint64)
+	for _, h := range state.Holds {
+		there[h.Handle] = h.Token
+		if s.isStray(h.Handle) {
+			strays = append(strays, stray{h.Path, h.Handle})
+		}
+	}
+	for _, w := range state.Waits {
+		if s.isStray(w.Handle) {
+			strays = append(strays, stray{w.Path, w.Handle})
+		}
+	}
+	for handle, token := range held {
+		cl := s.claims[handle]
+		if cl != nil && cl.phase == holding && cl.token == token && there[handle] != token {
+			s.lose(cl)
+		}
+	}
+	return strays
+}
+
+// isStray says whether a handle was made up here and has no claim any more.
+func (s *Session) isStray(handle string) bool {
+	_, known := s.claims[handle]
+	return !known && strings.HasPrefix(handle, s.prefix)
+}
+
+// lose ends a hold that the cell no longer knows of. s.mu is held.
+func (s *Session) lose(cl *claim) {
+	s.c.log.Warn("stout: lock lost", "session_name", s.name, "path", cl.path, "token", cl.token, "epoch", s.epoch)
+	cl.phase = gone
+	delete(s.claims, cl.handle)
+	cl.held.cancel(ErrLockLost)
+}
+
+func (s *Session) endReview() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.overdue = false
+	s.sweeps = max(s.sweeps-1, 0)
+}

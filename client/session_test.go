@@ -1,0 +1,413 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// bubble runs a test in virtual time against a fake cell. A goroutine that is
+// left over when the test's sessions are closed fails it.
+func bubble(t *testing.T, test func(*testing.T, *fakeCell, *Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeCell()
+		test(t, f, f.client(t))
+	})
+}
+
+func (f *fakeCell) client(t *testing.T) *Client {
+	t.Helper()
+	c, err := Config{
+		URLs:      []string{"http://r1", "http://r2/", "http://r3"},
+		Transport: f,
+		now:       func() time.Duration { return time.Since(f.start) },
+	}.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func open(t *testing.T, c *Client, opts ...SessionOption) *Session {
+	t.Helper()
+	s, err := c.NewSession(t.Context(), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s
+}
+
+func lock(t *testing.T, s *Session, path string, opts ...LockOption) *Held {
+	t.Helper()
+	h, err := s.Lock(t.Context(), path, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func wantState(t *testing.T, s *Session, want State) {
+	t.Helper()
+	if got := s.State(); got != want {
+		t.Fatalf("state is %s at %s, want %s", got, s.c.now(), want)
+	}
+}
+
+func wantErr(t *testing.T, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Fatalf("error is %v, want %v", got, want)
+	}
+}
+
+func wantTokens(t *testing.T, f *fakeCell, path string, want ...uint64) {
+	t.Helper()
+	if got := f.held(path); !slices.Equal(got, want) {
+		t.Fatalf("tokens of the holders of %s are %v, want %v", path, got, want)
+	}
+}
+
+func isKeepalive(r fakeRequest) bool { return strings.HasSuffix(r.path, "/keepalive") }
+
+// The lease of a new session counts from the sending of the call that opened it.
+func TestNewSessionCountsFromSending(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		f.latency = time.Second
+		s := open(t, c)
+		if got, want := s.Remaining(), 10*time.Second; got != want {
+			t.Errorf("remaining is %s two seconds after sending, want %s", got, want)
+		}
+		if s.TTL() != 12*time.Second || s.Epoch() != 1 || s.ID() == "" || s.State() != Safe {
+			t.Errorf("session is %s, ttl %s, epoch %d, id %q", s.State(), s.TTL(), s.Epoch(), s.ID())
+		}
+	})
+}
+
+// Where the first answer got lost, the second one tells of a session that has
+// lived since the first call: the lease counts from that.
+func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		f.latency = time.Second
+		lost := 0
+		f.drop = func(r *http.Request) bool { lost++; return lost == 1 }
+		s := open(t, c, WithName("twice"))
+		opened := time.Since(f.start)
+		if opened < 4*time.Second {
+			t.Fatalf("opened at %s: no answer was lost", opened)
+		}
+		if got, want := s.Remaining(), 12*time.Second-opened; got != want {
+			t.Errorf("remaining is %s, want %s", got, want)
+		}
+		if len(f.sessions) != 1 {
+			t.Errorf("%d sessions were opened, want 1", len(f.sessions))
+		}
+	})
+}
+
+// A keepalive extends the lease to sending + held + ttl, however late its
+// answer comes.
+func TestKeepaliveCountsFromSendingPlusHeld(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		f.latency = 300 * time.Millisecond
+		time.Sleep(8500 * time.Millisecond)
+		var sent time.Duration
+		for _, r := range f.requests {
+			if isKeepalive(r) && r.at < 8*time.Second {
+				sent = r.at
+			}
+		}
+		// The server held it for about 8 s less the time of the way; it says how long.
+		got := s.Remaining() + s.c.now()
+		held := got - sent - s.TTL()
+		if held < 7*time.Second || held > 8*time.Second {
+			t.Errorf("the lease ends %s after sending + ttl, want what the server said that it held the call (7 s to 8 s)", held)
+		}
+		if answered := s.c.now() + s.TTL(); got >= answered-300*time.Millisecond {
+			t.Errorf("the lease ends at %s: counted from the answer", got)
+		}
+	})
+}
+
+func TestExtendNeverShortens(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		before := s.Remaining()
+		s.renewed(s.c.now(), &lockapi.Keepalive{TTLMS: 1000, Epoch: 1})
+		if got := s.Remaining(); got != before {
+			t.Errorf("remaining is %s after a shorter answer, was %s", got, before)
+		}
+		s.renewed(s.c.now(), &lockapi.Keepalive{TTLMS: 12_000, HeldMS: 60_000, Epoch: 1})
+		if got := s.Remaining(); got > 12*time.Second {
+			t.Errorf("remaining is %s: believed to have been held for longer than the call took", got)
+		}
+	})
+}
+
+func TestSessionLivesOn(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		h := lock(t, s, "/a")
+		time.Sleep(10 * time.Minute)
+		wantState(t, s, Safe)
+		if h.Err() != nil || h.Remaining() < 3*time.Second {
+			t.Errorf("hold: %v, remaining %s", h.Err(), h.Remaining())
+		}
+		if n := f.count(isKeepalive); n > 90 {
+			t.Errorf("%d keepalives in 10 minutes, want about 75", n)
+		}
+		wantTokens(t, f, "/a", h.Token())
+	})
+}
+
+// A session with the shortest ttl survives a black-holed master as well.
+func TestShortSessionSurvivesBlackHole(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, 3 * time.Second, 12 * time.Second, time.Minute} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+				s := open(t, c, WithTTL(ttl))
+				h := lock(t, s, "/a")
+				time.Sleep(ttl)
+				f.silence("r1", true)
+				f.elect("r2")
+				time.Sleep(5 * ttl)
+				if s.State() != Safe || h.Err() != nil {
+					t.Errorf("session %s, hold %v, after r1 fell silent and r2 was elected", s.State(), h.Err())
+				}
+				if s.Epoch() != 2 {
+					t.Errorf("epoch is %d, want 2", s.Epoch())
+				}
+			})
+		})
+	}
+}
+
+func TestJeopardyAndRecovery(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		h := lock(t, s, "/a")
+		for _, id := range []string{"r1", "r2", "r3"} {
+			f.kill(id)
+		}
+		end := s.Remaining()
+		changed := s.Changed()
+		<-h.Done()
+		if got := s.c.now(); got != end+s.c.now()-end || s.Remaining() != 0 {
+			t.Errorf("hold ended at %s with %s remaining", got, s.Remaining())
+		}
+		<-changed
+		wantState(t, s, Jeopardy)
+		wantErr(t, h.Err(), ErrJeopardy)
+		wantErr(t, context.Cause(h.Context()), ErrJeopardy)
+
+		changed = s.Changed()
+		f.set(func() {
+			for _, r := range f.replicas {
+				r.dead = false
+			}
+			for _, one := range f.sessions {
+				one.deadline = time.Now().Add(time.Hour) // the outage was the cell's: its sessions live
+			}
+		})
+		f.elect("r3")
+		<-changed
+		wantState(t, s, Safe)
+		wantErr(t, h.Err(), ErrJeopardy) // a hold that is done stays done
+
+		again, err := h.Resume(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again.Token() != h.Token() || again.Handle() != h.Handle() || again.Err() != nil || again == h {
+			t.Errorf("resumed: token %d, was %d; err %v", again.Token(), h.Token(), again.Err())
+		}
+		if same, err := h.Resume(t.Context()); same != again || err != nil {
+			t.Errorf("resumed twice: %p, %v; want %p", same, err, again)
+		}
+		if err := h.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantErr(t, again.Err(), ErrUnlocked)
+		wantTokens(t, f, "/a")
+		_, err = again.Resume(t.Context())
+		wantErr(t, err, ErrUnlocked)
+	})
+}
+
+// In jeopardy the contexts of holds end exactly when the local lease does,
+// which is before the server may end the session.
+func TestHoldEndsWithTheLocalLease(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		h := lock(t, s, "/a")
+		for id := range f.replicas {
+			f.silence(id, true)
+		}
+		left := h.Remaining()
+		began := time.Now()
+		<-h.Done()
+		if got := time.Since(began); got != left {
+			t.Errorf("the hold ended after %s, want %s", got, left)
+		}
+		f.mu.Lock()
+		deadline := f.sessions[s.ID()].deadline
+		f.mu.Unlock()
+		if !time.Now().Before(deadline) {
+			t.Errorf("the hold ended at %s, not before the server's deadline %s", time.Now(), deadline)
+		}
+	})
+}
+
+func TestExpiryAfterGrace(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		h := lock(t, s, "/a")
+		for id := range f.replicas {
+			f.kill(id)
+		}
+		left := s.Remaining()
+		began := time.Now()
+		<-s.Done()
+		if got, want := time.Since(began), left+DefaultGrace; got != want {
+			t.Errorf("expired after %s, want %s", got, want)
+		}
+		wantState(t, s, Expired)
+		wantErr(t, s.Err(), ErrSessionExpired)
+		wantErr(t, h.Err(), ErrJeopardy)
+		wantErr(t, h.Unlock(t.Context()), ErrSessionExpired)
+		_, err := s.Lock(t.Context(), "/b")
+		wantErr(t, err, ErrSessionExpired)
+		_, err = h.Resume(t.Context())
+		wantErr(t, err, ErrSessionExpired)
+		if err := s.Close(t.Context()); err != nil {
+			t.Errorf("closing an expired session: %v", err)
+		}
+	})
+}
+
+// A timer that the machine's sleep delayed misleads nobody: the clock is read.
+func TestSuspend(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+		var asleep time.Duration
+		c, err := Config{URLs: []string{"http://r1"}, Transport: f, now: func() time.Duration { return time.Since(f.start) + asleep }}.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, c)
+		h := lock(t, s, "/a")
+		asleep = 13 * time.Second
+		wantErr(t, h.Err(), ErrJeopardy)
+		if s.Remaining() != 0 || h.Remaining() != 0 || s.State() != Jeopardy {
+			t.Errorf("remaining %s, state %s after a sleep of 13 s", s.Remaining(), s.State())
+		}
+		asleep += time.Hour
+		time.Sleep(wakeEvery)
+		synctest.Wait()
+		select {
+		case <-s.Done():
+		default:
+			t.Errorf("state is %s a second after a long sleep", s.State())
+		}
+	})
+}
+
+func TestSessionKilledInTheCell(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		h := lock(t, s, "/a")
+		if err := c.KillSession(t.Context(), s.ID()); err != nil {
+			t.Fatal(err)
+		}
+		<-s.Done()
+		wantErr(t, s.Err(), ErrSessionExpired)
+		wantErr(t, h.Err(), ErrSessionExpired)
+		if got := s.c.now(); got > time.Second {
+			t.Errorf("noticed at %s", got)
+		}
+	})
+}
+
+func TestCloseFreesAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		h := lock(t, s, "/a")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, s.Err(), ErrSessionClosed)
+		wantErr(t, h.Err(), ErrSessionClosed)
+		wantTokens(t, f, "/a")
+		wantErr(t, h.Unlock(t.Context()), ErrSessionClosed)
+		if _, err := c.ReadSession(t.Context(), s.ID()); !errors.Is(err, ErrSessionNotFound) {
+			t.Errorf("the session is still there: %v", err)
+		}
+	})
+}
+
+// Closing without a cell gives up in bounded time.
+func TestCloseWithoutCell(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		for id := range f.replicas {
+			f.kill(id)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		wantErr(t, s.Close(ctx), ErrNoMaster)
+		if got := time.Since(began); got > patience+mostPause {
+			t.Errorf("close took %s", got)
+		}
+	})
+}
+
+// After a change of master the session is read once, and what the cell does
+// not hold any more is lost here too.
+func TestReconcileAfterEpochChange(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		kept, lost := lock(t, s, "/kept"), lock(t, s, "/lost")
+		f.set(func() {
+			delete(f.locks, "/lost")
+			f.locks["/stray"] = &fakeLock{holders: []*fakeHold{{
+				req: lockapi.LockRequest{Session: s.ID(), Handle: s.prefix + "zz", Mode: lockapi.Exclusive}, token: 99,
+			}}}
+			f.locks["/foreign"] = &fakeLock{holders: []*fakeHold{{
+				req: lockapi.LockRequest{Session: s.ID(), Handle: "by hand", Mode: lockapi.Exclusive}, token: 98,
+			}}}
+		})
+		f.elect("r2")
+		<-lost.Done()
+		wantErr(t, lost.Err(), ErrLockLost)
+		wantErr(t, lost.Unlock(t.Context()), ErrLockLost)
+		_, err := lost.Resume(t.Context())
+		wantErr(t, err, ErrLockLost)
+		if kept.Err() != nil {
+			t.Errorf("the hold that the cell knows of: %v", kept.Err())
+		}
+		time.Sleep(time.Minute)
+		wantTokens(t, f, "/stray")
+		wantTokens(t, f, "/foreign", 98)
+		if n := f.count(func(r fakeRequest) bool { return r.method == http.MethodGet }); n != 1 {
+			t.Errorf("the session was read %d times, want once", n)
+		}
+	})
+}
+
+func TestStateStrings(t *testing.T) {
+	if got := fmt.Sprint(Safe, Jeopardy, Expired, State(7)); got != "safe jeopardy expired unknown" {
+		t.Errorf("states are %q", got)
+	}
+}

@@ -1,0 +1,150 @@
+package client
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// How long an endpoint that could not be reached is passed over: so long after
+// the first failure, twice as long after each further one.
+const (
+	firstPenalty = time.Second
+	mostPenalty  = 5 * time.Minute
+)
+
+// route is where calls go at present. With forward set the replica is asked to
+// pass calls on, because the master it names cannot be reached from here (its
+// URL may be one of a network that only the replicas share).
+type route struct {
+	to      *endpoint
+	forward bool
+}
+
+// targets chooses the replica to talk to: the master where it is known and can
+// be reached, else one of the configured replicas in turn. All calls of a
+// client share one choice, so that one of them finds the new master for all.
+type targets struct {
+	now        func() time.Duration
+	configured []*endpoint
+	current    atomic.Pointer[route]
+	punished   atomic.Int32 // len(penalties), read without the mutex
+
+	mu        sync.Mutex
+	turn      int
+	penalties map[string]penalty // by endpoint.base
+}
+
+type penalty struct {
+	length time.Duration
+	until  time.Duration
+}
+
+func newTargets(configured []*endpoint, now func() time.Duration) *targets {
+	t := &targets{now: now, configured: configured, penalties: make(map[string]penalty)}
+	t.current.Store(&route{to: configured[0]})
+	return t
+}
+
+// pick is the route to use now.
+func (t *targets) pick() *route { return t.current.Load() }
+
+// answered notes that r works, and the master that its answer named, if any.
+func (t *targets) answered(r *route, master string) {
+	if t.punished.Load() > 0 {
+		t.mu.Lock()
+		delete(t.penalties, r.to.base)
+		t.punished.Store(int32(len(t.penalties)))
+		t.mu.Unlock()
+	}
+	if master == "" || master == r.to.base {
+		return
+	}
+	if e := t.resolve(master); e != nil && e.base != r.to.base {
+		t.current.CompareAndSwap(r, &route{to: e})
+	}
+}
+
+// redirected moves to the master that r named, or has r forward to it where it
+// cannot be reached. It reports false where the name is of no use at all.
+func (t *targets) redirected(r *route, master string) bool {
+	if master == "" || r.forward {
+		t.skip(r)
+		return false
+	}
+	next := &route{to: r.to, forward: true}
+	if e := t.resolve(master); e != nil && e.base != r.to.base {
+		next = &route{to: e}
+	}
+	t.current.CompareAndSwap(r, next)
+	return true
+}
+
+// skip moves on from a replica that answered but has no master to offer.
+func (t *targets) skip(r *route) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.current.Load() == r {
+		t.current.Store(&route{to: t.nextLocked(r.to)})
+	}
+}
+
+// failed moves on from an endpoint that did not answer, and passes it over for
+// some time.
+func (t *targets) failed(r *route) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	p := t.penalties[r.to.base]
+	if now >= p.until { // one count for all the calls that failed together
+		p.length = min(max(2*p.length, firstPenalty), mostPenalty)
+		p.until = now + p.length
+		t.penalties[r.to.base] = p
+		t.punished.Store(int32(len(t.penalties)))
+	}
+	if t.current.Load() == r {
+		t.current.Store(&route{to: t.nextLocked(r.to)})
+	}
+}
+
+// nextLocked is the next configured endpoint in turn, without a penalty where
+// there is one such, and another than was where there is another.
+func (t *targets) nextLocked(was *endpoint) *endpoint {
+	now := t.now()
+	var fallback *endpoint
+	for range t.configured {
+		t.turn = (t.turn + 1) % len(t.configured)
+		e := t.configured[t.turn]
+		if e.base == was.base {
+			continue
+		}
+		if now >= t.penalties[e.base].until {
+			return e
+		}
+		if fallback == nil {
+			fallback = e
+		}
+	}
+	if fallback == nil {
+		return t.configured[t.turn]
+	}
+	return fallback
+}
+
+// resolve is the endpoint of a URL that the cell named, or nil where it is
+// malformed or was not to be reached a moment ago.
+func (t *targets) resolve(master string) *endpoint {
+	e, err := parseEndpoint(master)
+	if err != nil {
+		return nil
+	}
+	if t.punished.Load() == 0 {
+		return e
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.now() < t.penalties[e.base].until {
+		return nil
+	}
+	return e
+}

@@ -1,0 +1,205 @@
+//go:build unix
+
+package child
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Lease is what allows the command to run.
+type Lease interface {
+	// Remaining is the time left, on a clock that goes on while the machine
+	// sleeps; zero or less once the lease has ended.
+	Remaining() time.Duration
+	// Done is closed when the lease has ended for good.
+	Done() <-chan struct{}
+}
+
+// Command is what to run, and how.
+type Command struct {
+	Args    []string // program and arguments; at least one
+	Env     []string // as in os/exec
+	Stdin   *os.File // nil is the null device, here and below
+	Stdout  *os.File
+	Stderr  *os.File
+	Margins Margins
+	// Signals are what to pass on: the channel of Signals, so that nothing that
+	// arrives before the command has started is missed.
+	Signals <-chan os.Signal
+	// Notice, if set, is called before the command is told, killed, or stopped
+	// from the keyboard. It must not block.
+	Notice func(Event)
+}
+
+// Event is something that happens to a running command.
+type Event int
+
+// The events that Notice is called for.
+const (
+	Told    Event = iota // SIGTERM was sent, as the lease is about to end
+	Killed               // SIGKILL was sent, as the lease is about to end
+	Stopped              // the command was stopped from the keyboard, and we stop too
+)
+
+// Result is how a command ended.
+type Result struct {
+	// Code is the command's exit code, or 128 + n if signal n ended it, as
+	// shells have it.
+	Code int
+	// Lost says that the command was told or killed because of its lease.
+	Lost bool
+}
+
+// Codes for a command that did not start, as shells have them.
+const (
+	CodeNotExecutable = 126
+	CodeNotFound      = 127
+)
+
+// StartError says why a command did not start. Nothing of it ran.
+type StartError struct {
+	Name string
+	Err  error
+}
+
+func (e *StartError) Error() string { return fmt.Sprintf("run %q: %v", e.Name, e.Err) }
+
+// Unwrap gives the operating system's error.
+func (e *StartError) Unwrap() error { return e.Err }
+
+// Code is the exit code that shells give to this failure.
+func (e *StartError) Code() int {
+	if errors.Is(e.Err, exec.ErrNotFound) || errors.Is(e.Err, fs.ErrNotExist) {
+		return CodeNotFound
+	}
+	return CodeNotExecutable
+}
+
+// Run starts the command and returns when it has ended and all that it left in
+// its process group is killed. A command that did not start, because the
+// program cannot be run, is a *StartError; where the lease is too short to
+// start it, the Result says Lost.
+//
+// While it runs, what arrives on Signals goes to the group. If this process is
+// in the foreground of a terminal, the command is given the terminal, and job
+// control works; see terminal.
+func Run(cmd Command, lease Lease) (Result, error) {
+	s := &supervisor{cmd: cmd, lease: lease, watch: watch{Margins: cmd.Margins}}
+	if due, _ := s.watch.step(lease.Remaining()); due != 0 {
+		return Result{Lost: true, Code: CodeNotExecutable}, nil
+	}
+	s.tty = openTerminal(cmd.Stdin, cmd.Stdout)
+	defer s.tty.close()
+	p, err := start(cmd, s.tty)
+	if err != nil {
+		return Result{}, &StartError{Name: cmd.Args[0], Err: err}
+	}
+	s.proc = p
+	status := s.supervise(cmd.Signals)
+	s.tty.reclaim(status)
+	return Result{Code: exitCode(status), Lost: s.watch.told}, nil
+}
+
+// supervisor is one run: a single goroutine that alone decides what to signal.
+type supervisor struct {
+	cmd   Command
+	lease Lease
+	watch watch
+	tty   *terminal
+	proc  *process
+}
+
+// supervise returns how the command ended.
+func (s *supervisor) supervise(signals <-chan os.Signal) syscall.WaitStatus {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	done := s.lease.Done()
+	for {
+		var sig os.Signal
+		select {
+		case status := <-s.proc.changes:
+			if !status.Stopped() {
+				return status
+			}
+			s.stopped(status.StopSignal())
+		case sig = <-signals:
+		case <-done:
+			done = nil
+		case <-timer.C:
+		}
+		// The lease is looked at before anything else is passed on: a SIGCONT
+		// must not wake a command whose lease ended while it was stopped.
+		timer.Reset(s.look(done == nil))
+		if sig != nil && !s.watch.killed {
+			s.pass(sig.(syscall.Signal))
+		}
+	}
+}
+
+// look sends what the lease demands and returns when to look again.
+func (s *supervisor) look(over bool) time.Duration {
+	remaining := s.lease.Remaining()
+	if over {
+		remaining = 0
+	}
+	due, nap := s.watch.step(remaining)
+	switch due {
+	case syscall.SIGTERM:
+		s.notice(Told)
+		s.proc.signal(syscall.SIGTERM)
+		s.proc.signal(syscall.SIGCONT) // a stopped command would not hear of it
+	case syscall.SIGKILL:
+		s.proc.signal(syscall.SIGKILL)
+		s.notice(Killed)
+	}
+	return nap
+}
+
+// pass forwards a signal. SIGCONT means that a shell put us into the
+// foreground or the background: the terminal follows.
+func (s *supervisor) pass(sig syscall.Signal) {
+	if sig == syscall.SIGCONT {
+		s.tty.lend(s.proc.pid)
+	}
+	s.proc.signal(sig)
+}
+
+// stopped deals with a command that was stopped. If it wants the terminal and
+// we have it, it gets it. If it was stopped from the keyboard, or wants a
+// terminal that is another job's, this process stops too, so that the shell
+// sees its job stopped. A SIGSTOP from elsewhere is whoever sent it's business:
+// the lock stays held.
+func (s *supervisor) stopped(sig syscall.Signal) {
+	switch sig {
+	case syscall.SIGTTIN, syscall.SIGTTOU:
+		if s.tty.lend(s.proc.pid) {
+			s.proc.signal(syscall.SIGCONT)
+			return
+		}
+	case syscall.SIGTSTP:
+		s.tty.reclaim(0)
+		s.notice(Stopped)
+	default:
+		return
+	}
+	s.tty.suspend(sig)
+}
+
+func (s *supervisor) notice(e Event) {
+	if s.cmd.Notice != nil {
+		s.cmd.Notice(e)
+	}
+}
+
+func exitCode(status syscall.WaitStatus) int {
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}

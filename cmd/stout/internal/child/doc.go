@@ -1,0 +1,22 @@
+// Package child runs a command for as long as a lease allows.
+//
+// The command gets a process group of its own, so that a signal reaches all of
+// it. While the lease is renewed, the command runs undisturbed and signals sent
+// to this process are passed on to the group. When the lease was not renewed in
+// time the group is told (SIGTERM), and killed (SIGKILL) before the lease can
+// end: whoever gets the lock next never runs beside it.
+//
+// What the operating system does not allow, and what follows from it:
+//
+//   - A process in an uninterruptible wait dies only when that wait is over.
+//   - A process that leaves the group (setsid, setpgid) is no longer reached.
+//   - If this process itself is killed, Linux kills the command at once, by
+//     its parent-death signal. The command's own children are not reached by
+//     that, nor is a command that is set-user-id or has other capabilities. On
+//     other systems the command runs on.
+//   - If this process is stopped, or the machine sleeps, nobody watches until
+//     it goes on. The watch then reads a clock that went on, and kills at once.
+//
+// Fencing tokens cover these gaps: what the command writes to should refuse a
+// token that is lower than one it has seen.
+package child

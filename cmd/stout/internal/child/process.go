@@ -1,0 +1,88 @@
+//go:build unix
+
+package child
+
+import (
+	"os/exec"
+	"runtime"
+	"syscall"
+)
+
+// process is a running command and its group, whose id is the command's pid.
+type process struct {
+	pid int
+	// changes gets each stop of the command, and last its end.
+	changes chan syscall.WaitStatus
+}
+
+// start runs the command in a new process group, in the foreground of tty where
+// that is due from the beginning. One goroutine starts it and waits for it,
+// bound to its thread: Linux sends the parent-death signal when the *thread*
+// that started the child ends (go.dev/issue/27505).
+func start(c Command, tty *terminal) (*process, error) {
+	cmd := exec.Command(c.Args[0], c.Args[1:]...)
+	cmd.Env = c.Env
+	if c.Stdin != nil { // a nil *os.File in an interface is not nil
+		cmd.Stdin = c.Stdin
+	}
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
+	}
+	if c.Stderr != nil {
+		cmd.Stderr = c.Stderr
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	killWithParent(cmd.SysProcAttr)
+	tty.attach(cmd.SysProcAttr)
+
+	p := &process{changes: make(chan syscall.WaitStatus, 1)}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if err == nil {
+			p.pid = cmd.Process.Pid
+		}
+		started <- err
+		if err == nil {
+			p.wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	tty.attached(p.pid)
+	return p, nil
+}
+
+// wait reports stops until the command has ended. It uses wait4 rather than
+// exec.Cmd.Wait, which does not tell of stops. What the command left behind in
+// its group is killed before its end is reported: it must not outlive the lock.
+func (p *process) wait() {
+	for {
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(p.pid, &status, syscall.WUNTRACED, nil)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err != nil:
+			// Only possible if somebody else reaped our child; it has ended,
+			// and how is not known.
+			status = syscall.WaitStatus(255 << 8)
+		}
+		ended := !status.Stopped()
+		if ended {
+			p.signal(syscall.SIGKILL)
+		}
+		p.changes <- status
+		if ended {
+			return
+		}
+	}
+}
+
+// signal sends sig to the whole group. A group that is gone is no error.
+func (p *process) signal(sig syscall.Signal) {
+	_ = syscall.Kill(-p.pid, sig)
+}

@@ -1,0 +1,144 @@
+//go:build unix
+
+package child
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// terminal is the controlling terminal, lent to the command while it runs. A
+// terminal sends keyboard signals to, and lets read, one process group only; as
+// the command has a group of its own, that must be the command's, else neither
+// Ctrl-C nor a prompt would work.
+//
+// The terminal is lent from the start where standard input is the terminal and
+// standard output is no pipe. In a pipeline, whose other members share *our*
+// group and may want the keyboard (a pager), it is lent when the command asks
+// for it, that is, when the kernel stops the command for reading or writing it.
+//
+// A nil *terminal is none at all; every method may be called on it.
+type terminal struct {
+	file  *os.File
+	own   int         // our process group
+	lent  int         // the group that has it; 0 while that is our own
+	eager bool        // lend it from the start
+	modes *term.State // to be restored if the command is killed
+}
+
+// openTerminal returns nil where there is no controlling terminal.
+func openTerminal(stdin, stdout *os.File) *terminal {
+	file, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	t := &terminal{file: file, own: syscall.Getpgrp()}
+	t.modes, _ = term.GetState(t.fd())
+	t.eager = t.foreground() == t.own && isTerminal(stdin) && !isPipe(stdout)
+	return t
+}
+
+func isTerminal(f *os.File) bool { return f != nil && term.IsTerminal(int(f.Fd())) }
+
+func isPipe(f *os.File) bool {
+	if f == nil {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeNamedPipe != 0
+}
+
+func (t *terminal) fd() int { return int(t.file.Fd()) }
+
+// foreground is the group that has the terminal, or -1.
+func (t *terminal) foreground() int {
+	group, err := unix.IoctlGetInt(t.fd(), unix.TIOCGPGRP)
+	if err != nil {
+		return -1
+	}
+	return group
+}
+
+// attach has the command start in the foreground. The command's process does
+// the change itself before it executes, so that it never runs without.
+func (t *terminal) attach(attr *syscall.SysProcAttr) {
+	if t != nil && t.eager {
+		attr.Foreground, attr.Ctty = true, t.fd()
+	}
+}
+
+// attached notes that the command has started. From here on this process may
+// be in the background and must be able to take the terminal back, and to print
+// a notice, without being stopped for it. (Not earlier: the command would have
+// inherited that SIGTTOU is ignored.)
+func (t *terminal) attached(group int) {
+	if t == nil {
+		return
+	}
+	signal.Ignore(syscall.SIGTTOU)
+	if t.eager {
+		t.lent = group
+	}
+}
+
+// lend gives the terminal to group if it is ours to give, and reports whether
+// the group has it now.
+func (t *terminal) lend(group int) bool {
+	if t == nil || t.foreground() != t.own {
+		return false
+	}
+	if unix.IoctlSetPointerInt(t.fd(), unix.TIOCSPGRP, group) != nil {
+		return false
+	}
+	t.lent = group
+	return true
+}
+
+// reclaim takes a lent terminal back, once the command has stopped or ended. A
+// command that was killed leaves the terminal's modes as they were before it.
+// A Ctrl-C that ended the command reached only its group; the rest of the job,
+// such as the script that called us, gets it too, as if there were one group.
+func (t *terminal) reclaim(status syscall.WaitStatus) {
+	if t == nil || t.lent == 0 {
+		return
+	}
+	had := t.foreground() == t.lent
+	t.lent = 0
+	if !had {
+		return
+	}
+	_ = unix.IoctlSetPointerInt(t.fd(), unix.TIOCSPGRP, t.own)
+	if !status.Signaled() {
+		return
+	}
+	if t.modes != nil {
+		_ = term.Restore(t.fd(), t.modes)
+	}
+	if sig := status.Signal(); sig == syscall.SIGINT || sig == syscall.SIGQUIT {
+		signal.Ignore(sig)
+		_ = syscall.Kill(0, sig)
+	}
+}
+
+// suspend stops our own group, as the command was stopped by sig: the shell
+// that started us sees its job stop. It goes on with a SIGCONT. Where nobody
+// could send that (an orphaned group), the kernel does not stop us.
+func (t *terminal) suspend(sig syscall.Signal) {
+	if t == nil {
+		return
+	}
+	if sig == syscall.SIGTTOU { // which we ignore
+		sig = syscall.SIGTSTP
+	}
+	_ = syscall.Kill(0, sig)
+}
+
+func (t *terminal) close() {
+	if t != nil {
+		_ = t.file.Close()
+	}
+}

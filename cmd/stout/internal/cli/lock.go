@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/child"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// lockFlags are what stout lock was asked to do.
+type lockFlags struct {
+	path         string
+	command      []string
+	shared       bool
+	limit        int
+	wait         time.Duration
+	waits        bool // --wait was given
+	ttl, delay   time.Duration
+	name         string
+	margins      child.Margins
+	conflictCode int
+	lostCode     int
+}
+
+const lockHelp = `Takes the lock at PATH, runs CMD while holding it, and releases it when CMD ends.
+Without CMD it holds the lock until Ctrl-C, and prints its token and sequencer.
+
+It waits its turn in the queue for as long as --wait says: for ever unless given;
+--wait 0 only tries. CMD finds STOUT_PATH, STOUT_TOKEN and STOUT_SEQUENCER in its
+environment; whatever it writes to should refuse a lower token than it has seen.
+
+CMD runs in a process group of its own and gets the terminal. SIGINT, SIGTERM,
+SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 sent to stout are passed on to the group.
+What CMD leaves behind in the group is killed before the lock is released; a
+daemon that is to outlive it starts with setsid.
+
+When the cell cannot be reached and the lease runs down, CMD gets a SIGTERM when
+--term-before is left of it, and a SIGKILL when --kill-before is left, before
+anybody else can get the lock. A CMD that was told stays told if the cell comes
+back: it is then left to end in peace, and the exit code is that of a lost lock.
+If stout itself is killed, Linux kills CMD too, though not CMD's own children. If
+it is stopped (Ctrl-Z), so is CMD, and the lock is lost when the ttl is over.
+
+Exit codes: CMD's own, 128+n if signal n ended it, 126 or 127 if it cannot be
+run; 75 the lock was not got, in time or because the cell cannot be reached; 76
+it was lost; 1 the cell refused, 2 wrong usage.`
+
+func (a *app) lockCommand() *cobra.Command {
+	f := lockFlags{}
+	cmd := &cobra.Command{
+		Use:   "lock PATH [flags] [-- CMD [ARG]...]",
+		Short: "Hold a lock, and run a command meanwhile",
+		Long:  lockHelp,
+		Example: `  stout lock /jobs/nightly -- ./nightly.sh
+  stout lock /jobs/nightly --wait 0 -- ./nightly.sh || [ $? = 75 ]
+  stout lock /pool/workers --limit 4 -- ./worker
+  stout lock /db/migrate`,
+		Args:                  cobra.ArbitraryArgs,
+		DisableFlagsInUseLine: true,
+		ValidArgsFunction:     a.completePath,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.complete(cmd, args); err != nil {
+				return err
+			}
+			return a.lock(cmd.Context(), f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.shared, "shared", false, "share the lock with others that do")
+	flags.IntVar(&f.limit, "limit", 0, "share it among at most `n` holders: a semaphore")
+	flags.DurationVar(&f.wait, "wait", 0, "give up after so `long`; 0 only tries (default: wait for ever)")
+	flags.DurationVar(&f.ttl, "ttl", lockapi.DefaultTTLMS*time.Millisecond, "how `long` the lock outlives a holder that has gone")
+	flags.DurationVar(&f.delay, "lock-delay", 0, "if the holder is gone, how `long` nobody gets the lock after the ttl")
+	flags.StringVar(&f.name, "name", "", "`name` of the session, for operators (default user@host)")
+	flags.DurationVar(&f.margins.Term, "term-before", 0, "SIGTERM when so `much` is left of a lease not renewed (default ttl/6)")
+	flags.DurationVar(&f.margins.Kill, "kill-before", 0, "SIGKILL when so `much` is left of it (default ttl/12)")
+	flags.IntVar(&f.conflictCode, "conflict-exit-code", exitConflict, "exit `code` when the lock was not got")
+	flags.IntVar(&f.lostCode, "lost-exit-code", exitLost, "exit `code` when the lock was lost")
+	for _, name := range []string{"limit", "wait", "ttl", "lock-delay", "name", "term-before", "kill-before", "conflict-exit-code", "lost-exit-code"} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
+	return cmd
+}
+
+// complete checks the arguments and flags, and puts defaults where none are given.
+func (f *lockFlags) complete(cmd *cobra.Command, args []string) error {
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		args, f.command = args[:dash], args[dash:]
+		if len(f.command) == 0 {
+			return usagef("there is no command after --").hint("leave -- out to hold the lock until Ctrl-C")
+		}
+	}
+	switch len(args) {
+	case 0:
+		return usagef("which lock? PATH is missing")
+	case 1:
+		f.path = args[0]
+	default:
+		return usagef("unexpected argument %q", args[1]).
+			hint("a command goes behind --: stout lock %s -- %s", args[0], strings.Join(args[1:], " "))
+	}
+	if err := validPath(f.path); err != nil {
+		return err
+	}
+	f.waits = cmd.Flags().Changed("wait")
+	if f.name == "" {
+		f.name = defaultName()
+	}
+	defaults := child.DefaultMargins(f.ttl)
+	if !cmd.Flags().Changed("term-before") {
+		f.margins.Term = max(defaults.Term, f.margins.Kill)
+	}
+	if !cmd.Flags().Changed("kill-before") {
+		f.margins.Kill = min(defaults.Kill, f.margins.Term)
+	}
+	return f.validate(cmd.Flags().Changed("limit"))
+}
+
+func (f *lockFlags) validate(limited bool) error {
+	if f.wait < 0 {
+		return usagef("--wait is %v; it must not be negative", f.wait)
+	}
+	if err := within("--ttl", f.ttl, lockapi.MinTTLMS, lockapi.MaxTTLMS); err != nil {
+		return err
+	}
+	if err := within("--lock-delay", f.delay, 0, lockapi.MaxLockDelayMS); err != nil {
+		return err
+	}
+	if limited && (f.limit < 1 || f.limit > lockapi.MaxLimit) {
+		return usagef("--limit is %d; it must be within 1 and %d", f.limit, lockapi.MaxLimit)
+	}
+	if len(f.name) > lockapi.MaxNameBytes {
+		return usagef("--name has %d bytes; at most %d are allowed", len(f.name), lockapi.MaxNameBytes)
+	}
+	if err := f.margins.Validate(f.ttl); err != nil {
+		return usagef("--term-before and --kill-before: %v", err)
+	}
+	for flag, code := range map[string]int{"--conflict-exit-code": f.conflictCode, "--lost-exit-code": f.lostCode} {
+		if code < 1 || code > 255 {
+			return usagef("%s is %d; it must be within 1 and 255", flag, code)
+		}
+	}
+	return nil
+}
+
+// within refuses a duration outside of the contract's bounds, which are in
+// milliseconds.
+func within(flag string, d time.Duration, lo, hi int64) error {
+	least, most := time.Duration(lo)*time.Millisecond, time.Duration(hi)*time.Millisecond
+	if d < least || d > most {
+		return usagef("%s is %v; it must be within %v and %v", flag, d, least, most)
+	}
+	return nil
+}
+
+// options are the flags as the client wants them.
+func (f *lockFlags) options() []client.LockOption {
+	var opts []client.LockOption
+	switch {
+	case f.limit > 0:
+		opts = append(opts, client.Limit(f.limit))
+	case f.shared:
+		opts = append(opts, client.Shared())
+	}
+	if f.delay > 0 {
+		opts = append(opts, client.LockDelay(f.delay))
+	}
+	return opts
+}
+
+// environment is what the command finds added to our own environment.
+func environment(held *client.Held) []string {
+	return append(os.Environ(),
+		"STOUT_PATH="+held.Path(),
+		fmt.Sprintf("STOUT_TOKEN=%d", held.Token()),
+		"STOUT_SEQUENCER="+held.Sequencer(),
+	)
+}
+
+// defaultName tells operators whose session it is.
+func defaultName() string {
+	name, host := "?", "?"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		host = h
+	}
+	full := name + "@" + host
+	return full[:min(len(full), lockapi.MaxNameBytes)]
+}

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+func (a *app) locksCommand() *cobra.Command {
+	var stale bool
+	cmd := &cobra.Command{
+		Use:   "locks [PREFIX]",
+		Short: "List the locks that are held, waited for or delayed",
+		Long: `Lists the locks whose paths begin with PREFIX (all without it), in the order of
+their paths, one line per holder. A lock that is free and that nobody waits for
+leaves nothing behind and is not listed.
+
+` + exitHelp,
+		Example: `  stout locks
+  stout locks /db/`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completePath,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			prefix := ""
+			if len(args) == 1 {
+				prefix = args[0]
+			}
+			return a.locks(cmd.Context(), prefix, readOptions(stale))
+		},
+	}
+	addStale(cmd, &stale)
+	return cmd
+}
+
+// addStale adds the flag of all commands that only read.
+func addStale(cmd *cobra.Command, stale *bool) {
+	cmd.Flags().BoolVar(stale, "stale", false, "let any replica answer, also without a master; the answer may be out of date")
+}
+
+func readOptions(stale bool) []client.ReadOption {
+	if stale {
+		return []client.ReadOption{client.Stale()}
+	}
+	return nil
+}
+
+func (a *app) locks(ctx context.Context, prefix string, opts []client.ReadOption) error {
+	ctx, cancel := a.call(ctx)
+	defer cancel()
+	locks, err := collect(a.client.ListLocks(ctx, prefix, opts...))
+	if err != nil {
+		return err
+	}
+	if a.ui.json {
+		return a.ui.object(lockapi.LockList{Locks: locks})
+	}
+	if len(locks) == 0 {
+		if prefix != "" {
+			a.ui.note("no lock below %s is held or waited for", clean(prefix))
+		} else {
+			a.ui.note("no lock is held or waited for")
+		}
+		return nil
+	}
+	a.ui.table([]column{
+		left("PATH"), left("STATE"), left("MODE"), right("WAITERS"),
+		left("HOLDER"), left("SESSION"), right("TOKEN"), right("HELD FOR"),
+	}, a.lockRows(locks))
+	return nil
+}
+
+// collect gathers what the client pages through. It is never nil without an
+// error, so that JSON shows an empty list as one.
+func collect[T any](items iter.Seq2[T, error]) ([]T, error) {
+	out := []T{}
+	for item, err := range items {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, item)
+	}
+	return out, nil
+}
+
+// lockRows has one row per holder; a lock's own columns are on its first.
+func (a *app) lockRows(locks []lockapi.Lock) [][]string {
+	p := a.ui.out
+	var rows [][]string
+	for _, l := range locks {
+		state, mode, waiters := p.plain.Render(l.State), string(l.Mode), fmt.Sprint(l.Waiters)
+		if l.DelayRemainingMS > 0 {
+			state = p.warn.Render(fmt.Sprintf("%s, delay %s", l.State, millis(l.DelayRemainingMS)))
+		}
+		if l.Limit > 0 {
+			mode = fmt.Sprintf("%s %d/%d", l.Mode, len(l.Holders), l.Limit)
+		}
+		if l.Waiters > 0 {
+			waiters = p.warn.Render(waiters)
+		}
+		lock := []string{clean(l.Path), state, clean(mode), waiters}
+		for _, h := range l.Holders {
+			rows = append(rows, append(lock, clean(h.SessionName), clean(h.Session), fmt.Sprint(h.Token), since(h.GrantedAt)))
+			lock = []string{"", "", "", ""}
+		}
+		if len(l.Holders) == 0 {
+			rows = append(rows, append(lock, "-", "-", "-", "-"))
+		}
+	}
+	return rows
+}

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+func (a *app) checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check SEQUENCER",
+		Short: "Ask whether the grant that a sequencer tells of is still held",
+		Long: `Asks whether the very grant that SEQUENCER tells of is held now. A sequencer is
+what stout lock prints, and has in STOUT_SEQUENCER: mode:token:path.
+
+Exit codes: 0 valid, 1 not valid, 2 wrong usage or no sequencer, 3 the cell has
+no master, 4 no replica can be reached.`,
+		Example:           `  stout check exclusive:42:/jobs/nightly && echo still ours`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.check(cmd.Context(), args[0]) },
+	}
+}
+
+func (a *app) check(ctx context.Context, sequencer string) error {
+	if _, err := lockapi.ParseSequencer(sequencer); err != nil {
+		return usagef("%s", err.(*lockapi.Error).Detail).
+			hint("a sequencer is like exclusive:42:/db/migrate")
+	}
+	ctx, cancel := a.call(ctx)
+	defer cancel()
+	answer, err := a.client.CheckSequencer(ctx, sequencer)
+	if err != nil {
+		return err
+	}
+	switch {
+	case a.ui.json:
+		err = a.ui.object(answer)
+	case answer.Valid:
+		a.ui.printf("%s\n", a.ui.out.good.Render("valid"))
+	default:
+		a.ui.printf("%s: %s\n", a.ui.out.fail.Render("not valid"), clean(answer.Reason))
+	}
+	if err == nil && !answer.Valid {
+		return &failure{code: exitFailed}
+	}
+	return err
+}
+
+// transferTimeout replaces the default of --timeout: the new master catches up
+// and is elected before the cell answers.
+const transferTimeout = 30 * time.Second
+
+func (a *app) transferCommand() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:   "transfer",
+		Short: "Hand mastership over to another replica",
+		Long: `Hands mastership over, in good order: sessions and locks stay, and the new master
+need not wait for the lease of the old one. Without --to the cell chooses.
+
+` + exitHelp,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("timeout") {
+				a.opts.timeout = max(a.opts.timeout, transferTimeout)
+			}
+			return a.transfer(cmd.Context(), to)
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "`id` of the replica that becomes master")
+	_ = cmd.RegisterFlagCompletionFunc("to", a.completeReplica)
+	return cmd
+}
+
+func (a *app) transfer(ctx context.Context, to string) error {
+	ctx, cancel := a.call(ctx)
+	defer cancel()
+	done, err := a.client.Transfer(ctx, to)
+	if err != nil {
+		return err
+	}
+	if a.ui.json {
+		return a.ui.object(done)
+	}
+	a.ui.printf("%s is master\n", clean(done.Master))
+	return nil
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "version",
+		Short:             "Print the version of this program",
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			v := buildVersion()
+			if a.ui.json {
+				return a.ui.object(v)
+			}
+			a.ui.printf("stout %s", v.Version)
+			if v.Commit != "" {
+				a.ui.printf(" (%s)", v.Commit)
+			}
+			a.ui.printf(", %s, %s\n", v.Go, v.Platform)
+			return nil
+		},
+	}
+}
+
+// version is what this program was built from.
+type version struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// buildVersion reads what the Go toolchain noted in the binary.
+func buildVersion() version {
+	v := version{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if m := info.Main.Version; m != "" && m != "(devel)" {
+		v.Version = m
+	}
+	dirty := ""
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = s.Value[:min(12, len(s.Value))]
+		case "vcs.modified":
+			if s.Value == "true" {
+				dirty = "+changes"
+			}
+		}
+	}
+	if v.Commit != "" {
+		v.Commit += dirty
+	}
+	return v
+}

@@ -1,0 +1,189 @@
+// Package cli is the command line of stout: one file per command, all output in
+// ui.go, all exit codes in exit.go.
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+const (
+	serverEnv      = "STOUT_SERVER"
+	defaultServer  = "http://127.0.0.1:7101"
+	defaultTimeout = 5 * time.Second
+)
+
+// app is one run of stout.
+type app struct {
+	stdin, stdout, stderr *os.File
+	opts                  options
+	ui                    *ui
+	client                *client.Client
+	started               bool // the command line was understood
+}
+
+// options are the flags that every command has.
+type options struct {
+	servers []string
+	output  string
+	timeout time.Duration
+	noColor bool
+}
+
+// Run executes the command line args (without the program's name) and returns
+// the exit code. It writes to the given files only.
+func Run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a.ui = newUI(stdout, stderr, false, false) // until the flags are known
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if a.client != nil {
+		defer a.client.Close()
+	}
+	if err == nil {
+		return exitOK
+	}
+	f := a.explain(a.usage(cmd, err))
+	if f.message != "" {
+		a.ui.failure(f)
+	}
+	return f.code
+}
+
+// usage marks every error from before the command began as one of usage: that
+// is what cobra returns for unknown commands, flags and counts of arguments.
+func (a *app) usage(cmd *cobra.Command, err error) error {
+	f, ok := errors.AsType[*failure](err)
+	if a.started && (!ok || f.code != exitUsage) {
+		return err
+	}
+	if !ok {
+		message, _, _ := strings.Cut(err.Error(), "\n")
+		f = usagef("%s", message)
+	}
+	return f.hint("%s --help shows the usage", cmd.CommandPath())
+}
+
+// root builds the tree of commands.
+func (a *app) root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stout",
+		Short: "Look after a Stout cell, and run commands under its locks",
+		Long: `stout shows a Stout cell, its locks and its sessions, and runs commands under
+a lock.
+
+The cell is found through any of its replicas: name one or more with --server,
+or in STOUT_SERVER, parted by commas.`,
+		Example: `  stout status
+  stout lock /jobs/nightly -- ./nightly.sh
+  stout locks /jobs/
+  stout -o json sessions | jq -r '.sessions[].name'`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: a.prepare,
+	}
+	flags := cmd.PersistentFlags()
+	flags.StringSliceVarP(&a.opts.servers, "server", "s", nil,
+		"base `URLs` of replicas, parted by commas (default $"+serverEnv+", else "+defaultServer+")")
+	flags.StringVarP(&a.opts.output, "output", "o", "table", "`format` of the answer: table, or json as in the HTTP API")
+	flags.DurationVar(&a.opts.timeout, "timeout", defaultTimeout, "how `long` to wait for an answer of the cell")
+	flags.BoolVar(&a.opts.noColor, "no-color", false, "no colour, also on a terminal (as NO_COLOR=1)")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("server", cobra.NoFileCompletions)
+	cmd.AddCommand(
+		a.statusCommand(), a.locksCommand(), a.lockCommand(), a.releaseCommand(),
+		a.sessionsCommand(), a.sessionCommand(), a.checkCommand(),
+		a.transferCommand(), a.versionCommand(),
+	)
+	return cmd
+}
+
+// prepare runs before every command: it checks the flags that all share and
+// makes the client. It does not talk to the cell.
+func (a *app) prepare(cmd *cobra.Command, _ []string) error {
+	switch a.opts.output {
+	case "table", "json":
+	default:
+		return usagef("--output is %q; it is table or json", a.opts.output)
+	}
+	if a.opts.timeout <= 0 {
+		return usagef("--timeout is %v; it must be above zero", a.opts.timeout)
+	}
+	a.ui = newUI(a.stdout, a.stderr, a.opts.output == "json", a.opts.noColor)
+	if err := a.connect(); err != nil {
+		return err
+	}
+	a.started = true
+	return nil
+}
+
+// connect makes the client of the servers named by flag, environment or default.
+func (a *app) connect() error {
+	source := "--server"
+	if len(a.opts.servers) == 0 {
+		source = serverEnv
+		a.opts.servers = strings.Split(os.Getenv(serverEnv), ",")
+	}
+	var urls []string
+	for _, url := range a.opts.servers {
+		url = strings.TrimSpace(url)
+		if url == "" {
+			continue
+		}
+		if !strings.Contains(url, "://") {
+			url = "http://" + url
+		}
+		urls = append(urls, url)
+	}
+	if len(urls) == 0 {
+		source, urls = "the default server", []string{defaultServer}
+	}
+	a.opts.servers = urls
+	c, err := client.Config{URLs: urls, UserAgent: "stout/" + buildVersion().Version}.New()
+	if err != nil {
+		return usagef("%s: %v", source, err).hint("a server is the base URL of a replica's API, such as %s", defaultServer)
+	}
+	a.client = c
+	return nil
+}
+
+// call bounds one conversation with the cell by --timeout.
+func (a *app) call(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, a.opts.timeout)
+}
+
+// probe asks the replicas at the given URLs, all at once, about themselves.
+// Both results are in the order of urls; for each, one of the two is set.
+func (a *app) probe(ctx context.Context, urls []string) ([]lockapi.Replica, []error) {
+	replicas, failed := make([]lockapi.Replica, len(urls)), make([]error, len(urls))
+	var wg sync.WaitGroup
+	for i, url := range urls {
+		wg.Go(func() { replicas[i], failed[i] = a.client.Replica(ctx, url) })
+	}
+	wg.Wait()
+	return replicas, failed
+}
+
+// validPath refuses a bad path before anything is asked of the cell.
+func validPath(path string) error {
+	if err := lockapi.ValidatePath(path); err != nil {
+		f := usagef("%s", err.(*lockapi.Error).Detail)
+		if !strings.HasPrefix(path, "/") && lockapi.ValidatePath("/"+path) == nil {
+			return f.hint("did you mean /%s ?", path)
+		}
+		return f.hint("a path is like /db/migrate: up to %d segments behind slashes", lockapi.MaxPathSegments)
+	}
+	return nil
+}

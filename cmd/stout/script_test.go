@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestMain makes the commands of the scripts: stout itself, and exits, which
+// runs a command and succeeds if its exit code is the one expected.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"stout": main, "exits": exits})
+}
+
+// TestScript runs testdata/script, which a real cell passes too: name its
+// replicas in STOUT_TEST_SERVER to have it do so. Without it each script gets a
+// fake cell of its own.
+func TestScript(t *testing.T) {
+	testscript.Run(t, params("testdata/script", os.Getenv("STOUT_TEST_SERVER")))
+}
+
+// TestFault runs testdata/fault: scripts that need the fake cell, because they
+// have it fail or compare its every number.
+func TestFault(t *testing.T) {
+	testscript.Run(t, params("testdata/fault", ""))
+}
+
+type cellKey struct{}
+
+func params(dir, server string) testscript.Params {
+	return testscript.Params{
+		Dir: dir,
+		// Real runs of the same scripts are never in each other's way: paths
+		// begin with $P, which is different in every run of every script.
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("P", fmt.Sprintf("/test-%d", time.Now().UnixNano()))
+			env.Setenv("STOUT_SERVER", server)
+			if server == "" {
+				c := newFakeCell()
+				s := httptest.NewServer(c.handler())
+				c.url = s.URL
+				env.Values[cellKey{}] = c
+				env.Setenv("STOUT_SERVER", s.URL)
+				env.Defer(func() { s.CloseClientConnections(); s.Close() })
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"fault": cmdFault, "take": cmdTake, "until": cmdUntil, "signal": cmdSignal, "outlasted": cmdOutlasted,
+		},
+	}
+}
+
+// exits CODE COMMAND...
+func exits() {
+	want, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	cmd := exec.Command(os.Args[2], os.Args[3:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	go func() {
+		for sig := range signals {
+			_ = cmd.Process.Signal(sig)
+		}
+	}()
+	_ = cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		fmt.Fprintf(os.Stderr, "exits: got exit code %d, expected %d\n", got, want)
+		os.Exit(1)
+	}
+}
+
+// fault KIND has the fake cell fail from now on; fault none ends that.
+func cmdFault(ts *testscript.TestScript, neg bool, args []string) {
+	c := ts.Value(cellKey{}).(*fakeCell)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fault = map[string]fault{"none": healthy, "mute": mute, "no-master": noMaster}[args[0]]
+	c.change()
+}
+
+// outlasted PATH FILE checks that the last expired holder of PATH made its last
+// change to FILE while its lease still ran, by the cell's own count.
+func cmdOutlasted(ts *testscript.TestScript, neg bool, args []string) {
+	c := ts.Value(cellKey{}).(*fakeCell)
+	info, err := os.Stat(ts.MkAbs(args[1]))
+	ts.Check(err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	end, ok := c.expiries[args[0]]
+	if !ok || !info.ModTime().Before(end) {
+		ts.Fatalf("the lease on %s ended at %v (%v), %s was changed at %v", args[0], end, ok, args[1], info.ModTime())
+	}
+	ts.Logf("%s before the end of the lease", end.Sub(info.ModTime()))
+}
+
+// take NAME PATH [JSON] opens a session called NAME and asks for a lock with
+// it, with the further fields of JSON. It sets NAME to the session's id and
+// NAME_TOKEN to the token.
+func cmdTake(ts *testscript.TestScript, neg bool, args []string) {
+	var session lockapi.Session
+	ts.Check(api(ts, http.MethodPost, lockapi.RouteSessions,
+		lockapi.SessionRequest{TTLMS: 60_000, Name: args[0], Meta: map[string]string{"pid": "811"}}, &session))
+	req := lockapi.NewLockRequest(session.ID)
+	if len(args) > 2 {
+		ts.Check(json.Unmarshal([]byte(args[2]), &req))
+	}
+	var grant lockapi.Grant
+	ts.Check(api(ts, http.MethodPut, lockapi.RouteLocks+args[1], req, &grant))
+	ts.Setenv(args[0], session.ID)
+	ts.Setenv(args[0]+"_TOKEN", strconv.FormatUint(grant.Token, 10))
+}
+
+// api makes one call to the cell of the script.
+func api(ts *testscript.TestScript, method, path string, in, out any) error {
+	server, _, _ := strings.Cut(ts.Getenv("STOUT_SERVER"), ",")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var body bytes.Buffer
+	if in != nil {
+		if err := json.NewEncoder(&body).Encode(in); err != nil {
+			return err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, server+path, &body)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		return fmt.Errorf("%s %s: %s", method, path, resp.Status)
+	}
+	return json.NewDecoder(resp.Body).Decode(out)
+}
+
+// patience bounds every wait for a condition.
+const patience = 20 * time.Second
+
+// until file NAME waits for a file, until PATH STATE [WAITERS] for a lock.
+func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
+	met := func() bool {
+		_, err := os.Stat(ts.MkAbs(args[1]))
+		return err == nil
+	}
+	if args[0] != "file" {
+		met = func() bool {
+			var l lockapi.Lock
+			ts.Check(api(ts, http.MethodGet, lockapi.RouteLocks+args[0], nil, &l))
+			return l.State == args[1] && (len(args) == 2 || strconv.Itoa(l.Waiters) == args[2])
+		}
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for !met() {
+		select {
+		case <-tick.C:
+		case <-end:
+			ts.Fatalf("until %s: it did not happen within %v", strings.Join(args, " "), patience)
+		}
+	}
+}
+
+// signal SIGNAL PIDFILE sends a signal to the process whose id is in the file.
+func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
+	signals := map[string]syscall.Signal{
+		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
+		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT,
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[1])))
+	ts.Check(err)
+	ts.Check(syscall.Kill(pid, signals[args[0]]))
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/internal/buildinfo"
+	"github.com/stoutlock/stout/internal/config"
+)
+
+// Exit codes, after sysexits(3) where it has one, so that a supervisor can
+// tell what is worth another start.
+const (
+	exitOK     = 0  // stopped in good order
+	exitStart  = 1  // could not start: a taken port, a refused data directory
+	exitUsage  = 64 // unknown command or flag
+	exitFault  = 74 // ended itself on a fault: a failed write, a log it cannot read
+	exitConfig = 78 // the settings were refused
+)
+
+// exitError carries the exit code of a failed command.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e exitError) Error() string { return e.err.Error() }
+func (e exitError) Unwrap() error { return e.err }
+
+// run is the whole program: it serves until ctx ends, or runs a subcommand,
+// and returns the exit code. Logs and errors go to stderr.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(stderr)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "stoutd: %v\n", err)
+	if exit := (exitError{}); errors.As(err, &exit) {
+		return exit.code
+	}
+	fmt.Fprintln(stderr, "Run 'stoutd --help' for usage.")
+	return exitUsage
+}
+
+const longHelp = `stoutd is one replica of a Stout cell: three or five of them elect a master,
+which serves sessions and locks over HTTP.
+
+A setting comes from a flag, else from the environment (--master-lease is
+STOUTD_MASTER_LEASE; several replicas are parted by ";" or white space), else
+from the YAML file that --config names, else from the defaults.
+
+SIGTERM and SIGINT hand mastership over, release the calls that wait and stop;
+a second signal ends at once.
+
+Exit codes: 0 stopped in good order, 1 could not start, 64 wrong usage,
+74 ended itself on a fault (a failed disk write, a log it cannot read),
+78 settings refused.`
+
+const examples = `  stoutd --dev
+  stoutd --config /etc/stout/r1.yaml
+  stoutd --cell local --id r1 --data-dir r1 --api-listen 127.0.0.1:7101 --raft-listen 127.0.0.1:7201 \
+    --replica r1=127.0.0.1:7201,http://127.0.0.1:7101 \
+    --replica r2=127.0.0.1:7202,http://127.0.0.1:7102 \
+    --replica r3=127.0.0.1:7203,http://127.0.0.1:7103`
+
+// newRoot builds the command and its subcommands. The flags of the settings
+// are persistent, so that `stoutd config` takes them as well.
+func newRoot(stderr io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "stoutd",
+		Short:         "One replica of a Stout cell",
+		Long:          longHelp,
+		Example:       examples,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.PersistentFlags().SortFlags = false
+	flags := config.AddFlags(root.PersistentFlags())
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := config.Load(flags, os.Environ())
+		if err != nil {
+			return exitError{exitConfig, err}
+		}
+		return serve(cmd.Context(), c, newLogger(c, stderr))
+	}
+	root.AddCommand(newConfigCommand(flags), newVersionCommand())
+	return root
+}
+
+func newConfigCommand(flags *config.Flags) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show which settings are in force and where each value comes from",
+		Long: `Show which settings are in force and where each value comes from, without
+starting anything. Settings that would be refused are shown, too, with the
+reasons on stderr and exit code 78. -o yaml writes a file for --config.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, refused := config.Load(flags, os.Environ())
+			write := map[string]func(io.Writer) error{"table": c.WriteTable, "yaml": c.WriteYAML}[output]
+			if write == nil {
+				return fmt.Errorf("--output %q: it is one of table, yaml", output)
+			}
+			if err := write(cmd.OutOrStdout()); err != nil {
+				return exitError{exitStart, err}
+			}
+			if refused != nil {
+				return exitError{exitConfig, refused}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or yaml")
+	return cmd
+}
+
+func newVersionCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Show which build this is",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			info := buildinfo.Get()
+			switch output {
+			case "text":
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "stoutd %s\n", info)
+				return err
+			case "json":
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(info)
+			}
+			return fmt.Errorf("--output %q: it is one of text, json", output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}

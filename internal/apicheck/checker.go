@@ -1,0 +1,87 @@
+package apicheck
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/getkin/kin-openapi/openapi3filter"
+)
+
+// Checker validates what goes through it and remembers which operations were
+// answered with which status. It is safe for concurrent use.
+type Checker struct {
+	doc  *Document
+	base http.RoundTripper
+
+	mu   sync.Mutex
+	seen map[string]bool // "operation status"
+}
+
+// NewChecker makes a checker that sends by base, or by http.DefaultTransport
+// where that is nil.
+func NewChecker(doc *Document, base http.RoundTripper) *Checker {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return &Checker{doc: doc, base: base, seen: map[string]bool{}}
+}
+
+var filter = openapi3filter.Options{
+	IncludeResponseStatus:             true,
+	RejectWhenRequestBodyNotSpecified: true,
+	SkipSettingDefaults:               true,
+}
+
+// RoundTrip sends a request, and fails where request or reply are not as the
+// document has them. Requests that are wrong on purpose don't belong here.
+func (c *Checker) RoundTrip(r *http.Request) (*http.Response, error) {
+	route, params, err := c.doc.route(r)
+	if err != nil {
+		return nil, err
+	}
+	input := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route, Options: &filter}
+	if err := openapi3filter.ValidateRequest(r.Context(), input); err != nil {
+		return nil, fmt.Errorf("%s: request: %w", route.Operation.OperationID, err)
+	}
+	resp, err := c.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	reply := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: input, Status: resp.StatusCode, Header: resp.Header, Options: &filter,
+	}
+	reply.SetBodyBytes(body)
+	if err := openapi3filter.ValidateResponse(r.Context(), reply); err != nil {
+		return nil, fmt.Errorf("%s: reply %d %s: %w", route.Operation.OperationID, resp.StatusCode, body, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen[route.Operation.OperationID+" "+strconv.Itoa(resp.StatusCode)] = true
+	return resp, nil
+}
+
+// Missing lists, as "operation status", each documented success that was never
+// seen.
+func (c *Checker) Missing() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var missing []string
+	for _, o := range c.doc.Operations() {
+		for _, status := range o.Successes {
+			if name := o.ID + " " + status; !c.seen[name] {
+				missing = append(missing, name)
+			}
+		}
+	}
+	return missing
+}

@@ -1,0 +1,141 @@
+package apicheck
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+)
+
+// Step is one call. ${name} in its path, body and header values stands for
+// what an earlier step saved.
+type Step struct {
+	Name   string
+	Method string
+	Path   string // with query
+	Body   string
+	Header map[string]string
+	Status int               // what it is answered with
+	Code   string            // the error code that goes with it
+	Save   map[string]string // variable → field of the reply
+}
+
+// Steps are calls that exercise each operation of Stout's API with each of its
+// successes, and the errors that a sound call may meet. They run in this order
+// on any server with a master, and leave nothing behind.
+var Steps = []Step{
+	{Name: "open a session with defaults", Method: "POST", Path: "/v1/sessions", Status: 201, Save: map[string]string{"a": "id"}},
+	{Name: "open a session with everything", Method: "POST", Path: "/v1/sessions", Status: 201, Save: map[string]string{"b": "id"},
+		Body: `{"ttl_ms":20000,"name":"apicheck <&> é","meta":{"pid":"811"}}`, Header: map[string]string{"Idempotency-Key": "apicheck ${a}"}},
+	{Name: "keepalive", Method: "POST", Path: "/v1/sessions/${a}/keepalive", Body: `{"wait_ms":0,"ack":0}`, Status: 200},
+	{Name: "keepalive of nobody", Method: "POST", Path: "/v1/sessions/nobody/keepalive", Status: 404, Code: "session_not_found"},
+	{Name: "acquire", Method: "PUT", Path: "/v1/locks/apicheck/a%20b", Body: `{"session":"${a}","lock_delay_ms":1}`, Status: 200,
+		Save: map[string]string{"token": "token", "sequencer": "sequencer"}},
+	{Name: "acquire what is held", Method: "PUT", Path: "/v1/locks/apicheck/a%20b", Body: `{"session":"${b}"}`, Status: 423, Code: "lock_held"},
+	{Name: "queue", Method: "PUT", Path: "/v1/locks/apicheck/a%20b", Body: `{"session":"${b}","handle":"h","queue":true}`, Status: 202},
+	{Name: "acquire in another mode", Method: "PUT", Path: "/v1/locks/apicheck/a%20b", Body: `{"session":"${a}","mode":"shared"}`, Status: 409, Code: "conflict"},
+	{Name: "acquire for nobody", Method: "PUT", Path: "/v1/locks/apicheck/c", Body: `{"session":"nobody"}`, Status: 404, Code: "session_not_found"},
+	{Name: "read a held lock", Method: "GET", Path: "/v1/locks/apicheck/a%20b", Status: 200},
+	{Name: "read a free lock", Method: "GET", Path: "/v1/locks/apicheck/free", Status: 200},
+	{Name: "read a lock, stale", Method: "GET", Path: "/v1/locks/apicheck/a%20b?consistency=stale", Status: 200},
+	{Name: "list locks", Method: "GET", Path: "/v1/locks?prefix=/apicheck/&limit=10&after=/apicheck", Status: 200},
+	{Name: "check a sequencer", Method: "GET", Path: "/v1/sequencers?value=${sequencer}", Status: 200},
+	{Name: "check a stranger", Method: "GET", Path: "/v1/sequencers?value=shared:1:/apicheck/free", Status: 200},
+	{Name: "read the holder", Method: "GET", Path: "/v1/sessions/${a}", Status: 200},
+	{Name: "read the waiter", Method: "GET", Path: "/v1/sessions/${b}?consistency=linearizable", Status: 200},
+	{Name: "read nobody", Method: "GET", Path: "/v1/sessions/nobody", Status: 404, Code: "session_not_found"},
+	{Name: "list sessions", Method: "GET", Path: "/v1/sessions?limit=1", Status: 200},
+	{Name: "list sessions, stale", Method: "GET", Path: "/v1/sessions?consistency=stale", Status: 200},
+	{Name: "release", Method: "DELETE", Path: "/v1/locks/apicheck/a%20b?session=${a}&handle=&token=${token}", Status: 200},
+	{Name: "release again", Method: "DELETE", Path: "/v1/locks/apicheck/a%20b?session=${a}", Status: 200},
+	{Name: "release for nobody", Method: "DELETE", Path: "/v1/locks/apicheck/a%20b?session=nobody", Status: 404, Code: "session_not_found"},
+	{Name: "the grant as an event", Method: "POST", Path: "/v1/sessions/${b}/keepalive", Body: `{"wait_ms":5000}`, Status: 200},
+	{Name: "close the waiter", Method: "DELETE", Path: "/v1/sessions/${b}", Status: 204},
+	{Name: "close the holder", Method: "DELETE", Path: "/v1/sessions/${a}", Status: 204},
+	{Name: "close again", Method: "DELETE", Path: "/v1/sessions/${a}", Status: 204},
+	{Name: "cell", Method: "GET", Path: "/v1/cell", Status: 200, Save: map[string]string{"master": "master.id"}},
+	{Name: "cell, own view", Method: "GET", Path: "/v1/cell", Header: map[string]string{"Stout-Forward": "never"}, Status: 200},
+	{Name: "transfer to the master", Method: "POST", Path: "/v1/cell/transfer", Body: `{"to":"${master}"}`, Status: 200},
+	{Name: "replica", Method: "GET", Path: "/v1/replica", Status: 200},
+	{Name: "document", Method: "GET", Path: "/v1/openapi.yaml", Status: 200},
+	{Name: "live", Method: "GET", Path: "/livez", Status: 200},
+	{Name: "ready", Method: "GET", Path: "/readyz", Status: 200},
+	{Name: "metrics", Method: "GET", Path: "/metrics", Status: 200},
+}
+
+// Run takes the steps against the server at base, through the checker.
+func Run(t *testing.T, c *Checker, base string, steps []Step) {
+	t.Helper()
+	saved := map[string]string{}
+	for _, s := range steps {
+		t.Run(s.Name, func(t *testing.T) {
+			if err := s.run(t.Context(), c, base, saved); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func (s Step) run(ctx context.Context, c *Checker, base string, saved map[string]string) error {
+	fill := func(text string) string { return os.Expand(text, func(name string) string { return saved[name] }) }
+	var body io.Reader
+	if s.Body != "" {
+		body = strings.NewReader(fill(s.Body))
+	}
+	req, err := http.NewRequestWithContext(ctx, s.Method, base+strings.ReplaceAll(fill(s.Path), " ", "%20"), body)
+	if err != nil {
+		return err
+	}
+	if s.Body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range s.Header {
+		req.Header.Set(name, fill(value))
+	}
+	resp, err := (&http.Client{Transport: c}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != s.Status {
+		return fmt.Errorf("status %d, want %d: %s", resp.StatusCode, s.Status, got)
+	}
+	return s.keep(got, saved)
+}
+
+// keep checks the reply's code and saves the fields that later steps use.
+func (s Step) keep(reply []byte, saved map[string]string) error {
+	if s.Code == "" && len(s.Save) == 0 {
+		return nil
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(reply, &fields); err != nil {
+		return err
+	}
+	if s.Code != "" && fields["code"] != s.Code {
+		return fmt.Errorf("code %v, want %s", fields["code"], s.Code)
+	}
+	for name, path := range s.Save {
+		value := any(fields)
+		for part := range strings.SplitSeq(path, ".") {
+			object, _ := value.(map[string]any)
+			value = object[part]
+		}
+		if value == nil {
+			return fmt.Errorf("the reply has no field %s: %s", path, reply)
+		}
+		if n, ok := value.(float64); ok {
+			value = int64(n)
+		}
+		saved[name] = fmt.Sprint(value)
+	}
+	return nil
+}

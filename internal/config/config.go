@@ -1,0 +1,138 @@
+package config
+
+import "time"
+
+// Config is every setting of one replica. Load makes it; after a Load without
+// an error it has been validated as a whole. It is not changed afterwards and
+// may be read concurrently.
+type Config struct {
+	// Cell is the name of the cell. A data directory remembers it and is
+	// refused by a replica of another cell.
+	Cell string
+	// ID names this replica within the cell; it is one of Replicas. A replica
+	// whose disk was wiped comes back under a new ID, never under the old one.
+	ID string
+	// DataDir holds the log, the votes and the snapshots. Empty with Dev: the
+	// caller makes a temporary one.
+	DataDir string
+	// Dev asks for a cell of a single replica in a temporary directory that is
+	// removed at the end. Cell, ID and Replicas are then filled in by Load.
+	Dev bool
+
+	// APIListen and RaftListen are host:port to bind. What others dial stands
+	// in Replicas and may differ. Port 0 (any free port) is allowed with Dev only.
+	APIListen  string
+	RaftListen string
+
+	// Replicas founds the cell where DataDir is empty: the same list on every
+	// replica. Later changes of it do not change the membership.
+	Replicas []Replica
+
+	// MasterLease is for how long a master may act on its own after a batch of
+	// the log was proposed. A longer lease rides out slower disks; a successor
+	// that has not heard of an orderly end waits it out. Twice HeartbeatTimeout
+	// adds next to nothing to a fail-over.
+	MasterLease time.Duration
+	// HeartbeatTimeout is the silence after which a replica suspects that the
+	// master is gone; the real time is random between one and two of it. It
+	// should be several times the slowest write of the disk.
+	HeartbeatTimeout time.Duration
+	// ElectionTimeout is how long a candidate waits for votes before it tries
+	// again. At least HeartbeatTimeout.
+	ElectionTimeout time.Duration
+	// ClockDrift bounds how far the rate of this machine's clock may be from
+	// true time, as a fraction: 0.01 allows for one second in a hundred.
+	ClockDrift float64
+
+	// SnapshotThreshold is how many log entries are applied before a snapshot
+	// is taken, looked at once in SnapshotInterval.
+	SnapshotThreshold uint64
+	SnapshotInterval  time.Duration
+	// TrailingLogs is how many entries are kept behind a snapshot, so that a
+	// replica which was away for a moment catches up from the log. It should
+	// cover what is written while one snapshot is sent.
+	TrailingLogs uint64
+
+	// ShutdownTimeout bounds an orderly stop: handing mastership over,
+	// releasing the calls that wait, closing the stores.
+	ShutdownTimeout time.Duration
+
+	// LogLevel is trace, debug, info, warn or error.
+	LogLevel string
+	// LogFormat is json (one object a line) or console (for people).
+	LogFormat string
+
+	// File is the configuration file that was read, or empty.
+	File string
+
+	sources map[string]Source
+}
+
+// Replica is one entry of the list that founds a cell.
+type Replica struct {
+	// ID names the replica within the cell.
+	ID string
+	// RaftAddr is the host:port at which the other replicas reach its Raft port.
+	RaftAddr string
+	// APIURL is the base URL of its API, for clients and for the other replicas.
+	APIURL string
+}
+
+// String is the form of the --replica flag: id=host:port,http://host:port.
+func (r Replica) String() string { return r.ID + "=" + r.RaftAddr + "," + r.APIURL }
+
+// Source says where a value came from, in words for a person: "default",
+// "flag --cell", "environment STOUTD_CELL", "r1.yaml:3".
+type Source string
+
+// SourceDefault marks a value that nobody gave.
+const SourceDefault Source = "default"
+
+// sourceDev marks a value that follows from Dev.
+const sourceDev Source = "dev"
+
+// Source tells where the value of the named setting (a flag's name, without
+// dashes) came from.
+func (c *Config) Source(name string) Source {
+	if s, ok := c.sources[name]; ok {
+		return s
+	}
+	return SourceDefault
+}
+
+// given reports whether somebody gave the named setting a value.
+func (c *Config) given(name string) bool {
+	_, ok := c.sources[name]
+	return ok
+}
+
+// Self is the entry of Replicas that describes this replica; the zero Replica
+// where there is none, which Load refuses.
+func (c *Config) Self() Replica {
+	for _, r := range c.Replicas {
+		if r.ID == c.ID {
+			return r
+		}
+	}
+	return Replica{}
+}
+
+// defaults is a Config in which nothing was given. Timings that follow from
+// others are filled in by derive.
+func defaults() *Config {
+	return &Config{
+		APIListen:         "127.0.0.1:7101",
+		RaftListen:        "127.0.0.1:7201",
+		HeartbeatTimeout:  500 * time.Millisecond,
+		ElectionTimeout:   500 * time.Millisecond,
+		MasterLease:       time.Second,
+		ClockDrift:        0.01,
+		SnapshotThreshold: 8192,
+		SnapshotInterval:  30 * time.Second,
+		TrailingLogs:      10240,
+		ShutdownTimeout:   10 * time.Second,
+		LogLevel:          "info",
+		LogFormat:         "json",
+		sources:           map[string]Source{},
+	}
+}

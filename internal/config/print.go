@@ -1,0 +1,76 @@
+package config
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/goccy/go-yaml"
+)
+
+// WriteTable writes every setting, what is in force and where it came from, in
+// aligned columns. The replicas have a line each.
+func (c *Config) WriteTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "SETTING\tVALUE\tSOURCE")
+	for _, s := range settings() {
+		from := c.Source(s.name)
+		if s.name != nameReplica {
+			fmt.Fprintf(t, "%s\t%s\t%s\n", s.name, c.shown(s), from)
+			continue
+		}
+		if len(c.Replicas) == 0 {
+			fmt.Fprintf(t, "%s\t-\t%s\n", s.name, from)
+		}
+		for _, r := range c.Replicas {
+			fmt.Fprintf(t, "%s\t%s\t%s\n", s.name, r, from)
+		}
+	}
+	return t.Flush()
+}
+
+// shown is a setting's value as a person reads it.
+func (c *Config) shown(s setting) string {
+	value := s.get(c)
+	switch {
+	case s.name == nameDataDir && c.Dev && value == "":
+		return "(temporary)"
+	case value == "":
+		return "-"
+	}
+	return value
+}
+
+// WriteYAML writes the settings as a file that --config reads back to the same
+// values; the comments tell where each came from.
+func (c *Config) WriteYAML(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	for _, s := range settings() {
+		value, from := s.get(c), c.Source(s.name)
+		switch {
+		case value == "", from == sourceDev:
+		case s.name == nameReplica:
+			fmt.Fprintf(b, "%s: # %s\n", fileReplicas, from)
+			for _, r := range c.Replicas {
+				fmt.Fprintf(b, "  - id: %s\n    raft: %s\n    api: %s\n", quoted(r.ID), quoted(r.RaftAddr), quoted(r.APIURL))
+			}
+		default:
+			if s.text {
+				value = quoted(value)
+			}
+			fmt.Fprintf(b, "%s: %s # %s\n", s.name, value, from)
+		}
+	}
+	return b.Flush()
+}
+
+// quoted is a text as a YAML scalar, quoted where it must be.
+func quoted(s string) string {
+	text, err := yaml.Marshal(s)
+	if err != nil {
+		return fmt.Sprintf("%q", s)
+	}
+	return strings.TrimSuffix(string(text), "\n")
+}

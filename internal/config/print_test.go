@@ -1,0 +1,82 @@
+package config
+
+import (
+	"bytes"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestWriteTable(t *testing.T) {
+	in := cell("--log-level", "debug")
+	in.env = []string{"STOUTD_HEARTBEAT_TIMEOUT=300ms"}
+	var out bytes.Buffer
+	if err := mustLoad(t, in).WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+SETTING              VALUE                                     SOURCE
+cell                 local                                     flag --cell
+id                   r2                                        flag --id
+data-dir             data                                      flag --data-dir
+dev                  false                                     default
+api-listen           127.0.0.1:7101                            default
+raft-listen          127.0.0.1:7201                            default
+replica              r1=127.0.0.1:7201,http://127.0.0.1:7101   flag --replica
+replica              r2=127.0.0.1:7202,http://127.0.0.1:7102   flag --replica
+replica              r3=127.0.0.1:7203,http://127.0.0.1:7103   flag --replica
+master-lease         600ms                                     default, 2 × heartbeat-timeout
+heartbeat-timeout    300ms                                     environment STOUTD_HEARTBEAT_TIMEOUT
+election-timeout     300ms                                     default, as heartbeat-timeout
+clock-drift          0.01                                      default
+snapshot-threshold   8192                                      default
+snapshot-interval    30s                                       default
+trailing-logs        10240                                     default
+shutdown-timeout     10s                                       default
+log-level            debug                                     flag --log-level
+log-format           json                                      default
+`
+	if got := "\n" + out.String(); got != want {
+		t.Errorf("table:%s\nwant:%s", got, want)
+	}
+}
+
+func TestYAMLReadsBackTheSame(t *testing.T) {
+	for name, in := range map[string]input{
+		"cell":             cell("--master-lease", "2s", "--data-dir", "a: b # c"),
+		"a name of digits": cell("--cell", "007"),
+		"dev":              {args: []string{"--dev"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := mustLoad(t, in)
+			var out bytes.Buffer
+			if err := c.WriteYAML(&out); err != nil {
+				t.Fatal(err)
+			}
+			again := mustLoad(t, input{file: out.String()})
+			c.sources, again.sources = nil, nil
+			c.File, again.File = "", ""
+			if !reflect.DeepEqual(again, c) {
+				t.Errorf("read back: %+v\nwant:      %+v\nfile:\n%s", again, c, out.String())
+			}
+		})
+	}
+}
+
+// TestExampleFiles loads every file in configs: an example that is refused
+// would be worse than none.
+func TestExampleFiles(t *testing.T) {
+	files, err := filepath.Glob("../../configs/*.yaml")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("configs: %v %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			c := mustLoad(t, input{args: []string{"--config", file}})
+			if c.File != file || !strings.Contains(string(c.Source(nameAPIListen)), filepath.Base(file)) {
+				t.Errorf("File = %q, source of api-listen = %q", c.File, c.Source(nameAPIListen))
+			}
+		})
+	}
+}

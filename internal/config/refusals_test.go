@@ -1,0 +1,102 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestRefusals holds one input for each reason to refuse a configuration. Each
+// differs from one that is accepted by a single fault, and is refused by a
+// single line.
+func TestRefusals(t *testing.T) {
+	env := func(line string) input { in := cell(); in.env = []string{line}; return in }
+	file := func(content string) input { in := cell(); in.file = content; return in }
+	with := func(replica string) input { return cell("--replica", replica) }
+
+	for _, test := range []struct {
+		name string
+		in   input
+		want string
+	}{
+		{"no cell", input{args: threeReplicas[2:]}, `cell (default): it is required`},
+		{"cell with a space", cell("--cell", "a b"), `cell "a b" (flag --cell): a name is 1 to 64`},
+		{"id not in the list", cell("--id", "r9"), `id "r9" (flag --id): the list of replicas has no such id; it has r1, r2, r3`},
+		{"empty data directory", cell("--data-dir", ""), `data-dir (flag --data-dir): it is required`},
+
+		{"bad duration", cell("--master-lease", "2"), `master-lease "2" (flag --master-lease): not a duration; write a number and a unit`},
+		{"bad duration in the environment", env("STOUTD_MASTER_LEASE=soon"), `master-lease "soon" (environment STOUTD_MASTER_LEASE): not a duration`},
+		{"bad duration in the file", file("\nmaster-lease: soon\n"), `master-lease "soon" (r.yaml:2): not a duration`},
+		{"bad number", cell("--trailing-logs", "-1"), `trailing-logs "-1" (flag --trailing-logs): not a whole number`},
+		{"bad fraction", cell("--clock-drift", "1%"), `clock-drift "1%" (flag --clock-drift): not a number`},
+		{"bad bool", cell("--dev=perhaps"), `dev "perhaps" (flag --dev): not true or false`},
+
+		{"lease too long", cell("--master-lease", "61s"), `master-lease "1m1s" (flag --master-lease): at most 1m0s`},
+		{"lease too short", cell("--heartbeat-timeout", "50ms", "--master-lease", "60ms"), `master-lease "60ms" (flag --master-lease): at least 100ms`},
+		{"lease shorter than a heartbeat", cell("--master-lease", "400ms"), `master-lease "400ms" (flag --master-lease): shorter than heartbeat-timeout (500ms, default)`},
+		{"election shorter than a heartbeat", cell("--election-timeout", "400ms"), `election-timeout "400ms" (flag --election-timeout): shorter than heartbeat-timeout (500ms, default)`},
+		{"heartbeat too short", cell("--heartbeat-timeout", "1ms", "--election-timeout", "1s", "--master-lease", "1s"), `heartbeat-timeout "1ms" (flag --heartbeat-timeout): at least 50ms`},
+		{"negative drift", cell("--clock-drift", "-0.1"), `clock-drift "-0.1" (flag --clock-drift): within 0..0.1`},
+		{"drift that is no number", cell("--clock-drift", "NaN"), `clock-drift "NaN" (flag --clock-drift): within 0..0.1`},
+		{"no snapshots", cell("--snapshot-threshold", "0"), `snapshot-threshold "0" (flag --snapshot-threshold): at least 1`},
+		{"no trailing logs", cell("--trailing-logs", "0"), `trailing-logs "0" (flag --trailing-logs): at least 1`},
+		{"snapshot interval", cell("--snapshot-interval", "1ms"), `snapshot-interval "1ms" (flag --snapshot-interval): at least 100ms`},
+		{"shutdown time-out", cell("--shutdown-timeout", "0s"), `shutdown-timeout "0s" (flag --shutdown-timeout): at least 100ms`},
+
+		{"log level", cell("--log-level", "loud"), `log-level "loud" (flag --log-level): it is one of trace, debug, info, warn, error`},
+		{"log format", cell("--log-format", "xml"), `log-format "xml" (flag --log-format): it is one of json, console`},
+
+		{"listen without a port", cell("--api-listen", "localhost"), `api-listen "localhost" (flag --api-listen): not of the form host:port`},
+		{"port out of range", cell("--raft-listen", ":70000"), `raft-listen ":70000" (flag --raft-listen): port "70000" is not a number within 0..65535`},
+		{"port 0", cell("--api-listen", ":0"), `api-listen ":0" (flag --api-listen): port 0`},
+		{"one address twice", cell("--raft-listen", "127.0.0.1:7101"), `raft-listen "127.0.0.1:7101" (flag --raft-listen): it is api-listen's address too`},
+
+		{"no replicas", input{args: threeReplicas[:6]}, `replica (default): it is required`},
+		{"replica without an address", with("r4"), `replica "` /* the whole list is the value */},
+		{"replica with a bad id", with("r 4=h:1,http://h:2"), `replica "r 4=h:1,http://h:2" (flag --replica): id "r 4": a name is`},
+		{"replica with a bad raft address", with("r4=h,http://h:2"), `raft address "h": not of the form host:port`},
+		{"replica that nobody can dial", with("r4=0.0.0.0:1,http://h:2"), `raft address "0.0.0.0:1": others must be able to dial it`},
+		{"replica without a scheme", with("r4=h:1,h:2"), `API URL "h:2": it begins with http:// or https://`},
+		{"replica with a path in its URL", with("r4=h:1,http://h:2/v1"), `API URL "http://h:2/v1": it is scheme, host and port only`},
+		{"replica with a bad URL", with("r4=h:1,http://h:x"), `API URL "http://h:x": not a URL`},
+		{"replica whose URL has no host", with("r4=h:1,http://:2"), `API URL "http://:2": clients must be able to dial it`},
+		{"id twice", with("r1=h:1,http://h:2"), `replica "r1=h:1,http://h:2" (flag --replica): its id stands in the list already: r1=127.0.0.1:7201`},
+		{"raft address twice", with("r4=127.0.0.1:7201,http://h:2"), `its raft address stands in the list already`},
+		{"API URL twice", with("r4=h:1,http://127.0.0.1:7101/"), `its API URL stands in the list already`},
+
+		{"dev with a cell", input{args: []string{"--dev", "--cell", "x"}}, `cell "x" (flag --cell): contradicts dev`},
+		{"dev with an id", input{args: []string{"--dev", "--id", "x"}}, `id "x" (flag --id): contradicts dev`},
+		{"dev with a directory", input{args: []string{"--dev", "--data-dir", "x"}}, `data-dir "x" (flag --data-dir): contradicts dev`},
+		{"dev with replicas", input{args: []string{"--dev", "--replica", "r1=h:1,http://h:2"}}, `replica (flag --replica): contradicts dev`},
+		{"dev with a cell from the environment", input{args: []string{"--dev"}, env: []string{"STOUTD_CELL=x"}}, `cell "x" (environment STOUTD_CELL): contradicts dev`},
+
+		{"unknown variable", env("STOUTD_LEASE=1s"), `STOUTD_LEASE "1s" (environment): no setting has this name`},
+		{"variable of Kubernetes", env("STOUTD_SERVICE_HOST=10.0.0.1"), `enableServiceLinks: false`},
+
+		{"file that is not there", cell("--config", "nowhere.yaml"), `config "nowhere.yaml" (flag --config): open nowhere.yaml: no such file`},
+		{"file from the environment", env("STOUTD_CONFIG=nowhere.yaml"), `config "nowhere.yaml" (environment STOUTD_CONFIG): open`},
+		{"file that is not YAML", file("cell: [\n"), `not YAML`},
+		{"file that is a list", file("- cell\n"), `(r.yaml:1): it is a mapping of settings`},
+		{"file of two documents", file("log-level: info\n---\nlog-level: info\n"), `it has 2 documents; one is wanted`},
+		{"unknown key", file("log-level: info\nmaster_lease: 1s\n"), `master_lease (r.yaml:2): no setting has this name`},
+		{"key twice", file("log-level: info\nlog-level: info\n"), `already defined`},
+		{"key without a value", file("log-level:\n"), `log-level (r.yaml:1): it has no value`},
+		{"list for a value", file("log-level: [info]\n"), `log-level (r.yaml:1): a single value is wanted here`},
+		{"replica for replicas", file("replica: x\n"), `replica (r.yaml:1): in a file the key is replicas`},
+		{"replicas that are no list", file("replicas: r1\n"), `replica (r.yaml:1): replicas is a list`},
+		{"replica that is no object", file("replicas:\n  - r1\n"), `replica "r1" (r.yaml:2): an entry of replicas has id, raft and api`},
+		{"unknown key of a replica", file("replicas:\n  - id: r1\n    url: x\n"), `replica "url" (r.yaml:3): an entry of replicas has id, raft and api, and no other key`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := load(t, test.in)
+			if err == nil {
+				t.Fatalf("accepted; want %s", test.want)
+			}
+			if !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error:  %v\nwant:   %s", err, test.want)
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("one fault makes several problems: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,179 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Names of settings that the code refers to. Every name is at once the flag
+// and, but for replicas, the key in the file.
+const (
+	nameCell       = "cell"
+	nameID         = "id"
+	nameDataDir    = "data-dir"
+	nameDev        = "dev"
+	nameAPIListen  = "api-listen"
+	nameRaftListen = "raft-listen"
+	nameReplica    = "replica"
+	nameLease      = "master-lease"
+	nameHeartbeat  = "heartbeat-timeout"
+	nameElection   = "election-timeout"
+	nameDrift      = "clock-drift"
+	nameSnapLogs   = "snapshot-threshold"
+	nameSnapEvery  = "snapshot-interval"
+	nameTrailing   = "trailing-logs"
+	nameShutdown   = "shutdown-timeout"
+	nameLogLevel   = "log-level"
+	nameLogFormat  = "log-format"
+	nameConfig     = "config"
+
+	fileReplicas = "replicas" // the list of replicas, in the file
+	envPrefix    = "STOUTD_"
+)
+
+// setting is one row of the table that flags, environment, file and printed
+// configuration share.
+type setting struct {
+	name  string
+	kind  string // what a value looks like, for the help
+	usage string
+	text  bool // any text, which a file may have to quote
+	get   func(*Config) string
+	// set reads the texts given for the setting, in order. Where the setting
+	// is not a list the last one counts.
+	set func(*Config, []string) error
+}
+
+// env is the setting's name in the environment.
+func (s setting) env() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
+}
+
+// settings lists every setting, in the order in which a person meets them.
+func settings() []setting {
+	return []setting{
+		text(nameCell, "name", "name of the cell", func(c *Config) *string { return &c.Cell }),
+		text(nameID, "id", "this replica's id, one of the --replica list", func(c *Config) *string { return &c.ID }),
+		text(nameDataDir, "dir", "directory of the log, votes and snapshots", func(c *Config) *string { return &c.DataDir }),
+		boolean(nameDev, "a cell of one replica in a temporary directory, removed at the end", func(c *Config) *bool { return &c.Dev }),
+		text(nameAPIListen, "host:port", "address to serve the HTTP API on", func(c *Config) *string { return &c.APIListen }),
+		text(nameRaftListen, "host:port", "address to serve the other replicas on", func(c *Config) *string { return &c.RaftListen }),
+		replicaList(),
+		duration(nameLease, "how long a master may act after a proposal; default 2 × heartbeat-timeout", func(c *Config) *time.Duration { return &c.MasterLease }),
+		duration(nameHeartbeat, "silence after which a master is suspected", func(c *Config) *time.Duration { return &c.HeartbeatTimeout }),
+		duration(nameElection, "how long a candidate waits for votes; default heartbeat-timeout", func(c *Config) *time.Duration { return &c.ElectionTimeout }),
+		fraction(nameDrift, "bound on the error of this machine's clock rate", func(c *Config) *float64 { return &c.ClockDrift }),
+		count(nameSnapLogs, "log entries between snapshots", func(c *Config) *uint64 { return &c.SnapshotThreshold }),
+		duration(nameSnapEvery, "how often to look whether a snapshot is due", func(c *Config) *time.Duration { return &c.SnapshotInterval }),
+		count(nameTrailing, "log entries kept behind a snapshot", func(c *Config) *uint64 { return &c.TrailingLogs }),
+		duration(nameShutdown, "bound on an orderly stop", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
+		text(nameLogLevel, "level", "trace, debug, info, warn or error", func(c *Config) *string { return &c.LogLevel }),
+		text(nameLogFormat, "format", "json or console", func(c *Config) *string { return &c.LogFormat }),
+	}
+}
+
+// scalar makes a row for a setting of one value from how such a value is read
+// and written. A reading error says what the value ought to be.
+func scalar[T any](name, kind, usage string, field func(*Config) *T, read func(string) (T, error), write func(T) string) setting {
+	return setting{
+		name: name, kind: kind, usage: usage,
+		get: func(c *Config) string { return write(*field(c)) },
+		set: func(c *Config, values []string) error {
+			v, err := read(values[len(values)-1])
+			if err == nil {
+				*field(c) = v
+			}
+			return err
+		},
+	}
+}
+
+func text(name, kind, usage string, field func(*Config) *string) setting {
+	same := func(s string) string { return s }
+	s := scalar(name, kind, usage, field, func(s string) (string, error) { return s, nil }, same)
+	s.text = true
+	return s
+}
+
+func boolean(name, usage string, field func(*Config) *bool) setting {
+	read := func(s string) (bool, error) {
+		v, err := strconv.ParseBool(s)
+		if err != nil {
+			return false, fmt.Errorf("not true or false")
+		}
+		return v, nil
+	}
+	return scalar(name, "bool", usage, field, read, strconv.FormatBool)
+}
+
+func duration(name, usage string, field func(*Config) *time.Duration) setting {
+	read := func(s string) (time.Duration, error) {
+		v, err := time.ParseDuration(s)
+		if err != nil {
+			return 0, fmt.Errorf("not a duration; write a number and a unit, like 500ms or 2s")
+		}
+		return v, nil
+	}
+	return scalar(name, "duration", usage, field, read, time.Duration.String)
+}
+
+func fraction(name, usage string, field func(*Config) *float64) setting {
+	read := func(s string) (float64, error) {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return 0, fmt.Errorf("not a number; write a fraction like 0.01")
+		}
+		return v, nil
+	}
+	write := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	return scalar(name, "fraction", usage, field, read, write)
+}
+
+func count(name, usage string, field func(*Config) *uint64) setting {
+	read := func(s string) (uint64, error) {
+		v, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("not a whole number of at least 0")
+		}
+		return v, nil
+	}
+	return scalar(name, "number", usage, field, read, func(v uint64) string { return strconv.FormatUint(v, 10) })
+}
+
+func replicaList() setting {
+	return setting{
+		name: nameReplica, kind: "id=host:port,url",
+		usage: "one replica of the cell: its raft address and API URL as others dial them; repeat for each, the same on all",
+		get: func(c *Config) string {
+			texts := make([]string, len(c.Replicas))
+			for i, r := range c.Replicas {
+				texts[i] = r.String()
+			}
+			return strings.Join(texts, "; ")
+		},
+		set: func(c *Config, values []string) error {
+			list := make([]Replica, 0, len(values))
+			for _, v := range values {
+				r, err := parseReplica(v)
+				if err != nil {
+					return err
+				}
+				list = append(list, r)
+			}
+			c.Replicas = list
+			return nil
+		},
+	}
+}
+
+// parseReplica reads the form that Replica.String writes.
+func parseReplica(s string) (Replica, error) {
+	id, rest, ok1 := strings.Cut(s, "=")
+	raft, api, ok2 := strings.Cut(rest, ",")
+	if !ok1 || !ok2 {
+		return Replica{}, fmt.Errorf("%q is not of the form id=host:port,http://host:port", s)
+	}
+	return Replica{ID: id, RaftAddr: raft, APIURL: api}, nil
+}

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// contacts remembers when other replicas last answered, and with what.
+type contacts struct {
+	started time.Time // stands in for a replica that never answered
+	mu      sync.Mutex
+	last    map[string]contact
+}
+
+type contact struct {
+	at      time.Time
+	applied uint64
+}
+
+func (c *contacts) note(id string, applied uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil {
+		c.last = map[string]contact{}
+	}
+	c.last[id] = contact{time.Now(), applied}
+}
+
+func (c *contacts) of(id string) contact {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if got, ok := c.last[id]; ok {
+		return got
+	}
+	return contact{at: c.started}
+}
+
+// readCell answers from the master's view where there is a master that answers
+// quickly, and from this replica's own otherwise.
+func readCell(x *exchange) error {
+	if _, err := x.query(); err != nil {
+		return err
+	}
+	follow, err := x.mayForward()
+	if err != nil {
+		return err
+	}
+	if at := x.master.Known(); follow && at.ID != "" && at.URL != "" && !at.Self {
+		if got, ok := x.masterCell(at); ok {
+			x.pass(got)
+			return nil
+		}
+	}
+	cell := x.master.Cell()
+	x.probeAll(x.ctx(), cell.Replicas)
+	return x.reply(http.StatusOK, cell)
+}
+
+// masterCell asks the master for its view of the cell.
+func (x *exchange) masterCell(at Location) (answer, bool) {
+	ctx, cancel := context.WithTimeout(x.ctx(), x.opts.CellTimeout)
+	defer cancel()
+	got, _, err := x.send(ctx, at.URL)
+	return got, err == nil && got.status == http.StatusOK
+}
+
+// probeAll asks every other replica for its own entry, all at once, and writes
+// what they report into replicas.
+func (s *Server) probeAll(ctx context.Context, replicas []lockapi.Replica) {
+	self := s.master.Replica().ID
+	var wg sync.WaitGroup
+	for i := range replicas {
+		if replicas[i].ID != self {
+			wg.Go(func() { s.probe(ctx, &replicas[i]) })
+		}
+	}
+	wg.Wait()
+}
+
+// probe replaces what this replica knows of another by what the other reports.
+// One that does not answer is unhealthy, its applied index the last one known.
+func (s *Server) probe(ctx context.Context, r *lockapi.Replica) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.ProbeTimeout)
+	defer cancel()
+	got, err := s.askReplica(ctx, r.URL)
+	if err != nil || got.ID != r.ID {
+		known := s.contacts.of(r.ID)
+		r.Healthy = false
+		r.LastContactMS = time.Since(known.at).Milliseconds()
+		r.AppliedIndex = known.applied
+		r.Promise = nil
+		return
+	}
+	s.contacts.note(r.ID, got.AppliedIndex)
+	r.Role = got.Role
+	r.Healthy = true
+	r.LastContactMS = got.LastContactMS
+	r.AppliedIndex = got.AppliedIndex
+	r.Promise = got.Promise
+}
+
+// maxReplicaBytes bounds the answer of a replica about itself.
+const maxReplicaBytes = 64 << 10
+
+func (s *Server) askReplica(ctx context.Context, base string) (lockapi.Replica, error) {
+	var got lockapi.Replica
+	url := strings.TrimSuffix(base, "/") + lockapi.RouteReplica
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return got, err
+	}
+	resp, err := s.peers.RoundTrip(req)
+	if err != nil {
+		return got, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return got, fmt.Errorf("%s answered %s", url, resp.Status)
+	}
+	// Fields that a newer replica adds are no fault of this one.
+	err = json.NewDecoder(http.MaxBytesReader(nil, resp.Body, maxReplicaBytes)).Decode(&got)
+	return got, err
+}
+
+func transfer(x *exchange) error {
+	var req lockapi.TransferRequest
+	if err := x.request(&req); err != nil {
+		return err
+	}
+	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
+		t, err := x.master.Transfer(ctx, req.To)
+		return http.StatusOK, t, err
+	}})
+}

@@ -1,0 +1,238 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+// short makes the server lose patience quickly.
+func short(o *server.Options) {
+	o.HeaderTimeout, o.BodyTimeout, o.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+}
+
+func dial(t *testing.T, n *node) *net.TCPConn {
+	t.Helper()
+	c, err := net.Dial("tcp", n.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return c.(*net.TCPConn)
+}
+
+func send(t *testing.T, c net.Conn, bytes string) {
+	t.Helper()
+	if _, err := io.WriteString(c, bytes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantClosed reads until the server closes the connection.
+func wantClosed(t *testing.T, c net.Conn) {
+	t.Helper()
+	if _, err := io.Copy(io.Discard, c); errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
+		t.Fatal("the connection is still open")
+	}
+}
+
+func isTimeout(err error) bool {
+	var e net.Error
+	return errors.As(err, &e) && e.Timeout()
+}
+
+func TestSlowHeadersAndIdleConnectionsAreClosed(t *testing.T) {
+	n := startMaster(t, short)
+	for _, start := range []string{"", "GET /livez HT", "GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ", "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"} {
+		c := dial(t, n)
+		send(t, c, start)
+		wantClosed(t, c)
+	}
+}
+
+func TestSlowBodiesAreRefused(t *testing.T) {
+	n := startMaster(t, short)
+	for _, request := range []string{
+		"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{\"ttl_ms\"",
+		"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"t",
+		"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n",
+		"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n",
+	} {
+		c := dial(t, n)
+		send(t, c, request)
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := readReply(t, resp)
+		if e := got.wantCode(t, lockapi.CodeInvalidArgument); e.Field != "body" || !strings.Contains(e.Detail, "50ms") {
+			t.Errorf("%q: %s", request, got.body)
+		}
+		wantClosed(t, c)
+	}
+	if calls := n.made(); len(calls) > 0 {
+		t.Errorf("calls went on to the master: %q", calls)
+	}
+}
+
+func TestBodyCutShort(t *testing.T) {
+	n := startMaster(t, nil)
+	c := dial(t, n)
+	send(t, c, "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{}")
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	readReply(t, resp).wantCode(t, lockapi.CodeInvalidArgument)
+	if calls := n.made(); len(calls) > 0 {
+		t.Errorf("half a body went on to the master: %q", calls)
+	}
+}
+
+// The deadline of a body does not outlive it: a call that waits may do so.
+func TestWaitingOutlastsTheDeadlinesOfReading(t *testing.T) {
+	n := startMaster(t, short)
+	n.setHook(func(ctx context.Context, _ string) error {
+		select {
+		case <-ctx.Done():
+			return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the caller is said to be gone")
+		case <-time.After(200 * time.Millisecond):
+			return nil
+		}
+	})
+	call(t, "POST", n.url+"/v1/sessions", `{}`).wantStatus(t, http.StatusCreated)
+	call(t, "GET", n.url+"/v1/locks/a", ``).wantStatus(t, http.StatusOK)
+	got := raw(t, n, "POST", "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n")
+	got.wantStatus(t, http.StatusCreated)
+}
+
+// A connection that breaks, or whose caller says that it is done, ends its call.
+func TestBrokenConnectionsEndTheirCall(t *testing.T) {
+	master, replica := startPair(t, nil)
+	entered, ended := make(chan string), make(chan error)
+	master.setHook(func(ctx context.Context, call string) error {
+		entered <- call
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "cancelled")
+	})
+	const acquire = "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\nContent-Length: 33\r\n\r\n" + `{"session":"s1","wait_ms":600000}`
+	for name, brk := range map[string]func(*net.TCPConn){
+		"close":      func(c *net.TCPConn) { c.Close() },
+		"half-close": func(c *net.TCPConn) { _ = c.CloseWrite() },
+		"reset":      func(c *net.TCPConn) { _ = c.SetLinger(0); c.Close() },
+	} {
+		for _, n := range []*node{master, replica} {
+			c := dial(t, n)
+			send(t, c, acquire)
+			<-entered
+			brk(c)
+			select {
+			case <-ended:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s through %s: the call still waits", name, n.id)
+			}
+		}
+	}
+}
+
+func TestConnectionsAreKept(t *testing.T) {
+	n := startMaster(t, nil)
+	c := dial(t, n)
+	r := bufio.NewReader(c)
+	for _, request := range []string{
+		"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+		"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+		"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+		"PUT /v1/locks/.. HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+		"DELETE /v1/sessions/x HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		send(t, c, request)
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatalf("%q: %v", request, err)
+		}
+		if readReply(t, resp); resp.Close {
+			t.Fatalf("%q: the connection ends", request)
+		}
+	}
+}
+
+// A caller that asks for much and reads nothing does not keep its goroutine.
+func TestReadersThatStallAreCutOff(t *testing.T) {
+	n := startMaster(t, func(o *server.Options) { o.WriteTimeout = 50 * time.Millisecond })
+	n.sessions["big"] = lockapi.Session{ID: "big", Name: strings.Repeat("n", 32<<20)}
+	c := dial(t, n)
+	if err := c.SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	send(t, c, "GET /v1/sessions/big HTTP/1.1\r\nHost: x\r\n\r\n")
+	eventually(t, "the call ends", func() bool {
+		return counted(t, n, `stout_http_requests_total`, "GET", "/v1/sessions/{id}") == 1
+	})
+}
+
+func TestShutdown(t *testing.T) {
+	n := startMaster(t, nil)
+	entered, finish := make(chan struct{}), make(chan struct{})
+	n.setHook(func(context.Context, string) error {
+		close(entered)
+		<-finish
+		return nil
+	})
+	answered := make(chan reply, 1)
+	go func() { answered <- call(t, "POST", n.url+"/v1/sessions", "") }()
+	<-entered
+	down := make(chan error, 1)
+	go func() { down <- n.server.Shutdown(t.Context()) }()
+	eventually(t, "intake stops", func() bool {
+		c, err := net.Dial("tcp", n.addr)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	close(finish)
+	(<-answered).wantStatus(t, http.StatusCreated)
+	if err := <-down; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if err := <-n.served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
+	n := startMaster(t, nil)
+	entered := make(chan struct{})
+	n.setHook(func(ctx context.Context, _ string) error {
+		close(entered)
+		<-ctx.Done()
+		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "cancelled")
+	})
+	c := dial(t, n)
+	send(t, c, "GET /v1/locks/a HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-entered
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := n.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Shutdown: %v", err)
+	}
+	wantClosed(t, c)
+}

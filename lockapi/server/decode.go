@@ -1,0 +1,122 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// decode reads a request's body over the defaults that stand in into, a
+// pointer to a struct. An empty body is {}. Nothing is passed over in silence:
+// fields that are unknown, misspelled (names are case-sensitive), given twice,
+// null or of another type are refused by name, and so is what follows the
+// object.
+func decode(body []byte, into any) error {
+	if len(body) == 0 {
+		return nil
+	}
+	if err := scan(body); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, into, json.RejectUnknownMembers(true)); err != nil {
+		return blame(err)
+	}
+	return nil
+}
+
+// scan reads the body's tokens for syntax, for an object as the whole, and for
+// null, which json.Unmarshal takes as zero rather than as the default.
+func scan(body []byte) error {
+	d := jsontext.NewDecoder(bytes.NewReader(body))
+	if k := d.PeekKind(); k != jsontext.KindInvalid && k != jsontext.KindBeginObject {
+		return lockapi.Invalid("body", "the body is a JSON %s; it must be an object", kindName(k))
+	}
+	for {
+		t, err := d.ReadToken()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return blame(err)
+		}
+		if t.Kind() == jsontext.KindNull {
+			f := field(d.StackPointer())
+			return lockapi.Invalid(f, "%s is null; leave it out to have its default", f)
+		}
+	}
+}
+
+// blame turns an error of the JSON library into one that names the field.
+func blame(err error) error {
+	if syntax := new(jsontext.SyntacticError); errors.As(err, &syntax) {
+		f := field(syntax.JSONPointer)
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			return lockapi.Invalid(f, "%q is given more than once", string(syntax.JSONPointer.LastToken()))
+		}
+		return lockapi.Invalid(f, "the body is not valid JSON: %.120s at byte %d", syntax.Err, syntax.ByteOffset)
+	}
+	semantic := new(json.SemanticError)
+	if !errors.As(err, &semantic) {
+		return lockapi.Invalid("body", "the body is not valid JSON: %.200s", err)
+	}
+	f := field(semantic.JSONPointer)
+	switch {
+	case errors.Is(err, json.ErrUnknownName):
+		return lockapi.Invalid(f, "there is no field %s; names are case-sensitive", strconv.Quote(f))
+	case errors.Is(err, strconv.ErrRange), errors.Is(err, strconv.ErrSyntax):
+		return lockapi.Invalid(f, "%s is %.40s; it must be %s within its bounds", f, semantic.JSONValue, wanted(semantic.GoType))
+	}
+	return lockapi.Invalid(f, "%s has a JSON %s; it must be %s", f, kindName(semantic.JSONKind), wanted(semantic.GoType))
+}
+
+// field is the request's field that a pointer leads into; "body" for the whole.
+func field(p jsontext.Pointer) string {
+	for name := range p.Tokens() {
+		return clip(name)
+	}
+	return "body"
+}
+
+// clip bounds what an error quotes of the caller's input.
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case 't', 'f':
+		return "boolean"
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	}
+	return k.String()
+}
+
+// wanted says in the caller's terms what a field of type t takes.
+func wanted(t reflect.Type) string {
+	switch {
+	case t == nil:
+		return "of another type"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.String:
+		return "a string"
+	case t.Kind() == reflect.Map:
+		return "an object of strings"
+	}
+	return "a whole number"
+}

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// task is one validated call on the master.
+type task struct {
+	read  bool          // it has no effect, so it may be sent twice
+	stale bool          // this replica's own state will do
+	wait  time.Duration // how long the master may hold it in good order
+	// run makes the call on this replica. A nil body is a reply without one.
+	run func(context.Context) (status int, body any, err error)
+}
+
+// Pauses between two attempts to reach a master.
+const (
+	firstPause = 20 * time.Millisecond
+	maxPause   = 200 * time.Millisecond
+)
+
+// dispatch has the task done by the master, wherever it is. An attempt that
+// ends in no_master certainly had no effect: until ForwardTimeout is over the
+// master is looked for again. Every other error is the answer.
+func (x *exchange) dispatch(t task) error {
+	if t.stale {
+		x.c.Writer.Header().Set(lockapi.HeaderStale, "true")
+		return x.answer(t)
+	}
+	follow, err := x.mayForward()
+	if err != nil {
+		return err
+	}
+	search, cancel := context.WithTimeout(x.ctx(), x.opts.ForwardTimeout)
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		at, err := x.locate(search)
+		if err != nil {
+			return err
+		}
+		err = x.attempt(at, t, follow)
+		if !errors.Is(err, lockapi.CodeNoMaster) {
+			return err
+		}
+		select {
+		case <-search.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// mayForward reports whether the caller lets its call be forwarded.
+func (x *exchange) mayForward() (bool, error) {
+	values := x.c.Request.Header.Values(lockapi.HeaderForward)
+	switch {
+	case len(values) == 0:
+		return true, nil
+	case len(values) == 1 && values[0] == lockapi.ForwardNever:
+		return false, nil
+	}
+	return false, lockapi.Invalid(lockapi.HeaderForward, "%s is %q; the only value is %q",
+		lockapi.HeaderForward, clip(values[0]), lockapi.ForwardNever)
+}
+
+// locate asks for the master; the end of the search is no_master too.
+func (x *exchange) locate(search context.Context) (Location, error) {
+	at, err := x.master.Locate(search)
+	if err != nil && search.Err() != nil {
+		return at, lockapi.Errorf(lockapi.CodeNoMaster, "no master was found within %v", x.opts.ForwardTimeout)
+	}
+	return at, err
+}
+
+// attempt has the task done by the master at the given place.
+func (x *exchange) attempt(at Location, t task, follow bool) error {
+	switch {
+	case at.Self:
+		return x.answer(t)
+	case !follow:
+		x.c.Writer.Header().Set(lockapi.HeaderMaster, at.URL)
+		e := lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master and the call asks not to be forwarded; the master is %s at %s", at.ID, at.URL)
+		e.Master = at.URL
+		return e
+	}
+	return x.forward(at, t)
+}
+
+// answer does the task on this replica.
+func (x *exchange) answer(t task) error {
+	status, body, err := t.run(x.ctx())
+	if err != nil {
+		return err
+	}
+	return x.reply(status, body)
+}

@@ -1,0 +1,14 @@
+// Package server is Stout's HTTP interface: it reads and validates a request,
+// hands it to the master, and writes the answer as the contract in package
+// lockapi and its openapi.yaml have it.
+//
+// Any replica takes any call. What is malformed is refused where it arrives;
+// what is sound is answered by this replica if it is the master, and is
+// forwarded to the master otherwise. The server keeps no state of the cell: all
+// that it knows it asks of a Master, the interface that it declares.
+//
+// Three rules hold for every handler. A call is sent a second time only if the
+// first certainly had no effect, or if it reads. A caller that breaks its
+// connection ends its call, forwarded or not. And a reply is written only when
+// it is whole, so a failure half-way is still a problem document.
+package server

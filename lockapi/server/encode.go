@@ -1,0 +1,36 @@
+package server
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+)
+
+// buffer is a reply being put together.
+type buffer struct{ bytes.Buffer }
+
+// maxPooledBytes keeps the buffer of one long list from being kept for ever.
+const maxPooledBytes = 256 << 10
+
+var buffers = sync.Pool{New: func() any { return new(buffer) }}
+
+func (b *buffer) release() {
+	if b.Cap() <= maxPooledBytes {
+		b.Reset()
+		buffers.Put(b)
+	}
+}
+
+// encode writes v as JSON. Lists and maps that are nil are [] and {}; < > & stay
+// as they are; omitempty means what it means in encoding/json, against which
+// the types of lockapi are written. The caller releases the buffer.
+func encode(v any) (*buffer, error) {
+	b := buffers.Get().(*buffer)
+	if err := json.MarshalWrite(b, v, jsonv1.OmitEmptyWithLegacySemantics(true)); err != nil {
+		b.release()
+		return nil, err
+	}
+	return b, nil
+}

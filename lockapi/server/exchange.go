@@ -1,0 +1,171 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Media types of replies.
+const (
+	typeJSON    = "application/json"
+	typeProblem = "application/problem+json"
+	typeYAML    = "application/yaml"
+)
+
+// exchange is one request and its reply. Its body has been read already.
+type exchange struct {
+	*Server
+	c    *gin.Context
+	body []byte
+}
+
+// handler is the frame of every operation: it reads the body, runs the
+// operation, writes its error, survives its panic and counts it.
+func (s *Server) handler(r route) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		start := time.Now()
+		s.metrics.inFlight.Inc()
+		x := &exchange{Server: s, c: c}
+		defer func() {
+			s.metrics.inFlight.Dec()
+			s.metrics.count(r.template, x.methodLabel(), x.statusLabel(), time.Since(start))
+		}()
+		defer func() {
+			if p := recover(); p != nil {
+				x.panicked(p, r)
+			}
+		}()
+		body, err := x.readBody()
+		x.body = body
+		if err == nil {
+			err = r.handle(x)
+		}
+		if err != nil {
+			x.fail(err)
+		}
+	}
+}
+
+// panicked answers a panic of the operation, where nothing was written yet.
+func (x *exchange) panicked(p any, r route) {
+	x.log.Error().Interface("panic", p).Str("route", r.method+" "+r.template).
+		Bytes("stack", debug.Stack()).Msg("an HTTP handler panicked")
+	if x.c.Writer.Written() {
+		panic(http.ErrAbortHandler)
+	}
+	x.fail(lockapi.Errorf(lockapi.CodeInternal, "the server failed to handle the call; its log has the reason"))
+}
+
+func (x *exchange) ctx() context.Context { return x.c.Request.Context() }
+
+// path is the request's path as it was sent, cut to what a message may quote.
+func (x *exchange) path() string {
+	p := x.c.Request.URL.RawPath
+	if len(p) > 100 {
+		p = p[:100] + "…"
+	}
+	return strconv.Quote(p)
+}
+
+// stamp puts the headers that every reply carries.
+func (s *Server) stamp(h http.Header) {
+	known := s.master.Known()
+	h.Set(lockapi.HeaderEpoch, strconv.FormatUint(known.Epoch, 10))
+	if known.ID != "" && known.URL != "" {
+		h.Set(lockapi.HeaderMaster, known.URL)
+	}
+}
+
+// reply writes body as JSON; nil is a reply without one.
+func (x *exchange) reply(status int, body any) error {
+	if body == nil {
+		x.stamp(x.c.Writer.Header())
+		x.c.Writer.WriteHeader(status)
+		x.c.Writer.WriteHeaderNow()
+		return nil
+	}
+	b, err := encode(body)
+	if err != nil {
+		return err
+	}
+	defer b.release()
+	x.write(status, typeJSON, b.Bytes())
+	return nil
+}
+
+// write sends a whole reply. The body may be used again when it returns.
+func (x *exchange) write(status int, contentType string, body []byte) {
+	h := x.c.Writer.Header()
+	x.stamp(h)
+	h.Set("Content-Type", contentType)
+	x.writeStamped(status, body)
+}
+
+// writeStamped sends a whole reply whose headers are complete but for the length.
+func (x *exchange) writeStamped(status int, body []byte) {
+	x.c.Writer.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	x.c.Writer.WriteHeader(status)
+	// An error here means that the caller is gone; there is nobody to tell.
+	_, _ = x.c.Writer.Write(body)
+}
+
+// fail writes err as a problem document. Anything but a *lockapi.Error is the
+// server's own fault: it is logged, and the caller learns no more than that.
+func (x *exchange) fail(err error) {
+	var e *lockapi.Error
+	if !errors.As(err, &e) {
+		x.log.Error().Err(err).Str("method", x.c.Request.Method).Str("path", x.c.Request.URL.RawPath).
+			Msg("an HTTP handler failed with an error outside the contract")
+		e = lockapi.Errorf(lockapi.CodeInternal, "the server failed to handle the call; its log has the reason")
+	}
+	if retry := retryAfter(e); retry > 0 {
+		x.c.Writer.Header().Set("Retry-After", strconv.Itoa(retry))
+	}
+	b, err := encode(e)
+	if err != nil {
+		x.log.Error().Err(err).Msg("a problem document cannot be encoded")
+		x.c.Writer.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	defer b.release()
+	x.write(e.Code.Status(), typeProblem, b.Bytes())
+}
+
+// retryAfter is the advice in seconds that goes with e; 0 for none.
+func retryAfter(e *lockapi.Error) int {
+	if e.RetryAfter > 0 {
+		return e.RetryAfter
+	}
+	if e.Code == lockapi.CodeTooMany || e.Code == lockapi.CodeNoMaster {
+		return 1
+	}
+	return 0
+}
+
+// statusCallerGone labels calls whose caller went away before the answer, so
+// that they don't look like failures of the cell (nginx's 499).
+const statusCallerGone = 499
+
+func (x *exchange) statusLabel() int {
+	if x.ctx().Err() != nil {
+		return statusCallerGone
+	}
+	return x.c.Writer.Status()
+}
+
+// methodLabel keeps made-up methods from making up time series.
+func (x *exchange) methodLabel() string {
+	switch m := x.c.Request.Method; m {
+	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodPatch, http.MethodOptions:
+		return m
+	}
+	return "other"
+}

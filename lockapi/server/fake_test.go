@@ -1,0 +1,330 @@
+package server_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+// fakeMaster is a replica of a cell in memory: enough of a lock service for one
+// caller at a time. hook, where set, runs first in every call on the master and
+// may block, fail or panic.
+type fakeMaster struct {
+	mu    sync.Mutex
+	id    string
+	where server.Location
+	cell  lockapi.Cell
+	own   lockapi.Replica
+	unfit error
+	hook  func(ctx context.Context, call string) error
+
+	calls    []string
+	sessions map[string]lockapi.Session
+	locks    map[string]*fakeLock
+	lastID   uint64
+}
+
+type fakeLock struct {
+	holder *lockapi.Grant
+	queue  []lockapi.Grant
+}
+
+func newFake(id string) *fakeMaster {
+	uptime := int64(1)
+	own := lockapi.Replica{ID: id, Role: lockapi.RoleReplica, Healthy: true, RaftAddr: "127.0.0.1:1"}
+	f := &fakeMaster{id: id, sessions: map[string]lockapi.Session{}, locks: map[string]*fakeLock{}, own: own}
+	f.own.Version, f.own.UptimeMS = "v1", &uptime
+	f.cell = lockapi.Cell{Cell: "test", Replicas: []lockapi.Replica{own}}
+	return f
+}
+
+// setMaster tells the fake who is master.
+func (f *fakeMaster) setMaster(epoch uint64, id, url string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.where = server.Location{Epoch: epoch, Self: id != "" && id == f.id, ID: id, URL: url}
+	f.own.Role = lockapi.RoleReplica
+	f.cell.Master = nil
+	f.cell.Epoch = epoch
+	if id != "" {
+		f.cell.Master = &lockapi.MasterRef{ID: id, URL: url}
+	}
+	if f.where.Self {
+		f.own.Role = lockapi.RoleMaster
+		f.cell.Lease = lockapi.Lease{Held: true, TermMS: 2000, RemainingMS: 1000}
+	}
+}
+
+func (f *fakeMaster) setHook(hook func(context.Context, string) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hook = hook
+}
+
+func (f *fakeMaster) made() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.calls...)
+}
+
+// enter begins a call and leaves f locked where it returns nil.
+func (f *fakeMaster) enter(ctx context.Context, call string, stale bool) error {
+	f.mu.Lock()
+	f.calls = append(f.calls, call)
+	hook := f.hook
+	f.mu.Unlock()
+	if hook != nil {
+		if err := hook(ctx, call); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	if !stale && !f.where.Self {
+		f.mu.Unlock()
+		return lockapi.Errorf(lockapi.CodeNoMaster, "%s is not in office", f.id)
+	}
+	return nil
+}
+
+func (f *fakeMaster) session(id string) error {
+	if _, ok := f.sessions[id]; !ok {
+		return lockapi.Errorf(lockapi.CodeSessionNotFound, "there is no session %q", id)
+	}
+	return nil
+}
+
+func (f *fakeMaster) Known() server.Location {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.where
+}
+
+// Locate waits for a master as long as ctx lets it.
+func (f *fakeMaster) Locate(ctx context.Context) (server.Location, error) {
+	for {
+		if at := f.Known(); at.ID != "" {
+			return at, nil
+		}
+		select {
+		case <-ctx.Done():
+			return server.Location{}, lockapi.Errorf(lockapi.CodeNoMaster, "no master")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func (f *fakeMaster) OpenSession(ctx context.Context, req lockapi.SessionRequest, key string) (lockapi.Session, error) {
+	if err := f.enter(ctx, "open "+key, false); err != nil {
+		return lockapi.Session{}, err
+	}
+	defer f.mu.Unlock()
+	f.lastID++
+	s := lockapi.Session{ID: "s" + strconv.FormatUint(f.lastID, 10), Name: req.Name, TTLMS: req.TTLMS, Epoch: f.where.Epoch, CreatedAt: time.Now().UTC(), Meta: req.Meta}
+	f.sessions[s.ID] = s
+	return s, nil
+}
+
+func (f *fakeMaster) Keepalive(ctx context.Context, id string, req lockapi.KeepaliveRequest) (lockapi.Keepalive, error) {
+	if err := f.enter(ctx, "keepalive "+id, false); err != nil {
+		return lockapi.Keepalive{}, err
+	}
+	defer f.mu.Unlock()
+	k := lockapi.Keepalive{TTLMS: f.sessions[id].TTLMS, HeldMS: 1, Epoch: f.where.Epoch}
+	for path, l := range f.locks {
+		if h := l.holder; h != nil && h.Session == id && req.WaitMS > 0 {
+			k.Events = append(k.Events, lockapi.Event{Seq: 1, Type: lockapi.EventLockGranted, Path: path, Handle: h.Handle, Mode: h.Mode, Token: h.Token, Sequencer: h.Sequencer})
+		}
+	}
+	return k, f.session(id)
+}
+
+func (f *fakeMaster) CloseSession(ctx context.Context, id string) error {
+	if err := f.enter(ctx, "close "+id, false); err != nil {
+		return err
+	}
+	defer f.mu.Unlock()
+	delete(f.sessions, id)
+	for path, l := range f.locks {
+		if l.holder != nil && l.holder.Session == id {
+			delete(f.locks, path)
+		}
+	}
+	return nil
+}
+
+func (f *fakeMaster) state(s lockapi.Session, stale bool) lockapi.SessionState {
+	out := lockapi.SessionState{Session: s}
+	if !stale {
+		out.LeaseRemainingMS = &s.TTLMS
+	}
+	for path, l := range f.locks {
+		if h := l.holder; h != nil && h.Session == s.ID {
+			out.Holds = append(out.Holds, lockapi.Hold{Path: path, Handle: h.Handle, Mode: h.Mode, Token: h.Token, Sequencer: h.Sequencer})
+		}
+		for _, w := range l.queue {
+			out.Waits = append(out.Waits, lockapi.Wait{Path: path, Handle: w.Handle, Mode: w.Mode, Position: 1})
+		}
+	}
+	return out
+}
+
+func (f *fakeMaster) Session(ctx context.Context, id string, stale bool) (lockapi.SessionState, error) {
+	if err := f.enter(ctx, "session "+id, stale); err != nil {
+		return lockapi.SessionState{}, err
+	}
+	defer f.mu.Unlock()
+	return f.state(f.sessions[id], stale), f.session(id)
+}
+
+func (f *fakeMaster) Sessions(ctx context.Context, after string, limit int, stale bool) (lockapi.SessionList, error) {
+	if err := f.enter(ctx, "sessions "+after+" "+strconv.Itoa(limit), stale); err != nil {
+		return lockapi.SessionList{}, err
+	}
+	defer f.mu.Unlock()
+	list := lockapi.SessionList{}
+	for _, s := range f.sessions {
+		if len(list.Sessions) == limit {
+			list.Next = list.Sessions[limit-1].ID
+			break
+		}
+		list.Sessions = append(list.Sessions, f.state(s, stale))
+	}
+	return list, nil
+}
+
+func (f *fakeMaster) Acquire(ctx context.Context, path string, req lockapi.LockRequest) (lockapi.Grant, error) {
+	if err := f.enter(ctx, "acquire "+path, false); err != nil {
+		return lockapi.Grant{}, err
+	}
+	defer f.mu.Unlock()
+	if err := f.session(req.Session); err != nil {
+		return lockapi.Grant{}, err
+	}
+	l := f.locks[path]
+	if l == nil {
+		l = &fakeLock{}
+		f.locks[path] = l
+	}
+	g := lockapi.Grant{Path: path, Session: req.Session, Handle: req.Handle, Mode: req.Mode}
+	switch {
+	case l.holder == nil:
+		l.holder = f.grant(g)
+		return *l.holder, nil
+	case l.holder.Session == req.Session && l.holder.Mode != req.Mode:
+		return lockapi.Grant{}, lockapi.Errorf(lockapi.CodeConflict, "held in another mode")
+	case req.Queue:
+		g.State, g.Position = lockapi.StateQueued, 1
+		l.queue = append(l.queue, g)
+		return g, nil
+	}
+	e := lockapi.Errorf(lockapi.CodeLockHeld, "%s is held", path)
+	e.Holders = holders(l)
+	return lockapi.Grant{}, e
+}
+
+func (f *fakeMaster) grant(g lockapi.Grant) *lockapi.Grant {
+	f.lastID++
+	now := time.Now().UTC()
+	g.State, g.Token, g.GrantedAt, g.Position = lockapi.StateHeld, f.lastID, &now, 0
+	g.Sequencer = lockapi.Sequencer{Mode: g.Mode, Token: g.Token, Path: g.Path}.String()
+	return &g
+}
+
+func holders(l *fakeLock) []lockapi.Holder {
+	if l == nil || l.holder == nil {
+		return nil
+	}
+	h := l.holder
+	return []lockapi.Holder{{Session: h.Session, Handle: h.Handle, Mode: h.Mode, Token: h.Token, GrantedAt: *h.GrantedAt}}
+}
+
+func (f *fakeMaster) Release(ctx context.Context, path, session, handle string, token uint64) (lockapi.Released, error) {
+	if err := f.enter(ctx, "release "+path+" "+session+" "+handle+" "+strconv.FormatUint(token, 10), false); err != nil {
+		return lockapi.Released{}, err
+	}
+	defer f.mu.Unlock()
+	if err := f.session(session); err != nil {
+		return lockapi.Released{}, err
+	}
+	l := f.locks[path]
+	if l == nil || l.holder == nil || l.holder.Session != session {
+		return lockapi.Released{}, nil
+	}
+	l.holder = nil
+	if len(l.queue) > 0 {
+		l.holder, l.queue = f.grant(l.queue[0]), l.queue[1:]
+	}
+	return lockapi.Released{Released: true}, nil
+}
+
+func (f *fakeMaster) lock(path string) lockapi.Lock {
+	l := f.locks[path]
+	out := lockapi.Lock{Path: path, State: lockapi.StateFree, Holders: holders(l)}
+	if len(out.Holders) > 0 {
+		out.State, out.Mode, out.Waiters = lockapi.StateHeld, l.holder.Mode, len(l.queue)
+	}
+	return out
+}
+
+func (f *fakeMaster) Lock(ctx context.Context, path string, stale bool) (lockapi.Lock, error) {
+	if err := f.enter(ctx, "lock "+path, stale); err != nil {
+		return lockapi.Lock{}, err
+	}
+	defer f.mu.Unlock()
+	return f.lock(path), nil
+}
+
+func (f *fakeMaster) Locks(ctx context.Context, prefix, after string, limit int, stale bool) (lockapi.LockList, error) {
+	if err := f.enter(ctx, "locks "+prefix+" "+after+" "+strconv.Itoa(limit), stale); err != nil {
+		return lockapi.LockList{}, err
+	}
+	defer f.mu.Unlock()
+	list := lockapi.LockList{}
+	for path := range f.locks {
+		list.Locks = append(list.Locks, f.lock(path))
+	}
+	return list, nil
+}
+
+func (f *fakeMaster) CheckSequencer(ctx context.Context, s lockapi.Sequencer, stale bool) (lockapi.SequencerCheck, error) {
+	if err := f.enter(ctx, "check "+s.String(), stale); err != nil {
+		return lockapi.SequencerCheck{}, err
+	}
+	defer f.mu.Unlock()
+	if l := f.locks[s.Path]; l != nil && l.holder != nil && l.holder.Token == s.Token {
+		return lockapi.SequencerCheck{Valid: true}, nil
+	}
+	return lockapi.SequencerCheck{Reason: "not held now"}, nil
+}
+
+func (f *fakeMaster) Cell() lockapi.Cell {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	cell := f.cell
+	cell.Replicas = append([]lockapi.Replica(nil), cell.Replicas...)
+	return cell
+}
+
+func (f *fakeMaster) Replica() lockapi.Replica {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.own
+}
+
+func (f *fakeMaster) Transfer(ctx context.Context, to string) (lockapi.Transferred, error) {
+	if err := f.enter(ctx, "transfer "+to, false); err != nil {
+		return lockapi.Transferred{}, err
+	}
+	defer f.mu.Unlock()
+	return lockapi.Transferred{Master: to}, nil
+}
+
+func (f *fakeMaster) Ready() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.unfit
+}

@@ -1,0 +1,168 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// newTransport makes the transport for calls among replicas: connections are
+// kept, no proxy comes between, and bytes are passed on as they are.
+func newTransport() *http.Transport {
+	dialer := net.Dialer{Timeout: time.Second, KeepAlive: 15 * time.Second}
+	return &http.Transport{
+		DialContext:         dialer.DialContext,
+		MaxIdleConnsPerHost: 1024,
+		IdleConnTimeout:     time.Minute, // shorter than the other side's IdleTimeout
+		TLSHandshakeTimeout: 2 * time.Second,
+		DisableCompression:  true,
+	}
+}
+
+// answer is another replica's whole reply.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// errMasterGone ends a forwarded call whose replica is no longer the master.
+var errMasterGone = errors.New("the replica that took the call is no longer known as the master")
+
+// forward passes the call on to the master at the given place and its answer
+// back. The error is no_master where the call certainly had no effect or reads,
+// and outcome_unknown where it may have had one.
+func (x *exchange) forward(at Location, t task) error {
+	ctx, cancel := context.WithCancelCause(x.ctx())
+	defer cancel(nil)
+	ctx, stop := context.WithTimeout(ctx, t.wait+x.opts.AnswerTimeout)
+	defer stop()
+	watching := time.AfterFunc(watchEvery, func() { x.watch(ctx, at, cancel) })
+	defer watching.Stop()
+
+	got, sent, err := x.send(ctx, at.URL)
+	if err != nil {
+		x.metrics.forwarded.WithLabelValues("failed").Inc()
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		if sent && !t.read {
+			return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call was forwarded to master %s and may have taken effect, but its answer was lost: %v", at.ID, err)
+		}
+		return lockapi.Errorf(lockapi.CodeNoMaster, "master %s at %s cannot be reached: %v", at.ID, at.URL, err)
+	}
+	if err := refusal(got, t); err != nil {
+		x.metrics.forwarded.WithLabelValues("refused").Inc()
+		return err
+	}
+	x.metrics.forwarded.WithLabelValues("answered").Inc()
+	x.pass(got)
+	return nil
+}
+
+// send puts the request to the replica at base, which must answer it itself.
+// sent is false where the request certainly never left.
+func (x *exchange) send(ctx context.Context, base string) (got answer, sent bool, err error) {
+	in := x.c.Request
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { sent = true },
+	})
+	url := strings.TrimSuffix(base, "/") + in.URL.EscapedPath()
+	if in.URL.RawQuery != "" {
+		url += "?" + in.URL.RawQuery
+	}
+	method := in.Method
+	if method == http.MethodHead {
+		method = http.MethodGet // an error's code is in the body
+	}
+	out, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(x.body))
+	if err != nil {
+		return answer{}, false, err
+	}
+	if len(x.body) > 0 {
+		out.Header.Set("Content-Type", typeJSON)
+	}
+	if key := in.Header.Values(lockapi.HeaderIdempotencyKey); len(key) > 0 {
+		out.Header[lockapi.HeaderIdempotencyKey] = key
+	}
+	out.Header.Set(lockapi.HeaderForward, lockapi.ForwardNever)
+	resp, err := x.peers.RoundTrip(out)
+	if err != nil {
+		return answer{}, sent, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, body}, sent, err
+}
+
+// refusal is no_master where the answer says that the call certainly had no
+// effect because the replica is not the master, or that a read got no answer.
+func refusal(got answer, t task) error {
+	if got.status != http.StatusMisdirectedRequest && got.status != http.StatusServiceUnavailable {
+		return nil
+	}
+	var e lockapi.Error
+	if err := json.Unmarshal(got.body, &e); err != nil {
+		return nil
+	}
+	switch {
+	case e.Code == lockapi.CodeNotMaster, e.Code == lockapi.CodeNoMaster,
+		e.Code == lockapi.CodeOutcomeUnknown && t.read:
+		return lockapi.Errorf(lockapi.CodeNoMaster, "the replica that was thought to be master answered %v", &e)
+	}
+	return nil
+}
+
+// pass writes another replica's answer as this one's. Its Stout-* headers are
+// the ones that go with its body.
+func (x *exchange) pass(got answer) {
+	h := x.c.Writer.Header()
+	x.stamp(h)
+	for name, values := range got.header {
+		if name == "Content-Type" || name == "Retry-After" || strings.HasPrefix(name, "Stout-") {
+			h[name] = values
+		}
+	}
+	if got.status == http.StatusNoContent {
+		x.c.Writer.WriteHeader(got.status)
+		x.c.Writer.WriteHeaderNow()
+		return
+	}
+	x.writeStamped(got.status, got.body)
+}
+
+// How often a forwarded call looks whether its replica is known as the master
+// still, and for how many looks in a row it may not be.
+const (
+	watchEvery = 250 * time.Millisecond
+	watchMost  = 4
+)
+
+// watch ends a forwarded call when another master, or none, has been known for
+// a second: a replica that is paused or cut off would keep the call for ever,
+// and one that is alive and lost its office has answered by then.
+func (s *Server) watch(ctx context.Context, at Location, end context.CancelCauseFunc) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for missed := 0; missed < watchMost; {
+		missed++
+		if s.master.Known().ID == at.ID {
+			missed = 0
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+	end(errMasterGone)
+}

@@ -1,0 +1,166 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+// node is a replica under test: a server over a fake.
+type node struct {
+	*fakeMaster
+	server   *server.Server
+	registry *prometheus.Registry
+	addr     string
+	url      string
+	log      *bytes.Buffer
+	served   chan error
+}
+
+// startNode serves a fake on loopback until the test ends.
+func startNode(t *testing.T, id string, tune func(*server.Options)) *node {
+	t.Helper()
+	n := &node{fakeMaster: newFake(id), registry: prometheus.NewRegistry(), log: &bytes.Buffer{}, served: make(chan error, 1)}
+	opts := server.Options{Master: n.fakeMaster, Registry: n.registry, Logger: zerolog.New(zerolog.SyncWriter(n.log)), ForwardTimeout: 300 * time.Millisecond}
+	if tune != nil {
+		tune(&opts)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.addr = l.Addr().String()
+	n.url = "http://" + n.addr
+	n.own.URL = n.url
+	n.fakeMaster.cell.Replicas[0].URL = n.url
+	n.server = server.New(opts)
+	go func() { n.served <- n.server.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = n.server.Shutdown(ctx)
+	})
+	return n
+}
+
+// startMaster is a cell of one.
+func startMaster(t *testing.T, tune func(*server.Options)) *node {
+	t.Helper()
+	n := startNode(t, "r1", tune)
+	n.setMaster(3, "r1", n.url)
+	return n
+}
+
+// startPair is a master and a replica that knows it.
+func startPair(t *testing.T, tune func(*server.Options)) (master, replica *node) {
+	t.Helper()
+	master, replica = startMaster(t, nil), startNode(t, "r2", tune)
+	replica.setMaster(3, "r1", master.url)
+	return master, replica
+}
+
+// reply is a whole answer.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// call sends a request; headers are name, value, name, value.
+func call(t *testing.T, method, url, body string, headers ...string) reply {
+	t.Helper()
+	var r io.Reader
+	if body != "" {
+		r = strings.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, url, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readReply(t, resp)
+}
+
+func readReply(t *testing.T, resp *http.Response) reply {
+	t.Helper()
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(got)}
+}
+
+// problem reads the answer as a problem document and checks that it is one.
+func (r reply) problem(t *testing.T) *lockapi.Error {
+	t.Helper()
+	if got := r.header.Get("Content-Type"); got != "application/problem+json" {
+		t.Fatalf("Content-Type %q of status %d is not that of a problem: %s", got, r.status, r.body)
+	}
+	var document struct {
+		Type, Title, Detail string
+		Status              int
+	}
+	if err := json.Unmarshal([]byte(r.body), &document); err != nil {
+		t.Fatalf("%v: %s", err, r.body)
+	}
+	if document.Type != "about:blank" || document.Title == "" || document.Detail == "" || document.Status != r.status {
+		t.Errorf("incomplete problem under status %d: %s", r.status, r.body)
+	}
+	e := new(lockapi.Error)
+	if err := json.Unmarshal([]byte(r.body), e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// wantCode checks that the answer is an error with the code and its status.
+func (r reply) wantCode(t *testing.T, code lockapi.Code) *lockapi.Error {
+	t.Helper()
+	e := r.problem(t)
+	if e.Code != code || r.status != code.Status() {
+		t.Fatalf("answer %d %s, want %s", r.status, r.body, code)
+	}
+	if r.header.Get(lockapi.HeaderEpoch) == "" {
+		t.Errorf("the answer has no %s: %v", lockapi.HeaderEpoch, r.header)
+	}
+	return e
+}
+
+func (r reply) wantStatus(t *testing.T, status int) {
+	t.Helper()
+	if r.status != status {
+		t.Fatalf("status %d, want %d: %s", r.status, status, r.body)
+	}
+}
+
+// eventually waits for a condition to come true.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	for !holds() {
+		select {
+		case <-deadline:
+			t.Fatalf("timed out waiting: %s", what)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}

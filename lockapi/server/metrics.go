@@ -1,0 +1,73 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics are what the server counts. Routes are labelled by their template,
+// never by a caller's path.
+type metrics struct {
+	requests  *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	inFlight  prometheus.Gauge
+	forwarded *prometheus.CounterVec
+	page      http.Handler
+}
+
+func newMetrics(registry *prometheus.Registry, version string) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stout_http_requests_total",
+			Help: "Calls answered, by route, method and status; 499 is a caller that went away first.",
+		}, []string{"route", "method", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "stout_http_request_duration_seconds",
+			Help:    "Time from a call's headers to its answer; calls that wait for a lock or for events are in here.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120, 600},
+		}, []string{"route", "method", "status"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "stout_http_requests_in_flight",
+			Help: "Calls being handled now, those that wait included.",
+		}),
+		forwarded: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stout_http_forwarded_total",
+			Help: "Attempts to have the master answer a call: answered, refused (it was not the master), failed (no answer).",
+		}, []string{"result"}),
+		page: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "stout_build_info",
+		Help:        "1, labelled with the version that runs.",
+		ConstLabels: prometheus.Labels{"version": version},
+	})
+	build.Set(1)
+	registry.MustRegister(m.requests, m.duration, m.inFlight, m.forwarded, build)
+	registerShared(registry,
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewBuildInfoCollector())
+	return m
+}
+
+// registerShared registers what the owner of the registry may have registered
+// already.
+func registerShared(registry *prometheus.Registry, shared ...prometheus.Collector) {
+	for _, c := range shared {
+		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
+			panic(err)
+		}
+	}
+}
+
+func (m *metrics) count(route, method string, status int, took time.Duration) {
+	code := strconv.Itoa(status)
+	m.requests.WithLabelValues(route, method, code).Inc()
+	m.duration.WithLabelValues(route, method, code).Observe(took.Seconds())
+}

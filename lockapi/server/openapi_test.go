@@ -1,0 +1,82 @@
+package server_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/stoutlock/stout/internal/apicheck"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+func document(t *testing.T) *apicheck.Document {
+	t.Helper()
+	doc, err := apicheck.Load(lockapi.OpenAPI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// Every operation of the document, with every success that it documents, runs
+// against the master and through a replica that forwards.
+func TestEachOperationIsAsDocumented(t *testing.T) {
+	for _, through := range []string{"master", "replica"} {
+		t.Run(through, func(t *testing.T) {
+			master, replica := startPair(t, nil)
+			checker := apicheck.NewChecker(document(t), nil)
+			base := master.url
+			if through == "replica" {
+				base = replica.url
+			}
+			apicheck.Run(t, checker, base, apicheck.Steps)
+			if missing := checker.Missing(); len(missing) > 0 {
+				t.Errorf("documented but never seen: %q", missing)
+			}
+		})
+	}
+}
+
+func TestRoutesAndDocumentAgree(t *testing.T) {
+	var documented []string
+	for _, o := range document(t).Operations() {
+		documented = append(documented, o.Method+" "+o.Path)
+	}
+	routed := server.Routes()
+	slices.Sort(documented)
+	slices.Sort(routed)
+	if !slices.Equal(documented, routed) {
+		t.Errorf("document has %q\nrouter has %q", documented, routed)
+	}
+}
+
+func TestDocumentHasEveryCode(t *testing.T) {
+	var doc struct {
+		Components struct {
+			Schemas struct {
+				Code struct {
+					Enum []lockapi.Code `yaml:"enum"`
+				} `yaml:"Code"`
+			} `yaml:"schemas"`
+		} `yaml:"components"`
+	}
+	if err := yaml.Unmarshal(lockapi.OpenAPI(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(sorted(doc.Components.Schemas.Code.Enum), " ")
+	if want := strings.Join(sorted(lockapi.Codes()), " "); got != want {
+		t.Errorf("document has codes %q, lockapi has %q", got, want)
+	}
+}
+
+func sorted(codes []lockapi.Code) []string {
+	var out []string
+	for _, c := range codes {
+		out = append(out, string(c))
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,296 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+func TestEveryReplyTellsEpochAndMaster(t *testing.T) {
+	n := startMaster(t, nil)
+	targets := []string{
+		"GET /v1/sessions", "POST /v1/sessions", "DELETE /v1/sessions/x", "GET /v1/sessions/x", "GET /v1/locks/a", "GET /v1/locks",
+		"GET /v1/locks/..", "GET /v1/cell", "GET /v1/replica", "GET /livez", "GET /readyz", "GET /metrics", "GET /v1/openapi.yaml",
+		"GET /nowhere", "PATCH /v1/sessions", "HEAD /v1/locks/a", "HEAD /nowhere", "OPTIONS *", "GET /%",
+	}
+	check := func(epoch, master string) {
+		for _, target := range targets {
+			method, path, _ := strings.Cut(target, " ")
+			got := line(t, n, method, path, "")
+			if e, m := got.header.Get("Stout-Epoch"), got.header.Get("Stout-Master"); e != epoch || m != master {
+				t.Errorf("%s: epoch %q and master %q, want %q and %q", target, e, m, epoch, master)
+			}
+		}
+	}
+	check("3", n.url)
+	n.setMaster(3, "", "")
+	check("3", "")
+}
+
+func TestRepliesAreJSON(t *testing.T) {
+	n := startMaster(t, nil)
+	got := call(t, "POST", n.url+"/v1/sessions", `{"name":"<b> & é \u2028"}`, "Content-Type", "application/x-www-form-urlencoded")
+	got.wantStatus(t, http.StatusCreated)
+	if !strings.Contains(got.body, `"name":"<b> & é `+"\u2028"+`"`) {
+		t.Errorf("the name is escaped: %s", got.body)
+	}
+	if !strings.Contains(got.body, `"meta":{}`) {
+		t.Errorf("no meta is not {}: %s", got.body)
+	}
+	for name, want := range map[string]string{"Content-Type": "application/json", "Content-Length": fmt.Sprint(len(got.body))} {
+		if v := got.header.Get(name); v != want {
+			t.Errorf("%s is %q, want %q", name, v, want)
+		}
+	}
+	if got := call(t, "GET", n.url+"/v1/locks", ""); got.body != `{"locks":[]}` {
+		t.Errorf("an empty list reads %s", got.body)
+	}
+	n.setHook(func(context.Context, string) error { return lockapi.Invalid("to", "<&>") })
+	if got := call(t, "GET", n.url+"/v1/locks", ""); !strings.Contains(got.body, `"detail":"<&>"`) {
+		t.Errorf("the detail is escaped: %s", got.body)
+	}
+}
+
+func TestQueuedGrantHasNoToken(t *testing.T) {
+	n := startMaster(t, nil)
+	call(t, "POST", n.url+"/v1/sessions", "")
+	call(t, "PUT", n.url+"/v1/locks/a", `{"session":"s1"}`).wantStatus(t, 200)
+	got := call(t, "PUT", n.url+"/v1/locks/a", `{"session":"s1","handle":"h","queue":true}`)
+	got.wantStatus(t, http.StatusAccepted)
+	if want := `{"path":"/a","state":"queued","session":"s1","handle":"h","mode":"exclusive","position":1}`; got.body != want {
+		t.Errorf("got %s\nwant %s", got.body, want)
+	}
+	held := call(t, "PUT", n.url+"/v1/locks/a", `{"session":"s1","handle":"i"}`).wantCode(t, lockapi.CodeLockHeld)
+	if len(held.Holders) != 1 || held.Holders[0].Session != "s1" {
+		t.Errorf("holders %+v", held.Holders)
+	}
+}
+
+func TestNoSuchRouteOrMethod(t *testing.T) {
+	n := startMaster(t, nil)
+	for _, target := range []string{
+		"GET /", "GET /v1", "GET /v1/", "GET /v1/lock", "GET /v1/sessions/", "GET /v1/sessions/s1/",
+		"POST /v1/sessions/s1/keepalives", "GET /v1//locks/a", "GET /v1%2Flocks/a", "GET /v1/cell/", "GET /V1/cell", "GET /livez/",
+		"GET /v1/sessions/s1/../s2", "OPTIONS *", "GET /debug/pprof/", "GET /v1/locksa",
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		got := line(t, n, method, path, "")
+		if got.status != http.StatusNotFound {
+			t.Errorf("%s: %d %s", target, got.status, got.body)
+			continue
+		}
+		got.wantCode(t, lockapi.CodeNotFound)
+	}
+	for target, allow := range map[string]string{
+		"DELETE /v1/sessions":               "POST GET HEAD",
+		"PUT /v1/sessions/s1":               "GET HEAD DELETE",
+		"GET /v1/sessions/s1/keepalive":     "POST",
+		"PUT /v1/locks":                     "GET HEAD",
+		"POST /v1/locks/a":                  "PUT GET HEAD DELETE",
+		"PATCH /v1/locks/a":                 "PUT GET HEAD DELETE",
+		"OPTIONS /v1/locks/a/b":             "PUT GET HEAD DELETE",
+		"POST /v1/cell":                     "GET HEAD",
+		"GET /v1/cell/transfer":             "POST",
+		"POST /metrics":                     "GET HEAD",
+		"TRACE /livez":                      "GET HEAD",
+		"BREW /livez":                       "GET HEAD",
+		strings.Repeat("M", 99) + " /livez": "GET HEAD",
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		got := line(t, n, method, path, "")
+		got.wantCode(t, lockapi.CodeMethodNotAllowed)
+		for _, m := range strings.Fields(allow) {
+			if !strings.Contains(", "+got.header.Get("Allow")+",", " "+m+",") {
+				t.Errorf("%s: Allow %q lacks %s", target, got.header.Get("Allow"), m)
+			}
+		}
+		if n := len(strings.Split(got.header.Get("Allow"), ", ")); n != len(strings.Fields(allow)) {
+			t.Errorf("%s: Allow %q, want %s", target, got.header.Get("Allow"), allow)
+		}
+	}
+	if calls := n.made(); len(calls) > 0 {
+		t.Errorf("calls went on to the master: %q", calls)
+	}
+}
+
+func TestHeadIsGetWithoutBody(t *testing.T) {
+	master, replica := startPair(t, nil)
+	for _, base := range []string{master.url, replica.url} {
+		get, head := call(t, "GET", base+"/v1/locks/a", ""), call(t, "HEAD", base+"/v1/locks/a", "")
+		if head.status != get.status || head.body != "" || head.header.Get("Content-Length") != get.header.Get("Content-Length") {
+			t.Errorf("HEAD %+v\nGET %+v", head, get)
+		}
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	n := startMaster(t, nil)
+	for _, c := range []struct {
+		err  *lockapi.Error
+		want string
+	}{
+		{&lockapi.Error{Code: lockapi.CodeTooMany, Detail: "x"}, "1"},
+		{&lockapi.Error{Code: lockapi.CodeTooMany, Detail: "x", RetryAfter: 7}, "7"},
+		{&lockapi.Error{Code: lockapi.CodeNoMaster, Detail: "x"}, "1"},
+		{&lockapi.Error{Code: lockapi.CodeOutcomeUnknown, Detail: "x"}, ""},
+		{&lockapi.Error{Code: lockapi.CodeConflict, Detail: "x"}, ""},
+	} {
+		n.setHook(func(context.Context, string) error { return c.err })
+		got := call(t, "POST", n.url+"/v1/sessions", "")
+		got.wantCode(t, c.err.Code)
+		if h := got.header.Get("Retry-After"); h != c.want {
+			t.Errorf("%v: Retry-After %q, want %q", c.err, h, c.want)
+		}
+	}
+}
+
+func TestStaleReadsAreAnsweredHere(t *testing.T) {
+	_, replica := startPair(t, nil)
+	stale := map[string]string{
+		"/v1/locks/a": "lock /a", "/v1/locks": "locks   100", "/v1/sessions": "sessions  100",
+		"/v1/sequencers?value=shared:1:/a": "check shared:1:/a", "/v1/sessions/x": "session x",
+	}
+	for target, made := range stale {
+		replica.mu.Lock()
+		replica.calls = nil
+		replica.mu.Unlock()
+		mark := "?"
+		if strings.Contains(target, "?") {
+			mark = "&"
+		}
+		got := call(t, "GET", replica.url+target+mark+"consistency=stale", "")
+		if calls := replica.made(); len(calls) != 1 || calls[0] != made {
+			t.Errorf("%s: the replica made %q", target, calls)
+		}
+		if got.header.Get("Stout-Stale") != "true" {
+			t.Errorf("%s: no Stout-Stale in %v", target, got.header)
+		}
+		if got := call(t, "GET", replica.url+target, ""); got.header.Get("Stout-Stale") != "" {
+			t.Errorf("%s: Stout-Stale on a linearizable read", target)
+		}
+	}
+	replica.setMaster(3, "", "")
+	call(t, "GET", replica.url+"/v1/locks/a?consistency=stale", "").wantStatus(t, http.StatusOK)
+	call(t, "GET", replica.url+"/v1/locks/a?consistency=stale", "", "Stout-Forward", "never").wantStatus(t, http.StatusOK)
+}
+
+func TestPanicsAndStrangeErrorsAreInternal(t *testing.T) {
+	n := startMaster(t, nil)
+	n.setHook(func(context.Context, string) error { panic("at the disco") })
+	call(t, "POST", n.url+"/v1/sessions", "").wantCode(t, lockapi.CodeInternal)
+	n.setHook(func(context.Context, string) error { return errors.New("secret of the house") })
+	got := call(t, "POST", n.url+"/v1/sessions", "")
+	got.wantCode(t, lockapi.CodeInternal)
+	if strings.Contains(got.body, "secret") {
+		t.Errorf("the caller learns too much: %s", got.body)
+	}
+	n.setHook(nil)
+	call(t, "POST", n.url+"/v1/sessions", "").wantStatus(t, http.StatusCreated)
+	for _, want := range []string{"at the disco", "secret of the house", "reply_test.go"} {
+		if !strings.Contains(n.log.String(), want) {
+			t.Errorf("the log lacks %q: %s", want, n.log)
+		}
+	}
+}
+
+func TestNoLogLinePerRequest(t *testing.T) {
+	n := startMaster(t, nil)
+	for range 3 {
+		call(t, "POST", n.url+"/v1/sessions", "")
+		call(t, "GET", n.url+"/nowhere", "")
+		call(t, "GET", n.url+"/v1/locks/..", "")
+	}
+	if n.log.Len() > 0 {
+		t.Errorf("requests are logged: %s", n.log)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	n := startMaster(t, nil)
+	call(t, "GET", n.url+"/livez", "").wantStatus(t, 200)
+	call(t, "GET", n.url+"/readyz", "").wantStatus(t, 200)
+	n.unfit = lockapi.Errorf(lockapi.CodeNoMaster, "catching up: applied 3 of 9")
+	if got := call(t, "GET", n.url+"/readyz", ""); got.status != 503 || !strings.Contains(got.body, "applied 3 of 9") {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	n.unfit = errors.New("the disk is slow")
+	if e := call(t, "GET", n.url+"/readyz", "").wantCode(t, lockapi.CodeNoMaster); !strings.Contains(e.Detail, "the disk is slow") {
+		t.Errorf("detail %q", e.Detail)
+	}
+	call(t, "GET", n.url+"/livez", "").wantStatus(t, 200)
+}
+
+func TestReplicaAndDocument(t *testing.T) {
+	n := startMaster(t, nil)
+	var r lockapi.Replica
+	if err := json.Unmarshal([]byte(call(t, "GET", n.url+"/v1/replica", "").body), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.ID != "r1" || r.Version != "v1" || r.UptimeMS == nil || r.Role != lockapi.RoleMaster {
+		t.Errorf("replica %+v", r)
+	}
+	doc := call(t, "GET", n.url+"/v1/openapi.yaml", "")
+	if doc.body != string(lockapi.OpenAPI()) || doc.header.Get("Content-Type") != "application/yaml" {
+		t.Errorf("the document differs: %v", doc.header)
+	}
+}
+
+// The API works under another server than its own.
+func TestHandlerAlone(t *testing.T) {
+	f := newFake("r1")
+	s := server.New(server.Options{Master: f})
+	ts := httptest.NewServer(s.Handler())
+	defer ts.Close()
+	f.setMaster(1, "r1", ts.URL)
+	call(t, "POST", ts.URL+"/v1/sessions", `{"ttl_ms":1000}`).wantStatus(t, http.StatusCreated)
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest("PUT", "/v1/locks/a%2Fb", strings.NewReader(`{}`)))
+	if w.Code != http.StatusBadRequest {
+		t.Errorf("status %d", w.Code)
+	}
+}
+
+// Strange targets don't upset the router.
+func TestStrangeTargets(t *testing.T) {
+	n := startMaster(t, nil)
+	for _, request := range []string{
+		"CONNECT example.org:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET http://x/livez HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET ?x HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET //livez HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /livez HTTP/1.1\r\n\r\n",
+		"GET /livez\r\n\r\n",
+		"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
+	} {
+		c, err := net.Dial("tcp", n.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write([]byte(request)); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("%q: %v", request, err)
+		}
+		got := readReply(t, resp)
+		if got.status >= 500 || got.header.Get("Stout-Epoch") == "" {
+			t.Errorf("%q: %d %v %s", request, got.status, got.header, got.body)
+		}
+		c.Close()
+	}
+	if strings.Contains(n.log.String(), "panic") {
+		t.Error(n.log)
+	}
+}

@@ -1,0 +1,149 @@
+package server
+
+import (
+	"context"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// Options configure a Server. Only Master is needed; a duration that is zero
+// has the default named beside it.
+type Options struct {
+	Master Master
+	Logger zerolog.Logger
+	// Registry takes the server's metrics and is what /metrics shows; nil makes
+	// a new one. A registry serves one Server.
+	Registry *prometheus.Registry
+
+	// ForwardTimeout bounds the search for a master that takes a call. How long
+	// the master then holds the call is bounded by the call's own wait_ms.
+	ForwardTimeout time.Duration // 3 s
+	// AnswerTimeout is what a forwarded call may take beyond its wait_ms.
+	AnswerTimeout time.Duration // 30 s
+	CellTimeout   time.Duration // 1 s: for the master's view of the cell
+	ProbeTimeout  time.Duration // 500 ms: for another replica's view of itself
+	HeaderTimeout time.Duration // 5 s: for a request's line and headers
+	BodyTimeout   time.Duration // 10 s: for a request's body
+	WriteTimeout  time.Duration // 30 s: for each part of a reply to be taken
+	IdleTimeout   time.Duration // 150 s: for the next request of a connection
+}
+
+// maxHeaderBytes bounds a request's line and headers. The longest path takes
+// 3 KiB when percent-encoded whole.
+const maxHeaderBytes = 32 << 10
+
+func (o Options) withDefaults() Options {
+	for _, d := range []struct {
+		value    *time.Duration
+		fallback time.Duration
+	}{
+		{&o.ForwardTimeout, 3 * time.Second},
+		{&o.AnswerTimeout, 30 * time.Second},
+		{&o.CellTimeout, time.Second},
+		{&o.ProbeTimeout, 500 * time.Millisecond},
+		{&o.HeaderTimeout, 5 * time.Second},
+		{&o.BodyTimeout, 10 * time.Second},
+		{&o.WriteTimeout, 30 * time.Second},
+		{&o.IdleTimeout, 150 * time.Second},
+	} {
+		if *d.value == 0 {
+			*d.value = d.fallback
+		}
+	}
+	if o.Registry == nil {
+		o.Registry = prometheus.NewRegistry()
+	}
+	return o
+}
+
+// Server answers Stout's HTTP API for one replica.
+type Server struct {
+	opts     Options
+	master   Master
+	log      zerolog.Logger
+	metrics  *metrics
+	peers    *http.Transport
+	contacts contacts
+	engine   *gin.Engine
+	http     *http.Server
+}
+
+// New makes a server; it does not listen yet.
+func New(opts Options) *Server {
+	opts = opts.withDefaults()
+	s := &Server{
+		opts:    opts,
+		master:  opts.Master,
+		log:     opts.Logger,
+		metrics: newMetrics(opts.Registry, opts.Master.Replica().Version),
+		peers:   newTransport(),
+	}
+	s.contacts.started = time.Now()
+	s.engine = s.newEngine()
+	s.http = &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: opts.HeaderTimeout,
+		IdleTimeout:       opts.IdleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          log.New(levelWriter{s.log}, "", 0),
+		// OPTIONS * is answered like every other unknown route.
+		DisableGeneralOptionsHandler: true,
+	}
+	return s
+}
+
+// Handler is the API as an http.Handler. What needs the connection itself (the
+// deadlines of headers and replies, the answer to a request that cannot be
+// parsed) is there only under Serve.
+func (s *Server) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The router matches RawPath where there is one; setting it always has
+		// every path matched as it was sent, so that no segment is decoded twice
+		// and no %2F turns into a separator.
+		if r.URL.RawPath == "" {
+			r.URL.RawPath = r.URL.EscapedPath()
+		}
+		s.engine.ServeHTTP(w, r)
+	})
+}
+
+// Serve answers connections of l until Shutdown, and returns nil then. It
+// closes l.
+func (s *Server) Serve(l net.Listener) error {
+	err := s.http.Serve(listener{Listener: l, server: s})
+	if err == http.ErrServerClosed {
+		return nil
+	}
+	return err
+}
+
+// Shutdown stops taking calls, lets those under way end, and closes. When ctx
+// ends first, the calls that remain are cut off and the context's error is
+// returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	defer s.peers.CloseIdleConnections()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		_ = s.http.Close()
+	}
+	return err
+}
+
+// levelWriter gives net/http's own complaints, which are about single
+// connections, the level that they deserve.
+type levelWriter struct{ log zerolog.Logger }
+
+func (w levelWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 && p[len(p)-1] == '\n' {
+		p = p[:len(p)-1]
+	}
+	w.log.Debug().Str("component", "net/http").Msg(string(p))
+	return n, nil
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+func openSession(x *exchange) error {
+	req := lockapi.NewSessionRequest()
+	if err := x.request(&req); err != nil {
+		return err
+	}
+	key, err := x.idempotencyKey()
+	if err != nil {
+		return err
+	}
+	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
+		s, err := x.master.OpenSession(ctx, req, key)
+		return http.StatusCreated, s, err
+	}})
+}
+
+func keepalive(x *exchange) error {
+	id, err := x.sessionID()
+	if err != nil {
+		return err
+	}
+	var req lockapi.KeepaliveRequest
+	if err := x.request(&req); err != nil {
+		return err
+	}
+	return x.dispatch(task{wait: ms(req.WaitMS), run: func(ctx context.Context) (int, any, error) {
+		k, err := x.master.Keepalive(ctx, id, req)
+		return http.StatusOK, k, err
+	}})
+}
+
+func readSession(x *exchange) error {
+	id, err := x.sessionID()
+	if err != nil {
+		return err
+	}
+	q, err := x.query(paramConsistency)
+	if err != nil {
+		return err
+	}
+	return x.read(q, func(ctx context.Context, stale bool) (any, error) {
+		return x.master.Session(ctx, id, stale)
+	})
+}
+
+func closeSession(x *exchange) error {
+	id, err := x.sessionID()
+	if err != nil {
+		return err
+	}
+	if _, err := x.query(); err != nil {
+		return err
+	}
+	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
+		return http.StatusNoContent, nil, x.master.CloseSession(ctx, id)
+	}})
+}
+
+func listSessions(x *exchange) error {
+	q, err := x.query(paramAfter, paramLimit, paramConsistency)
+	if err != nil {
+		return err
+	}
+	limit, err := q.limit()
+	if err != nil {
+		return err
+	}
+	return x.read(q, func(ctx context.Context, stale bool) (any, error) {
+		return x.master.Sessions(ctx, q[paramAfter], limit, stale)
+	})
+}
+
+// request reads and validates the body of a call that takes no parameters.
+func (x *exchange) request(into any) error {
+	if _, err := x.query(); err != nil {
+		return err
+	}
+	if err := decode(x.body, into); err != nil {
+		return err
+	}
+	if v, ok := into.(interface{ Validate() error }); ok {
+		return v.Validate()
+	}
+	return nil
+}
+
+// read dispatches a call that has no effect.
+func (x *exchange) read(q query, run func(ctx context.Context, stale bool) (any, error)) error {
+	stale, err := q.stale()
+	if err != nil {
+		return err
+	}
+	return x.dispatch(task{read: true, stale: stale, run: func(ctx context.Context) (int, any, error) {
+		body, err := run(ctx, stale)
+		return http.StatusOK, body, err
+	}})
+}
+
+// sessionID is the id in the request's path. Ids are the server's own; one that
+// could never be is refused by the rules for segments of a path.
+func (x *exchange) sessionID() (string, error) {
+	raw := x.c.Param("id")
+	id, err := url.PathUnescape(raw)
+	if err != nil || id == "" || !utf8.ValidString(id) || strings.Contains(id, "/") {
+		return "", lockapi.Invalid("id", "the session id %q is malformed", clip(raw))
+	}
+	return id, nil
+}
+
+func (x *exchange) idempotencyKey() (string, error) {
+	values := x.c.Request.Header.Values(lockapi.HeaderIdempotencyKey)
+	switch len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		return values[0], lockapi.ValidateKey(values[0])
+	}
+	return "", lockapi.Invalid(lockapi.HeaderIdempotencyKey, "the header %s is given more than once", lockapi.HeaderIdempotencyKey)
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

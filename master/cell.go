@@ -1,0 +1,92 @@
+package master
+
+import (
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// caughtUpWithin is how many committed entries a replica may lag and still
+// count as caught up.
+const caughtUpWithin = 64
+
+// Cell is the cell as this replica knows it. What only the master knows is
+// filled in on the master.
+func (m *Master) Cell() lockapi.Cell {
+	known, s := m.Known(), m.log.State()
+	out := lockapi.Cell{Cell: m.opts.Cell, Epoch: s.Epoch, Lease: lockapi.Lease{TermMS: m.opts.leaseMS()}, Replicas: []lockapi.Replica{}}
+	if known.ID != "" {
+		out.Master = &lockapi.MasterRef{ID: known.ID, URL: known.URL}
+	}
+	for _, r := range m.members.Members() {
+		if r.ID == m.opts.ID {
+			own := m.Replica()
+			own.Version, own.UptimeMS = "", nil
+			out.Replicas = append(out.Replicas, own)
+			continue
+		}
+		out.Replicas = append(out.Replicas, lockapi.Replica{ID: r.ID, URL: r.APIURL, RaftAddr: r.RaftAddr, Role: role(r.ID, r.Voter, known.ID)})
+	}
+	if o := m.inOffice(); o != nil {
+		v := o.lease.View(o.opts.Clock())
+		out.Lease = lockapi.Lease{Held: v.Held, TermMS: m.opts.leaseMS(),
+			RemainingMS: v.Remaining.Milliseconds(), RenewedAgoMS: v.Renewed.Milliseconds()}
+		sessions, locks, waiters := s.SessionCount(), s.LockCount(), s.WaitCount()
+		out.Sessions, out.Locks, out.Waiters = &sessions, &locks, &waiters
+	}
+	return out
+}
+
+func role(id string, voter bool, master string) string {
+	switch {
+	case !voter:
+		return lockapi.RoleNonvoter
+	case id == master:
+		return lockapi.RoleMaster
+	}
+	return lockapi.RoleReplica
+}
+
+// Replica is this replica's own entry.
+func (m *Master) Replica() lockapi.Replica {
+	known, health := m.Known(), m.members.Health()
+	uptime := (m.opts.Clock() - m.started).Milliseconds()
+	out := lockapi.Replica{
+		ID: m.opts.ID, URL: m.members.URL(m.opts.ID), Role: lockapi.RoleReplica, Healthy: true,
+		AppliedIndex: health.Applied, LastContactMS: health.Contact.Milliseconds(),
+		Version: m.opts.Version, UptimeMS: &uptime,
+	}
+	if !health.Heard {
+		out.LastContactMS = uptime
+	}
+	for _, r := range m.members.Members() {
+		if r.ID == m.opts.ID {
+			out.RaftAddr, out.Role = r.RaftAddr, role(r.ID, r.Voter, known.ID)
+		}
+	}
+	if to, remaining, ok := m.members.Promise(); ok {
+		out.Promise = &lockapi.Promise{To: to, RemainingMS: remaining.Milliseconds()}
+	}
+	return out
+}
+
+// Ready is nil when this replica knows a master and has caught up with it.
+func (m *Master) Ready() error {
+	if o := m.inOffice(); o != nil {
+		if !o.lease.Valid(o.opts.Clock()) {
+			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica is the master, but its lease has lapsed")
+		}
+		return nil
+	}
+	if m.Known().ID == "" {
+		return errNoMaster("no master is known")
+	}
+	health := m.members.Health()
+	if health.Behind > caughtUpWithin {
+		return errNoMaster("this replica is %d entries behind", health.Behind)
+	}
+	if bound := m.opts.LeaseTerm * 2; !health.Heard || health.Contact > bound {
+		return errNoMaster("this replica has not heard of the master for %v", health.Contact.Round(time.Millisecond))
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// successorBound is how long a transfer waits to see the successor in office.
+const successorBound = 5 * time.Second
+
+// Transfer hands mastership to the named replica, or to any where to is empty,
+// and returns when it is in office. An unknown name is an invalid_argument;
+// this replica's own changes nothing.
+func (m *Master) Transfer(ctx context.Context, to string) (lockapi.Transferred, error) {
+	if _, err := m.admit(); err != nil {
+		return lockapi.Transferred{}, err
+	}
+	if to == m.opts.ID {
+		return lockapi.Transferred{Master: to}, nil
+	}
+	if err := m.canHandTo(to); err != nil {
+		return lockapi.Transferred{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*successorBound)
+	defer cancel()
+	if err := m.handover(ctx, to); err != nil {
+		return lockapi.Transferred{}, err
+	}
+	return m.successor(ctx)
+}
+
+func (m *Master) canHandTo(to string) error {
+	others := 0
+	for _, r := range m.members.Members() {
+		if r.ID == to && !r.Voter {
+			return lockapi.Invalid("to", "replica %q does not vote and cannot be master", to)
+		}
+		if r.ID == to {
+			return nil
+		}
+		if r.Voter && r.ID != m.opts.ID {
+			others++
+		}
+	}
+	if to != "" {
+		return lockapi.Invalid("to", "replica %q is not in this cell", to)
+	}
+	if others == 0 {
+		return lockapi.Errorf(lockapi.CodeConflict, "replica %q is the cell's only one that votes: there is nobody to hand mastership to", m.opts.ID)
+	}
+	return nil
+}
+
+// handover closes the office in good order and makes another replica the
+// leader. If that fails, this replica opens a new office: it never takes the
+// closed one up again.
+func (m *Master) handover(ctx context.Context, to string) error {
+	m.mu.Lock()
+	o := m.office
+	if o == nil || m.handing {
+		m.mu.Unlock()
+		return errNoMaster("mastership is changing hands already")
+	}
+	m.handing = true
+	m.broadcast()
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		m.handing = false
+		m.broadcast()
+		m.mu.Unlock()
+	}()
+	o.logger.Info().Str("to", to).Msg("handing mastership over")
+	o.resign(ctx, errors.New("mastership is handed over"))
+	if err := m.log.Transfer(ctx, to); err != nil {
+		o.logger.Warn().Err(err).Str("to", to).Msg("the transfer of mastership failed")
+		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the transfer of mastership did not complete (%v); it may yet take effect. See the cell's state, and try again", err)
+	}
+	return nil
+}
+
+// successor waits until this replica has applied the entry that put another
+// one in office.
+func (m *Master) successor(ctx context.Context) (lockapi.Transferred, error) {
+	ctx, cancel := context.WithTimeout(ctx, successorBound)
+	defer cancel()
+	for {
+		if office := m.log.State().Office; office.Open && office.Master != m.opts.ID {
+			return lockapi.Transferred{Master: office.Master}, nil
+		}
+		if m.inOffice() != nil {
+			return lockapi.Transferred{}, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "no other replica took mastership; %q is master again", m.opts.ID)
+		}
+		if ctx.Err() != nil {
+			return lockapi.Transferred{}, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "mastership was handed over, but no new master was seen within %v", successorBound)
+		}
+		pause(ctx, 2*time.Millisecond)
+	}
+}
+
+// Close gives mastership up in good order, where this replica has it, and stops.
+// ctx bounds it. Calls under way are answered or told that the outcome is
+// unknown.
+func (m *Master) Close(ctx context.Context) error {
+	if o := m.inOffice(); o != nil {
+		if m.canHandTo("") == nil {
+			// On failure the replica stops all the same; the others elect a master.
+			_ = m.handover(ctx, "")
+		} else {
+			o.resign(ctx, errors.New("this replica is stopping"))
+		}
+	}
+	m.stop()
+	select {
+	case <-m.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,201 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+const (
+	// retryOpening is the pause after an office could not be opened.
+	retryOpening = 20 * time.Millisecond
+	// stalledAfter ends an office that gets nothing committed for so long, so
+	// that its callers are not kept waiting without end.
+	stalledAfter = 10 * time.Second
+)
+
+// Master serves the cell's calls while its replica is the master in office, and
+// knows where to send them otherwise. Its methods are safe for concurrent use,
+// and every error they return is a *lockapi.Error.
+type Master struct {
+	log     Log
+	members Membership
+	opts    Options
+	started time.Duration
+
+	mu      sync.Mutex
+	office  *office
+	changed chan struct{} // closed and replaced when office changes
+	handing bool          // mastership is being handed over: open no office
+
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// Location says where the master is.
+type Location struct {
+	Epoch uint64 // the latest term of office that this replica knows of
+	Self  bool   // this replica is the master
+	ID    string // the master's replica id; empty where no master is known
+	URL   string // base URL of the master's API
+}
+
+// New starts a master on a replica. It ends with Close.
+func New(log Log, members Membership, o Options) *Master {
+	if o.Patience == 0 {
+		o.Patience = 2 * time.Second
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	m := &Master{
+		log: log, members: members, opts: o, started: o.Clock(),
+		changed: make(chan struct{}), stop: stop, done: make(chan struct{}),
+	}
+	go m.run(ctx)
+	return m
+}
+
+// run opens an office whenever the replica leads, and waits for its end.
+func (m *Master) run(ctx context.Context) {
+	defer close(m.done)
+	for ctx.Err() == nil {
+		leadership, offices := m.log.Changed(), m.officeChanged()
+		term, leading := m.log.Leading()
+		if !leading || m.isHanding() {
+			select {
+			case <-leadership:
+			case <-offices:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		o, err := m.open(ctx, term)
+		if err != nil {
+			m.opts.Logger.Debug().Err(err).Uint64("term", term).Msg("no office opened yet")
+			pause(ctx, retryOpening)
+			continue
+		}
+		m.setOffice(o)
+		m.watch(ctx, o)
+		m.setOffice(nil)
+	}
+}
+
+// watch returns when the office has ended, and ends it when the replica no
+// longer leads in its term.
+func (m *Master) watch(ctx context.Context, o *office) {
+	for {
+		changed := m.log.Changed()
+		if term, leading := m.log.Leading(); !leading || term != o.term {
+			o.end(errors.New("this replica no longer leads"))
+		}
+		select {
+		case <-changed:
+		case <-o.done:
+			return
+		case <-ctx.Done():
+			o.end(errors.New("this replica is stopping"))
+			return
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+func (m *Master) setOffice(o *office) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.office = o
+	m.broadcast()
+}
+
+// broadcast tells those who wait on officeChanged. m.mu is held.
+func (m *Master) broadcast() {
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+func (m *Master) officeChanged() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changed
+}
+
+func (m *Master) isHanding() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.handing
+}
+
+// inOffice is the present office, or nil where this replica is not the master
+// or is giving mastership up.
+func (m *Master) inOffice() *office {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.office == nil || m.handing {
+		return nil
+	}
+	select {
+	case <-m.office.done:
+		return nil
+	default:
+		return m.office
+	}
+}
+
+// admit is inOffice for a call that is to be served here.
+func (m *Master) admit() (*office, error) {
+	if o := m.inOffice(); o != nil {
+		return o, nil
+	}
+	return nil, errNoMaster("this replica is not the master")
+}
+
+// Known is what this replica knows now of the master; it never blocks.
+func (m *Master) Known() Location {
+	loc := Location{Epoch: m.log.State().Epoch}
+	if o := m.inOffice(); o != nil {
+		return Location{Epoch: o.epoch, Self: true, ID: m.opts.ID, URL: m.members.URL(m.opts.ID)}
+	}
+	if id := m.members.Leader(); id != "" && id != m.opts.ID {
+		loc.ID, loc.URL = id, m.members.URL(id)
+	}
+	return loc
+}
+
+// Locate finds the master, and waits for one for up to Options.Patience. The
+// error is no_master.
+func (m *Master) Locate(ctx context.Context) (Location, error) {
+	patience := time.NewTimer(m.opts.Patience)
+	defer patience.Stop()
+	for {
+		leadership, offices := m.log.Changed(), m.officeChanged()
+		if loc := m.Known(); loc.ID != "" {
+			return loc, nil
+		}
+		select {
+		case <-leadership:
+		case <-offices:
+		case <-patience.C:
+			return Location{}, errNoMaster("no master was elected within %v; a majority of the replicas has to be up", m.opts.Patience)
+		case <-ctx.Done():
+			return Location{}, errNoMaster("the call ended while it waited for a master")
+		}
+	}
+}
+
+// errNoMaster says that a call had no effect.
+func errNoMaster(format string, args ...any) *lockapi.Error {
+	e := lockapi.Errorf(lockapi.CodeNoMaster, format, args...)
+	e.RetryAfter = 1
+	return e
+}

@@ -1,0 +1,215 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// office is one term of office: everything volatile that a master knows. It is
+// made when the office opens and dropped when it ends; nothing in it outlives
+// that.
+type office struct {
+	epoch   uint64
+	term    uint64 // raft term
+	opened  time.Duration
+	openSeq uint64 // waits numbered up to here are of earlier offices
+	opts    *Options
+	log     Log
+	logger  zerolog.Logger
+	lease   lease.Master
+	batcher *replica.Batcher
+
+	mu       sync.Mutex
+	sessions map[string]*session
+	pairs    map[pairKey]*pair
+	delays   map[string]delay
+	due      agenda
+
+	endOnce sync.Once
+	why     error         // set before done is closed
+	done    chan struct{} // closed when the office has ended
+	wake    chan struct{} // capacity 1: the agenda's first entry may have changed
+	loops   sync.WaitGroup
+}
+
+// newOffice fills the office from the state that its opening entry left: each
+// session gets one whole ttl, each lock-delay starts anew, both counted from now.
+func (m *Master) newOffice(term uint64, opened *state.Outcome, p time.Duration) *office {
+	o := &office{
+		epoch: opened.Epoch, term: term, opened: m.opts.Clock(), opts: &m.opts, log: m.log,
+		logger:   m.opts.Logger.With().Uint64("epoch", opened.Epoch).Logger(),
+		sessions: map[string]*session{}, pairs: map[pairKey]*pair{}, delays: map[string]delay{},
+		done: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
+	o.lease.Extend(p, m.opts.LeaseTerm, o.opened, m.opts.Drift)
+	s := m.log.State() // nothing is accepted after the opening entry before the batcher runs
+	o.openSeq = s.Seq
+	for v := range s.Sessions("") {
+		o.addSession(v, o.opened)
+	}
+	for h := range s.Holds() {
+		if h.EventSeq != 0 {
+			o.sessions[h.Session].tell(h) // an earlier master may have told it; the ack will say
+		}
+	}
+	for w := range s.Waits() {
+		if !w.Keep {
+			o.orphan(w)
+		}
+	}
+	for l := range s.Locks("", "") {
+		if l.DelayID != 0 {
+			o.startDelay(l.Path, l.DelayID, l.DelayMS, o.opened)
+		}
+	}
+	o.batcher = replica.NewBatcher(replica.BatcherOptions{
+		Epoch: o.epoch, LeaseMS: m.opts.leaseMS(), Clock: m.opts.Clock, Submit: m.log.Submit,
+		Accepted: o.accepted, Failed: o.end,
+	})
+	o.loops.Go(o.keepLease)
+	o.loops.Go(o.keepAgenda)
+	return o
+}
+
+// accepted is told of every batch of this office, in log order, before any
+// caller is: it renews the lease and passes the news on.
+func (o *office) accepted(p time.Duration, out *state.Outcome) {
+	o.lease.Extend(p, o.opts.LeaseTerm, o.opts.Clock(), o.opts.Drift)
+	if len(out.Events) == 0 {
+		return
+	}
+	now := o.opts.Clock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range out.Events {
+		o.happened(&out.Events[i], now)
+	}
+}
+
+// happened takes note of one event. o.mu is held.
+func (o *office) happened(e *state.Event, now time.Duration) {
+	switch e.Kind {
+	case state.EventOpened:
+		o.addSession(e.Session, now)
+	case state.EventEnded:
+		o.endSession(e)
+	case state.EventGranted:
+		o.granted(e.Hold, e.Wait)
+	case state.EventWithdrawn:
+		o.withdrawn(e.Wait)
+	case state.EventReleased:
+		if s := o.sessions[e.Hold.Session]; s != nil && e.Hold.EventSeq != 0 {
+			s.forget(e.Hold.EventSeq)
+		}
+	case state.EventDelay:
+		o.startDelay(e.Path, e.DelayID, e.DelayMS, now)
+	case state.EventDelayOver:
+		if o.delays[e.Path].id == e.DelayID {
+			delete(o.delays, e.Path)
+		}
+	}
+}
+
+// propose puts a command through the log and waits for its result. The error
+// is a *lockapi.Error: no_master where the command certainly has no effect,
+// outcome_unknown where it may have.
+func (o *office) propose(c state.Command) (state.Result, error) {
+	c.Time = time.Now().UnixNano()
+	r, err := o.batcher.Do(c)
+	switch {
+	case err == nil && r.Verdict == state.Refused:
+		return r, errNoMaster("the office ended before the call took effect")
+	case err == nil:
+		return r, nil
+	case errors.Is(err, replica.ErrNotApplied):
+		return r, errNoMaster("mastership was lost before the call took effect")
+	}
+	return r, errUnknown()
+}
+
+func errUnknown() *lockapi.Error {
+	return lockapi.Errorf(lockapi.CodeOutcomeUnknown,
+		"mastership was lost while the call was under way: it may or may not have taken effect; the same call may be sent again safely")
+}
+
+// keepLease renews the lease every quarter of its term in which nothing else
+// has, and tells the log when it lapses and comes back.
+func (o *office) keepLease() {
+	quarter := o.opts.LeaseTerm / 4
+	t := time.NewTimer(quarter)
+	defer t.Stop()
+	lapsed := false
+	for {
+		select {
+		case <-o.done:
+			return
+		case <-t.C:
+		}
+		v := o.lease.View(o.opts.Clock())
+		if v.Held == lapsed {
+			lapsed = !v.Held
+			if lapsed {
+				o.logger.Warn().Dur("renewed_ago_ms", v.Renewed).Msg("master lease lapsed: a majority does not answer in time")
+			} else {
+				o.logger.Info().Msg("master lease regained")
+			}
+		}
+		if v.Renewed > stalledAfter {
+			o.end(errors.New("nothing was committed for " + stalledAfter.String()))
+			return
+		}
+		wait := quarter - v.Renewed
+		if wait <= 0 {
+			o.batcher.Renew()
+			wait = quarter
+		}
+		t.Reset(wait)
+	}
+}
+
+// end closes the office at once: mastership is lost, or may be. Calls under way
+// learn that their outcome is unknown.
+func (o *office) end(why error) {
+	o.endOnce.Do(func() {
+		o.lease.Drop()
+		o.why = why
+		o.batcher.Close(why)
+		close(o.done)
+		o.logger.Info().AnErr("why", why).Msg("office ended: this replica is no longer the master")
+	})
+}
+
+// resign closes the office in good order: it drops the lease for good, lets the
+// calls under way end, and proposes the closing entry as its last act, so that
+// the successor need not wait. It reports whether that entry was accepted.
+func (o *office) resign(ctx context.Context, why error) bool {
+	o.lease.Drop()
+	if err := o.batcher.Drain(ctx, why); err != nil {
+		o.end(why)
+		return false
+	}
+	o.batcher.Close(why)
+	wait := o.log.Submit(state.Batch{Epoch: o.epoch, LeaseMS: o.opts.leaseMS(),
+		Commands: []state.Command{{Kind: state.CloseOffice, Time: time.Now().UnixNano()}}})
+	closed := make(chan bool, 1)
+	go func() {
+		out, err := wait()
+		closed <- err == nil && out.Accepted
+	}()
+	defer o.end(why)
+	select {
+	case ok := <-closed:
+		return ok
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,115 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// errNotLeading ends an attempt to open an office.
+var errNotLeading = errors.New("this replica no longer leads in that term")
+
+// open makes this replica the master for raft term, in the order that the lease
+// demands: barrier, wait, entry.
+func (m *Master) open(ctx context.Context, term uint64) (*office, error) {
+	begun := m.opts.Clock()
+	barrier, cancel := context.WithTimeout(ctx, stalledAfter)
+	defer cancel()
+	if err := m.log.Barrier(barrier); err != nil {
+		return nil, fmt.Errorf("barrier: %w", err)
+	}
+	// Read after the barrier: now the state tells what every earlier master could
+	// have promised itself.
+	waited, err := m.outwait(ctx, term, m.log.State().Office)
+	if err != nil {
+		return nil, err
+	}
+	p := m.opts.Clock() // the lease counts from here
+	outcome, err := m.await(ctx, term, m.log.Submit(state.Batch{
+		LeaseMS: m.opts.leaseMS(),
+		Commands: []state.Command{{
+			Kind: state.OpenOffice, Time: time.Now().UnixNano(), Master: m.opts.ID, Term: term,
+		}},
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("open the office: %w", err)
+	}
+	if !outcome.Accepted {
+		return nil, fmt.Errorf("open the office: the entry came into raft term %d: %w", outcome.Term, errNotLeading)
+	}
+	o := m.newOffice(term, outcome, p)
+	o.logger.Info().Uint64("term", term).Dur("waited_ms", waited).Dur("opened_in_ms", m.opts.Clock()-begun).
+		Int("sessions", len(o.sessions)).Msg("elected: this replica is the master")
+	return o, nil
+}
+
+// outwait returns when every lease of an earlier master is over. A closed
+// office has none left: its master dropped the lease before it proposed the
+// closing entry.
+func (m *Master) outwait(ctx context.Context, term uint64, earlier state.Office) (time.Duration, error) {
+	if !earlier.Open {
+		return 0, nil
+	}
+	begun := m.opts.Clock()
+	longest := time.Duration(earlier.LeaseMS) * time.Millisecond
+	for {
+		changed := m.log.Changed()
+		if now, leading := m.log.Leading(); !leading || now != term {
+			return 0, errNotLeading
+		}
+		now := m.opts.Clock()
+		left := m.log.PromisedBefore(term) + m.opts.Drift.Long(longest) - now
+		if left < 0 {
+			return now - begun, nil
+		}
+		t := time.NewTimer(left + 1)
+		select {
+		case <-t.C:
+		case <-changed:
+		case <-ctx.Done():
+			t.Stop()
+			return 0, ctx.Err()
+		}
+		t.Stop()
+	}
+}
+
+// await waits for an outcome while the replica leads: the log may keep one back
+// for ever once it does not.
+func (m *Master) await(ctx context.Context, term uint64, wait func() (*state.Outcome, error)) (*state.Outcome, error) {
+	type answer struct {
+		out *state.Outcome
+		err error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		out, err := wait()
+		got <- answer{out, err}
+	}()
+	for {
+		changed := m.log.Changed()
+		if now, leading := m.log.Leading(); !leading || now != term {
+			changed = nil
+			t := time.NewTimer(time.Second) // it mostly answers at once then
+			defer t.Stop()
+			select {
+			case a := <-got:
+				return a.out, a.err
+			case <-t.C:
+				return nil, errNotLeading
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		select {
+		case a := <-got:
+			return a.out, a.err
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package master
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// Log is the replicated log as an office needs it. *replica.Replica is one; the
+// tests have one in memory.
+type Log interface {
+	// Leading reports whether this replica leads, and in which raft term.
+	Leading() (term uint64, ok bool)
+	// Changed is closed at the next change of leadership.
+	Changed() <-chan struct{}
+	// Barrier returns when everything committed before is applied here.
+	Barrier(context.Context) error
+	// Submit hands a batch over; the returned function waits for its outcome.
+	Submit(state.Batch) func() (*state.Outcome, error)
+	// State is the state after the last entry applied here.
+	State() *state.State
+	// PromisedBefore is the instant from which a master of that raft term waits.
+	PromisedBefore(term uint64) time.Duration
+	// Transfer makes another replica the leader; any where to is empty.
+	Transfer(ctx context.Context, to string) error
+}
+
+// Membership is what a master shows of its cell. *replica.Replica is one.
+type Membership interface {
+	Leader() string // id of the leader as far as known here, or empty
+	Members() []replica.Standing
+	URL(id string) string
+	Health() replica.Health
+	Promise() (to string, remaining time.Duration, ok bool)
+}
+
+// Options say how a master runs. Fields without a stated default are required.
+type Options struct {
+	Cell, ID, Version string
+	LeaseTerm         time.Duration // carried by each batch
+	Drift             lease.Drift
+	Clock             func() time.Duration // never steps, goes on during suspend
+	// Patience is how long a call waits for a master before it is told that there
+	// is none; default 2 s, which rides out most elections.
+	Patience time.Duration
+	Logger   zerolog.Logger
+}
+
+// leaseMS is the lease as a batch carries it.
+func (o *Options) leaseMS() int64 { return o.LeaseTerm.Milliseconds() }

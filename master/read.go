@@ -1,0 +1,196 @@
+package master
+
+import (
+	"context"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// linear makes a linearizable read: it names the office, reads, and checks then
+// that this very office's lease still runs. What was read is thrown away where
+// it does not, and read again once the lease is regained; that takes a log entry
+// of this office, which is the barrier.
+func linear[T any](ctx context.Context, m *Master, read func(o *office, s *state.State) (T, error)) (T, error) {
+	var none T
+	o, err := m.admit()
+	if err != nil {
+		return none, err
+	}
+	deadline := o.opts.Clock() + m.opts.Patience
+	for {
+		v, err := read(o, o.log.State())
+		if o.lease.Valid(o.opts.Clock()) {
+			return v, err
+		}
+		if o.opts.Clock() > deadline {
+			return none, errNoMaster("the master lease has lapsed and was not regained within %v", m.opts.Patience)
+		}
+		t := time.NewTimer(lapseRecheck)
+		select {
+		case <-t.C:
+		case <-o.done:
+			t.Stop()
+			return none, errNoMaster("mastership was lost during the call")
+		case <-ctx.Done():
+			t.Stop()
+			return none, errNoMaster("the caller has gone")
+		}
+	}
+}
+
+// read is linear, or a stale read of this replica's own state, whose office is
+// nil.
+func read[T any](ctx context.Context, m *Master, stale bool, f func(o *office, s *state.State) (T, error)) (T, error) {
+	if stale {
+		return f(nil, m.log.State())
+	}
+	return linear(ctx, m, f)
+}
+
+// Session reads one session with what it holds and waits for.
+func (m *Master) Session(ctx context.Context, id string, stale bool) (lockapi.SessionState, error) {
+	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.SessionState, error) {
+		v, ok := s.Session(id)
+		if !ok {
+			return lockapi.SessionState{}, errNoSession(id)
+		}
+		return o.sessionStateOf(s, v), nil
+	})
+}
+
+// Sessions reads a page of sessions in the order of their ids.
+func (m *Master) Sessions(ctx context.Context, after string, limit int, stale bool) (lockapi.SessionList, error) {
+	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.SessionList, error) {
+		page := lockapi.SessionList{Sessions: []lockapi.SessionState{}}
+		for v := range s.Sessions(after) {
+			if len(page.Sessions) == limit {
+				page.Next = page.Sessions[limit-1].ID
+				break
+			}
+			page.Sessions = append(page.Sessions, o.sessionStateOf(s, v))
+		}
+		return page, nil
+	})
+}
+
+// Lock reads one lock.
+func (m *Master) Lock(ctx context.Context, path string, stale bool) (lockapi.Lock, error) {
+	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.Lock, error) {
+		return o.lockOf(s, path), nil
+	})
+}
+
+// Locks reads a page of the locks that are not free, in bytewise order of their
+// paths.
+func (m *Master) Locks(ctx context.Context, prefix, after string, limit int, stale bool) (lockapi.LockList, error) {
+	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.LockList, error) {
+		page := lockapi.LockList{Locks: []lockapi.Lock{}}
+		for l := range s.Locks(prefix, after) {
+			if len(page.Locks) == limit {
+				page.Next = page.Locks[limit-1].Path
+				break
+			}
+			page.Locks = append(page.Locks, o.lockOf(s, l.Path))
+		}
+		return page, nil
+	})
+}
+
+// CheckSequencer reports whether the grant that a sequencer describes is held.
+func (m *Master) CheckSequencer(ctx context.Context, q lockapi.Sequencer, stale bool) (lockapi.SequencerCheck, error) {
+	return read(ctx, m, stale, func(_ *office, s *state.State) (lockapi.SequencerCheck, error) {
+		h, ok := s.HoldByToken(q.Path, q.Token)
+		switch {
+		case ok && mode(h.Mode) == q.Mode:
+			return lockapi.SequencerCheck{Valid: true}, nil
+		case ok:
+			return lockapi.SequencerCheck{Reason: "that grant is held in mode " + string(mode(h.Mode))}, nil
+		}
+		return lockapi.SequencerCheck{Reason: "that grant is not held: it was released, its session ended, or it never was"}, nil
+	})
+}
+
+// sessionStateOf shows a session; o is nil in a stale read.
+func (o *office) sessionStateOf(s *state.State, v *state.Session) lockapi.SessionState {
+	out := lockapi.SessionState{Session: sessionOf(v, s.Epoch), Holds: []lockapi.Hold{}, Waits: []lockapi.Wait{}}
+	for hold, wait := range s.Claims(v.ID) {
+		if hold != nil {
+			out.Holds = append(out.Holds, lockapi.Hold{Path: hold.Path, Handle: hold.Handle, Mode: mode(hold.Mode),
+				Token: hold.Token, Sequencer: sequencer(hold)})
+		} else {
+			out.Waits = append(out.Waits, lockapi.Wait{Path: wait.Path, Handle: wait.Handle, Mode: mode(wait.Mode),
+				Position: s.Position(wait)})
+		}
+	}
+	if o != nil {
+		o.mu.Lock()
+		if live := o.sessions[v.ID]; live != nil {
+			left := max(0, live.base+live.ttl+o.lease.Lapsed()-live.lapsed-o.opts.Clock()).Milliseconds()
+			out.LeaseRemainingMS = &left
+		}
+		o.mu.Unlock()
+	}
+	return out
+}
+
+// lockOf shows a lock; o is nil in a stale read, which knows only the whole
+// length of a lock-delay and not what is left of it.
+func (o *office) lockOf(s *state.State, path string) lockapi.Lock {
+	out := lockapi.Lock{Path: path, State: lockapi.StateFree, Holders: []lockapi.Holder{}}
+	l, ok := s.Lock(path)
+	if !ok {
+		return out
+	}
+	for h := range s.Holders(path) {
+		holder := lockapi.Holder{Session: h.Session, Handle: h.Handle, Mode: mode(h.Mode), Token: h.Token, GrantedAt: time.Unix(0, h.GrantedAt).UTC()}
+		if v, ok := s.Session(h.Session); ok {
+			holder.SessionName = v.Name
+		}
+		out.Holders = append(out.Holders, holder)
+	}
+	out.Waiters = l.Waiters
+	if l.DelayID != 0 {
+		out.State, out.DelayRemainingMS = lockapi.StateDelayed, l.DelayMS
+		if o != nil {
+			out.DelayRemainingMS = o.delayRemaining(path).Milliseconds()
+		}
+	}
+	if l.Holders > 0 {
+		out.State, out.Mode = lockapi.StateHeld, mode(l.Mode)
+		if l.Mode == state.Shared {
+			out.Limit = l.Limit
+		}
+	}
+	return out
+}
+
+func mode(m state.Mode) lockapi.Mode {
+	if m == state.Shared {
+		return lockapi.Shared
+	}
+	return lockapi.Exclusive
+}
+
+func stateMode(m lockapi.Mode) state.Mode {
+	if m == lockapi.Shared {
+		return state.Shared
+	}
+	return state.Exclusive
+}
+
+func sequencer(h *state.Hold) string {
+	return lockapi.Sequencer{Mode: mode(h.Mode), Token: h.Token, Path: h.Path}.String()
+}
+
+func grantOf(h *state.Hold) lockapi.Grant {
+	at := time.Unix(0, h.GrantedAt).UTC()
+	return lockapi.Grant{Path: h.Path, State: lockapi.StateHeld, Session: h.Session, Handle: h.Handle,
+		Mode: mode(h.Mode), Token: h.Token, Sequencer: sequencer(h), GrantedAt: &at}
+}
+
+func queuedOf(w *state.Wait, position int) lockapi.Grant {
+	return lockapi.Grant{Path: w.Path, State: lockapi.StateQueued, Session: w.Session, Handle: w.Handle,
+		Mode: mode(w.Mode), Position: max(1, position)}
+}

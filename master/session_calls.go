@@ -1,0 +1,76 @@
+package master
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// OpenSession opens a session. With an idempotency key, the session that was
+// opened with that key and the same request is given again; another request
+// under the key is a conflict.
+func (m *Master) OpenSession(_ context.Context, req lockapi.SessionRequest, key string) (lockapi.Session, error) {
+	o, err := m.admit()
+	if err != nil {
+		return lockapi.Session{}, err
+	}
+	c := state.Command{
+		Kind: state.OpenSession, Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: key,
+	}
+	if key != "" {
+		c.Digest = digest(req)
+		if v, ok := o.log.State().SessionByKey(key); ok && bytes.Equal(v.Digest, c.Digest) && o.lease.Valid(o.opts.Clock()) {
+			return o.sessionOf(v), nil
+		}
+	}
+	r, err := o.propose(c)
+	switch {
+	case err != nil:
+		return lockapi.Session{}, err
+	case r.Verdict == state.Conflict:
+		return lockapi.Session{}, lockapi.Errorf(lockapi.CodeConflict,
+			"%s %q was used for a session with another body; use a fresh key for a new session", lockapi.HeaderIdempotencyKey, key)
+	}
+	return o.sessionOf(r.Session), nil
+}
+
+// digest is the fingerprint of a request that came with an idempotency key.
+func digest(req lockapi.SessionRequest) []byte {
+	raw, err := json.Marshal(req) // map keys are sorted
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	sum := sha256.Sum256(raw)
+	return sum[:16]
+}
+
+// CloseSession ends a session and frees all that it holds, without lock-delay.
+// A session that is not there is closed already.
+func (m *Master) CloseSession(_ context.Context, id string) error {
+	o, err := m.admit()
+	if err != nil {
+		return err
+	}
+	if _, ok := o.log.State().Session(id); !ok && o.lease.Valid(o.opts.Clock()) {
+		return nil
+	}
+	_, err = o.propose(state.Command{Kind: state.CloseSession, Session: id})
+	return err
+}
+
+func (o *office) sessionOf(v *state.Session) lockapi.Session { return sessionOf(v, o.epoch) }
+
+func sessionOf(v *state.Session, epoch uint64) lockapi.Session {
+	meta := v.Meta
+	if meta == nil {
+		meta = map[string]string{}
+	}
+	return lockapi.Session{ID: v.ID, Name: v.Name, TTLMS: v.TTLMS, Epoch: epoch,
+		CreatedAt: time.Unix(0, v.CreatedAt).UTC(), Meta: meta}
+}

@@ -1,0 +1,138 @@
+package state_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// item is a record of a snapshot by the numbers of its fields.
+type item map[int]any
+
+// parts are what a snapshot is put together from.
+type parts struct {
+	header                        item
+	sessions, locks, holds, waits []item
+}
+
+func (p parts) bytes(t *testing.T) []byte {
+	header := item{1: 9, 2: 1, 3: 1, 4: item{1: true, 2: 1, 3: "r1", 4: 2000}, 6: 10, 7: 10, 8: 0}
+	for k, v := range p.header {
+		header[k] = v
+	}
+	out := bytes.NewBufferString("stout-state\x01")
+	enc := cbor.NewEncoder(out)
+	put := func(v any) {
+		if err := enc.Encode(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(item{1: header, 2: len(p.sessions), 3: len(p.locks), 4: len(p.holds), 5: len(p.waits)})
+	for _, list := range [][]item{p.sessions, p.locks, p.holds, p.waits} {
+		for _, v := range list {
+			put(v)
+		}
+	}
+	return out.Bytes()
+}
+
+// with is a copy of an item in which some fields differ.
+func (i item) with(fields item) item {
+	out := item{}
+	for k, v := range i {
+		out[k] = v
+	}
+	for k, v := range fields {
+		out[k] = v
+	}
+	return out
+}
+
+// TestRestoreRefusesContradictions has one snapshot for each way in which the
+// records can disagree, all of them well-formed.
+func TestRestoreRefusesContradictions(t *testing.T) {
+	var (
+		s1   = item{1: "s1", 3: 1000, 4: 0}
+		s2   = item{1: "s2", 3: 1000, 4: 0}
+		lock = item{1: "/a"}
+		hold = item{1: "/a", 2: "s1", 4: 1, 6: 1, 7: 0}
+		wait = item{1: "/a", 2: 1, 3: "s2", 5: 1}
+		both = []item{s1, s2}
+	)
+	tests := []struct {
+		name  string
+		parts parts
+		want  string // "" = it is fine
+	}{
+		{"fine", parts{sessions: both, locks: []item{lock}, holds: []item{hold}, waits: []item{wait}}, ""},
+		{"hold of a dead session", parts{sessions: []item{s2}, locks: []item{lock}, holds: []item{hold}}, "does not live"},
+		{"wait of a dead session", parts{sessions: []item{s1}, locks: []item{lock}, holds: []item{hold}, waits: []item{wait}}, "does not live"},
+		{"two exclusive holders", parts{sessions: both, locks: []item{lock}, holds: []item{hold, hold.with(item{2: "s2", 6: 2})}}, "exclusive"},
+		{"mixed modes", parts{sessions: both, locks: []item{lock}, holds: []item{hold, hold.with(item{2: "s2", 4: 2, 6: 2})}}, "held"},
+		{"unknown mode of a hold", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{4: 7})}}, "mode"},
+		{"no mode of a hold", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{4: 0})}}, "mode"},
+		{"unknown mode of a wait", parts{sessions: both, locks: []item{lock}, holds: []item{hold}, waits: []item{wait.with(item{5: 7})}}, "mode"},
+		{"over the limit", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{4: 2, 5: 1}), hold.with(item{2: "s2", 4: 2, 5: 1, 6: 2})}}, "limit"},
+		{"limits differ", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{4: 2, 5: 3}), hold.with(item{2: "s2", 4: 2, 5: 4, 6: 2})}}, "limit"},
+		{"limit below zero", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{4: 2, 5: -1})}}, "limit"},
+		{"exclusive with a limit", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{5: 1})}}, "limit"},
+		{"waits although there is room", parts{sessions: both, locks: []item{lock}, waits: []item{wait}}, "still waits"},
+		{"both holds and waits", parts{sessions: both, locks: []item{lock}, holds: []item{hold}, waits: []item{wait.with(item{3: "s1"})}}, "claims"},
+		{"no token", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{6: 0})}}, "token"},
+		{"token beyond the counter", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{6: 11})}}, "counter"},
+		{"token twice on a path", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{4: 2}), hold.with(item{2: "s2", 4: 2})}}, "in order"},
+		{"token twice in the cell", parts{sessions: both, locks: []item{lock, {1: "/b"}}, holds: []item{hold, hold.with(item{1: "/b"})}}, "token"},
+		{"number beyond the sequence", parts{sessions: both, locks: []item{lock}, holds: []item{hold}, waits: []item{wait.with(item{2: 11})}}, "sequence"},
+		{"no number", parts{sessions: both, locks: []item{lock}, holds: []item{hold}, waits: []item{wait.with(item{2: 0})}}, "sequence"},
+		{"free lock left behind", parts{locks: []item{lock}}, "is free"},
+		{"delay without a length", parts{locks: []item{{1: "/a", 2: 3}}}, "lock-delay"},
+		{"delay of a length below zero", parts{locks: []item{{1: "/a", 2: 3, 3: -5}}}, "lock-delay"},
+		{"delay beyond the sequence", parts{locks: []item{{1: "/a", 2: 11, 3: 5}}}, "sequence"},
+		{"NUL in a path", parts{sessions: both, locks: []item{{1: "/a\x00"}}, holds: []item{hold.with(item{1: "/a\x00"})}}, "NUL"},
+		{"NUL in a session's id", parts{sessions: []item{s1.with(item{1: "s\x00"})}}, "NUL"},
+		{"no session id", parts{sessions: []item{s1.with(item{1: ""})}}, "in order"},
+		{"one session twice", parts{sessions: []item{s1, s1}}, "in order"},
+		{"one lock twice", parts{sessions: both, locks: []item{lock, lock}, holds: []item{hold}}, "in order"},
+		{"sessions out of order", parts{sessions: []item{s2, s1}}, "in order"},
+		{"hold without its lock", parts{sessions: both, holds: []item{hold}}, "locks"},
+		{"one key for two sessions", parts{sessions: []item{s1.with(item{6: "k"}), s2.with(item{6: "k"})}}, "key"},
+		{"lease out of bounds", parts{header: item{4: item{1: true, 4: 60_001}}}, "lease"},
+		{"incarnation out of bounds", parts{header: item{5: 1024}}, "incarnation"},
+		{"counter out of bounds", parts{header: item{6: 1 << 43}}, "counter"},
+		{"unknown field", parts{sessions: []item{s1.with(item{99: 1})}}, "unknown field"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := state.Restore(bytes.NewReader(tt.parts.bytes(t)))
+			switch {
+			case tt.want == "" && err != nil:
+				t.Fatal(err)
+			case tt.want != "" && err == nil:
+				t.Fatalf("it was accepted:\n%s", dumpText(s))
+			case tt.want != "" && !strings.Contains(err.Error(), tt.want):
+				t.Errorf("error %q does not say %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestRestoreBelievesNoCounts: a promise of very many records costs nothing.
+func TestRestoreBelievesNoCounts(t *testing.T) {
+	for field := 2; field <= 5; field++ {
+		for _, n := range []int{-1, 1 << 62} {
+			var out bytes.Buffer
+			out.WriteString("stout-state\x01")
+			preamble := item{1: item{1: 1, 2: 1, 3: 1, 4: item{}, 6: 0, 7: 0, 8: 0}, 2: 0, 3: 0, 4: 0, 5: 0}.with(item{field: n})
+			if err := cbor.NewEncoder(&out).Encode(preamble); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := state.Restore(&out); err == nil {
+				t.Errorf("a snapshot of %d records in field %d and none behind it was accepted", n, field)
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package state_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// Logs and snapshots outlive the release that wrote them. These tests hold their
+// bytes fast: a difference is either a mistake or needs a new version byte.
+
+// fullBatch sets every field of every type that a batch is made of.
+func fullBatch() state.Batch {
+	return state.Batch{Epoch: 3, LeaseMS: 2000, Commands: []state.Command{
+		{
+			Kind: state.Acquire, Time: 1_700_000_000_000_000_001, Session: "s1", Path: "/db/migrate", Handle: "h\x00\xff",
+			Mode: state.Shared, Limit: 1_000_000, Wait: state.Keep, DelayMS: 60_000, Token: 1<<53 - 1, Seq: 1 << 40,
+			Undo: true, TTLMS: 86_400_000, Name: "billing@host7", Meta: map[string]string{"pid": "811", "a": "", "é": "ü"},
+			Key: "once", Digest: []byte{0, 1, 255}, Master: "r2", Term: 7, Caller: "spiffe://cell/billing",
+		},
+		{Kind: state.CloseOffice, Time: -1},
+	}}
+}
+
+// richState has at least one of each thing that a snapshot keeps.
+func richState(t testing.TB) *state.State {
+	s := opened(t, 0)
+	s.Incarnation = 2
+	s = applied(t, s,
+		state.Command{Kind: state.OpenSession, Time: 1_700_000_000_000_000_001, Session: "s1", Name: "billing@host7", TTLMS: 12_000,
+			Meta: map[string]string{"pid": "811", "a": ""}, Key: "once", Digest: []byte{0, 1, 255}},
+		state.Command{Kind: state.OpenSession, Session: "s2", TTLMS: 1000},
+		state.Command{Kind: state.OpenSession, Session: "s3", TTLMS: 1000},
+		state.Command{Kind: state.Acquire, Session: "s1", Path: "/a", Handle: "h\x00\xff", Mode: state.Exclusive, DelayMS: 5000},
+		state.Command{Kind: state.Acquire, Session: "s2", Path: "/a", Mode: state.Shared, Limit: 2, Wait: state.Keep, DelayMS: 1},
+		state.Command{Kind: state.Acquire, Session: "s2", Path: "/a", Handle: "x", Mode: state.Exclusive, Wait: state.WhileHot},
+		state.Command{Kind: state.Acquire, Session: "s3", Path: "/sem", Mode: state.Shared, Limit: 2, DelayMS: 60_000},
+		state.Command{Kind: state.Acquire, Session: "s1", Path: "/sem", Mode: state.Shared, Limit: 2},
+		state.Command{Kind: state.Acquire, Session: "s2", Path: "/sem", Mode: state.Shared, Limit: 2, Wait: state.Keep},
+		state.Command{Kind: state.Acquire, Session: "s3", Path: "/delayed", Mode: state.Exclusive, DelayMS: 700},
+		state.Command{Kind: state.Acquire, Session: "s3", Path: "/handed", Mode: state.Exclusive},
+		state.Command{Kind: state.Acquire, Session: "s1", Path: "/handed", Mode: state.Exclusive, Wait: state.Keep},
+		state.Command{Kind: state.ExpireSession, Session: "s3"},
+	)
+	if s.HoldCount() != 3 || s.WaitCount() != 3 || s.LockCount() != 4 {
+		t.Fatalf("the rich state is not what it should be:\n%s", dumpText(s))
+	}
+	return s
+}
+
+// opened is a state with an office open in term 1 and n sessions.
+func opened(t testing.TB, n int) *state.State {
+	s, out := state.New().Apply(1, 1, state.Batch{LeaseMS: 2000, Commands: []state.Command{{Kind: state.OpenOffice, Master: "r1", Term: 1}}})
+	if !out.Accepted {
+		t.Fatal("the office was not opened")
+	}
+	var open []state.Command
+	for i := range n {
+		open = append(open, state.Command{Kind: state.OpenSession, Session: sessionID(i), TTLMS: 12_000})
+	}
+	for part := range slices.Chunk(open, 1000) {
+		s = applied(t, s, part...)
+	}
+	return s
+}
+
+// applied is s after one more batch of its office.
+func applied(t testing.TB, s *state.State, commands ...state.Command) *state.State {
+	next, out := s.Apply(s.Index+1, s.Office.Term, state.Batch{Epoch: s.Epoch, LeaseMS: 2000, Commands: commands})
+	if !out.Accepted {
+		t.Fatal("the batch was not accepted")
+	}
+	return next
+}
+
+func snapshot(t testing.TB, s *state.State) []byte {
+	var b bytes.Buffer
+	if err := s.Snapshot(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// golden compares data with the file, or records it.
+func golden(t *testing.T, name string, data []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *rewrite {
+		if err := os.WriteFile(file, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(want, data) {
+		t.Errorf("%s: the bytes have changed:\nrecorded: %x\n    now: %x", file, want, data)
+	}
+}
+
+func TestGoldenBatch(t *testing.T) {
+	b := fullBatch()
+	for f, v := range reflect.ValueOf(b.Commands[0]).Fields() {
+		if v.IsZero() {
+			t.Errorf("the golden batch leaves the field %s empty", f.Name)
+		}
+	}
+	data, err := b.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "batch-v1.bin", data)
+	again, err := state.DecodeBatch(data)
+	if err != nil || !reflect.DeepEqual(again, b) {
+		t.Fatalf("decoded %+v, %v; want %+v", again, err, b)
+	}
+}
+
+func TestGoldenSnapshot(t *testing.T) {
+	s := richState(t)
+	data := snapshot(t, s)
+	golden(t, "snapshot-v1.bin", data)
+	again, err := state.Restore(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !again.Equal(s) || dumpText(again) != dumpText(s) {
+		t.Errorf("restored:\n%swant:\n%s", dumpText(again), dumpText(s))
+	}
+}

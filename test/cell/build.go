@@ -1,0 +1,82 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// BuildTags are the build tags that every Stout binary is built with: the
+// stores' metrics reach our registry only under it.
+const BuildTags = "hashicorpmetrics"
+
+// stoutd builds the binary for this test program, once.
+var stoutd = sync.OnceValues(func() (string, error) {
+	if name := os.Getenv("STOUT_TEST_STOUTD"); name != "" {
+		return filepath.Abs(name)
+	}
+	root, err := ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(root, "bin", "test")
+	if raceEnabled {
+		dir += "-race"
+	}
+	if err := Build(context.Background(), root, dir, raceEnabled, "./cmd/stoutd"); err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "stoutd"), nil
+})
+
+// Build builds main packages of the module at root into dir. Several programs
+// may do so at once: they take turns.
+func Build(ctx context.Context, root, dir string, race bool, packages ...string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	lock, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", dir, err)
+	}
+	args := []string{"build", "-tags", BuildTags, "-o", dir + string(filepath.Separator)}
+	cgo := "CGO_ENABLED=0"
+	if race {
+		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), cgo)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", strings.Join(packages, " "), err, out)
+	}
+	return nil
+}
+
+// ModuleRoot is the directory of the go.mod above the working directory.
+func ModuleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no go.mod in the working directory or above it: run this inside a clone")
+		}
+		dir = parent
+	}
+}

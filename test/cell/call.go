@@ -1,0 +1,104 @@
+package cell
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// httpClient has a connection of its own for each call, so that a replica that
+// was killed, stopped or cut off leaves nothing behind for the next call.
+var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// Call makes one call of the HTTP API of the replica at the base URL: in, where
+// not nil, is sent as JSON; out, where not nil, takes the reply. A problem
+// document comes back as a *lockapi.Error. Without a deadline in ctx the call
+// is given ten seconds.
+func Call(ctx context.Context, method, base, pathAndQuery string, in, out any) (status int, err error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+	}
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return 0, err
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, base+pathAndQuery, body)
+	if err != nil {
+		return 0, err
+	}
+	reply, err := httpClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer reply.Body.Close()
+	content, err := io.ReadAll(reply.Body)
+	if err != nil {
+		return reply.StatusCode, err
+	}
+	if strings.HasPrefix(reply.Header.Get("Content-Type"), "application/problem+json") {
+		problem := &lockapi.Error{}
+		if err := json.Unmarshal(content, problem); err != nil {
+			return reply.StatusCode, fmt.Errorf("%s %s: problem document %q: %w", method, pathAndQuery, content, err)
+		}
+		return reply.StatusCode, problem
+	}
+	if reply.StatusCode >= 300 {
+		return reply.StatusCode, fmt.Errorf("%s %s: %s: %s", method, pathAndQuery, reply.Status, content)
+	}
+	if out == nil || len(content) == 0 {
+		return reply.StatusCode, nil
+	}
+	if err := json.Unmarshal(content, out); err != nil {
+		return reply.StatusCode, fmt.Errorf("%s %s: reply %q: %w", method, pathAndQuery, content, err)
+	}
+	return reply.StatusCode, nil
+}
+
+// Call is the function Call to this replica.
+func (r *Replica) Call(ctx context.Context, method, pathAndQuery string, in, out any) (int, error) {
+	return Call(ctx, method, r.URL, pathAndQuery, in, out)
+}
+
+// Cell is the state of the cell as this replica sees it.
+func (r *Replica) Cell(ctx context.Context) (lockapi.Cell, error) {
+	var c lockapi.Cell
+	_, err := r.Call(ctx, http.MethodGet, lockapi.RouteCell, nil, &c)
+	return c, err
+}
+
+// Wait calls try every few milliseconds until it returns nil or ctx ends; the
+// error then has try's last one. Each try gets at most two seconds.
+func Wait(ctx context.Context, what string, try func(context.Context) error) error {
+	const (
+		pause = 20 * time.Millisecond
+		each  = 2 * time.Second
+	)
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		tryCtx, cancel := context.WithTimeout(ctx, each)
+		err := try(tryCtx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s: %w; at last: %w", what, context.Cause(ctx), err)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package cell
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+)
+
+// link is the proxy on one replica's way to another.
+type link struct {
+	network  *Network
+	dir      direction // of the dialling
+	listener net.Listener
+	target   string
+}
+
+func (l *link) serve() {
+	for {
+		near, err := l.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		c := &conn{network: l.network, dir: l.dir, near: near.(*net.TCPConn), gone: make(chan struct{}), lost: map[direction]bool{}}
+		go c.run(l.target)
+	}
+}
+
+// conn is one connection through a link: near is the end of the replica that
+// dialled, far that of the one that was dialled.
+type conn struct {
+	network   *Network
+	dir       direction // from near to far
+	near, far *net.TCPConn
+	gone      chan struct{} // closed by reset
+	once      sync.Once
+	lost      map[direction]bool // guarded by network.mu
+}
+
+func (c *conn) run(target string) {
+	far, err := net.Dial("tcp", target)
+	if err != nil {
+		// A refusal is news from the other side, and waits behind a cut.
+		if c.network.add(c) {
+			c.passes(c.dir.reverse())
+		}
+		c.reset()
+		return
+	}
+	c.far = far.(*net.TCPConn)
+	if !c.network.add(c) {
+		c.reset()
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() { c.pump(c.near, c.far, c.dir) })
+	both.Go(func() { c.pump(c.far, c.near, c.dir.reverse()) })
+	both.Wait()
+	c.reset()
+}
+
+// pump carries the bytes of one direction until src ends, and then tells dst
+// of the end, once the direction lets news through.
+func (c *conn) pump(src, dst *net.TCPConn, d direction) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := src.Read(buffer)
+		if n > 0 && c.deliver(d) {
+			if _, err := dst.Write(buffer[:n]); err != nil {
+				break
+			}
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				defer c.reset()
+			}
+			break
+		}
+	}
+	c.passes(d)
+	_ = dst.CloseWrite()
+}
+
+// deliver waits while the direction is held, and reports whether bytes that
+// were read may go on.
+func (c *conn) deliver(d direction) bool {
+	for {
+		r, changed := c.network.look(c, d)
+		switch r {
+		case pass:
+			return true
+		case drop:
+			return false
+		}
+		select {
+		case <-changed:
+		case <-c.gone:
+			return false
+		}
+	}
+}
+
+// passes waits until the direction lets bytes through, or the connection was
+// reset.
+func (c *conn) passes(d direction) {
+	for {
+		r, changed := c.network.look(c, d)
+		if r == pass {
+			return
+		}
+		select {
+		case <-changed:
+		case <-c.gone:
+			return
+		}
+	}
+}
+
+// reset closes both ends so that the replicas see a broken connection rather
+// than an orderly end.
+func (c *conn) reset() {
+	c.once.Do(func() {
+		close(c.gone)
+		c.network.remove(c)
+		for _, end := range []*net.TCPConn{c.near, c.far} {
+			if end != nil {
+				_ = end.SetLinger(0)
+				_ = end.Close()
+			}
+		}
+	})
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package cell
+
+const raceEnabled = false

@@ -1,0 +1,55 @@
+package cell
+
+import (
+	"context"
+	"testing"
+)
+
+// New starts a cell for a test and waits until a master is in office and every
+// replica knows it. The cell ends with the test; when the test failed, the ends
+// of the replicas' logs are shown.
+func New(t testing.TB, opts Options) *Cell {
+	t.Helper()
+	c := NewPrepared(t, opts)
+	for _, r := range c.Replicas() {
+		if err := r.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), StartTimeout)
+	defer cancel()
+	if _, err := c.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// NewPrepared is New without the processes: each replica waits for its Start.
+func NewPrepared(t testing.TB, opts Options) *Cell {
+	t.Helper()
+	if opts.Dir == "" {
+		opts.Dir = t.TempDir()
+	}
+	c, err := Prepare(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			c.showLogs(t)
+		}
+	})
+	return c
+}
+
+// showLogs tells how each replica ended and what it wrote last.
+func (c *Cell) showLogs(t testing.TB) {
+	const lines = 80
+	for _, r := range c.replicas {
+		_, state := r.ExitState()
+		t.Logf("replica %s: %s; the end of its log:\n%s", r.ID, state, r.LogTail(lines))
+	}
+}
