@@ -54,7 +54,7 @@ const (
 type SessionRequest struct {
 	TTLMS int64             `json:"ttl_ms"`
 	Name  string            `json:"name"`
-	Meta  map[string]string `json:"meta"`
+	Meta  map[string]string `json:"meta,omitempty"`
 }
 
 // NewSessionRequest is a request with every default in place.

@@ -129,6 +129,10 @@ func (a *acquire) await(ctx context.Context, r state.Result) (grant lockapi.Gran
 	t := time.NewTimer(a.until - a.opts.Clock())
 	defer t.Stop()
 	for {
+		if ctx.Err() != nil { // before the look: nobody is there to be told of a grant
+			a.broken(seq)
+			return grant, false, a.errHeld()
+		}
 		if done, grant, again, err := a.look(seq); done {
 			return grant, again, err
 		}
@@ -142,8 +146,6 @@ func (a *acquire) await(ctx context.Context, r state.Result) (grant lockapi.Gran
 		case <-a.done:
 			return grant, false, errUnknown()
 		case <-ctx.Done():
-			a.broken(seq)
-			return grant, false, a.errHeld()
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 // the session's deadline and leaves the agenda alone.
 type matter struct {
 	at      time.Duration
+	place   int // in the heap, kept by Swap, Push and Pop
 	session *session
 	path    string   // of a lock-delay
 	delayID uint64   // of a lock-delay
@@ -18,32 +19,47 @@ type matter struct {
 }
 
 // agenda is a heap of matters, earliest first.
-type agenda []matter
+type agenda []*matter
 
 func (a agenda) Len() int           { return len(a) }
 func (a agenda) Less(i, j int) bool { return a[i].at < a[j].at }
-func (a agenda) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+func (a agenda) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].place, a[j].place = i, j
+}
 
 // Push is for container/heap.
-func (a *agenda) Push(x any) { *a = append(*a, x.(matter)) }
+func (a *agenda) Push(x any) {
+	m := x.(*matter)
+	m.place = len(*a)
+	*a = append(*a, m)
+}
 
 // Pop is for container/heap.
 func (a *agenda) Pop() any {
 	old := *a
 	last := old[len(old)-1]
-	old[len(old)-1] = matter{}
+	old[len(old)-1] = nil
 	*a = old[:len(old)-1]
+	last.place = -1
 	return last
 }
 
 // schedule puts a matter on the agenda. o.mu is held.
-func (o *office) schedule(m matter) {
+func (o *office) schedule(m *matter) {
 	heap.Push(&o.due, m)
-	if o.due[0].at == m.at {
+	if m.place == 0 {
 		select {
 		case o.wake <- struct{}{}:
 		default:
 		}
+	}
+}
+
+// strike takes a matter off the agenda, if it still is on it. o.mu is held.
+func (o *office) strike(m *matter) {
+	if m.place >= 0 {
+		heap.Remove(&o.due, m.place)
 	}
 }
 
@@ -79,7 +95,7 @@ func (o *office) work() time.Duration {
 		if !o.lease.Valid(o.opts.Clock()) {
 			return lapseRecheck
 		}
-		m := heap.Pop(&o.due).(matter)
+		m := heap.Pop(&o.due).(*matter)
 		switch {
 		case m.session != nil:
 			o.sessionDue(m.session, now)
@@ -104,12 +120,12 @@ func (o *office) startDelay(path string, id uint64, ms int64, now time.Duration)
 	until := now + o.opts.Drift.Long(time.Duration(ms)*time.Millisecond)
 	d := delay{id: id, until: max(until, o.delays[path].until)}
 	o.delays[path] = d
-	o.schedule(matter{at: d.until, path: path, delayID: id})
+	o.schedule(&matter{at: d.until, path: path, delayID: id})
 }
 
 // delayDue proposes the end of a lock-delay, unless another has followed it.
 // o.mu is held.
-func (o *office) delayDue(m matter, now time.Duration) {
+func (o *office) delayDue(m *matter, now time.Duration) {
 	if d := o.delays[m.path]; d.id == m.delayID && d.until <= now {
 		go o.propose(endDelay(m.path, m.delayID))
 	}

@@ -107,9 +107,7 @@ func (o *office) happened(e *state.Event, now time.Duration) {
 	case state.EventWithdrawn:
 		o.withdrawn(e.Wait)
 	case state.EventReleased:
-		if s := o.sessions[e.Hold.Session]; s != nil && e.Hold.EventSeq != 0 {
-			s.forget(e.Hold.EventSeq)
-		}
+		o.released(e.Hold)
 	case state.EventDelay:
 		o.startDelay(e.Path, e.DelayID, e.DelayMS, now)
 	case state.EventDelayOver:

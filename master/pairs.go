@@ -73,7 +73,7 @@ func (o *office) orphan(w *state.Wait) {
 	if s := o.sessions[w.Session]; s != nil {
 		grace = min(grace, s.ttl)
 	}
-	o.schedule(matter{at: o.opened + grace, pair: &key})
+	o.schedule(&matter{at: o.opened + grace, pair: &key})
 }
 
 // orphanDue withdraws a wait that nobody has asked about, and what it may have
@@ -121,6 +121,16 @@ func (o *office) granted(h *state.Hold, w *state.Wait) {
 	if p != nil {
 		p.queued = false
 		o.stir(key, p)
+	}
+}
+
+// released forgets what was to be told of a grant that has ended. o.mu is held.
+func (o *office) released(h *state.Hold) {
+	if s := o.sessions[h.Session]; s != nil && h.EventSeq != 0 {
+		s.forget(h.EventSeq)
+	}
+	if p := o.pairs[pairKey{h.Session, h.Path, h.Handle}]; p != nil {
+		p.told = false
 	}
 }
 

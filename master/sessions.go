@@ -19,6 +19,7 @@ type session struct {
 	lapsed   time.Duration // what lease.Lapsed was at base: time that passed in a lapse is given back
 	expiring bool          // its end has been proposed; nothing revives it
 	ended    bool
+	end      *matter       // on the agenda
 	grants   []*state.Hold // not acknowledged, by EventSeq
 	waiting  map[chan struct{}]struct{}
 }
@@ -28,7 +29,8 @@ type session struct {
 func (o *office) addSession(v *state.Session, now time.Duration) {
 	s := &session{id: v.ID, ttl: time.Duration(v.TTLMS) * time.Millisecond, base: now, lapsed: o.lease.Lapsed()}
 	o.sessions[v.ID] = s
-	o.schedule(matter{at: o.deadline(s), session: s})
+	s.end = &matter{at: o.deadline(s), session: s}
+	o.schedule(s.end)
 }
 
 // deadline is when the session is past due: its ttl, and the slack that covers
@@ -45,7 +47,8 @@ func (o *office) sessionDue(s *session, now time.Duration) {
 		return
 	}
 	if due := o.deadline(s); due > now {
-		o.schedule(matter{at: due, session: s})
+		s.end.at = due
+		o.schedule(s.end)
 		return
 	}
 	s.expiring = true
@@ -59,6 +62,7 @@ func (o *office) endSession(e *state.Event) {
 		return
 	}
 	s.ended = true
+	o.strike(s.end)
 	delete(o.sessions, s.id)
 	s.nudge()
 	if e.Expired {

@@ -8,8 +8,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// raftLogger gives the library's log lines to zerolog, at debug level unless
-// they warn: elections and lost contacts are told by this project's own lines.
+// raftLogger gives the library's log lines to zerolog, at debug level: what an
+// operator cares about in them is told by this project's own lines, once each.
 func raftLogger(l zerolog.Logger) hclog.Logger {
 	il := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Debug})
 	il.RegisterSink(&sink{l})
@@ -20,15 +20,10 @@ type sink struct{ log zerolog.Logger }
 
 func (s *sink) Accept(_ string, level hclog.Level, msg string, args ...any) {
 	e := s.log.Debug()
-	switch level {
-	case hclog.Error:
-		e = s.log.Warn() // the library's errors are mostly unreachable peers
-	case hclog.Warn:
-		e = s.log.Info()
-	}
 	if !e.Enabled() {
 		return
 	}
+	e = e.Str("from", "raft").Stringer("severity", level)
 	for i := 0; i+1 < len(args); i += 2 {
 		v := args[i+1]
 		if f, ok := v.(hclog.Format); ok {
@@ -40,7 +35,7 @@ func (s *sink) Accept(_ string, level hclog.Level, msg string, args ...any) {
 		if str, ok := v.(fmt.Stringer); ok {
 			v = str.String()
 		}
-		e = e.Interface(fmt.Sprint(args[i]), v)
+		e = e.Interface("raft_"+fmt.Sprint(args[i]), v)
 	}
-	e.Str("from", "raft").Msg(msg)
+	e.Msg(msg)
 }

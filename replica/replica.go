@@ -146,40 +146,6 @@ func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.Stable
 	return nil
 }
 
-// watch turns the library's notices into Changed. The library's main loop
-// blocks on NotifyCh, so it is drained by a goroutine that does nothing else.
-func (r *Replica) watch(notify <-chan bool) {
-	leaders := make(chan raft.Observation, 64)
-	observer := raft.NewObserver(leaders, false, func(o *raft.Observation) bool {
-		_, ok := o.Data.(raft.LeaderObservation)
-		return ok
-	})
-	r.raft.RegisterObserver(observer)
-	r.watching.Go(func() {
-		for {
-			select {
-			case <-notify:
-			case <-leaders:
-			case <-r.quit:
-				r.raft.DeregisterObserver(observer)
-				return
-			}
-			r.mu.Lock()
-			close(r.changed)
-			r.changed = make(chan struct{})
-			r.mu.Unlock()
-		}
-	})
-}
-
-// Changed is closed at the next change of leadership that this replica learns
-// of. Get it before looking at Leading or Leader.
-func (r *Replica) Changed() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changed
-}
-
 // Failed delivers the first fault after which the process has to end: a disk
 // that refuses a write, or a log entry that this release cannot read.
 func (r *Replica) Failed() <-chan error { return r.failed }

@@ -21,10 +21,11 @@ import (
 
 // serve runs one replica until ctx ends (nil) or a fault ends it.
 func serve(ctx context.Context, c *config.Config, log zerolog.Logger) error {
+	reportFileSizeLimit()
 	p := &process{config: c, log: log}
 	if err := p.open(); err != nil {
 		p.close()
-		return exitError{exitStart, err}
+		return exitError{code: exitStart, err: err}
 	}
 	log.Info().Str("version", buildinfo.Version()).Str("cell", c.Cell).
 		Str("api", p.listener.Addr().String()).Str("raft", c.RaftListen).
@@ -33,7 +34,7 @@ func serve(ctx context.Context, c *config.Config, log zerolog.Logger) error {
 	if err := p.wait(ctx); err != nil {
 		log.Error().Err(err).Msg("ending on a fault")
 		p.removeTemp()
-		return exitError{exitFault, err}
+		return exitError{code: exitFault, err: err, logged: true}
 	}
 	began := time.Now()
 	log.Info().Dur("within_ms", c.ShutdownTimeout).Msg("stopping")

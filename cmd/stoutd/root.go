@@ -26,8 +26,9 @@ const (
 
 // exitError carries the exit code of a failed command.
 type exitError struct {
-	code int
-	err  error
+	code   int
+	err    error
+	logged bool // the log has it already
 }
 
 func (e exitError) Error() string { return e.err.Error() }
@@ -44,12 +45,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(stderr, "stoutd: %v\n", err)
-	if exit := (exitError{}); errors.As(err, &exit) {
-		return exit.code
+	exit := exitError{}
+	if !errors.As(err, &exit) {
+		fmt.Fprintf(stderr, "stoutd: %v\nRun 'stoutd --help' for usage.\n", err)
+		return exitUsage
 	}
-	fmt.Fprintln(stderr, "Run 'stoutd --help' for usage.")
-	return exitUsage
+	if !exit.logged {
+		fmt.Fprintf(stderr, "stoutd: %v\n", err)
+	}
+	return exit.code
 }
 
 const longHelp = `stoutd is one replica of a Stout cell: three or five of them elect a master,
@@ -91,7 +95,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.Load(flags, os.Environ())
 		if err != nil {
-			return exitError{exitConfig, err}
+			return exitError{code: exitConfig, err: err}
 		}
 		return serve(cmd.Context(), c, newLogger(c, stderr))
 	}
@@ -115,10 +119,10 @@ reasons on stderr and exit code 78. -o yaml writes a file for --config.`,
 				return fmt.Errorf("--output %q: it is one of table, yaml", output)
 			}
 			if err := write(cmd.OutOrStdout()); err != nil {
-				return exitError{exitStart, err}
+				return exitError{code: exitStart, err: err}
 			}
 			if refused != nil {
-				return exitError{exitConfig, refused}
+				return exitError{code: exitConfig, err: refused}
 			}
 			return nil
 		},

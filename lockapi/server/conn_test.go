@@ -177,7 +177,7 @@ func TestConnectionsAreKept(t *testing.T) {
 // A caller that asks for much and reads nothing does not keep its goroutine.
 func TestReadersThatStallAreCutOff(t *testing.T) {
 	n := startMaster(t, func(o *server.Options) { o.WriteTimeout = 50 * time.Millisecond })
-	n.sessions["big"] = lockapi.Session{ID: "big", Name: strings.Repeat("n", 32<<20)}
+	n.addSession(lockapi.Session{ID: "big", Name: strings.Repeat("n", 32<<20)})
 	c := dial(t, n)
 	if err := c.SetReadBuffer(4 << 10); err != nil {
 		t.Fatal(err)

@@ -65,6 +65,35 @@ func (f *fakeMaster) setHook(hook func(context.Context, string) error) {
 	f.hook = hook
 }
 
+func (f *fakeMaster) setUnfit(reason error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unfit = reason
+}
+
+// setReplicas makes up what this replica knows of the cell's replicas.
+func (f *fakeMaster) setReplicas(all ...lockapi.Replica) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cell.Replicas = all
+}
+
+// setApplied is how far this replica says that it has come.
+func (f *fakeMaster) setApplied(index uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.own.AppliedIndex = index
+	f.own.LastContactMS = 12
+	f.own.Promise = &lockapi.Promise{To: "r1", RemainingMS: 7}
+}
+
+// addSession puts a session there that nobody opened.
+func (f *fakeMaster) addSession(s lockapi.Session) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sessions[s.ID] = s
+}
+
 func (f *fakeMaster) made() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,15 +26,33 @@ type node struct {
 	registry *prometheus.Registry
 	addr     string
 	url      string
-	log      *bytes.Buffer
+	log      *logBuffer
 	served   chan error
+}
+
+// logBuffer keeps what a server logs.
+type logBuffer struct {
+	mu  sync.Mutex
+	got bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.got.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.got.String()
 }
 
 // startNode serves a fake on loopback until the test ends.
 func startNode(t *testing.T, id string, tune func(*server.Options)) *node {
 	t.Helper()
-	n := &node{fakeMaster: newFake(id), registry: prometheus.NewRegistry(), log: &bytes.Buffer{}, served: make(chan error, 1)}
-	opts := server.Options{Master: n.fakeMaster, Registry: n.registry, Logger: zerolog.New(zerolog.SyncWriter(n.log)), ForwardTimeout: 300 * time.Millisecond}
+	n := &node{fakeMaster: newFake(id), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
+	opts := server.Options{Master: n.fakeMaster, Registry: n.registry, Logger: zerolog.New(n.log), ForwardTimeout: 300 * time.Millisecond}
 	if tune != nil {
 		tune(&opts)
 	}

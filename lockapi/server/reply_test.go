@@ -210,7 +210,7 @@ func TestNoLogLinePerRequest(t *testing.T) {
 		call(t, "GET", n.url+"/nowhere", "")
 		call(t, "GET", n.url+"/v1/locks/..", "")
 	}
-	if n.log.Len() > 0 {
+	if n.log.String() != "" {
 		t.Errorf("requests are logged: %s", n.log)
 	}
 }
@@ -219,11 +219,11 @@ func TestHealth(t *testing.T) {
 	n := startMaster(t, nil)
 	call(t, "GET", n.url+"/livez", "").wantStatus(t, 200)
 	call(t, "GET", n.url+"/readyz", "").wantStatus(t, 200)
-	n.unfit = lockapi.Errorf(lockapi.CodeNoMaster, "catching up: applied 3 of 9")
+	n.setUnfit(lockapi.Errorf(lockapi.CodeNoMaster, "catching up: applied 3 of 9"))
 	if got := call(t, "GET", n.url+"/readyz", ""); got.status != 503 || !strings.Contains(got.body, "applied 3 of 9") {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
-	n.unfit = errors.New("the disk is slow")
+	n.setUnfit(errors.New("the disk is slow"))
 	if e := call(t, "GET", n.url+"/readyz", "").wantCode(t, lockapi.CodeNoMaster); !strings.Contains(e.Detail, "the disk is slow") {
 		t.Errorf("detail %q", e.Detail)
 	}
@@ -291,6 +291,6 @@ func TestStrangeTargets(t *testing.T) {
 		c.Close()
 	}
 	if strings.Contains(n.log.String(), "panic") {
-		t.Error(n.log)
+		t.Error(n.log.String())
 	}
 }

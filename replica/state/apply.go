@@ -59,7 +59,10 @@ const (
 	EventReleased  EventKind = 3 // Hold: a grant ended
 	EventOpened    EventKind = 4 // Session
 	EventEnded     EventKind = 5 // Session; Expired says how
-	EventDelay     EventKind = 6 // Path, DelayID, DelayMS: a lock-delay began
+	// EventDelay: Path, DelayID, DelayMS. A lock-delay began. Where an earlier one
+	// of the path is in force, the new number takes its place, to be ended when the
+	// later of the two is over.
+	EventDelay     EventKind = 6
 	EventDelayOver EventKind = 7 // Path, DelayID
 )
 

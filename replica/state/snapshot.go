@@ -104,21 +104,28 @@ func restore(dec *cbor.Decoder) (*State, error) {
 	each(in, p.Locks, func(v *lockRecord) []byte { return []byte(v.Path) }, func(v *lockRecord) {
 		e.locks.put([]byte(v.Path), &Lock{Path: v.Path, DelayID: v.DelayID, DelayMS: v.DelayMS})
 	})
+	// The locks are nobody else's yet: their counts are filled in place.
+	lock := func(path string) *Lock {
+		l, ok := e.locks.get([]byte(path))
+		if !ok {
+			l = &Lock{Path: path}
+			e.locks.put([]byte(path), l)
+		}
+		return l
+	}
 	each(in, p.Holds, func(v *Hold) []byte { return numbered(v.Path, v.Token) }, func(v *Hold) {
 		e.holds.put(numbered(v.Path, v.Token), v)
 		e.claims.put(claimKey(v.Session, v.Path, v.Handle), claim{token: v.Token})
-		l := e.lock(v.Path)
+		l := lock(v.Path)
 		l.Holders, l.Mode = l.Holders+1, v.Mode
 		l.count(v.Mode, v.Limit)
-		e.putLock(l)
 	})
 	each(in, p.Waits, func(v *Wait) []byte { return numbered(v.Path, v.Seq) }, func(v *Wait) {
 		e.queue.put(numbered(v.Path, v.Seq), v)
 		e.claims.put(claimKey(v.Session, v.Path, v.Handle), claim{seq: v.Seq})
-		l := e.lock(v.Path)
+		l := lock(v.Path)
 		l.Waiters++
 		l.count(v.Mode, v.Limit)
-		e.putLock(l)
 	})
 	if err := in.end(); err != nil {
 		return nil, err
@@ -170,8 +177,11 @@ func (in *records) end() error {
 	if in.err != nil {
 		return in.err
 	}
-	if err := in.dec.Skip(); !errors.Is(err, io.EOF) {
+	switch err := in.dec.Skip(); {
+	case err == nil:
 		return errors.New("there are bytes behind the last record")
+	case !errors.Is(err, io.EOF):
+		return fmt.Errorf("behind the last record: %w", err)
 	}
 	return nil
 }

@@ -1,7 +1,9 @@
 package cell
 
 import (
+	"bytes"
 	"context"
+	"os"
 	"testing"
 )
 
@@ -38,11 +40,25 @@ func NewPrepared(t testing.TB, opts Options) *Cell {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
+		c.checkRaces(t)
 		if t.Failed() {
 			c.showLogs(t)
 		}
 	})
 	return c
+}
+
+// checkRaces fails the test if a replica's race detector found something.
+func (c *Cell) checkRaces(t testing.TB) {
+	for _, r := range c.replicas {
+		content, err := os.ReadFile(r.LogFile)
+		if err != nil {
+			continue // it was never started
+		}
+		if i := bytes.Index(content, []byte("WARNING: DATA RACE")); i >= 0 {
+			t.Errorf("replica %s has a data race:\n%s", r.ID, content[i:min(i+4000, len(content))])
+		}
+	}
 }
 
 // showLogs tells how each replica ended and what it wrote last.

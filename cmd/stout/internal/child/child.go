@@ -54,6 +54,9 @@ type Result struct {
 	Code int
 	// Lost says that the command was told or killed because of its lease.
 	Lost bool
+	// Interrupted says that a Ctrl-C at the terminal ended the command. The
+	// caller, when all is done, should end by DieOfInterrupt.
+	Interrupted bool
 }
 
 // Codes for a command that did not start, as shells have them.
@@ -102,8 +105,8 @@ func Run(cmd Command, lease Lease) (Result, error) {
 	}
 	s.proc = p
 	status := s.supervise(cmd.Signals)
-	s.tty.reclaim(status)
-	return Result{Code: exitCode(status), Lost: s.watch.told}, nil
+	interrupted := s.tty.reclaim(status)
+	return Result{Code: exitCode(status), Lost: s.watch.told, Interrupted: interrupted}, nil
 }
 
 // supervisor is one run: a single goroutine that alone decides what to signal.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // Signals starts to collect this process's SIGINT, SIGTERM, SIGHUP, SIGQUIT,
@@ -33,4 +34,26 @@ func Ends(sig os.Signal) bool {
 		return true
 	}
 	return false
+}
+
+// Foreground reports whether this process is in the foreground of a terminal,
+// so that a SIGINT was most likely a Ctrl-C.
+func Foreground() bool {
+	t := openTerminal(nil, nil)
+	if t == nil {
+		return false
+	}
+	defer t.close()
+	return t.foreground() == t.own
+}
+
+// DieOfInterrupt ends this process by a SIGINT. That is what a shell looks at
+// after a Ctrl-C: where its child died of it the shell ends its script, where
+// the child exited, with whatever code, the script goes on. It returns only if
+// that fails.
+func DieOfInterrupt() {
+	signal.Reset(syscall.SIGINT)
+	if syscall.Kill(os.Getpid(), syscall.SIGINT) == nil {
+		time.Sleep(time.Second) // for the signal to end us
+	}
 }

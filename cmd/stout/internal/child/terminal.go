@@ -102,26 +102,31 @@ func (t *terminal) lend(group int) bool {
 // command that was killed leaves the terminal's modes as they were before it.
 // A Ctrl-C that ended the command reached only its group; the rest of the job,
 // such as the script that called us, gets it too, as if there were one group.
-func (t *terminal) reclaim(status syscall.WaitStatus) {
+// reclaim reports whether that was so.
+func (t *terminal) reclaim(status syscall.WaitStatus) (interrupted bool) {
 	if t == nil || t.lent == 0 {
-		return
+		return false
 	}
 	had := t.foreground() == t.lent
 	t.lent = 0
 	if !had {
-		return
+		return false
 	}
 	_ = unix.IoctlSetPointerInt(t.fd(), unix.TIOCSPGRP, t.own)
 	if !status.Signaled() {
-		return
+		return false
 	}
 	if t.modes != nil {
 		_ = term.Restore(t.fd(), t.modes)
 	}
-	if sig := status.Signal(); sig == syscall.SIGINT || sig == syscall.SIGQUIT {
-		signal.Ignore(sig)
-		_ = syscall.Kill(0, sig)
+	if status.Signal() != syscall.SIGINT {
+		return false
 	}
+	// Our own part of it comes last; see DieOfInterrupt. (Not signal.Ignore,
+	// which no signal.Reset undoes.)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT)
+	_ = syscall.Kill(0, syscall.SIGINT)
+	return true
 }
 
 // suspend stops our own group, as the command was stopped by sig: the shell

@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/stoutlock/stout/client"
 )
 
 // completeTimeout bounds how long a person waits for the Tab key, and
-// completeMost how many answers are worth showing. Completion reads stale, from
-// whichever replica answers, and says nothing when none does.
+// completeMost how many answers are worth showing. Where the cell does not answer
+// in time, nothing is offered.
 const (
 	completeTimeout = time.Second
 	completeMost    = 100
@@ -40,7 +38,7 @@ func (a *app) completePath(cmd *cobra.Command, args []string, typed string) ([]c
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var found []completion
-	for lock, err := range a.client.ListLocks(ctx, typed, client.Stale()) {
+	for lock, err := range a.client.ListLocks(ctx, typed) {
 		if err != nil || len(found) == completeMost {
 			break
 		}
@@ -57,7 +55,7 @@ func (a *app) completeSession(cmd *cobra.Command, args []string, typed string) (
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var found []completion
-	for s, err := range a.client.ListSessions(ctx, client.Stale()) {
+	for s, err := range a.client.ListSessions(ctx) {
 		if err != nil || len(found) == completeMost {
 			break
 		}

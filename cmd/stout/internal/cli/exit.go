@@ -34,6 +34,8 @@ type failure struct {
 	message string
 	details []string // printed below the message, one to a line
 	hints   []string // and what to do, below that
+	// interrupted: a Ctrl-C ended us, and the shell shall see that it did.
+	interrupted bool
 }
 
 func (f *failure) Error() string { return f.message }

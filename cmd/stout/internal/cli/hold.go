@@ -83,7 +83,10 @@ func await[T any](ctx context.Context, signals <-chan os.Signal, f func(context.
 			cancel()
 			<-done
 			var none T
-			return none, &failure{code: exitSignal + int(sig.(syscall.Signal))}
+			return none, &failure{
+				code:        exitSignal + int(sig.(syscall.Signal)),
+				interrupted: sig == syscall.SIGINT && child.Foreground(),
+			}
 		}
 	}
 }
@@ -149,7 +152,7 @@ func (a *app) notGot(f lockFlags, err error) error {
 // run runs the command under the lock. The command's exit code is ours.
 func (a *app) run(held *client.Held, f lockFlags, signals <-chan os.Signal) error {
 	result, err := child.Run(child.Command{
-		Args: f.command, Env: environment(held),
+		Args: f.command, Env: environment(held, a.opts.servers),
 		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
 		Margins: f.margins, Signals: signals, Notice: a.notice(f),
 	}, held)
@@ -163,7 +166,7 @@ func (a *app) run(held *client.Held, f lockFlags, signals <-chan os.Signal) erro
 		return a.lost(held, f)
 	}
 	if result.Code != exitOK {
-		return &failure{code: result.Code}
+		return &failure{code: result.Code, interrupted: result.Interrupted}
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ Without CMD it holds the lock until Ctrl-C, and prints its token and sequencer.
 
 It waits its turn in the queue for as long as --wait says: for ever unless given;
 --wait 0 only tries. CMD finds STOUT_PATH, STOUT_TOKEN and STOUT_SEQUENCER in its
-environment; whatever it writes to should refuse a lower token than it has seen.
+environment, and STOUT_SERVER for a stout of its own; whatever it writes to should
+refuse a lower token than it has seen.
 
 CMD runs in a process group of its own and gets the terminal. SIGINT, SIGTERM,
 SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 sent to stout are passed on to the group.
@@ -175,9 +176,11 @@ func (f *lockFlags) options() []client.LockOption {
 	return opts
 }
 
-// environment is what the command finds added to our own environment.
-func environment(held *client.Held) []string {
+// environment is our own with what the command may want to know. The servers are
+// in it for a stout check in the command to ask the same cell.
+func environment(held *client.Held, servers []string) []string {
 	return append(os.Environ(),
+		serverEnv+"="+strings.Join(servers, ","),
 		"STOUT_PATH="+held.Path(),
 		fmt.Sprintf("STOUT_TOKEN=%d", held.Token()),
 		"STOUT_SEQUENCER="+held.Sequencer(),

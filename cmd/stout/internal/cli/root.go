@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/child"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -50,7 +51,7 @@ func Run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	if a.client != nil {
-		defer a.client.Close()
+		_ = a.client.Close()
 	}
 	if err == nil {
 		return exitOK
@@ -58,6 +59,9 @@ func Run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 	f := a.explain(a.usage(cmd, err))
 	if f.message != "" {
 		a.ui.failure(f)
+	}
+	if f.interrupted {
+		child.DieOfInterrupt()
 	}
 	return f.code
 }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// onTerminal runs stout as the foreground job of a new terminal, types input
+// once it has printed prompt, and returns all that the terminal showed.
+func onTerminal(t *testing.T, prompt, input string, args ...string) (string, *os.ProcessState) {
+	t.Helper()
+	c := newFakeCell()
+	server := httptest.NewServer(c.handler())
+	defer server.Close()
+	defer server.CloseClientConnections()
+	c.url = server.URL
+	keyboard, screen := newTerminal(t)
+
+	cmd := exec.Command("stout", args...)
+	cmd.Env = append(os.Environ(), "STOUT_SERVER="+server.URL, "TERM=xterm", "NO_COLOR="+os.Getenv("NO_COLOR"))
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	screen.Close()
+
+	var shown bytes.Buffer
+	buf := make([]byte, 4096)
+	for typed := prompt == ""; ; {
+		n, err := keyboard.Read(buf)
+		shown.Write(buf[:n])
+		if !typed && strings.Contains(shown.String(), prompt) {
+			typed = true
+			if _, err := keyboard.WriteString(input); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err != nil { // EIO, once nobody has the terminal open
+			break
+		}
+	}
+	_ = cmd.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.locks) > 0 {
+		t.Errorf("locks were left behind: %v", c.locks)
+	}
+	return shown.String(), cmd.ProcessState
+}
+
+// newTerminal opens a pseudo-terminal: its far end, and the terminal itself.
+func newTerminal(t *testing.T) (keyboard, screen *os.File) {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { keyboard.Close() })
+	fd := int(keyboard.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keyboard, screen
+}
+
+// A command under a lock can be typed to.
+func TestTerminalInput(t *testing.T) {
+	shown, state := onTerminal(t, "name?", "Mike\n", "lock", "/a", "--", "sh", "-c", "echo name?; read x; echo hello $x")
+	if !strings.Contains(shown, "hello Mike") || !state.Success() {
+		t.Errorf("%v, shown:\n%s", state, shown)
+	}
+}
+
+// Ctrl-C ends the command, the lock is released, and stout is seen to have died
+// of it: else a shell script would go on.
+func TestTerminalInterrupt(t *testing.T) {
+	shown, state := onTerminal(t, "going", "\x03", "lock", "/a", "--", "sh", "-c", "echo going; exec sleep 1000")
+	status := state.Sys().(syscall.WaitStatus)
+	if !status.Signaled() || status.Signal() != syscall.SIGINT {
+		t.Errorf("%v, shown:\n%s", state, shown)
+	}
+}
+
+// A command that deals with Ctrl-C by itself has its own exit code passed on.
+func TestTerminalInterruptHandled(t *testing.T) {
+	shown, state := onTerminal(t, "going", "\x03", "lock", "/a", "--", "sh", "-c",
+		`trap "exit 9" INT; echo going; while :; do sleep 0.01; done`)
+	if state.ExitCode() != 9 {
+		t.Errorf("%v, shown:\n%s", state, shown)
+	}
+}
+
+// Holding a lock in the foreground ends with Ctrl-C, and well.
+func TestTerminalHold(t *testing.T) {
+	shown, state := onTerminal(t, "Ctrl-C", "\x03", "lock", "/a")
+	if !state.Success() {
+		t.Errorf("%v, shown:\n%s", state, shown)
+	}
+}
+
+// Colour is for terminals, unless it was turned off.
+func TestTerminalColor(t *testing.T) {
+	const escape = "\x1b["
+	if shown, _ := onTerminal(t, "", "", "status"); !strings.Contains(shown, escape) {
+		t.Errorf("no colour on a terminal:\n%q", shown)
+	}
+	if shown, _ := onTerminal(t, "", "", "status", "--no-color"); strings.Contains(shown, escape) {
+		t.Errorf("colour in spite of --no-color:\n%q", shown)
+	}
+	t.Setenv("NO_COLOR", "1")
+	if shown, _ := onTerminal(t, "", "", "status"); strings.Contains(shown, escape) {
+		t.Errorf("colour in spite of NO_COLOR:\n%q", shown)
+	}
+}

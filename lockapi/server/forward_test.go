@@ -1,0 +1,342 @@
+package server_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+// patient gives the search for a master time, for tests in which it is found.
+func patient(o *server.Options) { o.ForwardTimeout = 10 * time.Second }
+
+func TestForwardingKeepsTheCall(t *testing.T) {
+	var got struct {
+		method, target, body string
+		header               http.Header
+	}
+	master := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got.method, got.target, got.body, got.header = r.Method, r.RequestURI, string(body), r.Header
+		w.Header().Set("Stout-Epoch", "9")
+		w.Header().Set("Stout-Master", "http://m")
+		w.Header().Set("Stout-Later", "x")
+		w.Header().Set("Other", "x")
+		w.Header().Set("Retry-After", "5")
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, `{"code":"too_many"}`)
+	}))
+	defer master.Close()
+	replica := startNode(t, "r2", nil)
+	replica.setMaster(3, "r1", master.URL)
+
+	answer := call(t, "PUT", replica.url+"/v1/locks/a%20b/%C3%A9", `{ "session":"s"}`, "Other", "x")
+	if got.method != "PUT" || got.target != "/v1/locks/a%20b/%C3%A9" || got.body != `{ "session":"s"}` {
+		t.Errorf("forwarded %s %s %s", got.method, got.target, got.body)
+	}
+	if got.header.Get("Stout-Forward") != "never" || got.header.Get("Other") != "" || got.header.Get("Accept-Encoding") != "" {
+		t.Errorf("forwarded headers %v", got.header)
+	}
+	want := map[string]string{"Stout-Epoch": "9", "Stout-Master": "http://m", "Stout-Later": "x", "Other": "", "Retry-After": "5", "Content-Type": "application/problem+json", "Content-Length": "19"}
+	for name, value := range want {
+		if v := answer.header.Get(name); v != value {
+			t.Errorf("%s is %q, want %q", name, v, value)
+		}
+	}
+	if answer.status != http.StatusTooManyRequests || answer.body != `{"code":"too_many"}` {
+		t.Errorf("answer %d %s", answer.status, answer.body)
+	}
+	call(t, "POST", replica.url+"/v1/sessions", "", "Idempotency-Key", "k é")
+	if got.header.Get("Idempotency-Key") != "k é" {
+		t.Errorf("forwarded headers %v", got.header)
+	}
+	call(t, "DELETE", replica.url+"/v1/locks/a?session=s%26&handle=h+i&token=42", "")
+	if got.method != "DELETE" || got.target != "/v1/locks/a?session=s%26&handle=h+i&token=42" || got.body != "" {
+		t.Errorf("forwarded %s %s %s", got.method, got.target, got.body)
+	}
+}
+
+func TestAnswersOfTheMasterPass(t *testing.T) {
+	master, replica := startPair(t, nil)
+	call(t, "POST", replica.url+"/v1/sessions", "").wantStatus(t, 201)
+	call(t, "DELETE", replica.url+"/v1/sessions/s9", "").wantStatus(t, 204)
+	call(t, "PUT", replica.url+"/v1/locks/a", `{"session":"s1"}`).wantStatus(t, 200)
+	held := call(t, "PUT", replica.url+"/v1/locks/a", `{"session":"s1","handle":"h"}`).wantCode(t, lockapi.CodeLockHeld)
+	if len(held.Holders) != 1 {
+		t.Errorf("holders %v", held.Holders)
+	}
+	master.setHook(func(context.Context, string) error { return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "x") })
+	call(t, "POST", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeOutcomeUnknown)
+	master.setHook(func(context.Context, string) error { panic("x") })
+	call(t, "POST", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeInternal)
+}
+
+func TestForwardNever(t *testing.T) {
+	master, replica := startPair(t, nil)
+	got := call(t, "POST", replica.url+"/v1/sessions", "", "Stout-Forward", "never")
+	if e := got.wantCode(t, lockapi.CodeNotMaster); e.Master != master.url || got.header.Get("Stout-Master") != master.url {
+		t.Errorf("%s %v", got.body, got.header)
+	}
+	if calls := append(master.made(), replica.made()...); len(calls) > 0 {
+		t.Errorf("calls were made: %q", calls)
+	}
+	call(t, "POST", master.url+"/v1/sessions", "", "Stout-Forward", "never").wantStatus(t, 201)
+	// What is wrong is refused before it is looked where it should go.
+	call(t, "PUT", replica.url+"/v1/locks/a", "{", "Stout-Forward", "never").wantCode(t, lockapi.CodeInvalidArgument)
+}
+
+func TestNoMaster(t *testing.T) {
+	n := startNode(t, "r1", nil)
+	for _, header := range [][]string{nil, {"Stout-Forward", "never"}} {
+		got := call(t, "POST", n.url+"/v1/sessions", "", header...)
+		got.wantCode(t, lockapi.CodeNoMaster)
+		if got.header.Get("Retry-After") != "1" || got.header.Get("Stout-Master") != "" {
+			t.Errorf("headers %v", got.header)
+		}
+	}
+}
+
+func TestMasterIsAwaited(t *testing.T) {
+	n := startNode(t, "r1", patient)
+	answered := make(chan reply, 1)
+	go func() { answered <- call(t, "POST", n.url+"/v1/sessions", "") }()
+	eventually(t, "the call is there", func() bool { return inFlight(t, n) == 1 })
+	n.setMaster(1, "r1", n.url)
+	(<-answered).wantStatus(t, 201)
+}
+
+// inFlight is how many calls the server handles now.
+func inFlight(t *testing.T, n *node) int {
+	t.Helper()
+	families, err := n.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "stout_http_requests_in_flight" {
+			return int(f.GetMetric()[0].GetGauge().GetValue())
+		}
+	}
+	return 0
+}
+
+// Each replica takes the other for the master: the call ends all the same.
+func TestNoLoops(t *testing.T) {
+	a, b := startNode(t, "r1", nil), startNode(t, "r2", nil)
+	a.setMaster(1, "r2", b.url)
+	b.setMaster(1, "r1", a.url)
+	call(t, "POST", a.url+"/v1/sessions", "").wantCode(t, lockapi.CodeNoMaster)
+	call(t, "GET", a.url+"/v1/locks/a", "").wantCode(t, lockapi.CodeNoMaster)
+	call(t, "POST", a.url+"/v1/sessions", "", "Stout-Forward", "never").wantCode(t, lockapi.CodeNotMaster)
+}
+
+// The replica that was thought to be master is not: the call follows the news.
+func TestMovedMasterIsFollowed(t *testing.T) {
+	for name, old := range map[string]func(t *testing.T, master *node) (url string){
+		"answers 421": func(t *testing.T, master *node) string {
+			n := startNode(t, "r1", nil)
+			n.setMaster(3, "r3", master.url)
+			return n.url
+		},
+		"answers no_master": func(t *testing.T, _ *node) string { return startNode(t, "r1", nil).url },
+		"is down":           func(t *testing.T, _ *node) string { return "http://" + closedAddr(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			master := startNode(t, "r3", nil)
+			master.setMaster(4, "r3", master.url)
+			replica := startNode(t, "r2", patient)
+			replica.setMaster(3, "r1", old(t, master))
+			answered := make(chan reply, 1)
+			go func() { answered <- call(t, "POST", replica.url+"/v1/sessions", "") }()
+			eventually(t, "the old master was tried", func() bool { return attempts(t, replica) > 0 })
+			replica.setMaster(4, "r3", master.url)
+			(<-answered).wantStatus(t, 201)
+			if calls := master.made(); len(calls) != 1 {
+				t.Errorf("the master was called %q", calls)
+			}
+		})
+	}
+}
+
+// attempts is how often the replica failed to have a call answered elsewhere.
+func attempts(t *testing.T, n *node) (sum int) {
+	t.Helper()
+	families, err := n.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "stout_http_forwarded_total" {
+			for _, m := range f.GetMetric() {
+				sum += int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return sum
+}
+
+// breaking is a server that takes each call and breaks its connection.
+func breaking(t *testing.T) (url string, taken *atomic.Int64) {
+	taken = new(atomic.Int64)
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		taken.Add(1)
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, taken
+}
+
+func TestLostAnswers(t *testing.T) {
+	url, taken := breaking(t)
+	replica := startNode(t, "r2", nil)
+	replica.setMaster(3, "r1", url)
+	for _, c := range []struct{ method, target, body string }{
+		{"POST", "/v1/sessions", ""},
+		{"POST", "/v1/sessions/s/keepalive", ""},
+		{"PUT", "/v1/locks/a", `{"session":"s"}`},
+		{"DELETE", "/v1/locks/a?session=s", ""},
+		{"DELETE", "/v1/sessions/s", ""},
+		{"POST", "/v1/cell/transfer", ""},
+	} {
+		taken.Store(0)
+		call(t, c.method, replica.url+c.target, c.body).wantCode(t, lockapi.CodeOutcomeUnknown)
+		if n := taken.Load(); n != 1 {
+			t.Errorf("%s %s was sent %d times", c.method, c.target, n)
+		}
+	}
+	for _, target := range []string{"/v1/locks/a", "/v1/locks", "/v1/sessions", "/v1/sessions/s", "/v1/sequencers?value=shared:1:/a"} {
+		taken.Store(0)
+		call(t, "GET", replica.url+target, "").wantCode(t, lockapi.CodeNoMaster)
+		if n := taken.Load(); n < 2 {
+			t.Errorf("GET %s was sent %d times", target, n)
+		}
+	}
+}
+
+// The answer breaks off in its middle.
+func TestHalfAnAnswerIsNone(t *testing.T) {
+	master := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, `{"id":`)
+		panic(http.ErrAbortHandler)
+	}))
+	defer master.Close()
+	replica := startNode(t, "r2", nil)
+	replica.setMaster(3, "r1", master.URL)
+	call(t, "POST", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeOutcomeUnknown)
+	call(t, "GET", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeNoMaster)
+}
+
+// net/http sends a POST with an Idempotency-Key again by itself when a kept
+// connection breaks; that the second try found nobody is no proof that the
+// first had no effect.
+func TestRepeatedSendIsNotTakenForNone(t *testing.T) {
+	var calls atomic.Int64
+	var master *httptest.Server
+	master = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1) == 1 {
+			w.WriteHeader(http.StatusCreated)
+			return
+		}
+		master.Listener.Close()
+		panic(http.ErrAbortHandler)
+	}))
+	defer master.Close()
+	replica := startNode(t, "r2", nil)
+	replica.setMaster(3, "r1", master.URL)
+	call(t, "POST", replica.url+"/v1/sessions", "", "Idempotency-Key", "k1").wantStatus(t, 201)
+	call(t, "POST", replica.url+"/v1/sessions", "", "Idempotency-Key", "k2").wantCode(t, lockapi.CodeOutcomeUnknown)
+}
+
+func TestReadIsSentAgainToTheNextMaster(t *testing.T) {
+	url, taken := breaking(t)
+	master := startNode(t, "r3", nil)
+	master.setMaster(4, "r3", master.url)
+	replica := startNode(t, "r2", patient)
+	replica.setMaster(3, "r1", url)
+	answered := make(chan reply, 1)
+	go func() { answered <- call(t, "GET", replica.url+"/v1/locks/a", "") }()
+	eventually(t, "the old master was tried", func() bool { return taken.Load() > 0 })
+	replica.setMaster(4, "r3", master.url)
+	(<-answered).wantStatus(t, 200)
+}
+
+func TestReadIsSentAgainAfterOutcomeUnknown(t *testing.T) {
+	master, replica := startPair(t, patient)
+	var calls atomic.Int64
+	master.setHook(func(context.Context, string) error {
+		if calls.Add(1) == 1 {
+			return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "x")
+		}
+		return nil
+	})
+	call(t, "GET", replica.url+"/v1/locks/a", "").wantStatus(t, 200)
+}
+
+// Mastership goes while the call is at the master.
+func TestLosingMastershipForwards(t *testing.T) {
+	next := startNode(t, "r2", nil)
+	next.setMaster(4, "r2", next.url)
+	lose := func(old *node) {
+		old.setMaster(3, "r1", old.url)
+		old.setHook(func(context.Context, string) error {
+			old.setMaster(4, "r2", next.url)
+			return lockapi.Errorf(lockapi.CodeNoMaster, "the office is closed")
+		})
+	}
+	old := startNode(t, "r1", patient)
+	lose(old)
+	call(t, "POST", old.url+"/v1/sessions", "").wantStatus(t, 201)
+	lose(old)
+	call(t, "POST", old.url+"/v1/sessions", "", "Stout-Forward", "never").wantCode(t, lockapi.CodeNotMaster)
+}
+
+// A master that stands still keeps no call once another is known, or none.
+func TestStuckMasterIsLeft(t *testing.T) {
+	master := startNode(t, "r3", nil)
+	master.setMaster(4, "r3", master.url)
+	stuck, replica := startPair(t, patient)
+	entered := make(chan string, 2)
+	stuck.setHook(func(ctx context.Context, call string) error {
+		entered <- call
+		<-ctx.Done()
+		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "cancelled")
+	})
+	wrote, read := make(chan reply, 1), make(chan reply, 1)
+	go func() { wrote <- call(t, "PUT", replica.url+"/v1/locks/a", `{"session":"s","wait_ms":600000}`) }()
+	go func() { read <- call(t, "GET", replica.url+"/v1/locks/a", "") }()
+	<-entered
+	<-entered
+	replica.setMaster(4, "r3", master.url)
+	(<-wrote).wantCode(t, lockapi.CodeOutcomeUnknown)
+	(<-read).wantStatus(t, 200)
+}
+
+func TestAnswerTimeout(t *testing.T) {
+	master := startMaster(t, nil)
+	replica := startNode(t, "r2", func(o *server.Options) { o.AnswerTimeout = 50 * time.Millisecond })
+	replica.setMaster(3, "r1", master.url)
+	master.setHook(func(ctx context.Context, _ string) error {
+		<-ctx.Done()
+		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "cancelled")
+	})
+	call(t, "POST", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeOutcomeUnknown)
+	call(t, "GET", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeNoMaster)
+	// What a call may wait for comes on top.
+	master.setHook(func(ctx context.Context, _ string) error {
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+		return nil
+	})
+	master.addSession(lockapi.Session{ID: "s"})
+	call(t, "PUT", replica.url+"/v1/locks/a", `{"session":"s","wait_ms":60000}`).wantStatus(t, 200)
+}

@@ -1,0 +1,70 @@
+package replica
+
+import (
+	"github.com/hashicorp/raft"
+)
+
+// watch turns the library's notices into Changed, and tells the log which
+// peers fell silent and came back. The library's main loop blocks on NotifyCh,
+// so it is drained by a goroutine that never calls the library.
+func (r *Replica) watch(notify <-chan bool) {
+	notices := make(chan raft.Observation, 256)
+	observer := raft.NewObserver(notices, false, func(o *raft.Observation) bool {
+		switch o.Data.(type) {
+		case raft.LeaderObservation, raft.FailedHeartbeatObservation, raft.ResumedHeartbeatObservation:
+			return true
+		}
+		return false
+	})
+	r.raft.RegisterObserver(observer)
+	r.watching.Go(func() {
+		defer r.raft.DeregisterObserver(observer)
+		silent := map[raft.ServerID]bool{}
+		for {
+			select {
+			case <-notify:
+				r.tellChanged()
+			case o := <-notices:
+				r.noticed(o.Data, silent)
+			case <-r.quit:
+				return
+			}
+		}
+	})
+}
+
+func (r *Replica) tellChanged() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// noticed handles one notice; silent holds the peers that are known not to
+// answer, so that each silence is told once.
+func (r *Replica) noticed(data any, silent map[raft.ServerID]bool) {
+	switch d := data.(type) {
+	case raft.LeaderObservation:
+		clear(silent)
+		r.tellChanged()
+	case raft.FailedHeartbeatObservation:
+		if !silent[d.PeerID] {
+			silent[d.PeerID] = true
+			r.opts.Logger.Warn().Str("peer", string(d.PeerID)).Time("last_contact", d.LastContact).
+				Msg("a replica does not answer its master")
+		}
+	case raft.ResumedHeartbeatObservation:
+		if silent[d.PeerID] {
+			delete(silent, d.PeerID)
+			r.opts.Logger.Info().Str("peer", string(d.PeerID)).Msg("a replica answers its master again")
+		}
+	}
+}
+
+// Changed is closed at the next change of leadership that this replica learns
+// of. Get it before looking at Leading or Leader.
+func (r *Replica) Changed() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
+}

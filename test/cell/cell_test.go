@@ -1,0 +1,218 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// bounded is a context for one step of a test. Its length is no expectation:
+// it only ends a test that hangs.
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), StartTimeout)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func waitMaster(t *testing.T, c *Cell) *Replica {
+	t.Helper()
+	master, err := c.WaitMaster(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCellOutlivesItsMaster: three processes elect; the master is killed, then
+// its successor stopped in good order; each time the others go on.
+func TestCellOutlivesItsMaster(t *testing.T) {
+	c := New(t, Options{})
+	first := waitMaster(t, c)
+	must(t, first.Kill())
+	if code, words := first.ExitState(); code != -1 || !strings.Contains(words, "killed") {
+		t.Errorf("after kill -9 the process ended with %d, %s", code, words)
+	}
+	second := waitMaster(t, c)
+	if second == first {
+		t.Fatalf("%s is master after it was killed", first.ID)
+	}
+	must(t, first.Start())
+	if _, err := c.WaitReady(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, second.Terminate(bounded(t)))
+	third := waitMaster(t, c)
+	if third == second {
+		t.Fatalf("%s is master after it was stopped", second.ID)
+	}
+	must(t, second.Start())
+	if _, err := c.WaitReady(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, c.Stop(bounded(t)))
+}
+
+// TestPausedMasterIsReplaced: a master that is stopped loses its office, and
+// says so once it goes on.
+func TestPausedMasterIsReplaced(t *testing.T) {
+	c := New(t, Options{})
+	first := waitMaster(t, c)
+	must(t, first.Pause())
+	second := waitMaster(t, c)
+	if second == first {
+		t.Fatalf("%s is master while it is stopped", first.ID)
+	}
+	must(t, first.Continue())
+	err := Wait(bounded(t), "the old master follows the new one", func(ctx context.Context) error {
+		view, err := first.Cell(ctx)
+		if err == nil && (view.Master == nil || view.Master.ID == first.ID) {
+			err = fmt.Errorf("%s sees %+v", first.ID, view.Master)
+		}
+		return err
+	})
+	must(t, err)
+}
+
+// TestIsolatedMasterIsReplaced: a master that is cut off from the others loses
+// its lease, and another one acts.
+func TestIsolatedMasterIsReplaced(t *testing.T) {
+	c := New(t, Options{Network: true, NetworkAPI: true})
+	first := waitMaster(t, c)
+	c.Network().Isolate(first.ID)
+	err := Wait(bounded(t), "the isolated master gives up", func(ctx context.Context) error {
+		view, err := first.Cell(ctx)
+		if err == nil && view.Lease.Held {
+			err = fmt.Errorf("%s holds a lease: %+v", first.ID, view.Lease)
+		}
+		return err
+	})
+	must(t, err)
+	if second := waitMaster(t, c); second == first {
+		t.Fatalf("%s is master while it is isolated", first.ID)
+	}
+	c.Network().Heal()
+	if _, err := c.WaitReady(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRefusedDataDirectories: a replica does not touch what is not its own, and
+// says why.
+func TestRefusedDataDirectories(t *testing.T) {
+	dir := t.TempDir()
+	first := NewPrepared(t, Options{Dir: dir, Name: "one", Size: 1})
+	owner := first.Replicas()[0]
+	must(t, owner.Start())
+	waitMaster(t, first)
+
+	// Each case is a cell of its own whose r1 is pointed at the owner's data.
+	refuse := func(t *testing.T, opts Options, want string) {
+		t.Helper()
+		c := NewPrepared(t, opts)
+		r := c.Replicas()[0]
+		must(t, r.StartWith("--data-dir", owner.DataDir))
+		select {
+		case <-r.Exited():
+		case <-bounded(t).Done():
+			t.Fatalf("it was not refused")
+		}
+		if code, words := r.ExitState(); code != 1 || !strings.Contains(r.LogTail(5), want) {
+			t.Errorf("%s; want exit code 1 and %q in the log:\n%s", words, want, r.LogTail(5))
+		}
+	}
+	t.Run("in use", func(t *testing.T) { refuse(t, Options{Name: "one", Size: 1}, "in use") })
+	must(t, owner.Terminate(bounded(t)))
+	t.Run("of another cell", func(t *testing.T) { refuse(t, Options{Name: "two", Size: 1}, `belongs to cell "one", not to "two"`) })
+	t.Run("of another replica", func(t *testing.T) {
+		opts := Options{Name: "one", Size: 2, Args: []string{"--id", "r2"}}
+		refuse(t, opts, `belongs to replica "r1", not to "r2"`)
+	})
+	t.Run("of a newer format", func(t *testing.T) {
+		name := filepath.Join(owner.DataDir, "replica.json")
+		text, err := os.ReadFile(name)
+		must(t, err)
+		newer := strings.Replace(string(text), `"format": 1`, `"format": 99`, 1)
+		must(t, os.WriteFile(name, []byte(newer), 0o600))
+		refuse(t, Options{Name: "one", Size: 1}, "format 99, written by a newer release")
+		must(t, os.WriteFile(name, text, 0o600))
+	})
+	must(t, owner.Start())
+	waitMaster(t, first)
+}
+
+// TestWaitMasterEndsEarly: a cell whose replicas have all ended is not waited
+// for.
+func TestWaitMasterEndsEarly(t *testing.T) {
+	c := NewPrepared(t, Options{Size: 1})
+	r := c.Replicas()[0]
+	must(t, r.StartWith("--log-level", "loud"))
+	_, err := c.WaitMaster(bounded(t))
+	if err == nil || !strings.Contains(err.Error(), "every replica has ended") {
+		t.Errorf("WaitMaster: %v", err)
+	}
+	if code, _ := r.ExitState(); code != 78 || !strings.Contains(r.LogTail(3), `log-level "loud"`) {
+		t.Errorf("exit code %d, log:\n%s", code, r.LogTail(3))
+	}
+}
+
+// TestRestartKeepsWhatWasGiven: a cell started again on its directory goes on:
+// its epoch only grows.
+func TestRestartKeepsWhatWasGiven(t *testing.T) {
+	dir := t.TempDir()
+	var before uint64
+	for range 2 {
+		c := New(t, Options{Dir: dir, Size: 3})
+		view, err := waitMaster(t, c).Cell(bounded(t))
+		must(t, err)
+		if view.Epoch <= before {
+			t.Errorf("epoch %d after %d", view.Epoch, before)
+		}
+		before = view.Epoch
+		must(t, c.Stop(bounded(t)))
+	}
+}
+
+// TestDevLeavesNothingBehind: stoutd --dev is a cell of one in a directory that
+// is gone when it has ended.
+func TestDevLeavesNothingBehind(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	binary, err := stoutd()
+	must(t, err)
+	port, err := freePort()
+	must(t, err)
+	r := &Replica{
+		ID: "dev", URL: "http://" + loopback(port), LogFile: filepath.Join(t.TempDir(), "dev.log"), binary: binary,
+		args: []string{"--dev", "--api-listen", loopback(port), "--raft-listen", "127.0.0.1:0"},
+	}
+	must(t, r.Start())
+	t.Cleanup(func() { _ = r.Kill() })
+	err = Wait(bounded(t), "the replica is master", func(ctx context.Context) error {
+		view, err := r.Cell(ctx)
+		if err == nil && !view.Lease.Held {
+			err = fmt.Errorf("no lease: %+v", view)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, r.LogTail(20))
+	}
+	if entries, err := os.ReadDir(temp); err != nil || len(entries) != 1 {
+		t.Errorf("while it runs: %v %v, want one directory", entries, err)
+	}
+	must(t, r.Terminate(bounded(t)))
+	if entries, err := os.ReadDir(temp); err != nil || len(entries) != 0 {
+		t.Errorf("left behind: %v %v", entries, err)
+	}
+}

@@ -1,0 +1,37 @@
+package cell
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestFailingDiskWriteEndsTheReplica: a replica whose disk refuses a write ends
+// with a clear line rather than limping on, and the others go on without it.
+func TestFailingDiskWriteEndsTheReplica(t *testing.T) {
+	c := New(t, Options{})
+	master := waitMaster(t, c)
+	// From here on no file of the process may grow past this: the log of the
+	// replica's events stays below it, its store does not.
+	limit := unix.Rlimit{Cur: 64 << 10, Max: 64 << 10}
+	must(t, unix.Prlimit(master.PID(), unix.RLIMIT_FSIZE, &limit, nil))
+	req := lockapi.NewSessionRequest()
+	req.Meta = map[string]string{"padding": strings.Repeat("x", 60<<10)}
+	status, err := master.Call(bounded(t), http.MethodPost, lockapi.RouteSessions, req, nil)
+	t.Logf("the call that could not be stored: %d %v", status, err)
+	select {
+	case <-master.Exited():
+	case <-bounded(t).Done():
+		t.Fatal("the replica goes on although its disk refuses writes")
+	}
+	if code, words := master.ExitState(); code != 74 || !strings.Contains(master.LogTail(3), `"message":"ending on a fault"`) || !strings.Contains(master.LogTail(3), "file too large") {
+		t.Errorf("%s; want exit code 74 and the fault in the log:\n%s", words, master.LogTail(5))
+	}
+	if next := waitMaster(t, c); next == master {
+		t.Errorf("%s is master without a process", master.ID)
+	}
+}
