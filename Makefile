@@ -21,7 +21,7 @@ run: ## Run a cell of three replicas on this machine, with data in ./.stout
 	@exec bin/local run
 
 .PHONY: demo
-demo: ## Watch a lock survive the death of the master, in half a minute
+demo: ## Watch a lock survive the death of the master, in a quarter of a minute
 	@$(GO) build -tags $(TAGS) -o bin/local ./test/local
 	@exec bin/local demo
 

@@ -132,6 +132,19 @@ func (f *fakeCell) elect(id string) {
 	})
 }
 
+func (f *fakeCell) lag() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.latency
+}
+
+// sent lists the requests so far.
+func (f *fakeCell) sent() []fakeRequest {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.requests)
+}
+
 func (f *fakeCell) count(match func(fakeRequest) bool) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -195,7 +208,7 @@ func (f *fakeCell) RoundTrip(req *http.Request) (*http.Response, error) {
 	if delay != nil && delay(req) > 0 {
 		return f.lateRoundTrip(req, body, delay(req))
 	}
-	sleep(req.Context(), f.latency)
+	sleep(req.Context(), f.lag())
 	return f.deliver(req, body, broken, drop)
 }
 
@@ -228,7 +241,7 @@ func (f *fakeCell) deliver(req *http.Request, body *bytes.Buffer, broken chan st
 		if silent {
 			<-req.Context().Done()
 		} else {
-			sleep(req.Context(), f.latency)
+			sleep(req.Context(), f.lag())
 		}
 		if err := req.Context().Err(); err != nil {
 			return nil, err

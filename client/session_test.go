@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +25,7 @@ func bubble(t *testing.T, test func(*testing.T, *fakeCell, *Client)) {
 	})
 }
 
+// client makes a client of the cell with the bubble's clock.
 func (f *fakeCell) client(t *testing.T) *Client {
 	t.Helper()
 	c, err := Config{
@@ -43,7 +45,11 @@ func open(t *testing.T, c *Client, opts ...SessionOption) *Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = s.Close(ctx) // fails where the test has left no cell to close it in
+	})
 	return s
 }
 
@@ -82,7 +88,7 @@ func isKeepalive(r fakeRequest) bool { return strings.HasSuffix(r.path, "/keepal
 // The lease of a new session counts from the sending of the call that opened it.
 func TestNewSessionCountsFromSending(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.latency = time.Second
+		f.set(func() { f.latency = time.Second })
 		s := open(t, c)
 		if got, want := s.Remaining(), 10*time.Second; got != want {
 			t.Errorf("remaining is %s two seconds after sending, want %s", got, want)
@@ -97,9 +103,9 @@ func TestNewSessionCountsFromSending(t *testing.T) {
 // lived since the first call: the lease counts from that.
 func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		f.latency = time.Second
+		f.set(func() { f.latency = time.Second })
 		lost := 0
-		f.drop = func(r *http.Request) bool { lost++; return lost == 1 }
+		f.set(func() { f.drop = func(*http.Request) bool { lost++; return lost == 1 } })
 		s := open(t, c, WithName("twice"))
 		opened := time.Since(f.start)
 		if opened < 4*time.Second {
@@ -108,9 +114,11 @@ func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
 		if got, want := s.Remaining(), 12*time.Second-opened; got != want {
 			t.Errorf("remaining is %s, want %s", got, want)
 		}
-		if len(f.sessions) != 1 {
-			t.Errorf("%d sessions were opened, want 1", len(f.sessions))
-		}
+		f.set(func() {
+			if len(f.sessions) != 1 {
+				t.Errorf("%d sessions were opened, want 1", len(f.sessions))
+			}
+		})
 	})
 }
 
@@ -119,10 +127,10 @@ func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
 func TestKeepaliveCountsFromSendingPlusHeld(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		s := open(t, c)
-		f.latency = 300 * time.Millisecond
-		time.Sleep(8500 * time.Millisecond)
+		f.set(func() { f.latency = 300 * time.Millisecond })
+		time.Sleep(9500 * time.Millisecond)
 		var sent time.Duration
-		for _, r := range f.requests {
+		for _, r := range f.sent() {
 			if isKeepalive(r) && r.at < 8*time.Second {
 				sent = r.at
 			}
@@ -199,11 +207,10 @@ func TestJeopardyAndRecovery(t *testing.T) {
 		for _, id := range []string{"r1", "r2", "r3"} {
 			f.kill(id)
 		}
-		end := s.Remaining()
 		changed := s.Changed()
 		<-h.Done()
-		if got := s.c.now(); got != end+s.c.now()-end || s.Remaining() != 0 {
-			t.Errorf("hold ended at %s with %s remaining", got, s.Remaining())
+		if s.Remaining() != 0 {
+			t.Errorf("hold ended with %s remaining", s.Remaining())
 		}
 		<-changed
 		wantState(t, s, Jeopardy)
@@ -298,19 +305,19 @@ func TestExpiryAfterGrace(t *testing.T) {
 // A timer that the machine's sleep delayed misleads nobody: the clock is read.
 func TestSuspend(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
-		var asleep time.Duration
-		c, err := Config{URLs: []string{"http://r1"}, Transport: f, now: func() time.Duration { return time.Since(f.start) + asleep }}.New()
+		var asleep atomic.Int64
+		c, err := Config{URLs: []string{"http://r1"}, Transport: f, now: func() time.Duration { return time.Since(f.start) + time.Duration(asleep.Load()) }}.New()
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := open(t, c)
 		h := lock(t, s, "/a")
-		asleep = 13 * time.Second
+		asleep.Store(int64(13 * time.Second))
 		wantErr(t, h.Err(), ErrJeopardy)
 		if s.Remaining() != 0 || h.Remaining() != 0 || s.State() != Jeopardy {
 			t.Errorf("remaining %s, state %s after a sleep of 13 s", s.Remaining(), s.State())
 		}
-		asleep += time.Hour
+		asleep.Add(int64(time.Hour))
 		time.Sleep(wakeEvery)
 		synctest.Wait()
 		select {
@@ -400,7 +407,7 @@ func TestReconcileAfterEpochChange(t *testing.T) {
 		time.Sleep(time.Minute)
 		wantTokens(t, f, "/stray")
 		wantTokens(t, f, "/foreign", 98)
-		if n := f.count(func(r fakeRequest) bool { return r.method == http.MethodGet }); n != 1 {
+		if n := f.count(func(r fakeRequest) bool { return r.method == http.MethodGet && r.host == "r2" }); n != 1 {
 			t.Errorf("the session was read %d times, want once", n)
 		}
 	})

@@ -15,6 +15,7 @@ type Master struct {
 	held    bool // was ever extended
 	dropped bool
 	lapsed  time.Duration
+	counted time.Duration // lapses are counted up to here
 }
 
 // Extend notes that a batch proposed at instant p with the given term was
@@ -29,7 +30,10 @@ func (m *Master) Extend(p, term, now time.Duration, drift Drift) {
 		return
 	}
 	if m.held && now > m.until {
-		m.lapsed += now - m.until
+		// Batches proposed before or in the lapse may be accepted one after the
+		// other at its end, and leave the lease run out still: count it once.
+		m.lapsed += now - max(m.until, m.counted)
+		m.counted = now
 	}
 	m.until, m.renewed, m.term, m.held = until, p, term, true
 }

@@ -41,19 +41,14 @@ type acquire struct {
 }
 
 func (a *acquire) run(ctx context.Context) (lockapi.Grant, error) {
-	for {
-		r, err := a.decide()
-		if err != nil {
-			return lockapi.Grant{}, err
-		}
-		if r.Verdict != state.Queued {
-			return a.answer(r)
-		}
-		grant, again, err := a.await(ctx, r)
-		if !again {
-			return grant, err
-		}
+	r, err := a.decide()
+	if err != nil {
+		return lockapi.Grant{}, err
 	}
+	if r.Verdict != state.Queued {
+		return a.answer(r)
+	}
+	return a.await(ctx, r.Wait.Seq)
 }
 
 // decide finds out what the request comes to: from memory where that takes no
@@ -111,7 +106,7 @@ func (a *acquire) answer(r state.Result) (lockapi.Grant, error) {
 	switch r.Verdict {
 	case state.Held:
 		a.mu.Lock()
-		a.pair.told = true
+		a.pair.told = r.Hold.WaitSeq
 		a.mu.Unlock()
 		return grantOf(r.Hold), nil
 	case state.NoSession:
@@ -122,52 +117,49 @@ func (a *acquire) answer(r state.Result) (lockapi.Grant, error) {
 	return lockapi.Grant{}, a.errHeld()
 }
 
-// await waits for the grant of the place r.Wait. again says that the place was
-// lost to the end of another call of the pair, so that the request is made anew.
-func (a *acquire) await(ctx context.Context, r state.Result) (grant lockapi.Grant, again bool, err error) {
-	seq := r.Wait.Seq
-	t := time.NewTimer(a.until - a.opts.Clock())
+// await waits for the grant of the place seq. Its call is one of the pair's, so
+// nobody else gives the place up meanwhile.
+func (a *acquire) await(ctx context.Context, seq uint64) (lockapi.Grant, error) {
+	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
-		if ctx.Err() != nil { // before the look: nobody is there to be told of a grant
+		if ctx.Err() != nil {
 			a.broken(seq)
-			return grant, false, a.errHeld()
+			return lockapi.Grant{}, a.errHeld()
 		}
-		if done, grant, again, err := a.look(seq); done {
-			return grant, again, err
+		if done, grant, err := a.look(seq); done {
+			return grant, err
 		}
-		if a.opts.Clock() >= a.until {
-			grant, err = a.timedOut(seq)
-			return grant, false, err
+		left := a.until - a.opts.Clock()
+		if left <= 0 {
+			return a.timedOut(seq)
 		}
+		t.Reset(left)
 		select {
 		case <-a.waiter.news:
 		case <-t.C:
 		case <-a.done:
-			return grant, false, errUnknown()
+			return lockapi.Grant{}, errUnknown()
 		case <-ctx.Done():
 		}
 	}
 }
 
 // look reads from the state what has become of the place.
-func (a *acquire) look(seq uint64) (done bool, grant lockapi.Grant, again bool, err error) {
+func (a *acquire) look(seq uint64) (done bool, grant lockapi.Grant, err error) {
 	s := a.log.State()
 	hold, wait := s.Claim(a.key.session, a.key.path, a.key.handle)
 	switch {
 	case wait != nil && wait.Seq == seq:
-		return false, grant, false, nil
+		return false, grant, nil
 	case hold != nil && hold.WaitSeq == seq:
 		grant, err = a.answer(state.Result{Verdict: state.Held, Hold: hold})
-		return true, grant, false, err
+		return true, grant, err
 	}
 	if _, lives := s.Session(a.key.session); !lives {
-		return true, grant, false, errNoSession(a.key.session)
+		return true, grant, errNoSession(a.key.session)
 	}
-	a.mu.Lock()
-	again = a.pair.leaving == seq && a.opts.Clock() < a.until
-	a.mu.Unlock()
-	return true, grant, again, a.errHeld()
+	return true, grant, a.errHeld()
 }
 
 // timedOut ends a wait whose time is up: a kept place is told, another is given
@@ -175,41 +167,34 @@ func (a *acquire) look(seq uint64) (done bool, grant lockapi.Grant, again bool, 
 func (a *acquire) timedOut(seq uint64) (lockapi.Grant, error) {
 	a.mu.Lock()
 	_, wait := a.log.State().Claim(a.key.session, a.key.path, a.key.handle)
-	kept := a.req.Queue || (wait != nil && wait.Seq == seq && wait.Keep)
-	if kept {
-		a.pair.queued = true // before the last look: a grant after it becomes news
-	}
-	others := len(a.pair.calls) > 1
-	if !kept && !others {
-		a.withdrawing(a.pair, seq)
-	}
-	a.mu.Unlock()
-	switch {
-	case kept:
+	if a.req.Queue || (wait != nil && wait.Seq == seq && wait.Keep) {
+		a.mu.Unlock()
 		return a.queued(seq)
-	case others:
-		if done, grant, _, err := a.look(seq); done {
-			return grant, err
-		}
+	}
+	if len(a.pair.calls) > 1 {
+		// It leaves in this very moment: of calls whose time is up together, the
+		// last one has to see that it is the last.
+		delete(a.pair.calls, a.waiter)
+		a.mu.Unlock()
 		return lockapi.Grant{}, a.errHeld()
 	}
-	r, err := a.propose(withdraw(a.key, seq, false))
-	a.withdrew(a.key, a.pair)
-	if err != nil {
+	withdrawn := a.withdraw(a.key, a.pair, seq, false)
+	a.mu.Unlock()
+	r, err := withdrawn()
+	switch {
+	case err != nil:
 		return lockapi.Grant{}, err
-	}
-	if r.Verdict == state.Queued { // kept by a call that came in between
-		return queuedOf(r.Wait, r.Position), nil
-	}
-	if r.Verdict == state.Held {
+	case r.Verdict == state.Queued: // kept by a call that came in between
+		return a.queued(seq)
+	case r.Verdict == state.Held:
 		return a.answer(r)
 	}
-	_, grant, _, err := a.look(seq)
+	_, grant, err := a.look(seq)
 	return grant, err
 }
 
 // queued answers 202, or with the grant that has come by now.
-func (a *acquire) queued(seq uint64) (lockapi.Grant, error) {
+func (a *acquire) queued(seq uint64, position int) (lockapi.Grant, error) {
 	if done, grant, _, err := a.look(seq); done {
 		a.mu.Lock()
 		a.pair.queued = false
@@ -218,25 +203,32 @@ func (a *acquire) queued(seq uint64) (lockapi.Grant, error) {
 	}
 	s := a.log.State()
 	if _, wait := s.Claim(a.key.session, a.key.path, a.key.handle); wait != nil {
-		return queuedOf(wait, s.Position(wait)), nil
+		if position == 0 {
+			position = s.Position(wait)
+		}
+		return queuedOf(wait, position), nil
 	}
-	return a.queued(seq) // it was granted, or went, since the look
+	return a.queued(seq, 0) // it was granted, or went, since the look
 }
 
-// broken ends the wait of a call whose caller has gone. If it was the last one,
-// the place is given up, and so is a grant that nobody was told of.
+// broken ends the wait of a call whose caller has gone. If it was the pair's
+// last one, the place is given up, and so is a grant that nobody was told of. A
+// kept place stays, and what it was granted becomes news for its session.
 func (a *acquire) broken(seq uint64) {
 	a.mu.Lock()
-	last := len(a.pair.calls) == 1 && !a.pair.told && !a.req.Queue
-	if last {
-		a.withdrawing(a.pair, seq)
+	defer a.mu.Unlock()
+	delete(a.pair.calls, a.waiter)
+	if len(a.pair.calls) > 0 || a.pair.told == seq {
+		return
 	}
-	a.mu.Unlock()
-	if last {
-		go func() {
-			a.propose(withdraw(a.key, seq, true))
-			a.withdrew(a.key, a.pair)
-		}()
+	hold, _ := a.log.State().Claim(a.key.session, a.key.path, a.key.handle)
+	s := a.sessions[a.key.session]
+	switch {
+	case hold == nil || hold.WaitSeq != seq: // exit sees to the place
+	case hold.EventSeq == 0:
+		go a.withdraw(a.key, a.pair, seq, true)()
+	case s != nil:
+		s.tell(hold)
 	}
 }
 

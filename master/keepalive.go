@@ -62,6 +62,13 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 func (k *keepalive) join(id string) (*session, error) {
 	k.mu.Lock()
 	s := k.sessions[id]
+	if s == nil {
+		// The state may be ahead of what the office has been told of it.
+		if v, ok := k.log.State().Session(id); ok {
+			k.addSession(v, k.opts.Clock())
+			s = k.sessions[id]
+		}
+	}
 	if s != nil {
 		s.acknowledge(k.ack)
 		if s.waiting == nil {

@@ -48,6 +48,9 @@ func New(log Log, members Membership, o Options) *Master {
 	if o.Patience == 0 {
 		o.Patience = 2 * time.Second
 	}
+	// Batches carry whole milliseconds: a master that counted more for itself than
+	// its successors read in the log would outlive their wait.
+	o.LeaseTerm = o.LeaseTerm.Truncate(time.Millisecond)
 	ctx, stop := context.WithCancel(context.Background())
 	m := &Master{
 		log: log, members: members, opts: o, started: o.Clock(),

@@ -120,9 +120,19 @@ func (o *office) happened(e *state.Event, now time.Duration) {
 // propose puts a command through the log and waits for its result. The error
 // is a *lockapi.Error: no_master where the command certainly has no effect,
 // outcome_unknown where it may have.
-func (o *office) propose(c state.Command) (state.Result, error) {
+func (o *office) propose(c state.Command) (state.Result, error) { return o.begin(c)() }
+
+// begin is propose in two steps: the command has its place in the log's order
+// when begin returns; the function that it returns waits for the result and is
+// to be called once.
+func (o *office) begin(c state.Command) func() (state.Result, error) {
 	c.Time = time.Now().UnixNano()
-	r, err := o.batcher.Do(c)
+	wait := o.batcher.Begin(c)
+	return func() (state.Result, error) { return o.outcome(wait()) }
+}
+
+// outcome puts what became of a command into the errors of the contract.
+func (o *office) outcome(r state.Result, err error) (state.Result, error) {
 	switch {
 	case err == nil && r.Verdict == state.Refused:
 		return r, errNoMaster("the office ended before the call took effect")

@@ -19,10 +19,9 @@ type pairKey struct{ session, path, handle string }
 // office's mutex.
 type pair struct {
 	calls    map[*waiter]struct{}
-	told     bool   // some call was answered with the present grant
+	told     uint64 // number of the wait whose grant some call was answered with
 	queued   bool   // some call was answered 202: the grant is news for its session
 	orphan   uint64 // number of a wait of an earlier office that no call has asked about
-	leaving  uint64 // number of the wait that is being withdrawn
 	updating int    // withdrawals under way: answer nothing from memory
 }
 
@@ -49,11 +48,17 @@ func (o *office) enter(key pairKey) (*pair, *waiter) {
 	return p, w
 }
 
-// exit ends a call's registration. It is harmless to call it twice.
+// exit ends a call's registration. The pair's last call takes a place along that
+// none of them had kept, however each of them ended.
 func (o *office) exit(key pairKey, p *pair, w *waiter) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(p.calls, w)
+	if len(p.calls) == 0 && p.updating == 0 && p.orphan == 0 {
+		if _, wait := o.log.State().Claim(key.session, key.path, key.handle); wait != nil && !wait.Keep {
+			go o.withdraw(key, p, wait.Seq, true)()
+		}
+	}
 	o.tidy(key, p)
 }
 
@@ -86,25 +91,26 @@ func (o *office) orphanDue(key pairKey, _ time.Duration) {
 	}
 	seq := p.orphan
 	p.orphan = 0
-	o.withdrawing(p, seq)
-	go func() {
-		o.propose(withdraw(key, seq, true))
-		o.withdrew(key, p)
-	}()
+	go o.withdraw(key, p, seq, true)()
 }
 
-// withdrawing notes that a withdrawal is about to be proposed. o.mu is held.
-func (o *office) withdrawing(p *pair, seq uint64) {
-	p.leaving = seq
+// withdraw gives up a pair's place in a queue, with undo also what the place was
+// granted; the function that it returns waits for the outcome and has to be
+// called. It is for a pair without any other call. One that comes while the
+// withdrawal is under way goes through the log and finds its place behind it:
+// otherwise it could be told of a grant that is about to be taken back. o.mu is
+// held.
+func (o *office) withdraw(key pairKey, p *pair, seq uint64, undo bool) func() (state.Result, error) {
 	p.updating++
-}
-
-// withdrew notes that a withdrawal has ended.
-func (o *office) withdrew(key pairKey, p *pair) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	p.updating--
-	o.tidy(key, p)
+	wait := o.begin(state.Command{Kind: state.Withdraw, Session: key.session, Path: key.path, Handle: key.handle, Seq: seq, Undo: undo})
+	return func() (state.Result, error) {
+		r, err := wait()
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		p.updating--
+		o.tidy(key, p)
+		return r, err
+	}
 }
 
 // granted wakes the calls that wait for this grant. Where none does, or a 202
@@ -121,16 +127,6 @@ func (o *office) granted(h *state.Hold, w *state.Wait) {
 	if p != nil {
 		p.queued = false
 		o.stir(key, p)
-	}
-}
-
-// released forgets what was to be told of a grant that has ended. o.mu is held.
-func (o *office) released(h *state.Hold) {
-	if s := o.sessions[h.Session]; s != nil && h.EventSeq != 0 {
-		s.forget(h.EventSeq)
-	}
-	if p := o.pairs[pairKey{h.Session, h.Path, h.Handle}]; p != nil {
-		p.told = false
 	}
 }
 
@@ -151,10 +147,6 @@ func (o *office) stir(key pairKey, p *pair) {
 		}
 	}
 	o.tidy(key, p)
-}
-
-func withdraw(key pairKey, seq uint64, undo bool) state.Command {
-	return state.Command{Kind: state.Withdraw, Session: key.session, Path: key.path, Handle: key.handle, Seq: seq, Undo: undo}
 }
 
 func endDelay(path string, id uint64) state.Command {

@@ -27,6 +27,9 @@ type session struct {
 // addSession begins a session's lease at now. o.mu is held, or the office is
 // not in use yet.
 func (o *office) addSession(v *state.Session, now time.Duration) {
+	if o.sessions[v.ID] != nil {
+		return // a keepalive that came right behind its opening has begun it
+	}
 	s := &session{id: v.ID, ttl: time.Duration(v.TTLMS) * time.Millisecond, base: now, lapsed: o.lease.Lapsed()}
 	o.sessions[v.ID] = s
 	s.end = &matter{at: o.deadline(s), session: s}
@@ -75,6 +78,9 @@ func (o *office) endSession(e *state.Event) {
 // tell notes a grant that the session has to hear of. o.mu is held, or the
 // office is not in use yet.
 func (s *session) tell(h *state.Hold) {
+	if slices.ContainsFunc(s.grants, func(old *state.Hold) bool { return old.EventSeq == h.EventSeq }) {
+		return
+	}
 	s.grants = append(s.grants, h)
 	slices.SortFunc(s.grants, func(a, b *state.Hold) int {
 		if a.EventSeq < b.EventSeq {

@@ -43,7 +43,7 @@ type Batcher struct {
 
 	mu      sync.Mutex
 	pending []*call
-	waiting int // callers inside Do
+	waiting int // callers inside Do, or between Begin and its result
 	renew   bool
 	refuse  error         // set by Drain, Close or a failure; nothing is taken after it
 	drained chan struct{} // set by Drain; closed when the last caller has left Do
@@ -89,19 +89,26 @@ func NewBatcher(o BatcherOptions) *Batcher {
 // Do proposes one command and waits for its result. The error wraps
 // ErrNotApplied when the command certainly has no effect, and ErrUnknown when
 // it may have one.
-func (b *Batcher) Do(cmd state.Command) (state.Result, error) {
+func (b *Batcher) Do(cmd state.Command) (state.Result, error) { return b.Begin(cmd)() }
+
+// Begin takes one command and returns at once: a command that is begun later
+// comes behind it in the log. The returned function waits for the result as Do
+// does, and is to be called once.
+func (b *Batcher) Begin(cmd state.Command) func() (state.Result, error) {
 	c := &call{cmd: cmd, result: make(chan reply, 1)}
 	b.mu.Lock()
-	if b.refuse != nil {
-		err := b.refuse
-		b.mu.Unlock()
-		return state.Result{}, fmt.Errorf("%w: %w", ErrNotApplied, err)
+	defer b.mu.Unlock()
+	if err := b.refuse; err != nil {
+		return func() (state.Result, error) { return state.Result{}, fmt.Errorf("%w: %w", ErrNotApplied, err) }
 	}
 	b.pending = append(b.pending, c)
 	b.waiting++
-	b.mu.Unlock()
-	defer b.leave()
 	b.nudge()
+	return func() (state.Result, error) { return b.result(c) }
+}
+
+func (b *Batcher) result(c *call) (state.Result, error) {
+	defer b.leave()
 	select {
 	case r := <-c.result:
 		return r.result, r.err

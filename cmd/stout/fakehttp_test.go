@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +16,18 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 )
+
+// serveFakeCell starts a fake cell and returns it with what stops it, calls that
+// are under way included.
+func serveFakeCell() (*fakeCell, func()) {
+	c := newFakeCell()
+	ctx, cancel := context.WithCancel(context.Background())
+	s := httptest.NewUnstartedServer(c.handler())
+	s.Config.BaseContext = func(net.Listener) context.Context { return ctx }
+	c.url = "http://" + s.Listener.Addr().String()
+	s.Start()
+	return c, func() { cancel(); s.CloseClientConnections(); s.Close() }
+}
 
 // handler serves the cell's API, as the master.
 func (c *fakeCell) handler() http.Handler {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -51,12 +50,10 @@ func params(dir, server string) testscript.Params {
 			env.Setenv("P", fmt.Sprintf("/test-%d", time.Now().UnixNano()))
 			env.Setenv("STOUT_SERVER", server)
 			if server == "" {
-				c := newFakeCell()
-				s := httptest.NewServer(c.handler())
-				c.url = s.URL
+				c, stop := serveFakeCell()
 				env.Values[cellKey{}] = c
-				env.Setenv("STOUT_SERVER", s.URL)
-				env.Defer(func() { s.CloseClientConnections(); s.Close() })
+				env.Setenv("STOUT_SERVER", c.url)
+				env.Defer(stop)
 			}
 			return nil
 		},
@@ -161,13 +158,14 @@ func api(ts *testscript.TestScript, method, path string, in, out any) error {
 // patience bounds every wait for a condition.
 const patience = 20 * time.Second
 
-// until file NAME waits for a file, until PATH STATE [WAITERS] for a lock.
+// until file NAME waits for a file, until output NAME for one that is not empty,
+// until PATH STATE [WAITERS] for a lock.
 func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 	met := func() bool {
-		_, err := os.Stat(ts.MkAbs(args[1]))
-		return err == nil
+		info, err := os.Stat(ts.MkAbs(args[1]))
+		return err == nil && (args[0] == "file" || info.Size() > 0)
 	}
-	if args[0] != "file" {
+	if args[0] != "file" && args[0] != "output" {
 		met = func() bool {
 			var l lockapi.Lock
 			ts.Check(api(ts, http.MethodGet, lockapi.RouteLocks+args[0], nil, &l))

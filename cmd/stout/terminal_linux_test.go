@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,15 +16,12 @@ import (
 // once it has printed prompt, and returns all that the terminal showed.
 func onTerminal(t *testing.T, prompt, input string, args ...string) (string, *os.ProcessState) {
 	t.Helper()
-	c := newFakeCell()
-	server := httptest.NewServer(c.handler())
-	defer server.Close()
-	defer server.CloseClientConnections()
-	c.url = server.URL
+	c, stop := serveFakeCell()
+	defer stop()
 	keyboard, screen := newTerminal(t)
 
 	cmd := exec.Command("stout", args...)
-	cmd.Env = append(os.Environ(), "STOUT_SERVER="+server.URL, "TERM=xterm", "NO_COLOR="+os.Getenv("NO_COLOR"))
+	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.url, "TERM=xterm", "NO_COLOR="+os.Getenv("NO_COLOR"))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {

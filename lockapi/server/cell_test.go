@@ -24,7 +24,7 @@ func cellOf(t *testing.T, n *node, headers ...string) lockapi.Cell {
 }
 
 func TestCellIsTheMastersView(t *testing.T) {
-	master, replica := startPair(t, nil)
+	master, replica := startPair(t, func(o *server.Options) { o.CellTimeout = time.Minute })
 	master.fakeMaster.cell.Cell = "as the master has it"
 	if c := cellOf(t, replica); c.Cell != "as the master has it" || !c.Lease.Held {
 		t.Errorf("cell %+v", c)
@@ -62,10 +62,8 @@ func closedAddr(t *testing.T) string {
 }
 
 func TestCellMergesWhatReplicasReport(t *testing.T) {
-	master, second := startPair(t, nil)
-	third := startNode(t, "r3", nil)
-	stuck := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	defer stuck.Close()
+	master := startMaster(t, func(o *server.Options) { o.ProbeTimeout = time.Minute })
+	second, third := startNode(t, "r2", nil), startNode(t, "r3", nil)
 	second.setApplied(90)
 	third.setApplied(80)
 	entry := func(id, url string) lockapi.Replica {
@@ -73,10 +71,10 @@ func TestCellMergesWhatReplicasReport(t *testing.T) {
 	}
 	own := entry("r1", "http://is.not.asked")
 	own.Healthy = true
-	master.setReplicas(entry("r3", third.url), own, entry("r2", second.url+"/"), entry("stuck", stuck.URL), entry("down", "http://"+closedAddr(t)), entry("impostor", second.url))
+	master.setReplicas(entry("r3", third.url), own, entry("r2", second.url+"/"), entry("down", "http://"+closedAddr(t)), entry("impostor", second.url))
 
 	cell := cellOf(t, master)
-	order := []string{"r3", "r1", "r2", "stuck", "down", "impostor"}
+	order := []string{"r3", "r1", "r2", "down", "impostor"}
 	for i, r := range cell.Replicas {
 		if r.ID != order[i] || r.RaftAddr != "raft of "+r.ID || r.Version != "" || r.UptimeMS != nil {
 			t.Errorf("entry %d is %+v", i, r)
@@ -104,5 +102,16 @@ func TestCellMergesWhatReplicasReport(t *testing.T) {
 	r := cellOf(t, master).Replicas[0]
 	if r.Healthy || r.AppliedIndex != 80 || r.Promise != nil || r.LastContactMS < 0 || r.LastContactMS > time.Minute.Milliseconds() {
 		t.Errorf("after it went down: %+v", r)
+	}
+}
+
+// A replica that does not answer in time holds nobody up.
+func TestCellDoesNotWaitForAStuckReplica(t *testing.T) {
+	stuck := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer stuck.Close()
+	master := startMaster(t, func(o *server.Options) { o.ProbeTimeout = 50 * time.Millisecond })
+	master.setReplicas(lockapi.Replica{ID: "r2", URL: stuck.URL, Role: lockapi.RoleReplica, Healthy: true}, lockapi.Replica{ID: "r1"})
+	if r := cellOf(t, master).Replicas[0]; r.Healthy || r.LastContactMS < 50 {
+		t.Errorf("entry %+v", r)
 	}
 }

@@ -15,10 +15,8 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// short makes the server lose patience quickly.
-func short(o *server.Options) {
-	o.HeaderTimeout, o.BodyTimeout, o.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
-}
+// shortBodies makes the server lose patience with bodies quickly.
+func shortBodies(o *server.Options) { o.BodyTimeout = 50 * time.Millisecond }
 
 func dial(t *testing.T, n *node) *net.TCPConn {
 	t.Helper()
@@ -54,7 +52,7 @@ func isTimeout(err error) bool {
 }
 
 func TestSlowHeadersAndIdleConnectionsAreClosed(t *testing.T) {
-	n := startMaster(t, short)
+	n := startMaster(t, func(o *server.Options) { o.HeaderTimeout, o.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond })
 	for _, start := range []string{"", "GET /livez HT", "GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ", "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		c := dial(t, n)
 		send(t, c, start)
@@ -63,7 +61,7 @@ func TestSlowHeadersAndIdleConnectionsAreClosed(t *testing.T) {
 }
 
 func TestSlowBodiesAreRefused(t *testing.T) {
-	n := startMaster(t, short)
+	n := startMaster(t, shortBodies)
 	for _, request := range []string{
 		"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{\"ttl_ms\"",
 		"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"t",
@@ -106,7 +104,7 @@ func TestBodyCutShort(t *testing.T) {
 
 // The deadline of a body does not outlive it: a call that waits may do so.
 func TestWaitingOutlastsTheDeadlinesOfReading(t *testing.T) {
-	n := startMaster(t, short)
+	n := startMaster(t, shortBodies)
 	n.setHook(func(ctx context.Context, _ string) error {
 		select {
 		case <-ctx.Done():
@@ -177,7 +175,7 @@ func TestConnectionsAreKept(t *testing.T) {
 // A caller that asks for much and reads nothing does not keep its goroutine.
 func TestReadersThatStallAreCutOff(t *testing.T) {
 	n := startMaster(t, func(o *server.Options) { o.WriteTimeout = 50 * time.Millisecond })
-	n.addSession(lockapi.Session{ID: "big", Name: strings.Repeat("n", 32<<20)})
+	n.addSession(lockapi.Session{ID: "big", Name: strings.Repeat("n", 8<<20)})
 	c := dial(t, n)
 	if err := c.SetReadBuffer(4 << 10); err != nil {
 		t.Fatal(err)
@@ -216,6 +214,19 @@ func TestShutdown(t *testing.T) {
 	if err := <-n.served; err != nil {
 		t.Errorf("Serve: %v", err)
 	}
+}
+
+// net/http alone would wait five seconds for a request on the second connection.
+func TestShutdownDoesNotWaitForUnusedConnections(t *testing.T) {
+	n := startMaster(t, nil)
+	call(t, "GET", n.url+"/livez", "")
+	c := dial(t, n)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	if err := n.server.Shutdown(ctx); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	wantClosed(t, c)
 }
 
 func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {

@@ -1,6 +1,10 @@
 package server
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/stoutlock/stout/lockapi"
+)
 
 // Routes lists what the router takes as "METHOD /template", without HEAD, which
 // goes with every GET.
@@ -17,3 +21,10 @@ func Routes() []string {
 	}
 	return all
 }
+
+// knowing is a Master that only knows where the master is.
+type knowing struct{ Master }
+
+func (knowing) Known() Location { return Location{Epoch: 7, ID: "r1", URL: "http://m"} }
+
+func (knowing) Replica() lockapi.Replica { return lockapi.Replica{ID: "r1"} }

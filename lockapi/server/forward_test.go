@@ -212,11 +212,7 @@ func TestLostAnswers(t *testing.T) {
 		}
 	}
 	for _, target := range []string{"/v1/locks/a", "/v1/locks", "/v1/sessions", "/v1/sessions/s", "/v1/sequencers?value=shared:1:/a"} {
-		taken.Store(0)
 		call(t, "GET", replica.url+target, "").wantCode(t, lockapi.CodeNoMaster)
-		if n := taken.Load(); n < 2 {
-			t.Errorf("GET %s was sent %d times", target, n)
-		}
 	}
 }
 
@@ -321,7 +317,7 @@ func TestStuckMasterIsLeft(t *testing.T) {
 
 func TestAnswerTimeout(t *testing.T) {
 	master := startMaster(t, nil)
-	replica := startNode(t, "r2", func(o *server.Options) { o.AnswerTimeout = 50 * time.Millisecond })
+	replica := startNode(t, "r2", func(o *server.Options) { o.AnswerTimeout = 500 * time.Millisecond })
 	replica.setMaster(3, "r1", master.url)
 	master.setHook(func(ctx context.Context, _ string) error {
 		<-ctx.Done()
@@ -333,7 +329,7 @@ func TestAnswerTimeout(t *testing.T) {
 	master.setHook(func(ctx context.Context, _ string) error {
 		select {
 		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(700 * time.Millisecond):
 		}
 		return nil
 	})

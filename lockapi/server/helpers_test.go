@@ -174,7 +174,7 @@ func (r reply) wantStatus(t *testing.T, status int) {
 // eventually waits for a condition to come true.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for !holds() {
 		select {
 		case <-deadline:

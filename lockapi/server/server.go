@@ -70,6 +70,7 @@ type Server struct {
 	metrics  *metrics
 	peers    *http.Transport
 	contacts contacts
+	fresh    fresh
 	engine   *gin.Engine
 	http     *http.Server
 }
@@ -94,7 +95,9 @@ func New(opts Options) *Server {
 		ErrorLog:          log.New(levelWriter{s.log}, "", 0),
 		// OPTIONS * is answered like every other unknown route.
 		DisableGeneralOptionsHandler: true,
+		ConnState:                    s.fresh.note,
 	}
+	s.http.RegisterOnShutdown(s.fresh.close)
 	return s
 }
 

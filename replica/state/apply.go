@@ -10,7 +10,7 @@ const (
 	Refused   Verdict = iota // nothing happened: its batch was not accepted, or it makes no sense
 	Done                     // it took effect
 	Held                     // the pair holds the lock: Result.Hold
-	Queued                   // the pair waits: Result.Wait and Position
+	Queued                   // the pair waits: Result.Wait
 	Busy                     // not granted: others hold the lock or are before it
 	Delayed                  // not granted: the lock is free but within its lock-delay
 	Conflict                 // it contradicts what is there: Result.Clash
@@ -40,10 +40,12 @@ const (
 
 // Result is the outcome of one command.
 type Result struct {
-	Verdict  Verdict
-	Clash    Clash
-	Hold     *Hold
-	Wait     *Wait
+	Verdict Verdict
+	Clash   Clash
+	Hold    *Hold
+	Wait    *Wait
+	// Position is the place of a wait that was just queued; 0 for one that was
+	// there before: to find that out takes a walk (State.Position).
 	Position int
 	Session  *Session
 }

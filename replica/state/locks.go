@@ -93,7 +93,7 @@ func (e *editor) reacquire(c *Command, has claim) Result {
 		w = &kept
 		e.queue.put(numbered(w.Path, w.Seq), w)
 	}
-	return Result{Verdict: Queued, Wait: w, Position: e.position(w)}
+	return Result{Verdict: Queued, Wait: w}
 }
 
 func clashOf(mode Mode, limit int64, c *Command) Clash {
@@ -230,7 +230,7 @@ func (e *editor) withdraw(c *Command) Result {
 		case w.Seq != c.Seq:
 			return Result{Verdict: Nothing}
 		case w.Keep:
-			return Result{Verdict: Queued, Wait: w, Position: e.position(w)}
+			return Result{Verdict: Queued, Wait: w}
 		}
 		e.dropWait(w)
 		e.settle(c.Path)
@@ -268,16 +268,4 @@ func (e *editor) endDelay(c *Command) Result {
 	e.emit(Event{Kind: EventDelayOver, Path: c.Path, DelayID: c.Seq})
 	e.settle(c.Path)
 	return Result{Verdict: Done}
-}
-
-// position is as State.Position, within the change under way.
-func (e *editor) position(w *Wait) int {
-	n := 0
-	for other := range under(e.queue.root(), at(w.Path)) {
-		n++
-		if other.Seq == w.Seq {
-			break
-		}
-	}
-	return n
 }

@@ -256,7 +256,7 @@ func (m *model) acquire(c state.Command) state.Result {
 		now := *w
 		now.Keep = w.Keep || c.Wait == state.Keep
 		m.lock(c.Path).queue[m.position(w)-1] = &now
-		return state.Result{Verdict: state.Queued, Wait: &now, Position: m.position(w)}
+		return state.Result{Verdict: state.Queued, Wait: &now}
 	}
 	r := m.decide(c.Path, c.Mode, c.Limit)
 	w = &state.Wait{Path: c.Path, Session: c.Session, Handle: c.Handle, Mode: c.Mode, Limit: c.Limit, DelayMS: c.DelayMS}
@@ -331,7 +331,7 @@ func (m *model) withdraw(c state.Command) state.Result {
 	case c.Seq == 0, h == nil && w == nil, h != nil && h.WaitSeq != c.Seq, w != nil && w.Seq != c.Seq:
 		return state.Result{Verdict: state.Nothing}
 	case w != nil && w.Keep:
-		return state.Result{Verdict: state.Queued, Wait: w, Position: m.position(w)}
+		return state.Result{Verdict: state.Queued, Wait: w}
 	case w != nil:
 		m.dropWait(w)
 	case !c.Undo || h.EventSeq != 0:

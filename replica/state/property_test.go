@@ -20,7 +20,15 @@ var (
 	someSessions = []string{"s1", "s2", "s3", "s"}
 	somePaths    = []string{"/a", "/a/b", "/ab"}
 	someHandles  = []string{"", "x", "x\x00y", "\xff"}
-	someLimits   = []int64{0, 1, 2, 3}
+	someLimits   = []int64{0, 2}
+)
+
+// someKinds are the commands, each as often as it should come.
+var someKinds = slices.Concat(
+	slices.Repeat([]state.Kind{state.Acquire}, 18),
+	slices.Repeat([]state.Kind{state.Release, state.Withdraw, state.EndDelay, state.OpenSession}, 4),
+	slices.Repeat([]state.Kind{state.ExpireSession}, 3),
+	[]state.Kind{state.CloseSession, state.CloseOffice, state.OpenOffice},
 )
 
 // TestAgainstModel runs random logs through the state and the naive model, which
@@ -29,7 +37,7 @@ var (
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &run{state: state.New(), replica: state.New(), model: newModel(), term: 1}
-		r.openOffice(t)
+		r.start(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"batch":   r.batch,
 			"batch 2": r.batch, // drawn more often than the others
@@ -81,6 +89,16 @@ func (r *run) apply(t *rapid.T, term uint64, b state.Batch) {
 	r.replica, _ = r.replica.Apply(index, term, again)
 }
 
+// start opens an office and all the sessions.
+func (r *run) start(t *rapid.T) {
+	r.apply(t, 1, state.Batch{LeaseMS: 2000, Commands: []state.Command{{Kind: state.OpenOffice, Master: "r1", Term: 1}}})
+	b := state.Batch{Epoch: 1, LeaseMS: 2000}
+	for _, id := range someSessions {
+		b.Commands = append(b.Commands, state.Command{Kind: state.OpenSession, Session: id, TTLMS: 1000})
+	}
+	r.apply(t, 1, b)
+}
+
 func (r *run) openOffice(t *rapid.T) {
 	r.term += rapid.Uint64Range(0, 2).Draw(t, "terms")
 	made := r.term - rapid.SampledFrom([]uint64{0, 0, 0, 1}).Draw(t, "late by")
@@ -90,7 +108,9 @@ func (r *run) openOffice(t *rapid.T) {
 
 // batch is one that the office in power sends.
 func (r *run) batch(t *rapid.T) {
-	if r.model.office.Open {
+	if !r.model.office.Open {
+		r.openOffice(t)
+	} else {
 		r.apply(t, r.model.office.Term, state.Batch{Epoch: r.model.epoch, LeaseMS: r.lease(t), Commands: r.commands(t)})
 	}
 }
@@ -114,7 +134,10 @@ func (r *run) restore(t *rapid.T) {
 }
 
 func (r *run) lease(t *rapid.T) int64 {
-	return rapid.SampledFrom([]int64{2000, 2000, 2000, 1, 60_000, 0, 60_001, -1}).Draw(t, "lease")
+	if rapid.IntRange(0, 19).Draw(t, "odd lease") > 0 {
+		return 2000
+	}
+	return rapid.SampledFrom([]int64{1, 60_000, 0, 60_001, -1}).Draw(t, "lease")
 }
 
 func (r *run) clock(t *rapid.T) int64 {
@@ -132,12 +155,7 @@ func (r *run) commands(t *rapid.T) []state.Command {
 
 func (r *run) command(t *rapid.T) state.Command {
 	c := state.Command{Time: r.clock(t)}
-	c.Kind = rapid.SampledFrom([]state.Kind{
-		state.OpenSession, state.OpenSession, state.CloseSession, state.ExpireSession,
-		state.Acquire, state.Acquire, state.Acquire, state.Acquire, state.Acquire, state.Acquire,
-		state.Release, state.Release, state.Release, state.Withdraw, state.Withdraw,
-		state.EndDelay, state.EndDelay, state.CloseOffice, state.OpenOffice,
-	}).Draw(t, "kind")
+	c.Kind = rapid.SampledFrom(someKinds).Draw(t, "kind")
 	c.Session = rapid.SampledFrom(someSessions).Draw(t, "session")
 	c.Path = rapid.SampledFrom(somePaths).Draw(t, "path")
 	c.Handle = rapid.SampledFrom(someHandles).Draw(t, "handle")
@@ -150,7 +168,7 @@ func (r *run) command(t *rapid.T) state.Command {
 			c.Limit = rapid.SampledFrom(someLimits).Draw(t, "limit")
 		}
 		c.Wait = rapid.SampledFrom([]state.WaitFor{state.NoWait, state.WhileHot, state.WhileHot, state.Keep}).Draw(t, "wait")
-		c.DelayMS = rapid.SampledFrom([]int64{0, 1000, 5000}).Draw(t, "delay")
+		c.DelayMS = rapid.SampledFrom([]int64{0, 1000, 5000, 2000}).Draw(t, "delay")
 	case state.Release:
 		r.aim(t, &c)
 		if h, _ := r.model.claim(c.Session, c.Path, c.Handle); h != nil && rapid.Bool().Draw(t, "by token") {
@@ -160,10 +178,13 @@ func (r *run) command(t *rapid.T) state.Command {
 		r.aim(t, &c)
 		c.Undo = rapid.Bool().Draw(t, "undo")
 		h, w := r.model.claim(c.Session, c.Path, c.Handle)
-		if c.Seq = rapid.Uint64Range(0, r.model.seq).Draw(t, "seq"); w != nil {
+		switch right := rapid.IntRange(0, 3).Draw(t, "right number") > 0; {
+		case right && w != nil:
 			c.Seq = w.Seq
-		} else if h != nil {
+		case right && h != nil:
 			c.Seq = h.WaitSeq
+		default:
+			c.Seq = rapid.Uint64Range(0, r.model.seq).Draw(t, "seq")
 		}
 	case state.EndDelay:
 		c.Seq = rapid.Uint64Range(0, r.model.seq).Draw(t, "seq")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -220,14 +221,16 @@ func (c *Cell) URLs() []string {
 func (c *Cell) Network() *Network { return c.network }
 
 // Master is the replica that says of itself that it is master and holds the
-// lease, asked just now; an error where none does.
+// lease, asked just now; an error where none does. Paused replicas, which
+// would not answer, are left out.
 func (c *Cell) Master(ctx context.Context) (*Replica, error) {
 	type answer struct {
 		replica *Replica
 		err     error
 	}
-	answers := make(chan answer, len(c.replicas))
-	for _, r := range c.replicas {
+	asked := slices.DeleteFunc(slices.Clone(c.replicas), (*Replica).Paused)
+	answers := make(chan answer, len(asked))
+	for _, r := range asked {
 		go func() {
 			view, err := r.Cell(ctx)
 			if err == nil && (view.Master == nil || view.Master.ID != r.ID || !view.Lease.Held) {
@@ -237,14 +240,14 @@ func (c *Cell) Master(ctx context.Context) (*Replica, error) {
 		}()
 	}
 	var errs []error
-	for range c.replicas {
+	for range asked {
 		a := <-answers
 		if a.err == nil {
 			return a.replica, nil
 		}
 		errs = append(errs, a.err)
 	}
-	return nil, errors.Join(errs...)
+	return nil, fmt.Errorf("no master: %w", errors.Join(errs...))
 }
 
 // WaitMaster waits until some replica is master, in office, with its lease

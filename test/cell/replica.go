@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Replica is one member of a cell: a data directory, two ports, and a process
@@ -78,8 +79,17 @@ func (r *Replica) Kill() error {
 }
 
 // Pause stops the process with SIGSTOP: it holds its ports and connections,
-// and does nothing until Continue.
-func (r *Replica) Pause() error { return r.setPaused(true, syscall.SIGSTOP) }
+// and does nothing until Continue. On Linux every thread has stopped when it
+// returns; elsewhere the last one may still be about to.
+func (r *Replica) Pause() error {
+	if err := r.setPaused(true, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	pid := r.PID()
+	return Wait(ctx, "replica "+r.ID+" has stopped", func(context.Context) error { return stopped(pid) })
+}
 
 // Continue lets a paused process go on.
 func (r *Replica) Continue() error { return r.setPaused(false, syscall.SIGCONT) }
@@ -140,7 +150,7 @@ func (r *Replica) Running() bool {
 func (r *Replica) Paused() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.paused && r.process.running()
+	return r.paused && r.process != nil && r.process.running()
 }
 
 // PID is the process id of the latest run, 0 before the first.

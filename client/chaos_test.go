@@ -1,0 +1,117 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Under silent replicas, elections and lost answers: no two holds of an
+// exclusive lock are ever good at once, tokens grow from one to the next, and
+// when all is well again nothing is left in the cell.
+func TestHoldsUnderFaults(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeCell()
+				w := &watcher{}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				var all sync.WaitGroup
+				for i := range 4 {
+					c := f.client(t)
+					all.Go(func() { w.work(ctx, t, c, rand.New(rand.NewPCG(seed, uint64(i)))) })
+				}
+				f.trouble(ctx, rand.New(rand.NewPCG(seed, 99)))
+				all.Wait()
+				time.Sleep(time.Minute)
+				wantTokens(t, f, "/a")
+				if w.holds < 20 {
+					t.Errorf("only %d holds in ten minutes", w.holds)
+				}
+			})
+		})
+	}
+}
+
+// trouble breaks things and mends them until ctx ends.
+func (f *fakeCell) trouble(ctx context.Context, r *rand.Rand) {
+	ids := []string{"r1", "r2", "r3"}
+	for ctx.Err() == nil {
+		id := ids[r.IntN(3)]
+		f.silence(id, true)
+		lossy := r.IntN(3) == 0
+		var mu sync.Mutex
+		f.set(func() {
+			f.drop = func(*http.Request) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return lossy && r.IntN(4) == 0
+			}
+		})
+		sleep(ctx, 2*time.Second)
+		f.elect(ids[r.IntN(3)])
+		mu.Lock()
+		d := time.Duration(r.IntN(15_000)) * time.Millisecond
+		mu.Unlock()
+		sleep(ctx, d)
+		f.set(func() { f.drop = nil })
+		f.silence(id, false)
+		sleep(ctx, d/2)
+	}
+	f.all(false)
+}
+
+// watcher sees all holds of all clients.
+type watcher struct {
+	mu    sync.Mutex
+	good  *Held
+	token uint64
+	holds int
+}
+
+func (w *watcher) work(ctx context.Context, t *testing.T, c *Client, r *rand.Rand) {
+	for ctx.Err() == nil {
+		s, err := c.NewSession(ctx, WithTTL(time.Duration(1+r.IntN(12))*time.Second))
+		if err != nil {
+			continue
+		}
+		for s.Err() == nil && ctx.Err() == nil {
+			h, err := s.Lock(ctx, "/a", Wait(time.Duration(r.IntN(20_000))*time.Millisecond))
+			if err != nil {
+				continue
+			}
+			w.enter(t, h)
+			select {
+			case <-h.Done():
+			case <-time.After(time.Duration(r.IntN(3000)) * time.Millisecond):
+			case <-ctx.Done():
+			}
+			unlock, cancel := context.WithTimeout(ctx, time.Minute)
+			_ = h.Unlock(unlock) // whatever comes of it, the invariants hold
+			cancel()
+		}
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		_ = s.Close(end)
+		cancel()
+	}
+}
+
+// enter checks that a new hold is the only good one, and newer than the last.
+func (w *watcher) enter(t *testing.T, h *Held) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.holds++
+	if w.good != nil && w.good.Err() == nil && h.Err() == nil {
+		t.Errorf("tokens %d and %d are good at once", w.good.Token(), h.Token())
+	}
+	if h.Token() <= w.token {
+		t.Errorf("token %d after %d", h.Token(), w.token)
+	}
+	w.good, w.token = h, h.Token()
+}

@@ -1,0 +1,89 @@
+// Package client is the Go SDK of Stout, a lock service in the manner of
+// Chubby. It needs the standard library and package lockapi only.
+//
+//	cell, err := client.New("http://10.0.0.1:7101", "http://10.0.0.2:7101", "http://10.0.0.3:7101")
+//	session, err := cell.NewSession(ctx, client.WithName("billing@host7"))
+//	defer session.Close(ctx)
+//	held, err := session.Lock(ctx, "/billing/leader")
+//	defer held.Unlock(ctx)
+//	err = work(held.Context(), held.Token())
+//
+// # Sessions
+//
+// A Session is this program's lease on the cell: what it holds is freed when it
+// dies. It is kept alive in the background. The lease that counts here, the
+// local lease, runs ttl from the instant at which a keepalive was sent, plus the
+// time for which the server says that it held the call. That is never later
+// than what the server counts, so the local lease ends first, and nobody else
+// can get a lock while it runs. It is read off a clock that goes on while the
+// machine sleeps (CLOCK_BOOTTIME on Linux).
+//
+// One session serves a whole program; each Lock takes a connection only while it
+// waits. A program that ends without Close leaves its locks to expire after the
+// ttl and their lock-delays.
+//
+// # Jeopardy
+//
+// When the local lease ends without an answer from the cell the session is in
+// Jeopardy. It may live or not; nobody here can know. The contexts of all its
+// holds end at that instant, and the session goes on trying for the grace
+// period. If an answer comes, it is Safe again; else, or when the cell says so,
+// it is Expired, and a new session is needed.
+//
+// A hold that is done stays done: work that was broken off does not begin again
+// by itself. Once the session is Safe again, Held.Resume asks the cell and gives
+// a new Held for the same grant, with the same token, or ErrLockLost. A hold
+// that is not to be resumed must be unlocked like any other: until then the
+// cell counts it as held, and another Lock on the same path waits for it.
+//
+// After each change of master the session is read once. A hold that the cell
+// does not know of any more ends with ErrLockLost.
+//
+// # What a holder must do itself
+//
+// The locks are advisory, and no clock protects against everything: a process
+// that was paused between looking at its lease and writing to a disk, or a
+// request that is under way for long, acts when the lock is somebody else's.
+// So:
+//
+//   - Do the work under Held.Context, and stop when it ends. What takes time to
+//     stop should begin to while Held.Remaining still allows for it.
+//   - Send Held.Token along with every request to what the lock protects, and
+//     let that refuse a token lower than the highest it has seen. Tokens only
+//     grow, over releases, changes of master, and restored backups. Or send
+//     Held.Sequencer, and let the receiver ask with Client.CheckSequencer.
+//   - Where the resource can do neither, LockDelay at least keeps a lock from
+//     being granted anew for a while after its holder's session expired.
+//   - Call Unlock in any case, and look at its error where it matters that the
+//     lock was held to the end.
+//
+// # Masters and retries
+//
+// Calls go to the master and follow it silently when it changes. A replica
+// whose connection fails, or that does not answer in time, is passed over for a
+// while. Where the master's URL, as the cell names it, cannot be reached from
+// here, another replica is asked to forward.
+//
+// Reads, acquiring, releasing, keepalives and the opening of a session are
+// repeated until their context ends, with pauses of 25 ms to 1 s, when they
+// could not be delivered, their answer got lost, or the cell has no master or
+// does not know the outcome. All of these may be repeated without doing their
+// work twice. Give a deadline to a context that has no other end. Transfer is
+// repeated only if it certainly had no effect. A refusal is never repeated.
+//
+// Handles, which tell the holds of a session apart, are made up for every hold
+// and never used again. Should a request arrive after its caller has given up,
+// the session finds its grant and releases it.
+//
+// # Errors
+//
+// A refusal is a *lockapi.Error, for which errors.Is holds with ErrLockHeld and
+// the other codes, and errors.As gives holders and other details. A call whose
+// context ended returns an error that Is the context's, and ErrNoMaster if it
+// certainly had no effect or ErrOutcomeUnknown if it may have had.
+//
+// # Concurrency
+//
+// Client, Session and Held are safe for concurrent use. Each Session has one
+// goroutine, which Close or the session's expiry ends.
+package client

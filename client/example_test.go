@@ -1,0 +1,140 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Do the work of a leader, and only while being it.
+func Example() {
+	ctx := context.Background()
+	cell, err := client.New(cellURL())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer cell.Close()
+
+	session, err := cell.NewSession(ctx, client.WithName("billing@host7"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+
+	held, err := session.Lock(ctx, "/billing/leader")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer held.Unlock(ctx)
+
+	// write stands for a request to what the lock protects. It carries the
+	// token, and ends with the hold.
+	write := func(ctx context.Context, token uint64) {
+		fmt.Printf("writing with token %d, err %v\n", token, ctx.Err())
+	}
+	write(held.Context(), held.Token())
+	// Output: writing with token 1, err <nil>
+}
+
+func ExampleSession_TryLock() {
+	ctx := context.Background()
+	cell, _ := client.New(cellURL())
+	first, _ := cell.NewSession(ctx, client.WithName("first"))
+	defer first.Close(ctx)
+	second, _ := cell.NewSession(ctx, client.WithName("second"))
+	defer second.Close(ctx)
+
+	if _, err := first.TryLock(ctx, "/db/migrate"); err != nil {
+		log.Fatal(err)
+	}
+	_, err := second.TryLock(ctx, "/db/migrate")
+	fmt.Println(errors.Is(err, client.ErrLockHeld))
+	var refused *lockapi.Error
+	if errors.As(err, &refused) {
+		fmt.Println("held by", refused.Holders[0].SessionName)
+	}
+	// Output:
+	// true
+	// held by first
+}
+
+// At most two workers at once, and no waiting for longer than a moment.
+func ExampleLimit() {
+	ctx := context.Background()
+	cell, _ := client.New(cellURL())
+	session, _ := cell.NewSession(ctx)
+	defer session.Close(ctx)
+
+	for worker := range 3 {
+		_, err := session.Lock(ctx, "/gpu", client.Limit(2), client.Wait(20*time.Millisecond))
+		fmt.Printf("worker %d: %t\n", worker, err == nil)
+	}
+	// Output:
+	// worker 0: true
+	// worker 1: true
+	// worker 2: false
+}
+
+// The receiver of a request checks the sequencer that came with it.
+func ExampleClient_CheckSequencer() {
+	ctx := context.Background()
+	cell, _ := client.New(cellURL())
+	session, _ := cell.NewSession(ctx)
+	defer session.Close(ctx)
+
+	held, _ := session.Lock(ctx, "/disk/7")
+	check, _ := cell.CheckSequencer(ctx, held.Sequencer())
+	fmt.Println(held.Sequencer(), check.Valid)
+	_ = held.Unlock(ctx)
+	check, _ = cell.CheckSequencer(ctx, held.Sequencer())
+	fmt.Println(held.Sequencer(), check.Valid)
+	// Output:
+	// exclusive:1:/disk/7 true
+	// exclusive:1:/disk/7 false
+}
+
+// Follow a session's state, for instance to tell an operator.
+func ExampleSession_Changed() {
+	ctx := context.Background()
+	cell, _ := client.New(cellURL())
+	session, _ := cell.NewSession(ctx)
+
+	go session.Close(ctx)
+	for {
+		changed := session.Changed()
+		state := session.State()
+		if state == client.Expired {
+			fmt.Println(state, session.Err())
+			return
+		}
+		<-changed
+	}
+	// Output: expired stout: the session is closed
+}
+
+func ExampleClient_ListLocks() {
+	ctx := context.Background()
+	cell, _ := client.New(cellURL())
+	session, _ := cell.NewSession(ctx)
+	defer session.Close(ctx)
+	for _, path := range []string{"/db/a", "/db/b", "/db/c", "/web/x"} {
+		if _, err := session.TryLock(ctx, path); err != nil {
+			log.Fatal(err)
+		}
+	}
+	for lock, err := range cell.ListLocks(ctx, "/db/") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(lock.Path, lock.State)
+	}
+	// Output:
+	// /db/a held
+	// /db/b held
+	// /db/c held
+}

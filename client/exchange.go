@@ -1,0 +1,123 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// mostAnswer bounds the size of an answer's body.
+const mostAnswer = 64 << 20
+
+// exchange is one HTTP round trip.
+func (c *Client) exchange(ctx context.Context, r *route, q *call) error {
+	resp, err := c.transport.RoundTrip(c.request(ctx, r, q))
+	if err != nil {
+		return &attemptError{base: r.to.base, sent: !isDialError(err), err: err}
+	}
+	buf := buffers.Get().(*bytes.Buffer)
+	defer putBuffer(buf)
+	_, err = buf.ReadFrom(io.LimitReader(resp.Body, mostAnswer))
+	resp.Body.Close()
+	if err != nil {
+		return &attemptError{base: r.to.base, sent: true, err: err}
+	}
+	if resp.StatusCode >= 300 {
+		return c.refusal(r, resp, buf.Bytes())
+	}
+	c.targets.answered(r, resp.Header.Get(lockapi.HeaderMaster))
+	if q.out == nil || len(buf.Bytes()) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(buf.Bytes(), q.out); err != nil {
+		return lockapi.Errorf(lockapi.CodeInternal, "%s answered %s %s with what is not the JSON expected: %v", r.to.base, q.method, q.path, err)
+	}
+	return nil
+}
+
+// request builds one attempt's request. Its headers are shared and read-only,
+// as RoundTripper's contract allows, except where a key has to be added.
+func (c *Client) request(ctx context.Context, r *route, q *call) *http.Request {
+	h := c.headers.direct
+	if r.forward {
+		h = c.headers.forward
+	}
+	if q.key != "" {
+		h = h.Clone()
+		h[lockapi.HeaderIdempotencyKey] = []string{q.key}
+	}
+	req := (&http.Request{
+		Method: q.method, URL: r.to.url(q.path, q.query), Host: r.to.host, Header: h,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
+	if q.body != nil {
+		req.ContentLength = int64(len(q.body))
+		req.Body = io.NopCloser(bytes.NewReader(q.body))
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(q.body)), nil }
+	}
+	return req
+}
+
+// refusal reads an answer other than 2xx. What is not a problem document comes
+// from something between us and the cell, which may have let the call through.
+func (c *Client) refusal(r *route, resp *http.Response, body []byte) error {
+	e := new(lockapi.Error)
+	if json.Unmarshal(body, e) != nil || e.Code == "" {
+		code := lockapi.CodeInternal
+		switch resp.StatusCode {
+		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			code = lockapi.CodeOutcomeUnknown
+		case http.StatusNotFound:
+			code = lockapi.CodeNotFound
+		}
+		return lockapi.Errorf(code, "%s answered %s, which no replica does; is it the base URL of one?", r.to.base, resp.Status)
+	}
+	e.RetryAfter, _ = strconv.Atoi(resp.Header.Get("Retry-After"))
+	switch e.Code {
+	case lockapi.CodeNotMaster, lockapi.CodeNoMaster, lockapi.CodeOutcomeUnknown:
+		// judge decides where to go.
+	default:
+		c.targets.answered(r, resp.Header.Get(lockapi.HeaderMaster))
+	}
+	return e
+}
+
+func isDialError(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// headers are the two sets of request headers.
+type headers struct{ direct, forward http.Header }
+
+func makeHeaders(agent string) headers {
+	if agent == "" {
+		agent = "stout-client"
+	}
+	forward := http.Header{
+		"Content-Type": {"application/json"},
+		"Accept":       {"application/json"},
+		"User-Agent":   {agent},
+	}
+	direct := forward.Clone()
+	direct.Set(lockapi.HeaderForward, lockapi.ForwardNever)
+	return headers{direct: direct, forward: forward}
+}
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+func putBuffer(b *bytes.Buffer) {
+	const most = 64 << 10 // a list's large answer is not worth keeping
+	if b.Cap() <= most {
+		b.Reset()
+		buffers.Put(b)
+	}
+}

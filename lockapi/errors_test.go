@@ -1,0 +1,90 @@
+package lockapi_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+func TestCodesHaveTheStatusOfTheContract(t *testing.T) {
+	want := map[lockapi.Code]int{
+		"invalid_argument": 400, "session_not_found": 404, "not_found": 404, "method_not_allowed": 405, "conflict": 409, "too_large": 413,
+		"not_master": 421, "lock_held": 423, "lock_delayed": 423, "too_many": 429, "no_master": 503, "outcome_unknown": 503, "internal": 500,
+	}
+	for _, c := range lockapi.Codes() {
+		if c.Status() != want[c] {
+			t.Errorf("%s has status %d, want %d", c, c.Status(), want[c])
+		}
+		if c.Title() == "" || c.Title() == string(c) {
+			t.Errorf("%s has the title %q", c, c.Title())
+		}
+		delete(want, c)
+	}
+	if len(want) > 0 {
+		t.Errorf("no codes %v", want)
+	}
+	if c := lockapi.Code("of_tomorrow"); c.Status() != http.StatusInternalServerError || c.Title() != "of_tomorrow" {
+		t.Errorf("an unknown code has status %d and title %q", c.Status(), c.Title())
+	}
+}
+
+func TestErrorsSurviveTheWire(t *testing.T) {
+	granted := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
+	for _, e := range []*lockapi.Error{
+		lockapi.Errorf(lockapi.CodeSessionNotFound, "no session %q", "x"),
+		lockapi.Invalid("ttl_ms", "ttl_ms is %d", 5),
+		{Code: lockapi.CodeLockHeld, Detail: "held <&>", DelayRemainingMS: 7, Holders: []lockapi.Holder{
+			{Session: "s", SessionName: "n", Handle: "h", Mode: lockapi.Shared, Token: lockapi.MaxToken, GrantedAt: granted}}},
+		{Code: lockapi.CodeLockDelayed, DelayRemainingMS: 60000},
+		{Code: lockapi.CodeNotMaster, Master: "http://m"},
+		{Code: "of_tomorrow", Detail: "x"},
+	} {
+		b, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got lockapi.Error
+		if err := json.Unmarshal(b, &got); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(&got, e) {
+			t.Errorf("%+v arrives as %+v by %s", e, got, b)
+		}
+		if err := fmt.Errorf("wrapped: %w", &got); !errors.Is(err, e.Code) || errors.Is(err, lockapi.CodeConflict) {
+			t.Errorf("errors.Is does not see %s in %v", e.Code, err)
+		}
+	}
+}
+
+func TestProblemDocument(t *testing.T) {
+	b, err := json.Marshal(lockapi.Invalid("ttl_ms", "too short"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"type":"about:blank","title":"Invalid argument","status":400,"code":"invalid_argument","detail":"too short","field":"ttl_ms"}`
+	if string(b) != want {
+		t.Errorf("got  %s\nwant %s", b, want)
+	}
+	kept := lockapi.Error{RetryAfter: 3}
+	if err := json.Unmarshal(b, &kept); err != nil || kept.RetryAfter != 3 {
+		t.Errorf("RetryAfter, which is a header's, becomes %d, %v", kept.RetryAfter, err)
+	}
+	if err := json.Unmarshal([]byte(`{"code":7}`), &kept); err == nil {
+		t.Error("a code that is a number is taken")
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	if got := lockapi.Errorf(lockapi.CodeConflict, "held as %s", lockapi.Shared).Error(); got != "conflict: held as shared" {
+		t.Error(got)
+	}
+	if got := (&lockapi.Error{Code: lockapi.CodeNoMaster}).Error(); got != "no_master" {
+		t.Error(got)
+	}
+}

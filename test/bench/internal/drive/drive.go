@@ -1,0 +1,126 @@
+package drive
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Client is what one program that uses the cell has: a pool of connections. It
+// is safe for concurrent use.
+type Client interface {
+	// Open opens a session and keeps it alive until its Close.
+	Open(ctx context.Context, ttl time.Duration) (Session, error)
+	// Read is one linearizable read of a lock.
+	Read(ctx context.Context, path string) error
+	// Close closes the idle connections.
+	Close() error
+}
+
+// Session takes locks, one at a time.
+type Session interface {
+	// Lock waits for a lock until ctx ends.
+	Lock(ctx context.Context, path string) (token uint64, err error)
+	// TryLock takes a lock or fails at once; errors.Is(err, ErrRefused) where
+	// somebody else holds it.
+	TryLock(ctx context.Context, path string) (token uint64, err error)
+	// Unlock releases the lock that was taken last.
+	Unlock(ctx context.Context) error
+	// Close ends the session in the cell.
+	Close(ctx context.Context) error
+}
+
+// The ways to make calls.
+const (
+	SDK  = "sdk"
+	HTTP = "http"
+)
+
+// NewClient makes a client of the cell whose replicas are at urls.
+func NewClient(via string, urls []string) (Client, error) {
+	switch via {
+	case SDK:
+		return newSDK(urls)
+	case HTTP:
+		return newRaw(urls), nil
+	}
+	return nil, fmt.Errorf("the way to make calls is %q; it is %q or %q", via, SDK, HTTP)
+}
+
+// Clients makes n clients, or one that is handed out n times: by default each
+// session is a program of its own, with connections of its own.
+func Clients(via string, urls []string, n int, shared bool) ([]Client, error) {
+	out := make([]Client, n)
+	for i := range out {
+		if shared && i > 0 {
+			out[i] = out[0]
+			continue
+		}
+		c, err := NewClient(via, urls)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = c
+	}
+	return out, nil
+}
+
+// opening bounds how many sessions are opened or closed at once.
+const opening = 32
+
+// OpenAll opens one session per client. On an error those that were opened are
+// closed again.
+func OpenAll(ctx context.Context, clients []Client, ttl time.Duration) ([]Session, error) {
+	sessions := make([]Session, len(clients))
+	err := each(len(clients), func(i int) (err error) {
+		sessions[i], err = clients[i].Open(ctx, ttl)
+		return err
+	})
+	if err != nil {
+		CloseAll(ctx, sessions)
+		return nil, fmt.Errorf("open %d sessions: %w", len(clients), err)
+	}
+	return sessions, nil
+}
+
+// CloseAll closes the sessions that are not nil. What goes wrong is left to the
+// sessions' ttl.
+func CloseAll(ctx context.Context, sessions []Session) {
+	_ = each(len(sessions), func(i int) error {
+		if sessions[i] != nil {
+			_ = sessions[i].Close(ctx)
+		}
+		return nil
+	})
+}
+
+// each calls do for 0..n-1, several at once, until one fails.
+func each(n int, do func(int) error) error {
+	var (
+		wait  sync.WaitGroup
+		once  sync.Once
+		first error
+		slots = make(chan struct{}, opening)
+		stop  = make(chan struct{})
+	)
+	for i := range n {
+		select {
+		case slots <- struct{}{}:
+		case <-stop:
+		}
+		select {
+		case <-stop:
+			continue
+		default:
+		}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			if err := do(i); err != nil {
+				once.Do(func() { first = err; close(stop) })
+			}
+		})
+	}
+	wait.Wait()
+	return first
+}

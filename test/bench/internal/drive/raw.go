@@ -1,0 +1,207 @@
+package drive
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// raw is the least of a client: it sends each call once, to the replica that
+// was last said to be the master, and turns to the next one after a failure.
+type raw struct {
+	transport *http.Transport
+	urls      []string
+	base      atomic.Pointer[string]
+	turn      atomic.Int64
+}
+
+func newRaw(urls []string) *raw {
+	dialer := &net.Dialer{Timeout: 2 * time.Second}
+	c := &raw{urls: urls, transport: &http.Transport{
+		DialContext:         dialer.DialContext,
+		MaxIdleConnsPerHost: 1 << 16, // none is closed between two calls
+		DisableCompression:  true,
+		WriteBufferSize:     2 << 10, // a call is a few hundred bytes
+		ReadBufferSize:      2 << 10,
+	}}
+	c.base.Store(&urls[0])
+	return c
+}
+
+func (c *raw) Close() error {
+	c.transport.CloseIdleConnections()
+	return nil
+}
+
+func (c *raw) Open(ctx context.Context, ttl time.Duration) (Session, error) {
+	s := &rawSession{c: c, ttl: ttl, ended: make(chan struct{})}
+	req := lockapi.NewSessionRequest()
+	req.TTLMS, req.Name = ttl.Milliseconds(), "bench"
+	var opened lockapi.Session
+	if err := c.call(ctx, http.MethodPost, lockapi.RouteSessions, req, &opened); err != nil {
+		return nil, err
+	}
+	s.id = opened.ID
+	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go s.keepAlive(ctx)
+	return s, nil
+}
+
+func (c *raw) Read(ctx context.Context, path string) error {
+	return c.call(ctx, http.MethodGet, lockapi.RouteLocks+path, nil, nil)
+}
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// call sends one call once. in and out may be nil: nothing sent, answer unread.
+func (c *raw) call(ctx context.Context, method, pathAndQuery string, in, out any) error {
+	base := c.base.Load()
+	req, err := http.NewRequestWithContext(ctx, method, *base+pathAndQuery, nil)
+	if err != nil {
+		return err
+	}
+	if in != nil {
+		body, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	reply, err := c.transport.RoundTrip(req)
+	if err != nil {
+		c.turnFrom(base)
+		return err
+	}
+	defer reply.Body.Close()
+	buf := buffers.Get().(*bytes.Buffer)
+	defer func() { buf.Reset(); buffers.Put(buf) }()
+	if _, err := buf.ReadFrom(reply.Body); err != nil {
+		c.turnFrom(base)
+		return err
+	}
+	c.follow(base, reply)
+	if reply.StatusCode >= 300 {
+		return problem(method+" "+pathAndQuery, reply.Status, buf.Bytes())
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(buf.Bytes(), out)
+}
+
+// problem is the error of an answer that is none of success.
+func problem(call, status string, body []byte) error {
+	e := new(lockapi.Error)
+	if json.Unmarshal(body, e) != nil || e.Code == "" {
+		return fmt.Errorf("%s: %s", call, status)
+	}
+	return e
+}
+
+// follow goes to the master that an answer names, or on from a replica that
+// knows of none.
+func (c *raw) follow(base *string, reply *http.Response) {
+	master := reply.Header.Get(lockapi.HeaderMaster)
+	switch {
+	case reply.StatusCode == http.StatusServiceUnavailable:
+		c.turnFrom(base)
+	case master != "" && master != *base:
+		c.base.CompareAndSwap(base, &master)
+	}
+}
+
+// turnFrom goes on to the next replica, unless another call did already.
+func (c *raw) turnFrom(base *string) {
+	next := c.urls[int(c.turn.Add(1))%len(c.urls)]
+	c.base.CompareAndSwap(base, &next)
+}
+
+// rawSession names its holds one after the other; a handle is used again until
+// its release was answered, so that a call whose answer got lost may be made
+// anew.
+type rawSession struct {
+	c      *raw
+	id     string
+	ttl    time.Duration
+	stop   context.CancelFunc
+	ended  chan struct{} // closed when keepAlive has ended
+	serial int
+	path   string // of the lock taken last
+}
+
+// mostWait is what a waiting call asks for: it is told at once, and asks again
+// where it was not.
+const mostWait = 60 * time.Second
+
+func (s *rawSession) handle() string { return fmt.Sprintf("h%d", s.serial) }
+
+func (s *rawSession) Lock(ctx context.Context, path string) (uint64, error) {
+	return s.acquire(ctx, path, mostWait)
+}
+
+func (s *rawSession) TryLock(ctx context.Context, path string) (uint64, error) {
+	return s.acquire(ctx, path, 0)
+}
+
+func (s *rawSession) acquire(ctx context.Context, path string, wait time.Duration) (uint64, error) {
+	req := lockapi.NewLockRequest(s.id)
+	req.Handle, req.WaitMS = s.handle(), wait.Milliseconds()
+	var grant lockapi.Grant
+	if err := s.c.call(ctx, http.MethodPut, lockapi.RouteLocks+path, req, &grant); err != nil {
+		return 0, err
+	}
+	s.path = path
+	return grant.Token, nil
+}
+
+func (s *rawSession) Unlock(ctx context.Context) error {
+	query := "?session=" + url.QueryEscape(s.id) + "&handle=" + s.handle()
+	if err := s.c.call(ctx, http.MethodDelete, lockapi.RouteLocks+s.path+query, nil, nil); err != nil {
+		return err
+	}
+	s.serial++
+	return nil
+}
+
+func (s *rawSession) Close(ctx context.Context) error {
+	s.stop()
+	<-s.ended
+	return s.c.call(ctx, http.MethodDelete, lockapi.RouteSessions+"/"+s.id, nil, nil)
+}
+
+// keepAlive has one keepalive wait at the server at any time, for two thirds of
+// the ttl, and asks for an answer at once after a failure.
+func (s *rawSession) keepAlive(ctx context.Context) {
+	defer close(s.ended)
+	wait := s.ttl * 2 / 3
+	for ctx.Err() == nil {
+		bounded, cancel := context.WithTimeout(ctx, wait+s.ttl/8)
+		req := lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds()}
+		err := s.c.call(bounded, http.MethodPost, lockapi.RouteSessions+"/"+s.id+"/keepalive", req, nil)
+		cancel()
+		wait = s.ttl * 2 / 3
+		if err != nil {
+			wait = 0
+			sleep(ctx, 20*time.Millisecond)
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

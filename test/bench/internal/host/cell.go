@@ -1,0 +1,200 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// Options say which cell is put under load.
+type Options struct {
+	// URLs are the base URLs of a running cell's replicas. Without any a cell
+	// of three processes is started.
+	URLs []string
+	// The rest is about a cell to start: its stoutd, "" to build it; further
+	// flags of it; and its directory, "" for a temporary one that is removed.
+	Binary string
+	Args   []string
+	Dir    string
+}
+
+// Cell is a running cell. Close it.
+type Cell struct {
+	urls []string
+	own  *cell.Cell // nil where the cell was given
+	temp string     // directory to remove
+}
+
+// Open starts the cell, or looks at the given one, and waits for its master.
+func Open(ctx context.Context, o Options) (*Cell, error) {
+	ctx, cancel := context.WithTimeout(ctx, cell.StartTimeout)
+	defer cancel()
+	if len(o.URLs) > 0 {
+		c := &Cell{urls: o.URLs}
+		if _, err := c.Master(ctx); err != nil {
+			return nil, fmt.Errorf("no master at %s: %w", strings.Join(o.URLs, ", "), err)
+		}
+		return c, nil
+	}
+	c := &Cell{}
+	if o.Dir == "" {
+		dir, err := os.MkdirTemp("", "stout-bench-")
+		if err != nil {
+			return nil, err
+		}
+		o.Dir, c.temp = dir, dir
+	}
+	var err error
+	c.own, err = cell.Start(cell.Options{Dir: o.Dir, Name: "bench", Binary: o.Binary, Args: o.Args})
+	if err == nil {
+		c.urls = c.own.URLs()
+		_, err = c.own.WaitReady(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Close ends a cell that Open started.
+func (c *Cell) Close() error {
+	var errs []error
+	if c.own != nil {
+		errs = append(errs, c.own.Close())
+	}
+	if c.temp != "" {
+		errs = append(errs, os.RemoveAll(c.temp))
+	}
+	return errors.Join(errs...)
+}
+
+// URLs are the base URLs of the replicas.
+func (c *Cell) URLs() []string { return c.urls }
+
+// Own reports whether the processes are ours, to be killed at will.
+func (c *Cell) Own() bool { return c.own != nil }
+
+// View is the cell's state as the first replica sees it that knows a master.
+func (c *Cell) View(ctx context.Context) (lockapi.Cell, error) {
+	var errs []error
+	for _, url := range c.urls {
+		var view lockapi.Cell
+		_, err := cell.Call(ctx, http.MethodGet, url, lockapi.RouteCell, nil, &view)
+		if err == nil && view.Master != nil {
+			return view, nil
+		}
+		if err == nil {
+			err = fmt.Errorf("%s knows of no master", url)
+		}
+		errs = append(errs, err)
+	}
+	return lockapi.Cell{}, errors.Join(errs...)
+}
+
+// Master is the master's id.
+func (c *Cell) Master(ctx context.Context) (id string, err error) {
+	view, err := c.View(ctx)
+	if err != nil {
+		return "", err
+	}
+	return view.Master.ID, nil
+}
+
+// Sample is what the cell's processes have used so far.
+type Sample struct {
+	Master   string           // id of the master
+	Replicas map[string]Usage // by id
+}
+
+// Sample asks the system for our own processes and /metrics for others.
+func (c *Cell) Sample(ctx context.Context) (Sample, error) {
+	view, err := c.View(ctx)
+	if err != nil {
+		return Sample{}, err
+	}
+	out := Sample{Master: view.Master.ID, Replicas: map[string]Usage{}}
+	var (
+		mu   sync.Mutex
+		wait sync.WaitGroup
+		errs []error
+	)
+	for _, r := range view.Replicas {
+		wait.Go(func() {
+			u, err := c.usage(ctx, r)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, fmt.Errorf("usage of %s: %w", r.ID, err))
+				return
+			}
+			out.Replicas[r.ID] = u
+		})
+	}
+	wait.Wait()
+	return out, errors.Join(errs...)
+}
+
+func (c *Cell) usage(ctx context.Context, r lockapi.Replica) (Usage, error) {
+	if c.own != nil {
+		if u, err := processUsage(c.own.Replica(r.ID).PID()); !errors.Is(err, os.ErrNotExist) {
+			return u, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+lockapi.RouteMetrics, nil)
+	if err != nil {
+		return Usage{}, err
+	}
+	reply, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return Usage{}, err
+	}
+	defer reply.Body.Close()
+	return parseMetrics(reply.Body)
+}
+
+// KillMaster ends the master as kill -9 does, and returns the function that
+// brings it back and waits until the whole cell is well.
+func (c *Cell) KillMaster(ctx context.Context) (restore func(context.Context) error, err error) {
+	if c.own == nil {
+		return nil, errors.New("the master of a given cell cannot be killed; leave --server out")
+	}
+	master, err := c.own.WaitMaster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := master.Kill(); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, cell.StartTimeout)
+		defer cancel()
+		if err := master.Start(); err != nil {
+			return err
+		}
+		_, err := c.own.WaitReady(ctx)
+		return err
+	}, nil
+}
+
+// MasterPID is the process id of our own cell's master, for a profiler to
+// attach to; 0 where there is none.
+func (c *Cell) MasterPID(ctx context.Context) int {
+	if c.own == nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	master, err := c.own.Master(ctx)
+	if err != nil {
+		return 0
+	}
+	return master.PID()
+}

@@ -1,0 +1,222 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Step does one operation and returns its latency. since is the moment from
+// which the latency counts; see Timed. One worker's step is never called twice
+// at once. It shall return soon after ctx ends.
+type Step func(ctx context.Context, since time.Time) (time.Duration, error)
+
+// ErrNotCounted is what a Step returns for an operation that went well but is
+// not one of those that are measured.
+var ErrNotCounted = errors.New("the operation is not counted")
+
+// Timed makes a Step of an operation whose latency is the time until it ends.
+func Timed(op func(context.Context) error) Step {
+	return func(ctx context.Context, since time.Time) (time.Duration, error) {
+		err := op(ctx)
+		return time.Since(since), err
+	}
+}
+
+// Plan is one run.
+type Plan struct {
+	Warmup   time.Duration // load that is not measured
+	Duration time.Duration // of the measured window
+	// Drain bounds how long operations may go on after the window.
+	Drain time.Duration
+	// Rate is how many operations are due per second, all workers together; 0
+	// is the closed loop.
+	Rate float64
+}
+
+// Hooks are told of a run. Each may be nil.
+type Hooks struct {
+	// Begin and End are called at the two ends of the measured window.
+	Begin, End func()
+	// Watch is told, every WatchEvery, how long the run has gone on and how
+	// many operations it has measured.
+	Watch func(elapsed time.Duration, measured int64)
+}
+
+// WatchEvery is the pace of Hooks.Watch.
+const WatchEvery = 500 * time.Millisecond
+
+// errorPause keeps a worker whose operations fail at once from a busy loop.
+const errorPause = 10 * time.Millisecond
+
+// Run runs the plan with one goroutine per worker. The error is the end of ctx;
+// failed operations are in the result. It returns within the plan's three
+// times, and the time that steps take to heed their context.
+func (p Plan) Run(ctx context.Context, workers []Step, hooks Hooks) (*Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	began := time.Now()
+	r := &run{
+		plan: p, start: began, open: began.Add(p.Warmup),
+		recorder: newRecorder(len(workers)),
+	}
+	r.end = r.open.Add(p.Duration)
+	var all sync.WaitGroup
+	for i, step := range workers {
+		all.Go(func() {
+			if p.Rate > 0 {
+				r.openLoop(ctx, i, step)
+			} else {
+				r.closedLoop(ctx, i, step)
+			}
+		})
+	}
+	r.conduct(ctx, hooks)
+	stop := time.AfterFunc(time.Until(r.end.Add(p.Drain)), cancel)
+	defer stop.Stop()
+	all.Wait()
+	if time.Now().Before(r.end) {
+		return nil, context.Cause(ctx)
+	}
+	return r.result(), nil
+}
+
+// run is one run under way.
+type run struct {
+	plan             Plan
+	start, open, end time.Time
+	recorder         *recorder
+
+	mu   sync.Mutex
+	next int64 // of the operations of an open loop, the next that is due
+}
+
+// conduct calls the hooks at their times.
+func (r *run) conduct(ctx context.Context, h Hooks) {
+	tick := time.NewTicker(WatchEvery)
+	defer tick.Stop()
+	until := func(t time.Time) {
+		over := time.NewTimer(time.Until(t))
+		defer over.Stop()
+		for {
+			select {
+			case <-over.C:
+				return
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if h.Watch != nil {
+					h.Watch(time.Since(r.start), r.recorder.count())
+				}
+			}
+		}
+	}
+	until(r.open)
+	if h.Begin != nil && ctx.Err() == nil {
+		h.Begin()
+	}
+	until(r.end)
+	if h.End != nil && ctx.Err() == nil {
+		h.End()
+	}
+}
+
+// closedLoop counts the operations that end within the window.
+func (r *run) closedLoop(ctx context.Context, worker int, step Step) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		if !began.Before(r.end) {
+			return
+		}
+		latency, err := step(ctx, began)
+		ended := time.Now()
+		if !ended.Before(r.open) && ended.Before(r.end) {
+			r.recorder.record(worker, latency, ended, err)
+		}
+		r.pauseAfter(ctx, err)
+	}
+}
+
+// openLoop counts the operations that were due within the window, whenever
+// they end: to leave out the late ones would hide the worst of them.
+func (r *run) openLoop(ctx context.Context, worker int, step Step) {
+	for {
+		due := r.take()
+		if !due.Before(r.end) || !sleepUntil(ctx, due) {
+			return
+		}
+		latency, err := step(ctx, due)
+		if err != nil && ctx.Err() != nil {
+			return // cut off with the run: it is missed
+		}
+		if !due.Before(r.open) {
+			r.recorder.record(worker, latency, time.Now(), err)
+		}
+		r.pauseAfter(ctx, err)
+	}
+}
+
+// take is when the next operation is due that no worker has taken yet.
+func (r *run) take() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.next
+	r.next++
+	return r.start.Add(dueAfter(n, r.plan.Rate))
+}
+
+// dueAfter is when the n-th operation is due, from the start on.
+func dueAfter(n int64, rate float64) time.Duration {
+	return time.Duration(float64(n) / rate * float64(time.Second))
+}
+
+func (r *run) pauseAfter(ctx context.Context, err error) {
+	if err != nil && !errors.Is(err, ErrNotCounted) {
+		sleepUntil(ctx, time.Now().Add(errorPause))
+	}
+}
+
+// sleepUntil reports false where ctx ended first.
+func sleepUntil(ctx context.Context, t time.Time) bool {
+	d := time.Until(t)
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// result is what the run has measured. In an open loop every operation that was
+// due in the window and was neither done nor failed is missed.
+func (r *run) result() *Result {
+	out := r.recorder.result()
+	out.Elapsed = r.plan.Duration
+	if r.plan.Rate > 0 {
+		if late := r.recorder.last.Sub(r.open); late > out.Elapsed {
+			out.Elapsed = late
+		}
+		out.Missed = max(0, r.due()-out.Latency.TotalCount()-out.Errors-out.Uncounted)
+	}
+	return out
+}
+
+// due is how many operations of an open loop were due in the window.
+func (r *run) due() (n int64) {
+	first := int64(r.plan.Warmup.Seconds() * r.plan.Rate)
+	for i := max(0, first-1); ; i++ {
+		at := r.start.Add(dueAfter(i, r.plan.Rate))
+		if !at.Before(r.end) {
+			return n
+		}
+		if !at.Before(r.open) {
+			n++
+		}
+	}
+}

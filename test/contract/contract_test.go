@@ -1,0 +1,118 @@
+// Package contract_test holds real processes against the HTTP contract: every
+// operation of the OpenAPI document through each replica of a cell, bad input,
+// and connections that do not behave.
+package contract_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/internal/apicheck"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// step bounds one step of a test. It is no expectation: it only ends a test
+// that hangs.
+const step = 60 * time.Second
+
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), step)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start runs a cell whose master stays in office on a busy machine, too. It
+// returns the master and a replica that forwards to it.
+func start(t *testing.T) (c *cell.Cell, master, follower *cell.Replica) {
+	t.Helper()
+	c = cell.New(t, cell.Options{Args: []string{"--heartbeat-timeout=2s"}})
+	master, err := c.WaitReady(bounded(t))
+	must(t, err)
+	return c, master, c.Others(master)[0]
+}
+
+// TestEachReplicaIsAsDocumented runs every operation of the OpenAPI document,
+// with every success that it documents, through each replica of a cell.
+func TestEachReplicaIsAsDocumented(t *testing.T) {
+	t.Parallel()
+	doc, err := apicheck.Load(lockapi.OpenAPI())
+	must(t, err)
+	c, master, _ := start(t)
+	for _, r := range c.Replicas() {
+		name := r.ID
+		if r == master {
+			name += ", the master"
+		}
+		t.Run(name, func(t *testing.T) {
+			checker := apicheck.NewChecker(doc, &http.Transport{DisableKeepAlives: true})
+			apicheck.Run(t, checker, r.URL, apicheck.Steps)
+			if missing := checker.Missing(); len(missing) > 0 {
+				t.Errorf("documented but never seen: %q", missing)
+			}
+		})
+	}
+}
+
+// dial connects to a replica.
+func dial(t *testing.T, r *cell.Replica) *net.TCPConn {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.URL, "http://"))
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	must(t, c.SetDeadline(time.Now().Add(step)))
+	return c.(*net.TCPConn)
+}
+
+func send(t *testing.T, c net.Conn, text string) {
+	t.Helper()
+	_, err := io.WriteString(c, text)
+	must(t, err)
+}
+
+// reply is a whole answer.
+type reply struct {
+	status  int
+	header  http.Header
+	body    string
+	problem lockapi.Error // of an answer that is a problem document
+}
+
+// receive reads one answer.
+func receive(t *testing.T, c net.Conn) reply {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	must(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	must(t, err)
+	r := reply{status: resp.StatusCode, header: resp.Header, body: string(body)}
+	if r.header.Get("Content-Type") == "application/problem+json" {
+		must(t, json.Unmarshal(body, &r.problem))
+	}
+	return r
+}
+
+// exchange sends text on a connection of its own and reads the answer.
+func exchange(t *testing.T, r *cell.Replica, text string) reply {
+	t.Helper()
+	c := dial(t, r)
+	defer c.Close()
+	send(t, c, text)
+	return receive(t, c)
+}

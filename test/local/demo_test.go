@@ -1,0 +1,24 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// TestDemo: what `make demo` tells comes true.
+func TestDemo(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // building included
+	defer cancel()
+	if err := run(ctx, []string{"demo"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{nil, {"walk"}, {"run", "demo"}} {
+		if err := run(t.Context(), args); err == nil {
+			t.Errorf("run(%q) is accepted", args)
+		}
+	}
+}
