@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,19 +47,13 @@ func (f *fakeCell) trouble(ctx context.Context, r *rand.Rand) {
 		id := ids[r.IntN(3)]
 		f.silence(id, true)
 		lossy := r.IntN(3) == 0
-		var mu sync.Mutex
+		var answers atomic.Int64
 		f.set(func() {
-			f.drop = func(*http.Request) bool {
-				mu.Lock()
-				defer mu.Unlock()
-				return lossy && r.IntN(4) == 0
-			}
+			f.drop = func(*http.Request) bool { return lossy && answers.Add(1)%4 == 0 }
 		})
 		sleep(ctx, 2*time.Second)
 		f.elect(ids[r.IntN(3)])
-		mu.Lock()
 		d := time.Duration(r.IntN(15_000)) * time.Millisecond
-		mu.Unlock()
 		sleep(ctx, d)
 		f.set(func() { f.drop = nil })
 		f.silence(id, false)

@@ -48,7 +48,7 @@ func (a *acquire) run(ctx context.Context) (lockapi.Grant, error) {
 	if r.Verdict != state.Queued {
 		return a.answer(r)
 	}
-	return a.await(ctx, r.Wait.Seq)
+	return a.await(ctx, r.Wait.Seq, r.Position)
 }
 
 // decide finds out what the request comes to: from memory where that takes no
@@ -118,8 +118,9 @@ func (a *acquire) answer(r state.Result) (lockapi.Grant, error) {
 }
 
 // await waits for the grant of the place seq. Its call is one of the pair's, so
-// nobody else gives the place up meanwhile.
-func (a *acquire) await(ctx context.Context, seq uint64) (lockapi.Grant, error) {
+// nobody else gives the place up meanwhile. position is that of the place where
+// it was just made, else 0.
+func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.Grant, error) {
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
@@ -132,9 +133,10 @@ func (a *acquire) await(ctx context.Context, seq uint64) (lockapi.Grant, error) 
 		}
 		left := a.until - a.opts.Clock()
 		if left <= 0 {
-			return a.timedOut(seq)
+			return a.timedOut(seq, position)
 		}
 		t.Reset(left)
+		position = 0 // it changes while the call waits
 		select {
 		case <-a.waiter.news:
 		case <-t.C:
@@ -164,12 +166,12 @@ func (a *acquire) look(seq uint64) (done bool, grant lockapi.Grant, err error) {
 
 // timedOut ends a wait whose time is up: a kept place is told, another is given
 // up if no other call of the pair waits for it.
-func (a *acquire) timedOut(seq uint64) (lockapi.Grant, error) {
+func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 	a.mu.Lock()
 	_, wait := a.log.State().Claim(a.key.session, a.key.path, a.key.handle)
 	if a.req.Queue || (wait != nil && wait.Seq == seq && wait.Keep) {
 		a.mu.Unlock()
-		return a.queued(seq)
+		return a.queued(seq, position)
 	}
 	if len(a.pair.calls) > 1 {
 		// It leaves in this very moment: of calls whose time is up together, the
@@ -185,7 +187,7 @@ func (a *acquire) timedOut(seq uint64) (lockapi.Grant, error) {
 	case err != nil:
 		return lockapi.Grant{}, err
 	case r.Verdict == state.Queued: // kept by a call that came in between
-		return a.queued(seq)
+		return a.queued(seq, 0)
 	case r.Verdict == state.Held:
 		return a.answer(r)
 	}
@@ -193,9 +195,13 @@ func (a *acquire) timedOut(seq uint64) (lockapi.Grant, error) {
 	return grant, err
 }
 
-// queued answers 202, or with the grant that has come by now.
+// queued answers 202, or with the grant that has come by now. A position of 0 is
+// looked up.
 func (a *acquire) queued(seq uint64, position int) (lockapi.Grant, error) {
-	if done, grant, _, err := a.look(seq); done {
+	a.mu.Lock()
+	a.pair.queued = true // before the last look: a grant after it becomes news
+	a.mu.Unlock()
+	if done, grant, err := a.look(seq); done {
 		a.mu.Lock()
 		a.pair.queued = false
 		a.mu.Unlock()

@@ -130,6 +130,13 @@ func (o *office) granted(h *state.Hold, w *state.Wait) {
 	}
 }
 
+// released forgets what was to be told of a grant that has ended. o.mu is held.
+func (o *office) released(h *state.Hold) {
+	if s := o.sessions[h.Session]; s != nil && h.EventSeq != 0 {
+		s.forget(h.EventSeq)
+	}
+}
+
 // withdrawn wakes the calls whose place in the queue is gone. o.mu is held.
 func (o *office) withdrawn(w *state.Wait) {
 	key := pairKey{w.Session, w.Path, w.Handle}

@@ -33,6 +33,7 @@ const (
 	healthy  fault = ""
 	mute     fault = "mute"      // takes calls and does not answer them
 	noMaster fault = "no-master" // answers that there is no master
+	noLease  fault = "no-lease"  // names a master that does not hold its lease
 )
 
 type fakeSession struct {
@@ -224,10 +225,13 @@ func (c *fakeCell) state() lockapi.Cell {
 			ID: fmt.Sprintf("r%d", i+1), URL: url, RaftAddr: fmt.Sprintf("127.0.0.1:720%d", i+1),
 			Role: lockapi.RoleReplica, Healthy: i < 2, AppliedIndex: 991, LastContactMS: 12,
 		}
-		if c.fault == healthy && r.ID == c.master {
+		if c.fault != noMaster && r.ID == c.master {
 			r.Role, r.LastContactMS = lockapi.RoleMaster, 0
 			out.Master = &lockapi.MasterRef{ID: r.ID, URL: url}
 			out.Lease = lockapi.Lease{Held: true, TermMS: 2000, RemainingMS: 1730, RenewedAgoMS: 120}
+			if c.fault == noLease {
+				out.Lease = lockapi.Lease{}
+			}
 		} else if c.fault == healthy && r.Healthy {
 			r.Promise = &lockapi.Promise{To: c.master, RemainingMS: 1800}
 		}

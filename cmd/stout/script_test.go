@@ -93,7 +93,7 @@ func cmdFault(ts *testscript.TestScript, neg bool, args []string) {
 	c := ts.Value(cellKey{}).(*fakeCell)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.fault = map[string]fault{"none": healthy, "mute": mute, "no-master": noMaster}[args[0]]
+	c.fault = fault(strings.TrimPrefix(args[0], "none"))
 	c.change()
 }
 

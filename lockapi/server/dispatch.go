@@ -25,7 +25,8 @@ const (
 
 // dispatch has the task done by the master, wherever it is. An attempt that
 // ends in no_master certainly had no effect: until ForwardTimeout is over the
-// master is looked for again. Every other error is the answer.
+// master is looked for again. The time for which a master held a call that is
+// meant to wait does not count. Every other error is the answer.
 func (x *exchange) dispatch(t task) error {
 	if t.stale {
 		x.c.Writer.Header().Set(lockapi.HeaderStale, "true")
@@ -35,19 +36,25 @@ func (x *exchange) dispatch(t task) error {
 	if err != nil {
 		return err
 	}
-	search, cancel := context.WithTimeout(x.ctx(), x.opts.ForwardTimeout)
-	defer cancel()
+	deadline := time.Now().Add(x.opts.ForwardTimeout)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		at, err := x.locate(search)
+		at, err := x.locate(deadline)
 		if err != nil {
 			return err
 		}
+		began := time.Now()
 		err = x.attempt(at, t, follow)
 		if !errors.Is(err, lockapi.CodeNoMaster) {
 			return err
 		}
+		if t.wait > 0 {
+			deadline = deadline.Add(time.Since(began))
+		}
+		if time.Now().Add(pause).After(deadline) {
+			return err
+		}
 		select {
-		case <-search.Done():
+		case <-x.ctx().Done():
 			return err
 		case <-time.After(pause):
 		}
@@ -68,7 +75,9 @@ func (x *exchange) mayForward() (bool, error) {
 }
 
 // locate asks for the master; the end of the search is no_master too.
-func (x *exchange) locate(search context.Context) (Location, error) {
+func (x *exchange) locate(deadline time.Time) (Location, error) {
+	search, cancel := context.WithDeadline(x.ctx(), deadline)
+	defer cancel()
 	at, err := x.master.Locate(search)
 	if err != nil && search.Err() != nil {
 		return at, lockapi.Errorf(lockapi.CodeNoMaster, "no master was found within %v", x.opts.ForwardTimeout)

@@ -70,9 +70,9 @@ func wantClosed(t *testing.T, c net.Conn, sent string) {
 }
 
 func wantRefusedBody(t *testing.T, c net.Conn) {
-	got := receive(t, c)
-	if got.status != http.StatusBadRequest || got.problem.Field != "body" {
-		t.Errorf("a slow body: %d %s", got.status, got.body)
+	got, err := receive(c)
+	if err != nil || got.status != http.StatusBadRequest || got.problem.Field != "body" {
+		t.Errorf("a slow body: %d %s %v", got.status, got.body, err)
 	}
 	wantClosed(t, c, "a slow body")
 }
@@ -83,8 +83,9 @@ func cutShort(t *testing.T, r *cell.Replica) {
 	c := dial(t, r)
 	send(t, c, "POST /v1/sessions HTTP/1.1\r\nHost: stout\r\nContent-Length: 20\r\n\r\n{}")
 	must(t, c.CloseWrite())
-	if got := receive(t, c); got.status != http.StatusBadRequest || got.problem.Field != "body" {
-		t.Errorf("half a body: %d %s", got.status, got.body)
+	got, err := receive(c)
+	if err != nil || got.status != http.StatusBadRequest || got.problem.Field != "body" {
+		t.Errorf("half a body: %d %s %v", got.status, got.body, err)
 	}
 }
 

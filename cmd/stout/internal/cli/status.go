@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -28,29 +29,66 @@ Exit codes: 0 a master holds its lease, 2 wrong usage, 3 the cell has no master,
 func (a *app) status(ctx context.Context) error {
 	ctx, cancel := a.call(ctx)
 	defer cancel()
-	cell, err := a.client.Cell(ctx)
+	cell, err := a.cell(ctx)
 	if err != nil {
 		return err
-	}
-	if cell.Master == nil {
-		a.survey(ctx, &cell)
 	}
 	if a.ui.json {
 		err = a.ui.object(cell)
 	} else {
 		a.showCell(cell)
 	}
-	if err == nil && (cell.Master == nil || !cell.Lease.Held) {
-		up := 0
-		for _, r := range cell.Replicas {
-			if r.Healthy {
-				up++
-			}
-		}
-		return (&failure{code: exitNoMaster, message: "the cell has no master: no lock can be taken or released now"}).
-			hint("%d of %s answer; a master needs %d that see each other", up, plural(len(cell.Replicas), "replica"), len(cell.Replicas)/2+1)
+	if err != nil {
+		return err
 	}
-	return err
+	return inOffice(cell)
+}
+
+// cell reads the state of the cell from its master, which alone knows its lease
+// and what it serves; where there is none, from every replica.
+func (a *app) cell(ctx context.Context) (lockapi.Cell, error) {
+	cell, err := a.client.Cell(ctx)
+	if err != nil {
+		return cell, err
+	}
+	if cell.Master == nil {
+		a.survey(ctx, &cell)
+		return cell, nil
+	}
+	if cell.Lease.Held {
+		return cell, nil
+	}
+	master, err := client.New(cell.Master.URL)
+	if err != nil {
+		return cell, nil // its URL is of no use; what we have is the best there is
+	}
+	defer master.Close()
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if own, err := master.Cell(ctx); err == nil {
+		return own, nil
+	}
+	return cell, nil
+}
+
+// inOffice is the error of a cell that has no master, or none that is seen to be
+// in office.
+func inOffice(cell lockapi.Cell) error {
+	if cell.Master != nil && cell.Lease.Held {
+		return nil
+	}
+	if cell.Master != nil {
+		return (&failure{code: exitNoMaster, message: fmt.Sprintf("%s is named as master, and is not seen to hold its lease", clean(cell.Master.ID))}).
+			hint("it may just have been elected, or may not be reachable from here at %s", clean(cell.Master.URL))
+	}
+	up := 0
+	for _, r := range cell.Replicas {
+		if r.Healthy {
+			up++
+		}
+	}
+	return (&failure{code: exitNoMaster, message: "the cell has no master: no lock can be taken or released now"}).
+		hint("%d of %s answer; a master needs %d that see each other", up, plural(len(cell.Replicas), "replica"), len(cell.Replicas)/2+1)
 }
 
 // survey completes the picture of a cell without a master, of which one replica

@@ -1,0 +1,109 @@
+package report
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/stoutlock/stout/test/bench/internal/load"
+)
+
+// Report is one invocation.
+type Report struct {
+	When    time.Time `json:"when"`
+	Machine Machine   `json:"machine"`
+	Rows    []Row     `json:"rows"`
+}
+
+// Machine is where the load was made, and the cell ran where it was started.
+type Machine struct {
+	CPUs int    `json:"cpus"`
+	OS   string `json:"os"`
+	Arch string `json:"arch"`
+	Go   string `json:"go"`
+}
+
+// Row is one work with one number of sessions. One of its last three fields is
+// set, as befits the work.
+type Row struct {
+	Work         string    `json:"work"`
+	Via          string    `json:"via"`
+	SharedClient bool      `json:"shared_client,omitempty"`
+	Sessions     int       `json:"sessions"`
+	Offered      float64   `json:"offered_per_s,omitempty"` // rate of an open loop; 0 for a closed one
+	Runs         int       `json:"runs"`
+	Load         *Load     `json:"load,omitempty"`
+	Idle         *Idle     `json:"idle,omitempty"`
+	Failover     *Failover `json:"failover,omitempty"`
+}
+
+// Load is the outcome of operations in a loop. Each Spread is over the runs.
+type Load struct {
+	Rate load.Spread `json:"per_s"`
+	// Latencies in milliseconds.
+	P50  load.Spread `json:"p50_ms"`
+	P90  load.Spread `json:"p90_ms"`
+	P99  load.Spread `json:"p99_ms"`
+	P999 load.Spread `json:"p999_ms"`
+	Max  load.Spread `json:"max_ms"`
+	// CPU time in milliseconds per 1000 operations: of all replicas together, of
+	// the master, and of this program, which makes the load.
+	CellCPU   load.Spread `json:"cell_cpu_ms_per_1000"`
+	MasterCPU load.Spread `json:"master_cpu_ms_per_1000"`
+	OwnCPU    load.Spread `json:"bench_cpu_ms_per_1000"`
+	MasterRSS load.Spread `json:"master_rss_mib"`
+	// Share is how many operations each session got, in all runs: the least
+	// and the most of any session in a run.
+	Share *Share `json:"share,omitempty"`
+	// Elections are the changes of epoch during the runs.
+	Elections  uint64 `json:"elections"`
+	Errors     int64  `json:"errors"`
+	Missed     int64  `json:"missed"`
+	FirstError string `json:"first_error,omitempty"`
+}
+
+// Share tells how evenly sessions were served.
+type Share struct {
+	Least int64 `json:"least"`
+	Most  int64 `json:"most"`
+}
+
+// Idle is what sessions cost that do nothing but live.
+type Idle struct {
+	TTL           float64     `json:"ttl_s"`
+	MasterPercent load.Spread `json:"master_cpu_percent_of_a_core"`
+	CellPercent   load.Spread `json:"cell_cpu_percent_of_a_core"`
+	KiBPerSession float64     `json:"master_kib_per_session"`
+	MasterRSS     float64     `json:"master_rss_mib"`
+	Expired       int         `json:"expired"` // sessions that did not live to the end
+}
+
+// Failover is the gaps in service after kills of the master, in milliseconds.
+type Failover struct {
+	Gaps   []float64 `json:"gaps_ms"`
+	Median float64   `json:"median_ms"`
+	P90    float64   `json:"p90_ms"`
+	Max    float64   `json:"max_ms"`
+}
+
+// NewFailover sums the gaps up.
+func NewFailover(gaps []time.Duration) *Failover {
+	f := &Failover{}
+	for _, g := range gaps {
+		f.Gaps = append(f.Gaps, Milliseconds(g))
+	}
+	f.Median = load.Median(f.Gaps)
+	f.P90 = load.Percentile(f.Gaps, 90)
+	f.Max = load.Percentile(f.Gaps, 100)
+	return f
+}
+
+// Milliseconds is d with its fraction.
+func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// WriteJSON writes the report for programs.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}

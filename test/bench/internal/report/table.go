@@ -1,0 +1,156 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stoutlock/stout/test/bench/internal/load"
+)
+
+// WriteTable writes the rows for people: one table per kind of work, in the
+// order of the rows. Figures are medians of the runs; ± is half of the distance
+// between the least and the most, in percent of the median.
+func (r *Report) WriteTable(w io.Writer) error {
+	var loads, idles, failovers table
+	loads.head("work", "via", "n", "ops/s", "±%", "p50 ms", "p99 ms", "p99.9 ms", "max ms",
+		"cell CPU", "master CPU", "bench CPU", "RSS MiB", "notes")
+	idles.head("work", "via", "n", "ttl s", "master CPU %", "cell CPU %", "KiB/session", "RSS MiB", "notes")
+	failovers.head("work", "via", "kills", "median ms", "p90 ms", "max ms", "gaps ms")
+	for _, row := range r.Rows {
+		name, via := row.Work, row.Via
+		if row.SharedClient {
+			via += ", shared"
+		}
+		switch {
+		case row.Load != nil:
+			loads.add(append([]string{name, via, row.sessions()}, row.Load.cells(row.Offered)...)...)
+		case row.Idle != nil:
+			idles.add(append([]string{name, via, row.sessions()}, row.Idle.cells()...)...)
+		case row.Failover != nil:
+			failovers.add(append([]string{name, via}, row.Failover.cells()...)...)
+		}
+	}
+	var out strings.Builder
+	loads.write(&out, "CPU: milliseconds per 1000 operations (cell: all replicas; bench: this program). RSS: the master's.")
+	idles.write(&out, "CPU: percent of one core.")
+	failovers.write(&out, "Gap: from the last success before the kill to the first after it.")
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func (r *Row) sessions() string { return strconv.Itoa(r.Sessions) }
+
+func (l *Load) cells(offered float64) []string {
+	return []string{
+		figure(l.Rate.Median), percentOff(l.Rate),
+		figure(l.P50.Median), figure(l.P99.Median), figure(l.P999.Median), figure(l.Max.Max),
+		figure(l.CellCPU.Median), figure(l.MasterCPU.Median), figure(l.OwnCPU.Median), figure(l.MasterRSS.Max),
+		l.notes(offered),
+	}
+}
+
+// notes tell what a reader must know to trust the figures.
+func (l *Load) notes(offered float64) string {
+	var notes []string
+	if offered > 0 {
+		notes = append(notes, fmt.Sprintf("open loop at %s/s", figure(offered)))
+	}
+	if l.Share != nil {
+		notes = append(notes, fmt.Sprintf("each %d..%d", l.Share.Least, l.Share.Most))
+	}
+	if l.Elections > 0 {
+		notes = append(notes, fmt.Sprintf("%d elections", l.Elections))
+	}
+	if l.Missed > 0 {
+		notes = append(notes, fmt.Sprintf("%d missed", l.Missed))
+	}
+	if l.Errors > 0 {
+		notes = append(notes, fmt.Sprintf("%d errors: %s", l.Errors, l.FirstError))
+	}
+	return strings.Join(notes, ", ")
+}
+
+func (i *Idle) cells() []string {
+	note := ""
+	if i.Expired > 0 {
+		note = fmt.Sprintf("%d expired", i.Expired)
+	}
+	return []string{
+		figure(i.TTL), figure(i.MasterPercent.Median), figure(i.CellPercent.Median),
+		figure(i.KiBPerSession), figure(i.MasterRSS), note,
+	}
+}
+
+func (f *Failover) cells() []string {
+	gaps := make([]string, len(f.Gaps))
+	for i, g := range f.Gaps {
+		gaps[i] = strconv.FormatFloat(g, 'f', 0, 64)
+	}
+	return []string{
+		strconv.Itoa(len(f.Gaps)), figure(f.Median), figure(f.P90), figure(f.Max), strings.Join(gaps, " "),
+	}
+}
+
+// figure writes about three significant figures, without exponents; what was
+// not measured, as the CPU of a cell whose processes cannot be asked, is a dash.
+func figure(v float64) string {
+	switch {
+	case v == 0:
+		return "–"
+	case v >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+func percentOff(s load.Spread) string {
+	if s.Median == 0 || s.Min == s.Max {
+		return "–"
+	}
+	return strconv.FormatFloat(100*(s.Max-s.Min)/2/s.Median, 'f', 1, 64)
+}
+
+// table aligns columns: the first two and the last to the left, numbers to the
+// right.
+type table struct {
+	rows [][]string // the first is the head
+}
+
+func (t *table) head(cells ...string) { t.rows = append(t.rows, cells) }
+func (t *table) add(cells ...string)  { t.rows = append(t.rows, cells) }
+
+// write writes the table and what its columns mean, or nothing where there are
+// no rows.
+func (t *table) write(out *strings.Builder, legend string) {
+	if len(t.rows) < 2 {
+		return
+	}
+	if out.Len() > 0 {
+		out.WriteByte('\n')
+	}
+	widths := make([]int, len(t.rows[0]))
+	for _, row := range t.rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range t.rows {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i < 2 || i == len(row)-1 {
+				line.WriteString(cell + pad)
+			} else {
+				line.WriteString(pad + cell)
+			}
+			line.WriteString("  ")
+		}
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	out.WriteString(legend + "\n")
+}

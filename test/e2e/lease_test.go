@@ -1,0 +1,123 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+var plain = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// request makes a request that is not to be forwarded.
+func request(ctx context.Context, r *cell.Replica, method, target string, out any) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, r.URL+target, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set(lockapi.HeaderForward, lockapi.ForwardNever)
+	resp, err := plain.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		problem := &lockapi.Error{}
+		if err := json.NewDecoder(resp.Body).Decode(problem); err != nil {
+			return resp, err
+		}
+		return resp, problem
+	}
+	return resp, json.NewDecoder(resp.Body).Decode(out)
+}
+
+// ownView is the cell as the replica itself sees it.
+func ownView(ctx context.Context, r *cell.Replica) (view lockapi.Cell, err error) {
+	_, err = request(ctx, r, http.MethodGet, lockapi.RouteCell, &view)
+	return view, err
+}
+
+// claim is a replica's word that it holds the lease: at some instant within
+// sent and received it did, and it would go on for remaining from then.
+type claim struct {
+	replica        string
+	epoch          uint64
+	sent, received time.Time
+	remaining      time.Duration
+}
+
+// until is an instant up to which the lease ran at least.
+func (c claim) until() time.Time { return c.sent.Add(c.remaining) }
+
+// leaseWatch asks every replica again and again whether it holds the lease.
+type leaseWatch struct {
+	stop   context.CancelFunc
+	asking sync.WaitGroup
+	mu     sync.Mutex
+	claims []claim
+}
+
+func watchLeases(t *testing.T, c *cell.Cell) *leaseWatch {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	w := &leaseWatch{stop: stop}
+	for _, r := range c.Replicas() {
+		w.asking.Go(func() { w.ask(ctx, r) })
+	}
+	t.Cleanup(func() { w.check(t) })
+	return w
+}
+
+func (w *leaseWatch) ask(ctx context.Context, r *cell.Replica) {
+	tick := time.NewTicker(40 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		c := claim{replica: r.ID, sent: time.Now()}
+		view, err := ownView(ctx, r)
+		c.received = time.Now()
+		if err == nil && view.Lease.Held {
+			c.epoch, c.remaining = view.Epoch, time.Duration(view.Lease.RemainingMS)*time.Millisecond
+			w.mu.Lock()
+			w.claims = append(w.claims, c)
+			w.mu.Unlock()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// check fails the test if two leases ran at once: if that of an earlier office
+// still ran when a later one's had begun.
+func (w *leaseWatch) check(t *testing.T) {
+	w.stop()
+	w.asking.Wait()
+	begun := map[uint64]claim{} // by epoch, the claim that is known the earliest
+	for _, c := range w.claims {
+		if first, ok := begun[c.epoch]; !ok || c.received.Before(first.received) {
+			begun[c.epoch] = c
+		}
+	}
+	for _, earlier := range w.claims {
+		for epoch, later := range begun {
+			if earlier.epoch < epoch && later.received.Before(earlier.until()) {
+				t.Errorf("two leases at once:\n%s\n%s", earlier, later)
+			}
+		}
+	}
+	t.Logf("%d claims of a lease in %d offices", len(w.claims), len(begun))
+}
+
+func (c claim) String() string {
+	const layout = "15:04:05.000"
+	return fmt.Sprintf("%s, epoch %d: asked %s, answered %s, lease until %s or later",
+		c.replica, c.epoch, c.sent.Format(layout), c.received.Format(layout), c.until().Format(layout))
+}

@@ -1,0 +1,144 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// TestWaiters: a waiter that goes leaves the queue, and never becomes a holder
+// that nobody knows of.
+func TestWaiters(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Args: calm})
+	master := ready(t, c)
+	followers := c.Others(master)
+	for _, r := range []*cell.Replica{master, followers[0]} {
+		t.Run("whose connection breaks at "+r.ID, func(t *testing.T) {
+			leaves(t, master, r, nil, func(_ string, hangUp context.CancelFunc) { hangUp() })
+		})
+		t.Run("whose session is closed at "+r.ID, func(t *testing.T) {
+			leaves(t, master, r, []lockapi.Code{lockapi.CodeSessionNotFound}, func(session string, _ context.CancelFunc) {
+				call[struct{}](t, r, http.MethodDelete, sessionRoute(session), nil)
+			})
+		})
+		t.Run("who is released at "+r.ID, func(t *testing.T) {
+			leaves(t, master, r, []lockapi.Code{lockapi.CodeLockHeld}, func(session string, _ context.CancelFunc) {
+				release(t, r, lockapi.Grant{Path: "/waiter", Session: session, Handle: "w"})
+			})
+		})
+		t.Run("whose session expires at "+r.ID, func(t *testing.T) { expires(t, master, r) })
+		t.Run("whose time is over at "+r.ID, func(t *testing.T) { timesOut(t, master, r) })
+	}
+	t.Run("whose replica is killed", func(t *testing.T) {
+		leaves(t, master, followers[1], nil, func(string, context.CancelFunc) { must(t, followers[1].Kill()) })
+	})
+}
+
+// leaves has a waiter at r go in some way; its call ends with one of the codes,
+// or anyhow if none is given.
+func leaves(t *testing.T, master, r *cell.Replica, codes []lockapi.Code, leave func(session string, hangUp context.CancelFunc)) {
+	const path = "/waiter"
+	holder, waiter, third := open(t, master, aWhile), open(t, master, aWhile), open(t, master, aWhile)
+	held := acquire(t, master, path, ask(holder.ID, "", 0))
+	ctx, hangUp := context.WithCancel(bounded(t))
+	defer hangUp()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Call(ctx, http.MethodPut, lockRoute(path), ask(waiter.ID, "w", aWhile), nil)
+		ended <- err
+	}()
+	wantWaiters(t, master, path, 1)
+	behind := begin[lockapi.Grant](t, master, http.MethodPut, lockRoute(path), ask(third.ID, "", aWhile))
+	wantWaiters(t, master, path, 2)
+	leave(waiter.ID, hangUp)
+	wantWaiters(t, master, path, 1)
+	if err := <-ended; codes != nil {
+		wantCode(t, "the waiter that went", err, codes...)
+	} else if err == nil {
+		t.Error("the waiter that went got an answer")
+	}
+	release(t, master, held)
+	next := await(t, "the one behind", behind)
+	must(t, next.err)
+	wantHolder(t, read(t, master, path), next.out)
+	release(t, master, next.out)
+	if l := read(t, master, path); l.State != lockapi.StateFree {
+		t.Errorf("in the end: %+v", l)
+	}
+}
+
+// expires: the session of a waiter that sends no keepalives ends; its waiting
+// call extends nothing and is told.
+func expires(t *testing.T, master, r *cell.Replica) {
+	const path = "/waiter/expires"
+	held := acquire(t, master, path, ask(open(t, master, aWhile).ID, "", 0))
+	begun := time.Now()
+	waiter := open(t, r, time.Second)
+	got := await(t, "the waiter", begin[lockapi.Grant](t, r, http.MethodPut, lockRoute(path), ask(waiter.ID, "", aWhile)))
+	wantCode(t, "the waiter", got.err, lockapi.CodeSessionNotFound)
+	if lived := time.Since(begun); lived < time.Second {
+		t.Errorf("the session ended after %v, before its ttl", lived)
+	}
+	wantWaiters(t, master, path, 0)
+	release(t, master, held)
+}
+
+// timesOut: a call waits as long as it said, and leaves nothing behind.
+func timesOut(t *testing.T, master, r *cell.Replica) {
+	const path, wait = "/waiter/times-out", 300 * time.Millisecond
+	held := acquire(t, master, path, ask(open(t, master, aWhile).ID, "", 0))
+	got := await(t, "the waiter", begin[lockapi.Grant](t, r, http.MethodPut, lockRoute(path), ask(open(t, r, aWhile).ID, "", wait)))
+	wantCode(t, "the waiter", got.err, lockapi.CodeLockHeld)
+	if got.took < wait {
+		t.Errorf("it was told after %v, before its wait was over", got.took)
+	}
+	if l := read(t, master, path); l.Waiters != 0 {
+		t.Errorf("it waits still: %+v", l)
+	}
+	release(t, master, held)
+}
+
+// TestWaitersKeepTheirPlace: waiting calls that a change of master ends are
+// sent again, and the queue is as it was.
+func TestWaitersKeepTheirPlace(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{})
+	old := ready(t, c)
+	const path = "/place"
+	held := acquire(t, old, path, ask(open(t, old, aWhile).ID, "", 0))
+	var order []string
+	var calls []<-chan answer[lockapi.Grant]
+	for i := range 6 {
+		id := open(t, old, aWhile).ID
+		order = append(order, id)
+		calls = append(calls, begin[lockapi.Grant](t, c.Replicas()[i%3], http.MethodPut, lockRoute(path), ask(id, "", aWhile)))
+		wantWaiters(t, old, path, i+1)
+	}
+	must(t, old.Terminate(bounded(t)))
+	for i, got := range calls {
+		a := await(t, "a waiting call", got)
+		wantCode(t, fmt.Sprintf("waiting call %d", i), a.err, lockapi.CodeOutcomeUnknown, lockapi.CodeNoMaster)
+	}
+	master := newMaster(t, c, old)
+	for i, id := range order {
+		calls[i] = begin[lockapi.Grant](t, master, http.MethodPut, lockRoute(path), ask(id, "", aWhile))
+	}
+	if got := queueOf(t, master, path, order); fmt.Sprint(got) != fmt.Sprint(order) {
+		t.Errorf("the queue is %v, was %v", got, order)
+	}
+	for _, got := range calls {
+		release(t, master, held)
+		next := await(t, "the next", got)
+		must(t, next.err)
+		if next.out.Token <= held.Token {
+			t.Errorf("token %d after %d", next.out.Token, held.Token)
+		}
+		held = next.out
+	}
+}
