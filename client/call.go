@@ -28,6 +28,7 @@ type call struct {
 	out     any             // where a 2xx answer's JSON goes; nil to ignore it
 	timeout time.Duration   // of one attempt; 0 stands for answerTime
 	once    bool            // must not be sent again after it may have taken effect
+	any     bool            // any replica may take it and ask the master itself
 	cut     context.Context // if set, attempts run under it rather than the caller's context
 
 	attempts  int

@@ -115,7 +115,7 @@ func (c *Client) CheckSequencer(ctx context.Context, sequencer string, opts ...R
 // Cell reads the state of the cell as the replica that answers sees it; one
 // that knows of no master answers too.
 func (c *Client) Cell(ctx context.Context) (out lockapi.Cell, err error) {
-	err = c.read(ctx, lockapi.RouteCell, nil, nil, &out)
+	err = c.do(ctx, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
 	return out, err
 }
 

@@ -47,7 +47,7 @@ func (c *Client) exchange(ctx context.Context, r *route, q *call) error {
 // as RoundTripper's contract allows, except where a key has to be added.
 func (c *Client) request(ctx context.Context, r *route, q *call) *http.Request {
 	h := c.headers.direct
-	if r.forward {
+	if r.forward || q.any {
 		h = c.headers.forward
 	}
 	if q.key != "" {

@@ -52,15 +52,26 @@ func readCell(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	cell := x.master.Cell()
 	if at := x.master.Known(); follow && at.ID != "" && at.URL != "" && !at.Self {
 		if got, ok := x.masterCell(at); ok {
 			x.pass(got)
 			return nil
 		}
+		depose(&cell)
 	}
-	cell := x.master.Cell()
 	x.probeAll(x.ctx(), cell.Replicas)
 	return x.reply(http.StatusOK, cell)
+}
+
+// depose takes the master out of a view: the one that it names does not answer.
+func depose(cell *lockapi.Cell) {
+	cell.Master = nil
+	for i := range cell.Replicas {
+		if cell.Replicas[i].Role == lockapi.RoleMaster {
+			cell.Replicas[i].Role = lockapi.RoleReplica
+		}
+	}
 }
 
 // masterCell asks the master for its view of the cell.

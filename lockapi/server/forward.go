@@ -38,6 +38,9 @@ type answer struct {
 // errMasterGone ends a forwarded call whose replica is no longer the master.
 var errMasterGone = errors.New("the replica that took the call is no longer known as the master")
 
+// errStopping ends a forwarded call that would keep this replica from stopping.
+var errStopping = errors.New("the replica that forwarded the call is stopping")
+
 // forward passes the call on to the master at the given place and its answer
 // back. The error is no_master where the call certainly had no effect or reads,
 // and outcome_unknown where it may have had one.
@@ -149,7 +152,8 @@ const (
 
 // watch ends a forwarded call when another master, or none, has been known for
 // a second: a replica that is paused or cut off would keep the call for ever,
-// and one that is alive and lost its office has answered by then.
+// and one that is alive and lost its office has answered by then. It also ends
+// the call when this replica stops.
 func (s *Server) watch(ctx context.Context, at Location, end context.CancelCauseFunc) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -160,6 +164,9 @@ func (s *Server) watch(ctx context.Context, at Location, end context.CancelCause
 		}
 		select {
 		case <-ctx.Done():
+			return
+		case <-s.stopping:
+			end(errStopping)
 			return
 		case <-tick.C:
 		}

@@ -5,6 +5,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -73,6 +74,8 @@ type Server struct {
 	fresh    fresh
 	engine   *gin.Engine
 	http     *http.Server
+	stopping chan struct{} // closed when Shutdown begins
+	stopOnce sync.Once
 }
 
 // New makes a server; it does not listen yet.
@@ -84,6 +87,8 @@ func New(opts Options) *Server {
 		log:     opts.Logger,
 		metrics: newMetrics(opts.Registry, opts.Master.Replica().Version),
 		peers:   newTransport(),
+
+		stopping: make(chan struct{}),
 	}
 	s.contacts.started = time.Now()
 	s.engine = s.newEngine()
@@ -126,10 +131,12 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// Shutdown stops taking calls, lets those under way end, and closes. When ctx
-// ends first, the calls that remain are cut off and the context's error is
-// returned.
+// Shutdown stops taking calls, lets those under way end, and closes. Calls that
+// wait at another replica are told that their outcome is unknown rather than
+// kept: they may be sent again there. When ctx ends first, the calls that remain
+// are cut off and the context's error is returned.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopOnce.Do(func() { close(s.stopping) })
 	defer s.peers.CloseIdleConnections()
 	err := s.http.Shutdown(ctx)
 	if err != nil {

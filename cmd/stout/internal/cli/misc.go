@@ -2,12 +2,11 @@ package cli
 
 import (
 	"context"
-	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -100,51 +99,12 @@ func (a *app) versionCommand() *cobra.Command {
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			v := buildVersion()
+			v := buildinfo.Get()
 			if a.ui.json {
 				return a.ui.object(v)
 			}
-			a.ui.printf("stout %s", v.Version)
-			if v.Commit != "" {
-				a.ui.printf(" (%s)", v.Commit)
-			}
-			a.ui.printf(", %s, %s\n", v.Go, v.Platform)
+			a.ui.printf("stout %s\n", v)
 			return nil
 		},
 	}
-}
-
-// version is what this program was built from.
-type version struct {
-	Version  string `json:"version"`
-	Commit   string `json:"commit,omitempty"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-}
-
-// buildVersion reads what the Go toolchain noted in the binary.
-func buildVersion() version {
-	v := version{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	if m := info.Main.Version; m != "" && m != "(devel)" {
-		v.Version = m
-	}
-	dirty := ""
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			v.Commit = s.Value[:min(12, len(s.Value))]
-		case "vcs.modified":
-			if s.Value == "true" {
-				dirty = "+changes"
-			}
-		}
-	}
-	if v.Commit != "" {
-		v.Commit += dirty
-	}
-	return v
 }

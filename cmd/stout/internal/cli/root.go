@@ -14,6 +14,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
+	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -155,7 +156,7 @@ func (a *app) connect() error {
 		source, urls = "the default server", []string{defaultServer}
 	}
 	a.opts.servers = urls
-	c, err := client.Config{URLs: urls, UserAgent: "stout/" + buildVersion().Version}.New()
+	c, err := client.Config{URLs: urls, UserAgent: "stout/" + buildinfo.Version()}.New()
 	if err != nil {
 		return usagef("%s: %v", source, err).hint("a server is the base URL of a replica's API, such as %s", defaultServer)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -44,31 +43,14 @@ func (a *app) status(ctx context.Context) error {
 	return inOffice(cell)
 }
 
-// cell reads the state of the cell from its master, which alone knows its lease
-// and what it serves; where there is none, from every replica.
+// cell reads the state of the cell, as its master sees it; where there is none,
+// as every replica does.
 func (a *app) cell(ctx context.Context) (lockapi.Cell, error) {
 	cell, err := a.client.Cell(ctx)
-	if err != nil {
-		return cell, err
-	}
-	if cell.Master == nil {
+	if err == nil && cell.Master == nil {
 		a.survey(ctx, &cell)
-		return cell, nil
 	}
-	if cell.Lease.Held {
-		return cell, nil
-	}
-	master, err := client.New(cell.Master.URL)
-	if err != nil {
-		return cell, nil // its URL is of no use; what we have is the best there is
-	}
-	defer master.Close()
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	if own, err := master.Cell(ctx); err == nil {
-		return own, nil
-	}
-	return cell, nil
+	return cell, err
 }
 
 // inOffice is the error of a cell that has no master, or none that is seen to be

@@ -52,8 +52,7 @@ type Load struct {
 	MasterCPU load.Spread `json:"master_cpu_ms_per_1000"`
 	OwnCPU    load.Spread `json:"bench_cpu_ms_per_1000"`
 	MasterRSS load.Spread `json:"master_rss_mib"`
-	// Share is how many operations each session got, in all runs: the least
-	// and the most of any session in a run.
+	// Share is how many operations the sessions got, in the least even run.
 	Share *Share `json:"share,omitempty"`
 	// Elections are the changes of epoch during the runs.
 	Elections  uint64 `json:"elections"`
@@ -62,7 +61,8 @@ type Load struct {
 	FirstError string `json:"first_error,omitempty"`
 }
 
-// Share tells how evenly sessions were served.
+// Share tells how evenly sessions were served: the fewest operations that one
+// of them got, and the most.
 type Share struct {
 	Least int64 `json:"least"`
 	Most  int64 `json:"most"`

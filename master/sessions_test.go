@@ -1,0 +1,384 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// alive is how long a session lives from now on, to a hundredth of a second, as
+// its lock tells.
+func alive(n *node, id string, most time.Duration) time.Duration {
+	began := time.Now()
+	for time.Since(began) < most {
+		if _, ok := n.State().Session(id); !ok {
+			break
+		}
+		pass(fakeDelay)
+	}
+	return time.Since(began)
+}
+
+// TestExpiryIsNeverEarlyAndASecondLateAtMost, whatever the clocks of server and
+// client do within the drift: the client counts ttl on its own clock from the
+// answer.
+func TestExpiryIsNeverEarlyAndASecondLateAtMost(t *testing.T) {
+	const ttl = 12 * time.Second
+	for _, rate := range []float64{1 - drift, 1, 1 + drift} {
+		t.Run(fmt.Sprint(rate), func(t *testing.T) {
+			inCell(t, 1, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+				n := c.office("r1")
+				id := newSession(t, n.master, ttl)
+				pass(5 * time.Second)
+				if _, err := keepalive1(n.master, id, 0, 0); err != nil {
+					t.Fatal(err)
+				}
+				lived := alive(n, id, time.Minute)
+				slowClient := ttl * 100 / 99
+				if lived < slowClient-time.Millisecond {
+					t.Errorf("expired after %v; a client with a slow clock counts on %v", lived, slowClient)
+				}
+				latest := (ttl+ttl/50)*101/100 + time.Second // the server's clock may be slow as well
+				if lived > latest {
+					t.Errorf("expired after %v, want %v at the latest", lived, latest)
+				}
+			}, rate)
+		})
+	}
+}
+
+func TestKeepaliveTellsHowLongItWasHeld(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		id := newSession(t, m, 12*time.Second)
+		for _, wait := range []time.Duration{0, time.Second, 8 * time.Second} {
+			began := time.Now()
+			k, err := keepalive1(m, id, wait, 0)
+			took := time.Since(began)
+			held := time.Duration(k.HeldMS) * time.Millisecond
+			if err != nil || took != wait || k.TTLMS != 12000 || k.Epoch != 1 || k.Events == nil {
+				t.Errorf("wait %v: %+v, %v after %v", wait, k, err, took)
+			}
+			if held > wait*98/100 || held < wait*97/100 {
+				t.Errorf("held_ms %v of %v, want it less twice the drift", held, wait)
+			}
+		}
+	})
+}
+
+// TestKeepaliveAnswersBeforeTheLeaseIsShort: when three quarters of the ttl
+// have gone.
+func TestKeepaliveAnswersBeforeTheLeaseIsShort(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		id := newSession(t, m, 4*time.Second)
+		if _, err := keepalive1(m, id, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		began := time.Now()
+		if _, err := keepalive1(m, id, time.Minute, 0); err != nil || time.Since(began) != 2*time.Second {
+			t.Errorf("%v after %v, want an answer after 2s", err, time.Since(began))
+		}
+		pass(3500 * time.Millisecond)
+		began = time.Now()
+		if _, err := keepalive1(m, id, time.Minute, 0); err != nil || time.Since(began) != 0 {
+			t.Errorf("%v after %v, want an answer at once", err, time.Since(began))
+		}
+	})
+}
+
+// TestKeepaliveDoesNotRevive: one that finds the session past due waits for the
+// outcome of the expiry.
+func TestKeepaliveDoesNotRevive(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		id := newSession(t, m, time.Second)
+		c.setDelay(300 * time.Millisecond)
+		pass(1100 * time.Millisecond) // the expiry is under way
+		if _, ok := n.State().Session(id); !ok {
+			t.Fatal("expired already: the test shows nothing")
+		}
+		_, err := keepalive1(m, id, 0, 0)
+		code(t, err, lockapi.CodeSessionNotFound)
+		if _, ok := n.State().Session(id); ok {
+			t.Error("told before it was true")
+		}
+	})
+}
+
+func TestKeepaliveOfAnUnknownSession(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		_, err := keepalive1(m, "nobody", time.Minute, 0)
+		code(t, err, lockapi.CodeSessionNotFound)
+	})
+}
+
+// TestKeepaliveNeedsTheLease: without it nothing is promised, and the answer is
+// that of the office in which the call began.
+func TestKeepaliveNeedsTheLease(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		id := newSession(t, n.master, time.Minute)
+		c.cutOff("r1", true)
+		pass(3 * time.Second)
+		answer := make(chan error, 1)
+		go func() { _, err := keepalive1(n.master, id, 0, 0); answer <- err }()
+		pass(time.Second)
+		select {
+		case err := <-answer:
+			t.Fatalf("answered without a lease: %v", err)
+		default:
+		}
+		c.office("r2")
+		c.cutOff("r1", false)
+		code(t, <-answer, lockapi.CodeNoMaster)
+	})
+}
+
+// TestKeepaliveRightBehindTheOpening: the state is ahead of what the office has
+// been told; a session that is in it lives.
+func TestKeepaliveRightBehindTheOpening(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		o := openOffice(t, n)
+		id := newSession(t, m, 4*time.Second)
+		o.mu.Lock()
+		delete(o.sessions, id)
+		o.mu.Unlock()
+		if _, err := keepalive1(m, id, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		if lived := alive(n, id, time.Minute); lived > 6*time.Second {
+			t.Errorf("lived %v: its end is not on the agenda", lived)
+		}
+	})
+}
+
+// granted202 makes b queue for path, which a holds, be told 202, and get it.
+func granted202(t *testing.T, m *Master, path, a, b string) {
+	t.Helper()
+	mustHold(t, m, path, want(a))
+	g, err := m.Acquire(t.Context(), path, want(b, queueing))
+	if err != nil || g.State != lockapi.StateQueued || g.Position != 1 {
+		t.Fatalf("queue: %+v, %v", g, err)
+	}
+	if r, err := m.Release(t.Context(), path, a, "", 0); err != nil || !r.Released {
+		t.Fatalf("release: %+v, %v", r, err)
+	}
+}
+
+// TestEventsComeAgainUntilAcknowledged, to every keepalive that waits.
+func TestEventsComeAgainUntilAcknowledged(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
+		answers := make(chan lockapi.Keepalive, 3)
+		for range 3 {
+			go func() {
+				k, _ := keepalive1(m, b, 30*time.Second, 0)
+				answers <- k
+			}()
+		}
+		synctest.Wait()
+		granted202(t, m, "/a", a, b)
+		var seq uint64
+		for range 3 {
+			k := <-answers
+			if len(k.Events) != 1 || k.Events[0].Type != lockapi.EventLockGranted || k.Events[0].Path != "/a" ||
+				k.Events[0].Token == 0 || !strings.HasPrefix(k.Events[0].Sequencer, "exclusive:") {
+				t.Fatalf("events %+v", k.Events)
+			}
+			seq = k.Events[0].Seq
+		}
+		began := time.Now()
+		if k, err := keepalive1(m, b, time.Second, seq-1); err != nil || len(k.Events) != 1 || time.Since(began) != 0 {
+			t.Errorf("not acknowledged: %+v, %v after %v", k, err, time.Since(began))
+		}
+		if k, err := keepalive1(m, b, time.Second, seq); err != nil || len(k.Events) != 0 {
+			t.Errorf("acknowledged: %+v, %v", k, err)
+		}
+	})
+}
+
+// TestNextOfficeTellsAgain what was not acknowledged to the earlier one.
+func TestNextOfficeTellsAgain(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		m := c.office("r1").master
+		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
+		granted202(t, m, "/a", a, b)
+		k, err := keepalive1(m, b, 0, 0)
+		if err != nil || len(k.Events) != 1 {
+			t.Fatalf("%+v, %v", k, err)
+		}
+		next := c.office("r2").master
+		again, err := keepalive1(next, b, 0, 0)
+		if err != nil || len(again.Events) != 1 || again.Events[0] != k.Events[0] || again.Epoch != 2 {
+			t.Errorf("the next office tells %+v, %v; want %+v", again, err, k.Events)
+		}
+		if k, err := keepalive1(next, b, 0, k.Events[0].Seq); err != nil || len(k.Events) != 0 {
+			t.Errorf("acknowledged: %+v, %v", k, err)
+		}
+	})
+}
+
+func TestReleaseDropsTheEvent(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
+		granted202(t, m, "/a", a, b)
+		if _, err := m.Release(t.Context(), "/a", b, "", 0); err != nil {
+			t.Fatal(err)
+		}
+		if k, err := keepalive1(m, b, 0, 0); err != nil || len(k.Events) != 0 {
+			t.Errorf("%+v, %v", k, err)
+		}
+	})
+}
+
+// TestNoEventWithoutA202: a grant that a call was answered with is no news.
+func TestNoEventWithoutA202(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
+		mustHold(t, m, "/a", want(a))
+		call := begin(t.Context(), m, "/a", want(b, queueing, waiting(time.Minute)))
+		call.running(t)
+		if _, err := m.Release(t.Context(), "/a", a, "", 0); err != nil {
+			t.Fatal(err)
+		}
+		if g := call.answered(t); g.err != nil || g.grant.State != lockapi.StateHeld {
+			t.Fatalf("%+v, %v", g.grant, g.err)
+		}
+		if k, err := keepalive1(m, b, 0, 0); err != nil || len(k.Events) != 0 {
+			t.Errorf("%+v, %v", k, err)
+		}
+	})
+}
+
+// TestClosingASessionAnswersItsCallsAtOnce with session_not_found.
+func TestClosingASessionAnswersItsCallsAtOnce(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
+		mustHold(t, m, "/a", want(a))
+		mustHold(t, m, "/b", want(b, delayed(time.Minute)))
+		call := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
+		alive := make(chan error, 1)
+		go func() { _, err := keepalive1(m, b, 30*time.Second, 0); alive <- err }()
+		call.running(t)
+		began := time.Now()
+		if err := m.CloseSession(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		code(t, call.answered(t).err, lockapi.CodeSessionNotFound)
+		code(t, <-alive, lockapi.CodeSessionNotFound)
+		if d := time.Since(began); d > 2*fakeDelay {
+			t.Errorf("took %v", d)
+		}
+		mustHold(t, m, "/b", want(a)) // without lock-delay
+		before := n.commands()
+		if err := m.CloseSession(t.Context(), b); err != nil || n.commands() != before {
+			t.Errorf("closing it again: %v, %d commands", err, n.commands()-before)
+		}
+	})
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		open := func(key string, r lockapi.SessionRequest) (lockapi.Session, error) {
+			return m.OpenSession(t.Context(), r, key)
+		}
+		r := lockapi.SessionRequest{TTLMS: 5000, Name: "n", Meta: map[string]string{"a": "1", "b": "2"}}
+		first, err := open("k", r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := n.commands()
+		if again, err := open("k", r); err != nil || again.ID != first.ID || n.commands() != before {
+			t.Errorf("again: %+v, %v, %d commands", again, err, n.commands()-before)
+		}
+		r.TTLMS = 6000
+		_, err = open("k", r)
+		code(t, err, lockapi.CodeConflict)
+		if err := m.CloseSession(t.Context(), first.ID); err != nil {
+			t.Fatal(err)
+		}
+		if other, err := open("k", r); err != nil || other.ID == first.ID {
+			t.Errorf("after its session: %+v, %v", other, err)
+		}
+	})
+}
+
+// TestSessionIsShown with what it holds, waits for, and has left.
+func TestSessionIsShown(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		a, b := newSession(t, m, 10*time.Second), newSession(t, m, time.Minute)
+		mustHold(t, m, "/a", want(a))
+		mustHold(t, m, "/b", want(b))
+		if _, err := m.Acquire(t.Context(), "/b", want(a, queueing, handle("h"))); err != nil {
+			t.Fatal(err)
+		}
+		pass(3 * time.Second)
+		s, err := m.Session(t.Context(), a, false)
+		if err != nil || len(s.Holds) != 1 || len(s.Waits) != 1 || s.Waits[0].Handle != "h" || s.Waits[0].Position != 1 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if left := time.Duration(*s.LeaseRemainingMS) * time.Millisecond; left > 7*time.Second || left < 6900*time.Millisecond {
+			t.Errorf("lease_remaining_ms %v, want some 7s", left)
+		}
+		if s, err := m.Session(t.Context(), a, true); err != nil || s.LeaseRemainingMS != nil {
+			t.Errorf("stale: %+v, %v", s, err)
+		}
+		_, err = m.Session(t.Context(), "nobody", false)
+		code(t, err, lockapi.CodeSessionNotFound)
+		var ids []string
+		for after := ""; ; {
+			page, err := m.Sessions(t.Context(), after, 1, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range page.Sessions {
+				ids = append(ids, s.ID)
+			}
+			if after = page.Next; after == "" {
+				break
+			}
+		}
+		if len(ids) != 2 || ids[0] >= ids[1] {
+			t.Errorf("pages give %v", ids)
+		}
+	})
+}
+
+// TestCallsWithoutAMaster are refused, and certainly have no effect.
+func TestCallsWithoutAMaster(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		m := c.node("r1").master
+		began := time.Now()
+		_, err := m.Locate(t.Context())
+		code(t, err, lockapi.CodeNoMaster)
+		if d := time.Since(began); d != 2*time.Second {
+			t.Errorf("patience of %v", d)
+		}
+		ctx := context.Background()
+		for name, call := range map[string]func() error{
+			"open":      func() error { _, err := m.OpenSession(ctx, lockapi.NewSessionRequest(), ""); return err },
+			"close":     func() error { return m.CloseSession(ctx, "s") },
+			"keepalive": func() error { _, err := keepalive1(m, "s", 0, 0); return err },
+			"acquire":   func() error { _, err := m.Acquire(ctx, "/a", want("s")); return err },
+			"release":   func() error { _, err := m.Release(ctx, "/a", "s", "", 0); return err },
+			"read":      func() error { _, err := m.Lock(ctx, "/a", false); return err },
+			"transfer":  func() error { _, err := m.Transfer(ctx, ""); return err },
+			"ready":     m.Ready,
+		} {
+			err := call()
+			if e := code(t, err, lockapi.CodeNoMaster); e.RetryAfter != 1 {
+				t.Errorf("%s: Retry-After %d", name, e.RetryAfter)
+			}
+		}
+		if _, err := m.Lock(ctx, "/a", true); err != nil {
+			t.Errorf("stale read: %v", err)
+		}
+		if cell := m.Cell(); cell.Master != nil || cell.Lease.Held || cell.Sessions != nil || len(cell.Replicas) != 3 {
+			t.Errorf("%+v", cell)
+		}
+	})
+}

@@ -1,0 +1,24 @@
+// Command bench puts load on a cell and measures what it takes: to size a cell,
+// and to see what a change of the code has gained.
+//
+//	go run ./test/bench                                 every work but the soak
+//	go run ./test/bench cycle --n 1,64 --via sdk,http   one of them
+//	go run ./test/bench read --server http://10.0.0.1:7101,http://10.0.0.2:7101
+//	go run ./test/bench cycle --n 64 --rate 500,1000,2000 --plot latency.svg
+//
+// Without --server it starts a cell of three processes on loopback with the
+// shipped defaults, and ends it again. Load, cell and disk then share one
+// machine, so the figures compare versions and settings; they are no promise of
+// what the cell does on machines of its own.
+//
+// The works are:
+//
+//	cycle     each session takes and releases a lock of its own
+//	handover  all sessions queue for one lock; the latency of a hand-over counts
+//	          from the call of the release until the next holder knows
+//	read      linearizable reads of a lock
+//	refuse    tries for a lock that another session holds
+//	idle      sessions that do nothing but live: what they cost the master
+//	failover  kill -9 of the master: the gap in service
+//	soak      cycles for long: elections that nobody asked for
+package main

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/test/bench/internal/drive"
+	"github.com/stoutlock/stout/test/bench/internal/report"
+)
+
+const (
+	// pollEvery is the pause between two operations of a prober.
+	pollEvery = 5 * time.Millisecond
+	// attemptBound bounds one operation by plain HTTP, whose caller has nobody
+	// else to give up for it. The SDK bounds its own attempts.
+	attemptBound = 2 * time.Second
+	// recovery bounds how long a gap may be before it counts as an outage.
+	recovery = 30 * time.Second
+	// calm is the time between the cell's return to health and the next kill.
+	calm = 2 * time.Second
+)
+
+// runFailover kills the master again and again. Probers through the SDK and by
+// plain HTTP run all the time, whatever --via says, since the difference
+// between them is the client's part in the gap.
+func runFailover(ctx context.Context, b *bench) error {
+	probers := []*prober{{via: drive.SDK}, {via: drive.HTTP, bound: attemptBound}}
+	probing, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	for _, p := range probers {
+		if err := p.open(ctx, b); err != nil {
+			return fmt.Errorf("prober via %s: %w", p.via, err)
+		}
+		running.Go(func() { p.run(probing) })
+	}
+	for i := range b.kills {
+		b.progress.step("failover: kill %d of %d", i+1, b.kills)
+		if err := b.killOnce(ctx, probers); err != nil {
+			return fmt.Errorf("kill %d: %w", i+1, err)
+		}
+		b.progress.note("failover: kill %d of %d: gap %v via %s, %v via %s", i+1, b.kills,
+			probers[0].lastGap().Round(time.Millisecond), probers[0].via, probers[1].lastGap().Round(time.Millisecond), probers[1].via)
+	}
+	for _, p := range probers {
+		b.add(report.Row{Work: "failover", Via: p.via, Sessions: 1, Runs: 1, Failover: report.NewFailover(p.gaps)})
+	}
+	return nil
+}
+
+// killOnce kills the master, waits until every prober is served again, notes the
+// gaps, and makes the cell whole.
+func (b *bench) killOnce(ctx context.Context, probers []*prober) error {
+	if err := pause(ctx, calm); err != nil {
+		return err
+	}
+	for _, p := range probers { // whoever is not served has no last success to count from
+		if err := p.awaitSuccess(ctx, time.Now()); err != nil {
+			return err
+		}
+	}
+	killed := time.Now()
+	restore, err := b.cell.KillMaster(ctx)
+	if err != nil {
+		return err
+	}
+	dead := time.Now()
+	for _, p := range probers {
+		if err := p.awaitSuccess(ctx, dead); err != nil {
+			return err
+		}
+	}
+	for _, p := range probers {
+		p.gaps = append(p.gaps, longestGap(p.since(killed)))
+	}
+	return restore(ctx)
+}
+
+// prober does acquire and release of one lock, with a short pause, all the time
+// and notes when each pair succeeded.
+type prober struct {
+	via   string
+	bound time.Duration // of one operation; 0 for none
+
+	client  drive.Client
+	session drive.Session
+	gaps    []time.Duration
+
+	mu        sync.Mutex
+	successes []time.Time
+}
+
+func (p *prober) open(ctx context.Context, b *bench) (err error) {
+	if p.client, err = drive.NewClient(p.via, b.cell.URLs()); err != nil {
+		return err
+	}
+	p.session, err = p.client.Open(ctx, b.ttl)
+	return err
+}
+
+// run probes until ctx ends, and closes the session.
+func (p *prober) run(ctx context.Context) {
+	defer func() {
+		(&field{clients: []drive.Client{p.client}, sessions: []drive.Session{p.session}}).close(ctx)
+	}()
+	once := cycle(p.session, "/bench/failover/"+p.via)
+	for ctx.Err() == nil {
+		if p.attempt(ctx, once) == nil {
+			p.mu.Lock()
+			p.successes = append(p.successes, time.Now())
+			p.mu.Unlock()
+		}
+		_ = pause(ctx, pollEvery) // its end is the loop's
+	}
+}
+
+func (p *prober) attempt(ctx context.Context, once func(context.Context) error) error {
+	if p.bound > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.bound)
+		defer cancel()
+	}
+	return once(ctx)
+}
+
+// awaitSuccess waits for a success after t that belongs to an operation begun
+// after it: the first one may have been under way.
+func (p *prober) awaitSuccess(ctx context.Context, t time.Time) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, recovery, fmt.Errorf("no service via %s within %v", p.via, recovery))
+	defer cancel()
+	for {
+		p.mu.Lock()
+		n := len(p.successes)
+		served := n > 1 && p.successes[n-2].After(t)
+		p.mu.Unlock()
+		if served {
+			return nil
+		}
+		if err := pause(ctx, pollEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// since returns the last success before t and all after it.
+func (p *prober) since(t time.Time) []time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := len(p.successes)
+	for first > 0 && p.successes[first-1].After(t) {
+		first--
+	}
+	return append([]time.Time(nil), p.successes[max(0, first-1):]...)
+}
+
+func (p *prober) lastGap() time.Duration {
+	if len(p.gaps) == 0 {
+		return 0
+	}
+	return p.gaps[len(p.gaps)-1]
+}
+
+// longestGap is the longest time between two successes in a row. It is taken
+// rather than the first after the kill because answers that the dead master had
+// sent may still arrive.
+func longestGap(successes []time.Time) (gap time.Duration) {
+	for i := 1; i < len(successes); i++ {
+		gap = max(gap, successes[i].Sub(successes[i-1]))
+	}
+	return gap
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stoutlock/stout/test/bench/internal/drive"
+	"github.com/stoutlock/stout/test/bench/internal/host"
+	"github.com/stoutlock/stout/test/bench/internal/load"
+	"github.com/stoutlock/stout/test/bench/internal/report"
+)
+
+// idleSessions is how many sessions idle where no number is named.
+const idleSessions = 1000
+
+// runIdle measures what sessions cost that do nothing but live.
+func runIdle(ctx context.Context, b *bench) error {
+	ns := b.sessions
+	if len(ns) == 0 {
+		ns = []int{idleSessions}
+	}
+	for _, via := range b.via {
+		for _, n := range ns {
+			if err := b.idle(ctx, via, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// idle opens n sessions and watches them. Each run lasts at least a whole ttl,
+// since keepalives come in the rhythm of it.
+func (b *bench) idle(ctx context.Context, via string, n int) error {
+	label := fmt.Sprintf("idle via %s, %d sessions", via, n)
+	b.progress.step("%s: opening", label)
+	empty, err := b.cell.Sample(ctx)
+	if err != nil {
+		return err
+	}
+	f := &field{}
+	if f.clients, err = drive.Clients(via, b.cell.URLs(), n, b.shared); err != nil {
+		return err
+	}
+	defer f.close(ctx)
+	opening, cancel := context.WithTimeout(ctx, setup)
+	defer cancel()
+	if err := f.openSessions(opening, b); err != nil {
+		return fmt.Errorf("%s: %w", label, err)
+	}
+	row := report.Row{Work: "idle", Via: via, SharedClient: b.shared, Sessions: n, Runs: b.runs, Idle: &report.Idle{TTL: b.ttl.Seconds()}}
+	if err := b.watchIdle(ctx, label, row.Idle, empty, n); err != nil {
+		return err
+	}
+	for _, s := range f.sessions {
+		if !alive(ctx, s) {
+			row.Idle.Expired++
+		}
+	}
+	b.progress.note("%s: master %.1f %% of a core, %.1f KiB per session", label, row.Idle.MasterPercent.Median, row.Idle.KiBPerSession)
+	b.add(row)
+	return nil
+}
+
+// watchIdle fills in what the sessions cost.
+func (b *bench) watchIdle(ctx context.Context, label string, out *report.Idle, empty host.Sample, n int) error {
+	length := max(b.duration, b.ttl)
+	var master, all []float64
+	b.progress.step("%s: settling for %v", label, length)
+	if err := pause(ctx, length); err != nil {
+		return err
+	}
+	for i := range b.runs {
+		b.progress.step("%s: run %d of %d", label, i+1, b.runs)
+		before, err := b.cell.Sample(ctx)
+		if err != nil {
+			return err
+		}
+		if err := pause(ctx, length); err != nil {
+			return err
+		}
+		after, err := b.cell.Sample(ctx)
+		if err != nil {
+			return err
+		}
+		cellTime, masterTime, ok := spent(before, after)
+		if !ok {
+			return errors.New("the master changed during the run")
+		}
+		master = append(master, 100*masterTime.Seconds()/length.Seconds())
+		all = append(all, 100*cellTime.Seconds()/length.Seconds())
+		grown := after.Replicas[after.Master].RSS - empty.Replicas[after.Master].RSS
+		out.KiBPerSession = max(0, float64(grown)/1024/float64(n))
+		out.MasterRSS = mebibytes(after.Replicas[after.Master].RSS)
+	}
+	out.MasterPercent, out.CellPercent = load.SpreadOf(master), load.SpreadOf(all)
+	return nil
+}
+
+// alive takes a lock to see whether the session lives.
+func alive(ctx context.Context, s drive.Session) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return cycle(s, lockPath("idle", 0))(ctx) == nil
+}
+
+// pause returns the context's error where that ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoutlock/stout/test/bench/internal/drive"
+	"github.com/stoutlock/stout/test/bench/internal/load"
+)
+
+// field is who takes part in a loop: one client and one session for each
+// worker.
+type field struct {
+	clients  []drive.Client
+	sessions []drive.Session // nil for works that need none
+	steps    []load.Step
+	closed   bool // the work makes sense in a closed loop only
+	shares   bool // how evenly the sessions are served is of interest
+}
+
+// prepare makes the steps of a work. Whatever it opened is in the field also
+// when it fails.
+type prepare func(ctx context.Context, b *bench, f *field) error
+
+// closing bounds the end of a loop's sessions.
+const closing = 30 * time.Second
+
+// close ends the sessions, also when ctx has ended.
+func (f *field) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	defer cancel()
+	drive.CloseAll(ctx, f.sessions)
+	for _, c := range f.clients {
+		_ = c.Close() // idle connections only: nothing can be lost
+	}
+}
+
+// openSessions gives every worker a session.
+func (f *field) openSessions(ctx context.Context, b *bench) (err error) {
+	f.sessions, err = drive.OpenAll(ctx, f.clients, b.ttl)
+	return err
+}
+
+// lockPath is a lock of this work's own.
+func lockPath(work string, i int) string { return fmt.Sprintf("/bench/%s/%d", work, i) }
+
+// prepareCycle: acquire and release of one's own lock is one operation.
+func prepareCycle(ctx context.Context, b *bench, f *field) error {
+	if err := f.openSessions(ctx, b); err != nil {
+		return err
+	}
+	for i, s := range f.sessions {
+		f.steps = append(f.steps, load.Timed(cycle(s, lockPath("cycle", i))))
+	}
+	return nil
+}
+
+func cycle(s drive.Session, path string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if _, err := s.TryLock(ctx, path); err != nil {
+			return err
+		}
+		return s.Unlock(ctx)
+	}
+}
+
+// prepareRead: every worker reads the same lock, which is held.
+func prepareRead(ctx context.Context, b *bench, f *field) error {
+	path, err := holdOne(ctx, b, f, "read")
+	if err != nil {
+		return err
+	}
+	for _, c := range f.clients {
+		f.steps = append(f.steps, load.Timed(func(ctx context.Context) error { return c.Read(ctx, path) }))
+	}
+	return nil
+}
+
+// holdOne has a session take a lock and keep it.
+func holdOne(ctx context.Context, b *bench, f *field, work string) (path string, err error) {
+	holder, err := f.clients[0].Open(ctx, b.ttl)
+	if err != nil {
+		return "", err
+	}
+	f.sessions = append(f.sessions, holder)
+	path = lockPath(work, 0)
+	_, err = holder.TryLock(ctx, path)
+	return path, err
+}
+
+// errGranted is a grant of a lock that another session holds.
+var errGranted = errors.New("a lock that is held was granted to another session")
+
+// prepareRefuse: the refusal is the operation.
+func prepareRefuse(ctx context.Context, b *bench, f *field) error {
+	if err := f.openSessions(ctx, b); err != nil {
+		return err
+	}
+	tries := f.sessions
+	path, err := holdOne(ctx, b, f, "refuse")
+	if err != nil {
+		return err
+	}
+	for _, s := range tries {
+		f.steps = append(f.steps, load.Timed(func(ctx context.Context) error {
+			_, err := s.TryLock(ctx, path)
+			switch {
+			case errors.Is(err, drive.ErrRefused):
+				return nil
+			case err == nil:
+				return errGranted
+			}
+			return err
+		}))
+	}
+	return nil
+}
+
+// prepareHandover: every worker waits for the one lock and releases it at once.
+func prepareHandover(ctx context.Context, b *bench, f *field) error {
+	f.closed, f.shares = true, true
+	if err := f.openSessions(ctx, b); err != nil {
+		return err
+	}
+	baton := &baton{path: lockPath("handover", 0)}
+	for _, s := range f.sessions {
+		f.steps = append(f.steps, baton.step(s))
+	}
+	return nil
+}
+
+// baton is a lock that goes from hand to hand. The lock itself guards what its
+// holders write; the fields are atomic so that a cell which grants it twice is
+// found out rather than a data race.
+type baton struct {
+	path     string
+	token    atomic.Uint64 // of the latest holder
+	holders  atomic.Int32
+	released atomic.Pointer[time.Time] // when the last release was called
+}
+
+// step waits for the lock and releases it. Its latency is the hand-over's: from
+// the call of the previous holder's release until this holder knows. An
+// acquisition that was asked for only after that call is none.
+func (b *baton) step(s drive.Session) load.Step {
+	var own uint64 // of the hold before, which a release that failed leaves behind
+	return func(ctx context.Context, _ time.Time) (time.Duration, error) {
+		asked := time.Now()
+		token, err := s.Lock(ctx, b.path)
+		if err != nil {
+			return 0, err
+		}
+		known := time.Now()
+		if token == own {
+			return 0, errors.Join(load.ErrNotCounted, s.Unlock(ctx))
+		}
+		own = token
+		released, err := b.take(token)
+		if err != nil {
+			return 0, errors.Join(err, s.Unlock(ctx))
+		}
+		now := time.Now()
+		b.released.Store(&now)
+		b.holders.Add(-1)
+		if err := s.Unlock(ctx); err != nil {
+			return 0, err
+		}
+		if released == nil || !asked.Before(*released) {
+			return 0, load.ErrNotCounted
+		}
+		return known.Sub(*released), nil
+	}
+}
+
+// take checks what the lock promises: one holder, and tokens that only grow. It
+// returns when the previous holder called its release.
+func (b *baton) take(token uint64) (*time.Time, error) {
+	others := b.holders.Add(1) - 1
+	before := b.token.Swap(token)
+	if others != 0 || token <= before {
+		b.holders.Add(-1)
+		return nil, fmt.Errorf("token %d was granted after token %d, with %d holders besides", token, before, others)
+	}
+	return b.released.Load(), nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/stoutlock/stout/test/bench/internal/host"
+	"github.com/stoutlock/stout/test/bench/internal/report"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitFault = 1
+	exitUsage = 2
+)
+
+// run is the program. What was measured before a fault is shown all the same.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	s, err := parse(args, stderr)
+	if errors.Is(err, pflag.ErrHelp) {
+		return exitOK
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "bench: %v\nSee bench --help.\n", err)
+		return exitUsage
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("--timeout of %v is over", s.timeout))
+	defer cancel()
+	b := &bench{settings: s, progress: newProgress(stderr)}
+	b.report = report.Report{
+		When:    time.Now().UTC(),
+		Machine: report.Machine{CPUs: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()},
+	}
+	err = errors.Join(b.runAll(ctx), b.show(stdout))
+	if err != nil {
+		fmt.Fprintf(stderr, "bench: %v\n", err)
+		return exitFault
+	}
+	return exitOK
+}
+
+// bench is one invocation.
+type bench struct {
+	*settings
+	cell     *host.Cell
+	progress *progress
+	report   report.Report
+}
+
+// runAll runs the works one after the other.
+func (b *bench) runAll(ctx context.Context) (err error) {
+	b.progress.note("waiting for the cell")
+	b.cell, err = host.Open(ctx, host.Options{URLs: b.servers, Binary: b.stoutd, Args: b.stoutdArgs, Dir: b.dir})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.cell.Close()) }()
+	if pid := b.cell.MasterPID(ctx); pid != 0 {
+		b.progress.note("the master has process id %d", pid)
+	}
+	for _, name := range b.works {
+		if err := findWork(name).run(ctx, b); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (b *bench) add(row report.Row) { b.report.Rows = append(b.report.Rows, row) }
+
+// show writes the table, and the files that were asked for.
+func (b *bench) show(stdout io.Writer) error {
+	if len(b.report.Rows) == 0 {
+		return nil
+	}
+	return errors.Join(
+		b.report.WriteTable(stdout),
+		toFile(b.json, b.report.WriteJSON),
+		toFile(b.plot, b.report.WritePlot),
+	)
+}
+
+// toFile writes a file, where one is named.
+func toFile(name string, write func(io.Writer) error) error {
+	if name == "" {
+		return nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/stoutlock/stout/test/bench/internal/drive"
+	"github.com/stoutlock/stout/test/bench/internal/load"
+)
+
+// settings are what the command line says.
+type settings struct {
+	works    []string
+	sessions []int // of every work; empty for each work's own
+	via      []string
+	rates    []float64 // of open loops; empty for the closed loop
+	runs     int
+	warmup   time.Duration
+	duration time.Duration
+	drain    time.Duration
+	soak     time.Duration
+	kills    int
+	ttl      time.Duration
+	shared   bool
+	timeout  time.Duration
+
+	servers    []string
+	stoutd     string
+	stoutdArgs []string
+	dir        string
+
+	json, plot string
+}
+
+// drainTime is how long late operations may take after a run's window.
+const drainTime = 10 * time.Second
+
+// parse reads the command line. It returns pflag.ErrHelp after showing the help.
+func parse(args []string, stderr io.Writer) (*settings, error) {
+	s := &settings{drain: drainTime}
+	f := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.SortFlags = false
+	f.Usage = func() { usage(stderr, f) }
+	f.IntSliceVar(&s.sessions, "n", nil, "numbers of sessions, as 1,8,64 (default: each work's own)")
+	f.StringSliceVar(&s.via, "via", []string{drive.SDK}, "how to call: sdk, http, or sdk,http")
+	f.Float64SliceVar(&s.rates, "rate", nil, "open loop: operations per second, one or more rates (default: closed loop)")
+	f.BoolVar(&s.shared, "shared-client", false, "all sessions on one client (default: connections of its own for each)")
+	f.IntVar(&s.runs, "runs", 3, "runs of each measurement")
+	f.DurationVar(&s.warmup, "warmup", 2*time.Second, "load before each run that is not measured")
+	f.DurationVar(&s.duration, "duration", 5*time.Second, "measured time of each run")
+	f.DurationVar(&s.soak, "soak", 10*time.Minute, "measured time of the soak")
+	f.IntVar(&s.kills, "kills", 10, "kills of the failover")
+	f.DurationVar(&s.ttl, "ttl", 12*time.Second, "ttl of the sessions")
+	f.DurationVar(&s.timeout, "timeout", time.Hour, "bound on everything")
+	f.StringSliceVar(&s.servers, "server", nil, "base URLs of a running cell's replicas (default: start a cell)")
+	f.StringVar(&s.stoutd, "stoutd", "", "the stoutd to start (default: built from the sources)")
+	f.StringArrayVar(&s.stoutdArgs, "stoutd-arg", nil, "a further flag of stoutd, as --stoutd-arg=--master-lease=2s; may be repeated")
+	f.StringVar(&s.dir, "dir", "", "directory of the started cell's data, kept (default: a temporary one)")
+	f.StringVar(&s.json, "json", "", "write the results to this file")
+	f.StringVar(&s.plot, "plot", "", "write an SVG plot of throughput and latency to this file")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	s.works = f.Args()
+	if len(s.works) == 0 || slices.Equal(s.works, []string{"all"}) {
+		s.works = defaultWorks()
+	}
+	return s, s.validate()
+}
+
+func usage(w io.Writer, f *pflag.FlagSet) {
+	fmt.Fprintf(w, "Usage: bench [flags] [work…]\n\nWorks (default: all but the soak):\n")
+	for _, k := range works {
+		fmt.Fprintf(w, "  %-9s %s\n", k.name, k.about)
+	}
+	fmt.Fprintf(w, "\nFlags:\n%s", f.FlagUsages())
+}
+
+// validate reports everything that is wrong.
+func (s *settings) validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, name := range s.works {
+		if findWork(name) == nil {
+			bad("there is no work %q; there are %s", name, strings.Join(workNames(), ", "))
+		}
+	}
+	for _, n := range s.sessions {
+		if n < 1 {
+			bad("--n has %d; a number of sessions is at least 1", n)
+		}
+		if n < 2 && slices.Contains(s.works, "handover") {
+			bad("--n has %d; a lock is handed over among at least 2 sessions", n)
+		}
+	}
+	for _, v := range s.via {
+		if v != drive.SDK && v != drive.HTTP {
+			bad("--via has %q; it is %q or %q", v, drive.SDK, drive.HTTP)
+		}
+	}
+	for _, r := range s.rates {
+		if !(r > 0 && r <= 1e6) {
+			bad("--rate has %v; a rate is above 0 and at most a million per second", r)
+		}
+	}
+	if s.runs < 1 || s.kills < 1 {
+		bad("--runs is %d and --kills %d; each is at least 1", s.runs, s.kills)
+	}
+	if s.warmup < 0 || s.duration <= 0 || s.soak <= 0 || s.timeout <= 0 {
+		bad("--duration, --soak and --timeout are above 0, and --warmup is not below")
+	}
+	if s.ttl < time.Second || s.ttl > 24*time.Hour {
+		bad("--ttl is %v; it is 1s to 24h", s.ttl)
+	}
+	if len(s.servers) > 0 && (s.stoutd != "" || len(s.stoutdArgs) > 0 || s.dir != "") {
+		bad("--stoutd, --stoutd-arg and --dir are for a cell to start, not for one given by --server")
+	}
+	if len(s.servers) > 0 && slices.Contains(s.works, "failover") {
+		bad("failover kills replicas, which it can do only to a cell that it starts: leave --server out, or name the other works")
+	}
+	return errors.Join(errs...)
+}
+
+// plan is one run of a loop at the given rate, 0 for a closed one.
+func (s *settings) plan(rate float64) load.Plan {
+	return load.Plan{Warmup: s.warmup, Duration: s.duration, Drain: s.drain, Rate: rate}
+}
+
+// ratesOrClosed are the rates asked for, or a 0 alone.
+func (s *settings) ratesOrClosed() []float64 {
+	if len(s.rates) == 0 {
+		return []float64{0}
+	}
+	return s.rates
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stoutlock/stout/test/bench/internal/host"
+	"github.com/stoutlock/stout/test/bench/internal/load"
+	"github.com/stoutlock/stout/test/bench/internal/report"
+)
+
+// summary gathers the runs of one row.
+type summary struct {
+	rate, p50, p90, p99, p999, most []float64
+	cell, master, own, rss          []float64
+	elections                       uint64
+	errors, missed                  int64
+	firstError                      error
+	share                           *report.Share
+}
+
+func (s *summary) add(o *outcome) {
+	s.rate = append(s.rate, o.Rate())
+	for _, q := range []struct {
+		to *[]float64
+		q  float64
+	}{{&s.p50, 0.5}, {&s.p90, 0.9}, {&s.p99, 0.99}, {&s.p999, 0.999}, {&s.most, 1}} {
+		*q.to = append(*q.to, report.Milliseconds(o.Quantile(q.q)))
+	}
+	s.errors, s.missed = s.errors+o.Errors, s.missed+o.Missed
+	s.elections += o.elections
+	if s.firstError == nil {
+		s.firstError = o.FirstError
+	}
+	share := report.Share{Least: slices.Min(o.PerWorker), Most: slices.Max(o.PerWorker)}
+	if s.share == nil || share.Most-share.Least > s.share.Most-s.share.Least {
+		s.share = &share
+	}
+	s.addCost(o)
+}
+
+// addCost adds what the run's operations cost, as far as it could be measured:
+// not over a change of master, and not for a process that was started anew.
+func (s *summary) addCost(o *outcome) {
+	ops := float64(o.Latency.TotalCount())
+	if ops == 0 {
+		return
+	}
+	perThousand := func(d time.Duration) float64 { return report.Milliseconds(d) / ops * 1000 }
+	s.own = append(s.own, perThousand(o.ownAfter-o.ownBefore))
+	cell, master, ok := spent(o.before, o.after)
+	if !ok {
+		return
+	}
+	s.cell = append(s.cell, perThousand(cell))
+	s.master = append(s.master, perThousand(master))
+	s.rss = append(s.rss, mebibytes(o.after.Replicas[o.after.Master].RSS))
+}
+
+// spent is the CPU time between two samples, of all replicas and of the master.
+// ok is false where they do not compare.
+func spent(before, after host.Sample) (cell, master time.Duration, ok bool) {
+	if before.Master == "" || before.Master != after.Master {
+		return 0, 0, false
+	}
+	for id, late := range after.Replicas {
+		early, known := before.Replicas[id]
+		if !known || late.CPU < early.CPU {
+			return 0, 0, false
+		}
+		cell += late.CPU - early.CPU
+	}
+	_, ok = after.Replicas[after.Master]
+	return cell, after.Replicas[after.Master].CPU - before.Replicas[before.Master].CPU, ok
+}
+
+func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+// load is the row's figures; the shares are left out where they say nothing.
+func (s *summary) load(shares bool) *report.Load {
+	l := &report.Load{
+		Rate: load.SpreadOf(s.rate),
+		P50:  load.SpreadOf(s.p50), P90: load.SpreadOf(s.p90), P99: load.SpreadOf(s.p99),
+		P999: load.SpreadOf(s.p999), Max: load.SpreadOf(s.most),
+		CellCPU: load.SpreadOf(s.cell), MasterCPU: load.SpreadOf(s.master),
+		OwnCPU: load.SpreadOf(s.own), MasterRSS: load.SpreadOf(s.rss),
+		Elections: s.elections, Errors: s.errors, Missed: s.missed,
+	}
+	if s.firstError != nil {
+		l.FirstError = s.firstError.Error()
+	}
+	if shares {
+		l.Share = s.share
+	}
+	return l
+}

@@ -1,0 +1,116 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// TestKilledMasterUnderLoad: kill -9 of the master again and again loses
+// nothing that was acknowledged.
+func TestKilledMasterUnderLoad(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{})
+	master := ready(t, c)
+	l := startLoad(t, c, 12)
+	watchLeases(t, c, false)
+	for range 3 {
+		l.progress(t, 100)
+		killed := time.Now()
+		must(t, master.Kill())
+		old := master
+		master = newMaster(t, c, old)
+		l.progress(t, 100)
+		t.Logf("%s was killed, %s took over; the gap in service was %v", old.ID, master.ID, l.gap(killed).Round(time.Millisecond))
+		must(t, old.Start())
+		master = ready(t, c)
+	}
+	l.end(t)
+}
+
+// TestRepeatedCallAfterTheMasterDied: the master dies after a commit and before
+// its answer. The call sent again gets the same grant, or the same session.
+//
+// So that the answers don't arrive, nothing that the master sends to the replica
+// which forwards the calls gets through; the third replica's state shows that
+// they were committed.
+func TestRepeatedCallAfterTheMasterDied(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Args: calm, Network: true, NetworkAPI: true})
+	master := ready(t, c)
+	forwarder, witness := c.Others(master)[0], c.Others(master)[1]
+	session := open(t, master, aWhile)
+	const path, key, name = "/died", "a key of this test", "opened by a dead master"
+
+	c.Network().CutOneWay(master.ID, forwarder.ID)
+	locking := begin[lockapi.Grant](t, forwarder, http.MethodPut, lockRoute(path), ask(session.ID, "h", 0))
+	opening := make(chan error, 1)
+	go func() {
+		_, err := openWithKey(bounded(t), forwarder, key, name)
+		opening <- err
+	}()
+	var committed lockapi.Lock
+	var opened string
+	must(t, cell.Wait(bounded(t), "the witness shows both calls", func(ctx context.Context) (err error) {
+		if committed, err = staleLock(ctx, witness, path); err != nil {
+			return err
+		}
+		var list lockapi.SessionList
+		if _, err = witness.Call(ctx, http.MethodGet, lockapi.RouteSessions+"?consistency=stale", nil, &list); err != nil {
+			return err
+		}
+		for _, s := range list.Sessions {
+			if s.Name == name {
+				opened = s.ID
+			}
+		}
+		if len(committed.Holders) == 0 || opened == "" {
+			return fmt.Errorf("it shows %+v and session %q", committed, opened)
+		}
+		return nil
+	}))
+	must(t, master.Kill())
+	wantCode(t, "the call for the lock", await(t, "the call for the lock", locking).err, lockapi.CodeOutcomeUnknown)
+	wantCode(t, "the call for a session", <-opening, lockapi.CodeOutcomeUnknown)
+
+	newMaster(t, c, master)
+	var again lockapi.Grant
+	_, err := insist(bounded(t), []*cell.Replica{forwarder, witness}, http.MethodPut, lockRoute(path), ask(session.ID, "h", 0), &again)
+	must(t, err)
+	wantHolder(t, committed, again)
+	must(t, cell.Wait(bounded(t), "the session is given again", func(ctx context.Context) error {
+		s, err := openWithKey(ctx, witness, key, name)
+		if err == nil && s.ID != opened {
+			t.Errorf("the repeated call opened session %s beside %s", s.ID, opened)
+		}
+		return err
+	}))
+}
+
+// openWithKey opens a session with an idempotency key.
+func openWithKey(ctx context.Context, r *cell.Replica, key, name string) (s lockapi.Session, err error) {
+	body := fmt.Sprintf(`{"name":%q,"ttl_ms":%d}`, name, aWhile.Milliseconds())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL+lockapi.RouteSessions, strings.NewReader(body))
+	if err != nil {
+		return s, err
+	}
+	req.Header.Set(lockapi.HeaderIdempotencyKey, key)
+	resp, err := plain.Do(req)
+	if err != nil {
+		return s, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusCreated {
+		return s, json.NewDecoder(resp.Body).Decode(&s)
+	}
+	problem := &lockapi.Error{}
+	return s, errors.Join(json.NewDecoder(resp.Body).Decode(problem), problem)
+}

@@ -1,0 +1,205 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+const (
+	// expiryBound is how late a session may end beyond its ttl and the slack for
+	// clocks, by the contract.
+	expiryBound = time.Second
+	// machineShare is what a loaded machine may add between an event and a test
+	// that looks for it.
+	machineShare = 2 * time.Second
+)
+
+// latest is the longest that a session of that ttl may live unextended, under
+// the default clock drift of 1 %.
+func latest(ttl time.Duration) time.Duration { return ttl + ttl*2/100 + expiryBound + machineShare }
+
+// waitUntil waits for an instant.
+func waitUntil(t *testing.T, at time.Time) {
+	t.Helper()
+	select {
+	case <-time.After(time.Until(at)):
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	}
+}
+
+// TestSessionsExpire: never before the ttl, and not much after it.
+func TestSessionsExpire(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Args: calm})
+	master := ready(t, c)
+	var all sync.WaitGroup
+	for i, ttl := range []time.Duration{time.Second, 1500 * time.Millisecond, 2 * time.Second} {
+		before := time.Now()
+		s := open(t, c.Replicas()[i], ttl)
+		opened := time.Now()
+		all.Go(func() {
+			alive, gone := lifeOf(t, c.Replicas()[i], s.ID)
+			wantLife(t, ttl, before, opened, alive, gone)
+		})
+	}
+	all.Go(func() { keptAlive(t, c) })
+	all.Wait()
+	t.Run("past due", func(t *testing.T) { pastDue(t, master) })
+	t.Run("lock-delay", func(t *testing.T) { lockDelay(t, c, master) })
+}
+
+// lifeOf reads a session until it is gone: alive is when the last read that
+// found it was sent, gone when the first that did not was answered.
+func lifeOf(t *testing.T, r *cell.Replica, id string) (alive, gone time.Time) {
+	err := cell.Wait(bounded(t), "session "+id+" is gone", func(ctx context.Context) error {
+		sent := time.Now()
+		_, err := r.Call(ctx, http.MethodGet, sessionRoute(id), nil, nil)
+		if errors.Is(err, lockapi.CodeSessionNotFound) {
+			gone = time.Now()
+			return nil
+		}
+		if err == nil {
+			alive, err = sent, errors.New("it lives")
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return alive, gone
+}
+
+// wantLife checks a life that was last extended between from and to.
+func wantLife(t *testing.T, ttl time.Duration, from, to, alive, gone time.Time) {
+	if lived := gone.Sub(from); lived < ttl {
+		t.Errorf("a session of %v ended after %v at most", ttl, lived)
+	}
+	if lived := alive.Sub(to); lived > latest(ttl) {
+		t.Errorf("a session of %v lived for %v at least", ttl, lived)
+	}
+	t.Logf("a session of %v was seen alive %v after its opening, and gone after %v", ttl, alive.Sub(to), gone.Sub(from))
+}
+
+// keptAlive extends a session by waiting keepalives through each replica, and
+// then by none.
+func keptAlive(t *testing.T, c *cell.Cell) {
+	const ttl = 1500 * time.Millisecond
+	s := open(t, c.Replicas()[0], ttl)
+	var from, to time.Time
+	for i := range 4 {
+		from = time.Now()
+		var k lockapi.Keepalive
+		if _, err := c.Replicas()[i%3].Call(bounded(t), http.MethodPost, sessionRoute(s.ID)+"/keepalive", lockapi.KeepaliveRequest{WaitMS: 60_000}, &k); err != nil {
+			t.Error(err)
+			return
+		}
+		to = time.Now()
+		from = from.Add(time.Duration(k.HeldMS) * time.Millisecond) // what the client counts from
+		if from.After(to) {
+			t.Errorf("the call took less than the %d ms for which it is said to have been held", k.HeldMS)
+		}
+		if k.TTLMS != ttl.Milliseconds() || k.HeldMS == 0 {
+			t.Errorf("keepalive: %+v", k)
+		}
+	}
+	alive, gone := lifeOf(t, c.Replicas()[0], s.ID)
+	wantLife(t, ttl, from, to, alive, gone)
+}
+
+// pastDue: a keepalive that comes when the ttl is over revives nothing.
+func pastDue(t *testing.T, master *cell.Replica) {
+	const ttl = time.Second
+	s := open(t, master, ttl)
+	// From here on it is due, if it is not gone yet.
+	waitUntil(t, time.Now().Add(ttl+ttl*3/100))
+	_, err := master.Call(bounded(t), http.MethodPost, sessionRoute(s.ID)+"/keepalive", nil, nil)
+	wantCode(t, "a keepalive past due", err, lockapi.CodeSessionNotFound)
+}
+
+// lockDelay: the lock of a session that expired is nobody's for its delay; that
+// of one that was closed is free at once.
+func lockDelay(t *testing.T, c *cell.Cell, master *cell.Replica) {
+	const path, ttl, delay = "/delayed", time.Second, 1500 * time.Millisecond
+	waiter := open(t, master, aWhile)
+	begun := time.Now()
+	dying := open(t, c.Replicas()[0], ttl)
+	req := ask(dying.ID, "", 0)
+	req.LockDelayMS = delay.Milliseconds()
+	first := acquire(t, c.Replicas()[1], path, req)
+	waiting := begin[lockapi.Grant](t, c.Replicas()[2], http.MethodPut, lockRoute(path), ask(waiter.ID, "", aWhile))
+	lifeOf(t, master, dying.ID)
+	_, err := master.Call(bounded(t), http.MethodPut, lockRoute(path), ask(waiter.ID, "another", 0), nil)
+	refused := new(lockapi.Error)
+	if !errors.As(err, &refused) || refused.Code != lockapi.CodeLockDelayed ||
+		refused.DelayRemainingMS <= 0 || refused.DelayRemainingMS > delay.Milliseconds()*102/100 {
+		t.Errorf("a try within the delay: %+v", err)
+	}
+	next := await(t, "the waiter", waiting)
+	must(t, next.err)
+	if after := time.Since(begun); after < ttl+delay {
+		t.Errorf("the lock was granted %v after its holder's session began, which had a ttl of %v and a lock-delay of %v", after, ttl, delay)
+	}
+	if next.out.Token <= first.Token {
+		t.Errorf("token %d after %d", next.out.Token, first.Token)
+	}
+	release(t, master, next.out)
+
+	closing := open(t, master, aWhile)
+	req = ask(closing.ID, "", 0)
+	req.LockDelayMS = lockapi.MaxLockDelayMS
+	acquire(t, master, path, req)
+	call[struct{}](t, master, http.MethodDelete, sessionRoute(closing.ID), nil)
+	if l := read(t, master, path); l.State != lockapi.StateFree {
+		t.Errorf("the lock of a session that was closed: %+v", l)
+	}
+}
+
+// TestNewMasterGivesAWholeTTL: sessions and lock-delays start anew when the
+// master changes, by a kill as by a transfer.
+func TestNewMasterGivesAWholeTTL(t *testing.T) {
+	t.Parallel()
+	const ttl = 4 * time.Second
+	c := cell.New(t, cell.Options{})
+	master := ready(t, c)
+	s := open(t, master, ttl)
+	for _, change := range []string{"kill", "transfer"} {
+		must(t, cell.Wait(bounded(t), "half of the ttl is over", func(ctx context.Context) error {
+			var v lockapi.SessionState
+			_, err := master.Call(ctx, http.MethodGet, sessionRoute(s.ID), nil, &v)
+			if err == nil && (v.LeaseRemainingMS == nil || *v.LeaseRemainingMS > ttl.Milliseconds()/2) {
+				err = errors.New("not yet")
+			}
+			return err
+		}))
+		changed := time.Now()
+		old := master
+		if change == "kill" {
+			must(t, old.Kill())
+		} else {
+			transferTo(t, c, old, c.Others(old)[0])
+		}
+		master = newMaster(t, c, old)
+		v := call[lockapi.SessionState](t, master, http.MethodGet, sessionRoute(s.ID), nil)
+		least := ttl - time.Since(changed)
+		if v.LeaseRemainingMS == nil || *v.LeaseRemainingMS > ttl.Milliseconds() || *v.LeaseRemainingMS < least.Milliseconds() {
+			t.Errorf("after the %s: %+v; want within %v and %v", change, v, least, ttl)
+		}
+		if change == "kill" {
+			must(t, old.Start())
+			ready(t, c)
+		} else {
+			_, gone := lifeOf(t, master, s.ID)
+			if lived := gone.Sub(changed); lived < ttl {
+				t.Errorf("the session ended %v after the %s, before its whole ttl", lived, change)
+			}
+		}
+	}
+}
