@@ -21,21 +21,24 @@ type Master struct {
 // Extend notes that a batch proposed at instant p with the given term was
 // accepted. The lease runs to p + term × (1 − drift); an extension never
 // shortens it. now is the present instant: where the lease had run out before,
-// the time since then counts as a lapse. After Drop it does nothing.
-func (m *Master) Extend(p, term, now time.Duration, drift Drift) {
+// the time since then counts as a lapse, which is returned. After Drop it does
+// nothing.
+func (m *Master) Extend(p, term, now time.Duration, drift Drift) (lapse time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	until := p + drift.Short(term)
 	if m.dropped || m.held && until <= m.until {
-		return
+		return 0
 	}
 	if m.held && now > m.until {
 		// Batches proposed before or in the lapse may be accepted one after the
 		// other at its end, and leave the lease run out still: count it once.
-		m.lapsed += now - max(m.until, m.counted)
+		lapse = now - max(m.until, m.counted)
+		m.lapsed += lapse
 		m.counted = now
 	}
 	m.until, m.renewed, m.term, m.held = until, p, term, true
+	return lapse
 }
 
 // Valid reports whether the lease runs at now. Whoever acts on it reads the

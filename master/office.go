@@ -83,7 +83,9 @@ func (m *Master) newOffice(term uint64, opened *state.Outcome, p time.Duration) 
 // accepted is told of every batch of this office, in log order, before any
 // caller is: it renews the lease and passes the news on.
 func (o *office) accepted(p time.Duration, out *state.Outcome) {
-	o.lease.Extend(p, o.opts.LeaseTerm, o.opts.Clock(), o.opts.Drift)
+	if lapse := o.lease.Extend(p, o.opts.LeaseTerm, o.opts.Clock(), o.opts.Drift); lapse > 0 {
+		o.logger.Warn().Dur("lapsed_ms", lapse).Msg("master lease regained: the sessions get the lapse back")
+	}
 	if len(out.Events) == 0 {
 		return
 	}
@@ -150,7 +152,7 @@ func errUnknown() *lockapi.Error {
 }
 
 // keepLease renews the lease every quarter of its term in which nothing else
-// has, and tells the log when it lapses and comes back.
+// has, and tells the log when it lapses.
 func (o *office) keepLease() {
 	quarter := o.opts.LeaseTerm / 4
 	t := time.NewTimer(quarter)
@@ -163,14 +165,10 @@ func (o *office) keepLease() {
 		case <-t.C:
 		}
 		v := o.lease.View(o.opts.Clock())
-		if v.Held == lapsed {
-			lapsed = !v.Held
-			if lapsed {
-				o.logger.Warn().Dur("renewed_ago_ms", v.Renewed).Msg("master lease lapsed: a majority does not answer in time")
-			} else {
-				o.logger.Info().Msg("master lease regained")
-			}
+		if !v.Held && !lapsed {
+			o.logger.Warn().Dur("renewed_ago_ms", v.Renewed).Msg("master lease lapsed: no majority has stored an entry in time")
 		}
+		lapsed = !v.Held
 		if v.Renewed > stalledAfter {
 			o.end(errors.New("nothing was committed for " + stalledAfter.String()))
 			return
@@ -179,6 +177,9 @@ func (o *office) keepLease() {
 		if wait <= 0 {
 			o.batcher.Renew()
 			wait = quarter
+		}
+		if v.Held {
+			wait = min(wait, v.Remaining+1) // to see a lapse when it begins
 		}
 		t.Reset(wait)
 	}

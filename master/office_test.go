@@ -112,6 +112,12 @@ func TestLeaseCountsFromTheProposal(t *testing.T) {
 		if !v.Held || v.Remaining > most {
 			t.Errorf("lease %+v right after an entry that took 600ms, want at most %v left", v, most)
 		}
+		for range 200 { // and the same for each renewal
+			pass(20 * time.Millisecond)
+			if v := openOffice(t, n).lease.View(n.clock()); v.Remaining > most {
+				t.Fatalf("lease %+v, want at most %v left", v, most)
+			}
+		}
 	})
 }
 

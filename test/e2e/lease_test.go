@@ -58,10 +58,10 @@ func (c claim) until() time.Time { return c.sent.Add(c.remaining) }
 // leaseWatch asks every replica again and again whether it holds the lease.
 type leaseWatch struct {
 	givenUp bool // masters may give their lease up before its time, in good order
-	stop   context.CancelFunc
-	asking sync.WaitGroup
-	mu     sync.Mutex
-	claims []claim
+	stop    context.CancelFunc
+	asking  sync.WaitGroup
+	mu      sync.Mutex
+	claims  []claim
 }
 
 // watchLeases fails the test if two replicas hold a lease at once. givenUp says

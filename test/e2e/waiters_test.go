@@ -35,6 +35,18 @@ func TestWaiters(t *testing.T) {
 		t.Run("whose session expires at "+r.ID, func(t *testing.T) { expires(t, master, r) })
 		t.Run("whose time is over at "+r.ID, func(t *testing.T) { timesOut(t, master, r) })
 	}
+	t.Run("whose replica stops", func(t *testing.T) {
+		stopping := followers[0]
+		began := time.Now()
+		leaves(t, master, stopping, []lockapi.Code{lockapi.CodeOutcomeUnknown}, func(string, context.CancelFunc) {
+			must(t, stopping.Terminate(bounded(t)))
+		})
+		if took := time.Since(began); took > patience {
+			t.Errorf("it took %v; calls that wait ought to be released at once", took)
+		}
+		must(t, stopping.Start())
+		ready(t, c)
+	})
 	t.Run("whose replica is killed", func(t *testing.T) {
 		leaves(t, master, followers[1], nil, func(string, context.CancelFunc) { must(t, followers[1].Kill()) })
 	})

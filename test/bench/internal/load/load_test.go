@@ -154,6 +154,26 @@ func TestErrorsAreCountedApart(t *testing.T) {
 	})
 }
 
+// What fails in the warm-up is told, and does not disturb the count of what is
+// missed in the window.
+func TestErrorsOfTheWarmup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, rate := range []float64{0, 100} {
+			start := time.Now()
+			r := mustRun(t, Plan{Warmup: time.Second, Duration: time.Second, Rate: rate}, Timed(func(context.Context) error {
+				time.Sleep(5 * time.Millisecond)
+				if time.Since(start) < 100*time.Millisecond {
+					return errors.New("not yet")
+				}
+				return nil
+			}))
+			if r.Errors == 0 || r.Missed != 0 || r.Latency.TotalCount() < 99 {
+				t.Errorf("rate %v: %d errors, %d missed, %d measured", rate, r.Errors, r.Missed, r.Latency.TotalCount())
+			}
+		}
+	})
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

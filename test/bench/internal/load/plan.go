@@ -130,10 +130,11 @@ func (r *run) closedLoop(ctx context.Context, worker int, step Step) {
 			return
 		}
 		latency, err := step(ctx, began)
-		ended := time.Now()
-		if !ended.Before(r.open) && ended.Before(r.end) {
-			r.recorder.record(worker, latency, ended, err)
+		if err != nil && ctx.Err() != nil {
+			return // cut off with the run
 		}
+		ended := time.Now()
+		r.recorder.record(worker, latency, ended, err, !ended.Before(r.open) && ended.Before(r.end))
 		r.pauseAfter(ctx, err)
 	}
 }
@@ -150,9 +151,7 @@ func (r *run) openLoop(ctx context.Context, worker int, step Step) {
 		if err != nil && ctx.Err() != nil {
 			return // cut off with the run: it is missed
 		}
-		if !due.Before(r.open) {
-			r.recorder.record(worker, latency, time.Now(), err)
-		}
+		r.recorder.record(worker, latency, time.Now(), err, !due.Before(r.open))
 		r.pauseAfter(ctx, err)
 	}
 }
@@ -202,7 +201,7 @@ func (r *run) result() *Result {
 		if late := r.recorder.last.Sub(r.open); late > out.Elapsed {
 			out.Elapsed = late
 		}
-		out.Missed = max(0, r.due()-out.Latency.TotalCount()-out.Errors-out.Uncounted)
+		out.Missed = r.due() - r.recorder.inWindow
 	}
 	return out
 }

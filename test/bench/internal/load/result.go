@@ -23,7 +23,8 @@ type Result struct {
 	// Elapsed is the time that the operations took: the window, or longer
 	// where operations that were due in it ended after it.
 	Elapsed time.Duration
-	// Errors counts the operations that failed; FirstError is one of them.
+	// Errors counts the operations that failed, in the warm-up too; FirstError
+	// is the first of them.
 	Errors     int64
 	FirstError error
 	// Missed counts the operations of an open loop that were due and had not
@@ -54,6 +55,8 @@ type recorder struct {
 	mu   sync.Mutex
 	got  Result
 	last time.Time // when the last measured operation ended
+	// inWindow counts all outcomes that belong to the window.
+	inWindow int64
 }
 
 func newRecorder(workers int) *recorder {
@@ -63,17 +66,23 @@ func newRecorder(workers int) *recorder {
 	}}
 }
 
-func (r *recorder) record(worker int, latency time.Duration, ended time.Time, err error) {
+// record takes the outcome of one operation. Outside of the window only failures
+// are of interest.
+func (r *recorder) record(worker int, latency time.Duration, ended time.Time, err error, inWindow bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if inWindow {
+		r.inWindow++
+	}
 	switch {
-	case errors.Is(err, ErrNotCounted):
-		r.got.Uncounted++
-	case err != nil:
+	case err != nil && !errors.Is(err, ErrNotCounted):
 		r.got.Errors++
 		if r.got.FirstError == nil {
 			r.got.FirstError = err
 		}
+	case !inWindow:
+	case err != nil:
+		r.got.Uncounted++
 	default:
 		us := min(max(latency.Microseconds(), shortest), longest)
 		// It fails only out of the bounds that the line above enforces.

@@ -1,0 +1,230 @@
+package imports
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pkg is what the go command tells of a package, without its tests.
+type pkg struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+	Deps       []string // of all depths
+}
+
+// list asks the go command for packages as they are built for an operating
+// system.
+func list(t *testing.T, goos string, args ...string) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-e", "-json=ImportPath,Dir,GoFiles,Imports,Deps"}, args...)...)
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var all []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		t.Fatal("go list tells of no package")
+	}
+	return all
+}
+
+// matches reports whether a path is the pattern, or below it where it ends in
+// "/...".
+func matches(pattern, path string) bool {
+	base, below := strings.CutSuffix(pattern, "/...")
+	return path == base || below && strings.HasPrefix(path, base+"/")
+}
+
+func matchesAny(patterns []string, path string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, path) })
+}
+
+// onEach runs a check of all packages of the project as each operating system
+// builds them.
+func onEach(t *testing.T, check func(t *testing.T, all []pkg)) {
+	for _, goos := range []string{"linux", "darwin", "windows"} {
+		t.Run(goos, func(t *testing.T) { check(t, list(t, goos, module+"...")) })
+	}
+}
+
+func TestArrowsPointDownward(t *testing.T) {
+	onEach(t, func(t *testing.T, all []pkg) {
+		for _, p := range all {
+			for _, err := range against(arrows, p) {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// against checks one package's imports of the project's own packages.
+func against(rules []arrow, p pkg) []error {
+	from := strings.TrimPrefix(p.ImportPath, module)
+	i := slices.IndexFunc(rules, func(a arrow) bool { return matches(a.from, from) })
+	if i < 0 {
+		return []error{fmt.Errorf("%s has no place among the arrows: give it one in rules_test.go", from)}
+	}
+	var errs []error
+	for _, imp := range p.Imports {
+		to, own := strings.CutPrefix(imp, module)
+		if own && !matchesAny(rules[i].to, to) {
+			errs = append(errs, fmt.Errorf("%s imports %s: %s", from, to, rules[i].why))
+		}
+	}
+	return errs
+}
+
+func TestBans(t *testing.T) {
+	onEach(t, func(t *testing.T, all []pkg) {
+		for _, b := range bans {
+			found := false
+			for _, p := range all {
+				from := strings.TrimPrefix(p.ImportPath, module)
+				if !matchesAny(b.from, from) {
+					continue
+				}
+				found = true
+				among := p.Imports
+				if b.deep {
+					among = p.Deps
+				}
+				for _, imp := range among {
+					if matchesAny(b.not, imp) {
+						t.Errorf("%s reaches %s: %s", from, imp, b.why)
+					}
+				}
+			}
+			if !found {
+				t.Errorf("there is no package %v: the rule guards nothing", b.from)
+			}
+		}
+	})
+}
+
+func TestStandardLibraryOnly(t *testing.T) {
+	standard := map[string]bool{}
+	for _, p := range list(t, "linux", "std") {
+		standard[p.ImportPath] = true
+	}
+	for _, p := range list(t, "linux", module+"...") {
+		from := strings.TrimPrefix(p.ImportPath, module)
+		if !slices.Contains(standardOnly, from) {
+			continue
+		}
+		for _, imp := range p.Deps {
+			own, ours := strings.CutPrefix(imp, module)
+			if !standard[imp] && (!ours || !slices.Contains(standardOnly, own)) {
+				t.Errorf("%s reaches %s: it is to build from the standard library alone", from, imp)
+			}
+		}
+	}
+}
+
+// TestNoClockInTheLease: of package time, only the type and its units.
+func TestNoClockInTheLease(t *testing.T) {
+	inFiles(t, "lease", func(fset *token.FileSet, n ast.Node) {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return
+		}
+		if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && x.Obj == nil {
+			switch sel.Sel.Name {
+			case "Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour":
+			default:
+				t.Errorf("%s: time.%s: every method takes the instant that it is to be judged at", fset.Position(n.Pos()), sel.Sel.Name)
+			}
+		}
+	})
+}
+
+// TestNoGoroutineInTheState: nor a channel; what is decided there is decided in
+// the log's order.
+func TestNoGoroutineInTheState(t *testing.T) {
+	inFiles(t, "replica/state", func(fset *token.FileSet, n ast.Node) {
+		switch n.(type) {
+		case *ast.GoStmt, *ast.ChanType, *ast.SelectStmt:
+			t.Errorf("%s: a goroutine or a channel: the state is a pure function of the log", fset.Position(n.Pos()))
+		}
+	})
+}
+
+// inFiles visits the source of a package, without its tests.
+func inFiles(t *testing.T, name string, visit func(*token.FileSet, ast.Node)) {
+	t.Helper()
+	p := list(t, "linux", module+name)[0]
+	if len(p.GoFiles) == 0 {
+		t.Fatalf("package %s has no files", name)
+	}
+	fset := token.NewFileSet()
+	for _, file := range p.GoFiles {
+		f, err := parser.ParseFile(fset, filepath.Join(p.Dir, file), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if n != nil {
+				visit(fset, n)
+			}
+			return true
+		})
+	}
+}
+
+// TestTheRulesBite: the checks themselves, against what they are to find.
+func TestTheRulesBite(t *testing.T) {
+	for _, tc := range []struct {
+		from, imports string
+		wrong         bool
+	}{
+		{"master", "lockapi/server", true},
+		{"master", "replica", false},
+		{"replica/state", "lease", true},
+		{"client", "master", true},
+		{"client", "lockapi", false},
+		{"lockapi", "client", true},
+		{"cmd/stoutd", "client", true},
+		{"cmd/stout/internal/cli", "replica", true},
+		{"newcomer", "lockapi", true},
+	} {
+		p := pkg{ImportPath: module + tc.from, Imports: []string{"fmt", module + tc.imports}}
+		if errs := against(arrows, p); (len(errs) > 0) != tc.wrong {
+			t.Errorf("%s → %s: %v", tc.from, tc.imports, errs)
+		}
+	}
+	for _, tc := range []struct {
+		pattern, path string
+		want          bool
+	}{
+		{"net/...", "net", true}, {"net/...", "net/http", true}, {"net/...", "network", false},
+		{"time", "time", true}, {"time", "time/tzdata", false},
+	} {
+		if matches(tc.pattern, tc.path) != tc.want {
+			t.Errorf("matches(%q, %q) is not %v", tc.pattern, tc.path, tc.want)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package imports
+
+// module is the path that all packages of the project begin with.
+const module = "github.com/stoutlock/stout/"
+
+// arrow says which packages of the project a package may import. A pattern
+// that ends in "/..." stands for everything below as well.
+type arrow struct {
+	from string
+	to   []string
+	why  string
+}
+
+// arrows is the shape of docs/design.md: cmd → lockapi/server → master →
+// (replica, lease, lockapi); replica → replica/state; client → lockapi. The
+// first entry that matches a package counts; one that matches none is an error.
+var arrows = []arrow{
+	{"lockapi", nil, "the contract stands below everything: both sides of the wire import it"},
+	{"lockapi/server", []string{"lockapi", "master", "internal/buildinfo"},
+		"HTTP binds, calls the master, and writes; it knows nothing of the log"},
+	{"master", []string{"replica", "replica/state", "lease", "lockapi"},
+		"an office is tested without HTTP; it asks for the parts of a replica that it needs"},
+	{"lease", nil, "the arithmetic of time depends on nothing that reads a clock"},
+	{"replica", []string{"replica/state", "lease", "internal/boottime"},
+		"a member of the cell knows nothing of sessions' calls, nor of who is master"},
+	{"replica/state", nil, "the state is a pure function of the log"},
+	{"client", []string{"lockapi", "internal/boottime"},
+		"who uses the SDK gets the contract and nothing of the server"},
+	{"cmd/stoutd", []string{"cmd/stoutd/...", "lockapi", "lockapi/server", "master", "replica", "lease", "internal/..."},
+		"the server puts the layers together; it does not use its own client"},
+	{"cmd/stout/...", []string{"cmd/stout/internal/...", "client", "lockapi", "internal/..."},
+		"the CLI is a user of the SDK and of the contract, like any other"},
+	{"internal/...", []string{"internal/...", "lockapi"}, "helpers stand below those whom they help"},
+	{"test/...", []string{"test/...", "client", "lockapi", "internal/..."},
+		"a cell under test is seen from outside, through processes and the contract"},
+}
+
+// ban says what must not be found among the imports of a package: its own ones,
+// or with deep also those of everything that it imports.
+type ban struct {
+	from []string
+	deep bool
+	not  []string
+	why  string
+}
+
+var bans = []ban{
+	{[]string{"client", "lockapi"}, true,
+		[]string{"github.com/gin-gonic/gin", "github.com/hashicorp/raft", "github.com/rs/zerolog"},
+		"a program that takes a lock must not be given a web framework, a consensus library and a logger along with it"},
+	{[]string{"replica/state"}, false,
+		[]string{"time", "context", "net/...", "os/...", "syscall", "runtime/...", "unsafe"},
+		"two replicas that apply the same log hold the same bytes: no clock, no I/O"},
+	{[]string{"replica/state"}, false,
+		[]string{"math/rand/...", "crypto/rand", "log/...", "sync/...", "hash/maphash"},
+		"two replicas that apply the same log hold the same bytes: no randomness, no goroutines, no logging"},
+	{[]string{"lease"}, false,
+		[]string{"context", "net/...", "os/...", "syscall", "runtime/...", "unsafe", "math/rand/...", "crypto/rand", "log/..."},
+		"every method takes the instant that it is to be judged at; time is for time.Duration, sync for its mutexes"},
+	{[]string{"cmd/..."}, true, []string{module + "test/...", "pgregory.net/rapid", "github.com/getkin/kin-openapi/..."},
+		"what serves tests is not shipped"},
+	{[]string{"client", "lockapi/...", "master", "lease", "replica/...", "cmd/..."}, false, []string{"testing/..."},
+		"test doubles live in test files; what serves tests is not shipped"},
+	{[]string{"cmd/stout/..."}, true, []string{"github.com/gin-gonic/gin", "github.com/hashicorp/raft"},
+		"the CLI runs beside the commands that it guards: it stays small"},
+}
+
+// standardOnly are the packages whose every dependency is the standard library
+// or one of these very packages.
+var standardOnly = []string{"client", "lockapi", "lease", "internal/boottime"}

@@ -1,0 +1,115 @@
+package replica
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+func newTestFSM(now *time.Duration, failed *error) *fsm {
+	f := &fsm{promises: lease.NewPromises(0), clock: func() time.Duration { return *now }, fail: func(err error) { *failed = err }}
+	f.current.Store(state.New())
+	return f
+}
+
+func logEntry(t *testing.T, index uint64, b state.Batch) *raft.Log {
+	t.Helper()
+	data, err := b.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &raft.Log{Index: index, Term: 1, Type: raft.LogCommand, Data: data}
+}
+
+// twoEntries open an office and two sessions.
+func twoEntries(t *testing.T) []*raft.Log {
+	return []*raft.Log{
+		logEntry(t, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: 1, Master: "r1"}}}),
+		logEntry(t, 2, state.Batch{Epoch: 1, LeaseMS: 1000, Commands: []state.Command{open("a"), open("b")}}),
+	}
+}
+
+// TestUnknownVersionStopsTheReplica: nothing behind it is applied.
+func TestUnknownVersionStopsTheReplica(t *testing.T) {
+	var failed error
+	f := newTestFSM(new(time.Duration), &failed)
+	logs := twoEntries(t)
+	if out, ok := f.Apply(logs[0]).(*state.Outcome); !ok || !out.Accepted || failed != nil {
+		t.Fatal(out, failed)
+	}
+	strange := &raft.Log{Index: 2, Term: 1, Type: raft.LogCommand, Data: append([]byte{99}, logs[1].Data[1:]...)}
+	if err, ok := f.Apply(strange).(error); !ok || !errors.Is(err, state.ErrVersion) {
+		t.Errorf("answer %v, want %v", err, state.ErrVersion)
+	}
+	if !errors.Is(failed, state.ErrVersion) {
+		t.Errorf("the replica fails with %v", failed)
+	}
+	if _, ok := f.Apply(logs[1]).(error); !ok || f.current.Load().Index != 1 {
+		t.Errorf("an entry behind it was applied: index %d", f.current.Load().Index)
+	}
+}
+
+// memSink is a snapshot in memory.
+type memSink struct {
+	bytes.Buffer
+	cancelled bool
+}
+
+func (*memSink) ID() string      { return "test" }
+func (*memSink) Close() error    { return nil }
+func (s *memSink) Cancel() error { s.cancelled = true; return nil }
+
+func TestSnapshotRestore(t *testing.T) {
+	now, failed := time.Minute, error(nil)
+	f := newTestFSM(&now, &failed)
+	for _, l := range twoEntries(t) {
+		f.Apply(l)
+	}
+	snap, err := f.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Apply(logEntry(t, 3, state.Batch{Epoch: 1, LeaseMS: 1000, Commands: []state.Command{open("c")}})) // during Persist
+	var file memSink
+	if err := snap.Persist(&file); err != nil {
+		t.Fatal(err)
+	}
+	snap.Release()
+	other := newTestFSM(&now, &failed)
+	raw := bytes.Clone(file.Bytes())
+	if err := other.Restore(io.NopCloser(&file.Buffer)); err != nil {
+		t.Fatal(err)
+	}
+	if s := other.current.Load(); s.SessionCount() != 2 || s.Index != 2 || s.Office.Master != "r1" {
+		t.Errorf("restored %d sessions at index %d", s.SessionCount(), s.Index)
+	}
+	if r := other.promises.Before(9); r != now {
+		t.Errorf("a restore at %v promises from %v", now, r)
+	}
+	again, _ := other.Snapshot()
+	var second memSink
+	if err := again.Persist(&second); err != nil || !bytes.Equal(second.Bytes(), raw) {
+		t.Errorf("restored and saved again: other bytes (%v)", err)
+	}
+}
+
+// TestDamagedSnapshotChangesNothing.
+func TestDamagedSnapshotChangesNothing(t *testing.T) {
+	now, failed := time.Minute, error(nil)
+	f := newTestFSM(&now, &failed)
+	f.Apply(twoEntries(t)[0])
+	before := f.current.Load()
+	if err := f.Restore(io.NopCloser(bytes.NewReader([]byte("stout-state\x63...")))); err == nil {
+		t.Error("restored from a snapshot of an unknown version")
+	}
+	if f.current.Load() != before {
+		t.Error("the state was replaced")
+	}
+}

@@ -1,0 +1,281 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// patience bounds every wait of these tests, which use real disks and sockets.
+const patience = 30 * time.Second
+
+// until waits for something to become true.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	for !done() {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-deadline:
+			t.Fatalf("%s: not within %v", what, patience)
+		}
+	}
+}
+
+// freeAddr is an address on loopback that nobody listens on.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// options are those of n replicas with small thresholds and short time-outs.
+func options(t *testing.T, n int) []Options {
+	t.Helper()
+	var members []Member
+	for i := range n {
+		members = append(members, Member{ID: fmt.Sprintf("r%d", i+1), RaftAddr: freeAddr(t), APIURL: fmt.Sprintf("http://r%d", i+1)})
+	}
+	var all []Options
+	for _, m := range members {
+		all = append(all, Options{
+			Cell: "test", ID: m.ID, DataDir: t.TempDir(), RaftListen: m.RaftAddr, Members: members,
+			MasterLease: time.Second, HeartbeatTimeout: 500 * time.Millisecond, ElectionTimeout: 500 * time.Millisecond,
+			ClockDrift: 0.01, SnapshotThreshold: 40, SnapshotInterval: 50 * time.Millisecond, TrailingLogs: 10,
+			Logger: zerolog.Nop(),
+		})
+	}
+	return all
+}
+
+// start opens a replica and sees to it that it is closed in the end.
+func start(t *testing.T, o Options) *Replica {
+	t.Helper()
+	r, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if r.raft.State().String() != "Shutdown" {
+			stop(t, r)
+		}
+	})
+	return r
+}
+
+func stop(t *testing.T, r *Replica) {
+	t.Helper()
+	if err := r.Close(); err != nil {
+		t.Errorf("close %s: %v", r.ID(), err)
+	}
+	select {
+	case err := <-r.Failed():
+		t.Errorf("%s failed: %v", r.ID(), err)
+	default:
+	}
+}
+
+// lead waits for a leader among the replicas and opens an office there.
+func lead(t *testing.T, replicas ...*Replica) (leader *Replica, epoch uint64) {
+	t.Helper()
+	until(t, "an office", func() bool {
+		for _, r := range replicas {
+			term, ok := r.Leading()
+			if !ok || r.Barrier(t.Context()) != nil {
+				continue
+			}
+			out, err := r.Submit(state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: term, Master: r.ID()}}})()
+			if err == nil && out.Accepted {
+				leader, epoch = r, out.Epoch
+				return true
+			}
+		}
+		return false
+	})
+	return leader, epoch
+}
+
+// write opens n sessions, one entry each.
+func write(t *testing.T, r *Replica, epoch uint64, prefix string, n int) {
+	t.Helper()
+	for i := range n {
+		b := state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{open(fmt.Sprintf("%s%04d", prefix, i))}}
+		if out, err := r.Submit(b)(); err != nil || !out.Accepted || out.Results[0].Verdict != state.Done {
+			t.Fatalf("write %d through %s: %+v, %v", i, r.ID(), out, err)
+		}
+	}
+}
+
+func dump(t *testing.T, s *state.State) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := s.Snapshot(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// same waits until all have applied as much as the first, and compares them.
+func same(t *testing.T, first *Replica, others ...*Replica) {
+	t.Helper()
+	for _, r := range others {
+		until(t, r.ID()+" catches up", func() bool { return r.State().Index >= first.State().Index })
+		if !bytes.Equal(dump(t, r.State()), dump(t, first.State())) {
+			t.Errorf("%s and %s differ at index %d", r.ID(), first.ID(), first.State().Index)
+		}
+	}
+}
+
+func TestReplicaAloneComesBack(t *testing.T) {
+	o := options(t, 1)[0]
+	r := start(t, o)
+	_, epoch := lead(t, r)
+	write(t, r, epoch, "s", 100) // over the threshold: a snapshot and a log behind it
+	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("opened twice: %v", err)
+	}
+	if h := r.Health(); !h.Heard || h.Applied < 101 {
+		t.Errorf("health %+v", h)
+	}
+	before := dump(t, r.State())
+	stop(t, r)
+
+	began := o.now()
+	r = start(t, o)
+	until(t, "it leads again", func() bool { _, ok := r.Leading(); return ok && r.Barrier(t.Context()) == nil })
+	if !bytes.Equal(dump(t, r.State()), before) {
+		t.Errorf("after the restart: another state at index %d", r.State().Index)
+	}
+	term, _ := r.Leading()
+	if p := r.PromisedBefore(term); p < began {
+		t.Errorf("promised at %v, before the start at %v", p, began)
+	}
+	late := state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{open("late")}}
+	if out, err := r.Submit(late)(); err != nil || out.Accepted {
+		t.Errorf("a batch of the earlier office: %+v, %v", out, err)
+	}
+	if _, next := lead(t, r); next != epoch+1 {
+		t.Errorf("epoch %d after %d", next, epoch)
+	}
+}
+
+func (o Options) now() time.Duration {
+	o.setDefaults()
+	return o.Clock()
+}
+
+func TestOpenRefusals(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"not a member":   {func(o *Options) { o.ID = "r9" }, `"r9"`},
+		"lease too long": {func(o *Options) { o.MasterLease = time.Hour }, "1h0m0s"},
+		"no lease":       {func(o *Options) { o.MasterLease = 0 }, "master lease"},
+		"port":           {func(o *Options) { o.RaftListen = "127.0.0.1:notaport" }, "notaport"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t, 1)[0]
+			tc.change(&o)
+			r, err := Open(o)
+			if err == nil {
+				stop(t, r)
+				t.Fatal("opened")
+			}
+			if !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%q does not say %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestThreeReplicas over TCP: commit, catch-up by snapshot, loss of the leader,
+// transfer.
+func TestThreeReplicas(t *testing.T) {
+	opts := options(t, 3)
+	var all []*Replica
+	for _, o := range opts {
+		all = append(all, start(t, o))
+	}
+	leader, epoch := lead(t, all...)
+	write(t, leader, epoch, "a", 20)
+	same(t, leader, all...)
+	others := without(all, leader)
+	until(t, "everybody knows the leader", func() bool {
+		return others[0].Leader() == leader.ID() && others[1].Leader() == leader.ID()
+	})
+	if out, err := others[0].Submit(state.Batch{LeaseMS: 1})(); !errors.Is(err, ErrNotApplied) {
+		t.Errorf("a batch at a follower: %+v, %v", out, err)
+	}
+	if err := others[0].Barrier(t.Context()); err == nil {
+		t.Error("a barrier at a follower")
+	}
+
+	away := others[1]
+	last := away.State().Index
+	stop(t, away)
+	write(t, leader, epoch, "b", 150)
+	until(t, "the log is cut behind a snapshot", func() bool {
+		first, err := leader.bolt.FirstIndex()
+		return err == nil && first > last+1
+	})
+	began := away.Now()
+	back := start(t, away.opts)
+	same(t, leader, back)
+	if p := back.PromisedBefore(1 << 40); p < began {
+		t.Errorf("the replica that was restored has promised nothing since %v: %v", began, p)
+	}
+
+	stop(t, leader)
+	oldTerm := leader.State().Term
+	rest := []*Replica{others[0], back}
+	next, epoch2 := lead(t, rest...)
+	if epoch2 <= epoch || next.State().Term <= oldTerm || next.State().SessionCount() != 170 {
+		t.Errorf("epoch %d term %d sessions %d", epoch2, next.State().Term, next.State().SessionCount())
+	}
+	term, _ := next.Leading()
+	if r := next.PromisedBefore(term); r > next.Now() || r < began-patience {
+		t.Errorf("r is %v at %v", r, next.Now())
+	}
+	write(t, next, epoch2, "c", 5)
+
+	other := without(rest, next)[0]
+	same(t, next, other)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := next.Transfer(ctx, "r9"); err == nil {
+		t.Error("handed over to nobody")
+	}
+	if err := next.Transfer(ctx, other.ID()); err != nil {
+		t.Fatal(err)
+	}
+	third, epoch3 := lead(t, rest...)
+	if third != other || epoch3 <= epoch2 {
+		t.Errorf("%s leads in epoch %d, want %s", third.ID(), epoch3, other.ID())
+	}
+	write(t, third, epoch3, "d", 5)
+	same(t, third, next)
+}
+
+func without(all []*Replica, one *Replica) []*Replica {
+	var rest []*Replica
+	for _, r := range all {
+		if r != one {
+			rest = append(rest, r)
+		}
+	}
+	return rest
+}

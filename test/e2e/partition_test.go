@@ -1,0 +1,161 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// send sends a request on a connection of its own and reads the whole answer.
+// wrote, where not nil, is closed when the request has gone out.
+func send(ctx context.Context, url, method, body, forward string, wrote chan struct{}) (int, []byte, error) {
+	if wrote != nil {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(wrote) }})
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	if forward != "" {
+		req.Header.Set(lockapi.HeaderForward, forward)
+	}
+	resp, err := plain.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	content, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, content, err
+}
+
+// lease is the master's lease under the default settings.
+const lease = time.Second
+
+// TestIsolatedMaster: a master that is cut off answers nothing linearizable
+// once its lease is over, says within a bound that there is no master, and goes
+// on with stale reads. The others have a master of their own; when the cut is
+// healed all are one.
+func TestIsolatedMaster(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Network: true, NetworkAPI: true})
+	old := ready(t, c)
+	watchLeases(t, c, false)
+	const path = "/isolated"
+	s := open(t, old, aWhile)
+	before := acquire(t, old, path, ask(s.ID, "before", 0))
+	waiting := begin[lockapi.Grant](t, old, http.MethodPut, lockRoute(path), ask(s.ID, "waiting", aWhile))
+	wantWaiters(t, old, path, 1)
+
+	c.Network().Isolate(old.ID)
+	isolated := time.Now()
+	last := readWhileMaster(t, old, path)
+	if last.After(isolated.Add(lease)) {
+		t.Errorf("a read sent %v after the cut was answered; the lease is %v", last.Sub(isolated), lease)
+	}
+	t.Logf("the last read that was answered was sent %v after the cut", last.Sub(isolated))
+	_, err := old.Call(bounded(t), http.MethodPut, lockRoute(path), ask(s.ID, "isolated", 0), nil)
+	wantCode(t, "an acquire at the isolated master", err, lockapi.CodeNoMaster, lockapi.CodeOutcomeUnknown)
+	wantNoMaster(t, old, s.ID)
+	wantCode(t, "the call that waited", await(t, "the call that waited", waiting).err, lockapi.CodeOutcomeUnknown, lockapi.CodeNoMaster)
+	l, err := staleLock(bounded(t), old, path)
+	must(t, err)
+	wantHolder(t, l, before)
+
+	master := newMaster(t, c, old)
+	wantHolder(t, read(t, master, path), before)
+	release(t, master, before)
+	c.Network().Heal()
+	ready(t, c)
+	if l := read(t, old, path); len(l.Holders) == 1 && l.Holders[0].Handle != "waiting" {
+		t.Errorf("after the cut is healed: %+v", l)
+	}
+	after := acquire(t, old, "/isolated/after", ask(s.ID, "", 0))
+	if after.Token <= before.Token {
+		t.Errorf("token %d after %d", after.Token, before.Token)
+	}
+}
+
+// readWhileMaster reads at a replica for as long as it answers itself, and
+// returns when the last read that it answered was sent.
+func readWhileMaster(t *testing.T, r *cell.Replica, path string) (last time.Time) {
+	t.Helper()
+	must(t, cell.Wait(bounded(t), r.ID+" answers no more", func(context.Context) error {
+		sent := time.Now()
+		_, err := request(bounded(t), r, http.MethodGet, lockRoute(path), &lockapi.Lock{})
+		if err == nil {
+			last = sent
+			return fmt.Errorf("it does")
+		}
+		wantCode(t, "a read at "+r.ID, err, lockapi.CodeNoMaster, lockapi.CodeNotMaster)
+		return nil
+	}))
+	return last
+}
+
+// TestOneWayCuts: a master that is not heard, or that hears nothing, is
+// replaced; one that one replica alone does not hear goes on. There is never
+// more than one lease.
+func TestOneWayCuts(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Network: true, NetworkAPI: true})
+	master := ready(t, c)
+	watchLeases(t, c, false)
+	var highest uint64
+	s := open(t, master, aWhile)
+	for i, cut := range []struct {
+		name     string
+		cut      func(master, a, b string)
+		replaced bool
+	}{
+		{"one replica does not hear the master", func(m, a, _ string) { c.Network().CutOneWay(m, a) }, false},
+		{"the master does not hear one replica", func(m, a, _ string) { c.Network().CutOneWay(a, m) }, false},
+		{"nobody hears the master", func(m, a, b string) {
+			c.Network().CutOneWay(m, a)
+			c.Network().CutOneWay(m, b)
+		}, true},
+		{"the master hears nobody", func(m, a, b string) {
+			c.Network().CutOneWay(a, m)
+			c.Network().CutOneWay(b, m)
+		}, true},
+	} {
+		master = ready(t, c)
+		others := c.Others(master)
+		cut.cut(master.ID, others[0].ID, others[1].ID)
+		serving := others
+		if cut.replaced {
+			newMaster(t, c, master)
+		} else {
+			serving = []*cell.Replica{others[1]}
+		}
+		for range 5 {
+			var g lockapi.Grant
+			path, handle := fmt.Sprintf("/cut/%d", i), fmt.Sprint(highest)
+			_, err := insist(bounded(t), serving, http.MethodPut, lockRoute(path), ask(s.ID, handle, 0), &g)
+			must(t, err)
+			if g.Token <= highest {
+				t.Errorf("%s: token %d after %d", cut.name, g.Token, highest)
+			}
+			highest = g.Token
+			_, err = insist(bounded(t), serving, http.MethodDelete, releaseRoute(path, s.ID, handle, g.Token), nil, nil)
+			must(t, err)
+		}
+		c.Network().Heal()
+		for _, r := range c.Replicas() {
+			ready(t, c)
+			var l lockapi.Lock
+			_, err := insist(bounded(t), []*cell.Replica{r}, http.MethodGet, lockRoute(fmt.Sprintf("/cut/%d", i)), nil, &l)
+			must(t, err)
+			if l.State != lockapi.StateFree {
+				t.Errorf("%s: %s reads %+v", cut.name, r.ID, l)
+			}
+		}
+	}
+}
