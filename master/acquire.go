@@ -227,13 +227,13 @@ func (a *acquire) broken(seq uint64) {
 	if len(a.pair.calls) > 0 || a.pair.told == seq {
 		return
 	}
-	hold, _ := a.log.State().Claim(a.key.session, a.key.path, a.key.handle)
+	hold, wait := a.log.State().Claim(a.key.session, a.key.path, a.key.handle)
 	s := a.sessions[a.key.session]
 	switch {
-	case hold == nil || hold.WaitSeq != seq: // exit sees to the place
-	case hold.EventSeq == 0:
-		go a.withdraw(a.key, a.pair, seq, true)()
-	case s != nil:
+	case wait != nil && wait.Keep:
+	case hold == nil || hold.EventSeq == 0:
+		go a.withdraw(a.key, a.pair, seq, true)() // or it was granted before that arrives
+	case hold.WaitSeq == seq && s != nil:
 		s.tell(hold)
 	}
 }

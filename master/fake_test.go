@@ -149,6 +149,36 @@ func (c *fakeCell) elect(id string) *node {
 	return n
 }
 
+// campaign elects a replica where Raft could: it reaches a majority whose logs
+// are not ahead of its own. It reports whether it was elected.
+func (c *fakeCell) campaign(id string) bool {
+	n := c.node(id)
+	c.mu.Lock()
+	votes := 0
+	for _, r := range c.nodes {
+		if c.reach(n, r) && !r.ahead(n) {
+			votes++
+		}
+	}
+	c.mu.Unlock()
+	if 2*votes <= len(c.nodes) {
+		return false
+	}
+	c.elect(id)
+	return true
+}
+
+// ahead reports whether n's log is more up to date than other's, as Raft has it.
+func (n *node) ahead(other *node) bool {
+	last := func(n *node) uint64 {
+		if len(n.log) == 0 {
+			return 0
+		}
+		return n.log[len(n.log)-1].term
+	}
+	return last(n) > last(other) || last(n) == last(other) && len(n.log) > len(other.log)
+}
+
 // office elects id and waits until it is in office.
 func (c *fakeCell) office(id string) *node {
 	c.t.Helper()
@@ -388,7 +418,7 @@ func (n *node) PromisedBefore(term uint64) time.Duration { return n.promises.Bef
 
 func (n *node) Transfer(_ context.Context, to string) error {
 	n.c.mu.Lock()
-	fail, leads := n.failTransfer, n.leads
+	fail, leads, delay := n.failTransfer, n.leads, n.c.delay
 	if to == "" {
 		for _, r := range n.c.nodes {
 			if r != n && to == "" && n.c.reach(n, r) {
@@ -402,9 +432,13 @@ func (n *node) Transfer(_ context.Context, to string) error {
 		return fail
 	case !leads:
 		return errors.New("not the leader")
+	case to == "":
+		return errors.New("nobody is in reach")
 	}
-	pass(n.c.delay)
-	n.c.elect(to)
+	pass(delay)
+	if !n.c.campaign(to) {
+		return errors.New("the target was not elected")
+	}
 	return nil
 }
 

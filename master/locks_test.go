@@ -621,3 +621,37 @@ func TestAcquireSurvivesAChangeOfMaster(t *testing.T) {
 		}
 	})
 }
+
+// TestGrantInTheMomentOfTheBreak: the office has woken the call, the call finds
+// its caller gone before it looks. A grant that nobody was told of is taken
+// back; that of a kept place becomes news.
+func TestGrantInTheMomentOfTheBreak(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+			a, b := two(t, m)
+			mustHold(t, m, "/a", want(a))
+			r := want(b, waiting(time.Minute))
+			r.Queue = kept
+			o := openOffice(t, n)
+			call := acquire{office: o, req: &r, key: pairKey{b, "/a", ""}, mode: stateMode(r.Mode), until: n.clock() + time.Minute}
+			call.pair, call.waiter = o.enter(call.key)
+			place, err := call.decide()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.Release(t.Context(), "/a", a, "", 0); err != nil {
+				t.Fatal(err)
+			}
+			call.broken(place.Wait.Seq)
+			o.exit(call.key, call.pair, call.waiter)
+			pass(5 * fakeDelay)
+			k, err := keepalive1(m, b, 0, 0)
+			if err != nil || (len(k.Events) == 1) != kept || (holder(n.State(), "/a") == b) != kept {
+				t.Errorf("kept %v: events %+v, held by %q, %v", kept, k.Events, holder(n.State(), "/a"), err)
+			}
+			if len(o.pairs) != 0 {
+				t.Errorf("kept %v: %d pairs are remembered for ever", kept, len(o.pairs))
+			}
+		})
+	}
+}

@@ -173,3 +173,34 @@ func TestBatcherDrains(t *testing.T) {
 		b.Wait()
 	})
 }
+
+// TestBatcherKeepsTheOrderOfBegin: a command begun later comes later in the log.
+func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemLog(10 * time.Millisecond)
+		b, _, _ := newTestBatcher(l, 1)
+		var results []func() (state.Result, error)
+		for i := range 300 {
+			results = append(results, b.Begin(open(fmt.Sprintf("s%03d", i))))
+		}
+		for i, result := range results {
+			if r, err := result(); err != nil || r.Session.ID != fmt.Sprintf("s%03d", i) {
+				t.Errorf("call %d: %+v, %v", i, r, err)
+			}
+		}
+		n := 0
+		for _, batch := range l.batches {
+			for _, c := range batch.Commands {
+				if c.Session != fmt.Sprintf("s%03d", n) {
+					t.Fatalf("command %d is %s", n, c.Session)
+				}
+				n++
+			}
+		}
+		b.Close(errors.New("test is over"))
+		if _, err := b.Begin(open("late"))(); !errors.Is(err, ErrNotApplied) {
+			t.Errorf("after the end: %v", err)
+		}
+		b.Wait()
+	})
+}

@@ -36,6 +36,9 @@ func runIdle(ctx context.Context, b *bench) error {
 func (b *bench) idle(ctx context.Context, via string, n int) error {
 	label := fmt.Sprintf("idle via %s, %d sessions", via, n)
 	b.progress.step("%s: opening", label)
+	if err := b.cell.Refresh(ctx); err != nil {
+		return err
+	}
 	empty, err := b.cell.Sample(ctx)
 	if err != nil {
 		return err

@@ -101,13 +101,12 @@ func call[T any](t *testing.T, r *cell.Replica, method, target string, in any) (
 
 // insist makes a call at each of the replicas in turn until one answers for
 // good, as the contract lets a client do. It reports how many attempts it took.
+// No attempt is given up before ctx ends: one that was could take effect later.
 func insist(ctx context.Context, replicas []*cell.Replica, method, target string, in, out any) (attempts int, err error) {
 	pause := time.NewTicker(5 * time.Millisecond)
 	defer pause.Stop()
 	for {
-		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
-		_, err := replicas[attempts%len(replicas)].Call(attempt, method, target, in, out)
-		cancel()
+		_, err := replicas[attempts%len(replicas)].Call(ctx, method, target, in, out)
 		attempts++
 		if refused := new(lockapi.Error); err == nil ||
 			errors.As(err, &refused) && refused.Code != lockapi.CodeNoMaster && refused.Code != lockapi.CodeOutcomeUnknown {

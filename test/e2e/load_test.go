@@ -92,8 +92,8 @@ func (l *load) viaHTTP(t *testing.T, session string, first int) try {
 	n := 0
 	return func(path string) (g lockapi.Grant, release func() error, err error) {
 		n++
-		at := (first + n) % 3
-		replicas := append(slices.Clone(l.cell.Replicas()[at:]), l.cell.Replicas()[:at]...)
+		all, at := l.cell.Replicas(), (first+n)%3
+		replicas := slices.Concat(all[at:], all[:at])
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), step)
 		defer cancel()
 		_, err = insist(ctx, replicas, http.MethodPut, lockRoute(path), ask(session, fmt.Sprint(n), 5*time.Second), &g)

@@ -3,38 +3,13 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptrace"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
-
-// send sends a request on a connection of its own and reads the whole answer.
-// wrote, where not nil, is closed when the request has gone out.
-func send(ctx context.Context, url, method, body, forward string, wrote chan struct{}) (int, []byte, error) {
-	if wrote != nil {
-		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(wrote) }})
-	}
-	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	if forward != "" {
-		req.Header.Set(lockapi.HeaderForward, forward)
-	}
-	resp, err := plain.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	content, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, content, err
-}
 
 // lease is the master's lease under the default settings.
 const lease = time.Second

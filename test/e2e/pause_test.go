@@ -1,10 +1,13 @@
 package e2e_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,8 +21,9 @@ import (
 // session's ttl goes on as if nothing had happened. It answers nothing that was
 // true before, and extends nothing.
 //
-// The calls are put to it while it stands still, so that they are the first
-// thing that it finds when it goes on.
+// The calls are put to it while it stands still, on connections that it has
+// accepted before, so that they are the first thing that it finds when it goes
+// on.
 func TestPausedMaster(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
@@ -29,6 +33,15 @@ func TestPausedMaster(t *testing.T) {
 	begun := time.Now()
 	sleeper := open(t, old, ttl)
 	before := acquire(t, old, path, ask(sleeper.ID, "h", 0))
+
+	var calls []*pendingCall
+	for range 10 {
+		for _, forward := range []string{"", lockapi.ForwardNever} {
+			for kind := range callKinds {
+				calls = append(calls, connect(t, old, kind, forward))
+			}
+		}
+	}
 
 	must(t, old.Pause())
 	master := newMaster(t, c, old)
@@ -40,18 +53,8 @@ func TestPausedMaster(t *testing.T) {
 	if after.Token <= before.Token {
 		t.Errorf("token %d after %d", after.Token, before.Token)
 	}
-	var calls []*pendingCall
-	for range 5 {
-		for _, forward := range []string{"", lockapi.ForwardNever} {
-			calls = append(calls,
-				putTo(t, old, forward, http.MethodGet, lockRoute(path), nil),
-				putTo(t, old, forward, http.MethodGet, lockapi.RouteSequencers+"?value="+before.Sequencer, nil),
-				putTo(t, old, forward, http.MethodGet, sessionRoute(sleeper.ID), nil),
-				putTo(t, old, forward, http.MethodPut, lockRoute(path), ask(sleeper.ID, "h", 0)),
-				putTo(t, old, forward, http.MethodPut, lockRoute(path), ask(heir.ID, "another", 0)),
-				putTo(t, old, forward, http.MethodPost, sessionRoute(sleeper.ID)+"/keepalive", struct{}{}),
-			)
-		}
+	for _, p := range calls {
+		p.send(t, before, heir)
 	}
 	must(t, old.Continue())
 	for _, p := range calls {
@@ -61,53 +64,98 @@ func TestPausedMaster(t *testing.T) {
 	wantHolder(t, read(t, old, path), after)
 }
 
-// pendingCall is a call whose answer is waited for in the background.
+// callKinds are what a paused master is asked, of the grant that it knows and of
+// the session of the one that followed.
+var callKinds = []func(before lockapi.Grant, heir string) (method, target string, in any){
+	func(g lockapi.Grant, _ string) (string, string, any) { return http.MethodGet, lockRoute(g.Path), nil },
+	func(g lockapi.Grant, _ string) (string, string, any) {
+		return http.MethodGet, lockapi.RouteSequencers + "?value=" + g.Sequencer, nil
+	},
+	func(g lockapi.Grant, _ string) (string, string, any) {
+		return http.MethodGet, sessionRoute(g.Session), nil
+	},
+	func(g lockapi.Grant, _ string) (string, string, any) {
+		return http.MethodPut, lockRoute(g.Path), ask(g.Session, g.Handle, 0)
+	},
+	func(g lockapi.Grant, heir string) (string, string, any) {
+		return http.MethodPut, lockRoute(g.Path), ask(heir, "another", 0)
+	},
+	func(g lockapi.Grant, _ string) (string, string, any) {
+		return http.MethodPost, sessionRoute(g.Session) + "/keepalive", struct{}{}
+	},
+}
+
+// pendingCall is a call on a connection that the replica has used already.
 type pendingCall struct {
-	name string
-	got  chan pendingAnswer
+	name    string
+	kind    int
+	forward string
+	conn    net.Conn
+	replies *bufio.Reader
 }
 
-type pendingAnswer struct {
-	status int
-	body   []byte
-	err    error
-}
-
-// putTo makes a call that may have to wait for its replica.
-func putTo(t *testing.T, r *cell.Replica, forward, method, target string, in any) *pendingCall {
+// connect makes a connection and a first call on it.
+func connect(t *testing.T, r *cell.Replica, kind int, forward string) *pendingCall {
 	t.Helper()
-	p := &pendingCall{name: fmt.Sprintf("%s %s, forward %q", method, target, forward), got: make(chan pendingAnswer, 1)}
-	body, err := json.Marshal(in)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.URL, "http://"))
 	must(t, err)
-	if in == nil {
-		body = nil
-	}
-	wrote := make(chan struct{})
-	go func() {
-		var a pendingAnswer
-		a.status, a.body, a.err = send(bounded(t), r.URL+target, method, string(body), forward, wrote)
-		p.got <- a
-	}()
-	select {
-	case <-wrote: // it lies in the replica's socket now
-	case <-bounded(t).Done():
-		t.Fatalf("%s: the request does not go out", p.name)
+	t.Cleanup(func() { conn.Close() })
+	must(t, conn.SetDeadline(time.Now().Add(2*step)))
+	p := &pendingCall{kind: kind, forward: forward, conn: conn, replies: bufio.NewReader(conn)}
+	p.write(t, http.MethodGet, lockapi.RouteLive, "")
+	status, body, err := p.read()
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("%s: %d %s %v", lockapi.RouteLive, status, body, err)
 	}
 	return p
+}
+
+func (p *pendingCall) write(t *testing.T, method, target, body string) {
+	t.Helper()
+	header := ""
+	if p.forward != "" {
+		header = lockapi.HeaderForward + ": " + p.forward + "\r\n"
+	}
+	_, err := fmt.Fprintf(p.conn, "%s %s HTTP/1.1\r\nHost: stout\r\n%sContent-Length: %d\r\n\r\n%s", method, target, header, len(body), body)
+	must(t, err)
+}
+
+func (p *pendingCall) read() (status int, body []byte, err error) {
+	resp, err := http.ReadResponse(p.replies, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+// send puts the call into the replica's socket.
+func (p *pendingCall) send(t *testing.T, before lockapi.Grant, heir lockapi.Session) {
+	t.Helper()
+	method, target, in := callKinds[p.kind](before, heir.ID)
+	p.name = fmt.Sprintf("%s %s, forward %q", method, target, p.forward)
+	body := []byte{}
+	if in != nil {
+		var err error
+		body, err = json.Marshal(in)
+		must(t, err)
+	}
+	p.write(t, method, target, string(body))
 }
 
 // check refuses every answer that was right only before the pause.
 func (p *pendingCall) check(t *testing.T, before, after lockapi.Grant) {
 	t.Helper()
-	a := <-p.got
-	if a.err != nil {
-		t.Errorf("%s: %v", p.name, a.err)
+	status, body, err := p.read()
+	if err != nil {
+		t.Errorf("%s: %v", p.name, err)
 		return
 	}
-	text := string(a.body)
+	text := string(body)
 	problem := lockapi.Error{}
-	_ = json.Unmarshal(a.body, &problem) // it stays empty where the answer is none
-	switch a.status {
+	_ = json.Unmarshal(body, &problem) // it stays empty where the answer is none
+	switch status {
 	case http.StatusMisdirectedRequest, http.StatusServiceUnavailable, http.StatusNotFound:
 		return
 	case http.StatusLocked:
@@ -121,7 +169,7 @@ func (p *pendingCall) check(t *testing.T, before, after lockapi.Grant) {
 			return
 		}
 	}
-	t.Errorf("%s: an answer from before the pause (then %d, now %d): %d %s", p.name, before.Token, after.Token, a.status, text)
+	t.Errorf("%s: an answer from before the pause (then %d, now %d): %d %s", p.name, before.Token, after.Token, status, text)
 }
 
 // TestPausedFollowers: while the others stand still the master's lease runs

@@ -2,8 +2,8 @@ package e2e_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -117,7 +117,8 @@ func timesOut(t *testing.T, master, r *cell.Replica) {
 }
 
 // TestWaitersKeepTheirPlace: waiting calls that a change of master ends are
-// sent again, and the queue is as it was.
+// sent again at once, and the queue is as it was. They are not sent to the
+// replica that stops: it would cut them off, and their place went with them.
 func TestWaitersKeepTheirPlace(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
@@ -125,31 +126,30 @@ func TestWaitersKeepTheirPlace(t *testing.T) {
 	const path = "/place"
 	held := acquire(t, old, path, ask(open(t, old, aWhile).ID, "", 0))
 	var order []string
-	var calls []<-chan answer[lockapi.Grant]
-	for i := range 6 {
+	grants := make(chan answer[lockapi.Grant], 6)
+	for i := range cap(grants) {
 		id := open(t, old, aWhile).ID
 		order = append(order, id)
-		calls = append(calls, begin[lockapi.Grant](t, c.Replicas()[i%3], http.MethodPut, lockRoute(path), ask(id, "", aWhile)))
+		first := begin[lockapi.Grant](t, c.Replicas()[i%3], http.MethodPut, lockRoute(path), ask(id, "", aWhile))
+		go func() {
+			a := <-first
+			wantCode(t, "a waiting call", a.err, lockapi.CodeOutcomeUnknown, lockapi.CodeNoMaster)
+			_, a.err = insist(bounded(t), c.Others(old), http.MethodPut, lockRoute(path), ask(id, "", aWhile), &a.out)
+			grants <- a
+		}()
 		wantWaiters(t, old, path, i+1)
 	}
 	must(t, old.Terminate(bounded(t)))
-	for i, got := range calls {
-		a := await(t, "a waiting call", got)
-		wantCode(t, fmt.Sprintf("waiting call %d", i), a.err, lockapi.CodeOutcomeUnknown, lockapi.CodeNoMaster)
-	}
 	master := newMaster(t, c, old)
-	for i, id := range order {
-		calls[i] = begin[lockapi.Grant](t, master, http.MethodPut, lockRoute(path), ask(id, "", aWhile))
-	}
-	if got := queueOf(t, master, path, order); fmt.Sprint(got) != fmt.Sprint(order) {
+	if got := queueOf(t, master, path, order); !slices.Equal(got, order) {
 		t.Errorf("the queue is %v, was %v", got, order)
 	}
-	for _, got := range calls {
+	for _, id := range order {
 		release(t, master, held)
-		next := await(t, "the next", got)
+		next := await(t, "the next", grants)
 		must(t, next.err)
-		if next.out.Token <= held.Token {
-			t.Errorf("token %d after %d", next.out.Token, held.Token)
+		if next.out.Session != id || next.out.Token <= held.Token {
+			t.Errorf("after %+v came %+v, want session %s", held, next.out, id)
 		}
 		held = next.out
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -44,6 +45,8 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case r.lame.Load():
 		answer(http.StatusServiceUnavailable, lockapi.Errorf(lockapi.CodeNoMaster, "none"))
 	case strings.HasSuffix(req.URL.Path, "/keepalive"):
+		// The server notices the end of a connection once the body is read.
+		_, _ = io.Copy(io.Discard, req.Body)
 		<-req.Context().Done()
 	case req.Method == http.MethodPost:
 		answer(http.StatusCreated, lockapi.Session{ID: "s1", TTLMS: 12000, Epoch: 1})

@@ -76,6 +76,26 @@ func (c *Cell) Close() error {
 	return errors.Join(errs...)
 }
 
+// Refresh stops our own cell in good order and starts it again, so that its
+// memory shows nothing of the loads before. A given cell is left as it is.
+func (c *Cell) Refresh(ctx context.Context) error {
+	if c.own == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cell.StartTimeout)
+	defer cancel()
+	if err := c.own.Stop(ctx); err != nil {
+		return err
+	}
+	for _, r := range c.own.Replicas() {
+		if err := r.Start(); err != nil {
+			return err
+		}
+	}
+	_, err := c.own.WaitReady(ctx)
+	return err
+}
+
 // URLs are the base URLs of the replicas.
 func (c *Cell) URLs() []string { return c.urls }
 

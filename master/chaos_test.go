@@ -1,0 +1,361 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// chaos is a cell under faults with clients at work, all in virtual time. What
+// is judged is what the clients believe: by its own clock, and by what it was
+// told, at most one of them holds the lock.
+type chaos struct {
+	t       *testing.T
+	c       *fakeCell
+	work    context.Context
+	clients []*contender
+
+	mu   sync.Mutex
+	rng  *rand.Rand
+	told map[uint64]int // token → the client that was told of it
+}
+
+// contender is a client that keeps a session alive and takes a lock again and
+// again. It calls through a slow network, and counts on a clock of its own.
+type contender struct {
+	*chaos
+	id   int
+	rate float64
+
+	// Guarded by chaos.mu.
+	session string
+	until   time.Duration // of the session, on its own clock
+	handle  string        // of the attempt under way
+	holds   uint64        // token
+	wins    int
+	epoch   uint64 // of the last answer
+}
+
+const contenderTTL = 3 * time.Second
+
+func TestChaos(t *testing.T) {
+	for seed := range uint64(10) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			rate := func() float64 { return 1 + drift*(2*rng.Float64()-1) }
+			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+				work, stop := context.WithCancel(t.Context())
+				x := &chaos{t: t, c: c, work: work, rng: rng, told: map[uint64]int{}}
+				var running sync.WaitGroup
+				alive, die := context.WithCancel(t.Context())
+				c.office("r1")
+				for i := range 4 {
+					k := &contender{chaos: x, id: i, rate: rate()}
+					x.clients = append(x.clients, k)
+				}
+				for _, k := range x.clients {
+					running.Go(func() { k.keepAlive(alive) })
+					running.Go(k.contend)
+				}
+				running.Go(x.watch)
+				x.faults(60)
+				x.heal()
+				stop()
+				pass(orphanGrace + 10*time.Second)
+				x.nothingLeft()
+				die()
+				running.Wait()
+			}, rate(), rate(), rate())
+		})
+	}
+}
+
+// upTo is a random duration.
+func (x *chaos) upTo(d time.Duration) time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return time.Duration(x.rng.Int64N(int64(d)))
+}
+
+func (x *chaos) chance(n int) bool { return x.upTo(time.Duration(n)) == 0 }
+
+// faults cuts replicas off, lets others be elected, and hands mastership over.
+func (x *chaos) faults(rounds int) {
+	for range rounds {
+		id := fmt.Sprintf("r%d", 1+x.upTo(3))
+		switch x.upTo(6) {
+		case 0:
+			x.c.cutOff(id, true)
+		case 1:
+			x.c.cutOff(id, false)
+		case 2:
+			x.c.depose(id)
+			x.c.campaign(id)
+		case 3:
+			go func() {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				_, _ = x.c.node(id).master.Transfer(ctx, "")
+			}()
+		case 4:
+			x.c.setDelay(time.Millisecond + x.upTo(100*time.Millisecond))
+		default:
+			x.c.campaign(id)
+		}
+		pass(x.upTo(4 * time.Second))
+	}
+}
+
+// heal brings everything back and leaves one master in office.
+func (x *chaos) heal() {
+	x.c.setDelay(fakeDelay)
+	for _, n := range x.c.nodes {
+		x.c.cutOff(n.id, false)
+	}
+	pass(time.Second)
+	for i := 0; ; i++ {
+		for _, n := range x.c.nodes {
+			if n.master.inOffice() != nil {
+				return
+			}
+		}
+		x.c.campaign(fmt.Sprintf("r%d", i%3+1))
+		pass(5 * time.Second)
+	}
+}
+
+// watch looks every millisecond at what the clients believe.
+func (x *chaos) watch() {
+	for x.work.Err() == nil {
+		pass(time.Millisecond)
+		x.mu.Lock()
+		var believe []int
+		for _, k := range x.clients {
+			if k.holds != 0 && k.clock() < k.until {
+				believe = append(believe, k.id)
+			}
+		}
+		x.mu.Unlock()
+		if len(believe) > 1 {
+			x.t.Errorf("after %v: clients %v all believe that they hold the lock", time.Since(x.c.began), believe)
+		}
+	}
+}
+
+// nothingLeft: with nobody at work no grant is left that nobody knows of.
+func (x *chaos) nothingLeft() {
+	for _, n := range x.c.nodes {
+		o := n.master.inOffice()
+		if o == nil {
+			continue
+		}
+		o.mu.Lock()
+		if len(o.pairs) != 0 || len(o.delays) != 0 || len(o.due) != len(o.sessions) {
+			x.t.Errorf("remembered for ever: %d pairs, %d delays, %d matters for %d sessions", len(o.pairs), len(o.delays), len(o.due), len(o.sessions))
+		}
+		o.mu.Unlock()
+		for h := range n.State().Holds() {
+			x.t.Errorf("a hold that nobody knows of: %+v", h)
+		}
+		for w := range n.State().Waits() {
+			x.t.Errorf("a wait without a call: %+v", w)
+		}
+	}
+	wins := 0
+	for _, k := range x.clients {
+		wins += k.wins
+	}
+	if wins < 10 {
+		x.t.Errorf("only %d grants in all: the test shows little", wins)
+	}
+}
+
+func (k *contender) clock() time.Duration {
+	return time.Duration(float64(time.Since(k.c.began)) * k.rate)
+}
+
+// call sends a call to the master, over a network that takes its time, until
+// the answer is definite or ctx ends.
+func (k *contender) call(ctx context.Context, f func(m *Master) error) error {
+	for {
+		err := error(lockapi.CodeNoMaster)
+		for _, n := range k.c.nodes {
+			if n.master.inOffice() != nil {
+				pass(k.upTo(30 * time.Millisecond))
+				err = f(n.master)
+				pass(k.upTo(30 * time.Millisecond))
+				break
+			}
+		}
+		if !errors.Is(err, lockapi.CodeNoMaster) && !errors.Is(err, lockapi.CodeOutcomeUnknown) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		pass(20 * time.Millisecond)
+	}
+}
+
+// keepAlive keeps a session, and opens another where it has ended.
+func (k *contender) keepAlive(ctx context.Context) {
+	for ctx.Err() == nil {
+		k.mu.Lock()
+		id, sent := k.session, k.clock()
+		k.mu.Unlock()
+		var got lockapi.Keepalive
+		err := error(lockapi.CodeSessionNotFound)
+		if id != "" {
+			err = k.call(ctx, func(m *Master) (err error) {
+				sent = k.clock()
+				got, err = keepalive1(m, id, k.upTo(2*time.Second), 1<<50)
+				return err
+			})
+		}
+		switch {
+		case err == nil:
+			k.mu.Lock()
+			k.until = max(k.until, sent+time.Duration(got.HeldMS)*time.Millisecond+contenderTTL)
+			news := k.epoch != got.Epoch
+			k.epoch = got.Epoch
+			k.mu.Unlock()
+			if news {
+				k.reconcile(ctx, id)
+			}
+			if k.chance(15) { // it falls silent
+				pass(k.upTo(2 * contenderTTL))
+			}
+		case errors.Is(err, lockapi.CodeSessionNotFound):
+			k.expired(id)
+			k.open(ctx)
+		}
+	}
+}
+
+// reconcile is what the contract asks for where the epoch has changed: a call
+// whose outcome the client never learned may have left a grant behind.
+func (k *contender) reconcile(ctx context.Context, id string) {
+	var s lockapi.SessionState
+	_ = k.call(ctx, func(m *Master) (err error) {
+		s, err = m.Session(ctx, id, false)
+		return err
+	})
+	for _, h := range s.Holds {
+		k.mu.Lock()
+		unknown := h.Handle != k.handle
+		k.mu.Unlock()
+		if unknown {
+			k.drop(id, h.Handle, h.Token)
+		}
+	}
+}
+
+// expired: the session is gone; no client may have counted on it any more.
+func (k *contender) expired(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if id != "" && k.clock() < k.until {
+		k.t.Errorf("after %v: session of client %d ended %v before its lease", time.Since(k.c.began), k.id, k.until-k.clock())
+	}
+	k.session, k.holds = "", 0
+}
+
+func (k *contender) open(ctx context.Context) {
+	key := fmt.Sprintf("%d-%d", k.id, k.clock())
+	_ = k.call(ctx, func(m *Master) error {
+		s, err := m.OpenSession(ctx, lockapi.SessionRequest{TTLMS: contenderTTL.Milliseconds()}, key)
+		if err == nil {
+			// An answer to a repeated call may tell of a session that is older than the
+			// call: only a keepalive makes the client sure of its lease.
+			k.mu.Lock()
+			k.session = s.ID
+			k.mu.Unlock()
+		}
+		return err
+	})
+}
+
+// contend takes the lock again and again, in all the ways that there are.
+func (k *contender) contend() {
+	for n := 0; k.work.Err() == nil; n++ {
+		pass(k.upTo(300 * time.Millisecond))
+		k.mu.Lock()
+		session := k.session
+		k.handle = fmt.Sprintf("h%d", n)
+		k.mu.Unlock()
+		if session != "" {
+			k.hold(session, k.handle)
+		}
+	}
+}
+
+// hold is one attempt, with a handle of its own.
+func (k *contender) hold(session, handle string) {
+	r := want(session, waiting(k.upTo(3*time.Second)))
+	r.Handle, r.Queue = handle, k.chance(3)
+	if k.chance(4) {
+		r.LockDelayMS = k.upTo(2 * time.Second).Milliseconds()
+	}
+	for tries := 0; ; tries++ {
+		var g lockapi.Grant
+		err := k.call(context.Background(), func(m *Master) (err error) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			if k.chance(3) {
+				ctx, cancel = context.WithTimeout(context.Background(), k.upTo(2*time.Second)) // its connection breaks
+			}
+			defer cancel()
+			g, err = m.Acquire(ctx, "/a", r)
+			return err
+		})
+		if err != nil {
+			if r.Queue { // its place may be kept
+				k.release(session, handle, 0)
+			}
+			return
+		}
+		if g.State == lockapi.StateHeld {
+			k.granted(session, g)
+			pass(k.upTo(800 * time.Millisecond))
+			k.release(session, handle, g.Token)
+			return
+		}
+		if tries > 3 {
+			k.release(session, handle, 0)
+			return
+		}
+		pass(k.upTo(time.Second))
+	}
+}
+
+func (k *contender) granted(session string, g lockapi.Grant) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if other, known := k.told[g.Token]; known && other != k.id {
+		k.t.Errorf("token %d was told to clients %d and %d", g.Token, other, k.id)
+	}
+	k.told[g.Token] = k.id
+	if session == k.session {
+		k.holds = g.Token
+		k.wins++
+	}
+}
+
+func (k *contender) release(session, handle string, token uint64) {
+	k.mu.Lock()
+	k.holds = 0
+	k.mu.Unlock()
+	k.drop(session, handle, token)
+}
+
+func (k *contender) drop(session, handle string, token uint64) {
+	_ = k.call(context.Background(), func(m *Master) error {
+		_, err := m.Release(context.Background(), "/a", session, handle, token)
+		return err
+	})
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/test/bench/internal/report"
+)
+
+// TestAgainstACell runs every work but the soak against a cell of real
+// processes, as short as it goes, in both ways: no operation fails, and every
+// work tells its figures.
+func TestAgainstACell(t *testing.T) {
+	results := filepath.Join(t.TempDir(), "results.json")
+	plot := filepath.Join(t.TempDir(), "plot.svg")
+	var stdout, stderr strings.Builder
+	code := run(t.Context(), []string{
+		"--n", "2", "--via", "sdk,http", "--runs", "1", "--warmup", "100ms", "--duration", "200ms",
+		"--ttl", "2s", "--kills", "1", "--timeout", "3m", "--json", results, "--plot", plot,
+	}, &stdout, &stderr)
+	if code != exitOK {
+		t.Fatalf("exit code %d\n%s", code, stderr.String())
+	}
+	var got report.Report
+	content, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(content, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Rows) != 2*len(defaultWorks()) {
+		t.Errorf("%d rows, want 2 for each of %v\n%s", len(got.Rows), defaultWorks(), stdout.String())
+	}
+	for _, row := range got.Rows {
+		switch {
+		case row.Load != nil:
+			if row.Load.Rate.Median <= 0 || row.Load.P50.Median <= 0 || row.Load.Errors > 0 {
+				t.Errorf("%s via %s: %+v", row.Work, row.Via, row.Load)
+			}
+		case row.Idle != nil:
+			if row.Idle.Expired > 0 || row.Idle.MasterRSS <= 0 {
+				t.Errorf("%s via %s: %+v", row.Work, row.Via, row.Idle)
+			}
+		case row.Failover == nil || row.Failover.Median <= 0:
+			t.Errorf("%s via %s: %+v", row.Work, row.Via, row)
+		}
+	}
+	if info, err := os.Stat(plot); err != nil || info.Size() == 0 {
+		t.Errorf("plot: %v", err)
+	}
+}
