@@ -1,0 +1,130 @@
+package master
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestReadAfterTheLeaseLapsedIsMadeAgain: what was read before is thrown away.
+func TestReadAfterTheLeaseLapsedIsMadeAgain(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		id := newSession(t, n.master, time.Minute)
+		pause := true
+		hook := func() {
+			if !pause {
+				return
+			}
+			pause = false
+			// The reader stands still between its read and its check, while the
+			// next master grants the lock.
+			c.cutOff("r1", true)
+			c.office("r2")
+			mustHold(t, c.node("r2").master, "/a", want(id))
+		}
+		n.set(func() { n.onState = hook })
+		_, err := n.master.Lock(t.Context(), "/a", false)
+		code(t, err, lockapi.CodeNoMaster)
+		n.set(func() { n.onState = nil })
+		if l, err := n.master.Lock(t.Context(), "/a", true); err != nil || l.State != lockapi.StateFree {
+			t.Errorf("stale read of the old master: %+v, %v", l, err)
+		}
+	})
+}
+
+// TestReadRidesOutALapse: regained within its patience, it is read again.
+func TestReadRidesOutALapse(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		c.cutOff("r1", true)
+		pass(3 * time.Second)
+		if openOffice(t, n).lease.Valid(n.clock()) {
+			t.Fatal("no lapse")
+		}
+		go func() { pass(time.Second); c.cutOff("r1", false) }()
+		began := time.Now()
+		if _, err := n.master.Lock(t.Context(), "/a", false); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(began); d < time.Second {
+			t.Errorf("answered after %v, while the lease was out", d)
+		}
+	})
+}
+
+// TestRefusalNeedsTheLease: a lock that is held is not refused from memory
+// without it.
+func TestRefusalNeedsTheLease(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		a, b := newSession(t, n.master, time.Minute), newSession(t, n.master, time.Minute)
+		mustHold(t, n.master, "/a", want(a))
+		c.cutOff("r1", true)
+		pass(3 * time.Second)
+		refused := begin(t.Context(), n.master, "/a", want(b))
+		refused.running(t) // it is to go through the log, behind the renewals
+		c.depose("r1")
+		code(t, refused.answered(t).err, lockapi.CodeNoMaster)
+	})
+}
+
+// TestLapseGivesSessionsTimeBack: nobody could be kept alive in it.
+func TestLapseGivesSessionsTimeBack(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		id := newSession(t, n.master, 4*time.Second)
+		pass(time.Second)
+		c.cutOff("r1", true)
+		pass(6 * time.Second) // the lease is out for some 4 s of it
+		c.cutOff("r1", false)
+		pass(time.Second)
+		if _, ok := n.State().Session(id); !ok {
+			t.Fatal("the session expired in a lapse of its master's lease")
+		}
+		if k, err := keepalive1(n.master, id, 0, 0); err != nil || k.TTLMS != 4000 {
+			t.Errorf("%+v, %v", k, err)
+		}
+		pass(5500 * time.Millisecond)
+		if _, ok := n.State().Session(id); ok {
+			t.Error("the session never expires")
+		}
+	})
+}
+
+// TestNewMasterGivesEverySessionOneTTL, and starts every lock-delay anew.
+func TestNewMasterGivesEverySessionOneTTL(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		dead := newSession(t, n.master, time.Second)
+		mustHold(t, n.master, "/a", want(dead, delayed(20*time.Second)))
+		pass(2 * time.Second) // it has expired
+		id := newSession(t, n.master, 8*time.Second)
+		pass(7 * time.Second)
+		c.cutOff("r1", true)
+		next := c.elect("r2")
+		c.inOffice(next, time.Minute)
+		opened := time.Now()
+		l, err := next.master.Lock(t.Context(), "/a", false)
+		if err != nil || l.State != lockapi.StateDelayed || l.DelayRemainingMS < 19_000 {
+			t.Errorf("lock-delay after the change of master: %+v, %v; want it whole again", l, err)
+		}
+		pass(7900 * time.Millisecond)
+		if _, ok := next.State().Session(id); !ok {
+			t.Fatalf("expired %v after the new master came", time.Since(opened))
+		}
+		pass(1200 * time.Millisecond)
+		if _, ok := next.State().Session(id); ok {
+			t.Error("not expired a second after its ttl")
+		}
+		pass(10 * time.Second)
+		if l, _ := next.master.Lock(t.Context(), "/a", false); l.State != lockapi.StateDelayed {
+			t.Errorf("the lock-delay ended early: %+v", l)
+		}
+		pass(2 * time.Second)
+		if l, _ := next.master.Lock(t.Context(), "/a", false); l.State != lockapi.StateFree {
+			t.Errorf("the lock-delay does not end: %+v", l)
+		}
+	})
+}
