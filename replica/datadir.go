@@ -17,6 +17,9 @@ type identity struct {
 	Format int    `json:"format"`
 	Cell   string `json:"cell"`
 	ID     string `json:"id"`
+	// Founded says that the log has been there: if it is gone later, so are this
+	// replica's votes and promises.
+	Founded bool `json:"founded"`
 }
 
 const identityFile = "replica.json"
@@ -24,31 +27,32 @@ const identityFile = "replica.json"
 // claimDataDir makes the directory, or makes sure that it belongs to this very
 // replica of this very cell. Votes and log entries are promises of one member:
 // under another name they would be broken.
-func claimDataDir(dir, cell, id string) error {
+func claimDataDir(dir, cell, id string) (identity, error) {
+	var have identity
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("data directory %s: %w", dir, err)
+		return have, fmt.Errorf("data directory %s: %w", dir, err)
 	}
 	name := filepath.Join(dir, identityFile)
 	raw, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return foundDataDir(dir, identity{Format: dataFormat, Cell: cell, ID: id})
+		have = identity{Format: dataFormat, Cell: cell, ID: id}
+		return have, foundDataDir(dir, have)
 	}
 	if err != nil {
-		return fmt.Errorf("data directory %s: %w", dir, err)
+		return have, fmt.Errorf("data directory %s: %w", dir, err)
 	}
-	var have identity
 	if err := json.Unmarshal(raw, &have); err != nil {
-		return fmt.Errorf("data directory %s: %s is damaged (%w); restore it from a backup, or bring the replica back with an empty directory under a new id", dir, identityFile, err)
+		return have, fmt.Errorf("data directory %s: %s is damaged (%w); restore it from a backup, or bring the replica back with an empty directory under a new id", dir, identityFile, err)
 	}
 	switch {
 	case have.Format > dataFormat:
-		return fmt.Errorf("data directory %s has format %d, written by a newer release; this one reads up to format %d", dir, have.Format, dataFormat)
+		return have, fmt.Errorf("data directory %s has format %d, written by a newer release; this one reads up to format %d", dir, have.Format, dataFormat)
 	case have.Cell != cell:
-		return fmt.Errorf("data directory %s belongs to cell %q, not to %q; check the data directory and the cell's name", dir, have.Cell, cell)
+		return have, fmt.Errorf("data directory %s belongs to cell %q, not to %q; check the data directory and the cell's name", dir, have.Cell, cell)
 	case have.ID != id:
-		return fmt.Errorf("data directory %s belongs to replica %q, not to %q; a replica keeps its id for life", dir, have.ID, id)
+		return have, fmt.Errorf("data directory %s belongs to replica %q, not to %q; a replica keeps its id for life", dir, have.ID, id)
 	}
-	return nil
+	return have, nil
 }
 
 func foundDataDir(dir string, who identity) error {
@@ -61,6 +65,10 @@ func foundDataDir(dir string, who identity) error {
 			return fmt.Errorf("data directory %s holds %q but no %s: it is not a replica's; give an empty directory", dir, e.Name(), identityFile)
 		}
 	}
+	return who.write(dir)
+}
+
+func (who identity) write(dir string) error {
 	raw, err := json.MarshalIndent(who, "", "  ")
 	if err != nil {
 		return err
@@ -69,6 +77,12 @@ func foundDataDir(dir string, who identity) error {
 		return fmt.Errorf("data directory %s: %w", dir, err)
 	}
 	return nil
+}
+
+// founded notes that the log is there.
+func (who identity) founded(dir string) error {
+	who.Founded = true
+	return who.write(dir)
 }
 
 // writeDurably puts a file in place whole or not at all, and on the disk.

@@ -10,7 +10,7 @@ import (
 func TestDataDirIsClaimedOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	for i := range 3 {
-		if err := claimDataDir(dir, "local", "r1"); err != nil {
+		if _, err := claimDataDir(dir, "local", "r1"); err != nil {
 			t.Fatalf("claim %d: %v", i, err)
 		}
 	}
@@ -25,7 +25,7 @@ func TestCrashWhileClaiming(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, identityFile+".new"), []byte(`{"for`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := claimDataDir(dir, "local", "r1"); err != nil {
+	if _, err := claimDataDir(dir, "local", "r1"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -47,7 +47,7 @@ func TestDataDirRefusals(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, tc.file), []byte(tc.content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			err := claimDataDir(dir, "local", "r1")
+			_, err := claimDataDir(dir, "local", "r1")
 			if err == nil {
 				t.Fatal("claimed")
 			}

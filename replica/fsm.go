@@ -56,6 +56,8 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	defer r.Close()
 	s, err := state.Restore(r)
 	if err != nil {
+		err = fmt.Errorf("restore a snapshot: %w", err)
+		f.fail(err) // the library would go on without it, or try again for ever
 		return err
 	}
 	f.current.Store(s)

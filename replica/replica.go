@@ -58,7 +58,8 @@ func Open(o Options) (*Replica, error) {
 	if o.MasterLease < time.Millisecond || o.MasterLease > lease.MaxTerm {
 		return nil, fmt.Errorf("master lease of %v is not within 1ms..%v", o.MasterLease, lease.MaxTerm)
 	}
-	if err := claimDataDir(o.DataDir, o.Cell, o.ID); err != nil {
+	who, err := claimDataDir(o.DataDir, o.Cell, o.ID)
+	if err != nil {
 		return nil, err
 	}
 	bolt, err := openBolt(o.DataDir)
@@ -71,13 +72,13 @@ func Open(o Options) (*Replica, error) {
 	}
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail}
 	r.fsm.current.Store(state.New())
-	if err := r.startRaft(self); err != nil {
+	if err := r.startRaft(self, who); err != nil {
 		return nil, errors.Join(err, bolt.Close())
 	}
 	return r, nil
 }
 
-func (r *Replica) startRaft(self Member) error {
+func (r *Replica) startRaft(self Member, who identity) error {
 	log := raftLogger(r.opts.Logger)
 	cached, err := raft.NewLogCache(logCacheSize, r.bolt)
 	if err != nil {
@@ -96,7 +97,7 @@ func (r *Replica) startRaft(self Member) error {
 	notify := make(chan bool, 16)
 	conf := r.config(notify)
 	conf.Logger = log
-	if err := r.found(conf, logs, votes, snaps, trans); err != nil {
+	if err := r.found(who, conf, logs, votes, snaps, trans); err != nil {
 		return errors.Join(err, trans.Close())
 	}
 	r.raft, err = raft.NewRaft(conf, r.fsm, logs, votes, snaps, trans)
@@ -126,13 +127,18 @@ func (r *Replica) config(notify chan bool) *raft.Config {
 
 // found writes the first configuration when there is nothing on disk yet.
 // Every founding replica writes the same one, which the library allows.
-func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.StableStore, snaps raft.SnapshotStore, trans raft.Transport) error {
+func (r *Replica) found(who identity, conf *raft.Config, logs raft.LogStore, votes raft.StableStore, snaps raft.SnapshotStore, trans raft.Transport) error {
 	exists, err := raft.HasExistingState(logs, votes, snaps)
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
-	if exists {
+	switch {
+	case exists && who.Founded:
 		return nil
+	case exists:
+		return who.founded(r.opts.DataDir)
+	case who.Founded:
+		return fmt.Errorf("data directory %s has lost its log, and with it what this replica has voted and promised; restore the directory as it was, or bring the replica back with an empty one under a new id", r.opts.DataDir)
 	}
 	var servers raft.Configuration
 	for _, m := range r.opts.Members {
@@ -143,7 +149,7 @@ func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.Stable
 	if err := raft.BootstrapCluster(conf, logs, votes, snaps, trans, servers); err != nil {
 		return fmt.Errorf("found the cell: %w", err)
 	}
-	return nil
+	return who.founded(r.opts.DataDir)
 }
 
 // Failed delivers the first fault after which the process has to end: a disk
@@ -154,7 +160,8 @@ func (r *Replica) fail(err error) {
 	r.failOnce.Do(func() { r.failed <- fmt.Errorf("replica %s: %w", r.opts.ID, err) })
 }
 
-// Close stops the replica: raft and its transport first, then the store.
+// Close stops the replica: raft and its transport first, then the store. It is
+// called once.
 func (r *Replica) Close() error {
 	err := r.raft.Shutdown().Error()
 	close(r.quit)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -282,4 +284,27 @@ func without(all []*Replica, one *Replica) []*Replica {
 		}
 	}
 	return rest
+}
+
+// TestLostLogIsRefused: without its log a replica has forgotten what it voted
+// and promised, and must not found the cell again under its id.
+func TestLostLogIsRefused(t *testing.T) {
+	o := options(t, 1)[0]
+	r := start(t, o)
+	lead(t, r)
+	stop(t, r)
+	if err := os.Remove(filepath.Join(o.DataDir, "raft.db")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(o.DataDir, "snapshots")); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(o)
+	if err == nil {
+		stop(t, again)
+		t.Fatal("opened without its log")
+	}
+	if !strings.Contains(err.Error(), "has lost its log") {
+		t.Errorf("%q does not say that the log is lost", err)
+	}
 }

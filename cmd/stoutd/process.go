@@ -175,6 +175,9 @@ const lastStep = 2 * time.Second
 func (p *process) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.config.ShutdownTimeout)
 	defer cancel()
+	if p.server != nil {
+		p.server.Drain()
+	}
 	if p.master != nil {
 		handOver, cancel := context.WithTimeout(ctx, p.config.ShutdownTimeout/2)
 		p.warn("hand-over of mastership", p.master.Close(handOver))

@@ -42,6 +42,9 @@ func (x *exchange) dispatch(t task) error {
 		if err != nil {
 			return err
 		}
+		if t.wait > 0 && !at.Self && follow && x.isDraining() {
+			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica is stopping; send the call to another one, such as the master %s at %s", at.ID, at.URL)
+		}
 		began := time.Now()
 		err = x.attempt(at, t, follow)
 		if !errors.Is(err, lockapi.CodeNoMaster) {

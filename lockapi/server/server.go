@@ -74,7 +74,7 @@ type Server struct {
 	fresh    fresh
 	engine   *gin.Engine
 	http     *http.Server
-	stopping chan struct{} // closed when Shutdown begins
+	stopping chan struct{} // closed by Drain
 	stopOnce sync.Once
 }
 
@@ -131,12 +131,28 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
+// Drain makes the server pass on no more calls that wait: their callers do
+// better elsewhere than with a replica that is about to stop. Those under way
+// are let go. It is the step before mastership is handed over.
+func (s *Server) Drain() {
+	s.stopOnce.Do(func() { close(s.stopping) })
+}
+
+func (s *Server) isDraining() bool {
+	select {
+	case <-s.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
 // Shutdown stops taking calls, lets those under way end, and closes. Calls that
 // wait at another replica are told that their outcome is unknown rather than
 // kept: they may be sent again there. When ctx ends first, the calls that remain
 // are cut off and the context's error is returned.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.stopOnce.Do(func() { close(s.stopping) })
+	s.Drain()
 	defer s.peers.CloseIdleConnections()
 	err := s.http.Shutdown(ctx)
 	if err != nil {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"sync/atomic"
+	"path/filepath"
+	"sync"
+	"syscall"
 )
 
 // Ports are taken from below the range from which systems pick the ports of
@@ -14,20 +16,30 @@ import (
 const (
 	firstPort = 15000
 	lastPort  = 31999
-	portBlock = 64 // where a program begins to look, by its process id
+	portBlock = 500
 )
 
-var nextPort atomic.Int64
-
-func init() {
-	blocks := (lastPort - firstPort + 1) / portBlock
-	nextPort.Store(int64(os.Getpid() % blocks * portBlock))
+// ports hands out the ports of the block that this process has for itself.
+var ports struct {
+	mu    sync.Mutex
+	claim *os.File // keeps the block's lock until the process ends
+	first int
+	next  int
 }
 
-// freePort finds a loopback port that nobody listens on.
+// freePort finds a loopback port that nobody listens on. No other process of
+// this harness is given it while this one runs.
 func freePort() (int, error) {
-	for range lastPort - firstPort {
-		port := firstPort + int(nextPort.Add(1))%(lastPort-firstPort+1)
+	ports.mu.Lock()
+	defer ports.mu.Unlock()
+	if ports.claim == nil {
+		if err := claimBlock(); err != nil {
+			return 0, err
+		}
+	}
+	for range portBlock {
+		port := ports.first + ports.next%portBlock
+		ports.next++
 		l, err := net.Listen("tcp", loopback(port))
 		if err != nil {
 			continue
@@ -35,6 +47,28 @@ func freePort() (int, error) {
 		return port, l.Close()
 	}
 	return 0, errors.New("no free port on 127.0.0.1")
+}
+
+// claimBlock takes the first block of ports whose lock file no living process
+// holds. Test programs run side by side, and would otherwise take a port that
+// the other has just found free.
+func claimBlock() error {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("stout-test-ports-%d", os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for first := firstPort; first+portBlock <= lastPort; first += portBlock {
+		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprint(first)), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return err
+		}
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			ports.claim, ports.first = f, first
+			return nil
+		}
+		_ = f.Close()
+	}
+	return errors.New("every block of test ports is in use")
 }
 
 func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
