@@ -25,6 +25,11 @@ demo: ## Watch a lock survive the death of the master, in a quarter of a minute
 	@$(GO) build -tags $(TAGS) -o bin/local ./test/local
 	@exec bin/local demo
 
+.PHONY: bench
+bench: ## Put load on a cell of three replicas; ARGS="cycle --n 1,64 --via sdk,http"
+	@$(GO) build -tags $(TAGS) -o bin/bench ./test/bench
+	@exec bin/bench $(ARGS)
+
 .PHONY: build
 build: ## Build bin/stoutd and bin/stout, static binaries
 	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/stoutd ./cmd/stout

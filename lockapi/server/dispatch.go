@@ -79,6 +79,9 @@ func (x *exchange) mayForward() (bool, error) {
 
 // locate asks for the master; the end of the search is no_master too.
 func (x *exchange) locate(deadline time.Time) (Location, error) {
+	if at := x.master.Known(); at.Self {
+		return at, nil
+	}
 	search, cancel := context.WithDeadline(x.ctx(), deadline)
 	defer cancel()
 	at, err := x.master.Locate(search)
