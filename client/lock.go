@@ -129,6 +129,9 @@ func (s *Session) ask(ctx context.Context, cl *claim, req *lockapi.LockRequest) 
 	settle := s.withdrawAtEnd(ctx, cl, cut)
 	err = s.c.do(ctx, &q)
 	settle()
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx) // the withdrawal may have released what the answer grants
+	}
 	var refused *lockapi.Error
 	cl.unsettled = cl.unsettled || q.unsettled
 	cl.resting = !cl.unsettled && errors.As(err, &refused)

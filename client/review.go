@@ -83,6 +83,9 @@ func (s *Session) compare(held map[string]uint64, state *lockapi.SessionState) [
 			s.lose(cl)
 		}
 	}
+	if len(strays) > 0 {
+		s.sweeps = max(s.sweeps, 1) // until their release has been seen through
+	}
 	return strays
 }
 

@@ -185,7 +185,7 @@ func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 	r, err := withdrawn()
 	switch {
 	case err != nil:
-		return lockapi.Grant{}, err
+		return lockapi.Grant{}, errUnknown() // also where the withdrawal was not applied: the place is in the queue
 	case r.Verdict == state.Queued: // kept by a call that came in between
 		return a.queued(seq, 0)
 	case r.Verdict == state.Held:

@@ -112,6 +112,10 @@ func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keep
 		k.mu.Unlock()
 		return reply, answerBy - now, nil
 	}
+	if !k.lease.Valid(k.opts.Clock()) {
+		k.mu.Unlock()
+		return reply, lapseRecheck, nil // nothing is promised; try again when it is regained
+	}
 	if now > s.base {
 		s.base, s.lapsed = now, k.lease.Lapsed()
 	}
@@ -122,9 +126,6 @@ func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keep
 		Events: s.events(),
 	}
 	k.mu.Unlock()
-	if !k.lease.Valid(k.opts.Clock()) {
-		return lockapi.Keepalive{}, lapseRecheck, nil // nothing was promised; try again when it is regained
-	}
 	return reply, 0, nil
 }
 

@@ -155,7 +155,7 @@ func errUnknown() *lockapi.Error {
 // has, and tells the log when it lapses.
 func (o *office) keepLease() {
 	quarter := o.opts.LeaseTerm / 4
-	t := time.NewTimer(quarter)
+	t := time.NewTimer(0)
 	defer t.Stop()
 	lapsed := false
 	for {
@@ -169,7 +169,7 @@ func (o *office) keepLease() {
 			o.logger.Warn().Dur("renewed_ago_ms", v.Renewed).Msg("master lease lapsed: no majority has stored an entry in time")
 		}
 		lapsed = !v.Held
-		if v.Renewed > stalledAfter {
+		if v.Renewed > max(stalledAfter, o.opts.LeaseTerm) {
 			o.end(errors.New("nothing was committed for " + stalledAfter.String()))
 			return
 		}

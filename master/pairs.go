@@ -54,7 +54,7 @@ func (o *office) exit(key pairKey, p *pair, w *waiter) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(p.calls, w)
-	if len(p.calls) == 0 && p.updating == 0 && p.orphan == 0 {
+	if o.pairs[key] == p && len(p.calls) == 0 && p.updating == 0 && p.orphan == 0 {
 		if _, wait := o.log.State().Claim(key.session, key.path, key.handle); wait != nil && !wait.Keep {
 			go o.withdraw(key, p, wait.Seq, true)()
 		}
