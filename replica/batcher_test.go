@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -203,4 +204,12 @@ func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
 		}
 		b.Wait()
 	})
+}
+
+// TestLeaseBoundsAgree: the bound that the state enforces is the one that every
+// replica waits out at the worst.
+func TestLeaseBoundsAgree(t *testing.T) {
+	if lease.MaxTerm != state.MaxLeaseMS*time.Millisecond {
+		t.Errorf("lease.MaxTerm is %v, state.MaxLeaseMS is %d", lease.MaxTerm, state.MaxLeaseMS)
+	}
 }

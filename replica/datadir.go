@@ -61,7 +61,7 @@ func foundDataDir(dir string, who identity) error {
 		return fmt.Errorf("data directory %s: %w", dir, err)
 	}
 	for _, e := range entries {
-		if e.Name() != identityFile+".new" {
+		if e.Name() != identityFile+".new" && e.Name() != "lost+found" {
 			return fmt.Errorf("data directory %s holds %q but no %s: it is not a replica's; give an empty directory", dir, e.Name(), identityFile)
 		}
 	}

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -19,15 +20,17 @@ type fsm struct {
 	promises *lease.Promises
 	clock    func() time.Duration
 	fail     func(error)
-	broken   bool // of Raft's own goroutine: an entry could not be read
+	broken   bool // of the library's FSM goroutine: an entry could not be read
 }
+
+var errFailed = errors.New("the replica has failed")
 
 // Apply applies one entry and returns its *state.Outcome, or an error when the
 // entry cannot be read. Then the replica fails, and applies nothing more:
 // whatever it served from there on would differ from its peers.
 func (f *fsm) Apply(l *raft.Log) any {
 	if f.broken {
-		return fmt.Errorf("log entry %d: the replica has failed", l.Index)
+		return fmt.Errorf("log entry %d: %w", l.Index, errFailed)
 	}
 	batch, err := state.DecodeBatch(l.Data)
 	if err != nil {
@@ -45,8 +48,12 @@ func (f *fsm) Apply(l *raft.Log) any {
 // membership (hashicorp/raft #617). There is nothing to store.
 func (f *fsm) StoreConfiguration(uint64, raft.Configuration) {}
 
-// Snapshot costs nothing: states are immutable.
+// Snapshot costs nothing: states are immutable. A replica that has failed takes
+// none: the library would store it under an index that the state has not reached.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
+	if f.broken {
+		return nil, errFailed
+	}
 	return snapshot{f.current.Load()}, nil
 }
 

@@ -37,8 +37,7 @@ type Options struct {
 	SnapshotInterval  time.Duration // how often that is looked at; default 30 s
 	TrailingLogs      uint64        // entries kept behind a snapshot; default 10240
 
-	Version string // shown in GET /v1/replica
-	Logger  zerolog.Logger
+	Logger zerolog.Logger
 	// Clock is a clock that never steps; default boottime.Now.
 	Clock func() time.Duration
 }

@@ -34,7 +34,6 @@ type Replica struct {
 	fsm      *fsm
 	bolt     *raftboltdb.BoltStore
 	promises *lease.Promises
-	started  time.Duration
 
 	failOnce sync.Once
 	failed   chan error
@@ -67,7 +66,7 @@ func Open(o Options) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{
-		opts: o, bolt: bolt, started: o.Clock(), promises: lease.NewPromises(o.Clock()),
+		opts: o, bolt: bolt, promises: lease.NewPromises(o.Clock()),
 		failed: make(chan error, 1), changed: make(chan struct{}), quit: make(chan struct{}),
 	}
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail}
@@ -115,7 +114,7 @@ func (r *Replica) config(notify chan bool) *raft.Config {
 	conf.ElectionTimeout = r.opts.ElectionTimeout
 	conf.LeaderLeaseTimeout = r.opts.HeartbeatTimeout // heartbeats wait behind a follower's disk, see transport
 	conf.CommitTimeout = min(50*time.Millisecond, r.opts.HeartbeatTimeout/4)
-	conf.MaxAppendEntries = 64 // an entry is a whole batch
+	conf.MaxAppendEntries = 16 // an entry is a whole batch, and one message has rpcTimeout to arrive
 	conf.BatchApplyCh = true
 	conf.SnapshotThreshold = r.opts.SnapshotThreshold
 	conf.SnapshotInterval = r.opts.SnapshotInterval

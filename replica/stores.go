@@ -14,9 +14,10 @@ import (
 	"github.com/stoutlock/stout/lease"
 )
 
-// logCacheSize keeps the entries that the followers still need in memory: one
-// is read per peer and entry, and would be decoded from disk each time.
-const logCacheSize = 2048
+// logCacheSize is how many of the last entries stay in memory: each is read
+// once per peer, and would be decoded from disk each time. An entry is a whole
+// batch, of up to maxBatchBytes.
+const logCacheSize = 256
 
 // openBolt opens the file that holds the log and the votes. An open file is
 // locked; another process that tries gets a clear error.

@@ -12,17 +12,8 @@ import (
 // ID is this replica's id.
 func (r *Replica) ID() string { return r.opts.ID }
 
-// Cell is the cell's name.
-func (r *Replica) Cell() string { return r.opts.Cell }
-
-// Version is the release that runs.
-func (r *Replica) Version() string { return r.opts.Version }
-
 // Now reads the replica's clock.
 func (r *Replica) Now() time.Duration { return r.opts.Clock() }
-
-// Uptime is how long the replica has been open.
-func (r *Replica) Uptime() time.Duration { return r.opts.Clock() - r.started }
 
 // Drift bounds how far the replica's clock runs from true time.
 func (r *Replica) Drift() lease.Drift { return r.opts.drift() }

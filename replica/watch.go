@@ -38,6 +38,7 @@ func (r *Replica) tellChanged() {
 	defer r.mu.Unlock()
 	close(r.changed)
 	r.changed = make(chan struct{})
+	r.transfer = 0
 }
 
 // noticed handles one notice; silent holds the peers that are known not to

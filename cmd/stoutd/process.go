@@ -78,7 +78,7 @@ func (p *process) open() (err error) {
 		MasterLease: c.MasterLease, HeartbeatTimeout: c.HeartbeatTimeout,
 		ElectionTimeout: c.ElectionTimeout, ClockDrift: c.ClockDrift,
 		SnapshotThreshold: c.SnapshotThreshold, SnapshotInterval: c.SnapshotInterval, TrailingLogs: c.TrailingLogs,
-		Version: buildinfo.Version(), Logger: p.log,
+		Logger: p.log,
 	})
 	if err != nil {
 		return err

@@ -4,7 +4,8 @@ import (
 	"os"
 	"sort"
 	"strings"
-	"time"
+
+	"github.com/stoutlock/stout/lease"
 )
 
 // Load puts the layers on top of one another, fills in what follows from
@@ -132,7 +133,7 @@ func (c *Config) derive() {
 		c.sources[nameElection] = "default, as heartbeat-timeout"
 	}
 	if !c.given(nameLease) && c.given(nameHeartbeat) {
-		c.MasterLease = min(2*c.HeartbeatTimeout, maxLease)
+		c.MasterLease = min(2*c.HeartbeatTimeout, lease.MaxTerm)
 		c.sources[nameLease] = "default, 2 × heartbeat-timeout"
 	}
 	if c.Dev {
@@ -155,7 +156,3 @@ func (c *Config) deriveDev() {
 		APIURL:   "http://" + dialable(c.APIListen),
 	}}
 }
-
-// maxLease is the upper bound of every master lease, fixed for good: a cell
-// that was recovered by hand waits so long before its first master acts.
-const maxLease = 60 * time.Second
