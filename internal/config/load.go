@@ -4,8 +4,7 @@ import (
 	"os"
 	"sort"
 	"strings"
-
-	"github.com/stoutlock/stout/lease"
+	"time"
 )
 
 // Load puts the layers on top of one another, fills in what follows from
@@ -133,7 +132,7 @@ func (c *Config) derive() {
 		c.sources[nameElection] = "default, as heartbeat-timeout"
 	}
 	if !c.given(nameLease) && c.given(nameHeartbeat) {
-		c.MasterLease = min(2*c.HeartbeatTimeout, lease.MaxTerm)
+		c.MasterLease = min(2*c.HeartbeatTimeout, maxLease)
 		c.sources[nameLease] = "default, 2 × heartbeat-timeout"
 	}
 	if c.Dev {
@@ -156,3 +155,7 @@ func (c *Config) deriveDev() {
 		APIURL:   "http://" + dialable(c.APIListen),
 	}}
 }
+
+// maxLease is lease.MaxTerm, the upper bound of every master lease, which
+// helpers do not import; replica.Open checks it again.
+const maxLease = 60 * time.Second

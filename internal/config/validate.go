@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/stoutlock/stout/lease"
 )
 
 // validate checks the settings one by one and against each other.
@@ -201,7 +199,7 @@ func (v *validator) timings() {
 			"a shorter one takes every slow write for a dead master", "a longer one leaves the cell without a master for minutes"},
 		{nameElection, c.ElectionTimeout, 50 * time.Millisecond, 60 * time.Second,
 			"votes need time to reach the disk", "a longer one leaves the cell without a master for minutes"},
-		{nameLease, c.MasterLease, 100 * time.Millisecond, lease.MaxTerm,
+		{nameLease, c.MasterLease, 100 * time.Millisecond, maxLease,
 			"it is renewed every quarter of it, with a write on every replica", "the bound on which a cell recovered by hand relies"},
 		{nameSnapEvery, c.SnapshotInterval, 100 * time.Millisecond, 24 * time.Hour,
 			"looking more often only costs", "the log would grow without bound"},
