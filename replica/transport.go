@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -40,8 +42,11 @@ var (
 
 func newTransport(o *Options, self Member, log hclog.Logger) (transport, error) {
 	l, err := net.Listen("tcp", o.RaftListen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return transport{}, fmt.Errorf("the address %s, on which to listen for the other replicas, is in use; is another stoutd running?", o.RaftListen)
+	}
 	if err != nil {
-		return transport{}, fmt.Errorf("listen for replicas on %s: %w", o.RaftListen, err)
+		return transport{}, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
 	}
 	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		ServerAddressProvider: addresses{o},

@@ -4,9 +4,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// watch turns the library's notices into Changed, and tells the log which
-// peers fell silent and came back. The library's main loop blocks on NotifyCh,
-// so it is drained by a goroutine that never calls the library.
+// watch turns the library's notices into Changed, and tells the log who leads
+// and which peers fell silent. The library's main loop blocks on NotifyCh, so
+// that one is drained by a goroutine that neither calls the library nor logs.
 func (r *Replica) watch(notify <-chan bool) {
 	notices := make(chan raft.Observation, 256)
 	observer := raft.NewObserver(notices, false, func(o *raft.Observation) bool {
@@ -18,12 +18,20 @@ func (r *Replica) watch(notify <-chan bool) {
 	})
 	r.raft.RegisterObserver(observer)
 	r.watching.Go(func() {
-		defer r.raft.DeregisterObserver(observer)
-		silent := map[raft.ServerID]bool{}
 		for {
 			select {
 			case <-notify:
 				r.tellChanged()
+			case <-r.quit:
+				return
+			}
+		}
+	})
+	r.watching.Go(func() {
+		defer r.raft.DeregisterObserver(observer)
+		silent := map[raft.ServerID]bool{}
+		for {
+			select {
 			case o := <-notices:
 				r.noticed(o.Data, silent)
 			case <-r.quit:
@@ -48,6 +56,13 @@ func (r *Replica) noticed(data any, silent map[raft.ServerID]bool) {
 	case raft.LeaderObservation:
 		clear(silent)
 		r.tellChanged()
+		switch id := string(d.LeaderID); id {
+		case r.opts.ID: // package master tells when it is in office
+		case "":
+			r.opts.Logger.Warn().Msg("this replica knows no master")
+		default:
+			r.opts.Logger.Info().Str("master", id).Msg("this replica follows a master")
+		}
 	case raft.FailedHeartbeatObservation:
 		if !silent[d.PeerID] {
 			silent[d.PeerID] = true

@@ -42,6 +42,26 @@ func (c *contacts) of(id string) contact {
 	return contact{at: c.started}
 }
 
+// contactEvery is how often a replica looks at the others without being asked,
+// so that it can tell for how long one has been silent.
+const contactEvery = time.Second
+
+// keepContacts asks the others for their state until the server drains.
+func (s *Server) keepContacts() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	tick := time.NewTicker(contactEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.stopping:
+			return
+		case <-tick.C:
+			s.probeAll(ctx, s.master.Cell().Replicas)
+		}
+	}
+}
+
 // readCell answers from the master's view where there is a master that answers
 // quickly, and from this replica's own otherwise.
 func readCell(x *exchange) error {

@@ -25,12 +25,14 @@ func (b *buffer) release() {
 
 // encode writes v as JSON. Lists and maps that are nil are [] and {}; < > & stay
 // as they are; omitempty means what it means in encoding/json, against which
-// the types of lockapi are written. The caller releases the buffer.
+// the types of lockapi are written. A line end follows, for those who read it in
+// a terminal. The caller releases the buffer.
 func encode(v any) (*buffer, error) {
 	b := buffers.Get().(*buffer)
 	if err := json.MarshalWrite(b, v, jsonv1.OmitEmptyWithLegacySemantics(true)); err != nil {
 		b.release()
 		return nil, err
 	}
+	b.WriteByte('\n')
 	return b, nil
 }

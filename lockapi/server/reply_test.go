@@ -52,7 +52,7 @@ func TestRepliesAreJSON(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, v, want)
 		}
 	}
-	if got := call(t, "GET", n.url+"/v1/locks", ""); got.body != `{"locks":[]}` {
+	if got := call(t, "GET", n.url+"/v1/locks", ""); got.body != `{"locks":[]}`+"\n" {
 		t.Errorf("an empty list reads %s", got.body)
 	}
 	n.setHook(func(context.Context, string) error { return lockapi.Invalid("to", "<&>") })
@@ -67,7 +67,7 @@ func TestQueuedGrantHasNoToken(t *testing.T) {
 	call(t, "PUT", n.url+"/v1/locks/a", `{"session":"s1"}`).wantStatus(t, 200)
 	got := call(t, "PUT", n.url+"/v1/locks/a", `{"session":"s1","handle":"h","queue":true}`)
 	got.wantStatus(t, http.StatusAccepted)
-	if want := `{"path":"/a","state":"queued","session":"s1","handle":"h","mode":"exclusive","position":1}`; got.body != want {
+	if want := `{"path":"/a","state":"queued","session":"s1","handle":"h","mode":"exclusive","position":1}` + "\n"; got.body != want {
 		t.Errorf("got %s\nwant %s", got.body, want)
 	}
 	held := call(t, "PUT", n.url+"/v1/locks/a", `{"session":"s1","handle":"i"}`).wantCode(t, lockapi.CodeLockHeld)

@@ -124,6 +124,7 @@ func (s *Server) Handler() http.Handler {
 // Serve answers connections of l until Shutdown, and returns nil then. It
 // closes l.
 func (s *Server) Serve(l net.Listener) error {
+	go s.keepContacts()
 	err := s.http.Serve(listener{Listener: l, server: s})
 	if err == http.ErrServerClosed {
 		return nil
