@@ -132,13 +132,19 @@ func (s *Session) ask(ctx context.Context, cl *claim, req *lockapi.LockRequest) 
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx) // the withdrawal may have released what the answer grants
 	}
-	var refused *lockapi.Error
 	cl.unsettled = cl.unsettled || q.unsettled
-	cl.resting = !cl.unsettled && errors.As(err, &refused)
-	if refused != nil && refused.Code == lockapi.CodeLockHeld && ctx.Err() != nil {
+	cl.resting = !cl.unsettled && leavesNothing(err)
+	if errors.Is(err, lockapi.CodeLockHeld) && ctx.Err() != nil {
 		err = context.Cause(ctx) // it was our own leaving of the queue that ended the call
 	}
 	return grant, err
+}
+
+// leavesNothing says whether an answer to a request for a lock means that neither
+// a grant nor a place in the queue is left of it.
+func leavesNothing(err error) bool {
+	return errors.Is(err, lockapi.CodeLockHeld) || errors.Is(err, lockapi.CodeLockDelayed) ||
+		errors.Is(err, lockapi.CodeSessionNotFound)
 }
 
 // withdrawAtEnd arranges that the queue is left as soon as ctx ends, while the

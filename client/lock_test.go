@@ -357,3 +357,66 @@ func TestSessionEndsLockReturns(t *testing.T) {
 		wantErr(t, err, ErrSessionExpired)
 	})
 }
+
+// slowPuts delays each request for a lock on its way.
+type slowPuts struct{ http.RoundTripper }
+
+func (s slowPuts) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPut {
+		sleep(r.Context(), 1500*time.Millisecond)
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// The wait ends while the grant is on its way: what the withdrawal has released
+// is not handed out.
+func TestGrantCrossesTheWithdrawal(t *testing.T) {
+	for ms := 1990; ms <= 2020; ms++ {
+		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			h := lock(t, open(t, c), "/a")
+			slow, err := Config{URLs: []string{"http://r1"}, Transport: slowPuts{f}, now: c.now}.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, slow)
+			time.AfterFunc(time.Duration(ms)*time.Millisecond, func() { _ = h.Unlock(context.Background()) })
+			got, err := s.Lock(t.Context(), "/a", Wait(time.Second))
+			if (got == nil) == (err == nil) {
+				t.Fatalf("free after %d ms: Lock returned %v and %v", ms, got, err)
+			}
+			if err == nil {
+				wantTokens(t, f, "/a", got.Token())
+				return
+			}
+			wantErr(t, err, ErrLockHeld)
+			time.Sleep(5 * time.Second)
+			wantTokens(t, f, "/a")
+			if f.waiting("/a") != 0 {
+				t.Errorf("free after %d ms: still in the queue", ms)
+			}
+		})
+	}
+}
+
+// Only a refusal that says so is proof that nothing is left in the cell.
+func TestRefusalsThatLeaveNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		lock(t, s, "/a", Limit(2))
+		for _, tc := range []struct {
+			opts     []LockOption
+			want     error
+			releases int
+		}{
+			{nil, ErrLockHeld, 0},
+			{[]LockOption{Limit(3)}, ErrConflict, 1},
+		} {
+			before := f.count(isMethod(http.MethodDelete))
+			_, err := s.TryLock(t.Context(), "/a", tc.opts...)
+			wantErr(t, err, tc.want)
+			if n := f.count(isMethod(http.MethodDelete)) - before; n != tc.releases {
+				t.Errorf("%v: %d releases followed, want %d", tc.want, n, tc.releases)
+			}
+		}
+	})
+}

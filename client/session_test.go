@@ -418,3 +418,38 @@ func TestStateStrings(t *testing.T) {
 		t.Errorf("states are %q", got)
 	}
 }
+
+// A stray whose release does not get through is released later, and the session
+// goes back to its quiet pace.
+func TestStrayIsReleasedUntilItIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		time.Sleep(time.Second)
+		req := lockapi.NewLockRequest(s.ID())
+		req.Handle = s.prefix + "zz" // a request of ours that was lost for long
+		if err := c.do(t.Context(), &call{method: http.MethodPut, path: lockapi.RouteLocks + "/a", body: encode(req)}); err != nil {
+			t.Fatal(err)
+		}
+		f.set(func() {
+			f.delay = func(r *http.Request) time.Duration {
+				if r.Method == http.MethodDelete {
+					return time.Hour
+				}
+				return 0
+			}
+		})
+		f.elect("r2")
+		time.Sleep(30 * time.Second)
+		if len(f.held("/a")) != 1 {
+			t.Fatal("a release got through: the test shows nothing")
+		}
+		f.set(func() { f.delay = nil })
+		time.Sleep(s.TTL())
+		wantTokens(t, f, "/a")
+		before := f.count(isKeepalive)
+		time.Sleep(time.Minute)
+		if n := f.count(isKeepalive) - before; n > 10 {
+			t.Errorf("%d keepalives in a minute", n)
+		}
+	})
+}

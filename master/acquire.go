@@ -121,12 +121,14 @@ func (a *acquire) answer(r state.Result) (lockapi.Grant, error) {
 // nobody else gives the place up meanwhile. position is that of the place where
 // it was just made, else 0.
 func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.Grant, error) {
+	a.mu.Lock()
+	a.pair.place = seq
+	a.mu.Unlock()
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
 		if ctx.Err() != nil {
-			a.broken(seq)
-			return lockapi.Grant{}, a.errHeld()
+			return lockapi.Grant{}, a.errHeld() // nobody reads it; exit sees to the place
 		}
 		if done, grant, err := a.look(seq); done {
 			return grant, err
@@ -199,48 +201,26 @@ func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 // looked up.
 func (a *acquire) queued(seq uint64, position int) (lockapi.Grant, error) {
 	a.mu.Lock()
-	a.pair.queued = true // before the last look: a grant after it becomes news
+	s := a.log.State()
+	_, wait := s.Claim(a.key.session, a.key.path, a.key.handle)
+	there := wait != nil && wait.Seq == seq
+	if there {
+		a.pair.queued = true // the office has not heard of a grant yet; then it becomes news
+	}
 	a.mu.Unlock()
-	if done, grant, err := a.look(seq); done {
-		a.mu.Lock()
-		a.pair.queued = false
-		a.mu.Unlock()
+	if !there {
+		_, grant, err := a.look(seq)
 		return grant, err
 	}
-	s := a.log.State()
-	if _, wait := s.Claim(a.key.session, a.key.path, a.key.handle); wait != nil {
-		if position == 0 {
-			position = s.Position(wait)
-		}
-		return queuedOf(wait, position), nil
+	if position == 0 {
+		position = s.Position(wait)
 	}
-	return a.queued(seq, 0) // it was granted, or went, since the look
-}
-
-// broken ends the wait of a call whose caller has gone. If it was the pair's
-// last one, the place is given up, and so is a grant that nobody was told of. A
-// kept place stays, and what it was granted becomes news for its session.
-func (a *acquire) broken(seq uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.pair.calls, a.waiter)
-	if len(a.pair.calls) > 0 || a.pair.told == seq {
-		return
-	}
-	hold, wait := a.log.State().Claim(a.key.session, a.key.path, a.key.handle)
-	s := a.sessions[a.key.session]
-	switch {
-	case wait != nil && wait.Keep:
-	case hold == nil || hold.EventSeq == 0:
-		go a.withdraw(a.key, a.pair, seq, true)() // or it was granted before that arrives
-	case hold.WaitSeq == seq && s != nil:
-		s.tell(hold)
-	}
+	return queuedOf(wait, position), nil
 }
 
 // errHeld tells who stands in the way, as it is now.
 func (a *acquire) errHeld() *lockapi.Error {
-	l := a.lockOf(a.log.State(), a.key.path)
+	l := lockOf(a.office, a.log.State(), a.key.path)
 	if l.State == lockapi.StateDelayed {
 		e := lockapi.Errorf(lockapi.CodeLockDelayed, "lock %q is free, but within its lock-delay for another %v; its last holder's session expired",
 			a.key.path, time.Duration(l.DelayRemainingMS)*time.Millisecond)

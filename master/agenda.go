@@ -100,7 +100,7 @@ func (o *office) work() time.Duration {
 		case m.session != nil:
 			o.sessionDue(m.session, now)
 		case m.pair != nil:
-			o.orphanDue(*m.pair, now)
+			o.orphanDue(*m.pair)
 		default:
 			o.delayDue(m, now)
 		}

@@ -26,7 +26,13 @@ func (m *Master) Transfer(ctx context.Context, to string) (lockapi.Transferred, 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*successorBound)
 	defer cancel()
-	if err := m.handover(ctx, to); err != nil {
+	o := m.beginHandover()
+	if o == nil {
+		return lockapi.Transferred{}, errNoMaster("mastership is changing hands already")
+	}
+	err := m.handover(ctx, o, to)
+	m.endHandover()
+	if err != nil {
 		return lockapi.Transferred{}, err
 	}
 	return m.successor(ctx)
@@ -54,25 +60,31 @@ func (m *Master) canHandTo(to string) error {
 	return nil
 }
 
-// handover closes the office in good order and makes another replica the
-// leader. If that fails, this replica opens a new office: it never takes the
-// closed one up again.
-func (m *Master) handover(ctx context.Context, to string) error {
+// beginHandover returns the office that is to be given up and lets no other be
+// opened meanwhile. It returns nil where there is none, or it is being given up.
+func (m *Master) beginHandover() *office {
 	m.mu.Lock()
-	o := m.office
-	if o == nil || m.handing {
-		m.mu.Unlock()
-		return errNoMaster("mastership is changing hands already")
+	defer m.mu.Unlock()
+	if m.office == nil || m.handing {
+		return nil
 	}
 	m.handing = true
 	m.broadcast()
-	m.mu.Unlock()
-	defer func() {
-		m.mu.Lock()
-		m.handing = false
-		m.broadcast()
-		m.mu.Unlock()
-	}()
+	return m.office
+}
+
+// endHandover lets an office be opened again.
+func (m *Master) endHandover() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.handing = false
+	m.broadcast()
+}
+
+// handover closes the office in good order and makes another replica the
+// leader. If that fails, this replica may open a new office: it never takes the
+// closed one up again.
+func (m *Master) handover(ctx context.Context, o *office, to string) error {
 	o.logger.Info().Str("to", to).Msg("handing mastership over")
 	o.resign(ctx, errors.New("mastership is handed over"))
 	if err := m.log.Transfer(ctx, to); err != nil {
@@ -105,13 +117,17 @@ func (m *Master) successor(ctx context.Context) (lockapi.Transferred, error) {
 // ctx bounds it. Calls under way are answered or told that the outcome is
 // unknown.
 func (m *Master) Close(ctx context.Context) error {
-	if o := m.inOffice(); o != nil {
-		if m.canHandTo("") == nil {
-			// On failure the replica stops all the same; the others elect a master.
-			_ = m.handover(ctx, "")
-		} else {
-			o.resign(ctx, errors.New("this replica is stopping"))
-		}
+	m.mu.Lock()
+	m.closing = true
+	m.mu.Unlock()
+	o := m.beginHandover()
+	switch {
+	case o == nil:
+	case m.canHandTo("") == nil:
+		// On failure the replica stops all the same; the others elect a master.
+		_ = m.handover(ctx, o, "")
+	default:
+		o.resign(ctx, errors.New("this replica is stopping"))
 	}
 	m.stop()
 	select {

@@ -108,7 +108,7 @@ func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keep
 	case s.expiring || now >= k.deadline(s):
 		k.mu.Unlock()
 		return reply, lapseRecheck, nil // its end has been, or is about to be, proposed
-	case len(s.grants) == 0 && now < answerBy:
+	case len(s.news) == 0 && now < answerBy:
 		k.mu.Unlock()
 		return reply, answerBy - now, nil
 	}
@@ -123,7 +123,7 @@ func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keep
 		TTLMS:  s.ttl.Milliseconds(),
 		HeldMS: k.opts.Drift.Held(now - k.began).Milliseconds(),
 		Epoch:  k.epoch,
-		Events: s.events(),
+		Events: s.show(),
 	}
 	k.mu.Unlock()
 	return reply, 0, nil

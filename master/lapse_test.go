@@ -1,6 +1,7 @@
 package master
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -125,6 +126,36 @@ func TestNewMasterGivesEverySessionOneTTL(t *testing.T) {
 		pass(2 * time.Second)
 		if l, _ := next.master.Lock(t.Context(), "/a", false); l.State != lockapi.StateFree {
 			t.Errorf("the lock-delay does not end: %+v", l)
+		}
+	})
+}
+
+// TestKeepaliveInALapseDoesNotCountItTwice: a call that waits for the lease
+// moves nothing, and the session gets the lapse back once.
+func TestKeepaliveInALapseDoesNotCountItTwice(t *testing.T) {
+	const ttl = 4 * time.Second
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		id := newSession(t, n.master, ttl)
+		pass(time.Second)
+		c.cutOff("r1", true)
+		pass(2500 * time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		waits := make(chan error, 1)
+		go func() {
+			_, err := n.master.Keepalive(ctx, id, lockapi.KeepaliveRequest{})
+			waits <- err
+		}()
+		pass(6500 * time.Millisecond)
+		cancel()
+		code(t, <-waits, lockapi.CodeNoMaster)
+		c.cutOff("r1", false)
+		pass(time.Second)
+		if _, err := keepalive1(n.master, id, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		if lived, latest := alive(n, id, time.Minute), ttl+ttl/50+time.Second; lived < ttl || lived > latest {
+			t.Errorf("expired %v after the last answer, want %v to %v", lived, ttl, latest)
 		}
 	})
 }

@@ -29,7 +29,8 @@ type Master struct {
 	mu      sync.Mutex
 	office  *office
 	changed chan struct{} // closed and replaced when office changes
-	handing bool          // mastership is being handed over: open no office
+	handing bool          // mastership is being given up: open no office
+	closing bool          // and none after that: this replica is stopping
 
 	stop context.CancelFunc
 	done chan struct{}
@@ -66,7 +67,7 @@ func (m *Master) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		leadership, offices := m.log.Changed(), m.officeChanged()
 		term, leading := m.log.Leading()
-		if !leading || m.isHanding() {
+		if !leading || !m.mayOpen() {
 			select {
 			case <-leadership:
 			case <-offices:
@@ -133,10 +134,10 @@ func (m *Master) officeChanged() <-chan struct{} {
 	return m.changed
 }
 
-func (m *Master) isHanding() bool {
+func (m *Master) mayOpen() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.handing
+	return !m.handing && !m.closing
 }
 
 // inOffice is the present office, or nil where this replica is not the master

@@ -35,10 +35,8 @@ type office struct {
 	due      agenda
 
 	endOnce sync.Once
-	why     error         // set before done is closed
 	done    chan struct{} // closed when the office has ended
 	wake    chan struct{} // capacity 1: the agenda's first entry may have changed
-	loops   sync.WaitGroup
 }
 
 // newOffice fills the office from the state that its opening entry left: each
@@ -56,11 +54,7 @@ func (m *Master) newOffice(term uint64, opened *state.Outcome, p time.Duration) 
 	for v := range s.Sessions("") {
 		o.addSession(v, o.opened)
 	}
-	for h := range s.Holds() {
-		if h.EventSeq != 0 {
-			o.sessions[h.Session].tell(h) // an earlier master may have told it; the ack will say
-		}
-	}
+	o.inherit(s)
 	for w := range s.Waits() {
 		if !w.Keep {
 			o.orphan(w)
@@ -75,8 +69,8 @@ func (m *Master) newOffice(term uint64, opened *state.Outcome, p time.Duration) 
 		Epoch: o.epoch, LeaseMS: m.opts.leaseMS(), Clock: m.opts.Clock, Submit: m.log.Submit,
 		Accepted: o.accepted, Failed: o.end,
 	})
-	o.loops.Go(o.keepLease)
-	o.loops.Go(o.keepAgenda)
+	go o.keepLease()
+	go o.keepAgenda()
 	return o
 }
 
@@ -89,21 +83,32 @@ func (o *office) accepted(p time.Duration, out *state.Outcome) {
 	if len(out.Events) == 0 {
 		return
 	}
-	now := o.opts.Clock()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i := range out.Events {
-		o.happened(&out.Events[i], now)
+	for _, expired := range o.takeNote(out.Events) {
+		expired.Msg("session expired: it was not kept alive")
 	}
 }
 
-// happened takes note of one event. o.mu is held.
+// takeNote takes note of a batch's events, all at once. The sessions that
+// expired are returned for the log, which is not written under the mutex.
+func (o *office) takeNote(events []state.Event) (expired []*zerolog.Event) {
+	now := o.opts.Clock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range events {
+		if e := &events[i]; e.Kind != state.EventEnded {
+			o.happened(e, now)
+		} else if entry := o.endSession(e); entry != nil {
+			expired = append(expired, entry)
+		}
+	}
+	return expired
+}
+
+// happened takes note of one event other than a session's end. o.mu is held.
 func (o *office) happened(e *state.Event, now time.Duration) {
 	switch e.Kind {
 	case state.EventOpened:
 		o.addSession(e.Session, now)
-	case state.EventEnded:
-		o.endSession(e)
 	case state.EventGranted:
 		o.granted(e.Hold, e.Wait)
 	case state.EventWithdrawn:
@@ -190,7 +195,6 @@ func (o *office) keepLease() {
 func (o *office) end(why error) {
 	o.endOnce.Do(func() {
 		o.lease.Drop()
-		o.why = why
 		o.batcher.Close(why)
 		close(o.done)
 		o.logger.Info().AnErr("why", why).Msg("office ended: this replica is no longer the master")

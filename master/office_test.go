@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -137,6 +138,29 @@ func TestIdleMasterRenews(t *testing.T) {
 			t.Errorf("%d batches in ten seconds, want one each 500ms", sent)
 		}
 	})
+}
+
+// TestIdleMasterKeepsItsOffice, however long its lease and slow its messages.
+func TestIdleMasterKeepsItsOffice(t *testing.T) {
+	for _, tc := range []struct{ term, delay time.Duration }{
+		{leaseTerm, leaseTerm * 2 / 5}, // the first renewal has to be sent right after the opening
+		{time.Minute, fakeDelay},       // a quarter of it is longer than what counts as stalled
+	} {
+		inCell(t, 1, Options{Drift: drift, LeaseTerm: tc.term}, func(t *testing.T, c *fakeCell) {
+			c.setDelay(tc.delay)
+			n := c.office("r1")
+			o := openOffice(t, n)
+			for range 1000 {
+				pass(tc.term / 100)
+				if !o.lease.Valid(n.clock()) {
+					t.Fatalf("term %v, messages of %v: the lease lapsed %v after the opening", tc.term, tc.delay, n.clock()-o.opened)
+				}
+			}
+			if n.State().Epoch != o.epoch {
+				t.Errorf("term %v: epoch %d after %d", tc.term, n.State().Epoch, o.epoch)
+			}
+		})
+	}
 }
 
 // TestNeverTwoLeases is the attack on the invariant: partitions and changes of
@@ -367,4 +391,32 @@ func TestCloseHandsOver(t *testing.T) {
 			t.Error("the office is still open in the log")
 		}
 	})
+}
+
+// TestCloseIsForGood: whatever becomes of the handing over, no office follows.
+func TestCloseIsForGood(t *testing.T) {
+	for _, tc := range []struct {
+		name         string
+		replicas     int
+		transferring bool // when it is closed
+	}{{"alone", 1, false}, {"nobody takes over", 3, false}, {"in a transfer", 3, true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			inCell(t, tc.replicas, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+				n := c.office("r1")
+				n.set(func() { n.failTransfer = errors.New("the target does not answer") })
+				var transfer sync.WaitGroup
+				if tc.transferring {
+					transfer.Go(func() { _, _ = n.master.Transfer(context.Background(), "r2") })
+					pass(c.delay / 2)
+				}
+				if err := n.master.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				transfer.Wait()
+				if n.master.mayOpen() || n.State().Office.Open || n.State().Epoch != 1 {
+					t.Errorf("may open an office: %v; the log's: %+v", n.master.mayOpen(), n.State().Office)
+				}
+			})
+		})
+	}
 }

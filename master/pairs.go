@@ -19,7 +19,8 @@ type pairKey struct{ session, path, handle string }
 // office's mutex.
 type pair struct {
 	calls    map[*waiter]struct{}
-	told     uint64 // number of the wait whose grant some call was answered with
+	place    uint64 // number of the wait that a call waited for last, or that was granted under one
+	told     uint64 // number of the wait whose grant some call was answered with, or was made news
 	queued   bool   // some call was answered 202: the grant is news for its session
 	orphan   uint64 // number of a wait of an earlier office that no call has asked about
 	updating int    // withdrawals under way: answer nothing from memory
@@ -48,18 +49,41 @@ func (o *office) enter(key pairKey) (*pair, *waiter) {
 	return p, w
 }
 
-// exit ends a call's registration. The pair's last call takes a place along that
-// none of them had kept, however each of them ended.
+// exit ends a call's registration, however the call ended.
 func (o *office) exit(key pairKey, p *pair, w *waiter) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(p.calls, w)
-	if o.pairs[key] == p && len(p.calls) == 0 && p.updating == 0 && p.orphan == 0 {
-		if _, wait := o.log.State().Claim(key.session, key.path, key.handle); wait != nil && !wait.Keep {
-			go o.withdraw(key, p, wait.Seq, true)()
-		}
+	if o.pairs[key] == p && len(p.calls) == 0 { // else its place is the business of the pair that followed
+		o.abandoned(key, p)
 	}
 	o.tidy(key, p)
+}
+
+// abandoned sees to what a pair's last call leaves behind. A place is given up,
+// and so is a grant that nobody was told of. A kept place stays, and what it was
+// granted becomes news for its session. o.mu is held.
+func (o *office) abandoned(key pairKey, p *pair) {
+	hold, wait := o.log.State().Claim(key.session, key.path, key.handle)
+	switch {
+	case wait != nil && !wait.Keep:
+		go o.withdraw(key, p, wait.Seq, true)() // or it is granted before that arrives
+	case hold == nil || p.place == 0 || hold.WaitSeq != p.place || p.told == p.place:
+	case hold.EventSeq == 0:
+		go o.withdraw(key, p, p.place, true)()
+	default:
+		o.tell(p, hold)
+	}
+}
+
+// tell makes a grant news for its session. o.mu is held.
+func (o *office) tell(p *pair, h *state.Hold) {
+	if p != nil {
+		p.told = h.WaitSeq
+	}
+	if s := o.sessions[h.Session]; s != nil {
+		s.tell(h)
+	}
 }
 
 // tidy forgets a pair that nobody needs any more. o.mu is held.
@@ -73,7 +97,7 @@ func (o *office) tidy(key pairKey, p *pair) {
 // them time to come back. The office is not in use yet.
 func (o *office) orphan(w *state.Wait) {
 	key := pairKey{w.Session, w.Path, w.Handle}
-	o.pairs[key] = &pair{orphan: w.Seq}
+	o.pairs[key] = &pair{orphan: w.Seq, place: w.Seq}
 	grace := orphanGrace
 	if s := o.sessions[w.Session]; s != nil {
 		grace = min(grace, s.ttl)
@@ -84,7 +108,7 @@ func (o *office) orphan(w *state.Wait) {
 // orphanDue withdraws a wait that nobody has asked about, and what it may have
 // been granted meanwhile: otherwise a lock could be held that nobody knows of.
 // o.mu is held.
-func (o *office) orphanDue(key pairKey, _ time.Duration) {
+func (o *office) orphanDue(key pairKey) {
 	p := o.pairs[key]
 	if p == nil || p.orphan == 0 {
 		return
@@ -120,12 +144,10 @@ func (o *office) granted(h *state.Hold, w *state.Wait) {
 	p := o.pairs[key]
 	asked := p != nil && len(p.calls) > 0
 	if h.EventSeq != 0 && (!asked || p.queued || w.Seq <= o.openSeq) {
-		if s := o.sessions[h.Session]; s != nil {
-			s.tell(h)
-		}
+		o.tell(p, h)
 	}
 	if p != nil {
-		p.queued = false
+		p.place, p.queued = w.Seq, false
 		o.stir(key, p)
 	}
 }

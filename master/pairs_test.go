@@ -259,21 +259,48 @@ func TestOrphanedWaits(t *testing.T) {
 }
 
 // TestOrphanAskedForOtherwise: a call of the pair in another mode is refused,
-// and the wait that nobody wants any more goes.
+// and the wait that nobody wants any more goes, or what it was granted.
 func TestOrphanAskedForOtherwise(t *testing.T) {
-	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		old := c.office("r1")
-		a, b := two(t, old.master)
-		mustHold(t, old.master, "/a", want(a))
-		begin(t.Context(), old.master, "/a", want(b, waiting(10*time.Minute)))
-		n := c.office("r2")
-		_, err := n.master.Acquire(t.Context(), "/a", want(b, shared(0)))
-		code(t, err, lockapi.CodeConflict)
-		pass(orphanGrace + time.Second)
-		if waits(n) != 0 {
-			t.Error("the wait stays without a call")
-		}
-	})
+	for _, granted := range []bool{false, true} {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			old := c.office("r1")
+			a, b := two(t, old.master)
+			mustHold(t, old.master, "/a", want(a))
+			begin(t.Context(), old.master, "/a", want(b, waiting(10*time.Minute)))
+			n := c.office("r2")
+			if granted {
+				if _, err := n.master.Release(t.Context(), "/a", a, "", 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := n.master.Acquire(t.Context(), "/a", want(b, shared(0)))
+			code(t, err, lockapi.CodeConflict)
+			pass(orphanGrace + time.Second)
+			if waits(n) != 0 || holder(n.State(), "/a") == b {
+				t.Errorf("granted %v: %d waits, held by %q", granted, waits(n), holder(n.State(), "/a"))
+			}
+		})
+	}
+}
+
+// placed makes a call by hand, which stands still with its place in the queue.
+func placed(t *testing.T, n *node, path string, r lockapi.LockRequest) (call *acquire, place uint64) {
+	t.Helper()
+	call = &acquire{office: openOffice(t, n), req: &r, key: pairKey{r.Session, path, r.Handle}, mode: stateMode(r.Mode), until: n.clock() + time.Minute}
+	call.pair, call.waiter = call.enter(call.key)
+	got, err := call.decide()
+	if err != nil || got.Wait == nil {
+		t.Fatalf("%+v, %v; want a place in the queue", got, err)
+	}
+	return call, got.Wait.Seq
+}
+
+// breakOff lets the call find that its caller has gone.
+func (a *acquire) breakOff(place uint64) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, _ = a.await(ctx, place, 0)
+	a.exit(a.key, a.pair, a.waiter)
 }
 
 // TestGrantInTheMomentOfTheBreak: the office has woken the call, the call finds
@@ -286,18 +313,12 @@ func TestGrantInTheMomentOfTheBreak(t *testing.T) {
 			mustHold(t, m, "/a", want(a))
 			r := want(b, waiting(time.Minute))
 			r.Queue = kept
-			o := openOffice(t, n)
-			call := acquire{office: o, req: &r, key: pairKey{b, "/a", ""}, mode: stateMode(r.Mode), until: n.clock() + time.Minute}
-			call.pair, call.waiter = o.enter(call.key)
-			place, err := call.decide()
-			if err != nil {
-				t.Fatal(err)
-			}
+			call, place := placed(t, n, "/a", r)
 			if _, err := m.Release(t.Context(), "/a", a, "", 0); err != nil {
 				t.Fatal(err)
 			}
-			call.broken(place.Wait.Seq)
-			o.exit(call.key, call.pair, call.waiter)
+			call.breakOff(place)
+			o := call.office
 			pass(5 * fakeDelay)
 			k, err := keepalive1(m, b, 0, 0)
 			if err != nil || (len(k.Events) == 1) != kept || (holder(n.State(), "/a") == b) != kept {

@@ -56,7 +56,7 @@ func (m *Master) Session(ctx context.Context, id string, stale bool) (lockapi.Se
 		if !ok {
 			return lockapi.SessionState{}, errNoSession(id)
 		}
-		return o.sessionStateOf(s, v), nil
+		return sessionStateOf(o, s, v), nil
 	})
 }
 
@@ -69,7 +69,7 @@ func (m *Master) Sessions(ctx context.Context, after string, limit int, stale bo
 				page.Next = page.Sessions[limit-1].ID
 				break
 			}
-			page.Sessions = append(page.Sessions, o.sessionStateOf(s, v))
+			page.Sessions = append(page.Sessions, sessionStateOf(o, s, v))
 		}
 		return page, nil
 	})
@@ -78,7 +78,7 @@ func (m *Master) Sessions(ctx context.Context, after string, limit int, stale bo
 // Lock reads one lock.
 func (m *Master) Lock(ctx context.Context, path string, stale bool) (lockapi.Lock, error) {
 	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.Lock, error) {
-		return o.lockOf(s, path), nil
+		return lockOf(o, s, path), nil
 	})
 }
 
@@ -92,7 +92,7 @@ func (m *Master) Locks(ctx context.Context, prefix, after string, limit int, sta
 				page.Next = page.Locks[limit-1].Path
 				break
 			}
-			page.Locks = append(page.Locks, o.lockOf(s, l.Path))
+			page.Locks = append(page.Locks, lockOf(o, s, l.Path))
 		}
 		return page, nil
 	})
@@ -113,7 +113,7 @@ func (m *Master) CheckSequencer(ctx context.Context, q lockapi.Sequencer, stale 
 }
 
 // sessionStateOf shows a session; o is nil in a stale read.
-func (o *office) sessionStateOf(s *state.State, v *state.Session) lockapi.SessionState {
+func sessionStateOf(o *office, s *state.State, v *state.Session) lockapi.SessionState {
 	out := lockapi.SessionState{Session: sessionOf(v, s.Epoch), Holds: []lockapi.Hold{}, Waits: []lockapi.Wait{}}
 	for hold, wait := range s.Claims(v.ID) {
 		if hold != nil {
@@ -137,7 +137,7 @@ func (o *office) sessionStateOf(s *state.State, v *state.Session) lockapi.Sessio
 
 // lockOf shows a lock; o is nil in a stale read, which knows only the whole
 // length of a lock-delay and not what is left of it.
-func (o *office) lockOf(s *state.State, path string) lockapi.Lock {
+func lockOf(o *office, s *state.State, path string) lockapi.Lock {
 	out := lockapi.Lock{Path: path, State: lockapi.StateFree, Holders: []lockapi.Holder{}}
 	l, ok := s.Lock(path)
 	if !ok {

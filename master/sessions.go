@@ -1,8 +1,11 @@
 package master
 
 import (
+	"cmp"
 	"slices"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
@@ -19,10 +22,20 @@ type session struct {
 	lapsed   time.Duration // what lease.Lapsed was at base: time that passed in a lapse is given back
 	expiring bool          // its end has been proposed; nothing revives it
 	ended    bool
-	end      *matter       // on the agenda
-	grants   []*state.Hold // not acknowledged, by EventSeq
+	end      *matter // on the agenda
+	news     []news  // not acknowledged, by number
 	waiting  map[chan struct{}]struct{}
 }
+
+// news is a grant that the session has to hear of. It may become news after one
+// with a higher number was shown and acknowledged: an acknowledgement counts
+// only for what was shown.
+type news struct {
+	hold  *state.Hold
+	shown bool
+}
+
+func (n news) compare(seq uint64) int { return cmp.Compare(n.hold.EventSeq, seq) }
 
 // addSession begins a session's lease at now. o.mu is held, or the office is
 // not in use yet.
@@ -42,9 +55,10 @@ func (o *office) deadline(s *session) time.Duration {
 	return s.base + o.opts.Drift.SessionSpan(s.ttl) + o.lease.Lapsed() - s.lapsed
 }
 
-// sessionDue proposes the end of a session that was not kept alive. o.mu is
-// held; the lease was valid a moment ago, and if it is not any more when the
-// proposal arrives, the state refuses it.
+// sessionDue proposes the end of a session that was not kept alive. It is right
+// even where the lease ends before the proposal arrives: the deadline had passed
+// while the lease ran, so the session could have been kept alive until then, and
+// nothing has revived it since. o.mu is held.
 func (o *office) sessionDue(s *session, now time.Duration) {
 	if s.ended {
 		return
@@ -58,47 +72,57 @@ func (o *office) sessionDue(s *session, now time.Duration) {
 	go o.propose(state.Command{Kind: state.ExpireSession, Session: s.id})
 }
 
-// endSession tells a session's waiting keepalives of its end. o.mu is held.
-func (o *office) endSession(e *state.Event) {
+// endSession tells a session's waiting keepalives of its end, and returns what
+// there is to log of it, nil for nothing. o.mu is held.
+func (o *office) endSession(e *state.Event) *zerolog.Event {
 	s := o.sessions[e.Session.ID]
 	if s == nil {
-		return
+		return nil
 	}
 	s.ended = true
 	o.strike(s.end)
 	delete(o.sessions, s.id)
 	s.nudge()
-	if e.Expired {
-		silent := o.opts.Clock() - s.base
-		o.logger.Info().Str("session", s.id).Str("name", e.Session.Name).Dur("ttl_ms", s.ttl).Dur("silent_ms", silent).
-			Msg("session expired: it was not kept alive")
+	if !e.Expired {
+		return nil
+	}
+	return o.logger.Info().Str("session", s.id).Str("name", e.Session.Name).
+		Dur("ttl_ms", s.ttl).Dur("silent_ms", o.opts.Clock()-s.base)
+}
+
+// inherit takes over the grants that earlier offices had to tell of. They may
+// have done so, and the acknowledgement may be on its way: they count as shown.
+// The office is not in use yet.
+func (o *office) inherit(s *state.State) {
+	for h := range s.Holds() {
+		if h.EventSeq != 0 {
+			to := o.sessions[h.Session]
+			to.news = append(to.news, news{hold: h, shown: true})
+		}
+	}
+	for _, to := range o.sessions {
+		slices.SortFunc(to.news, func(a, b news) int { return a.compare(b.hold.EventSeq) })
 	}
 }
 
-// tell notes a grant that the session has to hear of. o.mu is held, or the
-// office is not in use yet.
+// tell notes a grant that the session has to hear of. o.mu is held.
 func (s *session) tell(h *state.Hold) {
-	if slices.ContainsFunc(s.grants, func(old *state.Hold) bool { return old.EventSeq == h.EventSeq }) {
+	i, known := slices.BinarySearchFunc(s.news, h.EventSeq, news.compare)
+	if known {
 		return
 	}
-	s.grants = append(s.grants, h)
-	slices.SortFunc(s.grants, func(a, b *state.Hold) int {
-		if a.EventSeq < b.EventSeq {
-			return -1
-		}
-		return 1
-	})
+	s.news = slices.Insert(s.news, i, news{hold: h})
 	s.nudge()
 }
 
 // forget drops the news with that number: the grant has ended. o.mu is held.
 func (s *session) forget(seq uint64) {
-	s.grants = slices.DeleteFunc(s.grants, func(h *state.Hold) bool { return h.EventSeq == seq })
+	s.news = slices.DeleteFunc(s.news, func(n news) bool { return n.hold.EventSeq == seq })
 }
 
-// acknowledge drops the news up to seq. o.mu is held.
+// acknowledge drops the news up to seq that was shown. o.mu is held.
 func (s *session) acknowledge(seq uint64) {
-	s.grants = slices.DeleteFunc(s.grants, func(h *state.Hold) bool { return h.EventSeq <= seq })
+	s.news = slices.DeleteFunc(s.news, func(n news) bool { return n.shown && n.hold.EventSeq <= seq })
 }
 
 // nudge wakes the session's waiting keepalives. o.mu is held.
@@ -111,10 +135,13 @@ func (s *session) nudge() {
 	}
 }
 
-// events is the news in the form of the wire. o.mu is held.
-func (s *session) events() []lockapi.Event {
-	out := make([]lockapi.Event, len(s.grants))
-	for i, h := range s.grants {
+// show is the news in the form of the wire, to be put into an answer. o.mu is
+// held.
+func (s *session) show() []lockapi.Event {
+	out := make([]lockapi.Event, len(s.news))
+	for i := range s.news {
+		s.news[i].shown = true
+		h := s.news[i].hold
 		out[i] = lockapi.Event{Seq: h.EventSeq, Type: lockapi.EventLockGranted, Path: h.Path, Handle: h.Handle,
 			Mode: mode(h.Mode), Token: h.Token, Sequencer: sequencer(h)}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -216,11 +218,75 @@ func TestNextOfficeTellsAgain(t *testing.T) {
 		if err != nil || len(again.Events) != 1 || again.Events[0] != k.Events[0] || again.Epoch != 2 {
 			t.Errorf("the next office tells %+v, %v; want %+v", again, err, k.Events)
 		}
-		if k, err := keepalive1(next, b, 0, k.Events[0].Seq); err != nil || len(k.Events) != 0 {
+		for _, to := range []string{"r2", "r3"} { // the office that told it, and the next
+			m := c.node(to).master
+			if to == "r3" {
+				m = c.office(to).master
+			}
+			if k, err := keepalive1(m, b, 0, k.Events[0].Seq); err != nil || len(k.Events) != 0 {
+				t.Errorf("acknowledged to %s: %+v, %v", to, k, err)
+			}
+		}
+	})
+}
+
+// TestAcknowledgementCountsForWhatWasShown: a grant that becomes news after one
+// with a higher number was acknowledged is told all the same.
+func TestAcknowledgementCountsForWhatWasShown(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a, b := two(t, m)
+		mustHold(t, m, "/a", want(a))
+		call, place := placed(t, n, "/a", want(b, queueing, waiting(time.Minute)))
+		if r, err := m.Release(t.Context(), "/a", a, "", 0); err != nil || !r.Released {
+			t.Fatalf("release: %+v, %v", r, err)
+		}
+		granted202(t, m, "/b", a, b)
+		first, err := keepalive1(m, b, 0, 0)
+		if err != nil || len(first.Events) != 1 || first.Events[0].Path != "/b" {
+			t.Fatalf("%+v, %v", first, err)
+		}
+		call.breakOff(place)
+		ack := first.Events[0].Seq
+		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 1 || k.Events[0].Path != "/a" || k.Events[0].Seq > ack {
+			t.Errorf("%+v, %v; want the earlier grant, told late", k, err)
+		}
+		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 0 {
 			t.Errorf("acknowledged: %+v, %v", k, err)
 		}
 	})
 }
+
+// TestExpiryIsLoggedOutsideTheMutex: a slow disk under the log must not hold up
+// the office.
+func TestExpiryIsLoggedOutsideTheMutex(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		o := openOffice(t, n)
+		logged := make(chan bool, 1)
+		o.mu.Lock()
+		o.logger = zerolog.New(writer(func() {
+			free := o.mu.TryLock()
+			if free {
+				o.mu.Unlock()
+			}
+			logged <- free
+		}))
+		o.mu.Unlock()
+		newSession(t, m, time.Second)
+		pass(3 * time.Second)
+		select {
+		case free := <-logged:
+			if !free {
+				t.Error("logged while the mutex was held")
+			}
+		default:
+			t.Error("the expiry was not logged")
+		}
+	})
+}
+
+type writer func()
+
+func (w writer) Write(p []byte) (int, error) { w(); return len(p), nil }
 
 func TestReleaseDropsTheEvent(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {

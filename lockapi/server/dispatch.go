@@ -10,9 +10,9 @@ import (
 
 // task is one validated call on the master.
 type task struct {
-	read  bool          // it has no effect, so it may be sent twice
-	stale bool          // this replica's own state will do
-	wait  time.Duration // how long the master may hold it in good order
+	repeatable bool          // it has no effect that a repetition could double
+	stale      bool          // this replica's own state will do
+	wait       time.Duration // how long the master may hold it in good order
 	// run makes the call on this replica. A nil body is a reply without one.
 	run func(context.Context) (status int, body any, err error)
 }
@@ -24,9 +24,9 @@ const (
 )
 
 // dispatch has the task done by the master, wherever it is. An attempt that
-// ends in no_master certainly had no effect: until ForwardTimeout is over the
-// master is looked for again. The time for which a master held a call that is
-// meant to wait does not count. Every other error is the answer.
+// ends in no_master had no effect that another could double: until ForwardTimeout
+// is over the master is looked for again. The time for which a master held a call
+// that is meant to wait does not count. Every other error is the answer.
 func (x *exchange) dispatch(t task) error {
 	if t.stale {
 		x.c.Writer.Header().Set(lockapi.HeaderStale, "true")

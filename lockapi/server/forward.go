@@ -42,8 +42,8 @@ var errMasterGone = errors.New("the replica that took the call is no longer know
 var errStopping = errors.New("the replica that forwarded the call is stopping")
 
 // forward passes the call on to the master at the given place and its answer
-// back. The error is no_master where the call certainly had no effect or reads,
-// and outcome_unknown where it may have had one.
+// back. The error is no_master where the call certainly had no effect or is
+// repeatable, and outcome_unknown where it may have had one.
 func (x *exchange) forward(at Location, t task) error {
 	ctx, cancel := context.WithCancelCause(x.ctx())
 	defer cancel(nil)
@@ -58,7 +58,7 @@ func (x *exchange) forward(at Location, t task) error {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		if sent && !t.read {
+		if sent && !t.repeatable {
 			return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call was forwarded to master %s and may have taken effect, but its answer was lost: %v", at.ID, err)
 		}
 		return lockapi.Errorf(lockapi.CodeNoMaster, "master %s at %s cannot be reached: %v", at.ID, at.URL, err)
@@ -108,7 +108,8 @@ func (x *exchange) send(ctx context.Context, base string) (got answer, sent bool
 }
 
 // refusal is no_master where the answer says that the call certainly had no
-// effect because the replica is not the master, or that a read got no answer.
+// effect because the replica is not the master, or that a repeatable one got no
+// answer.
 func refusal(got answer, t task) error {
 	if got.status != http.StatusMisdirectedRequest && got.status != http.StatusServiceUnavailable {
 		return nil
@@ -119,7 +120,7 @@ func refusal(got answer, t task) error {
 	}
 	switch {
 	case e.Code == lockapi.CodeNotMaster, e.Code == lockapi.CodeNoMaster,
-		e.Code == lockapi.CodeOutcomeUnknown && t.read:
+		e.Code == lockapi.CodeOutcomeUnknown && t.repeatable:
 		return lockapi.Errorf(lockapi.CodeNoMaster, "the replica that was thought to be master answered %v", &e)
 	}
 	return nil

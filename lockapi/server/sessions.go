@@ -35,7 +35,7 @@ func keepalive(x *exchange) error {
 	if err := x.request(&req); err != nil {
 		return err
 	}
-	return x.dispatch(task{wait: ms(req.WaitMS), run: func(ctx context.Context) (int, any, error) {
+	return x.dispatch(task{repeatable: true, wait: ms(req.WaitMS), run: func(ctx context.Context) (int, any, error) {
 		k, err := x.master.Keepalive(ctx, id, req)
 		return http.StatusOK, k, err
 	}})
@@ -102,7 +102,7 @@ func (x *exchange) read(q query, run func(ctx context.Context, stale bool) (any,
 	if err != nil {
 		return err
 	}
-	return x.dispatch(task{read: true, stale: stale, run: func(ctx context.Context) (int, any, error) {
+	return x.dispatch(task{repeatable: true, stale: stale, run: func(ctx context.Context) (int, any, error) {
 		body, err := run(ctx, stale)
 		return http.StatusOK, body, err
 	}})
