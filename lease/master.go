@@ -67,6 +67,7 @@ func (m *Master) Lapsed() time.Duration {
 // View is what there is to show of a lease.
 type View struct {
 	Held      bool
+	Dropped   bool // for good, by its holder
 	Term      time.Duration
 	Remaining time.Duration // zero unless Held
 	Renewed   time.Duration // how long ago the proposal was made that renewed it
@@ -76,7 +77,7 @@ type View struct {
 func (m *Master) View(now time.Duration) View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := View{Held: m.held && !m.dropped && now < m.until, Term: m.term}
+	v := View{Held: m.held && !m.dropped && now < m.until, Dropped: m.dropped, Term: m.term}
 	if v.Held {
 		v.Remaining = m.until - now
 	}

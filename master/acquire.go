@@ -124,7 +124,7 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 	a.mu.Lock()
 	a.pair.place = seq
 	a.mu.Unlock()
-	t := time.NewTimer(0)
+	t := stoppedTimer()
 	defer t.Stop()
 	for {
 		if ctx.Err() != nil {

@@ -70,17 +70,24 @@ const lapseRecheck = 20 * time.Millisecond
 // keepAgenda does what is due. Timers only wake it; what is due is decided by
 // the clock.
 func (o *office) keepAgenda() {
-	t := time.NewTimer(0)
+	t := stoppedTimer()
 	defer t.Stop()
 	for {
+		t.Reset(o.work())
 		select {
 		case <-o.done:
 			return
 		case <-o.wake:
 		case <-t.C:
 		}
-		t.Reset(o.work())
 	}
+}
+
+// stoppedTimer is a timer that is set by its first Reset.
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
 }
 
 // work handles every matter that is due and returns how long it is to the next.

@@ -39,7 +39,7 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 	}
 	defer k.leave(s)
 	answerBy := k.answerBy(s)
-	t := time.NewTimer(0)
+	t := stoppedTimer()
 	defer t.Stop()
 	for {
 		reply, again, err := k.step(s, answerBy)

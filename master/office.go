@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type office struct {
 	log     Log
 	logger  zerolog.Logger
 	lease   lease.Master
+	lapse   time.Duration // not told to the log yet; of the goroutine that calls accepted
 	batcher *replica.Batcher
 
 	mu       sync.Mutex
@@ -77,8 +79,10 @@ func (m *Master) newOffice(term uint64, opened *state.Outcome, p time.Duration) 
 // accepted is told of every batch of this office, in log order, before any
 // caller is: it renews the lease and passes the news on.
 func (o *office) accepted(p time.Duration, out *state.Outcome) {
-	if lapse := o.lease.Extend(p, o.opts.LeaseTerm, o.opts.Clock(), o.opts.Drift); lapse > 0 {
-		o.logger.Warn().Dur("lapsed_ms", lapse).Msg("master lease regained: the sessions get the lapse back")
+	o.lapse += o.lease.Extend(p, o.opts.LeaseTerm, o.opts.Clock(), o.opts.Drift)
+	if o.lapse > 0 && o.lease.Valid(o.opts.Clock()) {
+		o.logger.Warn().Dur("lapsed_ms", o.lapse).Msg("master lease regained: the sessions get the lapse back")
+		o.lapse = 0
 	}
 	if len(out.Events) == 0 {
 		return
@@ -159,35 +163,40 @@ func errUnknown() *lockapi.Error {
 // keepLease renews the lease every quarter of its term in which nothing else
 // has, and tells the log when it lapses.
 func (o *office) keepLease() {
-	quarter := o.opts.LeaseTerm / 4
-	t := time.NewTimer(0)
+	t := stoppedTimer()
 	defer t.Stop()
-	lapsed := false
-	for {
+	for lapsed := false; ; {
+		v := o.lease.View(o.opts.Clock())
+		if !v.Held && !v.Dropped && !lapsed {
+			o.logger.Warn().Dur("renewed_ago_ms", v.Renewed).Msg("master lease lapsed: no majority has stored an entry in time")
+		}
+		lapsed = !v.Held
+		if v.Renewed > max(stalledAfter, o.opts.LeaseTerm) {
+			o.end(fmt.Errorf("nothing was committed for %v", v.Renewed))
+			return
+		}
+		t.Reset(o.renewal(v))
 		select {
 		case <-o.done:
 			return
 		case <-t.C:
 		}
-		v := o.lease.View(o.opts.Clock())
-		if !v.Held && !lapsed {
-			o.logger.Warn().Dur("renewed_ago_ms", v.Renewed).Msg("master lease lapsed: no majority has stored an entry in time")
-		}
-		lapsed = !v.Held
-		if v.Renewed > max(stalledAfter, o.opts.LeaseTerm) {
-			o.end(errors.New("nothing was committed for " + stalledAfter.String()))
-			return
-		}
-		wait := quarter - v.Renewed
-		if wait <= 0 {
-			o.batcher.Renew()
-			wait = quarter
-		}
-		if v.Held {
-			wait = min(wait, v.Remaining+1) // to see a lapse when it begins
-		}
-		t.Reset(wait)
 	}
+}
+
+// renewal proposes an empty batch if it is time for one, and returns how long it
+// is to the next look.
+func (o *office) renewal(v lease.View) time.Duration {
+	quarter := o.opts.LeaseTerm / 4
+	wait := quarter - v.Renewed
+	if wait <= 0 {
+		o.batcher.Renew()
+		wait = quarter
+	}
+	if v.Held {
+		wait = min(wait, v.Remaining+1) // to see a lapse when it begins
+	}
+	return wait
 }
 
 // end closes the office at once: mastership is lost, or may be. Calls under way
@@ -203,26 +212,23 @@ func (o *office) end(why error) {
 
 // resign closes the office in good order: it drops the lease for good, lets the
 // calls under way end, and proposes the closing entry as its last act, so that
-// the successor need not wait. It reports whether that entry was accepted.
-func (o *office) resign(ctx context.Context, why error) bool {
+// the successor need not wait; ctx bounds it all.
+func (o *office) resign(ctx context.Context, why error) {
+	defer o.end(why)
 	o.lease.Drop()
 	if err := o.batcher.Drain(ctx, why); err != nil {
-		o.end(why)
-		return false
+		return
 	}
 	o.batcher.Close(why)
 	wait := o.log.Submit(state.Batch{Epoch: o.epoch, LeaseMS: o.opts.leaseMS(),
 		Commands: []state.Command{{Kind: state.CloseOffice, Time: time.Now().UnixNano()}}})
-	closed := make(chan bool, 1)
+	closed := make(chan struct{})
 	go func() {
-		out, err := wait()
-		closed <- err == nil && out.Accepted
+		defer close(closed)
+		_, _ = wait() // unless it was accepted, the successor has to wait
 	}()
-	defer o.end(why)
 	select {
-	case ok := <-closed:
-		return ok
+	case <-closed:
 	case <-ctx.Done():
-		return false
 	}
 }

@@ -298,15 +298,13 @@ func TestResignDropsTheLeaseBeforeTheClosingEntry(t *testing.T) {
 		n := c.office("r1")
 		o := openOffice(t, n)
 		newSession(t, n.master, time.Minute)
-		closed := make(chan bool, 1)
-		go func() { closed <- o.resign(context.Background(), errors.New("test")) }()
+		var closing sync.WaitGroup
+		closing.Go(func() { o.resign(context.Background(), errors.New("test")) })
 		pass(c.delay / 4) // the closing entry is under way
 		if o.lease.Valid(n.clock()) {
 			t.Error("the lease runs while the closing entry is under way")
 		}
-		if !<-closed {
-			t.Error("the closing entry was not accepted")
-		}
+		closing.Wait()
 		if n.State().Office.Open && n.State().Epoch == o.epoch {
 			t.Error("the office is open after the closing entry")
 		}

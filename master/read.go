@@ -154,7 +154,7 @@ func lockOf(o *office, s *state.State, path string) lockapi.Lock {
 	if l.DelayID != 0 {
 		out.State, out.DelayRemainingMS = lockapi.StateDelayed, l.DelayMS
 		if o != nil {
-			out.DelayRemainingMS = o.delayRemaining(path).Milliseconds()
+			out.DelayRemainingMS = min(l.DelayMS, o.delayRemaining(path).Milliseconds())
 		}
 	}
 	if l.Holders > 0 {
