@@ -227,8 +227,8 @@ func (a *acquire) errHeld() *lockapi.Error {
 		e.DelayRemainingMS = max(1, l.DelayRemainingMS)
 		return e
 	}
-	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q was not granted: it has %d holders and %d waiters; wait with wait_ms or queue",
-		a.key.path, len(l.Holders), l.Waiters)
+	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q was not granted (holders: %d, waiters: %d, lock-delay: %d ms); wait with wait_ms or queue",
+		a.key.path, len(l.Holders), l.Waiters, l.DelayRemainingMS)
 	e.Holders, e.DelayRemainingMS = l.Holders, l.DelayRemainingMS
 	return e
 }

@@ -29,6 +29,10 @@ type Command struct {
 	Stdout  *os.File
 	Stderr  *os.File
 	Margins Margins
+	// Revoked, if set, is closed when somebody took away what the lease stands
+	// for, though the lease itself is still renewed. The command is told at
+	// once, and killed Margins.Kill later, or when the lease has it so.
+	Revoked <-chan struct{}
 	// Signals are what to pass on: the channel of Signals, so that nothing that
 	// arrives before the command has started is missed.
 	Signals <-chan os.Signal
@@ -42,8 +46,8 @@ type Event int
 
 // The events that Notice is called for.
 const (
-	Told    Event = iota // SIGTERM was sent, as the lease is about to end
-	Killed               // SIGKILL was sent, as the lease is about to end
+	Told    Event = iota // SIGTERM was sent, as the lease is about to end or was revoked
+	Killed               // SIGKILL was sent, for the same reasons
 	Stopped              // the command was stopped from the keyboard, and we stop too
 )
 
@@ -52,7 +56,8 @@ type Result struct {
 	// Code is the command's exit code, or 128 + n if signal n ended it, as
 	// shells have it.
 	Code int
-	// Lost says that the command was told or killed because of its lease.
+	// Lost says that the command was told or killed because its lease was about
+	// to end or was revoked.
 	Lost bool
 	// Interrupted says that a Ctrl-C at the terminal ended the command. The
 	// caller, when all is done, should end by DieOfInterrupt.
@@ -116,13 +121,15 @@ type supervisor struct {
 	watch watch
 	tty   *terminal
 	proc  *process
+	// revoked is when Command.Revoked was seen closed; zero before.
+	revoked time.Time
 }
 
 // supervise returns how the command ended.
 func (s *supervisor) supervise(signals <-chan os.Signal) syscall.WaitStatus {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	done := s.lease.Done()
+	done, revoked := s.lease.Done(), s.cmd.Revoked
 	for {
 		var sig os.Signal
 		select {
@@ -134,6 +141,8 @@ func (s *supervisor) supervise(signals <-chan os.Signal) syscall.WaitStatus {
 		case sig = <-signals:
 		case <-done:
 			done = nil
+		case <-revoked:
+			revoked, s.revoked = nil, time.Now()
 		case <-timer.C:
 		}
 		// The lease is looked at before anything else is passed on: a SIGCONT
@@ -150,6 +159,9 @@ func (s *supervisor) look(over bool) time.Duration {
 	remaining := s.lease.Remaining()
 	if over {
 		remaining = 0
+	}
+	if !s.revoked.IsZero() {
+		remaining = min(remaining, s.watch.revoke(time.Since(s.revoked)))
 	}
 	due, nap := s.watch.step(remaining)
 	switch due {

@@ -59,6 +59,7 @@ type running struct {
 	dir     string
 	lease   *testLease
 	signals chan os.Signal
+	revoked chan struct{}
 	events  []Event // read after ended
 	ended   chan Result
 }
@@ -68,11 +69,11 @@ func run(t *testing.T, script string) *running {
 	t.Helper()
 	r := &running{
 		dir: t.TempDir(), lease: newTestLease(time.Hour),
-		signals: make(chan os.Signal, 1), ended: make(chan Result, 1),
+		signals: make(chan os.Signal, 1), revoked: make(chan struct{}), ended: make(chan Result, 1),
 	}
 	cmd := Command{
 		Args: []string{"sh", "-c", script}, Env: append(os.Environ(), "D="+r.dir), Stderr: os.Stderr,
-		Margins: DefaultMargins(12 * time.Second), Signals: r.signals,
+		Margins: DefaultMargins(12 * time.Second), Signals: r.signals, Revoked: r.revoked,
 		Notice: func(e Event) { r.events = append(r.events, e) },
 	}
 	go func() {
@@ -139,6 +140,20 @@ func TestDoneKills(t *testing.T) {
 	r := run(t, deafTold)
 	close(r.lease.done)
 	r.wantEnd(t, Result{Code: 128 + int(syscall.SIGKILL), Lost: true}, Killed)
+}
+
+// A lease that was revoked is told of at once, and there is some time to end.
+func TestRevoked(t *testing.T) {
+	r := run(t, exitTold)
+	close(r.revoked)
+	r.wantEnd(t, Result{Code: 5, Lost: true}, Told)
+}
+
+func TestRevokedAndKilled(t *testing.T) {
+	r := run(t, deafTold)
+	close(r.revoked)
+	await(t, filepath.Join(r.dir, "told"))
+	r.wantEnd(t, Result{Code: 128 + int(syscall.SIGKILL), Lost: true}, Told, Killed)
 }
 
 // A command that was stopped when its lease ended must not run again: SIGCONT

@@ -4,7 +4,8 @@
 // it. While the lease is renewed, the command runs undisturbed and signals sent
 // to this process are passed on to the group. When the lease was not renewed in
 // time the group is told (SIGTERM), and killed (SIGKILL) before the lease can
-// end: whoever gets the lock next never runs beside it.
+// end: whoever gets the lock next never runs beside it. A lease that somebody
+// revoked is told of at once; the next may be at work by then.
 //
 // What the operating system does not allow, and what follows from it:
 //

@@ -46,8 +46,18 @@ const maxNap = 250 * time.Millisecond
 // cannot be unsent. It is then not killed, unless the lease runs low again.
 type watch struct {
 	Margins
-	told   bool
-	killed bool
+	told    bool
+	killed  bool
+	revoked bool
+}
+
+// revoke has the command told at the next step, whatever is left of the lease,
+// and returns what counts as left of it from now on, so long after it was
+// revoked: the command has the kill margin to end. The time is short because
+// somebody else may be at work already.
+func (w *watch) revoke(ago time.Duration) (remaining time.Duration) {
+	w.revoked = true
+	return 2*w.Kill - ago
 }
 
 // step returns the signal that is due now (0 for none), and for how long the
@@ -59,7 +69,7 @@ func (w *watch) step(remaining time.Duration) (due syscall.Signal, nap time.Dura
 	case remaining <= w.Kill:
 		w.told, w.killed = true, true
 		return syscall.SIGKILL, maxNap
-	case remaining <= w.Term && !w.told:
+	case (remaining <= w.Term || w.revoked) && !w.told:
 		w.told = true
 		return syscall.SIGTERM, min(maxNap, remaining-w.Kill)
 	case remaining <= w.Term || w.told:

@@ -37,6 +37,38 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// A command whose lease was revoked is told at once and killed a kill margin
+// later, however long the margins are, and only once.
+func TestWatchRevoked(t *testing.T) {
+	const ttl = 12 * time.Second
+	for _, margins := range []Margins{
+		DefaultMargins(ttl),
+		{Term: time.Second, Kill: time.Second},
+		{Term: ttl / 4, Kill: 10 * time.Millisecond},
+	} {
+		w := watch{Margins: margins}
+		if due, _ := w.step(ttl); due != 0 {
+			t.Fatalf("%+v: signal %d before it was revoked", margins, due)
+		}
+		told, killed := time.Duration(-1), time.Duration(-1)
+		for ago := time.Duration(0); ago < ttl; {
+			due, nap := w.step(min(ttl, w.revoke(ago)))
+			switch {
+			case due == syscall.SIGTERM && told < 0:
+				told = ago
+			case due == syscall.SIGKILL && killed < 0:
+				killed = ago
+			case due != 0:
+				t.Errorf("%+v: signal %d again after %v", margins, due, ago)
+			}
+			ago += nap
+		}
+		if told != 0 || killed != margins.Kill {
+			t.Errorf("%+v: told after %v, killed after %v; want 0s, %v", margins, told, killed, margins.Kill)
+		}
+	}
+}
+
 // The watch never sleeps over one of its instants, whatever is left.
 func TestWatchNeverLate(t *testing.T) {
 	w := watch{Margins: DefaultMargins(time.Second)}

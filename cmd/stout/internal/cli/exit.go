@@ -19,7 +19,7 @@ const (
 	exitNoMaster    = 3   // replicas answer, and the cell has no master now
 	exitUnreachable = 4   // no replica answers
 	exitConflict    = 75  // stout lock: not got in time (EX_TEMPFAIL of sysexits.h)
-	exitLost        = 76  // stout lock: lost while the command ran
+	exitLost        = 76  // stout lock: lost before the command ended, whatever its own code
 	exitSignal      = 128 // + n: ended by signal n
 )
 

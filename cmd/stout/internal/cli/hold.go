@@ -6,21 +6,11 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
 	"github.com/stoutlock/stout/lockapi"
-)
-
-// How long an ended command waits to give its lock back, and how long if the
-// cell could not be reached before either. Past that, the lock is free when the
-// ttl is over.
-const (
-	closeTimeout     = 5 * time.Second
-	closeLostTimeout = time.Second
 )
 
 // lock takes the lock and holds it for a command, or until a signal.
@@ -38,15 +28,37 @@ func (a *app) lock(ctx context.Context, f lockFlags) error {
 	if err != nil {
 		return a.notGot(f, err)
 	}
-	defer a.closeSession(session)
 	held, err := await(ctx, signals, func(ctx context.Context) (*client.Held, error) { return a.acquire(ctx, session, f) })
 	if err != nil {
+		defer a.closeSession(session)
 		return a.notGot(f, err)
 	}
-	if len(f.command) == 0 {
-		return a.hold(session.ID(), held, f, signals)
+	t := &tenure{
+		Held: held, session: session, flags: f,
+		lookout: newLookout(a.client, session.ID(), held.Sequencer(), f.ttl),
 	}
-	return a.run(held, f, signals)
+	return a.serve(ctx, t, signals)
+}
+
+// serve is the whole of a tenure. That the lock was lost outdoes how the command
+// ended: what it did, it may have done beside somebody else.
+func (a *app) serve(ctx context.Context, t *tenure, signals <-chan os.Signal) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go t.lookout.run(ctx)
+	spend := a.hold
+	if len(t.flags.command) > 0 {
+		spend = a.run
+	}
+	why, err := spend(t, signals)
+	cancel() // what we release ourselves shall not be found missing
+	if gone := a.giveBack(t); why == nil {
+		why = gone
+	}
+	if why != nil {
+		return a.lost(t, why)
+	}
+	return err
 }
 
 // sessionMeta tells operators which process this is.
@@ -149,67 +161,46 @@ func (a *app) notGot(f lockFlags, err error) error {
 	return out
 }
 
-// run runs the command under the lock. The command's exit code is ours.
-func (a *app) run(held *client.Held, f lockFlags, signals <-chan os.Signal) error {
+// run runs the command under the lock. It returns why the lock was lost, if the
+// command was told or killed for it; the error is how the command ended. The
+// command's exit code is ours.
+func (a *app) run(t *tenure, signals <-chan os.Signal) (lost, ended error) {
 	result, err := child.Run(child.Command{
-		Args: f.command, Env: environment(held, a.opts.servers),
+		Args: t.flags.command, Env: environment(t.Held, a.opts.servers),
 		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
-		Margins: f.margins, Signals: signals, Notice: a.notice(f),
-	}, held)
+		Margins: t.flags.margins, Revoked: t.lookout.gone,
+		Signals: signals, Notice: a.notice(t),
+	}, t)
 	if start, ok := errors.AsType[*child.StartError](err); ok {
-		return &failure{code: start.Code(), message: start.Error()}
+		return nil, &failure{code: start.Code(), message: start.Error()}
 	}
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		return nil, err
+	case result.Lost:
+		return t.why(), nil
+	case result.Code != exitOK:
+		return nil, &failure{code: result.Code, interrupted: result.Interrupted}
 	}
-	if result.Lost {
-		return a.lost(held, f)
-	}
-	if result.Code != exitOK {
-		return &failure{code: result.Code, interrupted: result.Interrupted}
-	}
-	return nil
-}
-
-// notice tells what happens to the running command.
-func (a *app) notice(f lockFlags) func(child.Event) {
-	name := clean(f.command[0])
-	return func(e child.Event) {
-		switch e {
-		case child.Told:
-			a.ui.note("the lease on %s was not renewed; told %s to stop (SIGTERM)", clean(f.path), name)
-		case child.Killed:
-			a.ui.note("the lease on %s is over or about to end; killed %s (SIGKILL)", clean(f.path), name)
-		case child.Stopped:
-			a.ui.note("stopped; unless continued, %s is lost in %s", clean(f.path), human(f.ttl))
-		}
-	}
-}
-
-// lost is the end of a hold that was cut short.
-func (a *app) lost(held *client.Held, f lockFlags) error {
-	why := "its lease was not renewed in time"
-	if err := held.Err(); err != nil {
-		why = strings.TrimPrefix(err.Error(), "stout: ")
-	}
-	out := &failure{code: f.lostCode, message: fmt.Sprintf("lost %s: %s", clean(f.path), why)}
-	return out.hint("stout status shows whether the cell is well; what was done under token %d may be half done", held.Token())
+	return nil, nil
 }
 
 // hold prints the grant and keeps it until a signal ends us, which is the
 // ordinary end, or until it is lost.
-func (a *app) hold(session string, held *client.Held, f lockFlags, signals <-chan os.Signal) error {
-	if err := a.showGrant(session, held); err != nil {
-		return err
+func (a *app) hold(t *tenure, signals <-chan os.Signal) (lost, ended error) {
+	if err := a.showGrant(t.session.ID(), t.Held); err != nil {
+		return nil, err
 	}
 	for {
 		select {
 		case sig := <-signals:
 			if child.Ends(sig) {
-				return nil
+				return nil, nil
 			}
-		case <-held.Done():
-			return a.lost(held, f)
+		case <-t.Done():
+			return t.why(), nil
+		case <-t.lookout.gone:
+			return t.why(), nil
 		}
 	}
 }
@@ -230,23 +221,4 @@ func (a *app) showGrant(session string, held *client.Held) error {
 	)
 	a.ui.note("Ctrl-C releases it")
 	return nil
-}
-
-// closeSession gives back all that the session holds, within a bound of our own:
-// the client would try for longer.
-func (a *app) closeSession(session *client.Session) {
-	patience := closeTimeout
-	if session.Remaining() < session.TTL()/5 { // long past the last keepalive that came through
-		patience = closeLostTimeout
-	}
-	done := make(chan error, 1)
-	go func() { done <- session.Close(context.Background()) }()
-	select {
-	case err := <-done:
-		if err == nil || errors.Is(err, client.ErrSessionExpired) || errors.Is(err, client.ErrSessionNotFound) {
-			return
-		}
-	case <-time.After(patience):
-	}
-	a.ui.note("could not tell the cell that we are done; the lock is free in at most %s", human(session.TTL()))
 }

@@ -46,12 +46,20 @@ When the cell cannot be reached and the lease runs down, CMD gets a SIGTERM when
 --term-before is left of it, and a SIGKILL when --kill-before is left, before
 anybody else can get the lock. A CMD that was told stays told if the cell comes
 back: it is then left to end in peace, and the exit code is that of a lost lock.
+
+An operator's stout release or stout session kill does not wait for CMD. stout
+asks the cell every few seconds whether it still holds the lock (a quarter of the
+ttl, 5s at most). Once it is told no, CMD gets a SIGTERM at once and a SIGKILL
+--kill-before later, or at once if the session is over. Until then CMD may work
+beside the next holder: only a resource that checks tokens keeps them apart.
+
 If stout itself is killed, Linux kills CMD too, though not CMD's own children. If
 it is stopped (Ctrl-Z), so is CMD, and the lock is lost when the ttl is over.
 
 Exit codes: CMD's own, 128+n if signal n ended it, 126 or 127 if it cannot be
 run; 75 the lock was not got, in time or because the cell cannot be reached; 76
-it was lost; 1 the cell refused, 2 wrong usage.`
+it was lost before CMD ended, whatever CMD's own code; 1 the cell refused, 2 wrong
+usage.`
 
 func (a *app) lockCommand() *cobra.Command {
 	f := lockFlags{}

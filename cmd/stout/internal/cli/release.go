@@ -31,8 +31,9 @@ func (a *app) releaseCommand() *cobra.Command {
 the one; where several share it, --token or --session says which. With --session
 it also takes a place in the queue back.
 
-The holder is not told, and may work on beside the next one until it looks: only
-fencing tokens keep these apart. stout session kill does tell it.
+The holder is not told, and may work on beside the next one until it asks: stout
+lock does so every few seconds, other programs may never. Only fencing tokens keep
+the two apart. stout session kill ends all that its session holds, and tells it.
 
 Exit codes: 0 released, 1 there was nothing to release or it is not clear which,
 2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
@@ -72,7 +73,7 @@ func (a *app) release(ctx context.Context, path string, p pick) error {
 	switch {
 	case len(found) == 1:
 		h := found[0]
-		return a.releaseOne(ctx, path, h.Session, h.Handle, h.Token, "from "+holderName(h))
+		return a.releaseOne(ctx, path, h.Session, h.Handle, h.Token, "from "+holderName(h), true)
 	case len(found) > 1:
 		f := &failure{code: exitFailed, message: fmt.Sprintf("%s is held by %d; say which with --token", clean(path), len(found))}
 		for _, h := range found {
@@ -96,13 +97,14 @@ func (a *app) leaveQueue(ctx context.Context, path string, p pick) error {
 	}
 	for _, w := range s.Waits {
 		if w.Path == path && (p.anyHandle || w.Handle == p.handle) {
-			return a.releaseOne(ctx, path, s.ID, w.Handle, 0, "as waited for by "+clean(s.Name))
+			return a.releaseOne(ctx, path, s.ID, w.Handle, 0, "as waited for by "+clean(s.Name), false)
 		}
 	}
 	return a.nothing(path, "the session neither holds it nor waits for it")
 }
 
-func (a *app) releaseOne(ctx context.Context, path, session, handle string, token uint64, whose string) error {
+// releaseOne releases what was picked, and warns where it was held.
+func (a *app) releaseOne(ctx context.Context, path, session, handle string, token uint64, whose string, held bool) error {
 	released, err := a.client.Release(ctx, path, session, handle, token)
 	if err != nil {
 		return err
@@ -111,10 +113,14 @@ func (a *app) releaseOne(ctx context.Context, path, session, handle string, toke
 		return a.nothing(path, "it was released at the same moment")
 	}
 	if a.ui.json {
-		return a.ui.object(lockapi.Released{Released: true})
+		err = a.ui.object(lockapi.Released{Released: true})
+	} else {
+		a.ui.printf("released %s %s\n", clean(path), whose)
 	}
-	a.ui.printf("released %s %s\n", clean(path), whose)
-	return nil
+	if held {
+		a.ui.note("whoever held it may still be at work; only a resource that checks tokens refuses it")
+	}
+	return err
 }
 
 // nothing is a release that had nothing to do.

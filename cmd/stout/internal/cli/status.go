@@ -118,34 +118,44 @@ func (a *app) showCell(cell lockapi.Cell) {
 	}, a.replicaRows(cell.Replicas))
 }
 
+// largeLag is from where on a replica's lag is worth a look: a healthy one is a
+// few entries behind while the cell is busy, and one on an idle cell.
+const largeLag = 64
+
 func (a *app) replicaRows(replicas []lockapi.Replica) [][]string {
-	p := a.ui.out
 	var newest uint64
 	for _, r := range replicas {
 		newest = max(newest, r.AppliedIndex)
 	}
 	rows := make([][]string, 0, len(replicas))
 	for _, r := range replicas {
-		health, role, lag := p.good.Render("ok"), p.plain.Render(clean(r.Role)), fmt.Sprint(newest-r.AppliedIndex)
-		if !r.Healthy {
-			health = p.fail.Render("DOWN")
-		}
-		if r.Role == lockapi.RoleMaster {
-			role = p.good.Render(r.Role)
-		}
-		if lag != "0" {
+		rows = append(rows, a.replicaRow(r, newest))
+	}
+	return rows
+}
+
+// replicaRow shows of a replica that is down only what was last known and does
+// not age: how far it is behind now, and what it has promised, nobody knows.
+func (a *app) replicaRow(r lockapi.Replica, newest uint64) []string {
+	p := a.ui.out
+	role, health := p.plain.Render(clean(r.Role)), p.fail.Render("DOWN")
+	applied, lag, promise, contact := "-", "-", "-", "-"
+	if r.Role == lockapi.RoleMaster {
+		role = p.good.Render(r.Role)
+	} else {
+		contact = millis(r.LastContactMS)
+	}
+	if r.Healthy || r.AppliedIndex > 0 {
+		applied = fmt.Sprint(r.AppliedIndex)
+	}
+	if r.Healthy {
+		health, lag = p.good.Render("ok"), fmt.Sprint(newest-r.AppliedIndex)
+		if newest-r.AppliedIndex > largeLag {
 			lag = p.warn.Render(lag)
 		}
-		promise, contact := "-", "-"
 		if r.Promise != nil {
 			promise = fmt.Sprintf("%s, %s", clean(r.Promise.To), millis(r.Promise.RemainingMS))
 		}
-		if r.Role != lockapi.RoleMaster {
-			contact = millis(r.LastContactMS)
-		}
-		rows = append(rows, []string{
-			clean(r.ID), role, health, fmt.Sprint(r.AppliedIndex), lag, promise, contact, clean(r.URL),
-		})
 	}
-	return rows
+	return []string{clean(r.ID), role, health, applied, lag, promise, contact, clean(r.URL)}
 }

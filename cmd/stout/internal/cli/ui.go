@@ -49,11 +49,15 @@ func newPalette(f *os.File, noColor bool) palette {
 	if !noColor && term.IsTerminal(int(f.Fd())) {
 		profile = termenv.ANSI
 	}
-	r := lipgloss.NewRenderer(f, termenv.WithProfile(profile))
+	return paint(f, profile)
+}
+
+func paint(w io.Writer, profile termenv.Profile) palette {
+	r := lipgloss.NewRenderer(w, termenv.WithProfile(profile))
 	r.SetColorProfile(profile)
 	color := func(c string) lipgloss.Style { return r.NewStyle().Foreground(lipgloss.Color(c)) }
 	return palette{
-		w: f, plain: r.NewStyle(), dim: r.NewStyle().Faint(true), head: r.NewStyle().Bold(true),
+		w: w, plain: r.NewStyle(), dim: r.NewStyle().Faint(true), head: r.NewStyle().Bold(true),
 		good: color("2"), warn: color("3"), fail: color("1").Bold(true),
 	}
 }

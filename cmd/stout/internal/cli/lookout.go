@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// The time between two questions of a lookout is a quarter of the ttl, within
+// these bounds: soon enough for a person who released a lock and waits, and
+// seldom enough for a cell with many holders. The answer costs it no log entry.
+const (
+	leastLookout = 250 * time.Millisecond
+	mostLookout  = 5 * time.Second
+)
+
+// asker is what a lookout needs of a client.
+type asker interface {
+	CheckSequencer(ctx context.Context, sequencer string, opts ...client.ReadOption) (lockapi.SequencerCheck, error)
+	ReadSession(ctx context.Context, id string, opts ...client.ReadOption) (lockapi.SessionState, error)
+}
+
+// lookout asks the cell now and then whether a grant is still held. It finds
+// what neither the lease nor a keepalive tells: that somebody else released it
+// while its session lives on.
+//
+// Only a cell that says no counts. That it cannot be asked is for the lease to
+// judge, which runs down meanwhile.
+type lookout struct {
+	cell      asker
+	session   string // id
+	sequencer string
+	every     time.Duration // the longest time between two questions, and for one
+	gone      chan struct{} // closed once the cell said that the grant is not held
+	why       error         // client.ErrLockLost or ErrSessionExpired; read after gone is closed
+}
+
+// newLookout looks after a grant of the given session, once run is called.
+func newLookout(cell asker, session, sequencer string, ttl time.Duration) *lookout {
+	return &lookout{
+		cell: cell, session: session, sequencer: sequencer,
+		every: min(max(ttl/4, leastLookout), mostLookout),
+		gone:  make(chan struct{}),
+	}
+}
+
+// run asks until the grant is gone or ctx ends. It is called once.
+func (l *lookout) run(ctx context.Context) {
+	for {
+		// Many that began at the same moment shall not ask at the same moment.
+		pause := time.NewTimer(l.every - rand.N(l.every/4))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+		if why := l.ask(ctx); why != nil {
+			l.why = why
+			close(l.gone)
+			return
+		}
+	}
+}
+
+// ask returns why the grant is gone, and nil where it is held or nobody says.
+func (l *lookout) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.every)
+	defer cancel()
+	answer, err := l.cell.CheckSequencer(ctx, l.sequencer)
+	if err != nil || answer.Valid {
+		return nil
+	}
+	if _, err := l.cell.ReadSession(ctx, l.session); errors.Is(err, client.ErrSessionNotFound) {
+		return client.ErrSessionExpired
+	}
+	return client.ErrLockLost
+}

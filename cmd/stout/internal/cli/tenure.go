@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/child"
+)
+
+// How long an ended command waits to give its lock back, and how long if the
+// cell could not be reached before either. Past that, the lock is free when the
+// ttl is over.
+const (
+	closeTimeout     = 5 * time.Second
+	closeLostTimeout = time.Second
+)
+
+// tenure is the time for which stout lock holds its lock.
+type tenure struct {
+	*client.Held
+	lookout *lookout
+	session *client.Session
+	flags   lockFlags
+}
+
+// why says why the tenure was cut short: client.ErrLockLost where somebody else
+// released the lock, client.ErrSessionExpired where the session was ended, and
+// client.ErrJeopardy where the lease was not renewed in time.
+func (t *tenure) why() error {
+	select {
+	case <-t.lookout.gone:
+		return t.lookout.why
+	default:
+	}
+	if err := t.Err(); err != nil {
+		return err
+	}
+	return client.ErrJeopardy
+}
+
+// notice tells what happens to the running command.
+func (a *app) notice(t *tenure) func(child.Event) {
+	path, name := clean(t.flags.path), clean(t.flags.command[0])
+	return func(e child.Event) {
+		switch e {
+		case child.Told:
+			a.ui.note("%s; told %s to stop (SIGTERM)", cutShort(t.why(), path, "was not renewed"), name)
+		case child.Killed:
+			a.ui.note("%s; killed %s (SIGKILL)", cutShort(t.why(), path, "is over or about to end"), name)
+		case child.Stopped:
+			a.ui.note("stopped; unless continued, %s is lost in %s", path, human(t.flags.ttl))
+		}
+	}
+}
+
+// cutShort is why a command cannot go on; lease says how its lease stands,
+// where it is that.
+func cutShort(why error, path, lease string) string {
+	switch {
+	case errors.Is(why, client.ErrLockLost):
+		return fmt.Sprintf("the hold of %s was released by somebody else", path)
+	case errors.Is(why, client.ErrSessionExpired):
+		return fmt.Sprintf("the session that held %s was ended (closed or expired)", path)
+	default:
+		return fmt.Sprintf("the lease on %s %s", path, lease)
+	}
+}
+
+// lost is the end of a tenure that was cut short.
+func (a *app) lost(t *tenure, why error) *failure {
+	out := &failure{code: t.flags.lostCode}
+	told := func(reason string) { out.message = fmt.Sprintf("lost %s: %s", clean(t.flags.path), reason) }
+	switch {
+	case errors.Is(why, client.ErrLockLost):
+		told("it was released by somebody else")
+	case errors.Is(why, client.ErrSessionExpired):
+		told("the session that held it was ended (closed or expired)")
+	default:
+		told("its lease was not renewed in time")
+		return out.hint("stout status shows whether the cell is well; what was done under token %d may be half done", t.Token())
+	}
+	return out.hint("somebody else may have held it meanwhile; what was done under token %d may be half done", t.Token())
+}
+
+// giveBack releases the lock and ends the session, within a bound of our own:
+// the client would try for longer. It returns why the lock was not ours to give
+// back any more, nil where it was or where nobody says.
+//
+// A session that the cell does not know any more was ended under the command if
+// the lease that the command ended under still ran when the cell said so. Past
+// its end it may just have expired, while we tried to tell the cell.
+func (a *app) giveBack(t *tenure) error {
+	within := time.After(closePatience(t.session))
+	left, began := t.Remaining(), time.Now()
+	err := inTime(within, func() error { return t.Unlock(context.Background()) })
+	switch {
+	case errors.Is(err, client.ErrLockLost):
+	case errors.Is(err, client.ErrSessionExpired):
+		if time.Since(began) >= left {
+			err = nil
+		}
+	case err != nil:
+		a.noteUntold(t.session)
+		return nil
+	}
+	// The lock is free; that the session ends, too, is of use to nobody else.
+	_ = inTime(within, func() error { return t.session.Close(context.Background()) })
+	return err
+}
+
+// closeSession ends a session that got no lock, in as much time as giveBack.
+func (a *app) closeSession(session *client.Session) {
+	err := inTime(time.After(closePatience(session)), func() error { return session.Close(context.Background()) })
+	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
+		a.noteUntold(session)
+	}
+}
+
+func closePatience(session *client.Session) time.Duration {
+	if session.Remaining() < session.TTL()/5 { // long past the last keepalive that came through
+		return closeLostTimeout
+	}
+	return closeTimeout
+}
+
+func (a *app) noteUntold(session *client.Session) {
+	a.ui.note("could not tell the cell that we are done; the lock is free in at most %s", human(session.TTL()))
+}
+
+// inTime is f's outcome, or context.DeadlineExceeded where over comes first. f
+// then goes on by itself: this process is about to end.
+func inTime(over <-chan time.Time, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-over:
+		return context.DeadlineExceeded
+	}
+}

@@ -1,4 +1,0 @@
-stout lock /q -- sleep 100
-echo after $?
-sleep 1
-echo end
