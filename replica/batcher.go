@@ -11,8 +11,7 @@ import (
 )
 
 // Bounds of a batch, and how many of them are under way at once. With two, one
-// is on the leader's disk while the other is on the followers'; more only add
-// latency (measured in docs/performance.md).
+// is on the leader's disk while the other is on the followers'.
 const (
 	maxBatchCommands = 128
 	maxBatchBytes    = 256 << 10
