@@ -99,9 +99,6 @@ func (c *Cell) Refresh(ctx context.Context) error {
 // URLs are the base URLs of the replicas.
 func (c *Cell) URLs() []string { return c.urls }
 
-// Own reports whether the processes are ours, to be killed at will.
-func (c *Cell) Own() bool { return c.own != nil }
-
 // View is the cell's state as the first replica sees it that knows a master.
 func (c *Cell) View(ctx context.Context) (lockapi.Cell, error) {
 	var errs []error
