@@ -80,7 +80,7 @@ func TestForwardsWhereTheMasterIsOutOfReach(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
 		// From here only r2 is to be reached.
 		c, err := Config{
-			URLs: []string{"http://r2"}, Transport: onlyHost{f, "r2"}, now: func() time.Duration { return time.Since(f.start) },
+			URLs: []string{"http://r2"}, Transport: onlyHost{f, "r2"}, Clock: func() time.Duration { return time.Since(f.start) },
 		}.New()
 		if err != nil {
 			t.Fatal(err)

@@ -34,8 +34,9 @@ type Config struct {
 	// UserAgent goes with every request. Default: "stout-client".
 	UserAgent string
 
-	// now replaces the clock in tests.
-	now func() time.Duration
+	// Clock is the clock that leases are counted on: one that never steps, and
+	// goes on while the machine sleeps. Default: such a clock of the system.
+	Clock func() time.Duration
 }
 
 // New makes a client of the cell that the replicas at urls belong to. It does
@@ -63,7 +64,7 @@ func (c Config) New() (*Client, error) {
 		transport: c.Transport,
 		grace:     c.Grace,
 		log:       c.Logger,
-		now:       c.now,
+		now:       c.Clock,
 	}
 	if out.transport == nil {
 		out.transport = newTransport()

@@ -374,7 +374,7 @@ func TestGrantCrossesTheWithdrawal(t *testing.T) {
 	for ms := 1990; ms <= 2020; ms++ {
 		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 			h := lock(t, open(t, c), "/a")
-			slow, err := Config{URLs: []string{"http://r1"}, Transport: slowPuts{f}, now: c.now}.New()
+			slow, err := Config{URLs: []string{"http://r1"}, Transport: slowPuts{f}, Clock: c.now}.New()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,7 +31,7 @@ func (f *fakeCell) client(t *testing.T) *Client {
 	c, err := Config{
 		URLs:      []string{"http://r1", "http://r2/", "http://r3"},
 		Transport: f,
-		now:       func() time.Duration { return time.Since(f.start) },
+		Clock:     func() time.Duration { return time.Since(f.start) },
 	}.New()
 	if err != nil {
 		t.Fatal(err)
@@ -306,7 +306,7 @@ func TestExpiryAfterGrace(t *testing.T) {
 func TestSuspend(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
 		var asleep atomic.Int64
-		c, err := Config{URLs: []string{"http://r1"}, Transport: f, now: func() time.Duration { return time.Since(f.start) + time.Duration(asleep.Load()) }}.New()
+		c, err := Config{URLs: []string{"http://r1"}, Transport: f, Clock: func() time.Duration { return time.Since(f.start) + time.Duration(asleep.Load()) }}.New()
 		if err != nil {
 			t.Fatal(err)
 		}

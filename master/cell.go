@@ -27,8 +27,8 @@ func (m *Master) Cell() lockapi.Cell {
 		}
 		out.Replicas = append(out.Replicas, lockapi.Replica{ID: r.ID, URL: r.APIURL, RaftAddr: r.RaftAddr, Role: role(r.ID, r.Voter, known.ID)})
 	}
-	if o := m.inOffice(); o != nil {
-		v := o.lease.View(o.opts.Clock())
+	if m.inOffice() != nil {
+		v := m.Lease()
 		out.Lease = lockapi.Lease{Held: v.Held, TermMS: m.opts.leaseMS(),
 			RemainingMS: v.Remaining.Milliseconds(), RenewedAgoMS: v.Renewed.Milliseconds()}
 		sessions, locks, waiters := s.SessionCount(), s.LockCount(), s.WaitCount()

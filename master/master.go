@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -174,6 +175,15 @@ func (m *Master) Known() Location {
 		loc.ID, loc.URL = id, m.members.URL(id)
 	}
 	return loc
+}
+
+// Lease is this replica's lease as master: none where it is not in office. To
+// look at it is no licence to act, see package lease.
+func (m *Master) Lease() lease.View {
+	if o := m.inOffice(); o != nil {
+		return o.lease.View(o.opts.Clock())
+	}
+	return lease.View{}
 }
 
 // Locate finds the master, and waits for one for up to Options.Patience. The

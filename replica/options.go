@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -55,6 +56,17 @@ func (o *Options) setDefaults() {
 	if o.Clock == nil {
 		o.Clock = boottime.Now
 	}
+}
+
+// check says what is wrong with the options, if anything.
+func (o *Options) check() error {
+	if _, ok := o.member(o.ID); !ok {
+		return fmt.Errorf("replica %q is not in the list of replicas", o.ID)
+	}
+	if o.MasterLease < time.Millisecond || o.MasterLease > lease.MaxTerm {
+		return fmt.Errorf("master lease of %v is not within 1ms..%v", o.MasterLease, lease.MaxTerm)
+	}
+	return nil
 }
 
 func (o *Options) member(id string) (Member, bool) {

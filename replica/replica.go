@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/state"
@@ -23,16 +21,13 @@ var (
 	ErrUnknown = errors.New("outcome unknown")
 )
 
-// snapshotsKept is how many snapshots stay on disk.
-const snapshotsKept = 2
-
 // Replica is a running member of the cell. Its methods are safe for concurrent
 // use.
 type Replica struct {
 	opts     Options
 	raft     *raft.Raft
 	fsm      *fsm
-	bolt     *raftboltdb.BoltStore
+	parts    Parts
 	promises *lease.Promises
 
 	failOnce sync.Once
@@ -50,58 +45,52 @@ type Replica struct {
 // belongs to another cell or id, is of a newer format, or is in use.
 func Open(o Options) (*Replica, error) {
 	o.setDefaults()
-	self, ok := o.member(o.ID)
-	if !ok {
-		return nil, fmt.Errorf("replica %q is not in the list of replicas", o.ID)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
-	if o.MasterLease < time.Millisecond || o.MasterLease > lease.MaxTerm {
-		return nil, fmt.Errorf("master lease of %v is not within 1ms..%v", o.MasterLease, lease.MaxTerm)
-	}
-	who, err := claimDataDir(o.DataDir, o.Cell, o.ID)
+	p, err := openParts(&o)
 	if err != nil {
 		return nil, err
 	}
-	bolt, err := openBolt(o.DataDir)
-	if err != nil {
-		return nil, err
-	}
+	return Start(o, p)
+}
+
+// Start is Open with the given parts instead of a data directory and a
+// listener. It takes the parts over, and closes them also where it fails.
+func Start(o Options, p Parts) (*Replica, error) {
+	o.setDefaults()
 	r := &Replica{
-		opts: o, bolt: bolt, promises: lease.NewPromises(o.Clock()),
+		opts: o, parts: p, promises: lease.NewPromises(o.Clock()),
 		failed: make(chan error, 1), changed: make(chan struct{}), quit: make(chan struct{}),
 	}
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail}
 	r.fsm.current.Store(state.New())
-	if err := r.startRaft(self, who); err != nil {
-		return nil, errors.Join(err, bolt.Close())
+	err := o.check()
+	if err == nil {
+		err = r.startRaft()
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Transport.Close(), p.Close())
 	}
 	return r, nil
 }
 
-func (r *Replica) startRaft(self Member, who identity) error {
-	log := raftLogger(r.opts.Logger)
-	cached, err := raft.NewLogCache(logCacheSize, r.bolt)
+func (r *Replica) startRaft() error {
+	p := &r.parts
+	cached, err := raft.NewLogCache(logCacheSize, p.Logs)
 	if err != nil {
 		return err
 	}
 	logs := &logStore{LogStore: cached, promises: r.promises, clock: r.opts.Clock, fail: r.fail}
-	votes := &voteStore{StableStore: r.bolt, fail: r.fail}
-	snaps, err := raft.NewFileSnapshotStoreWithLogger(filepath.Clean(r.opts.DataDir), snapshotsKept, log)
-	if err != nil {
-		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
-	}
-	trans, err := newTransport(&r.opts, self, log)
-	if err != nil {
-		return err
-	}
+	votes := &voteStore{StableStore: p.Votes, fail: r.fail}
+	trans := transport{p.Transport}
 	notify := make(chan bool, 16)
 	conf := r.config(notify)
-	conf.Logger = log
-	if err := r.found(who, conf, logs, votes, snaps, trans); err != nil {
-		return errors.Join(err, trans.Close())
+	if err := r.found(conf, logs, votes, trans); err != nil {
+		return err
 	}
-	r.raft, err = raft.NewRaft(conf, r.fsm, logs, votes, snaps, trans)
-	if err != nil {
-		return errors.Join(fmt.Errorf("start raft: %w", err), trans.Close())
+	if r.raft, err = raft.NewRaft(conf, r.fsm, logs, votes, p.Snapshots, trans); err != nil {
+		return fmt.Errorf("start raft: %w", err)
 	}
 	r.watch(notify)
 	return nil
@@ -121,22 +110,24 @@ func (r *Replica) config(notify chan bool) *raft.Config {
 	conf.TrailingLogs = r.opts.TrailingLogs
 	conf.NoLegacyTelemetry = true
 	conf.NotifyCh = notify
+	conf.Logger = raftLogger(r.opts.Logger)
 	return conf
 }
 
 // found writes the first configuration when there is nothing on disk yet.
 // Every founding replica writes the same one, which the library allows.
-func (r *Replica) found(who identity, conf *raft.Config, logs raft.LogStore, votes raft.StableStore, snaps raft.SnapshotStore, trans raft.Transport) error {
-	exists, err := raft.HasExistingState(logs, votes, snaps)
+func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.StableStore, trans raft.Transport) error {
+	p := &r.parts
+	exists, err := raft.HasExistingState(logs, votes, p.Snapshots)
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
 	switch {
-	case exists && who.Founded:
+	case exists && p.Founded:
 		return nil
 	case exists:
-		return who.founded(r.opts.DataDir)
-	case who.Founded:
+		return p.NoteFounded()
+	case p.Founded:
 		return fmt.Errorf("data directory %s has lost its log, and with it what this replica has voted and promised; restore the directory as it was, or bring the replica back with an empty one under a new id", r.opts.DataDir)
 	}
 	var servers raft.Configuration
@@ -145,10 +136,10 @@ func (r *Replica) found(who identity, conf *raft.Config, logs raft.LogStore, vot
 			Suffrage: raft.Voter, ID: raft.ServerID(m.ID), Address: raft.ServerAddress(m.RaftAddr),
 		})
 	}
-	if err := raft.BootstrapCluster(conf, logs, votes, snaps, trans, servers); err != nil {
+	if err := raft.BootstrapCluster(conf, logs, votes, p.Snapshots, trans, servers); err != nil {
 		return fmt.Errorf("found the cell: %w", err)
 	}
-	return who.founded(r.opts.DataDir)
+	return p.NoteFounded()
 }
 
 // Failed delivers the first fault after which the process has to end: a disk
@@ -165,7 +156,7 @@ func (r *Replica) Close() error {
 	err := r.raft.Shutdown().Error()
 	close(r.quit)
 	r.watching.Wait()
-	return errors.Join(err, r.bolt.Close())
+	return errors.Join(err, r.parts.Close())
 }
 
 // Submit hands a batch to Raft and returns at once; the function it returns

@@ -231,7 +231,7 @@ func TestThreeReplicas(t *testing.T) {
 	stop(t, away)
 	write(t, leader, epoch, "b", 150)
 	until(t, "the log is cut behind a snapshot", func() bool {
-		first, err := leader.bolt.FirstIndex()
+		first, err := leader.parts.Logs.FirstIndex()
 		return err == nil && first > last+1
 	})
 	began := away.Now()

@@ -27,26 +27,28 @@ const (
 // term and the state behind the main loop's back; logs can diverge that way
 // (hashicorp/raft #695, open in v1.8.0). Without a handler they take the way of
 // all other messages, which the Transport interface allows. Embedding the
-// pointer keeps WithPreVote and WithClose.
+// interface keeps WithPreVote and WithClose.
 type transport struct {
-	*raft.NetworkTransport
+	Transport
+}
+
+// Transport carries Raft's messages to the other replicas.
+type Transport interface {
+	raft.Transport
+	raft.WithPreVote
+	raft.WithClose
 }
 
 // SetHeartbeatHandler does nothing: that is the cure.
 func (transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
-var (
-	_ raft.WithPreVote = transport{}
-	_ raft.WithClose   = transport{}
-)
-
-func newTransport(o *Options, self Member, log hclog.Logger) (transport, error) {
+func newTransport(o *Options, self Member, log hclog.Logger) (Transport, error) {
 	l, err := net.Listen("tcp", o.RaftListen)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return transport{}, fmt.Errorf("the address %s, on which to listen for the other replicas, is in use; is another stoutd running?", o.RaftListen)
+		return nil, fmt.Errorf("the address %s, on which to listen for the other replicas, is in use; is another stoutd running?", o.RaftListen)
 	}
 	if err != nil {
-		return transport{}, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
+		return nil, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
 	}
 	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		ServerAddressProvider: addresses{o},
@@ -56,7 +58,7 @@ func newTransport(o *Options, self Member, log hclog.Logger) (transport, error) 
 		Timeout:               rpcTimeout,
 	})
 	t.TimeoutScale = rpcBytesPerTimeout
-	return transport{t}, nil
+	return t, nil
 }
 
 // addresses tells where to dial a replica: where the options say, so that a

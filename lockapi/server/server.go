@@ -21,6 +21,9 @@ type Options struct {
 	// Registry takes the server's metrics and is what /metrics shows; nil makes
 	// a new one. A registry serves one Server.
 	Registry *prometheus.Registry
+	// Peers carries calls to the other replicas; nil makes a transport of the
+	// server's own.
+	Peers http.RoundTripper
 
 	// ForwardTimeout bounds the search for a master that takes a call. How long
 	// the master then holds the call is bounded by the call's own wait_ms.
@@ -60,6 +63,9 @@ func (o Options) withDefaults() Options {
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
 	}
+	if o.Peers == nil {
+		o.Peers = newTransport()
+	}
 	return o
 }
 
@@ -69,7 +75,7 @@ type Server struct {
 	master   Master
 	log      zerolog.Logger
 	metrics  *metrics
-	peers    *http.Transport
+	peers    http.RoundTripper
 	contacts contacts
 	fresh    fresh
 	engine   *gin.Engine
@@ -86,7 +92,7 @@ func New(opts Options) *Server {
 		master:  opts.Master,
 		log:     opts.Logger,
 		metrics: newMetrics(opts.Registry, opts.Master.Replica().Version),
-		peers:   newTransport(),
+		peers:   opts.Peers,
 
 		stopping: make(chan struct{}),
 	}
@@ -154,7 +160,9 @@ func (s *Server) isDraining() bool {
 // are cut off and the context's error is returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
-	defer s.peers.CloseIdleConnections()
+	if t, ok := s.peers.(interface{ CloseIdleConnections() }); ok {
+		defer t.CloseIdleConnections()
+	}
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		_ = s.http.Close()
