@@ -1,0 +1,99 @@
+package overlay
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Tag is set in every build with the runtime's overlay: package seed is real
+// under it.
+const Tag = "simulated"
+
+// Build compiles the test program of one package of the module at root, through
+// the overlay and under the given build tags, and leaves it at out. Compiling the
+// standard library anew takes minutes the first time; after that the go command's
+// build cache has it, and the overlay's files are kept under os.UserCacheDir.
+func Build(ctx context.Context, root, out, pkg string, o Overlay, tags ...string) error {
+	out, err := filepath.Abs(out)
+	if err != nil {
+		return err
+	}
+	return o.command(ctx, root, "test", "-c", "-vet=off", "-tags", strings.Join(tags, ","), "-o", out, pkg)
+}
+
+// Compile compiles packages of the module at root through the overlay, and
+// keeps nothing. The error has what the compiler says.
+func Compile(ctx context.Context, root string, o Overlay, tags []string, packages ...string) error {
+	return o.command(ctx, root, append([]string{"build", "-tags", strings.Join(tags, ",")}, packages...)...)
+}
+
+// command runs the go command with the overlay, after its first argument.
+func (o Overlay) command(ctx context.Context, root string, args ...string) error {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return fmt.Errorf("keep the overlay's files: %w", err)
+	}
+	config, err := o.store(filepath.Join(cache, "stout-overlay"))
+	if err != nil {
+		return fmt.Errorf("keep the overlay's files: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "go", append([]string{args[0], "-overlay", config}, args[1:]...)...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, said)
+	}
+	return nil
+}
+
+// store writes the overlay's files and its description into dir, each under a
+// name made of its content, so that equal overlays are one and any number of
+// programs may do so at once. It returns the name of the description.
+func (o Overlay) store(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	replace := make(map[string]string, len(o.files))
+	for name, text := range o.files {
+		kept, err := keep(dir, filepath.Base(name), text)
+		if err != nil {
+			return "", err
+		}
+		replace[name] = kept
+	}
+	config, err := json.MarshalIndent(map[string]any{"Replace": replace}, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	return keep(dir, "overlay.json", config)
+}
+
+// keep writes a file whose name ends in base, unless it is there.
+func keep(dir, base string, text []byte) (string, error) {
+	sum := sha256.Sum256(text)
+	name := filepath.Join(dir, hex.EncodeToString(sum[:12])+"-"+base)
+	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		return name, err
+	}
+	f, err := os.CreateTemp(dir, "partial-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return name, nil
+}

@@ -1,0 +1,73 @@
+package overlay
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Overlay says which files a build reads in place of others. The zero value
+// replaces nothing. It is immutable.
+type Overlay struct {
+	files map[string][]byte // by the absolute name of the file that is replaced
+}
+
+// Edit is a change of one file of the module: Old, which has to be there
+// exactly once, becomes New.
+type Edit struct {
+	File string // relative to the module's root, with slashes
+	Old  string
+	New  string
+}
+
+// Mutated is base with one more edit, of a file of the module at root. It fails
+// where Old is not in the file exactly once, or New is no different.
+func Mutated(base Overlay, root string, e Edit) (Overlay, error) {
+	if e.Old == "" || e.Old == e.New {
+		return Overlay{}, fmt.Errorf("the edit of %s changes nothing", e.File)
+	}
+	return base.substitute(filepath.Join(root, filepath.FromSlash(e.File)), e.Old, e.New)
+}
+
+// substitute is o with one text of a file replaced, on top of what o replaces
+// there already.
+func (o Overlay) substitute(name, was, is string) (Overlay, error) {
+	text, ok := o.files[name]
+	if !ok {
+		var err error
+		if text, err = os.ReadFile(name); err != nil {
+			return Overlay{}, err
+		}
+	}
+	switch n := bytes.Count(text, []byte(was)); n {
+	case 1:
+		return o.with(name, bytes.Replace(text, []byte(was), []byte(is), 1)), nil
+	case 0:
+		return Overlay{}, fmt.Errorf("%s has no line %s", name, quote(was))
+	default:
+		return Overlay{}, fmt.Errorf("%s has %d times %s, and one of them would have to be chosen", name, n, quote(was))
+	}
+}
+
+// quote shows the first line of a text that says something.
+func quote(text string) string {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			return strconv.Quote(line)
+		}
+	}
+	return strconv.Quote(text)
+}
+
+func (o Overlay) with(name string, text []byte) Overlay {
+	files := maps.Clone(o.files)
+	if files == nil {
+		files = map[string][]byte{}
+	}
+	files[name] = text
+	return Overlay{files}
+}

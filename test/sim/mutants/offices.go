@@ -1,0 +1,49 @@
+package mutants
+
+import "github.com/stoutlock/stout/test/sim/internal/overlay"
+
+// offices are faults of the term of office and of reads within it.
+func offices() []Mutant {
+	return []Mutant{
+		{"epoch-not-checked", "1.3", "the state refuses a batch of another epoch",
+			"a batch is held up between its admission and its proposal while its office ends and the same replica opens the next in the same raft term",
+			overlay.Edit{File: "replica/state/apply.go",
+				Old: "case e.Office.Open && e.Office.Term == term && e.Epoch == b.Epoch:",
+				New: "case e.Office.Open && e.Office.Term == term:"}},
+		{"term-not-checked", "1.3", "the state refuses a batch of another raft term than the open office's",
+			"a master loses and wins leadership while a batch is on its way into the log; nobody opened an office in between",
+			overlay.Edit{File: "replica/state/apply.go",
+				Old: "case e.Office.Open && e.Office.Term == term && e.Epoch == b.Epoch:",
+				New: "case e.Office.Open && e.Epoch == b.Epoch:"}},
+		{"opening-term-not-checked", "1.3", "an opening entry is refused in another raft term than it was made for",
+			"a new leader is paused before it proposes its opening entry, loses leadership to one that opens an office, and wins it back",
+			overlay.Edit{File: "replica/state/apply.go",
+				Old: "if c.Term != term || c.Master == \"\" {",
+				New: "if c.Master == \"\" {"}},
+		{"resigns-with-lease", "1.2", "a master that gives up drops its lease before it proposes the closing entry",
+			"the closing entry reaches the others, one of them is elected and opens without a wait, and the old master has not heard of it",
+			overlay.Edit{File: "master/office.go",
+				Old: "\to.lease.Drop()\n\tif err := o.batcher.Drain(",
+				New: "\tif err := o.batcher.Drain("}},
+		{"closed-office-goes-on", "1.2", "a closed office is never taken up again",
+			"a transfer fails, its TimeoutNow arrives late, and the successor need not wait since the state says closed",
+			overlay.Edit{File: "master/office.go",
+				Old: "\tdefer o.end(why)\n\to.lease.Drop()\n",
+				New: ""}},
+		{"lease-checked-before-read", "1.2", "read, then check the lease",
+			"a master is paused between the check and the read, for longer than its lease",
+			overlay.Edit{File: "master/read.go",
+				Old: "\t\tv, err := read(o, o.log.State())\n\t\tif o.lease.Valid(o.opts.Clock()) {",
+				New: "\t\tvalid := o.lease.Valid(o.opts.Clock())\n\t\tv, err := read(o, o.log.State())\n\t\tif valid {"}},
+		{"read-without-lease", "1.2", "a read is answered under the lease only",
+			"a master is cut off and serves a read after another has taken office",
+			overlay.Edit{File: "master/read.go",
+				Old: "if o.lease.Valid(o.opts.Clock()) {\n\t\t\treturn v, err",
+				New: "if m.inOffice() == o {\n\t\t\treturn v, err"}},
+		{"refusal-without-lease", "1.2", "a refusal from memory needs the lease",
+			"a master that is cut off refuses a lock that was released at its successor, or confirms a hold that was released there",
+			overlay.Edit{File: "master/acquire.go",
+				Old: "; ok && a.lease.Valid(a.opts.Clock()) {",
+				New: "; ok {"}},
+	}
+}

@@ -1,0 +1,49 @@
+package mutants
+
+import "github.com/stoutlock/stout/test/sim/internal/overlay"
+
+// sdk are faults of the Go client.
+func sdk() []Mutant {
+	return []Mutant{
+		{"client-lease-from-answer", "1.4", "the client's lease runs ttl_ms from sending + held_ms",
+			"the answer to a keepalive is delayed by more than the slack, the client is cut off, and its lock goes to another",
+			overlay.Edit{File: "client/keepalive.go",
+				Old: "s.extend(sent + held + ",
+				New: "s.extend(s.c.now() + "}},
+		{"client-lease-from-opening", "1.4", "the client's first lease runs from sending",
+			"the answer to an opening is delayed by more than the slack, a lock is taken, and the client is cut off",
+			overlay.Edit{File: "client/session.go",
+				Old: "c.startSession(context.WithoutCancel(ctx), opened, q.firstSent)",
+				New: "c.startSession(context.WithoutCancel(ctx), opened, c.now())"}},
+		{"held-counted-twice", "1.4", "the client's lease runs ttl_ms from sending + held_ms",
+			"a keepalive is held for long, the client is cut off, and its lock goes to another",
+			overlay.Edit{File: "client/keepalive.go",
+				Old: "s.extend(sent + held + ",
+				New: "s.extend(sent + 2*held + "}},
+		{"jeopardy-keeps-holds", "2", "when the local lease runs out Held.Context is cancelled",
+			"a client is cut off from the cell for longer than its ttl, and its lock goes to another",
+			overlay.Edit{File: "client/lease.go",
+				Old: "\t\ts.endHolds(ErrJeopardy)\n",
+				New: ""}},
+		{"jeopardy-noticed-late", "2", "work stops before anyone else can get the lock",
+			"a client is cut off; its lease ends just after a look at the clock, and the next look is a second later",
+			overlay.Edit{File: "client/lease.go",
+				Old: "return min(max(due-now, 0), wakeEvery)",
+				New: "return max(min(due-now, 0), wakeEvery)"}},
+		{"unlock-before-the-work-ends", "2", "Unlock ends the hold's context before it releases",
+			"a lock is released while the work under its context goes on, and the next waiter gets it",
+			overlay.Edit{File: "client/held.go",
+				Old: "\tcl.held.cancel(ErrUnlocked)\n",
+				New: ""}},
+		{"handle-used-twice", "2", "a request that arrives late is never taken for a newer hold's",
+			"an unlock is duplicated and delayed; the session takes the lock again under the same handle, and the copy arrives",
+			overlay.Edit{File: "client/claim.go",
+				Old: "s.serial++",
+				New: "s.serial = uint64(len(s.claims))"}},
+		{"strays-not-swept", "2", "what a Lock that failed left in the cell is released in the background",
+			"a Lock is given up while the cell cannot be reached, its request was granted, and the session goes on",
+			overlay.Edit{File: "client/keepalive.go",
+				Old: "s.sweeps, s.overdue = 2, true",
+				New: "s.overdue = true"}},
+	}
+}

@@ -1,0 +1,177 @@
+package world
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// What clients were told is held against the committed log here.
+
+// floor is the number of committed entries whose effects have to be seen by a
+// call that begins now.
+func (j *judge) floor() int {
+	j.look()
+	return len(j.history)
+}
+
+// acquired: a client was told of a grant.
+func (j *judge) acquired(who, path, session, handle string, token uint64) {
+	j.look()
+	j.w.stats.check("told of a grant")
+	g, ok := j.tokens[token]
+	if !ok || g.hold.Path != path || g.hold.Session != session || g.hold.Handle != handle {
+		j.w.fail("%s was told that %s/%s holds %s with token %d; the log does not have it", who, session, handle, path, token)
+	}
+}
+
+// released: a client was told that its hold is released.
+func (j *judge) released(who string, token uint64) {
+	j.look()
+	j.w.stats.check("told of a release")
+	if g := j.tokens[token]; g.freed == 0 {
+		j.w.fail("%s was told that the hold with token %d is released; it lasts", who, token)
+	}
+}
+
+// hadNoEffect: a client was told that an acquire with a handle of its own had no
+// effect. It may not have one later either.
+func (j *judge) hadNoEffect(who string, p pair, why string) {
+	j.look()
+	j.w.stats.check("told of no effect")
+	j.refused[p] = why
+	for token, g := range j.tokens {
+		if g.hold.Session == p.session && g.hold.Path == p.path && g.hold.Handle == p.handle {
+			j.w.fail("%s was told %s for %s/%s at %s, which was granted with token %d by entry %d", who, why, p.session, p.handle, p.path, token, g.index)
+		}
+	}
+}
+
+// read: what a client read of a lock was true at some moment since its call
+// began.
+func (j *judge) read(who string, floor int, got lockapi.Lock) {
+	j.look()
+	j.w.stats.check("read")
+	want := shape(got)
+	for i := len(j.history) - 1; i >= 0; i-- {
+		if s := j.history[i]; s != nil {
+			if shapeOf(s, got.Path) == want {
+				return
+			}
+			if i < floor {
+				break
+			}
+		}
+	}
+	j.w.fail("%s read %s as %s, which it has not been since before the call (entry %d); now it is %s",
+		who, got.Path, want, floor-1, shapeOf(j.latest(), got.Path))
+}
+
+// checked: the answer to a check of a sequencer was true since its call began.
+func (j *judge) checked(who string, floor int, path string, token uint64, valid bool) {
+	j.look()
+	j.w.stats.check("sequencer")
+	for i := len(j.history) - 1; i >= 0; i-- {
+		if s := j.history[i]; s != nil {
+			if _, held := s.HoldByToken(path, token); held == valid {
+				return
+			}
+			if i < floor {
+				break
+			}
+		}
+	}
+	j.w.fail("%s was told that token %d at %s is valid: %v, which has not been so since before the call", who, token, path, valid)
+}
+
+// lost: a client was told that its session is not there.
+func (j *judge) lost(who, session string) {
+	j.look()
+	j.w.stats.check("told of a session's end")
+	if _, lives := j.latest().Session(session); lives {
+		j.w.fail("%s was told that session %s is gone; it lives", who, session)
+	}
+}
+
+func (j *judge) latest() *state.State {
+	for i := len(j.history) - 1; ; i-- {
+		if j.history[i] != nil {
+			return j.history[i]
+		}
+	}
+}
+
+// shape is what a read shows of a lock, but for times.
+func shape(l lockapi.Lock) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s with %d waiters", l.State, l.Waiters)
+	for _, h := range l.Holders {
+		fmt.Fprintf(&b, ", %s/%s %s %d", h.Session, h.Handle, h.Mode, h.Token)
+	}
+	return b.String()
+}
+
+func shapeOf(s *state.State, path string) string {
+	out := lockapi.Lock{Path: path, State: lockapi.StateFree}
+	l, ok := s.Lock(path)
+	if ok {
+		out.Waiters = l.Waiters
+		if l.DelayID != 0 {
+			out.State = lockapi.StateDelayed
+		}
+		if l.Holders > 0 {
+			out.State = lockapi.StateHeld
+		}
+	}
+	for h := range s.Holders(path) {
+		mode := lockapi.Exclusive
+		if h.Mode == state.Shared {
+			mode = lockapi.Shared
+		}
+		out.Holders = append(out.Holders, lockapi.Holder{Session: h.Session, Handle: h.Handle, Mode: mode, Token: h.Token})
+	}
+	return shape(out)
+}
+
+// describe tells a batch for the trace.
+func describe(b state.Batch, out state.Outcome) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "epoch %d, lease %d ms", b.Epoch, b.LeaseMS)
+	if !out.Accepted {
+		text.WriteString(", NOT ACCEPTED")
+	}
+	for i, c := range b.Commands {
+		fmt.Fprintf(&text, "; %v", c.Kind)
+		if c.Master != "" {
+			fmt.Fprintf(&text, " by %s for term %d", c.Master, c.Term)
+		}
+		if c.Session != "" {
+			fmt.Fprintf(&text, " %.4s/%s", c.Session, c.Handle)
+		}
+		if c.Path != "" {
+			fmt.Fprintf(&text, " at %s", c.Path)
+		}
+		if c.Token != 0 || c.Seq != 0 {
+			fmt.Fprintf(&text, " token %d seq %d", c.Token, c.Seq)
+		}
+		r := out.Results[i]
+		fmt.Fprintf(&text, " → %v", r.Verdict)
+		if r.Hold != nil {
+			fmt.Fprintf(&text, " token %d", r.Hold.Token)
+		}
+		if r.Wait != nil {
+			fmt.Fprintf(&text, " place %d", r.Wait.Seq)
+		}
+	}
+	for _, e := range out.Events {
+		switch {
+		case e.Hold != nil:
+			fmt.Fprintf(&text, "; event %d: token %d of %.4s/%s", e.Kind, e.Hold.Token, e.Hold.Session, e.Hold.Handle)
+		case e.Session != nil:
+			fmt.Fprintf(&text, "; event %d: session %.4s expired %v", e.Kind, e.Session.ID, e.Expired)
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,229 @@
+package world
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// A run is a script of steps. Each draws a fault, or none, and lets some time
+// pass; what it draws depends on the seed and the steps before, not on how many
+// will follow, so that a run with fewer steps is the beginning of one with more.
+
+// action is something that may happen in a step.
+type action struct {
+	name   string
+	weight int
+	do     func(*world)
+}
+
+var actions = []action{
+	{"nothing", 30, func(*world) {}},
+	{"crash", 6, (*world).crashOne},
+	{"crash all", 1, (*world).crashAll},
+	{"pause", 5, (*world).pauseOne},
+	{"cut", 5, (*world).cutLink},
+	{"one-way cut", 4, (*world).cutOneWay},
+	{"isolation", 4, (*world).isolate},
+	{"heal", 7, (*world).heal},
+	{"slow network", 3, (*world).slowNetwork},
+	{"lossy network", 2, (*world).lossyNetwork},
+	{"fair network", 5, func(w *world) { w.net.fair() }},
+	{"slow disk", 3, (*world).slowDisk},
+	{"transfer", 6, (*world).transfer},
+	{"late timeout-now", 3, (*world).timeoutNow},
+	{"pretended loss", 3, (*world).pretend},
+	{"client crash", 4, (*world).killUser},
+	{"client cut off", 4, (*world).cutUser},
+	{"kill of a session", 2, (*world).killSession},
+}
+
+// play runs the script.
+func (w *world) play() {
+	sum := 0
+	for _, a := range actions {
+		sum += a.weight
+	}
+	w.pauses = w.script.IntN(3) > 0
+	w.until(4 * time.Second) // the first election
+	for w.step = 1; w.step <= w.opts.Steps && !w.failed(); w.step++ {
+		n := w.script.IntN(sum)
+		for _, a := range actions {
+			if n -= a.weight; n < 0 {
+				if a.name != "nothing" {
+					w.trace.note("script", "%s", a.name)
+					w.stats.fault(a.name)
+				}
+				a.do(w)
+				break
+			}
+		}
+		w.until(between(w.script, time.Millisecond, 1500*time.Millisecond))
+		w.judge.look()
+	}
+}
+
+// until lets d pass, or less where a promise is broken meanwhile.
+func (w *world) until(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-w.over:
+	}
+}
+
+// later does something after d, unless the run is over.
+func (w *world) later(d time.Duration, do func()) {
+	go func() {
+		w.until(d)
+		if !w.failed() {
+			do()
+		}
+	}()
+}
+
+func (w *world) anyMachine() *machine { return w.machines[w.script.IntN(len(w.machines))] }
+func (w *world) anyUser() *user       { return w.users[w.script.IntN(len(w.users))] }
+
+// restart brings a machine back, perhaps with its clock started anew.
+func (m *machine) restart(reboot bool) {
+	if m.process != nil {
+		return
+	}
+	if reboot {
+		m.reboot()
+	}
+	m.start()
+}
+
+func (w *world) crashOne() {
+	m, reboot := w.anyMachine(), w.script.IntN(3) == 0
+	m.crash()
+	w.later(between(w.script, time.Millisecond, 3*time.Second), func() { m.restart(reboot) })
+}
+
+func (w *world) crashAll() {
+	for _, m := range w.machines {
+		m.crash()
+		w.later(between(w.script, time.Millisecond, time.Second), func() { m.restart(false) })
+	}
+}
+
+func (w *world) pauseOne() {
+	m := w.anyMachine()
+	m.pause()
+	w.later(between(w.script, 5*time.Millisecond, 6*time.Second), m.wake)
+}
+
+func (w *world) cutLink() {
+	a, b := w.anyMachine().id, w.anyMachine().id
+	w.net.setCut(a, b, true)
+	w.net.setCut(b, a, true)
+}
+
+func (w *world) cutOneWay() { w.net.setCut(w.anyMachine().id, w.anyMachine().id, true) }
+
+func (w *world) isolate() {
+	id := w.anyMachine().id
+	w.trace.note(id, "is isolated")
+	for _, m := range w.machines {
+		w.net.setCut(id, m.id, true)
+		w.net.setCut(m.id, id, true)
+	}
+	if w.script.IntN(2) == 0 { // from the clients, too
+		for _, u := range w.users {
+			w.net.setCut(id, u.name, true)
+			w.net.setCut(u.name, id, true)
+		}
+	}
+}
+
+func (w *world) heal() { clear(w.net.cut) }
+
+func (w *world) slowNetwork() {
+	w.net.calm = between(w.script, 100*time.Microsecond, 50*time.Millisecond)
+	w.net.worst = w.net.calm + between(w.script, time.Millisecond, 800*time.Millisecond)
+}
+
+func (w *world) lossyNetwork() { w.net.lose, w.net.twice = 3+w.script.IntN(20), 2+w.script.IntN(10) }
+
+func (w *world) slowDisk() {
+	w.anyMachine().disk.worst = between(w.script, time.Millisecond, 2*time.Second)
+}
+
+// transfer hands mastership over, through whichever replica.
+func (w *world) transfer() {
+	from, to := w.anyMachine(), ""
+	if w.script.IntN(2) == 0 {
+		to = w.anyMachine().id
+	}
+	for _, m := range w.machines {
+		if m.process != nil && m.process.master != nil && m.process.master.Known().Self {
+			from = m
+		}
+	}
+	if p := from.process; p != nil && p.master != nil {
+		go func() { _, _ = p.master.Transfer(p.gone, to) }()
+	}
+}
+
+// timeoutNow delivers the message that makes a replica campaign at once: a late
+// or repeated one, of a transfer that is long over.
+func (w *world) timeoutNow() {
+	p := w.anyMachine().process
+	if p == nil {
+		return
+	}
+	go p.wire.take(raft.RPC{
+		Command:  &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}},
+		RespChan: make(chan raft.RPCResponse, 1),
+	})
+}
+
+// pretend makes the replicas believe for a while that they do not lead.
+func (w *world) pretend() {
+	span := between(w.script, time.Millisecond, time.Second)
+	for _, m := range w.machines {
+		m.deposed = w.now() + span
+		m.tell()
+		w.later(span+time.Millisecond, m.tell)
+	}
+}
+
+// tell has the machine's process look again who leads.
+func (m *machine) tell() {
+	select {
+	case m.notice <- struct{}{}:
+	default:
+	}
+}
+
+func (w *world) killUser() { w.anyUser().kill() }
+
+// cutUser parts a client from the cell for a while.
+func (w *world) cutUser() {
+	u := w.anyUser()
+	set := func(cut bool) {
+		for _, m := range w.machines {
+			w.net.setCut(u.name, m.id, cut)
+			w.net.setCut(m.id, u.name, cut)
+		}
+	}
+	set(true)
+	w.later(between(w.script, 10*time.Millisecond, 8*time.Second), func() { set(false) })
+}
+
+// killSession is an operator's deed.
+func (w *world) killSession() {
+	u := w.anyUser()
+	if u.session == nil {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(u.ctx, 5*time.Second)
+		defer cancel()
+		_ = u.client.KillSession(ctx, u.session.ID())
+	}()
+}

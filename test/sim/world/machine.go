@@ -1,0 +1,287 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/lockapi/server"
+	"github.com/stoutlock/stout/master"
+	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// The settings that ship, except that snapshots come often and lag little.
+const (
+	heartbeat   = 500 * time.Millisecond
+	masterLease = time.Second
+	trailing    = 16
+)
+
+// machine is one replica's home: its disk and its clock outlive the process.
+type machine struct {
+	w       *world
+	id      string
+	disk    *disk
+	clock   *clock
+	lease   time.Duration // that its batches carry
+	process *process      // nil while it is down
+	resume  chan struct{} // closed at the end of a pause; nil where it runs
+	deposed time.Duration // until then it believes that it does not lead
+	notice  chan struct{} // something about deposed has changed
+}
+
+func newMachine(w *world, i int) *machine {
+	m := &machine{w: w, id: fmt.Sprintf("r%d", i+1), disk: newDisk(w), lease: masterLease, notice: make(chan struct{})}
+	if w.script.IntN(4) == 0 { // cells whose replicas are configured differently
+		m.lease = time.Duration(1+w.script.IntN(3)) * masterLease
+	}
+	m.reboot()
+	return m
+}
+
+// reboot starts the machine's clock anew.
+func (m *machine) reboot() {
+	m.clock = &clock{w: m.w, rate: m.w.rate(), offset: time.Duration(m.w.script.Int64N(int64(time.Hour)))}
+}
+
+func (w *world) machine(id string) *machine {
+	for _, m := range w.machines {
+		if m.id == id {
+			return m
+		}
+	}
+	panic("no machine " + id)
+}
+
+// process is one run of stoutd on a machine.
+type process struct {
+	m       *machine
+	clock   *clock
+	wire    *wire
+	replica *replica.Replica
+	master  *master.Master
+	api     http.Handler
+	server  *server.Server
+	gone    context.Context // ends with the process
+	kill    context.CancelFunc
+	changed chan struct{}
+	seen    *state.State // the last one that the judge has looked at
+}
+
+// start starts the machine's process.
+func (m *machine) start() {
+	p := &process{m: m, clock: m.clock, changed: make(chan struct{})}
+	p.gone, p.kill = context.WithCancel(context.Background())
+	p.wire = newWire(p)
+	m.process = p
+	m.w.trace.note(m.id, "starts; its clock runs at %.3f", m.clock.rate)
+	log := zerolog.New(m.w.trace.writer(m.id)).Level(zerolog.InfoLevel)
+	if m.w.opts.Trace {
+		log = log.Level(zerolog.DebugLevel)
+	}
+	disk := mounted{m.disk, p}
+	var err error
+	p.replica, err = replica.Start(replica.Options{
+		Cell: "sim", ID: m.id, Members: m.w.members(), MasterLease: m.lease, ClockDrift: drift,
+		HeartbeatTimeout: heartbeat, ElectionTimeout: heartbeat,
+		SnapshotThreshold: 40, SnapshotInterval: 2 * time.Second, TrailingLogs: trailing,
+		Logger: log, Clock: p.now,
+	}, replica.Parts{
+		Logs: disk, Votes: disk, Snapshots: disk, Transport: p.wire,
+		Founded: m.disk.founded, NoteFounded: disk.noteFounded, Close: func() error { return nil },
+	})
+	if p.dead() {
+		if err == nil {
+			go p.replica.Close()
+		}
+		return
+	}
+	if err != nil {
+		m.w.fail("replica %s does not start: %v", m.id, err)
+		return
+	}
+	log = log.With().Logger()
+	p.master = master.New(watched{p.replica, p}, p.replica, master.Options{
+		Cell: "sim", ID: m.id, Version: "sim", LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(),
+		Clock: p.now, Logger: log,
+	})
+	p.server = server.New(server.Options{
+		Master: p.master, Logger: log, Registry: prometheus.NewRegistry(), Peers: m.w.endpoint(m.id, p.gone),
+	})
+	p.api = p.server.Handler()
+	go p.mindFaults()
+	go p.relay()
+}
+
+// mindFaults judges a replica that ends by itself: the simulated disks refuse
+// nothing while the machine is up.
+func (p *process) mindFaults() {
+	select {
+	case err := <-p.replica.Failed():
+		if !p.dead() {
+			p.m.w.fail("replica %s ends by itself: %v", p.m.id, err)
+		}
+	case <-p.gone.Done():
+	}
+}
+
+// crash ends the machine's process at once. What it was about to do is not done.
+func (m *machine) crash() {
+	p := m.process
+	if p == nil {
+		return
+	}
+	m.w.trace.note(m.id, "crashes")
+	m.process = nil
+	p.kill()
+	m.wake()
+	go p.bury()
+}
+
+// bury ends the goroutines of a dead process.
+func (p *process) bury() {
+	if p.server != nil {
+		p.server.Drain()
+	}
+	if p.master != nil {
+		_ = p.master.Close(p.gone) // its context has ended: nothing is handed over
+	}
+	if p.replica != nil {
+		_ = p.replica.Close()
+	}
+}
+
+func (p *process) dead() bool { return p.gone.Err() != nil }
+
+// pause stops the process where it stands, until wake.
+func (m *machine) pause() {
+	if m.process != nil && m.resume == nil {
+		m.w.trace.note(m.id, "is paused")
+		m.resume = make(chan struct{})
+	}
+}
+
+func (m *machine) wake() {
+	if m.resume != nil {
+		m.w.trace.note(m.id, "goes on")
+		close(m.resume)
+		m.resume = nil
+	}
+}
+
+// awake returns when the process is not paused.
+func (p *process) awake() {
+	for p.m.resume != nil && !p.dead() {
+		select {
+		case <-p.m.resume:
+		case <-p.gone.Done():
+		}
+	}
+}
+
+// point is a point between two instructions of a process: it may be paused here,
+// or have been by the operating system for a while.
+func (p *process) point() {
+	w := p.m.w
+	if w.judge.looking || p.dead() {
+		return
+	}
+	w.judge.look()
+	p.awake()
+	if w.pauses && w.chance(150) {
+		d := between(w.rng, 20*time.Microsecond, 3*time.Second)
+		w.stats.fault("stall")
+		w.trace.note(p.m.id, "a goroutine stalls for %v", d)
+		stall := time.NewTimer(d)
+		defer stall.Stop()
+		select {
+		case <-stall.C:
+		case <-p.gone.Done():
+		}
+		p.awake()
+	}
+}
+
+// now reads the process's clock. A pause may fall between the reading and its
+// use.
+func (p *process) now() time.Duration {
+	at := p.clock.read()
+	p.point()
+	return at
+}
+
+func (w *world) members() []replica.Member {
+	var out []replica.Member
+	for _, m := range w.machines {
+		out = append(out, replica.Member{ID: m.id, RaftAddr: m.id, APIURL: "http://" + m.id})
+	}
+	return out
+}
+
+// watched is the replica as its master sees it. Each call is a point at which
+// the process may be paused, and the replica may be told that it does not lead
+// though it does ("pretend you are no longer master", Paxos Made Live, 6).
+type watched struct {
+	*replica.Replica
+	p *process
+}
+
+func (l watched) pretends() bool { return l.p.m.deposed > l.p.m.w.now() }
+
+func (l watched) Leading() (uint64, bool) {
+	term, ok := l.Replica.Leading()
+	if l.pretends() {
+		return 0, false
+	}
+	l.p.point()
+	return term, ok
+}
+
+func (l watched) Changed() <-chan struct{} { return l.p.changed }
+
+// relay tells the master of changes of leadership: the replica's own and those
+// that are pretended.
+func (p *process) relay() {
+	for {
+		select {
+		case <-p.replica.Changed():
+		case <-p.m.notice:
+		case <-p.gone.Done():
+			return
+		}
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+}
+
+func (l watched) Submit(b state.Batch) func() (*state.Outcome, error) {
+	l.p.point()
+	wait := l.Replica.Submit(b)
+	return func() (*state.Outcome, error) {
+		out, err := wait()
+		l.p.point()
+		return out, err
+	}
+}
+
+func (l watched) State() *state.State {
+	s := l.Replica.State()
+	l.p.point()
+	return s
+}
+
+func (l watched) PromisedBefore(term uint64) time.Duration {
+	r := l.Replica.PromisedBefore(term)
+	l.p.point()
+	return r
+}
+
+func (l watched) Transfer(ctx context.Context, to string) error {
+	l.p.point()
+	return l.Replica.Transfer(ctx, to)
+}

@@ -1,0 +1,84 @@
+package world
+
+import (
+	"time"
+
+	"github.com/stoutlock/stout/client"
+)
+
+// Bounds of the second half, in which nothing fails any more.
+const (
+	electedWithin = 20 * time.Second
+	servedWithin  = 90 * time.Second
+	emptyWithin   = 60 * time.Second
+)
+
+// settle ends the faults and sees that the cell comes back: a master is in
+// office, every user gets every lock, and when all have gone nothing is left.
+func (w *world) settle() {
+	w.trace.note("script", "the faults are over")
+	w.pauses = false
+	w.heal()
+	w.net.fair()
+	for _, m := range w.machines {
+		m.deposed = 0
+		m.disk.worst = 2 * time.Millisecond
+		m.wake()
+		m.restart(false)
+	}
+	w.within(electedWithin, "a master is in office", w.hasMaster)
+	w.quiet = true
+	for _, u := range w.users {
+		clear(u.served)
+	}
+	w.within(servedWithin, "every user gets every lock", func() bool {
+		for _, u := range w.users {
+			if !u.isServed() {
+				return false
+			}
+		}
+		return true
+	})
+	w.within(emptyWithin, "nothing is left", func() bool {
+		s := w.judge.latest()
+		return s.SessionCount() == 0 && s.LockCount() == 0 && s.HoldCount() == 0 && s.WaitCount() == 0
+	})
+}
+
+// hasMaster: a master holds its lease.
+func (w *world) hasMaster() bool {
+	for _, m := range w.machines {
+		if p := m.process; p != nil && p.master != nil && p.master.Lease().Held {
+			return true
+		}
+	}
+	return false
+}
+
+// within waits until something is so, and fails the run where it takes too long.
+func (w *world) within(bound time.Duration, what string, so func() bool) {
+	deadline := w.now() + bound
+	for !w.failed() {
+		w.judge.look()
+		if so() {
+			w.stats.check(what)
+			return
+		}
+		if w.now() > deadline {
+			w.fail("%v after the faults ended it does not hold that %s", bound, what)
+			return
+		}
+		w.until(20 * time.Millisecond)
+	}
+}
+
+// end stops everything that runs in the world.
+func (w *world) end() {
+	for _, u := range w.users {
+		u.crash()
+	}
+	for _, m := range w.machines {
+		m.crash()
+	}
+	w.until(client.DefaultGrace + 2*time.Minute) // for what waits without looking up
+}

@@ -1,0 +1,108 @@
+package world
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+)
+
+// endpoint is the HTTP transport of one sender. It ends with ctx.
+type endpoint struct {
+	w    *world
+	from string
+	ctx  context.Context
+}
+
+func (w *world) endpoint(from string, ctx context.Context) *endpoint { return &endpoint{w, from, ctx} }
+
+// answer is what becomes of a request.
+type answer struct {
+	resp *http.Response
+	err  error
+}
+
+// RoundTrip implements http.RoundTripper.
+func (e *endpoint) RoundTrip(q *http.Request) (*http.Response, error) {
+	e.w.stats.Requests++
+	var body []byte
+	if q.Body != nil {
+		body, _ = io.ReadAll(q.Body)
+		_ = q.Body.Close()
+	}
+	got := make(chan answer, 1)
+	go e.carry(q, body, got)
+	select {
+	case a := <-got:
+		return a.resp, a.err
+	case <-q.Context().Done():
+		return nil, q.Context().Err()
+	case <-e.ctx.Done():
+		return nil, errReset
+	}
+}
+
+// carry takes the request to its receiver and the answer back. A request that
+// its sender has given up may arrive all the same.
+func (e *endpoint) carry(q *http.Request, body []byte, got chan<- answer) {
+	w, to := e.w, q.URL.Host
+	if !w.net.arrives(e.from, to) {
+		return
+	}
+	p := w.machine(to).process
+	if p == nil || p.api == nil {
+		got <- answer{err: &net.OpError{Op: "dial", Net: "tcp", Err: errRefused}}
+		return
+	}
+	if trace := httptrace.ContextClientTrace(q.Context()); trace != nil && trace.GotConn != nil {
+		trace.GotConn(httptrace.GotConnInfo{})
+	}
+	p.awake()
+	resp := e.served(p, q, body)
+	switch {
+	case resp == nil:
+		if !w.net.isCut(to, e.from) {
+			got <- answer{err: errReset}
+		}
+	case w.net.arrives(to, e.from):
+		got <- answer{resp: resp}
+	}
+}
+
+// served has the process answer, and returns nil if it dies before it has.
+func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Response {
+	ctx, cancel := context.WithCancel(p.gone)
+	defer cancel()
+	// The receiver learns that its caller has gone, unless they are parted.
+	stop := context.AfterFunc(q.Context(), func() {
+		if e.w.net.arrives(e.from, p.m.id) {
+			cancel()
+		}
+	})
+	defer stop()
+	in, err := http.NewRequestWithContext(ctx, q.Method, q.URL.String(), bytes.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	in.Header, in.RequestURI, in.RemoteAddr = q.Header, q.URL.RequestURI(), e.from
+	done := make(chan *http.Response, 1)
+	go func() {
+		out := httptest.NewRecorder()
+		p.api.ServeHTTP(out, in)
+		p.awake()
+		done <- out.Result()
+	}()
+	select {
+	case resp := <-done:
+		if p.dead() {
+			return nil
+		}
+		e.w.judge.look()
+		return resp
+	case <-p.gone.Done():
+		return nil
+	}
+}

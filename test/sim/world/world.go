@@ -1,0 +1,144 @@
+package world
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Options say what to run.
+type Options struct {
+	Seed  uint64
+	Steps int
+	// Skew is how far clocks run from true time, as a multiple of the bound that
+	// the replicas are told: 1 is all that they have to bear.
+	Skew  float64
+	Trace bool
+}
+
+// drift is the bound on clocks that the replicas are told: far more than a real
+// clock's, so that what rests on it shows.
+const drift = 0.05
+
+// world is one run.
+type world struct {
+	opts     Options
+	began    time.Time
+	rng      *rand.Rand // of the network, the disks and the pauses
+	script   *rand.Rand // of the faults
+	net      *network
+	machines []*machine
+	users    []*user
+	judge    *judge
+	trace    *trace
+	stats    *Stats
+	step     int
+	pauses   bool // pauses may fall anywhere
+	quiet    bool // the faults are over
+	over     chan struct{}
+	failure  *Failure
+}
+
+// Failure is a broken promise.
+type Failure struct {
+	Seed uint64        `json:"seed"`
+	Step int           `json:"step"`
+	At   time.Duration `json:"at"`
+	What string        `json:"what"`
+}
+
+func (f *Failure) String() string {
+	return fmt.Sprintf("seed %d, step %d, after %v: %s", f.Seed, f.Step, f.At, f.What)
+}
+
+func newWorld(o Options, stats *Stats) *world {
+	w := &world{
+		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}),
+		rng:    rand.New(rand.NewPCG(o.Seed, 1)),
+		script: rand.New(rand.NewPCG(o.Seed, 2)),
+	}
+	w.trace = &trace{w: w, on: o.Trace}
+	w.net = newNetwork(w)
+	w.judge = newJudge(w)
+	return w
+}
+
+// now is true time since the run began.
+func (w *world) now() time.Duration { return time.Since(w.began) }
+
+// fail notes the first broken promise and ends the run.
+func (w *world) fail(format string, args ...any) {
+	if w.failure != nil {
+		return
+	}
+	w.failure = &Failure{Seed: w.opts.Seed, Step: w.step, At: w.now(), What: fmt.Sprintf(format, args...)}
+	w.trace.note("judge", "BROKEN: %s", w.failure.What)
+	close(w.over)
+}
+
+func (w *world) failed() bool { return w.failure != nil }
+
+// chance is true once in n times.
+func (w *world) chance(n int) bool { return w.rng.IntN(n) == 0 }
+
+// between is a random duration, small ones being as likely as large ones by
+// order of magnitude.
+func between(r *rand.Rand, least, most time.Duration) time.Duration {
+	span := least
+	for span < most && r.IntN(3) > 0 {
+		span *= 2
+	}
+	return min(most, least+time.Duration(r.Int64N(int64(span)+1)))
+}
+
+// rate draws the rate of a clock: often one of the extremes.
+func (w *world) rate() float64 {
+	most := drift * w.opts.Skew
+	switch w.script.IntN(4) {
+	case 0:
+		return 1 - most
+	case 1:
+		return 1 + most
+	case 2:
+		return 1
+	}
+	return 1 + most*(2*w.script.Float64()-1)
+}
+
+// clock is a clock with a rate of its own.
+type clock struct {
+	w      *world
+	offset time.Duration
+	rate   float64
+}
+
+func (c *clock) read() time.Duration {
+	return c.offset + time.Duration(float64(c.w.now())*c.rate)
+}
+
+// run plays the script and returns what broke, or nil.
+func (w *world) run() *Failure {
+	size := 3
+	if w.script.IntN(5) == 0 {
+		size = 5
+	}
+	for i := range size {
+		w.machines = append(w.machines, newMachine(w, i))
+	}
+	for _, m := range w.machines {
+		m.start()
+	}
+	for i := range 3 + w.script.IntN(3) {
+		u := newUser(w, i)
+		w.users = append(w.users, u)
+		u.start()
+	}
+	w.play()
+	if !w.failed() {
+		w.settle()
+	}
+	if !w.failed() {
+		w.end()
+	}
+	return w.failure
+}
