@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -102,13 +103,18 @@ func (d mounted) DeleteRange(from, to uint64) error {
 	return err
 }
 
+// Set ends its goroutine where the process has died: the library panics when a
+// vote or a term cannot be written, which would end the real process as well.
 func (d mounted) Set(key, value []byte) error {
 	kept := bytes.Clone(value)
 	written, err := d.sync()
 	if written {
 		d.votes[string(key)] = kept
 	}
-	return err
+	if err != nil {
+		runtime.Goexit()
+	}
+	return nil
 }
 
 func (d mounted) Get(key []byte) ([]byte, error) {

@@ -64,7 +64,7 @@ func (w *world) play() {
 	}
 }
 
-// until lets d pass, or less where a promise is broken meanwhile.
+// until lets d pass, or less where the run ends meanwhile.
 func (w *world) until(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -77,8 +77,7 @@ func (w *world) until(d time.Duration) {
 // later does something after d, unless the run is over.
 func (w *world) later(d time.Duration, do func()) {
 	go func() {
-		w.until(d)
-		if !w.failed() {
+		if w.until(d); !w.isOver() {
 			do()
 		}
 	}()

@@ -80,6 +80,12 @@ func (m *machine) start() {
 	p.wire = newWire(p)
 	m.process = p
 	m.w.trace.note(m.id, "starts; its clock runs at %.3f", m.clock.rate)
+	go p.open()
+}
+
+// open opens the parts of a process, as command stoutd does.
+func (p *process) open() {
+	m := p.m
 	log := zerolog.New(m.w.trace.writer(m.id)).Level(zerolog.InfoLevel)
 	if m.w.opts.Trace {
 		log = log.Level(zerolog.DebugLevel)

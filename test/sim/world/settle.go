@@ -74,11 +74,12 @@ func (w *world) within(bound time.Duration, what string, so func() bool) {
 
 // end stops everything that runs in the world.
 func (w *world) end() {
+	close(w.over)
 	for _, u := range w.users {
 		u.crash()
 	}
 	for _, m := range w.machines {
 		m.crash()
 	}
-	w.until(client.DefaultGrace + 2*time.Minute) // for what waits without looking up
+	time.Sleep(client.DefaultGrace + 2*time.Minute) // for what waits without looking up
 }

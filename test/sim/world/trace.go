@@ -58,6 +58,21 @@ type Report struct {
 	Sum     uint64   `json:"sum"` // equal for equal runs
 }
 
+// Add adds what other seeds came to. Its hash is the same in whichever order
+// that is done. The first failure counts.
+func (r *Report) Add(other Report) {
+	if r.Failure == nil {
+		r.Failure = other.Failure
+	}
+	if r.Stats == nil {
+		r.Stats = newStats()
+	}
+	r.Sum += other.Sum
+	if o := other.Stats; o != nil {
+		r.Stats.add(o)
+	}
+}
+
 // Stats count what was done.
 type Stats struct {
 	Seeds    int            `json:"seeds"`
@@ -72,6 +87,22 @@ type Stats struct {
 }
 
 func newStats() *Stats { return &Stats{Faults: map[string]int{}, Checks: map[string]int{}} }
+
+func (s *Stats) add(o *Stats) {
+	s.Seeds += o.Seeds
+	s.Steps += o.Steps
+	s.Virtual += o.Virtual
+	s.Entries += o.Entries
+	s.Messages += o.Messages
+	s.Requests += o.Requests
+	s.Offices += o.Offices
+	for kind, n := range o.Faults {
+		s.Faults[kind] += n
+	}
+	for kind, n := range o.Checks {
+		s.Checks[kind] += n
+	}
+}
 
 func (s *Stats) fault(kind string) { s.Faults[kind]++ }
 func (s *Stats) check(kind string) { s.Checks[kind]++ }

@@ -33,9 +33,9 @@ type world struct {
 	trace    *trace
 	stats    *Stats
 	step     int
-	pauses   bool // pauses may fall anywhere
-	quiet    bool // the faults are over
-	over     chan struct{}
+	pauses   bool          // pauses may fall anywhere
+	quiet    bool          // the faults are over
+	over     chan struct{} // closed at the end, or when a promise is broken
 	failure  *Failure
 }
 
@@ -77,6 +77,15 @@ func (w *world) fail(format string, args ...any) {
 }
 
 func (w *world) failed() bool { return w.failure != nil }
+
+func (w *world) isOver() bool {
+	select {
+	case <-w.over:
+		return true
+	default:
+		return false
+	}
+}
 
 // chance is true once in n times.
 func (w *world) chance(n int) bool { return w.rng.IntN(n) == 0 }

@@ -24,11 +24,10 @@
 //   - sync.Mutex counts how long it was waited for on the virtual clock;
 //   - the garbage collector does not start by itself (runtime.GC still works).
 //
-// Without a seed the program behaves as one that was built plainly, but for
-// three things that are settled before a seed can be: hashes of map keys and the
-// hash seeds of maps are constants, the number that math/rand would get is drawn
-// by another function, and a context cancels its children in the order in which
-// they were made.
+// Without a seed the program behaves as one that was built plainly, but for two
+// things that are settled before a seed can be: hashes of map keys and the hash
+// seeds of maps are constants, and a context cancels its children in the order in
+// which they were made.
 //
 // # What it asks of the program
 //
@@ -38,12 +37,15 @@
 //   - Nothing shows the order of a map of more than eight entries whose keys hold
 //     addresses (pointers, channels, interfaces of these): it follows from where
 //     the heap happened to place them.
-//   - At most 256 goroutines of the bubble are runnable at any one time where
-//     others run beside the bubble: above that the queue overflows, and where it
-//     does depends on those others.
+//   - At most 65536 goroutines of the bubble are runnable at any one time, and
+//     there is one bubble.
+//   - runtime.GC is not called in the bubble.
 //   - One seed's garbage fits in memory. Between seeds set 0: then the collector
 //     runs as ever.
 //   - crypto/rand.Reader is not read directly (Read and Text are covered).
+//
+// Who runs next is drawn among all goroutines of the bubble that may run, so that
+// seeds try orders which the runtime, left to itself, would hardly ever take.
 //
 // A goroutine that hangs in a loop is preempted after ten seconds all the same,
 // so that the time-out of go test and signals still work. From there on the run

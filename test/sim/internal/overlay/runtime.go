@@ -36,6 +36,10 @@ var substitutions = []substitution{
 	{"runtime/sema.go", "func internal_sync_nanotime() int64 {\n\treturn nanotime()", "func internal_sync_nanotime() int64 {\n\treturn simNanotime()"},
 	{"runtime/mgc.go", "\tif !memstats.enablegc || panicking", "\tif simulated && t.kind != gcTriggerCycle || !memstats.enablegc || panicking"},
 
+	// Time passes while a goroutine of the bubble waits for a mutex: its holder may
+	// be one that sleeps, as a process does that is paused within.
+	{"runtime/runtime2.go", "\twaitReasonSyncCondWait:          true,\n", "\twaitReasonSyncCondWait:          true,\n\twaitReasonSyncMutexLock: true,\n\twaitReasonSyncRWMutexRLock: true,\n\twaitReasonSyncRWMutexLock: true,\n"},
+
 	// Maps: fixed hashes, and walks from a place that is the seed's.
 	{"runtime/alg.go", "hashkey[i] = uintptr(bootstrapRand())", "hashkey[i] = uintptr(simHashKey(i))"},
 	{"runtime/alg.go", "key[i] = bootstrapRand()", "key[i] = simHashKey(i)"},

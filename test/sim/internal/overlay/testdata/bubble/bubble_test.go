@@ -193,10 +193,12 @@ func (w *world) maps(*testing.T) {
 }
 
 func (w *world) numbers(t *testing.T) {
-	for range 20 {
-		w.note("number %d %d", rand.Uint64(), rand.N(100))
+	for range 5 {
 		w.note("old-number %d", oldrand.Int63())
 		w.note("text %s", crand.Text())
+	}
+	for range 20 {
+		w.note("number %d %d", rand.Uint64(), rand.N(100))
 		time.Sleep(time.Duration(rand.N(int64(time.Millisecond))))
 	}
 	w.note("number %v", rand.Perm(20))

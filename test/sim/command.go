@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/test/sim/mutants"
+)
+
+// settings are the command's flags.
+type settings struct {
+	seed    uint64
+	seeds   uint64
+	fresh   uint64
+	steps   int
+	skew    float64
+	jobs    int
+	story   bool
+	mutants bool
+	only    []string
+	out     io.Writer
+	say     io.Writer
+}
+
+func command(out, say io.Writer) *cobra.Command {
+	s := &settings{out: out, say: say}
+	c := &cobra.Command{
+		Use:           "sim",
+		Short:         "Run whole cells in one process, in virtual time, from seeds",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := s.check(c.Flags().Changed("seed")); err != nil {
+				return err
+			}
+			if s.mutants {
+				return s.runMutants(c.Context(), mutants.All())
+			}
+			return s.runSeeds(c.Context())
+		},
+	}
+	f := c.Flags()
+	f.Uint64Var(&s.seed, "seed", 0, "run this seed alone, or with --seeds that many from it on")
+	f.Uint64Var(&s.seeds, "seeds", 100, "how many seeds, from 1 or --seed on")
+	f.Uint64Var(&s.fresh, "fresh", 100, "and how many that nobody has run before (none with --seed)")
+	f.IntVar(&s.steps, "steps", 200, "steps of each run")
+	f.Float64Var(&s.skew, "skew", 1, "how far clocks run off, as a multiple of the bound that replicas are told; above 1 promises get broken")
+	f.IntVar(&s.jobs, "jobs", runtime.NumCPU(), "processes at once")
+	f.BoolVar(&s.story, "story", false, "print the story of the run (with --seed)")
+	f.BoolVar(&s.mutants, "mutants", false, "put deliberate faults in, one at a time, and show which are found")
+	f.StringSliceVar(&s.only, "only", nil, "with --mutants: only those of these names")
+	return c
+}
+
+// check completes the settings, or says which is wrong.
+func (s *settings) check(one bool) error {
+	switch {
+	case s.steps < 0 || s.steps > 100_000:
+		return fmt.Errorf("--steps is %d; give 0 to 100000", s.steps)
+	case s.jobs < 1:
+		return fmt.Errorf("--jobs is %d; give at least 1", s.jobs)
+	case s.skew < 0 || s.skew > 10:
+		return fmt.Errorf("--skew is %v; give 0 to 10", s.skew)
+	case s.story && !one:
+		return fmt.Errorf("--story needs a --seed: the story of many runs is too long")
+	}
+	if one {
+		s.fresh = 0
+	} else {
+		s.seed = 1
+	}
+	return nil
+}
+
+// freshSeed is the first of the seeds that nobody has run before.
+func freshSeed() uint64 { return uint64(time.Now().UnixMilli()) * 1000 }

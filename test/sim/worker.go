@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/stoutlock/stout/test/sim/internal/overlay"
+	"github.com/stoutlock/stout/test/sim/world"
+)
+
+// program is the test program of package world, built through an overlay.
+type program struct{ path string }
+
+// build builds it under bin, with the given name.
+func build(ctx context.Context, root, name string, o overlay.Overlay) (program, error) {
+	p := program{filepath.Join(root, "bin", "sim", name)}
+	if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
+		return p, err
+	}
+	return p, overlay.Build(ctx, root, p.path, "./test/sim/world", o, overlay.Tag, "hashicorpmetrics")
+}
+
+// moduleRoot is the directory of go.mod.
+func moduleRoot(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	name := strings.TrimSpace(string(out))
+	if err != nil || filepath.Base(name) != "go.mod" {
+		return "", errors.New("the simulator builds itself from its sources: run it inside the module")
+	}
+	return filepath.Dir(name), nil
+}
+
+// job is a row of seeds to run.
+type job struct {
+	seed, seeds uint64
+	steps       int
+	skew        float64
+	story       bool
+}
+
+// run runs a row of seeds in a process of its own, up to the first that fails.
+// The error is for what is no result: a process that could not be started, or
+// was ended by ctx.
+func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
+	cmd := exec.CommandContext(ctx, p.path, "-test.run=^TestSeeds$", "-test.timeout=0",
+		"-seed="+strconv.FormatUint(j.seed, 10), "-seeds="+strconv.FormatUint(j.seeds, 10),
+		"-steps="+strconv.Itoa(j.steps), "-skew="+strconv.FormatFloat(j.skew, 'g', -1, 64),
+		"-story="+strconv.FormatBool(j.story))
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	var said, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &complaint
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return world.Report{}, "", ctx.Err()
+	}
+	report, story, found := split(said.Bytes())
+	var exit *exec.ExitError
+	switch {
+	case err != nil && !errors.As(err, &exit):
+		return report, story, err
+	case found && (err == nil) == (report.Failure == nil):
+		return report, story, nil
+	}
+	// It died without a report: a panic of the product or of the simulator.
+	report.Failure = &world.Failure{Seed: lastSeed(complaint.Bytes()), What: "the process died: " + gist(complaint.String()+said.String())}
+	return report, complaint.String() + said.String(), nil
+}
+
+// split finds the report among what a process has printed; the rest is the story.
+func split(said []byte) (report world.Report, story string, found bool) {
+	var rest strings.Builder
+	lines := bufio.NewScanner(bytes.NewReader(said))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line := lines.Bytes()
+		if bytes.HasPrefix(line, []byte(`{"`)) && json.Unmarshal(line, &report) == nil {
+			found = true
+		} else if !bytes.Equal(line, []byte("PASS")) {
+			rest.Write(append(line, '\n'))
+		}
+	}
+	return report, rest.String(), found
+}
+
+// lastSeed is the seed that a process was at when it died.
+func lastSeed(complaint []byte) (seed uint64) {
+	for line := range strings.Lines(string(complaint)) {
+		if n, ok := strings.CutPrefix(line, "seed "); ok {
+			seed, _ = strconv.ParseUint(strings.TrimSpace(n), 10, 64)
+		}
+	}
+	return seed
+}
+
+// gist is the line that says why a process died.
+func gist(text string) string {
+	for line := range strings.Lines(text) {
+		for _, begin := range []string{"panic:", "fatal error:", "    world_test.go"} {
+			if strings.HasPrefix(line, begin) {
+				return strings.TrimSpace(line)
+			}
+		}
+	}
+	return "it gave no reason"
+}
