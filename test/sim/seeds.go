@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -142,7 +143,7 @@ func (s *settings) explain(ctx context.Context, p program, f *world.Failure) err
 	if last.failure == nil {
 		return fmt.Errorf("seed %d failed among others and does not alone: the simulator is not deterministic, which is a fault of its own", f.Seed)
 	}
-	name := fmt.Sprintf("sim-seed-%d.txt", f.Seed)
+	name := filepath.Join(filepath.Dir(p.path), fmt.Sprintf("seed-%d.txt", f.Seed))
 	if err := os.WriteFile(name, []byte(last.story), 0o644); err != nil {
 		return err
 	}

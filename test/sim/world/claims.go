@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -84,6 +85,15 @@ func (j *judge) checked(who string, floor int, path string, token uint64, valid 
 		}
 	}
 	j.w.fail("%s was told that token %d at %s is valid: %v, which has not been so since before the call", who, token, path, valid)
+}
+
+// byForce: an operator has ended the session, which its client may not know yet.
+func (j *judge) byForce(s *client.Session) bool {
+	if s == nil {
+		return false
+	}
+	e, gone := j.ended[s.ID()]
+	return gone && !e.expired
 }
 
 // lost: a client was told that its session is not there.

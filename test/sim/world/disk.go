@@ -86,6 +86,7 @@ func (d mounted) StoreLogs(all []*raft.Log) error {
 }
 
 func (d mounted) DeleteRange(from, to uint64) error {
+	d.w.judge.look() // while the entries are there to be seen
 	written, err := d.sync()
 	if !written {
 		return err

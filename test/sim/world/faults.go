@@ -46,7 +46,9 @@ func (w *world) play() {
 		sum += a.weight
 	}
 	w.pauses = w.script.IntN(3) > 0
-	w.until(4 * time.Second) // the first election
+	for w.now() < 4*time.Second && !w.hasMaster() { // the first election
+		w.until(50 * time.Millisecond)
+	}
 	for w.step = 1; w.step <= w.opts.Steps && !w.failed(); w.step++ {
 		n := w.script.IntN(sum)
 		for _, a := range actions {

@@ -1,6 +1,8 @@
 package world
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -138,14 +140,29 @@ func (j *judge) transition(before, after *state.State, out state.Outcome) {
 	if after.Epoch != before.Epoch {
 		j.office(before, after)
 	}
+	for _, h := range grants(out) {
+		j.granted(before, after, h)
+	}
+	for i := range out.Events {
+		j.event(after, &out.Events[i])
+	}
+}
+
+// grants are those that a batch made or told of, in the order of their tokens.
+func grants(out state.Outcome) []*state.Hold {
+	var all []*state.Hold
 	for i := range out.Results {
 		if r := &out.Results[i]; r.Verdict == state.Held && r.Hold != nil {
-			j.granted(before, after, r.Hold)
+			all = append(all, r.Hold)
 		}
 	}
 	for i := range out.Events {
-		j.event(before, after, &out.Events[i])
+		if e := &out.Events[i]; e.Kind == state.EventGranted {
+			all = append(all, e.Hold)
+		}
 	}
+	slices.SortFunc(all, func(a, b *state.Hold) int { return cmp.Compare(a.Token, b.Token) })
+	return all
 }
 
 func (j *judge) office(before, after *state.State) {
@@ -201,10 +218,8 @@ func (j *judge) queueOrder(before, after *state.State, h *state.Hold) {
 	}
 }
 
-func (j *judge) event(before, after *state.State, e *state.Event) {
+func (j *judge) event(after *state.State, e *state.Event) {
 	switch e.Kind {
-	case state.EventGranted:
-		j.granted(before, after, e.Hold)
 	case state.EventReleased:
 		g := j.tokens[e.Hold.Token]
 		g.freed = after.Index

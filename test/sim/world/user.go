@@ -102,6 +102,7 @@ func (u *user) work(ctx context.Context) {
 		// when the faults end.
 		for calm := u.w.quiet; s.Err() == nil && ctx.Err() == nil && calm == u.w.quiet && !u.isServed(); {
 			u.one(ctx, s)
+			u.wait(ctx, 200*time.Millisecond)
 		}
 		if errors.Is(s.Err(), client.ErrSessionExpired) && ctx.Err() == nil {
 			u.w.trace.note(u.name, "session %.4s is over: %v", s.ID(), s.Err())
@@ -206,7 +207,7 @@ func (u *user) holds(h *client.Held, s *client.Session) {
 	sharing := int64(1)
 	for _, other := range u.w.users {
 		o := other.held
-		if other == u || o == nil || o.Path() != h.Path() || o.Err() != nil {
+		if other == u || o == nil || o.Path() != h.Path() || o.Err() != nil || u.w.judge.byForce(other.session) {
 			continue
 		}
 		sharing++

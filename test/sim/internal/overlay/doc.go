@@ -22,7 +22,8 @@
 //   - no goroutine is preempted, loses its processor in a system call, or is
 //     overtaken by one outside the bubble;
 //   - sync.Mutex counts how long it was waited for on the virtual clock;
-//   - the garbage collector does not start by itself (runtime.GC still works).
+//   - the garbage collector does not start by itself (runtime.GC still works);
+//     setting a seed collects what earlier ones have left.
 //
 // Without a seed the program behaves as one that was built plainly, but for two
 // things that are settled before a seed can be: hashes of map keys and the hash
@@ -40,8 +41,7 @@
 //   - At most 65536 goroutines of the bubble are runnable at any one time, and
 //     there is one bubble.
 //   - runtime.GC is not called in the bubble.
-//   - One seed's garbage fits in memory. Between seeds set 0: then the collector
-//     runs as ever.
+//   - One seed's garbage fits in memory.
 //   - crypto/rand.Reader is not read directly (Read and Text are covered).
 //
 // Who runs next is drawn among all goroutines of the bubble that may run, so that
