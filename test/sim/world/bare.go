@@ -26,6 +26,7 @@ func (u *user) bare(ctx context.Context, s *client.Session, which int) {
 	if u.rng.IntN(2) == 0 {
 		q.WaitMS = between(u.rng, time.Millisecond, 4*time.Second).Milliseconds()
 	}
+	leaves := u.rng.IntN(3) == 0 // without a word, where its patience ends
 	for range 4 {
 		var g lockapi.Grant
 		patience := between(u.rng, 50*time.Millisecond, 6*time.Second)
@@ -35,6 +36,9 @@ func (u *user) bare(ctx context.Context, s *client.Session, which int) {
 			u.w.judge.acquired(u.name, p.path, p.session, p.handle, g.Token)
 			u.wait(ctx, 500*time.Millisecond)
 			u.free(ctx, p, g.Token)
+			if u.rng.IntN(3) == 0 {
+				u.again(ctx, p, q, g.Token)
+			}
 			return
 		case err == nil: // queued: ask again later
 			u.wait(ctx, time.Second)
@@ -51,7 +55,24 @@ func (u *user) bare(ctx context.Context, s *client.Session, which int) {
 		}
 		break
 	}
-	u.free(ctx, p, 0)
+	if !leaves || q.Queue {
+		u.free(ctx, p, 0)
+	}
+}
+
+// again uses a handle once more, though the contract advises against it, asks
+// twice, and sends a late release of the first hold.
+func (u *user) again(ctx context.Context, p pair, q lockapi.LockRequest, old uint64) {
+	var g lockapi.Grant
+	for range 2 {
+		if err := u.send(ctx, 6*time.Second, http.MethodPut, lockapi.RouteLocks+p.path, q, &g); err != nil || g.State != lockapi.StateHeld {
+			u.free(ctx, p, 0)
+			return
+		}
+	}
+	u.free(ctx, p, old)
+	u.wait(ctx, 20*time.Millisecond)
+	u.free(ctx, p, g.Token)
 }
 
 // free gives up what the pair has, as far as one call can.

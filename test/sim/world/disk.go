@@ -45,6 +45,13 @@ func (d mounted) sync() (written bool, err error) {
 	if d.p.dead() {
 		return false, errCrashed
 	}
+	if m := d.p.m; m.fatal > 0 {
+		if m.fatal--; m.fatal == 0 {
+			m.crash()
+			d.w.later(m.afterCrash, func() { m.restart(m.reboots) })
+			return d.w.chance(2), errCrashed
+		}
+	}
 	time.Sleep(between(d.w.rng, 50*time.Microsecond, d.worst))
 	if d.p.dead() {
 		return d.w.chance(2) && d.p.m.process == nil, errCrashed

@@ -21,7 +21,9 @@ type action struct {
 var actions = []action{
 	{"nothing", 30, func(*world) {}},
 	{"crash", 6, (*world).crashOne},
+	{"crash in a write", 4, (*world).crashInWrite},
 	{"crash all", 1, (*world).crashAll},
+	{"coup", 10, (*world).coup},
 	{"pause", 5, (*world).pauseOne},
 	{"cut", 5, (*world).cutLink},
 	{"one-way cut", 4, (*world).cutOneWay},
@@ -35,7 +37,7 @@ var actions = []action{
 	{"late timeout-now", 3, (*world).timeoutNow},
 	{"pretended loss", 3, (*world).pretend},
 	{"client crash", 4, (*world).killUser},
-	{"client cut off", 4, (*world).cutUser},
+	{"client cut off", 8, (*world).cutUser},
 	{"kill of a session", 2, (*world).killSession},
 }
 
@@ -105,6 +107,45 @@ func (w *world) crashOne() {
 	w.later(between(w.script, time.Millisecond, 3*time.Second), func() { m.restart(reboot) })
 }
 
+// crashInWrite crashes a machine in one of the next writes to its disk.
+func (w *world) crashInWrite() {
+	m, reboot := w.anyMachine(), w.script.IntN(3) == 0
+	m.fatal = 1 + w.script.IntN(4)
+	m.afterCrash = between(w.script, time.Millisecond, time.Second)
+	m.reboots = reboot
+}
+
+// coup parts the master from the others, or pauses it, and has another campaign
+// at once, long before the lease is over. Clients reach both.
+func (w *world) coup() {
+	old := w.leader()
+	if old == nil {
+		return
+	}
+	if w.script.IntN(3) == 0 {
+		old.pause()
+		w.later(between(w.script, 5*time.Millisecond, 8*time.Second), old.wake)
+	} else {
+		w.part(old)
+	}
+	next := w.anyMachine()
+	for next == old {
+		next = w.anyMachine()
+	}
+	w.trace.note(next.id, "campaigns against %s", old.id)
+	w.later(between(w.script, time.Millisecond, 300*time.Millisecond), func() { w.campaign(next) })
+}
+
+// leader is the machine whose process is in office, or nil.
+func (w *world) leader() *machine {
+	for _, m := range w.machines {
+		if m.process != nil && m.process.master != nil && m.process.master.Known().Self {
+			return m
+		}
+	}
+	return nil
+}
+
 func (w *world) crashAll() {
 	for _, m := range w.machines {
 		m.crash()
@@ -127,17 +168,23 @@ func (w *world) cutLink() {
 func (w *world) cutOneWay() { w.net.setCut(w.anyMachine().id, w.anyMachine().id, true) }
 
 func (w *world) isolate() {
-	id := w.anyMachine().id
-	w.trace.note(id, "is isolated")
-	for _, m := range w.machines {
-		w.net.setCut(id, m.id, true)
-		w.net.setCut(m.id, id, true)
-	}
+	m := w.anyMachine()
+	id := m.id
+	w.part(m)
 	if w.script.IntN(2) == 0 { // from the clients, too
 		for _, u := range w.users {
 			w.net.setCut(id, u.name, true)
 			w.net.setCut(u.name, id, true)
 		}
+	}
+}
+
+// part parts a machine from the others, not from the clients.
+func (w *world) part(m *machine) {
+	w.trace.note(m.id, "is parted from the others")
+	for _, other := range w.machines {
+		w.net.setCut(m.id, other.id, true)
+		w.net.setCut(other.id, m.id, true)
 	}
 }
 
@@ -160,20 +207,20 @@ func (w *world) transfer() {
 	if w.script.IntN(2) == 0 {
 		to = w.anyMachine().id
 	}
-	for _, m := range w.machines {
-		if m.process != nil && m.process.master != nil && m.process.master.Known().Self {
-			from = m
-		}
+	if m := w.leader(); m != nil {
+		from = m
 	}
 	if p := from.process; p != nil && p.master != nil {
 		go func() { _, _ = p.master.Transfer(p.gone, to) }()
 	}
 }
 
-// timeoutNow delivers the message that makes a replica campaign at once: a late
-// or repeated one, of a transfer that is long over.
-func (w *world) timeoutNow() {
-	p := w.anyMachine().process
+func (w *world) timeoutNow() { w.campaign(w.anyMachine()) }
+
+// campaign delivers the message that makes a replica campaign at once: a late or
+// repeated one, of a transfer that is long over.
+func (w *world) campaign(m *machine) {
+	p := m.process
 	if p == nil {
 		return
 	}

@@ -19,6 +19,7 @@ type judge struct {
 
 	history []*state.State // by index; nil where the entry is none of ours
 	tokens  map[uint64]grant
+	holds   map[pair]uint64          // the last token of each pair
 	top     uint64                   // highest token so far
 	ended   map[string]end           // by session
 	delays  map[string]time.Duration // by path: until when nobody may be granted
@@ -42,7 +43,7 @@ type pair struct{ session, path, handle string }
 
 func newJudge(w *world) *judge {
 	return &judge{
-		w: w, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, ended: map[string]end{},
+		w: w, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, ended: map[string]end{},
 		delays: map[string]time.Duration{}, refused: map[pair]string{},
 	}
 }
@@ -114,7 +115,8 @@ func (j *judge) replay(p *process) bool {
 	if j.w.opts.Trace {
 		j.w.trace.note("log", "entry %d, term %d: %s", index, l.Term, describe(batch, out))
 	}
-	j.transition(before, after, out)
+	j.admission(before, l.Term, batch, out)
+	j.transition(before, after, batch, out)
 	return !j.w.failed()
 }
 
@@ -131,8 +133,26 @@ func (j *judge) entry(p *process, index uint64) (raft.Log, bool) {
 	return raft.Log{}, false
 }
 
+// admission: a batch is accepted only in the office and the raft term that it
+// was made for.
+func (j *judge) admission(before *state.State, term uint64, b state.Batch, out state.Outcome) {
+	if !out.Accepted {
+		return
+	}
+	if len(b.Commands) == 1 && b.Commands[0].Kind == state.OpenOffice {
+		if b.Commands[0].Term != term {
+			j.w.fail("entry %d of term %d opens an office that was meant for term %d", out.Index, term, b.Commands[0].Term)
+		}
+		return
+	}
+	if o := before.Office; !o.Open || o.Term != term || before.Epoch != b.Epoch {
+		j.w.fail("entry %d of term %d and epoch %d is accepted in an office of term %d and epoch %d (open: %v)",
+			out.Index, term, b.Epoch, o.Term, before.Epoch, o.Open)
+	}
+}
+
 // transition checks one step of the committed state.
-func (j *judge) transition(before, after *state.State, out state.Outcome) {
+func (j *judge) transition(before, after *state.State, b state.Batch, out state.Outcome) {
 	j.w.stats.check("transition")
 	if err := after.Check(); err != nil {
 		j.w.fail("after entry %d: %v", after.Index, err)
@@ -145,6 +165,25 @@ func (j *judge) transition(before, after *state.State, out state.Outcome) {
 	}
 	for i := range out.Events {
 		j.event(after, &out.Events[i])
+	}
+	j.releases(before, b)
+}
+
+// releases: a release that names a token ends no other grant.
+func (j *judge) releases(before *state.State, b state.Batch) {
+	for i := range b.Commands {
+		c := &b.Commands[i]
+		if c.Kind != state.Release || c.Token == 0 || len(b.Commands) != 1 {
+			continue
+		}
+		hold, _ := before.Claim(c.Session, c.Path, c.Handle)
+		if hold == nil || hold.Token == c.Token {
+			continue
+		}
+		j.w.stats.check("late release")
+		if j.tokens[hold.Token].freed != 0 {
+			j.w.fail("a release of token %d ends the hold with token %d of %s/%s at %s", c.Token, hold.Token, c.Session, c.Handle, c.Path)
+		}
 	}
 }
 
@@ -188,7 +227,11 @@ func (j *judge) granted(before, after *state.State, h *state.Hold) {
 		return
 	}
 	j.w.stats.check("grant")
-	j.tokens[h.Token] = grant{hold: h, index: after.Index}
+	who := pair{h.Session, h.Path, h.Handle}
+	if other := j.tokens[j.holds[who]]; other.hold != nil && other.freed == 0 {
+		j.w.fail("entry %d: %s/%s gets %s with token %d, and holds it with token %d", after.Index, h.Session, h.Handle, h.Path, h.Token, other.hold.Token)
+	}
+	j.tokens[h.Token], j.holds[who] = grant{hold: h, index: after.Index}, h.Token
 	if h.Token <= j.top {
 		j.w.fail("entry %d: token %d is granted after %d", after.Index, h.Token, j.top)
 	}
@@ -199,7 +242,7 @@ func (j *judge) granted(before, after *state.State, h *state.Hold) {
 	if until := j.delays[h.Path]; j.w.now() < until {
 		j.w.fail("entry %d: %s is granted %v before its lock-delay is over", after.Index, h.Path, until-j.w.now())
 	}
-	if why, no := j.refused[pair{h.Session, h.Path, h.Handle}]; no {
+	if why, no := j.refused[who]; no {
 		j.w.fail("entry %d: %s is granted to %s/%s, which was told %s", after.Index, h.Path, h.Session, h.Handle, why)
 	}
 	j.queueOrder(before, after, h)

@@ -15,11 +15,11 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// The settings that ship, except that snapshots come often and lag little.
+// The settings that ship, except that leases may be longer than an election
+// takes, and that snapshots come often and lag little.
 const (
-	heartbeat   = 500 * time.Millisecond
-	masterLease = time.Second
-	trailing    = 16
+	heartbeat = 500 * time.Millisecond
+	trailing  = 16
 )
 
 // machine is one replica's home: its disk and its clock outlive the process.
@@ -33,12 +33,16 @@ type machine struct {
 	resume  chan struct{} // closed at the end of a pause; nil where it runs
 	deposed time.Duration // until then it believes that it does not lead
 	notice  chan struct{} // something about deposed has changed
+
+	fatal      int           // it crashes in so many writes; 0 = it does not
+	afterCrash time.Duration // and is back after so long
+	reboots    bool          // with a clock that starts anew
 }
 
 func newMachine(w *world, i int) *machine {
-	m := &machine{w: w, id: fmt.Sprintf("r%d", i+1), disk: newDisk(w), lease: masterLease, notice: make(chan struct{})}
-	if w.script.IntN(4) == 0 { // cells whose replicas are configured differently
-		m.lease = time.Duration(1+w.script.IntN(3)) * masterLease
+	m := &machine{w: w, id: fmt.Sprintf("r%d", i+1), disk: newDisk(w), lease: w.lease, notice: make(chan struct{})}
+	if w.mixed {
+		m.lease = time.Duration(1+w.script.IntN(5)) * time.Second
 	}
 	m.reboot()
 	return m

@@ -21,7 +21,7 @@ func (w *world) settle() {
 	w.heal()
 	w.net.fair()
 	for _, m := range w.machines {
-		m.deposed = 0
+		m.deposed, m.fatal = 0, 0
 		m.disk.worst = 2 * time.Millisecond
 		m.wake()
 		m.restart(false)

@@ -128,6 +128,8 @@ func (u *user) isServed() bool { return u.w.quiet && len(u.served) == len(paths)
 func (u *user) one(ctx context.Context, s *client.Session) {
 	which := u.rng.IntN(len(paths))
 	switch n := u.rng.IntN(10); {
+	case u.w.quiet && n == 0:
+		u.bare(ctx, s, which)
 	case n < 5 || u.w.quiet:
 		for u.w.quiet && u.served[paths[which].path] {
 			which = (which + 1) % len(paths)

@@ -33,6 +33,8 @@ type world struct {
 	trace    *trace
 	stats    *Stats
 	step     int
+	lease    time.Duration // of all masters, unless mixed
+	mixed    bool          // replicas are configured differently
 	pauses   bool          // pauses may fall anywhere
 	quiet    bool          // the faults are over
 	over     chan struct{} // closed at the end, or when a promise is broken
@@ -131,6 +133,8 @@ func (w *world) run() *Failure {
 	if w.script.IntN(5) == 0 {
 		size = 5
 	}
+	w.lease = time.Second << w.script.IntN(3)
+	w.mixed = w.script.IntN(4) == 0
 	for i := range size {
 		w.machines = append(w.machines, newMachine(w, i))
 	}
