@@ -83,6 +83,7 @@ func (d mounted) StoreLogs(all []*raft.Log) error {
 	if written {
 		for _, l := range copies {
 			d.logs[l.Index] = l
+			d.w.judge.wrote(l)
 			d.high = max(d.high, l.Index)
 			if d.low == 0 || l.Index < d.low {
 				d.low = l.Index
@@ -93,7 +94,6 @@ func (d mounted) StoreLogs(all []*raft.Log) error {
 }
 
 func (d mounted) DeleteRange(from, to uint64) error {
-	d.w.judge.look() // while the entries are there to be seen
 	written, err := d.sync()
 	if !written {
 		return err

@@ -21,6 +21,7 @@ type judge struct {
 	tokens  map[uint64]grant
 	holds   map[pair]uint64          // the last token of each pair
 	top     uint64                   // highest token so far
+	stored  map[uint64]raft.Log      // what disks had at each index, of the highest term
 	ended   map[string]end           // by session
 	delays  map[string]time.Duration // by path: until when nobody may be granted
 	refused map[pair]string          // told that it had no effect: why
@@ -43,7 +44,7 @@ type pair struct{ session, path, handle string }
 
 func newJudge(w *world) *judge {
 	return &judge{
-		w: w, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, ended: map[string]end{},
+		w: w, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, stored: map[uint64]raft.Log{}, ended: map[string]end{},
 		delays: map[string]time.Duration{}, refused: map[pair]string{},
 	}
 }
@@ -95,7 +96,7 @@ func (j *judge) replay(p *process) bool {
 	index := uint64(len(j.history))
 	l, ok := j.entry(p, index)
 	if !ok {
-		j.w.fail("no disk has entry %d any more, which %s has applied", index, p.m.id)
+		j.w.fail("no disk ever had entry %d, which %s has applied", index, p.m.id)
 		return false
 	}
 	if l.Type != raft.LogCommand {
@@ -120,7 +121,8 @@ func (j *judge) replay(p *process) bool {
 	return !j.w.failed()
 }
 
-// entry finds a committed entry: p has applied it, and it or another has it yet.
+// entry finds a committed entry: p has applied it, and it or another has it yet,
+// or had it.
 func (j *judge) entry(p *process, index uint64) (raft.Log, bool) {
 	if l, ok := p.m.disk.logs[index]; ok {
 		return l, true
@@ -130,7 +132,15 @@ func (j *judge) entry(p *process, index uint64) (raft.Log, bool) {
 			return l, true
 		}
 	}
-	return raft.Log{}, false
+	l, ok := j.stored[index] // all have a snapshot that stands for it
+	return l, ok
+}
+
+// wrote notes what was written to a disk.
+func (j *judge) wrote(l raft.Log) {
+	if l.Term >= j.stored[l.Index].Term {
+		j.stored[l.Index] = l
+	}
 }
 
 // admission: a batch is accepted only in the office and the raft term that it

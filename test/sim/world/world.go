@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"time"
 )
@@ -95,11 +96,8 @@ func (w *world) chance(n int) bool { return w.rng.IntN(n) == 0 }
 // between is a random duration, small ones being as likely as large ones by
 // order of magnitude.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
-	span := least
-	for span < most && r.IntN(3) > 0 {
-		span *= 2
-	}
-	return min(most, least+time.Duration(r.Int64N(int64(span)+1)))
+	span := least << r.IntN(bits.Len64(uint64(most/least)))
+	return min(most, span+time.Duration(r.Int64N(int64(span)+1)))
 }
 
 // rate draws the rate of a clock: often one of the extremes.
