@@ -30,6 +30,11 @@ bench: ## Put load on a cell of three replicas; ARGS="cycle --n 1,64 --via sdk,h
 	@$(GO) build -tags $(TAGS) -o bin/bench ./test/bench
 	@exec bin/bench $(ARGS)
 
+.PHONY: chaos
+chaos: ## Do harm to real cells and check what clients saw; ARGS="--duration 1h --size 5 --seed 7"
+	@$(GO) build -tags $(TAGS) -o bin/chaos ./test/chaos
+	@exec bin/chaos $(ARGS)
+
 .PHONY: build
 build: ## Build bin/stoutd and bin/stout, static binaries
 	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/stoutd ./cmd/stout

@@ -164,6 +164,12 @@ func (c *Client) judge(ctx context.Context, r *route, q *call, err error) verdic
 	case lockapi.CodeNoMaster:
 		c.targets.skip(r)
 		return retry
+	case lockapi.CodeTooMany:
+		// To ask again for more adds to the load; that is the caller's to decide.
+		// What makes room is seen through.
+		if q.method == http.MethodDelete {
+			return retry
+		}
 	case lockapi.CodeOutcomeUnknown:
 		c.targets.skip(r)
 		if q.once {

@@ -25,7 +25,9 @@ const (
 	ErrLockHeld = lockapi.CodeLockHeld
 	// ErrLockDelayed: the lock is free, but within its lock-delay.
 	ErrLockDelayed = lockapi.CodeLockDelayed
-	// ErrTooMany: a quota is used up.
+	// ErrTooMany: a quota is used up; lockapi.Error.RetryAfter has the cell's
+	// advice for when to try again. Calls that ask for more return it at once;
+	// releases are tried again.
 	ErrTooMany = lockapi.CodeTooMany
 	// ErrNoMaster: no master could be reached until the context ended.
 	ErrNoMaster = lockapi.CodeNoMaster

@@ -31,7 +31,8 @@ var errWaitOver = errors.New("the wait is over")
 // background as soon as it can.
 //
 // Errors: the context's; ErrLockHeld after Wait, with the holders;
-// ErrConflict for a limit that does not fit; ErrInvalidArgument;
+// ErrConflict for a limit that does not fit; ErrTooMany, at once, where a quota
+// leaves no room for the grant or the place in the queue; ErrInvalidArgument;
 // ErrSessionExpired and ErrSessionClosed.
 func (s *Session) Lock(ctx context.Context, path string, opts ...LockOption) (*Held, error) {
 	return s.acquire(ctx, path, makeLockOptions(opts))
@@ -144,7 +145,7 @@ func (s *Session) ask(ctx context.Context, cl *claim, req *lockapi.LockRequest) 
 // a grant nor a place in the queue is left of it.
 func leavesNothing(err error) bool {
 	return errors.Is(err, lockapi.CodeLockHeld) || errors.Is(err, lockapi.CodeLockDelayed) ||
-		errors.Is(err, lockapi.CodeSessionNotFound)
+		errors.Is(err, lockapi.CodeTooMany) || errors.Is(err, lockapi.CodeSessionNotFound)
 }
 
 // withdrawAtEnd arranges that the queue is left as soon as ctx ends, while the

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -417,6 +418,53 @@ func TestRefusalsThatLeaveNothing(t *testing.T) {
 			if n := f.count(isMethod(http.MethodDelete)) - before; n != tc.releases {
 				t.Errorf("%v: %d releases followed, want %d", tc.want, n, tc.releases)
 			}
+		}
+	})
+}
+
+// tooMany refuses some requests as a cell whose quotas are used up does.
+type tooMany struct {
+	*fakeCell
+	refuse func(*http.Request) bool
+}
+
+func (c tooMany) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !c.refuse(r) {
+		return c.fakeCell.RoundTrip(r)
+	}
+	return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}},
+		Body: io.NopCloser(strings.NewReader(`{"code":"too_many","detail":"quota max-holds is used up"}`))}, nil
+}
+
+// A quota that is used up is told at once, with the cell's advice; nothing is
+// left to be released. A release goes on until it is taken.
+func TestTooMany(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+		var puts, deletes int
+		c, err := Config{URLs: []string{"http://r1"}, Transport: tooMany{f, func(r *http.Request) bool {
+			if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/full") {
+				puts++
+				return true
+			}
+			if r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, lockapi.RouteLocks) {
+				deletes++
+				return deletes < 4
+			}
+			return false
+		}}}.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, c)
+		_, err = s.Lock(t.Context(), "/full")
+		wantErr(t, err, ErrTooMany)
+		var e *lockapi.Error
+		if !errors.As(err, &e) || e.RetryAfter != 7 || puts != 1 || deletes != 0 {
+			t.Errorf("%v after %d calls and %d releases; want one call and the advice", err, puts, deletes)
+		}
+		held := lock(t, s, "/a")
+		if err := held.Unlock(t.Context()); err != nil || deletes != 4 {
+			t.Errorf("%v after %d calls", err, deletes)
 		}
 	})
 }

@@ -10,7 +10,9 @@ import (
 
 // Acquire asks for a lock and waits up to req.WaitMS for it. A lock that is
 // held is refused from memory, without a log entry, when the call does not want
-// to wait; so is the answer to a pair that holds already.
+// to wait; so is the answer to a pair that holds already. A quota that leaves no
+// room for another claim is too_many, and so is one that leaves none for the
+// place in the queue that the call would need.
 //
 // When ctx ends while the call waits, its wait ends: the pair leaves the queue
 // unless another of its calls waits or the place is a kept one, and a grant that
@@ -41,9 +43,12 @@ type acquire struct {
 }
 
 func (a *acquire) run(ctx context.Context) (lockapi.Grant, error) {
-	r, err := a.decide()
-	if err != nil {
+	r, full, err := a.decide()
+	switch {
+	case err != nil:
 		return lockapi.Grant{}, err
+	case full != nil && (r.Verdict == state.Busy || r.Verdict == state.Delayed):
+		return lockapi.Grant{}, a.refuse(full)
 	}
 	if r.Verdict != state.Queued {
 		return a.answer(r)
@@ -52,21 +57,32 @@ func (a *acquire) run(ctx context.Context) (lockapi.Grant, error) {
 }
 
 // decide finds out what the request comes to: from memory where that takes no
-// change, else through the log.
-func (a *acquire) decide() (state.Result, error) {
+// change, else through the log. full is the quota for which a call that would
+// have waited was proposed as one that does not.
+func (a *acquire) decide() (r state.Result, full *lack, err error) {
 	a.mu.Lock()
 	settled := a.pair.updating == 0
 	a.mu.Unlock()
 	if settled {
 		// Read, then check the lease; without it the log decides.
 		if r, ok := a.fromMemory(a.log.State()); ok && a.lease.Valid(a.opts.Clock()) {
-			return r, nil
+			return r, nil, nil
 		}
 	}
-	return a.propose(state.Command{
+	full, err = a.reserve()
+	if err != nil {
+		return r, nil, err
+	}
+	defer a.release()
+	waitFor := a.waitFor()
+	if full != nil {
+		waitFor = state.NoWait
+	}
+	r, err = a.propose(state.Command{
 		Kind: state.Acquire, Session: a.key.session, Path: a.key.path, Handle: a.key.handle,
-		Mode: a.mode, Limit: a.req.Limit, Wait: a.waitFor(), DelayMS: a.req.LockDelayMS,
+		Mode: a.mode, Limit: a.req.Limit, Wait: waitFor, DelayMS: a.req.LockDelayMS,
 	})
+	return r, full, err
 }
 
 func (a *acquire) waitFor() state.WaitFor {

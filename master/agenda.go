@@ -125,7 +125,11 @@ type delay struct {
 // counts. o.mu is held, or the office is not in use yet.
 func (o *office) startDelay(path string, id uint64, ms int64, now time.Duration) {
 	until := now + o.opts.Drift.Long(time.Duration(ms)*time.Millisecond)
-	d := delay{id: id, until: max(until, o.delays[path].until)}
+	before, there := o.delays[path]
+	if !there {
+		o.use.add(delayAmount(path), 1)
+	}
+	d := delay{id: id, until: max(until, before.until)}
 	o.delays[path] = d
 	o.schedule(&matter{at: d.until, path: path, delayID: id})
 }

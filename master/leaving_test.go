@@ -121,13 +121,13 @@ func TestNewsIsNotToldTwice(t *testing.T) {
 
 // releaseUnheard releases path behind the office's back: the state is ahead of what the
 // office has been told, as it is for a moment after every entry.
-func (n *node) releaseUnheard(o *office, session, path string) (events []state.Event) {
+func (n *node) releaseUnheard(o *office, session, path string) (released *state.Outcome) {
 	n.set(func() {
 		next, out := n.state.Apply(uint64(n.applied)+1, n.term, state.Batch{Epoch: o.epoch, LeaseMS: o.opts.leaseMS(),
 			Commands: []state.Command{{Kind: state.Release, Session: session, Path: path}}})
-		n.state, events = next, out.Events
+		n.state, released = next, &out
 	})
-	return events
+	return released
 }
 
 // TestGrantBehindA202IsNews, also when another call of the pair is answered with
@@ -141,15 +141,15 @@ func TestGrantBehindA202IsNews(t *testing.T) {
 				t.Fatalf("%+v, %v", g, err)
 			}
 			call, place := placed(t, n, "/a", want(b, queueing, waiting(time.Minute)))
-			events := n.releaseUnheard(call.office, a, "/a")
+			released := n.releaseUnheard(call.office, a, "/a")
 			if !ahead {
-				call.takeNote(events)
+				call.takeNote(released)
 			}
 			if g, err := call.queued(place, 0); err != nil || g.State != lockapi.StateHeld {
 				t.Fatalf("%+v, %v", g, err)
 			}
 			if ahead {
-				call.takeNote(events)
+				call.takeNote(released)
 			}
 			call.exit(call.key, call.pair, call.waiter)
 			if k, err := keepalive1(m, b, 0, 0); err != nil || len(k.Events) != 1 {
@@ -168,9 +168,9 @@ func TestBreakBeforeTheOfficeHearsOfTheGrant(t *testing.T) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
 		call, place := placed(t, n, "/a", want(b, waiting(time.Minute)))
-		events := n.releaseUnheard(call.office, a, "/a")
+		released := n.releaseUnheard(call.office, a, "/a")
 		call.breakOff(place)
-		call.takeNote(events)
+		call.takeNote(released)
 		pass(5 * fakeDelay)
 		if h := holder(n.State(), "/a"); h != "" {
 			t.Errorf("held by %q, which was told nothing", h)

@@ -26,6 +26,7 @@ type Master struct {
 	members Membership
 	opts    Options
 	started time.Duration
+	refused refusals
 
 	mu      sync.Mutex
 	office  *office

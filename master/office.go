@@ -27,6 +27,7 @@ type office struct {
 	log     Log
 	logger  zerolog.Logger
 	lease   lease.Master
+	refused *refusals
 	lapse   time.Duration // not told to the log yet; of the goroutine that calls accepted
 	batcher *replica.Batcher
 
@@ -34,6 +35,10 @@ type office struct {
 	sessions map[string]*session
 	pairs    map[pairKey]*pair
 	delays   map[string]delay
+	openings map[opening]*share
+	endings  endings
+	use      amount // of the whole cell; see share.go
+	newest   uint64 // highest token of a grant that was noted
 	due      agenda
 
 	endOnce sync.Once
@@ -45,19 +50,21 @@ type office struct {
 // session gets one whole ttl, each lock-delay starts anew, both counted from now.
 func (m *Master) newOffice(term uint64, opened *state.Outcome, p time.Duration) *office {
 	o := &office{
-		epoch: opened.Epoch, term: term, opened: m.opts.Clock(), opts: &m.opts, log: m.log,
+		epoch: opened.Epoch, term: term, opened: m.opts.Clock(), opts: &m.opts, log: m.log, refused: &m.refused,
 		logger:   m.opts.Logger.With().Uint64("epoch", opened.Epoch).Logger(),
 		sessions: map[string]*session{}, pairs: map[pairKey]*pair{}, delays: map[string]delay{},
-		done: make(chan struct{}), wake: make(chan struct{}, 1),
+		openings: map[opening]*share{}, done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	o.lease.Extend(p, m.opts.LeaseTerm, o.opened, m.opts.Drift)
 	s := m.log.State() // nothing is accepted after the opening entry before the batcher runs
 	o.openSeq = s.Seq
 	for v := range s.Sessions("") {
 		o.addSession(v, o.opened)
+		o.use.add(amountOf(v), 1)
 	}
 	o.inherit(s)
 	for w := range s.Waits() {
+		o.claimed(pairKey{w.Session, w.Path, w.Handle}, true)
 		if !w.Keep {
 			o.orphan(w)
 		}
@@ -84,22 +91,23 @@ func (o *office) accepted(p time.Duration, out *state.Outcome) {
 		o.logger.Warn().Dur("lapsed_ms", o.lapse).Msg("master lease regained: the sessions get the lapse back")
 		o.lapse = 0
 	}
-	if len(out.Events) == 0 {
+	if len(out.Results) == 0 {
 		return
 	}
-	for _, expired := range o.takeNote(out.Events) {
+	for _, expired := range o.takeNote(out) {
 		expired.Msg("session expired: it was not kept alive")
 	}
 }
 
-// takeNote takes note of a batch's events, all at once. The sessions that
+// takeNote takes note of what a batch came to, all at once. The sessions that
 // expired are returned for the log, which is not written under the mutex.
-func (o *office) takeNote(events []state.Event) (expired []*zerolog.Event) {
+func (o *office) takeNote(out *state.Outcome) (expired []*zerolog.Event) {
 	now := o.opts.Clock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i := range events {
-		if e := &events[i]; e.Kind != state.EventEnded {
+	defer o.tally(out.Results)
+	for i := range out.Events {
+		if e := &out.Events[i]; e.Kind != state.EventEnded {
 			o.happened(e, now)
 		} else if entry := o.endSession(e); entry != nil {
 			expired = append(expired, entry)
@@ -113,6 +121,7 @@ func (o *office) happened(e *state.Event, now time.Duration) {
 	switch e.Kind {
 	case state.EventOpened:
 		o.addSession(e.Session, now)
+		o.sessionOpened(e.Session)
 	case state.EventGranted:
 		o.granted(e.Hold, e.Wait)
 	case state.EventWithdrawn:
@@ -124,6 +133,7 @@ func (o *office) happened(e *state.Event, now time.Duration) {
 	case state.EventDelayOver:
 		if o.delays[e.Path].id == e.DelayID {
 			delete(o.delays, e.Path)
+			o.use.add(delayAmount(e.Path), -1)
 		}
 	}
 }

@@ -48,6 +48,7 @@ type Options struct {
 	// Patience is how long a call waits for a master before it is told that there
 	// is none; default 2 s, which rides out most elections.
 	Patience time.Duration
+	Quotas   Quotas // none unless set
 	Logger   zerolog.Logger
 }
 

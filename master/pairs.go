@@ -23,6 +23,7 @@ type pair struct {
 	told     uint64 // number of the wait whose grant some call was answered with, or was made news
 	queued   bool   // some call was answered 202: the grant is news for its session
 	orphan   uint64 // number of a wait of an earlier office that no call has asked about
+	share    share  // of the quotas, for the calls that are in the log
 	updating int    // withdrawals under way: answer nothing from memory
 }
 
@@ -141,6 +142,7 @@ func (o *office) withdraw(key pairKey, p *pair, seq uint64, undo bool) func() (s
 // went out, the session is to be told instead. o.mu is held.
 func (o *office) granted(h *state.Hold, w *state.Wait) {
 	key := pairKey{h.Session, h.Path, h.Handle}
+	o.unplaced(key)
 	p := o.pairs[key]
 	asked := p != nil && len(p.calls) > 0
 	if h.EventSeq != 0 && (!asked || p.queued || w.Seq <= o.openSeq) {
@@ -152,8 +154,9 @@ func (o *office) granted(h *state.Hold, w *state.Wait) {
 	}
 }
 
-// released forgets what was to be told of a grant that has ended. o.mu is held.
+// released forgets a grant that has ended, and what was to be told of it. o.mu is held.
 func (o *office) released(h *state.Hold) {
+	o.unclaimed(pairKey{h.Session, h.Path, h.Handle})
 	if s := o.sessions[h.Session]; s != nil && h.EventSeq != 0 {
 		s.forget(h.EventSeq)
 	}
@@ -162,6 +165,8 @@ func (o *office) released(h *state.Hold) {
 // withdrawn wakes the calls whose place in the queue is gone. o.mu is held.
 func (o *office) withdrawn(w *state.Wait) {
 	key := pairKey{w.Session, w.Path, w.Handle}
+	o.unclaimed(key)
+	o.unplaced(key)
 	if p := o.pairs[key]; p != nil {
 		p.queued = false
 		o.stir(key, p)

@@ -288,7 +288,7 @@ func placed(t *testing.T, n *node, path string, r lockapi.LockRequest) (call *ac
 	t.Helper()
 	call = &acquire{office: openOffice(t, n), req: &r, key: pairKey{r.Session, path, r.Handle}, mode: stateMode(r.Mode), until: n.clock() + time.Minute}
 	call.pair, call.waiter = call.enter(call.key)
-	got, err := call.decide()
+	got, _, err := call.decide()
 	if err != nil || got.Wait == nil {
 		t.Fatalf("%+v, %v; want a place in the queue", got, err)
 	}

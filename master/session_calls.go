@@ -14,7 +14,7 @@ import (
 
 // OpenSession opens a session. With an idempotency key, the session that was
 // opened with that key and the same request is given again; another request
-// under the key is a conflict.
+// under the key is a conflict. A quota that is used up is too_many.
 func (m *Master) OpenSession(_ context.Context, req lockapi.SessionRequest, key string) (lockapi.Session, error) {
 	o, err := m.admit()
 	if err != nil {
@@ -25,19 +25,31 @@ func (m *Master) OpenSession(_ context.Context, req lockapi.SessionRequest, key 
 	}
 	if key != "" {
 		c.Digest = digest(req)
-		if v, ok := o.log.State().SessionByKey(key); ok && bytes.Equal(v.Digest, c.Digest) && o.lease.Valid(o.opts.Clock()) {
+		if v, ok := o.log.State().SessionByKey(key); ok && o.lease.Valid(o.opts.Clock()) {
+			if !bytes.Equal(v.Digest, c.Digest) {
+				return lockapi.Session{}, errOtherBody(key)
+			}
 			return o.sessionOf(v), nil
 		}
 	}
+	release, err := o.reserveSession(&c)
+	if err != nil {
+		return lockapi.Session{}, err
+	}
+	defer release()
 	r, err := o.propose(c)
 	switch {
 	case err != nil:
 		return lockapi.Session{}, err
 	case r.Verdict == state.Conflict:
-		return lockapi.Session{}, lockapi.Errorf(lockapi.CodeConflict,
-			"%s %q was used for a session with another body; use a fresh key for a new session", lockapi.HeaderIdempotencyKey, key)
+		return lockapi.Session{}, errOtherBody(key)
 	}
 	return o.sessionOf(r.Session), nil
+}
+
+func errOtherBody(key string) error {
+	return lockapi.Errorf(lockapi.CodeConflict,
+		"%s %q was used for a session with another body; use a fresh key for a new session", lockapi.HeaderIdempotencyKey, key)
 }
 
 // digest is the fingerprint of a request that came with an idempotency key.
@@ -60,7 +72,7 @@ func (m *Master) CloseSession(_ context.Context, id string) error {
 	if _, ok := o.log.State().Session(id); !ok && o.lease.Valid(o.opts.Clock()) {
 		return nil
 	}
-	_, err = o.propose(state.Command{Kind: state.CloseSession, Session: id})
+	_, err = o.proposeEnd(state.Command{Kind: state.CloseSession, Session: id})
 	return err
 }
 

@@ -23,6 +23,7 @@ type session struct {
 	expiring bool          // its end has been proposed; nothing revives it
 	ended    bool
 	end      *matter // on the agenda
+	use      amount  // what it takes of the quotas; its claims, and its own bytes
 	news     []news  // not acknowledged, by number
 	waiting  map[chan struct{}]struct{}
 }
@@ -43,7 +44,8 @@ func (o *office) addSession(v *state.Session, now time.Duration) {
 	if o.sessions[v.ID] != nil {
 		return // a keepalive that came right behind its opening has begun it
 	}
-	s := &session{id: v.ID, ttl: time.Duration(v.TTLMS) * time.Millisecond, base: now, lapsed: o.lease.Lapsed()}
+	s := &session{id: v.ID, ttl: time.Duration(v.TTLMS) * time.Millisecond, base: now, lapsed: o.lease.Lapsed(),
+		use: amount{bytes: amountOf(v).bytes}}
 	o.sessions[v.ID] = s
 	s.end = &matter{at: o.deadline(s), session: s}
 	o.schedule(s.end)
@@ -69,12 +71,13 @@ func (o *office) sessionDue(s *session, now time.Duration) {
 		return
 	}
 	s.expiring = true
-	go o.propose(state.Command{Kind: state.ExpireSession, Session: s.id})
+	go o.proposeEnd(state.Command{Kind: state.ExpireSession, Session: s.id})
 }
 
 // endSession tells a session's waiting keepalives of its end, and returns what
 // there is to log of it, nil for nothing. o.mu is held.
 func (o *office) endSession(e *state.Event) *zerolog.Event {
+	o.sessionEnded(e.Session)
 	s := o.sessions[e.Session.ID]
 	if s == nil {
 		return nil
@@ -90,11 +93,13 @@ func (o *office) endSession(e *state.Event) *zerolog.Event {
 		Dur("ttl_ms", s.ttl).Dur("silent_ms", o.opts.Clock()-s.base)
 }
 
-// inherit takes over the grants that earlier offices had to tell of. They may
+// inherit takes over the grants of earlier offices, and the news of them. They may
 // have done so, and the acknowledgement may be on its way: they count as shown.
 // The office is not in use yet.
 func (o *office) inherit(s *state.State) {
 	for h := range s.Holds() {
+		o.newest = max(o.newest, h.Token)
+		o.claimed(pairKey{h.Session, h.Path, h.Handle}, false)
 		if h.EventSeq != 0 {
 			to := o.sessions[h.Session]
 			to.news = append(to.news, news{hold: h, shown: true})

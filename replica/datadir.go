@@ -1,15 +1,17 @@
 package replica
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // dataFormat is the version of the data directory's layout.
-const dataFormat = 1
+const dataFormat = 2
 
 // identity says whose data directory it is. It is written once, before
 // anything else is.
@@ -29,6 +31,11 @@ const identityFile = "replica.json"
 // under another name they would be broken.
 func claimDataDir(dir, cell, id string) (identity, error) {
 	var have identity
+	if why, err := os.ReadFile(filepath.Join(dir, condemnedFile)); err == nil {
+		return have, fmt.Errorf("data directory %s is not opened, because this replica's state was found to differ from the master's (%s): %s", dir, condemnedFile, strings.TrimSpace(string(why)))
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return have, fmt.Errorf("data directory %s: %w", dir, err)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return have, fmt.Errorf("data directory %s: %w", dir, err)
 	}
@@ -41,18 +48,36 @@ func claimDataDir(dir, cell, id string) (identity, error) {
 	if err != nil {
 		return have, fmt.Errorf("data directory %s: %w", dir, err)
 	}
-	if err := json.Unmarshal(raw, &have); err != nil {
-		return have, fmt.Errorf("data directory %s: %s is damaged (%w); restore it from a backup, or bring the replica back with an empty directory under a new id", dir, identityFile, err)
+	in := json.NewDecoder(bytes.NewReader(raw))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&have); err != nil {
+		return have, fmt.Errorf("data directory %s: %s is damaged: %w; %s", dir, identityFile, err, cure)
 	}
 	switch {
 	case have.Format > dataFormat:
-		return have, fmt.Errorf("data directory %s has format %d, written by a newer release; this one reads up to format %d", dir, have.Format, dataFormat)
+		return have, fmt.Errorf("data directory %s has format %d, written by a newer release; this one reads format %d", dir, have.Format, dataFormat)
+	case have.Format < dataFormat:
+		return have, fmt.Errorf("data directory %s has format %d, which this release does not read; it reads format %d", dir, have.Format, dataFormat)
 	case have.Cell != cell:
 		return have, fmt.Errorf("data directory %s belongs to cell %q, not to %q; check the data directory and the cell's name", dir, have.Cell, cell)
 	case have.ID != id:
 		return have, fmt.Errorf("data directory %s belongs to replica %q, not to %q; a replica keeps its id for life", dir, have.ID, id)
 	}
 	return have, nil
+}
+
+// condemnedFile, where it is there, says why the directory must not be opened.
+// A process would be started again by its supervisor; but a state that differs is
+// in the snapshots, too, and a replica that is elected with one would serve it.
+//
+// Where all but the master were found to differ, they keep the cell from serving
+// until a person has looked: the master is the odd one then. With the master
+// stopped and its directory put away, the others are started again without this
+// file: sums that were told before a start are not compared.
+const condemnedFile = "condemned.txt"
+
+func condemn(dir, why string) error {
+	return writeDurably(filepath.Join(dir, condemnedFile), []byte(why+"\n"))
 }
 
 func foundDataDir(dir string, who identity) error {

@@ -35,10 +35,12 @@ func TestDataDirRefusals(t *testing.T) {
 		name, file, content string
 		want                []string // in the message
 	}{
-		{"another cell", identityFile, `{"format":1,"cell":"other","id":"r1"}`, []string{`"other"`, `"local"`}},
-		{"another id", identityFile, `{"format":1,"cell":"local","id":"r2"}`, []string{`"r2"`, `"r1"`}},
-		{"a newer format", identityFile, `{"format":2,"cell":"local","id":"r1"}`, []string{"format 2", "newer"}},
-		{"damaged", identityFile, `{"format":1,"cell":"lo`, []string{identityFile, "damaged"}},
+		{"another cell", identityFile, `{"format":2,"cell":"other","id":"r1"}`, []string{`"other"`, `"local"`}},
+		{"another id", identityFile, `{"format":2,"cell":"local","id":"r2"}`, []string{`"r2"`, `"r1"`}},
+		{"a newer format", identityFile, `{"format":3,"cell":"local","id":"r1"}`, []string{"format 3", "newer"}},
+		{"damaged", identityFile, `{"format":2,"cell":"lo`, []string{identityFile, "damaged"}},
+		{"an unknown format", identityFile, `{"format":0,"cell":"local","id":"r1"}`, []string{"format 0"}},
+		{"an unknown field", identityFile, `{"format":2,"cell":"local","id":"r1","foundee":true}`, []string{identityFile, "damaged", "foundee"}},
 		{"empty", identityFile, ``, []string{identityFile, "damaged"}},
 		{"foreign files", "holiday.jpg", `x`, []string{"holiday.jpg", "empty directory"}},
 	} {
@@ -68,17 +70,17 @@ func TestDataDirRefusals(t *testing.T) {
 
 func TestDataDirInUse(t *testing.T) {
 	dir := t.TempDir()
-	first, err := openBolt(dir)
+	first, err := openLog(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openBolt(dir); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := openLog(dir, true); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("opened twice: %v", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := openBolt(dir)
+	again, err := openLog(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}

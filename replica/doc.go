@@ -4,13 +4,19 @@
 // the replica's promises (package lease). Whether a leader may act as master is
 // not decided here but in package master.
 //
-// Three things stand between the library and its defaults, each with its reason
-// beside the code:
+// What stands between the library and its defaults, each with its reason beside
+// the code:
 //
 //   - heartbeats take the same way as every other message (transport.go; hashicorp/raft #695)
+//   - a leader whose disk hangs falls silent (transport.go)
 //   - a vote is stored atomically (stores.go; hashicorp/raft #661)
 //   - a store that fails ends the process (stores.go; hashicorp/raft #614)
+//   - the log and the votes have checksums, and are read from end to end before
+//     the replica starts (logfile.go, logrecord.go, boltcheck.go)
+//   - so have the snapshots, with their meta data; where one is damaged, the log
+//     has to reach back to the one before it (snapshots.go)
+//   - checksums of the state go through the log; a replica that differs ends (checksum.go)
 //
-// hashicorp/raft is pinned at v1.7.3: v1.8.0 does not build with
-// raft-boltdb/v2 v2.3.1, which imports a package that go-metrics has lost since.
+// The rule about disks is: a replica recovers, or refuses to start and says what
+// to do; it never serves, nor votes, as if it had not acknowledged what it had.
 package replica

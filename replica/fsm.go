@@ -20,6 +20,7 @@ type fsm struct {
 	promises *lease.Promises
 	clock    func() time.Duration
 	fail     func(error)
+	sums     *checksums
 	broken   bool // of the library's FSM goroutine: an entry could not be read
 }
 
@@ -41,6 +42,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	}
 	next, out := f.current.Load().Apply(l.Index, l.Term, batch)
 	f.current.Store(next)
+	f.sums.note(next, &out)
 	return &out
 }
 

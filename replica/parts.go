@@ -2,14 +2,9 @@ package replica
 
 import (
 	"errors"
-	"fmt"
-	"path/filepath"
 
 	"github.com/hashicorp/raft"
 )
-
-// snapshotsKept is how many snapshots stay on disk.
-const snapshotsKept = 2
 
 // Parts are where a replica keeps what it must not forget, and how it speaks to
 // the others. Each store has synced what it was given when it returns.
@@ -22,6 +17,9 @@ type Parts struct {
 	// replica has voted and promised. NoteFounded makes it so, durably.
 	Founded     bool
 	NoteFounded func() error
+	// Condemn sees to it, durably, that the stores are not opened again: the
+	// replica's state was found to differ from its peers'. May be nil.
+	Condemn func(why string) error
 	// Close closes the stores, after the transport.
 	Close func() error
 }
@@ -33,23 +31,23 @@ func openParts(o *Options) (Parts, error) {
 	if err != nil {
 		return Parts{}, err
 	}
-	bolt, err := openBolt(o.DataDir)
+	log, err := openLog(o.DataDir, who.Founded)
 	if err != nil {
 		return Parts{}, err
 	}
-	log := raftLogger(o.Logger)
-	snaps, err := raft.NewFileSnapshotStoreWithLogger(filepath.Clean(o.DataDir), snapshotsKept, log)
+	snaps, err := openSnapshots(o, log)
 	if err != nil {
-		return Parts{}, errors.Join(fmt.Errorf("data directory %s: %w", o.DataDir, err), bolt.Close())
+		return Parts{}, errors.Join(err, log.Close())
 	}
 	self, _ := o.member(o.ID)
-	trans, err := newTransport(o, self, log)
+	trans, err := newTransport(o, self, raftLogger(o.Logger))
 	if err != nil {
-		return Parts{}, errors.Join(err, bolt.Close())
+		return Parts{}, errors.Join(err, log.Close())
 	}
 	return Parts{
-		Logs: bolt, Votes: bolt, Snapshots: snaps, Transport: trans,
+		Logs: log, Votes: log, Snapshots: snaps, Transport: trans,
 		Founded: who.Founded, NoteFounded: func() error { return who.founded(o.DataDir) },
-		Close: bolt.Close,
+		Condemn: func(why string) error { return condemn(o.DataDir, why) },
+		Close:   log.Close,
 	}, nil
 }

@@ -65,6 +65,7 @@ func Start(o Options, p Parts) (*Replica, error) {
 	}
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail}
 	r.fsm.current.Store(state.New())
+	r.fsm.sums = newChecksums(o.Clock, r.diverged)
 	err := o.check()
 	if err == nil {
 		err = r.startRaft()
@@ -83,11 +84,19 @@ func (r *Replica) startRaft() error {
 	}
 	logs := &logStore{LogStore: cached, promises: r.promises, clock: r.opts.Clock, fail: r.fail}
 	votes := &voteStore{StableStore: p.Votes, fail: r.fail}
-	trans := transport{p.Transport}
+	trans := transport{p.Transport, func() error {
+		if took := logs.storingFor(); took > r.opts.MasterLease {
+			return fmt.Errorf("the disk of replica %s has not finished a write for %v", r.opts.ID, took)
+		}
+		return nil
+	}}
 	notify := make(chan bool, 16)
 	conf := r.config(notify)
 	if err := r.found(conf, logs, votes, trans); err != nil {
 		return err
+	}
+	if r.fsm.sums.before, err = logs.LastIndex(); err != nil {
+		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
 	if r.raft, err = raft.NewRaft(conf, r.fsm, logs, votes, p.Snapshots, trans); err != nil {
 		return fmt.Errorf("start raft: %w", err)
@@ -128,7 +137,7 @@ func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.Stable
 	case exists:
 		return p.NoteFounded()
 	case p.Founded:
-		return fmt.Errorf("data directory %s has lost its log, and with it what this replica has voted and promised; restore the directory as it was, or bring the replica back with an empty one under a new id", r.opts.DataDir)
+		return lostLog(r.opts.DataDir)
 	}
 	var servers raft.Configuration
 	for _, m := range r.opts.Members {
@@ -143,7 +152,8 @@ func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.Stable
 }
 
 // Failed delivers the first fault after which the process has to end: a disk
-// that refuses a write, or a log entry that this release cannot read.
+// that refuses a write or has damaged what it kept, a log entry that this release
+// cannot read, a state that differs from the master's.
 func (r *Replica) Failed() <-chan error { return r.failed }
 
 func (r *Replica) fail(err error) {
@@ -156,14 +166,17 @@ func (r *Replica) Close() error {
 	err := r.raft.Shutdown().Error()
 	close(r.quit)
 	r.watching.Wait()
+	r.fsm.sums.work.Wait()
 	return errors.Join(err, r.parts.Close())
 }
 
 // Submit hands a batch to Raft and returns at once; the function it returns
 // waits for the outcome and is to be called once. Batches submitted one after
 // the other by one goroutine keep their order. The error is ErrNotApplied or
-// ErrUnknown.
+// ErrUnknown. A checksum may ride along: the outcome then has results and events
+// beyond those of the batch's own commands, behind them.
 func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
+	b = r.fsm.sums.ride(b)
 	data, err := b.Encode()
 	if err != nil {
 		return func() (*state.Outcome, error) { return nil, fmt.Errorf("%w: %w", ErrNotApplied, err) }

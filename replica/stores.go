@@ -3,13 +3,11 @@ package replica
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
+	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/stoutlock/stout/lease"
 )
@@ -19,41 +17,26 @@ import (
 // batch, of up to maxBatchBytes.
 const logCacheSize = 256
 
-// openBolt opens the file that holds the log and the votes. An open file is
-// locked; another process that tries gets a clear error.
-func openBolt(dir string) (*raftboltdb.BoltStore, error) {
-	name := filepath.Join(dir, "raft.db")
-	store, err := raftboltdb.New(raftboltdb.Options{
-		Path: name,
-		BoltOptions: &bbolt.Options{
-			Timeout:        time.Second,
-			FreelistType:   bbolt.FreelistMapType,
-			NoFreelistSync: true, // else a file that a burst has grown rewrites its free list in each commit
-		},
-	})
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, fmt.Errorf("data directory %s is in use by another process (%s is locked)", dir, name)
-	case err != nil:
-		return nil, fmt.Errorf("data directory %s: open %s: %w", dir, name, err)
-	}
-	return store, nil
-}
-
 // logStore is the log on disk. It notes the promise that storing a batch makes,
 // on Raft's own goroutine, after the entry is on disk and before Raft learns of
 // it (see package lease). When the disk refuses a write the replica fails: the
 // library would only step down and be elected again.
+//
+// The library cannot go on without an entry that is there and cannot be read: it
+// panics. Here the replica fails, and the library's goroutine ends without a word.
 type logStore struct {
 	raft.LogStore
 	promises *lease.Promises
 	clock    func() time.Duration
 	fail     func(error)
+	storing  atomic.Int64 // when the write under way began, on the clock; 0 without one
 }
 
 func (s *logStore) StoreLog(log *raft.Log) error { return s.StoreLogs([]*raft.Log{log}) }
 
 func (s *logStore) StoreLogs(logs []*raft.Log) error {
+	s.storing.Store(int64(s.clock()))
+	defer s.storing.Store(0)
 	if err := s.LogStore.StoreLogs(logs); err != nil {
 		s.fail(fmt.Errorf("write %d log entries: %w", len(logs), err))
 		return err
@@ -65,6 +48,23 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 		}
 	}
 	return nil
+}
+
+func (s *logStore) GetLog(index uint64, l *raft.Log) error {
+	err := s.LogStore.GetLog(index, l)
+	if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
+		s.fail(fmt.Errorf("read log entry %d: %w; %s", index, err, cure))
+		runtime.Goexit()
+	}
+	return err
+}
+
+// storingFor is how long the write under way has taken, 0 where there is none.
+func (s *logStore) storingFor() time.Duration {
+	if began := s.storing.Load(); began != 0 {
+		return s.clock() - time.Duration(began)
+	}
+	return 0
 }
 
 func (s *logStore) DeleteRange(from, to uint64) error {

@@ -21,17 +21,6 @@ const (
 	rpcPool            = 3
 )
 
-// transport is the library's, with one change: heartbeats get no fast path.
-//
-// The library would handle them on the connection's goroutine, and change the
-// term and the state behind the main loop's back; logs can diverge that way
-// (hashicorp/raft #695, open in v1.8.0). Without a handler they take the way of
-// all other messages, which the Transport interface allows. Embedding the
-// interface keeps WithPreVote and WithClose.
-type transport struct {
-	Transport
-}
-
 // Transport carries Raft's messages to the other replicas.
 type Transport interface {
 	raft.Transport
@@ -39,8 +28,63 @@ type Transport interface {
 	raft.WithClose
 }
 
-// SetHeartbeatHandler does nothing: that is the cure.
+// transport is the library's, with three changes: heartbeats get no fast path, no
+// message has a follower commit more than it brings, and a leader whose disk
+// hangs falls silent. Embedding the interface keeps WithPreVote and WithClose.
+type transport struct {
+	Transport
+	mute func() error // why nothing is sent to followers; nil while it is
+}
+
+// SetHeartbeatHandler does nothing. The library would handle heartbeats on the
+// connection's goroutine, and change the term and the state behind the main
+// loop's back; logs can diverge that way (hashicorp/raft #695, open in v1.8.0).
+// Without a handler they take the way of all other messages, which the Transport
+// interface allows.
 func (transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
+// AppendEntries sends entries or a heartbeat.
+func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if err := t.mute(); err != nil {
+		return err
+	}
+	bound(args)
+	return t.Transport.AppendEntries(id, target, args, resp)
+}
+
+// AppendEntriesPipeline opens a way to send entries without waiting for answers.
+func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
+	p, err := t.Transport.AppendEntriesPipeline(id, target)
+	if err != nil {
+		return nil, err
+	}
+	return pipeline{p, t.mute}, nil
+}
+
+type pipeline struct {
+	raft.AppendPipeline
+	mute func() error // see transport
+}
+
+func (p pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	if err := p.mute(); err != nil {
+		return nil, err
+	}
+	bound(args)
+	return p.AppendPipeline.AppendEntries(args, resp)
+}
+
+// bound lowers what a message says is committed to the last entry that it
+// vouches for. Raft has the follower do so (Ongaro and Ousterhout 2014, figure 2:
+// "min(leaderCommit, index of last new entry)"); the library's takes the end of
+// its own log instead (raft.go, appendEntries). That may be an entry of an
+// earlier leader that was never committed, and whose place the message does not
+// reach because it was cut off or made before later entries were committed: the
+// follower would apply what the others never will. A later message tells the
+// rest.
+func bound(q *raft.AppendEntriesRequest) {
+	q.LeaderCommitIndex = min(q.LeaderCommitIndex, q.PrevLogEntry+uint64(len(q.Entries)))
+}
 
 func newTransport(o *Options, self Member, log hclog.Logger) (Transport, error) {
 	l, err := net.Listen("tcp", o.RaftListen)

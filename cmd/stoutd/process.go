@@ -22,7 +22,12 @@ import (
 // serve runs one replica until ctx ends (nil) or a fault ends it.
 func serve(ctx context.Context, c *config.Config, log zerolog.Logger) error {
 	reportFileSizeLimit()
-	p := &process{config: c, log: log}
+	limit, known := openFileLimit()
+	most, err := maxConnections(c, limit, known)
+	if err != nil {
+		return exitError{code: exitConfig, err: err}
+	}
+	p := &process{config: c, log: log, maxConnections: most}
 	if err := p.open(); err != nil {
 		p.close()
 		return exitError{code: exitStart, err: err}
@@ -30,7 +35,7 @@ func serve(ctx context.Context, c *config.Config, log zerolog.Logger) error {
 	log.Info().Str("version", buildinfo.Version()).Str("cell", c.Cell).
 		Str("api", p.listener.Addr().String()).Str("raft", c.RaftListen).
 		Str("url", c.Self().APIURL).Str("data_dir", p.dataDir).
-		Int("replicas", len(c.Replicas)).Msg("started")
+		Int("replicas", len(c.Replicas)).Int("max_connections", most).Msg("started")
 	if err := p.wait(ctx); err != nil {
 		log.Error().Err(err).Msg("ending on a fault")
 		p.removeTemp()
@@ -49,6 +54,8 @@ type process struct {
 	log     zerolog.Logger
 	dataDir string
 	temp    string // removed at the end, where not empty
+
+	maxConnections int
 
 	listener net.Listener
 	replica  *replica.Replica
@@ -86,12 +93,27 @@ func (p *process) open() (err error) {
 	p.master = master.New(p.replica, p.replica, master.Options{
 		Cell: c.Cell, ID: c.ID, Version: buildinfo.Version(),
 		LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(), Clock: p.replica.Now,
+		Quotas: quotas(c.Quotas),
 		Logger: p.log,
 	})
-	p.server = server.New(server.Options{Master: p.master, Logger: p.log})
+	p.server = server.New(server.Options{Master: p.master, Logger: p.log, Checksum: p.checksum, MaxConnections: p.maxConnections})
 	p.served = make(chan error, 1)
 	go func() { p.served <- p.server.Serve(p.listener) }()
 	return nil
+}
+
+// checksum is the replica's, as the server shows it.
+func (p *process) checksum() (index uint64, sum []byte, ok bool) {
+	c, ok := p.replica.Checksum()
+	return c.Index, c.Sum[:], ok
+}
+
+// quotas are the settings as the master takes them; validated, they fit.
+func quotas(q config.Quotas) master.Quotas {
+	return master.Quotas{
+		Sessions: int64(q.MaxSessions), Holds: int64(q.MaxHolds), Waiters: int64(q.MaxWaiters), Bytes: int64(q.MaxBytes),
+		SessionHolds: int64(q.MaxSessionHolds), SessionWaiters: int64(q.MaxSessionWaiters), SessionBytes: int64(q.MaxSessionBytes),
+	}
 }
 
 // listen binds the API's address. For a cell of one replica it also finds out

@@ -57,6 +57,11 @@ type Config struct {
 	// releasing the calls that wait, closing the stores.
 	ShutdownTimeout time.Duration
 
+	Quotas Quotas
+	// MaxConnections bounds the open connections to the API; 0 is as many as the
+	// process's limit on open files leaves beside the replica's own.
+	MaxConnections uint64
+
 	// LogLevel is trace, debug, info, warn or error.
 	LogLevel string
 	// LogFormat is json (one object a line) or console (for people).
@@ -131,6 +136,7 @@ func defaults() *Config {
 		SnapshotInterval:  30 * time.Second,
 		TrailingLogs:      10240,
 		ShutdownTimeout:   10 * time.Second,
+		Quotas:            defaultQuotas(),
 		LogLevel:          "info",
 		LogFormat:         "json",
 		sources:           map[string]Source{},

@@ -16,26 +16,34 @@ func TestWriteTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `
-SETTING              VALUE                                     SOURCE
-cell                 local                                     flag --cell
-id                   r2                                        flag --id
-data-dir             data                                      flag --data-dir
-dev                  false                                     default
-api-listen           127.0.0.1:7101                            default
-raft-listen          127.0.0.1:7201                            default
-replica              r1=127.0.0.1:7201,http://127.0.0.1:7101   flag --replica
-replica              r2=127.0.0.1:7202,http://127.0.0.1:7102   flag --replica
-replica              r3=127.0.0.1:7203,http://127.0.0.1:7103   flag --replica
-master-lease         600ms                                     default, 2 × heartbeat-timeout
-heartbeat-timeout    300ms                                     environment STOUTD_HEARTBEAT_TIMEOUT
-election-timeout     300ms                                     default, as heartbeat-timeout
-clock-drift          0.01                                      default
-snapshot-threshold   8192                                      default
-snapshot-interval    30s                                       default
-trailing-logs        10240                                     default
-shutdown-timeout     10s                                       default
-log-level            debug                                     flag --log-level
-log-format           json                                      default
+SETTING               VALUE                                     SOURCE
+cell                  local                                     flag --cell
+id                    r2                                        flag --id
+data-dir              data                                      flag --data-dir
+dev                   false                                     default
+api-listen            127.0.0.1:7101                            default
+raft-listen           127.0.0.1:7201                            default
+replica               r1=127.0.0.1:7201,http://127.0.0.1:7101   flag --replica
+replica               r2=127.0.0.1:7202,http://127.0.0.1:7102   flag --replica
+replica               r3=127.0.0.1:7203,http://127.0.0.1:7103   flag --replica
+master-lease          600ms                                     default, 2 × heartbeat-timeout
+heartbeat-timeout     300ms                                     environment STOUTD_HEARTBEAT_TIMEOUT
+election-timeout      300ms                                     default, as heartbeat-timeout
+clock-drift           0.01                                      default
+snapshot-threshold    8192                                      default
+snapshot-interval     30s                                       default
+trailing-logs         10240                                     default
+shutdown-timeout      10s                                       default
+max-sessions          100000                                    default
+max-holds             500000                                    default
+max-waiters           100000                                    default
+max-bytes             1GiB                                      default
+max-session-holds     10000                                     default
+max-session-waiters   10000                                     default
+max-session-bytes     64MiB                                     default
+max-connections       0                                         default
+log-level             debug                                     flag --log-level
+log-format            json                                      default
 `
 	if got := "\n" + out.String(); got != want {
 		t.Errorf("table:%s\nwant:%s", got, want)
@@ -44,7 +52,7 @@ log-format           json                                      default
 
 func TestYAMLReadsBackTheSame(t *testing.T) {
 	for name, in := range map[string]input{
-		"cell":             cell("--master-lease", "2s", "--data-dir", "a: b # c"),
+		"cell":             cell("--master-lease", "2s", "--data-dir", "a: b # c", "--max-bytes", "3GiB", "--max-waiters", "0"),
 		"a name of digits": cell("--cell", "007"),
 		"dev":              {args: []string{"--dev"}},
 	} {

@@ -53,7 +53,7 @@ func (s setting) env() string {
 
 // settings lists every setting, in the order in which a person meets them.
 func settings() []setting {
-	return []setting{
+	list := []setting{
 		text(nameCell, "name", "name of the cell", func(c *Config) *string { return &c.Cell }),
 		text(nameID, "id", "this replica's id, one of the --replica list", func(c *Config) *string { return &c.ID }),
 		text(nameDataDir, "dir", "directory of the log, votes and snapshots", func(c *Config) *string { return &c.DataDir }),
@@ -69,9 +69,10 @@ func settings() []setting {
 		duration(nameSnapEvery, "how often to look whether a snapshot is due", func(c *Config) *time.Duration { return &c.SnapshotInterval }),
 		count(nameTrailing, "log entries kept behind a snapshot", func(c *Config) *uint64 { return &c.TrailingLogs }),
 		duration(nameShutdown, "bound on an orderly stop", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
-		text(nameLogLevel, "level", "trace, debug, info, warn or error", func(c *Config) *string { return &c.LogLevel }),
-		text(nameLogFormat, "format", "json or console", func(c *Config) *string { return &c.LogFormat }),
 	}
+	return append(append(list, quotaSettings()...),
+		text(nameLogLevel, "level", "trace, debug, info, warn or error", func(c *Config) *string { return &c.LogLevel }),
+		text(nameLogFormat, "format", "json or console", func(c *Config) *string { return &c.LogFormat }))
 }
 
 // scalar makes a row for a setting of one value from how such a value is read

@@ -18,6 +18,7 @@ func (c *Config) validate() Problems {
 	v.addresses()
 	v.replicas()
 	v.timings()
+	v.quotas()
 	v.choice(nameLogLevel, c.LogLevel, "trace", "debug", "info", "warn", "error")
 	v.choice(nameLogFormat, c.LogFormat, "json", "console")
 	return v.problems

@@ -12,6 +12,7 @@ import (
 type task struct {
 	repeatable bool          // it has no effect that a repetition could double
 	stale      bool          // this replica's own state will do
+	heavy      bool          // it takes milliseconds of CPU: see Server.lists
 	wait       time.Duration // how long the master may hold it in good order
 	// run makes the call on this replica. A nil body is a reply without one.
 	run func(context.Context) (status int, body any, err error)
@@ -107,9 +108,35 @@ func (x *exchange) attempt(at Location, t task, follow bool) error {
 
 // answer does the task on this replica.
 func (x *exchange) answer(t task) error {
-	status, body, err := t.run(x.ctx())
+	if !t.heavy {
+		status, body, err := t.run(x.ctx())
+		if err != nil {
+			return err
+		}
+		return x.reply(status, body)
+	}
+	status, b, err := x.list(t)
 	if err != nil {
 		return err
 	}
-	return x.reply(status, body)
+	defer b.release()
+	x.write(status, typeJSON, b.Bytes())
+	return nil
+}
+
+// list makes the reply to a heavy task when its turn has come. The turn is over
+// before the reply is written: a caller that does not read it keeps nobody.
+func (x *exchange) list(t task) (status int, b *buffer, err error) {
+	select {
+	case x.lists <- struct{}{}:
+	case <-x.ctx().Done():
+		return 0, nil, lockapi.Errorf(lockapi.CodeNoMaster, "the caller has gone")
+	}
+	defer func() { <-x.lists }()
+	status, body, err := t.run(x.ctx())
+	if err != nil {
+		return 0, nil, err
+	}
+	b, err = encode(body)
+	return status, b, err
 }

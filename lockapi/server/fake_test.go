@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
+	"github.com/stoutlock/stout/master"
 )
 
 // fakeMaster is a replica of a cell in memory: enough of a lock service for one
@@ -342,6 +343,13 @@ func (f *fakeMaster) Replica() lockapi.Replica {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.own
+}
+
+func (f *fakeMaster) Quotas() []master.QuotaUse {
+	return []master.QuotaUse{
+		{Name: "max-holds", Max: 10, Used: 7, Known: true, Refused: 2},
+		{Name: "max-session-holds", Max: 5, Refused: 1},
+	}
 }
 
 func (f *fakeMaster) Transfer(ctx context.Context, to string) (lockapi.Transferred, error) {

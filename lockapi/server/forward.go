@@ -17,10 +17,10 @@ import (
 
 // newTransport makes the transport for calls among replicas: connections are
 // kept, no proxy comes between, and bytes are passed on as they are.
-func newTransport() *http.Transport {
+func newTransport(counted *conns) *http.Transport {
 	dialer := net.Dialer{Timeout: time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{
-		DialContext:         dialer.DialContext,
+		DialContext:         counted.dial(dialer.DialContext),
 		MaxIdleConnsPerHost: 1024,
 		IdleConnTimeout:     time.Minute, // shorter than the other side's IdleTimeout
 		TLSHandshakeTimeout: 2 * time.Second,
@@ -55,6 +55,9 @@ func (x *exchange) forward(at Location, t task) error {
 	got, sent, err := x.send(ctx, at.URL)
 	if err != nil {
 		x.metrics.forwarded.WithLabelValues("failed").Inc()
+		if errors.Is(err, errTooManyConns) {
+			return lockapi.Errorf(lockapi.CodeTooMany, "quota max-connections is used up: %v, and the call had to be forwarded; ask the master at %s, or have the quota raised", err, at.URL)
+		}
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}

@@ -2,7 +2,9 @@ package server
 
 import (
 	"bytes"
+	"container/list"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -18,11 +20,48 @@ type listener struct {
 }
 
 func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.server.conns.admit() {
+			return &conn{Conn: c, server: l.server}, nil
+		}
+		l.server.turnAway(c)
 	}
-	return &conn{Conn: c, server: l.server}, nil
+}
+
+// A connection that is turned away gets its answer in time, or none: these
+// connections come on top of max-connections.
+const (
+	mostTurnedAway = 32
+	turnAwayTime   = time.Second
+)
+
+// turnAway answers a connection for which there is no room, whatever it asks,
+// and closes it. It does not block.
+func (s *Server) turnAway(c net.Conn) {
+	select {
+	case s.turning <- struct{}{}:
+	default:
+		_ = c.Close()
+		return
+	}
+	go func() {
+		defer func() { <-s.turning }()
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(turnAwayTime))
+		e := lockapi.Errorf(lockapi.CodeTooMany, "quota max-connections is used up: this replica has %d open connections, each with a call under way; "+
+			"make fewer calls that wait at once, ask another replica, or have the quota raised", s.conns.most)
+		if _, err := c.Write(s.canned("429 Too Many Requests", e)); err != nil {
+			return
+		}
+		if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+			// With what the caller sent unread, closing would cut off the answer.
+			_, _ = io.CopyN(io.Discard, c, maxHeaderBytes+lockapi.MaxBodyBytes)
+		}
+	}()
 }
 
 // conn bounds how long each write may take, so that a reader who stops reading
@@ -32,6 +71,17 @@ func (l listener) Accept() (net.Conn, error) {
 type conn struct {
 	net.Conn
 	server *Server
+
+	// Guarded by the mutex of server.conns.
+	quiet *list.Element // among its quiet connections
+	fresh bool          // no request has begun
+	gone  bool          // it counts no more
+}
+
+// Close is what net/http ends every connection with.
+func (c *conn) Close() error {
+	c.server.conns.left(c)
+	return c.Conn.Close()
 }
 
 // What net/http writes, in one piece and before any handler, in reply to a
@@ -83,7 +133,12 @@ func (s *Server) unparsable(reason string) []byte {
 	if reason == "" {
 		reason = "the request line or a header is malformed; is a % in the URL not followed by two hexadecimal digits?"
 	}
-	body, _ := encode(lockapi.Invalid("request", "%s", reason))
+	return s.canned("400 Bad Request", lockapi.Invalid("request", "%s", reason))
+}
+
+// canned is a whole reply without a request, the last one of its connection.
+func (s *Server) canned(status string, e *lockapi.Error) []byte {
+	body, _ := encode(e)
 	defer body.release()
 	header := http.Header{}
 	s.stamp(header)
@@ -91,11 +146,14 @@ func (s *Server) unparsable(reason string) []byte {
 	header.Set("Content-Type", typeProblem)
 	header.Set("Content-Length", fmt.Sprint(body.Len()))
 	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	if retry := retryAfter(e); retry > 0 {
+		header.Set("Retry-After", fmt.Sprint(retry))
+	}
 	var reply bytes.Buffer
-	reply.WriteString(cannedStatus + "\r\n")
+	reply.WriteString("HTTP/1.1 " + status + "\r\n")
 	_ = header.Write(&reply)
 	reply.WriteString("\r\n")
 	reply.Write(body.Bytes())
-	s.metrics.count("other", "other", http.StatusBadRequest, 0)
+	s.metrics.count("other", "other", e.Code.Status(), 0)
 	return reply.Bytes()
 }

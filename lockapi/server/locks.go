@@ -74,7 +74,7 @@ func listLocks(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.read(q, func(ctx context.Context, stale bool) (any, error) {
+	return x.readList(q, func(ctx context.Context, stale bool) (any, error) {
 		return x.master.Locks(ctx, q[paramPrefix], q[paramAfter], limit, stale)
 	})
 }

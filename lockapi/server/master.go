@@ -59,6 +59,8 @@ type Observer interface {
 	Cell() lockapi.Cell
 	// Replica is this replica's own entry, with version and uptime_ms.
 	Replica() lockapi.Replica
+	// Quotas is how far each quota is used up.
+	Quotas() []master.QuotaUse
 	// Transfer hands mastership to the named replica, or to any where to is "".
 	Transfer(ctx context.Context, to string) (lockapi.Transferred, error)
 	// Ready is nil while this replica knows a master and is caught up, else the

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"strconv"
@@ -70,4 +71,21 @@ func (m *metrics) count(route, method string, status int, took time.Duration) {
 	code := strconv.Itoa(status)
 	m.requests.WithLabelValues(route, method, code).Inc()
 	m.duration.WithLabelValues(route, method, code).Observe(took.Seconds())
+}
+
+// checksum shows the latest sum of the state as one series, whose labels change.
+type checksum func() (index uint64, sum []byte, ok bool)
+
+var checksumDesc = prometheus.NewDesc("stout_state_checksum",
+	"1, labelled with the SHA-256 of the replicated state after a log entry and the index of that entry. "+
+		"At the same index all replicas have the same sum; one that has not ends.",
+	[]string{"index", "sum"}, nil)
+
+func (checksum) Describe(to chan<- *prometheus.Desc) { to <- checksumDesc }
+
+func (c checksum) Collect(to chan<- prometheus.Metric) {
+	if index, sum, ok := c(); ok {
+		to <- prometheus.MustNewConstMetric(checksumDesc, prometheus.GaugeValue, 1,
+			strconv.FormatUint(index, 10), hex.EncodeToString(sum))
+	}
 }

@@ -56,16 +56,38 @@ func TestMetrics(t *testing.T) {
 		`stout_http_request_duration_seconds_count{method="GET",route="/v1/locks/{path}",status="200"} 2`,
 		`stout_http_requests_in_flight 1`,
 		`stout_build_info{version="v1"} 1`,
+		`stout_quota_max{quota="max-session-holds"} 5`, `stout_quota_used{quota="max-holds"} 7`,
+		`stout_quota_refused_total{quota="max-holds"} 2`,
 		"go_goroutines ", "process_open_fds ", "go_build_info{",
 	} {
 		if !strings.Contains(got.body, "\n"+want) {
 			t.Errorf("no %s in\n%s", want, got.body)
 		}
 	}
-	for _, bad := range []string{"/b/c", "BREW", "nowhere"} {
+	for _, bad := range []string{"/b/c", "BREW", "nowhere", `stout_quota_used{quota="max-session-holds"}`} {
 		if strings.Contains(got.body, bad) {
-			t.Errorf("the caller's %s makes a series", bad)
+			t.Errorf("%s makes a series", bad)
 		}
+	}
+}
+
+// TestChecksumIsOneSeries: none before the first sum, and then only the latest.
+func TestChecksumIsOneSeries(t *testing.T) {
+	var index uint64
+	n := startMaster(t, func(o *server.Options) {
+		o.Checksum = func() (uint64, []byte, bool) { return index, []byte{0xab, byte(index)}, index > 0 }
+	})
+	for _, want := range []string{"", `{index="7",sum="ab07"} 1`, `{index="9",sum="ab09"} 1`} {
+		var got []string
+		for line := range strings.SplitSeq(call(t, "GET", n.url+"/metrics", "").body, "\n") {
+			if series, ok := strings.CutPrefix(line, "stout_state_checksum"); ok {
+				got = append(got, series)
+			}
+		}
+		if strings.Join(got, "\n") != want {
+			t.Errorf("series %q, want %q", got, want)
+		}
+		index = max(index+2, 7)
 	}
 }
 

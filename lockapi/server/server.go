@@ -5,6 +5,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -21,9 +22,14 @@ type Options struct {
 	// Registry takes the server's metrics and is what /metrics shows; nil makes
 	// a new one. A registry serves one Server.
 	Registry *prometheus.Registry
+	// Checksum is the latest sum of this replica's state and the log entry that it
+	// is of, for /metrics; false before the first. Nil where there is none to show.
+	Checksum func() (index uint64, sum []byte, ok bool)
 	// Peers carries calls to the other replicas; nil makes a transport of the
-	// server's own.
+	// server's own, whose connections count among MaxConnections.
 	Peers http.RoundTripper
+	// MaxConnections bounds the connections that are open at once; 0 is no bound.
+	MaxConnections int
 
 	// ForwardTimeout bounds the search for a master that takes a call. How long
 	// the master then holds the call is bounded by the call's own wait_ms.
@@ -63,9 +69,6 @@ func (o Options) withDefaults() Options {
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
 	}
-	if o.Peers == nil {
-		o.Peers = newTransport()
-	}
 	return o
 }
 
@@ -77,7 +80,12 @@ type Server struct {
 	metrics  *metrics
 	peers    http.RoundTripper
 	contacts contacts
-	fresh    fresh
+	conns    conns
+	// lists has a place for each list that is made at a time: half of the
+	// processors, so that however many ask for lists, Raft and the other calls
+	// find one.
+	lists    chan struct{}
+	turning  chan struct{} // a place for each connection that is turned away
 	engine   *gin.Engine
 	http     *http.Server
 	stopping chan struct{} // closed by Drain
@@ -94,7 +102,19 @@ func New(opts Options) *Server {
 		metrics: newMetrics(opts.Registry, opts.Master.Replica().Version),
 		peers:   opts.Peers,
 
+		conns:   conns{most: opts.MaxConnections},
+		lists:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		turning: make(chan struct{}, mostTurnedAway),
+
 		stopping: make(chan struct{}),
+	}
+	if s.peers == nil {
+		s.peers = newTransport(&s.conns)
+	}
+	opts.Registry.MustRegister(&s.conns)
+	opts.Registry.MustRegister(quotaUses(opts.Master.Quotas))
+	if opts.Checksum != nil {
+		opts.Registry.MustRegister(checksum(opts.Checksum))
 	}
 	s.contacts.started = time.Now()
 	s.engine = s.newEngine()
@@ -106,9 +126,10 @@ func New(opts Options) *Server {
 		ErrorLog:          log.New(levelWriter{s.log}, "", 0),
 		// OPTIONS * is answered like every other unknown route.
 		DisableGeneralOptionsHandler: true,
-		ConnState:                    s.fresh.note,
+		ConnState:                    s.conns.note,
+		ConnContext:                  withConn,
 	}
-	s.http.RegisterOnShutdown(s.fresh.close)
+	s.http.RegisterOnShutdown(s.conns.closeFresh)
 	return s
 }
 

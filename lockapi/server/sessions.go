@@ -77,7 +77,7 @@ func listSessions(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.read(q, func(ctx context.Context, stale bool) (any, error) {
+	return x.readList(q, func(ctx context.Context, stale bool) (any, error) {
 		return x.master.Sessions(ctx, q[paramAfter], limit, stale)
 	})
 }
@@ -98,11 +98,20 @@ func (x *exchange) request(into any) error {
 
 // read dispatches a call that has no effect.
 func (x *exchange) read(q query, run func(ctx context.Context, stale bool) (any, error)) error {
+	return x.dispatchRead(q, false, run)
+}
+
+// readList is read for a list.
+func (x *exchange) readList(q query, run func(ctx context.Context, stale bool) (any, error)) error {
+	return x.dispatchRead(q, true, run)
+}
+
+func (x *exchange) dispatchRead(q query, heavy bool, run func(ctx context.Context, stale bool) (any, error)) error {
 	stale, err := q.stale()
 	if err != nil {
 		return err
 	}
-	return x.dispatch(task{repeatable: true, stale: stale, run: func(ctx context.Context) (int, any, error) {
+	return x.dispatch(task{repeatable: true, stale: stale, heavy: heavy, run: func(ctx context.Context) (int, any, error) {
 		body, err := run(ctx, stale)
 		return http.StatusOK, body, err
 	}})

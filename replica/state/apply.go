@@ -1,6 +1,9 @@
 package state
 
-import "fmt"
+import (
+	"crypto/sha256"
+	"fmt"
+)
 
 // Verdict says what a command came to.
 type Verdict uint8
@@ -66,6 +69,8 @@ const (
 	// later of the two is over.
 	EventDelay     EventKind = 6
 	EventDelayOver EventKind = 7 // Path, DelayID
+	EventMarked    EventKind = 8 // the state after the entry is to be summed
+	EventSum       EventKind = 9 // Marked, Sum: the master's sum of the state after the entry Marked
 )
 
 // Event is a change that somebody may wait for. Index is the entry's.
@@ -79,6 +84,8 @@ type Event struct {
 	Path    string
 	DelayID uint64
 	DelayMS int64
+	Marked  uint64
+	Sum     [sha256.Size]byte
 }
 
 // Outcome is what applying one batch came to. A batch that was not accepted
@@ -156,6 +163,22 @@ func (e *editor) command(c *Command) Result {
 		return e.withdraw(c)
 	case EndDelay:
 		return e.endDelay(c)
+	case MarkState:
+		e.emit(Event{Kind: EventMarked})
+		return Result{Verdict: Done}
+	case TellSum:
+		return e.tellSum(c)
 	}
 	return Result{Verdict: Refused}
+}
+
+// tellSum passes a sum on to whoever compares it. Neither it nor a mark leaves
+// a trace in the state: a replica that has no sum of its own to compare with
+// holds the same bytes as one that has.
+func (e *editor) tellSum(c *Command) Result {
+	if c.Seq == 0 || c.Seq >= e.Index {
+		return Result{Verdict: Refused}
+	}
+	e.emit(Event{Kind: EventSum, Marked: c.Seq, Sum: [sha256.Size]byte(c.Digest)})
+	return Result{Verdict: Done}
 }

@@ -171,6 +171,13 @@ func BenchmarkSnapshot(b *testing.B) {
 			}
 		}
 	})
+	b.Run("hash", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetBytes(int64(len(data)))
+		for b.Loop() {
+			s.Hash()
+		}
+	})
 	b.Run("restore", func(b *testing.B) {
 		b.ReportAllocs()
 		b.SetBytes(int64(len(data)))

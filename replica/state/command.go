@@ -1,6 +1,7 @@
 package state
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -31,11 +32,16 @@ const (
 	Release       Kind = 7 // Session, Path, Handle, Token (0 = any)
 	Withdraw      Kind = 8 // Session, Path, Handle, Seq, Undo: the calls of a wait ended
 	EndDelay      Kind = 9 // Path, Seq: the lock-delay of that number is over
+	// MarkState: the state after this entry is to be summed on every replica.
+	MarkState Kind = 10
+	// TellSum: Seq, Digest: the SHA-256 of the state after the marked entry Seq, as
+	// the master has it; see State.Hash.
+	TellSum Kind = 11
 )
 
 func (k Kind) String() string {
 	names := [...]string{"", "open-office", "close-office", "open-session", "close-session",
-		"expire-session", "acquire", "release", "withdraw", "end-delay"}
+		"expire-session", "acquire", "release", "withdraw", "end-delay", "mark-state", "tell-sum"}
 	if int(k) < len(names) && k != 0 {
 		return names[k]
 	}
@@ -88,7 +94,7 @@ type Command struct {
 	Name    string            `cbor:"14,keyasint,omitempty"`
 	Meta    map[string]string `cbor:"15,keyasint,omitempty"`
 	Key     string            `cbor:"16,keyasint,omitempty"` // OpenSession: idempotency key
-	Digest  []byte            `cbor:"17,keyasint,omitempty"` // OpenSession: of the body that came with Key
+	Digest  []byte            `cbor:"17,keyasint,omitempty"` // OpenSession: of the body that came with Key; TellSum
 	Master  string            `cbor:"18,keyasint,omitempty"`
 	Term    uint64            `cbor:"19,keyasint,omitempty"` // OpenOffice: the raft term it was made for
 	Caller  string            `cbor:"20,keyasint,omitempty"` // identity of the caller; kept free for access lists
@@ -175,7 +181,7 @@ func (b *Batch) known() error {
 	for i := range b.Commands {
 		c := &b.Commands[i]
 		switch {
-		case c.Kind < OpenOffice || c.Kind > EndDelay:
+		case c.Kind < OpenOffice || c.Kind > TellSum:
 			return fmt.Errorf("command %d has %v: %w", i, c.Kind, ErrVersion)
 		case c.Mode > Shared:
 			return fmt.Errorf("command %d has mode %d: %w", i, c.Mode, ErrVersion)
@@ -199,6 +205,8 @@ func (c *Command) wellFormed() bool {
 		return c.Session != ""
 	case Acquire:
 		return c.Path != "" && sound(c.Mode, c.Limit)
+	case TellSum:
+		return len(c.Digest) == sha256.Size
 	}
 	return true
 }

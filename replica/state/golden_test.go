@@ -122,6 +122,24 @@ func TestGoldenBatch(t *testing.T) {
 	}
 }
 
+// TestGoldenKinds: each kind of command keeps its number.
+func TestGoldenKinds(t *testing.T) {
+	b := state.Batch{Epoch: 1, LeaseMS: 1}
+	for k := state.OpenOffice; k <= state.TellSum; k++ {
+		b.Commands = append(b.Commands, state.Command{Kind: k})
+	}
+	b.Commands[len(b.Commands)-1].Seq = 1000
+	b.Commands[len(b.Commands)-1].Digest = bytes.Repeat([]byte{0xab}, 32)
+	data, err := b.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "kinds-v1.bin", data)
+	if again, err := state.DecodeBatch(data); err != nil || !reflect.DeepEqual(again, b) {
+		t.Fatalf("decoded %+v, %v; want %+v", again, err, b)
+	}
+}
+
 func TestGoldenSnapshot(t *testing.T) {
 	s := richState(t)
 	data := snapshot(t, s)

@@ -94,6 +94,15 @@ func (m *model) command(c state.Command) state.Result {
 		m.emit(state.Event{Kind: state.EventDelayOver, Path: c.Path, DelayID: c.Seq})
 		m.handOn(c.Path)
 		return state.Result{Verdict: state.Done}
+	case state.MarkState:
+		m.emit(state.Event{Kind: state.EventMarked})
+		return state.Result{Verdict: state.Done}
+	case state.TellSum:
+		if c.Seq < 1 || c.Seq >= m.index {
+			return state.Result{}
+		}
+		m.emit(state.Event{Kind: state.EventSum, Marked: c.Seq, Sum: [32]byte(c.Digest)})
+		return state.Result{Verdict: state.Done}
 	}
 	return state.Result{}
 }

@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,7 +12,7 @@ import (
 
 var kinds = func() map[string]state.Kind {
 	m := map[string]state.Kind{}
-	for k := state.OpenOffice; k <= state.EndDelay; k++ {
+	for k := state.OpenOffice; k <= state.TellSum; k++ {
 		m[k.String()] = k
 	}
 	return m
@@ -50,6 +51,9 @@ func parseCommand(w []string) (state.Command, error) {
 	c.Handle, c.Name, c.Key = a.str("h"), a.str("name"), a.str("key")
 	if d := a.str("digest"); d != "" {
 		c.Digest = []byte(d)
+	}
+	if d := a.str("sum"); d != "" {
+		c.Digest, a.err = hex.DecodeString(d)
 	}
 	c.Limit, c.DelayMS, c.TTLMS = a.num("limit", 0), a.num("delay", 0), a.num("ttl", 0)
 	c.Token, c.Seq, c.Term = uint64(a.num("token", 0)), uint64(a.num("seq", 0)), uint64(a.num("made-for", 0))

@@ -28,7 +28,7 @@ var someKinds = slices.Concat(
 	slices.Repeat([]state.Kind{state.Acquire}, 18),
 	slices.Repeat([]state.Kind{state.Release, state.Withdraw, state.EndDelay, state.OpenSession}, 4),
 	slices.Repeat([]state.Kind{state.ExpireSession}, 3),
-	[]state.Kind{state.CloseSession, state.CloseOffice, state.OpenOffice},
+	[]state.Kind{state.CloseSession, state.CloseOffice, state.OpenOffice, state.MarkState, state.TellSum},
 )
 
 // TestAgainstModel runs random logs through the state and the naive model, which
@@ -186,6 +186,9 @@ func (r *run) command(t *rapid.T) state.Command {
 		default:
 			c.Seq = rapid.Uint64Range(0, r.model.seq).Draw(t, "seq")
 		}
+	case state.TellSum:
+		c.Seq = rapid.Uint64Range(0, r.state.Index+2).Draw(t, "entry")
+		c.Digest = bytes.Repeat([]byte{byte(c.Seq)}, 32)
 	case state.EndDelay:
 		c.Seq = rapid.Uint64Range(0, r.model.seq).Draw(t, "seq")
 		if rapid.Bool().Draw(t, "right number") {

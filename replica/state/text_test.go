@@ -102,6 +102,10 @@ func eventText(e state.Event) string {
 		return fields("delay", e.Path, opt("delay-seq", e.DelayID), opt("delay", e.DelayMS))
 	case state.EventDelayOver:
 		return fields("delay-over", e.Path, opt("delay-seq", e.DelayID))
+	case state.EventMarked:
+		return "marked"
+	case state.EventSum:
+		return fmt.Sprintf("sum entry=%d %x", e.Marked, e.Sum)
 	}
 	return fmt.Sprintf("event of kind %d", e.Kind)
 }

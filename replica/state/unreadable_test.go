@@ -42,7 +42,7 @@ func TestUnreadableBatches(t *testing.T) {
 		{"only a version", good[:1], false, "EOF"},
 		{"cut short", good[:len(good)-1], false, "EOF"},
 		{"bytes behind", append(slices.Clone(good), 0), false, "extraneous"},
-		{"unknown kind", command(item{1: 10}), true, "kind-10"},
+		{"unknown kind", command(item{1: 12}), true, "kind-12"},
 		{"no kind", command(item{2: 1}), true, "kind-0"},
 		{"unknown mode", command(item{1: 6, 6: 3}), true, "mode 3"},
 		{"unknown wait", command(item{1: 6, 8: 3}), true, "wait 3"},
@@ -127,7 +127,7 @@ func TestEncodeRefusesWhatCannotBeRead(t *testing.T) {
 		version  bool
 	}{
 		{"no kind", []state.Command{{}}, true},
-		{"unknown kind", []state.Command{{Kind: state.CloseSession}, {Kind: state.EndDelay + 1}}, true},
+		{"unknown kind", []state.Command{{Kind: state.CloseSession}, {Kind: state.TellSum + 1}}, true},
 		{"unknown mode", []state.Command{{Kind: state.Acquire, Mode: state.Shared + 1}}, true},
 		{"unknown wait", []state.Command{{Kind: state.Acquire, Wait: state.Keep + 1}}, true},
 		{"too many", slices.Repeat([]state.Command{{Kind: state.EndDelay}}, state.MaxCommands+1), false},
@@ -175,6 +175,10 @@ func TestMalformedCommandsAreRefused(t *testing.T) {
 		{Kind: state.Withdraw, Session: "s1", Path: "/a\x00w", Seq: 1},
 		{Kind: state.Withdraw, Session: "s1\x00/a", Path: "w", Seq: 1},
 		{Kind: state.EndDelay, Path: "\x00"},
+		{Kind: state.TellSum, Seq: 1},
+		{Kind: state.TellSum, Seq: 1, Digest: make([]byte, 31)},
+		{Kind: state.TellSum, Digest: make([]byte, 32)},
+		{Kind: state.TellSum, Seq: s.Index + 1, Digest: make([]byte, 32)}, // its own entry
 		{Kind: state.OpenOffice, Master: "r2", Term: 1, Path: "/not/alone\x00"},
 	} {
 		next, out := s.Apply(s.Index+1, s.Office.Term, state.Batch{Epoch: s.Epoch, LeaseMS: 2000, Commands: []state.Command{c, {Kind: state.EndDelay, Path: "/a", Seq: 1}}})
@@ -189,7 +193,7 @@ func TestMalformedCommandsAreRefused(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for got, want := range map[fmt.Stringer]string{
-		state.OpenOffice: "open-office", state.EndDelay: "end-delay", state.Kind(0): "kind-0", state.Kind(77): "kind-77",
+		state.OpenOffice: "open-office", state.EndDelay: "end-delay", state.TellSum: "tell-sum", state.Kind(0): "kind-0", state.Kind(77): "kind-77",
 		state.Exclusive: "exclusive", state.Shared: "shared",
 		state.Refused: "refused", state.Nothing: "nothing", state.Verdict(99): "verdict-99",
 	} {

@@ -1,7 +1,7 @@
 // Command bench puts load on a cell and measures what it takes: to size a cell,
 // and to see what a change of the code has gained.
 //
-//	go run ./test/bench                                 every work but the soak
+//	go run ./test/bench                                 the works from cycle to failover
 //	go run ./test/bench cycle --n 1,64 --via sdk,http   one of them
 //	go run ./test/bench read --server http://10.0.0.1:7101,http://10.0.0.2:7101
 //	go run ./test/bench cycle --n 64 --rate 500,1000,2000 --plot latency.svg
@@ -21,4 +21,12 @@
 //	idle      sessions that do nothing but live: what they cost the master
 //	failover  kill -9 of the master: the gap in service
 //	soak      cycles for long: elections that nobody asked for
+//
+// Loads that hurt, each with another client who is watched before and under it:
+//
+//	waiters    n wait for one lock
+//	expire     n sessions expire at once, and their locks go to waiters
+//	return     n sessions come back after a kill -9 of the master
+//	slowloris  n connections that send nothing, little, or read no reply
+//	pages      readers page through n locks
 package main

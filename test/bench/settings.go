@@ -76,7 +76,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 }
 
 func usage(w io.Writer, f *pflag.FlagSet) {
-	fmt.Fprintf(w, "Usage: bench [flags] [work…]\n\nWorks (default: all but the soak):\n")
+	fmt.Fprintf(w, "Usage: bench [flags] [work…]\n\nWorks (default: those before waiters):\n")
 	for _, k := range works {
 		fmt.Fprintf(w, "  %-9s %s\n", k.name, k.about)
 	}
@@ -122,8 +122,8 @@ func (s *settings) validate() error {
 	if len(s.servers) > 0 && (s.stoutd != "" || len(s.stoutdArgs) > 0 || s.dir != "") {
 		bad("--stoutd, --stoutd-arg and --dir are for a cell to start, not for one given by --server")
 	}
-	if len(s.servers) > 0 && slices.Contains(s.works, "failover") {
-		bad("failover kills replicas, which it can do only to a cell that it starts: leave --server out, or name the other works")
+	if len(s.servers) > 0 && (slices.Contains(s.works, "failover") || slices.Contains(s.works, "return")) {
+		bad("failover and return kill replicas, which they can do only to a cell of their own: leave --server out, or name the other works")
 	}
 	return errors.Join(errs...)
 }

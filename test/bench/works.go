@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 )
 
 // work is one kind of load.
@@ -18,13 +19,22 @@ var works = []work{
 	{"refuse", "tries for a lock that another session holds", looped("refuse", prepareRefuse, 64)},
 	{"idle", "sessions that do nothing but live", runIdle},
 	{"failover", "kill -9 of the master: the gap in service", runFailover},
+	{"waiters", "n wait for one lock, half of them with a call under way", overloaded("waiters", 10_000, loadWaiters)},
+	{"expire", "n sessions expire at once, and their locks go to waiters", overloaded("expire", 10_000, loadExpire)},
+	{"return", "n sessions come back after a kill -9 of the master", overloaded("return", 10_000, loadReturn)},
+	{"slowloris", "n connections that send nothing, a byte now and then, or read no reply", overloaded("slowloris", 10_000, loadSlowloris)},
+	{"pages", "16 readers page through n locks, 1000 at a time", overloaded("pages", 100_000, loadPages)},
 	{"soak", "cycles for long: elections that nobody asked for", runSoak},
 }
+
+// onlyByName are the works that do not run without being named: they take long,
+// or a machine that does nothing else.
+var onlyByName = []string{"waiters", "expire", "return", "slowloris", "pages", "soak"}
 
 // defaultWorks are those that run without being named.
 func defaultWorks() (names []string) {
 	for _, w := range works {
-		if w.name != "soak" {
+		if !slices.Contains(onlyByName, w.name) {
 			names = append(names, w.name)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -142,8 +143,8 @@ func TestRefusedDataDirectories(t *testing.T) {
 		name := filepath.Join(owner.DataDir, "replica.json")
 		text, err := os.ReadFile(name)
 		must(t, err)
-		newer := strings.Replace(string(text), `"format": 1`, `"format": 99`, 1)
-		must(t, os.WriteFile(name, []byte(newer), 0o600))
+		newer := regexp.MustCompile(`"format": \d+`).ReplaceAll(text, []byte(`"format": 99`))
+		must(t, os.WriteFile(name, newer, 0o600))
 		refuse(t, Options{Name: "one", Size: 1}, "format 99, written by a newer release")
 		must(t, os.WriteFile(name, text, 0o600))
 	})

@@ -22,7 +22,8 @@
 // that belong to it alone. Bytes of a direction that is cut vanish, as does the
 // news that a connection was closed; a connection that lost bytes is reset when
 // the cut is healed, because TCP would never deliver what comes after a gap.
-// Bytes of a direction that is held arrive late, when the hold is lifted.
+// Bytes of a direction that is held arrive late, when the hold is lifted. A
+// direction with a Shape is slow, stalls now and then, or breaks connections.
 //
 // # The binary
 //

@@ -62,16 +62,25 @@ func (c *conn) run(target string) {
 // pump carries the bytes of one direction until src ends, and then tells dst
 // of the end, once the direction lets news through.
 func (c *conn) pump(src, dst *net.TCPConn, d direction) {
-	buffer := make([]byte, 64<<10)
+	chunks, stop := make(chan chunk, chunksUnderWay), make(chan struct{})
+	defer close(stop)
+	go c.receive(src, d, chunks, stop)
 	for {
-		n, err := src.Read(buffer)
-		if n > 0 && c.deliver(d) {
-			if _, err := dst.Write(buffer[:n]); err != nil {
+		next := <-chunks
+		if !c.await(next.due) {
+			return
+		}
+		if next.reset {
+			c.reset()
+			return
+		}
+		if len(next.bytes) > 0 && c.deliver(d) {
+			if _, err := dst.Write(next.bytes); err != nil {
 				break
 			}
 		}
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
+		if next.err != nil {
+			if !errors.Is(next.err, io.EOF) {
 				defer c.reset()
 			}
 			break

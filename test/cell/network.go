@@ -14,6 +14,7 @@ import (
 type Network struct {
 	mu      sync.Mutex
 	rules   map[direction]rule
+	shapes  map[direction]Shape
 	changed chan struct{} // closed and replaced whenever a rule changes
 	links   map[string]*link
 	conns   map[*conn]struct{}
@@ -37,6 +38,7 @@ const (
 func newNetwork() *Network {
 	return &Network{
 		rules:   map[direction]rule{},
+		shapes:  map[direction]Shape{},
 		changed: make(chan struct{}),
 		links:   map[string]*link{},
 		conns:   map[*conn]struct{}{},
@@ -67,12 +69,19 @@ func (n *Network) Isolate(id string) {
 	n.set(drop, all...)
 }
 
-// HealBetween lets a and b talk again.
-func (n *Network) HealBetween(a, b string) { n.set(pass, direction{a, b}, direction{b, a}) }
+// HealBetween lets a and b talk again, at full speed.
+func (n *Network) HealBetween(a, b string) {
+	n.mu.Lock()
+	delete(n.shapes, direction{a, b})
+	delete(n.shapes, direction{b, a})
+	n.mu.Unlock()
+	n.set(pass, direction{a, b}, direction{b, a})
+}
 
-// Heal lets all talk to all again.
+// Heal lets all talk to all again, at full speed.
 func (n *Network) Heal() {
 	n.mu.Lock()
+	clear(n.shapes)
 	var all []direction
 	for d := range n.rules {
 		all = append(all, d)

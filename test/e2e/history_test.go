@@ -1,202 +1,159 @@
 package e2e_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
-
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
+	"github.com/stoutlock/stout/test/history"
 )
 
-// history is what clients did to a few locks and what came of it.
-type history struct {
-	cell  *cell.Cell
-	began time.Time
-
-	mu         sync.Mutex
-	operations []porcupine.Operation
-	paused     *cell.Replica // gets no calls
-}
-
 // TestHistoryIsLinearizable: clients take, release and read a few locks through
-// all replicas while masters are killed and paused. What they saw is what one
-// lock on one machine could have done.
-//
-// A call that was not answered for good is sent again until it is. No late
-// duplicate of it can take effect after that: only masters fail here, and what
-// one left in the log comes before all that its successor does. A master that is
-// stopped is not called by clients, only by the replicas that forward to it: for
-// a client's own call it would look for the new master once it goes on.
+// all replicas while masters are killed and paused. What they saw, request by
+// request, is what one lock on one machine could have done.
 func TestHistoryIsLinearizable(t *testing.T) {
 	t.Parallel()
 	const clients = 5
 	c := cell.New(t, cell.Options{})
 	master := ready(t, c)
-	h := &history{cell: c, began: time.Now()}
+	recorder := history.NewRecorder()
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for i := range clients {
-		session := open(t, master, aWhile).ID
-		running.Go(func() {
-			if err := h.client(ctx, i, session); err != nil {
-				t.Error(err)
+		w := historyClient{id: i, session: open(t, master, aWhile).ID, urls: c.URLs(),
+			http: &http.Client{Transport: recorder.Transport(fmt.Sprintf("c%d", i), nil)}}
+		running.Go(func() { w.work(ctx) })
+	}
+	progress := func(n int) {
+		t.Helper()
+		want := len(recorder.Attempts()) + n
+		must(t, cell.Wait(bounded(t), "the clients go on", func(context.Context) error {
+			if now := len(recorder.Attempts()); now < want {
+				return fmt.Errorf("%d of %d requests", now, want)
 			}
-		})
+			return nil
+		}))
 	}
 	for i := range 4 {
-		h.progress(t, 150)
+		progress(150)
 		old := master
 		if i%2 == 0 {
 			must(t, old.Kill())
 		} else {
-			h.setPaused(old)
 			must(t, old.Pause())
 		}
 		newMaster(t, c, old)
-		h.progress(t, 50)
+		progress(50)
 		if i%2 == 0 {
 			must(t, old.Start())
 		} else {
 			must(t, old.Continue())
-			h.setPaused(nil)
 		}
 		master = ready(t, c)
 	}
 	stop()
 	running.Wait()
-	h.check(t)
+	checkHistory(t, recorder.Attempts())
 }
 
-// progress waits until n more operations have ended.
-func (h *history) progress(t *testing.T, n int) {
+// checkHistory fails the test if the record is not right, and keeps pictures of
+// it then.
+func checkHistory(t *testing.T, record []history.Attempt) {
 	t.Helper()
-	count := func() int {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return len(h.operations)
+	v := history.Check(record, step)
+	t.Logf("%d requests, %d steps of the model on %d locks", len(record), v.Steps, v.Paths)
+	if len(v.Problems) == 0 {
+		return
 	}
-	want := count() + n
-	must(t, cell.Wait(bounded(t), "the clients go on", func(context.Context) error {
-		if now := count(); now < want {
-			return fmt.Errorf("%d of %d operations", now, want)
-		}
-		return nil
-	}))
+	dir, err := os.MkdirTemp("", "stout-history-")
+	must(t, err)
+	pictures, err := v.WritePictures(func(path string) string {
+		return filepath.Join(dir, strings.ReplaceAll(path[1:], "/", "-")+".html")
+	})
+	must(t, err)
+	t.Errorf("%s\npictures: %v", strings.Join(v.Problems, "\n"), pictures)
 }
 
-// client tries, reads and releases until ctx ends.
-func (h *history) client(ctx context.Context, id int, session string) error {
+// historyClient tries, reads and releases, with a fresh handle for each hold.
+type historyClient struct {
+	id      int
+	session string
+	urls    []string
+	http    *http.Client
+}
+
+func (w *historyClient) work(ctx context.Context) {
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
 	for n := 0; ctx.Err() == nil; n++ {
-		path, handle := fmt.Sprintf("/history/%d", n%2), fmt.Sprintf("c%d-%d", id, n)
-		granted, err := h.do(id, n, input{tryLock, path, handle}, session)
-		if err != nil {
-			return err
-		}
-		if _, err := h.do(id, n+1, input{readLock, path, ""}, session); err != nil {
-			return err
-		}
-		if granted.done {
-			if _, err := h.do(id, n+2, input{unlock, path, handle}, session); err != nil {
-				return err
-			}
+		route := lockRoute(fmt.Sprintf("/history/%d/%d", n/100, n%2))
+		req := ask(w.session, fmt.Sprintf("c%d-%d", w.id, n), 0)
+		refused := w.insist(n, http.MethodPut, route, req)
+		_ = w.call(n+1, http.MethodGet, route, nil) // what it shows is recorded
+		if !refused {
+			w.insist(n+2, http.MethodDelete, route+"?session="+w.session+"&handle="+req.Handle, nil)
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 		}
 	}
-	return nil
 }
 
-// do makes one call, beginning at a replica that n chooses, and notes it.
-func (h *history) do(client, n int, in input, session string) (out output, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), step)
+// insist makes a call at one replica after the other until its outcome is known
+// or the patience is over, and reports whether it was refused.
+func (w *historyClient) insist(n int, method, target string, in any) (refused bool) {
+	for attempt := range 10 {
+		err := w.call(n+attempt, method, target, in)
+		var problem *lockapi.Error
+		switch {
+		case err == nil:
+			return false
+		case errors.As(err, &problem) && problem.Code != lockapi.CodeNoMaster && problem.Code != lockapi.CodeOutcomeUnknown:
+			return true
+		}
+	}
+	return false
+}
+
+// call makes one call at the n-th replica. A stopped one is given up after a
+// while: the call may then take effect later.
+func (w *historyClient) call(n int, method, target string, in any) error {
+	const patience = time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	replicas := h.callable(client + n)
-	called := time.Since(h.began)
-	var attempts int
-	switch in.op {
-	case tryLock:
-		var g lockapi.Grant
-		attempts, err = insist(ctx, replicas, http.MethodPut, lockRoute(in.path), ask(session, in.handle, 0), &g)
-		out = output{done: err == nil, token: g.Token}
-		if errors.Is(err, lockapi.CodeLockHeld) {
-			err = nil
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return err
 		}
-	case unlock:
-		var r lockapi.Released
-		attempts, err = insist(ctx, replicas, http.MethodDelete, releaseRoute(in.path, session, in.handle, 0), nil, &r)
-		out = output{done: r.Released}
-	case readLock:
-		var l lockapi.Lock
-		attempts, err = insist(ctx, replicas, http.MethodGet, lockRoute(in.path), nil, &l)
-		if len(l.Holders) > 1 {
-			return out, fmt.Errorf("%s has the holders %+v", in.path, l.Holders)
-		}
-		for _, holder := range l.Holders {
-			out.holder, out.token = holder.Handle, holder.Token
-		}
+		body = bytes.NewReader(text)
 	}
+	req, err := http.NewRequestWithContext(ctx, method, w.urls[(w.id+n)%len(w.urls)]+target, body)
 	if err != nil {
-		return out, fmt.Errorf("client %d: %s: %w", client, describe(in, out), err)
+		return err
 	}
-	out.retried = attempts > 1
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.operations = append(h.operations, porcupine.Operation{
-		ClientId: client, Input: in, Output: out, Call: int64(called), Return: int64(time.Since(h.began)),
-	})
-	return out, nil
-}
-
-func (h *history) setPaused(r *cell.Replica) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.paused = r
-}
-
-// callable lists the replicas that get calls now, in an order that n chooses.
-func (h *history) callable(n int) []*cell.Replica {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all := h.cell.Replicas()
-	if h.paused != nil {
-		all = h.cell.Others(h.paused)
+	resp, err := w.http.Do(req)
+	if err != nil {
+		return err
 	}
-	at := n % len(all)
-	return slices.Concat(all[at:], all[:at])
-}
-
-// check fails the test if the history is not linearizable, and keeps a picture
-// of it then.
-func (h *history) check(t *testing.T) {
-	t.Helper()
-	retried := 0
-	for _, o := range h.operations {
-		if o.Output.(output).retried {
-			retried++
-		}
+	defer resp.Body.Close()
+	if resp.StatusCode < 300 {
+		return nil
 	}
-	t.Logf("%d operations, %d of them sent more than once", len(h.operations), retried)
-	result, info := porcupine.CheckOperationsVerbose(lockModel, h.operations, step)
-	if result == porcupine.Ok {
-		return
-	}
-	dir, err := os.MkdirTemp("", "stout-history-")
-	must(t, err)
-	picture := filepath.Join(dir, "history.html")
-	must(t, porcupine.VisualizePath(lockModel, info, picture))
-	t.Errorf("the history is not linearizable (%s); see %s", result, picture)
+	problem := &lockapi.Error{}
+	return errors.Join(json.NewDecoder(resp.Body).Decode(problem), problem)
 }

@@ -103,7 +103,7 @@ func (p *process) open() {
 		Logger: log, Clock: p.now,
 	}, replica.Parts{
 		Logs: disk, Votes: disk, Snapshots: disk, Transport: p.wire,
-		Founded: m.disk.founded, NoteFounded: disk.noteFounded, Close: func() error { return nil },
+		Founded: m.disk.founded, NoteFounded: disk.noteFounded, Condemn: p.condemned, Close: func() error { return nil },
 	})
 	if p.dead() {
 		if err == nil {
@@ -138,6 +138,12 @@ func (p *process) mindFaults() {
 		}
 	case <-p.gone.Done():
 	}
+}
+
+// condemned: the replica has found that its state differs from its master's.
+func (p *process) condemned(why string) error {
+	p.m.w.fail("replica %s condemns its data: %s", p.m.id, why)
+	return nil
 }
 
 // crash ends the machine's process at once. What it was about to do is not done.

@@ -73,7 +73,7 @@ const opening = 32
 // closed again.
 func OpenAll(ctx context.Context, clients []Client, ttl time.Duration) ([]Session, error) {
 	sessions := make([]Session, len(clients))
-	err := each(len(clients), func(i int) (err error) {
+	err := Each(len(clients), func(i int) (err error) {
 		sessions[i], err = clients[i].Open(ctx, ttl)
 		return err
 	})
@@ -87,7 +87,7 @@ func OpenAll(ctx context.Context, clients []Client, ttl time.Duration) ([]Sessio
 // CloseAll closes the sessions that are not nil. What goes wrong is left to the
 // sessions' ttl.
 func CloseAll(ctx context.Context, sessions []Session) {
-	_ = each(len(sessions), func(i int) error {
+	_ = Each(len(sessions), func(i int) error {
 		if sessions[i] != nil {
 			_ = sessions[i].Close(ctx)
 		}
@@ -95,8 +95,8 @@ func CloseAll(ctx context.Context, sessions []Session) {
 	})
 }
 
-// each calls do for 0..n-1, several at once, until one fails.
-func each(n int, do func(int) error) error {
+// Each calls do for 0..n-1, several at once, until one fails.
+func Each(n int, do func(int) error) error {
 	var (
 		wait  sync.WaitGroup
 		once  sync.Once

@@ -38,6 +38,23 @@ func newRaw(urls []string) *raw {
 	return c
 }
 
+// Caller makes single calls of the API, to the replica that was last said to be
+// the master.
+type Caller struct{ c *raw }
+
+// NewCaller makes a caller of the cell whose replicas are at urls, with as many
+// connections as it makes calls at once.
+func NewCaller(urls []string) Caller { return Caller{newRaw(urls)} }
+
+// Call sends one call once. in and out may be nil: nothing sent, answer unread.
+// An answer that is none of success is a *lockapi.Error.
+func (c Caller) Call(ctx context.Context, method, pathAndQuery string, in, out any) error {
+	return c.c.call(ctx, method, pathAndQuery, in, out)
+}
+
+// Close closes the idle connections.
+func (c Caller) Close() { _ = c.c.Close() }
+
 func (c *raw) Close() error {
 	c.transport.CloseIdleConnections()
 	return nil

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -199,6 +200,20 @@ func (c *Cell) KillMaster(ctx context.Context) (restore func(context.Context) er
 		_, err := c.own.WaitReady(ctx)
 		return err
 	}, nil
+}
+
+// Lapses counts how often a master of our own cell told its log that its lease
+// had lapsed; 0 for a given cell, whose logs are not at hand.
+func (c *Cell) Lapses() (n int) {
+	if c.own == nil {
+		return 0
+	}
+	for _, r := range c.own.Replicas() {
+		if content, err := os.ReadFile(r.LogFile); err == nil {
+			n += bytes.Count(content, []byte("master lease lapsed"))
+		}
+	}
+	return n
 }
 
 // MasterPID is the process id of our own cell's master, for a profiler to

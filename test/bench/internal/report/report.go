@@ -23,7 +23,7 @@ type Machine struct {
 	Go   string `json:"go"`
 }
 
-// Row is one work with one number of sessions. One of its last three fields is
+// Row is one work with one number of sessions. One of its last four fields is
 // set, as befits the work.
 type Row struct {
 	Work         string    `json:"work"`
@@ -35,6 +35,7 @@ type Row struct {
 	Load         *Load     `json:"load,omitempty"`
 	Idle         *Idle     `json:"idle,omitempty"`
 	Failover     *Failover `json:"failover,omitempty"`
+	Overload     *Overload `json:"overload,omitempty"`
 }
 
 // Load is the outcome of operations in a loop. Each Spread is over the runs.
@@ -84,6 +85,30 @@ type Failover struct {
 	Median float64   `json:"median_ms"`
 	P90    float64   `json:"p90_ms"`
 	Max    float64   `json:"max_ms"`
+}
+
+// Overload is what a load that hurts did to the cell and to another client of it.
+type Overload struct {
+	Seconds   float64   `json:"seconds"` // that the load took
+	Calm      Latencies `json:"calm"`    // of the other client, before the load
+	Under     Latencies `json:"under"`   // and under it
+	RSSBefore float64   `json:"master_rss_before_mib"`
+	RSSMost   float64   `json:"master_rss_most_mib"`
+	Elections uint64    `json:"elections"`
+	Lapses    int       `json:"lapses"` // of the master's lease
+	// OtherErrors counts the other client's operations that failed, of which
+	// OtherError is the last.
+	OtherErrors int      `json:"other_errors"`
+	OtherError  string   `json:"other_error,omitempty"`
+	Notes       []string `json:"notes,omitempty"`
+}
+
+// Latencies are those of Count operations, in milliseconds.
+type Latencies struct {
+	P50   float64 `json:"p50_ms"`
+	P99   float64 `json:"p99_ms"`
+	Max   float64 `json:"max_ms"`
+	Count int64   `json:"count"`
 }
 
 // NewFailover sums the gaps up.

@@ -14,11 +14,12 @@ import (
 // order of the rows. Figures are medians of the runs; ± is half of the distance
 // between the least and the most, in percent of the median.
 func (r *Report) WriteTable(w io.Writer) error {
-	var loads, idles, failovers table
+	var loads, idles, failovers, overloads table
 	loads.head("work", "via", "n", "ops/s", "±%", "p50 ms", "p99 ms", "p99.9 ms", "max ms",
 		"cell CPU", "master CPU", "bench CPU", "RSS MiB", "notes")
 	idles.head("work", "via", "n", "ttl s", "master CPU %", "cell CPU %", "KiB/session", "RSS MiB", "notes")
 	failovers.head("work", "via", "kills", "median ms", "p90 ms", "max ms", "gaps ms")
+	overloads.head("work", "via", "n", "s", "calm p50", "p99", "under p50", "p99 ms", "max ms", "RSS MiB", "most MiB", "elections", "lapses", "notes")
 	for _, row := range r.Rows {
 		name, via := row.Work, row.Via
 		if row.SharedClient {
@@ -31,12 +32,15 @@ func (r *Report) WriteTable(w io.Writer) error {
 			idles.add(append([]string{name, via, row.sessions()}, row.Idle.cells()...)...)
 		case row.Failover != nil:
 			failovers.add(append([]string{name, via}, row.Failover.cells()...)...)
+		case row.Overload != nil:
+			overloads.add(append([]string{name, via, row.sessions()}, row.Overload.cells()...)...)
 		}
 	}
 	var out strings.Builder
 	loads.write(&out, "CPU: milliseconds per 1000 operations (cell: all replicas; bench: this program). RSS: the master's.")
 	idles.write(&out, "CPU: percent of one core.")
 	failovers.write(&out, "Gap: from the last success before the kill to the first after it.")
+	overloads.write(&out, "Latencies: of another client, who takes and releases a lock of its own, before the load and under it. RSS: the master's.")
 	_, err := io.WriteString(w, out.String())
 	return err
 }
@@ -91,6 +95,17 @@ func (f *Failover) cells() []string {
 	}
 	return []string{
 		strconv.Itoa(len(f.Gaps)), figure(f.Median), figure(f.P90), figure(f.Max), strings.Join(gaps, " "),
+	}
+}
+
+func (o *Overload) cells() []string {
+	notes := o.Notes
+	if o.OtherErrors > 0 {
+		notes = append(notes, fmt.Sprintf("%d errors of the other client: %s", o.OtherErrors, o.OtherError))
+	}
+	return []string{
+		figure(o.Seconds), figure(o.Calm.P50), figure(o.Calm.P99), figure(o.Under.P50), figure(o.Under.P99), figure(o.Under.Max),
+		figure(o.RSSBefore), figure(o.RSSMost), strconv.FormatUint(o.Elections, 10), strconv.Itoa(o.Lapses), strings.Join(notes, "; "),
 	}
 }
 

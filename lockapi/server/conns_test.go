@@ -1,0 +1,236 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+// few is a master with room for so many connections.
+func few(t *testing.T, most int) *node {
+	t.Helper()
+	return startMaster(t, func(o *server.Options) { o.MaxConnections = most })
+}
+
+// waitFor repeats check until it passes.
+func waitFor(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	again, timeout := time.NewTicker(time.Millisecond), time.After(10*time.Second)
+	defer again.Stop()
+	for !check() {
+		select {
+		case <-again.C:
+		case <-timeout:
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// gauge is the value of one of the server's metrics without labels.
+func gauge(t *testing.T, n *node, name string) (sum float64) {
+	t.Helper()
+	families, err := n.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name {
+				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// hold keeps calls waiting at the node until release is called; entered is told
+// of each.
+func hold(n *node) (entered chan struct{}, release func()) {
+	entered = make(chan struct{}, 100)
+	ctx, cancel := context.WithCancel(context.Background())
+	n.setHook(func(caller context.Context, _ string) error {
+		entered <- struct{}{}
+		select {
+		case <-ctx.Done():
+		case <-caller.Done():
+		}
+		return nil
+	})
+	return entered, cancel
+}
+
+// transmit opens a connection and sends the text.
+func transmit(t *testing.T, n *node, text string) net.Conn {
+	t.Helper()
+	c := dial(t, n)
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ended waits for the other side to close c.
+func ended(t *testing.T, c net.Conn) {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
+		t.Error("the connection is still open")
+	}
+}
+
+// Whoever sends nothing, or not a whole request, makes way for others.
+func TestQuietConnectionsMakeWay(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing":       "",
+		"half a header": "GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+		"half a body":   "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := few(t, 4)
+			var idle []net.Conn
+			for range 4 {
+				idle = append(idle, transmit(t, n, text))
+				waitFor(t, "it is open", func() bool { return gauge(t, n, "stout_http_connections") == float64(len(idle)) })
+			}
+			for i := range 4 {
+				c := transmit(t, n, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+				if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
+					t.Fatalf("call %d: %q, %v", i, line, err)
+				}
+			}
+			ended(t, idle[0])
+		})
+	}
+}
+
+// Calls under way keep their connections; the next caller is told why, with an
+// answer as good as any.
+func TestTooManyConnections(t *testing.T) {
+	n := few(t, 3)
+	entered, release := hold(n)
+	defer release()
+	var waiting []net.Conn
+	for range 3 {
+		waiting = append(waiting, transmit(t, n, "GET /v1/locks/a HTTP/1.1\r\nHost: x\r\n\r\n"))
+		<-entered
+	}
+	body := `{"ttl_ms":12000,"name":"` + strings.Repeat("x", 5000) + `"}`
+	c := transmit(t, n, fmt.Sprintf("POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e lockapi.Error
+	if err := json.NewDecoder(resp.Body).Decode(&e); err != nil || e.Code != lockapi.CodeTooMany || !strings.Contains(e.Detail, "max-connections") {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || resp.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("%s, %v", resp.Status, resp.Header)
+	}
+	ended(t, c)
+	release()
+	for _, c := range waiting {
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
+			t.Errorf("a call under way: %q, %v", line, err)
+		}
+	}
+	if got := gauge(t, n, "stout_http_connections_overload_total"); got != 1 {
+		t.Errorf("%v refusals are counted", got)
+	}
+	for _, c := range append(waiting, c) {
+		_ = c.Close()
+	}
+	waitFor(t, "all places are free", func() bool { return gauge(t, n, "stout_http_connections") == 0 })
+}
+
+// More callers than places of those that are turned away: none of them keeps a
+// file open, and none keeps the next from being served.
+func TestManyAreTurnedAway(t *testing.T) {
+	n := few(t, 2)
+	entered, release := hold(n)
+	for range 2 {
+		transmit(t, n, "GET /v1/locks/a HTTP/1.1\r\nHost: x\r\n\r\n")
+		<-entered
+	}
+	var turned []net.Conn
+	for range 200 {
+		turned = append(turned, dial(t, n))
+	}
+	for _, c := range turned {
+		ended(t, c)
+	}
+	release()
+	waitFor(t, "a call is served", func() bool {
+		resp, err := http.Get(n.url + "/livez")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
+// Connections to the master count as well, and a call that cannot be forwarded
+// for them had no effect.
+func TestForwardingCountsItsConnections(t *testing.T) {
+	master := startMaster(t, nil)
+	replica := startNode(t, "r2", func(o *server.Options) { o.MaxConnections = 3 })
+	replica.setMaster(1, "r1", master.url)
+	entered, release := hold(master)
+	defer release()
+	transmit(t, replica, "GET /v1/locks/a HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-entered
+	c := transmit(t, replica, "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{\"session\":\"s\"}")
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(string(body), "max-connections") {
+		t.Errorf("%s %s", resp.Status, body)
+	}
+	if got := master.made(); len(got) != 1 {
+		t.Errorf("the master was asked for %q", got)
+	}
+}
+
+// However many ask for lists, only some are made at a time, and other calls do not
+// wait for them. A caller that leaves gives its turn up.
+func TestListsTakeTurns(t *testing.T) {
+	n := startMaster(t, nil)
+	entered, release := hold(n)
+	defer release()
+	turns := max(1, runtime.GOMAXPROCS(0)/2)
+	var lists []net.Conn
+	for range turns + 5 {
+		lists = append(lists, transmit(t, n, "GET /v1/locks HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+	}
+	for range turns {
+		<-entered
+	}
+	waitFor(t, "all lists are asked for", func() bool { return gauge(t, n, "stout_http_requests_in_flight") == float64(turns+5) })
+	if got := len(n.made()); got != turns {
+		t.Errorf("%d lists are made at once, want %d", got, turns)
+	}
+	other := transmit(t, n, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	if line, err := bufio.NewReader(other).ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
+		t.Errorf("another call: %q, %v", line, err)
+	}
+	_ = lists[turns+4].Close()
+	release()
+	for _, c := range lists[:turns+4] {
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
+			t.Errorf("a list: %q, %v", line, err)
+		}
+	}
+}

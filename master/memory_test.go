@@ -1,0 +1,109 @@
+package master
+
+import (
+	"crypto/rand"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// TestMemoryEstimates measures what things take on a master, in the state and in
+// the office, against the estimates that quotas of bytes go by: they are never
+// below two thirds of the truth, nor above twice of it.
+func TestMemoryEstimates(t *testing.T) {
+	const sessions, claims = 2_000, 10_000
+	long := strings.Repeat("/long-segment-of-a-path", 10)
+	ids := make([]string, sessions)
+	for i := range ids {
+		ids[i] = rand.Text()
+	}
+	owner := func(i int) string { return ids[i%sessions] }
+	open := func(i int) state.Command {
+		return state.Command{Kind: state.OpenSession, Session: ids[i], TTLMS: 12_000}
+	}
+	take := func(prefix string) func(int) state.Command {
+		return func(i int) state.Command {
+			return state.Command{Kind: state.Acquire, Session: owner(i), Path: fmt.Sprintf("%s/%d", prefix, i), Mode: state.Exclusive, DelayMS: 60_000}
+		}
+	}
+	queue := func(i int) state.Command {
+		return state.Command{Kind: state.Acquire, Session: owner(i), Handle: fmt.Sprint(i), Path: "/locks/0", Mode: state.Exclusive, Wait: state.Keep}
+	}
+	named := func(i int) state.Command {
+		return state.Command{Kind: state.OpenSession, Session: rand.Text(), TTLMS: 12_000, Name: fmt.Sprintf("service@host-%d", i),
+			Key: rand.Text(), Digest: make([]byte, 16), Meta: map[string]string{"pid": fmt.Sprint(i), "version": "v1.2.3"}}
+	}
+	g := newGrowth()
+	for _, step := range []struct {
+		what  string
+		n     int
+		of    func(int) state.Command
+		check amount
+	}{
+		{"a session", sessions, open, sessionAmount("", "", nil)},
+		{"a session with a name, a key and metadata", sessions, named,
+			sessionAmount("service@host-1234", rand.Text(), map[string]string{"pid": "1234", "version": "v1.2.3"})},
+		{"a lock held", claims, take("/locks"), claimAmount("/locks/12345", "")},
+		{"a lock with a long path held", claims, take(long), claimAmount(long+"/12345", "")},
+		{"a place in a queue", claims, queue, claimAmount("/locks/0", "12345")},
+	} {
+		before := liveHeap()
+		for first := 0; first < step.n; first += 100 {
+			var batch []state.Command
+			for i := range 100 {
+				batch = append(batch, step.of(first+i))
+			}
+			g.apply(batch)
+		}
+		real, estimate := float64(liveHeap()-before)/float64(step.n), float64(step.check.bytes)
+		t.Logf("%s: %.0f bytes, estimated as %.0f", step.what, real, estimate)
+		if estimate < real*2/3 || estimate > real*2 {
+			t.Errorf("%s takes %.0f bytes, and is estimated as %.0f", step.what, real, estimate)
+		}
+	}
+	runtime.KeepAlive(g)
+}
+
+// growth is a state and the office that takes note of it, without a log between.
+type growth struct {
+	state  *state.State
+	office *office
+}
+
+func newGrowth() *growth {
+	opts := &Options{LeaseTerm: time.Second, Clock: func() time.Duration { return 0 }}
+	g := &growth{state: state.New(), office: &office{
+		opts: opts, sessions: map[string]*session{}, pairs: map[pairKey]*pair{}, delays: map[string]delay{}, openings: map[opening]*share{},
+	}}
+	g.apply([]state.Command{{Kind: state.OpenOffice, Master: "r1", Term: 1}})
+	return g
+}
+
+func (g *growth) apply(batch []state.Command) {
+	raw, err := (&state.Batch{Epoch: g.state.Epoch, LeaseMS: 1000, Commands: batch}).Encode()
+	if err != nil {
+		panic(err)
+	}
+	again, err := state.DecodeBatch(raw) // as every replica does: the texts are the batch's own
+	if err != nil {
+		panic(err)
+	}
+	next, out := g.state.Apply(g.state.Index+1, 1, again)
+	if !out.Accepted {
+		panic("a batch was refused")
+	}
+	g.state = next
+	g.office.takeNote(&out)
+}
+
+func liveHeap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

@@ -1,0 +1,108 @@
+package replica
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// BenchmarkStoreLogs is a write of one entry to the disk.
+func BenchmarkStoreLogs(b *testing.B) {
+	for _, size := range []int{128, 16 << 10} {
+		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
+			f, err := openLog(b.TempDir(), false)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer f.Close()
+			data, at := make([]byte, size), uint64(0)
+			for b.Loop() {
+				at++
+				if err := f.StoreLog(&raft.Log{Index: at, Term: 1, Data: data}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkCheckLog is the check of a log of about 100 MB at a start.
+func BenchmarkCheckLog(b *testing.B) {
+	f, err := openLog(b.TempDir(), false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	data, at := make([]byte, 8<<10), uint64(0)
+	for range 100 {
+		var logs []*raft.Log
+		for range 128 {
+			at++
+			logs = append(logs, &raft.Log{Index: at, Term: 1, Data: data})
+		}
+		if err := f.StoreLogs(logs); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		b.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Clean(f.name))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(info.Size())
+	for b.Loop() {
+		if _, err := checkLog(f.name); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkApplyBesideSums is what an entry costs to apply to a state of many
+// sessions, with no sums and with sums as often as the share that they may take
+// of the time lets them be.
+func BenchmarkApplyBesideSums(b *testing.B) {
+	const sessions = 100_000
+	for name, every := range map[string]time.Duration{"none": time.Hour, "sums": time.Millisecond} {
+		b.Run(name, func(b *testing.B) {
+			began := time.Now()
+			f := &fsm{clock: func() time.Duration { return time.Since(began) }, fail: func(err error) { b.Fatal(err) }}
+			f.sums = newChecksums(f.clock, func(own, told Checksum) { b.Errorf("own %v, told %v", own, told) })
+			f.sums.every = every
+			f.current.Store(state.New())
+			at := uint64(0)
+			apply := func(batch state.Batch) {
+				at++
+				data, err := batch.Encode()
+				if err != nil {
+					b.Fatal(err)
+				}
+				f.Apply(&raft.Log{Index: at, Term: 1, Data: data})
+			}
+			apply(state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: 1, Master: "r1"}}})
+			for n := 0; n < sessions; {
+				many := state.Batch{Epoch: 1, LeaseMS: 1000}
+				for range 1000 {
+					many.Commands = append(many.Commands, open(fmt.Sprintf("%032d", n)))
+					n++
+				}
+				apply(many)
+			}
+			i := 0
+			for b.Loop() {
+				i++
+				apply(f.sums.ride(state.Batch{Epoch: 1, LeaseMS: 1000, Commands: []state.Command{
+					{Kind: state.Acquire, Session: fmt.Sprintf("%032d", i%sessions), Path: "/bench", Mode: state.Exclusive}}}))
+			}
+			b.StopTimer()
+			f.sums.work.Wait()
+			b.ReportMetric(f.sums.took.Seconds()*1000, "ms/sum")
+		})
+	}
+}

@@ -1,0 +1,273 @@
+package replica
+
+import (
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// often has a replica propose marks and sums as fast as batches come.
+func often(r *Replica) {
+	c := r.fsm.sums
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.every, c.tell = time.Millisecond, 0
+}
+
+// awaitSum renews the lease until every replica has summed the state at an entry
+// from the given one on, the same for all, and returns it.
+func awaitSum(t *testing.T, leader *Replica, epoch, from uint64, all ...*Replica) Checksum {
+	t.Helper()
+	var first Checksum
+	until(t, "all have summed the same entry", func() bool {
+		if out, err := leader.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000})(); err != nil || !out.Accepted {
+			t.Fatalf("renewal: %+v, %v", out, err)
+		}
+		var ok bool
+		if first, ok = leader.Checksum(); !ok || first.Index < from {
+			return false
+		}
+		for _, r := range all {
+			if other, _ := r.Checksum(); other.Index != first.Index {
+				return false
+			}
+		}
+		return true
+	})
+	return first
+}
+
+// fault waits for the fault that a replica ends on, while the leader's lease is
+// renewed. It takes the fault, so that stop finds none.
+func fault(t *testing.T, r, leader *Replica, epoch uint64) error {
+	t.Helper()
+	var got error
+	until(t, r.ID()+" fails", func() bool {
+		leader.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000}) // may fail, once the others have ended
+		select {
+		case got = <-r.Failed():
+			return true
+		default:
+			return false
+		}
+	})
+	return got
+}
+
+// diverge changes the state of a replica that has nothing to apply.
+func diverge(r *Replica) {
+	odd := *r.State()
+	odd.Counter++
+	r.fsm.current.Store(&odd)
+}
+
+func startThree(t *testing.T) (all []*Replica, leader *Replica, epoch uint64) {
+	t.Helper()
+	for _, o := range options(t, 3) {
+		all = append(all, start(t, o))
+	}
+	leader, epoch = lead(t, all...)
+	for _, r := range all {
+		often(r)
+	}
+	write(t, leader, epoch, "a", 5)
+	same(t, leader, all...)
+	return all, leader, epoch
+}
+
+// TestDivergedFollowerEnds: the sums agree, over a restart as well, until one
+// replica's state differs; it ends, says why, and does not come back.
+func TestDivergedFollowerEnds(t *testing.T) {
+	all, leader, epoch := startThree(t)
+	first := awaitSum(t, leader, epoch, 0, all...)
+	for _, r := range all {
+		if sum, ok := r.Checksum(); !ok || sum.Sum != first.Sum && sum.Index == first.Index {
+			t.Errorf("%s sums %v, %s %v", r.ID(), sum, leader.ID(), first)
+		}
+	}
+	others := without(all, leader)
+	odd, sound := others[0], others[1]
+	stop(t, sound)
+	sound = start(t, sound.opts)
+	often(sound)
+	awaitSum(t, leader, epoch, leader.State().Index, leader, odd, sound)
+
+	same(t, leader, odd)
+	diverge(odd)
+	err := fault(t, odd, leader, epoch)
+	for _, want := range []string{"the state after log entry ", " has checksum ", odd.opts.DataDir, "empty one", "docs/operations.md"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+	stop(t, odd)
+	if again, err := Open(odd.opts); err == nil {
+		stop(t, again)
+		t.Error("the diverged replica was started again")
+	} else if !strings.Contains(err.Error(), "the state after log entry ") {
+		t.Errorf("%q does not say why", err)
+	}
+	awaitSum(t, leader, epoch, leader.State().Index, leader, sound)
+	write(t, leader, epoch, "b", 5)
+	same(t, leader, sound)
+}
+
+// TestDivergedMasterIsLeftAlone: when it is the master that differs, the others
+// end, all with the same sum of their own. They can be started again once a
+// person has judged.
+func TestDivergedMasterIsLeftAlone(t *testing.T) {
+	all, leader, epoch := startThree(t)
+	awaitSum(t, leader, epoch, 0, all...)
+	diverge(leader)
+	others := without(all, leader)
+	var own []string
+	for _, r := range others {
+		words := strings.Fields(fault(t, r, leader, epoch).Error())
+		for i, w := range words {
+			if w == "checksum" && words[i+2] == "here" {
+				own = append(own, words[i+1])
+			}
+		}
+		stop(t, r)
+	}
+	if len(own) < 2 || own[0] != own[1] {
+		t.Errorf("the others tell the sums %q of their own; want the same", own)
+	}
+	stop(t, leader)
+	for i, r := range others {
+		if err := os.Remove(filepath.Join(r.opts.DataDir, condemnedFile)); err != nil {
+			t.Fatal(err)
+		}
+		others[i] = start(t, r.opts)
+	}
+	next, epoch := lead(t, others...)
+	write(t, next, epoch, "c", 5)
+	same(t, next, others...)
+}
+
+// bench is a checksums whose state and log are the test's own.
+type bench struct {
+	*checksums
+	now    time.Duration
+	state  *state.State
+	differ []Checksum // own sums that differed
+}
+
+func newBench() *bench {
+	b := &bench{state: state.New()}
+	b.checksums = newChecksums(func() time.Duration { return b.now }, func(own, _ Checksum) { b.differ = append(b.differ, own) })
+	b.state, _ = b.state.Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: 1, Master: "r1"}}})
+	return b
+}
+
+// apply applies a batch of the open office as the replica would.
+func (b *bench) apply(commands ...state.Command) {
+	next, out := b.state.Apply(b.state.Index+1, 1, state.Batch{Epoch: b.state.Epoch, LeaseMS: 1000, Commands: commands})
+	b.state = next
+	b.note(next, &out)
+}
+
+// propose is a renewal by the master, and what rode on it.
+func (b *bench) propose() []state.Command { return b.ride(state.Batch{LeaseMS: 1000}).Commands }
+
+func tell(index uint64, sum [sha256.Size]byte) state.Command {
+	return state.Command{Kind: state.TellSum, Seq: index, Digest: sum[:]}
+}
+
+// TestWhatRidesOnBatches: a mark every checksumEvery, its sum tellAfter later,
+// neither on the batches of an office's ends, and fewer marks when sums take long.
+func TestWhatRidesOnBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		if got := b.propose(); len(got) != 0 {
+			t.Fatalf("right after the start: %v", got)
+		}
+		b.now = checksumEvery
+		for _, c := range []state.Command{{Kind: state.OpenOffice}, {Kind: state.CloseOffice}} {
+			if got := b.ride(state.Batch{Commands: []state.Command{c}}).Commands; len(got) != 1 {
+				t.Errorf("with %v: %v", c.Kind, got)
+			}
+		}
+		mark := b.propose()
+		if len(mark) != 1 || mark[0].Kind != state.MarkState {
+			t.Fatalf("after %v: %v", b.now, mark)
+		}
+		if got := b.propose(); len(got) != 0 {
+			t.Fatalf("two marks at once: %v", got)
+		}
+		b.apply(mark...)
+		synctest.Wait()
+		if got := b.propose(); len(got) != 0 {
+			t.Fatalf("told at once: %v", got)
+		}
+		b.now += tellAfter
+		sum := b.propose()
+		if want := b.state.Hash(); len(sum) != 1 || sum[0].Seq != 2 || [sha256.Size]byte(sum[0].Digest) != want {
+			t.Fatalf("%v after the mark: %v, want the sum %x", tellAfter, sum, want)
+		}
+		if got := b.propose(); len(got) != 0 {
+			t.Fatalf("told twice: %v", got)
+		}
+		b.took = time.Second
+		for b.now += checksumEvery; len(b.propose()) == 0; b.now += time.Second {
+		}
+		if want := checksumEvery + checksumShare*time.Second; b.now != want {
+			t.Errorf("the mark after a sum that took 1s comes at %v, want %v", b.now, want)
+		}
+	})
+}
+
+// TestSumsAreCompared: before and after the own one is ready, and only where
+// there is one and the entry was not there before the start.
+func TestSumsAreCompared(t *testing.T) {
+	markState, wrong := state.Command{Kind: state.MarkState}, [sha256.Size]byte{1}
+	for name, tc := range map[string]struct {
+		before uint64
+		play   func(b *bench)
+		differ []uint64 // entries whose sums differed
+	}{
+		"equal":               {0, func(b *bench) { b.apply(markState); sum := b.state.Hash(); synctest.Wait(); b.apply(tell(2, sum)) }, nil},
+		"told later":          {0, func(b *bench) { b.apply(markState); synctest.Wait(); b.apply(tell(2, wrong)) }, []uint64{2}},
+		"told sooner":         {0, func(b *bench) { b.apply(markState); b.apply(tell(2, wrong)); synctest.Wait() }, []uint64{2}},
+		"never marked":        {0, func(b *bench) { b.apply(tell(1, wrong)) }, nil},
+		"of an earlier entry": {0, func(b *bench) { b.apply(markState); synctest.Wait(); b.apply(tell(1, wrong)) }, nil},
+		"two marks waiting":   {0, func(b *bench) { b.apply(markState); b.apply(markState); b.apply(markState); b.apply(tell(4, wrong)) }, []uint64{4}},
+		"stored before":       {3, func(b *bench) { b.apply(markState); synctest.Wait(); b.apply(tell(2, wrong)) }, nil},
+		"stored after":        {2, func(b *bench) { b.apply(markState); synctest.Wait(); b.apply(tell(2, wrong)) }, []uint64{2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench()
+				b.before = tc.before
+				tc.play(b)
+				b.work.Wait()
+				var got []uint64
+				for _, sum := range b.differ {
+					got = append(got, sum.Index)
+				}
+				if len(got) != len(tc.differ) || len(got) == 1 && got[0] != tc.differ[0] {
+					t.Errorf("sums of the entries %v differed, want %v", got, tc.differ)
+				}
+			})
+		})
+	}
+}
+
+// TestSuccessorTellsTheSum: it applied the mark of the office before it.
+func TestSuccessorTellsTheSum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.apply(state.Command{Kind: state.MarkState}) // proposed by somebody else
+		synctest.Wait()
+		b.now = tellAfter
+		if got := b.propose(); len(got) != 1 || got[0].Kind != state.TellSum || got[0].Seq != 2 {
+			t.Errorf("the successor proposes %v, want the sum of entry 2", got)
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package replica
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// slowLog is a log whose writes hang while it is told to.
+type slowLog struct {
+	raft.LogStore
+	mu   sync.Mutex
+	free chan struct{} // closed when writes go on; nil while they do
+}
+
+func (s *slowLog) hang() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = make(chan struct{})
+}
+
+func (s *slowLog) goOn() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.free)
+	s.free = nil
+}
+
+func (s *slowLog) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+
+func (s *slowLog) StoreLogs(logs []*raft.Log) error {
+	s.mu.Lock()
+	free := s.free
+	s.mu.Unlock()
+	if free != nil {
+		<-free
+	}
+	return s.LogStore.StoreLogs(logs)
+}
+
+// startSlow starts three replicas whose disks can be made to hang.
+func startSlow(t *testing.T) (all []*Replica, disks map[*Replica]*slowLog) {
+	t.Helper()
+	disks = map[*Replica]*slowLog{}
+	for _, o := range options(t, 3) {
+		o.setDefaults()
+		p, err := openParts(&o)
+		must(t, err)
+		disk := &slowLog{LogStore: p.Logs}
+		p.Logs = disk
+		r, err := Start(o, p)
+		must(t, err)
+		t.Cleanup(func() { stop(t, r) })
+		all, disks[r] = append(all, r), disk
+	}
+	return all, disks
+}
+
+// TestLeaderWhoseDiskHangsIsReplaced: it falls silent, the others elect one of
+// themselves, and nothing that was acknowledged is lost. The library alone would
+// keep it in its place for as long as the write takes.
+func TestLeaderWhoseDiskHangsIsReplaced(t *testing.T) {
+	all, disks := startSlow(t)
+	old, epoch := lead(t, all...)
+	write(t, old, epoch, "a", 5)
+	disks[old].hang()
+	late := old.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{open("late")}})
+	others := without(all, old)
+	next, epoch2 := lead(t, others...)
+	if epoch2 <= epoch || next.State().SessionCount() != 5 {
+		t.Errorf("epoch %d after %d with %d sessions, want the 5 that were acknowledged", epoch2, epoch, next.State().SessionCount())
+	}
+	write(t, next, epoch2, "b", 5)
+	disks[old].goOn()
+	if out, err := late(); err == nil {
+		t.Errorf("what could not be stored in time is acknowledged: %+v", out)
+	}
+	write(t, next, epoch2, "c", 5)
+	same(t, next, all...)
+	if n := next.State().SessionCount(); n != 15 {
+		t.Errorf("%d sessions, want 15", n)
+	}
+}
+
+// TestFollowerWhoseDiskHangs holds nobody up, and catches up.
+func TestFollowerWhoseDiskHangs(t *testing.T) {
+	all, disks := startSlow(t)
+	leader, epoch := lead(t, all...)
+	slow := without(all, leader)[0]
+	disks[slow].hang()
+	write(t, leader, epoch, "a", 30)
+	disks[slow].goOn()
+	write(t, leader, epoch, "b", 1)
+	same(t, leader, all...)
+}
+
+// TestDamageIsToldWhenItIsRead: an entry that a peer needs cannot be read any
+// more. The replica fails with the reason.
+func TestDamageIsToldWhenItIsRead(t *testing.T) {
+	var all []*Replica
+	for _, o := range options(t, 3) {
+		o.SnapshotThreshold, o.TrailingLogs = 1<<20, 1<<20
+		all = append(all, start(t, o))
+	}
+	leader, epoch := lead(t, all...)
+	away := without(all, leader)[0]
+	stop(t, away)
+	write(t, leader, epoch, "needle", 1)
+	write(t, leader, epoch, "a", logCacheSize+10)
+	flip(t, leader.parts.Logs.(*logFile).name, []byte("needle0000"))
+	start(t, away.opts)
+	failsByDamage(t, leader)
+}
+
+// TestDamageIsToldWhenItIsApplied: the same for an entry that the replica itself
+// has to apply. The process is not torn down by a panic of the library.
+func TestDamageIsToldWhenItIsApplied(t *testing.T) {
+	var all []*Replica
+	for _, o := range options(t, 3) {
+		all = append(all, start(t, o))
+	}
+	leader, epoch := lead(t, all...)
+	write(t, leader, epoch, "needle", 1)
+	write(t, leader, epoch, "a", 3)
+	same(t, leader, all...)
+	for _, r := range all {
+		stop(t, r)
+	}
+	damaged := start(t, all[0].opts)
+	flip(t, damaged.parts.Logs.(*logFile).name, []byte("needle0000"))
+	start(t, all[1].opts)
+	failsByDamage(t, damaged)
+}
+
+func failsByDamage(t *testing.T, r *Replica) {
+	t.Helper()
+	select {
+	case err := <-r.Failed():
+		if !errors.Is(err, errDamaged) || !strings.Contains(err.Error(), "docs/operations.md") {
+			t.Errorf("%s fails with %v", r.ID(), err)
+		}
+	case <-time.After(patience):
+		t.Fatalf("%s goes on with a log that it cannot read", r.ID())
+	}
+}
+
+// TestPanicsOfTheFileAreErrors, as are faults in memory that it is mapped to.
+func TestPanicsOfTheFileAreErrors(t *testing.T) {
+	if err := guarded(func() error { panic("page 7 is not a page") }); err == nil || !strings.Contains(err.Error(), "page 7") {
+		t.Errorf("error %v", err)
+	}
+	if err := guarded(func() error { return errDisk }); !errors.Is(err, errDisk) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestDamageUnderneathARunningLog is found when the entry is read.
+func TestDamageUnderneathARunningLog(t *testing.T) {
+	dir := t.TempDir()
+	f, err := openLog(dir, false)
+	must(t, err)
+	defer f.Close()
+	secret := []byte("a string that is easy to find")
+	must(t, f.StoreLogs([]*raft.Log{{Index: 1, Term: 1, Data: secret}, {Index: 2, Term: 1, Data: []byte("other")}}))
+	flip(t, f.name, secret)
+	var l raft.Log
+	if err := f.GetLog(1, &l); !errors.Is(err, errDamaged) {
+		t.Errorf("read %q, %v", l.Data, err)
+	}
+	must(t, f.GetLog(2, &l))
+}
+
+// TestFileCutUnderneathARunningLog: the memory that the file was mapped to is
+// gone. To touch it is an error and does not end the process by a signal.
+func TestFileCutUnderneathARunningLog(t *testing.T) {
+	f, err := openLog(t.TempDir(), false)
+	must(t, err)
+	for i := range uint64(100) {
+		must(t, f.StoreLog(&raft.Log{Index: i + 1, Term: 1, Data: make([]byte, 3000)}))
+	}
+	must(t, os.Truncate(f.name, int64(2*os.Getpagesize())))
+	var l raft.Log
+	if err := f.GetLog(50, &l); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+		t.Errorf("read entry %d, %v", l.Index, err)
+	}
+}
+
+// flip flips one bit of each place in a file where some bytes stand.
+func flip(t *testing.T, name string, what []byte) {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	must(t, err)
+	file, err := os.OpenFile(name, os.O_WRONLY, 0)
+	must(t, err)
+	defer file.Close()
+	n := 0
+	for at := bytes.Index(raw, what); at >= 0; at = bytes.Index(raw, what) {
+		raw[at] ^= 1
+		_, err := file.WriteAt(raw[at:at+1], int64(at))
+		must(t, err)
+		n++
+	}
+	if n == 0 {
+		t.Fatalf("%q is not in %s", what, name)
+	}
+}

@@ -1,0 +1,163 @@
+package replica
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
+)
+
+// snapshotsKept is how many snapshots stay on disk.
+const snapshotsKept = 2
+
+// snapshotStore is the library's store of files, with two changes. The library
+// keeps a checksum of the state's file, but none of the meta data beside it: one
+// flipped digit of the index, and entries are left out or applied twice. So each
+// file begins with the meta data, under that checksum, and both have to agree. And
+// it is noted beside the log that there is a snapshot, for a replica to miss it.
+type snapshotStore struct {
+	raft.SnapshotStore
+	dir  string
+	done func(index uint64) error
+}
+
+func openSnapshots(o *Options, log *logFile) (*snapshotStore, error) {
+	dir := filepath.Clean(o.DataDir)
+	files, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, raftLogger(o.Logger))
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", o.DataDir, err)
+	}
+	s := &snapshotStore{SnapshotStore: files, dir: filepath.Join(dir, "snapshots"), done: log.noteSnapshot}
+	return s, s.check(o.DataDir, log.checked, o.Logger)
+}
+
+// check makes sure that what the replica has acknowledged is all there, in the
+// latest snapshot that can be read and the log behind it. Raft itself would take
+// an earlier snapshot, or none, for all that there ever was.
+func (s *snapshotStore) check(dir string, log *contents, logger zerolog.Logger) error {
+	metas, err := s.List()
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	have := uint64(0)
+	for _, m := range metas {
+		_, r, err := s.Open(m.ID)
+		if err != nil {
+			logger.Error().Err(err).Str("snapshot", filepath.Join(s.dir, m.ID)).Msg("a snapshot is damaged: an earlier one and the log behind it take its place")
+			continue
+		}
+		if err := r.Close(); err != nil {
+			return fmt.Errorf("data directory %s: %w", dir, err)
+		}
+		have = m.Index
+		break
+	}
+	if !log.covers(have+1, log.record.reach()) {
+		r := log.record
+		return fmt.Errorf("data directory %s: a snapshot in %s is damaged or missing: this replica has acknowledged everything up to entry %d, and has a snapshot up to %d and log entries from %d to %d; %s",
+			dir, s.dir, r.reach(), have, r.First, r.Last, cure)
+	}
+	return nil
+}
+
+// snapshotHead is the meta data at the beginning of a snapshot's file.
+type snapshotHead struct {
+	ID                 string             `json:"id"`
+	Index              uint64             `json:"index"`
+	Term               uint64             `json:"term"`
+	Configuration      raft.Configuration `json:"configuration"`
+	ConfigurationIndex uint64             `json:"configuration_index"`
+}
+
+// headOf is the head of a snapshot as it stands in the file: its length in four
+// bytes, and JSON.
+func headOf(m *raft.SnapshotMeta) ([]byte, error) {
+	raw, err := json.Marshal(snapshotHead{m.ID, m.Index, m.Term, m.Configuration, m.ConfigurationIndex})
+	if err != nil {
+		return nil, err
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(raw))), raw...), nil
+}
+
+// Create begins a snapshot.
+func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, conf raft.Configuration, confIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	sink, err := s.SnapshotStore.Create(version, index, term, conf, confIndex, trans)
+	if err != nil {
+		return nil, err
+	}
+	head, err := headOf(&raft.SnapshotMeta{ID: sink.ID(), Index: index, Term: term, Configuration: conf, ConfigurationIndex: confIndex})
+	if err == nil {
+		_, err = sink.Write(head)
+	}
+	if err != nil {
+		return nil, errors.Join(err, sink.Cancel())
+	}
+	return &snapshotSink{sink, func() error { return s.done(index) }}, nil
+}
+
+type snapshotSink struct {
+	raft.SnapshotSink
+	done func() error
+}
+
+// Close finishes the snapshot, and then notes that it is there.
+func (s *snapshotSink) Close() error {
+	if err := s.SnapshotSink.Close(); err != nil {
+		return err
+	}
+	return s.done()
+}
+
+// List names the snapshots, latest first. The sizes are those of the states.
+func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
+	metas, err := s.SnapshotStore.List()
+	for _, m := range metas {
+		if _, err := trim(m); err != nil {
+			return nil, err
+		}
+	}
+	return metas, err
+}
+
+// trim takes the head off a snapshot's size, and returns it.
+func trim(m *raft.SnapshotMeta) ([]byte, error) {
+	head, err := headOf(m)
+	m.Size -= int64(len(head))
+	return head, err
+}
+
+// Open opens a snapshot whose file and meta data are as they were written.
+func (s *snapshotStore) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	meta, r, err := s.SnapshotStore.Open(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.behindHead(meta, r); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("snapshot %s: %w", id, err), r.Close())
+	}
+	return meta, r, nil
+}
+
+func (s *snapshotStore) behindHead(meta *raft.SnapshotMeta, r io.Reader) error {
+	info, err := os.Stat(filepath.Join(s.dir, meta.ID, "state.bin"))
+	if err != nil {
+		return err
+	}
+	size := meta.Size
+	want, err := trim(meta)
+	if err != nil {
+		return err
+	}
+	have := make([]byte, len(want))
+	if _, err := io.ReadFull(r, have); err != nil || size != info.Size() || !bytes.Equal(have, want) {
+		return errors.New("meta.json does not tell what state.bin was written for")
+	}
+	return nil
+}

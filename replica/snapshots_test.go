@@ -1,0 +1,215 @@
+package replica
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// aDataDir is the data directory of a cell of one that has two snapshots and a
+// log, and the state that it stands for. With trailing entries enough, the log
+// reaches back to the earlier snapshot.
+func aDataDir(t *testing.T, trailing uint64) (Options, [32]byte) {
+	t.Helper()
+	o := options(t, 1)[0]
+	o.HeartbeatTimeout, o.ElectionTimeout, o.TrailingLogs = 20*time.Millisecond, 20*time.Millisecond, trailing
+	o.SnapshotInterval = 5 * time.Millisecond
+	r := start(t, o)
+	_, epoch := lead(t, r)
+	for i := range 3 {
+		write(t, r, epoch, fmt.Sprintf("s%d-", i), 50)
+		before := r.raft.LastIndex()
+		until(t, "a snapshot", func() bool {
+			metas, err := r.parts.Snapshots.List()
+			return err == nil && len(metas) > 0 && metas[0].Index+40 > before
+		})
+	}
+	write(t, r, epoch, "t", 5)
+	hash := r.State().Hash()
+	stop(t, r)
+	o.SnapshotThreshold = 1 << 30 // from here on it only reads
+	return o, hash
+}
+
+// copied is the same replica on a copy of its data directory.
+func copied(t *testing.T, o Options) Options {
+	t.Helper()
+	from := o.DataDir
+	o.DataDir = t.TempDir()
+	must(t, os.CopyFS(o.DataDir, os.DirFS(from)))
+	return o
+}
+
+// judge starts a replica on a data directory. It has the state that it should
+// have, or it is refused with a message that says where and what to do.
+func judge(t *testing.T, o Options, want [32]byte) (refused bool) {
+	t.Helper()
+	r, err := Open(o)
+	if err != nil {
+		if !strings.Contains(err.Error(), o.DataDir) || !strings.Contains(err.Error(), "docs/operations.md") && !strings.Contains(err.Error(), "belongs to") && !strings.Contains(err.Error(), "format") {
+			t.Errorf("the message does not tell the place and the cure: %v", err)
+		}
+		return true
+	}
+	defer stop(t, r)
+	until(t, "it leads", func() bool { _, ok := r.Leading(); return ok && r.Barrier(t.Context()) == nil })
+	if got := r.State().Hash(); got != want {
+		t.Errorf("it serves another state: %d sessions at index %d", r.State().SessionCount(), r.State().Index)
+	}
+	return false
+}
+
+// snapshotDirs are the directories of the snapshots, latest first.
+func snapshotDirs(t *testing.T, o Options) []string {
+	t.Helper()
+	store, err := raft.NewFileSnapshotStore(o.DataDir, snapshotsKept, io.Discard)
+	must(t, err)
+	metas, err := store.List()
+	must(t, err)
+	if len(metas) != 2 {
+		t.Fatalf("%d snapshots", len(metas))
+	}
+	var dirs []string
+	for _, m := range metas {
+		dirs = append(dirs, filepath.Join(o.DataDir, "snapshots", m.ID))
+	}
+	return dirs
+}
+
+func edit(t *testing.T, name string, change func([]byte) []byte) {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	must(t, err)
+	must(t, os.WriteFile(name, change(raw), 0o600))
+}
+
+// TestDamagedSnapshots: an earlier one takes the place of a damaged one where the
+// log reaches back to it; else the replica is refused. It never starts with a part
+// of what it had.
+func TestDamagedSnapshots(t *testing.T) {
+	long, longHash := aDataDir(t, 1000)
+	short, shortHash := aDataDir(t, 10)
+	cut := func(raw []byte) []byte { return raw[:len(raw)-10] }
+	flipped := func(raw []byte) []byte { raw[len(raw)/2] ^= 4; return raw }
+	index := func(raw []byte) []byte { // one digit of the index, as another digit
+		at := bytes.Index(raw, []byte(`"Index":`)) + len(`"Index":`)
+		for raw[at+1] != ',' {
+			at++
+		}
+		raw[at] ^= 1
+		return raw
+	}
+	file := func(name string, change func([]byte) []byte) func(*testing.T, string) {
+		return func(t *testing.T, dir string) { edit(t, filepath.Join(dir, name), change) }
+	}
+	for name, damage := range map[string]func(*testing.T, string){
+		"state cut":     file("state.bin", cut),
+		"state flipped": file("state.bin", flipped),
+		"state empty":   file("state.bin", func([]byte) []byte { return nil }),
+		"state gone":    func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "state.bin"))) },
+		"meta cut":      file("meta.json", cut),
+		"meta index":    file("meta.json", index),
+		"meta of none":  file("meta.json", func([]byte) []byte { return []byte("{}") }),
+		"all of it":     func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := copied(t, long)
+			damage(t, snapshotDirs(t, o)[0])
+			if judge(t, o, longHash) {
+				t.Error("the log reaches back to the earlier snapshot, and the replica is refused")
+			}
+			o = copied(t, short)
+			damage(t, snapshotDirs(t, o)[0])
+			if !judge(t, o, shortHash) {
+				t.Error("the latest snapshot is damaged and nothing takes its place; it was started")
+			}
+			o = copied(t, short)
+			dirs := snapshotDirs(t, o)
+			damage(t, dirs[1])
+			if judge(t, o, shortHash) {
+				t.Error("an earlier snapshot, which nobody needs, is damaged, and the replica is refused")
+			}
+		})
+	}
+}
+
+// TestSnapshotsGone: a replica that had been given a snapshot and has stored no
+// entry since then has nothing else to remember it by.
+func TestSnapshotsGone(t *testing.T) {
+	o, hash := aDataDir(t, 10)
+	f, err := openLog(o.DataDir, true)
+	must(t, err)
+	last, _ := f.LastIndex()
+	must(t, f.DeleteRange(1, last))
+	must(t, f.Close())
+	must(t, os.RemoveAll(filepath.Join(o.DataDir, "snapshots")))
+	if !judge(t, o, hash) {
+		t.Error("it was started as if it had never stored anything")
+	}
+}
+
+// TestLogGone: with its log a replica has lost its votes; the snapshots that it
+// has left do not make up for them.
+func TestLogGone(t *testing.T) {
+	o, hash := aDataDir(t, 10)
+	must(t, os.Remove(filepath.Join(o.DataDir, logFileName)))
+	if !judge(t, o, hash) {
+		t.Error("it was started without its votes")
+	}
+	if _, err := os.Stat(filepath.Join(o.DataDir, logFileName)); err == nil {
+		t.Error("the refused start made another log")
+	}
+}
+
+// TestDamagedDataDirectory damages a file of the directory at random, one bit or
+// the end, many times.
+func TestDamagedDataDirectory(t *testing.T) {
+	o, hash := aDataDir(t, 1000)
+	random := rand.New(rand.NewPCG(damageSeed, 4))
+	var files []string
+	must(t, filepath.WalkDir(o.DataDir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			name, _ := filepath.Rel(o.DataDir, path)
+			files = append(files, name)
+		}
+		return err
+	}))
+	slices.Sort(files)
+	refused := map[string]int{}
+	for n := range 120 {
+		name := files[n%len(files)]
+		what := ""
+		damaged := copied(t, o)
+		edit(t, filepath.Join(damaged.DataDir, name), func(raw []byte) []byte {
+			at := random.IntN(len(raw))
+			if n%4 == 0 {
+				what = fmt.Sprintf("%s is cut to %d bytes", name, at)
+				return raw[:at]
+			}
+			bit := random.IntN(8)
+			what = fmt.Sprintf("%s has bit %d of byte %d flipped", name, bit, at)
+			raw[at] ^= 1 << bit
+			return raw
+		})
+		if judge(t, damaged, hash) {
+			refused[filepath.Base(name)]++
+		}
+		if t.Failed() {
+			t.Fatal(what)
+		}
+	}
+	t.Logf("refused: %v", refused)
+	if refused[logFileName] == 0 || refused[identityFile] == 0 {
+		t.Errorf("refused: %v; want some for each of the two files that nothing makes up for", refused)
+	}
+}

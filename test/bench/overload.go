@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/stoutlock/stout/test/bench/internal/drive"
+	"github.com/stoutlock/stout/test/bench/internal/report"
+)
+
+// overload is a load that hurts: what it takes of the master, and what it does to
+// another client, who takes and releases a lock of its own all the time.
+type overload struct {
+	*bench
+	n   int
+	row *report.Overload
+
+	probing atomic.Pointer[hdrhistogram.Histogram] // of the present phase, in microseconds
+	rss     int64                                  // highest of the master
+	failed  int
+	failure error
+}
+
+const (
+	// calmTime is how long the other client is watched before the load comes.
+	calmTime = 3 * time.Second
+	// watchPause is the pace at which the master's memory is looked at.
+	watchPause = 200 * time.Millisecond
+	// probePause is the pause of the other client.
+	probePause = 10 * time.Millisecond
+)
+
+// overloaded makes a work of a load. n is how large it is where no number is
+// named.
+func overloaded(name string, n int, load func(context.Context, *overload) error) func(context.Context, *bench) error {
+	return func(ctx context.Context, b *bench) error {
+		ns := b.sessions
+		if len(ns) == 0 {
+			ns = []int{n}
+		}
+		for _, n := range ns {
+			o := &overload{bench: b, n: n, row: &report.Overload{}}
+			if err := o.run(ctx, name, load); err != nil {
+				return fmt.Errorf("%s, %d: %w", name, n, err)
+			}
+		}
+		return nil
+	}
+}
+
+func (o *overload) run(ctx context.Context, name string, load func(context.Context, *overload) error) error {
+	client, err := drive.NewClient(drive.HTTP, o.cell.URLs())
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	session, err := client.Open(ctx, time.Minute)
+	if err != nil {
+		return err
+	}
+	before, err := o.cell.Sample(ctx)
+	if err != nil {
+		return err
+	}
+	first, err := o.epoch(ctx)
+	if err != nil {
+		return err
+	}
+	lapses := o.cell.Lapses()
+	o.row.RSSBefore = mebibytes(before.Replicas[before.Master].RSS)
+
+	watching, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	calm, under := newHistogram(), newHistogram()
+	o.probing.Store(calm)
+	running.Go(func() { o.probe(watching, cycle(session, "/bench/overload/other")) })
+	running.Go(func() { o.watchMemory(watching) })
+	err = pause(ctx, calmTime)
+	if err == nil {
+		o.probing.Store(under)
+		began := time.Now()
+		err = load(ctx, o)
+		o.row.Seconds = time.Since(began).Seconds()
+	}
+	stop()
+	running.Wait()
+	if err != nil {
+		return err
+	}
+	last, err := o.epoch(ctx)
+	if err != nil {
+		return err
+	}
+	o.row.Elections, o.row.Lapses = last-first, o.cell.Lapses()-lapses
+	o.row.Calm, o.row.Under = latencies(calm), latencies(under)
+	o.row.RSSMost, o.row.OtherErrors = mebibytes(o.rss), o.failed
+	if o.failure != nil {
+		o.row.OtherError = o.failure.Error()
+	}
+	o.add(report.Row{Work: name, Via: drive.HTTP, Sessions: o.n, Runs: 1, Overload: o.row})
+	return errors.Join(session.Close(ctx))
+}
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 3)
+}
+
+func latencies(h *hdrhistogram.Histogram) report.Latencies {
+	ms := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1000 }
+	return report.Latencies{P50: ms(50), P99: ms(99), Max: ms(100), Count: h.TotalCount()}
+}
+
+// probe is the other client.
+func (o *overload) probe(ctx context.Context, once func(context.Context) error) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := once(ctx)
+		switch {
+		case err == nil:
+			_ = o.probing.Load().RecordValue(time.Since(began).Microseconds()) // fails only beyond an hour
+		case ctx.Err() == nil:
+			o.failed++
+			o.failure = err
+		}
+		_ = pause(ctx, probePause) // its end is the loop's
+	}
+}
+
+// watchMemory notes how much memory the master has at the most.
+func (o *overload) watchMemory(ctx context.Context) {
+	for ctx.Err() == nil {
+		if s, err := o.cell.Sample(ctx); err == nil {
+			o.rss = max(o.rss, s.Replicas[s.Master].RSS)
+		}
+		_ = pause(ctx, watchPause)
+	}
+}
+
+// note adds words to the row.
+func (o *overload) note(format string, args ...any) {
+	o.row.Notes = append(o.row.Notes, fmt.Sprintf(format, args...))
+	o.progress.note(format, args...)
+}

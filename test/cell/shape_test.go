@@ -1,0 +1,89 @@
+package cell
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestShapeDelays: what goes through a slow direction arrives late, whole and in
+// order; the other direction is as fast as ever.
+func TestShapeDelays(t *testing.T) {
+	const latency = 60 * time.Millisecond
+	p := newPair(t)
+	p.network.Shape("a", "b", Shape{Latency: latency, Jitter: latency})
+	sent := time.Now()
+	for i := range 20 {
+		send(t, p.a, fmt.Sprint("ping ", i))
+	}
+	for i := range 20 {
+		receive(t, p.fromA, fmt.Sprint("ping ", i))
+		if took := time.Since(sent); took < latency {
+			t.Fatalf("a line took %v, want at least %v", took, latency)
+		}
+	}
+	// A reply passes a line that is still under way.
+	send(t, p.a, "slow")
+	send(t, p.b, "fast")
+	receive(t, p.fromB, "fast")
+	receive(t, p.fromA, "slow")
+	_ = p.a.Close()
+	receiveNothingButTheEnd(t, p.fromA)
+}
+
+// TestShapeStalls: a chunk that is lost holds up those behind it until it was
+// sent again, and none is missing then.
+func TestShapeStalls(t *testing.T) {
+	const stall = 80 * time.Millisecond
+	p := newPair(t)
+	p.network.Shape("a", "b", Shape{Stall: 1, StallFor: stall})
+	sent := time.Now()
+	send(t, p.a, "lost once")
+	receive(t, p.fromA, "lost once")
+	if took := time.Since(sent); took < stall {
+		t.Errorf("it took %v, want at least %v", took, stall)
+	}
+}
+
+// TestShapeResets: a connection that breaks is broken for both ends, and the
+// next one works once the network is healed.
+func TestShapeResets(t *testing.T) {
+	p := newPair(t)
+	p.network.Shape("a", "b", Shape{Reset: 1})
+	send(t, p.b, "not concerned")
+	receive(t, p.fromB, "not concerned")
+	send(t, p.a, "lost")
+	receiveNothingButTheEnd(t, p.fromA)
+	receiveNothingButTheEnd(t, p.fromB)
+}
+
+// TestHealEndsShapes: after a heal, of all or of a pair, bytes arrive at once.
+func TestHealEndsShapes(t *testing.T) {
+	const never = time.Hour
+	for name, heal := range map[string]func(*Network){
+		"all": (*Network).Heal, "pair": func(n *Network) { n.HealBetween("b", "a") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t)
+			p.network.Shape("a", "b", Shape{Latency: never})
+			p.network.Shape("b", "a", Shape{Latency: never})
+			heal(p.network)
+			send(t, p.a, "ping")
+			receive(t, p.fromA, "ping")
+			send(t, p.b, "pong")
+			receive(t, p.fromB, "pong")
+		})
+	}
+}
+
+// TestCutLosesWhatIsUnderWay: bytes that a slow direction has under way when it
+// is cut do not arrive.
+func TestCutLosesWhatIsUnderWay(t *testing.T) {
+	p := newPair(t)
+	p.network.Shape("a", "b", Shape{Latency: 50 * time.Millisecond})
+	send(t, p.a, "lost")
+	p.network.Cut("a", "b")
+	awaitLoss(t, p.network, direction{"a", "b"})
+	p.network.Heal()
+	receiveNothingButTheEnd(t, p.fromA)
+}

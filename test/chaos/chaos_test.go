@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// TestChaos is the short run that belongs to every change: a cell of three, as
+// many of these faults as there is time for, a fresh seed.
+func TestChaos(t *testing.T) {
+	const faults = "kill,pause,isolate,one-way,lossy,transfer,restart"
+	var stdout, progress bytes.Buffer
+	code := run(t.Context(), []string{"--size", "3", "--duration", "25s", "--faults", faults}, &stdout, &progress)
+	t.Logf("%s\n%s", &progress, &stdout)
+	if code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	if !strings.Contains(stdout.String(), "no problem was found") {
+		t.Error("the summary does not say that no problem was found")
+	}
+}
+
+// prepared is a trial whose replicas run a program of the caller's, and have
+// written nothing yet.
+func prepared(t *testing.T, program string) *trial {
+	t.Helper()
+	s, err := parse([]string{"--seed", "5", "--dir", t.TempDir(), "--duration", "1m", "--faults", "kill,pause", "--stoutd", program}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := newTrial(s, 3, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tr.close() })
+	for _, r := range tr.cell.Replicas() {
+		if err := os.WriteFile(r.LogFile, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tr
+}
+
+// TestProblemsAreKept: what a trial finds stays on the disk, with the command
+// that repeats it, and can be checked again from there; a trial without problems
+// leaves nothing.
+func TestProblemsAreKept(t *testing.T) {
+	tr := prepared(t, "stoutd")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"path":"/l","state":"held","holders":[{"session":"S","handle":"h","mode":"exclusive","token":3}]}`)
+	}))
+	defer server.Close()
+	if _, err := (&http.Client{Transport: tr.recorder.Transport("c", nil)}).Get(server.URL + "/v1/locks/l"); err != nil {
+		t.Fatal(err)
+	}
+	log := []byte(`{"level":"error","message":"disk on fire"}` + "\n")
+	if err := os.WriteFile(tr.cell.Replica("r2").LogFile, log, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tr.check()
+	tr.note(tr.save())
+	if err := tr.close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(tr.dir, "problems.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"what was seen of /l is not", "replica r2 wrote", "disk on fire", "l.html", `make chaos ARGS="--seed 5 --size 3 --duration 1m0s --faults kill,pause"`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("problems.txt lacks %q:\n%s", want, text)
+		}
+	}
+	for _, name := range []string{"history.json", "l.html", "nemesis.log"} {
+		if _, err := os.Stat(filepath.Join(tr.dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	var stderr bytes.Buffer
+	if code := run(t.Context(), []string{"--check", filepath.Join(tr.dir, "history.json")}, io.Discard, &stderr); code != exitFault || !strings.Contains(stderr.String(), "what was seen of /l is not") {
+		t.Errorf("checked again: exit code %d, %s", code, &stderr)
+	}
+}
+
+func TestNothingIsKeptOfARunWithoutProblems(t *testing.T) {
+	tr := prepared(t, "stoutd")
+	tr.check()
+	if len(tr.problems) > 0 {
+		t.Fatalf("problems of nothing: %q", tr.problems)
+	}
+	if err := tr.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(tr.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there: %v", tr.dir, err)
+	}
+}
+
+// TestReplicaThatEndsIsAProblem: the run ends when a process does, and tells of
+// it.
+func TestReplicaThatEndsIsAProblem(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "ends")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\necho '{\"level\":\"info\"}'\nexit 74\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tr := prepared(t, script)
+	for _, r := range tr.cell.Replicas() {
+		if err := r.Start(); err != nil {
+			t.Fatal(err)
+		}
+		<-r.Exited()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), cell.StartTimeout)
+	defer cancel()
+	tr.watchProcesses(ctx, cancel)
+	tr.note(tr.recover(t.Context()))
+	if all := strings.Join(tr.problems, "\n"); !strings.Contains(all, "replica r1 ended by itself (exit status 74)") {
+		t.Errorf("problems: %s", all)
+	}
+}
+
+// TestRunThatCannotBegin: faults that do not fit the cell are told, and nothing
+// is left of the run.
+func TestRunThatCannotBegin(t *testing.T) {
+	dir := t.TempDir()
+	var stderr bytes.Buffer
+	args := []string{"--size", "3", "--faults", "ring", "--dir", dir, "--stoutd", "stoutd"}
+	if code := run(t.Context(), args, io.Discard, &stderr); code != exitFault || !strings.Contains(stderr.String(), "is for a cell of 3 replicas") {
+		t.Errorf("exit code %d, %s", code, &stderr)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+func TestRefusedSettings(t *testing.T) {
+	for _, args := range [][]string{
+		{"--size", "2"}, {"--faults", "earthquake"}, {"--duration", "0s"}, {"--sdk", "0", "--http", "1"}, {"--epoch", "1ms"}, {"fast"}, {"--unknown"},
+	} {
+		var stderr bytes.Buffer
+		if code := run(t.Context(), args, io.Discard, &stderr); code != exitUsage || stderr.Len() == 0 {
+			t.Errorf("%v: exit code %d, %q", args, code, &stderr)
+		}
+	}
+	if code := run(t.Context(), []string{"--help"}, io.Discard, io.Discard); code != exitOK {
+		t.Errorf("--help: exit code %d", code)
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stoutlock/stout/test/chaos/internal/watch"
+	"github.com/stoutlock/stout/test/history"
+)
+
+// check judges what was gathered.
+func (t *trial) check() {
+	t.record = t.recorder.Attempts()
+	t.say("checking %d requests", len(t.record))
+	t.verdict = history.Check(t.record, t.patience)
+	t.problems = append(t.problems, t.verdict.Problems...)
+	t.problems = append(t.problems, t.resource.Problems()...)
+	t.problems = append(t.problems, t.holds.Problems()...)
+	t.problems = append(t.problems, t.sums.Problems()...)
+	logs, err := watch.Logs(t.cell)
+	t.problems = append(t.problems, logs...)
+	t.note(err)
+}
+
+// save keeps what there is to find out the reason, and is the error that says
+// where. The cell's directory is there already.
+func (t *trial) save() error {
+	if err := t.saveHistory(filepath.Join(t.dir, "history.json")); err != nil {
+		return err
+	}
+	pictures, err := t.verdict.WritePictures(picturesIn(t.dir))
+	t.note(err)
+	var text strings.Builder
+	for _, p := range t.problems {
+		fmt.Fprintf(&text, "- %s\n", p)
+	}
+	for _, p := range pictures {
+		fmt.Fprintf(&text, "picture: %s\n", p)
+	}
+	fmt.Fprintf(&text, "again: %s\n", t.command(t.size))
+	if err := os.WriteFile(filepath.Join(t.dir, "problems.txt"), []byte(text.String()), 0o644); err != nil {
+		return err
+	}
+	return fmt.Errorf("%d replicas, seed %d: %d problems; all that is known is in %s\n%s", t.size, t.seed, len(t.problems), t.dir, &text)
+}
+
+// picturesIn names the picture of a path.
+func picturesIn(dir string) func(path string) string {
+	return func(path string) string {
+		return filepath.Join(dir, strings.ReplaceAll(strings.Trim(path, "/"), "/", "-")+".html")
+	}
+}
+
+// recheck checks the record of an earlier run, and puts the pictures beside it.
+func recheck(s *settings, stdout io.Writer) error {
+	f, err := os.Open(s.recheck)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var record []history.Attempt
+	for lines := json.NewDecoder(f); ; {
+		var a history.Attempt
+		if err := lines.Decode(&a); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", s.recheck, err)
+		}
+		record = append(record, a)
+	}
+	v := history.Check(record, s.patience)
+	fmt.Fprintf(stdout, "%d requests, %d steps on %d locks; the longest check took %v\n", len(record), v.Steps, v.Paths, v.Longest)
+	if len(v.Problems) == 0 {
+		return nil
+	}
+	pictures, err := v.WritePictures(picturesIn(filepath.Dir(s.recheck)))
+	return errors.Join(err, fmt.Errorf("%d problems\n%s\npictures: %v", len(v.Problems), strings.Join(v.Problems, "\n"), pictures))
+}
+
+// saveHistory writes the record, one request a line.
+func (t *trial) saveHistory(name string) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := bufio.NewWriter(f)
+	lines := json.NewEncoder(w)
+	for i := range t.record {
+		if err := lines.Encode(&t.record[i]); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}

@@ -1,0 +1,31 @@
+// Command chaos runs cells of real replicas under clients and under a nemesis
+// that does them harm, and checks what the clients saw. It is behind `make chaos`:
+//
+//	make chaos                                              a minute each, of 3 and of 5 replicas
+//	make chaos ARGS="--duration 1h --size 5"                an hour
+//	make chaos ARGS="--seed 7 --faults kill,pause,isolate"  the faults of a seed, of these kinds
+//
+// The seed decides the faults and the clients' choices. What the operating
+// system makes of them is not the same twice, so a seed that failed may have to
+// be run a few times.
+//
+// # What is checked
+//
+//   - Every request's invocation, answer or unknown outcome against a sequential
+//     model of locks, with porcupine; see package history. Tokens grow over the
+//     cell, no session is gone before its lease has ended, queues keep their order.
+//   - In the view of a resource that keeps the highest token it has seen, no
+//     holder whose lease runs is refused; see package guard.
+//   - No two holds of the SDK that exclude each other were good at the same time.
+//   - The sums of the replicas' states agree wherever two showed one of the same
+//     log entry, and all agree in the end.
+//   - No replica ended that was not killed, none logged an error, a panic or a
+//     data race.
+//   - Healed, the cell has a master, every client makes a whole round, and in the
+//     end nothing is left: no session, lock or waiter.
+//
+// When one of these fails, the directory of the run is kept: history.json (one
+// request a line, in the order of the answers), a picture of each path that is
+// not right, nemesis.log, the replicas' logs and data, and problems.txt, which
+// ends with the command that runs the seed again.
+package main

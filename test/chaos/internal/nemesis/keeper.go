@@ -1,0 +1,99 @@
+package nemesis
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// Keeper stops and starts the cell's processes, and knows which of them ought to
+// run. Faults that overlap may be about the same process: then each call does
+// what there is left to do. Its methods are safe for concurrent use.
+type Keeper struct {
+	cell *cell.Cell
+
+	mu   sync.Mutex
+	down map[string]bool
+}
+
+func newKeeper(c *cell.Cell) *Keeper { return &Keeper{cell: c, down: map[string]bool{}} }
+
+// Ended are the replicas that ended by themselves, and how.
+func (k *Keeper) Ended() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var ended []string
+	for _, r := range k.cell.Replicas() {
+		if !r.Running() && !k.down[r.ID] {
+			_, state := r.ExitState()
+			ended = append(ended, fmt.Sprintf("replica %s ended by itself (%s); its log ends with:\n%s", r.ID, state, r.LogTail(3)))
+		}
+	}
+	return ended
+}
+
+// kill ends a replica as kill -9 does.
+func (k *Keeper) kill(r *cell.Replica) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !r.Running() {
+		return nil // by another fault, or by itself, which Ended tells
+	}
+	k.down[r.ID] = true
+	return r.Kill()
+}
+
+// start starts a replica that was killed or terminated. One that ended by itself
+// stays down, for all to see.
+func (k *Keeper) start(r *cell.Replica) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.down[r.ID] {
+		return nil
+	}
+	delete(k.down, r.ID)
+	return r.Start()
+}
+
+// stopTime bounds an orderly stop: stoutd gives itself ten seconds.
+const stopTime = 30 * time.Second
+
+// terminate ends a replica in good order.
+func (k *Keeper) terminate(r *cell.Replica) error {
+	k.mu.Lock()
+	if !r.Running() || k.down[r.ID] {
+		k.mu.Unlock()
+		return nil
+	}
+	k.down[r.ID] = true
+	k.mu.Unlock() // it may take a while, and the process may be killed meanwhile
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	err := r.Terminate(ctx)
+	if code, _ := r.ExitState(); code == -1 && !r.Running() {
+		return nil // another fault killed it in the middle
+	}
+	return err
+}
+
+// suspend stops a replica (SIGSTOP), resume lets it go on.
+func (k *Keeper) suspend(r *cell.Replica) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !r.Running() || k.down[r.ID] {
+		return nil
+	}
+	return r.Pause()
+}
+
+func (k *Keeper) resume(r *cell.Replica) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !r.Paused() {
+		return nil
+	}
+	return r.Continue()
+}

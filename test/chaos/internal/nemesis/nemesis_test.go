@@ -1,0 +1,151 @@
+package nemesis
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// sequence describes what a plan draws, and what a fault would draw.
+func sequence(seed uint64, length int) (names, all []string) {
+	p := newPlan(seed, faults)
+	for range length {
+		d := p.draw()
+		names = append(names, d.name)
+		all = append(all, d.name, d.calm.String(), d.lasts.String(), time.Duration(d.random.Uint64()).String())
+	}
+	return names, all
+}
+
+// TestSeedDecidesThePlan: the same seed, the same faults; another one, others.
+func TestSeedDecidesThePlan(t *testing.T) {
+	_, first := sequence(7, 50)
+	if _, again := sequence(7, 50); !slices.Equal(first, again) {
+		t.Errorf("seed 7 drew\n%v and\n%v", first, again)
+	}
+	if _, other := sequence(8, 50); slices.Equal(first, other) {
+		t.Errorf("seeds 7 and 8 drew the same: %v", first)
+	}
+}
+
+// TestNoKindIsForgotten: in each round through the faults every one comes once.
+func TestNoKindIsForgotten(t *testing.T) {
+	names, _ := sequence(1, 2*len(faults))
+	for _, round := range [][]string{names[:len(faults)], names[len(faults):]} {
+		for _, f := range faults {
+			if !slices.Contains(round, f.name) {
+				t.Errorf("%s is missing in %v", f.name, round)
+			}
+		}
+	}
+}
+
+// TestRing: with five replicas each sees a majority, itself included, and no two
+// see the same one.
+func TestRing(t *testing.T) {
+	ring := []string{"a", "b", "c", "d", "e"}
+	views := map[string]bool{}
+	for _, id := range ring {
+		sees := map[string]bool{}
+		for _, other := range ring {
+			sees[other] = true
+		}
+		for _, p := range apart(ring) {
+			if p[0] == id {
+				delete(sees, p[1])
+			}
+			if p[1] == id {
+				delete(sees, p[0])
+			}
+		}
+		view := ""
+		for _, other := range ring {
+			if sees[other] {
+				view += other
+			}
+		}
+		if len(view) != 3 || !strings.Contains(view, id) || views[view] {
+			t.Errorf("%s sees %s; seen by others: %v", id, view, views)
+		}
+		views[view] = true
+	}
+}
+
+// prepared is a cell of a program that ends at once.
+func prepared(t *testing.T) *cell.Cell {
+	t.Helper()
+	program, err := exec.LookPath("false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cell.Prepare(cell.Options{Dir: t.TempDir(), Binary: program, Network: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// TestThrottleLeavesNothingBehind: where a process's disk writes may be
+// throttled, its cgroup is gone after the release; where not, nothing was made.
+func TestThrottleLeavesNothingBehind(t *testing.T) {
+	sleeper := exec.Command("sleep", "60")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sleeper.Wait() }()
+	defer func() { _ = sleeper.Process.Kill() }()
+	release, err := throttle(sleeper.Process.Pid, t.TempDir(), 20)
+	t.Logf("throttled: %v", err)
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/blkio/*%d", sleeper.Process.Pid)); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestKeeperTellsWhoEndedByItself: a process that nobody ended is told of; one
+// that is down on purpose is not.
+func TestKeeperTellsWhoEndedByItself(t *testing.T) {
+	c := prepared(t)
+	k := newKeeper(c)
+	for _, r := range c.Replicas() {
+		if err := r.Start(); err != nil {
+			t.Fatal(err)
+		}
+		<-r.Exited()
+	}
+	k.down["r1"] = true
+	ended := strings.Join(k.Ended(), "\n")
+	if strings.Contains(ended, "r1") || !strings.Contains(ended, "replica r2 ended by itself (exit status 1)") || !strings.Contains(ended, "r3") {
+		t.Errorf("ended by themselves: %s; want r2 and r3", ended)
+	}
+}
+
+// TestFaultsThatDoNotFit: faults that there are not are refused, and those for
+// larger cells left out.
+func TestFaultsThatDoNotFit(t *testing.T) {
+	c := prepared(t)
+	for _, names := range [][]string{{"kill", "earthquake"}, {"ring"}} {
+		if _, err := New(Options{Cell: c, Faults: names, Log: io.Discard}); err == nil {
+			t.Errorf("%v is accepted for a cell of three", names)
+		}
+	}
+	n, err := New(Options{Cell: c, Log: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range n.chosen {
+		if f.size > 3 {
+			t.Errorf("%s is chosen for a cell of three", f.name)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// processFaults are done to replicas' processes. Pauses last longer than the
+// lease (1 s) and, for the most part, than the clients' ttls (2 to 5 s).
+var processFaults = []fault{
+	{name: "kill", about: "kill -9 one replica, start it again", most: 5 * time.Second, begin: killSome(one)},
+	{name: "kill-minority", about: "kill -9 as many as the cell can lose, start them again", most: 5 * time.Second, size: 5, begin: killSome(minority)},
+	{name: "kill-all", about: "kill -9 every replica at once, start them again", most: 2 * time.Second, begin: killSome(all)},
+	{name: "pause", about: "SIGSTOP one replica, SIGCONT", least: 1500 * time.Millisecond, most: 8 * time.Second, begin: pauseSome(one)},
+	{name: "pause-majority", about: "SIGSTOP a majority, SIGCONT", least: 1500 * time.Millisecond, most: 6 * time.Second, begin: pauseSome(majority)},
+	{name: "stutter", about: "stop a replica for 10–300 ms again and again", least: 2 * time.Second, most: 6 * time.Second, begin: stutter},
+	{name: "restart", about: "restart every replica in good order, all at once or one by one", begin: restart},
+	{name: "transfer", about: "hand mastership over, now and then several times in a row", begin: transfer},
+}
+
+type count func(size int) int
+
+func one(int) int           { return 1 }
+func minority(size int) int { return (size - 1) / 2 }
+func majority(size int) int { return size/2 + 1 }
+func all(size int) int      { return size }
+
+// each does something to several replicas at once.
+func each(replicas []*cell.Replica, do func(*cell.Replica) error) error {
+	errs := make([]error, len(replicas))
+	var running sync.WaitGroup
+	for i, r := range replicas {
+		running.Go(func() { errs[i] = do(r) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+type begin = func(context.Context, *rand.Rand, *Nemesis) (string, func() error, error)
+
+func killSome(how count) begin {
+	return func(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+		victims := n.some(ctx, r, how(len(n.Cell.Replicas())))
+		err := each(victims, n.keeper.kill)
+		return strings.Join(ids(victims), ","), func() error { return each(victims, n.keeper.start) }, err
+	}
+}
+
+func pauseSome(how count) begin {
+	return func(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+		victims := n.some(ctx, r, how(len(n.Cell.Replicas())))
+		err := each(victims, n.keeper.suspend)
+		return strings.Join(ids(victims), ","), func() error { return each(victims, n.keeper.resume) }, err
+	}
+}
+
+func stutter(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+	victim := n.any(ctx, r)
+	var stuttering sync.WaitGroup
+	var err error
+	stuttering.Go(func() {
+		for err == nil && ctx.Err() == nil {
+			err = n.keeper.suspend(victim)
+			pause(ctx, between(r, 10*time.Millisecond, 300*time.Millisecond))
+			err = errors.Join(err, n.keeper.resume(victim))
+			pause(ctx, between(r, 20*time.Millisecond, 200*time.Millisecond))
+		}
+	})
+	return victim.ID, func() error {
+		stuttering.Wait()
+		return err
+	}, nil
+}
+
+func restart(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+	replicas := n.some(ctx, r, len(n.Cell.Replicas()))
+	again := func(replica *cell.Replica) error {
+		return errors.Join(n.keeper.terminate(replica), n.keeper.start(replica))
+	}
+	if r.IntN(2) == 0 {
+		err := each(replicas, n.keeper.terminate)
+		return "all at once", nil, errors.Join(err, each(replicas, n.keeper.start))
+	}
+	for _, replica := range replicas {
+		if err := again(replica); err != nil {
+			return "one by one", nil, err
+		}
+	}
+	return "one by one, from " + replicas[0].ID, nil, nil
+}
+
+// transferTime bounds one hand-over; without a master there is none to be had.
+const transferTime = 2 * time.Second
+
+func transfer(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+	c, err := client.New(n.Cell.URLs()...)
+	if err != nil {
+		return "", nil, err
+	}
+	defer c.Close()
+	var path []string
+	for range 1 + r.IntN(3) {
+		to := n.Cell.Replicas()[r.IntN(len(n.Cell.Replicas()))].ID
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), transferTime)
+		_, err := c.Transfer(within, to)
+		cancel()
+		if err != nil {
+			to += " (failed)" // as it may: the replica may be away
+		}
+		path = append(path, to)
+	}
+	return "to " + strings.Join(path, ", then "), nil, nil
+}

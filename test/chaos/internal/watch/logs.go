@@ -1,0 +1,64 @@
+package watch
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// most is how many lines of one replica's log are told.
+const most = 5
+
+// Logs finds what replicas must not have written: lines of level error or worse,
+// reports of the race detector, and what is no line of theirs, as a panic.
+func Logs(c *cell.Cell) (problems []string, err error) {
+	for _, r := range c.Replicas() {
+		f, err := os.Open(r.LogFile)
+		if err != nil {
+			return problems, err
+		}
+		found, err := scan(f)
+		f.Close()
+		if err != nil {
+			return problems, err
+		}
+		for _, line := range found[:min(len(found), most)] {
+			problems = append(problems, fmt.Sprintf("replica %s wrote: %s", r.ID, line))
+		}
+	}
+	return problems, nil
+}
+
+func scan(log io.Reader) (found []string, err error) {
+	lines := bufio.NewScanner(log)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if text := lines.Text(); suspicious(text) {
+			found = append(found, text)
+		}
+	}
+	return found, lines.Err()
+}
+
+// suspicious reports whether a line is other than one of level warn or lower.
+func suspicious(text string) bool {
+	var line struct {
+		Level string `json:"level"`
+	}
+	if strings.TrimSpace(text) == "" {
+		return false
+	}
+	if json.Unmarshal([]byte(text), &line) != nil {
+		return true
+	}
+	switch line.Level {
+	case "trace", "debug", "info", "warn":
+		return false
+	}
+	return true
+}

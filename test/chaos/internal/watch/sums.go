@@ -1,0 +1,139 @@
+package watch
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// metric is the sum of a replica's state at the log entry that was last summed.
+var metric = regexp.MustCompile(`^stout_state_checksum\{index="(\d+)",sum="([^"]+)"\} 1$`)
+
+// Sums compares the sums that replicas show. It is safe for concurrent use.
+type Sums struct {
+	mu       sync.Mutex
+	entries  map[uint64]map[string]string // by index and replica
+	problems []string
+}
+
+// NewSums has seen none.
+func NewSums() *Sums { return &Sums{entries: map[uint64]map[string]string{}} }
+
+// every is how often sums are read: often enough to see most of those that a
+// replica makes, one in five seconds.
+const every = 500 * time.Millisecond
+
+// Watch reads the sums of all replicas until ctx ends.
+func (s *Sums) Watch(ctx context.Context, c *cell.Cell) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		s.Look(ctx, c)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Look reads the sums of all replicas that answer, once.
+func (s *Sums) Look(ctx context.Context, c *cell.Cell) {
+	var looking sync.WaitGroup
+	for _, r := range c.Replicas() {
+		if !r.Running() || r.Paused() {
+			continue
+		}
+		looking.Go(func() {
+			if index, sum, ok := read(ctx, r); ok {
+				s.Add(index, r.ID, sum)
+			}
+		})
+	}
+	looking.Wait()
+}
+
+// client has a connection for each call: replicas come and go.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
+
+// read is a replica's sum; false where it does not answer or has none yet.
+func read(ctx context.Context, r *cell.Replica) (index uint64, sum string, ok bool) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+lockapi.RouteMetrics, nil)
+	if err != nil {
+		return 0, "", false
+	}
+	reply, err := client.Do(req)
+	if err != nil {
+		return 0, "", false
+	}
+	defer reply.Body.Close()
+	return parse(reply.Body)
+}
+
+func parse(metrics io.Reader) (index uint64, sum string, ok bool) {
+	for lines := bufio.NewScanner(metrics); lines.Scan(); {
+		if found := metric.FindStringSubmatch(lines.Text()); found != nil {
+			index, err := strconv.ParseUint(found[1], 10, 64)
+			return index, found[2], err == nil
+		}
+	}
+	return 0, "", false
+}
+
+// Add notes a sum and compares it with those of the others at the same index,
+// and with what the same replica showed before.
+func (s *Sums) Add(index uint64, replica, sum string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := s.entries[index]
+	if seen == nil {
+		seen = map[string]string{}
+		s.entries[index] = seen
+	}
+	for other, theirs := range seen {
+		if theirs != sum {
+			s.problems = append(s.problems, fmt.Sprintf("the state after log entry %d has the sum %s at %s and %s at %s", index, sum, replica, theirs, other))
+		}
+	}
+	seen[replica] = sum
+}
+
+// Compared is at how many log entries two replicas or more showed their sums.
+func (s *Sums) Compared() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, seen := range s.entries {
+		if len(seen) > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// Latest is the highest index at which so many replicas have shown their sums.
+func (s *Sums) Latest(replicas int) (index uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, seen := range s.entries {
+		if len(seen) >= replicas {
+			index = max(index, i)
+		}
+	}
+	return index
+}
+
+// Problems are the sums that differ.
+func (s *Sums) Problems() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.problems...)
+}

@@ -1,0 +1,193 @@
+package work
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// answerTime is how long a plain client waits for an answer beyond the time for
+// which it lets the cell hold the call.
+const answerTime = 3 * time.Second
+
+// raw is a client of plain HTTP. It sends each call to a replica by chance, and
+// after an answer that it lost to another one.
+type raw struct {
+	title  string
+	opts   *Options
+	http   *http.Client
+	serial int // of the last handle
+}
+
+func newRaw(title string, opts *Options) *raw {
+	return &raw{title: title, opts: opts, http: &http.Client{Transport: opts.Recorder.Transport(title, nil)}}
+}
+
+func (w *raw) name() string { return w.title }
+
+func (w *raw) close() { w.http.CloseIdleConnections() }
+
+// call makes one call at a replica by chance. The error is a *lockapi.Error
+// where the cell refused.
+func (w *raw) call(ctx context.Context, r *rand.Rand, method, target string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, w.opts.URLs[r.IntN(len(w.opts.URLs))]+target, body)
+	if err != nil {
+		return err
+	}
+	reply, err := w.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Close()
+	content, err := io.ReadAll(reply.Body)
+	if err != nil {
+		return err
+	}
+	if reply.StatusCode >= 300 {
+		problem := &lockapi.Error{}
+		return errors.Join(json.Unmarshal(content, problem), problem)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(content, out)
+}
+
+// brief makes a call that the cell answers at once, or not at all.
+func (w *raw) brief(ctx context.Context, r *rand.Rand, method, target string, in, out any) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
+	defer cancel()
+	return w.call(ctx, r, method, target, in, out)
+}
+
+// insist makes brief calls until one is answered for good or ctx ends.
+func (w *raw) insist(ctx context.Context, r *rand.Rand, method, target string, in, out any) error {
+	for {
+		err := w.brief(ctx, r, method, target, in, out)
+		if !lost(err) || ctx.Err() != nil {
+			return err
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+}
+
+// lost reports whether the call may be, and has to be, sent again to know what
+// came of it.
+func lost(err error) bool {
+	var refused *lockapi.Error
+	return err != nil && (!errors.As(err, &refused) || refused.Code == lockapi.CodeOutcomeUnknown || refused.Code == lockapi.CodeNoMaster)
+}
+
+// rawSession is a session that a goroutine keeps alive.
+type rawSession struct {
+	id   string
+	ttl  time.Duration
+	stop context.CancelFunc
+	kept sync.WaitGroup
+}
+
+// open opens a session and keeps it alive until it is abandoned or ctx ends.
+func (w *raw) open(ctx context.Context, r *rand.Rand, ttl time.Duration) (*rawSession, error) {
+	req := lockapi.NewSessionRequest()
+	req.TTLMS, req.Name = ttl.Milliseconds(), w.title
+	var opened lockapi.Session
+	if err := w.brief(ctx, r, http.MethodPost, lockapi.RouteSessions, req, &opened); err != nil {
+		return nil, err
+	}
+	s := &rawSession{id: opened.ID, ttl: ttl}
+	ctx, s.stop = context.WithCancel(ctx)
+	own := rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
+	s.kept.Go(func() { w.keepAlive(ctx, own, s.id, ttl) })
+	return s, nil
+}
+
+// abandon leaves a session to its ttl.
+func (s *rawSession) abandon() {
+	s.stop()
+	s.kept.Wait()
+}
+
+func (w *raw) keepAlive(ctx context.Context, r *rand.Rand, id string, ttl time.Duration) {
+	ack := uint64(0)
+	for ctx.Err() == nil {
+		req := lockapi.KeepaliveRequest{WaitMS: r.Int64N(ttl.Milliseconds() / 2), Ack: ack}
+		within, cancel := context.WithTimeout(ctx, time.Duration(req.WaitMS)*time.Millisecond+ttl/4)
+		var kept lockapi.Keepalive
+		err := w.call(within, r, http.MethodPost, sessionRoute(id)+"/keepalive", req, &kept)
+		cancel()
+		for _, e := range kept.Events {
+			ack = max(ack, e.Seq)
+		}
+		if errors.Is(err, lockapi.CodeSessionNotFound) {
+			return
+		}
+		if err != nil {
+			pause(ctx, 20*time.Millisecond)
+		}
+	}
+}
+
+func (w *raw) work(ctx context.Context, r *rand.Rand, epoch int) {
+	s, err := w.open(ctx, r, between(r, 2*time.Second, 5*time.Second))
+	if err != nil {
+		pause(ctx, 50*time.Millisecond)
+		return
+	}
+	defer s.abandon()
+	for ctx.Err() == nil {
+		if err := w.round(ctx, r, s, draw(r, epoch)); err != nil {
+			return
+		}
+		pause(ctx, between(r, 5*time.Millisecond, 60*time.Millisecond))
+	}
+	if r.IntN(4) > 0 {
+		_ = w.brief(ctx, r, http.MethodDelete, sessionRoute(s.id), nil, nil) // or it expires
+	}
+}
+
+func (w *raw) prove(ctx context.Context) error {
+	r := rand.New(rand.NewPCG(w.opts.Seed, uint64(len(w.title))))
+	var opened lockapi.Session
+	if err := w.insist(ctx, r, http.MethodPost, lockapi.RouteSessions, lockapi.NewSessionRequest(), &opened); err != nil {
+		return fmt.Errorf("open a session: %w", err)
+	}
+	path, req := "/chaos/prove/"+w.title, lockapi.NewLockRequest(opened.ID)
+	if err := w.insist(ctx, r, http.MethodPut, lockRoute(path), req, nil); err != nil {
+		return fmt.Errorf("take a lock: %w", err)
+	}
+	if err := w.insist(ctx, r, http.MethodDelete, releaseRoute(path, opened.ID, "", 0), nil, nil); err != nil {
+		return fmt.Errorf("release it: %w", err)
+	}
+	return w.insist(ctx, r, http.MethodDelete, sessionRoute(opened.ID), nil, nil)
+}
+
+func sessionRoute(id string) string { return lockapi.RouteSessions + "/" + id }
+
+func lockRoute(path string) string { return lockapi.RouteLocks + lockapi.EscapePath(path) }
+
+func releaseRoute(path, session, handle string, token uint64) string {
+	q := url.Values{"session": {session}, "handle": {handle}}
+	if token != 0 {
+		q.Set("token", strconv.FormatUint(token, 10))
+	}
+	return lockRoute(path) + "?" + q.Encode()
+}

@@ -1,0 +1,67 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// reader has reads under way at every replica, also while it is stopped or cut
+// off: what a master that was away answers first, once it goes on, must not be
+// from before. There is only a moment in which a faulty one would do so, hence
+// several reads at once.
+type reader struct {
+	title string
+	opts  *Options
+	calls []*raw // one for each replica
+}
+
+// readsAtOnce is how many reads a replica that does not answer has before it.
+const readsAtOnce = 4
+
+func newReader(title string, opts *Options) *reader {
+	w := &reader{title: title, opts: opts}
+	for i, url := range opts.URLs {
+		own := *opts
+		own.URLs = []string{url}
+		w.calls = append(w.calls, newRaw(fmt.Sprintf("%s%d", title, i+1), &own))
+	}
+	return w
+}
+
+func (w *reader) name() string { return w.title }
+
+func (w *reader) close() {
+	for _, c := range w.calls {
+		c.close()
+	}
+}
+
+func (w *reader) work(ctx context.Context, r *rand.Rand, epoch int) {
+	var reading sync.WaitGroup
+	for i := range readsAtOnce * len(w.calls) {
+		c := w.calls[i/readsAtOnce]
+		own := rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
+		reading.Go(func() {
+			for ctx.Err() == nil {
+				_ = c.call(ctx, own, http.MethodGet, lockRoute(draw(own, epoch).path), nil, nil) // what it shows is recorded
+				pause(ctx, between(own, 200*time.Millisecond, 800*time.Millisecond))
+			}
+		})
+	}
+	reading.Wait()
+}
+
+// prove reads at each replica: every one of them has to find the master.
+func (w *reader) prove(ctx context.Context) error {
+	errs := make([]error, len(w.calls))
+	for i, c := range w.calls {
+		r := rand.New(rand.NewPCG(w.opts.Seed, uint64(i)))
+		errs[i] = c.insist(ctx, r, http.MethodGet, lockRoute("/chaos/prove/"+w.title), nil, nil)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,84 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestLost: a call is sent again where its outcome is not known or no master took
+// it, and not where it was refused.
+func TestLost(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false}, {errors.New("connection reset"), true}, {context.DeadlineExceeded, true},
+		{lockapi.Errorf(lockapi.CodeOutcomeUnknown, "x"), true}, {fmt.Errorf("y: %w", lockapi.Errorf(lockapi.CodeNoMaster, "x")), true},
+		{lockapi.Errorf(lockapi.CodeLockHeld, "x"), false}, {lockapi.Errorf(lockapi.CodeSessionNotFound, "x"), false},
+	} {
+		if got := lost(c.err); got != c.want {
+			t.Errorf("lost(%v) = %v", c.err, got)
+		}
+	}
+}
+
+// TestTargetsGoTogether: whoever is after the same lock asks for it in modes and
+// with limits that the contract lets go together.
+func TestTargetsGoTogether(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	limits, modes := map[string]int64{}, map[string]map[lockapi.Mode]bool{}
+	for range 1000 {
+		d := draw(r, 3)
+		if modes[d.path] == nil {
+			modes[d.path] = map[lockapi.Mode]bool{}
+		}
+		modes[d.path][d.mode] = true
+		if d.mode == lockapi.Exclusive {
+			if d.limit != 0 {
+				t.Fatalf("%+v is exclusive with a limit", d)
+			}
+			continue
+		}
+		if known, ok := limits[d.path]; ok && known != d.limit {
+			t.Fatalf("%s is asked for with the limits %d and %d", d.path, known, d.limit)
+		}
+		limits[d.path] = d.limit
+	}
+	if len(modes) != 4 || !modes["/chaos/3/document"][lockapi.Shared] || !modes["/chaos/3/document"][lockapi.Exclusive] {
+		t.Errorf("drawn: %v", modes)
+	}
+}
+
+// epochs is a client that notes when it was sent to work.
+type epochs struct {
+	worker
+	began []int
+	times []time.Time
+}
+
+func (w *epochs) work(ctx context.Context, _ *rand.Rand, epoch int) {
+	w.began, w.times = append(w.began, epoch), append(w.times, time.Now())
+	<-ctx.Done()
+}
+
+// TestFleetWorksInEpochs: a client is given a new epoch when the last one ends.
+func TestFleetWorksInEpochs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &epochs{}
+		f := &Fleet{opts: Options{Epoch: 8 * time.Second}, workers: []worker{w}}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		start := time.Now()
+		f.Work(ctx)
+		if fmt.Sprint(w.began) != "[0 1 2]" || w.times[2].Sub(start) != 16*time.Second || time.Since(start) != 20*time.Second {
+			t.Errorf("epochs %v at %v, ended after %v", w.began, w.times, time.Since(start))
+		}
+	})
+}

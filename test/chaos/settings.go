@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/stoutlock/stout/test/chaos/internal/nemesis"
+)
+
+// settings are what the command line says.
+type settings struct {
+	duration time.Duration // of the harm
+	sizes    []int
+	seed     uint64
+	faults   []string
+	sdk, raw int // clients
+	epoch    time.Duration
+	patience time.Duration // of the checker, for each path
+	stoutd   string
+	dir      string
+	keep     bool
+	recheck  string
+}
+
+// parse reads the command line. It returns pflag.ErrHelp after showing the help.
+func parse(args []string, stderr io.Writer) (*settings, error) {
+	s := &settings{}
+	f := pflag.NewFlagSet("chaos", pflag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.SortFlags = false
+	f.Usage = func() { usage(stderr, f) }
+	f.DurationVar(&s.duration, "duration", time.Minute, "how long harm is done to each cell")
+	f.IntSliceVar(&s.sizes, "size", []int{3, 5}, "replicas of the cells, which run one after the other")
+	f.Uint64Var(&s.seed, "seed", 0, "seed of the faults and of the clients' choices (default: from the time)")
+	f.StringSliceVar(&s.faults, "faults", nil, "kinds of faults (default: all that fit the cell)")
+	f.IntVar(&s.sdk, "sdk", 4, "clients that use the SDK")
+	f.IntVar(&s.raw, "http", 4, "clients of plain HTTP")
+	f.DurationVar(&s.epoch, "epoch", 8*time.Second, "how long the clients stay with the same locks and sessions")
+	f.DurationVar(&s.patience, "patience", time.Minute, "how long the checker may take for one lock")
+	f.StringVar(&s.stoutd, "stoutd", "", "the stoutd to run (default: built from the sources)")
+	f.StringVar(&s.dir, "dir", "", "directory for the runs' directories (default: the system's for temporary files)")
+	f.BoolVar(&s.keep, "keep", false, "keep the directory of a run that went well, too")
+	f.StringVar(&s.recheck, "check", "", "check this history.json of an earlier run instead")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if s.seed == 0 {
+		s.seed = uint64(time.Now().UnixNano()) % 1_000_000_000
+	}
+	return s, s.validate(f.Args())
+}
+
+func usage(w io.Writer, f *pflag.FlagSet) {
+	fmt.Fprintf(w, "Usage: chaos [flags]\n\nFaults:\n")
+	names := nemesis.Names()
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		fmt.Fprintf(w, "  %-15s %s\n", name, names[name])
+	}
+	fmt.Fprintf(w, "\nFlags:\n%s", f.FlagUsages())
+}
+
+// validate reports everything that is wrong.
+func (s *settings) validate(rest []string) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if len(rest) > 0 {
+		bad("%q is no flag; there are no arguments", rest)
+	}
+	for _, n := range s.sizes {
+		if n < 3 || n > 9 {
+			bad("--size has %d; a cell has 3 to 9 replicas", n)
+		}
+	}
+	for _, name := range s.faults {
+		if _, known := nemesis.Names()[name]; !known {
+			bad("--faults has %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(nemesis.Names())), ", "))
+		}
+	}
+	if s.sdk < 0 || s.raw < 0 || s.sdk+s.raw < 2 {
+		bad("--sdk is %d and --http %d; there are at least two clients", s.sdk, s.raw)
+	}
+	if s.duration <= 0 || s.epoch < time.Second || s.patience <= 0 {
+		bad("--duration and --patience are above 0, and --epoch is at least 1s")
+	}
+	return errors.Join(errs...)
+}
+
+// command runs one cell again with the same seed.
+func (s *settings) command(size int) string {
+	args := fmt.Sprintf("--seed %d --size %d --duration %v", s.seed, size, s.duration)
+	if len(s.faults) > 0 {
+		args += " --faults " + strings.Join(s.faults, ",")
+	}
+	return fmt.Sprintf("make chaos ARGS=%q", args)
+}

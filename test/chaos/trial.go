@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/test/cell"
+	"github.com/stoutlock/stout/test/chaos/internal/guard"
+	"github.com/stoutlock/stout/test/chaos/internal/nemesis"
+	"github.com/stoutlock/stout/test/chaos/internal/watch"
+	"github.com/stoutlock/stout/test/chaos/internal/work"
+	"github.com/stoutlock/stout/test/history"
+)
+
+// trial is one cell's run.
+type trial struct {
+	*settings
+	size     int
+	dir      string
+	progress io.Writer
+
+	cell     *cell.Cell
+	recorder *history.Recorder
+	resource *guard.Resource
+	holds    *guard.Holds
+	sums     *watch.Sums
+	fleet    *work.Fleet
+	nemesis  *nemesis.Nemesis
+	log      *os.File // the nemesis's
+
+	record   []history.Attempt
+	verdict  *history.Verdict
+	took     time.Duration
+	problems []string
+}
+
+// newTrial prepares a run; close it.
+func newTrial(s *settings, size int, progress io.Writer) (*trial, error) {
+	t := &trial{
+		settings: s, size: size, progress: progress,
+		recorder: history.NewRecorder(), resource: guard.NewResource(), holds: &guard.Holds{}, sums: watch.NewSums(),
+	}
+	if err := t.prepare(); err != nil {
+		return nil, errors.Join(err, t.close())
+	}
+	return t, nil
+}
+
+func (t *trial) prepare() (err error) {
+	if t.dir, err = os.MkdirTemp(t.settings.dir, fmt.Sprintf("stout-chaos-%d-%d-", t.seed, t.size)); err != nil {
+		return err
+	}
+	if t.log, err = os.Create(filepath.Join(t.dir, "nemesis.log")); err != nil {
+		return err
+	}
+	t.cell, err = cell.Prepare(cell.Options{
+		Dir: filepath.Join(t.dir, "cell"), Name: "chaos", Size: t.size, Binary: t.stoutd, Network: true, NetworkAPI: true,
+	})
+	if err != nil {
+		return err
+	}
+	t.fleet, err = work.NewFleet(work.Options{
+		URLs: t.cell.URLs(), SDK: t.sdk, Raw: t.raw, Epoch: t.epoch, Seed: t.seed,
+		Recorder: t.recorder, Resource: t.resource, Holds: t.holds,
+	})
+	if err != nil {
+		return err
+	}
+	t.nemesis, err = nemesis.New(nemesis.Options{
+		Cell: t.cell, Seed: t.seed, Faults: t.faults, Log: io.MultiWriter(t.log, t.progress), Now: t.recorder.Now,
+	})
+	return err
+}
+
+// close ends the cell, and removes what is not to be kept.
+func (t *trial) close() error {
+	var errs []error
+	if t.fleet != nil {
+		t.fleet.Close()
+	}
+	if t.cell != nil {
+		errs = append(errs, t.cell.Close())
+	}
+	if t.log != nil {
+		errs = append(errs, t.log.Close())
+	}
+	if !t.keep && len(t.problems) == 0 {
+		errs = append(errs, os.RemoveAll(t.dir))
+	}
+	return errors.Join(errs...)
+}
+
+// settle bounds each step of the end: until a master is in office, until every
+// client has made a round, until all is gone. It is many times what they take.
+const settle = time.Minute
+
+// run does harm, heals, and checks. The error tells of all that is not right.
+func (t *trial) run(ctx context.Context) error {
+	t.say("seed %d, %d replicas, %v, in %s", t.seed, t.size, t.duration, t.dir)
+	err := t.harm(ctx)
+	if err == nil && ctx.Err() != nil {
+		t.say("interrupted: what was done until then is checked")
+	}
+	t.note(err)
+	t.note(t.recover(context.WithoutCancel(ctx)))
+	t.check()
+	if len(t.problems) == 0 {
+		return nil
+	}
+	return t.save()
+}
+
+// harm has the clients work while the nemesis is at work as well.
+func (t *trial) harm(ctx context.Context) error {
+	for _, r := range t.cell.Replicas() {
+		if err := r.Start(); err != nil {
+			return err
+		}
+	}
+	ready, cancel := context.WithTimeout(ctx, cell.StartTimeout)
+	defer cancel()
+	if _, err := t.cell.WaitReady(ready); err != nil {
+		return err
+	}
+	began := time.Now()
+	ctx, stop := context.WithTimeout(ctx, t.duration)
+	defer stop()
+	var working sync.WaitGroup
+	working.Go(func() { t.fleet.Work(ctx) })
+	working.Go(func() { t.sums.Watch(ctx, t.cell) })
+	working.Go(func() { t.watchProcesses(ctx, stop) })
+	err := t.nemesis.Run(ctx)
+	working.Wait()
+	t.took = time.Since(began)
+	return err
+}
+
+// watchProcesses ends the run when a replica has ended by itself: what comes
+// after that is of no interest.
+func (t *trial) watchProcesses(ctx context.Context, stop context.CancelFunc) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if len(t.nemesis.Keeper().Ended()) > 0 {
+				stop()
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// recover wants the healed cell to work: a master, progress of every client,
+// nothing left behind, equal states, and an orderly end.
+func (t *trial) recover(ctx context.Context) error {
+	step := func(what string, do func(context.Context) error) error {
+		began := time.Now()
+		within, cancel := context.WithTimeout(ctx, settle)
+		defer cancel()
+		if err := do(within); err != nil {
+			return fmt.Errorf("after all was healed, %s: %w", what, err)
+		}
+		t.say("%s (%v)", what, time.Since(began).Round(time.Millisecond))
+		return nil
+	}
+	if ended := t.nemesis.Keeper().Ended(); len(ended) > 0 {
+		t.problems = append(t.problems, ended...)
+		return nil
+	}
+	return errors.Join(
+		step("a master is in office and every replica is ready", func(ctx context.Context) error {
+			_, err := t.cell.WaitReady(ctx)
+			return err
+		}),
+		step("every client makes progress", t.fleet.Prove),
+		step("nothing is left", t.empty),
+		step("the replicas' states agree", t.agree),
+		step("the replicas stop in good order", t.cell.Stop),
+	)
+}
+
+// empty waits until the cell has no session, lock or waiter.
+func (t *trial) empty(ctx context.Context) error {
+	return cell.Wait(ctx, "the cell is empty", func(ctx context.Context) error {
+		master, err := t.cell.Master(ctx)
+		if err != nil {
+			return err
+		}
+		view, err := master.Cell(ctx)
+		if err != nil {
+			return err
+		}
+		if view.Sessions == nil || view.Locks == nil || view.Waiters == nil {
+			return fmt.Errorf("%s does not tell the counts", master.ID)
+		}
+		if *view.Sessions+*view.Locks+*view.Waiters > 0 {
+			return fmt.Errorf("%d sessions, %d locks, %d waiters are left", *view.Sessions, *view.Locks, *view.Waiters)
+		}
+		return nil
+	})
+}
+
+// agree waits until all replicas have shown the sum of one more state.
+func (t *trial) agree(ctx context.Context) error {
+	before := t.sums.Latest(1)
+	return cell.Wait(ctx, "all show the sum of their state after the same log entry", func(ctx context.Context) error {
+		t.sums.Look(ctx, t.cell)
+		if at := t.sums.Latest(t.size); at <= before {
+			return fmt.Errorf("the last one that all showed is of entry %d; the harm ended at %d", at, before)
+		}
+		return nil
+	})
+}
+
+func (t *trial) say(format string, args ...any) {
+	fmt.Fprintf(t.progress, "%10.3f  %s\n", t.recorder.Now().Seconds(), fmt.Sprintf(format, args...))
+}
+
+// note keeps an error as a problem.
+func (t *trial) note(err error) {
+	if err != nil {
+		t.problems = append(t.problems, err.Error())
+	}
+}

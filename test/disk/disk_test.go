@@ -1,0 +1,244 @@
+// Package disk_test damages the data directories of running cells: a replica
+// recovers, or refuses to start and says what to do; the others go on; and with
+// the cure of docs/operations.md it is back with the same state as its peers.
+package disk_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// step bounds one step of a test: it only ends a test that hangs.
+const step = 60 * time.Second
+
+// settings make snapshots often, each with the whole log behind the one before it.
+var settings = []string{"--snapshot-threshold=50", "--snapshot-interval=100ms", "--trailing-logs=20"}
+
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), step)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ready(t *testing.T, c *cell.Cell) *cell.Replica {
+	t.Helper()
+	master, err := c.WaitReady(bounded(t))
+	must(t, err)
+	return master
+}
+
+// work opens n sessions of the given name, each with a lock.
+func work(t *testing.T, r *cell.Replica, name string, n int) {
+	t.Helper()
+	for i := range n {
+		req := lockapi.NewSessionRequest()
+		req.Name, req.TTLMS = fmt.Sprintf("%s-%d", name, i), (time.Hour).Milliseconds()
+		var s lockapi.Session
+		_, err := r.Call(bounded(t), http.MethodPost, lockapi.RouteSessions, req, &s)
+		must(t, err)
+		_, err = r.Call(bounded(t), http.MethodPut, fmt.Sprintf("%s/%s/%d", lockapi.RouteLocks, name, i), map[string]string{"session": s.ID}, nil)
+		must(t, err)
+	}
+}
+
+var checksumSeries = regexp.MustCompile(`stout_state_checksum\{index="(\d+)",sum="([0-9a-f]{64})"\} 1`)
+
+// checksum is the latest sum of a replica's state; index 0 before the first.
+func checksum(ctx context.Context, r *cell.Replica) (index uint64, sum string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+lockapi.RouteMetrics, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	reply, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer reply.Body.Close()
+	page, err := io.ReadAll(reply.Body)
+	if err != nil {
+		return 0, "", err
+	}
+	if m := checksumSeries.FindSubmatch(page); m != nil {
+		index, err = strconv.ParseUint(string(m[1]), 10, 64)
+		return index, string(m[2]), err
+	}
+	return 0, "", nil
+}
+
+// agree waits until every running replica has summed its state at one entry from
+// now on, and compares the sums.
+func agree(t *testing.T, c *cell.Cell, master *cell.Replica) {
+	t.Helper()
+	var own lockapi.Replica
+	_, err := master.Call(bounded(t), http.MethodGet, lockapi.RouteReplica, nil, &own)
+	must(t, err)
+	var sums map[string]string
+	must(t, cell.Wait(bounded(t), "all replicas have summed the same entry", func(ctx context.Context) error {
+		sums = map[string]string{}
+		want := uint64(0)
+		for _, r := range c.Replicas() {
+			if !r.Running() {
+				continue
+			}
+			index, sum, err := checksum(ctx, r)
+			if want = max(want, index); err != nil || index < own.AppliedIndex || index < want {
+				return fmt.Errorf("%s has summed entry %d of %d: %w", r.ID, index, max(want, own.AppliedIndex), err)
+			}
+			sums[r.ID] = fmt.Sprintf("%d %s", index, sum)
+		}
+		return nil
+	}))
+	for id, sum := range sums {
+		if sum != sums[master.ID] {
+			t.Errorf("%s: the sum is %s, that of the master %s is %s", id, sum, master.ID, sums[master.ID])
+		}
+	}
+}
+
+// refused starts a replica that is expected to end by itself with exit code 1,
+// and returns what it wrote last.
+func refused(t *testing.T, r *cell.Replica) string {
+	t.Helper()
+	must(t, r.Start())
+	select {
+	case <-r.Exited():
+	case <-bounded(t).Done():
+		t.Fatalf("%s goes on with a damaged directory", r.ID)
+	}
+	if code, words := r.ExitState(); code != 1 {
+		t.Errorf("%s: %s; want exit code 1\n%s", r.ID, words, r.LogTail(5))
+	}
+	return r.LogTail(1)
+}
+
+// cure is what docs/operations.md tells to do about a replica whose directory is
+// damaged: its process is down, a master is in office without it, and it comes
+// back with an empty directory.
+func cure(t *testing.T, c *cell.Cell, r *cell.Replica) {
+	t.Helper()
+	if r.Running() {
+		t.Fatalf("%s runs", r.ID)
+	}
+	_, err := c.WaitMaster(bounded(t))
+	must(t, err)
+	must(t, os.Rename(r.DataDir, filepath.Join(t.TempDir(), "kept")))
+	must(t, r.Start())
+	ready(t, c)
+}
+
+// snapshots are the files of the states of a replica's finished snapshots.
+func snapshots(t *testing.T, r *cell.Replica) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(r.DataDir, "snapshots", "*[0-9]", "state.bin"))
+	must(t, err)
+	return names
+}
+
+func logFile(r *cell.Replica) string { return filepath.Join(r.DataDir, "raft.db") }
+
+func overwrite(t *testing.T, name string, change func([]byte) []byte) {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	must(t, err)
+	must(t, os.WriteFile(name, change(raw), 0o600))
+}
+
+// TestDamagedReplicaIsRefusedAndCured: each damage to a file that nothing makes
+// up for is found at the start; the message names the file and the cure; the
+// others serve; and after the cure the replica has their state.
+func TestDamagedReplicaIsRefusedAndCured(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Args: settings})
+	work(t, ready(t, c), "needle", 40)
+	file := func(name string, change func([]byte) []byte) func(*testing.T, *cell.Replica) {
+		return func(t *testing.T, r *cell.Replica) { overwrite(t, filepath.Join(r.DataDir, name), change) }
+	}
+	for i, tc := range []struct {
+		name   string
+		damage func(*testing.T, *cell.Replica)
+		want   string // in the message
+	}{
+		{"a bit of an entry", file("raft.db", func(raw []byte) []byte {
+			for at := bytes.Index(raw, []byte("/late/")); at >= 0; at = bytes.Index(raw, []byte("/late/")) {
+				raw[at+1] ^= 1 // every copy: old pages are in the file as well
+			}
+			return raw
+		}), "raft.db is damaged"},
+		{"the log is cut", file("raft.db", func(raw []byte) []byte { return raw[:len(raw)/3] }), "raft.db is damaged"},
+		{"a meta page", file("raft.db", func(raw []byte) []byte { clear(raw[:512]); return raw }), "meta page 0"},
+		{"the log is gone", func(t *testing.T, r *cell.Replica) { must(t, os.Remove(logFile(r))) }, "has lost its log"},
+		{"all snapshots", func(t *testing.T, r *cell.Replica) {
+			all := snapshots(t, r)
+			if len(all) == 0 {
+				t.Fatal("there is no snapshot to damage")
+			}
+			for _, name := range all {
+				overwrite(t, name, func(raw []byte) []byte { return raw[:len(raw)-1] })
+			}
+		}, "a snapshot in"},
+		{"the identity", file("replica.json", func(raw []byte) []byte { return raw[:len(raw)/2] }), "replica.json is damaged"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			master := ready(t, c)
+			work(t, master, fmt.Sprintf("late/%d", i), 3)
+			damaged := c.Others(master)[0]
+			must(t, damaged.Kill())
+			tc.damage(t, damaged)
+			said := refused(t, damaged)
+			for _, want := range []string{tc.want, damaged.DataDir, "docs/operations.md"} {
+				if !strings.Contains(said, want) {
+					t.Errorf("it says %q; want %q in it", said, want)
+				}
+			}
+			work(t, master, fmt.Sprintf("without/%d", i), 3)
+			cure(t, c, damaged)
+			agree(t, c, ready(t, c))
+		})
+	}
+}
+
+// TestDamagedSnapshotIsMadeUpFor: where the log reaches back to an earlier
+// snapshot, the replica starts from there and says so.
+func TestDamagedSnapshotIsMadeUpFor(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Args: []string{"--snapshot-threshold=30", "--snapshot-interval=100ms", "--trailing-logs=100000"}})
+	master := ready(t, c)
+	r := c.Others(master)[0]
+	for i := 0; len(snapshots(t, r)) < 2; i++ {
+		work(t, master, fmt.Sprintf("w%d", i), 10)
+	}
+	must(t, r.Terminate(bounded(t)))
+	latest, at := "", time.Time{}
+	for _, name := range snapshots(t, r) {
+		if info, err := os.Stat(name); err == nil && info.ModTime().After(at) {
+			latest, at = name, info.ModTime()
+		}
+	}
+	overwrite(t, latest, func(raw []byte) []byte { raw[len(raw)/2] ^= 1; return raw })
+	must(t, r.Start())
+	agree(t, c, ready(t, c))
+	if said := r.LogTail(200); !strings.Contains(said, "a snapshot is damaged") {
+		t.Errorf("it does not tell of the damaged snapshot:\n%s", said)
+	}
+}

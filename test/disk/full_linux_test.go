@@ -1,0 +1,44 @@
+package disk_test
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// TestFullDisk: a replica that can write no more ends with exit code 74, the
+// others go on without it, and it goes on where it was when there is room again.
+// There is none for as long as no file of the process may grow.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Args: settings})
+	master := ready(t, c)
+	full := c.Others(master)[0]
+	info, err := os.Stat(logFile(full))
+	must(t, err)
+	limit := unix.Rlimit{Cur: uint64(info.Size()), Max: uint64(info.Size())}
+	must(t, unix.Prlimit(full.PID(), unix.RLIMIT_FSIZE, &limit, nil))
+	for i := 0; full.Running() && i < 200; i++ {
+		req := lockapi.NewSessionRequest()
+		req.Meta = map[string]string{"padding": strings.Repeat("x", 30<<10)}
+		_, err := master.Call(bounded(t), http.MethodPost, lockapi.RouteSessions, req, nil)
+		must(t, err)
+	}
+	select {
+	case <-full.Exited():
+	case <-bounded(t).Done():
+		t.Fatal("the replica goes on although its disk is full")
+	}
+	if code, words := full.ExitState(); code != 74 || !strings.Contains(full.LogTail(1), "file too large") {
+		t.Errorf("%s; want exit code 74 and the reason:\n%s", words, full.LogTail(3))
+	}
+	work(t, master, "without-it", 5)
+	must(t, full.Start())
+	agree(t, c, ready(t, c))
+}

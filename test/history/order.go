@@ -1,0 +1,123 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// sighting is a token that an answer showed: it was granted before that answer.
+type sighting struct {
+	attempt     *Attempt
+	path, who   string
+	token       uint64
+	call, shown int64
+}
+
+// tokens finds tokens that did not grow: a grant that was asked for after
+// another one had been shown has the higher token, on whatever paths the two
+// are. No two grants have the same.
+func tokens(attempts []*Attempt) (problems []string) {
+	var granted, shown []sighting
+	owners := map[uint64]sighting{}
+	see := func(s sighting) {
+		shown = append(shown, s)
+		if first, known := owners[s.token]; known && (first.path != s.path || first.who != s.who) {
+			problems = append(problems, fmt.Sprintf("token %d is of two grants: %v and %v", s.token, first.attempt, s.attempt))
+		} else if !known {
+			owners[s.token] = s
+		}
+	}
+	asked := map[string]int64{} // by path and pair: the first attempt that could bring a grant about
+	for _, a := range attempts {
+		if name := a.Path + " " + a.who(); a.Kind == Acquire && a.Outcome != NoEffect {
+			if _, known := asked[name]; !known {
+				asked[name] = a.Call
+			}
+		}
+		for _, h := range a.Holders {
+			see(sighting{a, a.Path, pair(h.Session, h.Handle), h.Token, a.Call, a.Return})
+		}
+		if a.Kind == Acquire && a.Outcome == Done {
+			s := sighting{a, a.Path, a.who(), a.Token, asked[a.Path+" "+a.who()], a.Return}
+			see(s)
+			granted = append(granted, s)
+		}
+	}
+	slices.SortFunc(shown, func(x, y sighting) int { return cmp.Compare(x.shown, y.shown) })
+	slices.SortFunc(granted, func(x, y sighting) int { return cmp.Compare(x.call, y.call) })
+	var highest sighting
+	for i := 0; len(granted) > 0; granted = granted[1:] {
+		g := granted[0]
+		for ; i < len(shown) && shown[i].shown < g.call; i++ {
+			if shown[i].token > highest.token {
+				highest = shown[i]
+			}
+		}
+		if g.token <= highest.token && (g.path != highest.path || g.who != highest.who || g.token != highest.token) {
+			problems = append(problems, fmt.Sprintf("token %d was granted after %d had been: %v, after %v", g.token, highest.token, g.attempt, highest.attempt))
+		}
+	}
+	return problems
+}
+
+// overtaking finds grants that came out of their turn. A pair that was told of
+// its place (202) keeps it, so whoever asks for the lock after that and is
+// granted it gets a higher token.
+func overtaking(attempts []*Attempt) (problems []string) {
+	placed := map[string]*Attempt{} // by pair: its first 202
+	granted := map[string]*Attempt{}
+	first := map[string]int64{}
+	for _, a := range attempts {
+		if a.Kind != Acquire || a.Outcome == NoEffect {
+			continue
+		}
+		if _, known := first[a.who()]; !known {
+			first[a.who()] = a.Call
+		}
+		switch {
+		case a.Outcome == Queued && placed[a.who()] == nil:
+			placed[a.who()] = a
+		case a.Outcome == Done && granted[a.who()] == nil:
+			granted[a.who()] = a
+		}
+	}
+	for who, place := range placed {
+		g := granted[who]
+		if g == nil {
+			continue // it may have left
+		}
+		for other, o := range granted {
+			if first[other] > place.Return && o.Token < g.Token {
+				problems = append(problems, fmt.Sprintf("%v was overtaken by %v: it got token %d", place, o, g.Token))
+			}
+		}
+	}
+	return problems
+}
+
+// wrong finds answers that these calls cannot get by the contract.
+func wrong(attempts []*Attempt) (problems []string) {
+	for _, a := range attempts {
+		if a.Outcome == Wrong {
+			problems = append(problems, "an answer outside the contract: "+a.String())
+		}
+	}
+	return problems
+}
+
+// crowded finds reads that show holders who cannot be together.
+func crowded(attempts []*Attempt) (problems []string) {
+	for _, a := range attempts {
+		if a.Kind != Read || a.Outcome != Done {
+			continue
+		}
+		exclusive := slices.ContainsFunc(a.Holders, func(h lockapi.Holder) bool { return h.Mode == lockapi.Exclusive })
+		if exclusive && len(a.Holders) > 1 || a.Limit > 0 && int64(len(a.Holders)) > a.Limit {
+			problems = append(problems, fmt.Sprintf("too many holders at once: %v %+v", a, a.Holders))
+		}
+	}
+	return problems
+}

@@ -1,0 +1,157 @@
+package history
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// parseRequest tells what a request asks for; ok is false for calls that are
+// not recorded. The request's body is read and replaced.
+func parseRequest(req *http.Request) (a Attempt, ok bool, err error) {
+	a.Host = req.URL.Host
+	path, q := req.URL.Path, req.URL.Query()
+	lock, isLock := strings.CutPrefix(path, lockapi.RouteLocks)
+	session, isSession := strings.CutPrefix(path, lockapi.RouteSessions)
+	isLock = isLock && strings.HasPrefix(lock, "/")
+	switch {
+	case q.Has("consistency"):
+		return a, false, nil
+	case isLock && req.Method == http.MethodPut:
+		a.Kind, a.Path = Acquire, lock
+		return a, true, a.parseAcquire(req)
+	case isLock && req.Method == http.MethodDelete:
+		a.Kind, a.Path, a.Session, a.Handle = Release, lock, q.Get("session"), q.Get("handle")
+		if token := q.Get("token"); token != "" {
+			a.Token, err = strconv.ParseUint(token, 10, 64)
+		}
+	case isLock && req.Method == http.MethodGet:
+		a.Kind, a.Path = Read, lock
+	case path == lockapi.RouteSequencers && req.Method == http.MethodGet:
+		var s lockapi.Sequencer
+		s, err = lockapi.ParseSequencer(q.Get("value"))
+		a.Kind, a.Path, a.Token, a.Mode = Sequencer, s.Path, s.Token, s.Mode
+	case isSession && session == "" && req.Method == http.MethodPost:
+		a.Kind, a.Key = Open, req.Header.Get(lockapi.HeaderIdempotencyKey)
+	case isSession && strings.HasSuffix(session, "/keepalive") && req.Method == http.MethodPost:
+		a.Kind, a.Session = Keepalive, strings.TrimSuffix(session[1:], "/keepalive")
+	case isSession && session != "" && req.Method == http.MethodDelete:
+		a.Kind, a.Session = Close, session[1:]
+	default:
+		return a, false, nil
+	}
+	return a, true, err
+}
+
+func (a *Attempt) parseAcquire(req *http.Request) error {
+	if req.Body == nil {
+		return errors.New("history: an acquire without a body")
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return err
+	}
+	req.Body.Close()
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	var in lockapi.LockRequest
+	if err := json.Unmarshal(body, &in); err != nil {
+		return fmt.Errorf("history: the body %q of an acquire: %w", body, err)
+	}
+	a.Session, a.Handle, a.Mode, a.Limit = in.Session, in.Handle, in.Mode, in.Limit
+	a.WaitMS, a.Queue, a.DelayMS = in.WaitMS, in.Queue, in.LockDelayMS
+	return nil
+}
+
+// parseReply notes what an answer says.
+func (a *Attempt) parseReply(resp *http.Response, body []byte) {
+	a.Epoch, _ = strconv.ParseUint(resp.Header.Get(lockapi.HeaderEpoch), 10, 64) // 0 where it is absent
+	var err error
+	if resp.StatusCode >= 300 {
+		err = a.parseProblem(body)
+	} else {
+		err = a.parseSuccess(resp.StatusCode, body)
+	}
+	if err != nil {
+		a.Outcome, a.Detail = Wrong, fmt.Sprintf("%v: %s %.300s", err, resp.Status, body)
+	}
+}
+
+func (a *Attempt) parseProblem(body []byte) error {
+	var e lockapi.Error
+	if err := json.Unmarshal(body, &e); err != nil {
+		return err
+	}
+	a.Detail = e.Error()
+	switch e.Code {
+	case lockapi.CodeLockHeld, lockapi.CodeLockDelayed:
+		a.Outcome, a.Holders = Refused, e.Holders
+	case lockapi.CodeSessionNotFound:
+		a.Outcome = Gone
+	case lockapi.CodeNoMaster, lockapi.CodeNotMaster, lockapi.CodeTooMany:
+		a.Outcome = NoEffect
+	case lockapi.CodeOutcomeUnknown:
+		a.Outcome = Unknown
+	default:
+		return errors.New("an unexpected refusal")
+	}
+	return nil
+}
+
+func (a *Attempt) parseSuccess(status int, body []byte) error {
+	a.Outcome = Done
+	switch a.Kind {
+	case Acquire:
+		var g lockapi.Grant
+		if err := json.Unmarshal(body, &g); err != nil {
+			return err
+		}
+		if a.Token = g.Token; status == http.StatusAccepted {
+			a.Outcome = Queued
+		}
+		if g.Path != a.Path || g.Session != a.Session || g.Handle != a.Handle || g.Mode != a.Mode || (a.Outcome == Done) != (g.Token != 0) {
+			return errors.New("the grant is not what was asked for")
+		}
+	case Release:
+		var r lockapi.Released
+		if err := json.Unmarshal(body, &r); err != nil {
+			return err
+		}
+		if !r.Released {
+			a.Outcome = Nothing
+		}
+	case Read:
+		var l lockapi.Lock
+		if err := json.Unmarshal(body, &l); err != nil {
+			return err
+		}
+		a.State, a.Holders, a.Mode, a.Limit = l.State, l.Holders, l.Mode, l.Limit
+	case Sequencer:
+		var c lockapi.SequencerCheck
+		if err := json.Unmarshal(body, &c); err != nil {
+			return err
+		}
+		if !c.Valid {
+			a.Outcome = Nothing
+		}
+	case Open:
+		var s lockapi.Session
+		if err := json.Unmarshal(body, &s); err != nil {
+			return err
+		}
+		a.Session, a.TTLMS = s.ID, s.TTLMS
+	case Keepalive:
+		var k lockapi.Keepalive
+		if err := json.Unmarshal(body, &k); err != nil {
+			return err
+		}
+		a.TTLMS, a.HeldMS = k.TTLMS, k.HeldMS
+	}
+	return nil
+}

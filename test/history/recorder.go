@@ -1,0 +1,109 @@
+package history
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Recorder keeps the attempts of many clients in the order in which they ended.
+// Its methods are safe for concurrent use.
+type Recorder struct {
+	began time.Time
+
+	mu       sync.Mutex
+	attempts []Attempt
+}
+
+// NewRecorder begins a record now.
+func NewRecorder() *Recorder { return &Recorder{began: time.Now()} }
+
+// Now is the time since the record began, the clock of its attempts.
+func (r *Recorder) Now() time.Duration { return time.Since(r.began) }
+
+// Attempts is a copy of what was recorded so far. Attempts under way are
+// missing: end them first.
+func (r *Recorder) Attempts() []Attempt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.attempts)
+}
+
+func (r *Recorder) add(a Attempt) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.attempts = append(r.attempts, a)
+}
+
+// Transport records what a client sends through it. The attempts bear the
+// client's name. A nil next stands for a transport of its own.
+func (r *Recorder) Transport(client string, next http.RoundTripper) http.RoundTripper {
+	if next == nil {
+		dialer := &net.Dialer{Timeout: 2 * time.Second}
+		next = &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 64, DisableCompression: true}
+	}
+	return &transport{recorder: r, client: client, next: next}
+}
+
+type transport struct {
+	recorder *Recorder
+	client   string
+	next     http.RoundTripper
+}
+
+// RoundTrip makes the call and reads its whole answer: that is when it returns.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	a, ok, err := parseRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return t.next.RoundTrip(req)
+	}
+	a.Client = t.client
+	a.Call = int64(t.recorder.Now())
+	resp, body, err := t.exchange(req)
+	a.Return = int64(t.recorder.Now())
+	if err != nil {
+		a.Outcome, a.Detail = Unknown, err.Error()
+		if neverSent(err) {
+			a.Outcome = NoEffect
+		}
+	} else {
+		a.parseReply(resp, body)
+	}
+	t.recorder.add(a)
+	return resp, err
+}
+
+func (t *transport) exchange(req *http.Request) (*http.Response, []byte, error) {
+	resp, err := t.next.RoundTrip(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return nil, nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, body, nil
+}
+
+// neverSent reports whether a request cannot have reached anybody.
+func neverSent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// CloseIdleConnections passes on what http.Client and the SDK ask for.
+func (t *transport) CloseIdleConnections() {
+	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
