@@ -35,6 +35,16 @@ chaos: ## Do harm to real cells and check what clients saw; ARGS="--duration 1h 
 	@$(GO) build -tags $(TAGS) -o bin/chaos ./test/chaos
 	@exec bin/chaos $(ARGS)
 
+.PHONY: sim
+sim: ## Run simulated cells from seeds; SEEDS=10000 for more, SEED=7 STEPS=300 for one
+	@$(GO) build -tags $(TAGS) -o bin/sim ./test/sim
+	@exec bin/sim $(if $(SEED),--seed $(SEED) --seeds $(or $(SEEDS),1),--seeds $(or $(SEEDS),100)) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
+
+.PHONY: mutants
+mutants: ## Put deliberate faults in, and see which the simulator finds; ARGS="--only no-wait"
+	@$(GO) build -tags $(TAGS) -o bin/sim ./test/sim
+	@exec bin/sim --mutants --seeds $(or $(SEEDS),400) $(ARGS)
+
 .PHONY: build
 build: ## Build bin/stoutd and bin/stout, static binaries
 	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/stoutd ./cmd/stout

@@ -1,13 +1,8 @@
 package master
 
 import (
-	"context"
-	"errors"
-	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,24 +170,6 @@ func TestQuotaOfWaiters(t *testing.T) {
 
 // A place in the queue that was lost between the look at the quota and the log is
 // told as what it is.
-func TestFullQueueFoundOutByTheLog(t *testing.T) {
-	withQuotas(t, Quotas{Waiters: 1}, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		a := newSession(t, m, time.Minute)
-		mustHold(t, m, "/held", want(a))
-		if _, err := m.Acquire(t.Context(), "/held", want(a, handle("w"), queueing)); err != nil {
-			t.Fatal(err)
-		}
-		first := make(chan error, 1)
-		go func() { _, err := m.Acquire(t.Context(), "/x", want(a, handle("1"))); first <- err }()
-		pass(time.Millisecond) // it is in the log
-		_, err := m.Acquire(t.Context(), "/x", want(a, handle("2"), queueing))
-		refusedBy(t, err, "max-waiters")
-		if err := <-first; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestQuotaOfBytes(t *testing.T) {
 	one := sessionAmount("", "", nil).bytes
 	claim := claimAmount("/x/0", "").bytes
@@ -216,67 +193,7 @@ func TestQuotaOfBytes(t *testing.T) {
 }
 
 // Calls that come all at once get what there is room for, and no more.
-func TestQuotaUnderConcurrency(t *testing.T) {
-	withQuotas(t, Quotas{Sessions: 20, SessionHolds: 7, Waiters: 5}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
-		var opened, granted, queued atomic.Int32
-		atOnce := func(calls int, f func(i int) (lockapi.Grant, error), good *atomic.Int32) {
-			var all sync.WaitGroup
-			for i := range calls {
-				all.Go(func() {
-					switch _, err := f(i); {
-					case err == nil:
-						good.Add(1)
-					case !errors.Is(err, lockapi.CodeTooMany):
-						t.Error(err)
-					}
-				})
-			}
-			all.Wait()
-		}
-		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
-		atOnce(100, func(int) (lockapi.Grant, error) {
-			_, err := m.OpenSession(t.Context(), lockapi.SessionRequest{TTLMS: 60_000}, "")
-			return lockapi.Grant{}, err
-		}, &opened)
-		atOnce(100, func(i int) (lockapi.Grant, error) {
-			return m.Acquire(t.Context(), "/"+strconv.Itoa(i), want(a))
-		}, &granted)
-		mustHold(t, m, "/q", want(b))
-		atOnce(100, func(i int) (lockapi.Grant, error) {
-			return m.Acquire(t.Context(), "/q", want(b, handle(strconv.Itoa(i)), queueing))
-		}, &queued)
-		if opened.Load() != 18 || granted.Load() != 7 || queued.Load() != 5 {
-			t.Errorf("%d sessions, %d grants, %d places; want 18, 7, 5", opened.Load(), granted.Load(), queued.Load())
-		}
-		settled(t, n)
-	})
-}
-
 // Calls sent twice at once, for the last place there is, are no two places.
-func TestRepeatedCallUnderWayNeedsNoRoom(t *testing.T) {
-	withQuotas(t, Quotas{Sessions: 1, Holds: 1}, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		ids, errs := make([]string, 8), make([]error, 8)
-		var all sync.WaitGroup
-		for i := range ids {
-			all.Go(func() {
-				s, err := m.OpenSession(t.Context(), lockapi.SessionRequest{TTLMS: 60_000}, "key")
-				ids[i], errs[i] = s.ID, err
-			})
-		}
-		all.Wait()
-		if err := errors.Join(errs...); err != nil || ids[0] != ids[7] {
-			t.Fatalf("%q, %v; want one session and no refusal", ids, err)
-		}
-		for i := range errs {
-			all.Go(func() { _, errs[i] = m.Acquire(t.Context(), "/x", want(ids[0])) })
-		}
-		all.Wait()
-		if err := errors.Join(errs...); err != nil {
-			t.Errorf("%v; want the same grant for all", err)
-		}
-	})
-}
-
 // A new master counts what there is, and lets it be, however low its quotas are.
 func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 	inCell(t, 3, Options{Drift: 0.01}, func(t *testing.T, c *fakeCell) {
@@ -307,80 +224,6 @@ func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 
 // Whatever calls come, in whatever order, the office's count is never below the
 // state's, and equals it when nothing is under way.
-func TestUseIsCountedRight(t *testing.T) {
-	for seed := range uint64(4) {
-		withQuotas(t, Quotas{Sessions: 6, Holds: 12, Waiters: 5, SessionHolds: 6, SessionWaiters: 3}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
-			o := openOffice(t, n)
-			work, stop := context.WithCancel(t.Context())
-			var sessions sync.Map
-			var refused atomic.Int32
-			var all sync.WaitGroup
-			for w := range uint64(12) {
-				rng := rand.New(rand.NewPCG(seed, w))
-				all.Go(func() {
-					for work.Err() == nil {
-						if errors.Is(anyCall(work, m, rng, &sessions), lockapi.CodeTooMany) {
-							refused.Add(1)
-						}
-						pass(time.Duration(rng.IntN(20)) * time.Millisecond)
-					}
-				})
-			}
-			for range 1000 {
-				pass(7 * time.Millisecond)
-				o.mu.Lock()
-				got, has := o.use, inUse(n.State())
-				if has.sessions > 6 || has.holds > 12 || has.waiters > 5 || got.sessions < has.sessions || got.holds < has.holds || got.waiters < has.waiters || got.bytes < has.bytes {
-					t.Errorf("the state has %+v, counted are %+v", has, got)
-				}
-				o.mu.Unlock()
-			}
-			stop()
-			all.Wait()
-			if refused.Load() == 0 {
-				t.Error("no quota was ever used up")
-			}
-		})
-	}
-}
-
-// anyCall makes a random call with one of five idempotency keys' sessions, three
-// paths and three handles.
-func anyCall(ctx context.Context, m *Master, rng *rand.Rand, sessions *sync.Map) error {
-	key := strconv.Itoa(rng.IntN(8))
-	session := func() string { id, _ := sessions.Load(key); s, _ := id.(string); return s }()
-	path, h := "/"+strconv.Itoa(rng.IntN(3)), handle(strconv.Itoa(rng.IntN(3)))
-	short, cancel := context.WithTimeout(ctx, time.Duration(1+rng.IntN(100))*time.Millisecond)
-	defer cancel()
-	var err error
-	switch rng.IntN(10) {
-	case 0:
-		if rng.IntN(4) == 0 {
-			key = ""
-		}
-		var s lockapi.Session
-		if s, err = m.OpenSession(ctx, lockapi.SessionRequest{TTLMS: 1000}, key); err == nil {
-			sessions.Store(key, s.ID)
-		}
-	case 1:
-		if rng.IntN(3) == 0 {
-			err = m.CloseSession(ctx, session)
-		}
-	case 2:
-		_, err = m.Keepalive(short, session, lockapi.KeepaliveRequest{})
-	case 3, 4:
-		_, err = m.Acquire(ctx, path, want(session, h, delayed(300*time.Millisecond)))
-	case 5:
-		_, err = m.Acquire(ctx, path, want(session, h, queueing))
-	case 6, 7:
-		_, err = m.Acquire(short, path, want(session, h, waiting(50*time.Millisecond)))
-	default:
-		_, err = m.Release(ctx, path, session, "", 0)
-		_, _ = m.Release(ctx, path, session, strconv.Itoa(rng.IntN(3)), 0)
-	}
-	return err
-}
-
 func TestQuotasAreTold(t *testing.T) {
 	withQuotas(t, quotas, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		for range 3 {
@@ -400,48 +243,5 @@ func TestQuotasAreTold(t *testing.T) {
 
 // What ends while a call that found it there is in the log, and may make it anew,
 // leaves its room to that call.
-func TestRoomPassesToTheCallInTheLog(t *testing.T) {
-	for name, q := range map[string]Quotas{"max-waiters": {Waiters: 1}, "max-holds": {Holds: 2}} {
-		withQuotas(t, q, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-			ctx := t.Context()
-			a := newSession(t, m, time.Minute)
-			mustHold(t, m, "/x", want(a))
-			hot := begin(ctx, m, "/x", want(a, handle("w"), waiting(time.Minute)))
-			var released, taken error
-			var all sync.WaitGroup
-			all.Go(func() { _, released = m.Release(ctx, "/x", a, "w", 0) })
-			pass(fakeDelay / 2)
-			all.Go(func() { _, taken = m.Acquire(ctx, "/x", want(a, handle("w"), queueing)) })
-			pass(fakeDelay * 3 / 4) // the release is through, the acquire is not
-			_, err := m.Acquire(ctx, "/x", want(a, handle("v"), queueing))
-			refusedBy(t, err, name)
-			if all.Wait(); released != nil || taken != nil {
-				t.Errorf("%v, %v; want the place given up and taken anew", released, taken)
-			}
-			code(t, hot.answered(t).err, lockapi.CodeLockHeld)
-		})
-	}
-}
-
 // The same for a session that ends while a call that found it under its key, and
 // could not say so in a lapse of the lease, is in the log.
-func TestRoomPassesToTheOpeningInTheLog(t *testing.T) {
-	withQuotas(t, Quotas{Sessions: 1}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
-		ctx, body := t.Context(), lockapi.SessionRequest{TTLMS: 60_000}
-		s, err := m.OpenSession(ctx, body, "key")
-		if err != nil {
-			t.Fatal(err)
-		}
-		release, err := openOffice(t, n).reserveSession(&state.Command{Kind: state.OpenSession, Session: "b", Key: "key", Digest: digest(body)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := m.CloseSession(ctx, s.ID); err != nil {
-			t.Fatal(err)
-		}
-		_, err = m.OpenSession(ctx, body, "")
-		refusedBy(t, err, "max-sessions")
-		release()
-		newSession(t, m, time.Minute)
-	})
-}

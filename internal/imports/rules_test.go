@@ -31,6 +31,8 @@ var arrows = []arrow{
 	{"cmd/stout/...", []string{"cmd/stout/internal/...", "client", "lockapi", "internal/..."},
 		"the CLI is a user of the SDK and of the contract, like any other"},
 	{"internal/...", []string{"internal/...", "lockapi"}, "helpers stand below those whom they help"},
+	{"test/sim/...", []string{"test/...", "client", "lockapi", "lockapi/server", "master", "replica", "replica/state"},
+		"a simulated cell is the server's own layers, put together as command stoutd does"},
 	{"test/...", []string{"test/...", "client", "lockapi", "internal/..."},
 		"a cell under test is seen from outside, through processes and the contract"},
 }

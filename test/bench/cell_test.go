@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/report"
 )
 
-// TestAgainstACell runs every work but the soak against a cell of real
+// TestAgainstACell runs every work that runs without being named against a cell of real
 // processes, as short as it goes, in both ways: no operation fails, and every
 // work tells its figures.
 func TestAgainstACell(t *testing.T) {
@@ -51,5 +51,35 @@ func TestAgainstACell(t *testing.T) {
 	}
 	if info, err := os.Stat(plot); err != nil || info.Size() == 0 {
 		t.Errorf("plot: %v", err)
+	}
+}
+
+// TestLoadsThatHurt runs two of them as small as they go: the other client is
+// served and watched, and the figures are told.
+func TestLoadsThatHurt(t *testing.T) {
+	results := filepath.Join(t.TempDir(), "results.json")
+	var stdout, stderr strings.Builder
+	code := run(t.Context(), []string{"waiters", "return", "--n", "8", "--ttl", "2s", "--timeout", "3m", "--json", results}, &stdout, &stderr)
+	if code != exitOK {
+		t.Fatalf("exit code %d\n%s", code, stderr.String())
+	}
+	var got report.Report
+	content, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(content, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Rows) != 2 {
+		t.Fatalf("%d rows\n%s", len(got.Rows), stdout.String())
+	}
+	for _, row := range got.Rows {
+		if o := row.Overload; o == nil || o.Calm.Count == 0 || o.Under.Count == 0 || o.RSSMost < o.RSSBefore || len(o.Notes) == 0 {
+			t.Errorf("%s: %+v", row.Work, o)
+		}
+	}
+	if !strings.Contains(stdout.String(), "hand-overs/s") {
+		t.Error(stdout.String())
 	}
 }

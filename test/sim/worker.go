@@ -21,7 +21,7 @@ type program struct{ path string }
 
 // build builds it under bin, with the given name.
 func build(ctx context.Context, root, name string, o overlay.Overlay) (program, error) {
-	p := program{filepath.Join(root, "bin", "sim", name)}
+	p := program{filepath.Join(root, "bin", "simulated", name)}
 	if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
 		return p, err
 	}

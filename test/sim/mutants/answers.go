@@ -5,6 +5,11 @@ import "github.com/stoutlock/stout/test/sim/internal/overlay"
 // answers are faults of what callers are told.
 func answers() []Mutant {
 	return []Mutant{
+		{"commit-beyond-message", "Raft must be Raft", "a follower commits no more than the message that says so brings",
+			"a master that was cut off has an entry that never was committed; a message of its successor that ends before that entry says that more is committed",
+			overlay.Edit{File: "replica/transport.go",
+				Old: "q.LeaderCommitIndex = min(q.LeaderCommitIndex, q.PrevLogEntry+uint64(len(q.Entries)))",
+				New: ""}},
 		{"released-before-committed", "1.6", "a reply that says a thing is done leaves after its entry is applied",
 			"a release is answered, the master dies before the entry is committed, and the hold is still there",
 			overlay.Edit{File: "master/release.go",

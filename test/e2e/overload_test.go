@@ -1,0 +1,208 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// underFileLimit is a stoutd that may have so many files and connections open.
+func underFileLimit(t *testing.T, files int) (binary string) {
+	t.Helper()
+	real := cell.NewPrepared(t, cell.Options{Size: 1}).Replicas()[0].Command()[0]
+	binary = filepath.Join(t.TempDir(), "stoutd")
+	script := fmt.Sprintf("#!/bin/sh\nulimit -n %d || exit 1\nexec '%s' \"$@\"\n", files, real)
+	must(t, os.WriteFile(binary, []byte(script), 0o755))
+	return binary
+}
+
+// calmly runs a load on a cell and wants that the same master is in office, in the
+// same epoch, when it is over, and that another client was served all the time.
+func calmly(t *testing.T, c *cell.Cell, load func(master *cell.Replica)) {
+	t.Helper()
+	master := ready(t, c)
+	before, err := ownView(bounded(t), master)
+	must(t, err)
+	other := open(t, c.Replicas()[0], aWhile).ID
+	over := make(chan struct{})
+	var all sync.WaitGroup
+	var cycles int
+	all.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), step)
+			var g lockapi.Grant
+			_, err := insist(ctx, c.Replicas(), http.MethodPut, lockRoute("/other"), ask(other, fmt.Sprint(i), 0), &g)
+			if err == nil {
+				_, err = insist(ctx, c.Replicas(), http.MethodDelete, releaseRoute("/other", other, g.Handle, g.Token), nil, nil)
+			}
+			cancel()
+			if err != nil && t.Context().Err() == nil {
+				t.Errorf("another client: %v", err)
+				return
+			}
+			cycles++
+		}
+	})
+	load(master)
+	close(over)
+	all.Wait()
+	after, err := ownView(bounded(t), master)
+	must(t, err)
+	if after.Epoch != before.Epoch || after.Master == nil || after.Master.ID != master.ID {
+		t.Errorf("mastership changed: epoch %d, master %+v; before, epoch %d", after.Epoch, after.Master, before.Epoch)
+	}
+	if cycles < 2 {
+		t.Errorf("another client was served %d times", cycles)
+	}
+}
+
+// TestFloodOfConnections: many more connections than there are open files for,
+// that send nothing or half a request, at every replica. Others are served,
+// snapshots and logs are written, and the replicas hear each other.
+func TestFloodOfConnections(t *testing.T) {
+	t.Parallel()
+	const files, flood = 200, 300
+	c := cell.New(t, cell.Options{Binary: underFileLimit(t, files), Args: append([]string{
+		"--snapshot-threshold=20", "--snapshot-interval=100ms", "--trailing-logs=20"}, calm...)})
+	calmly(t, c, func(*cell.Replica) {
+		var conns []net.Conn
+		defer func() {
+			for _, conn := range conns {
+				_ = conn.Close()
+			}
+		}()
+		for round := range 3 {
+			for i := range flood {
+				r := c.Replicas()[i%3]
+				conn, err := net.DialTimeout("tcp", r.URL[len("http://"):], step)
+				must(t, err)
+				conns = append(conns, conn)
+				if i%2 == round%2 {
+					_, _ = io.WriteString(conn, "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{") // it may be closed already
+				}
+			}
+			must(t, cell.Wait(bounded(t), "a snapshot is written meanwhile", func(context.Context) error { return snapshotTaken(c) }))
+		}
+	})
+	for _, r := range c.Replicas() {
+		if !r.Running() {
+			t.Errorf("%s has ended:\n%s", r.ID, r.LogTail(5))
+		}
+	}
+}
+
+// snapshotTaken is nil if each replica has a snapshot.
+func snapshotTaken(c *cell.Cell) error {
+	for _, r := range c.Replicas() {
+		if found, err := filepath.Glob(filepath.Join(r.DataDir, "snapshots", "*", "state.bin")); err != nil || len(found) == 0 {
+			return errors.Join(fmt.Errorf("%s has no snapshot", r.ID), err)
+		}
+	}
+	return nil
+}
+
+// TestManyWaiters: one lock goes through hundreds of waiting calls, in the order
+// in which they came.
+func TestManyWaiters(t *testing.T) {
+	t.Parallel()
+	const waiters = 300
+	c := cell.New(t, cell.Options{Args: calm})
+	calmly(t, c, func(master *cell.Replica) {
+		holder, id := open(t, master, aWhile).ID, open(t, master, aWhile).ID
+		held := acquire(t, master, "/many", ask(holder, "", 0))
+		granted := make(chan lockapi.Grant, waiters)
+		for i := range waiters {
+			got := begin[lockapi.Grant](t, c.Replicas()[i%3], http.MethodPut, lockRoute("/many"), ask(id, fmt.Sprint(i), aWhile))
+			go func() {
+				a := <-got
+				if a.err != nil {
+					t.Error(a.err)
+				}
+				granted <- a.out
+			}()
+		}
+		wantWaiters(t, master, "/many", waiters)
+		for range waiters {
+			release(t, master, held)
+			next := <-granted
+			if next.Token <= held.Token {
+				t.Fatalf("token %d was granted behind %d", next.Token, held.Token)
+			}
+			held = next
+		}
+		wantWaiters(t, master, "/many", 0)
+	})
+}
+
+// TestManySessionsExpireAtOnce: their locks go to those that wait for them.
+func TestManySessionsExpireAtOnce(t *testing.T) {
+	t.Parallel()
+	const sessions = 300
+	c := cell.New(t, cell.Options{Args: calm})
+	calmly(t, c, func(master *cell.Replica) {
+		heir := open(t, master, aWhile).ID
+		for i := range sessions {
+			path := fmt.Sprintf("/left/%d", i)
+			id := open(t, master, 3*time.Second).ID
+			req := ask(id, "", 0)
+			if _, err := master.Call(bounded(t), http.MethodPut, lockRoute(path), req, nil); err != nil && !errors.Is(err, lockapi.CodeSessionNotFound) {
+				t.Fatal(err)
+			}
+			queue := ask(heir, fmt.Sprint(i), 0)
+			queue.Queue = true
+			acquire(t, master, path, queue)
+		}
+		must(t, cell.Wait(bounded(t), "the heir has every lock", func(ctx context.Context) error {
+			var s lockapi.SessionState
+			_, err := master.Call(ctx, http.MethodGet, sessionRoute(heir), nil, &s)
+			if err == nil && len(s.Holds) != sessions {
+				err = fmt.Errorf("it has %d", len(s.Holds))
+			}
+			return err
+		}))
+	})
+}
+
+// TestManySessionsComeBack: after the death of the master every session of the
+// SDK is taken up by its successor, with its lock.
+func TestManySessionsComeBack(t *testing.T) {
+	t.Parallel()
+	const sessions = 200
+	c := cell.New(t, cell.Options{Args: calm})
+	sdk, err := client.New(c.URLs()...)
+	must(t, err)
+	var held []*client.Held
+	for i := range sessions {
+		s, err := sdk.NewSession(bounded(t), client.WithTTL(time.Minute))
+		must(t, err)
+		h, err := s.Lock(bounded(t), fmt.Sprintf("/back/%d", i))
+		must(t, err)
+		held = append(held, h)
+	}
+	old := ready(t, c)
+	must(t, old.Kill())
+	master := newMaster(t, c, old)
+	for i, h := range held {
+		must(t, h.Unlock(bounded(t)))
+		if l := read(t, master, fmt.Sprintf("/back/%d", i)); l.State != lockapi.StateFree {
+			t.Errorf("%s is %s", l.Path, l.State)
+		}
+	}
+}

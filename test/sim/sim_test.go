@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stoutlock/stout/test/sim/internal/overlay"
+	"github.com/stoutlock/stout/test/sim/mutants"
+	"github.com/stoutlock/stout/test/sim/world"
+)
+
+const steps = 150
+
+// simulator builds the program once for all tests.
+var simulator = sync.OnceValues(func() (program, error) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return program{}, err
+	}
+	o, err := overlay.Runtime(context.Background())
+	if err != nil {
+		return program{}, err
+	}
+	return build(context.Background(), root, "world.test", o)
+})
+
+func built(t *testing.T) program {
+	t.Helper()
+	p, err := simulator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestSeedsRunClean runs a fixed and a fresh set.
+func TestSeedsRunClean(t *testing.T) {
+	var out bytes.Buffer
+	s := &settings{seed: 1, seeds: 200, fresh: 200, steps: steps, skew: 1, jobs: runtime.NumCPU(), out: &out, say: &out}
+	err := s.runSeeds(t.Context())
+	t.Log(out.String())
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSameSeedSameRun: also as one of a row, and with other work beside it.
+func TestSameSeedSameRun(t *testing.T) {
+	p := built(t)
+	sum := func(first, seeds uint64, steps int) uint64 {
+		t.Helper()
+		r, said, err := p.run(t.Context(), job{seed: first, seeds: seeds, steps: steps, skew: 1})
+		if err != nil || r.Failure != nil {
+			t.Fatalf("seed %d: %v, %v\n%s", first, r.Failure, err, said)
+		}
+		return r.Sum
+	}
+	row := sum(500, 3, steps)
+	var alone uint64
+	for i := range uint64(3) {
+		alone += sum(500+i, 1, steps)
+	}
+	if row != alone {
+		t.Errorf("seeds 500 to 502 made %016x in a row and %016x alone", row, alone)
+	}
+	if sum(500, 1, steps) == sum(501, 1, steps) {
+		t.Error("two seeds make the same run")
+	}
+}
+
+// TestClocksBeyondTheBound: the promises rest on the bound, and the simulator
+// sees that.
+func TestClocksBeyondTheBound(t *testing.T) {
+	p := built(t)
+	s := &settings{steps: steps, skew: 5}
+	total, _, err := p.all(t.Context(), runtime.NumCPU(), s.rows(1, 200), func(world.Report) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if total.Failure == nil {
+		t.Error("200 seeds with clocks five times beyond the bound break no promise")
+	}
+}
+
+// TestFaultsAreFound: a few of the deliberate faults, and how they are told. All
+// of them are tried by make mutants.
+func TestFaultsAreFound(t *testing.T) {
+	var out bytes.Buffer
+	s := &settings{
+		seed: 1, seeds: 200, steps: steps, skew: 1, jobs: runtime.NumCPU(), out: &out, say: io.Discard,
+		only: []string{"no-wait", "promise-survives-restart"},
+	}
+	if err := s.runMutants(t.Context(), mutants.All()); err != nil {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// TestShortestRun: what a failure comes with is its beginning, as short as it
+// gets, and its story.
+func TestShortestRun(t *testing.T) {
+	p := built(t)
+	s := &settings{steps: steps, skew: 5}
+	total, _, err := p.all(t.Context(), runtime.NumCPU(), s.rows(1, 200), func(world.Report) {})
+	if err != nil || total.Failure == nil {
+		t.Fatal(total.Failure, err)
+	}
+	last, err := p.shortest(t.Context(), job{seed: total.Failure.Seed, seeds: 1, steps: steps, skew: 5}, total.Failure)
+	switch {
+	case err != nil || last.failure == nil:
+		t.Fatal(last, err)
+	case last.steps > total.Failure.Step || last.failure.Seed != total.Failure.Seed:
+		t.Errorf("%d steps for a failure in step %d: %v", last.steps, total.Failure.Step, last.failure)
+	case !strings.Contains(last.story, "BROKEN: "+last.failure.What):
+		t.Errorf("the story does not tell of %q", last.failure.What)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	for _, args := range [][]string{
+		{"--steps", "-1"}, {"--jobs", "0"}, {"--skew", "11"}, {"--story"}, {"stray"}, {"--mutants", "--only", "no-such-mutant"},
+	} {
+		c := command(io.Discard, io.Discard)
+		c.SetArgs(slices.Clone(args))
+		if err := c.ExecuteContext(t.Context()); err == nil {
+			t.Errorf("%v is taken", args)
+		}
+	}
+}
