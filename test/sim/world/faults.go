@@ -116,24 +116,52 @@ func (w *world) crashInWrite() {
 }
 
 // coup parts the master from the others, or pauses it, and has another campaign
-// at once, long before the lease is over. Clients reach both.
+// at once, long before the lease is over. Clients reach both. The other may have
+// just been started, or have just got a snapshot: what it has promised since is
+// little.
 func (w *world) coup() {
 	old := w.leader()
 	if old == nil {
 		return
 	}
-	if w.script.IntN(3) == 0 {
-		old.pause()
-		w.later(between(w.script, 5*time.Millisecond, 8*time.Second), old.wake)
-	} else {
-		w.part(old)
-	}
 	next := w.anyMachine()
 	for next == old {
 		next = w.anyMachine()
 	}
-	w.trace.note(next.id, "campaigns against %s", old.id)
-	w.later(between(w.script, time.Millisecond, 300*time.Millisecond), func() { w.campaign(next) })
+	before := time.Duration(0)
+	switch w.script.IntN(4) {
+	case 0:
+		next.crash()
+		w.later(between(w.script, time.Millisecond, 20*time.Millisecond), func() { next.restart(false) })
+		before = between(w.script, 2*time.Millisecond, 100*time.Millisecond)
+	case 1:
+		next = w.straggler(old)
+		w.heal()
+		before = between(w.script, 2*time.Millisecond, 500*time.Millisecond)
+	}
+	paused, waking := w.script.IntN(3) == 0, between(w.script, 5*time.Millisecond, 8*time.Second)
+	campaign := between(w.script, time.Millisecond, 300*time.Millisecond)
+	w.trace.note(next.id, "is to campaign against %s", old.id)
+	w.later(before, func() {
+		if paused {
+			old.pause()
+			w.later(waking, old.wake)
+		} else {
+			w.part(old)
+		}
+		w.later(campaign, func() { w.campaign(next) })
+	})
+}
+
+// straggler is the machine whose log is the shortest, but for one.
+func (w *world) straggler(but *machine) *machine {
+	var last *machine
+	for _, m := range w.machines {
+		if m != but && (last == nil || m.disk.high < last.disk.high) {
+			last = m
+		}
+	}
+	return last
 }
 
 // leader is the machine whose process is in office, or nil.
