@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -66,11 +67,12 @@ func (c *Client) request(ctx context.Context, r *route, q *call) *http.Request {
 	return req
 }
 
-// refusal reads an answer other than 2xx. What is not a problem document comes
-// from something between us and the cell, which may have let the call through.
+// refusal reads an answer other than 2xx. What is not a problem document of the
+// contract comes from something between us and the cell, which may have let the
+// call through; gateways too answer in JSON, with codes of their own.
 func (c *Client) refusal(r *route, resp *http.Response, body []byte) error {
 	e := new(lockapi.Error)
-	if json.Unmarshal(body, e) != nil || e.Code == "" {
+	if json.Unmarshal(body, e) != nil || e.Code.Status() != resp.StatusCode || !slices.Contains(lockapi.Codes(), e.Code) {
 		code := lockapi.CodeInternal
 		switch resp.StatusCode {
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -80,7 +82,9 @@ func (c *Client) refusal(r *route, resp *http.Response, body []byte) error {
 		}
 		return lockapi.Errorf(code, "%s answered %s, which no replica does; is it the base URL of one?", r.to.base, resp.Status)
 	}
-	e.RetryAfter, _ = strconv.Atoi(resp.Header.Get("Retry-After"))
+	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
+		e.RetryAfter = max(n, 0)
+	}
 	switch e.Code {
 	case lockapi.CodeNotMaster, lockapi.CodeNoMaster, lockapi.CodeOutcomeUnknown:
 		// judge decides where to go.

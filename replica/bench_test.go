@@ -58,7 +58,7 @@ func BenchmarkCheckLog(b *testing.B) {
 	}
 	b.SetBytes(info.Size())
 	for b.Loop() {
-		if _, err := checkLog(f.name); err != nil {
+		if _, _, err := checkLog(f.name); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -36,31 +36,45 @@ type boltFile struct {
 	pageSize uint64
 	pages    uint64          // high-water mark: pages from here on are not in use
 	root     uint64          // page of the bucket that holds the buckets
+	txid     uint64          // of the latest transaction
+	idle     bool            // the latest transaction changed nothing
 	seen     map[uint64]bool // pages that something in use points to
 }
 
-// readBolt reads the meta pages. A transaction writes the meta page that the one
-// before it did not, so both are always whole, and one transaction apart.
+// readBolt reads the meta pages of a file of some bytes.
 func readBolt(file io.ReaderAt, size int64) (*boltFile, error) {
-	first, err := readMeta(file, 0, 0)
+	latest, earlier, err := readMetas(file)
 	if err != nil {
 		return nil, err
+	}
+	if latest.pages > uint64(size)/latest.pageSize {
+		return nil, fmt.Errorf("it is cut short: it has %d bytes and needs %d", size, latest.pages*latest.pageSize)
+	}
+	return &boltFile{
+		file: file, pageSize: latest.pageSize, pages: latest.pages, root: latest.root,
+		txid: latest.txid, idle: latest.root == earlier.root, seen: map[uint64]bool{0: true, 1: true},
+	}, nil
+}
+
+// readMetas reads the meta pages. A transaction writes the one that the transaction
+// before it did not, so both are always whole, and one transaction apart.
+func readMetas(file io.ReaderAt) (latest, earlier metaPage, err error) {
+	first, err := readMeta(file, 0, 0)
+	if err != nil {
+		return latest, earlier, err
 	}
 	second, err := readMeta(file, int64(first.pageSize), 1)
 	if err != nil {
-		return nil, err
+		return latest, earlier, err
 	}
-	latest, earlier := first, second
+	latest, earlier = first, second
 	if second.txid > first.txid {
 		latest, earlier = second, first
 	}
-	switch {
-	case first.pageSize != second.pageSize || latest.txid != earlier.txid+1:
-		return nil, fmt.Errorf("its meta pages contradict each other (page sizes %d and %d, transactions %d and %d)", first.pageSize, second.pageSize, first.txid, second.txid)
-	case latest.pages > uint64(size)/latest.pageSize:
-		return nil, fmt.Errorf("it is cut short: it has %d bytes and needs %d", size, latest.pages*latest.pageSize)
+	if first.pageSize != second.pageSize || latest.txid != earlier.txid+1 {
+		return latest, earlier, fmt.Errorf("its meta pages contradict each other (page sizes %d and %d, transactions %d and %d)", first.pageSize, second.pageSize, first.txid, second.txid)
 	}
-	return &boltFile{file: file, pageSize: latest.pageSize, pages: latest.pages, root: latest.root, seen: map[uint64]bool{0: true, 1: true}}, nil
+	return latest, earlier, nil
 }
 
 type metaPage struct{ pageSize, root, pages, txid uint64 }

@@ -2,10 +2,13 @@ package replica
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -21,7 +24,7 @@ func inUse(t *testing.T, file []byte, flags uint16) (offsets []int) {
 		}
 		wrecked := slices.Clone(file)
 		wrecked[at] ^= 1 // its id
-		if _, err := verdict(wrecked); err != nil {
+		if _, err := verdict(t, wrecked); err != nil {
 			offsets = append(offsets, at)
 		}
 	}
@@ -45,7 +48,7 @@ func TestMisleadingBranches(t *testing.T) {
 			for bit := range 8 {
 				wrecked := slices.Clone(file)
 				wrecked[key+7] ^= 1 << bit
-				if _, err := verdict(wrecked); err != nil {
+				if _, err := verdict(t, wrecked); err != nil {
 					found++
 				} else if holds(t, wrecked) != want {
 					t.Fatalf("bit %d of key %d of the branch at %d is flipped: entries are not found", bit, i, at)
@@ -72,7 +75,7 @@ func TestSwappedEntries(t *testing.T) {
 		wrecked := slices.Clone(file)
 		copy(wrecked[at+boltHeader:], second)
 		copy(wrecked[at+boltHeader+boltElement:], first)
-		if _, err := verdict(wrecked); err == nil || !strings.Contains(err.Error(), "out of order") {
+		if _, err := verdict(t, wrecked); err == nil || !strings.Contains(err.Error(), "out of order") {
 			t.Errorf("the first two entries of the page at %d are swapped: %v", at, err)
 		}
 	}
@@ -80,18 +83,34 @@ func TestSwappedEntries(t *testing.T) {
 
 // TestEntryUnderAnotherIndex does not match its checksum.
 func TestEntryUnderAnotherIndex(t *testing.T) {
-	key, value, err := encodeEntry(&raft.Log{Index: 7, Term: 2, Type: raft.LogCommand, Data: []byte("x")})
-	must(t, err)
-	var l raft.Log
-	must(t, decodeEntry(key, value, &l))
-	if l.Index != 7 || l.Term != 2 || l.Type != raft.LogCommand || string(l.Data) != "x" {
-		t.Errorf("read as %+v", l)
+	given := raft.Log{Index: 7, Term: 2, Type: raft.LogCommand, Data: []byte("x"), Extensions: []byte("y"), AppendedAt: time.Unix(8, 9).UTC()}
+	kept := *sealed(&given)
+	if string(given.Extensions) != "y" {
+		t.Error("the caller's entry was changed")
 	}
-	if err := decodeEntry(indexKey(8), value, &l); err == nil {
+	read := kept
+	must(t, unseal(7, &read))
+	if !reflect.DeepEqual(read, given) {
+		t.Errorf("read as %+v, want %+v", read, given)
+	}
+	for name, change := range map[string]func(*raft.Log){
+		"index":      func(l *raft.Log) { l.Index = 8 },
+		"term":       func(l *raft.Log) { l.Term++ },
+		"type":       func(l *raft.Log) { l.Type++ },
+		"data":       func(l *raft.Log) { l.Data = []byte("z") },
+		"extensions": func(l *raft.Log) { l.Extensions = l.Extensions[:sumSize] },
+		"bounds":     func(l *raft.Log) { l.Extensions, l.Data = append(slices.Clone(l.Extensions), 'x'), nil },
+		"time":       func(l *raft.Log) { l.AppendedAt = l.AppendedAt.Add(1) },
+		"no sum":     func(l *raft.Log) { l.Extensions = nil },
+	} {
+		read := kept
+		change(&read)
+		if err := unseal(read.Index, &read); !errors.Is(err, errDamaged) {
+			t.Errorf("with another %s: %v", name, err)
+		}
+	}
+	if read := kept; unseal(8, &read) == nil {
 		t.Error("read as entry 8")
-	}
-	if _, _, err := encodeEntry(&raft.Log{Index: 7, Extensions: []byte("x")}); err == nil {
-		t.Error("extensions were left out without a word")
 	}
 }
 
@@ -101,10 +120,10 @@ func TestCutLogSaysSo(t *testing.T) {
 	bolt, err := readBolt(strings.NewReader(string(file)), int64(len(file)))
 	must(t, err)
 	whole := int(bolt.pages * bolt.pageSize)
-	if _, err := verdict(file[:whole]); err != nil {
+	if _, err := verdict(t, file[:whole]); err != nil {
 		t.Errorf("with all pages that were ever in use: %v", err)
 	}
-	if _, err := verdict(file[:whole-1]); err == nil || !strings.Contains(err.Error(), "cut short") {
+	if _, err := verdict(t, file[:whole-1]); err == nil || !strings.Contains(err.Error(), "cut short") {
 		t.Errorf("a byte short: %v", err)
 	}
 }

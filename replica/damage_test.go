@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -80,7 +81,7 @@ func holds(t *testing.T, raw []byte) string {
 	r := *f.record.Load()
 	var out strings.Builder
 	fmt.Fprintf(&out, "%+v\n", r)
-	for i := r.First; i <= r.Last; i++ {
+	for i := r.Entries.first(); i <= r.Entries.last(); i++ {
 		var l raft.Log
 		must(t, f.GetLog(i, &l))
 		fmt.Fprintf(&out, "%d %d %v %x\n", l.Index, l.Term, l.Type, l.Data)
@@ -88,15 +89,30 @@ func holds(t *testing.T, raw []byte) string {
 	return out.String()
 }
 
-func verdict(raw []byte) (*contents, error) { return readLog(bytes.NewReader(raw), int64(len(raw))) }
+// verdict is what the check of a log file says about some bytes.
+func verdict(t *testing.T, raw []byte) (*record, error) {
+	t.Helper()
+	file, err := os.CreateTemp("", "verdict")
+	must(t, err)
+	defer os.Remove(file.Name())
+	_, err = file.Write(raw)
+	must(t, errors.Join(err, file.Close()))
+	r, _, err := checkLog(file.Name())
+	return r, err
+}
 
 // TestFlippedBitsInTheLog flips one bit at a time, all over the file: the damage
 // is found, or it is where nothing is and all reads as before.
 func TestFlippedBitsInTheLog(t *testing.T) {
 	_, file := aLog(t)
-	sound, err := verdict(file)
+	sound, err := verdict(t, file)
 	must(t, err)
 	want := holds(t, file)
+	disk, err := os.Create(filepath.Join(t.TempDir(), logFileName))
+	must(t, err)
+	defer disk.Close()
+	_, err = disk.Write(file)
+	must(t, err)
 	random := rand.New(rand.NewPCG(damageSeed, 1))
 	found, harmless := 0, 0
 	for at := 0; at < len(file); at++ {
@@ -105,7 +121,9 @@ func TestFlippedBitsInTheLog(t *testing.T) {
 		}
 		bit := byte(1) << random.IntN(8)
 		file[at] ^= bit
-		got, err := verdict(file)
+		_, err := disk.WriteAt(file[at:at+1], int64(at))
+		must(t, err)
+		got, _, err := checkLog(disk.Name())
 		switch {
 		case err != nil:
 			found++
@@ -120,6 +138,8 @@ func TestFlippedBitsInTheLog(t *testing.T) {
 			}
 		}
 		file[at] ^= bit
+		_, err = disk.WriteAt(file[at:at+1], int64(at))
+		must(t, err)
 	}
 	t.Logf("damage was found %d times, and harmless %d times", found, harmless)
 	if found < 1000 {
@@ -131,7 +151,7 @@ func TestFlippedBitsInTheLog(t *testing.T) {
 // there before over whole pages, and cuts the file.
 func TestWreckedPagesOfTheLog(t *testing.T) {
 	before, file := aLog(t)
-	sound, err := verdict(file)
+	sound, err := verdict(t, file)
 	must(t, err)
 	page := os.Getpagesize()
 	random := rand.New(rand.NewPCG(damageSeed, 2))
@@ -141,7 +161,7 @@ func TestWreckedPagesOfTheLog(t *testing.T) {
 	}
 	found := 0
 	judge := func(what string, raw []byte) {
-		got, err := verdict(raw)
+		got, err := verdict(t, raw)
 		if err == nil && !reflect.DeepEqual(got, sound) {
 			t.Errorf("%s: the log reads %+v, want %+v", what, got, sound)
 		}
@@ -181,9 +201,9 @@ func TestWreckedPagesOfTheLog(t *testing.T) {
 func TestTornLastWrite(t *testing.T) {
 	const sector = 512
 	before, after := aLog(t)
-	old, err := verdict(before)
+	old, err := verdict(t, before)
 	must(t, err)
-	sound, err := verdict(after)
+	sound, err := verdict(t, after)
 	must(t, err)
 	var differ []int
 	for at := 0; at < len(after); at += sector {
@@ -203,7 +223,7 @@ func TestTornLastWrite(t *testing.T) {
 				copy(raw[at:at+sector], after[at:])
 			}
 		}
-		got, err := verdict(raw)
+		got, err := verdict(t, raw)
 		switch {
 		case !acknowledged && (err != nil || !reflect.DeepEqual(got, old)):
 			t.Fatalf("torn before the sync: %+v, %v; want %+v", got, err, old)
@@ -228,7 +248,7 @@ func TestLostLastTransaction(t *testing.T) {
 		newest = page
 	}
 	after[newest+boltHeader+20] ^= 1
-	if got, err := verdict(after); err == nil || !strings.Contains(err.Error(), "meta page") {
+	if got, err := verdict(t, after); err == nil || !strings.Contains(err.Error(), "meta page") {
 		t.Errorf("it reads %+v, %v", got, err)
 	}
 }
@@ -274,7 +294,7 @@ func TestCrashWhileFounding(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, logFileName), file[:n], 0o600))
 		f, err := openLog(dir, false)
 		must(t, err)
-		if r := f.record.Load(); r.Last != 0 {
+		if r := f.record.Load(); r.Entries != nil {
 			t.Errorf("of %d bytes: %+v", n, r)
 		}
 		must(t, f.Close())

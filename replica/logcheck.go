@@ -1,112 +1,125 @@
 package replica
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/hashicorp/raft"
+	berrors "go.etcd.io/bbolt/errors"
 )
 
-// span is a run of entries without a gap.
-type span struct{ first, last uint64 }
+// The buckets of raft-boltdb.
+const (
+	entriesBucket = "logs" // an entry under its index, big-endian
+	valuesBucket  = "conf" // empty: the votes are in the record
+)
 
-// contents is what the check of a log found: every entry in it matches its
-// checksum, and all that the record names are there.
-type contents struct {
-	record record
-	spans  []span
-}
-
-// covers reports whether every entry from one index to another is there.
-func (c *contents) covers(from, to uint64) bool {
-	for _, s := range c.spans {
-		if s.first <= from && to <= s.last {
-			return true
-		}
+// checkLog reads a whole log file and says what is wrong with it; where it is
+// sound, what its record tells, and which entries a crash within DeleteRange has
+// left beyond that. Nobody can write to the file meanwhile: the error is bbolt's
+// ErrTimeout where somebody has it open for that. The file is not changed.
+func checkLog(name string) (*record, spans, error) {
+	// Opened for reading, bbolt looks at nothing but the meta pages until it is asked.
+	log, opening := openBolt(name, true)
+	if errors.Is(opening, berrors.ErrTimeout) {
+		return nil, nil, opening
 	}
-	return from > to
+	if opening == nil {
+		defer log.Close()
+	}
+	file, found, err := readFile(name)
+	if err = errors.Join(err, opening); err != nil {
+		return nil, nil, err
+	}
+	r, err := readRecord(log)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !r.latest(file) {
+		return nil, nil, fmt.Errorf("its record is of transaction %d, and the last one was %d: the disk has lost what it had acknowledged", r.Transaction, file.txid)
+	}
+	left, err := r.verify(log, found)
+	return r, left, err
 }
 
-// checkLog reads a whole log file and says what is wrong with it. Nobody may
-// write to the file meanwhile.
-func checkLog(name string) (*contents, error) {
+func readFile(name string) (*boltFile, spans, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return readLog(file, info.Size())
+	return readIndexes(file, info.Size())
 }
 
-func readLog(file io.ReaderAt, size int64) (*contents, error) {
+// readIndexes reads which entries are in a log file, by the rules of bbolt's
+// format and trusting nothing.
+func readIndexes(file io.ReaderAt, size int64) (*boltFile, spans, error) {
 	bolt, err := readBolt(file, size)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	found := &contents{}
-	var have *record
+	var found spans
 	err = bolt.walk(bolt.root, nil, nil, func(key, value []byte, bucket bool) error {
 		switch {
-		case bucket && string(key) == string(logBucket):
-			return bolt.walkBucket(value, found.entry())
-		case bucket && string(key) == string(recordBucket):
-			return bolt.walkBucket(value, func(key, value []byte, _ bool) (err error) {
-				have, err = decodeRecord(value)
-				return err
+		case bucket && string(key) == entriesBucket:
+			return bolt.walkBucket(value, found.note)
+		case bucket && string(key) == valuesBucket:
+			return bolt.walkBucket(value, func(key, _ []byte, _ bool) error {
+				return fmt.Errorf("it holds %q in its bucket %s, which should be empty", key, valuesBucket)
 			})
 		}
 		return fmt.Errorf("it holds %q, which is none of its buckets", key)
 	})
-	switch {
-	case err != nil:
-		return nil, err
-	case have == nil:
-		return nil, errors.New("it has no record")
-	}
-	found.record = *have
-	return found, found.complete()
+	return bolt, found, err
 }
 
-// entry takes the entries in the order of their keys.
-func (c *contents) entry() visitor {
-	var l raft.Log
-	term := uint64(0)
-	return func(key, value []byte, _ bool) error {
-		if err := decodeEntry(key, value, &l); err != nil {
-			return err
-		}
-		if l.Term < term {
-			return fmt.Errorf("log entry %d is of term %d, behind one of term %d", l.Index, l.Term, term)
-		}
-		term = l.Term
-		if n := len(c.spans); n > 0 && c.spans[n-1].last+1 == l.Index {
-			c.spans[n-1].last++
-		} else {
-			c.spans = append(c.spans, span{l.Index, l.Index})
-		}
-		return nil
+// note takes the entries in the order of their keys, and leaves out the record.
+func (s *spans) note(key, _ []byte, bucket bool) error {
+	if len(key) != 8 || bucket {
+		return fmt.Errorf("it holds %x in its bucket %s, which is no entry", key, entriesBucket)
 	}
-}
-
-// complete compares the entries that are there with those that the record tells.
-func (c *contents) complete() error {
-	var have record
-	for i, s := range c.spans {
-		if i == 0 {
-			have.First = s.first
-		}
-		have.Last = s.last
-		have.Count += s.last - s.first + 1
-	}
-	if r := c.record; r.First != have.First || r.Last != have.Last || r.Count != have.Count {
-		return fmt.Errorf("it has lost entries: it should have %d, from %d to %d, and has %d, from %d to %d",
-			r.Count, r.First, r.Last, have.Count, have.First, have.Last)
+	switch index, n := binary.BigEndian.Uint64(key), len(*s); {
+	case index == recordIndex:
+	case n > 0 && (*s)[n-1].Last+1 == index:
+		(*s)[n-1].Last = index
+	default:
+		*s = append(*s, span{index, index})
 	}
 	return nil
+}
+
+// verify reads every entry that the record tells, and returns which of those that
+// were found are left over from a deletion.
+func (r *record) verify(log raft.LogStore, found spans) (left spans, err error) {
+	term := uint64(0)
+	for _, s := range r.Entries {
+		for i := s.First; i <= s.Last; i++ {
+			var l raft.Log
+			switch err := readEntry(log, i, &l); {
+			case errors.Is(err, raft.ErrLogNotFound):
+				return nil, fmt.Errorf("it has lost entry %d: it should have all of %v", i, r.Entries)
+			case err != nil:
+				return nil, err
+			case l.Term < term:
+				return nil, fmt.Errorf("log entry %d is of term %d, behind one of term %d", i, l.Term, term)
+			}
+			term = l.Term
+		}
+		found = found.without(s.First, s.Last)
+	}
+	left = found
+	for _, s := range r.Deleted {
+		found = found.without(s.First, s.Last)
+	}
+	if len(found) > 0 {
+		return nil, fmt.Errorf("it holds the entries %v, of which its record does not tell", found)
+	}
+	return left, nil
 }

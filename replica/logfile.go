@@ -1,17 +1,19 @@
 package replica
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 )
@@ -22,45 +24,61 @@ const logFileName = "raft.db"
 // evidence, and what it held of votes and entries is gone.
 const cure = "keep the directory for analysis, and bring the replica back with an empty one as docs/operations.md says"
 
-// logFile is the log and the votes on disk, in a file of bbolt; see logrecord.go
-// for what is in it. It is a raft.LogStore and a raft.StableStore. Each change is
-// one transaction, and on the disk when the call returns.
+// logFile is the log and the votes on disk, in a file of raft-boltdb; see
+// logrecord.go for what is in it beside Raft's own entries. It is a raft.LogStore
+// and a raft.StableStore (logstore.go). Each change is on the disk when the call
+// returns.
 type logFile struct {
 	name    string
-	db      *bbolt.DB
-	changes sync.Mutex             // held over each transaction that writes
+	home    logHome
+	metas   *os.File               // the same file, to read its meta pages
+	changes sync.Mutex             // held over each change
 	record  atomic.Pointer[record] // as the last transaction wrote it
-	checked *contents              // what was found when the file was opened
+}
+
+// logHome is what logFile needs of raft-boltdb: to store entries, in any order
+// and with gaps, all or none of one call.
+type logHome interface {
+	raft.LogStore
+	io.Closer
 }
 
 // openLog opens the log in a data directory, or makes one where there is none
 // and the replica has not been founded yet. What it opens has been checked from
-// end to end; a file that is damaged is not opened, nor changed.
+// end to end; a file that is damaged is not opened for writing, nor changed.
 func openLog(dir string, founded bool) (*logFile, error) {
 	f := &logFile{name: filepath.Join(dir, logFileName)}
 	switch info, err := os.Stat(f.name); {
 	case errors.Is(err, os.ErrNotExist) && founded:
 		return nil, lostLog(dir)
 	case errors.Is(err, os.ErrNotExist):
-		return f, f.create(dir)
+		return f.orNone(f.create(dir))
 	case err != nil:
 		return nil, fmt.Errorf("data directory %s: %w", dir, err)
 	case info.Size() == 0 && !founded:
-		return f, f.create(dir)
+		return f.orNone(f.create(dir))
 	}
-	if err := f.check(dir); err != nil && founded {
-		return nil, err
-	} else if err != nil {
+	checked, left, err := checkLog(f.name)
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, f.inUse(dir)
+	case err != nil && founded:
+		return nil, fmt.Errorf("data directory %s: %s is damaged: %w; %s", dir, logFileName, err, cure)
+	case err != nil:
 		// A crash while the replica was founded: nothing was promised yet.
 		if err := os.Remove(f.name); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("data directory %s: %w", dir, err)
 		}
-		return f, f.create(dir)
+		return f.orNone(f.create(dir))
 	}
-	if err := f.open(dir); err != nil {
+	return f.orNone(f.open(dir, checked, left))
+}
+
+// orNone is the file, or the error of opening it.
+func (f *logFile) orNone(err error) (*logFile, error) {
+	if err != nil {
 		return nil, err
 	}
-	f.record.Store(&f.checked.record)
 	return f, nil
 }
 
@@ -68,62 +86,87 @@ func lostLog(dir string) error {
 	return fmt.Errorf("data directory %s has lost its log (%s), and with it what this replica has voted and promised; restore the directory as it was, or %s", dir, logFileName, cure)
 }
 
-// check reads the whole file while no process writes to it.
-func (f *logFile) check(dir string) error {
-	var lock *bbolt.DB
-	err := guarded(func() (err error) {
-		lock, err = bbolt.Open(f.name, 0o600, &bbolt.Options{Timeout: time.Second, ReadOnly: true})
-		return err
-	})
-	if errors.Is(err, berrors.ErrTimeout) {
-		return f.inUse(dir)
-	}
-	if err == nil {
-		defer lock.Close()
-	}
-	f.checked, err = checkLog(f.name)
-	if err != nil {
-		return fmt.Errorf("data directory %s: %s is damaged: %w; %s", dir, logFileName, err, cure)
-	}
-	return nil
-}
-
 func (f *logFile) inUse(dir string) error {
 	return fmt.Errorf("data directory %s is in use by another process (%s is locked)", dir, f.name)
 }
 
-// open opens the file for writing, which locks it.
-func (f *logFile) open(dir string) error {
-	err := guarded(func() (err error) {
-		f.db, err = bbolt.Open(f.name, 0o600, &bbolt.Options{
-			Timeout:        time.Second,
-			FreelistType:   bbolt.FreelistMapType,
-			NoFreelistSync: true, // else a file that a burst has grown rewrites its free list in each commit
+// openBolt opens a file of raft-boltdb, which locks it.
+func openBolt(name string, readOnly bool) (store *raftboltdb.BoltStore, err error) {
+	err = guarded(func() (err error) {
+		store, err = raftboltdb.New(raftboltdb.Options{
+			Path: name,
+			BoltOptions: &bbolt.Options{
+				Timeout:        time.Second,
+				ReadOnly:       readOnly,
+				FreelistType:   bbolt.FreelistMapType,
+				NoFreelistSync: true, // else a file that a burst has grown rewrites its free list in each commit
+			},
 		})
 		return err
 	})
+	return store, err
+}
+
+// lock opens the file for writing.
+func (f *logFile) lock(dir string) error {
+	home, err := openBolt(f.name, false)
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
 		return f.inUse(dir)
 	case err != nil:
 		return fmt.Errorf("data directory %s: open %s: %w", dir, f.name, err)
 	}
+	f.home = home
+	if f.metas, err = os.Open(f.name); err != nil {
+		return errors.Join(fmt.Errorf("data directory %s: %w", dir, err), home.Close())
+	}
 	return nil
 }
 
+// create makes the file, and the first record in it.
 func (f *logFile) create(dir string) error {
-	if err := f.open(dir); err != nil {
+	if err := f.lock(dir); err != nil {
 		return err
 	}
-	f.checked = &contents{}
-	err := f.change(func(tx *bbolt.Tx, r *record) error {
-		_, err := tx.CreateBucketIfNotExists(logBucket)
-		return err
-	})
-	if err != nil {
-		return errors.Join(fmt.Errorf("data directory %s: make %s: %w", dir, f.name, err), f.db.Close())
+	if err := f.write(nil, record{}); err != nil {
+		return errors.Join(fmt.Errorf("data directory %s: make %s: %w", dir, f.name, err), f.Close())
 	}
 	return nil
+}
+
+// open opens a file that was checked, and deletes the entries that are left over.
+func (f *logFile) open(dir string, checked *record, left spans) error {
+	if err := f.lock(dir); err != nil {
+		return err
+	}
+	have, err := readRecord(f.home)
+	if err == nil && !reflect.DeepEqual(have, checked) {
+		err = errors.New("another process has written to it since it was checked")
+	}
+	if err == nil {
+		err = f.tidy(*have, left)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("data directory %s: open %s: %w", dir, f.name, err), f.Close())
+	}
+	return nil
+}
+
+// tidy deletes the entries that are left over, and writes the record anew: what a
+// disk has not kept of the last transaction although the check has read it from
+// memory is written once more.
+func (f *logFile) tidy(r record, left spans) error {
+	for ; len(left) > 0; left = left[1:] {
+		r.Deleted = left
+		if err := f.write(nil, r); err != nil {
+			return err
+		}
+		if err := f.erase(left[0].First, left[0].Last); err != nil {
+			return err
+		}
+	}
+	r.Deleted = nil
+	return f.write(nil, r)
 }
 
 // guarded turns a panic of bbolt on a damaged file, and a fault in the memory
@@ -137,149 +180,3 @@ func guarded(do func() error) (err error) {
 	}()
 	return do()
 }
-
-// change is one transaction: what do writes, and the record as do leaves it.
-func (f *logFile) change(do func(*bbolt.Tx, *record) error) error {
-	f.changes.Lock()
-	defer f.changes.Unlock()
-	var next record
-	if have := f.record.Load(); have != nil {
-		next = *have
-	}
-	err := guarded(func() error {
-		return f.db.Update(func(tx *bbolt.Tx) error {
-			if err := do(tx, &next); err != nil {
-				return err
-			}
-			b, err := tx.CreateBucketIfNotExists(recordBucket)
-			if err != nil {
-				return err
-			}
-			value, err := next.encode()
-			if err != nil {
-				return err
-			}
-			return b.Put(recordKey, value)
-		})
-	})
-	if err == nil {
-		f.record.Store(&next)
-	}
-	return err
-}
-
-// FirstIndex is the index of the first entry, 0 where there is none.
-func (f *logFile) FirstIndex() (uint64, error) { return f.record.Load().First, nil }
-
-// LastIndex is the index of the last entry, 0 where there is none.
-func (f *logFile) LastIndex() (uint64, error) { return f.record.Load().Last, nil }
-
-// GetLog reads an entry. It is raft.ErrLogNotFound where there is none.
-func (f *logFile) GetLog(index uint64, l *raft.Log) error {
-	return guarded(func() error {
-		return f.db.View(func(tx *bbolt.Tx) error {
-			key := indexKey(index)
-			value := tx.Bucket(logBucket).Get(key)
-			if value == nil {
-				return raft.ErrLogNotFound
-			}
-			return decodeEntry(key, value, l)
-		})
-	})
-}
-
-// StoreLog stores one entry.
-func (f *logFile) StoreLog(l *raft.Log) error { return f.StoreLogs([]*raft.Log{l}) }
-
-// StoreLogs stores entries, all or none of them.
-func (f *logFile) StoreLogs(logs []*raft.Log) error {
-	return f.change(func(tx *bbolt.Tx, r *record) error {
-		b := tx.Bucket(logBucket)
-		for _, l := range logs {
-			key, value, err := encodeEntry(l)
-			if err != nil {
-				return err
-			}
-			if l.Index > r.Last || b.Get(key) == nil {
-				r.Count++
-			}
-			if err := b.Put(key, value); err != nil {
-				return err
-			}
-			r.Last = max(r.Last, l.Index)
-			if r.First == 0 || l.Index < r.First {
-				r.First = l.Index
-			}
-		}
-		return nil
-	})
-}
-
-// DeleteRange deletes the entries from one index to another, both included.
-func (f *logFile) DeleteRange(from, to uint64) error {
-	return f.change(func(tx *bbolt.Tx, r *record) error {
-		b := tx.Bucket(logBucket)
-		for i := max(from, r.First); i <= min(to, r.Last) && r.Last > 0; i++ {
-			key := indexKey(i)
-			if b.Get(key) == nil {
-				continue
-			}
-			if err := b.Delete(key); err != nil {
-				return err
-			}
-			r.Count--
-		}
-		r.First, r.Last = 0, 0
-		if first, _ := b.Cursor().First(); first != nil {
-			last, _ := b.Cursor().Last()
-			r.First, r.Last = binary.BigEndian.Uint64(first), binary.BigEndian.Uint64(last)
-		}
-		return nil
-	})
-}
-
-var errNotFound = errors.New("not found") // the library knows it by its text
-
-// Get reads one of the values that Raft remembers.
-func (f *logFile) Get(key []byte) ([]byte, error) {
-	value, ok := f.record.Load().Votes[string(key)]
-	if !ok {
-		return nil, errNotFound
-	}
-	return append([]byte(nil), value...), nil
-}
-
-// Set stores one of the values that Raft remembers.
-func (f *logFile) Set(key, value []byte) error {
-	return f.change(func(_ *bbolt.Tx, r *record) error {
-		*r = r.with(string(key), value)
-		return nil
-	})
-}
-
-// GetUint64 reads a value that SetUint64 stored.
-func (f *logFile) GetUint64(key []byte) (uint64, error) {
-	value, err := f.Get(key)
-	if err != nil {
-		return 0, err
-	}
-	if len(value) != 8 {
-		return 0, fmt.Errorf("%s has %d bytes and is no number", key, len(value))
-	}
-	return binary.BigEndian.Uint64(value), nil
-}
-
-// SetUint64 stores a number.
-func (f *logFile) SetUint64(key []byte, value uint64) error {
-	return f.Set(key, binary.BigEndian.AppendUint64(nil, value))
-}
-
-// noteSnapshot notes that a snapshot up to an index is finished.
-func (f *logFile) noteSnapshot(index uint64) error {
-	return f.change(func(_ *bbolt.Tx, r *record) error {
-		r.Snapshot = max(r.Snapshot, index)
-		return nil
-	})
-}
-
-func (f *logFile) Close() error { return f.db.Close() }

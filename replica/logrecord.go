@@ -7,28 +7,30 @@ import (
 	"fmt"
 	"hash/crc32"
 	"maps"
+	"math"
 	"time"
 
 	"github.com/hashicorp/raft"
 )
 
-// The file raft.db has two buckets. In "log" there is an entry per index; in
-// "record" one value under the key "record" that tells what else has to be there.
-// Each value begins with a CRC-32C over its key and the rest of it, and the
-// record is written in the transaction that changes what it tells. So neither a
-// flipped bit nor a missing entry, be it the last one, goes unseen.
-var (
-	logBucket    = []byte("log")
-	recordBucket = []byte("record")
-	recordKey    = []byte("record")
-)
+// raft-boltdb has no checksums, and a file that misses its last entries, or a
+// vote, looks whole to it. So each entry that it is given carries a CRC-32C in
+// its extensions; and one more entry, under an index that no other can have, is
+// the record: what entries there have to be, and the votes. It is written in the
+// transaction that changes what it tells. So neither a flipped bit nor a missing
+// entry, be it the last one, goes unseen.
+const recordIndex = math.MaxUint64
 
 // record is what a log holds, and all that Raft has to remember beside it.
 // It is immutable.
 type record struct {
-	First uint64 `json:"first"` // index of the first entry; 0 without one
-	Last  uint64 `json:"last"`  // index of the last entry; 0 without one
-	Count uint64 `json:"count"` // of entries; behind a snapshot that was installed there may be a gap
+	// Transaction is the one of bbolt that has written the record. A disk that has
+	// lost pages which it had acknowledged may show, in their places, those of some
+	// transactions ago, with the record of that time.
+	Transaction uint64 `json:"transaction"`
+	Entries     spans  `json:"entries"`
+	// Deleted are entries that the transaction behind this one deletes.
+	Deleted spans `json:"deleted"`
 	// Snapshot is the index of the latest snapshot that was finished: what the
 	// replica has acknowledged up to there is in a snapshot or in the log.
 	Snapshot uint64 `json:"snapshot"`
@@ -37,7 +39,15 @@ type record struct {
 }
 
 // reach is the highest index that the replica has acknowledged.
-func (r *record) reach() uint64 { return max(r.Last, r.Snapshot) }
+func (r *record) reach() uint64 { return max(r.Entries.last(), r.Snapshot) }
+
+// latest reports whether a file's record is the last one that was written to it.
+// Behind it there may be the deletion that it tells of; and whenever raft-boltdb
+// opens a file it commits a transaction that changes nothing.
+func (r *record) latest(file *boltFile) bool {
+	return r.Transaction == file.txid || r.Transaction < file.txid && file.idle ||
+		r.Transaction+1 == file.txid && len(r.Deleted) > 0
+}
 
 // with is the record with one vote changed.
 func (r record) with(key string, value []byte) record {
@@ -49,87 +59,86 @@ func (r record) with(key string, value []byte) record {
 	return r
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// sumSize is the length of the checksum that every value begins with, in bytes.
-const sumSize = 4
-
-// sealed puts the checksum into the first bytes of a value, which were left free.
-func sealed(key, value []byte) []byte {
-	binary.BigEndian.PutUint32(value, checksumOf(key, value))
-	return value
-}
-
-func checksumOf(key, value []byte) uint32 {
-	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value[sumSize:])
-}
-
-var errDamaged = errors.New("it does not match its checksum")
-
-// unsealed is what stands behind the checksum of a value.
-func unsealed(key, value []byte) ([]byte, error) {
-	if len(value) < sumSize || binary.BigEndian.Uint32(value) != checksumOf(key, value) {
-		return nil, errDamaged
-	}
-	return value[sumSize:], nil
-}
-
-func (r *record) encode() ([]byte, error) {
+// entry is the record as an entry of the log.
+func (r *record) entry() (*raft.Log, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
-	return sealed(recordKey, append(make([]byte, sumSize), body...)), nil
+	return &raft.Log{Index: recordIndex, Data: body}, nil
 }
 
-func decodeRecord(value []byte) (*record, error) {
-	body, err := unsealed(recordKey, value)
+// readRecord reads the record of a log.
+func readRecord(log raft.LogStore) (*record, error) {
+	var l raft.Log
+	err := readEntry(log, recordIndex, &l)
+	if errors.Is(err, raft.ErrLogNotFound) {
+		return nil, errors.New("it has no record")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
 	r := &record{}
-	if err := json.Unmarshal(body, r); err != nil {
+	if err := json.Unmarshal(l.Data, r); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
 	return r, nil
 }
 
-// entryHead is the length of what stands before an entry's data: the checksum,
-// the type, the term, and when the leader appended it (Unix nanoseconds, 0 where
-// that is not told).
-const entryHead = sumSize + 1 + 8 + 8
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func indexKey(index uint64) []byte { return binary.BigEndian.AppendUint64(nil, index) }
+// sumSize is the length of the checksum that an entry's extensions begin with, in
+// bytes.
+const sumSize = 4
 
-func encodeEntry(l *raft.Log) (key, value []byte, err error) {
-	if len(l.Extensions) > 0 {
-		return nil, nil, fmt.Errorf("entry %d has %d bytes of extensions, for which the log has no place", l.Index, len(l.Extensions))
+// checksumOf is the sum of all that an entry holds, but of its own place.
+func checksumOf(l *raft.Log, extensions []byte) uint32 {
+	var head []byte
+	for _, v := range []uint64{
+		l.Index, l.Term, uint64(l.Type), uint64(l.AppendedAt.Unix()), uint64(l.AppendedAt.Nanosecond()), uint64(len(extensions)),
+	} {
+		head = binary.BigEndian.AppendUint64(head, v)
 	}
-	key = indexKey(l.Index)
-	value = make([]byte, entryHead, entryHead+len(l.Data))
-	value[sumSize] = byte(l.Type)
-	binary.BigEndian.PutUint64(value[sumSize+1:], l.Term)
-	if !l.AppendedAt.IsZero() {
-		binary.BigEndian.PutUint64(value[sumSize+9:], uint64(l.AppendedAt.UnixNano()))
-	}
-	return key, sealed(key, append(value, l.Data...)), nil
+	sum := crc32.Checksum(head, castagnoli)
+	return crc32.Update(crc32.Update(sum, castagnoli, extensions), castagnoli, l.Data)
 }
 
-// decodeEntry reads an entry. It does not alias value.
-func decodeEntry(key, value []byte, l *raft.Log) error {
-	body, err := unsealed(key, value)
-	if err == nil && (len(key) != 8 || len(value) < entryHead) {
-		err = fmt.Errorf("it has %d bytes under a key of %d", len(value), len(key))
+// sealed is a copy of an entry that carries its checksum.
+func sealed(l *raft.Log) *raft.Log {
+	out := *l
+	out.Extensions = append(binary.BigEndian.AppendUint32(nil, checksumOf(l, l.Extensions)), l.Extensions...)
+	return &out
+}
+
+var errDamaged = errors.New("it does not match its checksum")
+
+// unseal takes the checksum off an entry that was read from an index.
+func unseal(index uint64, l *raft.Log) error {
+	if l.Index != index || len(l.Extensions) < sumSize || binary.BigEndian.Uint32(l.Extensions) != checksumOf(l, l.Extensions[sumSize:]) {
+		return errDamaged
+	}
+	if l.Extensions = l.Extensions[sumSize:]; len(l.Extensions) == 0 {
+		l.Extensions = nil
+	}
+	// The zone is not under the checksum.
+	l.AppendedAt = time.Unix(l.AppendedAt.Unix(), int64(l.AppendedAt.Nanosecond())).UTC()
+	return nil
+}
+
+// readEntry reads what sealed has made. It is raft.ErrLogNotFound where there is
+// no such entry.
+func readEntry(log raft.LogStore, index uint64, l *raft.Log) error {
+	var read raft.Log // a decoder would keep, or write into, what stands in l
+	err := guarded(func() error { return log.GetLog(index, &read) })
+	if errors.Is(err, raft.ErrLogNotFound) {
+		return err
+	}
+	if err == nil {
+		err = unseal(index, &read)
 	}
 	if err != nil {
-		return fmt.Errorf("log entry %x: %w", key, err)
+		return fmt.Errorf("log entry %d cannot be read: %w", index, err)
 	}
-	*l = raft.Log{
-		Index: binary.BigEndian.Uint64(key), Type: raft.LogType(body[0]), Term: binary.BigEndian.Uint64(body[1:]),
-		Data: append([]byte(nil), body[entryHead-sumSize:]...),
-	}
-	if at := int64(binary.BigEndian.Uint64(body[9:])); at != 0 {
-		l.AppendedAt = time.Unix(0, at)
-	}
+	*l = read
 	return nil
 }

@@ -35,13 +35,13 @@ func openSnapshots(o *Options, log *logFile) (*snapshotStore, error) {
 		return nil, fmt.Errorf("data directory %s: %w", o.DataDir, err)
 	}
 	s := &snapshotStore{SnapshotStore: files, dir: filepath.Join(dir, "snapshots"), done: log.noteSnapshot}
-	return s, s.check(o.DataDir, log.checked, o.Logger)
+	return s, s.check(o.DataDir, log.record.Load(), o.Logger)
 }
 
 // check makes sure that what the replica has acknowledged is all there, in the
 // latest snapshot that can be read and the log behind it. Raft itself would take
 // an earlier snapshot, or none, for all that there ever was.
-func (s *snapshotStore) check(dir string, log *contents, logger zerolog.Logger) error {
+func (s *snapshotStore) check(dir string, log *record, logger zerolog.Logger) error {
 	metas, err := s.List()
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", dir, err)
@@ -59,27 +59,27 @@ func (s *snapshotStore) check(dir string, log *contents, logger zerolog.Logger) 
 		have = m.Index
 		break
 	}
-	if !log.covers(have+1, log.record.reach()) {
-		r := log.record
+	if !log.Entries.covers(have+1, log.reach()) {
 		return fmt.Errorf("data directory %s: a snapshot in %s is damaged or missing: this replica has acknowledged everything up to entry %d, and has a snapshot up to %d and log entries from %d to %d; %s",
-			dir, s.dir, r.reach(), have, r.First, r.Last, cure)
+			dir, s.dir, log.reach(), have, log.Entries.first(), log.Entries.last(), cure)
 	}
 	return nil
 }
 
 // snapshotHead is the meta data at the beginning of a snapshot's file.
 type snapshotHead struct {
-	ID                 string             `json:"id"`
-	Index              uint64             `json:"index"`
-	Term               uint64             `json:"term"`
-	Configuration      raft.Configuration `json:"configuration"`
-	ConfigurationIndex uint64             `json:"configuration_index"`
+	Version            raft.SnapshotVersion `json:"version"`
+	ID                 string               `json:"id"`
+	Index              uint64               `json:"index"`
+	Term               uint64               `json:"term"`
+	Configuration      raft.Configuration   `json:"configuration"`
+	ConfigurationIndex uint64               `json:"configuration_index"`
 }
 
 // headOf is the head of a snapshot as it stands in the file: its length in four
 // bytes, and JSON.
 func headOf(m *raft.SnapshotMeta) ([]byte, error) {
-	raw, err := json.Marshal(snapshotHead{m.ID, m.Index, m.Term, m.Configuration, m.ConfigurationIndex})
+	raw, err := json.Marshal(snapshotHead{m.Version, m.ID, m.Index, m.Term, m.Configuration, m.ConfigurationIndex})
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64,
 	if err != nil {
 		return nil, err
 	}
-	head, err := headOf(&raft.SnapshotMeta{ID: sink.ID(), Index: index, Term: term, Configuration: conf, ConfigurationIndex: confIndex})
+	head, err := headOf(&raft.SnapshotMeta{Version: version, ID: sink.ID(), Index: index, Term: term, Configuration: conf, ConfigurationIndex: confIndex})
 	if err == nil {
 		_, err = sink.Write(head)
 	}

@@ -29,28 +29,42 @@ type conns struct {
 	open    int
 	refused uint64
 	evicted uint64
-	quiet   list.List // of *conn, quiet for longest first
+	quiet   list.List  // of *conn, quiet for longest first
+	leaving int        // told to go and not gone
+	room    *sync.Cond // a connection has gone
 	closing bool
+}
+
+func newConns(most int) *conns {
+	p := &conns{most: most}
+	p.room = sync.NewCond(&p.mu)
+	return p
 }
 
 // errTooManyConns is why another replica is not dialled.
 var errTooManyConns = errors.New("this replica has as many connections open as max-connections allows")
 
-// admit makes room for one more connection, or reports that there is none.
+// admit makes room for one more connection, or reports that there is none. A
+// connection that makes way counts until net/http has noticed, for its file is
+// open so long; that takes no longer than a switch of goroutines.
 func (p *conns) admit() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.most > 0 && p.open >= p.most {
+	for p.most > 0 && p.open >= p.most {
 		first := p.quiet.Front()
-		if first == nil {
+		switch {
+		case first == nil && p.leaving == 0:
 			p.refused++
 			return false
+		case first != nil && p.leaving == 0:
+			p.evicted++
+			p.leaving++
+			c := first.Value.(*conn)
+			c.leaving = true
+			p.drop(c)
+			_ = c.Conn.Close()
 		}
-		p.evicted++
-		c := p.quiet.Remove(first).(*conn)
-		c.quiet, c.gone = nil, true
-		p.open--
-		go c.Conn.Close() // net/http notices and calls Close; the place is free already
+		p.room.Wait()
 	}
 	p.open++
 	return true
@@ -61,10 +75,15 @@ func (p *conns) left(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop(c)
-	if !c.gone {
-		c.gone = true
-		p.open--
+	if c.gone {
+		return
 	}
+	c.gone = true
+	p.open--
+	if c.leaving {
+		p.leaving--
+	}
+	p.room.Broadcast()
 }
 
 // busy notes that a request of the connection has arrived whole.
@@ -92,7 +111,7 @@ func (p *conns) note(nc net.Conn, state http.ConnState) {
 	defer p.mu.Unlock()
 	c.fresh = state == http.StateNew
 	switch {
-	case c.gone || state != http.StateNew && state != http.StateIdle:
+	case c.gone || c.leaving || state != http.StateNew && state != http.StateIdle:
 	case c.fresh && p.closing:
 		_ = c.Conn.Close()
 	case c.quiet == nil:
@@ -150,6 +169,6 @@ type dialed struct {
 }
 
 func (d *dialed) Close() error {
-	d.left()
+	defer d.left()
 	return d.Conn.Close()
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"reflect"
@@ -77,10 +78,11 @@ func blame(err error) error {
 	return lockapi.Invalid(f, "%s has a JSON %s; it must be %s", f, kindName(semantic.JSONKind), wanted(semantic.GoType))
 }
 
-// field is the request's field that a pointer leads into; "body" for the whole.
+// field is the request's field that a pointer leads into; "body" for the whole,
+// and for a field whose name is empty, as no problem can tell that.
 func field(p jsontext.Pointer) string {
 	for name := range p.Tokens() {
-		return clip(name)
+		return cmp.Or(clip(name), "body")
 	}
 	return "body"
 }

@@ -76,11 +76,13 @@ type conn struct {
 	quiet *list.Element // among its quiet connections
 	fresh bool          // no request has begun
 	gone  bool          // it counts no more
+	// leaving says that it was closed to make room.
+	leaving bool
 }
 
 // Close is what net/http ends every connection with.
 func (c *conn) Close() error {
-	c.server.conns.left(c)
+	defer c.server.conns.left(c)
 	return c.Conn.Close()
 }
 

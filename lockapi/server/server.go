@@ -80,7 +80,7 @@ type Server struct {
 	metrics  *metrics
 	peers    http.RoundTripper
 	contacts contacts
-	conns    conns
+	conns    *conns
 	// lists has a place for each list that is made at a time: half of the
 	// processors, so that however many ask for lists, Raft and the other calls
 	// find one.
@@ -102,16 +102,16 @@ func New(opts Options) *Server {
 		metrics: newMetrics(opts.Registry, opts.Master.Replica().Version),
 		peers:   opts.Peers,
 
-		conns:   conns{most: opts.MaxConnections},
+		conns:   newConns(opts.MaxConnections),
 		lists:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		turning: make(chan struct{}, mostTurnedAway),
 
 		stopping: make(chan struct{}),
 	}
 	if s.peers == nil {
-		s.peers = newTransport(&s.conns)
+		s.peers = newTransport(s.conns)
 	}
-	opts.Registry.MustRegister(&s.conns)
+	opts.Registry.MustRegister(s.conns)
 	opts.Registry.MustRegister(quotaUses(opts.Master.Quotas))
 	if opts.Checksum != nil {
 		opts.Registry.MustRegister(checksum(opts.Checksum))

@@ -2,14 +2,19 @@ package state_test
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// FuzzDecodeBatch: no bytes make it panic, and what is read can be written, read
-// again as the same, and applied without breaking an invariant.
+// FuzzDecodeBatch: no bytes make it panic. What is read is written so that it is
+// read as the same; and applying it is the same each time, on a restored state
+// too, and leaves a state that passes Check and is restored.
 func FuzzDecodeBatch(f *testing.F) {
 	full := fullBatch()
 	for _, b := range []state.Batch{{}, full, {Epoch: 1, LeaseMS: 2000, Commands: full.Commands[:1]}} {
@@ -22,36 +27,87 @@ func FuzzDecodeBatch(f *testing.F) {
 	f.Add([]byte{1, 0xf6})
 	f.Add([]byte{1, 0xa1, 3, 0x9b, 0, 0, 0, 1, 0, 0, 0, 0}) // promises 2^32 commands
 	start := richState(f)
+	twin, err := state.Restore(bytes.NewReader(snapshot(f, start)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	hash := start.Hash()
 	f.Fuzz(func(t *testing.T, data []byte) {
+		data = bytes.Clone(data)
 		b, err := state.DecodeBatch(data)
 		if err != nil {
 			return
 		}
-		again, err := b.Encode()
-		if err != nil {
-			t.Fatalf("what was read cannot be written: %v", err)
-		}
-		b2, err := state.DecodeBatch(again)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if third, err := b2.Encode(); err != nil || !bytes.Equal(again, third) {
-			t.Fatalf("%x was read and written as %x, %v", again, third, err)
-		}
-		b.Epoch, b.LeaseMS = start.Epoch, 2000 // so that it is accepted
-		next, out := start.Apply(start.Index+1, start.Term, b)
-		if err := next.Check(); err != nil {
-			t.Fatalf("%s\n%s\n%v", batchText(b), outcomeText(out), err)
-		}
-		restored, err := state.Restore(bytes.NewReader(snapshot(t, next)))
-		if err != nil || !restored.Equal(next) {
-			t.Fatalf("the state after %s is not restored: %v", batchText(b), err)
+		clear(data) // which the batch does not alias
+		checkEncoding(t, b)
+		b.Epoch, b.LeaseMS = start.Epoch, 2000
+		checkApply(t, start, twin, b)
+		if start.Hash() != hash {
+			t.Fatalf("%s changed the state that it was applied to", batchText(b))
 		}
 	})
 }
 
+// checkEncoding checks that a batch that was read can be written, and that the
+// deterministic encoding of what it says is the only one that is written.
+func checkEncoding(t *testing.T, b state.Batch) {
+	t.Helper()
+	written, err := b.Encode()
+	if err != nil {
+		t.Fatalf("what was read cannot be written: %v", err)
+	}
+	again, err := state.DecodeBatch(written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(plain(b), plain(again)) {
+		t.Fatalf("%+v was written and read as %+v", b, again)
+	}
+	if third, err := again.Encode(); err != nil || !bytes.Equal(written, third) {
+		t.Fatalf("%x was read and written as %x, %v", written, third, err)
+	}
+}
+
+// plain is the batch with nothing in place of what is empty: the encoding has one
+// form for both.
+func plain(b state.Batch) state.Batch {
+	b.Commands = slices.Clone(b.Commands)
+	if len(b.Commands) == 0 {
+		b.Commands = nil
+	}
+	for i := range b.Commands {
+		c := &b.Commands[i]
+		if len(c.Meta) == 0 {
+			c.Meta = nil
+		}
+		if len(c.Digest) == 0 {
+			c.Digest = nil
+		}
+	}
+	return b
+}
+
+// checkApply applies a batch to a state twice and to its restored twin.
+func checkApply(t *testing.T, start, twin *state.State, b state.Batch) {
+	t.Helper()
+	next, out := start.Apply(start.Index+1, start.Term, b)
+	if err := next.Check(); err != nil {
+		t.Fatalf("%s\n%s\n%v", batchText(b), outcomeText(out), err)
+	}
+	for _, s := range []*state.State{start, twin} {
+		next2, out2 := s.Apply(s.Index+1, s.Term, b)
+		if !next2.Equal(next) || !reflect.DeepEqual(out2, out) {
+			t.Fatalf("%s\ncame to %s\nand to  %s", batchText(b), outcomeText(out), outcomeText(out2))
+		}
+	}
+	restored, err := state.Restore(bytes.NewReader(snapshot(t, next)))
+	if err != nil || !restored.Equal(next) {
+		t.Fatalf("the state after %s is not restored: %v", batchText(b), err)
+	}
+}
+
 // FuzzRestore: no bytes make it panic, and a state that it returns passes Check,
-// is restored from its own snapshot, and goes on.
+// writes a snapshot from which the same comes back, byte for byte, and goes on.
 func FuzzRestore(f *testing.F) {
 	f.Add(snapshot(f, state.New()))
 	f.Add(snapshot(f, opened(f, 1)))
@@ -64,23 +120,51 @@ func FuzzRestore(f *testing.F) {
 		if err := s.Check(); err != nil {
 			t.Fatal(err)
 		}
-		again, err := state.Restore(bytes.NewReader(snapshot(t, s)))
+		written := snapshot(t, s)
+		again, err := state.Restore(bytes.NewReader(written))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !again.Equal(s) || !reflect.DeepEqual(dumpText(again), dumpText(s)) {
+		if third := snapshot(t, again); !bytes.Equal(third, written) || dumpText(again) != dumpText(s) {
 			t.Fatalf("restored:\n%s\nagain:\n%s", dumpText(s), dumpText(again))
 		}
-		// Ending everything leaves nothing behind.
-		for v := range s.Sessions("") {
-			again, _ = again.Apply(again.Index+1, 1, state.Batch{LeaseMS: 1, Commands: []state.Command{{Kind: state.OpenOffice, Master: "r", Term: 1}}})
-			again = applied(t, again, state.Command{Kind: state.CloseSession, Session: v.ID})
-		}
-		for l := range again.Locks("", "") {
-			again = applied(t, again, state.Command{Kind: state.EndDelay, Path: l.Path, Seq: l.DelayID})
-		}
-		if again.SessionCount()+again.LockCount()+again.HoldCount()+again.WaitCount() != 0 {
-			t.Fatalf("left behind:\n%s", dumpText(again))
-		}
+		checkFileEnds(t, written)
+		checkEnding(t, again)
 	})
+}
+
+// checkFileEnds checks that a snapshot that ends early or goes on is refused.
+func checkFileEnds(t *testing.T, written []byte) {
+	t.Helper()
+	for _, data := range [][]byte{written[:len(written)-1], written[:len(written)/2], append(slices.Clone(written), 0)} {
+		if _, err := state.Restore(bytes.NewReader(data)); err == nil {
+			t.Fatalf("%d bytes of a snapshot of %d were restored", len(data), len(written))
+		}
+	}
+}
+
+// checkEnding checks that ending everything leaves nothing behind.
+func checkEnding(t *testing.T, s *state.State) {
+	t.Helper()
+	for v := range s.Sessions("") {
+		s, _ = s.Apply(s.Index+1, 1, state.Batch{LeaseMS: 1, Commands: []state.Command{{Kind: state.OpenOffice, Master: "r", Term: 1}}})
+		s = applied(t, s, state.Command{Kind: state.CloseSession, Session: v.ID})
+	}
+	for l := range s.Locks("", "") {
+		s = applied(t, s, state.Command{Kind: state.EndDelay, Path: l.Path, Seq: l.DelayID})
+	}
+	if s.SessionCount()+s.LockCount()+s.HoldCount()+s.WaitCount() != 0 {
+		t.Fatalf("left behind:\n%s", dumpText(s))
+	}
+}
+
+// FuzzAgainstModel is TestAgainstModel with logs that coverage leads to.
+func FuzzAgainstModel(f *testing.F) {
+	for seed := range uint64(8) {
+		random := rand.NewChaCha8([32]byte{byte(seed)})
+		data := make([]byte, 1<<(8+seed)) // each draw takes eight bytes or more
+		_, _ = random.Read(data)
+		f.Add(data)
+	}
+	f.Fuzz(rapid.MakeFuzz(againstModel))
 }

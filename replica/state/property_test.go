@@ -34,21 +34,21 @@ var someKinds = slices.Concat(
 // TestAgainstModel runs random logs through the state and the naive model, which
 // have to agree on every result, event and read. A second replica gets the same
 // log as bytes, is snapshotted and restored in between, and must hash the same.
-func TestAgainstModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := &run{state: state.New(), replica: state.New(), model: newModel(), term: 1}
-		r.start(t)
-		t.Repeat(map[string]func(*rapid.T){
-			"batch":   r.batch,
-			"batch 2": r.batch, // drawn more often than the others
-			"batch 3": r.batch,
-			"office":  r.openOffice,
-			"stray":   r.stray,
-			"restore": r.restore,
-			"":        r.check,
-		})
-		r.checkHistory(t)
+func TestAgainstModel(t *testing.T) { rapid.Check(t, againstModel) }
+
+func againstModel(t *rapid.T) {
+	r := &run{state: state.New(), replica: state.New(), model: newModel(), term: 1}
+	r.start(t)
+	t.Repeat(map[string]func(*rapid.T){
+		"batch":   r.batch,
+		"batch 2": r.batch, // drawn more often than the others
+		"batch 3": r.batch,
+		"office":  r.openOffice,
+		"stray":   r.stray,
+		"restore": r.restore,
+		"":        r.check,
 	})
+	r.checkHistory(t)
 }
 
 type run struct {

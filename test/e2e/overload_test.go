@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -73,49 +74,81 @@ func calmly(t *testing.T, c *cell.Cell, load func(master *cell.Replica)) {
 	}
 }
 
-// TestFloodOfConnections: many more connections than there are open files for,
-// that send nothing or half a request, at every replica. Others are served,
-// snapshots and logs are written, and the replicas hear each other.
+// TestFloodOfConnections: more connections than there are open files for, at every
+// replica, that send nothing or half a request, and are opened again when they are
+// closed. Others are served, snapshots are written, and no replica ever finds no
+// file left.
 func TestFloodOfConnections(t *testing.T) {
 	t.Parallel()
-	const files, flood = 200, 300
+	const files, flood = 200, 250
 	c := cell.New(t, cell.Options{Binary: underFileLimit(t, files), Args: append([]string{
-		"--snapshot-threshold=20", "--snapshot-interval=100ms", "--trailing-logs=20"}, calm...)})
+		"--snapshot-threshold=20", "--snapshot-interval=100ms", "--trailing-logs=20", "--log-level=debug"}, calm...)})
 	calmly(t, c, func(*cell.Replica) {
-		var conns []net.Conn
-		defer func() {
-			for _, conn := range conns {
-				_ = conn.Close()
-			}
-		}()
-		for round := range 3 {
-			for i := range flood {
-				r := c.Replicas()[i%3]
-				conn, err := net.DialTimeout("tcp", r.URL[len("http://"):], step)
-				must(t, err)
-				conns = append(conns, conn)
-				if i%2 == round%2 {
-					_, _ = io.WriteString(conn, "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{") // it may be closed already
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for i := range 3 * flood {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					halfACall(ctx, c.Replicas()[i%3], i%2 == 0)
 				}
-			}
-			must(t, cell.Wait(bounded(t), "a snapshot is written meanwhile", func(context.Context) error { return snapshotTaken(c) }))
+			})
 		}
+		for range 2 {
+			before := snapshots(t, c)
+			must(t, cell.Wait(bounded(t), "each replica takes a snapshot meanwhile", func(context.Context) error {
+				for id, now := range snapshots(t, c) {
+					if now == before[id] {
+						return fmt.Errorf("%s has %q still", id, now)
+					}
+				}
+				return nil
+			}))
+		}
+		stop()
+		all.Wait()
 	})
 	for _, r := range c.Replicas() {
-		if !r.Running() {
-			t.Errorf("%s has ended:\n%s", r.ID, r.LogTail(5))
+		log, err := os.ReadFile(r.LogFile)
+		must(t, err)
+		if !r.Running() || bytes.Contains(log, []byte("too many open files")) {
+			t.Errorf("%s found no file left:\n%s", r.ID, r.LogTail(5))
 		}
 	}
 }
 
-// snapshotTaken is nil if each replica has a snapshot.
-func snapshotTaken(c *cell.Cell) error {
+// halfACall opens a connection, sends half a request or nothing, and keeps it for
+// as long as the replica does.
+func halfACall(ctx context.Context, r *cell.Replica, half bool) {
+	again := time.NewTimer(100 * time.Millisecond)
+	defer again.Stop()
+	var dialer net.Dialer
+	if conn, err := dialer.DialContext(ctx, "tcp", r.URL[len("http://"):]); err == nil {
+		defer conn.Close()
+		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+		if half {
+			_, _ = io.WriteString(conn, "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{") // it may be closed already
+		}
+		_, _ = io.Copy(io.Discard, conn) // until it is closed
+	}
+	select {
+	case <-again.C:
+	case <-ctx.Done():
+	}
+}
+
+// snapshots are the names of each replica's latest one.
+func snapshots(t *testing.T, c *cell.Cell) map[string]string {
+	t.Helper()
+	latest := map[string]string{}
 	for _, r := range c.Replicas() {
-		if found, err := filepath.Glob(filepath.Join(r.DataDir, "snapshots", "*", "state.bin")); err != nil || len(found) == 0 {
-			return errors.Join(fmt.Errorf("%s has no snapshot", r.ID), err)
+		found, err := filepath.Glob(filepath.Join(r.DataDir, "snapshots", "*", "state.bin"))
+		must(t, err)
+		latest[r.ID] = ""
+		for _, name := range found {
+			latest[r.ID] = max(latest[r.ID], name)
 		}
 	}
-	return nil
+	return latest
 }
 
 // TestManyWaiters: one lock goes through hundreds of waiting calls, in the order

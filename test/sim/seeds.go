@@ -69,6 +69,7 @@ func (s *settings) rows(first, count uint64) []job {
 func (p program) all(ctx context.Context, atOnce int, jobs []job, progress func(world.Report)) (total world.Report, story string, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	total.Add(world.Report{})
 	queue := make(chan job)
 	go func() {
 		defer close(queue)

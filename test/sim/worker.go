@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stoutlock/stout/test/sim/internal/overlay"
 	"github.com/stoutlock/stout/test/sim/world"
@@ -50,6 +51,8 @@ type job struct {
 // The error is for what is no result: a process that could not be started, or
 // was ended by ctx.
 func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience(j), errHung)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, p.path, "-test.run=^TestSeeds$", "-test.timeout=0",
 		"-seed="+strconv.FormatUint(j.seed, 10), "-seeds="+strconv.FormatUint(j.seeds, 10),
 		"-steps="+strconv.Itoa(j.steps), "-skew="+strconv.FormatFloat(j.skew, 'g', -1, 64),
@@ -58,7 +61,7 @@ func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 	var said, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &complaint
 	err := cmd.Run()
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && context.Cause(ctx) != errHung {
 		return world.Report{}, "", ctx.Err()
 	}
 	report, story, found := split(said.Bytes())
@@ -72,6 +75,14 @@ func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 	// It died without a report: a panic of the product or of the simulator.
 	report.Failure = &world.Failure{Seed: lastSeed(complaint.Bytes()), What: "the process died: " + gist(complaint.String()+said.String())}
 	return report, complaint.String() + said.String(), nil
+}
+
+// errHung ends a process that takes far longer than its seeds need.
+var errHung = errors.New("the process hangs")
+
+// patience is how long a process may take.
+func patience(j job) time.Duration {
+	return time.Minute + time.Duration(j.seeds)*(2*time.Second+time.Duration(j.steps)*20*time.Millisecond)
 }
 
 // split finds the report among what a process has printed; the rest is the story.

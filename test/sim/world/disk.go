@@ -2,11 +2,13 @@ package world
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -207,6 +209,9 @@ func (s *sink) Close() error {
 	s.saved.data = s.buf.Bytes()
 	s.saved.meta.Size = int64(len(s.saved.data))
 	s.d.snapshots = append(s.d.snapshots, &s.saved)
+	slices.SortFunc(s.d.snapshots, func(a, b *savedSnapshot) int {
+		return cmp.Or(cmp.Compare(a.meta.Term, b.meta.Term), cmp.Compare(a.meta.Index, b.meta.Index), cmp.Compare(a.meta.ID, b.meta.ID))
+	})
 	if n := len(s.d.snapshots); n > 2 {
 		s.d.snapshots = s.d.snapshots[n-2:]
 	}

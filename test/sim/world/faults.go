@@ -87,6 +87,19 @@ func (w *world) later(d time.Duration, do func()) {
 	}()
 }
 
+// mend ends the faults for good.
+func (w *world) mend() {
+	w.mended, w.pauses = true, false
+	w.heal()
+	w.net.fair()
+	for _, m := range w.machines {
+		m.deposed, m.fatal = 0, 0
+		m.disk.worst = 2 * time.Millisecond
+		m.wake()
+		m.restart(false)
+	}
+}
+
 func (w *world) anyMachine() *machine { return w.machines[w.script.IntN(len(w.machines))] }
 func (w *world) anyUser() *user       { return w.users[w.script.IntN(len(w.users))] }
 
@@ -143,6 +156,9 @@ func (w *world) coup() {
 	campaign := between(w.script, time.Millisecond, 300*time.Millisecond)
 	w.trace.note(next.id, "is to campaign against %s", old.id)
 	w.later(before, func() {
+		if w.mended {
+			return
+		}
 		if paused {
 			old.pause()
 			w.later(waking, old.wake)
@@ -166,6 +182,8 @@ func (w *world) straggler(but *machine) *machine {
 
 // leader is the machine whose process is in office, or nil.
 func (w *world) leader() *machine {
+	w.judge.looking = true // a paused process answers all the same
+	defer func() { w.judge.looking = false }()
 	for _, m := range w.machines {
 		if m.process != nil && m.process.master != nil && m.process.master.Known().Self {
 			return m

@@ -16,6 +16,8 @@ import (
 type judge struct {
 	w       *world
 	looking bool
+	instant time.Duration
+	points  int // steps made at that instant
 
 	history []*state.State // by index; nil where the entry is none of ours
 	tokens  map[uint64]grant
@@ -63,6 +65,21 @@ func (j *judge) look() {
 		}
 	}
 	j.leases()
+}
+
+// mostPoints is how many steps may be made at one instant: more, and somebody
+// does the same again and again without waiting.
+const mostPoints = 100_000
+
+// spins fails the run where time stands still.
+func (j *judge) spins(p *process) {
+	if now := j.w.now(); now != j.instant {
+		j.instant, j.points = now, 0
+	}
+	if j.points++; j.points == mostPoints {
+		j.w.fail("%s does something over and over: %d steps at one instant", p.m.id, mostPoints)
+		select {} // it would go on
+	}
 }
 
 // follow takes in what a replica has applied since the last look.

@@ -208,6 +208,7 @@ func (p *process) point() {
 		return
 	}
 	w.judge.look()
+	w.judge.spins(p)
 	p.awake()
 	if w.pauses && w.chance(150) {
 		d := between(w.rng, 20*time.Microsecond, 3*time.Second)

@@ -17,15 +17,7 @@ const (
 // office, every user gets every lock, and when all have gone nothing is left.
 func (w *world) settle() {
 	w.trace.note("script", "the faults are over")
-	w.pauses = false
-	w.heal()
-	w.net.fair()
-	for _, m := range w.machines {
-		m.deposed, m.fatal = 0, 0
-		m.disk.worst = 2 * time.Millisecond
-		m.wake()
-		m.restart(false)
-	}
+	w.mend()
 	w.within(electedWithin, "a master is in office", w.hasMaster)
 	w.quiet = true
 	for _, u := range w.users {

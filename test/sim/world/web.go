@@ -19,6 +19,9 @@ type endpoint struct {
 
 func (w *world) endpoint(from string, ctx context.Context) *endpoint { return &endpoint{w, from, ctx} }
 
+// mostRequests is far more than the users' pace and retries come to.
+func mostRequests(steps int) int { return 20_000 + 500*steps }
+
 // answer is what becomes of a request.
 type answer struct {
 	resp *http.Response
@@ -28,6 +31,9 @@ type answer struct {
 // RoundTrip implements http.RoundTripper.
 func (e *endpoint) RoundTrip(q *http.Request) (*http.Response, error) {
 	e.w.stats.Requests++
+	if e.w.requests++; e.w.requests == mostRequests(e.w.opts.Steps) {
+		e.w.fail("%s calls without end: %d requests, the last of them %s %s", e.from, e.w.requests, q.Method, q.URL)
+	}
 	var body []byte
 	if q.Body != nil {
 		body, _ = io.ReadAll(q.Body)

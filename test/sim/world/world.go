@@ -34,10 +34,12 @@ type world struct {
 	trace    *trace
 	stats    *Stats
 	step     int
+	requests int           // of HTTP
 	lease    time.Duration // of all masters, unless mixed
 	mixed    bool          // replicas are configured differently
 	pauses   bool          // pauses may fall anywhere
-	quiet    bool          // the faults are over
+	mended   bool          // the faults are over
+	quiet    bool          // and a master is in office
 	over     chan struct{} // closed at the end, or when a promise is broken
 	failure  *Failure
 }

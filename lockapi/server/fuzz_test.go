@@ -1,0 +1,226 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+// strictMaster is a fake that notes what it should never have been called with.
+type strictMaster struct {
+	*fakeMaster
+	faults []error
+}
+
+func (s *strictMaster) want(errs ...error) {
+	for _, err := range errs {
+		if err != nil {
+			s.faults = append(s.faults, err)
+		}
+	}
+}
+
+func (s *strictMaster) OpenSession(ctx context.Context, req lockapi.SessionRequest, key string) (lockapi.Session, error) {
+	s.want(req.Validate(), lockapi.ValidateKey(key))
+	return s.fakeMaster.OpenSession(ctx, req, key)
+}
+
+func (s *strictMaster) Keepalive(ctx context.Context, id string, req lockapi.KeepaliveRequest) (lockapi.Keepalive, error) {
+	s.want(validateID(id), req.Validate())
+	return s.fakeMaster.Keepalive(ctx, id, req)
+}
+
+func (s *strictMaster) CloseSession(ctx context.Context, id string) error {
+	s.want(validateID(id))
+	return s.fakeMaster.CloseSession(ctx, id)
+}
+
+func (s *strictMaster) Session(ctx context.Context, id string, stale bool) (lockapi.SessionState, error) {
+	s.want(validateID(id))
+	return s.fakeMaster.Session(ctx, id, stale)
+}
+
+func (s *strictMaster) Sessions(ctx context.Context, after string, limit int, stale bool) (lockapi.SessionList, error) {
+	s.want(validateLimit(limit))
+	return s.fakeMaster.Sessions(ctx, after, limit, stale)
+}
+
+func (s *strictMaster) Acquire(ctx context.Context, path string, req lockapi.LockRequest) (lockapi.Grant, error) {
+	s.want(lockapi.ValidatePath(path), req.Validate())
+	return s.fakeMaster.Acquire(ctx, path, req)
+}
+
+func (s *strictMaster) Release(ctx context.Context, path, session, handle string, token uint64) (lockapi.Released, error) {
+	s.want(lockapi.ValidatePath(path), lockapi.ValidateHandle(handle))
+	if session == "" || token > lockapi.MaxToken {
+		s.want(fmt.Errorf("release by session %q with token %d", session, token))
+	}
+	return s.fakeMaster.Release(ctx, path, session, handle, token)
+}
+
+func (s *strictMaster) Lock(ctx context.Context, path string, stale bool) (lockapi.Lock, error) {
+	s.want(lockapi.ValidatePath(path))
+	return s.fakeMaster.Lock(ctx, path, stale)
+}
+
+func (s *strictMaster) Locks(ctx context.Context, prefix, after string, limit int, stale bool) (lockapi.LockList, error) {
+	s.want(validateLimit(limit))
+	return s.fakeMaster.Locks(ctx, prefix, after, limit, stale)
+}
+
+func (s *strictMaster) CheckSequencer(ctx context.Context, q lockapi.Sequencer, stale bool) (lockapi.SequencerCheck, error) {
+	_, err := lockapi.ParseSequencer(q.String())
+	s.want(err)
+	return s.fakeMaster.CheckSequencer(ctx, q, stale)
+}
+
+func validateID(id string) error {
+	if id == "" || strings.Contains(id, "/") {
+		return fmt.Errorf("session id %q", id)
+	}
+	return nil
+}
+
+func validateLimit(limit int) error {
+	if limit < 1 || limit > lockapi.MaxListLimit {
+		return fmt.Errorf("a page of %d", limit)
+	}
+	return nil
+}
+
+// bench is a cell without a network: a master, and a replica that forwards to it.
+type bench struct {
+	master, replica   strictMaster
+	toMaster, toOther http.Handler
+}
+
+func newBench() *bench {
+	b := &bench{}
+	b.reset("r1")
+	serve := func(m *strictMaster) http.Handler {
+		return server.New(server.Options{Master: m, Peers: b, ForwardTimeout: time.Millisecond}).Handler()
+	}
+	b.toMaster, b.toOther = serve(&b.master), serve(&b.replica)
+	return b
+}
+
+// reset makes a cell whose master, where there is one, has two sessions, of which
+// the first holds /a.
+func (b *bench) reset(master string) {
+	b.master, b.replica = strictMaster{fakeMaster: newFake("r1")}, strictMaster{fakeMaster: newFake("r2")}
+	url := ""
+	if master != "" {
+		url = "http://" + master
+	}
+	for _, m := range []*strictMaster{&b.master, &b.replica} {
+		m.setMaster(3, master, url)
+		for _, id := range []string{"s1", "s2"} {
+			m.addSession(lockapi.Session{ID: id, TTLMS: lockapi.DefaultTTLMS, Epoch: 3})
+		}
+		m.locks["/a"] = &fakeLock{holder: m.grant(lockapi.Grant{Path: "/a", Session: "s1", Mode: lockapi.Exclusive})}
+	}
+}
+
+// RoundTrip carries what the replica forwards.
+func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	b.toMaster.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// parse is the request as net/http's server would hand it on, nil where it
+// would refuse it.
+func parse(method, target, forward, key string, body []byte) *http.Request {
+	var raw strings.Builder
+	fmt.Fprintf(&raw, "%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n", method, target, len(body))
+	for name, value := range map[string]string{lockapi.HeaderForward: forward, lockapi.HeaderIdempotencyKey: key} {
+		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			return nil
+		}
+		if value != "" {
+			fmt.Fprintf(&raw, "%s: %s\r\n", name, value)
+		}
+	}
+	raw.WriteString("\r\n")
+	r, err := http.ReadRequest(bufio.NewReader(io.MultiReader(strings.NewReader(raw.String()), bytes.NewReader(body))))
+	if err != nil || len(r.TransferEncoding) > 0 || r.ContentLength != int64(len(body)) {
+		return nil
+	}
+	return r
+}
+
+// FuzzRequest: whatever the request, the reply is one of the contract, its code
+// fits what was asked, and the master is called only with what is valid. Sent
+// to a replica that forwards, it comes to the same.
+func FuzzRequest(f *testing.F) {
+	for _, s := range requestSeeds {
+		f.Add(s.method, s.target, s.forward, s.key, []byte(s.body))
+	}
+	b := newBench()
+	f.Fuzz(func(t *testing.T, method, target, forward, key string, body []byte) {
+		send := func(to http.Handler, master string) *outcome {
+			b.reset(master)
+			r := parse(method, target, forward, key, body)
+			if r == nil {
+				return nil
+			}
+			w := httptest.NewRecorder()
+			to.ServeHTTP(w, r)
+			o := &outcome{method: r.Method, target: r.URL, forward: forward, body: len(body), reply: w, known: master,
+				made: append(b.master.made(), b.replica.made()...)}
+			for _, fault := range append(b.master.faults, b.replica.faults...) {
+				t.Errorf("the master was called with %v", fault)
+			}
+			o.check(t)
+			return o
+		}
+		direct := send(b.toMaster, "r1")
+		if direct == nil {
+			return
+		}
+		forwarded := send(b.toOther, "r1")
+		if !forwarded.staysHere() && (forwarded.code != direct.code || forwarded.reply.Code != direct.reply.Code) {
+			t.Errorf("a replica that forwards answers %d %s, the master %d %s", forwarded.reply.Code, forwarded.reply.Body, direct.reply.Code, direct.reply.Body)
+		}
+		send(b.toMaster, "")
+	})
+}
+
+// requestSeeds have each operation, and each way of being refused.
+var requestSeeds = []struct{ method, target, forward, key, body string }{
+	{"POST", "/v1/sessions", "", "once", `{"ttl_ms":12000,"name":"billing@host7","meta":{"pid":"811"}}`},
+	{"POST", "/v1/sessions", "never", "", ``},
+	{"GET", "/v1/sessions?limit=1&after=s1&consistency=stale", "", "", ``},
+	{"POST", "/v1/sessions/s1/keepalive", "", "", `{"wait_ms":8000,"ack":17}`},
+	{"GET", "/v1/sessions/s%31?consistency=linearizable", "", "", ``},
+	{"DELETE", "/v1/sessions/s1", "", "", ``},
+	{"PUT", "/v1/locks/a", "", "", `{"session":"s2","handle":"h","mode":"shared","limit":3,"wait_ms":5,"queue":true,"lock_delay_ms":60000}`},
+	{"PUT", "/v1/locks/db/migrate", "", "", `{"session":"s2"}`},
+	{"PUT", "/v1/locks/a", "", "", `{"session":"s1","mode":"shared"}`},
+	{"DELETE", "/v1/locks/a?session=s1&handle=&token=1", "", "", ``},
+	{"GET", "/v1/locks/caf%C3%A9", "", "", ``},
+	{"HEAD", "/v1/locks/a%2Fb", "", "", ``},
+	{"GET", "/v1/locks?prefix=/db/&limit=1000&after=/db/x", "always", "", ``},
+	{"GET", "/v1/sequencers?value=exclusive:1:/a", "", "", ``},
+	{"GET", "/v1/cell", "", "", ``},
+	{"POST", "/v1/cell/transfer", "", "", `{"to":"r2"}`},
+	{"GET", "/v1/replica", "", "", ``},
+	{"GET", "/v1/openapi.yaml", "", "", ``},
+	{"GET", "/livez?x=1", "", "", ``},
+	{"GET", "/readyz", "", "", ``},
+	{"GET", "/metrics", "", "", ``},
+	{"PATCH", "/v1/locks/a", "", "", `[`},
+	{"OPTIONS", "*", "", "", ``},
+	{"GET", "http://x", "", "", ``},
+	{"PUT", "/v1/locks/../sessions", "", "", `{"session":null}`},
+}
