@@ -81,6 +81,20 @@ func TestSwappedEntries(t *testing.T) {
 	}
 }
 
+// TestEntriesFlaggedAsBuckets: bbolt does not find them, whatever they hold.
+func TestEntriesFlaggedAsBuckets(t *testing.T) {
+	_, file := aLog(t)
+	for _, at := range inUse(t, file, boltLeaf) {
+		for i := range parseHeader(file[at:]).count {
+			wrecked := slices.Clone(file)
+			wrecked[at+boltHeader+i*boltElement] ^= 1
+			if _, err := verdict(t, wrecked); err == nil {
+				t.Fatalf("the flag of element %d of the page at %d is flipped, and nobody cares", i, at)
+			}
+		}
+	}
+}
+
 // TestEntryUnderAnotherIndex does not match its checksum.
 func TestEntryUnderAnotherIndex(t *testing.T) {
 	given := raft.Log{Index: 7, Term: 2, Type: raft.LogCommand, Data: []byte("x"), Extensions: []byte("y"), AppendedAt: time.Unix(8, 9).UTC()}

@@ -215,5 +215,6 @@ func (s *sink) Close() error {
 	if n := len(s.d.snapshots); n > 2 {
 		s.d.snapshots = s.d.snapshots[n-2:]
 	}
+	s.d.w.ambush(s.d.p.m)
 	return err
 }

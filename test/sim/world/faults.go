@@ -24,6 +24,7 @@ var actions = []action{
 	{"crash in a write", 4, (*world).crashInWrite},
 	{"crash all", 1, (*world).crashAll},
 	{"coup", 10, (*world).coup},
+	{"ambush", 4, (*world).lieInWait},
 	{"pause", 5, (*world).pauseOne},
 	{"cut", 5, (*world).cutLink},
 	{"one-way cut", 4, (*world).cutOneWay},
@@ -166,6 +167,36 @@ func (w *world) coup() {
 			w.part(old)
 		}
 		w.later(campaign, func() { w.campaign(next) })
+	})
+}
+
+// lieInWait keeps a machine away until the master has cut its log behind a new
+// snapshot: see ambush.
+func (w *world) lieInWait() {
+	if old := w.leader(); old != nil && w.waiting == nil {
+		w.waiting = w.straggler(old)
+		w.part(w.waiting)
+	}
+}
+
+// ambush is called when a machine has a new snapshot. Where it is the master's,
+// the one that was kept away gets that snapshot and nothing else, and campaigns.
+func (w *world) ambush(old *machine) {
+	next := w.waiting
+	if next == nil || next == old || w.mended || w.leader() != old {
+		return
+	}
+	w.waiting = nil
+	w.trace.note(next.id, "is to campaign against %s with its snapshot", old.id)
+	w.later(5*time.Millisecond, func() {
+		w.heal()
+		w.net.fair()
+		w.later(between(w.rng, 10*time.Millisecond, 300*time.Millisecond), func() {
+			if !w.mended {
+				w.part(old)
+				w.campaign(next)
+			}
+		})
 	})
 }
 

@@ -82,8 +82,15 @@ func (j *judge) spins(p *process) {
 	}
 }
 
-// follow takes in what a replica has applied since the last look.
+// follow takes in what a replica knows to be committed and what it has applied
+// since the last look.
 func (j *judge) follow(p *process) {
+	h := p.replica.Health()
+	for committed := h.Applied + h.Behind; uint64(len(j.history)) <= committed; {
+		if _, there := p.m.disk.logs[uint64(len(j.history))]; !there || !j.replay(p) {
+			break
+		}
+	}
 	s := p.replica.State()
 	if s == p.seen {
 		return

@@ -19,7 +19,7 @@ import (
 // takes, and that snapshots come often and lag little.
 const (
 	heartbeat = 500 * time.Millisecond
-	trailing  = 16
+	trailing  = 4
 )
 
 // machine is one replica's home: its disk and its clock outlive the process.
@@ -71,6 +71,7 @@ type process struct {
 	master  *master.Master
 	api     http.Handler
 	server  *server.Server
+	opened  chan struct{}   // closed when its parts are there, or it has died before
 	gone    context.Context // ends with the process
 	kill    context.CancelFunc
 	changed chan struct{}
@@ -79,7 +80,7 @@ type process struct {
 
 // start starts the machine's process.
 func (m *machine) start() {
-	p := &process{m: m, clock: m.clock, changed: make(chan struct{})}
+	p := &process{m: m, clock: m.clock, changed: make(chan struct{}), opened: make(chan struct{})}
 	p.gone, p.kill = context.WithCancel(context.Background())
 	p.wire = newWire(p)
 	m.process = p
@@ -89,6 +90,7 @@ func (m *machine) start() {
 
 // open opens the parts of a process, as command stoutd does.
 func (p *process) open() {
+	defer close(p.opened)
 	m := p.m
 	log := zerolog.New(m.w.trace.writer(m.id)).Level(zerolog.InfoLevel)
 	if m.w.opts.Trace {
@@ -99,16 +101,13 @@ func (p *process) open() {
 	p.replica, err = replica.Start(replica.Options{
 		Cell: "sim", ID: m.id, Members: m.w.members(), MasterLease: m.lease, ClockDrift: drift,
 		HeartbeatTimeout: heartbeat, ElectionTimeout: heartbeat,
-		SnapshotThreshold: 40, SnapshotInterval: 2 * time.Second, TrailingLogs: trailing,
+		SnapshotThreshold: 12, SnapshotInterval: 500 * time.Millisecond, TrailingLogs: trailing,
 		Logger: log, Clock: p.now,
 	}, replica.Parts{
 		Logs: disk, Votes: disk, Snapshots: disk, Transport: p.wire,
 		Founded: m.disk.founded, NoteFounded: disk.noteFounded, Condemn: p.condemned, Close: func() error { return nil },
 	})
 	if p.dead() {
-		if err == nil {
-			go p.replica.Close()
-		}
 		return
 	}
 	if err != nil {
@@ -161,6 +160,7 @@ func (m *machine) crash() {
 
 // bury ends the goroutines of a dead process.
 func (p *process) bury() {
+	<-p.opened
 	if p.server != nil {
 		p.server.Drain()
 	}

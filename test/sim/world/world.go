@@ -38,6 +38,7 @@ type world struct {
 	lease    time.Duration // of all masters, unless mixed
 	mixed    bool          // replicas are configured differently
 	pauses   bool          // pauses may fall anywhere
+	waiting  *machine      // see lieInWait
 	mended   bool          // the faults are over
 	quiet    bool          // and a master is in office
 	over     chan struct{} // closed at the end, or when a promise is broken
@@ -73,7 +74,7 @@ func (w *world) now() time.Duration { return time.Since(w.began) }
 
 // fail notes the first broken promise and ends the run.
 func (w *world) fail(format string, args ...any) {
-	if w.failure != nil {
+	if w.isOver() {
 		return
 	}
 	w.failure = &Failure{Seed: w.opts.Seed, Step: w.step, At: w.now(), What: fmt.Sprintf(format, args...)}
