@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,7 +17,7 @@ import (
 )
 
 // The settings that ship, except that leases may be longer than an election
-// takes, and that snapshots come often and lag little.
+// takes, and that snapshots may come often and lag little.
 const (
 	heartbeat = 500 * time.Millisecond
 	trailing  = 4
@@ -101,7 +102,7 @@ func (p *process) open() {
 	p.replica, err = replica.Start(replica.Options{
 		Cell: "sim", ID: m.id, Members: m.w.members(), MasterLease: m.lease, ClockDrift: drift,
 		HeartbeatTimeout: heartbeat, ElectionTimeout: heartbeat,
-		SnapshotThreshold: 12, SnapshotInterval: 500 * time.Millisecond, TrailingLogs: trailing,
+		SnapshotThreshold: m.w.snapshotAfter, SnapshotInterval: 500 * time.Millisecond, TrailingLogs: trailing,
 		Logger: log, Clock: p.now,
 	}, replica.Parts{
 		Logs: disk, Votes: disk, Snapshots: disk, Transport: p.wire,
@@ -127,13 +128,22 @@ func (p *process) open() {
 	go p.relay()
 }
 
-// mindFaults judges a replica that ends by itself: the simulated disks refuse
+// mindFaults judges a replica that ends by itself. One whose library has
+// forgotten to end a transfer does so, and is started again by its supervisor
+// (hashicorp/raft #696). There is no other reason: the simulated disks refuse
 // nothing while the machine is up.
 func (p *process) mindFaults() {
+	m := p.m
 	select {
 	case err := <-p.replica.Failed():
-		if !p.dead() {
-			p.m.w.fail("replica %s ends by itself: %v", p.m.id, err)
+		switch {
+		case p.dead():
+		case strings.Contains(err.Error(), "transfer of mastership has not ended"):
+			m.w.stats.check("end of a stuck transfer")
+			m.crash()
+			m.w.later(100*time.Millisecond, func() { m.restart(false) })
+		default:
+			m.w.fail("replica %s ends by itself: %v", m.id, err)
 		}
 	case <-p.gone.Done():
 	}

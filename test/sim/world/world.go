@@ -23,26 +23,27 @@ const drift = 0.05
 
 // world is one run.
 type world struct {
-	opts     Options
-	began    time.Time
-	rng      *rand.Rand // of the network, the disks and the pauses
-	script   *rand.Rand // of the faults
-	net      *network
-	machines []*machine
-	users    []*user
-	judge    *judge
-	trace    *trace
-	stats    *Stats
-	step     int
-	requests int           // of HTTP
-	lease    time.Duration // of all masters, unless mixed
-	mixed    bool          // replicas are configured differently
-	pauses   bool          // pauses may fall anywhere
-	waiting  *machine      // see lieInWait
-	mended   bool          // the faults are over
-	quiet    bool          // and a master is in office
-	over     chan struct{} // closed at the end, or when a promise is broken
-	failure  *Failure
+	opts          Options
+	began         time.Time
+	rng           *rand.Rand // of the network, the disks and the pauses
+	script        *rand.Rand // of the faults
+	net           *network
+	machines      []*machine
+	users         []*user
+	judge         *judge
+	trace         *trace
+	stats         *Stats
+	step          int
+	requests      int           // of HTTP
+	lease         time.Duration // of all masters, unless mixed
+	mixed         bool          // replicas are configured differently
+	pauses        bool          // pauses may fall anywhere
+	waiting       *machine      // see lieInWait
+	snapshotAfter uint64        // entries
+	mended        bool          // the faults are over
+	quiet         bool          // and a master is in office
+	over          chan struct{} // closed at the end, or when a promise is broken
+	failure       *Failure
 }
 
 // Failure is a broken promise.
@@ -136,6 +137,7 @@ func (w *world) run() *Failure {
 	}
 	w.lease = time.Second << w.script.IntN(3)
 	w.mixed = w.script.IntN(4) == 0
+	w.snapshotAfter = []uint64{12, 40, 1000}[w.script.IntN(3)]
 	for i := range size {
 		w.machines = append(w.machines, newMachine(w, i))
 	}
