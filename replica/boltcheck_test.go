@@ -81,8 +81,13 @@ func TestSwappedEntries(t *testing.T) {
 	}
 }
 
-// TestEntriesFlaggedAsBuckets: bbolt does not find them, whatever they hold.
+// TestEntriesFlaggedAsBuckets: bbolt does not find them, whatever they hold, nor
+// deletes them where they are left over.
 func TestEntriesFlaggedAsBuckets(t *testing.T) {
+	var found spans
+	if err := found.note(binary.BigEndian.AppendUint64(nil, 7), nil, true); err == nil {
+		t.Errorf("a bucket is taken for an entry: %v", found)
+	}
 	_, file := aLog(t)
 	for _, at := range inUse(t, file, boltLeaf) {
 		for i := range parseHeader(file[at:]).count {

@@ -324,6 +324,16 @@ func TestEntriesThatNobodyTold(t *testing.T) {
 	}
 }
 
+// TestTermsThatGoBack are in no log that Raft has written.
+func TestTermsThatGoBack(t *testing.T) {
+	f := gapped(t)
+	must(t, f.StoreLogs(entries(121, 121, 1)))
+	must(t, f.Close())
+	if _, _, err := checkLog(f.name); err == nil || !strings.Contains(err.Error(), "121 is of term 1") {
+		t.Errorf("the check says %v", err)
+	}
+}
+
 // TestLostEntryIsNoGap: the library would send a snapshot instead of an entry that
 // is not found, or take it that there never was one.
 func TestLostEntryIsNoGap(t *testing.T) {

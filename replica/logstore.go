@@ -21,9 +21,10 @@ func (f *logFile) write(logs []*raft.Log, next record) error {
 		return err
 	}
 	all := make([]*raft.Log, 0, len(logs)+1)
-	for _, l := range append(logs[:len(logs):len(logs)], told) {
+	for _, l := range logs {
 		all = append(all, sealed(l))
 	}
+	all = append(all, sealed(told))
 	if err := guarded(func() error { return f.home.StoreLogs(all) }); err != nil {
 		return err
 	}

@@ -278,7 +278,8 @@ func (w *world) slowDisk() {
 	w.anyMachine().disk.worst = between(w.script, time.Millisecond, 2*time.Second)
 }
 
-// transfer hands mastership over, through whichever replica.
+// transfer hands mastership over, through whichever replica. Another may get in
+// before it is done.
 func (w *world) transfer() {
 	from, to := w.anyMachine(), ""
 	if w.script.IntN(2) == 0 {
@@ -286,6 +287,14 @@ func (w *world) transfer() {
 	}
 	if m := w.leader(); m != nil {
 		from = m
+	}
+	if w.script.IntN(3) == 0 {
+		next := w.anyMachine()
+		w.later(between(w.script, time.Millisecond, 100*time.Millisecond), func() {
+			if !w.mended {
+				w.campaign(next)
+			}
+		})
 	}
 	if p := from.process; p != nil && p.master != nil {
 		go func() { _, _ = p.master.Transfer(p.gone, to) }()
