@@ -93,8 +93,8 @@ const sumSize = 4
 
 // checksumOf is the sum of all that an entry holds, but of its own place.
 func checksumOf(l *raft.Log, extensions []byte) uint32 {
-	var head []byte
-	for _, v := range []uint64{
+	head := make([]byte, 0, 6*8)
+	for _, v := range [...]uint64{
 		l.Index, l.Term, uint64(l.Type), uint64(l.AppendedAt.Unix()), uint64(l.AppendedAt.Nanosecond()), uint64(len(extensions)),
 	} {
 		head = binary.BigEndian.AppendUint64(head, v)

@@ -75,6 +75,29 @@ func (u *user) again(ctx context.Context, p pair, q lockapi.LockRequest, old uin
 	u.free(ctx, p, g.Token)
 }
 
+// bareRead reads a lock at whichever replica.
+func (u *user) bareRead(ctx context.Context, which int) {
+	floor := u.w.judge.floor()
+	var got lockapi.Lock
+	if err := u.send(ctx, 10*time.Second, http.MethodGet, lockapi.RouteLocks+paths[which].path, nil, &got); err == nil {
+		u.w.judge.read(u.name, floor, got)
+	}
+}
+
+// bareKeepalive keeps the session alive through whichever replica, beside the
+// SDK, which does not learn of it.
+func (u *user) bareKeepalive(ctx context.Context, s *client.Session) {
+	sent := u.clock.read()
+	var got lockapi.Keepalive
+	err := u.send(ctx, 10*time.Second, http.MethodPost, lockapi.RouteSessions+"/"+s.ID()+"/keepalive", lockapi.KeepaliveRequest{}, &got)
+	switch {
+	case err == nil:
+		u.promised[s.ID()] = max(u.promised[s.ID()], sent+time.Duration(got.HeldMS+got.TTLMS)*time.Millisecond)
+	case errors.Is(err, lockapi.CodeSessionNotFound):
+		u.w.judge.lost(u.name, s.ID())
+	}
+}
+
 // free gives up what the pair has, as far as one call can.
 func (u *user) free(ctx context.Context, p pair, token uint64) {
 	route := fmt.Sprintf("%s%s?session=%s&handle=%s", lockapi.RouteLocks, p.path, p.session, p.handle)
@@ -98,6 +121,9 @@ func (u *user) send(ctx context.Context, patience time.Duration, method, route s
 		body, _ = json.Marshal(in)
 	}
 	to := u.w.machines[u.rng.IntN(len(u.w.machines))].id
+	if old := u.w.old; old != nil && u.rng.IntN(2) == 0 {
+		to = old.id // who may take itself for the master yet
+	}
 	q, err := http.NewRequestWithContext(ctx, method, "http://"+to+route, bytes.NewReader(body))
 	if err != nil {
 		panic(err)

@@ -153,8 +153,9 @@ func (w *world) coup() {
 		w.heal()
 		before = between(w.script, 2*time.Millisecond, 500*time.Millisecond)
 	}
-	paused, waking := w.script.IntN(3) == 0, between(w.script, 5*time.Millisecond, 8*time.Second)
+	paused, waking := w.script.IntN(2) == 0, between(w.script, 100*time.Millisecond, 8*time.Second)
 	campaign := between(w.script, time.Millisecond, 300*time.Millisecond)
+	w.old = old
 	w.trace.note(next.id, "is to campaign against %s", old.id)
 	w.later(before, func() {
 		if w.mended {

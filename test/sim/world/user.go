@@ -28,6 +28,8 @@ type user struct {
 	held    *client.Held    // through the SDK; nil while nothing is held
 	handles int
 	served  map[string]bool // paths got and released since the faults ended
+
+	promised map[string]time.Duration // by session: until when on its clock, as bare keepalives were told
 }
 
 // The locks that all users want. Modes are agreed on, as a limit has to be.
@@ -44,7 +46,7 @@ var paths = []struct {
 
 func newUser(w *world, i int) *user {
 	return &user{
-		w: w, name: fmt.Sprintf("u%d", i+1), served: map[string]bool{},
+		w: w, name: fmt.Sprintf("u%d", i+1), served: map[string]bool{}, promised: map[string]time.Duration{},
 		rng:   rand.New(rand.NewPCG(w.opts.Seed, uint64(100+i))),
 		clock: &clock{w: w, rate: w.rate()},
 	}
@@ -77,13 +79,14 @@ func (u *user) kill() {
 	u.start()
 }
 
-// remaining is for how long the user counts on a session yet; false where it is
-// none of its own.
+// remaining is for how long the user counts on a session yet; false where it does
+// not.
 func (u *user) remaining(id string) (time.Duration, bool) {
-	if u.session == nil || u.session.ID() != id || u.session.State() != client.Safe {
-		return 0, false
+	left := u.promised[id] - u.clock.read()
+	if u.session != nil && u.session.ID() == id && u.session.State() == client.Safe {
+		left = max(left, u.session.Remaining())
 	}
-	return u.session.Remaining(), true
+	return left, left > 0
 }
 
 // work is the user's program.
@@ -127,7 +130,7 @@ func (u *user) isServed() bool { return u.w.quiet && len(u.served) == len(paths)
 // one does one thing.
 func (u *user) one(ctx context.Context, s *client.Session) {
 	which := u.rng.IntN(len(paths))
-	switch n := u.rng.IntN(10); {
+	switch n := u.rng.IntN(13); {
 	case u.w.quiet && n == 0:
 		u.bare(ctx, s, which)
 	case n < 5 || u.w.quiet:
@@ -139,6 +142,10 @@ func (u *user) one(ctx context.Context, s *client.Session) {
 		u.bare(ctx, s, which)
 	case n < 9:
 		u.read(ctx, which)
+	case n < 11:
+		u.bareRead(ctx, which)
+	case n < 12:
+		u.bareKeepalive(ctx, s)
 	default:
 		u.wait(ctx, time.Second)
 	}

@@ -38,6 +38,7 @@ type world struct {
 	lease         time.Duration // of all masters, unless mixed
 	mixed         bool          // replicas are configured differently
 	pauses        bool          // pauses may fall anywhere
+	old           *machine      // the last one against which another campaigned
 	waiting       *machine      // see lieInWait
 	snapshotAfter uint64        // entries
 	mended        bool          // the faults are over
@@ -56,6 +57,21 @@ type Failure struct {
 
 func (f *Failure) String() string {
 	return fmt.Sprintf("seed %d, step %d, after %v: %s", f.Seed, f.Step, f.At, f.What)
+}
+
+// Run runs one seed, adds what it came to, and returns its story. It is to be
+// called in a bubble of its own, with the runtime seeded.
+func Run(o Options, out *Report) (story []string) {
+	if out.Stats == nil {
+		out.Stats = newStats()
+	}
+	w := newWorld(o, out.Stats)
+	out.Failure = w.run()
+	out.Sum += w.trace.sum
+	out.Stats.Seeds++
+	out.Stats.Steps += o.Steps
+	out.Stats.Virtual += w.now()
+	return w.trace.lines
 }
 
 func newWorld(o Options, stats *Stats) *world {
