@@ -98,6 +98,7 @@ func (w *world) mend() {
 		m.disk.worst = 2 * time.Millisecond
 		m.wake()
 		m.restart(false)
+		m.tell()
 	}
 }
 

@@ -41,7 +41,7 @@ type machine struct {
 }
 
 func newMachine(w *world, i int) *machine {
-	m := &machine{w: w, id: fmt.Sprintf("r%d", i+1), disk: newDisk(w), lease: w.lease, notice: make(chan struct{})}
+	m := &machine{w: w, id: fmt.Sprintf("r%d", i+1), disk: newDisk(w), lease: w.lease, notice: make(chan struct{}, 1)}
 	if w.mixed {
 		m.lease = time.Duration(1+w.script.IntN(5)) * time.Second
 	}
@@ -200,11 +200,13 @@ func (m *machine) wake() {
 	}
 }
 
-// awake returns when the process is not paused.
+// awake returns when the process is not paused. Goroutines of a process that goes
+// on get their turn one after the other, in any order.
 func (p *process) awake() {
 	for p.m.resume != nil && !p.dead() {
 		select {
 		case <-p.m.resume:
+			time.Sleep(between(p.m.w.rng, time.Microsecond, 5*time.Millisecond))
 		case <-p.gone.Done():
 		}
 	}
