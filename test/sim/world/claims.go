@@ -11,11 +11,12 @@ import (
 
 // What clients were told is held against the committed log here.
 
-// floor is the number of committed entries whose effects have to be seen by a
-// call that begins now.
-func (j *judge) floor() int {
+// floor is the index of the latest entry whose effect somebody was told of: a
+// call that begins now has to see it. An entry may be committed before anybody
+// is told; it need not be seen yet.
+func (j *judge) floor() uint64 {
 	j.look()
-	return len(j.history)
+	return j.told
 }
 
 // acquired: a client was told of a grant.
@@ -26,15 +27,18 @@ func (j *judge) acquired(who, path, session, handle string, token uint64) {
 	if !ok || g.hold.Path != path || g.hold.Session != session || g.hold.Handle != handle {
 		j.w.fail("%s was told that %s/%s holds %s with token %d; the log does not have it", who, session, handle, path, token)
 	}
+	j.told = max(j.told, g.index)
 }
 
 // released: a client was told that its hold is released.
 func (j *judge) released(who string, token uint64) {
 	j.look()
 	j.w.stats.check("told of a release")
-	if g := j.tokens[token]; g.freed == 0 {
+	g := j.tokens[token]
+	if g.freed == 0 {
 		j.w.fail("%s was told that the hold with token %d is released; it lasts", who, token)
 	}
+	j.told = max(j.told, g.freed)
 }
 
 // hadNoEffect: a client was told that an acquire with a handle of its own had no
@@ -52,39 +56,39 @@ func (j *judge) hadNoEffect(who string, p pair, why string) {
 
 // read: what a client read of a lock was true at some moment since its call
 // began.
-func (j *judge) read(who string, floor int, got lockapi.Lock) {
+func (j *judge) read(who string, floor uint64, got lockapi.Lock) {
 	j.look()
 	j.w.stats.check("read")
 	want := shape(got)
-	for i := len(j.history) - 1; i >= 0; i-- {
-		if s := j.history[i]; s != nil {
-			if shapeOf(s, got.Path) == want {
-				return
-			}
-			if i < floor {
-				break
-			}
-		}
+	if !j.since(floor, func(s *state.State) bool { return shapeOf(s, got.Path) == want }) {
+		j.w.fail("%s read %s as %s, which it has not been since before the call (entry %d); now it is %s",
+			who, got.Path, want, floor, shapeOf(j.latest(), got.Path))
 	}
-	j.w.fail("%s read %s as %s, which it has not been since before the call (entry %d); now it is %s",
-		who, got.Path, want, floor-1, shapeOf(j.latest(), got.Path))
 }
 
 // checked: the answer to a check of a sequencer was true since its call began.
-func (j *judge) checked(who string, floor int, path string, token uint64, valid bool) {
+func (j *judge) checked(who string, floor uint64, path string, token uint64, valid bool) {
 	j.look()
 	j.w.stats.check("sequencer")
-	for i := len(j.history) - 1; i >= 0; i-- {
-		if s := j.history[i]; s != nil {
-			if _, held := s.HoldByToken(path, token); held == valid {
-				return
-			}
-			if i < floor {
-				break
-			}
+	holds := func(s *state.State) bool { _, held := s.HoldByToken(path, token); return held == valid }
+	if !j.since(floor, holds) {
+		j.w.fail("%s was told that token %d at %s is valid: %v, which has not been so since before the call", who, token, path, valid)
+	}
+}
+
+// since reports whether something held after an entry or a later one. The first
+// such entry counts as told.
+func (j *judge) since(floor uint64, holds func(*state.State) bool) bool {
+	for floor > 0 && j.history[floor] == nil {
+		floor--
+	}
+	for i, s := range j.history[floor:] {
+		if s != nil && holds(s) {
+			j.told = max(j.told, floor+uint64(i))
+			return true
 		}
 	}
-	j.w.fail("%s was told that token %d at %s is valid: %v, which has not been so since before the call", who, token, path, valid)
+	return false
 }
 
 // byForce: an operator has ended the session, which its client may not know yet.

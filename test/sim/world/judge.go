@@ -23,6 +23,7 @@ type judge struct {
 	tokens  map[uint64]grant
 	holds   map[pair]uint64          // the last token of each pair
 	top     uint64                   // highest token so far
+	told    uint64                   // index of the latest entry whose effect somebody was told of
 	stored  map[uint64]raft.Log      // what disks had at each index, of the highest term
 	ended   map[string]end           // by session
 	delays  map[string]time.Duration // by path: until when nobody may be granted
