@@ -20,18 +20,19 @@ const (
 
 // call is one call of the API, with what its attempts have shown so far.
 type call struct {
-	method  string
-	path    string
-	query   string
-	body    []byte
-	key     string          // Idempotency-Key
-	out     any             // where a 2xx answer's JSON goes; nil to ignore it
-	timeout time.Duration   // of one attempt; 0 stands for answerTime
-	once    bool            // must not be sent again after it may have taken effect
-	any     bool            // any replica may take it and ask the master itself
-	cut     context.Context // if set, attempts run under it rather than the caller's context
+	method string
+	path   string
+	query  string
+	body   []byte
+	key    string          // Idempotency-Key
+	out    any             // where a 2xx answer's JSON goes; nil to ignore it
+	wait   time.Duration   // for how long the server may hold it in good order
+	late   time.Duration   // how late its answer may be; 0 stands for answerTime
+	once   bool            // must not be sent again after it may have taken effect
+	any    bool            // any replica may take it and ask the master itself
+	cut    context.Context // if set, attempts run under it rather than the caller's context
 
-	attempts  int
+	overdue   bool          // the last attempt's answer was late, from a master that gives others
 	unsettled bool          // an attempt may have taken effect without our having its answer
 	effective bool          // an attempt may have taken effect, answered or not
 	firstSent time.Duration // clock when the first such attempt was sent
@@ -149,7 +150,9 @@ func (c *Client) judge(ctx context.Context, r *route, q *call, err error) verdic
 		if ctx.Err() != nil {
 			return retry // the attempt was cut short; the replica is not to blame
 		}
-		c.targets.failed(r)
+		if !q.overdue {
+			c.targets.failed(r)
+		}
 		if q.once && q.unsettled {
 			return giveUp
 		}
@@ -182,16 +185,20 @@ func (c *Client) judge(ctx context.Context, r *route, q *call, err error) verdic
 
 // attempt sends a call once, over route r. The error is a *lockapi.Error where
 // the cell has answered, else an *attemptError.
+//
+// A master that has answered another call since this one's answer was due is
+// busy, not gone. To punish it for that would send all the sessions of the
+// client to a replica that can but name the same master again.
 func (c *Client) attempt(ctx context.Context, r *route, q *call) error {
-	timeout := q.timeout
-	if timeout == 0 {
-		timeout = answerTime
+	late := q.late
+	if late == 0 {
+		late = answerTime
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, q.wait+late)
 	defer cancel()
-	q.attempts++
 	sent := c.now()
 	err := c.exchange(ctx, r, q)
+	q.overdue = errors.Is(ctx.Err(), context.DeadlineExceeded) && r.alive(c.now(), late)
 	if !mayHaveTakenEffect(err) {
 		return err
 	}

@@ -25,6 +25,7 @@ type Client struct {
 	transport http.RoundTripper
 	headers   headers
 	targets   *targets
+	turns     turns
 	grace     time.Duration
 	log       *slog.Logger
 	now       func() time.Duration
@@ -136,7 +137,7 @@ func (c *Client) Replica(ctx context.Context, url string) (out lockapi.Replica, 
 func (c *Client) Transfer(ctx context.Context, to string) (out lockapi.Transferred, err error) {
 	q := call{
 		method: http.MethodPost, path: lockapi.RouteTransfer, out: &out, once: true,
-		body: encode(lockapi.TransferRequest{To: to}), timeout: transferTime,
+		body: encode(lockapi.TransferRequest{To: to}), late: transferTime,
 	}
 	err = c.do(ctx, &q)
 	return out, err

@@ -61,7 +61,9 @@
 //
 // Calls go to the master and follow it silently when it changes. A replica
 // whose connection fails, or that does not answer in time, is passed over for a
-// while. Where the master's URL, as the cell names it, cannot be reached from
+// while, unless it answers other calls as the master: then it is only busy. When a
+// client has many sessions, a few of them ask at a time until each has met a new
+// master. Where the master's URL, as the cell names it, cannot be reached from
 // here, another replica is asked to forward.
 //
 // Reads, acquiring, releasing, keepalives and the opening of a session are

@@ -35,6 +35,9 @@ func (c *Client) exchange(ctx context.Context, r *route, q *call) error {
 		return c.refusal(r, resp, buf.Bytes())
 	}
 	c.targets.answered(r, resp.Header.Get(lockapi.HeaderMaster))
+	if !q.any && resp.Header.Get(lockapi.HeaderStale) == "" {
+		r.heard.Store(int64(c.now()))
+	}
 	if q.out == nil || len(buf.Bytes()) == 0 {
 		return nil
 	}

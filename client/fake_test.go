@@ -24,6 +24,7 @@ import (
 // and an http.Handler (one replica that is always the master).
 type fakeCell struct {
 	latency time.Duration // one way
+	cost    time.Duration // of a replica's time, for each call: it serves one after another
 	start   time.Time
 
 	mu       sync.Mutex
@@ -57,6 +58,7 @@ type fakeReplica struct {
 	dead   bool // refuses connections
 	silent bool // swallows packets
 	broken chan struct{}
+	free   time.Duration // when it has served the calls that have arrived
 }
 
 type fakeSession struct {
@@ -208,8 +210,18 @@ func (f *fakeCell) RoundTrip(req *http.Request) (*http.Response, error) {
 	if delay != nil && delay(req) > 0 {
 		return f.lateRoundTrip(req, body, delay(req))
 	}
-	sleep(req.Context(), f.lag())
+	sleep(req.Context(), f.lag()+f.queue(r))
 	return f.deliver(req, body, broken, drop)
+}
+
+// queue is for how long a call waits for its replica, which serves also those
+// whose callers have given up.
+func (f *fakeCell) queue(r *fakeReplica) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Since(f.start)
+	r.free = max(r.free, now) + f.cost
+	return r.free - now
 }
 
 // lateRoundTrip lets a request arrive after a time, whatever became of the
@@ -267,7 +279,9 @@ func (f *fakeCell) serveAs(id string, w http.ResponseWriter, req *http.Request) 
 		w.Header().Set(lockapi.HeaderMaster, "http://"+master)
 	}
 	switch {
-	case req.URL.Path == lockapi.RouteCell, req.URL.Path == lockapi.RouteReplica, req.URL.Query().Get("consistency") == "stale":
+	case req.URL.Path == lockapi.RouteCell, req.URL.Path == lockapi.RouteReplica:
+	case req.URL.Query().Get("consistency") == "stale":
+		w.Header().Set(lockapi.HeaderStale, "true")
 	case master == "":
 		refuse(w, lockapi.Errorf(lockapi.CodeNoMaster, "no master"))
 		return

@@ -19,10 +19,12 @@ const longPoll = 30 * time.Second
 // While all goes well one call is always waiting at the master, which answers
 // when a third of the lease is left. After a failure the next replica is asked
 // to answer at once, with a short time-out, until one does: the third that is
-// left is enough for several such attempts.
+// left is enough for several such attempts. The sessions of a client make them
+// in turns.
 func (s *Session) run(ctx context.Context) {
 	defer close(s.stopped)
 	defer s.stop()
+	defer s.c.turns.count(-1)
 	var pause backoff
 	for failures := 0; ctx.Err() == nil; {
 		began := s.c.now()
@@ -30,12 +32,16 @@ func (s *Session) run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil || errors.Is(err, errCut):
 		case err == nil:
+			s.review(ctx)
+			// Whoever answers too soon is not asked in a loop. The answer that
+			// ends failures was asked for at once, and the next one is not: were
+			// there a pause, the connections of a herd would lie idle together,
+			// in greater numbers than are kept.
+			if !eventful && failures == 0 {
+				sleep(ctx, began+s.ttl/20-s.c.now())
+			}
 			failures = 0
 			pause.reset()
-			s.review(ctx)
-			if !eventful {
-				sleep(ctx, began+s.ttl/20-s.c.now()) // whoever answers too soon is not asked in a loop
-			}
 		case errors.Is(err, lockapi.CodeSessionNotFound):
 			_ = s.expire()
 			return
@@ -56,8 +62,14 @@ func (s *Session) keepalive(ctx context.Context, failures int) (bool, error) {
 	var answer lockapi.Keepalive
 	q := call{
 		method: http.MethodPost, path: lockapi.RouteSessions + "/" + s.id + "/keepalive",
-		body:    encode(lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds(), Ack: ack}),
-		timeout: wait + s.answerTime(wait, failures), out: &answer,
+		body: encode(lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds(), Ack: ack}),
+		wait: wait, late: s.answerTime(wait, failures), out: &answer,
+	}
+	if wait == 0 {
+		if !s.c.turns.take(ctx) {
+			return false, errCut
+		}
+		defer s.c.turns.give()
 	}
 	for hops := 0; ; hops++ {
 		r := s.c.targets.pick()
@@ -101,7 +113,7 @@ func (s *Session) answerTime(wait time.Duration, failures int) time.Duration {
 		return min(max(s.ttl/8, 100*time.Millisecond), 2*time.Second)
 	}
 	d := min(max(s.ttl/12, 200*time.Millisecond), time.Second)
-	return min(d<<min(failures/(2*len(s.c.targets.configured)), 4), 4*time.Second)
+	return min(d<<min(failures/len(s.c.targets.configured), 4), 4*time.Second)
 }
 
 // renewed takes a keepalive's answer in. The lease runs ttl from the moment of

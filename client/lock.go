@@ -125,7 +125,7 @@ func (s *Session) ask(ctx context.Context, cl *claim, req *lockapi.LockRequest) 
 	defer s.disarm(cl)
 	q := call{
 		method: http.MethodPut, path: lockapi.RouteLocks + cl.path, body: encode(req), out: &grant,
-		timeout: time.Duration(req.WaitMS)*time.Millisecond + answerTime, cut: under,
+		wait: time.Duration(req.WaitMS) * time.Millisecond, cut: under,
 	}
 	settle := s.withdrawAtEnd(ctx, cl, cut)
 	err = s.c.do(ctx, &q)

@@ -15,12 +15,14 @@ type stray struct{ path, handle string }
 // review compares what is held here with what the cell says, when there is
 // reason to: a new master is in office, or a request's fate is not known. Holds
 // that the cell does not know of are lost; holds and waits that nobody here
-// knows of are released. What fails is taken up at the next keepalive.
+// knows of are released. What fails is taken up at the next keepalive. It takes
+// a turn, since all sessions of a client have a new master at once.
 func (s *Session) review(ctx context.Context) {
 	held, due := s.beginReview()
-	if !due {
+	if !due || !s.takeTurn(ctx) {
 		return
 	}
+	defer s.c.turns.give()
 	ctx, cancel := context.WithTimeout(ctx, max(s.ttl/6, 200*time.Millisecond))
 	defer cancel()
 	state, err := s.c.ReadSession(ctx, s.id)
@@ -39,6 +41,14 @@ func (s *Session) review(ctx context.Context) {
 		}
 	}
 	s.endReview()
+}
+
+// takeTurn waits for a turn, but not for so long that the next keepalive would
+// be late: after that the review is due still.
+func (s *Session) takeTurn(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, s.Remaining()-s.ttl/3)
+	defer cancel()
+	return s.c.turns.take(ctx)
 }
 
 // beginReview lists what is held before the cell is asked, so that a grant or a

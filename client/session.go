@@ -108,6 +108,7 @@ func (c *Client) startSession(ctx context.Context, opened lockapi.Session, sent 
 	s.mu.Lock()
 	s.timer = time.AfterFunc(s.wakeIn(c.now()), s.wake)
 	s.mu.Unlock()
+	c.turns.count(1)
 	go s.run(ctx)
 	return s
 }

@@ -19,6 +19,13 @@ const (
 type route struct {
 	to      *endpoint
 	forward bool
+	heard   atomic.Int64 // clock when a master last answered this way; 0 for never
+}
+
+// alive says whether a master answered this way within the last d.
+func (r *route) alive(now, d time.Duration) bool {
+	heard := r.heard.Load()
+	return heard != 0 && now-time.Duration(heard) < d
 }
 
 // targets chooses the replica to talk to: the master where it is known and can

@@ -1,0 +1,160 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The sessions of a client lose their master in one instant. The cell that they
+// come back to serves a bounded number of calls per second, those too that
+// nobody waits for any more: it has the time for all of them, and none for
+// calls that are given up and made again.
+func TestHerdSurvivesAChangeOfMaster(t *testing.T) {
+	const n = 250
+	every := func(fakeRequest) bool { return true }
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		sessions := make([]*Session, n)
+		holds := make([]*Held, n)
+		for i := range sessions {
+			sessions[i] = open(t, c)
+			holds[i] = lock(t, sessions[i], "/herd/"+sessions[i].ID())
+			time.Sleep(50 * time.Millisecond)
+		}
+		f.set(func() { f.cost = 12 * time.Millisecond })
+		time.Sleep(12 * time.Second) // the keepalives are spread over the lease
+		f.kill("r1")
+		before := f.count(every)
+		time.Sleep(500 * time.Millisecond)
+		f.elect("r2")
+		time.Sleep(12 * time.Second)
+		var behind, unsafe, disturbed int
+		for i, s := range sessions {
+			if s.Epoch() != 2 {
+				behind++
+			}
+			if s.State() != Safe {
+				unsafe++
+			}
+			if holds[i].Err() != nil {
+				disturbed++
+			}
+		}
+		if behind+unsafe+disturbed > 0 {
+			t.Errorf("12 s after the election %d of %d sessions have not met the new master, %d are not safe, and %d locks are done", behind, n, unsafe, disturbed)
+		}
+		// Each needs a keepalive to come back, one read, and the keepalives of the time since.
+		if made := f.count(every) - before; made > 5*n {
+			t.Errorf("%d calls were made for %d sessions to come back", made, n)
+		}
+		f.set(func() { f.cost = 0 }) // for the closing
+	})
+}
+
+// One late answer does not lead all calls away from a master that gives others.
+func TestLateAnswerOfALiveMaster(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		late := 0
+		f.set(func() {
+			f.delay = func(r *http.Request) time.Duration {
+				if r.URL.Path == "/v1/sessions/"+s.ID()+"/keepalive" && late == 0 {
+					late++
+					return time.Hour
+				}
+				return 0
+			}
+		})
+		for range 100 {
+			time.Sleep(200 * time.Millisecond)
+			if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantState(t, s, Safe)
+		if n := f.count(func(r fakeRequest) bool { return r.host != "r1" }); late != 1 || n > 0 {
+			t.Errorf("%d answers were late, %d calls went to replicas that are not the master", late, n)
+		}
+	})
+}
+
+// A replica that knows of no master lets calls wait. That it answers what any
+// replica does is no reason to stay with it.
+func TestStaleAnswersKeepNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		open(t, c)
+		f.set(func() {
+			f.delay = func(r *http.Request) time.Duration {
+				if r.URL.Host == "r2" && r.Method == http.MethodPost {
+					return time.Hour
+				}
+				return 0
+			}
+		})
+		f.kill("r1")
+		for range 10 {
+			time.Sleep(200 * time.Millisecond)
+			if _, err := c.ReadLock(t.Context(), "/a", Stale()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Cell(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at := func(host string) int {
+			return f.count(func(r fakeRequest) bool { return r.host == host && isKeepalive(r) })
+		}
+		if at("r2") == 0 || at("r3") == 0 {
+			t.Errorf("within 2 s %d keepalives waited at r2, and %d went to r3; want some of both", at("r2"), at("r3"))
+		}
+		f.elect("r3") // for the closing
+	})
+}
+
+func TestTurnsFollowTheSessions(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		if c.turns.sessions != 1 {
+			t.Errorf("%d sessions have turns, want 1", c.turns.sessions)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if c.turns.sessions != 0 {
+			t.Errorf("%d sessions have turns after the only one was closed", c.turns.sessions)
+		}
+	})
+}
+
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns turns
+		for range fewTurns {
+			if !turns.take(t.Context()) {
+				t.Fatal("no turn was to be had though there are some")
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if turns.take(ctx) {
+			t.Errorf("more than %d turns were taken at a time", fewTurns)
+		}
+		came := make(chan int, 2)
+		for i := range 2 {
+			go func() { turns.take(t.Context()); came <- i }()
+			synctest.Wait()
+		}
+		turns.give()
+		synctest.Wait()
+		if len(came) != 1 || <-came != 0 {
+			t.Error("the turn that was given back went not to the one who waits for longest, and to nobody else")
+		}
+		turns.count((fewTurns + 1) * sessionsPerTurn)
+		synctest.Wait()
+		if len(came) != 1 {
+			t.Error("more sessions have no more turns")
+		}
+	})
+}
