@@ -17,11 +17,16 @@ import (
 // was killed, stopped or cut off leaves nothing behind for the next call.
 var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// Call makes one call of the HTTP API of the replica at the base URL: in, where
-// not nil, is sent as JSON; out, where not nil, takes the reply. A problem
+// Call is CallVia over a connection of its own.
+func Call(ctx context.Context, method, base, pathAndQuery string, in, out any) (status int, err error) {
+	return CallVia(ctx, httpClient, method, base, pathAndQuery, in, out)
+}
+
+// CallVia makes one call of the HTTP API of the replica at the base URL: in,
+// where not nil, is sent as JSON; out, where not nil, takes the reply. A problem
 // document comes back as a *lockapi.Error. Without a deadline in ctx the call
 // is given ten seconds.
-func Call(ctx context.Context, method, base, pathAndQuery string, in, out any) (status int, err error) {
+func CallVia(ctx context.Context, via *http.Client, method, base, pathAndQuery string, in, out any) (status int, err error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, 10*time.Second)
@@ -39,7 +44,7 @@ func Call(ctx context.Context, method, base, pathAndQuery string, in, out any) (
 	if err != nil {
 		return 0, err
 	}
-	reply, err := httpClient.Do(req)
+	reply, err := via.Do(req)
 	if err != nil {
 		return 0, err
 	}

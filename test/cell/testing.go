@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"testing"
+	"time"
 )
 
 // New starts a cell for a test and waits until a master is in office and every
@@ -68,4 +69,26 @@ func (c *Cell) showLogs(t testing.TB) {
 		_, state := r.ExitState()
 		t.Logf("replica %s: %s; the end of its log:\n%s", r.ID, state, r.LogTail(lines))
 	}
+}
+
+// Step bounds one step of a test. It is no expectation: it only ends a test
+// that hangs.
+const Step = 60 * time.Second
+
+// Bounded is a context that ends after a Step.
+func Bounded(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Step)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Ready waits until every running replica knows the master, and returns it.
+func (c *Cell) Ready(t testing.TB) *Replica {
+	t.Helper()
+	master, err := c.WaitReady(Bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master
 }

@@ -94,16 +94,16 @@ func cutShort(t *testing.T, r *cell.Replica) {
 func brokenWait(t *testing.T, r, master *cell.Replica, brk func(*net.TCPConn) error) {
 	var holder, waiter lockapi.Session
 	for _, s := range []*lockapi.Session{&holder, &waiter} {
-		_, err := master.Call(bounded(t), http.MethodPost, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: 600_000}, s)
+		_, err := master.Call(cell.Bounded(t), http.MethodPost, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: 600_000}, s)
 		must(t, err)
 		defer master.Call(context.WithoutCancel(t.Context()), http.MethodDelete, lockapi.RouteSessions+"/"+s.ID, nil, nil)
 	}
 	const route = lockapi.RouteLocks + "/broken"
-	_, err := master.Call(bounded(t), http.MethodPut, route, lockapi.NewLockRequest(holder.ID), nil)
+	_, err := master.Call(cell.Bounded(t), http.MethodPut, route, lockapi.NewLockRequest(holder.ID), nil)
 	must(t, err)
 	waiters := func(want int) {
 		t.Helper()
-		must(t, cell.Wait(bounded(t), fmt.Sprintf("%d wait", want), func(ctx context.Context) error {
+		must(t, cell.Wait(cell.Bounded(t), fmt.Sprintf("%d wait", want), func(ctx context.Context) error {
 			var l lockapi.Lock
 			_, err := master.Call(ctx, http.MethodGet, route, nil, &l)
 			if err == nil && l.Waiters != want {
@@ -118,10 +118,10 @@ func brokenWait(t *testing.T, r, master *cell.Replica, brk func(*net.TCPConn) er
 	waiters(1)
 	must(t, brk(c))
 	waiters(0)
-	_, err = master.Call(bounded(t), http.MethodDelete, route+"?session="+holder.ID, nil, nil)
+	_, err = master.Call(cell.Bounded(t), http.MethodDelete, route+"?session="+holder.ID, nil, nil)
 	must(t, err)
 	var l lockapi.Lock
-	_, err = master.Call(bounded(t), http.MethodGet, route, nil, &l)
+	_, err = master.Call(cell.Bounded(t), http.MethodGet, route, nil, &l)
 	must(t, err)
 	if l.State != lockapi.StateFree {
 		t.Errorf("after the release: %+v", l)

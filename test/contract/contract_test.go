@@ -5,7 +5,6 @@ package contract_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -19,17 +18,6 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// step bounds one step of a test. It is no expectation: it only ends a test
-// that hangs.
-const step = 60 * time.Second
-
-func bounded(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), step)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -42,7 +30,7 @@ func must(t *testing.T, err error) {
 func start(t *testing.T) (c *cell.Cell, master, follower *cell.Replica) {
 	t.Helper()
 	c = cell.New(t, cell.Options{Args: []string{"--heartbeat-timeout=2s"}})
-	master, err := c.WaitReady(bounded(t))
+	master, err := c.WaitReady(cell.Bounded(t))
 	must(t, err)
 	return c, master, c.Others(master)[0]
 }
@@ -75,7 +63,7 @@ func dial(t *testing.T, r *cell.Replica) *net.TCPConn {
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.URL, "http://"))
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
-	must(t, c.SetDeadline(time.Now().Add(step)))
+	must(t, c.SetDeadline(time.Now().Add(cell.Step)))
 	return c.(*net.TCPConn)
 }
 

@@ -175,12 +175,12 @@ func TestBadInput(t *testing.T) {
 	t.Parallel()
 	_, master, follower := start(t)
 	var session lockapi.Session
-	_, err := master.Call(bounded(t), http.MethodPost, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: 600_000, Name: "holder"}, &session)
+	_, err := master.Call(cell.Bounded(t), http.MethodPost, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: 600_000, Name: "holder"}, &session)
 	must(t, err)
 	lock := lockapi.NewLockRequest(session.ID)
 	lock.Handle = "h"
 	var grant lockapi.Grant
-	_, err = follower.Call(bounded(t), http.MethodPut, lockapi.RouteLocks+"/held", lock, &grant)
+	_, err = follower.Call(cell.Bounded(t), http.MethodPut, lockapi.RouteLocks+"/held", lock, &grant)
 	must(t, err)
 
 	before := everything(t, master)
@@ -244,7 +244,7 @@ func releasesOfNothing(t *testing.T, r *cell.Replica, session string, token uint
 		url.Values{"session": {session}, "handle": {"h"}, "token": {fmt.Sprint(token + 1)}}.Encode(),
 	} {
 		var got lockapi.Released
-		status, err := r.Call(bounded(t), http.MethodDelete, lockapi.RouteLocks+"/held?"+query, nil, &got)
+		status, err := r.Call(cell.Bounded(t), http.MethodDelete, lockapi.RouteLocks+"/held?"+query, nil, &got)
 		if err != nil || status != http.StatusOK || got.Released {
 			t.Errorf("release with %s: %d %v, released %v", query, status, err, got.Released)
 		}

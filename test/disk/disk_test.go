@@ -21,31 +21,14 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// step bounds one step of a test: it only ends a test that hangs.
-const step = 60 * time.Second
-
 // settings make snapshots often, each with the whole log behind the one before it.
 var settings = []string{"--snapshot-threshold=50", "--snapshot-interval=100ms", "--trailing-logs=20"}
-
-func bounded(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), step)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func ready(t *testing.T, c *cell.Cell) *cell.Replica {
-	t.Helper()
-	master, err := c.WaitReady(bounded(t))
-	must(t, err)
-	return master
 }
 
 // work opens n sessions of the given name, each with a lock.
@@ -55,9 +38,9 @@ func work(t *testing.T, r *cell.Replica, name string, n int) {
 		req := lockapi.NewSessionRequest()
 		req.Name, req.TTLMS = fmt.Sprintf("%s-%d", name, i), (time.Hour).Milliseconds()
 		var s lockapi.Session
-		_, err := r.Call(bounded(t), http.MethodPost, lockapi.RouteSessions, req, &s)
+		_, err := r.Call(cell.Bounded(t), http.MethodPost, lockapi.RouteSessions, req, &s)
 		must(t, err)
-		_, err = r.Call(bounded(t), http.MethodPut, fmt.Sprintf("%s/%s/%d", lockapi.RouteLocks, name, i), map[string]string{"session": s.ID}, nil)
+		_, err = r.Call(cell.Bounded(t), http.MethodPut, fmt.Sprintf("%s/%s/%d", lockapi.RouteLocks, name, i), map[string]string{"session": s.ID}, nil)
 		must(t, err)
 	}
 }
@@ -91,10 +74,10 @@ func checksum(ctx context.Context, r *cell.Replica) (index uint64, sum string, e
 func agree(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	t.Helper()
 	var own lockapi.Replica
-	_, err := master.Call(bounded(t), http.MethodGet, lockapi.RouteReplica, nil, &own)
+	_, err := master.Call(cell.Bounded(t), http.MethodGet, lockapi.RouteReplica, nil, &own)
 	must(t, err)
 	var sums map[string]string
-	must(t, cell.Wait(bounded(t), "all replicas have summed the same entry", func(ctx context.Context) error {
+	must(t, cell.Wait(cell.Bounded(t), "all replicas have summed the same entry", func(ctx context.Context) error {
 		sums = map[string]string{}
 		want := uint64(0)
 		for _, r := range c.Replicas() {
@@ -123,7 +106,7 @@ func refused(t *testing.T, r *cell.Replica) string {
 	must(t, r.Start())
 	select {
 	case <-r.Exited():
-	case <-bounded(t).Done():
+	case <-cell.Bounded(t).Done():
 		t.Fatalf("%s goes on with a damaged directory", r.ID)
 	}
 	if code, words := r.ExitState(); code != 1 {
@@ -140,11 +123,11 @@ func cure(t *testing.T, c *cell.Cell, r *cell.Replica) {
 	if r.Running() {
 		t.Fatalf("%s runs", r.ID)
 	}
-	_, err := c.WaitMaster(bounded(t))
+	_, err := c.WaitMaster(cell.Bounded(t))
 	must(t, err)
 	must(t, os.Rename(r.DataDir, filepath.Join(t.TempDir(), "kept")))
 	must(t, r.Start())
-	ready(t, c)
+	c.Ready(t)
 }
 
 // snapshots are the files of the states of a replica's finished snapshots.
@@ -170,7 +153,7 @@ func overwrite(t *testing.T, name string, change func([]byte) []byte) {
 func TestDamagedReplicaIsRefusedAndCured(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: settings})
-	work(t, ready(t, c), "needle", 40)
+	work(t, c.Ready(t), "needle", 40)
 	file := func(name string, change func([]byte) []byte) func(*testing.T, *cell.Replica) {
 		return func(t *testing.T, r *cell.Replica) { overwrite(t, filepath.Join(r.DataDir, name), change) }
 	}
@@ -200,7 +183,7 @@ func TestDamagedReplicaIsRefusedAndCured(t *testing.T) {
 		{"the identity", file("replica.json", func(raw []byte) []byte { return raw[:len(raw)/2] }), "replica.json is damaged"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			master := ready(t, c)
+			master := c.Ready(t)
 			work(t, master, fmt.Sprintf("late/%d", i), 3)
 			damaged := c.Others(master)[0]
 			must(t, damaged.Kill())
@@ -213,7 +196,7 @@ func TestDamagedReplicaIsRefusedAndCured(t *testing.T) {
 			}
 			work(t, master, fmt.Sprintf("without/%d", i), 3)
 			cure(t, c, damaged)
-			agree(t, c, ready(t, c))
+			agree(t, c, c.Ready(t))
 		})
 	}
 }
@@ -223,12 +206,12 @@ func TestDamagedReplicaIsRefusedAndCured(t *testing.T) {
 func TestDamagedSnapshotIsMadeUpFor(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: []string{"--snapshot-threshold=30", "--snapshot-interval=100ms", "--trailing-logs=100000"}})
-	master := ready(t, c)
+	master := c.Ready(t)
 	r := c.Others(master)[0]
 	for i := 0; len(snapshots(t, r)) < 2; i++ {
 		work(t, master, fmt.Sprintf("w%d", i), 10)
 	}
-	must(t, r.Terminate(bounded(t)))
+	must(t, r.Terminate(cell.Bounded(t)))
 	latest, at := "", time.Time{}
 	for _, name := range snapshots(t, r) {
 		if info, err := os.Stat(name); err == nil && info.ModTime().After(at) {
@@ -237,7 +220,7 @@ func TestDamagedSnapshotIsMadeUpFor(t *testing.T) {
 	}
 	overwrite(t, latest, func(raw []byte) []byte { raw[len(raw)/2] ^= 1; return raw })
 	must(t, r.Start())
-	agree(t, c, ready(t, c))
+	agree(t, c, c.Ready(t))
 	if said := r.LogTail(200); !strings.Contains(said, "a snapshot is damaged") {
 		t.Errorf("it does not tell of the damaged snapshot:\n%s", said)
 	}

@@ -18,7 +18,7 @@ import (
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: settings})
-	master := ready(t, c)
+	master := c.Ready(t)
 	full := c.Others(master)[0]
 	info, err := os.Stat(logFile(full))
 	must(t, err)
@@ -27,12 +27,12 @@ func TestFullDisk(t *testing.T) {
 	for i := 0; full.Running() && i < 200; i++ {
 		req := lockapi.NewSessionRequest()
 		req.Meta = map[string]string{"padding": strings.Repeat("x", 30<<10)}
-		_, err := master.Call(bounded(t), http.MethodPost, lockapi.RouteSessions, req, nil)
+		_, err := master.Call(cell.Bounded(t), http.MethodPost, lockapi.RouteSessions, req, nil)
 		must(t, err)
 	}
 	select {
 	case <-full.Exited():
-	case <-bounded(t).Done():
+	case <-cell.Bounded(t).Done():
 		t.Fatal("the replica goes on although its disk is full")
 	}
 	if code, words := full.ExitState(); code != 74 || !strings.Contains(full.LogTail(1), "file too large") {
@@ -40,5 +40,5 @@ func TestFullDisk(t *testing.T) {
 	}
 	work(t, master, "without-it", 5)
 	must(t, full.Start())
-	agree(t, c, ready(t, c))
+	agree(t, c, c.Ready(t))
 }

@@ -35,21 +35,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// step bounds one step of a test: it only ends a test that hangs.
-const step = 60 * time.Second
-
 // aWhile is a ttl or a wait that no test outlasts.
 const aWhile = 10 * time.Minute
 
 // calm are settings under which a master stays in office on a busy machine.
 var calm = []string{"--heartbeat-timeout=2s"}
-
-func bounded(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), step)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -58,19 +48,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// ready waits until every running replica knows the master, and returns it.
-func ready(t *testing.T, c *cell.Cell) *cell.Replica {
-	t.Helper()
-	master, err := c.WaitReady(bounded(t))
-	must(t, err)
-	return master
-}
-
 // newMaster waits for a master other than the old one.
 func newMaster(t *testing.T, c *cell.Cell, old *cell.Replica) *cell.Replica {
 	t.Helper()
 	var master *cell.Replica
-	must(t, cell.Wait(bounded(t), "a successor is in office", func(ctx context.Context) (err error) {
+	must(t, cell.Wait(cell.Bounded(t), "a successor is in office", func(ctx context.Context) (err error) {
 		for _, r := range c.Others(old) {
 			if master, err = r, isMaster(ctx, r); err == nil {
 				return nil
@@ -93,7 +75,7 @@ func isMaster(ctx context.Context, r *cell.Replica) error {
 // call makes one call of a replica and wants a good answer.
 func call[T any](t *testing.T, r *cell.Replica, method, target string, in any) (out T) {
 	t.Helper()
-	if _, err := r.Call(bounded(t), method, target, in, &out); err != nil {
+	if _, err := r.Call(cell.Bounded(t), method, target, in, &out); err != nil {
 		t.Fatalf("%s %s at %s: %v", method, target, r.ID, err)
 	}
 	return out
@@ -189,7 +171,7 @@ type answer[T any] struct {
 // begin makes a call in the background, for as long as it takes.
 func begin[T any](t *testing.T, r *cell.Replica, method, target string, in any) <-chan answer[T] {
 	got := make(chan answer[T], 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*step)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*cell.Step)
 	go func() {
 		defer cancel()
 		var a answer[T]
@@ -207,7 +189,7 @@ func await[T any](t *testing.T, what string, got <-chan answer[T]) answer[T] {
 	select {
 	case a := <-got:
 		return a
-	case <-bounded(t).Done():
+	case <-cell.Bounded(t).Done():
 		t.Fatalf("%s: no answer", what)
 		panic("unreachable")
 	}
@@ -216,7 +198,7 @@ func await[T any](t *testing.T, what string, got <-chan answer[T]) answer[T] {
 // wantWaiters waits until so many wait for a lock.
 func wantWaiters(t *testing.T, r *cell.Replica, path string, want int) {
 	t.Helper()
-	must(t, cell.Wait(bounded(t), fmt.Sprintf("%d wait for %s", want, path), func(ctx context.Context) error {
+	must(t, cell.Wait(cell.Bounded(t), fmt.Sprintf("%d wait for %s", want, path), func(ctx context.Context) error {
 		var l lockapi.Lock
 		_, err := r.Call(ctx, http.MethodGet, lockRoute(path), nil, &l)
 		if err == nil && l.Waiters != want {

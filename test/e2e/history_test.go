@@ -1,12 +1,9 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,7 +24,7 @@ func TestHistoryIsLinearizable(t *testing.T) {
 	t.Parallel()
 	const clients = 5
 	c := cell.New(t, cell.Options{})
-	master := ready(t, c)
+	master := c.Ready(t)
 	recorder := history.NewRecorder()
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -39,7 +36,7 @@ func TestHistoryIsLinearizable(t *testing.T) {
 	progress := func(n int) {
 		t.Helper()
 		want := len(recorder.Attempts()) + n
-		must(t, cell.Wait(bounded(t), "the clients go on", func(context.Context) error {
+		must(t, cell.Wait(cell.Bounded(t), "the clients go on", func(context.Context) error {
 			if now := len(recorder.Attempts()); now < want {
 				return fmt.Errorf("%d of %d requests", now, want)
 			}
@@ -61,7 +58,7 @@ func TestHistoryIsLinearizable(t *testing.T) {
 		} else {
 			must(t, old.Continue())
 		}
-		master = ready(t, c)
+		master = c.Ready(t)
 	}
 	stop()
 	running.Wait()
@@ -72,7 +69,7 @@ func TestHistoryIsLinearizable(t *testing.T) {
 // it then.
 func checkHistory(t *testing.T, record []history.Attempt) {
 	t.Helper()
-	v := history.Check(record, step)
+	v := history.Check(record, cell.Step)
 	t.Logf("%d requests, %d steps of the model on %d locks", len(record), v.Steps, v.Paths)
 	if len(v.Problems) == 0 {
 		return
@@ -134,26 +131,6 @@ func (w *historyClient) call(n int, method, target string, in any) error {
 	const patience = time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	var body io.Reader
-	if in != nil {
-		text, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(text)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, w.urls[(w.id+n)%len(w.urls)]+target, body)
-	if err != nil {
-		return err
-	}
-	resp, err := w.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode < 300 {
-		return nil
-	}
-	problem := &lockapi.Error{}
-	return errors.Join(json.NewDecoder(resp.Body).Decode(problem), problem)
+	_, err := cell.CallVia(ctx, w.http, method, w.urls[(w.id+n)%len(w.urls)], target, in, nil)
+	return err
 }

@@ -19,7 +19,7 @@ import (
 func TestKilledMasterUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
-	master := ready(t, c)
+	master := c.Ready(t)
 	l := startLoad(t, c, 12)
 	watchLeases(t, c, false)
 	for range 3 {
@@ -31,7 +31,7 @@ func TestKilledMasterUnderLoad(t *testing.T) {
 		l.progress(t, 100)
 		t.Logf("%s was killed, %s took over; the gap in service was %v", old.ID, master.ID, l.gap(killed).Round(time.Millisecond))
 		must(t, old.Start())
-		master = ready(t, c)
+		master = c.Ready(t)
 	}
 	l.end(t)
 }
@@ -45,7 +45,7 @@ func TestKilledMasterUnderLoad(t *testing.T) {
 func TestRepeatedCallAfterTheMasterDied(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm, Network: true, NetworkAPI: true})
-	master := ready(t, c)
+	master := c.Ready(t)
 	forwarder, witness := c.Others(master)[0], c.Others(master)[1]
 	session := open(t, master, aWhile)
 	const path, key, name = "/died", "a key of this test", "opened by a dead master"
@@ -54,12 +54,12 @@ func TestRepeatedCallAfterTheMasterDied(t *testing.T) {
 	locking := begin[lockapi.Grant](t, forwarder, http.MethodPut, lockRoute(path), ask(session.ID, "h", 0))
 	opening := make(chan error, 1)
 	go func() {
-		_, err := openWithKey(bounded(t), forwarder, key, name)
+		_, err := openWithKey(cell.Bounded(t), forwarder, key, name)
 		opening <- err
 	}()
 	var committed lockapi.Lock
 	var opened string
-	must(t, cell.Wait(bounded(t), "the witness shows both calls", func(ctx context.Context) (err error) {
+	must(t, cell.Wait(cell.Bounded(t), "the witness shows both calls", func(ctx context.Context) (err error) {
 		if committed, err = staleLock(ctx, witness, path); err != nil {
 			return err
 		}
@@ -83,10 +83,10 @@ func TestRepeatedCallAfterTheMasterDied(t *testing.T) {
 
 	newMaster(t, c, master)
 	var again lockapi.Grant
-	_, err := insist(bounded(t), []*cell.Replica{forwarder, witness}, http.MethodPut, lockRoute(path), ask(session.ID, "h", 0), &again)
+	_, err := insist(cell.Bounded(t), []*cell.Replica{forwarder, witness}, http.MethodPut, lockRoute(path), ask(session.ID, "h", 0), &again)
 	must(t, err)
 	wantHolder(t, committed, again)
-	must(t, cell.Wait(bounded(t), "the session is given again", func(ctx context.Context) error {
+	must(t, cell.Wait(cell.Bounded(t), "the session is given again", func(ctx context.Context) error {
 		s, err := openWithKey(ctx, witness, key, name)
 		if err == nil && s.ID != opened {
 			t.Errorf("the repeated call opened session %s beside %s", s.ID, opened)

@@ -53,7 +53,7 @@ func startLoad(t *testing.T, c *cell.Cell, writers int) *load {
 	must(t, err)
 	for i := range writers {
 		if i%2 == 0 {
-			s, err := sdk.NewSession(bounded(t), client.WithName(fmt.Sprintf("writer %d", i)))
+			s, err := sdk.NewSession(cell.Bounded(t), client.WithName(fmt.Sprintf("writer %d", i)))
 			must(t, err)
 			l.run(ctx, t, i, s.ID(), func(path string) (lockapi.Grant, func() error, error) { return viaSDK(t, s, path) })
 			continue
@@ -68,7 +68,7 @@ func startLoad(t *testing.T, c *cell.Cell, writers int) *load {
 type try func(path string) (g lockapi.Grant, release func() error, err error)
 
 func viaSDK(t *testing.T, s *client.Session, path string) (lockapi.Grant, func() error, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), step)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), cell.Step)
 	defer cancel()
 	for {
 		held, err := s.Lock(ctx, path)
@@ -80,7 +80,7 @@ func viaSDK(t *testing.T, s *client.Session, path string) (lockapi.Grant, func()
 		}
 		g := lockapi.Grant{Path: path, Session: s.ID(), Handle: held.Handle(), Token: held.Token()}
 		return g, func() error {
-			ctx, cancel := context.WithTimeout(context.Background(), step)
+			ctx, cancel := context.WithTimeout(context.Background(), cell.Step)
 			defer cancel()
 			return held.Unlock(ctx)
 		}, nil
@@ -94,11 +94,11 @@ func (l *load) viaHTTP(t *testing.T, session string, first int) try {
 		n++
 		all, at := l.cell.Replicas(), (first+n)%3
 		replicas := slices.Concat(all[at:], all[:at])
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), step)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), cell.Step)
 		defer cancel()
 		_, err = insist(ctx, replicas, http.MethodPut, lockRoute(path), ask(session, fmt.Sprint(n), 5*time.Second), &g)
 		return g, func() error {
-			ctx, cancel := context.WithTimeout(context.Background(), step)
+			ctx, cancel := context.WithTimeout(context.Background(), cell.Step)
 			defer cancel()
 			_, err := insist(ctx, replicas, http.MethodDelete, releaseRoute(path, session, g.Handle, g.Token), nil, nil)
 			return err
@@ -160,7 +160,7 @@ func (l *load) note(g grant) {
 // progress waits until n more calls were acknowledged.
 func (l *load) progress(t *testing.T, n int) {
 	t.Helper()
-	deadline := bounded(t)
+	deadline := cell.Bounded(t)
 	l.mu.Lock()
 	want := len(l.acks) + n
 	for len(l.acks) < want {
@@ -213,7 +213,7 @@ func (l *load) checkState(t *testing.T, r *cell.Replica) {
 	c, err := client.New(r.URL)
 	must(t, err)
 	held := map[string]lockapi.Lock{}
-	for lock, err := range c.ListLocks(bounded(t), "/load/") {
+	for lock, err := range c.ListLocks(cell.Bounded(t), "/load/") {
 		must(t, err)
 		held[lock.Path] = lock
 	}
@@ -231,7 +231,7 @@ func (l *load) checkState(t *testing.T, r *cell.Replica) {
 		t.Errorf("through %s: held though its release was acknowledged: %s %+v", r.ID, path, lock)
 	}
 	for _, id := range l.sessions {
-		if _, err := c.ReadSession(bounded(t), id); err != nil {
+		if _, err := c.ReadSession(cell.Bounded(t), id); err != nil {
 			t.Errorf("through %s: lost session %s: %v", r.ID, id, err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm})
-	master := ready(t, c)
+	master := c.Ready(t)
 	t.Run("through every replica", func(t *testing.T) { throughEveryReplica(t, c) })
 	t.Run("stale reads", func(t *testing.T) { staleReads(t, c, master) })
 	t.Run("a race without waiting", func(t *testing.T) { raceWithoutWaiting(t, c) })
@@ -58,7 +58,7 @@ func throughEveryReplica(t *testing.T, c *cell.Cell) {
 func staleReads(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	g := acquire(t, master, "/stale", ask(open(t, master, aWhile).ID, "", 0))
 	for _, r := range c.Replicas() {
-		must(t, cell.Wait(bounded(t), r.ID+" shows the grant", func(ctx context.Context) error {
+		must(t, cell.Wait(cell.Bounded(t), r.ID+" shows the grant", func(ctx context.Context) error {
 			l, err := staleLock(ctx, r, g.Path)
 			if err == nil && (len(l.Holders) != 1 || l.Holders[0].Token != g.Token) {
 				err = fmt.Errorf("it shows %+v", l)

@@ -60,15 +60,15 @@ func wantNoMaster(t *testing.T, r *cell.Replica, session string) {
 func TestWithoutAMajority(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
-	s := open(t, ready(t, c), aWhile)
+	s := open(t, c.Ready(t), aWhile)
 	g := acquire(t, c.Replicas()[0], "/majority", ask(s.ID, "", 0))
 	for _, role := range []string{lockapi.RoleMaster, lockapi.RoleReplica} {
-		master := ready(t, c)
+		master := c.Ready(t)
 		left := master
 		if role == lockapi.RoleReplica {
 			left = c.Others(master)[0]
 		}
-		must(t, cell.Wait(bounded(t), left.ID+" has everything", func(ctx context.Context) error {
+		must(t, cell.Wait(cell.Bounded(t), left.ID+" has everything", func(ctx context.Context) error {
 			l, err := staleLock(ctx, left, "/majority")
 			if err == nil && len(l.Holders) == 0 {
 				err = errors.New("not yet")
@@ -81,7 +81,7 @@ func TestWithoutAMajority(t *testing.T) {
 			must(t, r.Kill())
 		}
 		wantCode(t, "a call that waited", await(t, "a call that waited", waiting).err, lockapi.CodeOutcomeUnknown, lockapi.CodeNoMaster)
-		must(t, cell.Wait(bounded(t), left.ID+" knows no master", func(ctx context.Context) error {
+		must(t, cell.Wait(cell.Bounded(t), left.ID+" knows no master", func(ctx context.Context) error {
 			view, err := left.Cell(ctx)
 			if err == nil && (view.Master != nil || view.Lease.Held || view.Sessions != nil) {
 				err = fmt.Errorf("%+v", view)
@@ -99,7 +99,7 @@ func TestWithoutAMajority(t *testing.T) {
 		for _, r := range c.Others(left) {
 			must(t, r.Start())
 		}
-		ready(t, c)
+		c.Ready(t)
 		for _, r := range c.Replicas() {
 			wantOneHolder(t, r, g)
 			release(t, r, acquire(t, r, "/majority/again", ask(s.ID, r.ID, 0)))
@@ -117,7 +117,7 @@ func wantOneHolder(t *testing.T, r *cell.Replica, g lockapi.Grant) {
 // wantAlone checks what a replica without a master has to say still.
 func wantAlone(t *testing.T, r *cell.Replica, g lockapi.Grant) {
 	t.Helper()
-	l, err := staleLock(bounded(t), r, g.Path)
+	l, err := staleLock(cell.Bounded(t), r, g.Path)
 	must(t, err)
 	wantHolder(t, l, g)
 	call[lockapi.Replica](t, r, http.MethodGet, lockapi.RouteReplica, nil)

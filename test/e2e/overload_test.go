@@ -33,8 +33,8 @@ func underFileLimit(t *testing.T, files int) (binary string) {
 // same epoch, when it is over, and that another client was served all the time.
 func calmly(t *testing.T, c *cell.Cell, load func(master *cell.Replica)) {
 	t.Helper()
-	master := ready(t, c)
-	before, err := ownView(bounded(t), master)
+	master := c.Ready(t)
+	before, err := ownView(cell.Bounded(t), master)
 	must(t, err)
 	other := open(t, c.Replicas()[0], aWhile).ID
 	over := make(chan struct{})
@@ -47,7 +47,7 @@ func calmly(t *testing.T, c *cell.Cell, load func(master *cell.Replica)) {
 				return
 			default:
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), step)
+			ctx, cancel := context.WithTimeout(t.Context(), cell.Step)
 			var g lockapi.Grant
 			_, err := insist(ctx, c.Replicas(), http.MethodPut, lockRoute("/other"), ask(other, fmt.Sprint(i), 0), &g)
 			if err == nil {
@@ -64,7 +64,7 @@ func calmly(t *testing.T, c *cell.Cell, load func(master *cell.Replica)) {
 	load(master)
 	close(over)
 	all.Wait()
-	after, err := ownView(bounded(t), master)
+	after, err := ownView(cell.Bounded(t), master)
 	must(t, err)
 	if after.Epoch != before.Epoch || after.Master == nil || after.Master.ID != master.ID {
 		t.Errorf("mastership changed: epoch %d, master %+v; before, epoch %d", after.Epoch, after.Master, before.Epoch)
@@ -95,7 +95,7 @@ func TestFloodOfConnections(t *testing.T) {
 		}
 		for range 2 {
 			before := snapshots(t, c)
-			must(t, cell.Wait(bounded(t), "each replica takes a snapshot meanwhile", func(context.Context) error {
+			must(t, cell.Wait(cell.Bounded(t), "each replica takes a snapshot meanwhile", func(context.Context) error {
 				for id, now := range snapshots(t, c) {
 					if now == before[id] {
 						return fmt.Errorf("%s has %q still", id, now)
@@ -195,14 +195,14 @@ func TestManySessionsExpireAtOnce(t *testing.T) {
 			path := fmt.Sprintf("/left/%d", i)
 			id := open(t, master, 3*time.Second).ID
 			req := ask(id, "", 0)
-			if _, err := master.Call(bounded(t), http.MethodPut, lockRoute(path), req, nil); err != nil && !errors.Is(err, lockapi.CodeSessionNotFound) {
+			if _, err := master.Call(cell.Bounded(t), http.MethodPut, lockRoute(path), req, nil); err != nil && !errors.Is(err, lockapi.CodeSessionNotFound) {
 				t.Fatal(err)
 			}
 			queue := ask(heir, fmt.Sprint(i), 0)
 			queue.Queue = true
 			acquire(t, master, path, queue)
 		}
-		must(t, cell.Wait(bounded(t), "the heir has every lock", func(ctx context.Context) error {
+		must(t, cell.Wait(cell.Bounded(t), "the heir has every lock", func(ctx context.Context) error {
 			var s lockapi.SessionState
 			_, err := master.Call(ctx, http.MethodGet, sessionRoute(heir), nil, &s)
 			if err == nil && len(s.Holds) != sessions {
@@ -223,17 +223,17 @@ func TestManySessionsComeBack(t *testing.T) {
 	must(t, err)
 	var held []*client.Held
 	for i := range sessions {
-		s, err := sdk.NewSession(bounded(t), client.WithTTL(time.Minute))
+		s, err := sdk.NewSession(cell.Bounded(t), client.WithTTL(time.Minute))
 		must(t, err)
-		h, err := s.Lock(bounded(t), fmt.Sprintf("/back/%d", i))
+		h, err := s.Lock(cell.Bounded(t), fmt.Sprintf("/back/%d", i))
 		must(t, err)
 		held = append(held, h)
 	}
-	old := ready(t, c)
+	old := c.Ready(t)
 	must(t, old.Kill())
 	master := newMaster(t, c, old)
 	for i, h := range held {
-		must(t, h.Unlock(bounded(t)))
+		must(t, h.Unlock(cell.Bounded(t)))
 		if l := read(t, master, fmt.Sprintf("/back/%d", i)); l.State != lockapi.StateFree {
 			t.Errorf("%s is %s", l.Path, l.State)
 		}

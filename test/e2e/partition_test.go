@@ -21,7 +21,7 @@ const lease = time.Second
 func TestIsolatedMaster(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Network: true, NetworkAPI: true})
-	old := ready(t, c)
+	old := c.Ready(t)
 	watchLeases(t, c, false)
 	const path = "/isolated"
 	s := open(t, old, aWhile)
@@ -36,11 +36,11 @@ func TestIsolatedMaster(t *testing.T) {
 		t.Errorf("a read sent %v after the cut was answered; the lease is %v", last.Sub(isolated), lease)
 	}
 	t.Logf("the last read that was answered was sent %v after the cut", last.Sub(isolated))
-	_, err := old.Call(bounded(t), http.MethodPut, lockRoute(path), ask(s.ID, "isolated", 0), nil)
+	_, err := old.Call(cell.Bounded(t), http.MethodPut, lockRoute(path), ask(s.ID, "isolated", 0), nil)
 	wantCode(t, "an acquire at the isolated master", err, lockapi.CodeNoMaster, lockapi.CodeOutcomeUnknown)
 	wantNoMaster(t, old, s.ID)
 	wantCode(t, "the call that waited", await(t, "the call that waited", waiting).err, lockapi.CodeOutcomeUnknown, lockapi.CodeNoMaster)
-	l, err := staleLock(bounded(t), old, path)
+	l, err := staleLock(cell.Bounded(t), old, path)
 	must(t, err)
 	wantHolder(t, l, before)
 
@@ -48,7 +48,7 @@ func TestIsolatedMaster(t *testing.T) {
 	wantHolder(t, read(t, master, path), before)
 	release(t, master, before)
 	c.Network().Heal()
-	ready(t, c)
+	c.Ready(t)
 	// The waiting call's outcome was unknown: its place may have become a grant.
 	if l := read(t, old, path); len(l.Holders) == 1 && l.Holders[0].Handle != "waiting" {
 		t.Errorf("after the cut is healed: %+v", l)
@@ -63,9 +63,9 @@ func TestIsolatedMaster(t *testing.T) {
 // returns when the last read that it answered was sent.
 func readWhileMaster(t *testing.T, r *cell.Replica, path string) (last time.Time) {
 	t.Helper()
-	must(t, cell.Wait(bounded(t), r.ID+" answers no more", func(context.Context) error {
+	must(t, cell.Wait(cell.Bounded(t), r.ID+" answers no more", func(context.Context) error {
 		sent := time.Now()
-		_, err := request(bounded(t), r, http.MethodGet, lockRoute(path), &lockapi.Lock{})
+		_, err := request(cell.Bounded(t), r, http.MethodGet, lockRoute(path), &lockapi.Lock{})
 		if err == nil {
 			last = sent
 			return fmt.Errorf("it does")
@@ -82,7 +82,7 @@ func readWhileMaster(t *testing.T, r *cell.Replica, path string) (last time.Time
 func TestOneWayCuts(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Network: true, NetworkAPI: true})
-	master := ready(t, c)
+	master := c.Ready(t)
 	watchLeases(t, c, false)
 	var highest uint64
 	s := open(t, master, aWhile)
@@ -102,7 +102,7 @@ func TestOneWayCuts(t *testing.T) {
 			c.Network().CutOneWay(b, m)
 		}, true},
 	} {
-		master = ready(t, c)
+		master = c.Ready(t)
 		others := c.Others(master)
 		cut.cut(master.ID, others[0].ID, others[1].ID)
 		serving := others
@@ -114,20 +114,20 @@ func TestOneWayCuts(t *testing.T) {
 		for range 5 {
 			var g lockapi.Grant
 			path, handle := fmt.Sprintf("/cut/%d", i), fmt.Sprint(highest)
-			_, err := insist(bounded(t), serving, http.MethodPut, lockRoute(path), ask(s.ID, handle, 0), &g)
+			_, err := insist(cell.Bounded(t), serving, http.MethodPut, lockRoute(path), ask(s.ID, handle, 0), &g)
 			must(t, err)
 			if g.Token <= highest {
 				t.Errorf("%s: token %d after %d", cut.name, g.Token, highest)
 			}
 			highest = g.Token
-			_, err = insist(bounded(t), serving, http.MethodDelete, releaseRoute(path, s.ID, handle, g.Token), nil, nil)
+			_, err = insist(cell.Bounded(t), serving, http.MethodDelete, releaseRoute(path, s.ID, handle, g.Token), nil, nil)
 			must(t, err)
 		}
 		c.Network().Heal()
 		for _, r := range c.Replicas() {
-			ready(t, c)
+			c.Ready(t)
 			var l lockapi.Lock
-			_, err := insist(bounded(t), []*cell.Replica{r}, http.MethodGet, lockRoute(fmt.Sprintf("/cut/%d", i)), nil, &l)
+			_, err := insist(cell.Bounded(t), []*cell.Replica{r}, http.MethodGet, lockRoute(fmt.Sprintf("/cut/%d", i)), nil, &l)
 			must(t, err)
 			if l.State != lockapi.StateFree {
 				t.Errorf("%s: %s reads %+v", cut.name, r.ID, l)

@@ -27,7 +27,7 @@ import (
 func TestPausedMaster(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
-	old := ready(t, c)
+	old := c.Ready(t)
 	watchLeases(t, c, false)
 	const path, ttl = "/paused", 2 * time.Second
 	begun := time.Now()
@@ -60,7 +60,7 @@ func TestPausedMaster(t *testing.T) {
 	for _, p := range calls {
 		p.check(t, before, after)
 	}
-	ready(t, c)
+	c.Ready(t)
 	wantHolder(t, read(t, old, path), after)
 }
 
@@ -100,7 +100,7 @@ func connect(t *testing.T, r *cell.Replica, kind int, forward string) *pendingCa
 	conn, err := net.Dial("tcp", strings.TrimPrefix(r.URL, "http://"))
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })
-	must(t, conn.SetDeadline(time.Now().Add(2*step)))
+	must(t, conn.SetDeadline(time.Now().Add(2*cell.Step)))
 	p := &pendingCall{kind: kind, forward: forward, conn: conn, replies: bufio.NewReader(conn)}
 	p.write(t, http.MethodGet, lockapi.RouteLive, "")
 	status, body, err := p.read()
@@ -178,23 +178,23 @@ func (p *pendingCall) check(t *testing.T, before, after lockapi.Grant) {
 func TestPausedFollowers(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
-	master := ready(t, c)
+	master := c.Ready(t)
 	watchLeases(t, c, false)
 	const path = "/others-paused"
 	g := acquire(t, master, path, ask(open(t, master, 3*time.Second).ID, "", 0))
 	for _, r := range c.Others(master) {
 		must(t, r.Pause())
 	}
-	must(t, cell.Wait(bounded(t), "the master's lease is over", func(ctx context.Context) error {
+	must(t, cell.Wait(cell.Bounded(t), "the master's lease is over", func(ctx context.Context) error {
 		if isMaster(ctx, master) == nil {
 			return errors.New("it holds a lease")
 		}
 		return nil
 	}))
-	_, err := request(bounded(t), master, http.MethodGet, lockRoute(path), &lockapi.Lock{})
+	_, err := request(cell.Bounded(t), master, http.MethodGet, lockRoute(path), &lockapi.Lock{})
 	wantCode(t, "a read without a lease", err, lockapi.CodeNoMaster, lockapi.CodeNotMaster)
 	for _, r := range c.Others(master) {
 		must(t, r.Continue())
 	}
-	wantHolder(t, read(t, ready(t, c), path), g)
+	wantHolder(t, read(t, c.Ready(t), path), g)
 }

@@ -19,7 +19,7 @@ var smallQuotas = []string{"--heartbeat-timeout=2s", "--max-sessions=3", "--max-
 // refusedFor wants a 429 that names the quota.
 func refusedFor(t *testing.T, r *cell.Replica, method, target string, in any, quota string) {
 	t.Helper()
-	status, err := r.Call(bounded(t), method, target, in, nil)
+	status, err := r.Call(cell.Bounded(t), method, target, in, nil)
 	var e *lockapi.Error
 	if !errors.As(err, &e) || e.Code != lockapi.CodeTooMany || !strings.Contains(e.Detail, "quota "+quota+" is used up") {
 		t.Fatalf("%s %s at %s: %v, want a refusal by %s", method, target, r.ID, err, quota)
@@ -35,7 +35,7 @@ func refusedFor(t *testing.T, r *cell.Replica, method, target string, in any, qu
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: smallQuotas})
-	master := ready(t, c)
+	master := c.Ready(t)
 	for round := range 2 {
 		fill(t, c, fmt.Sprintf("/q%d/", round))
 		if round == 0 {
@@ -43,7 +43,7 @@ func TestQuotas(t *testing.T) {
 			next := newMaster(t, c, master)
 			must(t, master.Start())
 			master = next
-			ready(t, c)
+			c.Ready(t)
 		}
 	}
 }
@@ -92,10 +92,10 @@ func TestQuotasUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	const room = 20
 	c := cell.New(t, cell.Options{Args: []string{"--heartbeat-timeout=2s", fmt.Sprintf("--max-holds=%d", room)}})
-	ready(t, c)
+	c.Ready(t)
 	id := open(t, c.Replicas()[0], aWhile).ID
 	errs := make([]error, 4*room)
-	ctx := bounded(t)
+	ctx := cell.Bounded(t)
 	var all sync.WaitGroup
 	for i := range errs {
 		all.Go(func() {
@@ -125,7 +125,7 @@ func TestMoreConnectionsThanOpenFiles(t *testing.T) {
 	must(t, r.Start())
 	select {
 	case <-r.Exited():
-	case <-time.After(step):
+	case <-time.After(cell.Step):
 		t.Fatal("it runs")
 	}
 	if code, _ := r.ExitState(); code != 78 || !strings.Contains(r.LogTail(3), `max-connections "1000000000" (flag --max-connections): the limit on open files is`) {

@@ -22,10 +22,10 @@ func TestFullRestart(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
 	before := everything{}
-	before.add(t, ready(t, c))
+	before.add(t, c.Ready(t))
 	for _, way := range []string{"SIGTERM", "kill -9"} {
 		if way == "SIGTERM" {
-			must(t, c.Stop(bounded(t)))
+			must(t, c.Stop(cell.Bounded(t)))
 		} else {
 			for _, r := range c.Replicas() {
 				must(t, r.Kill())
@@ -34,11 +34,11 @@ func TestFullRestart(t *testing.T) {
 		for _, r := range c.Replicas() {
 			must(t, r.Start())
 		}
-		ready(t, c)
+		c.Ready(t)
 		for _, r := range c.Replicas() {
 			t.Run("through "+r.ID+" after "+way, func(t *testing.T) { before.check(t, r) })
 		}
-		before.add(t, ready(t, c))
+		before.add(t, c.Ready(t))
 	}
 }
 
@@ -98,14 +98,14 @@ func (e *everything) check(t *testing.T, r *cell.Replica) {
 func TestRollingRestartUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: frequentSnapshots})
-	ready(t, c)
+	c.Ready(t)
 	l := startLoad(t, c, 8)
 	for _, r := range c.Replicas() {
 		l.progress(t, 60)
-		must(t, r.Terminate(bounded(t)))
+		must(t, r.Terminate(cell.Bounded(t)))
 		l.progress(t, 60)
 		must(t, r.Start())
-		ready(t, c)
+		c.Ready(t)
 	}
 	l.end(t)
 	for _, r := range c.Replicas() {
@@ -141,7 +141,7 @@ func newestSnapshot(r *cell.Replica) (index uint64, err error) {
 func TestCatchUpBySnapshot(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: append(frequentSnapshots, calm...)})
-	master := ready(t, c)
+	master := c.Ready(t)
 	away, other := c.Others(master)[0], c.Others(master)[1]
 	all := everything{}
 	all.add(t, master)
@@ -149,7 +149,7 @@ func TestCatchUpBySnapshot(t *testing.T) {
 	must(t, away.Kill())
 	all.add(t, master)
 	s := open(t, master, aWhile)
-	must(t, cell.Wait(bounded(t), "the log of the others begins after what the replica has", func(context.Context) error {
+	must(t, cell.Wait(cell.Bounded(t), "the log of the others begins after what the replica has", func(context.Context) error {
 		for range 20 {
 			release(t, master, acquire(t, master, "/away", ask(s.ID, "", 0)))
 		}
@@ -166,10 +166,10 @@ func TestCatchUpBySnapshot(t *testing.T) {
 	}))
 	all.add(t, master)
 	must(t, away.Start())
-	ready(t, c)
+	c.Ready(t)
 	all.check(t, away)
 	transferTo(t, c, master, away)
-	if now := ready(t, c); now != away {
+	if now := c.Ready(t); now != away {
 		t.Fatalf("%s is master, not %s", now.ID, away.ID)
 	}
 	for _, r := range c.Replicas() {
@@ -180,9 +180,9 @@ func TestCatchUpBySnapshot(t *testing.T) {
 	must(t, away.Kill())
 	newMaster(t, c, away)
 	must(t, away.Start())
-	ready(t, c)
+	c.Ready(t)
 	all.check(t, away)
-	must(t, cell.Wait(bounded(t), "its own state shows everything", func(ctx context.Context) error {
+	must(t, cell.Wait(cell.Bounded(t), "its own state shows everything", func(ctx context.Context) error {
 		l, err := staleLock(ctx, away, "/shared")
 		if err == nil && len(l.Holders) != len(all.sessions) {
 			err = fmt.Errorf("%d of %d holders", len(l.Holders), len(all.sessions))
@@ -196,7 +196,7 @@ func TestCatchUpBySnapshot(t *testing.T) {
 func TestKillsWithSnapshotsUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: frequentSnapshots})
-	master := ready(t, c)
+	master := c.Ready(t)
 	l := startLoad(t, c, 8)
 	for i := range 3 {
 		victim := append(c.Others(master), master)[i]
@@ -206,7 +206,7 @@ func TestKillsWithSnapshotsUnderLoad(t *testing.T) {
 		l.progress(t, 100)
 		t.Logf("%s was killed; the gap in service was %v", victim.ID, l.gap(began).Round(time.Millisecond))
 		must(t, victim.Start())
-		master = ready(t, c)
+		master = c.Ready(t)
 	}
 	l.end(t)
 }

@@ -39,7 +39,7 @@ func waitUntil(t *testing.T, at time.Time) {
 func TestSessionsExpire(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm})
-	master := ready(t, c)
+	master := c.Ready(t)
 	var all sync.WaitGroup
 	for i, ttl := range []time.Duration{time.Second, 1500 * time.Millisecond, 2 * time.Second} {
 		before := time.Now()
@@ -59,7 +59,7 @@ func TestSessionsExpire(t *testing.T) {
 // lifeOf reads a session until it is gone: alive is when the last read that
 // found it was sent, gone when the first that did not was answered.
 func lifeOf(t *testing.T, r *cell.Replica, id string) (alive, gone time.Time) {
-	err := cell.Wait(bounded(t), "session "+id+" is gone", func(ctx context.Context) error {
+	err := cell.Wait(cell.Bounded(t), "session "+id+" is gone", func(ctx context.Context) error {
 		sent := time.Now()
 		_, err := r.Call(ctx, http.MethodGet, sessionRoute(id), nil, nil)
 		if errors.Is(err, lockapi.CodeSessionNotFound) {
@@ -97,7 +97,7 @@ func keptAlive(t *testing.T, c *cell.Cell) {
 	for i := range 4 {
 		from = time.Now()
 		var k lockapi.Keepalive
-		if _, err := c.Replicas()[i%3].Call(bounded(t), http.MethodPost, sessionRoute(s.ID)+"/keepalive", lockapi.KeepaliveRequest{WaitMS: 60_000}, &k); err != nil {
+		if _, err := c.Replicas()[i%3].Call(cell.Bounded(t), http.MethodPost, sessionRoute(s.ID)+"/keepalive", lockapi.KeepaliveRequest{WaitMS: 60_000}, &k); err != nil {
 			t.Error(err)
 			return
 		}
@@ -120,7 +120,7 @@ func pastDue(t *testing.T, master *cell.Replica) {
 	s := open(t, master, ttl)
 	// From here on it is due, if it is not gone yet.
 	waitUntil(t, time.Now().Add(ttl+ttl*3/100))
-	_, err := master.Call(bounded(t), http.MethodPost, sessionRoute(s.ID)+"/keepalive", nil, nil)
+	_, err := master.Call(cell.Bounded(t), http.MethodPost, sessionRoute(s.ID)+"/keepalive", nil, nil)
 	wantCode(t, "a keepalive past due", err, lockapi.CodeSessionNotFound)
 }
 
@@ -136,7 +136,7 @@ func lockDelay(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	first := acquire(t, c.Replicas()[1], path, req)
 	waiting := begin[lockapi.Grant](t, c.Replicas()[2], http.MethodPut, lockRoute(path), ask(waiter.ID, "", aWhile))
 	lifeOf(t, master, dying.ID)
-	_, err := master.Call(bounded(t), http.MethodPut, lockRoute(path), ask(waiter.ID, "another", 0), nil)
+	_, err := master.Call(cell.Bounded(t), http.MethodPut, lockRoute(path), ask(waiter.ID, "another", 0), nil)
 	refused := new(lockapi.Error)
 	if !errors.As(err, &refused) || refused.Code != lockapi.CodeLockDelayed ||
 		refused.DelayRemainingMS <= 0 || refused.DelayRemainingMS > delay.Milliseconds()*102/100 {
@@ -168,10 +168,10 @@ func TestNewMasterGivesAWholeTTL(t *testing.T) {
 	t.Parallel()
 	const ttl = 4 * time.Second
 	c := cell.New(t, cell.Options{})
-	master := ready(t, c)
+	master := c.Ready(t)
 	s := open(t, master, ttl)
 	for _, change := range []string{"kill", "transfer"} {
-		must(t, cell.Wait(bounded(t), "half of the ttl is over", func(ctx context.Context) error {
+		must(t, cell.Wait(cell.Bounded(t), "half of the ttl is over", func(ctx context.Context) error {
 			var v lockapi.SessionState
 			_, err := master.Call(ctx, http.MethodGet, sessionRoute(s.ID), nil, &v)
 			if err == nil && (v.LeaseRemainingMS == nil || *v.LeaseRemainingMS > ttl.Milliseconds()/2) {
@@ -194,7 +194,7 @@ func TestNewMasterGivesAWholeTTL(t *testing.T) {
 		}
 		if change == "kill" {
 			must(t, old.Start())
-			ready(t, c)
+			c.Ready(t)
 		} else {
 			_, gone := lifeOf(t, master, s.ID)
 			if lived := gone.Sub(changed); lived < ttl {

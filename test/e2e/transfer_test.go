@@ -15,10 +15,10 @@ import (
 // more than one try.
 func transferTo(t *testing.T, c *cell.Cell, at, to *cell.Replica) {
 	t.Helper()
-	must(t, cell.Wait(bounded(t), to.ID+" is master", func(context.Context) error {
+	must(t, cell.Wait(cell.Bounded(t), to.ID+" is master", func(context.Context) error {
 		// Not under the context of one try, which is shorter than an election.
 		var got lockapi.Transferred
-		_, err := at.Call(bounded(t), http.MethodPost, lockapi.RouteTransfer, lockapi.TransferRequest{To: to.ID}, &got)
+		_, err := at.Call(cell.Bounded(t), http.MethodPost, lockapi.RouteTransfer, lockapi.TransferRequest{To: to.ID}, &got)
 		if err != nil {
 			t.Logf("transfer to %s at %s: %v", to.ID, at.ID, err)
 			return err
@@ -36,7 +36,7 @@ func transferTo(t *testing.T, c *cell.Cell, at, to *cell.Replica) {
 func TestTransferUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm})
-	master := ready(t, c)
+	master := c.Ready(t)
 	refusedTransfers(t, c, master)
 	l := startLoad(t, c, 8)
 	watchLeases(t, c, true)
@@ -57,7 +57,7 @@ func TestTransferUnderLoad(t *testing.T) {
 		}
 		l.progress(t, 60)
 		t.Logf("from %s to %s by a call to %s; the gap in service was %v", master.ID, to.ID, at.ID, l.gap(began).Round(time.Millisecond))
-		if now := ready(t, c); now != to {
+		if now := c.Ready(t); now != to {
 			t.Errorf("%s is master, not %s", now.ID, to.ID)
 		}
 		if view := call[lockapi.Cell](t, to, http.MethodGet, lockapi.RouteCell, nil); view.Epoch <= epoch {
@@ -72,7 +72,7 @@ func refusedTransfers(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	t.Helper()
 	before := call[lockapi.Cell](t, master, http.MethodGet, lockapi.RouteCell, nil)
 	for _, r := range c.Replicas() {
-		_, err := r.Call(bounded(t), http.MethodPost, lockapi.RouteTransfer, lockapi.TransferRequest{To: "r9"}, nil)
+		_, err := r.Call(cell.Bounded(t), http.MethodPost, lockapi.RouteTransfer, lockapi.TransferRequest{To: "r9"}, nil)
 		wantCode(t, "a transfer to nobody", err, lockapi.CodeInvalidArgument)
 		got := call[lockapi.Transferred](t, r, http.MethodPost, lockapi.RouteTransfer, lockapi.TransferRequest{To: master.ID})
 		if got.Master != master.ID {
@@ -93,7 +93,7 @@ const patience = 8 * time.Second
 func TestTerminatedMaster(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm})
-	master := ready(t, c)
+	master := c.Ready(t)
 	l := startLoad(t, c, 8)
 	watchLeases(t, c, true)
 	const path = "/terminated"
@@ -106,7 +106,7 @@ func TestTerminatedMaster(t *testing.T) {
 	l.progress(t, 100)
 
 	began := time.Now()
-	must(t, master.Terminate(bounded(t))) // checks the exit code
+	must(t, master.Terminate(cell.Bounded(t))) // checks the exit code
 	stopped := time.Since(began)
 	if stopped > patience {
 		t.Errorf("it took %v to stop; calls that wait ought to be released at once", stopped)

@@ -16,7 +16,7 @@ import (
 func TestWaiters(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm})
-	master := ready(t, c)
+	master := c.Ready(t)
 	followers := c.Others(master)
 	for _, r := range []*cell.Replica{master, followers[0]} {
 		t.Run("whose connection breaks at "+r.ID, func(t *testing.T) {
@@ -39,13 +39,13 @@ func TestWaiters(t *testing.T) {
 		stopping := followers[0]
 		began := time.Now()
 		leaves(t, master, stopping, []lockapi.Code{lockapi.CodeOutcomeUnknown}, func(string, context.CancelFunc) {
-			must(t, stopping.Terminate(bounded(t)))
+			must(t, stopping.Terminate(cell.Bounded(t)))
 		})
 		if took := time.Since(began); took > patience {
 			t.Errorf("it took %v; calls that wait ought to be released at once", took)
 		}
 		must(t, stopping.Start())
-		ready(t, c)
+		c.Ready(t)
 	})
 	t.Run("whose replica is killed", func(t *testing.T) {
 		leaves(t, master, followers[1], nil, func(string, context.CancelFunc) { must(t, followers[1].Kill()) })
@@ -58,7 +58,7 @@ func leaves(t *testing.T, master, r *cell.Replica, codes []lockapi.Code, leave f
 	const path = "/waiter"
 	holder, waiter, third := open(t, master, aWhile), open(t, master, aWhile), open(t, master, aWhile)
 	held := acquire(t, master, path, ask(holder.ID, "", 0))
-	ctx, hangUp := context.WithCancel(bounded(t))
+	ctx, hangUp := context.WithCancel(cell.Bounded(t))
 	defer hangUp()
 	ended := make(chan error, 1)
 	go func() {
@@ -122,7 +122,7 @@ func timesOut(t *testing.T, master, r *cell.Replica) {
 func TestWaitersKeepTheirPlace(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
-	old := ready(t, c)
+	old := c.Ready(t)
 	const path = "/place"
 	held := acquire(t, old, path, ask(open(t, old, aWhile).ID, "", 0))
 	var order []string
@@ -134,12 +134,12 @@ func TestWaitersKeepTheirPlace(t *testing.T) {
 		go func() {
 			a := <-first
 			wantCode(t, "a waiting call", a.err, lockapi.CodeOutcomeUnknown, lockapi.CodeNoMaster)
-			_, a.err = insist(bounded(t), c.Others(old), http.MethodPut, lockRoute(path), ask(id, "", aWhile), &a.out)
+			_, a.err = insist(cell.Bounded(t), c.Others(old), http.MethodPut, lockRoute(path), ask(id, "", aWhile), &a.out)
 			grants <- a
 		}()
 		wantWaiters(t, old, path, i+1)
 	}
-	must(t, old.Terminate(bounded(t)))
+	must(t, old.Terminate(cell.Bounded(t)))
 	master := newMaster(t, c, old)
 	if got := queueOf(t, master, path, order); !slices.Equal(got, order) {
 		t.Errorf("the queue is %v, was %v", got, order)

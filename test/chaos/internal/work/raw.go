@@ -1,12 +1,9 @@
 package work
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -15,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
 )
 
 // answerTime is how long a plain client waits for an answer beyond the time for
@@ -41,35 +39,8 @@ func (w *raw) close() { w.http.CloseIdleConnections() }
 // call makes one call at a replica by chance. The error is a *lockapi.Error
 // where the cell refused.
 func (w *raw) call(ctx context.Context, r *rand.Rand, method, target string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		text, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(text)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, w.opts.URLs[r.IntN(len(w.opts.URLs))]+target, body)
-	if err != nil {
-		return err
-	}
-	reply, err := w.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer reply.Body.Close()
-	content, err := io.ReadAll(reply.Body)
-	if err != nil {
-		return err
-	}
-	if reply.StatusCode >= 300 {
-		problem := &lockapi.Error{}
-		return errors.Join(json.Unmarshal(content, problem), problem)
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(content, out)
+	_, err := cell.CallVia(ctx, w.http, method, w.opts.URLs[r.IntN(len(w.opts.URLs))], target, in, out)
+	return err
 }
 
 // brief makes a call that the cell answers at once, or not at all.
