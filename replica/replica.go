@@ -102,14 +102,15 @@ func (r *Replica) startRaft() error {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.watch(notify)
+	r.watching.Go(r.suspect)
 	return nil
 }
 
 func (r *Replica) config(notify chan bool) *raft.Config {
 	conf := raft.DefaultConfig()
 	conf.LocalID = raft.ServerID(r.opts.ID)
-	conf.HeartbeatTimeout = r.opts.HeartbeatTimeout
-	conf.ElectionTimeout = r.opts.ElectionTimeout
+	conf.HeartbeatTimeout = r.opts.HeartbeatTimeout + 1 // so that it can be made shorter, see suspect
+	conf.ElectionTimeout = max(r.opts.ElectionTimeout, conf.HeartbeatTimeout)
 	conf.LeaderLeaseTimeout = r.opts.HeartbeatTimeout // heartbeats wait behind a follower's disk, see transport
 	conf.CommitTimeout = min(50*time.Millisecond, r.opts.HeartbeatTimeout/4)
 	conf.MaxAppendEntries = 16 // an entry is a whole batch, and one message has rpcTimeout to arrive

@@ -30,12 +30,12 @@ type Config struct {
 
 	// MasterLease is for how long a master may act on its own after a batch of
 	// the log was proposed. A longer lease rides out slower disks; a successor
-	// that has not heard of an orderly end waits it out. Twice HeartbeatTimeout
-	// adds next to nothing to a fail-over.
+	// that has not heard of an orderly end waits it out. One and a half times
+	// HeartbeatTimeout is about as long as an election takes anyway.
 	MasterLease time.Duration
 	// HeartbeatTimeout is the silence after which a replica suspects that the
-	// master is gone; the real time is random between one and two of it. It
-	// should be several times the slowest write of the disk.
+	// master is gone; a random part of up to a quarter is added. It should be
+	// several times the slowest write of the disk.
 	HeartbeatTimeout time.Duration
 	// ElectionTimeout is how long a candidate waits for votes before it tries
 	// again. At least HeartbeatTimeout.
@@ -130,7 +130,7 @@ func defaults() *Config {
 		RaftListen:        "127.0.0.1:7201",
 		HeartbeatTimeout:  500 * time.Millisecond,
 		ElectionTimeout:   500 * time.Millisecond,
-		MasterLease:       time.Second,
+		MasterLease:       750 * time.Millisecond,
 		ClockDrift:        0.01,
 		SnapshotThreshold: 8192,
 		SnapshotInterval:  30 * time.Second,

@@ -132,8 +132,8 @@ func (c *Config) derive() {
 		c.sources[nameElection] = "default, as heartbeat-timeout"
 	}
 	if !c.given(nameLease) && c.given(nameHeartbeat) {
-		c.MasterLease = min(2*c.HeartbeatTimeout, maxLease)
-		c.sources[nameLease] = "default, 2 × heartbeat-timeout"
+		c.MasterLease = min(c.HeartbeatTimeout*3/2, maxLease)
+		c.sources[nameLease] = "default, 1.5 × heartbeat-timeout"
 	}
 	if c.Dev {
 		c.deriveDev()

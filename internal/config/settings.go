@@ -61,7 +61,7 @@ func settings() []setting {
 		text(nameAPIListen, "host:port", "address to serve the HTTP API on", func(c *Config) *string { return &c.APIListen }),
 		text(nameRaftListen, "host:port", "address to serve the other replicas on", func(c *Config) *string { return &c.RaftListen }),
 		replicaList(),
-		duration(nameLease, "how long a master may act after a proposal; default 2 × heartbeat-timeout", func(c *Config) *time.Duration { return &c.MasterLease }),
+		duration(nameLease, "how long a master may act after a proposal; default 1.5 × heartbeat-timeout", func(c *Config) *time.Duration { return &c.MasterLease }),
 		duration(nameHeartbeat, "silence after which a master is suspected", func(c *Config) *time.Duration { return &c.HeartbeatTimeout }),
 		duration(nameElection, "how long a candidate waits for votes; default heartbeat-timeout", func(c *Config) *time.Duration { return &c.ElectionTimeout }),
 		fraction(nameDrift, "bound on the error of this machine's clock rate", func(c *Config) *float64 { return &c.ClockDrift }),

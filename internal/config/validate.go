@@ -220,7 +220,7 @@ func (v *validator) timings() {
 	}
 	if c.MasterLease < c.HeartbeatTimeout {
 		v.refuse(nameLease, c.MasterLease.String(),
-			"shorter than heartbeat-timeout (%s, %s): a master that nobody suspects would lose its lease; twice that is a good value", c.HeartbeatTimeout, c.Source(nameHeartbeat))
+			"shorter than heartbeat-timeout (%s, %s): a master that nobody suspects would lose its lease; one and a half times that is a good value", c.HeartbeatTimeout, c.Source(nameHeartbeat))
 	}
 	if !(c.ClockDrift >= 0 && c.ClockDrift <= 0.1) {
 		v.refuse(nameDrift, strconv.FormatFloat(c.ClockDrift, 'g', -1, 64), "within 0..0.1: the part by which the clock's rate may be wrong")
