@@ -24,12 +24,13 @@ var works = []work{
 	{"return", "n sessions come back after a kill -9 of the master", overloaded("return", 10_000, loadReturn)},
 	{"slowloris", "n connections that send nothing, a byte now and then, or read no reply", overloaded("slowloris", 10_000, loadSlowloris)},
 	{"pages", "16 readers page through n locks, 1000 at a time", overloaded("pages", 100_000, loadPages)},
+	{"deep", "single operations on a cell of n held locks and n places in a queue", overloaded("deep", 100_000, loadDeep)},
 	{"soak", "cycles for long: elections that nobody asked for", runSoak},
 }
 
 // onlyByName are the works that do not run without being named: they take long,
 // or a machine that does nothing else.
-var onlyByName = []string{"waiters", "expire", "return", "slowloris", "pages", "soak"}
+var onlyByName = []string{"waiters", "expire", "return", "slowloris", "pages", "deep", "soak"}
 
 // defaultWorks are those that run without being named.
 func defaultWorks() (names []string) {
