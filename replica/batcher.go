@@ -10,14 +10,6 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Bounds of a batch, and how many of them are under way at once. With two, one
-// is on the leader's disk while the other is on the followers'.
-const (
-	maxBatchCommands = 128
-	maxBatchBytes    = 256 << 10
-	batchesInFlight  = 2
-)
-
 // BatcherOptions say for which office a batcher works.
 type BatcherOptions struct {
 	Epoch   uint64
@@ -35,8 +27,8 @@ type BatcherOptions struct {
 }
 
 // Batcher joins the commands of many callers into log entries: while entries
-// are under way, commands gather for the next. There is no timer; a lone
-// command leaves at once. One batcher serves one office.
+// are under way, commands gather for the next (batches.go). There is no timer; a
+// lone command leaves at once. One batcher serves one office.
 type Batcher struct {
 	opts BatcherOptions
 
@@ -44,6 +36,7 @@ type Batcher struct {
 	pending []*call
 	waiting int // callers inside Do, or between Begin and its result
 	renew   bool
+	pace    pace
 	refuse  error         // set by Drain, Close or a failure; nothing is taken after it
 	drained chan struct{} // set by Drain; closed when the last caller has left Do
 	closed  bool
@@ -201,71 +194,6 @@ func (b *Batcher) nudge() {
 	}
 }
 
-// send forms batches: it takes a slot first, so that a batch holds whatever has
-// gathered by the time that it can leave.
-func (b *Batcher) send() {
-	defer close(b.inflight)
-	for {
-		select {
-		case b.slots <- struct{}{}:
-		case <-b.done:
-			return
-		}
-		calls, ok := b.gather()
-		if !ok {
-			return
-		}
-		batch := state.Batch{Epoch: b.opts.Epoch, LeaseMS: b.opts.LeaseMS}
-		if len(calls) > 0 {
-			batch.Commands = make([]state.Command, len(calls))
-			for i, c := range calls {
-				batch.Commands[i] = c.cmd
-			}
-		}
-		proposed := b.opts.Clock() // before the log can know of it: the lease counts from here
-		b.inflight <- flight{proposed, calls, b.opts.Submit(batch)}
-	}
-}
-
-// gather waits for something to send and takes as much as one batch holds.
-func (b *Batcher) gather() ([]*call, bool) {
-	for {
-		b.mu.Lock()
-		if b.closed {
-			b.mu.Unlock()
-			return nil, false
-		}
-		if n := b.fits(); n > 0 || b.renew {
-			calls := b.pending[:n:n]
-			b.pending = b.pending[n:]
-			more := len(b.pending) > 0
-			b.renew = false
-			b.mu.Unlock()
-			if more {
-				b.nudge()
-			}
-			return calls, true
-		}
-		b.mu.Unlock()
-		select {
-		case <-b.wake:
-		case <-b.done:
-		}
-	}
-}
-
-// fits counts how many of the pending commands go into one batch.
-func (b *Batcher) fits() int {
-	size := 0
-	for i, c := range b.pending {
-		size += c.cmd.Size()
-		if i == maxBatchCommands || (i > 0 && size > maxBatchBytes) {
-			return i
-		}
-	}
-	return len(b.pending)
-}
-
 // receive takes outcomes in log order.
 func (b *Batcher) receive() {
 	for f := range b.inflight {
@@ -281,7 +209,7 @@ func (b *Batcher) receive() {
 				c.result <- reply{result: out.Results[i]}
 			}
 		}
-		<-b.slots
+		b.arrived()
 	}
 }
 

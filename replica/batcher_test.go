@@ -91,6 +91,56 @@ func TestBatcherJoinsWhatGathers(t *testing.T) {
 	})
 }
 
+// TestBatchesShareTheLoad: callers that come back with a new command as soon as they
+// are answered, one after the other, fill the entries alike; none leaves with the first
+// of them alone.
+func TestBatchesShareTheLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemLog(10 * time.Millisecond)
+		b, _, _ := newTestBatcher(l, 1)
+		var calls sync.WaitGroup
+		for i := range 16 {
+			calls.Go(func() {
+				for j := range 20 {
+					<-time.After(time.Duration(i+1) * 100 * time.Microsecond)
+					if _, err := b.Do(open(fmt.Sprint(i, " ", j))); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		calls.Wait()
+		for i, batch := range l.batches[10:40] { // between the first that come and the last that go
+			if n := len(batch.Commands); n < 3 {
+				t.Errorf("entry %d has %d commands of 16 callers", 10+i, n)
+			}
+		}
+		b.Close(errors.New("test is over"))
+		b.Wait()
+	})
+}
+
+// TestLoneCommandWaitsForNoCompany: a command is proposed at once where no entry is
+// under way, however large the last ones were.
+func TestLoneCommandWaitsForNoCompany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemLog(time.Millisecond)
+		b, accepted, _ := newTestBatcher(l, 1)
+		var calls sync.WaitGroup
+		for i := range 50 {
+			calls.Go(func() { b.Do(open(fmt.Sprint(i))) })
+		}
+		calls.Wait()
+		<-time.After(time.Second)
+		b.Do(open("alone"))
+		if last := (*accepted)[len(*accepted)-1]; last < time.Second || last > time.Second+10*time.Millisecond {
+			t.Errorf("proposed after %v, want a second", last)
+		}
+		b.Close(errors.New("test is over"))
+		b.Wait()
+	})
+}
+
 func TestBatcherRenewsWithAnEmptyBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemLog(time.Millisecond)

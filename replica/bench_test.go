@@ -12,29 +12,34 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// BenchmarkStoreLogs is a write of one entry to the disk.
+// BenchmarkStoreLogs is a write of one entry to the disk, without and with a
+// write-ahead log.
 func BenchmarkStoreLogs(b *testing.B) {
 	for _, size := range []int{128, 16 << 10} {
-		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
-			f, err := openLog(b.TempDir(), false)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer f.Close()
-			data, at := make([]byte, size), uint64(0)
-			for b.Loop() {
-				at++
-				if err := f.StoreLog(&raft.Log{Index: at, Term: 1, Data: data}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+		b.Run(fmt.Sprintf("bolt/bytes=%d", size), func(b *testing.B) { benchmarkStoreLogs(b, size, false) })
+		b.Run(fmt.Sprintf("wal/bytes=%d", size), func(b *testing.B) { benchmarkStoreLogs(b, size, true) })
+	}
+}
+
+func benchmarkStoreLogs(b *testing.B, size int, ahead bool) {
+	f, err := openLog(b.TempDir(), false, ahead)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	data, at := make([]byte, size), uint64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		at++
+		if err := f.StoreLog(&raft.Log{Index: at, Term: 1, Data: data}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
 // BenchmarkCheckLog is the check of a log of about 100 MB at a start.
 func BenchmarkCheckLog(b *testing.B) {
-	f, err := openLog(b.TempDir(), false)
+	f, err := openLog(b.TempDir(), false, false)
 	if err != nil {
 		b.Fatal(err)
 	}

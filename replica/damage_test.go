@@ -23,7 +23,7 @@ const damageSeed = 7
 func aLog(t *testing.T) (before, after []byte) {
 	t.Helper()
 	dir := t.TempDir()
-	f, err := openLog(dir, false)
+	f, err := openLog(dir, false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func holds(t *testing.T, raw []byte) string {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, logFileName), raw, 0o600))
-	f, err := openLog(dir, true)
+	f, err := openLog(dir, true, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestDamagedLogIsNotOpened(t *testing.T) {
 			dir := t.TempDir()
 			raw := damage(slices.Clone(file))
 			must(t, os.WriteFile(filepath.Join(dir, logFileName), raw, 0o600))
-			f, err := openLog(dir, true)
+			f, err := openLog(dir, true, false)
 			if err == nil {
 				_ = f.Close()
 				t.Fatal("opened")
@@ -294,7 +294,7 @@ func TestCrashWhileFounding(t *testing.T) {
 	for _, n := range []int{0, 100, len(file) / 2} {
 		dir := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dir, logFileName), file[:n], 0o600))
-		f, err := openLog(dir, false)
+		f, err := openLog(dir, false, false)
 		must(t, err)
 		if r := f.record.Load(); r.Entries != nil {
 			t.Errorf("of %d bytes: %+v", n, r)

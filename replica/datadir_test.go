@@ -70,17 +70,17 @@ func TestDataDirRefusals(t *testing.T) {
 
 func TestDataDirInUse(t *testing.T) {
 	dir := t.TempDir()
-	first, err := openLog(dir, false)
+	first, err := openLog(dir, false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openLog(dir, true); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := openLog(dir, true, false); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("opened twice: %v", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := openLog(dir, true)
+	again, err := openLog(dir, true, false)
 	if err != nil {
 		t.Fatal(err)
 	}

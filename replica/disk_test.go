@@ -165,7 +165,7 @@ func TestPanicsOfTheFileAreErrors(t *testing.T) {
 // TestDamageUnderneathARunningLog is found when the entry is read.
 func TestDamageUnderneathARunningLog(t *testing.T) {
 	dir := t.TempDir()
-	f, err := openLog(dir, false)
+	f, err := openLog(dir, false, false)
 	must(t, err)
 	defer f.Close()
 	secret := []byte("a string that is easy to find")
@@ -181,7 +181,7 @@ func TestDamageUnderneathARunningLog(t *testing.T) {
 // TestFileCutUnderneathARunningLog: the memory that the file was mapped to is
 // gone. To touch it is an error and does not end the process by a signal.
 func TestFileCutUnderneathARunningLog(t *testing.T) {
-	f, err := openLog(t.TempDir(), false)
+	f, err := openLog(t.TempDir(), false, false)
 	must(t, err)
 	for i := range uint64(100) {
 		must(t, f.StoreLog(&raft.Log{Index: i + 1, Term: 1, Data: make([]byte, 3000)}))

@@ -16,6 +16,7 @@
 //     starts (logfile.go, logstore.go, logrecord.go, logcheck.go, boltcheck.go)
 //   - so have the snapshots, with their meta data; where one is damaged, the log
 //     has to reach back to the one before it (snapshots.go)
+//   - a write-ahead log may take entries before raft-boltdb does (wal.go, walblocks.go)
 //   - checksums of the state go through the log; a replica that differs ends (checksum.go)
 //
 // The rule about disks is: a replica recovers, or refuses to start and says what

@@ -24,16 +24,18 @@ const logFileName = "raft.db"
 // evidence, and what it held of votes and entries is gone.
 const cure = "keep the directory for analysis, and bring the replica back with an empty one as docs/operations.md says"
 
-// logFile is the log and the votes on disk, in a file of raft-boltdb; see
-// logrecord.go for what is in it beside Raft's own entries. It is a raft.LogStore
+// logFile is the log and the votes on disk, in a file of raft-boltdb, which may have
+// a write-ahead log before it (wal.go); see logrecord.go for what is in it beside
+// Raft's own entries. It is a raft.LogStore
 // and a raft.StableStore (logstore.go). Each change is on the disk when the call
 // returns.
 type logFile struct {
 	name    string
 	home    logHome
 	metas   *os.File               // the same file, to read its meta pages
+	wal     *wal                   // nil without one
 	changes sync.Mutex             // held over each change
-	record  atomic.Pointer[record] // as the last transaction wrote it
+	record  atomic.Pointer[record] // as the last write has left it
 }
 
 // logHome is what logFile needs of raft-boltdb: to store entries, in any order
@@ -46,19 +48,26 @@ type logHome interface {
 // openLog opens the log in a data directory, or makes one where there is none
 // and the replica has not been founded yet. What it opens has been checked from
 // end to end; a file that is damaged is not opened for writing, nor changed.
-func openLog(dir string, founded bool) (*logFile, error) {
+//
+// ahead says whether entries go to a write-ahead log first. What the last start has
+// left in one is found either way.
+func openLog(dir string, founded, ahead bool) (*logFile, error) {
 	f := &logFile{name: filepath.Join(dir, logFileName)}
 	switch info, err := os.Stat(f.name); {
 	case errors.Is(err, os.ErrNotExist) && founded:
 		return nil, lostLog(dir)
 	case errors.Is(err, os.ErrNotExist):
-		return f.orNone(f.create(dir))
+		return f.orNone(f.create(dir, ahead))
 	case err != nil:
 		return nil, fmt.Errorf("data directory %s: %w", dir, err)
 	case info.Size() == 0 && !founded:
-		return f.orNone(f.create(dir))
+		return f.orNone(f.create(dir, ahead))
 	}
 	checked, left, err := checkLog(f.name)
+	var behind []*raft.Log
+	if err == nil {
+		behind, err = checkWAL(dir, checked)
+	}
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, f.inUse(dir)
@@ -69,9 +78,9 @@ func openLog(dir string, founded bool) (*logFile, error) {
 		if err := os.Remove(f.name); err != nil {
 			return nil, fmt.Errorf("data directory %s: %w", dir, err)
 		}
-		return f.orNone(f.create(dir))
+		return f.orNone(f.create(dir, ahead))
 	}
-	return f.orNone(f.open(dir, checked, left))
+	return f.orNone(f.open(dir, checked, left, behind, ahead))
 }
 
 // orNone is the file, or the error of opening it.
@@ -123,19 +132,20 @@ func (f *logFile) lock(dir string) error {
 	return nil
 }
 
-// create makes the file, and the first record in it.
-func (f *logFile) create(dir string) error {
+// create makes the files, and the first record.
+func (f *logFile) create(dir string, ahead bool) error {
 	if err := f.lock(dir); err != nil {
 		return err
 	}
-	if err := f.write(nil, record{}); err != nil {
+	if err := f.begin(dir, record{}, nil, ahead); err != nil {
 		return errors.Join(fmt.Errorf("data directory %s: make %s: %w", dir, f.name, err), f.Close())
 	}
 	return nil
 }
 
-// open opens a file that was checked, and deletes the entries that are left over.
-func (f *logFile) open(dir string, checked *record, left spans) error {
+// open opens files that were checked, deletes the entries that are left over, and
+// hands those behind the record to raft-boltdb.
+func (f *logFile) open(dir string, checked *record, left spans, behind []*raft.Log, ahead bool) error {
 	if err := f.lock(dir); err != nil {
 		return err
 	}
@@ -146,16 +156,40 @@ func (f *logFile) open(dir string, checked *record, left spans) error {
 	if err == nil {
 		err = f.tidy(*have, left)
 	}
+	if err == nil {
+		err = f.begin(dir, *f.record.Load(), behind, ahead)
+	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("data directory %s: open %s: %w", dir, f.name, err), f.Close())
 	}
 	return nil
 }
 
-// tidy deletes the entries that are left over, and writes the record anew: what a
-// disk has not kept of the last transaction although the check has read it from
-// memory is written once more.
+// begin writes the record and the entries behind it: what a disk has not kept of the
+// last transaction although the check has read it from memory is written once more.
+// From then on a write-ahead log is as wanted, and empty.
+func (f *logFile) begin(dir string, r record, behind []*raft.Log, ahead bool) error {
+	r = r.including(behind)
+	if !ahead {
+		r.WAL = 0
+		return errors.Join(f.write(behind, r), dropWAL(dir))
+	}
+	if r.WAL == 0 {
+		if err := makeWAL(dir); err != nil {
+			return err
+		}
+	}
+	ready, err := openWAL(dir, r.WAL)
+	if err != nil {
+		return err
+	}
+	f.wal = ready
+	return f.write(behind, r)
+}
+
+// tidy deletes the entries that are left over.
 func (f *logFile) tidy(r record, left spans) error {
+	f.record.Store(&r)
 	for ; len(left) > 0; left = left[1:] {
 		r.Deleted = left
 		if err := f.write(nil, r); err != nil {
@@ -165,8 +199,10 @@ func (f *logFile) tidy(r record, left spans) error {
 			return err
 		}
 	}
+	r = *f.record.Load()
 	r.Deleted = nil
-	return f.write(nil, r)
+	f.record.Store(&r)
+	return nil
 }
 
 // guarded turns a panic of bbolt on a damaged file, and a fault in the memory

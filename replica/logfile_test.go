@@ -26,7 +26,7 @@ func entries(from, to, term uint64) (logs []*raft.Log) {
 // record tells and nothing else, each entry of the given term.
 func openSound(t *testing.T, dir string, want spans, termOf func(uint64) uint64) *logFile {
 	t.Helper()
-	f, err := openLog(dir, true)
+	f, err := openLog(dir, true, false)
 	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	if have := f.record.Load(); !reflect.DeepEqual(have.Entries, want) || have.Deleted != nil {
@@ -73,7 +73,7 @@ func (h *hookedHome) DeleteRange(from, to uint64) error {
 // term 1 and 81 to 120 of term 2.
 func gapped(t *testing.T) *logFile {
 	t.Helper()
-	f, err := openLog(t.TempDir(), false)
+	f, err := openLog(t.TempDir(), false, false)
 	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	must(t, f.StoreLogs(entries(1, 60, 1)))
@@ -255,7 +255,7 @@ func TestOneTransactionPerWrite(t *testing.T) {
 // and shows what stood in their places before, which bbolt has often written two
 // transactions ago to hold the same. It is found, unless nothing is missing.
 func TestPagesLostBehindTheSync(t *testing.T) {
-	f, err := openLog(t.TempDir(), false)
+	f, err := openLog(t.TempDir(), false, false)
 	must(t, err)
 	defer f.Close()
 	page := os.Getpagesize()
@@ -345,7 +345,7 @@ func TestLostEntryIsNoGap(t *testing.T) {
 	}
 	must(t, f.write(nil, *f.record.Load()))
 	must(t, f.Close())
-	if _, err := openLog(filepath.Dir(f.name), true); err == nil || !strings.Contains(err.Error(), "lost entry 50") {
+	if _, err := openLog(filepath.Dir(f.name), true, false); err == nil || !strings.Contains(err.Error(), "lost entry 50") {
 		t.Errorf("the start says %v", err)
 	}
 }
@@ -354,10 +354,10 @@ func TestLostEntryIsNoGap(t *testing.T) {
 // the replica is being founded; and so is one that was checking it meanwhile.
 func TestLogIsOneProcessOnly(t *testing.T) {
 	dir := t.TempDir()
-	f, err := openLog(dir, false)
+	f, err := openLog(dir, false, false)
 	must(t, err)
 	for _, founded := range []bool{false, true} {
-		if _, err := openLog(dir, founded); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+		if _, err := openLog(dir, founded, false); err == nil || !strings.Contains(err.Error(), "in use by another process") {
 			t.Errorf("founded=%v: %v", founded, err)
 		}
 	}
@@ -368,14 +368,14 @@ func TestLogIsOneProcessOnly(t *testing.T) {
 	other := &logFile{name: f.name}
 	checked, left, err := checkLog(f.name)
 	must(t, err)
-	f, err = openLog(dir, true)
+	f, err = openLog(dir, true, false)
 	must(t, err)
 	must(t, vote(f, 7, "r3"))
 	must(t, f.Close())
-	if err := other.open(dir, checked, left); err == nil || !strings.Contains(err.Error(), "another process") {
+	if err := other.open(dir, checked, left, nil, false); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("opened over the other's vote: %v", err)
 	}
-	f, err = openLog(dir, true)
+	f, err = openLog(dir, true, false)
 	must(t, err)
 	defer f.Close()
 	if term, err := f.GetUint64([]byte(keyVoteTerm)); err != nil || term != 7 {

@@ -34,6 +34,9 @@ type record struct {
 	// Snapshot is the index of the latest snapshot that was finished: what the
 	// replica has acknowledged up to there is in a snapshot or in the log.
 	Snapshot uint64 `json:"snapshot"`
+	// WAL is the generation of the write-ahead log whose entries come behind those
+	// told here; 0 where there is none.
+	WAL uint64 `json:"wal,omitempty"`
 	// Votes is the term and the vote, under the library's keys.
 	Votes map[string][]byte `json:"votes"`
 }
@@ -56,6 +59,14 @@ func (r record) with(key string, value []byte) record {
 		r.Votes = map[string][]byte{}
 	}
 	r.Votes[key] = append([]byte(nil), value...)
+	return r
+}
+
+// including is the record with further entries.
+func (r record) including(logs []*raft.Log) record {
+	for _, l := range logs {
+		r.Entries = r.Entries.with(l.Index, l.Index)
+	}
 	return r
 }
 

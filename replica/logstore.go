@@ -4,13 +4,28 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/raft"
 )
 
-// write stores entries and the record in one transaction. It is called with
-// changes held, or before anybody else has the file.
+// write stores entries and the record in one transaction, and with them what the
+// write-ahead log holds. It is called with changes held, or before anybody else has
+// the file.
 func (f *logFile) write(logs []*raft.Log, next record) error {
+	if f.wal == nil {
+		return f.commit(logs, next)
+	}
+	if f.wal.failed != nil {
+		return f.wal.failed
+	}
+	next.WAL = f.wal.generation + 1
+	err := f.commit(slices.Concat(f.wal.pending.all(), logs), next)
+	f.wal.handedOver(err)
+	return err
+}
+
+func (f *logFile) commit(logs []*raft.Log, next record) error {
 	latest, _, err := readMetas(f.metas)
 	if err != nil {
 		return err
@@ -48,6 +63,9 @@ func (f *logFile) GetLog(index uint64, l *raft.Log) error {
 	if !f.record.Load().Entries.covers(index, index) {
 		return raft.ErrLogNotFound
 	}
+	if f.wal != nil && f.wal.pending.get(index, l) {
+		return nil
+	}
 	err := readEntry(f.home, index, l)
 	if !errors.Is(err, raft.ErrLogNotFound) {
 		return err
@@ -58,6 +76,9 @@ func (f *logFile) GetLog(index uint64, l *raft.Log) error {
 	if !f.record.Load().Entries.covers(index, index) {
 		return raft.ErrLogNotFound
 	}
+	if f.wal != nil && f.wal.pending.get(index, l) { // deleted, and stored anew
+		return nil
+	}
 	if err = readEntry(f.home, index, l); errors.Is(err, raft.ErrLogNotFound) {
 		return fmt.Errorf("%s has lost log entry %d", logFileName, index)
 	}
@@ -67,15 +88,20 @@ func (f *logFile) GetLog(index uint64, l *raft.Log) error {
 // StoreLog stores one entry.
 func (f *logFile) StoreLog(l *raft.Log) error { return f.StoreLogs([]*raft.Log{l}) }
 
-// StoreLogs stores entries, all or none of them, in one transaction.
+// StoreLogs stores entries, all or none of them: in the write-ahead log where there
+// is one and they fit, else in one transaction.
 func (f *logFile) StoreLogs(logs []*raft.Log) error {
 	f.changes.Lock()
 	defer f.changes.Unlock()
-	next := *f.record.Load()
-	for _, l := range logs {
-		next.Entries = next.Entries.with(l.Index, l.Index)
+	next := f.record.Load().including(logs)
+	if f.wal == nil || !f.wal.fits(logs) {
+		return f.write(logs, next)
 	}
-	return f.write(logs, next)
+	if err := f.wal.append(logs); err != nil {
+		return err
+	}
+	f.record.Store(&next)
+	return nil
 }
 
 // DeleteRange deletes the entries from one index to another, both included. They
@@ -146,5 +172,11 @@ func (f *logFile) noteSnapshot(index uint64) error {
 	return f.write(nil, next)
 }
 
-// Close closes the file.
-func (f *logFile) Close() error { return errors.Join(f.metas.Close(), f.home.Close()) }
+// Close closes the files. What is in the write-ahead log stays there.
+func (f *logFile) Close() error {
+	errs := []error{f.metas.Close(), f.home.Close()}
+	if f.wal != nil {
+		errs = append(errs, f.wal.close())
+	}
+	return errors.Join(errs...)
+}

@@ -37,6 +37,8 @@ type Options struct {
 	SnapshotThreshold uint64        // entries since the last snapshot that make a new one; default 8192
 	SnapshotInterval  time.Duration // how often that is looked at; default 30 s
 	TrailingLogs      uint64        // entries kept behind a snapshot; default 10240
+	// WAL says that entries go to a write-ahead log before they go to raft-boltdb.
+	WAL bool
 
 	Logger zerolog.Logger
 	// Clock is a clock that never steps; default boottime.Now.

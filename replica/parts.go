@@ -31,7 +31,7 @@ func openParts(o *Options) (Parts, error) {
 	if err != nil {
 		return Parts{}, err
 	}
-	log, err := openLog(o.DataDir, who.Founded)
+	log, err := openLog(o.DataDir, who.Founded, o.WAL)
 	if err != nil {
 		return Parts{}, err
 	}

@@ -147,7 +147,7 @@ func TestDamagedSnapshots(t *testing.T) {
 // entry since then has nothing else to remember it by.
 func TestSnapshotsGone(t *testing.T) {
 	o, hash := aDataDir(t, 10)
-	f, err := openLog(o.DataDir, true)
+	f, err := openLog(o.DataDir, true, false)
 	must(t, err)
 	last, _ := f.LastIndex()
 	must(t, f.DeleteRange(1, last))

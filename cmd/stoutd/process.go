@@ -85,6 +85,7 @@ func (p *process) open() (err error) {
 		MasterLease: c.MasterLease, HeartbeatTimeout: c.HeartbeatTimeout,
 		ElectionTimeout: c.ElectionTimeout, ClockDrift: c.ClockDrift,
 		SnapshotThreshold: c.SnapshotThreshold, SnapshotInterval: c.SnapshotInterval, TrailingLogs: c.TrailingLogs,
+		WAL:    c.LogStore == config.StoreWAL,
 		Logger: p.log,
 	})
 	if err != nil {

@@ -2,6 +2,12 @@ package config
 
 import "time"
 
+// Where log entries go first; see docs/operations.md.
+const (
+	StoreBolt = "bolt" // raft-boltdb
+	StoreWAL  = "wal"  // a write-ahead log, and raft-boltdb from time to time
+)
+
 // Config is every setting of one replica. Load makes it; after a Load without
 // an error it has been validated as a whole. It is not changed afterwards and
 // may be read concurrently.
@@ -52,6 +58,9 @@ type Config struct {
 	// replica which was away for a moment catches up from the log. It should
 	// cover what is written while one snapshot is sent.
 	TrailingLogs uint64
+
+	// LogStore is where log entries go first: StoreBolt or StoreWAL.
+	LogStore string
 
 	// ShutdownTimeout bounds an orderly stop: handing mastership over,
 	// releasing the calls that wait, closing the stores.
@@ -135,6 +144,7 @@ func defaults() *Config {
 		SnapshotThreshold: 8192,
 		SnapshotInterval:  30 * time.Second,
 		TrailingLogs:      10240,
+		LogStore:          StoreBolt,
 		ShutdownTimeout:   10 * time.Second,
 		Quotas:            defaultQuotas(),
 		LogLevel:          "info",

@@ -51,6 +51,7 @@ func TestRefusals(t *testing.T) {
 		{"too few connections", cell("--max-connections", "3"), `max-connections "3" (flag --max-connections): at least 16, or 0 for no bound`},
 
 		{"log level", cell("--log-level", "loud"), `log-level "loud" (flag --log-level): it is one of trace, debug, info, warn, error`},
+		{"log store", cell("--log-store", "memory"), `log-store "memory" (flag --log-store): it is one of bolt, wal`},
 		{"log format", cell("--log-format", "xml"), `log-format "xml" (flag --log-format): it is one of json, console`},
 
 		{"listen without a port", cell("--api-listen", "localhost"), `api-listen "localhost" (flag --api-listen): not of the form host:port`},

@@ -24,6 +24,7 @@ const (
 	nameSnapLogs   = "snapshot-threshold"
 	nameSnapEvery  = "snapshot-interval"
 	nameTrailing   = "trailing-logs"
+	nameLogStore   = "log-store"
 	nameShutdown   = "shutdown-timeout"
 	nameLogLevel   = "log-level"
 	nameLogFormat  = "log-format"
@@ -68,6 +69,7 @@ func settings() []setting {
 		count(nameSnapLogs, "log entries between snapshots", func(c *Config) *uint64 { return &c.SnapshotThreshold }),
 		duration(nameSnapEvery, "how often to look whether a snapshot is due", func(c *Config) *time.Duration { return &c.SnapshotInterval }),
 		count(nameTrailing, "log entries kept behind a snapshot", func(c *Config) *uint64 { return &c.TrailingLogs }),
+		text(nameLogStore, "store", "bolt, or wal: a write-ahead log before it, which needs one sync for an entry", func(c *Config) *string { return &c.LogStore }),
 		duration(nameShutdown, "bound on an orderly stop", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
 	}
 	return append(append(list, quotaSettings()...),

@@ -19,6 +19,7 @@ func (c *Config) validate() Problems {
 	v.replicas()
 	v.timings()
 	v.quotas()
+	v.choice(nameLogStore, c.LogStore, StoreBolt, StoreWAL)
 	v.choice(nameLogLevel, c.LogLevel, "trace", "debug", "info", "warn", "error")
 	v.choice(nameLogFormat, c.LogFormat, "json", "console")
 	return v.problems

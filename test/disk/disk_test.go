@@ -147,30 +147,35 @@ func overwrite(t *testing.T, name string, change func([]byte) []byte) {
 	must(t, os.WriteFile(name, change(raw), 0o600))
 }
 
-// TestDamagedReplicaIsRefusedAndCured: each damage to a file that nothing makes
-// up for is found at the start; the message names the file and the cure; the
-// others serve; and after the cure the replica has their state.
-func TestDamagedReplicaIsRefusedAndCured(t *testing.T) {
-	t.Parallel()
-	c := cell.New(t, cell.Options{Args: settings})
-	work(t, c.Ready(t), "needle", 40)
-	file := func(name string, change func([]byte) []byte) func(*testing.T, *cell.Replica) {
-		return func(t *testing.T, r *cell.Replica) { overwrite(t, filepath.Join(r.DataDir, name), change) }
+// damage is done to the directory of a replica that is down.
+type damage struct {
+	name string
+	do   func(*testing.T, *cell.Replica)
+	want string // in the message
+}
+
+func file(name string, change func([]byte) []byte) func(*testing.T, *cell.Replica) {
+	return func(t *testing.T, r *cell.Replica) { overwrite(t, filepath.Join(r.DataDir, name), change) }
+}
+
+func gone(name string) func(*testing.T, *cell.Replica) {
+	return func(t *testing.T, r *cell.Replica) { must(t, os.Remove(filepath.Join(r.DataDir, name))) }
+}
+
+// flipLate flips a bit of each entry about the latest locks, old copies included.
+func flipLate(raw []byte) []byte {
+	for at := bytes.Index(raw, []byte("/late/")); at >= 0; at = bytes.Index(raw, []byte("/late/")) {
+		raw[at+1] ^= 1
 	}
-	for i, tc := range []struct {
-		name   string
-		damage func(*testing.T, *cell.Replica)
-		want   string // in the message
-	}{
-		{"a bit of an entry", file("raft.db", func(raw []byte) []byte {
-			for at := bytes.Index(raw, []byte("/late/")); at >= 0; at = bytes.Index(raw, []byte("/late/")) {
-				raw[at+1] ^= 1 // every copy: old pages are in the file as well
-			}
-			return raw
-		}), "raft.db is damaged"},
+	return raw
+}
+
+// damages are those of every log store, and damagesOf those of one.
+var (
+	damages = []damage{
 		{"the log is cut", file("raft.db", func(raw []byte) []byte { return raw[:len(raw)/3] }), "raft.db is damaged"},
 		{"a meta page", file("raft.db", func(raw []byte) []byte { clear(raw[:512]); return raw }), "meta page 0"},
-		{"the log is gone", func(t *testing.T, r *cell.Replica) { must(t, os.Remove(logFile(r))) }, "has lost its log"},
+		{"the log is gone", gone("raft.db"), "has lost its log"},
 		{"all snapshots", func(t *testing.T, r *cell.Replica) {
 			all := snapshots(t, r)
 			if len(all) == 0 {
@@ -181,24 +186,49 @@ func TestDamagedReplicaIsRefusedAndCured(t *testing.T) {
 			}
 		}, "a snapshot in"},
 		{"the identity", file("replica.json", func(raw []byte) []byte { return raw[:len(raw)/2] }), "replica.json is damaged"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			master := c.Ready(t)
-			work(t, master, fmt.Sprintf("late/%d", i), 3)
-			damaged := c.Others(master)[0]
-			must(t, damaged.Kill())
-			tc.damage(t, damaged)
-			said := refused(t, damaged)
-			for _, want := range []string{tc.want, damaged.DataDir, "docs/operations.md"} {
-				if !strings.Contains(said, want) {
-					t.Errorf("it says %q; want %q in it", said, want)
-				}
+	}
+	damagesOf = map[string][]damage{
+		"bolt": {{"a bit of an entry", file("raft.db", flipLate), "raft.db is damaged"}},
+		"wal": {
+			{"a bit of the write-ahead log", file("raft.wal", func(raw []byte) []byte { raw[20] ^= 1; return raw }), "raft.wal, which is damaged"},
+			{"the write-ahead log is cut", file("raft.wal", func(raw []byte) []byte { return raw[:len(raw)/3] }), "raft.wal, which is damaged"},
+			{"the write-ahead log is gone", gone("raft.wal"), "raft.wal, which is lost"},
+		},
+	}
+)
+
+// TestDamagedReplicaIsRefusedAndCured: each damage to a file that nothing makes
+// up for is found at the start; the message names the file and the cure; the
+// others serve; and after the cure the replica has their state.
+func TestDamagedReplicaIsRefusedAndCured(t *testing.T) {
+	t.Parallel()
+	for store, own := range damagesOf {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			c := cell.New(t, cell.Options{Args: append([]string{"--log-store=" + store}, settings...)})
+			work(t, c.Ready(t), "needle", 40)
+			for i, d := range append(own, damages...) {
+				t.Run(d.name, func(t *testing.T) { refusedAndCured(t, c, i, d) })
 			}
-			work(t, master, fmt.Sprintf("without/%d", i), 3)
-			cure(t, c, damaged)
-			agree(t, c, c.Ready(t))
 		})
 	}
+}
+
+func refusedAndCured(t *testing.T, c *cell.Cell, i int, d damage) {
+	master := c.Ready(t)
+	work(t, master, fmt.Sprintf("late/%d", i), 3)
+	damaged := c.Others(master)[0]
+	must(t, damaged.Kill())
+	d.do(t, damaged)
+	said := refused(t, damaged)
+	for _, want := range []string{d.want, damaged.DataDir, "docs/operations.md"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it says %q; want %q in it", said, want)
+		}
+	}
+	work(t, master, fmt.Sprintf("without/%d", i), 3)
+	cure(t, c, damaged)
+	agree(t, c, c.Ready(t))
 }
 
 // TestDamagedSnapshotIsMadeUpFor: where the log reaches back to an earlier

@@ -17,7 +17,14 @@ import (
 // There is none for as long as no file of the process may grow.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: settings})
+	for store := range damagesOf {
+		t.Run(store, func(t *testing.T) { testFullDisk(t, store) })
+	}
+}
+
+func testFullDisk(t *testing.T, store string) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Args: append([]string{"--log-store=" + store}, settings...)})
 	master := c.Ready(t)
 	full := c.Others(master)[0]
 	info, err := os.Stat(logFile(full))

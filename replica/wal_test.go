@@ -1,0 +1,235 @@
+package replica
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// ahead is a new log with a write-ahead log.
+func ahead(t *testing.T) *logFile {
+	t.Helper()
+	f, err := openLog(t.TempDir(), false, true)
+	must(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// contents is all that a log holds.
+func contents(t *testing.T, f *logFile) string {
+	t.Helper()
+	r := *f.record.Load()
+	var out strings.Builder
+	fmt.Fprintf(&out, "%v %d %v\n", r.Entries, r.Snapshot, r.Votes)
+	for _, s := range r.Entries {
+		for i := s.First; i <= s.Last; i++ {
+			var l raft.Log
+			must(t, f.GetLog(i, &l))
+			fmt.Fprintf(&out, "%d %d %v %q %q %v\n", l.Index, l.Term, l.Type, l.Data, l.Extensions, l.AppendedAt.UTC())
+		}
+	}
+	return out.String()
+}
+
+// asLeft is a copy of a log's directory, as a crash would leave it.
+func asLeft(t *testing.T, f *logFile) string {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.CopyFS(dir, os.DirFS(filepath.Dir(f.name))))
+	return dir
+}
+
+// reopened is what a replica finds when it starts on a directory, with or without
+// a write-ahead log from then on.
+func reopened(t *testing.T, dir string, with bool) string {
+	t.Helper()
+	f, err := openLog(dir, true, with)
+	must(t, err)
+	defer f.Close()
+	if _, err := os.Stat(filepath.Join(dir, walFileName)); with != (err == nil) {
+		t.Errorf("wanted=%v: %v", with, err)
+	}
+	return contents(t, f)
+}
+
+// TestNothingIsLostAhead: whatever was written, in whatever order, is there after a
+// crash behind each write, also where the write-ahead log is taken away at the start,
+// or brought in.
+func TestNothingIsLostAhead(t *testing.T) {
+	for seed := range uint64(2) {
+		random := rand.New(rand.NewPCG(damageSeed, seed))
+		f := ahead(t)
+		at, term := uint64(0), uint64(1)
+		store := func(n int) error {
+			logs := entries(at+1, at+uint64(n), term)
+			logs[0].Extensions, logs[0].AppendedAt = []byte("of the library"), time.Unix(1_700_000_000, int64(at))
+			at += uint64(n)
+			return f.StoreLogs(logs)
+		}
+		writes := []func() error{
+			func() error { return store(1) },
+			func() error { return store(1 + random.IntN(40)) },
+			func() error { return store(walEntries + 1) },
+			func() error { term++; return vote(f, term, "r2") },
+			func() error { return f.noteSnapshot(at / 2) },
+			func() error { return f.DeleteRange(1, at/2) },
+			func() error { // others are stored in the places of the last ones
+				from := max(at, 3) - 2
+				err := f.DeleteRange(from, at)
+				at, term = from-1, term+1
+				return errors.Join(err, store(2))
+			},
+		}
+		for n := range 60 {
+			must(t, writes[min(random.IntN(12), len(writes)-1)*random.IntN(2)]())
+			want := contents(t, f)
+			if n%4 != 0 {
+				continue
+			}
+			dir := asLeft(t, f)
+			for _, with := range []bool{true, false, false, true} {
+				if got := reopened(t, dir, with); got != want {
+					t.Fatalf("seed %d, write %d: after a crash the log holds\n%s\nwant\n%s", seed, n, got, want)
+				}
+			}
+		}
+	}
+}
+
+// tornWAL is a log with a write-ahead log that was in use before, the directory
+// before its last write, and the file behind it.
+func tornWAL(t *testing.T) (f *logFile, before string, after []byte) {
+	t.Helper()
+	f = ahead(t)
+	must(t, f.StoreLogs(entries(1, 60, 1)))
+	must(t, vote(f, 2, "r2"))
+	for i := uint64(61); i < 70; i++ {
+		must(t, f.StoreLogs(entries(i, i, 2)))
+	}
+	before = asLeft(t, f)
+	must(t, f.StoreLogs(entries(70, 90, 2)))
+	after, err := os.ReadFile(filepath.Join(filepath.Dir(f.name), walFileName))
+	must(t, err)
+	return f, before, after
+}
+
+// TestTornWriteAhead: of the last write any of the blocks have reached the disk. The
+// log is as before it, or holds all of it.
+func TestTornWriteAhead(t *testing.T) {
+	f, dir, after := tornWAL(t)
+	whole := contents(t, f)
+	name := filepath.Join(dir, walFileName)
+	before, err := os.ReadFile(name)
+	must(t, err)
+	db, err := os.ReadFile(filepath.Join(dir, logFileName))
+	must(t, err)
+	old := reopened(t, dir, true)
+	var differ []int
+	for at := 0; at < len(after); at += walBlock {
+		if !bytes.Equal(before[at:at+walBlock], after[at:at+walBlock]) {
+			differ = append(differ, at)
+		}
+	}
+	if len(differ) < 5 {
+		t.Fatalf("the last write is %d blocks", len(differ))
+	}
+	random := rand.New(rand.NewPCG(damageSeed, 11))
+	for n := range 40 {
+		raw, there := bytes.Clone(before), 0
+		for _, at := range differ {
+			if random.IntN(len(differ)) <= n {
+				there++
+				copy(raw[at:at+walBlock], after[at:])
+			}
+		}
+		must(t, os.WriteFile(name, raw, 0o600))
+		must(t, os.WriteFile(filepath.Join(dir, logFileName), db, 0o600))
+		want := old
+		if there == len(differ) {
+			want = whole
+		}
+		if got := reopened(t, dir, true); got != want {
+			t.Fatalf("%d of %d blocks: the log holds\n%s\nwant\n%s", there, len(differ), got, want)
+		}
+	}
+}
+
+// TestTransactionsBehindTheWriteAheadLog: an entry takes none, and whatever else is
+// written one, with the entries that have gathered.
+func TestTransactionsBehindTheWriteAheadLog(t *testing.T) {
+	f := ahead(t)
+	for _, w := range []struct {
+		name  string
+		write func() error
+		want  uint64
+	}{
+		{"an entry", func() error { return f.StoreLog(entries(1, 1, 1)[0]) }, 0},
+		{"entries", func() error { return f.StoreLogs(entries(2, 40, 1)) }, 0},
+		{"the term", func() error { return f.SetUint64([]byte("CurrentTerm"), 3) }, 1},
+		{"more entries", func() error { return f.StoreLogs(entries(41, 90, 3)) }, 0},
+		{"a deletion", func() error { return f.DeleteRange(1, 20) }, 2},
+		{"one entry too many", func() error {
+			return errors.Join(f.StoreLogs(entries(91, 90+walEntries, 3)), f.StoreLog(entries(91+walEntries, 91+walEntries, 3)[0]))
+		}, 1},
+		{"an entry too large", func() error {
+			return f.StoreLog(&raft.Log{Index: 92 + walEntries, Term: 3, Data: make([]byte, walBlocks*walBlock)})
+		}, 1},
+	} {
+		before, _, err := readMetas(f.metas)
+		must(t, err)
+		must(t, w.write())
+		after, _, err := readMetas(f.metas)
+		must(t, err)
+		if n := after.txid - before.txid; n != w.want {
+			t.Errorf("%s takes %d transactions, want %d", w.name, n, w.want)
+		}
+	}
+}
+
+// TestFailedWriteAhead: after an error nothing is taken any more, in neither file.
+func TestFailedWriteAhead(t *testing.T) {
+	for name, breakIt := range map[string]func(f *logFile) error{
+		"the write-ahead log": func(f *logFile) error {
+			must(t, f.wal.file.Close())
+			return f.StoreLogs(entries(2, 2, 1))
+		},
+		"the home": func(f *logFile) error {
+			f.home = failingHome{f.home}
+			return f.SetUint64([]byte("CurrentTerm"), 7)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := ahead(t)
+			must(t, f.StoreLogs(entries(1, 1, 1)))
+			want := contents(t, f)
+			if err := breakIt(f); err == nil {
+				t.Fatal("no error")
+			}
+			if err := f.StoreLogs(entries(2, 2, 1)); err == nil {
+				t.Error("an entry is taken")
+			}
+			if err := vote(f, 9, "r3"); err == nil {
+				t.Error("a vote is taken")
+			}
+			if got := contents(t, f); got != want {
+				t.Errorf("the log holds\n%s\nwant\n%s", got, want)
+			}
+			if got := reopened(t, asLeft(t, f), true); got != want {
+				t.Errorf("after a start the log holds\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// failingHome refuses to store.
+type failingHome struct{ logHome }
+
+func (failingHome) StoreLogs([]*raft.Log) error { return errDisk }

@@ -1,0 +1,143 @@
+package replica
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// The write-ahead log is made of blocks of the size that a disk writes whole or not
+// at all. Each begins with a CRC-32C over all the rest of it, its own number, the
+// generation and the frame that it belongs to, how many bytes it holds, and whether
+// it is the last of its frame. A frame is what one write has stored. So a write that
+// a crash has torn differs from damage: there each block is the new one or, as it
+// was, one of an earlier generation or zeros; a damaged block is neither.
+const (
+	walBlock = 512
+	walHead  = 32
+	walRoom  = walBlock - walHead
+)
+
+func walBlocksOf(size int) int { return max(1, (size+walRoom-1)/walRoom) }
+
+// walFrame is a frame of entries, to be written from a block on.
+func walFrame(generation, frame uint64, at int, logs []*raft.Log) []byte {
+	var body []byte
+	for _, l := range logs {
+		body = appendWALEntry(body, l)
+	}
+	n := walBlocksOf(len(body))
+	out := make([]byte, n*walBlock)
+	for i := range n {
+		b := out[i*walBlock : (i+1)*walBlock]
+		used := copy(b[walHead:], body)
+		body = body[used:]
+		binary.BigEndian.PutUint32(b[4:], uint32(at+i))
+		binary.BigEndian.PutUint64(b[8:], generation)
+		binary.BigEndian.PutUint64(b[16:], frame)
+		binary.BigEndian.PutUint16(b[24:], uint16(used))
+		if i == n-1 {
+			b[26] = 1
+		}
+		binary.BigEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+	}
+	return out
+}
+
+// readWAL reads the entries of a generation. Only the last frame may be torn: what it
+// held was not acknowledged. Anything else that is not whole is damage.
+func readWAL(file io.Reader, generation uint64) (logs []*raft.Log, err error) {
+	var (
+		frames uint64 // whole ones
+		body   []byte
+		torn   bool
+		b      [walBlock]byte
+	)
+	for at := range walBlocks {
+		if _, err := io.ReadFull(file, b[:]); err != nil {
+			return nil, fmt.Errorf("it is cut short at block %d: %w", at, err)
+		}
+		of, frame, err := walBlockOf(&b, at)
+		switch {
+		case err != nil:
+			return nil, err
+		case of > generation:
+			return nil, fmt.Errorf("block %d is of generation %d, beyond %d", at, of, generation)
+		case of < generation:
+			torn = true
+			continue
+		case frame != frames:
+			return nil, fmt.Errorf("block %d is of frame %d, where frame %d should be: the disk has lost what it had acknowledged", at, frame, frames)
+		case torn:
+			continue
+		}
+		body = append(body, b[walHead:walHead+binary.BigEndian.Uint16(b[24:])]...)
+		if b[26] == 0 {
+			continue
+		}
+		if logs, err = appendWALEntries(logs, body); err != nil {
+			return nil, fmt.Errorf("frame %d: %w", frame, err)
+		}
+		frames, body = frames+1, nil
+	}
+	return logs, nil
+}
+
+// walBlockOf checks a block and tells its generation, 0 for one never written, and
+// its frame.
+func walBlockOf(b *[walBlock]byte, at int) (generation, frame uint64, err error) {
+	if *b == [walBlock]byte{} {
+		return 0, 0, nil
+	}
+	used := binary.BigEndian.Uint16(b[24:])
+	if binary.BigEndian.Uint32(b[:]) != crc32.Checksum(b[4:], castagnoli) || binary.BigEndian.Uint32(b[4:]) != uint32(at) || used > walRoom {
+		return 0, 0, fmt.Errorf("block %d: %w", at, errDamaged)
+	}
+	return binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:]), nil
+}
+
+const walEntryHead = 3*8 + 4 + 1 + 2*4
+
+func walEntrySize(l *raft.Log) int { return walEntryHead + len(l.Data) + len(l.Extensions) }
+
+// appendWALEntry writes an entry: index, term, time, type, and the data and the
+// extensions with their lengths.
+func appendWALEntry(b []byte, l *raft.Log) []byte {
+	b = binary.BigEndian.AppendUint64(b, l.Index)
+	b = binary.BigEndian.AppendUint64(b, l.Term)
+	b = binary.BigEndian.AppendUint64(b, uint64(l.AppendedAt.Unix()))
+	b = binary.BigEndian.AppendUint32(b, uint32(l.AppendedAt.Nanosecond()))
+	b = append(b, byte(l.Type))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(l.Data)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(l.Extensions)))
+	return append(append(b, l.Data...), l.Extensions...)
+}
+
+// appendWALEntries reads what appendWALEntry has written, one behind the other.
+func appendWALEntries(logs []*raft.Log, b []byte) ([]*raft.Log, error) {
+	for len(b) > 0 {
+		if len(b) < walEntryHead {
+			return nil, errors.New("an entry is cut short")
+		}
+		l := &raft.Log{
+			Index: binary.BigEndian.Uint64(b), Term: binary.BigEndian.Uint64(b[8:]), Type: raft.LogType(b[28]),
+			AppendedAt: time.Unix(int64(binary.BigEndian.Uint64(b[16:])), int64(binary.BigEndian.Uint32(b[24:]))).UTC(),
+		}
+		data, extensions := uint64(binary.BigEndian.Uint32(b[29:])), uint64(binary.BigEndian.Uint32(b[33:]))
+		if b = b[walEntryHead:]; uint64(len(b)) < data+extensions {
+			return nil, errors.New("an entry is cut short")
+		}
+		l.Data = append([]byte(nil), b[:data]...)
+		if extensions > 0 {
+			l.Extensions = append([]byte(nil), b[data:data+extensions]...)
+		}
+		b = b[data+extensions:]
+		logs = append(logs, l)
+	}
+	return logs, nil
+}
