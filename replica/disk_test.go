@@ -66,7 +66,8 @@ func startSlow(t *testing.T) (all []*Replica, disks map[*Replica]*slowLog) {
 
 // TestLeaderWhoseDiskHangsIsReplaced: it falls silent, the others elect one of
 // themselves, and nothing that was acknowledged is lost. The library alone would
-// keep it in its place for as long as the write takes.
+// keep it in its place for as long as the write takes. What it had sent and not
+// stored may be committed by its successor.
 func TestLeaderWhoseDiskHangsIsReplaced(t *testing.T) {
 	all, disks := startSlow(t)
 	old, epoch := lead(t, all...)
@@ -75,18 +76,19 @@ func TestLeaderWhoseDiskHangsIsReplaced(t *testing.T) {
 	late := old.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{open("late")}})
 	others := without(all, old)
 	next, epoch2 := lead(t, others...)
-	if epoch2 <= epoch || next.State().SessionCount() != 5 {
-		t.Errorf("epoch %d after %d with %d sessions, want the 5 that were acknowledged", epoch2, epoch, next.State().SessionCount())
+	n := next.State().SessionCount()
+	if epoch2 <= epoch || n < 5 || n > 6 {
+		t.Errorf("epoch %d after %d with %d sessions, want the 5 that were acknowledged, and perhaps one more", epoch2, epoch, n)
 	}
 	write(t, next, epoch2, "b", 5)
 	disks[old].goOn()
-	if out, err := late(); err == nil {
-		t.Errorf("what could not be stored in time is acknowledged: %+v", out)
+	if out, err := late(); err == nil && n == 5 {
+		t.Errorf("what the successor does not know of is acknowledged: %+v", out)
 	}
 	write(t, next, epoch2, "c", 5)
 	same(t, next, all...)
-	if n := next.State().SessionCount(); n != 15 {
-		t.Errorf("%d sessions, want 15", n)
+	if got := next.State().SessionCount(); got != n+10 {
+		t.Errorf("%d sessions, want %d", got, n+10)
 	}
 }
 

@@ -20,6 +20,7 @@ type fsm struct {
 	promises *lease.Promises
 	clock    func() time.Duration
 	fail     func(error)
+	settled  func(index uint64) error // waits until the entry is on this replica's disk
 	sums     *checksums
 	broken   bool // of the library's FSM goroutine: an entry could not be read
 }
@@ -34,6 +35,9 @@ func (f *fsm) Apply(l *raft.Log) any {
 		return fmt.Errorf("log entry %d: %w", l.Index, errFailed)
 	}
 	batch, err := state.DecodeBatch(l.Data)
+	if err == nil {
+		err = f.settled(l.Index)
+	}
 	if err != nil {
 		f.broken = true
 		err = fmt.Errorf("log entry %d: %w", l.Index, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -29,6 +30,8 @@ type Replica struct {
 	fsm      *fsm
 	parts    Parts
 	promises *lease.Promises
+	aside    *asideLog
+	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
 
 	failOnce sync.Once
 	failed   chan error
@@ -63,7 +66,8 @@ func Start(o Options, p Parts) (*Replica, error) {
 		opts: o, parts: p, promises: lease.NewPromises(o.Clock()),
 		failed: make(chan error, 1), changed: make(chan struct{}), quit: make(chan struct{}),
 	}
-	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail}
+	r.aside = newAsideLog(p.Logs, r.leads, o.Clock, r.fail)
+	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail, settled: r.aside.settled}
 	r.fsm.current.Store(state.New())
 	r.fsm.sums = newChecksums(o.Clock, r.diverged)
 	err := o.check()
@@ -78,18 +82,18 @@ func Start(o Options, p Parts) (*Replica, error) {
 
 func (r *Replica) startRaft() error {
 	p := &r.parts
-	cached, err := raft.NewLogCache(logCacheSize, p.Logs)
+	cached, err := raft.NewLogCache(logCacheSize, r.aside)
 	if err != nil {
 		return err
 	}
 	logs := &logStore{LogStore: cached, promises: r.promises, clock: r.opts.Clock, fail: r.fail}
 	votes := &voteStore{StableStore: p.Votes, fail: r.fail}
 	trans := transport{p.Transport, func() error {
-		if took := logs.storingFor(); took > r.opts.MasterLease {
+		if took := r.aside.storingFor(); took > r.opts.MasterLease {
 			return fmt.Errorf("the disk of replica %s has not finished a write for %v", r.opts.ID, took)
 		}
 		return nil
-	}}
+	}, r.aside.reached}
 	notify := make(chan bool, 16)
 	conf := r.config(notify)
 	if err := r.found(conf, logs, votes, trans); err != nil {
@@ -101,9 +105,16 @@ func (r *Replica) startRaft() error {
 	if r.raft, err = raft.NewRaft(conf, r.fsm, logs, votes, p.Snapshots, trans); err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
+	r.library.Store(r.raft)
 	r.watch(notify)
 	r.watching.Go(r.suspect)
 	return nil
+}
+
+// leads is for the library's main loop, which alone makes a replica the leader.
+func (r *Replica) leads() bool {
+	library := r.library.Load()
+	return library != nil && library.State() == raft.Leader
 }
 
 func (r *Replica) config(notify chan bool) *raft.Config {
@@ -167,6 +178,7 @@ func (r *Replica) Close() error {
 	err := r.raft.Shutdown().Error()
 	close(r.quit)
 	r.watching.Wait()
+	r.aside.close()
 	r.fsm.sums.work.Wait()
 	return errors.Join(err, r.parts.Close())
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -17,10 +16,10 @@ import (
 // batch, of up to maxBatchBytes.
 const logCacheSize = 256
 
-// logStore is the log on disk. It notes the promise that storing a batch makes,
-// on Raft's own goroutine, after the entry is on disk and before Raft learns of
-// it (see package lease). When the disk refuses a write the replica fails: the
-// library would only step down and be elected again.
+// logStore is the log. It notes the promise that storing a batch makes, on Raft's
+// own goroutine, before Raft learns that it is stored (see package lease). A
+// leader's own batches may be on disk a little later (see asideLog); its promises
+// are for a time when another leads, or it again after an election.
 //
 // The library cannot go on without an entry that is there and cannot be read: it
 // panics. Here the replica fails, and the library's goroutine ends without a word.
@@ -29,16 +28,12 @@ type logStore struct {
 	promises *lease.Promises
 	clock    func() time.Duration
 	fail     func(error)
-	storing  atomic.Int64 // when the write under way began, on the clock; 0 without one
 }
 
 func (s *logStore) StoreLog(log *raft.Log) error { return s.StoreLogs([]*raft.Log{log}) }
 
 func (s *logStore) StoreLogs(logs []*raft.Log) error {
-	s.storing.Store(int64(s.clock()))
-	defer s.storing.Store(0)
 	if err := s.LogStore.StoreLogs(logs); err != nil {
-		s.fail(fmt.Errorf("write %d log entries: %w", len(logs), err))
 		return err
 	}
 	now := s.clock()
@@ -57,14 +52,6 @@ func (s *logStore) GetLog(index uint64, l *raft.Log) error {
 		runtime.Goexit()
 	}
 	return err
-}
-
-// storingFor is how long the write under way has taken, 0 where there is none.
-func (s *logStore) storingFor() time.Duration {
-	if began := s.storing.Load(); began != 0 {
-		return s.clock() - time.Duration(began)
-	}
-	return 0
 }
 
 func (s *logStore) DeleteRange(from, to uint64) error {

@@ -144,7 +144,10 @@ func TestStoreErrorsFailTheReplica(t *testing.T) {
 			var failed error
 			fail := func(err error) { failed = err }
 			promises := lease.NewPromises(0)
-			l := &logStore{LogStore: d, promises: promises, clock: func() time.Duration { return time.Hour }, fail: fail}
+			clock := func() time.Duration { return time.Hour }
+			aside := newAsideLog(d, func() bool { return false }, clock, fail)
+			defer aside.close()
+			l := &logStore{LogStore: aside, promises: promises, clock: clock, fail: fail}
 			if err := write(l, &voteStore{StableStore: d, fail: fail}); !errors.Is(err, errDisk) {
 				t.Errorf("raft is told %v", err)
 			}

@@ -29,11 +29,13 @@ type Transport interface {
 }
 
 // transport is the library's, with three changes: heartbeats get no fast path, no
-// message has a follower commit more than it brings, and a leader whose disk
-// hangs falls silent. Embedding the interface keeps WithPreVote and WithClose.
+// message has a follower commit more than it brings or than its leader has on
+// disk, and a leader whose disk hangs falls silent. Embedding the interface keeps
+// WithPreVote and WithClose.
 type transport struct {
 	Transport
-	mute func() error // why nothing is sent to followers; nil while it is
+	mute    func() error              // why nothing is sent to followers; nil while it is
+	reached func(index uint64) uint64 // see asideLog
 }
 
 // SetHeartbeatHandler does nothing. The library would handle heartbeats on the
@@ -48,7 +50,7 @@ func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, ar
 	if err := t.mute(); err != nil {
 		return err
 	}
-	bound(args)
+	t.bound(args)
 	return t.Transport.AppendEntries(id, target, args, resp)
 }
 
@@ -58,19 +60,19 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 	if err != nil {
 		return nil, err
 	}
-	return pipeline{p, t.mute}, nil
+	return pipeline{p, t}, nil
 }
 
 type pipeline struct {
 	raft.AppendPipeline
-	mute func() error // see transport
+	transport transport
 }
 
 func (p pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
-	if err := p.mute(); err != nil {
+	if err := p.transport.mute(); err != nil {
 		return nil, err
 	}
-	bound(args)
+	p.transport.bound(args)
 	return p.AppendPipeline.AppendEntries(args, resp)
 }
 
@@ -82,8 +84,8 @@ func (p pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.Appe
 // reach because it was cut off or made before later entries were committed: the
 // follower would apply what the others never will. A later message tells the
 // rest.
-func bound(q *raft.AppendEntriesRequest) {
-	q.LeaderCommitIndex = min(q.LeaderCommitIndex, q.PrevLogEntry+uint64(len(q.Entries)))
+func (t transport) bound(q *raft.AppendEntriesRequest) {
+	q.LeaderCommitIndex = min(t.reached(q.LeaderCommitIndex), q.PrevLogEntry+uint64(len(q.Entries)))
 }
 
 func newTransport(o *Options, self Member, log hclog.Logger) (Transport, error) {

@@ -1,0 +1,176 @@
+package replica
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// asideBench is an asideLog over a disk whose writes take a second of virtual
+// time.
+type asideBench struct {
+	*asideLog
+	disk    *raft.InmemStore
+	refuse  error // what the disk says to writes
+	failed  error // what the replica failed with
+	leading bool
+}
+
+func (b *asideBench) StoreLogs(logs []*raft.Log) error { // as the disk
+	time.Sleep(time.Second)
+	if b.refuse != nil {
+		return b.refuse
+	}
+	return b.disk.StoreLogs(logs)
+}
+
+// slowDisk is the bench as the log beneath.
+type slowDisk struct {
+	raft.LogStore
+	b *asideBench
+}
+
+func (d slowDisk) StoreLogs(logs []*raft.Log) error { return d.b.StoreLogs(logs) }
+
+func aside(t *testing.T, test func(t *testing.T, b *asideBench)) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		b := &asideBench{disk: raft.NewInmemStore()}
+		b.asideLog = newAsideLog(slowDisk{b.disk, b}, func() bool { return b.leading },
+			func() time.Duration { return time.Hour + time.Since(start) }, func(err error) { b.failed = err })
+		test(t, b)
+		b.close()
+	})
+}
+
+func (b *asideBench) store(t *testing.T, from, to uint64) error {
+	t.Helper()
+	var logs []*raft.Log
+	for i := from; i <= to; i++ {
+		logs = append(logs, &raft.Log{Index: i, Term: 1, Type: raft.LogCommand})
+	}
+	return b.asideLog.StoreLogs(logs)
+}
+
+// took is how much virtual time do takes.
+func took(do func()) time.Duration {
+	began := time.Now()
+	do()
+	return time.Since(began)
+}
+
+func (b *asideBench) onDisk() []uint64 {
+	var all []uint64
+	first, _ := b.disk.FirstIndex()
+	last, _ := b.disk.LastIndex()
+	for i := first; i <= last && i > 0; i++ {
+		all = append(all, i)
+	}
+	return all
+}
+
+func TestFollowersEntriesAreOnDisk(t *testing.T) {
+	aside(t, func(t *testing.T, b *asideBench) {
+		if d := took(func() { must(t, b.store(t, 1, 3)) }); d != time.Second || !slices.Equal(b.onDisk(), []uint64{1, 2, 3}) {
+			t.Errorf("stored after %v, on disk are %v", d, b.onDisk())
+		}
+		if b.reached(3) != 3 || took(func() { must(t, b.settled(3)) }) > 0 {
+			t.Error("what is on disk is waited for")
+		}
+	})
+}
+
+// TestLeadersEntriesGoToDiskAside: the library goes on at once and reads them, and
+// what follows from them waits.
+func TestLeadersEntriesGoToDiskAside(t *testing.T) {
+	aside(t, func(t *testing.T, b *asideBench) {
+		must(t, b.store(t, 1, 2))
+		b.leading = true
+		if d := took(func() { must(t, b.store(t, 3, 4)) }); d > 0 {
+			t.Errorf("a leader waits %v for its disk", d)
+		}
+		synctest.Wait()
+		must(t, b.store(t, 5, 5)) // while the first ones are written
+		must(t, b.store(t, 6, 6))
+		var l raft.Log
+		must(t, b.GetLog(2, &l))
+		must(t, b.GetLog(4, &l))
+		last, err := b.LastIndex()
+		if err != nil || l.Index != 4 || last != 6 || !errors.Is(b.GetLog(7, &l), raft.ErrLogNotFound) {
+			t.Errorf("the log ends at %d (%v); entry 4 is %d", last, err, l.Index)
+		}
+		if b.reached(6) != 2 || b.reached(1) != 1 {
+			t.Errorf("reached is %d, want 2, the last one on disk", b.reached(6))
+		}
+		if d := took(func() { must(t, b.settled(2)) }); d > 0 {
+			t.Errorf("an entry that is on disk is waited for, %v", d)
+		}
+		if d := took(func() { must(t, b.settled(3)) }); d != time.Second || !slices.Equal(b.onDisk(), []uint64{1, 2, 3, 4}) || b.reached(6) != 4 {
+			t.Errorf("entry 3 settled after %v, on disk are %v, reached is %d", d, b.onDisk(), b.reached(6))
+		}
+		// Both that came meanwhile are one write.
+		if d := took(func() { must(t, b.settled(6)) }); d != time.Second || len(b.onDisk()) != 6 || b.reached(9) != 9 {
+			t.Errorf("entry 6 settled after %v, on disk are %v", d, b.onDisk())
+		}
+	})
+}
+
+// TestDeposedLeaderWritesInOrder: what it has as a follower comes behind what it
+// left as a leader, also where that is taken out again.
+func TestDeposedLeaderWritesInOrder(t *testing.T) {
+	aside(t, func(t *testing.T, b *asideBench) {
+		b.leading = true
+		must(t, b.store(t, 1, 4))
+		first, err := b.FirstIndex()
+		if err != nil || first != 1 {
+			t.Errorf("the first entry is %d (%v), want 1", first, err)
+		}
+		b.leading = false
+		if d := took(func() { must(t, b.DeleteRange(3, 4)) }); d != time.Second {
+			t.Errorf("taken out after %v, want a second: when they are there", d)
+		}
+		if d := took(func() { must(t, b.store(t, 3, 3)) }); d != time.Second || !slices.Equal(b.onDisk(), []uint64{1, 2, 3}) {
+			t.Errorf("stored after %v, on disk are %v", d, b.onDisk())
+		}
+	})
+}
+
+// TestRefusedWriteAsideFailsTheReplica: and nothing that it was to store settles.
+func TestRefusedWriteAsideFailsTheReplica(t *testing.T) {
+	aside(t, func(t *testing.T, b *asideBench) {
+		b.leading, b.refuse = true, errDisk
+		must(t, b.store(t, 1, 1))
+		if err := b.settled(1); !errors.Is(err, errDisk) || !errors.Is(b.failed, errDisk) {
+			t.Errorf("settled: %v; the replica fails with %v", err, b.failed)
+		}
+		if err := b.store(t, 2, 2); !errors.Is(err, errDisk) {
+			t.Errorf("the next entry: %v", err)
+		}
+		if b.reached(1) != 0 {
+			t.Errorf("reached is %d, want 0", b.reached(1))
+		}
+	})
+}
+
+// TestHungWriteAside is seen for as long as it lasts.
+func TestHungWriteAside(t *testing.T) {
+	aside(t, func(t *testing.T, b *asideBench) {
+		b.leading = true
+		if b.storingFor() != 0 {
+			t.Error("a write before any")
+		}
+		must(t, b.store(t, 1, 1))
+		time.Sleep(900 * time.Millisecond) // virtual
+		if d := b.storingFor(); d != 900*time.Millisecond {
+			t.Errorf("writing for %v, want 900ms", d)
+		}
+		must(t, b.settled(1))
+		if b.storingFor() != 0 {
+			t.Error("a write after the last")
+		}
+	})
+}
