@@ -102,8 +102,8 @@ func (c *Client) request(ctx context.Context, r *route, q *call) *http.Request {
 // contract comes from something between us and the cell, which may have let the
 // call through; gateways too answer in JSON, with codes of their own.
 func (c *Client) refusal(r *route, resp *http.Response, body []byte) error {
-	e := new(lockapi.Error)
-	if json.Unmarshal(body, e) != nil || e.Code.Status() != resp.StatusCode || !slices.Contains(lockapi.Codes(), e.Code) {
+	var p lockapi.Problem
+	if json.Unmarshal(body, &p) != nil || !p.Code.Valid() || p.Code.Status() != resp.StatusCode {
 		code := lockapi.CodeInternal
 		switch resp.StatusCode {
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -113,7 +113,9 @@ func (c *Client) refusal(r *route, resp *http.Response, body []byte) error {
 		}
 		return lockapi.Errorf(code, "%s answered %s, which no replica does; is it the base URL of one?", r.to.base, resp.Status)
 	}
-	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
+	e := p.Err()
+	if retry := resp.Header.Get("Retry-After"); retry != "" {
+		n, _ := strconv.Atoi(retry)
 		e.RetryAfter = max(n, 0)
 	}
 	switch e.Code {
