@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stoutlock/stout/client/internal/wire"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -194,11 +195,9 @@ func (c *Client) attempt(ctx context.Context, r *route, q *call) error {
 	if late == 0 {
 		late = answerTime
 	}
-	ctx, cancel := context.WithTimeout(ctx, q.wait+late)
-	defer cancel()
 	sent := c.now()
-	err := c.exchange(ctx, r, q)
-	q.overdue = errors.Is(ctx.Err(), context.DeadlineExceeded) && r.alive(c.now(), late)
+	err := c.exchange(ctx, r, q, q.wait+late)
+	q.overdue = errors.Is(err, wire.ErrLate) && r.alive(c.now(), late)
 	if !mayHaveTakenEffect(err) {
 		return err
 	}

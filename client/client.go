@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stoutlock/stout/client/internal/wire"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -23,6 +24,7 @@ import (
 // error, and with ErrNoMaster (certainly no effect) or ErrOutcomeUnknown.
 type Client struct {
 	transport http.RoundTripper
+	wire      *wire.Pool // for what needs no transport; nil where one was given
 	headers   headers
 	targets   *targets
 	turns     turns
@@ -34,6 +36,9 @@ type Client struct {
 // Close closes the connections that are idle. Sessions of the client are not
 // closed by it: close them first.
 func (c *Client) Close() error {
+	if c.wire != nil {
+		c.wire.CloseIdle()
+	}
 	if t, ok := c.transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stoutlock/stout/client/internal/wire"
 	"github.com/stoutlock/stout/internal/boottime"
 )
 
@@ -21,9 +22,11 @@ type Config struct {
 	// URLs are the base URLs of any replicas of the cell, at least one. One is
 	// enough to find the master; the others serve when that one is down.
 	URLs []string
-	// Transport carries the requests. The default is a transport of the
-	// client's own that keeps connections alive. One given here must be safe
-	// for concurrent use and must not follow redirects or repeat requests.
+	// Transport carries the requests. By default the client has connections of
+	// its own, which it keeps alive, and calls https URLs, and those that the
+	// environment names a proxy for, through an http.Transport of its own. One
+	// given here must be safe for concurrent use and must not follow redirects or
+	// repeat requests.
 	Transport http.RoundTripper
 	// Grace is how long a session in jeopardy tries to recover, from the end
 	// of its local lease on. Default: DefaultGrace.
@@ -67,7 +70,7 @@ func (c Config) New() (*Client, error) {
 		now:       c.Clock,
 	}
 	if out.transport == nil {
-		out.transport = newTransport()
+		out.transport, out.wire = newTransport(), new(wire.Pool)
 	}
 	if out.grace == 0 {
 		out.grace = DefaultGrace
@@ -83,7 +86,7 @@ func (c Config) New() (*Client, error) {
 	return out, nil
 }
 
-// newTransport makes the default transport. Each waiting Lock and each
+// newTransport makes the default transport for what is not spoken to directly. Each waiting Lock and each
 // session's keepalive occupies a connection, so idle ones are kept in numbers.
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}

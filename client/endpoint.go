@@ -2,8 +2,11 @@ package client
 
 import (
 	"fmt"
+	"net"
+	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 )
 
 // endpoint is the base URL of one replica's API, parsed once.
@@ -12,6 +15,7 @@ type endpoint struct {
 	scheme string
 	host   string
 	path   string
+	addr   string // host:port, where it is spoken to directly; else empty
 }
 
 func parseEndpoint(text string) (*endpoint, error) {
@@ -30,7 +34,22 @@ func parseEndpoint(text string) (*endpoint, error) {
 		return nil, fmt.Errorf("stout: URL %q has a query or a fragment; give the base URL only", text)
 	}
 	path := strings.TrimRight(u.Path, "/")
-	return &endpoint{base: u.Scheme + "://" + u.Host + path, scheme: u.Scheme, host: u.Host, path: path}, nil
+	return &endpoint{base: u.Scheme + "://" + u.Host + path, scheme: u.Scheme, host: u.Host, path: path, addr: directAddr(u)}, nil
+}
+
+// directAddr is where to dial for a URL, or "" where that takes TLS, a proxy, or
+// a host name in another form than the URL's (zones, other scripts than Latin).
+func directAddr(u *url.URL) string {
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
+	odd := func(r rune) bool { return r > unicode.MaxASCII || r == '%' }
+	if u.Scheme != "http" || proxy != nil || err != nil || strings.ContainsFunc(u.Host, odd) {
+		return ""
+	}
+	port := u.Port()
+	if port == "" {
+		port = "80"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
 }
 
 // url is the address of a route below the endpoint. Path segments are escaped

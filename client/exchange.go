@@ -5,31 +5,35 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
+	"github.com/stoutlock/stout/client/internal/wire"
 	"github.com/stoutlock/stout/lockapi"
 )
 
 // mostAnswer bounds the size of an answer's body.
 const mostAnswer = 64 << 20
 
-// exchange is one HTTP round trip.
-func (c *Client) exchange(ctx context.Context, r *route, q *call) error {
-	resp, err := c.transport.RoundTrip(c.request(ctx, r, q))
-	if err != nil {
-		return &attemptError{base: r.to.base, sent: !isDialError(err), err: err}
-	}
+// exchange is one HTTP round trip, of which the answer has to be there in time.
+func (c *Client) exchange(ctx context.Context, r *route, q *call, within time.Duration) error {
 	buf := buffers.Get().(*bytes.Buffer)
 	defer putBuffer(buf)
-	_, err = buf.ReadFrom(io.LimitReader(resp.Body, mostAnswer))
-	resp.Body.Close()
+	var resp *http.Response
+	var err error
+	if c.wire != nil && r.to.addr != "" {
+		resp, err = c.wire.Do(ctx, c.plain(r, q, within), buf, mostAnswer)
+	} else {
+		resp, err = c.roundTrip(ctx, r, q, within, buf)
+	}
 	if err != nil {
-		return &attemptError{base: r.to.base, sent: true, err: err}
+		return &attemptError{base: r.to.base, sent: !isDialError(err), err: err}
 	}
 	if resp.StatusCode >= 300 {
 		return c.refusal(r, resp, buf.Bytes())
@@ -47,13 +51,37 @@ func (c *Client) exchange(ctx context.Context, r *route, q *call) error {
 	return nil
 }
 
-// request builds one attempt's request. Its headers are shared and read-only,
+// plain builds one attempt's request for an endpoint that is spoken to directly.
+func (c *Client) plain(r *route, q *call, within time.Duration) *wire.Request {
+	h := c.headers.of(r, q).lines
+	if q.key != "" {
+		h = slices.Concat(h, []byte(lockapi.HeaderIdempotencyKey+": "+q.key+"\r\n"))
+	}
+	return &wire.Request{
+		Method: q.method, Addr: r.to.addr, Host: r.to.host, Target: r.to.url(q.path, q.query).RequestURI(),
+		Header: h, Body: q.body, Within: within,
+	}
+}
+
+// roundTrip makes the exchange through net/http. The answer's body goes to buf.
+func (c *Client) roundTrip(ctx context.Context, r *route, q *call, within time.Duration, buf *bytes.Buffer) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	resp, err := c.transport.RoundTrip(c.request(ctx, r, q))
+	if err == nil {
+		_, err = buf.ReadFrom(io.LimitReader(resp.Body, mostAnswer))
+		resp.Body.Close()
+	}
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", wire.ErrLate, err)
+	}
+	return resp, err
+}
+
+// request builds one attempt's request for net/http. Its headers are shared and read-only,
 // as RoundTripper's contract allows, except where a key has to be added.
 func (c *Client) request(ctx context.Context, r *route, q *call) *http.Request {
-	h := c.headers.direct
-	if r.forward || q.any {
-		h = c.headers.forward
-	}
+	h := c.headers.of(r, q).header
 	if q.key != "" {
 		h = h.Clone()
 		h[lockapi.HeaderIdempotencyKey] = []string{q.key}
@@ -74,8 +102,8 @@ func (c *Client) request(ctx context.Context, r *route, q *call) *http.Request {
 // contract comes from something between us and the cell, which may have let the
 // call through; gateways too answer in JSON, with codes of their own.
 func (c *Client) refusal(r *route, resp *http.Response, body []byte) error {
-	e := new(lockapi.Error)
-	if json.Unmarshal(body, e) != nil || e.Code.Status() != resp.StatusCode || !slices.Contains(lockapi.Codes(), e.Code) {
+	var p lockapi.Problem
+	if json.Unmarshal(body, &p) != nil || !p.Code.Valid() || p.Code.Status() != resp.StatusCode {
 		code := lockapi.CodeInternal
 		switch resp.StatusCode {
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -85,7 +113,9 @@ func (c *Client) refusal(r *route, resp *http.Response, body []byte) error {
 		}
 		return lockapi.Errorf(code, "%s answered %s, which no replica does; is it the base URL of one?", r.to.base, resp.Status)
 	}
-	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
+	e := p.Err()
+	if retry := resp.Header.Get("Retry-After"); retry != "" {
+		n, _ := strconv.Atoi(retry)
 		e.RetryAfter = max(n, 0)
 	}
 	switch e.Code {
@@ -102,8 +132,15 @@ func isDialError(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// headers are the two sets of request headers.
-type headers struct{ direct, forward http.Header }
+// headers are the two sets of request headers: for calls that are not to be
+// forwarded, and for those that may be.
+type headers struct{ direct, forward headerSet }
+
+// headerSet is a set of headers, and what it looks like on the wire.
+type headerSet struct {
+	header http.Header
+	lines  []byte
+}
 
 func makeHeaders(agent string) headers {
 	if agent == "" {
@@ -116,7 +153,21 @@ func makeHeaders(agent string) headers {
 	}
 	direct := forward.Clone()
 	direct.Set(lockapi.HeaderForward, lockapi.ForwardNever)
-	return headers{direct: direct, forward: forward}
+	return headers{direct: makeHeaderSet(direct), forward: makeHeaderSet(forward)}
+}
+
+func makeHeaderSet(h http.Header) headerSet {
+	var lines bytes.Buffer
+	_ = h.Write(&lines) // a line end in a value becomes a space
+	return headerSet{h, lines.Bytes()}
+}
+
+// of is the set that goes with a call on a route.
+func (h *headers) of(r *route, q *call) *headerSet {
+	if r.forward || q.any {
+		return &h.forward
+	}
+	return &h.direct
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}

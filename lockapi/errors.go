@@ -70,6 +70,12 @@ func (c Code) Title() string {
 	return string(c)
 }
 
+// Valid reports whether the code is one of the contract.
+func (c Code) Valid() bool {
+	_, ok := codes[c]
+	return ok
+}
+
 // Codes lists every code of the contract, in no particular order.
 func Codes() []Code {
 	out := make([]Code, 0, len(codes))
@@ -124,8 +130,8 @@ func (e *Error) Is(target error) bool {
 	return ok && c == e.Code
 }
 
-// problem is the wire form of an Error.
-type problem struct {
+// Problem is the wire form of an Error.
+type Problem struct {
 	Type             string   `json:"type"`
 	Title            string   `json:"title"`
 	Status           int      `json:"status"`
@@ -137,25 +143,35 @@ type problem struct {
 	Master           string   `json:"master,omitempty"`
 }
 
-// MarshalJSON writes the problem document.
-func (e *Error) MarshalJSON() ([]byte, error) {
-	return json.Marshal(problem{
+// Problem is the error in its wire form.
+func (e *Error) Problem() *Problem {
+	return &Problem{
 		Type: "about:blank", Title: e.Code.Title(), Status: e.Code.Status(),
 		Code: e.Code, Detail: e.Detail, Field: e.Field,
 		Holders: e.Holders, DelayRemainingMS: e.DelayRemainingMS, Master: e.Master,
-	})
+	}
 }
 
-// UnmarshalJSON reads a problem document. Title and status are not kept: they
-// follow from the code.
+// Err is the error that a problem document tells of. Title and status are not
+// kept: they follow from the code.
+func (p *Problem) Err() *Error {
+	return &Error{
+		Code: p.Code, Detail: p.Detail, Field: p.Field, Holders: p.Holders,
+		DelayRemainingMS: p.DelayRemainingMS, Master: p.Master,
+	}
+}
+
+// MarshalJSON writes the problem document.
+func (e *Error) MarshalJSON() ([]byte, error) { return json.Marshal(e.Problem()) }
+
+// UnmarshalJSON reads a problem document. RetryAfter stays as it is.
 func (e *Error) UnmarshalJSON(b []byte) error {
-	var p problem
+	var p Problem
 	if err := json.Unmarshal(b, &p); err != nil {
 		return err
 	}
-	*e = Error{
-		Code: p.Code, Detail: p.Detail, Field: p.Field, Holders: p.Holders,
-		DelayRemainingMS: p.DelayRemainingMS, Master: p.Master, RetryAfter: e.RetryAfter,
-	}
+	retry := e.RetryAfter
+	*e = *p.Err()
+	e.RetryAfter = retry
 	return nil
 }

@@ -21,6 +21,9 @@ func TestCodesHaveTheStatusOfTheContract(t *testing.T) {
 		if c.Status() != want[c] {
 			t.Errorf("%s has status %d, want %d", c, c.Status(), want[c])
 		}
+		if !c.Valid() {
+			t.Errorf("%s is not valid", c)
+		}
 		if c.Title() == "" || c.Title() == string(c) {
 			t.Errorf("%s has the title %q", c, c.Title())
 		}
@@ -29,7 +32,7 @@ func TestCodesHaveTheStatusOfTheContract(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("no codes %v", want)
 	}
-	if c := lockapi.Code("of_tomorrow"); c.Status() != http.StatusInternalServerError || c.Title() != "of_tomorrow" {
+	if c := lockapi.Code("of_tomorrow"); c.Valid() || c.Status() != http.StatusInternalServerError || c.Title() != "of_tomorrow" {
 		t.Errorf("an unknown code has status %d and title %q", c.Status(), c.Title())
 	}
 }

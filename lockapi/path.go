@@ -29,21 +29,22 @@ func ValidatePath(path string) error {
 	case !utf8.ValidString(path):
 		return Invalid("path", "path %q is not valid UTF-8", clip(path))
 	}
-	segments := strings.Split(path[1:], "/")
-	if len(segments) > MaxPathSegments {
-		return Invalid("path", "the path has %d segments; at most %d are allowed", len(segments), MaxPathSegments)
+	if n := strings.Count(path, "/"); n > MaxPathSegments {
+		return Invalid("path", "the path has %d segments; at most %d are allowed", n, MaxPathSegments)
 	}
-	for i, s := range segments {
+	i := 0
+	for s := range strings.SplitSeq(path[1:], "/") {
+		i++
 		switch {
 		case s == "":
-			return Invalid("path", "segment %d of path %q is empty", i+1, clip(path))
+			return Invalid("path", "segment %d of path %q is empty", i, clip(path))
 		case s == "." || s == "..":
-			return Invalid("path", "segment %d of path %q is %q, which is not allowed", i+1, clip(path), s)
+			return Invalid("path", "segment %d of path %q is %q, which is not allowed", i, clip(path), s)
 		case len(s) > MaxSegmentBytes:
-			return Invalid("path", "segment %d of the path has %d bytes; at most %d are allowed", i+1, len(s), MaxSegmentBytes)
+			return Invalid("path", "segment %d of the path has %d bytes; at most %d are allowed", i, len(s), MaxSegmentBytes)
 		}
 		if strings.ContainsFunc(s, unicode.IsControl) {
-			return Invalid("path", "segment %d of path %q has a control character", i+1, clip(path))
+			return Invalid("path", "segment %d of path %q has a control character", i, clip(path))
 		}
 	}
 	return nil
@@ -63,6 +64,12 @@ func EscapePath(path string) string {
 // and validates it. A %2F inside a segment is refused: it could not be told
 // from a separator later.
 func UnescapePath(escaped string) (string, error) {
+	if !strings.Contains(escaped, "%") {
+		if err := ValidatePath(escaped); err != nil {
+			return "", err
+		}
+		return escaped, nil
+	}
 	segments := strings.Split(escaped, "/")
 	for i, s := range segments {
 		plain, err := url.PathUnescape(s)

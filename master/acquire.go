@@ -22,10 +22,11 @@ func (m *Master) Acquire(ctx context.Context, path string, req lockapi.LockReque
 	if err != nil {
 		return lockapi.Grant{}, err
 	}
-	a := acquire{
-		office: o, req: &req, key: pairKey{req.Session, path, req.Handle}, mode: stateMode(req.Mode),
-		until: o.opts.Clock() + time.Duration(req.WaitMS)*time.Millisecond,
+	a := acquire{office: o, req: &req, key: pairKey{req.Session, path, req.Handle}, mode: stateMode(req.Mode)}
+	if a.refusedAtOnce() {
+		return lockapi.Grant{}, a.errHeld()
 	}
+	a.until = o.opts.Clock() + time.Duration(req.WaitMS)*time.Millisecond
 	a.pair, a.waiter = o.enter(a.key)
 	defer o.exit(a.key, a.pair, a.waiter)
 	return a.run(ctx)
@@ -40,6 +41,22 @@ type acquire struct {
 	until  time.Duration // when the call stops waiting
 	pair   *pair
 	waiter *waiter
+}
+
+// refusedAtOnce says that the lock is not to be had now and the call does not want
+// to wait. Where no call of its pair is under way the office need not hear of it.
+func (a *acquire) refusedAtOnce() bool {
+	if a.waitFor() != state.NoWait {
+		return false
+	}
+	a.mu.Lock()
+	_, busy := a.pairs[a.key]
+	a.mu.Unlock()
+	if busy {
+		return false
+	}
+	r, ok := a.atOnce()
+	return ok && (r.Verdict == state.Busy || r.Verdict == state.Delayed)
 }
 
 func (a *acquire) run(ctx context.Context) (lockapi.Grant, error) {
@@ -64,8 +81,7 @@ func (a *acquire) decide() (r state.Result, full *lack, err error) {
 	settled := a.pair.updating == 0
 	a.mu.Unlock()
 	if settled {
-		// Read, then check the lease; without it the log decides.
-		if r, ok := a.fromMemory(a.log.State()); ok && a.lease.Valid(a.opts.Clock()) {
+		if r, ok := a.atOnce(); ok {
 			return r, nil, nil
 		}
 	}
@@ -95,7 +111,16 @@ func (a *acquire) waitFor() state.WaitFor {
 	return state.NoWait
 }
 
-// fromMemory answers what changes nothing.
+// atOnce answers what changes nothing: it reads, then checks the lease. Without
+// that the log decides.
+func (a *acquire) atOnce() (state.Result, bool) {
+	if r, ok := a.fromMemory(a.log.State()); ok && a.lease.Valid(a.opts.Clock()) {
+		return r, true
+	}
+	return state.Result{}, false
+}
+
+// fromMemory is what the request comes to in a state, where that changes nothing.
 func (a *acquire) fromMemory(s *state.State) (state.Result, bool) {
 	if _, ok := s.Session(a.key.session); !ok {
 		return state.Result{Verdict: state.NoSession}, true

@@ -27,6 +27,7 @@ func serve(ctx context.Context, c *config.Config, log zerolog.Logger) error {
 	if err != nil {
 		return exitError{code: exitConfig, err: err}
 	}
+	go paceCollector(ctx)
 	p := &process{config: c, log: log, maxConnections: most}
 	if err := p.open(); err != nil {
 		p.close()

@@ -24,8 +24,9 @@ var arrows = []arrow{
 	{"replica", []string{"replica/state", "lease", "internal/boottime"},
 		"a member of the cell knows nothing of sessions' calls, nor of who is master"},
 	{"replica/state", nil, "the state is a pure function of the log"},
-	{"client", []string{"lockapi", "internal/boottime"},
+	{"client", []string{"lockapi", "internal/boottime", "client/internal/wire"},
 		"who uses the SDK gets the contract and nothing of the server"},
+	{"client/internal/wire", nil, "it carries bytes, whatever they say"},
 	{"cmd/stoutd", []string{"cmd/stoutd/...", "lockapi", "lockapi/server", "master", "replica", "lease", "internal/..."},
 		"the server puts the layers together; it does not use its own client"},
 	{"cmd/stout/...", []string{"cmd/stout/internal/...", "client", "lockapi", "internal/..."},
@@ -69,4 +70,4 @@ var bans = []ban{
 
 // standardOnly are the packages whose every dependency is the standard library
 // or one of these very packages.
-var standardOnly = []string{"client", "lockapi", "lease", "internal/boottime"}
+var standardOnly = []string{"client", "client/internal/wire", "lockapi", "lease", "internal/boottime"}

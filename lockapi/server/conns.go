@@ -104,8 +104,8 @@ func (p *conns) drop(c *conn) {
 // note is the server's ConnState hook.
 func (p *conns) note(nc net.Conn, state http.ConnState) {
 	c, ok := nc.(*conn)
-	if !ok {
-		return
+	if !ok || state == http.StateActive && !c.fresh {
+		return // only this hook writes fresh, one call after the other
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,17 +24,22 @@ func decode(body []byte, into any) error {
 	if len(body) == 0 {
 		return nil
 	}
+	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
+	if err == nil && !bytes.Contains(body, []byte("null")) {
+		return nil
+	}
 	if err := scan(body); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(body, into, json.RejectUnknownMembers(true)); err != nil {
+	if err != nil {
 		return blame(err)
 	}
 	return nil
 }
 
 // scan reads the body's tokens for syntax, for an object as the whole, and for
-// null, which json.Unmarshal takes as zero rather than as the default.
+// null, which json.Unmarshal takes as zero rather than as the default. What it
+// finds is told before what json.Unmarshal finds.
 func scan(body []byte) error {
 	d := jsontext.NewDecoder(bytes.NewReader(body))
 	if k := d.PeekKind(); k != jsontext.KindInvalid && k != jsontext.KindBeginObject {

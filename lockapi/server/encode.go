@@ -5,7 +5,10 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
+
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // buffer is a reply being put together.
@@ -27,12 +30,18 @@ func (b *buffer) release() {
 // as they are; omitempty means what it means in encoding/json, against which
 // the types of lockapi are written. A line end follows, for those who read it in
 // a terminal. The caller releases the buffer.
-func encode(v any) (*buffer, error) {
+func encode(v any, opts ...json.Options) (*buffer, error) {
 	b := buffers.Get().(*buffer)
-	if err := json.MarshalWrite(b, v, jsonv1.OmitEmptyWithLegacySemantics(true)); err != nil {
+	if err := json.MarshalWrite(b, v, append(opts, jsonv1.OmitEmptyWithLegacySemantics(true))...); err != nil {
 		b.release()
 		return nil, err
 	}
 	b.WriteByte('\n')
 	return b, nil
+}
+
+// encodeProblem is encode for an error. What its detail quotes of the caller's
+// input may be anything.
+func encodeProblem(e *lockapi.Error) (*buffer, error) {
+	return encode(e.Problem(), jsontext.AllowInvalidUTF8(true))
 }

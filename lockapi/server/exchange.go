@@ -13,11 +13,11 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Media types of replies.
-const (
-	typeJSON    = "application/json"
-	typeProblem = "application/problem+json"
-	typeYAML    = "application/yaml"
+// Media types of replies, as values of a header. Nobody changes them.
+var (
+	typeJSON    = []string{"application/json"}
+	typeProblem = []string{"application/problem+json"}
+	typeYAML    = []string{"application/yaml"}
 )
 
 // exchange is one request and its reply. Its body has been read already.
@@ -81,10 +81,22 @@ func (x *exchange) path() string {
 // stamp puts the headers that every reply carries.
 func (s *Server) stamp(h http.Header) {
 	known := s.master.Known()
-	h.Set(lockapi.HeaderEpoch, strconv.FormatUint(known.Epoch, 10))
-	if known.ID != "" && known.URL != "" {
-		h.Set(lockapi.HeaderMaster, known.URL)
+	last := s.stamps.Load()
+	if last == nil || last.known != known {
+		last = &stamps{known, []string{strconv.FormatUint(known.Epoch, 10)}, []string{known.URL}}
+		s.stamps.Store(last)
 	}
+	h[lockapi.HeaderEpoch] = last.epoch
+	if known.ID != "" && known.URL != "" {
+		h[lockapi.HeaderMaster] = last.master
+	}
+}
+
+// stamps are the values of the headers that go with what is known of the master,
+// which is the same for many replies. Nobody changes them.
+type stamps struct {
+	known         Location
+	epoch, master []string
 }
 
 // reply writes body as JSON; nil is a reply without one.
@@ -105,16 +117,16 @@ func (x *exchange) reply(status int, body any) error {
 }
 
 // write sends a whole reply. The body may be used again when it returns.
-func (x *exchange) write(status int, contentType string, body []byte) {
+func (x *exchange) write(status int, contentType []string, body []byte) {
 	h := x.c.Writer.Header()
 	x.stamp(h)
-	h.Set("Content-Type", contentType)
+	h["Content-Type"] = contentType
 	x.writeStamped(status, body)
 }
 
 // writeStamped sends a whole reply whose headers are complete but for the length.
 func (x *exchange) writeStamped(status int, body []byte) {
-	x.c.Writer.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	x.c.Writer.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.c.Writer.WriteHeader(status)
 	// An error here means that the caller is gone; there is nobody to tell.
 	_, _ = x.c.Writer.Write(body)
@@ -132,7 +144,7 @@ func (x *exchange) fail(err error) {
 	if retry := retryAfter(e); retry > 0 {
 		x.c.Writer.Header().Set("Retry-After", strconv.Itoa(retry))
 	}
-	b, err := encode(e)
+	b, err := encodeProblem(e)
 	if err != nil {
 		x.log.Error().Err(err).Msg("a problem document cannot be encoded")
 		x.c.Writer.WriteHeader(http.StatusInternalServerError)

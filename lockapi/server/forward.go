@@ -95,7 +95,7 @@ func (x *exchange) send(ctx context.Context, base string) (got answer, sent bool
 		return answer{}, false, err
 	}
 	if len(x.body) > 0 {
-		out.Header.Set("Content-Type", typeJSON)
+		out.Header["Content-Type"] = typeJSON
 	}
 	if key := in.Header.Values(lockapi.HeaderIdempotencyKey); len(key) > 0 {
 		out.Header[lockapi.HeaderIdempotencyKey] = key

@@ -140,12 +140,12 @@ func (s *Server) unparsable(reason string) []byte {
 
 // canned is a whole reply without a request, the last one of its connection.
 func (s *Server) canned(status string, e *lockapi.Error) []byte {
-	body, _ := encode(e)
+	body, _ := encodeProblem(e)
 	defer body.release()
 	header := http.Header{}
 	s.stamp(header)
 	header.Set("Connection", "close")
-	header.Set("Content-Type", typeProblem)
+	header["Content-Type"] = typeProblem
 	header.Set("Content-Length", fmt.Sprint(body.Len()))
 	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	if retry := retryAfter(e); retry > 0 {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -81,6 +82,7 @@ type Server struct {
 	peers    http.RoundTripper
 	contacts contacts
 	conns    *conns
+	stamps   atomic.Pointer[stamps]
 	// lists has a place for each list that is made at a time: half of the
 	// processors, so that however many ask for lists, Raft and the other calls
 	// find one.

@@ -1,0 +1,97 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// BenchmarkExchange is one call of the SDK against a server that answers every
+// request with the same bytes: what the SDK itself costs, the connection's two
+// ends included.
+func BenchmarkExchange(b *testing.B) {
+	for _, via := range []string{"wire", "transport"} {
+		b.Run("read/"+via, func(b *testing.B) {
+			c := benchClient(b, via, "200 OK", `{"path":"/bench/read/0","state":"held","mode":"exclusive","limit":0,"holders":[`+
+				`{"session":"s","session_name":"bench","handle":"h-1","mode":"exclusive","token":42,"granted_at":"2026-01-02T03:04:05.678901234Z"}],"waiters":0,"delay_remaining_ms":0}`)
+			for b.Loop() {
+				if _, err := c.ReadLock(b.Context(), "/bench/read/0"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("refused/"+via, func(b *testing.B) {
+			c := benchClient(b, via, "423 Locked", `{"type":"about:blank","title":"Locked","status":423,"code":"lock_held","detail":"lock \"/bench/refuse/0\" was not granted (holders: 1, waiters: 0, lock-delay: 0 ms); wait with wait_ms or queue","holders":[`+
+				`{"session":"s","session_name":"bench","handle":"h-1","mode":"exclusive","token":42,"granted_at":"2026-01-02T03:04:05.678901234Z"}]}`)
+			// Nothing keeps this session alive, and nothing has to.
+			s := &Session{c: c, id: "s", validUntil: c.now() + time.Hour, claims: map[string]*claim{}}
+			for b.Loop() {
+				if _, err := s.TryLock(b.Context(), "/bench/refuse/0"); !errors.Is(err, ErrLockHeld) {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// benchClient is a client of a server that knows one answer.
+func benchClient(b *testing.B, via, status, body string) *Client {
+	b.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { l.Close() })
+	url := "http://" + l.Addr().String()
+	answer := fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: application/json\r\nStout-Epoch: 3\r\nStout-Master: %s\r\nDate: Fri, 02 Jan 2026 03:04:05 GMT\r\nContent-Length: %d\r\n\r\n%s", status, url, len(body), body)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go parrot(conn, answer)
+		}
+	}()
+	c, err := New(url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.Close() })
+	if via == "transport" {
+		c.wire = nil
+	}
+	b.ReportAllocs()
+	return c
+}
+
+// parrot answers the requests of a connection, whatever they ask.
+func parrot(conn net.Conn, answer string) {
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	for length := 0; ; {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return
+		}
+		if text, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+			length, _ = strconv.Atoi(string(bytes.TrimSpace(text)))
+		}
+		if len(line) > len("\r\n") {
+			continue
+		}
+		if _, err := in.Discard(length); err != nil {
+			return
+		}
+		length = 0
+		if _, err := io.WriteString(conn, answer); err != nil {
+			return
+		}
+	}
+}

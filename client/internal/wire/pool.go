@@ -1,0 +1,170 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	dialTime = 2 * time.Second
+	probing  = 15 * time.Second // between two TCP keepalive probes
+	// idleTime is for how long an idle connection is kept: shorter than servers do.
+	idleTime = 90 * time.Second
+	// mostIdle bounds the idle connections to one address. A program has as many
+	// as it had calls under way at once, and needs them again when all its sessions
+	// come back.
+	mostIdle = 1024
+)
+
+// Pool keeps connections for further exchanges. Its zero value is ready; it is
+// safe for concurrent use.
+type Pool struct {
+	mu     sync.Mutex
+	idle   map[string][]*conn // by address, the one used last at the end
+	reaper *time.Timer        // runs while there are idle connections
+}
+
+// Request is one request.
+type Request struct {
+	Method string
+	Addr   string // host:port to dial
+	Host   string // as the header shows it
+	Target string // path and query, escaped
+	Header []byte // further headers, each with its line end
+	Body   []byte // nil for none
+	// Within bounds the whole exchange, dialling included.
+	Within time.Duration
+}
+
+// Do makes one exchange and appends the answer's body, of which it takes no more
+// than most bytes, to body. The answer returned has no body left to read.
+//
+// When ctx ends the connection is closed and ctx's error is returned. The error
+// wraps ErrLate when the answer is not there in time, and an *net.OpError whose Op
+// is "dial" where nothing was sent. A request is sent again only if it came upon a
+// connection that had been idle, nothing of an answer arrived, and its method says
+// that it has no effect.
+func (p *Pool) Do(ctx context.Context, q *Request, body *bytes.Buffer, most int64) (*http.Response, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	deadline := time.Now().Add(q.Within)
+	c := p.take(q.Addr)
+	for {
+		if c == nil {
+			var err error
+			if c, err = dial(ctx, q.Addr, deadline); err != nil {
+				return nil, err
+			}
+		}
+		start := body.Len()
+		resp, again, err := c.exchange(ctx, q, deadline, body, most)
+		if err == nil && again {
+			p.put(q.Addr, c)
+			return resp, nil
+		}
+		_ = c.Close()
+		if err == nil || !again || q.Method != http.MethodGet {
+			return resp, err
+		}
+		body.Truncate(start)
+		c = nil
+	}
+}
+
+// dial makes a connection within the time there is.
+func dial(ctx context.Context, addr string, deadline time.Time) (*conn, error) {
+	d := net.Dialer{Timeout: dialTime, Deadline: deadline, KeepAlive: probing}
+	nc, err := d.DialContext(ctx, "tcp", addr)
+	switch {
+	case err == nil:
+		return newConn(nc), nil
+	case ctx.Err() == nil && !time.Now().Before(deadline):
+		return nil, fmt.Errorf("%w: %w", ErrLate, err)
+	}
+	return nil, err
+}
+
+// take is a connection that has been idle and is still open, or nil.
+func (p *Pool) take(addr string) *conn {
+	for {
+		c := p.pop(addr)
+		if c == nil || c.open() {
+			return c
+		}
+		_ = c.Close()
+	}
+}
+
+func (p *Pool) pop(addr string) *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	idle := p.idle[addr]
+	if len(idle) == 0 {
+		return nil
+	}
+	c := idle[len(idle)-1]
+	idle[len(idle)-1] = nil
+	p.idle[addr] = idle[:len(idle)-1]
+	return c
+}
+
+// put keeps a connection for the next exchange.
+func (p *Pool) put(addr string, c *conn) {
+	c.since = time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle[addr]) >= mostIdle {
+		_ = c.Close()
+		return
+	}
+	if p.idle == nil {
+		p.idle = make(map[string][]*conn)
+	}
+	p.idle[addr] = append(p.idle[addr], c)
+	if p.reaper == nil {
+		p.reaper = time.AfterFunc(idleTime, func() { p.reap(time.Now().Add(-idleTime)) })
+	}
+}
+
+// reap closes the connections that have been idle since before.
+func (p *Pool) reap(before time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reaper = nil
+	for addr, idle := range p.idle {
+		kept := idle[:0]
+		for _, c := range idle {
+			if c.since.Before(before) {
+				_ = c.Close()
+			} else {
+				kept = append(kept, c)
+			}
+		}
+		clear(idle[len(kept):])
+		p.idle[addr] = kept
+		if len(kept) == 0 {
+			delete(p.idle, addr)
+		}
+	}
+	if len(p.idle) > 0 {
+		p.reaper = time.AfterFunc(idleTime/2, func() { p.reap(time.Now().Add(-idleTime)) })
+	}
+}
+
+// CloseIdle closes the connections that are idle.
+func (p *Pool) CloseIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, idle := range p.idle {
+		for _, c := range idle {
+			_ = c.Close()
+		}
+	}
+	clear(p.idle)
+}

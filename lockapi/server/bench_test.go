@@ -1,0 +1,125 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+// sure is a master that knows its answers.
+type sure struct {
+	*fakeMaster
+	lock lockapi.Lock
+}
+
+func newSure() sure {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
+	s := sure{newFake("r1"), lockapi.Lock{Path: "/bench/0", State: lockapi.StateHeld, Mode: lockapi.Exclusive, Holders: []lockapi.Holder{
+		{Session: strings.Repeat("s", 26), SessionName: "bench", Handle: "h-1", Mode: lockapi.Exclusive, Token: 42, GrantedAt: at}}}}
+	s.setMaster(3, "r1", "http://127.0.0.1:7101")
+	return s
+}
+
+func (s sure) Lock(context.Context, string, bool) (lockapi.Lock, error) { return s.lock, nil }
+
+func (s sure) Acquire(_ context.Context, path string, _ lockapi.LockRequest) (lockapi.Grant, error) {
+	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q was not granted (holders: %d, waiters: %d, lock-delay: %d ms); wait with wait_ms or queue", path, 1, 0, 0)
+	e.Holders = s.lock.Holders
+	return lockapi.Grant{}, e
+}
+
+func (s sure) Keepalive(context.Context, string, lockapi.KeepaliveRequest) (lockapi.Keepalive, error) {
+	return lockapi.Keepalive{TTLMS: 12000, HeldMS: 7998, Epoch: 3, Events: []lockapi.Event{}}, nil
+}
+
+// hot are the requests that there are most of, as the SDK sends them.
+var hot = []struct{ name, method, path, body string }{
+	{"read", "GET", "/v1/locks/bench/0", ""},
+	{"refused", "PUT", "/v1/locks/bench/0", `{"session":"` + strings.Repeat("s", 26) + `","handle":"abcdefghijkl-1","mode":"exclusive","limit":0,"wait_ms":0,"queue":false,"lock_delay_ms":0}`},
+	{"keepalive", "POST", "/v1/sessions/" + strings.Repeat("s", 26) + "/keepalive", `{"wait_ms":8000,"ack":0}`},
+}
+
+// BenchmarkRouter is a request from the router to its written answer.
+func BenchmarkRouter(b *testing.B) {
+	h := server.New(server.Options{Master: newSure()}).Handler()
+	for _, q := range hot {
+		b.Run(q.name, func(b *testing.B) {
+			b.ReportAllocs()
+			w := blind{}
+			for b.Loop() {
+				r, err := http.NewRequestWithContext(b.Context(), q.method, q.path, strings.NewReader(q.body))
+				if err != nil {
+					b.Fatal(err)
+				}
+				clear(w)
+				h.ServeHTTP(w, r)
+			}
+		})
+	}
+}
+
+// blind is a writer that nobody reads.
+type blind http.Header
+
+func (w blind) Header() http.Header         { return http.Header(w) }
+func (w blind) Write(b []byte) (int, error) { return len(b), nil }
+func (w blind) WriteHeader(int)             {}
+
+// BenchmarkServe is a request over a connection: net/http and the system calls of
+// both ends come on top.
+func BenchmarkServe(b *testing.B) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := server.New(server.Options{Master: newSure()})
+	go func() { _ = s.Serve(l) }()
+	b.Cleanup(func() { _ = s.Shutdown(b.Context()) })
+	for _, q := range hot {
+		b.Run(q.name, func(b *testing.B) {
+			b.ReportAllocs()
+			c, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			request := q.method + " " + q.path + " HTTP/1.1\r\nHost: h\r\nAccept: application/json\r\nContent-Type: application/json\r\n" +
+				"Stout-Forward: never\r\nUser-Agent: stout-client\r\nContent-Length: " + strconv.Itoa(len(q.body)) + "\r\n\r\n" + q.body
+			in := bufio.NewReader(c)
+			for b.Loop() {
+				if _, err := io.WriteString(c, request); err != nil {
+					b.Fatal(err)
+				}
+				if err := skipAnswer(in); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// skipAnswer reads one answer that has a Content-Length.
+func skipAnswer(in *bufio.Reader) error {
+	for length := 0; ; {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if text, ok := strings.CutPrefix(string(line), "Content-Length: "); ok {
+			length, _ = strconv.Atoi(strings.TrimSpace(text))
+		}
+		if len(line) == len("\r\n") {
+			_, err := in.Discard(length)
+			return err
+		}
+	}
+}
