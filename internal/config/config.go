@@ -144,7 +144,7 @@ func defaults() *Config {
 		SnapshotThreshold: 8192,
 		SnapshotInterval:  30 * time.Second,
 		TrailingLogs:      10240,
-		LogStore:          StoreBolt,
+		LogStore:          StoreWAL,
 		ShutdownTimeout:   10 * time.Second,
 		Quotas:            defaultQuotas(),
 		LogLevel:          "info",

@@ -33,7 +33,7 @@ clock-drift           0.01                                      default
 snapshot-threshold    8192                                      default
 snapshot-interval     30s                                       default
 trailing-logs         10240                                     default
-log-store             bolt                                      default
+log-store             wal                                       default
 shutdown-timeout      10s                                       default
 max-sessions          100000                                    default
 max-holds             500000                                    default

@@ -69,7 +69,7 @@ func settings() []setting {
 		count(nameSnapLogs, "log entries between snapshots", func(c *Config) *uint64 { return &c.SnapshotThreshold }),
 		duration(nameSnapEvery, "how often to look whether a snapshot is due", func(c *Config) *time.Duration { return &c.SnapshotInterval }),
 		count(nameTrailing, "log entries kept behind a snapshot", func(c *Config) *uint64 { return &c.TrailingLogs }),
-		text(nameLogStore, "store", "bolt, or wal: a write-ahead log before it, which needs one sync for an entry", func(c *Config) *string { return &c.LogStore }),
+		text(nameLogStore, "store", "bolt: raft-boltdb alone; wal: with a write-ahead log before it, so that an entry takes one sync", func(c *Config) *string { return &c.LogStore }),
 		duration(nameShutdown, "bound on an orderly stop", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
 	}
 	return append(append(list, quotaSettings()...),
