@@ -57,10 +57,8 @@ func (b *bench) idle(ctx context.Context, via string, n int) error {
 	if err := b.watchIdle(ctx, label, row.Idle, empty, n); err != nil {
 		return err
 	}
-	for _, s := range f.sessions {
-		if !alive(ctx, s) {
-			row.Idle.Expired++
-		}
+	if row.Idle.Expired, err = b.missing(ctx, n); err != nil {
+		return err
 	}
 	b.progress.note("%s: master %.1f %% of a core, %.1f KiB per session", label, row.Idle.MasterPercent.Median, row.Idle.KiBPerSession)
 	b.add(row)
@@ -102,11 +100,17 @@ func (b *bench) watchIdle(ctx context.Context, label string, out *report.Idle, e
 	return nil
 }
 
-// alive takes a lock to see whether the session lives.
-func alive(ctx context.Context, s drive.Session) bool {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	return cycle(s, lockPath("idle", 0))(ctx) == nil
+// missing is how many of n sessions the cell does not know any more.
+func (b *bench) missing(ctx context.Context, n int) (count int, err error) {
+	err = until(ctx, func() (bool, error) {
+		view, err := b.cell.View(ctx)
+		if err != nil || view.Sessions == nil { // nobody knows while there is no master
+			return false, err
+		}
+		count = max(0, n-*view.Sessions)
+		return true, nil
+	})
+	return count, err
 }
 
 // pause returns the context's error where that ends first.
