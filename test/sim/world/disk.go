@@ -22,7 +22,8 @@ type disk struct {
 	votes     map[string][]byte
 	snapshots []*savedSnapshot // oldest first
 	founded   bool
-	worst     time.Duration // a sync takes so long at most
+	least     time.Duration // a sync takes so long at least
+	worst     time.Duration // and so long at most, or a little longer
 }
 
 func newDisk(w *world) *disk {
@@ -54,7 +55,7 @@ func (d mounted) sync() (written bool, err error) {
 			return d.w.chance(2), errCrashed
 		}
 	}
-	time.Sleep(between(d.w.rng, 50*time.Microsecond, d.worst))
+	time.Sleep(d.least + between(d.w.rng, 50*time.Microsecond, d.worst))
 	if d.p.dead() {
 		return d.w.chance(2) && d.p.m.process == nil, errCrashed
 	}
