@@ -57,8 +57,9 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 			u.free(ctx, p, g.Token)
 			if u.rng.IntN(3) == 0 {
 				u.again(ctx, p, q, g.Token)
+			} else {
+				u.last = p
 			}
-			u.last = p
 			return
 		case err == nil: // queued: ask again later
 			u.wait(ctx, time.Second)
@@ -158,10 +159,14 @@ func (u *user) freed(ctx context.Context, p pair, token uint64) bool {
 	}
 	floor, first := u.w.judge.floor(), !u.releasing[token]
 	u.releasing[token] = true
+	delete(u.w.judge.untouched, p)
 	var out lockapi.Released
 	err := u.send(ctx, 5*time.Second, u.anyone(), u.message(http.MethodDelete, route, nil, &out))
 	if err == nil && token != 0 {
 		u.w.judge.gaveBack(u.name, floor, token, out.Released, first)
+	}
+	if first && token != 0 && (errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeNotMaster)) {
+		u.w.judge.kept(u.name, p, token, err.Error())
 	}
 	return err == nil || errors.Is(err, lockapi.CodeSessionNotFound)
 }

@@ -64,6 +64,16 @@ func (j *judge) gaveBack(who string, floor, token uint64, released, first bool) 
 	}
 }
 
+// kept: the first call to release a grant was told that it had no effect.
+func (j *judge) kept(who string, p pair, token uint64, why string) {
+	j.look()
+	j.w.stats.check("told of no release")
+	j.untouched[p] = why
+	if g := j.tokens[token]; g.given {
+		j.w.fail("%s was told %s by the first call to release token %d, which was released by entry %d", who, why, token, g.freed)
+	}
+}
+
 // stood: a client was told that something stands in the way of its request: that
 // was so at some moment since its call began.
 func (j *judge) stood(who string, floor uint64, path string, q *lockapi.LockRequest, why string) {
@@ -76,11 +86,7 @@ func (j *judge) stood(who string, floor uint64, path string, q *lockapi.LockRequ
 	if j.since(floor, func(s *state.State) bool { return s.Decide(path, mode, q.Limit).Verdict != state.Held }) {
 		return
 	}
-	within := false // an entry a hold began and ended
-	for _, g := range j.tokens {
-		within = within || g.hold.Path == path && g.index > floor
-	}
-	if !within {
+	if j.claimed[path] <= floor { // else it may have been so in the midst of an entry
 		j.w.fail("%s was told: %s; since before its call it was free to be taken (entry %d)", who, why, floor)
 	}
 }

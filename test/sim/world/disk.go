@@ -22,8 +22,8 @@ type disk struct {
 	votes     map[string][]byte
 	snapshots []*savedSnapshot // oldest first
 	founded   bool
-	least     time.Duration // a sync takes so long at least
-	worst     time.Duration // and so long at most, or a little longer
+	worst     time.Duration // a sync takes so long at most
+	heavy     time.Duration // and one of the log so much longer
 }
 
 func newDisk(w *world) *disk {
@@ -55,7 +55,7 @@ func (d mounted) sync() (written bool, err error) {
 			return d.w.chance(2), errCrashed
 		}
 	}
-	time.Sleep(d.least + between(d.w.rng, 50*time.Microsecond, d.worst))
+	time.Sleep(between(d.w.rng, 50*time.Microsecond, d.worst))
 	if d.p.dead() {
 		return d.w.chance(2) && d.p.m.process == nil, errCrashed
 	}
@@ -82,6 +82,7 @@ func (d mounted) StoreLogs(all []*raft.Log) error {
 	for i, l := range all {
 		copies[i] = *l
 	}
+	time.Sleep(d.heavy)
 	written, err := d.sync()
 	if written {
 		for _, l := range copies {

@@ -92,7 +92,7 @@ func (w *world) mend() {
 	w.net.fair()
 	for _, m := range w.machines {
 		m.deposed, m.fatal, m.freeze, m.snag = 0, 0, 0, 0
-		m.disk.worst, m.disk.least = 2*time.Millisecond, 0
+		m.disk.worst, m.disk.heavy = 2*time.Millisecond, 0
 		m.wake()
 		m.restart(false)
 		m.tell()

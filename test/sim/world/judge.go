@@ -27,6 +27,9 @@ type judge struct {
 	delays  map[string]time.Duration // by path: until when nobody may be granted
 	refused map[pair]string          // told that it had no effect: why
 	known   map[uint64]string        // by token: who was told of the grant
+
+	claimed   map[string]uint64 // by path: the latest entry that has let somebody hold or wait
+	untouched map[pair]string   // told that their only release had no effect: why
 }
 
 // grant is one hold, and what became of it.
@@ -34,6 +37,7 @@ type grant struct {
 	hold  *state.Hold
 	index uint64
 	freed uint64 // index of its end, 0 while it lasts
+	given bool   // it was released
 	taken bool   // it was taken back, since nobody had been told of it
 }
 
@@ -48,7 +52,7 @@ type pair struct{ session, path, handle string }
 func newJudge(w *world) *judge {
 	return &judge{
 		w: w, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, stored: map[uint64]raft.Log{}, ended: map[string]end{},
-		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{},
+		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, untouched: map[pair]string{}, claimed: map[string]uint64{},
 	}
 }
 

@@ -44,6 +44,10 @@ func (w *world) coup() {
 		if w.mended {
 			return
 		}
+		if w.chance(2) {
+			w.besiege(old)
+			w.until(between(w.rng, 100*time.Microsecond, 5*time.Millisecond))
+		}
 		switch means {
 		case 0:
 			w.part(old)

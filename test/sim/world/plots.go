@@ -42,6 +42,13 @@ func (m *machine) leads() bool {
 	return leads
 }
 
+// handOver begins to hand mastership over.
+func (w *world) handOver(from, to *machine) {
+	if p := from.process; p != nil && p.master != nil {
+		go func() { _, _ = p.master.Transfer(p.gone, to.id) }()
+	}
+}
+
 // siege has all clients ask the master at the same time. One of its goroutines may
 // stall amid that, and not all of the clients are heard after it.
 func (w *world) siege() {
@@ -113,8 +120,7 @@ func (w *world) lateResignation() {
 		return
 	}
 	w.besiege(old)
-	p := old.process
-	go func() { _, _ = p.master.Transfer(p.gone, next.id) }()
+	w.handOver(old, next)
 	w.until(between(w.script, 50*time.Microsecond, 10*time.Millisecond))
 	if w.script.IntN(2) == 0 {
 		w.deafen(old)
@@ -140,8 +146,7 @@ func (w *world) lateOpening() {
 	if old == nil {
 		return
 	}
-	p := old.process
-	go func() { _, _ = p.master.Transfer(p.gone, next.id) }()
+	w.handOver(old, next)
 	if !w.soon(next.leads) {
 		return
 	}
@@ -169,8 +174,9 @@ func (w *world) lateBatch() {
 	m.snag = 0
 }
 
-// unsharedEntry: a master crashes with an entry that nobody else has, and is back
-// before its successor, whose disk is slow, has an entry of its own.
+// unsharedEntry: a master crashes with an entry that nobody else has. It is back
+// when its successor, whose disk is slow, has the first entry of its own; what that
+// had in mind to send it before is older than that.
 func (w *world) unsharedEntry() {
 	old, next := w.well()
 	if old == nil {
@@ -178,16 +184,28 @@ func (w *world) unsharedEntry() {
 	}
 	w.part(old)
 	w.besiege(old)
-	w.until(between(w.script, 2*time.Millisecond, 300*time.Millisecond))
+	shared := old.disk.high
+	w.soon(func() bool { return old.disk.high > shared || !old.leads() })
 	old.crash()
 	w.heal()
-	next.disk.least = between(w.script, 20*time.Millisecond, 200*time.Millisecond)
+	slow := 600*time.Millisecond + time.Duration(w.script.Int64N(int64(300*time.Millisecond)))
+	for _, m := range w.machines {
+		m.disk.heavy = slow
+	}
 	w.campaign(next)
-	w.soon(next.leads)
-	w.until(between(w.script, time.Millisecond, next.disk.least))
+	w.soon(func() bool { return slices.ContainsFunc(w.machines, (*machine).leads) })
+	for _, m := range w.machines {
+		if m.leads() {
+			next = m
+		} else {
+			m.disk.heavy = 0
+		}
+	}
+	before := next.disk.high
+	w.soon(func() bool { return next.disk.high > before || !next.leads() })
+	next.disk.heavy = 0
 	old.restart(false)
 	w.until(500 * time.Millisecond)
-	next.disk.least = 0
 }
 
 // tornVote: a replica crashes in a write of its vote. One that it voted for before,
@@ -202,7 +220,7 @@ func (w *world) tornVote() {
 	i := slices.IndexFunc(w.machines, func(m *machine) bool { return m != voter && m != former })
 	third := w.machines[i]
 	w.part(voter)
-	w.campaign(third) // former votes for it
+	w.handOver(former, third) // with former's vote; and the office need not wait
 	if !w.soon(third.leads) {
 		return
 	}
@@ -212,7 +230,7 @@ func (w *world) tornVote() {
 		return
 	}
 	w.part(voter)
-	w.until(20 * time.Millisecond)
+	w.until(5 * time.Millisecond) // former is not to miss its leader yet
 	voter.fatal, voter.afterCrash, voter.reboots = pick(w.script, 2, 3, 3), 5*time.Millisecond, false
 	before := voter.process
 	w.campaign(voter)
@@ -221,7 +239,7 @@ func (w *world) tornVote() {
 	}
 	w.heal()
 	w.part(third)
-	w.until(between(w.script, 5*time.Millisecond, 100*time.Millisecond))
+	w.until(between(w.script, 5*time.Millisecond, 50*time.Millisecond))
 	w.campaign(former)
 	w.until(500 * time.Millisecond)
 	w.heal()

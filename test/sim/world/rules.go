@@ -19,7 +19,13 @@ func (j *judge) transition(before, after *state.State, b state.Batch, out state.
 	if after.Epoch != before.Epoch {
 		j.office(before, after)
 	}
+	for _, r := range out.Results {
+		if r.Wait != nil {
+			j.claimed[r.Wait.Path] = after.Index
+		}
+	}
 	for _, h := range grants(out) {
+		j.claimed[h.Path] = after.Index
 		j.granted(before, after, out, h)
 	}
 	for i := range out.Events {
@@ -71,6 +77,12 @@ func (j *judge) cause(after *state.State, b state.Batch, e *state.Event) {
 	case ended:
 	case released:
 		j.w.stats.check("release")
+		g := j.tokens[h.Token]
+		g.given = true
+		j.tokens[h.Token] = g
+		if why, no := j.untouched[pair{h.Session, h.Path, h.Handle}]; no {
+			j.w.fail("entry %d: token %d at %s is released; the only call to do so was answered with %s", after.Index, h.Token, h.Path, why)
+		}
 		for _, u := range j.w.users {
 			if u.counts(h.Path) && u.held.Token() == h.Token {
 				j.w.fail("entry %d: token %d at %s is released, and %s works under it yet", after.Index, h.Token, h.Path, u.name)

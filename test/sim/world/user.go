@@ -181,6 +181,7 @@ var deeds = []struct {
 	{1, func(u *user, ctx context.Context, s *client.Session) {
 		u.bareKeepalive(ctx, u.anyone(), s.ID(), time.Duration(u.rng.Int64N(int64(s.TTL()))))
 	}},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.jostle(ctx, s) }},
 	{1, func(u *user, ctx context.Context, _ *client.Session) { u.wait(ctx, time.Second) }},
 }
 

@@ -107,20 +107,21 @@ func (u *user) ask(at string) {
 		go u.bareKeepalive(ctx, at, id, 0)
 		go u.bareKeepalive(ctx, at, id, between(u.rng, 20*time.Millisecond, time.Second))
 		l := u.anyWant()
-		go u.try(ctx, at, u.newPair(id, l.path), l)
+		go u.try(ctx, at, u.newPair(id, l.path), l, true)
 	}
 	if p := u.last; p != (pair{}) {
 		u.last = pair{}
 		for _, l := range wants {
 			if l.path == p.path && l.mode != "" {
-				go u.try(ctx, at, p, l)
+				go u.try(ctx, at, p, l, false)
 			}
 		}
 	}
 }
 
-// try makes one call for a lock, which is given back at once.
-func (u *user) try(ctx context.Context, at string, p pair, l want) {
+// try makes one call for a lock, which is given back at once. The handle may have
+// been used before.
+func (u *user) try(ctx context.Context, at string, p pair, l want, fresh bool) {
 	floor := u.w.judge.floor()
 	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max}
 	var g lockapi.Grant
@@ -135,7 +136,7 @@ func (u *user) try(ctx context.Context, at string, p pair, l want) {
 		u.free(ctx, p, 0)
 	case errors.Is(err, lockapi.CodeSessionNotFound):
 		u.w.judge.lost(u.name, p.session)
-	default:
-		u.refused(floor, p, &q, err) // the handle may have been used before
+	case u.refused(floor, p, &q, err) && fresh:
+		u.w.judge.hadNoEffect(u.name, p, err.Error())
 	}
 }
