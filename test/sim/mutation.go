@@ -23,38 +23,40 @@ func (s *settings) runMutants(ctx context.Context, all []mutants.Mutant) error {
 	if err != nil {
 		return err
 	}
-	tried, missed := 0, 0
-	fmt.Fprintf(s.out, "%-28s %-9s %7s %8s  %s\n", "FAULT", "", "SEEDS", "SECONDS", "FOUND BY")
+	tried, found := 0, 0
+	row := func(name, at, tried, seconds, by string) {
+		fmt.Fprintf(s.out, "%-32s %9s %6s %8s  %s\n", name, at, tried, seconds, by)
+	}
+	row("FAULT", "FOUND AT", "TRIED", "SECONDS", "BY")
 	for _, m := range all {
 		if len(s.only) > 0 && !slices.Contains(s.only, m.Name) {
 			continue
 		}
 		tried++
 		began := time.Now()
-		found, seeds, err := s.hunt(ctx, root, base, m)
+		failure, seeds, err := s.hunt(ctx, root, base, m)
 		if err != nil {
 			return fmt.Errorf("mutant %s: %w", m.Name, err)
 		}
-		verdict, by := "found", ""
-		if found == nil {
-			verdict = "NOT FOUND"
-			missed++
-		} else {
-			by = fmt.Sprintf("seed %d, step %d: %s", found.Seed, found.Step, found.What)
+		at, by := "not found", "shown by: "+m.Shows
+		if failure != nil {
+			found++
+			at, by = fmt.Sprint("seed ", failure.Seed), fmt.Sprintf("step %d: %s", failure.Step, failure.What)
 		}
-		fmt.Fprintf(s.out, "%-28s %-9s %7d %8.0f  %s\n", m.Name, verdict, seeds, time.Since(began).Seconds(), by)
+		row(m.Name, at, fmt.Sprint(seeds), fmt.Sprintf("%.0f", time.Since(began).Seconds()), by)
 	}
 	if tried == 0 {
 		return errors.New("no mutant has such a name; they are listed in test/sim/mutants")
 	}
-	fmt.Fprintf(s.out, "%d of %d found\n", tried-missed, tried)
-	if missed > 0 {
-		return fmt.Errorf("%d faults were not found in %d seeds each", missed, s.seeds)
+	fmt.Fprintf(s.out, "%d of %d found\n", found, tried)
+	if found < tried {
+		return fmt.Errorf("%d faults were not found in %d seeds each", tried-found, s.seeds)
 	}
 	return nil
 }
 
-// hunt runs seeds of one mutant.
+// hunt runs seeds of one mutant, until one fails. It returns that failure and how
+// many seeds were tried.
 func (s *settings) hunt(ctx context.Context, root string, base overlay.Overlay, m mutants.Mutant) (*world.Failure, int, error) {
 	o, err := overlay.Mutated(base, root, m.Edit)
 	if err != nil {
@@ -65,5 +67,5 @@ func (s *settings) hunt(ctx context.Context, root string, base overlay.Overlay, 
 		return nil, 0, err
 	}
 	total, _, err := p.all(ctx, s.jobs, s.rows(s.seed, s.seeds), func(world.Report) {})
-	return total.Failure, total.Stats.Seeds + 1, err
+	return total.Failure, max(total.Stats.Seeds, 1), err
 }

@@ -2,6 +2,16 @@
 // tired programmer, to measure what the simulator sees: one that it does not
 // find is a gap of the simulator's. They are compiled in by package overlay; the
 // product's sources have no hooks for them.
+//
+// Some are not in the list. Two are made up for in every schedule: a withdrawal
+// that takes back a later grant of its pair (the office puts each withdrawal into
+// the log before the next request of that pair), and a read for which the lease is
+// checked first (a replica's state never goes back, so what is read after the check
+// is no older than what the lease vouched for within the call). Two break no promise
+// that a run could be held to: a lapse of the lease that is not given back, and news
+// that is lost by an acknowledgement, as the contract lets other news be. Unit tests
+// find all but the second: the scenario withdraw.txt in replica/state, and in master
+// TestLapseGivesSessionsTimeBack and TestAcknowledgementCountsForWhatWasShown.
 package mutants
 
 import (

@@ -8,20 +8,29 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// bare takes a lock by bare HTTP, through any replica, each call sent once: what
-// an answer promises is held against the log, code by code.
-func (u *user) bare(ctx context.Context, s *client.Session, which int) {
-	want := paths[which]
+// newPair is a handle of the user's own for a bare call.
+func (u *user) newPair(session, path string) pair {
 	u.handles++
-	p := pair{s.ID(), want.path, fmt.Sprintf("bare-%s-%d", u.name, u.handles)}
+	return pair{session, path, fmt.Sprintf("bare-%s-%d", u.name, u.handles)}
+}
+
+func isBare(handle string) bool { return strings.HasPrefix(handle, "bare-") }
+
+// bare takes a lock by bare HTTP, through any replica, each call sent once: what
+// an answer promises is held against the log, code by code. A call that breaks
+// off may be made again at once.
+func (u *user) bare(ctx context.Context, s *client.Session, l want) {
+	p := u.newPair(s.ID(), l.path)
 	q := lockapi.LockRequest{
-		Session: p.session, Handle: p.handle, Mode: want.mode, Limit: want.max, Queue: u.rng.IntN(3) == 0,
+		Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, Queue: u.rng.IntN(3) == 0,
+		LockDelayMS: u.delay().Milliseconds(),
 	}
 	if u.rng.IntN(2) == 0 {
 		q.WaitMS = between(u.rng, time.Millisecond, 4*time.Second).Milliseconds()
@@ -29,30 +38,44 @@ func (u *user) bare(ctx context.Context, s *client.Session, which int) {
 	// Without a word, where its patience ends. A grant whose answer got lost then
 	// stays with the session, so nobody does that when all are to be served.
 	leaves := u.rng.IntN(3) == 0 && !u.w.quiet
+	answered := true // each call so far was
 	for range 4 {
+		floor := u.w.judge.floor()
 		var g lockapi.Grant
-		patience := between(u.rng, 50*time.Millisecond, 6*time.Second)
-		err := u.send(ctx, patience, http.MethodPut, lockapi.RouteLocks+p.path, q, &g)
+		patience := between(u.rng, 5*time.Millisecond, u.w.profile.patience)
+		if u.w.quiet {
+			patience = 6 * time.Second
+			if !q.Queue && u.rng.IntN(2) == 0 {
+				patience = 300 * time.Millisecond // long enough for the request to arrive
+			}
+		}
+		err := u.send(ctx, patience, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
 		switch {
 		case err == nil && g.State == lockapi.StateHeld:
-			u.w.judge.acquired(u.name, p.path, p.session, p.handle, g.Token)
-			u.wait(ctx, 500*time.Millisecond)
+			u.w.judge.acquired(u.name, floor, p, g.Token)
+			u.works(ctx)
 			u.free(ctx, p, g.Token)
 			if u.rng.IntN(3) == 0 {
 				u.again(ctx, p, q, g.Token)
+			} else {
+				u.last = p
 			}
 			return
 		case err == nil: // queued: ask again later
 			u.wait(ctx, time.Second)
 			continue
-		case errors.Is(err, lockapi.CodeLockHeld), errors.Is(err, lockapi.CodeLockDelayed), errors.Is(err, lockapi.CodeNoMaster),
-			errors.Is(err, lockapi.CodeNotMaster):
-			if !q.Queue { // of a kept place, an earlier call may have the effect
-				u.w.judge.hadNoEffect(u.name, p, err.Error())
-				return
+		case isUnknown(err):
+			answered = false
+			if u.rng.IntN(2) == 0 {
+				continue
 			}
 		case errors.Is(err, lockapi.CodeSessionNotFound):
 			u.w.judge.lost(u.name, p.session)
+			return
+		case answered && !q.Queue: // of a kept place, an earlier call may have the effect
+			if u.refused(floor, p, &q, err) {
+				u.w.judge.hadNoEffect(u.name, p, err.Error())
+			}
 			return
 		}
 		break
@@ -62,41 +85,62 @@ func (u *user) bare(ctx context.Context, s *client.Session, which int) {
 	}
 }
 
+// isUnknown: the call may have had an effect.
+func isUnknown(err error) bool {
+	var e *lockapi.Error
+	return !errors.As(err, &e) || e.Code == lockapi.CodeOutcomeUnknown
+}
+
+// refused checks a refusal, and reports whether it says that the call had no
+// effect.
+func (u *user) refused(floor uint64, p pair, q *lockapi.LockRequest, err error) bool {
+	switch {
+	case errors.Is(err, lockapi.CodeLockHeld), errors.Is(err, lockapi.CodeLockDelayed):
+		u.w.judge.stood(u.name, floor, p.path, q, err.Error())
+		return true
+	}
+	return errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeNotMaster)
+}
+
 // again uses a handle once more, though the contract advises against it, asks
 // twice, and sends a late release of the first hold.
 func (u *user) again(ctx context.Context, p pair, q lockapi.LockRequest, old uint64) {
 	var g lockapi.Grant
 	for range 2 {
-		if err := u.send(ctx, 6*time.Second, http.MethodPut, lockapi.RouteLocks+p.path, q, &g); err != nil || g.State != lockapi.StateHeld {
+		floor := u.w.judge.floor()
+		err := u.send(ctx, 6*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
+		if err != nil || g.State != lockapi.StateHeld {
 			u.free(ctx, p, 0)
 			return
 		}
+		u.w.judge.acquired(u.name, floor, p, g.Token)
 	}
 	u.free(ctx, p, old)
 	u.wait(ctx, 20*time.Millisecond)
 	u.free(ctx, p, g.Token)
 }
 
-// bareRead reads a lock at whichever replica.
-func (u *user) bareRead(ctx context.Context, which int) {
+// bareRead reads a lock at one replica.
+func (u *user) bareRead(ctx context.Context, at, path string) {
 	floor := u.w.judge.floor()
 	var got lockapi.Lock
-	if err := u.send(ctx, 10*time.Second, http.MethodGet, lockapi.RouteLocks+paths[which].path, nil, &got); err == nil {
+	if err := u.send(ctx, 10*time.Second, at, u.message(http.MethodGet, lockapi.RouteLocks+path, nil, &got)); err == nil {
 		u.w.judge.read(u.name, floor, got)
 	}
 }
 
-// bareKeepalive keeps the session alive through whichever replica, beside the
-// SDK, which does not learn of it.
-func (u *user) bareKeepalive(ctx context.Context, s *client.Session) {
+// bareKeepalive keeps a session alive through one replica. If it is the SDK's,
+// that does not learn of it.
+func (u *user) bareKeepalive(ctx context.Context, at, session string, wait time.Duration) {
 	sent := u.clock.read()
 	var got lockapi.Keepalive
-	err := u.send(ctx, 10*time.Second, http.MethodPost, lockapi.RouteSessions+"/"+s.ID()+"/keepalive", lockapi.KeepaliveRequest{}, &got)
+	q := lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds()}
+	err := u.send(ctx, 10*time.Second, at, u.message(http.MethodPost, lockapi.RouteSessions+"/"+session+"/keepalive", q, &got))
 	switch {
 	case err == nil:
-		u.promised[s.ID()] = max(u.promised[s.ID()], sent+time.Duration(got.HeldMS+got.TTLMS)*time.Millisecond)
+		u.promised[session] = max(u.promised[session], sent+time.Duration(got.HeldMS+got.TTLMS)*time.Millisecond)
 	case errors.Is(err, lockapi.CodeSessionNotFound):
-		u.w.judge.lost(u.name, s.ID())
+		u.w.judge.lost(u.name, session)
 	}
 }
 
@@ -113,46 +157,76 @@ func (u *user) freed(ctx context.Context, p pair, token uint64) bool {
 	if token != 0 {
 		route += fmt.Sprintf("&token=%d", token)
 	}
+	floor, first := u.w.judge.floor(), !u.releasing[token]
+	u.releasing[token] = true
+	delete(u.w.judge.untouched, p)
 	var out lockapi.Released
-	err := u.send(ctx, 5*time.Second, http.MethodDelete, route, nil, &out)
-	if err == nil && out.Released && token != 0 {
-		u.w.judge.released(u.name, token)
+	err := u.send(ctx, 5*time.Second, u.anyone(), u.message(http.MethodDelete, route, nil, &out))
+	if err == nil && token != 0 {
+		u.w.judge.gaveBack(u.name, floor, token, out.Released, first)
+	}
+	if first && token != 0 && (errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeNotMaster)) {
+		u.w.judge.kept(u.name, p, token, err.Error())
 	}
 	return err == nil || errors.Is(err, lockapi.CodeSessionNotFound)
 }
 
+// message is one bare call.
+type message struct {
+	method, route string
+	in, out       any
+	key           string // of idempotency, or empty
+	stays         bool   // it is not to be forwarded
+}
+
+// message makes one, which now and then is not to be forwarded.
+func (u *user) message(method, route string, in, out any) message {
+	return message{method: method, route: route, in: in, out: out, stays: u.rng.IntN(4) == 0}
+}
+
+// anyone is the replica to ask: any, or one who may take itself for the master
+// yet.
+func (u *user) anyone() string {
+	if old := u.w.old; old != nil && u.rng.IntN(2) == 0 {
+		return old.id
+	}
+	return u.w.machines[u.rng.IntN(len(u.w.machines))].id
+}
+
 // send makes one call to one replica. The error is a *lockapi.Error where the
 // replica has answered.
-func (u *user) send(ctx context.Context, patience time.Duration, method, route string, in, out any) error {
+func (u *user) send(ctx context.Context, patience time.Duration, to string, m message) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var body []byte
-	if in != nil {
-		body, _ = json.Marshal(in)
+	if m.in != nil {
+		body, _ = json.Marshal(m.in)
 	}
-	to := u.w.machines[u.rng.IntN(len(u.w.machines))].id
-	if old := u.w.old; old != nil && u.rng.IntN(2) == 0 {
-		to = old.id // who may take itself for the master yet
-	}
-	q, err := http.NewRequestWithContext(ctx, method, "http://"+to+route, bytes.NewReader(body))
+	q, err := http.NewRequestWithContext(ctx, m.method, "http://"+to+m.route, bytes.NewReader(body))
 	if err != nil {
 		panic(err)
+	}
+	if m.key != "" {
+		q.Header.Set(lockapi.HeaderIdempotencyKey, m.key)
+	}
+	if m.stays {
+		q.Header.Set(lockapi.HeaderForward, lockapi.ForwardNever)
 	}
 	resp, err := u.w.endpoint(u.name, u.ctx).RoundTrip(q)
 	if err != nil {
 		return err
 	}
 	raw, _ := io.ReadAll(resp.Body)
-	u.w.trace.note(u.name, "%s %s by %s → %d %s", method, route, to, resp.StatusCode, bytes.TrimSpace(raw))
+	u.w.trace.note(u.name, "%s %s by %s → %d %s", m.method, m.route, to, resp.StatusCode, bytes.TrimSpace(raw))
 	if resp.StatusCode < 300 {
-		return json.Unmarshal(raw, out)
+		return json.Unmarshal(raw, m.out)
 	}
 	e := new(lockapi.Error)
 	if err := json.Unmarshal(raw, e); err != nil {
-		u.w.fail("%s answered %s %s with %d and what is no problem document: %s", to, method, route, resp.StatusCode, raw)
+		u.w.fail("%s answered %s %s with %d and what is no problem document: %s", to, m.method, m.route, resp.StatusCode, raw)
 	}
 	if e.Code == lockapi.CodeInternal {
-		u.w.fail("%s answered %s %s with %v", to, method, route, e)
+		u.w.fail("%s answered %s %s with %v", to, m.method, m.route, e)
 	}
 	return e
 }

@@ -19,14 +19,21 @@ func (j *judge) floor() uint64 {
 	return j.told
 }
 
-// acquired: a client was told of a grant.
-func (j *judge) acquired(who, path, session, handle string, token uint64) {
+// acquired: a client was told of a grant. It may have ended since, but not before
+// the call began.
+func (j *judge) acquired(who string, floor uint64, p pair, token uint64) {
 	j.look()
 	j.w.stats.check("told of a grant")
 	g, ok := j.tokens[token]
-	if !ok || g.hold.Path != path || g.hold.Session != session || g.hold.Handle != handle {
-		j.w.fail("%s was told that %s/%s holds %s with token %d; the log does not have it", who, session, handle, path, token)
+	switch {
+	case !ok || g.hold.Path != p.path || g.hold.Session != p.session || g.hold.Handle != p.handle:
+		j.w.fail("%s was told that %s/%s holds %s with token %d; the log does not have it", who, p.session, p.handle, p.path, token)
+	case g.taken:
+		j.w.fail("%s was told that %s/%s holds %s with token %d; that grant was taken back by entry %d", who, p.session, p.handle, p.path, token, g.freed)
+	case g.freed != 0 && g.freed <= floor:
+		j.w.fail("%s was told that %s/%s holds %s with token %d; that ended with entry %d, before it asked", who, p.session, p.handle, p.path, token, g.freed)
 	}
+	j.known[token] = who
 	j.told = max(j.told, g.index)
 }
 
@@ -39,6 +46,58 @@ func (j *judge) released(who string, token uint64) {
 		j.w.fail("%s was told that the hold with token %d is released; it lasts", who, token)
 	}
 	j.told = max(j.told, g.freed)
+}
+
+// gaveBack: one call to release a grant was answered. Only a release, or the end
+// of the session, ends a grant that its holder knows of, so the first one finds it
+// there; and none releases what had ended before it was sent.
+func (j *judge) gaveBack(who string, floor, token uint64, released, first bool) {
+	j.look()
+	freed := j.tokens[token].freed
+	switch {
+	case !released && first:
+		j.w.fail("%s was told that there is nothing to release of token %d, by the first call to release it; it ended with entry %d", who, token, freed)
+	case released && freed != 0 && freed <= floor:
+		j.w.fail("%s was told that its call has released token %d; that had ended with entry %d", who, token, freed)
+	case released:
+		j.released(who, token)
+	}
+}
+
+// kept: the first call to release a grant was told that it had no effect.
+func (j *judge) kept(who string, p pair, token uint64, why string) {
+	j.look()
+	j.w.stats.check("told of no release")
+	j.untouched[p] = why
+	if g := j.tokens[token]; g.given {
+		j.w.fail("%s was told %s by the first call to release token %d, which was released by entry %d", who, why, token, g.freed)
+	}
+}
+
+// stood: a client was told that something stands in the way of its request: that
+// was so at some moment since its call began.
+func (j *judge) stood(who string, floor uint64, path string, q *lockapi.LockRequest, why string) {
+	j.look()
+	j.w.stats.check("told of an obstacle")
+	mode := state.Exclusive
+	if q.Mode == lockapi.Shared {
+		mode = state.Shared
+	}
+	if j.since(floor, func(s *state.State) bool { return s.Decide(path, mode, q.Limit).Verdict != state.Held }) {
+		return
+	}
+	if j.claimed[path] <= floor { // else it may have been so in the midst of an entry
+		j.w.fail("%s was told: %s; since before its call it was free to be taken (entry %d)", who, why, floor)
+	}
+}
+
+// reopened: the opening of a session was sent again with its key.
+func (j *judge) reopened(who, first, again string) {
+	j.look()
+	j.w.stats.check("opening repeated")
+	if _, gone := j.ended[first]; !gone && first != again {
+		j.w.fail("%s opened session %s, and %s under the same key while it lives", who, first, again)
+	}
 }
 
 // hadNoEffect: a client was told that an acquire with a handle of its own had no

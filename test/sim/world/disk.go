@@ -23,6 +23,7 @@ type disk struct {
 	snapshots []*savedSnapshot // oldest first
 	founded   bool
 	worst     time.Duration // a sync takes so long at most
+	heavy     time.Duration // and one of the log so much longer
 }
 
 func newDisk(w *world) *disk {
@@ -81,6 +82,7 @@ func (d mounted) StoreLogs(all []*raft.Log) error {
 	for i, l := range all {
 		copies[i] = *l
 	}
+	time.Sleep(d.heavy)
 	written, err := d.sync()
 	if written {
 		for _, l := range copies {

@@ -15,4 +15,11 @@
 // program is compiled against a Go runtime in which these draw from the seed; see
 // package overlay. There, one goroutine runs at a time until it waits, and the
 // simulator's own data needs no locks.
+//
+// A seed draws a profile first: which faults there are, and what the users do, so
+// that rare mixtures are met. Most faults fall anywhere; plots put several acts
+// together that chance would not (plots.go). The judge sees the committed log, what
+// each replica has applied, and what each user was told: by the SDK, by bare HTTP
+// calls sent once, and by witnesses, who take a session at its word to the last
+// moment.
 package world

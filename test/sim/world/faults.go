@@ -3,8 +3,6 @@ package world
 import (
 	"context"
 	"time"
-
-	"github.com/hashicorp/raft"
 )
 
 // A run is a script of steps. Each draws a fault, or none, and lets some time
@@ -38,31 +36,30 @@ var actions = []action{
 	{"late timeout-now", 3, (*world).timeoutNow},
 	{"pretended loss", 3, (*world).pretend},
 	{"client crash", 4, (*world).killUser},
-	{"client cut off", 8, (*world).cutUser},
+	{"client cut off", 6, (*world).cutUser},
+	{"mute client", 6, (*world).muteUser},
+	{"siege", 5, (*world).siege},
+	{"overtaken master", 6, (*world).overtaken},
+	{"late resignation", 3, (*world).lateResignation},
+	{"late opening", 2, (*world).lateOpening},
+	{"late batch", 2, (*world).lateBatch},
+	{"unshared entry", 2, (*world).unsharedEntry},
+	{"torn vote", 2, (*world).tornVote},
 	{"kill of a session", 2, (*world).killSession},
 }
 
 // play runs the script.
 func (w *world) play() {
-	sum := 0
-	for _, a := range actions {
-		sum += a.weight
-	}
-	w.pauses = w.script.IntN(3) > 0
+	w.pauses = true
 	for w.now() < 4*time.Second && !w.hasMaster() { // the first election
 		w.until(50 * time.Millisecond)
 	}
 	for w.step = 1; w.step <= w.opts.Steps && !w.failed(); w.step++ {
-		n := w.script.IntN(sum)
-		for _, a := range actions {
-			if n -= a.weight; n < 0 {
-				if a.name != "nothing" {
-					w.trace.note("script", "%s", a.name)
-					w.stats.fault(a.name)
-				}
-				a.do(w)
-				break
-			}
+		if n := weighed(w.script, w.profile.weights); n > 0 {
+			a := &actions[n]
+			w.trace.note("script", "%s", a.name)
+			w.stats.fault(a.name)
+			a.do(w)
 		}
 		w.until(between(w.script, time.Millisecond, 1500*time.Millisecond))
 		w.judge.look()
@@ -94,8 +91,8 @@ func (w *world) mend() {
 	w.heal()
 	w.net.fair()
 	for _, m := range w.machines {
-		m.deposed, m.fatal = 0, 0
-		m.disk.worst = 2 * time.Millisecond
+		m.deposed, m.fatal, m.freeze, m.snag = 0, 0, 0, 0
+		m.disk.worst, m.disk.heavy = 2*time.Millisecond, 0
 		m.wake()
 		m.restart(false)
 		m.tell()
@@ -128,101 +125,6 @@ func (w *world) crashInWrite() {
 	m.fatal = 1 + w.script.IntN(4)
 	m.afterCrash = between(w.script, time.Millisecond, time.Second)
 	m.reboots = reboot
-}
-
-// coup parts the master from the others, or pauses it, and has another campaign
-// at once, long before the lease is over. Clients reach both. The other may have
-// just been started, or have just got a snapshot: what it has promised since is
-// little.
-func (w *world) coup() {
-	old := w.leader()
-	if old == nil {
-		return
-	}
-	next := w.anyMachine()
-	for next == old {
-		next = w.anyMachine()
-	}
-	before := time.Duration(0)
-	switch w.script.IntN(4) {
-	case 0:
-		next.crash()
-		w.later(between(w.script, time.Millisecond, 20*time.Millisecond), func() { next.restart(false) })
-		before = between(w.script, 2*time.Millisecond, 100*time.Millisecond)
-	case 1:
-		next = w.straggler(old)
-		w.heal()
-		before = between(w.script, 2*time.Millisecond, 500*time.Millisecond)
-	}
-	paused, waking := w.script.IntN(2) == 0, between(w.script, 100*time.Millisecond, 8*time.Second)
-	campaign := between(w.script, time.Millisecond, 300*time.Millisecond)
-	w.old = old
-	w.trace.note(next.id, "is to campaign against %s", old.id)
-	w.later(before, func() {
-		if w.mended {
-			return
-		}
-		if paused {
-			old.pause()
-			w.later(waking, old.wake)
-		} else {
-			w.part(old)
-		}
-		w.later(campaign, func() { w.campaign(next) })
-	})
-}
-
-// lieInWait keeps a machine away until the master has cut its log behind a new
-// snapshot: see ambush.
-func (w *world) lieInWait() {
-	if old := w.leader(); old != nil && w.waiting == nil {
-		w.waiting = w.straggler(old)
-		w.part(w.waiting)
-	}
-}
-
-// ambush is called when a machine has a new snapshot. Where it is the master's,
-// the one that was kept away gets that snapshot and nothing else, and campaigns.
-func (w *world) ambush(old *machine) {
-	next := w.waiting
-	if next == nil || next == old || w.mended || w.leader() != old {
-		return
-	}
-	w.waiting = nil
-	w.trace.note(next.id, "is to campaign against %s with its snapshot", old.id)
-	w.later(5*time.Millisecond, func() {
-		w.heal()
-		w.net.fair()
-		w.later(between(w.rng, 10*time.Millisecond, 300*time.Millisecond), func() {
-			if !w.mended {
-				w.part(old)
-				w.campaign(next)
-			}
-		})
-	})
-}
-
-// straggler is the machine whose log is the shortest, but for one.
-func (w *world) straggler(but *machine) *machine {
-	var last *machine
-	for _, m := range w.machines {
-		if m != but && (last == nil || m.disk.high < last.disk.high) {
-			last = m
-		}
-	}
-	return last
-}
-
-// leader is the machine whose process is in office, or nil.
-func (w *world) leader() *machine {
-	w.judge.looking = true // a paused process answers all the same
-	defer func() { w.judge.looking = false }()
-	for _, m := range w.machines {
-		if m.process != nil && m.process.master != nil && m.process.master.Known().Self {
-			return m
-		}
-	}
-	return nil
 }
 
 func (w *world) crashAll() {
@@ -267,65 +169,21 @@ func (w *world) part(m *machine) {
 	}
 }
 
-func (w *world) heal() { clear(w.net.cut) }
+func (w *world) heal() {
+	clear(w.net.cut)
+	clear(w.net.lag)
+}
 
 func (w *world) slowNetwork() {
 	w.net.calm = between(w.script, 100*time.Microsecond, 50*time.Millisecond)
 	w.net.worst = w.net.calm + between(w.script, time.Millisecond, 800*time.Millisecond)
+	w.net.stuck = pick(w.script, 0, 0, 30)
 }
 
 func (w *world) lossyNetwork() { w.net.lose, w.net.twice = 3+w.script.IntN(20), 2+w.script.IntN(10) }
 
 func (w *world) slowDisk() {
 	w.anyMachine().disk.worst = between(w.script, time.Millisecond, 2*time.Second)
-}
-
-// transfer hands mastership over, through whichever replica. Another may get in
-// before it is done.
-func (w *world) transfer() {
-	from, to := w.anyMachine(), ""
-	if w.script.IntN(2) == 0 {
-		to = w.anyMachine().id
-	}
-	if m := w.leader(); m != nil {
-		from = m
-	}
-	if w.script.IntN(3) == 0 {
-		next := w.anyMachine()
-		w.later(between(w.script, time.Millisecond, 100*time.Millisecond), func() {
-			if !w.mended {
-				w.campaign(next)
-			}
-		})
-	}
-	if p := from.process; p != nil && p.master != nil {
-		go func() { _, _ = p.master.Transfer(p.gone, to) }()
-	}
-}
-
-func (w *world) timeoutNow() { w.campaign(w.anyMachine()) }
-
-// campaign delivers the message that makes a replica campaign at once: a late or
-// repeated one, of a transfer that is long over.
-func (w *world) campaign(m *machine) {
-	p := m.process
-	if p == nil {
-		return
-	}
-	go p.wire.take(raft.RPC{
-		Command:  &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}},
-		RespChan: make(chan raft.RPCResponse, 1),
-	})
-}
-
-// pretend makes the replicas believe for a while that they do not lead.
-func (w *world) pretend() {
-	span := between(w.script, time.Millisecond, time.Second)
-	for _, m := range w.machines {
-		m.deposed = w.now() + span
-		m.tell()
-		w.later(span+time.Millisecond, m.tell)
-	}
 }
 
 // tell has the machine's process look again who leads.
@@ -349,6 +207,21 @@ func (w *world) cutUser() {
 	}
 	set(true)
 	w.later(between(w.script, 10*time.Millisecond, 8*time.Second), func() { set(false) })
+}
+
+// muteUser has what a client sends get lost for a while. What it is sent arrives:
+// it counts on the last answers, and nobody hears of it any more.
+func (w *world) muteUser() { w.mute(w.anyUser(), between(w.script, time.Second, 12*time.Second)) }
+
+func (w *world) mute(u *user, d time.Duration) {
+	w.trace.note(u.name, "is mute for %v", d)
+	set := func(cut bool) {
+		for _, m := range w.machines {
+			w.net.setCut(u.name, m.id, cut)
+		}
+	}
+	set(true)
+	w.later(d, func() { set(false) })
 }
 
 // killSession is an operator's deed.

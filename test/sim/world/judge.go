@@ -1,8 +1,6 @@
 package world
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -28,6 +26,10 @@ type judge struct {
 	ended   map[string]end           // by session
 	delays  map[string]time.Duration // by path: until when nobody may be granted
 	refused map[pair]string          // told that it had no effect: why
+	known   map[uint64]string        // by token: who was told of the grant
+
+	claimed   map[string]uint64 // by path: the latest entry that has let somebody hold or wait
+	untouched map[pair]string   // told that their only release had no effect: why
 }
 
 // grant is one hold, and what became of it.
@@ -35,6 +37,8 @@ type grant struct {
 	hold  *state.Hold
 	index uint64
 	freed uint64 // index of its end, 0 while it lasts
+	given bool   // it was released
+	taken bool   // it was taken back, since nobody had been told of it
 }
 
 type end struct {
@@ -48,7 +52,7 @@ type pair struct{ session, path, handle string }
 func newJudge(w *world) *judge {
 	return &judge{
 		w: w, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, stored: map[uint64]raft.Log{}, ended: map[string]end{},
-		delays: map[string]time.Duration{}, refused: map[pair]string{},
+		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, untouched: map[pair]string{}, claimed: map[string]uint64{},
 	}
 }
 
@@ -183,142 +187,6 @@ func (j *judge) admission(before *state.State, term uint64, b state.Batch, out s
 	if o := before.Office; !o.Open || o.Term != term || before.Epoch != b.Epoch {
 		j.w.fail("entry %d of term %d and epoch %d is accepted in an office of term %d and epoch %d (open: %v)",
 			out.Index, term, b.Epoch, o.Term, before.Epoch, o.Open)
-	}
-}
-
-// transition checks one step of the committed state.
-func (j *judge) transition(before, after *state.State, b state.Batch, out state.Outcome) {
-	j.w.stats.check("transition")
-	if err := after.Check(); err != nil {
-		j.w.fail("after entry %d: %v", after.Index, err)
-	}
-	if after.Epoch != before.Epoch {
-		j.office(before, after)
-	}
-	for _, h := range grants(out) {
-		j.granted(before, after, h)
-	}
-	for i := range out.Events {
-		j.event(after, &out.Events[i])
-	}
-	j.releases(before, b)
-}
-
-// releases: a release that names a token ends no other grant.
-func (j *judge) releases(before *state.State, b state.Batch) {
-	for i := range b.Commands {
-		c := &b.Commands[i]
-		if c.Kind != state.Release || c.Token == 0 || len(b.Commands) != 1 {
-			continue
-		}
-		hold, _ := before.Claim(c.Session, c.Path, c.Handle)
-		if hold == nil || hold.Token == c.Token {
-			continue
-		}
-		j.w.stats.check("late release")
-		if j.tokens[hold.Token].freed != 0 {
-			j.w.fail("a release of token %d ends the hold with token %d of %s/%s at %s", c.Token, hold.Token, c.Session, c.Handle, c.Path)
-		}
-	}
-}
-
-// grants are those that a batch made or told of, in the order of their tokens.
-func grants(out state.Outcome) []*state.Hold {
-	var all []*state.Hold
-	for i := range out.Results {
-		if r := &out.Results[i]; r.Verdict == state.Held && r.Hold != nil {
-			all = append(all, r.Hold)
-		}
-	}
-	for i := range out.Events {
-		if e := &out.Events[i]; e.Kind == state.EventGranted {
-			all = append(all, e.Hold)
-		}
-	}
-	slices.SortFunc(all, func(a, b *state.Hold) int { return cmp.Compare(a.Token, b.Token) })
-	return all
-}
-
-func (j *judge) office(before, after *state.State) {
-	j.w.stats.Offices++
-	if after.Epoch != before.Epoch+1 || !after.Office.Open {
-		j.w.fail("entry %d: epoch %d follows %d", after.Index, after.Epoch, before.Epoch)
-	}
-	now := j.w.now()
-	for l := range after.Locks("", "") {
-		if l.DelayID != 0 { // a new office starts each lock-delay anew
-			j.delays[l.Path] = now + time.Duration(l.DelayMS)*time.Millisecond
-		}
-	}
-}
-
-// granted checks a grant that is told of in a result or an event.
-func (j *judge) granted(before, after *state.State, h *state.Hold) {
-	if known, ok := j.tokens[h.Token]; ok {
-		if known.freed != 0 || *known.hold != *h {
-			j.w.fail("entry %d: token %d is granted to %s/%s at %s; it was %s/%s's at %s from entry %d to %d",
-				after.Index, h.Token, h.Session, h.Handle, h.Path, known.hold.Session, known.hold.Handle, known.hold.Path, known.index, known.freed)
-		}
-		return
-	}
-	j.w.stats.check("grant")
-	who := pair{h.Session, h.Path, h.Handle}
-	if other := j.tokens[j.holds[who]]; other.hold != nil && other.freed == 0 {
-		j.w.fail("entry %d: %s/%s gets %s with token %d, and holds it with token %d", after.Index, h.Session, h.Handle, h.Path, h.Token, other.hold.Token)
-	}
-	j.tokens[h.Token], j.holds[who] = grant{hold: h, index: after.Index}, h.Token
-	if h.Token <= j.top {
-		j.w.fail("entry %d: token %d is granted after %d", after.Index, h.Token, j.top)
-	}
-	j.top = h.Token
-	if e, gone := j.ended[h.Session]; gone {
-		j.w.fail("entry %d: %s is granted to session %s, which ended with entry %d", after.Index, h.Path, h.Session, e.index)
-	}
-	if until := j.delays[h.Path]; j.w.now() < until {
-		j.w.fail("entry %d: %s is granted %v before its lock-delay is over", after.Index, h.Path, until-j.w.now())
-	}
-	if why, no := j.refused[who]; no {
-		j.w.fail("entry %d: %s is granted to %s/%s, which was told %s", after.Index, h.Path, h.Session, h.Handle, why)
-	}
-	j.queueOrder(before, after, h)
-}
-
-// queueOrder: nobody who came earlier is left behind.
-func (j *judge) queueOrder(before, after *state.State, h *state.Hold) {
-	for w := range before.Queue(h.Path) {
-		if h.WaitSeq != 0 && w.Seq >= h.WaitSeq {
-			return
-		}
-		if _, still := after.Claim(w.Session, w.Path, w.Handle); still != nil && still.Seq == w.Seq {
-			j.w.fail("entry %d: %s is granted to place %d although place %d came earlier and waits", after.Index, h.Path, h.WaitSeq, w.Seq)
-			return
-		}
-	}
-}
-
-func (j *judge) event(after *state.State, e *state.Event) {
-	switch e.Kind {
-	case state.EventReleased:
-		g := j.tokens[e.Hold.Token]
-		g.freed = after.Index
-		j.tokens[e.Hold.Token] = g
-	case state.EventEnded:
-		j.ended[e.Session.ID] = end{after.Index, e.Expired}
-		if e.Expired {
-			j.expired(after, e.Session.ID)
-		}
-	case state.EventDelay:
-		j.delays[e.Path] = max(j.delays[e.Path], j.w.now()+time.Duration(e.DelayMS)*time.Millisecond)
-	}
-}
-
-// expired: no client counts on the session any more.
-func (j *judge) expired(after *state.State, id string) {
-	j.w.stats.check("expiry")
-	for _, u := range j.w.users {
-		if left, ok := u.remaining(id); ok && left > 0 {
-			j.w.fail("entry %d: session %s of %s expires, whose client counts on it for another %v", after.Index, id, u.name, left)
-		}
 	}
 }
 

@@ -35,6 +35,9 @@ type machine struct {
 	deposed time.Duration // until then it believes that it does not lead
 	notice  chan struct{} // something about deposed has changed
 
+	freeze     int           // it is paused in so many points; 0 = it is not
+	snag       int           // a goroutine stalls in so many points; 0 = none does
+	snagged    time.Duration // for so long
 	fatal      int           // it crashes in so many writes; 0 = it does not
 	afterCrash time.Duration // and is back after so long
 	reboots    bool          // with a clock that starts anew
@@ -221,19 +224,33 @@ func (p *process) point() {
 	}
 	w.judge.look()
 	w.judge.spins(p)
-	p.awake()
-	if w.pauses && w.chance(150) {
-		d := between(w.rng, 20*time.Microsecond, 3*time.Second)
-		w.stats.fault("stall")
-		w.trace.note(p.m.id, "a goroutine stalls for %v", d)
-		stall := time.NewTimer(d)
-		defer stall.Stop()
-		select {
-		case <-stall.C:
-		case <-p.gone.Done():
+	if m := p.m; m.freeze > 0 {
+		if m.freeze--; m.freeze == 0 {
+			m.pause()
 		}
-		p.awake()
 	}
+	p.awake()
+	if m := p.m; m.snag > 0 {
+		if m.snag--; m.snag == 0 {
+			p.stall(m.snagged)
+		}
+	}
+	if n := w.profile.stalls; w.pauses && n > 0 && w.chance(n) {
+		w.stats.fault("stall")
+		p.stall(between(w.rng, 20*time.Microsecond, 3*time.Second))
+	}
+}
+
+// stall keeps one goroutine where it stands for a while.
+func (p *process) stall(d time.Duration) {
+	p.m.w.trace.note(p.m.id, "a goroutine stalls for %v", d)
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.gone.Done():
+	}
+	p.awake()
 }
 
 // now reads the process's clock. A pause may fall between the reading and its
@@ -250,67 +267,4 @@ func (w *world) members() []replica.Member {
 		out = append(out, replica.Member{ID: m.id, RaftAddr: m.id, APIURL: "http://" + m.id})
 	}
 	return out
-}
-
-// watched is the replica as its master sees it. Each call is a point at which
-// the process may be paused, and the replica may be told that it does not lead
-// though it does ("pretend you are no longer master", Paxos Made Live, 6).
-type watched struct {
-	*replica.Replica
-	p *process
-}
-
-func (l watched) pretends() bool { return l.p.m.deposed > l.p.m.w.now() }
-
-func (l watched) Leading() (uint64, bool) {
-	term, ok := l.Replica.Leading()
-	if l.pretends() {
-		return 0, false
-	}
-	l.p.point()
-	return term, ok
-}
-
-func (l watched) Changed() <-chan struct{} { return l.p.changed }
-
-// relay tells the master of changes of leadership: the replica's own and those
-// that are pretended.
-func (p *process) relay() {
-	for {
-		select {
-		case <-p.replica.Changed():
-		case <-p.m.notice:
-		case <-p.gone.Done():
-			return
-		}
-		close(p.changed)
-		p.changed = make(chan struct{})
-	}
-}
-
-func (l watched) Submit(b state.Batch) func() (*state.Outcome, error) {
-	l.p.point()
-	wait := l.Replica.Submit(b)
-	return func() (*state.Outcome, error) {
-		out, err := wait()
-		l.p.point()
-		return out, err
-	}
-}
-
-func (l watched) State() *state.State {
-	s := l.Replica.State()
-	l.p.point()
-	return s
-}
-
-func (l watched) PromisedBefore(term uint64) time.Duration {
-	r := l.Replica.PromisedBefore(term)
-	l.p.point()
-	return r
-}
-
-func (l watched) Transfer(ctx context.Context, to string) error {
-	l.p.point()
-	return l.Replica.Transfer(ctx, to)
 }

@@ -8,26 +8,33 @@ import (
 // network says what becomes of messages between machines and users.
 type network struct {
 	w     *world
-	cut   map[[2]string]bool // from, to
-	calm  time.Duration      // a message takes so long at least
-	worst time.Duration      // and so long at most
-	lose  int                // one message in so many is lost; 0 = none
-	twice int                // and so many arrive twice
+	cut   map[[2]string]bool          // from, to
+	lag   map[[2]string]time.Duration // and what a message takes besides
+	calm  time.Duration               // a message takes so long at least
+	worst time.Duration               // and so long at most
+	lose  int                         // one message in so many is lost; 0 = none
+	twice int                         // and so many arrive twice
+	stuck int                         // and so many take seconds
 }
 
 func newNetwork(w *world) *network {
-	n := &network{w: w, cut: map[[2]string]bool{}}
+	n := &network{w: w, cut: map[[2]string]bool{}, lag: map[[2]string]time.Duration{}}
 	n.fair()
 	return n
 }
 
-// fair makes it a local network again. Cuts stay.
+// fair makes it a good network again. Cuts stay.
 func (n *network) fair() {
-	n.calm, n.worst, n.lose, n.twice = 100*time.Microsecond, 2*time.Millisecond, 0, 0
+	n.calm, n.worst, n.lose, n.twice, n.stuck = 100*time.Microsecond, n.w.profile.near, 0, 0, 0
 }
 
 // delay is how long one message takes. Messages overtake each other.
-func (n *network) delay() time.Duration { return between(n.w.rng, n.calm, n.worst) }
+func (n *network) delay() time.Duration {
+	if n.stuck != 0 && n.w.chance(n.stuck) {
+		return between(n.w.rng, n.worst, n.worst+5*time.Second)
+	}
+	return between(n.w.rng, n.calm, n.worst)
+}
 
 func (n *network) isCut(from, to string) bool { return n.cut[[2]string{from, to}] }
 
@@ -44,7 +51,7 @@ func (n *network) arrives(from, to string) bool {
 	if n.isCut(from, to) {
 		return false
 	}
-	time.Sleep(n.delay())
+	time.Sleep(n.delay() + n.lag[[2]string{from, to}])
 	return !n.isCut(from, to) && (n.lose == 0 || !n.w.chance(n.lose))
 }
 

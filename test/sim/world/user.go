@@ -29,24 +29,49 @@ type user struct {
 	handles int
 	served  map[string]bool // paths got and released since the faults ended
 
-	promised map[string]time.Duration // by session: until when on its clock, as bare keepalives were told
+	last      pair                     // of bare calls, whose grant it has given back; see ask
+	testimony string                   // the session of its witness; see testify
+	promised  map[string]time.Duration // by session: until when on its clock, as bare calls were told
+	releasing map[uint64]bool          // tokens that a bare release was sent for
+	forgotten map[string]bool          // handles of the SDK's holds that are left to the session's end
 }
 
-// The locks that all users want. Modes are agreed on, as a limit has to be.
-var paths = []struct {
+// want is a lock that all users want. Limits are agreed on, as they have to be;
+// so are modes, but for one lock that is taken in either.
+type want struct {
 	path string
-	opts []client.LockOption
 	mode lockapi.Mode
 	max  int64
-}{
+}
+
+var wants = []want{
 	{path: "/one", mode: lockapi.Exclusive},
 	{path: "/two", mode: lockapi.Exclusive},
-	{path: "/few", mode: lockapi.Shared, max: 2, opts: []client.LockOption{client.Limit(2)}},
+	{path: "/few", mode: lockapi.Shared, max: 2},
+	{path: "/mix"},
+}
+
+// anyWant draws a lock, and the mode in which it is wanted.
+func (u *user) anyWant() want {
+	l := wants[u.rng.IntN(len(wants))]
+	if l.mode == "" {
+		l.mode = pick(u.rng, lockapi.Exclusive, lockapi.Shared, lockapi.Shared)
+	}
+	return l
+}
+
+// delay draws a lock-delay, mostly none.
+func (u *user) delay() time.Duration {
+	if u.rng.IntN(u.w.profile.delays) > 0 {
+		return 0
+	}
+	return between(u.rng, 100*time.Millisecond, 3*time.Second)
 }
 
 func newUser(w *world, i int) *user {
 	return &user{
 		w: w, name: fmt.Sprintf("u%d", i+1), served: map[string]bool{}, promised: map[string]time.Duration{},
+		releasing: map[uint64]bool{}, forgotten: map[string]bool{},
 		rng:   rand.New(rand.NewPCG(w.opts.Seed, uint64(100+i))),
 		clock: &clock{w: w, rate: w.rate()},
 	}
@@ -68,8 +93,11 @@ func (u *user) start() {
 	if err != nil {
 		panic(err)
 	}
-	u.client, u.session, u.held = c, nil, nil
+	u.client, u.session, u.held, u.last, u.testimony = c, nil, nil, pair{}, ""
 	go u.work(u.ctx)
+	for range u.w.profile.witnesses {
+		go u.witness(u.ctx)
+	}
 }
 
 // kill ends the user's program at once; another one is started.
@@ -92,7 +120,7 @@ func (u *user) remaining(id string) (time.Duration, bool) {
 // work is the user's program.
 func (u *user) work(ctx context.Context) {
 	for ctx.Err() == nil && !u.w.failed() {
-		ttl := time.Duration(1500+u.rng.IntN(5000)) * time.Millisecond
+		ttl := time.Duration(1000+u.rng.Int64N(u.w.profile.ttl.Milliseconds())) * time.Millisecond
 		opening, cancel := context.WithTimeout(ctx, 10*time.Second)
 		s, err := u.client.NewSession(opening, client.WithTTL(ttl))
 		cancel()
@@ -101,14 +129,20 @@ func (u *user) work(ctx context.Context) {
 		}
 		u.session = s
 		u.w.trace.note(u.name, "has session %.4s with a ttl of %v", s.ID(), ttl)
+		if n := u.w.profile.silence; n > 0 && !u.w.mended && u.rng.IntN(n) == 0 {
+			u.w.mute(u, between(u.rng, time.Second, 12*time.Second))
+		}
 		// What the user has lost sight of goes with a session: it takes a new one
 		// when the faults end.
 		for calm := u.w.quiet; s.Err() == nil && ctx.Err() == nil && calm == u.w.quiet && !u.isServed(); {
 			u.one(ctx, s)
-			u.wait(ctx, 200*time.Millisecond)
+			u.wait(ctx, u.pause())
 		}
 		if errors.Is(s.Err(), client.ErrSessionExpired) && ctx.Err() == nil {
 			u.w.trace.note(u.name, "session %.4s is over: %v", s.ID(), s.Err())
+		}
+		if u.w.quiet && s.Err() == nil {
+			u.sweeps(ctx, s)
 		}
 		if u.w.quiet || u.rng.IntN(2) == 0 {
 			closing, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -124,36 +158,53 @@ func (u *user) work(ctx context.Context) {
 	}
 }
 
+// pause is how long the user thinks at most.
+func (u *user) pause() time.Duration {
+	if u.w.quiet {
+		return 200 * time.Millisecond
+	}
+	return u.w.profile.think
+}
+
 // isServed: the faults are over, and the user got all that it wants since.
-func (u *user) isServed() bool { return u.w.quiet && len(u.served) == len(paths) }
+func (u *user) isServed() bool { return u.w.quiet && len(u.served) == len(wants) }
+
+// deeds are what a user does while there are faults.
+var deeds = []struct {
+	weight int
+	do     func(*user, context.Context, *client.Session)
+}{
+	{5, func(u *user, ctx context.Context, s *client.Session) { u.lock(ctx, s, u.anyWant()) }},
+	{2, func(u *user, ctx context.Context, s *client.Session) { u.bare(ctx, s, u.anyWant()) }},
+	{2, func(u *user, ctx context.Context, _ *client.Session) { u.read(ctx, u.anyWant().path) }},
+	{2, func(u *user, ctx context.Context, _ *client.Session) { u.bareRead(ctx, u.anyone(), u.anyWant().path) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) {
+		u.bareKeepalive(ctx, u.anyone(), s.ID(), time.Duration(u.rng.Int64N(int64(s.TTL()))))
+	}},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.jostle(ctx, s) }},
+	{1, func(u *user, ctx context.Context, _ *client.Session) { u.wait(ctx, time.Second) }},
+}
 
 // one does one thing.
 func (u *user) one(ctx context.Context, s *client.Session) {
-	which := u.rng.IntN(len(paths))
-	switch n := u.rng.IntN(13); {
-	case u.w.quiet && n == 0:
-		u.bare(ctx, s, which)
-	case n < 5 || u.w.quiet:
-		for u.w.quiet && u.served[paths[which].path] {
-			which = (which + 1) % len(paths)
-		}
-		u.lock(ctx, s, which)
-	case n < 7:
-		u.bare(ctx, s, which)
-	case n < 9:
-		u.read(ctx, which)
-	case n < 11:
-		u.bareRead(ctx, which)
-	case n < 12:
-		u.bareKeepalive(ctx, s)
-	default:
-		u.wait(ctx, time.Second)
+	if !u.w.quiet {
+		deeds[weighed(u.rng, u.w.profile.work)].do(u, ctx, s)
+		return
 	}
+	l := u.anyWant()
+	if u.rng.IntN(13) == 0 {
+		u.bare(ctx, s, l)
+		return
+	}
+	for u.served[l.path] {
+		l = u.anyWant()
+	}
+	u.lock(ctx, s, l)
 }
 
 // wait lets up to d pass.
 func (u *user) wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(between(u.rng, time.Millisecond, d))
+	t := time.NewTimer(between(u.rng, time.Millisecond, max(d, time.Millisecond)))
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -161,92 +212,11 @@ func (u *user) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// lock takes a lock through the SDK, works, and releases it.
-func (u *user) lock(ctx context.Context, s *client.Session, which int) {
-	want := paths[which]
-	opts := append([]client.LockOption{client.Wait(between(u.rng, 10*time.Millisecond, 8*time.Second))}, want.opts...)
-	if u.rng.IntN(3) == 0 {
-		opts = append(opts, client.LockDelay(between(u.rng, 100*time.Millisecond, 3*time.Second)))
+// works holds a lock for a while.
+func (u *user) works(ctx context.Context) {
+	most := u.w.profile.hold
+	if u.w.quiet {
+		most = min(most, 500*time.Millisecond)
 	}
-	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	var h *client.Held
-	var err error
-	if u.rng.IntN(3) == 0 && !u.w.quiet {
-		h, err = s.TryLock(calling, want.path, opts...)
-	} else {
-		h, err = s.Lock(calling, want.path, opts...)
-	}
-	if err != nil || ctx.Err() != nil {
-		u.pace(ctx)
-		return
-	}
-	u.holds(h, s)
-	u.wait(ctx, 500*time.Millisecond)
-	if u.rng.IntN(4) == 0 && h.Err() == nil {
-		u.checkSequencer(ctx, h)
-	}
-	if u.held == h {
-		u.held = nil
-	}
-	if u.rng.IntN(12) == 0 && !u.w.quiet {
-		return // it forgets to release: the hold lasts as long as the session
-	}
-	unlocking, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-	defer cancel()
-	if err := h.Unlock(unlocking); err == nil && ctx.Err() == nil {
-		u.w.judge.released(u.name, h.Token())
-		u.served[want.path] = u.w.quiet
-		if !u.w.quiet {
-			delete(u.served, want.path)
-		}
-	}
-}
-
-// pace keeps a program whose calls fail at once from doing nothing else.
-func (u *user) pace(ctx context.Context) { u.wait(ctx, 20*time.Millisecond) }
-
-// holds checks a grant of the SDK against what the other users believe.
-func (u *user) holds(h *client.Held, s *client.Session) {
-	if h.Err() != nil {
-		return
-	}
-	u.w.judge.acquired(u.name, h.Path(), s.ID(), h.Handle(), h.Token())
-	u.w.trace.note(u.name, "holds %s with token %d", h.Path(), h.Token())
-	sharing := int64(1)
-	for _, other := range u.w.users {
-		o := other.held
-		if other == u || o == nil || o.Path() != h.Path() || o.Err() != nil || u.w.judge.byForce(other.session) {
-			continue
-		}
-		sharing++
-		if h.Mode() == lockapi.Exclusive {
-			u.w.fail("%s and %s both count on %s, with tokens %d and %d", u.name, other.name, h.Path(), h.Token(), o.Token())
-		}
-	}
-	if h.Mode() == lockapi.Shared && sharing > 2 {
-		u.w.fail("%d users count on %s, whose limit is 2", sharing, h.Path())
-	}
-	u.held = h
-}
-
-func (u *user) checkSequencer(ctx context.Context, h *client.Held) {
-	floor := u.w.judge.floor()
-	calling, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	got, err := u.client.CheckSequencer(calling, h.Sequencer())
-	if err == nil {
-		u.w.judge.checked(u.name, floor, h.Path(), h.Token(), got.Valid)
-	}
-}
-
-func (u *user) read(ctx context.Context, which int) {
-	floor := u.w.judge.floor()
-	calling, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if got, err := u.client.ReadLock(calling, paths[which].path); err == nil {
-		u.w.judge.read(u.name, floor, got)
-	} else {
-		u.pace(ctx)
-	}
+	u.wait(ctx, most)
 }

@@ -94,10 +94,17 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		panic(err)
 	}
 	in.Header, in.RequestURI, in.RemoteAddr = q.Header, q.URL.RequestURI(), e.from
+	who, claims := claimant(q, body)
+	if claims {
+		e.w.asked[who]++
+	}
 	done := make(chan *http.Response, 1)
 	go func() {
 		out := httptest.NewRecorder()
 		p.api.ServeHTTP(out, in)
+		if claims && ctx.Err() != nil && !p.dead() {
+			p.broke(who, out.Code)
+		}
 		p.awake()
 		done <- out.Result()
 	}()

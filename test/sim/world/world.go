@@ -31,10 +31,12 @@ type world struct {
 	machines      []*machine
 	users         []*user
 	judge         *judge
+	profile       profile
 	trace         *trace
 	stats         *Stats
 	step          int
 	requests      int           // of HTTP
+	asked         map[pair]int  // calls for a lock, by who made them
 	lease         time.Duration // of all masters, unless mixed
 	mixed         bool          // replicas are configured differently
 	pauses        bool          // pauses may fall anywhere
@@ -76,10 +78,11 @@ func Run(o Options, out *Report) (story []string) {
 
 func newWorld(o Options, stats *Stats) *world {
 	w := &world{
-		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}),
+		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}), asked: map[pair]int{},
 		rng:    rand.New(rand.NewPCG(o.Seed, 1)),
 		script: rand.New(rand.NewPCG(o.Seed, 2)),
 	}
+	w.profile = newProfile(w.script)
 	w.trace = &trace{w: w, on: o.Trace}
 	w.net = newNetwork(w)
 	w.judge = newJudge(w)

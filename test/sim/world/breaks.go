@@ -1,0 +1,49 @@
+package world
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// givenUpWithin is how long a master may take to give up what a call has left
+// behind whose connection broke.
+const givenUpWithin = 10 * time.Second
+
+// claimant is the pair that a request asks a lock for. It is not one where the
+// place is to be kept.
+func claimant(q *http.Request, body []byte) (p pair, ok bool) {
+	path, locks := strings.CutPrefix(q.URL.Path, lockapi.RouteLocks)
+	var in lockapi.LockRequest
+	if q.Method != http.MethodPut || !locks || json.Unmarshal(body, &in) != nil {
+		return p, false
+	}
+	return pair{in.Session, path, in.Handle}, !in.Queue
+}
+
+// broke is called when a process has answered a call whose connection it knew to
+// be broken. Unless it granted the lock in that very moment, nothing may be left of
+// a pair that nobody asks for any more: whoever does not hear of a grant does not
+// become a holder.
+func (p *process) broke(who pair, status int) {
+	at := p.master.Known()
+	if status == http.StatusOK || !at.Self {
+		return
+	}
+	j, calls := p.m.w.judge, p.m.w.asked[who]
+	p.m.w.later(givenUpWithin, func() {
+		now := p.master.Known()
+		if p.dead() || !now.Self || now.Epoch != at.Epoch || p.m.w.asked[who] != calls || p.m.resume != nil {
+			return
+		}
+		j.look()
+		j.w.stats.check("broken call")
+		hold, wait := j.latest().Claim(who.session, who.path, who.handle)
+		if hold != nil || wait != nil {
+			j.w.fail("the connection of %s/%s, which asked for %s, broke %v ago, and it still has a claim there", who.session, who.handle, who.path, givenUpWithin)
+		}
+	})
+}

@@ -1,0 +1,257 @@
+package world
+
+import (
+	"slices"
+	"time"
+)
+
+// Plots are schedules of several acts that chance would hardly ever put
+// together. They begin in a cell that is well, and nobody else acts meanwhile, but
+// for what earlier steps have left behind.
+
+// well ends what faults it can and waits for a master. It returns that and another
+// machine, or nil.
+func (w *world) well() (old, next *machine) {
+	w.heal()
+	w.net.fair()
+	for _, m := range w.machines {
+		m.wake()
+		m.restart(false)
+	}
+	w.soon(w.hasMaster)
+	return w.rivals()
+}
+
+// soon waits until something is so, for a while.
+func (w *world) soon(so func() bool) bool {
+	for end := w.now() + 5*time.Second; w.now() < end && !w.isOver(); {
+		if so() {
+			return true
+		}
+		w.until(3 * time.Millisecond)
+	}
+	return false
+}
+
+// leads reports whether Raft takes the machine for the leader.
+func (m *machine) leads() bool {
+	if m.process == nil || m.process.replica == nil {
+		return false
+	}
+	_, leads := m.process.replica.Leading()
+	return leads
+}
+
+// handOver begins to hand mastership over.
+func (w *world) handOver(from, to *machine) {
+	if p := from.process; p != nil && p.master != nil {
+		go func() { _, _ = p.master.Transfer(p.gone, to.id) }()
+	}
+}
+
+// siege has all clients ask the master at the same time. One of its goroutines may
+// stall amid that, and not all of the clients are heard after it.
+func (w *world) siege() {
+	old, _ := w.well()
+	if old == nil {
+		return
+	}
+	w.besiege(old)
+	if w.script.IntN(3) > 0 {
+		old.snag, old.snagged = 1+w.script.IntN(100), between(w.script, 100*time.Millisecond, 1500*time.Millisecond)
+	}
+	w.until(between(w.script, 3*time.Millisecond, 50*time.Millisecond))
+	old.snag = 0
+	for _, u := range w.users {
+		if w.script.IntN(2) == 0 {
+			w.mute(u, between(w.script, time.Second, 10*time.Second))
+		}
+	}
+}
+
+// overtaken: a master is paused, perhaps amid a call, until its successor has been
+// in office for a while. Some clients reach nobody else. They ask again when it
+// goes on, and are not heard after that.
+func (w *world) overtaken() {
+	old, next := w.well()
+	if old == nil {
+		return
+	}
+	w.old = old
+	w.besiege(old)
+	var faithful []*user
+	for _, u := range w.users {
+		if w.script.IntN(2) == 0 {
+			faithful = append(faithful, u)
+			w.confine(u, old)
+		}
+	}
+	if w.script.IntN(2) == 0 {
+		old.freeze = 1 + w.script.IntN(60)
+	}
+	w.until(between(w.script, 100*time.Microsecond, 5*time.Millisecond))
+	old.freeze = 0
+	old.pause()
+	w.campaign(next)
+	w.soon(func() bool { return w.leader(old) != nil })
+	w.until(between(w.script, 20*time.Millisecond, 2*time.Second))
+	w.besiege(old)
+	w.until(between(w.script, time.Microsecond, 3*time.Millisecond))
+	old.wake()
+	w.until(between(w.script, time.Microsecond, 5*time.Millisecond))
+	silence := between(w.script, time.Second, 10*time.Second)
+	for _, u := range faithful {
+		w.mute(u, silence)
+	}
+}
+
+// confine has a client reach one machine only.
+func (w *world) confine(u *user, to *machine) {
+	for _, m := range w.machines {
+		w.net.setCut(u.name, m.id, m != to)
+	}
+}
+
+// lateResignation: a master hands over in good order, and does not hear how that
+// ends: its successor need not wait for it.
+func (w *world) lateResignation() {
+	old, next := w.well()
+	if old == nil {
+		return
+	}
+	w.besiege(old)
+	w.handOver(old, next)
+	w.until(between(w.script, 50*time.Microsecond, 10*time.Millisecond))
+	if w.script.IntN(2) == 0 {
+		w.deafen(old)
+	} else {
+		old.pause()
+		w.later(between(w.script, 100*time.Millisecond, 4*time.Second), old.wake)
+	}
+	w.until(between(w.script, 100*time.Microsecond, 20*time.Millisecond))
+	w.campaign(next)
+	w.old = old
+	w.until(between(w.script, 100*time.Millisecond, time.Second))
+	for _, u := range w.users {
+		w.mute(u, between(w.script, time.Second, 10*time.Second))
+	}
+	w.until(between(w.script, 10*time.Millisecond, time.Second))
+	w.heal()
+}
+
+// lateOpening: a new leader is held up before it opens its office. Meanwhile
+// another opens one, and loses the lead to the first again.
+func (w *world) lateOpening() {
+	old, next := w.well()
+	if old == nil {
+		return
+	}
+	w.handOver(old, next)
+	if !w.soon(next.leads) {
+		return
+	}
+	next.snag, next.snagged = 1+w.script.IntN(12), between(w.script, 200*time.Millisecond, 2*time.Second)
+	w.until(between(w.script, time.Millisecond, 50*time.Millisecond))
+	w.campaign(old)
+	w.soon(func() bool { return w.leader() == old })
+	w.campaign(next)
+	w.until(between(w.script, 10*time.Millisecond, time.Second))
+	next.snag = 0
+}
+
+// lateBatch: calls are held up on their way into the log, while their office ends
+// and the next one of the same leader opens.
+func (w *world) lateBatch() {
+	m, _ := w.well()
+	if m == nil {
+		return
+	}
+	w.besiege(m)
+	m.snag, m.snagged = 1+w.script.IntN(40), between(w.script, 50*time.Millisecond, 2*time.Second)
+	w.until(between(w.script, 500*time.Microsecond, 20*time.Millisecond))
+	m.pretend(between(w.script, time.Millisecond, 100*time.Millisecond))
+	w.until(between(w.script, 10*time.Millisecond, time.Second))
+	m.snag = 0
+}
+
+// unsharedEntry: a master crashes with an entry that nobody else has. It is back
+// when its successor, whose disk is slow, has the first entry of its own; what that
+// had in mind to send it before is older than that.
+func (w *world) unsharedEntry() {
+	old, next := w.well()
+	if old == nil {
+		return
+	}
+	w.part(old)
+	w.besiege(old)
+	shared := old.disk.high
+	w.soon(func() bool { return old.disk.high > shared || !old.leads() })
+	old.crash()
+	w.heal()
+	slow := 600*time.Millisecond + time.Duration(w.script.Int64N(int64(300*time.Millisecond)))
+	for _, m := range w.machines {
+		m.disk.heavy = slow
+	}
+	w.campaign(next)
+	w.soon(func() bool { return slices.ContainsFunc(w.machines, (*machine).leads) })
+	for _, m := range w.machines {
+		if m.leads() {
+			next = m
+		} else {
+			m.disk.heavy = 0
+		}
+	}
+	before := next.disk.high
+	w.soon(func() bool { return next.disk.high > before || !next.leads() })
+	next.disk.heavy = 0
+	old.restart(false)
+	w.until(500 * time.Millisecond)
+}
+
+// tornVote: a replica crashes in a write of its vote. One that it voted for before,
+// and that lacks what was committed since, campaigns in the same term. It needs
+// the three of them to be all.
+func (w *world) tornVote() {
+	w.well()
+	voter, former := w.voter()
+	if voter == nil || len(w.machines) != 3 {
+		return
+	}
+	i := slices.IndexFunc(w.machines, func(m *machine) bool { return m != voter && m != former })
+	third := w.machines[i]
+	w.part(voter)
+	w.handOver(former, third) // with former's vote; and the office need not wait
+	if !w.soon(third.leads) {
+		return
+	}
+	w.heal()
+	w.part(former)
+	if !w.soon(func() bool { return w.leader(former) == third }) {
+		return
+	}
+	w.part(voter)
+	w.until(5 * time.Millisecond) // former is not to miss its leader yet
+	voter.fatal, voter.afterCrash, voter.reboots = pick(w.script, 2, 3, 3), 5*time.Millisecond, false
+	before := voter.process
+	w.campaign(voter)
+	if !w.soon(func() bool { return voter.process != nil && voter.process != before }) {
+		return
+	}
+	w.heal()
+	w.part(third)
+	w.until(between(w.script, 5*time.Millisecond, 50*time.Millisecond))
+	w.campaign(former)
+	w.until(500 * time.Millisecond)
+	w.heal()
+}
+
+// voter finds the master, and a machine that voted for it last.
+func (w *world) voter() (voter, former *machine) {
+	former = w.leader()
+	for _, m := range w.machines {
+		if m != former && former != nil && string(m.disk.votes["LastVoteCand"]) == former.id {
+			return m, former
+		}
+	}
+	return nil, nil
+}

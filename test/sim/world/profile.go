@@ -1,0 +1,66 @@
+package world
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// profile is what kind of a run a seed makes: which faults there are at all, and
+// how the users behave. A fault that needs a rare mixture of both is seldom met
+// by runs that are all the average of everything (Groce et al. 2012, "Swarm
+// testing").
+type profile struct {
+	weights   []int         // of the actions
+	stalls    int           // one point in so many is a stall; 0 = none
+	near      time.Duration // a message on a fair network takes so long at most
+	think     time.Duration // between two things that a user does
+	hold      time.Duration // for how long a user holds a lock at most
+	ttl       time.Duration // of sessions, at most
+	delays    int           // one lock in so many is taken with a lock-delay
+	patience  time.Duration // of a bare call that waits
+	work      []int         // weights of what a user does, in the order of deeds
+	witnesses int           // of each user
+	silence   int           // one new session in so many is cut off at once; 0 = none
+}
+
+// newProfile draws a profile.
+func newProfile(r *rand.Rand) profile {
+	p := profile{
+		stalls:    pick(r, 0, 400, 150, 150, 40),
+		near:      pick(r, 300*time.Microsecond, 2*time.Millisecond, 2*time.Millisecond, 20*time.Millisecond),
+		think:     pick(r, 30*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond, 2*time.Second),
+		hold:      pick(r, 20*time.Millisecond, 500*time.Millisecond, 500*time.Millisecond, 8*time.Second),
+		ttl:       pick(r, 1500*time.Millisecond, 6*time.Second, 6*time.Second),
+		delays:    pick(r, 1, 3, 3, 10),
+		patience:  pick(r, 50*time.Millisecond, 6*time.Second, 6*time.Second),
+		witnesses: pick(r, 0, 0, 1, 1, 2),
+		silence:   pick(r, 0, 4),
+	}
+	for _, a := range actions {
+		p.weights = append(p.weights, a.weight*pick(r, 0, 1, 1, 3))
+	}
+	p.weights[0] = actions[0].weight * pick(r, 1, 1, 4, 10)
+	for _, d := range deeds {
+		p.work = append(p.work, d.weight*pick(r, 0, 1, 1, 3))
+	}
+	p.work[0] = deeds[0].weight
+	return p
+}
+
+// pick draws one of several values.
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+// weighed draws a place in a list of weights.
+func weighed(r *rand.Rand, weights []int) int {
+	sum := 0
+	for _, n := range weights {
+		sum += n
+	}
+	n := r.IntN(sum)
+	for i, weight := range weights {
+		if n -= weight; n < 0 {
+			return i
+		}
+	}
+	panic("the weights add up to more than their sum")
+}
