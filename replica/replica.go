@@ -86,7 +86,7 @@ func (r *Replica) startRaft() error {
 	if err != nil {
 		return err
 	}
-	logs := &logStore{LogStore: cached, promises: r.promises, clock: r.opts.Clock, fail: r.fail}
+	logs := &logStore{LogStore: cached, snapshots: p.Snapshots, leading: r.leads, promises: r.promises, clock: r.opts.Clock, fail: r.fail}
 	votes := &voteStore{StableStore: p.Votes, fail: r.fail}
 	trans := transport{p.Transport, func() error {
 		if took := r.aside.storingFor(); took > r.opts.MasterLease {

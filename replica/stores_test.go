@@ -147,7 +147,7 @@ func TestStoreErrorsFailTheReplica(t *testing.T) {
 			clock := func() time.Duration { return time.Hour }
 			aside := newAsideLog(d, func() bool { return false }, clock, fail)
 			defer aside.close()
-			l := &logStore{LogStore: aside, promises: promises, clock: clock, fail: fail}
+			l := &logStore{LogStore: aside, leading: func() bool { return false }, promises: promises, clock: clock, fail: fail}
 			if err := write(l, &voteStore{StableStore: d, fail: fail}); !errors.Is(err, errDisk) {
 				t.Errorf("raft is told %v", err)
 			}
@@ -190,5 +190,36 @@ func TestStoringABatchIsAPromise(t *testing.T) {
 	}
 	if r := promises.Before(2); r != now {
 		t.Errorf("a later term counts from %v, want %v", r, now)
+	}
+}
+
+// TestFollowerKnowsWhereItsSnapshotEnds: a follower that looks for the last entry of
+// its snapshot, which is not in its log, finds the term. A leader does not, since it
+// would send it.
+func TestFollowerKnowsWhereItsSnapshotEnds(t *testing.T) {
+	snapshots, leading := raft.NewInmemSnapshotStore(), false
+	l := &logStore{
+		LogStore: raft.NewInmemStore(), snapshots: snapshots, leading: func() bool { return leading },
+		fail: func(err error) { t.Error(err) },
+	}
+	var got raft.Log
+	if err := l.GetLog(7, &got); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Errorf("without a snapshot: %v", err)
+	}
+	_, wire := raft.NewInmemTransport("")
+	sink, err := snapshots.Create(raft.SnapshotVersionMax, 7, 3, raft.Configuration{}, 1, wire)
+	must(t, err)
+	must(t, sink.Close())
+	for _, other := range []uint64{6, 8} {
+		if err := l.GetLog(other, &got); !errors.Is(err, raft.ErrLogNotFound) {
+			t.Errorf("entry %d beside the snapshot's end: %v", other, err)
+		}
+	}
+	if err := l.GetLog(7, &got); err != nil || got.Index != 7 || got.Term != 3 || got.Type != typeStandIn {
+		t.Errorf("at the snapshot's end: %+v, %v", got, err)
+	}
+	leading = true
+	if err := l.GetLog(7, &got); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Errorf("as a leader: %v", err)
 	}
 }

@@ -47,10 +47,9 @@ func (transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // AppendEntries sends entries or a heartbeat.
 func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	if err := t.mute(); err != nil {
+	if err := t.check(args); err != nil {
 		return err
 	}
-	t.bound(args)
 	return t.Transport.AppendEntries(id, target, args, resp)
 }
 
@@ -69,11 +68,21 @@ type pipeline struct {
 }
 
 func (p pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
-	if err := p.transport.mute(); err != nil {
+	if err := p.transport.check(args); err != nil {
 		return nil, err
 	}
-	p.transport.bound(args)
 	return p.AppendPipeline.AppendEntries(args, resp)
+}
+
+// check is the last look at a message before it leaves.
+func (t transport) check(q *raft.AppendEntriesRequest) error {
+	for _, l := range q.Entries {
+		if l.Type == typeStandIn { // read by a leader that no longer is one
+			return fmt.Errorf("log entry %d is in a snapshot", l.Index)
+		}
+	}
+	t.bound(q)
+	return t.mute()
 }
 
 // bound lowers what a message says is committed to the last entry that it

@@ -29,7 +29,8 @@ func TestMessagesCommitWhatTheyBring(t *testing.T) {
 			for i := range c.entries {
 				q.Entries = append(q.Entries, &raft.Log{Index: c.prev + 1 + uint64(i)})
 			}
-			bound(&q)
+			all := transport{reached: func(index uint64) uint64 { return index }}
+			all.bound(&q)
 			if q.LeaderCommitIndex != c.want {
 				t.Errorf("it says that %d are committed; want %d", q.LeaderCommitIndex, c.want)
 			}
@@ -39,17 +40,41 @@ func TestMessagesCommitWhatTheyBring(t *testing.T) {
 
 // TestBothWaysAreBounded: entries leave one by one and through a pipeline.
 func TestBothWaysAreBounded(t *testing.T) {
-	awake := func() error { return nil }
+	test := transport{sent{}, func() error { return nil }, func(index uint64) uint64 { return index }}
 	one, other := &raft.AppendEntriesRequest{PrevLogEntry: 3, LeaderCommitIndex: 9}, &raft.AppendEntriesRequest{PrevLogEntry: 4, LeaderCommitIndex: 9}
-	if err := (transport{sent{}, awake}).AppendEntries("r2", "r2", one, nil); err != nil || one.LeaderCommitIndex != 3 {
+	if err := test.AppendEntries("r2", "r2", one, nil); err != nil || one.LeaderCommitIndex != 3 {
 		t.Error(one.LeaderCommitIndex, err)
 	}
-	p, err := (transport{sent{}, awake}).AppendEntriesPipeline("r2", "r2")
+	p, err := test.AppendEntriesPipeline("r2", "r2")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.AppendEntries(other, nil); err != nil || other.LeaderCommitIndex != 4 {
 		t.Error(other.LeaderCommitIndex, err)
+	}
+}
+
+// TestOwnDiskBoundsWhatIsCommitted: no follower is told that an entry is committed
+// that is not on its leader's disk.
+func TestOwnDiskBoundsWhatIsCommitted(t *testing.T) {
+	behind := transport{sent{}, func() error { return nil }, func(index uint64) uint64 { return min(index, 5) }}
+	q := &raft.AppendEntriesRequest{PrevLogEntry: 8, LeaderCommitIndex: 7}
+	if err := behind.AppendEntries("r2", "r2", q, nil); err != nil || q.LeaderCommitIndex != 5 {
+		t.Error(q.LeaderCommitIndex, err)
+	}
+}
+
+// TestStandInsStay: what stands for an entry that is in a snapshot goes to nobody.
+func TestStandInsStay(t *testing.T) {
+	test := transport{sent{}, func() error { return nil }, func(index uint64) uint64 { return index }}
+	q := &raft.AppendEntriesRequest{PrevLogEntry: 3, Entries: []*raft.Log{{Index: 4, Type: typeStandIn}, {Index: 5}}}
+	if test.AppendEntries("r2", "r2", q, nil) == nil {
+		t.Error("one was sent")
+	}
+	p, err := test.AppendEntriesPipeline("r2", "r2")
+	must(t, err)
+	if _, err := p.AppendEntries(q, nil); err == nil {
+		t.Error("one was sent through a pipeline")
 	}
 }
 
