@@ -67,11 +67,11 @@ func (j *judge) cause(after *state.State, b state.Batch, e *state.Event) {
 		same := c.Session == h.Session && c.Path == h.Path && c.Handle == h.Handle
 		released = released || same && c.Kind == state.Release
 		withdrawn = withdrawn || same && c.Kind == state.Withdraw
-		ended = ended || c.Session == h.Session && (c.Kind == state.CloseSession || c.Kind == state.ExpireSession)
-		if c.Session == h.Session && c.Kind == state.ExpireSession && !released && !withdrawn && h.DelayMS > 0 {
+		if c.Session == h.Session && c.Kind == state.ExpireSession && !released && !withdrawn && !ended && h.DelayMS > 0 {
 			j.w.stats.check("lock-delay")
 			j.delays[h.Path] = max(j.delays[h.Path], j.w.now()+time.Duration(h.DelayMS)*time.Millisecond)
 		}
+		ended = ended || c.Session == h.Session && (c.Kind == state.CloseSession || c.Kind == state.ExpireSession)
 	}
 	switch {
 	case ended:
