@@ -102,7 +102,7 @@ func (r *Replica) startRaft() error {
 	if r.fsm.sums.before, err = logs.LastIndex(); err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
-	if r.raft, err = raft.NewRaft(conf, r.fsm, logs, votes, p.Snapshots, trans); err != nil {
+	if r.raft, err = raft.NewRaft(conf, r.fsm, logs, votes, forwardOnly{p.Snapshots}, trans); err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.library.Store(r.raft)

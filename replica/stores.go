@@ -89,6 +89,24 @@ func (s *logStore) DeleteRange(from, to uint64) error {
 	return err
 }
 
+// forwardOnly keeps a follower from going back to an older snapshot than its last.
+// The library installs whatever it is sent, be it a message that was late; entries
+// behind the older snapshot may be in no log any more, and it panics when it looks
+// for them (found by the simulator). The leader is told that it failed, and goes on
+// from what the follower has.
+type forwardOnly struct{ raft.SnapshotStore }
+
+func (s forwardOnly) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, configIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	metas, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	if len(metas) > 0 && index < metas[0].Index {
+		return nil, fmt.Errorf("a snapshot up to entry %d is behind the last one, up to %d", index, metas[0].Index)
+	}
+	return s.SnapshotStore.Create(version, index, term, c, configIndex, trans)
+}
+
 // Keys under which hashicorp/raft keeps a vote.
 const (
 	keyVoteTerm      = "LastVoteTerm"

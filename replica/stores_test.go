@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -221,5 +222,24 @@ func TestFollowerKnowsWhereItsSnapshotEnds(t *testing.T) {
 	leading = true
 	if err := l.GetLog(7, &got); !errors.Is(err, raft.ErrLogNotFound) {
 		t.Errorf("as a leader: %v", err)
+	}
+}
+
+// TestSnapshotsGoForward: one that is older than the last is not taken.
+func TestSnapshotsGoForward(t *testing.T) {
+	store := forwardOnly{raft.NewInmemSnapshotStore()}
+	_, wire := raft.NewInmemTransport("")
+	take := func(index uint64) error {
+		sink, err := store.Create(raft.SnapshotVersionMax, index, 1, raft.Configuration{}, 1, wire)
+		if err == nil {
+			err = sink.Close()
+		}
+		return err
+	}
+	must(t, take(5))
+	must(t, take(7))
+	must(t, take(7))
+	if err := take(6); err == nil || !strings.Contains(err.Error(), "up to entry 6 is behind the last one, up to 7") {
+		t.Errorf("an older snapshot: %v", err)
 	}
 }
