@@ -93,7 +93,7 @@ func (s *Session) forget(cl *claim) {
 	cl.phase = gone
 	delete(s.claims, cl.handle)
 	if cl.unsettled {
-		s.sweeps = 2
+		s.expectStrays()
 	}
 }
 

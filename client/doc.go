@@ -60,8 +60,8 @@
 // # Masters and retries
 //
 // Calls go to the master and follow it silently when it changes. A replica
-// whose connection fails, or that does not answer in time, is passed over for a
-// while, unless it answers other calls as the master: then it is only busy. When a
+// whose connection fails is passed over for a while, and so is one that does not
+// answer in time, unless it answers other calls as the master and is only busy. When a
 // client has many sessions, a few of them ask at a time until each has met a new
 // master. Where the master's URL, as the cell names it, cannot be reached from
 // here, another replica is asked to forward.

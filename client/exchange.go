@@ -114,8 +114,7 @@ func (c *Client) refusal(r *route, resp *http.Response, body []byte) error {
 		return lockapi.Errorf(code, "%s answered %s, which no replica does; is it the base URL of one?", r.to.base, resp.Status)
 	}
 	e := p.Err()
-	if retry := resp.Header.Get("Retry-After"); retry != "" {
-		n, _ := strconv.Atoi(retry)
+	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
 		e.RetryAfter = max(n, 0)
 	}
 	switch e.Code {

@@ -154,11 +154,20 @@ func (s *Session) notice(e *lockapi.Event) {
 	}
 }
 
-// sweepLater has the session looked through for grants that nobody here knows
-// of: now and once more at the next keepalive, since a request that got lost
-// may arrive late. s.mu is held.
+// lostTime is for how long a request that got lost is expected to arrive late:
+// much longer than a replica is silent before it is taken for dead.
+const lostTime = 10 * time.Second
+
+// expectStrays has the session looked through for grants that nobody here knows
+// of, at each keepalive for a while. s.mu is held.
+func (s *Session) expectStrays() {
+	s.sweeps, s.sweepUntil = 2, s.c.now()+lostTime
+}
+
+// sweepLater is expectStrays, from now on. s.mu is held.
 func (s *Session) sweepLater() {
-	s.sweeps, s.overdue = 2, true
+	s.expectStrays()
+	s.overdue = true
 	if s.cutPoll != nil {
 		s.cutPoll()
 	}

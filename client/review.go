@@ -23,7 +23,8 @@ func (s *Session) review(ctx context.Context) {
 		return
 	}
 	defer s.c.turns.give()
-	ctx, cancel := context.WithTimeout(ctx, max(s.ttl/6, 200*time.Millisecond))
+	// It has a turn meanwhile, which others need: a long ttl is no reason to keep it.
+	ctx, cancel := context.WithTimeout(ctx, min(max(s.ttl/6, 200*time.Millisecond), 2*time.Second))
 	defer cancel()
 	state, err := s.c.ReadSession(ctx, s.id)
 	if errors.Is(err, lockapi.CodeSessionNotFound) {
@@ -117,5 +118,7 @@ func (s *Session) endReview() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.overdue = false
-	s.sweeps = max(s.sweeps-1, 0)
+	if s.sweeps > 1 || s.c.now() >= s.sweepUntil {
+		s.sweeps = max(s.sweeps-1, 0)
+	}
 }

@@ -64,6 +64,7 @@ type Session struct {
 	claims     map[string]*claim // by handle: what is wanted, held or being released
 	suspect    bool              // a new master is in office: compare what is held
 	sweeps     int               // how many more times to look for grants that nobody here knows of
+	sweepUntil time.Duration     // and not to stop before
 	overdue    bool              // the last such look failed
 	cutPoll    context.CancelFunc
 }

@@ -13,14 +13,14 @@ import (
 // where the collector then runs many times a second, and too much in one that
 // bears many sessions.
 const (
-	leastRoom = 64 << 20 // bytes
-	roomShare = 3        // one part in so many of what is live
-	paceEvery = time.Second
+	leastRoom = 64 << 20               // bytes
+	roomShare = 3                      // one part in so many of what is live
+	paceEvery = 250 * time.Millisecond // what is live may have grown by then
 )
 
 // gcPercent is the GOGC for a process with so many bytes of heap and stacks in use.
 func gcPercent(live uint64) int {
-	const most = 1600
+	const most = 400
 	live = max(live, 1)
 	return int(min(100*max(leastRoom, live/roomShare)/live, most))
 }

@@ -7,7 +7,7 @@ func TestRoomForGarbage(t *testing.T) {
 		live uint64
 		want int
 	}{
-		{0, 1600}, {1 << 20, 1600}, {16 << 20, 400}, {64 << 20, 100}, {192 << 20, 33}, {4 << 30, 33},
+		{0, 400}, {1 << 20, 400}, {16 << 20, 400}, {64 << 20, 100}, {192 << 20, 33}, {4 << 30, 33},
 	} {
 		if got := gcPercent(test.live); got != test.want {
 			t.Errorf("with %d MiB live GOGC is %d, want %d", test.live>>20, got, test.want)

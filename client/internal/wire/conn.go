@@ -111,7 +111,6 @@ func (c *conn) receive(method string, body *bytes.Buffer, most int64) (*http.Res
 		return nil, err
 	}
 	c.limit.N = math.MaxInt64
-	defer resp.Body.Close()
 	n, err := body.ReadFrom(io.LimitReader(resp.Body, most))
 	if n == most {
 		resp.Close = true // there may be more

@@ -13,7 +13,8 @@ import (
 const (
 	dialTime = 2 * time.Second
 	probing  = 15 * time.Second // between two TCP keepalive probes
-	// idleTime is for how long an idle connection is kept: shorter than servers do.
+	// idleTime is for how long an idle connection is kept, or half as long again:
+	// shorter than servers do.
 	idleTime = 90 * time.Second
 	// mostIdle bounds the idle connections to one address. A program has as many
 	// as it had calls under way at once, and needs them again when all its sessions
@@ -84,10 +85,21 @@ func dial(ctx context.Context, addr string, deadline time.Time) (*conn, error) {
 	switch {
 	case err == nil:
 		return newConn(nc), nil
-	case ctx.Err() == nil && !time.Now().Before(deadline):
+	case ended(ctx):
+		return nil, err
+	case !time.Now().Before(deadline):
 		return nil, fmt.Errorf("%w: %w", ErrLate, err)
 	}
 	return nil, err
+}
+
+// ended says whether ctx is over. A dialer looks at the deadline of its context
+// itself, and may be ahead of the context's own timer.
+func ended(ctx context.Context) bool {
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // take is a connection that has been idle and is still open, or nil.
