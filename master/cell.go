@@ -6,10 +6,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// caughtUpWithin is how many committed entries a replica may lag and still
-// count as caught up.
-const caughtUpWithin = 64
-
 // Cell is the cell as this replica knows it. What only the master knows is
 // filled in on the master.
 func (m *Master) Cell() lockapi.Cell {
@@ -70,7 +66,9 @@ func (m *Master) Replica() lockapi.Replica {
 	return out
 }
 
-// Ready is nil when this replica knows a master and has caught up with it.
+// Ready is nil when this replica is the master, or hears of one. Whether it has
+// caught up with that one the master has to be asked: a follower is told only of
+// commits that it has the entries of.
 func (m *Master) Ready() error {
 	if o := m.inOffice(); o != nil {
 		if !o.lease.Valid(o.opts.Clock()) {
@@ -82,9 +80,6 @@ func (m *Master) Ready() error {
 		return errNoMaster("no master is known")
 	}
 	health := m.members.Health()
-	if health.Behind > caughtUpWithin {
-		return errNoMaster("this replica is %d entries behind", health.Behind)
-	}
 	if bound := m.opts.LeaseTerm * 2; !health.Heard || health.Contact > bound {
 		return errNoMaster("this replica has not heard of the master for %v", health.Contact.Round(time.Millisecond))
 	}

@@ -22,9 +22,12 @@ import (
 //     the only one to have it on disk, apply it, and lose it to another leader
 //     after this one has crashed.
 //
-// With both, an entry takes effect when a majority has it on disk, the leader
-// among them, as ever. A leader that crashes forgets entries that only it had,
-// or that followers have and nobody applied: Raft allows for both.
+// With both, an entry of the leader's own term takes effect when a majority has it
+// on disk, the leader among them, as ever. One of an earlier term takes effect with
+// the first of the leader's own term (Raft, section 5.4.2): that one, a no-op, is on
+// disk before StoreLogs returns, and so is a configuration, which the library goes
+// by at once. A leader that crashes forgets entries that only it had, or that
+// followers have and nobody applied: Raft allows for both.
 //
 // A follower's entries are on disk before StoreLogs returns, behind those which it
 // may have left from its time as leader.
@@ -55,7 +58,8 @@ func (s *asideLog) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{
 // only step down and be elected again.
 func (s *asideLog) StoreLogs(logs []*raft.Log) error {
 	s.mu.Lock()
-	if s.err != nil || s.leading() {
+	aside := logs[0].Type == raft.LogCommand || logs[0].Type == raft.LogBarrier
+	if s.err != nil || aside && s.leading() {
 		defer s.mu.Unlock()
 		if s.err == nil {
 			if len(s.queue) == 0 {

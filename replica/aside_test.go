@@ -119,6 +119,27 @@ func TestLeadersEntriesGoToDiskAside(t *testing.T) {
 	})
 }
 
+// TestLeadersFirstEntryIsOnDisk: with it those of earlier terms take effect; and the
+// library goes by a configuration at once. Both come behind what is queued.
+func TestLeadersFirstEntryIsOnDisk(t *testing.T) {
+	for kind, want := range map[raft.LogType]time.Duration{
+		raft.LogNoop: 2 * time.Second, raft.LogConfiguration: 2 * time.Second,
+		raft.LogCommand: 0, raft.LogBarrier: 0,
+	} {
+		aside(t, func(t *testing.T, b *asideBench) {
+			b.leading = true
+			must(t, b.store(t, 1, 1))
+			if d := took(func() { must(t, b.StoreLog(&raft.Log{Index: 2, Term: 1, Type: kind})) }); d != want {
+				t.Errorf("%v is stored after %v, want %v", kind, d, want)
+			}
+			must(t, b.settled(2))
+			if on := b.onDisk(); !slices.Equal(on, []uint64{1, 2}) {
+				t.Errorf("%v: on disk are %v", kind, on)
+			}
+		})
+	}
+}
+
 // TestDeposedLeaderWritesInOrder: what it has as a follower comes behind what it
 // left as a leader, also where that is taken out again.
 func TestDeposedLeaderWritesInOrder(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestDataDirIsClaimedOnce(t *testing.T) {
@@ -86,5 +87,21 @@ func TestDataDirInUse(t *testing.T) {
 	}
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestCrashBetweenTermAndConfiguration: the library founds in two writes. Where only
+// the first was made nothing was promised, and the cell is founded all the same.
+func TestCrashBetweenTermAndConfiguration(t *testing.T) {
+	for _, ahead := range []bool{true, false} {
+		o := options(t, 1)[0]
+		o.WAL, o.HeartbeatTimeout, o.ElectionTimeout = ahead, 20*time.Millisecond, 20*time.Millisecond
+		_, err := claimDataDir(o.DataDir, o.Cell, o.ID)
+		must(t, err)
+		f, err := openLog(o.DataDir, false, ahead)
+		must(t, err)
+		must(t, f.SetUint64([]byte("CurrentTerm"), 1))
+		must(t, f.Close())
+		lead(t, start(t, o))
 	}
 }

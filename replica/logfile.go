@@ -172,7 +172,10 @@ func (f *logFile) begin(dir string, r record, behind []*raft.Log, ahead bool) er
 	r = r.including(behind)
 	if !ahead {
 		r.WAL = 0
-		return errors.Join(f.write(behind, r), dropWAL(dir))
+		if err := f.write(behind, r); err != nil {
+			return err // what is in the write-ahead log is nowhere else
+		}
+		return dropWAL(dir)
 	}
 	if r.WAL == 0 {
 		if err := makeWAL(dir); err != nil {

@@ -88,7 +88,7 @@ func (r *Replica) startRaft() error {
 	}
 	logs := &logStore{LogStore: cached, snapshots: p.Snapshots, leading: r.leads, promises: r.promises, clock: r.opts.Clock, fail: r.fail}
 	votes := &voteStore{StableStore: p.Votes, fail: r.fail}
-	trans := transport{p.Transport, func() error {
+	trans := transport{&patient{Transport: p.Transport, leading: r.leads}, func() error {
 		if took := r.aside.storingFor(); took > r.opts.MasterLease {
 			return fmt.Errorf("the disk of replica %s has not finished a write for %v", r.opts.ID, took)
 		}
@@ -147,7 +147,18 @@ func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.Stable
 	case exists && p.Founded:
 		return nil
 	case exists:
-		return p.NoteFounded()
+		last, err := logs.LastIndex()
+		if err != nil {
+			return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
+		}
+		if last > 0 {
+			return p.NoteFounded()
+		}
+		// A crash came between the library's two writes, of the term and of the
+		// configuration. It would go on without a configuration for ever.
+		if err := votes.SetUint64([]byte("CurrentTerm"), 0); err != nil {
+			return err
+		}
 	case p.Founded:
 		return lostLog(r.opts.DataDir)
 	}

@@ -77,8 +77,12 @@ func (s *logStore) standIn(index uint64, l *raft.Log) error {
 	if len(metas) == 0 || metas[0].Index != index {
 		return raft.ErrLogNotFound
 	}
-	*l = raft.Log{Index: index, Term: metas[0].Term, Type: typeStandIn}
-	return nil
+	meta, file, err := s.snapshots.Open(metas[0].ID) // the list does not tell what is damaged
+	if err != nil {
+		return fmt.Errorf("%w: %w", raft.ErrLogNotFound, err)
+	}
+	*l = raft.Log{Index: index, Term: meta.Term, Type: typeStandIn}
+	return file.Close()
 }
 
 func (s *logStore) DeleteRange(from, to uint64) error {

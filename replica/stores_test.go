@@ -1,7 +1,9 @@
 package replica
 
 import (
+	"encoding/json"
 	"errors"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -222,6 +224,36 @@ func TestFollowerKnowsWhereItsSnapshotEnds(t *testing.T) {
 	leading = true
 	if err := l.GetLog(7, &got); !errors.Is(err, raft.ErrLogNotFound) {
 		t.Errorf("as a leader: %v", err)
+	}
+}
+
+// TestDamagedSnapshotStandsForNothing: its list says that it ends where it does not.
+func TestDamagedSnapshotStandsForNothing(t *testing.T) {
+	o, _ := aDataDir(t, 1000)
+	end := uint64(0)
+	edit(t, filepath.Join(snapshotDirs(t, o)[0], "meta.json"), func(raw []byte) []byte {
+		var meta map[string]any
+		must(t, json.Unmarshal(raw, &meta))
+		end = uint64(meta["Index"].(float64)) + 400
+		meta["Index"] = end
+		raw, err := json.Marshal(meta)
+		must(t, err)
+		return raw
+	})
+	f, err := openLog(o.DataDir, true, o.WAL)
+	must(t, err)
+	defer f.Close()
+	snapshots, err := openSnapshots(&o, f)
+	must(t, err)
+	metas, err := snapshots.List()
+	must(t, err)
+	if len(metas) == 0 || metas[0].Index != end {
+		t.Fatalf("the list does not begin with entry %d", end)
+	}
+	l := &logStore{LogStore: f, snapshots: snapshots, leading: func() bool { return false }, fail: func(err error) { t.Error(err) }}
+	var got raft.Log
+	if err := l.GetLog(end, &got); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Errorf("it stands for entry %d: %+v, %v", end, got, err)
 	}
 }
 

@@ -76,10 +76,18 @@ func (p pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.Appe
 
 // check is the last look at a message before it leaves.
 func (t transport) check(q *raft.AppendEntriesRequest) error {
+	term := q.PrevLogTerm
 	for _, l := range q.Entries {
 		if l.Type == typeStandIn { // read by a leader that no longer is one
 			return fmt.Errorf("log entry %d is in a snapshot", l.Index)
 		}
+		if l.Term < term { // so is this: it was replaced while it was read
+			return fmt.Errorf("log entry %d is of term %d, behind one of term %d", l.Index, l.Term, term)
+		}
+		term = l.Term
+	}
+	if term > q.Term {
+		return fmt.Errorf("a message of term %d has an entry of term %d", q.Term, term)
 	}
 	t.bound(q)
 	return t.mute()

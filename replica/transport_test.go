@@ -78,6 +78,40 @@ func TestStandInsStay(t *testing.T) {
 	}
 }
 
+// TestMixedMessagesStay: one whose entries were replaced while it was put together
+// goes to nobody. Within a log terms do not go back, and a leader's own has none that
+// is later than its term.
+func TestMixedMessagesStay(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		term, prev uint64
+		entries    []uint64 // their terms
+		want       bool
+	}{
+		{"a heartbeat", 3, 0, nil, true},
+		{"nothing new", 3, 3, nil, true},
+		{"entries of its own", 3, 3, []uint64{3, 3}, true},
+		{"earlier ones as well", 3, 1, []uint64{1, 2, 3}, true},
+		{"from the beginning of the log", 3, 0, []uint64{1, 3}, true},
+		{"behind a later one", 3, 2, []uint64{1, 3}, false},
+		{"a later one among them", 4, 1, []uint64{1, 3, 2, 4}, false},
+		{"the last is of the next leader", 3, 1, []uint64{1, 3, 4}, false},
+		{"all are of the next leader", 3, 1, []uint64{4, 4}, false},
+		{"behind one of the next leader", 3, 4, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q := &raft.AppendEntriesRequest{Term: c.term, PrevLogEntry: 7, PrevLogTerm: c.prev}
+			for i, term := range c.entries {
+				q.Entries = append(q.Entries, &raft.Log{Index: 8 + uint64(i), Term: term})
+			}
+			test := transport{sent{}, func() error { return nil }, func(index uint64) uint64 { return index }}
+			if err := test.check(q); (err == nil) != c.want {
+				t.Errorf("sent=%v (%v), want %v", err == nil, err, c.want)
+			}
+		})
+	}
+}
+
 // sent is a transport that takes every message and does nothing with it.
 type sent struct{ Transport }
 

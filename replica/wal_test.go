@@ -229,6 +229,29 @@ func TestFailedWriteAhead(t *testing.T) {
 	}
 }
 
+// TestWriteAheadLogStaysUntilItIsHandedOver: a start that wants none finds no room in
+// the home. The next one has everything.
+func TestWriteAheadLogStaysUntilItIsHandedOver(t *testing.T) {
+	f := ahead(t)
+	must(t, f.StoreLogs(entries(1, 5, 1)))
+	want, dir := contents(t, f), asLeft(t, f)
+	g := &logFile{name: filepath.Join(dir, logFileName)}
+	checked, left, err := checkLog(g.name)
+	must(t, err)
+	behind, err := checkWAL(dir, checked)
+	must(t, err)
+	must(t, g.lock(dir))
+	must(t, g.tidy(*checked, left))
+	g.home = failingHome{g.home}
+	if err := g.begin(dir, *checked, behind, false); !errors.Is(err, errDisk) {
+		t.Errorf("begun: %v", err)
+	}
+	must(t, g.Close())
+	if got := reopened(t, dir, false); got != want {
+		t.Errorf("the log holds\n%s\nwant\n%s", got, want)
+	}
+}
+
 // failingHome refuses to store.
 type failingHome struct{ logHome }
 

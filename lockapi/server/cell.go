@@ -160,6 +160,27 @@ func (s *Server) askReplica(ctx context.Context, base string) (lockapi.Replica, 
 	return got, err
 }
 
+// caughtUpWithin is how many entries a replica may lag behind its master and still
+// count as caught up.
+const caughtUpWithin = 64
+
+// caughtUp is nil when this replica has applied what the master has. The master is
+// asked: nobody else knows how far a replica is behind that was just started.
+func (x *exchange) caughtUp(at Location) error {
+	ctx, cancel := context.WithTimeout(x.ctx(), x.opts.ProbeTimeout)
+	defer cancel()
+	master, err := x.askReplica(ctx, at.URL)
+	switch own := x.master.Replica().AppliedIndex; {
+	case err != nil:
+		return lockapi.Errorf(lockapi.CodeNoMaster, "master %s at %s cannot be asked how far it is: %v", at.ID, at.URL, err)
+	case master.ID != at.ID || master.Role != lockapi.RoleMaster:
+		return lockapi.Errorf(lockapi.CodeNoMaster, "%s at %s is not the master any more", at.ID, at.URL)
+	case own+caughtUpWithin < master.AppliedIndex:
+		return lockapi.Errorf(lockapi.CodeNoMaster, "this replica has applied entry %d, and master %s is at %d", own, at.ID, master.AppliedIndex)
+	}
+	return nil
+}
+
 func transfer(x *exchange) error {
 	var req lockapi.TransferRequest
 	if err := x.request(&req); err != nil {

@@ -41,6 +41,9 @@ func ready(x *exchange) error {
 		return err
 	}
 	reason := x.master.Ready()
+	if at := x.master.Known(); reason == nil && !at.Self {
+		reason = x.caughtUp(at)
+	}
 	if reason == nil {
 		return x.reply(http.StatusOK, probeAnswer{"ready"})
 	}

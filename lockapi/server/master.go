@@ -63,7 +63,7 @@ type Observer interface {
 	Quotas() []master.QuotaUse
 	// Transfer hands mastership to the named replica, or to any where to is "".
 	Transfer(ctx context.Context, to string) (lockapi.Transferred, error)
-	// Ready is nil while this replica knows a master and is caught up, else the
+	// Ready is nil while this replica is the master or hears of one, else the
 	// reason why it is not ready.
 	Ready() error
 }

@@ -230,6 +230,30 @@ func TestHealth(t *testing.T) {
 	call(t, "GET", n.url+"/livez", "").wantStatus(t, 200)
 }
 
+// TestReadyIsWhoeverHasCaughtUp: the master is asked how far it is.
+func TestReadyIsWhoeverHasCaughtUp(t *testing.T) {
+	m, r := startPair(t, nil)
+	for _, test := range []struct {
+		master, own uint64
+		status      int
+	}{{1000, 0, 503}, {1000, 935, 503}, {1000, 936, 200}, {1000, 1003, 200}} {
+		m.setApplied(test.master)
+		r.setApplied(test.own)
+		got := call(t, "GET", r.url+"/readyz", "")
+		if got.status != test.status {
+			t.Errorf("master at %d, replica at %d: %d %s, want %d", test.master, test.own, got.status, got.body, test.status)
+		}
+	}
+	m.setMaster(4, "r2", r.url)
+	if e := call(t, "GET", r.url+"/readyz", "").wantCode(t, lockapi.CodeNoMaster); !strings.Contains(e.Detail, "not the master any more") {
+		t.Errorf("deposed: %q", e.Detail)
+	}
+	r.setMaster(5, "r1", "http://127.0.0.1:1")
+	if e := call(t, "GET", r.url+"/readyz", "").wantCode(t, lockapi.CodeNoMaster); !strings.Contains(e.Detail, "cannot be asked") {
+		t.Errorf("out of reach: %q", e.Detail)
+	}
+}
+
 func TestReplicaAndDocument(t *testing.T) {
 	n := startMaster(t, nil)
 	var r lockapi.Replica

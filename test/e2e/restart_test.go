@@ -42,6 +42,29 @@ func TestFullRestart(t *testing.T) {
 	}
 }
 
+// TestReadyIsCaughtUp: a replica that comes back is not ready before it has what
+// was done without it. A rolling restart that goes by it would else stop the next
+// one while a majority lacks entries.
+func TestReadyIsCaughtUp(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Args: calm})
+	master := c.Ready(t)
+	away := c.Others(master)[0]
+	must(t, away.Kill())
+	for range 300 {
+		call[lockapi.Session](t, master, http.MethodPost, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: aWhile.Milliseconds()})
+	}
+	missed := call[lockapi.Replica](t, master, http.MethodGet, lockapi.RouteReplica, nil).AppliedIndex
+	must(t, away.Start())
+	must(t, cell.Wait(cell.Bounded(t), "the replica is ready", func(ctx context.Context) error {
+		_, err := away.Call(ctx, http.MethodGet, lockapi.RouteReady, nil, nil)
+		return err
+	}))
+	if got := call[lockapi.Replica](t, away, http.MethodGet, lockapi.RouteReplica, nil).AppliedIndex; got+64 < missed {
+		t.Errorf("ready with entry %d applied, where the master was at %d before it started", got, missed)
+	}
+}
+
 // everything is what a test put into a cell: grants by (session, handle), places
 // in queues, and the highest token seen.
 type everything struct {

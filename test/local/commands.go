@@ -2,20 +2,39 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// run runs one of the two programs.
+const help = `Runs a whole Stout cell on this machine. To be run inside a clone: it builds
+what it needs.
+
+Usage:
+  local run    a cell of three replicas until Ctrl-C, with data in .stout (make run)
+  local demo   a lock that survives the death of the master, as a story (make demo)
+
+Exit codes: 0 done, or stopped in good order; 1 anything else.`
+
+// run runs one of the two programs, or shows the help.
 func run(ctx context.Context, args []string) error {
+	if slices.ContainsFunc(args, asksForHelp) {
+		say(help)
+		return nil
+	}
 	programs := map[string]func(context.Context) error{"run": runCell, "demo": runDemo}
 	if len(args) != 1 || programs[args[0]] == nil {
-		return fmt.Errorf("usage: local run | local demo")
+		return errors.New("usage: local run | local demo (local --help tells more)")
 	}
 	return programs[args[0]](ctx)
+}
+
+func asksForHelp(arg string) bool {
+	return slices.Contains([]string{"help", "-h", "-help", "--help"}, arg)
 }
 
 // build builds Stout's programs into bin and returns the module's directory.

@@ -22,3 +22,11 @@ func TestUsage(t *testing.T) {
 		}
 	}
 }
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"run", "--help"}} {
+		if err := run(t.Context(), args); err != nil {
+			t.Errorf("run(%q): %v", args, err)
+		}
+	}
+}

@@ -17,9 +17,9 @@ const (
 	apiPort  = 7101 // of r1; the others follow
 	raftPort = 7201
 
-	startBound = 30 * time.Second // for a master to be in office
-	stopBound  = 20 * time.Second // for all to stop in good order
-	look       = 500 * time.Millisecond
+	startBound = 30 * time.Second       // for a master to be in office
+	stopBound  = 20 * time.Second       // for all to stop in good order
+	look       = 500 * time.Millisecond // from one look at the cell to the next, and for each question to it
 )
 
 // runCell runs a cell of three replicas in the foreground until ctx ends.
@@ -113,26 +113,59 @@ func relative(path string) string {
 func watch(ctx context.Context, c *cell.Cell, master *cell.Replica) error {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
-	gone := map[string]bool{}
-	current := master
+	w := &watcher{cell: c, master: master, gone: map[string]bool{}}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		for _, r := range c.Replicas() {
-			if !r.Running() && !gone[r.ID] {
-				gone[r.ID] = true
-				_, state := r.ExitState()
-				note("%s ended: %s. Its log: %s. To have it back:\n\n  %s\n", r.ID, state, relative(r.LogFile), commandLine(r))
-			}
+		if err := w.look(ctx); err != nil {
+			return err
 		}
-		if len(gone) == len(c.Replicas()) {
-			return errors.New("every replica has ended" + logs(c))
-		}
-		current = noteMaster(ctx, c, current)
 	}
+}
+
+// watcher is what watch has told of so far.
+type watcher struct {
+	cell   *cell.Cell
+	master *cell.Replica   // nil where there is none
+	gone   map[string]bool // replicas whose process of ours has ended
+}
+
+// look tells what is new. It is an error when no replica is left, neither of
+// ours nor one that somebody started again with the command that look told.
+func (w *watcher) look(ctx context.Context) error {
+	for _, r := range w.cell.Replicas() {
+		if !r.Running() && !w.gone[r.ID] {
+			w.gone[r.ID] = true
+			_, state := r.ExitState()
+			note("%s ended: %s. Its log: %s. To have it back:\n\n  %s\n", r.ID, state, relative(r.LogFile), commandLine(r))
+		}
+	}
+	if len(w.gone) == len(w.cell.Replicas()) && len(startedElsewhere(ctx, w.cell)) == 0 {
+		return errors.New("every replica has ended" + logs(w.cell))
+	}
+	w.master = noteMaster(ctx, w.cell, w.master)
+	return nil
+}
+
+// startedElsewhere are the ids of the replicas whose process of ours has ended
+// and at whose API's port somebody takes connections all the same. One that is
+// stopped (SIGSTOP) does, too.
+func startedElsewhere(ctx context.Context, c *cell.Cell) (ids []string) {
+	dialer := net.Dialer{Timeout: look}
+	for _, r := range c.Replicas() {
+		if r.Running() {
+			continue
+		}
+		conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(r.URL, "http://"))
+		if err == nil {
+			_ = conn.Close()
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
 }
 
 // noteMaster tells of a change of the master and returns the present one, nil
@@ -173,6 +206,10 @@ func stop(c *cell.Cell) error {
 	defer cancel()
 	if err := c.Stop(ctx); err != nil {
 		return fmt.Errorf("not stopped in good order: %w\n%s", err, logs(c))
+	}
+	if ids := startedElsewhere(ctx, c); len(ids) > 0 {
+		say("Stopped, but for what was started elsewhere, to be stopped there: %s.", strings.Join(ids, ", "))
+		return nil
 	}
 	say("Stopped. The next `make run` goes on with the same data.")
 	return nil

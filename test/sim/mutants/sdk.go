@@ -43,7 +43,7 @@ func sdk() []Mutant {
 		{"strays-not-swept", "2", "what a Lock that failed left in the cell is released in the background",
 			"a Lock is given up while the cell cannot be reached, its request was granted, and the session goes on",
 			overlay.Edit{File: "client/keepalive.go",
-				Old: "s.sweeps, s.overdue = 2, true",
-				New: "s.overdue = true"}},
+				Old: "s.sweeps, s.sweepUntil = 2, s.c.now()+lostTime",
+				New: ""}},
 	}
 }

@@ -1,0 +1,258 @@
+package replica
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// memoryCell is a cell with nothing but memory beneath, for virtual time. The test
+// decides who hears whom and what a disk does.
+type memoryCell struct {
+	t     *testing.T
+	all   []*Replica
+	disks map[string]*memoryDisk // by id, as wires
+	wires map[string]*memoryWire
+}
+
+// memoryDisk may hang, and be late.
+type memoryDisk struct {
+	*raft.InmemStore
+	hangs   atomic.Bool // writes of entries wait for the crash, and are not made
+	crash   func()
+	crashed chan struct{}
+	late    atomic.Uint64 // the entry whose next reading is answered when the test says go
+	goOn    func()
+	going   chan struct{}
+}
+
+func newMemoryDisk(store *raft.InmemStore) *memoryDisk {
+	d := &memoryDisk{InmemStore: store, crashed: make(chan struct{}), going: make(chan struct{})}
+	d.crash = sync.OnceFunc(func() { close(d.crashed) })
+	d.goOn = sync.OnceFunc(func() { close(d.going) })
+	return d
+}
+
+func (d *memoryDisk) StoreLog(l *raft.Log) error { return d.StoreLogs([]*raft.Log{l}) }
+
+func (d *memoryDisk) StoreLogs(logs []*raft.Log) error {
+	if d.hangs.Load() {
+		<-d.crashed
+		return errDisk
+	}
+	return d.InmemStore.StoreLogs(logs)
+}
+
+func (d *memoryDisk) GetLog(index uint64, l *raft.Log) error {
+	err := d.InmemStore.GetLog(index, l)
+	if index > 0 && d.late.CompareAndSwap(index, 0) {
+		<-d.going
+	}
+	return err
+}
+
+// term is that of an entry, 0 where there is none.
+func (d *memoryDisk) term(index uint64) uint64 {
+	var l raft.Log
+	if d.InmemStore.GetLog(index, &l) != nil {
+		return 0
+	}
+	return l.Term
+}
+
+// memoryWire may lose all that is not for an election.
+type memoryWire struct {
+	*raft.InmemTransport
+	votesOnly atomic.Bool
+}
+
+func (w *memoryWire) AppendEntries(id raft.ServerID, to raft.ServerAddress, q *raft.AppendEntriesRequest, a *raft.AppendEntriesResponse) error {
+	if w.votesOnly.Load() {
+		return errors.New("lost")
+	}
+	return w.InmemTransport.AppendEntries(id, to, q, a)
+}
+
+// steered is a cell of n replicas that all hear each other.
+func steered(t *testing.T, n int) *memoryCell {
+	t.Helper()
+	const heartbeat = time.Second
+	c := &memoryCell{t: t, disks: map[string]*memoryDisk{}, wires: map[string]*memoryWire{}}
+	var members []Member
+	for _, id := range []string{"r1", "r2", "r3", "r4", "r5"}[:n] {
+		members = append(members, Member{ID: id, RaftAddr: id})
+	}
+	began := time.Now()
+	for _, m := range members {
+		c.disks[m.ID] = newMemoryDisk(raft.NewInmemStore())
+		c.all = append(c.all, c.start(Options{
+			Cell: "memory", ID: m.ID, Members: members, Logger: zerolog.Nop(),
+			MasterLease: heartbeat, HeartbeatTimeout: heartbeat, ElectionTimeout: heartbeat, ClockDrift: 0.01,
+			Clock: func() time.Duration { return time.Since(began) },
+		}, false))
+	}
+	c.link(c.all...)
+	return c
+}
+
+func (c *memoryCell) start(o Options, founded bool) *Replica {
+	c.t.Helper()
+	_, wire := raft.NewInmemTransportWithTimeout(raft.ServerAddress(o.ID), rpcTimeout)
+	c.wires[o.ID] = &memoryWire{InmemTransport: wire}
+	r, err := Start(o, Parts{
+		Logs: c.disks[o.ID], Votes: c.disks[o.ID], Snapshots: raft.NewInmemSnapshotStore(), Transport: c.wires[o.ID],
+		Founded: founded, NoteFounded: func() error { return nil }, Close: func() error { return nil },
+	})
+	must(c.t, err)
+	return r
+}
+
+// restarted is the replica after a crash, with what is on its disk, cut off.
+func (c *memoryCell) restarted(r *Replica) *Replica {
+	c.t.Helper()
+	c.cut(r)
+	c.disks[r.ID()].crash()
+	must(c.t, r.Close())
+	c.disks[r.ID()] = newMemoryDisk(c.disks[r.ID()].InmemStore)
+	again := c.start(r.opts, true)
+	c.all = append(without(c.all, r), again)
+	return again
+}
+
+// link has replicas hear each other.
+func (c *memoryCell) link(some ...*Replica) {
+	for _, a := range some {
+		for _, b := range without(some, a) {
+			c.wires[a.ID()].Connect(raft.ServerAddress(b.ID()), c.wires[b.ID()].InmemTransport)
+		}
+	}
+}
+
+// cut has replicas hear nobody, and nobody them.
+func (c *memoryCell) cut(some ...*Replica) {
+	for _, r := range some {
+		c.wires[r.ID()].DisconnectAll()
+		for _, w := range c.wires {
+			w.Disconnect(raft.ServerAddress(r.ID()))
+		}
+	}
+}
+
+// alone has a leader that is cut off write an entry, and returns its index.
+func (c *memoryCell) alone(leader *Replica, epoch uint64, session string) uint64 {
+	c.t.Helper()
+	disk := c.disks[leader.ID()]
+	before, _ := disk.LastIndex()
+	leader.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{open(session)}})
+	until(c.t, "the entry is on the leader's disk", func() bool { return disk.term(before+1) > 0 })
+	return before + 1
+}
+
+// close closes all replicas, hung or not.
+func (c *memoryCell) close() {
+	for _, r := range c.all {
+		c.disks[r.ID()].crash()
+		c.disks[r.ID()].goOn()
+		must(c.t, r.Close())
+	}
+}
+
+// TestEarlierTermsWaitForTheLeadersOwn: an entry of an earlier term takes effect
+// nowhere before one of the leader's own term is on the leader's disk, as on those of
+// a majority (Ongaro and Ousterhout 2014, figure 8). Else it may still be replaced.
+func TestEarlierTermsWaitForTheLeadersOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cell := steered(t, 3)
+		defer cell.close()
+		a, epoch := lead(t, cell.all...)
+		rest := without(cell.all, a)
+		same(t, a, rest...)
+
+		// The first term: an entry that only a has.
+		cell.cut(a)
+		at := cell.alone(a, epoch, "lost")
+
+		// The second: b leads, and c does not hear of its first entry.
+		for _, r := range rest {
+			cell.wires[r.ID()].votesOnly.Store(true)
+		}
+		b := leads(t, rest)
+		c := without(rest, b)[0]
+		until(t, "b's first entry is on its disk", func() bool { return cell.disks[b.ID()].term(at) > 0 })
+		cell.cut(b, c)
+
+		// The third: a leads again, by c's vote. Its disk hangs, and c gets the entry.
+		cell.disks[a.ID()].hangs.Store(true)
+		cell.link(a, c)
+		leads(t, []*Replica{a})
+		until(t, "c has the entry", func() bool { return cell.disks[c.ID()].term(at) > 0 })
+		time.Sleep(time.Second / 2) // virtual: c is told what is committed
+		if c.State().Index >= at {
+			t.Error("c has applied it")
+		}
+
+		// a crashes. The fourth: b leads, by a's vote, and replaces the entry.
+		cell.cut(c)
+		a = cell.restarted(a)
+		cell.wires[b.ID()].votesOnly.Store(false)
+		cell.link(a, b)
+		lead(t, b)
+		cell.link(a, b, c)
+		same(t, b, a, c)
+	})
+}
+
+// TestMessagesAreOfOneLog: a leader that is deposed while it puts a message together
+// finds other entries behind the first ones. The follower that would get both had a
+// log like no other's.
+func TestMessagesAreOfOneLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cell := steered(t, 5)
+		defer cell.close()
+		a, epoch := lead(t, cell.all...)
+		rest := without(cell.all, a)
+		same(t, a, rest...)
+		b, c, d, e := rest[0], rest[1], rest[2], rest[3]
+
+		// The first term: two entries that only a has.
+		cell.cut(cell.all...)
+		at := cell.alone(a, epoch, "lost")
+		cell.alone(a, epoch, "lost too")
+
+		// The second: a leads again, by the votes of c and d. It has read the first of
+		// the two, for c.
+		a = cell.restarted(a)
+		cell.wires[a.ID()].votesOnly.Store(true)
+		cell.link(a, c, d)
+		leads(t, []*Replica{a})
+		cell.cut(d)
+		disk := cell.disks[a.ID()]
+		disk.late.Store(at)
+		cell.wires[a.ID()].votesOnly.Store(false)
+		until(t, "a reads the entry", func() bool { return disk.late.Load() == 0 })
+		cell.cut(c) // so that it does not hear of later terms
+
+		// The third: another leads, by the votes of b, d and e, and replaces both at a.
+		cell.link(b, d, e)
+		next, _ := lead(t, b, d, e)
+		term, _ := next.Leading()
+		cell.link(a, next)
+		until(t, "both are replaced", func() bool { return disk.term(at+1) == term })
+
+		// a reads on, and c hears of it.
+		cell.link(a, c)
+		disk.goOn()
+		time.Sleep(time.Second) // virtual
+		if had := cell.disks[c.ID()]; had.term(at+1) == term && had.term(at) != term {
+			t.Errorf("entry %d of c is of term %d, and that behind it of term %d", at, had.term(at), term)
+		}
+	})
+}

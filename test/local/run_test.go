@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"os/exec"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// TestWatchCountsWhatWasStartedAgain: as long as a replica runs that was started
+// again by the command that watch tells, the cell has not ended.
+func TestWatchCountsWhatWasStartedAgain(t *testing.T) {
+	c := cell.New(t, cell.Options{Size: 2})
+	w := &watcher{cell: c, gone: map[string]bool{}}
+	first, second := c.Replicas()[0], c.Replicas()[1]
+	looks := func(when string) {
+		t.Helper()
+		if err := w.look(t.Context()); err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+	}
+	kill := func(r *cell.Replica) {
+		t.Helper()
+		if err := r.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	looks("both run")
+	kill(first)
+	looks("one has ended")
+	again := exec.CommandContext(t.Context(), "sh", "-c", "exec "+commandLine(first))
+	if err := again.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = again.Wait() }) // the end of t.Context has killed it
+	err := cell.Wait(t.Context(), "it is back", func(ctx context.Context) error {
+		_, err := first.Call(ctx, http.MethodGet, lockapi.RouteLive, nil, nil)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill(second)
+	looks("each has ended once, one is back")
+	if got := startedElsewhere(t.Context(), c); len(got) != 1 || got[0] != first.ID {
+		t.Errorf("started elsewhere: %q, not %s alone", got, first.ID)
+	}
+	if err := again.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = again.Wait()
+	if w.look(t.Context()) == nil {
+		t.Error("all have ended, and watch goes on")
+	}
+}
