@@ -134,19 +134,21 @@ func TestDivergedMasterIsLeftAlone(t *testing.T) {
 				own = append(own, words[i+1])
 			}
 		}
-		stop(t, r)
 	}
 	if len(own) < 2 || own[0] != own[1] {
 		t.Errorf("the others tell the sums %q of their own; want the same", own)
 	}
 	stop(t, leader)
+	next, _ := lead(t, others...)
+	same(t, next, others...) // each has what the other had of the master's sums
 	for i, r := range others {
+		stop(t, r)
 		if err := os.Remove(filepath.Join(r.opts.DataDir, condemnedFile)); err != nil {
 			t.Fatal(err)
 		}
 		others[i] = start(t, r.opts)
 	}
-	next, epoch := lead(t, others...)
+	next, epoch = lead(t, others...)
 	write(t, next, epoch, "c", 5)
 	same(t, next, others...)
 }

@@ -33,23 +33,26 @@ func until(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// freeAddr is an address on loopback that nobody listens on.
-func freeAddr(t *testing.T) string {
+// freeAddrs are n addresses on loopback that nobody listens on.
+func freeAddrs(t *testing.T, n int) (addrs []string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		addrs = append(addrs, l.Addr().String())
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addrs
 }
 
 // options are those of n replicas with small thresholds and short time-outs.
 func options(t *testing.T, n int) []Options {
 	t.Helper()
 	var members []Member
-	for i := range n {
-		members = append(members, Member{ID: fmt.Sprintf("r%d", i+1), RaftAddr: freeAddr(t), APIURL: fmt.Sprintf("http://r%d", i+1)})
+	for i, addr := range freeAddrs(t, n) {
+		members = append(members, Member{ID: fmt.Sprintf("r%d", i+1), RaftAddr: addr, APIURL: fmt.Sprintf("http://r%d", i+1)})
 	}
 	var all []Options
 	for _, m := range members {
