@@ -45,10 +45,5 @@ func answers() []Mutant {
 			overlay.Edit{File: "lockapi/server/forward.go",
 				Old: "e.Code == lockapi.CodeOutcomeUnknown && t.repeatable:",
 				New: "e.Code == lockapi.CodeOutcomeUnknown:"}},
-		{"unheard-grant-kept", "guarantees", "a waiter whose connection breaks does not become a holder",
-			"a waiting call breaks off at the moment of its grant, and its session goes on (needs a caller that does not clean up)",
-			overlay.Edit{File: "master/pairs.go",
-				Old: "\tcase hold.EventSeq == 0:\n\t\tgo o.withdraw(key, p, p.place, true)()\n",
-				New: "\tcase hold.EventSeq == 0:\n"}},
 	}
 }

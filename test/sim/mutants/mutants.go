@@ -9,9 +9,13 @@
 // checked first (a replica's state never goes back, so what is read after the check
 // is no older than what the lease vouched for within the call). Two break no promise
 // that a run could be held to: a lapse of the lease that is not given back, and news
-// that is lost by an acknowledgement, as the contract lets other news be. Unit tests
-// find all but the second: the scenario withdraw.txt in replica/state, and in master
-// TestLapseGivesSessionsTimeBack and TestAcknowledgementCountsForWhatWasShown.
+// that is lost by an acknowledgement, as the contract lets other news be. And two need
+// an instant that runs hardly ever hit: a call that breaks off between its grant and
+// the look at it, which nobody cleans up after, and a client that is cut off, holds on
+// for longer than its lease, and has the slowest of clocks. Unit tests find all but
+// the second: the scenario withdraw.txt in replica/state; in master
+// TestLapseGivesSessionsTimeBack, TestAcknowledgementCountsForWhatWasShown and
+// TestBrokenWaiterLeaves; in client TestHoldEndsWithTheLocalLease.
 package mutants
 
 import (
