@@ -74,7 +74,9 @@ func start(t *testing.T, o Options) *Replica {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if r.raft.State().String() != "Shutdown" {
+		select {
+		case <-r.quit: // closed by the test
+		default:
 			stop(t, r)
 		}
 	})
