@@ -29,15 +29,35 @@ func BenchmarkExchange(b *testing.B) {
 		b.Run("refused/"+via, func(b *testing.B) {
 			c := benchClient(b, via, "423 Locked", `{"type":"about:blank","title":"Locked","status":423,"code":"lock_held","detail":"lock \"/bench/refuse/0\" was not granted (holders: 1, waiters: 0, lock-delay: 0 ms); wait with wait_ms or queue","holders":[`+
 				`{"session":"s","session_name":"bench","handle":"h-1","mode":"exclusive","token":42,"granted_at":"2026-01-02T03:04:05.678901234Z"}]}`)
-			// Nothing keeps this session alive, and nothing has to.
-			s := &Session{c: c, id: "s", validUntil: c.now() + time.Hour, claims: map[string]*claim{}}
+			s := benchSession(c)
 			for b.Loop() {
 				if _, err := s.TryLock(b.Context(), "/bench/refuse/0"); !errors.Is(err, ErrLockHeld) {
 					b.Fatal(err)
 				}
 			}
 		})
+		// Two calls. The answer is that to the one and to the other, of which each
+		// takes what is its own.
+		b.Run("cycle/"+via, func(b *testing.B) {
+			c := benchClient(b, via, "200 OK", `{"path":"/bench/cycle/0","state":"held","session":"s","handle":"h-1","mode":"exclusive",`+
+				`"token":42,"sequencer":"exclusive:42:/bench/cycle/0","granted_at":"2026-01-02T03:04:05.678901234Z","released":true}`)
+			s := benchSession(c)
+			for b.Loop() {
+				h, err := s.TryLock(b.Context(), "/bench/cycle/0")
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := h.Unlock(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
+}
+
+// benchSession is a session that nothing keeps alive, and nothing has to.
+func benchSession(c *Client) *Session {
+	return &Session{c: c, id: "s", validUntil: c.now() + time.Hour, claims: map[string]*claim{}}
 }
 
 // benchClient is a client of a server that knows one answer.
