@@ -3,7 +3,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,7 +44,7 @@ func (c *Client) exchange(ctx context.Context, r *route, q *call, within time.Du
 	if q.out == nil || len(a.Body) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(a.Body, q.out); err != nil {
+	if err := decode(a.Body, q.out); err != nil {
 		return lockapi.Errorf(lockapi.CodeInternal, "%s answered %s %s with what is not the JSON expected: %v", r.to.base, q.method, q.path, err)
 	}
 	return nil
@@ -103,7 +102,7 @@ func (c *Client) request(ctx context.Context, r *route, q *call) *http.Request {
 // call through; gateways too answer in JSON, with codes of their own.
 func (c *Client) refusal(r *route, a *wire.Answer) error {
 	var p lockapi.Problem
-	if json.Unmarshal(a.Body, &p) != nil || !p.Code.Valid() || p.Code.Status() != a.StatusCode {
+	if decode(a.Body, &p) != nil || !p.Code.Valid() || p.Code.Status() != a.StatusCode {
 		code := lockapi.CodeInternal
 		switch a.StatusCode {
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
