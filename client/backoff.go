@@ -36,15 +36,15 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // outlast is a context that lasts as long as ctx, and at least d from now: for
 // what has to be cleaned up although the caller's context has ended.
-func outlast(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+func outlast(ctx context.Context, d time.Duration) (context.Context, context.CancelCauseFunc) {
+	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	if ctx.Done() == nil {
 		return out, cancel
 	}
 	end := time.Now().Add(d)
 	stop := context.AfterFunc(ctx, func() {
 		sleep(out, time.Until(end))
-		cancel()
+		cancel(nil)
 	})
-	return out, func() { stop(); cancel() }
+	return out, func(cause error) { stop(); cancel(cause) }
 }

@@ -29,10 +29,24 @@ func BenchmarkExchange(b *testing.B) {
 		b.Run("refused/"+via, func(b *testing.B) {
 			c := benchClient(b, via, "423 Locked", `{"type":"about:blank","title":"Locked","status":423,"code":"lock_held","detail":"lock \"/bench/refuse/0\" was not granted (holders: 1, waiters: 0, lock-delay: 0 ms); wait with wait_ms or queue","holders":[`+
 				`{"session":"s","session_name":"bench","handle":"h-1","mode":"exclusive","token":42,"granted_at":"2026-01-02T03:04:05.678901234Z"}]}`)
-			// Nothing keeps this session alive, and nothing has to.
-			s := &Session{c: c, id: "s", validUntil: c.now() + time.Hour, claims: map[string]*claim{}}
+			s := benchSession(c)
 			for b.Loop() {
 				if _, err := s.TryLock(b.Context(), "/bench/refuse/0"); !errors.Is(err, ErrLockHeld) {
+					b.Fatal(err)
+				}
+			}
+		})
+		// Two calls.
+		b.Run("cycle/"+via, func(b *testing.B) {
+			c := benchClient(b, via, "200 OK", `{"path":"/bench/cycle/0","state":"held","session":"s","handle":"h-1","mode":"exclusive",`+
+				`"token":42,"sequencer":"exclusive:42:/bench/cycle/0","granted_at":"2026-01-02T03:04:05.678901234Z"}`)
+			s := benchSession(c)
+			for b.Loop() {
+				h, err := s.TryLock(b.Context(), "/bench/cycle/0")
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := h.Unlock(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -40,7 +54,12 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// benchClient is a client of a server that knows one answer.
+// benchSession is a session that nothing keeps alive, and nothing has to.
+func benchSession(c *Client) *Session {
+	return &Session{c: c, id: "s", validUntil: c.now() + time.Hour, claims: map[string]*claim{}}
+}
+
+// benchClient is a client of a server that knows one answer, and one to releases.
 func benchClient(b *testing.B, via, status, body string) *Client {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,14 +68,17 @@ func benchClient(b *testing.B, via, status, body string) *Client {
 	}
 	b.Cleanup(func() { l.Close() })
 	url := "http://" + l.Addr().String()
-	answer := fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: application/json\r\nStout-Epoch: 3\r\nStout-Master: %s\r\nDate: Fri, 02 Jan 2026 03:04:05 GMT\r\nContent-Length: %d\r\n\r\n%s", status, url, len(body), body)
+	answer := func(status, body string) string {
+		return fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: application/json\r\nStout-Epoch: 3\r\nStout-Master: %s\r\nDate: Fri, 02 Jan 2026 03:04:05 GMT\r\nContent-Length: %d\r\n\r\n%s", status, url, len(body), body)
+	}
+	usual, released := answer(status, body), answer("200 OK", `{"released":true}`)
 	go func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go parrot(conn, answer)
+			go parrot(conn, usual, released)
 		}
 	}()
 	c, err := New(url)
@@ -71,14 +93,19 @@ func benchClient(b *testing.B, via, status, body string) *Client {
 	return c
 }
 
-// parrot answers the requests of a connection, whatever they ask.
-func parrot(conn net.Conn, answer string) {
+// parrot answers the requests of a connection, a DELETE with released, others with
+// usual.
+func parrot(conn net.Conn, usual, released string) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
+	answer := usual
 	for length := 0; ; {
 		line, err := in.ReadSlice('\n')
 		if err != nil {
 			return
+		}
+		if bytes.HasPrefix(line, []byte("DELETE ")) {
+			answer = released
 		}
 		if text, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
 			length, _ = strconv.Atoi(string(bytes.TrimSpace(text)))
@@ -89,9 +116,9 @@ func parrot(conn net.Conn, answer string) {
 		if _, err := in.Discard(length); err != nil {
 			return
 		}
-		length = 0
 		if _, err := io.WriteString(conn, answer); err != nil {
 			return
 		}
+		answer, length = usual, 0
 	}
 }

@@ -71,7 +71,8 @@ func (e *callError) Unwrap() []error {
 	return []error{e.cause, e.class}
 }
 
-// errCut ends a call whose cut context ended before the caller's own.
+// errCut ends a call whose cut context ended before the caller's own, or whose own
+// ended for that cause.
 var errCut = errors.New("stout: the call was cut off")
 
 // do makes a call, again and again where that is safe, until it is answered or
@@ -87,7 +88,7 @@ func (c *Client) do(ctx context.Context, q *call) error {
 		under = q.cut
 	}
 	for {
-		if err := ctx.Err(); err != nil {
+		if ctx.Err() != nil && context.Cause(ctx) != errCut {
 			return q.givenUp(context.Cause(ctx), last)
 		}
 		if under.Err() != nil {

@@ -119,17 +119,15 @@ func (s *Session) endHolds(reason error) {
 func (s *Session) hold(ctx context.Context, cl *claim, sequencer string, token uint64, at time.Time) (*Held, error) {
 	h := &Held{s: s, cl: cl, token: token, sequencer: sequencer, grantedAt: at}
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, context.Cause(ctx)
+	for ctx.Err() == nil {
+		if s.adopt(cl, h) {
+			return h, nil
 		}
 		if err := s.awaitSafe(ctx); err != nil {
 			return nil, err
 		}
-		if s.adopt(cl, h) {
-			return h, nil
-		}
 	}
+	return nil, context.Cause(ctx)
 }
 
 // adopt makes h the claim's view, if the session is safe still.

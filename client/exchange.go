@@ -3,7 +3,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,27 +24,27 @@ const mostAnswer = 64 << 20
 func (c *Client) exchange(ctx context.Context, r *route, q *call, within time.Duration) error {
 	buf := buffers.Get().(*bytes.Buffer)
 	defer putBuffer(buf)
-	var resp *http.Response
+	var a wire.Answer
 	var err error
 	if c.wire != nil && r.to.addr != "" {
-		resp, err = c.wire.Do(ctx, c.plain(r, q, within), buf, mostAnswer)
+		a, err = c.wire.Do(ctx, c.plain(r, q, within), buf, mostAnswer)
 	} else {
-		resp, err = c.roundTrip(ctx, r, q, within, buf)
+		a, err = c.roundTrip(ctx, r, q, within, buf)
 	}
 	if err != nil {
 		return &attemptError{base: r.to.base, sent: !isDialError(err), err: err}
 	}
-	if resp.StatusCode >= 300 {
-		return c.refusal(r, resp, buf.Bytes())
+	if a.StatusCode >= 300 {
+		return c.refusal(r, &a)
 	}
-	c.targets.answered(r, resp.Header.Get(lockapi.HeaderMaster))
-	if !q.any && resp.Header.Get(lockapi.HeaderStale) == "" {
+	c.targets.answered(r, a.Header.Get(lockapi.HeaderMaster))
+	if !q.any && a.Header.Get(lockapi.HeaderStale) == "" {
 		r.heard.Store(int64(c.now()))
 	}
-	if q.out == nil || len(buf.Bytes()) == 0 {
+	if q.out == nil || len(a.Body) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(buf.Bytes(), q.out); err != nil {
+	if err := decode(a.Body, q.out); err != nil {
 		return lockapi.Errorf(lockapi.CodeInternal, "%s answered %s %s with what is not the JSON expected: %v", r.to.base, q.method, q.path, err)
 	}
 	return nil
@@ -63,19 +62,19 @@ func (c *Client) plain(r *route, q *call, within time.Duration) *wire.Request {
 	}
 }
 
-// roundTrip makes the exchange through net/http. The answer's body goes to buf.
-func (c *Client) roundTrip(ctx context.Context, r *route, q *call, within time.Duration, buf *bytes.Buffer) (*http.Response, error) {
+// roundTrip makes the exchange through net/http. The answer is in buf's memory.
+func (c *Client) roundTrip(ctx context.Context, r *route, q *call, within time.Duration, buf *bytes.Buffer) (a wire.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	resp, err := c.transport.RoundTrip(c.request(ctx, r, q))
 	if err == nil {
-		_, err = buf.ReadFrom(io.LimitReader(resp.Body, mostAnswer))
+		a, err = wire.ReadAnswer(resp, buf, mostAnswer)
 		resp.Body.Close()
 	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", wire.ErrLate, err)
 	}
-	return resp, err
+	return a, err
 }
 
 // request builds one attempt's request for net/http. Its headers are shared and read-only,
@@ -101,27 +100,27 @@ func (c *Client) request(ctx context.Context, r *route, q *call) *http.Request {
 // refusal reads an answer other than 2xx. What is not a problem document of the
 // contract comes from something between us and the cell, which may have let the
 // call through; gateways too answer in JSON, with codes of their own.
-func (c *Client) refusal(r *route, resp *http.Response, body []byte) error {
+func (c *Client) refusal(r *route, a *wire.Answer) error {
 	var p lockapi.Problem
-	if json.Unmarshal(body, &p) != nil || !p.Code.Valid() || p.Code.Status() != resp.StatusCode {
+	if decode(a.Body, &p) != nil || !p.Code.Valid() || p.Code.Status() != a.StatusCode {
 		code := lockapi.CodeInternal
-		switch resp.StatusCode {
+		switch a.StatusCode {
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 			code = lockapi.CodeOutcomeUnknown
 		case http.StatusNotFound:
 			code = lockapi.CodeNotFound
 		}
-		return lockapi.Errorf(code, "%s answered %s, which no replica does; is it the base URL of one?", r.to.base, resp.Status)
+		return lockapi.Errorf(code, "%s answered %d %s, which no replica does; is it the base URL of one?", r.to.base, a.StatusCode, http.StatusText(a.StatusCode))
 	}
 	e := p.Err()
-	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
+	if n, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil {
 		e.RetryAfter = max(n, 0)
 	}
 	switch e.Code {
 	case lockapi.CodeNotMaster, lockapi.CodeNoMaster, lockapi.CodeOutcomeUnknown:
 		// judge decides where to go.
 	default:
-		c.targets.answered(r, resp.Header.Get(lockapi.HeaderMaster))
+		c.targets.answered(r, a.Header.Get(lockapi.HeaderMaster))
 	}
 	return e
 }

@@ -89,13 +89,12 @@ func (h *Held) Unlock(ctx context.Context) error {
 	if cl.released {
 		return cl.outcome
 	}
-	ctx, cancel := outlast(ctx, patience)
-	defer cancel()
+	end := time.Now().Add(patience)
 	for {
 		if over := h.s.beginUnlock(cl); over != nil {
 			return cl.settled(over)
 		}
-		released, err := h.release(ctx)
+		released, err := h.release(ctx, end)
 		switch {
 		case errors.Is(err, errCut):
 			continue // there is a new master to ask, or the session is over
@@ -114,19 +113,20 @@ func (h *Held) Unlock(ctx context.Context) error {
 	}
 }
 
-// release makes one call for Unlock. It reports false where there was nothing
-// to release, and no earlier attempt can have been the reason.
-func (h *Held) release(ctx context.Context) (bool, error) {
+// release makes one call for Unlock, until end if ctx ends before. It reports false
+// where there was nothing to release, and no earlier attempt can have been the
+// reason.
+func (h *Held) release(ctx context.Context, end time.Time) (bool, error) {
 	cl := h.cl
-	under, cut := context.WithCancel(ctx)
-	defer cut()
-	if h.s.arm(cl, cut) != nil {
+	ctx, cancel := outlast(ctx, time.Until(end))
+	defer cancel(nil)
+	if h.s.arm(cl, func() { cancel(errCut) }) != nil {
 		return false, errCut
 	}
 	defer h.s.disarm(cl)
 	var answer lockapi.Released
 	q := releaseCall(cl.path, h.s.id, cl.handle, cl.token)
-	q.out, q.cut = &answer, under
+	q.out = &answer
 	err := h.s.c.do(ctx, &q)
 	cl.repeated = cl.repeated || q.unsettled
 	return answer.Released || cl.repeated, err

@@ -85,19 +85,24 @@ func (s *Session) await(ctx context.Context, cl *claim, req *lockapi.LockRequest
 		ctx, cancel = context.WithTimeoutCause(ctx, o.wait+waitSlack, errWaitOver)
 		defer cancel()
 	}
-	began := s.c.now()
+	var end time.Duration
+	if o.wait > 0 {
+		end = s.c.now() + o.wait
+	}
 	for {
 		wait := longPoll
-		if o.hasWait {
-			wait = min(wait, o.wait-(s.c.now()-began))
-		}
-		if wait <= 0 && o.wait > 0 {
-			return lockapi.Grant{}, errWaitOver
+		switch {
+		case o.wait > 0:
+			if wait = min(wait, end-s.c.now()); wait <= 0 {
+				return lockapi.Grant{}, errWaitOver
+			}
+		case o.hasWait:
+			wait = 0
 		}
 		if ctx.Err() != nil {
 			return lockapi.Grant{}, context.Cause(ctx)
 		}
-		req.WaitMS = max(wait, 0).Milliseconds()
+		req.WaitMS = wait.Milliseconds()
 		req.Queue = wait > 0
 		grant, err := s.ask(ctx, cl, req)
 		switch {
@@ -174,8 +179,8 @@ func (s *Session) withdrawAtEnd(ctx context.Context, cl *claim, cut context.Canc
 		}
 	})
 	return func() {
-		close(answered)
 		if !stop() {
+			close(answered)
 			<-finished
 		}
 	}

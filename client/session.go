@@ -204,7 +204,7 @@ func (s *Session) Close(ctx context.Context) error {
 		return nil
 	}
 	ctx, cancel := outlast(ctx, patience)
-	defer cancel()
+	defer cancel(nil)
 	return s.c.do(ctx, &call{method: http.MethodDelete, path: lockapi.RouteSessions + "/" + s.id})
 }
 

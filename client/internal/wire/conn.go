@@ -32,10 +32,11 @@ type conn struct {
 	net.Conn
 	raw   syscall.RawConn // nil where the connection has none
 	limit io.LimitedReader
-	in    *bufio.Reader // of limit
-	out   []byte        // a request being put together
-	used  bool          // an exchange was made over it
-	since time.Time     // idle since
+	in    *bufio.Reader    // of limit
+	whole io.LimitedReader // of in: what is left of a plain answer
+	out   []byte           // a request being put together
+	used  bool             // an exchange was made over it
+	since time.Time        // idle since
 }
 
 func newConn(nc net.Conn) *conn {
@@ -45,39 +46,40 @@ func newConn(nc net.Conn) *conn {
 	}
 	c.limit.R = nc
 	c.in = bufio.NewReader(&c.limit)
+	c.whole.R = c.in
 	return c
 }
 
 // longAgo is a deadline that ends what is under way.
 var longAgo = time.Unix(1, 0)
 
-// exchange sends the request and reads the answer. again says, with an answer,
-// that the connection may be used again; with an error, that it was idle before
-// and nothing of an answer has arrived, as when the other side closes what is
-// idle.
-func (c *conn) exchange(ctx context.Context, q *Request, deadline time.Time, body *bytes.Buffer, most int64) (resp *http.Response, again bool, err error) {
+// exchange sends the request and reads the answer, whose parts are appended to buf.
+// again says, with an answer, that the connection may be used again; with an error,
+// that it was idle before and nothing of an answer has arrived, as when the other
+// side closes what is idle.
+func (c *conn) exchange(ctx context.Context, q *Request, deadline time.Time, buf *bytes.Buffer, most int64) (a Answer, again bool, err error) {
 	if err := c.SetDeadline(deadline); err != nil {
-		return nil, c.used, err
+		return a, c.used, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(longAgo) })
 	reused := c.used
 	c.used, c.limit.N = true, mostHeader
 	sent := c.send(q)
-	resp, err = c.receive(q.Method, body, most)
+	a, last, err := c.receive(q.Method, buf, most)
 	whole := stop()
 	switch {
 	case err == nil:
-		return resp, whole && sent == nil && !resp.Close && c.in.Buffered() == 0, nil
+		return a, whole && sent == nil && !last && c.in.Buffered() == 0, nil
 	case sent != nil:
 		err = sent // what was to be read is no wonder
 	}
 	switch {
 	case ctx.Err() != nil:
-		return nil, false, ctx.Err()
+		return a, false, ctx.Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, false, ErrLate
+		return a, false, ErrLate
 	}
-	return nil, reused && c.limit.N == mostHeader, err
+	return a, reused && c.limit.N == mostHeader, err
 }
 
 // send writes the request in one piece. An error does not mean that there is no
@@ -104,18 +106,45 @@ func (c *conn) send(q *Request) error {
 	return err
 }
 
-// receive reads an answer to its end.
-func (c *conn) receive(method string, body *bytes.Buffer, most int64) (*http.Response, error) {
+// receive reads an answer to its end. last says that nothing can follow it.
+func (c *conn) receive(method string, buf *bytes.Buffer, most int64) (a Answer, last bool, err error) {
+	if _, err := c.in.Peek(1); err != nil {
+		return a, false, noEOF(err)
+	}
+	there, _ := c.in.Peek(c.in.Buffered())
+	if p, ok := readPlain(there); ok && method != http.MethodHead && int64(p.length) < most {
+		a, err = c.receivePlain(p, buf)
+		return a, false, err
+	}
 	resp, err := c.head(method)
 	if err != nil {
-		return nil, err
+		return a, false, err
 	}
 	c.limit.N = math.MaxInt64
-	n, err := body.ReadFrom(io.LimitReader(resp.Body, most))
-	if n == most {
-		resp.Close = true // there may be more
+	a, err = ReadAnswer(resp, buf, most)
+	return a, resp.Close || int64(len(a.Body)) == most, err // there may be more
+}
+
+// receivePlain reads an answer whose head was looked at.
+func (c *conn) receivePlain(p plain, buf *bytes.Buffer) (Answer, error) {
+	c.limit.N, c.whole.N = math.MaxInt64, int64(p.size+p.length)
+	start := buf.Len()
+	_, err := buf.ReadFrom(&c.whole)
+	if err == nil && c.whole.N > 0 {
+		err = io.ErrUnexpectedEOF
 	}
-	return resp, err
+	if err != nil {
+		return Answer{}, err
+	}
+	whole := buf.Bytes()[start:]
+	return Answer{p.status, Header(whole[p.fields : p.size-len(lineEnd)]), whole[p.size:]}, nil
+}
+
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // head reads an answer's status and headers, after those that are interim.

@@ -1,8 +1,11 @@
 package wire
 
 import (
+	"bufio"
+	"bytes"
 	"io"
 	"net/http"
+	"net/textproto"
 	"strings"
 	"testing"
 )
@@ -15,7 +18,7 @@ func FuzzAnswer(f *testing.F) {
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nok\r\n0\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 9\r\n\r\n2\r\nok\r\n0\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nok", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "HTTP/1.1 200 OK\r\nA\r\n\r\n",
-		"HTTP/1.1 200 OK\r\n A: folded\r\n\r\n", "HTTP/2.0 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 99 Low\r\n\r\n",
+		"HTTP/1.1 200 OK\r\n A: folded\r\n\r\n", "HTTP/2.0 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 99 Low\r\n\r\n", "HTTP/1.1 200 OK\r\nA :b\r\n\r\n",
 	} {
 		f.Add([]byte(answer))
 	}
@@ -55,14 +58,63 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if theirs.StatusCode != ours.resp.StatusCode || string(body) != ours.body {
-			t.Errorf("net/http: %d %q; here: %d %q", theirs.StatusCode, body, ours.resp.StatusCode, ours.body)
+		if theirs.StatusCode != ours.StatusCode || string(body) != string(ours.Body) {
+			t.Errorf("net/http: %d %q; here: %d %q", theirs.StatusCode, body, ours.StatusCode, ours.Body)
 		}
-		var a, b strings.Builder
-		_ = theirs.Header.Write(&a)
-		_ = ours.resp.Header.Write(&b)
-		if a.String() != b.String() {
-			t.Errorf("net/http: %q; here: %q", a.String(), b.String())
-		}
+		sameHeader(t, theirs.Header, ours.Header)
 	})
+}
+
+// FuzzPlain holds what is taken for a plain answer against http.ReadResponse, which
+// must take it for the same.
+func FuzzPlain(f *testing.F) {
+	for _, answer := range []string{
+		ok, created, ok + created, "HTTP/1.1 423 Locked\r\nContent-Type: application/json\r\nStout-Master:\thttp://a:1 \r\ncontent-length:\t02 \r\n\r\n{}",
+		"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 103 Hints\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nok", "HTTP/1.1 200 OK\r\nContent-Length: \r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n folded\r\n\r\nok", "HTTP/1.1 200 OK\r\nContent-Length: 2\nA: b\r\n\r\nok",
+		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: b",
+	} {
+		f.Add([]byte(answer))
+	}
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		p, ok := readPlain(answer)
+		if !ok {
+			return
+		}
+		in := bytes.NewReader(answer)
+		buffered := bufio.NewReader(in)
+		resp, err := http.ReadResponse(buffered, nil)
+		if err != nil {
+			t.Fatalf("net/http: %v; here: %+v", err, p)
+		}
+		if at := len(answer) - in.Len() - buffered.Buffered(); at != p.size {
+			t.Errorf("net/http: the head has %d bytes; here: %d", at, p.size)
+		}
+		if resp.StatusCode != p.status || resp.ContentLength != int64(p.length) || resp.Close || resp.Uncompressed {
+			t.Errorf("net/http: %+v; here: %+v", resp, p)
+		}
+		sameHeader(t, resp.Header, Header(answer[p.fields:p.size-2]))
+	})
+}
+
+// sameHeader compares a header with its lines here, as a whole and field by field.
+func sameHeader(t *testing.T, want http.Header, got Header) {
+	t.Helper()
+	lines := textproto.NewReader(bufio.NewReader(io.MultiReader(bytes.NewReader(got), strings.NewReader("\r\n"))))
+	parsed, err := lines.ReadMIMEHeader()
+	if err != nil {
+		t.Fatalf("%q: %v", got, err)
+	}
+	var a, b strings.Builder
+	_ = want.Write(&a)
+	_ = http.Header(parsed).Write(&b)
+	if a.String() != b.String() {
+		t.Errorf("net/http: %q; here: %q", a.String(), b.String())
+	}
+	for name := range parsed { // names that are none are left out of the lines
+		if got.Get(name) != want.Get(name) {
+			t.Errorf("%s: %q; here: %q", name, want.Get(name), got.Get(name))
+		}
+	}
 }

@@ -42,17 +42,17 @@ type Request struct {
 	Within time.Duration
 }
 
-// Do makes one exchange and appends the answer's body, of which it takes no more
-// than most bytes, to body. The answer returned has no body left to read.
+// Do makes one exchange. The answer, of whose body it takes no more than most bytes,
+// is in memory that belongs to buf.
 //
 // When ctx ends the connection is closed and ctx's error is returned. The error
 // wraps ErrLate when the answer is not there in time, and an *net.OpError whose Op
 // is "dial" where nothing was sent. A request is sent again only if it came upon a
 // connection that had been idle, nothing of an answer arrived, and its method says
 // that it has no effect.
-func (p *Pool) Do(ctx context.Context, q *Request, body *bytes.Buffer, most int64) (*http.Response, error) {
+func (p *Pool) Do(ctx context.Context, q *Request, buf *bytes.Buffer, most int64) (Answer, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return Answer{}, err
 	}
 	deadline := time.Now().Add(q.Within)
 	c := p.take(q.Addr)
@@ -60,20 +60,20 @@ func (p *Pool) Do(ctx context.Context, q *Request, body *bytes.Buffer, most int6
 		if c == nil {
 			var err error
 			if c, err = dial(ctx, q.Addr, deadline); err != nil {
-				return nil, err
+				return Answer{}, err
 			}
 		}
-		start := body.Len()
-		resp, again, err := c.exchange(ctx, q, deadline, body, most)
+		start := buf.Len()
+		a, again, err := c.exchange(ctx, q, deadline, buf, most)
 		if err == nil && again {
 			p.put(q.Addr, c)
-			return resp, nil
+			return a, nil
 		}
 		_ = c.Close()
 		if err == nil || !again || q.Method != http.MethodGet {
-			return resp, err
+			return a, err
 		}
-		body.Truncate(start)
+		buf.Truncate(start)
 		c = nil
 	}
 }

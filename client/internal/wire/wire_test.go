@@ -95,9 +95,8 @@ func isTimeout(err error) bool {
 
 // outcome is what an exchange came to.
 type outcome struct {
-	resp *http.Response
-	body string
-	err  error
+	Answer
+	err error
 }
 
 // start makes an exchange in the background.
@@ -108,9 +107,9 @@ func (p *peer) start(ctx context.Context, pool *Pool, method string, tune ...fun
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		var body bytes.Buffer
-		resp, err := pool.Do(ctx, q, &body, 1<<20)
-		done <- outcome{resp, body.String(), err}
+		var buf bytes.Buffer
+		a, err := pool.Do(ctx, q, &buf, 1<<20)
+		done <- outcome{a, err}
 	}()
 	return done
 }
@@ -119,8 +118,8 @@ func (p *peer) start(ctx context.Context, pool *Pool, method string, tune ...fun
 func wantBody(t *testing.T, got <-chan outcome, want string) {
 	t.Helper()
 	o := <-got
-	if o.err != nil || o.resp.StatusCode != http.StatusOK || o.body != want {
-		t.Fatalf("got %v, %q, %v; want %q", o.resp, o.body, o.err, want)
+	if o.err != nil || o.StatusCode != http.StatusOK || string(o.Body) != want {
+		t.Fatalf("got %d, %q, %v; want %q", o.StatusCode, o.Body, o.err, want)
 	}
 }
 
@@ -206,7 +205,7 @@ func TestAnswersThatAreRefused(t *testing.T) {
 			_, _ = io.WriteString(l, answer) // it need not be read to its end
 			_ = l.CloseWrite()
 			if o := <-got; o.err == nil {
-				t.Errorf("got %v, %q", o.resp, o.body)
+				t.Errorf("got %d, %q", o.StatusCode, o.Body)
 			}
 			l.wantGone()
 			p.wantNoMore()
@@ -249,7 +248,7 @@ func TestClosedUnderARequest(t *testing.T) {
 			_ = l.Close()
 			if method != http.MethodGet {
 				if o := <-got; o.err == nil {
-					t.Errorf("got %v", o.resp)
+					t.Errorf("got %d", o.StatusCode)
 				}
 				p.wantNoMore()
 				return
@@ -272,14 +271,14 @@ func TestClosedUnderAnAnswer(t *testing.T) {
 	l.say("HTTP/1.1 2")
 	_ = l.Close()
 	if o := <-got; o.err == nil {
-		t.Errorf("got %v", o.resp)
+		t.Errorf("got %d", o.StatusCode)
 	}
 	got = p.start(t.Context(), pool, http.MethodGet)
 	l = <-p.in
 	l.hear()
 	_ = l.Close()
 	if o := <-got; o.err == nil {
-		t.Errorf("got %v", o.resp)
+		t.Errorf("got %d", o.StatusCode)
 	}
 	p.wantNoMore()
 }
@@ -349,8 +348,8 @@ func TestAnswerBeforeTheBodyIsRead(t *testing.T) {
 	_ = l.CloseWrite()
 	_, _ = io.CopyN(io.Discard, l, 1<<20)
 	go func() { _, _ = io.Copy(io.Discard, l) }()
-	if o := <-got; o.err != nil || o.resp.StatusCode != http.StatusRequestEntityTooLarge || o.body != "no" {
-		t.Errorf("got %v, %q, %v", o.resp, o.body, o.err)
+	if o := <-got; o.err != nil || o.StatusCode != http.StatusRequestEntityTooLarge || string(o.Body) != "no" {
+		t.Errorf("got %d, %q, %v", o.StatusCode, o.Body, o.err)
 	}
 }
 

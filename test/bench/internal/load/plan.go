@@ -65,6 +65,10 @@ func (p Plan) Run(ctx context.Context, workers []Step, hooks Hooks) (*Result, er
 	var all sync.WaitGroup
 	for i, step := range workers {
 		all.Go(func() {
+			// A context of each worker's own, as clients have that know nothing of one
+			// another: they do not meet at its lock.
+			ctx, done := context.WithCancel(ctx)
+			defer done()
 			if p.Rate > 0 {
 				r.openLoop(ctx, i, step)
 			} else {

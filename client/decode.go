@@ -1,0 +1,144 @@
+package client
+
+import (
+	"encoding/json"
+	"reflect"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// decode reads an answer's JSON into out. The answers that make up the load are read
+// by a reader of their own. It knows only the form in which a replica writes them: for
+// whatever else, an unknown field or a space, the whole goes to encoding/json.
+func decode(body []byte, out any) error {
+	if readWhole(body, out) {
+		return nil
+	}
+	reflect.ValueOf(out).Elem().SetZero() // what was read before something else was found
+	return json.Unmarshal(body, out)
+}
+
+// readWhole reads a value after which nothing follows but the line end.
+func readWhole(body []byte, out any) (ok bool) {
+	r := reader{rest: body}
+	switch out := out.(type) {
+	case *lockapi.Lock:
+		ok = r.lock(out)
+	case *lockapi.Grant:
+		ok = r.grant(out)
+	case *lockapi.Released:
+		ok = r.released(out)
+	case *lockapi.Problem:
+		ok = r.problem(out)
+	}
+	return ok && (len(r.rest) == 0 || string(r.rest) == "\n")
+}
+
+func (r *reader) lock(v *lockapi.Lock) bool {
+	return r.object(func(name []byte) bool {
+		switch string(name) {
+		case "path":
+			return r.text(&v.Path)
+		case "state":
+			return r.text(&v.State)
+		case "mode":
+			return r.text((*string)(&v.Mode))
+		case "limit":
+			return r.number(&v.Limit)
+		case "holders":
+			return r.holders(&v.Holders)
+		case "waiters":
+			return r.integer(&v.Waiters)
+		case "delay_remaining_ms":
+			return r.number(&v.DelayRemainingMS)
+		}
+		return false
+	})
+}
+
+func (r *reader) grant(v *lockapi.Grant) bool {
+	return r.object(func(name []byte) bool {
+		switch string(name) {
+		case "path":
+			return r.text(&v.Path)
+		case "state":
+			return r.text(&v.State)
+		case "session":
+			return r.text(&v.Session)
+		case "handle":
+			return r.text(&v.Handle)
+		case "mode":
+			return r.text((*string)(&v.Mode))
+		case "token":
+			return r.token(&v.Token)
+		case "sequencer":
+			return r.text(&v.Sequencer)
+		case "granted_at":
+			return r.timeAt(&v.GrantedAt)
+		case "position":
+			return r.integer(&v.Position)
+		}
+		return false
+	})
+}
+
+func (r *reader) released(v *lockapi.Released) bool {
+	return r.object(func(name []byte) bool { return string(name) == "released" && r.boolean(&v.Released) })
+}
+
+func (r *reader) problem(v *lockapi.Problem) bool {
+	return r.object(func(name []byte) bool {
+		switch string(name) {
+		case "type":
+			return r.text(&v.Type)
+		case "title":
+			return r.text(&v.Title)
+		case "status":
+			return r.integer(&v.Status)
+		case "code":
+			return r.text((*string)(&v.Code))
+		case "detail":
+			return r.text(&v.Detail)
+		case "field":
+			return r.text(&v.Field)
+		case "holders":
+			return r.holders(&v.Holders)
+		case "delay_remaining_ms":
+			return r.number(&v.DelayRemainingMS)
+		case "master":
+			return r.text(&v.Master)
+		}
+		return false
+	})
+}
+
+func (r *reader) holders(to *[]lockapi.Holder) bool {
+	if *to != nil { // given twice
+		return false
+	}
+	*to = []lockapi.Holder{}
+	return r.array(func() bool {
+		*to = append(*to, lockapi.Holder{})
+		return r.holder(&(*to)[len(*to)-1])
+	})
+}
+
+func (r *reader) holder(v *lockapi.Holder) bool {
+	return r.object(func(name []byte) bool {
+		switch string(name) {
+		case "session":
+			return r.text(&v.Session)
+		case "session_name":
+			return r.text(&v.SessionName)
+		case "handle":
+			return r.text(&v.Handle)
+		case "mode":
+			return r.text((*string)(&v.Mode))
+		case "token":
+			return r.token(&v.Token)
+		case "granted_at":
+			return r.time(&v.GrantedAt)
+		}
+		return false
+	})
+}

@@ -1,0 +1,95 @@
+package client
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+var answers = []string{
+	`{"path":"/a/é","state":"held","mode":"exclusive","limit":0,"holders":[{"session":"s","session_name":"a \"b\" \u00e9","handle":"h-1","mode":"exclusive","token":42,"granted_at":"2026-01-02T03:04:05.678901234Z"}],"waiters":3,"delay_remaining_ms":0}` + "\n",
+	`{"path":"/a","state":"free","limit":0,"holders":[],"waiters":0,"delay_remaining_ms":17}`,
+	`{"path":"/a","state":"held","session":"s","handle":"h","mode":"shared","token":9007199254740991,"sequencer":"shared:7:/a","granted_at":"2026-01-02T03:04:05+02:00"}`,
+	`{"path":"/a","state":"queued","session":"s","handle":"h","mode":"shared","position":2}`,
+	`{"released":true}`, `{"released":false}` + "\n", `{}`,
+	`{"type":"about:blank","title":"Locked","status":423,"code":"lock_held","detail":"lock \"/a\" was not granted","holders":[{"session":"s","session_name":"","handle":"","mode":"shared","token":1,"granted_at":"2026-01-02T03:04:05Z"},{"session":"t","session_name":"","handle":"","mode":"shared","token":2,"granted_at":"2026-01-02T03:04:05Z"}],"delay_remaining_ms":5}`,
+	`{"type":"about:blank","title":"Not the master","status":421,"code":"not_master","detail":"","master":"http://a:1"}`,
+	`{"type":"about:blank","title":"Invalid argument","status":400,"code":"invalid_argument","detail":"","field":"ttl_ms"}`,
+}
+
+// outs makes one of each type that is read here.
+var outs = []func() any{
+	func() any { return new(lockapi.Lock) },
+	func() any { return new(lockapi.Grant) },
+	func() any { return new(lockapi.Released) },
+	func() any { return new(lockapi.Problem) },
+}
+
+// TestAnswersAreReadFast: an answer with every field that there is needs no help.
+func TestAnswersAreReadFast(t *testing.T) {
+	for _, out := range outs {
+		want, got := out(), out()
+		fill(reflect.ValueOf(want).Elem())
+		body, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !readWhole(append(body, '\n'), got) || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is read as %+v", body, got)
+		}
+	}
+}
+
+// fill gives every field that it finds a value other than zero.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Uint64:
+		v.SetUint(7)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i))
+			}
+		}
+	}
+}
+
+// FuzzDecode holds what is read here against encoding/json.
+func FuzzDecode(f *testing.F) {
+	for _, answer := range answers {
+		f.Add([]byte(answer))
+	}
+	for _, odd := range []string{
+		`{"released":true,"released":false}`, `{"released":true}x`, "{\"released\":true}\v", `{"released": true}`, `{"Released":true}`, `{"released":null}`, `{"x":1}`, `null`, `[]`, ``,
+		`{"path":"\ud800","state":"` + "\xff" + `"}`, `{"limit":007}`, `{"limit":-1}`, `{"limit":1.0}`, `{"token":18446744073709551615}`, `{"limit":9223372036854775808}`,
+		`{"holders":[{"session":"a"}],"holders":[{}]}`, `{"holders":null}`, `{"granted_at":"2026"}`, `{"granted_at":null}`, "{\"path\":\"\x01\"}", `{"path":"a",}`, `{"path":"a\`,
+	} {
+		f.Add([]byte(odd))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, out := range outs {
+			got, want := out(), out()
+			err := json.Unmarshal(body, want)
+			if ours := decode(body, got); (err == nil) != (ours == nil) {
+				t.Fatalf("encoding/json: %v; here: %v", err, ours)
+			}
+			if err == nil && !reflect.DeepEqual(got, want) {
+				t.Errorf("encoding/json: %+v; here: %+v", want, got)
+			}
+		}
+	})
+}

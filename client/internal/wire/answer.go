@@ -1,0 +1,134 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// Answer is an answer, in memory.
+type Answer struct {
+	StatusCode int
+	Header     Header
+	Body       []byte
+}
+
+// Header is the lines of an answer's header, each with its line end.
+type Header []byte
+
+// Get is the value of the first field of that name, or "" where there is none.
+func (h Header) Get(name string) string {
+	for rest := []byte(h); len(rest) > 0; {
+		var line []byte
+		line, rest = cutLine(rest)
+		if field, value, _ := bytes.Cut(line, colon); named(field, name) {
+			return string(bytes.Trim(value, " \t"))
+		}
+	}
+	return ""
+}
+
+var (
+	colon   = []byte(":")
+	lineEnd = []byte("\r\n")
+)
+
+func cutLine(b []byte) (line, rest []byte) {
+	line, rest, _ = bytes.Cut(b, lineEnd)
+	return line, rest
+}
+
+// named says whether a field has that name; capitals are no matter.
+func named(field []byte, name string) bool {
+	return len(field) == len(name) && strings.EqualFold(string(field), name)
+}
+
+// ReadAnswer takes in an answer that net/http has read the head of. What it keeps of
+// it, of the body no more than most bytes, is appended to buf.
+func ReadAnswer(resp *http.Response, buf *bytes.Buffer, most int64) (Answer, error) {
+	start := buf.Len()
+	_ = resp.Header.Write(buf) // to memory
+	body := buf.Len()
+	_, err := buf.ReadFrom(io.LimitReader(resp.Body, most))
+	return Answer{resp.StatusCode, Header(buf.Bytes()[start:body]), buf.Bytes()[body:]}, err
+}
+
+// plain is the head of a plain answer, which is what a replica sends: one in
+// HTTP/1.1, not interim, with a body of a known length, on a connection that goes
+// on.
+type plain struct {
+	status int
+	fields int // where the fields begin
+	size   int // of the head
+	length int // of the body
+}
+
+// readPlain reads the head at the start of b. ok is false for whatever is not
+// beyond doubt a plain answer's and whole: what that means is for net/http to say.
+func readPlain(b []byte) (p plain, ok bool) {
+	const version, code = "HTTP/1.1 ", "200"
+	line, rest := cutLine(b)
+	if len(line) <= len(version+code) || string(line[:len(version)]) != version || line[len(version+code)] != ' ' || !isText(line) {
+		return p, false
+	}
+	p.status, ok = number(line[len(version):len(version+code)])
+	if !ok || p.status < 200 || p.status == http.StatusNoContent || p.status == http.StatusNotModified {
+		return p, false
+	}
+	p.fields, p.length = len(b)-len(rest), -1
+	for len(rest) > 0 {
+		line, rest = cutLine(rest)
+		if len(line) == 0 {
+			p.size = len(b) - len(rest)
+			return p, p.length >= 0
+		}
+		name, value, found := bytes.Cut(line, colon)
+		if !found || !isName(name) || !isText(value) {
+			return p, false
+		}
+		switch {
+		case named(name, "Content-Length"):
+			if p.length >= 0 {
+				return p, false
+			}
+			if p.length, ok = number(bytes.Trim(value, " \t")); !ok {
+				return p, false
+			}
+		case named(name, "Transfer-Encoding"), named(name, "Connection"), named(name, "Trailer"), named(name, "Pragma"):
+			return p, false
+		}
+	}
+	return p, false
+}
+
+// number reads a small number of nothing but digits.
+func number(b []byte) (n int, ok bool) {
+	for _, d := range b {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		n = 10*n + int(d-'0')
+	}
+	return n, len(b) >= 1 && len(b) <= 9
+}
+
+// isText says whether b is printable ASCII, and tabs.
+func isText(b []byte) bool {
+	for _, c := range b {
+		if (c < ' ' && c != '\t') || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// isName says whether b is the name of a field, of letters, digits and hyphens.
+func isName(b []byte) bool {
+	for _, c := range b {
+		if c != '-' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	return len(b) > 0
+}

@@ -1,0 +1,148 @@
+package client
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// reader reads JSON as replicas write it: without spaces, with numbers that are small
+// and whole. Every method reports false, for good, where it finds something else; what
+// it reads it takes for what encoding/json does (FuzzDecode).
+type reader struct{ rest []byte }
+
+// is reads a byte, if it is the next one.
+func (r *reader) is(c byte) bool {
+	if len(r.rest) == 0 || r.rest[0] != c {
+		return false
+	}
+	r.rest = r.rest[1:]
+	return true
+}
+
+// object calls field with the name of each field, to read its value.
+func (r *reader) object(field func(name []byte) bool) bool {
+	if !r.is('{') {
+		return false
+	}
+	if r.is('}') {
+		return true
+	}
+	for {
+		name, ok := r.quoted()
+		if !ok || !r.is(':') || !field(name[1:len(name)-1]) {
+			return false
+		}
+		if !r.is(',') {
+			return r.is('}')
+		}
+	}
+}
+
+// array calls element to read each element.
+func (r *reader) array(element func() bool) bool {
+	if !r.is('[') {
+		return false
+	}
+	if r.is(']') {
+		return true
+	}
+	for element() {
+		if !r.is(',') {
+			return r.is(']')
+		}
+	}
+	return false
+}
+
+// quoted reads a string, and returns it with its quotes and escapes.
+func (r *reader) quoted() ([]byte, bool) {
+	if len(r.rest) == 0 || r.rest[0] != '"' {
+		return nil, false
+	}
+	for i := 1; i < len(r.rest); i++ {
+		switch r.rest[i] {
+		case '\\':
+			i++
+		case '"':
+			text := r.rest[:i+1]
+			r.rest = r.rest[i+1:]
+			return text, true
+		}
+	}
+	return nil, false
+}
+
+func (r *reader) text(to *string) bool {
+	quoted, ok := r.quoted()
+	if !ok {
+		return false
+	}
+	text := quoted[1 : len(quoted)-1]
+	escaped := false
+	for i, c := range text {
+		if c < ' ' || c > '~' || c == '\\' && !quotes(text[i:]) {
+			return json.Unmarshal(quoted, to) == nil
+		}
+		escaped = escaped || c == '\\'
+	}
+	*to = string(text)
+	if escaped {
+		*to = strings.ReplaceAll(*to, `\"`, `"`)
+	}
+	return true
+}
+
+// quotes says whether an escape is that of a quotation mark.
+func quotes(escape []byte) bool { return len(escape) > 1 && escape[1] == '"' }
+
+func (r *reader) time(to *time.Time) bool {
+	quoted, ok := r.quoted()
+	return ok && to.UnmarshalJSON(quoted) == nil
+}
+
+func (r *reader) timeAt(to **time.Time) bool {
+	*to = new(time.Time)
+	return r.time(*to)
+}
+
+func (r *reader) boolean(to *bool) bool {
+	var ok bool
+	if r.rest, ok = bytes.CutPrefix(r.rest, []byte("true")); ok {
+		*to = true
+		return true
+	}
+	r.rest, ok = bytes.CutPrefix(r.rest, []byte("false"))
+	*to = false
+	return ok
+}
+
+// number reads a whole number that is not negative and certainly fits.
+func (r *reader) number(to *int64) bool {
+	const most = len("999999999999999999")
+	n, i := int64(0), 0
+	for i < len(r.rest) && r.rest[i] >= '0' && r.rest[i] <= '9' && i <= most {
+		n = 10*n + int64(r.rest[i]-'0')
+		i++
+	}
+	if i == 0 || i > most || r.rest[0] == '0' && i > 1 {
+		return false
+	}
+	*to, r.rest = n, r.rest[i:]
+	return true
+}
+
+func (r *reader) integer(to *int) bool {
+	var n int64
+	ok := r.number(&n)
+	*to = int(n)
+	return ok && int64(*to) == n
+}
+
+func (r *reader) token(to *uint64) bool {
+	var n int64
+	ok := r.number(&n)
+	*to = uint64(n)
+	return ok
+}
