@@ -123,7 +123,7 @@ func (s *State) Apply(index, term uint64, b Batch) (*State, Outcome) {
 		}
 	}
 	out.Epoch, out.Events = e.Epoch, e.events
-	return e.commit(), out
+	return e.State, out
 }
 
 // openOffice begins the next term of office, unless the entry was written in
