@@ -5,9 +5,11 @@ package state
 type editor struct {
 	*State
 	events []Event
+	likely int // events
 }
 
-func edit(s *State) *editor {
+// edit begins the change of a state by so many commands.
+func edit(s *State, commands int) *editor {
 	next := *s
 	next.sessions.Edit()
 	next.keys.Edit()
@@ -15,11 +17,14 @@ func edit(s *State) *editor {
 	next.holds.Edit()
 	next.queue.Edit()
 	next.claims.Edit()
-	return &editor{State: &next}
+	return &editor{State: &next, likely: commands}
 }
 
 func (e *editor) emit(ev Event) {
 	ev.Index = e.Index
+	if e.events == nil {
+		e.events = make([]Event, 0, e.likely)
+	}
 	e.events = append(e.events, ev)
 }
 

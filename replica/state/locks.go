@@ -55,11 +55,11 @@ func (e *editor) putLock(l Lock) {
 }
 
 func (e *editor) acquire(c *Command) Result {
-	if _, ok := e.sessions.Get(c.Session); !ok {
-		return Result{Verdict: NoSession}
-	}
 	if has, ok := e.claims.Get(claimKey{c.Session, c.Path, c.Handle}); ok {
 		return e.reacquire(c, has)
+	}
+	if _, ok := e.sessions.Get(c.Session); !ok {
+		return Result{Verdict: NoSession}
 	}
 	l := e.lock(c.Path)
 	r := l.decide(c.Mode, c.Limit)
@@ -210,12 +210,15 @@ func (e *editor) dropHold(h *Hold) {
 }
 
 func (e *editor) release(c *Command) Result {
-	if _, ok := e.sessions.Get(c.Session); !ok {
-		return Result{Verdict: NoSession}
-	}
 	has, ok := e.claims.Get(claimKey{c.Session, c.Path, c.Handle})
+	if !ok { // where there is a claim its session lives
+		if _, lives := e.sessions.Get(c.Session); !lives {
+			return Result{Verdict: NoSession}
+		}
+		return Result{Verdict: Nothing}
+	}
 	switch {
-	case !ok || c.Token != 0 && (has.hold == nil || c.Token != has.hold.Token):
+	case c.Token != 0 && (has.hold == nil || c.Token != has.hold.Token):
 		return Result{Verdict: Nothing}
 	case has.hold != nil:
 		e.dropHold(has.hold)

@@ -93,7 +93,7 @@ func restore(dec *cbor.Decoder) (*State, error) {
 	if err := dec.Decode(&p); err != nil {
 		return nil, err
 	}
-	e := edit(New())
+	e := edit(New(), 0)
 	e.header = p.Header
 	in := &records{dec: dec}
 	each(in, p.Sessions, func(v *Session) []byte { return []byte(v.ID) }, func(v *Session) {
