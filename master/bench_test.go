@@ -44,8 +44,8 @@ func benchMaster(b *testing.B, n int) (m *Master, sessions []string) {
 		m.stop()
 		<-m.done
 	})
-	for m.inOffice() == nil {
-		<-m.officeChanged()
+	for changed := m.officeChanged(); m.inOffice() == nil; changed = m.officeChanged() {
+		<-changed
 	}
 	for range n {
 		sessions = append(sessions, benchSession(b, m))
