@@ -35,9 +35,11 @@ func (a *acquire) reserve() (full *lack, err error) {
 	defer a.mu.Unlock()
 	s := a.log.State()
 	own := a.sessions[a.key.session]
-	if v, lives := s.Session(a.key.session); own == nil && lives {
-		a.addSession(v, a.opts.Clock()) // the office has not been told of it yet
-		own = a.sessions[a.key.session]
+	if own == nil {
+		if v, lives := s.Session(a.key.session); lives {
+			a.addSession(v, a.opts.Clock()) // the office has not been told of it yet
+			own = a.sessions[a.key.session]
+		}
 	}
 	sh := &a.pair.share
 	if own == nil { // the log will tell

@@ -7,15 +7,12 @@ import (
 // Estimates of the memory that things take on the master, state and office
 // together, in bytes. TestMemoryEstimates measures them.
 const (
-	sessionBytes = 850
-	keyBytes     = 350 // of an idempotency key, and
+	sessionBytes = 400
+	keyBytes     = 50  // of an idempotency key, and
 	metaBytes    = 350 // of metadata, where there is any
 	pairBytes    = 50  // of each pair in it
-	claimBytes   = 1450
-	delayBytes   = 750
-	// A path stands in several trees: whole, and in pieces on the way to it.
-	claimTexts = 5
-	delayTexts = 3
+	claimBytes   = 300
+	delayBytes   = 300
 )
 
 // amount is a sum of what quotas count.
@@ -40,17 +37,17 @@ func (a *amount) of(k quotaKind) int64 {
 var place = amount{waiters: 1}
 
 func claimAmount(path, handle string) amount {
-	return amount{holds: 1, bytes: int64(claimBytes + claimTexts*(len(path)+len(handle)))}
+	return amount{holds: 1, bytes: int64(claimBytes + len(path) + len(handle))}
 }
 
 func delayAmount(path string) amount {
-	return amount{bytes: int64(delayBytes + delayTexts*len(path))}
+	return amount{bytes: int64(delayBytes + len(path))}
 }
 
 func sessionAmount(name, key string, meta map[string]string) amount {
 	n := sessionBytes + len(name)
 	if key != "" {
-		n += keyBytes + 3*len(key)
+		n += keyBytes + len(key)
 	}
 	if len(meta) > 0 {
 		n += metaBytes

@@ -30,7 +30,8 @@ type BatcherOptions struct {
 // are under way, commands gather for the next (batches.go). There is no timer; a
 // lone command leaves at once. One batcher serves one office.
 type Batcher struct {
-	opts BatcherOptions
+	opts  BatcherOptions
+	spare sync.Pool // of calls whose answer was taken: nobody else has them any more
 
 	mu      sync.Mutex
 	pending []*call
@@ -68,6 +69,7 @@ type flight struct {
 func NewBatcher(o BatcherOptions) *Batcher {
 	b := &Batcher{
 		opts:     o,
+		spare:    sync.Pool{New: func() any { return &call{result: make(chan reply, 1)} }},
 		wake:     make(chan struct{}, 1),
 		slots:    make(chan struct{}, batchesInFlight),
 		inflight: make(chan flight, batchesInFlight),
@@ -87,12 +89,13 @@ func (b *Batcher) Do(cmd state.Command) (state.Result, error) { return b.Begin(c
 // comes behind it in the log. The returned function waits for the result as Do
 // does, and is to be called once.
 func (b *Batcher) Begin(cmd state.Command) func() (state.Result, error) {
-	c := &call{cmd: cmd, result: make(chan reply, 1)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.refuse; err != nil {
 		return func() (state.Result, error) { return state.Result{}, fmt.Errorf("%w: %w", ErrNotApplied, err) }
 	}
+	c := b.spare.Get().(*call)
+	c.cmd = cmd
 	b.pending = append(b.pending, c)
 	b.waiting++
 	b.nudge()
@@ -103,6 +106,8 @@ func (b *Batcher) result(c *call) (state.Result, error) {
 	defer b.leave()
 	select {
 	case r := <-c.result:
+		c.cmd = state.Command{} // which may be large
+		b.spare.Put(c)
 		return r.result, r.err
 	case <-b.done:
 	}

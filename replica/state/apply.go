@@ -108,7 +108,7 @@ type Outcome struct {
 // The batch that opens an office is accepted when it was made for the raft term
 // that the entry has.
 func (s *State) Apply(index, term uint64, b Batch) (*State, Outcome) {
-	e := edit(s)
+	e := edit(s, len(b.Commands))
 	e.Index, e.Term = index, term
 	out := Outcome{Term: term, Index: index, Results: make([]Result, len(b.Commands))}
 	switch {
@@ -123,7 +123,7 @@ func (s *State) Apply(index, term uint64, b Batch) (*State, Outcome) {
 		}
 	}
 	out.Epoch, out.Events = e.Epoch, e.events
-	return e.commit(), out
+	return e.State, out
 }
 
 // openOffice begins the next term of office, unless the entry was written in

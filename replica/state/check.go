@@ -66,9 +66,9 @@ func (s *State) checkLock(l *Lock) error {
 }
 
 func (s *State) checkHold(l *Lock, h *Hold) error {
-	switch c, _ := s.claims.Get(claimKey(h.Session, h.Path, h.Handle)); {
-	case c != claim{token: h.Token}:
-		return fmt.Errorf("session %q, handle %q claims %+v", h.Session, h.Handle, c)
+	switch c, _ := s.claims.Get(claimKey{h.Session, h.Path, h.Handle}); {
+	case c != claim{hold: h}:
+		return fmt.Errorf("session %q, handle %q claims another one", h.Session, h.Handle)
 	case !sound(h.Mode, h.Limit):
 		return fmt.Errorf("has mode %d with limit %d", h.Mode, h.Limit)
 	case h.Mode != l.Mode:
@@ -88,9 +88,9 @@ func (s *State) checkHold(l *Lock, h *Hold) error {
 }
 
 func (s *State) checkWait(l *Lock, w *Wait, head bool) error {
-	switch c, _ := s.claims.Get(claimKey(w.Session, w.Path, w.Handle)); {
-	case c != claim{seq: w.Seq}:
-		return fmt.Errorf("session %q, handle %q claims %+v", w.Session, w.Handle, c)
+	switch c, _ := s.claims.Get(claimKey{w.Session, w.Path, w.Handle}); {
+	case c != claim{wait: w}:
+		return fmt.Errorf("session %q, handle %q claims another one", w.Session, w.Handle)
 	case !sound(w.Mode, w.Limit):
 		return fmt.Errorf("has mode %d with limit %d", w.Mode, w.Limit)
 	case w.Mode == Shared && w.Limit != l.Limit:
@@ -142,8 +142,8 @@ func (s *State) checkSessions() error {
 			continue
 		}
 		keyed++
-		if id, _ := s.keys.Get([]byte(v.Key)); id != v.ID {
-			return fmt.Errorf("session %q: its key leads to session %q", v.ID, id)
+		if other, _ := s.keys.Get(v.Key); other != v {
+			return fmt.Errorf("session %q: its key leads to another one", v.ID)
 		}
 	}
 	if keyed != s.keys.Len() {

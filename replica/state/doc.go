@@ -14,6 +14,6 @@
 // that dies takes its waits along before anything is handed on.
 //
 // A *State is immutable. Readers use one from any goroutine for as long as they
-// like; its parts share structure with its predecessors (persistent radix
-// trees), so keeping one costs nothing but the memory that has changed since.
+// like; its parts share structure with its predecessors (persistent trees,
+// internal/btree), so keeping one costs nothing but the memory that has changed since.
 package state

@@ -33,7 +33,7 @@ func (l *Lock) admits(mode Mode, limit int64) bool {
 }
 
 func (e *editor) lock(path string) Lock {
-	if l, ok := e.locks.get([]byte(path)); ok {
+	if l, ok := e.locks.Get(path); ok {
 		return *l
 	}
 	return Lock{Path: path}
@@ -42,7 +42,7 @@ func (e *editor) lock(path string) Lock {
 // putLock stores l, or forgets the path when nothing is left there.
 func (e *editor) putLock(l Lock) {
 	if l.Holders == 0 && l.Waiters == 0 && l.DelayID == 0 {
-		e.locks.del([]byte(l.Path))
+		e.locks.Delete(l.Path)
 		return
 	}
 	if l.shared == 0 {
@@ -51,15 +51,15 @@ func (e *editor) putLock(l Lock) {
 	if l.Holders == 0 {
 		l.Mode = 0
 	}
-	e.locks.put([]byte(l.Path), &l)
+	e.locks.Put(l.Path, &l)
 }
 
 func (e *editor) acquire(c *Command) Result {
-	if _, ok := e.sessions.get([]byte(c.Session)); !ok {
-		return Result{Verdict: NoSession}
-	}
-	if has, ok := e.claims.get(claimKey(c.Session, c.Path, c.Handle)); ok {
+	if has, ok := e.claims.Get(claimKey{c.Session, c.Path, c.Handle}); ok {
 		return e.reacquire(c, has)
+	}
+	if _, ok := e.sessions.Get(c.Session); !ok {
+		return Result{Verdict: NoSession}
 	}
 	l := e.lock(c.Path)
 	r := l.decide(c.Mode, c.Limit)
@@ -76,14 +76,13 @@ func (e *editor) acquire(c *Command) Result {
 // reacquire answers a pair that has a claim already: the same grant, or its
 // place. Nothing changes but that a wait may become a kept one.
 func (e *editor) reacquire(c *Command, has claim) Result {
-	if has.token != 0 {
-		h, _ := e.holds.get(numbered(c.Path, has.token))
+	if h := has.hold; h != nil {
 		if clash := clashOf(h.Mode, h.Limit, c); clash != NoClash {
 			return Result{Verdict: Conflict, Clash: clash, Hold: h}
 		}
 		return Result{Verdict: Held, Hold: h}
 	}
-	w, _ := e.queue.get(numbered(c.Path, has.seq))
+	w := has.wait
 	if clash := clashOf(w.Mode, w.Limit, c); clash != NoClash {
 		return Result{Verdict: Conflict, Clash: clash, Wait: w}
 	}
@@ -91,7 +90,7 @@ func (e *editor) reacquire(c *Command, has claim) Result {
 		kept := *w
 		kept.Keep = true
 		w = &kept
-		e.queue.put(numbered(w.Path, w.Seq), w)
+		e.putWait(w)
 	}
 	return Result{Verdict: Queued, Wait: w}
 }
@@ -121,8 +120,7 @@ func (w *Wait) Clash(mode Mode, limit int64) Clash {
 func (e *editor) enqueue(c *Command, l Lock) Result {
 	w := &Wait{Path: c.Path, Seq: e.nextSeq(), Session: c.Session, Handle: c.Handle,
 		Mode: c.Mode, Limit: c.Limit, DelayMS: c.DelayMS, Keep: c.Wait == Keep}
-	e.queue.put(numbered(w.Path, w.Seq), w)
-	e.claims.put(claimKey(w.Session, w.Path, w.Handle), claim{seq: w.Seq})
+	e.putWait(w)
 	l.Waiters++
 	if w.Mode == Shared {
 		l.shared++
@@ -130,6 +128,12 @@ func (e *editor) enqueue(c *Command, l Lock) Result {
 	}
 	e.putLock(l)
 	return Result{Verdict: Queued, Wait: w, Position: l.Waiters}
+}
+
+// putWait stores a wait, and the claim to it.
+func (e *editor) putWait(w *Wait) {
+	e.queue.Put(numbered{w.Path, w.Seq}, w)
+	e.claims.Put(claimKey{w.Session, w.Path, w.Handle}, claim{wait: w})
 }
 
 // grant makes w a holder of l and gives it the next token. This is the only
@@ -141,8 +145,8 @@ func (e *editor) grant(l *Lock, w *Wait) *Hold {
 	if w.Keep {
 		h.EventSeq = e.nextSeq()
 	}
-	e.holds.put(numbered(h.Path, h.Token), h)
-	e.claims.put(claimKey(h.Session, h.Path, h.Handle), claim{token: h.Token})
+	e.holds.Put(numbered{h.Path, h.Token}, h)
+	e.claims.Put(claimKey{h.Session, h.Path, h.Handle}, claim{hold: h})
 	l.Holders++
 	l.Mode = h.Mode
 	if h.Mode == Shared {
@@ -158,7 +162,7 @@ func (e *editor) grant(l *Lock, w *Wait) *Hold {
 func (e *editor) settle(path string) {
 	l := e.lock(path)
 	for l.DelayID == 0 && l.Waiters > 0 {
-		w, _ := e.queue.first(at(path))
+		w := e.next(path)
 		if !l.admits(w.Mode, w.Limit) {
 			return
 		}
@@ -168,9 +172,17 @@ func (e *editor) settle(path string) {
 	}
 }
 
+// next is the head of a queue that is not empty.
+func (e *editor) next(path string) (w *Wait) {
+	for w = range e.Queue(path) {
+		break
+	}
+	return w
+}
+
 // unqueue takes w out of the queue and leaves its claim to the caller.
 func (e *editor) unqueue(l *Lock, w *Wait) {
-	e.queue.del(numbered(w.Path, w.Seq))
+	e.queue.Delete(numbered{w.Path, w.Seq})
 	l.Waiters--
 	if w.Mode == Shared {
 		l.shared--
@@ -180,14 +192,14 @@ func (e *editor) unqueue(l *Lock, w *Wait) {
 func (e *editor) dropWait(w *Wait) {
 	l := e.lock(w.Path)
 	e.unqueue(&l, w)
-	e.claims.del(claimKey(w.Session, w.Path, w.Handle))
+	e.claims.Delete(claimKey{w.Session, w.Path, w.Handle})
 	e.putLock(l)
 	e.emit(Event{Kind: EventWithdrawn, Wait: w})
 }
 
 func (e *editor) dropHold(h *Hold) {
-	e.holds.del(numbered(h.Path, h.Token))
-	e.claims.del(claimKey(h.Session, h.Path, h.Handle))
+	e.holds.Delete(numbered{h.Path, h.Token})
+	e.claims.Delete(claimKey{h.Session, h.Path, h.Handle})
 	l := e.lock(h.Path)
 	l.Holders--
 	if h.Mode == Shared {
@@ -198,19 +210,20 @@ func (e *editor) dropHold(h *Hold) {
 }
 
 func (e *editor) release(c *Command) Result {
-	if _, ok := e.sessions.get([]byte(c.Session)); !ok {
-		return Result{Verdict: NoSession}
-	}
-	has, ok := e.claims.get(claimKey(c.Session, c.Path, c.Handle))
-	if !ok || (c.Token != 0 && c.Token != has.token) {
+	has, ok := e.claims.Get(claimKey{c.Session, c.Path, c.Handle})
+	if !ok { // where there is a claim its session lives
+		if _, lives := e.sessions.Get(c.Session); !lives {
+			return Result{Verdict: NoSession}
+		}
 		return Result{Verdict: Nothing}
 	}
-	if has.token != 0 {
-		h, _ := e.holds.get(numbered(c.Path, has.token))
-		e.dropHold(h)
-	} else {
-		w, _ := e.queue.get(numbered(c.Path, has.seq))
-		e.dropWait(w)
+	switch {
+	case c.Token != 0 && (has.hold == nil || c.Token != has.hold.Token):
+		return Result{Verdict: Nothing}
+	case has.hold != nil:
+		e.dropHold(has.hold)
+	default:
+		e.dropWait(has.wait)
 	}
 	e.settle(c.Path)
 	return Result{Verdict: Done}
@@ -220,12 +233,11 @@ func (e *editor) release(c *Command) Result {
 // call waits for it any more. The grant may have come first: then the pair
 // holds, and Undo says that nobody was told, so that the grant is taken back.
 func (e *editor) withdraw(c *Command) Result {
-	has, ok := e.claims.get(claimKey(c.Session, c.Path, c.Handle))
+	has, ok := e.claims.Get(claimKey{c.Session, c.Path, c.Handle})
 	if !ok || c.Seq == 0 { // 0 is the WaitSeq of every grant made at once, and no wait's number
 		return Result{Verdict: Nothing}
 	}
-	if has.token == 0 {
-		w, _ := e.queue.get(numbered(c.Path, has.seq))
+	if w := has.wait; w != nil {
 		switch {
 		case w.Seq != c.Seq:
 			return Result{Verdict: Nothing}
@@ -236,7 +248,7 @@ func (e *editor) withdraw(c *Command) Result {
 		e.settle(c.Path)
 		return Result{Verdict: Done}
 	}
-	h, _ := e.holds.get(numbered(c.Path, has.token))
+	h := has.hold
 	switch {
 	case h.WaitSeq != c.Seq:
 		return Result{Verdict: Nothing}

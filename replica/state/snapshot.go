@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -92,37 +93,36 @@ func restore(dec *cbor.Decoder) (*State, error) {
 	if err := dec.Decode(&p); err != nil {
 		return nil, err
 	}
-	e := edit(New())
+	e := edit(New(), 0)
 	e.header = p.Header
 	in := &records{dec: dec}
 	each(in, p.Sessions, func(v *Session) []byte { return []byte(v.ID) }, func(v *Session) {
-		e.sessions.put([]byte(v.ID), v)
+		e.sessions.Put(v.ID, v)
 		if v.Key != "" {
-			e.keys.put([]byte(v.Key), v.ID)
+			e.keys.Put(v.Key, v)
 		}
 	})
 	each(in, p.Locks, func(v *lockRecord) []byte { return []byte(v.Path) }, func(v *lockRecord) {
-		e.locks.put([]byte(v.Path), &Lock{Path: v.Path, DelayID: v.DelayID, DelayMS: v.DelayMS})
+		e.locks.Put(v.Path, &Lock{Path: v.Path, DelayID: v.DelayID, DelayMS: v.DelayMS})
 	})
 	// The locks are nobody else's yet: their counts are filled in place.
 	lock := func(path string) *Lock {
-		l, ok := e.locks.get([]byte(path))
+		l, ok := e.locks.Get(path)
 		if !ok {
 			l = &Lock{Path: path}
-			e.locks.put([]byte(path), l)
+			e.locks.Put(path, l)
 		}
 		return l
 	}
-	each(in, p.Holds, func(v *Hold) []byte { return numbered(v.Path, v.Token) }, func(v *Hold) {
-		e.holds.put(numbered(v.Path, v.Token), v)
-		e.claims.put(claimKey(v.Session, v.Path, v.Handle), claim{token: v.Token})
+	each(in, p.Holds, func(v *Hold) []byte { return numberedKey(v.Path, v.Token) }, func(v *Hold) {
+		e.holds.Put(numbered{v.Path, v.Token}, v)
+		e.claims.Put(claimKey{v.Session, v.Path, v.Handle}, claim{hold: v})
 		l := lock(v.Path)
 		l.Holders, l.Mode = l.Holders+1, v.Mode
 		l.count(v.Mode, v.Limit)
 	})
-	each(in, p.Waits, func(v *Wait) []byte { return numbered(v.Path, v.Seq) }, func(v *Wait) {
-		e.queue.put(numbered(v.Path, v.Seq), v)
-		e.claims.put(claimKey(v.Session, v.Path, v.Handle), claim{seq: v.Seq})
+	each(in, p.Waits, func(v *Wait) []byte { return numberedKey(v.Path, v.Seq) }, func(v *Wait) {
+		e.putWait(v)
 		l := lock(v.Path)
 		l.Waiters++
 		l.count(v.Mode, v.Limit)
@@ -130,11 +130,18 @@ func restore(dec *cbor.Decoder) (*State, error) {
 	if err := in.end(); err != nil {
 		return nil, err
 	}
-	s := e.commit()
-	if n := uint64(s.locks.Len()); n != p.Locks {
+	if n := uint64(e.locks.Len()); n != p.Locks {
 		return nil, fmt.Errorf("%d locks are held, waited for or delayed, but %d were written", n, p.Locks)
 	}
-	return s, nil
+	return e.State, nil
+}
+
+// numberedKey is the key of the n-th thing at a path, as bytes. NUL sorts before
+// every byte that a path can hold.
+func numberedKey(path string, n uint64) []byte {
+	k := make([]byte, 0, len(path)+9)
+	k = append(append(k, path...), 0)
+	return binary.BigEndian.AppendUint64(k, n)
 }
 
 // count notes one more holder or waiter of l.

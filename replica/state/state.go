@@ -1,11 +1,11 @@
 package state
 
 import (
-	"encoding/binary"
+	"cmp"
 	"iter"
 	"strings"
 
-	iradix "github.com/hashicorp/go-immutable-radix/v2"
+	"github.com/stoutlock/stout/replica/state/internal/btree"
 )
 
 // incarnationShift places the incarnation above the counter in a token: a
@@ -83,8 +83,8 @@ type Wait struct {
 
 // claim is what a (session, path, handle) has: a grant or a place in the queue.
 type claim struct {
-	token uint64
-	seq   uint64
+	hold *Hold
+	wait *Wait
 }
 
 // header is the part of a state that is not in a tree.
@@ -103,41 +103,57 @@ type header struct {
 // first one with New.
 type State struct {
 	header
-	sessions *iradix.Tree[*Session] // id
-	keys     *iradix.Tree[string]   // idempotency key → session id
-	locks    *iradix.Tree[*Lock]    // path
-	holds    *iradix.Tree[*Hold]    // path, NUL, token
-	queue    *iradix.Tree[*Wait]    // path, NUL, seq
-	claims   *iradix.Tree[claim]    // session, NUL, path, NUL, handle
+	sessions btree.Tree[string, *Session] // by id
+	keys     btree.Tree[string, *Session] // by idempotency key: those that have one
+	locks    btree.Tree[string, *Lock]    // by path
+	holds    btree.Tree[numbered, *Hold]  // by path and token
+	queue    btree.Tree[numbered, *Wait]  // by path and seq
+	claims   btree.Tree[claimKey, claim]
+}
+
+// numbered is the key of the n-th thing at a path.
+type numbered struct {
+	path string
+	n    uint64
+}
+
+func (k numbered) compare(path string, n uint64) int {
+	if c := strings.Compare(k.path, path); c != 0 {
+		return c
+	}
+	return cmp.Compare(k.n, n)
+}
+
+type claimKey struct{ session, path, handle string }
+
+func (k claimKey) compare(c claim) int {
+	other := c.key()
+	if c := strings.Compare(k.session, other.session); c != 0 {
+		return c
+	}
+	if c := strings.Compare(k.path, other.path); c != 0 {
+		return c
+	}
+	return strings.Compare(k.handle, other.handle)
+}
+
+func (c claim) key() claimKey {
+	if c.hold != nil {
+		return claimKey{c.hold.Session, c.hold.Path, c.hold.Handle}
+	}
+	return claimKey{c.wait.Session, c.wait.Path, c.wait.Handle}
 }
 
 // New is the state before the first entry.
 func New() *State {
 	return &State{
-		sessions: iradix.New[*Session](),
-		keys:     iradix.New[string](),
-		locks:    iradix.New[*Lock](),
-		holds:    iradix.New[*Hold](),
-		queue:    iradix.New[*Wait](),
-		claims:   iradix.New[claim](),
+		sessions: btree.New(func(id string, v *Session) int { return strings.Compare(id, v.ID) }),
+		keys:     btree.New(func(key string, v *Session) int { return strings.Compare(key, v.Key) }),
+		locks:    btree.New(func(path string, v *Lock) int { return strings.Compare(path, v.Path) }),
+		holds:    btree.New(func(k numbered, v *Hold) int { return k.compare(v.Path, v.Token) }),
+		queue:    btree.New(func(k numbered, v *Wait) int { return k.compare(v.Path, v.Seq) }),
+		claims:   btree.New(claimKey.compare),
 	}
-}
-
-// numbered is the key of the n-th thing at a path. NUL sorts before every byte
-// that a path can hold, so the keys of one path stand together.
-func numbered(path string, n uint64) []byte {
-	k := make([]byte, 0, len(path)+9)
-	k = append(append(k, path...), 0)
-	return binary.BigEndian.AppendUint64(k, n)
-}
-
-func at(path string) []byte { return append([]byte(path), 0) }
-
-func claimKey(session, path, handle string) []byte {
-	k := make([]byte, 0, len(session)+len(path)+len(handle)+2)
-	k = append(append(k, session...), 0)
-	k = append(append(k, path...), 0)
-	return append(k, handle...)
 }
 
 // SessionCount is the number of open sessions.
@@ -153,50 +169,30 @@ func (s *State) HoldCount() int { return s.holds.Len() }
 func (s *State) WaitCount() int { return s.queue.Len() }
 
 // Session finds an open session.
-func (s *State) Session(id string) (*Session, bool) { return s.sessions.Get([]byte(id)) }
+func (s *State) Session(id string) (*Session, bool) { return s.sessions.Get(id) }
 
 // SessionByKey finds the session that was opened with an idempotency key.
-func (s *State) SessionByKey(key string) (*Session, bool) {
-	id, ok := s.keys.Get([]byte(key))
-	if !ok {
-		return nil, false
-	}
-	return s.Session(id)
-}
+func (s *State) SessionByKey(key string) (*Session, bool) { return s.keys.Get(key) }
 
 // Lock finds the lock at path; false where it is free.
-func (s *State) Lock(path string) (*Lock, bool) { return s.locks.Get([]byte(path)) }
+func (s *State) Lock(path string) (*Lock, bool) { return s.locks.Get(path) }
 
 // Claim is what the pair (session, handle) has at path: a hold, a wait, or
 // neither. It never has both.
 func (s *State) Claim(session, path, handle string) (*Hold, *Wait) {
-	c, ok := s.claims.Get(claimKey(session, path, handle))
-	if !ok {
-		return nil, nil
-	}
-	return s.resolve(path, c)
-}
-
-func (s *State) resolve(path string, c claim) (*Hold, *Wait) {
-	if c.token != 0 {
-		h, _ := s.holds.Get(numbered(path, c.token))
-		return h, nil
-	}
-	w, _ := s.queue.Get(numbered(path, c.seq))
-	return nil, w
+	c, _ := s.claims.Get(claimKey{session, path, handle})
+	return c.hold, c.wait
 }
 
 // HoldByToken finds the grant with that token at path.
 func (s *State) HoldByToken(path string, token uint64) (*Hold, bool) {
-	return s.holds.Get(numbered(path, token))
+	return s.holds.Get(numbered{path, token})
 }
 
 // Sessions walks the open sessions whose id sorts after the given one.
 func (s *State) Sessions(after string) iter.Seq[*Session] {
 	return func(yield func(*Session) bool) {
-		it := s.sessions.Root().Iterator()
-		it.SeekLowerBound([]byte(after))
-		for _, v, ok := it.Next(); ok; _, v, ok = it.Next() {
+		for v := range s.sessions.From(after) {
 			if v.ID > after && !yield(v) {
 				return
 			}
@@ -208,9 +204,7 @@ func (s *State) Sessions(after string) iter.Seq[*Session] {
 // after the given path, in bytewise order.
 func (s *State) Locks(prefix, after string) iter.Seq[*Lock] {
 	return func(yield func(*Lock) bool) {
-		it := s.locks.Root().Iterator()
-		it.SeekLowerBound([]byte(max(prefix, after)))
-		for _, v, ok := it.Next(); ok; _, v, ok = it.Next() {
+		for v := range s.locks.From(max(prefix, after)) {
 			if v.Path > prefix && !strings.HasPrefix(v.Path, prefix) {
 				return
 			}
@@ -222,27 +216,27 @@ func (s *State) Locks(prefix, after string) iter.Seq[*Lock] {
 }
 
 // Holders walks the grants of one lock in the order in which they were made.
-func (s *State) Holders(path string) iter.Seq[*Hold] { return under(s.holds.Root(), at(path)) }
+func (s *State) Holders(path string) iter.Seq[*Hold] {
+	return while(s.holds.From(numbered{path, 0}), func(v *Hold) bool { return v.Path == path })
+}
 
 // Queue walks the waits of one lock, next one first.
-func (s *State) Queue(path string) iter.Seq[*Wait] { return under(s.queue.Root(), at(path)) }
+func (s *State) Queue(path string) iter.Seq[*Wait] {
+	return while(s.queue.From(numbered{path, 0}), func(v *Wait) bool { return v.Path == path })
+}
 
 // Holds walks all grants of the cell.
-func (s *State) Holds() iter.Seq[*Hold] { return under(s.holds.Root(), nil) }
+func (s *State) Holds() iter.Seq[*Hold] { return s.holds.All() }
 
 // Waits walks all places in all queues.
-func (s *State) Waits() iter.Seq[*Wait] { return under(s.queue.Root(), nil) }
+func (s *State) Waits() iter.Seq[*Wait] { return s.queue.All() }
 
 // Claims walks what one session holds and waits for, in path order; one of the
 // two is nil each time.
 func (s *State) Claims(session string) iter.Seq2[*Hold, *Wait] {
 	return func(yield func(*Hold, *Wait) bool) {
-		prefix := at(session)
-		it := s.claims.Root().Iterator()
-		it.SeekPrefix(prefix)
-		for k, c, ok := it.Next(); ok; k, c, ok = it.Next() {
-			path, _, _ := strings.Cut(string(k[len(prefix):]), "\x00")
-			if !yield(s.resolve(path, c)) {
+		for c := range s.claims.From(claimKey{session: session}) {
+			if c.key().session != session || !yield(c.hold, c.wait) {
 				return
 			}
 		}
@@ -262,12 +256,11 @@ func (s *State) Position(w *Wait) int {
 	return 0
 }
 
-func under[V any](root *iradix.Node[V], prefix []byte) iter.Seq[V] {
+// while is a walk up to the first value that is not wanted.
+func while[V any](walk iter.Seq[V], wanted func(V) bool) iter.Seq[V] {
 	return func(yield func(V) bool) {
-		it := root.Iterator()
-		it.SeekPrefix(prefix)
-		for _, v, ok := it.Next(); ok; _, v, ok = it.Next() {
-			if !yield(v) {
+		for v := range walk {
+			if !wanted(v) || !yield(v) {
 				return
 			}
 		}

@@ -1,0 +1,118 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// instantLog is a log in memory that takes each entry at once, of a replica that
+// leads for ever.
+type instantLog struct {
+	current atomic.Pointer[state.State]
+	mu      sync.Mutex // over Submit
+}
+
+func (l *instantLog) Leading() (uint64, bool)                { return 1, true }
+func (l *instantLog) Changed() <-chan struct{}               { return nil }
+func (l *instantLog) Barrier(context.Context) error          { return nil }
+func (l *instantLog) State() *state.State                    { return l.current.Load() }
+func (l *instantLog) PromisedBefore(uint64) time.Duration    { return 0 }
+func (l *instantLog) Transfer(context.Context, string) error { return nil }
+
+func (l *instantLog) Submit(b state.Batch) func() (*state.Outcome, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.State()
+	next, out := s.Apply(s.Index+1, 1, b)
+	l.current.Store(next)
+	return func() (*state.Outcome, error) { return &out, nil }
+}
+
+// benchMaster is a master in office on an instantLog, with n sessions.
+func benchMaster(b *testing.B, n int) (m *Master, sessions []string) {
+	began, log := time.Now(), &instantLog{}
+	log.current.Store(state.New())
+	m = New(log, nil, Options{ID: "r1", LeaseTerm: time.Second, Clock: func() time.Duration { return time.Since(began) }})
+	b.Cleanup(func() { // there is nobody to hand over to
+		m.stop()
+		<-m.done
+	})
+	for changed := m.officeChanged(); m.inOffice() == nil; changed = m.officeChanged() {
+		<-changed
+	}
+	for range n {
+		sessions = append(sessions, benchSession(b, m))
+	}
+	return m, sessions
+}
+
+func benchSession(b *testing.B, m *Master) string {
+	s, err := m.OpenSession(b.Context(), lockapi.SessionRequest{TTLMS: time.Hour.Milliseconds()}, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s.ID
+}
+
+// BenchmarkCycle is an acquire and a release of a lock of its own by each of many
+// callers at once: what a cycle costs the master beside HTTP, JSON and Raft.
+func BenchmarkCycle(b *testing.B) {
+	for _, n := range []int{1, 64, 256} {
+		b.Run(fmt.Sprintf("callers=%d", n), func(b *testing.B) {
+			m, sessions := benchMaster(b, n)
+			var callers sync.WaitGroup
+			var done atomic.Int64
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i, session := range sessions {
+				callers.Go(func() {
+					path, request := fmt.Sprintf("/bench/%d", i), lockapi.NewLockRequest(session)
+					for done.Add(1) <= int64(b.N) {
+						if _, err := m.Acquire(b.Context(), path, request); err != nil {
+							b.Error(err)
+							return
+						}
+						if _, err := m.Release(b.Context(), path, session, "", 0); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			callers.Wait()
+		})
+	}
+}
+
+// BenchmarkSessionTable is what is done to one session among many: a keepalive that
+// is answered at once, and an opening with its closing.
+func BenchmarkSessionTable(b *testing.B) {
+	for _, n := range []int{100, 20_000} {
+		m, sessions := benchMaster(b, n)
+		b.Run(fmt.Sprintf("keepalive/sessions=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				if _, err := m.Keepalive(b.Context(), sessions[i%n], lockapi.KeepaliveRequest{}); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+		})
+		b.Run(fmt.Sprintf("open-close/sessions=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := m.CloseSession(b.Context(), benchSession(b, m)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,122 @@
+package btree
+
+// Put stores a value under its key, in place of the one that is there.
+func (t *Tree[K, V]) Put(k K, v V) {
+	if t.root == nil {
+		t.root = &node[V]{owner: t.owner}
+	}
+	t.root = t.owned(t.root)
+	if t.root.count == most {
+		t.root = &node[V]{owner: t.owner, children: &[most + 1]*node[V]{t.root}}
+		t.root.split(0)
+	}
+	for n := t.root; ; {
+		i, found := t.search(n, k)
+		switch {
+		case found:
+			n.values[i] = v
+			return
+		case n.children == nil:
+			n.insert(i, v, 0, nil)
+			t.size++
+			return
+		case n.children[i].count < most:
+			n = t.ownedChild(n, i)
+		default: // make room on the way down, and look again
+			t.ownedChild(n, i)
+			n.split(i)
+		}
+	}
+}
+
+// Delete removes the value with a key, if it is there.
+func (t *Tree[K, V]) Delete(k K) {
+	if t.root == nil {
+		return
+	}
+	t.root = t.owned(t.root)
+	if t.delete(t.root, k) {
+		t.size--
+	}
+	if t.root.count == 0 {
+		t.root = t.root.child(0)
+	}
+}
+
+// delete removes k from what is in n, which is owned and may be left with one value
+// too few.
+func (t *Tree[K, V]) delete(n *node[V], k K) bool {
+	i, found := t.search(n, k)
+	switch {
+	case n.children == nil && found:
+		n.remove(i, i+1)
+		return true
+	case n.children == nil:
+		return false
+	case found:
+		n.values[i] = t.deleteLast(t.ownedChild(n, i))
+	case !t.delete(t.ownedChild(n, i), k):
+		return false
+	}
+	t.refill(n, i)
+	return true
+}
+
+// deleteLast is delete of the last value, which it returns.
+func (t *Tree[K, V]) deleteLast(n *node[V]) V {
+	last := n.count
+	if n.children == nil {
+		v := n.values[last-1]
+		n.remove(last-1, last)
+		return v
+	}
+	v := t.deleteLast(t.ownedChild(n, last))
+	t.refill(n, last)
+	return v
+}
+
+// refill gives the i-th child of n a value from the left or the right, or joins it
+// with a neighbour, if it has too few. n and the child are owned.
+func (t *Tree[K, V]) refill(n *node[V], i int) {
+	if n.children[i].count >= least {
+		return
+	}
+	switch c := n.children[i]; {
+	case i > 0 && n.children[i-1].count > least:
+		left := t.ownedChild(n, i-1)
+		last := left.count - 1
+		c.insert(0, n.values[i-1], 0, left.child(last+1))
+		n.values[i-1] = left.values[last]
+		left.remove(last, last+1)
+	case i < n.count && n.children[i+1].count > least:
+		right := t.ownedChild(n, i+1)
+		c.insert(c.count, n.values[i], c.count+1, right.child(0))
+		n.values[i] = right.values[0]
+		right.remove(0, 0)
+	case i > 0:
+		t.ownedChild(n, i-1)
+		n.join(i - 1)
+	default:
+		n.join(i)
+	}
+}
+
+// owned is n, or a copy of it where others may see it.
+func (t *Tree[K, V]) owned(n *node[V]) *node[V] {
+	if t.owner != nil && n.owner == t.owner {
+		return n
+	}
+	own := *n
+	own.owner = t.owner
+	if n.children != nil {
+		children := *n.children
+		own.children = &children
+	}
+	return &own
+}
+
+// ownedChild makes the i-th child of n, which is owned, an owned one as well.
+func (t *Tree[K, V]) ownedChild(n *node[V], i int) *node[V] {
+	n.children[i] = t.owned(n.children[i])
+	return n.children[i]
+}
