@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -171,4 +173,40 @@ func TestStoredAgainBesideATransaction(t *testing.T) {
 	if got := reopened(t, asLeft(t, f), true); got != want {
 		t.Errorf("after a start the log holds\n%s\nwant\n%s", got, want)
 	}
+}
+
+// TestEntriesDoNotWait for a transaction of a second, of whatever kind.
+func TestEntriesDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := ahead(t)
+		f.home = &talkingHome{logHome: f.home, before: func() { time.Sleep(time.Second) }}
+		at := uint64(0)
+		store := func(n uint64) {
+			began := time.Now()
+			for range n {
+				at++
+				must(t, f.StoreLogs(entries(at, at, 1)))
+			}
+			if took := time.Since(began); took > 0 {
+				t.Errorf("entries up to %d have waited for %v", at, took)
+			}
+		}
+		store(walEntries + 100)
+		f.work.Wait()
+		for _, write := range []func() error{
+			func() error { return f.SetUint64([]byte("CurrentTerm"), 3) },
+			func() error { return f.noteSnapshot(at / 2) },
+			func() error { return f.DeleteRange(1, 50) },
+		} {
+			done := make(chan error)
+			go func() { done <- write() }()
+			synctest.Wait()
+			store(100)
+			must(t, <-done)
+		}
+		f.work.Wait()
+		if first, _ := f.FirstIndex(); first != 51 || !f.record.Load().Entries.covers(51, at) {
+			t.Errorf("there is %v of 51 to %d", f.record.Load().Entries, at)
+		}
+	})
 }
