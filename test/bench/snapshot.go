@@ -39,18 +39,24 @@ func loadSnapshots(ctx context.Context, o *overload) error {
 	defer c.Close()
 	under := o.probing.Swap(newHistogram())
 	began := time.Now()
-	err := drive.Each(o.n, func(i int) error {
-		id, err := openRaw(ctx, c, longTTL)
-		if err != nil {
-			return err
-		}
+	ids, err := openMany(ctx, c, o.n, func() time.Duration { return longTTL })
+	if err != nil {
+		return err
+	}
+	err = drive.Each(o.n, func(i int) error {
 		path := fmt.Sprintf("%s/bench/snapshot/%d/%d", lockapi.RouteLocks, i/perSession, i%perSession)
-		return c.Call(ctx, http.MethodPut, path, ask(id, 0, 0, false), nil)
+		return c.Call(ctx, http.MethodPut, path, ask(ids[i], 0, 0, false), nil)
 	})
 	if err != nil {
 		return err
 	}
 	o.note("%d sessions with a lock each after %.1f s", o.n, time.Since(began).Seconds())
+	err = o.besideSnapshots(ctx, under)
+	return errors.Join(err, drive.Each(len(ids), func(i int) error { return closeRaw(ctx, c, ids[i]) }))
+}
+
+// besideSnapshots has sessions take and release locks for a while.
+func (o *overload) besideSnapshots(ctx context.Context, under *hdrhistogram.Histogram) (err error) {
 	f := &field{}
 	if f.clients, err = drive.Clients(drive.HTTP, o.cell.URLs(), besideSessions, false); err != nil {
 		return err
