@@ -63,7 +63,7 @@ type checksums struct {
 	next   *mark // waits for it to be done; a later one takes its place
 	done   *Checksum
 	marked time.Duration // when a mark was last applied or proposed here
-	took   time.Duration // by the latest sum
+	took   time.Duration // by the latest sum, without its rests
 	told   uint64        // highest index of which a sum was applied or proposed here
 }
 
@@ -109,8 +109,19 @@ func (c *checksums) mark(s *state.State) {
 func (c *checksums) sum(m *mark) {
 	for m != nil {
 		began := c.clock()
-		m = c.summed(m, m.state.Hash(), c.clock()-began)
+		sum, rested := gentleSum(m.state)
+		m = c.summed(m, sum, c.clock()-began-rested)
 	}
+}
+
+// gentleSum is the state's Hash, with rests, and how long they were.
+func gentleSum(s *state.State) (sum [sha256.Size]byte, rested time.Duration) {
+	h := sha256.New()
+	g := newGentle(h)
+	if err := s.Snapshot(g); err != nil {
+		panic(err) // a hash cannot fail to be written to, and every state can be encoded
+	}
+	return [sha256.Size]byte(h.Sum(nil)), g.rested
 }
 
 // summed notes the sum of a mark and returns the next one to be summed.

@@ -81,7 +81,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 type snapshot struct{ state *state.State }
 
 func (s snapshot) Persist(sink raft.SnapshotSink) error {
-	if err := s.state.Snapshot(sink); err != nil {
+	if err := s.state.Snapshot(newGentle(sink)); err != nil {
 		sink.Cancel()
 		return err
 	}

@@ -30,12 +30,16 @@ const cure = "keep the directory for analysis, and bring the replica back with a
 // and a raft.StableStore (logstore.go). Each change is on the disk when the call
 // returns.
 type logFile struct {
-	name    string
-	home    logHome
-	metas   *os.File               // the same file, to read its meta pages
-	wal     *wal                   // nil without one
-	changes sync.Mutex             // held over each change
-	record  atomic.Pointer[record] // as the last write has left it
+	name  string
+	home  logHome
+	metas *os.File // the same file, to read its meta pages
+	wal   *wal     // nil without one
+
+	transactions sync.Mutex             // held over each transaction, and a deletion's two; taken before changes
+	changes      sync.Mutex             // held over each change of what follows
+	record       atomic.Pointer[record] // what is there, as the last write has left it
+	leaving      bool                   // handOver is to run, or runs
+	work         sync.WaitGroup         // handOver
 }
 
 // logHome is what logFile needs of raft-boltdb: to store entries, in any order
@@ -137,7 +141,8 @@ func (f *logFile) create(dir string, ahead bool) error {
 	if err := f.lock(dir); err != nil {
 		return err
 	}
-	if err := f.begin(dir, record{}, nil, ahead); err != nil {
+	f.record.Store(&record{})
+	if err := f.begin(dir, nil, ahead); err != nil {
 		return errors.Join(fmt.Errorf("data directory %s: make %s: %w", dir, f.name, err), f.Close())
 	}
 	return nil
@@ -157,7 +162,7 @@ func (f *logFile) open(dir string, checked *record, left spans, behind []*raft.L
 		err = f.tidy(*have, left)
 	}
 	if err == nil {
-		err = f.begin(dir, *f.record.Load(), behind, ahead)
+		err = f.begin(dir, behind, ahead)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("data directory %s: open %s: %w", dir, f.name, err), f.Close())
@@ -168,34 +173,33 @@ func (f *logFile) open(dir string, checked *record, left spans, behind []*raft.L
 // begin writes the record and the entries behind it: what a disk has not kept of the
 // last transaction although the check has read it from memory is written once more.
 // From then on a write-ahead log is as wanted, and empty.
-func (f *logFile) begin(dir string, r record, behind []*raft.Log, ahead bool) error {
-	r = r.including(behind)
+func (f *logFile) begin(dir string, behind []*raft.Log, ahead bool) error {
 	if !ahead {
-		r.WAL = 0
-		if err := f.write(behind, r); err != nil {
+		err := f.transact(behind, func(r record) record { r.WAL, r.Frame = 0, 0; return r })
+		if err != nil {
 			return err // what is in the write-ahead log is nowhere else
 		}
 		return dropWAL(dir)
 	}
-	if r.WAL == 0 {
-		if err := makeWAL(dir); err != nil {
-			return err
-		}
+	used := uint64(0) // highest generation
+	if told := f.record.Load().WAL; told > 0 {
+		used = told + 1
+	} else if err := makeWAL(dir); err != nil {
+		return err
 	}
-	ready, err := openWAL(dir, r.WAL)
+	ready, err := openWAL(dir, used)
 	if err != nil {
 		return err
 	}
 	f.wal = ready
-	return f.write(behind, r)
+	return f.transact(behind, unchanged)
 }
 
 // tidy deletes the entries that are left over.
 func (f *logFile) tidy(r record, left spans) error {
 	f.record.Store(&r)
 	for ; len(left) > 0; left = left[1:] {
-		r.Deleted = left
-		if err := f.write(nil, r); err != nil {
+		if err := f.transact(nil, func(r record) record { r.Deleted = left; return r }); err != nil {
 			return err
 		}
 		if err := f.erase(left[0].First, left[0].Last); err != nil {

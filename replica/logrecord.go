@@ -35,8 +35,9 @@ type record struct {
 	// replica has acknowledged up to there is in a snapshot or in the log.
 	Snapshot uint64 `json:"snapshot"`
 	// WAL is the generation of the write-ahead log whose entries come behind those
-	// told here; 0 where there is none.
-	WAL uint64 `json:"wal,omitempty"`
+	// told here, and Frame the number of its first frame; 0 where there is none.
+	WAL   uint64 `json:"wal,omitempty"`
+	Frame uint64 `json:"frame,omitempty"`
 	// Votes is the term and the vote, under the library's keys.
 	Votes map[string][]byte `json:"votes"`
 }
@@ -64,8 +65,13 @@ func (r record) with(key string, value []byte) record {
 
 // including is the record with further entries.
 func (r record) including(logs []*raft.Log) record {
-	for _, l := range logs {
-		r.Entries = r.Entries.with(l.Index, l.Index)
+	for len(logs) > 0 {
+		run := 1
+		for run < len(logs) && logs[run].Index == logs[run-1].Index+1 {
+			run++
+		}
+		r.Entries = r.Entries.with(logs[0].Index, logs[run-1].Index)
+		logs = logs[run:]
 	}
 	return r
 }

@@ -9,23 +9,65 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// write stores entries and the record in one transaction, and with them what the
-// write-ahead log holds. It is called with changes held, or before anybody else has
-// the file.
-func (f *logFile) write(logs []*raft.Log, next record) error {
-	if f.wal == nil {
-		return f.commit(logs, next)
-	}
-	if f.wal.failed != nil {
-		return f.wal.failed
-	}
-	next.WAL = f.wal.generation + 1
-	err := f.commit(slices.Concat(f.wal.pending.all(), logs), next)
-	f.wal.handedOver(err)
-	return err
+// write stores a change of the record, and entries that follow it, in one
+// transaction, and with them what the write-ahead log holds. That goes on taking
+// entries meanwhile: they come behind the change.
+func (f *logFile) write(logs []*raft.Log, change func(record) record) error {
+	f.transactions.Lock()
+	defer f.transactions.Unlock()
+	return f.transact(logs, change)
 }
 
-func (f *logFile) commit(logs []*raft.Log, next record) error {
+// transact is write, with transactions held, or before anybody else has the file.
+func (f *logFile) transact(logs []*raft.Log, change func(record) record) error {
+	next, full, err := f.turn(change)
+	if err != nil {
+		return err
+	}
+	next = next.including(logs)
+	err = f.commit(slices.Concat(full, logs), &next)
+	f.changes.Lock()
+	defer f.changes.Unlock()
+	if f.wal != nil {
+		f.wal.handedOver(err)
+	}
+	if err != nil {
+		return err
+	}
+	if f.wal != nil {
+		next = next.including(f.wal.pending.fresh())
+	}
+	f.record.Store(&next)
+	return nil
+}
+
+// turn starts the next generation of the write-ahead log, and returns the record
+// that tells it, and what is in the one before.
+func (f *logFile) turn(change func(record) record) (next record, full []*raft.Log, err error) {
+	f.changes.Lock()
+	defer f.changes.Unlock()
+	next = change(*f.record.Load())
+	if f.wal != nil {
+		full, err = f.wal.turn()
+		next.WAL, next.Frame = f.wal.generation, f.wal.frames
+	}
+	return next, full, err
+}
+
+// unchanged changes nothing.
+func unchanged(r record) record { return r }
+
+// handOver hands over what the write-ahead log holds, beside the taking of entries.
+// An error of it is that of the next write.
+func (f *logFile) handOver() {
+	_ = f.write(nil, unchanged) // the write-ahead log keeps the error
+	f.changes.Lock()
+	defer f.changes.Unlock()
+	f.leaving = false
+}
+
+// commit makes one transaction, and notes its number in the record.
+func (f *logFile) commit(logs []*raft.Log, next *record) error {
 	latest, _, err := readMetas(f.metas)
 	if err != nil {
 		return err
@@ -40,14 +82,10 @@ func (f *logFile) commit(logs []*raft.Log, next record) error {
 		all = append(all, sealed(l))
 	}
 	all = append(all, sealed(told))
-	if err := guarded(func() error { return f.home.StoreLogs(all) }); err != nil {
-		return err
-	}
-	f.record.Store(&next)
-	return nil
+	return guarded(func() error { return f.home.StoreLogs(all) })
 }
 
-// erase deletes entries that the record tells to be deleted. It is called as write is.
+// erase deletes entries that the record tells to be deleted. It is called as transact is.
 func (f *logFile) erase(from, to uint64) error {
 	return guarded(func() error { return f.home.DeleteRange(from, to) })
 }
@@ -91,38 +129,58 @@ func (f *logFile) StoreLog(l *raft.Log) error { return f.StoreLogs([]*raft.Log{l
 // StoreLogs stores entries, all or none of them: in the write-ahead log where there
 // is one and they fit, else in one transaction.
 func (f *logFile) StoreLogs(logs []*raft.Log) error {
-	f.changes.Lock()
-	defer f.changes.Unlock()
-	next := f.record.Load().including(logs)
-	if f.wal == nil || !f.wal.fits(logs) {
-		return f.write(logs, next)
-	}
-	if err := f.wal.append(logs); err != nil {
+	if stored, err := f.storeAhead(logs); stored || err != nil {
 		return err
 	}
+	return f.write(logs, unchanged)
+}
+
+// storeAhead stores entries in the write-ahead log, and sees to it that it is handed
+// over in time. It is false where there is none, or no room: on a disk that is slower
+// than the entries come.
+func (f *logFile) storeAhead(logs []*raft.Log) (stored bool, err error) {
+	f.changes.Lock()
+	defer f.changes.Unlock()
+	if f.wal == nil || !f.wal.fits(logs) {
+		return false, nil
+	}
+	if err := f.wal.append(logs); err != nil {
+		return false, err
+	}
+	next := f.record.Load().including(logs)
 	f.record.Store(&next)
-	return nil
+	if f.wal.enough() && !f.leaving {
+		f.leaving = true
+		f.work.Go(f.handOver)
+	}
+	return true, nil
 }
 
 // DeleteRange deletes the entries from one index to another, both included. They
 // are struck from the record first, and deleted in a transaction of its own: what
-// a crash in between leaves of them the next start deletes.
+// a crash in between leaves of them the next start deletes. Those that are in the
+// write-ahead log go to raft-boltdb with the first of the two.
 func (f *logFile) DeleteRange(from, to uint64) error {
-	f.changes.Lock()
-	defer f.changes.Unlock()
-	next := *f.record.Load()
-	from, to = max(from, next.Entries.first()), min(to, next.Entries.last())
+	f.transactions.Lock()
+	defer f.transactions.Unlock()
+	there := f.record.Load().Entries
+	from, to = max(from, there.first()), min(to, there.last())
 	if from > to {
 		return nil
 	}
-	next.Entries, next.Deleted = next.Entries.without(from, to), next.Deleted.with(from, to)
-	if err := f.write(nil, next); err != nil {
+	err := f.transact(nil, func(r record) record {
+		r.Entries, r.Deleted = r.Entries.without(from, to), r.Deleted.with(from, to)
+		return r
+	})
+	if err != nil {
 		return err
 	}
 	if err := f.erase(from, to); err != nil {
 		return err // the record tells of the deletion until it is done
 	}
-	next = *f.record.Load()
+	f.changes.Lock()
+	defer f.changes.Unlock()
+	next := *f.record.Load()
 	next.Deleted = next.Deleted.without(from, to)
 	f.record.Store(&next)
 	return nil
@@ -141,9 +199,7 @@ func (f *logFile) Get(key []byte) ([]byte, error) {
 
 // Set stores one of the values that Raft remembers.
 func (f *logFile) Set(key, value []byte) error {
-	f.changes.Lock()
-	defer f.changes.Unlock()
-	return f.write(nil, f.record.Load().with(string(key), value))
+	return f.write(nil, func(r record) record { return r.with(string(key), value) })
 }
 
 // GetUint64 reads a value that SetUint64 stored.
@@ -165,15 +221,16 @@ func (f *logFile) SetUint64(key []byte, value uint64) error {
 
 // noteSnapshot notes that a snapshot up to an index is finished.
 func (f *logFile) noteSnapshot(index uint64) error {
-	f.changes.Lock()
-	defer f.changes.Unlock()
-	next := *f.record.Load()
-	next.Snapshot = max(next.Snapshot, index)
-	return f.write(nil, next)
+	return f.write(nil, func(r record) record {
+		r.Snapshot = max(r.Snapshot, index)
+		return r
+	})
 }
 
-// Close closes the files. What is in the write-ahead log stays there.
+// Close closes the files, once nobody uses them. What is in the write-ahead log stays
+// there.
 func (f *logFile) Close() error {
+	f.work.Wait()
 	errs := []error{f.metas.Close(), f.home.Close()}
 	if f.wal != nil {
 		errs = append(errs, f.wal.close())

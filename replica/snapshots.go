@@ -99,16 +99,27 @@ func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64,
 	if err != nil {
 		return nil, errors.Join(err, sink.Cancel())
 	}
-	return &snapshotSink{sink, func() error { return s.done(index) }}, nil
+	return &snapshotSink{SnapshotSink: sink, done: func() error { return s.done(index) }}, nil
 }
 
 type snapshotSink struct {
 	raft.SnapshotSink
-	done func() error
+	done  func() error
+	ended bool // the library ends a snapshot that has ended
+}
+
+// Cancel gives the snapshot up.
+func (s *snapshotSink) Cancel() error {
+	s.ended = true
+	return s.SnapshotSink.Cancel()
 }
 
 // Close finishes the snapshot, and then notes that it is there.
 func (s *snapshotSink) Close() error {
+	if s.ended {
+		return nil
+	}
+	s.ended = true
 	if err := s.SnapshotSink.Close(); err != nil {
 		return err
 	}

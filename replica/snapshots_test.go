@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
 )
 
 // aDataDir is the data directory of a cell of one that has two snapshots and a
@@ -211,5 +213,44 @@ func TestDamagedDataDirectory(t *testing.T) {
 	t.Logf("refused: %v", refused)
 	if refused[logFileName] == 0 || refused[identityFile] == 0 {
 		t.Errorf("refused: %v; want some for each of the two files that nothing makes up for", refused)
+	}
+}
+
+// TestSnapshotEndsOnce: the library closes each snapshot twice, and gives up one that
+// has ended. It is noted once, and is whole.
+func TestSnapshotEndsOnce(t *testing.T) {
+	dir, noted := t.TempDir(), 0
+	files, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, raftLogger(zerolog.Nop()))
+	must(t, err)
+	store := &snapshotStore{SnapshotStore: files, dir: filepath.Join(dir, "snapshots"), done: func(uint64) error { noted++; return nil }}
+	_, wire := raft.NewInmemTransport("")
+	state := bytes.Repeat([]byte("0123456789"), 20_000)
+	for name, test := range map[string]struct {
+		ends func(raft.SnapshotSink) error
+		want int
+	}{
+		"closed":   {func(s raft.SnapshotSink) error { return errors.Join(s.Close(), s.Close(), s.Cancel()) }, 1},
+		"given up": {func(s raft.SnapshotSink) error { return errors.Join(s.Cancel(), s.Cancel(), s.Close()) }, 0},
+	} {
+		noted = 0
+		sink, err := store.Create(raft.SnapshotVersionMax, 7, 3, raft.Configuration{}, 1, wire)
+		must(t, err)
+		_, err = sink.Write(state)
+		must(t, err)
+		must(t, test.ends(sink))
+		if noted != test.want {
+			t.Errorf("%s: noted %d times, want %d", name, noted, test.want)
+		}
+		_, r, err := store.Open(sink.ID())
+		if (err == nil) != (test.want == 1) {
+			t.Fatalf("%s: opened: %v", name, err)
+		}
+		if err != nil {
+			continue
+		}
+		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, state) {
+			t.Errorf("%s: %d bytes are read, %v; want %d", name, len(got), err, len(state))
+		}
+		must(t, r.Close())
 	}
 }

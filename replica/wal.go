@@ -1,9 +1,9 @@
 package replica
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -14,33 +14,50 @@ import (
 // syncs twice for each write and writes four or five pages; here it is one write,
 // behind the last one, and one sync that has nothing to note but the data, for the
 // file has all its blocks from the beginning. What has gathered in it goes to
-// raft-boltdb in one transaction, when the file is full, and with whatever else is
-// written there: a vote, a deletion, the note of a snapshot. So raft-boltdb remains
-// the home of log and votes, and its checks hold as they stand; the write-ahead log
-// only has what came after its last transaction.
+// raft-boltdb in one transaction, when there is enough of it, and with whatever else
+// is written there: a vote, a deletion, the note of a snapshot. So raft-boltdb
+// remains the home of log and votes, and its checks hold as they stand; the
+// write-ahead log only has what came after its last transaction.
 //
-// Each transaction starts the file anew by giving it a generation, which the record
-// tells: blocks of an earlier one count for nothing. At a start the entries of the
-// record's generation are read, checked and handed to raft-boltdb before anything
-// else happens.
+// Entries do not wait for a transaction. The file has two areas, which generations
+// of entries take in turn. A transaction begins with a new generation, which takes
+// the entries from then on, and brings what is in the one before it, with a record
+// that tells the new one. Transactions come one after the other, so that no more
+// than two generations count at any time, one in each area:
+//
+//   - Before the transaction of generation g+1 is on the disk, the record tells g.
+//     Behind what it tells come the entries of g, and then those of g+1, if any.
+//   - From then on it tells g+1, and g counts for nothing. Only now may there be a
+//     transaction of g+2, which takes the area of g.
+//
+// A crash comes before or after the instant at which the transaction is on the disk,
+// and either way what the record tells, the generation that it tells and the next are
+// all that was acknowledged. Frames are numbered on from a generation to the next,
+// and the record tells the number of its generation's first: so the loss of the last
+// one of g is found when g+1 has any.
+//
+// At a start the entries behind the record are read, checked and handed to
+// raft-boltdb before anything else happens, and the generation that follows is one
+// that no block is of.
 const (
 	walFileName = "raft.wal"
-	walBlocks   = 4096 // 2 MiB
-	walEntries  = 512  // more of them are handed to raft-boltdb, to keep that short
+	walBlocks   = 2048 // of an area: 1 MiB
+	walEntries  = 512  // that many are enough for a transaction, or half of the area
 )
 
 // wal is the file and what is in it. Its methods are called with logFile.changes
 // held; pending may be read without.
 type wal struct {
 	file       *os.File
-	generation uint64
-	frames     uint64 // of this generation
-	next       int    // block
+	generation uint64 // that takes entries
+	frames     uint64 // number of the next
+	next       int    // block of the area
 	pending    walPending
 	failed     error // of a write: what the file holds is not known any more
 }
 
-// openWAL opens the write-ahead log of a data directory for writing.
+// openWAL opens the write-ahead log of a data directory for writing. No block may
+// be of a generation above the given one.
 func openWAL(dir string, generation uint64) (*wal, error) {
 	file, err := os.OpenFile(filepath.Join(dir, walFileName), os.O_RDWR, 0)
 	if err != nil {
@@ -51,7 +68,7 @@ func openWAL(dir string, generation uint64) (*wal, error) {
 
 // makeWAL makes an empty one, durably and with all its blocks.
 func makeWAL(dir string) error {
-	return writeDurably(filepath.Join(dir, walFileName), make([]byte, walBlocks*walBlock))
+	return writeDurably(filepath.Join(dir, walFileName), make([]byte, 2*walBlocks*walBlock))
 }
 
 // checkWAL reads the entries that the write-ahead log holds behind a record.
@@ -67,11 +84,22 @@ func checkWAL(dir string, r *record) ([]*raft.Log, error) {
 		return nil, err
 	}
 	defer file.Close()
-	logs, err := readWAL(bufio.NewReader(file), r.WAL)
+	logs, err := readWAL(file, r.WAL, r.Frame)
 	if err != nil {
 		return nil, fmt.Errorf("it goes on in %s, which is damaged: %w", walFileName, err)
 	}
 	return logs, nil
+}
+
+// readWAL reads the entries of a generation, whose first frame has the given number,
+// and of the one behind it.
+func readWAL(file io.ReaderAt, generation, frame uint64) ([]*raft.Log, error) {
+	logs, frame, err := readWALArea(file, generation, frame)
+	if err != nil {
+		return nil, err
+	}
+	behind, _, err := readWALArea(file, generation+1, frame)
+	return append(logs, behind...), err
 }
 
 // dropWAL removes the file of a write-ahead log of which no record tells.
@@ -82,13 +110,18 @@ func dropWAL(dir string) error {
 	return nil
 }
 
-// fits reports whether the file has room for some entries.
+// fits reports whether the generation has room for some entries.
 func (w *wal) fits(logs []*raft.Log) bool {
 	size := 0
 	for _, l := range logs {
 		size += walEntrySize(l)
 	}
-	return w.next+walBlocksOf(size) <= walBlocks && len(w.pending.all())+len(logs) <= walEntries
+	return w.next+walBlocksOf(size) <= walBlocks
+}
+
+// enough reports whether the generation should be handed over.
+func (w *wal) enough() bool {
+	return len(w.pending.fresh()) >= walEntries || w.next >= walBlocks/2
 }
 
 // append writes entries that fit and syncs. After an error nothing is taken any
@@ -97,8 +130,9 @@ func (w *wal) append(logs []*raft.Log) error {
 	if w.failed != nil {
 		return w.failed
 	}
-	frame := walFrame(w.generation, w.frames, w.next, logs)
-	_, err := w.file.WriteAt(frame, int64(w.next)*walBlock)
+	at := walArea(w.generation) + w.next
+	frame := walFrame(w.generation, w.frames, at, logs)
+	_, err := w.file.WriteAt(frame, int64(at)*walBlock)
 	if err == nil {
 		err = syncData(w.file)
 	}
@@ -112,15 +146,24 @@ func (w *wal) append(logs []*raft.Log) error {
 	return nil
 }
 
-// handedOver starts the next generation, after raft-boltdb was given all that is in
-// this one, or, with an error, perhaps was.
+// turn starts the next generation. What is in the one before it is returned, to be
+// handed to raft-boltdb before there is another turn.
+func (w *wal) turn() (full []*raft.Log, err error) {
+	if w.failed != nil {
+		return nil, w.failed
+	}
+	w.generation, w.next = w.generation+1, 0
+	return w.pending.turn(), nil
+}
+
+// handedOver ends a turn, after raft-boltdb was given what it returned, or, with an
+// error, perhaps was.
 func (w *wal) handedOver(err error) {
 	if err != nil {
 		w.failed = errors.Join(w.failed, err)
 		return
 	}
-	w.generation, w.frames, w.next = w.generation+1, 0, 0
-	w.pending.clear()
+	w.pending.handedOver()
 }
 
 func (w *wal) close() error { return w.file.Close() }

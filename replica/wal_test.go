@@ -39,8 +39,15 @@ func contents(t *testing.T, f *logFile) string {
 	return out.String()
 }
 
-// asLeft is a copy of a log's directory, as a crash would leave it.
+// asLeft is a copy of a log's directory, as a crash would leave it while nothing is
+// handed over.
 func asLeft(t *testing.T, f *logFile) string {
+	t.Helper()
+	f.work.Wait()
+	return leftNow(t, f)
+}
+
+func leftNow(t *testing.T, f *logFile) string {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.CopyFS(dir, os.DirFS(filepath.Dir(f.name))))
@@ -104,62 +111,94 @@ func TestNothingIsLostAhead(t *testing.T) {
 	}
 }
 
-// tornWAL is a log with a write-ahead log that was in use before, the directory
-// before its last write, and the file behind it.
-func tornWAL(t *testing.T) (f *logFile, before string, after []byte) {
+// torn is a log with a write-ahead log that was in use before, about its last write.
+type torn struct {
+	before, after     string // directories
+	whole             string // what it holds behind it
+	generation, frame uint64 // of the record
+	last              int    // frames before the last, which begin with the area, a block each
+	area              int    // block
+}
+
+// tornWAL makes one, or one of which a generation is being handed over meanwhile.
+func tornWAL(t *testing.T, beside bool) (out torn) {
 	t.Helper()
-	f = ahead(t)
+	f := ahead(t)
 	must(t, f.StoreLogs(entries(1, 60, 1)))
 	must(t, vote(f, 2, "r2"))
-	for i := uint64(61); i < 70; i++ {
+	r := f.record.Load()
+	out.generation, out.frame, out.last = r.WAL, r.Frame, 9
+	write := func() {
+		for i := r.Entries.last() + 1; i < 70; i++ {
+			must(t, f.StoreLogs(entries(i, i, 2)))
+		}
+		out.area, out.before = walArea(f.wal.generation), leftNow(t, f)
+		must(t, f.StoreLogs(entries(70, 90, 2)))
+		out.after, out.whole = leftNow(t, f), contents(t, f)
+	}
+	if !beside {
+		write()
+		return out
+	}
+	for i := uint64(61); i < 65; i++ {
 		must(t, f.StoreLogs(entries(i, i, 2)))
 	}
-	before = asLeft(t, f)
-	must(t, f.StoreLogs(entries(70, 90, 2)))
-	after, err := os.ReadFile(filepath.Join(filepath.Dir(f.name), walFileName))
+	r, out.last = f.record.Load(), 5
+	f.home = &talkingHome{logHome: f.home, before: write}
+	must(t, f.noteSnapshot(60))
+	return out
+}
+
+func (w *torn) read(t *testing.T, dir, file string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, file))
 	must(t, err)
-	return f, before, after
+	return raw
+}
+
+// bothTorn runs a test on a log of one generation, and of two.
+func bothTorn(t *testing.T, test func(*testing.T, torn)) {
+	for _, beside := range []bool{false, true} {
+		t.Run(fmt.Sprintf("beside=%v", beside), func(t *testing.T) { test(t, tornWAL(t, beside)) })
+	}
 }
 
 // TestTornWriteAhead: of the last write any of the blocks have reached the disk. The
 // log is as before it, or holds all of it.
 func TestTornWriteAhead(t *testing.T) {
-	f, dir, after := tornWAL(t)
-	whole := contents(t, f)
-	name := filepath.Join(dir, walFileName)
-	before, err := os.ReadFile(name)
-	must(t, err)
-	db, err := os.ReadFile(filepath.Join(dir, logFileName))
-	must(t, err)
-	old := reopened(t, dir, true)
-	var differ []int
-	for at := 0; at < len(after); at += walBlock {
-		if !bytes.Equal(before[at:at+walBlock], after[at:at+walBlock]) {
-			differ = append(differ, at)
-		}
-	}
-	if len(differ) < 5 {
-		t.Fatalf("the last write is %d blocks", len(differ))
-	}
-	random := rand.New(rand.NewPCG(damageSeed, 11))
-	for n := range 40 {
-		raw, there := bytes.Clone(before), 0
-		for _, at := range differ {
-			if random.IntN(len(differ)) <= n {
-				there++
-				copy(raw[at:at+walBlock], after[at:])
+	bothTorn(t, func(t *testing.T, w torn) {
+		dir := w.before
+		before, after, db := w.read(t, dir, walFileName), w.read(t, w.after, walFileName), w.read(t, dir, logFileName)
+		old := reopened(t, dir, true)
+		var differ []int
+		for at := 0; at < len(after); at += walBlock {
+			if !bytes.Equal(before[at:at+walBlock], after[at:at+walBlock]) {
+				differ = append(differ, at)
 			}
 		}
-		must(t, os.WriteFile(name, raw, 0o600))
-		must(t, os.WriteFile(filepath.Join(dir, logFileName), db, 0o600))
-		want := old
-		if there == len(differ) {
-			want = whole
+		if len(differ) < 5 {
+			t.Fatalf("the last write is %d blocks", len(differ))
 		}
-		if got := reopened(t, dir, true); got != want {
-			t.Fatalf("%d of %d blocks: the log holds\n%s\nwant\n%s", there, len(differ), got, want)
+		random := rand.New(rand.NewPCG(damageSeed, 11))
+		for n := range 40 {
+			raw, there := bytes.Clone(before), 0
+			for _, at := range differ {
+				if random.IntN(len(differ)) <= n {
+					there++
+					copy(raw[at:at+walBlock], after[at:])
+				}
+			}
+			must(t, os.WriteFile(filepath.Join(dir, walFileName), raw, 0o600))
+			must(t, os.WriteFile(filepath.Join(dir, logFileName), db, 0o600))
+			want := old
+			if there == len(differ) {
+				want = w.whole
+			}
+			if got := reopened(t, dir, true); got != want {
+				t.Fatalf("%d of %d blocks: the log holds\n%s\nwant\n%s", there, len(differ), got, want)
+			}
 		}
-	}
+	})
 }
 
 // TestTransactionsBehindTheWriteAheadLog: an entry takes none, and whatever else is
@@ -176,16 +215,20 @@ func TestTransactionsBehindTheWriteAheadLog(t *testing.T) {
 		{"the term", func() error { return f.SetUint64([]byte("CurrentTerm"), 3) }, 1},
 		{"more entries", func() error { return f.StoreLogs(entries(41, 90, 3)) }, 0},
 		{"a deletion", func() error { return f.DeleteRange(1, 20) }, 2},
-		{"one entry too many", func() error {
+		{"enough entries", func() error {
 			return errors.Join(f.StoreLogs(entries(91, 90+walEntries, 3)), f.StoreLog(entries(91+walEntries, 91+walEntries, 3)[0]))
 		}, 1},
+		{"half of the area", func() error {
+			return f.StoreLog(&raft.Log{Index: 92 + walEntries, Term: 3, Data: make([]byte, walBlocks*walBlock/2)})
+		}, 1},
 		{"an entry too large", func() error {
-			return f.StoreLog(&raft.Log{Index: 92 + walEntries, Term: 3, Data: make([]byte, walBlocks*walBlock)})
+			return f.StoreLog(&raft.Log{Index: 93 + walEntries, Term: 3, Data: make([]byte, walBlocks*walBlock)})
 		}, 1},
 	} {
 		before, _, err := readMetas(f.metas)
 		must(t, err)
 		must(t, w.write())
+		f.work.Wait()
 		after, _, err := readMetas(f.metas)
 		must(t, err)
 		if n := after.txid - before.txid; n != w.want {
@@ -199,6 +242,11 @@ func TestFailedWriteAhead(t *testing.T) {
 	for name, breakIt := range map[string]func(f *logFile) error{
 		"the write-ahead log": func(f *logFile) error {
 			must(t, f.wal.file.Close())
+			return f.StoreLogs(entries(2, 2, 1))
+		},
+		"a hand-over beside": func(f *logFile) error {
+			f.home = failingHome{f.home}
+			f.handOver()
 			return f.StoreLogs(entries(2, 2, 1))
 		},
 		"the home": func(f *logFile) error {
@@ -243,7 +291,7 @@ func TestWriteAheadLogStaysUntilItIsHandedOver(t *testing.T) {
 	must(t, g.lock(dir))
 	must(t, g.tidy(*checked, left))
 	g.home = failingHome{g.home}
-	if err := g.begin(dir, *checked, behind, false); !errors.Is(err, errDisk) {
+	if err := g.begin(dir, behind, false); !errors.Is(err, errDisk) {
 		t.Errorf("begun: %v", err)
 	}
 	must(t, g.Close())

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -49,30 +50,35 @@ func walFrame(generation, frame uint64, at int, logs []*raft.Log) []byte {
 	return out
 }
 
-// readWAL reads the entries of a generation. Only the last frame may be torn: what it
+// walArea is the first block of the area that a generation takes.
+func walArea(generation uint64) int { return int(generation%2) * walBlocks }
+
+// readWALArea reads the entries of a generation, whose first frame has the given
+// number, and returns the number behind the last one. Only that may be torn: what it
 // held was not acknowledged. Anything else that is not whole is damage.
-func readWAL(file io.Reader, generation uint64) (logs []*raft.Log, err error) {
+func readWALArea(file io.ReaderAt, generation, next uint64) (logs []*raft.Log, behind uint64, err error) {
 	var (
-		frames uint64 // whole ones
-		body   []byte
-		torn   bool
-		b      [walBlock]byte
+		body []byte
+		torn bool
+		b    [walBlock]byte
+		area = walArea(generation)
+		in   = bufio.NewReaderSize(io.NewSectionReader(file, int64(area)*walBlock, walBlocks*walBlock), 64<<10)
 	)
-	for at := range walBlocks {
-		if _, err := io.ReadFull(file, b[:]); err != nil {
-			return nil, fmt.Errorf("it is cut short at block %d: %w", at, err)
+	for at := area; at < area+walBlocks; at++ {
+		if _, err := io.ReadFull(in, b[:]); err != nil {
+			return nil, 0, fmt.Errorf("it is cut short at block %d: %w", at, err)
 		}
 		of, frame, err := walBlockOf(&b, at)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, 0, err
 		case of > generation:
-			return nil, fmt.Errorf("block %d is of generation %d, beyond %d", at, of, generation)
+			return nil, 0, fmt.Errorf("block %d is of generation %d, beyond %d", at, of, generation)
 		case of < generation:
 			torn = true
 			continue
-		case frame != frames:
-			return nil, fmt.Errorf("block %d is of frame %d, where frame %d should be: the disk has lost what it had acknowledged", at, frame, frames)
+		case frame != next:
+			return nil, 0, fmt.Errorf("block %d is of frame %d, where frame %d should be: the disk has lost what it had acknowledged", at, frame, next)
 		case torn:
 			continue
 		}
@@ -81,11 +87,11 @@ func readWAL(file io.Reader, generation uint64) (logs []*raft.Log, err error) {
 			continue
 		}
 		if logs, err = appendWALEntries(logs, body); err != nil {
-			return nil, fmt.Errorf("frame %d: %w", frame, err)
+			return nil, 0, fmt.Errorf("frame %d: %w", frame, err)
 		}
-		frames, body = frames+1, nil
+		next, body = next+1, nil
 	}
-	return logs, nil
+	return logs, next, nil
 }
 
 // walBlockOf checks a block and tells its generation, 0 for one never written, and

@@ -6,53 +6,68 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 )
 
 // TestDamageAhead: a flipped bit, or a block that is lost although a later write was
 // acknowledged, is found.
-func TestDamageAhead(t *testing.T) {
-	f, _, raw := tornWAL(t)
-	r, generation := f.record.Load(), f.wal.generation
-	if r.Entries.last() != 90 || f.wal.frames != 10 {
-		t.Fatalf("%d frames up to %v", f.wal.frames, r.Entries)
+func TestDamageAhead(t *testing.T) { bothTorn(t, testDamageAhead) }
+
+func testDamageAhead(t *testing.T, w torn) {
+	raw := w.read(t, w.after, walFileName)
+	read := func(raw []byte) (int, error) {
+		logs, err := readWAL(bytes.NewReader(raw), w.generation, w.frame)
+		return len(logs), err
 	}
-	sound, err := readWAL(bytes.NewReader(raw), generation)
-	must(t, err)
+	if n, err := read(raw); n != 30 || err != nil {
+		t.Fatalf("it reads %d entries, %v", n, err)
+	}
 	random := rand.New(rand.NewPCG(damageSeed, 12))
-	for range 2000 {
-		bit := random.IntN(8 * (f.wal.next + 60) * walBlock)
+	for n := range 2000 {
+		bit := 8*walBlock*walArea(uint64(n)) + random.IntN(8*80*walBlock)
 		raw[bit/8] ^= 1 << (bit % 8)
-		if logs, err := readWAL(bytes.NewReader(raw), generation); err == nil {
-			t.Errorf("bit %d is flipped, and it reads %d entries", bit, len(logs))
+		if n, err := read(raw); err == nil {
+			t.Errorf("bit %d is flipped, and it reads %d entries", bit, n)
 		}
 		raw[bit/8] ^= 1 << (bit % 8)
 	}
-	last := 9 // blocks of the frames before the last one
-	for at := range last {
+	lose := func(at int) {
 		lost := bytes.Clone(raw)
 		clear(lost[at*walBlock : (at+1)*walBlock])
-		if logs, err := readWAL(bytes.NewReader(lost), generation); err == nil || !strings.Contains(err.Error(), "lost") {
-			t.Errorf("block %d is lost, and it reads %d entries, %v", at, len(logs), err)
-		}
-		if at > 0 {
-			copy(lost[at*walBlock:(at+1)*walBlock], raw[(at-1)*walBlock:])
-			if logs, err := readWAL(bytes.NewReader(lost), generation); !errors.Is(err, errDamaged) {
-				t.Errorf("block %d is that before it, and it reads %d entries, %v", at, len(logs), err)
-			}
+		if n, err := read(lost); err == nil || !strings.Contains(err.Error(), "lost") {
+			t.Errorf("block %d is lost, and it reads %d entries, %v", at, n, err)
 		}
 	}
-	if again, err := readWAL(bytes.NewReader(raw), generation); err != nil || !reflect.DeepEqual(again, sound) {
-		t.Errorf("the test has changed it: %v", err)
+	for at := w.area; at < w.area+w.last; at++ { // blocks of the frames before the last one
+		lose(at)
+		if at == w.area {
+			continue
+		}
+		lost := bytes.Clone(raw)
+		copy(lost[at*walBlock:(at+1)*walBlock], raw[(at-1)*walBlock:])
+		if n, err := read(lost); !errors.Is(err, errDamaged) {
+			t.Errorf("block %d is that before it, and it reads %d entries, %v", at, n, err)
+		}
+	}
+	if first := walArea(w.generation); first != w.area {
+		for at := first; at < first+4; at++ { // blocks of the generation that is being handed over
+			lose(at)
+		}
+	}
+	if n, err := read(raw); n != 30 || err != nil {
+		t.Errorf("the test has changed it: it reads %d entries, %v", n, err)
 	}
 }
 
 // TestDamagedWriteAheadLogIsNotOpened: the message names the file and the cure, and
 // both files are left as they are, whether a write-ahead log is wanted or not.
 func TestDamagedWriteAheadLogIsNotOpened(t *testing.T) {
-	f, _, file := tornWAL(t)
+	bothTorn(t, testDamagedWriteAheadLogIsNotOpened)
+}
+
+func testDamagedWriteAheadLogIsNotOpened(t *testing.T, w torn) {
+	file := w.read(t, w.after, walFileName)
 	for name, damage := range map[string]func(name string) error{
 		"gone":      os.Remove,
 		"cut short": func(name string) error { return os.Truncate(name, walBlock*100+3) },
@@ -62,12 +77,13 @@ func TestDamagedWriteAheadLogIsNotOpened(t *testing.T) {
 		},
 		"a bit": func(name string) error {
 			raw := bytes.Clone(file)
-			raw[700] ^= 4
+			raw[w.area*walBlock+700] ^= 4
 			return os.WriteFile(name, raw, 0o600)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := asLeft(t, f)
+			dir := t.TempDir()
+			must(t, os.CopyFS(dir, os.DirFS(w.after)))
 			must(t, damage(filepath.Join(dir, walFileName)))
 			before, _ := os.ReadFile(filepath.Join(dir, walFileName))
 			for _, with := range []bool{true, false} {
@@ -91,12 +107,16 @@ func TestDamagedWriteAheadLogIsNotOpened(t *testing.T) {
 
 // FuzzWAL: whatever stands in the file, reading it ends with entries or an error.
 func FuzzWAL(f *testing.F) {
-	f.Add(walFrame(3, 0, 0, entries(1, 1, 1)), uint64(3))
-	f.Add(append(walFrame(3, 0, 0, entries(1, 9, 1)), walFrame(2, 8, 4, entries(1, 1, 1))...), uint64(3))
-	f.Add([]byte{1}, uint64(1))
-	f.Fuzz(func(t *testing.T, raw []byte, generation uint64) {
-		raw = append(raw, make([]byte, max(0, walBlocks*walBlock-len(raw)))...)
-		_, _ = readWAL(bytes.NewReader(raw), generation)
-		_, _ = appendWALEntries(nil, raw[:min(len(raw), 1000)])
+	none := []byte(nil)
+	f.Add(walFrame(4, 0, 0, entries(1, 1, 1)), none, uint64(4), uint64(0))
+	f.Add(append(walFrame(4, 7, 0, entries(1, 9, 1)), walFrame(2, 3, 4, entries(1, 1, 1))...), walFrame(5, 8, walBlocks, entries(10, 10, 1)), uint64(4), uint64(7))
+	f.Add(walFrame(4, 8, 0, entries(10, 10, 1)), walFrame(3, 7, walBlocks, entries(1, 9, 1)), uint64(3), uint64(7))
+	f.Add([]byte{1}, none, uint64(1), uint64(0))
+	f.Fuzz(func(t *testing.T, even, odd []byte, generation, frame uint64) {
+		raw := make([]byte, 2*walBlocks*walBlock)
+		copy(raw, even)
+		copy(raw[walBlocks*walBlock:], odd)
+		_, _ = readWAL(bytes.NewReader(raw), generation, frame)
+		_, _ = appendWALEntries(nil, even[:min(len(even), 1000)])
 	})
 }

@@ -47,3 +47,32 @@ func loadDeep(ctx context.Context, o *overload) error {
 	o.probing.Store(newHistogram())
 	return errors.Join(err, drive.Each(len(ids), func(i int) error { return closeRaw(ctx, c, ids[i]) }), closeRaw(ctx, c, holder))
 }
+
+// loadPast has n locks, each of its own path, taken and released, and then leaves the
+// cell alone: what is past should cost nothing. The other client's figures are those
+// after it.
+func loadPast(ctx context.Context, o *overload) error {
+	c := drive.NewCaller(o.cell.URLs())
+	defer c.Close()
+	under := o.probing.Swap(newHistogram())
+	id, err := openRaw(ctx, c, longTTL)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	err = drive.Each(o.n, func(i int) error {
+		path := fmt.Sprintf("/bench/past/%d/%d", i/perSession, i%perSession)
+		if err := c.Call(ctx, http.MethodPut, lockapi.RouteLocks+path, ask(id, 0, 0, false), nil); err != nil {
+			return err
+		}
+		return c.Call(ctx, http.MethodDelete, releaseOf(path, id, "0"), nil, nil)
+	})
+	if err != nil {
+		return err
+	}
+	o.note("%d locks taken and released in %.1f s", o.n, time.Since(began).Seconds())
+	o.probing.Store(under)
+	err = pause(ctx, deepTime)
+	o.probing.Store(newHistogram())
+	return errors.Join(err, closeRaw(ctx, c, id))
+}

@@ -29,4 +29,8 @@
 //	return     n sessions come back after a kill -9 of the master
 //	slowloris  n connections that send nothing, little, or read no reply
 //	pages      readers page through n locks
+//	deep       single operations on a cell of n held locks and n places in a queue
+//	past       single operations on a cell that has granted n locks, all released
+//	snapshot   16 sessions on a cell of n others, while it writes snapshots; give it
+//	           --stoutd-arg=--snapshot-threshold=2000 --stoutd-arg=--snapshot-interval=5s
 package main

@@ -25,12 +25,14 @@ var works = []work{
 	{"slowloris", "n connections that send nothing, a byte now and then, or read no reply", overloaded("slowloris", 10_000, loadSlowloris)},
 	{"pages", "16 readers page through n locks, 1000 at a time", overloaded("pages", 100_000, loadPages)},
 	{"deep", "single operations on a cell of n held locks and n places in a queue", overloaded("deep", 100_000, loadDeep)},
+	{"past", "single operations on a cell that has granted n locks, all released", overloaded("past", 1_000_000, loadPast)},
+	{"snapshot", "16 sessions on a cell of n others with a lock each, while it writes snapshots", overloaded("snapshot", 99_000, loadSnapshots)},
 	{"soak", "cycles for long: elections that nobody asked for", runSoak},
 }
 
 // onlyByName are the works that do not run without being named: they take long,
 // or a machine that does nothing else.
-var onlyByName = []string{"waiters", "expire", "return", "slowloris", "pages", "deep", "soak"}
+var onlyByName = []string{"waiters", "expire", "return", "slowloris", "pages", "deep", "past", "snapshot", "soak"}
 
 // defaultWorks are those that run without being named.
 func defaultWorks() (names []string) {

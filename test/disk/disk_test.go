@@ -69,12 +69,32 @@ func checksum(ctx context.Context, r *cell.Replica) (index uint64, sum string, e
 	return 0, "", nil
 }
 
+// applied is the index of the last entry that a replica has applied.
+func applied(ctx context.Context, r *cell.Replica) (uint64, error) {
+	var own lockapi.Replica
+	_, err := r.Call(ctx, http.MethodGet, lockapi.RouteReplica, nil, &own)
+	return own.AppliedIndex, err
+}
+
+// follow waits until a replica has applied what the master has: a majority may do
+// without it.
+func follow(t *testing.T, r, master *cell.Replica) {
+	t.Helper()
+	want, err := applied(cell.Bounded(t), master)
+	must(t, err)
+	must(t, cell.Wait(cell.Bounded(t), r.ID+" has followed", func(ctx context.Context) error {
+		if have, err := applied(ctx, r); err != nil || have < want {
+			return fmt.Errorf("it has applied entry %d of %d: %w", have, want, err)
+		}
+		return nil
+	}))
+}
+
 // agree waits until every running replica has summed its state at one entry from
 // now on, and compares the sums.
 func agree(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	t.Helper()
-	var own lockapi.Replica
-	_, err := master.Call(cell.Bounded(t), http.MethodGet, lockapi.RouteReplica, nil, &own)
+	from, err := applied(cell.Bounded(t), master)
 	must(t, err)
 	var sums map[string]string
 	must(t, cell.Wait(cell.Bounded(t), "all replicas have summed the same entry", func(ctx context.Context) error {
@@ -85,8 +105,8 @@ func agree(t *testing.T, c *cell.Cell, master *cell.Replica) {
 				continue
 			}
 			index, sum, err := checksum(ctx, r)
-			if want = max(want, index); err != nil || index < own.AppliedIndex || index < want {
-				return fmt.Errorf("%s has summed entry %d of %d: %w", r.ID, index, max(want, own.AppliedIndex), err)
+			if want = max(want, index); err != nil || index < from || index < want {
+				return fmt.Errorf("%s has summed entry %d of %d: %w", r.ID, index, max(want, from), err)
 			}
 			sums[r.ID] = fmt.Sprintf("%d %s", index, sum)
 		}
@@ -218,6 +238,7 @@ func refusedAndCured(t *testing.T, c *cell.Cell, i int, d damage) {
 	master := c.Ready(t)
 	work(t, master, fmt.Sprintf("late/%d", i), 3)
 	damaged := c.Others(master)[0]
+	follow(t, damaged, master)
 	must(t, damaged.Kill())
 	d.do(t, damaged)
 	said := refused(t, damaged)

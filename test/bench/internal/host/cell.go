@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -211,6 +212,21 @@ func (c *Cell) Lapses() (n int) {
 	for _, r := range c.own.Replicas() {
 		if content, err := os.ReadFile(r.LogFile); err == nil {
 			n += bytes.Count(content, []byte("master lease lapsed"))
+		}
+	}
+	return n
+}
+
+// Snapshotting is how many replicas of our own cell are writing a snapshot now; 0 for
+// a given cell, whose directories are not at hand.
+func (c *Cell) Snapshotting() (n int) {
+	if c.own == nil {
+		return 0
+	}
+	for _, r := range c.own.Replicas() {
+		unfinished, _ := filepath.Glob(filepath.Join(r.DataDir, "snapshots", "*.tmp")) // the pattern is sound
+		if len(unfinished) > 0 {
+			n++
 		}
 	}
 	return n
