@@ -35,7 +35,8 @@ type record struct {
 	// replica has acknowledged up to there is in a snapshot or in the log.
 	Snapshot uint64 `json:"snapshot"`
 	// WAL is the generation of the write-ahead log whose entries come behind those
-	// told here, and Frame the number of its first frame; 0 where there is none.
+	// told here, and Frame the number of its first frame, from 1 on; 0 where there is
+	// none.
 	WAL   uint64 `json:"wal,omitempty"`
 	Frame uint64 `json:"frame,omitempty"`
 	// Votes is the term and the vote, under the library's keys.

@@ -63,7 +63,7 @@ func openWAL(dir string, generation uint64) (*wal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wal{file: file, generation: generation}, nil
+	return &wal{file: file, generation: generation, frames: 1}, nil
 }
 
 // makeWAL makes an empty one, durably and with all its blocks.
@@ -75,6 +75,10 @@ func makeWAL(dir string) error {
 func checkWAL(dir string, r *record) ([]*raft.Log, error) {
 	if r.WAL == 0 {
 		return nil, nil
+	}
+	if r.Frame == 0 {
+		return nil, fmt.Errorf("it goes on in %s, which a version from before the first release has laid out otherwise: "+
+			"start that version once more, with log-store bolt, before this one", walFileName)
 	}
 	file, err := os.Open(filepath.Join(dir, walFileName))
 	if errors.Is(err, os.ErrNotExist) {
