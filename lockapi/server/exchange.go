@@ -45,9 +45,6 @@ func (s *Server) handler(r route) gin.HandlerFunc {
 		}()
 		body, err := x.readBody()
 		x.body = body
-		if conn, ok := x.ctx().Value(connKey{}).(*conn); ok {
-			s.conns.busy(conn)
-		}
 		if err == nil {
 			err = r.handle(x)
 		}
