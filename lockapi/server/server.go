@@ -52,6 +52,10 @@ type Options struct {
 // 3 KiB when percent-encoded whole.
 const maxHeaderBytes = 32 << 10
 
+// maxUnreadBytes bounds what the replies take that nobody reads: some hundred
+// pages of the longest list.
+const maxUnreadBytes = 64 << 20
+
 func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		value    *time.Duration
@@ -131,6 +135,7 @@ func New(opts Options) *Server {
 		IdleTimeout:    opts.IdleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
 		MaxBodyBytes:   lockapi.MaxBodyBytes,
+		MaxUnreadBytes: maxUnreadBytes,
 		Refuse:         s.refuse,
 		Waits:          s.conns.waits,
 		Calls:          s.conns.busy,

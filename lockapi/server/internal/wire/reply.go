@@ -136,10 +136,12 @@ func (c *conn) write(b []byte) error {
 			return err
 		}
 	}
-	if c.raw != nil && len(c.out) > 0 {
-		// One that is over would fail the next reply before it is tried.
-		defer c.net.SetWriteDeadline(time.Time{})
+	if len(c.out) == 0 {
+		return nil
 	}
+	defer c.server.unread.waits(c, len(c.out))()
+	// A deadline that is over would fail the next reply before it is tried.
+	defer c.net.SetWriteDeadline(time.Time{})
 	for len(c.out) > 0 {
 		if err := c.net.SetWriteDeadline(time.Now().Add(c.server.WriteTimeout)); err != nil {
 			return err

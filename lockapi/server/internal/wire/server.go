@@ -28,6 +28,9 @@ type Server struct {
 
 	MaxHeaderBytes int   // of a request's line and headers
 	MaxBodyBytes   int64 // of its body; a longer one is not read, see http.MaxBytesError
+	// MaxUnreadBytes bounds what replies may take together that their callers are
+	// slow to read; beyond it the oldest of them is cut off. 0 is no bound.
+	MaxUnreadBytes int
 
 	// Refuse makes the whole reply, head and body, to what is not a request: it is
 	// the last one of its connection. reason is empty where there is nothing more
@@ -39,6 +42,8 @@ type Server struct {
 	// Panicked is told of a handler's panic other than http.ErrAbortHandler. The
 	// connection is closed then, as for that one.
 	Panicked func(value any)
+
+	unread unread
 
 	closing atomic.Bool
 	mu      sync.Mutex
