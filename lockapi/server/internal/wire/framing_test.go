@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -128,11 +127,7 @@ func TestFraming(t *testing.T) {
 			for _, piece := range []int{1, 7, len(f.text) + len(last)} {
 				t.Run(fmt.Sprintf("%s/%d", f.name, piece), func(t *testing.T) {
 					c := h.connect(t)
-					var pieces []string
-					for p := range slices.Chunk([]byte(f.text+last), piece) {
-						pieces = append(pieces, string(p))
-					}
-					c.send(pieces...)
+					c.send(split(f.text+last, piece)...)
 					for _, want := range f.want {
 						c.want(want)
 					}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -129,7 +130,7 @@ func start(t testing.TB, listen func() (net.Listener, func() (net.Conn, error)),
 			return fmt.Appendf(nil, "HTTP/1.1 %d Refused\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", status, len(reason), reason)
 		},
 		Waits:    func(net.Conn) {},
-		Calls:    func(net.Conn) {},
+		Calls:    func(net.Conn) bool { return true },
 		Panicked: func(v any) { h.panics <- v },
 	}
 	for _, c := range change {
@@ -197,6 +198,14 @@ func (c *client) send(pieces ...string) {
 			}
 		}
 	}()
+}
+
+// split cuts text into pieces.
+func split(text string, size int) (pieces []string) {
+	for p := range slices.Chunk([]byte(text), size) {
+		pieces = append(pieces, string(p))
+	}
+	return pieces
 }
 
 // next is the next reply as "status body".
