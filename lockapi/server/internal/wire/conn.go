@@ -259,5 +259,5 @@ func (c *conn) linger() {
 	if !ok || half.CloseWrite() != nil || c.arm(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, c.net, int64(c.server.MaxHeaderBytes)+c.server.MaxBodyBytes)
+	_, _ = io.Copy(io.Discard, c.net)
 }

@@ -158,7 +158,7 @@ func TestDoneWhileTheHandlerReturns(t *testing.T) {
 			echo(w, r)
 		})
 		c := h.connect(t)
-		for i := range 3000 {
+		for i := range 1000 {
 			path := fmt.Sprintf("/%d", i)
 			c.send(get(path))
 			c.want("200 GET " + path)

@@ -1,13 +1,10 @@
 package wire_test
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
-
-	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
 // waiting answers /wait when it is told to or its caller leaves, and all else at once.
@@ -102,37 +99,6 @@ func TestNothingFollowsTheLast(t *testing.T) {
 					t.Errorf("%d requests were found behind the last", n)
 				}
 			})
-		})
-	}
-}
-
-// A caller that sends more than is taken gets the reply that says so before the
-// connection ends.
-func TestRefusalsAreRead(t *testing.T) {
-	big := fmt.Sprintf("Content-Length: %d\r\n", 9500)
-	for name, text := range map[string]string{
-		"refused":         post("A\r\n"+big, string(make([]byte, 9500))),
-		"too long":        post(big, string(make([]byte, 9500))),
-		"too long, minds": "POST /wait HTTP/1.1\r\nHost: x\r\n" + big + "\r\n" + string(make([]byte, 9500)),
-		"not sent, minds": "POST /wait HTTP/1.1\r\nHost: x\r\n" + big + "\r\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := start(t, tcp, func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/wait" {
-					r.Context().Done()
-				}
-				w.WriteHeader(http.StatusRequestEntityTooLarge)
-			}, func(s *wire.Server) {
-				s.Refuse = func(int, string) []byte { return []byte("HTTP/1.1 413 x\r\nContent-Length: 0\r\n\r\n") }
-			})
-			for range 300 {
-				c := h.connect(t)
-				c.send(split(text, 4000)...)
-				c.want("413")
-				c.wantEnd()
-				c.Close()
-			}
-			waitFor(t, "all have ended", func() bool { return h.open.Load() == 0 })
 		})
 	}
 }
