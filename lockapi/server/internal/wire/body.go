@@ -20,17 +20,15 @@ func (c *conn) body(r *http.Request) ([]byte, error) {
 		return nil, nil
 	case n > most:
 		return nil, &http.MaxBytesError{Limit: most}
-	case n > 0:
-		text := make([]byte, n)
-		had := copy(text, c.in)
-		c.take(had)
-		if had == len(text) {
-			return text, nil
-		}
-		_, err := io.ReadFull(c.rest(), text[had:])
-		return text, whole(err)
+	case n < 0:
+		return c.chunks(most)
+	case n <= int64(len(c.in)):
+		text := bytes.Clone(c.in[:n])
+		c.take(int(n))
+		return text, nil
+	default:
+		return c.rest().read(n)
 	}
-	return c.chunks(most)
 }
 
 // whole is err, where an end is a body cut short.
@@ -103,6 +101,17 @@ func (r rest) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return r.net.Read(p)
+}
+
+// read reads n bytes. It makes room as they come: much is announced easily.
+func (r rest) read(n int64) ([]byte, error) {
+	var text bytes.Buffer
+	text.Grow(min(int(n)+bytes.MinRead, len(buffer{})))
+	had, err := text.ReadFrom(io.LimitReader(r, n))
+	if err == nil && had < n {
+		err = io.ErrUnexpectedEOF
+	}
+	return text.Bytes(), err
 }
 
 // cutBody is a body that did not arrive.
