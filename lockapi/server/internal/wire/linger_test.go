@@ -63,20 +63,32 @@ type half struct{ net.Conn }
 func (half) CloseWrite() error { return nil }
 
 // What a caller still sends behind its last reply is read for half a second, however
-// much it is.
+// much it is. Nobody looks meanwhile whether it leaves.
 func TestLingering(t *testing.T) {
-	for name, head := range map[string]string{
-		"refused":  post("A\r\n", ""),
-		"too long": post("Content-Length: 1000000\r\n", ""),
+	const much = "Content-Length: 1000000\r\n"
+	for name, l := range map[string]struct {
+		head  string
+		times int // that more is sent
+	}{
+		"refused":         {post("A\r\n", ""), 4},
+		"too long":        {post(much, ""), 4},
+		"silent":          {post(much, ""), 0},
+		"minds":           {post(much+"Mind: x\r\n", ""), 4},
+		"silent, minding": {post(much+"Mind: x\r\n", ""), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := start(t, halves, echo)
+				h := start(t, halves, func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("Mind") != "" {
+						r.Context().Done()
+					}
+					echo(w, r)
+				})
 				c := h.connect(t)
-				c.send(head)
+				c.send(l.head)
 				c.next(http.MethodGet)
 				began := time.Now()
-				for range 4 {
+				for range l.times {
 					if _, err := io.WriteString(c, strings.Repeat("x", 100_000)); err != nil {
 						t.Fatalf("after %v: %v", time.Since(began), err)
 					}

@@ -1,10 +1,14 @@
 package wire_test
 
 import (
+	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
 // waiting answers /wait when it is told to or its caller leaves, and all else at once.
@@ -58,6 +62,23 @@ func TestPipelining(t *testing.T) {
 				}
 				c.wantEnd()
 			}
+		}
+	})
+}
+
+// As much as a buffer for a long head takes may have been read ahead.
+func TestPipeliningBehindALongHead(t *testing.T) {
+	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
+		h := start(t, listen, echo, func(s *wire.Server) { s.MaxHeaderBytes = 32 << 10 })
+		c := h.connect(t)
+		text := post("Transfer-Encoding: chunked\r\nA: "+strings.Repeat("x", 5000)+"\r\n", "5\r\nhello\r\n0\r\n\r\n")
+		for n := range 300 {
+			text += get(fmt.Sprintf("/%d", n))
+		}
+		c.send(text)
+		c.want("200 POST /p hello")
+		for n := range 300 {
+			c.want(fmt.Sprintf("200 GET /%d", n))
 		}
 	})
 }
