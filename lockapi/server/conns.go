@@ -79,11 +79,15 @@ func (p *conns) left(c *conn) {
 	p.room.Broadcast()
 }
 
-// busy notes that a request of the connection has arrived whole.
-func (p *conns) busy(nc net.Conn) {
+// busy notes that a request of the connection has arrived whole, unless the
+// connection was told to go. Its call must not begin then: it could keep the place
+// that somebody waits for.
+func (p *conns) busy(nc net.Conn) bool {
+	c := nc.(*conn)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.drop(nc.(*conn))
+	p.drop(c)
+	return !c.leaving
 }
 
 // waits notes that the connection waits for a request.

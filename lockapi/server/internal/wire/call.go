@@ -57,7 +57,7 @@ func (k *call) Value(key any) any {
 	return k.ctx.Value(key)
 }
 
-// end is called when the handler has returned, and when the caller has left.
+// end is called when the handler has returned, and when the connection has ended.
 func (k *call) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

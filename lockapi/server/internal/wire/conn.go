@@ -36,11 +36,11 @@ type conn struct {
 
 	out []byte // what is left of a reply; of the goroutine that sends it
 
-	mu sync.Mutex
-	// until is when the wait for a request ends; zero while a call is under way.
-	until    time.Time
-	watching bool // a watch reads
-	left     bool // the watch has seen the connection's end
+	mu       sync.Mutex
+	call     *call     // under way
+	until    time.Time // where none is: when the wait for a request ends
+	watching bool      // a watch reads
+	over     bool      // what may still come is no request
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -80,8 +80,19 @@ func (c *conn) end() {
 func (c *conn) closeWaiting() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.until.IsZero() {
+	if c.call == nil {
 		_ = c.net.Close()
+	}
+}
+
+// abort closes the connection and ends the context of its call.
+func (c *conn) abort() {
+	_ = c.net.Close()
+	c.mu.Lock()
+	k := c.call
+	c.mu.Unlock()
+	if k != nil {
+		k.end()
 	}
 }
 
@@ -103,10 +114,11 @@ func (c *conn) exchange() next {
 		}
 		return last
 	}
-	if !c.begin() {
+	_, cut := r.Body.(cutBody)
+	k := &call{conn: c}
+	if !c.begin(k, cut) {
 		return last
 	}
-	k := &call{conn: c}
 	w := newReply()
 	defer w.free()
 	request := r.WithContext(k)
@@ -115,7 +127,6 @@ func (c *conn) exchange() next {
 		return c.after(last)
 	}
 	k.end()
-	_, cut := r.Body.(cutBody)
 	w.close = w.close || r.Close || cut || c.server.closing.Load()
 	err := c.send(w, request)
 	switch {
@@ -130,16 +141,15 @@ func (c *conn) exchange() next {
 	return c.after(last)
 }
 
-// begin notes that a call is under way, unless the server is closing: then it has
-// not begun.
-func (c *conn) begin() bool {
+// begin notes that a call is under way, unless the connection has to go: then it
+// has not begun. Behind a body that was cut no request can follow.
+func (c *conn) begin(k *call, cut bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.server.closing.Load() {
+	if c.server.closing.Load() || !c.server.Calls(c.net) {
 		return false
 	}
-	c.until, c.left = time.Time{}, false
-	c.server.Calls(c.net)
+	c.call, c.over = k, cut
 	return true
 }
 
@@ -147,20 +157,16 @@ func (c *conn) begin() bool {
 func (c *conn) after(n next) next {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.server.closing.Load() {
-		n = last
-	}
-	c.until = time.Now().Add(c.server.IdleTimeout)
+	c.call, c.until = nil, time.Now().Add(c.server.IdleTimeout)
+	c.over = c.over || n == last || c.server.closing.Load()
 	switch {
-	case !c.watching && c.left:
-		return last
-	case !c.watching && n == last:
-		return last
-	case n == last:
+	case c.over && c.watching:
 		_ = c.net.Close() // the watch sees to the rest
-	default:
-		c.server.Waits(c.net)
+		return watched
+	case c.over:
+		return last
 	}
+	c.server.Waits(c.net)
 	if c.watching {
 		return watched
 	}
@@ -179,11 +185,11 @@ func (c *conn) handle(w http.ResponseWriter, r *http.Request) (returned bool) {
 }
 
 // mind begins to watch whether the caller of k leaves. It cannot where a part of the
-// next request has been read already.
+// next request has been read already, or the rest of a body may come.
 func (c *conn) mind(k *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.watching && !c.left && len(c.in) == 0 {
+	if !c.watching && !c.over && len(c.in) == 0 {
 		c.watching = true
 		go c.watch(k)
 	}
@@ -195,14 +201,15 @@ func (c *conn) mind(k *call) {
 func (c *conn) watch(k *call) {
 	err := c.wait()
 	c.mu.Lock()
-	under := c.until.IsZero()
-	c.watching, c.left = false, err != nil
+	c.watching = false
+	c.over = c.over || err != nil
+	under, over := c.call != nil, c.over
 	c.mu.Unlock()
 	switch {
 	case under && err != nil:
 		k.end()
 	case under: // whoever answers the call finds what was read
-	case err != nil:
+	case over:
 		c.end()
 	default:
 		c.serve()
@@ -219,11 +226,11 @@ func (c *conn) wait() error {
 			return err
 		}
 		c.mu.Lock()
-		until := c.until
+		under, until := c.call != nil, c.until
 		c.mu.Unlock()
 		now := time.Now()
 		switch {
-		case until.IsZero():
+		case under:
 			until = now.Add(c.server.IdleTimeout)
 		case !until.After(now):
 			return os.ErrDeadlineExceeded
@@ -252,5 +259,5 @@ func (c *conn) linger() {
 	if !ok || half.CloseWrite() != nil || c.arm(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, c.net, int64(c.server.MaxHeaderBytes)+c.server.MaxBodyBytes)
+	_, _ = io.Copy(io.Discard, c.net)
 }

@@ -3,7 +3,6 @@ package wire
 import (
 	"io"
 	"sync"
-	"time"
 )
 
 // buffer is what requests are read into. Nearly all fit.
@@ -41,7 +40,7 @@ func (c *conn) fill() error {
 // more reads more bytes behind those that were read, of which there may be as many
 // as a head may have.
 func (c *conn) more() error {
-	if c.lent == nil {
+	if c.in == nil {
 		c.lent = buffers.Get().(*buffer)
 		c.in = c.lent[:0]
 	}
@@ -61,22 +60,4 @@ func (c *conn) more() error {
 		err = io.ErrNoProgress
 	}
 	return err
-}
-
-// rest reads a request's body: what was read behind its head, then the connection.
-type rest struct {
-	*conn
-	until time.Time
-}
-
-func (r rest) Read(p []byte) (int, error) {
-	if len(r.in) > 0 {
-		n := copy(p, r.in)
-		r.take(n)
-		return n, nil
-	}
-	if err := r.arm(r.until); err != nil {
-		return 0, err
-	}
-	return r.net.Read(p)
 }

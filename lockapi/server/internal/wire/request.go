@@ -1,13 +1,10 @@
 package wire
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httputil"
 	"net/textproto"
 	"net/url"
 	"strconv"
@@ -37,9 +34,9 @@ func (c *conn) read(r *http.Request) *refusal {
 	}
 	r.RemoteAddr = c.remote
 	switch expected := r.Header.Get("Expect"); {
-	case expected == "":
+	case expected == "" || !r.ProtoAtLeast(1, 1):
 	case !strings.EqualFold(expected, "100-continue"):
-		return &refusal{http.StatusExpectationFailed, ""}
+		return &refusal{http.StatusExpectationFailed, "the only thing to expect is 100-continue"}
 	case r.ContentLength != 0 && r.ContentLength <= c.server.MaxBodyBytes:
 		if err := c.write([]byte("HTTP/1.1 100 Continue\r\n\r\n")); err != nil {
 			return &refusal{}
@@ -56,12 +53,6 @@ func (c *conn) read(r *http.Request) *refusal {
 	}
 	return nil
 }
-
-// cutBody is a body that did not arrive.
-type cutBody struct{ why error }
-
-func (b cutBody) Read([]byte) (int, error) { return 0, b.why }
-func (b cutBody) Close() error             { return nil }
 
 // head reads a request's line and headers, with the empty line that ends them.
 func (c *conn) head() (string, *refusal) {
@@ -166,9 +157,8 @@ func parseHeader(r *http.Request, lines string) *refusal {
 		if l, lines = line(lines); l == "" {
 			return nil
 		}
-		name, value, ok := strings.Cut(l, ":")
-		value = textproto.TrimString(value)
-		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+		name, value, ok := field(l)
+		if !ok {
 			return bad("")
 		}
 		name = textproto.CanonicalMIMEHeaderKey(name)
@@ -179,6 +169,13 @@ func parseHeader(r *http.Request, lines string) *refusal {
 		values = append(values, value)
 		r.Header[name] = values[len(values)-1 : len(values) : len(values)]
 	}
+}
+
+// field cuts a header line in two. Space around the value is not part of it.
+func field(line string) (name, value string, ok bool) {
+	name, value, ok = strings.Cut(line, ":")
+	value = strings.Trim(value, " \t")
+	return name, value, ok && httpguts.ValidHeaderFieldName(name) && httpguts.ValidHeaderFieldValue(value)
 }
 
 // parseHost checks the Host header (RFC 9112, 3.2).
@@ -210,7 +207,7 @@ func parseLength(r *http.Request) *refusal {
 		return nil
 	case len(codings) > 0 && len(lengths) > 0:
 		return bad("both Transfer-Encoding and Content-Length are given")
-	case len(codings) > 1 || len(codings) == 1 && !strings.EqualFold(codings[0], "chunked"):
+	case len(codings) > 1 || len(codings) == 1 && !isChunked(codings[0]):
 		return &refusal{http.StatusNotImplemented, "the only Transfer-Encoding is chunked"}
 	case len(codings) == 1 && !r.ProtoAtLeast(1, 1):
 		return bad("Transfer-Encoding in a request of HTTP/1.0")
@@ -228,64 +225,7 @@ func parseLength(r *http.Request) *refusal {
 	return nil
 }
 
-// body reads the body of r within BodyTimeout. A *http.MaxBytesError says that it
-// is too long; it is not read to its end then.
-func (c *conn) body(r *http.Request) ([]byte, error) {
-	most := c.server.MaxBodyBytes
-	switch n := r.ContentLength; {
-	case n == 0:
-		return nil, nil
-	case n > most:
-		return nil, &http.MaxBytesError{Limit: most}
-	case n > 0:
-		text := make([]byte, n)
-		had := copy(text, c.in)
-		c.take(had)
-		if had == len(text) {
-			return text, nil
-		}
-		_, err := io.ReadFull(c.rest(), text[had:])
-		return text, whole(err)
-	}
-	return c.chunks(most)
+// isChunked compares letters of ASCII only: to Unicode the sign for kelvin is a k.
+func isChunked(coding string) bool {
+	return len(coding) == len("chunked") && strings.EqualFold(coding, "chunked")
 }
-
-// whole is err, where an end is a body cut short.
-func whole(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// chunks reads a chunked body and drops its trailers.
-func (c *conn) chunks(most int64) ([]byte, error) {
-	from := bufio.NewReader(c.rest())
-	text, err := io.ReadAll(io.LimitReader(httputil.NewChunkedReader(from), most+1))
-	switch {
-	case err != nil:
-		return nil, whole(err)
-	case int64(len(text)) > most:
-		return nil, &http.MaxBytesError{Limit: most}
-	}
-	for left := c.server.MaxHeaderBytes; ; {
-		trailer, err := from.ReadSlice('\n')
-		if left -= len(trailer); err == nil && left < 0 {
-			err = bufio.ErrBufferFull
-		}
-		switch {
-		case err != nil:
-			return nil, whole(err)
-		case len(bytes.TrimRight(trailer, "\r\n")) > 0:
-			continue
-		}
-		if ahead, _ := from.Peek(from.Buffered()); len(ahead) > 0 {
-			ahead = append(bytes.Clone(ahead), c.in...)
-			c.release()
-			c.in = ahead
-		}
-		return text, nil
-	}
-}
-
-func (c *conn) rest() rest { return rest{c, time.Now().Add(c.server.BodyTimeout)} }

@@ -37,8 +37,10 @@ type Server struct {
 	// to say than the status does.
 	Refuse func(status int, reason string) []byte
 	// Waits is told that a connection begins to wait for a request, and Calls that
-	// a request of it has arrived whole. They must not block.
-	Waits, Calls func(net.Conn)
+	// a request of it has arrived whole: false has the connection closed without a
+	// call. They must not block.
+	Waits func(net.Conn)
+	Calls func(net.Conn) bool
 	// Panicked is told of a handler's panic other than http.ErrAbortHandler. The
 	// connection is closed then, as for that one.
 	Panicked func(value any)
@@ -147,7 +149,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Close closes the listeners and all connections. The contexts of calls under way
 // are done then; it does not wait for their handlers.
 func (s *Server) Close() error {
-	s.stop(func(c *conn) { _ = c.net.Close() })
+	s.stop((*conn).abort)
 	return nil
 }
 
