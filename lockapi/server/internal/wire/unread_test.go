@@ -20,7 +20,7 @@ func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
 		}),
 		HeaderTimeout: time.Minute, BodyTimeout: time.Minute, WriteTimeout: time.Minute, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 1 << 10, MaxUnreadBytes: size * 5 / 4,
-		Waits: func(net.Conn) {}, Calls: func(net.Conn) {},
+		Waits: func(net.Conn) {}, Calls: func(net.Conn) bool { return true },
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
