@@ -1,11 +1,9 @@
 package server
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"net"
-	"net/http"
 	"sync"
 )
 
@@ -17,11 +15,6 @@ import (
 // for longest: whose first or next request has not arrived whole. A client that
 // opens connections and sends nothing, or a byte now and then, cannot keep others
 // out. Where every connection has a call under way, the new one is refused.
-//
-// It also knows which connections are fresh, with no request begun. For up to
-// five seconds http.Server.Shutdown takes such a connection for one whose
-// request is about to come, and every http.Transport dials some that it never
-// uses, so without this most shutdowns would take five seconds longer.
 type conns struct {
 	most int // 0 for no bound
 
@@ -29,15 +22,15 @@ type conns struct {
 	open    int
 	refused uint64
 	evicted uint64
-	quiet   list.List  // of *conn, quiet for longest first
+	quiet   conn       // the ring of those that are quiet: behind it the one that is for longest
 	leaving int        // told to go and not gone
 	room    *sync.Cond // a connection has gone
-	closing bool
 }
 
 func newConns(most int) *conns {
 	p := &conns{most: most}
 	p.room = sync.NewCond(&p.mu)
+	p.quiet.before, p.quiet.behind = &p.quiet, &p.quiet
 	return p
 }
 
@@ -45,24 +38,24 @@ func newConns(most int) *conns {
 var errTooManyConns = errors.New("this replica has as many connections open as max-connections allows")
 
 // admit makes room for one more connection, or reports that there is none. A
-// connection that makes way counts until net/http has noticed, for its file is
+// connection that makes way counts until its goroutine has noticed, for its file is
 // open so long; that takes no longer than a switch of goroutines.
 func (p *conns) admit() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.most > 0 && p.open >= p.most {
-		first := p.quiet.Front()
+		first := p.quiet.behind
 		switch {
-		case first == nil && p.leaving == 0:
+		case p.leaving > 0:
+		case first == &p.quiet:
 			p.refused++
 			return false
-		case first != nil && p.leaving == 0:
+		default:
 			p.evicted++
 			p.leaving++
-			c := first.Value.(*conn)
-			c.leaving = true
-			p.drop(c)
-			_ = c.Conn.Close()
+			first.leaving = true
+			p.drop(first)
+			_ = first.Conn.Close()
 		}
 		p.room.Wait()
 	}
@@ -86,57 +79,37 @@ func (p *conns) left(c *conn) {
 	p.room.Broadcast()
 }
 
-// busy notes that a request of the connection has arrived whole.
-func (p *conns) busy(c *conn) {
+// busy notes that a request of the connection has arrived whole, unless the
+// connection was told to go. Its call must not begin then: it could keep the place
+// that somebody waits for.
+func (p *conns) busy(nc net.Conn) bool {
+	c := nc.(*conn)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop(c)
+	return !c.leaving
+}
+
+// waits notes that the connection waits for a request.
+func (p *conns) waits(nc net.Conn) {
+	c := nc.(*conn)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.quiet || c.gone || c.leaving {
+		return
+	}
+	c.quiet = true
+	c.before, c.behind = p.quiet.before, &p.quiet
+	c.before.behind, c.behind.before = c, c
 }
 
 // drop takes a connection off the quiet ones. p.mu is held.
 func (p *conns) drop(c *conn) {
-	if c.quiet != nil {
-		p.quiet.Remove(c.quiet)
-		c.quiet = nil
+	if !c.quiet {
+		return
 	}
-}
-
-// note is the server's ConnState hook.
-func (p *conns) note(nc net.Conn, state http.ConnState) {
-	c, ok := nc.(*conn)
-	if !ok || state == http.StateActive && !c.fresh {
-		return // only this hook writes fresh, one call after the other
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c.fresh = state == http.StateNew
-	switch {
-	case c.gone || c.leaving || state != http.StateNew && state != http.StateIdle:
-	case c.fresh && p.closing:
-		_ = c.Conn.Close()
-	case c.quiet == nil:
-		c.quiet = p.quiet.PushBack(c)
-	}
-}
-
-// connKey is the key of a request's *conn in its context.
-type connKey struct{}
-
-func withConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
-}
-
-// closeFresh closes the fresh connections, and those that are yet to come. A
-// request that was on its way has had no effect.
-func (p *conns) closeFresh() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closing = true
-	for e := p.quiet.Front(); e != nil; e = e.Next() {
-		if c := e.Value.(*conn); c.fresh {
-			_ = c.Conn.Close()
-		}
-	}
+	c.before.behind, c.behind.before = c.behind, c.before
+	c.quiet, c.before, c.behind = false, nil, nil
 }
 
 // counts are the connections open, and how many were refused and closed to make

@@ -30,13 +30,18 @@ type exchange struct {
 // handler is the frame of every operation: it reads the body, runs the
 // operation, writes its error, survives its panic and counts it.
 func (s *Server) handler(r route) gin.HandlerFunc {
+	usual := &tally{metrics: s.metrics, route: r.template, method: r.method}
 	return func(c *gin.Context) {
 		start := time.Now()
 		s.metrics.inFlight.Inc()
 		x := &exchange{Server: s, c: c}
 		defer func() {
 			s.metrics.inFlight.Dec()
-			s.metrics.count(r.template, x.methodLabel(), x.statusLabel(), time.Since(start))
+			if took, status := time.Since(start), x.statusLabel(); c.Request.Method == r.method {
+				usual.count(status, took)
+			} else {
+				s.metrics.count(r.template, x.methodLabel(), status, took)
+			}
 		}()
 		defer func() {
 			if p := recover(); p != nil {
@@ -45,9 +50,6 @@ func (s *Server) handler(r route) gin.HandlerFunc {
 		}()
 		body, err := x.readBody()
 		x.body = body
-		if conn, ok := x.ctx().Value(connKey{}).(*conn); ok {
-			s.conns.busy(conn)
-		}
 		if err == nil {
 			err = r.handle(x)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -71,6 +72,31 @@ func (m *metrics) count(route, method string, status int, took time.Duration) {
 	code := strconv.Itoa(status)
 	m.requests.WithLabelValues(route, method, code).Inc()
 	m.duration.WithLabelValues(route, method, code).Observe(took.Seconds())
+}
+
+// tally counts the calls of one route and method. It looks the series of each
+// status up once: by its labels that takes as long as routing the call.
+type tally struct {
+	metrics       *metrics
+	route, method string
+	series        [600]atomic.Pointer[series] // by status
+}
+
+type series struct {
+	requests prometheus.Counter
+	duration prometheus.Observer
+}
+
+func (t *tally) count(status int, took time.Duration) {
+	at := &t.series[status]
+	s := at.Load()
+	if s == nil {
+		labels := []string{t.route, t.method, strconv.Itoa(status)}
+		s = &series{t.metrics.requests.WithLabelValues(labels...), t.metrics.duration.WithLabelValues(labels...)}
+		at.Store(s)
+	}
+	s.requests.Inc()
+	s.duration.Observe(took.Seconds())
 }
 
 // checksum shows the latest sum of the state as one series, whose labels change.

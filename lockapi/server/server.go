@@ -2,10 +2,10 @@ package server
 
 import (
 	"context"
-	"log"
 	"net"
 	"net/http"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +13,9 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
 // Options configure a Server. Only Master is needed; a duration that is zero
@@ -48,6 +51,10 @@ type Options struct {
 // maxHeaderBytes bounds a request's line and headers. The longest path takes
 // 3 KiB when percent-encoded whole.
 const maxHeaderBytes = 32 << 10
+
+// maxUnreadBytes bounds what the replies take that nobody reads: some hundred
+// pages of the longest list.
+const maxUnreadBytes = 64 << 20
 
 func (o Options) withDefaults() Options {
 	for _, d := range []struct {
@@ -89,7 +96,7 @@ type Server struct {
 	lists    chan struct{}
 	turning  chan struct{} // a place for each connection that is turned away
 	engine   *gin.Engine
-	http     *http.Server
+	http     *wire.Server
 	stopping chan struct{} // closed by Drain
 	stopOnce sync.Once
 }
@@ -120,24 +127,28 @@ func New(opts Options) *Server {
 	}
 	s.contacts.started = time.Now()
 	s.engine = s.newEngine()
-	s.http = &http.Server{
-		Handler:           s.Handler(),
-		ReadHeaderTimeout: opts.HeaderTimeout,
-		IdleTimeout:       opts.IdleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          log.New(levelWriter{s.log}, "", 0),
-		// OPTIONS * is answered like every other unknown route.
-		DisableGeneralOptionsHandler: true,
-		ConnState:                    s.conns.note,
-		ConnContext:                  withConn,
+	s.http = &wire.Server{
+		Handler:        s.Handler(),
+		HeaderTimeout:  opts.HeaderTimeout,
+		BodyTimeout:    opts.BodyTimeout,
+		WriteTimeout:   opts.WriteTimeout,
+		IdleTimeout:    opts.IdleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		MaxBodyBytes:   lockapi.MaxBodyBytes,
+		MaxUnreadBytes: maxUnreadBytes,
+		Refuse:         s.refuse,
+		Waits:          s.conns.waits,
+		Calls:          s.conns.busy,
+		Panicked: func(p any) {
+			s.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("an HTTP handler panicked")
+		},
 	}
-	s.http.RegisterOnShutdown(s.conns.closeFresh)
 	return s
 }
 
 // Handler is the API as an http.Handler. What needs the connection itself (the
-// deadlines of headers and replies, the answer to a request that cannot be
-// parsed) is there only under Serve.
+// deadlines of requests and replies, the answer to a request that cannot be
+// parsed, the bound on connections) is there only under Serve.
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The router matches RawPath where there is one; setting it always has
@@ -155,7 +166,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) Serve(l net.Listener) error {
 	go s.keepContacts()
 	err := s.http.Serve(listener{Listener: l, server: s})
-	if err == http.ErrServerClosed {
+	if err == wire.ErrClosed {
 		return nil
 	}
 	return err
@@ -191,17 +202,4 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		_ = s.http.Close()
 	}
 	return err
-}
-
-// levelWriter gives net/http's own complaints, which are about single
-// connections, the level that they deserve.
-type levelWriter struct{ log zerolog.Logger }
-
-func (w levelWriter) Write(p []byte) (int, error) {
-	n := len(p)
-	for len(p) > 0 && p[len(p)-1] == '\n' {
-		p = p[:len(p)-1]
-	}
-	w.log.Debug().Str("component", "net/http").Msg(string(p))
-	return n, nil
 }

@@ -1,0 +1,121 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"time"
+)
+
+// body reads the body of r within BodyTimeout. A *http.MaxBytesError says that it
+// is too long; it is not read to its end then.
+func (c *conn) body(r *http.Request) ([]byte, error) {
+	most := c.server.MaxBodyBytes
+	switch n := r.ContentLength; {
+	case n == 0:
+		return nil, nil
+	case n > most:
+		return nil, &http.MaxBytesError{Limit: most}
+	case n < 0:
+		return c.chunks(most)
+	case n <= int64(len(c.in)):
+		text := bytes.Clone(c.in[:n])
+		c.take(int(n))
+		return text, nil
+	default:
+		return c.rest().read(n)
+	}
+}
+
+// whole is err, where an end is a body cut short.
+func whole(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// chunks reads a chunked body and drops its trailers.
+func (c *conn) chunks(most int64) ([]byte, error) {
+	from := bufio.NewReader(c.rest())
+	text, err := io.ReadAll(io.LimitReader(httputil.NewChunkedReader(from), most+1))
+	switch {
+	case err != nil:
+		return nil, whole(err)
+	case int64(len(text)) > most:
+		return nil, &http.MaxBytesError{Limit: most}
+	}
+	if err := dropTrailers(from, c.server.MaxHeaderBytes); err != nil {
+		return nil, whole(err)
+	}
+	if ahead, _ := from.Peek(from.Buffered()); len(ahead) > 0 {
+		ahead = append(bytes.Clone(ahead), c.in...)
+		c.release()
+		c.in = ahead
+	}
+	return text, nil
+}
+
+var errTrailer = errors.New("the body does not end with an empty line or with trailers")
+
+// dropTrailers reads what follows the last chunk, up to the empty line. It is as
+// strict as net/http: what ends a body for one and not for another is a way to smuggle.
+func dropTrailers(from *bufio.Reader, most int) error {
+	for {
+		line, err := from.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if most -= len(line); most < 0 {
+			return errTrailer
+		}
+		trailer, ok := strings.CutSuffix(string(line), "\r\n")
+		if ok && trailer == "" {
+			return nil
+		}
+		if _, _, is := field(trailer); !ok || !is {
+			return errTrailer
+		}
+	}
+}
+
+// rest reads a request's body: what was read behind its head, then the connection.
+type rest struct {
+	*conn
+	until time.Time
+}
+
+func (c *conn) rest() rest { return rest{c, time.Now().Add(c.server.BodyTimeout)} }
+
+func (r rest) Read(p []byte) (int, error) {
+	if len(r.in) > 0 {
+		n := copy(p, r.in)
+		r.take(n)
+		return n, nil
+	}
+	if err := r.arm(r.until); err != nil {
+		return 0, err
+	}
+	return r.net.Read(p)
+}
+
+// read reads n bytes. It makes room as they come: much is announced easily.
+func (r rest) read(n int64) ([]byte, error) {
+	var text bytes.Buffer
+	text.Grow(min(int(n)+bytes.MinRead, len(buffer{})))
+	had, err := text.ReadFrom(io.LimitReader(r, n))
+	if err == nil && had < n {
+		err = io.ErrUnexpectedEOF
+	}
+	return text.Bytes(), err
+}
+
+// cutBody is a body that did not arrive.
+type cutBody struct{ why error }
+
+func (b cutBody) Read([]byte) (int, error) { return 0, b.why }
+func (b cutBody) Close() error             { return nil }

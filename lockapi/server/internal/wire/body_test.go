@@ -1,0 +1,31 @@
+package wire
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// Whoever announces a long body and sends nothing of it costs no more than others.
+func TestBodiesTakeMemoryAsTheyArrive(t *testing.T) {
+	const announced = 16 << 20
+	s := &Server{BodyTimeout: time.Hour, MaxHeaderBytes: 1 << 10, MaxBodyBytes: announced, Waits: func(net.Conn) {}}
+	head := fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\nx", announced)
+	c := newConn(s, &fed{text: []byte(head), piece: len(head)})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var r http.Request
+	if refused := c.read(&r); refused != nil {
+		t.Fatal(refused)
+	}
+	runtime.ReadMemStats(&after)
+	if _, cut := r.Body.(cutBody); !cut {
+		t.Error("the body is whole")
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > announced/16 {
+		t.Errorf("it took %d bytes", took)
+	}
+}

@@ -1,0 +1,178 @@
+package wire_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
+)
+
+// A step waits and sends text.
+type step struct {
+	after time.Duration
+	text  string
+}
+
+// trickle sends text a byte a second.
+func trickle(text string) (steps []step) {
+	for _, b := range text {
+		steps = append(steps, step{time.Second, string(b)})
+	}
+	return steps
+}
+
+// How long a caller may take, in virtual time: 5 s for a head, 10 s for a body, 150 s
+// from a reply to the next request. The replies are as they come, and the time is
+// that of the connection's end.
+func TestDeadlines(t *testing.T) {
+	const late = "200 POST /p (timed out)"
+	for name, d := range map[string]struct {
+		steps []step
+		want  []string
+		ends  time.Duration
+	}{
+		"nothing":            {nil, nil, 5 * time.Second},
+		"a head in time":     {[]step{{0, get("/a")}}, []string{"200 GET /a"}, 150 * time.Second},
+		"a late head":        {[]step{{4 * time.Second, get("/a")}}, []string{"200 GET /a"}, 154 * time.Second},
+		"half a head":        {[]step{{2 * time.Second, "GET "}}, nil, 7 * time.Second},
+		"a head that drips":  {trickle("GET / HTTP/1.1\r\n"), nil, 6 * time.Second},
+		"a body in time":     {[]step{{0, post("Content-Length: 5\r\n", "he")}, {9 * time.Second, "llo"}}, []string{"200 POST /p hello"}, 159 * time.Second},
+		"half a body":        {[]step{{0, post("Content-Length: 5\r\n", "he")}}, []string{late}, 10 * time.Second},
+		"a body that drips":  {slices.Concat([]step{{0, post("Content-Length: 20\r\n", "")}}, trickle(strings.Repeat("x", 20))), []string{late}, 10 * time.Second},
+		"chunks that drip":   {slices.Concat([]step{{0, post("Transfer-Encoding: chunked\r\n", "")}}, trickle(strings.Repeat("1\r\nx\r\n", 20))), []string{late}, 10 * time.Second},
+		"trailers that drip": {slices.Concat([]step{{0, post("Transfer-Encoding: chunked\r\n", "0\r\n")}}, trickle("A: b\r\nC: d\r\n\r\n")), []string{late}, 10 * time.Second},
+		"idle between":       {[]step{{0, get("/a")}, {149 * time.Second, get("/b")}, {149 * time.Second, get("/c")}}, []string{"200 GET /a", "200 GET /b", "200 GET /c"}, 448 * time.Second},
+		"half a next head":   {[]step{{0, get("/a")}, {149 * time.Second, "GET /"}}, []string{"200 GET /a"}, 154 * time.Second},
+		"a next that drips":  {slices.Concat([]step{{0, get("/a")}, {100 * time.Second, "G"}}, trickle(get("/b")[1:])), []string{"200 GET /a"}, 105 * time.Second},
+		"behind a body":      {[]step{{0, post("Content-Length: 1\r\n", "x")}, {149 * time.Second, get("/b")}}, []string{"200 POST /p x", "200 GET /b"}, 299 * time.Second},
+	} {
+		for _, asks := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/asks=%v", name, asks), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := start(t, pipe, func(w http.ResponseWriter, r *http.Request) {
+						if asks {
+							r.Context().Done()
+						}
+						body, err := io.ReadAll(r.Body)
+						if errors.Is(err, os.ErrDeadlineExceeded) {
+							body = []byte("(timed out)")
+						}
+						r.Body = io.NopCloser(bytes.NewReader(body))
+						echo(w, r)
+					})
+					began := time.Now()
+					c := h.connect(t)
+					var sending sync.WaitGroup
+					sending.Go(func() {
+						for _, s := range d.steps {
+							time.Sleep(s.after)
+							if _, err := io.WriteString(c, s.text); err != nil {
+								return
+							}
+						}
+					})
+					for _, want := range d.want {
+						c.want(want)
+					}
+					if _, err := c.replies.ReadByte(); err != io.EOF {
+						t.Errorf("the connection does not end: %v", err)
+					}
+					if ends := time.Since(began); ends != d.ends {
+						t.Errorf("the connection ends after %v, want %v", ends, d.ends)
+					}
+					c.Close()
+					sending.Wait()
+				})
+			})
+		}
+	}
+}
+
+// Each 64 KiB of a reply have the time for themselves.
+func TestSlowReaders(t *testing.T) {
+	body := strings.Repeat("x", 300<<10)
+	for name, read := range map[string]struct {
+		size int
+		all  bool
+	}{
+		"in time":  {64 << 10, true},
+		"too late": {2 << 10, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := start(t, pipe, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, body) })
+				c := h.connect(t)
+				c.send(get("/a"))
+				resp := c.header()
+				var got int
+				piece := make([]byte, read.size)
+				for got < len(body) {
+					time.Sleep(5 * time.Second)
+					n, err := io.ReadFull(resp, piece[:min(len(piece), len(body)-got)])
+					if got += n; err != nil {
+						break
+					}
+				}
+				if (got == len(body)) != read.all {
+					t.Errorf("%d of %d bytes were read", got, len(body))
+				}
+				if read.all {
+					time.Sleep(100 * time.Second) // the deadline of the last piece is over
+					c.send(last)
+					c.header()
+				}
+				c.Close()
+			})
+		})
+	}
+}
+
+// header skips a reply's head.
+func (c *client) header() io.Reader {
+	c.t.Helper()
+	for {
+		line, err := c.replies.ReadString('\n')
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if line == "\r\n" {
+			return c.replies
+		}
+	}
+}
+
+// The same where the system's buffers are full: a reader that stops is cut off, one
+// that comes late gets all, and the next reply as well when the deadline has passed.
+func TestSlowReadersOfSockets(t *testing.T) {
+	body := strings.Repeat("0123456789", 2<<20)
+	h := start(t, tcp, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/big" {
+			_, _ = io.WriteString(w, body)
+		}
+	}, func(s *wire.Server) { s.WriteTimeout = time.Second })
+	slow, stops := h.connect(t), h.connect(t)
+	slow.send(get("/big") + get("/big"))
+	stops.send(get("/big"))
+	for range 2 {
+		if got, _ := slow.next(http.MethodGet); got != "200 "+body {
+			t.Errorf("%d bytes, not what was sent", len(got))
+		}
+	}
+	waitFor(t, "the one that stops has ended", func() bool { return h.open.Load() == 1 })
+	<-time.After(h.WriteTimeout)
+	slow.send(last)
+	if got, _ := slow.next(http.MethodGet); got != "200" {
+		t.Errorf("the next reply: %q", got)
+	}
+	slow.wantEnd()
+}

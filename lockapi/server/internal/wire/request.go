@@ -1,0 +1,231 @@
+package wire
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// refusal says why what came is not a request. Without a status nobody is to be
+// told: the caller has left, or was too slow.
+type refusal struct {
+	status int
+	reason string
+}
+
+func bad(reason string) *refusal { return &refusal{http.StatusBadRequest, reason} }
+
+// read reads one request whole, with its body.
+func (c *conn) read(r *http.Request) *refusal {
+	head, refused := c.head()
+	if refused != nil {
+		return refused
+	}
+	if refused := parse(r, head); refused != nil {
+		return refused
+	}
+	r.RemoteAddr = c.remote
+	switch expected := r.Header.Get("Expect"); {
+	case expected == "" || !r.ProtoAtLeast(1, 1):
+	case !strings.EqualFold(expected, "100-continue"):
+		return &refusal{http.StatusExpectationFailed, "the only thing to expect is 100-continue"}
+	case r.ContentLength != 0 && r.ContentLength <= c.server.MaxBodyBytes:
+		if err := c.write([]byte("HTTP/1.1 100 Continue\r\n\r\n")); err != nil {
+			return &refusal{}
+		}
+	}
+	text, err := c.body(r)
+	switch {
+	case err != nil:
+		r.Body = cutBody{err}
+	case len(text) == 0:
+		r.Body = http.NoBody
+	default:
+		r.Body = io.NopCloser(bytes.NewReader(text))
+	}
+	return nil
+}
+
+// head reads a request's line and headers, with the empty line that ends them.
+func (c *conn) head() (string, *refusal) {
+	var until time.Time
+	for from := 0; ; {
+		n := endOfHead(c.in, from)
+		if n > c.server.MaxHeaderBytes || n == 0 && len(c.in) > c.server.MaxHeaderBytes {
+			return "", &refusal{http.StatusRequestHeaderFieldsTooLarge,
+				fmt.Sprintf("the request line and the headers have more than %d bytes", c.server.MaxHeaderBytes)}
+		}
+		if n > 0 {
+			head := string(c.in[:n])
+			c.take(n)
+			return head, nil
+		}
+		from = max(0, len(c.in)-3)
+		if until.IsZero() {
+			until = time.Now().Add(c.server.HeaderTimeout)
+		}
+		if c.arm(until) != nil || c.more() != nil {
+			return "", &refusal{}
+		}
+	}
+}
+
+// endOfHead is the length of the head at the start of b, 0 where it has no end
+// yet. Its end is not before from. Lines may end without a CR.
+func endOfHead(b []byte, from int) int {
+	for i := from; ; i++ {
+		n := bytes.IndexByte(b[i:], '\n')
+		if n < 0 {
+			return 0
+		}
+		i += n
+		switch rest := b[i+1:]; {
+		case len(rest) > 0 && rest[0] == '\n':
+			return i + 2
+		case len(rest) > 1 && rest[0] == '\r' && rest[1] == '\n':
+			return i + 3
+		}
+	}
+}
+
+// line cuts the first line off a head. A CR elsewhere than at its end is met as
+// what it is in: no name, value or URL has one.
+func line(head string) (first, rest string) {
+	first, rest, _ = strings.Cut(head, "\n")
+	return strings.TrimSuffix(first, "\r"), rest
+}
+
+// parse reads a request's head.
+func parse(r *http.Request, head string) *refusal {
+	first, head := line(head)
+	method, target, ok := strings.Cut(first, " ")
+	target, r.Proto, _ = strings.Cut(target, " ")
+	r.Method, r.RequestURI = method, target
+	if !ok || !httpguts.ValidHeaderFieldName(method) {
+		return bad("")
+	}
+	if r.ProtoMajor, r.ProtoMinor, ok = http.ParseHTTPVersion(r.Proto); !ok {
+		return bad("")
+	}
+	if r.ProtoMajor != 1 {
+		return &refusal{http.StatusHTTPVersionNotSupported, "the protocol is " + r.Proto + "; this server speaks HTTP/1.1"}
+	}
+	if refused := parseTarget(r); refused != nil {
+		return refused
+	}
+	if refused := parseHeader(r, head); refused != nil {
+		return refused
+	}
+	if refused := parseHost(r); refused != nil {
+		return refused
+	}
+	keep := httpguts.HeaderValuesContainsToken(r.Header["Connection"], "keep-alive")
+	r.Close = httpguts.HeaderValuesContainsToken(r.Header["Connection"], "close") || r.ProtoMinor == 0 && !keep
+	return parseLength(r)
+}
+
+func parseTarget(r *http.Request) *refusal {
+	raw := r.RequestURI
+	authority := r.Method == http.MethodConnect && !strings.HasPrefix(raw, "/")
+	if authority {
+		raw = "http://" + raw
+	}
+	var err error
+	if r.URL, err = url.ParseRequestURI(raw); err != nil {
+		return bad("")
+	}
+	if authority {
+		r.URL.Scheme = ""
+	}
+	return nil
+}
+
+func parseHeader(r *http.Request, lines string) *refusal {
+	n := strings.Count(lines, "\n")
+	r.Header = make(http.Header, n)
+	values := make([]string, 0, n) // one array for the values of all
+	for {
+		var l string
+		if l, lines = line(lines); l == "" {
+			return nil
+		}
+		name, value, ok := field(l)
+		if !ok {
+			return bad("")
+		}
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		if before, again := r.Header[name]; again {
+			r.Header[name] = append(before, value)
+			continue
+		}
+		values = append(values, value)
+		r.Header[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+}
+
+// field cuts a header line in two. Space around the value is not part of it.
+func field(line string) (name, value string, ok bool) {
+	name, value, ok = strings.Cut(line, ":")
+	value = strings.Trim(value, " \t")
+	return name, value, ok && httpguts.ValidHeaderFieldName(name) && httpguts.ValidHeaderFieldValue(value)
+}
+
+// parseHost checks the Host header (RFC 9112, 3.2).
+func parseHost(r *http.Request) *refusal {
+	hosts := r.Header["Host"]
+	delete(r.Header, "Host")
+	switch {
+	case len(hosts) > 1:
+		return bad("too many Host headers")
+	case len(hosts) == 0 && r.ProtoAtLeast(1, 1) && r.Method != http.MethodConnect:
+		return bad("missing required Host header")
+	case len(hosts) == 1 && !httpguts.ValidHostHeader(hosts[0]):
+		return bad("malformed Host header")
+	case r.URL.Host != "":
+		r.Host = r.URL.Host
+	case len(hosts) == 1:
+		r.Host = hosts[0]
+	}
+	return nil
+}
+
+// parseLength finds out how the body is framed. What could be read in two ways is
+// refused (RFC 9112, 6.3 and 11.2).
+func parseLength(r *http.Request) *refusal {
+	lengths, codings := r.Header["Content-Length"], r.Header["Transfer-Encoding"]
+	delete(r.Header, "Transfer-Encoding")
+	switch {
+	case len(codings) == 0 && len(lengths) == 0:
+		return nil
+	case len(codings) > 0 && len(lengths) > 0:
+		return bad("both Transfer-Encoding and Content-Length are given")
+	case len(codings) > 1 || len(codings) == 1 && !isChunked(codings[0]):
+		return &refusal{http.StatusNotImplemented, "the only Transfer-Encoding is chunked"}
+	case len(codings) == 1 && !r.ProtoAtLeast(1, 1):
+		return bad("Transfer-Encoding in a request of HTTP/1.0")
+	case len(codings) == 1:
+		r.TransferEncoding, r.ContentLength = codings, -1
+		return nil
+	case len(lengths) > 1:
+		return bad("Content-Length is given more than once")
+	}
+	n, err := strconv.ParseUint(lengths[0], 10, 63)
+	if err != nil {
+		return bad("Content-Length is no length")
+	}
+	r.ContentLength = int64(n)
+	return nil
+}
+
+// isChunked compares letters of ASCII only: to Unicode the sign for kelvin is a k.
+func isChunked(coding string) bool {
+	return len(coding) == len("chunked") && strings.EqualFold(coding, "chunked")
+}
