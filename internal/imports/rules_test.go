@@ -16,8 +16,9 @@ type arrow struct {
 // first entry that matches a package counts; one that matches none is an error.
 var arrows = []arrow{
 	{"lockapi", nil, "the contract stands below everything: both sides of the wire import it"},
-	{"lockapi/server", []string{"lockapi", "master", "internal/buildinfo"},
+	{"lockapi/server", []string{"lockapi", "master", "internal/buildinfo", "lockapi/server/internal/wire"},
 		"HTTP binds, calls the master, and writes; it knows nothing of the log"},
+	{"lockapi/server/internal/wire", nil, "it carries requests and replies, whatever they say"},
 	{"master", []string{"replica", "replica/state", "lease", "lockapi"},
 		"an office is tested without HTTP; it asks for the parts of a replica that it needs"},
 	{"lease", nil, "the arithmetic of time depends on nothing that reads a clock"},

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,4 +177,42 @@ func TestSlowReadersOfSockets(t *testing.T) {
 		t.Errorf("the next reply: %q", got)
 	}
 	slow.wantEnd()
+}
+
+// small are sockets that take little at a time to send.
+func small() (net.Listener, func() (net.Conn, error)) {
+	l, dial := tcp()
+	return narrowing{l}, dial
+}
+
+type narrowing struct{ net.Listener }
+
+func (l narrowing) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		err = c.(*net.TCPConn).SetWriteBuffer(4 << 10)
+	}
+	return c, err
+}
+
+// A reply for which there is no room at all waits for it, and nothing of it is lost.
+func TestRepliesWaitForRoom(t *testing.T) {
+	const calls = 10_000
+	var answered atomic.Int64
+	h := start(t, small, func(w http.ResponseWriter, r *http.Request) {
+		answered.Add(1)
+		echo(w, r)
+	})
+	c := h.connect(t)
+	c.send(strings.Repeat(get("/a"), calls))
+	var before int64
+	waitFor(t, "there is no more room", func() bool {
+		now := answered.Load()
+		stands := now > 0 && now == before
+		before = now
+		return stands
+	})
+	for range calls {
+		c.want("200 GET /a")
+	}
 }

@@ -40,7 +40,10 @@ func TestRefusalsAreRead(t *testing.T) {
 				c.wantEnd()
 				c.Close()
 			}
-			waitFor(t, "all have ended", func() bool { return h.open.Load() == 0 })
+			c := h.connect(t)
+			c.send(text)
+			c.want("413")
+			waitFor(t, "all have ended, also the one whose caller keeps its end", func() bool { return h.open.Load() == 0 })
 		})
 	}
 }

@@ -17,14 +17,15 @@ var ErrClosed = errors.New("the server is closed")
 type Server struct {
 	// Handler answers the requests. Each arrives with its whole body; one whose
 	// body did not arrive has a Body that says why when it is read. The context of
-	// a request is done when its connection has ended or its handler returned.
-	// The ResponseWriter may not be used after that.
+	// a request is done when its connection has ended or its handler returned; that
+	// the caller has left is not noticed where it sent more behind the request. The
+	// ResponseWriter may not be used when the handler has returned.
 	Handler http.Handler
 
 	HeaderTimeout time.Duration // for a request's line and headers
 	BodyTimeout   time.Duration // for its body, from the end of the headers
 	WriteTimeout  time.Duration // for each 64 KiB of a reply to be taken
-	IdleTimeout   time.Duration // for the next request of a connection
+	IdleTimeout   time.Duration // for the next request of a connection; the longest of the times to read
 
 	MaxHeaderBytes int   // of a request's line and headers
 	MaxBodyBytes   int64 // of its body; a longer one is not read, see http.MaxBytesError
