@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
 // readBody is the whole body. One that did not arrive whole makes this the
@@ -15,6 +16,9 @@ func (x *exchange) readBody() ([]byte, error) {
 	r := x.c.Request
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
+	}
+	if whole, ok := r.Body.(*wire.Body); ok {
+		return whole.Bytes(), nil
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, lockapi.MaxBodyBytes))
 	if err != nil {

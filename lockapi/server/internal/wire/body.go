@@ -114,6 +114,26 @@ func (r rest) read(n int64) ([]byte, error) {
 	return text.Bytes(), err
 }
 
+// Body is a body that has arrived.
+type Body struct {
+	text []byte
+	read int
+}
+
+// Bytes is the whole body. It is the handler's to keep.
+func (b *Body) Bytes() []byte { return b.text }
+
+func (b *Body) Read(p []byte) (int, error) {
+	if b.read == len(b.text) {
+		return 0, io.EOF
+	}
+	n := copy(p, b.text[b.read:])
+	b.read += n
+	return n, nil
+}
+
+func (b *Body) Close() error { return nil }
+
 // cutBody is a body that did not arrive.
 type cutBody struct{ why error }
 

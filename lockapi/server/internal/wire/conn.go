@@ -107,7 +107,9 @@ const (
 
 // exchange answers one request, whose first bytes are there.
 func (c *conn) exchange() next {
-	var r http.Request
+	w := newReply()
+	defer w.free()
+	r := http.Request{Header: w.asked}
 	if bad := c.read(&r); bad != nil {
 		if bad.status != 0 && c.write(c.server.Refuse(bad.status, bad.reason)) == nil {
 			c.linger()
@@ -119,8 +121,6 @@ func (c *conn) exchange() next {
 	if !c.begin(k, cut) {
 		return last
 	}
-	w := newReply()
-	defer w.free()
 	request := r.WithContext(k)
 	if !c.handle(w, request) {
 		k.end()

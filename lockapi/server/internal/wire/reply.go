@@ -10,16 +10,18 @@ import (
 )
 
 // A reply whose body is longer than mostJoined is written in two pieces rather than
-// copied into one. mostKept bounds the bodies that are kept for the next reply,
+// copied into one. mostKept and mostFields bound what is kept for the next reply,
 // and mostAtOnce what has WriteTimeout for itself.
 const (
 	mostJoined = 16 << 10
 	mostKept   = 64 << 10
+	mostFields = 64
 	mostAtOnce = 64 << 10
 )
 
 // reply is a http.ResponseWriter. It keeps the whole reply until it is sent.
 type reply struct {
+	asked  http.Header // of the request
 	header http.Header
 	status int
 	body   bytes.Buffer
@@ -27,14 +29,15 @@ type reply struct {
 	close  bool // it is the last of its connection
 }
 
-var replies = sync.Pool{New: func() any { return &reply{header: http.Header{}} }}
+var replies = sync.Pool{New: func() any { return &reply{asked: http.Header{}, header: http.Header{}} }}
 
 func newReply() *reply { return replies.Get().(*reply) }
 
 func (w *reply) free() {
-	if w.body.Cap() > mostKept {
-		return
+	if w.body.Cap() > mostKept || len(w.asked) > mostFields {
+		return // a map never gets smaller
 	}
+	clear(w.asked)
 	clear(w.header)
 	w.body.Reset()
 	w.head.Reset()

@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -49,7 +48,7 @@ func (c *conn) read(r *http.Request) *refusal {
 	case len(text) == 0:
 		r.Body = http.NoBody
 	default:
-		r.Body = io.NopCloser(bytes.NewReader(text))
+		r.Body = &Body{text: text}
 	}
 	return nil
 }
@@ -150,7 +149,6 @@ func parseTarget(r *http.Request) *refusal {
 
 func parseHeader(r *http.Request, lines string) *refusal {
 	n := strings.Count(lines, "\n")
-	r.Header = make(http.Header, n)
 	values := make([]string, 0, n) // one array for the values of all
 	for {
 		var l string

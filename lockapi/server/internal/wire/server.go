@@ -19,7 +19,8 @@ type Server struct {
 	// body did not arrive has a Body that says why when it is read. The context of
 	// a request is done when its connection has ended or its handler returned; that
 	// the caller has left is not noticed where it sent more behind the request. The
-	// ResponseWriter may not be used when the handler has returned.
+	// ResponseWriter and the request's Header may not be used when the handler has
+	// returned.
 	Handler http.Handler
 
 	HeaderTimeout time.Duration // for a request's line and headers
