@@ -163,12 +163,12 @@ func TestAnswersOfEveryShape(t *testing.T) {
 			got := p.start(t.Context(), pool, http.MethodGet)
 			l := <-p.in
 			l.hear()
-			go func() {
+			go func(l *link) {
 				_, _ = io.WriteString(l, test.answer) // it need not be read to its end
 				if !test.again {
 					_ = l.CloseWrite()
 				}
-			}()
+			}(l)
 			wantBody(t, got, test.body)
 			next := p.start(t.Context(), pool, http.MethodPut)
 			if !test.again {
