@@ -22,7 +22,7 @@ type refusal struct {
 
 func bad(reason string) *refusal { return &refusal{http.StatusBadRequest, reason} }
 
-// read reads one request whole, with its body.
+// read reads one request whole, with its body. A Header that is there is used, and is empty.
 func (c *conn) read(r *http.Request) *refusal {
 	head, refused := c.head()
 	if refused != nil {
@@ -149,6 +149,9 @@ func parseTarget(r *http.Request) *refusal {
 
 func parseHeader(r *http.Request, lines string) *refusal {
 	n := strings.Count(lines, "\n")
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
 	values := make([]string, 0, n) // one array for the values of all
 	for {
 		var l string
