@@ -13,7 +13,7 @@ const (
 	ownFiles = 512
 	// fewestFiles is the least limit with which a replica starts.
 	fewestFiles = 128
-	// mostConnections bounds the connections where nobody has: at about 40 KiB for
+	// mostConnections bounds the connections where nobody has: at about 25 KiB for
 	// a call that waits, it is one on memory.
 	mostConnections = 65_536
 )
