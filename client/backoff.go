@@ -35,16 +35,18 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 // outlast is a context that lasts as long as ctx, and at least d from now: for
-// what has to be cleaned up although the caller's context has ended.
-func outlast(ctx context.Context, d time.Duration) (context.Context, context.CancelCauseFunc) {
-	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+// what has to be cleaned up although the caller's context has ended. cut ends it, and
+// may be called under a lock: it never calls a method of ctx, which is the caller's
+// code. done ends it as well, and lets go of ctx.
+func outlast(ctx context.Context, d time.Duration) (out context.Context, cut context.CancelCauseFunc, done func()) {
+	out, cut = context.WithCancelCause(context.WithoutCancel(ctx))
 	if ctx.Done() == nil {
-		return out, cancel
+		return out, cut, func() { cut(nil) }
 	}
 	end := time.Now().Add(d)
 	stop := context.AfterFunc(ctx, func() {
 		sleep(out, time.Until(end))
-		cancel(nil)
+		cut(nil)
 	})
-	return out, func(cause error) { stop(); cancel(cause) }
+	return out, cut, func() { stop(); cut(nil) }
 }

@@ -118,9 +118,9 @@ func (h *Held) Unlock(ctx context.Context) error {
 // reason.
 func (h *Held) release(ctx context.Context, end time.Time) (bool, error) {
 	cl := h.cl
-	ctx, cancel := outlast(ctx, time.Until(end))
-	defer cancel(nil)
-	if h.s.arm(cl, func() { cancel(errCut) }) != nil {
+	ctx, cut, done := outlast(ctx, time.Until(end))
+	defer done()
+	if h.s.arm(cl, func() { cut(errCut) }) != nil {
 		return false, errCut
 	}
 	defer h.s.disarm(cl)

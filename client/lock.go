@@ -16,6 +16,8 @@ const (
 	settleTime = 2 * time.Second
 	// waitSlack is how much later than Wait says the answer may come.
 	waitSlack = time.Second
+	// longestWait is a century: what is reckoned with it must not overflow.
+	longestWait = 100 * 365 * 24 * time.Hour
 )
 
 // errWaitOver is why Lock gives up after Wait. It becomes ErrLockHeld.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -170,6 +171,18 @@ func TestWaitOver(t *testing.T) {
 					t.Error("still in the queue")
 				}
 			})
+		})
+	}
+}
+
+// A wait for as long as there is is no wait that is over.
+func TestLongestWait(t *testing.T) {
+	for _, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - time.Second, longestWait + 1} {
+		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			s := open(t, c)
+			if _, err := s.Lock(t.Context(), "/a", Wait(d)); err != nil {
+				t.Errorf("Wait(%d): %v", d, err)
+			}
 		})
 	}
 }

@@ -64,7 +64,7 @@ func LockDelay(d time.Duration) LockOption { return func(o *lockOptions) { o.del
 // Wait makes Lock give up after d with ErrLockHeld. Without it Lock waits until
 // its context ends. TryLock does not wait, whatever this says.
 func Wait(d time.Duration) LockOption {
-	return func(o *lockOptions) { o.wait, o.hasWait = d, true }
+	return func(o *lockOptions) { o.wait, o.hasWait = min(d, longestWait), true }
 }
 
 func makeLockOptions(opts []LockOption) lockOptions {

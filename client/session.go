@@ -203,8 +203,8 @@ func (s *Session) Close(ctx context.Context) error {
 	if expired {
 		return nil
 	}
-	ctx, cancel := outlast(ctx, patience)
-	defer cancel(nil)
+	ctx, _, done := outlast(ctx, patience)
+	defer done()
 	return s.c.do(ctx, &call{method: http.MethodDelete, path: lockapi.RouteSessions + "/" + s.id})
 }
 

@@ -34,7 +34,9 @@ import (
 // and either way what the record tells, the generation that it tells and the next are
 // all that was acknowledged. Frames are numbered on from a generation to the next,
 // and the record tells the number of its generation's first: so the loss of the last
-// one of g is found when g+1 has any.
+// one of g is found when g+1 has any. And each frame says whether it was written before
+// or after its generation's transaction was on the disk: so the loss of that is found
+// as well, once a frame has followed it.
 //
 // At a start the entries behind the record are read, checked and handed to
 // raft-boltdb before anything else happens, and the generation that follows is one
@@ -50,6 +52,7 @@ const (
 type wal struct {
 	file       *os.File
 	generation uint64 // that takes entries
+	told       bool   // by the record on the disk
 	frames     uint64 // number of the next
 	next       int    // block of the area
 	pending    walPending
@@ -98,11 +101,11 @@ func checkWAL(dir string, r *record) ([]*raft.Log, error) {
 // readWAL reads the entries of a generation, whose first frame has the given number,
 // and of the one behind it.
 func readWAL(file io.ReaderAt, generation, frame uint64) ([]*raft.Log, error) {
-	logs, frame, err := readWALArea(file, generation, frame)
+	logs, frame, err := readWALArea(file, generation, frame, true)
 	if err != nil {
 		return nil, err
 	}
-	behind, _, err := readWALArea(file, generation+1, frame)
+	behind, _, err := readWALArea(file, generation+1, frame, false)
 	return append(logs, behind...), err
 }
 
@@ -135,7 +138,7 @@ func (w *wal) append(logs []*raft.Log) error {
 		return w.failed
 	}
 	at := walArea(w.generation) + w.next
-	frame := walFrame(w.generation, w.frames, at, logs)
+	frame := walFrame(w.generation, w.frames, w.told, at, logs)
 	_, err := w.file.WriteAt(frame, int64(at)*walBlock)
 	if err == nil {
 		err = syncData(w.file)
@@ -156,7 +159,7 @@ func (w *wal) turn() (full []*raft.Log, err error) {
 	if w.failed != nil {
 		return nil, w.failed
 	}
-	w.generation, w.next = w.generation+1, 0
+	w.generation, w.told, w.next = w.generation+1, false, 0
 	return w.pending.turn(), nil
 }
 
@@ -167,6 +170,7 @@ func (w *wal) handedOver(err error) {
 		w.failed = errors.Join(w.failed, err)
 		return
 	}
+	w.told = true
 	w.pending.handedOver()
 }
 

@@ -14,8 +14,9 @@ import (
 
 // The write-ahead log is made of blocks of the size that a disk writes whole or not
 // at all. Each begins with a CRC-32C over all the rest of it, its own number, the
-// generation and the frame that it belongs to, how many bytes it holds, and whether
-// it is the last of its frame. A frame is what one write has stored. So a write that
+// generation and the frame that it belongs to, how many bytes it holds, whether
+// it is the last of its frame, and whether it was written after the transaction that
+// its generation began with. A frame is what one write has stored. So a write that
 // a crash has torn differs from damage: there each block is the new one or, as it
 // was, one of an earlier generation or zeros; a damaged block is neither.
 const (
@@ -26,8 +27,9 @@ const (
 
 func walBlocksOf(size int) int { return max(1, (size+walRoom-1)/walRoom) }
 
-// walFrame is a frame of entries, to be written from a block on.
-func walFrame(generation, frame uint64, at int, logs []*raft.Log) []byte {
+// walFrame is a frame of entries, to be written from a block on. told says that the
+// record on the disk tells the generation.
+func walFrame(generation, frame uint64, told bool, at int, logs []*raft.Log) []byte {
 	var body []byte
 	for _, l := range logs {
 		body = appendWALEntry(body, l)
@@ -45,6 +47,9 @@ func walFrame(generation, frame uint64, at int, logs []*raft.Log) []byte {
 		if i == n-1 {
 			b[26] = 1
 		}
+		if told {
+			b[27] = 1
+		}
 		binary.BigEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
 	}
 	return out
@@ -55,8 +60,10 @@ func walArea(generation uint64) int { return int(generation%2) * walBlocks }
 
 // readWALArea reads the entries of a generation, whose first frame has the given
 // number, and returns the number behind the last one. Only that may be torn: what it
-// held was not acknowledged. Anything else that is not whole is damage.
-func readWALArea(file io.ReaderAt, generation, next uint64) (logs []*raft.Log, behind uint64, err error) {
+// held was not acknowledged. Anything else that is not whole is damage. So is a block
+// from after a transaction of which the record does not tell: told says whether the
+// one that the generation began with is.
+func readWALArea(file io.ReaderAt, generation, next uint64, told bool) (logs []*raft.Log, behind uint64, err error) {
 	var (
 		body []byte
 		torn bool
@@ -79,6 +86,8 @@ func readWALArea(file io.ReaderAt, generation, next uint64) (logs []*raft.Log, b
 			continue
 		case frame != next:
 			return nil, 0, fmt.Errorf("block %d is of frame %d, where frame %d should be: the disk has lost what it had acknowledged", at, frame, next)
+		case b[27] != 0 && !told:
+			return nil, 0, fmt.Errorf("block %d was written after a transaction that %s does not have: the disk has lost what it had acknowledged", at, logFileName)
 		case torn:
 			continue
 		}

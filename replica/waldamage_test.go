@@ -108,9 +108,9 @@ func testDamagedWriteAheadLogIsNotOpened(t *testing.T, w torn) {
 // FuzzWAL: whatever stands in the file, reading it ends with entries or an error.
 func FuzzWAL(f *testing.F) {
 	none := []byte(nil)
-	f.Add(walFrame(4, 0, 0, entries(1, 1, 1)), none, uint64(4), uint64(0))
-	f.Add(append(walFrame(4, 7, 0, entries(1, 9, 1)), walFrame(2, 3, 4, entries(1, 1, 1))...), walFrame(5, 8, walBlocks, entries(10, 10, 1)), uint64(4), uint64(7))
-	f.Add(walFrame(4, 8, 0, entries(10, 10, 1)), walFrame(3, 7, walBlocks, entries(1, 9, 1)), uint64(3), uint64(7))
+	f.Add(walFrame(4, 0, true, 0, entries(1, 1, 1)), none, uint64(4), uint64(0))
+	f.Add(append(walFrame(4, 7, true, 0, entries(1, 9, 1)), walFrame(2, 3, false, 4, entries(1, 1, 1))...), walFrame(5, 8, false, walBlocks, entries(10, 10, 1)), uint64(4), uint64(7))
+	f.Add(walFrame(4, 8, false, 0, entries(10, 10, 1)), walFrame(3, 7, true, walBlocks, entries(1, 9, 1)), uint64(3), uint64(7))
 	f.Add([]byte{1}, none, uint64(1), uint64(0))
 	f.Fuzz(func(t *testing.T, even, odd []byte, generation, frame uint64) {
 		raw := make([]byte, 2*walBlocks*walBlock)
@@ -127,5 +127,34 @@ func TestLayoutBeforeTheFirstRelease(t *testing.T) {
 	must(t, makeWAL(dir))
 	if _, err := checkWAL(dir, &record{WAL: 3}); err == nil || !strings.Contains(err.Error(), "log-store bolt") {
 		t.Errorf("checked: %v", err)
+	}
+}
+
+// TestLostTransactionIsFound: raft.db goes back by the last transaction, and raft.wal
+// shows that there was one, for something was written after it.
+func TestLostTransactionIsFound(t *testing.T) {
+	for name, change := range map[string]func(*logFile) error{
+		"a vote":          func(f *logFile) error { return f.Set([]byte(keyVoteCandidate), []byte("r9")) },
+		"a deletion":      func(f *logFile) error { return f.DeleteRange(8, 10) },
+		"a snapshot note": func(f *logFile) error { return f.noteSnapshot(5) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := ahead(t)
+			must(t, f.StoreLogs(entries(1, 5, 1)))
+			must(t, f.SetUint64([]byte("CurrentTerm"), 1))
+			must(t, f.StoreLogs(entries(6, 10, 1)))
+			before, err := os.ReadFile(f.name)
+			must(t, err)
+			must(t, change(f))
+			must(t, f.StoreLogs(entries(f.record.Load().Entries.last()+1, 11, 2)))
+			dir := asLeft(t, f)
+			must(t, os.WriteFile(filepath.Join(dir, logFileName), before, 0o600))
+			if g, err := openLog(dir, true, true); err == nil {
+				t.Errorf("opened:\n%s", contents(t, g))
+				must(t, g.Close())
+			} else if !strings.Contains(err.Error(), "transaction that "+logFileName+" does not have") {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -168,6 +169,45 @@ func TestConnectionsAreKept(t *testing.T) {
 		}
 		if readReply(t, resp); resp.Close {
 			t.Fatalf("%q: the connection ends", request)
+		}
+	}
+}
+
+// Some clients send a line end behind a body (RFC 9112, 2.2).
+func TestLineEndsBeforeARequest(t *testing.T) {
+	n := startMaster(t, nil)
+	c := dial(t, n)
+	r := bufio.NewReader(c)
+	for _, request := range []string{
+		"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}\r\n",
+		"\r\n\nGET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		send(t, c, request)
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatalf("%q: %v", request, err)
+		}
+		if got := readReply(t, resp); got.status >= 300 {
+			t.Errorf("%q: %d %s", request, got.status, got.body)
+		}
+	}
+}
+
+// What is not a request is told so, with the same status in head and document.
+func TestRefusalsOfWhatIsNoRequest(t *testing.T) {
+	n := startMaster(t, nil)
+	for request, status := range map[string]int{
+		"GET /livez HTTP/1.1\r\n\r\n": http.StatusBadRequest,
+		"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 40<<10) + "\r\n\r\n": http.StatusRequestHeaderFieldsTooLarge,
+		"GET /livez HTTP/1.1\r\nHost: x\r\nExpect: miracles\r\n\r\n":                       http.StatusExpectationFailed,
+		"GET /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n":                http.StatusNotImplemented,
+		"GET /livez HTTP/2.0\r\nHost: x\r\n\r\n":                                           http.StatusHTTPVersionNotSupported,
+	} {
+		got := raw(t, n, "GET", request)
+		got.wantStatus(t, status)
+		var p lockapi.Problem
+		if err := json.Unmarshal([]byte(got.body), &p); err != nil || p.Status != status || p.Detail == "" {
+			t.Errorf("%.40q: %s, %v", request, got.body, err)
 		}
 	}
 }

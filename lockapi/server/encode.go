@@ -40,8 +40,8 @@ func encode(v any, opts ...json.Options) (*buffer, error) {
 	return b, nil
 }
 
-// encodeProblem is encode for an error. What its detail quotes of the caller's
-// input may be anything.
-func encodeProblem(e *lockapi.Error) (*buffer, error) {
-	return encode(e.Problem(), jsontext.AllowInvalidUTF8(true))
+// encodeProblem is encode for an error's document. What its detail quotes of the
+// caller's input may be anything.
+func encodeProblem(p *lockapi.Problem) (*buffer, error) {
+	return encode(p, jsontext.AllowInvalidUTF8(true))
 }

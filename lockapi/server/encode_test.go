@@ -20,7 +20,7 @@ func TestProblemsAsTheContractWritesThem(t *testing.T) {
 		{Code: lockapi.CodeNotMaster, Master: "http://m"},
 		{Code: "of_tomorrow", RetryAfter: 3},
 	} {
-		got, err := encodeProblem(e)
+		got, err := encodeProblem(e.Problem())
 		if err != nil {
 			t.Fatal(err)
 		}

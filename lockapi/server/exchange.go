@@ -146,7 +146,7 @@ func (x *exchange) fail(err error) {
 	if retry := retryAfter(e); retry > 0 {
 		x.c.Writer.Header().Set("Retry-After", strconv.Itoa(retry))
 	}
-	b, err := encodeProblem(e)
+	b, err := encodeProblem(e.Problem())
 	if err != nil {
 		x.log.Error().Err(err).Msg("a problem document cannot be encoded")
 		x.c.Writer.WriteHeader(http.StatusInternalServerError)

@@ -78,6 +78,17 @@ func TestAnswersOfTheMasterPass(t *testing.T) {
 	call(t, "POST", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeInternal)
 }
 
+// Whatever answers in the master's place, its answer is counted and passed on.
+func TestAnswersWithOddStatusPass(t *testing.T) {
+	for _, status := range []int{599, 600, 999} {
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		defer other.Close()
+		replica := startNode(t, "r2", nil)
+		replica.setMaster(3, "r1", other.URL)
+		call(t, "DELETE", replica.url+"/v1/sessions/s", "").wantStatus(t, status)
+	}
+}
+
 func TestForwardNever(t *testing.T) {
 	master, replica := startPair(t, nil)
 	got := call(t, "POST", replica.url+"/v1/sessions", "", "Stout-Forward", "never")

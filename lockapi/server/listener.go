@@ -108,7 +108,9 @@ func (s *Server) refuse(status int, reason string) []byte {
 
 // canned is a whole reply without a request, the last one of its connection.
 func (s *Server) canned(status int, e *lockapi.Error) []byte {
-	body, _ := encodeProblem(e)
+	problem := e.Problem()
+	problem.Status = status
+	body, _ := encodeProblem(problem)
 	defer body.release()
 	header := http.Header{}
 	s.stamp(header)

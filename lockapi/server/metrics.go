@@ -88,6 +88,10 @@ type series struct {
 }
 
 func (t *tally) count(status int, took time.Duration) {
+	if status < 0 || status >= len(t.series) { // another replica's, if it is one
+		t.metrics.count(t.route, t.method, status, took)
+		return
+	}
 	at := &t.series[status]
 	s := at.Load()
 	if s == nil {

@@ -65,7 +65,7 @@ func (e *editor) acquire(c *Command) Result {
 	r := l.decide(c.Mode, c.Limit)
 	switch {
 	case r.Verdict == Held:
-		w := &Wait{Path: c.Path, Session: c.Session, Handle: c.Handle, Mode: c.Mode, Limit: c.Limit, DelayMS: c.DelayMS}
+		w := &Wait{Path: l.Path, Session: c.Session, Handle: c.Handle, Mode: c.Mode, Limit: c.Limit, DelayMS: c.DelayMS}
 		return Result{Verdict: Held, Hold: e.grant(&l, w)}
 	case r.Verdict == Conflict, c.Wait == NoWait:
 		return r
@@ -118,7 +118,7 @@ func (w *Wait) Clash(mode Mode, limit int64) Clash {
 }
 
 func (e *editor) enqueue(c *Command, l Lock) Result {
-	w := &Wait{Path: c.Path, Seq: e.nextSeq(), Session: c.Session, Handle: c.Handle,
+	w := &Wait{Path: l.Path, Seq: e.nextSeq(), Session: c.Session, Handle: c.Handle,
 		Mode: c.Mode, Limit: c.Limit, DelayMS: c.DelayMS, Keep: c.Wait == Keep}
 	e.putWait(w)
 	l.Waiters++

@@ -115,15 +115,17 @@ func restore(dec *cbor.Decoder) (*State, error) {
 		return l
 	}
 	each(in, p.Holds, func(v *Hold) []byte { return numberedKey(v.Path, v.Token) }, func(v *Hold) {
+		l := lock(v.Path)
+		v.Path = l.Path // one string for all at a path, as grants and places have
 		e.holds.Put(numbered{v.Path, v.Token}, v)
 		e.claims.Put(claimKey{v.Session, v.Path, v.Handle}, claim{hold: v})
-		l := lock(v.Path)
 		l.Holders, l.Mode = l.Holders+1, v.Mode
 		l.count(v.Mode, v.Limit)
 	})
 	each(in, p.Waits, func(v *Wait) []byte { return numberedKey(v.Path, v.Seq) }, func(v *Wait) {
-		e.putWait(v)
 		l := lock(v.Path)
+		v.Path = l.Path
+		e.putWait(v)
 		l.Waiters++
 		l.count(v.Mode, v.Limit)
 	})

@@ -57,6 +57,9 @@ func newConn(s *Server, nc net.Conn) *conn {
 // serve answers requests until the connection ends, or a watch goes on in its place.
 func (c *conn) serve() {
 	for len(c.in) > 0 || c.wait() == nil {
+		if c.skipLineEnds(); len(c.in) == 0 {
+			continue
+		}
 		switch c.exchange() {
 		case another:
 		case watched:

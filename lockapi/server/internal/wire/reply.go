@@ -142,7 +142,7 @@ func (c *conn) write(b []byte) error {
 	if len(c.out) == 0 {
 		return nil
 	}
-	defer c.server.unread.waits(c, len(c.out))()
+	defer c.server.unread.waits(c, cap(b))() // all of it stays in memory
 	// A deadline that is over would fail the next reply before it is tried.
 	defer c.net.SetWriteDeadline(time.Time{})
 	for len(c.out) > 0 {

@@ -42,6 +42,7 @@ func (c *conn) read(r *http.Request) *refusal {
 		}
 	}
 	text, err := c.body(r)
+	c.skipLineEnds()
 	switch {
 	case err != nil:
 		r.Body = cutBody{err}
@@ -51,6 +52,18 @@ func (c *conn) read(r *http.Request) *refusal {
 		r.Body = &Body{text: text}
 	}
 	return nil
+}
+
+// skipLineEnds takes line ends before a request line, which some clients send behind
+// a body (RFC 9112, 2.2).
+func (c *conn) skipLineEnds() {
+	n := 0
+	for n < len(c.in) && (c.in[n] == '\r' || c.in[n] == '\n') {
+		n++
+	}
+	if n > 0 {
+		c.take(n)
+	}
 }
 
 // head reads a request's line and headers, with the empty line that ends them.

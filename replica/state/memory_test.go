@@ -1,0 +1,55 @@
+package state
+
+import (
+	"bytes"
+	"testing"
+	"unsafe"
+)
+
+// TestOneStringForAPath: paths are most of what a claim takes where they are long, so
+// that a lock, its holders and its queue share one, also after a restore.
+func TestOneStringForAPath(t *testing.T) {
+	path := func() string { return string([]byte("/a/path")) }
+	s := New()
+	apply := func(cmds ...Command) {
+		next, out := s.Apply(s.Index+1, 1, Batch{Epoch: s.Epoch, LeaseMS: 750, Commands: cmds})
+		if !out.Accepted {
+			t.Fatalf("%v was not accepted", cmds)
+		}
+		s = next
+	}
+	apply(Command{Kind: OpenOffice, Master: "r1", Term: 1})
+	apply(Command{Kind: OpenSession, Session: "s", TTLMS: 12_000}, Command{Kind: OpenSession, Session: "t", TTLMS: 12_000})
+	apply(Command{Kind: Acquire, Session: "s", Path: path(), Mode: Exclusive})
+	apply(Command{Kind: Acquire, Session: "t", Path: path(), Mode: Exclusive, Wait: Keep})
+	var b bytes.Buffer
+	if err := s.Snapshot(&b); err != nil {
+		t.Fatal(err)
+	}
+	restored, err := Restore(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]*State{"applied": s, "restored": restored} {
+		l, ok := s.Lock("/a/path")
+		if !ok {
+			t.Fatalf("%s: the lock is not there", name)
+		}
+		claims := 0
+		for h := range s.Holders(l.Path) {
+			claims++
+			if unsafe.StringData(h.Path) != unsafe.StringData(l.Path) {
+				t.Errorf("%s: a holder has a string of its own", name)
+			}
+		}
+		for w := range s.Queue(l.Path) {
+			claims++
+			if unsafe.StringData(w.Path) != unsafe.StringData(l.Path) {
+				t.Errorf("%s: a place in the queue has a string of its own", name)
+			}
+		}
+		if claims != 2 {
+			t.Errorf("%s: %d claims", name, claims)
+		}
+	}
+}
