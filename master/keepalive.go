@@ -89,11 +89,24 @@ func (k *keepalive) leave(s *session) {
 	k.mu.Unlock()
 }
 
+// A master with many sessions answers the calls that wait for long together, at most a
+// beat later than they asked for: it would else wake up for each of them, and for each
+// of the requests that follow, which costs more than to answer them.
+const (
+	beat         = 200 * time.Millisecond
+	longWait     = 20 * beat
+	manySessions = 1000
+)
+
 // answerBy is the instant at which the call is answered at the latest.
 func (k *keepalive) answerBy(s *session) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return min(k.began+k.wait, s.base+s.ttl*3/4)
+	asked, limit := k.began+k.wait, s.base+s.ttl*3/4
+	if len(k.sessions) >= manySessions && min(asked, limit)-k.began > longWait {
+		asked, limit = (asked + beat - 1).Truncate(beat), limit.Truncate(beat)
+	}
+	return min(asked, limit)
 }
 
 // step answers the call if its time has come; otherwise it says how long the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,50 @@ func TestKeepaliveTellsHowLongItWasHeld(t *testing.T) {
 			if held > wait*98/100 || held < wait*97/100 {
 				t.Errorf("held_ms %v of %v, want it less twice the drift", held, wait)
 			}
+		}
+	})
+}
+
+// TestManySessionsAreAnsweredTogether: not before they asked for, at most a beat later,
+// and never when their leases are short.
+func TestManySessionsAreAnsweredTogether(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		for range manySessions {
+			newSession(t, m, 12*time.Second)
+		}
+		var ids []string
+		for range 40 {
+			ids = append(ids, newSession(t, m, 12*time.Second))
+		}
+		began := time.Now()
+		at := map[time.Duration]bool{} // when they were answered
+		var mu sync.Mutex
+		var calls sync.WaitGroup
+		for i, id := range ids {
+			wait := 6*time.Second + time.Duration(i)*time.Millisecond
+			calls.Go(func() {
+				_, err := keepalive1(m, id, wait, 0)
+				took := time.Since(began)
+				if err != nil || took < wait || took >= wait+beat {
+					t.Errorf("wait %v: %v after %v", wait, err, took)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				at[took] = true
+			})
+		}
+		calls.Wait()
+		if len(at) > 2 {
+			t.Errorf("they were answered at %d moments", len(at))
+		}
+		began = time.Now()
+		if _, err := keepalive1(m, ids[0], time.Minute, 0); err != nil || time.Since(began) > 9*time.Second || time.Since(began) <= 9*time.Second-2*beat {
+			t.Errorf("%v after %v, want an answer before the lease is short", err, time.Since(began))
+		}
+		id := newSession(t, m, 12*time.Second)
+		began = time.Now()
+		if _, err := keepalive1(m, id, longWait, 0); err != nil || time.Since(began) != longWait {
+			t.Errorf("a wait that is not long: %v after %v", err, time.Since(began))
 		}
 	})
 }
