@@ -153,30 +153,72 @@ func (c *client) header() io.Reader {
 	}
 }
 
-// The same where the system's buffers are full: a reader that stops is cut off, one
-// that comes late gets all, and the next reply as well when the deadline has passed.
+// long is a reply that the system does not take at once, and endless one that it
+// does not take where nobody reads.
+var long, endless = strings.Repeat("0123456789", 50_000), strings.Repeat("0123456789", 2<<20)
+
+func sendLong(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/long":
+		_, _ = io.WriteString(w, long)
+	case "/endless":
+		_, _ = io.WriteString(w, endless)
+	}
+}
+
+// The same where the system's buffers are full: a reader that stops is cut off.
+func TestStoppedReadersOfSockets(t *testing.T) {
+	h := start(t, tcp, sendLong, func(s *wire.Server) { s.WriteTimeout = 50 * time.Millisecond })
+	h.connect(t).send(get("/endless"))
+	waitFor(t, "it was accepted", func() bool { return h.open.Load() == 1 })
+	waitFor(t, "it has ended", func() bool { return h.open.Load() == 0 })
+}
+
+// One that comes late gets all, and no deadline is left behind to fail the next reply.
 func TestSlowReadersOfSockets(t *testing.T) {
-	body := strings.Repeat("0123456789", 2<<20)
-	h := start(t, tcp, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/big" {
-			_, _ = io.WriteString(w, body)
-		}
-	}, func(s *wire.Server) { s.WriteTimeout = time.Second })
-	slow, stops := h.connect(t), h.connect(t)
-	slow.send(get("/big") + get("/big"))
-	stops.send(get("/big"))
+	var left atomic.Pointer[time.Time]
+	h := start(t, func() (net.Listener, func() (net.Conn, error)) {
+		l, dial := small()
+		return deadlines{l, &left}, dial
+	}, sendLong)
+	c := h.connect(t)
+	c.send(get("/long") + get("/long") + last)
 	for range 2 {
-		if got, _ := slow.next(http.MethodGet); got != "200 "+body {
+		if got, _ := c.next(http.MethodGet); got != "200 "+long {
 			t.Errorf("%d bytes, not what was sent", len(got))
 		}
 	}
-	waitFor(t, "the one that stops has ended", func() bool { return h.open.Load() == 1 })
-	<-time.After(h.WriteTimeout)
-	slow.send(last)
-	if got, _ := slow.next(http.MethodGet); got != "200" {
+	if got, _ := c.next(http.MethodGet); got != "200" {
 		t.Errorf("the next reply: %q", got)
 	}
-	slow.wantEnd()
+	c.wantEnd()
+	if at := left.Load(); at == nil || !at.IsZero() {
+		t.Errorf("the deadline of writing is left at %v", at)
+	}
+}
+
+// deadlines notes the latest deadline of writing.
+type deadlines struct {
+	net.Listener
+	latest *atomic.Pointer[time.Time]
+}
+
+func (l deadlines) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return noted{c.(*net.TCPConn), l.latest}, nil
+}
+
+type noted struct {
+	*net.TCPConn
+	latest *atomic.Pointer[time.Time]
+}
+
+func (c noted) SetWriteDeadline(at time.Time) error {
+	c.latest.Store(&at)
+	return c.TCPConn.SetWriteDeadline(at)
 }
 
 // small are sockets that take little at a time to send.
