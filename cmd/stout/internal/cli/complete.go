@@ -19,6 +19,44 @@ const (
 
 type completion = cobra.Completion
 
+// offer adds a word that came from the cell, and what it is, to what is offered.
+// Others chose the word. The shell inserts what several offers have in common as
+// it is, without quotes, and evaluates the line at the next Tab: a path with a
+// backtick would be a command that the Tab key runs. So only words are offered
+// that every shell reads as themselves, and the descriptions beside them, which
+// shells cut up and compare, have no special characters either.
+func offer(found []completion, word, description string) []completion {
+	if !plainWord(word) {
+		return found
+	}
+	return append(found, cobra.CompletionWithDesc(word, plainText(description)))
+}
+
+// plainWord says whether bash, zsh, fish and PowerShell all read s as itself: no
+// quotes, blanks, globs, substitutions or operators, and no sign at its head that
+// makes it a flag, a variable or a job. ":" and "=" end words for bash, and ","
+// does for PowerShell. Letters beyond ASCII depend on the locale: some shells
+// take a byte of them for a blank.
+func plainWord(s string) bool {
+	return s != "" && (s[0] == '/' || isAlphanumeric(rune(s[0]))) && !strings.ContainsFunc(s, special)
+}
+
+// plainText is s with a question mark in place of all that is special.
+func plainText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if special(r) && r != ' ' {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func special(r rune) bool { return !isAlphanumeric(r) && !strings.ContainsRune("/._-+@", r) }
+
+func isAlphanumeric(r rune) bool {
+	return '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z'
+}
+
 // completing makes the client, which prepare has not done: cobra calls the
 // completers without it.
 func (a *app) completing(cmd *cobra.Command) (context.Context, context.CancelFunc, bool) {
@@ -28,6 +66,15 @@ func (a *app) completing(cmd *cobra.Command) (context.Context, context.CancelFun
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	return ctx, cancel, a.connect() == nil
+}
+
+// completeLock completes stout lock: the path, and behind it the command and its
+// arguments, which the shell completes as files.
+func (a *app) completeLock(cmd *cobra.Command, args []string, typed string) ([]completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return a.completePath(cmd, args, typed)
 }
 
 // completePath completes a lock's path, as the first argument.
@@ -42,7 +89,7 @@ func (a *app) completePath(cmd *cobra.Command, args []string, typed string) ([]c
 		if err != nil || len(found) == completeMost {
 			break
 		}
-		found = append(found, cobra.CompletionWithDesc(lock.Path, lock.State))
+		found = offer(found, lock.Path, lock.State)
 	}
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
@@ -60,7 +107,7 @@ func (a *app) completeSession(cmd *cobra.Command, args []string, typed string) (
 			break
 		}
 		if strings.HasPrefix(s.ID, typed) {
-			found = append(found, cobra.CompletionWithDesc(s.ID, fmt.Sprintf("%s, holds %d", clean(s.Name), len(s.Holds))))
+			found = offer(found, s.ID, fmt.Sprintf("%s holds %d", s.Name, len(s.Holds)))
 		}
 	}
 	return found, cobra.ShellCompDirectiveNoFileComp
@@ -80,7 +127,7 @@ func (a *app) completeReplica(cmd *cobra.Command, _ []string, typed string) ([]c
 	var found []completion
 	for _, r := range cell.Replicas {
 		if strings.HasPrefix(r.ID, typed) {
-			found = append(found, cobra.CompletionWithDesc(r.ID, r.Role))
+			found = offer(found, r.ID, r.Role)
 		}
 	}
 	return found, cobra.ShellCompDirectiveNoFileComp

@@ -73,7 +73,7 @@ func (a *app) lockCommand() *cobra.Command {
   stout lock /db/migrate`,
 		Args:                  cobra.ArbitraryArgs,
 		DisableFlagsInUseLine: true,
-		ValidArgsFunction:     a.completePath,
+		ValidArgsFunction:     a.completeLock,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.complete(cmd, args); err != nil {
 				return err

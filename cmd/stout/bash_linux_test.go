@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// bashCompletion is where systems that have bash's completion functions keep them.
+const bashCompletion = "/usr/share/bash-completion/bash_completion"
+
+// standIn is the one function of bash-completion that stout's script needs, for
+// systems that do not have it. Words are cut at blanks only, as with -n =:.
+const standIn = `_get_comp_words_by_ref() {
+	words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=${words[cword]}; prev=${words[cword-1]}
+}
+`
+
+// inBash types keys into an interactive bash that completes stout's command line,
+// as in ~/.bashrc, and returns what the terminal showed. It runs in dir.
+func inBash(t *testing.T, c *fakeCell, dir, keys string) string {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash here")
+	}
+	rc := standIn
+	if functions, err := os.ReadFile(bashCompletion); err == nil {
+		rc = string(functions)
+	}
+	rc += "PS1='$ '; bind 'set bell-style none'; source <(stout completion bash)\n"
+	rcFile := filepath.Join(t.TempDir(), "bashrc")
+	if err := os.WriteFile(rcFile, []byte(rc), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keyboard, screen := newTerminal(t)
+	cmd := exec.Command(bash, "--noprofile", "--rcfile", rcFile, "-i")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.url, "TERM=dumb", "HISTFILE=", "INPUTRC=/dev/null")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	screen.Close()
+	var shown bytes.Buffer
+	buf := make([]byte, 4096)
+	for typed := false; ; {
+		n, err := keyboard.Read(buf)
+		shown.Write(buf[:n])
+		if !typed && strings.Contains(shown.String(), "$ ") {
+			typed = true
+			if _, err := keyboard.WriteString(keys + "\x01\x0bexit\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err != nil { // EIO, once nobody has the terminal open
+			break
+		}
+	}
+	_ = cmd.Wait()
+	return shown.String()
+}
+
+// The Tab key runs nothing that others have put into names: neither what it
+// inserts, nor the next Tab, which has the shell evaluate the line.
+func TestBashCompletionRunsNothing(t *testing.T) {
+	for name, words := range map[string][2]string{
+		"backticks":     {"/x`touch ran`/a", "/x`touch ran`/b"},
+		"substitution":  {"/x$(touch ran)/a", "/x$(touch ran)/b"},
+		"operator":      {"/x;touch ran;a", "/x;touch ran;b"},
+		"a single one":  {"/x`touch ran`/a", "/other"},
+		"beside colons": {"/x:`touch ran`/a", "/x:`touch ran`/b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, stop := serveFakeCell()
+			defer stop()
+			c.mu.Lock()
+			for _, word := range words {
+				s := c.open(lockapi.SessionRequest{TTLMS: 60_000, Name: word})
+				if err := c.request(word, lockapi.NewLockRequest(s.ID)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.mu.Unlock()
+			dir := t.TempDir()
+			shown := inBash(t, c, dir,
+				"stout locks /x\t\t\t\x01\x0bstout session show \t\t\t\x01\x0bstout release /\t\t --session \t\t\t")
+			if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
+				t.Errorf("a Tab ran a command; the terminal showed:\n%s", shown)
+			}
+		})
+	}
+}
+
+// What is plain is completed: what several have in common, and then the rest.
+func TestBashCompletion(t *testing.T) {
+	c, stop := serveFakeCell()
+	defer stop()
+	c.mu.Lock()
+	for i, path := range []string{"/jobs/nightly", "/jobs/nightmare", "/jobs/`x`"} {
+		s := c.open(lockapi.SessionRequest{TTLMS: 60_000, Name: fmt.Sprint("s", i)})
+		if err := c.request(path, lockapi.NewLockRequest(s.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.mu.Unlock()
+	shown := inBash(t, c, t.TempDir(), "stout locks /j\tl\t| tr a-z A-Z\n")
+	if !strings.Contains(shown, "\n/JOBS/NIGHTLY ") {
+		t.Errorf("not completed:\n%s", shown)
+	}
+}
