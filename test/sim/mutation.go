@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stoutlock/stout/test/sim/internal/overlay"
+	"github.com/stoutlock/stout/test/internal/overlay"
 	"github.com/stoutlock/stout/test/sim/mutants"
 	"github.com/stoutlock/stout/test/sim/world"
 )

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stoutlock/stout/test/sim/internal/overlay"
+	"github.com/stoutlock/stout/test/internal/overlay"
 	"github.com/stoutlock/stout/test/sim/world"
 )
 

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stoutlock/stout/test/sim/internal/overlay"
+	"github.com/stoutlock/stout/test/internal/overlay"
 	"github.com/stoutlock/stout/test/sim/mutants"
 	"github.com/stoutlock/stout/test/sim/world"
 )

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stoutlock/stout/test/sim/internal/overlay"
+	"github.com/stoutlock/stout/test/internal/overlay"
 	"github.com/stoutlock/stout/test/sim/world"
 )
 

@@ -1,6 +1,6 @@
 package mutants
 
-import "github.com/stoutlock/stout/test/sim/internal/overlay"
+import "github.com/stoutlock/stout/test/internal/overlay"
 
 // answers are faults of what callers are told.
 func answers() []Mutant {

@@ -21,7 +21,7 @@ package mutants
 import (
 	"slices"
 
-	"github.com/stoutlock/stout/test/sim/internal/overlay"
+	"github.com/stoutlock/stout/test/internal/overlay"
 )
 
 // Mutant is one fault.

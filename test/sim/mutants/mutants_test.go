@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/test/cell"
-	"github.com/stoutlock/stout/test/sim/internal/overlay"
+	"github.com/stoutlock/stout/test/internal/overlay"
 	"github.com/stoutlock/stout/test/sim/mutants"
 )
 

@@ -1,6 +1,6 @@
 package mutants
 
-import "github.com/stoutlock/stout/test/sim/internal/overlay"
+import "github.com/stoutlock/stout/test/internal/overlay"
 
 // offices are faults of the term of office and of reads within it.
 func offices() []Mutant {

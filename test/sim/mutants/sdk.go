@@ -1,6 +1,6 @@
 package mutants
 
-import "github.com/stoutlock/stout/test/sim/internal/overlay"
+import "github.com/stoutlock/stout/test/internal/overlay"
 
 // sdk are faults of the Go client.
 func sdk() []Mutant {

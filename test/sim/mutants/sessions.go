@@ -1,6 +1,6 @@
 package mutants
 
-import "github.com/stoutlock/stout/test/sim/internal/overlay"
+import "github.com/stoutlock/stout/test/internal/overlay"
 
 // sessions are faults of the life of sessions and of lock-delays.
 func sessions() []Mutant {

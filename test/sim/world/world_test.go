@@ -12,7 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/stoutlock/stout/test/sim/internal/overlay/seed"
+	"github.com/stoutlock/stout/test/internal/overlay/seed"
 )
 
 var (

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stoutlock/stout/test/sim/internal/overlay/seed"
+	"github.com/stoutlock/stout/test/internal/overlay/seed"
 )
 
 // TestOutside checks that the runtime goes on working outside the bubble.

@@ -25,7 +25,7 @@ var bubble = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return out, Build(context.Background(), root, out, "./test/sim/internal/overlay/testdata/bubble", o, Tag)
+	return out, Build(context.Background(), root, out, "./test/internal/overlay/testdata/bubble", o, Tag)
 })
 
 // run runs one test of the program and returns what it says.

@@ -25,7 +25,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stoutlock/stout/test/sim/internal/overlay/seed"
+	"github.com/stoutlock/stout/test/internal/overlay/seed"
 )
 
 var (
