@@ -113,11 +113,11 @@ func (a *app) completeSession(cmd *cobra.Command, args []string, typed string) (
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeReplica completes a replica's id.
-func (a *app) completeReplica(cmd *cobra.Command, _ []string, typed string) ([]completion, cobra.ShellCompDirective) {
+// completeReplica completes a replica's id, as the first argument or a flag.
+func (a *app) completeReplica(cmd *cobra.Command, args []string, typed string) ([]completion, cobra.ShellCompDirective) {
 	ctx, cancel, ok := a.completing(cmd)
 	defer cancel()
-	if !ok {
+	if len(args) > 0 || !ok {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	cell, err := a.client.Cell(ctx)

@@ -71,6 +71,7 @@ func (a *app) lockCommand() *cobra.Command {
   stout lock /jobs/nightly --wait 0 -- ./nightly.sh || [ $? = 75 ]
   stout lock /pool/workers --limit 4 -- ./worker
   stout lock /db/migrate`,
+		SuggestFor:            []string{"acquire", "hold", "run", "exec", "with"},
 		Args:                  cobra.ArbitraryArgs,
 		DisableFlagsInUseLine: true,
 		ValidArgsFunction:     a.completeLock,
@@ -84,12 +85,12 @@ func (a *app) lockCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.shared, "shared", false, "share the lock with others that do")
 	flags.IntVar(&f.limit, "limit", 0, "share it among at most `n` holders: a semaphore")
-	flags.DurationVar(&f.wait, "wait", 0, "give up after so `long`; 0 only tries (default: wait for ever)")
-	flags.DurationVar(&f.ttl, "ttl", lockapi.DefaultTTLMS*time.Millisecond, "how `long` the lock outlives a holder that has gone")
-	flags.DurationVar(&f.delay, "lock-delay", 0, "if the holder is gone, how `long` nobody gets the lock after the ttl")
+	flags.DurationVar(&f.wait, "wait", 0, "give up after this `duration`; 0 only tries (default: wait for ever)")
+	flags.DurationVar(&f.ttl, "ttl", lockapi.DefaultTTLMS*time.Millisecond, "`duration` for which the lock outlives a holder that has gone")
+	flags.DurationVar(&f.delay, "lock-delay", 0, "`duration` after the ttl in which nobody gets the lock of a holder that has gone")
 	flags.StringVar(&f.name, "name", "", "`name` of the session, for operators (default user@host)")
-	flags.DurationVar(&f.margins.Term, "term-before", 0, "SIGTERM when so `much` is left of a lease not renewed (default ttl/6)")
-	flags.DurationVar(&f.margins.Kill, "kill-before", 0, "SIGKILL when so `much` is left of it (default ttl/12)")
+	flags.DurationVar(&f.margins.Term, "term-before", 0, "SIGTERM when this `duration` is left of a lease not renewed (default ttl/6)")
+	flags.DurationVar(&f.margins.Kill, "kill-before", 0, "SIGKILL when this `duration` is left of it (default ttl/12)")
 	flags.IntVar(&f.conflictCode, "conflict-exit-code", exitConflict, "exit `code` when the lock was not got")
 	flags.IntVar(&f.lostCode, "lost-exit-code", exitLost, "exit `code` when the lock was lost")
 	for _, name := range []string{"limit", "wait", "ttl", "lock-delay", "name", "term-before", "kill-before", "conflict-exit-code", "lost-exit-code"} {

@@ -24,11 +24,15 @@ leaves nothing behind and is not listed.
 		Example: `  stout locks
   stout locks /db/`,
 		Args:              cobra.MaximumNArgs(1),
+		SuggestFor:        []string{"list", "ls", "ps", "queue", "waiters"},
 		ValidArgsFunction: a.completePath,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
 			if len(args) == 1 {
 				prefix = args[0]
+			}
+			if err := validPrefix(prefix); err != nil {
+				return err
 			}
 			return a.locks(cmd.Context(), prefix, readOptions(stale))
 		},
@@ -61,7 +65,7 @@ func (a *app) locks(ctx context.Context, prefix string, opts []client.ReadOption
 	}
 	if len(locks) == 0 {
 		if prefix != "" {
-			a.ui.note("no lock below %s is held or waited for", clean(prefix))
+			a.ui.note("no lock whose path begins with %s is held or waited for", clean(prefix))
 		} else {
 			a.ui.note("no lock is held or waited for")
 		}

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
-	"time"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -19,6 +21,7 @@ what stout lock prints, and has in STOUT_SEQUENCER: mode:token:path.
 
 Exit codes: 0 valid, 1 not valid, 2 wrong usage or no sequencer, 3 the cell has
 no master, 4 no replica can be reached.`,
+		SuggestFor:        []string{"verify", "validate"},
 		Example:           `  stout check exclusive:42:/jobs/nightly && echo still ours`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -51,29 +54,32 @@ func (a *app) check(ctx context.Context, sequencer string) error {
 	return err
 }
 
-// transferTimeout replaces the default of --timeout: the new master catches up
-// and is elected before the cell answers.
-const transferTimeout = 30 * time.Second
-
 func (a *app) transferCommand() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
-		Use:   "transfer",
+		Use:   "transfer [REPLICA]",
 		Short: "Hand mastership over to another replica",
-		Long: `Hands mastership over, in good order: sessions and locks stay, and the new master
-need not wait for the lease of the old one. Without --to the cell chooses.
+		Long: `Hands mastership over to REPLICA, in good order: sessions and locks stay, and the
+new master need not wait for the lease of the old one. Without REPLICA the cell
+chooses.
 
 ` + exitHelp,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("timeout") {
-				a.opts.timeout = max(a.opts.timeout, transferTimeout)
+		Example: `  stout transfer
+  stout transfer r2`,
+		Args:              cobra.MaximumNArgs(1),
+		SuggestFor:        []string{"failover", "promote", "stepdown", "step-down"},
+		ValidArgsFunction: a.completeReplica,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if to != "" && to != args[0] {
+					return usagef("%q and --to %q name two replicas", args[0], to)
+				}
+				to = args[0]
 			}
 			return a.transfer(cmd.Context(), to)
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "`id` of the replica that becomes master")
+	cmd.Flags().StringVar(&to, "to", "", "`id` of the replica that becomes master, the same as REPLICA")
 	_ = cmd.RegisterFlagCompletionFunc("to", a.completeReplica)
 	return cmd
 }
@@ -82,6 +88,10 @@ func (a *app) transfer(ctx context.Context, to string) error {
 	ctx, cancel := a.call(ctx)
 	defer cancel()
 	done, err := a.client.Transfer(ctx, to)
+	if errors.Is(err, client.ErrOutcomeUnknown) && ctx.Err() != nil {
+		return (&failure{code: exitFailed, message: fmt.Sprintf("the cell did not say within %s whether mastership was handed over", human(a.opts.timeout))}).
+			hint("stout status shows who is master; --timeout waits for longer")
+	}
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ Exit codes: 0 released, 1 there was nothing to release or it is not clear which,
 2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
 		Example: `  stout release /jobs/nightly
   stout release /pool/workers --token 4711`,
+		SuggestFor:        []string{"unlock", "free", "unhold"},
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completePath,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -5,7 +5,9 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,9 +22,12 @@ import (
 
 const (
 	serverEnv      = "STOUT_SERVER"
-	defaultServer  = "http://127.0.0.1:7101"
 	defaultTimeout = 5 * time.Second
 )
+
+// localCell is where a cell on this machine listens, that of make run or of
+// stoutd --dev: any of its replicas may be down.
+var localCell = []string{"http://127.0.0.1:7101", "http://127.0.0.1:7102", "http://127.0.0.1:7103"}
 
 // app is one run of stout.
 type app struct {
@@ -75,10 +80,44 @@ func (a *app) usage(cmd *cobra.Command, err error) error {
 		return err
 	}
 	if !ok {
-		message, _, _ := strings.Cut(err.Error(), "\n")
-		f = usagef("%s", message)
+		f = misunderstood(cmd, err)
 	}
 	return f.hint("%s --help shows the usage", cmd.CommandPath())
+}
+
+// misunderstood puts cobra's complaint into our own words.
+func misunderstood(cmd *cobra.Command, err error) *failure {
+	message, _, _ := strings.Cut(err.Error(), "\n")
+	var word, at string
+	if _, err := fmt.Sscanf(message, "unknown command %q for %q", &word, &at); err != nil {
+		return usagef("%s", message)
+	}
+	if !cmd.HasSubCommands() {
+		return usagef("unexpected argument %q", word)
+	}
+	f := usagef("unknown command %q for %q", word, at)
+	if like := suggestions(cmd, word); len(like) > 0 {
+		f.hint("did you mean %s?", strings.Join(like, " or "))
+	}
+	return f
+}
+
+// suggestions are the commands that somebody may have meant: those that say so
+// themselves (SuggestFor), else those that are spelled nearly like it.
+func suggestions(cmd *cobra.Command, word string) []string {
+	var meant []string
+	for _, c := range cmd.Commands() {
+		if slices.Contains(c.SuggestFor, word) {
+			meant = append(meant, c.CommandPath())
+		}
+	}
+	if len(meant) > 0 {
+		return meant
+	}
+	for _, name := range cmd.SuggestionsFor(word) {
+		meant = append(meant, cmd.CommandPath()+" "+name)
+	}
+	return meant
 }
 
 // root builds the tree of commands.
@@ -90,20 +129,23 @@ func (a *app) root() *cobra.Command {
 a lock.
 
 The cell is found through any of its replicas: name one or more with --server,
-or in STOUT_SERVER, parted by commas.`,
+or in STOUT_SERVER, parted by commas. Name all of them, so that it is found while
+any of them is up.`,
 		Example: `  stout status
   stout lock /jobs/nightly -- ./nightly.sh
   stout locks /jobs/
   stout -o json sessions | jq -r '.sessions[].name'`,
+		Version:           buildinfo.Get().String(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		PersistentPreRunE: a.prepare,
 	}
+	cmd.SetVersionTemplate("stout {{.Version}}\n")
 	flags := cmd.PersistentFlags()
 	flags.StringSliceVarP(&a.opts.servers, "server", "s", nil,
-		"base `URLs` of replicas, parted by commas (default $"+serverEnv+", else "+defaultServer+")")
+		"base `URLs` of replicas, parted by commas (default $"+serverEnv+", else a cell on this machine, ports 7101 to 7103)")
 	flags.StringVarP(&a.opts.output, "output", "o", "table", "`format` of the answer: table, or json as in the HTTP API")
-	flags.DurationVar(&a.opts.timeout, "timeout", defaultTimeout, "how `long` to wait for an answer of the cell")
+	flags.DurationVar(&a.opts.timeout, "timeout", defaultTimeout, "give up when the cell has not answered within this `duration`")
 	flags.BoolVar(&a.opts.noColor, "no-color", false, "no colour, also on a terminal (as NO_COLOR=1)")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("server", cobra.NoFileCompletions)
@@ -153,12 +195,12 @@ func (a *app) connect() error {
 		urls = append(urls, url)
 	}
 	if len(urls) == 0 {
-		source, urls = "the default server", []string{defaultServer}
+		source, urls = "the default servers", slices.Clone(localCell)
 	}
 	a.opts.servers = urls
 	c, err := client.Config{URLs: urls, UserAgent: "stout/" + buildinfo.Version()}.New()
 	if err != nil {
-		return usagef("%s: %v", source, err).hint("a server is the base URL of a replica's API, such as %s", defaultServer)
+		return usagef("%s: %v", source, err).hint("a server is the base URL of a replica's API, such as %s", localCell[0])
 	}
 	a.client = c
 	return nil
@@ -183,12 +225,31 @@ func (a *app) probe(ctx context.Context, urls []string) ([]lockapi.Replica, []er
 
 // validPath refuses a bad path before anything is asked of the cell.
 func validPath(path string) error {
-	if err := lockapi.ValidatePath(path); err != nil {
-		f := usagef("%s", err.(*lockapi.Error).Detail)
-		if !strings.HasPrefix(path, "/") && lockapi.ValidatePath("/"+path) == nil {
-			return f.hint("did you mean /%s ?", path)
-		}
-		return f.hint("a path is like /db/migrate: up to %d segments behind slashes", lockapi.MaxPathSegments)
+	err := lockapi.ValidatePath(path)
+	if err == nil {
+		return nil
 	}
-	return nil
+	return badPath(path, err, lockapi.ValidatePath("/"+path) == nil)
+}
+
+// validPrefix refuses what no path can begin with. To list nothing for it would
+// be a false all-clear to somebody who left the slash out.
+func validPrefix(prefix string) error {
+	begins := func(s string) bool {
+		return lockapi.ValidatePath(s) == nil || lockapi.ValidatePath(s+"x") == nil
+	}
+	if prefix == "" || begins(prefix) {
+		return nil
+	}
+	return badPath(prefix, lockapi.ValidatePath(prefix), begins("/"+prefix))
+}
+
+// badPath is the mistake err in a path; slash says that a slash at its head is
+// all that it lacks.
+func badPath(path string, err error, slash bool) error {
+	f := usagef("%s", err.(*lockapi.Error).Detail)
+	if slash && !strings.HasPrefix(path, "/") {
+		return f.hint("did you mean /%s ?", clean(path))
+	}
+	return f.hint("a path is like /db/migrate: up to %d segments behind slashes", lockapi.MaxPathSegments)
 }

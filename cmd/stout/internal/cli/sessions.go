@@ -22,6 +22,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 each holds and waits for.
 
 ` + exitHelp,
+		SuggestFor:        []string{"clients"},
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -74,10 +75,11 @@ func (a *app) leaseLeft(s lockapi.SessionState) string {
 
 func (a *app) sessionCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "session",
-		Short: "Show or end one session",
-		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return usagef("say what to do: stout session show or kill") },
+		Use:        "session",
+		Short:      "Show or end one session",
+		SuggestFor: []string{"kill"},
+		Args:       cobra.NoArgs,
+		RunE:       func(*cobra.Command, []string) error { return usagef("say what to do: stout session show or kill") },
 	}
 	var stale bool
 	show := &cobra.Command{

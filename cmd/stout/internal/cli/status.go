@@ -19,6 +19,7 @@ has promised not to let another master act, and when it was last heard of.
 
 Exit codes: 0 a master holds its lease, 2 wrong usage, 3 the cell has no master,
 4 no replica can be reached.`,
+		SuggestFor:        []string{"cell", "health", "info", "replicas"},
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },

@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"os"
+	"slices"
+	"testing"
+)
+
+// Without a word about servers, those are asked that a cell on this machine has:
+// any of them may be down.
+func TestServers(t *testing.T) {
+	for _, tt := range []struct {
+		flag []string
+		env  string
+		want []string
+	}{
+		{nil, "", localCell},
+		{nil, " , ", localCell},
+		{nil, "a:1, https://b:2/", []string{"http://a:1", "https://b:2/"}},
+		{[]string{"c:3"}, "a:1", []string{"http://c:3"}},
+	} {
+		t.Setenv(serverEnv, tt.env)
+		a := &app{stdout: os.Stdout, opts: options{servers: tt.flag}}
+		if err := a.connect(); err != nil {
+			t.Errorf("--server %q, %s=%q: %v", tt.flag, serverEnv, tt.env, err)
+		}
+		if !slices.Equal(a.opts.servers, tt.want) {
+			t.Errorf("--server %q, %s=%q: asks %q, want %q", tt.flag, serverEnv, tt.env, a.opts.servers, tt.want)
+		}
+	}
+}
