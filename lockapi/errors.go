@@ -12,7 +12,8 @@ import (
 type Code string
 
 // The codes of the contract. CodeNoMaster, CodeNotMaster, CodeLockHeld,
-// CodeLockDelayed and CodeTooMany say that the call certainly had no effect;
+// CodeLockDelayed, CodeTooMany, CodeUnsafe and CodeBusy say that the call
+// certainly had no effect;
 // CodeOutcomeUnknown says that it may have had, and may be sent again.
 const (
 	CodeInvalidArgument  Code = "invalid_argument"
@@ -20,6 +21,8 @@ const (
 	CodeNotFound         Code = "not_found"
 	CodeMethodNotAllowed Code = "method_not_allowed"
 	CodeConflict         Code = "conflict"
+	CodeUnsafe           Code = "unsafe" // a change of the members after which too few would be well
+	CodeBusy             Code = "busy"   // another change of the members is not committed yet
 	CodeTooLarge         Code = "too_large"
 	CodeNotMaster        Code = "not_master"
 	CodeLockHeld         Code = "lock_held"
@@ -40,6 +43,8 @@ var codes = map[Code]struct {
 	CodeNotFound:         {http.StatusNotFound, "Not found"},
 	CodeMethodNotAllowed: {http.StatusMethodNotAllowed, "Method not allowed"},
 	CodeConflict:         {http.StatusConflict, "Conflict"},
+	CodeUnsafe:           {http.StatusConflict, "Unsafe"},
+	CodeBusy:             {http.StatusConflict, "Busy"},
 	CodeTooLarge:         {http.StatusRequestEntityTooLarge, "Too large"},
 	CodeNotMaster:        {http.StatusMisdirectedRequest, "Not the master"},
 	CodeLockHeld:         {http.StatusLocked, "Locked"},
@@ -101,6 +106,10 @@ type Error struct {
 	DelayRemainingMS int64
 	// Master is the base URL of the master's API in a not_master.
 	Master string
+	// Directory is the id of the data directory of the replica that answers, where
+	// that is not ready; Command is then what an operator types to make the
+	// directory a member's, where that is what it waits for.
+	Directory, Command string
 	// RetryAfter is the server's advice, in whole seconds, for when to try
 	// again; zero where there is none. It travels as a header, not in the body.
 	RetryAfter int
@@ -141,6 +150,8 @@ type Problem struct {
 	Holders          []Holder `json:"holders,omitempty"`
 	DelayRemainingMS int64    `json:"delay_remaining_ms,omitempty"`
 	Master           string   `json:"master,omitempty"`
+	Directory        string   `json:"directory,omitempty"`
+	Command          string   `json:"command,omitempty"`
 }
 
 // Problem is the error in its wire form.
@@ -149,6 +160,7 @@ func (e *Error) Problem() *Problem {
 		Type: "about:blank", Title: e.Code.Title(), Status: e.Code.Status(),
 		Code: e.Code, Detail: e.Detail, Field: e.Field,
 		Holders: e.Holders, DelayRemainingMS: e.DelayRemainingMS, Master: e.Master,
+		Directory: e.Directory, Command: e.Command,
 	}
 }
 
@@ -158,6 +170,7 @@ func (p *Problem) Err() *Error {
 	return &Error{
 		Code: p.Code, Detail: p.Detail, Field: p.Field, Holders: p.Holders,
 		DelayRemainingMS: p.DelayRemainingMS, Master: p.Master,
+		Directory: p.Directory, Command: p.Command,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 const (
 	HeaderEpoch          = "Stout-Epoch"     // reply: the master's term of office
 	HeaderMaster         = "Stout-Master"    // reply: base URL of the master's API, where one is known
+	HeaderCell           = "Stout-Cell"      // reply: the cell's id
 	HeaderStale          = "Stout-Stale"     // reply: "true" where the answer may be out of date
 	HeaderForward        = "Stout-Forward"   // request: "never" asks for 421 instead of forwarding
 	HeaderIdempotencyKey = "Idempotency-Key" // request: makes opening a session repeatable
@@ -25,6 +26,7 @@ const (
 	RouteSequencers = "/v1/sequencers"
 	RouteCell       = "/v1/cell"
 	RouteReplica    = "/v1/replica"
+	RouteMembers    = "/v1/members"
 	RouteTransfer   = "/v1/cell/transfer"
 	RouteOpenAPI    = "/v1/openapi.yaml"
 	RouteLive       = "/livez"
@@ -272,6 +274,7 @@ const (
 	RoleMaster   = "master"
 	RoleReplica  = "replica"
 	RoleNonvoter = "nonvoter"
+	RoleNone     = "none" // of a replica whose directory is no member's yet
 )
 
 // Cell is the state of a cell. Counts are the master's, absent without one.
@@ -300,8 +303,8 @@ type Lease struct {
 	RenewedAgoMS int64 `json:"renewed_ago_ms"`
 }
 
-// Replica is one member of the cell. Version and UptimeMS are present only in
-// the replica's own answer at RouteReplica.
+// Replica is one member of the cell. Directory, Version and UptimeMS are present
+// only in the replica's own answer at RouteReplica.
 type Replica struct {
 	ID            string   `json:"id"`
 	URL           string   `json:"url"`
@@ -311,6 +314,7 @@ type Replica struct {
 	LastContactMS int64    `json:"last_contact_ms"`
 	AppliedIndex  uint64   `json:"applied_index"`
 	Promise       *Promise `json:"promise"`
+	Directory     string   `json:"directory,omitempty"`
 	Version       string   `json:"version,omitempty"`
 	UptimeMS      *int64   `json:"uptime_ms,omitempty"`
 }
