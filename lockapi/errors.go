@@ -115,14 +115,17 @@ type Error struct {
 	RetryAfter int
 }
 
-// Errorf makes an error of the given code with a formatted detail.
+// Errorf makes an error of the given code with a formatted detail, which ends at
+// MaxDetailBytes.
 func Errorf(code Code, format string, args ...any) *Error {
-	return &Error{Code: code, Detail: fmt.Sprintf(format, args...)}
+	return &Error{Code: code, Detail: cut(fmt.Sprintf(format, args...), MaxDetailBytes)}
 }
 
-// Invalid makes an invalid_argument that blames the named field.
+// Invalid makes an invalid_argument that blames the named field, which is clipped.
 func Invalid(field, format string, args ...any) *Error {
-	return &Error{Code: CodeInvalidArgument, Field: field, Detail: fmt.Sprintf(format, args...)}
+	e := Errorf(CodeInvalidArgument, format, args...)
+	e.Field = Clip(field)
+	return e
 }
 
 // Error is one line for a person: the detail, behind the code.

@@ -65,7 +65,7 @@ const DirectoryDigits = 16
 func ValidateDirectory(id string) error {
 	if len(id) != DirectoryDigits || strings.Trim(id, "0123456789abcdef") != "" {
 		return Invalid("directory", "directory is %q; it is %d hexadecimal digits in small letters, as /readyz of the replica tells them",
-			clip(id), DirectoryDigits)
+			Clip(id), DirectoryDigits)
 	}
 	return nil
 }

@@ -23,11 +23,11 @@ func ValidatePath(path string) error {
 	case path == "":
 		return Invalid("path", "the path is empty; it starts with %q and has at least one segment", "/")
 	case path[0] != '/':
-		return Invalid("path", "path %q does not start with %q", clip(path), "/")
+		return Invalid("path", "path %q does not start with %q", Clip(path), "/")
 	case len(path) > MaxPathBytes:
 		return Invalid("path", "the path has %d bytes; at most %d are allowed", len(path), MaxPathBytes)
 	case !utf8.ValidString(path):
-		return Invalid("path", "path %q is not valid UTF-8", clip(path))
+		return Invalid("path", "path %q is not valid UTF-8", Clip(path))
 	}
 	if n := strings.Count(path, "/"); n > MaxPathSegments {
 		return Invalid("path", "the path has %d segments; at most %d are allowed", n, MaxPathSegments)
@@ -37,14 +37,14 @@ func ValidatePath(path string) error {
 		i++
 		switch {
 		case s == "":
-			return Invalid("path", "segment %d of path %q is empty", i, clip(path))
+			return Invalid("path", "segment %d of path %q is empty", i, Clip(path))
 		case s == "." || s == "..":
-			return Invalid("path", "segment %d of path %q is %q, which is not allowed", i, clip(path), s)
+			return Invalid("path", "segment %d of path %q is %q, which is not allowed", i, Clip(path), s)
 		case len(s) > MaxSegmentBytes:
 			return Invalid("path", "segment %d of the path has %d bytes; at most %d are allowed", i, len(s), MaxSegmentBytes)
 		}
 		if strings.ContainsFunc(s, unicode.IsControl) {
-			return Invalid("path", "segment %d of path %q has a control character", i, clip(path))
+			return Invalid("path", "segment %d of path %q has a control character", i, Clip(path))
 		}
 	}
 	return nil
@@ -74,10 +74,10 @@ func UnescapePath(escaped string) (string, error) {
 	for i, s := range segments {
 		plain, err := url.PathUnescape(s)
 		if err != nil {
-			return "", Invalid("path", "segment %q of the path: %v", clip(s), err)
+			return "", Invalid("path", "segment %q of the path: %v", Clip(s), err)
 		}
 		if strings.Contains(plain, "/") {
-			return "", Invalid("path", "segment %q of the path has an encoded %q", clip(s), "/")
+			return "", Invalid("path", "segment %q of the path has an encoded %q", Clip(s), "/")
 		}
 		segments[i] = plain
 	}
@@ -86,17 +86,4 @@ func UnescapePath(escaped string) (string, error) {
 		return "", err
 	}
 	return path, nil
-}
-
-// clip bounds what an error message quotes of the caller's input.
-func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	cut := most
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
 }

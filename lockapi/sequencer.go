@@ -41,17 +41,17 @@ func ParseSequencer(value string) (Sequencer, error) {
 	mode, rest, ok1 := strings.Cut(value, ":")
 	number, path, ok2 := strings.Cut(rest, ":")
 	if !ok1 || !ok2 {
-		return Sequencer{}, Invalid("value", "sequencer %q is not of the form mode:token:path", clip(value))
+		return Sequencer{}, Invalid("value", "sequencer %q is not of the form mode:token:path", Clip(value))
 	}
 	if !Mode(mode).Valid() {
-		return Sequencer{}, Invalid("value", "sequencer %q has mode %q; it is %q or %q", clip(value), clip(mode), Exclusive, Shared)
+		return Sequencer{}, Invalid("value", "sequencer %q has mode %q; it is %q or %q", Clip(value), Clip(mode), Exclusive, Shared)
 	}
 	token, err := strconv.ParseUint(number, 10, 64)
 	if err != nil || token == 0 || token > MaxToken || strconv.FormatUint(token, 10) != number {
-		return Sequencer{}, Invalid("value", "sequencer %q has token %q; it is a whole number from 1 to %d", clip(value), clip(number), uint64(MaxToken))
+		return Sequencer{}, Invalid("value", "sequencer %q has token %q; it is a whole number from 1 to %d", Clip(value), Clip(number), uint64(MaxToken))
 	}
 	if err := ValidatePath(path); err != nil {
-		return Sequencer{}, Invalid("value", "sequencer %q: %s", clip(value), err.(*Error).Detail)
+		return Sequencer{}, Invalid("value", "sequencer %q: %s", Clip(value), err.(*Error).Detail)
 	}
 	return Sequencer{Mode: Mode(mode), Token: token, Path: path}, nil
 }

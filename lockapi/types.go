@@ -183,7 +183,7 @@ func (r *LockRequest) Validate() error {
 		return err
 	}
 	if !r.Mode.Valid() {
-		return Invalid("mode", "mode is %q; it is %q or %q", clip(string(r.Mode)), Exclusive, Shared)
+		return Invalid("mode", "mode is %q; it is %q or %q", Clip(string(r.Mode)), Exclusive, Shared)
 	}
 	if err := within("limit", r.Limit, 0, MaxLimit); err != nil {
 		return err

@@ -52,7 +52,7 @@ func (m *Master) canHandTo(to string) error {
 		}
 	}
 	if to != "" {
-		return lockapi.Invalid("to", "replica %q is not in this cell", to)
+		return lockapi.Invalid("to", "replica %q is not in this cell", lockapi.Clip(to))
 	}
 	if others == 0 {
 		return lockapi.Errorf(lockapi.CodeConflict, "replica %q is the cell's only one that votes: there is nobody to hand mastership to", m.opts.ID)

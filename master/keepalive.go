@@ -152,5 +152,5 @@ func (k *keepalive) gone(id string) error {
 }
 
 func errNoSession(id string) *lockapi.Error {
-	return lockapi.Errorf(lockapi.CodeSessionNotFound, "session %q never was, was closed, or has expired; open a new one", id)
+	return lockapi.Errorf(lockapi.CodeSessionNotFound, "session %q never was, was closed, or has expired; open a new one", lockapi.Clip(id))
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"reflect"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -65,7 +64,7 @@ func blame(err error) error {
 	if syntax := new(jsontext.SyntacticError); errors.As(err, &syntax) {
 		f := field(syntax.JSONPointer)
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return lockapi.Invalid(f, "%q is given more than once", string(syntax.JSONPointer.LastToken()))
+			return lockapi.Invalid(f, "%q is given more than once", lockapi.Clip(syntax.JSONPointer.LastToken()))
 		}
 		return lockapi.Invalid(f, "the body is not valid JSON: %.120s at byte %d", syntax.Err, syntax.ByteOffset)
 	}
@@ -87,18 +86,9 @@ func blame(err error) error {
 // and for a field whose name is empty, as no problem can tell that.
 func field(p jsontext.Pointer) string {
 	for name := range p.Tokens() {
-		return cmp.Or(clip(name), "body")
+		return cmp.Or(lockapi.Clip(name), "body")
 	}
 	return "body"
-}
-
-// clip bounds what an error quotes of the caller's input.
-func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 func kindName(k jsontext.Kind) string {

@@ -75,7 +75,7 @@ func (x *exchange) mayForward() (bool, error) {
 		return false, nil
 	}
 	return false, lockapi.Invalid(lockapi.HeaderForward, "%s is %q; the only value is %q",
-		lockapi.HeaderForward, clip(values[0]), lockapi.ForwardNever)
+		lockapi.HeaderForward, lockapi.Clip(values[0]), lockapi.ForwardNever)
 }
 
 // locate asks for the master; the end of the search is no_master too.

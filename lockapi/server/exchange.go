@@ -73,11 +73,7 @@ func (x *exchange) ctx() context.Context { return x.c.Request.Context() }
 
 // path is the request's path as it was sent, cut to what a message may quote.
 func (x *exchange) path() string {
-	p := x.c.Request.URL.RawPath
-	if len(p) > 100 {
-		p = p[:100] + "…"
-	}
-	return strconv.Quote(p)
+	return strconv.Quote(lockapi.Clip(x.c.Request.URL.RawPath))
 }
 
 // stamp puts the headers that every reply carries.
@@ -139,7 +135,7 @@ func (x *exchange) writeStamped(status int, body []byte) {
 func (x *exchange) fail(err error) {
 	var e *lockapi.Error
 	if !errors.As(err, &e) {
-		x.log.Error().Err(err).Str("method", x.c.Request.Method).Str("path", x.c.Request.URL.RawPath).
+		x.log.Error().Err(err).Str("method", x.c.Request.Method).Str("path", lockapi.Clip(x.c.Request.URL.RawPath)).
 			Msg("an HTTP handler failed with an error outside the contract")
 		e = lockapi.Errorf(lockapi.CodeInternal, "the server failed to handle the call; its log has the reason")
 	}

@@ -122,7 +122,7 @@ func (f *fakeMaster) enter(ctx context.Context, call string, stale bool) error {
 
 func (f *fakeMaster) session(id string) error {
 	if _, ok := f.sessions[id]; !ok {
-		return lockapi.Errorf(lockapi.CodeSessionNotFound, "there is no session %q", id)
+		return lockapi.Errorf(lockapi.CodeSessionNotFound, "there is no session %q", lockapi.Clip(id))
 	}
 	return nil
 }

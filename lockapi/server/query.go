@@ -42,7 +42,7 @@ func (x *exchange) query(allowed ...string) (query, error) {
 			return nil, err
 		}
 		if !slices.Contains(allowed, name) {
-			return nil, lockapi.Invalid(clip(name), "there is no parameter %q here; %s", clip(name), choices(allowed))
+			return nil, lockapi.Invalid(lockapi.Clip(name), "there is no parameter %q here; %s", lockapi.Clip(name), choices(allowed))
 		}
 		if _, twice := q[name]; twice {
 			return nil, lockapi.Invalid(name, "parameter %s is given more than once", name)
@@ -64,16 +64,16 @@ func parameter(pair string) (name, value string, err error) {
 	rawName, rawValue, _ := strings.Cut(pair, "=")
 	name, err = url.QueryUnescape(rawName)
 	if err != nil || name == "" || !utf8.ValidString(name) || strings.Contains(rawName, ";") {
-		return "", "", lockapi.Invalid("query", "the name %q of a parameter is malformed", clip(rawName))
+		return "", "", lockapi.Invalid("query", "the name %q of a parameter is malformed", lockapi.Clip(rawName))
 	}
 	value, err = url.QueryUnescape(rawValue)
 	switch {
 	case err != nil:
-		return "", "", lockapi.Invalid(clip(name), "parameter %s: %v", clip(name), err)
+		return "", "", lockapi.Invalid(lockapi.Clip(name), "parameter %s: %v", lockapi.Clip(name), err)
 	case strings.Contains(rawValue, ";"):
-		return "", "", lockapi.Invalid(clip(name), "parameter %s has a bare %q; write %%3B", clip(name), ";")
+		return "", "", lockapi.Invalid(lockapi.Clip(name), "parameter %s has a bare %q; write %%3B", lockapi.Clip(name), ";")
 	case !utf8.ValidString(value):
-		return "", "", lockapi.Invalid(clip(name), "parameter %s is not valid UTF-8", clip(name))
+		return "", "", lockapi.Invalid(lockapi.Clip(name), "parameter %s is not valid UTF-8", lockapi.Clip(name))
 	}
 	return name, value, nil
 }
@@ -88,7 +88,7 @@ func (q query) stale() (bool, error) {
 		return true, nil
 	}
 	return false, lockapi.Invalid(paramConsistency, "consistency is %q; it is %q or %q",
-		clip(value), lockapi.ConsistencyStale, lockapi.ConsistencyLinear)
+		lockapi.Clip(value), lockapi.ConsistencyStale, lockapi.ConsistencyLinear)
 }
 
 // limit is the longest page that the caller takes.
@@ -115,7 +115,7 @@ func (q query) token() (uint64, error) {
 func wholeNumber(name, value string, most uint64) (uint64, error) {
 	n, err := strconv.ParseUint(value, 10, 64)
 	if err != nil || n == 0 || n > most || value[0] == '0' {
-		return 0, lockapi.Invalid(name, "%s is %q; it must be a whole number within 1..%d", name, clip(value), most)
+		return 0, lockapi.Invalid(name, "%s is %q; it must be a whole number within 1..%d", name, lockapi.Clip(value), most)
 	}
 	return n, nil
 }

@@ -123,7 +123,7 @@ func (x *exchange) sessionID() (string, error) {
 	raw := x.c.Param("id")
 	id, err := url.PathUnescape(raw)
 	if err != nil || id == "" || !utf8.ValidString(id) || strings.Contains(id, "/") {
-		return "", lockapi.Invalid("id", "the session id %q is malformed", clip(raw))
+		return "", lockapi.Invalid("id", "the session id %q is malformed", lockapi.Clip(raw))
 	}
 	return id, nil
 }

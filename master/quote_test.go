@@ -1,0 +1,35 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// An id that a caller made up comes back in part, however long it is.
+func TestUnknownIDsAreQuotedInPart(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		made := strings.Repeat("é", 30_000)
+		for name, call := range map[string]func(context.Context) error{
+			"keepalive": func(ctx context.Context) error {
+				_, err := m.Keepalive(ctx, made, lockapi.KeepaliveRequest{})
+				return err
+			},
+			"read":       func(ctx context.Context) error { _, err := m.Session(ctx, made, false); return err },
+			"stale read": func(ctx context.Context) error { _, err := m.Session(ctx, made, true); return err },
+			"acquire":    func(ctx context.Context) error { _, err := m.Acquire(ctx, "/a", want(made)); return err },
+			"release":    func(ctx context.Context) error { _, err := m.Release(ctx, "/a", made, "", 0); return err },
+			"transfer":   func(ctx context.Context) error { _, err := m.Transfer(ctx, made); return err },
+		} {
+			var e *lockapi.Error
+			if err := call(t.Context()); !errors.As(err, &e) {
+				t.Errorf("%s: %v", name, err)
+			} else if !strings.Contains(e.Detail, "éé") || len(e.Detail) > 300 {
+				t.Errorf("%s: %d bytes: %.100s", name, len(e.Detail), e.Detail)
+			}
+		}
+	})
+}
