@@ -107,6 +107,10 @@ func (r *reader) problem(v *lockapi.Problem) bool {
 			return r.number(&v.DelayRemainingMS)
 		case "master":
 			return r.text(&v.Master)
+		case "directory":
+			return r.text(&v.Directory)
+		case "command":
+			return r.text(&v.Command)
 		}
 		return false
 	})

@@ -33,6 +33,10 @@ const (
 	ErrNoMaster = lockapi.CodeNoMaster
 	// ErrOutcomeUnknown: the call may or may not have taken effect.
 	ErrOutcomeUnknown = lockapi.CodeOutcomeUnknown
+	// ErrBusy: another change of the members is not committed yet.
+	ErrBusy = lockapi.CodeBusy
+	// ErrUnsafe: after it the members that are well would have no majority.
+	ErrUnsafe = lockapi.CodeUnsafe
 	// ErrInternal: the server failed in a way that is not of the contract.
 	ErrInternal = lockapi.CodeInternal
 )

@@ -1,0 +1,61 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// CellAt reads the state of the cell as the very replica sees it whose base URL is
+// given, in one attempt, whether or not it is the master.
+func (c *Client) CellAt(ctx context.Context, url string) (out lockapi.Cell, err error) {
+	err = c.askOne(ctx, url, lockapi.RouteCell, &out)
+	return out, err
+}
+
+// Ready asks the very replica whose base URL is given whether it knows a master and
+// is caught up, in one attempt. It returns nil where it does and is, and a
+// *lockapi.Error with the reason where it answers that it does not; that of a
+// replica that is none of its cell's has Directory and Command set.
+func (c *Client) Ready(ctx context.Context, url string) error {
+	return c.askOne(ctx, url, lockapi.RouteReady, nil)
+}
+
+// askOne reads what one replica alone can say.
+func (c *Client) askOne(ctx context.Context, url, path string, out any) error {
+	e, err := parseEndpoint(url)
+	if err != nil {
+		return err
+	}
+	return c.attempt(ctx, &route{to: e}, &call{method: http.MethodGet, path: path, out: out})
+}
+
+// Members reads the members of the cell.
+func (c *Client) Members(ctx context.Context) (out lockapi.Members, err error) {
+	err = c.read(ctx, lockapi.RouteMembers, nil, nil, &out)
+	return out, err
+}
+
+// ReplaceMember has the cell go over to another data directory of the member with
+// the given id. It returns once the cell has begun: the directory is a nonvoter
+// until it has caught up, and then takes the old one's place (see Members). The
+// call is sent once: where its outcome is unknown the error says so.
+//
+// Errors: ErrInvalidArgument for a member or a directory that there is not,
+// ErrBusy while another change is not committed, ErrUnsafe where too few of the
+// members are well.
+func (c *Client) ReplaceMember(ctx context.Context, id, directory string) error {
+	req := lockapi.ReplaceMemberRequest{Directory: directory}
+	if err := req.Validate(); err != nil {
+		return err
+	}
+	if id == "" || id == "." || id == ".." || strings.Contains(id, "/") {
+		return lockapi.Invalid("id", "%q is not the id of a member", id)
+	}
+	return c.do(ctx, &call{
+		method: http.MethodPost, path: lockapi.RouteMembers + "/" + id + "/replace", once: true,
+		body: encode(req),
+	})
+}

@@ -1,0 +1,83 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// scripted is a replica that gives fixed answers, by method and path, and keeps
+// the bodies that it was sent.
+type scripted struct {
+	status map[string]int
+	body   map[string]any
+	got    map[string]lockapi.ReplaceMemberRequest
+}
+
+func (a *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	key := r.Method + " " + r.URL.Path
+	var sent lockapi.ReplaceMemberRequest
+	if json.NewDecoder(r.Body).Decode(&sent) == nil {
+		a.got[key] = sent
+	}
+	if status := a.status[key]; status != 0 {
+		w.WriteHeader(status)
+	}
+	_ = json.NewEncoder(w).Encode(a.body[key])
+}
+
+func TestMembers(t *testing.T) {
+	const d2 = "0123456789abcdef"
+	want := lockapi.Members{CellID: "c1", Tolerates: 1, Members: []lockapi.Member{{ID: "r1", Directory: "d1", Suffrage: lockapi.SuffrageVoter}}}
+	outsider := &lockapi.Error{Code: lockapi.CodeNoMaster, Detail: "none of the cell's", Directory: d2, Command: "stout member replace r1"}
+	replica := &scripted{
+		status: map[string]int{
+			"GET /readyz": 503, "POST /v1/members/r1/replace": 202, "POST /v1/members/r2/replace": 409,
+		},
+		body: map[string]any{
+			"GET /v1/members": want, "GET /readyz": outsider, "GET /v1/cell": lockapi.Cell{Cell: "prod"},
+			"POST /v1/members/r1/replace": struct{}{},
+			"POST /v1/members/r2/replace": lockapi.Errorf(lockapi.CodeBusy, "another change is not committed"),
+		},
+		got: make(map[string]lockapi.ReplaceMemberRequest),
+	}
+	server := httptest.NewServer(replica)
+	defer server.Close()
+	c, err := New(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx := t.Context()
+
+	if got, err := c.Members(ctx); err != nil || got.CellID != "c1" || len(got.Members) != 1 || got.Members[0] != want.Members[0] || got.Tolerates != 1 {
+		t.Errorf("Members: %+v, %v", got, err)
+	}
+	if got, err := c.CellAt(ctx, server.URL); err != nil || got.Cell != "prod" {
+		t.Errorf("CellAt: %+v, %v", got, err)
+	}
+	if got, ok := errors.AsType[*lockapi.Error](c.Ready(ctx, server.URL)); !ok || got.Directory != d2 || got.Command != outsider.Command {
+		t.Errorf("Ready: %+v", got)
+	}
+	if err := c.ReplaceMember(ctx, "r1", d2); err != nil {
+		t.Errorf("ReplaceMember: %v", err)
+	}
+	if got := replica.got["POST /v1/members/r1/replace"]; got.Directory != d2 {
+		t.Errorf("it was sent as %+v", got)
+	}
+	if err := c.ReplaceMember(ctx, "r2", d2); !errors.Is(err, ErrBusy) {
+		t.Errorf("ReplaceMember while another change is under way: %v", err)
+	}
+	if err := c.ReplaceMember(ctx, "r1", "/var/lib/stoutd"); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("ReplaceMember with a path for a directory: %v", err)
+	}
+	for _, id := range []string{"", ".", "..", "a/b"} {
+		if err := c.ReplaceMember(ctx, id, d2); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("ReplaceMember(%q): %v", id, err)
+		}
+	}
+}
