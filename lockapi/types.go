@@ -49,6 +49,7 @@ const (
 	MaxIdempotencyKeyBytes = 128
 	DefaultListLimit       = 100
 	MaxListLimit           = 1_000
+	MaxWaiters             = 1_000 // places of a queue that one read shows
 )
 
 // SessionRequest opens a session. Start from NewSessionRequest, which holds
@@ -103,6 +104,12 @@ type Hold struct {
 	Mode      Mode   `json:"mode"`
 	Token     uint64 `json:"token"`
 	Sequencer string `json:"sequencer"`
+	// UnclaimedMS is there on a grant from a place that was not kept, of which no
+	// caller was told: for how long it may still be asked for, before it is taken
+	// back. To ask again (same session and handle) makes it the pair's own; to read
+	// of it does not. 0 where the grant is the pair's own, and in stale reads, which
+	// cannot tell.
+	UnclaimedMS int64 `json:"unclaimed_ms,omitempty"`
 }
 
 // Wait is one place of a session in a queue; position 1 is next.
@@ -238,12 +245,28 @@ type Released struct {
 
 // Holder is one present grant of a lock.
 type Holder struct {
-	Session     string    `json:"session"`
-	SessionName string    `json:"session_name"`
-	Handle      string    `json:"handle"`
-	Mode        Mode      `json:"mode"`
-	Token       uint64    `json:"token"`
-	GrantedAt   time.Time `json:"granted_at"`
+	Session     string            `json:"session"`
+	SessionName string            `json:"session_name"`
+	SessionMeta map[string]string `json:"session_meta,omitempty"`
+	Handle      string            `json:"handle"`
+	Mode        Mode              `json:"mode"`
+	Token       uint64            `json:"token"`
+	GrantedAt   time.Time         `json:"granted_at"`
+}
+
+// Waiter is one place in the queue of a lock.
+type Waiter struct {
+	Session     string            `json:"session"`
+	SessionName string            `json:"session_name"`
+	SessionMeta map[string]string `json:"session_meta,omitempty"`
+	Handle      string            `json:"handle"`
+	Mode        Mode              `json:"mode"`
+	Position    int               `json:"position"` // 1 is next
+	// Since is when the place was taken, by the clock of the master that took it.
+	// It stays the same over changes of master and calls that are sent again.
+	Since time.Time `json:"since"`
+	// WaitingMS is how long ago that is, by the clock of the replica that answers.
+	WaitingMS int64 `json:"waiting_ms"`
 }
 
 // Lock is the state of one lock.
@@ -255,6 +278,9 @@ type Lock struct {
 	Holders          []Holder `json:"holders"`
 	Waiters          int      `json:"waiters"`
 	DelayRemainingMS int64    `json:"delay_remaining_ms"`
+	// Queue is the first places of the queue in order, as many as were asked for;
+	// absent where none were.
+	Queue []Waiter `json:"queue,omitzero"`
 }
 
 // LockList is one page of locks in bytewise order of their paths.

@@ -26,10 +26,10 @@ func TestReadAfterTheLeaseLapsedIsMadeAgain(t *testing.T) {
 			mustHold(t, c.node("r2").master, "/a", want(id))
 		}
 		n.set(func() { n.onState = hook })
-		_, err := n.master.Lock(t.Context(), "/a", false)
+		_, err := n.master.Lock(t.Context(), "/a", 0, false)
 		code(t, err, lockapi.CodeNoMaster)
 		n.set(func() { n.onState = nil })
-		if l, err := n.master.Lock(t.Context(), "/a", true); err != nil || l.State != lockapi.StateFree {
+		if l, err := n.master.Lock(t.Context(), "/a", 0, true); err != nil || l.State != lockapi.StateFree {
 			t.Errorf("stale read of the old master: %+v, %v", l, err)
 		}
 	})
@@ -46,7 +46,7 @@ func TestReadRidesOutALapse(t *testing.T) {
 		}
 		go func() { pass(time.Second); c.cutOff("r1", false) }()
 		began := time.Now()
-		if _, err := n.master.Lock(t.Context(), "/a", false); err != nil {
+		if _, err := n.master.Lock(t.Context(), "/a", 0, false); err != nil {
 			t.Error(err)
 		}
 		if d := time.Since(began); d < time.Second {
@@ -107,7 +107,7 @@ func TestNewMasterGivesEverySessionOneTTL(t *testing.T) {
 		next := c.elect("r2")
 		c.inOffice(next, time.Minute)
 		opened := time.Now()
-		l, err := next.master.Lock(t.Context(), "/a", false)
+		l, err := next.master.Lock(t.Context(), "/a", 0, false)
 		if err != nil || l.State != lockapi.StateDelayed || l.DelayRemainingMS < 19_000 {
 			t.Errorf("lock-delay after the change of master: %+v, %v; want it whole again", l, err)
 		}
@@ -120,11 +120,11 @@ func TestNewMasterGivesEverySessionOneTTL(t *testing.T) {
 			t.Error("not expired a second after its ttl")
 		}
 		pass(10 * time.Second)
-		if l, _ := next.master.Lock(t.Context(), "/a", false); l.State != lockapi.StateDelayed {
+		if l, _ := next.master.Lock(t.Context(), "/a", 0, false); l.State != lockapi.StateDelayed {
 			t.Errorf("the lock-delay ended early: %+v", l)
 		}
 		pass(2 * time.Second)
-		if l, _ := next.master.Lock(t.Context(), "/a", false); l.State != lockapi.StateFree {
+		if l, _ := next.master.Lock(t.Context(), "/a", 0, false); l.State != lockapi.StateFree {
 			t.Errorf("the lock-delay does not end: %+v", l)
 		}
 	})

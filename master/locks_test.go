@@ -31,7 +31,7 @@ func TestRefusalsAndReadsCostNoEntry(t *testing.T) {
 			if again := mustHold(t, m, "/a", want(a)); again.Token != g.Token || !again.GrantedAt.Equal(*g.GrantedAt) {
 				t.Fatalf("the same pair got %+v, then %+v", g, again)
 			}
-			if l, err := m.Lock(t.Context(), "/a", false); err != nil || l.State != lockapi.StateHeld || l.Mode != lockapi.Exclusive {
+			if l, err := m.Lock(t.Context(), "/a", 0, false); err != nil || l.State != lockapi.StateHeld || l.Mode != lockapi.Exclusive {
 				t.Fatalf("%+v, %v", l, err)
 			}
 			if l, err := m.Locks(t.Context(), "/", "", 10, false); err != nil || len(l.Locks) != 1 {
@@ -142,7 +142,7 @@ func TestLockDelay(t *testing.T) {
 			t.Errorf("delay_remaining_ms %d", e.DelayRemainingMS)
 		}
 		pass(2 * time.Second)
-		if l, err := m.Lock(t.Context(), "/a", false); err != nil || l.State != lockapi.StateDelayed || l.DelayRemainingMS > 3100 || l.DelayRemainingMS < 2900 {
+		if l, err := m.Lock(t.Context(), "/a", 0, false); err != nil || l.State != lockapi.StateDelayed || l.DelayRemainingMS > 3100 || l.DelayRemainingMS < 2900 {
 			t.Errorf("%+v, %v", l, err)
 		}
 		call := begin(t.Context(), m, "/a", want(a, waiting(time.Minute)))

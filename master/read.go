@@ -75,10 +75,15 @@ func (m *Master) Sessions(ctx context.Context, after string, limit int, stale bo
 	})
 }
 
-// Lock reads one lock.
-func (m *Master) Lock(ctx context.Context, path string, stale bool) (lockapi.Lock, error) {
+// Lock reads one lock, with as many of the first places in its queue as waiters
+// says.
+func (m *Master) Lock(ctx context.Context, path string, waiters int, stale bool) (lockapi.Lock, error) {
 	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.Lock, error) {
-		return lockOf(o, s, path), nil
+		out := lockOf(o, s, path)
+		if waiters > 0 {
+			out.Queue = queueOf(s, path, waiters, time.Now())
+		}
+		return out, nil
 	})
 }
 
@@ -146,7 +151,7 @@ func lockOf(o *office, s *state.State, path string) lockapi.Lock {
 	for h := range s.Holders(path) {
 		holder := lockapi.Holder{Session: h.Session, Handle: h.Handle, Mode: mode(h.Mode), Token: h.Token, GrantedAt: time.Unix(0, h.GrantedAt).UTC()}
 		if v, ok := s.Session(h.Session); ok {
-			holder.SessionName = v.Name
+			holder.SessionName, holder.SessionMeta = v.Name, v.Meta
 		}
 		out.Holders = append(out.Holders, holder)
 	}
@@ -162,6 +167,26 @@ func lockOf(o *office, s *state.State, path string) lockapi.Lock {
 		if l.Mode == state.Shared {
 			out.Limit = l.Limit
 		}
+	}
+	return out
+}
+
+// queueOf shows the first places in a queue, at most so many. now is a wall clock,
+// and may be behind that of the master which took a place: the state's own time
+// counts where it is later.
+func queueOf(s *state.State, path string, most int, now time.Time) []lockapi.Waiter {
+	out := []lockapi.Waiter{}
+	present := max(now.UnixNano(), s.Now)
+	for w := range s.Queue(path) {
+		if len(out) == most {
+			break
+		}
+		waiter := lockapi.Waiter{Session: w.Session, Handle: w.Handle, Mode: mode(w.Mode), Position: len(out) + 1,
+			Since: time.Unix(0, w.Since).UTC(), WaitingMS: time.Duration(present - w.Since).Milliseconds()}
+		if v, ok := s.Session(w.Session); ok {
+			waiter.SessionName, waiter.SessionMeta = v.Name, v.Meta
+		}
+		out = append(out, waiter)
 	}
 	return out
 }

@@ -476,7 +476,7 @@ func TestCallsWithoutAMaster(t *testing.T) {
 			"keepalive": func() error { _, err := keepalive1(m, "s", 0, 0); return err },
 			"acquire":   func() error { _, err := m.Acquire(ctx, "/a", want("s")); return err },
 			"release":   func() error { _, err := m.Release(ctx, "/a", "s", "", 0); return err },
-			"read":      func() error { _, err := m.Lock(ctx, "/a", false); return err },
+			"read":      func() error { _, err := m.Lock(ctx, "/a", 0, false); return err },
 			"transfer":  func() error { _, err := m.Transfer(ctx, ""); return err },
 			"ready":     m.Ready,
 		} {
@@ -485,7 +485,7 @@ func TestCallsWithoutAMaster(t *testing.T) {
 				t.Errorf("%s: Retry-After %d", name, e.RetryAfter)
 			}
 		}
-		if _, err := m.Lock(ctx, "/a", true); err != nil {
+		if _, err := m.Lock(ctx, "/a", 0, true); err != nil {
 			t.Errorf("stale read: %v", err)
 		}
 		if cell := m.Cell(); cell.Master != nil || cell.Lease.Held || cell.Sessions != nil || len(cell.Replicas) != 3 {

@@ -40,6 +40,8 @@ var Steps = []Step{
 	{Name: "acquire in another mode", Method: "PUT", Path: "/v1/locks/apicheck/a%20b", Body: `{"session":"${a}","mode":"shared"}`, Status: 409, Code: "conflict"},
 	{Name: "acquire for nobody", Method: "PUT", Path: "/v1/locks/apicheck/c", Body: `{"session":"nobody"}`, Status: 404, Code: "session_not_found"},
 	{Name: "read a held lock", Method: "GET", Path: "/v1/locks/apicheck/a%20b", Status: 200},
+	{Name: "read who waits", Method: "GET", Path: "/v1/locks/apicheck/a%20b?waiters=5", Status: 200},
+	{Name: "read that nobody waits", Method: "GET", Path: "/v1/locks/apicheck/free?waiters=1000", Status: 200},
 	{Name: "read a free lock", Method: "GET", Path: "/v1/locks/apicheck/free", Status: 200},
 	{Name: "read a lock, stale", Method: "GET", Path: "/v1/locks/apicheck/a%20b?consistency=stale", Status: 200},
 	{Name: "list locks", Method: "GET", Path: "/v1/locks?prefix=/apicheck/&limit=10&after=/apicheck", Status: 200},

@@ -29,7 +29,7 @@ func newSure() sure {
 	return s
 }
 
-func (s sure) Lock(context.Context, string, bool) (lockapi.Lock, error) { return s.lock, nil }
+func (s sure) Lock(context.Context, string, int, bool) (lockapi.Lock, error) { return s.lock, nil }
 
 func (s sure) Acquire(_ context.Context, path string, _ lockapi.LockRequest) (lockapi.Grant, error) {
 	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q was not granted (holders: %d, waiters: %d, lock-delay: %d ms); wait with wait_ms or queue", path, 1, 0, 0)

@@ -300,12 +300,26 @@ func (f *fakeMaster) lock(path string) lockapi.Lock {
 	return out
 }
 
-func (f *fakeMaster) Lock(ctx context.Context, path string, stale bool) (lockapi.Lock, error) {
-	if err := f.enter(ctx, "lock "+path, stale); err != nil {
+func (f *fakeMaster) Lock(ctx context.Context, path string, waiters int, stale bool) (lockapi.Lock, error) {
+	call := "lock " + path
+	if waiters > 0 {
+		call += " " + strconv.Itoa(waiters)
+	}
+	if err := f.enter(ctx, call, stale); err != nil {
 		return lockapi.Lock{}, err
 	}
 	defer f.mu.Unlock()
-	return f.lock(path), nil
+	out := f.lock(path)
+	if waiters > 0 {
+		out.Queue = []lockapi.Waiter{}
+	}
+	if l := f.locks[path]; l != nil {
+		for i, w := range l.queue[:min(waiters, len(l.queue))] {
+			out.Queue = append(out.Queue, lockapi.Waiter{Session: w.Session, Handle: w.Handle, Mode: w.Mode, Position: i + 1,
+				Since: time.Now().Add(-time.Second).UTC(), WaitingMS: 1000})
+		}
+	}
+	return out, nil
 }
 
 func (f *fakeMaster) Locks(ctx context.Context, prefix, after string, limit int, stale bool) (lockapi.LockList, error) {

@@ -68,9 +68,12 @@ func (s *strictMaster) Release(ctx context.Context, path, session, handle string
 	return s.fakeMaster.Release(ctx, path, session, handle, token)
 }
 
-func (s *strictMaster) Lock(ctx context.Context, path string, stale bool) (lockapi.Lock, error) {
+func (s *strictMaster) Lock(ctx context.Context, path string, waiters int, stale bool) (lockapi.Lock, error) {
 	s.want(lockapi.ValidatePath(path))
-	return s.fakeMaster.Lock(ctx, path, stale)
+	if waiters < 0 || waiters > lockapi.MaxWaiters {
+		s.want(fmt.Errorf("read of %d places", waiters))
+	}
+	return s.fakeMaster.Lock(ctx, path, waiters, stale)
 }
 
 func (s *strictMaster) Locks(ctx context.Context, prefix, after string, limit int, stale bool) (lockapi.LockList, error) {

@@ -56,12 +56,17 @@ func readLock(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	q, err := x.query(paramConsistency)
+	q, err := x.query(paramWaiters, paramConsistency)
 	if err != nil {
 		return err
 	}
-	return x.read(q, func(ctx context.Context, stale bool) (any, error) {
-		return x.master.Lock(ctx, path, stale)
+	waiters, err := q.waiters()
+	if err != nil {
+		return err
+	}
+	long := waiters > lockapi.DefaultListLimit
+	return x.dispatchRead(q, long, func(ctx context.Context, stale bool) (any, error) {
+		return x.master.Lock(ctx, path, waiters, stale)
 	})
 }
 

@@ -47,7 +47,8 @@ type LockService interface {
 	// Release ends the hold or the wait of (session, handle); with a token other
 	// than 0 only that very grant.
 	Release(ctx context.Context, path, session, handle string, token uint64) (lockapi.Released, error)
-	Lock(ctx context.Context, path string, stale bool) (lockapi.Lock, error)
+	// Lock reads a lock with the first places in its queue, at most waiters of them.
+	Lock(ctx context.Context, path string, waiters int, stale bool) (lockapi.Lock, error)
 	Locks(ctx context.Context, prefix, after string, limit int, stale bool) (lockapi.LockList, error)
 	CheckSequencer(ctx context.Context, s lockapi.Sequencer, stale bool) (lockapi.SequencerCheck, error)
 }

@@ -20,6 +20,7 @@ const (
 	paramHandle      = "handle"
 	paramToken       = "token"
 	paramValue       = "value"
+	paramWaiters     = "waiters"
 )
 
 // query holds the parameters of a request, each given once and known.
@@ -97,7 +98,17 @@ func (q query) limit() (int, error) {
 	if !given {
 		return lockapi.DefaultListLimit, nil
 	}
-	n, err := wholeNumber(paramLimit, value, lockapi.MaxListLimit)
+	n, err := wholeNumber(paramLimit, value, 1, lockapi.MaxListLimit)
+	return int(n), err
+}
+
+// waiters is how many places of a queue the caller wants to see.
+func (q query) waiters() (int, error) {
+	value, given := q[paramWaiters]
+	if !given {
+		return 0, nil
+	}
+	n, err := wholeNumber(paramWaiters, value, 0, lockapi.MaxWaiters)
 	return int(n), err
 }
 
@@ -107,15 +118,15 @@ func (q query) token() (uint64, error) {
 	if !given {
 		return 0, nil
 	}
-	return wholeNumber(paramToken, value, lockapi.MaxToken)
+	return wholeNumber(paramToken, value, 1, lockapi.MaxToken)
 }
 
-// wholeNumber reads a decimal number within 1..most, without sign or leading
+// wholeNumber reads a decimal number within least..most, without sign or leading
 // zeros.
-func wholeNumber(name, value string, most uint64) (uint64, error) {
+func wholeNumber(name, value string, least, most uint64) (uint64, error) {
 	n, err := strconv.ParseUint(value, 10, 64)
-	if err != nil || n == 0 || n > most || value[0] == '0' {
-		return 0, lockapi.Invalid(name, "%s is %q; it must be a whole number within 1..%d", name, lockapi.Clip(value), most)
+	if err != nil || n < least || n > most || strconv.FormatUint(n, 10) != value {
+		return 0, lockapi.Invalid(name, "%s is %q; it must be a whole number within %d..%d", name, lockapi.Clip(value), least, most)
 	}
 	return n, nil
 }

@@ -55,6 +55,12 @@ func TestRepliesAreJSON(t *testing.T) {
 	if got := call(t, "GET", n.url+"/v1/locks", ""); got.body != `{"locks":[]}`+"\n" {
 		t.Errorf("an empty list reads %s", got.body)
 	}
+	if got := call(t, "GET", n.url+"/v1/locks/free", ""); strings.Contains(got.body, "queue") {
+		t.Errorf("a queue that nobody asked for: %s", got.body)
+	}
+	if got := call(t, "GET", n.url+"/v1/locks/free?waiters=1", ""); !strings.Contains(got.body, `"queue":[]`) {
+		t.Errorf("no queue is not []: %s", got.body)
+	}
 	n.setHook(func(context.Context, string) error { return lockapi.Invalid("to", "<&>") })
 	if got := call(t, "GET", n.url+"/v1/locks", ""); !strings.Contains(got.body, `"detail":"<&>"`) {
 		t.Errorf("the detail is escaped: %s", got.body)

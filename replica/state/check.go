@@ -14,7 +14,8 @@ import (
 //   - a pair has at most one claim on a path, and the claim is there
 //   - the queue moves whenever it can: its head is never one that the lock admits
 //   - all shared holders and shared waiters of a lock agree on the limit
-//   - no token is given twice or exceeds the counter, no number the sequence
+//   - no token is given twice or exceeds the counter, no number the sequence, no
+//     place in a queue is younger than the state
 //   - modes, limits and keys are what Apply lets in
 //   - a lock that is free leaves nothing behind
 func (s *State) Check() error {
@@ -99,6 +100,8 @@ func (s *State) checkWait(l *Lock, w *Wait, head bool) error {
 		return fmt.Errorf("is next and the lock has room, but it still waits")
 	case w.Seq == 0 || w.Seq > s.Seq:
 		return fmt.Errorf("number is not within the sequence 1..%d", s.Seq)
+	case w.Since > s.Now:
+		return fmt.Errorf("was taken at %d, after the cell's time %d", w.Since, s.Now)
 	}
 	return s.lives(w.Session)
 }

@@ -78,7 +78,7 @@ const (
 type Command struct {
 	Kind Kind `cbor:"1,keyasint"`
 	// Time is the proposing master's wall clock, Unix nanoseconds. It is only
-	// shown to people (granted_at, created_at); nothing is decided by it.
+	// shown to people (granted_at, created_at, since); nothing is decided by it.
 	Time    int64             `cbor:"2,keyasint,omitempty"`
 	Session string            `cbor:"3,keyasint,omitempty"`
 	Path    string            `cbor:"4,keyasint,omitempty"`

@@ -24,7 +24,7 @@ func (p parts) bytes(t *testing.T) []byte {
 	for k, v := range p.header {
 		header[k] = v
 	}
-	out := bytes.NewBufferString("stout-state\x01")
+	out := bytes.NewBufferString("stout-state\x02")
 	enc := cbor.NewEncoder(out)
 	put := func(v any) {
 		if err := enc.Encode(v); err != nil {
@@ -60,7 +60,7 @@ func TestRestoreRefusesContradictions(t *testing.T) {
 		s2   = item{1: "s2", 3: 1000, 4: 0}
 		lock = item{1: "/a"}
 		hold = item{1: "/a", 2: "s1", 4: 1, 6: 1, 7: 0}
-		wait = item{1: "/a", 2: 1, 3: "s2", 5: 1}
+		wait = item{1: "/a", 2: 1, 3: "s2", 5: 1, 9: 0}
 		both = []item{s1, s2}
 	)
 	tests := []struct {
@@ -87,6 +87,7 @@ func TestRestoreRefusesContradictions(t *testing.T) {
 		{"token twice on a path", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{4: 2}), hold.with(item{2: "s2", 4: 2})}}, "in order"},
 		{"token twice in the cell", parts{sessions: both, locks: []item{lock, {1: "/b"}}, holds: []item{hold, hold.with(item{1: "/b"})}}, "token"},
 		{"number beyond the sequence", parts{sessions: both, locks: []item{lock}, holds: []item{hold}, waits: []item{wait.with(item{2: 11})}}, "sequence"},
+		{"taken after the cell's time", parts{sessions: both, locks: []item{lock}, holds: []item{hold}, waits: []item{wait.with(item{9: 1})}}, "time"},
 		{"no number", parts{sessions: both, locks: []item{lock}, holds: []item{hold}, waits: []item{wait.with(item{2: 0})}}, "sequence"},
 		{"free lock left behind", parts{locks: []item{lock}}, "is free"},
 		{"delay without a length", parts{locks: []item{{1: "/a", 2: 3}}}, "lock-delay"},
@@ -125,7 +126,7 @@ func TestRestoreBelievesNoCounts(t *testing.T) {
 	for field := 2; field <= 5; field++ {
 		for _, n := range []int{-1, 1 << 62} {
 			var out bytes.Buffer
-			out.WriteString("stout-state\x01")
+			out.WriteString("stout-state\x02")
 			preamble := item{1: item{1: 1, 2: 1, 3: 1, 4: item{}, 6: 0, 7: 0, 8: 0}, 2: 0, 3: 0, 4: 0, 5: 0}.with(item{field: n})
 			if err := cbor.NewEncoder(&out).Encode(preamble); err != nil {
 				t.Fatal(err)

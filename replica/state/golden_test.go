@@ -143,7 +143,7 @@ func TestGoldenKinds(t *testing.T) {
 func TestGoldenSnapshot(t *testing.T) {
 	s := richState(t)
 	data := snapshot(t, s)
-	golden(t, "snapshot-v1.bin", data)
+	golden(t, "snapshot-v2.bin", data)
 	again, err := state.Restore(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)

@@ -119,7 +119,7 @@ func (w *Wait) Clash(mode Mode, limit int64) Clash {
 
 func (e *editor) enqueue(c *Command, l Lock) Result {
 	w := &Wait{Path: l.Path, Seq: e.nextSeq(), Session: c.Session, Handle: c.Handle,
-		Mode: c.Mode, Limit: c.Limit, DelayMS: c.DelayMS, Keep: c.Wait == Keep}
+		Mode: c.Mode, Limit: c.Limit, DelayMS: c.DelayMS, Keep: c.Wait == Keep, Since: e.Now}
 	e.putWait(w)
 	l.Waiters++
 	if w.Mode == Shared {

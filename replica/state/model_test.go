@@ -277,7 +277,7 @@ func (m *model) acquire(c state.Command) state.Result {
 		return r
 	}
 	m.seq++
-	w.Seq, w.Keep = m.seq, c.Wait == state.Keep
+	w.Seq, w.Keep, w.Since = m.seq, c.Wait == state.Keep, m.now
 	l := m.lock(c.Path)
 	l.queue = append(l.queue, w)
 	return state.Result{Verdict: state.Queued, Wait: w, Position: len(l.queue)}

@@ -13,7 +13,7 @@ import (
 )
 
 // snapshotMagic opens every snapshot; its last byte is the format's version.
-var snapshotMagic = []byte("stout-state\x01")
+var snapshotMagic = []byte("stout-state\x02")
 
 // preamble follows the magic: the header and how many of each kind follow.
 type preamble struct {

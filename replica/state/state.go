@@ -79,6 +79,8 @@ type Wait struct {
 	Limit   int64  `cbor:"6,keyasint,omitempty"`
 	DelayMS int64  `cbor:"7,keyasint,omitempty"`
 	Keep    bool   `cbor:"8,keyasint,omitempty"`
+	// Since is when the place was taken, Unix nanoseconds; only shown to people.
+	Since int64 `cbor:"9,keyasint"`
 }
 
 // claim is what a (session, path, handle) has: a grant or a place in the queue.

@@ -66,7 +66,7 @@ func TestUnreadableBatches(t *testing.T) {
 func TestUnreadableSnapshots(t *testing.T) {
 	good := snapshot(t, richState(t))
 	newer := slices.Clone(good)
-	newer[len("stout-state")] = 2
+	newer[len("stout-state")]++
 	tests := []struct {
 		name    string
 		data    []byte
@@ -75,7 +75,7 @@ func TestUnreadableSnapshots(t *testing.T) {
 	}{
 		{"empty", nil, false, "EOF"},
 		{"another file", bytes.Repeat([]byte("x"), 100), false, "not the bytes of a Stout snapshot"},
-		{"newer version", newer, true, "version 2"},
+		{"newer version", newer, true, "version 3"},
 		{"bytes behind", append(slices.Clone(good), 0), false, "behind"},
 	}
 	for _, tt := range tests {
