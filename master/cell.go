@@ -1,9 +1,11 @@
 package master
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica"
 )
 
 // Cell is the cell as this replica knows it. What only the master knows is
@@ -14,10 +16,10 @@ func (m *Master) Cell() lockapi.Cell {
 	if known.ID != "" {
 		out.Master = &lockapi.MasterRef{ID: known.ID, URL: known.URL}
 	}
-	for _, r := range m.members.Members() {
+	for _, r := range onePerName(m.members.Members()) {
 		if r.ID == m.opts.ID {
 			own := m.Replica()
-			own.Version, own.UptimeMS = "", nil
+			own.Version, own.UptimeMS, own.Directory = "", nil, ""
 			out.Replicas = append(out.Replicas, own)
 			continue
 		}
@@ -31,6 +33,13 @@ func (m *Master) Cell() lockapi.Cell {
 		out.Sessions, out.Locks, out.Waiters = &sessions, &locks, &waiters
 	}
 	return out
+}
+
+// onePerName leaves the directories out that are to take a voter's place.
+func onePerName(all []replica.Standing) []replica.Standing {
+	return slices.DeleteFunc(slices.Clone(all), func(s replica.Standing) bool {
+		return !s.Voter && slices.ContainsFunc(all, func(o replica.Standing) bool { return o.Voter && o.ID == s.ID })
+	})
 }
 
 func role(id string, voter bool, master string) string {
@@ -55,8 +64,9 @@ func (m *Master) Replica() lockapi.Replica {
 	if !health.Heard {
 		out.LastContactMS = uptime
 	}
+	out.Directory = m.members.Directory()
 	for _, r := range m.members.Members() {
-		if r.ID == m.opts.ID {
+		if r.ID == m.opts.ID && r.Directory == out.Directory {
 			out.RaftAddr, out.Role = r.RaftAddr, role(r.ID, r.Voter, known.ID)
 		}
 	}

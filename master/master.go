@@ -28,6 +28,8 @@ type Master struct {
 	started time.Duration
 	refused refusals
 
+	memberWake chan struct{} // capacity 1: see keepMembers
+
 	mu      sync.Mutex
 	office  *office
 	changed chan struct{} // closed and replaced when office changes
@@ -58,6 +60,7 @@ func New(log Log, members Membership, o Options) *Master {
 	m := &Master{
 		log: log, members: members, opts: o, started: o.Clock(),
 		changed: make(chan struct{}), stop: stop, done: make(chan struct{}),
+		memberWake: make(chan struct{}, 1),
 	}
 	go m.run(ctx)
 	return m
@@ -84,6 +87,7 @@ func (m *Master) run(ctx context.Context) {
 			continue
 		}
 		m.setOffice(o)
+		go m.keepMembers(o)
 		m.watch(ctx, o)
 		m.setOffice(nil)
 	}

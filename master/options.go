@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -34,6 +35,13 @@ type Log interface {
 type Membership interface {
 	Leader() string // id of the leader as far as known here, or empty
 	Members() []replica.Standing
+	// Membership is the latest configuration, ChangeMember makes one change of it
+	// (see replica.Replica), and Ask asks a member how it is.
+	Membership() (replica.Membership, error)
+	ChangeMember(ctx context.Context, since uint64, change string, s replica.Standing) error
+	Ask(ctx context.Context, name string) (admission.Card, error)
+	CellID() string
+	Directory() string
 	URL(id string) string
 	Health() replica.Health
 	Promise() (to string, remaining time.Duration, ok bool)

@@ -69,9 +69,7 @@ func diverge(r *Replica) {
 
 func startThree(t *testing.T) (all []*Replica, leader *Replica, epoch uint64) {
 	t.Helper()
-	for _, o := range options(t, 3) {
-		all = append(all, start(t, o))
-	}
+	all = startAll(t, options(t, 3)...)
 	leader, epoch = lead(t, all...)
 	for _, r := range all {
 		often(r)

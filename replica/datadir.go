@@ -8,29 +8,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/stoutlock/stout/replica/admission"
 )
 
 // dataFormat is the version of the data directory's layout.
-const dataFormat = 2
-
-// identity says whose data directory it is. It is written once, before
-// anything else is.
-type identity struct {
-	Format int    `json:"format"`
-	Cell   string `json:"cell"`
-	ID     string `json:"id"`
-	// Founded says that the log has been there: if it is gone later, so are this
-	// replica's votes and promises.
-	Founded bool `json:"founded"`
-}
+const dataFormat = 3
 
 const identityFile = "replica.json"
 
 // claimDataDir makes the directory, or makes sure that it belongs to this very
 // replica of this very cell. Votes and log entries are promises of one member:
 // under another name they would be broken.
-func claimDataDir(dir, cell, id string) (identity, error) {
-	var have identity
+func claimDataDir(dir, cell, id string) (admission.Identity, error) {
+	var have admission.Identity
 	if why, err := os.ReadFile(filepath.Join(dir, condemnedFile)); err == nil {
 		return have, fmt.Errorf("data directory %s is not opened, because this replica's state was found to differ from the master's (%s): %s", dir, condemnedFile, strings.TrimSpace(string(why)))
 	} else if !errors.Is(err, os.ErrNotExist) {
@@ -42,7 +33,7 @@ func claimDataDir(dir, cell, id string) (identity, error) {
 	name := filepath.Join(dir, identityFile)
 	raw, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
-		have = identity{Format: dataFormat, Cell: cell, ID: id}
+		have = admission.Identity{Format: dataFormat, Cell: cell, ID: id, Directory: admission.NewDirectory()}
 		return have, foundDataDir(dir, have)
 	}
 	if err != nil {
@@ -60,6 +51,8 @@ func claimDataDir(dir, cell, id string) (identity, error) {
 		return have, fmt.Errorf("data directory %s has format %d, which this release does not read; it reads format %d", dir, have.Format, dataFormat)
 	case have.Cell != cell:
 		return have, fmt.Errorf("data directory %s belongs to cell %q, not to %q; check the data directory and the cell's name", dir, have.Cell, cell)
+	case admission.CheckDirectory(have.Directory) != nil:
+		return have, fmt.Errorf("data directory %s: %s is damaged: it has %q where the directory's id was; %s", dir, identityFile, have.Directory, cure)
 	case have.ID != id:
 		return have, fmt.Errorf("data directory %s belongs to replica %q, not to %q; a replica keeps its id for life", dir, have.ID, id)
 	}
@@ -80,7 +73,7 @@ func condemn(dir, why string) error {
 	return writeDurably(filepath.Join(dir, condemnedFile), []byte(why+"\n"))
 }
 
-func foundDataDir(dir string, who identity) error {
+func foundDataDir(dir string, who admission.Identity) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", dir, err)
@@ -90,10 +83,10 @@ func foundDataDir(dir string, who identity) error {
 			return fmt.Errorf("data directory %s holds %q but no %s: it is not a replica's; give an empty directory", dir, e.Name(), identityFile)
 		}
 	}
-	return who.write(dir)
+	return writeIdentity(dir, who)
 }
 
-func (who identity) write(dir string) error {
+func writeIdentity(dir string, who admission.Identity) error {
 	raw, err := json.MarshalIndent(who, "", "  ")
 	if err != nil {
 		return err
@@ -102,12 +95,6 @@ func (who identity) write(dir string) error {
 		return fmt.Errorf("data directory %s: %w", dir, err)
 	}
 	return nil
-}
-
-// founded notes that the log is there.
-func (who identity) founded(dir string) error {
-	who.Founded = true
-	return who.write(dir)
 }
 
 // writeDurably puts a file in place whole or not at all, and on the disk.

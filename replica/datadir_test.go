@@ -36,12 +36,12 @@ func TestDataDirRefusals(t *testing.T) {
 		name, file, content string
 		want                []string // in the message
 	}{
-		{"another cell", identityFile, `{"format":2,"cell":"other","id":"r1"}`, []string{`"other"`, `"local"`}},
-		{"another id", identityFile, `{"format":2,"cell":"local","id":"r2"}`, []string{`"r2"`, `"r1"`}},
-		{"a newer format", identityFile, `{"format":3,"cell":"local","id":"r1"}`, []string{"format 3", "newer"}},
-		{"damaged", identityFile, `{"format":2,"cell":"lo`, []string{identityFile, "damaged"}},
+		{"another cell", identityFile, `{"format":3,"cell":"other","id":"r1"}`, []string{`"other"`, `"local"`}},
+		{"another id", identityFile, `{"format":3,"cell":"local","id":"r2"}`, []string{`"r2"`, `"r1"`}},
+		{"a newer format", identityFile, `{"format":4,"cell":"local","id":"r1"}`, []string{"format 4", "newer"}},
+		{"damaged", identityFile, `{"format":3,"cell":"lo`, []string{identityFile, "damaged"}},
 		{"an unknown format", identityFile, `{"format":0,"cell":"local","id":"r1"}`, []string{"format 0"}},
-		{"an unknown field", identityFile, `{"format":2,"cell":"local","id":"r1","foundee":true}`, []string{identityFile, "damaged", "foundee"}},
+		{"an unknown field", identityFile, `{"format":3,"cell":"local","id":"r1","foundee":true}`, []string{identityFile, "damaged", "foundee"}},
 		{"empty", identityFile, ``, []string{identityFile, "damaged"}},
 		{"foreign files", "holiday.jpg", `x`, []string{"holiday.jpg", "empty directory"}},
 	} {
@@ -96,8 +96,10 @@ func TestCrashBetweenTermAndConfiguration(t *testing.T) {
 	for _, ahead := range []bool{true, false} {
 		o := options(t, 1)[0]
 		o.WAL, o.HeartbeatTimeout, o.ElectionTimeout = ahead, 20*time.Millisecond, 20*time.Millisecond
-		_, err := claimDataDir(o.DataDir, o.Cell, o.ID)
+		c, err := Prepare(o)
 		must(t, err)
+		must(t, c.Wait(t.Context()))
+		must(t, c.Close())
 		f, err := openLog(o.DataDir, false, ahead)
 		must(t, err)
 		must(t, f.SetUint64([]byte("CurrentTerm"), 1))

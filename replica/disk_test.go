@@ -50,13 +50,21 @@ func (s *slowLog) StoreLogs(logs []*raft.Log) error {
 func startSlow(t *testing.T) (all []*Replica, disks map[*Replica]*slowLog) {
 	t.Helper()
 	disks = map[*Replica]*slowLog{}
+	var candidates []*Candidate
+	var waiting sync.WaitGroup
 	for _, o := range options(t, 3) {
-		o.setDefaults()
-		p, err := openParts(&o)
+		c, err := Prepare(o)
+		must(t, err)
+		candidates = append(candidates, c)
+		waiting.Go(func() { must(t, c.Wait(t.Context())) })
+	}
+	waiting.Wait()
+	for _, c := range candidates {
+		p, err := openParts(&c.opts, c.host)
 		must(t, err)
 		disk := &slowLog{LogStore: p.Logs}
 		p.Logs = disk
-		r, err := Start(o, p)
+		r, err := Start(c.opts, p)
 		must(t, err)
 		t.Cleanup(func() { stop(t, r) })
 		all, disks[r] = append(all, r), disk
@@ -107,11 +115,11 @@ func TestFollowerWhoseDiskHangs(t *testing.T) {
 // TestDamageIsToldWhenItIsRead: an entry that a peer needs cannot be read any
 // more. The replica fails with the reason.
 func TestDamageIsToldWhenItIsRead(t *testing.T) {
-	var all []*Replica
-	for _, o := range options(t, 3) {
-		o.SnapshotThreshold, o.TrailingLogs = 1<<20, 1<<20
-		all = append(all, start(t, o))
+	opts := options(t, 3)
+	for i := range opts {
+		opts[i].SnapshotThreshold, opts[i].TrailingLogs = 1<<20, 1<<20
 	}
+	all := startAll(t, opts...)
 	leader, epoch := lead(t, all...)
 	away := without(all, leader)[0]
 	stop(t, away)
@@ -125,10 +133,7 @@ func TestDamageIsToldWhenItIsRead(t *testing.T) {
 // TestDamageIsToldWhenItIsApplied: the same for an entry that the replica itself
 // has to apply. The process is not torn down by a panic of the library.
 func TestDamageIsToldWhenItIsApplied(t *testing.T) {
-	var all []*Replica
-	for _, o := range options(t, 3) {
-		all = append(all, start(t, o))
-	}
+	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
 	write(t, leader, epoch, "needle", 1)
 	write(t, leader, epoch, "a", 3)

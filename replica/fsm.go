@@ -22,7 +22,9 @@ type fsm struct {
 	fail     func(error)
 	settled  func(index uint64) error // waits until the entry is on this replica's disk
 	sums     *checksums
-	broken   bool // of the library's FSM goroutine: an entry could not be read
+	// configured is told each committed configuration; nil where nobody wants it.
+	configured func(index uint64, c raft.Configuration)
+	broken     bool // of the library's FSM goroutine: an entry could not be read
 }
 
 var errFailed = errors.New("the replica has failed")
@@ -50,9 +52,14 @@ func (f *fsm) Apply(l *raft.Log) any {
 	return &out
 }
 
-// StoreConfiguration makes a snapshot possible right after a change of
-// membership (hashicorp/raft #617). There is nothing to store.
-func (f *fsm) StoreConfiguration(uint64, raft.Configuration) {}
+// StoreConfiguration is told each configuration that was committed, in the log's
+// order. It also makes a snapshot possible right after a change of membership
+// (hashicorp/raft #617).
+func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
+	if f.configured != nil {
+		f.configured(index, c)
+	}
+}
 
 // Snapshot costs nothing: states are immutable. A replica that has failed takes
 // none: the library would store it under an index that the state has not reached.

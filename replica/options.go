@@ -25,9 +25,10 @@ type Options struct {
 	DataDir string // made when it does not exist
 	// RaftListen is the address to listen on for the other replicas.
 	RaftListen string
-	// Members found the cell when the data directory is empty. Later they only
-	// say how to reach each replica; they do not change the membership.
+	// Members found the cell, all together and once (package admission). Later
+	// they only say how to reach each replica; they do not change the membership.
 	Members []Member
+	Version string // of this release, for the other replicas to show
 
 	MasterLease      time.Duration // term of the lease that each batch carries; at most lease.MaxTerm
 	HeartbeatTimeout time.Duration // silence of the leader after which a replica campaigns

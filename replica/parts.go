@@ -1,9 +1,12 @@
 package replica
 
 import (
+	"context"
 	"errors"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
 )
 
 // Parts are where a replica keeps what it must not forget, and how it speaks to
@@ -13,24 +16,24 @@ type Parts struct {
 	Votes     raft.StableStore
 	Snapshots raft.SnapshotStore
 	Transport Transport
-	// Founded says that the log has been there: where it is gone, so is what the
-	// replica has voted and promised. NoteFounded makes it so, durably.
-	Founded     bool
-	NoteFounded func() error
+	// Identity tells whose directory it is, and of which cell.
+	Identity admission.Identity
+	// Save keeps a changed identity, durably.
+	Save func(admission.Identity) error
+	// Ask asks another replica for its card. Nil where there is nobody to ask.
+	Ask func(ctx context.Context, name string) (admission.Card, error)
 	// Condemn sees to it, durably, that the stores are not opened again: the
 	// replica's state was found to differ from its peers'. May be nil.
 	Condemn func(why string) error
 	// Close closes the stores, after the transport.
 	Close func() error
+
+	host *host // what Open made; nil for parts from elsewhere
 }
 
-// openParts opens those in the data directory, and the listener. Where it fails
-// nothing is left open.
-func openParts(o *Options) (Parts, error) {
-	who, err := claimDataDir(o.DataDir, o.Cell, o.ID)
-	if err != nil {
-		return Parts{}, err
-	}
+// openParts opens those in the data directory, and Raft's share of the host.
+func openParts(o *Options, h *host) (Parts, error) {
+	who := h.identity()
 	log, err := openLog(o.DataDir, who.Founded, o.WAL)
 	if err != nil {
 		return Parts{}, err
@@ -39,15 +42,10 @@ func openParts(o *Options) (Parts, error) {
 	if err != nil {
 		return Parts{}, errors.Join(err, log.Close())
 	}
-	self, _ := o.member(o.ID)
-	trans, err := newTransport(o, self, raftLogger(o.Logger))
-	if err != nil {
-		return Parts{}, errors.Join(err, log.Close())
-	}
 	return Parts{
-		Logs: log, Votes: log, Snapshots: snaps, Transport: trans,
-		Founded: who.Founded, NoteFounded: func() error { return who.founded(o.DataDir) },
+		Logs: log, Votes: log, Snapshots: snaps, Transport: newTransport(o, h),
+		Identity: who, Save: h.save, Ask: h.Ask,
 		Condemn: func(why string) error { return condemn(o.DataDir, why) },
-		Close:   log.Close,
+		Close:   log.Close, host: h,
 	}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -33,6 +34,8 @@ type Replica struct {
 	aside    *asideLog
 	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
 
+	committed committed // membership
+
 	failOnce sync.Once
 	failed   chan error
 
@@ -43,23 +46,8 @@ type Replica struct {
 	watching sync.WaitGroup
 }
 
-// Open starts the replica on its data directory, and founds the cell if the
-// directory is empty. It fails, having changed nothing, when the directory
-// belongs to another cell or id, is of a newer format, or is in use.
-func Open(o Options) (*Replica, error) {
-	o.setDefaults()
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	p, err := openParts(&o)
-	if err != nil {
-		return nil, err
-	}
-	return Start(o, p)
-}
-
-// Start is Open with the given parts instead of a data directory and a
-// listener. It takes the parts over, and closes them also where it fails.
+// Start starts a replica that is a member's on the given parts. It takes the parts
+// over, and closes them also where it fails.
 func Start(o Options, p Parts) (*Replica, error) {
 	o.setDefaults()
 	r := &Replica{
@@ -70,12 +58,16 @@ func Start(o Options, p Parts) (*Replica, error) {
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail, settled: r.aside.settled}
 	r.fsm.current.Store(state.New())
 	r.fsm.sums = newChecksums(o.Clock, r.diverged)
+	r.fsm.configured = r.committed.note
 	err := o.check()
 	if err == nil {
 		err = r.startRaft()
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.Transport.Close(), p.Close())
+		return nil, errors.Join(err, p.Transport.Close(), p.Close(), p.host.close())
+	}
+	if p.host != nil {
+		p.host.running.Store(r)
 	}
 	return r, nil
 }
@@ -108,6 +100,9 @@ func (r *Replica) startRaft() error {
 	r.library.Store(r.raft)
 	r.watch(notify)
 	r.watching.Go(r.suspect)
+	if r.parts.Ask != nil {
+		r.watching.Go(r.mindReplacement)
+	}
 	return nil
 }
 
@@ -119,7 +114,7 @@ func (r *Replica) leads() bool {
 
 func (r *Replica) config(notify chan bool) *raft.Config {
 	conf := raft.DefaultConfig()
-	conf.LocalID = raft.ServerID(r.opts.ID)
+	conf.LocalID = r.self()
 	conf.HeartbeatTimeout = r.opts.HeartbeatTimeout + 1 // so that it can be made shorter, see suspect
 	conf.ElectionTimeout = max(r.opts.ElectionTimeout, conf.HeartbeatTimeout)
 	conf.LeaderLeaseTimeout = r.opts.HeartbeatTimeout // heartbeats wait behind a follower's disk, see transport
@@ -135,43 +130,58 @@ func (r *Replica) config(notify chan bool) *raft.Config {
 	return conf
 }
 
-// found writes the first configuration when there is nothing on disk yet.
-// Every founding replica writes the same one, which the library allows.
+// found writes the first configuration when there is nothing on disk yet. Every
+// founder writes the same one, which the library allows. A directory that was
+// admitted to a cell gets its configuration from the master.
 func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.StableStore, trans raft.Transport) error {
 	p := &r.parts
+	founder := p.Identity.Founding.Has(p.Identity.ServerID())
 	exists, err := raft.HasExistingState(logs, votes, p.Snapshots)
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
 	switch {
-	case exists && p.Founded:
+	case exists && p.Identity.Founded:
 		return nil
 	case exists:
 		last, err := logs.LastIndex()
 		if err != nil {
 			return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 		}
-		if last > 0 {
-			return p.NoteFounded()
+		if last > 0 || !founder {
+			return r.noteFounded()
 		}
 		// A crash came between the library's two writes, of the term and of the
 		// configuration. It would go on without a configuration for ever.
-		if err := votes.SetUint64([]byte("CurrentTerm"), 0); err != nil {
+		if err := votes.SetUint64([]byte(keyTerm), 0); err != nil {
 			return err
 		}
-	case p.Founded:
+	case p.Identity.Founded:
 		return lostLog(r.opts.DataDir)
 	}
+	if !founder {
+		// The term makes the log one that has been there.
+		if err := votes.SetUint64([]byte(keyTerm), 1); err != nil {
+			return err
+		}
+		return r.noteFounded()
+	}
 	var servers raft.Configuration
-	for _, m := range r.opts.Members {
+	for _, m := range p.Identity.Founding {
 		servers.Servers = append(servers.Servers, raft.Server{
-			Suffrage: raft.Voter, ID: raft.ServerID(m.ID), Address: raft.ServerAddress(m.RaftAddr),
+			Suffrage: raft.Voter, ID: raft.ServerID(admission.ServerID(m.ID, m.Directory)), Address: raft.ServerAddress(m.RaftAddr),
 		})
 	}
 	if err := raft.BootstrapCluster(conf, logs, votes, p.Snapshots, trans, servers); err != nil {
 		return fmt.Errorf("found the cell: %w", err)
 	}
-	return p.NoteFounded()
+	return r.noteFounded()
+}
+
+// noteFounded notes that the log is there: from now on it must be.
+func (r *Replica) noteFounded() error {
+	r.parts.Identity.Founded = true
+	return r.parts.Save(r.parts.Identity)
 }
 
 // Failed delivers the first fault after which the process has to end: a disk
@@ -191,7 +201,7 @@ func (r *Replica) Close() error {
 	r.watching.Wait()
 	r.aside.close()
 	r.fsm.sums.work.Wait()
-	return errors.Join(err, r.parts.Close())
+	return errors.Join(err, r.parts.host.close(), r.parts.Close())
 }
 
 // Submit hands a batch to Raft and returns at once; the function it returns
@@ -273,11 +283,11 @@ func (r *Replica) Transfer(ctx context.Context, to string) error {
 	if to == "" {
 		future = r.raft.LeadershipTransfer()
 	} else {
-		m, ok := r.opts.member(to)
-		if !ok {
-			return fmt.Errorf("replica %q is not in the list of replicas", to)
+		server, err := r.voter(to)
+		if err != nil {
+			return err
 		}
-		future = r.raft.LeadershipTransferToServer(raft.ServerID(to), raft.ServerAddress(m.RaftAddr))
+		future = r.raft.LeadershipTransferToServer(server.ID, server.Address)
 	}
 	done := make(chan error, 1)
 	go func() { done <- future.Error() }()

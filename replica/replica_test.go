@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,6 +67,23 @@ func options(t *testing.T, n int) []Options {
 	return all
 }
 
+// startAll founds a cell, which all replicas of the list do together.
+func startAll(t *testing.T, opts ...Options) []*Replica {
+	t.Helper()
+	all := make([]*Replica, len(opts))
+	errs := make([]error, len(opts))
+	var opening sync.WaitGroup
+	for i, o := range opts {
+		opening.Go(func() { all[i], errs[i] = Open(o) })
+	}
+	opening.Wait()
+	for i, r := range all {
+		must(t, errs[i])
+		closeAfter(t, r)
+	}
+	return all
+}
+
 // start opens a replica and sees to it that it is closed in the end.
 func start(t *testing.T, o Options) *Replica {
 	t.Helper()
@@ -73,6 +91,11 @@ func start(t *testing.T, o Options) *Replica {
 	if err != nil {
 		t.Fatal(err)
 	}
+	closeAfter(t, r)
+	return r
+}
+
+func closeAfter(t *testing.T, r *Replica) {
 	t.Cleanup(func() {
 		select {
 		case <-r.quit: // closed by the test
@@ -80,7 +103,6 @@ func start(t *testing.T, o Options) *Replica {
 			stop(t, r)
 		}
 	})
-	return r
 }
 
 func stop(t *testing.T, r *Replica) {
@@ -212,11 +234,7 @@ func TestOpenRefusals(t *testing.T) {
 // TestThreeReplicas over TCP: commit, catch-up by snapshot, loss of the leader,
 // transfer.
 func TestThreeReplicas(t *testing.T) {
-	opts := options(t, 3)
-	var all []*Replica
-	for _, o := range opts {
-		all = append(all, start(t, o))
-	}
+	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
 	write(t, leader, epoch, "a", 20)
 	same(t, leader, all...)

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -103,13 +104,23 @@ func steered(t *testing.T, n int) *memoryCell {
 	return c
 }
 
+// memoryIdentity is that of a founder whose directory is as its name.
+func memoryIdentity(o Options, founded bool) admission.Identity {
+	who := admission.Identity{Cell: o.Cell, ID: o.ID, Directory: o.ID, Founded: founded}
+	for _, m := range o.Members {
+		who.Founding = append(who.Founding, admission.Founder{ID: m.ID, Directory: m.ID, RaftAddr: m.RaftAddr})
+	}
+	who.CellID = who.Founding.CellID(o.Cell)
+	return who
+}
+
 func (c *memoryCell) start(o Options, founded bool) *Replica {
 	c.t.Helper()
 	_, wire := raft.NewInmemTransportWithTimeout(raft.ServerAddress(o.ID), rpcTimeout)
 	c.wires[o.ID] = &memoryWire{InmemTransport: wire}
 	r, err := Start(o, Parts{
 		Logs: c.disks[o.ID], Votes: c.disks[o.ID], Snapshots: raft.NewInmemSnapshotStore(), Transport: c.wires[o.ID],
-		Founded: founded, NoteFounded: func() error { return nil }, Close: func() error { return nil },
+		Identity: memoryIdentity(o, founded), Save: func(admission.Identity) error { return nil }, Close: func() error { return nil },
 	})
 	must(c.t, err)
 	return r

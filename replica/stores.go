@@ -113,6 +113,7 @@ func (s forwardOnly) Create(version raft.SnapshotVersion, index, term uint64, c 
 
 // Keys under which hashicorp/raft keeps a vote.
 const (
+	keyTerm          = "CurrentTerm"
 	keyVoteTerm      = "LastVoteTerm"
 	keyVoteCandidate = "LastVoteCand"
 )

@@ -3,8 +3,6 @@ package replica
 import (
 	"math/rand/v2"
 	"time"
-
-	"github.com/hashicorp/raft"
 )
 
 // The library looks at the master's silence only when a timer of between one and
@@ -51,7 +49,7 @@ func (r *Replica) patience() time.Duration {
 // Without any, the library's timers keep those apart who try again.
 func (r *Replica) following() bool {
 	_, leader := r.raft.LeaderWithID()
-	return leader != "" && leader != raft.ServerID(r.opts.ID)
+	return leader != "" && leader != r.self()
 }
 
 // lookAtSilence has the library's follower check now for how long the leader has

@@ -1,14 +1,17 @@
 package replica
 
 import (
-	"errors"
+	"context"
 	"fmt"
+	"io"
 	"net"
-	"syscall"
+	"strings"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/link"
 )
 
 const (
@@ -105,47 +108,89 @@ func (t transport) bound(q *raft.AppendEntriesRequest) {
 	q.LeaderCommitIndex = min(t.reached(q.LeaderCommitIndex), q.PrevLogEntry+uint64(len(q.Entries)))
 }
 
-func newTransport(o *Options, self Member, log hclog.Logger) (Transport, error) {
-	l, err := net.Listen("tcp", o.RaftListen)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("the address %s, on which to listen for the other replicas, is in use; is another stoutd running?", o.RaftListen)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
-	}
+// newTransport carries Raft's messages over the host's connections.
+func newTransport(o *Options, h *host) Transport {
+	self, _ := o.member(o.ID)
 	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		ServerAddressProvider: addresses{o},
-		Logger:                log,
-		Stream:                &stream{Listener: l, advertised: address(self.RaftAddr)},
-		MaxPool:               rpcPool,
-		Timeout:               rpcTimeout,
+		Logger:  raftLogger(o.Logger),
+		Stream:  &stream{Listener: h.links.Kind(link.Raft), host: h, advertised: address(self.RaftAddr)},
+		MaxPool: rpcPool,
+		Timeout: rpcTimeout,
 	})
 	t.TimeoutScale = rpcBytesPerTimeout
-	return t, nil
+	return addressed{t, o}
 }
 
-// addresses tells where to dial a replica: where the options say, so that a
-// replica may move; a member that they do not name is dialled where the
-// replicated configuration says.
-type addresses struct{ o *Options }
+// addressed has each message go to the very member that it is meant for: the
+// library's transport dials, and pools connections, by address alone. So an
+// address says which member is wanted there, and where it is: where the options
+// say, so that a replica may move, else where the configuration says.
+//
+// The library also takes the address of a candidate for whom it is in the vote
+// that it stores (raft.go, requestVote): two directories at one address must not
+// be the same candidate.
+type addressed struct {
+	*raft.NetworkTransport
+	opts *Options
+}
 
-func (a addresses) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
-	if m, ok := a.o.member(string(id)); ok {
-		return raft.ServerAddress(m.RaftAddr), nil
+func (a addressed) at(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
+	name, _ := admission.Split(string(id))
+	if m, ok := a.opts.member(name); ok {
+		target = raft.ServerAddress(m.RaftAddr)
 	}
-	return "", fmt.Errorf("replica %q is not in the list of replicas", id)
+	return raft.ServerAddress(string(id) + "@" + string(target))
 }
 
-// stream is plain TCP under an advertised address, which may be a name.
+// parted is the server id and the host and port of an address.
+func parted(at raft.ServerAddress) (server, addr string) {
+	server, addr, _ = strings.Cut(string(at), "@")
+	return server, addr
+}
+
+func (a addressed) EncodePeer(id raft.ServerID, target raft.ServerAddress) []byte {
+	return a.NetworkTransport.EncodePeer(id, a.at(id, target))
+}
+
+func (a addressed) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
+	return a.NetworkTransport.AppendEntriesPipeline(id, a.at(id, target))
+}
+
+func (a addressed) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	return a.NetworkTransport.AppendEntries(id, a.at(id, target), args, resp)
+}
+
+func (a addressed) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	return a.NetworkTransport.RequestVote(id, a.at(id, target), args, resp)
+}
+
+func (a addressed) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	return a.NetworkTransport.RequestPreVote(id, a.at(id, target), args, resp)
+}
+
+func (a addressed) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	return a.NetworkTransport.InstallSnapshot(id, a.at(id, target), args, resp, data)
+}
+
+func (a addressed) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	return a.NetworkTransport.TimeoutNow(id, a.at(id, target), args, resp)
+}
+
+// stream has the library listen to the host and dial through it, under an
+// advertised address, which may be a name.
 type stream struct {
 	net.Listener
+	host       *host
 	advertised address
 }
 
 func (s *stream) Addr() net.Addr { return s.advertised }
 
 func (s *stream) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	return net.DialTimeout("tcp", string(to), timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	server, addr := parted(to)
+	return s.host.dial(ctx, link.Raft, server, addr)
 }
 
 type address string

@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -35,10 +36,11 @@ func (r *Replica) Leading() (term uint64, ok bool) {
 	return r.raft.CurrentTerm(), true
 }
 
-// Leader is the id of the replica that this one takes for the leader, or empty.
+// Leader is the name of the replica that this one takes for the leader, or empty.
 func (r *Replica) Leader() string {
 	_, id := r.raft.LeaderWithID()
-	return string(id)
+	name, _ := admission.Split(string(id))
+	return name
 }
 
 // PromisedBefore is the instant from which a master of the given raft term has
@@ -55,30 +57,6 @@ func (r *Replica) Promise() (to string, remaining time.Duration, ok bool) {
 	term := time.Duration(office.LeaseMS) * time.Millisecond
 	remaining = r.promises.Last() + r.Drift().Long(term) - r.Now()
 	return office.Master, remaining, remaining > 0
-}
-
-// Standing is a member's place in the replicated membership.
-type Standing struct {
-	Member
-	Voter bool
-}
-
-// Members are the cell's replicas according to the replicated configuration, in
-// its order.
-func (r *Replica) Members() []Standing {
-	future := r.raft.GetConfiguration()
-	if future.Error() != nil {
-		return nil
-	}
-	var out []Standing
-	for _, s := range future.Configuration().Servers {
-		m, ok := r.opts.member(string(s.ID))
-		if !ok {
-			m = Member{ID: string(s.ID), RaftAddr: string(s.Address)}
-		}
-		out = append(out, Standing{Member: m, Voter: s.Suffrage == raft.Voter})
-	}
-	return out
 }
 
 // URL is the base URL of a replica's API, empty for an unknown one.

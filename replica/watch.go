@@ -2,6 +2,8 @@ package replica
 
 import (
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
 )
 
 // watch turns the library's notices into Changed, and tells the log who leads
@@ -56,7 +58,7 @@ func (r *Replica) noticed(data any, silent map[raft.ServerID]bool) {
 	case raft.LeaderObservation:
 		clear(silent)
 		r.tellChanged()
-		switch id := string(d.LeaderID); id {
+		switch id, _ := admission.Split(string(d.LeaderID)); id {
 		case r.opts.ID: // package master tells when it is in office
 		case "":
 			r.opts.Logger.Warn().Msg("this replica knows no master")

@@ -168,6 +168,8 @@ func (e *editor) command(c *Command) Result {
 		return Result{Verdict: Done}
 	case TellSum:
 		return e.tellSum(c)
+	case NoteMembers:
+		return e.noteMembers(c)
 	}
 	return Result{Verdict: Refused}
 }

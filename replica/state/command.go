@@ -37,11 +37,13 @@ const (
 	// TellSum: Seq, Digest: the SHA-256 of the state after the marked entry Seq, as
 	// the master has it; see State.Hash.
 	TellSum Kind = 11
+	// NoteMembers: Members: the cell's members, as the master has them.
+	NoteMembers Kind = 12
 )
 
 func (k Kind) String() string {
 	names := [...]string{"", "open-office", "close-office", "open-session", "close-session",
-		"expire-session", "acquire", "release", "withdraw", "end-delay", "mark-state", "tell-sum"}
+		"expire-session", "acquire", "release", "withdraw", "end-delay", "mark-state", "tell-sum", "note-members"}
 	if int(k) < len(names) && k != 0 {
 		return names[k]
 	}
@@ -98,6 +100,7 @@ type Command struct {
 	Master  string            `cbor:"18,keyasint,omitempty"`
 	Term    uint64            `cbor:"19,keyasint,omitempty"` // OpenOffice: the raft term it was made for
 	Caller  string            `cbor:"20,keyasint,omitempty"` // identity of the caller; kept free for access lists
+	Members []Member          `cbor:"21,keyasint,omitempty"` // NoteMembers
 }
 
 // Batch is what one log entry carries: the commands that gathered while the
@@ -181,7 +184,7 @@ func (b *Batch) known() error {
 	for i := range b.Commands {
 		c := &b.Commands[i]
 		switch {
-		case c.Kind < OpenOffice || c.Kind > TellSum:
+		case c.Kind < OpenOffice || c.Kind > NoteMembers:
 			return fmt.Errorf("command %d has %v: %w", i, c.Kind, ErrVersion)
 		case c.Mode > Shared:
 			return fmt.Errorf("command %d has mode %d: %w", i, c.Mode, ErrVersion)
@@ -207,6 +210,8 @@ func (c *Command) wellFormed() bool {
 		return c.Path != "" && sound(c.Mode, c.Limit)
 	case TellSum:
 		return len(c.Digest) == sha256.Size
+	case NoteMembers:
+		return soundMembers(c.Members)
 	}
 	return true
 }
@@ -221,6 +226,9 @@ func (c *Command) Size() int {
 	n := 64 + len(c.Session) + len(c.Path) + len(c.Handle) + len(c.Name) + len(c.Key) + len(c.Digest) + len(c.Master) + len(c.Caller)
 	for k, v := range c.Meta {
 		n += len(k) + len(v) + 8
+	}
+	for _, m := range c.Members {
+		n += len(m.ID) + len(m.Directory) + len(m.RaftAddr) + len(m.URL) + 24
 	}
 	return n
 }

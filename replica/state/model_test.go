@@ -18,6 +18,7 @@ type model struct {
 	counter uint64 // tokens
 	seq     uint64 // waits, delays, events
 	now     int64
+	members []state.Member
 
 	index    uint64 // of the entry being applied
 	events   []state.Event
@@ -103,8 +104,33 @@ func (m *model) command(c state.Command) state.Result {
 		}
 		m.emit(state.Event{Kind: state.EventSum, Marked: c.Seq, Sum: [32]byte(c.Digest)})
 		return state.Result{Verdict: state.Done}
+	case state.NoteMembers:
+		return m.noteMembers(c)
 	}
 	return state.Result{}
+}
+
+func (m *model) noteMembers(c state.Command) state.Result {
+	var table []state.Member
+	for i, v := range c.Members {
+		for _, other := range c.Members[:i] {
+			if other.ID == v.ID && other.Directory == v.Directory {
+				return state.Result{}
+			}
+		}
+		if v.ID == "" || v.Directory == "" {
+			return state.Result{}
+		}
+		v.Since = m.now
+		for _, was := range m.members {
+			if was.ID == v.ID && was.Directory == v.Directory {
+				v.Since = was.Since
+			}
+		}
+		table = append(table, v)
+	}
+	m.members = table
+	return state.Result{Verdict: state.Done}
 }
 
 func (m *model) emit(e state.Event) {

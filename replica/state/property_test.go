@@ -28,8 +28,11 @@ var someKinds = slices.Concat(
 	slices.Repeat([]state.Kind{state.Acquire}, 18),
 	slices.Repeat([]state.Kind{state.Release, state.Withdraw, state.EndDelay, state.OpenSession}, 4),
 	slices.Repeat([]state.Kind{state.ExpireSession}, 3),
-	[]state.Kind{state.CloseSession, state.CloseOffice, state.OpenOffice, state.MarkState, state.TellSum},
+	[]state.Kind{state.CloseSession, state.CloseOffice, state.OpenOffice, state.MarkState, state.TellSum, state.NoteMembers},
 )
+
+// someMembers are what a table of members is made of.
+var someMembers = []state.Member{{ID: "r1", Directory: "a"}, {ID: "r1", Directory: "b", URL: "http://r1"}, {ID: "r2", Directory: "a"}, {ID: "r3"}}
 
 // TestAgainstModel runs random logs through the state and the naive model, which
 // have to agree on every result, event and read. A second replica gets the same
@@ -189,6 +192,8 @@ func (r *run) command(t *rapid.T) state.Command {
 	case state.TellSum:
 		c.Seq = rapid.Uint64Range(0, r.state.Index+2).Draw(t, "entry")
 		c.Digest = bytes.Repeat([]byte{byte(c.Seq)}, 32)
+	case state.NoteMembers:
+		c.Members = rapid.SliceOfN(rapid.SampledFrom(someMembers), 1, 3).Draw(t, "members")
 	case state.EndDelay:
 		c.Seq = rapid.Uint64Range(0, r.model.seq).Draw(t, "seq")
 		if rapid.Bool().Draw(t, "right number") {
@@ -234,6 +239,7 @@ func (r *run) check(t *rapid.T) {
 	if !s.Equal(r.replica) {
 		t.Fatalf("the replicas differ:\n%s\n%s", dumpText(s), dumpText(r.replica))
 	}
+	equal(t, "members", s.Members, m.members)
 	equal(t, "header", []any{s.Epoch, s.Office, s.Counter, s.Seq, s.Now}, []any{m.epoch, m.office, m.counter, m.seq, m.now})
 	r.checkSessions(t)
 	var paths []string

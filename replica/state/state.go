@@ -99,6 +99,8 @@ type header struct {
 	Counter     uint64 `cbor:"6,keyasint"` // of tokens, within the incarnation
 	Seq         uint64 `cbor:"7,keyasint"` // of waits, delays and events
 	Now         int64  `cbor:"8,keyasint"` // highest command time seen
+	// Members is the table that a master noted last. It is not changed in place.
+	Members []Member `cbor:"9,keyasint,omitempty"`
 }
 
 // State is the whole replicated state after some entry of the log. Make the

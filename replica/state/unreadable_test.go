@@ -127,7 +127,7 @@ func TestEncodeRefusesWhatCannotBeRead(t *testing.T) {
 		version  bool
 	}{
 		{"no kind", []state.Command{{}}, true},
-		{"unknown kind", []state.Command{{Kind: state.CloseSession}, {Kind: state.TellSum + 1}}, true},
+		{"unknown kind", []state.Command{{Kind: state.CloseSession}, {Kind: state.NoteMembers + 1}}, true},
 		{"unknown mode", []state.Command{{Kind: state.Acquire, Mode: state.Shared + 1}}, true},
 		{"unknown wait", []state.Command{{Kind: state.Acquire, Wait: state.Keep + 1}}, true},
 		{"too many", slices.Repeat([]state.Command{{Kind: state.EndDelay}}, state.MaxCommands+1), false},

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
 )
 
 // disk is what a machine does not forget: what was synced, and nothing else.
@@ -21,7 +23,7 @@ type disk struct {
 	low, high uint64
 	votes     map[string][]byte
 	snapshots []*savedSnapshot // oldest first
-	founded   bool
+	who       admission.Identity
 	worst     time.Duration // a sync takes so long at most
 	heavy     time.Duration // and one of the log so much longer
 }
@@ -149,10 +151,12 @@ func (d mounted) GetUint64(key []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(v), nil
 }
 
-// noteFounded is replica.Parts.NoteFounded.
-func (d mounted) noteFounded() error {
+// save is replica.Parts.Save.
+func (d mounted) save(who admission.Identity) error {
 	written, err := d.sync()
-	d.founded = d.founded || written
+	if written {
+		d.who = who
+	}
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -101,6 +102,9 @@ func (p *process) open() {
 		log = log.Level(zerolog.DebugLevel)
 	}
 	disk := mounted{m.disk, p}
+	if m.disk.who.CellID == "" {
+		m.disk.who = m.w.founder(m.id)
+	}
 	var err error
 	p.replica, err = replica.Start(replica.Options{
 		Cell: "sim", ID: m.id, Members: m.w.members(), MasterLease: m.lease, ClockDrift: drift,
@@ -109,7 +113,7 @@ func (p *process) open() {
 		Logger: log, Clock: p.now,
 	}, replica.Parts{
 		Logs: disk, Votes: disk, Snapshots: disk, Transport: p.wire,
-		Founded: m.disk.founded, NoteFounded: disk.noteFounded, Condemn: p.condemned, Close: func() error { return nil },
+		Identity: m.disk.who, Save: disk.save, Condemn: p.condemned, Close: func() error { return nil },
 	})
 	if p.dead() {
 		return
@@ -267,4 +271,14 @@ func (w *world) members() []replica.Member {
 		out = append(out, replica.Member{ID: m.id, RaftAddr: m.id, APIURL: "http://" + m.id})
 	}
 	return out
+}
+
+// founder is the identity of a directory that founds the cell.
+func (w *world) founder(id string) admission.Identity {
+	who := admission.Identity{Cell: "sim", ID: id, Directory: id}
+	for _, m := range w.machines {
+		who.Founding = append(who.Founding, admission.Founder{ID: m.id, Directory: m.id, RaftAddr: m.id})
+	}
+	who.CellID = who.Founding.CellID(who.Cell)
+	return who
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
 )
 
 // wireTimeout bounds a message of Raft's and its answer, as the replicas' own
@@ -69,7 +71,8 @@ func exchange[Q, A any](t *wire, to raft.ServerID, q *Q, a *A, data []byte) erro
 	answer := make(chan raft.RPCResponse, copies)
 	for range copies {
 		message := *q
-		go t.carry(string(to), &message, data, answer)
+		name, _ := admission.Split(string(to))
+		go t.carry(name, &message, data, answer)
 	}
 	timeout := time.NewTimer(wireTimeout)
 	defer timeout.Stop()

@@ -1,0 +1,145 @@
+package master
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// How often a master looks whether a change of the members is to be finished.
+const (
+	memberPace = 500 * time.Millisecond // while there is one
+	memberRest = 10 * time.Second       // while there is none
+)
+
+// caughtUpWithin is how many entries a new directory may be behind when the old
+// one is taken out: fewer than come while it is.
+const caughtUpWithin = 256
+
+// lookAtMembers has keepMembers look at once.
+func (m *Master) lookAtMembers() {
+	select {
+	case m.memberWake <- struct{}{}:
+	default:
+	}
+}
+
+// keepMembers finishes changes of the membership, whoever began them, and keeps
+// the table of members in the state, for as long as the office lasts.
+//
+// What is left to do stands in the configuration itself, so that a crash or a
+// change of master at any point loses nothing. A nonvoter of the same name as a
+// voter is to take its place, and one of a name that no voter has is to get the
+// place that is free:
+//
+//	voter r1/old                    Replace begins: add r1/new as a nonvoter
+//	voter r1/old, nonvoter r1/new   until r1/new has caught up; then remove r1/old
+//	              nonvoter r1/new   make it a voter
+//	              voter r1/new
+//
+// The old one goes before the new one votes, so that two of one name never vote.
+// Each step is one entry, made by the library when the one before it and an entry
+// of the master's own term are committed. A new directory that never catches up
+// holds nothing up.
+func (m *Master) keepMembers(o *office) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-o.done
+		cancel()
+	}()
+	t := stoppedTimer()
+	defer t.Stop()
+	for {
+		t.Reset(m.memberRound(ctx, o))
+		select {
+		case <-o.done:
+			return
+		case <-m.memberWake:
+		case <-t.C:
+		}
+	}
+}
+
+// memberRound takes as many steps as it can, and returns how long it is to the
+// next look.
+func (m *Master) memberRound(ctx context.Context, o *office) time.Duration {
+	for {
+		now, err := m.members.Membership()
+		if err != nil || m.noteMembers(o, now.Members) != nil {
+			return memberPace
+		}
+		if !slices.ContainsFunc(now.Members, func(s replica.Standing) bool { return !s.Voter }) {
+			return memberRest
+		}
+		seen, err := m.look(ctx)
+		if err != nil {
+			return memberPace
+		}
+		step := seen.step(m.opts.ID)
+		if step == nil || step(ctx, m) != nil {
+			return memberPace
+		}
+	}
+}
+
+// step is the next step of a change that can be taken now, or nil.
+func (r roll) step(self string) func(context.Context, *Master) error {
+	for _, v := range r.members {
+		if v.Voter || !v.well || v.card.Applied+caughtUpWithin < r.applied {
+			continue
+		}
+		old := slices.IndexFunc(r.members, func(o member) bool { return o.ID == v.ID && o.Voter })
+		switch {
+		case old < 0:
+			return r.make(replica.MakeVoter, v)
+		case r.mayRemove(old) != nil:
+		case v.ID == self:
+			if to := r.successor(self); to != "" {
+				return func(ctx context.Context, m *Master) error {
+					_, err := m.Transfer(ctx, to)
+					return err
+				}
+			}
+		default:
+			return r.make(replica.RemoveMember, r.members[old])
+		}
+	}
+	return nil
+}
+
+func (r roll) make(change string, v member) func(context.Context, *Master) error {
+	return func(ctx context.Context, m *Master) error { return m.change(ctx, r.index, change, v.Standing) }
+}
+
+// successor is the well voter that is furthest.
+func (r roll) successor(self string) (name string) {
+	furthest := uint64(0)
+	for _, v := range r.members {
+		if v.ID != self && v.Voter && v.well && v.card.Applied >= furthest {
+			name, furthest = v.ID, v.card.Applied
+		}
+	}
+	return name
+}
+
+// noteMembers has the state know the members as they are.
+func (m *Master) noteMembers(o *office, now []replica.Standing) error {
+	var table []state.Member
+	for _, s := range now {
+		table = append(table, state.Member{ID: s.ID, Directory: s.Directory, RaftAddr: s.RaftAddr, URL: s.APIURL})
+	}
+	if table == nil || slices.EqualFunc(table, m.log.State().Members, sameMember) {
+		return nil
+	}
+	_, err := o.propose(state.Command{Kind: state.NoteMembers, Members: table})
+	return err
+}
+
+func sameMember(a, b state.Member) bool {
+	a.Since, b.Since = 0, 0
+	return a == b
+}

@@ -1,0 +1,198 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// askTimeout is what a member has to tell how it is.
+const askTimeout = time.Second
+
+// CellID is the id of the cell that this replica belongs to.
+func (m *Master) CellID() string { return m.members.CellID() }
+
+// Directory is the id of this replica's data directory.
+func (m *Master) Directory() string { return m.members.Directory() }
+
+// MemberList tells who the members are and how they are, as this replica sees
+// them. On the master it is linearizable.
+func (m *Master) MemberList(ctx context.Context, stale bool) (lockapi.Members, error) {
+	seen, err := m.look(ctx)
+	if err != nil {
+		return lockapi.Members{}, err
+	}
+	if !stale {
+		// Who was asked before the lease was checked is as it was then.
+		if _, err := linear(ctx, m, func(*office, *state.State) (struct{}, error) { return struct{}{}, nil }); err != nil {
+			return lockapi.Members{}, err
+		}
+	}
+	return m.show(seen), nil
+}
+
+// member is one as it answered.
+type member struct {
+	replica.Standing
+	card admission.Card
+	well bool // it answered, is that very directory, and leads or hears a leader
+}
+
+// roll is the membership with what became of asking all.
+type roll struct {
+	index   uint64 // of the configuration
+	applied uint64 // here
+	members []member
+}
+
+// look asks all members at the same time.
+func (m *Master) look(ctx context.Context) (roll, error) {
+	now, err := m.members.Membership()
+	if err != nil {
+		return roll{}, errNoMaster("the membership is not known: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	out := roll{index: now.Index, members: make([]member, len(now.Members))}
+	var asking sync.WaitGroup
+	for i, s := range now.Members {
+		asking.Go(func() {
+			card, err := m.members.Ask(ctx, s.ID)
+			there := err == nil && card.Directory == s.Directory && card.CellID == m.members.CellID()
+			if !there {
+				card = admission.Card{}
+			}
+			out.members[i] = member{s, card, there && card.Heard}
+		})
+	}
+	asking.Wait()
+	out.applied = m.members.Health().Applied
+	return out, nil
+}
+
+// voters are the members that vote, and how many of them are well, without the
+// one at the given place (-1 for all).
+func (r roll) voters(but int) (all, well int) {
+	for i, v := range r.members {
+		if v.Voter && i != but {
+			all++
+			if v.well {
+				well++
+			}
+		}
+	}
+	return all, well
+}
+
+// tolerates is how many more of the well members may fail.
+func (r roll) tolerates() int {
+	all, well := r.voters(-1)
+	return max(0, well-(all/2+1))
+}
+
+func (m *Master) show(r roll) lockapi.Members {
+	known, s := m.Known(), m.log.State()
+	out := lockapi.Members{CellID: m.members.CellID(), Members: []lockapi.Member{}, Tolerates: r.tolerates()}
+	for _, v := range r.members {
+		one := lockapi.Member{
+			ID: v.ID, Directory: v.Directory, RaftAddr: v.RaftAddr, URL: v.APIURL,
+			Suffrage: lockapi.SuffrageNonvoter, Role: role(v.ID, v.Voter, known.ID),
+			Healthy: v.well, AppliedIndex: v.card.Applied, Version: v.card.Version,
+		}
+		if v.Voter {
+			one.Suffrage = lockapi.SuffrageVoter
+		}
+		if v.card.Applied < r.applied {
+			one.Behind = r.applied - v.card.Applied
+		}
+		if noted, ok := s.Member(v.ID, v.Directory); ok {
+			one.Since = time.Unix(0, noted.Since).UTC()
+		}
+		out.Members = append(out.Members, one)
+	}
+	return out
+}
+
+// Replace has another directory take the place of a member's. It returns when
+// the cell has taken the new one in as a nonvoter; this master, or the next, does
+// the rest (see keepMembers). A directory that has the place, or is on its way
+// to it, changes nothing.
+func (m *Master) Replace(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error {
+	if _, err := m.admit(); err != nil {
+		return err
+	}
+	if err := req.Validate(); err != nil {
+		return err
+	}
+	seen, err := m.look(ctx)
+	if err != nil {
+		return err
+	}
+	old := slices.IndexFunc(seen.members, func(v member) bool { return v.ID == id && v.Voter })
+	if old < 0 {
+		old = slices.IndexFunc(seen.members, func(v member) bool { return v.ID == id })
+	}
+	switch {
+	case old < 0:
+		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell; GET %s lists them", id, lockapi.RouteMembers)
+	case slices.ContainsFunc(seen.members, func(v member) bool { return v.ID == id && v.Directory == req.Directory }):
+		return nil
+	case slices.ContainsFunc(seen.members, func(v member) bool { return v.Directory == req.Directory }):
+		return lockapi.Errorf(lockapi.CodeConflict, "directory %s is another member's", req.Directory)
+	}
+	if err := seen.mayRemove(old); err != nil && !req.Force {
+		return err
+	}
+	defer m.lookAtMembers()
+	return m.takeIn(ctx, seen, seen.members[old].Member, req.Directory)
+}
+
+// mayRemove says what would be lost by the removal of the member at a place.
+func (r roll) mayRemove(place int) error {
+	all, well := r.voters(place)
+	if well > all/2 && all > 0 {
+		return nil
+	}
+	v := r.members[place]
+	return lockapi.Errorf(lockapi.CodeUnsafe,
+		"without replica %s with directory %s, %d of %d members that vote are well, and %d have to be for the cell to go on; mend the others first, or force it",
+		v.ID, v.Directory, well, all, all/2+1)
+}
+
+// takeIn makes the new directory a nonvoter. An earlier one that was to have the
+// same place and is not a voter yet makes way.
+func (m *Master) takeIn(ctx context.Context, seen roll, as replica.Member, directory string) error {
+	since := seen.index
+	for _, v := range seen.members {
+		if v.ID == as.ID && !v.Voter {
+			if err := m.change(ctx, since, replica.RemoveMember, v.Standing); err != nil {
+				return err
+			}
+			since = 0 // whatever it is now
+		}
+	}
+	return m.change(ctx, since, replica.AddNonvoter, replica.Standing{Member: as, Directory: directory})
+}
+
+// change makes one change and puts what became of it into the errors of the
+// contract.
+func (m *Master) change(ctx context.Context, since uint64, change string, s replica.Standing) error {
+	err := m.members.ChangeMember(ctx, since, change, s)
+	switch {
+	case err == nil:
+		m.opts.Logger.Info().Str("change", change).Str("member", s.ID).Str("directory", s.Directory).Msg("the membership has changed")
+		return nil
+	case errors.Is(err, replica.ErrBusy):
+		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again when it is committed", err)
+	case errors.Is(err, replica.ErrNotApplied):
+		return errNoMaster("mastership was lost before the membership was changed")
+	}
+	return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the change of the membership (%s %s) may or may not come about: %v; see GET %s", change, s.ID, err, lockapi.RouteMembers)
+}

@@ -1,0 +1,225 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Answer is what became of asking one replica for its card.
+type Answer struct {
+	Card Card
+	Err  error // why there is no card
+}
+
+// Step is what to do next.
+type Step int
+
+// The steps.
+const (
+	Wait     Step = iota // nothing, but to ask again
+	Save                 // keep Decision.Identity, durably, and ask again
+	Go                   // keep Decision.Identity; the directory is a member's
+	Stranger             // wait to be admitted, and ask again
+)
+
+func (s Step) String() string {
+	return [...]string{"wait", "save", "go", "stranger"}[s]
+}
+
+// Decision is what Decide came to.
+type Decision struct {
+	Step     Step
+	Identity Identity // where it is to be kept
+	Why      string   // what is waited for, for people
+	CellID   string   // of the cell that the directory is a stranger to
+}
+
+// Self is what a replica brings to a decision.
+type Self struct {
+	Identity
+	RaftAddr    string
+	Names       []string // of the founding list, its own among them
+	ConfigIndex uint64   // of the latest configuration in its log; FindReplaced only
+	// NewDirectory makes an id for a directory that gives its founding up.
+	NewDirectory func() string
+}
+
+// Decide looks at the answers of the others in the founding list, by name, and
+// says what a replica that does not run yet does next.
+func Decide(self Self, answers map[string]Answer) Decision {
+	if self.CellID != "" {
+		return self.comeBack(answers)
+	}
+	if d, ok := self.belong(answers); ok {
+		return d
+	}
+	return self.found(answers)
+}
+
+// comeBack is for a directory that belongs to a cell. It goes on, whoever
+// answers: all may start at once. Only one that was found to be replaced waits
+// until it is a member again.
+func (s Self) comeBack(answers map[string]Answer) Decision {
+	if s.Replaced == 0 {
+		return Decision{Step: Go, Identity: s.Identity}
+	}
+	latest, _ := newest(answers, s.CellID)
+	if latest.ConfigIndex > s.Replaced && latest.lists(s.ServerID()) {
+		who := s.Identity
+		who.Replaced = 0
+		return Decision{Step: Go, Identity: who}
+	}
+	if latest.CellID == "" {
+		latest = Card{CellID: s.CellID, ID: "this directory"}
+	}
+	return s.stranger(latest, replaced)
+}
+
+// replaced is what has happened to a directory that another has the place of.
+const replaced = "another was put in its place"
+
+// FindReplaced is for a running replica that hears of no leader. It reports
+// whether the others know that this directory is no member any more: a
+// configuration was committed behind the last one in its log, and does not list
+// it. The identity that comes with it is to be kept, durably, and the replica to
+// end.
+func FindReplaced(self Self, answers map[string]Answer) (Decision, bool) {
+	latest, ok := newest(answers, self.CellID)
+	if !ok || latest.ConfigIndex <= self.ConfigIndex || latest.lists(self.ServerID()) {
+		return Decision{}, false
+	}
+	d := self.stranger(latest, replaced)
+	d.Identity = self.Identity
+	d.Identity.Replaced = latest.ConfigIndex
+	return d, true
+}
+
+// belong is for a directory without a cell where others have one.
+func (s Self) belong(answers map[string]Answer) (Decision, bool) {
+	var latest Card
+	for _, name := range slices.Sorted(maps.Keys(answers)) {
+		theirs := answers[name].Card
+		if theirs.CellID == "" {
+			continue
+		}
+		latest, _ = newest(answers, theirs.CellID)
+		founder := theirs.Founding.Has(s.ServerID())
+		prepared := s.Founding.CellID(s.Cell) == theirs.CellID
+		switch {
+		case founder && !prepared:
+			return s.stranger(latest, "it founded the cell and does not know it: it was put back as it was before"), true
+		case prepared && (latest.ConfigIndex == 0 || latest.lists(s.ServerID())):
+			return s.begin(s.Founding, theirs.CellID), true
+		case !prepared && latest.lists(s.ServerID()):
+			return s.begin(theirs.Founding, theirs.CellID), true
+		}
+	}
+	if latest.CellID == "" {
+		return Decision{}, false
+	}
+	return s.stranger(latest, "it is new, or was emptied"), true
+}
+
+// begin makes the directory one of a cell.
+func (s Self) begin(f Founding, cellID string) Decision {
+	who := s.Identity
+	who.Founding, who.CellID = f, cellID
+	return Decision{Step: Go, Identity: who}
+}
+
+func (s Self) stranger(card Card, happened string) Decision {
+	member := "has no member of that name"
+	for _, m := range card.Members {
+		if name, directory := Split(m); name == s.ID {
+			member = fmt.Sprintf("knows %s by directory %s", s.ID, directory)
+		}
+	}
+	return Decision{Step: Stranger, CellID: card.CellID, Why: fmt.Sprintf(
+		"data directory %s of replica %s is not a member of cell %q: %s, and the cell (id %s, as %s tells) %s",
+		s.Directory, s.ID, s.Cell, happened, card.CellID, card.ID, member)}
+}
+
+// newest is the card of a cell's member with the latest configuration.
+func newest(answers map[string]Answer, cellID string) (best Card, ok bool) {
+	for _, name := range slices.Sorted(maps.Keys(answers)) {
+		if c := answers[name].Card; c.CellID == cellID && (!ok || c.ConfigIndex > best.ConfigIndex) {
+			best, ok = c, true
+		}
+	}
+	return best, ok
+}
+
+// found is for a directory without a cell where nobody that answers has one.
+func (s Self) found(answers map[string]Answer) Decision {
+	proposed := Founding{{ID: s.ID, Directory: s.Directory, RaftAddr: s.RaftAddr}}
+	var missing []string
+	for _, name := range s.Names {
+		a, asked := answers[name]
+		switch {
+		case name == s.ID:
+		case !asked:
+			missing = append(missing, name)
+		case a.Err != nil:
+			missing = append(missing, fmt.Sprintf("%s (%v)", name, a.Err))
+		case !slices.Equal(a.Card.Names, s.Names):
+			return wait("the founding list of %s is %s, and that of %s is %s: give all the same", name, list(a.Card.Names), s.ID, list(s.Names))
+		default:
+			proposed = append(proposed, Founder{ID: name, Directory: a.Card.Directory, RaftAddr: a.Card.RaftAddr})
+		}
+	}
+	if missing != nil {
+		return wait("a new cell is founded by all of %s together; waiting for %s", list(s.Names), list(missing))
+	}
+	slices.SortFunc(proposed, func(a, b Founder) int { return strings.Compare(a.ID, b.ID) })
+	return s.settle(proposed, answers)
+}
+
+// settle prepares, founds or gives up, where all others answered.
+func (s Self) settle(proposed Founding, answers map[string]Answer) Decision {
+	if s.Founding != nil && !slices.Equal(s.Founding, proposed) {
+		who := s.Identity
+		who.Founding, who.Directory = nil, s.NewDirectory()
+		return Decision{Step: Save, Identity: who, Why: "a founding that was prepared cannot come about: " + s.changed(proposed)}
+	}
+	prepared := true
+	for _, name := range s.Names {
+		if name == s.ID {
+			continue
+		}
+		theirs := answers[name].Card.Founding
+		if theirs != nil && !slices.Equal(theirs, proposed) {
+			return wait("%s has prepared another founding, and is about to give it up", name)
+		}
+		prepared = prepared && theirs != nil
+	}
+	if s.Founding == nil {
+		who := s.Identity
+		who.Founding = proposed
+		return Decision{Step: Save, Identity: who, Why: "preparing to found the cell"}
+	}
+	if !prepared {
+		return wait("waiting until all of %s have prepared to found the cell", list(s.Names))
+	}
+	return s.begin(s.Founding, s.Founding.CellID(s.Cell))
+}
+
+func (s Self) changed(now Founding) string {
+	var what []string
+	for _, m := range now {
+		if was := s.Founding.directory(m.ID); was != m.Directory {
+			what = append(what, fmt.Sprintf("%s has directory %s and had %s", m.ID, m.Directory, was))
+		}
+	}
+	if what == nil {
+		what = []string{"an address has changed"}
+	}
+	return list(what)
+}
+
+func wait(format string, args ...any) Decision {
+	return Decision{Step: Wait, Why: fmt.Sprintf(format, args...)}
+}
+
+func list(of []string) string { return strings.Join(of, ", ") }

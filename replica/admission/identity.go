@@ -1,0 +1,123 @@
+package admission
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Identity is what a data directory knows of itself. It is kept durably, and
+// changed before anything is done that rests on the change.
+type Identity struct {
+	Format    int    `json:"format"`
+	Cell      string `json:"cell"`      // name of the cell
+	ID        string `json:"id"`        // name of the replica
+	Directory string `json:"directory"` // random; made with the directory
+	// Founding is what the directory has prepared to found, or the founding of the
+	// cell that it belongs to. The directory is a founder where that names it.
+	Founding Founding `json:"founding,omitempty"`
+	// CellID is that of the cell that it belongs to; empty before.
+	CellID string `json:"cell_id,omitempty"`
+	// Founded says that the log has been there: if it is gone later, so are this
+	// replica's votes and promises.
+	Founded bool `json:"founded"`
+	// Replaced is the place in the log of a configuration that does not list this
+	// directory any more, 0 where there is none: it waits to be admitted again.
+	Replaced uint64 `json:"replaced,omitempty"`
+}
+
+// ServerID is the id of the replica in Raft.
+func (w Identity) ServerID() string { return ServerID(w.ID, w.Directory) }
+
+// ServerID is a member's id in Raft: a name and a directory.
+func ServerID(name, directory string) string { return name + "/" + directory }
+
+// Split parts a ServerID. The directory of anything else is empty.
+func Split(server string) (name, directory string) {
+	name, directory, _ = strings.Cut(server, "/")
+	return name, directory
+}
+
+// directoryBytes make it as good as impossible that two directories of one name
+// are given the same id. It is no secret.
+const directoryBytes = 8
+
+// NewDirectory makes the id of a new directory.
+func NewDirectory() string {
+	b := make([]byte, directoryBytes)
+	if _, err := rand.Read(b); err != nil {
+		panic(err) // crypto/rand does not fail
+	}
+	return hex.EncodeToString(b)
+}
+
+// CheckDirectory says what is wrong with a directory's id, if anything.
+func CheckDirectory(id string) error {
+	if b, err := hex.DecodeString(id); err != nil || len(b) != directoryBytes || id != strings.ToLower(id) {
+		return fmt.Errorf("a directory's id is %d hexadecimal digits, as /readyz of the replica tells it", 2*directoryBytes)
+	}
+	return nil
+}
+
+// Founder is one replica of a founding.
+type Founder struct {
+	ID        string `json:"id" cbor:"1,keyasint"`
+	Directory string `json:"directory" cbor:"2,keyasint"`
+	RaftAddr  string `json:"raft_addr" cbor:"3,keyasint"`
+}
+
+// Founding is the whole first configuration of a cell, sorted by name.
+type Founding []Founder
+
+// CellID is the id of the cell that the founding makes. It is random as the
+// directories are, and the same on every replica, so that none has to tell it.
+func (f Founding) CellID(cell string) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "stout cell %q\n", cell)
+	for _, m := range f {
+		fmt.Fprintf(sum, "%q %q %q\n", m.ID, m.Directory, m.RaftAddr)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// Has reports whether a directory is one of the founding.
+func (f Founding) Has(server string) bool {
+	return slices.ContainsFunc(f, func(m Founder) bool { return ServerID(m.ID, m.Directory) == server })
+}
+
+func (f Founding) directory(name string) string {
+	for _, m := range f {
+		if m.ID == name {
+			return m.Directory
+		}
+	}
+	return ""
+}
+
+// Card is what a replica tells of itself to another that asks.
+type Card struct {
+	Cell      string   `cbor:"1,keyasint"`
+	ID        string   `cbor:"2,keyasint"`
+	Directory string   `cbor:"3,keyasint"`
+	RaftAddr  string   `cbor:"4,keyasint"`
+	Names     []string `cbor:"5,keyasint"` // of its founding list, sorted
+	Founding  Founding `cbor:"6,keyasint,omitempty"`
+	CellID    string   `cbor:"7,keyasint,omitempty"`
+	// Members are the server ids of the latest configuration that it knows to be
+	// committed, and ConfigIndex is that configuration's place in the log.
+	Members     []string `cbor:"8,keyasint,omitempty"`
+	ConfigIndex uint64   `cbor:"9,keyasint,omitempty"`
+	// Applied is the last entry that it has applied; Heard says that it leads or
+	// hears a leader.
+	Applied uint64 `cbor:"10,keyasint,omitempty"`
+	Heard   bool   `cbor:"11,keyasint,omitempty"`
+	Version string `cbor:"12,keyasint,omitempty"`
+}
+
+// ServerID is the id of the replica in Raft.
+func (c Card) ServerID() string { return ServerID(c.ID, c.Directory) }
+
+func (c Card) lists(server string) bool { return slices.Contains(c.Members, server) }

@@ -1,0 +1,79 @@
+package admission
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Seeker asks and decides until a directory is a member's.
+type Seeker struct {
+	Self Self
+	// Ask asks another replica of the founding list for its card.
+	Ask func(ctx context.Context, name string) (Card, error)
+	// Save keeps an identity, durably, before it returns. From then on the
+	// replica's own card is of that identity.
+	Save func(Identity) error
+	// Note is told each decision. It is called by one goroutine.
+	Note func(Decision)
+}
+
+// Pauses between two rounds of asking. A founding takes three rounds.
+const (
+	firstPause = 20 * time.Millisecond
+	maxPause   = 500 * time.Millisecond
+	askTimeout = 2 * time.Second
+)
+
+// Run returns when the directory is a member's, or with the error of ctx or of
+// Save.
+func (s *Seeker) Run(ctx context.Context) (Identity, error) {
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		d := Decide(s.Self, AskAll(ctx, s.Self.ID, s.Self.Names, s.Ask))
+		if ctx.Err() != nil {
+			return s.Self.Identity, ctx.Err()
+		}
+		if d.Step == Save || d.Step == Go {
+			if err := s.Save(d.Identity); err != nil {
+				return s.Self.Identity, err
+			}
+			s.Self.Identity = d.Identity
+			pause = firstPause
+		}
+		s.Note(d)
+		if d.Step == Go {
+			return d.Identity, nil
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return s.Self.Identity, ctx.Err()
+		}
+	}
+}
+
+// AskAll asks all but one of the named replicas at the same time.
+func AskAll(ctx context.Context, but string, names []string, ask func(context.Context, string) (Card, error)) map[string]Answer {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var (
+		work    sync.WaitGroup
+		mu      sync.Mutex
+		answers = map[string]Answer{}
+	)
+	for _, name := range names {
+		if name == but {
+			continue
+		}
+		work.Go(func() {
+			card, err := ask(ctx, name)
+			mu.Lock()
+			defer mu.Unlock()
+			answers[name] = Answer{Card: card, Err: err}
+		})
+	}
+	work.Wait()
+	return answers
+}

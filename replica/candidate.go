@@ -1,0 +1,144 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/stoutlock/stout/replica/admission"
+)
+
+// Candidate is a replica that does not run yet: it has its data directory and its
+// port, and waits until the directory is a member's of the cell. Its methods are
+// safe for concurrent use.
+type Candidate struct {
+	opts Options
+	host *host
+
+	mu    sync.Mutex
+	stage Standby
+	taken bool // Start or Close has been called
+}
+
+// Standby says what a candidate waits for.
+type Standby struct {
+	ID, Directory string
+	CellID        string // of the cell that it is a stranger to, or belongs to; empty while none is known
+	Why           string // for people; empty at first
+	Command       string // that an operator types to admit it; empty while a founding waits
+}
+
+// Prepare makes sure of the data directory and listens for the other replicas. It
+// fails, having changed nothing, when the directory belongs to another cell or
+// id, is of another format or was condemned, or the address is in use.
+func Prepare(o Options) (*Candidate, error) {
+	o.setDefaults()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	who, err := claimDataDir(o.DataDir, o.Cell, o.ID)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(o.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	c := &Candidate{opts: o}
+	if c.host, err = newHost(&c.opts, who); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	c.host.lock = lock
+	c.note(admission.Decision{Identity: who})
+	return c, nil
+}
+
+// Standby is what the candidate waits for now.
+func (c *Candidate) Standby() Standby {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stage
+}
+
+// Wait returns when the directory is a member's: at once where it was before,
+// else when the cell is founded or has admitted it. The error is that of ctx, or
+// of the disk.
+func (c *Candidate) Wait(ctx context.Context) error {
+	self, _ := c.opts.member(c.opts.ID)
+	seeker := admission.Seeker{
+		Self: admission.Self{
+			Identity: c.host.identity(), RaftAddr: self.RaftAddr, Names: c.opts.names(),
+			NewDirectory: admission.NewDirectory,
+		},
+		Ask: c.host.Ask, Save: c.host.save, Note: c.note,
+	}
+	_, err := seeker.Run(ctx)
+	return err
+}
+
+// note shows what is waited for, and logs it when it changes.
+func (c *Candidate) note(d admission.Decision) {
+	who := c.host.identity()
+	now := Standby{ID: who.ID, Directory: who.Directory, CellID: who.CellID, Why: d.Why}
+	if d.Step == admission.Stranger {
+		now.CellID = d.CellID
+		now.Command = fmt.Sprintf("stout member replace %s --directory %s", who.ID, who.Directory)
+	}
+	c.mu.Lock()
+	changed := now != c.stage
+	c.stage = now
+	c.mu.Unlock()
+	if !changed || d.Why == "" {
+		return
+	}
+	e := c.opts.Logger.Info()
+	if now.Command != "" {
+		e = c.opts.Logger.Warn().Str("command", now.Command)
+	}
+	e.Str("directory", now.Directory).Msg(d.Why)
+}
+
+// take has the candidate's parts go over to one caller.
+func (c *Candidate) take() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.taken {
+		return errors.New("the candidate has been started or closed")
+	}
+	c.taken = true
+	return nil
+}
+
+// Start starts the replica, after Wait. The candidate is used up, also where it
+// fails.
+func (c *Candidate) Start() (*Replica, error) {
+	if err := c.take(); err != nil {
+		return nil, err
+	}
+	p, err := openParts(&c.opts, c.host)
+	if err != nil {
+		return nil, errors.Join(err, c.host.close())
+	}
+	return Start(c.opts, p)
+}
+
+// Close gives the candidate up.
+func (c *Candidate) Close() error {
+	if err := c.take(); err != nil {
+		return err
+	}
+	return c.host.close()
+}
+
+// Open is Prepare, Wait and Start: it returns when the replica runs.
+func Open(o Options) (*Replica, error) {
+	c, err := Prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Wait(context.Background()); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c.Start()
+}

@@ -1,0 +1,145 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/link"
+)
+
+// host is a replica towards the others: it takes and makes connections, before
+// and after the replica is a member's.
+type host struct {
+	opts    *Options
+	links   *link.Listener
+	lock    *os.File                // the data directory, locked
+	running atomic.Pointer[Replica] // nil before it has started
+
+	mu  sync.Mutex
+	who admission.Identity
+}
+
+func newHost(o *Options, who admission.Identity) (*host, error) {
+	in, err := net.Listen("tcp", o.RaftListen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("the address %s, on which to listen for the other replicas, is in use; is another stoutd running?", o.RaftListen)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
+	}
+	h := &host{opts: o, who: who}
+	h.links = link.Listen(in, h.judge)
+	return h, nil
+}
+
+func (h *host) identity() admission.Identity {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.who
+}
+
+// save keeps an identity, and shows it from then on.
+func (h *host) save(who admission.Identity) error {
+	if err := writeIdentity(h.opts.DataDir, who); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.who = who
+	return nil
+}
+
+// judge refuses a connection that is not meant for this member of this cell.
+func (h *host) judge(o link.Opening) (card []byte, err error) {
+	who := h.identity()
+	if o.Cell != who.Cell {
+		return nil, fmt.Errorf("this is replica %s of cell %q, not of %q", who.ID, who.Cell, o.Cell)
+	}
+	if o.Kind == link.Ask {
+		if o.To != who.ID {
+			return nil, fmt.Errorf("this is replica %s, not %s", who.ID, o.To)
+		}
+		return cbor.Marshal(h.card())
+	}
+	switch {
+	case h.running.Load() == nil:
+		return nil, fmt.Errorf("replica %s with directory %s is not a member yet", who.ID, who.Directory)
+	case o.CellID != who.CellID:
+		return nil, fmt.Errorf("replica %s belongs to the cell with id %s, not %s", who.ID, who.CellID, o.CellID)
+	case o.To != who.ServerID():
+		return nil, fmt.Errorf("this is %s, not %s", who.ServerID(), o.To)
+	}
+	return nil, nil
+}
+
+// card is what this replica tells of itself.
+func (h *host) card() admission.Card {
+	if r := h.running.Load(); r != nil {
+		return r.Card()
+	}
+	return h.opts.card(h.identity())
+}
+
+// card is that of a replica that does not run yet.
+func (o *Options) card(who admission.Identity) admission.Card {
+	self, _ := o.member(o.ID)
+	return admission.Card{
+		Cell: who.Cell, ID: who.ID, Directory: who.Directory, RaftAddr: self.RaftAddr, Names: o.names(),
+		Founding: who.Founding, CellID: who.CellID, Version: o.Version,
+	}
+}
+
+// names are those of the founding list, sorted.
+func (o *Options) names() []string {
+	var names []string
+	for _, m := range o.Members {
+		names = append(names, m.ID)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Ask asks the replica of the given name for its card, at the address that the
+// settings have for it.
+func (h *host) Ask(ctx context.Context, name string) (admission.Card, error) {
+	var card admission.Card
+	m, ok := h.opts.member(name)
+	if !ok {
+		return card, fmt.Errorf("replica %q is not in the list of replicas", name)
+	}
+	who := h.identity()
+	raw, err := link.AskCard(ctx, m.RaftAddr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name})
+	if err != nil {
+		return card, err
+	}
+	if err := cbor.Unmarshal(raw, &card); err != nil {
+		return card, fmt.Errorf("the card of replica %s: %w", name, err)
+	}
+	if card.ID != name || card.Cell != who.Cell {
+		return card, fmt.Errorf("the replica at %s is %s of cell %q", m.RaftAddr, card.ID, card.Cell)
+	}
+	return card, nil
+}
+
+// dial opens a connection to a member.
+func (h *host) dial(ctx context.Context, kind link.Kind, server, addr string) (net.Conn, error) {
+	who := h.identity()
+	return link.Dial(ctx, addr, link.Opening{Kind: kind, Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: server})
+}
+
+func (h *host) close() error {
+	if h == nil {
+		return nil
+	}
+	return errors.Join(h.links.Close(), h.lock.Close())
+}

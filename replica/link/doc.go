@@ -1,0 +1,16 @@
+// Package link makes and takes the connections between the replicas of a cell.
+// Each begins with an opening that says which cell and which member is meant,
+// and the other end refuses what it is not: a new directory at an old address
+// never answers for the old one, and replicas of two cells never mix.
+//
+// There are three kinds of connections, on one port: Raft's messages, calls
+// that one replica forwards to another, and questions for a replica's card.
+//
+// # What strangers can do
+//
+// Until a connection has opened it costs a file, a goroutine and at most
+// maxFrame bytes, for at most openingTimeout; there are at most maxUnopened of
+// them, and one more closes the oldest. Connections that have opened are bounded
+// by kind and caller. Whatever is beyond a bound is closed, never left waiting.
+// The opening proves nothing: whoever knows the cell's id can open a connection.
+package link

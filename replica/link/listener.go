@@ -1,0 +1,235 @@
+package link
+
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// Bounds of a Listener.
+const (
+	// maxUnopened is far more than a cell's replicas open at once.
+	maxUnopened = 64
+	// maxOpened bounds the open connections of one kind and caller. Raft keeps a
+	// pool and a pipeline for each peer, and a call's connection takes many calls.
+	maxOpened = 16
+	// maxCallers bounds the callers that have connections: several times a cell.
+	maxCallers = 32
+)
+
+// Judge says what to make of an opening: an error refuses it, for the reason
+// given. A card answers a question. It is called by many goroutines.
+type Judge func(Opening) (card []byte, err error)
+
+// Listener takes the connections of other replicas. Its methods are safe for
+// concurrent use.
+type Listener struct {
+	in    net.Listener
+	judge Judge
+	kinds map[Kind]*kindListener
+
+	mu       sync.Mutex // guards the fields below
+	closed   bool
+	unopened list.List // of net.Conn, oldest first
+	opened   map[caller]int
+	work     sync.WaitGroup
+}
+
+type caller struct {
+	kind Kind
+	from string
+}
+
+// Listen takes connections from in, which it closes in the end.
+func Listen(in net.Listener, judge Judge) *Listener {
+	l := &Listener{in: in, judge: judge, opened: map[caller]int{}, kinds: map[Kind]*kindListener{}}
+	for _, k := range []Kind{Raft, Call} {
+		l.kinds[k] = &kindListener{of: l, conns: make(chan net.Conn), done: make(chan struct{})}
+	}
+	l.work.Go(l.accept)
+	return l
+}
+
+// Kind is the listener of the opened connections of one kind, Raft or Call. To
+// close it refuses further ones; it does not close the Listener.
+func (l *Listener) Kind(k Kind) net.Listener { return l.kinds[k] }
+
+// Addr is the address that it listens on.
+func (l *Listener) Addr() net.Addr { return l.in.Addr() }
+
+// Close closes the listener and what has not opened yet. Opened connections
+// belong to those who accepted them.
+func (l *Listener) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	for e := l.unopened.Front(); e != nil; e = e.Next() {
+		_ = e.Value.(net.Conn).Close()
+	}
+	l.mu.Unlock()
+	err := l.in.Close()
+	for _, k := range l.kinds {
+		_ = k.Close()
+	}
+	l.work.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// accept accepts until the listener is closed. Where the process is out of files
+// it tries again: that passes.
+func (l *Listener) accept() {
+	for {
+		c, err := l.in.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		if e := l.enter(c); e != nil {
+			l.work.Go(func() { l.admit(c, e) })
+		}
+	}
+}
+
+// enter notes a connection that has not opened, and closes the oldest of too
+// many.
+func (l *Listener) enter(c net.Conn) *list.Element {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		_ = c.Close()
+		return nil
+	}
+	if l.unopened.Len() >= maxUnopened {
+		_ = l.unopened.Remove(l.unopened.Front()).(net.Conn).Close()
+	}
+	return l.unopened.PushBack(c)
+}
+
+// admit reads the opening and hands the connection on.
+func (l *Listener) admit(c net.Conn, e *list.Element) {
+	var o Opening
+	err := c.SetDeadline(time.Now().Add(openingTimeout))
+	if err == nil {
+		err = readFrame(c, magic, &o)
+	}
+	l.mu.Lock()
+	l.unopened.Remove(e) // nothing where it is no longer there
+	l.mu.Unlock()
+	if err != nil {
+		_ = c.Close()
+		return
+	}
+	if err := l.take(c, o); err != nil {
+		_ = writeFrame(c, magic, reply{Refused: err.Error()})
+		_ = c.Close()
+	}
+}
+
+// take judges an opening. It answers the connection, or returns why it is
+// refused.
+func (l *Listener) take(c net.Conn, o Opening) error {
+	card, err := l.judge(o)
+	if err != nil {
+		return err
+	}
+	if o.Kind == Ask {
+		_ = writeFrame(c, magic, reply{Card: card})
+		_ = c.Close()
+		return nil
+	}
+	to := l.kinds[o.Kind]
+	if to == nil {
+		return fmt.Errorf("connections of kind %d are not known here", o.Kind)
+	}
+	who := caller{o.Kind, o.From}
+	if err := l.count(who); err != nil {
+		return err
+	}
+	opened := &conn{Conn: c, leave: sync.OnceFunc(func() { l.uncount(who) })}
+	if err := writeFrame(c, magic, reply{}); err == nil {
+		err = c.SetDeadline(time.Time{})
+		if err == nil && to.hand(opened) {
+			return nil
+		}
+	}
+	_ = opened.Close()
+	return nil
+}
+
+func (l *Listener) count(who caller) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, known := l.opened[who]
+	if n >= maxOpened {
+		return fmt.Errorf("%s has %d connections for %s open, which is all that it may", who.from, n, who.kind)
+	}
+	if !known && len(l.opened) >= maxCallers {
+		return fmt.Errorf("%d callers have connections open, which is all that may", len(l.opened))
+	}
+	l.opened[who] = n + 1
+	return nil
+}
+
+func (l *Listener) uncount(who caller) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.opened[who]--; l.opened[who] == 0 {
+		delete(l.opened, who)
+	}
+}
+
+// conn is an opened connection; to close it makes room for another.
+type conn struct {
+	net.Conn
+	leave func()
+}
+
+func (c *conn) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
+
+// kindListener is a net.Listener of opened connections.
+type kindListener struct {
+	of    *Listener
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func (k *kindListener) hand(c net.Conn) bool {
+	timeout := time.NewTimer(openingTimeout)
+	defer timeout.Stop()
+	select {
+	case k.conns <- c:
+		return true
+	case <-k.done:
+	case <-timeout.C: // nobody accepts
+	}
+	return false
+}
+
+// Accept returns the next connection that has opened.
+func (k *kindListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-k.conns:
+		return c, nil
+	case <-k.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (k *kindListener) Close() error {
+	k.once.Do(func() { close(k.done) })
+	return nil
+}
+
+func (k *kindListener) Addr() net.Addr { return k.of.in.Addr() }

@@ -1,0 +1,258 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/link"
+)
+
+// Standing is a member's place in the replicated membership. While a directory
+// takes the place of another there are two of one name.
+type Standing struct {
+	Member
+	Directory string
+	Voter     bool
+}
+
+// Membership is a configuration of the cell.
+type Membership struct {
+	Index   uint64 // its place in the log
+	Members []Standing
+}
+
+// CellID is the id of the cell that this replica belongs to.
+func (r *Replica) CellID() string { return r.parts.Identity.CellID }
+
+// Directory is the id of this replica's data directory.
+func (r *Replica) Directory() string { return r.parts.Identity.Directory }
+
+func (r *Replica) self() raft.ServerID { return raft.ServerID(r.parts.Identity.ServerID()) }
+
+// Membership is the latest configuration in this replica's log, committed or not.
+func (r *Replica) Membership() (Membership, error) {
+	future := r.raft.GetConfiguration()
+	if err := future.Error(); err != nil {
+		return Membership{}, err
+	}
+	m := Membership{Index: future.Index()}
+	for _, s := range future.Configuration().Servers {
+		m.Members = append(m.Members, r.standing(s))
+	}
+	return m, nil
+}
+
+// Members are those of Membership, in its order.
+func (r *Replica) Members() []Standing {
+	m, _ := r.Membership()
+	return m.Members
+}
+
+func (r *Replica) standing(s raft.Server) Standing {
+	name, directory := admission.Split(string(s.ID))
+	m, ok := r.opts.member(name)
+	if !ok {
+		m = Member{ID: name, RaftAddr: string(s.Address)}
+	}
+	return Standing{Member: m, Directory: directory, Voter: s.Suffrage == raft.Voter}
+}
+
+// voter is the member of that name that votes.
+func (r *Replica) voter(name string) (raft.Server, error) {
+	future := r.raft.GetConfiguration()
+	if err := future.Error(); err != nil {
+		return raft.Server{}, err
+	}
+	for _, s := range future.Configuration().Servers {
+		if n, _ := admission.Split(string(s.ID)); n == name && s.Suffrage == raft.Voter {
+			return s, nil
+		}
+	}
+	return raft.Server{}, fmt.Errorf("replica %q does not vote in this cell", name)
+}
+
+// Changes of the membership.
+const (
+	AddNonvoter  = "add as a nonvoter"
+	MakeVoter    = "make a voter"
+	RemoveMember = "remove"
+)
+
+// ErrBusy says that a change of the membership had no effect, because another is
+// not committed yet or has come between.
+var ErrBusy = errors.New("another change of the membership is under way")
+
+// changeTimeout is what a change waits for one before it, and for a leader's
+// first entry, to be committed.
+const changeTimeout = 500 * time.Millisecond
+
+// ChangeMember makes one change of the membership, if the latest is still the
+// one at index since, and returns when it is committed. The library has it wait
+// until the one before it, and an entry of the leader's own term, are committed.
+// The error is ErrBusy, ErrNotApplied, ErrUnknown or that of ctx.
+func (r *Replica) ChangeMember(ctx context.Context, since uint64, change string, s Standing) error {
+	id, addr := raft.ServerID(admission.ServerID(s.ID, s.Directory)), raft.ServerAddress(s.RaftAddr)
+	var future raft.IndexFuture
+	switch change {
+	case AddNonvoter:
+		future = r.raft.AddNonvoter(id, addr, since, changeTimeout)
+	case MakeVoter:
+		future = r.raft.AddVoter(id, addr, since, changeTimeout)
+	case RemoveMember:
+		future = r.raft.RemoveServer(id, since, changeTimeout)
+	}
+	done := make(chan error, 1)
+	go func() { done <- future.Error() }()
+	select {
+	case err := <-done:
+		return r.classifyChange(err)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+	}
+}
+
+func (r *Replica) classifyChange(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, raft.ErrEnqueueTimeout):
+		return ErrBusy
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrRaftShutdown):
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return fmt.Errorf("%w: %w", ErrBusy, err) // the library's own check of since
+}
+
+// committed is the latest configuration that is known to be committed.
+type committed struct {
+	mu    sync.Mutex
+	index uint64
+	ids   []string
+}
+
+func (c *committed) note(index uint64, conf raft.Configuration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if index <= c.index {
+		return
+	}
+	c.index, c.ids = index, nil
+	for _, s := range conf.Servers {
+		c.ids = append(c.ids, string(s.ID))
+	}
+}
+
+// Card is what this replica tells of itself to the others.
+func (r *Replica) Card() admission.Card {
+	r.noteSnapshot()
+	card := r.opts.card(r.parts.Identity)
+	r.committed.mu.Lock()
+	card.Members, card.ConfigIndex = r.committed.ids, r.committed.index
+	r.committed.mu.Unlock()
+	card.Applied = r.raft.AppliedIndex()
+	card.Heard = r.hears()
+	return card
+}
+
+// noteSnapshot has the latest snapshot's configuration known: one that was
+// installed came without its entries.
+func (r *Replica) noteSnapshot() {
+	metas, err := r.parts.Snapshots.List()
+	if err == nil && len(metas) > 0 {
+		r.committed.note(metas[0].ConfigurationIndex, metas[0].Configuration)
+	}
+}
+
+// hears reports whether this replica leads, or has heard of a leader lately.
+func (r *Replica) hears() bool {
+	if r.raft.State() == raft.Leader {
+		return true
+	}
+	last := r.raft.LastContact()
+	return !last.IsZero() && time.Since(last) < 2*r.opts.HeartbeatTimeout
+}
+
+// Ask asks a member, by name, for its card.
+func (r *Replica) Ask(ctx context.Context, name string) (admission.Card, error) {
+	if name == r.opts.ID {
+		return r.Card(), nil
+	}
+	if r.parts.Ask == nil {
+		return admission.Card{}, errors.New("there is no way to ask the other replicas")
+	}
+	return r.parts.Ask(ctx, name)
+}
+
+// ErrReplaced is the fault of a replica whose place in the cell another
+// directory has.
+var ErrReplaced = errors.New("this directory is not a member of the cell any more")
+
+// replacementPace is how often a replica that hears of no leader asks whether it
+// was replaced.
+const replacementPace = 2 * time.Second
+
+// mindReplacement fails the replica when the others know that its directory is no
+// member any more: from the next start on it waits to be admitted again.
+func (r *Replica) mindReplacement() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-r.quit
+		cancel()
+	}()
+	pace := time.NewTicker(replacementPace)
+	defer pace.Stop()
+	for {
+		select {
+		case <-pace.C:
+		case <-r.quit:
+			return
+		}
+		if r.hears() {
+			continue
+		}
+		if why, replaced := r.isReplaced(ctx); replaced {
+			r.fail(fmt.Errorf("%w: %s", ErrReplaced, why))
+			return
+		}
+	}
+}
+
+func (r *Replica) isReplaced(ctx context.Context) (why string, ok bool) {
+	answers := admission.AskAll(ctx, r.opts.ID, r.opts.names(), r.parts.Ask)
+	own, err := r.Membership()
+	if err != nil {
+		return "", false
+	}
+	d, ok := admission.FindReplaced(admission.Self{Identity: r.parts.Identity, ConfigIndex: own.Index}, answers)
+	if !ok {
+		return "", false
+	}
+	if err := r.parts.Save(d.Identity); err != nil {
+		r.fail(err)
+	}
+	return d.Why, true
+}
+
+// Calls is the listener of the connections that other members have opened for
+// calls.
+func (r *Replica) Calls() net.Listener { return r.parts.host.links.Kind(link.Call) }
+
+// DialCall opens a connection for calls to the member of that name.
+func (r *Replica) DialCall(ctx context.Context, name string) (net.Conn, error) {
+	for _, m := range r.Members() {
+		if m.ID == name && m.Voter {
+			return r.parts.host.dial(ctx, link.Call, admission.ServerID(m.ID, m.Directory), m.RaftAddr)
+		}
+	}
+	return nil, fmt.Errorf("replica %q is not a member of the cell", name)
+}
