@@ -52,7 +52,7 @@ func (m *model) apply(index, term uint64, b state.Batch) state.Outcome {
 				m.office.LeaseMS = b.LeaseMS
 			}
 			for i, c := range b.Commands {
-				if m.office.Open {
+				if m.office.Open && !oddMembers(c) {
 					m.tick(c.Time)
 					out.Results[i] = m.command(c)
 				}
@@ -110,17 +110,24 @@ func (m *model) command(c state.Command) state.Result {
 	return state.Result{}
 }
 
-func (m *model) noteMembers(c state.Command) state.Result {
-	var table []state.Member
+// oddMembers reports whether a table of members cannot be told apart.
+func oddMembers(c state.Command) bool {
 	for i, v := range c.Members {
 		for _, other := range c.Members[:i] {
 			if other.ID == v.ID && other.Directory == v.Directory {
-				return state.Result{}
+				return true
 			}
 		}
 		if v.ID == "" || v.Directory == "" {
-			return state.Result{}
+			return true
 		}
+	}
+	return c.Kind == state.NoteMembers && len(c.Members) == 0
+}
+
+func (m *model) noteMembers(c state.Command) state.Result {
+	var table []state.Member
+	for _, v := range c.Members {
 		v.Since = m.now
 		for _, was := range m.members {
 			if was.ID == v.ID && was.Directory == v.Directory {

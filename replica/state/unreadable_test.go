@@ -42,7 +42,7 @@ func TestUnreadableBatches(t *testing.T) {
 		{"only a version", good[:1], false, "EOF"},
 		{"cut short", good[:len(good)-1], false, "EOF"},
 		{"bytes behind", append(slices.Clone(good), 0), false, "extraneous"},
-		{"unknown kind", command(item{1: 12}), true, "kind-12"},
+		{"unknown kind", command(item{1: 13}), true, "kind-13"},
 		{"no kind", command(item{2: 1}), true, "kind-0"},
 		{"unknown mode", command(item{1: 6, 6: 3}), true, "mode 3"},
 		{"unknown wait", command(item{1: 6, 8: 3}), true, "wait 3"},
