@@ -22,6 +22,7 @@ func fullBatch() state.Batch {
 			Mode: state.Shared, Limit: 1_000_000, Wait: state.Keep, DelayMS: 60_000, Token: 1<<53 - 1, Seq: 1 << 40,
 			Undo: true, TTLMS: 86_400_000, Name: "billing@host7", Meta: map[string]string{"pid": "811", "a": "", "é": "ü"},
 			Key: "once", Digest: []byte{0, 1, 255}, Master: "r2", Term: 7, Caller: "spiffe://cell/billing",
+			Members: []state.Member{{ID: "r1", Directory: "0123456789abcdef", RaftAddr: "10.0.0.1:7201", URL: "http://10.0.0.1:7101", Since: 5}},
 		},
 		{Kind: state.CloseOffice, Time: -1},
 	}}
@@ -46,6 +47,8 @@ func richState(t testing.TB) *state.State {
 		state.Command{Kind: state.Acquire, Session: "s3", Path: "/handed", Mode: state.Exclusive},
 		state.Command{Kind: state.Acquire, Session: "s1", Path: "/handed", Mode: state.Exclusive, Wait: state.Keep},
 		state.Command{Kind: state.ExpireSession, Session: "s3"},
+		state.Command{Kind: state.NoteMembers, Members: []state.Member{
+			{ID: "r1", Directory: "0123456789abcdef", RaftAddr: "10.0.0.1:7201", URL: "http://10.0.0.1:7101"}, {ID: "r2", Directory: "d"}}},
 	)
 	if s.HoldCount() != 3 || s.WaitCount() != 3 || s.LockCount() != 4 {
 		t.Fatalf("the rich state is not what it should be:\n%s", dumpText(s))
@@ -125,11 +128,12 @@ func TestGoldenBatch(t *testing.T) {
 // TestGoldenKinds: each kind of command keeps its number.
 func TestGoldenKinds(t *testing.T) {
 	b := state.Batch{Epoch: 1, LeaseMS: 1}
-	for k := state.OpenOffice; k <= state.TellSum; k++ {
+	for k := state.OpenOffice; k <= state.NoteMembers; k++ {
 		b.Commands = append(b.Commands, state.Command{Kind: k})
 	}
-	b.Commands[len(b.Commands)-1].Seq = 1000
-	b.Commands[len(b.Commands)-1].Digest = bytes.Repeat([]byte{0xab}, 32)
+	tell := &b.Commands[state.TellSum-state.OpenOffice]
+	tell.Seq = 1000
+	tell.Digest = bytes.Repeat([]byte{0xab}, 32)
 	data, err := b.Encode()
 	if err != nil {
 		t.Fatal(err)
