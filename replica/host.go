@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -31,9 +30,6 @@ type host struct {
 
 func newHost(o *Options, who admission.Identity) (*host, error) {
 	in, err := net.Listen("tcp", o.RaftListen)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("the address %s, on which to listen for the other replicas, is in use; is another stoutd running?", o.RaftListen)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
 	}

@@ -17,5 +17,5 @@ func reportFileSizeLimit() { signal.Ignore(syscall.SIGXFSZ) }
 func openFileLimit() (uint64, bool) {
 	var l syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l)
-	return l.Cur, err == nil
+	return uint64(l.Cur), err == nil // a signed number on FreeBSD
 }

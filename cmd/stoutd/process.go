@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -20,7 +19,8 @@ import (
 )
 
 // serve runs one replica until ctx ends (nil) or a fault ends it.
-func serve(ctx context.Context, c *config.Config, log zerolog.Logger) error {
+// What is meant for a person at a terminal goes to stdout.
+func serve(ctx context.Context, c *config.Config, log zerolog.Logger, stdout io.Writer) error {
 	reportFileSizeLimit()
 	limit, known := openFileLimit()
 	most, err := maxConnections(c, limit, known)
@@ -29,14 +29,16 @@ func serve(ctx context.Context, c *config.Config, log zerolog.Logger) error {
 	}
 	go paceCollector(ctx)
 	p := &process{config: c, log: log, maxConnections: most}
-	if err := p.open(); err != nil {
-		p.close()
+	if err := p.start(ctx); err != nil {
 		return exitError{code: exitStart, err: err}
 	}
 	log.Info().Str("version", buildinfo.Version()).Str("cell", c.Cell).
 		Str("api", p.listener.Addr().String()).Str("raft", c.RaftListen).
 		Str("url", c.Self().APIURL).Str("data_dir", p.dataDir).
 		Int("replicas", len(c.Replicas)).Int("max_connections", most).Msg("started")
+	if c.Dev {
+		go p.introduce(ctx, stdout)
+	}
 	if err := p.wait(ctx); err != nil {
 		log.Error().Err(err).Msg("ending on a fault")
 		p.removeTemp()
@@ -65,6 +67,29 @@ type process struct {
 	served   chan error // what Serve returned
 }
 
+// start opens the parts, or leaves none of them open. A disk that does not
+// answer may keep it waiting for ever: once ctx has ended it gets as long as an
+// orderly stop, and is then left behind, for the process to end.
+func (p *process) start(ctx context.Context) error {
+	opened := make(chan error, 1)
+	go func() { opened <- p.open() }()
+	stuck := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(p.config.ShutdownTimeout, func() { close(stuck) })
+	})
+	defer stop()
+	select {
+	case err := <-opened:
+		if err != nil {
+			p.close()
+		}
+		return err
+	case <-stuck:
+		return fmt.Errorf("told to stop, and the start, which was under way, has not ended within %s; does the disk of data-dir %q answer?",
+			p.config.ShutdownTimeout, p.config.DataDir)
+	}
+}
+
 // open opens the parts. The API's port comes first: that it is taken is the
 // most likely mistake, and is told before anything is written. Calls that
 // arrive meanwhile wait in the listener.
@@ -90,7 +115,7 @@ func (p *process) open() (err error) {
 		Logger: p.log,
 	})
 	if err != nil {
-		return err
+		return explainDataDir(c, p.dataDir, explainListen(c, "raft-listen", c.RaftListen, err))
 	}
 	p.master = master.New(p.replica, p.replica, master.Options{
 		Cell: c.Cell, ID: c.ID, Version: buildinfo.Version(),
@@ -124,10 +149,7 @@ func (p *process) listen() (net.Listener, error) {
 	c := p.config
 	l, err := net.Listen("tcp", c.APIListen)
 	if err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) {
-			err = errors.New("the address is in use; is another stoutd running?")
-		}
-		return nil, fmt.Errorf("api-listen %q (%s): %w", c.APIListen, c.Source("api-listen"), err)
+		return nil, explainListen(c, "api-listen", c.APIListen, err)
 	}
 	if c.Dev {
 		if err := p.settlePorts(l.Addr().(*net.TCPAddr).Port); err != nil {
@@ -148,7 +170,7 @@ func (p *process) settlePorts(apiPort int) error {
 	if host, port, _ := net.SplitHostPort(c.RaftListen); port == "0" {
 		l, err := net.Listen("tcp", c.RaftListen)
 		if err != nil {
-			return fmt.Errorf("raft-listen %q (%s): %w", c.RaftListen, c.Source("raft-listen"), err)
+			return explainListen(c, "raft-listen", c.RaftListen, err)
 		}
 		free := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 		_ = l.Close()
@@ -164,7 +186,7 @@ func (p *process) openDataDir() (err error) {
 	p.dataDir = p.config.DataDir
 	if p.config.Dev {
 		if p.temp, err = os.MkdirTemp("", "stoutd-dev-"); err != nil {
-			return fmt.Errorf("--dev needs a temporary directory: %w", err)
+			return fmt.Errorf("--dev needs a temporary directory (TMPDIR says where): %w", err)
 		}
 		p.dataDir = p.temp
 	}
@@ -214,7 +236,7 @@ func (p *process) close() {
 		_ = p.listener.Close() // the server did already, where there is one
 	}
 	if p.replica != nil {
-		p.warn("closing the stores", within(ctx, lastStep, p.replica.Close))
+		p.warn("closing the stores", atMost(ctx, lastStep, p.replica.Close))
 	}
 	p.removeTemp()
 }
@@ -232,9 +254,9 @@ func (p *process) warn(step string, err error) {
 	}
 }
 
-// within calls a step that knows no context, and gives up waiting for it when
+// atMost calls a step that knows no context, and gives up waiting for it when
 // ctx is over and the grace as well.
-func within(ctx context.Context, grace time.Duration, step func() error) error {
+func atMost(ctx context.Context, grace time.Duration, step func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- step() }()
 	select {

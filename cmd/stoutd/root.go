@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/internal/suggest"
 )
 
 // Exit codes, after sysexits(3) where it has one, so that a supervisor can
@@ -41,19 +44,41 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
 	exit := exitError{}
 	if !errors.As(err, &exit) {
-		fmt.Fprintf(stderr, "stoutd: %v\nRun 'stoutd --help' for usage.\n", err)
+		fmt.Fprintf(stderr, "stoutd: %v%s\nRun 'stoutd --help' for usage.\n", err, meant(cmd, err))
 		return exitUsage
 	}
 	if !exit.logged {
 		fmt.Fprintf(stderr, "stoutd: %v\n", err)
 	}
 	return exit.code
+}
+
+// meant offers what is spelled like the unknown command or flag that err tells
+// of, in the words of cobra and pflag.
+func meant(cmd *cobra.Command, err error) string {
+	var word string
+	names, dashes := []string{}, ""
+	if flag := (*pflag.NotExistError)(nil); errors.As(err, &flag) {
+		word, dashes = flag.GetSpecifiedName(), "--"
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	} else if n, _ := fmt.Sscanf(err.Error(), "unknown command %q for", &word); n == 1 {
+		for _, c := range cmd.Commands() {
+			names = append(names, c.Name())
+		}
+	}
+	if dashes == "" && slices.Contains([]string{"agent", "run", "serve", "server", "start"}, word) {
+		return ": it serves where it is given none"
+	}
+	if name := suggest.Nearest(word, names); name != "" {
+		return fmt.Sprintf("; did you mean %s%s?", dashes, name)
+	}
+	return ""
 }
 
 const longHelp = `stoutd is one replica of a Stout cell: three or five of them elect a master,
@@ -85,19 +110,24 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		Short:         "One replica of a Stout cell",
 		Long:          longHelp,
 		Example:       examples,
+		Version:       buildinfo.Get().String(),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetVersionTemplate("stoutd {{.Version}}\n")
 	root.PersistentFlags().SortFlags = false
 	flags := config.AddFlags(root.PersistentFlags())
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := config.Load(flags, os.Environ())
-		if err != nil {
+		c, err := config.Load(cmd.Context(), flags, os.Environ())
+		switch {
+		case errors.Is(err, context.Canceled):
+			return exitError{code: exitOK, err: err} // stopped, as it was told to
+		case err != nil:
 			return exitError{code: exitConfig, err: err}
 		}
-		return serve(cmd.Context(), c, newLogger(c, stderr))
+		return serve(cmd.Context(), c, newLogger(c, stderr), cmd.OutOrStdout())
 	}
 	root.AddCommand(newConfigCommand(flags), newVersionCommand())
 	return root
@@ -113,7 +143,10 @@ starting anything. Settings that would be refused are shown, too, with the
 reasons on stderr and exit code 78. -o yaml writes a file for --config.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, refused := config.Load(flags, os.Environ())
+			c, refused := config.Load(cmd.Context(), flags, os.Environ())
+			if errors.Is(refused, context.Canceled) {
+				return exitError{code: exitStart, err: refused}
+			}
 			write := map[string]func(io.Writer) error{"table": c.WriteTable, "yaml": c.WriteYAML}[output]
 			if write == nil {
 				return fmt.Errorf("--output %q: it is one of table, yaml", output)

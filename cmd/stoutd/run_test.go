@@ -19,6 +19,10 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
+	return invokeWith(ctx, args...)
+}
+
+func invokeWith(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = run(ctx, args, &out, &errs)
 	return code, out.String(), errs.String()
@@ -38,20 +42,32 @@ func TestRefusedStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name string
 		args []string
 		code int
 		want string
 	}{
-		{"unknown flag", []string{"--lease", "1s"}, exitUsage, "unknown flag: --lease"},
-		{"unknown command", []string{"serve"}, exitUsage, `unknown command "serve"`},
+		{"unknown flag", []string{"--lease", "1s"}, exitUsage, "stoutd: unknown flag: --lease; did you mean --master-lease?\n"},
+		{"flag like no other", []string{"--colour"}, exitUsage, "stoutd: unknown flag: --colour\n"},
+		{"flag of a command", []string{"config", "--ouput", "yaml"}, exitUsage, "did you mean --output?"},
+		{"flag like a setting of a command", []string{"config", "--datadir", "x"}, exitUsage, "did you mean --data-dir?"},
+		{"unknown command", []string{"verson"}, exitUsage, `unknown command "verson" for "stoutd"; did you mean version?`},
+		{"command that others have", []string{"serve"}, exitUsage, `unknown command "serve" for "stoutd": it serves where it is given none`},
 		{"unknown output", []string{"config", "-o", "xml"}, exitUsage, `--output "xml": it is one of table, yaml`},
-		{"nothing set", nil, exitConfig, "stoutd: 4 settings are wrong:"},
+		{"nothing set", nil, exitConfig, "stoutd: 4 settings are wrong:\n  cell: it is required: the name of the cell (or --dev, for one to try things out)"},
 		{"bad value", append(replicaFlags("x"), "--master-lease", "2h"), exitConfig, `master-lease "2h0m0s" (flag --master-lease): at most 1m0s`},
 		{"dev of a cell", []string{"--dev", "--cell", "x"}, exitConfig, `cell "x" (flag --cell): contradicts dev`},
 		{"taken port", append(replicaFlags("x"), "--api-listen", taken.Addr().String()), exitStart, `(flag --api-listen): the address is in use; is another stoutd running?`},
-		{"host that is not ours", append(replicaFlags("x"), "--api-listen", "192.0.2.1:7101"), exitStart, `api-listen "192.0.2.1:7101" (flag --api-listen): listen tcp`},
+		{"taken port of raft", append(replicaFlags(t.TempDir()), "--api-listen", "127.0.0.1:"+freePort(t), "--raft-listen", taken.Addr().String()), exitStart, `raft-listen "` + taken.Addr().String() + `" (flag --raft-listen): the address is in use; is another stoutd running?`},
+		{"address that is not ours", append(replicaFlags("x"), "--api-listen", "192.0.2.1:7101"), exitStart, `api-listen "192.0.2.1:7101" (flag --api-listen): this machine has no address 192.0.2.1; listen on one that it has`},
+		{"file for a directory", append(replicaFlags(file), "--api-listen", "127.0.0.1:"+freePort(t)), exitStart, `data-dir "` + file + `" (flag --data-dir): `},
+		{"file above the directory", append(replicaFlags(file+"/r1"), "--api-listen", "127.0.0.1:"+freePort(t)), exitStart, `not a directory: a file stands where a directory is wanted`},
+		{"place for no directory", append(replicaFlags("/proc/r1"), "--api-listen", "127.0.0.1:"+freePort(t)), exitStart, `data-dir "/proc/r1" (flag --data-dir): `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			code, _, stderr := invoke(t, test.args...)
@@ -88,7 +104,7 @@ func TestConfigYAMLIsAFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(first), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, second, stderr := invoke(t, "--config", file, "config", "-o", "yaml")
+	code, second, stderr := invokeWith(t.Context(), "--config", file, "config", "-o", "yaml")
 	if code != exitOK || values(second) != values(first) {
 		t.Errorf("exit code %d, stderr %q, values:\n%s\nwant:\n%s", code, stderr, values(second), values(first))
 	}
@@ -113,12 +129,14 @@ func TestConfigShowsWhatItRefuses(t *testing.T) {
 }
 
 func TestVersionCommand(t *testing.T) {
-	code, stdout, _ := invoke(t, "version")
-	if want := "stoutd " + buildinfo.Get().String() + "\n"; code != exitOK || stdout != want {
-		t.Errorf("exit code %d, stdout %q, want %q", code, stdout, want)
+	for _, args := range []string{"version", "--version"} {
+		code, stdout, _ := invoke(t, args)
+		if want := "stoutd " + buildinfo.Get().String() + "\n"; code != exitOK || stdout != want {
+			t.Errorf("%s: exit code %d, stdout %q, want %q", args, code, stdout, want)
+		}
 	}
 	var info buildinfo.Info
-	code, stdout, _ = invoke(t, "version", "-o", "json")
+	code, stdout, _ := invoke(t, "version", "-o", "json")
 	if err := json.Unmarshal([]byte(stdout), &info); code != exitOK || err != nil || info != buildinfo.Get() {
 		t.Errorf("exit code %d, stdout %q, %v", code, stdout, err)
 	}
@@ -134,4 +152,16 @@ func TestHelpNamesEverySetting(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, stdout)
 		}
 	}
+}
+
+// freePort is a port that nobody listens on just now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
 }

@@ -39,7 +39,7 @@ func FuzzLoad(f *testing.F) {
 		if err := os.WriteFile(file, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return Load(nil, append(environ, "STOUTD_CONFIG="+file))
+		return Load(t.Context(), nil, append(environ, "STOUTD_CONFIG="+file))
 	}
 	f.Fuzz(func(t *testing.T, content []byte, replicas string) {
 		// What goes on for ever would go unseen: go test ends it with its time.

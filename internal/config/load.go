@@ -1,30 +1,38 @@
 package config
 
 import (
-	"os"
+	"context"
+	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
+
+	"github.com/stoutlock/stout/internal/suggest"
 )
 
 // Load puts the layers on top of one another, fills in what follows from
 // others and validates the whole. environ is in the form of os.Environ; flags
 // may be nil.
 //
-// The error is a Problems. The Config is never nil: beside an error it holds
-// what could be read, for showing it to a person and for nothing else.
-func Load(flags *Flags, environ []string) (*Config, error) {
+// The error is a Problems, or that of ctx where it ended while the file was
+// read. The Config is never nil: beside an error it holds what could be read,
+// for showing it to a person and for nothing else.
+func Load(ctx context.Context, flags *Flags, environ []string) (*Config, error) {
 	if flags == nil {
 		flags = &Flags{}
 	}
-	l := &loader{config: defaults(), table: settings(), env: stoutdVariables(environ)}
-	l.readFile(flags)
+	l := &loader{config: defaults(), table: settings(), env: stoutdVariables(environ), refused: map[string]bool{}, sought: map[string]bool{}}
+	if err := l.readFile(ctx, flags); err != nil {
+		return l.config, err
+	}
 	l.readEnvironment()
 	l.readFlags(flags)
 	l.config.derive()
 	problems := l.problems
 	for _, p := range l.config.validate() {
-		if !l.refused[p.Field] {
+		explained := p.missing && (l.unread || l.sought[p.Field])
+		if !l.refused[p.Field] && !explained {
 			problems = append(problems, p)
 		}
 	}
@@ -38,6 +46,8 @@ type loader struct {
 	env      map[string]string
 	problems Problems
 	refused  map[string]bool // settings whose text could not be read
+	sought   map[string]bool // settings whose name was mistyped
+	unread   bool            // the file could not be read: what is missing may stand there
 }
 
 // apply gives a setting its value from one source.
@@ -50,14 +60,13 @@ func (l *loader) apply(s setting, values []string, from Source) {
 }
 
 func (l *loader) refuse(field, value string, from Source, reason string) {
-	if l.refused == nil {
-		l.refused = map[string]bool{}
-	}
 	l.refused[field] = true
 	l.problems = append(l.problems, Problem{Field: field, Value: value, Source: from, Reason: reason})
 }
 
-func (l *loader) readFile(flags *Flags) {
+// readFile reads the file that --config or the environment names, if one does.
+// An error is that of ctx, and the end of all loading.
+func (l *loader) readFile(ctx context.Context, flags *Flags) error {
 	from := Source("flag --" + nameConfig)
 	name := ""
 	if given := flags.given[nameConfig]; len(given) > 0 {
@@ -65,15 +74,41 @@ func (l *loader) readFile(flags *Flags) {
 	} else if value, ok := l.env[envPrefix+"CONFIG"]; ok {
 		name, from = value, "environment "+envPrefix+"CONFIG"
 	} else {
-		return
+		return nil
 	}
-	content, err := os.ReadFile(name)
-	if err != nil {
-		l.refuse(nameConfig, name, from, err.Error())
-		return
+	content, err := readBounded(ctx, name)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("%s %q (%s): told to stop while reading it: %w", nameConfig, name, from, ctx.Err())
+	case err != nil:
+		l.refuseFile(name, from, err.Error())
+	default:
+		l.config.File = name
+		l.readYAML(name, content)
 	}
-	l.config.File = name
-	l.readYAML(name, content)
+	return nil
+}
+
+// refuseFile refuses the file as a whole.
+func (l *loader) refuseFile(name string, from Source, reason string) {
+	l.unread = true
+	l.refuse(nameConfig, name, from, reason)
+}
+
+// refuseName refuses a name that no setting has, and offers the one that may
+// have been meant: shown is how that is written where the name was found.
+func (l *loader) refuseName(name, value string, from Source, shown func(setting) string, note string) {
+	reason := "no setting has this name; `stoutd --help` lists them"
+	names := make([]string, len(l.table))
+	for i, s := range l.table {
+		names[i] = s.name
+	}
+	meant := suggest.Nearest(strings.TrimPrefix(name, envPrefix), names)
+	if i := slices.Index(names, meant); i >= 0 {
+		reason = fmt.Sprintf("no setting has this name; did you mean %s?", shown(l.table[i]))
+		l.sought[meant] = true
+	}
+	l.refuse(name, value, from, reason+note)
 }
 
 func (l *loader) readEnvironment() {
@@ -98,11 +133,11 @@ func (l *loader) readEnvironment() {
 	}
 	sort.Strings(unknown)
 	for _, name := range unknown {
-		reason := "no setting has this name; `stoutd --help` lists them"
+		note := ""
 		if strings.HasPrefix(name, envPrefix+"SERVICE_") || strings.HasPrefix(name, envPrefix+"PORT") {
-			reason += " (Kubernetes sets such variables for a service called stoutd: say enableServiceLinks: false)"
+			note = " (Kubernetes sets such variables for a service called stoutd: say enableServiceLinks: false)"
 		}
-		l.refuse(name, l.env[name], "environment", reason)
+		l.refuseName(name, l.env[name], "environment", setting.env, note)
 	}
 }
 
@@ -147,6 +182,10 @@ func (c *Config) deriveDev() {
 			return // refused by validate
 		}
 		c.sources[name] = sourceDev
+	}
+	if !c.given(nameLogFormat) {
+		c.LogFormat = "console" // a person reads it
+		c.sources[nameLogFormat] = sourceDev
 	}
 	c.Cell, c.ID = "dev", "r1"
 	c.Replicas = []Replica{{

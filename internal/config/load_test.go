@@ -47,7 +47,7 @@ func load(t *testing.T, in input) (*Config, error) {
 	if err := set.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return Load(flags, in.env)
+	return Load(t.Context(), flags, in.env)
 }
 
 func mustLoad(t *testing.T, in input) *Config {
@@ -140,18 +140,18 @@ func TestDevDescribesACellOfOne(t *testing.T) {
 }
 
 func TestAllProblemsAreReportedTogether(t *testing.T) {
-	c, err := load(t, input{args: []string{"--cell", "a b", "--master-lease", "2m"}, env: []string{"STOUTD_CELLS=x"}, file: "lease: 3s\n"})
+	c, err := load(t, input{args: []string{"--cell", "a b", "--master-lease", "2m"}, env: []string{"STOUTD_NOISE=x"}, file: "lease: 3s\n"})
 	var problems Problems
 	if !errors.As(err, &problems) || len(problems) < 6 || c == nil {
 		t.Fatalf("Load: %v", err)
 	}
 	for _, want := range []string{
-		`lease (r.yaml:1): no setting has this name`,
-		`STOUTD_CELLS "x" (environment): no setting has this name`,
+		`lease (r.yaml:1): no setting has this name; did you mean master-lease?`,
+		`STOUTD_NOISE "x" (environment): no setting has this name`,
 		`cell "a b" (flag --cell): a name is`,
 		`master-lease "2m0s" (flag --master-lease): at most 1m0s`,
-		`data-dir (default): it is required`,
-		`replica (default): it is required`,
+		`data-dir: it is required`,
+		`replica: it is required`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in:\n%v", want, err)

@@ -15,6 +15,8 @@ type Problem struct {
 	Source Source
 	// Reason says what is wrong and what would be right.
 	Reason string
+
+	missing bool // nobody gave a value that is required
 }
 
 // String is one line: field "value" (source): reason.
@@ -24,7 +26,7 @@ func (p Problem) String() string {
 	if p.Value != "" {
 		fmt.Fprintf(&b, " %q", p.Value)
 	}
-	if p.Source != "" {
+	if p.Source != "" && !(p.missing && p.Source == SourceDefault) {
 		fmt.Fprintf(&b, " (%s)", p.Source)
 	}
 	b.WriteString(": " + p.Reason)

@@ -18,9 +18,9 @@ func TestRefusals(t *testing.T) {
 		in   input
 		want string
 	}{
-		{"no cell", input{args: threeReplicas[2:]}, `cell (default): it is required`},
+		{"no cell", input{args: threeReplicas[2:]}, `cell: it is required: the name of the cell (or --dev, for one to try things out); give --cell, STOUTD_CELL, or cell in the file`},
 		{"cell with a space", cell("--cell", "a b"), `cell "a b" (flag --cell): a name is 1 to 64`},
-		{"id not in the list", cell("--id", "r9"), `id "r9" (flag --id): the list of replicas has no such id; it has r1, r2, r3`},
+		{"id not in the list", cell("--id", "r9"), `id "r9" (flag --id): the list of replicas (flag --replica) has no such id; it has r1, r2, r3`},
 		{"empty data directory", cell("--data-dir", ""), `data-dir (flag --data-dir): it is required`},
 
 		{"bad duration", cell("--master-lease", "2"), `master-lease "2" (flag --master-lease): not a duration; write a number and a unit`},
@@ -59,7 +59,7 @@ func TestRefusals(t *testing.T) {
 		{"port 0", cell("--api-listen", ":0"), `api-listen ":0" (flag --api-listen): port 0`},
 		{"one address twice", cell("--raft-listen", "127.0.0.1:7101"), `raft-listen "127.0.0.1:7101" (flag --raft-listen): it is api-listen's address too`},
 
-		{"no replicas", input{args: threeReplicas[:6]}, `replica (default): it is required`},
+		{"no replicas", input{args: threeReplicas[:6]}, `replica: it is required: id=host:port,http://host:port of each replica of the cell, this one included; give --replica, STOUTD_REPLICA, or replicas in the file`},
 		{"replica without an address", with("r4"), `replica "` /* the whole list is the value */},
 		{"replica with a bad id", with("r 4=h:1,http://h:2"), `replica "r 4=h:1,http://h:2" (flag --replica): id "r 4": a name is`},
 		{"replica with a bad raft address", with("r4=h,http://h:2"), `raft address "h": not of the form host:port`},
@@ -78,15 +78,22 @@ func TestRefusals(t *testing.T) {
 		{"dev with replicas", input{args: []string{"--dev", "--replica", "r1=h:1,http://h:2"}}, `replica (flag --replica): contradicts dev`},
 		{"dev with a cell from the environment", input{args: []string{"--dev"}, env: []string{"STOUTD_CELL=x"}}, `cell "x" (environment STOUTD_CELL): contradicts dev`},
 
-		{"unknown variable", env("STOUTD_LEASE=1s"), `STOUTD_LEASE "1s" (environment): no setting has this name`},
+		{"unknown variable", env("STOUTD_LEASE=1s"), `STOUTD_LEASE "1s" (environment): no setting has this name; did you mean STOUTD_MASTER_LEASE?`},
+		{"variable that stands for a required one", input{args: threeReplicas[2:], env: []string{"STOUTD_CEL=x"}}, `did you mean STOUTD_CELL?`},
+		{"variable like no other", env("STOUTD_COLOUR=1"), "STOUTD_COLOUR \"1\" (environment): no setting has this name; `stoutd --help` lists them"},
 		{"variable of Kubernetes", env("STOUTD_SERVICE_HOST=10.0.0.1"), `enableServiceLinks: false`},
 
-		{"file that is not there", cell("--config", "nowhere.yaml"), `config "nowhere.yaml" (flag --config): open nowhere.yaml: no such file`},
-		{"file from the environment", env("STOUTD_CONFIG=nowhere.yaml"), `config "nowhere.yaml" (environment STOUTD_CONFIG): open`},
+		{"file that is not there", cell("--config", "nowhere.yaml"), `config "nowhere.yaml" (flag --config): there is no such file`},
+		{"file from the environment", env("STOUTD_CONFIG=nowhere.yaml"), `config "nowhere.yaml" (environment STOUTD_CONFIG): there is no such file`},
+		{"file that is too large", file(strings.Repeat("#", maxFile) + "\n"), `it is larger than 1MiB`},
+		{"file that is not there, and nothing else", input{args: []string{"--config", "nowhere.yaml"}}, `there is no such file`},
+		{"file that is not YAML, and nothing else", input{file: "cell: [\n"}, `not YAML`},
 		{"file that is not YAML", file("cell: [\n"), `not YAML`},
 		{"file that is a list", file("- cell\n"), `(r.yaml:1): it is a mapping of settings`},
 		{"file of two documents", file("log-level: info\n---\nlog-level: info\n"), `it has 2 documents; one is wanted`},
-		{"unknown key", file("log-level: info\nmaster_lease: 1s\n"), `master_lease (r.yaml:2): no setting has this name`},
+		{"unknown key", file("log-level: info\nmaster_lease: 1s\n"), `master_lease (r.yaml:2): no setting has this name; did you mean master-lease?`},
+		{"key that stands for a required one", input{args: threeReplicas[:6], file: "replica-list: x\n"}, `replica-list (r.yaml:1): no setting has this name; did you mean replicas?`},
+		{"key that stands for the directory", input{args: append(append([]string{}, threeReplicas[:4]...), threeReplicas[6:]...), file: "datadir: x\n"}, `did you mean data-dir?`},
 		{"key twice", file("log-level: info\nlog-level: info\n"), `already defined`},
 		{"key without a value", file("log-level:\n"), `log-level (r.yaml:1): it has no value`},
 		{"list for a value", file("log-level: [info]\n"), `log-level (r.yaml:1): a single value is wanted here`},

@@ -52,6 +52,14 @@ func (s setting) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
 
+// key is the setting's name in a file.
+func (s setting) key() string {
+	if s.name == nameReplica {
+		return fileReplicas
+	}
+	return s.name
+}
+
 // settings lists every setting, in the order in which a person meets them.
 func settings() []setting {
 	list := []setting{

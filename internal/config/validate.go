@@ -37,6 +37,13 @@ func (v *validator) refuse(name, value, format string, args ...any) {
 	})
 }
 
+// require refuses a setting that has no value; what says what it is for.
+func (v *validator) require(name, what string) {
+	s := setting{name: name}
+	v.refuse(name, "", "it is required: %s; give --%s, %s, or %s in the file", what, name, s.env(), s.key())
+	v.problems[len(v.problems)-1].missing = true
+}
+
 func (v *validator) choice(name, value string, allowed ...string) {
 	if !slices.Contains(allowed, value) {
 		v.refuse(name, value, "it is one of %s", strings.Join(allowed, ", "))
@@ -60,16 +67,19 @@ func (v *validator) identity() {
 		}
 		return
 	}
-	for _, one := range []struct{ name, value string }{{nameCell, c.Cell}, {nameID, c.ID}} {
+	for _, one := range []struct{ name, value, what string }{
+		{nameCell, c.Cell, "the name of the cell (or --dev, for one to try things out)"},
+		{nameID, c.ID, "which of the list of replicas this one is"},
+	} {
 		switch {
 		case one.value == "":
-			v.refuse(one.name, "", "it is required (or --dev, for a cell of one replica to try things out)")
+			v.require(one.name, one.what)
 		case !nameForm.MatchString(one.value):
 			v.refuse(one.name, one.value, "a name is %s", nameRule)
 		}
 	}
 	if c.DataDir == "" {
-		v.refuse(nameDataDir, "", "it is required: the directory that keeps this replica's log")
+		v.require(nameDataDir, "the directory that keeps this replica's log")
 	}
 }
 
@@ -95,7 +105,7 @@ func (v *validator) replicas() {
 		return
 	}
 	if len(c.Replicas) == 0 {
-		v.refuse(nameReplica, "", "it is required: one --replica id=host:port,http://host:port for each replica of the cell, this one included")
+		v.require(nameReplica, "id=host:port,http://host:port of each replica of the cell, this one included")
 		return
 	}
 	seen := map[string]string{}
@@ -104,8 +114,8 @@ func (v *validator) replicas() {
 		for _, one := range []struct{ what, value string }{{"id", r.ID}, {"raft address", r.RaftAddr}, {"API URL", strings.TrimSuffix(r.APIURL, "/")}} {
 			key := one.what + " " + one.value
 			if other, ok := seen[key]; ok && one.value != "" {
-				v.refuse(nameReplica, r.String(), "its %s stands in the list already: %s", one.what, other)
-				continue
+				v.refuse(nameReplica, r.String(), "its %s stands in the list already: %s; each replica needs its own", one.what, other)
+				break
 			}
 			seen[key] = r.String()
 		}
@@ -115,7 +125,7 @@ func (v *validator) replicas() {
 		for i, r := range c.Replicas {
 			ids[i] = r.ID
 		}
-		v.refuse(nameID, c.ID, "the list of replicas has no such id; it has %s", strings.Join(ids, ", "))
+		v.refuse(nameID, c.ID, "the list of replicas (%s) has no such id; it has %s: give the one that is this machine's", c.Source(nameReplica), strings.Join(ids, ", "))
 	}
 }
 

@@ -17,11 +17,11 @@ func (l *loader) readYAML(name string, content []byte) {
 	short := filepath.Base(name)
 	file, err := parser.ParseBytes(content, 0)
 	if err != nil {
-		l.refuse(nameConfig, name, "", "not YAML: "+firstLine(err))
+		l.refuseFile(name, "", "not YAML: "+firstLine(err))
 		return
 	}
 	if len(file.Docs) > 1 {
-		l.refuse(nameConfig, name, "", fmt.Sprintf("it has %d documents; one is wanted", len(file.Docs)))
+		l.refuseFile(name, "", fmt.Sprintf("it has %d documents; one is wanted", len(file.Docs)))
 		return
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
@@ -29,7 +29,7 @@ func (l *loader) readYAML(name string, content []byte) {
 	}
 	entries, ok := mapping(file.Docs[0].Body)
 	if !ok {
-		l.refuse(nameConfig, name, at(short, file.Docs[0].Body), "it is a mapping of settings, like cell: local")
+		l.refuseFile(name, at(short, file.Docs[0].Body), "it is a mapping of settings, like cell: local")
 		return
 	}
 	for _, e := range entries {
@@ -56,11 +56,11 @@ func (l *loader) readEntry(file string, e *ast.MappingValueNode) {
 		l.apply(s, []string{value}, from)
 		return
 	}
-	reason := "no setting has this name; `stoutd --help` lists them"
 	if key == nameReplica {
-		reason = "in a file the key is replicas: a list of id, raft and api"
+		l.refuse(key, "", from, "in a file the key is replicas: a list of id, raft and api")
+		return
 	}
-	l.refuse(key, "", from, reason)
+	l.refuseName(key, "", from, setting.key, "")
 }
 
 // readReplicas reads the list of replicas: objects of id, raft and api.

@@ -1,0 +1,130 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// asStoutd, in the environment, has the test program be stoutd.
+const asStoutd = "TEST_OF_STOUTD_IS_STOUTD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asStoutd) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// TestSignalWhileTheFileIsAPipe: SIGTERM ends a process that reads its settings
+// from a pipe to which nobody writes.
+func TestSignalWhileTheFileIsAPipe(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		args []string
+		code int
+	}{
+		{"serve", nil, exitOK},
+		{"config", []string{"config"}, exitStart}, // what it would show is not there
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			name := pipe(t, t.TempDir(), "r1.yaml")
+			cmd := exec.CommandContext(t.Context(), os.Args[0], append(test.args, "--config", name)...)
+			cmd.Env = append(os.Environ(), asStoutd+"=1")
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			// This waits until stoutd has opened the pipe, too.
+			writer, err := os.OpenFile(name, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer writer.Close()
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); code != test.code || !strings.Contains(stderr.String(), "told to stop while reading it") {
+				t.Errorf("%s, stderr:\n%s", cmd.ProcessState, stderr.String())
+			}
+		})
+	}
+}
+
+// TestStopWhileThePipeIsOpened: before that the system waits in the opening of
+// the pipe, which no signal ends.
+func TestStopWhileThePipeIsOpened(t *testing.T) {
+	name := pipe(t, t.TempDir(), "r1.yaml")
+	code, _, stderr := invoke(t, "--config", name)
+	if code != exitOK || !strings.Contains(stderr, "told to stop while reading it") {
+		t.Errorf("exit code %d, stderr:\n%s", code, stderr)
+	}
+}
+
+// TestStopWhileTheDiskHangs: a file that can't be read, as on a disk that does
+// not answer, keeps the process no longer than an orderly stop may take.
+func TestStopWhileTheDiskHangs(t *testing.T) {
+	dir := t.TempDir()
+	pipe(t, dir, "replica.json")
+	code, _, stderr := invoke(t, append(replicaFlags(dir), "--shutdown-timeout", "100ms",
+		"--api-listen", "127.0.0.1:"+freePort(t))...)
+	if code != exitStart || !strings.Contains(stderr, "told to stop, and the start, which was under way, has not ended within 100ms") {
+		t.Errorf("exit code %d, stderr:\n%s", code, stderr)
+	}
+}
+
+// TestDevSaysWhatToTry: a cell for development greets with commands that go to
+// where it serves.
+func TestDevSaysWhatToTry(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	read, write := io.Pipe()
+	code := make(chan int)
+	go func() {
+		code <- run(ctx, []string{"--dev", "--api-listen", "127.0.0.1:0", "--raft-listen", "127.0.0.1:0", "--log-level", "error"}, write, io.Discard)
+		_ = write.Close()
+	}()
+	text := make([]byte, 4096)
+	n, err := read.Read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	welcome := string(text[:n])
+	for _, want := range []string{"A cell of one replica serves at http://127.0.0.1:", "curl -s http://127.0.0.1:", "stout --server http://127.0.0.1:"} {
+		if !strings.Contains(welcome, want) {
+			t.Errorf("no %q in:\n%s", want, welcome)
+		}
+	}
+	if strings.Contains(welcome, ":0 ") || strings.Contains(welcome, ":0/") {
+		t.Errorf("port 0 in:\n%s", welcome)
+	}
+	cancel()
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d", got)
+	}
+}
+
+// pipe makes a pipe with a name. What waits for it at the end is released.
+func pipe(t *testing.T, dir, base string) string {
+	t.Helper()
+	name := filepath.Join(dir, base)
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if f, err := os.OpenFile(name, os.O_RDWR, 0); err == nil {
+			_ = f.Close()
+		}
+	})
+	return name
+}
