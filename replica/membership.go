@@ -59,7 +59,8 @@ func (r *Replica) standing(s raft.Server) Standing {
 	name, directory := admission.Split(string(s.ID))
 	m, ok := r.opts.member(name)
 	if !ok {
-		m = Member{ID: name, RaftAddr: string(s.Address)}
+		_, addr := parted(s.Address)
+		m = Member{ID: name, RaftAddr: addr}
 	}
 	return Standing{Member: m, Directory: directory, Voter: s.Suffrage == raft.Voter}
 }
@@ -98,7 +99,8 @@ const changeTimeout = 500 * time.Millisecond
 // until the one before it, and an entry of the leader's own term, are committed.
 // The error is ErrBusy, ErrNotApplied, ErrUnknown or that of ctx.
 func (r *Replica) ChangeMember(ctx context.Context, since uint64, change string, s Standing) error {
-	id, addr := raft.ServerID(admission.ServerID(s.ID, s.Directory)), raft.ServerAddress(s.RaftAddr)
+	server := admission.ServerID(s.ID, s.Directory)
+	id, addr := raft.ServerID(server), serverAddress(server, s.RaftAddr)
 	var future raft.IndexFuture
 	switch change {
 	case AddNonvoter:

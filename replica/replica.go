@@ -168,8 +168,9 @@ func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.Stable
 	}
 	var servers raft.Configuration
 	for _, m := range p.Identity.Founding {
+		id := admission.ServerID(m.ID, m.Directory)
 		servers.Servers = append(servers.Servers, raft.Server{
-			Suffrage: raft.Voter, ID: raft.ServerID(admission.ServerID(m.ID, m.Directory)), Address: raft.ServerAddress(m.RaftAddr),
+			Suffrage: raft.Voter, ID: raft.ServerID(id), Address: serverAddress(id, m.RaftAddr),
 		})
 	}
 	if err := raft.BootstrapCluster(conf, logs, votes, p.Snapshots, trans, servers); err != nil {

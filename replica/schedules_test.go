@@ -104,6 +104,9 @@ func steered(t *testing.T, n int) *memoryCell {
 	return c
 }
 
+// inMemory is the address of a replica of a cell in memory.
+func inMemory(id string) raft.ServerAddress { return serverAddress(admission.ServerID(id, id), id) }
+
 // memoryIdentity is that of a founder whose directory is as its name.
 func memoryIdentity(o Options, founded bool) admission.Identity {
 	who := admission.Identity{Cell: o.Cell, ID: o.ID, Directory: o.ID, Founded: founded}
@@ -116,7 +119,7 @@ func memoryIdentity(o Options, founded bool) admission.Identity {
 
 func (c *memoryCell) start(o Options, founded bool) *Replica {
 	c.t.Helper()
-	_, wire := raft.NewInmemTransportWithTimeout(raft.ServerAddress(o.ID), rpcTimeout)
+	_, wire := raft.NewInmemTransportWithTimeout(inMemory(o.ID), rpcTimeout)
 	c.wires[o.ID] = &memoryWire{InmemTransport: wire}
 	r, err := Start(o, Parts{
 		Logs: c.disks[o.ID], Votes: c.disks[o.ID], Snapshots: raft.NewInmemSnapshotStore(), Transport: c.wires[o.ID],
@@ -142,7 +145,7 @@ func (c *memoryCell) restarted(r *Replica) *Replica {
 func (c *memoryCell) link(some ...*Replica) {
 	for _, a := range some {
 		for _, b := range without(some, a) {
-			c.wires[a.ID()].Connect(raft.ServerAddress(b.ID()), c.wires[b.ID()].InmemTransport)
+			c.wires[a.ID()].Connect(inMemory(b.ID()), c.wires[b.ID()].InmemTransport)
 		}
 	}
 }
@@ -152,7 +155,7 @@ func (c *memoryCell) cut(some ...*Replica) {
 	for _, r := range some {
 		c.wires[r.ID()].DisconnectAll()
 		for _, w := range c.wires {
-			w.Disconnect(raft.ServerAddress(r.ID()))
+			w.Disconnect(inMemory(r.ID()))
 		}
 	}
 }

@@ -137,9 +137,16 @@ type addressed struct {
 func (a addressed) at(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
 	name, _ := admission.Split(string(id))
 	if m, ok := a.opts.member(name); ok {
-		target = raft.ServerAddress(m.RaftAddr)
+		return serverAddress(string(id), m.RaftAddr)
 	}
-	return raft.ServerAddress(string(id) + "@" + string(target))
+	_, addr := parted(target)
+	return serverAddress(string(id), addr)
+}
+
+// serverAddress is the address of a member as the library has it, also in the
+// configuration, which takes no address twice.
+func serverAddress(server, addr string) raft.ServerAddress {
+	return raft.ServerAddress(server + "@" + addr)
 }
 
 // parted is the server id and the host and port of an address.

@@ -1,0 +1,291 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// cellar is a cell of three names whose replicas found, crash, lose their disks
+// and get old ones back, in an order drawn from a seed. A replica collects cards
+// one by one, so that those it decides on are of different times.
+type cellar struct {
+	rng   *rand.Rand
+	names []string
+	nodes map[string]*node
+	disks []*Identity // all there ever were
+	made  int
+	story []string
+}
+
+type node struct {
+	disk    *Identity // the one it has now
+	attic   []*Identity
+	answers map[string]Answer // collected in the present round
+}
+
+func newCellar(seed uint64) *cellar {
+	c := &cellar{rng: rand.New(rand.NewPCG(seed, 1)), names: []string{"r1", "r2", "r3"}, nodes: map[string]*node{}}
+	for _, name := range c.names {
+		c.nodes[name] = &node{}
+		c.wipe(name)
+	}
+	return c
+}
+
+func (c *cellar) newDirectory() string {
+	c.made++
+	return fmt.Sprintf("d%d", c.made)
+}
+
+func (c *cellar) note(format string, args ...any) {
+	c.story = append(c.story, fmt.Sprintf(format, args...))
+}
+
+func (c *cellar) wipe(name string) {
+	n := c.nodes[name]
+	if n.disk != nil {
+		n.attic = append(n.attic, n.disk)
+	}
+	n.disk = &Identity{Cell: "c", ID: name, Directory: c.newDirectory()}
+	n.answers = nil
+	c.disks = append(c.disks, n.disk)
+	c.note("%s has the new disk %s", name, n.disk.Directory)
+}
+
+// old gives a replica a disk back that it had before.
+func (c *cellar) old(name string) {
+	n := c.nodes[name]
+	if len(n.attic) == 0 {
+		return
+	}
+	i := c.rng.IntN(len(n.attic))
+	n.disk, n.attic[i], n.answers = n.attic[i], n.disk, nil
+	c.note("%s has the old disk %s", name, n.disk.Directory)
+}
+
+func (c *cellar) card(name string) Card {
+	d := c.nodes[name].disk
+	return Card{Cell: d.Cell, ID: name, Directory: d.Directory, Names: c.names, Founding: d.Founding, CellID: d.CellID}
+}
+
+// ask has a replica collect one more card, or find that the other is away.
+func (c *cellar) ask(name string, away bool) {
+	n := c.nodes[name]
+	if n.answers == nil {
+		n.answers = map[string]Answer{}
+	}
+	for _, i := range c.rng.Perm(len(c.names)) {
+		other := c.names[i]
+		if _, asked := n.answers[other]; asked || other == name {
+			continue
+		}
+		a := Answer{Card: c.card(other)}
+		if away {
+			a = Answer{Err: errors.New("away")}
+		}
+		n.answers[other] = a
+		return
+	}
+}
+
+// decide has a replica that has asked all do what Decide says. A crash may come
+// before it is on the disk.
+func (c *cellar) decide(name string, crash bool) Decision {
+	n := c.nodes[name]
+	d := Decide(Self{Identity: *n.disk, Names: c.names, NewDirectory: c.newDirectory}, n.answers)
+	n.answers = nil
+	if crash || d.Step != Save && d.Step != Go {
+		return d
+	}
+	if d.Identity.Directory != n.disk.Directory { // what stands for the old one is no more
+		n.disk = &Identity{}
+		c.disks = append(c.disks, n.disk)
+	}
+	*n.disk = d.Identity
+	c.note("%s: %v %+v", name, d.Step, d.Identity)
+	return d
+}
+
+func (c *cellar) step() {
+	name := c.names[c.rng.IntN(len(c.names))]
+	switch n := c.rng.IntN(40); {
+	case n == 0:
+		c.wipe(name)
+	case n == 1:
+		c.old(name)
+	case n == 2:
+		c.nodes[name].answers = nil // a restart
+	case len(c.nodes[name].answers) < len(c.names)-1:
+		c.ask(name, n == 3)
+	default:
+		c.decide(name, n == 4)
+	}
+}
+
+// cells are the directories that were founded or joined, by cell.
+func (c *cellar) cells() map[string]Founding {
+	out := map[string]Founding{}
+	for _, d := range c.disks {
+		if d.CellID != "" {
+			out[d.CellID] = d.Founding
+		}
+	}
+	return out
+}
+
+// check: two cells that were founded have no directory in common, and whoever
+// belongs to one is of its founding.
+func (c *cellar) check() error {
+	cells := c.cells()
+	for _, d := range c.disks {
+		if d.CellID != "" && (d.Founding.CellID("c") != d.CellID || !d.Founding.Has(d.ServerID())) {
+			return fmt.Errorf("%s belongs to cell %s, of which it is no founder", d.ServerID(), d.CellID)
+		}
+		owners := 0
+		for _, f := range cells {
+			if f.Has(d.ServerID()) {
+				owners++
+			}
+		}
+		if owners > 1 {
+			return fmt.Errorf("%s is of %d cells", d.ServerID(), owners)
+		}
+	}
+	return nil
+}
+
+// settle runs whole rounds without faults, and reports a replica that ends as
+// neither a member nor a stranger to somebody's cell.
+func (c *cellar) settle() error {
+	var last map[string]Decision
+	for range 60 {
+		last = map[string]Decision{}
+		for _, i := range c.rng.Perm(len(c.names)) {
+			name := c.names[i]
+			c.nodes[name].answers = nil
+			for range len(c.names) - 1 {
+				c.ask(name, false)
+			}
+			last[name] = c.decide(name, false)
+		}
+	}
+	for _, name := range c.names {
+		if d := last[name]; d.Step != Go && d.Step != Stranger {
+			return fmt.Errorf("%s ends with %v: %s", name, d.Step, d.Why)
+		}
+	}
+	return nil
+}
+
+// TestFoundingsShareNoDirectory: whatever order, crashes, wiped disks and old
+// ones: of foundings that have a directory in common at most one comes about, and
+// when the faults end everybody is a member or told that it is none.
+func TestFoundingsShareNoDirectory(t *testing.T) {
+	founded, twice := 0, 0
+	for seed := range uint64(400) {
+		c := newCellar(seed)
+		for range 120 {
+			c.step()
+			if err := c.check(); err != nil {
+				t.Fatalf("seed %d: %v\n%s", seed, err, strings.Join(c.story, "\n"))
+			}
+		}
+		if err := c.settle(); err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, strings.Join(c.story, "\n"))
+		}
+		if n := len(c.cells()); n > 0 {
+			founded++
+			twice += min(1, n-1)
+		}
+	}
+	if founded < 390 || twice == 0 {
+		t.Errorf("%d runs have founded a cell, %d more than one: the schedules test too little", founded, twice)
+	}
+}
+
+// TestDecide: one line for each thing that a replica may find.
+func TestDecide(t *testing.T) {
+	names := []string{"r1", "r2", "r3"}
+	all := Founding{{"r1", "a", ""}, {"r2", "b", ""}, {"r3", "c", ""}}
+	other := Founding{{"r1", "a", ""}, {"r2", "b", ""}, {"r3", "z", ""}}
+	id := all.CellID("c")
+	card := func(name, directory string) Card {
+		return Card{Cell: "c", ID: name, Directory: directory, Names: names}
+	}
+	with := func(c Card, change func(*Card)) Card { change(&c); return c }
+	prepared := func(c Card) Card { return with(c, func(c *Card) { c.Founding = all }) }
+	member := func(c Card, at uint64, of ...string) Card {
+		return with(c, func(c *Card) { c.Founding, c.CellID, c.Members, c.ConfigIndex = all, id, of, at })
+	}
+	blank := Identity{Cell: "c", ID: "r1", Directory: "a"}
+	ready, gone := blank, blank
+	ready.Founding = all
+	gone.Founding, gone.CellID, gone.Replaced = all, id, 9
+	for name, tc := range map[string]struct {
+		self   Identity
+		others []Card // no card of r3: it is away
+		step   Step
+		why    string
+		want   func(Identity) bool
+	}{
+		"one is away":                  {blank, []Card{card("r2", "b")}, Wait, "r3 (away)", nil},
+		"another list":                 {blank, []Card{card("r2", "b"), with(card("r3", "c"), func(c *Card) { c.Names = names[1:] })}, Wait, "give all the same", nil},
+		"all are there":                {blank, []Card{card("r2", "b"), card("r3", "c")}, Save, "", func(w Identity) bool { return slices.Equal(w.Founding, all) && w.CellID == "" }},
+		"another has prepared":         {blank, []Card{prepared(card("r2", "b")), card("r3", "c")}, Save, "", func(w Identity) bool { return slices.Equal(w.Founding, all) }},
+		"not all have prepared":        {ready, []Card{prepared(card("r2", "b")), card("r3", "c")}, Wait, "have prepared", nil},
+		"all have prepared":            {ready, []Card{prepared(card("r2", "b")), prepared(card("r3", "c"))}, Go, "", func(w Identity) bool { return w.CellID == id }},
+		"another is prepared else":     {blank, []Card{card("r2", "b"), with(card("r3", "c"), func(c *Card) { c.Founding = other })}, Wait, "another founding", nil},
+		"a founder has a new disk":     {ready, []Card{prepared(card("r2", "b")), card("r3", "z")}, Save, "r3 has directory z and had c", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil }},
+		"and is away":                  {ready, []Card{prepared(card("r2", "b"))}, Wait, "r3", nil},
+		"it founded before the others": {ready, []Card{member(card("r2", "b"), 0), card("r3", "z")}, Go, "", func(w Identity) bool { return w.CellID == id }},
+		"it was replaced before":       {ready, []Card{member(card("r2", "b"), 7, "r1/x", "r2/b", "r3/c")}, Stranger, "knows r1 by directory x", nil},
+		"new at an old address":        {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "knows r1 by directory a", nil},
+		"not a member at all":          {Identity{Cell: "c", ID: "r4", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "no member of that name", nil},
+		"admitted":                     {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c", "r1/n")}, Go, "", func(w Identity) bool { return w.CellID == id && !w.Founding.Has("r1/n") }},
+		"admitted, and one lags":       {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 1, "r1/a"), member(card("r3", "c"), 7, "r1/n")}, Go, "", nil},
+		"put back as before founding":  {blank, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "put back", nil},
+		"a member alone":               {Identity{Cell: "c", ID: "r1", Directory: "a", Founding: all, CellID: id}, nil, Go, "", nil},
+		"replaced":                     {gone, []Card{member(card("r2", "b"), 9, "r1/x", "r2/b", "r3/c")}, Stranger, "another was put in its place", nil},
+		"replaced, and nobody answers": {gone, nil, Stranger, "another was put in its place", nil},
+		"replaced, and one lags":       {gone, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "", nil},
+		"replaced and admitted again":  {gone, []Card{member(card("r2", "b"), 11, "r1/a", "r2/b", "r3/c")}, Go, "", func(w Identity) bool { return w.Replaced == 0 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answers := map[string]Answer{"r2": {Err: errors.New("away")}, "r3": {Err: errors.New("away")}}
+			for _, c := range tc.others {
+				answers[c.ID] = Answer{Card: c}
+			}
+			d := Decide(Self{Identity: tc.self, Names: names, NewDirectory: func() string { return "new" }}, answers)
+			if d.Step != tc.step || !strings.Contains(d.Why, tc.why) {
+				t.Errorf("%v: %s; want %v: %s", d.Step, d.Why, tc.step, tc.why)
+			}
+			if tc.want != nil && !tc.want(d.Identity) {
+				t.Errorf("identity %+v", d.Identity)
+			}
+		})
+	}
+}
+
+// TestFindReplaced: only a configuration that was committed behind one's own last
+// one tells that one's place is taken.
+func TestFindReplaced(t *testing.T) {
+	self := Self{Identity: Identity{Cell: "c", ID: "r1", Directory: "a", CellID: "x"}, ConfigIndex: 5}
+	for _, tc := range []struct {
+		card Card
+		want bool
+	}{
+		{Card{CellID: "x", ConfigIndex: 6, Members: []string{"r1/n", "r2/b"}}, true},
+		{Card{CellID: "x", ConfigIndex: 6, Members: []string{"r1/a", "r2/b"}}, false},
+		{Card{CellID: "x", ConfigIndex: 5, Members: []string{"r1/n", "r2/b"}}, false},
+		{Card{CellID: "y", ConfigIndex: 6, Members: []string{"r1/n", "r2/b"}}, false},
+	} {
+		d, ok := FindReplaced(self, map[string]Answer{"r2": {Card: tc.card}, "r3": {Err: errors.New("away")}})
+		if ok != tc.want || ok && d.Identity.Replaced != tc.card.ConfigIndex {
+			t.Errorf("%+v: %v, %+v", tc.card, ok, d)
+		}
+	}
+}

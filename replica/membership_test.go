@@ -1,0 +1,212 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// waiting prepares a replica whose directory is no member's, and returns it when
+// it says so.
+func waiting(t *testing.T, o Options) (c *Candidate, admitted <-chan error) {
+	t.Helper()
+	c, err := Prepare(o)
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	t.Cleanup(func() {
+		cancel()
+		_ = c.Close() // an error where it was started
+	})
+	go func() { done <- c.Wait(ctx) }()
+	until(t, "it knows that it is no member", func() bool { return c.Standby().Command != "" })
+	return c, done
+}
+
+// change makes one change of the membership through the leader.
+func change(t *testing.T, leader *Replica, what string, s Standing) {
+	t.Helper()
+	m, err := leader.Membership()
+	must(t, err)
+	must(t, leader.ChangeMember(t.Context(), m.Index, what, s))
+}
+
+// TestEmptiedDirectory: a replica whose directory was emptied is another server. It
+// says so, and does nothing else until it has been admitted in the old one's place.
+// What it had stored as the old one stays with the others. The old directory is
+// refused when it comes back.
+func TestEmptiedDirectory(t *testing.T) {
+	all := startAll(t, options(t, 3)...)
+	leader, epoch := lead(t, all...)
+	write(t, leader, epoch, "a", 30)
+	same(t, leader, all...)
+	lost := without(all, leader)[0]
+	cell, old := lost.CellID(), lost.Directory()
+	stop(t, lost)
+	attic := filepath.Join(t.TempDir(), "attic")
+	must(t, os.Rename(lost.opts.DataDir, attic))
+
+	c, admitted := waiting(t, lost.opts)
+	now := c.Standby()
+	if now.CellID != cell || now.Directory == old || !strings.Contains(now.Why, old) || now.Command != "stout member replace "+lost.ID()+" --directory "+now.Directory {
+		t.Errorf("standby %+v", now)
+	}
+	if _, err := os.Stat(filepath.Join(lost.opts.DataDir, logFileName)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it has made a log: %v", err)
+	}
+	write(t, leader, epoch, "b", 30)
+
+	s := Standing{Member: lost.opts.Members[0], Directory: now.Directory}
+	for _, m := range lost.opts.Members {
+		if m.ID == lost.ID() {
+			s.Member = m
+		}
+	}
+	change(t, leader, AddNonvoter, s)
+	must(t, <-admitted)
+	back, err := c.Start()
+	must(t, err)
+	closeAfter(t, back)
+	same(t, leader, back)
+	if back.CellID() != cell {
+		t.Errorf("cell id %s, was %s", back.CellID(), cell)
+	}
+	oldOne := s
+	oldOne.Directory = old
+	change(t, leader, RemoveMember, oldOne)
+	change(t, leader, MakeVoter, s)
+	until(t, "it is a voter", func() bool {
+		card := back.Card()
+		return len(card.Members) == 3 && card.ConfigIndex > 0 && !card.Founding.Has(string(back.self()))
+	})
+
+	// With the third away it is the new directory's vote and disk that count.
+	third := without(without(all, leader), lost)[0]
+	stop(t, third)
+	write(t, leader, epoch, "c", 3)
+	same(t, leader, back)
+	stop(t, back)
+	back = start(t, back.opts) // a member's directory goes on by itself
+	write(t, leader, epoch, "d", 3)
+	same(t, leader, back)
+
+	// The old directory, put back in its old place.
+	stop(t, back)
+	again := start(t, third.opts)
+	fresh := back.opts.DataDir + ".fresh"
+	must(t, os.Rename(back.opts.DataDir, fresh))
+	must(t, os.Rename(attic, back.opts.DataDir))
+	gone, err := Open(back.opts)
+	must(t, err)
+	if err := <-gone.Failed(); !errors.Is(err, ErrReplaced) || !strings.Contains(err.Error(), now.Directory) {
+		t.Errorf("the old directory ends with %v", err)
+	}
+	must(t, gone.Close())
+	c, _ = waiting(t, back.opts)
+	if w := c.Standby(); w.Directory != old || !strings.Contains(w.Why, "another was put in its place") {
+		t.Errorf("standby %+v", w)
+	}
+	must(t, c.Close())
+	write(t, leader, epoch, "e", 3)
+	same(t, leader, again)
+}
+
+// TestTwoEmptiedDirectories: two of three are gone. The third follows nobody, keeps
+// all that it has, and nothing is founded beside it.
+func TestTwoEmptiedDirectories(t *testing.T) {
+	all := startAll(t, options(t, 3)...)
+	leader, epoch := lead(t, all...)
+	write(t, leader, epoch, "a", 30)
+	same(t, leader, all...)
+	rest := without(all, leader)
+	for _, r := range rest {
+		stop(t, r)
+		must(t, os.RemoveAll(r.opts.DataDir))
+	}
+	for _, r := range rest {
+		c, admitted := waiting(t, r.opts)
+		select {
+		case err := <-admitted:
+			t.Errorf("%s is a member: %v", r.ID(), err)
+		default:
+		}
+		if w := c.Standby(); w.CellID != leader.CellID() {
+			t.Errorf("%s waits for cell %q", r.ID(), w.CellID)
+		}
+	}
+	if n := leader.State().SessionCount(); n != 30 {
+		t.Errorf("the third has %d of 30 sessions", n)
+	}
+	if out, err := leader.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{open("late")}})(); err == nil {
+		t.Errorf("a change with one disk of three: %+v", out)
+	}
+}
+
+// TestFoundingWaitsForAll: with one of the list away nothing is founded, and each
+// that is there says for whom it waits.
+func TestFoundingWaitsForAll(t *testing.T) {
+	opts := options(t, 3)
+	var early []*Candidate
+	done := make(chan error, 3)
+	for _, o := range opts[:2] {
+		c, err := Prepare(o)
+		must(t, err)
+		early = append(early, c)
+		go func() { done <- c.Wait(t.Context()) }()
+	}
+	for _, c := range early {
+		until(t, "it says for whom it waits", func() bool { return strings.Contains(c.Standby().Why, "r3 (") })
+		if w := c.Standby(); w.Command != "" || w.CellID != "" {
+			t.Errorf("standby %+v", w)
+		}
+	}
+	last, err := Prepare(opts[2])
+	must(t, err)
+	go func() { done <- last.Wait(t.Context()) }()
+	ids := map[string]bool{}
+	var replicas []*Replica
+	for range opts {
+		must(t, <-done)
+	}
+	for _, c := range append(early, last) {
+		r, err := c.Start()
+		must(t, err)
+		closeAfter(t, r)
+		replicas = append(replicas, r)
+		ids[r.CellID()] = true
+	}
+	if len(ids) != 1 {
+		t.Errorf("cells %v", ids)
+	}
+	leader, epoch := lead(t, replicas...)
+	write(t, leader, epoch, "a", 1)
+	same(t, leader, replicas...)
+}
+
+// TestCellsDoNotMix: two cells whose replicas are given each other's addresses.
+func TestCellsDoNotMix(t *testing.T) {
+	a, b := options(t, 1)[0], options(t, 1)[0]
+	b.Cell = "other"
+	one, two := start(t, a), start(t, b)
+	lead(t, one)
+	lead(t, two)
+	for _, tc := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{Cell: "test", ID: "r2"}, `of cell "other", not of "test"`},
+		{Options{Cell: "other", ID: "r2"}, "this is replica r1, not r2"},
+	} {
+		h := &host{opts: &Options{Members: []Member{{ID: "r2", RaftAddr: b.RaftListen}}},
+			who: admission.Identity{Cell: tc.o.Cell, ID: "r1", Directory: "x"}}
+		if _, err := h.Ask(t.Context(), "r2"); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v; want %s", err, tc.want)
+		}
+	}
+}
