@@ -29,6 +29,7 @@ type fakeCell struct {
 	delay time.Duration
 	term  uint64 // highest so far
 	nodes []*node
+	conf  fakeConf
 }
 
 type entry struct {
@@ -83,6 +84,7 @@ func newFakeCell(t *testing.T, n int, o Options, rates ...float64) *fakeCell {
 		r.promises = lease.NewPromises(r.clock())
 		c.nodes = append(c.nodes, r)
 	}
+	c.conf = newFakeConf(c.nodes)
 	for _, r := range c.nodes {
 		own := o
 		own.Cell, own.ID, own.Clock, own.Logger = "test", r.id, r.clock, zerolog.Nop()

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/replica"
-	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -106,29 +105,6 @@ func (n *node) Leader() string {
 	defer n.c.mu.Unlock()
 	return n.leader
 }
-
-func (n *node) Members() []replica.Standing {
-	var out []replica.Standing
-	for _, r := range n.c.nodes {
-		out = append(out, replica.Standing{Member: replica.Member{ID: r.id, RaftAddr: r.id + ":7201", APIURL: n.URL(r.id)}, Directory: "d-" + r.id, Voter: true})
-	}
-	return out
-}
-
-func (n *node) Membership() (replica.Membership, error) {
-	return replica.Membership{Index: 1, Members: n.Members()}, nil
-}
-
-func (n *node) ChangeMember(context.Context, uint64, string, replica.Standing) error {
-	return replica.ErrBusy
-}
-
-func (n *node) Ask(context.Context, string) (admission.Card, error) {
-	return admission.Card{}, errors.New("nobody answers")
-}
-
-func (n *node) CellID() string    { return "c1" }
-func (n *node) Directory() string { return "d-" + n.id }
 
 func (n *node) URL(id string) string { return "http://" + id }
 

@@ -1,0 +1,111 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/admission"
+)
+
+// fakeConf is the membership of a fake cell, and what runs at each name. It is
+// guarded by the cell's mu.
+type fakeConf struct {
+	index   uint64
+	members []replica.Standing
+	at      map[string]string // name → directory that answers there; none where it is away
+	behind  map[string]uint64 // directory → how far
+	busy    bool              // a change is not committed
+	changes []string          // made so far
+	most    int               // voters of one name, at any time
+}
+
+func newFakeConf(nodes []*node) fakeConf {
+	c := fakeConf{index: 1, at: map[string]string{}, behind: map[string]uint64{}}
+	for _, r := range nodes {
+		c.members = append(c.members, standing(r.id, "d-"+r.id, true))
+		c.at[r.id] = "d-" + r.id
+	}
+	return c
+}
+
+func standing(name, directory string, voter bool) replica.Standing {
+	return replica.Standing{Member: replica.Member{ID: name, RaftAddr: name + ":7201", APIURL: "http://" + name}, Directory: directory, Voter: voter}
+}
+
+func (c *fakeConf) change(what string, s replica.Standing) {
+	i := slices.IndexFunc(c.members, func(o replica.Standing) bool { return o.ID == s.ID && o.Directory == s.Directory })
+	all := slices.Clone(c.members)
+	switch {
+	case what == replica.RemoveMember && i >= 0:
+		all = slices.Delete(all, i, i+1)
+	case what == replica.MakeVoter && i >= 0:
+		all[i].Voter = true
+	case what == replica.AddNonvoter && i < 0:
+		all = append(all, standing(s.ID, s.Directory, false))
+	}
+	c.members = all
+	c.index++
+	c.changes = append(c.changes, fmt.Sprintf("%s %s/%s", what, s.ID, s.Directory))
+	for _, m := range all {
+		n := 0
+		for _, o := range all {
+			if o.ID == m.ID && o.Voter {
+				n++
+			}
+		}
+		c.most = max(c.most, n)
+	}
+}
+
+// set changes what c.mu guards.
+func (c *fakeCell) set(change func(*fakeConf)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.conf)
+}
+
+// What follows makes a node a Membership.
+
+func (n *node) Members() []replica.Standing {
+	m, _ := n.Membership()
+	return m.Members
+}
+
+func (n *node) Membership() (replica.Membership, error) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return replica.Membership{Index: n.c.conf.index, Members: n.c.conf.members}, nil
+}
+
+func (n *node) ChangeMember(_ context.Context, since uint64, change string, s replica.Standing) error {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	switch conf := &n.c.conf; {
+	case !n.leads:
+		return fmt.Errorf("%w: not the leader", replica.ErrNotApplied)
+	case conf.busy || since != 0 && since != conf.index:
+		return replica.ErrBusy
+	default:
+		conf.change(change, s)
+	}
+	return nil
+}
+
+func (n *node) Ask(_ context.Context, name string) (admission.Card, error) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	directory, ok := n.c.conf.at[name]
+	if !ok {
+		return admission.Card{}, errors.New("nobody answers")
+	}
+	applied := uint64(n.applied)
+	return admission.Card{ID: name, Directory: directory, CellID: "c1", Heard: true, Version: "test",
+		Applied: applied - min(applied, n.c.conf.behind[directory])}, nil
+}
+
+func (n *node) CellID() string { return "c1" }
+
+func (n *node) Directory() string { return "d-" + n.id }

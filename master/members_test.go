@@ -1,0 +1,182 @@
+package master
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica"
+)
+
+const newDirectory = "00000000000000aa"
+
+func replaceBy(directory string) lockapi.ReplaceMemberRequest {
+	return lockapi.ReplaceMemberRequest{Directory: directory}
+}
+
+// TestReplaceIsFinished: the new directory is taken in, and when it has caught up
+// the old one goes before the new one votes.
+func TestReplaceIsFinished(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		m := c.office("r1").master
+		write(t, m, caughtUpWithin+10)
+		c.set(func(f *fakeConf) { f.at["r2"] = newDirectory; f.behind[newDirectory] = 1 << 20 })
+		if err := m.Replace(t.Context(), "r2", replaceBy(newDirectory)); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := m.MemberList(t.Context(), false); err != nil || len(list.Members) != 4 || list.Tolerates != 0 || list.Members[3].Suffrage != lockapi.SuffrageNonvoter {
+			t.Errorf("%+v, %v", list, err)
+		}
+		pass(5 * time.Second)
+		c.set(func(f *fakeConf) {
+			if len(f.changes) != 1 {
+				t.Errorf("before it has caught up: %v", f.changes)
+			}
+			f.behind[newDirectory] = 0
+		})
+		pass(time.Second)
+		c.set(func(f *fakeConf) {
+			want := []string{"add as a nonvoter r2/" + newDirectory, "remove r2/d-r2", "make a voter r2/" + newDirectory}
+			if !slices.Equal(f.changes, want) || f.most != 1 {
+				t.Errorf("%q with up to %d voters of one name, want %q", f.changes, f.most, want)
+			}
+		})
+		list, err := m.MemberList(t.Context(), false)
+		if err != nil || len(list.Members) != 3 || list.Tolerates != 1 || list.CellID != "c1" {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		if v := list.Members[2]; v.ID != "r2" || v.Directory != newDirectory || !v.Healthy || v.Since.IsZero() || !v.Since.After(list.Members[0].Since) {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+// write opens sessions, an entry each.
+func write(t *testing.T, m *Master, n int) {
+	t.Helper()
+	for range n {
+		newSession(t, m, time.Hour)
+	}
+}
+
+// TestNextMasterFinishes: whatever point a change has come to when the master is
+// lost, the next one goes on from there.
+func TestNextMasterFinishes(t *testing.T) {
+	for point, prepare := range map[string]func(*fakeConf){
+		"taken in": func(f *fakeConf) { f.change(replica.AddNonvoter, standing("r2", newDirectory, false)) },
+		"the old one is out": func(f *fakeConf) {
+			f.change(replica.AddNonvoter, standing("r2", newDirectory, false))
+			f.change(replica.RemoveMember, standing("r2", "d-r2", true))
+		},
+	} {
+		t.Run(point, func(t *testing.T) {
+			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+				c.set(func(f *fakeConf) { prepare(f); f.at["r2"] = newDirectory })
+				c.office("r1")
+				pass(2 * time.Second)
+				c.set(func(f *fakeConf) {
+					if len(f.members) != 3 || f.most != 1 || !f.members[2].Voter {
+						t.Errorf("%+v after %q", f.members, f.changes)
+					}
+				})
+			})
+		})
+	}
+}
+
+// TestMasterIsReplaced: it hands mastership over, and the next one takes it out.
+func TestMasterIsReplaced(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		m := c.office("r1").master
+		if err := m.Replace(t.Context(), "r1", replaceBy(newDirectory)); err != nil {
+			t.Fatal(err)
+		}
+		c.set(func(f *fakeConf) { f.at["r1"] = newDirectory })
+		pass(20 * time.Second)
+		c.set(func(f *fakeConf) {
+			if len(f.members) != 3 || !strings.HasPrefix(f.changes[1], "remove r1/d-r1") {
+				t.Errorf("%+v after %q", f.members, f.changes)
+			}
+		})
+		if c.node("r1").master.Known().Self {
+			t.Error("r1 is master still")
+		}
+	})
+}
+
+// TestReplaceRefusals: with what would be lost, and nothing is changed.
+func TestReplaceRefusals(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(*fakeConf)
+		id      string
+		req     lockapi.ReplaceMemberRequest
+		want    lockapi.Code
+		says    string
+	}{
+		"unknown":      {nil, "r9", replaceBy(newDirectory), lockapi.CodeNotFound, `"r9"`},
+		"malformed":    {nil, "r2", replaceBy("xyz"), lockapi.CodeInvalidArgument, "xyz"},
+		"two are away": {func(f *fakeConf) { delete(f.at, "r2"); delete(f.at, "r3") }, "r2", replaceBy(newDirectory), lockapi.CodeUnsafe, "1 of 2 members that vote are well"},
+		"busy":         {func(f *fakeConf) { f.busy = true }, "r2", replaceBy(newDirectory), lockapi.CodeBusy, "under way"},
+		"another's": {func(f *fakeConf) { f.members[2].Directory = newDirectory; f.at["r3"] = newDirectory }, "r2",
+			replaceBy(newDirectory), lockapi.CodeConflict, newDirectory},
+		"the place it has": {func(f *fakeConf) { f.members[1].Directory = newDirectory }, "r2", replaceBy(newDirectory), "", ""},
+		"forced": {func(f *fakeConf) { delete(f.at, "r2"); delete(f.at, "r3") }, "r2",
+			lockapi.ReplaceMemberRequest{Directory: newDirectory, Force: true}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+				m := c.office("r1").master
+				pass(time.Second)
+				c.set(func(f *fakeConf) {
+					if tc.prepare != nil {
+						tc.prepare(f)
+					}
+				})
+				err := m.Replace(t.Context(), tc.id, tc.req)
+				if tc.want == "" {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				code(t, err, tc.want)
+				if !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("%q does not say %q", err, tc.says)
+				}
+				c.set(func(f *fakeConf) {
+					if len(f.changes) > 0 {
+						t.Errorf("changed: %q", f.changes)
+					}
+				})
+			})
+		})
+	}
+}
+
+// TestJoinerThatNeverComesHoldsNothingUp: another takes its place.
+func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		m := c.office("r1").master
+		c.set(func(f *fakeConf) { delete(f.at, "r2") })
+		for _, directory := range []string{"00000000000000bb", newDirectory, newDirectory} {
+			if err := m.Replace(t.Context(), "r2", replaceBy(directory)); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Minute)
+		}
+		c.set(func(f *fakeConf) {
+			f.at["r2"] = newDirectory
+			if len(f.members) != 4 {
+				t.Errorf("%+v after %q", f.members, f.changes)
+			}
+		})
+		pass(time.Minute)
+		c.set(func(f *fakeConf) {
+			if len(f.members) != 3 || f.members[2].Directory != newDirectory {
+				t.Errorf("%+v after %q", f.members, f.changes)
+			}
+		})
+	})
+}
