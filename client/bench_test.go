@@ -56,7 +56,9 @@ func BenchmarkExchange(b *testing.B) {
 
 // benchSession is a session that nothing keeps alive, and nothing has to.
 func benchSession(c *Client) *Session {
-	return &Session{c: c, id: "s", validUntil: c.now() + time.Hour, claims: map[string]*claim{}}
+	s := &Session{c: c, id: "s", claims: map[string]*claim{}}
+	s.validUntil.set(c.now() + time.Hour)
+	return s
 }
 
 // benchClient is a client of a server that knows one answer, and one to releases.

@@ -117,8 +117,8 @@ func (s *Session) endHolds(reason error) {
 
 // hold turns a grant into a Held, once the session is safe.
 func (s *Session) hold(ctx context.Context, cl *claim, sequencer string, token uint64, at time.Time) (*Held, error) {
-	h := &Held{s: s, cl: cl, token: token, sequencer: sequencer, grantedAt: at}
-	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	h := newHeld(ctx, s, cl)
+	h.token, h.sequencer, h.grantedAt = token, sequencer, at
 	for ctx.Err() == nil {
 		if s.adopt(cl, h) {
 			return h, nil

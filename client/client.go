@@ -31,6 +31,7 @@ type Client struct {
 	grace     time.Duration
 	log       *slog.Logger
 	now       func() time.Duration
+	ownTimers bool // now is the system's clock, for which there are timers
 }
 
 // Close closes the connections that are idle. Sessions of the client are not

@@ -38,7 +38,9 @@ type Config struct {
 	UserAgent string
 
 	// Clock is the clock that leases are counted on: one that never steps, and
-	// goes on while the machine sleeps. Default: such a clock of the system.
+	// goes on while the machine sleeps. Default: such a clock of the system, with
+	// timers of its own. A test in a bubble of testing/synctest gives the bubble's
+	// clock, for instance func() time.Duration { return time.Since(start) }.
 	Clock func() time.Duration
 }
 
@@ -79,7 +81,7 @@ func (c Config) New() (*Client, error) {
 		out.log = slog.New(slog.DiscardHandler)
 	}
 	if out.now == nil {
-		out.now = boottime.Now
+		out.now, out.ownTimers = boottime.Now, true
 	}
 	out.headers = makeHeaders(c.UserAgent)
 	out.targets = newTargets(endpoints, out.now)

@@ -16,7 +16,11 @@
 // time for which the server says that it held the call. That is never later
 // than what the server counts, so the local lease ends first, and nobody else
 // can get a lock while it runs. It is read off a clock that goes on while the
-// machine sleeps (CLOCK_BOOTTIME on Linux).
+// machine sleeps (CLOCK_BOOTTIME on Linux), and so is the end of a hold's context:
+// after a sleep that outlasted the lease, the first look at Held.Context finds it
+// over. Contexts derived from it, and whoever waits for their end, hear of it from
+// a timer on the same clock, as soon as the machine is awake (on Linux; within a
+// second elsewhere).
 //
 // One session serves a whole program; each Lock takes a connection only while it
 // waits. A program that ends without Close leaves its locks to expire after the

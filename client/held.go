@@ -20,8 +20,17 @@ type Held struct {
 	token     uint64
 	sequencer string
 	grantedAt time.Time
-	ctx       context.Context // what Context hands out; its cancellation is the end of the hold
+	ctx       context.Context // its cancellation is the end of the hold
 	cancel    context.CancelCauseFunc
+	view      guarded // of ctx, which is what Context hands out
+}
+
+// newHeld makes a hold that has the values of ctx, and not its end.
+func newHeld(ctx context.Context, s *Session, cl *claim) *Held {
+	h := &Held{s: s, cl: cl}
+	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	h.view = guarded{Context: h.ctx, end: h.cancel, h: h}
+	return h
 }
 
 // Path is the lock's path.
@@ -48,10 +57,10 @@ func (h *Held) GrantedAt() time.Time { return h.grantedAt }
 // is before anybody else can get the lock; when the lock is lost or the session
 // over; or on Unlock. context.Cause tells which, as Err does. Do the work that
 // the lock protects under it.
-func (h *Held) Context() context.Context { return h.ctx }
+func (h *Held) Context() context.Context { return &h.view }
 
 // Done is closed when Context ends.
-func (h *Held) Done() <-chan struct{} { return h.ctx.Done() }
+func (h *Held) Done() <-chan struct{} { return h.view.Done() }
 
 // Err is nil until Done is closed, and then ErrJeopardy, ErrLockLost,
 // ErrSessionExpired, ErrSessionClosed or ErrUnlocked, whichever came first.
@@ -64,7 +73,7 @@ func (h *Held) Err() error {
 // session's lease is extended, and 0 once Done is closed.
 func (h *Held) Remaining() time.Duration {
 	left := h.s.Remaining()
-	if h.ctx.Err() != nil {
+	if h.view.Err() != nil {
 		return 0
 	}
 	return left
@@ -218,8 +227,8 @@ func (s *Session) readopt(ctx context.Context, cl *claim, state *lockapi.Session
 			continue
 		}
 		old := cl.held
-		h := &Held{s: s, cl: cl, token: old.token, sequencer: old.sequencer, grantedAt: old.grantedAt}
-		h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+		h := newHeld(ctx, s, cl)
+		h.token, h.sequencer, h.grantedAt = old.token, old.sequencer, old.grantedAt
 		cl.held = h
 		return h
 	}

@@ -102,6 +102,7 @@ func (s *Session) beginPoll(failures int, cut context.CancelFunc) (wait time.Dur
 	if s.overdue {
 		wait = 0
 	}
+	s.longPoll = wait > 0
 	return wait.Truncate(time.Millisecond), s.ack
 }
 

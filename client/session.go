@@ -53,20 +53,21 @@ type Session struct {
 	stopped chan struct{}      // closed when the loop has ended
 
 	mu         sync.Mutex
-	validUntil time.Duration // end of the local lease, on the client's clock
+	validUntil instant // end of the local lease
 	state      State
 	err        error
 	epoch      uint64
 	ack        uint64 // highest event seen
 	changed    chan struct{}
-	timer      *time.Timer
-	serial     uint64            // of the last handle made up
-	claims     map[string]*claim // by handle: what is wanted, held or being released
-	suspect    bool              // a new master is in office: compare what is held
-	sweeps     int               // how many more times to look for grants that nobody here knows of
-	sweepUntil time.Duration     // and not to stop before
-	overdue    bool              // the last such look failed
-	cutPoll    context.CancelFunc
+	timer      timer
+	serial     uint64             // of the last handle made up
+	claims     map[string]*claim  // by handle: what is wanted, held or being released
+	suspect    bool               // a new master is in office: compare what is held
+	sweeps     int                // how many more times to look for grants that nobody here knows of
+	sweepUntil time.Duration      // and not to stop before
+	overdue    bool               // the last such look failed
+	cutPoll    context.CancelFunc // ends the keepalive under way
+	longPoll   bool               // which waits at the server
 }
 
 // NewSession opens a session and keeps it alive. ctx bounds the opening only.
@@ -103,11 +104,12 @@ func (c *Client) startSession(ctx context.Context, opened lockapi.Session, sent 
 	s := &Session{
 		c: c, id: opened.ID, name: opened.Name, ttl: ttl, prefix: rand.Text()[:12] + "-",
 		done: make(chan struct{}), stopped: make(chan struct{}), changed: make(chan struct{}),
-		validUntil: sent + ttl, epoch: opened.Epoch, claims: make(map[string]*claim),
+		epoch: opened.Epoch, claims: make(map[string]*claim),
 	}
+	s.validUntil.set(sent + ttl)
 	ctx, s.stop = context.WithCancel(ctx)
 	s.mu.Lock()
-	s.timer = time.AfterFunc(s.wakeIn(c.now()), s.wake)
+	s.timer = c.afterFunc(s.wakeIn(c.now()), s.wake)
 	s.mu.Unlock()
 	c.turns.count(1)
 	go s.run(ctx)
@@ -185,7 +187,7 @@ func (s *Session) Remaining() time.Duration {
 func (s *Session) ValidUntil() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Now().Round(0).Add(s.validUntil - s.c.now())
+	return time.Now().Round(0).Add(s.validUntil.get() - s.c.now())
 }
 
 // Close ends the session here and in the cell, where all that it holds is free

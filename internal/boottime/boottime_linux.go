@@ -1,6 +1,7 @@
 package boottime
 
 import (
+	"strconv"
 	"syscall"
 	"time"
 	"unsafe"
@@ -10,10 +11,12 @@ const clockBoottime = 7 // CLOCK_BOOTTIME of linux/time.h
 
 // Now is the time since the machine booted, suspended time included
 // (clock_gettime(2), CLOCK_BOOTTIME). It is safe for concurrent use.
-func Now() time.Duration {
+func Now() time.Duration { return read(clockBoottime) }
+
+func read(clock uintptr) time.Duration {
 	var ts syscall.Timespec
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0); errno != 0 {
-		panic("boottime: CLOCK_BOOTTIME is not available: " + errno.Error())
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&ts)), 0); errno != 0 {
+		panic("boottime: clock " + strconv.Itoa(int(clock)) + " of clock_gettime(2) is not available: " + errno.Error())
 	}
 	return time.Duration(ts.Nano())
 }

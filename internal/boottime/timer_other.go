@@ -1,0 +1,5 @@
+//go:build !linux
+
+package boottime
+
+func theQueue() *queue { return polled() }
