@@ -46,11 +46,13 @@ func (r *reader) lock(v *lockapi.Lock) bool {
 		case "limit":
 			return r.number(&v.Limit)
 		case "holders":
-			return r.holders(&v.Holders)
+			return readAll(r, &v.Holders, r.holder)
 		case "waiters":
 			return r.integer(&v.Waiters)
 		case "delay_remaining_ms":
 			return r.number(&v.DelayRemainingMS)
+		case "queue":
+			return readAll(r, &v.Queue, r.waiter)
 		}
 		return false
 	})
@@ -102,7 +104,7 @@ func (r *reader) problem(v *lockapi.Problem) bool {
 		case "field":
 			return r.text(&v.Field)
 		case "holders":
-			return r.holders(&v.Holders)
+			return readAll(r, &v.Holders, r.holder)
 		case "delay_remaining_ms":
 			return r.number(&v.DelayRemainingMS)
 		case "master":
@@ -116,14 +118,15 @@ func (r *reader) problem(v *lockapi.Problem) bool {
 	})
 }
 
-func (r *reader) holders(to *[]lockapi.Holder) bool {
+// readAll reads an array with a reader of its elements.
+func readAll[T any](r *reader, to *[]T, element func(*T) bool) bool {
 	if *to != nil { // given twice
 		return false
 	}
-	*to = []lockapi.Holder{}
+	*to = []T{}
 	return r.array(func() bool {
-		*to = append(*to, lockapi.Holder{})
-		return r.holder(&(*to)[len(*to)-1])
+		*to = append(*to, *new(T))
+		return element(&(*to)[len(*to)-1])
 	})
 }
 
@@ -134,6 +137,8 @@ func (r *reader) holder(v *lockapi.Holder) bool {
 			return r.text(&v.Session)
 		case "session_name":
 			return r.text(&v.SessionName)
+		case "session_meta":
+			return r.texts(&v.SessionMeta)
 		case "handle":
 			return r.text(&v.Handle)
 		case "mode":
@@ -142,6 +147,30 @@ func (r *reader) holder(v *lockapi.Holder) bool {
 			return r.token(&v.Token)
 		case "granted_at":
 			return r.time(&v.GrantedAt)
+		}
+		return false
+	})
+}
+
+func (r *reader) waiter(v *lockapi.Waiter) bool {
+	return r.object(func(name []byte) bool {
+		switch string(name) {
+		case "session":
+			return r.text(&v.Session)
+		case "session_name":
+			return r.text(&v.SessionName)
+		case "session_meta":
+			return r.texts(&v.SessionMeta)
+		case "handle":
+			return r.text(&v.Handle)
+		case "mode":
+			return r.text((*string)(&v.Mode))
+		case "position":
+			return r.integer(&v.Position)
+		case "since":
+			return r.time(&v.Since)
+		case "waiting_ms":
+			return r.number(&v.WaitingMS)
 		}
 		return false
 	})

@@ -13,6 +13,7 @@ var answers = []string{
 	`{"path":"/a","state":"free","limit":0,"holders":[],"waiters":0,"delay_remaining_ms":17}`,
 	`{"path":"/a","state":"held","session":"s","handle":"h","mode":"shared","token":9007199254740991,"sequencer":"shared:7:/a","granted_at":"2026-01-02T03:04:05+02:00"}`,
 	`{"path":"/a","state":"queued","session":"s","handle":"h","mode":"shared","position":2}`,
+	`{"path":"/a","state":"held","limit":0,"holders":[{"session":"s","session_name":"","session_meta":{"pid":"8","\\u00e9":"\\""},"handle":"","mode":"shared","token":1,"granted_at":"2026-01-02T03:04:05Z"}],"waiters":1,"delay_remaining_ms":0,"queue":[{"session":"t","session_name":"","session_meta":{},"handle":"","mode":"exclusive","position":1,"since":"2026-01-02T03:04:05Z","waiting_ms":12}]}`,
 	`{"released":true}`, `{"released":false}` + "\n", `{}`,
 	`{"type":"about:blank","title":"Locked","status":423,"code":"lock_held","detail":"lock \"/a\" was not granted","holders":[{"session":"s","session_name":"","handle":"","mode":"shared","token":1,"granted_at":"2026-01-02T03:04:05Z"},{"session":"t","session_name":"","handle":"","mode":"shared","token":2,"granted_at":"2026-01-02T03:04:05Z"}],"delay_remaining_ms":5}`,
 	`{"type":"about:blank","title":"Not the master","status":421,"code":"not_master","detail":"","master":"http://a:1"}`,
@@ -59,6 +60,8 @@ func fill(v reflect.Value) {
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		fill(v.Index(0))
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]string{"x": "x", "y": ""}))
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
@@ -76,7 +79,7 @@ func FuzzDecode(f *testing.F) {
 	for _, odd := range []string{
 		`{"released":true,"released":false}`, `{"released":true}x`, "{\"released\":true}\v", `{"released": true}`, `{"Released":true}`, `{"released":null}`, `{"x":1}`, `null`, `[]`, ``,
 		`{"path":"\ud800","state":"` + "\xff" + `"}`, `{"limit":007}`, `{"limit":-1}`, `{"limit":1.0}`, `{"token":18446744073709551615}`, `{"limit":9223372036854775808}`,
-		`{"holders":[{"session":"a"}],"holders":[{}]}`, `{"holders":null}`, `{"granted_at":"2026"}`, `{"granted_at":null}`, "{\"path\":\"\x01\"}", `{"path":"a",}`, `{"path":"a\`,
+		`{"holders":[{"session":"a"}],"holders":[{}]}`, `{"holders":null}`, `{"queue":[],"queue":[{}]}`, `{"holders":[{"session_meta":{"a":"b"},"session_meta":{"c":"d"}}]}`, `{"holders":[{"session_meta":{"a":"b","a":"c"}}]}`, `{"holders":[{"session_meta":null}]}`, `{"holders":[{"session_meta":{"a":1}}]}`, `{"holders":[{"session_meta":{"a":"b",}}]}`, `{"granted_at":"2026"}`, `{"granted_at":null}`, "{\"path\":\"\x01\"}", `{"path":"a",}`, `{"path":"a\`,
 	} {
 		f.Add([]byte(odd))
 	}

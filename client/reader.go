@@ -94,6 +94,27 @@ func (r *reader) text(to *string) bool {
 	return true
 }
 
+// texts reads an object of strings.
+func (r *reader) texts(to *map[string]string) bool {
+	if *to != nil || !r.is('{') { // or given twice
+		return false
+	}
+	*to = make(map[string]string)
+	if r.is('}') {
+		return true
+	}
+	for {
+		var name, value string
+		if !r.text(&name) || !r.is(':') || !r.text(&value) {
+			return false
+		}
+		(*to)[name] = value
+		if !r.is(',') {
+			return r.is('}')
+		}
+	}
+}
+
 // quotes says whether an escape is that of a quotation mark.
 func quotes(escape []byte) bool { return len(escape) > 1 && escape[1] == '"' }
 
