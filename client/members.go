@@ -8,10 +8,11 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// CellAt reads the state of the cell as the very replica sees it whose base URL is
-// given, in one attempt, whether or not it is the master.
+// CellAt reads the state of the cell from the very replica whose base URL is
+// given, in one attempt: its master's view, if the replica knows a master that
+// answers it quickly, else its own.
 func (c *Client) CellAt(ctx context.Context, url string) (out lockapi.Cell, err error) {
-	err = c.askOne(ctx, url, lockapi.RouteCell, &out)
+	err = c.askOne(ctx, url, call{path: lockapi.RouteCell, any: true, out: &out})
 	return out, err
 }
 
@@ -20,16 +21,17 @@ func (c *Client) CellAt(ctx context.Context, url string) (out lockapi.Cell, err 
 // *lockapi.Error with the reason where it answers that it does not; that of a
 // replica that is none of its cell's has Directory and Command set.
 func (c *Client) Ready(ctx context.Context, url string) error {
-	return c.askOne(ctx, url, lockapi.RouteReady, nil)
+	return c.askOne(ctx, url, call{path: lockapi.RouteReady})
 }
 
-// askOne reads what one replica alone can say.
-func (c *Client) askOne(ctx context.Context, url, path string, out any) error {
+// askOne makes one attempt of a read, of the replica at url.
+func (c *Client) askOne(ctx context.Context, url string, q call) error {
 	e, err := parseEndpoint(url)
 	if err != nil {
 		return err
 	}
-	return c.attempt(ctx, &route{to: e}, &call{method: http.MethodGet, path: path, out: out})
+	q.method = http.MethodGet
+	return c.attempt(ctx, &route{to: e}, &q)
 }
 
 // Members reads the members of the cell.

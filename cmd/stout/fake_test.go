@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -16,6 +17,7 @@ type fakeCell struct {
 	url string
 
 	mu       sync.Mutex
+	third    string        // URL of r3; "" where nobody is there
 	changed  chan struct{} // closed, and made anew, when anything changed
 	fault    fault
 	master   string
@@ -218,7 +220,7 @@ func (c *fakeCell) check(value string) (lockapi.SequencerCheck, error) {
 
 // state is the cell, of which only the first replica can be reached.
 func (c *fakeCell) state() lockapi.Cell {
-	urls := []string{c.url, "http://127.0.0.1:1", "http://127.0.0.1:2"}
+	urls := []string{c.url, "http://127.0.0.1:1", cmp.Or(c.third, "http://127.0.0.1:2")}
 	out := lockapi.Cell{Cell: "fake", Epoch: 3}
 	for i, url := range urls {
 		r := lockapi.Replica{

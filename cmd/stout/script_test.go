@@ -53,12 +53,14 @@ func params(dir, server string) testscript.Params {
 				c, stop := serveFakeCell()
 				env.Values[cellKey{}] = c
 				env.Setenv("STOUT_SERVER", c.url)
+				env.Setenv("ADDRESS", strings.TrimPrefix(c.url, "http://"))
 				env.Defer(stop)
 			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"fault": cmdFault, "take": cmdTake, "until": cmdUntil, "signal": cmdSignal, "outlasted": cmdOutlasted,
+			"hung": cmdHung, "outsider": cmdOutsider,
 		},
 	}
 }

@@ -53,6 +53,8 @@ func onTerminal(t *testing.T, prompt, input string, args ...string) (string, *os
 	return shown.String(), cmd.ProcessState
 }
 
+const terminalWidth = 60
+
 // newTerminal opens a pseudo-terminal: its far end, and the terminal itself.
 func newTerminal(t *testing.T) (keyboard, screen *os.File) {
 	t.Helper()
@@ -71,6 +73,9 @@ func newTerminal(t *testing.T) (keyboard, screen *os.File) {
 	}
 	screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: terminalWidth}); err != nil {
 		t.Fatal(err)
 	}
 	return keyboard, screen
@@ -123,5 +128,28 @@ func TestTerminalColor(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	if shown, _ := onTerminal(t, "", "", "status"); strings.Contains(shown, escape) {
 		t.Errorf("colour in spite of NO_COLOR:\n%q", shown)
+	}
+}
+
+// A watched status is shown again and again, in the same place, until Ctrl-C.
+func TestTerminalWatch(t *testing.T) {
+	const first, again = "\x1b[2J\x1b[Hcell     fake", "\x1b[J\x1b[Hcell     fake"
+	shown, state := onTerminal(t, again, "\x03", "status", "--watch", "--no-color")
+	status := state.Sys().(syscall.WaitStatus)
+	if !status.Signaled() || status.Signal() != syscall.SIGINT || !strings.HasPrefix(shown, first) {
+		t.Errorf("%v, shown:\n%q", state, shown)
+	}
+}
+
+// On a narrow terminal what is least worth knowing is left out, not wrapped.
+func TestTerminalNarrow(t *testing.T) {
+	shown, _ := onTerminal(t, "", "", "status", "--no-color")
+	for line := range strings.Lines(shown) {
+		if len(strings.TrimRight(line, "\r\n")) > terminalWidth {
+			t.Errorf("too wide: %q", line)
+		}
+	}
+	if strings.Contains(shown, "PROMISE") || !strings.Contains(shown, "ADDRESS") {
+		t.Errorf("shown:\n%s", shown)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
@@ -34,6 +33,8 @@ type failure struct {
 	message string
 	details []string // printed below the message, one to a line
 	hints   []string // and what to do, below that
+	// expected: the exit code says it all; with --quiet nothing is printed.
+	expected bool
 	// interrupted: a Ctrl-C ended us, and the shell shall see that it did.
 	interrupted bool
 }
@@ -67,7 +68,7 @@ func (a *app) explain(err error) *failure {
 			return f
 		}
 	}
-	f := &failure{code: exitFailed, message: strings.TrimPrefix(err.Error(), "stout: ")}
+	f := &failure{code: exitFailed, message: strings.ReplaceAll(strings.TrimPrefix(err.Error(), "stout: "), "\n", "; ")}
 	code, _ := errors.AsType[lockapi.Code](err)
 	if api, ok := errors.AsType[*lockapi.Error](err); ok {
 		code = api.Code
@@ -92,45 +93,21 @@ func (a *app) explain(err error) *failure {
 	return f
 }
 
-// probeTimeout bounds how long a failed command goes on to find out why.
-const probeTimeout = time.Second
-
-// diagnose asks each server by itself, to tell a cell without a master from
-// servers that do not answer, and says of each what is the matter with it. It
-// returns nil where replicas answer and the cause is another than no master.
+// diagnose looks at the cell after a call that had no outcome, and says why: that
+// no replica answers, that there is no master, or that there is one which answers
+// others than those that were asked.
 func (a *app) diagnose(cause error) *failure {
-	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
-	defer cancel()
-	replicas, failed := a.probe(ctx, a.opts.servers)
-	out := &failure{code: exitUnreachable, message: "no replica can be reached"}
-	for i, url := range a.opts.servers {
-		if failed[i] != nil {
-			out.tell("%s: %v", url, reason(failed[i]))
-			continue
-		}
-		out.tell("%s: answers, as replica %s", url, clean(replicas[i].ID))
-		out.code, out.message = exitNoMaster, "the cell has no master now"
+	cell, err := a.survey(context.Background(), probeTimeout)
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f
 	}
-	if out.code == exitUnreachable {
-		return out.hint("name the replicas' API addresses with --server or %s; is stoutd running there?", serverEnv)
+	if !inOffice(cell) {
+		return a.noMaster(cell)
 	}
 	if !errors.Is(cause, client.ErrNoMaster) {
 		return nil
 	}
-	return out.hint("most of the replicas must be up and see each other; stout status shows them")
-}
-
-// reason is the innermost part of an error: that the connection was refused,
-// not by which call of whose library.
-func reason(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer within " + human(probeTimeout)
-	}
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err.Error()
-		}
-		err = inner
-	}
+	return (&failure{code: exitUnreachable, message: fmt.Sprintf("the cell did not answer within %s", human(a.opts.timeout))}).
+		tell("%s is master, at %s", clean(cell.Master.ID), clean(cell.Master.URL)).
+		hint("try again, with a longer --timeout; stout status shows which replicas are well")
 }

@@ -73,7 +73,7 @@ func (a *app) locks(ctx context.Context, prefix string, opts []client.ReadOption
 	}
 	a.ui.table([]column{
 		left("PATH"), left("STATE"), left("MODE"), right("WAITERS"),
-		left("HOLDER"), left("SESSION"), right("TOKEN"), right("HELD FOR"),
+		left("HOLDER"), left("SESSION").sparing(1), right("TOKEN"), right("HELD FOR"),
 	}, a.lockRows(locks))
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,6 +43,7 @@ type options struct {
 	output  string
 	timeout time.Duration
 	noColor bool
+	quiet   bool
 }
 
 // Run executes the command line args (without the program's name) and returns
@@ -63,9 +63,7 @@ func Run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 		return exitOK
 	}
 	f := a.explain(a.usage(cmd, err))
-	if f.message != "" {
-		a.ui.failure(f)
-	}
+	a.ui.failure(f)
 	if f.interrupted {
 		child.DieOfInterrupt()
 	}
@@ -146,6 +144,7 @@ any of them is up.`,
 		"base `URLs` of replicas, parted by commas (default $"+serverEnv+", else a cell on this machine, ports 7101 to 7103)")
 	flags.StringVarP(&a.opts.output, "output", "o", "table", "`format` of the answer: table, or json as in the HTTP API")
 	flags.DurationVar(&a.opts.timeout, "timeout", defaultTimeout, "give up when the cell has not answered within this `duration`")
+	flags.BoolVarP(&a.opts.quiet, "quiet", "q", false, "say nothing on the side, and nothing that the exit code says: for cron")
 	flags.BoolVar(&a.opts.noColor, "no-color", false, "no colour, also on a terminal (as NO_COLOR=1)")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("server", cobra.NoFileCompletions)
@@ -169,6 +168,7 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 		return usagef("--timeout is %v; it must be above zero", a.opts.timeout)
 	}
 	a.ui = newUI(a.stdout, a.stderr, a.opts.output == "json", a.opts.noColor)
+	a.ui.quiet = a.opts.quiet
 	if err := a.connect(); err != nil {
 		return err
 	}
@@ -209,18 +209,6 @@ func (a *app) connect() error {
 // call bounds one conversation with the cell by --timeout.
 func (a *app) call(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, a.opts.timeout)
-}
-
-// probe asks the replicas at the given URLs, all at once, about themselves.
-// Both results are in the order of urls; for each, one of the two is set.
-func (a *app) probe(ctx context.Context, urls []string) ([]lockapi.Replica, []error) {
-	replicas, failed := make([]lockapi.Replica, len(urls)), make([]error, len(urls))
-	var wg sync.WaitGroup
-	for i, url := range urls {
-		wg.Go(func() { replicas[i], failed[i] = a.client.Replica(ctx, url) })
-	}
-	wg.Wait()
-	return replicas, failed
 }
 
 // validPath refuses a bad path before anything is asked of the cell.

@@ -55,8 +55,8 @@ func (a *app) sessions(ctx context.Context, opts []client.ReadOption) error {
 		})
 	}
 	a.ui.table([]column{
-		left("SESSION"), left("NAME"), right("TTL"), right("LEASE LEFT"),
-		right("HOLDS"), right("WAITS"), right("AGE"),
+		left("SESSION"), left("NAME"), right("TTL").sparing(1), right("LEASE LEFT"),
+		right("HOLDS"), right("WAITS"), right("AGE").sparing(2),
 	}, rows)
 	return nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,90 +11,90 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "status",
-		Short: "Show the master, its lease, and every replica",
+	var check, watch bool
+	cmd := &cobra.Command{
+		Use:        "status",
+		SuggestFor: []string{"cell", "health", "info", "replicas"},
+		Short:      "Show the master, its lease, and every replica",
 		Long: `Shows who is master, for which epoch and how long its lease still runs, and per
 replica its role, health, applied index and how far that is behind, to whom it
-has promised not to let another master act, and when it was last heard of.
+has promised not to let another master act, and when it last heard of its master
+(or, if it is down, was last heard of). Below that, what is the matter with those
+that are not well, and the command that mends it where there is one.
+
+All replicas are asked at once: one that hangs does not stand in the way.
 
 Exit codes: 0 a master holds its lease, 2 wrong usage, 3 the cell has no master,
-4 no replica can be reached.`,
-		SuggestFor:        []string{"cell", "health", "info", "replicas"},
+4 no replica can be reached; with --check also 1: a master holds its lease, and
+something else is the matter.`,
+		Example: `  stout status
+  stout status --watch
+  stout status --check --quiet || notify-send "the cell is not well"`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if watch && check {
+				return usagef("--watch and --check do not go together: --check ends with the answer")
+			}
+			if watch {
+				return a.watch(cmd.Context(), func(ctx context.Context) error { return a.status(ctx, false) })
+			}
+			return a.status(cmd.Context(), check)
+		},
 	}
+	cmd.Flags().BoolVar(&check, "check", false, "exit with 1 also where a replica is not well")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second, until Ctrl-C")
+	return cmd
 }
 
-func (a *app) status(ctx context.Context) error {
-	ctx, cancel := a.call(ctx)
-	defer cancel()
-	cell, err := a.cell(ctx)
+// status shows the cell and returns what is the matter with it as an error.
+func (a *app) status(ctx context.Context, check bool) error {
+	cell, err := a.survey(ctx, a.opts.timeout)
 	if err != nil {
 		return err
 	}
-	if a.ui.json {
+	found := a.examine(ctx, &cell)
+	switch {
+	case check && a.ui.quiet:
+	case a.ui.json:
 		err = a.ui.object(cell)
-	} else {
-		a.showCell(cell)
+		a.noteFindings(found)
+	default:
+		a.showCell(cell, found)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case !inOffice(cell):
+		return a.noMaster(cell)
+	case check && len(found) > 0:
+		return &failure{code: exitFailed, expected: true, message: fmt.Sprintf("not well: %d of %s", len(found), plural(len(cell.Replicas), "replica"))}
 	}
-	return inOffice(cell)
+	return nil
 }
 
-// cell reads the state of the cell, as its master sees it; where there is none,
-// as every replica does.
-func (a *app) cell(ctx context.Context) (lockapi.Cell, error) {
-	cell, err := a.client.Cell(ctx)
-	if err == nil && cell.Master == nil {
-		a.survey(ctx, &cell)
-	}
-	return cell, err
-}
-
-// inOffice is the error of a cell that has no master, or none that is seen to be
+// noMaster is the error of a cell that has no master, or none that is seen to be
 // in office.
-func inOffice(cell lockapi.Cell) error {
-	if cell.Master != nil && cell.Lease.Held {
-		return nil
-	}
+func (a *app) noMaster(cell lockapi.Cell) *failure {
 	if cell.Master != nil {
 		return (&failure{code: exitNoMaster, message: fmt.Sprintf("%s is named as master, and is not seen to hold its lease", clean(cell.Master.ID))}).
 			hint("it may just have been elected, or may not be reachable from here at %s", clean(cell.Master.URL))
 	}
-	up := 0
+	up, voters := 0, 0
 	for _, r := range cell.Replicas {
+		if r.Role == lockapi.RoleNonvoter {
+			continue
+		}
+		voters++
 		if r.Healthy {
 			up++
 		}
 	}
 	return (&failure{code: exitNoMaster, message: "the cell has no master: no lock can be taken or released now"}).
-		hint("%d of %s answer; a master needs %d that see each other", up, plural(len(cell.Replicas), "replica"), len(cell.Replicas)/2+1)
+		hint("%d of %s answer; a master needs %d that see each other", up, plural(voters, "replica"), voters/2+1)
 }
 
-// survey completes the picture of a cell without a master, of which one replica
-// knows only itself: it asks each for its own state.
-func (a *app) survey(ctx context.Context, cell *lockapi.Cell) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	urls := make([]string, len(cell.Replicas))
-	for i, r := range cell.Replicas {
-		urls[i] = r.URL
-	}
-	own, failed := a.probe(ctx, urls)
-	for i := range cell.Replicas {
-		if failed[i] != nil || own[i].ID != cell.Replicas[i].ID {
-			cell.Replicas[i].Healthy = false
-			continue
-		}
-		cell.Replicas[i] = own[i]
-	}
-}
-
-func (a *app) showCell(cell lockapi.Cell) {
+func (a *app) showCell(cell lockapi.Cell, found []finding) {
 	p := a.ui.out
 	master, lease := p.fail.Render("none"), p.fail.Render("not held")
 	if m := cell.Master; m != nil {
@@ -115,29 +116,24 @@ func (a *app) showCell(cell lockapi.Cell) {
 	a.ui.printf("\n")
 	a.ui.table([]column{
 		left("REPLICA"), left("ROLE"), left("HEALTH"), right("APPLIED"), right("LAG"),
-		left("PROMISE"), right("LAST CONTACT"), left("URL"),
-	}, a.replicaRows(cell.Replicas))
+		left("PROMISE").sparing(2), right("CONTACT").sparing(1), left("ADDRESS"),
+	}, a.replicaRows(cell.Replicas, found))
+	a.showFindings(found)
 }
 
-// largeLag is from where on a replica's lag is worth a look: a healthy one is a
-// few entries behind while the cell is busy, and one on an idle cell.
-const largeLag = 64
-
-func (a *app) replicaRows(replicas []lockapi.Replica) [][]string {
-	var newest uint64
-	for _, r := range replicas {
-		newest = max(newest, r.AppliedIndex)
-	}
+func (a *app) replicaRows(replicas []lockapi.Replica, found []finding) [][]string {
+	newest := newestIndex(replicas)
 	rows := make([][]string, 0, len(replicas))
 	for _, r := range replicas {
-		rows = append(rows, a.replicaRow(r, newest))
+		rows = append(rows, a.replicaRow(r, newest, outsider(found, r.ID)))
 	}
 	return rows
 }
 
 // replicaRow shows of a replica that is down only what was last known and does
-// not age: how far it is behind now, and what it has promised, nobody knows.
-func (a *app) replicaRow(r lockapi.Replica, newest uint64) []string {
+// not age: how far it is behind now, and what it has promised, nobody knows. Of
+// one that answers with a directory which is none of the cell's nothing is known.
+func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider bool) []string {
 	p := a.ui.out
 	role, health := p.plain.Render(clean(r.Role)), p.fail.Render("DOWN")
 	applied, lag, promise, contact := "-", "-", "-", "-"
@@ -149,14 +145,20 @@ func (a *app) replicaRow(r lockapi.Replica, newest uint64) []string {
 	if r.Healthy || r.AppliedIndex > 0 {
 		applied = fmt.Sprint(r.AppliedIndex)
 	}
+	if outsider {
+		health = p.fail.Render("OUT")
+	}
 	if r.Healthy {
 		health, lag = p.good.Render("ok"), fmt.Sprint(newest-r.AppliedIndex)
 		if newest-r.AppliedIndex > largeLag {
 			lag = p.warn.Render(lag)
 		}
 		if r.Promise != nil {
-			promise = fmt.Sprintf("%s, %s", clean(r.Promise.To), millis(r.Promise.RemainingMS))
+			promise = fmt.Sprintf("%s %s", clean(r.Promise.To), millis(r.Promise.RemainingMS))
 		}
 	}
-	return []string{clean(r.ID), role, health, applied, lag, promise, contact, clean(r.URL)}
+	return []string{clean(r.ID), role, health, applied, lag, promise, contact, address(r.URL)}
 }
+
+// address is a URL as --server takes it, without what goes without saying.
+func address(url string) string { return clean(strings.TrimPrefix(url, "http://")) }

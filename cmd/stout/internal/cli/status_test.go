@@ -14,22 +14,24 @@ func TestReplicaRow(t *testing.T) {
 	const newest = 1000
 	promise := &lockapi.Promise{To: "r1", RemainingMS: 1800}
 	tests := map[string]struct {
-		replica lockapi.Replica
-		want    []string // health, applied, lag, promise
+		replica  lockapi.Replica
+		outsider bool
+		want     []string // health, applied, lag, promise
 	}{
-		"level":           {lockapi.Replica{Healthy: true, AppliedIndex: newest, Promise: promise}, []string{"ok", "1000", "0", "r1, 1.8s"}},
-		"one behind":      {lockapi.Replica{Healthy: true, AppliedIndex: newest - 1}, []string{"ok", "999", "1", "-"}},
-		"a good bit":      {lockapi.Replica{Healthy: true, AppliedIndex: newest - largeLag}, []string{"ok", "936", "64", "-"}},
-		"far behind":      {lockapi.Replica{Healthy: true, AppliedIndex: newest - largeLag - 1}, []string{"ok", "935", "*65*", "-"}},
-		"new and empty":   {lockapi.Replica{Healthy: true}, []string{"ok", "0", "*1000*", "-"}},
-		"down":            {lockapi.Replica{AppliedIndex: 960, Promise: promise}, []string{"DOWN", "960", "-", "-"}},
-		"down, not known": {lockapi.Replica{}, []string{"DOWN", "-", "-", "-"}},
+		"level":             {lockapi.Replica{Healthy: true, AppliedIndex: newest, Promise: promise}, false, []string{"ok", "1000", "0", "r1 1.8s"}},
+		"one behind":        {lockapi.Replica{Healthy: true, AppliedIndex: newest - 1}, false, []string{"ok", "999", "1", "-"}},
+		"a good bit":        {lockapi.Replica{Healthy: true, AppliedIndex: newest - largeLag}, false, []string{"ok", "936", "64", "-"}},
+		"far behind":        {lockapi.Replica{Healthy: true, AppliedIndex: newest - largeLag - 1}, false, []string{"ok", "935", "*65*", "-"}},
+		"new and empty":     {lockapi.Replica{Healthy: true}, false, []string{"ok", "0", "*1000*", "-"}},
+		"down":              {lockapi.Replica{AppliedIndex: 960, Promise: promise}, false, []string{"DOWN", "960", "-", "-"}},
+		"another directory": {lockapi.Replica{AppliedIndex: 960}, true, []string{"OUT", "960", "-", "-"}},
+		"down, not known":   {lockapi.Replica{}, false, []string{"DOWN", "-", "-", "-"}},
 	}
 	a := &app{ui: &ui{out: paint(io.Discard, termenv.Ascii)}}
 	a.ui.out.warn = a.ui.out.warn.Transform(func(s string) string { return "*" + s + "*" })
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := a.replicaRow(tt.replica, newest)[2:6]; !slices.Equal(got, tt.want) {
+			if got := a.replicaRow(tt.replica, newest, tt.outsider)[2:6]; !slices.Equal(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

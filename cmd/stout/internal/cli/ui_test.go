@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"encoding/json"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -41,5 +44,67 @@ func TestClean(t *testing.T) {
 		if got := clean(in); got != want {
 			t.Errorf("clean(%q) = %q, want %q", in, got, want)
 		}
+	}
+}
+
+// What a terminal would obey does not reach it, whichever way it goes there.
+func TestPrintable(t *testing.T) {
+	const evil = "a\x1b[2J\u009b31m\u202e\u2066\a\r\n\x7f\U000e0041é"
+	if got, want := printable(evil), `a\x1b[2J\u009b31m\u202e\u2066\a\r\n\x7f\U000e0041é`; got != want {
+		t.Errorf("printable: %q, want %q", got, want)
+	}
+	if got := printable(clean(evil)); got != clean(evil) {
+		t.Errorf("what is clean is changed to %q", got)
+	}
+	text, err := json.MarshalIndent(map[string]string{evil: evil}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	safe := printableJSON(string(text))
+	for _, r := range safe {
+		if r != '\n' && !strconv.IsPrint(r) {
+			t.Errorf("JSON has %q in %q", r, safe)
+		}
+	}
+	var back map[string]string
+	if err := json.Unmarshal([]byte(safe), &back); err != nil || back[evil] != evil {
+		t.Errorf("%s is read as %q, %v", safe, back, err)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, tt := range []struct {
+		head, text string
+		want       string
+	}{
+		{"r1  ", "does not answer", "r1  does|  not|  answer"},
+		{"r1  ", "a b c d", "r1  a b c|  d"},
+		{"", "a wordofmorethanten b", "a|  wordofmorethanten|  b"},
+		{"x ", "", "x "},
+	} {
+		if got := strings.Join(wrap(tt.head, tt.text, 10, 2), "|"); got != tt.want {
+			t.Errorf("wrap(%q, %q) is %q, want %q", tt.head, tt.text, got, tt.want)
+		}
+	}
+}
+
+func TestFit(t *testing.T) {
+	columns := []column{left("ID"), left("PROMISE").sparing(2), right("CONTACT").sparing(1), left("ADDRESS")}
+	rows := [][]string{{"r1", "r2 1.8s", "12ms", "127.0.0.1:7101"}}
+	for width, want := range map[int]string{
+		80: "ID PROMISE CONTACT ADDRESS", 36: "ID PROMISE CONTACT ADDRESS", 35: "ID CONTACT ADDRESS",
+		27: "ID CONTACT ADDRESS", 26: "ID ADDRESS", 5: "ID ADDRESS",
+	} {
+		got, cells := fit(columns, rows, width)
+		var titles []string
+		for _, c := range got {
+			titles = append(titles, c.title)
+		}
+		if strings.Join(titles, " ") != want || len(cells[0]) != len(got) || cells[0][len(got)-1] != "127.0.0.1:7101" {
+			t.Errorf("%d columns: %q, %q; want %q", width, titles, cells, want)
+		}
+	}
+	if len(rows[0]) != 4 || columns[1].title != "PROMISE" {
+		t.Error("the table itself was changed")
 	}
 }

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// largeLag is from where on a replica's lag is worth a look: a healthy one is a
+// few entries behind while the cell is busy, and one on an idle cell.
+const largeLag = 64
+
+// finding is what is the matter with one replica.
+type finding struct {
+	id      string
+	what    string
+	command string // what mends it, if a command does
+}
+
+// examine finds out what is the matter with the replicas that are not well, by
+// asking those themselves that the master does not hear; without a master, all. A
+// replica that is none of the cell's does not count as well, whatever it says.
+func (a *app) examine(ctx context.Context, cell *lockapi.Cell) []finding {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	newest := newestIndex(cell.Replicas)
+	found := make([]finding, len(cell.Replicas))
+	each(cell.Replicas, func(i int, r lockapi.Replica) {
+		if !r.Healthy || !inOffice(*cell) {
+			found[i] = a.inquire(ctx, r)
+		}
+		if found[i].what == "" && newest-r.AppliedIndex > largeLag {
+			found[i] = finding{id: r.ID, what: fmt.Sprintf("is %d entries behind", newest-r.AppliedIndex)}
+		}
+	})
+	found = slices.DeleteFunc(found, func(f finding) bool { return f.what == "" })
+	for i, r := range cell.Replicas {
+		cell.Replicas[i].Healthy = r.Healthy && !outsider(found, r.ID)
+	}
+	return found
+}
+
+// inquire asks a replica whether it is ready. Of one that is well nothing is
+// reported but that it is none of the cell's.
+func (a *app) inquire(ctx context.Context, r lockapi.Replica) finding {
+	err := a.client.Ready(ctx, r.URL)
+	f := finding{id: r.ID}
+	refused, answers := errors.AsType[*lockapi.Error](err)
+	switch {
+	case answers && refused.Command != "":
+		f.what, f.command = clean(refused.Detail), clean(refused.Command)
+	case r.Healthy:
+	case err == nil:
+		f.what = "is not heard by the master, and answers here"
+	case answers:
+		f.what = "answers, and is not ready: " + clean(refused.Detail)
+	default:
+		f.what = fmt.Sprintf("does not answer (%s); last heard of %s ago", reason(err, probeTimeout), millis(r.LastContactMS))
+	}
+	return f
+}
+
+// outsider says whether a replica was found to be none of the cell's.
+func outsider(found []finding, id string) bool {
+	return slices.ContainsFunc(found, func(f finding) bool { return f.id == id && f.command != "" })
+}
+
+func newestIndex(replicas []lockapi.Replica) uint64 {
+	var newest uint64
+	for _, r := range replicas {
+		newest = max(newest, r.AppliedIndex)
+	}
+	return newest
+}
+
+func (a *app) showFindings(found []finding) {
+	if len(found) == 0 {
+		return
+	}
+	a.ui.printf("\n")
+	for _, f := range found {
+		a.ui.paragraph(clean(f.id), f.what)
+		if f.command != "" {
+			a.ui.paragraph("", "mend it: "+f.command)
+		}
+	}
+}
+
+func (a *app) noteFindings(found []finding) {
+	for _, f := range found {
+		if a.ui.note("%s %s", f.id, f.what); f.command != "" {
+			a.ui.note("mend it: %s", f.command)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+const (
+	// probeTimeout bounds how long one replica is waited for when others have
+	// answered, or when a failed command goes on to find out why.
+	probeTimeout = time.Second
+	// surveyPatience is how much longer than the first answer a survey takes. A
+	// replica whose master hangs needs a second and a half to say so.
+	surveyPatience = 2 * time.Second
+)
+
+// survey asks the replicas for the state of the cell, all at once, so that none
+// which hangs or is down stands in the way of the others. The first that shows a
+// master in office settles it. Where none does, those that the answers name are
+// asked too, and it takes a replica's time to answer for all of them; then the
+// result is the newest view. It is an error only if none answers within the given
+// time.
+func (a *app) survey(ctx context.Context, within time.Duration) (lockapi.Cell, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	s := asking{asked: make(map[string]bool), failed: make(map[string]error), heard: make(chan opinion)}
+	for _, url := range a.opts.servers {
+		s.ask(ctx, a.client, url)
+	}
+	var best *lockapi.Cell
+	var late <-chan time.Time
+	for s.pending > 0 {
+		select {
+		case o := <-s.heard:
+			s.pending--
+			if o.err != nil {
+				s.failed[o.url] = o.err
+				continue
+			}
+			if inOffice(o.cell) {
+				return o.cell, nil
+			}
+			if best == nil || o.cell.Epoch > best.Epoch {
+				best = &o.cell
+			}
+			if late == nil {
+				late = time.After(surveyPatience)
+			}
+			for _, r := range o.cell.Replicas {
+				s.ask(ctx, a.client, r.URL)
+			}
+		case <-late:
+			s.pending = 0
+		case <-ctx.Done():
+			s.pending = 0
+		}
+	}
+	if best == nil {
+		return lockapi.Cell{}, a.unreachable(s.failed, within)
+	}
+	a.askEach(ctx, best)
+	return *best, nil
+}
+
+// inOffice says whether a view shows a master that holds its lease.
+func inOffice(cell lockapi.Cell) bool { return cell.Master != nil && cell.Lease.Held }
+
+// opinion is what one replica says of the cell.
+type opinion struct {
+	url  string
+	cell lockapi.Cell
+	err  error
+}
+
+// asking is a round of questions to replicas, each asked once.
+type asking struct {
+	asked   map[string]bool // by URL
+	failed  map[string]error
+	pending int
+	heard   chan opinion
+}
+
+func (s *asking) ask(ctx context.Context, c *client.Client, url string) {
+	if s.asked[url] {
+		return
+	}
+	s.asked[url] = true
+	s.pending++
+	go func() {
+		o := opinion{url: url}
+		o.cell, o.err = c.CellAt(ctx, url)
+		select {
+		case s.heard <- o:
+		case <-ctx.Done():
+		}
+	}()
+}
+
+// askEach completes the view of a replica, which knows only itself where there is
+// no master: it asks each for its own state.
+func (a *app) askEach(ctx context.Context, cell *lockapi.Cell) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	urls := make([]string, len(cell.Replicas))
+	for i, r := range cell.Replicas {
+		urls[i] = r.URL
+	}
+	own, failed := a.probe(ctx, urls)
+	for i := range cell.Replicas {
+		if failed[i] != nil || own[i].ID != cell.Replicas[i].ID {
+			cell.Replicas[i].Healthy = false
+			continue
+		}
+		own[i].URL = urls[i] // where it is found, whatever it was told
+		cell.Replicas[i] = own[i]
+	}
+}
+
+// probe asks the replicas at the given URLs, all at once, about themselves.
+// Both results are in the order of urls; for each, one of the two is set.
+func (a *app) probe(ctx context.Context, urls []string) ([]lockapi.Replica, []error) {
+	replicas, failed := make([]lockapi.Replica, len(urls)), make([]error, len(urls))
+	each(urls, func(i int, url string) { replicas[i], failed[i] = a.client.Replica(ctx, url) })
+	return replicas, failed
+}
+
+// each calls f for all items at once and returns when all calls have.
+func each[T any](items []T, f func(int, T)) {
+	var wg sync.WaitGroup
+	for i, item := range items {
+		wg.Go(func() { f(i, item) })
+	}
+	wg.Wait()
+}
+
+// unreachable says of each server what was the matter with it, and what to do.
+// One that is not in failed did not answer within the given time.
+func (a *app) unreachable(failed map[string]error, within time.Duration) *failure {
+	out := &failure{code: exitUnreachable, message: "no replica can be reached"}
+	for _, url := range a.opts.servers {
+		err := cmp.Or(failed[url], context.DeadlineExceeded)
+		out.tell("%s: %s", url, reason(err, within))
+		if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Command != "" {
+			out.message = "no replica of a cell can be reached"
+			out.hint("once the others have a master: %s", clean(refused.Command))
+		}
+	}
+	if len(out.hints) > 0 {
+		return out
+	}
+	return out.hint("name the replicas' API addresses with --server or %s; is stoutd running there?", serverEnv)
+}
+
+// reason is why a replica did not answer a question within the given time: what it
+// says itself, or the innermost part of an error, that the connection was refused,
+// not by which call of whose library.
+func reason(err error, within time.Duration) string {
+	refused, ok := errors.AsType[*lockapi.Error](err)
+	switch {
+	case ok:
+		return "answers: " + clean(refused.Detail)
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer within " + human(within)
+	}
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return clean(err.Error())
+		}
+		err = inner
+	}
+}

@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// hosts are the replicas of a test, by host name, in virtual time. It is their
+// transport.
+type hosts map[string]*host
+
+// host is one replica. The zero value refuses connections.
+type host struct {
+	cell  *lockapi.Cell  // its view
+	ready *lockapi.Error // why it is not ready
+	after time.Duration  // how long an answer takes
+	hung  bool           // takes calls and does not answer them
+}
+
+func (h hosts) RoundTrip(r *http.Request) (*http.Response, error) {
+	at := h[r.URL.Host]
+	if at == nil {
+		at = &host{}
+	}
+	switch {
+	case at.hung:
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	case at.cell == nil && at.ready == nil:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	}
+	time.Sleep(at.after)
+	status, body := http.StatusOK, any(struct{}{})
+	switch {
+	case at.ready != nil && (at.cell == nil || r.URL.Path == lockapi.RouteReady):
+		status, body = at.ready.Code.Status(), at.ready
+	case r.URL.Path == lockapi.RouteCell:
+		body = at.cell
+	case r.URL.Path == lockapi.RouteReplica:
+		i := slices.IndexFunc(at.cell.Replicas, func(r1 lockapi.Replica) bool { return r1.URL == "http://"+r.URL.Host })
+		body = at.cell.Replicas[i]
+	}
+	text, err := json.Marshal(body)
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(string(text))), ContentLength: int64(len(text)),
+	}, err
+}
+
+// view is the state of a cell of r1, r2 and r3 at the hosts of these names, with
+// the given master.
+func view(epoch uint64, master string, held bool) *lockapi.Cell {
+	c := &lockapi.Cell{Cell: "test", Epoch: epoch, Lease: lockapi.Lease{Held: held}}
+	for i := range 3 {
+		id := fmt.Sprint("r", i+1)
+		c.Replicas = append(c.Replicas, lockapi.Replica{ID: id, URL: "http://" + id, Role: lockapi.RoleReplica, Healthy: true})
+		if id == master {
+			c.Master = &lockapi.MasterRef{ID: id, URL: "http://" + id}
+		}
+	}
+	return c
+}
+
+// asApp is an app that asks the given servers.
+func asApp(t *testing.T, h hosts, servers ...string) *app {
+	t.Helper()
+	a := &app{ui: &ui{}, opts: options{servers: servers, timeout: defaultTimeout}}
+	var err error
+	if a.client, err = (client.Config{URLs: servers, Transport: h}).New(); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestSurvey(t *testing.T) {
+	outsider := &lockapi.Error{Code: lockapi.CodeNoMaster, Detail: "another directory", Command: "stout member replace r1"}
+	tests := map[string]struct {
+		hosts   hosts
+		servers []string
+		took    time.Duration
+		master  string   // "" where there is none
+		held    bool     // and it is in office
+		well    []string // replicas seen to be well, where none is in office
+		fails   string   // the error and its details
+	}{
+		"a hung follower is named first": {
+			hosts:   hosts{"r1": {hung: true}, "r2": {cell: view(3, "r3", true), after: 10 * time.Millisecond}},
+			servers: []string{"http://r1", "http://r2"},
+			took:    10 * time.Millisecond, master: "r3", held: true,
+		},
+		"the first is down": {
+			hosts:   hosts{"r2": {cell: view(3, "r3", true)}},
+			servers: []string{"http://r1", "http://r2", "http://r3"}, master: "r3", held: true,
+		},
+		"another knows of the master": {
+			hosts:   hosts{"r1": {cell: view(2, "", false)}, "r3": {cell: view(3, "r2", true), after: time.Second}},
+			servers: []string{"http://r1"},
+			took:    time.Second, master: "r2", held: true,
+		},
+		"no master, one hangs": {
+			hosts:   hosts{"r1": {hung: true}, "r2": {cell: view(3, "", false)}, "r3": {cell: view(3, "", false)}},
+			servers: []string{"http://r1", "http://r2", "http://r3"},
+			took:    surveyPatience + probeTimeout, well: []string{"r2", "r3"},
+		},
+		"no master, one is down": {
+			hosts:   hosts{"r2": {cell: view(3, "", false)}, "r3": {cell: view(3, "", false)}},
+			servers: []string{"http://r1", "http://r2", "http://r3"},
+			well:    []string{"r2", "r3"},
+		},
+		"the newest view counts": {
+			hosts:   hosts{"r1": {cell: view(3, "r1", false)}, "r2": {cell: view(4, "r2", false), after: 500 * time.Millisecond}},
+			servers: []string{"http://r1", "http://r2"},
+			took:    time.Second, master: "r2", well: []string{"r1", "r2"},
+		},
+		"nobody answers": {
+			hosts:   hosts{"r1": {hung: true}},
+			servers: []string{"http://r1", "http://r2"},
+			took:    defaultTimeout,
+			fails:   "no replica can be reached|http://r1: no answer within 5s|http://r2: connection refused",
+		},
+		"none of the cell's": {
+			hosts:   hosts{"r1": {ready: outsider}},
+			servers: []string{"http://r1", "http://r2"},
+			fails:   "no replica of a cell can be reached|http://r1: answers: another directory|http://r2: connection refused",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				cell, err := asApp(t, tt.hosts, tt.servers...).survey(t.Context(), defaultTimeout)
+				if took := time.Since(began); took != tt.took {
+					t.Errorf("it took %v, want %v", took, tt.took)
+				}
+				fails := ""
+				if f, ok := errors.AsType[*failure](err); ok {
+					fails = strings.Join(append([]string{f.message}, f.details...), "|")
+				}
+				if fails != tt.fails {
+					t.Fatalf("it fails with %q, want %q", fails, tt.fails)
+				}
+				master := ""
+				if cell.Master != nil {
+					master = cell.Master.ID
+				}
+				if master != tt.master || inOffice(cell) != tt.held {
+					t.Errorf("master %q, in office: %v", master, inOffice(cell))
+				}
+				if well := wellOf(cell); err == nil && !tt.held && !slices.Equal(well, tt.well) {
+					t.Errorf("%q are well, want %q", well, tt.well)
+				}
+			})
+		})
+	}
+}
+
+func wellOf(cell lockapi.Cell) []string {
+	var well []string
+	for _, r := range cell.Replicas {
+		if r.Healthy {
+			well = append(well, r.ID)
+		}
+	}
+	return well
+}
+
+// What is the matter with those that the master does not hear is asked of
+// themselves.
+func TestExamine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hosts{
+			"r1": {ready: &lockapi.Error{Code: lockapi.CodeNoMaster, Detail: "its directory is not the member's", Command: "stout member replace r1"}},
+			"r3": {hung: true}, "r5": {ready: lockapi.Errorf(lockapi.CodeNoMaster, "no master is known")},
+			"r6": {cell: view(1, "", false)},
+		}
+		cell := *view(3, "r4", true)
+		cell.Replicas = nil
+		for i, lag := range []uint64{0, 0, 0, largeLag, 0, 0, largeLag + 1} {
+			id := fmt.Sprint("r", i+1)
+			cell.Replicas = append(cell.Replicas, lockapi.Replica{
+				ID: id, URL: "http://" + id, Healthy: id == "r4" || id == "r7", AppliedIndex: 100 - lag, LastContactMS: 4000,
+			})
+		}
+		want := []finding{
+			{"r1", "its directory is not the member's", "stout member replace r1"},
+			{"r2", "does not answer (connection refused); last heard of 4s ago", ""},
+			{"r3", "does not answer (no answer within 1s); last heard of 4s ago", ""},
+			{"r5", "answers, and is not ready: no master is known", ""},
+			{"r6", "is not heard by the master, and answers here", ""},
+			{"r7", "is 65 entries behind", ""},
+		}
+		got := asApp(t, h, "http://r1").examine(t.Context(), &cell)
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q\nwant %q", got, want)
+		}
+		if !outsider(got, "r1") || outsider(got, "r2") {
+			t.Error("r1 alone is none of the cell's")
+		}
+
+		// Without a master all are asked: one that counts as well for itself may be
+		// none of the cell's.
+		cell = *view(3, "", false)
+		h["r2"] = h["r6"]
+		got = asApp(t, h, "http://r1").examine(t.Context(), &cell)
+		if !slices.Equal(got, want[:1]) || !slices.Equal(wellOf(cell), []string{"r2", "r3"}) {
+			t.Errorf("without a master: %q; %q are well", got, wellOf(cell))
+		}
+	})
+}

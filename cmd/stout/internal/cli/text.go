@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// clean makes foreign text safe to print: what a terminal would obey rather
+// than show (control and invisible characters, bad UTF-8) is written as an
+// escape, as in Go strings. Empty text is a dash, so that columns stay whole.
+func clean(s string) string {
+	if s == "" {
+		return "-"
+	}
+	quoted := strconv.Quote(s)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+}
+
+// printable is s with escapes for what a terminal would obey rather than show.
+// Unlike clean it takes no notice of what can be shown, backslashes included, so
+// that what was cleaned before stays as it is.
+func printable(s string) string {
+	return escape(s, func(b *strings.Builder, r rune) {
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	})
+}
+
+// printableJSON is printable for a JSON text, in which line ends are no one's
+// choice, and escapes are those of JSON.
+func printableJSON(s string) string {
+	return escape(s, func(b *strings.Builder, r rune) {
+		if r == '\n' {
+			b.WriteRune(r)
+			return
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(b, `\u%04x`, unit)
+		}
+	})
+}
+
+// escape has write put down each character of s that cannot be shown.
+func escape(s string, write func(*strings.Builder, rune)) string {
+	hidden := func(r rune) bool { return !strconv.IsPrint(r) }
+	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if hidden(r) {
+			write(&b, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// wrap sets text behind a head, broken at blanks into lines of at most width
+// characters where its words allow. Lines after the first are indented.
+func wrap(head, text string, width, indent int) []string {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return []string{head}
+	}
+	var lines []string
+	line := head + words[0]
+	for _, word := range words[1:] {
+		if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width {
+			line += " " + word
+			continue
+		}
+		lines = append(lines, line)
+		line = strings.Repeat(" ", indent) + word
+	}
+	return append(lines, line)
+}
+
+// human writes a duration as people say it, to two or three digits: 120ms,
+// 1.2s, 12s, 3m20s, 3h05m, 2d3h.
+func human(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + human(-d)
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < 10*time.Second:
+		return strconv.FormatFloat(float64(d.Milliseconds()/100)/10, 'f', -1, 64) + "s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+	}
+}
+
+// millis is human for the wire's milliseconds.
+func millis(ms int64) string { return human(time.Duration(ms) * time.Millisecond) }
+
+// since is how long ago t was. The cell's clock may be ahead of ours; what lies
+// in the future by that was just now.
+func since(t time.Time) string { return human(max(0, time.Since(t))) }
+
+// plural is "1 lock", "2 locks".
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
