@@ -31,9 +31,10 @@ type Transport interface {
 	raft.WithClose
 }
 
-// transport is the library's, with three changes: heartbeats get no fast path, no
+// transport is the library's, with four changes: heartbeats get no fast path, no
 // message has a follower commit more than it brings or than its leader has on
-// disk, and a leader whose disk hangs falls silent. Embedding the interface keeps
+// disk, a leader whose disk hangs falls silent, and a pipeline ends with the first
+// message that fails. Embedding the interface keeps
 // WithPreVote and WithClose.
 type transport struct {
 	Transport
@@ -62,19 +63,7 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 	if err != nil {
 		return nil, err
 	}
-	return pipeline{p, t}, nil
-}
-
-type pipeline struct {
-	raft.AppendPipeline
-	transport transport
-}
-
-func (p pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
-	if err := p.transport.check(args); err != nil {
-		return nil, err
-	}
-	return p.AppendPipeline.AppendEntries(args, resp)
+	return newPipeline(p, t.check), nil
 }
 
 // check is the last look at a message before it leaves.

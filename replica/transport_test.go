@@ -49,6 +49,7 @@ func TestBothWaysAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer p.Close()
 	if _, err := p.AppendEntries(other, nil); err != nil || other.LeaderCommitIndex != 4 {
 		t.Error(other.LeaderCommitIndex, err)
 	}
@@ -73,6 +74,7 @@ func TestStandInsStay(t *testing.T) {
 	}
 	p, err := test.AppendEntriesPipeline("r2", "r2")
 	must(t, err)
+	defer p.Close()
 	if _, err := p.AppendEntries(q, nil); err == nil {
 		t.Error("one was sent through a pipeline")
 	}
@@ -128,3 +130,6 @@ type sentOn struct{ raft.AppendPipeline }
 func (sentOn) AppendEntries(*raft.AppendEntriesRequest, *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	return nil, nil
 }
+
+func (sentOn) Consumer() <-chan raft.AppendFuture { return nil }
+func (sentOn) Close() error                       { return nil }

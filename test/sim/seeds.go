@@ -119,7 +119,8 @@ func (s *settings) progress(total world.Report) {
 func (s *settings) summary(total world.Report, took time.Duration) {
 	t := total.Stats
 	fmt.Fprintf(s.out, "%d seeds, %d steps, %v of virtual time in %v\n", t.Seeds, t.Steps, t.Virtual.Round(time.Second), took.Round(time.Second))
-	fmt.Fprintf(s.out, "  %d entries committed, %d terms of office, %d messages of Raft, %d HTTP requests\n", t.Entries, t.Offices, t.Messages, t.Requests)
+	fmt.Fprintf(s.out, "  %d entries committed, %d terms of office, %d messages of Raft, of which %d were pipelined, %d HTTP requests\n",
+		t.Entries, t.Offices, t.Messages, t.Pipelined, t.Requests)
 	fmt.Fprintf(s.out, "  faults: %s\n", counts(t.Faults))
 	fmt.Fprintf(s.out, "  checks: %s\n", counts(t.Checks))
 	fmt.Fprintf(s.out, "  trace hash: %016x\n", total.Sum)

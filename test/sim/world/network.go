@@ -47,12 +47,37 @@ func (n *network) setCut(from, to string, cut bool) {
 }
 
 // arrives takes a message on its way, and reports whether it gets there.
-func (n *network) arrives(from, to string) bool {
+func (n *network) arrives(from, to string) bool { return n.arrivesOf(from, to, n.w.now()) }
+
+// arrivesOf is arrives for a message that was sent at an earlier time.
+func (n *network) arrivesOf(from, to string, sent time.Duration) bool {
 	if n.isCut(from, to) {
 		return false
 	}
-	time.Sleep(n.delay() + n.lag[[2]string{from, to}])
+	time.Sleep(sent + n.delay() + n.lag[[2]string{from, to}] - n.w.now())
 	return !n.isCut(from, to) && (n.lose == 0 || !n.w.chance(n.lose))
+}
+
+// Bounds of the pause before what a connection has lost is sent again. Each is
+// twice as long as the one before (RFC 6298).
+const (
+	firstRepeat = 200 * time.Millisecond
+	lastRepeat  = 3200 * time.Millisecond
+)
+
+// conveys takes part of a stream on its way: what is lost is sent again. It reports
+// false where the connection is given up.
+func (n *network) conveys(from, to string, sent time.Duration) bool {
+	for pause := firstRepeat; ; pause *= 2 {
+		if n.arrivesOf(from, to, sent) {
+			return true
+		}
+		if pause > lastRepeat {
+			return false
+		}
+		time.Sleep(pause)
+		sent = n.w.now()
+	}
 }
 
 var (

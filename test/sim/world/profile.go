@@ -20,6 +20,7 @@ type profile struct {
 	patience  time.Duration // of a bare call that waits
 	work      []int         // weights of what a user does, in the order of deeds
 	witnesses int           // of each user
+	pipelines bool          // entries are sent without waiting for the answers before
 	silence   int           // one new session in so many is cut off at once; 0 = none
 }
 
@@ -34,6 +35,7 @@ func newProfile(r *rand.Rand) profile {
 		delays:    pick(r, 1, 3, 3, 10),
 		patience:  pick(r, 50*time.Millisecond, 6*time.Second, 6*time.Second),
 		witnesses: pick(r, 0, 0, 1, 1, 2),
+		pipelines: pick(r, true, true, true, false),
 		silence:   pick(r, 0, 4),
 	}
 	for _, a := range actions {

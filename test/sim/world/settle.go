@@ -1,6 +1,7 @@
 package world
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stoutlock/stout/client"
@@ -11,6 +12,8 @@ const (
 	electedWithin = 20 * time.Second
 	servedWithin  = 90 * time.Second
 	emptyWithin   = 60 * time.Second
+	// The library waits for up to 10 s before it tries again what has failed often.
+	followedWithin = 20 * time.Second
 )
 
 // settle ends the faults and sees that the cell comes back: a master is in
@@ -34,6 +37,12 @@ func (w *world) settle() {
 	w.within(emptyWithin, "nothing is left", func() bool {
 		s := w.judge.latest()
 		return s.SessionCount() == 0 && s.LockCount() == 0 && s.HoldCount() == 0 && s.WaitCount() == 0
+	})
+	all := w.judge.latest().Index
+	w.within(followedWithin, "every replica has applied all", func() bool {
+		return !slices.ContainsFunc(w.machines, func(m *machine) bool {
+			return m.process == nil || m.process.replica == nil || m.process.replica.State().Index < all
+		})
 	})
 }
 

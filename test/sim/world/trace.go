@@ -75,15 +75,16 @@ func (r *Report) Add(other Report) {
 
 // Stats count what was done.
 type Stats struct {
-	Seeds    int            `json:"seeds"`
-	Steps    int            `json:"steps"`
-	Virtual  time.Duration  `json:"virtual"`
-	Entries  int            `json:"entries"`  // committed and judged
-	Messages int            `json:"messages"` // of Raft
-	Requests int            `json:"requests"` // of HTTP
-	Faults   map[string]int `json:"faults"`
-	Checks   map[string]int `json:"checks"`
-	Offices  int            `json:"offices"`
+	Seeds     int            `json:"seeds"`
+	Steps     int            `json:"steps"`
+	Virtual   time.Duration  `json:"virtual"`
+	Entries   int            `json:"entries"`   // committed and judged
+	Messages  int            `json:"messages"`  // of Raft
+	Pipelined int            `json:"pipelined"` // and those of them that were sent through a pipe
+	Requests  int            `json:"requests"`  // of HTTP
+	Faults    map[string]int `json:"faults"`
+	Checks    map[string]int `json:"checks"`
+	Offices   int            `json:"offices"`
 }
 
 func newStats() *Stats { return &Stats{Faults: map[string]int{}, Checks: map[string]int{}} }
@@ -94,6 +95,7 @@ func (s *Stats) add(o *Stats) {
 	s.Virtual += o.Virtual
 	s.Entries += o.Entries
 	s.Messages += o.Messages
+	s.Pipelined += o.Pipelined
 	s.Requests += o.Requests
 	s.Offices += o.Offices
 	for kind, n := range o.Faults {

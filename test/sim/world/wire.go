@@ -32,10 +32,6 @@ func (t *wire) SetHeartbeatHandler(h func(raft.RPC)) { t.heartbeat = h }
 func (t *wire) EncodePeer(_ raft.ServerID, a raft.ServerAddress) []byte { return []byte(a) }
 func (t *wire) DecodePeer(b []byte) raft.ServerAddress                  { return raft.ServerAddress(b) }
 
-func (t *wire) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
-	return nil, raft.ErrPipelineReplicationNotSupported
-}
-
 func (t *wire) AppendEntries(id raft.ServerID, _ raft.ServerAddress, q *raft.AppendEntriesRequest, a *raft.AppendEntriesResponse) error {
 	return exchange(t, id, q, a, nil)
 }
@@ -119,6 +115,36 @@ func (t *wire) carry(to string, q any, data []byte, answer chan<- raft.RPCRespon
 			answer <- r
 		}
 	case <-receiver.gone.Done():
+	}
+}
+
+// dial opens a connection to a machine's process: one that is left over from
+// earlier messages, or a new one, for which something has to get there and back.
+func (t *wire) dial(to string) (*process, error) {
+	w, from := t.p.m.w, t.p.m.id
+	leftOver := w.chance(2)
+	reached := make(chan *process, 1)
+	go func() {
+		if leftOver {
+			reached <- w.machine(to).process
+		} else if w.net.conveys(from, to, w.now()) {
+			if p := w.machine(to).process; w.net.conveys(to, from, w.now()) {
+				reached <- p
+			}
+		}
+	}()
+	timeout := time.NewTimer(wireTimeout)
+	defer timeout.Stop()
+	select {
+	case p := <-reached:
+		if p == nil {
+			return nil, errRefused
+		}
+		return p, nil
+	case <-timeout.C:
+		return nil, errTimeout
+	case <-t.p.gone.Done():
+		return nil, errReset
 	}
 }
 
