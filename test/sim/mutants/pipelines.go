@@ -1,6 +1,6 @@
 package mutants
 
-import "github.com/stoutlock/stout/test/sim/internal/overlay"
+import "github.com/stoutlock/stout/test/internal/overlay"
 
 // pipelines are faults of how entries are sent without waiting for answers.
 func pipelines() []Mutant {
