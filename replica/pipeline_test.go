@@ -84,7 +84,7 @@ func send(p raft.AppendPipeline) <-chan raft.AppendFuture {
 // pipelineTo is a pipeline to a replica that answers so.
 func pipelineTo(t *testing.T, answers func(raft.RPC)) raft.AppendPipeline {
 	t.Helper()
-	line := &inMemory{dialled: make(chan net.Conn), done: make(chan struct{})}
+	line := &lineInMemory{dialled: make(chan net.Conn), done: make(chan struct{})}
 	ends := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: line, Logger: hclog.NewNullLogger(), MaxPool: rpcPool, Timeout: rpcTimeout,
 	})
@@ -108,19 +108,19 @@ func pipelineTo(t *testing.T, answers func(raft.RPC)) raft.AppendPipeline {
 	return p
 }
 
-// inMemory is a stream from a replica to itself.
-type inMemory struct {
+// lineInMemory is a stream from a replica to itself.
+type lineInMemory struct {
 	dialled chan net.Conn
 	done    chan struct{}
 }
 
-func (s *inMemory) Dial(raft.ServerAddress, time.Duration) (net.Conn, error) {
+func (s *lineInMemory) Dial(raft.ServerAddress, time.Duration) (net.Conn, error) {
 	near, far := net.Pipe()
 	s.dialled <- far
 	return near, nil
 }
 
-func (s *inMemory) Accept() (net.Conn, error) {
+func (s *lineInMemory) Accept() (net.Conn, error) {
 	select {
 	case c := <-s.dialled:
 		return c, nil
@@ -129,5 +129,5 @@ func (s *inMemory) Accept() (net.Conn, error) {
 	}
 }
 
-func (s *inMemory) Close() error   { close(s.done); return nil }
-func (s *inMemory) Addr() net.Addr { return address("memory") }
+func (s *lineInMemory) Close() error   { close(s.done); return nil }
+func (s *lineInMemory) Addr() net.Addr { return address("memory") }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
 )
 
 // pipe is a connection on which a leader sends entries without waiting for the
@@ -64,7 +66,8 @@ func (t *wire) AppendEntriesPipeline(id raft.ServerID, _ raft.ServerAddress) (ra
 		return nil, raft.ErrPipelineReplicationNotSupported
 	}
 	t.p.point()
-	receiver, err := t.dial(string(id))
+	name, _ := admission.Split(string(id))
+	receiver, err := t.dial(name)
 	if err != nil {
 		return nil, err
 	}
