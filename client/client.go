@@ -129,11 +129,7 @@ func (c *Client) Cell(ctx context.Context) (out lockapi.Cell, err error) {
 // Replica reads the state of the very replica whose base URL is given, in one
 // attempt: no other can answer for it.
 func (c *Client) Replica(ctx context.Context, url string) (out lockapi.Replica, err error) {
-	e, err := parseEndpoint(url)
-	if err != nil {
-		return out, err
-	}
-	err = c.attempt(ctx, &route{to: e}, &call{method: http.MethodGet, path: lockapi.RouteReplica, out: &out})
+	err = c.askOne(ctx, url, call{path: lockapi.RouteReplica, any: true, out: &out})
 	return out, err
 }
 

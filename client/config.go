@@ -19,8 +19,8 @@ const DefaultGrace = 45 * time.Second
 // Config is for those who need more than New. The zero value of each field but
 // URLs stands for its default.
 type Config struct {
-	// URLs are the base URLs of any replicas of the cell, at least one. One is
-	// enough to find the master; the others serve when that one is down.
+	// URLs are the base URLs of any replicas of the cell, at least one; see New.
+	// One is enough to find the master; the others serve when that one is down.
 	URLs []string
 	// Transport carries the requests. By default the client has connections of
 	// its own, which it keeps alive, and calls https URLs, and those that the
@@ -46,7 +46,8 @@ type Config struct {
 
 // New makes a client of the cell that the replicas at urls belong to. It does
 // not connect yet. A URL has the form http://host:port or https://host:port,
-// with or without a path to prefix the API's routes with.
+// with or without a path to prefix the API's routes with; host:port alone stands
+// for http://host:port.
 func New(urls ...string) (*Client, error) { return Config{URLs: urls}.New() }
 
 // New makes a client, or says which setting is wrong.
@@ -59,7 +60,7 @@ func (c Config) New() (*Client, error) {
 	}
 	var endpoints []*endpoint
 	for _, u := range c.URLs {
-		e, err := parseEndpoint(u)
+		e, err := givenEndpoint(u)
 		if err != nil {
 			return nil, err
 		}

@@ -4,9 +4,23 @@
 //	cell, err := client.New("http://10.0.0.1:7101", "http://10.0.0.2:7101", "http://10.0.0.3:7101")
 //	session, err := cell.NewSession(ctx, client.WithName("billing@host7"))
 //	defer session.Close(ctx)
-//	held, err := session.Lock(ctx, "/billing/leader")
+//	err = session.Do(ctx, "/billing/leader", func(ctx context.Context, held *client.Held) error {
+//		return work(ctx, held.Token())
+//	})
+//
+// Do waits for the lock, calls the function, and releases the lock. The context of
+// the function ends with the caller's, on Ctrl-C say, and with the hold: before
+// anybody else can get the lock.
+//
+// Lock and Unlock are for holds that no function encloses. Mind what ends what:
+//
+//	held, err := session.Lock(ctx, "/billing/leader") // ctx bounds the wait, and nothing else
 //	defer held.Unlock(ctx)
-//	err = work(held.Context(), held.Token())
+//	err = work(held.Context(), held.Token())          // goes on when ctx has ended
+//
+// Held.Context does NOT end when the context given to Lock does, so that a lock
+// outlives the request, or the time-out, under which it was taken. Who wants both
+// uses Do.
 //
 // # Sessions
 //
@@ -50,15 +64,16 @@
 // request that is under way for long, acts when the lock is somebody else's.
 // So:
 //
-//   - Do the work under Held.Context, and stop when it ends. What takes time to
-//     stop should begin to while Held.Remaining still allows for it.
+//   - Do the work under the context that Do gives, or under Held.Context, and stop
+//     when it ends. What takes time to stop should begin to while Held.Remaining
+//     still allows for it.
 //   - Send Held.Token along with every request to what the lock protects, and
 //     let that refuse a token lower than the highest it has seen. Tokens only
 //     grow, over releases, changes of master, and restored backups. Or send
 //     Held.Sequencer, and let the receiver ask with Client.CheckSequencer.
 //   - Where the resource can do neither, LockDelay at least keeps a lock from
 //     being granted anew for a while after its holder's session expired.
-//   - Call Unlock in any case, and look at its error where it matters that the
+//   - Where you use Lock, call Unlock in any case, and look at its error where it matters that the
 //     lock was held to the end.
 //
 // # Masters and retries

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -18,6 +19,20 @@ type endpoint struct {
 	addr   string // host:port, where it is spoken to directly; else empty
 }
 
+// givenEndpoint reads what the caller wrote: a URL, or a host and a port, which
+// stand for http://host:port.
+func givenEndpoint(text string) (*endpoint, error) {
+	if strings.Contains(text, "://") {
+		return parseEndpoint(text)
+	}
+	authority, _, _ := strings.Cut(text, "/")
+	if host, port, err := net.SplitHostPort(authority); err != nil || host == "" || port == "" {
+		return nil, fmt.Errorf("stout: %q is neither a URL nor host:port; write http://host:port, for instance http://localhost:7101", text)
+	}
+	return parseEndpoint("http://" + text)
+}
+
+// parseEndpoint reads a base URL, whole.
 func parseEndpoint(text string) (*endpoint, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -28,6 +43,8 @@ func parseEndpoint(text string) (*endpoint, error) {
 		return nil, fmt.Errorf("stout: URL %q: the scheme is %q; it must be http or https", text, u.Scheme)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("stout: URL %q has no host", text)
+	case !isPort(u.Port()):
+		return nil, fmt.Errorf("stout: URL %q: port %s is not within 1..65535", text, u.Port())
 	case u.User != nil:
 		return nil, fmt.Errorf("stout: URL of host %q carries credentials; they do not belong in it", u.Host)
 	case u.RawQuery != "" || u.Fragment != "":
@@ -35,6 +52,12 @@ func parseEndpoint(text string) (*endpoint, error) {
 	}
 	path := strings.TrimRight(u.Path, "/")
 	return &endpoint{base: u.Scheme + "://" + u.Host + path, scheme: u.Scheme, host: u.Host, path: path, addr: directAddr(u)}, nil
+}
+
+// isPort reports whether a URL's port is one, or left out.
+func isPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil && n > 0
 }
 
 // directAddr is where to dial for a URL, or "" where that takes TLS, a proxy, or

@@ -26,19 +26,43 @@ func Example() {
 	}
 	defer session.Close(ctx)
 
-	held, err := session.Lock(ctx, "/billing/leader")
+	// write stands for a request to what the lock protects. It carries the
+	// token, and ends with the hold.
+	write := func(ctx context.Context, token uint64) error {
+		fmt.Printf("writing with token %d, err %v\n", token, ctx.Err())
+		return ctx.Err()
+	}
+	err = session.Do(ctx, "/billing/leader", func(ctx context.Context, held *client.Held) error {
+		return write(ctx, held.Token())
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer held.Unlock(ctx)
-
-	// write stands for a request to what the lock protects. It carries the
-	// token, and ends with the hold.
-	write := func(ctx context.Context, token uint64) {
-		fmt.Printf("writing with token %d, err %v\n", token, ctx.Err())
-	}
-	write(held.Context(), held.Token())
 	// Output: writing with token 1, err <nil>
+}
+
+// Hold a lock for as long as no function encloses. Held.Context does not end when
+// the context given to Lock does: here that bounds the wait, to ten seconds.
+func ExampleSession_Lock() {
+	ctx := context.Background()
+	cell, _ := client.New(cellURL())
+	session, _ := cell.NewSession(ctx)
+	defer session.Close(ctx)
+
+	waiting, cancel := context.WithTimeout(ctx, 10*time.Second)
+	held, err := session.Lock(waiting, "/disk/7")
+	cancel()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("holding:", held.Context().Err() == nil)
+	if err := held.Unlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("holding:", held.Context().Err() == nil)
+	// Output:
+	// holding: true
+	// holding: false
 }
 
 func ExampleSession_TryLock() {

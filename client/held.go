@@ -52,8 +52,9 @@ func (h *Held) Handle() string { return h.cl.handle }
 // GrantedAt is when the lock was granted, on the master's wall clock.
 func (h *Held) GrantedAt() time.Time { return h.grantedAt }
 
-// Context carries the values of the context that Lock was given, and ends when
-// the hold can no longer be relied upon: at the end of the local lease, which
+// Context does not end when the context given to Lock does: see Session.Do for
+// one that ends with both. It carries that one's values, and ends when the hold
+// can no longer be relied upon: at the end of the local lease, which
 // is before anybody else can get the lock; when the lock is lost or the session
 // over; or on Unlock. context.Cause tells which, as Err does. Do the work that
 // the lock protects under it.

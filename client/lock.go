@@ -27,6 +27,9 @@ var errWaitOver = errors.New("the wait is over")
 // is over, or the session ends. The place in the queue outlives a change of
 // master. It is first come, first served.
 //
+// ctx bounds the waiting only. Once the lock is held, the end of ctx ends neither
+// the hold nor Held.Context; Do is for who wants that.
+//
 // Lock never returns nil and nil. When it returns an error nothing is left
 // behind: it has left the queue, and has released a grant that came meanwhile;
 // where the cell could not be reached for that, the session does it in the

@@ -26,7 +26,7 @@ func (c *Client) Ready(ctx context.Context, url string) error {
 
 // askOne makes one attempt of a read, of the replica at url.
 func (c *Client) askOne(ctx context.Context, url string, q call) error {
-	e, err := parseEndpoint(url)
+	e, err := givenEndpoint(url)
 	if err != nil {
 		return err
 	}

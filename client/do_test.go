@@ -1,0 +1,144 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestDo(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		failed := errors.New("the work failed")
+		for _, want := range []error{nil, failed} {
+			var after context.Context
+			err := s.Do(t.Context(), "/a", func(ctx context.Context, h *Held) error {
+				after = ctx
+				wantTokens(t, f, "/a", h.Token())
+				if ctx.Err() != nil || h.Path() != "/a" {
+					t.Errorf("works under %v, at %s", ctx.Err(), h.Path())
+				}
+				return want
+			}, LockDelay(time.Second))
+			if !errors.Is(err, want) {
+				t.Errorf("Do returned %v, want %v", err, want)
+			}
+			wantTokens(t, f, "/a")
+			wantErr(t, after.Err(), context.Canceled)
+		}
+		h := lock(t, s, "/a")
+		err := s.Do(t.Context(), "/a", func(context.Context, *Held) error { t.Error("worked without the lock"); return nil }, Wait(time.Second))
+		wantErr(t, err, ErrLockHeld)
+		wantTokens(t, f, "/a", h.Token())
+	})
+}
+
+// The context of the work ends with the caller's, as that does, and the lock is
+// released.
+func TestDoEndsWithItsContext(t *testing.T) {
+	stopped := errors.New("told to stop")
+	type key struct{}
+	for name, test := range map[string]struct {
+		limit     func(context.Context) (context.Context, func())
+		err, want error
+	}{
+		"deadline": {func(ctx context.Context) (context.Context, func()) {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			return ctx, cancel
+		}, context.DeadlineExceeded, context.DeadlineExceeded},
+		"cause": {func(ctx context.Context) (context.Context, func()) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			time.AfterFunc(time.Second, func() { cancel(stopped) })
+			return ctx, func() { cancel(nil) }
+		}, context.Canceled, stopped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+				s := open(t, c)
+				ctx, cancel := test.limit(context.WithValue(t.Context(), key{}, "trace"))
+				defer cancel()
+				began := time.Now()
+				err := s.Do(ctx, "/a", func(under context.Context, h *Held) error {
+					end, has := under.Deadline()
+					if want, wants := ctx.Deadline(); has != wants || !end.Equal(want) || under.Value(key{}) != "trace" {
+						t.Errorf("the deadline is %v, %t, want %v, %t; the value %v", end, has, want, wants, under.Value(key{}))
+					}
+					<-under.Done()
+					wantErr(t, under.Err(), test.err)
+					if h.Err() != nil {
+						t.Errorf("the hold ended: %v", h.Err())
+					}
+					return context.Cause(under)
+				})
+				wantErr(t, err, test.want)
+				if got := time.Since(began); got > 1100*time.Millisecond {
+					t.Errorf("it took %s", got)
+				}
+				wantTokens(t, f, "/a")
+			})
+		})
+	}
+}
+
+// The context of the work ends with the hold, and the error tells.
+func TestDoEndsWithTheHold(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		err := s.Do(t.Context(), "/a", func(ctx context.Context, h *Held) error {
+			if err := c.KillSession(t.Context(), s.ID()); err != nil {
+				t.Error(err)
+			}
+			<-ctx.Done()
+			wantErr(t, context.Cause(ctx), ErrSessionExpired)
+			return nil
+		})
+		wantErr(t, err, ErrSessionExpired)
+	})
+	onLaptop(t, func(t *testing.T, l *laptop, h *Held) {
+		err := h.s.Do(t.Context(), "/b", func(ctx context.Context, _ *Held) error {
+			child, cancel := context.WithCancel(ctx)
+			defer cancel()
+			l.sleep(time.Minute)
+			wantErr(t, ctx.Err(), context.Canceled)
+			wantErr(t, context.Cause(ctx), ErrJeopardy)
+			synctest.Wait()
+			wantErr(t, child.Err(), context.Canceled)
+			return context.Cause(ctx)
+		})
+		wantErr(t, err, ErrJeopardy)
+		wantErr(t, err, ErrSessionExpired)
+	})
+}
+
+// A panic passes through, and leaves no lock behind; without a cell it does not
+// wait for one.
+func TestDoPanics(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			s := open(t, c)
+			began := time.Now()
+			var under context.Context
+			func() {
+				defer func() {
+					if r := recover(); r != "oh" {
+						t.Errorf("recovered %v", r)
+					}
+				}()
+				_ = s.Do(t.Context(), "/a", func(ctx context.Context, _ *Held) error {
+					f.all(away)
+					under = ctx
+					panic("oh")
+				})
+			}()
+			wantErr(t, under.Err(), context.Canceled)
+			if got := time.Since(began); got > patience+time.Second {
+				t.Errorf("the panic took %s", got)
+			}
+			f.all(false)
+			time.Sleep(10 * time.Second)
+			wantTokens(t, f, "/a")
+		})
+	}
+}
