@@ -16,9 +16,9 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## Run a cell of three replicas on this machine, with data in ./.stout
+run: ## Run a cell of three replicas on this machine; ARGS="--port 9001 --data DIR"
 	@$(GO) build -tags $(TAGS) -o bin/local ./test/local
-	@exec bin/local run
+	@exec bin/local run $(ARGS)
 
 .PHONY: demo
 demo: ## Watch a lock survive the death of the master, in a quarter of a minute

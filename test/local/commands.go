@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,11 +14,16 @@ import (
 )
 
 const help = `Runs a whole Stout cell on this machine. To be run inside a clone: it builds
-what it needs.
+what it needs, into bin/cell.
 
 Usage:
-  local run    a cell of three replicas until Ctrl-C, with data in .stout (make run)
+  local run [--data DIR] [--port N]
+               a cell of three replicas until Ctrl-C (make run ARGS="...")
   local demo   a lock that survives the death of the master, as a story (make demo)
+
+  --data DIR   where data and logs are; default .stout in the clone
+  --port N     of the first API; the others follow, and those of the replicas from
+               N + 100. Default 7101, or the next free ones. A cell keeps its ports.
 
 Exit codes: 0 done, or stopped in good order; 1 anything else.`
 
@@ -26,25 +33,45 @@ func run(ctx context.Context, args []string) error {
 		say(help)
 		return nil
 	}
-	programs := map[string]func(context.Context) error{"run": runCell, "demo": runDemo}
-	if len(args) != 1 || programs[args[0]] == nil {
-		return errors.New("usage: local run | local demo (local --help tells more)")
+	usage := errors.New("usage: local run [--data DIR] [--port N] | local demo (local --help tells more)")
+	if len(args) == 0 {
+		return usage
 	}
-	return programs[args[0]](ctx)
+	var o runOptions
+	flags := flag.NewFlagSet("local", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	if args[0] == "run" {
+		flags.StringVar(&o.data, "data", "", "")
+		flags.IntVar(&o.port, "port", 0, "")
+	}
+	if err := flags.Parse(args[1:]); err != nil || flags.NArg() > 0 {
+		return errors.Join(err, usage)
+	}
+	switch args[0] {
+	case "run":
+		return runCell(ctx, o)
+	case "demo":
+		return runDemo(ctx)
+	}
+	return usage
 }
 
 func asksForHelp(arg string) bool {
 	return slices.Contains([]string{"help", "-h", "-help", "--help"}, arg)
 }
 
-// build builds Stout's programs into bin and returns the module's directory.
-func build(ctx context.Context, packages ...string) (root string, err error) {
-	root, err = cell.ModuleRoot()
-	if err != nil {
-		return "", err
+// build builds Stout's programs from the sources of the clone at root, into a
+// directory of their own: what `make build` made is left alone.
+func build(ctx context.Context, packages ...string) (root, bin string, err error) {
+	if root, err = cell.ModuleRoot(); err != nil {
+		return "", "", err
 	}
-	return root, cell.Build(ctx, root, filepath.Join(root, "bin"), false, packages...)
+	bin = binaries(root)
+	return root, bin, cell.Build(ctx, root, bin, false, packages...)
 }
+
+// binaries is where build puts them.
+func binaries(root string) string { return filepath.Join(root, "bin", "cell") }
 
 // say prints one line.
 func say(format string, args ...any) { fmt.Fprintf(os.Stdout, format+"\n", args...) }

@@ -22,7 +22,7 @@ const (
 // runDemo tells how a lock outlives the master's process and not its holder.
 // It has a directory and ports of its own.
 func runDemo(ctx context.Context) (err error) {
-	root, err := build(ctx, "./cmd/stoutd")
+	_, bin, err := build(ctx, "./cmd/stoutd")
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func runDemo(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, demoBound)
 	defer cancel()
 	s := &story{began: time.Now()}
-	s.cell, err = cell.Start(cell.Options{Dir: dir, Name: "demo", Binary: filepath.Join(root, "bin", "stoutd")})
+	s.cell, err = cell.Start(cell.Options{Dir: dir, Name: "demo", Binary: filepath.Join(bin, "stoutd")})
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func TestDemo(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{nil, {"walk"}, {"run", "demo"}} {
+	for _, args := range [][]string{nil, {"walk"}, {"run", "demo"}, {"run", "--port", "x"}, {"run", "--ports", "1"}, {"demo", "--port", "1"}} {
 		if err := run(t.Context(), args); err == nil {
 			t.Errorf("run(%q) is accepted", args)
 		}

@@ -8,33 +8,45 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/stoutlock/stout/test/cell"
 )
 
 const (
-	apiPort  = 7101 // of r1; the others follow
-	raftPort = 7201
-
 	startBound = 30 * time.Second       // for a master to be in office
 	stopBound  = 20 * time.Second       // for all to stop in good order
 	look       = 500 * time.Millisecond // from one look at the cell to the next, and for each question to it
 )
 
+// runOptions are those of local run.
+type runOptions struct {
+	data string // directory; empty for the usual one
+	port int    // of the first API; 0 for any
+}
+
 // runCell runs a cell of three replicas in the foreground until ctx ends.
-func runCell(ctx context.Context) error {
-	root, err := build(ctx, "./cmd/stoutd", "./cmd/stout")
+func runCell(ctx context.Context, o runOptions) error {
+	root, bin, err := build(ctx, "./cmd/stoutd", "./cmd/stout")
 	if err != nil {
 		return err
 	}
-	if err := portsAreFree(3); err != nil {
+	if o.data == "" {
+		o.data = filepath.Join(root, ".stout")
+	}
+	alone, err := claim(o.data)
+	if err != nil {
+		return err
+	}
+	defer alone.Close()
+	p, err := choosePorts(o.data, o.port, isTaken)
+	if err != nil {
 		return err
 	}
 	c, err := cell.Start(cell.Options{
-		Dir: filepath.Join(root, ".stout"), Name: "local", Size: 3,
-		Binary:  filepath.Join(root, "bin", "stoutd"),
-		APIPort: apiPort, RaftPort: raftPort,
+		Dir: o.data, Name: "local", Size: size, Binary: filepath.Join(bin, "stoutd"),
+		APIPort: p.API, RaftPort: p.Raft,
 	})
 	if err != nil {
 		return err
@@ -49,29 +61,35 @@ func runCell(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("no master in office after %s: %w\n%s", startBound, err, logs(c))
 	}
-	introduce(ctx, c, master)
+	introduce(ctx, c, master, bin)
 	if err := watch(ctx, c, master); err != nil {
 		return err
 	}
 	return stop(c)
 }
 
-// portsAreFree says what is wrong before three replicas say it each.
-func portsAreFree(size int) error {
-	for i := range size {
-		for _, port := range []int{apiPort + i, raftPort + i} {
-			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-			if err != nil {
-				return fmt.Errorf("port %d is taken: is a cell running already? (%w)", port, err)
-			}
-			_ = l.Close()
-		}
+// claim makes sure that one program at a time runs the cell in dir, until the
+// file is closed.
+func claim(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
 	}
-	return nil
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("the cell in %s runs already: use that one, or run another beside it: make run ARGS=\"--data .stout2\"", relative(dir))
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // introduce shows the cell and what to try with it.
-func introduce(ctx context.Context, c *cell.Cell, master *cell.Replica) {
+func introduce(ctx context.Context, c *cell.Cell, master *cell.Replica, bin string) {
 	say("A Stout cell of three replicas. Data and logs are in %s.\n", relative(c.Dir()))
 	say("  REPLICA  API                    RAFT            PID")
 	for _, r := range c.Replicas() {
@@ -89,8 +107,12 @@ func introduce(ctx context.Context, c *cell.Cell, master *cell.Replica) {
 	say("  curl -s %s/v1/cell", urls[0])
 	say(`  S=$(curl -s %s/v1/sessions -d '{"name":"me","ttl_ms":60000}' | sed 's/.*"id": *"\([^"]*\)".*/\1/'); curl -s -X PUT %s/v1/locks/db/migrate -d "{\"session\":\"$S\"}"`, urls[1], urls[1])
 	say("  curl -s %s/v1/locks/db/migrate", urls[2])
-	stout := relative(filepath.Join(filepath.Dir(c.Dir()), "bin", "stout")) + " --server " + strings.Join(urls, ",")
-	say("\n  %s status", stout)
+	stout := relative(filepath.Join(bin, "stout"))
+	say("")
+	if !strings.HasSuffix(urls[0], fmt.Sprintf(":%d", firstPort)) { // not those that stout asks by itself
+		say("  export STOUT_SERVER=%s", strings.Join(urls, ","))
+	}
+	say("  %s status", stout)
 	say("  %s lock /db/backup -- sh -c 'echo I hold $STOUT_PATH with token $STOUT_TOKEN'", stout)
 	say("\nKill the master (kill -9 %d) and watch another take over. Ctrl-C stops the cell.\n", master.PID())
 }
