@@ -57,6 +57,9 @@ type MemberChange struct {
 // invalid_argument, or nil.
 func (r *ReplaceMemberRequest) Validate() error { return ValidateDirectory(r.Directory) }
 
+// MaxMemberIDBytes bounds the name of a member.
+const MaxMemberIDBytes = 64
+
 // DirectoryDigits is how long the id of a data directory is.
 const DirectoryDigits = 16
 

@@ -22,7 +22,9 @@ func (x *exchange) readBody() ([]byte, error) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, lockapi.MaxBodyBytes))
 	if err != nil {
-		x.c.Writer.Header().Set("Connection", "close")
+		if !x.peer { // which has other calls on its connection
+			x.c.Writer.Header().Set("Connection", "close")
+		}
 		return nil, x.bodyError(err)
 	}
 	return body, nil

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -57,7 +56,9 @@ func (s *Server) keepContacts() {
 		case <-s.stopping:
 			return
 		case <-tick.C:
-			s.probeAll(ctx, s.master.Cell().Replicas)
+			if at := s.seat.Load(); at != nil {
+				s.probeAll(ctx, at.Master, at.peers, at.Cell().Replicas)
+			}
 		}
 	}
 }
@@ -73,14 +74,14 @@ func readCell(x *exchange) error {
 		return err
 	}
 	cell := x.master.Cell()
-	if at := x.master.Known(); follow && at.ID != "" && at.URL != "" && !at.Self {
+	if at := x.master.Known(); follow && at.ID != "" && !at.Self {
 		if got, ok := x.masterCell(at); ok {
 			x.pass(got)
 			return nil
 		}
 		depose(&cell)
 	}
-	x.probeAll(x.ctx(), cell.Replicas)
+	x.probeAll(x.ctx(), x.master, x.peers, cell.Replicas)
 	return x.reply(http.StatusOK, cell)
 }
 
@@ -98,18 +99,18 @@ func depose(cell *lockapi.Cell) {
 func (x *exchange) masterCell(at Location) (answer, bool) {
 	ctx, cancel := context.WithTimeout(x.ctx(), x.opts.CellTimeout)
 	defer cancel()
-	got, _, err := x.send(ctx, at.URL)
+	got, _, err := x.send(ctx, at.ID)
 	return got, err == nil && got.status == http.StatusOK
 }
 
 // probeAll asks every other replica for its own entry, all at once, and writes
 // what they report into replicas.
-func (s *Server) probeAll(ctx context.Context, replicas []lockapi.Replica) {
-	self := s.master.Replica().ID
+func (s *Server) probeAll(ctx context.Context, m Master, peers http.RoundTripper, replicas []lockapi.Replica) {
+	self := m.Replica().ID
 	var wg sync.WaitGroup
 	for i := range replicas {
 		if replicas[i].ID != self {
-			wg.Go(func() { s.probe(ctx, &replicas[i]) })
+			wg.Go(func() { s.probe(ctx, peers, &replicas[i]) })
 		}
 	}
 	wg.Wait()
@@ -117,10 +118,10 @@ func (s *Server) probeAll(ctx context.Context, replicas []lockapi.Replica) {
 
 // probe replaces what this replica knows of another by what the other reports.
 // One that does not answer is unhealthy, its applied index the last one known.
-func (s *Server) probe(ctx context.Context, r *lockapi.Replica) {
+func (s *Server) probe(ctx context.Context, peers http.RoundTripper, r *lockapi.Replica) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ProbeTimeout)
 	defer cancel()
-	got, err := s.askReplica(ctx, r.URL)
+	got, err := askReplica(ctx, peers, r.ID)
 	if err != nil || got.ID != r.ID {
 		known := s.contacts.of(r.ID)
 		r.Healthy = false
@@ -140,20 +141,24 @@ func (s *Server) probe(ctx context.Context, r *lockapi.Replica) {
 // maxReplicaBytes bounds the answer of a replica about itself.
 const maxReplicaBytes = 64 << 10
 
-func (s *Server) askReplica(ctx context.Context, base string) (lockapi.Replica, error) {
+// askReplica asks another replica for its own entry.
+func askReplica(ctx context.Context, peers http.RoundTripper, id string) (lockapi.Replica, error) {
 	var got lockapi.Replica
-	url := strings.TrimSuffix(base, "/") + lockapi.RouteReplica
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	url, err := peerURL(id, lockapi.RouteReplica, "")
 	if err != nil {
 		return got, err
 	}
-	resp, err := s.peers.RoundTrip(req)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
+	if err != nil {
+		return got, err
+	}
+	resp, err := peers.RoundTrip(req)
 	if err != nil {
 		return got, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return got, fmt.Errorf("%s answered %s", url, resp.Status)
+		return got, fmt.Errorf("replica %s answered %s", id, resp.Status)
 	}
 	// Fields that a newer replica adds are no fault of this one.
 	err = json.NewDecoder(http.MaxBytesReader(nil, resp.Body, maxReplicaBytes)).Decode(&got)
@@ -169,12 +174,12 @@ const caughtUpWithin = 64
 func (x *exchange) caughtUp(at Location) error {
 	ctx, cancel := context.WithTimeout(x.ctx(), x.opts.ProbeTimeout)
 	defer cancel()
-	master, err := x.askReplica(ctx, at.URL)
+	master, err := askReplica(ctx, x.peers, at.ID)
 	switch own := x.master.Replica().AppliedIndex; {
 	case err != nil:
-		return lockapi.Errorf(lockapi.CodeNoMaster, "master %s at %s cannot be asked how far it is: %v", at.ID, at.URL, err)
+		return lockapi.Errorf(lockapi.CodeNoMaster, "master %s cannot be asked how far it is: %v", at.ID, err)
 	case master.ID != at.ID || master.Role != lockapi.RoleMaster:
-		return lockapi.Errorf(lockapi.CodeNoMaster, "%s at %s is not the master any more", at.ID, at.URL)
+		return lockapi.Errorf(lockapi.CodeNoMaster, "%s is not the master any more", at.ID)
 	case own+caughtUpWithin < master.AppliedIndex:
 		return lockapi.Errorf(lockapi.CodeNoMaster, "this replica has applied entry %d, and master %s is at %d", own, at.ID, master.AppliedIndex)
 	}

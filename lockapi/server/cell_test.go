@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -39,8 +38,7 @@ func TestCellIsTheMastersView(t *testing.T) {
 }
 
 func TestCellOfAMasterThatDoesNotAnswer(t *testing.T) {
-	stuck := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	defer stuck.Close()
+	stuck := startOther(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	replica := startNode(t, "r2", func(o *server.Options) { o.CellTimeout = 50 * time.Millisecond })
 	for _, url := range []string{stuck.URL, "http://" + closedAddr(t), "http://no host"} {
 		replica.setMaster(3, "r1", url)
@@ -107,8 +105,7 @@ func TestCellMergesWhatReplicasReport(t *testing.T) {
 
 // A replica that does not answer in time holds nobody up.
 func TestCellDoesNotWaitForAStuckReplica(t *testing.T) {
-	stuck := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	defer stuck.Close()
+	stuck := startOther(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	master := startMaster(t, func(o *server.Options) { o.ProbeTimeout = 50 * time.Millisecond })
 	master.setReplicas(lockapi.Replica{ID: "r2", URL: stuck.URL, Role: lockapi.RoleReplica, Healthy: true}, lockapi.Replica{ID: "r1"})
 	if r := cellOf(t, master).Replicas[0]; r.Healthy || r.LastContactMS < 50 {

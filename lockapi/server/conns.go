@@ -1,15 +1,13 @@
 package server
 
 import (
-	"context"
-	"errors"
 	"net"
 	"sync"
 )
 
-// conns counts the connections that the API has open, those to other replicas
-// included, and keeps them below a bound: files and the replicas' own traffic
-// share the process's open files with them, and must never find none left.
+// conns counts the connections that the API has open, and keeps them below a
+// bound: files and the replicas' own connections share the process's open files
+// with them, and must never find none left.
 //
 // At the bound a new connection takes the place of the one that has been quiet
 // for longest: whose first or next request has not arrived whole. A client that
@@ -33,9 +31,6 @@ func newConns(most int) *conns {
 	p.quiet.before, p.quiet.behind = &p.quiet, &p.quiet
 	return p
 }
-
-// errTooManyConns is why another replica is not dialled.
-var errTooManyConns = errors.New("this replica has as many connections open as max-connections allows")
 
 // admit makes room for one more connection, or reports that there is none. A
 // connection that makes way counts until its goroutine has noticed, for its file is
@@ -118,30 +113,4 @@ func (p *conns) counts() (open int, refused, evicted uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.open, p.refused, p.evicted
-}
-
-// dial wraps a dialer so that its connections count.
-func (p *conns) dial(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		if !p.admit() {
-			return nil, errTooManyConns
-		}
-		c, err := dial(ctx, network, address)
-		if err != nil {
-			p.left(&conn{})
-			return nil, err
-		}
-		return &dialed{Conn: c, left: sync.OnceFunc(func() { p.left(&conn{}) })}, nil
-	}
-}
-
-// dialed is a connection to another replica.
-type dialed struct {
-	net.Conn
-	left func()
-}
-
-func (d *dialed) Close() error {
-	defer d.left()
-	return d.Conn.Close()
 }

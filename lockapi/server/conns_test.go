@@ -181,29 +181,6 @@ func TestManyAreTurnedAway(t *testing.T) {
 	})
 }
 
-// Connections to the master count as well, and a call that cannot be forwarded
-// for them had no effect.
-func TestForwardingCountsItsConnections(t *testing.T) {
-	master := startMaster(t, nil)
-	replica := startNode(t, "r2", func(o *server.Options) { o.MaxConnections = 3 })
-	replica.setMaster(1, "r1", master.url)
-	entered, release := hold(master)
-	defer release()
-	transmit(t, replica, "GET /v1/locks/a HTTP/1.1\r\nHost: x\r\n\r\n")
-	<-entered
-	c := transmit(t, replica, "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{\"session\":\"s\"}")
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(string(body), "max-connections") {
-		t.Errorf("%s %s", resp.Status, body)
-	}
-	if got := master.made(); len(got) != 1 {
-		t.Errorf("the master was asked for %q", got)
-	}
-}
-
 // However many ask for lists, only some are made at a time, and other calls do not
 // wait for them. A caller that leaves gives its turn up.
 func TestListsTakeTurns(t *testing.T) {

@@ -65,8 +65,12 @@ func (x *exchange) dispatch(t task) error {
 	}
 }
 
-// mayForward reports whether the caller lets its call be forwarded.
+// mayForward reports whether the caller lets its call be forwarded. What another
+// member has forwarded already stays here.
 func (x *exchange) mayForward() (bool, error) {
+	if x.peer {
+		return false, nil
+	}
 	values := x.c.Request.Header.Values(lockapi.HeaderForward)
 	switch {
 	case len(values) == 0:

@@ -23,18 +23,26 @@ var (
 // exchange is one request and its reply. Its body has been read already.
 type exchange struct {
 	*Server
-	c    *gin.Context
-	body []byte
+	c      *gin.Context
+	master Master            // nil on a replica that is no member
+	peers  http.RoundTripper // the way to the other members
+	peer   bool              // another member sent it
+	body   []byte
 }
 
 // handler is the frame of every operation: it reads the body, runs the
-// operation, writes its error, survives its panic and counts it.
-func (s *Server) handler(r route) gin.HandlerFunc {
+// operation, writes its error, survives its panic and counts it. peer says that
+// it is for calls that another member sends.
+func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
+	always := onStandby[r.template]
 	usual := &tally{metrics: s.metrics, route: r.template, method: r.method}
 	return func(c *gin.Context) {
 		start := time.Now()
 		s.metrics.inFlight.Inc()
-		x := &exchange{Server: s, c: c}
+		x := &exchange{Server: s, c: c, peer: peer}
+		if at := s.seat.Load(); at != nil {
+			x.master, x.peers = at.Master, at.peers
+		}
 		defer func() {
 			s.metrics.inFlight.Dec()
 			if took, status := time.Since(start), x.statusLabel(); c.Request.Method == r.method {
@@ -50,7 +58,10 @@ func (s *Server) handler(r route) gin.HandlerFunc {
 		}()
 		body, err := x.readBody()
 		x.body = body
-		if err == nil {
+		switch {
+		case x.master == nil && !always:
+			err = x.standbyProblem()
+		case err == nil:
 			err = r.handle(x)
 		}
 		if err != nil {
@@ -74,27 +85,6 @@ func (x *exchange) ctx() context.Context { return x.c.Request.Context() }
 // path is the request's path as it was sent, cut to what a message may quote.
 func (x *exchange) path() string {
 	return strconv.Quote(lockapi.Clip(x.c.Request.URL.RawPath))
-}
-
-// stamp puts the headers that every reply carries.
-func (s *Server) stamp(h http.Header) {
-	known := s.master.Known()
-	last := s.stamps.Load()
-	if last == nil || last.known != known {
-		last = &stamps{known, []string{strconv.FormatUint(known.Epoch, 10)}, []string{known.URL}}
-		s.stamps.Store(last)
-	}
-	h[lockapi.HeaderEpoch] = last.epoch
-	if known.ID != "" && known.URL != "" {
-		h[lockapi.HeaderMaster] = last.master
-	}
-}
-
-// stamps are the values of the headers that go with what is known of the master,
-// which is the same for many replies. Nobody changes them.
-type stamps struct {
-	known         Location
-	epoch, master []string
 }
 
 // reply writes body as JSON; nil is a reply without one.
@@ -157,7 +147,7 @@ func retryAfter(e *lockapi.Error) int {
 	if e.RetryAfter > 0 {
 		return e.RetryAfter
 	}
-	if e.Code == lockapi.CodeTooMany || e.Code == lockapi.CodeNoMaster {
+	if e.Code == lockapi.CodeTooMany || e.Code == lockapi.CodeNoMaster || e.Code == lockapi.CodeBusy {
 		return 1
 	}
 	return 0

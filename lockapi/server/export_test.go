@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
 
 // Routes lists what the router takes as "METHOD /template", without HEAD, which
@@ -14,7 +15,7 @@ func Routes() []string {
 		templates[r.pattern] = r.template
 	}
 	var all []string
-	for _, r := range (&Server{}).newEngine().Routes() {
+	for _, r := range (&Server{}).newEngine(false).Routes() {
 		if r.Method != http.MethodHead {
 			all = append(all, r.Method+" "+templates[r.Path])
 		}
@@ -28,3 +29,32 @@ type knowing struct{ Master }
 func (knowing) Known() Location { return Location{Epoch: 7, ID: "r1", URL: "http://m"} }
 
 func (knowing) Replica() lockapi.Replica { return lockapi.Replica{ID: "r1"} }
+
+func (knowing) CellID() string { return "c1" }
+
+func (knowing) Quotas() []master.QuotaUse { return nil }
+
+// Bounds of calls between replicas.
+const (
+	MostForwarded = mostForwarded
+	MostServed    = mostServed
+)
+
+// Crowd takes places among the calls that this replica has sent to others and
+// that it serves for them, and returns how to give them back.
+func (s *Server) Crowd(sent, served int) (leave func()) {
+	for range sent {
+		s.sent.enter()
+	}
+	for range served {
+		s.served.enter()
+	}
+	return func() {
+		for range sent {
+			s.sent.leave()
+		}
+		for range served {
+			s.served.leave()
+		}
+	}
+}

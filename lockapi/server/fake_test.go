@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -123,6 +124,50 @@ func (f *fakeMaster) enter(ctx context.Context, call string, stale bool) error {
 func (f *fakeMaster) session(id string) error {
 	if _, ok := f.sessions[id]; !ok {
 		return lockapi.Errorf(lockapi.CodeSessionNotFound, "there is no session %q", lockapi.Clip(id))
+	}
+	return nil
+}
+
+// urlOf is where the fake believes the replica of that name to be.
+func (f *fakeMaster) urlOf(id string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.where.ID == id {
+		return f.where.URL
+	}
+	for _, r := range f.cell.Replicas {
+		if r.ID == id {
+			return r.URL
+		}
+	}
+	return ""
+}
+
+func (f *fakeMaster) CellID() string { return "cell-1" }
+
+// directoryOf is the id of a fake's data directory.
+func directoryOf(id string) string { return fmt.Sprintf("%016x", id) }
+
+func (f *fakeMaster) Directory() string { return directoryOf(f.id) }
+
+func (f *fakeMaster) MemberList(ctx context.Context, stale bool) (lockapi.Members, error) {
+	if err := f.enter(ctx, "members", stale); err != nil {
+		return lockapi.Members{}, err
+	}
+	defer f.mu.Unlock()
+	return lockapi.Members{CellID: "cell-1", Tolerates: 1, Members: []lockapi.Member{{
+		ID: f.id, Directory: directoryOf(f.id), RaftAddr: "127.0.0.1:1", URL: f.own.URL, Suffrage: lockapi.SuffrageVoter,
+		Role: f.own.Role, Healthy: true, AppliedIndex: f.own.AppliedIndex, Version: "v1", Since: time.Unix(1, 0).UTC(),
+	}}}, nil
+}
+
+func (f *fakeMaster) Replace(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error {
+	if err := f.enter(ctx, fmt.Sprintf("replace %s %s %v", id, req.Directory, req.Force), false); err != nil {
+		return err
+	}
+	defer f.mu.Unlock()
+	if id == "nobody" {
+		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member", id)
 	}
 	return nil
 }

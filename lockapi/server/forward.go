@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -14,19 +13,6 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 )
-
-// newTransport makes the transport for calls among replicas: connections are
-// kept, no proxy comes between, and bytes are passed on as they are.
-func newTransport(counted *conns) *http.Transport {
-	dialer := net.Dialer{Timeout: time.Second, KeepAlive: 15 * time.Second}
-	return &http.Transport{
-		DialContext:         counted.dial(dialer.DialContext),
-		MaxIdleConnsPerHost: 1024,
-		IdleConnTimeout:     time.Minute, // shorter than the other side's IdleTimeout
-		TLSHandshakeTimeout: 2 * time.Second,
-		DisableCompression:  true,
-	}
-}
 
 // answer is another replica's whole reply.
 type answer struct {
@@ -45,6 +31,10 @@ var errStopping = errors.New("the replica that forwarded the call is stopping")
 // back. The error is no_master where the call certainly had no effect or is
 // repeatable, and outcome_unknown where it may have had one.
 func (x *exchange) forward(at Location, t task) error {
+	if !x.sent.enter() {
+		return lockapi.Errorf(lockapi.CodeTooMany, "this replica has %d calls under way that it forwarded, which is all that it may; ask the master at %s", x.sent.most, at.URL)
+	}
+	defer x.sent.leave()
 	ctx, cancel := context.WithCancelCause(x.ctx())
 	defer cancel(nil)
 	ctx, stop := context.WithTimeout(ctx, t.wait+x.opts.AnswerTimeout)
@@ -52,12 +42,9 @@ func (x *exchange) forward(at Location, t task) error {
 	watching := time.AfterFunc(watchEvery, func() { x.watch(ctx, at, cancel) })
 	defer watching.Stop()
 
-	got, sent, err := x.send(ctx, at.URL)
+	got, sent, err := x.send(ctx, at.ID)
 	if err != nil {
 		x.metrics.forwarded.WithLabelValues("failed").Inc()
-		if errors.Is(err, errTooManyConns) {
-			return lockapi.Errorf(lockapi.CodeTooMany, "quota max-connections is used up: %v, and the call had to be forwarded; ask the master at %s, or have the quota raised", err, at.URL)
-		}
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
@@ -75,22 +62,22 @@ func (x *exchange) forward(at Location, t task) error {
 	return nil
 }
 
-// send puts the request to the replica at base, which must answer it itself.
-// sent is false where the request certainly never left.
-func (x *exchange) send(ctx context.Context, base string) (got answer, sent bool, err error) {
+// send puts the request to the replica of the given name, which must answer it
+// itself. sent is false where the request certainly never left.
+func (x *exchange) send(ctx context.Context, id string) (got answer, sent bool, err error) {
 	in := x.c.Request
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { sent = true },
 	})
-	url := strings.TrimSuffix(base, "/") + in.URL.EscapedPath()
-	if in.URL.RawQuery != "" {
-		url += "?" + in.URL.RawQuery
+	target, err := peerURL(id, in.URL.EscapedPath(), in.URL.RawQuery)
+	if err != nil {
+		return answer{}, false, err
 	}
 	method := in.Method
 	if method == http.MethodHead {
 		method = http.MethodGet // an error's code is in the body
 	}
-	out, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(x.body))
+	out, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(x.body))
 	if err != nil {
 		return answer{}, false, err
 	}
@@ -158,18 +145,18 @@ const (
 // a second: a replica that is paused or cut off would keep the call for ever,
 // and one that is alive and lost its office has answered by then. It also ends
 // the call when this replica stops.
-func (s *Server) watch(ctx context.Context, at Location, end context.CancelCauseFunc) {
+func (x *exchange) watch(ctx context.Context, at Location, end context.CancelCauseFunc) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for missed := 0; missed < watchMost; {
 		missed++
-		if s.master.Known().ID == at.ID {
+		if x.master.Known().ID == at.ID {
 			missed = 0
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.stopping:
+		case <-x.stopping:
 			end(errStopping)
 			return
 		case <-tick.C:

@@ -87,6 +87,14 @@ func (s *strictMaster) CheckSequencer(ctx context.Context, q lockapi.Sequencer, 
 	return s.fakeMaster.CheckSequencer(ctx, q, stale)
 }
 
+func (s *strictMaster) Replace(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error {
+	s.want(req.Validate())
+	if id == "" || len(id) > lockapi.MaxMemberIDBytes {
+		s.want(fmt.Errorf("replica id %q", id))
+	}
+	return s.fakeMaster.Replace(ctx, id, req)
+}
+
 func validateID(id string) error {
 	if id == "" || strings.Contains(id, "/") {
 		return fmt.Errorf("session id %q", id)
@@ -218,6 +226,9 @@ var requestSeeds = []struct{ method, target, forward, key, body string }{
 	{"GET", "/v1/cell", "", "", ``},
 	{"POST", "/v1/cell/transfer", "", "", `{"to":"r2"}`},
 	{"GET", "/v1/replica", "", "", ``},
+	{"GET", "/v1/members?consistency=stale", "", "", ``},
+	{"POST", "/v1/members/r1/replace?force=true", "", "", `{"directory":"0123456789abcdef"}`},
+	{"POST", "/v1/members/nobody/replace", "", "", `{"directory":"0123456789abcdef"}`},
 	{"GET", "/v1/openapi.yaml", "", "", ``},
 	{"GET", "/livez?x=1", "", "", ``},
 	{"GET", "/readyz", "", "", ``},

@@ -52,7 +52,7 @@ func (b *logBuffer) String() string {
 func startNode(t *testing.T, id string, tune func(*server.Options)) *node {
 	t.Helper()
 	n := &node{fakeMaster: newFake(id), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
-	opts := server.Options{Master: n.fakeMaster, Registry: n.registry, Logger: zerolog.New(n.log), ForwardTimeout: 300 * time.Millisecond}
+	opts := server.Options{Master: n.fakeMaster, Links: newLinks(t, n.fakeMaster), Registry: n.registry, Logger: zerolog.New(n.log), ForwardTimeout: 300 * time.Millisecond}
 	if tune != nil {
 		tune(&opts)
 	}
@@ -62,6 +62,10 @@ func startNode(t *testing.T, id string, tune func(*server.Options)) *node {
 	}
 	n.addr = l.Addr().String()
 	n.url = "http://" + n.addr
+	if own, ok := opts.Links.(*links); ok {
+		callPorts.Store(n.addr, own.calls.Addr().String())
+		t.Cleanup(func() { callPorts.Delete(n.addr) })
+	}
 	n.own.URL = n.url
 	n.fakeMaster.cell.Replicas[0].URL = n.url
 	n.server = server.New(opts)

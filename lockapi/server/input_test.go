@@ -237,6 +237,13 @@ func TestBadPathsAndParameters(t *testing.T) {
 		{"GET", "/v1/cell?x=1", "x"},
 		{"POST", "/v1/cell/transfer?to=r1", "to"},
 		{"GET", "/v1/replica?x=1", "x"},
+		{"GET", "/v1/members?x=1", "x"},
+		{"GET", "/v1/members?consistency=best", "consistency"},
+		{"POST", "/v1/members/r1/replace?force=1", "force"},
+		{"POST", "/v1/members/r1/replace?force=", "force"},
+		{"POST", "/v1/members/r1/replace?consistency=stale", "consistency"},
+		{"POST", "/v1/members/r1/replace", "directory"},
+		{"POST", "/v1/members//replace", "id"},
 		{"GET", "/v1/openapi.yaml?x=1", "x"},
 		{"GET", "/livez?x=1", "x"},
 		{"GET", "/readyz?x=1", "x"},
@@ -305,6 +312,10 @@ func TestUnusualInput(t *testing.T) {
 		{"POST", "/v1/sessions", `{"name":"` + strings.Repeat("n", 128) + `","meta":{"":""}}`, "open "},
 		{"POST", "/v1/cell/transfer", `{"to":"r2"}`, "transfer r2"},
 		{"POST", "/v1/cell/transfer", ``, "transfer "},
+		{"GET", "/v1/members", "", "members"},
+		{"POST", "/v1/members/r1/replace", `{"directory":"0123456789abcdef"}`, "replace r1 0123456789abcdef false"},
+		{"POST", "/v1/members/%72.1/replace?force=true", `{"directory":"0123456789abcdef"}`, "replace r.1 0123456789abcdef true"},
+		{"POST", "/v1/members/r1/replace?force=false", `{"directory":"0123456789abcdef"}`, "replace r1 0123456789abcdef false"},
 	} {
 		n.mu.Lock()
 		n.calls = nil

@@ -13,7 +13,12 @@ func readReplica(x *exchange) error {
 	if _, err := x.query(); err != nil {
 		return err
 	}
-	return x.reply(http.StatusOK, x.master.Replica())
+	if x.master == nil {
+		return x.reply(http.StatusOK, x.opts.Standby().Replica)
+	}
+	own := x.master.Replica()
+	own.Directory = x.master.Directory()
+	return x.reply(http.StatusOK, own)
 }
 
 func readOpenAPI(x *exchange) error {
@@ -26,31 +31,38 @@ func readOpenAPI(x *exchange) error {
 
 // probeAnswer is the body of a health probe that succeeds.
 type probeAnswer struct {
-	Status string `json:"status"`
+	Status    string `json:"status"`
+	Directory string `json:"directory,omitempty"` // of the replica, where it is ready
 }
 
 func live(x *exchange) error {
 	if _, err := x.query(); err != nil {
 		return err
 	}
-	return x.reply(http.StatusOK, probeAnswer{"live"})
+	return x.reply(http.StatusOK, probeAnswer{Status: "live"})
 }
 
 func ready(x *exchange) error {
 	if _, err := x.query(); err != nil {
 		return err
 	}
-	reason := x.master.Ready()
+	if x.master == nil {
+		return x.standbyProblem()
+	}
+	directory, reason := x.master.Directory(), x.master.Ready()
 	if at := x.master.Known(); reason == nil && !at.Self {
 		reason = x.caughtUp(at)
 	}
 	if reason == nil {
-		return x.reply(http.StatusOK, probeAnswer{"ready"})
+		return x.reply(http.StatusOK, probeAnswer{"ready", directory})
 	}
-	if e := new(lockapi.Error); errors.As(reason, &e) && e.Code.Status() == http.StatusServiceUnavailable {
-		return e
+	e := new(lockapi.Error)
+	if !errors.As(reason, &e) || e.Code.Status() != http.StatusServiceUnavailable {
+		e = lockapi.Errorf(lockapi.CodeNoMaster, "this replica is not ready: %v", reason)
 	}
-	return lockapi.Errorf(lockapi.CodeNoMaster, "this replica is not ready: %v", reason)
+	told := *e
+	told.Directory = directory
+	return &told
 }
 
 func readMetrics(x *exchange) error {

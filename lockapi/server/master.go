@@ -19,6 +19,7 @@ type Master interface {
 	Locator
 	SessionService
 	LockService
+	MemberService
 	Observer
 }
 
@@ -51,6 +52,19 @@ type LockService interface {
 	Lock(ctx context.Context, path string, waiters int, stale bool) (lockapi.Lock, error)
 	Locks(ctx context.Context, prefix, after string, limit int, stale bool) (lockapi.LockList, error)
 	CheckSequencer(ctx context.Context, s lockapi.Sequencer, stale bool) (lockapi.SequencerCheck, error)
+}
+
+// MemberService tells of the members of the cell, and changes them.
+type MemberService interface {
+	// CellID is the cell's id, and Directory that of this replica's data directory.
+	CellID() string
+	Directory() string
+	// MemberList is who the members are and how they are; on a replica that is not
+	// the master no_master, unless stale: it is this replica's own view then.
+	MemberList(ctx context.Context, stale bool) (lockapi.Members, error)
+	// Replace begins to put another directory in a member's place; no_master on a
+	// replica that is not the master.
+	Replace(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error
 }
 
 // Observer tells of the cell and its replicas, and hands mastership over.

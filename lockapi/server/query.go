@@ -21,6 +21,7 @@ const (
 	paramToken       = "token"
 	paramValue       = "value"
 	paramWaiters     = "waiters"
+	paramForce       = "force"
 )
 
 // query holds the parameters of a request, each given once and known.
@@ -110,6 +111,18 @@ func (q query) waiters() (int, error) {
 	}
 	n, err := wholeNumber(paramWaiters, value, 0, lockapi.MaxWaiters)
 	return int(n), err
+}
+
+// flag reads true or false; false where it is not given.
+func (q query) flag(name string) (bool, error) {
+	switch value, given := q[name]; {
+	case !given || value == "false":
+		return false, nil
+	case value == "true":
+		return true, nil
+	default:
+		return false, lockapi.Invalid(name, "%s is %q; it is \"true\" or \"false\"", name, lockapi.Clip(value))
+	}
 }
 
 // token is the grant that a release is for; 0 where any is meant.

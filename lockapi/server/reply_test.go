@@ -16,11 +16,11 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-func TestEveryReplyTellsEpochAndMaster(t *testing.T) {
+func TestEveryReplyTellsEpochMasterAndCell(t *testing.T) {
 	n := startMaster(t, nil)
 	targets := []string{
 		"GET /v1/sessions", "POST /v1/sessions", "DELETE /v1/sessions/x", "GET /v1/sessions/x", "GET /v1/locks/a", "GET /v1/locks",
-		"GET /v1/locks/..", "GET /v1/cell", "GET /v1/replica", "GET /livez", "GET /readyz", "GET /metrics", "GET /v1/openapi.yaml",
+		"GET /v1/locks/..", "GET /v1/cell", "GET /v1/replica", "GET /v1/members", "GET /livez", "GET /readyz", "GET /metrics", "GET /v1/openapi.yaml",
 		"GET /nowhere", "PATCH /v1/sessions", "HEAD /v1/locks/a", "HEAD /nowhere", "OPTIONS *", "GET /%",
 	}
 	check := func(epoch, master string) {
@@ -29,6 +29,9 @@ func TestEveryReplyTellsEpochAndMaster(t *testing.T) {
 			got := line(t, n, method, path, "")
 			if e, m := got.header.Get("Stout-Epoch"), got.header.Get("Stout-Master"); e != epoch || m != master {
 				t.Errorf("%s: epoch %q and master %q, want %q and %q", target, e, m, epoch, master)
+			}
+			if c := got.header.Get("Stout-Cell"); c != "cell-1" {
+				t.Errorf("%s: cell %q", target, c)
 			}
 		}
 	}
@@ -224,9 +227,12 @@ func TestNoLogLinePerRequest(t *testing.T) {
 func TestHealth(t *testing.T) {
 	n := startMaster(t, nil)
 	call(t, "GET", n.url+"/livez", "").wantStatus(t, 200)
-	call(t, "GET", n.url+"/readyz", "").wantStatus(t, 200)
+	directory := `"directory":"` + directoryOf("r1") + `"`
+	if got := call(t, "GET", n.url+"/readyz", ""); got.status != 200 || !strings.Contains(got.body, directory) {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
 	n.setUnfit(lockapi.Errorf(lockapi.CodeNoMaster, "catching up: applied 3 of 9"))
-	if got := call(t, "GET", n.url+"/readyz", ""); got.status != 503 || !strings.Contains(got.body, "applied 3 of 9") {
+	if got := call(t, "GET", n.url+"/readyz", ""); got.status != 503 || !strings.Contains(got.body, "applied 3 of 9") || !strings.Contains(got.body, directory) {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 	n.setUnfit(errors.New("the disk is slow"))
@@ -254,7 +260,7 @@ func TestReadyIsWhoeverHasCaughtUp(t *testing.T) {
 	if e := call(t, "GET", r.url+"/readyz", "").wantCode(t, lockapi.CodeNoMaster); !strings.Contains(e.Detail, "not the master any more") {
 		t.Errorf("deposed: %q", e.Detail)
 	}
-	r.setMaster(5, "r1", "http://127.0.0.1:1")
+	r.setMaster(5, "r3", "http://127.0.0.1:1")
 	if e := call(t, "GET", r.url+"/readyz", "").wantCode(t, lockapi.CodeNoMaster); !strings.Contains(e.Detail, "cannot be asked") {
 		t.Errorf("out of reach: %q", e.Detail)
 	}
@@ -266,7 +272,7 @@ func TestReplicaAndDocument(t *testing.T) {
 	if err := json.Unmarshal([]byte(call(t, "GET", n.url+"/v1/replica", "").body), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.ID != "r1" || r.Version != "v1" || r.UptimeMS == nil || r.Role != lockapi.RoleMaster {
+	if r.ID != "r1" || r.Version != "v1" || r.UptimeMS == nil || r.Role != lockapi.RoleMaster || r.Directory != directoryOf("r1") {
 		t.Errorf("replica %+v", r)
 	}
 	doc := call(t, "GET", n.url+"/v1/openapi.yaml", "")

@@ -18,6 +18,8 @@ type route struct {
 const (
 	routeSession   = lockapi.RouteSessions + "/{id}"
 	routeKeepalive = routeSession + "/keepalive"
+	routeReplace   = lockapi.RouteMembers + "/{id}/replace"
+	patternReplace = lockapi.RouteMembers + "/:id/replace"
 	routeLock      = lockapi.RouteLocks + "/{path}"
 	patternSession = lockapi.RouteSessions + "/:id"
 	patternLock    = lockapi.RouteLocks + "/*path"
@@ -38,13 +40,16 @@ var routes = []route{
 	{http.MethodGet, lockapi.RouteCell, lockapi.RouteCell, readCell},
 	{http.MethodPost, lockapi.RouteTransfer, lockapi.RouteTransfer, transfer},
 	{http.MethodGet, lockapi.RouteReplica, lockapi.RouteReplica, readReplica},
+	{http.MethodGet, lockapi.RouteMembers, lockapi.RouteMembers, listMembers},
+	{http.MethodPost, routeReplace, patternReplace, replaceMember},
 	{http.MethodGet, lockapi.RouteOpenAPI, lockapi.RouteOpenAPI, readOpenAPI},
 	{http.MethodGet, lockapi.RouteLive, lockapi.RouteLive, live},
 	{http.MethodGet, lockapi.RouteReady, lockapi.RouteReady, ready},
 	{http.MethodGet, lockapi.RouteMetrics, lockapi.RouteMetrics, readMetrics},
 }
 
-func (s *Server) newEngine() *gin.Engine {
+// newEngine routes calls; peer says that they come from another member.
+func (s *Server) newEngine(peer bool) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.UseRawPath = true
@@ -52,7 +57,7 @@ func (s *Server) newEngine() *gin.Engine {
 	e.RedirectTrailingSlash = false
 	e.HandleMethodNotAllowed = true
 	for _, r := range routes {
-		h := s.handler(r)
+		h := s.handler(r, peer)
 		e.Handle(r.method, r.pattern, h)
 		if r.method == http.MethodGet {
 			// net/http leaves out the body of a reply to HEAD.
@@ -61,10 +66,10 @@ func (s *Server) newEngine() *gin.Engine {
 	}
 	e.NoRoute(s.handler(route{template: "other", handle: func(x *exchange) error {
 		return lockapi.Errorf(lockapi.CodeNotFound, "there is no route %s; %s lists the routes", x.path(), lockapi.RouteOpenAPI)
-	}}))
+	}}, peer))
 	e.NoMethod(s.handler(route{template: "other", handle: func(x *exchange) error {
 		return lockapi.Errorf(lockapi.CodeMethodNotAllowed, "%s takes %s, not %.32q",
 			x.path(), x.c.Writer.Header().Get("Allow"), x.c.Request.Method)
-	}}))
+	}}, peer))
 	return e
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"runtime"
@@ -18,21 +19,28 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// Options configure a Server. Only Master is needed; a duration that is zero
-// has the default named beside it.
+// Options configure a Server. Master or Standby is needed; a duration that is
+// zero has the default named beside it.
 type Options struct {
+	// Master is the member that the server answers for, and Links are its
+	// connections to the others; without a Master it answers for none before Attach.
 	Master Master
-	Logger zerolog.Logger
+	Links  Links
+	// Standby is what the replica says of itself before Attach.
+	Standby func() Standby
+	Logger  zerolog.Logger
 	// Registry takes the server's metrics and is what /metrics shows; nil makes
 	// a new one. A registry serves one Server.
 	Registry *prometheus.Registry
 	// Checksum is the latest sum of this replica's state and the log entry that it
 	// is of, for /metrics; false before the first. Nil where there is none to show.
+	// It is not called before Attach.
 	Checksum func() (index uint64, sum []byte, ok bool)
-	// Peers carries calls to the other replicas; nil makes a transport of the
-	// server's own, whose connections count among MaxConnections.
+	// Peers carries calls to the other members, instead of Links: the host of a URL
+	// is a member's name.
 	Peers http.RoundTripper
-	// MaxConnections bounds the connections that are open at once; 0 is no bound.
+	// MaxConnections bounds the connections that are open to the API at once; 0 is
+	// no bound. Those of other members do not count.
 	MaxConnections int
 
 	// ForwardTimeout bounds the search for a master that takes a call. How long
@@ -83,10 +91,9 @@ func (o Options) withDefaults() Options {
 // Server answers Stout's HTTP API for one replica.
 type Server struct {
 	opts     Options
-	master   Master
+	seat     atomic.Pointer[seat] // nil before Attach
 	log      zerolog.Logger
 	metrics  *metrics
-	peers    http.RoundTripper
 	contacts contacts
 	conns    *conns
 	stamps   atomic.Pointer[stamps]
@@ -97,6 +104,9 @@ type Server struct {
 	turning  chan struct{} // a place for each connection that is turned away
 	engine   *gin.Engine
 	http     *wire.Server
+	calls    *http.Server  // those of other members
+	served   room          // for their calls
+	sent     room          // for calls that this replica has sent to others
 	stopping chan struct{} // closed by Drain
 	stopOnce sync.Once
 }
@@ -106,10 +116,11 @@ func New(opts Options) *Server {
 	opts = opts.withDefaults()
 	s := &Server{
 		opts:    opts,
-		master:  opts.Master,
 		log:     opts.Logger,
-		metrics: newMetrics(opts.Registry, opts.Master.Replica().Version),
-		peers:   opts.Peers,
+		metrics: newMetrics(opts.Registry, opts.version()),
+
+		served: room{most: mostServed},
+		sent:   room{most: mostForwarded},
 
 		conns:   newConns(opts.MaxConnections),
 		lists:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
@@ -117,16 +128,10 @@ func New(opts Options) *Server {
 
 		stopping: make(chan struct{}),
 	}
-	if s.peers == nil {
-		s.peers = newTransport(s.conns)
-	}
 	opts.Registry.MustRegister(s.conns)
-	opts.Registry.MustRegister(quotaUses(opts.Master.Quotas))
-	if opts.Checksum != nil {
-		opts.Registry.MustRegister(checksum(opts.Checksum))
-	}
 	s.contacts.started = time.Now()
-	s.engine = s.newEngine()
+	s.engine = s.newEngine(false)
+	s.calls = s.newCalls()
 	s.http = &wire.Server{
 		Handler:        s.Handler(),
 		HeaderTimeout:  opts.HeaderTimeout,
@@ -143,22 +148,35 @@ func New(opts Options) *Server {
 			s.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("an HTTP handler panicked")
 		},
 	}
+	if opts.Master != nil {
+		s.Attach(opts.Master, opts.Links)
+	}
 	return s
+}
+
+// version is the release that runs.
+func (o *Options) version() string {
+	if o.Master != nil {
+		return o.Master.Replica().Version
+	}
+	return o.Standby().Replica.Version
 }
 
 // Handler is the API as an http.Handler. What needs the connection itself (the
 // deadlines of requests and replies, the answer to a request that cannot be
 // parsed, the bound on connections) is there only under Serve.
 func (s *Server) Handler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The router matches RawPath where there is one; setting it always has
-		// every path matched as it was sent, so that no segment is decoded twice
-		// and no %2F turns into a separator.
-		if r.URL.RawPath == "" {
-			r.URL.RawPath = r.URL.EscapedPath()
-		}
-		s.engine.ServeHTTP(w, r)
-	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(s.engine, w, r) })
+}
+
+func serve(engine *gin.Engine, w http.ResponseWriter, r *http.Request) {
+	// The router matches RawPath where there is one; setting it always has
+	// every path matched as it was sent, so that no segment is decoded twice
+	// and no %2F turns into a separator.
+	if r.URL.RawPath == "" {
+		r.URL.RawPath = r.URL.EscapedPath()
+	}
+	engine.ServeHTTP(w, r)
 }
 
 // Serve answers connections of l until Shutdown, and returns nil then. It
@@ -194,12 +212,18 @@ func (s *Server) isDraining() bool {
 // are cut off and the context's error is returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
-	if t, ok := s.peers.(interface{ CloseIdleConnections() }); ok {
-		defer t.CloseIdleConnections()
-	}
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		_ = s.http.Close()
+	}
+	// The calls of other members stay on connections that stay: they are waited
+	// for, not those.
+	err = errors.Join(err, s.served.emptied(ctx))
+	_ = s.calls.Close()
+	if at := s.seat.Load(); at != nil {
+		if own, ok := at.peers.(*peers); ok {
+			own.close()
+		}
 	}
 	return err
 }

@@ -1,0 +1,79 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// links are a node's connections to the others, on loopback, without openings.
+// Who is dialled is who the node's fake has under that name.
+type links struct {
+	calls net.Listener
+	of    *fakeMaster
+
+	mu     sync.Mutex
+	dialed int
+}
+
+// callPorts tells where a node that has its API at an address takes the calls of
+// others. What is not in it is dialled itself.
+var callPorts sync.Map
+
+func newLinks(t *testing.T, of *fakeMaster) *links {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return &links{calls: l, of: of}
+}
+
+func (l *links) Calls() net.Listener { return l.calls }
+
+func (l *links) DialCall(ctx context.Context, id string) (net.Conn, error) {
+	l.mu.Lock()
+	l.dialed++
+	l.mu.Unlock()
+	address := strings.TrimPrefix(strings.TrimSuffix(l.of.urlOf(id), "/"), "http://")
+	if address == "" {
+		return nil, errors.New("no member of that name")
+	}
+	if calls, ok := callPorts.Load(address); ok {
+		address = calls.(string)
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}
+
+// dials is how often another replica was dialled.
+func (l *links) dials() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dialed
+}
+
+// startOther serves what answers in another replica's place. It greets by itself.
+func startOther(t *testing.T, h http.HandlerFunc, tune ...func(*httptest.Server)) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != lockapi.RouteLive {
+			h(w, r)
+		}
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	for _, f := range tune {
+		f(s)
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}

@@ -1,0 +1,58 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+func listMembers(x *exchange) error {
+	q, err := x.query(paramConsistency)
+	if err != nil {
+		return err
+	}
+	return x.read(q, func(ctx context.Context, stale bool) (any, error) {
+		return x.master.MemberList(ctx, stale)
+	})
+}
+
+func replaceMember(x *exchange) error {
+	id, err := x.memberID()
+	if err != nil {
+		return err
+	}
+	q, err := x.query(paramForce)
+	if err != nil {
+		return err
+	}
+	var req lockapi.ReplaceMemberRequest
+	if err := decode(x.body, &req); err != nil {
+		return err
+	}
+	if req.Force, err = q.flag(paramForce); err != nil {
+		return err
+	}
+	if err := req.Validate(); err != nil {
+		return err
+	}
+	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
+		err := x.master.Replace(ctx, id, req)
+		return http.StatusAccepted, lockapi.MemberChange{ID: id, Directory: req.Directory}, err
+	}})
+}
+
+// memberID is the name in the request's path. One that no member has is not
+// found, whatever it looks like.
+func (x *exchange) memberID() (string, error) {
+	raw := x.c.Param("id")
+	id, err := url.PathUnescape(raw)
+	switch {
+	case err != nil || id == "":
+		return "", lockapi.Invalid("id", "the name %q of a replica is malformed", lockapi.Clip(raw))
+	case len(id) > lockapi.MaxMemberIDBytes:
+		return "", lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell", lockapi.Clip(id))
+	}
+	return id, nil
+}
