@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
@@ -28,21 +28,21 @@ func serve(ctx context.Context, c *config.Config, log zerolog.Logger, stdout io.
 		return exitError{code: exitConfig, err: err}
 	}
 	go paceCollector(ctx)
-	p := &process{config: c, log: log, maxConnections: most}
-	if err := p.start(ctx); err != nil {
+	p := &process{config: c, log: log, maxConnections: most, began: time.Now()}
+	err = p.start(ctx)
+	switch {
+	case err == nil:
+		p.tellStarted()
+		if c.Dev {
+			go p.introduce(ctx, stdout)
+		}
+		if err := p.wait(ctx); err != nil {
+			log.Error().Err(err).Msg("ending on a fault")
+			p.removeTemp()
+			return exitError{code: exitFault, err: err, logged: true}
+		}
+	case !errors.Is(err, errStopped):
 		return exitError{code: exitStart, err: err}
-	}
-	log.Info().Str("version", buildinfo.Version()).Str("cell", c.Cell).
-		Str("api", p.listener.Addr().String()).Str("raft", c.RaftListen).
-		Str("url", c.Self().APIURL).Str("data_dir", p.dataDir).
-		Int("replicas", len(c.Replicas)).Int("max_connections", most).Msg("started")
-	if c.Dev {
-		go p.introduce(ctx, stdout)
-	}
-	if err := p.wait(ctx); err != nil {
-		log.Error().Err(err).Msg("ending on a fault")
-		p.removeTemp()
-		return exitError{code: exitFault, err: err, logged: true}
 	}
 	began := time.Now()
 	log.Info().Dur("within_ms", c.ShutdownTimeout).Msg("stopping")
@@ -59,88 +59,14 @@ type process struct {
 	temp    string // removed at the end, where not empty
 
 	maxConnections int
+	began          time.Time
 
-	listener net.Listener
-	replica  *replica.Replica
-	master   *master.Master
-	server   *server.Server
-	served   chan error // what Serve returned
-}
-
-// start opens the parts, or leaves none of them open. A disk that does not
-// answer may keep it waiting for ever: once ctx has ended it gets as long as an
-// orderly stop, and is then left behind, for the process to end.
-func (p *process) start(ctx context.Context) error {
-	opened := make(chan error, 1)
-	go func() { opened <- p.open() }()
-	stuck := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(p.config.ShutdownTimeout, func() { close(stuck) })
-	})
-	defer stop()
-	select {
-	case err := <-opened:
-		if err != nil {
-			p.close()
-		}
-		return err
-	case <-stuck:
-		return fmt.Errorf("told to stop, and the start, which was under way, has not ended within %s; does the disk of data-dir %q answer?",
-			p.config.ShutdownTimeout, p.config.DataDir)
-	}
-}
-
-// open opens the parts. The API's port comes first: that it is taken is the
-// most likely mistake, and is told before anything is written. Calls that
-// arrive meanwhile wait in the listener.
-func (p *process) open() (err error) {
-	if p.listener, err = p.listen(); err != nil {
-		return err
-	}
-	if err := p.openDataDir(); err != nil {
-		return err
-	}
-	c := p.config
-	members := make([]replica.Member, len(c.Replicas))
-	for i, r := range c.Replicas {
-		members[i] = replica.Member{ID: r.ID, RaftAddr: r.RaftAddr, APIURL: r.APIURL}
-	}
-	p.replica, err = replica.Open(replica.Options{
-		Cell: c.Cell, ID: c.ID, DataDir: p.dataDir,
-		RaftListen: c.RaftListen, Members: members,
-		MasterLease: c.MasterLease, HeartbeatTimeout: c.HeartbeatTimeout,
-		ElectionTimeout: c.ElectionTimeout, ClockDrift: c.ClockDrift,
-		SnapshotThreshold: c.SnapshotThreshold, SnapshotInterval: c.SnapshotInterval, TrailingLogs: c.TrailingLogs,
-		WAL:    c.LogStore == config.StoreWAL,
-		Logger: p.log,
-	})
-	if err != nil {
-		return explainDataDir(c, p.dataDir, explainListen(c, "raft-listen", c.RaftListen, err))
-	}
-	p.master = master.New(p.replica, p.replica, master.Options{
-		Cell: c.Cell, ID: c.ID, Version: buildinfo.Version(),
-		LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(), Clock: p.replica.Now,
-		Quotas: quotas(c.Quotas),
-		Logger: p.log,
-	})
-	p.server = server.New(server.Options{Master: p.master, Logger: p.log, Checksum: p.checksum, MaxConnections: p.maxConnections})
-	p.served = make(chan error, 1)
-	go func() { p.served <- p.server.Serve(p.listener) }()
-	return nil
-}
-
-// checksum is the replica's, as the server shows it.
-func (p *process) checksum() (index uint64, sum []byte, ok bool) {
-	c, ok := p.replica.Checksum()
-	return c.Index, c.Sum[:], ok
-}
-
-// quotas are the settings as the master takes them; validated, they fit.
-func quotas(q config.Quotas) master.Quotas {
-	return master.Quotas{
-		Sessions: int64(q.MaxSessions), Holds: int64(q.MaxHolds), Waiters: int64(q.MaxWaiters), Bytes: int64(q.MaxBytes),
-		SessionHolds: int64(q.MaxSessionHolds), SessionWaiters: int64(q.MaxSessionWaiters), SessionBytes: int64(q.MaxSessionBytes),
-	}
+	listener  net.Listener
+	candidate *replica.Candidate // what replica was before it was started
+	replica   *replica.Replica
+	master    *master.Master
+	server    *server.Server
+	served    chan error // what Serve returned
 }
 
 // listen binds the API's address. For a cell of one replica it also finds out
@@ -234,6 +160,9 @@ func (p *process) close() {
 	}
 	if p.listener != nil {
 		_ = p.listener.Close() // the server did already, where there is one
+	}
+	if p.candidate != nil {
+		p.warn("closing the data directory", p.candidate.Close())
 	}
 	if p.replica != nil {
 		p.warn("closing the stores", atMost(ctx, lastStep, p.replica.Close))

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stoutlock/stout/internal/buildinfo"
+	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+	"github.com/stoutlock/stout/master"
+	"github.com/stoutlock/stout/replica"
+)
+
+// errStopped is the end of open where ctx ended first.
+var errStopped = errors.New("stopped before the replica was a member of the cell")
+
+// start opens the parts. Where it fails none is left open, unless the error is
+// errStopped. A disk that does not answer may keep it waiting for ever: once ctx
+// has ended it gets as long as an orderly stop, and is then left behind, for the
+// process to end.
+func (p *process) start(ctx context.Context) error {
+	opened := make(chan error, 1)
+	go func() { opened <- p.open(ctx) }()
+	stuck := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(p.config.ShutdownTimeout, func() { close(stuck) })
+	})
+	defer stop()
+	select {
+	case err := <-opened:
+		if err != nil && !errors.Is(err, errStopped) {
+			p.close()
+		}
+		return err
+	case <-stuck:
+		return fmt.Errorf("told to stop, and the start, which was under way, has not ended within %s; does the disk of data-dir %q answer?",
+			p.config.ShutdownTimeout, p.config.DataDir)
+	}
+}
+
+// open opens the parts. The API's port comes first: that it is taken is the
+// most likely mistake, and is told before anything is written. The API answers
+// from when the data directory is claimed: what the replica waits for until the
+// directory is a member's is to be seen there.
+func (p *process) open(ctx context.Context) (err error) {
+	if p.listener, err = p.listen(); err != nil {
+		return err
+	}
+	if err := p.openDataDir(); err != nil {
+		return err
+	}
+	c := p.config
+	if p.candidate, err = replica.Prepare(p.replicaOptions()); err != nil {
+		return explainDataDir(c, p.dataDir, explainListen(c, "raft-listen", c.RaftListen, err))
+	}
+	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum, MaxConnections: p.maxConnections})
+	p.served = make(chan error, 1)
+	go func() { p.served <- p.server.Serve(p.listener) }()
+	if err := p.join(ctx); err != nil {
+		return err
+	}
+	candidate := p.candidate
+	p.candidate = nil // used up, also where it does not start
+	if p.replica, err = candidate.Start(); err != nil {
+		return explainDataDir(c, p.dataDir, err)
+	}
+	p.master = master.New(p.replica, p.replica, master.Options{
+		Cell: c.Cell, ID: c.ID, Version: buildinfo.Version(),
+		LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(), Clock: p.replica.Now,
+		Quotas: quotas(c.Quotas),
+		Logger: p.log,
+	})
+	p.server.Attach(p.master, p.replica)
+	return nil
+}
+
+// replicaOptions are the settings as the replica takes them.
+func (p *process) replicaOptions() replica.Options {
+	c := p.config
+	members := make([]replica.Member, len(c.Replicas))
+	for i, r := range c.Replicas {
+		members[i] = replica.Member{ID: r.ID, RaftAddr: r.RaftAddr, APIURL: r.APIURL}
+	}
+	return replica.Options{
+		Cell: c.Cell, ID: c.ID, DataDir: p.dataDir, Version: buildinfo.Version(),
+		RaftListen: c.RaftListen, Members: members,
+		MasterLease: c.MasterLease, HeartbeatTimeout: c.HeartbeatTimeout,
+		ElectionTimeout: c.ElectionTimeout, ClockDrift: c.ClockDrift,
+		SnapshotThreshold: c.SnapshotThreshold, SnapshotInterval: c.SnapshotInterval, TrailingLogs: c.TrailingLogs,
+		WAL:    c.LogStore == config.StoreWAL,
+		Logger: p.log,
+	}
+}
+
+// join waits, without a bound, until the data directory is a member's.
+func (p *process) join(ctx context.Context) error {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	joined := make(chan error, 1)
+	go func() { joined <- p.candidate.Wait(waiting) }()
+	select {
+	case err := <-joined:
+		if err != nil && ctx.Err() != nil {
+			return errStopped
+		}
+		return err
+	case err := <-p.served:
+		cancel()
+		<-joined
+		return fmt.Errorf("the API's listener ended: %w", err)
+	}
+}
+
+// standby is what the API says of the replica before it is a member.
+func (p *process) standby(candidate *replica.Candidate) func() server.Standby {
+	self := p.config.Self()
+	return func() server.Standby {
+		now, uptime := candidate.Standby(), time.Since(p.began).Milliseconds()
+		return server.Standby{Why: now.Why, Command: now.Command, Replica: lockapi.Replica{
+			ID: self.ID, URL: self.APIURL, RaftAddr: self.RaftAddr, Role: lockapi.RoleNone, LastContactMS: uptime,
+			Directory: now.Directory, Version: buildinfo.Version(), UptimeMS: &uptime,
+		}}
+	}
+}
+
+func (p *process) tellStarted() {
+	c := p.config
+	p.log.Info().Str("version", buildinfo.Version()).Str("cell", c.Cell).Str("cell_id", p.replica.CellID()).
+		Str("api", p.listener.Addr().String()).Str("raft", c.RaftListen).
+		Str("url", c.Self().APIURL).Str("data_dir", p.dataDir).Str("directory", p.replica.Directory()).
+		Int("replicas", len(c.Replicas)).Int("max_connections", p.maxConnections).Msg("started")
+}
+
+// checksum is the replica's, as the server shows it.
+func (p *process) checksum() (index uint64, sum []byte, ok bool) {
+	c, ok := p.replica.Checksum()
+	return c.Index, c.Sum[:], ok
+}
+
+// quotas are the settings as the master takes them; validated, they fit.
+func quotas(q config.Quotas) master.Quotas {
+	return master.Quotas{
+		Sessions: int64(q.MaxSessions), Holds: int64(q.MaxHolds), Waiters: int64(q.MaxWaiters), Bytes: int64(q.MaxBytes),
+		SessionHolds: int64(q.MaxSessionHolds), SessionWaiters: int64(q.MaxSessionWaiters), SessionBytes: int64(q.MaxSessionBytes),
+	}
+}
