@@ -32,9 +32,9 @@ type Options struct {
 	// APIPort and RaftPort are the ports of r1, those of the others follow; 0
 	// means free ones.
 	APIPort, RaftPort int
-	// Network puts proxies between the replicas' Raft ports, so that they can
-	// be parted; NetworkAPI does so for forwarded API calls, too.
-	Network, NetworkAPI bool
+	// Network puts proxies between the replicas, for Raft and for forwarded calls,
+	// so that they can be parted.
+	Network bool
 }
 
 // Cell is a running cell. Its methods are safe for concurrent use.
@@ -116,7 +116,7 @@ func (c *Cell) layOut() error {
 			binary: c.opts.Binary,
 		})
 	}
-	if c.opts.Network || c.opts.NetworkAPI {
+	if c.opts.Network {
 		c.network = newNetwork()
 	}
 	for _, r := range c.replicas {
@@ -132,24 +132,19 @@ func (c *Cell) layOut() error {
 	return nil
 }
 
-// listFor is the --replica flags of one replica: the others' addresses are
+// listFor is the --replica flags of one replica: the others' raft addresses are
 // proxies where the cell has a network.
 func (c *Cell) listFor(r *Replica) ([]string, error) {
 	var flags []string
 	for _, other := range c.replicas {
-		raft, api := other.RaftAddr, other.URL[len("http://"):]
-		var err error
+		raft := other.RaftAddr
 		if other != r && c.opts.Network {
+			var err error
 			if raft, err = c.network.link(r.ID, other.ID, raft); err != nil {
 				return nil, err
 			}
 		}
-		if other != r && c.opts.NetworkAPI {
-			if api, err = c.network.link(r.ID, other.ID, api); err != nil {
-				return nil, err
-			}
-		}
-		flags = append(flags, "--replica", other.ID+"="+raft+",http://"+api)
+		flags = append(flags, "--replica", other.ID+"="+raft+","+other.URL)
 	}
 	return flags, nil
 }

@@ -88,7 +88,7 @@ func TestPausedMasterIsReplaced(t *testing.T) {
 // TestIsolatedMasterIsReplaced: a master that is cut off from the others loses
 // its lease, and another one acts.
 func TestIsolatedMasterIsReplaced(t *testing.T) {
-	c := New(t, Options{Network: true, NetworkAPI: true})
+	c := New(t, Options{Network: true})
 	first := waitMaster(t, c)
 	c.Network().Isolate(first.ID)
 	err := Wait(bounded(t), "the isolated master gives up", func(ctx context.Context) error {

@@ -60,7 +60,7 @@ func (t *trial) prepare() (err error) {
 		return err
 	}
 	t.cell, err = cell.Prepare(cell.Options{
-		Dir: filepath.Join(t.dir, "cell"), Name: "chaos", Size: t.size, Binary: t.stoutd, Network: true, NetworkAPI: true,
+		Dir: filepath.Join(t.dir, "cell"), Name: "chaos", Size: t.size, Binary: t.stoutd, Network: true,
 	})
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func TestKilledMasterUnderLoad(t *testing.T) {
 // they were committed.
 func TestRepeatedCallAfterTheMasterDied(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: calm, Network: true, NetworkAPI: true})
+	c := cell.New(t, cell.Options{Args: calm, Network: true})
 	master := c.Ready(t)
 	forwarder, witness := c.Others(master)[0], c.Others(master)[1]
 	session := open(t, master, aWhile)

@@ -20,7 +20,7 @@ const lease = time.Second
 // healed all are one.
 func TestIsolatedMaster(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Network: true, NetworkAPI: true})
+	c := cell.New(t, cell.Options{Network: true})
 	old := c.Ready(t)
 	watchLeases(t, c, false)
 	const path = "/isolated"
@@ -81,7 +81,7 @@ func readWhileMaster(t *testing.T, r *cell.Replica, path string) (last time.Time
 // more than one lease.
 func TestOneWayCuts(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Network: true, NetworkAPI: true})
+	c := cell.New(t, cell.Options{Network: true})
 	master := c.Ready(t)
 	watchLeases(t, c, false)
 	var highest uint64
