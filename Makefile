@@ -45,6 +45,11 @@ mutants: ## Put deliberate faults in, and see which the simulator finds; ARGS="-
 	@$(GO) build -tags $(TAGS) -o bin/sim ./test/sim
 	@exec bin/sim --mutants --seeds $(or $(SEEDS),400) $(ARGS)
 
+.PHONY: crash
+crash: ## Lose the power under a replica's stores, at any write; ARGS="--duration 1h --seed 7"
+	@$(GO) build -tags $(TAGS) -o bin/crash ./test/crash
+	@exec bin/crash $(ARGS)
+
 .PHONY: build
 build: ## Build bin/stoutd and bin/stout, static binaries
 	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/stoutd ./cmd/stout

@@ -27,7 +27,7 @@ func claimDataDir(dir, cell, id string) (admission.Identity, error) {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return have, fmt.Errorf("data directory %s: %w", dir, err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return have, fmt.Errorf("data directory %s: %w", dir, err)
 	}
 	name := filepath.Join(dir, identityFile)
@@ -95,25 +95,4 @@ func writeIdentity(dir string, who admission.Identity) error {
 		return fmt.Errorf("data directory %s: %w", dir, err)
 	}
 	return nil
-}
-
-// writeDurably puts a file in place whole or not at all, and on the disk.
-func writeDurably(name string, data []byte) error {
-	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -33,7 +33,25 @@ type Parts struct {
 
 // openParts opens those in the data directory, and Raft's share of the host.
 func openParts(o *Options, h *host) (Parts, error) {
-	who := h.identity()
+	p, err := openStores(o, h.identity())
+	if err != nil {
+		return Parts{}, err
+	}
+	p.Transport, p.Save, p.Ask, p.host = newTransport(o, h), h.save, h.Ask, h
+	return p, nil
+}
+
+// OpenStores opens the stores in a data directory, or makes them, for a replica
+// without others. It recovers what a crash has left, or refuses what is damaged.
+func OpenStores(o *Options) (Parts, error) {
+	who, err := claimDataDir(o.DataDir, o.Cell, o.ID)
+	if err != nil {
+		return Parts{}, err
+	}
+	return openStores(o, who)
+}
+
+func openStores(o *Options, who admission.Identity) (Parts, error) {
 	log, err := openLog(o.DataDir, who.Founded, o.WAL)
 	if err != nil {
 		return Parts{}, err
@@ -43,9 +61,9 @@ func openParts(o *Options, h *host) (Parts, error) {
 		return Parts{}, errors.Join(err, log.Close())
 	}
 	return Parts{
-		Logs: log, Votes: log, Snapshots: snaps, Transport: newTransport(o, h),
-		Identity: who, Save: h.save, Ask: h.Ask,
+		Logs: log, Votes: log, Snapshots: snaps,
+		Identity: who, Save: func(who admission.Identity) error { return writeIdentity(o.DataDir, who) },
 		Condemn: func(why string) error { return condemn(o.DataDir, why) },
-		Close:   log.Close, host: h,
+		Close:   log.Close,
 	}, nil
 }

@@ -17,11 +17,14 @@ import (
 // snapshotsKept is how many snapshots stay on disk.
 const snapshotsKept = 2
 
-// snapshotStore is the library's store of files, with two changes. The library
+// snapshotStore is the library's store of files, with some changes. The library
 // keeps a checksum of the state's file, but none of the meta data beside it: one
 // flipped digit of the index, and entries are left out or applied twice. So each
-// file begins with the meta data, under that checksum, and both have to agree. And
-// it is noted beside the log that there is a snapshot, for a replica to miss it.
+// file begins with the meta data, under that checksum, and both have to agree. It is
+// noted beside the log that there is a snapshot, for a replica to miss it. The
+// library syncs the files and the name of their directory, but not their names in it:
+// the power lost, there may be a snapshot without a state. And it lets everybody read
+// what it makes.
 type snapshotStore struct {
 	raft.SnapshotStore
 	dir  string
@@ -30,12 +33,32 @@ type snapshotStore struct {
 
 func openSnapshots(o *Options, log *logFile) (*snapshotStore, error) {
 	dir := filepath.Clean(o.DataDir)
+	if err := prepareSnapshots(filepath.Join(dir, "snapshots")); err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", o.DataDir, err)
+	}
 	files, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, raftLogger(o.Logger))
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", o.DataDir, err)
 	}
 	s := &snapshotStore{SnapshotStore: files, dir: filepath.Join(dir, "snapshots"), done: log.noteSnapshot}
 	return s, s.check(o.DataDir, log.record.Load(), o.Logger)
+}
+
+// prepareSnapshots makes the directory of the snapshots, for nobody else to read. What
+// a crash has left half done there goes, and the names of the rest are on the disk.
+func prepareSnapshots(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, os.ErrExist) {
+		err = os.Chmod(dir, 0o700)
+	}
+	if err != nil {
+		return err
+	}
+	partial, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
+	for _, name := range partial {
+		err = errors.Join(err, os.RemoveAll(name))
+	}
+	return errors.Join(err, syncDir(dir), syncDir(filepath.Dir(dir)))
 }
 
 // check makes sure that what the replica has acknowledged is all there, in the
@@ -94,12 +117,27 @@ func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64,
 	}
 	head, err := headOf(&raft.SnapshotMeta{Version: version, ID: sink.ID(), Index: index, Term: term, Configuration: conf, ConfigurationIndex: confIndex})
 	if err == nil {
+		err = conceal(filepath.Join(s.dir, sink.ID()+".tmp"))
+	}
+	if err == nil {
 		_, err = sink.Write(head)
 	}
 	if err != nil {
 		return nil, errors.Join(err, sink.Cancel())
 	}
 	return &snapshotSink{SnapshotSink: sink, done: func() error { return s.done(index) }}, nil
+}
+
+// conceal keeps others from reading a snapshot that has been begun, and puts the
+// names of its files on the disk: they are all there, and what is in them is synced by
+// the library before their directory gets its name.
+func conceal(dir string) error {
+	for name, mode := range map[string]os.FileMode{"": 0o700, "meta.json": 0o600, "state.bin": 0o600} {
+		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
+			return err
+		}
+	}
+	return syncDir(dir)
 }
 
 type snapshotSink struct {

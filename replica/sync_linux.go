@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// syncData waits until what was written to a file is on the disk. Unlike File.Sync it
+// datasync waits until what was written to a file is on the disk. Unlike File.Sync it
 // does not write the time of the change, which would cost a write of its own.
-func syncData(file *os.File) error {
+func datasync(file *os.File) error {
 	for {
 		if err := syscall.Fdatasync(int(file.Fd())); !errors.Is(err, syscall.EINTR) {
 			return os.NewSyscallError("fdatasync", err)

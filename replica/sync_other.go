@@ -4,5 +4,5 @@ package replica
 
 import "os"
 
-// syncData waits until what was written to a file is on the disk.
-func syncData(file *os.File) error { return file.Sync() }
+// datasync waits until what was written to a file is on the disk.
+func datasync(file *os.File) error { return file.Sync() }

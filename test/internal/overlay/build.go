@@ -30,6 +30,16 @@ func Build(ctx context.Context, root, out, pkg string, o Overlay, tags ...string
 	return o.command(ctx, root, "test", "-c", "-vet=off", "-tags", strings.Join(tags, ","), "-o", out, pkg)
 }
 
+// Program builds a program of the module at root through the overlay, and leaves it
+// at out.
+func Program(ctx context.Context, root, out, pkg string, o Overlay, tags ...string) error {
+	out, err := filepath.Abs(out)
+	if err != nil {
+		return err
+	}
+	return o.command(ctx, root, "build", "-tags", strings.Join(tags, ","), "-o", out, pkg)
+}
+
 // Compile compiles packages of the module at root through the overlay, and
 // keeps nothing. The error has what the compiler says.
 func Compile(ctx context.Context, root string, o Overlay, tags []string, packages ...string) error {
@@ -42,11 +52,20 @@ func (o Overlay) command(ctx context.Context, root string, args ...string) error
 	if err != nil {
 		return fmt.Errorf("keep the overlay's files: %w", err)
 	}
-	config, err := o.store(filepath.Join(cache, "stout-overlay"))
+	cache = filepath.Join(cache, "stout-overlay")
+	config, err := o.store(cache)
 	if err != nil {
 		return fmt.Errorf("keep the overlay's files: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "go", append([]string{args[0], "-overlay", config}, args[1:]...)...)
+	with := []string{args[0], "-overlay", config}
+	if len(o.copies) > 0 {
+		mod, err := o.modfile(root, cache)
+		if err != nil {
+			return fmt.Errorf("keep the overlay's modules: %w", err)
+		}
+		with = append(with, "-modfile", mod)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(with, args[1:]...)...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := cmd.CombinedOutput(); err != nil {

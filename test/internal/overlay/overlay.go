@@ -13,7 +13,8 @@ import (
 // Overlay says which files a build reads in place of others. The zero value
 // replaces nothing. It is immutable.
 type Overlay struct {
-	files map[string][]byte // by the absolute name of the file that is replaced
+	files  map[string][]byte // by the absolute name of the file that is replaced
+	copies map[string]string // directories of modules that are built from copies
 }
 
 // Edit is a change of one file of the module: Old, which has to be there
@@ -69,5 +70,5 @@ func (o Overlay) with(name string, text []byte) Overlay {
 		files = map[string][]byte{}
 	}
 	files[name] = text
-	return Overlay{files}
+	return Overlay{files, o.copies}
 }

@@ -1,0 +1,29 @@
+package main
+
+import "github.com/stoutlock/stout/test/internal/overlay"
+
+// faults are slips, one at a time, that the trials have to find. Those of package
+// mutants are not among them.
+var faults = []struct {
+	name string
+	overlay.Edit
+}{
+	{"no sync of raft.wal", overlay.Edit{File: "replica/wal.go",
+		Old: "\t\terr = syncData(w.file)\n", New: ""}},
+	{"no sync of a file that is put in place", overlay.Edit{File: "replica/durable.go",
+		Old: "errors.Join(err, syncFile(f), f.Close())", New: "errors.Join(err, f.Close())"}},
+	{"no sync of the directory of such a file", overlay.Edit{File: "replica/durable.go",
+		Old: "return syncDir(filepath.Dir(name))", New: "return nil"}},
+	{"no sync of the data directory's name", overlay.Edit{File: "replica/durable.go",
+		Old: "\t\tabove := filepath.Dir(dir)\n", New: "\t\tabove := dir\n"}},
+	{"a snapshot noted before it is finished", overlay.Edit{File: "replica/snapshots.go",
+		Old: "\tif err := s.SnapshotSink.Close(); err != nil {\n\t\treturn err\n\t}\n\treturn s.done()",
+		New: "\tif err := s.done(); err != nil {\n\t\treturn err\n\t}\n\treturn s.SnapshotSink.Close()"}},
+	{"no sync of the names in a snapshot", overlay.Edit{File: "replica/snapshots.go",
+		Old: "\treturn syncDir(dir)\n", New: "\treturn nil\n"}},
+	{"no sync of a snapshot that a killed process has left", overlay.Edit{File: "replica/snapshots.go",
+		Old: "errors.Join(err, syncDir(dir), ", New: "errors.Join(err, "}},
+	{"a deletion that is not told before", overlay.Edit{File: "replica/logstore.go",
+		Old: "r.Entries, r.Deleted = r.Entries.without(from, to), r.Deleted.with(from, to)",
+		New: "r.Entries = r.Entries.without(from, to)"}},
+}

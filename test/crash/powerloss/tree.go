@@ -1,0 +1,92 @@
+package powerloss
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// ID names a file or a directory for life, whatever its name.
+type ID int
+
+// Top is the directory that a Tree begins with.
+const Top ID = 1
+
+// Tree is what a disk holds: directories and files, by ID. What is in no directory
+// is lost.
+type Tree struct {
+	nodes map[ID]*node
+	owned map[ID]bool // files that no other tree has
+}
+
+// node is a directory (names is not nil) or a file.
+type node struct {
+	names map[string]ID
+	data  []byte
+}
+
+// NewTree is an empty directory.
+func NewTree() *Tree { return &Tree{nodes: map[ID]*node{Top: {names: map[string]ID{}}}} }
+
+// clone shares no directory with t, but files, until they are written to.
+func (t *Tree) clone() *Tree {
+	out := &Tree{maps.Clone(t.nodes), map[ID]bool{}}
+	for id, n := range t.nodes {
+		if n.names != nil {
+			out.nodes[id] = &node{names: maps.Clone(n.names)}
+		}
+	}
+	return out
+}
+
+// Walk visits everything below the top, each directory before what is in it. Paths
+// are relative to the top.
+func (t *Tree) Walk(visit func(path string, id ID, dir bool)) { t.walk("", Top, visit) }
+
+func (t *Tree) walk(path string, dir ID, visit func(string, ID, bool)) {
+	names := t.nodes[dir].names
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		id, below := names[name], filepath.Join(path, name)
+		inner := t.nodes[id].names != nil
+		visit(below, id, inner)
+		if inner {
+			t.walk(below, id, visit)
+		}
+	}
+}
+
+// Last is the highest ID that the tree has used.
+func (t *Tree) Last() ID { return slices.Max(slices.Collect(maps.Keys(t.nodes))) }
+
+// Store writes the tree into an empty directory.
+func (t *Tree) Store(dir string) (err error) {
+	t.Walk(func(path string, id ID, inner bool) {
+		name := filepath.Join(dir, path)
+		switch {
+		case err != nil:
+		case inner:
+			err = os.Mkdir(name, 0o700)
+		default:
+			err = os.WriteFile(name, t.nodes[id].data, 0o600)
+		}
+	})
+	return err
+}
+
+// prune forgets what is in no directory.
+func (t *Tree) prune() {
+	found := map[ID]*node{Top: t.nodes[Top]}
+	t.Walk(func(_ string, id ID, _ bool) { found[id] = t.nodes[id] })
+	t.nodes = found
+}
+
+// file is a file to be written to.
+func (t *Tree) file(id ID) *node {
+	if !t.owned[id] {
+		t.owned[id] = true
+		t.nodes[id] = &node{data: bytes.Clone(t.nodes[id].data)}
+	}
+	return t.nodes[id]
+}

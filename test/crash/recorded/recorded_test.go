@@ -1,0 +1,110 @@
+package recorded
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stoutlock/stout/test/crash/powerloss"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWhatIsSeenIsWhatWasDone: the record of all that was done makes the same
+// directory again, and so it does in two parts.
+func TestWhatIsSeenIsWhatWasDone(t *testing.T) {
+	top, empty := t.TempDir(), powerloss.NewTree()
+	d := Begin(top, empty, nil, func() error { return nil })
+	work := func(name string) {
+		dir := filepath.Join(top, name, "below")
+		must(t, MkdirAll(dir, 0o700))
+		f, err := Create(filepath.Join(dir, "a"))
+		must(t, err)
+		_, err = f.WriteString("hello, world")
+		must(t, errors.Join(err, f.Sync(), f.Truncate(5), f.Close()))
+		must(t, Rename(filepath.Join(top, name), filepath.Join(top, name+"'")))
+		f, err = OpenFile(filepath.Join(top, name+"'", "below", "a"), O_RDWR|O_TRUNC, 0)
+		must(t, err)
+		_, err = f.WriteAt([]byte("there"), 700)
+		must(t, errors.Join(err, f.Close()))
+		for _, gone := range []string{"b", "c"} {
+			f, err := Create(filepath.Join(dir+"'", "..", gone))
+			if !os.IsNotExist(err) {
+				t.Fatal(f, err)
+			}
+			must(t, Mkdir(filepath.Join(top, name+gone), 0o700))
+			must(t, RemoveAll(filepath.Join(top, name+gone)))
+		}
+	}
+	work("x")
+	first := d.End()
+	same(t, top, empty.Seen(first))
+	d = Begin(top, empty.Seen(first), first, func() error { return nil })
+	work("y")
+	all := d.End()
+	same(t, top, empty.Seen(all))
+	if len(all) != 2*len(first) {
+		t.Errorf("%d events, want %d", len(all), 2*len(first))
+	}
+}
+
+// same compares a directory with a tree.
+func same(t *testing.T, dir string, tree *powerloss.Tree) {
+	t.Helper()
+	made := t.TempDir()
+	must(t, tree.Store(made))
+	read := func(dir string) map[string]string {
+		out := map[string]string{}
+		must(t, filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+			if err != nil || info.IsDir() {
+				out[path[len(dir):]] = "/"
+				return err
+			}
+			raw, err := os.ReadFile(path)
+			out[path[len(dir):]] = string(raw)
+			return err
+		}))
+		return out
+	}
+	have, want := read(made), read(dir)
+	if len(have) != len(want) {
+		t.Errorf("%q, want %q", have, want)
+	}
+	for name, text := range want {
+		if have[name] != text {
+			t.Errorf("%s: %q, want %q", name, have[name], text)
+		}
+	}
+}
+
+// TestSyncThatFails keeps nothing.
+func TestSyncThatFails(t *testing.T) {
+	top, broken := t.TempDir(), errors.New("broken")
+	d := Begin(top, powerloss.NewTree(), nil, func() error { return broken })
+	f, err := Create(filepath.Join(top, "a"))
+	must(t, err)
+	defer f.Close()
+	if err := f.Sync(); !errors.Is(err, broken) {
+		t.Errorf("the sync says %v", err)
+	}
+	events := d.End()
+	if last := events[len(events)-1]; last.Kind != powerloss.Make {
+		t.Errorf("the last event is a %v", last.Kind)
+	}
+	lost := false
+	for seed := range uint64(50) {
+		gone := true
+		powerloss.NewTree().Lose(events, rand.New(rand.NewPCG(seed, 0))).Walk(func(string, powerloss.ID, bool) { gone = false })
+		lost = lost || gone
+	}
+	if !lost {
+		t.Error("a name is never lost that was not synced")
+	}
+}

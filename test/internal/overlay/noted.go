@@ -1,0 +1,50 @@
+package overlay
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+)
+
+// shim is what stands for package os where writes are noted.
+const shim = "github.com/stoutlock/stout/test/crash/recorded"
+
+const (
+	bbolt = "go.etcd.io/bbolt"
+	raft  = "github.com/hashicorp/raft"
+)
+
+// syncs are the calls that pass by package os.
+var syncs = []struct{ module, file, was, is string }{
+	{bbolt, "bolt_linux.go", "syscall.Fdatasync(int(db.file.Fd()))", "db.file.Datasync()"},
+	{bbolt, "bolt_linux.go", "import (\n\t\"syscall\"\n)\n", ""},
+	{"", "replica/sync_linux.go", "syscall.Fdatasync(int(file.Fd()))", "file.Datasync()"},
+}
+
+// Noted is base with all noted that the stores of a replica do to a disk (package
+// recorded): those of the module at root, bbolt, and the library's store of
+// snapshots. It fails where one of them does not look as it did when this was written.
+func Noted(ctx context.Context, root string, base Overlay) (o Overlay, err error) {
+	o = base
+	dirs := map[string]string{"": root}
+	for _, module := range []string{bbolt, raft} {
+		if o, dirs[module], err = o.copied(ctx, root, module); err != nil {
+			return o, err
+		}
+	}
+	if o, err = o.reimported(filepath.Join(root, "replica"), "os", shim); err != nil {
+		return o, err
+	}
+	if o, err = o.reimported(dirs[bbolt], "os", shim); err != nil {
+		return o, err
+	}
+	if o, err = o.reimported(dirs[raft], "os", shim, "file_snapshot.go"); err != nil {
+		return o, err
+	}
+	for _, s := range syncs {
+		if o, err = o.substitute(filepath.Join(dirs[s.module], s.file), s.was, s.is); err != nil {
+			return o, fmt.Errorf("a sync is made otherwise: %w", err)
+		}
+	}
+	return o, nil
+}

@@ -1,0 +1,60 @@
+package overlay
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReimported(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.go"), "package a\n\nimport (\n\t\"io/os\"\n\t\"os\"\n)\n")
+	write(t, filepath.Join(dir, "b.go"), "package a\n")
+	write(t, filepath.Join(dir, "a_test.go"), "package a\n\nimport (\n\t\"os\"\n)\n")
+	o, err := Overlay{}.reimported(dir, "os", "example.org/other")
+	if err != nil || len(o.files) != 1 {
+		t.Fatalf("%d files, %v", len(o.files), err)
+	}
+	if got := string(o.files[filepath.Join(dir, "a.go")]); !strings.Contains(got, "\t\"io/os\"\n\tos \"example.org/other\"\n") {
+		t.Errorf("it is %s", got)
+	}
+	for _, c := range []struct{ was, file string }{{"net", "a.go"}, {"os", "b.go"}, {"os", "c.go"}} {
+		if _, err := (Overlay{}).reimported(dir, c.was, "example.org/other", c.file); err == nil {
+			t.Errorf("%s of %s: no error", c.was, c.file)
+		}
+	}
+	if _, err := (Overlay{}).reimported(dir, "net", "example.org/other"); err == nil {
+		t.Error("net of all: no error")
+	}
+}
+
+// TestNoted: the sources look as the overlay expects them to, and those of other
+// modules are replaced in copies.
+func TestNoted(t *testing.T) {
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := Noted(t.Context(), root, Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range o.files {
+		if !strings.HasPrefix(name, filepath.Join(root, "replica")) && !strings.HasPrefix(name, o.copies[bbolt]) && !strings.HasPrefix(name, o.copies[raft]) {
+			t.Errorf("%s is replaced", name)
+		}
+	}
+	dir := t.TempDir()
+	name, err := o.modfile(root, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.ReadFile(name)
+	if err != nil || !strings.Contains(string(mod), "replace "+bbolt+" => "+o.copies[bbolt]) {
+		t.Errorf("%v, and go.mod is\n%s", err, mod)
+	}
+	if again, err := o.modfile(root, dir); again != name || err != nil {
+		t.Errorf("%s, and then %s, %v", name, again, err)
+	}
+}
