@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -114,6 +115,46 @@ func TestTruncationBesideAHandOver(t *testing.T) {
 			want = contents(t, f)
 			if got := reopened(t, asLeft(t, f), false); got != want {
 				t.Errorf("handed over, the log holds\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestCompactionBesideTruncation: a compaction that reaches into what is being
+// replaced takes effect before the others are stored, whenever it ends: they stay.
+// Raft makes no such one, for it compacts what was committed only.
+func TestCompactionBesideTruncation(t *testing.T) {
+	for _, inTurn := range []bool{true, false} {
+		t.Run(fmt.Sprintf("one after the other=%v", inTurn), func(t *testing.T) {
+			f := ahead(t)
+			must(t, f.StoreLogs(entries(1, 10, 1)))
+			began, goOn := make(chan struct{}), make(chan struct{})
+			if inTurn {
+				must(t, f.DeleteRange(8, 10))
+			}
+			home := f.home
+			f.home = &talkingHome{logHome: home, before: func() { close(began); <-goOn }}
+			compacted, truncated := make(chan error, 1), make(chan error, 1)
+			go func() { compacted <- f.DeleteRange(1, 10) }()
+			<-began
+			if inTurn {
+				must(t, f.StoreLogs(entries(8, 9, 2)))
+				truncated <- nil
+			} else {
+				go func() { truncated <- f.DeleteRange(8, 10) }()
+			}
+			f.home = home
+			close(goOn)
+			must(t, errors.Join(<-compacted, <-truncated))
+			if !inTurn {
+				must(t, f.StoreLogs(entries(8, 9, 2)))
+			}
+			if got := f.record.Load().Entries; len(got) != 1 || got[0] != (span{8, 9}) {
+				t.Errorf("the log has %v", got)
+			}
+			want := contents(t, f)
+			if got := reopened(t, asLeft(t, f), true); got != want {
+				t.Errorf("after a start the log holds\n%s\nwant\n%s", got, want)
 			}
 		})
 	}

@@ -38,6 +38,8 @@ var arrows = []arrow{
 	{"internal/...", []string{"internal/...", "lockapi"}, "helpers stand below those whom they help"},
 	{"test/sim/...", []string{"test/...", "client", "lockapi", "lockapi/server", "master", "replica", "replica/state", "replica/admission"},
 		"a simulated cell is the server's own layers, put together as command stoutd does"},
+	{"test/crash/...", []string{"test/...", "replica"},
+		"what loses its power is the stores of a replica, with nothing around them"},
 	{"test/...", []string{"test/...", "client", "lockapi", "internal/..."},
 		"a cell under test is seen from outside, through processes and the contract"},
 }
