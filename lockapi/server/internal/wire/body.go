@@ -20,15 +20,28 @@ func (c *conn) body(r *http.Request) ([]byte, error) {
 		return nil, nil
 	case n > most:
 		return nil, &http.MaxBytesError{Limit: most}
-	case n < 0:
-		return c.chunks(most)
-	case n <= int64(len(c.in)):
+	case n >= 0 && n <= int64(len(c.in)):
 		text := bytes.Clone(c.in[:n])
 		c.take(int(n))
 		return text, nil
 	default:
-		return c.rest().read(n)
+		return c.restOfBody(n, most)
 	}
+}
+
+// restOfBody reads a body of n bytes that is not there yet, or, where n is negative,
+// one in chunks.
+func (c *conn) restOfBody(n, most int64) (text []byte, err error) {
+	rest := &rest{conn: c, until: time.Now().Add(c.server.BodyTimeout)}
+	if n < 0 {
+		text, err = rest.chunks(most)
+	} else {
+		text, err = rest.read(n)
+	}
+	if c.server.half.done(c) {
+		return nil, ErrCrowded
+	}
+	return text, err
 }
 
 // whole is err, where an end is a body cut short.
@@ -40,22 +53,22 @@ func whole(err error) error {
 }
 
 // chunks reads a chunked body and drops its trailers.
-func (c *conn) chunks(most int64) ([]byte, error) {
-	from := bufio.NewReader(c.rest())
-	text, err := io.ReadAll(io.LimitReader(httputil.NewChunkedReader(from), most+1))
+func (r *rest) chunks(most int64) ([]byte, error) {
+	from := bufio.NewReader(r)
+	text, err := r.gather(httputil.NewChunkedReader(from), most+1)
 	switch {
-	case err != nil:
-		return nil, whole(err)
 	case int64(len(text)) > most:
 		return nil, &http.MaxBytesError{Limit: most}
+	case err != io.EOF:
+		return nil, err
 	}
-	if err := dropTrailers(from, c.server.MaxHeaderBytes); err != nil {
+	if err := dropTrailers(from, r.server.MaxHeaderBytes); err != nil {
 		return nil, whole(err)
 	}
 	if ahead, _ := from.Peek(from.Buffered()); len(ahead) > 0 {
-		ahead = append(bytes.Clone(ahead), c.in...)
-		c.release()
-		c.in = ahead
+		ahead = append(bytes.Clone(ahead), r.in...)
+		r.release()
+		r.in = ahead
 	}
 	return text, nil
 }
@@ -87,11 +100,10 @@ func dropTrailers(from *bufio.Reader, most int) error {
 type rest struct {
 	*conn
 	until time.Time
+	size  int // what it takes so far
 }
 
-func (c *conn) rest() rest { return rest{c, time.Now().Add(c.server.BodyTimeout)} }
-
-func (r rest) Read(p []byte) (int, error) {
+func (r *rest) Read(p []byte) (int, error) {
 	if len(r.in) > 0 {
 		n := copy(p, r.in)
 		r.take(n)
@@ -100,18 +112,33 @@ func (r rest) Read(p []byte) (int, error) {
 	if err := r.arm(r.until); err != nil {
 		return 0, err
 	}
+	r.server.half.holds(r.conn, r.size, false)
 	return r.net.Read(p)
 }
 
-// read reads n bytes. It makes room as they come: much is announced easily.
-func (r rest) read(n int64) ([]byte, error) {
-	var text bytes.Buffer
-	text.Grow(min(int(n)+bytes.MinRead, len(buffer{})))
-	had, err := text.ReadFrom(io.LimitReader(r, n))
-	if err == nil && had < n {
-		err = io.ErrUnexpectedEOF
+// read reads n bytes.
+func (r *rest) read(n int64) ([]byte, error) {
+	text, err := r.gather(r, n)
+	if int64(len(text)) == n {
+		return text, nil
 	}
-	return text.Bytes(), err
+	return text, whole(err)
+}
+
+// gather reads most bytes, or, with an error, fewer. It makes room as they come: much
+// is announced easily.
+func (r *rest) gather(from io.Reader, most int64) (text []byte, err error) {
+	text = make([]byte, 0, min(most, int64(len(buffer{}))))
+	for err == nil && int64(len(text)) < most {
+		if len(text) == cap(text) {
+			text = append(make([]byte, 0, min(most, 4*int64(cap(text)))), text...)
+		}
+		r.size = cap(text) + len(buffer{})
+		var n int
+		n, err = from.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+	}
+	return text, err
 }
 
 // Body is a body that has arrived.

@@ -16,6 +16,7 @@ type call struct {
 	over   bool
 	ctx    context.Context // made when Done is asked for
 	cancel context.CancelFunc
+	late   *time.Timer // see within
 }
 
 func (k *call) Deadline() (time.Time, bool) { return time.Time{}, false }
@@ -57,6 +58,15 @@ func (k *call) Value(key any) any {
 	return k.ctx.Value(key)
 }
 
+// within cuts the connection off where the call is not over in time.
+func (k *call) within(d time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.over {
+		k.late = time.AfterFunc(d, func() { k.conn.cutOff(k) })
+	}
+}
+
 // end is called when the handler has returned, and when the connection has ended.
 func (k *call) end() {
 	k.mu.Lock()
@@ -64,5 +74,8 @@ func (k *call) end() {
 	k.over = true
 	if k.cancel != nil {
 		k.cancel()
+	}
+	if k.late != nil {
+		k.late.Stop()
 	}
 }

@@ -1,11 +1,8 @@
 package wire
 
 import (
-	"errors"
-	"io"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -17,8 +14,7 @@ const lingerTime = 500 * time.Millisecond
 
 // conn is one connection. At any time one goroutine reads from it, which is the
 // one that serves it; during a call that minds whether its caller leaves, that is
-// another one (watch), which goes on serving if it is still reading when the
-// call ends. So no call has to stop a read under way.
+// another one (watch), which goes on serving when the call ends.
 type conn struct {
 	server *Server
 	net    net.Conn
@@ -36,10 +32,15 @@ type conn struct {
 
 	out []byte // what is left of a reply; of the goroutine that sends it
 
+	part part // of a request that has not arrived whole
+
 	mu       sync.Mutex
 	call     *call     // under way
 	until    time.Time // where none is: when the wait for a request ends
 	watching bool      // a watch reads
+	ahead    bool      // it has read something already
+	woken    bool      // and it was told, by a deadline in the past, that the call has ended
+	flooded  bool      // nobody reads: there is too much of it
 	over     bool      // what may still come is no request
 }
 
@@ -95,6 +96,19 @@ func (c *conn) abort() {
 	k := c.call
 	c.mu.Unlock()
 	if k != nil {
+		k.end()
+	}
+}
+
+// cutOff is abort for a connection whose call is k.
+func (c *conn) cutOff(k *call) {
+	c.mu.Lock()
+	under := c.call == k
+	if under {
+		_ = c.net.Close()
+	}
+	c.mu.Unlock()
+	if under {
 		k.end()
 	}
 }
@@ -158,22 +172,32 @@ func (c *conn) begin(k *call, cut bool) bool {
 
 // after ends a call.
 func (c *conn) after(n next) next {
+	n, flooded := c.settle(n)
+	if flooded {
+		c.server.half.done(c)
+	}
+	return n
+}
+
+func (c *conn) settle(n next) (_ next, flooded bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.call, c.until = nil, time.Now().Add(c.server.IdleTimeout)
 	c.over = c.over || n == last || c.server.closing.Load()
+	flooded, c.flooded = c.flooded, false
 	switch {
 	case c.over && c.watching:
 		_ = c.net.Close() // the watch sees to the rest
-		return watched
+		return watched, flooded
 	case c.over:
-		return last
+		return last, flooded
 	}
 	c.server.Waits(c.net)
 	if c.watching {
-		return watched
+		c.wake()
+		return watched, flooded
 	}
-	return another
+	return another, flooded
 }
 
 // handle runs the handler and reports whether it returned.
@@ -185,63 +209,6 @@ func (c *conn) handle(w http.ResponseWriter, r *http.Request) (returned bool) {
 	}()
 	c.server.Handler.ServeHTTP(w, r)
 	return true
-}
-
-// mind begins to watch whether the caller of k leaves. It cannot where a part of the
-// next request has been read already, or the rest of a body may come.
-func (c *conn) mind(k *call) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.watching && !c.over && len(c.in) == 0 {
-		c.watching = true
-		go c.watch(k)
-	}
-}
-
-// watch reads while the call is under way, and ends the call when the connection
-// does. When the call has ended before there was anything to read, it serves the
-// connection from there on.
-func (c *conn) watch(k *call) {
-	err := c.wait()
-	c.mu.Lock()
-	c.watching = false
-	c.over = c.over || err != nil
-	under, over := c.call != nil, c.over
-	c.mu.Unlock()
-	switch {
-	case under && err != nil:
-		k.end()
-	case under: // whoever answers the call finds what was read
-	case over:
-		c.end()
-	default:
-		c.serve()
-	}
-}
-
-// wait waits until bytes have come. It ends with an error when the connection
-// does, or when no call is under way and the time for the next one's first bytes is
-// over.
-func (c *conn) wait() error {
-	for {
-		err := c.fill()
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
-		}
-		c.mu.Lock()
-		under, until := c.call != nil, c.until
-		c.mu.Unlock()
-		now := time.Now()
-		switch {
-		case under:
-			until = now.Add(c.server.IdleTimeout)
-		case !until.After(now):
-			return os.ErrDeadlineExceeded
-		}
-		if err := c.arm(until); err != nil {
-			return err
-		}
-	}
 }
 
 // arm sets the deadline of reading. There always is one. While a connection waits
@@ -256,11 +223,14 @@ func (c *conn) arm(deadline time.Time) error {
 }
 
 // linger takes what the caller still sends, so that closing does not cut off the
-// reply that it was sent.
+// reply that it was sent. It keeps none of it.
 func (c *conn) linger() {
 	half, ok := c.net.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || c.arm(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	_, _ = io.Copy(io.Discard, c.net)
+	c.release()
+	for c.fill() == nil {
+		c.release()
+	}
 }

@@ -26,9 +26,10 @@ func (c *conn) take(n int) {
 	}
 }
 
-// fill waits for bytes where none are left. A buffer is held only once they are there.
+// fill waits for more bytes. Where none are left, a buffer is held only once they
+// are there.
 func (c *conn) fill() error {
-	if c.raw == nil {
+	if c.raw == nil || len(c.in) > 0 {
 		return c.more()
 	}
 	if err := c.raw.Read(c.tryRead); err != nil {
@@ -60,4 +61,12 @@ func (c *conn) more() error {
 		err = io.ErrNoProgress
 	}
 	return err
+}
+
+// held is what the bytes that were read and not taken keep, about.
+func (c *conn) held() int {
+	if n := cap(c.in); n > len(buffer{}) {
+		return n + len(buffer{})
+	}
+	return len(buffer{})
 }

@@ -68,26 +68,48 @@ func (c *conn) skipLineEnds() {
 
 // head reads a request's line and headers, with the empty line that ends them.
 func (c *conn) head() (string, *refusal) {
-	var until time.Time
-	for from := 0; ; {
-		n := endOfHead(c.in, from)
-		if n > c.server.MaxHeaderBytes || n == 0 && len(c.in) > c.server.MaxHeaderBytes {
-			return "", &refusal{http.StatusRequestHeaderFieldsTooLarge,
-				fmt.Sprintf("the request line and the headers have more than %d bytes", c.server.MaxHeaderBytes)}
-		}
-		if n > 0 {
-			head := string(c.in[:n])
-			c.take(n)
-			return head, nil
-		}
-		from = max(0, len(c.in)-3)
-		if until.IsZero() {
-			until = time.Now().Add(c.server.HeaderTimeout)
-		}
-		if c.arm(until) != nil || c.more() != nil {
-			return "", &refusal{}
+	n := endOfHead(c.in, 0)
+	if n == 0 {
+		var refused *refusal
+		if n, refused = c.restOfHead(); refused != nil {
+			return "", refused
 		}
 	}
+	if n > c.server.MaxHeaderBytes {
+		return "", c.longHead()
+	}
+	head := string(c.in[:n])
+	c.take(n)
+	return head, nil
+}
+
+// restOfHead reads on until a head has its end, and returns its length.
+func (c *conn) restOfHead() (n int, refused *refusal) {
+	if c.arm(time.Now().Add(c.server.HeaderTimeout)) != nil {
+		return 0, &refusal{}
+	}
+	defer func() {
+		if c.server.half.done(c) {
+			n, refused = 0, &refusal{http.StatusTooManyRequests, ""}
+		}
+	}()
+	for n == 0 {
+		if len(c.in) > c.server.MaxHeaderBytes {
+			return 0, c.longHead()
+		}
+		from := max(0, len(c.in)-3)
+		c.server.half.holds(c, c.held(), false)
+		if c.more() != nil {
+			return 0, &refusal{}
+		}
+		n = endOfHead(c.in, from)
+	}
+	return n, nil
+}
+
+func (c *conn) longHead() *refusal {
+	return &refusal{http.StatusRequestHeaderFieldsTooLarge,
+		fmt.Sprintf("the request line and the headers have more than %d bytes", c.server.MaxHeaderBytes)}
 }
 
 // endOfHead is the length of the head at the start of b, 0 where it has no end

@@ -17,8 +17,9 @@ var ErrClosed = errors.New("the server is closed")
 type Server struct {
 	// Handler answers the requests. Each arrives with its whole body; one whose
 	// body did not arrive has a Body that says why when it is read. The context of
-	// a request is done when its connection has ended or its handler returned; that
-	// the caller has left is not noticed where it sent more behind the request. The
+	// a request is done when its connection has ended, also by half, or its handler
+	// returned. Who sends more than MaxHeaderBytes behind a request is read no
+	// further, and cut off where the call is still under way 5 s later. The
 	// ResponseWriter and the request's Header may not be used when the handler has
 	// returned.
 	Handler http.Handler
@@ -33,6 +34,10 @@ type Server struct {
 	// MaxUnreadBytes bounds what replies may take together that their callers are
 	// slow to read; beyond it the oldest of them is cut off. 0 is no bound.
 	MaxUnreadBytes int
+	// MaxHalfBytes bounds what requests may take together that have not arrived
+	// whole, and what is sent behind calls that are under way; beyond it the oldest
+	// of them is refused with 429, or its connection closed. 0 is no bound.
+	MaxHalfBytes int
 
 	// Refuse makes the whole reply, head and body, to what is not a request: it is
 	// the last one of its connection. reason is empty where there is nothing more
@@ -48,6 +53,7 @@ type Server struct {
 	Panicked func(value any)
 
 	unread unread
+	half   half
 
 	closing atomic.Bool
 	mu      sync.Mutex
