@@ -5,6 +5,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
@@ -18,7 +21,7 @@ func (x *exchange) readBody() ([]byte, error) {
 		return nil, nil
 	}
 	if whole, ok := r.Body.(*wire.Body); ok {
-		return whole.Bytes(), nil
+		return whole.Take(), nil
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, lockapi.MaxBodyBytes))
 	if err != nil {
@@ -34,9 +37,34 @@ func (x *exchange) bodyError(err error) error {
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return lockapi.Errorf(lockapi.CodeTooLarge, "the body has more than the %d bytes that are allowed", lockapi.MaxBodyBytes)
+	case errors.Is(err, wire.ErrCrowded):
+		return errCrowded()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return lockapi.Invalid("body", "the body did not arrive within %v", x.opts.BodyTimeout)
 	default:
 		return lockapi.Invalid("body", "the body cannot be read: %v", err)
 	}
+}
+
+// errCrowded is the answer to a request that was cut off when it had arrived in part.
+func errCrowded() *lockapi.Error {
+	return lockapi.Errorf(lockapi.CodeTooMany, "this replica keeps %d MiB of requests that have arrived in part, and this was the oldest of them; "+
+		"send it again, whole and at once", maxHalfBytes>>20)
+}
+
+// mostSlack is how much a call may keep of a body besides what it says.
+const mostSlack = 1 << 10
+
+// compact is a body that was decoded without the space between its tokens, where
+// there may be much of it: a call that waits keeps its body, in case it has to be
+// forwarded.
+func compact(body []byte) []byte {
+	if cap(body) <= mostSlack {
+		return body
+	}
+	v := jsontext.Value(body)
+	if v.Compact() != nil {
+		return body
+	}
+	return slices.Clone(v)
 }

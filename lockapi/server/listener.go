@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"syscall"
@@ -13,7 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// listener hands out connections for which there is room.
+// listener hands out connections for which there is room. The others go to the spare
+// ones.
 type listener struct {
 	net.Listener
 	server *Server
@@ -28,40 +28,8 @@ func (l listener) Accept() (net.Conn, error) {
 		if l.server.conns.admit() {
 			return &conn{Conn: c, server: l.server}, nil
 		}
-		l.server.turnAway(c)
+		l.server.spare.admit(c)
 	}
-}
-
-// A connection that is turned away gets its answer in time, or none: these
-// connections come on top of max-connections.
-const (
-	mostTurnedAway = 32
-	turnAwayTime   = time.Second
-)
-
-// turnAway answers a connection for which there is no room, whatever it asks,
-// and closes it. It does not block.
-func (s *Server) turnAway(c net.Conn) {
-	select {
-	case s.turning <- struct{}{}:
-	default:
-		_ = c.Close()
-		return
-	}
-	go func() {
-		defer func() { <-s.turning }()
-		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(turnAwayTime))
-		e := lockapi.Errorf(lockapi.CodeTooMany, "quota max-connections is used up: this replica has %d open connections, each with a call under way; "+
-			"make fewer calls that wait at once, ask another replica, or have the quota raised", s.conns.most)
-		if _, err := c.Write(s.canned(http.StatusTooManyRequests, e)); err != nil {
-			return
-		}
-		if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-			// With what the caller sent unread, closing would cut off the answer.
-			_, _ = io.CopyN(io.Discard, c, maxHeaderBytes+lockapi.MaxBodyBytes)
-		}
-	}()
 }
 
 // conn is a connection that was admitted.
@@ -83,16 +51,20 @@ func (c *conn) Close() error {
 }
 
 // CloseWrite lets a connection end without cutting off its last reply.
-func (c *conn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+func (c *conn) CloseWrite() error { return closeWrite(c.Conn) }
+
+// SyscallConn lets a connection be read and written without waiting.
+func (c *conn) SyscallConn() (syscall.RawConn, error) { return syscallConn(c.Conn) }
+
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return nil
 }
 
-// SyscallConn lets a connection be read and written without waiting.
-func (c *conn) SyscallConn() (syscall.RawConn, error) {
-	if inner, ok := c.Conn.(syscall.Conn); ok {
+func syscallConn(c net.Conn) (syscall.RawConn, error) {
+	if inner, ok := c.(syscall.Conn); ok {
 		return inner.SyscallConn()
 	}
 	return nil, errors.ErrUnsupported
@@ -100,6 +72,9 @@ func (c *conn) SyscallConn() (syscall.RawConn, error) {
 
 // refuse is the whole reply to what is not a request.
 func (s *Server) refuse(status int, reason string) []byte {
+	if status == http.StatusTooManyRequests {
+		return s.canned(status, errCrowded())
+	}
 	if reason == "" {
 		reason = "the request line or a header is malformed; is a % in the URL not followed by two hexadecimal digits?"
 	}

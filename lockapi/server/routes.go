@@ -50,6 +50,11 @@ var routes = []route{
 
 // newEngine routes calls; peer says that they come from another member.
 func (s *Server) newEngine(peer bool) *gin.Engine {
+	return s.engineOf(peer, routes, errNoRoute)
+}
+
+// engineOf routes calls of the given routes; otherwise answers what is none of them.
+func (s *Server) engineOf(peer bool, routes []route, otherwise func(*exchange) error) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.UseRawPath = true
@@ -60,16 +65,20 @@ func (s *Server) newEngine(peer bool) *gin.Engine {
 		h := s.handler(r, peer)
 		e.Handle(r.method, r.pattern, h)
 		if r.method == http.MethodGet {
-			// net/http leaves out the body of a reply to HEAD.
+			// The connection leaves out the body of a reply to HEAD.
 			e.Handle(http.MethodHead, r.pattern, h)
 		}
 	}
-	e.NoRoute(s.handler(route{template: "other", handle: func(x *exchange) error {
-		return lockapi.Errorf(lockapi.CodeNotFound, "there is no route %s; %s lists the routes", x.path(), lockapi.RouteOpenAPI)
-	}}, peer))
-	e.NoMethod(s.handler(route{template: "other", handle: func(x *exchange) error {
-		return lockapi.Errorf(lockapi.CodeMethodNotAllowed, "%s takes %s, not %.32q",
-			x.path(), x.c.Writer.Header().Get("Allow"), x.c.Request.Method)
-	}}, peer))
+	e.NoRoute(s.handler(route{template: "other", handle: otherwise}, peer))
+	e.NoMethod(s.handler(route{template: "other", handle: errNoMethod}, peer))
 	return e
+}
+
+func errNoRoute(x *exchange) error {
+	return lockapi.Errorf(lockapi.CodeNotFound, "there is no route %s; %s lists the routes", x.path(), lockapi.RouteOpenAPI)
+}
+
+func errNoMethod(x *exchange) error {
+	return lockapi.Errorf(lockapi.CodeMethodNotAllowed, "%s takes %s, not %.32q",
+		x.path(), x.c.Writer.Header().Get("Allow"), x.c.Request.Method)
 }

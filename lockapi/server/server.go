@@ -61,8 +61,12 @@ type Options struct {
 const maxHeaderBytes = 32 << 10
 
 // maxUnreadBytes bounds what the replies take that nobody reads: some hundred
-// pages of the longest list.
-const maxUnreadBytes = 64 << 20
+// pages of the longest list. maxHalfBytes bounds what requests take that have arrived
+// in part: a thousand of the longest.
+const (
+	maxUnreadBytes = 64 << 20
+	maxHalfBytes   = 64 << 20
+)
 
 func (o Options) withDefaults() Options {
 	for _, d := range []struct {
@@ -101,7 +105,7 @@ type Server struct {
 	// processors, so that however many ask for lists, Raft and the other calls
 	// find one.
 	lists    chan struct{}
-	turning  chan struct{} // a place for each connection that is turned away
+	spare    *spare
 	engine   *gin.Engine
 	http     *wire.Server
 	calls    *http.Server  // those of other members
@@ -122,9 +126,8 @@ func New(opts Options) *Server {
 		served: room{most: mostServed},
 		sent:   room{most: mostForwarded},
 
-		conns:   newConns(opts.MaxConnections),
-		lists:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
-		turning: make(chan struct{}, mostTurnedAway),
+		conns: newConns(opts.MaxConnections),
+		lists: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 
 		stopping: make(chan struct{}),
 	}
@@ -132,6 +135,7 @@ func New(opts Options) *Server {
 	s.contacts.started = time.Now()
 	s.engine = s.newEngine(false)
 	s.calls = s.newCalls()
+	s.spare = s.newSpare()
 	s.http = &wire.Server{
 		Handler:        s.Handler(),
 		HeaderTimeout:  opts.HeaderTimeout,
@@ -141,17 +145,20 @@ func New(opts Options) *Server {
 		MaxHeaderBytes: maxHeaderBytes,
 		MaxBodyBytes:   lockapi.MaxBodyBytes,
 		MaxUnreadBytes: maxUnreadBytes,
+		MaxHalfBytes:   maxHalfBytes,
 		Refuse:         s.refuse,
 		Waits:          s.conns.waits,
 		Calls:          s.conns.busy,
-		Panicked: func(p any) {
-			s.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("an HTTP handler panicked")
-		},
+		Panicked:       s.handlerPanicked,
 	}
 	if opts.Master != nil {
 		s.Attach(opts.Master, opts.Links)
 	}
 	return s
+}
+
+func (s *Server) handlerPanicked(p any) {
+	s.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("an HTTP handler panicked")
 }
 
 // version is the release that runs.
@@ -216,6 +223,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err != nil {
 		_ = s.http.Close()
 	}
+	_ = s.spare.server.Close()
 	// The calls of other members stay on connections that stay: they are waited
 	// for, not those.
 	err = errors.Join(err, s.served.emptied(ctx))

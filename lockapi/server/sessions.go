@@ -91,8 +91,11 @@ func (x *exchange) request(into any) error {
 		return err
 	}
 	if v, ok := into.(interface{ Validate() error }); ok {
-		return v.Validate()
+		if err := v.Validate(); err != nil {
+			return err
+		}
 	}
+	x.body = compact(x.body)
 	return nil
 }
 

@@ -147,8 +147,13 @@ type Body struct {
 	read int
 }
 
-// Bytes is the whole body. It is the handler's to keep.
-func (b *Body) Bytes() []byte { return b.text }
+// Take is the whole body, which is the handler's from then on: the request keeps
+// nothing of it.
+func (b *Body) Take() []byte {
+	text := b.text[b.read:]
+	b.text, b.read = nil, 0
+	return text
+}
 
 func (b *Body) Read(p []byte) (int, error) {
 	if b.read == len(b.text) {

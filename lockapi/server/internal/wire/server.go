@@ -74,7 +74,7 @@ func (s *Server) Serve(l net.Listener) error {
 		c, err := l.Accept()
 		if err == nil {
 			pause = 0
-			s.start(c)
+			s.Take(c)
 			continue
 		}
 		if s.closing.Load() {
@@ -102,7 +102,9 @@ func (s *Server) add(l net.Listener) bool {
 	return true
 }
 
-func (s *Server) start(nc net.Conn) {
+// Take answers the requests of one connection, as Serve does of all that its listener
+// accepts. It does not block.
+func (s *Server) Take(nc net.Conn) {
 	c := newConn(s, nc)
 	s.mu.Lock()
 	if s.closing.Load() {

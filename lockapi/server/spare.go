@@ -1,0 +1,179 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
+)
+
+// Where every connection of max-connections has a call under way, the next ones get
+// one of the spare ones: for a single request, and a short time. A probe of the
+// process's health and a look at its metrics are answered there as ever, since that
+// is when they matter most; all else is answered 429. Nobody can know before the
+// request is there which of the two a connection is for.
+const (
+	spareConns = 32
+	spareTime  = time.Second // for each: the request, each 64 KiB of the reply to be taken
+)
+
+// spare is the spare connections. They come on top of max-connections.
+type spare struct {
+	server *wire.Server
+
+	mu      sync.Mutex
+	guests  []*guest // the one that came first in front
+	taken   uint64
+	dropped uint64
+}
+
+// guest is one of the spare connections.
+type guest struct {
+	net.Conn
+	spare *spare
+	from  origin
+	busy  bool // its request has arrived whole; guarded by spare.mu
+}
+
+// newSpare makes the spare connections of s.
+func (s *Server) newSpare() *spare {
+	p, engine := &spare{}, s.engineOf(false, probes(), errNoConnection)
+	p.server = &wire.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Connection", "close")
+			serve(engine, w, r)
+		}),
+		HeaderTimeout:  spareTime,
+		BodyTimeout:    spareTime,
+		WriteTimeout:   spareTime,
+		IdleTimeout:    spareTime,
+		MaxHeaderBytes: maxHeaderBytes,
+		MaxBodyBytes:   lockapi.MaxBodyBytes,
+		MaxUnreadBytes: maxUnreadBytes,
+		Refuse:         s.refuse,
+		Waits:          func(net.Conn) {},
+		Calls:          p.calls,
+		Panicked:       s.handlerPanicked,
+	}
+	return p
+}
+
+// probes are the routes that spare connections are for.
+func probes() []route {
+	return slices.DeleteFunc(slices.Clone(routes), func(r route) bool {
+		return r.template != lockapi.RouteLive && r.template != lockapi.RouteReady && r.template != lockapi.RouteMetrics
+	})
+}
+
+func errNoConnection(x *exchange) error {
+	return lockapi.Errorf(lockapi.CodeTooMany, "quota max-connections is used up: this replica has %d open connections, each with a call under way; "+
+		"make fewer calls that wait at once, ask another replica, or have the quota raised", x.conns.most)
+}
+
+// admit takes a connection for which there is no other place, or closes it. It does
+// not block.
+func (p *spare) admit(c net.Conn) {
+	g := &guest{Conn: c, spare: p, from: originOf(c.RemoteAddr())}
+	if !p.join(g) {
+		_ = c.Close()
+		return
+	}
+	p.server.Take(g)
+}
+
+// join gives g a place, where there is one or somebody makes way.
+func (p *spare) join(g *guest) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.guests) >= spareConns {
+		p.dropped++
+		i, ok := makesWay(p.guests, g.from)
+		if !ok {
+			return false
+		}
+		_ = p.guests[i].Conn.Close() // its goroutine meets that
+		p.guests = slices.Delete(p.guests, i, i+1)
+	}
+	p.taken++
+	p.guests = append(p.guests, g)
+	return true
+}
+
+// calls notes that a connection's request has arrived whole.
+func (p *spare) calls(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.(*guest).busy = true
+	return true
+}
+
+// Close is what every connection ends with.
+func (g *guest) Close() error {
+	g.spare.mu.Lock()
+	if i := slices.Index(g.spare.guests, g); i >= 0 {
+		g.spare.guests = slices.Delete(g.spare.guests, i, i+1)
+	}
+	g.spare.mu.Unlock()
+	return g.Conn.Close()
+}
+
+// CloseWrite lets a connection end without cutting off its last reply.
+func (g *guest) CloseWrite() error { return closeWrite(g.Conn) }
+
+// SyscallConn lets a connection be read and written without waiting.
+func (g *guest) SyscallConn() (syscall.RawConn, error) { return syscallConn(g.Conn) }
+
+// counts are how many connections came when there was none but the spare ones, and
+// how many of them were closed to make room for others, or at once.
+func (p *spare) counts() (taken, dropped uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken, p.dropped
+}
+
+// origin is who shares a part of the spare connections: one address, or, as one host
+// may have as many of those as it likes, one network of IPv6.
+type origin netip.Prefix
+
+func originOf(a net.Addr) origin {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return origin{}
+	}
+	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
+	bits := addr.BitLen()
+	if addr.Is6() {
+		bits = 64
+	}
+	prefix, err := addr.Prefix(bits)
+	if err != nil {
+		return origin{}
+	}
+	return origin(prefix)
+}
+
+// makesWay chooses who of the guests, all places being taken, makes way for one more.
+// It is one of the origin that has most, the newcomer counted: the one that came
+// first of those whose request is not there yet. A request that is there is given up
+// only for an origin that has fewer. So a caller that takes all it can get keeps only
+// its own next connections out.
+func makesWay(guests []*guest, newcomer origin) (index int, ok bool) {
+	count := map[origin]int{newcomer: 1}
+	for _, g := range guests {
+		count[g.from]++
+	}
+	best := -1
+	for i, g := range guests {
+		if best < 0 || count[g.from] > count[guests[best].from] ||
+			count[g.from] == count[guests[best].from] && !g.busy && guests[best].busy {
+			best = i
+		}
+	}
+	return best, best >= 0 && (!guests[best].busy || count[guests[best].from] > count[newcomer])
+}

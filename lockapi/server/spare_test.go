@@ -1,0 +1,74 @@
+package server
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+func TestOrigins(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:80":             "127.0.0.1/32",
+		"10.1.2.3:80":              "10.1.2.3/32",
+		"[::ffff:10.1.2.3]:80":     "10.1.2.3/32",
+		"[::1]:80":                 "::/64",
+		"[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:80":        "fe80::/64",
+	} {
+		a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))
+		if got := netip.Prefix(originOf(a)).String(); got != want {
+			t.Errorf("%s is of %s, want %s", address, got, want)
+		}
+	}
+	if got := originOf(nil); got != (origin{}) {
+		t.Errorf("nothing is of %v", got)
+	}
+}
+
+// Guests are written as the letter of their origin, in the order in which they came,
+// a capital letter where the request has arrived. What is left is as it was.
+func TestWhoMakesWay(t *testing.T) {
+	for _, c := range []struct{ guests, newcomer, want string }{
+		{"abcd", "e", "bcd"},
+		{"abcd", "b", "acd"},
+		{"abbb", "b", "abb"},
+		{"abbb", "a", "abb"},
+		{"abbc", "d", "abc"},
+		{"aaaa", "a", "aaa"},
+		{"Aaaa", "a", "Aaa"},
+		{"Aaaa", "b", "Aaa"},
+		{"AAAa", "a", "AAA"},
+		{"AAAA", "a", ""}, // its own next one is kept out
+		{"AAAA", "b", "AAA"},
+		{"AAbb", "a", ""},
+		{"AABB", "c", "ABB"},
+		{"ABCD", "e", ""},
+		{"ABCd", "e", "ABC"},
+		{"aBBB", "a", "aBB"},
+		{"AAAb", "b", "AAb"},
+		{"AABb", "b", "AAB"},
+	} {
+		var guests []*guest
+		for _, letter := range []byte(c.guests) {
+			guests = append(guests, &guest{from: letterOf(letter | 0x20), busy: letter < 'a'})
+		}
+		got := ""
+		if i, ok := makesWay(guests, letterOf(c.newcomer[0])); ok {
+			for _, g := range slices.Delete(guests, i, i+1) {
+				letter := netip.Prefix(g.from).Addr().As4()[3]
+				if g.busy {
+					letter &^= 0x20
+				}
+				got += string(letter)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s and %s: %q stay, want %q", c.guests, c.newcomer, got, c.want)
+		}
+	}
+}
+
+func letterOf(letter byte) origin {
+	return origin(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, letter}), 32))
+}
