@@ -180,3 +180,28 @@ func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
 		})
 	})
 }
+
+// TestOldOneStaysWhileOthersAreAway: the new directory has caught up, but without
+// the old one too few would be well.
+func TestOldOneStaysWhileOthersAreAway(t *testing.T) {
+	inCell(t, 5, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		m := c.office("r1").master
+		if err := m.Replace(t.Context(), "r2", replaceBy(newDirectory)); err != nil {
+			t.Fatal(err)
+		}
+		c.set(func(f *fakeConf) { f.at["r2"] = newDirectory; delete(f.at, "r3"); delete(f.at, "r4") })
+		pass(time.Minute)
+		c.set(func(f *fakeConf) {
+			if len(f.changes) != 1 {
+				t.Errorf("%q with two of five away", f.changes)
+			}
+			f.at["r3"] = "d-r3"
+		})
+		pass(time.Second)
+		c.set(func(f *fakeConf) {
+			if len(f.changes) != 3 {
+				t.Errorf("%q with one of five away", f.changes)
+			}
+		})
+	})
+}
