@@ -22,6 +22,7 @@ type fsm struct {
 	fail     func(error)
 	settled  func(index uint64) error // waits until the entry is on this replica's disk
 	sums     *checksums
+	restored atomic.Bool // a snapshot, whose configuration nobody has looked at yet
 	// configured is told each committed configuration; nil where nobody wants it.
 	configured func(index uint64, c raft.Configuration)
 	broken     bool // of the library's FSM goroutine: an entry could not be read
@@ -82,6 +83,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	}
 	f.current.Store(s)
 	f.promises.Restored(f.clock())
+	f.restored.Store(true)
 	return nil
 }
 

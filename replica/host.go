@@ -67,15 +67,10 @@ func (h *host) judge(o link.Opening) (card []byte, err error) {
 		}
 		return cbor.Marshal(h.card())
 	}
-	switch {
-	case h.running.Load() == nil:
+	if h.running.Load() == nil {
 		return nil, fmt.Errorf("replica %s with directory %s is not a member yet", who.ID, who.Directory)
-	case o.CellID != who.CellID:
-		return nil, fmt.Errorf("replica %s belongs to the cell with id %s, not %s", who.ID, who.CellID, o.CellID)
-	case o.To != who.ServerID():
-		return nil, fmt.Errorf("this is %s, not %s", who.ServerID(), o.To)
 	}
-	return nil, nil
+	return nil, who.Refuses(o.CellID, o.To)
 }
 
 // card is what this replica tells of itself.

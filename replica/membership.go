@@ -42,7 +42,8 @@ func (r *Replica) Membership() (Membership, error) {
 	if err := future.Error(); err != nil {
 		return Membership{}, err
 	}
-	m := Membership{Index: future.Index()}
+	r.noteSnapshot()
+	m := Membership{Index: max(r.configs.latest(), r.committed.latest())}
 	for _, s := range future.Configuration().Servers {
 		m.Members = append(m.Members, r.standing(s))
 	}
@@ -153,6 +154,12 @@ func (c *committed) note(index uint64, conf raft.Configuration) {
 	}
 }
 
+func (c *committed) latest() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.index
+}
+
 // Card is what this replica tells of itself to the others.
 func (r *Replica) Card() admission.Card {
 	r.noteSnapshot()
@@ -168,6 +175,9 @@ func (r *Replica) Card() admission.Card {
 // noteSnapshot has the latest snapshot's configuration known: one that was
 // installed came without its entries.
 func (r *Replica) noteSnapshot() {
+	if !r.fsm.restored.Swap(false) {
+		return
+	}
 	metas, err := r.parts.Snapshots.List()
 	if err == nil && len(metas) > 0 {
 		r.committed.note(metas[0].ConfigurationIndex, metas[0].Configuration)

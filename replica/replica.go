@@ -34,6 +34,7 @@ type Replica struct {
 	aside    *asideLog
 	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
 
+	configs   confIndex
 	committed committed // membership
 
 	failOnce sync.Once
@@ -78,7 +79,7 @@ func (r *Replica) startRaft() error {
 	if err != nil {
 		return err
 	}
-	logs := &logStore{LogStore: cached, snapshots: p.Snapshots, leading: r.leads, promises: r.promises, clock: r.opts.Clock, fail: r.fail}
+	logs := &logStore{LogStore: cached, snapshots: p.Snapshots, leading: r.leads, promises: r.promises, clock: r.opts.Clock, fail: r.fail, configs: &r.configs}
 	votes := &voteStore{StableStore: p.Votes, fail: r.fail}
 	trans := transport{&patient{Transport: p.Transport, leading: r.leads}, func() error {
 		if took := r.aside.storingFor(); took > r.opts.MasterLease {

@@ -30,6 +30,7 @@ type logStore struct {
 	promises  *lease.Promises
 	clock     func() time.Duration
 	fail      func(error)
+	configs   *confIndex
 }
 
 func (s *logStore) StoreLog(log *raft.Log) error { return s.StoreLogs([]*raft.Log{log}) }
@@ -43,6 +44,7 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 		if l.Type == raft.LogCommand {
 			s.promises.Stored(l.Term, now)
 		}
+		s.configs.note(l)
 	}
 	return nil
 }
@@ -55,6 +57,9 @@ func (s *logStore) GetLog(index uint64, l *raft.Log) error {
 	case err != nil && !errors.Is(err, raft.ErrLogNotFound):
 		s.fail(fmt.Errorf("read log entry %d: %w; %s", index, err, cure))
 		runtime.Goexit()
+	}
+	if err == nil {
+		s.configs.note(l)
 	}
 	return err
 }
@@ -90,6 +95,7 @@ func (s *logStore) DeleteRange(from, to uint64) error {
 	if err != nil {
 		s.fail(fmt.Errorf("delete log entries %d to %d: %w", from, to, err))
 	}
+	s.configs.deleted(from, to)
 	return err
 }
 

@@ -32,6 +32,18 @@ type Identity struct {
 // ServerID is the id of the replica in Raft.
 func (w Identity) ServerID() string { return ServerID(w.ID, w.Directory) }
 
+// Refuses says why a connection is not for this directory, or nil where it means
+// this very member of this very cell.
+func (w Identity) Refuses(cellID, wanted string) error {
+	switch {
+	case cellID != w.CellID:
+		return fmt.Errorf("replica %s belongs to the cell with id %s, not %s", w.ID, w.CellID, cellID)
+	case wanted != w.ServerID():
+		return fmt.Errorf("this is %s, not %s", w.ServerID(), wanted)
+	}
+	return nil
+}
+
 // ServerID is a member's id in Raft: a name and a directory.
 func ServerID(name, directory string) string { return name + "/" + directory }
 

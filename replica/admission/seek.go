@@ -22,7 +22,7 @@ type Seeker struct {
 const (
 	firstPause = 20 * time.Millisecond
 	maxPause   = 500 * time.Millisecond
-	askTimeout = 2 * time.Second
+	askTimeout = time.Second
 )
 
 // Run returns when the directory is a member's, or with the error of ctx or of

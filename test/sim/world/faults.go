@@ -46,12 +46,18 @@ var actions = []action{
 	{"unshared entry", 2, (*world).unsharedEntry},
 	{"torn vote", 2, (*world).tornVote},
 	{"kill of a session", 2, (*world).killSession},
+	{"wiped disk", 3, (*world).wipeOne},
+	{"old disk", 2, (*world).oldDisk},
+	{"replacement", 6, (*world).replaceOne},
 }
 
 // play runs the script.
 func (w *world) play() {
 	w.pauses = true
-	for w.now() < 4*time.Second && !w.hasMaster() { // the first election
+	if w.script.IntN(4) == 0 {
+		w.disturbFounding()
+	}
+	for w.now() < 8*time.Second && !w.hasMaster() { // the first election
 		w.until(50 * time.Millisecond)
 	}
 	for w.step = 1; w.step <= w.opts.Steps && !w.failed(); w.step++ {

@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
-	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -29,6 +29,7 @@ type machine struct {
 	w       *world
 	id      string
 	disk    *disk
+	attic   []*disk // that it had before
 	clock   *clock
 	lease   time.Duration // that its batches carry
 	process *process      // nil while it is down
@@ -81,6 +82,9 @@ type process struct {
 	kill    context.CancelFunc
 	changed chan struct{}
 	seen    *state.State // the last one that the judge has looked at
+
+	disk     mounted
+	stranger bool // it waits to be admitted
 }
 
 // start starts the machine's process.
@@ -88,6 +92,7 @@ func (m *machine) start() {
 	p := &process{m: m, clock: m.clock, changed: make(chan struct{}), opened: make(chan struct{})}
 	p.gone, p.kill = context.WithCancel(context.Background())
 	p.wire = newWire(p)
+	p.disk = mounted{m.disk, p}
 	m.process = p
 	m.w.trace.note(m.id, "starts; its clock runs at %.3f", m.clock.rate)
 	go p.open()
@@ -101,9 +106,10 @@ func (p *process) open() {
 	if m.w.opts.Trace {
 		log = log.Level(zerolog.DebugLevel)
 	}
-	disk := mounted{m.disk, p}
-	if m.disk.who.CellID == "" {
-		m.disk.who = m.w.founder(m.id)
+	disk := p.disk
+	who, ok := p.seek(disk)
+	if !ok {
+		return
 	}
 	var err error
 	p.replica, err = replica.Start(replica.Options{
@@ -113,7 +119,7 @@ func (p *process) open() {
 		Logger: log, Clock: p.now,
 	}, replica.Parts{
 		Logs: disk, Votes: disk, Snapshots: disk, Transport: p.wire,
-		Identity: m.disk.who, Save: disk.save, Condemn: p.condemned, Close: func() error { return nil },
+		Identity: who, Save: disk.save, Ask: p.ask, Condemn: p.condemned, Close: func() error { return nil },
 	})
 	if p.dead() {
 		return
@@ -145,6 +151,10 @@ func (p *process) mindFaults() {
 	case err := <-p.replica.Failed():
 		switch {
 		case p.dead():
+		case errors.Is(err, replica.ErrReplaced):
+			m.w.stats.check("end of a replaced directory")
+			m.crash()
+			m.w.later(100*time.Millisecond, func() { m.restart(false) })
 		case strings.Contains(err.Error(), "transfer of mastership has not ended"):
 			m.w.stats.check("end of a stuck transfer")
 			m.crash()
@@ -271,14 +281,4 @@ func (w *world) members() []replica.Member {
 		out = append(out, replica.Member{ID: m.id, RaftAddr: m.id, APIURL: "http://" + m.id})
 	}
 	return out
-}
-
-// founder is the identity of a directory that founds the cell.
-func (w *world) founder(id string) admission.Identity {
-	who := admission.Identity{Cell: "sim", ID: id, Directory: id}
-	for _, m := range w.machines {
-		who.Founding = append(who.Founding, admission.Founder{ID: m.id, Directory: m.id, RaftAddr: m.id})
-	}
-	who.CellID = who.Founding.CellID(who.Cell)
-	return who
 }

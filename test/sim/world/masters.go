@@ -171,7 +171,7 @@ func (w *world) timeoutNow() { w.campaign(w.anyMachine()) }
 // repeated one, of a transfer that is long over.
 func (w *world) campaign(m *machine) {
 	p := m.process
-	if p == nil {
+	if p == nil || p.replica == nil {
 		return
 	}
 	go p.wire.take(raft.RPC{

@@ -71,6 +71,9 @@ func (t *wire) AppendEntriesPipeline(id raft.ServerID, _ raft.ServerAddress) (ra
 	if err != nil {
 		return nil, err
 	}
+	if !receiver.opens(t.p, string(id)) {
+		return nil, errOther
+	}
 	p := &pipe{
 		t: t, receiver: receiver, sent: make(chan *flight, socket), answers: make(chan answered, socket),
 		unread: make(chan *flight), done: make(chan raft.AppendFuture),

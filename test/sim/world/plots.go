@@ -249,7 +249,7 @@ func (w *world) tornVote() {
 func (w *world) voter() (voter, former *machine) {
 	former = w.leader()
 	for _, m := range w.machines {
-		if m != former && former != nil && string(m.disk.votes["LastVoteCand"]) == former.id {
+		if m != former && former != nil && string(m.disk.votes["LastVoteCand"]) == former.disk.who.ServerID() {
 			return m, former
 		}
 	}

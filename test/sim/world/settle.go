@@ -9,6 +9,7 @@ import (
 
 // Bounds of the second half, in which nothing fails any more.
 const (
+	memberWithin  = 90 * time.Second
 	electedWithin = 20 * time.Second
 	servedWithin  = 90 * time.Second
 	emptyWithin   = 60 * time.Second
@@ -21,6 +22,8 @@ const (
 func (w *world) settle() {
 	w.trace.note("script", "the faults are over")
 	w.mend()
+	go w.tend()
+	w.within(memberWithin, "every directory votes", w.allVote)
 	w.within(electedWithin, "a master is in office", w.hasMaster)
 	w.quiet = true
 	for _, u := range w.users {

@@ -29,8 +29,8 @@ func (t *wire) LocalAddr() raft.ServerAddress        { return raft.ServerAddress
 func (t *wire) Close() error                         { return nil }
 func (t *wire) SetHeartbeatHandler(h func(raft.RPC)) { t.heartbeat = h }
 
-func (t *wire) EncodePeer(_ raft.ServerID, a raft.ServerAddress) []byte { return []byte(a) }
-func (t *wire) DecodePeer(b []byte) raft.ServerAddress                  { return raft.ServerAddress(b) }
+func (t *wire) EncodePeer(id raft.ServerID, _ raft.ServerAddress) []byte { return []byte(id) }
+func (t *wire) DecodePeer(b []byte) raft.ServerAddress                   { return raft.ServerAddress(b) }
 
 func (t *wire) AppendEntries(id raft.ServerID, _ raft.ServerAddress, q *raft.AppendEntriesRequest, a *raft.AppendEntriesResponse) error {
 	return exchange(t, id, q, a, nil)
@@ -67,8 +67,7 @@ func exchange[Q, A any](t *wire, to raft.ServerID, q *Q, a *A, data []byte) erro
 	answer := make(chan raft.RPCResponse, copies)
 	for range copies {
 		message := *q
-		name, _ := admission.Split(string(to))
-		go t.carry(name, &message, data, answer)
+		go t.carry(string(to), &message, data, answer)
 	}
 	timeout := time.NewTimer(wireTimeout)
 	defer timeout.Stop()
@@ -87,8 +86,9 @@ func exchange[Q, A any](t *wire, to raft.ServerID, q *Q, a *A, data []byte) erro
 }
 
 // carry takes one copy of a message to its receiver and the answer back.
-func (t *wire) carry(to string, q any, data []byte, answer chan<- raft.RPCResponse) {
+func (t *wire) carry(server string, q any, data []byte, answer chan<- raft.RPCResponse) {
 	w, from := t.p.m.w, t.p.m.id
+	to, _ := admission.Split(server)
 	w.stats.Messages++
 	if !w.net.arrives(from, to) {
 		return
@@ -96,6 +96,10 @@ func (t *wire) carry(to string, q any, data []byte, answer chan<- raft.RPCRespon
 	receiver := w.machine(to).process
 	if receiver == nil {
 		answer <- raft.RPCResponse{Error: errRefused}
+		return
+	}
+	if !receiver.opens(t.p, server) {
+		answer <- raft.RPCResponse{Error: errOther}
 		return
 	}
 	w.trace.mark(to, uint64(len(data)))

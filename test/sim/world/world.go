@@ -45,6 +45,7 @@ type world struct {
 	snapshotAfter uint64        // entries
 	mended        bool          // the faults are over
 	quiet         bool          // and a master is in office
+	directories   uint64        // made so far
 	over          chan struct{} // closed at the end, or when a promise is broken
 	failure       *Failure
 }

@@ -1,0 +1,44 @@
+package mutants
+
+import "github.com/stoutlock/stout/test/internal/overlay"
+
+// members are faults of who is a member, and of how that changes.
+func members() []Mutant {
+	return []Mutant{
+		{"member-is-a-name", "A member is a name and a directory", "a directory that was emptied is another server",
+			"a replica that has lost its disk votes for one that lacks what it had stored",
+			overlay.Edit{File: "replica/admission/identity.go",
+				Old: "func ServerID(name, directory string) string { return name + \"/\" + directory }",
+				New: "func ServerID(name, directory string) string { return name }"}},
+		{"opening-unchecked", "A member is a name and a directory", "whoever is not the wanted member refuses",
+			"a new directory at an old address answers for the old one, before it has what that had stored",
+			overlay.Edit{File: "replica/admission/identity.go",
+				Old: "\tcase wanted != w.ServerID():\n",
+				New: "\tcase false:\n"}},
+		{"admitted-by-name", "A member is a name and a directory", "a new directory waits until the cell lists it",
+			"an emptied directory joins by itself: nobody counts on it, and its replica never gets a place",
+			overlay.Edit{File: "replica/admission/decide.go",
+				Old: "\t\tcase !prepared && latest.lists(s.ServerID()):",
+				New: "\t\tcase !prepared:"}},
+		{"founding-not-unanimous", "A member is a name and a directory", "founding needs every replica of the list",
+			"two of three found without the third, and one of them is lost and founds again with that one",
+			overlay.Edit{File: "replica/admission/decide.go",
+				Old: "\tif missing != nil {",
+				New: "\tif len(missing) > len(s.Names)/2 {"}},
+		{"founder-keeps-its-directory", "A member is a name and a directory", "a directory prepares one founding in its life",
+			"of two foundings that have a directory in common both come about",
+			overlay.Edit{File: "replica/admission/decide.go",
+				Old: "who.Founding, who.Directory = nil, s.NewDirectory()",
+				New: "who.Founding = nil"}},
+		{"replacement-unnoticed", "A member is a name and a directory", "a directory that another has replaced waits to be admitted again",
+			"a replica comes back with the disk that it had before, and waits for a master for ever",
+			overlay.Edit{File: "replica/admission/decide.go",
+				Old: "if !ok || latest.ConfigIndex <= self.ConfigIndex || latest.lists(self.ServerID()) {",
+				New: "if true {"}},
+		{"change-not-finished", "A member is a name and a directory", "the next master finishes a change of the members",
+			"the master that took a new directory in is lost before it made it a voter",
+			overlay.Edit{File: "master/master.go",
+				Old: "\t\tgo m.keepMembers(o)\n",
+				New: "\t\tif o.epoch == 1 {\n\t\t\tgo m.keepMembers(o)\n\t\t}\n"}},
+	}
+}

@@ -1,0 +1,280 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/admission"
+)
+
+// Directories come and go: machines found the cell together, lose their disks,
+// get old ones back, and an operator has new ones take the place of old ones.
+
+// seek is what command stoutd does before a replica runs: it waits until the
+// directory is a member's. It reports false where the process died before.
+func (p *process) seek(disk mounted) (admission.Identity, bool) {
+	m := p.m
+	who := disk.who
+	if who.Directory == "" {
+		who = admission.Identity{Cell: "sim", ID: m.id, Directory: m.w.newDirectory()}
+		if disk.save(who) != nil || p.dead() {
+			return who, false
+		}
+	}
+	seeker := admission.Seeker{
+		Self: admission.Self{Identity: who, RaftAddr: m.id, Names: m.w.names(), NewDirectory: m.w.newDirectory},
+		Ask:  p.ask, Save: disk.save,
+		Note: func(d admission.Decision) {
+			p.point()
+			p.stranger = d.Step == admission.Stranger
+			m.w.trace.note(m.id, "%v: %s", d.Step, d.Why)
+		},
+	}
+	who, err := seeker.Run(p.gone)
+	return who, err == nil && !p.dead()
+}
+
+// newDirectory names a directory; in a run each has a name of its own.
+func (w *world) newDirectory() string {
+	w.directories++
+	return fmt.Sprintf("%016x", w.directories)
+}
+
+func (w *world) names() []string {
+	var names []string
+	for _, m := range w.machines {
+		names = append(names, m.id)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// card is what the process tells of itself to another that asks.
+func (p *process) card() admission.Card {
+	if p.replica != nil {
+		return p.replica.Card()
+	}
+	who := p.disk.who
+	return admission.Card{Cell: who.Cell, ID: who.ID, Directory: who.Directory, RaftAddr: who.ID,
+		Names: p.m.w.names(), Founding: who.Founding, CellID: who.CellID}
+}
+
+// ask asks another machine for its card, over the network.
+func (p *process) ask(ctx context.Context, name string) (admission.Card, error) {
+	type answer struct {
+		card admission.Card
+		err  error
+	}
+	w, from := p.m.w, p.m.id
+	got := make(chan answer, 1)
+	go func() {
+		if !w.net.arrives(from, name) {
+			return
+		}
+		other := w.machine(name).process
+		if other == nil || other.disk.who.Directory == "" {
+			got <- answer{err: errRefused}
+			return
+		}
+		if other.awake(); other.dead() {
+			return
+		}
+		card := other.card()
+		if w.net.arrives(name, from) {
+			got <- answer{card: card}
+		}
+	}()
+	select {
+	case a := <-got:
+		p.point()
+		return a.card, a.err
+	case <-ctx.Done():
+		return admission.Card{}, ctx.Err()
+	case <-p.gone.Done():
+		return admission.Card{}, errReset
+	}
+}
+
+// errOther is the answer of a replica that is not the one that was wanted.
+var errOther = errors.New("refused: this is another replica")
+
+// opens is the opening of a connection between replicas: it reports whether the
+// receiver is the very member of the very cell that the sender means.
+func (p *process) opens(from *process, wanted string) bool {
+	return p.replica != nil && p.disk.who.Refuses(from.disk.who.CellID, wanted) == nil
+}
+
+// voters are the server ids of the directories that vote, as the latest
+// configuration has it; false while one is not committed, or none is known.
+func (w *world) voters() (ids []string, ok bool) {
+	w.judge.looking = true
+	defer func() { w.judge.looking = false }()
+	var latest replica.Membership
+	committed := uint64(0)
+	for _, m := range w.machines {
+		p := m.process
+		if p == nil || p.replica == nil {
+			continue
+		}
+		committed = max(committed, p.replica.Card().ConfigIndex)
+		if now, err := p.replica.Membership(); err == nil && now.Index > latest.Index {
+			latest = now
+		}
+	}
+	for _, s := range latest.Members {
+		if s.Voter {
+			ids = append(ids, admission.ServerID(s.ID, s.Directory))
+		}
+	}
+	return ids, latest.Index > 0 && committed == latest.Index
+}
+
+// mayLose reports whether a machine's disk may be taken away: nobody can hold the
+// cell to what a majority of its disks has forgotten. While no cell is founded any
+// disk may go.
+func (w *world) mayLose(m *machine) bool {
+	founded := false
+	for _, o := range w.machines {
+		founded = founded || o.disk.who.CellID != ""
+	}
+	if !founded {
+		return true
+	}
+	voters, ok := w.voters()
+	kept := 0
+	for _, o := range w.machines {
+		if o != m && slices.Contains(voters, o.disk.who.ServerID()) && o.disk.who.Founded {
+			kept++
+		}
+	}
+	return ok && kept > len(voters)/2
+}
+
+// disturbFounding has machines crash, lose their disks and get old ones back while
+// they found the cell.
+func (w *world) disturbFounding() {
+	w.stats.check("disturbed founding")
+	for range 2 + w.script.IntN(8) {
+		w.until(between(w.script, time.Millisecond, 200*time.Millisecond))
+		switch w.script.IntN(5) {
+		case 0:
+			w.crashOne()
+		case 1:
+			w.crashInWrite()
+		case 2:
+			w.cutOneWay()
+		case 3:
+			w.wipeOne()
+		case 4:
+			w.oldDisk()
+		}
+	}
+	w.heal()
+}
+
+// swap has a machine come back with another disk.
+func (m *machine) swap(other *disk, after time.Duration) {
+	m.crash()
+	m.attic = append(m.attic, m.disk)
+	m.disk = other
+	m.w.later(after, func() { m.restart(false) })
+}
+
+// wipeOne has one machine come back with an empty data directory.
+func (w *world) wipeOne() {
+	m, after := w.anyMachine(), between(w.script, time.Millisecond, 3*time.Second)
+	if w.mayLose(m) {
+		w.stats.check("wiped disk")
+		w.trace.note(m.id, "has lost its disk")
+		m.swap(newDisk(w), after)
+	}
+}
+
+// oldDisk has one machine come back with a disk that it had before.
+func (w *world) oldDisk() {
+	m, after := w.anyMachine(), between(w.script, time.Millisecond, 3*time.Second)
+	n := len(m.attic)
+	if n == 0 || !w.mayLose(m) {
+		return
+	}
+	i := w.script.IntN(n)
+	old := m.attic[i]
+	m.attic = slices.Delete(m.attic, i, i+1)
+	w.stats.check("old disk")
+	w.trace.note(m.id, "has an old disk again")
+	m.swap(old, after)
+}
+
+// replaceOne is an operator who has a new directory take the place of an old one,
+// as its replica asks for.
+func (w *world) replaceOne() {
+	for _, i := range w.script.Perm(len(w.machines)) {
+		if m := w.machines[i]; m.process != nil && m.process.stranger {
+			w.replace(m)
+			return
+		}
+	}
+	// Nobody asks for it: a directory that never comes, or the master's own.
+	if w.script.IntN(4) == 0 {
+		m := w.anyMachine()
+		go w.command(m.id, w.newDirectory())
+	}
+}
+
+func (w *world) replace(m *machine) { go w.command(m.id, m.disk.who.Directory) }
+
+// command goes to each replica, until the master has taken it.
+func (w *world) command(id, directory string) {
+	for _, m := range w.machines {
+		p := m.process
+		if p == nil || p.master == nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(p.gone, 5*time.Second)
+		err := p.master.Replace(ctx, id, lockapi.ReplaceMemberRequest{Directory: directory})
+		cancel()
+		w.trace.note("operator", "replace %s by %s through %s: %v", id, directory, m.id, err)
+		if err == nil || !errors.Is(err, lockapi.CodeNoMaster) {
+			return
+		}
+	}
+}
+
+// tend is the operator at the end, when nothing fails any more: whoever asks is
+// admitted. Where disks were lost while the cell was founded, so that a founder is
+// left alone, all begin anew: nothing was ever served.
+func (w *world) tend() {
+	for ; !w.isOver(); w.until(time.Second) {
+		strangers := 0
+		for _, m := range w.machines {
+			if m.process != nil && m.process.stranger {
+				strangers++
+				w.replace(m)
+			}
+		}
+		if strangers > len(w.machines)/2 && len(w.judge.history) == 1 {
+			w.trace.note("operator", "a founding came to nothing: all begin anew")
+			w.stats.check("founding begun anew")
+			for _, m := range w.machines {
+				m.swap(newDisk(w), time.Millisecond)
+			}
+			w.until(5 * time.Second)
+		}
+	}
+}
+
+// allVote: every machine's directory is a voter's.
+func (w *world) allVote() bool {
+	voters, ok := w.voters()
+	for _, m := range w.machines {
+		if m.process == nil || m.process.replica == nil || !slices.Contains(voters, m.disk.who.ServerID()) {
+			return false
+		}
+	}
+	return ok && len(voters) == len(w.machines)
+}
