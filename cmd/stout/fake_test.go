@@ -36,6 +36,7 @@ const (
 	mute     fault = "mute"      // takes calls and does not answer them
 	noMaster fault = "no-master" // answers that there is no master
 	noLease  fault = "no-lease"  // names a master that does not hold its lease
+	quota    fault = "quota"     // has no room for another session
 )
 
 type fakeSession struct {

@@ -150,6 +150,9 @@ func (c *fakeCell) postSession(r *http.Request) (any, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
+	if c.fault == quota {
+		return nil, lockapi.Errorf(lockapi.CodeTooMany, "quota max-sessions is used up")
+	}
 	return c.open(req), nil
 }
 

@@ -5,19 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Exit codes. stout lock adds two that can be chosen, and the command's own.
+// Exit codes. Those of stout lock beside the command's own can be chosen.
 const (
 	exitOK          = 0
 	exitFailed      = 1   // the answer is no: not valid, nothing to release, refused
 	exitUsage       = 2   // the command line is wrong; nothing was done
 	exitNoMaster    = 3   // replicas answer, and the cell has no master now
 	exitUnreachable = 4   // no replica answers
-	exitConflict    = 75  // stout lock: not got in time (EX_TEMPFAIL of sysexits.h)
+	exitUnavailable = 69  // stout lock: the cell could not give it (EX_UNAVAILABLE of sysexits.h)
+	exitConflict    = 75  // stout lock: somebody else has it, or it is delayed (EX_TEMPFAIL)
 	exitLost        = 76  // stout lock: lost before the command ended, whatever its own code
 	exitSignal      = 128 // + n: ended by signal n
 )
@@ -63,10 +65,9 @@ func (a *app) explain(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
 	}
-	if errors.Is(err, client.ErrNoMaster) || errors.Is(err, context.DeadlineExceeded) {
-		if f := a.diagnose(err); f != nil {
-			return f
-		}
+	unknown := errors.Is(err, client.ErrOutcomeUnknown) // that is the thing to say
+	if errors.Is(err, client.ErrNoMaster) || errors.Is(err, context.DeadlineExceeded) && !unknown {
+		return a.diagnose(a.opts.timeout)
 	}
 	f := &failure{code: exitFailed, message: strings.ReplaceAll(strings.TrimPrefix(err.Error(), "stout: "), "\n", "; ")}
 	code, _ := errors.AsType[lockapi.Code](err)
@@ -94,9 +95,9 @@ func (a *app) explain(err error) *failure {
 }
 
 // diagnose looks at the cell after a call that had no outcome, and says why: that
-// no replica answers, that there is no master, or that there is one which answers
-// others than those that were asked.
-func (a *app) diagnose(cause error) *failure {
+// no replica answers, that there is no master, or that there is one, which did not
+// answer within the given time.
+func (a *app) diagnose(within time.Duration) *failure {
 	cell, err := a.survey(context.Background(), probeTimeout)
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
@@ -104,10 +105,7 @@ func (a *app) diagnose(cause error) *failure {
 	if !inOffice(cell) {
 		return a.noMaster(cell)
 	}
-	if !errors.Is(cause, client.ErrNoMaster) {
-		return nil
-	}
-	return (&failure{code: exitUnreachable, message: fmt.Sprintf("the cell did not answer within %s", human(a.opts.timeout))}).
+	return (&failure{code: exitUnreachable, message: "the cell did not answer within " + human(within)}).
 		tell("%s is master, at %s", clean(cell.Master.ID), clean(cell.Master.URL)).
-		hint("try again, with a longer --timeout; stout status shows which replicas are well")
+		hint("give it more time; stout status shows which replicas are well")
 }

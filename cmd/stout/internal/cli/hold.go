@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"syscall"
 
 	"github.com/stoutlock/stout/client"
@@ -20,22 +19,12 @@ import (
 func (a *app) lock(ctx context.Context, f lockFlags) error {
 	signals, stop := child.Signals()
 	defer stop()
-	session, err := await(ctx, signals, func(ctx context.Context) (*client.Session, error) {
-		ctx, cancel := a.call(ctx)
-		defer cancel()
-		return a.client.NewSession(ctx, client.WithTTL(f.ttl), client.WithName(f.name), client.WithMeta(sessionMeta(f)))
-	})
+	t, err := await(ctx, signals, func(ctx context.Context) (*tenure, error) { return a.acquire(ctx, f) })
 	if err != nil {
-		return a.notGot(f, err)
-	}
-	held, err := await(ctx, signals, func(ctx context.Context) (*client.Held, error) { return a.acquire(ctx, session, f) })
-	if err != nil {
-		defer a.closeSession(session)
-		return a.notGot(f, err)
-	}
-	t := &tenure{
-		Held: held, session: session, flags: f,
-		lookout: newLookout(a.client, session.ID(), held.Sequencer(), f.ttl),
+		if t != nil { // granted at the moment of the signal
+			a.giveBack(t)
+		}
+		return err
 	}
 	return a.serve(ctx, t, signals)
 }
@@ -61,17 +50,8 @@ func (a *app) serve(ctx context.Context, t *tenure, signals <-chan os.Signal) er
 	return err
 }
 
-// sessionMeta tells operators which process this is.
-func sessionMeta(f lockFlags) map[string]string {
-	meta := map[string]string{"pid": strconv.Itoa(os.Getpid())}
-	if len(f.command) > 0 {
-		meta["command"] = f.command[0]
-	}
-	return meta
-}
-
 // await runs f, and has it give up at the first signal that ends programs. It
-// returns only when f has.
+// returns only when f has, with f's value in any case.
 func await[T any](ctx context.Context, signals <-chan os.Signal, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -93,72 +73,13 @@ func await[T any](ctx context.Context, signals <-chan os.Signal, f func(context.
 				continue
 			}
 			cancel()
-			<-done
-			var none T
-			return none, &failure{
+			out := <-done
+			return out.value, &failure{
 				code:        exitSignal + int(sig.(syscall.Signal)),
 				interrupted: sig == syscall.SIGINT && child.Foreground(),
 			}
 		}
 	}
-}
-
-// acquire tries first, to be able to say for whom it waits, then waits.
-func (a *app) acquire(ctx context.Context, session *client.Session, f lockFlags) (*client.Held, error) {
-	opts := f.options()
-	held, err := func() (*client.Held, error) {
-		ctx, cancel := a.call(ctx)
-		defer cancel()
-		return session.TryLock(ctx, f.path, opts...)
-	}()
-	busy := errors.Is(err, client.ErrLockHeld) || errors.Is(err, client.ErrLockDelayed)
-	if !busy || (f.waits && f.wait == 0) {
-		return held, err
-	}
-	a.ui.note("waiting: %s", inTheWay(f.path, err))
-	if f.waits {
-		opts = append(opts, client.Wait(f.wait))
-	}
-	return session.Lock(ctx, f.path, opts...)
-}
-
-// inTheWay says who or what keeps us from a lock.
-func inTheWay(path string, err error) string {
-	api, ok := errors.AsType[*lockapi.Error](err)
-	switch {
-	case ok && api.Code == lockapi.CodeLockDelayed:
-		return fmt.Sprintf("%s is free, but in its lock-delay for %s more", clean(path), millis(api.DelayRemainingMS))
-	case ok && len(api.Holders) == 1:
-		h := api.Holders[0]
-		return fmt.Sprintf("%s is held by %s, token %d, for %s", clean(path), clean(h.SessionName), h.Token, since(h.GrantedAt))
-	case ok && len(api.Holders) > 1:
-		return fmt.Sprintf("%s is held by %d", clean(path), len(api.Holders))
-	default:
-		return fmt.Sprintf("%s is taken", clean(path))
-	}
-}
-
-// notGot maps the reasons for not having the lock to exit codes: the conflict
-// code for all that may be otherwise later.
-func (a *app) notGot(f lockFlags, err error) error {
-	var out *failure
-	switch {
-	case errors.Is(err, client.ErrLockHeld), errors.Is(err, client.ErrLockDelayed):
-		out = &failure{code: f.conflictCode, message: "not got: " + inTheWay(f.path, err)}
-		if f.waits {
-			return out.hint("a longer --wait waits for it; stout locks %s shows who holds it", clean(f.path))
-		}
-		return out
-	case errors.Is(err, client.ErrSessionExpired), errors.Is(err, client.ErrSessionNotFound), errors.Is(err, client.ErrJeopardy):
-		return &failure{code: f.conflictCode, message: "not got: our session ended while waiting: " + err.Error()}
-	}
-	out = a.explain(err)
-	switch {
-	case out.code == exitNoMaster, out.code == exitUnreachable,
-		errors.Is(err, client.ErrTooMany), errors.Is(err, client.ErrOutcomeUnknown):
-		out.code = f.conflictCode
-	}
-	return out
 }
 
 // run runs the command under the lock. It returns why the lock was lost, if the

@@ -16,24 +16,43 @@ import (
 
 // lockFlags are what stout lock was asked to do.
 type lockFlags struct {
-	path         string
-	command      []string
-	shared       bool
-	limit        int
-	wait         time.Duration
-	waits        bool // --wait was given
-	ttl, delay   time.Duration
-	name         string
-	margins      child.Margins
-	conflictCode int
-	lostCode     int
+	path       string
+	command    []string
+	shared     bool
+	limit      int
+	wait       time.Duration
+	waits      bool // --wait was given, and is not 0
+	try        bool // --try, or --wait 0
+	ttl, delay time.Duration
+	name       string
+	margins    child.Margins
+
+	conflictCode, unavailableCode, lostCode int
+}
+
+// lockTimeout is --timeout for stout lock that waits: a cell that is restarted is
+// back before. One that only tries has the common default.
+const lockTimeout = time.Minute
+
+// bound is how long the whole acquisition may take; 0 is for ever. To try takes
+// as long as an answer may take.
+func (f *lockFlags) bound(timeout time.Duration) time.Duration {
+	if f.try {
+		return timeout
+	}
+	return f.wait
 }
 
 const lockHelp = `Takes the lock at PATH, runs CMD while holding it, and releases it when CMD ends.
 Without CMD it holds the lock until Ctrl-C, and prints its token and sequencer.
 
-It waits its turn in the queue for as long as --wait says: for ever unless given;
---wait 0 only tries. CMD finds STOUT_PATH, STOUT_TOKEN and STOUT_SEQUENCER in its
+It waits its turn in the queue, for as long as --wait says: session and lock
+together; for ever unless given. --try (or --wait 0) does not wait. In any case it
+gives up when no replica of the cell has answered for --timeout: 1m, or 5s with
+--try. While it waits it says for whom, and its place in the queue, on standard
+error; --quiet says nothing of that, nor of a lock that somebody else has.
+
+CMD finds STOUT_PATH, STOUT_TOKEN and STOUT_SEQUENCER in its
 environment, and STOUT_SERVER for a stout of its own; whatever it writes to should
 refuse a lower token than it has seen.
 
@@ -56,10 +75,11 @@ beside the next holder: only a resource that checks tokens keeps them apart.
 If stout itself is killed, Linux kills CMD too, though not CMD's own children. If
 it is stopped (Ctrl-Z), so is CMD, and the lock is lost when the ttl is over.
 
-Exit codes: CMD's own, 128+n if signal n ended it, 126 or 127 if it cannot be
-run; 75 the lock was not got, in time or because the cell cannot be reached; 76
-it was lost before CMD ended, whatever CMD's own code; 1 the cell refused, 2 wrong
-usage.`
+Exit codes: CMD's own, 128+n if signal n ended it, 126 or 127 if it cannot be run.
+75 somebody else has the lock, or it is in its lock-delay; 69 the cell could not
+give it: no replica answers, it has no master, a quota is used up, or the session
+ended while waiting; 76 it was lost before CMD ended, whatever CMD's own code; 1
+the cell refused, 2 wrong usage.`
 
 func (a *app) lockCommand() *cobra.Command {
 	f := lockFlags{}
@@ -68,7 +88,8 @@ func (a *app) lockCommand() *cobra.Command {
 		Short: "Hold a lock, and run a command meanwhile",
 		Long:  lockHelp,
 		Example: `  stout lock /jobs/nightly -- ./nightly.sh
-  stout lock /jobs/nightly --wait 0 -- ./nightly.sh || [ $? = 75 ]
+  stout lock /jobs/nightly --try -q -- ./nightly.sh || [ $? = 75 ]
+  stout lock /jobs/nightly --wait 10m -- ./nightly.sh
   stout lock /pool/workers --limit 4 -- ./worker
   stout lock /db/migrate`,
 		SuggestFor:            []string{"acquire", "hold", "run", "exec", "with"},
@@ -79,21 +100,26 @@ func (a *app) lockCommand() *cobra.Command {
 			if err := f.complete(cmd, args); err != nil {
 				return err
 			}
+			if !f.try && !cmd.Flags().Changed("timeout") {
+				a.opts.timeout = lockTimeout
+			}
 			return a.lock(cmd.Context(), f)
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.shared, "shared", false, "share the lock with others that do")
 	flags.IntVar(&f.limit, "limit", 0, "share it among at most `n` holders: a semaphore")
-	flags.DurationVar(&f.wait, "wait", 0, "give up after this `duration`; 0 only tries (default: wait for ever)")
+	flags.DurationVar(&f.wait, "wait", 0, "give up after this `duration`, session included (default: wait for ever)")
+	flags.BoolVar(&f.try, "try", false, "do not wait: take the lock now or not at all")
 	flags.DurationVar(&f.ttl, "ttl", lockapi.DefaultTTLMS*time.Millisecond, "`duration` for which the lock outlives a holder that has gone")
 	flags.DurationVar(&f.delay, "lock-delay", 0, "`duration` after the ttl in which nobody gets the lock of a holder that has gone")
 	flags.StringVar(&f.name, "name", "", "`name` of the session, for operators (default user@host)")
 	flags.DurationVar(&f.margins.Term, "term-before", 0, "SIGTERM when this `duration` is left of a lease not renewed (default ttl/6)")
 	flags.DurationVar(&f.margins.Kill, "kill-before", 0, "SIGKILL when this `duration` is left of it (default ttl/12)")
-	flags.IntVar(&f.conflictCode, "conflict-exit-code", exitConflict, "exit `code` when the lock was not got")
+	flags.IntVar(&f.conflictCode, "conflict-exit-code", exitConflict, "exit `code` when somebody else has the lock")
+	flags.IntVar(&f.unavailableCode, "unavailable-exit-code", exitUnavailable, "exit `code` when the cell could not give it")
 	flags.IntVar(&f.lostCode, "lost-exit-code", exitLost, "exit `code` when the lock was lost")
-	for _, name := range []string{"limit", "wait", "ttl", "lock-delay", "name", "term-before", "kill-before", "conflict-exit-code", "lost-exit-code"} {
+	for _, name := range []string{"limit", "wait", "ttl", "lock-delay", "name", "term-before", "kill-before", "conflict-exit-code", "unavailable-exit-code", "lost-exit-code"} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	return cmd
@@ -119,7 +145,12 @@ func (f *lockFlags) complete(cmd *cobra.Command, args []string) error {
 	if err := validPath(f.path); err != nil {
 		return err
 	}
-	f.waits = cmd.Flags().Changed("wait")
+	given := cmd.Flags().Changed("wait")
+	if f.try && f.wait > 0 {
+		return usagef("--try does not wait, and --wait is %v", f.wait)
+	}
+	f.try = f.try || given && f.wait == 0
+	f.waits = given && !f.try
 	if f.name == "" {
 		f.name = defaultName()
 	}
@@ -152,9 +183,12 @@ func (f *lockFlags) validate(limited bool) error {
 	if err := f.margins.Validate(f.ttl); err != nil {
 		return usagef("--term-before and --kill-before: %v", err)
 	}
-	for flag, code := range map[string]int{"--conflict-exit-code": f.conflictCode, "--lost-exit-code": f.lostCode} {
-		if code < 1 || code > 255 {
-			return usagef("%s is %d; it must be within 1 and 255", flag, code)
+	for _, code := range []struct {
+		flag  string
+		value int
+	}{{"--conflict-exit-code", f.conflictCode}, {"--unavailable-exit-code", f.unavailableCode}, {"--lost-exit-code", f.lostCode}} {
+		if code.value < 1 || code.value > 255 {
+			return usagef("%s is %d; it must be within 1 and 255", code.flag, code.value)
 		}
 	}
 	return nil

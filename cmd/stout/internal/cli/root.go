@@ -143,7 +143,7 @@ any of them is up.`,
 	flags.StringSliceVarP(&a.opts.servers, "server", "s", nil,
 		"base `URLs` of replicas, parted by commas (default $"+serverEnv+", else a cell on this machine, ports 7101 to 7103)")
 	flags.StringVarP(&a.opts.output, "output", "o", "table", "`format` of the answer: table, or json as in the HTTP API")
-	flags.DurationVar(&a.opts.timeout, "timeout", defaultTimeout, "give up when the cell has not answered within this `duration`")
+	flags.DurationVar(&a.opts.timeout, "timeout", defaultTimeout, "give up when the cell has not answered within this `duration`; lock: when no replica has (default 1m)")
 	flags.BoolVarP(&a.opts.quiet, "quiet", "q", false, "say nothing on the side, and nothing that the exit code says: for cron")
 	flags.BoolVar(&a.opts.noColor, "no-color", false, "no colour, also on a terminal (as NO_COLOR=1)")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
@@ -198,7 +198,7 @@ func (a *app) connect() error {
 		source, urls = "the default servers", slices.Clone(localCell)
 	}
 	a.opts.servers = urls
-	c, err := client.Config{URLs: urls, UserAgent: "stout/" + buildinfo.Version()}.New()
+	c, err := client.Config{URLs: urls, UserAgent: "stout/" + buildinfo.Version(), Grace: endlessGrace}.New()
 	if err != nil {
 		return usagef("%s: %v", source, err).hint("a server is the base URL of a replica's API, such as %s", localCell[0])
 	}

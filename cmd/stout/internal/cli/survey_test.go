@@ -27,15 +27,21 @@ type host struct {
 	ready *lockapi.Error // why it is not ready
 	after time.Duration  // how long an answer takes
 	hung  bool           // takes calls and does not answer them
+	// asleep: it hangs for so long, then answers for awake, and so on.
+	asleep time.Duration
+	api    map[string]any // other answers, by path
 }
+
+const awake = 10 * time.Second
 
 func (h hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	at := h[r.URL.Host]
 	if at == nil {
 		at = &host{}
 	}
+	began := time.Unix(946684800, 0) // when virtual time begins
 	switch {
-	case at.hung:
+	case at.hung, at.asleep > 0 && time.Since(began)%(at.asleep+awake) < at.asleep, strings.HasSuffix(r.URL.Path, "/keepalive"):
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	case at.cell == nil && at.ready == nil:
@@ -44,6 +50,11 @@ func (h hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	time.Sleep(at.after)
 	status, body := http.StatusOK, any(struct{}{})
 	switch {
+	case at.api[r.URL.Path] != nil:
+		body = at.api[r.URL.Path]
+		if refused, ok := body.(*lockapi.Error); ok {
+			status = refused.Code.Status()
+		}
 	case at.ready != nil && (at.cell == nil || r.URL.Path == lockapi.RouteReady):
 		status, body = at.ready.Code.Status(), at.ready
 	case r.URL.Path == lockapi.RouteCell:
@@ -78,7 +89,9 @@ func asApp(t *testing.T, h hosts, servers ...string) *app {
 	t.Helper()
 	a := &app{ui: &ui{}, opts: options{servers: servers, timeout: defaultTimeout}}
 	var err error
-	if a.client, err = (client.Config{URLs: servers, Transport: h}).New(); err != nil {
+	began := time.Now()
+	clock := func() time.Duration { return time.Since(began) }
+	if a.client, err = (client.Config{URLs: servers, Transport: h, Clock: clock}).New(); err != nil {
 		t.Fatal(err)
 	}
 	return a

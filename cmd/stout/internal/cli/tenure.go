@@ -111,11 +111,17 @@ func (a *app) giveBack(t *tenure) error {
 	return err
 }
 
-// closeSession ends a session that got no lock, in as much time as giveBack.
-func (a *app) closeSession(session *client.Session) {
-	err := inTime(time.After(closePatience(session)), func() error { return session.Close(context.Background()) })
+// closeSession ends a session that got no lock. What it wanted is gone with it, or
+// else when its ttl is over, so that a cell which does not answer is not waited for
+// as long as after a hold.
+func (a *app) closeSession(session *client.Session, answered bool) {
+	patience := closeLostTimeout
+	if answered {
+		patience = closePatience(session)
+	}
+	err := inTime(time.After(patience), func() error { return session.Close(context.Background()) })
 	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
-		a.noteUntold(session)
+		a.ui.note("could not tell the cell that we wait no more; it knows in at most %s", human(session.TTL()))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/charmbracelet/lipgloss"
 )
 
 // clean makes foreign text safe to print: what a terminal would obey rather
@@ -79,6 +81,18 @@ func wrap(head, text string, width, indent int) []string {
 		line = strings.Repeat(" ", indent) + word
 	}
 	return append(lines, line)
+}
+
+// truncate cuts text to at most width characters, the last of them an ellipsis.
+func truncate(text string, width int) string {
+	if lipgloss.Width(text) <= width {
+		return text
+	}
+	for lipgloss.Width(text) > width-1 {
+		_, last := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-last]
+	}
+	return text + "…"
 }
 
 // human writes a duration as people say it, to two or three digits: 120ms,

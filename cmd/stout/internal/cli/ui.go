@@ -28,8 +28,11 @@ import (
 type ui struct {
 	out, err palette
 	json     bool
-	quiet    bool // nothing on the side, and nothing that the exit code says
-	width    int  // columns of the terminal that answers go to; 0 if they go to none
+	quiet    bool   // nothing on the side, and nothing that the exit code says
+	width    int    // columns of the terminal that answers go to; 0 if they go to none
+	live     bool   // standard error goes to a terminal, where a line can change
+	errWidth int    // columns of that terminal
+	news     string // the kind of what progress told last
 }
 
 // pageWidth is how wide text is set, on terminals that are not narrower.
@@ -47,9 +50,9 @@ type palette struct {
 func newUI(stdout, stderr *os.File, asJSON, noColor bool) *ui {
 	noColor = noColor || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
 	u := &ui{out: newPalette(stdout, noColor), err: newPalette(stderr, noColor), json: asJSON}
-	if width, _, err := term.GetSize(int(stdout.Fd())); err == nil {
-		u.width = width
-	}
+	u.width, _, _ = term.GetSize(int(stdout.Fd())) // 0 where it is no terminal
+	u.errWidth, _, _ = term.GetSize(int(stderr.Fd()))
+	u.live = term.IsTerminal(int(stderr.Fd())) && os.Getenv("TERM") != "dumb"
 	return u
 }
 
@@ -121,6 +124,29 @@ func (u *ui) note(format string, args ...any) {
 		fmt.Fprintf(u.err.w, "stout: %s\n", printable(fmt.Sprintf(format, args...)))
 	}
 }
+
+// progress tells how something goes that takes its time: on a terminal in one line
+// that changes, elsewhere in a line for each new kind of news. No text ends it.
+func (u *ui) progress(kind, text string) {
+	const erase = "\r\x1b[K"
+	switch {
+	case u.quiet:
+	case u.live && text != "":
+		line := "stout: " + printable(text)
+		if u.errWidth > 1 {
+			line = truncate(line, u.errWidth-1)
+		}
+		fmt.Fprint(u.err.w, erase, line)
+	case u.live && u.news != "":
+		fmt.Fprint(u.err.w, erase)
+	case text != "" && kind != u.news:
+		u.note("%s", text)
+	}
+	u.news = kind
+}
+
+// told says that progress would show nothing new of this kind.
+func (u *ui) told(kind string) bool { return u.quiet || !u.live && u.news == kind }
 
 // failure tells on standard error what went wrong, and below it the details and
 // what to do.

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muesli/termenv"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// keepVigil keeps a vigil with a patience of a minute until it is given up or d is
+// over, and returns how long it was kept, what was told, and why it was given up.
+func keepVigil(t *testing.T, h hosts, session *client.Session, d time.Duration, live bool) (kept time.Duration, told string, why error) {
+	t.Helper()
+	var screen bytes.Buffer
+	a := asApp(t, h, "http://r1", "http://r2")
+	a.opts.timeout = time.Minute
+	a.ui = &ui{out: paint(io.Discard, termenv.Ascii), err: paint(&screen, termenv.Ascii), live: live, errWidth: 40}
+	v := a.newVigil(lockFlags{path: "/a"})
+	if session != nil {
+		v.over(session)
+	}
+	ctx, giveUp := context.WithCancelCause(t.Context())
+	began := time.Now()
+	end := v.keep(ctx, giveUp)
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	kept = time.Since(began)
+	end()
+	return kept, screen.String(), context.Cause(ctx)
+}
+
+// refusals is an answer to whatever is asked.
+func refusals(code lockapi.Code) *host { return &host{ready: lockapi.Errorf(code, "not now")} }
+
+func TestVigilEndsInSilence(t *testing.T) {
+	for name, h := range map[string]hosts{
+		"nobody there":     {},
+		"all hang":         {"r1": {hung: true}, "r2": {hung: true}},
+		"one is, one does": {"r2": {hung: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				kept, told, why := keepVigil(t, h, nil, time.Hour, false)
+				if kept != time.Minute || !errors.Is(why, errSilence) {
+					t.Errorf("given up after %v, because %v", kept, why)
+				}
+				if !strings.HasPrefix(told, "stout: no replica answers; giving up in ") || strings.Count(told, "\n") != 1 {
+					t.Errorf("told:\n%s", told)
+				}
+			})
+		})
+	}
+}
+
+// As long as any replica answers, whatever it says, the wait goes on; and as long
+// as it is silent for less than the patience.
+func TestVigilGoesOn(t *testing.T) {
+	for name, h := range map[string]hosts{
+		"no master":     {"r2": refusals(lockapi.CodeNoMaster)},
+		"overloaded":    {"r1": {hung: true}, "r2": refusals(lockapi.CodeTooMany)},
+		"slow":          {"r1": {cell: view(1, "", false), after: 900 * time.Millisecond}},
+		"now and again": {"r1": {cell: view(1, "", false), asleep: 45 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if kept, _, why := keepVigil(t, h, nil, time.Hour, false); kept != time.Hour {
+					t.Errorf("given up after %v, because %v", kept, why)
+				}
+			})
+		})
+	}
+}
+
+// What is told of a wait: elsewhere than on a terminal a line for each kind of
+// news, on one a line that changes and leaves nothing behind.
+func TestVigilTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r1 := &host{cell: view(1, "r1", true), api: map[string]any{
+			"/v1/sessions":    lockapi.Session{ID: "s1", TTLMS: 86_400_000},
+			"/v1/locks/a":     lockapi.Lock{Path: "/a", Holders: []lockapi.Holder{{SessionName: "evil\x1b[2J", Token: 7, GrantedAt: time.Now()}}},
+			"/v1/sessions/s1": lockapi.SessionState{Waits: []lockapi.Wait{{Path: "/b", Position: 9}, {Path: "/a", Position: 2}}},
+		}}
+		h := hosts{"r1": r1}
+		session, err := asApp(t, h, "http://r1").client.NewSession(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			r1.api["/v1/sessions/s1"] = struct{}{}
+			if err := session.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+
+		const line = `waiting, place 2: /a is held by evil\x1b[2J, token 7, for `
+		if _, told, _ := keepVigil(t, h, session, time.Minute, false); told != "stout: "+line+"200ms\n" {
+			t.Errorf("told %q", told)
+		}
+		_, told, _ := keepVigil(t, h, session, 3*time.Second, true)
+		lines := strings.Split(told, "\r\x1b[K")
+		if len(lines) != 5 || lines[4] != "" || lines[3] != "stout: waiting, place 2: /a is held by…" {
+			t.Errorf("a terminal was told %q", told)
+		}
+
+		r1.api["/v1/sessions/s1"] = lockapi.Errorf(lockapi.CodeNoMaster, "not now")
+		if _, told, _ := keepVigil(t, h, session, time.Minute, false); told != "stout: waiting: the cell has no master\n" {
+			t.Errorf("without a master it told %q", told)
+		}
+	})
+}
