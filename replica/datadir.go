@@ -51,10 +51,10 @@ func claimDataDir(dir, cell, id string) (admission.Identity, error) {
 		return have, fmt.Errorf("data directory %s has format %d, which this release does not read; it reads format %d", dir, have.Format, dataFormat)
 	case have.Cell != cell:
 		return have, fmt.Errorf("data directory %s belongs to cell %q, not to %q; check the data directory and the cell's name", dir, have.Cell, cell)
-	case admission.CheckDirectory(have.Directory) != nil:
-		return have, fmt.Errorf("data directory %s: %s is damaged: it has %q where the directory's id was; %s", dir, identityFile, have.Directory, cure)
 	case have.ID != id:
 		return have, fmt.Errorf("data directory %s belongs to replica %q, not to %q; a replica keeps its id for life", dir, have.ID, id)
+	case admission.CheckDirectory(have.Directory) != nil:
+		return have, fmt.Errorf("data directory %s: %s is damaged: it has %q where the directory's id was; %s", dir, identityFile, have.Directory, cure)
 	}
 	return have, nil
 }

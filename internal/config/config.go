@@ -15,8 +15,8 @@ type Config struct {
 	// Cell is the name of the cell. A data directory remembers it and is
 	// refused by a replica of another cell.
 	Cell string
-	// ID names this replica within the cell; it is one of Replicas. A replica
-	// whose disk was wiped comes back under a new ID, never under the old one.
+	// ID names this replica within the cell; it is one of Replicas. A member of a
+	// cell is an ID and a data directory.
 	ID string
 	// DataDir holds the log, the votes and the snapshots. Empty with Dev: the
 	// caller makes a temporary one.
@@ -30,8 +30,9 @@ type Config struct {
 	APIListen  string
 	RaftListen string
 
-	// Replicas founds the cell where DataDir is empty: the same list on every
-	// replica. Later changes of it do not change the membership.
+	// Replicas found the cell, all together, where their data directories are new:
+	// the same list on every replica. Later it says where to reach each of them;
+	// it does not change the membership.
 	Replicas []Replica
 
 	// MasterLease is for how long a master may act on its own after a batch of

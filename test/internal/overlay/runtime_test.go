@@ -13,7 +13,7 @@ import (
 
 // bubble builds the program in testdata/bubble, once.
 var bubble = sync.OnceValues(func() (string, error) {
-	root, err := filepath.Abs("../../../..")
+	root, err := filepath.Abs("../../..")
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,66 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Stranger waits until a running replica says that its data directory is not the
+// member's, and returns how it says so.
+func (r *Replica) Stranger(ctx context.Context) (*lockapi.Error, error) {
+	var says *lockapi.Error
+	err := Wait(ctx, r.ID+" says that it is no member", func(ctx context.Context) error {
+		_, err := r.Call(ctx, http.MethodGet, lockapi.RouteReady, nil, nil)
+		if !errors.As(err, &says) || says.Command == "" {
+			return fmt.Errorf("%s says: %v", lockapi.RouteReady, err)
+		}
+		return nil
+	})
+	return says, err
+}
+
+// Admit puts the new data directory of a running replica in the place of the one
+// that it has lost, as `stout member replace` does, and returns when it is a
+// voter and ready.
+func (c *Cell) Admit(ctx context.Context, r *Replica) error {
+	stranger, err := r.Stranger(ctx)
+	if err != nil {
+		return err
+	}
+	err = Wait(ctx, r.ID+" is admitted", func(ctx context.Context) error {
+		var errs []error
+		for _, other := range c.Others(r) {
+			_, err := other.Call(ctx, http.MethodPost, lockapi.RouteMembers+"/"+r.ID+"/replace",
+				lockapi.ReplaceMemberRequest{Directory: stranger.Directory}, nil)
+			if err == nil {
+				return nil
+			}
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
+	if err != nil {
+		return err
+	}
+	return Wait(ctx, r.ID+" is a voter and ready", func(ctx context.Context) error {
+		if _, err := r.Call(ctx, http.MethodGet, lockapi.RouteReady, nil, nil); err != nil {
+			return err
+		}
+		var now lockapi.Members
+		if _, err := r.Call(ctx, http.MethodGet, lockapi.RouteMembers, nil, &now); err != nil {
+			return err
+		}
+		seated := slices.ContainsFunc(now.Members, func(m lockapi.Member) bool {
+			return m.ID == r.ID && m.Directory == stranger.Directory && m.Suffrage == lockapi.SuffrageVoter
+		})
+		if !seated || len(now.Members) != len(c.replicas) {
+			return fmt.Errorf("the members are %+v", now.Members)
+		}
+		return nil
+	})
+}

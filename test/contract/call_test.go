@@ -1,0 +1,110 @@
+package contract_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// object is a JSON object by the names that the contract gives its fields.
+type object = map[string]any
+
+// call makes a call that is to be answered with the given status, and returns
+// the answer. Numbers in it are float64.
+func call(t *testing.T, r *cell.Replica, status int, method, route, body string, headers ...string) (object, http.Header) {
+	t.Helper()
+	head := ""
+	for _, line := range headers {
+		head += line + "\r\n"
+	}
+	got := exchange(t, r, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s",
+		method, route, strings.TrimPrefix(r.URL, "http://"), head, len(body), body))
+	if got.status != status {
+		t.Fatalf("%s %s %.200s at %s: %d, want %d: %.400s", method, route, body, r.ID, got.status, status, got.body)
+	}
+	var o object
+	if got.body != "" {
+		if err := json.Unmarshal([]byte(got.body), &o); err != nil {
+			t.Fatalf("%s %s: %v in %.400s", method, route, err, got.body)
+		}
+	}
+	return o, got.header
+}
+
+// open opens a session that is closed with the test, and returns its id.
+func open(t *testing.T, r *cell.Replica, body string) string {
+	t.Helper()
+	s, _ := call(t, r, http.StatusCreated, "POST", "/v1/sessions", body)
+	id := s["id"].(string)
+	t.Cleanup(func() {
+		// The test's context has ended.
+		c := dial(t, r)
+		send(t, c, "DELETE /v1/sessions/"+id+" HTTP/1.1\r\nHost: "+strings.TrimPrefix(r.URL, "http://")+"\r\n\r\n")
+		_, _ = receive(c)
+	})
+	return id
+}
+
+// has reports what an object has that is not as wanted. A wanted nil is for a
+// field that must be there, whatever it is.
+func has(got object, want object) error {
+	for name, value := range want {
+		switch is, there := got[name]; {
+		case !there:
+			return fmt.Errorf("no %q in %v", name, got)
+		case value != nil && fmt.Sprint(is) != fmt.Sprint(value):
+			return fmt.Errorf("%q is %v, want %v, in %v", name, is, value, got)
+		}
+	}
+	return nil
+}
+
+// list is a field that is a list of objects.
+func list(t *testing.T, o object, name string) []object {
+	t.Helper()
+	items, ok := o[name].([]any)
+	if !ok {
+		t.Fatalf("no list %q in %v", name, o)
+	}
+	out := make([]object, len(items))
+	for i, item := range items {
+		out[i] = item.(object)
+	}
+	return out
+}
+
+// TestOneCell is what a cell answers that nothing befalls.
+func TestOneCell(t *testing.T) {
+	t.Parallel()
+	c, _, _ := start(t)
+	t.Run("who waits", func(t *testing.T) { whoWaits(t, c) })
+	t.Run("members", func(t *testing.T) { members(t, c) })
+	t.Run("answers name the cell", func(t *testing.T) { answersNameTheCell(t, c) })
+}
+
+// answersNameTheCell: every answer of a member, whatever it says, carries the
+// cell's id.
+func answersNameTheCell(t *testing.T, c *cell.Cell) {
+	master := c.Ready(t)
+	members, _ := call(t, master, http.StatusOK, "GET", lockapi.RouteMembers, "")
+	id, _ := members["cell_id"].(string)
+	if id == "" {
+		t.Fatalf("no cell_id in %v", members)
+	}
+	for _, r := range c.Replicas() {
+		for route, status := range map[string]int{
+			"/v1/cell": 200, "/v1/replica": 200, "/v1/locks/a": 200, "/v1/locks": 200, "/v1/sessions/nobody": 404, "/v1/nowhere": 404,
+			"/v1/locks?limit=0": 400, "/v1/members": 200, "/livez": 200, "/readyz": 200, "/metrics": 200, "/v1/openapi.yaml": 200,
+		} {
+			got := exchange(t, r, "GET "+route+" HTTP/1.1\r\nHost: "+strings.TrimPrefix(r.URL, "http://")+"\r\n\r\n")
+			if got.status != status || got.header.Get("Stout-Cell") != id {
+				t.Errorf("GET %s at %s: %d with Stout-Cell %q, want %d with %q", route, r.ID, got.status, got.header.Get("Stout-Cell"), status, id)
+			}
+		}
+	}
+}
