@@ -185,6 +185,11 @@ func TestReads(t *testing.T) {
 		if l, err := c.ReadLock(t.Context(), "/a", Stale()); err != nil || len(l.Holders) != 1 {
 			t.Errorf("stale read: %+v, %v", l, err)
 		}
+		if _, err := c.ReadLock(t.Context(), "/a", Stale(), Queue(7)); err != nil || f.count(func(r fakeRequest) bool {
+			return r.query == "consistency=stale&waiters=7"
+		}) != 1 {
+			t.Errorf("the queue was not asked for: %v", err)
+		}
 		if cell, err := c.Cell(t.Context()); err != nil || cell.Cell != "fake" {
 			t.Errorf("cell: %+v, %v", cell, err)
 		}

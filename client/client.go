@@ -52,8 +52,16 @@ func (c *Client) ReadLock(ctx context.Context, path string, opts ...ReadOption) 
 	if err := lockapi.ValidatePath(path); err != nil {
 		return out, err
 	}
-	err = c.read(ctx, lockapi.RouteLocks+path, nil, opts, &out)
+	err = c.read(ctx, lockapi.RouteLocks+path, queueQuery(opts), opts, &out)
 	return out, err
+}
+
+// queueQuery is what a read of a lock says about its queue.
+func queueQuery(opts []ReadOption) url.Values {
+	if o := makeReadOptions(opts); o.queue != 0 {
+		return url.Values{"waiters": {strconv.Itoa(o.queue)}}
+	}
+	return nil
 }
 
 // ReadSession reads a session with what it holds and waits for.
@@ -151,11 +159,7 @@ const transferTime = 30 * time.Second
 
 // read is a GET of the contract.
 func (c *Client) read(ctx context.Context, path string, query url.Values, opts []ReadOption, out any) error {
-	var o readOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
-	if o.stale {
+	if makeReadOptions(opts).stale {
 		if query == nil {
 			query = make(url.Values)
 		}

@@ -29,7 +29,21 @@ func WithMeta(meta map[string]string) SessionOption {
 // ReadOption adjusts a read.
 type ReadOption func(*readOptions)
 
-type readOptions struct{ stale bool }
+type readOptions struct {
+	stale bool
+	queue int
+}
+
+// Queue has ReadLock tell who waits: the first n places of the lock's queue, at
+// most lockapi.MaxWaiters. Other reads take no notice of it.
+func Queue(n int) ReadOption { return func(o *readOptions) { o.queue = n } }
+
+func makeReadOptions(opts []ReadOption) (o readOptions) {
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
 
 // Stale lets any replica answer from its own state, at once and perhaps out of
 // date. Reads are linearizable without it.

@@ -37,6 +37,7 @@ const (
 	noMaster fault = "no-master" // answers that there is no master
 	noLease  fault = "no-lease"  // names a master that does not hold its lease
 	quota    fault = "quota"     // has no room for another session
+	evil     fault = "evil"      // whatever it may choose the words of is nasty
 )
 
 type fakeSession struct {
@@ -46,7 +47,7 @@ type fakeSession struct {
 
 type fakeLock struct {
 	holders []lockapi.Holder
-	waiters []lockapi.Holder // what each will be when its turn comes; no token yet
+	waiters []lockapi.Holder // what each will be when its turn comes: no token, "granted" when it came
 	limit   int64
 }
 
@@ -137,7 +138,8 @@ func (c *fakeCell) request(path string, req lockapi.LockRequest) *lockapi.Error 
 	}
 	if l.find(req) == nil && !slices.ContainsFunc(l.waiters, same(req)) {
 		l.waiters = append(l.waiters, lockapi.Holder{
-			Session: req.Session, SessionName: c.sessions[req.Session].Name, Handle: req.Handle, Mode: req.Mode,
+			Session: req.Session, SessionName: c.sessions[req.Session].Name, SessionMeta: c.sessions[req.Session].Meta,
+			Handle: req.Handle, Mode: req.Mode, GrantedAt: time.Now(),
 		})
 	}
 	c.pass(path)
@@ -216,6 +218,9 @@ func (c *fakeCell) check(value string) (lockapi.SequencerCheck, error) {
 			return lockapi.SequencerCheck{Valid: true}, nil
 		}
 	}
+	if c.fault == evil {
+		return lockapi.SequencerCheck{Reason: nasty}, nil
+	}
 	return lockapi.SequencerCheck{Reason: "the grant is no longer held"}, nil
 }
 
@@ -242,6 +247,14 @@ func (c *fakeCell) state() lockapi.Cell {
 			r.AppliedIndex, r.LastContactMS = 960, 252_000
 		}
 		out.Replicas = append(out.Replicas, r)
+	}
+	if c.fault == evil {
+		out.Cell, out.Master.ID = nasty, nasty
+		for i := range out.Replicas {
+			r := &out.Replicas[i]
+			r.ID, r.Role, r.RaftAddr, r.Promise = nasty, nasty, nasty, &lockapi.Promise{To: nasty}
+			r.URL += "/" + nastyPath
+		}
 	}
 	if out.Master != nil {
 		waiters := 0

@@ -79,6 +79,9 @@ func (c *fakeCell) serve(h func(*http.Request) (any, error)) http.HandlerFunc {
 		}
 		out, err := h(r)
 		if api, ok := errors.AsType[*lockapi.Error](err); ok {
+			if c.fault == evil {
+				api.Detail += nasty
+			}
 			writeError(w, api)
 			return
 		}
@@ -139,6 +142,9 @@ func (c *fakeCell) postTransfer(r *http.Request) (any, error) {
 		return nil, lockapi.Invalid("to", "the cell has no replica %q; it has r1, r2, r3", req.To)
 	}
 	c.master = req.To
+	if c.fault == evil {
+		req.To = nasty
+	}
 	return lockapi.Transferred{Master: req.To}, nil
 }
 
@@ -211,7 +217,20 @@ func (c *fakeCell) postKeepalive(r *http.Request) (any, error) {
 
 func lockPath(r *http.Request) string { return "/" + r.PathValue("path") }
 
-func (c *fakeCell) getLock(r *http.Request) (any, error) { return c.lock(lockPath(r)), nil }
+func (c *fakeCell) getLock(r *http.Request) (any, error) {
+	path := lockPath(r)
+	out := c.lock(path)
+	if most, _ := strconv.Atoi(r.URL.Query().Get("waiters")); most > 0 && c.locks[path] != nil {
+		out.Queue = []lockapi.Waiter{}
+		for i, w := range c.locks[path].waiters[:min(most, out.Waiters)] {
+			out.Queue = append(out.Queue, lockapi.Waiter{
+				Session: w.Session, SessionName: w.SessionName, SessionMeta: w.SessionMeta, Handle: w.Handle, Mode: w.Mode,
+				Position: i + 1, Since: w.GrantedAt, WaitingMS: time.Since(w.GrantedAt).Milliseconds(),
+			})
+		}
+	}
+	return out, nil
+}
 
 func (c *fakeCell) getLocks(r *http.Request) (any, error) {
 	q := r.URL.Query()

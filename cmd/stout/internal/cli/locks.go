@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,12 +20,14 @@ func (a *app) locksCommand() *cobra.Command {
 		Use:   "locks [PREFIX]",
 		Short: "List the locks that are held, waited for or delayed",
 		Long: `Lists the locks whose paths begin with PREFIX (all without it), in the order of
-their paths, one line per holder. A lock that is free and that nobody waits for
-leaves nothing behind and is not listed.
+their paths, one line per holder. Where PREFIX is the whole path of one, who holds
+it and who waits for it, in which place and for how long, is shown below. A lock
+that is free and that nobody waits for leaves nothing behind and is not listed.
 
 ` + exitHelp,
 		Example: `  stout locks
-  stout locks /db/`,
+  stout locks /db/
+  stout locks /db/migrate`,
 		Args:              cobra.MaximumNArgs(1),
 		SuggestFor:        []string{"list", "ls", "ps", "queue", "waiters"},
 		ValidArgsFunction: a.completePath,
@@ -60,6 +65,12 @@ func (a *app) locks(ctx context.Context, prefix string, opts []client.ReadOption
 	if err != nil {
 		return err
 	}
+	exact := slices.IndexFunc(locks, func(l lockapi.Lock) bool { return l.Path == prefix })
+	if exact >= 0 {
+		if locks[exact], err = a.client.ReadLock(ctx, prefix, append(opts, client.Queue(lockapi.MaxWaiters))...); err != nil {
+			return err
+		}
+	}
 	if a.ui.json {
 		return a.ui.object(lockapi.LockList{Locks: locks})
 	}
@@ -75,7 +86,61 @@ func (a *app) locks(ctx context.Context, prefix string, opts []client.ReadOption
 		left("PATH"), left("STATE"), left("MODE"), right("WAITERS"),
 		left("HOLDER"), left("SESSION").sparing(1), right("TOKEN"), right("HELD FOR"),
 	}, a.lockRows(locks))
+	if exact >= 0 {
+		a.showHolders(locks[exact])
+		a.showQueue(locks[exact])
+	}
 	return nil
+}
+
+// mostHolders is how many holders of one lock are described.
+const mostHolders = 10
+
+// showHolders describes who holds a lock, as far as the table does not.
+func (a *app) showHolders(l lockapi.Lock) {
+	for i, h := range l.Holders {
+		switch {
+		case i == mostHolders:
+			a.ui.printf("and %s more\n", plural(len(l.Holders)-i, "holder"))
+			return
+		case i == 0:
+			a.ui.printf("\n")
+		}
+		meta := ""
+		if len(h.SessionMeta) > 0 {
+			meta = ": " + metaText(h.SessionMeta)
+		}
+		a.ui.paragraph("", fmt.Sprintf("token %d is held by %s, session %s%s", h.Token, clean(h.SessionName), clean(h.Session), meta))
+	}
+}
+
+// showQueue shows who waits for a lock.
+func (a *app) showQueue(l lockapi.Lock) {
+	if len(l.Queue) == 0 {
+		return
+	}
+	rows := make([][]string, 0, len(l.Queue))
+	for _, w := range l.Queue {
+		rows = append(rows, []string{
+			fmt.Sprint(w.Position), clean(w.SessionName), clean(w.Session), clean(string(w.Mode)), millis(w.WaitingMS), metaText(w.SessionMeta),
+		})
+	}
+	a.ui.printf("\n")
+	a.ui.table([]column{
+		right("PLACE"), left("WAITING"), left("SESSION").sparing(2), left("MODE").sparing(1), right("FOR"), left("META").sparing(3),
+	}, rows)
+	if more := l.Waiters - len(l.Queue); more > 0 {
+		a.ui.printf("and %s more\n", plural(more, "waiter"))
+	}
+}
+
+// metaText writes a session's metadata, in the order of its keys.
+func metaText(meta map[string]string) string {
+	var pairs []string
+	for _, k := range slices.Sorted(maps.Keys(meta)) {
+		pairs = append(pairs, clean(k)+"="+clean(meta[k]))
+	}
+	return strings.Join(pairs, "  ")
 }
 
 // collect gathers what the client pages through. It is never nil without an
@@ -96,9 +161,9 @@ func (a *app) lockRows(locks []lockapi.Lock) [][]string {
 	p := a.ui.out
 	var rows [][]string
 	for _, l := range locks {
-		state, mode, waiters := p.plain.Render(l.State), string(l.Mode), fmt.Sprint(l.Waiters)
+		state, mode, waiters := p.plain.Render(clean(l.State)), string(l.Mode), fmt.Sprint(l.Waiters)
 		if l.DelayRemainingMS > 0 {
-			state = p.warn.Render(fmt.Sprintf("%s, delay %s", l.State, millis(l.DelayRemainingMS)))
+			state = p.warn.Render(fmt.Sprintf("%s, delay %s", clean(l.State), millis(l.DelayRemainingMS)))
 		}
 		if l.Limit > 0 {
 			mode = fmt.Sprintf("%s %d/%d", l.Mode, len(l.Holders), l.Limit)

@@ -3,9 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -129,11 +126,7 @@ func (a *app) showSession(ctx context.Context, id string, opts []client.ReadOpti
 		{"age", since(s.CreatedAt)}, {"epoch", fmt.Sprint(s.Epoch)},
 	}
 	if len(s.Meta) > 0 {
-		var meta []string
-		for _, k := range slices.Sorted(maps.Keys(s.Meta)) {
-			meta = append(meta, clean(k)+"="+clean(s.Meta[k]))
-		}
-		pairs = append(pairs, [2]string{"meta", strings.Join(meta, "  ")})
+		pairs = append(pairs, [2]string{"meta", metaText(s.Meta)})
 	}
 	a.ui.pairs(pairs...)
 	a.showHolds(s.Holds)
@@ -148,7 +141,7 @@ func (a *app) showHolds(holds []lockapi.Hold) {
 	}
 	rows := make([][]string, 0, len(holds))
 	for _, h := range holds {
-		rows = append(rows, []string{clean(h.Path), string(h.Mode), fmt.Sprint(h.Token), clean(h.Handle), clean(h.Sequencer)})
+		rows = append(rows, []string{clean(h.Path), clean(string(h.Mode)), fmt.Sprint(h.Token), clean(h.Handle), clean(h.Sequencer)})
 	}
 	a.ui.printf("\n")
 	a.ui.table([]column{left("HOLDS"), left("MODE"), right("TOKEN"), left("HANDLE"), left("SEQUENCER")}, rows)
@@ -160,7 +153,7 @@ func (a *app) showWaits(waits []lockapi.Wait) {
 	}
 	rows := make([][]string, 0, len(waits))
 	for _, w := range waits {
-		rows = append(rows, []string{clean(w.Path), string(w.Mode), fmt.Sprint(w.Position), clean(w.Handle)})
+		rows = append(rows, []string{clean(w.Path), clean(string(w.Mode)), fmt.Sprint(w.Position), clean(w.Handle)})
 	}
 	a.ui.printf("\n")
 	a.ui.table([]column{left("WAITS FOR"), left("MODE"), right("PLACE"), left("HANDLE")}, rows)

@@ -138,7 +138,7 @@ func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider bool) []stri
 	role, health := p.plain.Render(clean(r.Role)), p.fail.Render("DOWN")
 	applied, lag, promise, contact := "-", "-", "-", "-"
 	if r.Role == lockapi.RoleMaster {
-		role = p.good.Render(r.Role)
+		role = p.good.Render(clean(r.Role))
 	} else {
 		contact = millis(r.LastContactMS)
 	}

@@ -133,8 +133,8 @@ func (u *ui) progress(kind, text string) {
 	case u.quiet:
 	case u.live && text != "":
 		line := "stout: " + printable(text)
-		if u.errWidth > 1 {
-			line = truncate(line, u.errWidth-1)
+		if u.errWidth > len("^C")+1 { // which would else wrap the line, to stay there
+			line = truncate(line, u.errWidth-len("^C")-1)
 		}
 		fmt.Fprint(u.err.w, erase, line)
 	case u.live && u.news != "":

@@ -109,7 +109,7 @@ func TestVigilTells(t *testing.T) {
 		}
 		_, told, _ := keepVigil(t, h, session, 3*time.Second, true)
 		lines := strings.Split(told, "\r\x1b[K")
-		if len(lines) != 5 || lines[4] != "" || lines[3] != "stout: waiting, place 2: /a is held by…" {
+		if len(lines) != 5 || lines[4] != "" || lines[3] != "stout: waiting, place 2: /a is held …" {
 			t.Errorf("a terminal was told %q", told)
 		}
 
