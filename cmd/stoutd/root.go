@@ -117,7 +117,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetVersionTemplate("stoutd {{.Version}}\n")
-	root.PersistentFlags().SortFlags = false
+	root.Flags().SortFlags, root.PersistentFlags().SortFlags = false, false
 	flags := config.AddFlags(root.PersistentFlags())
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.Load(cmd.Context(), flags, os.Environ())

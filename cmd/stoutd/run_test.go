@@ -147,6 +147,9 @@ func TestHelpNamesEverySetting(t *testing.T) {
 	if code != exitOK {
 		t.Fatalf("exit code %d", code)
 	}
+	if config, cell := strings.Index(stdout, "--config file"), strings.Index(stdout, "--cell name"); config < 0 || cell < config {
+		t.Errorf("the flags are not in the order in which a person meets them:\n%s", stdout)
+	}
 	for _, want := range []string{"--replica id=host:port,url", "--master-lease duration", "(default 127.0.0.1:7101)", "STOUTD_MASTER_LEASE", "Exit codes"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in:\n%s", want, stdout)

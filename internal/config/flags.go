@@ -9,17 +9,17 @@ type Flags struct {
 	given map[string][]string
 }
 
-// AddFlags adds a flag for every setting, and --config, to fs.
+// AddFlags adds --config, and a flag for every setting, to fs.
 func AddFlags(fs *pflag.FlagSet) *Flags {
 	f := &Flags{given: map[string][]string{}}
 	base := defaults()
+	fs.Var(&flagValue{flags: f, name: nameConfig, kind: "file"}, nameConfig, "YAML file of settings: keys are the flags' names, and replicas is a list")
 	for _, s := range settings() {
 		flag := fs.VarPF(&flagValue{flags: f, name: s.name, kind: s.kind, unset: s.get(base)}, s.name, "", s.usage)
 		if s.kind == "bool" {
 			flag.NoOptDefVal = "true"
 		}
 	}
-	fs.Var(&flagValue{flags: f, name: nameConfig, kind: "file"}, nameConfig, "YAML file of settings; its keys are the flags' names, and a list under replicas")
 	return f
 }
 

@@ -70,19 +70,19 @@ func settings() []setting {
 		text(nameAPIListen, "host:port", "address to serve the HTTP API on", func(c *Config) *string { return &c.APIListen }),
 		text(nameRaftListen, "host:port", "address to serve the other replicas on", func(c *Config) *string { return &c.RaftListen }),
 		replicaList(),
-		duration(nameLease, "how long a master may act after a proposal; default 1.5 × heartbeat-timeout", func(c *Config) *time.Duration { return &c.MasterLease }),
+		duration(nameLease, "how long a master may act after a proposal; unless given, 1.5 × heartbeat-timeout", func(c *Config) *time.Duration { return &c.MasterLease }),
 		duration(nameHeartbeat, "silence after which a master is suspected", func(c *Config) *time.Duration { return &c.HeartbeatTimeout }),
-		duration(nameElection, "how long a candidate waits for votes; default heartbeat-timeout", func(c *Config) *time.Duration { return &c.ElectionTimeout }),
+		duration(nameElection, "how long a candidate waits for votes; unless given, heartbeat-timeout", func(c *Config) *time.Duration { return &c.ElectionTimeout }),
 		fraction(nameDrift, "bound on the error of this machine's clock rate", func(c *Config) *float64 { return &c.ClockDrift }),
 		count(nameSnapLogs, "log entries between snapshots", func(c *Config) *uint64 { return &c.SnapshotThreshold }),
 		duration(nameSnapEvery, "how often to look whether a snapshot is due", func(c *Config) *time.Duration { return &c.SnapshotInterval }),
 		count(nameTrailing, "log entries kept behind a snapshot", func(c *Config) *uint64 { return &c.TrailingLogs }),
-		text(nameLogStore, "store", "bolt: raft-boltdb alone; wal: with a write-ahead log before it, so that an entry takes one sync", func(c *Config) *string { return &c.LogStore }),
+		text(nameLogStore, "store", "wal: a write-ahead log before raft-boltdb, one sync an entry; bolt: raft-boltdb alone", func(c *Config) *string { return &c.LogStore }),
 		duration(nameShutdown, "bound on an orderly stop", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
 	}
 	return append(append(list, quotaSettings()...),
 		text(nameLogLevel, "level", "trace, debug, info, warn or error", func(c *Config) *string { return &c.LogLevel }),
-		text(nameLogFormat, "format", "json or console", func(c *Config) *string { return &c.LogFormat }))
+		text(nameLogFormat, "format", "json or console; unless given, console with --dev", func(c *Config) *string { return &c.LogFormat }))
 }
 
 // scalar makes a row for a setting of one value from how such a value is read
@@ -156,7 +156,7 @@ func count(name, usage string, field func(*Config) *uint64) setting {
 func replicaList() setting {
 	return setting{
 		name: nameReplica, kind: "id=host:port,url",
-		usage: "one replica of the cell: its raft address and API URL as others dial them; repeat for each, the same on all",
+		usage: "a replica of the cell, with its addresses as others dial them; one for each, the same on all",
 		get: func(c *Config) string {
 			texts := make([]string, len(c.Replicas))
 			for i, r := range c.Replicas {
