@@ -1,0 +1,371 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+// counting counts the connections that a listener has open.
+type counting struct {
+	net.Listener
+	taken, open atomic.Int64
+}
+
+func (l *counting) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.taken.Add(1)
+	l.open.Add(1)
+	return &countedConn{Conn: c, closed: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
+}
+
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *countedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
+// startCounting is a master whose connections from other members are counted.
+func startCounting(t *testing.T, tune func(*server.Options)) (*node, *counting) {
+	t.Helper()
+	calls := &counting{}
+	master := startMaster(t, func(o *server.Options) {
+		own := o.Links.(*links)
+		calls.Listener = own.calls
+		own.calls = calls
+		if tune != nil {
+			tune(o)
+		}
+	})
+	return master, calls
+}
+
+// forwarded makes a call at a replica without a connection to it.
+func forwarded(ctx context.Context, n *node, method, target, body string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	n.server.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, target, strings.NewReader(body)))
+	return w
+}
+
+// However many calls wait at the master, they take one file for each pair of
+// replicas; and those whose callers leave end there.
+func TestForwardedCallsShareAConnection(t *testing.T) {
+	const each = 1500
+	master, calls := startCounting(t, nil)
+	var waiting atomic.Int64
+	master.setHook(func(ctx context.Context, _ string) error {
+		waiting.Add(1)
+		defer waiting.Add(-1)
+		<-ctx.Done()
+		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "cancelled")
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	for _, id := range []string{"r2", "r3"} {
+		replica := startNode(t, id, nil)
+		replica.setMaster(3, "r1", master.url)
+		for i := range each {
+			callers.Go(func() {
+				forwarded(ctx, replica, "PUT", fmt.Sprintf("/v1/locks/a%d", i), `{"session":"s","wait_ms":600000}`)
+			})
+		}
+	}
+	eventually(t, "all wait at the master", func() bool { return waiting.Load() == 2*each })
+	if got := calls.open.Load(); got != 2 || calls.taken.Load() != 2 {
+		t.Errorf("%d calls of two replicas take %d connections, and took %d", 2*each, got, calls.taken.Load())
+	}
+	if got := gauge(t, master, "stout_http_connections"); got != 0 {
+		t.Errorf("%v connections to the API", got)
+	}
+	leave()
+	callers.Wait()
+	eventually(t, "none waits at the master", func() bool { return waiting.Load() == 0 })
+}
+
+// A flood of connections to the master's API leaves calls from other replicas
+// alone, and their looks at its health.
+func TestFloodDoesNotStopForwardedCalls(t *testing.T) {
+	const most = 5
+	master, _ := startCounting(t, func(o *server.Options) { o.MaxConnections = most })
+	replica := startNode(t, "r2", nil)
+	replica.setMaster(3, "r1", master.url)
+	replica.setReplicas(lockapi.Replica{ID: "r1", URL: master.url, Role: lockapi.RoleMaster})
+	entered, release := hold(master)
+	defer release()
+	for range most {
+		transmit(t, master, "GET /v1/locks/a HTTP/1.1\r\nHost: x\r\n\r\n")
+	}
+	for range most {
+		<-entered
+	}
+	call(t, "GET", master.url+"/v1/locks/b", "").wantCode(t, lockapi.CodeTooMany)
+	master.setHook(nil)
+	call(t, "POST", replica.url+"/v1/sessions", "").wantStatus(t, http.StatusCreated)
+	call(t, "GET", replica.url+"/readyz", "").wantStatus(t, 200)
+	if c := cellOf(t, replica, "Stout-Forward", "never"); !c.Replicas[0].Healthy {
+		t.Errorf("the master's entry is %+v", c.Replicas[0])
+	}
+}
+
+// However many need a connection at once, it is dialled once; nobody has to wait
+// for it who leaves.
+func TestOneDialForAll(t *testing.T) {
+	master := startMaster(t, nil)
+	slow := &slowLinks{answer: make(chan struct{})}
+	replica := startNode(t, "r2", func(o *server.Options) {
+		slow.links = o.Links.(*links)
+		o.Links = slow
+	})
+	replica.setMaster(3, "r1", master.url)
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan int)
+	go func() { left <- forwarded(ctx, replica, "POST", "/v1/sessions", "").Code }()
+	var callers sync.WaitGroup
+	for range 100 {
+		callers.Go(func() {
+			if got := forwarded(t.Context(), replica, "POST", "/v1/sessions", ""); got.Code != http.StatusCreated {
+				t.Errorf("%d %s", got.Code, got.Body)
+			}
+		})
+	}
+	eventually(t, "it is dialled", func() bool { return slow.dials.Load() > 0 })
+	leave()
+	if status := <-left; status != http.StatusServiceUnavailable {
+		t.Errorf("who left is told %d", status)
+	}
+	close(slow.answer)
+	callers.Wait()
+	if got := slow.dials.Load(); got != 1 {
+		t.Errorf("%d dials", got)
+	}
+}
+
+// slowLinks dial when they are told to.
+type slowLinks struct {
+	*links
+	dials  atomic.Int64
+	answer chan struct{}
+}
+
+func (l *slowLinks) DialCall(ctx context.Context, id string) (net.Conn, error) {
+	l.dials.Add(1)
+	select {
+	case <-l.answer:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return l.links.DialCall(ctx, id)
+}
+
+// A connection that has ended is replaced by the next call.
+func TestConnectionIsMadeAgain(t *testing.T) {
+	replica := startNode(t, "r2", nil)
+	for n := range 3 {
+		master := startMaster(t, nil)
+		replica.setMaster(3, "r1", master.url)
+		eventually(t, fmt.Sprintf("master %d is reached", n), func() bool {
+			return forwarded(t.Context(), replica, "POST", "/v1/sessions", "").Code == http.StatusCreated
+		})
+		if err := master.server.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := forwarded(t.Context(), replica, "GET", "/v1/sessions", ""); got.Code != http.StatusServiceUnavailable {
+			t.Errorf("a master that has gone: %d %s", got.Code, got.Body)
+		}
+	}
+}
+
+// Each side bounds the calls, and refuses those beyond with certainty.
+func TestBoundsOfForwardedCalls(t *testing.T) {
+	master, replica := startPair(t, nil)
+	leave := replica.server.Crowd(server.MostForwarded, 0)
+	if e := call(t, "POST", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeTooMany); !strings.Contains(e.Detail, master.url) {
+		t.Errorf("%s", e.Detail)
+	}
+	call(t, "GET", replica.url+"/readyz", "").wantStatus(t, 200) // a look has room
+	leave()
+	leave = master.server.Crowd(0, server.MostServed)
+	got := call(t, "POST", replica.url+"/v1/sessions", "")
+	if e := got.wantCode(t, lockapi.CodeTooMany); !strings.Contains(e.Detail, "calls of other replicas") || got.header.Get("Retry-After") != "1" {
+		t.Errorf("%v %s", got.header, got.body)
+	}
+	leave()
+	if calls := master.made(); len(calls) > 0 {
+		t.Errorf("the master was called: %q", calls)
+	}
+	call(t, "POST", replica.url+"/v1/sessions", "").wantStatus(t, http.StatusCreated)
+}
+
+// Who sent a call is told by the connection that it came on, never by what it
+// says: one from a member is not sent on, and the API's port knows no members.
+func TestOriginIsTheConnection(t *testing.T) {
+	_, replica := startPair(t, nil)
+	for peer, want := range map[bool]int{true: http.StatusMisdirectedRequest, false: http.StatusCreated} {
+		h := replica.server.Handler()
+		if peer {
+			h = replica.server.PeerHandler()
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("POST", "/v1/sessions", nil))
+		if w.Code != want {
+			t.Errorf("from a member: %v: %d %s", peer, w.Code, w.Body)
+		}
+	}
+	// HTTP/2 is for members, and not for the API's port.
+	c := transmit(t, replica, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	answer, _ := io.ReadAll(c)
+	if !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
+		t.Errorf("the API answers HTTP/2: %q", answer)
+	}
+}
+
+// A body that does not come ends its own call, not the others on the connection.
+func TestHalfABodyBetweenReplicas(t *testing.T) {
+	master, calls := startCounting(t, func(o *server.Options) { o.BodyTimeout = 50 * time.Millisecond })
+	client := &http.Client{Transport: &http.Transport{Protocols: new(http.Protocols)}}
+	client.Transport.(*http.Transport).Protocols.SetUnencryptedHTTP2(true)
+	base := "http://" + calls.Addr().String()
+	body, write := io.Pipe()
+	defer write.Close()
+	go func() { _, _ = io.WriteString(write, `{"name":`) }()
+	resp, err := client.Post(base+"/v1/sessions", "application/json", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := readReply(t, resp).wantCode(t, lockapi.CodeInvalidArgument); e.Field != "body" {
+		t.Errorf("%+v", e)
+	}
+	if resp, err = client.Get(base + "/livez"); err != nil {
+		t.Fatal(err)
+	}
+	readReply(t, resp).wantStatus(t, 200)
+	if got := calls.taken.Load(); got != 1 {
+		t.Errorf("%d connections", got)
+	}
+	if calls := master.made(); len(calls) > 0 {
+		t.Errorf("the master was called: %q", calls)
+	}
+}
+
+// pipes are links over pipes in memory. What is dialled is handed to serve.
+type pipes struct {
+	serve func(net.Conn)
+	l     *pipeListener
+}
+
+type pipeListener struct{ done chan struct{} }
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	<-l.done
+	return nil, net.ErrClosed
+}
+func (l *pipeListener) Close() error { close(l.done); return nil }
+func (l *pipeListener) Addr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+}
+
+func (p *pipes) Calls() net.Listener { return p.l }
+
+func (p *pipes) DialCall(context.Context, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	p.serve(far)
+	return near, nil
+}
+
+// silent is a connection that can be made to hang, as that of a machine that was
+// cut off.
+type silent struct {
+	net.Conn
+	hangs chan struct{}
+	gone  chan struct{}
+	once  sync.Once
+}
+
+func (c *silent) Write(b []byte) (int, error) {
+	select {
+	case <-c.hangs:
+		<-c.gone
+		return 0, errors.New("gone")
+	default:
+		return c.Conn.Write(b)
+	}
+}
+
+func (c *silent) Close() error {
+	c.once.Do(func() { close(c.gone) })
+	return c.Conn.Close()
+}
+
+// A member that has fallen silent keeps no call for longer than it takes to ask
+// whether it is there.
+func TestSilentMemberIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := make(chan struct{})
+		other := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != lockapi.RouteLive {
+				close(hangs)
+				<-r.Context().Done()
+			}
+		})}
+		other.Protocols.SetUnencryptedHTTP2(true)
+		defer other.Close()
+		way := &pipes{l: &pipeListener{make(chan struct{})}}
+		way.serve = func(c net.Conn) {
+			once := &once{conn: &silent{Conn: c, hangs: hangs, gone: make(chan struct{})}, done: make(chan struct{})}
+			go func() { _ = other.Serve(once) }()
+		}
+		f := newFake("r2")
+		f.setMaster(3, "r1", "http://r1")
+		s := server.New(server.Options{Master: f, Links: way})
+		began := time.Now()
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "PUT", "/v1/locks/a", strings.NewReader(`{"session":"s","wait_ms":600000}`)))
+		if !strings.Contains(w.Body.String(), string(lockapi.CodeOutcomeUnknown)) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// once is a listener of one connection.
+type once struct {
+	conn net.Conn
+	got  bool
+	done chan struct{}
+}
+
+func (o *once) Accept() (net.Conn, error) {
+	if !o.got {
+		o.got = true
+		return o.conn, nil
+	}
+	<-o.done
+	return nil, net.ErrClosed
+}
+func (o *once) Close() error   { close(o.done); return nil }
+func (o *once) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
