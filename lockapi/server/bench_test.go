@@ -123,3 +123,32 @@ func skipAnswer(in *bufio.Reader) error {
 		}
 	}
 }
+
+// BenchmarkForwarded is a call that waits for nothing, by way of a replica that
+// forwards it, from many callers at once.
+func BenchmarkForwarded(b *testing.B) {
+	master := newSure()
+	own := newLinks(b, master.fakeMaster)
+	s := server.New(server.Options{Master: master, Links: own})
+	defer s.Shutdown(b.Context())
+	other := newFake("r2")
+	other.setMaster(3, "r1", "http://"+own.calls.Addr().String())
+	h := server.New(server.Options{Master: other, Links: newLinks(b, other)}).Handler()
+	for _, q := range hot {
+		b.Run(q.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetParallelism(32)
+			b.RunParallel(func(pb *testing.PB) {
+				w := blind{}
+				for pb.Next() {
+					r, err := http.NewRequestWithContext(b.Context(), q.method, q.path, strings.NewReader(q.body))
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					h.ServeHTTP(w, r)
+				}
+			})
+		})
+	}
+}

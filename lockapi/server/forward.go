@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -21,12 +20,6 @@ type answer struct {
 	body   []byte
 }
 
-// errMasterGone ends a forwarded call whose replica is no longer the master.
-var errMasterGone = errors.New("the replica that took the call is no longer known as the master")
-
-// errStopping ends a forwarded call that would keep this replica from stopping.
-var errStopping = errors.New("the replica that forwarded the call is stopping")
-
 // forward passes the call on to the master at the given place and its answer
 // back. The error is no_master where the call certainly had no effect or is
 // repeatable, and outcome_unknown where it may have had one.
@@ -39,8 +32,13 @@ func (x *exchange) forward(at Location, t task) error {
 	defer cancel(nil)
 	ctx, stop := context.WithTimeout(ctx, t.wait+x.opts.AnswerTimeout)
 	defer stop()
-	watching := time.AfterFunc(watchEvery, func() { x.watch(ctx, at, cancel) })
-	defer watching.Stop()
+	call := &away{to: at.ID, end: cancel}
+	watching := time.AfterFunc(watchEvery, func() { x.lookout.watch(x, call) })
+	defer func() {
+		if !watching.Stop() {
+			x.lookout.leave(call)
+		}
+	}()
 
 	got, sent, err := x.send(ctx, at.ID)
 	if err != nil {
@@ -132,35 +130,4 @@ func (x *exchange) pass(got answer) {
 		return
 	}
 	x.writeStamped(got.status, got.body)
-}
-
-// How often a forwarded call looks whether its replica is known as the master
-// still, and for how many looks in a row it may not be.
-const (
-	watchEvery = 250 * time.Millisecond
-	watchMost  = 4
-)
-
-// watch ends a forwarded call when another master, or none, has been known for
-// a second: a replica that is paused or cut off would keep the call for ever,
-// and one that is alive and lost its office has answered by then. It also ends
-// the call when this replica stops.
-func (x *exchange) watch(ctx context.Context, at Location, end context.CancelCauseFunc) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for missed := 0; missed < watchMost; {
-		missed++
-		if x.master.Known().ID == at.ID {
-			missed = 0
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-x.stopping:
-			end(errStopping)
-			return
-		case <-tick.C:
-		}
-	}
-	end(errMasterGone)
 }

@@ -27,7 +27,7 @@ type links struct {
 // others. What is not in it is dialled itself.
 var callPorts sync.Map
 
-func newLinks(t *testing.T, of *fakeMaster) *links {
+func newLinks(t testing.TB, of *fakeMaster) *links {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

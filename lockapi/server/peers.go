@@ -45,8 +45,8 @@ const (
 	// quietFor is the silence of a connection after which the other end is asked
 	// whether it is there, and pingTimeout is what it has to say so. Whoever does
 	// not is cut off, and calls under way with it.
-	quietFor    = 2 * time.Second
-	pingTimeout = 5 * time.Second
+	quietFor    = 5 * time.Second
+	pingTimeout = 10 * time.Second
 )
 
 func callProtocols() *http.Protocols {

@@ -70,7 +70,7 @@ func forwarded(ctx context.Context, n *node, method, target, body string) *httpt
 // However many calls wait at the master, they take one file for each pair of
 // replicas; and those whose callers leave end there.
 func TestForwardedCallsShareAConnection(t *testing.T) {
-	const each = 1500
+	const each = 600 // the race detector takes no more than 8128 goroutines
 	master, calls := startCounting(t, nil)
 	var waiting atomic.Int64
 	master.setHook(func(ctx context.Context, _ string) error {
@@ -343,7 +343,7 @@ func TestSilentMemberIsCutOff(t *testing.T) {
 		if !strings.Contains(w.Body.String(), string(lockapi.CodeOutcomeUnknown)) {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
-		if took := time.Since(began); took > 10*time.Second {
+		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("it took %v", took)
 		}
 		if err := s.Shutdown(t.Context()); err != nil {

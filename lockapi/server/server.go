@@ -111,6 +111,7 @@ type Server struct {
 	calls    *http.Server  // those of other members
 	served   room          // for their calls
 	sent     room          // for calls that this replica has sent to others
+	lookout  lookout       // for the same
 	stopping chan struct{} // closed by Drain
 	stopOnce sync.Once
 }
