@@ -38,10 +38,12 @@ func BenchmarkExchange(b *testing.B) {
 		})
 		// Two calls.
 		b.Run("cycle/"+via, func(b *testing.B) {
-			c := benchClient(b, via, "200 OK", `{"path":"/bench/cycle/0","state":"held","session":"s","handle":"h-1","mode":"exclusive",`+
+			c := benchClient(b, via, "200 OK", `{"path":"/bench/cycle/0","state":"held","session":"s","handle":"1","mode":"exclusive",`+
 				`"token":42,"sequencer":"exclusive:42:/bench/cycle/0","granted_at":"2026-01-02T03:04:05.678901234Z"}`)
 			s := benchSession(c)
 			for b.Loop() {
+				s.serial = 0 // for the answer is one and the same
+				c.tokens.n.Store(0)
 				h, err := s.TryLock(b.Context(), "/bench/cycle/0")
 				if err != nil {
 					b.Fatal(err)

@@ -25,13 +25,17 @@ type call struct {
 	path   string
 	query  string
 	body   []byte
-	key    string          // Idempotency-Key
-	out    any             // where a 2xx answer's JSON goes; nil to ignore it
-	wait   time.Duration   // for how long the server may hold it in good order
-	late   time.Duration   // how late its answer may be; 0 stands for answerTime
-	once   bool            // must not be sent again after it may have taken effect
-	any    bool            // any replica may take it and ask the master itself
-	cut    context.Context // if set, attempts run under it rather than the caller's context
+	key    string             // Idempotency-Key
+	out    any                // where a 2xx answer's JSON goes; nil to ignore it
+	wait   time.Duration      // for how long the server may hold it in good order
+	late   time.Duration      // how late its answer may be; 0 stands for answerTime
+	once   bool               // must not be sent again after it may have taken effect
+	any    bool               // any replica may take it and ask the master itself
+	stale  bool               // what may be out of date will do
+	cut    context.Context    // if set, attempts run under it rather than the caller's context
+	status int                // of success; 0 stands for any 2xx
+	check  func(*call) string // says what is wrong with out, given want; may be nil
+	want   wanted
 
 	overdue   bool          // the last attempt's answer was late, from a master that gives others
 	unsettled bool          // an attempt may have taken effect without our having its answer
@@ -181,6 +185,8 @@ func (c *Client) judge(ctx context.Context, r *route, q *call, err error) verdic
 			return giveUp
 		}
 		return retry
+	case lockapi.CodeInternal:
+		c.targets.skip(r) // others may answer better; r is not asked in a loop
 	}
 	return giveUp
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -26,6 +27,7 @@ type claim struct {
 	path   string
 	handle string
 	mode   lockapi.Mode
+	above  uint64 // the highest token that was known before there was this handle
 
 	// Guarded by the session's mutex.
 	phase phase
@@ -59,9 +61,16 @@ func (s *Session) enter(path string, mode lockapi.Mode) (*claim, error) {
 		return nil, s.err
 	}
 	s.serial++
-	cl := &claim{path: path, mode: mode, handle: s.prefix + strconv.FormatUint(s.serial, 36)}
+	cl := &claim{path: path, mode: mode, above: s.c.tokens.highest(), handle: s.prefix + strconv.FormatUint(s.serial, 36)}
 	s.claims[cl.handle] = cl
 	return cl, nil
+}
+
+// wanted is what the answer to a request for the claim's lock must be about.
+func (cl *claim) wanted(req *lockapi.LockRequest) wanted {
+	return wanted{
+		path: cl.path, session: req.Session, handle: cl.handle, mode: req.Mode, queue: req.Queue, above: cl.above,
+	}
 }
 
 // arm lets the session's end, and news for the claim, cut a call off.
@@ -139,5 +148,17 @@ func (s *Session) adopt(cl *claim, h *Held) bool {
 		return false
 	}
 	cl.phase, cl.token, cl.held = holding, h.token, h
+	s.c.tokens.note(h.token)
 	return true
+}
+
+// tokens knows the highest token that the client has had of its cell. Every grant
+// of a handle made up later has a higher one.
+type tokens struct{ n atomic.Uint64 }
+
+func (t *tokens) highest() uint64 { return t.n.Load() }
+
+func (t *tokens) note(token uint64) {
+	for known := t.n.Load(); token > known && !t.n.CompareAndSwap(known, token); known = t.n.Load() {
+	}
 }

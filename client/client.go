@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/client/internal/wire"
@@ -28,6 +27,7 @@ type Client struct {
 	headers   headers
 	targets   *targets
 	turns     turns
+	tokens    tokens
 	grace     time.Duration
 	log       *slog.Logger
 	now       func() time.Duration
@@ -52,7 +52,8 @@ func (c *Client) ReadLock(ctx context.Context, path string, opts ...ReadOption) 
 	if err := lockapi.ValidatePath(path); err != nil {
 		return out, err
 	}
-	err = c.read(ctx, lockapi.RouteLocks+path, queueQuery(opts), opts, &out)
+	q := call{path: lockapi.RouteLocks + path, out: &out, check: verifyLock, want: wanted{path: path}}
+	err = c.read(ctx, q, queueQuery(opts), opts)
 	return out, err
 }
 
@@ -70,7 +71,7 @@ func (c *Client) ReadSession(ctx context.Context, id string, opts ...ReadOption)
 	if err != nil {
 		return out, err
 	}
-	err = c.read(ctx, path, nil, opts, &out)
+	err = c.read(ctx, call{path: path, out: &out, check: verifyState, want: wanted{session: id}}, nil, opts)
 	return out, err
 }
 
@@ -82,7 +83,7 @@ func (c *Client) KillSession(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return c.do(ctx, &call{method: http.MethodDelete, path: path})
+	return c.do(ctx, &call{method: http.MethodDelete, path: path, status: http.StatusNoContent})
 }
 
 // Release takes a hold, or a place in a queue, from a session that need not be
@@ -123,7 +124,7 @@ func (c *Client) CheckSequencer(ctx context.Context, sequencer string, opts ...R
 	if _, err := lockapi.ParseSequencer(sequencer); err != nil {
 		return out, err
 	}
-	err = c.read(ctx, lockapi.RouteSequencers, url.Values{"value": {sequencer}}, opts, &out)
+	err = c.read(ctx, call{path: lockapi.RouteSequencers, out: &out}, url.Values{"value": {sequencer}}, opts)
 	return out, err
 }
 
@@ -148,6 +149,7 @@ func (c *Client) Transfer(ctx context.Context, to string) (out lockapi.Transferr
 	q := call{
 		method: http.MethodPost, path: lockapi.RouteTransfer, out: &out, once: true,
 		body: encode(lockapi.TransferRequest{To: to}), late: transferTime,
+		check: verifyTransferred, want: wanted{master: to},
 	}
 	err = c.do(ctx, &q)
 	return out, err
@@ -158,18 +160,20 @@ func (c *Client) Transfer(ctx context.Context, to string) (out lockapi.Transferr
 const transferTime = 30 * time.Second
 
 // read is a GET of the contract.
-func (c *Client) read(ctx context.Context, path string, query url.Values, opts []ReadOption, out any) error {
-	if makeReadOptions(opts).stale {
+func (c *Client) read(ctx context.Context, q call, query url.Values, opts []ReadOption) error {
+	o := makeReadOptions(opts)
+	if o.stale {
 		if query == nil {
 			query = make(url.Values)
 		}
 		query.Set("consistency", lockapi.ConsistencyStale)
 	}
-	return c.do(ctx, &call{method: http.MethodGet, path: path, query: query.Encode(), out: out})
+	q.method, q.query, q.stale = http.MethodGet, query.Encode(), o.stale
+	return c.do(ctx, &q)
 }
 
 func sessionPath(id string) (string, error) {
-	if id == "" || id == "." || id == ".." || strings.Contains(id, "/") {
+	if !isSessionID(id) {
 		return "", lockapi.Invalid("session", "%q is not the id of a session", id)
 	}
 	return lockapi.RouteSessions + "/" + id, nil

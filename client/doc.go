@@ -96,6 +96,15 @@
 // and never used again. Should a request arrive after its caller has given up,
 // the session finds its grant and releases it.
 //
+// # What is not believed
+//
+// An answer is checked against what was asked: that a grant is of this path,
+// session, handle and mode, with a token above those that were there before, that no
+// lease is longer than the session's ttl, that epochs do not go back, that nobody
+// leads from https to http. What fails the check is ErrInternal; it becomes no hold
+// and extends no lease. Whatever is answered, and however fast, no call is repeated
+// in a loop without pauses.
+//
 // # Errors
 //
 // A refusal is a *lockapi.Error, for which errors.Is holds with ErrLockHeld and

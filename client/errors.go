@@ -37,7 +37,8 @@ const (
 	ErrBusy = lockapi.CodeBusy
 	// ErrUnsafe: after it the members that are well would have no majority.
 	ErrUnsafe = lockapi.CodeUnsafe
-	// ErrInternal: the server failed in a way that is not of the contract.
+	// ErrInternal: the server failed in a way that is not of the contract, or gave
+	// an answer that is not to be believed.
 	ErrInternal = lockapi.CodeInternal
 )
 

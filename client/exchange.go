@@ -17,8 +17,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// mostAnswer bounds the size of an answer's body.
-const mostAnswer = 64 << 20
+const (
+	mostAnswer     = 64 << 20 // bytes of an answer's body
+	mostRetryAfter = 24 * 60 * 60
+)
 
 // exchange is one HTTP round trip, of which the answer has to be there in time.
 func (c *Client) exchange(ctx context.Context, r *route, q *call, within time.Duration) error {
@@ -37,17 +39,29 @@ func (c *Client) exchange(ctx context.Context, r *route, q *call, within time.Du
 	if a.StatusCode >= 300 {
 		return c.refusal(r, &a)
 	}
+	stale := a.Header.Get(lockapi.HeaderStale) != ""
+	if wrong := q.read(&a, stale); wrong != "" {
+		return lockapi.Errorf(lockapi.CodeInternal, "%s answered %s %s with %s", r.to.base, q.method, q.path, wrong)
+	}
 	c.targets.answered(r, a.Header.Get(lockapi.HeaderMaster))
-	if !q.any && a.Header.Get(lockapi.HeaderStale) == "" {
+	if !q.any && !stale {
 		r.heard.Store(int64(c.now()))
 	}
-	if q.out == nil || len(a.Body) == 0 {
-		return nil
+	return nil
+}
+
+// read takes a successful answer in. It says what is wrong with it, if anything is.
+func (q *call) read(a *wire.Answer, stale bool) string {
+	if wrong := q.verify(a.StatusCode, stale); wrong != "" || q.out == nil {
+		return wrong
 	}
 	if err := decode(a.Body, q.out); err != nil {
-		return lockapi.Errorf(lockapi.CodeInternal, "%s answered %s %s with what is not the JSON expected: %v", r.to.base, q.method, q.path, err)
+		return "what is not the JSON expected: " + err.Error()
 	}
-	return nil
+	if q.check == nil {
+		return ""
+	}
+	return q.check(q)
 }
 
 // plain builds one attempt's request for an endpoint that is spoken to directly.
@@ -114,8 +128,9 @@ func (c *Client) refusal(r *route, a *wire.Answer) error {
 	}
 	e := p.Err()
 	if n, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil {
-		e.RetryAfter = max(n, 0)
+		e.RetryAfter = min(max(n, 0), mostRetryAfter)
 	}
+	e.DelayRemainingMS = max(e.DelayRemainingMS, 0)
 	switch e.Code {
 	case lockapi.CodeNotMaster, lockapi.CodeNoMaster, lockapi.CodeOutcomeUnknown:
 		// judge decides where to go.

@@ -224,7 +224,7 @@ func (s *Session) readopt(ctx context.Context, cl *claim, state *lockapi.Session
 		return nil
 	}
 	for _, one := range state.Holds {
-		if one.Handle != cl.handle || one.Token != cl.token || s.state != Safe {
+		if one.Path != cl.path || one.Handle != cl.handle || one.Token != cl.token || s.state != Safe {
 			continue
 		}
 		old := cl.held

@@ -28,7 +28,7 @@ func (s *Session) run(ctx context.Context) {
 	var pause backoff
 	for failures := 0; ctx.Err() == nil; {
 		began := s.c.now()
-		eventful, err := s.keepalive(ctx, failures)
+		news, err := s.keepalive(ctx, failures)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, errCut):
 		case err == nil:
@@ -37,7 +37,10 @@ func (s *Session) run(ctx context.Context) {
 			// ends failures was asked for at once, and the next one is not: were
 			// there a pause, the connections of a herd would lie idle together,
 			// in greater numbers than are kept.
-			if !eventful && failures == 0 {
+			switch {
+			case news:
+				sleep(ctx, began+firstPause-s.c.now())
+			case failures == 0:
 				sleep(ctx, began+s.ttl/20-s.c.now())
 			}
 			failures = 0
@@ -54,16 +57,17 @@ func (s *Session) run(ctx context.Context) {
 }
 
 // keepalive makes one attempt and takes its answer in. It reports whether the
-// answer brought events.
+// answer brought news.
 func (s *Session) keepalive(ctx context.Context, failures int) (bool, error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
-	wait, ack := s.beginPoll(failures, cut)
+	wait, ack, epoch := s.beginPoll(failures, cut)
 	var answer lockapi.Keepalive
 	q := call{
 		method: http.MethodPost, path: lockapi.RouteSessions + "/" + s.id + "/keepalive",
 		body: encode(lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds(), Ack: ack}),
 		wait: wait, late: s.answerTime(wait, failures), out: &answer,
+		check: verifyKeepalive, want: wanted{epoch: epoch},
 	}
 	if wait == 0 {
 		if !s.c.turns.take(ctx) {
@@ -76,8 +80,7 @@ func (s *Session) keepalive(ctx context.Context, failures int) (bool, error) {
 		sent := s.c.now()
 		err := s.c.attempt(ctx, r, &q)
 		if err == nil {
-			s.renewed(sent, &answer)
-			return len(answer.Events) > 0, nil
+			return s.renewed(sent, &answer), nil
 		}
 		if ctx.Err() != nil {
 			return false, errCut
@@ -91,7 +94,7 @@ func (s *Session) keepalive(ctx context.Context, failures int) (bool, error) {
 // beginPoll says how long the next call shall wait at the server: until a third
 // of the lease is left, or not at all after a failure or when there is
 // something to look after.
-func (s *Session) beginPoll(failures int, cut context.CancelFunc) (wait time.Duration, ack uint64) {
+func (s *Session) beginPoll(failures int, cut context.CancelFunc) (wait time.Duration, ack, epoch uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.look()
@@ -103,7 +106,7 @@ func (s *Session) beginPoll(failures int, cut context.CancelFunc) (wait time.Dur
 		wait = 0
 	}
 	s.longPoll = wait > 0
-	return wait.Truncate(time.Millisecond), s.ack
+	return wait.Truncate(time.Millisecond), s.ack, s.epoch
 }
 
 // answerTime is how long the answer may be late before the replica counts as
@@ -117,30 +120,41 @@ func (s *Session) answerTime(wait time.Duration, failures int) time.Duration {
 	return min(d<<min(failures/len(s.c.targets.configured), 4), 4*time.Second)
 }
 
-// renewed takes a keepalive's answer in. The lease runs ttl from the moment of
-// the answer, which cannot be seen from here; sending + held is never later.
-func (s *Session) renewed(sent time.Duration, answer *lockapi.Keepalive) {
+// renewed takes a keepalive's answer in, and reports whether there are events in
+// it that are new. The lease runs ttl from the moment of the answer, which cannot
+// be seen from here; sending + held is never later. Neither is held for longer than
+// the call took, nor ttl longer than the session's own, whatever the answer says.
+func (s *Session) renewed(sent time.Duration, answer *lockapi.Keepalive) (news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	held := time.Duration(answer.HeldMS) * time.Millisecond
-	held = min(max(held, 0), s.c.now()-sent)
+	held := milliseconds(answer.HeldMS, s.c.now()-sent)
 	if answer.Epoch != s.epoch {
 		s.epoch, s.suspect = answer.Epoch, true
 		s.askAgain()
 	}
-	s.extend(sent + held + time.Duration(answer.TTLMS)*time.Millisecond)
+	s.extend(sent + held + milliseconds(answer.TTLMS, s.ttl))
 	for i := range answer.Events {
-		s.notice(&answer.Events[i])
+		if e := &answer.Events[i]; e.Seq <= lockapi.MaxToken { // more cannot be acknowledged
+			news = news || e.Seq > s.ack
+			s.ack = max(s.ack, e.Seq)
+			s.notice(e)
+		}
 	}
+	return news
+}
+
+// milliseconds is so many of them, within 0 and most.
+func milliseconds(n int64, most time.Duration) time.Duration {
+	return time.Duration(min(max(n, 0), most.Milliseconds())) * time.Millisecond
 }
 
 // lateAnswer is how long a waiting call may take to tell of a grant itself,
 // after the event that told of it has come.
 const lateAnswer = 200 * time.Millisecond
 
-// notice takes an event in. s.mu is held.
+// notice takes an event in. It is a hint only: that a lock is granted is believed
+// of the answer to the call that asks for it. s.mu is held.
 func (s *Session) notice(e *lockapi.Event) {
-	s.ack = max(s.ack, e.Seq)
 	if e.Type != lockapi.EventLockGranted || !strings.HasPrefix(e.Handle, s.prefix) {
 		return
 	}
@@ -148,7 +162,7 @@ func (s *Session) notice(e *lockapi.Event) {
 	switch {
 	case !known:
 		s.sweeps = max(s.sweeps, 1)
-	case cl.phase == waiting && cl.cut != nil:
+	case cl.path == e.Path && cl.phase == waiting && cl.cut != nil:
 		// The call that waits for it is about to be answered, unless it waits
 		// at a replica that is gone: then it is made again.
 		time.AfterFunc(lateAnswer, cl.cut)

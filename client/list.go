@@ -20,7 +20,7 @@ func (c *Client) ListLocks(ctx context.Context, prefix string, opts ...ReadOptio
 	}
 	return pages(query, func(q url.Values) ([]lockapi.Lock, string, error) {
 		var page lockapi.LockList
-		err := c.read(ctx, lockapi.RouteLocks, q, opts, &page)
+		err := c.read(ctx, call{path: lockapi.RouteLocks, out: &page}, q, opts)
 		return page.Locks, page.Next, err
 	})
 }
@@ -30,7 +30,7 @@ func (c *Client) ListLocks(ctx context.Context, prefix string, opts ...ReadOptio
 func (c *Client) ListSessions(ctx context.Context, opts ...ReadOption) iter.Seq2[lockapi.SessionState, error] {
 	return pages(url.Values{}, func(q url.Values) ([]lockapi.SessionState, string, error) {
 		var page lockapi.SessionList
-		err := c.read(ctx, lockapi.RouteSessions, q, opts, &page)
+		err := c.read(ctx, call{path: lockapi.RouteSessions, out: &page}, q, opts)
 		return page.Sessions, page.Next, err
 	})
 }
@@ -53,6 +53,11 @@ func pages[T any](query url.Values, fetch func(url.Values) ([]T, string, error))
 				}
 			}
 			if next == "" {
+				return
+			}
+			if after := query.Get("after"); next <= after {
+				var none T
+				yield(none, lockapi.Errorf(lockapi.CodeInternal, "the page after %q is said to go on after %q, which is no progress", lockapi.Clip(after), lockapi.Clip(next)))
 				return
 			}
 			query.Set("after", next)

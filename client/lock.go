@@ -94,7 +94,7 @@ func (s *Session) await(ctx context.Context, cl *claim, req *lockapi.LockRequest
 	if o.wait > 0 {
 		end = s.c.now() + o.wait
 	}
-	for {
+	for pause := (backoff{}); ; {
 		wait := longPoll
 		switch {
 		case o.wait > 0:
@@ -109,6 +109,7 @@ func (s *Session) await(ctx context.Context, cl *claim, req *lockapi.LockRequest
 		}
 		req.WaitMS = wait.Milliseconds()
 		req.Queue = wait > 0
+		asked := s.c.now()
 		grant, err := s.ask(ctx, cl, req)
 		switch {
 		case errors.Is(err, errCut):
@@ -121,6 +122,10 @@ func (s *Session) await(ctx context.Context, cl *claim, req *lockapi.LockRequest
 			return grant, err
 		case grant.State == lockapi.StateHeld:
 			return grant, nil
+		case s.c.now()-asked < wait:
+			sleep(ctx, pause.next()) // whoever answers too soon is not asked in a loop
+		default:
+			pause.reset()
 		}
 	}
 }
@@ -136,6 +141,7 @@ func (s *Session) ask(ctx context.Context, cl *claim, req *lockapi.LockRequest) 
 	q := call{
 		method: http.MethodPut, path: lockapi.RouteLocks + cl.path, body: encode(req), out: &grant,
 		wait: time.Duration(req.WaitMS) * time.Millisecond, cut: under,
+		check: verifyGrant, want: cl.wanted(req),
 	}
 	settle := s.withdrawAtEnd(ctx, cl, cut)
 	err = s.c.do(ctx, &q)
@@ -233,7 +239,7 @@ func (s *Session) explain(ctx context.Context, path string, o lockOptions, err e
 func (s *Session) heldError(ctx context.Context, path string, wait time.Duration) error {
 	e := lockapi.Errorf(lockapi.CodeLockHeld, "%s was not granted within %s", path, wait)
 	var lock lockapi.Lock
-	q := call{method: http.MethodGet, path: lockapi.RouteLocks + path, out: &lock}
+	q := call{method: http.MethodGet, path: lockapi.RouteLocks + path, out: &lock, check: verifyLock, want: wanted{path: path}}
 	if s.bounded(ctx, &q) == nil {
 		e.Holders, e.DelayRemainingMS = lock.Holders, lock.DelayRemainingMS
 	}

@@ -36,7 +36,7 @@ func (c *Client) askOne(ctx context.Context, url string, q call) error {
 
 // Members reads the members of the cell.
 func (c *Client) Members(ctx context.Context) (out lockapi.Members, err error) {
-	err = c.read(ctx, lockapi.RouteMembers, nil, nil, &out)
+	err = c.read(ctx, call{path: lockapi.RouteMembers, out: &out}, nil, nil)
 	return out, err
 }
 

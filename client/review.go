@@ -78,13 +78,15 @@ func (s *Session) compare(held map[string]uint64, state *lockapi.SessionState) [
 	var strays []stray
 	there := make(map[string]uint64)
 	for _, h := range state.Holds {
-		there[h.Handle] = h.Token
-		if s.isStray(h.Handle) {
+		if cl := s.claims[h.Handle]; cl != nil && cl.path == h.Path {
+			there[h.Handle] = h.Token
+		}
+		if s.isStray(h.Path, h.Handle) {
 			strays = append(strays, stray{h.Path, h.Handle})
 		}
 	}
 	for _, w := range state.Waits {
-		if s.isStray(w.Handle) {
+		if s.isStray(w.Path, w.Handle) {
 			strays = append(strays, stray{w.Path, w.Handle})
 		}
 	}
@@ -100,10 +102,11 @@ func (s *Session) compare(held map[string]uint64, state *lockapi.SessionState) [
 	return strays
 }
 
-// isStray says whether a handle was made up here and has no claim any more.
-func (s *Session) isStray(handle string) bool {
+// isStray says whether a handle was made up here and has no claim any more, at
+// what can be a lock's path.
+func (s *Session) isStray(path, handle string) bool {
 	_, known := s.claims[handle]
-	return !known && strings.HasPrefix(handle, s.prefix)
+	return !known && strings.HasPrefix(handle, s.prefix) && lockapi.ValidatePath(path) == nil && lockapi.ValidateHandle(handle) == nil
 }
 
 // lose ends a hold that the cell no longer knows of. s.mu is held.

@@ -84,7 +84,7 @@ func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Sessio
 	var opened lockapi.Session
 	q := call{
 		method: http.MethodPost, path: lockapi.RouteSessions, body: encode(req),
-		key: rand.Text(), out: &opened,
+		key: rand.Text(), out: &opened, check: verifyOpened, want: wanted{ttlMS: req.TTLMS},
 	}
 	if err := c.do(ctx, &q); err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (s *Session) Close(ctx context.Context) error {
 	}
 	ctx, _, done := outlast(ctx, patience)
 	defer done()
-	return s.c.do(ctx, &call{method: http.MethodDelete, path: lockapi.RouteSessions + "/" + s.id})
+	return s.c.do(ctx, &call{method: http.MethodDelete, path: lockapi.RouteSessions + "/" + s.id, status: http.StatusNoContent})
 }
 
 // patience is how long a release goes on under a context that has ended.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,7 +68,7 @@ func (t *targets) answered(r *route, master string) {
 	if master == "" || master == r.to.base {
 		return
 	}
-	if e := t.resolve(master); e != nil && e.base != r.to.base {
+	if e := t.resolve(r, master); e != nil && e.base != r.to.base {
 		t.current.CompareAndSwap(r, &route{to: e})
 	}
 }
@@ -80,7 +81,7 @@ func (t *targets) redirected(r *route, master string) bool {
 		return false
 	}
 	next := &route{to: r.to, forward: true}
-	if e := t.resolve(master); e != nil && e.base != r.to.base {
+	if e := t.resolve(r, master); e != nil && e.base != r.to.base {
 		next = &route{to: e}
 	}
 	t.current.CompareAndSwap(r, next)
@@ -106,11 +107,31 @@ func (t *targets) failed(r *route) {
 	if now >= p.until { // one count for all the calls that failed together
 		p.length = min(max(2*p.length, firstPenalty), mostPenalty)
 		p.until = now + p.length
+		t.forgive(now)
 		t.penalties[r.to.base] = p
 		t.punished.Store(int32(len(t.penalties)))
 	}
 	if t.current.Load() == r {
 		t.current.Store(&route{to: t.nextLocked(r.to)})
+	}
+}
+
+// mostPenalties bounds the endpoints that penalties are kept of. A cell has few;
+// whoever names masters that there are not may name many.
+const mostPenalties = 64
+
+// forgive makes room for a penalty where there are too many: those that are over
+// go first. t.mu is held.
+func (t *targets) forgive(now time.Duration) {
+	for _, all := range []bool{false, true} {
+		for base, p := range t.penalties {
+			if len(t.penalties) < mostPenalties {
+				return
+			}
+			if all || now >= p.until {
+				delete(t.penalties, base)
+			}
+		}
 	}
 }
 
@@ -138,11 +159,13 @@ func (t *targets) nextLocked(was *endpoint) *endpoint {
 	return fallback
 }
 
-// resolve is the endpoint of a URL that the cell named, or nil where it is
-// malformed or was not to be reached a moment ago.
-func (t *targets) resolve(master string) *endpoint {
+// resolve is the endpoint of a URL that r named, or nil where it is malformed, was
+// not to be reached a moment ago, or leads from https to http: what was asked for in
+// private is not to be told to the network. (Where the caller gave that very URL, he
+// has said that it may.)
+func (t *targets) resolve(r *route, master string) *endpoint {
 	e, err := parseEndpoint(master)
-	if err != nil {
+	if err != nil || r.to.scheme == "https" && e.scheme != "https" && !t.isConfigured(e) {
 		return nil
 	}
 	if t.punished.Load() == 0 {
@@ -154,4 +177,8 @@ func (t *targets) resolve(master string) *endpoint {
 		return nil
 	}
 	return e
+}
+
+func (t *targets) isConfigured(e *endpoint) bool {
+	return slices.ContainsFunc(t.configured, func(c *endpoint) bool { return c.base == e.base })
 }

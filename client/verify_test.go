@@ -1,0 +1,234 @@
+package client
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// A grant of anything else than was asked for becomes no hold, and leaves none.
+func TestGrantsThatAreNotBelieved(t *testing.T) {
+	for name, lie := range map[string]func(*http.Response, map[string]any){
+		"other path":       set("path", "/b", "sequencer", "exclusive:2:/b"),
+		"no path":          set("path", ""),
+		"other session":    set("session", "s9"),
+		"other handle":     set("handle", "h"),
+		"no handle":        set("handle", nil),
+		"other mode":       set("mode", "shared", "sequencer", "shared:2:/a"),
+		"no token":         set("token", 0),
+		"token too high":   set("token", uint64(lockapi.MaxToken+1), "sequencer", "exclusive:9007199254740992:/a"),
+		"negative token":   set("token", -2),
+		"old token":        set("token", 1, "sequencer", "exclusive:1:/a"),
+		"other sequencer":  set("sequencer", "exclusive:3:/a"),
+		"longer sequencer": set("sequencer", "exclusive:2:/a/b"),
+		"no sequencer":     set("sequencer", ""),
+		"queued unasked":   set("state", "queued"),
+		"other state":      set("state", "free"),
+		"nothing":          nothing,
+		"null":             set("path", nil, "state", nil, "session", nil),
+		"out of date":      outOfDate,
+	} {
+		t.Run(name, func(t *testing.T) {
+			amongLies(t, asks(http.MethodPut, "/"), func(t *testing.T, l *liar, c *Client) {
+				s := open(t, c)
+				lock(t, s, "/first") // has token 1
+				l.tell(lie)
+				h, err := s.TryLock(t.Context(), "/a")
+				if h != nil {
+					t.Errorf("it became a hold: %+v", h)
+				}
+				wantErr(t, err, ErrInternal)
+				time.Sleep(30 * time.Second)
+				wantTokens(t, l.fakeCell, "/a")
+				l.stop()
+				lock(t, s, "/a")
+			})
+		})
+	}
+}
+
+func TestSessionsThatAreNotBelieved(t *testing.T) {
+	for name, lie := range map[string]func(*http.Response, map[string]any){
+		"no id":         set("id", ""),
+		"id of a path":  set("id", "a/../b"),
+		"id of a query": set("id", "a b"),
+		"long id":       set("id", strings.Repeat("x", 129)),
+		"longer ttl":    set("ttl_ms", 13_000),
+		"shorter ttl":   set("ttl_ms", 1),
+		"negative ttl":  set("ttl_ms", -12_000),
+		"no epoch":      set("epoch", 0),
+		"endless epoch": set("epoch", uint64(1<<63)),
+		"nothing":       nothing,
+	} {
+		amongLies(t, asks(http.MethodPost, lockapi.RouteSessions), func(t *testing.T, l *liar, c *Client) {
+			l.tell(lie)
+			s, err := c.NewSession(t.Context())
+			if s != nil || !errors.Is(err, ErrInternal) {
+				t.Errorf("%s: %v, %v", name, s, err)
+			}
+		})
+	}
+}
+
+// No answer makes the lease longer than the session's ttl from the sending of the
+// call, plus the time that the call took.
+func TestLeasesThatAreNotBelieved(t *testing.T) {
+	for name, lie := range map[string]func(*http.Response, map[string]any){
+		"longer ttl":     set("ttl_ms", 86_400_000),
+		"endless ttl":    set("ttl_ms", int64(1<<62)),
+		"held for long":  set("held_ms", 86_400_000),
+		"held for ever":  set("held_ms", int64(1<<62)),
+		"negative held":  set("held_ms", -1),
+		"both":           set("held_ms", int64(1<<62), "ttl_ms", int64(1<<62)),
+		"much is absent": set("held_ms", nil, "events", nil),
+	} {
+		amongLies(t, asks(http.MethodPost, "/keepalive"), func(t *testing.T, l *liar, c *Client) {
+			s := open(t, c)
+			l.tell(lie)
+			for range 600 {
+				time.Sleep(100 * time.Millisecond)
+				if got := s.Remaining(); got <= 0 || got > s.TTL() {
+					t.Fatalf("%s: %s of a lease of %s remain", name, got, s.TTL())
+				}
+			}
+			l.fakeCell.all(true)
+			time.Sleep(s.TTL())
+			wantState(t, s, Jeopardy)
+		})
+	}
+}
+
+// A master of the past does not extend the lease, nor is its word taken for news of
+// another master. The session goes on with the others.
+func TestMasterOfThePast(t *testing.T) {
+	amongLies(t, func(r *http.Request) bool { return r.URL.Host == "r1" && isKeepaliveRequest(r) }, func(t *testing.T, l *liar, c *Client) {
+		s := open(t, c)
+		h := lock(t, s, "/a")
+		l.elect("r1") // epoch 2
+		time.Sleep(10 * time.Second)
+		if s.Epoch() != 2 {
+			t.Fatalf("epoch is %d", s.Epoch())
+		}
+		l.tell(set("epoch", 1))
+		reads := l.count(isMethod(http.MethodGet))
+		time.Sleep(s.TTL() + time.Second)
+		wantState(t, s, Jeopardy)
+		if n := l.count(isMethod(http.MethodGet)) - reads; n > 0 {
+			t.Errorf("the session was read %d times for epochs of the past", n)
+		}
+		l.elect("r2") // epoch 3
+		time.Sleep(3 * time.Second)
+		wantState(t, s, Safe)
+		if s.Epoch() != 3 {
+			t.Errorf("epoch is %d", s.Epoch())
+		}
+		if again, err := h.Resume(t.Context()); err != nil || again.Token() != h.Token() {
+			t.Errorf("resumed as %v, %v", again, err)
+		}
+	})
+}
+
+func isKeepaliveRequest(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/keepalive") }
+
+// Reads are not believed either where they are about something else.
+func TestReadsThatAreNotBelieved(t *testing.T) {
+	amongLies(t, func(*http.Request) bool { return true }, func(t *testing.T, l *liar, c *Client) {
+		s := open(t, c)
+		h := lock(t, s, "/a")
+		for name, test := range map[string]struct {
+			lie  func(*http.Response, map[string]any)
+			read func() error
+		}{
+			"other lock":    {set("path", "/b"), func() error { _, err := c.ReadLock(t.Context(), "/a"); return err }},
+			"no lock":       {nothing, func() error { _, err := c.ReadLock(t.Context(), "/a"); return err }},
+			"unknown state": {set("state", "lost"), func() error { _, err := c.ReadLock(t.Context(), "/a"); return err }},
+			"old state":     {outOfDate, func() error { _, err := c.ReadLock(t.Context(), "/a"); return err }},
+			"other session": {set("id", "s9"), func() error { _, err := c.ReadSession(t.Context(), s.ID()); return err }},
+			"no check":      {nothing, func() error { _, err := c.CheckSequencer(t.Context(), h.Sequencer()); return err }},
+			"other master":  {set("master", "r3"), func() error { _, err := c.Transfer(t.Context(), "r1"); return err }},
+			"no release":    {nothing, func() error { _, err := c.Release(t.Context(), "/b", s.ID(), "h", 0); return err }},
+			"no end":        {withStatus(http.StatusOK), func() error { return c.KillSession(t.Context(), "s9") }},
+			"same page":     {set("next", "/"), func() error { return last(c.ListLocks(t.Context(), "")) }},
+			"first session": {set("next", "s1"), func() error { return last(c.ListSessions(t.Context())) }},
+		} {
+			l.tell(test.lie)
+			if err := test.read(); !errors.Is(err, ErrInternal) {
+				t.Errorf("%s: %v", name, err)
+			}
+			l.stop()
+		}
+		if l, err := c.ReadLock(t.Context(), "/a", Stale()); err != nil || len(l.Holders) != 1 {
+			t.Errorf("a stale read: %+v, %v", l, err)
+		}
+	})
+}
+
+// last is the error that a list ends with.
+func last[T any](list func(func(T, error) bool)) (out error) {
+	pages := 0
+	for _, err := range list {
+		if out = err; err != nil {
+			return err
+		}
+		if pages++; pages > 1000 {
+			return errors.New("the list does not end")
+		}
+	}
+	return out
+}
+
+// What is not believed of an Unlock's answer is made good for in the background.
+func TestReleaseThatIsNotBelieved(t *testing.T) {
+	amongLies(t, asks(http.MethodDelete, "/a"), func(t *testing.T, l *liar, c *Client) {
+		h := lock(t, open(t, c), "/a")
+		l.tell(nothing)
+		wantErr(t, h.Unlock(t.Context()), ErrInternal)
+		l.stop()
+		time.Sleep(5 * time.Second)
+		wantTokens(t, l.fakeCell, "/a")
+		if err := h.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An event is a hint only, and what is none is not acknowledged.
+func TestEventsThatAreNotBelieved(t *testing.T) {
+	amongLies(t, isKeepaliveRequest, func(t *testing.T, l *liar, c *Client) {
+		a, b := open(t, c), open(t, c)
+		h := lock(t, a, "/a")
+		l.tell(set("events", []any{
+			map[string]any{"seq": uint64(1 << 63), "type": lockapi.EventLockGranted, "path": "/a", "handle": b.prefix + "1", "token": 77},
+			map[string]any{"seq": 5, "type": lockapi.EventLockGranted, "path": "/elsewhere", "handle": b.prefix + "1", "token": 78, "sequencer": "exclusive:78:/elsewhere"},
+			map[string]any{"seq": 6, "type": "of_tomorrow", "path": "/a", "handle": b.prefix + "1"},
+		}))
+		puts := l.count(isMethod(http.MethodPut))
+		_, err := b.Lock(t.Context(), "/a", Wait(20*time.Second))
+		wantErr(t, err, ErrLockHeld)
+		if n := l.count(isMethod(http.MethodPut)) - puts; n > 1 {
+			t.Errorf("the lock was asked for %d times", n)
+		}
+		if h.Err() != nil || b.State() != Safe {
+			t.Errorf("hold: %v, session: %s", h.Err(), b.State())
+		}
+		if n := l.count(func(r fakeRequest) bool { return isKeepalive(r) && strings.Contains(r.body, `"ack":6`) }); n == 0 {
+			t.Error("what is an event was not acknowledged")
+		}
+	})
+}
+
+// A hold at another path than the claim's is no sign that the claim's is there.
+func TestHoldElsewhereIsLost(t *testing.T) {
+	amongLies(t, asks(http.MethodGet, "/v1/sessions/"), func(t *testing.T, l *liar, c *Client) {
+		s := open(t, c)
+		h := lock(t, s, "/a")
+		l.tell(set("holds", []any{map[string]any{"path": "/b", "handle": h.Handle(), "mode": "exclusive", "token": h.Token()}}))
+		l.elect("r2")
+		<-h.Done()
+		wantErr(t, h.Err(), ErrLockLost)
+	})
+}
