@@ -1,5 +1,3 @@
-//go:build unix
-
 package child
 
 import (
@@ -109,6 +107,7 @@ func Run(cmd Command, lease Lease) (Result, error) {
 		return Result{}, &StartError{Name: cmd.Args[0], Err: err}
 	}
 	s.proc = p
+	defer p.close()
 	status := s.supervise(cmd.Signals)
 	interrupted := s.tty.reclaim(status)
 	return Result{Code: exitCode(status), Lost: s.watch.told, Interrupted: interrupted}, nil
@@ -167,54 +166,16 @@ func (s *supervisor) look(over bool) time.Duration {
 	switch due {
 	case syscall.SIGTERM:
 		s.notice(Told)
-		s.proc.signal(syscall.SIGTERM)
-		s.proc.signal(syscall.SIGCONT) // a stopped command would not hear of it
+		s.proc.tell()
 	case syscall.SIGKILL:
-		s.proc.signal(syscall.SIGKILL)
+		s.proc.kill()
 		s.notice(Killed)
 	}
 	return nap
-}
-
-// pass forwards a signal. SIGCONT means that a shell put us into the
-// foreground or the background: the terminal follows.
-func (s *supervisor) pass(sig syscall.Signal) {
-	if sig == syscall.SIGCONT {
-		s.tty.lend(s.proc.pid)
-	}
-	s.proc.signal(sig)
-}
-
-// stopped deals with a command that was stopped. If it wants the terminal and
-// we have it, it gets it. If it was stopped from the keyboard, or wants a
-// terminal that is another job's, this process stops too, so that the shell
-// sees its job stopped. A SIGSTOP from elsewhere is whoever sent it's business:
-// the lock stays held.
-func (s *supervisor) stopped(sig syscall.Signal) {
-	switch sig {
-	case syscall.SIGTTIN, syscall.SIGTTOU:
-		if s.tty.lend(s.proc.pid) {
-			s.proc.signal(syscall.SIGCONT)
-			return
-		}
-	case syscall.SIGTSTP:
-		s.tty.reclaim(0)
-		s.notice(Stopped)
-	default:
-		return
-	}
-	s.tty.suspend(sig)
 }
 
 func (s *supervisor) notice(e Event) {
 	if s.cmd.Notice != nil {
 		s.cmd.Notice(e)
 	}
-}
-
-func exitCode(status syscall.WaitStatus) int {
-	if status.Signaled() {
-		return 128 + int(status.Signal())
-	}
-	return status.ExitStatus()
 }

@@ -18,6 +18,9 @@
 //   - If this process is stopped, or the machine sleeps, nobody watches until
 //     it goes on. The watch then reads a clock that went on, and kills at once.
 //
+// On Windows the group is a job. It is told by Ctrl-Break, killed as a whole, also
+// when this process itself is, and not stopped or continued.
+//
 // Fencing tokens cover these gaps: what the command writes to should refuse a
 // token that is lower than one it has seen.
 package child

@@ -82,6 +82,18 @@ func (p *process) wait() {
 	}
 }
 
+// tell asks the group to end. One that is stopped would not hear of it.
+func (p *process) tell() {
+	p.signal(syscall.SIGTERM)
+	p.signal(syscall.SIGCONT)
+}
+
+// kill ends the group.
+func (p *process) kill() { p.signal(syscall.SIGKILL) }
+
+// close forgets the process, which has ended.
+func (p *process) close() {}
+
 // signal sends sig to the whole group. A group that is gone is no error.
 func (p *process) signal(sig syscall.Signal) {
 	_ = syscall.Kill(-p.pid, sig)

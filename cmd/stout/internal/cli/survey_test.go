@@ -55,6 +55,8 @@ func (h hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 		if refused, ok := body.(*lockapi.Error); ok {
 			status = refused.Code.Status()
 		}
+	case r.Method == http.MethodDelete:
+		status = http.StatusNoContent
 	case at.ready != nil && (at.cell == nil || r.URL.Path == lockapi.RouteReady):
 		status, body = at.ready.Code.Status(), at.ready
 	case r.URL.Path == lockapi.RouteCell:

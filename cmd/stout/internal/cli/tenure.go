@@ -47,9 +47,9 @@ func (a *app) notice(t *tenure) func(child.Event) {
 	return func(e child.Event) {
 		switch e {
 		case child.Told:
-			a.ui.note("%s; told %s to stop (SIGTERM)", cutShort(t.why(), path, "was not renewed"), name)
+			a.ui.note("%s; told %s to stop (%s)", cutShort(t.why(), path, "was not renewed"), name, child.TellWord)
 		case child.Killed:
-			a.ui.note("%s; killed %s (SIGKILL)", cutShort(t.why(), path, "is over or about to end"), name)
+			a.ui.note("%s; killed %s (%s)", cutShort(t.why(), path, "is over or about to end"), name, child.KillWord)
 		case child.Stopped:
 			a.ui.note("stopped; unless continued, %s is lost in %s", path, human(t.flags.ttl))
 		}

@@ -86,18 +86,24 @@ func TestVigilGoesOn(t *testing.T) {
 // news, on one a line that changes and leaves nothing behind.
 func TestVigilTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		opened := lockapi.Session{ID: "s1", TTLMS: 86_400_000, Epoch: 1}
 		r1 := &host{cell: view(1, "r1", true), api: map[string]any{
-			"/v1/sessions":    lockapi.Session{ID: "s1", TTLMS: 86_400_000},
-			"/v1/locks/a":     lockapi.Lock{Path: "/a", Holders: []lockapi.Holder{{SessionName: "evil\x1b[2J", Token: 7, GrantedAt: time.Now()}}},
-			"/v1/sessions/s1": lockapi.SessionState{Waits: []lockapi.Wait{{Path: "/b", Position: 9}, {Path: "/a", Position: 2}}},
+			"/v1/sessions": opened,
+			"/v1/sessions/s1": lockapi.SessionState{
+				Session: opened, Waits: []lockapi.Wait{{Path: "/b", Position: 9}, {Path: "/a", Position: 2}},
+			},
+			"/v1/locks/a": lockapi.Lock{
+				Path: "/a", State: lockapi.StateHeld, Mode: lockapi.Exclusive, Waiters: 2,
+				Holders: []lockapi.Holder{{Session: "s2", SessionName: "evil\x1b[2J", Mode: lockapi.Exclusive, Token: 7, GrantedAt: time.Now()}},
+			},
 		}}
 		h := hosts{"r1": r1}
-		session, err := asApp(t, h, "http://r1").client.NewSession(t.Context())
+		session, err := asApp(t, h, "http://r1").client.NewSession(t.Context(), client.WithTTL(24*time.Hour))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() {
-			r1.api["/v1/sessions/s1"] = struct{}{}
+			delete(r1.api, "/v1/sessions/s1")
 			if err := session.Close(t.Context()); err != nil {
 				t.Error(err)
 			}

@@ -1,0 +1,101 @@
+package child
+
+import (
+	"fmt"
+	"os/exec"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// process is a running command and all that it started: a job, which Windows ends
+// when its last handle is closed, by us or because we ended.
+type process struct {
+	pid     int
+	job     windows.Handle
+	changes chan syscall.WaitStatus // gets the end of the command
+}
+
+// start runs the command in a job and a process group of its own. What the command
+// starts before it is in the job, in its first instant, escapes it.
+func start(c Command, _ *terminal) (*process, error) {
+	job, err := newJob()
+	if err != nil {
+		return nil, fmt.Errorf("make a job for it: %w", err)
+	}
+	p := &process{job: job, changes: make(chan syscall.WaitStatus, 1)}
+	cmd := exec.Command(c.Args[0], c.Args[1:]...)
+	cmd.Env = c.Env
+	if c.Stdin != nil { // a nil *os.File in an interface is not nil
+		cmd.Stdin = c.Stdin
+	}
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
+	}
+	if c.Stderr != nil {
+		cmd.Stderr = c.Stderr
+	}
+	// A group gets Ctrl-Break only, and only from us.
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
+	if err := cmd.Start(); err != nil {
+		p.close()
+		return nil, err
+	}
+	p.pid = cmd.Process.Pid
+	if err := p.assign(); err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		p.close()
+		return nil, fmt.Errorf("put it into its job: %w", err)
+	}
+	go func() {
+		_ = cmd.Wait()
+		p.kill() // what it left behind must not outlive the lock
+		p.changes <- cmd.ProcessState.Sys().(syscall.WaitStatus)
+	}()
+	return p, nil
+}
+
+// newJob makes a job whose processes end with its last handle.
+func newJob() (windows.Handle, error) {
+	job, err := windows.CreateJobObject(nil, nil)
+	if err != nil {
+		return 0, err
+	}
+	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{
+		BasicLimitInformation: windows.JOBOBJECT_BASIC_LIMIT_INFORMATION{LimitFlags: windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE},
+	}
+	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits)))
+	if err != nil {
+		_ = windows.CloseHandle(job)
+		return 0, err
+	}
+	return job, nil
+}
+
+func (p *process) assign() error {
+	const access = windows.PROCESS_SET_QUOTA | windows.PROCESS_TERMINATE
+	h, err := windows.OpenProcess(access, false, uint32(p.pid))
+	if err != nil {
+		return err
+	}
+	defer windows.CloseHandle(h)
+	return windows.AssignProcessToJobObject(p.job, h)
+}
+
+// tell asks the group to end.
+func (p *process) tell() {
+	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.pid))
+}
+
+// kill ends all that is in the job.
+func (p *process) kill() { _ = windows.TerminateJobObject(p.job, CodeKilled) }
+
+// CodeKilled is the exit code of a command that was killed, as 128 + 9 is
+// elsewhere.
+const CodeKilled = 137
+
+// close forgets the job; what is still in it ends.
+func (p *process) close() { _ = windows.CloseHandle(p.job) }
