@@ -146,16 +146,24 @@ func (a *acquire) fromMemory(s *state.State) (state.Result, bool) {
 func (a *acquire) answer(r state.Result) (lockapi.Grant, error) {
 	switch r.Verdict {
 	case state.Held:
-		a.mu.Lock()
-		a.pair.told = r.Hold.WaitSeq
-		a.mu.Unlock()
+		a.told(r.Hold)
 		return grantOf(r.Hold), nil
 	case state.NoSession:
 		return lockapi.Grant{}, errNoSession(a.key.session)
 	case state.Conflict:
+		if r.Hold != nil {
+			a.told(r.Hold) // the answer says that the pair holds the lock
+		}
 		return lockapi.Grant{}, a.errConflict(r)
 	}
 	return lockapi.Grant{}, a.errHeld()
+}
+
+// told notes that a caller is told of a grant: from now on it is the pair's own.
+func (a *acquire) told(h *state.Hold) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pair.told = h.WaitSeq
 }
 
 // await waits for the grant of the place seq. Its call is one of the pair's, so

@@ -61,7 +61,8 @@ type node struct {
 	cut          bool   // reaches nobody
 	changed      chan struct{}
 	futures      map[int]chan outcome
-	batches      []state.Batch // handed over here
+	batches      []state.Batch   // handed over here
+	handed       []time.Duration // when, on this node's clock
 	failTransfer error
 	onState      func() // called at each State(), without locks
 }

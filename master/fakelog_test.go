@@ -36,7 +36,7 @@ func (n *node) propose(e entry) chan outcome {
 	n.log = append(n.log, e)
 	if e.batch != nil {
 		n.promises.Stored(e.term, n.clock())
-		n.batches = append(n.batches, *e.batch)
+		n.batches, n.handed = append(n.batches, *e.batch), append(n.handed, n.clock())
 	}
 	n.futures[len(n.log)] = f
 	n.c.carry(n, len(n.log))

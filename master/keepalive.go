@@ -2,34 +2,48 @@ package master
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 )
 
+// mostWaiting bounds the keepalives of one session that wait at once. One more
+// ends the oldest. A client needs one or two; without a bound one session could
+// take all the connections that there are.
+const mostWaiting = 8
+
 // Keepalive extends a session. It answers after req.WaitMS, or sooner when
-// there is news, or when three quarters of the session's ttl have gone since it
-// was last extended: then the caller has to be quick. A session past due is not
-// revived; the call waits for its end and answers session_not_found.
+// there is news, when three quarters of the session's ttl have gone since it
+// was last extended (then the caller has to be quick), or when mostWaiting others
+// have come after it. A session past due is not revived; the call waits for its
+// end and answers session_not_found.
 func (m *Master) Keepalive(ctx context.Context, id string, req lockapi.KeepaliveRequest) (lockapi.Keepalive, error) {
 	o, err := m.admit()
 	if err != nil {
 		return lockapi.Keepalive{}, err
 	}
-	k := keepalive{
-		office: o, began: o.opts.Clock(), ack: req.Ack,
-		wait: time.Duration(req.WaitMS) * time.Millisecond, news: make(chan struct{}, 1),
-	}
+	k := newKeepalive(o)
+	k.ack, k.wait = req.Ack, time.Duration(req.WaitMS)*time.Millisecond
 	return k.run(ctx, id)
 }
 
-// keepalive is one call under way.
+// keepalive is one call under way. Those below the office are guarded by its
+// mutex.
 type keepalive struct {
 	*office
 	began time.Duration
 	wait  time.Duration
 	ack   uint64
-	news  chan struct{}
+	deaf  bool          // it is an opening by key: its answer has no news
+	news  chan struct{} // capacity 1: look again
+
+	crowded bool // it was the oldest of too many
+}
+
+// newKeepalive is a call that begins now and does not wait.
+func newKeepalive(o *office) *keepalive {
+	return &keepalive{office: o, began: o.opts.Clock(), news: make(chan struct{}, 1)}
 }
 
 func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, error) {
@@ -58,7 +72,7 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 	}
 }
 
-// join finds the session and lets the call hear of its news.
+// join finds the session.
 func (k *keepalive) join(id string) (*session, error) {
 	k.mu.Lock()
 	s := k.sessions[id]
@@ -71,10 +85,6 @@ func (k *keepalive) join(id string) (*session, error) {
 	}
 	if s != nil {
 		s.acknowledge(k.ack)
-		if s.waiting == nil {
-			s.waiting = map[chan struct{}]struct{}{}
-		}
-		s.waiting[k.news] = struct{}{}
 	}
 	k.mu.Unlock()
 	if s == nil {
@@ -83,10 +93,32 @@ func (k *keepalive) join(id string) (*session, error) {
 	return s, nil
 }
 
+// waits lets the call hear of the session's news from now on. k.mu is held.
+func (k *keepalive) waits(s *session) {
+	if slices.Contains(s.waiting, k) {
+		return
+	}
+	if len(s.waiting) == mostWaiting {
+		oldest := s.waiting[0]
+		s.waiting = slices.Delete(s.waiting, 0, 1)
+		oldest.crowded = true
+		oldest.nudge()
+	}
+	s.waiting = append(s.waiting, k)
+}
+
 func (k *keepalive) leave(s *session) {
 	k.mu.Lock()
-	delete(s.waiting, k.news)
+	s.waiting = slices.DeleteFunc(s.waiting, func(other *keepalive) bool { return other == k })
 	k.mu.Unlock()
+}
+
+// nudge has the call look again.
+func (k *keepalive) nudge() {
+	select {
+	case k.news <- struct{}{}:
+	default:
+	}
 }
 
 // A master with many sessions answers the calls that wait for long together, at most a
@@ -113,21 +145,18 @@ func (k *keepalive) answerBy(s *session) time.Duration {
 // call may wait before the next look.
 func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keepalive, again time.Duration, err error) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	now := k.opts.Clock() // before the lease is checked
 	switch {
 	case s.ended:
-		k.mu.Unlock()
 		return reply, 0, k.gone(s.id)
 	case s.expiring || now >= k.deadline(s):
-		k.mu.Unlock()
-		return reply, lapseRecheck, nil // its end has been, or is about to be, proposed
-	case len(s.news) == 0 && now < answerBy:
-		k.mu.Unlock()
-		return reply, answerBy - now, nil
+		return k.later(s, lapseRecheck) // its end has been, or is about to be, proposed
+	case len(s.news) == 0 && now < answerBy && !k.crowded:
+		return k.later(s, answerBy-now)
 	}
 	if !k.lease.Valid(k.opts.Clock()) {
-		k.mu.Unlock()
-		return reply, lapseRecheck, nil // nothing is promised; try again when it is regained
+		return k.later(s, lapseRecheck) // nothing is promised; try again when it is regained
 	}
 	if now > s.base {
 		s.base, s.lapsed = now, k.lease.Lapsed()
@@ -136,10 +165,23 @@ func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keep
 		TTLMS:  s.ttl.Milliseconds(),
 		HeldMS: k.opts.Drift.Held(now - k.began).Milliseconds(),
 		Epoch:  k.epoch,
-		Events: s.show(),
 	}
-	k.mu.Unlock()
+	if !k.deaf {
+		reply.Events = s.show()
+	}
 	return reply, 0, nil
+}
+
+// later has the call wait. One that has to leave, and can't be answered, is
+// refused: without a lease, too, calls must not heap up. k.mu is held.
+func (k *keepalive) later(s *session, again time.Duration) (lockapi.Keepalive, time.Duration, error) {
+	if k.crowded {
+		e := lockapi.Errorf(lockapi.CodeTooMany, "session %q has %d other keepalives waiting, and the call can't be answered now; send one at a time", s.id, mostWaiting)
+		e.RetryAfter = 1
+		return lockapi.Keepalive{}, 0, e
+	}
+	k.waits(s)
+	return lockapi.Keepalive{}, again, nil
 }
 
 // gone is the answer where a session is not to be found. To say so is a read,

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -156,6 +157,64 @@ func TestKeepaliveInALapseDoesNotCountItTwice(t *testing.T) {
 		}
 		if lived, latest := alive(n, id, time.Minute), ttl+ttl/50+time.Second; lived < ttl || lived > latest {
 			t.Errorf("expired %v after the last answer, want %v to %v", lived, ttl, latest)
+		}
+	})
+}
+
+// TestExpiryThatALapseMovesIsNotForgotten: the deadline passes while the lease is
+// out, and moves when the lease is regained; nobody keeps the session alive
+// meanwhile. It ends when the whole lapse has been given back.
+func TestExpiryThatALapseMovesIsNotForgotten(t *testing.T) {
+	const ttl = 4 * time.Second
+	for _, delay := range []time.Duration{fakeDelay, 300 * time.Millisecond} { // with it, several batches end the lapse
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			n := c.office("r1")
+			o := openOffice(t, n)
+			id := newSession(t, n.master, ttl)
+			due := n.clock() + lease.Drift(drift).SessionSpan(ttl)
+			c.setDelay(delay)
+			pass(time.Second)
+			c.cutOff("r1", true)
+			pass(6 * time.Second)
+			c.cutOff("r1", false)
+			for !o.lease.Valid(n.clock()) {
+				pass(fakeDelay)
+			}
+			lapsed := o.lease.Lapsed()
+			if lapsed < 3*time.Second || n.clock() >= due+lapsed {
+				t.Fatalf("lapsed for %v: the test shows nothing", lapsed)
+			}
+			alive(n, id, time.Minute)
+			if late := n.clock() - due - lapsed; late < -fakeDelay || late > 2*delay+fakeDelay {
+				t.Errorf("messages of %v: it ended %v after its deadline", delay, late)
+			}
+		})
+	}
+}
+
+// TestSessionsOfAfterALapseGetNothingOfIt: those that were opened or kept alive
+// behind it live one ttl.
+func TestSessionsOfAfterALapseGetNothingOfIt(t *testing.T) {
+	const ttl = 4 * time.Second
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		kept := newSession(t, n.master, ttl)
+		c.cutOff("r1", true)
+		pass(6 * time.Second)
+		c.cutOff("r1", false)
+		pass(time.Second)
+		opened := newSession(t, n.master, ttl)
+		if _, err := keepalive1(n.master, kept, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{kept, opened} {
+			o := openOffice(t, n)
+			o.mu.Lock()
+			left := o.deadline(o.sessions[id]) - n.clock()
+			o.mu.Unlock()
+			if span := lease.Drift(drift).SessionSpan(ttl); left > span || left < span-fakeDelay {
+				t.Errorf("%v is left to it, want %v", left, span)
+			}
 		}
 	})
 }

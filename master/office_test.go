@@ -43,6 +43,25 @@ func TestSuccessorWaitsOutAnOpenOffice(t *testing.T) {
 	})
 }
 
+// TestSuccessorIsNotAMillisecondEarly: it hands its opening over right behind the
+// end of what it has promised, on its own clock. Where that is fast, timers wake it
+// late.
+func TestSuccessorIsNotAMillisecondEarly(t *testing.T) {
+	for _, rate := range []float64{1 - drift, 1, 1 + drift} {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			c.office("r1")
+			pass(10 * time.Second)
+			c.cutOff("r1", true)
+			n := c.node("r2")
+			over := n.promises.Last() + leaseTerm*101/100
+			c.office("r2")
+			if late := n.handed[0] - over; late <= 0 || late > time.Microsecond && rate <= 1 || late > leaseTerm/40 {
+				t.Errorf("rate %v: the opening was handed over %v after the earlier lease, want it later, and at once", rate, late)
+			}
+		}, 1, rate)
+	}
+}
+
 func TestSuccessorDoesNotWaitAfterAClosing(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")

@@ -99,12 +99,44 @@ func (o *office) tidy(key pairKey, p *pair) {
 func (o *office) orphan(w *state.Wait) {
 	key := pairKey{w.Session, w.Path, w.Handle}
 	o.pairs[key] = &pair{orphan: w.Seq, place: w.Seq}
+	o.schedule(&matter{at: o.graceEnds(w.Session), pair: &key})
+}
+
+// graceEnds is when the waits of a session that this office has inherited are given
+// up, unless somebody asks about them. o.mu is held, or the office is not in use yet.
+func (o *office) graceEnds(session string) time.Duration {
 	grace := orphanGrace
-	if s := o.sessions[w.Session]; s != nil {
+	if s := o.sessions[session]; s != nil {
 		grace = min(grace, s.ttl)
 	}
-	o.schedule(&matter{at: o.opened + grace, pair: &key})
+	return o.opened + grace
 }
+
+// unclaimedFor is for how long a grant from a place that was not kept may still be
+// asked for before it is taken back; 0 for one that never will be, since some caller
+// was told of it. Where a call is about to be told, or one that broke off is cleaned up
+// after, that is no time at all, and the least that can be shown. The grant may be one
+// of a state that is not the latest. o.mu is held.
+func (o *office) unclaimedFor(h *state.Hold) time.Duration {
+	p := o.pairs[pairKey{h.Session, h.Path, h.Handle}]
+	switch {
+	case p == nil:
+		if _, lasts := o.log.State().HoldByToken(h.Path, h.Token); !lasts {
+			return leastUnclaimed // it has ended since it was read, and may have been taken back
+		}
+		return 0
+	case p.told == h.WaitSeq:
+		return 0
+	case p.orphan == h.WaitSeq:
+		return max(leastUnclaimed, o.graceEnds(h.Session)-o.opts.Clock())
+	case h.WaitSeq <= o.openSeq && p.place != h.WaitSeq:
+		return 0 // it was granted in an earlier office, and stays
+	}
+	return leastUnclaimed
+}
+
+// leastUnclaimed is the shortest time that the wire can carry.
+const leastUnclaimed = time.Millisecond
 
 // orphanDue withdraws a wait that nobody has asked about, and what it may have
 // been granted meanwhile: otherwise a lock could be held that nobody knows of.

@@ -117,25 +117,37 @@ func (m *Master) CheckSequencer(ctx context.Context, q lockapi.Sequencer, stale 
 	})
 }
 
-// sessionStateOf shows a session; o is nil in a stale read.
+// sessionStateOf shows a session; o is nil in a stale read, which knows neither
+// what is left of its lease nor which of its grants may be taken back.
 func sessionStateOf(o *office, s *state.State, v *state.Session) lockapi.SessionState {
 	out := lockapi.SessionState{Session: sessionOf(v, s.Epoch), Holds: []lockapi.Hold{}, Waits: []lockapi.Wait{}}
+	var doubtful []*state.Hold
 	for hold, wait := range s.Claims(v.ID) {
-		if hold != nil {
-			out.Holds = append(out.Holds, lockapi.Hold{Path: hold.Path, Handle: hold.Handle, Mode: mode(hold.Mode),
-				Token: hold.Token, Sequencer: sequencer(hold)})
-		} else {
+		if wait != nil {
 			out.Waits = append(out.Waits, lockapi.Wait{Path: wait.Path, Handle: wait.Handle, Mode: mode(wait.Mode),
 				Position: s.Position(wait)})
+			continue
+		}
+		out.Holds = append(out.Holds, lockapi.Hold{Path: hold.Path, Handle: hold.Handle, Mode: mode(hold.Mode),
+			Token: hold.Token, Sequencer: sequencer(hold)})
+		if hold.WaitSeq != 0 && hold.EventSeq == 0 {
+			doubtful = append(doubtful, hold)
 		}
 	}
-	if o != nil {
-		o.mu.Lock()
-		if live := o.sessions[v.ID]; live != nil {
-			left := max(0, live.base+live.ttl+o.lease.Lapsed()-live.lapsed-o.opts.Clock()).Milliseconds()
-			out.LeaseRemainingMS = &left
+	if o == nil {
+		return out
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if live := o.sessions[v.ID]; live != nil {
+		left := max(0, live.base+live.ttl+o.lease.Lapsed()-live.lapsed-o.opts.Clock()).Milliseconds()
+		out.LeaseRemainingMS = &left
+	}
+	for i := range out.Holds {
+		if len(doubtful) > 0 && out.Holds[i].Token == doubtful[0].Token {
+			out.Holds[i].UnclaimedMS = o.unclaimedFor(doubtful[0]).Milliseconds()
+			doubtful = doubtful[1:]
 		}
-		o.mu.Unlock()
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -13,9 +14,11 @@ import (
 )
 
 // OpenSession opens a session. With an idempotency key, the session that was
-// opened with that key and the same request is given again; another request
+// opened with that key and the same request is given again, and extended as by a
+// keepalive: the caller may have tried for longer than its ttl. One that is past due
+// is not revived; the call waits for its end and opens another. Another request
 // under the key is a conflict. A quota that is used up is too_many.
-func (m *Master) OpenSession(_ context.Context, req lockapi.SessionRequest, key string) (lockapi.Session, error) {
+func (m *Master) OpenSession(ctx context.Context, req lockapi.SessionRequest, key string) (lockapi.Session, error) {
 	o, err := m.admit()
 	if err != nil {
 		return lockapi.Session{}, err
@@ -25,26 +28,48 @@ func (m *Master) OpenSession(_ context.Context, req lockapi.SessionRequest, key 
 	}
 	if key != "" {
 		c.Digest = digest(req)
-		if v, ok := o.log.State().SessionByKey(key); ok && o.lease.Valid(o.opts.Clock()) {
-			if !bytes.Equal(v.Digest, c.Digest) {
-				return lockapi.Session{}, errOtherBody(key)
-			}
+	}
+	for {
+		v, err := o.sessionUnder(c)
+		if err == nil && v.ID != c.Session {
+			k := newKeepalive(o)
+			k.deaf = true
+			_, err = k.run(ctx, v.ID)
+		}
+		switch {
+		case err == nil:
 			return o.sessionOf(v), nil
+		case v == nil || !errors.Is(err, lockapi.CodeSessionNotFound):
+			return lockapi.Session{}, err
+		}
+		// It has ended meanwhile: the key is free.
+	}
+}
+
+// sessionUnder finds the session that was opened with a command's idempotency key,
+// or opens it. Whether one that it finds still lives, a keepalive has to see.
+func (o *office) sessionUnder(c state.Command) (*state.Session, error) {
+	if v, ok := o.log.State().SessionByKey(c.Key); ok {
+		switch {
+		case bytes.Equal(v.Digest, c.Digest):
+			return v, nil
+		case o.lease.Valid(o.opts.Clock()):
+			return nil, errOtherBody(c.Key)
 		}
 	}
 	release, err := o.reserveSession(&c)
 	if err != nil {
-		return lockapi.Session{}, err
+		return nil, err
 	}
 	defer release()
 	r, err := o.propose(c)
 	switch {
 	case err != nil:
-		return lockapi.Session{}, err
+		return nil, err
 	case r.Verdict == state.Conflict:
-		return lockapi.Session{}, errOtherBody(key)
+		return nil, errOtherBody(c.Key)
 	}
-	return o.sessionOf(r.Session), nil
+	return r.Session, nil
 }
 
 func errOtherBody(key string) error {

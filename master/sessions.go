@@ -22,10 +22,10 @@ type session struct {
 	lapsed   time.Duration // what lease.Lapsed was at base: time that passed in a lapse is given back
 	expiring bool          // its end has been proposed; nothing revives it
 	ended    bool
-	end      *matter // on the agenda
-	use      amount  // what it takes of the quotas; its claims, and its own bytes
-	news     []news  // not acknowledged, by number
-	waiting  map[chan struct{}]struct{}
+	end      *matter      // on the agenda
+	use      amount       // what it takes of the quotas; its claims, and its own bytes
+	news     []news       // not acknowledged, by number
+	waiting  []*keepalive // oldest first
 }
 
 // news is a grant that the session has to hear of. It may become news after one
@@ -132,11 +132,8 @@ func (s *session) acknowledge(seq uint64) {
 
 // nudge wakes the session's waiting keepalives. o.mu is held.
 func (s *session) nudge() {
-	for c := range s.waiting {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+	for _, k := range s.waiting {
+		k.nudge()
 	}
 }
 

@@ -34,7 +34,7 @@ func members() []Mutant {
 			"a replica comes back with the disk that it had before, and waits for a master for ever",
 			overlay.Edit{File: "replica/admission/decide.go",
 				Old: "if !ok || latest.ConfigIndex <= self.ConfigIndex || latest.lists(self.ServerID()) {",
-				New: "if true {"}},
+				New: "if ok || !ok {"}},
 		{"change-not-finished", "A member is a name and a directory", "the next master finishes a change of the members",
 			"the master that took a new directory in is lost before it made it a voter",
 			overlay.Edit{File: "master/master.go",

@@ -15,7 +15,9 @@
 // for longer than its lease, and has the slowest of clocks. Unit tests find all but
 // the second: the scenario withdraw.txt in replica/state; in master
 // TestLapseGivesSessionsTimeBack, TestAcknowledgementCountsForWhatWasShown and
-// TestBrokenWaiterLeaves; in client TestHoldEndsWithTheLocalLease.
+// TestBrokenWaiterLeaves; in client TestHoldEndsWithTheLocalLease. And what needs more
+// than users have, such as a session with holds on hundreds of paths, is left to unit
+// tests too (replica/state TestEndOfASessionWithManyHolds).
 package mutants
 
 import (

@@ -66,8 +66,11 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 			continue
 		case isUnknown(err):
 			answered = false
-			if u.rng.IntN(2) == 0 {
+			switch u.rng.IntN(4) {
+			case 0, 1:
 				continue
+			case 2:
+				u.reconcile(ctx, p, q)
 			}
 		case errors.Is(err, lockapi.CodeSessionNotFound):
 			u.w.judge.lost(u.name, p.session)
@@ -218,7 +221,10 @@ func (u *user) send(ctx context.Context, patience time.Duration, to string, m me
 	}
 	raw, _ := io.ReadAll(resp.Body)
 	u.w.trace.note(u.name, "%s %s by %s → %d %s", m.method, m.route, to, resp.StatusCode, bytes.TrimSpace(raw))
-	if resp.StatusCode < 300 {
+	switch {
+	case resp.StatusCode == http.StatusNoContent:
+		return nil
+	case resp.StatusCode < 300:
 		return json.Unmarshal(raw, m.out)
 	}
 	e := new(lockapi.Error)

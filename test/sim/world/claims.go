@@ -91,13 +91,28 @@ func (j *judge) stood(who string, floor uint64, path string, q *lockapi.LockRequ
 	}
 }
 
-// reopened: the opening of a session was sent again with its key.
-func (j *judge) reopened(who, first, again string) {
+// reopened: the opening of a session was sent again with its key. It gives no other
+// one while that lives, and none that had ended before the call.
+func (j *judge) reopened(who string, floor uint64, first, again string) {
 	j.look()
 	j.w.stats.check("opening repeated")
 	if _, gone := j.ended[first]; !gone && first != again {
 		j.w.fail("%s opened session %s, and %s under the same key while it lives", who, first, again)
 	}
+	if e, gone := j.ended[again]; gone && e.index <= floor {
+		j.w.fail("%s was given session %s under its key, which had ended with entry %d", who, again, e.index)
+	}
+}
+
+// closed: a client was told that a session is closed.
+func (j *judge) closed(who, session string) {
+	j.look()
+	j.w.stats.check("told of a closing")
+	e, gone := j.ended[session]
+	if !gone {
+		j.w.fail("%s was told that session %s is closed; it lives", who, session)
+	}
+	j.told = max(j.told, e.index)
 }
 
 // hadNoEffect: a client was told that an acquire with a handle of its own had no

@@ -30,6 +30,7 @@ type judge struct {
 
 	claimed   map[string]uint64 // by path: the latest entry that has let somebody hold or wait
 	untouched map[pair]string   // told that their only release had no effect: why
+	denied    map[place][]pair  // by entry: whose release was answered before it, though it came behind it
 }
 
 // grant is one hold, and what became of it.
@@ -52,7 +53,7 @@ type pair struct{ session, path, handle string }
 func newJudge(w *world) *judge {
 	return &judge{
 		w: w, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, stored: map[uint64]raft.Log{}, ended: map[string]end{},
-		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, untouched: map[pair]string{}, claimed: map[string]uint64{},
+		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, untouched: map[pair]string{}, claimed: map[string]uint64{}, denied: map[place][]pair{},
 	}
 }
 
@@ -147,6 +148,7 @@ func (j *judge) replay(p *process) bool {
 	}
 	j.admission(before, l.Term, batch, out)
 	j.transition(before, after, batch, out)
+	j.denials(place{index, l.Term}, batch, out)
 	return !j.w.failed()
 }
 

@@ -98,10 +98,15 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 	if claims {
 		e.w.asked[who]++
 	}
+	var ahead []denial
+	if who, releases := releaser(q); releases {
+		ahead = e.w.judge.underway(who)
+	}
 	done := make(chan *http.Response, 1)
 	go func() {
 		out := httptest.NewRecorder()
 		p.api.ServeHTTP(out, in)
+		e.w.judge.deny(ahead, out)
 		if claims && ctx.Err() != nil && !p.dead() {
 			p.broke(who, out.Code)
 		}

@@ -43,6 +43,9 @@ func (u *user) testify(ctx context.Context) {
 		}
 		u.bareKeepalive(ctx, u.anyone(), id, time.Duration(u.rng.Int64N(int64(ttl))))
 	}
+	if u.rng.IntN(4) == 0 {
+		u.bareClose(ctx, id)
+	}
 	for left, ok := u.remaining(id); ok && ctx.Err() == nil; left, ok = u.remaining(id) {
 		u.wait(ctx, 2*left)
 		if u.rng.IntN(4) == 0 {
@@ -65,12 +68,28 @@ func (u *user) open(ctx context.Context, key string, ttl time.Duration) string {
 	return got.ID
 }
 
-// reopen sends the opening once more: it gives the same session, unless that has
-// ended. Nobody counts on a new one: an earlier call whose answer got lost may have
-// opened it.
+// reopen sends the opening once more: it gives the same session and extends it,
+// unless that has ended. Nobody counts on a new one: an earlier call whose answer
+// got lost may have opened it.
 func (u *user) reopen(ctx context.Context, key string, ttl time.Duration, id string) {
-	if got := u.open(ctx, key, ttl); got != "" {
-		u.w.judge.reopened(u.name, id, got)
+	sent, floor := u.clock.read(), u.w.judge.floor()
+	got := u.open(ctx, key, ttl)
+	if got == "" {
+		return
+	}
+	u.w.judge.reopened(u.name, floor, id, got)
+	if got == id {
+		u.promised[id] = max(u.promised[id], sent+ttl)
+	}
+}
+
+// bareClose closes a session with one call. Nobody counts on it any more, whatever
+// is answered.
+func (u *user) bareClose(ctx context.Context, id string) {
+	delete(u.promised, id)
+	m := u.message(http.MethodDelete, lockapi.RouteSessions+"/"+id, nil, nil)
+	if u.send(ctx, 5*time.Second, u.anyone(), m) == nil {
+		u.w.judge.closed(u.name, id)
 	}
 }
 

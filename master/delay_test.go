@@ -1,0 +1,43 @@
+package master
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestLaterDelayNeverShortensTheOneInForce: of several holders that expire one after
+// the other, the lock-delay that ends last counts, in this office and, anew, in the
+// next.
+func TestLaterDelayNeverShortensTheOneInForce(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		a, long, short := newSession(t, n.master, time.Hour), newSession(t, n.master, time.Second), newSession(t, n.master, 3*time.Second)
+		mustHold(t, n.master, "/a", want(long, shared(0), delayed(20*time.Second)))
+		mustHold(t, n.master, "/a", want(short, shared(0), delayed(time.Second)))
+		alive(n, long, time.Minute)
+		over := time.Now().Add(20 * time.Second)
+		alive(n, short, time.Minute)
+		refused := func(m *Master, over time.Time) {
+			t.Helper()
+			_, err := m.Acquire(t.Context(), "/a", want(a))
+			left := time.Duration(code(t, err, lockapi.CodeLockDelayed).DelayRemainingMS) * time.Millisecond
+			if want := time.Until(over); left < want-2*fakeDelay || left > want+time.Second {
+				t.Errorf("delayed for another %v, want %v", left, want)
+			}
+		}
+		refused(n.master, over)
+		pass(10 * time.Second)
+		refused(n.master, over)
+		next := c.office("r2")
+		refused(next.master, time.Now().Add(20*time.Second))
+		call := begin(t.Context(), next.master, "/a", want(a, waiting(time.Minute)))
+		pass(19*time.Second + 900*time.Millisecond)
+		call.running(t)
+		<-call.done
+		if call.err != nil {
+			t.Error(call.err)
+		}
+	})
+}

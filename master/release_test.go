@@ -1,0 +1,50 @@
+package master
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestReleaseBehindAnAcquireThatIsOnItsWay: it is not said from memory that there is
+// nothing to release; the log has both, in the order in which they came.
+func TestReleaseBehindAnAcquireThatIsOnItsWay(t *testing.T) {
+	for _, queued := range []bool{false, true} { // a grant is on its way, or a place in the queue
+		one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+			a, b := two(t, m)
+			if queued {
+				mustHold(t, m, "/a", want(b))
+			}
+			c.setDelay(100 * time.Millisecond)
+			got := make(chan lockapi.Grant, 1)
+			go func() { g, _ := m.Acquire(t.Context(), "/a", want(a, queueing)); got <- g }()
+			pass(50 * time.Millisecond)
+			r, err := m.Release(t.Context(), "/a", a, "", 0)
+			if err != nil || !r.Released {
+				t.Errorf("queued %v: %+v, %v; want it to release what the acquire before it got", queued, r, err)
+			}
+			<-got
+			if h, w := n.State().Claim(a, "/a", ""); h != nil || w != nil {
+				t.Errorf("queued %v: the pair has %+v, %+v behind its release", queued, h, w)
+			}
+		})
+	}
+}
+
+// TestNothingToReleaseNeedsTheLease: a master that is cut off doesn't know.
+func TestNothingToReleaseNeedsTheLease(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		old := c.office("r1")
+		id := newSession(t, old.master, time.Hour)
+		c.cutOff("r1", true)
+		mustHold(t, c.office("r2").master, "/a", want(id))
+		answer := make(chan error, 1)
+		go func() { _, err := old.master.Release(t.Context(), "/a", id, "", 0); answer <- err }()
+		pass(time.Second)
+		c.depose("r1")
+		if err := <-answer; !unanswered(err) {
+			t.Errorf("%v; the session holds the lock", err)
+		}
+	})
+}

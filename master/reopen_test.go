@@ -1,0 +1,155 @@
+package master
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// openKeyed opens a session under a key.
+func openKeyed(t *testing.T, m *Master, key string, ttl time.Duration) (lockapi.Session, error) {
+	t.Helper()
+	return m.OpenSession(t.Context(), lockapi.SessionRequest{TTLMS: ttl.Milliseconds()}, key)
+}
+
+// TestOpeningAgainExtends: the caller may have retried for longer than the ttl, and
+// counts on a whole one from when it sent the call that was answered.
+func TestOpeningAgainExtends(t *testing.T) {
+	const ttl = 1500 * time.Millisecond
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		first, err := openKeyed(t, m, "k", ttl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			pass(ttl * 9 / 10)
+			before := n.commands()
+			if again, err := openKeyed(t, m, "k", ttl); err != nil || again.ID != first.ID || n.commands() != before {
+				t.Fatalf("%+v, %v, with %d commands; want session %s", again, err, n.commands()-before, first.ID)
+			}
+		}
+		if lived := alive(n, first.ID, time.Minute); lived < ttl || lived > ttl+time.Second {
+			t.Errorf("expired %v after the last answer, want %v", lived, ttl)
+		}
+	})
+}
+
+// TestOpeningTwiceAtOnceExtends: the second call finds the session of the first in
+// the log, behind it.
+func TestOpeningTwiceAtOnceExtends(t *testing.T) {
+	const ttl = time.Second
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		c.setDelay(400 * time.Millisecond)
+		type opened struct {
+			s   lockapi.Session
+			err error
+		}
+		answers := make(chan opened, 2)
+		open := func() { s, err := openKeyed(t, m, "k", ttl); answers <- opened{s, err} }
+		go open()
+		pass(300 * time.Millisecond) // in the log, and not applied
+		go open()
+		first, second := <-answers, <-answers
+		if first.err != nil || second.err != nil || first.s.ID != second.s.ID {
+			t.Fatalf("%+v %+v", first, second)
+		}
+		if lived := alive(n, second.s.ID, time.Minute); lived < ttl {
+			t.Errorf("expired %v after the second answer", lived)
+		}
+	})
+}
+
+// TestOpeningAgainDoesNotRevive: past due, it waits for the end of the session that
+// there is, and opens another.
+func TestOpeningAgainDoesNotRevive(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		first, err := openKeyed(t, m, "k", time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.setDelay(300 * time.Millisecond)
+		pass(1100 * time.Millisecond) // the expiry is under way
+		if _, ok := n.State().Session(first.ID); !ok {
+			t.Fatal("expired already: the test shows nothing")
+		}
+		second, err := openKeyed(t, m, "k", time.Second)
+		if err != nil || second.ID == first.ID {
+			t.Fatalf("%+v, %v; want another session than %s", second, err, first.ID)
+		}
+		if _, ok := n.State().Session(first.ID); ok {
+			t.Error("told of another one while the first lived")
+		}
+	})
+}
+
+// TestOpeningAgainTakesNoNews: its answer has no events, so that none of them counts
+// as shown, and an acknowledgement of a later one does not drop it.
+func TestOpeningAgainTakesNoNews(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		a := newSession(t, m, time.Minute)
+		b, err := openKeyed(t, m, "k", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted202(t, m, "/a", a, b.ID)
+		if _, err := openKeyed(t, m, "k", time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if k, err := keepalive1(m, b.ID, 0, 1<<40); err != nil || len(k.Events) != 1 {
+			t.Errorf("%+v, %v; want the event, which nobody has been shown", k, err)
+		}
+	})
+}
+
+// TestOpeningAgainNeedsTheLease: a master that is cut off knows neither that the
+// session lives yet nor that its key is taken.
+func TestOpeningAgainNeedsTheLease(t *testing.T) {
+	for _, same := range []bool{true, false} {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			old := c.office("r1")
+			first, err := openKeyed(t, old.master, "k", time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.cutOff("r1", true)
+			next := c.office("r2")
+			if err := next.master.CloseSession(t.Context(), first.ID); err != nil {
+				t.Fatal(err)
+			}
+			ttl := time.Hour
+			if !same {
+				ttl /= 2
+			}
+			answer := make(chan error, 1)
+			go func() { _, err := openKeyed(t, old.master, "k", ttl); answer <- err }()
+			pass(time.Second)
+			c.depose("r1")
+			if err := <-answer; !unanswered(err) {
+				t.Errorf("same body %v: %v; the session is closed at the master", same, err)
+			}
+		})
+	}
+}
+
+// TestClosingNeedsTheLease: that there is no such session is a read.
+func TestClosingNeedsTheLease(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		old := c.office("r1")
+		c.cutOff("r1", true)
+		id := newSession(t, c.office("r2").master, time.Hour)
+		answer := make(chan error, 1)
+		go func() { answer <- old.master.CloseSession(t.Context(), id) }()
+		pass(time.Second)
+		c.depose("r1")
+		if err := <-answer; !unanswered(err) {
+			t.Errorf("%v; the session lives at the master", err)
+		}
+	})
+}
+
+// unanswered: the call was told nothing but that mastership was lost.
+func unanswered(err error) bool {
+	return errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeOutcomeUnknown)
+}

@@ -1,0 +1,210 @@
+package master
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// holdOf is what a session's state shows of its hold at path.
+func holdOf(t *testing.T, m *Master, session, path string) (lockapi.Hold, bool) {
+	t.Helper()
+	s, err := m.Session(t.Context(), session, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range s.Holds {
+		if h.Path == path {
+			return h, true
+		}
+	}
+	return lockapi.Hold{}, false
+}
+
+// heir makes b wait for /a, which a holds, in a place that is not kept; mastership
+// moves, b's call is told that its outcome is unknown, and a releases.
+func heir(t *testing.T, c *fakeCell, ttl time.Duration) (next *Master, a, b string) {
+	t.Helper()
+	m := c.office("r1").master
+	a, b = newSession(t, m, time.Hour), newSession(t, m, ttl)
+	mustHold(t, m, "/a", want(a))
+	call := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
+	call.running(t)
+	next = c.office("r2").master
+	code(t, call.answered(t).err, lockapi.CodeOutcomeUnknown)
+	pass(time.Second)
+	if r, err := next.Release(t.Context(), "/a", a, "", 0); err != nil || !r.Released {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	return next, a, b
+}
+
+// TestInheritedGrantShowsForHowLongItMayBeClaimed, and is taken back then; reading of
+// it is no claim.
+func TestInheritedGrantShowsForHowLongItMayBeClaimed(t *testing.T) {
+	for ttl, grace := range map[time.Duration]time.Duration{time.Hour: orphanGrace, 3 * time.Second: 3 * time.Second} {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			next, _, b := heir(t, c, ttl)
+			n := c.node("r2")
+			ends := openOffice(t, n).opened + grace
+			for n.clock() < ends-100*time.Millisecond {
+				h, ok := holdOf(t, next, b, "/a")
+				if left := time.Duration(h.UnclaimedMS) * time.Millisecond; !ok || left <= 0 || left > ends-n.clock() || left < ends-n.clock()-time.Millisecond {
+					t.Fatalf("ttl %v: %v, %+v; want it to show that it may be claimed for another %v", ttl, ok, h, ends-n.clock())
+				}
+				if page, err := next.Sessions(t.Context(), "", 10, false); err != nil || len(page.Sessions) != 2 ||
+					len(page.Sessions[0].Holds)+len(page.Sessions[1].Holds) != 1 {
+					t.Fatalf("%+v, %v", page, err)
+				} else if h := append(page.Sessions[0].Holds, page.Sessions[1].Holds...)[0]; h.UnclaimedMS == 0 {
+					t.Errorf("a list of sessions shows %+v", h)
+				}
+				if s, err := next.Session(t.Context(), b, true); err != nil || len(s.Holds) != 1 || s.Holds[0].UnclaimedMS != 0 {
+					t.Fatalf("a stale read, which cannot tell, shows %+v, %v", s, err)
+				}
+				pass(100 * time.Millisecond)
+			}
+			pass(100*time.Millisecond + 3*fakeDelay)
+			if h, ok := holdOf(t, next, b, "/a"); ok {
+				t.Errorf("ttl %v: nobody has claimed it, and it is there: %+v", ttl, h)
+			}
+		})
+	}
+}
+
+// TestClaimedGrantIsThePairsOwn, for good and over changes of master, whether the
+// claim was answered with the grant or with how it contradicts it.
+func TestClaimedGrantIsThePairsOwn(t *testing.T) {
+	for _, mode := range []lockapi.Mode{lockapi.Exclusive, lockapi.Shared} {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			next, _, b := heir(t, c, time.Hour)
+			shown, _ := holdOf(t, next, b, "/a")
+			q := want(b)
+			q.Mode = mode
+			g, err := next.Acquire(t.Context(), "/a", q)
+			if mode == lockapi.Shared {
+				code(t, err, lockapi.CodeConflict)
+			} else if err != nil || g.Token != shown.Token {
+				t.Fatalf("claimed %+v, %v; it showed %+v", g, err, shown)
+			}
+			for range 2 {
+				if h, ok := holdOf(t, next, b, "/a"); !ok || h.UnclaimedMS != 0 || h.Token != shown.Token {
+					t.Errorf("%v, %+v; want it to be the pair's own", ok, h)
+				}
+				pass(10 * time.Second)
+			}
+			if h, ok := holdOf(t, c.office("r3").master, b, "/a"); !ok || h.UnclaimedMS != 0 {
+				t.Errorf("under the next master: %v, %+v", ok, h)
+			}
+		})
+	}
+}
+
+// TestUnclaimedGrantCanBeGivenBack by whoever does not want it.
+func TestUnclaimedGrantCanBeGivenBack(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		next, a, b := heir(t, c, time.Hour)
+		if r, err := next.Release(t.Context(), "/a", b, "", 0); err != nil || !r.Released {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		g := mustHold(t, next, "/a", want(a))
+		pass(10 * time.Second)
+		if h, ok := holdOf(t, next, a, "/a"); !ok || h.Token != g.Token || h.UnclaimedMS != 0 {
+			t.Errorf("%v, %+v", ok, h)
+		}
+	})
+}
+
+// TestGrantsThatStayAreNotUnclaimed: those made at once, those of kept places, those
+// that a waiting call was answered with, and those of earlier offices, of which
+// nobody can say whether a caller was told.
+func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		m := c.office("r1").master
+		a, b := newSession(t, m, time.Hour), newSession(t, m, time.Hour)
+		mustHold(t, m, "/once", want(b))
+		granted202(t, m, "/kept", a, b)
+		mustHold(t, m, "/waited", want(a))
+		call := begin(t.Context(), m, "/waited", want(b, waiting(time.Minute)))
+		if _, err := m.Release(t.Context(), "/waited", a, "", 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := call.answered(t).err; err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range []string{"r1", "r2"} {
+			if to != "r1" {
+				m = c.office(to).master
+			}
+			for _, path := range []string{"/once", "/kept", "/waited"} {
+				if h, ok := holdOf(t, m, b, path); !ok || h.UnclaimedMS != 0 {
+					t.Errorf("%s under %s: %v, %+v", path, to, ok, h)
+				}
+			}
+		}
+		// Neither does a call of the pair that comes and goes change that.
+		o := openOffice(t, c.node("r2"))
+		key := pairKey{b, "/waited", ""}
+		p, w := o.enter(key)
+		if h, ok := holdOf(t, m, b, "/waited"); !ok || h.UnclaimedMS != 0 {
+			t.Errorf("while a call of the pair is under way: %v, %+v", ok, h)
+		}
+		o.exit(key, p, w)
+		pass(10 * time.Second)
+		if h, ok := holdOf(t, m, b, "/waited"); !ok || h.UnclaimedMS != 0 {
+			t.Errorf("behind it: %v, %+v", ok, h)
+		}
+	})
+}
+
+// TestGrantIsUnclaimedUntilItsCallIsAnswered: if the connection is broken by then, it
+// is taken back.
+func TestGrantIsUnclaimedUntilItsCallIsAnswered(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+			a, b := two(t, m)
+			mustHold(t, m, "/a", want(a))
+			call, place := placed(t, n, "/a", want(b, waiting(time.Minute)))
+			if r, err := m.Release(t.Context(), "/a", a, "", 0); err != nil || !r.Released {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			if h, ok := holdOf(t, m, b, "/a"); !ok || h.UnclaimedMS != 1 {
+				t.Errorf("granted, and nobody told: %v, %+v", ok, h)
+			}
+			if broken {
+				call.breakOff(place)
+				if h, ok := holdOf(t, m, b, "/a"); !ok || h.UnclaimedMS != 1 {
+					t.Errorf("while it is taken back: %v, %+v", ok, h)
+				}
+			} else if _, err := call.await(t.Context(), place, 0); err != nil {
+				t.Fatal(err)
+			}
+			pass(3 * fakeDelay)
+			if h, ok := holdOf(t, m, b, "/a"); ok == broken || h.UnclaimedMS != 0 {
+				t.Errorf("broken %v: %v, %+v", broken, ok, h)
+			}
+			if !broken {
+				call.exit(call.key, call.pair, call.waiter)
+			}
+		})
+	}
+}
+
+// TestReadOfAGrantThatIsTakenBackMeanwhile: the reader has a state with it, and looks
+// who may be told of it when all is over.
+func TestReadOfAGrantThatIsTakenBackMeanwhile(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		next, _, b := heir(t, c, time.Hour)
+		n := c.node("r2")
+		o := openOffice(t, n)
+		before := n.State()
+		v, _ := before.Session(b)
+		pass(10 * time.Second)
+		if s := sessionStateOf(o, before, v); len(s.Holds) != 1 || s.Holds[0].UnclaimedMS != 1 {
+			t.Errorf("%+v; it was taken back", s.Holds)
+		}
+		if _, ok := holdOf(t, next, b, "/a"); ok {
+			t.Error("it was not taken back: the test shows nothing")
+		}
+	})
+}

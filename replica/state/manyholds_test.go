@@ -1,0 +1,73 @@
+package state_test
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// TestEndOfASessionWithManyHolds: on however many paths it holds and waits, its end
+// frees and hands on every one of them, as the model does.
+func TestEndOfASessionWithManyHolds(t *testing.T) {
+	for _, kind := range []state.Kind{state.CloseSession, state.ExpireSession} {
+		for _, paths := range []int{127, 128, 129, 1000} {
+			t.Run(fmt.Sprint(kind, " ", paths), func(t *testing.T) {
+				s, m := state.New(), newModel()
+				apply := func(term uint64, b state.Batch) state.Outcome {
+					t.Helper()
+					next, got := s.Apply(s.Index+1, term, b)
+					if want := m.apply(s.Index+1, term, b); !reflect.DeepEqual(got, want) {
+						t.Fatalf("got:\n%s\nwant:\n%s", outcomeText(got), outcomeText(want))
+					}
+					s = next
+					if err := s.Check(); err != nil {
+						t.Fatal(err)
+					}
+					return got
+				}
+				apply(1, state.Batch{LeaseMS: 1, Commands: []state.Command{{Kind: state.OpenOffice, Master: "r1", Term: 1}}})
+				apply(1, state.Batch{Epoch: 1, LeaseMS: 1, Commands: manyHolds(paths)})
+				out := apply(1, state.Batch{Epoch: 1, LeaseMS: 1, Commands: []state.Command{{Kind: kind, Session: "busy"}}})
+				granted := 0
+				for _, e := range out.Events {
+					if e.Kind == state.EventGranted {
+						granted++
+					}
+				}
+				delayed := 0
+				if kind == state.ExpireSession {
+					delayed = (paths + 2) / 3
+				}
+				if granted != paths-delayed || s.HoldCount() != 2*paths-delayed || s.WaitCount() != delayed {
+					t.Errorf("%d are granted, %d held, %d wait", granted, s.HoldCount(), s.WaitCount())
+				}
+			})
+		}
+	}
+}
+
+// manyHolds has one session hold a lock at each path, every third with a lock-delay,
+// and wait for another; a second one waits behind the first there, and holds what it
+// waits for here.
+func manyHolds(paths int) []state.Command {
+	all := []state.Command{
+		{Kind: state.OpenSession, Session: "busy", TTLMS: 1000},
+		{Kind: state.OpenSession, Session: "next", TTLMS: 1000},
+	}
+	for i := range paths {
+		held, wanted := fmt.Sprintf("/held/%d", i), fmt.Sprintf("/wanted/%d", i)
+		delay := int64(0)
+		if i%3 == 0 {
+			delay = 5000
+		}
+		all = append(all,
+			state.Command{Kind: state.Acquire, Session: "busy", Path: held, Mode: state.Exclusive, DelayMS: delay},
+			state.Command{Kind: state.Acquire, Session: "next", Path: held, Mode: state.Exclusive, Wait: state.Keep},
+			state.Command{Kind: state.Acquire, Session: "next", Path: wanted, Mode: state.Exclusive},
+			state.Command{Kind: state.Acquire, Session: "busy", Path: wanted, Mode: state.Exclusive, Wait: state.Keep},
+		)
+	}
+	return all
+}
