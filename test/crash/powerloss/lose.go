@@ -1,74 +1,9 @@
 package powerloss
 
-import (
-	"maps"
-	"math/rand/v2"
-	"slices"
-)
+import "math/rand/v2"
 
 // sector is what a disk writes whole or not at all, in bytes.
 const sector = 512
-
-// Lose is what the disk may hold when the power is lost behind the given events,
-// which began on disk t. Which it is, of all that it may be, is drawn.
-func (t *Tree) Lose(events []Event, rng *rand.Rand) *Tree {
-	out := t.clone()
-	pending := out.settle(events)
-	how := keeper(rng.IntN(int(keepers)))
-	for _, id := range slices.Sorted(maps.Keys(pending)) {
-		out.keep(id, pending[id], how, rng)
-	}
-	out.prune()
-	return out
-}
-
-// Seen is what a process that is started now sees: all that was done to disk t.
-func (t *Tree) Seen(events []Event) *Tree {
-	out := t.clone()
-	for id, all := range out.settle(events) {
-		out.keep(id, all, keepAll, rand.New(rand.NewPCG(0, 0)))
-	}
-	out.prune()
-	return out
-}
-
-// settle applies what was synced, and returns what was not, by what it was done to.
-func (t *Tree) settle(events []Event) map[ID][]done {
-	pending := map[ID][]done{}
-	for i, e := range events {
-		switch e.Kind {
-		case Write, Resize:
-			pending[e.Node] = append(pending[e.Node], done{i, e})
-		case Make:
-			if _, ok := t.nodes[e.Node]; !ok {
-				t.nodes[e.Node] = &node{}
-				if e.IsDir {
-					t.nodes[e.Node].names = map[string]ID{}
-				}
-			}
-			pending[e.Dir] = append(pending[e.Dir], done{i, e})
-		case Rename, Remove:
-			pending[e.Dir] = append(pending[e.Dir], done{i, e})
-		case Sync:
-			var rest []done
-			for _, d := range pending[e.Node] {
-				if d.at < e.Began {
-					t.apply(d.Event)
-				} else {
-					rest = append(rest, d)
-				}
-			}
-			pending[e.Node] = rest
-		}
-	}
-	return pending
-}
-
-// done is an event and its place.
-type done struct {
-	at int
-	Event
-}
 
 // apply does what an event does, whole.
 func (t *Tree) apply(e Event) {
@@ -118,12 +53,18 @@ const (
 )
 
 // keep applies some of what was done to one file or directory and not synced.
-func (t *Tree) keep(id ID, all []done, how keeper, rng *rand.Rand) {
+func (t *Tree) keep(all []done, how keeper, rng *rand.Rand) {
+	if how == keepAll {
+		for _, d := range all {
+			t.apply(d.Event)
+		}
+		return
+	}
 	prefix := rng.IntN(len(all) + 1)
 	for i, d := range all {
 		last, named := i == len(all)-1, d.Kind != Write && d.Kind != Resize
 		switch {
-		case how == keepAll, how == keepTorn && !named && !last, how == keepTorn && named && i < prefix:
+		case how == keepTorn && !named && !last, how == keepTorn && named && i < prefix:
 			t.apply(d.Event)
 		case how == keepNone, how == keepTorn && named:
 		case how == keepWrites || d.Kind != Write:

@@ -16,7 +16,7 @@ func outcomes(t *testing.T, disk *Tree, events []Event) []string {
 	t.Helper()
 	seen := map[string]bool{}
 	for seed := range uint64(400) {
-		left := disk.Lose(events, rand.New(rand.NewPCG(seed, 1)))
+		left := NewDisk(disk, events...).Lose(rand.New(rand.NewPCG(seed, 1)))
 		var out bytes.Buffer
 		left.Walk(func(path string, id ID, dir bool) {
 			data := bytes.ReplaceAll(left.nodes[id].data, make([]byte, sector), []byte("<none>"))

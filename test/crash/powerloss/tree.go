@@ -2,6 +2,7 @@ package powerloss
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -57,9 +58,6 @@ func (t *Tree) walk(path string, dir ID, visit func(string, ID, bool)) {
 	}
 }
 
-// Last is the highest ID that the tree has used.
-func (t *Tree) Last() ID { return slices.Max(slices.Collect(maps.Keys(t.nodes))) }
-
 // Store writes the tree into an empty directory.
 func (t *Tree) Store(dir string) (err error) {
 	t.Walk(func(path string, id ID, inner bool) {
@@ -69,11 +67,29 @@ func (t *Tree) Store(dir string) (err error) {
 		case inner:
 			err = os.Mkdir(name, 0o700)
 		default:
-			err = os.WriteFile(name, t.nodes[id].data, 0o600)
+			err = storeSparse(name, t.nodes[id].data)
 		}
 	})
 	return err
 }
+
+// storeSparse writes a file without the parts that are zero.
+func storeSparse(name string, data []byte) error {
+	const part = len(zeros)
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	err = f.Truncate(int64(len(data)))
+	for at := 0; at < len(data) && err == nil; at += part {
+		if piece := data[at:min(at+part, len(data))]; !bytes.Equal(piece, zeros[:len(piece)]) {
+			_, err = f.WriteAt(piece, int64(at))
+		}
+	}
+	return errors.Join(err, f.Close())
+}
+
+var zeros [16 << 10]byte
 
 // prune forgets what is in no directory.
 func (t *Tree) prune() {

@@ -46,8 +46,8 @@ var (
 // File is an *os.File whose changes are noted.
 type File struct {
 	*os.File
-	disk *Disk // nil where nothing is noted
-	id   powerloss.ID
+	mount *Mounted // nil where nothing is noted
+	id    powerloss.ID
 }
 
 // OpenFile is os.OpenFile.
@@ -58,13 +58,13 @@ func OpenFile(name string, flag int, perm FileMode) (*File, error) {
 		isNew = os.IsNotExist(there)
 		f.File, err = os.OpenFile(name, flag, perm)
 		return err
-	}, func(d *Disk) {
+	}, func(m *Mounted) {
 		if isNew {
-			d.made(name, false)
+			m.made(name, false)
 		}
-		f.disk, f.id = d, d.id(name)
+		f.mount, f.id = m, m.id(name)
 		if flag&os.O_TRUNC != 0 && !isNew {
-			d.note(powerloss.Event{Kind: powerloss.Resize, Node: f.id})
+			m.note(powerloss.Event{Kind: powerloss.Resize, Node: f.id})
 		}
 	})
 	if err != nil {
@@ -114,7 +114,7 @@ func (f *File) Datasync() error { return f.Sync() }
 
 // Mkdir is os.Mkdir.
 func Mkdir(name string, perm FileMode) error {
-	return named(name, func() error { return os.Mkdir(name, perm) }, func(d *Disk) { d.made(name, true) })
+	return named(name, func() error { return os.Mkdir(name, perm) }, func(m *Mounted) { m.made(name, true) })
 }
 
 // MkdirAll is os.MkdirAll.
@@ -135,12 +135,12 @@ func MkdirAll(name string, perm FileMode) error {
 
 // Rename is os.Rename.
 func Rename(from, to string) error {
-	return named(from, func() error { return os.Rename(from, to) }, func(d *Disk) { d.renamed(from, to) })
+	return named(from, func() error { return os.Rename(from, to) }, func(m *Mounted) { m.renamed(from, to) })
 }
 
 // Remove is os.Remove.
 func Remove(name string) error {
-	return named(name, func() error { return os.Remove(name) }, func(d *Disk) { d.removed(name) })
+	return named(name, func() error { return os.Remove(name) }, func(m *Mounted) { m.removed(name) })
 }
 
 // RemoveAll is os.RemoveAll.

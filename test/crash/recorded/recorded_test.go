@@ -20,8 +20,10 @@ func must(t *testing.T, err error) {
 // TestWhatIsSeenIsWhatWasDone: the record of all that was done makes the same
 // directory again, and so it does in two parts.
 func TestWhatIsSeenIsWhatWasDone(t *testing.T) {
-	top, empty := t.TempDir(), powerloss.NewTree()
-	d := Begin(top, empty, nil, func() error { return nil })
+	top := filepath.Join(t.TempDir(), "top")
+	disk := powerloss.NewDisk(powerloss.NewTree())
+	d, err := Mount(top, disk, func() error { return nil })
+	must(t, err)
 	work := func(name string) {
 		dir := filepath.Join(top, name, "below")
 		must(t, MkdirAll(dir, 0o700))
@@ -44,14 +46,19 @@ func TestWhatIsSeenIsWhatWasDone(t *testing.T) {
 		}
 	}
 	work("x")
-	first := d.End()
-	same(t, top, empty.Seen(first))
-	d = Begin(top, empty.Seen(first), first, func() error { return nil })
+	d.Unmount()
+	same(t, top, disk.Seen())
+	if _, err := Create(filepath.Join(top, "ghostly")); err == nil {
+		t.Error("a name is given behind the end")
+	}
+	must(t, d.Remove())
+	_, err = Mount(top, disk, func() error { return nil })
+	must(t, err)
+	n := disk.Len()
 	work("y")
-	all := d.End()
-	same(t, top, empty.Seen(all))
-	if len(all) != 2*len(first) {
-		t.Errorf("%d events, want %d", len(all), 2*len(first))
+	same(t, top, disk.Seen())
+	if disk.Len() != 2*n {
+		t.Errorf("%d events, want %d", disk.Len(), 2*n)
 	}
 }
 
@@ -86,22 +93,24 @@ func same(t *testing.T, dir string, tree *powerloss.Tree) {
 
 // TestSyncThatFails keeps nothing.
 func TestSyncThatFails(t *testing.T) {
-	top, broken := t.TempDir(), errors.New("broken")
-	d := Begin(top, powerloss.NewTree(), nil, func() error { return broken })
+	top, broken := filepath.Join(t.TempDir(), "top"), errors.New("broken")
+	disk := powerloss.NewDisk(powerloss.NewTree())
+	disk.Remember()
+	_, err := Mount(top, disk, func() error { return broken })
+	must(t, err)
 	f, err := Create(filepath.Join(top, "a"))
 	must(t, err)
 	defer f.Close()
 	if err := f.Sync(); !errors.Is(err, broken) {
 		t.Errorf("the sync says %v", err)
 	}
-	events := d.End()
-	if last := events[len(events)-1]; last.Kind != powerloss.Make {
+	if last := disk.Events()[disk.Len()-1]; last.Kind != powerloss.Make {
 		t.Errorf("the last event is a %v", last.Kind)
 	}
 	lost := false
 	for seed := range uint64(50) {
 		gone := true
-		powerloss.NewTree().Lose(events, rand.New(rand.NewPCG(seed, 0))).Walk(func(string, powerloss.ID, bool) { gone = false })
+		disk.Lose(rand.New(rand.NewPCG(seed, 0))).Walk(func(string, powerloss.ID, bool) { gone = false })
 		lost = lost || gone
 	}
 	if !lost {

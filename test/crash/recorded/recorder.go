@@ -2,65 +2,74 @@ package recorded
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/stoutlock/stout/test/crash/powerloss"
 )
 
-// Disk is a directory below which everything is noted. Its methods are safe for
-// concurrent use.
-type Disk struct {
+// Mounted is a disk at a directory. Its methods are safe for concurrent use.
+type Mounted struct {
 	top  string
-	sync func() error // what each sync waits for
+	sync func() error
 
-	mu     sync.Mutex
-	ids    map[string]powerloss.ID // of what is there now, by path; nil when nothing is noted any more
-	last   powerloss.ID
-	events []powerloss.Event
+	mu   sync.Mutex
+	disk *powerloss.Disk         // nil when it is unmounted
+	ids  map[string]powerloss.ID // of what is there now, by path
 }
 
-// disks are those in use, by their directories.
-var disks sync.Map
+// mounts are those in use, and those that ghosts still use, by their directories.
+var mounts sync.Map
 
-// Begin begins to note what is done below a directory, which holds what the tree
-// does, behind the given events. Each sync calls the function while it is under way,
-// and returns its error as its own.
-func Begin(top string, t *powerloss.Tree, before []powerloss.Event, sync func() error) *Disk {
-	d := &Disk{top: top, sync: sync, ids: map[string]powerloss.ID{top: powerloss.Top}, last: t.Last(), events: slices.Clone(before)}
-	t.Walk(func(path string, id powerloss.ID, _ bool) { d.ids[filepath.Join(top, path)] = id })
-	for _, e := range before {
-		d.last = max(d.last, e.Node)
+// Mount makes a directory of what is on a disk, and does to the disk what is done
+// there. Each sync calls the function while it is under way, and returns its error as
+// its own.
+func Mount(top string, disk *powerloss.Disk, sync func() error) (*Mounted, error) {
+	seen := disk.Seen()
+	if err := os.Mkdir(top, 0o700); err != nil {
+		return nil, err
 	}
-	disks.Store(top, d)
-	return d
+	if err := seen.Store(top); err != nil {
+		return nil, err
+	}
+	m := &Mounted{top: top, disk: disk, sync: sync, ids: map[string]powerloss.ID{top: powerloss.Top}}
+	seen.Walk(func(path string, id powerloss.ID, _ bool) { m.ids[filepath.Join(top, path)] = id })
+	mounts.Store(top, m)
+	return m, nil
 }
 
-// End returns what was noted, and notes no more: whoever goes on to write to the
-// directory is a ghost.
-func (d *Disk) End() []powerloss.Event {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	disks.Delete(d.top)
-	d.ids = nil
-	return d.events
+// Unmount parts the directory from the disk: whoever still writes there is a ghost,
+// and gets no new names.
+func (m *Mounted) Unmount() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.disk = nil
+}
+
+// Remove removes the directory of an unmounted disk.
+func (m *Mounted) Remove() error {
+	mounts.Delete(m.top)
+	return os.RemoveAll(m.top)
 }
 
 // Mark notes something of the caller's.
-func (d *Disk) Mark(v any) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.note(powerloss.Event{Kind: powerloss.Mark, Mark: v})
+func (m *Mounted) Mark(v any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.note(powerloss.Event{Kind: powerloss.Mark, Mark: v})
 }
 
-// of is the disk of a path; nil where it is on none.
-func of(path string) *Disk {
+var errUnmounted = errors.New("the disk is unmounted")
+
+// at is what is mounted at a path; nil where nothing is.
+func at(path string) *Mounted {
 	for dir := path; ; dir = filepath.Dir(dir) {
-		if d, ok := disks.Load(dir); ok {
-			return d.(*Disk)
+		if m, ok := mounts.Load(dir); ok {
+			return m.(*Mounted)
 		}
 		if dir == filepath.Dir(dir) {
 			return nil
@@ -68,15 +77,15 @@ func of(path string) *Disk {
 	}
 }
 
-func (d *Disk) note(e powerloss.Event) {
-	if d.ids != nil {
-		d.events = append(d.events, e)
+func (m *Mounted) note(e powerloss.Event) {
+	if m.disk != nil {
+		m.disk.Do(e)
 	}
 }
 
 // id is that of a path that is there.
-func (d *Disk) id(path string) powerloss.ID {
-	id, ok := d.ids[path]
+func (m *Mounted) id(path string) powerloss.ID {
+	id, ok := m.ids[path]
 	if !ok {
 		panic(fmt.Sprintf("%s was made in a way that is not noted", path))
 	}
@@ -85,77 +94,88 @@ func (d *Disk) id(path string) powerloss.ID {
 
 // named does something to a name, and where that works notes it, if its disk is one.
 // Nobody else changes a name of the disk meanwhile.
-func named(path string, do func() error, note func(*Disk)) error {
-	d := of(path)
-	if d == nil {
+func named(path string, do func() error, note func(*Mounted)) error {
+	m := at(path)
+	if m == nil {
 		return do()
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := do(); err != nil || d.ids == nil {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.disk == nil {
+		return errUnmounted
+	}
+	if err := do(); err != nil {
 		return err
 	}
-	note(d)
+	note(m)
 	return nil
 }
 
 // made notes a new file or directory.
-func (d *Disk) made(path string, dir bool) {
-	d.last++
-	d.ids[path] = d.last
-	d.note(powerloss.Event{Kind: powerloss.Make, Node: d.last, Dir: d.id(filepath.Dir(path)), Name: filepath.Base(path), IsDir: dir})
+func (m *Mounted) made(path string, dir bool) {
+	id := m.disk.NewID()
+	m.ids[path] = id
+	m.note(powerloss.Event{Kind: powerloss.Make, Node: id, Dir: m.id(filepath.Dir(path)), Name: filepath.Base(path), IsDir: dir})
 }
 
 // renamed notes a new name of a file, or of a directory with all that is in it.
-func (d *Disk) renamed(from, to string) {
+func (m *Mounted) renamed(from, to string) {
 	if filepath.Dir(from) != filepath.Dir(to) {
 		panic(fmt.Sprintf("%s becomes %s: only what stays in its directory can be noted", from, to))
 	}
-	id := d.id(from)
-	d.note(powerloss.Event{Kind: powerloss.Rename, Node: id, Dir: d.id(filepath.Dir(from)), Name: filepath.Base(from), To: filepath.Base(to)})
-	delete(d.ids, from)
-	d.ids[to] = id
-	below := map[string]powerloss.ID{}
-	for path, id := range d.ids {
+	id := m.id(from)
+	m.note(powerloss.Event{Kind: powerloss.Rename, Node: id, Dir: m.id(filepath.Dir(from)), Name: filepath.Base(from), To: filepath.Base(to)})
+	ids := map[string]powerloss.ID{}
+	for path, id := range m.ids {
 		if rest, ok := strings.CutPrefix(path, from+string(filepath.Separator)); ok {
-			below[filepath.Join(to, rest)] = id
-			delete(d.ids, path)
+			path = filepath.Join(to, rest)
 		}
+		ids[path] = id
 	}
-	for path, id := range below {
-		d.ids[path] = id
-	}
+	delete(ids, from)
+	ids[to] = id
+	m.ids = ids
 }
 
-func (d *Disk) removed(path string) {
-	d.note(powerloss.Event{Kind: powerloss.Remove, Node: d.id(path), Dir: d.id(filepath.Dir(path)), Name: filepath.Base(path)})
-	delete(d.ids, path)
+func (m *Mounted) removed(path string) {
+	m.note(powerloss.Event{Kind: powerloss.Remove, Node: m.id(path), Dir: m.id(filepath.Dir(path)), Name: filepath.Base(path)})
+	delete(m.ids, path)
 }
 
 // changed notes that a file is being changed.
 func (f *File) changed(e powerloss.Event) {
-	if f.disk == nil {
+	if f.mount == nil {
 		return
 	}
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
+	f.mount.mu.Lock()
+	defer f.mount.mu.Unlock()
 	e.Node, e.Data = f.id, bytes.Clone(e.Data)
-	f.disk.note(e)
+	f.mount.note(e)
 }
 
-// Sync takes what the disk's does, and keeps nothing but the record.
+// Sync takes what the mount's does, and keeps nothing but the record.
 func (f *File) Sync() error {
-	if f.disk == nil {
+	if f.mount == nil {
 		return nil
 	}
-	f.disk.mu.Lock()
-	began := len(f.disk.events)
-	f.disk.mu.Unlock()
-	if err := f.disk.sync(); err != nil {
+	began, err := f.mount.length()
+	if err == nil {
+		err = f.mount.sync()
+	}
+	if err != nil {
 		return err
 	}
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	f.disk.note(powerloss.Event{Kind: powerloss.Sync, Node: f.id, Began: began})
+	f.mount.mu.Lock()
+	defer f.mount.mu.Unlock()
+	f.mount.note(powerloss.Event{Kind: powerloss.Sync, Node: f.id, Began: began})
 	return nil
+}
+
+func (m *Mounted) length() (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.disk == nil {
+		return 0, errUnmounted
+	}
+	return m.disk.Len(), nil
 }

@@ -57,7 +57,7 @@ func (l *life) goOn(disk *powerloss.Tree, before []powerloss.Event, holds *held,
 func (l *life) round(last bool) error {
 	events, err := l.record(last)
 	if err != nil {
-		return l.keep(l.disk.Seen(l.before), events, err)
+		return l.keep(l.disk, events, err)
 	}
 	l.count.events += len(events) - len(l.before)
 	possible := l.judge(events)
@@ -65,9 +65,10 @@ func (l *life) round(last bool) error {
 	for n := range l.points {
 		at := l.point(events, n)
 		killed := n == chosen && l.rng.IntN(3) == 0
-		left := l.disk.Lose(events[:at], l.rng)
-		if killed {
-			left = l.disk.Seen(events[:at])
+		disk := powerloss.NewDisk(l.disk, events[:at]...)
+		left := disk.Seen()
+		if !killed {
+			left = disk.Lose(l.rng)
 		}
 		found, err := l.crash(left, possible[at])
 		l.count.crashes++
@@ -87,36 +88,41 @@ func (l *life) round(last bool) error {
 
 // record does a round's work and returns what the disk was put through.
 func (l *life) record(last bool) ([]powerloss.Event, error) {
-	dir, err := os.MkdirTemp(l.work, "round-")
+	disk := powerloss.NewDisk(l.disk)
+	disk.Remember()
+	for _, e := range l.before {
+		disk.Do(e)
+	}
+	dir := filepath.Join(l.work, "round")
+	at, err := recorded.Mount(dir, disk, pause)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	seen := l.disk.Seen(l.before)
-	if err := seen.Store(dir); err != nil {
-		return nil, err
-	}
-	disk := recorded.Begin(dir, seen, l.before, pause)
-	defer disk.End()
+	err = l.use(dir, at, last)
+	at.Unmount()
+	return disk.Events(), errors.Join(err, at.Remove())
+}
+
+// use does the work at a directory.
+func (l *life) use(dir string, disk *recorded.Mounted, last bool) error {
 	s, err := open(dir, l.rng.IntN(8) > 0)
 	if err != nil {
-		return nil, fmt.Errorf("open once more: %w", err)
+		return fmt.Errorf("open once more: %w", err)
 	}
 	have, err := s.contents()
 	if err == nil && have.String() != l.holds.String() {
 		err = errors.New("opened once more, it differs: " + difference(have, l.holds))
 	}
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
 	if !have.founded {
 		l.holds = &held{}
 	}
 	disk.Mark(opened{l.holds})
-	if err == nil {
-		w := newWork(s, disk, l.holds, l.rng)
-		w.condemn = last && l.rng.IntN(2) == 0
-		err = w.run()
-	}
-	err = errors.Join(err, s.Close())
-	return disk.End(), err
+	w := newWork(s, disk, l.holds, l.rng)
+	w.condemn = last && l.rng.IntN(2) == 0
+	return errors.Join(w.run(), s.Close())
 }
 
 // pause is what a sync takes: often nothing, so that others overtake it or do not.

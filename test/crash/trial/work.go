@@ -16,7 +16,7 @@ import (
 // a third, so that they meet everything.
 type work struct {
 	*stores
-	disk    *recorded.Disk
+	disk    *recorded.Mounted
 	rng     *rand.Rand
 	next    uint64 // index of the next entry
 	term    uint64
@@ -31,7 +31,7 @@ type work struct {
 }
 
 // newWork is work on stores that hold h.
-func newWork(s *stores, disk *recorded.Disk, h *held, rng *rand.Rand) *work {
+func newWork(s *stores, disk *recorded.Mounted, h *held, rng *rand.Rand) *work {
 	w := &work{stores: s, disk: disk, rng: rng, next: h.last() + 1, snapshot: h.snapshot, large: rng.IntN(3) == 0, term: h.term() + 1}
 	w.settled = (h.first() + h.last()) / 2
 	w.floor = max(w.settled, h.snapshot) + 1
