@@ -27,7 +27,9 @@ func watchSyncs(t *testing.T, see func(name string)) {
 func storesIn(t *testing.T, dir string) (Parts, Options) {
 	t.Helper()
 	o := Options{Cell: "test", ID: "r1", DataDir: dir, Members: []Member{{ID: "r1"}}, WAL: true, Logger: zerolog.Nop()}
-	p, err := OpenStores(&o)
+	d, err := Claim(&o)
+	must(t, err)
+	p, err := d.Open()
 	must(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p, o

@@ -33,7 +33,7 @@ type Parts struct {
 
 // openParts opens those in the data directory, and Raft's share of the host.
 func openParts(o *Options, h *host) (Parts, error) {
-	p, err := openStores(o, h.identity())
+	p, err := (&Directory{o, h.identity()}).Open()
 	if err != nil {
 		return Parts{}, err
 	}
@@ -41,18 +41,34 @@ func openParts(o *Options, h *host) (Parts, error) {
 	return p, nil
 }
 
-// OpenStores opens the stores in a data directory, or makes them, for a replica
-// without others. It recovers what a crash has left, or refuses what is damaged.
-func OpenStores(o *Options) (Parts, error) {
-	who, err := claimDataDir(o.DataDir, o.Cell, o.ID)
-	if err != nil {
-		return Parts{}, err
-	}
-	return openStores(o, who)
+// Directory is a data directory that belongs to the replica of some options. Of
+// these, opening it takes Cell, ID, DataDir, WAL, and Logger.
+type Directory struct {
+	opts     *Options
+	Identity admission.Identity
 }
 
-func openStores(o *Options, who admission.Identity) (Parts, error) {
-	log, err := openLog(o.DataDir, who.Founded, o.WAL)
+// Claim makes the data directory, or makes sure whose it is. The error says why it
+// must not be opened.
+func Claim(o *Options) (*Directory, error) {
+	who, err := claimDataDir(o.DataDir, o.Cell, o.ID)
+	return &Directory{o, who}, err
+}
+
+// Save keeps a changed identity, durably.
+func (d *Directory) Save(who admission.Identity) error {
+	err := writeIdentity(d.opts.DataDir, who)
+	if err == nil {
+		d.Identity = who
+	}
+	return err
+}
+
+// Open opens the stores, or makes them. It recovers what a crash has left, and refuses
+// what is damaged. The parts have no transport, and nobody to ask.
+func (d *Directory) Open() (Parts, error) {
+	o := d.opts
+	log, err := openLog(o.DataDir, d.Identity.Founded, o.WAL)
 	if err != nil {
 		return Parts{}, err
 	}
@@ -61,8 +77,7 @@ func openStores(o *Options, who admission.Identity) (Parts, error) {
 		return Parts{}, errors.Join(err, log.Close())
 	}
 	return Parts{
-		Logs: log, Votes: log, Snapshots: snaps,
-		Identity: who, Save: func(who admission.Identity) error { return writeIdentity(o.DataDir, who) },
+		Logs: log, Votes: log, Snapshots: snaps, Identity: d.Identity, Save: d.Save,
 		Condemn: func(why string) error { return condemn(o.DataDir, why) },
 		Close:   log.Close,
 	}, nil

@@ -2,8 +2,7 @@ package main
 
 import "github.com/stoutlock/stout/test/internal/overlay"
 
-// faults are slips, one at a time, that the trials have to find. Those of package
-// mutants are not among them.
+// faults are slips, one at a time, that the trials have to find.
 var faults = []struct {
 	name string
 	overlay.Edit
@@ -23,6 +22,8 @@ var faults = []struct {
 		Old: "\treturn syncDir(dir)\n", New: "\treturn nil\n"}},
 	{"no sync of a snapshot that a killed process has left", overlay.Edit{File: "replica/snapshots.go",
 		Old: "errors.Join(err, syncDir(dir), ", New: "errors.Join(err, "}},
+	{"the generation behind that of the record left out", overlay.Edit{File: "replica/wal.go",
+		Old: "\treturn append(logs, behind...), err", New: "\t_ = behind\n\treturn logs, err"}},
 	{"a deletion that is not told before", overlay.Edit{File: "replica/logstore.go",
 		Old: "r.Entries, r.Deleted = r.Entries.without(from, to), r.Deleted.with(from, to)",
 		New: "r.Entries = r.Entries.without(from, to)"}},

@@ -20,10 +20,27 @@ import (
 // program is the test program of package world, built through an overlay.
 type program struct{ path string }
 
+// sizes make the write-ahead log so small that it is full now and then with the few
+// entries of a run.
+var sizes = []overlay.Edit{
+	{File: "replica/wal.go", Old: "walBlocks   = 2048", New: "walBlocks   = 64"},
+	{File: "replica/wal.go", Old: "walEntries  = 512", New: "walEntries  = 20"},
+}
+
 // build builds it under bin, with the given name.
 func build(ctx context.Context, root, name string, o overlay.Overlay) (program, error) {
 	p := program{filepath.Join(root, "bin", "simulated", name)}
 	if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
+		return p, err
+	}
+	for _, e := range sizes {
+		var err error
+		if o, err = overlay.Mutated(o, root, e); err != nil {
+			return p, err
+		}
+	}
+	o, err := overlay.Noted(ctx, root, o)
+	if err != nil {
 		return p, err
 	}
 	return p, overlay.Build(ctx, root, p.path, "./test/sim/world", o, overlay.Tag, "hashicorpmetrics")
@@ -53,14 +70,19 @@ type job struct {
 func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience(j), errHung)
 	defer cancel()
+	disks, err := os.MkdirTemp("", "stout-sim-")
+	if err != nil {
+		return world.Report{}, "", err
+	}
+	defer os.RemoveAll(disks)
 	cmd := exec.CommandContext(ctx, p.path, "-test.run=^TestSeeds$", "-test.timeout=0",
 		"-seed="+strconv.FormatUint(j.seed, 10), "-seeds="+strconv.FormatUint(j.seeds, 10),
 		"-steps="+strconv.Itoa(j.steps), "-skew="+strconv.FormatFloat(j.skew, 'g', -1, 64),
-		"-story="+strconv.FormatBool(j.story))
+		"-story="+strconv.FormatBool(j.story), "-disks="+disks)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	var said, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &complaint
-	err := cmd.Run()
+	err = cmd.Run()
 	if ctx.Err() != nil && context.Cause(ctx) != errHung {
 		return world.Report{}, "", ctx.Err()
 	}

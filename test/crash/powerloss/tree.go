@@ -58,6 +58,16 @@ func (t *Tree) walk(path string, dir ID, visit func(string, ID, bool)) {
 	}
 }
 
+// Read is what is in a file, and whether there is one.
+func (t *Tree) Read(path string) (data []byte, ok bool) {
+	t.Walk(func(have string, id ID, dir bool) {
+		if have == path && !dir {
+			data, ok = t.nodes[id].data, true
+		}
+	})
+	return data, ok
+}
+
 // Store writes the tree into an empty directory.
 func (t *Tree) Store(dir string) (err error) {
 	t.Walk(func(path string, id ID, inner bool) {

@@ -24,9 +24,11 @@ func dataDir(top string) string { return filepath.Join(top, "stout", "r1") }
 type stores struct{ replica.Parts }
 
 func open(top string, wal bool) (*stores, error) {
-	p, err := replica.OpenStores(&replica.Options{
-		Cell: "crash", ID: "r1", DataDir: dataDir(top), Members: []replica.Member{{ID: "r1"}}, WAL: wal, Logger: zerolog.Nop(),
-	})
+	d, err := replica.Claim(&replica.Options{Cell: "crash", ID: "r1", DataDir: dataDir(top), WAL: wal, Logger: zerolog.Nop()})
+	if err != nil {
+		return nil, err
+	}
+	p, err := d.Open()
 	return &stores{p}, err
 }
 

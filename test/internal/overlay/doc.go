@@ -1,7 +1,7 @@
 // Package overlay builds programs of this module with some source files
 // replaced (go build -overlay): the Go runtime's, so that a run is a function of
-// its seed, and the product's, so that it has a known fault. The files
-// themselves are never touched.
+// its seed; the product's, so that it has a known fault; and those of whatever writes
+// to a disk, so that it can lose its power. The files themselves are never touched.
 //
 // # A run that is a function of its seed
 //
@@ -33,8 +33,9 @@
 // # What it asks of the program
 //
 //   - GOMAXPROCS=1; setting a seed panics otherwise.
-//   - Nothing in the bubble reads a real clock, a file or a socket for anything
-//     that it acts upon. internal/boottime does: give a Clock.
+//   - Nothing in the bubble reads a real clock or a socket for anything that it acts
+//     upon, nor a file that something else may write to. internal/boottime does: give
+//     a Clock.
 //   - Nothing shows the order of a map of more than eight entries whose keys hold
 //     addresses (pointers, channels, interfaces of these): it follows from where
 //     the heap happened to place them.

@@ -3,9 +3,10 @@ package world
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica"
@@ -16,33 +17,36 @@ import (
 // get old ones back, and an operator has new ones take the place of old ones.
 
 // seek is what command stoutd does before a replica runs: it waits until the
-// directory is a member's. It reports false where the process died before.
-func (p *process) seek(disk mounted) (admission.Identity, bool) {
-	m := p.m
-	who := disk.who
-	if who.Directory == "" {
-		who = admission.Identity{Cell: "sim", ID: m.id, Directory: m.w.newDirectory()}
-		if disk.save(who) != nil || p.dead() {
-			return who, false
+// directory is a member's, and opens what is in it. It reports false where the process
+// died before.
+func (p *process) seek(log zerolog.Logger) (parts replica.Parts, ok bool) {
+	m, disk := p.m, p.disk
+	err := disk.claim(log)
+	if err == nil && !p.dead() {
+		seeker := admission.Seeker{
+			Self: admission.Self{Identity: disk.who, RaftAddr: m.id, Names: m.w.names(), NewDirectory: admission.NewDirectory},
+			Ask:  p.ask, Save: disk.save,
+			Note: func(d admission.Decision) {
+				p.point()
+				p.stranger = d.Step == admission.Stranger
+				m.w.trace.note(m.id, "%v: %s", d.Step, d.Why)
+			},
 		}
+		_, err = seeker.Run(p.gone)
 	}
-	seeker := admission.Seeker{
-		Self: admission.Self{Identity: who, RaftAddr: m.id, Names: m.w.names(), NewDirectory: m.w.newDirectory},
-		Ask:  p.ask, Save: disk.save,
-		Note: func(d admission.Decision) {
-			p.point()
-			p.stranger = d.Step == admission.Stranger
-			m.w.trace.note(m.id, "%v: %s", d.Step, d.Why)
-		},
+	if err == nil && !p.dead() {
+		parts, err = disk.open()
 	}
-	who, err := seeker.Run(p.gone)
-	return who, err == nil && !p.dead()
-}
-
-// newDirectory names a directory; in a run each has a name of its own.
-func (w *world) newDirectory() string {
-	w.directories++
-	return fmt.Sprintf("%016x", w.directories)
+	if p.dead() {
+		if err == nil && parts.Close != nil {
+			err = parts.Close()
+		}
+		return parts, false
+	}
+	if err != nil {
+		m.w.fail("replica %s does not start: %v", m.id, err)
+	}
+	return parts, err == nil
 }
 
 func (w *world) names() []string {
@@ -222,7 +226,7 @@ func (w *world) replaceOne() {
 	// Nobody asks for it: a directory that never comes, or the master's own.
 	if w.script.IntN(4) == 0 {
 		m := w.anyMachine()
-		go w.command(m.id, w.newDirectory())
+		go w.command(m.id, admission.NewDirectory())
 	}
 }
 

@@ -1,226 +1,176 @@
 package world
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"runtime"
-	"slices"
+	"path/filepath"
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/test/crash/powerloss"
+	"github.com/stoutlock/stout/test/crash/recorded"
 )
 
-// disk is what a machine does not forget: what was synced, and nothing else.
+// disk is what a machine does not forget. The stores on it are the real ones: the
+// data directory, the write-ahead log, raft-boltdb with bbolt, and the library's
+// snapshots. They are compiled with package recorded in the place of os, so that the
+// disk knows what was synced: a crash may be a loss of power, which leaves of the rest
+// any sectors and any names, and the next process opens what is left as a replica
+// does. Nothing stands for bbolt, which needs a real file to map: it has one, in a
+// directory of the machine that the simulator runs on, of which nothing shows in a run.
 type disk struct {
-	w         *world
+	w     *world
+	power *powerloss.Disk
+	used  int           // how often it was mounted
+	worst time.Duration // a sync takes so long at most
+	heavy time.Duration // and storing entries so much longer
+
+	// What the process that has the disk has found and stored, or that had it last.
 	logs      map[uint64]raft.Log
 	low, high uint64
 	votes     map[string][]byte
-	snapshots []*savedSnapshot // oldest first
 	who       admission.Identity
-	worst     time.Duration // a sync takes so long at most
-	heavy     time.Duration // and one of the log so much longer
 }
 
 func newDisk(w *world) *disk {
-	return &disk{w: w, logs: map[uint64]raft.Log{}, votes: map[string][]byte{}, worst: 2 * time.Millisecond}
+	w.disks++
+	return &disk{
+		w: w, power: powerloss.NewDisk(powerloss.NewTree()), worst: 2 * time.Millisecond, used: 1000 * w.disks,
+		logs: map[uint64]raft.Log{}, votes: map[string][]byte{},
+	}
 }
 
-var (
-	errCrashed  = errors.New("the machine has crashed")
-	errNotFound = errors.New("not found") // the text that the library looks for
-)
+var errCrashed = errors.New("the machine has crashed")
 
-// mounted is a disk as one process sees it: of a process that has died nothing
-// more is written.
+// mounted is a disk as one process has it: of a process that has died nothing more is
+// written.
 type mounted struct {
 	*disk
-	p *process
+	p    *process
+	top  string
+	at   *recorded.Mounted
+	data *replica.Directory
 }
 
-// sync takes its time and reports whether the write is on the disk. Where the
-// process dies meanwhile it may be there all the same.
-func (d mounted) sync() (written bool, err error) {
+// mount gives a process the machine's disk.
+func (d *disk) mount(p *process) *mounted {
+	d.used++
+	m := &mounted{disk: d, p: p, top: filepath.Join(d.w.opts.Dir, fmt.Sprintf("%d-%d", d.w.opts.Seed, d.used))}
+	var err error
+	if m.at, err = recorded.Mount(m.top, d.power, m.sync); err != nil {
+		panic(err) // of the machine that the simulator runs on
+	}
+	return m
+}
+
+// unmount takes the disk from a process that has died. What that has not synced is there
+// all the same if only the process has died, and any of it where the power was lost.
+func (d *mounted) unmount() {
+	d.at.Unmount()
+	left := d.power.Seen()
+	if d.w.chance(3) {
+		d.w.stats.check("process killed")
+	} else {
+		d.w.stats.check("power lost")
+		left = d.power.Lose(d.w.rng)
+		d.power = powerloss.NewDisk(left)
+	}
+	var who admission.Identity
+	if raw, ok := left.Read(filepath.Join("data", "replica.json")); ok && json.Unmarshal(raw, &who) != nil {
+		d.w.fail("replica.json is torn: %s", raw)
+	}
+	d.who = who
+}
+
+// claim has the process make sure of its data directory.
+func (d *mounted) claim(log zerolog.Logger) (err error) {
+	d.data, err = replica.Claim(&replica.Options{
+		Cell: "sim", ID: d.p.m.id, DataDir: filepath.Join(d.top, "data"), WAL: !d.w.chance(8), Logger: log,
+	})
+	if err == nil {
+		d.who = d.data.Identity
+	}
+	return err
+}
+
+// save is replica.Parts.Save.
+func (d *mounted) save(who admission.Identity) error {
+	if err := d.data.Save(who); err != nil {
+		return err
+	}
 	if d.p.dead() {
-		return false, errCrashed
+		return errCrashed
+	}
+	d.who = who
+	return nil
+}
+
+// open opens the stores.
+func (d *mounted) open() (replica.Parts, error) {
+	parts, err := d.data.Open()
+	if err != nil {
+		return parts, err
+	}
+	if err := d.look(parts); err != nil {
+		return parts, errors.Join(err, parts.Close())
+	}
+	parts.Logs, parts.Votes, parts.Snapshots = watchedLogs{parts.Logs, d}, watchedVotes{parts.Votes, d}, watchedSnapshots{parts.Snapshots, d}
+	parts.Save = d.save
+	return parts, nil
+}
+
+// look takes in what there is.
+func (d *mounted) look(parts replica.Parts) error {
+	first, err := parts.Logs.FirstIndex()
+	if err != nil {
+		return err
+	}
+	last, err := parts.Logs.LastIndex()
+	if err != nil {
+		return err
+	}
+	d.logs, d.votes, d.low, d.high = map[uint64]raft.Log{}, map[string][]byte{}, first, last
+	for i := max(first, 1); i <= last; i++ {
+		var l raft.Log
+		switch err := parts.Logs.GetLog(i, &l); {
+		case err == nil:
+			d.logs[i] = l
+			d.w.judge.wrote(l)
+		case !errors.Is(err, raft.ErrLogNotFound):
+			return err
+		}
+	}
+	if v, err := parts.Votes.Get([]byte(keyVotedFor)); err == nil {
+		d.votes[keyVotedFor] = v
+	}
+	return nil
+}
+
+// sync is what a sync of the stores takes.
+func (d *mounted) sync() error {
+	if d.p.dead() {
+		return errCrashed
 	}
 	if m := d.p.m; m.fatal > 0 {
 		if m.fatal--; m.fatal == 0 {
 			m.crash()
 			d.w.later(m.afterCrash, func() { m.restart(m.reboots) })
-			return d.w.chance(2), errCrashed
+			return errCrashed
 		}
 	}
-	time.Sleep(between(d.w.rng, 50*time.Microsecond, d.worst))
+	worst := d.worst
+	if d.p.replica == nil { // a start has many
+		worst = min(worst, 2*time.Millisecond)
+	}
+	time.Sleep(between(d.w.rng, 50*time.Microsecond, worst))
 	if d.p.dead() {
-		return d.w.chance(2) && d.p.m.process == nil, errCrashed
+		return errCrashed
 	}
 	d.p.awake()
-	return true, nil
-}
-
-func (d mounted) FirstIndex() (uint64, error) { return d.low, nil }
-func (d mounted) LastIndex() (uint64, error)  { return d.high, nil }
-
-func (d mounted) GetLog(index uint64, out *raft.Log) error {
-	l, ok := d.logs[index]
-	if !ok {
-		return raft.ErrLogNotFound
-	}
-	*out = l
 	return nil
-}
-
-func (d mounted) StoreLog(l *raft.Log) error { return d.StoreLogs([]*raft.Log{l}) }
-
-func (d mounted) StoreLogs(all []*raft.Log) error {
-	copies := make([]raft.Log, len(all))
-	for i, l := range all {
-		copies[i] = *l
-	}
-	time.Sleep(d.heavy)
-	written, err := d.sync()
-	if written {
-		for _, l := range copies {
-			d.logs[l.Index] = l
-			d.w.judge.wrote(l)
-			d.high = max(d.high, l.Index)
-			if d.low == 0 || l.Index < d.low {
-				d.low = l.Index
-			}
-		}
-	}
-	return err
-}
-
-func (d mounted) DeleteRange(from, to uint64) error {
-	written, err := d.sync()
-	if !written {
-		return err
-	}
-	for i := from; i <= to; i++ {
-		delete(d.logs, i)
-	}
-	d.low, d.high = 0, 0
-	for i := range d.logs {
-		d.high = max(d.high, i)
-		if d.low == 0 || i < d.low {
-			d.low = i
-		}
-	}
-	return err
-}
-
-// Set ends its goroutine where the process has died: the library panics when a
-// vote or a term cannot be written, which would end the real process as well.
-func (d mounted) Set(key, value []byte) error {
-	kept := bytes.Clone(value)
-	written, err := d.sync()
-	if written {
-		d.votes[string(key)] = kept
-	}
-	if err != nil {
-		runtime.Goexit()
-	}
-	return nil
-}
-
-func (d mounted) Get(key []byte) ([]byte, error) {
-	v, ok := d.votes[string(key)]
-	if !ok {
-		return nil, errNotFound
-	}
-	return bytes.Clone(v), nil
-}
-
-func (d mounted) SetUint64(key []byte, v uint64) error {
-	return d.Set(key, binary.BigEndian.AppendUint64(nil, v))
-}
-
-func (d mounted) GetUint64(key []byte) (uint64, error) {
-	v, err := d.Get(key)
-	if err != nil {
-		return 0, err
-	}
-	return binary.BigEndian.Uint64(v), nil
-}
-
-// save is replica.Parts.Save.
-func (d mounted) save(who admission.Identity) error {
-	written, err := d.sync()
-	if written {
-		d.who = who
-	}
-	return err
-}
-
-// savedSnapshot is one whole snapshot.
-type savedSnapshot struct {
-	meta raft.SnapshotMeta
-	data []byte
-}
-
-func (d mounted) Create(version raft.SnapshotVersion, index, term uint64, conf raft.Configuration, confIndex uint64, _ raft.Transport) (raft.SnapshotSink, error) {
-	id := fmt.Sprintf("%d-%d-%d", term, index, d.w.now())
-	return &sink{d: d, saved: savedSnapshot{meta: raft.SnapshotMeta{
-		Version: version, ID: id, Index: index, Term: term, Configuration: conf, ConfigurationIndex: confIndex,
-	}}}, nil
-}
-
-func (d mounted) List() ([]*raft.SnapshotMeta, error) {
-	var out []*raft.SnapshotMeta
-	for i := len(d.snapshots) - 1; i >= 0; i-- {
-		meta := d.snapshots[i].meta
-		out = append(out, &meta)
-	}
-	return out, nil
-}
-
-func (d mounted) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
-	for _, s := range d.snapshots {
-		if s.meta.ID == id {
-			meta := s.meta
-			return &meta, io.NopCloser(bytes.NewReader(s.data)), nil
-		}
-	}
-	return nil, nil, errNotFound
-}
-
-// sink is a snapshot that is being written.
-type sink struct {
-	d         mounted
-	saved     savedSnapshot
-	buf       bytes.Buffer
-	cancelled bool
-}
-
-func (s *sink) Write(p []byte) (int, error) { return s.buf.Write(p) }
-func (s *sink) ID() string                  { return s.saved.meta.ID }
-func (s *sink) Cancel() error               { s.cancelled = true; return nil }
-
-func (s *sink) Close() error {
-	if s.cancelled {
-		return nil
-	}
-	written, err := s.d.sync()
-	if !written {
-		return err
-	}
-	s.saved.data = s.buf.Bytes()
-	s.saved.meta.Size = int64(len(s.saved.data))
-	s.d.snapshots = append(s.d.snapshots, &s.saved)
-	slices.SortFunc(s.d.snapshots, func(a, b *savedSnapshot) int {
-		return cmp.Or(cmp.Compare(a.meta.Term, b.meta.Term), cmp.Compare(a.meta.Index, b.meta.Index), cmp.Compare(a.meta.ID, b.meta.ID))
-	})
-	if n := len(s.d.snapshots); n > 2 {
-		s.d.snapshots = s.d.snapshots[n-2:]
-	}
-	s.d.w.ambush(s.d.p.m)
-	return err
 }

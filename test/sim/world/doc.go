@@ -2,10 +2,10 @@
 // the same seed makes the same run, instruction for instruction. Its test
 // program is built and driven by command sim (`make sim`).
 //
-// What is real: package replica with hashicorp/raft in it, master, lease,
-// replica/state, lockapi/server and client, as they are shipped. What is
-// simulated: the network (of Raft's messages and of HTTP), the disks, and every
-// clock. The real library is used rather than a model of it, because half of
+// What is real: package replica with hashicorp/raft and the stores in it, master,
+// lease, replica/state, lockapi/server and client, as they are shipped. What is
+// simulated: the network (of Raft's messages and of HTTP), the loss of power (disk.go),
+// and every clock. The real library is used rather than a model of it, because half of
 // what can go wrong lies in how it is used: when a promise is noted, what an
 // error of its means, what a restart forgets.
 //

@@ -128,7 +128,7 @@ func (w *world) crashOne() {
 // crashInWrite crashes a machine in one of the next writes to its disk.
 func (w *world) crashInWrite() {
 	m, reboot := w.anyMachine(), w.script.IntN(3) == 0
-	m.fatal = 1 + w.script.IntN(4)
+	m.fatal = 1 + w.script.IntN(8) // syncs: most writes take two
 	m.afterCrash = between(w.script, time.Millisecond, time.Second)
 	m.reboots = reboot
 }

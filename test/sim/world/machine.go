@@ -83,7 +83,7 @@ type process struct {
 	changed chan struct{}
 	seen    *state.State // the last one that the judge has looked at
 
-	disk     mounted
+	disk     *mounted
 	stranger bool // it waits to be admitted
 }
 
@@ -92,7 +92,7 @@ func (m *machine) start() {
 	p := &process{m: m, clock: m.clock, changed: make(chan struct{}), opened: make(chan struct{})}
 	p.gone, p.kill = context.WithCancel(context.Background())
 	p.wire = newWire(p)
-	p.disk = mounted{m.disk, p}
+	p.disk = m.disk.mount(p)
 	m.process = p
 	m.w.trace.note(m.id, "starts; its clock runs at %.3f", m.clock.rate)
 	go p.open()
@@ -106,21 +106,18 @@ func (p *process) open() {
 	if m.w.opts.Trace {
 		log = log.Level(zerolog.DebugLevel)
 	}
-	disk := p.disk
-	who, ok := p.seek(disk)
+	parts, ok := p.seek(log)
 	if !ok {
 		return
 	}
+	parts.Transport, parts.Ask, parts.Condemn = p.wire, p.ask, p.condemned
 	var err error
 	p.replica, err = replica.Start(replica.Options{
 		Cell: "sim", ID: m.id, Members: m.w.members(), MasterLease: m.lease, ClockDrift: drift,
 		HeartbeatTimeout: heartbeat, ElectionTimeout: heartbeat,
 		SnapshotThreshold: m.w.snapshotAfter, SnapshotInterval: 500 * time.Millisecond, TrailingLogs: trailing,
 		Logger: log, Clock: p.now,
-	}, replica.Parts{
-		Logs: disk, Votes: disk, Snapshots: disk, Transport: p.wire,
-		Identity: who, Save: disk.save, Ask: p.ask, Condemn: p.condemned, Close: func() error { return nil },
-	})
+	}, parts)
 	if p.dead() {
 		return
 	}
@@ -181,6 +178,7 @@ func (m *machine) crash() {
 	m.w.trace.note(m.id, "crashes")
 	m.process = nil
 	p.kill()
+	p.disk.unmount()
 	m.wake()
 	go p.bury()
 }
@@ -196,6 +194,9 @@ func (p *process) bury() {
 	}
 	if p.replica != nil {
 		_ = p.replica.Close()
+	}
+	if err := p.disk.at.Remove(); err != nil {
+		panic(err) // of the machine that the simulator runs on
 	}
 }
 

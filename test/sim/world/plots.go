@@ -231,7 +231,7 @@ func (w *world) tornVote() {
 	}
 	w.part(voter)
 	w.until(5 * time.Millisecond) // former is not to miss its leader yet
-	voter.fatal, voter.afterCrash, voter.reboots = pick(w.script, 2, 3, 3), 5*time.Millisecond, false
+	voter.fatal, voter.afterCrash, voter.reboots = pick(w.script, 4, 5, 6), 5*time.Millisecond, false
 	before := voter.process
 	w.campaign(voter)
 	if !w.soon(func() bool { return voter.process != nil && voter.process != before }) {

@@ -15,6 +15,7 @@ type Options struct {
 	// the replicas are told: 1 is all that they have to bear.
 	Skew  float64
 	Trace bool
+	Dir   string // where the disks' files are
 }
 
 // drift is the bound on clocks that the replicas are told: far more than a real
@@ -35,6 +36,7 @@ type world struct {
 	trace         *trace
 	stats         *Stats
 	step          int
+	disks         int
 	requests      int           // of HTTP
 	asked         map[pair]int  // calls for a lock, by who made them
 	lease         time.Duration // of all masters, unless mixed
@@ -45,7 +47,6 @@ type world struct {
 	snapshotAfter uint64        // entries
 	mended        bool          // the faults are over
 	quiet         bool          // and a master is in office
-	directories   uint64        // made so far
 	over          chan struct{} // closed at the end, or when a promise is broken
 	failure       *Failure
 }

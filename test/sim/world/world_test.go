@@ -21,15 +21,16 @@ var (
 	steps = flag.Int("steps", 300, "steps of each")
 	skew  = flag.Float64("skew", 1, "how far clocks run off, as a multiple of the bound")
 	story = flag.Bool("story", false, "tell the story of the run")
+	disks = flag.String("disks", "", "an empty directory for the machines' disks")
 )
 
 // TestSeeds runs seeds until one fails, and prints one Report as JSON.
 func TestSeeds(t *testing.T) {
 	var out Report
 	// The first run fills the libraries' caches: it is not one of those that count.
-	run(t, Options{Seed: 1 << 40, Steps: 5, Skew: 1}, &Report{})
+	run(t, Options{Seed: 1 << 40, Steps: 5, Skew: 1, Dir: *disks}, &Report{})
 	for s := *first; s < *first+*count; s++ {
-		run(t, Options{Seed: s, Steps: *steps, Skew: *skew, Trace: *story}, &out)
+		run(t, Options{Seed: s, Steps: *steps, Skew: *skew, Trace: *story, Dir: *disks}, &out)
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(out)
 }
