@@ -69,13 +69,13 @@ lint: ## Check the format, and run go vet and staticcheck
 
 # Systems that the programs are for, and that this machine may not be. stoutd
 # wants a system whose disks can be synced and files locked as on Unix.
-CROSS := darwin/arm64:./cmd/... darwin/amd64:./cmd/... linux/arm64:./cmd/... windows/amd64:./cmd/stout/...
+CROSS := darwin/arm64:./cmd/... darwin/amd64:./cmd/... linux/arm64:./cmd/... windows/amd64:./cmd/stout/...,./client/...
 
 .PHONY: cross
 cross: ## Check that the programs compile for the other systems that they are for
 	@for target in $(CROSS); do \
 		platform=$${target%%:*}; echo "$$platform $${target#*:}"; \
-		GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0 $(GO) vet -tags $(TAGS) $${target#*:} || exit 1; \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0 $(GO) vet -tags $(TAGS) $$(echo $${target#*:} | tr , " ") || exit 1; \
 	done
 
 # Inputs that coverage is gained by are kept in Go's build cache, and a failing one
