@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,8 +26,8 @@ type Standing struct {
 
 // Membership is a configuration of the cell.
 type Membership struct {
-	Index   uint64 // its place in the log
-	Members []Standing
+	Index   uint64     // its place in the log
+	Members []Standing // by name
 }
 
 // CellID is the id of the cell that this replica belongs to.
@@ -47,10 +49,11 @@ func (r *Replica) Membership() (Membership, error) {
 	for _, s := range future.Configuration().Servers {
 		m.Members = append(m.Members, r.standing(s))
 	}
+	slices.SortStableFunc(m.Members, func(a, b Standing) int { return strings.Compare(a.ID, b.ID) })
 	return m, nil
 }
 
-// Members are those of Membership, in its order.
+// Members are those of Membership, by name.
 func (r *Replica) Members() []Standing {
 	m, _ := r.Membership()
 	return m.Members
