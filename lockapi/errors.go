@@ -23,6 +23,7 @@ const (
 	CodeConflict         Code = "conflict"
 	CodeUnsafe           Code = "unsafe" // a change of the members after which too few would be well
 	CodeBusy             Code = "busy"   // another change of the members is not committed yet
+	CodeCrossOrigin      Code = "cross_origin"
 	CodeTooLarge         Code = "too_large"
 	CodeNotMaster        Code = "not_master"
 	CodeLockHeld         Code = "lock_held"
@@ -45,6 +46,7 @@ var codes = map[Code]struct {
 	CodeConflict:         {http.StatusConflict, "Conflict"},
 	CodeUnsafe:           {http.StatusConflict, "Unsafe"},
 	CodeBusy:             {http.StatusConflict, "Busy"},
+	CodeCrossOrigin:      {http.StatusForbidden, "Cross origin"},
 	CodeTooLarge:         {http.StatusRequestEntityTooLarge, "Too large"},
 	CodeNotMaster:        {http.StatusMisdirectedRequest, "Not the master"},
 	CodeLockHeld:         {http.StatusLocked, "Locked"},

@@ -14,7 +14,7 @@ import (
 
 func TestCodesHaveTheStatusOfTheContract(t *testing.T) {
 	want := map[lockapi.Code]int{
-		"invalid_argument": 400, "session_not_found": 404, "not_found": 404, "method_not_allowed": 405, "conflict": 409, "unsafe": 409, "busy": 409, "too_large": 413,
+		"invalid_argument": 400, "cross_origin": 403, "session_not_found": 404, "not_found": 404, "method_not_allowed": 405, "conflict": 409, "unsafe": 409, "busy": 409, "too_large": 413,
 		"not_master": 421, "lock_held": 423, "lock_delayed": 423, "too_many": 429, "no_master": 503, "outcome_unknown": 503, "internal": 500,
 	}
 	for _, c := range lockapi.Codes() {

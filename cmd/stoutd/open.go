@@ -56,7 +56,8 @@ func (p *process) open(ctx context.Context) (err error) {
 	if p.candidate, err = replica.Prepare(p.replicaOptions()); err != nil {
 		return explainDataDir(c, p.dataDir, explainListen(c, "raft-listen", c.RaftListen, err))
 	}
-	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum, MaxConnections: p.maxConnections})
+	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum,
+		MaxConnections: p.maxConnections, Browsers: browsers(p.config, p.listener.Addr())})
 	p.served = make(chan error, 1)
 	go func() { p.served <- p.server.Serve(p.listener) }()
 	if err := p.join(ctx); err != nil {

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/stoutlock/stout/internal/origin"
+)
 
 // Where log entries go first; see docs/operations.md.
 const (
@@ -71,6 +75,12 @@ type Config struct {
 	// MaxConnections bounds the open connections to the API; 0 is as many as the
 	// process's limit on open files leaves beside the replica's own.
 	MaxConnections uint64
+
+	// AllowOrigins are the sites whose web pages may use the API besides its own.
+	AllowOrigins []origin.Origin
+	// APIHosts are names by which browsers, and on loopback anybody, may call the API
+	// besides localhost, addresses and the hosts of Replicas and AllowOrigins.
+	APIHosts []string
 
 	// LogLevel is trace, debug, info, warn or error.
 	LogLevel string

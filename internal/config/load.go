@@ -120,7 +120,7 @@ func (l *loader) readEnvironment() {
 			continue
 		}
 		values := []string{value}
-		if s.name == nameReplica {
+		if s.list != nil {
 			values = strings.FieldsFunc(value, func(r rune) bool { return r == ';' || strings.ContainsRune(" \t\r\n", r) })
 		}
 		l.apply(s, values, Source("environment "+s.env()))

@@ -11,21 +11,18 @@ import (
 )
 
 // WriteTable writes every setting, what is in force and where it came from, in
-// aligned columns. The replicas have a line each.
+// aligned columns. Of a list each value has a line.
 func (c *Config) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(t, "SETTING\tVALUE\tSOURCE")
 	for _, s := range settings() {
 		from := c.Source(s.name)
-		if s.name != nameReplica {
-			fmt.Fprintf(t, "%s\t%s\t%s\n", s.name, c.shown(s), from)
-			continue
+		values := []string{c.shown(s)}
+		if s.list != nil && s.get(c) != "" {
+			values = s.list(c)
 		}
-		if len(c.Replicas) == 0 {
-			fmt.Fprintf(t, "%s\t-\t%s\n", s.name, from)
-		}
-		for _, r := range c.Replicas {
-			fmt.Fprintf(t, "%s\t%s\t%s\n", s.name, r, from)
+		for _, v := range values {
+			fmt.Fprintf(t, "%s\t%s\t%s\n", s.name, v, from)
 		}
 	}
 	return t.Flush()
@@ -55,6 +52,11 @@ func (c *Config) WriteYAML(w io.Writer) error {
 			fmt.Fprintf(b, "%s: # %s\n", fileReplicas, from)
 			for _, r := range c.Replicas {
 				fmt.Fprintf(b, "  - id: %s\n    raft: %s\n    api: %s\n", quoted(r.ID), quoted(r.RaftAddr), quoted(r.APIURL))
+			}
+		case s.list != nil:
+			fmt.Fprintf(b, "%s: # %s\n", s.name, from)
+			for _, v := range s.list(c) {
+				fmt.Fprintf(b, "  - %s\n", quoted(v))
 			}
 		default:
 			if s.text {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestWriteTable(t *testing.T) {
-	in := cell("--log-level", "debug")
+	in := cell("--log-level", "debug", "--allow-origin", "https://UI.example.com:443", "--allow-origin", "http://[::1]:8080")
 	in.env = []string{"STOUTD_HEARTBEAT_TIMEOUT=300ms"}
 	var out bytes.Buffer
 	if err := mustLoad(t, in).WriteTable(&out); err != nil {
@@ -43,6 +43,9 @@ max-session-holds     10000                                     default
 max-session-waiters   10000                                     default
 max-session-bytes     64MiB                                     default
 max-connections       0                                         default
+allow-origin          https://ui.example.com                    flag --allow-origin
+allow-origin          http://[::1]:8080                         flag --allow-origin
+api-host              -                                         default
 log-level             debug                                     flag --log-level
 log-format            json                                      default
 `
@@ -55,6 +58,7 @@ func TestYAMLReadsBackTheSame(t *testing.T) {
 	for name, in := range map[string]input{
 		"cell":             cell("--master-lease", "2s", "--data-dir", "a: b # c", "--max-bytes", "3GiB", "--max-waiters", "0"),
 		"a name of digits": cell("--cell", "007"),
+		"lists":            cell("--allow-origin", "http://a", "--allow-origin", "https://[::1]:8", "--api-host", "007", "--api-host", "stout.example.com"),
 		"dev":              {args: []string{"--dev"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -50,6 +50,16 @@ func TestRefusals(t *testing.T) {
 		{"too few bytes for a session", file("\nmax-session-bytes: 64KiB\n"), `max-session-bytes "65536" (r.yaml:2): at least 262144`},
 		{"too few connections", cell("--max-connections", "3"), `max-connections "3" (flag --max-connections): at least 16, or 0 for no bound`},
 
+		{"origin without a scheme", cell("--allow-origin", "ui.example.com"), `allow-origin "ui.example.com" (flag --allow-origin): "ui.example.com": it begins with http:// or https://`},
+		{"origin with a path", cell("--allow-origin", "https://ui/"), `allow-origin "https://ui/" (flag --allow-origin): "https://ui/": it is scheme, host and port only`},
+		{"every origin", env("STOUTD_ALLOW_ORIGIN=http://a; *"), `allow-origin "http://a; *" (environment STOUTD_ALLOW_ORIGIN): "*" would let every web page command the cell`},
+		{"no origin", file("allow-origin:\n  - \"null\"\n"), `allow-origin "null" (r.yaml:1): "null" is what any web page can be made to come from`},
+		{"origin that is no text", file("allow-origin: [[a]]\n"), `allow-origin (r.yaml:1): a single value is wanted here`},
+		{"host with a port", cell("--api-host", "stout:7101"), `api-host "stout:7101" (flag --api-host): "stout:7101" is not the name of a host`},
+		{"host with a scheme", file("api-host: http://stout\n"), `api-host "http://stout" (r.yaml:1): "http://stout" is not the name of a host`},
+		{"host with a wildcard", cell("--api-host", "*.example.com"), `"*.example.com" is not the name of a host`},
+		{"address in brackets", cell("--api-host", "[::1]"), `localhost and addresses need not be named`},
+
 		{"log level", cell("--log-level", "loud"), `log-level "loud" (flag --log-level): it is one of trace, debug, info, warn, error`},
 		{"log store", cell("--log-store", "memory"), `log-store "memory" (flag --log-store): it is one of bolt, wal`},
 		{"log format", cell("--log-format", "xml"), `log-format "xml" (flag --log-format): it is one of json, console`},

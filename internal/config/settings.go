@@ -41,7 +41,9 @@ type setting struct {
 	kind  string // what a value looks like, for the help
 	usage string
 	text  bool // any text, which a file may have to quote
-	get   func(*Config) string
+	// list is the values of a setting that may be given several times, nil for others.
+	list func(*Config) []string
+	get  func(*Config) string
 	// set reads the texts given for the setting, in order. Where the setting
 	// is not a list the last one counts.
 	set func(*Config, []string) error
@@ -80,7 +82,8 @@ func settings() []setting {
 		text(nameLogStore, "store", "wal: a write-ahead log before raft-boltdb, one sync an entry; bolt: raft-boltdb alone", func(c *Config) *string { return &c.LogStore }),
 		duration(nameShutdown, "bound on an orderly stop", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
 	}
-	return append(append(list, quotaSettings()...),
+	list = append(append(list, quotaSettings()...), browserSettings()...)
+	return append(list,
 		text(nameLogLevel, "level", "trace, debug, info, warn or error", func(c *Config) *string { return &c.LogLevel }),
 		text(nameLogFormat, "format", "json or console; unless given, console with --dev", func(c *Config) *string { return &c.LogFormat }))
 }
@@ -153,30 +156,36 @@ func count(name, usage string, field func(*Config) *uint64) setting {
 	return scalar(name, "number", usage, field, read, func(v uint64) string { return strconv.FormatUint(v, 10) })
 }
 
-func replicaList() setting {
-	return setting{
-		name: nameReplica, kind: "id=host:port,url",
-		usage: "a replica of the cell, with its addresses as others dial them; one for each, the same on all",
-		get: func(c *Config) string {
-			texts := make([]string, len(c.Replicas))
-			for i, r := range c.Replicas {
-				texts[i] = r.String()
-			}
-			return strings.Join(texts, "; ")
-		},
-		set: func(c *Config, values []string) error {
-			list := make([]Replica, 0, len(values))
-			for _, v := range values {
-				r, err := parseReplica(v)
-				if err != nil {
-					return err
-				}
-				list = append(list, r)
-			}
-			c.Replicas = list
-			return nil
-		},
+// several makes a row for a setting that may be given several times, from how one
+// value is read and written.
+func several[T any](name, kind, usage string, field func(*Config) *[]T, read func(string) (T, error), write func(T) string) setting {
+	s := setting{name: name, kind: kind, usage: usage}
+	s.list = func(c *Config) (texts []string) {
+		for _, v := range *field(c) {
+			texts = append(texts, write(v))
+		}
+		return texts
 	}
+	s.get = func(c *Config) string { return strings.Join(s.list(c), "; ") }
+	s.set = func(c *Config, values []string) error {
+		var all []T
+		for _, value := range values {
+			v, err := read(value)
+			if err != nil {
+				return err
+			}
+			all = append(all, v)
+		}
+		*field(c) = all
+		return nil
+	}
+	return s
+}
+
+func replicaList() setting {
+	return several(nameReplica, "id=host:port,url",
+		"a replica of the cell, with its addresses as others dial them; one for each, the same on all",
+		func(c *Config) *[]Replica { return &c.Replicas }, parseReplica, Replica.String)
 }
 
 // parseReplica reads the form that Replica.String writes.

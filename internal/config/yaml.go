@@ -48,12 +48,12 @@ func (l *loader) readEntry(file string, e *ast.MappingValueNode) {
 		if s.name != key || key == nameReplica {
 			continue
 		}
-		value, err := scalarText(e.Value)
+		values, err := texts(e.Value, s.list != nil)
 		if err != nil {
 			l.refuse(key, "", from, err.Error())
 			return
 		}
-		l.apply(s, []string{value}, from)
+		l.apply(s, values, from)
 		return
 	}
 	if key == nameReplica {
@@ -120,6 +120,22 @@ func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
 		return nil, true
 	}
 	return nil, false
+}
+
+// texts are the texts of a value: one, or those of a list where there may be one.
+func texts(n ast.Node, list bool) (all []string, err error) {
+	items := []ast.Node{n}
+	if sequence, is := n.(*ast.SequenceNode); is && list {
+		items = sequence.Values
+	}
+	for _, item := range items {
+		text, err := scalarText(item)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, text)
+	}
+	return all, nil
 }
 
 // scalarText is the text of a single value as it was written.

@@ -30,9 +30,9 @@ type exchange struct {
 	body   []byte
 }
 
-// handler is the frame of every operation: it reads the body, runs the
-// operation, writes its error, survives its panic and counts it. peer says that
-// it is for calls that another member sends.
+// handler is the frame of every operation: it runs the operation, writes its
+// error, survives its panic and counts it. peer says that it is for calls that
+// another member sends.
 func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 	always := onStandby[r.template]
 	usual := &tally{metrics: s.metrics, route: r.template, method: r.method}
@@ -56,18 +56,29 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 				x.panicked(p, r)
 			}
 		}()
-		body, err := x.readBody()
-		x.body = body
-		switch {
-		case x.master == nil && !always:
-			err = x.standbyProblem()
-		case err == nil:
-			err = r.handle(x)
-		}
-		if err != nil {
+		if err := x.run(r, always); err != nil {
 			x.fail(err)
 		}
 	}
+}
+
+// run does what the call asks for, if it may; always says that a replica does it that
+// is no member.
+func (x *exchange) run(r route, always bool) error {
+	if !x.peer {
+		if answered, err := x.screen(); answered || err != nil {
+			return err
+		}
+	}
+	body, err := x.readBody()
+	x.body = body
+	switch {
+	case x.master == nil && !always:
+		return x.standbyProblem()
+	case err != nil:
+		return err
+	}
+	return r.handle(x)
 }
 
 // panicked answers a panic of the operation, where nothing was written yet.

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/internal/origin"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
@@ -42,6 +43,8 @@ type Options struct {
 	// MaxConnections bounds the connections that are open to the API at once; 0 is
 	// no bound. Those of other members do not count.
 	MaxConnections int
+	// Browsers says who may call from a web page. Its Named is the server's own.
+	Browsers origin.Settings
 
 	// ForwardTimeout bounds the search for a master that takes a call. How long
 	// the master then holds the call is bounded by the call's own wait_ms.
@@ -106,6 +109,7 @@ type Server struct {
 	// find one.
 	lists    chan struct{}
 	spare    *spare
+	browsers *origin.Policy
 	engine   *gin.Engine
 	http     *wire.Server
 	calls    *http.Server  // those of other members
@@ -134,6 +138,7 @@ func New(opts Options) *Server {
 	}
 	opts.Registry.MustRegister(s.conns)
 	s.contacts.started = time.Now()
+	s.browsers = s.newPolicy()
 	s.engine = s.newEngine(false)
 	s.calls = s.newCalls()
 	s.spare = s.newSpare()

@@ -37,7 +37,7 @@ type spare struct {
 type guest struct {
 	net.Conn
 	spare *spare
-	from  origin
+	from  source
 	busy  bool // its request has arrived whole; guarded by spare.mu
 }
 
@@ -79,7 +79,7 @@ func errNoConnection(x *exchange) error {
 // admit takes a connection for which there is no other place, or closes it. It does
 // not block.
 func (p *spare) admit(c net.Conn) {
-	g := &guest{Conn: c, spare: p, from: originOf(c.RemoteAddr())}
+	g := &guest{Conn: c, spare: p, from: sourceOf(c.RemoteAddr())}
 	if !p.join(g) {
 		_ = c.Close()
 		return
@@ -137,14 +137,14 @@ func (p *spare) counts() (taken, dropped uint64) {
 	return p.taken, p.dropped
 }
 
-// origin is who shares a part of the spare connections: one address, or, as one host
+// source is who shares a part of the spare connections: one address, or, as one host
 // may have as many of those as it likes, one network of IPv6.
-type origin netip.Prefix
+type source netip.Prefix
 
-func originOf(a net.Addr) origin {
+func sourceOf(a net.Addr) source {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
-		return origin{}
+		return source{}
 	}
 	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
 	bits := addr.BitLen()
@@ -153,18 +153,18 @@ func originOf(a net.Addr) origin {
 	}
 	prefix, err := addr.Prefix(bits)
 	if err != nil {
-		return origin{}
+		return source{}
 	}
-	return origin(prefix)
+	return source(prefix)
 }
 
 // makesWay chooses who of the guests, all places being taken, makes way for one more.
-// It is one of the origin that has most, the newcomer counted: the one that came
+// It is one of the source that has most, the newcomer counted: the one that came
 // first of those whose request is not there yet. A request that is there is given up
-// only for an origin that has fewer. So a caller that takes all it can get keeps only
+// only for a source that has fewer. So a caller that takes all it can get keeps only
 // its own next connections out.
-func makesWay(guests []*guest, newcomer origin) (index int, ok bool) {
-	count := map[origin]int{newcomer: 1}
+func makesWay(guests []*guest, newcomer source) (index int, ok bool) {
+	count := map[source]int{newcomer: 1}
 	for _, g := range guests {
 		count[g.from]++
 	}

@@ -17,16 +17,16 @@ func TestOrigins(t *testing.T) {
 		"[fe80::1%eth0]:80":        "fe80::/64",
 	} {
 		a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))
-		if got := netip.Prefix(originOf(a)).String(); got != want {
+		if got := netip.Prefix(sourceOf(a)).String(); got != want {
 			t.Errorf("%s is of %s, want %s", address, got, want)
 		}
 	}
-	if got := originOf(nil); got != (origin{}) {
+	if got := sourceOf(nil); got != (source{}) {
 		t.Errorf("nothing is of %v", got)
 	}
 }
 
-// Guests are written as the letter of their origin, in the order in which they came,
+// Guests are written as the letter of their source, in the order in which they came,
 // a capital letter where the request has arrived. What is left is as it was.
 func TestWhoMakesWay(t *testing.T) {
 	for _, c := range []struct{ guests, newcomer, want string }{
@@ -69,6 +69,6 @@ func TestWhoMakesWay(t *testing.T) {
 	}
 }
 
-func letterOf(letter byte) origin {
-	return origin(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, letter}), 32))
+func letterOf(letter byte) source {
+	return source(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, letter}), 32))
 }

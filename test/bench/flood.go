@@ -75,7 +75,7 @@ func dribble(ctx context.Context, address string, manner int) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	defer c.Close()
-	const head = "GET /v1/locks?limit=1000 HTTP/1.1\r\nHost: bench\r\n"
+	const head = "GET /v1/locks?limit=1000 HTTP/1.1\r\nHost: localhost\r\n"
 	switch manner {
 	case 0:
 		_, _ = io.Copy(io.Discard, c) // until it is closed

@@ -25,15 +25,15 @@ func TestConnectionsThatDoNotBehave(t *testing.T) {
 		for _, text := range []string{
 			"",
 			"POST /v1/sessions HT",
-			"POST /v1/sessions HTTP/1.1\r\nHost: stout\r\nX-Slow: ",
+			"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
 		} {
 			c := dial(t, r)
 			send(t, c, text)
 			slow.Go(func() { wantClosed(t, c, text) })
 		}
 		for _, text := range []string{
-			"POST /v1/sessions HTTP/1.1\r\nHost: stout\r\nContent-Length: 20\r\n\r\n{\"ttl_ms\"",
-			"POST /v1/sessions HTTP/1.1\r\nHost: stout\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
+			"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{\"ttl_ms\"",
+			"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
 		} {
 			c := dial(t, r)
 			send(t, c, text)
@@ -81,7 +81,7 @@ func wantRefusedBody(t *testing.T, c net.Conn) {
 func cutShort(t *testing.T, r *cell.Replica) {
 	t.Helper()
 	c := dial(t, r)
-	send(t, c, "POST /v1/sessions HTTP/1.1\r\nHost: stout\r\nContent-Length: 20\r\n\r\n{}")
+	send(t, c, "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{}")
 	must(t, c.CloseWrite())
 	got, err := receive(c)
 	if err != nil || got.status != http.StatusBadRequest || got.problem.Field != "body" {
@@ -114,7 +114,7 @@ func brokenWait(t *testing.T, r, master *cell.Replica, brk func(*net.TCPConn) er
 	}
 	c := dial(t, r)
 	body := fmt.Sprintf(`{"session":%q,"wait_ms":600000}`, waiter.ID)
-	send(t, c, fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: stout\r\nContent-Length: %d\r\n\r\n%s", route, len(body), body))
+	send(t, c, fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", route, len(body), body))
 	waiters(1)
 	must(t, brk(c))
 	waiters(0)

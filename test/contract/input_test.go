@@ -214,7 +214,7 @@ func (b badInput) check(t *testing.T, r, master *cell.Replica, session lockapi.S
 	t.Helper()
 	fill := strings.NewReplacer("$S", session.ID)
 	body := fill.Replace(b.body)
-	got := exchange(t, r, fmt.Sprintf("%s HTTP/1.1\r\nHost: stout\r\nContent-Length: %d\r\n\r\n%s", fill.Replace(b.call), len(body), body))
+	got := exchange(t, r, fmt.Sprintf("%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", fill.Replace(b.call), len(body), body))
 	name := fmt.Sprintf("%.80q %.60q", b.call, b.body)
 	if got.status != b.status || got.problem.Code != b.code || got.problem.Field != b.field {
 		t.Errorf("%s: %d %q field %q, want %d %q field %q: %s", name,
@@ -256,7 +256,7 @@ func everything(t *testing.T, master *cell.Replica) string {
 	t.Helper()
 	var text strings.Builder
 	for _, route := range []string{lockapi.RouteLocks, lockapi.RouteSessions + "?consistency=stale"} {
-		got := exchange(t, master, "GET "+route+" HTTP/1.1\r\nHost: stout\r\n\r\n")
+		got := exchange(t, master, "GET "+route+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if got.status != http.StatusOK {
 			t.Fatalf("%s: %d %s", route, got.status, got.body)
 		}

@@ -126,7 +126,7 @@ func halfACall(ctx context.Context, r *cell.Replica, half bool) {
 		defer conn.Close()
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 		if half {
-			_, _ = io.WriteString(conn, "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{") // it may be closed already
+			_, _ = io.WriteString(conn, "PUT /v1/locks/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{") // it may be closed already
 		}
 		_, _ = io.Copy(io.Discard, conn) // until it is closed
 	}

@@ -116,7 +116,7 @@ func (p *pendingCall) write(t *testing.T, method, target, body string) {
 	if p.forward != "" {
 		header = lockapi.HeaderForward + ": " + p.forward + "\r\n"
 	}
-	_, err := fmt.Fprintf(p.conn, "%s %s HTTP/1.1\r\nHost: stout\r\n%sContent-Length: %d\r\n\r\n%s", method, target, header, len(body), body)
+	_, err := fmt.Fprintf(p.conn, "%s %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %d\r\n\r\n%s", method, target, header, len(body), body)
 	must(t, err)
 }
 

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/stoutlock/stout/internal/origin"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// newPolicy is the policy for calls from browsers. Names of members are ours as well,
+// also those of members that have come since the settings were made.
+func (s *Server) newPolicy() *origin.Policy {
+	p := s.opts.Browsers
+	p.Named = s.isMember
+	return origin.New(p)
+}
+
+// isMember reports whether a member's URL has the name.
+func (s *Server) isMember(name string) bool {
+	at := s.seat.Load()
+	if at == nil {
+		return false
+	}
+	for _, r := range at.Cell().Replicas {
+		u, err := url.Parse(r.URL)
+		if err != nil {
+			continue
+		}
+		if h, ok := origin.ParseHost(u.Host); ok && h.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Headers of answers to calls from pages of allowed sites, as values. Nobody changes
+// them. Credentials that a browser sends by itself are none of this API's, so the
+// wildcards hold.
+var (
+	varyOrigin   = []string{"Origin"}
+	allHeaders   = []string{"*"}
+	allMethods   = []string{"GET, HEAD, PUT, POST, DELETE, PATCH"}
+	askedHeaders = []string{"Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Stout-Forward"}
+	tenMinutes   = []string{"600"}
+	yes          = []string{"true"}
+)
+
+// screen refuses a call that may not come from where a browser says that it does, and
+// tells the browser which pages may read the answer. It reports whether the call was
+// a browser's question for that, which is answered.
+func (x *exchange) screen() (answered bool, err error) {
+	v := x.browsers.Judge(origin.CallOf(x.c.Request))
+	h := x.c.Writer.Header()
+	if x.browsers.Shares() {
+		h["Vary"] = varyOrigin
+	}
+	switch {
+	case v.Refusal != origin.Fine:
+		return false, x.errCrossOrigin(v.Refusal)
+	case v.Share == "":
+		return false, nil
+	}
+	h["Access-Control-Allow-Origin"] = []string{v.Share}
+	h["Access-Control-Expose-Headers"] = allHeaders
+	if !v.Preflight {
+		return false, nil
+	}
+	h["Access-Control-Allow-Methods"] = allMethods
+	h["Access-Control-Allow-Headers"] = askedHeaders
+	h["Access-Control-Max-Age"] = tenMinutes
+	if x.c.Request.Header.Get("Access-Control-Request-Private-Network") != "" {
+		h["Access-Control-Allow-Private-Network"] = yes
+	}
+	return true, x.reply(http.StatusNoContent, nil)
+}
+
+func (x *exchange) errCrossOrigin(why origin.Refusal) error {
+	r := x.c.Request
+	if why == origin.ForeignHost {
+		return lockapi.Errorf(lockapi.CodeCrossOrigin, "the call is addressed to host %q, and this API knows itself as localhost, by its addresses, "+
+			"the URLs of its members and what --api-host and --allow-origin name; if that is its name, say --api-host to stoutd", lockapi.Clip(r.Host))
+	}
+	from := "another site"
+	if sites := r.Header["Origin"]; len(sites) == 1 {
+		from = lockapi.Clip(sites[0])
+	}
+	return lockapi.Errorf(lockapi.CodeCrossOrigin, "a browser sends this call for a page of %q, which is not of the host %q that it is addressed to; "+
+		"if pages of that site are to use this API, say --allow-origin to stoutd", from, lockapi.Clip(r.Host))
+}

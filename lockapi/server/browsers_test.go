@@ -1,0 +1,176 @@
+package server_test
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/internal/origin"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+const (
+	evil = "https://evil.example"
+	ui   = "https://ui.example.com"
+)
+
+// shared has the pages of ui use the API.
+func shared(o *server.Options) {
+	site, err := origin.Parse(ui)
+	if err != nil {
+		panic(err)
+	}
+	o.Browsers = origin.Settings{Allowed: []origin.Origin{site}, Names: []string{"stout.example.com"}}
+}
+
+// callAs is call with another Host header.
+func callAs(t *testing.T, n *node, method, host, target, body string, headers ...string) reply {
+	t.Helper()
+	text := method + " " + target + " HTTP/1.1\r\n"
+	if host != "" {
+		text += "Host: " + host + "\r\n"
+	}
+	for i := 0; i < len(headers); i += 2 {
+		text += headers[i] + ": " + headers[i+1] + "\r\n"
+	}
+	if body != "" {
+		text += "Content-Length: " + strconv.Itoa(len(body)) + "\r\n"
+	}
+	return raw(t, n, method, text+"\r\n"+body)
+}
+
+// No page of another site changes anything, whatever the route and whichever replica
+// it comes to, and what it is told has no effect and is told to the page by nobody.
+func TestOtherSitesPagesChangeNothing(t *testing.T) {
+	master, replica := startPair(t, shared)
+	for _, n := range []*node{master, replica} {
+		for _, r := range append(server.Routes(), "POST /nowhere", "BREW /v1/cell") {
+			method, target, _ := strings.Cut(strings.NewReplacer("{id}", "s1", "/{path}", "/a").Replace(r), " ")
+			if method == http.MethodGet {
+				continue
+			}
+			for _, headers := range [][]string{
+				{"Origin", evil, "Sec-Fetch-Site", "cross-site"}, {"Origin", evil}, {"Origin", "null"},
+				{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
+			} {
+				got := callAs(t, n, method, n.addr, target, "{}", headers...)
+				e := got.wantCode(t, lockapi.CodeCrossOrigin)
+				if !strings.Contains(e.Detail, n.addr) || !strings.Contains(e.Detail, "--allow-origin") || got.header.Get("Access-Control-Allow-Origin") != "" {
+					t.Errorf("%s %q: %+v %v", r, headers, e, got.header)
+				}
+			}
+		}
+	}
+	if calls := master.made(); len(calls) > 0 {
+		t.Errorf("the master was asked for %q", calls)
+	}
+	if got := counted(t, master, "stout_http_requests_total", "POST", lockapi.RouteSessions); got != 5 {
+		t.Errorf("%d refusals are counted under their route", got)
+	}
+}
+
+// A page that has made its own name lead here may do nothing, nor read.
+func TestForeignNamesAreRefused(t *testing.T) {
+	n := startMaster(t, shared)
+	for _, c := range [][]string{
+		{"GET", "/v1/cell", "Origin", "http://evil.example"},
+		{"GET", "/livez", "Sec-Fetch-Site", "none"},
+		{"GET", "/nowhere", "Sec-Fetch-Site", "same-origin"},
+		{"POST", "/v1/sessions", "Origin", ui},
+		{"OPTIONS", "/v1/sessions", "Origin", ui, "Access-Control-Request-Method", "POST"},
+	} {
+		got := callAs(t, n, c[0], "evil.example", c[1], "", c[2:]...)
+		if e := got.wantCode(t, lockapi.CodeCrossOrigin); !strings.Contains(e.Detail, `"evil.example"`) || !strings.Contains(e.Detail, "--api-host") {
+			t.Errorf("%q: %+v", c, e)
+		}
+		if got.header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%q: %v", c, got.header)
+		}
+	}
+	callAs(t, n, "POST", "evil.example", "/v1/sessions", "{}").wantStatus(t, http.StatusCreated)
+}
+
+// Where the API listens on loopback only, nobody calls it by a foreign name.
+func TestForeignNamesOnLoopback(t *testing.T) {
+	n := startMaster(t, func(o *server.Options) { shared(o); o.Browsers.Loopback = true })
+	n.setReplicas(lockapi.Replica{ID: "r1", URL: "http://R1.example.com.:7101/"}, lockapi.Replica{ID: "r2", URL: "http://[::1"})
+	for host, status := range map[string]int{
+		n.addr: 201, "localhost": 201, "[::1]:1": 201, "stout.example.com": 201, "ui.example.com:5": 201, "r1.example.com": 201,
+		"evil.example": 403, "r2": 403, "example.com": 403,
+	} {
+		callAs(t, n, "POST", host, "/v1/sessions", "{}").wantStatus(t, status)
+	}
+}
+
+// Pages of the API's own host, and programs, call as ever.
+func TestOwnPagesCall(t *testing.T) {
+	n := startMaster(t, nil)
+	for _, headers := range [][]string{
+		nil, {"Origin", "http://" + n.addr}, {"Origin", "http://" + n.addr, "Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"},
+	} {
+		got := callAs(t, n, "POST", n.addr, "/v1/sessions", "{}", headers...)
+		got.wantStatus(t, http.StatusCreated)
+		if got.header.Get("Vary") != "" || got.header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%q: %v", headers, got.header)
+		}
+	}
+}
+
+// Pages of an allowed site may call and read every answer, errors as well, also
+// through a replica that forwards, and caches are told.
+func TestAllowedSitesCall(t *testing.T) {
+	_, replica := startPair(t, shared)
+	for _, c := range []struct {
+		method, target, body string
+		status               int
+	}{
+		{"POST", "/v1/sessions", "{}", 201}, {"GET", "/v1/cell", "", 200}, {"GET", "/v1/sessions/nobody", "", 404},
+		{"GET", "/nowhere", "", 404}, {"PUT", "/v1/locks/a", "{", 400}, {"DELETE", "/v1/sessions/s1", "", 204}, {"PATCH", "/v1/cell", "", 405},
+	} {
+		got := callAs(t, replica, c.method, replica.addr, c.target, c.body, "Origin", ui, "Sec-Fetch-Site", "cross-site")
+		got.wantStatus(t, c.status)
+		want := map[string]string{"Access-Control-Allow-Origin": ui, "Access-Control-Expose-Headers": "*", "Vary": "Origin",
+			"Access-Control-Allow-Methods": "", "Access-Control-Allow-Credentials": ""}
+		for name, value := range want {
+			if got.header.Get(name) != value {
+				t.Errorf("%s %s: %s is %q, want %q", c.method, c.target, name, got.header.Get(name), value)
+			}
+		}
+		if got := callAs(t, replica, c.method, replica.addr, c.target, c.body); got.header.Get("Vary") != "Origin" || got.header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s %s without an origin: %v", c.method, c.target, got.header)
+		}
+	}
+}
+
+// A browser asks first, and is told what the page may do.
+func TestPreflights(t *testing.T) {
+	n := startMaster(t, shared)
+	ask := func(site string, more ...string) reply {
+		return callAs(t, n, "OPTIONS", n.addr, "/v1/locks/a", "", append([]string{"Origin", site, "Access-Control-Request-Method", "PUT",
+			"Access-Control-Request-Headers", "content-type"}, more...)...)
+	}
+	got := ask(ui, "Access-Control-Request-Private-Network", "true")
+	got.wantStatus(t, http.StatusNoContent)
+	for name, part := range map[string]string{
+		"Access-Control-Allow-Origin": ui, "Access-Control-Allow-Methods": "PUT", "Access-Control-Allow-Headers": "Content-Type",
+		"Access-Control-Max-Age": "600", "Access-Control-Allow-Private-Network": "true", "Vary": "Origin", "Stout-Epoch": "3",
+	} {
+		if !strings.Contains(got.header.Get(name), part) {
+			t.Errorf("%s is %q", name, got.header.Get(name))
+		}
+	}
+	if got := ask(ui); got.header.Get("Access-Control-Allow-Private-Network") != "" {
+		t.Errorf("%v", got.header)
+	}
+	if got := ask(evil); got.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("%v", got.header)
+	} else {
+		got.wantCode(t, lockapi.CodeCrossOrigin)
+	}
+	callAs(t, n, "OPTIONS", n.addr, "/v1/locks/a", "").wantCode(t, lockapi.CodeMethodNotAllowed)
+	if calls := n.made(); len(calls) > 0 {
+		t.Errorf("the master was asked for %q", calls)
+	}
+}
