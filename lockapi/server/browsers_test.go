@@ -104,6 +104,16 @@ func TestForeignNamesOnLoopback(t *testing.T) {
 	}
 }
 
+// What a replica forwards was judged there: it goes by the member's name, not by the
+// API's.
+func TestForwardedCallsAreNotJudgedAgain(t *testing.T) {
+	onLoopback := func(o *server.Options) { o.Browsers.Loopback = true }
+	master, replica := startMaster(t, onLoopback), startNode(t, "r2", onLoopback)
+	replica.setMaster(3, "r1", master.url)
+	callAs(t, replica, "POST", replica.addr, "/v1/sessions", "{}", "Origin", "http://"+replica.addr).wantStatus(t, http.StatusCreated)
+	callAs(t, replica, "GET", replica.addr, "/readyz", "").wantStatus(t, http.StatusOK)
+}
+
 // Pages of the API's own host, and programs, call as ever.
 func TestOwnPagesCall(t *testing.T) {
 	n := startMaster(t, nil)

@@ -65,6 +65,21 @@ func TestProbesHaveRoomOfTheirOwn(t *testing.T) {
 	}
 }
 
+// A spare connection is for one request.
+func TestSpareConnectionsAnswerOnce(t *testing.T) {
+	n := full(t)
+	c := transmit(t, n, strings.Repeat("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", 2))
+	in := bufio.NewReader(c)
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil || !resp.Close {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	readReply(t, resp).wantStatus(t, http.StatusOK)
+	if more, err := in.ReadByte(); err == nil {
+		t.Errorf("the connection goes on with %q", more)
+	}
+}
+
 // Whoever fills the spare connections, with nothing or with half a request, keeps no
 // probe out, and what it opens ends within a second.
 func TestSpareConnectionsCannotBeFilled(t *testing.T) {

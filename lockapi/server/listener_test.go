@@ -22,6 +22,17 @@ func TestReasonOfWhatCannotBeParsedIsTold(t *testing.T) {
 	}
 }
 
+// A request that was cut off before it was whole is told what to do.
+func TestCrowdedOutIsTold(t *testing.T) {
+	s := New(Options{Master: knowing{}})
+	got := string(s.refuse(http.StatusTooManyRequests, ""))
+	for _, part := range []string{"HTTP/1.1 429 Too Many Requests\r\n", "\r\nRetry-After: 1\r\n", `"code":"too_many"`, "send it again"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("%q is not in %q", part, got)
+		}
+	}
+}
+
 // Whoever has to make way for another connection begins no call: nobody knows how long
 // that takes, and the other waits.
 func TestMakingWayBeginsNoCall(t *testing.T) {

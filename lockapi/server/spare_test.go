@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestOrigins(t *testing.T) {
@@ -71,4 +73,43 @@ func TestWhoMakesWay(t *testing.T) {
 
 func letterOf(letter byte) source {
 	return source(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, letter}), 32))
+}
+
+// However many come, so many are open; those that have to go do so at once, and
+// the others soon.
+func TestSpareConnectionsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Master: knowing{}})
+		var ended []<-chan time.Duration
+		began := time.Now()
+		for range 3 * spareConns {
+			ours, theirs := net.Pipe()
+			s.spare.admit(theirs)
+			end := make(chan time.Duration, 1)
+			go func() {
+				_, _ = ours.Read(make([]byte, 1))
+				end <- time.Since(began)
+			}()
+			ended = append(ended, end)
+		}
+		if open := len(s.spare.guests); open != spareConns {
+			t.Errorf("%d are open", open)
+		}
+		for i, end := range ended {
+			want := spareTime
+			if i < 2*spareConns {
+				want = 0
+			}
+			if got := <-end; got != want {
+				t.Errorf("connection %d ends after %v, want %v", i, got, want)
+			}
+		}
+		synctest.Wait()
+		if open := len(s.spare.guests); open != 0 {
+			t.Errorf("%d are left", open)
+		}
+		if taken, dropped := s.spare.counts(); taken != 3*spareConns || dropped != 2*spareConns {
+			t.Errorf("%d are counted, %d of them dropped", taken, dropped)
+		}
+	})
 }
