@@ -35,29 +35,30 @@ func (c *Client) askOne(ctx context.Context, url string, q call) error {
 }
 
 // Members reads the members of the cell.
-func (c *Client) Members(ctx context.Context) (out lockapi.Members, err error) {
-	err = c.read(ctx, call{path: lockapi.RouteMembers, out: &out}, nil, nil)
+func (c *Client) Members(ctx context.Context, opts ...ReadOption) (out lockapi.Members, err error) {
+	err = c.read(ctx, call{path: lockapi.RouteMembers, out: &out}, nil, opts)
 	return out, err
 }
 
 // ReplaceMember has the cell go over to another data directory of the member with
 // the given id. It returns once the cell has begun: the directory is a nonvoter
-// until it has caught up, and then takes the old one's place (see Members). The
-// call is sent once: where its outcome is unknown the error says so.
+// until it has caught up, and then takes the old one's place (see Members). Where
+// that is so already, or under way, it changes nothing.
 //
-// Errors: ErrInvalidArgument for a member or a directory that there is not,
-// ErrBusy while another change is not committed, ErrUnsafe where too few of the
-// members are well.
-func (c *Client) ReplaceMember(ctx context.Context, id, directory string) error {
-	req := lockapi.ReplaceMemberRequest{Directory: directory}
+// Errors: ErrInvalidArgument for what is no directory's id, ErrNotFound where the
+// cell has no such member, ErrConflict for a directory of another, ErrBusy while
+// another change is not committed, and ErrUnsafe, unless req.Force is set, where
+// too few of the members are well.
+func (c *Client) ReplaceMember(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
 	if id == "" || id == "." || id == ".." || strings.Contains(id, "/") {
 		return lockapi.Invalid("id", "%q is not the id of a member", id)
 	}
-	return c.do(ctx, &call{
-		method: http.MethodPost, path: lockapi.RouteMembers + "/" + id + "/replace", once: true,
-		body: encode(req),
-	})
+	q := call{method: http.MethodPost, path: lockapi.RouteMembers + "/" + id + "/replace", body: encode(req)}
+	if req.Force {
+		q.query = "force=true"
+	}
+	return c.do(ctx, &q)
 }

@@ -63,20 +63,20 @@ func TestMembers(t *testing.T) {
 	if got, ok := errors.AsType[*lockapi.Error](c.Ready(ctx, server.URL)); !ok || got.Directory != d2 || got.Command != outsider.Command {
 		t.Errorf("Ready: %+v", got)
 	}
-	if err := c.ReplaceMember(ctx, "r1", d2); err != nil {
+	if err := c.ReplaceMember(ctx, "r1", lockapi.ReplaceMemberRequest{Directory: d2}); err != nil {
 		t.Errorf("ReplaceMember: %v", err)
 	}
 	if got := replica.got["POST /v1/members/r1/replace"]; got.Directory != d2 {
 		t.Errorf("it was sent as %+v", got)
 	}
-	if err := c.ReplaceMember(ctx, "r2", d2); !errors.Is(err, ErrBusy) {
+	if err := c.ReplaceMember(ctx, "r2", lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, ErrBusy) {
 		t.Errorf("ReplaceMember while another change is under way: %v", err)
 	}
-	if err := c.ReplaceMember(ctx, "r1", "/var/lib/stoutd"); !errors.Is(err, ErrInvalidArgument) {
+	if err := c.ReplaceMember(ctx, "r1", lockapi.ReplaceMemberRequest{Directory: "/var/lib/stoutd"}); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("ReplaceMember with a path for a directory: %v", err)
 	}
 	for _, id := range []string{"", ".", "..", "a/b"} {
-		if err := c.ReplaceMember(ctx, id, d2); !errors.Is(err, ErrInvalidArgument) {
+		if err := c.ReplaceMember(ctx, id, lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, ErrInvalidArgument) {
 			t.Errorf("ReplaceMember(%q): %v", id, err)
 		}
 	}

@@ -23,6 +23,8 @@ type fakeCell struct {
 	changed  chan struct{} // closed, and made anew, when anything changed
 	fault    fault
 	master   string
+	next     string // the directory that is to be r3's
+	steps    int    // how often was asked how far it is
 	serial   int
 	token    uint64
 	sessions map[string]*fakeSession
@@ -39,6 +41,7 @@ const (
 	noMaster fault = "no-master" // answers that there is no master
 	noLease  fault = "no-lease"  // names a master that does not hold its lease
 	quota    fault = "quota"     // has no room for another session
+	unsafe   fault = "unsafe"    // has too few members that are well to replace one
 	evil     fault = "evil"      // whatever it may choose the words of is nasty
 )
 

@@ -38,6 +38,8 @@ func (c *fakeCell) handler() http.Handler {
 		"GET /v1/cell":                     c.getCell,
 		"GET /v1/replica":                  c.getReplica,
 		"POST /v1/cell/transfer":           c.postTransfer,
+		"GET /v1/members":                  c.getMembers,
+		"POST /v1/members/{id}/replace":    c.postReplace,
 		"POST /v1/sessions":                c.postSession,
 		"GET /v1/sessions":                 c.getSessions,
 		"GET /v1/sessions/{id}":            c.getSession,
@@ -94,6 +96,8 @@ func (c *fakeCell) serve(h func(*http.Request) (any, error)) http.HandlerFunc {
 			return
 		case lockapi.Session:
 			w.WriteHeader(http.StatusCreated)
+		case lockapi.MemberChange:
+			w.WriteHeader(http.StatusAccepted)
 		}
 		_ = json.NewEncoder(w).Encode(out)
 	}

@@ -4,10 +4,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -37,6 +39,55 @@ func cmdOutsider(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Setenv("r3", s.URL)
 	ts.Setenv("R3", strings.TrimPrefix(s.URL, "http://"))
+}
+
+// oldDirectory is that of the member that the outsider goes by.
+const oldDirectory = "0123456789abcdef"
+
+// memberList is the members of the cell. A directory that is to replace another
+// catches up, votes, and is alone, from one question to the next.
+func (c *fakeCell) memberList() lockapi.Members {
+	out := lockapi.Members{CellID: "fa4e", Tolerates: 0}
+	for i, r := range c.state().Replicas {
+		out.Members = append(out.Members, lockapi.Member{
+			ID: r.ID, Directory: fmt.Sprintf("%016x", i+1), URL: r.URL, RaftAddr: r.RaftAddr, Suffrage: lockapi.SuffrageVoter,
+			Role: r.Role, Healthy: r.Healthy, AppliedIndex: r.AppliedIndex, Behind: 991 - r.AppliedIndex, Version: "v1.0.0",
+			Since: time.Now().Add(-time.Hour),
+		})
+	}
+	third := &out.Members[2]
+	third.Directory = oldDirectory
+	if c.next == "" {
+		return out
+	}
+	c.steps++
+	next := *third
+	next.Directory, next.Suffrage, next.Role = c.next, lockapi.SuffrageNonvoter, lockapi.RoleNonvoter
+	next.Healthy, next.Behind = c.steps > 1, 120
+	switch {
+	case c.steps == 4:
+		next.Suffrage, next.Role, next.Behind = lockapi.SuffrageVoter, lockapi.RoleReplica, 0
+	case c.steps > 4:
+		next.Suffrage, next.Role, next.Behind = lockapi.SuffrageVoter, lockapi.RoleReplica, 0
+		out.Tolerates, *third = 1, next
+		return out
+	}
+	out.Members = append(out.Members, next)
+	return out
+}
+
+func (c *fakeCell) getMembers(*http.Request) (any, error) { return c.memberList(), nil }
+
+func (c *fakeCell) postReplace(r *http.Request) (any, error) {
+	var req lockapi.ReplaceMemberRequest
+	if err := decode(r, &req); err != nil {
+		return nil, err
+	}
+	if c.fault == unsafe && r.URL.Query().Get("force") != "true" {
+		return nil, lockapi.Errorf(lockapi.CodeUnsafe, "1 of 2 members that vote are well")
+	}
+	c.next, c.steps = req.Directory, 0
+	return lockapi.MemberChange{ID: r.PathValue("id"), Directory: req.Directory}, nil
 }
 
 // newDirectory is the directory that an outsider has.

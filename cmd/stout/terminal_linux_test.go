@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -18,6 +20,12 @@ func onTerminal(t *testing.T, prompt, input string, args ...string) (string, *os
 	t.Helper()
 	c, stop := serveFakeCell()
 	defer stop()
+	return withTerminal(t, c, prompt, input, args...)
+}
+
+// withTerminal is onTerminal with a given cell.
+func withTerminal(t *testing.T, c *fakeCell, prompt, input string, args ...string) (string, *os.ProcessState) {
+	t.Helper()
 	keyboard, screen := newTerminal(t)
 
 	cmd := exec.Command("stout", args...)
@@ -151,5 +159,28 @@ func TestTerminalNarrow(t *testing.T) {
 	}
 	if strings.Contains(shown, "PROMISE") || !strings.Contains(shown, "ADDRESS") {
 		t.Errorf("shown:\n%s", shown)
+	}
+}
+
+// To replace a directory is asked about; only a yes is one.
+func TestTerminalConfirm(t *testing.T) {
+	for answer, done := range map[string]bool{"y": true, "YES": true, "": false, "n": false, "yo": false, "\x04": false} {
+		c, stop := serveFakeCell()
+		other := httptest.NewServer(http.HandlerFunc(outsider))
+		c.third = other.URL
+		shown, state := withTerminal(t, c, "[y/N] ", answer+"\n", "member", "replace", "r3", "--no-wait")
+		c.mu.Lock()
+		began := c.next == newDirectory
+		c.mu.Unlock()
+		if began != done || state.Success() != done || strings.Contains(shown, "nothing was changed") == done {
+			t.Errorf("%q: began %v, %v, shown:\n%s", answer, began, state, shown)
+		}
+		for _, what := range []string{"directory " + oldDirectory + ", not well", "directory " + newDirectory, "for good", "other 2 members: 2 of"} {
+			if !strings.Contains(shown, what) {
+				t.Errorf("it is not said: %q; shown:\n%s", what, shown)
+			}
+		}
+		other.Close()
+		stop()
 	}
 }

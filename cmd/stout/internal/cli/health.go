@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -51,7 +52,9 @@ func (a *app) inquire(ctx context.Context, r lockapi.Replica) finding {
 	refused, answers := errors.AsType[*lockapi.Error](err)
 	switch {
 	case answers && refused.Command != "":
-		f.what, f.command = clean(refused.Detail), clean(refused.Command)
+		// The command is shown on a line of its own, to be copied.
+		why, _, _ := strings.Cut(refused.Detail, "; to have it take that place: "+refused.Command)
+		f.what, f.command = clean(why), clean(refused.Command)
 	case r.Healthy:
 	case err == nil:
 		f.what = "is not heard by the master, and answers here"

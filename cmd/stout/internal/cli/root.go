@@ -112,6 +112,7 @@ func suggestions(cmd *cobra.Command, word string) []string {
 	if len(meant) > 0 {
 		return meant
 	}
+	cmd.SuggestionsMinimumDistance = 2
 	for _, name := range cmd.SuggestionsFor(word) {
 		meant = append(meant, cmd.CommandPath()+" "+name)
 	}
@@ -151,7 +152,7 @@ any of them is up.`,
 	cmd.AddCommand(
 		a.statusCommand(), a.locksCommand(), a.lockCommand(), a.releaseCommand(),
 		a.sessionsCommand(), a.sessionCommand(), a.checkCommand(),
-		a.transferCommand(), a.versionCommand(),
+		a.transferCommand(), a.memberCommand(), a.versionCommand(),
 	)
 	return cmd
 }

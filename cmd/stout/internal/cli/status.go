@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -123,6 +124,7 @@ func (a *app) showCell(cell lockapi.Cell, found []finding) {
 
 func (a *app) replicaRows(replicas []lockapi.Replica, found []finding) [][]string {
 	newest := newestIndex(replicas)
+	replicas = slices.SortedFunc(slices.Values(replicas), func(x, y lockapi.Replica) int { return strings.Compare(x.ID, y.ID) })
 	rows := make([][]string, 0, len(replicas))
 	for _, r := range replicas {
 		rows = append(rows, a.replicaRow(r, newest, outsider(found, r.ID)))

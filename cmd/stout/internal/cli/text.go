@@ -124,9 +124,12 @@ func millis(ms int64) string { return human(time.Duration(ms) * time.Millisecond
 func since(t time.Time) string { return human(max(0, time.Since(t))) }
 
 // plural is "1 lock", "2 locks".
-func plural(n int, noun string) string {
+func plural(n int, noun string) string { return pluralOf(n, noun, noun+"s") }
+
+// pluralOf is plural for words that do not just get an s.
+func pluralOf[N int | uint64](n N, one, many string) string {
 	if n == 1 {
-		return "1 " + noun
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d %s", n, many)
 }

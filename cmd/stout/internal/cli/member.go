@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+func (a *app) memberCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:        "member",
+		Short:      "List the members of the cell, and replace a lost directory",
+		SuggestFor: []string{"members", "replace"},
+		Args:       cobra.NoArgs,
+		RunE:       func(*cobra.Command, []string) error { return usagef("say what to do: stout member list or replace") },
+	}
+	var stale bool
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List the members of the cell",
+		Long: `Lists the members of the cell. A member is a name and a data directory: a replica
+whose directory was wiped or replaced is none, until stout member replace has put
+the new directory into the old one's place. While that is under way both are
+listed, the new one as a nonvoter.
+
+It also says how many more of the members that are well may fail before the cell
+stops.
+
+` + exitHelp,
+		Args:              cobra.NoArgs,
+		SuggestFor:        []string{"ls", "status", "show"},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return a.members(cmd.Context(), stale) },
+	}
+	addStale(list, &stale)
+	cmd.AddCommand(list, a.replaceCommand())
+	return cmd
+}
+
+func (a *app) members(ctx context.Context, stale bool) error {
+	ctx, cancel := a.call(ctx)
+	defer cancel()
+	list, err := a.client.Members(ctx, readOptions(stale)...)
+	if err != nil {
+		return err
+	}
+	if a.ui.json {
+		return a.ui.object(list)
+	}
+	a.ui.pairs([2]string{"cell", clean(list.CellID)}, [2]string{"tolerates", a.tolerance(list)})
+	a.ui.printf("\n")
+	a.ui.table([]column{
+		left("MEMBER"), left("ROLE"), left("SUFFRAGE"), left("HEALTH"), right("BEHIND"),
+		left("DIRECTORY"), left("ADDRESS"), left("RAFT").sparing(3), left("VERSION").sparing(2), right("MEMBER FOR").sparing(1),
+	}, a.memberRows(list.Members))
+	return nil
+}
+
+// tolerance says what a cell stands.
+func (a *app) tolerance(list lockapi.Members) string {
+	text := plural(list.Tolerates, "more failure")
+	if list.Tolerates == 0 {
+		return a.ui.out.warn.Render("no more failure")
+	}
+	return text
+}
+
+func (a *app) memberRows(members []lockapi.Member) [][]string {
+	p := a.ui.out
+	members = slices.SortedStableFunc(slices.Values(members), func(x, y lockapi.Member) int { return strings.Compare(x.ID, y.ID) })
+	rows := make([][]string, 0, len(members))
+	for _, m := range members {
+		role, health, behind, joined := p.plain.Render(clean(m.Role)), p.fail.Render("DOWN"), "-", "-"
+		if m.Role == lockapi.RoleMaster {
+			role = p.good.Render(clean(m.Role))
+		}
+		if m.Healthy {
+			health, behind = p.good.Render("ok"), fmt.Sprint(m.Behind)
+			if m.Behind > largeLag {
+				behind = p.warn.Render(behind)
+			}
+		}
+		if !m.Since.IsZero() {
+			joined = since(m.Since)
+		}
+		rows = append(rows, []string{
+			clean(m.ID), role, clean(m.Suffrage), health, behind, clean(m.Directory),
+			address(m.URL), clean(m.RaftAddr), clean(m.Version), joined,
+		})
+	}
+	return rows
+}
+
+// places are the directories that go by a member's name: the one that votes, and
+// the one that is to take its place, each nil where there is none.
+func places(list lockapi.Members, id string) (voter, next *lockapi.Member) {
+	for i := range list.Members {
+		switch m := &list.Members[i]; {
+		case m.ID != id:
+		case m.Suffrage == lockapi.SuffrageVoter:
+			voter = m
+		default:
+			next = m
+		}
+	}
+	return voter, next
+}
+
+// names lists the members' names, each once.
+func names(list lockapi.Members) []string {
+	var ids []string
+	for _, m := range list.Members {
+		ids = append(ids, clean(m.ID))
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// present is the directory that has a member's name, or is about to: nil where the
+// cell has no member of that name.
+func present(list lockapi.Members, id string) *lockapi.Member {
+	voter, next := places(list, id)
+	return cmp.Or(voter, next)
+}

@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// replacement is what stout member replace was asked to do.
+type replacement struct {
+	id        string
+	directory string // the new one; "" is the one that the replica has
+	yes       bool   // do not ask
+	force     bool
+	noWait    bool
+}
+
+func (a *app) replaceCommand() *cobra.Command {
+	var r replacement
+	cmd := &cobra.Command{
+		Use:   "replace ID",
+		Short: "Put a new data directory in the place of one that is lost",
+		Long: `Puts the data directory that the replica ID has now in the place of the one that
+it had as a member: its disk was lost, or wiped. The replica has to be running; it
+waits for this. (Is its disk only not mounted? Then mount it, and start it again.)
+
+The new directory gets everything from the master. Once it has caught up it votes
+in the place of the old one, which is out for good. stout waits for that, and the
+cell goes on with it if stout is interrupted.
+
+It says first what will be, and asks; --yes is for scripts. The cell refuses where
+too few of its other members are well: mend them first.
+
+Exit codes: 0 done (with --no-wait: begun), 1 the cell refused or nobody said yes,
+2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
+		Example: `  stout member replace r1
+  stout member replace r1 --directory 5f0a81c2d3e4b697 --yes`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeReplica,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.id = args[0]
+			if cmd.Flags().Changed("directory") {
+				if err := lockapi.ValidateDirectory(r.directory); err != nil {
+					return usagef("--%s", err.(*lockapi.Error).Detail)
+				}
+			}
+			return a.replace(cmd.Context(), r)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&r.directory, "directory", "", "`id` of the new directory (default: the replica is asked)")
+	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
+	flags.BoolVar(&r.force, "force", false, "also where too few of the other members are well")
+	flags.BoolVar(&r.noWait, "no-wait", false, "do not wait until the new directory votes")
+	_ = cmd.RegisterFlagCompletionFunc("directory", cobra.NoFileCompletions)
+	return cmd
+}
+
+func (a *app) replace(ctx context.Context, r replacement) error {
+	list, err := a.listMembers(ctx)
+	if err != nil {
+		return err
+	}
+	old := present(list, r.id)
+	if old == nil {
+		return (&failure{code: exitFailed, message: fmt.Sprintf("the cell has no member %s", clean(r.id))}).
+			hint("it has %s", strings.Join(names(list), ", "))
+	}
+	if r.directory == "" {
+		if r.directory, err = a.presentDirectory(ctx, old); err != nil {
+			return err
+		}
+	}
+	switch voter, next := places(list, r.id); {
+	case voter != nil && voter.Directory == r.directory:
+		a.ui.note("directory %s is that of member %s already: nothing to do", r.directory, clean(r.id))
+		return a.replaced(r, list)
+	case next != nil && next.Directory == r.directory: // begun before
+	default:
+		if err := a.confirm(list, *old, r); err != nil {
+			return err
+		}
+		if err := a.beginReplace(ctx, r); err != nil {
+			return err
+		}
+	}
+	if r.noWait {
+		a.ui.note("begun; stout member list shows how far it is")
+		return a.replaced(r, lockapi.Members{})
+	}
+	if list, err = a.awaitReplaced(ctx, r); err != nil {
+		return err
+	}
+	return a.replaced(r, list)
+}
+
+func (a *app) listMembers(ctx context.Context) (lockapi.Members, error) {
+	ctx, cancel := a.call(ctx)
+	defer cancel()
+	return a.client.Members(ctx)
+}
+
+// presentDirectory asks the replica that goes by a member's name which directory
+// it has.
+func (a *app) presentDirectory(ctx context.Context, m *lockapi.Member) (string, error) {
+	ctx, cancel := a.call(ctx)
+	defer cancel()
+	at := fmt.Sprintf("%s, at %s", clean(m.ID), clean(m.URL))
+	own, err := a.client.Replica(ctx, m.URL)
+	switch {
+	case err != nil:
+		return "", (&failure{code: exitFailed, message: fmt.Sprintf("%s, cannot be asked for its directory: %s", at, reason(err, a.opts.timeout))}).
+			hint("start it: it waits for this command; or name the directory that its log tells, with --directory")
+	case own.ID != m.ID:
+		return "", &failure{code: exitFailed, message: fmt.Sprintf("%s, is where replica %s answers", at, clean(own.ID))}
+	case lockapi.ValidateDirectory(own.Directory) != nil:
+		return "", &failure{code: exitFailed, message: fmt.Sprintf("%s, does not tell its directory", at)}
+	}
+	return own.Directory, nil
+}
+
+// confirm says what will be, and asks for a yes.
+func (a *app) confirm(list lockapi.Members, old lockapi.Member, r replacement) error {
+	if r.yes {
+		return nil
+	}
+	if !term.IsTerminal(int(a.stdin.Fd())) {
+		return usagef("to replace a directory is for good, and there is nobody here to ask").hint("--yes does it unasked")
+	}
+	state := "not well"
+	if old.Healthy {
+		state = a.ui.err.warn.Render("WELL: is this what you mean?")
+	}
+	well, voters := 0, 0
+	for _, m := range list.Members {
+		if m.Suffrage == lockapi.SuffrageVoter {
+			voters++
+			if m.Healthy && m.ID != old.ID {
+				well++
+			}
+		}
+	}
+	u := *a.ui
+	u.out = a.ui.err // a question is no answer
+	u.pairs(
+		[2]string{"member", clean(old.ID) + "  " + clean(old.URL)},
+		[2]string{"out", fmt.Sprintf("directory %s, %s", clean(old.Directory), state)},
+		[2]string{"in", "directory " + r.directory},
+	)
+	u.printf("\n")
+	u.paragraph("", fmt.Sprintf("The old directory is out for good: what it holds is not used again, and should it turn up, it does nothing. "+
+		"The new one gets everything from the master. Until it has caught up, the cell rests on the other %s: %d of them well, and %d needed.",
+		plural(voters-1, "member"), well, voters/2+1))
+	u.printf("\nReplace it? [y/N] ")
+	answer, _ := bufio.NewReader(a.stdin).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return &failure{code: exitFailed, message: "nothing was changed"}
+}
+
+// replaceAgain is how long a refusal as busy is waited out before the next try:
+// such a refusal is over when the other change is committed.
+const replaceAgain = 200 * time.Millisecond
+
+// beginReplace has the cell begin.
+func (a *app) beginReplace(ctx context.Context, r replacement) error {
+	ctx, cancel := a.call(ctx)
+	defer cancel()
+	for {
+		err := a.client.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, Force: r.force})
+		refused, _ := errors.AsType[*lockapi.Error](err)
+		switch {
+		case errors.Is(err, client.ErrBusy) && sleep(ctx, replaceAgain):
+			continue
+		case errors.Is(err, client.ErrUnsafe):
+			return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("stout member list shows who is well; --force goes on all the same")
+		case errors.Is(err, client.ErrConflict), errors.Is(err, client.ErrNotFound), errors.Is(err, client.ErrBusy):
+			return &failure{code: exitFailed, message: clean(refused.Detail)}
+		}
+		return err
+	}
+}
+
+// sleep reports whether d passed before ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// replaceLook is the time between two looks at how far a replacement is, and
+// replacePatience for how long they may fail: a change of master is part of it.
+const (
+	replaceLook     = 500 * time.Millisecond
+	replacePatience = time.Minute
+)
+
+// awaitReplaced waits until the new directory is the only one of its member, and
+// votes.
+func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members, error) {
+	defer a.ui.progress("", "")
+	for seen := time.Now(); ; {
+		list, err := a.listMembers(ctx)
+		switch {
+		case err == nil:
+			seen = time.Now()
+			done, how := progressOf(list, r)
+			if done {
+				return list, nil
+			}
+			if how == "" {
+				return list, &failure{code: exitFailed, message: fmt.Sprintf("directory %s is not on its way to member %s any more", r.directory, clean(r.id))}
+			}
+			a.ui.progress("replace", fmt.Sprintf("%s: %s", r.id, how))
+		case time.Since(seen) > replacePatience:
+			return list, err
+		}
+		if !sleep(ctx, replaceLook) {
+			return list, ctx.Err()
+		}
+	}
+}
+
+// progressOf says how far a replacement is; how is empty where the cell knows of
+// none.
+func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
+	others := false
+	for _, m := range list.Members {
+		switch {
+		case m.ID != r.id:
+		case m.Directory != r.directory:
+			others = true
+		case m.Suffrage == lockapi.SuffrageVoter:
+			done, how = true, "the new directory votes; the old one is about to go"
+		case !m.Healthy:
+			how = "the new directory is not heard of yet"
+		default:
+			how = fmt.Sprintf("the new directory is %s behind", pluralOf(m.Behind, "entry", "entries"))
+		}
+	}
+	return done && !others, how
+}
+
+// replaced tells the outcome.
+func (a *app) replaced(r replacement, list lockapi.Members) error {
+	if a.ui.json {
+		return a.ui.object(lockapi.MemberChange{ID: r.id, Directory: r.directory})
+	}
+	if len(list.Members) > 0 {
+		a.ui.printf("%s votes with directory %s; the cell tolerates %s\n", clean(r.id), r.directory, a.tolerance(list))
+	}
+	return nil
+}

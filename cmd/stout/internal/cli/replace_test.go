@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// A replacement is done when the new directory is alone, and votes.
+func TestProgressOfAReplacement(t *testing.T) {
+	const id, before, after = "r1", "0123456789abcdef", "00c0ffee00c0ffee"
+	voter := func(dir string) lockapi.Member {
+		return lockapi.Member{ID: id, Directory: dir, Suffrage: lockapi.SuffrageVoter, Healthy: true}
+	}
+	joining := func(healthy bool, behind uint64) lockapi.Member {
+		return lockapi.Member{ID: id, Directory: after, Suffrage: lockapi.SuffrageNonvoter, Healthy: healthy, Behind: behind}
+	}
+	other := lockapi.Member{ID: "r2", Directory: after[:15] + "0", Suffrage: lockapi.SuffrageVoter}
+	for name, tt := range map[string]struct {
+		members []lockapi.Member
+		done    bool
+		how     string
+	}{
+		"not begun":    {[]lockapi.Member{voter(before), other}, false, ""},
+		"not heard of": {[]lockapi.Member{voter(before), joining(false, 991), other}, false, "the new directory is not heard of yet"},
+		"behind":       {[]lockapi.Member{joining(true, 2), voter(before), other}, false, "the new directory is 2 entries behind"},
+		"nearly":       {[]lockapi.Member{joining(true, 1), other}, false, "the new directory is 1 entry behind"},
+		"both vote":    {[]lockapi.Member{voter(before), voter(after), other}, false, "the new directory votes; the old one is about to go"},
+		"done":         {[]lockapi.Member{other, voter(after)}, true, "the new directory votes; the old one is about to go"},
+		"overtaken":    {[]lockapi.Member{other, voter("1111111111111111")}, false, ""},
+	} {
+		done, how := progressOf(lockapi.Members{Members: tt.members}, replacement{id: id, directory: after})
+		if done != tt.done || how != tt.how {
+			t.Errorf("%s: done %v, %q; want %v, %q", name, done, how, tt.done, tt.how)
+		}
+	}
+}
