@@ -18,12 +18,7 @@ type object = map[string]any
 // the answer. Numbers in it are float64.
 func call(t *testing.T, r *cell.Replica, status int, method, route, body string, headers ...string) (object, http.Header) {
 	t.Helper()
-	head := ""
-	for _, line := range headers {
-		head += line + "\r\n"
-	}
-	got := exchange(t, r, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s",
-		method, route, strings.TrimPrefix(r.URL, "http://"), head, len(body), body))
+	got := exchange(t, r, request(method, route, body, strings.TrimPrefix(r.URL, "http://"), headers...))
 	if got.status != status {
 		t.Fatalf("%s %s %.200s at %s: %d, want %d: %.400s", method, route, body, r.ID, got.status, status, got.body)
 	}
@@ -34,6 +29,15 @@ func call(t *testing.T, r *cell.Replica, status int, method, route, body string,
 		}
 	}
 	return o, got.header
+}
+
+// request is the text of a request.
+func request(method, route, body, host string, headers ...string) string {
+	head := ""
+	for _, line := range headers {
+		head += line + "\r\n"
+	}
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s", method, route, host, head, len(body), body)
 }
 
 // open opens a session that is closed with the test, and returns its id.
@@ -85,6 +89,9 @@ func TestOneCell(t *testing.T) {
 	t.Run("who waits", func(t *testing.T) { whoWaits(t, c) })
 	t.Run("members", func(t *testing.T) { members(t, c) })
 	t.Run("answers name the cell", func(t *testing.T) { answersNameTheCell(t, c) })
+	t.Run("keepalives", func(t *testing.T) { keepalives(t, c) })
+	t.Run("open again", func(t *testing.T) { openAgain(t, c) })
+	t.Run("unclaimed", func(t *testing.T) { unclaimed(t, c) })
 }
 
 // answersNameTheCell: every answer of a member, whatever it says, carries the
