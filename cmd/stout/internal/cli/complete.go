@@ -120,7 +120,7 @@ func (a *app) completeReplica(cmd *cobra.Command, args []string, typed string) (
 	if len(args) > 0 || !ok {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	cell, err := a.client.Cell(ctx)
+	cell, err := a.survey(ctx, completeTimeout)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -41,6 +41,7 @@ func (a *app) check(ctx context.Context, sequencer string) error {
 		return err
 	}
 	switch {
+	case a.ui.quiet:
 	case a.ui.json:
 		err = a.ui.object(answer)
 	case answer.Valid:
