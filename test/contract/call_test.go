@@ -85,10 +85,11 @@ func list(t *testing.T, o object, name string) []object {
 // TestOneCell is what a cell answers that nothing befalls.
 func TestOneCell(t *testing.T) {
 	t.Parallel()
-	c, _, _ := start(t)
+	c, _, _ := start(t, "--allow-origin="+allowedOrigin, "--api-host="+apiHost)
 	t.Run("who waits", func(t *testing.T) { whoWaits(t, c) })
 	t.Run("members", func(t *testing.T) { members(t, c) })
 	t.Run("answers name the cell", func(t *testing.T) { answersNameTheCell(t, c) })
+	t.Run("browsers", func(t *testing.T) { browsers(t, c) })
 	t.Run("keepalives", func(t *testing.T) { keepalives(t, c) })
 	t.Run("open again", func(t *testing.T) { openAgain(t, c) })
 	t.Run("unclaimed", func(t *testing.T) { unclaimed(t, c) })

@@ -27,9 +27,9 @@ func must(t *testing.T, err error) {
 
 // start runs a cell whose master stays in office on a busy machine, too. It
 // returns the master and a replica that forwards to it.
-func start(t *testing.T) (c *cell.Cell, master, follower *cell.Replica) {
+func start(t *testing.T, args ...string) (c *cell.Cell, master, follower *cell.Replica) {
 	t.Helper()
-	c = cell.New(t, cell.Options{Args: []string{"--heartbeat-timeout=2s"}})
+	c = cell.New(t, cell.Options{Args: append([]string{"--heartbeat-timeout=2s"}, args...)})
 	master, err := c.WaitReady(cell.Bounded(t))
 	must(t, err)
 	return c, master, c.Others(master)[0]
