@@ -27,7 +27,8 @@ type claim struct {
 	path   string
 	handle string
 	mode   lockapi.Mode
-	above  uint64 // the highest token that was known before there was this handle
+	above  uint64              // the highest token that was known before there was this handle
+	req    lockapi.LockRequest // what is asked for; not changed once the lock is held
 
 	// Guarded by the session's mutex.
 	phase phase

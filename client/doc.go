@@ -55,7 +55,9 @@
 // cell counts it as held, and another Lock on the same path waits for it.
 //
 // After each change of master the session is read once. A hold that the cell
-// does not know of any more ends with ErrLockLost.
+// does not know of any more ends with ErrLockLost; one that the cell may take back,
+// because the new master does not know that we were told of it, is asked for again;
+// and what nobody here knows of is released.
 //
 // # What a holder must do itself
 //

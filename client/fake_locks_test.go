@@ -18,21 +18,18 @@ func (f *fakeCell) openSession(w http.ResponseWriter, req *http.Request) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.expire()
 	key := req.Header.Get(lockapi.HeaderIdempotencyKey)
-	id, known := f.keys[key]
-	if !known || key == "" {
-		id = fmt.Sprintf("s%d", len(f.keys)+1)
+	s := f.sessions[f.keys[key]] // the key is kept as long as its session
+	if s == nil {
+		f.opened++
+		id := fmt.Sprintf("s%d", f.opened)
 		f.keys[key] = id
-		f.sessions[id] = &fakeSession{
-			Session:  lockapi.Session{ID: id, Name: in.Name, TTLMS: in.TTLMS, Epoch: f.epoch, CreatedAt: time.Now(), Meta: in.Meta},
-			deadline: time.Now().Add(time.Duration(in.TTLMS) * time.Millisecond),
-		}
+		s = &fakeSession{Session: lockapi.Session{ID: id, Name: in.Name, TTLMS: in.TTLMS, Epoch: f.epoch, CreatedAt: time.Now(), Meta: in.Meta}}
+		f.sessions[id] = s
 	}
-	if s := f.sessions[id]; s != nil {
-		reply(w, 201, s.Session)
-		return
-	}
-	refuse(w, lockapi.Errorf(lockapi.CodeSessionNotFound, "gone"))
+	s.deadline = time.Now().Add(time.Duration(in.TTLMS) * time.Millisecond)
+	reply(w, 201, s.Session)
 }
 
 func (f *fakeCell) keepalive(w http.ResponseWriter, req *http.Request, id string) {
@@ -87,7 +84,11 @@ func (f *fakeCell) sessionState(s *fakeSession) lockapi.SessionState {
 	for path, l := range f.locks {
 		for _, h := range l.holders {
 			if h.req.Session == s.ID {
-				out.Holds = append(out.Holds, lockapi.Hold{Path: path, Handle: h.req.Handle, Mode: h.req.Mode, Token: h.token})
+				hold := lockapi.Hold{Path: path, Handle: h.req.Handle, Mode: h.req.Mode, Token: h.token}
+				if !h.claimBy.IsZero() {
+					hold.UnclaimedMS = max(time.Until(h.claimBy).Milliseconds(), 1)
+				}
+				out.Holds = append(out.Holds, hold)
 			}
 		}
 		for i, h := range l.queue {
@@ -158,6 +159,7 @@ func (f *fakeCell) acquire(w http.ResponseWriter, req *http.Request, path string
 		f.promote(path, l)
 	}
 	h.keep = h.keep || in.Queue
+	h.claimBy = time.Time{}
 	h.calls++
 	f.mu.Unlock()
 	f.awaitGrant(w, req, path, l, h, in)

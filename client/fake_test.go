@@ -32,6 +32,7 @@ type fakeCell struct {
 	epoch    uint64
 	token    uint64
 	seq      uint64
+	opened   int // sessions
 	replicas map[string]*fakeReplica
 	sessions map[string]*fakeSession
 	keys     map[string]string // Idempotency-Key -> session
@@ -80,6 +81,9 @@ type fakeHold struct {
 	token  uint64
 	when   time.Time
 	exited bool
+	// claimBy is until when the grant may be asked for before it is taken back;
+	// zero where it is the pair's own.
+	claimBy time.Time
 }
 
 func newFakeCell() *fakeCell {
@@ -356,6 +360,27 @@ func (f *fakeCell) expire() {
 			f.end(id)
 		}
 	}
+	for path, l := range f.locks {
+		held := len(l.holders)
+		l.holders = slices.DeleteFunc(l.holders, func(h *fakeHold) bool {
+			h.exited = h.exited || !h.claimBy.IsZero() && time.Now().After(h.claimBy)
+			return h.exited
+		})
+		if len(l.holders) < held {
+			f.promote(path, l)
+			f.changed()
+		}
+	}
+}
+
+// doubt lets a path's grants be taken back unless they are asked for within d, as
+// a new master does of which the callers were never told.
+func (f *fakeCell) doubt(path string, d time.Duration) {
+	f.set(func() {
+		for _, h := range f.locks[path].holders {
+			h.claimBy = time.Now().Add(d)
+		}
+	})
 }
 
 func (f *fakeCell) end(id string) {

@@ -62,12 +62,12 @@ func (s *Session) acquire(ctx context.Context, path string, o lockOptions) (*Hel
 	if err != nil {
 		return nil, err
 	}
-	req := o.request(s.id, cl.handle)
-	if err := req.Validate(); err != nil {
+	cl.req = o.request(s.id, cl.handle)
+	if err := cl.req.Validate(); err != nil {
 		s.forget(cl)
 		return nil, err
 	}
-	grant, err := s.await(ctx, cl, &req, o)
+	grant, err := s.await(ctx, cl, &cl.req, o)
 	if err == nil {
 		var at time.Time
 		if grant.GrantedAt != nil {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"time"
 
@@ -15,8 +16,10 @@ type stray struct{ path, handle string }
 // review compares what is held here with what the cell says, when there is
 // reason to: a new master is in office, or a request's fate is not known. Holds
 // that the cell does not know of are lost; holds and waits that nobody here
-// knows of are released. What fails is taken up at the next keepalive. It takes
-// a turn, since all sessions of a client have a new master at once.
+// knows of are released; holds that the cell may take back, because it does not
+// know that we were told of them, are claimed. What fails is taken up at the next
+// keepalive. It takes a turn, since all sessions of a client have a new master at
+// once.
 func (s *Session) review(ctx context.Context) {
 	held, due := s.beginReview()
 	if !due || !s.takeTurn(ctx) {
@@ -35,13 +38,42 @@ func (s *Session) review(ctx context.Context) {
 		s.c.log.Debug("stout: review failed", "session_name", s.name, "error", err)
 		return
 	}
-	for _, one := range s.compare(held, &state) {
+	strays, unclaimed := s.compare(held, &state)
+	for _, cl := range unclaimed { // first: they wait for so long only
+		if !s.reclaim(ctx, cl) {
+			return
+		}
+	}
+	for _, one := range strays {
 		q := releaseCall(one.path, s.id, one.handle, 0)
 		if err := s.c.do(ctx, &q); err != nil {
 			return
 		}
 	}
 	s.endReview()
+}
+
+// reclaim asks again for what a claim holds, which makes the grant its own. It
+// reports whether there was an answer.
+func (s *Session) reclaim(ctx context.Context, cl *claim) bool {
+	req := cl.req
+	req.WaitMS, req.Queue = 0, false
+	var grant lockapi.Grant
+	q := call{method: http.MethodPut, path: lockapi.RouteLocks + cl.path, body: encode(&req), out: &grant, check: verifyGrant, want: cl.wanted(&req)}
+	err := s.c.do(ctx, &q)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case errors.Is(err, lockapi.CodeSessionNotFound):
+		s.finish(ErrSessionExpired)
+	case err == nil && grant.Token == cl.token:
+	case err == nil, leavesNothing(err):
+		s.loseHeld(cl, cl.token) // it had been taken back before
+	}
+	if cl.phase != holding || q.unsettled {
+		s.expectStrays() // what was asked for may have been granted since
+	}
+	return err == nil || leavesNothing(err)
 }
 
 // takeTurn waits for a turn, but not for so long that the next keepalive would
@@ -70,16 +102,23 @@ func (s *Session) beginReview() (held map[string]uint64, due bool) {
 	return held, true
 }
 
-// compare marks the holds that are lost and returns the strays.
-func (s *Session) compare(held map[string]uint64, state *lockapi.SessionState) []stray {
+// compare marks the holds that are lost, and returns the strays and the claims
+// whose holds the cell may take back.
+func (s *Session) compare(held map[string]uint64, state *lockapi.SessionState) (strays []stray, unclaimed []*claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.suspect = false
-	var strays []stray
 	there := make(map[string]uint64)
 	for _, h := range state.Holds {
 		if cl := s.claims[h.Handle]; cl != nil && cl.path == h.Path {
 			there[h.Handle] = h.Token
+			switch {
+			case h.UnclaimedMS == 0:
+			case cl.phase == waiting:
+				cl.cutOff() // to be asked for again
+			case cl.phase == holding && cl.token == h.Token:
+				unclaimed = append(unclaimed, cl)
+			}
 		}
 		if s.isStray(h.Path, h.Handle) {
 			strays = append(strays, stray{h.Path, h.Handle})
@@ -91,15 +130,21 @@ func (s *Session) compare(held map[string]uint64, state *lockapi.SessionState) [
 		}
 	}
 	for handle, token := range held {
-		cl := s.claims[handle]
-		if cl != nil && cl.phase == holding && cl.token == token && there[handle] != token {
-			s.lose(cl)
+		if cl := s.claims[handle]; cl != nil && there[handle] != token {
+			s.loseHeld(cl, token)
 		}
 	}
-	if len(strays) > 0 {
-		s.sweeps = max(s.sweeps, 1) // until their release has been seen through
+	if len(strays)+len(unclaimed) > 0 {
+		s.sweeps = max(s.sweeps, 1) // until that has been seen through
 	}
-	return strays
+	return strays, unclaimed
+}
+
+// loseHeld ends a claim's hold with that token, if it is not done yet. s.mu is held.
+func (s *Session) loseHeld(cl *claim, token uint64) {
+	if cl.phase == holding && cl.token == token {
+		s.lose(cl)
+	}
 }
 
 // isStray says whether a handle was made up here and has no claim any more, at

@@ -106,7 +106,7 @@ func (c *Client) startSession(ctx context.Context, opened lockapi.Session, sent 
 		done: make(chan struct{}), stopped: make(chan struct{}), changed: make(chan struct{}),
 		epoch: opened.Epoch, claims: make(map[string]*claim),
 	}
-	s.validUntil.set(sent + ttl)
+	s.validUntil.set(max(sent+ttl, c.now())) // a jeopardy, if it is one, begins now
 	ctx, s.stop = context.WithCancel(ctx)
 	s.mu.Lock()
 	s.timer = c.afterFunc(s.wakeIn(c.now()), s.wake)

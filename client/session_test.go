@@ -122,6 +122,29 @@ func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
 	})
 }
 
+// An opening that takes longer than the ttl, and the grace period, is one still:
+// whether the session lives is asked before it is handed out.
+func TestNewSessionAfterALongOutage(t *testing.T) {
+	for _, away := range []time.Duration{5 * time.Second, 11 * time.Second, 13 * time.Second, 2 * time.Minute} {
+		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			end := time.Now().Add(away)
+			f.set(func() { // each opening does its work, and no answer arrives
+				f.drop = func(*http.Request) bool { return time.Now().Before(end) }
+			})
+			s := open(t, c)
+			f.set(func() { f.drop = nil })
+			wantState(t, s, Safe)
+			f.mu.Lock()
+			least := time.Until(f.sessions[s.ID()].deadline)
+			f.mu.Unlock()
+			if got := s.Remaining(); got <= 0 || got > least {
+				t.Errorf("after %s: %s remain here, and %s in the cell", away, got, least)
+			}
+			lock(t, s, "/a")
+		})
+	}
+}
+
 // A keepalive extends the lease to sending + held + ttl, however late its
 // answer comes.
 func TestKeepaliveCountsFromSendingPlusHeld(t *testing.T) {
