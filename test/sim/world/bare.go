@@ -70,7 +70,10 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 			case 0, 1:
 				continue
 			case 2:
-				u.reconcile(ctx, p, q)
+				if !u.w.quiet {
+					u.reconciles(ctx, p, q)
+					return
+				}
 			}
 		case errors.Is(err, lockapi.CodeSessionNotFound):
 			u.w.judge.lost(u.name, p.session)
@@ -141,6 +144,10 @@ func (u *user) bareKeepalive(ctx context.Context, at, session string, wait time.
 	err := u.send(ctx, 10*time.Second, at, u.message(http.MethodPost, lockapi.RouteSessions+"/"+session+"/keepalive", q, &got))
 	switch {
 	case err == nil:
+		if u.epochs[session] != got.Epoch {
+			u.epochs[session] = got.Epoch
+			u.readSession(ctx, u.anyone(), session)
+		}
 		u.promised[session] = max(u.promised[session], sent+time.Duration(got.HeldMS+got.TTLMS)*time.Millisecond)
 	case errors.Is(err, lockapi.CodeSessionNotFound):
 		u.w.judge.lost(u.name, session)

@@ -49,6 +49,7 @@ var actions = []action{
 	{"wiped disk", 3, (*world).wipeOne},
 	{"old disk", 2, (*world).oldDisk},
 	{"replacement", 6, (*world).replaceOne},
+	{"inheritance", 3, (*world).inheritance},
 }
 
 // play runs the script.

@@ -27,6 +27,7 @@ type judge struct {
 	delays  map[string]time.Duration // by path: until when nobody may be granted
 	refused map[pair]string          // told that it had no effect: why
 	known   map[uint64]string        // by token: who was told of the grant
+	offered map[uint64]offer         // by token: who was shown it as one to be asked for again
 
 	claimed   map[string]uint64 // by path: the latest entry that has let somebody hold or wait
 	untouched map[pair]string   // told that their only release had no effect: why
@@ -53,7 +54,7 @@ type pair struct{ session, path, handle string }
 func newJudge(w *world) *judge {
 	return &judge{
 		w: w, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, stored: map[uint64]raft.Log{}, ended: map[string]end{},
-		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, untouched: map[pair]string{}, claimed: map[string]uint64{}, denied: map[place][]pair{},
+		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, offered: map[uint64]offer{}, untouched: map[pair]string{}, claimed: map[string]uint64{}, denied: map[place][]pair{},
 	}
 }
 

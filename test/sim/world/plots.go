@@ -208,6 +208,32 @@ func (w *world) unsharedEntry() {
 	w.until(500 * time.Millisecond)
 }
 
+// inheritance: mastership changes while users wait behind locks that they hold
+// themselves under another name.
+func (w *world) inheritance() {
+	old, next := w.well()
+	if old == nil {
+		return
+	}
+	for _, u := range w.users {
+		if u.session != nil {
+			go u.inherits(u.ctx, u.session)
+		}
+	}
+	w.until(between(w.script, 20*time.Millisecond, 500*time.Millisecond))
+	switch w.script.IntN(3) {
+	case 0:
+		w.handOver(old, next)
+	case 1:
+		w.campaign(next)
+	default:
+		old.crash()
+		w.later(time.Second, func() { old.restart(false) })
+	}
+	w.soon(func() bool { return w.leader(old) != nil })
+	w.until(between(w.script, 100*time.Millisecond, 3*time.Second))
+}
+
 // tornVote: a replica crashes in a write of its vote. One that it voted for before,
 // and that lacks what was committed since, campaigns in the same term. It needs
 // the three of them to be all.

@@ -89,13 +89,7 @@ func (j *judge) cause(after *state.State, b state.Batch, e *state.Event) {
 			}
 		}
 	case withdrawn:
-		j.w.stats.check("grant taken back")
-		g := j.tokens[h.Token]
-		g.taken = true
-		j.tokens[h.Token] = g
-		if who := j.known[h.Token]; who != "" {
-			j.w.fail("entry %d: the grant with token %d of %s/%s at %s is taken back; %s had been told of it", after.Index, h.Token, h.Session, h.Handle, h.Path, who)
-		}
+		j.takenBack(after.Index, h)
 	default:
 		j.w.fail("entry %d: the hold with token %d of %s/%s at %s ends, and no command in it says so", after.Index, h.Token, h.Session, h.Handle, h.Path)
 	}

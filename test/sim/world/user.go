@@ -32,6 +32,7 @@ type user struct {
 	last      pair                     // of bare calls, whose grant it has given back; see ask
 	testimony string                   // the session of its witness; see testify
 	promised  map[string]time.Duration // by session: until when on its clock, as bare calls were told
+	epochs    map[string]uint64        // by session: the last that a keepalive told
 	releasing map[uint64]bool          // tokens that a bare release was sent for
 	forgotten map[string]bool          // handles of the SDK's holds that are left to the session's end
 }
@@ -70,7 +71,7 @@ func (u *user) delay() time.Duration {
 
 func newUser(w *world, i int) *user {
 	return &user{
-		w: w, name: fmt.Sprintf("u%d", i+1), served: map[string]bool{}, promised: map[string]time.Duration{},
+		w: w, name: fmt.Sprintf("u%d", i+1), served: map[string]bool{}, promised: map[string]time.Duration{}, epochs: map[string]uint64{},
 		releasing: map[uint64]bool{}, forgotten: map[string]bool{},
 		rng:   rand.New(rand.NewPCG(w.opts.Seed, uint64(100+i))),
 		clock: &clock{w: w, rate: w.rate()},
@@ -182,6 +183,7 @@ var deeds = []struct {
 		u.bareKeepalive(ctx, u.anyone(), s.ID(), time.Duration(u.rng.Int64N(int64(s.TTL()))))
 	}},
 	{1, func(u *user, ctx context.Context, s *client.Session) { u.jostle(ctx, s) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.inherits(ctx, s) }},
 	{1, func(u *user, ctx context.Context, _ *client.Session) { u.wait(ctx, time.Second) }},
 }
 

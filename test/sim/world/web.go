@@ -97,6 +97,7 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 	who, claims := claimant(q, body)
 	if claims {
 		e.w.asked[who]++
+		e.w.calling[who]++
 	}
 	var ahead []denial
 	if who, releases := releaser(q); releases {
@@ -107,6 +108,9 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		out := httptest.NewRecorder()
 		p.api.ServeHTTP(out, in)
 		e.w.judge.deny(ahead, out)
+		if claims {
+			e.w.calling[who]--
+		}
 		if claims && ctx.Err() != nil && !p.dead() {
 			p.broke(who, out.Code)
 		}

@@ -123,6 +123,7 @@ func (u *user) ask(at string) {
 		if id == "" {
 			continue
 		}
+		go u.readSession(ctx, at, id)
 		go u.bareKeepalive(ctx, at, id, 0)
 		go u.bareKeepalive(ctx, at, id, between(u.rng, 20*time.Millisecond, time.Second))
 		l := u.anyWant()

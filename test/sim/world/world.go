@@ -39,6 +39,7 @@ type world struct {
 	disks         int
 	requests      int           // of HTTP
 	asked         map[pair]int  // calls for a lock, by who made them
+	calling       map[pair]int  // those of them that are under way
 	lease         time.Duration // of all masters, unless mixed
 	mixed         bool          // replicas are configured differently
 	pauses        bool          // pauses may fall anywhere
@@ -80,7 +81,7 @@ func Run(o Options, out *Report) (story []string) {
 
 func newWorld(o Options, stats *Stats) *world {
 	w := &world{
-		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}), asked: map[pair]int{},
+		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}), asked: map[pair]int{}, calling: map[pair]int{},
 		rng:    rand.New(rand.NewPCG(o.Seed, 1)),
 		script: rand.New(rand.NewPCG(o.Seed, 2)),
 	}
