@@ -45,7 +45,7 @@ func command(out, say io.Writer) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.Uint64Var(&s.seed, "seed", 0, "run this seed alone, or with --seeds that many from it on")
+	f.Uint64Var(&s.seed, "seed", 0, "run this seed alone, or with --seeds that many from it on; with --mutants: the first of each")
 	f.Uint64Var(&s.seeds, "seeds", 100, "how many seeds, from 1 or --seed on")
 	f.Uint64Var(&s.fresh, "fresh", 100, "and how many that nobody has run before (none with --seed)")
 	f.IntVar(&s.steps, "steps", 200, "steps of each run")
@@ -69,9 +69,12 @@ func (s *settings) check(one bool) error {
 	case s.story && !one:
 		return fmt.Errorf("--story needs a --seed: the story of many runs is too long")
 	}
-	if one {
+	switch {
+	case one:
 		s.fresh = 0
-	} else {
+	case s.mutants:
+		s.seed = freshSeed()
+	default:
 		s.seed = 1
 	}
 	return nil

@@ -13,8 +13,14 @@ import (
 )
 
 // runMutants puts each fault in and runs seeds until one fails, or all that the
-// settings allow have passed.
+// settings allow have passed. While the seeds of one run the next is built.
 func (s *settings) runMutants(ctx context.Context, all []mutants.Mutant) error {
+	all = slices.DeleteFunc(slices.Clone(all), func(m mutants.Mutant) bool {
+		return len(s.only) > 0 && !slices.Contains(s.only, m.Name)
+	})
+	if len(all) == 0 {
+		return errors.New("no mutant has such a name; they are listed in test/sim/mutants")
+	}
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return err
@@ -23,49 +29,77 @@ func (s *settings) runMutants(ctx context.Context, all []mutants.Mutant) error {
 	if err != nil {
 		return err
 	}
-	tried, found := 0, 0
-	row := func(name, at, tried, seconds, by string) {
-		fmt.Fprintf(s.out, "%-32s %9s %6s %8s  %s\n", name, at, tried, seconds, by)
-	}
-	row("FAULT", "FOUND AT", "TRIED", "SECONDS", "BY")
-	for _, m := range all {
-		if len(s.only) > 0 && !slices.Contains(s.only, m.Name) {
-			continue
+	fmt.Fprintf(s.say, "%d faults, up to %d seeds each from %d on\n", len(all), s.seeds, s.seed)
+	t := table{s: s}
+	t.row("FAULT", "FOUND AT", "TRIED", "SECONDS", "BY")
+	began := time.Now()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	for b := range s.built(ctx, root, base, all) {
+		if b.err == nil {
+			b.err = t.hunt(ctx, b)
 		}
-		tried++
-		began := time.Now()
-		failure, seeds, err := s.hunt(ctx, root, base, m)
-		if err != nil {
-			return fmt.Errorf("mutant %s: %w", m.Name, err)
+		if b.err != nil {
+			return fmt.Errorf("mutant %s: %w", b.Name, b.err)
 		}
-		at, by := "not found", "shown by: "+m.Shows
-		if failure != nil {
-			found++
-			at, by = fmt.Sprint("seed ", failure.Seed), fmt.Sprintf("step %d: %s", failure.Step, failure.What)
-		}
-		row(m.Name, at, fmt.Sprint(seeds), fmt.Sprintf("%.0f", time.Since(began).Seconds()), by)
 	}
-	if tried == 0 {
-		return errors.New("no mutant has such a name; they are listed in test/sim/mutants")
+	fmt.Fprintf(s.out, "%d of %d found in %v\n", t.found, len(all), time.Since(began).Round(time.Second))
+	if t.found < len(all) {
+		return fmt.Errorf("%d faults were not found in %d seeds each", len(all)-t.found, s.seeds)
 	}
-	fmt.Fprintf(s.out, "%d of %d found\n", found, tried)
-	if found < tried {
-		return fmt.Errorf("%d faults were not found in %d seeds each", tried-found, s.seeds)
-	}
-	return nil
+	return ctx.Err()
 }
 
-// hunt runs seeds of one mutant, until one fails. It returns that failure and how
-// many seeds were tried.
-func (s *settings) hunt(ctx context.Context, root string, base overlay.Overlay, m mutants.Mutant) (*world.Failure, int, error) {
-	o, err := overlay.Mutated(base, root, m.Edit)
+// mutated is a mutant and its program.
+type mutated struct {
+	mutants.Mutant
+	program
+	err error
+}
+
+// built delivers the mutants' programs, each valid until the next is asked for.
+func (s *settings) built(ctx context.Context, root string, base overlay.Overlay, all []mutants.Mutant) <-chan mutated {
+	out := make(chan mutated)
+	go func() {
+		defer close(out)
+		for i, m := range all {
+			b := mutated{Mutant: m}
+			var o overlay.Overlay
+			if o, b.err = overlay.Mutated(base, root, m.Edit); b.err == nil {
+				b.program, b.err = build(ctx, root, fmt.Sprintf("mutant-%d.test", i%2), o)
+			}
+			select {
+			case out <- b:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// table is what the hunt came to so far.
+type table struct {
+	s     *settings
+	found int
+}
+
+func (t *table) row(name, at, tried, seconds, by string) {
+	fmt.Fprintf(t.s.out, "%-32s %21s %6s %8s  %s\n", name, at, tried, seconds, by)
+}
+
+// hunt runs seeds of one mutant, until one fails, and adds a row.
+func (t *table) hunt(ctx context.Context, b mutated) error {
+	began := time.Now()
+	total, _, err := b.all(ctx, t.s.jobs, t.s.rows(t.s.seed, t.s.seeds), func(world.Report) {})
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
-	p, err := build(ctx, root, "mutant.test", o)
-	if err != nil {
-		return nil, 0, err
+	at, by := "not found", "shown by: "+b.Shows
+	if f := total.Failure; f != nil {
+		t.found++
+		at, by = fmt.Sprint("seed ", f.Seed), fmt.Sprintf("step %d: %s", f.Step, f.What)
 	}
-	total, _, err := p.all(ctx, s.jobs, s.rows(s.seed, s.seeds), func(world.Report) {})
-	return total.Failure, max(total.Stats.Seeds, 1), err
+	t.row(b.Name, at, fmt.Sprint(max(total.Stats.Seeds, 1)), fmt.Sprintf("%.0f", time.Since(began).Seconds()), by)
+	return nil
 }

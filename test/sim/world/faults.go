@@ -50,6 +50,9 @@ var actions = []action{
 	{"old disk", 2, (*world).oldDisk},
 	{"replacement", 6, (*world).replaceOne},
 	{"inheritance", 3, (*world).inheritance},
+	{"forgetful leader", 2, (*world).forgetfulLeader},
+	{"eager successor", 2, (*world).eagerSuccessor},
+	{"lapse", 1, (*world).lapse},
 }
 
 // play runs the script.
@@ -98,7 +101,7 @@ func (w *world) mend() {
 	w.heal()
 	w.net.fair()
 	for _, m := range w.machines {
-		m.deposed, m.fatal, m.freeze, m.snag = 0, 0, 0, 0
+		m.deposed, m.fatal, m.freeze, m.snag, m.tardy = 0, 0, 0, 0, 0
 		m.disk.worst, m.disk.heavy = 2*time.Millisecond, 0
 		m.wake()
 		m.restart(false)

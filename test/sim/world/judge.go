@@ -28,6 +28,12 @@ type judge struct {
 	refused map[pair]string          // told that it had no effect: why
 	known   map[uint64]string        // by token: who was told of the grant
 	offered map[uint64]offer         // by token: who was shown it as one to be asked for again
+	early   map[uint64]string        // by raft term: who had a lease when an office was to be opened in it
+	signs   map[string]time.Duration // by session: when its client was last answered
+	master  *process                 // holds a valid lease
+	steady  time.Duration            // since when, without a gap
+
+	reviewed time.Duration // when it was last looked for sessions that do not end
 
 	claimed   map[string]uint64 // by path: the latest entry that has let somebody hold or wait
 	untouched map[pair]string   // told that their only release had no effect: why
@@ -54,7 +60,7 @@ type pair struct{ session, path, handle string }
 func newJudge(w *world) *judge {
 	return &judge{
 		w: w, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, stored: map[uint64]raft.Log{}, ended: map[string]end{},
-		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, offered: map[uint64]offer{}, untouched: map[pair]string{}, claimed: map[string]uint64{}, denied: map[place][]pair{},
+		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, offered: map[uint64]offer{}, early: map[uint64]string{}, signs: map[string]time.Duration{}, untouched: map[pair]string{}, claimed: map[string]uint64{}, denied: map[place][]pair{},
 	}
 }
 
@@ -72,6 +78,7 @@ func (j *judge) look() {
 		}
 	}
 	j.leases()
+	j.overdue()
 }
 
 // mostPoints is how many steps may be made at one instant: more, and somebody
@@ -195,16 +202,19 @@ func (j *judge) admission(before *state.State, term uint64, b state.Batch, out s
 
 // leases: at most one valid master lease.
 func (j *judge) leases() {
-	holder := ""
+	var holder *process
 	for _, m := range j.w.machines {
 		p := m.process
 		if p == nil || p.master == nil || !p.master.Lease().Held {
 			continue
 		}
 		j.w.stats.check("lease")
-		if holder != "" {
-			j.w.fail("%s and %s both hold a valid master lease", holder, m.id)
+		if holder != nil {
+			j.w.fail("%s and %s both hold a valid master lease", holder.m.id, m.id)
 		}
-		holder = m.id
+		holder = p
+	}
+	if holder != j.master {
+		j.master, j.steady = holder, j.w.now()
 	}
 }

@@ -40,6 +40,7 @@ type machine struct {
 	freeze     int           // it is paused in so many points; 0 = it is not
 	snag       int           // a goroutine stalls in so many points; 0 = none does
 	snagged    time.Duration // for so long
+	tardy      time.Duration // the next batch is held up for so long; 0 = it is not
 	fatal      int           // it crashes in so many writes; 0 = it does not
 	afterCrash time.Duration // and is back after so long
 	reboots    bool          // with a clock that starts anew

@@ -175,8 +175,8 @@ func (w *world) lateBatch() {
 }
 
 // unsharedEntry: a master crashes with an entry that nobody else has. It is back
-// when its successor, whose disk is slow, has the first entry of its own; what that
-// had in mind to send it before is older than that.
+// when its successor, whose disk is slow, is about to have the first entry of its
+// own; what that had in mind to send it before is older than that.
 func (w *world) unsharedEntry() {
 	old, next := w.well()
 	if old == nil {
@@ -202,9 +202,10 @@ func (w *world) unsharedEntry() {
 		}
 	}
 	before := next.disk.high
+	w.until(slow - time.Duration(w.script.Int64N(int64(300*time.Millisecond))))
+	old.restart(false)
 	w.soon(func() bool { return next.disk.high > before || !next.leads() })
 	next.disk.heavy = 0
-	old.restart(false)
 	w.until(500 * time.Millisecond)
 }
 

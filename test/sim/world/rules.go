@@ -117,6 +117,9 @@ func (j *judge) office(before, after *state.State) {
 	if after.Epoch != before.Epoch+1 || !after.Office.Open {
 		j.w.fail("entry %d: epoch %d follows %d", after.Index, after.Epoch, before.Epoch)
 	}
+	if who := j.early[after.Office.Term]; who != "" {
+		j.w.fail("entry %d: %s opens an office, for which it was ready while %s held a valid lease", after.Index, after.Office.Master, who)
+	}
 	now := j.w.now()
 	for l := range after.Locks("", "") {
 		if l.DelayID != 0 { // a new office starts each lock-delay anew
@@ -182,6 +185,8 @@ func (j *judge) event(after *state.State, e *state.Event) {
 		g := j.tokens[e.Hold.Token]
 		g.freed = after.Index
 		j.tokens[e.Hold.Token] = g
+	case state.EventOpened:
+		j.signs[e.Session.ID] = j.w.now()
 	case state.EventEnded:
 		j.ended[e.Session.ID] = end{after.Index, e.Expired}
 		if e.Expired {

@@ -46,6 +46,12 @@ func (p *process) relay() {
 
 func (l watched) Submit(b state.Batch) func() (*state.Outcome, error) {
 	l.p.point()
+	if m := l.p.m; m.tardy > 0 {
+		late := m.tardy
+		m.tardy = 0
+		l.p.stall(late)
+	}
+	l.p.m.w.judge.opens(l.p.m, b)
 	wait := l.Replica.Submit(b)
 	return func() (*state.Outcome, error) {
 		out, err := wait()

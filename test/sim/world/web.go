@@ -108,6 +108,7 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		out := httptest.NewRecorder()
 		p.api.ServeHTTP(out, in)
 		e.w.judge.deny(ahead, out)
+		e.w.judge.answered(q, out)
 		if claims {
 			e.w.calling[who]--
 		}

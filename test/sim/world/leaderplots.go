@@ -1,0 +1,130 @@
+package world
+
+import (
+	"time"
+)
+
+// forgetfulLeader: a leader whose disk is slow crashes before it has written what
+// just enough of the others have. These are not heard of then, and it is elected
+// again, or another that does not have it either.
+func (w *world) forgetfulLeader() {
+	old, _ := w.well()
+	if old == nil {
+		return
+	}
+	var with, without []*machine // the one, and what a majority needs besides it
+	for _, m := range w.machines {
+		switch {
+		case m == old:
+		case len(with) < len(w.machines)/2:
+			with = append(with, m)
+		default:
+			without = append(without, m)
+		}
+	}
+	for _, m := range without {
+		w.part(m)
+	}
+	old.disk.heavy = between(w.script, 300*time.Millisecond, 900*time.Millisecond)
+	w.besiege(old)
+	w.until(between(w.script, 20*time.Millisecond, old.disk.heavy))
+	old.crash()
+	old.disk.heavy = 0
+	w.heal()
+	for _, m := range with {
+		w.part(m)
+	}
+	old.restart(false)
+	w.soon(func() bool { return old.leads() || w.anyLeads(without) })
+	w.until(between(w.script, 10*time.Millisecond, time.Second))
+	w.heal()
+	w.until(500 * time.Millisecond)
+}
+
+func (w *world) anyLeads(of []*machine) bool {
+	for _, m := range of {
+		if m.leads() {
+			return true
+		}
+	}
+	return false
+}
+
+// eagerSuccessor: a master with the slowest of clocks is cut off, and one with the
+// fastest follows it, who looks at the clock again and again when its wait is about
+// to end. Timers would have it look too late: they go by true time here.
+func (w *world) eagerSuccessor() {
+	most := drift * w.opts.Skew
+	for i, m := range w.machines {
+		m.crash()
+		m.reboot()
+		m.clock.rate = 1 - most
+		if i%2 == 1 {
+			m.clock.rate = 1 + most
+		}
+	}
+	old, _ := w.well()
+	if old == nil {
+		return
+	}
+	var next *machine
+	for _, m := range w.machines {
+		if m.clock.rate > 1 && m != old {
+			next = m
+		}
+	}
+	if old.clock.rate > 1 || next == nil {
+		return
+	}
+	w.until(between(w.script, 300*time.Millisecond, 2*time.Second))
+	w.part(old)
+	w.campaign(next)
+	if !w.soon(next.leads) {
+		return
+	}
+	for end := w.now() + 10*time.Second; w.now() < end && next.leads() && w.leader(old) == nil && !w.isOver(); {
+		left := next.waits()
+		switch {
+		case left > 4*time.Millisecond:
+			w.until(left / 2)
+		case left > -5*time.Millisecond:
+			next.tell()
+			w.until(50 * time.Microsecond)
+		default:
+			w.until(10 * time.Millisecond)
+		}
+	}
+	w.until(50 * time.Millisecond)
+}
+
+// waits is for how long yet a machine's process keeps its promise to an earlier
+// master, on its clock.
+func (m *machine) waits() time.Duration {
+	m.w.judge.looking = true
+	defer func() { m.w.judge.looking = false }()
+	if p := m.process; p != nil && p.replica != nil {
+		_, left, _ := p.replica.Promise()
+		return left
+	}
+	return 0
+}
+
+// lapse: a master hands nothing to Raft for so long that its lease runs out, and
+// goes on then. Clients that were killed before have left their sessions to it.
+func (w *world) lapse() {
+	m, _ := w.well()
+	if m == nil {
+		return
+	}
+	for _, u := range w.users {
+		if w.script.IntN(2) == 0 {
+			u.kill()
+		}
+	}
+	m.tardy = m.lease + between(w.script, 10*time.Millisecond, 2*time.Second)
+	w.until(2 * m.tardy)
+	m.tardy = 0
+	if w.script.IntN(2) == 0 {
+		w.until(25 * time.Second)
+	}
+}
