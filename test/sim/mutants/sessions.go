@@ -59,7 +59,7 @@ func sessions() []Mutant {
 			"two share a lock and expire, the first with a long lock-delay, the second with a short one",
 			overlay.Edit{File: "master/agenda.go",
 				Old: "until: max(until, before.until)",
-				New: "until: until"}},
+				New: "until: max(until, min(before.until, until))"}},
 		{"no-drift-in-span", "1.4", "the server ends a session only ttl × (1 + drift)/(1 − drift) after the instant it counts from",
 			"the client's clock is as slow and the master's as fast as the bound allows, messages are quick, and the client falls silent",
 			overlay.Edit{File: "lease/drift.go",

@@ -29,6 +29,7 @@ type disk struct {
 	used  int           // how often it was mounted
 	worst time.Duration // a sync takes so long at most
 	heavy time.Duration // and storing entries so much longer
+	hangs bool          // and storing entries does not end
 
 	// What the process that has the disk has found and stored, or that had it last.
 	logs      map[uint64]raft.Log

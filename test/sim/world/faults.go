@@ -102,7 +102,7 @@ func (w *world) mend() {
 	w.net.fair()
 	for _, m := range w.machines {
 		m.deposed, m.fatal, m.freeze, m.snag, m.tardy = 0, 0, 0, 0, 0
-		m.disk.worst, m.disk.heavy = 2*time.Millisecond, 0
+		m.disk.worst, m.disk.heavy, m.disk.hangs = 2*time.Millisecond, 0, false
 		m.wake()
 		m.restart(false)
 		m.tell()

@@ -50,32 +50,17 @@ func (w *world) anyLeads(of []*machine) bool {
 	return false
 }
 
-// eagerSuccessor: a master with the slowest of clocks is cut off, and one with the
-// fastest follows it, who looks at the clock again and again when its wait is about
+// eagerSuccessor: a master whose clock is as slow as it may be is cut off, and one
+// with the fastest follows it, who looks at it again and again when its wait is about
 // to end. Timers would have it look too late: they go by true time here.
 func (w *world) eagerSuccessor() {
-	most := drift * w.opts.Skew
-	for i, m := range w.machines {
-		m.crash()
-		m.reboot()
-		m.clock.rate = 1 - most
-		if i%2 == 1 {
-			m.clock.rate = 1 + most
-		}
-	}
-	old, _ := w.well()
+	old, next := w.well()
 	if old == nil {
 		return
 	}
-	var next *machine
-	for _, m := range w.machines {
-		if m.clock.rate > 1 && m != old {
-			next = m
-		}
-	}
-	if old.clock.rate > 1 || next == nil {
-		return
-	}
+	most := drift * w.opts.Skew
+	old.clock.bend(1 - most)
+	next.clock.bend(1 + most)
 	w.until(between(w.script, 300*time.Millisecond, 2*time.Second))
 	w.part(old)
 	w.campaign(next)

@@ -175,8 +175,8 @@ func (w *world) lateBatch() {
 }
 
 // unsharedEntry: a master crashes with an entry that nobody else has. It is back
-// when its successor, whose disk is slow, is about to have the first entry of its
-// own; what that had in mind to send it before is older than that.
+// while its successor's disk hangs. Just when that has the first entry of its own, a
+// message is made for the other that it had begun to think of before.
 func (w *world) unsharedEntry() {
 	old, next := w.well()
 	if old == nil {
@@ -188,25 +188,31 @@ func (w *world) unsharedEntry() {
 	w.soon(func() bool { return old.disk.high > shared || !old.leads() })
 	old.crash()
 	w.heal()
-	slow := 600*time.Millisecond + time.Duration(w.script.Int64N(int64(300*time.Millisecond)))
-	for _, m := range w.machines {
-		m.disk.heavy = slow
-	}
-	w.campaign(next)
-	w.soon(func() bool { return slices.ContainsFunc(w.machines, (*machine).leads) })
-	for _, m := range w.machines {
-		if m.leads() {
-			next = m
-		} else {
-			m.disk.heavy = 0
+	hang := func(all bool) {
+		for _, m := range w.machines {
+			m.disk.hangs = all && m.leads()
 		}
 	}
-	before := next.disk.high
-	w.until(slow - time.Duration(w.script.Int64N(int64(300*time.Millisecond))))
+	for _, m := range w.machines {
+		m.disk.hangs = true
+	}
+	w.campaign(next)
+	w.soon(func() bool { return w.anyLeads(w.machines) })
+	hang(true)
 	old.restart(false)
-	w.soon(func() bool { return next.disk.high > before || !next.leads() })
-	next.disk.heavy = 0
+	for end := w.now() + 800*time.Millisecond; w.now() < end && !old.follows() && !w.isOver(); {
+		w.until(time.Millisecond)
+	}
+	// The library waits for one to two of its CommitTimeouts, and 10 ms after the
+	// failures before.
+	w.until(50*time.Millisecond + time.Duration(w.script.Int64N(int64(60*time.Millisecond))))
+	hang(false)
 	w.until(500 * time.Millisecond)
+}
+
+// follows reports whether the machine's process has heard of a leader.
+func (m *machine) follows() bool {
+	return m.process != nil && m.process.replica != nil && m.process.replica.Leader() != ""
 }
 
 // inheritance: mastership changes while users wait behind locks that they hold

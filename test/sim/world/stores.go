@@ -23,7 +23,9 @@ func (s watchedLogs) StoreLogs(all []*raft.Log) error {
 	for i, l := range all {
 		copies[i] = *l
 	}
-	time.Sleep(s.d.heavy)
+	for time.Sleep(s.d.heavy); s.d.hangs && !s.d.p.dead(); {
+		time.Sleep(250 * time.Microsecond)
+	}
 	if err := s.did(s.LogStore.StoreLogs(all)); err != nil {
 		return err
 	}

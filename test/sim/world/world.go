@@ -151,6 +151,13 @@ func (c *clock) read() time.Duration {
 	return c.offset + time.Duration(float64(c.w.now())*c.rate)
 }
 
+// bend changes the rate from now on.
+func (c *clock) bend(rate float64) {
+	c.offset = c.read() - time.Duration(float64(c.w.now())*rate)
+	c.rate = rate
+	c.w.trace.note("clock", "one runs at %.3f from now on", rate)
+}
+
 // run plays the script and returns what broke, or nil.
 func (w *world) run() *Failure {
 	size := 3
