@@ -43,7 +43,7 @@ sim: ## Run simulated cells from seeds; SEEDS=10000 for more, SEED=7 STEPS=300 f
 .PHONY: mutants
 mutants: ## Put deliberate faults in, and see which the simulator finds; ARGS="--only no-wait"
 	@$(GO) build -tags $(TAGS) -o bin/sim ./test/sim
-	@exec bin/sim --mutants --seeds $(or $(SEEDS),400) $(ARGS)
+	@exec bin/sim --mutants --seeds $(or $(SEEDS),400) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: crash
 crash: ## Lose the power under a replica's stores, at any write; ARGS="--duration 1h --seed 7"
