@@ -58,11 +58,15 @@ func Decide(self Self, answers map[string]Answer) Decision {
 	return self.found(answers)
 }
 
+// settled reports whether the directory is a member's, whatever others say: a
+// host that is down does not keep the others from starting.
+func (s Self) settled() bool { return s.CellID != "" && s.Replaced == 0 }
+
 // comeBack is for a directory that belongs to a cell. It goes on, whoever
 // answers: all may start at once. Only one that was found to be replaced waits
 // until it is a member again.
 func (s Self) comeBack(answers map[string]Answer) Decision {
-	if s.Replaced == 0 {
+	if s.settled() {
 		return Decision{Step: Go, Identity: s.Identity}
 	}
 	latest, _ := newest(answers, s.CellID)

@@ -29,7 +29,11 @@ const (
 // Save.
 func (s *Seeker) Run(ctx context.Context) (Identity, error) {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		d := Decide(s.Self, AskAll(ctx, s.Self.ID, s.Self.Names, s.Ask))
+		var answers map[string]Answer
+		if !s.Self.settled() {
+			answers = AskAll(ctx, s.Self.ID, s.Self.Names, s.Ask)
+		}
+		d := Decide(s.Self, answers)
 		if ctx.Err() != nil {
 			return s.Self.Identity, ctx.Err()
 		}
