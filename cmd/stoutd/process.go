@@ -28,27 +28,45 @@ func serve(ctx context.Context, c *config.Config, log zerolog.Logger, stdout io.
 		return exitError{code: exitConfig, err: err}
 	}
 	go paceCollector(ctx)
-	p := &process{config: c, log: log, maxConnections: most, began: time.Now()}
-	err = p.start(ctx)
+	for {
+		p := &process{config: c, log: log, maxConnections: most, began: time.Now()}
+		if err := p.serve(ctx, stdout); !errors.Is(err, replica.ErrReplaced) {
+			return err
+		}
+		// Its directory is no member's any more: it goes back to waiting.
+	}
+}
+
+// serve opens the parts, and returns when they are closed again. The error is an
+// exitError, or replica.ErrReplaced.
+func (p *process) serve(ctx context.Context, stdout io.Writer) error {
+	c, log := p.config, p.log
+	err := p.start(ctx)
 	switch {
 	case err == nil:
 		p.tellStarted()
 		if c.Dev {
 			go p.introduce(ctx, stdout)
 		}
-		if err := p.wait(ctx); err != nil {
+		err = p.wait(ctx)
+		switch {
+		case errors.Is(err, replica.ErrReplaced):
+			log.Warn().Err(err).Msg("standing by from now on")
+		case err != nil:
 			log.Error().Err(err).Msg("ending on a fault")
 			p.removeTemp()
 			return exitError{code: exitFault, err: err, logged: true}
 		}
-	case !errors.Is(err, errStopped):
+	case errors.Is(err, errStopped):
+		err = nil
+	default:
 		return exitError{code: exitStart, err: err}
 	}
 	began := time.Now()
 	log.Info().Dur("within_ms", c.ShutdownTimeout).Msg("stopping")
 	p.close()
 	log.Info().Dur("took_ms", time.Since(began)).Msg("stopped")
-	return nil
+	return err
 }
 
 // process is the parts of a running replica, in the order in which they open.
