@@ -2,7 +2,6 @@ package cell
 
 import (
 	"fmt"
-	"net"
 	"sync"
 )
 
@@ -113,11 +112,7 @@ func (n *Network) set(r rule, dirs ...direction) {
 
 // link makes the proxy through which from reaches to, and returns its address.
 func (n *Network) link(from, to, target string) (string, error) {
-	port, err := freePort()
-	if err != nil {
-		return "", err
-	}
-	listener, err := net.Listen("tcp", loopback(port))
+	listener, err := listen()
 	if err != nil {
 		return "", fmt.Errorf("proxy from %s to %s: %w", from, to, err)
 	}

@@ -49,6 +49,20 @@ func freePort() (int, error) {
 	return 0, errors.New("no free port on 127.0.0.1")
 }
 
+// listen listens on a free port. Who is not of this harness may take one that was
+// just found free.
+func listen() (net.Listener, error) {
+	for tries := 0; ; tries++ {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		if l, err := net.Listen("tcp", loopback(port)); err == nil || tries == 10 {
+			return l, err
+		}
+	}
+}
+
 // claimBlock takes the first block of ports whose lock file no living process
 // holds. Test programs run side by side, and would otherwise take a port that
 // the other has just found free.

@@ -3,6 +3,7 @@ package cell
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -87,6 +88,27 @@ func Bounded(t testing.TB) context.Context {
 func (c *Cell) Ready(t testing.TB) *Replica {
 	t.Helper()
 	master, err := c.WaitReady(Bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master
+}
+
+// WaitMasterOf waits until one of the replicas is master in its own eyes, with
+// its lease running, and returns it.
+func (c *Cell) WaitMasterOf(t testing.TB, replicas ...*Replica) *Replica {
+	t.Helper()
+	var master *Replica
+	err := Wait(Bounded(t), "one of them is in office", func(ctx context.Context) error {
+		for _, r := range replicas {
+			view, err := r.Cell(ctx)
+			if err == nil && view.Master != nil && view.Master.ID == r.ID && view.Lease.Held {
+				master = r
+				return nil
+			}
+		}
+		return errors.New("none is")
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,165 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// wipe ends a replica, puts its data directory away, as an empty disk in its
+// place would, and starts it. It returns where the old directory is.
+func wipe(t *testing.T, r *cell.Replica) (old string) {
+	t.Helper()
+	old = r.DataDir + ".old"
+	must(t, r.Kill())
+	must(t, os.Rename(r.DataDir, old))
+	must(t, r.Start())
+	return old
+}
+
+// bringBack starts a replica with a directory that it had before.
+func bringBack(t *testing.T, r *cell.Replica, old string) {
+	t.Helper()
+	must(t, r.Kill())
+	must(t, os.RemoveAll(r.DataDir))
+	must(t, os.Rename(old, r.DataDir))
+	must(t, r.Start())
+}
+
+// stranger waits until a replica says that it is none of the cell's, and checks
+// how it says so.
+func stranger(t *testing.T, r *cell.Replica) *lockapi.Error {
+	t.Helper()
+	says, err := r.Stranger(cell.Bounded(t))
+	must(t, err)
+	if want := fmt.Sprintf("stout member replace %s --directory %s", r.ID, says.Directory); says.Command != want || says.Directory == "" {
+		t.Errorf("%s says %+v, want the command %q", r.ID, says, want)
+	}
+	if !strings.Contains(says.Detail, says.Command) || !strings.Contains(says.Detail, "not a member") {
+		t.Errorf("%s says %q", r.ID, says.Detail)
+	}
+	return says
+}
+
+// staysWithoutMaster watches for a few elections that none of the replicas takes
+// itself for the master.
+func staysWithoutMaster(t *testing.T, replicas ...*cell.Replica) {
+	t.Helper()
+	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); {
+		for _, r := range replicas {
+			if isMaster(cell.Bounded(t), r) == nil {
+				t.Fatalf("%s is master", r.ID)
+			}
+		}
+	}
+}
+
+// TestWipedDirectory: a replica that comes back with an empty directory counts
+// for nothing: with the third one cut off nobody acts, and nothing is lost. It is
+// a member again when it has been put in the old one's place, and the old one is
+// not any more.
+func TestWipedDirectory(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Network: true})
+	master := c.Ready(t)
+	wiped, other := c.Others(master)[0], c.Others(master)[1]
+	s := open(t, master, aWhile)
+	held := acquire(t, master, "/kept", ask(s.ID, "", 0))
+
+	old := wipe(t, wiped)
+	says := stranger(t, wiped)
+	second := acquire(t, other, "/second", ask(s.ID, "", 0)) // the two go on
+
+	// With the master cut off, a majority of the names is left, and one directory.
+	c.Network().Isolate(master.ID)
+	staysWithoutMaster(t, wiped, other)
+	c.Network().Heal()
+	present := c.WaitMasterOf(t, master, other)
+	wantHolder(t, read(t, present, "/kept"), held)
+	wantHolder(t, read(t, present, "/second"), second)
+
+	// With the other one cut off, the master has a stranger to talk to, and no more.
+	away := master
+	if present == master {
+		away = other
+	}
+	c.Network().Isolate(away.ID)
+	must(t, cell.Wait(cell.Bounded(t), "the master gives up", func(ctx context.Context) error {
+		if err := isMaster(ctx, present); err != nil {
+			return nil
+		}
+		return errors.New("it is in office")
+	}))
+	staysWithoutMaster(t, wiped, present)
+	c.Network().Heal()
+	c.WaitMasterOf(t, master, other)
+
+	must(t, c.Admit(cell.Bounded(t), wiped))
+	if now := call[lockapi.Replica](t, wiped, http.MethodGet, lockapi.RouteReplica, nil); now.Directory != says.Directory {
+		t.Errorf("%s has directory %s, and was admitted with %s", wiped.ID, now.Directory, says.Directory)
+	}
+	must(t, other.Kill()) // the new directory is one of two now
+	present = c.WaitMasterOf(t, master, wiped)
+	wantHolder(t, read(t, present, "/kept"), held)
+	third := acquire(t, present, "/third", ask(s.ID, "", 0))
+	if second.Token <= held.Token || third.Token <= second.Token {
+		t.Errorf("tokens %d, %d, %d", held.Token, second.Token, third.Token)
+	}
+	must(t, other.Start())
+	c.Ready(t)
+
+	// The old directory learns that its place is taken, and does nothing.
+	bringBack(t, wiped, old)
+	stranger(t, wiped)
+	must(t, wiped.Restart(cell.Bounded(t)))
+	stranger(t, wiped)
+	wantHolder(t, read(t, c.WaitMasterOf(t, master, other), "/third"), third)
+}
+
+// wantApplied waits until a replica's own state has the grant.
+func wantApplied(t *testing.T, r *cell.Replica, g lockapi.Grant) {
+	t.Helper()
+	must(t, cell.Wait(cell.Bounded(t), r.ID+" has the grant", func(ctx context.Context) error {
+		var l lockapi.Lock
+		_, err := r.Call(ctx, http.MethodGet, lockRoute(g.Path)+"?consistency=stale", nil, &l)
+		if err == nil && (len(l.Holders) != 1 || l.Holders[0].Session != g.Session || l.Holders[0].Token != g.Token) {
+			err = fmt.Errorf("%+v", l)
+		}
+		return err
+	}))
+}
+
+// TestTwoWiped: where a majority of the directories was emptied, the one that is
+// left follows nobody and forgets nothing. One old disk that comes back is enough.
+func TestTwoWiped(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{})
+	master := c.Ready(t)
+	s := open(t, master, aWhile)
+	held := acquire(t, master, "/kept", ask(s.ID, "", 0))
+	survivor := c.Others(master)[0]
+	wantApplied(t, survivor, held) // two disks of three are about to be lost
+	first, second := master, c.Others(master)[1]
+	old := wipe(t, first)
+	wipe(t, second)
+	lost := stranger(t, first)
+	stranger(t, second)
+	staysWithoutMaster(t, c.Replicas()...)
+	wantApplied(t, survivor, held)
+	_, err := survivor.Call(cell.Bounded(t), http.MethodPost, lockapi.RouteMembers+"/"+first.ID+"/replace?force=true",
+		lockapi.ReplaceMemberRequest{Directory: lost.Directory}, nil)
+	wantCode(t, "replacing without a majority", err, lockapi.CodeNoMaster)
+
+	bringBack(t, first, old)
+	present := c.WaitMasterOf(t, first, survivor)
+	wantHolder(t, read(t, present, "/kept"), held)
+	must(t, c.Admit(cell.Bounded(t), second))
+}
