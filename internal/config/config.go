@@ -99,7 +99,7 @@ type Replica struct {
 	ID string
 	// RaftAddr is the host:port at which the other replicas reach its Raft port.
 	RaftAddr string
-	// APIURL is the base URL of its API, for clients and for the other replicas.
+	// APIURL is the base URL of its API, for clients.
 	APIURL string
 }
 

@@ -111,7 +111,7 @@ func (v *validator) quotas() {
 		{nameMaxSessionHolds, q.MaxSessionHolds, 1, ""},
 		{nameMaxSessionWaiters, q.MaxSessionWaiters, 1, ""},
 		{nameMaxSessionBytes, q.MaxSessionBytes, minBytes, "a session's own metadata may take half of that"},
-		{nameMaxConnections, v.config.MaxConnections, minConnections, "the other replicas need some of them"},
+		{nameMaxConnections, v.config.MaxConnections, minConnections, "what watches a replica needs some of them"},
 	} {
 		if b.value != 0 && b.value < b.low {
 			v.refuse(b.name, strconv.FormatUint(b.value, 10), "at least %d, or 0 for no bound: %s", b.low, b.lowReason)
