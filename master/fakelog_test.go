@@ -114,6 +114,8 @@ func (n *node) Health() replica.Health {
 	return replica.Health{Heard: true, Applied: uint64(n.applied), Behind: uint64(len(n.log) - n.applied)}
 }
 
+func (n *node) Vitals() replica.Vitals { return replica.Vitals{Term: 7} }
+
 func (n *node) Promise() (string, time.Duration, bool) { return "", 0, false }
 
 // sent is what this node handed over so far.

@@ -27,6 +27,7 @@ type Master struct {
 	opts    Options
 	started time.Duration
 	refused refusals
+	vitals  *vitals
 
 	memberWake chan struct{} // capacity 1: see keepMembers
 
@@ -60,7 +61,7 @@ func New(log Log, members Membership, o Options) *Master {
 	m := &Master{
 		log: log, members: members, opts: o, started: o.Clock(),
 		changed: make(chan struct{}), stop: stop, done: make(chan struct{}),
-		memberWake: make(chan struct{}, 1),
+		memberWake: make(chan struct{}, 1), vitals: newVitals(o.LeaseTerm),
 	}
 	go m.run(ctx)
 	return m

@@ -28,6 +28,7 @@ type office struct {
 	logger  zerolog.Logger
 	lease   lease.Master
 	refused *refusals
+	vitals  *vitals
 	lapse   time.Duration // not told to the log yet; of the goroutine that calls accepted
 	batcher *replica.Batcher
 
@@ -50,12 +51,13 @@ type office struct {
 // session gets one whole ttl, each lock-delay starts anew, both counted from now.
 func (m *Master) newOffice(term uint64, opened *state.Outcome, p time.Duration) *office {
 	o := &office{
-		epoch: opened.Epoch, term: term, opened: m.opts.Clock(), opts: &m.opts, log: m.log, refused: &m.refused,
+		epoch: opened.Epoch, term: term, opened: m.opts.Clock(), opts: &m.opts, log: m.log, refused: &m.refused, vitals: m.vitals,
 		logger:   m.opts.Logger.With().Uint64("epoch", opened.Epoch).Logger(),
 		sessions: map[string]*session{}, pairs: map[pairKey]*pair{}, delays: map[string]delay{},
 		openings: map[opening]*share{}, done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	o.lease.Extend(p, m.opts.LeaseTerm, o.opened, m.opts.Drift)
+	o.vitals.offices.Add(1)
 	s := m.log.State() // nothing is accepted after the opening entry before the batcher runs
 	o.openSeq = s.Seq
 	for v := range s.Sessions("") {
@@ -86,7 +88,9 @@ func (m *Master) newOffice(term uint64, opened *state.Outcome, p time.Duration) 
 // accepted is told of every batch of this office, in log order, before any
 // caller is: it renews the lease and passes the news on.
 func (o *office) accepted(p time.Duration, out *state.Outcome) {
-	o.lapse += o.lease.Extend(p, o.opts.LeaseTerm, o.opts.Clock(), o.opts.Drift)
+	now := o.opts.Clock()
+	o.vitals.renewed(p, now, o.lease.View(now))
+	o.lapse += o.lease.Extend(p, o.opts.LeaseTerm, now, o.opts.Drift)
 	if o.lapse > 0 && o.lease.Valid(o.opts.Clock()) {
 		o.logger.Warn().Dur("lapsed_ms", o.lapse).Msg("master lease regained: the sessions get the lapse back")
 		o.lapse = 0
@@ -107,6 +111,7 @@ func (o *office) takeNote(out *state.Outcome) (expired []*zerolog.Event) {
 	defer o.mu.Unlock()
 	defer o.tally(out.Results)
 	for i := range out.Events {
+		o.vitals.happened(&out.Events[i])
 		if e := &out.Events[i]; e.Kind != state.EventEnded {
 			o.happened(e, now)
 		} else if entry := o.endSession(e); entry != nil {

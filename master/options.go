@@ -44,6 +44,7 @@ type Membership interface {
 	Directory() string
 	URL(id string) string
 	Health() replica.Health
+	Vitals() replica.Vitals
 	Promise() (to string, remaining time.Duration, ok bool)
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/internal/histogram"
 )
 
 // asideLog writes a leader's own entries to disk beside sending them to the
@@ -39,6 +41,7 @@ type asideLog struct {
 	clock   func() time.Duration
 	fail    func(error)
 	began   atomic.Int64 // when the write under way began, on the clock; 0 without one
+	took    *histogram.Histogram
 
 	mu      sync.Mutex
 	changed sync.Cond   // of queue and err
@@ -79,9 +82,11 @@ func (s *asideLog) StoreLogs(logs []*raft.Log) error {
 
 // store writes entries to disk.
 func (s *asideLog) store(logs []*raft.Log) error {
-	s.began.Store(int64(s.clock()))
+	began := s.clock()
+	s.began.Store(int64(began))
 	defer s.began.Store(0)
 	err := s.LogStore.StoreLogs(logs)
+	s.took.Observe(s.clock() - began)
 	if err != nil {
 		s.fail(fmt.Errorf("write %d log entries: %w", len(logs), err))
 	}

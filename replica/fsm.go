@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -22,6 +23,7 @@ type fsm struct {
 	fail     func(error)
 	settled  func(index uint64) error // waits until the entry is on this replica's disk
 	sums     *checksums
+	took     *histogram.Histogram
 	restored atomic.Bool // a snapshot, whose configuration nobody has looked at yet
 	// configured is told each committed configuration; nil where nobody wants it.
 	configured func(index uint64, c raft.Configuration)
@@ -47,8 +49,10 @@ func (f *fsm) Apply(l *raft.Log) any {
 		f.fail(err)
 		return err
 	}
+	began := f.clock()
 	next, out := f.current.Load().Apply(l.Index, l.Term, batch)
 	f.current.Store(next)
+	f.took.Observe(f.clock() - began)
 	f.sums.note(next, &out)
 	return &out
 }

@@ -34,6 +34,7 @@ type Replica struct {
 	aside    *asideLog
 	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
 
+	vitals    vitals
 	configs   confIndex
 	committed committed // membership
 
@@ -53,10 +54,12 @@ func Start(o Options, p Parts) (*Replica, error) {
 	o.setDefaults()
 	r := &Replica{
 		opts: o, parts: p, promises: lease.NewPromises(o.Clock()),
-		failed: make(chan error, 1), changed: make(chan struct{}), quit: make(chan struct{}),
+		failed: make(chan error, 1), changed: make(chan struct{}), quit: make(chan struct{}), vitals: newVitals(),
 	}
 	r.aside = newAsideLog(p.Logs, r.leads, o.Clock, r.fail)
+	r.aside.took = r.vitals.stored
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail, settled: r.aside.settled}
+	r.fsm.took = r.vitals.applying
 	r.fsm.current.Store(state.New())
 	r.fsm.sums = newChecksums(o.Clock, r.diverged)
 	r.fsm.configured = r.committed.note

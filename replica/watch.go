@@ -13,7 +13,7 @@ func (r *Replica) watch(notify <-chan bool) {
 	notices := make(chan raft.Observation, 256)
 	observer := raft.NewObserver(notices, false, func(o *raft.Observation) bool {
 		switch o.Data.(type) {
-		case raft.LeaderObservation, raft.FailedHeartbeatObservation, raft.ResumedHeartbeatObservation:
+		case raft.LeaderObservation, raft.FailedHeartbeatObservation, raft.ResumedHeartbeatObservation, raft.RaftState:
 			return true
 		}
 		return false
@@ -54,6 +54,7 @@ func (r *Replica) tellChanged() {
 // noticed handles one notice; silent holds the peers that are known not to
 // answer, so that each silence is told once.
 func (r *Replica) noticed(data any, silent map[raft.ServerID]bool) {
+	r.vitals.noticed(data)
 	switch d := data.(type) {
 	case raft.LeaderObservation:
 		clear(silent)

@@ -16,13 +16,13 @@ type arrow struct {
 // first entry that matches a package counts; one that matches none is an error.
 var arrows = []arrow{
 	{"lockapi", nil, "the contract stands below everything: both sides of the wire import it"},
-	{"lockapi/server", []string{"lockapi", "master", "internal/buildinfo", "internal/origin", "lockapi/server/internal/wire"},
+	{"lockapi/server", []string{"lockapi", "master", "internal/buildinfo", "internal/histogram", "internal/origin", "lockapi/server/internal/wire"},
 		"HTTP binds, calls the master, and writes; it knows nothing of the log"},
 	{"lockapi/server/internal/wire", nil, "it carries requests and replies, whatever they say"},
-	{"master", []string{"replica", "replica/state", "replica/admission", "lease", "lockapi"},
+	{"master", []string{"replica", "replica/state", "replica/admission", "lease", "lockapi", "internal/histogram"},
 		"an office is tested without HTTP; it asks for the parts of a replica that it needs"},
 	{"lease", nil, "the arithmetic of time depends on nothing that reads a clock"},
-	{"replica", []string{"replica/state", "replica/admission", "replica/link", "lease", "internal/boottime"},
+	{"replica", []string{"replica/state", "replica/admission", "replica/link", "lease", "internal/boottime", "internal/histogram"},
 		"a member of the cell knows nothing of sessions' calls, nor of who is master"},
 	{"replica/state", []string{"replica/state/internal/btree"}, "the state is a pure function of the log"},
 	{"replica/admission", nil, "who is a member is decided from what is known, and nothing else"},

@@ -99,6 +99,13 @@ func (r *room) leave() {
 	}
 }
 
+// count is how much is under way.
+func (r *room) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.used
+}
+
 // emptied waits until nothing is under way.
 func (r *room) emptied(ctx context.Context) error {
 	r.mu.Lock()

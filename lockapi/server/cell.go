@@ -33,12 +33,18 @@ func (c *contacts) note(id string, applied uint64) {
 }
 
 func (c *contacts) of(id string) contact {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if got, ok := c.last[id]; ok {
+	if got, ok := c.heard(id); ok {
 		return got
 	}
 	return contact{at: c.started}
+}
+
+// heard is the last answer of a replica, if it has ever answered.
+func (c *contacts) heard(id string) (got contact, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	got, ok = c.last[id]
+	return got, ok
 }
 
 // contactEvery is how often a replica looks at the others without being asked,

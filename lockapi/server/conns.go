@@ -18,7 +18,6 @@ type conns struct {
 
 	mu      sync.Mutex
 	open    int
-	refused uint64
 	evicted uint64
 	quiet   conn       // the ring of those that are quiet: behind it the one that is for longest
 	leaving int        // told to go and not gone
@@ -43,7 +42,6 @@ func (p *conns) admit() bool {
 		switch {
 		case p.leaving > 0:
 		case first == &p.quiet:
-			p.refused++
 			return false
 		default:
 			p.evicted++
@@ -107,10 +105,9 @@ func (p *conns) drop(c *conn) {
 	c.quiet, c.before, c.behind = false, nil, nil
 }
 
-// counts are the connections open, and how many were refused and closed to make
-// room so far.
-func (p *conns) counts() (open int, refused, evicted uint64) {
+// counts are the connections open, and how many were closed to make room so far.
+func (p *conns) counts() (open int, evicted uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.open, p.refused, p.evicted
+	return p.open, p.evicted
 }

@@ -145,7 +145,7 @@ func TestTooManyConnections(t *testing.T) {
 			t.Errorf("a call under way: %q, %v", line, err)
 		}
 	}
-	if got := gauge(t, n, "stout_http_connections_overload_total"); got != 1 {
+	if got := gauge(t, n, "stout_http_connections_spared_total"); got != 1 {
 		t.Errorf("%v refusals are counted", got)
 	}
 	for _, c := range append(waiting, c) {

@@ -16,13 +16,14 @@ import (
 // caller at a time. hook, where set, runs first in every call on the master and
 // may block, fail or panic.
 type fakeMaster struct {
-	mu    sync.Mutex
-	id    string
-	where server.Location
-	cell  lockapi.Cell
-	own   lockapi.Replica
-	unfit error
-	hook  func(ctx context.Context, call string) error
+	mu     sync.Mutex
+	id     string
+	where  server.Location
+	cell   lockapi.Cell
+	own    lockapi.Replica
+	unfit  error
+	vitals master.Vitals
+	hook   func(ctx context.Context, call string) error
 
 	calls    []string
 	sessions map[string]lockapi.Session
@@ -65,6 +66,21 @@ func (f *fakeMaster) setHook(hook func(context.Context, string) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hook = hook
+}
+
+func (f *fakeMaster) Vitals() master.Vitals {
+	known := f.Known()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := f.vitals
+	v.Location = known
+	return v
+}
+
+func (f *fakeMaster) setVitals(v master.Vitals) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.vitals = v
 }
 
 func (f *fakeMaster) setUnfit(reason error) {

@@ -42,7 +42,7 @@ func (x *exchange) forward(at Location, t task) error {
 
 	got, sent, err := x.send(ctx, at.ID)
 	if err != nil {
-		x.metrics.forwarded.WithLabelValues("failed").Inc()
+		x.metrics.forwarded.WithLabelValues(forwardFailed).Inc()
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
@@ -52,10 +52,10 @@ func (x *exchange) forward(at Location, t task) error {
 		return lockapi.Errorf(lockapi.CodeNoMaster, "master %s at %s cannot be reached: %v", at.ID, at.URL, err)
 	}
 	if err := refusal(got, t); err != nil {
-		x.metrics.forwarded.WithLabelValues("refused").Inc()
+		x.metrics.forwarded.WithLabelValues(forwardRefused).Inc()
 		return err
 	}
-	x.metrics.forwarded.WithLabelValues("answered").Inc()
+	x.metrics.forwarded.WithLabelValues(forwardAnswered).Inc()
 	x.pass(got)
 	return nil
 }

@@ -74,6 +74,8 @@ type Observer interface {
 	Cell() lockapi.Cell
 	// Replica is this replica's own entry, with version and uptime_ms.
 	Replica() lockapi.Replica
+	// Vitals are the figures that metrics show.
+	Vitals() master.Vitals
 	// Quotas is how far each quota is used up.
 	Quotas() []master.QuotaUse
 	// Transfer hands mastership to the named replica, or to any where to is "".

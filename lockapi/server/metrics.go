@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"strconv"
@@ -23,6 +22,15 @@ type metrics struct {
 	page      http.Handler
 }
 
+// Results of an attempt to forward a call.
+const (
+	forwardAnswered = "answered"
+	forwardRefused  = "refused"
+	forwardFailed   = "failed"
+)
+
+var forwardResults = []string{forwardAnswered, forwardRefused, forwardFailed}
+
 func newMetrics(registry *prometheus.Registry, version string) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -43,6 +51,9 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 			Help: "Attempts to have the master answer a call: answered, refused (it was not the master), failed (no answer).",
 		}, []string{"result"}),
 		page: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+	}
+	for _, result := range forwardResults {
+		m.forwarded.WithLabelValues(result) // which is there from the beginning
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "stout_build_info",
@@ -103,19 +114,30 @@ func (t *tally) count(status int, took time.Duration) {
 	s.duration.Observe(took.Seconds())
 }
 
-// checksum shows the latest sum of the state as one series, whose labels change.
+// checksum shows the latest sum of the state and the entry that it is of, 0 before the
+// first.
 type checksum func() (index uint64, sum []byte, ok bool)
 
-var checksumDesc = prometheus.NewDesc("stout_state_checksum",
-	"1, labelled with the SHA-256 of the replicated state after a log entry and the index of that entry. "+
-		"At the same index all replicas have the same sum; one that has not ends.",
-	[]string{"index", "sum"}, nil)
+var (
+	checksumIndexDesc = describe("stout_state_checksum_index", "Index of the log entry after which the state was last summed; 0 before the first time.")
+	checksumDesc      = describe("stout_state_checksum",
+		"The first 48 bits of the SHA-256 of the state after that entry. At the same index all replicas have the same; one that has not ends.")
+)
 
-func (checksum) Describe(to chan<- *prometheus.Desc) { to <- checksumDesc }
+func (checksum) Describe(to chan<- *prometheus.Desc) {
+	to <- checksumIndexDesc
+	to <- checksumDesc
+}
 
 func (c checksum) Collect(to chan<- prometheus.Metric) {
-	if index, sum, ok := c(); ok {
-		to <- prometheus.MustNewConstMetric(checksumDesc, prometheus.GaugeValue, 1,
-			strconv.FormatUint(index, 10), hex.EncodeToString(sum))
+	index, sum, ok := c()
+	if !ok {
+		index, sum = 0, nil
 	}
+	var number uint64 // of which a float64 holds 53 bits
+	for _, b := range sum[:min(6, len(sum))] {
+		number = number<<8 | uint64(b)
+	}
+	gauge(to, checksumIndexDesc, float64(index))
+	gauge(to, checksumDesc, float64(number))
 }

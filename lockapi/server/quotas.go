@@ -33,26 +33,3 @@ func (q quotaUses) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 }
-
-var (
-	connsDesc = prometheus.NewDesc("stout_http_connections",
-		"Connections open now, of clients and to other replicas.", nil, nil)
-	connsMaxDesc = prometheus.NewDesc("stout_http_connections_max",
-		"How many connections may be open at once; 0 is no bound.", nil, nil)
-	connsEndedDesc = prometheus.NewDesc("stout_http_connections_overload_total",
-		"Connections refused because every one that was open had a call under way, or closed without one to make room.", []string{"result"}, nil)
-)
-
-func (p *conns) Describe(to chan<- *prometheus.Desc) {
-	to <- connsDesc
-	to <- connsMaxDesc
-	to <- connsEndedDesc
-}
-
-func (p *conns) Collect(to chan<- prometheus.Metric) {
-	open, refused, evicted := p.counts()
-	to <- prometheus.MustNewConstMetric(connsDesc, prometheus.GaugeValue, float64(open))
-	to <- prometheus.MustNewConstMetric(connsMaxDesc, prometheus.GaugeValue, float64(p.most))
-	to <- prometheus.MustNewConstMetric(connsEndedDesc, prometheus.CounterValue, float64(refused), "refused")
-	to <- prometheus.MustNewConstMetric(connsEndedDesc, prometheus.CounterValue, float64(evicted), "closed")
-}

@@ -136,7 +136,7 @@ func New(opts Options) *Server {
 
 		stopping: make(chan struct{}),
 	}
-	opts.Registry.MustRegister(s.conns)
+	opts.Registry.MustRegister(vitals{s}, load{s})
 	s.contacts.started = time.Now()
 	s.browsers = s.newPolicy()
 	s.engine = s.newEngine(false)

@@ -45,7 +45,7 @@ func work(t *testing.T, r *cell.Replica, name string, n int) {
 	}
 }
 
-var checksumSeries = regexp.MustCompile(`stout_state_checksum\{index="(\d+)",sum="([0-9a-f]{64})"\} 1`)
+var checksumSeries = regexp.MustCompile(`(?m)^stout_state_checksum (\S+)$(?s:.*)^stout_state_checksum_index (\S+)$`)
 
 // checksum is the latest sum of a replica's state; index 0 before the first.
 func checksum(ctx context.Context, r *cell.Replica) (index uint64, sum string, err error) {
@@ -62,11 +62,12 @@ func checksum(ctx context.Context, r *cell.Replica) (index uint64, sum string, e
 	if err != nil {
 		return 0, "", err
 	}
-	if m := checksumSeries.FindSubmatch(page); m != nil {
-		index, err = strconv.ParseUint(string(m[1]), 10, 64)
-		return index, string(m[2]), err
+	m := checksumSeries.FindSubmatch(page)
+	if m == nil {
+		return 0, "", nil // it is no member yet
 	}
-	return 0, "", nil
+	number, err := strconv.ParseFloat(string(m[2]), 64)
+	return uint64(number), string(m[1]), err
 }
 
 // applied is the index of the last entry that a replica has applied.

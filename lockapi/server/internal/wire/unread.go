@@ -11,6 +11,7 @@ import (
 type unread struct {
 	mu    sync.Mutex
 	bytes int
+	cut   uint64
 	slow  list.List // of *slowReply, the one that began to wait first in front
 }
 
@@ -38,6 +39,7 @@ func (u *unread) waits(c *conn, bytes int) (done func()) {
 
 // drop cuts a reply off; its goroutine meets the error. u.mu is held.
 func (u *unread) drop(e *list.Element) {
+	u.cut++
 	_ = e.Value.(*slowReply).conn.net.Close()
 	u.remove(e)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// metric is the sum of a replica's state at the log entry that was last summed.
-var metric = regexp.MustCompile(`^stout_state_checksum\{index="(\d+)",sum="([^"]+)"\} 1$`)
+// metric is the sum of a replica's state, or the index of the log entry that it is of.
+var metric = regexp.MustCompile(`^stout_state_checksum(_index)? (\S+)$`)
 
 // Sums compares the sums that replicas show. It is safe for concurrent use.
 type Sums struct {
@@ -81,12 +81,20 @@ func read(ctx context.Context, r *cell.Replica) (index uint64, sum string, ok bo
 
 func parse(metrics io.Reader) (index uint64, sum string, ok bool) {
 	for lines := bufio.NewScanner(metrics); lines.Scan(); {
-		if found := metric.FindStringSubmatch(lines.Text()); found != nil {
-			index, err := strconv.ParseUint(found[1], 10, 64)
-			return index, found[2], err == nil
+		found := metric.FindStringSubmatch(lines.Text())
+		switch {
+		case found == nil:
+		case found[1] == "":
+			sum = found[2]
+		default:
+			number, err := strconv.ParseFloat(found[2], 64)
+			if err != nil {
+				return 0, "", false
+			}
+			index = uint64(number)
 		}
 	}
-	return 0, "", false
+	return index, sum, index > 0 && sum != ""
 }
 
 // Add notes a sum and compares it with those of the others at the same index,

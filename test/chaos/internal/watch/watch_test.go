@@ -26,12 +26,14 @@ func TestSumsThatDiffer(t *testing.T) {
 }
 
 func TestSumIsReadFromMetrics(t *testing.T) {
-	const metrics = "# TYPE stout_state_checksum gauge\nother 1\nstout_state_checksum{index=\"17\",sum=\"0aff\"} 1\nmore 2\n"
-	if index, sum, ok := parse(strings.NewReader(metrics)); !ok || index != 17 || sum != "0aff" {
+	const metrics = "# TYPE stout_state_checksum gauge\nother 1\nstout_state_checksum 1.2e+14\nstout_state_checksum_index 1.234567e+06\nmore 2\n"
+	if index, sum, ok := parse(strings.NewReader(metrics)); !ok || index != 1234567 || sum != "1.2e+14" {
 		t.Errorf("read %d %q %v", index, sum, ok)
 	}
-	if _, _, ok := parse(strings.NewReader("other 1\n")); ok {
-		t.Error("read a sum where there is none")
+	for _, none := range []string{"other 1\n", "stout_state_checksum 0\nstout_state_checksum_index 0\n"} {
+		if _, _, ok := parse(strings.NewReader(none)); ok {
+			t.Errorf("read a sum from %q", none)
+		}
 	}
 }
 

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+// metricsPage is that of a replica alone, when each route of the API has been called.
+func metricsPage(t *testing.T) string {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	port := freePort(t)
+	go func() {
+		defer close(ended)
+		invokeWith(ctx, "--dev", "--api-listen", "127.0.0.1:"+port, "--raft-listen", "127.0.0.1:0", "--log-level", "error")
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	page, again := "", time.NewTicker(10*time.Millisecond)
+	defer again.Stop()
+	for timeout := time.After(30 * time.Second); !strings.Contains(page, "\nstout_is_master 1\n"); {
+		select {
+		case <-again.C:
+		case <-timeout:
+			t.Fatalf("no master: %s", page)
+		}
+		if resp, err := http.Get("http://127.0.0.1:" + port + "/metrics"); err == nil {
+			text, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			page = string(text)
+		}
+	}
+	return page
+}
+
+var (
+	shownType = regexp.MustCompile(`(?m)^# TYPE (stout_\w+) (\w+)$`)
+	series    = regexp.MustCompile(`(?m)^(stout_\w+?)(?:\{(.*)\})? \S+$`)
+	labelName = regexp.MustCompile(`(\w+)="`)
+	row       = regexp.MustCompile("(?m)^\\| `(stout_\\w+)` \\| (\\w+) \\| (.*?) ?\\| .+ \\|$")
+	mentioned = regexp.MustCompile(`stout_\w+`)
+	part      = regexp.MustCompile(`_(bucket|sum|count)$`)
+)
+
+// What is shown is documented, with its type and labels, and nothing else is; the
+// suggested alerts go by what there is.
+func TestMetricsAreDocumented(t *testing.T) {
+	page := metricsPage(t)
+	shown := map[string]string{}
+	for _, m := range shownType.FindAllStringSubmatch(page, -1) {
+		shown[m[1]] = m[2] + " " + labels(page, m[1])
+	}
+	doc, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for _, m := range row.FindAllStringSubmatch(string(doc), -1) {
+		if documented[m[1]] != "" {
+			t.Errorf("%s is documented twice", m[1])
+		}
+		documented[m[1]] = m[2] + " " + strings.NewReplacer("`", "", ",", "").Replace(m[3])
+	}
+	for _, name := range slices.Sorted(maps.Keys(shown)) {
+		if documented[name] != shown[name] {
+			t.Errorf("%s is documented as %q and shown as %q", name, documented[name], shown[name])
+		}
+	}
+	for _, name := range mentioned.FindAllString(string(doc), -1) {
+		if base := part.ReplaceAllString(name, ""); shown[name] == "" && !strings.HasPrefix(shown[base], "histogram ") {
+			t.Errorf("%s is documented and not shown", name)
+		}
+	}
+	if len(shown) < 40 {
+		t.Errorf("only %d metrics are shown", len(shown))
+	}
+}
+
+// labels are the names of those that a metric has, but for a histogram's le.
+func labels(page, metric string) string {
+	for _, m := range series.FindAllStringSubmatch(page, -1) {
+		if m[1] != metric && part.ReplaceAllString(m[1], "") != metric {
+			continue
+		}
+		var names []string
+		for _, l := range labelName.FindAllStringSubmatch(m[2], -1) {
+			if l[1] != "le" {
+				names = append(names, l[1])
+			}
+		}
+		order := []string{"route", "method", "status"}
+		slices.SortFunc(names, func(a, b string) int { return slices.Index(order, a) - slices.Index(order, b) })
+		return strings.Join(names, " ")
+	}
+	return ""
+}
+
+// Names and help are as Prometheus wants them: base units, _total, no type in a name.
+func TestMetricsPassTheLinter(t *testing.T) {
+	problems, err := promlint.New(strings.NewReader(metricsPage(t))).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stoutlock/stout/internal/histogram"
+)
+
+// vitals shows the figures of the cell and of its log, as this replica knows them.
+// Before Attach it knows no master and is not ready.
+type vitals struct{ *Server }
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// Of each of them there is one, but for those that are labelled with a member.
+var (
+	readyDesc      = describe("stout_ready", "1 where this replica is the master with its lease, or has heard of one lately.")
+	hasMasterDesc  = describe("stout_has_master", "1 where this replica knows a master.")
+	isMasterDesc   = describe("stout_is_master", "1 where this replica is the master in office.")
+	epochDesc      = describe("stout_epoch", "The latest term of office that this replica knows of.")
+	officesDesc    = describe("stout_offices_total", "How often this replica took office since it was started.")
+	leaseHeldDesc  = describe("stout_lease_held", "1 where this replica is the master and its lease runs.")
+	leaseLeftDesc  = describe("stout_lease_remaining_seconds", "What is left of this replica's lease as master; 0 without one.")
+	leaseTermDesc  = describe("stout_lease_term_seconds", "The term of the lease that this replica takes as master.")
+	marginDesc     = describe("stout_lease_renewal_margin_seconds", "What was left of the lease when it was renewed; 0 where it had lapsed.")
+	committedDesc  = describe("stout_commit_duration_seconds", "Time from the proposal of an entry by this replica as master to its being applied.")
+	sessionsDesc   = describe("stout_sessions", "Open sessions in this replica's state.")
+	locksDesc      = describe("stout_locks", "Locks in this replica's state that are held, waited for or delayed.")
+	waitersDesc    = describe("stout_waiters", "Places in queues in this replica's state.")
+	expiredDesc    = describe("stout_sessions_expired_total", "Sessions that expired while this replica was the master.")
+	waitedDesc     = describe("stout_lock_wait_duration_seconds", "Time in a lock's queue, of those who got the lock from this replica as master.")
+	memberUpDesc   = describe("stout_member_up", "1 where the member has answered this replica lately.", "replica")
+	memberAtDesc   = describe("stout_member_applied_index", "Index of the last entry that the member has applied, as this replica knows it.", "replica")
+	raftTermDesc   = describe("stout_raft_term", "The term of Raft that this replica is in.")
+	raftLastDesc   = describe("stout_raft_last_index", "Index of the last entry of this replica's log.")
+	raftCommitDesc = describe("stout_raft_commit_index", "Index up to which this replica knows that entries are committed.")
+	raftAtDesc     = describe("stout_raft_applied_index", "Index of the last entry that this replica has applied.")
+	raftHeardDesc  = describe("stout_raft_last_contact_seconds", "Time since this replica heard of a leader, or since it was started; 0 on the leader.")
+	electionsDesc  = describe("stout_raft_elections_total", "How often this replica has begun to campaign since it was started.")
+	leadersDesc    = describe("stout_raft_leader_changes_total", "How often this replica has learned of a leader since it was started.")
+	storedDesc     = describe("stout_raft_store_duration_seconds", "Time to write entries to this replica's log and sync them.")
+	applyingDesc   = describe("stout_raft_apply_duration_seconds", "Time to apply an entry to this replica's state.")
+)
+
+func (vitals) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		readyDesc, hasMasterDesc, isMasterDesc, epochDesc, officesDesc, leaseHeldDesc, leaseLeftDesc, leaseTermDesc, marginDesc, committedDesc,
+		sessionsDesc, locksDesc, waitersDesc, expiredDesc, waitedDesc, memberUpDesc, memberAtDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
+		raftAtDesc, raftHeardDesc, electionsDesc, leadersDesc, storedDesc, applyingDesc,
+	} {
+		to <- d
+	}
+}
+
+func (c vitals) Collect(to chan<- prometheus.Metric) {
+	at := c.seat.Load()
+	if at == nil {
+		gauge(to, readyDesc, 0)
+		gauge(to, hasMasterDesc, 0)
+		gauge(to, isMasterDesc, 0)
+		return
+	}
+	v := at.Vitals()
+	gauge(to, readyDesc, oneIf(at.Ready() == nil))
+	gauge(to, hasMasterDesc, oneIf(v.ID != ""))
+	gauge(to, isMasterDesc, oneIf(v.Self))
+	gauge(to, epochDesc, float64(v.Epoch))
+	count(to, officesDesc, v.Offices)
+	gauge(to, leaseHeldDesc, oneIf(v.Lease.Held))
+	gauge(to, leaseLeftDesc, v.Lease.Remaining.Seconds())
+	gauge(to, leaseTermDesc, v.LeaseTerm.Seconds())
+	spread(to, marginDesc, v.Margin)
+	spread(to, committedDesc, v.Committed)
+	gauge(to, sessionsDesc, float64(v.Sessions))
+	gauge(to, locksDesc, float64(v.Locks))
+	gauge(to, waitersDesc, float64(v.Waiters))
+	count(to, expiredDesc, v.Expired)
+	spread(to, waitedDesc, v.Waited)
+	c.collectMembers(to, at)
+	r := v.Replica
+	gauge(to, raftTermDesc, float64(r.Term))
+	gauge(to, raftLastDesc, float64(r.Last))
+	gauge(to, raftCommitDesc, float64(r.Committed))
+	gauge(to, raftAtDesc, float64(r.Applied))
+	gauge(to, raftHeardDesc, time.Duration(at.Replica().LastContactMS*int64(time.Millisecond)).Seconds())
+	count(to, electionsDesc, r.Elections)
+	count(to, leadersDesc, r.Leaders)
+	spread(to, storedDesc, r.Stored)
+	spread(to, applyingDesc, r.Applying)
+}
+
+// upFor is for how long a member counts as up that has answered.
+const upFor = 3 * contactEvery
+
+func (c vitals) collectMembers(to chan<- prometheus.Metric, at *seat) {
+	own := at.Replica()
+	for _, r := range at.Cell().Replicas {
+		known, heard := c.contacts.heard(r.ID)
+		up, applied := heard && time.Since(known.at) < upFor, known.applied
+		if r.ID == own.ID {
+			up, applied = true, own.AppliedIndex
+		}
+		gauge(to, memberUpDesc, oneIf(up), r.ID)
+		gauge(to, memberAtDesc, float64(applied), r.ID)
+	}
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func gauge(to chan<- prometheus.Metric, d *prometheus.Desc, value float64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}
+
+func count(to chan<- prometheus.Metric, d *prometheus.Desc, n uint64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
+
+func spread(to chan<- prometheus.Metric, d *prometheus.Desc, s histogram.Snapshot) {
+	buckets := make(map[float64]uint64, len(s.UpTo))
+	for bound, n := range s.UpTo {
+		buckets[bound.Seconds()] = n
+	}
+	to <- prometheus.MustNewConstHistogram(d, s.Count, s.Sum.Seconds(), buckets)
+}

@@ -1,0 +1,65 @@
+package master
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// What happens in an office is counted, over all offices of the replica.
+func TestVitals(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		before := m.Vitals()
+		if before.Offices != 1 || !before.Self || before.ID != "r1" || !before.Lease.Held || before.LeaseTerm != m.opts.LeaseTerm || before.Replica.Term != 7 {
+			t.Errorf("%+v", before)
+		}
+		holder, waiter, mortal := newSession(t, m, time.Hour), newSession(t, m, time.Hour), newSession(t, m, time.Second)
+		g := mustHold(t, m, "/a", want(holder))
+		got := make(chan lockapi.Grant)
+		go func() {
+			g, err := m.Acquire(t.Context(), "/a", want(waiter, waiting(time.Minute)))
+			if err != nil {
+				t.Error(err)
+			}
+			got <- g
+		}()
+		pass(5 * time.Second) // the mortal session expires
+		if v := m.Vitals(); v.Sessions != 2 || v.Locks != 1 || v.Waiters != 1 || v.Expired != 1 || v.Waited.Count != 0 {
+			t.Errorf("%+v", v)
+		}
+		if _, err := m.Release(t.Context(), "/a", holder, "", g.Token); err != nil {
+			t.Fatal(err)
+		}
+		<-got
+		if err := m.CloseSession(t.Context(), holder); err != nil {
+			t.Fatal(err)
+		}
+		v := m.Vitals()
+		if v.Waiters != 0 || v.Expired != 1 || v.Waited.Count != 1 || v.Waited.UpTo[10*time.Second] != 1 || v.Waited.UpTo[time.Second] != 0 {
+			t.Errorf("%+v", v)
+		}
+		if _, ok := n.State().Session(mortal); ok {
+			t.Error("it lives: the test shows nothing")
+		}
+	})
+}
+
+// What was left of the lease when it was renewed shows how near its end came: nothing
+// where it had lapsed.
+func TestRenewalMargin(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, c *fakeCell) {
+		term := m.opts.LeaseTerm
+		pass(20 * term)
+		v := m.Vitals()
+		if n := v.Margin.Count; n < 60 || v.Margin.UpTo[term/2] > 0 || v.Committed.Count != n {
+			t.Errorf("in good times: %+v, %+v", v.Margin, v.Committed)
+		}
+		c.setDelay(3 * term / 2) // of which the lease cannot be renewed in time
+		pass(20 * term)
+		w := m.Vitals()
+		if w.Margin.UpTo[0] == 0 || w.Committed.Sum-v.Committed.Sum < time.Duration(w.Committed.Count-v.Committed.Count-2)*term {
+			t.Errorf("in bad times: %+v, %+v", w.Margin, w.Committed)
+		}
+	})
+}

@@ -1,0 +1,65 @@
+package replica
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// A write to the log is counted for as long as it takes, also one that fails, and
+// a leader's, which goes on behind its back.
+func TestWritesAreTimed(t *testing.T) {
+	aside(t, func(t *testing.T, b *asideBench) {
+		took := newVitals().stored
+		b.asideLog.took = took
+		must(t, b.store(t, 1, 3))
+		b.leading = true
+		must(t, b.store(t, 4, 4))
+		must(t, b.settled(4))
+		if s := took.Snapshot(); s.Count != 2 || s.Sum != 2*time.Second || s.UpTo[time.Second] != 2 || s.UpTo[500*time.Millisecond] != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// An entry is counted when it was applied, and not when it cannot be.
+func TestApplyingIsTimed(t *testing.T) {
+	var now time.Duration
+	var failed error
+	f := newTestFSM(&now, &failed)
+	f.took = newVitals().applying
+	f.clock = func() time.Duration { now += 50 * time.Microsecond; return now }
+	for _, l := range twoEntries(t) {
+		f.Apply(l)
+	}
+	f.Apply(&raft.Log{Index: 3, Data: []byte{99}})
+	if s := f.took.Snapshot(); s.Count != 2 || s.Sum != 100*time.Microsecond {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestElectionsAreCounted(t *testing.T) {
+	v := newVitals()
+	for _, data := range []any{
+		raft.Candidate, raft.Leader, raft.LeaderObservation{LeaderID: "r1"}, raft.Follower, raft.LeaderObservation{},
+		raft.Candidate, raft.Follower, raft.LeaderObservation{LeaderID: "r2"}, raft.FailedHeartbeatObservation{},
+	} {
+		v.noticed(data)
+	}
+	if e, l := v.elections.Load(), v.leaders.Load(); e != 2 || l != 2 {
+		t.Errorf("%d elections, %d leaders", e, l)
+	}
+}
+
+// A replica that runs tells all of its figures.
+func TestVitalsOfAReplica(t *testing.T) {
+	r := start(t, options(t, 1)[0])
+	_, epoch := lead(t, r)
+	write(t, r, epoch, "s", 20)
+	v := r.Vitals()
+	if v.Term == 0 || v.Last < 22 || v.Committed < 22 || v.Applied < 22 || v.Last > 100 || v.Stored.Count < 20 || v.Applying.Count < 21 {
+		t.Errorf("%+v", v)
+	}
+	until(t, "the election is counted", func() bool { v := r.Vitals(); return v.Elections == 1 && v.Leaders == 1 })
+}
