@@ -130,6 +130,7 @@ func TestReplaceRefusals(t *testing.T) {
 				m := c.office("r1").master
 				pass(time.Second)
 				c.set(func(f *fakeConf) {
+					f.members = slices.Clone(f.members) // others read them
 					if tc.prepare != nil {
 						tc.prepare(f)
 					}

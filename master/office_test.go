@@ -259,6 +259,7 @@ func TestEntryAdmittedBeforeTheLossNeverTakesEffect(t *testing.T) {
 func TestRefusedBatchEndsTheOffice(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		o := openOffice(t, n)
+		pass(5 * fakeDelay) // the members are noted
 		out, err := n.Submit(state.Batch{LeaseMS: 1000, Commands: []state.Command{
 			{Kind: state.OpenOffice, Master: "r9", Term: n.term},
 		}})()

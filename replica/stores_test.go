@@ -150,7 +150,7 @@ func TestStoreErrorsFailTheReplica(t *testing.T) {
 			clock := func() time.Duration { return time.Hour }
 			aside := newAsideLog(d, func() bool { return false }, clock, fail)
 			defer aside.close()
-			l := &logStore{LogStore: aside, leading: func() bool { return false }, promises: promises, clock: clock, fail: fail}
+			l := &logStore{LogStore: aside, configs: &confIndex{}, leading: func() bool { return false }, promises: promises, clock: clock, fail: fail}
 			if err := write(l, &voteStore{StableStore: d, fail: fail}); !errors.Is(err, errDisk) {
 				t.Errorf("raft is told %v", err)
 			}
@@ -170,7 +170,7 @@ func TestStoringABatchIsAPromise(t *testing.T) {
 	now := time.Second
 	d := &disk{InmemStore: raft.NewInmemStore(), stored: func() { now += time.Second }}
 	promises := lease.NewPromises(0)
-	l := &logStore{LogStore: d, promises: promises, clock: func() time.Duration { return now }, fail: func(err error) { t.Error(err) }}
+	l := &logStore{LogStore: d, configs: &confIndex{}, promises: promises, clock: func() time.Duration { return now }, fail: func(err error) { t.Error(err) }}
 	store := func(kinds ...raft.LogType) {
 		var logs []*raft.Log
 		for _, k := range kinds {
@@ -202,6 +202,7 @@ func TestStoringABatchIsAPromise(t *testing.T) {
 func TestFollowerKnowsWhereItsSnapshotEnds(t *testing.T) {
 	snapshots, leading := raft.NewInmemSnapshotStore(), false
 	l := &logStore{
+		configs:  &confIndex{},
 		LogStore: raft.NewInmemStore(), snapshots: snapshots, leading: func() bool { return leading },
 		fail: func(err error) { t.Error(err) },
 	}
@@ -250,7 +251,7 @@ func TestDamagedSnapshotStandsForNothing(t *testing.T) {
 	if len(metas) == 0 || metas[0].Index != end {
 		t.Fatalf("the list does not begin with entry %d", end)
 	}
-	l := &logStore{LogStore: f, snapshots: snapshots, leading: func() bool { return false }, fail: func(err error) { t.Error(err) }}
+	l := &logStore{LogStore: f, configs: &confIndex{}, snapshots: snapshots, leading: func() bool { return false }, fail: func(err error) { t.Error(err) }}
 	var got raft.Log
 	if err := l.GetLog(end, &got); !errors.Is(err, raft.ErrLogNotFound) {
 		t.Errorf("it stands for entry %d: %+v, %v", end, got, err)

@@ -167,7 +167,9 @@ func TestTerminalConfirm(t *testing.T) {
 	for answer, done := range map[string]bool{"y": true, "YES": true, "": false, "n": false, "yo": false, "\x04": false} {
 		c, stop := serveFakeCell()
 		other := httptest.NewServer(http.HandlerFunc(outsider))
+		c.mu.Lock()
 		c.third = other.URL
+		c.mu.Unlock()
 		shown, state := withTerminal(t, c, "[y/N] ", answer+"\n", "member", "replace", "r3", "--no-wait")
 		c.mu.Lock()
 		began := c.next == newDirectory

@@ -56,7 +56,9 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		var in lockapi.LockRequest
 		_ = json.NewDecoder(req.Body).Decode(&in)
 		r.handle.Store(&in.Handle)
-		answer(http.StatusOK, lockapi.Grant{State: lockapi.StateHeld, Token: 7, Sequencer: "exclusive:7:/a"})
+		answer(http.StatusOK, lockapi.Grant{Path: "/a", State: lockapi.StateHeld, Session: in.Session, Handle: in.Handle, Mode: lockapi.Exclusive, Token: 7, Sequencer: "exclusive:7:/a"})
+	case req.Method == http.MethodGet:
+		answer(http.StatusOK, lockapi.Lock{Path: "/a", State: lockapi.StateFree, Holders: []lockapi.Holder{}})
 	default:
 		answer(http.StatusOK, lockapi.Released{Released: true})
 	}
