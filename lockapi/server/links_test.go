@@ -18,9 +18,6 @@ import (
 type links struct {
 	calls net.Listener
 	of    *fakeMaster
-
-	mu     sync.Mutex
-	dialed int
 }
 
 // callPorts tells where a node that has its API at an address takes the calls of
@@ -40,9 +37,6 @@ func newLinks(t testing.TB, of *fakeMaster) *links {
 func (l *links) Calls() net.Listener { return l.calls }
 
 func (l *links) DialCall(ctx context.Context, id string) (net.Conn, error) {
-	l.mu.Lock()
-	l.dialed++
-	l.mu.Unlock()
 	address := strings.TrimPrefix(strings.TrimSuffix(l.of.urlOf(id), "/"), "http://")
 	if address == "" {
 		return nil, errors.New("no member of that name")
@@ -51,13 +45,6 @@ func (l *links) DialCall(ctx context.Context, id string) (net.Conn, error) {
 		address = calls.(string)
 	}
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
-}
-
-// dials is how often another replica was dialled.
-func (l *links) dials() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.dialed
 }
 
 // startOther serves what answers in another replica's place. It greets by itself.

@@ -39,7 +39,7 @@ func (p *process) seek(log zerolog.Logger) (parts replica.Parts, ok bool) {
 	}
 	if p.dead() {
 		if err == nil && parts.Close != nil {
-			err = parts.Close()
+			_ = parts.Close() // the process is dead
 		}
 		return parts, false
 	}
