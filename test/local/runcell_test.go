@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// TestRunAgain: the cell of `local run` says where it is and what to try there,
+// one program runs it at a time, and the next run goes on where it was, on the
+// same ports and with the same data.
+func TestRunAgain(t *testing.T) {
+	dir, port := t.TempDir(), freeBase(t)
+	url := fmt.Sprintf("http://127.0.0.1:%d", port)
+	var session lockapi.Session
+
+	said, end := startLocal(t, "run", "--data", dir, "--port", fmt.Sprint(port))
+	for _, want := range []string{"curl -s " + url + "/v1/cell\n", "export STOUT_SERVER=" + url + ",", "stout status\n", "Ctrl-C stops the cell."} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q:\n%s", want, said)
+		}
+	}
+	if err := run(t.Context(), []string{"run", "--data", dir}); err == nil || !strings.Contains(err.Error(), "runs already") {
+		t.Errorf("a second program runs the same cell: %v", err)
+	}
+	if _, err := cell.Call(cell.Bounded(t), http.MethodPost, url, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: 600_000}, &session); err != nil {
+		t.Fatal(err)
+	}
+	end()
+
+	said, end = startLocal(t, "run", "--data", dir)
+	if !strings.Contains(said, "curl -s "+url+"/v1/cell\n") {
+		t.Errorf("it is on other ports than before:\n%s", said)
+	}
+	if _, err := cell.Call(cell.Bounded(t), http.MethodGet, url, lockapi.RouteSessions+"/"+session.ID, nil, nil); err != nil {
+		t.Errorf("the session of the earlier run: %v", err)
+	}
+	end()
+}
+
+// startLocal runs a command until it has said what to try. end stops it, as
+// Ctrl-C does.
+func startLocal(t *testing.T, args ...string) (said string, end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	screen := os.Stdout
+	os.Stdout = write
+	done := make(chan error, 1)
+	go func() {
+		done <- run(ctx, args)
+		_ = write.Close()
+	}()
+	end = func() {
+		t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("stopped with %v", err)
+		}
+		os.Stdout = screen
+	}
+	lines := bufio.NewReader(read)
+	for !strings.Contains(said, "Ctrl-C stops the cell.") {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			cancel()
+			os.Stdout = screen
+			t.Fatalf("it ended (%v), having said:\n%s", <-done, said)
+		}
+		said += line
+	}
+	go func() { _, _ = io.Copy(io.Discard, read) }()
+	return said, end
+}
+
+// freeBase is a port from which on a cell finds what it needs.
+func freeBase(t *testing.T) int {
+	t.Helper()
+	for port := 12001; port < 14500; port += 10 {
+		if firstTaken(at(port), isTaken) == 0 {
+			return port
+		}
+	}
+	t.Fatal("no free ports")
+	return 0
+}
