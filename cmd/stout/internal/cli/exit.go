@@ -102,8 +102,8 @@ func (a *app) diagnose(within time.Duration) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
 	}
-	if !inOffice(cell) {
-		return a.noMaster(cell)
+	if !inOffice(cell.Cell) {
+		return a.noMaster(cell.Cell)
 	}
 	return (&failure{code: exitUnreachable, message: "the cell did not answer within " + human(within)}).
 		tell("%s is master, at %s", clean(cell.Master.ID), clean(cell.Master.URL)).

@@ -24,14 +24,14 @@ type finding struct {
 // examine finds out what is the matter with the replicas that are not well, by
 // asking those themselves that the master does not hear; without a master, all. A
 // replica that is none of the cell's does not count as well, whatever it says.
-func (a *app) examine(ctx context.Context, cell *lockapi.Cell) []finding {
+func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	newest := newestIndex(cell.Replicas)
 	found := make([]finding, len(cell.Replicas))
 	each(cell.Replicas, func(i int, r lockapi.Replica) {
-		if !r.Healthy || !inOffice(*cell) {
-			found[i] = a.inquire(ctx, r)
+		if !r.Healthy || !inOffice(cell.Cell) {
+			found[i] = a.inquire(ctx, r, cell.silent[r.ID])
 		}
 		if found[i].what == "" && newest-r.AppliedIndex > largeLag {
 			found[i] = finding{id: r.ID, what: fmt.Sprintf("is %d entries behind", newest-r.AppliedIndex)}
@@ -44,10 +44,12 @@ func (a *app) examine(ctx context.Context, cell *lockapi.Cell) []finding {
 	return found
 }
 
-// inquire asks a replica whether it is ready. Of one that is well nothing is
-// reported but that it is none of the cell's.
-func (a *app) inquire(ctx context.Context, r lockapi.Replica) finding {
-	err := a.client.Ready(ctx, r.URL)
+// inquire asks a replica whether it is ready, unless it is known why it does not
+// answer. Of one that is well nothing is reported but that it is none of the cell's.
+func (a *app) inquire(ctx context.Context, r lockapi.Replica, err error) finding {
+	if err == nil {
+		err = a.client.Ready(ctx, r.URL)
+	}
 	f := finding{id: r.ID}
 	refused, answers := errors.AsType[*lockapi.Error](err)
 	switch {

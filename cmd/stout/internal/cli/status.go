@@ -50,11 +50,12 @@ something else is the matter.`,
 
 // status shows the cell and returns what is the matter with it as an error.
 func (a *app) status(ctx context.Context, check bool) error {
-	cell, err := a.survey(ctx, a.opts.timeout)
+	seen, err := a.survey(ctx, a.opts.timeout)
 	if err != nil {
 		return err
 	}
-	found := a.examine(ctx, &cell)
+	found := a.examine(ctx, &seen)
+	cell := seen.Cell
 	switch {
 	case check && a.ui.quiet:
 	case a.ui.json:

@@ -20,13 +20,20 @@ const (
 	surveyPatience = 2 * time.Second
 )
 
+// picture is what a survey found.
+type picture struct {
+	lockapi.Cell
+	// silent has why replicas did not answer that were asked themselves, by id.
+	silent map[string]error
+}
+
 // survey asks the replicas for the state of the cell, all at once, so that none
 // which hangs or is down stands in the way of the others. The first that shows a
 // master in office settles it. Where none does, those that the answers name are
-// asked too, and it takes a replica's time to answer for all of them; then the
-// result is the newest view. It is an error only if none answers within the given
-// time.
-func (a *app) survey(ctx context.Context, within time.Duration) (lockapi.Cell, error) {
+// asked too, and it takes a replica's time to answer for all of them. Then each is
+// asked for itself: mastership may have moved meanwhile. It is an error only if
+// none answers within the given time.
+func (a *app) survey(ctx context.Context, within time.Duration) (picture, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	s := asking{asked: make(map[string]bool), failed: make(map[string]error), heard: make(chan opinion)}
@@ -44,7 +51,7 @@ func (a *app) survey(ctx context.Context, within time.Duration) (lockapi.Cell, e
 				continue
 			}
 			if inOffice(o.cell) {
-				return o.cell, nil
+				return picture{Cell: o.cell}, nil
 			}
 			if best == nil || o.cell.Epoch > best.Epoch {
 				best = &o.cell
@@ -62,10 +69,9 @@ func (a *app) survey(ctx context.Context, within time.Duration) (lockapi.Cell, e
 		}
 	}
 	if best == nil {
-		return lockapi.Cell{}, a.unreachable(s.failed, within)
+		return picture{}, a.unreachable(s.failed, within)
 	}
-	a.askEach(ctx, best)
-	return *best, nil
+	return a.askEach(context.WithoutCancel(ctx), *best), nil
 }
 
 // inOffice says whether a view shows a master that holds its lease.
@@ -103,23 +109,38 @@ func (s *asking) ask(ctx context.Context, c *client.Client, url string) {
 }
 
 // askEach completes the view of a replica, which knows only itself where there is
-// no master: it asks each for its own state.
-func (a *app) askEach(ctx context.Context, cell *lockapi.Cell) {
+// no master: it asks each for its own state. One that calls itself master by now
+// has the last word.
+func (a *app) askEach(ctx context.Context, cell lockapi.Cell) picture {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
+	out := picture{Cell: cell, silent: make(map[string]error)}
 	urls := make([]string, len(cell.Replicas))
 	for i, r := range cell.Replicas {
 		urls[i] = r.URL
 	}
 	own, failed := a.probe(ctx, urls)
 	for i := range cell.Replicas {
-		if failed[i] != nil || own[i].ID != cell.Replicas[i].ID {
-			cell.Replicas[i].Healthy = false
+		r := &out.Replicas[i]
+		if failed[i] != nil || own[i].ID != r.ID {
+			r.Healthy = false
+			if failed[i] != nil {
+				out.silent[r.ID] = failed[i]
+			}
 			continue
 		}
-		own[i].URL = urls[i] // where it is found, whatever it was told
-		cell.Replicas[i] = own[i]
+		*r = own[i]
+		r.URL = urls[i] // where it is found, whatever it was told
+		if r.Role != lockapi.RoleMaster {
+			continue
+		}
+		now, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+		view, err := a.client.CellAt(now, r.URL)
+		if cancel(); err == nil && inOffice(view) {
+			return picture{Cell: view}
+		}
 	}
+	return out
 }
 
 // probe asks the replicas at the given URLs, all at once, about themselves.

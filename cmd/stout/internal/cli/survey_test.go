@@ -24,6 +24,7 @@ type hosts map[string]*host
 // host is one replica. The zero value refuses connections.
 type host struct {
 	cell  *lockapi.Cell  // its view
+	later *lockapi.Cell  // its view from the second question on
 	ready *lockapi.Error // why it is not ready
 	after time.Duration  // how long an answer takes
 	hung  bool           // takes calls and does not answer them
@@ -61,6 +62,9 @@ func (h hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 		status, body = at.ready.Code.Status(), at.ready
 	case r.URL.Path == lockapi.RouteCell:
 		body = at.cell
+		if at.later != nil {
+			at.cell = at.later
+		}
 	case r.URL.Path == lockapi.RouteReplica:
 		i := slices.IndexFunc(at.cell.Replicas, func(r1 lockapi.Replica) bool { return r1.URL == "http://"+r.URL.Host })
 		body = at.cell.Replicas[i]
@@ -80,6 +84,7 @@ func view(epoch uint64, master string, held bool) *lockapi.Cell {
 		id := fmt.Sprint("r", i+1)
 		c.Replicas = append(c.Replicas, lockapi.Replica{ID: id, URL: "http://" + id, Role: lockapi.RoleReplica, Healthy: true})
 		if id == master {
+			c.Replicas[i].Role = lockapi.RoleMaster
 			c.Master = &lockapi.MasterRef{ID: id, URL: "http://" + id}
 		}
 	}
@@ -137,7 +142,15 @@ func TestSurvey(t *testing.T) {
 		"the newest view counts": {
 			hosts:   hosts{"r1": {cell: view(3, "r1", false)}, "r2": {cell: view(4, "r2", false), after: 500 * time.Millisecond}},
 			servers: []string{"http://r1", "http://r2"},
-			took:    time.Second, master: "r2", well: []string{"r1", "r2"},
+			took:    1500 * time.Millisecond, master: "r2", well: []string{"r1", "r2"},
+		},
+		"a master was elected meanwhile": {
+			hosts: hosts{
+				"r1": {hung: true}, "r2": {cell: view(3, "", false), after: 100 * time.Millisecond},
+				"r3": {cell: view(3, "", false), later: view(4, "r3", true)},
+			},
+			servers: []string{"http://r1", "http://r2", "http://r3"},
+			took:    surveyPatience + probeTimeout, master: "r3", held: true,
 		},
 		"nobody answers": {
 			hosts:   hosts{"r1": {hung: true}},
@@ -170,10 +183,10 @@ func TestSurvey(t *testing.T) {
 				if cell.Master != nil {
 					master = cell.Master.ID
 				}
-				if master != tt.master || inOffice(cell) != tt.held {
-					t.Errorf("master %q, in office: %v", master, inOffice(cell))
+				if master != tt.master || inOffice(cell.Cell) != tt.held {
+					t.Errorf("master %q, in office: %v", master, inOffice(cell.Cell))
 				}
-				if well := wellOf(cell); err == nil && !tt.held && !slices.Equal(well, tt.well) {
+				if well := wellOf(cell.Cell); err == nil && !tt.held && !slices.Equal(well, tt.well) {
 					t.Errorf("%q are well, want %q", well, tt.well)
 				}
 			})
@@ -200,7 +213,7 @@ func TestExamine(t *testing.T) {
 			"r3": {hung: true}, "r5": {ready: lockapi.Errorf(lockapi.CodeNoMaster, "no master is known")},
 			"r6": {cell: view(1, "", false)},
 		}
-		cell := *view(3, "r4", true)
+		cell := picture{Cell: *view(3, "r4", true)}
 		cell.Replicas = nil
 		for i, lag := range []uint64{0, 0, 0, largeLag, 0, 0, largeLag + 1} {
 			id := fmt.Sprint("r", i+1)
@@ -226,11 +239,11 @@ func TestExamine(t *testing.T) {
 
 		// Without a master all are asked: one that counts as well for itself may be
 		// none of the cell's.
-		cell = *view(3, "", false)
+		cell = picture{Cell: *view(3, "", false)}
 		h["r2"] = h["r6"]
 		got = asApp(t, h, "http://r1").examine(t.Context(), &cell)
-		if !slices.Equal(got, want[:1]) || !slices.Equal(wellOf(cell), []string{"r2", "r3"}) {
-			t.Errorf("without a master: %q; %q are well", got, wellOf(cell))
+		if !slices.Equal(got, want[:1]) || !slices.Equal(wellOf(cell.Cell), []string{"r2", "r3"}) {
+			t.Errorf("without a master: %q; %q are well", got, wellOf(cell.Cell))
 		}
 	})
 }
