@@ -17,7 +17,10 @@ const (
 	probeTimeout = time.Second
 	// surveyPatience is how much longer than the first answer a survey takes. A
 	// replica whose master hangs needs a second and a half to say so.
-	surveyPatience = 2 * time.Second
+	surveyPatience = 1500 * time.Millisecond
+	// askAgain is how soon a replica that knew of no master is asked again, while
+	// others are waited for: one may be elected any moment.
+	askAgain = 300 * time.Millisecond
 )
 
 // picture is what a survey found.
@@ -45,7 +48,9 @@ func (a *app) survey(ctx context.Context, within time.Duration) (picture, error)
 	for s.pending > 0 {
 		select {
 		case o := <-s.heard:
-			s.pending--
+			if o.first {
+				s.pending--
+			}
 			if o.err != nil {
 				s.failed[o.url] = o.err
 				continue
@@ -79,12 +84,14 @@ func inOffice(cell lockapi.Cell) bool { return cell.Master != nil && cell.Lease.
 
 // opinion is what one replica says of the cell.
 type opinion struct {
-	url  string
-	cell lockapi.Cell
-	err  error
+	url   string
+	first bool // that this replica has told
+	cell  lockapi.Cell
+	err   error
 }
 
-// asking is a round of questions to replicas, each asked once.
+// asking is a round of questions to replicas. Each is asked until it fails, and the
+// round is over when all have had their first say.
 type asking struct {
 	asked   map[string]bool // by URL
 	failed  map[string]error
@@ -99,11 +106,14 @@ func (s *asking) ask(ctx context.Context, c *client.Client, url string) {
 	s.asked[url] = true
 	s.pending++
 	go func() {
-		o := opinion{url: url}
-		o.cell, o.err = c.CellAt(ctx, url)
-		select {
-		case s.heard <- o:
-		case <-ctx.Done():
+		o := opinion{url: url, first: true}
+		for ok := true; ok && o.err == nil; o.first = false {
+			o.cell, o.err = c.CellAt(ctx, url)
+			select {
+			case s.heard <- o:
+			case <-ctx.Done():
+			}
+			ok = sleep(ctx, askAgain)
 		}
 	}()
 }

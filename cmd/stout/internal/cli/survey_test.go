@@ -150,7 +150,15 @@ func TestSurvey(t *testing.T) {
 				"r3": {cell: view(3, "", false), later: view(4, "r3", true)},
 			},
 			servers: []string{"http://r1", "http://r2", "http://r3"},
-			took:    surveyPatience + probeTimeout, master: "r3", held: true,
+			took:    askAgain, master: "r3", held: true,
+		},
+		"a master was elected in the end": {
+			hosts: hosts{
+				"r1": {cell: view(3, "", false), after: 100 * time.Millisecond},
+				"r2": {cell: view(3, "", false)}, "r3": {cell: view(4, "r3", false), later: view(4, "r3", true)},
+			},
+			servers: []string{"http://r1", "http://r2", "http://r3"},
+			took:    200 * time.Millisecond, master: "r3", held: true,
 		},
 		"nobody answers": {
 			hosts:   hosts{"r1": {hung: true}},

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,4 +126,18 @@ func TestVigilTells(t *testing.T) {
 			t.Errorf("without a master it told %q", told)
 		}
 	})
+}
+
+// A signal that comes when the lock is granted does not make it forgotten: who
+// waits for it gives it back.
+func TestAwaitReturnsWhatCameWithTheSignal(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	value, err := await(t.Context(), signals, func(ctx context.Context) (int, error) {
+		signals <- syscall.SIGTERM
+		<-ctx.Done()
+		return 42, nil
+	})
+	if f, ok := errors.AsType[*failure](err); value != 42 || !ok || f.code != exitSignal+int(syscall.SIGTERM) {
+		t.Errorf("await returns %d, %v", value, err)
+	}
 }
