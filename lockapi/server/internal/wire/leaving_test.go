@@ -43,9 +43,11 @@ func TestCallersThatLeaveMoreBehind(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		w := newWaiting()
 		h := start(t, listen, w.answer)
+		first := h.connect(t)
+		first.Close()
 		for name, more := range behind {
 			for _, later := range []bool{false, true} {
-				for way := range leaving(h.connect(t)) {
+				for way := range leaving(first.Conn) {
 					c := h.connect(t)
 					if later {
 						c.send(get("/wait"))
