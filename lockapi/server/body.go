@@ -23,6 +23,13 @@ func (x *exchange) readBody() ([]byte, error) {
 	if whole, ok := r.Body.(*wire.Body); ok {
 		return whole.Take(), nil
 	}
+	if x.peer {
+		release, err := x.holdBody()
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, lockapi.MaxBodyBytes))
 	if err != nil {
 		if !x.peer { // which has other calls on its connection

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -50,11 +51,11 @@ func (w logWriter) Write(line []byte) (int, error) {
 func (s *Server) PeerHandler() http.Handler {
 	engine := s.newEngine(true)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.served.enter() {
+		if !s.served.enter(1) {
 			s.tooManyServed(w)
 			return
 		}
-		defer s.served.leave()
+		defer s.served.leave(1)
 		serve(engine, w, r)
 	})
 }
@@ -71,29 +72,59 @@ func (s *Server) tooManyServed(w http.ResponseWriter) {
 	}
 }
 
-// room counts what is under way, up to a bound.
+// holdBody takes room for what has arrived of the body of another member's call,
+// until it has arrived whole.
+func (x *exchange) holdBody() (release func(), err error) {
+	size := int(min(x.c.Request.ContentLength, lockapi.MaxBodyBytes))
+	if size < 0 {
+		size = lockapi.MaxBodyBytes // it may be anything
+	}
+	if !x.half.enter(size) {
+		return nil, lockapi.Errorf(lockapi.CodeTooMany, "calls of other replicas that have arrived in part take %d bytes, which is all that they may", x.half.most)
+	}
+	return func() { x.half.leave(size) }, nil
+}
+
+// fewBytes are so few that they do not count: as much as a call takes anyway.
+const fewBytes = 16 << 10
+
+// holdReply takes room for a reply to another member until it has been taken, for
+// which there is only so much time.
+func (x *exchange) holdReply(size int) (release func(), err error) {
+	if size <= fewBytes {
+		return func() {}, nil
+	}
+	if !x.unread.enter(size) {
+		return nil, lockapi.Errorf(lockapi.CodeTooMany, "replies that other replicas have not read take %d bytes, which is all that they may", x.unread.most)
+	}
+	// Where it is not known how, the connection's own bound is left.
+	_ = http.NewResponseController(x.c.Writer).SetWriteDeadline(time.Now().Add(x.opts.WriteTimeout))
+	return func() { x.unread.leave(size) }, nil
+}
+
+// room counts what there is, up to a bound.
 type room struct {
 	most int
 
 	mu    sync.Mutex
 	used  int
-	empty chan struct{} // closed when nothing is under way; nil where nobody waits for that
+	empty chan struct{} // closed when there is nothing; nil where nobody waits for that
 }
 
-func (r *room) enter() bool {
+func (r *room) enter(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.used >= r.most {
+	if n > r.most-r.used {
 		return false
 	}
-	r.used++
+	r.used += n
 	return true
 }
 
-func (r *room) leave() {
+func (r *room) leave(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.used--; r.used == 0 && r.empty != nil {
+	if r.used -= n; r.used == 0 && r.empty != nil {
 		close(r.empty)
 		r.empty = nil
 	}
@@ -106,7 +137,7 @@ func (r *room) count() int {
 	return r.used
 }
 
-// emptied waits until nothing is under way.
+// emptied waits until there is nothing.
 func (r *room) emptied(ctx context.Context) error {
 	r.mu.Lock()
 	if r.used == 0 {

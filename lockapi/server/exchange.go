@@ -125,6 +125,14 @@ func (x *exchange) write(status int, contentType []string, body []byte) {
 
 // writeStamped sends a whole reply whose headers are complete but for the length.
 func (x *exchange) writeStamped(status int, body []byte) {
+	if x.peer {
+		release, err := x.holdReply(len(body))
+		if err != nil {
+			x.fail(err)
+			return
+		}
+		defer release()
+	}
 	x.c.Writer.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.c.Writer.WriteHeader(status)
 	// An error here means that the caller is gone; there is nobody to tell.

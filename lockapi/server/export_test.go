@@ -38,23 +38,26 @@ func (knowing) Quotas() []master.QuotaUse { return nil }
 const (
 	MostForwarded = mostForwarded
 	MostServed    = mostServed
+
+	MaxHalfBytes   = maxHalfBytes
+	MaxUnreadBytes = maxUnreadBytes
 )
 
 // Crowd takes places among the calls that this replica has sent to others and
 // that it serves for them, and returns how to give them back.
 func (s *Server) Crowd(sent, served int) (leave func()) {
 	for range sent {
-		s.sent.enter()
+		s.sent.enter(1)
 	}
 	for range served {
-		s.served.enter()
+		s.served.enter(1)
 	}
 	return func() {
 		for range sent {
-			s.sent.leave()
+			s.sent.leave(1)
 		}
 		for range served {
-			s.served.leave()
+			s.served.leave(1)
 		}
 	}
 }

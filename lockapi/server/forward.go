@@ -24,10 +24,10 @@ type answer struct {
 // back. The error is no_master where the call certainly had no effect or is
 // repeatable, and outcome_unknown where it may have had one.
 func (x *exchange) forward(at Location, t task) error {
-	if !x.sent.enter() {
+	if !x.sent.enter(1) {
 		return lockapi.Errorf(lockapi.CodeTooMany, "this replica has %d calls under way that it forwarded, which is all that it may; ask the master at %s", x.sent.most, at.URL)
 	}
-	defer x.sent.leave()
+	defer x.sent.leave(1)
 	ctx, cancel := context.WithCancelCause(x.ctx())
 	defer cancel(nil)
 	ctx, stop := context.WithTimeout(ctx, t.wait+x.opts.AnswerTimeout)

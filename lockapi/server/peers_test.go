@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -192,78 +191,6 @@ func TestConnectionIsMadeAgain(t *testing.T) {
 		if got := forwarded(t.Context(), replica, "GET", "/v1/sessions", ""); got.Code != http.StatusServiceUnavailable {
 			t.Errorf("a master that has gone: %d %s", got.Code, got.Body)
 		}
-	}
-}
-
-// Each side bounds the calls, and refuses those beyond with certainty.
-func TestBoundsOfForwardedCalls(t *testing.T) {
-	master, replica := startPair(t, nil)
-	leave := replica.server.Crowd(server.MostForwarded, 0)
-	if e := call(t, "POST", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeTooMany); !strings.Contains(e.Detail, master.url) {
-		t.Errorf("%s", e.Detail)
-	}
-	call(t, "GET", replica.url+"/readyz", "").wantStatus(t, 200) // a look has room
-	leave()
-	leave = master.server.Crowd(0, server.MostServed)
-	got := call(t, "POST", replica.url+"/v1/sessions", "")
-	if e := got.wantCode(t, lockapi.CodeTooMany); !strings.Contains(e.Detail, "calls of other replicas") || got.header.Get("Retry-After") != "1" {
-		t.Errorf("%v %s", got.header, got.body)
-	}
-	leave()
-	if calls := master.made(); len(calls) > 0 {
-		t.Errorf("the master was called: %q", calls)
-	}
-	call(t, "POST", replica.url+"/v1/sessions", "").wantStatus(t, http.StatusCreated)
-}
-
-// Who sent a call is told by the connection that it came on, never by what it
-// says: one from a member is not sent on, and the API's port knows no members.
-func TestOriginIsTheConnection(t *testing.T) {
-	_, replica := startPair(t, nil)
-	for peer, want := range map[bool]int{true: http.StatusMisdirectedRequest, false: http.StatusCreated} {
-		h := replica.server.Handler()
-		if peer {
-			h = replica.server.PeerHandler()
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("POST", "/v1/sessions", nil))
-		if w.Code != want {
-			t.Errorf("from a member: %v: %d %s", peer, w.Code, w.Body)
-		}
-	}
-	// HTTP/2 is for members, and not for the API's port.
-	c := transmit(t, replica, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-	answer, _ := io.ReadAll(c)
-	if !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
-		t.Errorf("the API answers HTTP/2: %q", answer)
-	}
-}
-
-// A body that does not come ends its own call, not the others on the connection.
-func TestHalfABodyBetweenReplicas(t *testing.T) {
-	master, calls := startCounting(t, func(o *server.Options) { o.BodyTimeout = 50 * time.Millisecond })
-	client := &http.Client{Transport: &http.Transport{Protocols: new(http.Protocols)}}
-	client.Transport.(*http.Transport).Protocols.SetUnencryptedHTTP2(true)
-	base := "http://" + calls.Addr().String()
-	body, write := io.Pipe()
-	defer write.Close()
-	go func() { _, _ = io.WriteString(write, `{"name":`) }()
-	resp, err := client.Post(base+"/v1/sessions", "application/json", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if e := readReply(t, resp).wantCode(t, lockapi.CodeInvalidArgument); e.Field != "body" {
-		t.Errorf("%+v", e)
-	}
-	if resp, err = client.Get(base + "/livez"); err != nil {
-		t.Fatal(err)
-	}
-	readReply(t, resp).wantStatus(t, 200)
-	if got := calls.taken.Load(); got != 1 {
-		t.Errorf("%d connections", got)
-	}
-	if calls := master.made(); len(calls) > 0 {
-		t.Errorf("the master was called: %q", calls)
 	}
 }
 

@@ -114,6 +114,8 @@ type Server struct {
 	http     *wire.Server
 	calls    *http.Server  // those of other members
 	served   room          // for their calls
+	half     room          // for their bytes that have arrived in part
+	unread   room          // for the bytes of answers to them
 	sent     room          // for calls that this replica has sent to others
 	lookout  lookout       // for the same
 	stopping chan struct{} // closed by Drain
@@ -129,6 +131,8 @@ func New(opts Options) *Server {
 		metrics: newMetrics(opts.Registry, opts.version()),
 
 		served: room{most: mostServed},
+		half:   room{most: maxHalfBytes},
+		unread: room{most: maxUnreadBytes},
 		sent:   room{most: mostForwarded},
 
 		conns: newConns(opts.MaxConnections),
