@@ -236,3 +236,45 @@ func FuzzOpening(f *testing.F) {
 		_ = readFrame(strings.NewReader(string(b)), magic, &o)
 	})
 }
+
+// What listens there and is no replica is told of in the same words each time.
+func TestNoAnswerInTheSameWords(t *testing.T) {
+	for name, then := range map[string]func(net.Conn){
+		"hangs up":  func(c net.Conn) { _ = c.Close() },
+		"is silent": func(net.Conn) {},
+		"speaks HTTP": func(c net.Conn) {
+			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			go func() {
+				for {
+					c, err := in.Accept()
+					if err != nil {
+						return
+					}
+					defer c.Close()
+					then(c)
+				}
+			}()
+			words := map[string]bool{}
+			for range 3 {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				_, err := AskCard(ctx, in.Addr().String(), good(Ask))
+				cancel()
+				if err == nil {
+					t.Fatal("there was a card")
+				}
+				words[err.Error()] = true
+			}
+			if len(words) != 1 {
+				t.Errorf("%v", words)
+			}
+		})
+	}
+}

@@ -101,6 +101,20 @@ func readFrame(r io.Reader, head string, v any) error {
 	return decoding.Unmarshal(body, v)
 }
 
+// noAnswer says that an opening got none. Its words are the same each time, so
+// that who tries again and again says so once: those of package net have the
+// connection's own port in them.
+type noAnswer struct{ err error }
+
+func (e noAnswer) Error() string {
+	if t := net.Error(nil); errors.As(e.err, &t) && t.Timeout() {
+		return "what listens there does not answer the opening of a connection"
+	}
+	return "what listens there ends connections without an answer to their opening; is it a Stout replica of this version?"
+}
+
+func (e noAnswer) Unwrap() error { return e.err }
+
 // open opens a connection that was dialled and returns the reply's card. The
 // connection is the caller's to close, also on an error.
 func open(c net.Conn, o Opening, deadline time.Time) ([]byte, error) {
@@ -108,11 +122,11 @@ func open(c net.Conn, o Opening, deadline time.Time) ([]byte, error) {
 		return nil, err
 	}
 	if err := writeFrame(c, magic, o); err != nil {
-		return nil, err
+		return nil, noAnswer{err}
 	}
 	var r reply
 	if err := readFrame(c, magic, &r); err != nil {
-		return nil, fmt.Errorf("no answer to the opening of a connection: %w", err)
+		return nil, noAnswer{err}
 	}
 	if r.Refused != "" {
 		return nil, fmt.Errorf("%w: %s", ErrRefused, r.Refused)
