@@ -1,0 +1,150 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+const root = "../.."
+
+// page is one document, by its name from the root.
+type page struct {
+	name string
+	text string
+}
+
+func pages(t *testing.T) []page {
+	t.Helper()
+	var all []page
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
+		names, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			short, _ := filepath.Rel(root, name)
+			all = append(all, page{filepath.ToSlash(short), string(text)})
+		}
+	}
+	if len(all) < 5 {
+		t.Fatalf("only %d pages were found", len(all))
+	}
+	return all
+}
+
+// TestLinesAreShort: prose is wrapped at 100 columns. Tables, code, and a word
+// that is longer by itself can't be.
+func TestLinesAreShort(t *testing.T) {
+	const columns = 100
+	for _, p := range pages(t) {
+		code := false
+		for i, line := range strings.Split(p.text, "\n") {
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				code = !code
+			}
+			one := !strings.Contains(strings.TrimSpace(line), " ")
+			if utf8.RuneCountInString(line) > columns && !code && !one && !strings.HasPrefix(line, "|") {
+				t.Errorf("%s:%d has %d columns; wrap it at %d", p.name, i+1, utf8.RuneCountInString(line), columns)
+			}
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+
+// TestLinksLead: what a page links to within the repository is there.
+func TestLinksLead(t *testing.T) {
+	for _, p := range pages(t) {
+		for _, found := range link.FindAllStringSubmatch(p.text, -1) {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(p.name), found[1])); err != nil {
+				t.Errorf("%s links to %s, which is not there", p.name, found[1])
+			}
+		}
+	}
+}
+
+var (
+	testName = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
+	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w*)\(`)
+)
+
+// TestNamedTestsAreThere: a promise that names the test which attacks it names
+// one that there is. A pattern behind -run may be the beginning of a name.
+func TestNamedTestsAreThere(t *testing.T) {
+	there := map[string]bool{}
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != ".." && d.Name() != "." {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		source, err := os.ReadFile(name)
+		for _, found := range testFunc.FindAllStringSubmatch(string(source), -1) {
+			there[found[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pages(t) {
+		for _, line := range strings.Split(p.text, "\n") {
+			for _, name := range testName.FindAllString(line, -1) {
+				if !there[name] && !(strings.Contains(line, "-run") && begins(there, name)) {
+					t.Errorf("%s names %s, which is no test of this repository", p.name, name)
+				}
+			}
+		}
+	}
+}
+
+// begins reports whether one of the names begins so.
+func begins(names map[string]bool, with string) bool {
+	for name := range names {
+		if strings.HasPrefix(name, with) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	makeCall   = regexp.MustCompile(`\bmake ([a-z]+)\b(?:[^a-z]|$)`)
+	makeTarget = regexp.MustCompile(`(?m)^([a-z]+):`)
+)
+
+// TestMakeTargetsAreThere: the targets that the pages have people call are those
+// of the Makefile.
+func TestMakeTargetsAreThere(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, found := range makeTarget.FindAllStringSubmatch(string(makefile), -1) {
+		there[found[1]] = true
+	}
+	quoted := regexp.MustCompile("(?m)`[^`\n]*`|^make .*$")
+	for _, p := range pages(t) {
+		for _, command := range quoted.FindAllString(p.text, -1) {
+			for _, found := range makeCall.FindAllStringSubmatch(command, -1) {
+				if !there[found[1]] {
+					t.Errorf("%s shows %s, and the Makefile has no target %s", p.name, command, found[1])
+				}
+			}
+		}
+	}
+}
