@@ -227,7 +227,7 @@ func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 	if len(a.pair.calls) > 1 {
 		// It leaves in this very moment: of calls whose time is up together, the
 		// last one has to see that it is the last.
-		delete(a.pair.calls, a.waiter)
+		a.pair.leaves(a.waiter)
 		a.mu.Unlock()
 		return lockapi.Grant{}, a.errHeld()
 	}

@@ -20,7 +20,7 @@ func TestLateExitSparesTheNextPair(t *testing.T) {
 		p, late := o.enter(key)
 		other := begin(t.Context(), m, "/a", want(b, waiting(time.Second)))
 		o.mu.Lock()
-		delete(p.calls, late) // its time was up, and the other call stayed
+		p.leaves(late) // its time was up, and the other call stayed
 		o.mu.Unlock()
 		pass(time.Second)
 		code(t, other.answered(t).err, lockapi.CodeLockHeld)

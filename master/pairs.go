@@ -1,6 +1,7 @@
 package master
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stoutlock/stout/replica/state"
@@ -18,7 +19,7 @@ type pairKey struct{ session, path, handle string }
 // by its grant, and while an orphaned wait is given time. Guarded by the
 // office's mutex.
 type pair struct {
-	calls    map[*waiter]struct{}
+	calls    []*waiter
 	place    uint64 // number of the wait that a call waited for last, or that was granted under one
 	told     uint64 // number of the wait whose grant some call was answered with, or was made news
 	queued   bool   // some call was answered 202: the grant is news for its session
@@ -41,20 +42,22 @@ func (o *office) enter(key pairKey) (*pair, *waiter) {
 		p = &pair{}
 		o.pairs[key] = p
 	}
-	if p.calls == nil {
-		p.calls = map[*waiter]struct{}{}
-	}
 	w := &waiter{news: make(chan struct{}, 1)}
-	p.calls[w] = struct{}{}
+	p.calls = append(p.calls, w)
 	p.orphan = 0
 	return p, w
+}
+
+// leaves takes a call out, if it is there. o.mu is held.
+func (p *pair) leaves(w *waiter) {
+	p.calls = slices.DeleteFunc(p.calls, func(other *waiter) bool { return other == w })
 }
 
 // exit ends a call's registration, however the call ended.
 func (o *office) exit(key pairKey, p *pair, w *waiter) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(p.calls, w)
+	p.leaves(w)
 	if o.pairs[key] == p && len(p.calls) == 0 { // else its place is the business of the pair that followed
 		o.abandoned(key, p)
 	}
@@ -206,7 +209,7 @@ func (o *office) withdrawn(w *state.Wait) {
 }
 
 func (o *office) stir(key pairKey, p *pair) {
-	for w := range p.calls {
+	for _, w := range p.calls {
 		select {
 		case w.news <- struct{}{}:
 		default:

@@ -25,12 +25,14 @@ const (
 // ever, and one that is alive and lost its office has answered by then. It also
 // ends them when this replica stops.
 type lookout struct {
-	mu    sync.Mutex
-	calls map[*away]struct{}
+	mu     sync.Mutex
+	calls  map[uint64]*away // by number, so that a simulated run does not depend on addresses
+	newest uint64
 }
 
 // away is a call that was forwarded.
 type away struct {
+	number uint64 // 0 before it is watched
 	to     string // id of the replica that has it
 	end    context.CancelCauseFunc
 	missed int
@@ -45,10 +47,12 @@ func (l *lookout) watch(x *exchange, a *away) {
 		return
 	}
 	if l.calls == nil {
-		l.calls = map[*away]struct{}{}
+		l.calls = map[uint64]*away{}
 		go l.run(x.master, x.stopping)
 	}
-	l.calls[a] = struct{}{}
+	l.newest++
+	a.number = l.newest
+	l.calls[a.number] = a
 }
 
 // leave lets a call be.
@@ -56,7 +60,7 @@ func (l *lookout) leave(a *away) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.back = true
-	delete(l.calls, a)
+	delete(l.calls, a.number)
 }
 
 // run looks until there is no call left.
@@ -77,13 +81,13 @@ func (l *lookout) run(at Locator, stopping <-chan struct{}) {
 func (l *lookout) look(master string) (more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for a := range l.calls {
+	for number, a := range l.calls {
 		if a.missed++; a.to == master {
 			a.missed = 0
 		}
 		if a.missed == watchMost {
 			a.end(errMasterGone)
-			delete(l.calls, a)
+			delete(l.calls, number)
 		}
 	}
 	if len(l.calls) == 0 {
@@ -95,7 +99,7 @@ func (l *lookout) look(master string) (more bool) {
 func (l *lookout) endAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for a := range l.calls {
+	for _, a := range l.calls {
 		a.end(errStopping)
 	}
 	l.calls = nil

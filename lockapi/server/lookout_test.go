@@ -68,7 +68,7 @@ func TestLookout(t *testing.T) {
 	}) // which fails where a goroutine is left
 }
 
-func (l *lookout) present() map[*away]struct{} {
+func (l *lookout) present() map[uint64]*away {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.calls

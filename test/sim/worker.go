@@ -68,8 +68,8 @@ type job struct {
 // The error is for what is no result: a process that could not be started, or
 // was ended by ctx.
 func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience(j), errHung)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	disks, err := os.MkdirTemp("", "stout-sim-")
 	if err != nil {
 		return world.Report{}, "", err
@@ -80,7 +80,9 @@ func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 		"-steps="+strconv.Itoa(j.steps), "-skew="+strconv.FormatFloat(j.skew, 'g', -1, 64),
 		"-story="+strconv.FormatBool(j.story), "-disks="+disks)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-	var said, complaint bytes.Buffer
+	complaint := lookout{patience: patience(j), hung: time.AfterFunc(patience(j), func() { cancel(errHung) })}
+	defer complaint.hung.Stop()
+	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &complaint
 	err = cmd.Run()
 	if ctx.Err() != nil && context.Cause(ctx) != errHung {
@@ -95,16 +97,33 @@ func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 		return report, story, nil
 	}
 	// It died without a report: a panic of the product or of the simulator.
-	report.Failure = &world.Failure{Seed: lastSeed(complaint.Bytes()), What: "the process died: " + gist(complaint.String()+said.String())}
+	why := "the process died: " + gist(complaint.String()+said.String())
+	if ctx.Err() != nil {
+		why = errHung.Error()
+	}
+	report.Failure = &world.Failure{Seed: lastSeed(complaint.Bytes()), What: why}
 	return report, complaint.String() + said.String(), nil
 }
 
-// errHung ends a process that takes far longer than its seeds need.
+// errHung ends a process that stays at one seed for far longer than that needs.
 var errHung = errors.New("the process hangs")
 
-// patience is how long a process may take.
+// patience is how long one seed may take, on a machine that has much else to do.
 func patience(j job) time.Duration {
-	return time.Minute + time.Duration(j.seeds)*(2*time.Second+time.Duration(j.steps)*20*time.Millisecond)
+	return 3*time.Minute + time.Duration(j.steps)*200*time.Millisecond
+}
+
+// lookout collects what a process complains of, where each seed has a line, and
+// raises the alarm when no more comes.
+type lookout struct {
+	bytes.Buffer
+	patience time.Duration
+	hung     *time.Timer
+}
+
+func (l *lookout) Write(p []byte) (int, error) {
+	l.hung.Reset(l.patience)
+	return l.Buffer.Write(p)
 }
 
 // split finds the report among what a process has printed; the rest is the story.
