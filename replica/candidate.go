@@ -18,6 +18,7 @@ type Candidate struct {
 
 	mu    sync.Mutex
 	stage Standby
+	known admission.Stored
 	taken bool // Start or Close has been called
 }
 
@@ -74,6 +75,9 @@ func (c *Candidate) Wait(ctx context.Context) error {
 		Ask: c.host.Ask, Save: c.host.save, Note: c.note,
 	}
 	_, err := seeker.Run(ctx)
+	c.mu.Lock()
+	c.known = seeker.Known
+	c.mu.Unlock()
 	return err
 }
 
@@ -120,6 +124,7 @@ func (c *Candidate) Start() (*Replica, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.host.close())
 	}
+	p.Known = c.known
 	return Start(c.opts, p)
 }
 

@@ -23,7 +23,7 @@ const identityFile = "replica.json"
 func claimDataDir(dir, cell, id string) (admission.Identity, error) {
 	var have admission.Identity
 	if why, err := os.ReadFile(filepath.Join(dir, condemnedFile)); err == nil {
-		return have, fmt.Errorf("data directory %s is not opened, because this replica's state was found to differ from the master's (%s): %s", dir, condemnedFile, strings.TrimSpace(string(why)))
+		return have, fmt.Errorf("data directory %s is not to be opened any more (%s): %s", dir, condemnedFile, strings.TrimSpace(string(why)))
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return have, fmt.Errorf("data directory %s: %w", dir, err)
 	}
@@ -61,7 +61,8 @@ func claimDataDir(dir, cell, id string) (admission.Identity, error) {
 
 // condemnedFile, where it is there, says why the directory must not be opened.
 // A process would be started again by its supervisor; but a state that differs is
-// in the snapshots, too, and a replica that is elected with one would serve it.
+// in the snapshots, too, and a replica that is elected with one would serve it. And
+// the master who knows what a directory has forgotten may be gone by then.
 //
 // Where all but the master were found to differ, they keep the cell from serving
 // until a person has looked: the master is the odd one then. With the master

@@ -65,7 +65,7 @@ func (h *host) judge(o link.Opening) (card []byte, err error) {
 		if o.To != who.ID {
 			return nil, fmt.Errorf("this is replica %s, not %s", who.ID, o.To)
 		}
-		return cbor.Marshal(h.card())
+		return cbor.Marshal(h.card(o.From))
 	}
 	if h.running.Load() == nil {
 		return nil, fmt.Errorf("replica %s with directory %s is not a member yet", who.ID, who.Directory)
@@ -73,10 +73,10 @@ func (h *host) judge(o link.Opening) (card []byte, err error) {
 	return nil, who.Refuses(o.CellID, o.To)
 }
 
-// card is what this replica tells of itself.
-func (h *host) card() admission.Card {
+// card is what this replica tells of itself to a directory that asks.
+func (h *host) card(asks string) admission.Card {
 	if r := h.running.Load(); r != nil {
-		return r.Card()
+		return r.CardFor(asks)
 	}
 	return h.opts.card(h.identity())
 }

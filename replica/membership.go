@@ -175,6 +175,15 @@ func (r *Replica) Card() admission.Card {
 	return card
 }
 
+// CardFor is Card for a directory that asks, by its server id.
+func (r *Replica) CardFor(server string) admission.Card {
+	card := r.Card()
+	if r.raft.State() == raft.Leader {
+		card.Stored = r.acks.by(server, r.raft.CurrentTerm())
+	}
+	return card
+}
+
 // noteSnapshot has the latest snapshot's configuration known: one that was
 // installed came without its entries.
 func (r *Replica) noteSnapshot() {
@@ -216,7 +225,8 @@ var ErrReplaced = errors.New("this directory is not a member of the cell any mor
 const replacementPace = 2 * time.Second
 
 // mindReplacement fails the replica when the others know that its directory is no
-// member any more: from the next start on it waits to be admitted again.
+// member any more: from the next start on it waits to be admitted again. And it does
+// where a master knows that the directory has forgotten what it had stored.
 func (r *Replica) mindReplacement() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -235,27 +245,30 @@ func (r *Replica) mindReplacement() {
 		if r.hears() {
 			continue
 		}
-		if why, replaced := r.isReplaced(ctx); replaced {
-			r.fail(fmt.Errorf("%w: %s", ErrReplaced, why))
+		answers := admission.AskAll(ctx, r.opts.ID, r.opts.names(), r.parts.Ask)
+		if err := r.isReplaced(answers); err != nil {
+			r.fail(err)
+			return
+		}
+		if err := r.forgets(answers); err != nil {
+			r.fail(err)
 			return
 		}
 	}
 }
 
-func (r *Replica) isReplaced(ctx context.Context) (why string, ok bool) {
-	answers := admission.AskAll(ctx, r.opts.ID, r.opts.names(), r.parts.Ask)
+// isReplaced is the fault of a replica that the others know not to be a member any
+// more.
+func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 	own, err := r.Membership()
 	if err != nil {
-		return "", false
+		return nil
 	}
 	d, ok := admission.FindReplaced(admission.Self{Identity: r.parts.Identity, ConfigIndex: own.Index}, answers)
 	if !ok {
-		return "", false
+		return nil
 	}
-	if err := r.parts.Save(d.Identity); err != nil {
-		r.fail(err)
-	}
-	return d.Why, true
+	return errors.Join(fmt.Errorf("%w: %s", ErrReplaced, d.Why), r.parts.Save(d.Identity))
 }
 
 // Calls is the listener of the connections that other members have opened for

@@ -22,8 +22,12 @@ type Parts struct {
 	Save func(admission.Identity) error
 	// Ask asks another replica for its card. Nil where there is nobody to ask.
 	Ask func(ctx context.Context, name string) (admission.Card, error)
-	// Condemn sees to it, durably, that the stores are not opened again: the
-	// replica's state was found to differ from its peers'. May be nil.
+	// Known is what others know that the directory has stored. It is refused where
+	// that is not there.
+	Known admission.Stored
+	// Condemn sees to it, durably, that the stores are not opened again, because the
+	// replica's state differs from its peers', or it has forgotten what it had stored.
+	// May be nil.
 	Condemn func(why string) error
 	// Close closes the stores, after the transport.
 	Close func() error

@@ -21,6 +21,7 @@ import (
 type pipeline struct {
 	raft.AppendPipeline
 	check    func(*raft.AppendEntriesRequest) error // before a message leaves
+	took     func(raft.AppendFuture)                // is given each answer
 	answered chan raft.AppendFuture
 	failed   chan struct{} // closed with the first failure
 	closed   chan struct{}
@@ -29,9 +30,9 @@ type pipeline struct {
 
 var errPipelineFailed = errors.New("an earlier message of this pipeline has failed")
 
-func newPipeline(p raft.AppendPipeline, check func(*raft.AppendEntriesRequest) error) *pipeline {
+func newPipeline(p raft.AppendPipeline, check func(*raft.AppendEntriesRequest) error, took func(raft.AppendFuture)) *pipeline {
 	out := &pipeline{
-		AppendPipeline: p, check: check,
+		AppendPipeline: p, check: check, took: took,
 		answered: make(chan raft.AppendFuture), failed: make(chan struct{}), closed: make(chan struct{}),
 	}
 	out.close = sync.OnceFunc(func() { close(out.closed) })
@@ -76,6 +77,7 @@ func (p *pipeline) pass() {
 
 // hand hands one answer on, and reports whether more are to follow.
 func (p *pipeline) hand(f raft.AppendFuture) bool {
+	p.took(f)
 	last := hasFailed(f)
 	if last {
 		close(p.failed)

@@ -32,6 +32,7 @@ type Replica struct {
 	parts    Parts
 	promises *lease.Promises
 	aside    *asideLog
+	acks     *acknowledged
 	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
 
 	vitals    vitals
@@ -56,6 +57,7 @@ func Start(o Options, p Parts) (*Replica, error) {
 		opts: o, parts: p, promises: lease.NewPromises(o.Clock()),
 		failed: make(chan error, 1), changed: make(chan struct{}), quit: make(chan struct{}), vitals: newVitals(),
 	}
+	r.acks = &acknowledged{forgot: r.tellForgotten}
 	r.aside = newAsideLog(p.Logs, r.leads, o.Clock, r.fail)
 	r.aside.took = r.vitals.stored
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail, settled: r.aside.settled}
@@ -89,10 +91,13 @@ func (r *Replica) startRaft() error {
 			return fmt.Errorf("the disk of replica %s has not finished a write for %v", r.opts.ID, took)
 		}
 		return nil
-	}, r.aside.reached}
+	}, r.aside.reached, r.acks}
 	notify := make(chan bool, 16)
 	conf := r.config(notify)
 	if err := r.found(conf, logs, votes, trans); err != nil {
+		return err
+	}
+	if err := r.remembers(logs, votes); err != nil {
 		return err
 	}
 	if r.fsm.sums.before, err = logs.LastIndex(); err != nil {

@@ -31,15 +31,16 @@ type Transport interface {
 	raft.WithClose
 }
 
-// transport is the library's, with four changes: heartbeats get no fast path, no
+// transport is the library's, with five changes: heartbeats get no fast path, no
 // message has a follower commit more than it brings or than its leader has on
-// disk, a leader whose disk hangs falls silent, and a pipeline ends with the first
-// message that fails. Embedding the interface keeps
-// WithPreVote and WithClose.
+// disk, a leader whose disk hangs falls silent, a pipeline ends with the first
+// message that fails, and a follower that has forgotten what it had acknowledged is
+// sent nothing. Embedding the interface keeps WithPreVote and WithClose.
 type transport struct {
 	Transport
 	mute    func() error              // why nothing is sent to followers; nil while it is
 	reached func(index uint64) uint64 // see asideLog
+	acks    *acknowledged             // may be nil
 }
 
 // SetHeartbeatHandler does nothing. The library would handle heartbeats on the
@@ -54,7 +55,14 @@ func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, ar
 	if err := t.check(args); err != nil {
 		return err
 	}
-	return t.Transport.AppendEntries(id, target, args, resp)
+	least, err := t.acks.sending(id, args.Term)
+	if err != nil {
+		return err
+	}
+	if err := t.Transport.AppendEntries(id, target, args, resp); err != nil {
+		return err
+	}
+	return t.acks.answered(id, least, args, resp)
 }
 
 // AppendEntriesPipeline opens a way to send entries without waiting for answers.
@@ -63,7 +71,36 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 	if err != nil {
 		return nil, err
 	}
-	return newPipeline(p, t.check), nil
+	return newPipeline(p, func(q *raft.AppendEntriesRequest) error {
+		if _, err := t.acks.sending(id, q.Term); err != nil {
+			return err
+		}
+		return t.check(q)
+	}, func(f raft.AppendFuture) {
+		if f.Error() == nil { // one that has begun anew is met by AppendEntries first
+			_ = t.acks.answered(id, 0, f.Request(), f.Response())
+		}
+	}), nil
+}
+
+// InstallSnapshot sends a snapshot.
+func (t transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, data io.Reader) error {
+	if _, err := t.acks.sending(id, q.Term); err != nil {
+		return err
+	}
+	err := t.Transport.InstallSnapshot(id, target, q, r, data)
+	if err == nil && r.Success && r.Term == q.Term {
+		t.acks.stored(id, q.Term, q.LastLogIndex)
+	}
+	return err
+}
+
+// TimeoutNow hands mastership over.
+func (t transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, q *raft.TimeoutNowRequest, r *raft.TimeoutNowResponse) error {
+	if err := t.acks.lost(id); err != nil {
+		return err
+	}
+	return t.Transport.TimeoutNow(id, target, q, r)
 }
 
 // check is the last look at a message before it leaves.

@@ -155,6 +155,30 @@ func newest(answers map[string]Answer, cellID string) (best Card, ok bool) {
 	return best, ok
 }
 
+// Known is what the others know a directory to have stored: the latest leader's word
+// counts.
+func Known(answers map[string]Answer, cellID string) (latest Stored) {
+	for _, a := range answers {
+		if s := a.Card.Stored; a.Card.CellID == cellID && s.Term > latest.Term {
+			latest = s
+		}
+	}
+	return latest
+}
+
+// Forgotten says what a directory has forgotten of what the others know, or nil. Its
+// term is to be read after the index of its last entry: entries that a leader knows of
+// may give way to those of a later term, and to nothing else.
+func (s Stored) Forgotten(last, term uint64) error {
+	switch {
+	case term < s.Term:
+		return fmt.Errorf("it knows of term %d, and was in term %d, as the master of that term tells", term, s.Term)
+	case term == s.Term && last < s.Index:
+		return fmt.Errorf("its log ends at entry %d, and it had stored all up to entry %d, as the master tells", last, s.Index)
+	}
+	return nil
+}
+
 // found is for a directory without a cell where nobody that answers has one.
 func (s Self) found(answers map[string]Answer) Decision {
 	proposed := Founding{{ID: s.ID, Directory: s.Directory, RaftAddr: s.RaftAddr}}

@@ -289,3 +289,29 @@ func TestFindReplaced(t *testing.T) {
 		}
 	}
 }
+
+func TestKnown(t *testing.T) {
+	answers := map[string]Answer{
+		"r1": {Card: Card{CellID: "c", Stored: Stored{Term: 3, Index: 50}}},
+		"r2": {Card: Card{CellID: "c", Stored: Stored{Term: 5, Index: 40}}},
+		"r3": {Card: Card{CellID: "another", Stored: Stored{Term: 9, Index: 90}}},
+		"r4": {Card: Card{CellID: "c"}},
+	}
+	known := Known(answers, "c")
+	if known != (Stored{Term: 5, Index: 40}) {
+		t.Errorf("known is %+v", known)
+	}
+	for _, c := range []struct {
+		last, term uint64
+		forgotten  bool
+	}{
+		{40, 5, false}, {41, 5, false}, {39, 5, true}, {39, 6, false}, {100, 4, true}, {0, 0, true},
+	} {
+		if err := known.Forgotten(c.last, c.term); (err != nil) != c.forgotten {
+			t.Errorf("up to entry %d in term %d: %v", c.last, c.term, err)
+		}
+	}
+	if err := (Stored{}).Forgotten(0, 0); err != nil {
+		t.Errorf("nothing is known, and %v", err)
+	}
+}

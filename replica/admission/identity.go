@@ -127,6 +127,15 @@ type Card struct {
 	Applied uint64 `cbor:"10,keyasint,omitempty"`
 	Heard   bool   `cbor:"11,keyasint,omitempty"`
 	Version string `cbor:"12,keyasint,omitempty"`
+	// Stored is, on the card of a leader, what whoever asks has stored.
+	Stored Stored `cbor:"13,keyasint,omitempty"`
+}
+
+// Stored is what a directory has told a leader to have stored: in that term, all up
+// to that index.
+type Stored struct {
+	Term  uint64 `cbor:"1,keyasint"`
+	Index uint64 `cbor:"2,keyasint"`
 }
 
 // ServerID is the id of the replica in Raft.

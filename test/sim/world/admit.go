@@ -21,6 +21,7 @@ import (
 // died before.
 func (p *process) seek(log zerolog.Logger) (parts replica.Parts, ok bool) {
 	m, disk := p.m, p.disk
+	var known admission.Stored
 	err := disk.claim(log)
 	if err == nil && !p.dead() {
 		seeker := admission.Seeker{
@@ -33,9 +34,11 @@ func (p *process) seek(log zerolog.Logger) (parts replica.Parts, ok bool) {
 			},
 		}
 		_, err = seeker.Run(p.gone)
+		known = seeker.Known
 	}
 	if err == nil && !p.dead() {
 		parts, err = disk.open()
+		parts.Known = known
 	}
 	if p.dead() {
 		if err == nil && parts.Close != nil {
@@ -58,10 +61,10 @@ func (w *world) names() []string {
 	return names
 }
 
-// card is what the process tells of itself to another that asks.
-func (p *process) card() admission.Card {
+// card is what the process tells of itself to a directory that asks.
+func (p *process) card(asks string) admission.Card {
 	if p.replica != nil {
-		return p.replica.Card()
+		return p.replica.CardFor(asks)
 	}
 	who := p.disk.who
 	return admission.Card{Cell: who.Cell, ID: who.ID, Directory: who.Directory, RaftAddr: who.ID,
@@ -88,7 +91,7 @@ func (p *process) ask(ctx context.Context, name string) (admission.Card, error) 
 		if other.awake(); other.dead() {
 			return
 		}
-		card := other.card()
+		card := other.card(p.disk.who.ServerID())
 		if w.net.arrives(name, from) {
 			got <- answer{card: card}
 		}

@@ -1,0 +1,165 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
+)
+
+// acknowledged is what followers have told a leader to have stored in its term of
+// office. In that term a follower's log keeps all of it: it only ever agrees with
+// the leader's. So one whose log ends before that has forgotten what it had
+// promised, with its directory put back as it was some time ago, say. What it has
+// voted for may be gone as well. Raft, which takes it that disks do not forget, would
+// have it catch up and vote as if nothing had happened.
+//
+// The leader sends such a follower nothing more in this term: it does not count for
+// any majority, and is handed no mastership. The follower, which hears of no leader,
+// asks (mindReplacement), is told what it should have, and ends. A leader of another
+// term knows nothing of it. It is safe for concurrent use; nil takes nothing in.
+type acknowledged struct {
+	forgot func(id raft.ServerID, err error) // called once for each
+
+	mu     sync.Mutex
+	term   uint64
+	upTo   map[raft.ServerID]uint64
+	errors map[raft.ServerID]error // why a follower is sent nothing more
+}
+
+// sending is called before a message of a term leaves. It returns what the answer has
+// to be up to, or why nothing is to be sent.
+func (a *acknowledged) sending(id raft.ServerID, term uint64) (least uint64, err error) {
+	if a == nil {
+		return 0, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if term > a.term {
+		a.term, a.upTo, a.errors = term, map[raft.ServerID]uint64{}, map[raft.ServerID]error{}
+	}
+	if term < a.term {
+		return 0, nil // whoever answers knows of a later term, or will
+	}
+	return a.upTo[id], a.errors[id]
+}
+
+// answered takes in the answer to a message. least is what sending has returned
+// before it left: of what was acknowledged meanwhile it need not tell.
+func (a *acknowledged) answered(id raft.ServerID, least uint64, q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
+	if a == nil || r.Term != q.Term {
+		return nil
+	}
+	if r.LastLog < least {
+		return a.lose(id, q.Term, fmt.Errorf(
+			"replica %s has lost what it had acknowledged: its log ends at entry %d, and it had stored all up to entry %d in term %d; it is sent nothing more: %s",
+			id, r.LastLog, least, q.Term, cureForgotten(id)))
+	}
+	if r.Success {
+		a.stored(id, q.Term, q.PrevLogEntry+uint64(len(q.Entries)))
+	}
+	return nil
+}
+
+// stored notes that a follower has stored all entries up to an index.
+func (a *acknowledged) stored(id raft.ServerID, term, index uint64) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if term == a.term {
+		a.upTo[id] = max(a.upTo[id], index)
+	}
+}
+
+func (a *acknowledged) lose(id raft.ServerID, term uint64, why error) error {
+	a.mu.Lock()
+	known := term != a.term || a.errors[id] != nil
+	if term == a.term {
+		a.errors[id] = why
+	}
+	a.mu.Unlock()
+	if !known {
+		a.forgot(id, why)
+	}
+	return why
+}
+
+// lost is why a follower is sent nothing more, or nil.
+func (a *acknowledged) lost(id raft.ServerID) error {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.errors[id]
+}
+
+// by is what a follower has stored in a term of this leader's.
+func (a *acknowledged) by(server string, term uint64) admission.Stored {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	index, ok := a.upTo[raft.ServerID(server)]
+	if !ok || term != a.term {
+		return admission.Stored{}
+	}
+	return admission.Stored{Term: term, Index: index}
+}
+
+// cureForgotten tells what to do about a directory that has forgotten.
+func cureForgotten(id raft.ServerID) string {
+	name, _ := admission.Split(string(id))
+	return fmt.Sprintf("keep its data directory for analysis, start it with an empty one, and put that in its place: stout member replace %s", name)
+}
+
+// remembers makes sure, before the library starts, that the stores have what others
+// know to be there.
+func (r *Replica) remembers(logs raft.LogStore, votes raft.StableStore) error {
+	known := r.parts.Known
+	if known == (admission.Stored{}) {
+		return nil
+	}
+	last, err := logs.LastIndex()
+	if err != nil {
+		return err
+	}
+	metas, err := r.parts.Snapshots.List()
+	if err != nil {
+		return err
+	}
+	if len(metas) > 0 {
+		last = max(last, metas[0].Index)
+	}
+	term, err := votes.GetUint64([]byte(keyTerm))
+	if err != nil && err.Error() != errNotFound.Error() {
+		return err
+	}
+	return r.condemnIf(known.Forgotten(last, term))
+}
+
+// forgets is the same for a replica that runs.
+func (r *Replica) forgets(answers map[string]admission.Answer) error {
+	last := r.raft.LastIndex() // before the term, see Forgotten
+	return r.condemnIf(admission.Known(answers, r.CellID()).Forgotten(last, r.raft.CurrentTerm()))
+}
+
+func (r *Replica) condemnIf(forgotten error) error {
+	if forgotten == nil {
+		return nil
+	}
+	err := fmt.Errorf("data directory %s has lost what it had acknowledged: %w; perhaps it was put back as it was some time ago; it is not opened again: %s",
+		r.opts.DataDir, forgotten, cureForgotten(r.self()))
+	if r.parts.Condemn == nil {
+		return err
+	}
+	return errors.Join(err, r.parts.Condemn(err.Error()))
+}
+
+// tellForgotten logs that a follower is sent nothing more.
+func (r *Replica) tellForgotten(id raft.ServerID, why error) {
+	r.opts.Logger.Error().Err(why).Str("replica", string(id)).Msg("a replica has lost what it had acknowledged")
+}

@@ -1,0 +1,213 @@
+package replica
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
+)
+
+// forgetful is a transport to followers whose logs end where the test says.
+type forgetful struct {
+	Transport
+	last    map[raft.ServerID]uint64
+	term    uint64 // of all answers; 0 for that of the question
+	handled int
+}
+
+func (f *forgetful) AppendEntries(id raft.ServerID, _ raft.ServerAddress, q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
+	f.handled++
+	*r = raft.AppendEntriesResponse{Term: max(q.Term, f.term), LastLog: f.last[id]}
+	if r.Term == q.Term && q.PrevLogEntry <= f.last[id] {
+		r.Success = true
+		f.last[id] = max(f.last[id], q.PrevLogEntry+uint64(len(q.Entries)))
+	}
+	return nil
+}
+
+func (f *forgetful) InstallSnapshot(id raft.ServerID, _ raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, _ io.Reader) error {
+	f.handled++
+	f.last[id] = q.LastLogIndex
+	*r = raft.InstallSnapshotResponse{Term: q.Term, Success: true}
+	return nil
+}
+
+func (f *forgetful) TimeoutNow(raft.ServerID, raft.ServerAddress, *raft.TimeoutNowRequest, *raft.TimeoutNowResponse) error {
+	f.handled++
+	return nil
+}
+
+// leaderOf is a leader's transport to followers, and what it says of them.
+func leaderOf(t *testing.T) (transport, *forgetful, func(id raft.ServerID, term, prev, entries uint64) error, *[]raft.ServerID) {
+	t.Helper()
+	f, lost := &forgetful{last: map[raft.ServerID]uint64{}}, &[]raft.ServerID{}
+	out := transport{f, func() error { return nil }, func(index uint64) uint64 { return index },
+		&acknowledged{forgot: func(id raft.ServerID, _ error) { *lost = append(*lost, id) }}}
+	return out, f, func(id raft.ServerID, term, prev, entries uint64) error {
+		q := &raft.AppendEntriesRequest{Term: term, PrevLogEntry: prev}
+		for i := range entries {
+			q.Entries = append(q.Entries, &raft.Log{Index: prev + i + 1})
+		}
+		return out.AppendEntries(id, "", q, &raft.AppendEntriesResponse{})
+	}, lost
+}
+
+// TestForgetfulFollower: one whose log has become shorter than what it has told this
+// leader is sent nothing more, in this term.
+func TestForgetfulFollower(t *testing.T) {
+	to, f, send, lost := leaderOf(t)
+	must(t, errors.Join(send("r2/a", 3, 0, 10), send("r3/b", 3, 0, 10), send("r2/a", 3, 10, 5)))
+	f.last["r2/a"] = 12
+	err := send("r2/a", 3, 0, 0) // a heartbeat
+	if err == nil || !strings.Contains(err.Error(), "ends at entry 12") || !strings.Contains(err.Error(), "up to entry 15 in term 3") || !strings.Contains(err.Error(), "stout member replace r2") {
+		t.Errorf("the answer is taken: %v", err)
+	}
+	before := f.handled
+	pipe, err := transport{piped{to.Transport}, to.mute, to.reached, to.acks}.AppendEntriesPipeline("r2/a", "")
+	must(t, err)
+	defer pipe.Close()
+	_, piped := pipe.AppendEntries(&raft.AppendEntriesRequest{Term: 3}, nil)
+	for what, err := range map[string]error{
+		"entries":       send("r2/a", 3, 12, 3),
+		"a heartbeat":   send("r2/a", 3, 0, 0),
+		"a snapshot":    to.InstallSnapshot("r2/a", "", &raft.InstallSnapshotRequest{Term: 3, LastLogIndex: 20}, &raft.InstallSnapshotResponse{}, nil),
+		"mastership":    to.TimeoutNow("r2/a", "", nil, nil),
+		"what is piped": piped,
+	} {
+		if err == nil || f.handled != before {
+			t.Errorf("%s: sent, %v", what, err)
+		}
+	}
+	must(t, errors.Join(send("r3/b", 3, 10, 1), to.TimeoutNow("r3/b", "", nil, nil)))
+	must(t, errors.Join(send("r2/a", 4, 12, 3), to.TimeoutNow("r2/a", "", nil, nil))) // another term, of which nothing is known
+	if len(*lost) != 1 || (*lost)[0] != "r2/a" {
+		t.Errorf("%v were told of", *lost)
+	}
+}
+
+// piped is a transport with pipelines that nothing comes out of.
+type piped struct{ Transport }
+
+func (piped) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
+	return sent{}.AppendEntriesPipeline("", "")
+}
+
+// TestWhatMayEndEarlier: logs that are shorter for another reason.
+func TestWhatMayEndEarlier(t *testing.T) {
+	t.Run("a later term", func(t *testing.T) { // whose leader has entries of its own
+		_, f, send, lost := leaderOf(t)
+		must(t, send("r2/a", 3, 0, 10))
+		f.last["r2/a"], f.term = 8, 4
+		must(t, send("r2/a", 3, 10, 1))
+		if len(*lost) != 0 {
+			t.Error("it is taken for forgetful")
+		}
+	})
+	t.Run("an earlier answer", func(t *testing.T) { // that was on its way
+		to, _, send, lost := leaderOf(t)
+		must(t, send("r2/a", 3, 0, 10))
+		least, err := to.acks.sending("r2/a", 3)
+		must(t, err)
+		must(t, send("r2/a", 3, 10, 10))
+		must(t, to.acks.answered("r2/a", least, &raft.AppendEntriesRequest{Term: 3}, &raft.AppendEntriesResponse{Term: 3, LastLog: 10, Success: true}))
+		if len(*lost) != 0 {
+			t.Error("it is taken for forgetful")
+		}
+	})
+	t.Run("an answer of an earlier term", func(t *testing.T) {
+		to, f, send, lost := leaderOf(t)
+		must(t, send("r2/a", 3, 0, 10))
+		least, err := to.acks.sending("r2/a", 3)
+		must(t, err)
+		f.last["r2/a"] = 0
+		must(t, send("r2/a", 5, 0, 4))
+		must(t, to.acks.answered("r2/a", least, &raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 10}, &raft.AppendEntriesResponse{Term: 3, LastLog: 10, Success: true}))
+		if got := to.acks.by("r2/a", 5); len(*lost) != 0 || got.Index != 4 {
+			t.Errorf("lost %v; it has %+v", *lost, got)
+		}
+	})
+	t.Run("nothing but refusals", func(t *testing.T) {
+		to, _, send, _ := leaderOf(t)
+		must(t, send("r2/a", 3, 10, 5))
+		if got := to.acks.by("r2/a", 3); got != (admission.Stored{}) {
+			t.Errorf("it has %+v", got)
+		}
+	})
+	t.Run("a snapshot", func(t *testing.T) {
+		to, _, _, _ := leaderOf(t)
+		must(t, to.InstallSnapshot("r2/a", "", &raft.InstallSnapshotRequest{Term: 3, LastLogIndex: 20}, &raft.InstallSnapshotResponse{}, nil))
+		if got := to.acks.by("r2/a", 3); got.Index != 20 {
+			t.Errorf("it has %+v", got)
+		}
+	})
+}
+
+// putBack stops a follower of three, goes on without it, and puts its directory back
+// as it was before it had stored the last entries.
+func putBack(t *testing.T) (leader, old *Replica, o Options) {
+	t.Helper()
+	all := startAll(t, options(t, 3)...)
+	leader, epoch := lead(t, all...)
+	write(t, leader, epoch, "a", 30)
+	same(t, leader, all...)
+	old = without(all, leader)[0]
+	o = old.opts
+	stop(t, old)
+	copied := filepath.Join(t.TempDir(), "copy")
+	must(t, os.CopyFS(copied, os.DirFS(o.DataDir)))
+	again := start(t, o)
+	write(t, leader, epoch, "b", 30)
+	same(t, leader, again)
+	stop(t, again)
+	must(t, os.RemoveAll(o.DataDir))
+	must(t, os.CopyFS(o.DataDir, os.DirFS(copied)))
+	return leader, old, o
+}
+
+// refusedFor checks why a directory is refused.
+func refusedFor(t *testing.T, o Options, err error) {
+	t.Helper()
+	for _, want := range []string{o.DataDir, "has lost what it had acknowledged", "stout member replace " + o.ID} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("it says %v; want %q in it", err, want)
+		}
+	}
+}
+
+// TestDirectoryThatWasPutBack does not start while the master knows better, nor from
+// then on.
+func TestDirectoryThatWasPutBack(t *testing.T) {
+	leader, _, o := putBack(t)
+	_, err := Open(o)
+	refusedFor(t, o, err)
+	stop(t, leader)
+	_, err = Open(o)
+	refusedFor(t, o, err)
+}
+
+// TestDirectoryPutBackUnseen: it starts while it can ask nobody. The master sees that
+// its log is too short, and sends it nothing; and it ends when it asks.
+func TestDirectoryPutBackUnseen(t *testing.T) {
+	_, _, o := putBack(t)
+	c, err := Prepare(o)
+	must(t, err)
+	must(t, c.Wait(t.Context()))
+	if c.known.Index == 0 {
+		t.Fatal("the master does not tell what it had stored")
+	}
+	c.known = admission.Stored{}
+	r, err := c.Start()
+	must(t, err)
+	before := r.raft.LastIndex()
+	refusedFor(t, o, <-r.Failed())
+	if now := r.raft.LastIndex(); now != before {
+		t.Errorf("it has been sent entries: its log ends at %d, and did at %d", now, before)
+	}
+	must(t, r.Close())
+}
