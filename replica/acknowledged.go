@@ -116,6 +116,10 @@ func cureForgotten(id raft.ServerID) string {
 	return fmt.Sprintf("keep its data directory for analysis, start it with an empty one, and put that in its place: stout member replace %s", name)
 }
 
+// ErrForgotten is the fault of a replica whose directory was found to have forgotten
+// what it had promised.
+var ErrForgotten = errors.New("has lost what it had acknowledged")
+
 // remembers makes sure, before the library starts, that the stores have what others
 // know to be there.
 func (r *Replica) remembers(logs raft.LogStore, votes raft.StableStore) error {
@@ -151,8 +155,8 @@ func (r *Replica) condemnIf(forgotten error) error {
 	if forgotten == nil {
 		return nil
 	}
-	err := fmt.Errorf("data directory %s has lost what it had acknowledged: %w; perhaps it was put back as it was some time ago; it is not opened again: %s",
-		r.opts.DataDir, forgotten, cureForgotten(r.self()))
+	err := fmt.Errorf("data directory %s %w: %w; perhaps it was put back as it was some time ago; it is not opened again: %s",
+		r.opts.DataDir, ErrForgotten, forgotten, cureForgotten(r.self()))
 	if r.parts.Condemn == nil {
 		return err
 	}

@@ -91,6 +91,18 @@ func TestForgetfulFollower(t *testing.T) {
 	}
 }
 
+// TestForgetfulFollowerOfASnapshot: a snapshot would make up for what is lost, and for
+// what was voted nothing would. Before it is sent the follower has to tell.
+func TestForgetfulFollowerOfASnapshot(t *testing.T) {
+	to, f, send, lost := leaderOf(t)
+	must(t, send("r2/a", 3, 0, 10))
+	f.last["r2/a"] = 2
+	err := to.InstallSnapshot("r2/a", "", &raft.InstallSnapshotRequest{Term: 3, LastLogIndex: 20}, &raft.InstallSnapshotResponse{}, nil)
+	if err == nil || len(*lost) != 1 || f.last["r2/a"] != 2 {
+		t.Errorf("its log ends at %d, %v", f.last["r2/a"], err)
+	}
+}
+
 // piped is a transport with pipelines that nothing comes out of.
 type piped struct{ Transport }
 

@@ -83,9 +83,11 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 	}), nil
 }
 
-// InstallSnapshot sends a snapshot.
+// InstallSnapshot sends a snapshot, behind a heartbeat: only in the answer to that does
+// the follower tell where its log ended before.
 func (t transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, data io.Reader) error {
-	if _, err := t.acks.sending(id, q.Term); err != nil {
+	heartbeat := raft.AppendEntriesRequest{RPCHeader: q.RPCHeader, Term: q.Term, Leader: q.Leader}
+	if err := t.AppendEntries(id, target, &heartbeat, &raft.AppendEntriesResponse{}); err != nil {
 		return err
 	}
 	err := t.Transport.InstallSnapshot(id, target, q, r, data)

@@ -45,6 +45,7 @@ var actions = []action{
 	{"late batch", 2, (*world).lateBatch},
 	{"unshared entry", 2, (*world).unsharedEntry},
 	{"torn vote", 2, (*world).tornVote},
+	{"directory put back", 2, (*world).putBack},
 	{"kill of a session", 2, (*world).killSession},
 	{"wiped disk", 3, (*world).wipeOne},
 	{"old disk", 2, (*world).oldDisk},

@@ -44,6 +44,8 @@ type machine struct {
 	fatal      int           // it crashes in so many writes; 0 = it does not
 	afterCrash time.Duration // and is back after so long
 	reboots    bool          // with a clock that starts anew
+	putBack    bool          // its directory is one that has forgotten something
+	forgot     bool          // and that was found
 }
 
 func newMachine(w *world, i int) *machine {
@@ -122,7 +124,11 @@ func (p *process) open() {
 	if p.dead() {
 		return
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, replica.ErrForgotten) && m.putBack:
+		m.crash()
+		return
+	case err != nil:
 		m.w.fail("replica %s does not start: %v", m.id, err)
 		return
 	}
@@ -153,6 +159,8 @@ func (p *process) mindFaults() {
 			m.w.stats.check("end of a replaced directory")
 			m.crash()
 			m.w.later(100*time.Millisecond, func() { m.restart(false) })
+		case errors.Is(err, replica.ErrForgotten) && m.putBack:
+			m.crash()
 		case strings.Contains(err.Error(), "transfer of mastership has not ended"):
 			m.w.stats.check("end of a stuck transfer")
 			m.crash()
@@ -164,8 +172,13 @@ func (p *process) mindFaults() {
 	}
 }
 
-// condemned: the replica has found that its state differs from its master's.
+// condemned: the replica has found that its state differs from its master's, or that
+// its directory was put back as it was before.
 func (p *process) condemned(why string) error {
+	if p.m.putBack && strings.Contains(why, replica.ErrForgotten.Error()) {
+		p.m.forgot = true
+		return nil
+	}
 	p.m.w.fail("replica %s condemns its data: %s", p.m.id, why)
 	return nil
 }
