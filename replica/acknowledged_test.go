@@ -209,12 +209,10 @@ func TestDirectoryPutBackUnseen(t *testing.T) {
 	_, _, o := putBack(t)
 	c, err := Prepare(o)
 	must(t, err)
-	must(t, c.Wait(t.Context()))
-	if c.known.Index == 0 {
-		t.Fatal("the master does not tell what it had stored")
-	}
-	c.known = admission.Stored{}
-	r, err := c.Start()
+	must(t, errors.Join(c.Wait(t.Context()), c.take()))
+	p, err := openParts(&c.opts, c.host)
+	must(t, err)
+	r, err := Start(c.opts, p) // without asking before
 	must(t, err)
 	before := r.raft.LastIndex()
 	refusedFor(t, o, <-r.Failed())

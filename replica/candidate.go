@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/stoutlock/stout/replica/admission"
 )
@@ -18,7 +19,6 @@ type Candidate struct {
 
 	mu    sync.Mutex
 	stage Standby
-	known admission.Stored
 	taken bool // Start or Close has been called
 }
 
@@ -75,9 +75,6 @@ func (c *Candidate) Wait(ctx context.Context) error {
 		Ask: c.host.Ask, Save: c.host.save, Note: c.note,
 	}
 	_, err := seeker.Run(ctx)
-	c.mu.Lock()
-	c.known = seeker.Known
-	c.mu.Unlock()
 	return err
 }
 
@@ -114,17 +111,28 @@ func (c *Candidate) take() error {
 	return nil
 }
 
+// leaderAnswers is how long a start waits, at most, for a leader who knows what the
+// directory had stored. It waits so long where hosts are down and nobody leads; one that
+// is heard later is asked by mindReplacement.
+const leaderAnswers = 250 * time.Millisecond
+
 // Start starts the replica, after Wait. The candidate is used up, also where it
 // fails.
 func (c *Candidate) Start() (*Replica, error) {
 	if err := c.take(); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaderAnswers)
+	defer cancel()
+	known := make(chan admission.Stored, 1)
+	go func() {
+		known <- admission.AskLeader(ctx, c.opts.ID, c.host.identity().CellID, c.opts.names(), c.host.Ask)
+	}()
 	p, err := openParts(&c.opts, c.host)
 	if err != nil {
 		return nil, errors.Join(err, c.host.close())
 	}
-	p.Known = c.known
+	p.Known = <-known
 	return Start(c.opts, p)
 }
 

@@ -35,6 +35,8 @@ type logFile struct {
 	metas *os.File // the same file, to read its meta pages
 	wal   *wal     // nil without one
 
+	opened bool // wholly
+
 	transactions sync.Mutex             // held over each transaction, and a deletion's two; taken before changes
 	changes      sync.Mutex             // held over each change of what follows
 	record       atomic.Pointer[record] // what is there, as the last write has left it
@@ -70,7 +72,10 @@ func openLog(dir string, founded, ahead bool) (*logFile, error) {
 	checked, left, err := checkLog(f.name)
 	var behind []*raft.Log
 	if err == nil {
-		behind, err = checkWAL(dir, checked)
+		var next uint64
+		if behind, next, err = checkWAL(dir, checked); err == nil {
+			err = checkReached(dir, checked, next)
+		}
 	}
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
@@ -142,9 +147,14 @@ func (f *logFile) create(dir string, ahead bool) error {
 		return err
 	}
 	f.record.Store(&record{})
-	if err := f.begin(dir, nil, ahead); err != nil {
+	err := f.begin(dir, nil, ahead)
+	if err == nil {
+		err = f.noteReached()
+	}
+	if err != nil {
 		return errors.Join(fmt.Errorf("data directory %s: make %s: %w", dir, f.name, err), f.Close())
 	}
+	f.opened = true
 	return nil
 }
 
@@ -164,9 +174,13 @@ func (f *logFile) open(dir string, checked *record, left spans, behind []*raft.L
 	if err == nil {
 		err = f.begin(dir, behind, ahead)
 	}
+	if err == nil {
+		err = f.noteReached()
+	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("data directory %s: open %s: %w", dir, f.name, err), f.Close())
 	}
+	f.opened = true
 	return nil
 }
 

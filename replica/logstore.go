@@ -221,17 +221,25 @@ func (f *logFile) SetUint64(key []byte, value uint64) error {
 
 // noteSnapshot notes that a snapshot up to an index is finished.
 func (f *logFile) noteSnapshot(index uint64) error {
-	return f.write(nil, func(r record) record {
+	err := f.write(nil, func(r record) record {
 		r.Snapshot = max(r.Snapshot, index)
 		return r
 	})
+	if err != nil {
+		return err
+	}
+	return f.noteReached()
 }
 
 // Close closes the files, once nobody uses them. What is in the write-ahead log stays
 // there.
 func (f *logFile) Close() error {
 	f.work.Wait()
-	errs := []error{f.metas.Close(), f.home.Close()}
+	var errs []error
+	if f.opened {
+		errs = append(errs, f.noteReached())
+	}
+	errs = append(errs, f.metas.Close(), f.home.Close())
 	if f.wal != nil {
 		errs = append(errs, f.wal.close())
 	}

@@ -178,7 +178,7 @@ func (r *Replica) Card() admission.Card {
 // CardFor is Card for a directory that asks, by its server id.
 func (r *Replica) CardFor(server string) admission.Card {
 	card := r.Card()
-	if r.raft.State() == raft.Leader {
+	if card.Leads = r.raft.State() == raft.Leader; card.Leads {
 		card.Stored = r.acks.by(server, r.raft.CurrentTerm())
 	}
 	return card

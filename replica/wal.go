@@ -74,39 +74,40 @@ func makeWAL(dir string) error {
 	return writeDurably(filepath.Join(dir, walFileName), make([]byte, 2*walBlocks*walBlock))
 }
 
-// checkWAL reads the entries that the write-ahead log holds behind a record.
-func checkWAL(dir string, r *record) ([]*raft.Log, error) {
+// checkWAL reads the entries that the write-ahead log holds behind a record, and which
+// frame comes next.
+func checkWAL(dir string, r *record) (logs []*raft.Log, next uint64, err error) {
 	if r.WAL == 0 {
-		return nil, nil
+		return nil, 0, nil
 	}
 	if r.Frame == 0 {
-		return nil, fmt.Errorf("it goes on in %s, which a version from before the first release has laid out otherwise: "+
+		return nil, 0, fmt.Errorf("it goes on in %s, which a version from before the first release has laid out otherwise: "+
 			"start that version once more, with log-store bolt, before this one", walFileName)
 	}
 	file, err := os.Open(filepath.Join(dir, walFileName))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("it goes on in %s, which is lost", walFileName)
+		return nil, 0, fmt.Errorf("it goes on in %s, which is lost", walFileName)
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer file.Close()
-	logs, err := readWAL(file, r.WAL, r.Frame)
+	logs, next, err = readWAL(file, r.WAL, r.Frame)
 	if err != nil {
-		return nil, fmt.Errorf("it goes on in %s, which is damaged: %w", walFileName, err)
+		return nil, 0, fmt.Errorf("it goes on in %s, which is damaged: %w", walFileName, err)
 	}
-	return logs, nil
+	return logs, next, nil
 }
 
 // readWAL reads the entries of a generation, whose first frame has the given number,
-// and of the one behind it.
-func readWAL(file io.ReaderAt, generation, frame uint64) ([]*raft.Log, error) {
-	logs, frame, err := readWALArea(file, generation, frame, true)
+// and of the one behind it. It returns the number of the frame to come next.
+func readWAL(file io.ReaderAt, generation, frame uint64) (logs []*raft.Log, next uint64, err error) {
+	logs, next, err = readWALArea(file, generation, frame, true)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	behind, _, err := readWALArea(file, generation+1, frame, false)
-	return append(logs, behind...), err
+	behind, next, err := readWALArea(file, generation+1, next, false)
+	return append(logs, behind...), next, err
 }
 
 // dropWAL removes the file of a write-ahead log of which no record tells.

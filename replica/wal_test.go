@@ -286,7 +286,7 @@ func TestWriteAheadLogStaysUntilItIsHandedOver(t *testing.T) {
 	g := &logFile{name: filepath.Join(dir, logFileName)}
 	checked, left, err := checkLog(g.name)
 	must(t, err)
-	behind, err := checkWAL(dir, checked)
+	behind, _, err := checkWAL(dir, checked)
 	must(t, err)
 	must(t, g.lock(dir))
 	must(t, g.tidy(*checked, left))

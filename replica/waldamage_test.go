@@ -17,7 +17,7 @@ func TestDamageAhead(t *testing.T) { bothTorn(t, testDamageAhead) }
 func testDamageAhead(t *testing.T, w torn) {
 	raw := w.read(t, w.after, walFileName)
 	read := func(raw []byte) (int, error) {
-		logs, err := readWAL(bytes.NewReader(raw), w.generation, w.frame)
+		logs, _, err := readWAL(bytes.NewReader(raw), w.generation, w.frame)
 		return len(logs), err
 	}
 	if n, err := read(raw); n != 30 || err != nil {
@@ -116,7 +116,7 @@ func FuzzWAL(f *testing.F) {
 		raw := make([]byte, 2*walBlocks*walBlock)
 		copy(raw, even)
 		copy(raw[walBlocks*walBlock:], odd)
-		_, _ = readWAL(bytes.NewReader(raw), generation, frame)
+		_, _, _ = readWAL(bytes.NewReader(raw), generation, frame)
 		_, _ = appendWALEntries(nil, even[:min(len(even), 1000)])
 	})
 }
@@ -125,7 +125,7 @@ func FuzzWAL(f *testing.F) {
 func TestLayoutBeforeTheFirstRelease(t *testing.T) {
 	dir := t.TempDir()
 	must(t, makeWAL(dir))
-	if _, err := checkWAL(dir, &record{WAL: 3}); err == nil || !strings.Contains(err.Error(), "log-store bolt") {
+	if _, _, err := checkWAL(dir, &record{WAL: 3}); err == nil || !strings.Contains(err.Error(), "log-store bolt") {
 		t.Errorf("checked: %v", err)
 	}
 }

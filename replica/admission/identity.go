@@ -127,8 +127,10 @@ type Card struct {
 	Applied uint64 `cbor:"10,keyasint,omitempty"`
 	Heard   bool   `cbor:"11,keyasint,omitempty"`
 	Version string `cbor:"12,keyasint,omitempty"`
-	// Stored is, on the card of a leader, what whoever asks has stored.
-	Stored Stored `cbor:"13,keyasint,omitempty"`
+	// Leads says that it leads, and Stored what whoever asks has told it to have
+	// stored, if anything.
+	Leads  bool   `cbor:"13,keyasint,omitempty"`
+	Stored Stored `cbor:"14,keyasint,omitempty"`
 }
 
 // Stored is what a directory has told a leader to have stored: in that term, all up

@@ -58,6 +58,37 @@ func (s *Seeker) Run(ctx context.Context) (Identity, error) {
 	}
 }
 
+// AskLeader asks all but one of the named replicas at the same time, and returns what
+// the first that leads the cell knows the asking directory to have stored; nothing where
+// none leads, or ctx ends before. It does not wait for the others.
+func AskLeader(ctx context.Context, but, cellID string, names []string, ask func(context.Context, string) (Card, error)) Stored {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan Answer, len(names))
+	asked := 0
+	for _, name := range names {
+		if name == but {
+			continue
+		}
+		asked++
+		go func() {
+			card, err := ask(ctx, name)
+			answers <- Answer{Card: card, Err: err}
+		}()
+	}
+	for range asked {
+		select {
+		case a := <-answers:
+			if a.Err == nil && a.Card.Leads && a.Card.CellID == cellID {
+				return a.Card.Stored
+			}
+		case <-ctx.Done():
+			return Stored{}
+		}
+	}
+	return Stored{}
+}
+
 // AskAll asks all but one of the named replicas at the same time.
 func AskAll(ctx context.Context, but string, names []string, ask func(context.Context, string) (Card, error)) map[string]Answer {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)

@@ -47,3 +47,41 @@ func TestMemberStartsAlone(t *testing.T) {
 		}
 	})
 }
+
+// TestAskLeader: the first that leads counts, and nobody else is waited for.
+func TestAskLeader(t *testing.T) {
+	leads := func(after time.Duration, cell string, index uint64) func(context.Context) (Card, error) {
+		return func(ctx context.Context) (Card, error) {
+			time.Sleep(after)
+			return Card{CellID: cell, Leads: true, Stored: Stored{Term: 3, Index: index}}, ctx.Err()
+		}
+	}
+	hangs := func(ctx context.Context) (Card, error) { <-ctx.Done(); return Card{}, ctx.Err() }
+	refuses := func(context.Context) (Card, error) { return Card{}, errors.New("nobody is there") }
+	follows := func(context.Context) (Card, error) {
+		return Card{CellID: "id", Stored: Stored{Term: 9, Index: 9}}, nil
+	}
+	for name, c := range map[string]struct {
+		ask  map[string]func(context.Context) (Card, error)
+		want uint64
+		took time.Duration
+	}{
+		"one leads, and another hangs": {map[string]func(context.Context) (Card, error){"r2": hangs, "r3": leads(time.Millisecond, "id", 7)}, 7, time.Millisecond},
+		"nobody is there":              {map[string]func(context.Context) (Card, error){"r2": refuses, "r3": refuses}, 0, 0},
+		"nobody leads":                 {map[string]func(context.Context) (Card, error){"r2": follows, "r3": follows}, 0, 0},
+		"nobody answers":               {map[string]func(context.Context) (Card, error){"r2": hangs, "r3": hangs}, 0, time.Second},
+		"another cell's leader":        {map[string]func(context.Context) (Card, error){"r2": leads(0, "other", 7), "r3": follows}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				began := time.Now()
+				got := AskLeader(ctx, "r1", "id", []string{"r1", "r2", "r3"}, func(ctx context.Context, name string) (Card, error) { return c.ask[name](ctx) })
+				if took := time.Since(began); got.Index != c.want || took != c.took {
+					t.Errorf("%+v after %v, want %d after %v", got, took, c.want, c.took)
+				}
+			})
+		})
+	}
+}

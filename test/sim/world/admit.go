@@ -21,7 +21,6 @@ import (
 // died before.
 func (p *process) seek(log zerolog.Logger) (parts replica.Parts, ok bool) {
 	m, disk := p.m, p.disk
-	var known admission.Stored
 	err := disk.claim(log)
 	if err == nil && !p.dead() {
 		seeker := admission.Seeker{
@@ -34,9 +33,11 @@ func (p *process) seek(log zerolog.Logger) (parts replica.Parts, ok bool) {
 			},
 		}
 		_, err = seeker.Run(p.gone)
-		known = seeker.Known
 	}
 	if err == nil && !p.dead() {
+		ctx, cancel := context.WithTimeout(p.gone, 250*time.Millisecond)
+		known := admission.AskLeader(ctx, m.id, disk.who.CellID, m.w.names(), p.ask)
+		cancel()
 		parts, err = disk.open()
 		parts.Known = known
 	}
