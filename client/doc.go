@@ -71,8 +71,9 @@
 //     still allows for it.
 //   - Send Held.Token along with every request to what the lock protects, and
 //     let that refuse a token lower than the highest it has seen. Tokens only
-//     grow, over releases, changes of master, and restored backups. Or send
-//     Held.Sequencer, and let the receiver ask with Client.CheckSequencer.
+//     grow, over releases, changes of master and restarts, as long as nobody
+//     puts back an old copy of a data directory. Or send Held.Sequencer, and
+//     let the receiver ask with Client.CheckSequencer.
 //   - Where the resource can do neither, LockDelay at least keeps a lock from
 //     being granted anew for a while after its holder's session expired.
 //   - Where you use Lock, call Unlock in any case, and look at its error where it matters that the

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,9 +40,8 @@ func claimDataDir(dir, cell, id string) (admission.Identity, error) {
 	if err != nil {
 		return have, fmt.Errorf("data directory %s: %w", dir, err)
 	}
-	in := json.NewDecoder(bytes.NewReader(raw))
-	in.DisallowUnknownFields()
-	if err := in.Decode(&have); err != nil {
+	have, sum, err := readIdentity(raw)
+	if err != nil {
 		return have, fmt.Errorf("data directory %s: %s is damaged: %w; %s", dir, identityFile, err, cure)
 	}
 	switch {
@@ -53,8 +53,8 @@ func claimDataDir(dir, cell, id string) (admission.Identity, error) {
 		return have, fmt.Errorf("data directory %s belongs to cell %q, not to %q; check the data directory and the cell's name", dir, have.Cell, cell)
 	case have.ID != id:
 		return have, fmt.Errorf("data directory %s belongs to replica %q, not to %q; a replica keeps its id for life", dir, have.ID, id)
-	case admission.CheckDirectory(have.Directory) != nil:
-		return have, fmt.Errorf("data directory %s: %s is damaged: it has %q where the directory's id was; %s", dir, identityFile, have.Directory, cure)
+	case sum != identitySum(have):
+		return have, fmt.Errorf("data directory %s: %s is damaged: %w; %s", dir, identityFile, errDamaged, cure)
 	}
 	return have, nil
 }
@@ -87,8 +87,28 @@ func foundDataDir(dir string, who admission.Identity) error {
 	return writeIdentity(dir, who)
 }
 
+// keptIdentity is an identity as it stands in its file. Without the sum, a flipped bit
+// could make the directory another one's, or a founder of another cell.
+type keptIdentity struct {
+	admission.Identity
+	Checksum string `json:"checksum"` // CRC-32C of the identity's own JSON, in hexadecimal
+}
+
+func identitySum(who admission.Identity) string {
+	raw, _ := json.Marshal(who) // of strings and numbers
+	return fmt.Sprintf("%08x", crc32.Checksum(raw, castagnoli))
+}
+
+func readIdentity(raw []byte) (who admission.Identity, sum string, err error) {
+	var kept keptIdentity
+	in := json.NewDecoder(bytes.NewReader(raw))
+	in.DisallowUnknownFields()
+	err = in.Decode(&kept)
+	return kept.Identity, kept.Checksum, err
+}
+
 func writeIdentity(dir string, who admission.Identity) error {
-	raw, err := json.MarshalIndent(who, "", "  ")
+	raw, err := json.MarshalIndent(keptIdentity{who, identitySum(who)}, "", "  ")
 	if err != nil {
 		return err
 	}

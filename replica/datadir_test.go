@@ -1,11 +1,15 @@
 package replica
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stoutlock/stout/replica/admission"
 )
 
 func TestDataDirIsClaimedOnce(t *testing.T) {
@@ -17,6 +21,28 @@ func TestDataDirIsClaimedOnce(t *testing.T) {
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// TestFlippedBitsInTheIdentity: none makes it another one.
+func TestFlippedBitsInTheIdentity(t *testing.T) {
+	dir := t.TempDir()
+	who, err := claimDataDir(dir, "local", "r1")
+	must(t, err)
+	who.CellID, who.Founding = "5cfd2797946bf3c3", admission.Founding{{ID: "r1", Directory: who.Directory, RaftAddr: "r1:7201"}}
+	must(t, writeIdentity(dir, who))
+	name := filepath.Join(dir, identityFile)
+	raw, err := os.ReadFile(name)
+	must(t, err)
+	for at := range raw {
+		for bit := range 8 {
+			flipped := bytes.Clone(raw)
+			flipped[at] ^= 1 << bit
+			must(t, os.WriteFile(name, flipped, 0o600))
+			if have, err := claimDataDir(dir, "local", "r1"); err == nil && !reflect.DeepEqual(have, who) {
+				t.Fatalf("bit %d of byte %d flipped: it is %+v, and was %+v", bit, at, have, who)
+			}
+		}
 	}
 }
 
@@ -42,6 +68,8 @@ func TestDataDirRefusals(t *testing.T) {
 		{"damaged", identityFile, `{"format":3,"cell":"lo`, []string{identityFile, "damaged"}},
 		{"an unknown format", identityFile, `{"format":0,"cell":"local","id":"r1"}`, []string{"format 0"}},
 		{"an unknown field", identityFile, `{"format":3,"cell":"local","id":"r1","foundee":true}`, []string{identityFile, "damaged", "foundee"}},
+		{"without its sum", identityFile, `{"format":3,"cell":"local","id":"r1","directory":"0123456789abcdef"}`, []string{identityFile, "damaged", "checksum"}},
+		{"another's sum", identityFile, `{"format":3,"cell":"local","id":"r1","directory":"0123456789abcdee","checksum":"2fa6b67e"}`, []string{identityFile, "damaged", "checksum"}},
 		{"empty", identityFile, ``, []string{identityFile, "damaged"}},
 		{"foreign files", "holiday.jpg", `x`, []string{"holiday.jpg", "empty directory"}},
 	} {

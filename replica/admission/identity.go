@@ -66,14 +66,6 @@ func NewDirectory() string {
 	return hex.EncodeToString(b)
 }
 
-// CheckDirectory says what is wrong with a directory's id, if anything.
-func CheckDirectory(id string) error {
-	if b, err := hex.DecodeString(id); err != nil || len(b) != directoryBytes || id != strings.ToLower(id) {
-		return fmt.Errorf("a directory's id is %d hexadecimal digits, as /readyz of the replica tells it", 2*directoryBytes)
-	}
-	return nil
-}
-
 // Founder is one replica of a founding.
 type Founder struct {
 	ID        string `json:"id" cbor:"1,keyasint"`

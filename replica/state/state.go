@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/replica/state/internal/btree"
 )
 
-// incarnationShift places the incarnation above the counter in a token: a
-// restore from a backup raises the incarnation, so tokens never go back.
+// incarnationShift places the incarnation above the counter in a token. Nothing raises
+// the incarnation yet: a restore from a backup is to, so that tokens never go back.
 const incarnationShift = 43
 
 // tokenBits is what a token has room in, so that every JSON reader can hold it.
