@@ -43,43 +43,51 @@ func (f *lockFlags) bound(timeout time.Duration) time.Duration {
 	return f.wait
 }
 
-const lockHelp = `Takes the lock at PATH, runs CMD while holding it, and releases it when CMD ends.
-Without CMD it holds the lock until Ctrl-C, and prints its token and sequencer.
+const lockHelp = `Takes the lock at PATH, runs CMD while holding it, and releases it when CMD
+ends. Without CMD it holds the lock until Ctrl-C, and prints its token and
+sequencer.
 
 It waits its turn in the queue, for as long as --wait says: session and lock
-together; for ever unless given. --try (or --wait 0) does not wait. In any case it
-gives up when no replica of the cell has answered for --timeout: 1m, or 5s with
---try. While it waits it says for whom, and its place in the queue, on standard
-error; --quiet says nothing of that, nor of a lock that somebody else has.
+together; for ever unless given. --try (or --wait 0) does not wait. In any case
+it gives up when no replica of the cell has answered for --timeout: 1m, or 5s
+with --try. While it waits it says for whom, and its place in the queue, on
+standard error; --quiet says nothing of that, nor of a lock that somebody else
+has.
 
-CMD finds STOUT_PATH, STOUT_TOKEN and STOUT_SEQUENCER in its
-environment, and STOUT_SERVER for a stout of its own; whatever it writes to should
-refuse a lower token than it has seen.
+CMD finds STOUT_PATH, STOUT_TOKEN and STOUT_SEQUENCER in its environment, and
+STOUT_SERVER for a stout of its own; whatever it writes to should refuse a
+lower token than it has seen.
 
 CMD runs in a process group of its own and gets the terminal. SIGINT, SIGTERM,
 SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 sent to stout are passed on to the group.
 What CMD leaves behind in the group is killed before the lock is released; a
 daemon that is to outlive it starts with setsid.
 
-When the cell cannot be reached and the lease runs down, CMD gets a SIGTERM when
---term-before is left of it, and a SIGKILL when --kill-before is left, before
-anybody else can get the lock. A CMD that was told stays told if the cell comes
-back: it is then left to end in peace, and the exit code is that of a lost lock.
+When the cell cannot be reached and the lease runs down, CMD gets a SIGTERM
+when --term-before is left of it, and a SIGKILL when --kill-before is left,
+before anybody else can get the lock. A CMD that was told stays told if the
+cell comes back: it is then left to end in peace, and the exit code is that of
+a lost lock.
 
 An operator's stout release or stout session kill does not wait for CMD. stout
-asks the cell every few seconds whether it still holds the lock (a quarter of the
-ttl, 5s at most). Once it is told no, CMD gets a SIGTERM at once and a SIGKILL
---kill-before later, or at once if the session is over. Until then CMD may work
-beside the next holder: only a resource that checks tokens keeps them apart.
+asks the cell every few seconds whether it still holds the lock (a quarter of
+the ttl, 5s at most). Once it is told no, CMD gets a SIGTERM at once and a
+SIGKILL --kill-before later, or at once if the session is over. Until then CMD
+may work beside the next holder: only a resource that checks tokens keeps them
+apart.
 
-If stout itself is killed, Linux kills CMD too, though not CMD's own children. If
-it is stopped (Ctrl-Z), so is CMD, and the lock is lost when the ttl is over.
+If stout itself is killed, Linux kills CMD too, though not CMD's own children.
+If it is stopped (Ctrl-Z), so is CMD, and the lock is lost when the ttl is
+over.
 
-Exit codes: CMD's own, 128+n if signal n ended it, 126 or 127 if it cannot be run.
-75 somebody else has the lock, or it is in its lock-delay; 69 the cell could not
-give it: no replica answers, it has no master, a quota is used up, or the session
-ended while waiting; 76 it was lost before CMD ended, whatever CMD's own code; 1
-the cell refused, 2 wrong usage.`
+Exit codes: CMD's own, 128+n if signal n ended it, 126 or 127 if it cannot be
+run, and
+  75  somebody else has the lock, or it is in its lock-delay
+  69  the cell could not give it: no replica answers, it has no master, a quota
+      is used up, or the session ended while waiting
+  76  it was lost before CMD ended, whatever CMD's own code
+  1   the cell refused: another limit, say
+  2   wrong usage`
 
 func (a *app) lockCommand() *cobra.Command {
 	f := lockFlags{}

@@ -20,9 +20,10 @@ func (a *app) locksCommand() *cobra.Command {
 		Use:   "locks [PREFIX]",
 		Short: "List the locks that are held, waited for or delayed",
 		Long: `Lists the locks whose paths begin with PREFIX (all without it), in the order of
-their paths, one line per holder. Where PREFIX is the whole path of one, who holds
-it and who waits for it, in which place and for how long, is shown below. A lock
-that is free and that nobody waits for leaves nothing behind and is not listed.
+their paths, one line per holder. Where PREFIX is the whole path of one, who
+holds it and who waits for it, in which place and for how long, is shown below.
+A lock that is free and that nobody waits for leaves nothing behind and is not
+listed.
 
 ` + exitHelp,
 		Example: `  stout locks

@@ -24,13 +24,13 @@ func (a *app) memberCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List the members of the cell",
-		Long: `Lists the members of the cell. A member is a name and a data directory: a replica
-whose directory was wiped or replaced is none, until stout member replace has put
-the new directory into the old one's place. While that is under way both are
-listed, the new one as a nonvoter.
+		Long: `Lists the members of the cell. A member is a name and a data directory: a
+replica whose directory was wiped or replaced is none, until stout member
+replace has put the new directory into the old one's place. While that is under
+way both are listed, the new one as a nonvoter.
 
-It also says how many more of the members that are well may fail before the cell
-stops.
+It also says how many more of the members that are well may fail before the
+cell stops.
 
 ` + exitHelp,
 		Args:              cobra.NoArgs,

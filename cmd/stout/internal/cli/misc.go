@@ -60,9 +60,9 @@ func (a *app) transferCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "transfer [REPLICA]",
 		Short: "Hand mastership over to another replica",
-		Long: `Hands mastership over to REPLICA, in good order: sessions and locks stay, and the
-new master need not wait for the lease of the old one. Without REPLICA the cell
-chooses.
+		Long: `Hands mastership over to REPLICA, in good order: sessions and locks stay, and
+the new master need not wait for the lease of the old one. Without REPLICA the
+cell chooses.
 
 ` + exitHelp,
 		Example: `  stout transfer

@@ -28,15 +28,16 @@ func (a *app) releaseCommand() *cobra.Command {
 		Use:   "release PATH",
 		Short: "Take a lock away from its holder",
 		Long: `Releases the lock at PATH, whoever holds it. Where one holder holds it, that is
-the one; where several share it, --token or --session says which. With --session
-it also takes a place in the queue back.
+the one; where several share it, --token or --session says which. With
+--session it also takes a place in the queue back.
 
-The holder is not told, and may work on beside the next one until it asks: stout
-lock does so every few seconds, other programs may never. Only fencing tokens keep
-the two apart. stout session kill ends all that its session holds, and tells it.
+The holder is not told, and may work on beside the next one until it asks:
+stout lock does so every few seconds, other programs may never. Only fencing
+tokens keep the two apart. stout session kill ends all that its session holds,
+and tells it.
 
-Exit codes: 0 released, 1 there was nothing to release or it is not clear which,
-2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
+Exit codes: 0 released, 1 there was nothing to release or it is not clear
+which, 2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
 		Example: `  stout release /jobs/nightly
   stout release /pool/workers --token 4711`,
 		SuggestFor:        []string{"unlock", "free", "unhold"},

@@ -29,19 +29,20 @@ func (a *app) replaceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replace ID",
 		Short: "Put a new data directory in the place of one that is lost",
-		Long: `Puts the data directory that the replica ID has now in the place of the one that
-it had as a member: its disk was lost, or wiped. The replica has to be running; it
-waits for this. (Is its disk only not mounted? Then mount it, and start it again.)
+		Long: `Puts the data directory that the replica ID has now in the place of the one
+that it had as a member: its disk was lost, or wiped. The replica has to be
+running; it waits for this. (Is its disk only not mounted? Then mount it, and
+start it again.)
 
-The new directory gets everything from the master. Once it has caught up it votes
-in the place of the old one, which is out for good. stout waits for that, and the
-cell goes on with it if stout is interrupted.
+The new directory gets everything from the master. Once it has caught up it
+votes in the place of the old one, which is out for good. stout waits for that,
+and the cell goes on with it if stout is interrupted.
 
-It says first what will be, and asks; --yes is for scripts. The cell refuses where
-too few of its other members are well: mend them first.
+It says first what will be, and asks; --yes is for scripts. The cell refuses
+where too few of its other members are well: mend them first.
 
-Exit codes: 0 done (with --no-wait: begun), 1 the cell refused or nobody said yes,
-2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
+Exit codes: 0 done (with --no-wait: begun), 1 the cell refused or nobody said
+yes, 2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
 		Example: `  stout member replace r1
   stout member replace r1 --directory 5f0a81c2d3e4b697 --yes`,
 		Args:              cobra.ExactArgs(1),

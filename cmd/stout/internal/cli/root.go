@@ -128,8 +128,8 @@ func (a *app) root() *cobra.Command {
 a lock.
 
 The cell is found through any of its replicas: name one or more with --server,
-or in STOUT_SERVER, parted by commas. Name all of them, so that it is found while
-any of them is up.`,
+or in STOUT_SERVER, parted by commas. Name all of them, so that it is found
+while any of them is up.`,
 		Example: `  stout status
   stout lock /jobs/nightly -- ./nightly.sh
   stout locks /jobs/
@@ -140,11 +140,12 @@ any of them is up.`,
 		PersistentPreRunE: a.prepare,
 	}
 	cmd.SetVersionTemplate("stout {{.Version}}\n")
+	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", pageWidth)))
 	flags := cmd.PersistentFlags()
 	flags.StringSliceVarP(&a.opts.servers, "server", "s", nil,
-		"base `URLs` of replicas, parted by commas (default $"+serverEnv+", else a cell on this machine, ports 7101 to 7103)")
+		"base `URLs` of replicas, parted by commas (default $"+serverEnv+", else localhost's ports 7101 to 7103)")
 	flags.StringVarP(&a.opts.output, "output", "o", "table", "`format` of the answer: table, or json as in the HTTP API")
-	flags.DurationVar(&a.opts.timeout, "timeout", defaultTimeout, "give up when the cell has not answered within this `duration`; lock: when no replica has (default 1m)")
+	flags.DurationVar(&a.opts.timeout, "timeout", defaultTimeout, "give up when the cell does not answer within this `duration` (lock: 1m)")
 	flags.BoolVarP(&a.opts.quiet, "quiet", "q", false, "say nothing on the side, and nothing that the exit code says: for cron")
 	flags.BoolVar(&a.opts.noColor, "no-color", false, "no colour, also on a terminal (as NO_COLOR=1)")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))

@@ -19,15 +19,15 @@ func (a *app) statusCommand() *cobra.Command {
 		Short:      "Show the master, its lease, and every replica",
 		Long: `Shows who is master, for which epoch and how long its lease still runs, and per
 replica its role, health, applied index and how far that is behind, to whom it
-has promised not to let another master act, and when it last heard of its master
-(or, if it is down, was last heard of). Below that, what is the matter with those
-that are not well, and the command that mends it where there is one.
+has promised not to let another master act, and when it last heard of its
+master (or, if it is down, was last heard of). Below that, what is the matter
+with those that are not well, and the command that mends it where there is one.
 
 All replicas are asked at once: one that hangs does not stand in the way.
 
-Exit codes: 0 a master holds its lease, 2 wrong usage, 3 the cell has no master,
-4 no replica can be reached; with --check also 1: a master holds its lease, and
-something else is the matter.`,
+Exit codes: 0 a master holds its lease, 2 wrong usage, 3 the cell has no
+master, 4 no replica can be reached; with --check also 1: a master holds its
+lease, and something else is the matter.`,
 		Example: `  stout status
   stout status --watch
   stout status --check --quiet || notify-send "the cell is not well"`,
