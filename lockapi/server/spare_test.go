@@ -92,7 +92,12 @@ func TestSpareConnectionsAreBounded(t *testing.T) {
 			}()
 			ended = append(ended, end)
 		}
-		if open := len(s.spare.guests); open != spareConns {
+		present := func() int {
+			s.spare.mu.Lock()
+			defer s.spare.mu.Unlock()
+			return len(s.spare.guests)
+		}
+		if open := present(); open != spareConns {
 			t.Errorf("%d are open", open)
 		}
 		for i, end := range ended {
@@ -105,7 +110,7 @@ func TestSpareConnectionsAreBounded(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if open := len(s.spare.guests); open != 0 {
+		if open := present(); open != 0 {
 			t.Errorf("%d are left", open)
 		}
 		if taken, dropped := s.spare.counts(); taken != 3*spareConns || dropped != 2*spareConns {
