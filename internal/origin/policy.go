@@ -50,10 +50,11 @@ type Call struct {
 
 // CallOf is the call that a request makes.
 func CallOf(r *http.Request) Call {
-	return Call{
-		Method: r.Method, Host: r.Host, Origin: r.Header["Origin"], Site: r.Header["Sec-Fetch-Site"],
-		Preflight: r.Header["Access-Control-Request-Method"],
+	c := Call{Method: r.Method, Host: r.Host, Origin: r.Header["Origin"], Site: r.Header["Sec-Fetch-Site"]}
+	if len(c.Origin) > 0 {
+		c.Preflight = r.Header["Access-Control-Request-Method"]
 	}
+	return c
 }
 
 // Verdict is what a policy says to a call.
