@@ -5,9 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"slices"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
@@ -57,21 +54,4 @@ func (x *exchange) bodyError(err error) error {
 func errCrowded() *lockapi.Error {
 	return lockapi.Errorf(lockapi.CodeTooMany, "this replica keeps %d MiB of requests that have arrived in part, and this was the oldest of them; "+
 		"send it again, whole and at once", maxHalfBytes>>20)
-}
-
-// mostSlack is how much a call may keep of a body besides what it says.
-const mostSlack = 1 << 10
-
-// compact is a body that was decoded without the space between its tokens, where
-// there may be much of it: a call that waits keeps its body, in case it has to be
-// forwarded.
-func compact(body []byte) []byte {
-	if cap(body) <= mostSlack {
-		return body
-	}
-	v := jsontext.Value(body)
-	if v.Compact() != nil {
-		return body
-	}
-	return slices.Clone(v)
 }

@@ -37,6 +37,9 @@ func (x *exchange) dispatch(t task) error {
 	if err != nil {
 		return err
 	}
+	if t.wait > 0 {
+		x.travelLight()
+	}
 	deadline := time.Now().Add(x.opts.ForwardTimeout)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		at, err := x.locate(deadline)

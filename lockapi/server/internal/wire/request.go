@@ -139,7 +139,11 @@ func line(head string) (first, rest string) {
 
 // parse reads a request's head.
 func parse(r *http.Request, head string) *refusal {
+	large := len(head) > len(buffer{})
 	first, head := line(head)
+	if large {
+		first = strings.Clone(first) // so that only the headers keep all of it
+	}
 	method, target, ok := strings.Cut(first, " ")
 	target, r.Proto, _ = strings.Cut(target, " ")
 	r.Method, r.RequestURI = method, target
@@ -160,6 +164,9 @@ func parse(r *http.Request, head string) *refusal {
 	}
 	if refused := parseHost(r); refused != nil {
 		return refused
+	}
+	if large {
+		r.Host = strings.Clone(r.Host)
 	}
 	keep := httpguts.HeaderValuesContainsToken(r.Header["Connection"], "keep-alive")
 	r.Close = httpguts.HeaderValuesContainsToken(r.Header["Connection"], "close") || r.ProtoMinor == 0 && !keep
@@ -248,7 +255,7 @@ func parseLength(r *http.Request) *refusal {
 	case len(codings) == 1 && !r.ProtoAtLeast(1, 1):
 		return bad("Transfer-Encoding in a request of HTTP/1.0")
 	case len(codings) == 1:
-		r.TransferEncoding, r.ContentLength = codings, -1
+		r.TransferEncoding, r.ContentLength = chunkedCoding, -1
 		return nil
 	case len(lengths) > 1:
 		return bad("Content-Length is given more than once")
@@ -260,6 +267,9 @@ func parseLength(r *http.Request) *refusal {
 	r.ContentLength = int64(n)
 	return nil
 }
+
+// chunkedCoding is the only one. Nobody changes it.
+var chunkedCoding = []string{"chunked"}
 
 // isChunked compares letters of ASCII only: to Unicode the sign for kelvin is a k.
 func isChunked(coding string) bool {

@@ -1,0 +1,54 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// mostSlack is how much a call may keep of its body, and of its headers, besides what
+// is of use: callers may send much that says nothing, and have it wait.
+const mostSlack = 1 << 10
+
+// compact is a body that was decoded without the space between its tokens, where
+// there may be much of it: a call keeps its body in case it has to be forwarded.
+func compact(body []byte) []byte {
+	if cap(body) <= mostSlack {
+		return body
+	}
+	v := jsontext.Value(body)
+	if v.Compact() != nil {
+		return body
+	}
+	return slices.Clone(v)
+}
+
+// travelling are the headers that a call needs for as long as it waits.
+var travelling = []string{lockapi.HeaderForward, lockapi.HeaderIdempotencyKey}
+
+// travelLight lets go of the other headers, where they take much.
+func (x *exchange) travelLight() {
+	h := x.c.Request.Header
+	size := 0
+	for name, values := range h {
+		size += len(name)
+		for _, v := range values {
+			size += len(v)
+		}
+	}
+	if size <= mostSlack {
+		return
+	}
+	light := http.Header{}
+	for _, name := range travelling {
+		for _, v := range h[name] {
+			light[name] = append(light[name], strings.Clone(v))
+		}
+	}
+	clear(h) // the connection has it, too
+	x.c.Request.Header = light
+}
