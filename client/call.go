@@ -37,10 +37,28 @@ type call struct {
 	check  func(*call) string // says what is wrong with out, given want; may be nil
 	want   wanted
 
-	overdue   bool          // the last attempt's answer was late, from a master that gives others
-	unsettled bool          // an attempt may have taken effect without our having its answer
-	effective bool          // an attempt may have taken effect, answered or not
-	firstSent time.Duration // clock when the first such attempt was sent
+	overdue  bool // the last attempt's answer was late, from a master that gives others
+	answered bool // by a replica, whatever it said
+	effect
+	hedge hedge // of the attempt under way; its zero value hedges nothing
+}
+
+// effect is what the attempts of a call may have done.
+type effect struct {
+	unsettled bool          // one may have taken effect without our having its answer
+	effective bool          // one may have taken effect, answered or not
+	firstSent time.Duration // clock when the first such one was sent
+}
+
+// add takes another account in.
+func (e *effect) add(o effect) {
+	if !o.effective {
+		return
+	}
+	if !e.effective || o.firstSent < e.firstSent {
+		e.firstSent = o.firstSent
+	}
+	e.effective, e.unsettled = true, e.unsettled || o.unsettled
 }
 
 // attemptError is an attempt that got no answer of the contract.
@@ -55,22 +73,30 @@ func (e *attemptError) Unwrap() error { return e.err }
 
 // callError is a call that was given up because its context ended.
 type callError struct {
-	op    string
-	cause error // why it was given up
-	class lockapi.Code
-	last  error
+	op     string
+	cause  error // why it was given up
+	class  lockapi.Code
+	last   error
+	silent bool // no replica answered
 }
 
 func (e *callError) Error() string {
 	if e.last == nil {
 		return fmt.Sprintf("stout: %s: %v", e.op, e.cause)
 	}
-	return fmt.Sprintf("stout: %s: %s: %v (last attempt: %v)", e.op, e.class, e.cause, e.last)
+	what := string(e.class)
+	if e.silent {
+		what += ", " + ErrNoAnswer.Error()
+	}
+	return fmt.Sprintf("stout: %s: %s: %v (last attempt: %v)", e.op, what, e.cause, e.last)
 }
 
 func (e *callError) Unwrap() []error {
 	if e.last == nil {
 		return []error{e.cause}
+	}
+	if e.silent {
+		return []error{e.cause, e.class, ErrNoAnswer}
 	}
 	return []error{e.cause, e.class}
 }
@@ -91,6 +117,9 @@ func (c *Client) do(ctx context.Context, q *call) error {
 	if q.cut != nil {
 		under = q.cut
 	}
+	if err := c.findMaster(under, q); err != nil {
+		last = err
+	}
 	for {
 		if ctx.Err() != nil && context.Cause(ctx) != errCut {
 			return q.givenUp(context.Cause(ctx), last)
@@ -99,11 +128,7 @@ func (c *Client) do(ctx context.Context, q *call) error {
 			return errCut
 		}
 		r := c.targets.pick()
-		err := c.attempt(under, r, q)
-		if err == nil {
-			return nil
-		}
-		next := c.judge(under, r, q, err)
+		next, err := c.hedged(under, r, q)
 		if next == giveUp {
 			return err
 		}
@@ -115,6 +140,16 @@ func (c *Client) do(ctx context.Context, q *call) error {
 		hops = 0
 		pauseCall(ctx, under, pause.next())
 	}
+}
+
+// findMaster finds the master by a read before a call that must not be sent twice,
+// and so can't be hedged.
+func (c *Client) findMaster(ctx context.Context, q *call) error {
+	r := c.targets.pick()
+	if !q.once || r.heard.Load() != 0 || !c.targets.hasOther(r) {
+		return nil
+	}
+	return c.do(ctx, &call{method: http.MethodGet, path: lockapi.RouteLocks, query: "limit=1", out: new(lockapi.LockList)})
 }
 
 // pauseCall sleeps for d, or until either context ends.
@@ -136,59 +171,60 @@ func (q *call) givenUp(cause, last error) error {
 	if q.unsettled && q.method != http.MethodGet {
 		class = lockapi.CodeOutcomeUnknown
 	}
-	return &callError{op: q.method + " " + q.path, cause: cause, class: class, last: last}
+	return &callError{op: q.method + " " + q.path, cause: cause, class: class, last: last, silent: !q.answered}
 }
 
 // verdict says what follows a failed attempt.
 type verdict int
 
 const (
-	giveUp   verdict = iota // the error is the call's outcome
+	giveUp   verdict = iota // the error, or nil, is the call's outcome
 	retry                   // try again, after a pause
 	redirect                // try again at once, elsewhere
 )
 
-// judge turns an attempt's failure into what to do next, and lets the choice of
-// replica learn from it. ctx is the one that the attempt ran under.
-func (c *Client) judge(ctx context.Context, r *route, q *call, err error) verdict {
+// judge turns an attempt's failure into what to do next, with where to where that is
+// redirect, and lets the choice of replica learn from it. ctx is the one that the
+// attempt ran under.
+func (c *Client) judge(ctx context.Context, r *route, q *call, err error) (verdict, *route) {
 	var refused *lockapi.Error
 	if !errors.As(err, &refused) {
 		if ctx.Err() != nil {
-			return retry // the attempt was cut short; the replica is not to blame
+			return retry, nil // the attempt was cut short; the replica is not to blame
 		}
 		if !q.overdue {
 			c.targets.failed(r)
 		}
 		if q.once && q.unsettled {
-			return giveUp
+			return giveUp, nil
 		}
-		return retry
+		return retry, nil
 	}
 	switch refused.Code {
 	case lockapi.CodeNotMaster:
-		if c.targets.redirected(r, refused.Master) {
-			return redirect
+		if to := c.targets.redirected(r, refused.Master); to != nil {
+			return redirect, to
 		}
-		return retry
+		return retry, nil
 	case lockapi.CodeNoMaster:
 		c.targets.skip(r)
-		return retry
+		return retry, nil
 	case lockapi.CodeTooMany:
 		// To ask again for more adds to the load; that is the caller's to decide.
 		// What makes room is seen through.
 		if q.method == http.MethodDelete {
-			return retry
+			return retry, nil
 		}
 	case lockapi.CodeOutcomeUnknown:
 		c.targets.skip(r)
 		if q.once {
-			return giveUp
+			return giveUp, nil
 		}
-		return retry
+		return retry, nil
 	case lockapi.CodeInternal:
 		c.targets.skip(r) // others may answer better; r is not asked in a loop
 	}
-	return giveUp
+	return giveUp, nil
 }
 
 // attempt sends a call once, over route r. The error is a *lockapi.Error where
@@ -203,26 +239,30 @@ func (c *Client) attempt(ctx context.Context, r *route, q *call) error {
 		late = answerTime
 	}
 	sent := c.now()
+	q.hedge.sent = sent
 	err := c.exchange(ctx, r, q, q.wait+late)
 	q.overdue = errors.Is(err, wire.ErrLate) && r.alive(c.now(), late)
-	if !mayHaveTakenEffect(err) {
-		return err
-	}
-	if !q.effective {
-		q.effective, q.firstSent = true, sent
-	}
-	q.unsettled = q.unsettled || err != nil
+	q.answered = q.answered || isAnswer(err)
+	q.add(effect{effective: mayHaveTakenEffect(err), unsettled: err != nil, firstSent: sent})
 	return err
+}
+
+// isAnswer says whether an attempt that ended so was answered by a replica.
+func isAnswer(err error) bool {
+	if err == nil {
+		return true // without the memory that the rest takes
+	}
+	_, failed := errors.AsType[*attemptError](err)
+	return !failed
 }
 
 // mayHaveTakenEffect says whether an attempt that ended so may have done its
 // work. A refusal has not, except for those that leave it open.
 func mayHaveTakenEffect(err error) bool {
-	var failed *attemptError
-	switch {
-	case err == nil:
+	if err == nil {
 		return true
-	case errors.As(err, &failed):
+	}
+	if failed, ok := errors.AsType[*attemptError](err); ok {
 		return failed.sent
 	}
 	return errors.Is(err, lockapi.CodeOutcomeUnknown) || errors.Is(err, lockapi.CodeInternal)

@@ -128,13 +128,6 @@ func (c *Client) CheckSequencer(ctx context.Context, sequencer string, opts ...R
 	return out, err
 }
 
-// Cell reads the state of the cell as the replica that answers sees it; one
-// that knows of no master answers too.
-func (c *Client) Cell(ctx context.Context) (out lockapi.Cell, err error) {
-	err = c.do(ctx, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
-	return out, err
-}
-
 // Replica reads the state of the very replica whose base URL is given, in one
 // attempt: no other can answer for it.
 func (c *Client) Replica(ctx context.Context, url string) (out lockapi.Replica, err error) {

@@ -88,6 +88,13 @@
 // master. Where the master's URL, as the cell names it, cannot be reached from
 // here, another replica is asked to forward.
 //
+// A replica that hangs costs no time-out: after 300 ms of silence (more on a way
+// that is known to be slow) the next one is asked as well, then the one after it,
+// and whoever settles the call first does. Only what may be sent twice is sent to
+// two; before Transfer and ReplaceMember a read finds the master. That a master
+// holds a call on purpose, or is busy with others, is no reason: a cell that is well
+// hears each call once.
+//
 // Reads, acquiring, releasing, keepalives and the opening of a session are
 // repeated until their context ends, with pauses of 25 ms to 1 s, when they
 // could not be delivered, their answer got lost, or the cell has no master or
@@ -113,7 +120,8 @@
 // A refusal is a *lockapi.Error, for which errors.Is holds with ErrLockHeld and
 // the other codes, and errors.As gives holders and other details. A call whose
 // context ended returns an error that Is the context's, and ErrNoMaster if it
-// certainly had no effect or ErrOutcomeUnknown if it may have had.
+// certainly had no effect or ErrOutcomeUnknown if it may have had; where not one
+// replica answered it Is ErrNoAnswer, too.
 //
 // # Concurrency
 //

@@ -44,6 +44,10 @@ const (
 
 // Errors of the client's own.
 var (
+	// ErrNoAnswer: no replica answered at all until the context ended. It comes with
+	// ErrNoMaster or ErrOutcomeUnknown; without it, replicas did answer, and none of
+	// them knew of a master that did.
+	ErrNoAnswer = errors.New("no replica answered")
 	// ErrSessionExpired: the session is over, because the cell said so or
 	// because the grace period ran out without an answer from the cell.
 	ErrSessionExpired = errors.New("stout: the session has expired")

@@ -45,7 +45,7 @@ func (c *Client) exchange(ctx context.Context, r *route, q *call, within time.Du
 	}
 	c.targets.answered(r, a.Header.Get(lockapi.HeaderMaster))
 	if !q.any && !stale {
-		r.heard.Store(int64(c.now()))
+		r.answered(c.now(), q)
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (c *Client) plain(r *route, q *call, within time.Duration) *wire.Request {
 	}
 	return &wire.Request{
 		Method: q.method, Addr: r.to.addr, Host: r.to.host, Target: r.to.url(q.path, q.query).RequestURI(),
-		Header: h, Body: q.body, Within: within,
+		Header: h, Body: q.body, Within: within, Watch: &q.hedge, Patience: q.hedge.patience,
 	}
 }
 
@@ -80,7 +80,10 @@ func (c *Client) plain(r *route, q *call, within time.Duration) *wire.Request {
 func (c *Client) roundTrip(ctx context.Context, r *route, q *call, within time.Duration, buf *bytes.Buffer) (a wire.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	vigil := wire.NewVigil(&q.hedge, q.hedge.patience)
+	stop := vigil.During(cancel)
 	resp, err := c.transport.RoundTrip(c.request(ctx, r, q))
+	stop()
 	if err == nil {
 		a, err = wire.ReadAnswer(resp, buf, mostAnswer)
 		resp.Body.Close()

@@ -58,6 +58,7 @@ type fakeRequest struct {
 type fakeReplica struct {
 	dead   bool // refuses connections
 	silent bool // swallows packets
+	lonely bool // knows of no master
 	broken chan struct{}
 	free   time.Duration // when it has served the calls that have arrived
 }
@@ -330,7 +331,11 @@ func (f *fakeCell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case path == lockapi.RouteCell:
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		reply(w, 200, lockapi.Cell{Cell: "fake", Epoch: f.epoch, Master: &lockapi.MasterRef{ID: f.master, URL: "http://" + f.master}})
+		out := lockapi.Cell{Cell: "fake", Epoch: f.epoch}
+		if r := f.replicas[req.URL.Host]; f.master != "" && (r == nil || !r.lonely) {
+			out.Master = &lockapi.MasterRef{ID: f.master, URL: "http://" + f.master}
+		}
+		reply(w, 200, out)
 	case path == lockapi.RouteReplica:
 		reply(w, 200, lockapi.Replica{ID: req.URL.Host, Role: lockapi.RoleReplica})
 	case path == lockapi.RouteTransfer:

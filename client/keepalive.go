@@ -85,7 +85,7 @@ func (s *Session) keepalive(ctx context.Context, failures int) (bool, error) {
 		if ctx.Err() != nil {
 			return false, errCut
 		}
-		if s.c.judge(ctx, r, &q, err) != redirect || hops == mostHops {
+		if next, _ := s.c.judge(ctx, r, &q, err); next != redirect || hops == mostHops {
 			return false, err
 		}
 	}

@@ -4,9 +4,45 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 )
+
+// Cell reads the state of the cell. It shows one without a master only if none of
+// the replicas that answer knows of any.
+func (c *Client) Cell(ctx context.Context) (out lockapi.Cell, err error) {
+	err = c.do(ctx, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
+	if err == nil && out.Master == nil {
+		out = c.otherView(ctx, out)
+	}
+	return out, err
+}
+
+// viewTime is how long the others have to say that there is a master after all.
+const viewTime = time.Second
+
+// otherView is what one of the other replicas says of the cell, if it knows of a
+// master of an epoch no earlier than the view's; else it is the view. One that is cut
+// off from the others knows of none.
+func (c *Client) otherView(ctx context.Context, view lockapi.Cell) lockapi.Cell {
+	ctx, cancel := context.WithTimeout(ctx, viewTime)
+	defer cancel()
+	views := make(chan lockapi.Cell, len(c.targets.configured))
+	for _, e := range c.targets.configured {
+		go func() {
+			var out lockapi.Cell
+			_ = c.attempt(ctx, &route{to: e}, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
+			views <- out
+		}()
+	}
+	for range c.targets.configured {
+		if other := <-views; other.Master != nil && other.Epoch >= view.Epoch {
+			return other
+		}
+	}
+	return view
+}
 
 // CellAt reads the state of the cell from the very replica whose base URL is
 // given, in one attempt: its master's view, if the replica knows a master that

@@ -38,7 +38,11 @@ type readOptions struct {
 // most lockapi.MaxWaiters. Other reads take no notice of it.
 func Queue(n int) ReadOption { return func(o *readOptions) { o.queue = n } }
 
-func makeReadOptions(opts []ReadOption) (o readOptions) {
+func makeReadOptions(opts []ReadOption) readOptions {
+	if len(opts) == 0 {
+		return readOptions{} // without memory for an option to write to
+	}
+	o := readOptions{}
 	for _, opt := range opts {
 		opt(&o)
 	}

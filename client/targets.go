@@ -21,12 +21,21 @@ type route struct {
 	to      *endpoint
 	forward bool
 	heard   atomic.Int64 // clock when a master last answered this way; 0 for never
+	took    atomic.Int64 // time that it took for an answer that it gave at once
 }
 
 // alive says whether a master answered this way within the last d.
 func (r *route) alive(now, d time.Duration) bool {
 	heard := r.heard.Load()
 	return heard != 0 && now-time.Duration(heard) < d
+}
+
+// answered notes that a master has answered a call this way.
+func (r *route) answered(now time.Duration, q *call) {
+	r.heard.Store(int64(now))
+	if q.wait == 0 {
+		r.took.Store(int64(now - q.hedge.sent))
+	}
 }
 
 // targets chooses the replica to talk to: the master where it is known and can
@@ -74,18 +83,54 @@ func (t *targets) answered(r *route, master string) {
 }
 
 // redirected moves to the master that r named, or has r forward to it where it
-// cannot be reached. It reports false where the name is of no use at all.
-func (t *targets) redirected(r *route, master string) bool {
+// cannot be reached, and returns the way there: nil where the name is of no use.
+func (t *targets) redirected(r *route, master string) *route {
 	if master == "" || r.forward {
 		t.skip(r)
-		return false
+		return nil
 	}
 	next := &route{to: r.to, forward: true}
 	if e := t.resolve(r, master); e != nil && e.base != r.to.base {
 		next = &route{to: e}
 	}
-	t.current.CompareAndSwap(r, next)
-	return true
+	if !t.current.CompareAndSwap(r, next) {
+		// Others may have gone there already: what they have heard counts.
+		if now := t.current.Load(); now.place() == next.place() {
+			return now
+		}
+	}
+	return next
+}
+
+// hasOther reports whether there is another replica to ask than that of r.
+func (t *targets) hasOther(r *route) bool {
+	return slices.ContainsFunc(t.configured, func(e *endpoint) bool { return e.base != r.to.base })
+}
+
+// other is a way to a replica that is not asked yet: the one that all calls go by,
+// else the next of those that were configured, one without a penalty first. It is
+// nil where all are asked.
+func (t *targets) other(asked func(*route) bool) *route {
+	if r := t.pick(); !asked(r) {
+		return r
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var found *route
+	for range t.configured {
+		t.turn = (t.turn + 1) % len(t.configured)
+		r := &route{to: t.configured[t.turn]}
+		if asked(r) {
+			continue
+		}
+		if t.now() >= t.penalties[r.to.base].until {
+			return r
+		}
+		if found == nil {
+			found = r
+		}
+	}
+	return found
 }
 
 // skip moves on from a replica that answered but has no master to offer.

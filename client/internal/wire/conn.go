@@ -54,19 +54,26 @@ func newConn(nc net.Conn) *conn {
 var longAgo = time.Unix(1, 0)
 
 // exchange sends the request and reads the answer, whose parts are appended to buf.
+// The vigil is kept until something of an answer has come.
 // again says, with an answer, that the connection may be used again; with an error,
 // that it was idle before and nothing of an answer has arrived, as when the other
 // side closes what is idle.
 func (c *conn) exchange(ctx context.Context, q *Request, deadline time.Time, buf *bytes.Buffer, most int64) (a Answer, again bool, err error) {
-	if err := c.SetDeadline(deadline); err != nil {
+	vigil := &q.vigil
+	w := awaiting{c: c, ctx: ctx, deadline: deadline, vigil: vigil}
+	if err := c.SetDeadline(vigil.before(deadline)); err != nil {
 		return a, c.used, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(longAgo) })
+	stop := context.AfterFunc(ctx, c.cut)
+	w.follow()
 	reused := c.used
 	c.used, c.limit.N = true, mostHeader
-	sent := c.send(q)
-	a, last, err := c.receive(q.Method, buf, most)
+	sent := c.send(q, &w)
+	a, last, err := c.receive(q.Method, &w, buf, most)
 	whole := stop()
+	if w.unlink != nil {
+		whole = w.unlink() && whole
+	}
 	switch {
 	case err == nil:
 		return a, whole && sent == nil && !last && c.in.Buffered() == 0, nil
@@ -76,15 +83,72 @@ func (c *conn) exchange(ctx context.Context, q *Request, deadline time.Time, buf
 	switch {
 	case ctx.Err() != nil:
 		return a, false, ctx.Err()
+	case vigil.ended() != nil:
+		return a, false, vigil.ended()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return a, false, ErrLate
 	}
 	return a, reused && c.limit.N == mostHeader, err
 }
 
+// cut ends what is under way.
+func (c *conn) cut() { _ = c.SetDeadline(longAgo) }
+
+// awaiting is the time of an exchange in which nothing of an answer has come.
+type awaiting struct {
+	c        *conn
+	ctx      context.Context
+	deadline time.Time
+	vigil    *Vigil
+	unlink   func() bool // of the context that the vigil returned
+}
+
+// follow has the exchange end with the context that the vigil returned.
+func (w *awaiting) follow() {
+	if w.unlink != nil {
+		w.unlink()
+	}
+	if w.vigil.under != nil {
+		w.unlink = context.AfterFunc(w.vigil.under, w.c.cut)
+	}
+}
+
+// goOn reports whether err says only that the patience was at its end. Then the
+// watch has been told, and the exchange goes on.
+func (w *awaiting) goOn(err error) bool {
+	if w.vigil.next.IsZero() || !errors.Is(err, os.ErrDeadlineExceeded) || w.ended() || !time.Now().Before(w.deadline) {
+		return false
+	}
+	w.vigil.late()
+	w.follow()
+	return w.until(w.vigil.before(w.deadline))
+}
+
+// over lets the rest of the exchange take the time there is, whatever the patience.
+func (w *awaiting) over() {
+	if !w.vigil.next.IsZero() {
+		w.vigil.next = time.Time{}
+		w.until(w.deadline)
+	}
+}
+
+// until sets when to look again. A cut that came before has the last word.
+func (w *awaiting) until(at time.Time) bool {
+	if w.c.SetDeadline(at) != nil {
+		return false
+	}
+	if w.ended() {
+		w.c.cut()
+		return false
+	}
+	return true
+}
+
+func (w *awaiting) ended() bool { return w.ctx.Err() != nil || w.vigil.ended() != nil }
+
 // send writes the request in one piece. An error does not mean that there is no
 // answer: a server may refuse a body that it has not read to its end.
-func (c *conn) send(q *Request) error {
+func (c *conn) send(q *Request, w *awaiting) error {
 	b := append(c.out[:0], q.Method...)
 	b = append(b, ' ')
 	b = append(b, q.Target...)
@@ -102,17 +166,30 @@ func (c *conn) send(q *Request) error {
 	if cap(b) <= 8<<10 {
 		c.out = b
 	}
-	_, err := c.Write(b)
-	return err
+	for {
+		n, err := c.Write(b)
+		if b = b[n:]; err == nil || !w.goOn(err) {
+			return err
+		}
+	}
 }
 
 // receive reads an answer to its end. last says that nothing can follow it.
-func (c *conn) receive(method string, buf *bytes.Buffer, most int64) (a Answer, last bool, err error) {
-	if _, err := c.in.Peek(1); err != nil {
-		return a, false, noEOF(err)
+func (c *conn) receive(method string, w *awaiting, buf *bytes.Buffer, most int64) (a Answer, last bool, err error) {
+	for {
+		if _, err = c.in.Peek(1); err == nil {
+			break
+		}
+		if !w.goOn(err) {
+			return a, false, noEOF(err)
+		}
 	}
 	there, _ := c.in.Peek(c.in.Buffered())
-	if p, ok := readPlain(there); ok && method != http.MethodHead && int64(p.length) < most {
+	p, ok := readPlain(there)
+	if !ok || p.size+p.length > len(there) {
+		w.over() // there is more to read
+	}
+	if ok && method != http.MethodHead && int64(p.length) < most {
 		a, err = c.receivePlain(p, buf)
 		return a, false, err
 	}

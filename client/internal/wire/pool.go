@@ -40,9 +40,14 @@ type Request struct {
 	Body   []byte // nil for none
 	// Within bounds the whole exchange, dialling included.
 	Within time.Duration
+	// Watch, if set, is told when nothing of an answer has come within Patience.
+	Watch    Watch
+	Patience time.Duration
+
+	vigil Vigil // of the exchange that is made
 }
 
-// Do makes one exchange. The answer, of whose body it takes no more than most bytes,
+// Do makes one exchange, of a request that no other is made of. The answer, of whose body it takes no more than most bytes,
 // is in memory that belongs to buf.
 //
 // When ctx ends the connection is closed and ctx's error is returned. The error
@@ -55,11 +60,12 @@ func (p *Pool) Do(ctx context.Context, q *Request, buf *bytes.Buffer, most int64
 		return Answer{}, err
 	}
 	deadline := time.Now().Add(q.Within)
+	q.vigil = NewVigil(q.Watch, q.Patience)
 	c := p.take(q.Addr)
 	for {
 		if c == nil {
 			var err error
-			if c, err = dial(ctx, q.Addr, deadline); err != nil {
+			if c, err = dial(ctx, q.Addr, deadline, &q.vigil); err != nil {
 				return Answer{}, err
 			}
 		}
@@ -79,13 +85,17 @@ func (p *Pool) Do(ctx context.Context, q *Request, buf *bytes.Buffer, most int64
 }
 
 // dial makes a connection within the time there is.
-func dial(ctx context.Context, addr string, deadline time.Time) (*conn, error) {
+func dial(ctx context.Context, addr string, deadline time.Time, vigil *Vigil) (*conn, error) {
 	d := net.Dialer{Timeout: dialTime, Deadline: deadline, KeepAlive: probing}
-	nc, err := d.DialContext(ctx, "tcp", addr)
+	dialling, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := vigil.During(cancel)
+	nc, err := d.DialContext(dialling, "tcp", addr)
+	stop()
 	switch {
 	case err == nil:
 		return newConn(nc), nil
-	case ended(ctx):
+	case ended(ctx) || vigil.ended() != nil:
 		return nil, err
 	case !time.Now().Before(deadline):
 		return nil, fmt.Errorf("%w: %w", ErrLate, err)

@@ -382,7 +382,7 @@ func TestRequestOnTheWire(t *testing.T) {
 		near, far := net.Pipe()
 		got := make(chan string, 1)
 		go func() { b, _ := io.ReadAll(far); got <- string(b) }()
-		if err := newConn(near).send(&test.q); err != nil {
+		if err := newConn(near).send(&test.q, &awaiting{vigil: new(Vigil)}); err != nil {
 			t.Fatal(err)
 		}
 		near.Close()

@@ -1,0 +1,339 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// everything is a call of each kind, on a session that may be nil.
+func everything(t *testing.T, s *Session) map[string]func(context.Context, *Client) error {
+	t.Helper()
+	return map[string]func(context.Context, *Client) error{
+		"ReadLock": func(ctx context.Context, c *Client) error { _, err := c.ReadLock(ctx, "/a"); return err },
+		"stale":    func(ctx context.Context, c *Client) error { _, err := c.ReadLock(ctx, "/a", Stale()); return err },
+		"Cell":     func(ctx context.Context, c *Client) error { _, err := c.Cell(ctx); return err },
+		"check":    func(ctx context.Context, c *Client) error { _, err := c.CheckSequencer(ctx, "shared:1:/a"); return err },
+		"list": func(ctx context.Context, c *Client) error {
+			for _, err := range c.ListLocks(ctx, "") {
+				return err
+			}
+			return nil
+		},
+		"read":     func(ctx context.Context, c *Client) error { _, err := c.ReadSession(ctx, s.ID()); return err },
+		"release":  func(ctx context.Context, c *Client) error { _, err := c.Release(ctx, "/a", s.ID(), "h", 0); return err },
+		"kill":     func(ctx context.Context, c *Client) error { return c.KillSession(ctx, "s99") },
+		"Transfer": func(ctx context.Context, c *Client) error { _, err := c.Transfer(ctx, "r2"); return err },
+		"session": func(ctx context.Context, c *Client) error {
+			s, err := c.NewSession(ctx)
+			if err == nil {
+				err = errors.Join(s.Close(ctx))
+			}
+			return err
+		},
+		"lock": func(ctx context.Context, c *Client) error {
+			s, err := c.NewSession(ctx)
+			if err != nil {
+				return err
+			}
+			h, err := s.Lock(ctx, "/b")
+			if err == nil {
+				err = h.Unlock(ctx)
+			}
+			return errors.Join(err, s.Close(ctx))
+		},
+	}
+}
+
+// A replica that hangs, and is named first, costs hedgeAfter and not its time-out:
+// takes connections, and answers nothing.
+func TestHungReplicaNamedFirst(t *testing.T) {
+	for _, hung := range [][]string{{"r1"}, {"r1", "r3"}} {
+		names := everything(t, nil)
+		for name := range names {
+			t.Run(fmt.Sprint(name, len(hung)), func(t *testing.T) {
+				bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+					f.elect("r2")
+					s := open(t, c)
+					fresh := f.client(t)
+					for _, id := range hung {
+						f.silence(id, true)
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+					defer cancel()
+					began := time.Now()
+					if err := everything(t, s)[name](ctx, fresh); err != nil {
+						t.Fatal(err)
+					}
+					if got, most := time.Since(began), time.Duration(len(hung))*hedgeAfter+150*time.Millisecond; got > most {
+						t.Errorf("it took %s, want %s at most", got, most)
+					}
+					began = time.Now() // now it is known
+					if err := everything(t, s)["ReadLock"](ctx, fresh); err != nil || time.Since(began) > 50*time.Millisecond {
+						t.Errorf("the next call: %v after %s", err, time.Since(began))
+					}
+				})
+			})
+		}
+	}
+}
+
+// A replica that was silent is passed over for a while, when the next one is looked
+// for.
+func TestSilentReplicaIsPassedOver(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		f.elect("r3")
+		f.silence("r1", true)
+		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		f.failOver("r2")
+		began := time.Now()
+		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		if got := time.Since(began); got > 100*time.Millisecond {
+			t.Errorf("it took %s", got)
+		}
+		if n := f.count(func(r fakeRequest) bool { return r.host == "r1" }); n != 1 {
+			t.Errorf("it was asked %d times", n)
+		}
+	})
+}
+
+// Where the master itself hangs, calls end soon after another one is elected,
+// whatever they are.
+func TestHungMaster(t *testing.T) {
+	for name := range everything(t, nil) {
+		if name == "Transfer" { // is sent once, and that may have been to the old master
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+				s := open(t, c)
+				f.silence("r1", true)
+				time.AfterFunc(3*time.Second, func() { f.elect("r3") })
+				began := time.Now()
+				if err := everything(t, s)[name](t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+				if got := time.Since(began); got > 3*time.Second+mostPause+500*time.Millisecond {
+					t.Errorf("it took %s", got)
+				}
+			})
+		})
+	}
+}
+
+// A call that must not be sent twice is not hedged: the master is looked for first.
+func TestTransferIsNotHedged(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		f.elect("r2")
+		f.silence("r1", true)
+		if _, err := c.Transfer(t.Context(), "r3"); err != nil {
+			t.Fatal(err)
+		}
+		if n := f.count(isMethod(http.MethodPost)); n != 1 {
+			t.Errorf("it was sent %d times", n)
+		}
+		f.silence("r3", true)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err := c.Transfer(ctx, "r2")
+		wantErr(t, err, ErrOutcomeUnknown)
+		if n := f.count(isMethod(http.MethodPost)); n != 3 { // r2 has said that it is no master
+			t.Errorf("with a master that hangs it was sent %d times", n-1)
+		}
+	})
+}
+
+// stubborn answers after a second, whatever the caller wants.
+type stubborn struct{}
+
+func (stubborn) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(time.Second)
+	return answer(func(*http.Request) (int, string) { return 200, `{"path":"/a","state":"free"}` }).RoundTrip(r)
+}
+
+// An answer that is there counts, though the context has ended meanwhile.
+func TestAnswerAtTheEndOfTheContext(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *fakeCell, c *Client) {
+		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: stubborn{}, Clock: c.now}.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
+		defer cancel()
+		if l, err := c.ReadLock(ctx, "/a"); err != nil || l.Path != "/a" {
+			t.Errorf("%+v, %v", l, err)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// In a cell that is well nobody but the master hears anything, once it is known:
+// neither long polls nor calls that wait, nor a slow way, nor a master that takes
+// its time for one call while it answers others.
+func TestNoHedgesInACellThatIsWell(t *testing.T) {
+	elsewhere := func(r fakeRequest) bool { return r.host != "r1" }
+	for name, test := range map[string]struct {
+		latency time.Duration
+		most    int // calls to others, while the way is new
+	}{
+		"near": {5 * time.Millisecond, 0}, "slow": {140 * time.Millisecond, 0}, "far": {200 * time.Millisecond, 2}, "very far": {600 * time.Millisecond, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+				f.set(func() { f.latency = test.latency })
+				a, b := open(t, c), open(t, c, WithTTL(time.Minute))
+				h := lock(t, a, "/a")
+				go func() {
+					time.Sleep(3 * longPoll)
+					_ = h.Unlock(t.Context())
+				}()
+				lock(t, b, "/a") // waits in the queue
+				for range 100 {
+					if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if n := f.count(elsewhere); n > test.most {
+					t.Errorf("%d calls went to others than the master", n)
+				}
+			})
+		})
+	}
+	t.Run("busy", func(t *testing.T) {
+		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			s := open(t, c)
+			slow, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: slowPuts{f}, Clock: c.now}.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			mine := open(t, slow)
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				for ctx.Err() == nil {
+					_, _ = slow.ReadSession(ctx, s.ID())
+					sleep(ctx, 100*time.Millisecond)
+				}
+			}()
+			lock(t, mine, "/a") // takes 1.5 s on its way
+			if _, err := mine.TryLock(t.Context(), "/b"); err != nil {
+				t.Error(err)
+			}
+			cancel()
+			if n := f.count(elsewhere); n > 0 {
+				t.Errorf("%d calls went to others than the master", n)
+			}
+		})
+	})
+}
+
+// Calls that wait in a queue when mastership changes ask the others no more than a
+// few times, however long they wait then.
+func TestFewHedgesAfterAFailOver(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		h := lock(t, open(t, c), "/a")
+		const n = 20
+		done := make(chan *Held, n)
+		for range n {
+			s := open(t, c)
+			go func() { got, _ := s.Lock(t.Context(), "/a"); done <- got }()
+		}
+		time.Sleep(time.Second)
+		f.kill("r1")
+		time.AfterFunc(2*time.Second, func() { f.elect("r2") })
+		time.Sleep(10 * time.Second)
+		before := f.count(func(r fakeRequest) bool { return r.host != "r2" })
+		time.Sleep(3 * longPoll)
+		if got := f.count(func(r fakeRequest) bool { return r.host != "r2" }) - before; got > n {
+			t.Errorf("%d calls of %d that wait went to others than the master", got, n)
+		}
+		for next := h; ; next = <-done {
+			if err := next.Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(f.held("/a")) == 0 {
+				break
+			}
+		}
+	})
+}
+
+// A call that is given up says whether nobody answered, or nobody was master.
+func TestNoAnswerIsNotNoMaster(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		call := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			_, err := c.ReadLock(ctx, "/a")
+			return err
+		}
+		f.all(true)
+		err := call()
+		wantErr(t, err, ErrNoAnswer)
+		wantErr(t, err, ErrNoMaster)
+		wantErr(t, err, context.DeadlineExceeded)
+		if !strings.Contains(err.Error(), "no replica answered") {
+			t.Errorf("it says %v", err)
+		}
+		f.silence("r3", false) // one does, and says that there is no master
+		f.set(func() { f.master = "" })
+		err = call()
+		wantErr(t, err, ErrNoMaster)
+		if errors.Is(err, ErrNoAnswer) {
+			t.Errorf("one answers: %v", err)
+		}
+	})
+}
+
+// A replica that is cut off from the others does not speak for the cell.
+func TestCellAsksTheOthers(t *testing.T) {
+	for _, others := range []string{"well", "hung", "none"} {
+		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			f.elect("r3")
+			f.set(func() {
+				f.replicas["r1"].lonely = true
+				if others == "none" {
+					f.master = ""
+				}
+			})
+			f.silence("r2", others == "hung")
+			began := time.Now()
+			cell, err := c.Cell(t.Context())
+			if err != nil || (cell.Master == nil) != (others == "none") {
+				t.Errorf("%s: %+v, %v", others, cell, err)
+			}
+			if got := time.Since(began); got > 100*time.Millisecond {
+				t.Errorf("%s: it took %s", others, got)
+			}
+		})
+	}
+}
+
+func TestBusy(t *testing.T) {
+	const s = time.Second
+	for _, test := range []struct{ heard, took, now, sent, wait, want time.Duration }{
+		{0, 0, 10 * s, 9 * s, 0, 0},                                    // never heard
+		{9 * s, 0, 10 * s, 9 * s, 0, 0},                                // not since
+		{9*s + 900, 0, 9*s + hedgeAfter, 9 * s, 0, hedgeAfter},         // a moment ago
+		{9*s + 1, 0, 10 * s, 9 * s, 0, 0},                              // once, and then not
+		{10 * s, s, 11 * s, 9 * s, 0, 2 * s},                           // on a slow way
+		{9*s + 1, 0, 10 * s, 9 * s, 30 * s, 29*s + hedgeAfter},         // holds it on purpose
+		{9*s + 1, 0, 39*s + hedgeAfter, 9 * s, 30 * s, 0},              // no more
+		{39 * s, 0, 39*s + hedgeAfter/2, 9 * s, 30 * s, hedgeAfter},    // but answers others
+		{9*s + 1, 100 * s, 10 * s, 9 * s, 30 * s, 29*s + mostPatience}, // and not without end
+	} {
+		var r route
+		r.heard.Store(int64(test.heard))
+		r.took.Store(int64(test.took))
+		if got := r.busy(test.now, test.sent, test.wait); got != test.want {
+			t.Errorf("%+v: got %s", test, got)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// sentry notes when it is called.
+type sentry struct {
+	start time.Time
+	calls []time.Duration
+	again time.Duration
+	under context.Context
+	then  func()
+}
+
+func (s *sentry) Late() (time.Duration, context.Context) {
+	s.calls = append(s.calls, time.Since(s.start))
+	if s.then != nil {
+		s.then()
+	}
+	return s.again, s.under
+}
+
+func (s *sentry) want(t *testing.T, calls ...time.Duration) {
+	t.Helper()
+	if !slices.Equal(s.calls, calls) {
+		t.Errorf("called at %v, want %v", s.calls, calls)
+	}
+}
+
+// watched makes an exchange, in a bubble, of ten seconds and a patience of 300 ms,
+// with a server of the test's. It reports how long it took.
+func watched(t *testing.T, ctx context.Context, s *sentry, body string, serve func(net.Conn)) (Answer, time.Duration, error) {
+	t.Helper()
+	near, far := net.Pipe()
+	go func() {
+		defer far.Close()
+		serve(far)
+	}()
+	q := &Request{Method: http.MethodPut, Host: "h", Target: "/", Body: []byte(body)}
+	q.vigil = NewVigil(s, 300*time.Millisecond)
+	a, _, err := newConn(near).exchange(ctx, q, time.Now().Add(10*time.Second), new(bytes.Buffer), 1<<20)
+	took := time.Since(s.start)
+	near.Close()
+	return a, took, err
+}
+
+// swallow reads for as long as the other side writes.
+func swallow(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+func TestPatience(t *testing.T) {
+	const ms = time.Millisecond
+	after := func(pauses ...time.Duration) func(net.Conn) {
+		return func(c net.Conn) {
+			go swallow(c)
+			answer := "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+			for i, d := range pauses {
+				time.Sleep(d)
+				part := answer
+				if i < len(pauses)-1 {
+					part, answer = answer[:20], answer[20:]
+				}
+				_, _ = io.WriteString(c, part)
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		again time.Duration
+		serve func(net.Conn)
+		calls []time.Duration
+		took  time.Duration
+		err   error
+	}{
+		"in time":                {500 * ms, after(299 * ms), nil, 299 * ms, nil},
+		"in parts":               {500 * ms, after(200*ms, 3000*ms), nil, 3200 * ms, nil},
+		"later":                  {0, after(5000 * ms), []time.Duration{300 * ms}, 5000 * ms, nil},
+		"later, called again":    {500 * ms, after(1000 * ms), []time.Duration{300 * ms, 800 * ms}, 1000 * ms, nil},
+		"later, in parts":        {500 * ms, after(400*ms, 2000*ms), []time.Duration{300 * ms}, 2400 * ms, nil},
+		"never":                  {0, swallow, []time.Duration{300 * ms}, 10_000 * ms, ErrLate},
+		"never, called again":    {6000 * ms, swallow, []time.Duration{300 * ms, 6300 * ms}, 10_000 * ms, ErrLate},
+		"does not take the body": {0, func(c net.Conn) { time.Sleep(time.Second); after(0)(c) }, []time.Duration{300 * ms}, 1000 * ms, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &sentry{start: time.Now(), again: test.again}
+				a, took, err := watched(t, t.Context(), s, strings.Repeat("x", 1<<10), test.serve)
+				if !errors.Is(err, test.err) || err == nil && string(a.Body) != "ok" {
+					t.Errorf("%q, %v", a.Body, err)
+				}
+				if took != test.took {
+					t.Errorf("took %s, want %s", took, test.took)
+				}
+				s.want(t, test.calls...)
+			})
+		})
+	}
+}
+
+// The exchange ends with the caller's context and with that of the watch, before
+// and after it was called.
+func TestWatchedExchangeIsCut(t *testing.T) {
+	for _, at := range []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), at)
+			defer cancel()
+			s := &sentry{start: time.Now(), again: 400 * time.Millisecond}
+			_, took, err := watched(t, ctx, s, "", swallow)
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrLate) || took != at {
+				t.Errorf("%v after %s, want it after %s", err, took, at)
+			}
+		})
+		synctest.Test(t, func(t *testing.T) {
+			under, cancel := context.WithCancel(t.Context())
+			s := &sentry{start: time.Now(), again: 400 * time.Millisecond, under: under}
+			s.then = func() { time.AfterFunc(at, cancel) }
+			_, took, err := watched(t, t.Context(), s, "", swallow)
+			if !errors.Is(err, context.Canceled) || took != at+300*time.Millisecond {
+				t.Errorf("%v after %s, want it %s after the call", err, took, at)
+			}
+			cancel()
+		})
+		synctest.Test(t, func(t *testing.T) { // the call itself cuts
+			ctx, cancel := context.WithCancel(t.Context())
+			s := &sentry{start: time.Now(), then: func() { cancel(); synctest.Wait() }}
+			_, took, err := watched(t, ctx, s, "", swallow)
+			if !errors.Is(err, context.Canceled) || took != 300*time.Millisecond {
+				t.Errorf("%v after %s", err, took)
+			}
+		})
+	}
+}
+
+// A vigil is kept over a dialling by a timer.
+func TestVigilDuring(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		under, end := context.WithCancel(t.Context())
+		s := &sentry{start: time.Now(), again: time.Second, under: under}
+		v := NewVigil(s, 300*time.Millisecond)
+		cut := make(chan time.Duration, 1)
+		stop := v.During(func() { cut <- time.Since(s.start) })
+		time.AfterFunc(2*time.Second, end)
+		if got := <-cut; got != 2*time.Second {
+			t.Errorf("cut at %s", got)
+		}
+		stop()
+		time.Sleep(time.Minute)
+		s.want(t, 300*time.Millisecond, 1300*time.Millisecond)
+
+		still := Vigil{}
+		still.During(func() { t.Error("cut without a watch") })()
+
+		again := &sentry{start: time.Now()}
+		v = NewVigil(again, 300*time.Millisecond)
+		stop = v.During(func() { t.Error("cut after it was stopped") })
+		time.Sleep(100 * time.Millisecond)
+		stop()
+		time.Sleep(time.Minute)
+		again.want(t)
+	})
+}
+
+// The watch is told of a dialling that hangs, and may end it.
+func TestWatchedDial(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	under, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := &sentry{start: time.Now(), under: under}
+	v := NewVigil(s, time.Nanosecond)
+	v.late() // as if during the dialling
+	if _, err := dial(t.Context(), l.Addr().String(), time.Now().Add(time.Minute), &v); err == nil {
+		t.Error("dialled though the watch has ended it")
+	}
+}

@@ -1,0 +1,203 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// race is a call for which several replicas are asked: those that have not answered
+// yet, and another one every now and then, until one answers what settles the call.
+type race struct {
+	c        *Client
+	template call            // of the attempts
+	ctx      context.Context // ends with the race
+	cancel   context.CancelFunc
+	results  chan racer // of attempts that are over
+	outcome  chan racer // of the race
+	pending  map[place]racer
+	effect   effect // of all attempts but the first, which keeps its own account
+	pause    backoff
+	hops     int   // redirects in a row
+	last     error // of attempts that settled nothing
+	answered bool  // by a replica, whatever it said
+}
+
+// place tells the ways to ask a replica apart.
+type place struct {
+	base    string
+	forward bool
+}
+
+func (r *route) place() place { return place{r.to.base, r.forward} }
+
+// racer is one attempt, with its own account of the call.
+type racer struct {
+	r       *route
+	q       *call
+	sent    time.Duration
+	err     error
+	settles bool // the error, or nil, is the call's outcome
+}
+
+func startRace(h *hedge) *race {
+	a := &race{
+		c: h.c, template: *h.q, results: make(chan racer), outcome: make(chan racer, 1),
+		pending: map[place]racer{h.r.place(): {r: h.r, q: h.q, sent: h.sent}},
+	}
+	a.template.hedge = hedge{}
+	a.ctx, a.cancel = context.WithCancel(h.ctx)
+	go a.run(h.q, h.r)
+	return a
+}
+
+// run is the race, of which first is the attempt that was silent, on route r.
+func (a *race) run(first *call, r *route) {
+	defer a.cancel()
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-a.ctx.Done():
+			a.end(racer{err: a.last}, first)
+			return
+		case <-next.C:
+			if d := a.ask(); d > 0 {
+				next.Reset(d)
+			}
+		case e := <-a.results:
+			delete(a.pending, e.r.place())
+			if e.q != first {
+				a.effect.add(e.q.effect)
+				a.answered = a.answered || e.q.answered
+			}
+			d := a.judge(&e)
+			if e.settles {
+				a.learn(r, &e)
+				a.end(e, first)
+				return
+			}
+			next.Reset(d)
+		}
+	}
+}
+
+// end tells the outcome. What is still under way may take effect.
+func (a *race) end(e racer, first *call) {
+	for _, p := range a.pending {
+		if p.q != first {
+			a.effect.add(effect{effective: true, unsettled: true, firstSent: p.sent})
+		}
+	}
+	a.outcome <- e
+}
+
+// learn has other calls go to whoever has settled this one, if that is not the one
+// that was asked first, on route r. That was silent for long enough to be passed
+// over for a while; not so for what any replica answers, and takes its time for.
+func (a *race) learn(r *route, e *racer) {
+	if e.r == r || isNonsense(e.err) {
+		return
+	}
+	a.c.targets.current.CompareAndSwap(r, e.r)
+	if p, silent := a.pending[r.place()]; silent && !a.template.any && !a.template.stale && p.r.busy(a.c.now(), p.sent, 0) == 0 {
+		a.c.targets.failed(r)
+	}
+}
+
+// judge says whether an answer settles the call, and when to ask the next replica
+// if it does not.
+func (a *race) judge(e *racer) time.Duration {
+	if e.err == nil {
+		e.settles = true
+		return 0
+	}
+	a.c.log.Debug("stout: attempt failed", "method", e.q.method, "path", e.q.path, "replica", e.r.to.base, "error", e.err)
+	next, to := a.c.judge(a.ctx, e.r, e.q, e.err)
+	a.last = e.err
+	if next == giveUp {
+		e.settles = true
+		return 0
+	}
+	if a.hops++; to == nil || a.hops > mostHops {
+		a.hops = 0
+		return a.pause.next()
+	}
+	if a.isAsked(to) {
+		return a.pause.next()
+	}
+	return a.start(to)
+}
+
+// isAsked reports whether the answer of the replica on that route is awaited.
+func (a *race) isAsked(r *route) bool {
+	_, asked := a.pending[r.place()]
+	return asked
+}
+
+// ask asks the next replica, if there is reason and one that is not asked, and
+// returns when to ask another; 0 stands for the next answer.
+func (a *race) ask() time.Duration {
+	now := a.c.now()
+	for _, p := range a.pending {
+		if d := p.r.busy(now, p.sent, a.template.wait); d > 0 {
+			return d
+		}
+	}
+	r := a.c.targets.other(a.isAsked)
+	if r == nil {
+		return 0
+	}
+	return a.start(r)
+}
+
+// start makes an attempt that is not hedged: the race is. Its answer has memory of
+// its own, so one that comes late is nobody's.
+func (a *race) start(r *route) time.Duration {
+	q := a.template
+	if q.out != nil {
+		q.out = reflect.New(reflect.TypeOf(q.out).Elem()).Interface()
+	}
+	e := racer{r: r, q: &q, sent: a.c.now()}
+	a.pending[r.place()] = e
+	go func() {
+		e.err = a.c.attempt(a.ctx, r, e.q)
+		select {
+		case a.results <- e:
+		case <-a.ctx.Done():
+		}
+	}()
+	return r.patience()
+}
+
+// finish is for the call's own goroutine, when its attempt is over, with err. It
+// waits for the outcome of the race and takes that into the call.
+func (a *race) finish(h *hedge, err error) (verdict, error) {
+	q := h.q
+	select {
+	case a.results <- racer{r: h.r, q: q, sent: h.sent, err: err}:
+	case <-a.ctx.Done():
+	}
+	e := <-a.outcome
+	q.add(a.effect)
+	q.answered = q.answered || a.answered
+	switch {
+	case err == nil: // an answer counts, also one that comes with the end of the context
+		return giveUp, nil
+	case !e.settles:
+		return retry, cmp.Or(e.err, err)
+	case e.err == nil && q.out != nil:
+		reflect.ValueOf(q.out).Elem().Set(reflect.ValueOf(e.q.out).Elem())
+	}
+	return giveUp, e.err
+}
+
+// isNonsense says of the error that settles a call that it is no answer of a
+// replica's.
+func isNonsense(err error) bool {
+	refused, ok := err.(*lockapi.Error)
+	return ok && refused.Code == lockapi.CodeInternal
+}

@@ -1,0 +1,237 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// blackHole is a way on which connections to r1 are never made, and the answers of
+// r2 get lost.
+type blackHole struct{ *fakeCell }
+
+func (b blackHole) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch r.URL.Host {
+	case "r1":
+		<-r.Context().Done()
+		return nil, &net.OpError{Op: "dial", Err: r.Context().Err()}
+	case "r2":
+		_, _ = b.fakeCell.RoundTrip(r)
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return b.fakeCell.RoundTrip(r)
+}
+
+// What an attempt of the race may have done is not forgotten when the call is given
+// up, though nothing was sent by the first.
+func TestRacersMayHaveTakenEffect(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		f.elect("r2")
+		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: blackHole{f}, Clock: c.now}.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = c.NewSession(ctx)
+		wantErr(t, err, ErrOutcomeUnknown)
+	})
+}
+
+// slowTo lets the requests to some replicas take a while on their way, for each as
+// drawn, whether or not the caller waits.
+type slowTo struct {
+	*fakeCell
+	rand  *rand.Rand
+	most  time.Duration
+	hosts []string
+}
+
+func (s *slowTo) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !slices.Contains(s.hosts, r.URL.Host) || isKeepaliveRequest(r) {
+		return s.fakeCell.RoundTrip(r)
+	}
+	s.fakeCell.mu.Lock()
+	d := time.Duration(s.rand.Int64N(int64(s.most)))
+	s.fakeCell.mu.Unlock()
+	type answer struct {
+		resp *http.Response
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		time.Sleep(d / 2)
+		resp, err := s.fakeCell.RoundTrip(r.WithContext(context.WithoutCancel(r.Context()))) // it has left, and arrives
+		time.Sleep(d / 2)
+		answers <- answer{resp, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.resp, a.err
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// Answers of attempts that have lost come at any time, and requests that were given
+// up arrive at any time. Each lock is granted once, nobody holds it beside another,
+// and nothing is left of it.
+func TestRaces(t *testing.T) {
+	for seed := range uint64(60) {
+		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			way := &slowTo{fakeCell: f, rand: r, most: time.Duration(1+r.IntN(1500)) * time.Millisecond, hosts: []string{"r1", "r2", "r3"}[:1+r.IntN(3)]}
+			c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: way, Clock: c.now}.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { time.Sleep(time.Minute) }) // for what is on its way
+			w := &watcher{}
+			sessions := []*Session{open(t, c), open(t, c)}
+			done := make(chan bool, len(sessions))
+			for _, s := range sessions {
+				go func() {
+					for range 15 {
+						h, err := s.Lock(t.Context(), "/a")
+						if err != nil {
+							t.Errorf("seed %d: lock: %v", seed, err)
+							break
+						}
+						w.enter(t, h)
+						time.Sleep(time.Duration(seed%7) * 50 * time.Millisecond)
+						if err := h.Unlock(t.Context()); err != nil {
+							t.Errorf("seed %d: unlock: %v", seed, err)
+						}
+					}
+					done <- true
+				}()
+			}
+			if seed%2 == 0 {
+				time.AfterFunc(2*time.Second, func() { f.elect("r2") })
+			}
+			for range sessions {
+				<-done
+			}
+			time.Sleep(30 * time.Second)
+			wantTokens(t, f, "/a")
+			if f.waiting("/a") > 0 {
+				t.Errorf("seed %d: somebody waits yet", seed)
+			}
+		})
+	}
+}
+
+// A session that was opened by the second attempt may have been opened by the first:
+// its lease counts from that.
+func TestHedgedSessionCountsFromTheFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		f.elect("r2")
+		f.silence("r1", true)
+		s := open(t, c)
+		opened := time.Since(f.start)
+		if opened < hedgeAfter {
+			t.Fatal("nothing was hedged")
+		}
+		if got, want := s.Remaining(), s.TTL()-opened; got != want {
+			t.Errorf("%s remain, want %s", got, want)
+		}
+	})
+}
+
+// The end of the caller's context ends a race, and all that belongs to it.
+func TestRaceEndsWithItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		f.all(true)
+		for _, d := range []time.Duration{100 * time.Millisecond, hedgeAfter, time.Second, 4 * time.Second} {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			began := time.Now()
+			_, err := c.ReadLock(ctx, "/a")
+			wantErr(t, err, context.DeadlineExceeded)
+			if got := time.Since(began); got != d {
+				t.Errorf("it took %s, want %s", got, d)
+			}
+			cancel()
+		}
+		began := time.Now()
+		_, err := s.Lock(t.Context(), "/a", Wait(2*time.Second))
+		wantErr(t, err, ErrOutcomeUnknown)
+		if got := time.Since(began); got > 2*time.Second+waitSlack+settleTime+time.Second {
+			t.Errorf("it took %s", got)
+		}
+		f.all(false)
+		time.Sleep(20 * time.Second)
+		wantTokens(t, f, "/a")
+	})
+}
+
+// rumours is a cell whose first replica hangs, and whose others name masters that
+// name others.
+type rumours struct{ calls atomic.Int64 }
+
+func (r *rumours) RoundTrip(req *http.Request) (*http.Response, error) {
+	n := r.calls.Add(1)
+	if req.URL.Host == "r1" {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	}
+	sleep(req.Context(), time.Millisecond)
+	return answer(func(*http.Request) (int, string) {
+		return 421, fmt.Sprintf(`{"code":"not_master","master":"http://m%d"}`, n)
+	}).RoundTrip(req)
+}
+
+// A race follows no chain of rumours without pauses.
+func TestRacePace(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *fakeCell, c *Client) {
+		way := &rumours{}
+		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.now}.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := c.ReadLock(ctx, "/a"); err == nil {
+			t.Error("it was answered")
+		}
+		if n := way.calls.Load(); n > 60*10 {
+			t.Errorf("%d calls in a minute", n)
+		}
+	})
+}
+
+// A replica that takes connections and answers nothing, over the SDK's own
+// connections.
+func TestHungConnection(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // it never accepts: the system does
+	well := httptest.NewServer(newFakeCell())
+	defer well.Close()
+	c, err := New(l.Addr().String(), well.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	began := time.Now()
+	s, err := c.NewSession(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := time.Since(began); got < hedgeAfter || got > 4*time.Second {
+		t.Errorf("it took %s", got)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
