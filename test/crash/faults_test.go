@@ -23,7 +23,7 @@ var faults = []struct {
 	{"no sync of a snapshot that a killed process has left", overlay.Edit{File: "replica/snapshots.go",
 		Old: "errors.Join(err, syncDir(dir), ", New: "errors.Join(err, "}},
 	{"the generation behind that of the record left out", overlay.Edit{File: "replica/wal.go",
-		Old: "\treturn append(logs, behind...), err", New: "\t_ = behind\n\treturn logs, err"}},
+		Old: "\treturn append(logs, behind...), next, err", New: "\t_ = behind\n\treturn logs, next, err"}},
 	{"a deletion that is not told before", overlay.Edit{File: "replica/logstore.go",
 		Old: "r.Entries, r.Deleted = r.Entries.without(from, to), r.Deleted.with(from, to)",
 		New: "r.Entries = r.Entries.without(from, to)"}},

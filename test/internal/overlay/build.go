@@ -103,16 +103,5 @@ func keep(dir, base string, text []byte) (string, error) {
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
 		return name, err
 	}
-	f, err := os.CreateTemp(dir, "partial-*")
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return "", errors.Join(err, os.Remove(f.Name()))
-	}
-	return name, nil
+	return name, replaceFile(name, text)
 }

@@ -91,9 +91,25 @@ func (o Overlay) modfile(root, dir string) (string, error) {
 	}
 	name := filepath.Join(dir, "go.mod")
 	for file, text := range map[string][]byte{name: mod, filepath.Join(dir, "go.sum"): sums} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
+		if err := replaceFile(file, text); err != nil {
 			return "", err
 		}
 	}
 	return name, nil
+}
+
+// replaceFile puts a file in place whole: another build may read it meanwhile.
+func replaceFile(name string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "partial-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
 }
