@@ -39,6 +39,7 @@ type logFile struct {
 
 	transactions sync.Mutex             // held over each transaction, and a deletion's two; taken before changes
 	changes      sync.Mutex             // held over each change of what follows
+	noting       sync.Mutex             // of reached.json; before changes
 	record       atomic.Pointer[record] // what is there, as the last write has left it
 	leaving      bool                   // handOver is to run, or runs
 	work         sync.WaitGroup         // handOver

@@ -46,6 +46,8 @@ func checkReached(dir string, r *record, next uint64) error {
 
 // noteReached notes how far the log has come. All of that is on the disk.
 func (f *logFile) noteReached() error {
+	f.noting.Lock() // two snapshots may be finished at once, and a note never goes back
+	defer f.noting.Unlock()
 	f.changes.Lock()
 	now := reached{Transaction: f.record.Load().Transaction}
 	if f.wal != nil {
