@@ -86,7 +86,7 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 // InstallSnapshot sends a snapshot, behind a heartbeat: only in the answer to that does
 // the follower tell where its log ended before.
 func (t transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, data io.Reader) error {
-	heartbeat := raft.AppendEntriesRequest{RPCHeader: q.RPCHeader, Term: q.Term, Leader: q.Leader}
+	heartbeat := raft.AppendEntriesRequest{RPCHeader: q.RPCHeader, Term: q.Term} // the header says who leads
 	if err := t.AppendEntries(id, target, &heartbeat, &raft.AppendEntriesResponse{}); err != nil {
 		return err
 	}
