@@ -1,13 +1,9 @@
 package server
 
 import (
-	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/stoutlock/stout/lockapi"
 )
 
 // mostSlack is how much a call may keep of its body, and of its headers, besides what
@@ -27,10 +23,8 @@ func compact(body []byte) []byte {
 	return slices.Clone(v)
 }
 
-// travelling are the headers that a call needs for as long as it waits.
-var travelling = []string{lockapi.HeaderForward, lockapi.HeaderIdempotencyKey}
-
-// travelLight lets go of the other headers, where they take much.
+// travelLight lets go of the headers, where they take much: nobody reads those of a
+// call any more that has begun to wait.
 func (x *exchange) travelLight() {
 	h := x.c.Request.Header
 	size := 0
@@ -40,15 +34,7 @@ func (x *exchange) travelLight() {
 			size += len(v)
 		}
 	}
-	if size <= mostSlack {
-		return
+	if size > mostSlack {
+		clear(h)
 	}
-	light := http.Header{}
-	for _, name := range travelling {
-		for _, v := range h[name] {
-			light[name] = append(light[name], strings.Clone(v))
-		}
-	}
-	clear(h) // the connection has it, too
-	x.c.Request.Header = light
 }

@@ -1,0 +1,77 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// wantStatuses waits until a new connection for each route is answered so.
+func wantStatuses(t *testing.T, r *cell.Replica, want map[string]int) {
+	t.Helper()
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	must(t, cell.Wait(cell.Bounded(t), fmt.Sprint("the answers are ", want), func(ctx context.Context) error {
+		for route, status := range want {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+route, nil)
+			if err != nil {
+				return err
+			}
+			resp, err := fresh.Do(req)
+			if err != nil {
+				return err
+			}
+			resp.Body.Close()
+			if resp.StatusCode != status {
+				return fmt.Errorf("%s is answered %s", route, resp.Status)
+			}
+		}
+		return nil
+	}))
+}
+
+// keepalive sends one that waits for ten minutes, and more behind it.
+func keepalive(t *testing.T, r *cell.Replica, session, more string) net.Conn {
+	t.Helper()
+	const body = `{"wait_ms":600000}`
+	addr := r.URL[len("http://"):]
+	conn, err := net.Dial("tcp", addr)
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	_, err = fmt.Fprintf(conn, "POST %s/%s/keepalive HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s%s", lockapi.RouteSessions, session, addr, len(body), body, more)
+	must(t, err)
+	return conn
+}
+
+// TestOneClientKeepsNobodyOut: callers that send more than their request and leave
+// keep no connection; those that stay keep theirs, and health and metrics are told
+// all the same.
+func TestOneClientKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Size: 1, Args: []string{"--max-connections=16"}})
+	r := c.Ready(t)
+	var sessions []string
+	for range 3 {
+		sessions = append(sessions, open(t, r, aWhile).ID)
+	}
+	for i := range 200 {
+		must(t, keepalive(t, r, sessions[i%3], "G").Close())
+	}
+	wantStatuses(t, r, map[string]int{"/livez": 200, "/readyz": 200, "/metrics": 200, "/v1/cell": 200})
+
+	var waiting []net.Conn
+	for i := range 24 { // which is more than there are connections
+		waiting = append(waiting, keepalive(t, r, sessions[i/8], ""))
+	}
+	wantStatuses(t, r, map[string]int{"/livez": 200, "/readyz": 200, "/metrics": 200, "/v1/cell": 429})
+	for _, conn := range waiting {
+		_, _ = io.WriteString(conn, "GET /livez HT")
+		must(t, conn.Close())
+	}
+	wantStatuses(t, r, map[string]int{"/livez": 200, "/v1/cell": 200})
+}
