@@ -1,6 +1,7 @@
 package main
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,16 +11,17 @@ import (
 // one takes too long.
 func TestSlowIsNotHung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hung := false
-		l := lookout{patience: time.Minute, hung: time.AfterFunc(time.Minute, func() { hung = true })}
+		var hung atomic.Bool
+		l := lookout{patience: time.Minute, hung: time.AfterFunc(time.Minute, func() { hung.Store(true) })}
 		for range 10 {
 			time.Sleep(59 * time.Second)
-			if _, err := l.Write([]byte("seed 7\n")); err != nil || hung {
+			if _, err := l.Write([]byte("seed 7\n")); err != nil || hung.Load() {
 				t.Fatal("the alarm is raised, and seeds go on", err)
 			}
 		}
 		time.Sleep(61 * time.Second)
-		if !hung {
+		synctest.Wait()
+		if !hung.Load() {
 			t.Error("no alarm")
 		}
 		if lastSeed(l.Bytes()) != 7 {
