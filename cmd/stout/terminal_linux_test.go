@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // onTerminal runs stout as the foreground job of a new terminal, types input
@@ -20,7 +22,13 @@ func onTerminal(t *testing.T, prompt, input string, args ...string) (string, *os
 	t.Helper()
 	c, stop := serveFakeCell()
 	defer stop()
-	return withTerminal(t, c, prompt, input, args...)
+	shown, state := withTerminal(t, c, prompt, input, args...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.locks) > 0 {
+		t.Errorf("locks were left behind: %v", c.locks)
+	}
+	return shown, state
 }
 
 // withTerminal is onTerminal with a given cell.
@@ -53,11 +61,6 @@ func withTerminal(t *testing.T, c *fakeCell, prompt, input string, args ...strin
 		}
 	}
 	_ = cmd.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.locks) > 0 {
-		t.Errorf("locks were left behind: %v", c.locks)
-	}
 	return shown.String(), cmd.ProcessState
 }
 
@@ -184,5 +187,29 @@ func TestTerminalConfirm(t *testing.T) {
 		}
 		other.Close()
 		stop()
+	}
+}
+
+// Who waits at a terminal sees for whom, and in which place, in one line, which is
+// gone when the wait is over.
+func TestTerminalWaiting(t *testing.T) {
+	c, stop := serveFakeCell()
+	defer stop()
+	c.mu.Lock()
+	other := c.open(lockapi.SessionRequest{TTLMS: 60_000, Name: "other"})
+	if err := c.request("/a", lockapi.NewLockRequest(other.ID)); err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Unlock()
+	const line = "\r\x1b[Kstout: waiting, place 1: /a is held by other, token 101,"
+	shown, state := withTerminal(t, c, line, "\x03", "lock", "/a", "--", "true")
+	status := state.Sys().(syscall.WaitStatus)
+	if !status.Signaled() || status.Signal() != syscall.SIGINT || !strings.HasSuffix(shown, "\r\x1b[K") {
+		t.Errorf("%v, shown:\n%q", state, shown)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.locks["/a"].waiters) > 0 {
+		t.Error("it waits still")
 	}
 }

@@ -39,44 +39,53 @@ type picture struct {
 func (a *app) survey(ctx context.Context, within time.Duration) (picture, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	s := asking{asked: make(map[string]bool), failed: make(map[string]error), heard: make(chan opinion)}
+	s := asking{c: a.client, asked: make(map[string]bool), failed: make(map[string]error), heard: make(chan opinion)}
 	for _, url := range a.opts.servers {
-		s.ask(ctx, a.client, url)
+		s.ask(ctx, url)
 	}
-	var best *lockapi.Cell
-	var late <-chan time.Time
-	for s.pending > 0 {
-		select {
-		case o := <-s.heard:
-			if o.first {
-				s.pending--
-			}
-			if o.err != nil {
-				s.failed[o.url] = o.err
-				continue
-			}
-			if inOffice(o.cell) {
-				return picture{Cell: o.cell}, nil
-			}
-			if best == nil || o.cell.Epoch > best.Epoch {
-				best = &o.cell
-			}
-			if late == nil {
-				late = time.After(surveyPatience)
-			}
-			for _, r := range o.cell.Replicas {
-				s.ask(ctx, a.client, r.URL)
-			}
-		case <-late:
-			s.pending = 0
-		case <-ctx.Done():
-			s.pending = 0
-		}
-	}
-	if best == nil {
+	best := s.best(ctx)
+	switch {
+	case best == nil:
 		return picture{}, a.unreachable(s.failed, within)
+	case inOffice(*best):
+		return picture{Cell: *best}, nil
 	}
 	return a.askEach(context.WithoutCancel(ctx), *best), nil
+}
+
+// best is the first view that shows a master in office, or else the newest; nil
+// where no replica answers.
+func (s *asking) best(ctx context.Context) (best *lockapi.Cell) {
+	var late <-chan time.Time
+	for s.pending > 0 {
+		var o opinion
+		select {
+		case o = <-s.heard:
+		case <-late:
+			return best
+		case <-ctx.Done():
+			return best
+		}
+		if o.first {
+			s.pending--
+		}
+		switch {
+		case o.err != nil:
+			s.failed[o.url] = o.err
+			continue
+		case inOffice(o.cell):
+			return &o.cell
+		case best == nil || o.cell.Epoch > best.Epoch:
+			best = &o.cell
+		}
+		if late == nil {
+			late = time.After(surveyPatience)
+		}
+		for _, r := range o.cell.Replicas {
+			s.ask(ctx, r.URL)
+		}
+	}
+	return best
 }
 
 // inOffice says whether a view shows a master that holds its lease.
@@ -93,13 +102,14 @@ type opinion struct {
 // asking is a round of questions to replicas. Each is asked until it fails, and the
 // round is over when all have had their first say.
 type asking struct {
+	c       *client.Client
 	asked   map[string]bool // by URL
 	failed  map[string]error
 	pending int
 	heard   chan opinion
 }
 
-func (s *asking) ask(ctx context.Context, c *client.Client, url string) {
+func (s *asking) ask(ctx context.Context, url string) {
 	if s.asked[url] {
 		return
 	}
@@ -108,7 +118,7 @@ func (s *asking) ask(ctx context.Context, c *client.Client, url string) {
 	go func() {
 		o := opinion{url: url, first: true}
 		for ok := true; ok && o.err == nil; o.first = false {
-			o.cell, o.err = c.CellAt(ctx, url)
+			o.cell, o.err = s.c.CellAt(ctx, url)
 			select {
 			case s.heard <- o:
 			case <-ctx.Done():
@@ -179,7 +189,7 @@ func (a *app) unreachable(failed map[string]error, within time.Duration) *failur
 		out.tell("%s: %s", url, reason(err, within))
 		if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Command != "" {
 			out.message = "no replica of a cell can be reached"
-			out.hint("once the others have a master: %s", clean(refused.Command))
+			out.hint("name the other replicas, too, with --server or %s; then: %s", serverEnv, clean(refused.Command))
 		}
 	}
 	if len(out.hints) > 0 {
