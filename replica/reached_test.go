@@ -115,3 +115,19 @@ func TestLogsOfEitherKindReachAnywhere(t *testing.T) {
 		t.Errorf("the last entry is %d, want %d", got, at)
 	}
 }
+
+// TestSnapshotsBesideOneAnother: each is noted.
+func TestSnapshotsBesideOneAnother(t *testing.T) {
+	f := ahead(t)
+	must(t, f.StoreLogs(entries(1, 40, 1)))
+	done := make(chan error)
+	for i := range uint64(8) {
+		go func() { done <- f.noteSnapshot(i + 1) }()
+	}
+	for range 8 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	reopened(t, asLeft(t, f), true)
+}

@@ -147,7 +147,7 @@ func Remove(name string) error {
 func RemoveAll(name string) error {
 	if info, err := os.Lstat(name); err == nil && info.IsDir() {
 		all, err := os.ReadDir(name)
-		if err != nil {
+		if err != nil && !os.IsNotExist(err) { // somebody else removes it, too
 			return err
 		}
 		for _, e := range all {
