@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,6 +72,10 @@ func (w *world) machine(id string) *machine {
 	panic("no machine " + id)
 }
 
+func (w *world) isReplica(id string) bool {
+	return slices.ContainsFunc(w.machines, func(m *machine) bool { return m.id == id })
+}
+
 // process is one run of stoutd on a machine.
 type process struct {
 	m       *machine
@@ -79,6 +84,7 @@ type process struct {
 	replica *replica.Replica
 	master  *master.Master
 	api     http.Handler
+	peers   http.Handler // the same for calls of other replicas
 	server  *server.Server
 	opened  chan struct{}   // closed when its parts are there, or it has died before
 	gone    context.Context // ends with the process
@@ -140,7 +146,7 @@ func (p *process) open() {
 	p.server = server.New(server.Options{
 		Master: p.master, Logger: log, Registry: prometheus.NewRegistry(), Peers: m.w.endpoint(m.id, p.gone),
 	})
-	p.api = p.server.Handler()
+	p.api, p.peers = p.server.Handler(), p.server.PeerHandler()
 	go p.mindFaults()
 	go p.relay()
 }

@@ -103,10 +103,14 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 	if who, releases := releaser(q); releases {
 		ahead = e.w.judge.underway(who)
 	}
+	api := p.api
+	if e.w.isReplica(e.from) {
+		api = p.peers
+	}
 	done := make(chan *http.Response, 1)
 	go func() {
 		out := httptest.NewRecorder()
-		p.api.ServeHTTP(out, in)
+		api.ServeHTTP(out, in)
 		e.w.judge.deny(ahead, out)
 		e.w.judge.answered(q, out)
 		if claims {
