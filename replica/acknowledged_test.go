@@ -47,8 +47,8 @@ func (f *forgetful) TimeoutNow(raft.ServerID, raft.ServerAddress, *raft.TimeoutN
 func leaderOf(t *testing.T) (transport, *forgetful, func(id raft.ServerID, term, prev, entries uint64) error, *[]raft.ServerID) {
 	t.Helper()
 	f, lost := &forgetful{last: map[raft.ServerID]uint64{}}, &[]raft.ServerID{}
-	out := transport{f, func() error { return nil }, func(index uint64) uint64 { return index },
-		&acknowledged{forgot: func(id raft.ServerID, _ error) { *lost = append(*lost, id) }}}
+	out := sending(func(index uint64) uint64 { return index })
+	out.Transport, out.acks = f, &acknowledged{forgot: func(id raft.ServerID, _ error) { *lost = append(*lost, id) }}
 	return out, f, func(id raft.ServerID, term, prev, entries uint64) error {
 		q := &raft.AppendEntriesRequest{Term: term, PrevLogEntry: prev}
 		for i := range entries {
@@ -69,7 +69,9 @@ func TestForgetfulFollower(t *testing.T) {
 		t.Errorf("the answer is taken: %v", err)
 	}
 	before := f.handled
-	pipe, err := transport{piped{to.Transport}, to.mute, to.reached, to.acks}.AppendEntriesPipeline("r2/a", "")
+	through := to
+	through.Transport = piped{to.Transport}
+	pipe, err := through.AppendEntriesPipeline("r2/a", "")
 	must(t, err)
 	defer pipe.Close()
 	_, piped := pipe.AppendEntries(&raft.AppendEntriesRequest{Term: 3}, nil)

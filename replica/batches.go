@@ -10,6 +10,22 @@ const (
 	batchesInFlight  = 2
 )
 
+// maxAppendEntries bounds the entries of one message to a follower. An entry is a
+// whole batch, and a message has rpcTimeout to arrive.
+const maxAppendEntries = 16
+
+// mostUncommitted is how many entries a leader leaves that were not committed: the
+// batches in flight, its no-op, a barrier, the opening and the closing of an office,
+// and a change of the members.
+const mostUncommitted = batchesInFlight + 5
+
+// A message has room for twice as many. Entries that were never committed stay in a
+// log before a snapshot that was installed behind them. As long as a message that
+// begins with them has room for what comes behind, it does not go out as if they were
+// committed (see gap). Whoever raises batchesInFlight has to raise maxAppendEntries;
+// else this does not compile.
+const _ uint = maxAppendEntries - 2*mostUncommitted
+
 // pace says when what has gathered is worth an entry: when no entry is under way,
 // or when it is half of what the last two held together.
 //

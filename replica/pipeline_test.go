@@ -98,7 +98,7 @@ func pipelineTo(t *testing.T, answers func(raft.RPC)) raft.AppendPipeline {
 			}
 		}
 	}()
-	all := transport{Transport: ends, mute: func() error { return nil }, reached: func(index uint64) uint64 { return index }}
+	all := transport{Transport: ends, mute: func() error { return nil }, reached: func(index uint64) uint64 { return index }, leads: func(uint64) bool { return true }}
 	p, err := all.AppendEntriesPipeline("r2", "r2")
 	must(t, err)
 	t.Cleanup(func() {

@@ -85,13 +85,16 @@ func (r *Replica) startRaft() error {
 		return err
 	}
 	logs := &logStore{LogStore: cached, snapshots: p.Snapshots, leading: r.leads, promises: r.promises, clock: r.opts.Clock, fail: r.fail, configs: &r.configs}
+	if err := logs.gap.find(p.Logs); err != nil {
+		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
+	}
 	votes := &voteStore{StableStore: p.Votes, fail: r.fail}
-	trans := transport{&patient{Transport: p.Transport, leading: r.leads}, func() error {
+	trans := transport{Transport: &patient{Transport: p.Transport, leading: r.leads}, mute: func() error {
 		if took := r.aside.storingFor(); took > r.opts.MasterLease {
 			return fmt.Errorf("the disk of replica %s has not finished a write for %v", r.opts.ID, took)
 		}
 		return nil
-	}, r.aside.reached, r.acks}
+	}, reached: r.aside.reached, acks: r.acks, leads: r.leadsIn}
 	notify := make(chan bool, 16)
 	conf := r.config(notify)
 	if err := r.found(conf, logs, votes, trans); err != nil {
@@ -121,6 +124,12 @@ func (r *Replica) leads() bool {
 	return library != nil && library.State() == raft.Leader
 }
 
+// leadsIn reports whether the replica leads in a raft term.
+func (r *Replica) leadsIn(term uint64) bool {
+	library := r.library.Load()
+	return library != nil && library.State() == raft.Leader && library.CurrentTerm() == term
+}
+
 func (r *Replica) config(notify chan bool) *raft.Config {
 	conf := raft.DefaultConfig()
 	conf.LocalID = r.self()
@@ -128,7 +137,7 @@ func (r *Replica) config(notify chan bool) *raft.Config {
 	conf.ElectionTimeout = max(r.opts.ElectionTimeout, conf.HeartbeatTimeout)
 	conf.LeaderLeaseTimeout = r.opts.HeartbeatTimeout // heartbeats wait behind a follower's disk, see transport
 	conf.CommitTimeout = min(50*time.Millisecond, r.opts.HeartbeatTimeout/4)
-	conf.MaxAppendEntries = 16 // an entry is a whole batch, and one message has rpcTimeout to arrive
+	conf.MaxAppendEntries = maxAppendEntries
 	conf.BatchApplyCh = true
 	conf.SnapshotThreshold = r.opts.SnapshotThreshold
 	conf.SnapshotInterval = r.opts.SnapshotInterval

@@ -31,11 +31,17 @@ type logStore struct {
 	clock     func() time.Duration
 	fail      func(error)
 	configs   *confIndex
+	gap       gap
 }
 
 func (s *logStore) StoreLog(log *raft.Log) error { return s.StoreLogs([]*raft.Log{log}) }
 
 func (s *logStore) StoreLogs(logs []*raft.Log) error {
+	last, err := s.LastIndex()
+	if err != nil {
+		return err
+	}
+	s.gap.store(logs[0].Index, last)
 	if err := s.LogStore.StoreLogs(logs); err != nil {
 		return err
 	}
@@ -50,6 +56,9 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 }
 
 func (s *logStore) GetLog(index uint64, l *raft.Log) error {
+	if s.gap.before(index) && s.leading() {
+		return raft.ErrLogNotFound
+	}
 	err := s.LogStore.GetLog(index, l)
 	switch {
 	case errors.Is(err, raft.ErrLogNotFound) && !s.leading():

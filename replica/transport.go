@@ -31,16 +31,18 @@ type Transport interface {
 	raft.WithClose
 }
 
-// transport is the library's, with five changes: heartbeats get no fast path, no
+// transport is the library's, with six changes: heartbeats get no fast path, no
 // message has a follower commit more than it brings or than its leader has on
-// disk, a leader whose disk hangs falls silent, a pipeline ends with the first
-// message that fails, and a follower that has forgotten what it had acknowledged is
-// sent nothing. Embedding the interface keeps WithPreVote and WithClose.
+// disk, none leaves a replica that does not lead any more, a leader whose disk hangs
+// falls silent, a pipeline ends with the first message that fails, and a follower that
+// has forgotten what it had acknowledged is sent nothing. Embedding the interface keeps
+// WithPreVote and WithClose.
 type transport struct {
 	Transport
 	mute    func() error              // why nothing is sent to followers; nil while it is
 	reached func(index uint64) uint64 // see asideLog
 	acks    *acknowledged             // may be nil
+	leads   func(term uint64) bool    // whether this replica is the leader of a term
 }
 
 // SetHeartbeatHandler does nothing. The library would handle heartbeats on the
@@ -105,8 +107,16 @@ func (t transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, q *ra
 	return t.Transport.TimeoutNow(id, target, q, r)
 }
 
-// check is the last look at a message before it leaves.
+// check is the last look at a message before it leaves. While a replica leads in a
+// term nobody else changes its log: where it still leads, what the message says of
+// the log is from its own time. The library's goroutine that puts messages together
+// may come to the next one after that, when entries have been replaced, or stand
+// before a snapshot that was installed since and say nothing any more of what is
+// committed.
 func (t transport) check(q *raft.AppendEntriesRequest) error {
+	if !t.leads(q.Term) {
+		return fmt.Errorf("this replica does not lead in term %d any more", q.Term)
+	}
 	term := q.PrevLogTerm
 	for _, l := range q.Entries {
 		if l.Type == typeStandIn { // read by a leader that no longer is one

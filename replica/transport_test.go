@@ -40,7 +40,7 @@ func TestMessagesCommitWhatTheyBring(t *testing.T) {
 
 // TestBothWaysAreBounded: entries leave one by one and through a pipeline.
 func TestBothWaysAreBounded(t *testing.T) {
-	test := transport{sent{}, func() error { return nil }, func(index uint64) uint64 { return index }, nil}
+	test := sending(func(index uint64) uint64 { return index })
 	one, other := &raft.AppendEntriesRequest{PrevLogEntry: 3, LeaderCommitIndex: 9}, &raft.AppendEntriesRequest{PrevLogEntry: 4, LeaderCommitIndex: 9}
 	if err := test.AppendEntries("r2", "r2", one, nil); err != nil || one.LeaderCommitIndex != 3 {
 		t.Error(one.LeaderCommitIndex, err)
@@ -58,7 +58,7 @@ func TestBothWaysAreBounded(t *testing.T) {
 // TestOwnDiskBoundsWhatIsCommitted: no follower is told that an entry is committed
 // that is not on its leader's disk.
 func TestOwnDiskBoundsWhatIsCommitted(t *testing.T) {
-	behind := transport{sent{}, func() error { return nil }, func(index uint64) uint64 { return min(index, 5) }, nil}
+	behind := sending(func(index uint64) uint64 { return min(index, 5) })
 	q := &raft.AppendEntriesRequest{PrevLogEntry: 8, LeaderCommitIndex: 7}
 	if err := behind.AppendEntries("r2", "r2", q, nil); err != nil || q.LeaderCommitIndex != 5 {
 		t.Error(q.LeaderCommitIndex, err)
@@ -67,7 +67,7 @@ func TestOwnDiskBoundsWhatIsCommitted(t *testing.T) {
 
 // TestStandInsStay: what stands for an entry that is in a snapshot goes to nobody.
 func TestStandInsStay(t *testing.T) {
-	test := transport{sent{}, func() error { return nil }, func(index uint64) uint64 { return index }, nil}
+	test := sending(func(index uint64) uint64 { return index })
 	q := &raft.AppendEntriesRequest{PrevLogEntry: 3, Entries: []*raft.Log{{Index: 4, Type: typeStandIn}, {Index: 5}}}
 	if test.AppendEntries("r2", "r2", q, nil) == nil {
 		t.Error("one was sent")
@@ -106,11 +106,40 @@ func TestMixedMessagesStay(t *testing.T) {
 			for i, term := range c.entries {
 				q.Entries = append(q.Entries, &raft.Log{Index: 8 + uint64(i), Term: term})
 			}
-			test := transport{sent{}, func() error { return nil }, func(index uint64) uint64 { return index }, nil}
+			test := sending(func(index uint64) uint64 { return index })
 			if err := test.check(q); (err == nil) != c.want {
 				t.Errorf("sent=%v (%v), want %v", err == nil, err, c.want)
 			}
 		})
+	}
+}
+
+// TestDeposedLeadersAreSilent: what a message says was read while its sender led, or
+// it stays.
+func TestDeposedLeadersAreSilent(t *testing.T) {
+	leads := uint64(3)
+	test := sending(func(index uint64) uint64 { return index })
+	test.leads = func(term uint64) bool { return term == leads }
+	q := &raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 7, PrevLogTerm: 3, Entries: []*raft.Log{{Index: 8, Term: 3}}}
+	must(t, test.AppendEntries("r2", "r2", q, nil))
+	p, err := test.AppendEntriesPipeline("r2", "r2")
+	must(t, err)
+	defer p.Close()
+	for _, leads = range []uint64{0, 5} { // another leads, or the same replica again
+		if test.AppendEntries("r2", "r2", q, nil) == nil {
+			t.Errorf("leading in term %d it sends a message of term 3", leads)
+		}
+		if _, err := p.AppendEntries(q, nil); err == nil {
+			t.Errorf("leading in term %d it sends a message of term 3 through a pipeline", leads)
+		}
+	}
+}
+
+// sending is a transport over one that takes every message, of a replica that leads.
+func sending(reached func(uint64) uint64) transport {
+	return transport{
+		Transport: sent{}, mute: func() error { return nil }, reached: reached,
+		leads: func(uint64) bool { return true },
 	}
 }
 

@@ -1,0 +1,84 @@
+package replica
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/lease"
+)
+
+// TestLeaderReadsNothingFromBeforeAGap: what stands before a snapshot that was
+// installed may never have been committed, and would be sent as if it was. As a
+// follower it has to be read, to be told from what a leader sends.
+func TestLeaderReadsNothingFromBeforeAGap(t *testing.T) {
+	for name, log := range map[string]raft.LogStore{"a file": gapped(t), "another store": gappedStore(t)} {
+		t.Run(name, func(t *testing.T) {
+			leading := true
+			l := &logStore{LogStore: log, snapshots: raft.NewInmemSnapshotStore(), leading: func() bool { return leading },
+				configs: &confIndex{}, fail: func(err error) { t.Error(err) }}
+			must(t, l.gap.find(log))
+			reads(t, l, 60, 80, false)
+			reads(t, l, 81, 120, true)
+			leading = false
+			reads(t, l, 1, 60, true)
+		})
+	}
+}
+
+// TestGapThatComesWhileTheLogIsOpen: the entry behind a snapshot makes it.
+func TestGapThatComesWhileTheLogIsOpen(t *testing.T) {
+	leading := false
+	l := &logStore{LogStore: raft.NewInmemStore(), snapshots: raft.NewInmemSnapshotStore(), leading: func() bool { return leading },
+		configs: &confIndex{}, fail: func(err error) { t.Error(err) }, clock: func() time.Duration { return 0 }, promises: lease.NewPromises(0)}
+	store := func(from, to, term uint64) { t.Helper(); must(t, l.StoreLogs(entries(from, to, term))) }
+	store(5, 18, 3) // the first entry of a log that begins behind a snapshot is no gap
+	leading = true
+	reads(t, l, 5, 18, true)
+	leading = false
+	must(t, l.DeleteRange(17, 18)) // entries that another leader replaces make none
+	store(17, 20, 4)
+	leading = true
+	reads(t, l, 5, 20, true)
+	leading = false
+	store(41, 45, 5)
+	leading = true
+	reads(t, l, 5, 20, false)
+	reads(t, l, 41, 45, true)
+	leading = false
+	must(t, l.DeleteRange(41, 45)) // and it is there still when what is behind it is replaced
+	store(41, 50, 6)
+	leading = true
+	reads(t, l, 5, 20, false)
+	reads(t, l, 41, 50, true)
+}
+
+// reads checks whether entries can be read.
+func reads(t *testing.T, l *logStore, from, to uint64, want bool) {
+	t.Helper()
+	for i := from; i <= to; i++ {
+		var got raft.Log
+		err := l.GetLog(i, &got)
+		if (err == nil) != want || err != nil && !errors.Is(err, raft.ErrLogNotFound) {
+			t.Errorf("entry %d, leading %v: %v", i, l.leading(), err)
+		}
+	}
+}
+
+// gappedStore is gapped in memory.
+func gappedStore(t *testing.T) raft.LogStore {
+	s := raft.NewInmemStore()
+	must(t, s.StoreLogs(entries(1, 60, 1)))
+	must(t, s.StoreLogs(entries(81, 120, 2)))
+	return s
+}
+
+// TestMessagesHaveRoomForMoreThanIsUncommitted: with what is left uncommitted by two
+// leaders, one after the other. The compiler sees to it as well.
+func TestMessagesHaveRoomForMoreThanIsUncommitted(t *testing.T) {
+	if r := (&Replica{}); r.config(nil).MaxAppendEntries < 2*(batchesInFlight+5) {
+		t.Errorf("a message has %d entries at most, with %d batches in flight", r.config(nil).MaxAppendEntries, batchesInFlight)
+	}
+}
