@@ -41,3 +41,27 @@ func TestLaterDelayNeverShortensTheOneInForce(t *testing.T) {
 		}
 	})
 }
+
+// TestLockDelayIsNeverShort, however fast the master's clock runs within the drift.
+func TestLockDelayIsNeverShort(t *testing.T) {
+	const length = 20 * time.Second
+	for _, rate := range []float64{1 - drift, 1, 1 + drift} {
+		inCell(t, 1, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			n := c.office("r1")
+			a, dead := newSession(t, n.master, time.Hour), newSession(t, n.master, time.Second)
+			mustHold(t, n.master, "/a", want(dead, delayed(length)))
+			alive(n, dead, time.Minute)
+			call := begin(t.Context(), n.master, "/a", want(a, waiting(time.Minute)))
+			for range 2 * int(length/time.Second) { // timers go by true time: what is due soon has the office look at its clock
+				newSession(t, n.master, time.Second)
+				pass(500 * time.Millisecond)
+			}
+			if call.answered(t); call.err != nil {
+				t.Fatal(call.err)
+			}
+			if took := call.took; took < length-5*fakeDelay || took > length*104/100+time.Second {
+				t.Errorf("rate %v: granted after %v", rate, took)
+			}
+		}, rate)
+	}
+}

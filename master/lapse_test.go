@@ -216,5 +216,77 @@ func TestSessionsOfAfterALapseGetNothingOfIt(t *testing.T) {
 				t.Errorf("%v is left to it, want %v", left, span)
 			}
 		}
+		c.cutOff("r1", true)
+		pass(3500 * time.Millisecond)
+		c.cutOff("r1", false)
+		pass(300 * time.Millisecond) // regained: it lapsed for a second and a half or more
+		s, err := n.master.Session(t.Context(), kept, false)
+		if left := ttl - 3800*time.Millisecond + time.Second; err != nil || *s.LeaseRemainingMS < left.Milliseconds() {
+			t.Errorf("%+v, %v; want it to show more than %v: the lapse is given back", s, err, left)
+		}
+	})
+}
+
+// TestSlowOpeningTakesNothingFromSessions: they and the lock-delays count from when
+// the office is open, not from when its opening was proposed: until then nobody could
+// keep a session alive.
+func TestSlowOpeningTakesNothingFromSessions(t *testing.T) {
+	const ttl = time.Second
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		dead := newSession(t, n.master, ttl)
+		mustHold(t, n.master, "/a", want(dead, delayed(ttl)))
+		alive(n, dead, time.Minute)
+		id := newSession(t, n.master, ttl)
+		c.setDelay(700 * time.Millisecond)
+		n = c.office("r2")
+		began := time.Now()
+		if l, err := n.master.Lock(t.Context(), "/a", 0, false); err != nil || l.DelayRemainingMS != ttl.Milliseconds() {
+			t.Errorf("%+v, %v; want the whole lock-delay to be left", l, err)
+		}
+		o := openOffice(t, n)
+		o.mu.Lock()
+		left := o.deadline(o.sessions[id]) - n.clock()
+		o.mu.Unlock()
+		if span := lease.Drift(drift).SessionSpan(ttl); left > span || left < span-fakeDelay {
+			t.Errorf("%v after it opened, %v is left of a session, want %v", time.Since(began), left, span)
+		}
+	})
+}
+
+// TestProposedExpiryIsNotTakenBack by a lapse that moves the deadline: the entry is
+// on its way.
+func TestProposedExpiryIsNotTakenBack(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		o := openOffice(t, n)
+		id := newSession(t, m, time.Second)
+		c.setDelay(300 * time.Millisecond)
+		pass(1050 * time.Millisecond)
+		o.mu.Lock()
+		s := o.sessions[id]
+		due := o.deadline(s)
+		o.mu.Unlock()
+		if _, lives := n.State().Session(id); !lives || n.clock() < due {
+			t.Fatal("its end is not on its way: the test shows nothing")
+		}
+		until := n.clock() + o.lease.View(n.clock()).Remaining
+		o.lease.Extend(n.clock(), leaseTerm, until+time.Minute, drift) // as if it had lapsed for a minute
+		_, err := keepalive1(m, id, 0, 0)
+		code(t, err, lockapi.CodeSessionNotFound)
+	})
+}
+
+// TestNoSuchSessionNeedsTheLease: a master that is cut off does not know.
+func TestNoSuchSessionNeedsTheLease(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		old := c.office("r1")
+		c.cutOff("r1", true)
+		id := newSession(t, c.office("r2").master, time.Hour)
+		_, err := keepalive1(old.master, id, 0, 0)
+		code(t, err, lockapi.CodeNoMaster)
+		_, err = old.master.Acquire(t.Context(), "/a", want(id))
+		if !unanswered(err) {
+			t.Errorf("%v; the session lives at the master", err)
+		}
 	})
 }
