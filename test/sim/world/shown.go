@@ -15,8 +15,8 @@ import (
 // offer is a grant that was shown as one to be asked for again.
 type offer struct {
 	who   string
-	until time.Duration // it is not taken back before
-	calls int           // for the lock, that its pair had made until then
+	sent  time.Duration // when that was asked
+	until time.Duration // it is not taken back before, unless its pair has called since
 }
 
 // sessionRead: a client has read a session. It was so at some moment since the call
@@ -39,10 +39,8 @@ func (j *judge) sessionRead(who string, sent time.Duration, floor uint64, got lo
 			continue
 		}
 		j.w.stats.check("told of an unclaimed grant")
-		if j.w.calling[p] == 0 {
-			span := time.Duration(float64(h.UnclaimedMS) * float64(time.Millisecond) * (1 - 2*drift))
-			j.offered[h.Token] = offer{who, sent + span, j.w.asked[p]}
-		}
+		span := time.Duration(float64(h.UnclaimedMS) * float64(time.Millisecond) * (1 - 2*drift))
+		j.offered[h.Token] = offer{who, sent, sent + span}
 	}
 }
 
@@ -57,7 +55,9 @@ func (j *judge) takenBack(index uint64, h *state.Hold) {
 		j.w.fail("entry %d: the grant with token %d of %s/%s at %s is taken back; %s had been told of it", index, h.Token, h.Session, h.Handle, h.Path, who)
 	}
 	o, ok := j.offered[h.Token]
-	if left := o.until - j.w.now(); ok && left > 0 && j.w.asked[pair{h.Session, h.Path, h.Handle}] == o.calls {
+	p := pair{h.Session, h.Path, h.Handle}
+	quiet := j.w.calling[p] == 0 && j.w.called[p] < o.sent
+	if left := o.until - j.w.now(); ok && quiet && left > 0 {
 		j.w.fail("entry %d: the grant with token %d of %s/%s at %s is taken back; %s was told that it may be asked for another %v",
 			index, h.Token, h.Session, h.Handle, h.Path, o.who, left)
 	}

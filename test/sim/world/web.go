@@ -98,6 +98,7 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 	if claims {
 		e.w.asked[who]++
 		e.w.calling[who]++
+		e.w.called[who] = e.w.now()
 	}
 	var ahead []denial
 	if who, releases := releaser(q); releases {
@@ -115,6 +116,7 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		e.w.judge.answered(q, out)
 		if claims {
 			e.w.calling[who]--
+			e.w.called[who] = e.w.now()
 		}
 		if claims && ctx.Err() != nil && !p.dead() {
 			p.broke(who, out.Code)

@@ -37,18 +37,19 @@ type world struct {
 	stats         *Stats
 	step          int
 	disks         int
-	requests      int           // of HTTP
-	asked         map[pair]int  // calls for a lock, by who made them
-	calling       map[pair]int  // those of them that are under way
-	lease         time.Duration // of all masters, unless mixed
-	mixed         bool          // replicas are configured differently
-	pauses        bool          // pauses may fall anywhere
-	old           *machine      // the last one against which another campaigned
-	waiting       *machine      // see lieInWait
-	snapshotAfter uint64        // entries
-	mended        bool          // the faults are over
-	quiet         bool          // and a master is in office
-	over          chan struct{} // closed at the end, or when a promise is broken
+	requests      int                    // of HTTP
+	asked         map[pair]int           // calls for a lock, by who made them
+	calling       map[pair]int           // those of them that are under way
+	called        map[pair]time.Duration // when the last one came or ended
+	lease         time.Duration          // of all masters, unless mixed
+	mixed         bool                   // replicas are configured differently
+	pauses        bool                   // pauses may fall anywhere
+	old           *machine               // the last one against which another campaigned
+	waiting       *machine               // see lieInWait
+	snapshotAfter uint64                 // entries
+	mended        bool                   // the faults are over
+	quiet         bool                   // and a master is in office
+	over          chan struct{}          // closed at the end, or when a promise is broken
 	failure       *Failure
 }
 
@@ -81,7 +82,7 @@ func Run(o Options, out *Report) (story []string) {
 
 func newWorld(o Options, stats *Stats) *world {
 	w := &world{
-		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}), asked: map[pair]int{}, calling: map[pair]int{},
+		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}), asked: map[pair]int{}, calling: map[pair]int{}, called: map[pair]time.Duration{},
 		rng:    rand.New(rand.NewPCG(o.Seed, 1)),
 		script: rand.New(rand.NewPCG(o.Seed, 2)),
 	}
