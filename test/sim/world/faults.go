@@ -46,6 +46,7 @@ var actions = []action{
 	{"unshared entry", 2, (*world).unsharedEntry},
 	{"torn vote", 2, (*world).tornVote},
 	{"directory put back", 2, (*world).putBack},
+	{"heirs", 3, (*world).heirs},
 	{"kill of a session", 2, (*world).killSession},
 	{"wiped disk", 3, (*world).wipeOne},
 	{"old disk", 2, (*world).oldDisk},
