@@ -29,10 +29,12 @@ type Member struct {
 	RaftAddr     string `json:"raft_addr"`
 	URL          string `json:"url"`
 	Suffrage     string `json:"suffrage"`
-	Role         string `json:"role"`
+	Role         string `json:"role"` // RoleMaster or RoleReplica; whether it votes is its Suffrage
 	Healthy      bool   `json:"healthy"`
 	AppliedIndex uint64 `json:"applied_index"`
-	Behind       uint64 `json:"behind"` // entries that the master has and it has not
+	// Behind is how many entries the replica that answers has applied and this one
+	// has not: the master, but for a stale read.
+	Behind uint64 `json:"behind"`
 	// Version is the release that it runs; empty where it does not answer.
 	Version string    `json:"version"`
 	Since   time.Time `json:"since"` // when it became a member, by its master's clock

@@ -52,6 +52,15 @@ func role(id string, voter bool, master string) string {
 	return lockapi.RoleReplica
 }
 
+// memberRole is role in the list of the members, where suffrage tells who votes.
+// The directory that is to take the master's place is not the master.
+func memberRole(s replica.Standing, master string) string {
+	if s.Voter && s.ID == master {
+		return lockapi.RoleMaster
+	}
+	return lockapi.RoleReplica
+}
+
 // Replica is this replica's own entry.
 func (m *Master) Replica() lockapi.Replica {
 	known, health := m.Known(), m.members.Health()

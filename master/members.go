@@ -103,7 +103,7 @@ func (m *Master) show(r roll) lockapi.Members {
 	for _, v := range r.members {
 		one := lockapi.Member{
 			ID: v.ID, Directory: v.Directory, RaftAddr: v.RaftAddr, URL: v.APIURL,
-			Suffrage: lockapi.SuffrageNonvoter, Role: role(v.ID, v.Voter, known.ID),
+			Suffrage: lockapi.SuffrageNonvoter, Role: memberRole(v.Standing, known.ID),
 			Healthy: v.well, AppliedIndex: v.card.Applied, Version: v.card.Version,
 		}
 		if v.Voter {

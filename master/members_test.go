@@ -26,7 +26,7 @@ func TestReplaceIsFinished(t *testing.T) {
 		if err := m.Replace(t.Context(), "r2", replaceBy(newDirectory)); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := m.MemberList(t.Context(), false); err != nil || len(list.Members) != 4 || list.Tolerates != 0 || list.Members[3].Suffrage != lockapi.SuffrageNonvoter {
+		if list, err := m.MemberList(t.Context(), false); err != nil || len(list.Members) != 4 || list.Tolerates != 0 || list.Members[3].Suffrage != lockapi.SuffrageNonvoter || list.Members[3].Role != lockapi.RoleReplica {
 			t.Errorf("%+v, %v", list, err)
 		}
 		pass(5 * time.Second)
@@ -92,6 +92,10 @@ func TestMasterIsReplaced(t *testing.T) {
 		m := c.office("r1").master
 		if err := m.Replace(t.Context(), "r1", replaceBy(newDirectory)); err != nil {
 			t.Fatal(err)
+		}
+		if list, err := m.MemberList(t.Context(), false); err != nil || len(list.Members) != 4 ||
+			list.Members[0].Role != lockapi.RoleMaster || list.Members[3].Role != lockapi.RoleReplica {
+			t.Errorf("both directories of the master's name: %+v, %v", list, err)
 		}
 		c.set(func(f *fakeConf) { f.at["r1"] = newDirectory })
 		pass(20 * time.Second)

@@ -62,13 +62,13 @@ func (c *fakeCell) memberList() lockapi.Members {
 	}
 	c.steps++
 	next := *third
-	next.Directory, next.Suffrage, next.Role = c.next, lockapi.SuffrageNonvoter, lockapi.RoleNonvoter
+	next.Directory, next.Suffrage, next.Role = c.next, lockapi.SuffrageNonvoter, lockapi.RoleReplica
 	next.Healthy, next.Behind = c.steps > 1, 120
 	switch {
 	case c.steps == 4:
-		next.Suffrage, next.Role, next.Behind = lockapi.SuffrageVoter, lockapi.RoleReplica, 0
+		next.Suffrage, next.Behind = lockapi.SuffrageVoter, 0
 	case c.steps > 4:
-		next.Suffrage, next.Role, next.Behind = lockapi.SuffrageVoter, lockapi.RoleReplica, 0
+		next.Suffrage, next.Behind = lockapi.SuffrageVoter, 0
 		out.Tolerates, *third = 1, next
 		return out
 	}
@@ -96,7 +96,7 @@ const newDirectory = "00c0ffee00c0ffee"
 // outsider answers as a replica does that is none of its cell's.
 func outsider(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == lockapi.RouteReplica {
-		_ = json.NewEncoder(w).Encode(lockapi.Replica{ID: "r3", Directory: newDirectory, Role: lockapi.RoleNonvoter})
+		_ = json.NewEncoder(w).Encode(lockapi.Replica{ID: "r3", Directory: newDirectory, Role: lockapi.RoleNone})
 		return
 	}
 	writeError(w, &lockapi.Error{

@@ -45,7 +45,7 @@ func (s *Server) Attach(m Master, links Links) {
 
 // onStandby are the routes that a replica answers that is no member.
 var onStandby = map[string]bool{
-	lockapi.RouteLive: true, lockapi.RouteReady: true, lockapi.RouteReplica: true, lockapi.RouteMetrics: true,
+	lockapi.RouteLive: true, lockapi.RouteReady: true, lockapi.RouteReplica: true,
 }
 
 // standbyProblem is what such a replica answers to all else.

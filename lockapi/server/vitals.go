@@ -59,10 +59,7 @@ func (vitals) Describe(to chan<- *prometheus.Desc) {
 func (c vitals) Collect(to chan<- prometheus.Metric) {
 	at := c.seat.Load()
 	if at == nil {
-		gauge(to, readyDesc, 0)
-		gauge(to, hasMasterDesc, 0)
-		gauge(to, isMasterDesc, 0)
-		return
+		return // /metrics is a member's
 	}
 	v := at.Vitals()
 	gauge(to, readyDesc, oneIf(at.Ready() == nil))

@@ -84,15 +84,6 @@ func TestVitalsOfAFollower(t *testing.T) {
 	wantSeries(t, n, "stout_has_master 0", "stout_epoch 4")
 }
 
-// A replica that is no member yet says so.
-func TestVitalsOnStandby(t *testing.T) {
-	n := startStandby(t, stranger)
-	wantSeries(t, n, "stout_ready 0", "stout_has_master 0", "stout_is_master 0", "stout_http_connections 1")
-	if page := call(t, "GET", n.url+"/metrics", "").body; strings.Contains(page, "stout_epoch") {
-		t.Error("it tells of a cell")
-	}
-}
-
 // What callers take up is shown, and what was cut off for it.
 func TestLoad(t *testing.T) {
 	n := full(t)

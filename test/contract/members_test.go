@@ -62,7 +62,7 @@ func TestWipedReplica(t *testing.T) {
 		t.Errorf("/readyz tells directory %q, /v1/replica %v", stranger.Directory, self)
 	}
 	call(t, wiped, http.StatusOK, "GET", "/livez", "")
-	for _, route := range []string{"/v1/locks/kept?consistency=stale", "/v1/members", "/v1/cell", "/v1/nowhere"} {
+	for _, route := range []string{"/v1/locks/kept?consistency=stale", "/v1/members", "/v1/cell", "/metrics", "/v1/nowhere"} {
 		call(t, wiped, http.StatusServiceUnavailable, "GET", route, "")
 	}
 
