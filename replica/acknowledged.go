@@ -19,15 +19,21 @@ import (
 //
 // The leader sends such a follower nothing more in this term: it does not count for
 // any majority, and is handed no mastership. The follower, which hears of no leader,
-// asks (mindReplacement), is told what it should have, and ends. A leader of another
-// term knows nothing of it. It is safe for concurrent use; nil takes nothing in.
+// asks (mindReplacement), is told so, and ends. A leader of another term knows nothing
+// of it.
+//
+// What it acknowledges it has on its disk: what it may still have in memory from its
+// own time as the leader is there before it enters a later term (see voteStore).
+//
+// It is safe for concurrent use; nil takes nothing in.
 type acknowledged struct {
 	forgot func(id raft.ServerID, err error) // called once for each
 
-	mu     sync.Mutex
-	term   uint64
-	upTo   map[raft.ServerID]uint64
-	errors map[raft.ServerID]error // why a follower is sent nothing more
+	mu        sync.Mutex
+	term      uint64
+	upTo      map[raft.ServerID]uint64
+	snapshots map[raft.ServerID]uint64 // the last one that was installed
+	errors    map[raft.ServerID]error  // why a follower is sent nothing more
 }
 
 // sending is called before a message of a term leaves. It returns what the answer has
@@ -40,6 +46,7 @@ func (a *acknowledged) sending(id raft.ServerID, term uint64) (least uint64, err
 	defer a.mu.Unlock()
 	if term > a.term {
 		a.term, a.upTo, a.errors = term, map[raft.ServerID]uint64{}, map[raft.ServerID]error{}
+		a.snapshots = map[raft.ServerID]uint64{}
 	}
 	if term < a.term {
 		return 0, nil // whoever answers knows of a later term, or will
@@ -76,6 +83,23 @@ func (a *acknowledged) stored(id raft.ServerID, term, index uint64) {
 	}
 }
 
+// installed notes that a follower has installed a snapshot, and reports whether it had
+// the same one before.
+func (a *acknowledged) installed(id raft.ServerID, term, index uint64) (again bool) {
+	if a == nil {
+		return false
+	}
+	a.stored(id, term, index)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if term != a.term {
+		return false
+	}
+	again = a.snapshots[id] == index
+	a.snapshots[id] = index
+	return again
+}
+
 func (a *acknowledged) lose(id raft.ServerID, term uint64, why error) error {
 	a.mu.Lock()
 	known := term != a.term || a.errors[id] != nil
@@ -107,7 +131,7 @@ func (a *acknowledged) by(server string, term uint64) admission.Stored {
 	if !ok || term != a.term {
 		return admission.Stored{}
 	}
-	return admission.Stored{Term: term, Index: index}
+	return admission.Stored{Term: term, Index: index, Lost: a.errors[raft.ServerID(server)] != nil}
 }
 
 // cureForgotten tells what to do about a directory that has forgotten.

@@ -93,6 +93,48 @@ func TestForgetfulFollower(t *testing.T) {
 	}
 }
 
+// TestForgetfulFollowerIsTold, also when it has caught up with a snapshot that was on
+// its way before: it would be sent nothing more, and never know why.
+func TestForgetfulFollowerIsTold(t *testing.T) {
+	to, f, send, _ := leaderOf(t)
+	must(t, send("r2/a", 3, 0, 10))
+	f.last["r2/a"] = 2
+	if send("r2/a", 3, 0, 0) == nil {
+		t.Fatal("it is not found out")
+	}
+	to.acks.stored("r2/a", 3, 20)
+	known := to.acks.by("r2/a", 3)
+	if err := known.Forgotten(20, 3); !known.Lost || err == nil || !strings.Contains(err.Error(), "was found to end before") {
+		t.Errorf("%+v, of one that is up to entry 20: %v", known, err)
+	}
+	if err := known.Forgotten(20, 4); err != nil {
+		t.Errorf("in another term: %v", err)
+	}
+}
+
+// TestSnapshotThatDoesNotHelp: a follower that has installed one twice is sent a newer
+// one.
+func TestSnapshotThatDoesNotHelp(t *testing.T) {
+	to, _, _, _ := leaderOf(t)
+	renewed := 0
+	to.renew = func() { renewed++ }
+	install := func(id raft.ServerID, term, index uint64) {
+		t.Helper()
+		must(t, to.InstallSnapshot(id, "", &raft.InstallSnapshotRequest{Term: term, LastLogIndex: index}, &raft.InstallSnapshotResponse{}, nil))
+	}
+	install("r2/a", 3, 10)
+	install("r3/b", 3, 10)
+	install("r2/a", 3, 20)
+	install("r2/a", 4, 20)
+	if renewed != 0 {
+		t.Error("others are renewed")
+	}
+	install("r2/a", 4, 20)
+	if renewed != 1 {
+		t.Error("it is not renewed")
+	}
+}
+
 // TestForgetfulFollowerOfASnapshot: a snapshot would make up for what is lost, and for
 // what was voted nothing would. Before it is sent the follower has to tell.
 func TestForgetfulFollowerOfASnapshot(t *testing.T) {

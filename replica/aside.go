@@ -127,6 +127,13 @@ func (s *asideLog) emptied() error {
 	return s.err
 }
 
+// allSettled waits until all entries are on disk.
+func (s *asideLog) allSettled() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.emptied()
+}
+
 // settled waits until the entry at index is on disk, if it is in the log. The
 // error is the disk's.
 func (s *asideLog) settled(index uint64) error {

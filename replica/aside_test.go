@@ -195,3 +195,37 @@ func TestHungWriteAside(t *testing.T) {
 		}
 	})
 }
+
+// TestEntriesAreOnDiskBeforeALaterTerm: in that a follower would acknowledge them.
+func TestEntriesAreOnDiskBeforeALaterTerm(t *testing.T) {
+	aside(t, func(t *testing.T, b *asideBench) {
+		votes := &voteStore{StableStore: raft.NewInmemStore(), settled: b.allSettled, fail: func(err error) { t.Error(err) }}
+		b.leading = true
+		must(t, b.store(t, 1, 4))
+		b.leading = false
+		if d := took(func() { must(t, votes.SetUint64([]byte(keyTerm), 2)) }); d != time.Second || len(b.onDisk()) != 4 {
+			t.Errorf("the term is entered after %v, and on disk are %v", d, b.onDisk())
+		}
+		if d := took(func() { must(t, votes.SetUint64([]byte(keyTerm), 3)) }); d > 0 {
+			t.Errorf("nothing is waited for %v", d)
+		}
+	})
+	t.Run("not at all where the disk refuses", func(t *testing.T) {
+		aside(t, func(t *testing.T, b *asideBench) {
+			terms := raft.NewInmemStore()
+			votes := &voteStore{StableStore: terms, settled: b.allSettled, fail: func(err error) { t.Error(err) }}
+			b.leading, b.refuse = true, errDisk
+			must(t, b.store(t, 1, 4))
+			ended := make(chan bool)
+			go func() { // the library's main loop
+				defer close(ended)
+				_ = votes.SetUint64([]byte(keyTerm), 2)
+				t.Error("it goes on")
+			}()
+			<-ended
+			if term, _ := terms.GetUint64([]byte(keyTerm)); term != 0 || !errors.Is(b.failed, errDisk) {
+				t.Errorf("it is in term %d; the replica fails with %v", term, b.failed)
+			}
+		})
+	})
+}

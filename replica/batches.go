@@ -20,10 +20,10 @@ const maxAppendEntries = 16
 const mostUncommitted = batchesInFlight + 5
 
 // A message has room for twice as many. Entries that were never committed stay in a
-// log before a snapshot that was installed behind them. As long as a message that
-// begins with them has room for what comes behind, it does not go out as if they were
-// committed (see gap). Whoever raises batchesInFlight has to raise maxAppendEntries;
-// else this does not compile.
+// log before a snapshot that was installed behind them, and a message that ends among
+// them would have them committed. What guards against that is gap; this keeps it rare:
+// a message that begins with them reaches beyond. Whoever raises batchesInFlight has to
+// raise maxAppendEntries; else this does not compile.
 const _ uint = maxAppendEntries - 2*mostUncommitted
 
 // pace says when what has gathered is worth an entry: when no entry is under way,

@@ -11,8 +11,9 @@ import (
 // not: the library keeps that to itself. It is told what the log stores, deletes
 // and, when the library looks for configurations at its start, reads.
 type confIndex struct {
-	mu sync.Mutex
-	at []uint64 // ascending
+	mu       sync.Mutex
+	at       []uint64 // ascending
+	snapshot uint64   // see behind
 }
 
 func (c *confIndex) note(l *raft.Log) {
@@ -21,13 +22,21 @@ func (c *confIndex) note(l *raft.Log) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i, there := slices.BinarySearch(c.at, l.Index); !there {
+	if i, there := slices.BinarySearch(c.at, l.Index); !there && l.Index > c.snapshot {
 		c.at = slices.Insert(c.at, i, l.Index)
 	}
 }
 
-// deleted is told of entries that are gone. Of those that a snapshot stands for it
-// keeps the place of the last configuration.
+// behind is told of a snapshot. A log may keep entries from before it that were never
+// committed; which configuration is the last one up to there, the snapshot tells.
+func (c *confIndex) behind(snapshot uint64) {
+	c.deleted(0, snapshot)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.snapshot = max(c.snapshot, snapshot)
+}
+
+// deleted is told of entries that are gone.
 func (c *confIndex) deleted(from, to uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

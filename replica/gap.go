@@ -13,13 +13,14 @@ import (
 // what it had before, entries that were never committed among them. Raft has it
 // discard them (Ongaro and Ousterhout 2014, section 7); the library does not. Once it
 // leads it would read them for a follower that lags as far, and say that they are
-// committed, as all is that comes before its own snapshot. The library goes on
-// reading then, finds nothing in the gap, and sends the snapshot, but only where the
-// message reaches as far as the gap: entries that fill a message by themselves would
-// leave as it is, and a follower would apply what nobody else does.
+// committed, as all is that comes before its own snapshot. A message that reaches the
+// gap stays, as the library finds nothing there, and the snapshot is sent in its place.
+// One that is full, and ends before, would leave as it is, and a follower would apply
+// what nobody else does.
 //
-// So a leader reads nothing from before a gap. That a message holds more entries than
-// a leader leaves uncommitted (see maxAppendEntries) is no more than the second line.
+// So a leader reads nothing from before a gap, nor, while there is nothing behind its
+// latest snapshot, from before that. That few entries are left uncommitted, and a
+// message holds many (see maxAppendEntries), only makes it rare that one ends there.
 type gap struct {
 	behind atomic.Uint64 // the first entry behind it; 0 without one
 }
@@ -31,6 +32,13 @@ func (g *gap) before(index uint64) bool { return index < g.behind.Load() }
 func (g *gap) store(index, last uint64) {
 	if last != 0 && index > last+1 {
 		g.behind.Store(index)
+	}
+}
+
+// snapshot is told of one that is there, and where the log ends.
+func (g *gap) snapshot(index, last uint64) {
+	if last < index {
+		g.behind.Store(index + 1)
 	}
 }
 

@@ -55,6 +55,35 @@ func TestGapThatComesWhileTheLogIsOpen(t *testing.T) {
 	reads(t, l, 41, 50, true)
 }
 
+// TestGapBehindASnapshot: there is nothing behind it yet, and the replica leads.
+func TestGapBehindASnapshot(t *testing.T) {
+	snapshots := raft.NewInmemSnapshotStore()
+	newLog := func() *logStore {
+		l := &logStore{LogStore: raft.NewInmemStore(), snapshots: snapshots, leading: func() bool { return true },
+			configs: &confIndex{}, fail: func(err error) { t.Error(err) }, clock: func() time.Duration { return 0 }, promises: lease.NewPromises(0)}
+		must(t, l.StoreLogs(entries(1, 25, 3)))
+		return l
+	}
+	l := newLog()
+	store := forwardOnly{snapshots, l}
+	_, wire := raft.NewInmemTransport("")
+	sink, err := store.Create(raft.SnapshotVersionMax, 25, 3, raft.Configuration{}, 1, wire)
+	must(t, errors.Join(err, sink.Close()))
+	reads(t, l, 1, 25, true) // its own
+	sink, err = store.Create(raft.SnapshotVersionMax, 400, 5, raft.Configuration{}, 1, wire)
+	must(t, err)
+	reads(t, l, 1, 25, true)
+	must(t, sink.Close())
+	reads(t, l, 1, 25, false)
+
+	l = newLog() // as it is opened again
+	must(t, l.look(l.LogStore))
+	reads(t, l, 1, 25, false)
+	must(t, l.StoreLogs(entries(401, 403, 6)))
+	reads(t, l, 1, 25, false)
+	reads(t, l, 401, 403, true)
+}
+
 // reads checks whether entries can be read.
 func reads(t *testing.T, l *logStore, from, to uint64, want bool) {
 	t.Helper()

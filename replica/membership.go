@@ -191,7 +191,10 @@ func (r *Replica) noteSnapshot() {
 		return
 	}
 	metas, err := r.parts.Snapshots.List()
-	if err == nil && len(metas) > 0 {
+	switch {
+	case err != nil:
+		r.fsm.restored.Store(true) // the next one tries again
+	case len(metas) > 0:
 		r.committed.note(metas[0].ConfigurationIndex, metas[0].Configuration)
 	}
 }

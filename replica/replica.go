@@ -34,6 +34,7 @@ type Replica struct {
 	aside    *asideLog
 	acks     *acknowledged
 	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
+	renewing atomic.Bool               // whether renewSnapshot is at work
 
 	vitals    vitals
 	configs   confIndex
@@ -85,16 +86,16 @@ func (r *Replica) startRaft() error {
 		return err
 	}
 	logs := &logStore{LogStore: cached, snapshots: p.Snapshots, leading: r.leads, promises: r.promises, clock: r.opts.Clock, fail: r.fail, configs: &r.configs}
-	if err := logs.gap.find(p.Logs); err != nil {
+	if err := logs.look(p.Logs); err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
-	votes := &voteStore{StableStore: p.Votes, fail: r.fail}
+	votes := &voteStore{StableStore: p.Votes, settled: r.aside.allSettled, fail: r.fail}
 	trans := transport{Transport: &patient{Transport: p.Transport, leading: r.leads}, mute: func() error {
 		if took := r.aside.storingFor(); took > r.opts.MasterLease {
 			return fmt.Errorf("the disk of replica %s has not finished a write for %v", r.opts.ID, took)
 		}
 		return nil
-	}, reached: r.aside.reached, acks: r.acks, leads: r.leadsIn}
+	}, reached: r.aside.reached, acks: r.acks, leads: r.leadsIn, renew: r.renewSnapshot}
 	notify := make(chan bool, 16)
 	conf := r.config(notify)
 	if err := r.found(conf, logs, votes, trans); err != nil {
@@ -106,7 +107,7 @@ func (r *Replica) startRaft() error {
 	if r.fsm.sums.before, err = logs.LastIndex(); err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
-	if r.raft, err = raft.NewRaft(conf, r.fsm, logs, votes, forwardOnly{p.Snapshots}, trans); err != nil {
+	if r.raft, err = raft.NewRaft(conf, r.fsm, logs, votes, forwardOnly{p.Snapshots, logs}, trans); err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.library.Store(r.raft)
@@ -122,6 +123,20 @@ func (r *Replica) startRaft() error {
 func (r *Replica) leads() bool {
 	library := r.library.Load()
 	return library != nil && library.State() == raft.Leader
+}
+
+// renewSnapshot has a newer snapshot taken, unless one is being taken.
+func (r *Replica) renewSnapshot() {
+	library := r.library.Load()
+	if library == nil || !r.renewing.CompareAndSwap(false, true) {
+		return
+	}
+	r.watching.Go(func() {
+		defer r.renewing.Store(false)
+		if err := library.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
+			r.opts.Logger.Warn().Err(err).Msg("no newer snapshot can be taken for a follower that goes on from none")
+		}
+	})
 }
 
 // leadsIn reports whether the replica leads in a raft term.

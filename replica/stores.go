@@ -55,6 +55,26 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
+// look finds out where the log beneath has its last gap.
+func (s *logStore) look(log raft.LogStore) error {
+	if err := s.gap.find(log); err != nil {
+		return err
+	}
+	metas, err := s.snapshots.List()
+	if err != nil || len(metas) == 0 {
+		return err
+	}
+	return s.behind(metas[0].Index)
+}
+
+// behind is told of a snapshot that is there.
+func (s *logStore) behind(snapshot uint64) error {
+	last, err := s.LastIndex()
+	s.gap.snapshot(snapshot, last)
+	s.configs.behind(snapshot)
+	return err
+}
+
 func (s *logStore) GetLog(index uint64, l *raft.Log) error {
 	if s.gap.before(index) && s.leading() {
 		return raft.ErrLogNotFound
@@ -113,7 +133,12 @@ func (s *logStore) DeleteRange(from, to uint64) error {
 // behind the older snapshot may be in no log any more, and it panics when it looks
 // for them (found by the simulator). The leader is told that it failed, and goes on
 // from what the follower has.
-type forwardOnly struct{ raft.SnapshotStore }
+//
+// What comes of a snapshot for the log beside it is noted before anything else is.
+type forwardOnly struct {
+	raft.SnapshotStore
+	log *logStore
+}
 
 func (s forwardOnly) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, configIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
 	metas, err := s.List()
@@ -123,7 +148,23 @@ func (s forwardOnly) Create(version raft.SnapshotVersion, index, term uint64, c 
 	if len(metas) > 0 && index < metas[0].Index {
 		return nil, fmt.Errorf("a snapshot up to entry %d is behind the last one, up to %d", index, metas[0].Index)
 	}
-	return s.SnapshotStore.Create(version, index, term, c, configIndex, trans)
+	sink, err := s.SnapshotStore.Create(version, index, term, c, configIndex, trans)
+	if err != nil {
+		return nil, err
+	}
+	return &notedSink{sink, func() error { return s.log.behind(index) }}, nil
+}
+
+type notedSink struct {
+	raft.SnapshotSink
+	finished func() error
+}
+
+func (s *notedSink) Close() error {
+	if err := s.SnapshotSink.Close(); err != nil {
+		return err
+	}
+	return s.finished()
 }
 
 // Keys under which hashicorp/raft keeps a vote.
@@ -139,9 +180,15 @@ const (
 // term is held back until the candidate is written, so that a crash in between
 // reads "has not voted in this term", which is true: no answer was sent yet.
 //
+// And before a replica enters a later term, its entries are on its disk: as a follower
+// it would acknowledge those that it has from its time as the leader, and that may not
+// be there yet (see asideLog). Nothing is committed by that, as the new leader's first
+// entry waits for them, but it would have said what is not so (see acknowledged).
+//
 // Raft calls it from one goroutine at a time.
 type voteStore struct {
 	raft.StableStore
+	settled  func() error // waits until all entries are on the disk
 	fail     func(error)
 	heldTerm *uint64
 }
@@ -150,6 +197,9 @@ func (s *voteStore) SetUint64(key []byte, value uint64) error {
 	if string(key) == keyVoteTerm {
 		s.heldTerm = &value
 		return nil
+	}
+	if s.settled() != nil { // which has failed the replica; the library would panic
+		runtime.Goexit()
 	}
 	return s.note(key, s.StableStore.SetUint64(key, value))
 }

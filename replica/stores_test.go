@@ -86,9 +86,12 @@ func voted(t *testing.T, d *disk) (uint64, string) {
 	return term, string(candidate)
 }
 
+// settled is for a log that is all on the disk.
+func settled() error { return nil }
+
 func TestVoteIsWrittenCandidateFirst(t *testing.T) {
 	d := &disk{InmemStore: raft.NewInmemStore()}
-	s := &voteStore{StableStore: d, fail: func(err error) { t.Error(err) }}
+	s := &voteStore{StableStore: d, settled: settled, fail: func(err error) { t.Error(err) }}
 	if err := vote(s, 3, "r2"); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +125,7 @@ func TestCrashWithinAVote(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &disk{InmemStore: raft.NewInmemStore()}
-			s := &voteStore{StableStore: d, fail: func(error) {}}
+			s := &voteStore{StableStore: d, settled: settled, fail: func(error) {}}
 			if err := vote(s, 3, "r2"); err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +154,7 @@ func TestStoreErrorsFailTheReplica(t *testing.T) {
 			aside := newAsideLog(d, func() bool { return false }, clock, fail)
 			defer aside.close()
 			l := &logStore{LogStore: aside, configs: &confIndex{}, leading: func() bool { return false }, promises: promises, clock: clock, fail: fail}
-			if err := write(l, &voteStore{StableStore: d, fail: fail}); !errors.Is(err, errDisk) {
+			if err := write(l, &voteStore{StableStore: d, settled: settled, fail: fail}); !errors.Is(err, errDisk) {
 				t.Errorf("raft is told %v", err)
 			}
 			if !errors.Is(failed, errDisk) {
@@ -260,7 +263,7 @@ func TestDamagedSnapshotStandsForNothing(t *testing.T) {
 
 // TestSnapshotsGoForward: one that is older than the last is not taken.
 func TestSnapshotsGoForward(t *testing.T) {
-	store := forwardOnly{raft.NewInmemSnapshotStore()}
+	store := forwardOnly{raft.NewInmemSnapshotStore(), &logStore{LogStore: raft.NewInmemStore(), configs: &confIndex{}}}
 	_, wire := raft.NewInmemTransport("")
 	take := func(index uint64) error {
 		sink, err := store.Create(raft.SnapshotVersionMax, index, 1, raft.Configuration{}, 1, wire)

@@ -43,6 +43,7 @@ type transport struct {
 	reached func(index uint64) uint64 // see asideLog
 	acks    *acknowledged             // may be nil
 	leads   func(term uint64) bool    // whether this replica is the leader of a term
+	renew   func()                    // has a newer snapshot taken, and does not wait for it
 }
 
 // SetHeartbeatHandler does nothing. The library would handle heartbeats on the
@@ -87,6 +88,11 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 
 // InstallSnapshot sends a snapshot, behind a heartbeat: only in the answer to that does
 // the follower tell where its log ended before.
+//
+// A follower may have entries of an earlier leader's around the end of the snapshot,
+// which were never committed. Raft has it discard them (Ongaro and Ousterhout 2014,
+// section 7); the library's keeps them, refuses what goes on from there, and is sent the
+// same snapshot again, for ever. One that ends behind them mends it.
 func (t transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, data io.Reader) error {
 	heartbeat := raft.AppendEntriesRequest{RPCHeader: q.RPCHeader, Term: q.Term} // the header says who leads
 	if err := t.AppendEntries(id, target, &heartbeat, &raft.AppendEntriesResponse{}); err != nil {
@@ -94,7 +100,9 @@ func (t transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, 
 	}
 	err := t.Transport.InstallSnapshot(id, target, q, r, data)
 	if err == nil && r.Success && r.Term == q.Term {
-		t.acks.stored(id, q.Term, q.LastLogIndex)
+		if t.acks.installed(id, q.Term, q.LastLogIndex) {
+			t.renew()
+		}
 	}
 	return err
 }

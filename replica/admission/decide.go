@@ -173,6 +173,8 @@ func (s Stored) Forgotten(last, term uint64) error {
 	switch {
 	case term < s.Term:
 		return fmt.Errorf("it knows of term %d, and was in term %d, as the master of that term tells", term, s.Term)
+	case term == s.Term && s.Lost:
+		return fmt.Errorf("it had stored all up to entry %d, and its log was found to end before, as the master tells", s.Index)
 	case term == s.Term && last < s.Index:
 		return fmt.Errorf("its log ends at entry %d, and it had stored all up to entry %d, as the master tells", last, s.Index)
 	}

@@ -130,6 +130,9 @@ type Card struct {
 type Stored struct {
 	Term  uint64 `cbor:"1,keyasint"`
 	Index uint64 `cbor:"2,keyasint"`
+	// Lost is set when that term's leader has found it to end before that. It is sent
+	// nothing more, whatever it has by now.
+	Lost bool `cbor:"3,keyasint,omitempty"`
 }
 
 // ServerID is the id of the replica in Raft.

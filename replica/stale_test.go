@@ -1,0 +1,95 @@
+package replica
+
+import (
+	"testing"
+
+	"github.com/hashicorp/raft"
+)
+
+// deposed gives a stopped replica what a deposed leader may have: entries at the end of
+// its log that nobody else has. It returns where they begin.
+func deposed(t *testing.T, r *Replica, n uint64, change func(l *raft.Log)) uint64 {
+	t.Helper()
+	p, err := (&Directory{&r.opts, r.parts.Identity}).Open()
+	must(t, err)
+	last, err := p.Logs.LastIndex()
+	must(t, err)
+	var end raft.Log
+	must(t, p.Logs.GetLog(last, &end))
+	for i := range n {
+		l := raft.Log{Index: last + 1 + i, Term: end.Term, Type: end.Type, Data: end.Data}
+		change(&l)
+		must(t, p.Logs.StoreLog(&l))
+	}
+	must(t, p.Close())
+	return last + 1
+}
+
+// beyond is a cell of three whose logs are cut where a test says, with one of them
+// stopped, and the others in a later term than it.
+func beyond(t *testing.T, n uint64, change func(l *raft.Log)) (away *Replica, two []*Replica, leader *Replica, epoch, stale uint64) {
+	t.Helper()
+	opts := options(t, 3)
+	for i := range opts {
+		opts[i].SnapshotThreshold, opts[i].TrailingLogs = 1<<20, 1<<20
+	}
+	all := startAll(t, opts...)
+	leader, epoch = lead(t, all...)
+	write(t, leader, epoch, "a", 20)
+	same(t, leader, all...)
+	away = without(all, leader)[0]
+	stop(t, away)
+	stale = deposed(t, away, n, change)
+	two = without(all, away)
+	must(t, leader.Transfer(t.Context(), without(two, leader)[0].ID()))
+	leader, epoch = lead(t, without(two, leader)...)
+	return away, two, leader, epoch, stale
+}
+
+// cut has replicas take snapshots, and keep what is behind them only.
+func cut(t *testing.T, all ...*Replica) {
+	t.Helper()
+	for _, r := range all {
+		must(t, r.raft.Snapshot().Error())
+		metas, err := r.parts.Snapshots.List()
+		must(t, err)
+		must(t, r.parts.Logs.DeleteRange(1, metas[0].Index))
+	}
+}
+
+// TestSnapshotThatEndsWithinStaleEntries: the follower installs it, and keeps entries of
+// an earlier leader's where it ends.
+func TestSnapshotThatEndsWithinStaleEntries(t *testing.T) {
+	away, two, leader, epoch, stale := beyond(t, 7, func(*raft.Log) {})
+	write(t, leader, epoch, "b", 1)
+	same(t, leader, two...)
+	cut(t, two...)
+	if metas, _ := leader.parts.Snapshots.List(); metas[0].Index < stale || metas[0].Index >= stale+6 {
+		t.Fatalf("the snapshot ends at %d, and the stale entries are from %d on: the test shows nothing", metas[0].Index, stale)
+	}
+	write(t, leader, epoch, "c", logCacheSize) // what was cut is cached no more
+	same(t, leader, start(t, away.opts))
+}
+
+// TestStaleConfigurationBeforeASnapshot does not stand in the way of changes.
+func TestStaleConfigurationBeforeASnapshot(t *testing.T) {
+	away, two, leader, epoch, _ := beyond(t, 1, func(l *raft.Log) {
+		l.Type, l.Data = raft.LogConfiguration, raft.EncodeConfiguration(raft.Configuration{})
+	})
+	write(t, leader, epoch, "b", 2*logCacheSize)
+	same(t, leader, two...)
+	cut(t, two...)
+	write(t, leader, epoch, "c", 5)
+	back := start(t, away.opts)
+	same(t, leader, back)
+	theirs, err := leader.Membership()
+	must(t, err)
+	if m, err := back.Membership(); err != nil || m.Index != theirs.Index {
+		t.Errorf("the last configuration is at %d (%v), and at %d for the leader", m.Index, err, theirs.Index)
+	}
+	must(t, leader.Transfer(t.Context(), back.ID()))
+	next, _ := lead(t, back)
+	m, err := next.Membership()
+	must(t, err)
+	must(t, next.ChangeMember(t.Context(), m.Index, AddNonvoter, Standing{Member: Member{ID: leader.ID(), RaftAddr: "127.0.0.1:9"}, Directory: "new"}))
+}
