@@ -134,6 +134,10 @@ func (s *logStore) DeleteRange(from, to uint64) error {
 // for them (found by the simulator). The leader is told that it failed, and goes on
 // from what the follower has.
 //
+// Nor does it finish one of its own that has been overtaken by one that was sent to it:
+// the library would take the end of its own for the last one's, and the replica would
+// say, and vote, as if it had not got so far (found by the simulator).
+//
 // What comes of a snapshot for the log beside it is noted before anything else is.
 type forwardOnly struct {
 	raft.SnapshotStore
@@ -141,30 +145,39 @@ type forwardOnly struct {
 }
 
 func (s forwardOnly) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, configIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
-	metas, err := s.List()
-	if err != nil {
+	if err := s.isLast(index); err != nil {
 		return nil, err
-	}
-	if len(metas) > 0 && index < metas[0].Index {
-		return nil, fmt.Errorf("a snapshot up to entry %d is behind the last one, up to %d", index, metas[0].Index)
 	}
 	sink, err := s.SnapshotStore.Create(version, index, term, c, configIndex, trans)
 	if err != nil {
 		return nil, err
 	}
-	return &notedSink{sink, func() error { return s.log.behind(index) }}, nil
+	return &forwardSink{sink, s, index}, nil
 }
 
-type notedSink struct {
+// isLast says why no snapshot may end at index, or nil.
+func (s forwardOnly) isLast(index uint64) error {
+	metas, err := s.List()
+	if err == nil && len(metas) > 0 && index < metas[0].Index {
+		err = fmt.Errorf("a snapshot up to entry %d is behind the last one, up to %d", index, metas[0].Index)
+	}
+	return err
+}
+
+type forwardSink struct {
 	raft.SnapshotSink
-	finished func() error
+	of    forwardOnly
+	index uint64
 }
 
-func (s *notedSink) Close() error {
+func (s *forwardSink) Close() error {
+	if err := s.of.isLast(s.index); err != nil {
+		return errors.Join(err, s.Cancel())
+	}
 	if err := s.SnapshotSink.Close(); err != nil {
 		return err
 	}
-	return s.finished()
+	return s.of.log.behind(s.index)
 }
 
 // Keys under which hashicorp/raft keeps a vote.

@@ -261,7 +261,18 @@ func TestDamagedSnapshotStandsForNothing(t *testing.T) {
 	}
 }
 
-// TestSnapshotsGoForward: one that is older than the last is not taken.
+// canceledSink notes whether it was canceled.
+type canceledSink struct {
+	raft.SnapshotSink
+	canceled bool
+}
+
+func (s *canceledSink) Cancel() error {
+	s.canceled = true
+	return s.SnapshotSink.Cancel()
+}
+
+// TestSnapshotsGoForward: one that is older than the last is not taken, and not finished.
 func TestSnapshotsGoForward(t *testing.T) {
 	store := forwardOnly{raft.NewInmemSnapshotStore(), &logStore{LogStore: raft.NewInmemStore(), configs: &confIndex{}}}
 	_, wire := raft.NewInmemTransport("")
@@ -277,5 +288,17 @@ func TestSnapshotsGoForward(t *testing.T) {
 	must(t, take(7))
 	if err := take(6); err == nil || !strings.Contains(err.Error(), "up to entry 6 is behind the last one, up to 7") {
 		t.Errorf("an older snapshot: %v", err)
+	}
+	own, err := store.Create(raft.SnapshotVersionMax, 8, 1, raft.Configuration{}, 1, wire)
+	must(t, err)
+	canceled := &canceledSink{SnapshotSink: own.(*forwardSink).SnapshotSink}
+	own.(*forwardSink).SnapshotSink = canceled
+	must(t, take(9)) // from a leader, while it takes its own
+	if err := own.Close(); err == nil || !canceled.canceled || !strings.Contains(err.Error(), "up to entry 8 is behind the last one, up to 9") {
+		t.Errorf("one that was overtaken: %v", err)
+	}
+	metas, err := store.List()
+	if err != nil || metas[0].Index != 9 {
+		t.Errorf("the last one ends at %d, %v", metas[0].Index, err)
 	}
 }
