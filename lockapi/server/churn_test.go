@@ -14,7 +14,7 @@ import (
 // Whatever callers do with their connections, and however many more there are than
 // places: each place is given back once, and nobody is kept waiting for one.
 func TestConnectionsComeAndGo(t *testing.T) {
-	const live = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+	const live = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	n := few(t, 6)
 	entered, release := hold(n)
 	defer release()
@@ -29,10 +29,10 @@ func TestConnectionsComeAndGo(t *testing.T) {
 	}()
 	texts := []string{
 		"", "GET /livez HT", live, live + live, live + "GET", "nonsense\r\n\r\n",
-		"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
-		"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\n{",
-		"GET /v1/locks/a HTTP/1.1\r\nHost: x\r\n\r\n",
-		"GET /v1/locks/a HTTP/1.1\r\nHost: x\r\n\r\nG",
+		"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+		"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999\r\n\r\n{",
+		"GET /v1/locks/a HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET /v1/locks/a HTTP/1.1\r\nHost: localhost\r\n\r\nG",
 	}
 	var callers sync.WaitGroup
 	for range 12 {

@@ -54,7 +54,7 @@ func isTimeout(err error) bool {
 
 func TestSlowHeadersAndIdleConnectionsAreClosed(t *testing.T) {
 	n := startMaster(t, func(o *server.Options) { o.HeaderTimeout, o.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond })
-	for _, start := range []string{"", "GET /livez HT", "GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ", "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"} {
+	for _, start := range []string{"", "GET /livez HT", "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Slow: ", "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
 		c := dial(t, n)
 		send(t, c, start)
 		wantClosed(t, c)
@@ -64,10 +64,10 @@ func TestSlowHeadersAndIdleConnectionsAreClosed(t *testing.T) {
 func TestSlowBodiesAreRefused(t *testing.T) {
 	n := startMaster(t, shortBodies)
 	for _, request := range []string{
-		"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{\"ttl_ms\"",
-		"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"t",
-		"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n",
-		"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n",
+		"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{\"ttl_ms\"",
+		"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"t",
+		"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n",
+		"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n",
 	} {
 		c := dial(t, n)
 		send(t, c, request)
@@ -89,7 +89,7 @@ func TestSlowBodiesAreRefused(t *testing.T) {
 func TestBodyCutShort(t *testing.T) {
 	n := startMaster(t, nil)
 	c := dial(t, n)
-	send(t, c, "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{}")
+	send(t, c, "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{}")
 	if err := c.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestWaitingOutlastsTheDeadlinesOfReading(t *testing.T) {
 	})
 	call(t, "POST", n.url+"/v1/sessions", `{}`).wantStatus(t, http.StatusCreated)
 	call(t, "GET", n.url+"/v1/locks/a", ``).wantStatus(t, http.StatusOK)
-	got := raw(t, n, "POST", "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n")
+	got := raw(t, n, "POST", "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n")
 	got.wantStatus(t, http.StatusCreated)
 }
 
@@ -130,7 +130,7 @@ func TestBrokenConnectionsEndTheirCall(t *testing.T) {
 		ended <- ctx.Err()
 		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "cancelled")
 	})
-	const acquire = "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\nContent-Length: 33\r\n\r\n" + `{"session":"s1","wait_ms":600000}`
+	const acquire = "PUT /v1/locks/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 33\r\n\r\n" + `{"session":"s1","wait_ms":600000}`
 	for name, brk := range map[string]func(*net.TCPConn){
 		"close":      func(c *net.TCPConn) { c.Close() },
 		"half-close": func(c *net.TCPConn) { _ = c.CloseWrite() },
@@ -155,12 +155,12 @@ func TestConnectionsAreKept(t *testing.T) {
 	c := dial(t, n)
 	r := bufio.NewReader(c)
 	for _, request := range []string{
-		"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
-		"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-		"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
-		"PUT /v1/locks/.. HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
-		"DELETE /v1/sessions/x HTTP/1.1\r\nHost: x\r\n\r\n",
-		"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}",
+		"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+		"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}",
+		"PUT /v1/locks/.. HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}",
+		"DELETE /v1/sessions/x HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	} {
 		send(t, c, request)
 		resp, err := http.ReadResponse(r, nil)
@@ -179,8 +179,8 @@ func TestLineEndsBeforeARequest(t *testing.T) {
 	c := dial(t, n)
 	r := bufio.NewReader(c)
 	for _, request := range []string{
-		"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}\r\n",
-		"\r\n\nGET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}\r\n",
+		"\r\n\nGET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	} {
 		send(t, c, request)
 		resp, err := http.ReadResponse(r, nil)
@@ -198,10 +198,10 @@ func TestRefusalsOfWhatIsNoRequest(t *testing.T) {
 	n := startMaster(t, nil)
 	for request, status := range map[string]int{
 		"GET /livez HTTP/1.1\r\n\r\n": http.StatusBadRequest,
-		"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 40<<10) + "\r\n\r\n": http.StatusRequestHeaderFieldsTooLarge,
-		"GET /livez HTTP/1.1\r\nHost: x\r\nExpect: miracles\r\n\r\n":                       http.StatusExpectationFailed,
-		"GET /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n":                http.StatusNotImplemented,
-		"GET /livez HTTP/2.0\r\nHost: x\r\n\r\n":                                           http.StatusHTTPVersionNotSupported,
+		"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 40<<10) + "\r\n\r\n": http.StatusRequestHeaderFieldsTooLarge,
+		"GET /livez HTTP/1.1\r\nHost: localhost\r\nExpect: miracles\r\n\r\n":                       http.StatusExpectationFailed,
+		"GET /livez HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n":                http.StatusNotImplemented,
+		"GET /livez HTTP/2.0\r\nHost: localhost\r\n\r\n":                                           http.StatusHTTPVersionNotSupported,
 	} {
 		got := raw(t, n, "GET", request)
 		got.wantStatus(t, status)
@@ -220,7 +220,7 @@ func TestReadersThatStallAreCutOff(t *testing.T) {
 	if err := c.SetReadBuffer(4 << 10); err != nil {
 		t.Fatal(err)
 	}
-	send(t, c, "GET /v1/sessions/big HTTP/1.1\r\nHost: x\r\n\r\n")
+	send(t, c, "GET /v1/sessions/big HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	eventually(t, "the call ends", func() bool {
 		return counted(t, n, `stout_http_requests_total`, "GET", "/v1/sessions/{id}") == 1
 	})
@@ -278,7 +278,7 @@ func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "cancelled")
 	})
 	c := dial(t, n)
-	send(t, c, "GET /v1/locks/a HTTP/1.1\r\nHost: x\r\n\r\n")
+	send(t, c, "GET /v1/locks/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	<-entered
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
