@@ -47,6 +47,8 @@ func (r *reader) lock(v *lockapi.Lock) bool {
 			return r.number(&v.Limit)
 		case "holders":
 			return readAll(r, &v.Holders, r.holder)
+		case "more_holders":
+			return r.integer(&v.MoreHolders)
 		case "waiters":
 			return r.integer(&v.Waiters)
 		case "delay_remaining_ms":
@@ -105,6 +107,8 @@ func (r *reader) problem(v *lockapi.Problem) bool {
 			return r.text(&v.Field)
 		case "holders":
 			return readAll(r, &v.Holders, r.holder)
+		case "more_holders":
+			return r.integer(&v.MoreHolders)
 		case "delay_remaining_ms":
 			return r.number(&v.DelayRemainingMS)
 		case "master":

@@ -241,7 +241,7 @@ func (s *Session) heldError(ctx context.Context, path string, wait time.Duration
 	var lock lockapi.Lock
 	q := call{method: http.MethodGet, path: lockapi.RouteLocks + path, out: &lock, check: verifyLock, want: wanted{path: path}}
 	if s.bounded(ctx, &q) == nil {
-		e.Holders, e.DelayRemainingMS = lock.Holders, lock.DelayRemainingMS
+		e.Holders, e.MoreHolders, e.DelayRemainingMS = lock.Holders, lock.MoreHolders, lock.DelayRemainingMS
 	}
 	return e
 }

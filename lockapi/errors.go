@@ -101,8 +101,10 @@ type Error struct {
 	// Field names the offending field, parameter or header of an invalid_argument.
 	Field string
 	// Holders are the holders that stood in the way of a lock_held. Each was a
-	// holder at some moment during the call.
-	Holders []Holder
+	// holder at some moment during the call. Of more than MaxRefusalHolders the
+	// first ones are shown, and MoreHolders counts the others.
+	Holders     []Holder
+	MoreHolders int
 	// DelayRemainingMS is what is left of the lock-delay, in a lock_delayed and
 	// in a lock_held whose lock is delayed too. Zero means none.
 	DelayRemainingMS int64
@@ -153,6 +155,7 @@ type Problem struct {
 	Detail           string   `json:"detail"`
 	Field            string   `json:"field,omitempty"`
 	Holders          []Holder `json:"holders,omitempty"`
+	MoreHolders      int      `json:"more_holders,omitempty"`
 	DelayRemainingMS int64    `json:"delay_remaining_ms,omitempty"`
 	Master           string   `json:"master,omitempty"`
 	Directory        string   `json:"directory,omitempty"`
@@ -164,7 +167,7 @@ func (e *Error) Problem() *Problem {
 	return &Problem{
 		Type: "about:blank", Title: e.Code.Title(), Status: e.Code.Status(),
 		Code: e.Code, Detail: e.Detail, Field: e.Field,
-		Holders: e.Holders, DelayRemainingMS: e.DelayRemainingMS, Master: e.Master,
+		Holders: e.Holders, MoreHolders: e.MoreHolders, DelayRemainingMS: e.DelayRemainingMS, Master: e.Master,
 		Directory: e.Directory, Command: e.Command,
 	}
 }
@@ -173,7 +176,7 @@ func (e *Error) Problem() *Problem {
 // kept: they follow from the code.
 func (p *Problem) Err() *Error {
 	return &Error{
-		Code: p.Code, Detail: p.Detail, Field: p.Field, Holders: p.Holders,
+		Code: p.Code, Detail: p.Detail, Field: p.Field, Holders: p.Holders, MoreHolders: p.MoreHolders,
 		DelayRemainingMS: p.DelayRemainingMS, Master: p.Master,
 		Directory: p.Directory, Command: p.Command,
 	}

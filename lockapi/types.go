@@ -52,6 +52,16 @@ const (
 	MaxWaiters             = 1_000 // places of a queue that one read shows
 )
 
+// Bounds of replies. Metadata that finds no room is left out, whole sessions at a
+// time; reading the session tells it.
+const (
+	MaxHolders        = 10_000   // holders of a lock that a read shows
+	MaxReplyMeta      = 64 << 10 // bytes of metadata, in JSON, beside all holders and waiters of a reply
+	MaxRefusalHolders = 100      // holders that a lock_held shows
+	MaxRefusalMeta    = 4 << 10  // bytes of metadata beside them
+	PageBytes         = 1 << 20  // a page of a list ends with the item that makes it so long
+)
+
 // SessionRequest opens a session. Start from NewSessionRequest, which holds
 // the defaults.
 type SessionRequest struct {
@@ -245,8 +255,10 @@ type Released struct {
 
 // Holder is one present grant of a lock.
 type Holder struct {
-	Session     string            `json:"session"`
-	SessionName string            `json:"session_name"`
+	Session     string `json:"session"`
+	SessionName string `json:"session_name"`
+	// SessionMeta is nil where the session has none, and where the reply had no
+	// room for it (MaxReplyMeta, MaxRefusalMeta).
 	SessionMeta map[string]string `json:"session_meta,omitempty"`
 	Handle      string            `json:"handle"`
 	Mode        Mode              `json:"mode"`
@@ -258,7 +270,7 @@ type Holder struct {
 type Waiter struct {
 	Session     string            `json:"session"`
 	SessionName string            `json:"session_name"`
-	SessionMeta map[string]string `json:"session_meta,omitempty"`
+	SessionMeta map[string]string `json:"session_meta,omitempty"` // as a Holder's
 	Handle      string            `json:"handle"`
 	Mode        Mode              `json:"mode"`
 	Position    int               `json:"position"` // 1 is next
@@ -271,11 +283,14 @@ type Waiter struct {
 
 // Lock is the state of one lock.
 type Lock struct {
-	Path             string   `json:"path"`
-	State            string   `json:"state"`
-	Mode             Mode     `json:"mode,omitempty"`
-	Limit            int64    `json:"limit"`
+	Path  string `json:"path"`
+	State string `json:"state"`
+	Mode  Mode   `json:"mode,omitempty"`
+	Limit int64  `json:"limit"`
+	// Holders are in the order of their grants. Of more than MaxHolders the first
+	// ones are shown, and MoreHolders counts the others.
 	Holders          []Holder `json:"holders"`
+	MoreHolders      int      `json:"more_holders,omitempty"`
 	Waiters          int      `json:"waiters"`
 	DelayRemainingMS int64    `json:"delay_remaining_ms"`
 	// Queue is the first places of the queue in order, as many as were asked for;

@@ -267,9 +267,11 @@ func (a *acquire) queued(seq uint64, position int) (lockapi.Grant, error) {
 	return queuedOf(wait, position), nil
 }
 
-// errHeld tells who stands in the way, as it is now.
+// errHeld tells who stands in the way, as it is now: the first of them, if there
+// are many.
 func (a *acquire) errHeld() *lockapi.Error {
-	l := lockOf(a.office, a.log.State(), a.key.path)
+	room := metaRoom(lockapi.MaxRefusalMeta)
+	l := lockOf(a.office, a.log.State(), a.key.path, lockapi.MaxRefusalHolders, &room)
 	if l.State == lockapi.StateDelayed {
 		e := lockapi.Errorf(lockapi.CodeLockDelayed, "lock %q is free, but within its lock-delay for another %v; its last holder's session expired",
 			a.key.path, time.Duration(l.DelayRemainingMS)*time.Millisecond)
@@ -277,8 +279,8 @@ func (a *acquire) errHeld() *lockapi.Error {
 		return e
 	}
 	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q was not granted (holders: %d, waiters: %d, lock-delay: %d ms); wait with wait_ms or queue",
-		a.key.path, len(l.Holders), l.Waiters, l.DelayRemainingMS)
-	e.Holders, e.DelayRemainingMS = l.Holders, l.DelayRemainingMS
+		a.key.path, len(l.Holders)+l.MoreHolders, l.Waiters, l.DelayRemainingMS)
+	e.Holders, e.MoreHolders, e.DelayRemainingMS = l.Holders, l.MoreHolders, l.DelayRemainingMS
 	return e
 }
 

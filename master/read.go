@@ -60,44 +60,53 @@ func (m *Master) Session(ctx context.Context, id string, stale bool) (lockapi.Se
 	})
 }
 
-// Sessions reads a page of sessions in the order of their ids.
+// Sessions reads a page of sessions in the order of their ids. It ends at limit,
+// or with the session that makes it lockapi.PageBytes long.
 func (m *Master) Sessions(ctx context.Context, after string, limit int, stale bool) (lockapi.SessionList, error) {
 	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.SessionList, error) {
 		page := lockapi.SessionList{Sessions: []lockapi.SessionState{}}
+		size := 0
 		for v := range s.Sessions(after) {
-			if len(page.Sessions) == limit {
-				page.Next = page.Sessions[limit-1].ID
+			if n := len(page.Sessions); n == limit || size >= lockapi.PageBytes {
+				page.Next = page.Sessions[n-1].ID
 				break
 			}
-			page.Sessions = append(page.Sessions, sessionStateOf(o, s, v))
+			one := sessionStateOf(o, s, v)
+			size += sessionSize(&one)
+			page.Sessions = append(page.Sessions, one)
 		}
 		return page, nil
 	})
 }
 
 // Lock reads one lock, with as many of the first places in its queue as waiters
-// says.
+// says. Holders are shown up to lockapi.MaxHolders, and metadata of sessions up to
+// lockapi.MaxReplyMeta.
 func (m *Master) Lock(ctx context.Context, path string, waiters int, stale bool) (lockapi.Lock, error) {
 	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.Lock, error) {
-		out := lockOf(o, s, path)
+		room := metaRoom(lockapi.MaxReplyMeta)
+		out := lockOf(o, s, path, lockapi.MaxHolders, &room)
 		if waiters > 0 {
-			out.Queue = queueOf(s, path, waiters, time.Now())
+			out.Queue = queueOf(s, path, waiters, time.Now(), &room)
 		}
 		return out, nil
 	})
 }
 
 // Locks reads a page of the locks that are not free, in bytewise order of their
-// paths.
+// paths. It ends at limit, or with the lock that makes it lockapi.PageBytes long.
 func (m *Master) Locks(ctx context.Context, prefix, after string, limit int, stale bool) (lockapi.LockList, error) {
 	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.LockList, error) {
 		page := lockapi.LockList{Locks: []lockapi.Lock{}}
+		size, room := 0, metaRoom(lockapi.MaxReplyMeta)
 		for l := range s.Locks(prefix, after) {
-			if len(page.Locks) == limit {
-				page.Next = page.Locks[limit-1].Path
+			if n := len(page.Locks); n == limit || size >= lockapi.PageBytes {
+				page.Next = page.Locks[n-1].Path
 				break
 			}
-			page.Locks = append(page.Locks, lockOf(o, s, l.Path))
+			one := lockOf(o, s, l.Path, lockapi.MaxHolders, &room)
+			size += lockSize(&one)
+			page.Locks = append(page.Locks, one)
 		}
 		return page, nil
 	})
@@ -148,57 +157,6 @@ func sessionStateOf(o *office, s *state.State, v *state.Session) lockapi.Session
 			out.Holds[i].UnclaimedMS = o.unclaimedFor(doubtful[0]).Milliseconds()
 			doubtful = doubtful[1:]
 		}
-	}
-	return out
-}
-
-// lockOf shows a lock; o is nil in a stale read, which knows only the whole
-// length of a lock-delay and not what is left of it.
-func lockOf(o *office, s *state.State, path string) lockapi.Lock {
-	out := lockapi.Lock{Path: path, State: lockapi.StateFree, Holders: []lockapi.Holder{}}
-	l, ok := s.Lock(path)
-	if !ok {
-		return out
-	}
-	for h := range s.Holders(path) {
-		holder := lockapi.Holder{Session: h.Session, Handle: h.Handle, Mode: mode(h.Mode), Token: h.Token, GrantedAt: time.Unix(0, h.GrantedAt).UTC()}
-		if v, ok := s.Session(h.Session); ok {
-			holder.SessionName, holder.SessionMeta = v.Name, v.Meta
-		}
-		out.Holders = append(out.Holders, holder)
-	}
-	out.Waiters = l.Waiters
-	if l.DelayID != 0 {
-		out.State, out.DelayRemainingMS = lockapi.StateDelayed, l.DelayMS
-		if o != nil {
-			out.DelayRemainingMS = min(l.DelayMS, o.delayRemaining(path).Milliseconds())
-		}
-	}
-	if l.Holders > 0 {
-		out.State, out.Mode = lockapi.StateHeld, mode(l.Mode)
-		if l.Mode == state.Shared {
-			out.Limit = l.Limit
-		}
-	}
-	return out
-}
-
-// queueOf shows the first places in a queue, at most so many. now is a wall clock,
-// and may be behind that of the master which took a place: the state's own time
-// counts where it is later.
-func queueOf(s *state.State, path string, most int, now time.Time) []lockapi.Waiter {
-	out := []lockapi.Waiter{}
-	present := max(now.UnixNano(), s.Now)
-	for w := range s.Queue(path) {
-		if len(out) == most {
-			break
-		}
-		waiter := lockapi.Waiter{Session: w.Session, Handle: w.Handle, Mode: mode(w.Mode), Position: len(out) + 1,
-			Since: time.Unix(0, w.Since).UTC(), WaitingMS: time.Duration(present - w.Since).Milliseconds()}
-		if v, ok := s.Session(w.Session); ok {
-			waiter.SessionName, waiter.SessionMeta = v.Name, v.Meta
-		}
-		out = append(out, waiter)
 	}
 	return out
 }

@@ -184,13 +184,20 @@ func TestManyAreTurnedAway(t *testing.T) {
 // However many ask for lists, only some are made at a time, and other calls do not
 // wait for them. A caller that leaves gives its turn up.
 func TestListsTakeTurns(t *testing.T) {
+	for _, target := range []string{"/v1/locks", "/v1/sessions", "/v1/locks/a?waiters=101", "/v1/locks/" + crowded, "/v1/sessions/" + crowded} {
+		t.Run(target, func(t *testing.T) { takeTurns(t, target) })
+	}
+}
+
+func takeTurns(t *testing.T, target string) {
 	n := startMaster(t, nil)
+	n.addSession(lockapi.Session{ID: crowded})
 	entered, release := hold(n)
 	defer release()
 	turns := max(1, runtime.GOMAXPROCS(0)/2)
 	var lists []net.Conn
 	for range turns + 5 {
-		lists = append(lists, transmit(t, n, "GET /v1/locks HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+		lists = append(lists, transmit(t, n, "GET "+target+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
 	}
 	for range turns {
 		<-entered

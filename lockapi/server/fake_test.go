@@ -31,6 +31,12 @@ type fakeMaster struct {
 	lastID   uint64
 }
 
+// crowded is the lock, and the session, with more than a list is long.
+const crowded = "crowded"
+
+func (f *fakeMaster) CrowdedLock(path string) bool  { return path == "/"+crowded }
+func (f *fakeMaster) CrowdedSession(id string) bool { return id == crowded }
+
 type fakeLock struct {
 	holder *lockapi.Grant
 	queue  []lockapi.Grant

@@ -64,7 +64,7 @@ func readLock(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	long := waiters > lockapi.DefaultListLimit
+	long := waiters > lockapi.DefaultListLimit || x.master.CrowdedLock(path)
 	return x.dispatchRead(q, long, func(ctx context.Context, stale bool) (any, error) {
 		return x.master.Lock(ctx, path, waiters, stale)
 	})

@@ -39,6 +39,9 @@ type SessionService interface {
 	CloseSession(ctx context.Context, id string) error
 	Session(ctx context.Context, id string, stale bool) (lockapi.SessionState, error)
 	Sessions(ctx context.Context, after string, limit int, stale bool) (lockapi.SessionList, error)
+	// CrowdedSession says, from this replica's own state and without blocking, that
+	// the answer about one session is as long as a list.
+	CrowdedSession(id string) bool
 }
 
 // LockService is the calls about locks. Those that are not stale reads answer
@@ -51,6 +54,9 @@ type LockService interface {
 	// Lock reads a lock with the first places in its queue, at most waiters of them.
 	Lock(ctx context.Context, path string, waiters int, stale bool) (lockapi.Lock, error)
 	Locks(ctx context.Context, prefix, after string, limit int, stale bool) (lockapi.LockList, error)
+	// CrowdedLock says, from this replica's own state and without blocking, that the
+	// answer about one lock is as long as a list.
+	CrowdedLock(path string) bool
 	CheckSequencer(ctx context.Context, s lockapi.Sequencer, stale bool) (lockapi.SequencerCheck, error)
 }
 

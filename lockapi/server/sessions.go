@@ -50,7 +50,7 @@ func readSession(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.read(q, func(ctx context.Context, stale bool) (any, error) {
+	return x.dispatchRead(q, x.master.CrowdedSession(id), func(ctx context.Context, stale bool) (any, error) {
 		return x.master.Session(ctx, id, stale)
 	})
 }

@@ -87,6 +87,7 @@ func TestOneCell(t *testing.T) {
 	t.Parallel()
 	c, _, _ := start(t, "--allow-origin="+allowedOrigin, "--api-host="+apiHost)
 	t.Run("who waits", func(t *testing.T) { whoWaits(t, c) })
+	t.Run("replies", func(t *testing.T) { replies(t, c) })
 	t.Run("members", func(t *testing.T) { members(t, c) })
 	t.Run("answers name the cell", func(t *testing.T) { answersNameTheCell(t, c) })
 	t.Run("browsers", func(t *testing.T) { browsers(t, c) })

@@ -94,14 +94,15 @@ func sessionMeta(f lockFlags) map[string]string {
 	return meta
 }
 
-// inTheWay says who or what keeps us from a lock.
-func inTheWay(path string, holders []lockapi.Holder, delayMS int64) string {
+// inTheWay says who or what keeps us from a lock: its holders, of whom more are
+// not named, or its lock-delay.
+func inTheWay(path string, holders []lockapi.Holder, more int, delayMS int64) string {
 	switch {
 	case len(holders) == 1:
 		h := holders[0]
 		return fmt.Sprintf("%s is held by %s, token %d, for %s", clean(path), clean(h.SessionName), h.Token, since(h.GrantedAt))
 	case len(holders) > 1:
-		return fmt.Sprintf("%s is held by %d", clean(path), len(holders))
+		return fmt.Sprintf("%s is held by %d", clean(path), len(holders)+more)
 	case delayMS > 0:
 		return fmt.Sprintf("%s is free, but in its lock-delay for %s more", clean(path), millis(delayMS))
 	default:
@@ -116,7 +117,7 @@ func (a *app) notGot(f lockFlags, v *vigil, err error) error {
 	var out *failure
 	switch {
 	case errors.As(err, &refused) && (refused.Code == lockapi.CodeLockHeld || refused.Code == lockapi.CodeLockDelayed):
-		out = &failure{code: f.conflictCode, expected: true, message: "not got: " + inTheWay(f.path, refused.Holders, refused.DelayRemainingMS)}
+		out = &failure{code: f.conflictCode, expected: true, message: "not got: " + inTheWay(f.path, refused.Holders, refused.MoreHolders, refused.DelayRemainingMS)}
 		if f.waits {
 			out.hint("a longer --wait waits for it; stout locks %s shows who has it and who waits", clean(f.path))
 		}

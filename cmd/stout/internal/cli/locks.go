@@ -99,12 +99,9 @@ const mostHolders = 10
 
 // showHolders describes who holds a lock, as far as the table does not.
 func (a *app) showHolders(l lockapi.Lock) {
-	for i, h := range l.Holders {
-		switch {
-		case i == mostHolders:
-			a.ui.printf("and %s more\n", plural(len(l.Holders)-i, "holder"))
-			return
-		case i == 0:
+	shown := l.Holders[:min(len(l.Holders), mostHolders)]
+	for i, h := range shown {
+		if i == 0 {
 			a.ui.printf("\n")
 		}
 		meta := ""
@@ -112,6 +109,9 @@ func (a *app) showHolders(l lockapi.Lock) {
 			meta = ": " + metaText(h.SessionMeta)
 		}
 		a.ui.paragraph("", fmt.Sprintf("token %d is held by %s, session %s%s", h.Token, clean(h.SessionName), clean(h.Session), meta))
+	}
+	if more := len(l.Holders) - len(shown) + l.MoreHolders; more > 0 {
+		a.ui.printf("and %s more\n", plural(more, "holder"))
 	}
 }
 
@@ -167,7 +167,7 @@ func (a *app) lockRows(locks []lockapi.Lock) [][]string {
 			state = p.warn.Render(fmt.Sprintf("%s, delay %s", clean(l.State), millis(l.DelayRemainingMS)))
 		}
 		if l.Limit > 0 {
-			mode = fmt.Sprintf("%s %d/%d", l.Mode, len(l.Holders), l.Limit)
+			mode = fmt.Sprintf("%s %d/%d", l.Mode, len(l.Holders)+l.MoreHolders, l.Limit)
 		}
 		if l.Waiters > 0 {
 			waiters = p.warn.Render(waiters)

@@ -86,6 +86,8 @@ func (a *app) release(ctx context.Context, path string, p pick) error {
 		return a.leaveQueue(ctx, path, p)
 	case len(lock.Holders) == 0:
 		return a.nothing(path, "nobody holds it")
+	case lock.MoreHolders > 0:
+		return a.nothing(path, fmt.Sprintf("none of its first %d holders is the one named, and the cell does not show the other %d", len(lock.Holders), lock.MoreHolders))
 	default:
 		return a.nothing(path, "none of its holders is the one named")
 	}

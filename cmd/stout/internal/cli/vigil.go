@@ -116,7 +116,7 @@ func (v *vigil) place(ctx context.Context) bool {
 		return true
 	}
 	if lock, err := v.a.client.ReadLock(ctx, v.path); err == nil {
-		v.a.ui.progress("place", fmt.Sprintf("waiting, place %d: %s", state.Waits[i].Position, inTheWay(v.path, lock.Holders, lock.DelayRemainingMS)))
+		v.a.ui.progress("place", fmt.Sprintf("waiting, place %d: %s", state.Waits[i].Position, inTheWay(v.path, lock.Holders, lock.MoreHolders, lock.DelayRemainingMS)))
 	}
 	return true
 }

@@ -1,0 +1,168 @@
+package master
+
+import (
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// What locks look like in replies, and how long replies may get. A session's
+// metadata is up to 64 KiB, and stands beside each of its holds and places: what
+// a reply may take of it is bounded, and so are holders and pages. The quotas
+// bound what there is, not how often it is told.
+
+// metaRoom is what is left, in bytes, for the metadata of sessions in one reply.
+type metaRoom int
+
+// take is the metadata where there is room for it, else nil. What is too long
+// leaves the room to others.
+func (r *metaRoom) take(meta map[string]string) map[string]string {
+	raw := 0
+	for k, v := range meta {
+		raw += len(k) + len(v)
+	}
+	if raw > int(*r) { // a glance, which is all that most of very many get
+		return nil
+	}
+	size := metaSize(meta)
+	if size > int(*r) {
+		return nil
+	}
+	*r -= metaRoom(size)
+	return meta
+}
+
+// lockOf shows a lock with up to so many of its holders, the first ones; o is nil
+// in a stale read, which knows only the whole length of a lock-delay and not what
+// is left of it.
+func lockOf(o *office, s *state.State, path string, most int, room *metaRoom) lockapi.Lock {
+	out := lockapi.Lock{Path: path, State: lockapi.StateFree, Holders: []lockapi.Holder{}}
+	l, ok := s.Lock(path)
+	if !ok {
+		return out
+	}
+	for h := range s.Holders(path) {
+		if len(out.Holders) == most {
+			out.MoreHolders = l.Holders - most
+			break
+		}
+		holder := lockapi.Holder{Session: h.Session, Handle: h.Handle, Mode: mode(h.Mode), Token: h.Token, GrantedAt: time.Unix(0, h.GrantedAt).UTC()}
+		if v, ok := s.Session(h.Session); ok {
+			holder.SessionName, holder.SessionMeta = v.Name, room.take(v.Meta)
+		}
+		out.Holders = append(out.Holders, holder)
+	}
+	out.Waiters = l.Waiters
+	if l.DelayID != 0 {
+		out.State, out.DelayRemainingMS = lockapi.StateDelayed, l.DelayMS
+		if o != nil {
+			out.DelayRemainingMS = min(l.DelayMS, o.delayRemaining(path).Milliseconds())
+		}
+	}
+	if l.Holders > 0 {
+		out.State, out.Mode = lockapi.StateHeld, mode(l.Mode)
+		if l.Mode == state.Shared {
+			out.Limit = l.Limit
+		}
+	}
+	return out
+}
+
+// queueOf shows the first places in a queue, at most so many. now is a wall clock,
+// and may be behind that of the master which took a place: the state's own time
+// counts where it is later.
+func queueOf(s *state.State, path string, most int, now time.Time, room *metaRoom) []lockapi.Waiter {
+	out := []lockapi.Waiter{}
+	present := max(now.UnixNano(), s.Now)
+	for w := range s.Queue(path) {
+		if len(out) == most {
+			break
+		}
+		waiter := lockapi.Waiter{Session: w.Session, Handle: w.Handle, Mode: mode(w.Mode), Position: len(out) + 1,
+			Since: time.Unix(0, w.Since).UTC(), WaitingMS: time.Duration(present - w.Since).Milliseconds()}
+		if v, ok := s.Session(w.Session); ok {
+			waiter.SessionName, waiter.SessionMeta = v.Name, room.take(v.Meta)
+		}
+		out = append(out, waiter)
+	}
+	return out
+}
+
+// manyItems is from how many holders, or claims, on the reply about one lock or
+// session takes as long as that about a list of them.
+const manyItems = lockapi.DefaultListLimit
+
+// CrowdedLock says that very many hold a lock, as this replica knows. It never
+// blocks.
+func (m *Master) CrowdedLock(path string) bool {
+	l, ok := m.log.State().Lock(path)
+	return ok && l.Holders > manyItems
+}
+
+// CrowdedSession says that a session holds and waits for very much, as this
+// replica knows. It never blocks.
+func (m *Master) CrowdedSession(id string) bool {
+	n := 0
+	for range m.log.State().Claims(id) {
+		if n++; n > manyItems {
+			return true
+		}
+	}
+	return false
+}
+
+// Sizes of what replies show, in bytes of JSON. What is not text in it is
+// estimated from above.
+const (
+	lockFrame    = 150
+	holderFrame  = 170
+	sessionFrame = 170
+	claimFrame   = 130
+	pairFrame    = len(`"":"",`)
+)
+
+func lockSize(l *lockapi.Lock) int {
+	n := lockFrame + textSize(l.Path)
+	for i := range l.Holders {
+		h := &l.Holders[i]
+		n += holderFrame + textSize(h.Session) + textSize(h.SessionName) + textSize(h.Handle) + metaSize(h.SessionMeta)
+	}
+	return n
+}
+
+func sessionSize(v *lockapi.SessionState) int {
+	n := sessionFrame + textSize(v.ID) + textSize(v.Name) + metaSize(v.Meta)
+	for i := range v.Holds {
+		h := &v.Holds[i]
+		n += claimFrame + textSize(h.Path) + textSize(h.Handle) + textSize(h.Sequencer)
+	}
+	for i := range v.Waits {
+		w := &v.Waits[i]
+		n += claimFrame + textSize(w.Path) + textSize(w.Handle)
+	}
+	return n
+}
+
+func metaSize(meta map[string]string) int {
+	n := 0
+	for k, v := range meta {
+		n += pairFrame + textSize(k) + textSize(v)
+	}
+	return n
+}
+
+// textSize is how long a text is in JSON, at the most: a control character takes
+// up to six bytes.
+func textSize(text string) int {
+	n := len(text)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ':
+			n += 5
+		case c == '"', c == '\\':
+			n++
+		}
+	}
+	return n
+}
