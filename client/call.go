@@ -30,6 +30,7 @@ type call struct {
 	wait   time.Duration      // for how long the server may hold it in good order
 	late   time.Duration      // how late its answer may be; 0 stands for answerTime
 	once   bool               // must not be sent again after it may have taken effect
+	single bool               // must not be under way twice at a time, so is not hedged
 	any    bool               // any replica may take it and ask the master itself
 	stale  bool               // what may be out of date will do
 	cut    context.Context    // if set, attempts run under it rather than the caller's context
@@ -130,7 +131,7 @@ func (c *Client) do(ctx context.Context, q *call) error {
 		r := c.targets.pick()
 		next, err := c.hedged(under, r, q)
 		if next == giveUp {
-			return err
+			return q.outcome(err)
 		}
 		last = err
 		c.log.Debug("stout: attempt failed", "method", q.method, "path", q.path, "replica", r.to.base, "error", err)
@@ -142,11 +143,13 @@ func (c *Client) do(ctx context.Context, q *call) error {
 	}
 }
 
-// findMaster finds the master by a read before a call that must not be sent twice,
-// and so can't be hedged.
+// isHedged reports whether another replica may be asked before the first answers.
+func (q *call) isHedged() bool { return !q.once && !q.single }
+
+// findMaster finds the master by a read before a call that is not hedged.
 func (c *Client) findMaster(ctx context.Context, q *call) error {
 	r := c.targets.pick()
-	if !q.once || r.heard.Load() != 0 || !c.targets.hasOther(r) {
+	if q.isHedged() || r.heard.Load() != 0 || !c.targets.hasOther(r) {
 		return nil
 	}
 	return c.do(ctx, &call{method: http.MethodGet, path: lockapi.RouteLocks, query: "limit=1", out: new(lockapi.LockList)})
@@ -221,14 +224,20 @@ func (c *Client) judge(ctx context.Context, r *route, q *call, err error) (verdi
 			return giveUp, nil
 		}
 		return retry, nil
-	case lockapi.CodeInternal:
+	case lockapi.CodeBusy:
+		if q.unsettled { // what is not committed yet may be the work of an attempt before
+			return retry, nil
+		}
+	}
+	if isNonsense(err) {
 		c.targets.skip(r) // others may answer better; r is not asked in a loop
 	}
 	return giveUp, nil
 }
 
 // attempt sends a call once, over route r. The error is a *lockapi.Error where
-// the cell has answered, else an *attemptError.
+// the cell has answered, a *foreignAnswer where somebody else has, and an *attemptError
+// where nobody has.
 //
 // A master that has answered another call since this one's answer was due is
 // busy, not gone. To punish it for that would send all the sessions of the
@@ -245,15 +254,6 @@ func (c *Client) attempt(ctx context.Context, r *route, q *call) error {
 	q.answered = q.answered || isAnswer(err)
 	q.add(effect{effective: mayHaveTakenEffect(err), unsettled: err != nil, firstSent: sent})
 	return err
-}
-
-// isAnswer says whether an attempt that ended so was answered by a replica.
-func isAnswer(err error) bool {
-	if err == nil {
-		return true // without the memory that the rest takes
-	}
-	_, failed := errors.AsType[*attemptError](err)
-	return !failed
 }
 
 // mayHaveTakenEffect says whether an attempt that ended so may have done its

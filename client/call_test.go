@@ -168,9 +168,8 @@ func TestTransferIsSentOnce(t *testing.T) {
 		}
 		f.set(func() { f.drop = func(*http.Request) bool { return true } })
 		before := f.count(isMethod(http.MethodPost))
-		if _, err := c.Transfer(t.Context(), "r3"); err == nil {
-			t.Error("a lost answer was taken for success")
-		}
+		_, err := c.Transfer(t.Context(), "r3")
+		wantErr(t, err, ErrOutcomeUnknown)
 		if n := f.count(isMethod(http.MethodPost)) - before; n > 2 { // one of them was told 421
 			t.Errorf("the transfer was sent %d times", n)
 		}
@@ -234,6 +233,15 @@ func TestForeignAnswers(t *testing.T) {
 		}
 		_, err = c.ReadLock(t.Context(), "/a")
 		wantErr(t, err, test.want)
+		if _, ok := err.(*lockapi.Error); !ok {
+			t.Errorf("%d %q: the error is a %T", test.status, test.body, err)
+		}
+		if err := c.Ready(t.Context(), "http://r1"); test.status >= 300 {
+			wantErr(t, err, test.want)
+			if _, ok := err.(*lockapi.Error); !ok {
+				t.Errorf("%d %q: the error of one attempt is a %T", test.status, test.body, err)
+			}
+		}
 	}
 }
 

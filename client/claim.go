@@ -89,9 +89,15 @@ func (s *Session) disarm(cl *claim) {
 }
 
 // askAgain cuts off the calls under way, so that they are made again where the
-// master is now; places in queues are kept. s.mu is held.
+// master is now; places in queues are kept. A release may be there already, and is
+// given time to be answered: of one that was cut off nobody can tell any more whether
+// it found the lock held. s.mu is held.
 func (s *Session) askAgain() {
 	for _, cl := range s.claims {
+		if cl.phase == leaving && cl.cut != nil {
+			time.AfterFunc(lateAnswer, cl.cut)
+			continue
+		}
 		cl.cutOff()
 	}
 }
@@ -126,14 +132,20 @@ func (s *Session) endHolds(reason error) {
 }
 
 // hold turns a grant into a Held, once the session is safe.
-func (s *Session) hold(ctx context.Context, cl *claim, sequencer string, token uint64, at time.Time) (*Held, error) {
+func (s *Session) hold(ctx context.Context, cl *claim, grant *lockapi.Grant) (*Held, error) {
 	h := newHeld(ctx, s, cl)
-	h.token, h.sequencer, h.grantedAt = token, sequencer, at
+	h.token, h.sequencer = grant.Token, grant.Sequencer
+	if grant.GrantedAt != nil {
+		h.grantedAt = *grant.GrantedAt
+	}
 	for ctx.Err() == nil {
 		if s.adopt(cl, h) {
 			return h, nil
 		}
-		if err := s.awaitSafe(ctx); err != nil {
+		switch err := s.awaitSafe(ctx); {
+		case err == errWaitOver:
+			return nil, errNotSafe
+		case err != nil:
 			return nil, err
 		}
 	}

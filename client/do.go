@@ -12,9 +12,9 @@ import (
 // returned: work that goes on after its context has ended may go on beside the
 // next holder.
 //
-// The error is that of Lock, where the lock was not got; else what work returned,
-// joined with that of Unlock: ErrLockLost, ErrSessionExpired or ErrSessionClosed
-// say that the lock was not held to the end.
+// The error is that of Lock, where the lock was not got; else the very one that work
+// returned, or that of Unlock, or both joined: ErrLockLost, ErrSessionExpired or
+// ErrSessionClosed say that the lock was not held to the end.
 func (s *Session) Do(ctx context.Context, path string, work func(context.Context, *Held) error, opts ...LockOption) (err error) {
 	h, err := s.Lock(ctx, path, opts...)
 	if err != nil {
@@ -27,13 +27,24 @@ func (s *Session) Do(ctx context.Context, path string, work func(context.Context
 			cancel()
 			ctx = cancelled
 		}
-		err = errors.Join(err, h.Unlock(ctx))
+		err = both(err, h.Unlock(ctx))
 	}()
 	under, end := h.within(ctx)
 	defer end()
 	err = work(under, h)
 	returned = true
 	return err
+}
+
+// both is one error or the other as it is, and joins two.
+func both(a, b error) error {
+	switch {
+	case b == nil:
+		return a
+	case a == nil:
+		return b
+	}
+	return errors.Join(a, b)
 }
 
 // within is a context that ends with ctx and with the hold.

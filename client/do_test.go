@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +81,33 @@ func TestDoEndsWithItsContext(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The error of the work is returned as it is where the lock was held to the end, and
+// joined with that of Unlock where it was not.
+func TestDoReturnsTheVeryError(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		for _, lost := range []bool{false, true} {
+			for _, of := range []error{nil, io.EOF} {
+				err := s.Do(t.Context(), "/a", func(ctx context.Context, h *Held) error {
+					if lost {
+						if _, err := c.Release(ctx, "/a", s.ID(), h.Handle(), 0); err != nil {
+							t.Error(err)
+						}
+					}
+					return of
+				})
+				switch {
+				case !lost && err != of, lost && of == nil && err != ErrLockLost:
+					t.Errorf("lost: %t, the work returned %v, and Do %#v", lost, of, err)
+				case lost && of != nil:
+					wantErr(t, err, of)
+					wantErr(t, err, ErrLockLost)
+				}
+			}
+		}
+	})
 }
 
 // The context of the work ends with the hold, and the error tells.

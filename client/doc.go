@@ -76,8 +76,9 @@
 //     let the receiver ask with Client.CheckSequencer.
 //   - Where the resource can do neither, LockDelay at least keeps a lock from
 //     being granted anew for a while after its holder's session expired.
-//   - Where you use Lock, call Unlock in any case, and look at its error where it matters that the
-//     lock was held to the end.
+//   - Where you use Lock, call Unlock in any case, and look at its error where it
+//     matters that the lock was held to the end. What a nil is worth after a lost
+//     answer, Held.Unlock says.
 //
 // # Masters and retries
 //
@@ -90,17 +91,19 @@
 //
 // A replica that hangs costs no time-out: after 300 ms of silence (more on a way
 // that is known to be slow) the next one is asked as well, then the one after it,
-// and whoever settles the call first does. Only what may be sent twice is sent to
-// two; before Transfer and ReplaceMember a read finds the master. That a master
-// holds a call on purpose, or is busy with others, is no reason: a cell that is well
-// hears each call once.
+// and whoever settles the call first does. Only what may be under way twice is sent
+// to two at a time; before Transfer and ReplaceMember a read finds the master. That a
+// master holds a call on purpose, or is busy with others, is no reason: a cell that
+// is well hears each call once.
 //
 // Reads, acquiring, releasing, keepalives and the opening of a session are
 // repeated until their context ends, with pauses of 25 ms to 1 s, when they
 // could not be delivered, their answer got lost, or the cell has no master or
 // does not know the outcome. All of these may be repeated without doing their
-// work twice. Give a deadline to a context that has no other end. Transfer is
-// repeated only if it certainly had no effect. A refusal is never repeated.
+// work twice. Give a deadline to a context that has no other end. ReplaceMember is
+// repeated so, too, but by one call after another; Transfer is repeated only if it
+// certainly had no effect, and else ends with ErrOutcomeUnknown. A refusal is never
+// repeated.
 //
 // Handles, which tell the holds of a session apart, are made up for every hold
 // and never used again. Should a request arrive after its caller has given up,
@@ -110,10 +113,13 @@
 //
 // An answer is checked against what was asked: that a grant is of this path,
 // session, handle and mode, with a token above those that were there before, that no
-// lease is longer than the session's ttl, that epochs do not go back, that nobody
-// leads from https to http. What fails the check is ErrInternal; it becomes no hold
-// and extends no lease. Whatever is answered, and however fast, no call is repeated
-// in a loop without pauses.
+// lease is longer than the session's ttl, that epochs do not go back. What fails the
+// check is ErrInternal; it becomes no hold and extends no lease. While another replica
+// is asked as well, its answer is waited for; so it is with what no replica answers,
+// such as the page of a web server. A master's URL that would lead from https to http
+// is not followed, unless the client was given it: the replica that has named it is
+// asked to forward. Whatever is answered, and however fast, no call is repeated in a
+// loop without pauses.
 //
 // # Errors
 //

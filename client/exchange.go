@@ -127,7 +127,7 @@ func (c *Client) refusal(r *route, a *wire.Answer) error {
 		case http.StatusNotFound:
 			code = lockapi.CodeNotFound
 		}
-		return lockapi.Errorf(code, "%s answered %d %s, which no replica does; is it the base URL of one?", r.to.base, a.StatusCode, http.StatusText(a.StatusCode))
+		return &foreignAnswer{lockapi.Errorf(code, "%s answered %d %s, which no replica does; is it the base URL of one?", r.to.base, a.StatusCode, http.StatusText(a.StatusCode))}
 	}
 	e := p.Err()
 	if n, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil {

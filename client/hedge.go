@@ -17,7 +17,7 @@ const (
 // silent: one that hangs takes connections and answers nothing, and who waits for it
 // learns nothing of those that are well.
 //
-// Only what may be sent twice is hedged. It costs the cell little, since the call
+// Only what may be under way twice is hedged. It costs the cell little, since the call
 // says that it is not to be forwarded: a replica that is no master answers 421. And
 // it is rare: a master that holds a call on purpose, or that answers other calls
 // meanwhile, is no reason.
@@ -35,7 +35,7 @@ type hedge struct {
 // patience is for how long an attempt of the call may be silent before another
 // replica is asked; 0 stands for ever.
 func (c *Client) patience(r *route, q *call) time.Duration {
-	if q.once || !c.targets.hasOther(r) {
+	if !q.isHedged() || !c.targets.hasOther(r) {
 		return 0
 	}
 	if q.wait > 0 && r.heard.Load() != 0 {

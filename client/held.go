@@ -88,9 +88,14 @@ func (h *Held) ValidUntil() time.Time { return h.s.ValidUntil() }
 // seconds. It may be called again, also by several goroutines: once it has had
 // an outcome, all calls return it.
 //
-// nil says that the lock was held until now and is released. ErrLockLost,
-// ErrSessionExpired and ErrSessionClosed say that there was nothing left to
-// release. With any other error the cell could not be reached in time; the
+// nil says that the lock is released, and was held until then, with one exception:
+// where a call got lost or was not answered in time, and a later one finds nothing to
+// release, the lost one is taken to have released it. Nobody can tell then whether the
+// lock had been taken from us before (Client.Release by somebody else, say). Who must
+// know asks Client.CheckSequencer before Unlock.
+//
+// ErrLockLost, ErrSessionExpired and ErrSessionClosed say that there was nothing left
+// to release, for certain. With any other error the cell could not be reached in time; the
 // session then goes on releasing the lock in the background.
 func (h *Held) Unlock(ctx context.Context) error {
 	cl := h.cl
@@ -124,8 +129,8 @@ func (h *Held) Unlock(ctx context.Context) error {
 }
 
 // release makes one call for Unlock, until end if ctx ends before. It reports false
-// where there was nothing to release, and no earlier attempt can have been the
-// reason.
+// where there was nothing to release, and no attempt without an answer, of this call
+// or before, can have been the reason.
 func (h *Held) release(ctx context.Context, end time.Time) (bool, error) {
 	cl := h.cl
 	ctx, cut, done := outlast(ctx, time.Until(end))

@@ -20,8 +20,15 @@ const (
 	longestWait = 100 * 365 * 24 * time.Hour
 )
 
-// errWaitOver is why Lock gives up after Wait. It becomes ErrLockHeld.
-var errWaitOver = errors.New("the wait is over")
+var (
+	// errWaitOver is why Lock gives up after Wait. It becomes ErrLockHeld.
+	errWaitOver = errors.New("the wait is over")
+	// errUnheard is errWaitOver where the cell has not answered the last call. It
+	// becomes ErrLockHeld only where a read finds a holder.
+	errUnheard = fmt.Errorf("%w, and the cell has not answered", errWaitOver)
+	// errNotSafe is why Lock gives a grant back after Wait.
+	errNotSafe = fmt.Errorf("%w: %w", lockapi.CodeNoMaster, ErrJeopardy)
+)
 
 // Lock takes a lock, waiting in its queue until it is granted, ctx ends, Wait
 // is over, or the session ends. The place in the queue outlives a change of
@@ -35,7 +42,9 @@ var errWaitOver = errors.New("the wait is over")
 // where the cell could not be reached for that, the session does it in the
 // background as soon as it can.
 //
-// Errors: the context's; ErrLockHeld after Wait, with the holders;
+// Errors: the context's; ErrLockHeld after Wait, with the holders, or ErrNoMaster
+// where the cell could not be asked who they are, or has granted the lock but not
+// extended the session's lease (ErrJeopardy as well);
 // ErrConflict for a limit that does not fit; ErrTooMany, at once, where a quota
 // leaves no room for the grant or the place in the queue; ErrInvalidArgument;
 // ErrSessionExpired and ErrSessionClosed.
@@ -44,7 +53,8 @@ func (s *Session) Lock(ctx context.Context, path string, opts ...LockOption) (*H
 }
 
 // TryLock takes a lock if it is to be had at once. Otherwise it returns
-// ErrLockHeld, with the holders, or ErrLockDelayed.
+// ErrLockHeld, with the holders, or ErrLockDelayed. A grant that came in a jeopardy
+// of the session is given back if that is not over within a second (ErrJeopardy).
 func (s *Session) TryLock(ctx context.Context, path string, opts ...LockOption) (*Held, error) {
 	o := makeLockOptions(opts)
 	o.hasWait, o.wait = true, 0
@@ -67,52 +77,65 @@ func (s *Session) acquire(ctx context.Context, path string, o lockOptions) (*Hel
 		s.forget(cl)
 		return nil, err
 	}
-	grant, err := s.await(ctx, cl, &cl.req, o)
+	h, err := s.obtain(ctx, cl, o)
 	if err == nil {
-		var at time.Time
-		if grant.GrantedAt != nil {
-			at = *grant.GrantedAt
-		}
-		var h *Held
-		if h, err = s.hold(ctx, cl, grant.Sequencer, grant.Token, at); err == nil {
-			return h, nil
-		}
-		cl.resting = false
+		return h, nil
 	}
 	s.leave(ctx, cl)
 	return nil, s.explain(ctx, path, o, err)
 }
 
-// await asks until the lock is granted, refused for good, or given up.
-func (s *Session) await(ctx context.Context, cl *claim, req *lockapi.LockRequest, o lockOptions) (lockapi.Grant, error) {
+// obtain waits for a grant, and then until the session is safe, both within Wait.
+func (s *Session) obtain(ctx context.Context, cl *claim, o lockOptions) (*Held, error) {
 	if o.wait > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.wait+waitSlack, errWaitOver)
 		defer cancel()
 	}
-	var end time.Duration
-	if o.wait > 0 {
-		end = s.c.now() + o.wait
+	grant, err := s.await(ctx, cl, &cl.req, o)
+	if err != nil {
+		return nil, err
 	}
+	if o.hasWait && o.wait <= 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, waitSlack, errWaitOver)
+		defer cancel()
+	}
+	h, err := s.hold(ctx, cl, &grant)
+	if err != nil {
+		cl.resting = false
+	}
+	return h, err
+}
+
+// await asks until the lock is granted, refused for good, or given up.
+func (s *Session) await(ctx context.Context, cl *claim, req *lockapi.LockRequest, o lockOptions) (lockapi.Grant, error) {
+	end := s.c.now() + o.wait
+	over := errWaitOver
 	for pause := (backoff{}); ; {
 		wait := longPoll
 		switch {
 		case o.wait > 0:
 			if wait = min(wait, end-s.c.now()); wait <= 0 {
-				return lockapi.Grant{}, errWaitOver
+				return lockapi.Grant{}, over
 			}
 		case o.hasWait:
 			wait = 0
 		}
-		if ctx.Err() != nil {
-			return lockapi.Grant{}, context.Cause(ctx)
+		switch cause := context.Cause(ctx); {
+		case cause == errWaitOver:
+			return lockapi.Grant{}, over
+		case ctx.Err() != nil:
+			return lockapi.Grant{}, cause
 		}
 		req.WaitMS = wait.Milliseconds()
 		req.Queue = wait > 0
 		asked := s.c.now()
 		grant, err := s.ask(ctx, cl, req)
+		over = errWaitOver
 		switch {
 		case errors.Is(err, errCut):
+			over = errUnheard
 			if err := s.Err(); err != nil {
 				return grant, err
 			}
@@ -228,20 +251,27 @@ func (s *Session) explain(ctx context.Context, path string, o lockOptions, err e
 	case errors.As(err, &given) && given.last != nil:
 		return err // the cell was not reached: whether the lock is held is not known
 	case errors.Is(err, errWaitOver):
-		return s.heldError(ctx, path, o.wait)
+		return s.heldError(ctx, path, o.wait, given == nil && !errors.Is(err, errUnheard))
+	case errors.Is(err, errNotSafe):
+		return fmt.Errorf("stout: lock %s: granted, and given back: %w", path, err)
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		return fmt.Errorf("stout: lock %s: %w", path, context.Cause(ctx))
 	}
 	return err
 }
 
-// heldError says who stood in the way of a wait that is over.
-func (s *Session) heldError(ctx context.Context, path string, wait time.Duration) error {
+// heldError says who stood in the way of a wait that is over; where the cell has not
+// been heard to say that somebody does, only if somebody does now.
+func (s *Session) heldError(ctx context.Context, path string, wait time.Duration, heard bool) error {
 	e := lockapi.Errorf(lockapi.CodeLockHeld, "%s was not granted within %s", path, wait)
 	var lock lockapi.Lock
 	q := call{method: http.MethodGet, path: lockapi.RouteLocks + path, out: &lock, check: verifyLock, want: wanted{path: path}}
-	if s.bounded(ctx, &q) == nil {
-		e.Holders, e.MoreHolders, e.DelayRemainingMS = lock.Holders, lock.MoreHolders, lock.DelayRemainingMS
+	if err := s.bounded(ctx, &q); err != nil {
+		return lockapi.Errorf(lockapi.CodeNoMaster, "%s was not granted within %s, and whether it is held is not known: %v", path, wait, err)
 	}
+	if !heard && len(lock.Holders) == 0 && lock.DelayRemainingMS == 0 {
+		return lockapi.Errorf(lockapi.CodeNoMaster, "%s was not granted within %s, though nobody holds it: the cell did not answer in time", path, wait)
+	}
+	e.Holders, e.MoreHolders, e.DelayRemainingMS = lock.Holders, lock.MoreHolders, lock.DelayRemainingMS
 	return e
 }

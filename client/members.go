@@ -67,7 +67,11 @@ func (c *Client) askOne(ctx context.Context, url string, q call) error {
 		return err
 	}
 	q.method = http.MethodGet
-	return c.attempt(ctx, &route{to: e}, &q)
+	err = c.attempt(ctx, &route{to: e}, &q)
+	if isForeign(err) {
+		return q.outcome(err)
+	}
+	return err
 }
 
 // Members reads the members of the cell.
@@ -79,7 +83,8 @@ func (c *Client) Members(ctx context.Context, opts ...ReadOption) (out lockapi.M
 // ReplaceMember has the cell go over to another data directory of the member with
 // the given id. It returns once the cell has begun: the directory is a nonvoter
 // until it has caught up, and then takes the old one's place (see Members). Where
-// that is so already, or under way, it changes nothing.
+// that is so already, or under way, it changes nothing. So it is sent again where its
+// answer got lost, but is never under way twice at a time.
 //
 // Errors: ErrInvalidArgument for what is no directory's id, ErrNotFound where the
 // cell has no such member, ErrConflict for a directory of another, ErrBusy while
@@ -92,7 +97,7 @@ func (c *Client) ReplaceMember(ctx context.Context, id string, req lockapi.Repla
 	if id == "" || id == "." || id == ".." || strings.Contains(id, "/") {
 		return lockapi.Invalid("id", "%q is not the id of a member", id)
 	}
-	q := call{method: http.MethodPost, path: lockapi.RouteMembers + "/" + id + "/replace", body: encode(req)}
+	q := call{method: http.MethodPost, path: lockapi.RouteMembers + "/" + id + "/replace", body: encode(req), single: true}
 	if req.Force {
 		q.query = "force=true"
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -79,5 +80,64 @@ func TestMembers(t *testing.T) {
 		if err := c.ReplaceMember(ctx, id, lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, ErrInvalidArgument) {
 			t.Errorf("ReplaceMember(%q): %v", id, err)
 		}
+	}
+}
+
+// changing is a cell whose master, r2, answers replacements, those too that others
+// forward, as it is told to. All other calls go to the cell.
+type changing struct {
+	*fakeCell
+	answers []func(*http.Request) (*http.Response, error)
+	sent    int
+}
+
+func (m *changing) RoundTrip(r *http.Request) (*http.Response, error) {
+	never := r.Header.Get(lockapi.HeaderForward) == lockapi.ForwardNever
+	if !strings.HasSuffix(r.URL.Path, "/replace") || never && r.URL.Host != "r2" {
+		return m.fakeCell.RoundTrip(r)
+	}
+	m.sent++
+	return m.answers[min(m.sent, len(m.answers))-1](r)
+}
+
+// ReplaceMember is never under way twice at a time: what the one call has begun would
+// have the other one refused as busy. It is sent again where its answer got lost, and
+// what is busy then may be its own work.
+func TestReplaceMemberIsNotHedged(t *testing.T) {
+	begun := func(r *http.Request) (*http.Response, error) {
+		sleep(r.Context(), 3*hedgeAfter)
+		return answer(func(*http.Request) (int, string) { return http.StatusAccepted, "{}" }).RoundTrip(r)
+	}
+	busy := answer(func(*http.Request) (int, string) { return http.StatusConflict, `{"code":"busy"}` }).RoundTrip
+	lost := func(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset by peer") }
+	type answers []func(*http.Request) (*http.Response, error)
+	for name, test := range map[string]struct {
+		answers
+		want error
+	}{
+		"slow":          {answers{begun}, nil},
+		"lost":          {answers{lost, begun}, nil},
+		"lost and busy": {answers{lost, busy, begun}, nil},
+		"busy":          {answers{busy}, ErrBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+				f.elect("r2")
+				f.silence("r1", true)
+				way := &changing{fakeCell: f, answers: test.answers}
+				c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: way, Clock: c.now}.New()
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = c.ReplaceMember(t.Context(), "r3", lockapi.ReplaceMemberRequest{Directory: "0123456789abcdef"})
+				if !errors.Is(err, test.want) {
+					t.Errorf("%v, want %v", err, test.want)
+				}
+				toHung := f.count(func(r fakeRequest) bool { return r.host == "r1" && r.method == http.MethodPost })
+				if way.sent != len(test.answers) || toHung > 0 {
+					t.Errorf("it was sent %d times to the master, and %d times to the one that hangs", way.sent, toHung)
+				}
+			})
+		})
 	}
 }

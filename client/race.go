@@ -5,8 +5,6 @@ import (
 	"context"
 	"reflect"
 	"time"
-
-	"github.com/stoutlock/stout/lockapi"
 )
 
 // race is a call for which several replicas are asked: those that have not answered
@@ -119,6 +117,9 @@ func (a *race) judge(e *racer) time.Duration {
 	next, to := a.c.judge(a.ctx, e.r, e.q, e.err)
 	a.last = e.err
 	if next == giveUp {
+		if isNonsense(e.err) && len(a.pending) > 0 {
+			return a.pause.next() // somebody who knows better may answer yet
+		}
 		e.settles = true
 		return 0
 	}
@@ -193,11 +194,4 @@ func (a *race) finish(h *hedge, err error) (verdict, error) {
 		reflect.ValueOf(q.out).Elem().Set(reflect.ValueOf(e.q.out).Elem())
 	}
 	return giveUp, e.err
-}
-
-// isNonsense says of the error that settles a call that it is no answer of a
-// replica's.
-func isNonsense(err error) bool {
-	refused, ok := err.(*lockapi.Error)
-	return ok && refused.Code == lockapi.CodeInternal
 }

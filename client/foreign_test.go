@@ -1,0 +1,100 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// beside is a cell whose first replica takes its time for each call, and is named
+// beside a web server, r2, that gives one and the same answer.
+type beside struct {
+	*fakeCell
+	web   answer
+	calls int // to the web server; one after another
+	dies  bool
+}
+
+func (b *beside) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host == "r2" {
+		b.set(func() { b.calls++ })
+		return b.web.RoundTrip(r)
+	}
+	sleep(r.Context(), 2*hedgeAfter)
+	if b.dies {
+		return nil, errors.New("connection reset by peer")
+	}
+	return b.fakeCell.RoundTrip(r)
+}
+
+// webPages are answers that no replica gives, at least not as its answer to that.
+var webPages = map[string]struct {
+	status int
+	body   string
+	want   error // where nobody else answers
+}{
+	"page":        {http.StatusOK, "<html>", ErrInternal},
+	"no page":     {http.StatusNotFound, "404 page not found", ErrNotFound},
+	"other JSON":  {http.StatusNotFound, `{"error":"not found"}`, ErrNotFound},
+	"broken":      {http.StatusInternalServerError, "<html>", ErrInternal},
+	"no entry":    {http.StatusForbidden, "<html>", ErrInternal},
+	"other lock":  {http.StatusOK, `{"path":"/other","state":"free"}`, ErrInternal},
+	"no upstream": {http.StatusBadGateway, "<html>", context.DeadlineExceeded},
+}
+
+// What no replica answers does not settle a call that a slow replica will answer.
+func TestNonsenseSettlesNoRace(t *testing.T) {
+	for name, page := range webPages {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+				way := &beside{fakeCell: f, web: func(*http.Request) (int, string) { return page.status, page.body }}
+				fresh := func() *Client {
+					c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.now}.New()
+					if err != nil {
+						t.Fatal(err)
+					}
+					return c
+				}
+				began := time.Now()
+				if l, err := fresh().ReadLock(t.Context(), "/a"); err != nil || l.Path != "/a" {
+					t.Errorf("%+v, %v", l, err)
+				}
+				if got := time.Since(began); got > 3*hedgeAfter {
+					t.Errorf("it took %s", got)
+				}
+				if way.calls == 0 || way.calls > 10 {
+					t.Errorf("the web server was asked %d times", way.calls)
+				}
+				h := lock(t, open(t, fresh()), "/a")
+				if err := h.Unlock(t.Context()); err != nil {
+					t.Errorf("unlock: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Where nobody else is left to answer, it is told what the web server answers, and
+// that it is no replica.
+func TestNonsenseIsToldWhereNobodyElseAnswers(t *testing.T) {
+	for name, page := range webPages {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+				way := &beside{fakeCell: f, dies: true, web: func(*http.Request) (int, string) { return page.status, page.body }}
+				c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.now}.New()
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				_, err = c.ReadLock(ctx, "/a")
+				wantErr(t, err, page.want)
+				if silent := page.want == context.DeadlineExceeded; errors.Is(err, ErrNoAnswer) != silent {
+					t.Errorf("no replica answered: %v", err)
+				}
+			})
+		})
+	}
+}

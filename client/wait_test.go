@@ -1,0 +1,113 @@
+package client
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// lose has the requests that match get lost on their way, from now on.
+func (f *fakeCell) lose(match func(*http.Request) bool) {
+	f.set(func() {
+		f.delay = func(r *http.Request) time.Duration {
+			if match(r) {
+				return time.Hour
+			}
+			return 0
+		}
+	})
+}
+
+// Wait is for the whole of Lock: a grant in a jeopardy that does not end is given
+// back, and so it is by TryLock.
+func TestWaitBoundsTheJeopardy(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"Lock": 3 * time.Second, "TryLock": 0} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+				s := open(t, c)
+				other := open(t, c) // the cell goes on
+				f.lose(func(r *http.Request) bool {
+					return isKeepaliveRequest(r) && r.URL.Path == "/v1/sessions/"+s.ID()+"/keepalive"
+				})
+				<-s.Changed()
+				wantState(t, s, Jeopardy)
+				f.elect("r1") // which gives the session a whole ttl
+				began := time.Now()
+				_, err := s.Lock(t.Context(), "/a", Wait(wait))
+				wantErr(t, err, ErrJeopardy)
+				wantErr(t, err, ErrNoMaster)
+				if got, most := time.Since(began), wait+waitSlack+settleTime; got < wait || got > most {
+					t.Errorf("it took %s, want %s to %s", got, wait, most)
+				}
+				wantTokens(t, f, "/a")
+				wantState(t, s, Jeopardy)
+				lock(t, other, "/a")
+			})
+		})
+	}
+}
+
+// A jeopardy that ends in time is waited for.
+func TestWaitOutlastsAJeopardy(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		f.lose(isKeepaliveRequest)
+		<-s.Changed()
+		f.elect("r1")
+		time.AfterFunc(3*time.Second, func() { f.lose(func(*http.Request) bool { return false }) })
+		h := lock(t, s, "/a", Wait(20*time.Second))
+		wantState(t, s, Safe)
+		wantTokens(t, f, "/a", h.Token())
+	})
+}
+
+// Where mastership moves so often that no call is answered until the wait is over,
+// it is said that the lock is held only if it is.
+func TestWaitOverWhileMastershipMoves(t *testing.T) {
+	isPut := func(r *http.Request) bool { return r.Method == http.MethodPut }
+	for name, test := range map[string]struct {
+		lost func(*http.Request) bool
+		held bool
+		want error
+	}{
+		"free":   {isPut, false, ErrNoMaster},
+		"silent": {func(r *http.Request) bool { return isPut(r) || r.Method == http.MethodGet }, true, ErrNoMaster},
+		"held":   {isPut, true, ErrLockHeld},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+				a, b := open(t, c), open(t, c)
+				if test.held {
+					lock(t, a, "/a")
+				}
+				f.lose(test.lost)
+				stop := make(chan bool)
+				go func() {
+					for every := time.NewTicker(100 * time.Millisecond); ; {
+						select {
+						case <-every.C:
+							b.mu.Lock()
+							b.askAgain()
+							b.mu.Unlock()
+						case <-stop:
+							return
+						}
+					}
+				}()
+				began := time.Now()
+				_, err := b.Lock(t.Context(), "/a", Wait(3*time.Second))
+				close(stop)
+				wantErr(t, err, test.want)
+				if got := time.Since(began); got > 3*time.Second+waitSlack+2*settleTime {
+					t.Errorf("it took %s", got)
+				}
+				if refused, ok := err.(*lockapi.Error); !ok || (len(refused.Holders) > 0) != (test.want == ErrLockHeld) {
+					t.Errorf("it says %#v", err)
+				}
+				f.lose(func(*http.Request) bool { return false })
+			})
+		})
+	}
+}
