@@ -34,6 +34,7 @@ type disk struct {
 	// What the process that has the disk has found and stored, or that had it last.
 	logs      map[uint64]raft.Log
 	low, high uint64
+	begun     uint64 // the last entry of the write under way, or of the last one
 	votes     map[string][]byte
 	who       admission.Identity
 }

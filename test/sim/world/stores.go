@@ -26,6 +26,7 @@ func (s watchedLogs) StoreLogs(all []*raft.Log) error {
 	for time.Sleep(s.d.heavy); s.d.hangs && !s.d.p.dead(); {
 		time.Sleep(250 * time.Microsecond)
 	}
+	s.d.begun = all[len(all)-1].Index
 	if err := s.did(s.LogStore.StoreLogs(all)); err != nil {
 		return err
 	}
