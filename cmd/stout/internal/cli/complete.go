@@ -120,15 +120,19 @@ func (a *app) completeReplica(cmd *cobra.Command, args []string, typed string) (
 	if len(args) > 0 || !ok {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return a.replicaIDs(ctx, typed), cobra.ShellCompDirectiveNoFileComp
+}
+
+// replicaIDs are the replicas' ids that begin so.
+func (a *app) replicaIDs(ctx context.Context, typed string) (found []completion) {
 	cell, err := a.survey(ctx, completeTimeout)
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil
 	}
-	var found []completion
 	for _, r := range cell.Replicas {
 		if strings.HasPrefix(r.ID, typed) {
 			found = offer(found, r.ID, r.Role)
 		}
 	}
-	return found, cobra.ShellCompDirectiveNoFileComp
+	return found
 }

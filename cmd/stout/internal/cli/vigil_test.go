@@ -22,9 +22,14 @@ import (
 // over, and returns how long it was kept, what was told, and why it was given up.
 func keepVigil(t *testing.T, h hosts, session *client.Session, d time.Duration, live bool) (kept time.Duration, told string, why error) {
 	t.Helper()
+	return keepVigilFor(t, h, session, time.Minute, d, live)
+}
+
+func keepVigilFor(t *testing.T, h hosts, session *client.Session, patience, d time.Duration, live bool) (kept time.Duration, told string, why error) {
+	t.Helper()
 	var screen bytes.Buffer
 	a := asApp(t, h, "http://r1", "http://r2")
-	a.opts.timeout = time.Minute
+	a.opts.timeout = patience
 	a.ui = &ui{out: paint(io.Discard, termenv.Ascii), err: paint(&screen, termenv.Ascii), live: live, errWidth: 40}
 	v := a.newVigil(lockFlags{path: "/a"})
 	if session != nil {
@@ -82,6 +87,51 @@ func TestVigilGoesOn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever waits without a quorum is not told that no replica answers while one
+// does: neither the read that only a master answers nor a replica that hangs takes
+// the time in which another could be heard.
+func TestVigilGoesOnWithoutQuorum(t *testing.T) {
+	for _, patience := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 1200 * time.Millisecond, 5 * time.Second} {
+		t.Run(patience.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r2 := &host{cell: view(1, "r2", true), api: map[string]any{"/v1/sessions": lockapi.Session{ID: "s1", TTLMS: 86_400_000, Epoch: 1}}}
+				h := hosts{"r1": {hung: true}, "r2": r2}
+				session, err := asApp(t, h, "http://r2").client.NewSession(t.Context(), client.WithTTL(24*time.Hour))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r2.mute, r2.after = "/v1/sessions", patience/10
+				kept, told, why := keepVigilFor(t, h, session, patience, time.Minute, false)
+				if kept != time.Minute || strings.Contains(told, "no replica answers") {
+					t.Errorf("given up after %v, because %v; told %q", kept, why, told)
+				}
+				r2.mute, r2.hung = "", true
+				if kept, _, why := keepVigilFor(t, h, session, patience, time.Minute, false); kept != patience {
+					t.Errorf("in silence given up after %v, because %v", kept, why)
+				}
+				r2.hung = false
+				if err := session.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// Who waits for a cell that is not founded yet is told what it waits for.
+func TestVigilTellsOfAFounding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := refusals(lockapi.CodeNoMaster)
+		waits.ready.Directory, waits.ready.Detail = "00c0ffee00c0ffee", "it waits for r3 to found the cell\x1b[2J"
+		waits.api = map[string]any{lockapi.RouteReplica: lockapi.Replica{ID: "r2"}}
+		_, told, why := keepVigil(t, hosts{"r1": {}, "r2": waits}, nil, time.Hour, false)
+		const want = `stout: waiting: the cell has no master; r2 says: it waits for r3 to found the cell\x1b[2J` + "\n"
+		if told != want || why != nil {
+			t.Errorf("told %q, because %v", told, why)
+		}
+	})
 }
 
 // What is told of a wait: elsewhere than on a terminal a line for each kind of
