@@ -96,22 +96,21 @@ func TestVigilGoesOnWithoutQuorum(t *testing.T) {
 	for _, patience := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 1200 * time.Millisecond, 5 * time.Second} {
 		t.Run(patience.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r2 := &host{cell: view(1, "r2", true), api: map[string]any{"/v1/sessions": lockapi.Session{ID: "s1", TTLMS: 86_400_000, Epoch: 1}}}
+				well := hosts{"r9": {cell: view(1, "r9", true), api: map[string]any{"/v1/sessions": lockapi.Session{ID: "s1", TTLMS: 86_400_000, Epoch: 1}}}}
+				r2 := &host{cell: view(1, "r2", true), mute: "/v1/sessions", after: patience / 10}
 				h := hosts{"r1": {hung: true}, "r2": r2}
-				session, err := asApp(t, h, "http://r2").client.NewSession(t.Context(), client.WithTTL(24*time.Hour))
+				session, err := asApp(t, well, "http://r9").client.NewSession(t.Context(), client.WithTTL(24*time.Hour))
 				if err != nil {
 					t.Fatal(err)
 				}
-				r2.mute, r2.after = "/v1/sessions", patience/10
 				kept, told, why := keepVigilFor(t, h, session, patience, time.Minute, false)
 				if kept != time.Minute || strings.Contains(told, "no replica answers") {
 					t.Errorf("given up after %v, because %v; told %q", kept, why, told)
 				}
-				r2.mute, r2.hung = "", true
+				r2.hung = true
 				if kept, _, why := keepVigilFor(t, h, session, patience, time.Minute, false); kept != patience {
 					t.Errorf("in silence given up after %v, because %v", kept, why)
 				}
-				r2.hung = false
 				if err := session.Close(t.Context()); err != nil {
 					t.Error(err)
 				}
