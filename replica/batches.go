@@ -14,6 +14,11 @@ const (
 // whole batch, and a message has rpcTimeout to arrive.
 const maxAppendEntries = 16
 
+// maxEntryBytes bounds an entry as it is encoded. A batch has less, also with its
+// encoding and a checksum that rides along. It is refused before it is in the log:
+// followers close the connection on which more comes than they know to be sent.
+const maxEntryBytes = maxBatchBytes + 64<<10
+
 // mostUncommitted is how many entries a leader leaves that were not committed: the
 // batches in flight, its no-op, a barrier, the opening and the closing of an office,
 // and a change of the members.

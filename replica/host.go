@@ -34,7 +34,7 @@ func newHost(o *Options, who admission.Identity) (*host, error) {
 		return nil, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
 	}
 	h := &host{opts: o, who: who}
-	h.links = link.Listen(in, h.judge)
+	h.links = link.Listen(in, h.judge, h.members)
 	return h, nil
 }
 
@@ -71,6 +71,31 @@ func (h *host) judge(o link.Opening) (card []byte, err error) {
 		return nil, fmt.Errorf("replica %s with directory %s is not a member yet", who.ID, who.Directory)
 	}
 	return nil, who.Refuses(o.CellID, o.To)
+}
+
+// members are those whose connections have room here whatever strangers open. An
+// empty directory knows of none, and takes the first strangers for them.
+func (h *host) members() []string {
+	if r := h.running.Load(); r != nil {
+		return r.memberIDs()
+	}
+	return nil
+}
+
+// memberIDs are the server ids of the latest configuration in this replica's log, and
+// of the latest that is known to be committed: the former may never be.
+func (r *Replica) memberIDs() []string {
+	r.noteSnapshot()
+	r.committed.mu.Lock()
+	ids := slices.Clone(r.committed.ids)
+	r.committed.mu.Unlock()
+	future := r.raft.GetConfiguration()
+	if future.Error() == nil {
+		for _, s := range future.Configuration().Servers {
+			ids = append(ids, string(s.ID))
+		}
+	}
+	return ids
 }
 
 // card is what this replica tells of itself to a directory that asks.

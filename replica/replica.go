@@ -246,6 +246,9 @@ func (r *Replica) Close() error {
 func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
 	b = r.fsm.sums.ride(b)
 	data, err := b.Encode()
+	if err == nil && len(data) > maxEntryBytes {
+		err = fmt.Errorf("a batch of %d bytes is larger than an entry may be (%d)", len(data), maxEntryBytes)
+	}
 	if err != nil {
 		return func() (*state.Outcome, error) { return nil, fmt.Errorf("%w: %w", ErrNotApplied, err) }
 	}

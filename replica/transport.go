@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/guard"
 	"github.com/stoutlock/stout/replica/link"
 )
 
@@ -159,7 +161,7 @@ func newTransport(o *Options, h *host) Transport {
 	self, _ := o.member(o.ID)
 	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Logger:  raftLogger(o.Logger),
-		Stream:  &stream{Listener: h.links.Kind(link.Raft), host: h, advertised: address(self.RaftAddr)},
+		Stream:  newStream(o, h, address(self.RaftAddr)),
 		MaxPool: rpcPool,
 		Timeout: rpcTimeout,
 	})
@@ -235,6 +237,33 @@ type stream struct {
 	net.Listener
 	host       *host
 	advertised address
+	logger     zerolog.Logger // of what is refused; a few lines at a time
+}
+
+func newStream(o *Options, h *host, advertised address) *stream {
+	few := &zerolog.BurstSampler{Burst: 3, Period: time.Minute}
+	return &stream{Listener: h.links.Kind(link.Raft), host: h, advertised: advertised, logger: o.Logger.Sample(few)}
+}
+
+// messageBounds are those of Raft's messages. The largest that is sent has
+// maxAppendEntries entries of maxEntryBytes; its own fields, 18 values, and those of
+// an entry, 12, take a few hundred bytes. A snapshot's head has the configuration.
+var messageBounds = guard.Bounds{
+	Entries: maxAppendEntries*(maxEntryBytes+1<<10) + 64<<10,
+	Other:   64 << 10,
+	Values:  1024,
+}
+
+// Accept returns the next connection, whose messages are bounded.
+func (s *stream) Accept() (net.Conn, error) {
+	c, err := s.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return guard.Conn(c, messageBounds, func(err error) {
+		s.logger.Warn().Err(err).Stringer("caller", c.RemoteAddr()).
+			Msg("what arrived on the replicas' port is nothing that a replica of this version sends; the connection was closed")
+	}), nil
 }
 
 func (s *stream) Addr() net.Addr { return s.advertised }

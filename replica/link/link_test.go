@@ -3,9 +3,11 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -27,7 +29,7 @@ func serve(t *testing.T) *Listener {
 			return nil, errors.New("this is r1/a of cell id")
 		}
 		return nil, nil
-	})
+	}, func() []string { return []string{"r1/a", "r2/b", "r3/c"} })
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -160,7 +162,7 @@ func TestTooManyUnopened(t *testing.T) {
 // when one has ended. Others are not held up by it.
 func TestTooManyOpened(t *testing.T) {
 	l := serve(t)
-	accepted := make(chan net.Conn, maxOpened+maxCallers)
+	accepted := make(chan net.Conn, 2*maxOpened)
 	go func() {
 		for {
 			c, err := l.Kind(Raft).Accept()
@@ -193,19 +195,61 @@ func TestTooManyOpened(t *testing.T) {
 		t.Fatalf("after one has ended: %v", err)
 	}
 	_ = c.Close()
-	for i := range 2 * maxCallers {
-		o := good(Raft)
-		o.From = strings.Repeat("x", i+1)
-		if c, err := Dial(t.Context(), l.Addr().String(), o); err != nil {
-			if !errors.Is(err, ErrRefused) {
-				t.Fatal(err)
+}
+
+// TestStrangersLeaveRoom: callers that are not known as members have few places, and
+// keep no member out. One that has become a member has its own.
+func TestStrangersLeaveRoom(t *testing.T) {
+	l := serve(t)
+	var members atomic.Value
+	members.Store([]string{"r1/a", "r2/b", "r3/c"})
+	l.members = func() []string { return members.Load().([]string) }
+	go func() {
+		for {
+			if _, err := l.Kind(Raft).Accept(); err != nil {
+				return
 			}
-			return
-		} else {
-			defer c.Close()
+		}
+	}()
+	dial := func(from string) error {
+		o := good(Raft)
+		o.From = from
+		c, err := Dial(t.Context(), l.Addr().String(), o)
+		if err == nil {
+			t.Cleanup(func() { _ = c.Close() })
+		}
+		return err
+	}
+	for i := range 31 {
+		if err := dial(fmt.Sprintf("x%d/y", i)); (err == nil) != (i < maxStrangers) {
+			t.Fatalf("stranger %d: %v", i, err)
 		}
 	}
-	t.Errorf("%d callers have connections", 2*maxCallers)
+	if err := dial("x0/y"); err != nil {
+		t.Errorf("another connection of one that has a place: %v", err)
+	}
+	for _, from := range []string{"r2/b", "r3/c"} {
+		for i := range maxOpened {
+			if err := dial(from); err != nil {
+				t.Fatalf("connection %d of member %s: %v", i, from, err)
+			}
+		}
+	}
+	if err := dial("r3/new"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "r3/new is not known as a member") {
+		t.Errorf("%v", err)
+	}
+	members.Store([]string{"r1/a", "r2/b", "r3/new"})
+	if err := dial("r3/new"); err != nil {
+		t.Errorf("a new member: %v", err)
+	}
+	members.Store([]string{"r1/a", "r2/b", "r3/new", "x0/y"})
+	if err := dial("x31/y"); err == nil {
+		t.Error("the place of a member that was replaced is none of a stranger's while it is connected")
+	}
+	members.Store([]string{"r1/a", "r2/b", "r3/new", "x0/y", "x1/y"})
+	if err := dial("x31/y"); err != nil {
+		t.Errorf("strangers that have become members keep the places of strangers: %v", err)
+	}
 }
 
 // TestDialEndsWithItsContext: also where the other end says nothing.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,20 +17,28 @@ const (
 	// maxOpened bounds the open connections of one kind and caller. Raft keeps a
 	// pool and a pipeline for each peer, and a call's connection takes many calls.
 	maxOpened = 16
-	// maxCallers bounds the callers that have connections: several times a cell.
-	maxCallers = 32
+	// maxStrangers bounds the callers that have connections of a kind and are not
+	// known as members. A member may not be known yet: the master that fills an
+	// empty directory, or one that was admitted since this replica was last heard
+	// of, which both are few at a time.
+	maxStrangers = 4
 )
 
 // Judge says what to make of an opening: an error refuses it, for the reason
 // given. A card answers a question. It is called by many goroutines.
 type Judge func(Opening) (card []byte, err error)
 
+// Members are the server ids of those who have room whatever strangers do, as far
+// as is known now. It is called by many goroutines.
+type Members func() []string
+
 // Listener takes the connections of other replicas. Its methods are safe for
 // concurrent use.
 type Listener struct {
-	in    net.Listener
-	judge Judge
-	kinds map[Kind]*kindListener
+	in      net.Listener
+	judge   Judge
+	members Members
+	kinds   map[Kind]*kindListener
 
 	mu       sync.Mutex // guards the fields below
 	closed   bool
@@ -44,8 +53,8 @@ type caller struct {
 }
 
 // Listen takes connections from in, which it closes in the end.
-func Listen(in net.Listener, judge Judge) *Listener {
-	l := &Listener{in: in, judge: judge, opened: map[caller]int{}, kinds: map[Kind]*kindListener{}}
+func Listen(in net.Listener, judge Judge, members Members) *Listener {
+	l := &Listener{in: in, judge: judge, members: members, opened: map[caller]int{}, kinds: map[Kind]*kindListener{}}
 	for _, k := range []Kind{Raft, Call} {
 		l.kinds[k] = &kindListener{of: l, conns: make(chan net.Conn), done: make(chan struct{})}
 	}
@@ -165,17 +174,30 @@ func (l *Listener) take(c net.Conn, o Opening) error {
 }
 
 func (l *Listener) count(who caller) error {
+	members := l.members()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n, known := l.opened[who]
+	n := l.opened[who]
 	if n >= maxOpened {
 		return fmt.Errorf("%s has %d connections for %s open, which is all that it may", who.from, n, who.kind)
 	}
-	if !known && len(l.opened) >= maxCallers {
-		return fmt.Errorf("%d callers have connections open, which is all that may", len(l.opened))
+	if n == 0 && !slices.Contains(members, who.from) && l.strangers(who.kind, members) >= maxStrangers {
+		return fmt.Errorf("%s is not known as a member here, and %d such callers have connections for %s open, which is all that may", who.from, maxStrangers, who.kind)
 	}
 	l.opened[who] = n + 1
 	return nil
+}
+
+// strangers counts the callers of a kind that are none of the members. The lock is
+// held.
+func (l *Listener) strangers(k Kind, members []string) int {
+	n := 0
+	for who := range l.opened {
+		if who.kind == k && !slices.Contains(members, who.from) {
+			n++
+		}
+	}
+	return n
 }
 
 func (l *Listener) uncount(who caller) {

@@ -1,0 +1,174 @@
+package replica
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// stranger opens a connection as anybody can who reaches the port: it asks for the card
+// first, which tells all that an opening needs.
+func stranger(t *testing.T, o Options, kind link.Kind, from string) (net.Conn, error) {
+	t.Helper()
+	raw, err := link.AskCard(t.Context(), o.RaftListen, link.Opening{Cell: o.Cell, From: from, To: o.ID})
+	must(t, err)
+	var card admission.Card
+	must(t, cbor.Unmarshal(raw, &card))
+	c, err := link.Dial(t.Context(), o.RaftListen, link.Opening{Kind: kind, Cell: o.Cell, CellID: card.CellID, From: from, To: card.ServerID()})
+	if err == nil {
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	return c, err
+}
+
+// lines are what is logged, for several goroutines.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.all.String(), what)
+}
+
+// TestBombBehindAnOpening: 20 MB of empty entries, which the library would make 2 GB of,
+// behind an opening that is right.
+func TestBombBehindAnOpening(t *testing.T) {
+	o := options(t, 1)[0]
+	log := &lines{}
+	o.Logger = zerolog.New(log).Level(zerolog.WarnLevel)
+	lead(t, start(t, o))
+	const n = 20 << 20
+	bomb := binary.BigEndian.AppendUint32(append([]byte("\x00\x81\xa7Entries"), 0xdd), n)
+	bomb = append(bomb, bytes.Repeat([]byte{0x80}, n)...)
+	c, err := stranger(t, o, link.Raft, "x/y")
+	must(t, err)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _ = c.Write(bomb) // it may be closed before the end
+	must(t, c.SetReadDeadline(time.Now().Add(patience)))
+	if _, err := io.Copy(io.Discard, c); isTimeout(err) {
+		t.Error("the connection is open")
+	}
+	runtime.ReadMemStats(&after)
+	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took >= 32 {
+		t.Errorf("%d MB in one message took %d MB", n>>20, took)
+	}
+	until(t, "it is told of", func() bool { return log.count("replicas' port") > 0 })
+	if n := log.count("\n"); n != 1 {
+		t.Errorf("%d lines tell of it:\n%s", n, log.all.String())
+	}
+}
+
+func isTimeout(err error) bool {
+	t, ok := err.(net.Error)
+	return ok && t.Timeout()
+}
+
+// TestLargestEntriesArePassedOn: what a leader may put into its log reaches followers,
+// also in messages that are full of it; what is larger does not come into the log.
+func TestLargestEntriesArePassedOn(t *testing.T) {
+	opts := options(t, 3)
+	for i := range opts {
+		opts[i].SnapshotThreshold, opts[i].TrailingLogs = 1<<20, 1<<20
+	}
+	all := startAll(t, opts...)
+	leader, epoch := lead(t, all...)
+	away := without(all, leader)[0]
+	stop(t, away)
+	large := func(i, size int) state.Batch {
+		c := open(fmt.Sprintf("large%d", i))
+		c.Meta = map[string]string{"k": strings.Repeat("x", size)}
+		return state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{c}}
+	}
+	for i := range 2 * maxAppendEntries {
+		if _, err := leader.Submit(large(i, maxEntryBytes-1<<10))(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := leader.Submit(large(-1, maxEntryBytes))(); err == nil || !strings.Contains(err.Error(), "larger than an entry may be") {
+		t.Error(err)
+	}
+	same(t, leader, start(t, away.opts))
+}
+
+// TestBatchesAreNoLargerThanEntries: the encoding of the largest batch that the batcher
+// makes has room in an entry.
+func TestBatchesAreNoLargerThanEntries(t *testing.T) {
+	for _, each := range []int{0, maxBatchBytes / maxBatchCommands, maxBatchBytes} {
+		var b Batcher
+		for i := range 2 * maxBatchCommands {
+			c := open(fmt.Sprintf("%d", i))
+			c.Term, c.Handle, c.Path, c.Key, c.Digest = 1<<60, "handle", "/path", "key", bytes.Repeat([]byte{1}, 32)
+			for range 16 {
+				if c.Size()+16 < each {
+					c.Meta = map[string]string{"key": strings.Repeat("x", each-c.Size()-16)}
+				}
+			}
+			b.pending = append(b.pending, &call{cmd: c})
+		}
+		batch := state.Batch{Epoch: 1 << 60, LeaseMS: 1 << 40}
+		for _, c := range b.pending[:b.fits()] {
+			batch.Commands = append(batch.Commands, c.cmd)
+		}
+		raw, err := batch.Encode()
+		must(t, err)
+		if len(raw) > maxEntryBytes-1<<10 { // a checksum may ride along
+			t.Errorf("%d commands of %d bytes are %d encoded", len(batch.Commands), each, len(raw))
+		}
+	}
+}
+
+// TestStrangersKeepNoMemberOut: who invents names has few places with each replica, and
+// the members theirs; a master comes back, and an emptied directory is filled.
+func TestStrangersKeepNoMemberOut(t *testing.T) {
+	all := startAll(t, options(t, 3)...)
+	leader, epoch := lead(t, all...)
+	places := func(r *Replica, kind link.Kind, n int) (taken int) {
+		for i := range n {
+			if _, err := stranger(t, r.opts, kind, fmt.Sprintf("x%d/y", i)); err == nil {
+				taken++
+			}
+		}
+		return taken
+	}
+	others := without(all, leader)
+	for _, r := range others {
+		if ids := r.memberIDs(); len(ids) < 3 || !slices.Contains(ids, string(leader.self())) {
+			t.Fatalf("%s knows %v", r.ID(), ids)
+		}
+		for _, kind := range []link.Kind{link.Raft, link.Call} {
+			if n := places(r, kind, 31); n == 0 || n > 4 {
+				t.Errorf("strangers have places for %d callers of kind %v", n, kind)
+			}
+		}
+	}
+	stop(t, leader)
+	back := start(t, leader.opts)
+	leader, epoch = lead(t, append(others, back)...)
+	write(t, leader, epoch, "a", 30)
+	same(t, leader, append(others, back)...)
+}
