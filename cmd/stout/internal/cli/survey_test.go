@@ -340,6 +340,9 @@ func TestDiagnose(t *testing.T) {
 				if took := time.Since(began); took > lastWords || f.code != tt.code || f.message != tt.says {
 					t.Errorf("after %v: %d, %q", took, f.code, f.message)
 				}
+				if want := "1 of 3 replicas answer; a master needs 2 that see each other"; name == "no quorum" && f.hints[0] != want {
+					t.Errorf("the hint is %q, want %q", f.hints[0], want)
+				}
 			})
 		})
 	}
