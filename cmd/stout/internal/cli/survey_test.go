@@ -37,6 +37,9 @@ type host struct {
 const awake = 10 * time.Second
 
 func (h hosts) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
 	at := h[r.URL.Host]
 	if at == nil {
 		at = &host{}
