@@ -34,7 +34,8 @@ func TestMessagesPass(t *testing.T) {
 func encoded(t testing.TB, kind byte, q any) []byte {
 	t.Helper()
 	b := bytes.NewBuffer([]byte{kind})
-	h := codec.MsgpackHandle{BasicHandle: codec.BasicHandle{TimeNotBuiltin: true}}
+	var h codec.MsgpackHandle
+	h.TimeNotBuiltin = true
 	if err := codec.NewEncoder(b, &h).Encode(q); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func TestBombsAreRefused(t *testing.T) {
 		{"a map of 4 G pairs", []byte("\x00\xdf\xff\xff\xff\xff"), "1024 values"},
 		{"a string of 4 GB", append(long, make([]byte, 8<<20)...), "bytes"},
 		{"lists in lists", deep, "1024 values"},
-		{"a long vote", encoded(t, 1, &raft.RequestVoteRequest{Candidate: make([]byte, 65<<10)}), "65536 bytes"},
+		{"a long vote", encoded(t, 1, &raft.RequestVoteRequest{RPCHeader: raft.RPCHeader{Addr: make([]byte, 65<<10)}}), "65536 bytes"},
 		{"a long head of a snapshot", encoded(t, installSnapshot, &raft.InstallSnapshotRequest{Peers: make([]byte, 65<<10)}), "65536 bytes"},
 		{"a snapshot that would be taken for messages", append(other, bomb...), "version 99"},
 		{"a snapshot of less than nothing", encoded(t, installSnapshot, head(3, -1)), "-1 bytes"},

@@ -138,6 +138,7 @@ var header = raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte
 
 // entries are n of so many bytes.
 func entries(n, size int) *raft.AppendEntriesRequest {
+	//lint:ignore SA1019 the library sends it
 	q := &raft.AppendEntriesRequest{RPCHeader: header, Term: 1 << 40, Leader: header.Addr, PrevLogEntry: 300, PrevLogTerm: 3, LeaderCommitIndex: 70000}
 	for i := range n {
 		q.Entries = append(q.Entries, &raft.Log{
@@ -171,6 +172,7 @@ func messages(t testing.TB, from *raft.NetworkTransport) (want []got) {
 	for _, q := range []*raft.AppendEntriesRequest{{RPCHeader: header, Term: 3}, entries(0, 0), entries(1, 0), entries(1, 100), entries(16, 250<<10)} {
 		sent(q, nil, from.AppendEntries("r2", "h", q, &raft.AppendEntriesResponse{}))
 	}
+	//lint:ignore SA1019 the library sends it
 	vote := &raft.RequestVoteRequest{RPCHeader: header, Term: 9, Candidate: header.Addr, LastLogIndex: 1, LastLogTerm: 1 << 60, LeadershipTransfer: true}
 	sent(vote, nil, from.RequestVote("r2", "h", vote, &raft.RequestVoteResponse{}))
 	pre := &raft.RequestPreVoteRequest{RPCHeader: header, Term: 9, LastLogIndex: 1000, LastLogTerm: 200}
