@@ -83,8 +83,9 @@ func (c *Client) Members(ctx context.Context, opts ...ReadOption) (out lockapi.M
 // ReplaceMember has the cell go over to another data directory of the member with
 // the given id. It returns once the cell has begun: the directory is a nonvoter
 // until it has caught up, and then takes the old one's place (see Members). Where
-// that is so already, or under way, it changes nothing. So it is sent again where its
-// answer got lost, but is never under way twice at a time.
+// that is so already, or under way, it changes nothing; but one that was to get the
+// place of the directory that is named, and has not yet, is taken back. So it is
+// sent again where its answer got lost, but is never under way twice at a time.
 //
 // Errors: ErrInvalidArgument for what is no directory's id, ErrNotFound where the
 // cell has no such member, ErrConflict for a directory of another, ErrBusy while

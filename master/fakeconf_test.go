@@ -22,11 +22,14 @@ type fakeConf struct {
 	most    int               // voters of one name, at any time
 }
 
+// founder is the directory that a member of the fake cell has at first.
+func founder(id string) string { return "d1d1d1d1d1d1d1d" + id[1:] }
+
 func newFakeConf(nodes []*node) fakeConf {
 	c := fakeConf{index: 1, at: map[string]string{}, behind: map[string]uint64{}}
 	for _, r := range nodes {
-		c.members = append(c.members, standing(r.id, "d-"+r.id, true))
-		c.at[r.id] = "d-" + r.id
+		c.members = append(c.members, standing(r.id, founder(r.id), true))
+		c.at[r.id] = founder(r.id)
 	}
 	return c
 }
@@ -98,6 +101,9 @@ func (n *node) Ask(_ context.Context, name string) (admission.Card, error) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	directory, ok := n.c.conf.at[name]
+	if name == n.id {
+		directory, ok = n.Directory(), true // as a replica does, without asking
+	}
 	if !ok {
 		return admission.Card{}, errors.New("nobody answers")
 	}
@@ -108,4 +114,4 @@ func (n *node) Ask(_ context.Context, name string) (admission.Card, error) {
 
 func (n *node) CellID() string { return "c1" }
 
-func (n *node) Directory() string { return "d-" + n.id }
+func (n *node) Directory() string { return founder(n.id) }

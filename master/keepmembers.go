@@ -40,6 +40,7 @@ func (m *Master) lookAtMembers() {
 //	              nonvoter r1/new   make it a voter
 //	              voter r1/new
 //
+// Before the second step it can be taken back, by one entry that removes r1/new.
 // The old one goes before the new one votes, so that two of one name never vote.
 // Each step is one entry, made by the library when the one before it and an entry
 // of the master's own term are committed. A new directory that never catches up
@@ -79,15 +80,17 @@ func (m *Master) memberRound(ctx context.Context, o *office) time.Duration {
 		if err != nil {
 			return memberPace
 		}
-		step := seen.step(m.opts.ID)
+		step := seen.step()
 		if step == nil || step(ctx, m) != nil {
 			return memberPace
 		}
 	}
 }
 
-// step is the next step of a change that can be taken now, or nil.
-func (r roll) step(self string) func(context.Context, *Master) error {
+// step is the next step of a change that can be taken now, or nil. A directory
+// that is to have the master's own place is not well before the master's process
+// has ended and it runs there: another finishes that.
+func (r roll) step() func(context.Context, *Master) error {
 	for _, v := range r.members {
 		if v.Voter || !v.well || v.card.Applied+caughtUpWithin < r.applied {
 			continue
@@ -96,15 +99,7 @@ func (r roll) step(self string) func(context.Context, *Master) error {
 		switch {
 		case old < 0:
 			return r.make(replica.MakeVoter, v)
-		case r.mayRemove(old) != nil:
-		case v.ID == self:
-			if to := r.successor(self); to != "" {
-				return func(ctx context.Context, m *Master) error {
-					_, err := m.Transfer(ctx, to)
-					return err
-				}
-			}
-		default:
+		case r.mayRemove(old) == nil:
 			return r.make(replica.RemoveMember, r.members[old])
 		}
 	}
@@ -113,17 +108,6 @@ func (r roll) step(self string) func(context.Context, *Master) error {
 
 func (r roll) make(change string, v member) func(context.Context, *Master) error {
 	return func(ctx context.Context, m *Master) error { return m.change(ctx, r.index, change, v.Standing) }
-}
-
-// successor is the well voter that is furthest.
-func (r roll) successor(self string) (name string) {
-	furthest := uint64(0)
-	for _, v := range r.members {
-		if v.ID != self && v.Voter && v.well && v.card.Applied >= furthest {
-			name, furthest = v.ID, v.card.Applied
-		}
-	}
-	return name
 }
 
 // noteMembers has the state know the members as they are.

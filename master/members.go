@@ -122,8 +122,8 @@ func (m *Master) show(r roll) lockapi.Members {
 
 // Replace has another directory take the place of a member's. It returns when
 // the cell has taken the new one in as a nonvoter; this master, or the next, does
-// the rest (see keepMembers). A directory that has the place, or is on its way
-// to it, changes nothing.
+// the rest (see keepMembers). A directory that is on its way to the place changes
+// nothing; that which has it keeps it, and one on its way is taken back.
 func (m *Master) Replace(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error {
 	if _, err := m.admit(); err != nil {
 		return err
@@ -142,6 +142,9 @@ func (m *Master) Replace(ctx context.Context, id string, req lockapi.ReplaceMemb
 	switch {
 	case old < 0:
 		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell; GET %s lists them", id, lockapi.RouteMembers)
+	case seen.members[old].Voter && seen.members[old].Directory == req.Directory:
+		_, err := m.takeBack(ctx, seen, id)
+		return err
 	case slices.ContainsFunc(seen.members, func(v member) bool { return v.ID == id && v.Directory == req.Directory }):
 		return nil
 	case slices.ContainsFunc(seen.members, func(v member) bool { return v.Directory == req.Directory }):
@@ -169,16 +172,27 @@ func (r roll) mayRemove(place int) error {
 // takeIn makes the new directory a nonvoter. An earlier one that was to have the
 // same place and is not a voter yet makes way.
 func (m *Master) takeIn(ctx context.Context, seen roll, as replica.Member, directory string) error {
-	since := seen.index
-	for _, v := range seen.members {
-		if v.ID == as.ID && !v.Voter {
-			if err := m.change(ctx, since, replica.RemoveMember, v.Standing); err != nil {
-				return err
-			}
-			since = 0 // whatever it is now
-		}
+	since, err := m.takeBack(ctx, seen, as.ID)
+	if err != nil {
+		return err
 	}
 	return m.change(ctx, since, replica.AddNonvoter, replica.Standing{Member: as, Directory: directory})
+}
+
+// takeBack removes the directories of a name that do not vote, and returns the
+// index of the configuration to go on from: 0, for whatever it is now, where it
+// has changed.
+func (m *Master) takeBack(ctx context.Context, seen roll, id string) (since uint64, err error) {
+	since = seen.index
+	for _, v := range seen.members {
+		if v.ID == id && !v.Voter {
+			if err := m.change(ctx, since, replica.RemoveMember, v.Standing); err != nil {
+				return since, err
+			}
+			since = 0
+		}
+	}
+	return since, nil
 }
 
 // change makes one change and puts what became of it into the errors of the

@@ -38,7 +38,7 @@ func TestReplaceIsFinished(t *testing.T) {
 		})
 		pass(time.Second)
 		c.set(func(f *fakeConf) {
-			want := []string{"add as a nonvoter r2/" + newDirectory, "remove r2/d-r2", "make a voter r2/" + newDirectory}
+			want := []string{"add as a nonvoter r2/" + newDirectory, "remove r2/" + founder("r2"), "make a voter r2/" + newDirectory}
 			if !slices.Equal(f.changes, want) || f.most != 1 {
 				t.Errorf("%q with up to %d voters of one name, want %q", f.changes, f.most, want)
 			}
@@ -68,7 +68,7 @@ func TestNextMasterFinishes(t *testing.T) {
 		"taken in": func(f *fakeConf) { f.change(replica.AddNonvoter, standing("r2", newDirectory, false)) },
 		"the old one is out": func(f *fakeConf) {
 			f.change(replica.AddNonvoter, standing("r2", newDirectory, false))
-			f.change(replica.RemoveMember, standing("r2", "d-r2", true))
+			f.change(replica.RemoveMember, standing("r2", founder("r2"), true))
 		},
 	} {
 		t.Run(point, func(t *testing.T) {
@@ -86,7 +86,8 @@ func TestNextMasterFinishes(t *testing.T) {
 	}
 }
 
-// TestMasterIsReplaced: it hands mastership over, and the next one takes it out.
+// TestMasterIsReplaced: it stays until its process has ended, for its name has one
+// address, and the next one takes it out.
 func TestMasterIsReplaced(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -97,17 +98,57 @@ func TestMasterIsReplaced(t *testing.T) {
 			list.Members[0].Role != lockapi.RoleMaster || list.Members[3].Role != lockapi.RoleReplica {
 			t.Errorf("both directories of the master's name: %+v, %v", list, err)
 		}
-		c.set(func(f *fakeConf) { f.at["r1"] = newDirectory })
-		pass(20 * time.Second)
+		pass(time.Minute)
+		stays := m.Known().Self
 		c.set(func(f *fakeConf) {
-			if len(f.members) != 3 || !strings.HasPrefix(f.changes[1], "remove r1/d-r1") {
+			if len(f.changes) != 1 || !stays {
+				t.Errorf("%q while the master runs", f.changes)
+			}
+		})
+		c.cutOff("r1", true)
+		c.set(func(f *fakeConf) { f.at["r1"] = newDirectory })
+		c.office("r2")
+		pass(time.Second)
+		c.set(func(f *fakeConf) {
+			if len(f.members) != 3 || !strings.HasPrefix(f.changes[1], "remove r1/"+founder("r1")) {
 				t.Errorf("%+v after %q", f.members, f.changes)
 			}
 		})
-		if c.node("r1").master.Known().Self {
-			t.Error("r1 is master still")
-		}
 	})
+}
+
+// TestReplacementIsTakenBack: the directory that has the place is named again, and
+// the one that was to get it goes, whether it was mistyped or has come meanwhile.
+func TestReplacementIsTakenBack(t *testing.T) {
+	for name, comes := range map[string]bool{"it never came": false, "it is behind": true} {
+		t.Run(name, func(t *testing.T) {
+			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+				m := c.office("r1").master
+				write(t, m, caughtUpWithin+10)
+				c.set(func(f *fakeConf) {
+					if f.behind[newDirectory] = 1 << 20; comes {
+						f.at["r2"] = newDirectory
+					}
+				})
+				for _, directory := range []string{newDirectory, founder("r2"), founder("r2")} {
+					if err := m.Replace(t.Context(), "r2", replaceBy(directory)); err != nil {
+						t.Fatal(err)
+					}
+					pass(time.Second)
+				}
+				c.set(func(f *fakeConf) {
+					want := []string{"add as a nonvoter r2/" + newDirectory, "remove r2/" + newDirectory}
+					if !slices.Equal(f.changes, want) || len(f.members) != 3 || !f.members[1].Voter {
+						t.Errorf("%+v after %q, want %q", f.members, f.changes, want)
+					}
+				})
+				c.set(func(f *fakeConf) { f.busy = true })
+				if err := m.Replace(t.Context(), "r2", replaceBy(founder("r2"))); err != nil {
+					t.Errorf("with nothing to take back: %v", err)
+				}
+			})
+		})
+	}
 }
 
 // TestReplaceRefusals: with what would be lost, and nothing is changed.
@@ -200,7 +241,7 @@ func TestOldOneStaysWhileOthersAreAway(t *testing.T) {
 			if len(f.changes) != 1 {
 				t.Errorf("%q with two of five away", f.changes)
 			}
-			f.at["r3"] = "d-r3"
+			f.at["r3"] = founder("r3")
 		})
 		pass(time.Second)
 		c.set(func(f *fakeConf) {

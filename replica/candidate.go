@@ -38,11 +38,7 @@ func Prepare(o Options) (*Candidate, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	who, err := claimDataDir(o.DataDir, o.Cell, o.ID)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := lockDir(o.DataDir)
+	who, lock, err := lockAndClaim(o.DataDir, o.Cell, o.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,21 @@ const dataFormat = 3
 
 const identityFile = "replica.json"
 
+// lockAndClaim is claimDataDir in a directory that no other process has. Of two
+// that start at the same time in a new one, one makes its id.
+func lockAndClaim(dir, cell, id string) (who admission.Identity, lock *os.File, err error) {
+	if err := makeDir(dir); err != nil {
+		return who, nil, fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	if lock, err = lockDir(dir); err != nil {
+		return who, nil, err
+	}
+	if who, err = claimDataDir(dir, cell, id); err != nil {
+		return who, nil, errors.Join(err, lock.Close())
+	}
+	return who, lock, nil
+}
+
 // claimDataDir makes the directory, or makes sure that it belongs to this very
 // replica of this very cell. Votes and log entries are promises of one member:
 // under another name they would be broken.

@@ -85,9 +85,9 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		f.fail(err) // the library would go on without it, or try again for ever
 		return err
 	}
+	f.restored.Store(true) // before the state is to be seen, see Replica.Card
 	f.current.Store(s)
 	f.promises.Restored(f.clock())
-	f.restored.Store(true)
 	return nil
 }
 

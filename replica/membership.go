@@ -140,9 +140,10 @@ func (r *Replica) classifyChange(err error) error {
 
 // committed is the latest configuration that is known to be committed.
 type committed struct {
-	mu    sync.Mutex
-	index uint64
-	ids   []string
+	mu     sync.Mutex
+	index  uint64
+	ids    []string
+	voters []string // of ids
 }
 
 func (c *committed) note(index uint64, conf raft.Configuration) {
@@ -151,9 +152,12 @@ func (c *committed) note(index uint64, conf raft.Configuration) {
 	if index <= c.index {
 		return
 	}
-	c.index, c.ids = index, nil
+	c.index, c.ids, c.voters = index, nil, nil
 	for _, s := range conf.Servers {
 		c.ids = append(c.ids, string(s.ID))
+		if s.Suffrage == raft.Voter {
+			c.voters = append(c.voters, string(s.ID))
+		}
 	}
 }
 
@@ -165,12 +169,17 @@ func (c *committed) latest() uint64 {
 
 // Card is what this replica tells of itself to the others.
 func (r *Replica) Card() admission.Card {
-	r.noteSnapshot()
 	card := r.opts.card(r.parts.Identity)
+	// Before the configuration, which is told in the log's order: it is then the
+	// latest up to there. The library's own index counts what it has only queued.
+	applied := r.State().Index
+	known := r.noteSnapshot()
 	r.committed.mu.Lock()
-	card.Members, card.ConfigIndex = r.committed.ids, r.committed.index
+	card.Members, card.Voters, card.ConfigIndex = r.committed.ids, r.committed.voters, r.committed.index
 	r.committed.mu.Unlock()
-	card.Applied = r.raft.AppliedIndex()
+	if card.Applied = card.ConfigIndex; known {
+		card.Applied = max(applied, card.ConfigIndex)
+	}
 	card.Heard = r.hears()
 	return card
 }
@@ -185,18 +194,21 @@ func (r *Replica) CardFor(server string) admission.Card {
 }
 
 // noteSnapshot has the latest snapshot's configuration known: one that was
-// installed came without its entries.
-func (r *Replica) noteSnapshot() {
+// installed came without its entries. It reports whether that is so for every
+// state that was to be seen before.
+func (r *Replica) noteSnapshot() (known bool) {
+	r.notingSnapshot.Lock()
+	defer r.notingSnapshot.Unlock()
 	if !r.fsm.restored.Swap(false) {
-		return
+		return true
 	}
 	metas, err := r.parts.Snapshots.List()
-	switch {
-	case err != nil:
-		r.fsm.restored.Store(true) // the next one tries again
-	case len(metas) > 0:
-		r.committed.note(metas[0].ConfigurationIndex, metas[0].Configuration)
+	if err != nil || len(metas) == 0 {
+		r.fsm.restored.Store(true)
+		return false
 	}
+	r.committed.note(metas[0].ConfigurationIndex, metas[0].Configuration)
+	return true
 }
 
 // hears reports whether this replica leads, or has heard of a leader lately.
@@ -261,7 +273,8 @@ func (r *Replica) mindReplacement() {
 }
 
 // isReplaced is the fault of a replica that the others know not to be a member any
-// more.
+// more. It is ErrReplaced only where that is on the disk: the next start would go on
+// as a member, and find the same.
 func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 	own, err := r.Membership()
 	if err != nil {
@@ -271,7 +284,10 @@ func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 	if !ok {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("%w: %s", ErrReplaced, d.Why), r.parts.Save(d.Identity))
+	if err := r.parts.Save(d.Identity); err != nil {
+		return fmt.Errorf("note that this directory is not a member of the cell any more (%s): %w", d.Why, err)
+	}
+	return fmt.Errorf("%w: %s", ErrReplaced, d.Why)
 }
 
 // Calls is the listener of the connections that other members have opened for

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/state"
@@ -146,6 +149,102 @@ func TestTwoEmptiedDirectories(t *testing.T) {
 	if out, err := leader.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{open("late")}})(); err == nil {
 		t.Errorf("a change with one disk of three: %+v", out)
 	}
+}
+
+// TestFounderPutBackAsNew: a founder's directory comes back as it was before the
+// founding. It has forgotten what it voted, so it goes on as a new one, and what it
+// tells to type admits that.
+func TestFounderPutBackAsNew(t *testing.T) {
+	all := startAll(t, options(t, 3)...)
+	leader, epoch := lead(t, all...)
+	write(t, leader, epoch, "a", 3)
+	lost := without(all, leader)[0]
+	old := lost.Directory()
+	stop(t, lost)
+	must(t, os.RemoveAll(lost.opts.DataDir))
+	must(t, os.MkdirAll(lost.opts.DataDir, 0o700))
+	must(t, writeIdentity(lost.opts.DataDir, admission.Identity{Format: dataFormat, Cell: lost.opts.Cell, ID: lost.ID(), Directory: old}))
+	c, admitted := waiting(t, lost.opts)
+	now := c.Standby()
+	if now.Directory == old || !strings.HasSuffix(now.Command, now.Directory) || !strings.Contains(now.Why, "knows "+lost.ID()+" by directory "+old) {
+		t.Fatalf("standby %+v", now)
+	}
+	self, _ := lost.opts.member(lost.ID())
+	change(t, leader, AddNonvoter, Standing{Member: self, Directory: now.Directory})
+	must(t, <-admitted)
+	back, err := c.Start()
+	must(t, err)
+	closeAfter(t, back)
+	same(t, leader, back)
+}
+
+// TestVotersAreOnTheCard: a directory that votes has stored what the others have,
+// so one that does not know its cell is told from one that is about to join.
+func TestVotersAreOnTheCard(t *testing.T) {
+	r := start(t, options(t, 1)[0])
+	leader, _ := lead(t, r)
+	change(t, leader, AddNonvoter, Standing{Member: Member{ID: "r2", RaftAddr: "127.0.0.1:1"}, Directory: "d2"})
+	until(t, "the card tells", func() bool {
+		card := r.Card()
+		return slices.Equal(card.Members, []string{string(r.self()), "r2/d2"}) && slices.Equal(card.Voters, []string{string(r.self())}) &&
+			card.Applied >= card.ConfigIndex
+	})
+}
+
+// TestCardOfARestoredState: no card shows a state from a snapshot without the
+// configuration that came with it.
+func TestCardOfARestoredState(t *testing.T) {
+	r := start(t, options(t, 1)[0])
+	_, epoch := lead(t, r)
+	write(t, r, epoch, "a", 3)
+	must(t, r.raft.Snapshot().Error())
+	told := r.Card()
+	snapshots := r.parts.Snapshots
+	r.fsm.restored.Store(true)
+	r.parts.Snapshots = raft.NewInmemSnapshotStore()
+	if card := r.Card(); card.Applied != card.ConfigIndex {
+		t.Errorf("without the snapshot's configuration the card tells %d of %d", card.ConfigIndex, card.Applied)
+	}
+	r.parts.Snapshots = snapshots
+	if card := r.Card(); card.Applied < told.Applied || card.Applied <= card.ConfigIndex {
+		t.Errorf("with it %d of %d", card.ConfigIndex, card.Applied)
+	}
+}
+
+// TestReplacementThatCannotBeNoted: the fault of the disk ends the process; the
+// next start would find the same.
+func TestReplacementThatCannotBeNoted(t *testing.T) {
+	r := start(t, options(t, 1)[0])
+	lead(t, r)
+	answers := map[string]admission.Answer{"r2": {Card: admission.Card{CellID: r.CellID(), ConfigIndex: 1 << 20, Members: []string{"r1/another"}}}}
+	save := r.parts.Save
+	r.parts.Save = func(admission.Identity) error { return errDisk }
+	if err := r.isReplaced(answers); !errors.Is(err, errDisk) || errors.Is(err, ErrReplaced) {
+		t.Errorf("where it cannot be noted: %v", err)
+	}
+	r.parts.Save = save
+	if err := r.isReplaced(answers); !errors.Is(err, ErrReplaced) {
+		t.Errorf("where it can: %v", err)
+	}
+}
+
+// TestFirstStartIsAlone: of two that start in a new directory at the same time, the
+// one that does not get it leaves it as it is.
+func TestFirstStartIsAlone(t *testing.T) {
+	o := options(t, 1)[0]
+	must(t, makeDir(o.DataDir))
+	first, err := lockDir(o.DataDir)
+	must(t, err)
+	if _, err := Prepare(o); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("the second start: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(o.DataDir, identityFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it has given the directory an id: %v", err)
+	}
+	must(t, first.Close())
+	c, err := Prepare(o)
+	must(t, err)
+	must(t, c.Close())
 }
 
 // TestFoundingWaitsForAll: with one of the list away nothing is founded, and each

@@ -40,6 +40,8 @@ type Replica struct {
 	configs   confIndex
 	committed committed // membership
 
+	notingSnapshot sync.Mutex
+
 	failOnce sync.Once
 	failed   chan error
 

@@ -83,6 +83,10 @@ func (c *fakeCell) postReplace(r *http.Request) (any, error) {
 	if err := decode(r, &req); err != nil {
 		return nil, err
 	}
+	if req.Directory == oldDirectory {
+		c.next = "" // taken back
+		return lockapi.MemberChange{ID: r.PathValue("id"), Directory: req.Directory}, nil
+	}
 	if c.fault == unsafe && r.URL.Query().Get("force") != "true" {
 		return nil, lockapi.Errorf(lockapi.CodeUnsafe, "1 of 2 members that vote are well")
 	}

@@ -41,7 +41,7 @@ type Self struct {
 	Identity
 	RaftAddr    string
 	Names       []string // of the founding list, its own among them
-	ConfigIndex uint64   // of the latest configuration in its log; FindReplaced only
+	ConfigIndex uint64   // of the latest configuration in its log, committed or not; FindReplaced only
 	// NewDirectory makes an id for a directory that gives its founding up.
 	NewDirectory func() string
 }
@@ -85,13 +85,14 @@ func (s Self) comeBack(answers map[string]Answer) Decision {
 const replaced = "another was put in its place"
 
 // FindReplaced is for a running replica that hears of no leader. It reports
-// whether the others know that this directory is no member any more: a
-// configuration was committed behind the last one in its log, and does not list
-// it. The identity that comes with it is to be kept, durably, and the replica to
-// end.
+// whether the others know that this directory is no member any more: the latest
+// configuration up to the place of the last one in its log, or behind that, does
+// not list it. (The last one in its log may never have been committed, and be
+// behind all that were.) The identity that comes with it is to be kept, durably,
+// and the replica to end.
 func FindReplaced(self Self, answers map[string]Answer) (Decision, bool) {
 	latest, ok := newest(answers, self.CellID)
-	if !ok || latest.ConfigIndex <= self.ConfigIndex || latest.lists(self.ServerID()) {
+	if !ok || latest.ConfigIndex == 0 || max(latest.Applied, latest.ConfigIndex) < self.ConfigIndex || latest.lists(self.ServerID()) {
 		return Decision{}, false
 	}
 	d := self.stranger(latest, replaced)
@@ -112,8 +113,9 @@ func (s Self) belong(answers map[string]Answer) (Decision, bool) {
 		founder := theirs.Founding.Has(s.ServerID())
 		prepared := s.Founding.CellID(s.Cell) == theirs.CellID
 		switch {
-		case founder && !prepared:
-			return s.stranger(latest, "it founded the cell and does not know it: it was put back as it was before"), true
+		case founder && !prepared, !prepared && latest.votes(s.ServerID()):
+			return s.afresh("this directory was a member of cell " + theirs.CellID +
+				" and does not know it: it was put back as it was before, and goes on as a new one"), true
 		case prepared && (latest.ConfigIndex == 0 || latest.lists(s.ServerID())):
 			return s.begin(s.Founding, theirs.CellID), true
 		case !prepared && latest.lists(s.ServerID()):
@@ -124,6 +126,14 @@ func (s Self) belong(answers map[string]Answer) (Decision, bool) {
 		return Decision{}, false
 	}
 	return s.stranger(latest, "it is new, or was emptied"), true
+}
+
+// afresh has a directory go on as a new one. Under its old id it may have shown
+// a founding to others, or voted, and does not know it any more.
+func (s Self) afresh(why string) Decision {
+	who := s.Identity
+	who.Founding, who.Directory = nil, s.NewDirectory()
+	return Decision{Step: Save, Identity: who, Why: why}
 }
 
 // begin makes the directory one of a cell.
@@ -145,10 +155,12 @@ func (s Self) stranger(card Card, happened string) Decision {
 		s.Directory, s.ID, s.Cell, happened, card.CellID, card.ID, member)}
 }
 
-// newest is the card of a cell's member with the latest configuration.
+// newest is the card of a cell's member with the latest configuration, and of
+// those the one that has applied most.
 func newest(answers map[string]Answer, cellID string) (best Card, ok bool) {
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
-		if c := answers[name].Card; c.CellID == cellID && (!ok || c.ConfigIndex > best.ConfigIndex) {
+		c := answers[name].Card
+		if c.CellID == cellID && (!ok || c.newer(best)) {
 			best, ok = c, true
 		}
 	}
@@ -209,9 +221,7 @@ func (s Self) found(answers map[string]Answer) Decision {
 // settle prepares, founds or gives up, where all others answered.
 func (s Self) settle(proposed Founding, answers map[string]Answer) Decision {
 	if s.Founding != nil && !slices.Equal(s.Founding, proposed) {
-		who := s.Identity
-		who.Founding, who.Directory = nil, s.NewDirectory()
-		return Decision{Step: Save, Identity: who, Why: "a founding that was prepared cannot come about: " + s.changed(proposed)}
+		return s.afresh("a founding that was prepared cannot come about: " + s.changed(proposed))
 	}
 	prepared := true
 	for _, name := range s.Names {

@@ -31,6 +31,11 @@
 // itself: the replica takes a new directory id and begins again. If somebody had
 // founded after all, that cell has lost a member it never heard from.
 //
+// A directory that others know as a founder or a voter and that does not know its
+// cell was put back as it was before. As that member it may have voted, so it gives
+// its id up likewise. (Put back to between steps 2 and 3 it is not told from one
+// that has crashed there, and goes on.)
+//
 // # Admission
 //
 // A replica whose name is a member's but whose directory is not waits, and says

@@ -16,9 +16,13 @@ type cellar struct {
 	rng   *rand.Rand
 	names []string
 	nodes map[string]*node
-	disks []*Identity // all there ever were
+	disks []*Identity            // all there ever were
+	blank map[string]bool        // directories that were put back as they were when they were new
+	known map[string][]*Identity // by directory and cell: the other founders, when it was put back
+	over  map[*Identity]bool     // what was there before a disk was put back
 	made  int
 	story []string
+	wrong []string
 }
 
 type node struct {
@@ -28,7 +32,7 @@ type node struct {
 }
 
 func newCellar(seed uint64) *cellar {
-	c := &cellar{rng: rand.New(rand.NewPCG(seed, 1)), names: []string{"r1", "r2", "r3"}, nodes: map[string]*node{}}
+	c := &cellar{rng: rand.New(rand.NewPCG(seed, 1)), names: []string{"r1", "r2", "r3"}, nodes: map[string]*node{}, blank: map[string]bool{}, known: map[string][]*Identity{}, over: map[*Identity]bool{}}
 	for _, name := range c.names {
 		c.nodes[name] = &node{}
 		c.wipe(name)
@@ -65,6 +69,22 @@ func (c *cellar) old(name string) {
 	i := c.rng.IntN(len(n.attic))
 	n.disk, n.attic[i], n.answers = n.attic[i], n.disk, nil
 	c.note("%s has the old disk %s", name, n.disk.Directory)
+}
+
+// putBack gives a replica its disk as that was when it was new.
+func (c *cellar) putBack(name string) {
+	n := c.nodes[name]
+	was := n.disk
+	n.disk, n.answers = &Identity{Cell: "c", ID: name, Directory: was.Directory}, nil
+	c.disks = append(c.disks, n.disk)
+	c.blank[was.Directory], c.over[was] = true, true
+	for _, d := range c.disks {
+		if d.ID != name && d.CellID != "" && d.Founding.Has(was.ServerID()) {
+			key := was.Directory + d.CellID
+			c.known[key] = append(c.known[key], d)
+		}
+	}
+	c.note("%s has its disk %s as it was when it was new", name, was.Directory)
 }
 
 func (c *cellar) card(name string) Card {
@@ -105,6 +125,10 @@ func (c *cellar) decide(name string, crash bool) Decision {
 		n.disk = &Identity{}
 		c.disks = append(c.disks, n.disk)
 	}
+	knows := func(d *Identity) bool { return !c.over[d] }
+	if d.Step == Go && n.disk.CellID == "" && slices.ContainsFunc(c.known[n.disk.Directory+d.Identity.CellID], knows) {
+		c.wrong = append(c.wrong, fmt.Sprintf("%s was put back, and is a founder of cell %s again", n.disk.Directory, d.Identity.CellID))
+	}
 	*n.disk = d.Identity
 	c.note("%s: %v %+v", name, d.Step, d.Identity)
 	return d
@@ -113,6 +137,8 @@ func (c *cellar) decide(name string, crash bool) Decision {
 func (c *cellar) step() {
 	name := c.names[c.rng.IntN(len(c.names))]
 	switch n := c.rng.IntN(40); {
+	case n == 5:
+		c.putBack(name)
 	case n == 0:
 		c.wipe(name)
 	case n == 1:
@@ -137,8 +163,9 @@ func (c *cellar) cells() map[string]Founding {
 	return out
 }
 
-// check: two cells that were founded have no directory in common, and whoever
-// belongs to one is of its founding.
+// check: two cells that were founded have no directory in common that was not put
+// back, whoever belongs to one is of its founding, and none that was put back goes
+// on as the founder that others have known.
 func (c *cellar) check() error {
 	cells := c.cells()
 	for _, d := range c.disks {
@@ -151,9 +178,12 @@ func (c *cellar) check() error {
 				owners++
 			}
 		}
-		if owners > 1 {
+		if owners > 1 && !c.blank[d.Directory] {
 			return fmt.Errorf("%s is of %d cells", d.ServerID(), owners)
 		}
+	}
+	if c.wrong != nil {
+		return errors.New(c.wrong[0])
 	}
 	return nil
 }
@@ -176,6 +206,9 @@ func (c *cellar) settle() error {
 	for _, name := range c.names {
 		if d := last[name]; d.Step != Go && d.Step != Stranger {
 			return fmt.Errorf("%s ends with %v: %s", name, d.Step, d.Why)
+		}
+		if own := c.nodes[name].disk; last[name].Step == Stranger && c.cells()[last[name].CellID].Has(own.ServerID()) {
+			return fmt.Errorf("%s is told to have %s admitted, which is a member", name, own.Directory)
 		}
 	}
 	return nil
@@ -224,6 +257,9 @@ func TestDecide(t *testing.T) {
 	blank := Identity{Cell: "c", ID: "r1", Directory: "a"}
 	ready, gone := blank, blank
 	ready.Founding = all
+	other1 := blank
+	other1.Founding = other
+	votes := func(c Card, of ...string) Card { return with(c, func(c *Card) { c.Voters = of }) }
 	gone.Founding, gone.CellID, gone.Replaced = all, id, 9
 	for name, tc := range map[string]struct {
 		self   Identity
@@ -247,7 +283,11 @@ func TestDecide(t *testing.T) {
 		"not a member at all":          {Identity{Cell: "c", ID: "r4", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "no member of that name", nil},
 		"admitted":                     {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c", "r1/n")}, Go, "", func(w Identity) bool { return w.CellID == id && !w.Founding.Has("r1/n") }},
 		"admitted, and one lags":       {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 1, "r1/a"), member(card("r3", "c"), 7, "r1/n")}, Go, "", nil},
-		"put back as before founding":  {blank, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "put back", nil},
+		"put back as before founding":  {blank, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil && w.CellID == "" }},
+		"and replaced meanwhile":       {blank, []Card{member(card("r2", "b"), 7, "r1/x", "r2/b", "r3/c")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" }},
+		"and it has prepared another":  {other1, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil }},
+		"put back as before admission": {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{votes(member(card("r2", "b"), 9, "r1/n", "r2/b", "r3/c"), "r1/n")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil && w.CellID == "" }},
+		"admitted, and others vote":    {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{votes(member(card("r2", "b"), 9, "r1/n", "r2/b", "r3/c"), "r2/b", "r3/c")}, Go, "", nil},
 		"a member alone":               {Identity{Cell: "c", ID: "r1", Directory: "a", Founding: all, CellID: id}, nil, Go, "", nil},
 		"replaced":                     {gone, []Card{member(card("r2", "b"), 9, "r1/x", "r2/b", "r3/c")}, Stranger, "another was put in its place", nil},
 		"replaced, and nobody answers": {gone, nil, Stranger, "another was put in its place", nil},
@@ -270,23 +310,42 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestFindReplaced: only a configuration that was committed behind one's own last
-// one tells that one's place is taken.
+// TestFindReplaced: one's place is taken where the latest configuration that was
+// committed up to one's own last one, or behind that, does not list one. One's own
+// may never have been committed.
 func TestFindReplaced(t *testing.T) {
-	self := Self{Identity: Identity{Cell: "c", ID: "r1", Directory: "a", CellID: "x"}, ConfigIndex: 5}
-	for _, tc := range []struct {
-		card Card
-		want bool
+	const own = 100
+	with, without := []string{"r1/a", "r2/b"}, []string{"r1/n", "r2/b"}
+	for name, tc := range map[string]struct {
+		cards []Card
+		want  uint64
 	}{
-		{Card{CellID: "x", ConfigIndex: 6, Members: []string{"r1/n", "r2/b"}}, true},
-		{Card{CellID: "x", ConfigIndex: 6, Members: []string{"r1/a", "r2/b"}}, false},
-		{Card{CellID: "x", ConfigIndex: 5, Members: []string{"r1/n", "r2/b"}}, false},
-		{Card{CellID: "y", ConfigIndex: 6, Members: []string{"r1/n", "r2/b"}}, false},
+		"behind one's own":                 {[]Card{{CellID: "x", ConfigIndex: 101, Members: without}}, 101},
+		"and it lists one":                 {[]Card{{CellID: "x", ConfigIndex: 101, Members: with}}, 0},
+		"in its place":                     {[]Card{{CellID: "x", ConfigIndex: 100, Members: without}}, 100},
+		"another cell's":                   {[]Card{{CellID: "y", ConfigIndex: 101, Members: without}}, 0},
+		"before it, and others are behind": {[]Card{{CellID: "x", ConfigIndex: 96, Applied: 99, Members: without}}, 0},
+		"before it, and others are not":    {[]Card{{CellID: "x", ConfigIndex: 96, Applied: 100, Members: without}}, 96},
+		"and it lists one, still":          {[]Card{{CellID: "x", ConfigIndex: 96, Applied: 5000, Members: with}}, 0},
+		"one of the others is not behind":  {[]Card{{CellID: "x", ConfigIndex: 96, Applied: 99, Members: without}, {CellID: "x", ConfigIndex: 96, Applied: 100, Members: without}}, 96},
+		"one of the others knows better":   {[]Card{{CellID: "x", ConfigIndex: 96, Applied: 99, Members: without}, {CellID: "x", ConfigIndex: 98, Applied: 98, Members: with}}, 0},
 	} {
-		d, ok := FindReplaced(self, map[string]Answer{"r2": {Card: tc.card}, "r3": {Err: errors.New("away")}})
-		if ok != tc.want || ok && d.Identity.Replaced != tc.card.ConfigIndex {
-			t.Errorf("%+v: %v, %+v", tc.card, ok, d)
-		}
+		t.Run(name, func(t *testing.T) {
+			self := Self{Identity: Identity{Cell: "c", ID: "r1", Directory: "a", CellID: "x"}, ConfigIndex: own}
+			answers := map[string]Answer{"r4": {Err: errors.New("away")}}
+			for i, c := range tc.cards {
+				answers[fmt.Sprintf("r%d", 2+i)] = Answer{Card: c}
+			}
+			d, ok := FindReplaced(self, answers)
+			if ok != (tc.want > 0) || ok && d.Identity.Replaced != tc.want {
+				t.Errorf("%v, %+v", ok, d)
+			}
+		})
+	}
+	// One that has nothing yet, and another that has founded and does not run.
+	self := Self{Identity: Identity{Cell: "c", ID: "r1", Directory: "a", CellID: "x"}}
+	if d, ok := FindReplaced(self, map[string]Answer{"r2": {Card: Card{CellID: "x"}}}); ok {
+		t.Errorf("%+v by a card without a configuration", d)
 	}
 }
 

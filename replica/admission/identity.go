@@ -114,8 +114,9 @@ type Card struct {
 	// committed, and ConfigIndex is that configuration's place in the log.
 	Members     []string `cbor:"8,keyasint,omitempty"`
 	ConfigIndex uint64   `cbor:"9,keyasint,omitempty"`
-	// Applied is the last entry that it has applied; Heard says that it leads or
-	// hears a leader.
+	// Applied is an entry up to which it has applied all: the configuration that
+	// it tells is the latest up to there. Heard says that it leads or hears a
+	// leader.
 	Applied uint64 `cbor:"10,keyasint,omitempty"`
 	Heard   bool   `cbor:"11,keyasint,omitempty"`
 	Version string `cbor:"12,keyasint,omitempty"`
@@ -123,6 +124,9 @@ type Card struct {
 	// stored, if anything.
 	Leads  bool   `cbor:"13,keyasint,omitempty"`
 	Stored Stored `cbor:"14,keyasint,omitempty"`
+	// Voters are those of Members that vote. A directory becomes one only when it
+	// has stored what the others have.
+	Voters []string `cbor:"15,keyasint,omitempty"`
 }
 
 // Stored is what a directory has told a leader to have stored: in that term, all up
@@ -139,3 +143,14 @@ type Stored struct {
 func (c Card) ServerID() string { return ServerID(c.ID, c.Directory) }
 
 func (c Card) lists(server string) bool { return slices.Contains(c.Members, server) }
+
+func (c Card) votes(server string) bool { return slices.Contains(c.Voters, server) }
+
+// newer reports whether a card knows of more than another: of a later
+// configuration, or that the same is the latest for longer.
+func (c Card) newer(than Card) bool {
+	if c.ConfigIndex != than.ConfigIndex {
+		return c.ConfigIndex > than.ConfigIndex
+	}
+	return c.Applied > than.Applied
+}

@@ -33,7 +33,7 @@ func members() []Mutant {
 		{"replacement-unnoticed", "A member is a name and a directory", "a directory that another has replaced waits to be admitted again",
 			"a replica comes back with the disk that it had before, and waits for a master for ever",
 			overlay.Edit{File: "replica/admission/decide.go",
-				Old: "if !ok || latest.ConfigIndex <= self.ConfigIndex || latest.lists(self.ServerID()) {",
+				Old: "if !ok || latest.ConfigIndex == 0 || max(latest.Applied, latest.ConfigIndex) < self.ConfigIndex || latest.lists(self.ServerID()) {",
 				New: "if ok || !ok {"}},
 		{"change-not-finished", "A member is a name and a directory", "the next master finishes a change of the members",
 			"the master that took a new directory in is lost before it made it a voter",

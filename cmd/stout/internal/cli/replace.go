@@ -19,6 +19,7 @@ import (
 type replacement struct {
 	id        string
 	directory string // the new one; "" is the one that the replica has
+	named     bool   // directory was given, not asked for
 	yes       bool   // do not ask
 	force     bool
 	noWait    bool
@@ -38,6 +39,8 @@ The new directory gets everything from the master. Once it has caught up it
 votes in the place of the old one, which is out for good. stout waits for that,
 and the cell goes on with it if stout is interrupted.
 
+To take back what is not done yet, name the directory that has the place.
+
 It says first what will be, and asks; --yes is for scripts. The cell refuses
 where too few of its other members are well: mend them first.
 
@@ -53,6 +56,7 @@ yes, 2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
 				if err := lockapi.ValidateDirectory(r.directory); err != nil {
 					return usagef("--%s", err.(*lockapi.Error).Detail)
 				}
+				r.named = true
 			}
 			return a.replace(cmd.Context(), r)
 		},
@@ -82,6 +86,10 @@ func (a *app) replace(ctx context.Context, r replacement) error {
 		}
 	}
 	switch voter, next := places(list, r.id); {
+	case voter != nil && voter.Directory == r.directory && next != nil:
+		if err := a.takeBack(ctx, r, *next); err != nil {
+			return err
+		}
 	case voter != nil && voter.Directory == r.directory:
 		a.ui.note("directory %s is that of member %s already: nothing to do", r.directory, clean(r.id))
 		return a.replaced(r, list)
@@ -129,13 +137,30 @@ func (a *app) presentDirectory(ctx context.Context, m *lockapi.Member) (string, 
 	return own.Directory, nil
 }
 
+// takeBack has a directory that was to take the place of another forgotten. Whoever
+// only repeats a command, before the replica has its new directory, does not mean
+// that.
+func (a *app) takeBack(ctx context.Context, r replacement, next lockapi.Member) error {
+	if !r.named {
+		return (&failure{code: exitFailed, message: fmt.Sprintf("%s runs with directory %s, which has the place; directory %s is to get it, and is not there yet",
+			clean(r.id), r.directory, clean(next.Directory))}).
+			hint("start %s with the new directory; or take it back: stout member replace %s --directory %s", clean(r.id), clean(r.id), r.directory)
+	}
+	if !r.yes {
+		if err := a.ask(fmt.Sprintf("Directory %s keeps the place of %s, and %s, which was to get it, does not?", r.directory, clean(r.id), clean(next.Directory))); err != nil {
+			return err
+		}
+	}
+	return a.beginReplace(ctx, r)
+}
+
 // confirm says what will be, and asks for a yes.
 func (a *app) confirm(list lockapi.Members, old lockapi.Member, r replacement) error {
 	if r.yes {
 		return nil
 	}
-	if !term.IsTerminal(int(a.stdin.Fd())) {
-		return usagef("to replace a directory is for good, and there is nobody here to ask").hint("--yes does it unasked")
+	if err := a.someoneToAsk(); err != nil {
+		return err
 	}
 	state := "not well"
 	if old.Healthy {
@@ -161,7 +186,25 @@ func (a *app) confirm(list lockapi.Members, old lockapi.Member, r replacement) e
 	u.paragraph("", fmt.Sprintf("The old directory is out for good: what it holds is not used again, and should it turn up, it does nothing. "+
 		"The new one gets everything from the master. Until it has caught up, the cell rests on the other %s: %d of them well, and %d needed.",
 		plural(voters-1, "member"), well, voters/2+1))
-	u.printf("\nReplace it? [y/N] ")
+	u.printf("\n")
+	return a.ask("Replace it?")
+}
+
+func (a *app) someoneToAsk() error {
+	if !term.IsTerminal(int(a.stdin.Fd())) {
+		return usagef("to replace a directory is for good, and there is nobody here to ask").hint("--yes does it unasked")
+	}
+	return nil
+}
+
+// ask returns nil for a yes.
+func (a *app) ask(question string) error {
+	if err := a.someoneToAsk(); err != nil {
+		return err
+	}
+	u := *a.ui
+	u.out = a.ui.err // a question is no answer
+	u.printf("%s [y/N] ", question)
 	answer, _ := bufio.NewReader(a.stdin).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":

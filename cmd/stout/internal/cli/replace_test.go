@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -33,5 +36,19 @@ func TestProgressOfAReplacement(t *testing.T) {
 		if done != tt.done || how != tt.how {
 			t.Errorf("%s: done %v, %q; want %v, %q", name, done, how, tt.done, tt.how)
 		}
+	}
+}
+
+// Whoever repeats the command before the replica has its new directory does not
+// take it back.
+func TestNothingIsTakenBackUnnamed(t *testing.T) {
+	var a app
+	err := a.takeBack(t.Context(), replacement{id: "r1", directory: "0123456789abcdef", yes: true}, lockapi.Member{Directory: "00c0ffee00c0ffee"})
+	f, ok := errors.AsType[*failure](err)
+	if !ok || f.code != exitFailed || !strings.Contains(f.message, "00c0ffee00c0ffee is to get it") ||
+		!slices.ContainsFunc(f.hints, func(h string) bool {
+			return strings.Contains(h, "stout member replace r1 --directory 0123456789abcdef")
+		}) {
+		t.Errorf("%+v", err)
 	}
 }
