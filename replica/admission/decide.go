@@ -145,6 +145,9 @@ func (s Self) begin(f Founding, cellID string) Decision {
 
 func (s Self) stranger(card Card, happened string) Decision {
 	member := "has no member of that name"
+	if card.ConfigIndex == 0 {
+		member = "does not tell its members before it has a master"
+	}
 	for _, m := range card.Members {
 		if name, directory := Split(m); name == s.ID {
 			member = fmt.Sprintf("knows %s by directory %s", s.ID, directory)

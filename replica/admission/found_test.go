@@ -280,6 +280,7 @@ func TestDecide(t *testing.T) {
 		"it founded before the others": {ready, []Card{member(card("r2", "b"), 0), card("r3", "z")}, Go, "", func(w Identity) bool { return w.CellID == id }},
 		"it was replaced before":       {ready, []Card{member(card("r2", "b"), 7, "r1/x", "r2/b", "r3/c")}, Stranger, "knows r1 by directory x", nil},
 		"new at an old address":        {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "knows r1 by directory a", nil},
+		"and the others just start":    {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 0)}, Stranger, "does not tell its members before it has a master", nil},
 		"not a member at all":          {Identity{Cell: "c", ID: "r4", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "no member of that name", nil},
 		"admitted":                     {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c", "r1/n")}, Go, "", func(w Identity) bool { return w.CellID == id && !w.Founding.Has("r1/n") }},
 		"admitted, and one lags":       {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 1, "r1/a"), member(card("r3", "c"), 7, "r1/n")}, Go, "", nil},

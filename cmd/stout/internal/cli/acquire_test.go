@@ -19,7 +19,7 @@ import (
 // An acquisition whose cell loses its quorum, at whatever point, is over a second
 // after its time, and says that it was the cell that could not.
 func TestAcquireKeepsToItsTime(t *testing.T) {
-	const none = "not got: the cell has no master: no lock can be taken or released now"
+	const none = "not got: the cell has no master: no lock or member can be changed now"
 	for name, tt := range map[string]struct {
 		flags   lockFlags
 		timeout time.Duration

@@ -89,7 +89,15 @@ func newestIndex(replicas []lockapi.Replica) uint64 {
 	return newest
 }
 
-func (a *app) showFindings(found []finding) {
+// mending introduces a command, which needs a master.
+func mending(cell lockapi.Cell) string {
+	if inOffice(cell) {
+		return "mend it: "
+	}
+	return "mend it, once the cell has a master: "
+}
+
+func (a *app) showFindings(cell lockapi.Cell, found []finding) {
 	if len(found) == 0 {
 		return
 	}
@@ -97,15 +105,15 @@ func (a *app) showFindings(found []finding) {
 	for _, f := range found {
 		a.ui.paragraph(clean(f.id), f.what)
 		if f.command != "" {
-			a.ui.paragraph("", "mend it: "+f.command)
+			a.ui.paragraph("", mending(cell)+f.command)
 		}
 	}
 }
 
-func (a *app) noteFindings(found []finding) {
+func (a *app) noteFindings(cell lockapi.Cell, found []finding) {
 	for _, f := range found {
 		if a.ui.note("%s %s", f.id, f.what); f.command != "" {
-			a.ui.note("mend it: %s", f.command)
+			a.ui.note("%s%s", mending(cell), f.command)
 		}
 	}
 }

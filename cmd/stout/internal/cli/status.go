@@ -60,7 +60,7 @@ func (a *app) status(ctx context.Context, check bool) error {
 	case check && a.ui.quiet:
 	case a.ui.json:
 		err = a.ui.object(cell)
-		a.noteFindings(found)
+		a.noteFindings(cell, found)
 	default:
 		a.showCell(cell, found)
 	}
@@ -92,7 +92,7 @@ func (a *app) noMaster(cell lockapi.Cell) *failure {
 			up++
 		}
 	}
-	return (&failure{code: exitNoMaster, message: "the cell has no master: no lock can be taken or released now"}).
+	return (&failure{code: exitNoMaster, message: "the cell has no master: no lock or member can be changed now"}).
 		hint("%d of %s answer; a master needs %d that see each other", up, plural(voters, "replica"), voters/2+1)
 }
 
@@ -120,7 +120,7 @@ func (a *app) showCell(cell lockapi.Cell, found []finding) {
 		left("REPLICA"), left("ROLE"), left("HEALTH"), right("APPLIED"), right("LAG"),
 		left("PROMISE").sparing(2), right("CONTACT").sparing(1), left("ADDRESS"),
 	}, a.replicaRows(cell.Replicas, found))
-	a.showFindings(found)
+	a.showFindings(cell, found)
 }
 
 func (a *app) replicaRows(replicas []lockapi.Replica, found []finding) [][]string {

@@ -328,7 +328,7 @@ func TestDiagnose(t *testing.T) {
 		code  int
 		says  string
 	}{
-		"no quorum":   {hosts{"r1": {cell: view(3, "", false)}, "r2": {hung: true}, "r3": {hung: true}}, exitNoMaster, "the cell has no master: no lock can be taken or released now"},
+		"no quorum":   {hosts{"r1": {cell: view(3, "", false)}, "r2": {hung: true}, "r3": {hung: true}}, exitNoMaster, "the cell has no master: no lock or member can be changed now"},
 		"hung master": {hosts{"r1": {hung: true}, "r2": {cell: view(3, "", false), mute: lockapi.RouteCell}}, exitNoMaster, "no master has answered within 2s"},
 		"a founding":  {hosts{"r2": {ready: founding, api: map[string]any{lockapi.RouteReplica: lockapi.Replica{ID: "r2"}}}}, exitUnreachable, "no replica of a cell can be reached"},
 		"silence":     {hosts{"r1": {hung: true}, "r2": {hung: true}, "r3": {hung: true}}, exitUnreachable, "no replica can be reached"},
