@@ -146,7 +146,7 @@ func TestBatchesAreNoLargerThanEntries(t *testing.T) {
 // the members theirs; a master comes back, and an emptied directory is filled.
 func TestStrangersKeepNoMemberOut(t *testing.T) {
 	all := startAll(t, options(t, 3)...)
-	leader, epoch := lead(t, all...)
+	leader, _ := lead(t, all...)
 	places := func(r *Replica, kind link.Kind, n int) (taken int) {
 		for i := range n {
 			if _, err := stranger(t, r.opts, kind, fmt.Sprintf("x%d/y", i)); err == nil {
@@ -168,7 +168,7 @@ func TestStrangersKeepNoMemberOut(t *testing.T) {
 	}
 	stop(t, leader)
 	back := start(t, leader.opts)
-	leader, epoch = lead(t, append(others, back)...)
+	leader, epoch := lead(t, append(others, back)...)
 	write(t, leader, epoch, "a", 30)
 	same(t, leader, append(others, back)...)
 }

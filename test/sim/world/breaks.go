@@ -25,9 +25,9 @@ func claimant(q *http.Request, body []byte) (p pair, ok bool) {
 }
 
 // broke is called when a process has answered a call whose connection it knew to
-// be broken. Unless it granted the lock in that very moment, nothing may be left of
-// a pair that nobody asks for any more: whoever does not hear of a grant does not
-// become a holder.
+// be broken. Unless it granted the lock in that very moment, or has granted it to a copy
+// of the call, nothing may be left of a pair that nobody asks for any more: whoever does
+// not hear of a grant does not become a holder.
 func (p *process) broke(who pair, status int) {
 	at := p.master.Known()
 	if status == http.StatusOK || !at.Self {
@@ -36,7 +36,7 @@ func (p *process) broke(who pair, status int) {
 	j, calls := p.m.w.judge, p.m.w.asked[who]
 	p.m.w.later(givenUpWithin, func() {
 		now := p.master.Known()
-		if p.dead() || !now.Self || now.Epoch != at.Epoch || p.m.w.asked[who] != calls || p.m.resume != nil {
+		if p.dead() || !now.Self || now.Epoch != at.Epoch || p.m.w.asked[who] != calls || p.m.w.granted[who] || p.m.resume != nil {
 			return
 		}
 		j.look()

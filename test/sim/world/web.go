@@ -117,6 +117,9 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		if claims {
 			e.w.calling[who]--
 			e.w.called[who] = e.w.now()
+			if out.Code == http.StatusOK {
+				e.w.granted[who] = true
+			}
 		}
 		if claims && ctx.Err() != nil && !p.dead() {
 			p.broke(who, out.Code)

@@ -41,6 +41,7 @@ type world struct {
 	asked         map[pair]int           // calls for a lock, by who made them
 	calling       map[pair]int           // those of them that are under way
 	called        map[pair]time.Duration // when the last one came or ended
+	granted       map[pair]bool          // whether one of them was answered with the lock
 	lease         time.Duration          // of all masters, unless mixed
 	mixed         bool                   // replicas are configured differently
 	pauses        bool                   // pauses may fall anywhere
@@ -82,7 +83,7 @@ func Run(o Options, out *Report) (story []string) {
 
 func newWorld(o Options, stats *Stats) *world {
 	w := &world{
-		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}), asked: map[pair]int{}, calling: map[pair]int{}, called: map[pair]time.Duration{},
+		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}), asked: map[pair]int{}, calling: map[pair]int{}, called: map[pair]time.Duration{}, granted: map[pair]bool{},
 		rng:    rand.New(rand.NewPCG(o.Seed, 1)),
 		script: rand.New(rand.NewPCG(o.Seed, 2)),
 	}
