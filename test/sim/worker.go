@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/stoutlock/stout/test/internal/overlay"
@@ -82,6 +83,8 @@ func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	complaint := lookout{patience: patience(j), hung: time.AfterFunc(patience(j), func() { cancel(errHung) })}
 	defer complaint.hung.Stop()
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // it tells where its goroutines are
+	cmd.WaitDelay = 5 * time.Second
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &complaint
 	err = cmd.Run()
