@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
 
 // givenUpWithin is how long a master may take to give up what a call has left
@@ -27,10 +28,11 @@ func claimant(q *http.Request, body []byte) (p pair, ok bool) {
 // broke is called when a process has answered a call whose connection it knew to
 // be broken. Unless it granted the lock in that very moment, or has granted it to a copy
 // of the call, nothing may be left of a pair that nobody asks for any more: whoever does
-// not hear of a grant does not become a holder.
-func (p *process) broke(who pair, status int) {
+// not hear of a grant does not become a holder. That is for the office in which the
+// call came: to a later one a grant of an earlier one's is as good as any.
+func (p *process) broke(who pair, came master.Location, status int) {
 	at := p.master.Known()
-	if status == http.StatusOK || !at.Self {
+	if status == http.StatusOK || !at.Self || at.Epoch != came.Epoch {
 		return
 	}
 	j, calls := p.m.w.judge, p.m.w.asked[who]

@@ -181,6 +181,9 @@ func (p *process) mindFaults() {
 // condemned: the replica has found that its state differs from its master's, or that
 // its directory was put back as it was before.
 func (p *process) condemned(why string) error {
+	if p.dead() { // what it writes down is on no disk any more
+		return nil
+	}
 	if p.m.putBack && strings.Contains(why, replica.ErrForgotten.Error()) {
 		p.m.forgot = true
 		return nil

@@ -100,6 +100,7 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		e.w.calling[who]++
 		e.w.called[who] = e.w.now()
 	}
+	came := p.master.Known()
 	var ahead []denial
 	if who, releases := releaser(q); releases {
 		ahead = e.w.judge.underway(who)
@@ -122,7 +123,7 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 			}
 		}
 		if claims && ctx.Err() != nil && !p.dead() {
-			p.broke(who, out.Code)
+			p.broke(who, came, out.Code)
 		}
 		p.awake()
 		done <- out.Result()
