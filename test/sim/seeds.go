@@ -86,7 +86,7 @@ func (p program) all(ctx context.Context, atOnce int, jobs []job, progress func(
 	for range atOnce {
 		running.Go(func() {
 			for j := range queue {
-				report, told, e := p.run(ctx, j)
+				report, told, e := p.insist(ctx, j)
 				mu.Lock()
 				switch {
 				case total.Failure != nil || err != nil:

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,11 +109,29 @@ func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 	return report, complaint.String() + said.String(), nil
 }
 
+// insist is run, once more where the process hangs. A run is a function of its seed: what
+// hangs once and then does not is a fault of the simulator or of the runtime, not of the
+// simulated cell. The summary counts it among the checks, and where the goroutines were
+// is kept beside the program.
+func (p program) insist(ctx context.Context, j job) (world.Report, string, error) {
+	report, said, err := p.run(ctx, j)
+	if err != nil || report.Failure == nil || report.Failure.What != errHung.Error() {
+		return report, said, err
+	}
+	again, saidAgain, err := p.run(ctx, j)
+	if err != nil || again.Failure != nil {
+		return again, saidAgain, err
+	}
+	again.Add(world.Report{Stats: &world.Stats{Checks: map[string]int{"hung, and not again": 1}}})
+	name := fmt.Sprintf("hung-%d.txt", report.Failure.Seed)
+	return again, saidAgain, os.WriteFile(filepath.Join(filepath.Dir(p.path), name), []byte(said), 0o644)
+}
+
 // errHung ends a process that stays at one seed for far longer than that needs.
 var errHung = errors.New("the process hangs")
 
 // patience is how long one seed may take, on a machine that has much else to do.
-func patience(j job) time.Duration {
+var patience = func(j job) time.Duration {
 	return 3*time.Minute + time.Duration(j.steps)*200*time.Millisecond
 }
 

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -28,4 +31,34 @@ func TestSlowIsNotHung(t *testing.T) {
 			t.Errorf("the last seed is %d", lastSeed(l.Bytes()))
 		}
 	})
+}
+
+// TestHungOnce: a process that hangs is run again, and what it said is kept.
+func TestHungOnce(t *testing.T) {
+	kept := patience
+	defer func() { patience = kept }()
+	patience = func(job) time.Duration { return time.Second }
+	for _, c := range []struct {
+		name, script string
+		fails        bool
+	}{
+		{"once", `if mkdir ran; then echo seed 7 >&2; exec sleep 600; fi; echo '{"sum":5}'`, false},
+		{"always", "echo seed 7 >&2; exec sleep 600", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			p := program{filepath.Join(t.TempDir(), "world.test")}
+			if err := os.WriteFile(p.path, []byte("#!/bin/sh\n"+c.script+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			report, said, err := p.insist(t.Context(), job{seed: 7, seeds: 1})
+			if err != nil || (report.Failure != nil) != c.fails {
+				t.Fatalf("%+v, %v\n%s", report, err, said)
+			}
+			kept, err := os.ReadFile(filepath.Join(filepath.Dir(p.path), "hung-7.txt"))
+			if !c.fails && (err != nil || report.Stats.Checks["hung, and not again"] != 1 || !strings.Contains(string(kept), "seed 7")) {
+				t.Errorf("%+v, %v, kept is %q", report.Stats.Checks, err, kept)
+			}
+		})
+	}
 }
