@@ -20,6 +20,7 @@ type fakeConf struct {
 	busy    bool              // a change is not committed
 	changes []string          // made so far
 	most    int               // voters of one name, at any time
+	lost    bool              // whether a name had nobody, at any time
 }
 
 // founder is the directory that a member of the fake cell has at first.
@@ -48,6 +49,9 @@ func (c *fakeConf) change(what string, s replica.Standing) {
 		all[i].Voter = true
 	case what == replica.AddNonvoter && i < 0:
 		all = append(all, standing(s.ID, s.Directory, false))
+	}
+	for _, m := range c.members {
+		c.lost = c.lost || !slices.ContainsFunc(all, func(o replica.Standing) bool { return o.ID == m.ID })
 	}
 	c.members = all
 	c.index++

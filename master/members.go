@@ -122,8 +122,8 @@ func (m *Master) show(r roll) lockapi.Members {
 
 // Replace has another directory take the place of a member's. It returns when
 // the cell has taken the new one in as a nonvoter; this master, or the next, does
-// the rest (see keepMembers). A directory that is on its way to the place changes
-// nothing; that which has it keeps it, and one on its way is taken back.
+// the rest (see keepMembers). A directory that is on its way to the place goes on, and
+// that which has it keeps it; any other that is on its way is taken back.
 func (m *Master) Replace(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error {
 	if _, err := m.admit(); err != nil {
 		return err
@@ -143,10 +143,9 @@ func (m *Master) Replace(ctx context.Context, id string, req lockapi.ReplaceMemb
 	case old < 0:
 		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell; GET %s lists them", id, lockapi.RouteMembers)
 	case seen.members[old].Voter && seen.members[old].Directory == req.Directory:
-		_, err := m.takeBack(ctx, seen, id)
-		return err
+		return m.takeBack(ctx, id, "")
 	case slices.ContainsFunc(seen.members, func(v member) bool { return v.ID == id && v.Directory == req.Directory }):
-		return nil
+		return m.takeBack(ctx, id, req.Directory)
 	case slices.ContainsFunc(seen.members, func(v member) bool { return v.Directory == req.Directory }):
 		return lockapi.Errorf(lockapi.CodeConflict, "directory %s is another member's", req.Directory)
 	}
@@ -169,30 +168,31 @@ func (r roll) mayRemove(place int) error {
 		v.ID, v.Directory, well, all, all/2+1)
 }
 
-// takeIn makes the new directory a nonvoter. An earlier one that was to have the
-// same place and is not a voter yet makes way.
+// takeIn makes the new directory a nonvoter, and then has an earlier one make way that
+// was to have the same place and does not vote yet. It comes first, so that there is
+// always one of the name: the cell would not know it any more.
 func (m *Master) takeIn(ctx context.Context, seen roll, as replica.Member, directory string) error {
-	since, err := m.takeBack(ctx, seen, as.ID)
-	if err != nil {
+	if err := m.change(ctx, seen.index, replica.AddNonvoter, replica.Standing{Member: as, Directory: directory}); err != nil {
 		return err
 	}
-	return m.change(ctx, since, replica.AddNonvoter, replica.Standing{Member: as, Directory: directory})
+	return m.takeBack(ctx, as.ID, directory)
 }
 
-// takeBack removes the directories of a name that do not vote, and returns the
-// index of the configuration to go on from: 0, for whatever it is now, where it
-// has changed.
-func (m *Master) takeBack(ctx context.Context, seen roll, id string) (since uint64, err error) {
-	since = seen.index
-	for _, v := range seen.members {
-		if v.ID == id && !v.Voter {
-			if err := m.change(ctx, since, replica.RemoveMember, v.Standing); err != nil {
-				return since, err
-			}
-			since = 0
+// takeBack removes the directories of a name that do not vote, but for one.
+func (m *Master) takeBack(ctx context.Context, id, but string) error {
+	for {
+		now, err := m.members.Membership()
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(now.Members, func(s replica.Standing) bool { return s.ID == id && !s.Voter && s.Directory != but })
+		if i < 0 {
+			return nil
+		}
+		if err := m.change(ctx, now.Index, replica.RemoveMember, now.Members[i]); err != nil {
+			return err
 		}
 	}
-	return since, nil
 }
 
 // change makes one change and puts what became of it into the errors of the

@@ -227,6 +227,52 @@ func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
 	})
 }
 
+// TestNameIsNeverLost: whichever directories come and go, and whenever the master does,
+// the cell knows the name. It could not be replaced any more.
+func TestNameIsNeverLost(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		c.set(func(f *fakeConf) {
+			f.change(replica.AddNonvoter, standing("r2", "00000000000000bb", false))
+			f.change(replica.RemoveMember, standing("r2", founder("r2"), true))
+			delete(f.at, "r2") // and is emptied again, before it votes
+		})
+		m := c.office("r1").master
+		for range 2 {
+			if err := m.Replace(t.Context(), "r2", replaceBy(newDirectory)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.set(func(f *fakeConf) {
+			if f.at["r2"] = newDirectory; f.lost || len(f.members) != 3 || f.members[2].Directory != newDirectory {
+				t.Errorf("%+v after %q", f.members, f.changes)
+			}
+		})
+		pass(time.Minute)
+		c.set(func(f *fakeConf) {
+			if !f.members[2].Voter || f.most != 1 {
+				t.Errorf("%+v after %q", f.members, f.changes)
+			}
+		})
+	})
+	t.Run("the master is lost in between", func(t *testing.T) {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			c.set(func(f *fakeConf) {
+				f.change(replica.AddNonvoter, standing("r2", "00000000000000bb", false))
+				f.change(replica.AddNonvoter, standing("r2", newDirectory, false)) // the other is not out yet
+			})
+			m := c.office("r1").master
+			if err := m.Replace(t.Context(), "r2", replaceBy(newDirectory)); err != nil {
+				t.Fatal(err)
+			}
+			c.set(func(f *fakeConf) {
+				if f.lost || len(f.members) != 4 || f.members[3].Directory != newDirectory {
+					t.Errorf("%+v after %q", f.members, f.changes)
+				}
+			})
+		})
+	})
+}
+
 // TestOldOneStaysWhileOthersAreAway: the new directory has caught up, but without
 // the old one too few would be well.
 func TestOldOneStaysWhileOthersAreAway(t *testing.T) {

@@ -27,18 +27,22 @@ func claimant(q *http.Request, body []byte) (p pair, ok bool) {
 
 // broke is called when a process has answered a call whose connection it knew to
 // be broken. Unless it granted the lock in that very moment, or has granted it to a copy
-// of the call, nothing may be left of a pair that nobody asks for any more: whoever does
-// not hear of a grant does not become a holder. That is for the office in which the
-// call came: to a later one a grant of an earlier one's is as good as any.
+// of the call, nothing may be left of a pair for which no call, or late copy of one, is
+// under way any more: whoever does not hear of a grant does not become a holder. That is
+// for the office in which the call came: to a later one a grant of an earlier one's is
+// as good as any.
 func (p *process) broke(who pair, came master.Location, status int) {
 	at := p.master.Known()
 	if status == http.StatusOK || !at.Self || at.Epoch != came.Epoch {
 		return
 	}
-	j, calls := p.m.w.judge, p.m.w.asked[who]
+	j, called := p.m.w.judge, p.m.w.called[who]
 	p.m.w.later(givenUpWithin, func() {
-		now := p.master.Known()
-		if p.dead() || !now.Self || now.Epoch != at.Epoch || p.m.w.asked[who] != calls || p.m.w.granted[who] || p.m.resume != nil {
+		now, w := p.master.Known(), p.m.w
+		if p.dead() || p.m.resume != nil || !now.Self || now.Epoch != at.Epoch {
+			return
+		}
+		if w.called[who] != called || w.calling[who] > 0 || w.granted[who] {
 			return
 		}
 		j.look()

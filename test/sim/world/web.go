@@ -96,7 +96,6 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 	in.Header, in.RequestURI, in.RemoteAddr = q.Header, q.URL.RequestURI(), e.from
 	who, claims := claimant(q, body)
 	if claims {
-		e.w.asked[who]++
 		e.w.calling[who]++
 		e.w.called[who] = e.w.now()
 	}

@@ -38,8 +38,7 @@ type world struct {
 	step          int
 	disks         int
 	requests      int                    // of HTTP
-	asked         map[pair]int           // calls for a lock, by who made them
-	calling       map[pair]int           // those of them that are under way
+	calling       map[pair]int           // calls for a lock that are under way, by who made them
 	called        map[pair]time.Duration // when the last one came or ended
 	granted       map[pair]bool          // whether one of them was answered with the lock
 	lease         time.Duration          // of all masters, unless mixed
@@ -83,7 +82,7 @@ func Run(o Options, out *Report) (story []string) {
 
 func newWorld(o Options, stats *Stats) *world {
 	w := &world{
-		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}), asked: map[pair]int{}, calling: map[pair]int{}, called: map[pair]time.Duration{}, granted: map[pair]bool{},
+		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}), calling: map[pair]int{}, called: map[pair]time.Duration{}, granted: map[pair]bool{},
 		rng:    rand.New(rand.NewPCG(o.Seed, 1)),
 		script: rand.New(rand.NewPCG(o.Seed, 2)),
 	}
