@@ -34,7 +34,7 @@ type disk struct {
 	// What the process that has the disk has found and stored, or that had it last.
 	logs      map[uint64]raft.Log
 	low, high uint64
-	begun     uint64 // the last entry of the write under way, or of the last one
+	begun     uint64 // as far as there are entries, snapshots, or writes of them under way
 	votes     map[string][]byte
 	who       admission.Identity
 }
@@ -136,7 +136,14 @@ func (d *mounted) look(parts replica.Parts) error {
 	if err != nil {
 		return err
 	}
-	d.logs, d.votes, d.low, d.high = map[uint64]raft.Log{}, map[string][]byte{}, first, last
+	metas, err := parts.Snapshots.List()
+	if err != nil {
+		return err
+	}
+	d.logs, d.votes, d.low, d.high, d.begun = map[uint64]raft.Log{}, map[string][]byte{}, first, last, last
+	if len(metas) > 0 {
+		d.begun = max(last, metas[0].Index)
+	}
 	for i := max(first, 1); i <= last; i++ {
 		var l raft.Log
 		switch err := parts.Logs.GetLog(i, &l); {

@@ -25,7 +25,7 @@ func (w *world) putBack() {
 		return
 	}
 	m := w.machines[i]
-	before, had := m.disk.power.Seen(), max(m.disk.high, m.disk.begun)
+	before, had := m.disk.power.Seen(), m.disk.begun
 	w.besiege(old)
 	w.until(between(w.script, 20*time.Millisecond, time.Second))
 	if !w.soon(func() bool { return w.knows(old, m).Index > had && w.allHave(m) }) {

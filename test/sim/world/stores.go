@@ -26,7 +26,7 @@ func (s watchedLogs) StoreLogs(all []*raft.Log) error {
 	for time.Sleep(s.d.heavy); s.d.hangs && !s.d.p.dead(); {
 		time.Sleep(250 * time.Microsecond)
 	}
-	s.d.begun = all[len(all)-1].Index
+	s.d.begun = max(s.d.begun, all[len(all)-1].Index)
 	if err := s.did(s.LogStore.StoreLogs(all)); err != nil {
 		return err
 	}
@@ -99,6 +99,7 @@ func (s watchedSnapshots) Create(version raft.SnapshotVersion, index, term uint6
 	if err != nil {
 		return nil, err
 	}
+	s.d.begun = max(s.d.begun, index)
 	return watchedSink{sink, s.d}, nil
 }
 
