@@ -17,7 +17,10 @@
 // TestLapseGivesSessionsTimeBack, TestAcknowledgementCountsForWhatWasShown and
 // TestBrokenWaiterLeaves; in client TestHoldEndsWithTheLocalLease. And what needs more
 // than users have, such as a session with holds on hundreds of paths, is left to unit
-// tests too (replica/state TestEndOfASessionWithManyHolds).
+// tests too (replica/state TestEndOfASessionWithManyHolds), as is a pipeline that does not
+// end with its first failure (hashicorp/raft #612; replica
+// TestPipelineEndsWithItsFirstFailure): since a deposed leader is silent, runs that
+// had met it within tens of seeds do so hardly ever.
 package mutants
 
 import (

@@ -10,10 +10,5 @@ func pipelines() []Mutant {
 			overlay.Edit{File: "replica/pipeline.go",
 				Old: "if err := p.check(q); err != nil {",
 				New: "if err := error(nil); err != nil {"}},
-		{"pipeline-stops-for-ever", "Raft must be Raft", "a pipeline ends with its first failure",
-			"a follower refuses a message while another is on its way, and a third is sent before the library looks at that",
-			overlay.Edit{File: "replica/pipeline.go",
-				Old: "return f.Error() != nil || !a.Success || a.Term > f.Request().Term",
-				New: "return f.Error() != nil && !a.Success"}},
 	}
 }
