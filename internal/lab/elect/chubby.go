@@ -1,0 +1,182 @@
+package elect
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stoutlock/stout/internal/lab/sim"
+	"github.com/stoutlock/stout/internal/lab/spec"
+	"github.com/stoutlock/stout/lease"
+)
+
+// chubby elects a master as Chubby's replicas do, by votes and a lease. Who
+// wants to be master asks all. Each replica has one vote, and with it promises
+// to vote for nobody else for the length of a lease. Who has the votes of a
+// majority is master until the lease is over, and has it renewed by a majority
+// in time.
+//
+// Everybody counts on a clock of its own. The master counts the lease from the
+// moment at which it asked, and short by the drift; a voter counts its promise
+// from when it voted, and long by the drift. So wherever clocks keep to the
+// bound, every promise outlasts the lease that rests on it, and as two
+// majorities share a voter, two leases never overlap. The arithmetic is the
+// service's own, package lease.
+type chubby struct {
+	Id     int
+	Voted  int      // for whom
+	Until  sim.Time // the promise: no vote for anybody else before, on its own clock
+	Round  int      // of its own asking
+	Asked  sim.Time // when, on its own clock
+	Votes  set
+	Count  int
+	Leader int
+	lease  *lease.Master
+	c      spec.Case
+	back   bool // it has been restarted: what it promised is forgotten
+}
+
+const (
+	ask sim.Kind = iota
+	vote
+)
+
+const (
+	promiseEnds = iota // then it may try itself
+	leaseEnds
+	renew
+)
+
+const tick = time.Millisecond // one unit of virtual time, for package lease
+
+func (p *chubby) Init(net *sim.Port) {
+	switch {
+	case p.back: // it may have promised anything a moment ago
+		p.promise(net, sim.Nobody)
+	case p.c.Starts(p.Id):
+		p.try(net)
+	default:
+		net.After(p.patience(net), promiseEnds)
+	}
+}
+
+func (p *chubby) Restart() {
+	*p = *newChubby(p.c, p.Id)
+	p.back = true
+}
+
+// try asks all for their votes, its own first.
+func (p *chubby) try(net *sim.Port) {
+	if !p.free(net, p.Id) {
+		net.After(p.patience(net), promiseEnds)
+		return
+	}
+	p.Round++
+	p.Asked = net.Now()
+	p.Votes, p.Count = nil, 0
+	p.promise(net, p.Id)
+	net.Others(sim.Message{Kind: ask, Round: p.Round})
+	p.voted(net, p.Id)
+}
+
+// free reports whether it may vote for that process.
+func (p *chubby) free(net *sim.Port, who int) bool { return p.Voted == who || net.Now() >= p.Until }
+
+func (p *chubby) promise(net *sim.Port, who int) {
+	p.Voted = who
+	long := lease.Drift(p.c.Drift).Long(time.Duration(p.c.Lease) * tick)
+	span := sim.Time((long + tick - 1) / tick)
+	p.Until = net.Now() + span
+	net.After(span+p.patience(net), promiseEnds)
+}
+
+// patience is how long a replica waits before it tries itself: by chance, so
+// that seldom two try at once.
+func (p *chubby) patience(net *sim.Port) sim.Time { return 1 + net.Rand().Int64N(p.c.Lease/2+1) }
+
+func (p *chubby) Receive(net *sim.Port, m sim.Message) {
+	switch {
+	case m.Kind == vote:
+		if m.Round == p.Round {
+			p.voted(net, m.From)
+		}
+	case p.free(net, m.From):
+		p.promise(net, m.From)
+		p.become(net, m.From)
+		net.Send(m.From, sim.Message{Kind: vote, Round: m.Round})
+	}
+}
+
+// voted counts a vote. The one that makes a majority makes, or renews, the
+// lease.
+func (p *chubby) voted(net *sim.Port, from int) {
+	if p.Votes.has(from) {
+		return
+	}
+	p.Votes.add(from)
+	if p.Count++; p.Count != net.N()/2+1 {
+		return
+	}
+	counted := p.Asked
+	if p.c.FromReply {
+		counted = net.Now()
+	}
+	now, term := at(net.Now()), time.Duration(p.c.Lease)*tick
+	p.lease.Extend(at(counted), term, now, lease.Drift(p.c.Drift))
+	if !p.lease.Valid(now) {
+		return
+	}
+	ends := counted + sim.Time(lease.Drift(p.c.Drift).Short(term)/tick)
+	p.become(net, p.Id)
+	net.Lead(ends)
+	net.After(ends-net.Now(), leaseEnds)
+	net.After(max(1, p.Asked+p.c.Lease/4-net.Now()), renew)
+}
+
+func (p *chubby) Timeout(net *sim.Port, timer int) {
+	switch timer {
+	case leaseEnds:
+		if p.Leader == p.Id {
+			p.become(net, sim.Nobody)
+		}
+	case renew, promiseEnds:
+		p.try(net)
+	}
+}
+
+func (p *chubby) become(net *sim.Port, leader int) {
+	p.Leader = leader
+	net.Elect(leader)
+}
+
+func (p *chubby) String() string {
+	return fmt.Sprintf("{Voted:%d Until:%d Round:%d Votes:%d Leader:%d}", p.Voted, p.Until, p.Round, p.Count, p.Leader)
+}
+
+func at(t sim.Time) time.Duration { return time.Duration(t) * tick }
+
+func newChubby(c spec.Case, id int) *chubby {
+	return &chubby{Id: id, Voted: sim.Nobody, Leader: sim.Nobody, lease: new(lease.Master), c: c}
+}
+
+// office is for how many leases a run goes on.
+const office = 6
+
+var chubbySpec = spec.Algorithm{
+	Name:   "chubby",
+	Line:   "a majority of votes and a lease that a majority renews: never two masters, whatever is late or lost",
+	Family: spec.Election,
+	Breaks: "clocks beyond the bound, or a lease that is counted from the reply: two masters at once",
+	Kinds:  []sim.KindInfo{{Name: "ask", Carries: "round"}, {Name: "vote", Carries: "round"}},
+	New:    func(c spec.Case, id int) sim.Process { return newChubby(c, id) },
+	Winner: spec.Anybody, Office: true, Decides: ask,
+	Until: func(c spec.Case) sim.Time { return office*c.Lease + 2*c.Bound },
+	Expect: func(c spec.Case) *spec.Expected {
+		asked := 1 + 4*office // once to be elected, then in every quarter of a lease
+		return &spec.Expected{
+			Messages:   spec.Range{Min: 2 * (c.N - 1), Max: 2 * (c.N - 1) * asked},
+			Turnaround: spec.Range{Min: 2, Max: 3 * asked},
+			Formula:    fmt.Sprintf("2(N−1) to elect, 2(N−1) for each of %d renewals", 4*office),
+			Source:     "Burrows 2006; Gupta, Cloud Computing Concepts; Stout's package lease",
+		}
+	},
+}

@@ -1,0 +1,138 @@
+package elect
+
+import (
+	"slices"
+
+	"github.com/stoutlock/stout/internal/lab/sim"
+	"github.com/stoutlock/stout/internal/lab/spec"
+)
+
+// ring is election on a ring, with several initiators at most one of whose runs
+// goes on.
+//
+// Who finds the leader gone sends Election with its own id to its successor. A
+// process that gets one passes it on if the id in it is better than its own,
+// and else puts its own into it. Whose id comes back is the best of all, and
+// sends Elected around. Every message names its initiator: a process remembers
+// the highest one that it heard of, and stops the runs of lower ones.
+//
+// Where a failure detector says that a process has crashed, nothing of that
+// process goes any further, and who took part in an election begins anew.
+type ring struct {
+	Id        int
+	Leader    int
+	Initiator int // the highest that it heard of in this election
+	Begins    bool
+	Gone      set // whom the detector named
+}
+
+const (
+	election sim.Kind = iota
+	elected
+)
+
+func (p *ring) Init(net *sim.Port) {
+	if p.Begins {
+		p.begin(net)
+	}
+}
+
+func (p *ring) begin(net *sim.Port) {
+	p.Initiator = max(p.Initiator, p.Id)
+	p.send(net, sim.Message{Kind: election, ID: p.Id, By: p.Id})
+}
+
+func (p *ring) Receive(net *sim.Port, m sim.Message) {
+	if m.By < p.Initiator || p.Gone.has(m.ID) {
+		return
+	}
+	p.Initiator = m.By
+	switch {
+	case m.Kind == election && m.ID == p.Id:
+		p.elect(net, p.Id)
+		p.send(net, sim.Message{Kind: elected, ID: p.Id, By: m.By})
+	case m.Kind == election:
+		m.ID = max(m.ID, p.Id)
+		p.send(net, m)
+	case m.ID != p.Id: // Elected, and it has not been all around
+		p.elect(net, m.ID)
+		p.send(net, m)
+	}
+}
+
+func (p *ring) Suspect(net *sim.Port, who int) {
+	p.Gone.add(who)
+	if p.Leader == who {
+		p.elect(net, sim.Nobody)
+	}
+	if p.Initiator != sim.Nobody {
+		p.Initiator = sim.Nobody
+		p.begin(net)
+	}
+}
+
+func (p *ring) Timeout(*sim.Port, int) {}
+
+func (p *ring) elect(net *sim.Port, leader int) {
+	p.Leader = leader
+	net.Elect(leader)
+}
+
+// send passes a message to the next process that is not taken for crashed.
+func (p *ring) send(net *sim.Port, m sim.Message) { net.NextBut(p.Gone.has, m) }
+
+var ringSpec = spec.Algorithm{
+	Name:   "ring",
+	Line:   "election on a ring; the run of the highest initiator goes on, the others are stopped",
+	Family: spec.Election,
+	Breaks: "the best process crashes once its Election is under way: it circulates for ever",
+	Kinds:  []sim.KindInfo{{Name: "election", Carries: "id by"}, {Name: "elected", Carries: "id by"}},
+	New: func(c spec.Case, id int) sim.Process {
+		return &ring{Id: id, Leader: sim.Nobody, Initiator: sim.Nobody, Begins: c.Starts(id)}
+	},
+	Ring: true, Decides: elected,
+	Best: bestForOne, Worst: worstForOne,
+	Expect: func(c spec.Case) *spec.Expected {
+		if len(c.Initiators) > 1 {
+			return ringSeveral(c)
+		}
+		return ringOne(c)
+	},
+}
+
+// ringOne is what one initiator costs: its message comes to the best process
+// after 0 to N−1 hops; then two whole rounds follow.
+func ringOne(c spec.Case) *spec.Expected {
+	r := spec.Range{Min: 2 * c.N, Max: 3*c.N - 1}
+	return &spec.Expected{Messages: r, Turnaround: r, Formula: "2N … 3N−1", Source: courseUIUC}
+}
+
+// ringSeveral is what several cost: no run is longer than alone, and the run of
+// the highest is whole.
+func ringSeveral(c spec.Case) *spec.Expected {
+	one := ringOne(c)
+	one.Messages.Max *= len(c.Initiators)
+	one.Turnaround.Max *= len(c.Initiators)
+	one.Formula = "2N … k(3N−1)"
+	return one
+}
+
+// bestForOne has the best process follow the one that begins, and worstForOne
+// has it come last. Where the best one begins, any order is as good.
+func bestForOne(n, first int) []int {
+	ids := worstForOne(n, first)
+	slices.Reverse(ids[1:])
+	return ids
+}
+
+func worstForOne(n, first int) []int {
+	ids := []int{first}
+	for id := range n {
+		if id != first {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+const courseUIUC = "Gupta, Cloud Computing Concepts, leader election; Coulouris et al., 15.3"

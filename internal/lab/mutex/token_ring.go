@@ -1,0 +1,61 @@
+package mutex
+
+import (
+	"github.com/stoutlock/stout/internal/lab/sim"
+	"github.com/stoutlock/stout/internal/lab/spec"
+)
+
+// tokenRing is a ring around which one token goes, always. Who has it may enter,
+// and passes it on when it leaves, or at once if it does not want to.
+type tokenRing struct {
+	Wants  bool
+	Inside bool
+	Begins bool // it has the token at the start
+}
+
+const ringToken sim.Kind = 0
+
+func (p *tokenRing) Init(net *sim.Port) {
+	if p.Begins {
+		net.Next(sim.Message{Kind: ringToken})
+	}
+}
+
+func (p *tokenRing) Request(*sim.Port) { p.Wants = true }
+
+func (p *tokenRing) Receive(net *sim.Port, _ sim.Message) {
+	if p.Wants {
+		p.Wants, p.Inside = false, true
+		enter(net)
+		return
+	}
+	net.Next(sim.Message{Kind: ringToken})
+}
+
+func (p *tokenRing) Release(net *sim.Port) {
+	p.Inside = false
+	net.Next(sim.Message{Kind: ringToken})
+}
+
+func (p *tokenRing) Timeout(*sim.Port, int) {}
+
+var tokenRingSpec = spec.Algorithm{
+	Name:   "token-ring",
+	Line:   "one token goes around a ring, whoever wants to enter or not",
+	Family: spec.Mutex,
+	Breaks: "the token is lost: nobody enters any more",
+	Kinds:  []sim.KindInfo{{Name: "token"}},
+	New: using(func(_ spec.Case, id int) lock {
+		return &tokenRing{Begins: id == 0}
+	}),
+	Ring: true, Forever: true,
+	Expect: func(c spec.Case) *spec.Expected {
+		// Between two entries the token makes at most N hops.
+		n, all := c.N, entries(c)
+		return &spec.Expected{
+			Messages: spec.Range{Min: all, Max: n*all + n}, Turnaround: spec.Range{Min: 1, Max: (n+2)*all + n + 2},
+			Formula: "1 … N an entry, and without one as well; client delay 0 … N, synchronization delay 1 … N",
+			Source:  books,
+		}
+	},
+}

@@ -1,0 +1,119 @@
+package sim
+
+import "container/heap"
+
+// event is something that will happen to a process.
+type event struct {
+	at     Time
+	what   What // Received, TimedOut, Suspected, Crashed, Restarted
+	to     int
+	timer  int // a timer's name, or whom a detector suspects
+	epoch  int // of a timer: it counts only if it was not set anew since
+	around int // of a message: its direction around the ring, or 0
+	chain  int // causal depth at which it happens
+	clock  int // Lamport time of its sending
+	id     int // the message's number
+	past   []int
+	m      Message
+}
+
+// near is how far ahead the agenda sorts by bucket; a power of two.
+const near = 256
+
+// agenda holds what is to come. Events at the same time come in the order in
+// which they were added, timers after all others. Nearly all events are a few
+// units ahead: they go into a bucket for their time, which costs an append. A
+// heap takes the rest until they are near.
+type agenda struct {
+	now     Time
+	len     int
+	buckets [near]bucket
+	far     farHeap
+	added   int
+}
+
+type bucket struct {
+	events, timers         []event
+	nextEvent, nextTimeout int
+}
+
+func (a *agenda) add(e event) {
+	a.len++
+	if e.at-a.now < near {
+		a.buckets[e.at%near].add(e)
+		return
+	}
+	a.added++
+	heap.Push(&a.far, farEvent{e, a.added})
+}
+
+func (b *bucket) add(e event) {
+	if e.what == TimedOut {
+		b.timers = append(b.timers, e)
+	} else {
+		b.events = append(b.events, e)
+	}
+}
+
+// next takes the next event out. The agenda must not be empty.
+func (a *agenda) next() event {
+	a.len--
+	for {
+		b := &a.buckets[a.now%near]
+		if b.nextEvent < len(b.events) {
+			b.nextEvent++
+			return b.events[b.nextEvent-1]
+		}
+		if b.nextTimeout < len(b.timers) {
+			b.nextTimeout++
+			return b.timers[b.nextTimeout-1]
+		}
+		*b = bucket{events: b.events[:0], timers: b.timers[:0]}
+		a.advance()
+	}
+}
+
+// advance goes on to the next unit of time, and sorts in what came near by it.
+func (a *agenda) advance() {
+	a.now++
+	for len(a.far) > 0 && a.far[0].at-a.now < near {
+		e := heap.Pop(&a.far).(farEvent).event
+		a.buckets[e.at%near].add(e)
+	}
+}
+
+// all calls f for every event that is still to come, in no order.
+func (a *agenda) all(f func(event)) {
+	for i := range a.buckets {
+		b := &a.buckets[i]
+		for _, e := range b.events[b.nextEvent:] {
+			f(e)
+		}
+		for _, e := range b.timers[b.nextTimeout:] {
+			f(e)
+		}
+	}
+	for _, e := range a.far {
+		f(e.event)
+	}
+}
+
+type farEvent struct {
+	event
+	seq int
+}
+
+type farHeap []farEvent
+
+func (h farHeap) Len() int { return len(h) }
+func (h farHeap) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
+}
+func (h farHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *farHeap) Push(x any)   { *h = append(*h, x.(farEvent)) }
+func (h *farHeap) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	*h = (*h)[:last]
+	return e
+}

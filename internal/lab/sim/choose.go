@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Choice is one thing that could happen next.
+type Choice struct {
+	Crash bool // process Who crashes now
+	Who   int
+	index int
+	Text  string
+}
+
+// Choosing makes a network whose events happen in the order that the caller
+// chooses. Its processes have started.
+func Choosing(cfg Config) *Network {
+	n := New(cfg)
+	n.chooses = true
+	n.start()
+	return n
+}
+
+// Choices are all that could happen next: of each link the message that was
+// sent first (any of them with Reorder), what a detector has to say, and, if
+// timersLast, a timer only where nothing else is left; otherwise at any time,
+// as in a network without bounds. Crashes are offered if crashes is set.
+func (n *Network) Choices(timersLast, crashes bool) []Choice {
+	n.sweep()
+	var all, timers []Choice
+	seen := map[[3]int]bool{}
+	for i, e := range n.pending {
+		c := Choice{Who: e.to, index: i, Text: n.describe(e)}
+		link := [3]int{int(e.what), e.m.From, e.to}
+		switch {
+		case e.what == TimedOut:
+			timers = append(timers, c)
+		case e.what != Received || n.cfg.Reorder || !seen[link]:
+			seen[link] = true
+			all = append(all, c)
+		}
+	}
+	if !timersLast || len(all) == 0 {
+		all = append(all, timers...)
+	}
+	for p := 0; crashes && p < n.cfg.N; p++ {
+		if n.alive[p] {
+			all = append(all, Choice{Crash: true, Who: p, Text: fmt.Sprintf("process %d crashes", p)})
+		}
+	}
+	return all
+}
+
+// sweep forgets what can't happen any more.
+func (n *Network) sweep() {
+	n.pending = slices.DeleteFunc(n.pending, func(e event) bool {
+		switch {
+		case e.what == TimedOut:
+			return !n.alive[e.to] || n.timers[e.to][e.timer] != e.epoch
+		case e.what == Received && e.around != 0:
+			return false
+		}
+		return !n.alive[e.to]
+	})
+}
+
+// Take has a choice happen. It must be one of the latest Choices.
+func (n *Network) Take(c Choice) {
+	n.now++
+	if c.Crash {
+		n.crash(c.Who)
+		return
+	}
+	e := n.pending[c.index]
+	n.pending = slices.Delete(n.pending, c.index, c.index+1)
+	n.happen(e)
+}
+
+func (n *Network) describe(e event) string {
+	switch e.what {
+	case Received:
+		return fmt.Sprintf("%s from %d reaches %d", n.cfg.Kinds[e.m.Kind].text(e.m), e.m.From, e.to)
+	case TimedOut:
+		return fmt.Sprintf("a timer of %d runs out", e.to)
+	case Suspected:
+		return fmt.Sprintf("%d is told that %d has crashed", e.to, e.timer)
+	}
+	return fmt.Sprintf("%s %d", e.what, e.to)
+}
+
+// Outcome is what has come of the run so far.
+func (n *Network) Outcome() *Outcome {
+	out := n.out
+	out.Leaders, out.Alive, out.Cut = n.leader, n.alive, n.cut
+	return &out
+}
+
+// Key is a text that two networks share if all that can still happen to them is
+// the same: the processes' states and what is under way. Times count from now.
+func (n *Network) Key() string {
+	var b strings.Builder
+	for p, proc := range n.procs {
+		if !n.alive[p] {
+			b.WriteString("dead\n")
+			continue
+		}
+		fmt.Fprintf(&b, "%s %d\n", State(proc), n.leader[p])
+	}
+	fmt.Fprintln(&b, n.within, n.cut)
+	var under []string
+	place := map[[3]int]int{} // the order on a link matters, that between links does not
+	each := func(e event) {
+		if e.what == TimedOut && n.timers[e.to][e.timer] != e.epoch {
+			return
+		}
+		link := [3]int{int(e.what), e.m.From, e.to}
+		place[link]++
+		under = append(under, fmt.Sprint(link, place[link], e.timer, e.around, e.m, n.wait(e)))
+	}
+	for _, e := range n.pending {
+		each(e)
+	}
+	n.agenda.all(each)
+	slices.Sort(under)
+	return b.String() + strings.Join(under, "\n")
+}
+
+func (n *Network) wait(e event) Time {
+	if n.chooses {
+		return 0
+	}
+	return e.at - n.now
+}

@@ -1,0 +1,276 @@
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Nobody is the leader of a process that knows none.
+const Nobody = -1
+
+// Network is a run under way.
+type Network struct {
+	cfg    Config
+	procs  []Process
+	alive  []bool
+	cut    []bool
+	leader []int
+	rng    *rand.Rand
+	now    Time
+
+	agenda  agenda
+	pending []event // in place of the agenda, where the caller chooses
+	chooses bool
+
+	place   []int // of a process in the ring
+	timers  []map[int]int
+	epoch   int
+	lastOn  map[[2]int]Time // the last arrival on a link, so that none overtakes
+	chain   []int
+	clock   []int
+	past    [][]int // vector clocks
+	faults  []armed
+	msgs    int
+	port    Port
+	out     Outcome
+	tracing bool
+	current int    // the record that the present step began with
+	leads   []Time // until when each process leads, in true time
+	within  []int  // who is in the critical section
+	leaves  int    // how often it was left
+
+	afterStep []Fault
+}
+
+// New makes a network. Nothing has happened in it yet.
+func New(cfg Config) *Network {
+	cfg = cfg.normal()
+	all := cfg.N + cfg.Extra
+	n := &Network{
+		cfg:     cfg,
+		procs:   make([]Process, all),
+		alive:   make([]bool, all),
+		cut:     make([]bool, all),
+		leader:  make([]int, all),
+		rng:     rand.New(rand.NewPCG(cfg.Seed, 0x10caa1)),
+		place:   make([]int, all),
+		timers:  make([]map[int]int, all),
+		lastOn:  map[[2]int]Time{},
+		chain:   make([]int, all),
+		clock:   make([]int, all),
+		tracing: cfg.Trace > 0,
+		current: -1,
+	}
+	n.out.ByKind = make([]int, len(cfg.Kinds))
+	for i, p := range cfg.Ring {
+		n.place[p] = i
+	}
+	for i := range n.procs {
+		n.procs[i], n.alive[i], n.leader[i] = cfg.New(i), true, Nobody
+	}
+	if cfg.Causal {
+		n.past = make([][]int, all)
+		for i := range n.past {
+			n.past[i] = make([]int, all)
+		}
+	}
+	for _, f := range cfg.Faults {
+		n.faults = append(n.faults, armed{Fault: f, left: max(1, f.When.Nth)})
+	}
+	return n
+}
+
+// Run lets a network run until nothing is left to do, and says what came of it.
+func Run(cfg Config) *Outcome {
+	n := New(cfg)
+	n.start()
+	for n.agenda.len > 0 && (cfg.Leaves == 0 || n.leaves < cfg.Leaves) {
+		if n.out.Events >= n.cfg.Limit {
+			n.out.Endless = true
+			n.findLoop()
+			break
+		}
+		e := n.agenda.next()
+		if n.cfg.Until > 0 && e.at > n.cfg.Until {
+			n.out.CutOff = true
+			break
+		}
+		n.now = e.at
+		n.happen(e)
+	}
+	return n.finish()
+}
+
+// start has the faults of the start happen, and then starts every process.
+func (n *Network) start() {
+	for i := range n.faults {
+		if f := &n.faults[i]; f.When.Start {
+			f.done = true
+			n.harm(f.Fault)
+		}
+	}
+	for p := range n.procs {
+		if n.alive[p] {
+			n.begin(p, Started, event{})
+			n.procs[p].Init(n.portOf(p))
+			n.end(p)
+		}
+	}
+}
+
+// happen hands an event to the process that it is for.
+func (n *Network) happen(e event) {
+	n.out.Events++
+	p := e.to
+	if e.what == Restarted {
+		n.restart(p)
+		return
+	}
+	if e.what == Received {
+		if p = n.arrives(e); p < 0 {
+			return
+		}
+	}
+	if !n.alive[p] || e.what == TimedOut && n.timers[p][e.timer] != e.epoch {
+		return
+	}
+	n.out.Time = n.now
+	n.chain[p] = max(n.chain[p], e.chain)
+	n.out.Chain = max(n.out.Chain, n.chain[p])
+	n.clock[p] = max(n.clock[p], e.clock) + 1
+	n.learn(p, e.past)
+	n.begin(p, e.what, e)
+	switch e.what {
+	case Received:
+		n.procs[p].Receive(n.portOf(p), e.m)
+	case TimedOut:
+		delete(n.timers[p], e.timer)
+		n.procs[p].Timeout(n.portOf(p), e.timer)
+	case Suspected:
+		n.procs[p].(Suspecter).Suspect(n.portOf(p), e.timer)
+	}
+	n.end(p)
+}
+
+// end closes a step: the faults that it triggered come now.
+func (n *Network) end(p int) {
+	n.record(p)
+	for len(n.afterStep) > 0 {
+		f := n.afterStep[0]
+		n.afterStep = n.afterStep[1:]
+		n.harm(f)
+	}
+	n.current = -1
+}
+
+func (n *Network) portOf(p int) *Port {
+	n.port = Port{n, p}
+	return &n.port
+}
+
+// neighbour is the next live process in the ring in a direction: the ring
+// closes around the dead.
+func (n *Network) neighbour(p, direction int) int {
+	ring := n.cfg.Ring
+	for i, at := 0, n.place[p]; i < len(ring); i++ {
+		at = (at + direction + len(ring)) % len(ring)
+		if n.alive[ring[at]] {
+			return ring[at]
+		}
+	}
+	return p
+}
+
+// arrives says who receives a message, or −1. What was on its way around a ring
+// to a process that died is passed on to the next one alive.
+func (n *Network) arrives(e event) int {
+	to := e.to
+	if n.cut[e.m.From] && e.m.From != to || n.cut[to] && e.m.From != to {
+		n.drop(e, "cut off")
+		return -1
+	}
+	if n.alive[to] {
+		return to
+	}
+	if e.around != 0 {
+		if next := n.neighbour(to, e.around); n.alive[next] {
+			return next
+		}
+	}
+	n.drop(e, "dead")
+	return -1
+}
+
+// send sends a message; around is the direction in which it goes around the
+// ring, or 0.
+func (n *Network) send(from, to, around int, m Message) {
+	if !n.alive[from] || !n.sending(from, m.Kind) {
+		return
+	}
+	m.From, m.To = from, to
+	if from == to {
+		n.out.ToSelf++
+	} else {
+		n.out.ByKind[m.Kind]++
+		n.out.Messages++
+	}
+	n.clock[from]++
+	n.msgs++
+	e := event{
+		what: Received, to: to, m: m, id: n.msgs, clock: n.clock[from],
+		chain: n.chain[from] + 1, past: n.stamp(from), around: around,
+	}
+	if from == to {
+		e.chain--
+	}
+	if n.tracing {
+		n.sent(e)
+	}
+	if n.cfg.Loss > 0 && from != to && n.rng.Float64() < n.cfg.Loss {
+		n.drop(e, "lost")
+		return
+	}
+	n.dispatch(e)
+	if n.cfg.Twice > 0 && from != to && n.rng.Float64() < n.cfg.Twice {
+		n.dispatch(e)
+	}
+}
+
+// dispatch puts a message on its way.
+func (n *Network) dispatch(e event) {
+	from, to := e.m.From, e.to
+	delay, fixed := n.cfg.Delay[[2]int{from, to}]
+	if !fixed && from != to {
+		delay = n.cfg.Latency.draw(n.rng)
+	}
+	e.at = n.now + delay
+	if !n.cfg.Reorder && n.cfg.Latency.Least != n.cfg.Latency.Most {
+		link := [2]int{from, to}
+		e.at = max(e.at, n.lastOn[link])
+		n.lastOn[link] = e.at
+	}
+	n.add(e)
+}
+
+func (n *Network) add(e event) {
+	if n.chooses {
+		n.pending = append(n.pending, e)
+	} else {
+		n.agenda.add(e)
+	}
+}
+
+func (n *Network) after(p int, d Time, timer int) {
+	if !n.alive[p] {
+		return
+	}
+	if n.timers[p] == nil {
+		n.timers[p] = map[int]int{}
+	}
+	n.epoch++
+	n.timers[p][timer] = n.epoch
+	wait := Time(math.Ceil(float64(d) / n.rate(p)))
+	n.add(event{at: n.now + wait, what: TimedOut, to: p, timer: timer, epoch: n.epoch, chain: n.chain[p] + 1})
+}
+
+func (n *Network) stop(p, timer int) { delete(n.timers[p], timer) }

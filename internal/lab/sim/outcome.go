@@ -1,0 +1,179 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Outcome is what came of a run.
+type Outcome struct {
+	Messages int   // sent, without those to oneself
+	ToSelf   int   // messages that processes sent to themselves
+	ByKind   []int // of Messages
+	Bits     int   // all messages together
+	Chain    int   // the longest causal chain, in messages; a time-out counts as one
+	Time     Time  // of the last event that some process saw
+	Events   int
+
+	Endless bool // stopped by force: it would have gone on
+	Loop    int  // after so many events the same state came back: it never ends
+	CutOff  bool // ended by Config.Until
+
+	Leaders   []int // in whom each process believes at the end; Nobody for none and for the dead
+	Alive     []bool
+	Cut       []bool
+	Announced []int // who took itself for leader at some time, in order
+	Beliefs   []Belief
+	Tally     []int
+	Sections  []Section
+	Broken    *Breach // the first event that broke mutual exclusion, or had two lead at once
+
+	Trace     []Record
+	Truncated bool // the trace had no room for all of it
+}
+
+// Belief is an event: a process comes to believe in a leader.
+type Belief struct {
+	At      Time
+	Process int
+	Leader  int
+}
+
+// Section is an event of mutual exclusion.
+type Section struct {
+	At      Time
+	Process int
+	What    What
+	Past    []int // vector clock, where the Config asks for it
+}
+
+// Breach is an event that broke safety.
+type Breach struct {
+	At   Time
+	Text string
+}
+
+func (n *Network) elect(p, leader int) {
+	if !n.alive[p] || n.leader[p] == leader {
+		return
+	}
+	n.leader[p] = leader
+	n.out.Beliefs = append(n.out.Beliefs, Belief{n.now, p, leader})
+	if p == leader && !slices.Contains(n.out.Announced, p) {
+		n.out.Announced = append(n.out.Announced, p)
+	}
+	if n.tracing {
+		n.note(p, Elected, fmt.Sprintf("leader %d", leader))
+	}
+}
+
+// lead notes a span of office, in true time, and looks whether somebody else is
+// in office now.
+func (n *Network) lead(p int, until Time) {
+	if !n.alive[p] {
+		return
+	}
+	if n.leads == nil {
+		n.leads = make([]Time, len(n.procs))
+	}
+	left := float64(until-n.local(p)) / n.rate(p)
+	n.leads[p] = max(n.leads[p], n.now+Time(left))
+	n.note(p, Leads, fmt.Sprintf("in office until %d", n.leads[p]))
+	for q, end := range n.leads {
+		if q != p && n.now < min(end, n.leads[p]) {
+			n.breach(fmt.Sprintf("process %d leads while the lease of process %d runs until %d", p, q, end))
+		}
+	}
+}
+
+func (n *Network) endLead(p int) {
+	if n.leads != nil {
+		n.leads[p] = min(n.leads[p], n.now)
+	}
+}
+
+func (n *Network) tally(i int) {
+	for len(n.out.Tally) <= i {
+		n.out.Tally = append(n.out.Tally, 0)
+	}
+	n.out.Tally[i]++
+}
+
+func (n *Network) section(p int, what What) {
+	if !n.alive[p] {
+		return
+	}
+	n.out.Sections = append(n.out.Sections, Section{n.now, p, what, n.stamp(p)})
+	n.note(p, what, "")
+	if what == Leave {
+		n.leaves++
+	}
+	if what != Want {
+		n.inside(p, what == Enter)
+	}
+}
+
+func (n *Network) inside(p int, in bool) {
+	i := slices.Index(n.within, p)
+	if in && len(n.within) > 0 {
+		n.breach(fmt.Sprintf("process %d enters while process %d is inside", p, n.within[0]))
+	}
+	if in && i < 0 {
+		n.within = append(n.within, p)
+	}
+	if !in && i >= 0 {
+		n.within = slices.Delete(n.within, i, i+1)
+	}
+}
+
+func (n *Network) breach(text string) {
+	if n.out.Broken == nil {
+		n.out.Broken = &Breach{n.now, text}
+	}
+}
+
+// stamp is a copy of a process's vector clock, after counting one event.
+func (n *Network) stamp(p int) []int {
+	if n.past == nil {
+		return nil
+	}
+	n.past[p][p]++
+	return slices.Clone(n.past[p])
+}
+
+// learn takes the vector clock of a message in.
+func (n *Network) learn(p int, past []int) {
+	for i, v := range past {
+		n.past[p][i] = max(n.past[p][i], v)
+	}
+}
+
+func (n *Network) finish() *Outcome {
+	n.out.Leaders, n.out.Alive, n.out.Cut = n.leader, n.alive, n.cut
+	for k, count := range n.out.ByKind {
+		n.out.Bits += count * n.cfg.Kinds[k].bits(len(n.cfg.Kinds), n.cfg.N)
+	}
+	return &n.out
+}
+
+// findLoop goes on with a run that has not ended, until its whole state comes
+// back: then it never ends. Where randomness is at work it does not look.
+func (n *Network) findLoop() {
+	if n.cfg.Latency.Least != n.cfg.Latency.Most || n.cfg.Loss+n.cfg.Twice > 0 || n.cfg.N > 64 {
+		return
+	}
+	n.tracing = false
+	counted := n.out
+	counted.ByKind = slices.Clone(n.out.ByKind)
+	first := n.Key()
+	for i := 1; i <= 64*n.cfg.N && n.agenda.len > 0; i++ {
+		e := n.agenda.next()
+		n.now = e.at
+		n.happen(e)
+		if n.Key() == first {
+			counted.Loop = i
+			break
+		}
+	}
+	n.out = counted
+}

@@ -1,0 +1,116 @@
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Process is one process of an algorithm: a state machine. It must not keep the
+// Port beyond the call, nor look at anything but its own fields, the message
+// and the Port. Its fields are printed with %+v into traces and to tell states
+// apart, so they hold no pointers.
+type Process interface {
+	// Init is the first call, at time 0, or at a restart of a Restarter.
+	Init(net *Port)
+	// Receive takes a message in.
+	Receive(net *Port, m Message)
+	// Timeout says that the timer of that name has run out.
+	Timeout(net *Port, timer int)
+}
+
+// Suspecter is a process that listens to its failure detector.
+type Suspecter interface {
+	// Suspect says that the detector takes who for crashed, rightly or not.
+	Suspect(net *Port, who int)
+}
+
+// Restarter is a process that can come back after a crash. Restart drops what
+// was only in memory; Init is called after it.
+type Restarter interface {
+	Restart()
+}
+
+// Port is what a process sees of the world while it handles one event. After
+// the process has crashed within the event, every call does nothing.
+type Port struct {
+	n    *Network
+	self int
+}
+
+// N is the number of processes, Self the caller's index among them, which is
+// its id and its attribute.
+func (p *Port) N() int    { return p.n.cfg.N }
+func (p *Port) Self() int { return p.self }
+
+// Bound is the greatest latency that time-outs are made for. It may be wrong.
+func (p *Port) Bound() Time { return p.n.cfg.Bound }
+
+// Now is the time on the process's own clock.
+func (p *Port) Now() Time { return p.n.local(p.self) }
+
+// Rand is the run's source of randomness.
+func (p *Port) Rand() *rand.Rand { return p.n.rng }
+
+// Send sends a message.
+func (p *Port) Send(to int, m Message) { p.n.send(p.self, to, 0, m) }
+
+// Next sends to the successor in the ring, and Previous to the predecessor. The
+// ring closes around a process that has crashed.
+func (p *Port) Next(m Message)     { p.n.send(p.self, p.n.neighbour(p.self, +1), +1, m) }
+func (p *Port) Previous(m Message) { p.n.send(p.self, p.n.neighbour(p.self, -1), -1, m) }
+
+// NextBut sends to the next process in the ring of which skip is false.
+func (p *Port) NextBut(skip func(id int) bool, m Message) {
+	to := p.n.neighbour(p.self, +1)
+	for to != p.self && skip(to) {
+		to = p.n.neighbour(to, +1)
+	}
+	p.n.send(p.self, to, +1, m)
+}
+
+// Others sends to every process but the caller.
+func (p *Port) Others(m Message) {
+	for to := range p.n.cfg.N {
+		if to != p.self {
+			p.Send(to, m)
+		}
+	}
+}
+
+// After sets the timer of that name to run out d units from now, on the
+// process's own clock; a timer that runs is set anew. At equal times messages
+// come before timers.
+func (p *Port) After(d Time, timer int) { p.n.after(p.self, d, timer) }
+
+// Stop stops a timer.
+func (p *Port) Stop(timer int) { p.n.stop(p.self, timer) }
+
+// Elect says that the process now believes in this leader.
+func (p *Port) Elect(leader int) { p.n.elect(p.self, leader) }
+
+// Lead says that the process acts as leader, alone, until its own clock shows
+// the given time.
+func (p *Port) Lead(until Time) { p.n.lead(p.self, until) }
+
+// Tally counts one at index i of a tally that the run's outcome shows, such as
+// the winners of a phase.
+func (p *Port) Tally(i int) { p.n.tally(i) }
+
+// Want, Enter and Leave say that the process asks for the critical section, is
+// in it, and has left it.
+func (p *Port) Want()  { p.n.section(p.self, Want) }
+func (p *Port) Enter() { p.n.section(p.self, Enter) }
+func (p *Port) Leave() { p.n.section(p.self, Leave) }
+
+// Note writes a line into the trace.
+func (p *Port) Note(text string) { p.n.note(p.self, Noted, text) }
+
+// local is the time on a process's clock.
+func (n *Network) local(p int) Time { return Time(math.Floor(float64(n.now) * n.rate(p))) }
+
+func (n *Network) rate(p int) float64 {
+	if p < len(n.cfg.Rates) {
+		return n.cfg.Rates[p]
+	}
+	return 1
+}

@@ -1,0 +1,112 @@
+package sim
+
+import "fmt"
+
+// What is a kind of record, and of event.
+type What uint8
+
+// The kinds of records.
+const (
+	Started   What = iota
+	Received       // a message came in
+	TimedOut       // a timer ran out
+	Suspected      // the failure detector spoke
+	Crashed
+	Restarted
+	Cut     // cut off from the network
+	Sent    // a message went out
+	Dropped // a message was lost, or its receiver is dead
+	Elected // the process believes in a leader now
+	Leads   // the process acts as leader for a while
+	Want    // the process asks for the critical section
+	Enter
+	Leave
+	Noted
+)
+
+var whats = [...]string{"init", "receive", "timeout", "suspect", "crash", "restart", "cut", "send",
+	"drop", "elect", "lead", "want", "enter", "leave", "note"}
+
+func (w What) String() string { return whats[w] }
+
+// MarshalText lets JSON show the word.
+func (w What) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
+
+// Record is one line of a trace.
+type Record struct {
+	At      Time   `json:"at"`
+	Process int    `json:"process"`
+	What    What   `json:"what"`
+	Message int    `json:"message,omitempty"` // its number, from 1: ties a Sent to its Received
+	Peer    int    `json:"peer"`              // the other end of the message
+	Kind    string `json:"kind,omitempty"`    // of the message
+	Text    string `json:"text,omitempty"`
+	Lamport int    `json:"lamport"`
+	State   string `json:"state,omitempty"` // of the process, after the step that begins here
+}
+
+func (n *Network) append(r Record) {
+	if !n.tracing {
+		return
+	}
+	if len(n.out.Trace) >= n.cfg.Trace {
+		n.out.Truncated = true
+		return
+	}
+	r.At, r.Lamport = n.now, n.clock[r.Process]
+	n.out.Trace = append(n.out.Trace, r)
+}
+
+func (n *Network) note(p int, what What, text string) {
+	n.append(Record{Process: p, What: what, Peer: Nobody, Text: text})
+}
+
+func (n *Network) message(p, peer int, what What, e event, text string) {
+	if !n.tracing {
+		return
+	}
+	k := n.cfg.Kinds[e.m.Kind]
+	if text == "" {
+		text = k.text(e.m)
+	}
+	n.append(Record{Process: p, What: what, Message: e.id, Peer: peer, Kind: k.Name, Text: text})
+}
+
+func (n *Network) sent(e event) { n.message(e.m.From, e.to, Sent, e, "") }
+
+func (n *Network) drop(e event, why string) { n.message(e.to, e.m.From, Dropped, e, why) }
+
+// begin opens a step in the trace.
+func (n *Network) begin(p int, what What, e event) {
+	if !n.tracing {
+		return
+	}
+	n.current = len(n.out.Trace)
+	switch what {
+	case Received:
+		n.message(p, e.m.From, Received, e, "")
+	case Suspected:
+		n.note(p, Suspected, fmt.Sprintf("%d has crashed, says the detector", e.timer))
+	default:
+		n.note(p, what, "")
+	}
+}
+
+// record notes the state that the step left the process in.
+func (n *Network) record(p int) {
+	if n.tracing && n.current < len(n.out.Trace) {
+		n.out.Trace[n.current].State = State(n.procs[p])
+	}
+}
+
+// State is what a process's fields hold, as text.
+func State(p Process) string {
+	if s, ok := p.(fmt.Stringer); ok {
+		return s.String()
+	}
+	text := fmt.Sprintf("%+v", p)
+	if len(text) > 0 && text[0] == '&' {
+		text = text[1:]
+	}
+	return text
+}

@@ -1,0 +1,130 @@
+// Package spec says what an algorithm of the lab is: its messages, its
+// processes, and what the books say that it costs.
+package spec
+
+import (
+	"slices"
+
+	"github.com/stoutlock/stout/internal/lab/sim"
+)
+
+// Family is the problem that an algorithm solves.
+type Family string
+
+// The families.
+const (
+	Election Family = "election"
+	Mutex    Family = "mutual exclusion"
+)
+
+// Algorithm is one algorithm.
+type Algorithm struct {
+	Name   string
+	Line   string // what it is, in a line
+	Family Family
+	Breaks string // what breaks it, in a line
+
+	Kinds []sim.KindInfo
+	New   func(c Case, id int) sim.Process
+
+	Ring       bool                     // the processes form a ring
+	All        bool                     // by default all processes begin, not only who detects
+	Extra      int                      // nodes that serve, behind the processes
+	Dead       bool                     // the highest process is the failed coordinator from the start
+	Winner     Winner                   // who has to be elected
+	Worst      func(n, first int) []int // the ring that costs most if that process begins
+	Best       func(n, first int) []int // and least
+	Default    int                      // the number of processes by default; 0: 5
+	Decides    sim.Kind                 // the kind that announces the leader
+	Expect     func(c Case) *Expected
+	Until      func(c Case) sim.Time               // when the run is over, if it has no end of its own
+	Delay      func(c Case) map[[2]int]sim.Time    // links that are slow, where the case is one of a book
+	Sets       func(c Case) [][]int                // voting sets
+	Session    bool                                // a service watches over the processes: its detector is perfect by default
+	Nobody     bool                                // by default nobody begins by itself
+	Candidates bool                                // only who begins can be elected
+	Office     bool                                // leaders are in office for spans: safety is that spans do not overlap
+	Forever    bool                                // messages go on without end: the run is over when all have entered
+	Alone      bool                                // by default only process 0 enters
+	Server     bool                                // process 0 serves
+	Note       func(c Case, r *sim.Outcome) string // what the answer adds in words
+}
+
+// ChoosesInitiators reports whether some processes may begin and others not.
+func (a Algorithm) ChoosesInitiators() bool { return !a.All || a.Candidates }
+
+// Winner is who has to be elected.
+type Winner uint8
+
+// The winners: the highest id alive, the lowest, or anybody as long as it is
+// one.
+const (
+	Highest Winner = iota
+	Lowest
+	Anybody
+)
+
+// Case is one run's parameters as an algorithm sees them.
+type Case struct {
+	N          int
+	Ring       []int
+	Initiators []int
+	Entries    []int // of each process, how often it enters
+	Bound      sim.Time
+	Seed       uint64
+	Faulty     bool // something breaks in this run: the books' counts do not apply
+	Book       bool // the case of a book, with its own schedule
+
+	Lease     sim.Time // chubby: the length of a lease
+	Drift     float64  // chubby: the bound on clocks that the processes count on
+	FromReply bool     // chubby: the lease is counted from the reply, which is wrong
+	Renewals  int      // chubby: how often a leader renews
+}
+
+// Starts reports whether a process begins by itself.
+func (c Case) Starts(id int) bool { return slices.Contains(c.Initiators, id) }
+
+// Top is the highest of the initiators.
+func (c Case) Top() int { return slices.Max(c.Initiators) }
+
+// Distance is the number of hops around the ring from one process to another.
+func (c Case) Distance(from, to int) int {
+	d := slices.Index(c.Ring, to) - slices.Index(c.Ring, from)
+	return (d + c.N) % c.N
+}
+
+// Range is what a book allows.
+type Range struct {
+	Min int `json:"min"`
+	Max int `json:"max"`
+}
+
+// Exactly is a range of one value.
+func Exactly(v int) Range { return Range{v, v} }
+
+// Holds reports whether the range holds v.
+func (r Range) Holds(v int) bool { return r.Min <= v && v <= r.Max }
+
+// Expected is what the books say of a run without failures.
+type Expected struct {
+	Messages   Range  `json:"messages"`
+	Turnaround Range  `json:"turnaround"`
+	Formula    string `json:"formula"`
+	Source     string `json:"source"`
+}
+
+// Ascending is the ring 0, 1, … n−1 and Descending its reverse, whoever begins.
+func Ascending(n, _ int) []int {
+	ids := make([]int, n)
+	for i := range ids {
+		ids[i] = i
+	}
+	return ids
+}
+
+// Descending is the ring n−1, … 1, 0.
+func Descending(n, _ int) []int {
+	ids := Ascending(n, 0)
+	slices.Reverse(ids)
+	return ids
+}
