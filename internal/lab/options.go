@@ -365,3 +365,6 @@ func readClocks(p *Plan) error {
 	}
 	return nil
 }
+
+// NewUsage is an error in what was asked for.
+func NewUsage(format string, args ...any) error { return usage(format, args...) }

@@ -85,6 +85,11 @@ func (n *Network) begin(p int, what What, e event) {
 	switch what {
 	case Received:
 		n.message(p, e.m.From, Received, e, "")
+	case TimedOut:
+		if e.timer < 0 { // not of the algorithm, but of who uses it
+			what = Noted
+		}
+		n.note(p, what, "")
 	case Suspected:
 		n.note(p, Suspected, fmt.Sprintf("%d has crashed, says the detector", e.timer))
 	default:

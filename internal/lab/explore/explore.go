@@ -1,0 +1,209 @@
+// Package explore walks through every schedule of a small network, and finds
+// the shortest one that breaks something.
+package explore
+
+import (
+	"slices"
+
+	"github.com/stoutlock/stout/internal/lab"
+	"github.com/stoutlock/stout/internal/lab/sim"
+)
+
+// Limits say how far to go.
+type Limits struct {
+	Depth   int  // events in a schedule
+	States  int  // states to look at
+	Crashes int  // processes that may crash, each at any time
+	Async   bool // time-outs at any time; else only when nothing is under way, as if bounds were right
+}
+
+// Result is what came of it.
+type Result struct {
+	Algorithm string   `json:"algorithm"`
+	N         int      `json:"n"`
+	Crashes   int      `json:"crashes"`
+	States    int      `json:"states"`    // different ones
+	Schedules int      `json:"schedules"` // that came to an end
+	Depth     int      `json:"depth"`     // of the longest schedule walked
+	Complete  bool     `json:"complete"`  // all schedules were walked to their end
+	Safety    bool     `json:"safety"`
+	Liveness  bool     `json:"liveness"`
+	Broken    []string `json:"broken"` // each way in which something breaks, the shortest first
+	// Counterexample is a shortest schedule that breaks something.
+	Counterexample *Counterexample `json:"counterexample"`
+}
+
+// Counterexample is a schedule, event by event, and what it breaks.
+type Counterexample struct {
+	Property string   `json:"property"`
+	Event    string   `json:"event"`
+	Schedule []string `json:"schedule"`
+}
+
+// node is a state, by the way that leads to it.
+type node struct {
+	parent *node
+	take   sim.Choice
+	depth  int
+	crash  int
+}
+
+// walk is an exploration under way.
+type walk struct {
+	plan   *lab.Plan
+	limits Limits
+	seen   map[string]*node
+	result Result
+	next   map[*node][]*node // where each state leads, to find runs without end
+}
+
+// Explore walks breadth first, so that the first counterexample is a shortest
+// one. States that are equal are walked from once. A state is reached by taking
+// the same choices again from the start: processes need not know how to be
+// copied.
+func Explore(p *lab.Plan, l Limits) *Result {
+	w := &walk{plan: p, limits: l, seen: map[string]*node{}, next: map[*node][]*node{}}
+	w.result = Result{Algorithm: p.Algorithm.Name, N: p.Case.N, Crashes: l.Crashes, Complete: true,
+		Safety: true, Liveness: true, Broken: []string{}}
+	root := &node{}
+	w.seen[w.key(w.replay(root), root)] = root
+	for level := []*node{root}; len(level) > 0; {
+		var deeper []*node
+		for _, at := range level {
+			deeper = append(deeper, w.visit(at)...)
+		}
+		level = deeper
+	}
+	w.result.States = len(w.seen)
+	w.findCycle(root)
+	return &w.result
+}
+
+func (w *walk) replay(at *node) *sim.Network {
+	n := sim.Choosing(w.plan.Config)
+	for _, step := range at.path() {
+		n.Choices(!w.limits.Async, false) // forgets what can't happen, as it did then
+		n.Take(step.take)
+	}
+	return n
+}
+
+// path is the way to a node, without the root.
+func (at *node) path() []*node {
+	var all []*node
+	for ; at.parent != nil; at = at.parent {
+		all = append(all, at)
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// visit judges a state and finds those that come next and are new.
+func (w *walk) visit(at *node) (fresh []*node) {
+	n := w.replay(at)
+	w.result.Depth = max(w.result.Depth, at.depth)
+	if out := n.Outcome(); out.Broken != nil {
+		w.broken("safety", out.Broken.Text, at)
+		return nil
+	}
+	choices := n.Choices(!w.limits.Async, at.crash < w.limits.Crashes)
+	happen := slices.ContainsFunc(choices, func(c sim.Choice) bool { return !c.Crash })
+	if !happen {
+		w.ended(n, at)
+	}
+	for _, c := range choices {
+		if at.depth >= w.limits.Depth || len(w.seen) >= w.limits.States {
+			w.result.Complete = false
+			return fresh
+		}
+		to := &node{parent: at, take: c, depth: at.depth + 1, crash: at.crash}
+		if c.Crash {
+			to.crash++
+		}
+		key := w.key(w.replay(to), to)
+		if known, old := w.seen[key]; old {
+			w.next[at] = append(w.next[at], known)
+			continue
+		}
+		w.seen[key] = to
+		w.next[at] = append(w.next[at], to)
+		fresh = append(fresh, to)
+	}
+	return fresh
+}
+
+// key tells states apart. How many crashes are left matters as well.
+func (w *walk) key(n *sim.Network, at *node) string {
+	n.Choices(false, false)
+	return string(rune('0'+at.crash)) + n.Key()
+}
+
+// ended judges a schedule at whose end nothing is left to do.
+func (w *walk) ended(n *sim.Network, at *node) {
+	w.result.Schedules++
+	r := w.plan.Judge(n.Outcome())
+	if v := r.Violation; v != nil {
+		w.broken(v.Property, v.Event, at)
+	}
+}
+
+// maxBroken bounds how many ways to break are told.
+const maxBroken = 20
+
+func (w *walk) broken(property, event string, at *node) {
+	if property == "safety" {
+		w.result.Safety = false
+	} else {
+		w.result.Liveness = false
+	}
+	text := property + ": " + event
+	if len(w.result.Broken) < maxBroken && !slices.Contains(w.result.Broken, text) {
+		w.result.Broken = append(w.result.Broken, text)
+	}
+	if w.result.Counterexample == nil {
+		w.result.Counterexample = &Counterexample{property, event, schedule(at)}
+	}
+}
+
+func schedule(at *node) []string {
+	texts := []string{}
+	for _, step := range at.path() {
+		texts = append(texts, step.take.Text)
+	}
+	return texts
+}
+
+// findCycle looks for a state that comes back: a run that never ends. A cycle
+// counts only if no process can be starved out of it, that is in networks whose
+// links deliver; messages that circulate do.
+func (w *walk) findCycle(root *node) {
+	const (
+		open = 1
+		done = 2
+	)
+	state := map[*node]int{}
+	type frame struct {
+		at   *node
+		next int
+	}
+	stack := []frame{{root, 0}}
+	state[root] = open
+	for len(stack) > 0 {
+		top := &stack[len(stack)-1]
+		if top.next == len(w.next[top.at]) {
+			state[top.at] = done
+			stack = stack[:len(stack)-1]
+			continue
+		}
+		to := w.next[top.at][top.next]
+		top.next++
+		switch state[to] {
+		case open:
+			w.broken("liveness", "the run can go on for ever: a state comes back", to)
+			return
+		case 0:
+			state[to] = open
+			stack = append(stack, frame{to, 0})
+		}
+	}
+}
