@@ -19,7 +19,7 @@ func (a *app) explore() *cobra.Command {
 	l := explore.Limits{}
 	f := cmd.Flags()
 	f.IntVar(&l.Depth, "depth", 60, "events in a schedule")
-	f.IntVar(&l.States, "states", 100_000, "different states to look at")
+	f.IntVar(&l.States, "states", 50_000, "different states to look at")
 	f.IntVar(&l.Crashes, "crashes", 0, "how many processes may crash, each at any time")
 	f.BoolVar(&l.Async, "async", false, "time-outs come at any time, as where bounds are wrong")
 	return a.command(cmd, []string{"table", "json"}, func(format string, args []string) error {

@@ -93,6 +93,9 @@ func (p *bully) Receive(net *sim.Port, m sim.Message) {
 			p.begin(net)
 			return
 		}
+		if p.Gone.has(m.ID) { // told before it crashed: wait for another
+			return
+		}
 		p.Stage = idle
 		net.Stop(noOK)
 		net.Stop(noCoordinator)

@@ -16,12 +16,15 @@ import (
 // sends Elected around. Every message names its initiator: a process remembers
 // the highest one that it heard of, and stops the runs of lower ones.
 //
-// Where a failure detector says that a process has crashed, nothing of that
-// process goes any further, and who took part in an election begins anew.
+// Where a failure detector says that a process has crashed, nothing about that
+// process goes any further, and who took part in an election begins anew, in a
+// round higher than all that it has heard of: a higher round stops a lower one,
+// whoever began it. The ring closes around who is taken for crashed.
 type ring struct {
 	Id        int
 	Leader    int
-	Initiator int // the highest that it heard of in this election
+	Round     int
+	Initiator int // the highest that it heard of in this round
 	Begins    bool
 	Gone      set // whom the detector named
 }
@@ -38,19 +41,27 @@ func (p *ring) Init(net *sim.Port) {
 }
 
 func (p *ring) begin(net *sim.Port) {
-	p.Initiator = max(p.Initiator, p.Id)
-	p.send(net, sim.Message{Kind: election, ID: p.Id, By: p.Id})
+	p.Initiator = p.Id
+	p.send(net, sim.Message{Kind: election, ID: p.Id, By: p.Id, Round: p.Round})
+}
+
+// lower reports whether a message is of a run that a higher one has stopped.
+func (p *ring) lower(m sim.Message) bool {
+	return m.Round < p.Round || m.Round == p.Round && m.By < p.Initiator
 }
 
 func (p *ring) Receive(net *sim.Port, m sim.Message) {
-	if m.By < p.Initiator || p.Gone.has(m.ID) {
+	if p.lower(m) {
 		return
 	}
-	p.Initiator = m.By
+	p.Round, p.Initiator = m.Round, m.By
 	switch {
+	case p.Gone.has(m.ID):
+		p.anew(net)
 	case m.Kind == election && m.ID == p.Id:
 		p.elect(net, p.Id)
-		p.send(net, sim.Message{Kind: elected, ID: p.Id, By: m.By})
+		m.Kind = elected
+		p.send(net, m)
 	case m.Kind == election:
 		m.ID = max(m.ID, p.Id)
 		p.send(net, m)
@@ -66,9 +77,13 @@ func (p *ring) Suspect(net *sim.Port, who int) {
 		p.elect(net, sim.Nobody)
 	}
 	if p.Initiator != sim.Nobody {
-		p.Initiator = sim.Nobody
-		p.begin(net)
+		p.anew(net)
 	}
+}
+
+func (p *ring) anew(net *sim.Port) {
+	p.Round++
+	p.begin(net)
 }
 
 func (p *ring) Timeout(*sim.Port, int) {}

@@ -54,7 +54,13 @@ type walk struct {
 	limits Limits
 	seen   map[string]*node
 	result Result
-	next   map[*node][]*node // where each state leads, to find runs without end
+	next   map[*node][]edge // where each state leads, to find runs without end
+}
+
+// edge is what happens in a state, and where it leads.
+type edge struct {
+	to   *node
+	text string
 }
 
 // Explore walks breadth first, so that the first counterexample is a shortest
@@ -62,7 +68,7 @@ type walk struct {
 // the same choices again from the start: processes need not know how to be
 // copied.
 func Explore(p *lab.Plan, l Limits) *Result {
-	w := &walk{plan: p, limits: l, seen: map[string]*node{}, next: map[*node][]*node{}}
+	w := &walk{plan: p, limits: l, seen: map[string]*node{}, next: map[*node][]edge{}}
 	w.result = Result{Algorithm: p.Algorithm.Name, N: p.Case.N, Crashes: l.Crashes, Complete: true,
 		Safety: true, Liveness: true, Broken: []string{}}
 	root := &node{}
@@ -108,8 +114,11 @@ func (w *walk) visit(at *node) (fresh []*node) {
 	}
 	choices := n.Choices(!w.limits.Async, at.crash < w.limits.Crashes)
 	happen := slices.ContainsFunc(choices, func(c sim.Choice) bool { return !c.Crash })
-	if !happen {
+	if !happen || w.allEntered(n) {
 		w.ended(n, at)
+	}
+	if w.allEntered(n) {
+		return nil
 	}
 	for _, c := range choices {
 		if at.depth >= w.limits.Depth || len(w.seen) >= w.limits.States {
@@ -122,14 +131,30 @@ func (w *walk) visit(at *node) (fresh []*node) {
 		}
 		key := w.key(w.replay(to), to)
 		if known, old := w.seen[key]; old {
-			w.next[at] = append(w.next[at], known)
+			w.next[at] = append(w.next[at], edge{known, c.Text})
 			continue
 		}
 		w.seen[key] = to
-		w.next[at] = append(w.next[at], to)
+		w.next[at] = append(w.next[at], edge{to, c.Text})
 		fresh = append(fresh, to)
 	}
 	return fresh
+}
+
+// allEntered reports whether a run is over that has no end of its own.
+func (w *walk) allEntered(n *sim.Network) bool {
+	left := 0
+	for _, s := range n.Outcome().Sections {
+		left += b2i(s.What == sim.Leave)
+	}
+	return w.plan.Algorithm.Forever && left == w.plan.Config.Leaves
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // key tells states apart. How many crashes are left matters as well.
@@ -173,37 +198,62 @@ func schedule(at *node) []string {
 	return texts
 }
 
-// findCycle looks for a state that comes back: a run that never ends. A cycle
-// counts only if no process can be starved out of it, that is in networks whose
-// links deliver; messages that circulate do.
+// findCycle looks for a state that comes back: a run that need never end, such
+// as one whose message circulates. Elections for a span of office go on for
+// ever as they should.
 func (w *walk) findCycle(root *node) {
-	const (
-		open = 1
-		done = 2
-	)
-	state := map[*node]int{}
-	type frame struct {
-		at   *node
-		next int
+	if w.plan.Algorithm.Office {
+		return
 	}
-	stack := []frame{{root, 0}}
-	state[root] = open
-	for len(stack) > 0 {
-		top := &stack[len(stack)-1]
-		if top.next == len(w.next[top.at]) {
+	const open, done = 1, 2
+	state := map[*node]int{root: open}
+	way := []step{{at: root}}
+	for len(way) > 0 {
+		top := &way[len(way)-1]
+		if top.taken == len(w.next[top.at]) {
 			state[top.at] = done
-			stack = stack[:len(stack)-1]
+			way = way[:len(way)-1]
 			continue
 		}
-		to := w.next[top.at][top.next]
-		top.next++
+		to := w.next[top.at][top.taken].to
+		top.taken++
 		switch state[to] {
 		case open:
-			w.broken("liveness", "the run can go on for ever: a state comes back", to)
-			return
+			if i := slices.IndexFunc(way, func(s step) bool { return s.at == to }); w.fair(way[i:]) {
+				w.broken("liveness", "the run can go on for ever: a state comes back", to)
+				return
+			}
 		case 0:
 			state[to] = open
-			stack = append(stack, frame{to, 0})
+			way = append(way, step{at: to})
 		}
 	}
+}
+
+// step is a state on the way, and how many of its edges were looked at. The
+// last of these is the one that the way goes on by.
+type step struct {
+	at    *node
+	taken int
+}
+
+// fair reports whether nothing that could happen all the time in a cycle is put
+// off for ever by it: such as a message that is never delivered.
+func (w *walk) fair(cycle []step) bool {
+	always := map[string]int{}
+	taken := map[string]bool{}
+	for _, s := range cycle {
+		taken[w.next[s.at][s.taken-1].text] = true
+		for _, e := range w.next[s.at] {
+			if e.to.crash == s.at.crash { // crashes need not happen
+				always[e.text]++
+			}
+		}
+	}
+	for text, times := range always {
+		if times == len(cycle) && !taken[text] {
+			return false
+		}
+	}
+	return true
 }

@@ -1,6 +1,8 @@
 package mutex
 
 import (
+	"slices"
+
 	"github.com/stoutlock/stout/internal/lab/sim"
 	"github.com/stoutlock/stout/internal/lab/spec"
 )
@@ -17,6 +19,7 @@ type stoutCell struct {
 	Holder int
 	Token  int
 	Queue  []int
+	Ended  []int // whose sessions have ended: nothing is granted to them any more
 }
 
 func (p *stoutUser) Init(*sim.Port)         {}
@@ -40,6 +43,7 @@ func (p *stoutCell) Release(*sim.Port)      {}
 
 func (p *stoutCell) Receive(net *sim.Port, m sim.Message) {
 	switch {
+	case slices.Contains(p.Ended, m.From):
 	case m.Kind == request:
 		p.Queue = append(p.Queue, m.From)
 	case p.Holder == m.From && p.Token == m.Round:
@@ -60,13 +64,8 @@ func (p *stoutCell) grant(net *sim.Port) {
 // Suspect is the end of a session: its hold and its place in the queue go with
 // it.
 func (p *stoutCell) Suspect(net *sim.Port, who int) {
-	var queue []int
-	for _, id := range p.Queue {
-		if id != who {
-			queue = append(queue, id)
-		}
-	}
-	p.Queue = queue
+	p.Ended = append(p.Ended, who)
+	p.Queue = slices.DeleteFunc(p.Queue, func(id int) bool { return id == who })
 	if p.Holder == who {
 		p.Holder = sim.Nobody
 	}

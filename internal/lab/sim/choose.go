@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -24,19 +25,28 @@ func Choosing(cfg Config) *Network {
 }
 
 // Choices are all that could happen next: of each link the message that was
-// sent first (any of them with Reorder), what a detector has to say, and, if
-// timersLast, a timer only where nothing else is left; otherwise at any time,
-// as in a network without bounds. Crashes are offered if crashes is set.
+// sent first (any of them with Reorder), what a detector has to say, and the
+// timer that runs out next. Messages take no time here, or any: if timersLast,
+// a timer runs out only when nothing is under way, as where time-outs are right;
+// otherwise at any moment. Crashes are offered if crashes is set.
 func (n *Network) Choices(timersLast, crashes bool) []Choice {
 	n.sweep()
 	var all, timers []Choice
 	seen := map[[3]int]bool{}
+	next := Time(math.MaxInt64)
+	for _, e := range n.pending {
+		if e.what == TimedOut {
+			next = min(next, e.at)
+		}
+	}
 	for i, e := range n.pending {
 		c := Choice{Who: e.to, index: i, Text: n.describe(e)}
 		link := [3]int{int(e.what), e.m.From, e.to}
 		switch {
 		case e.what == TimedOut:
-			timers = append(timers, c)
+			if e.at == next {
+				timers = append(timers, c)
+			}
 		case e.what != Received || n.cfg.Reorder || !seen[link]:
 			seen[link] = true
 			all = append(all, c)
@@ -68,13 +78,15 @@ func (n *Network) sweep() {
 
 // Take has a choice happen. It must be one of the latest Choices.
 func (n *Network) Take(c Choice) {
-	n.now++
 	if c.Crash {
 		n.crash(c.Who)
 		return
 	}
 	e := n.pending[c.index]
 	n.pending = slices.Delete(n.pending, c.index, c.index+1)
+	if e.what == TimedOut {
+		n.now = max(n.now, e.at)
+	}
 	n.happen(e)
 }
 
@@ -128,7 +140,7 @@ func (n *Network) Key() string {
 }
 
 func (n *Network) wait(e event) Time {
-	if n.chooses {
+	if n.chooses && e.what != TimedOut {
 		return 0
 	}
 	return e.at - n.now
