@@ -150,6 +150,6 @@ func (p *Plan) judgeOffice(r *Result, without []int) {
 	case !r.Safety:
 		r.Violation = &Violation{"safety", out.Broken.At, out.Broken.Text}
 	case !r.Liveness:
-		r.Violation = &Violation{"liveness", out.Time, fmt.Sprintf("%s know no master at the end", list(without))}
+		r.Violation = &Violation{"liveness", out.Time, fmt.Sprintf("nobody is master at the end; %d processes know none", len(without))}
 	}
 }

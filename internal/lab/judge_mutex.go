@@ -96,7 +96,7 @@ func (p *Plan) clientDelay() *Delay {
 		c.Entries[id] = 1
 		cfg.Faults, cfg.Loss, cfg.Twice, cfg.Trace, cfg.Causal, cfg.Delay = nil, 0, 0, 0, false, nil
 		cfg.New = func(q int) sim.Process { return p.Algorithm.New(c, q) }
-		cfg.Leaves = 1
+		cfg.Entries = c.Entries
 		asked := sim.Time(0)
 		for _, s := range sim.Run(cfg).Sections {
 			switch s.What {

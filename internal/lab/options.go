@@ -103,7 +103,7 @@ func (p *Plan) configure() {
 	if a.Family == spec.Mutex {
 		cfg.Causal = c.N <= 256
 		if a.Forever {
-			cfg.Leaves = sum(c.Entries)
+			cfg.Entries = c.Entries
 		}
 	}
 	if a.Name == "sync-ring" { // waiting costs one event a process, but n² time

@@ -120,6 +120,8 @@ func (p *Plan) Judge(out *sim.Outcome) *Result {
 	}
 	if !p.Case.Faulty && a.Expect != nil {
 		r.Expected = a.Expect(p.Case)
+	}
+	if r.Expected != nil {
 		within := r.Expected.Messages.Holds(out.Messages) && r.Expected.Turnaround.Holds(out.Chain)
 		if r.Liveness || a.Family == spec.Election {
 			r.Within = &within

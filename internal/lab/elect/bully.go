@@ -152,7 +152,9 @@ var bullySpec = spec.Algorithm{
 			Formula:    "N−2 … N(N−1)/2 Election, (N−1)(N−2)/2 OK, N−2 Coordinator",
 			Source:     "Garcia-Molina 1982; Gupta, Cloud Computing Concepts; Coulouris et al., 15.3.2",
 		}
-		if len(c.Initiators) == 1 && n > 2 {
+		if n == 2 { // the other one is the failed coordinator
+			e.Messages, e.Turnaround = spec.Exactly(0), spec.Exactly(0)
+		} else if len(c.Initiators) == 1 {
 			// Initiator i has N−1−i processes above it, of which all but the
 			// failed one answer and ask in their turn.
 			above := n - 1 - c.Initiators[0]

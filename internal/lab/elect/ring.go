@@ -122,14 +122,32 @@ func ringOne(c spec.Case) *spec.Expected {
 	return &spec.Expected{Messages: r, Turnaround: r, Formula: "2N … 3N−1", Source: courseUIUC}
 }
 
-// ringSeveral is what several cost: no run is longer than alone, and the run of
-// the highest is whole.
+// ringSeveral is what several cost: the run of the highest initiator is whole,
+// any other ends at the next higher initiator at the latest.
 func ringSeveral(c spec.Case) *spec.Expected {
-	one := ringOne(c)
-	one.Messages.Max *= len(c.Initiators)
-	one.Turnaround.Max *= len(c.Initiators)
-	one.Formula = "2N … k(3N−1)"
-	return one
+	top := c.Top()
+	whole := 2*c.N + c.Distance(top, c.N-1)
+	sum := whole
+	for _, id := range c.Initiators {
+		if id != top {
+			sum += toHigher(c, id)
+		}
+	}
+	r := spec.Range{Min: whole + len(c.Initiators) - 1, Max: sum}
+	return &spec.Expected{
+		Messages: r, Turnaround: spec.Range{Min: whole, Max: sum},
+		Formula: "2N + hops to the best, and of each lower run the hops to a higher initiator", Source: courseUIUC,
+	}
+}
+
+// toHigher is the number of hops from an initiator to the next higher one.
+func toHigher(c spec.Case, id int) int {
+	at := slices.Index(c.Ring, id)
+	for hops := 1; ; hops++ {
+		if other := c.Ring[(at+hops)%c.N]; other > id && c.Starts(other) {
+			return hops
+		}
+	}
 }
 
 // bestForOne has the best process follow the one that begins, and worstForOne

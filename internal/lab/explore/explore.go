@@ -114,10 +114,11 @@ func (w *walk) visit(at *node) (fresh []*node) {
 	}
 	choices := n.Choices(!w.limits.Async, at.crash < w.limits.Crashes)
 	happen := slices.ContainsFunc(choices, func(c sim.Choice) bool { return !c.Crash })
-	if !happen || w.allEntered(n) {
+	over := n.Over() // it has no end of its own
+	if !happen || over {
 		w.ended(n, at)
 	}
-	if w.allEntered(n) {
+	if over {
 		return nil
 	}
 	for _, c := range choices {
@@ -139,22 +140,6 @@ func (w *walk) visit(at *node) (fresh []*node) {
 		fresh = append(fresh, to)
 	}
 	return fresh
-}
-
-// allEntered reports whether a run is over that has no end of its own.
-func (w *walk) allEntered(n *sim.Network) bool {
-	left := 0
-	for _, s := range n.Outcome().Sections {
-		left += b2i(s.What == sim.Leave)
-	}
-	return w.plan.Algorithm.Forever && left == w.plan.Config.Leaves
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // key tells states apart. How many crashes are left matters as well.

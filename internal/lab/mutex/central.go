@@ -52,7 +52,7 @@ var centralSpec = spec.Algorithm{
 	Family: spec.Mutex,
 	Breaks: "the crash of the server, or of who is inside: nobody enters any more",
 	Kinds:  []sim.KindInfo{{Name: "request"}, {Name: "grant"}, {Name: "release"}},
-	New:    using(func(spec.Case, int) lock { return &central{} }),
+	New:    using(func(spec.Case, int) Lock { return &central{} }),
 	Server: true,
 	Expect: func(c spec.Case) *spec.Expected {
 		others := entries(c) - c.Entries[server] // the server's own cost nothing

@@ -68,7 +68,7 @@ var maekawaSpec = spec.Algorithm{
 	Family: spec.Mutex,
 	Breaks: "three who ask at the same time, each with a vote that the next one needs: deadlock",
 	Kinds:  []sim.KindInfo{{Name: "request"}, {Name: "vote"}, {Name: "release"}},
-	New:    using(func(c spec.Case, id int) lock { return &maekawa{Set: setsOf(c)[id]} }),
+	New:    using(func(c spec.Case, id int) Lock { return &maekawa{Set: setsOf(c)[id]} }),
 	Sets:   setsOf, Default: 6, Delay: sixDelays, Alone: true,
 	Expect: maekawaExpect,
 }

@@ -167,7 +167,7 @@ var deadlockFreeSpec = spec.Algorithm{
 		{Name: "request", Carries: "id round"}, {Name: "vote", Carries: "hops"}, {Name: "release", Carries: "id"},
 		{Name: "inquire", Carries: "hops"}, {Name: "failed", Carries: "hops"}, {Name: "relinquish", Carries: "id hops"},
 	},
-	New: using(func(c spec.Case, id int) lock {
+	New: using(func(c spec.Case, id int) Lock {
 		return &deadlockFree{Id: id, Set: setsOf(c)[id]}
 	}),
 	Sets: setsOf, Default: 6, Delay: sixDelays,

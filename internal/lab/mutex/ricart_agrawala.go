@@ -79,7 +79,7 @@ var ricartSpec = spec.Algorithm{
 	Family: spec.Mutex,
 	Breaks: "the crash of any one process: it answers nobody any more, and all wait",
 	Kinds:  []sim.KindInfo{{Name: "request", Carries: "id round"}, {Name: "reply"}},
-	New:    using(func(_ spec.Case, id int) lock { return &ricartAgrawala{Id: id} }),
+	New:    using(func(_ spec.Case, id int) Lock { return &ricartAgrawala{Id: id} }),
 	Expect: func(c spec.Case) *spec.Expected {
 		return &spec.Expected{
 			Messages: spec.Exactly(2 * (c.N - 1) * entries(c)), Turnaround: spec.Range{Min: 0, Max: 5 * entries(c)},

@@ -80,7 +80,7 @@ var stoutSpec = spec.Algorithm{
 	Kinds: []sim.KindInfo{
 		{Name: "acquire"}, {Name: "grant", Carries: "round"}, {Name: "release", Carries: "round"},
 	},
-	New: using(func(c spec.Case, id int) lock {
+	New: using(func(c spec.Case, id int) Lock {
 		if id == c.N {
 			return &stoutCell{Holder: sim.Nobody}
 		}

@@ -45,7 +45,7 @@ var tokenRingSpec = spec.Algorithm{
 	Family: spec.Mutex,
 	Breaks: "the token is lost: nobody enters any more",
 	Kinds:  []sim.KindInfo{{Name: "token"}},
-	New: using(func(_ spec.Case, id int) lock {
+	New: using(func(_ spec.Case, id int) Lock {
 		return &tokenRing{Begins: id == 0}
 	}),
 	Ring: true, Forever: true,

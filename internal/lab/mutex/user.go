@@ -7,9 +7,9 @@ import (
 	"github.com/stoutlock/stout/internal/lab/spec"
 )
 
-// lock is an algorithm, as the process that wants to enter sees it. It says
+// Lock is an algorithm, as the process that wants to enter sees it. It says
 // that the process is in by net.Enter.
-type lock interface {
+type Lock interface {
 	sim.Process
 	Request(net *sim.Port)
 	Release(net *sim.Port)
@@ -18,7 +18,7 @@ type lock interface {
 // user is a process that enters the critical section Left times, stays in it
 // for a unit, and asks again a unit after it has left.
 type user struct {
-	lock
+	Lock
 	Left int
 }
 
@@ -31,9 +31,9 @@ const (
 const stay = 1 // how long it stays, and how long it pauses
 
 // using makes the processes of an algorithm.
-func using(make func(c spec.Case, id int) lock) func(spec.Case, int) sim.Process {
+func using(make func(c spec.Case, id int) Lock) func(spec.Case, int) sim.Process {
 	return func(c spec.Case, id int) sim.Process {
-		u := &user{lock: make(c, id)}
+		u := &user{Lock: make(c, id)}
 		if id < len(c.Entries) {
 			u.Left = c.Entries[id]
 		}
@@ -42,7 +42,7 @@ func using(make func(c spec.Case, id int) lock) func(spec.Case, int) sim.Process
 }
 
 func (u *user) Init(net *sim.Port) {
-	u.lock.Init(net)
+	u.Lock.Init(net)
 	u.want(net)
 }
 
@@ -65,18 +65,18 @@ func (u *user) Timeout(net *sim.Port, timer int) {
 			net.After(stay, wants)
 		}
 	default:
-		u.lock.Timeout(net, timer)
+		u.Lock.Timeout(net, timer)
 	}
 }
 
 // Suspect passes on what a detector says, if the algorithm listens.
 func (u *user) Suspect(net *sim.Port, who int) {
-	if s, listens := u.lock.(sim.Suspecter); listens {
+	if s, listens := u.Lock.(sim.Suspecter); listens {
 		s.Suspect(net, who)
 	}
 }
 
-func (u *user) String() string { return fmt.Sprintf("%s left:%d", sim.State(u.lock), u.Left) }
+func (u *user) String() string { return fmt.Sprintf("%s left:%d", sim.State(u.Lock), u.Left) }
 
 // enter is what every algorithm calls once the process may go in.
 func enter(net *sim.Port) {

@@ -22,11 +22,11 @@ type Config struct {
 	Faults   []Fault
 	Detector Detector
 
-	Until  Time // the run is cut off at this time; 0: when nothing is left to do
-	Leaves int  // the run is over when the critical section was left so often; 0: never
-	Limit  int  // events after which a run counts as endless; 0: 30·N² + 20 000
-	Trace  int  // how many records to keep; 0: none
-	Causal bool // keep vector clocks, to judge the order of requests
+	Until   Time  // the run is cut off at this time; 0: when nothing is left to do
+	Entries []int // the run is over when every live process has left the critical section so often; nil: never
+	Limit   int   // events after which a run counts as endless; 0: 30·N² + 20 000
+	Trace   int   // how many records to keep; 0: none
+	Causal  bool  // keep vector clocks, to judge the order of requests
 }
 
 // Latency is how long a message takes: evenly distributed between the two. The

@@ -93,6 +93,7 @@ func (n *Network) crash(p int) {
 		return
 	}
 	n.alive[p] = false
+	n.changed++
 	n.leader[p] = Nobody
 	n.note(p, Crashed, "")
 	n.endLead(p)

@@ -37,7 +37,9 @@ type Network struct {
 	current int    // the record that the present step began with
 	leads   []Time // until when each process leads, in true time
 	within  []int  // who is in the critical section
-	leaves  int    // how often it was left
+	changed int    // counts leavings and crashes
+	settled int    // the changes that Over has looked at; −1: all have left
+	left    []int  // how often each process left it
 
 	afterStep []Fault
 }
@@ -58,6 +60,8 @@ func New(cfg Config) *Network {
 		lastOn:  map[[2]int]Time{},
 		chain:   make([]int, all),
 		clock:   make([]int, all),
+		left:    make([]int, all),
+		changed: 1,
 		tracing: cfg.Trace > 0,
 		current: -1,
 	}
@@ -84,7 +88,7 @@ func New(cfg Config) *Network {
 func Run(cfg Config) *Outcome {
 	n := New(cfg)
 	n.start()
-	for n.agenda.len > 0 && (cfg.Leaves == 0 || n.leaves < cfg.Leaves) {
+	for n.agenda.len > 0 && !n.Over() {
 		if n.out.Events >= n.cfg.Limit {
 			n.out.Endless = true
 			n.findLoop()
@@ -99,6 +103,22 @@ func Run(cfg Config) *Outcome {
 		n.happen(e)
 	}
 	return n.finish()
+}
+
+// Over reports whether every live process has entered and left as often as the
+// Config wants.
+func (n *Network) Over() bool {
+	if n.cfg.Entries == nil || n.settled == n.changed {
+		return false
+	}
+	n.settled = n.changed // nothing new to look at until somebody leaves or crashes
+	for p, wanted := range n.cfg.Entries {
+		if n.alive[p] && n.left[p] < wanted {
+			return false
+		}
+	}
+	n.settled = -1
+	return true
 }
 
 // start has the faults of the start happen, and then starts every process.

@@ -106,7 +106,8 @@ func (n *Network) section(p int, what What) {
 	n.out.Sections = append(n.out.Sections, Section{n.now, p, what, n.stamp(p)})
 	n.note(p, what, "")
 	if what == Leave {
-		n.leaves++
+		n.left[p]++
+		n.changed++
 	}
 	if what != Want {
 		n.inside(p, what == Enter)

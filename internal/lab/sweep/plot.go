@@ -73,7 +73,7 @@ func (s scale) axes(b *bytes.Buffer) {
 		fmt.Fprintf(b, `<path d="M%d %.1f H%d" stroke="#eee"/><text x="%d" y="%.1f" text-anchor="end" fill="#666">%.0f</text>`+"\n", left, s.y(m), width-right, left-8, s.y(m)+4, m)
 	}
 	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle" fill="#444">processes</text>`, (left+width-right)/2, low+38)
-	fmt.Fprintf(b, `<text x="20" y="%d" text-anchor="middle" fill="#444" transform="rotate(-90 20 %[1]d)">messages</text>`+"\n", (top+low)/2)
+	fmt.Fprintf(b, `<text x="20" y="%d" text-anchor="middle" fill="#444" transform="rotate(-90 20 %d)">messages</text>`+"\n", (top+low)/2, (top+low)/2)
 }
 
 // band shades what the book allows.
@@ -114,5 +114,6 @@ func (s scale) series(b *bytes.Buffer, i int, series Series) {
 	fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="1.5"/>`+"\n", path, colour)
 	y := top + 20 + 56*i
 	fmt.Fprintf(b, `<circle cx="%d" cy="%d" r="4" fill="%s"/><text x="%d" y="%d" font-weight="600">%s</text>`, width-right+24, y-4, colour, width-right+34, y, series.Name)
-	fmt.Fprintf(b, `<text x="%d" y="%d" fill="#444">≈ %.2f · %s</text><text x="%[1]d" y="%d" fill="#888">± %.0f %%; book dashed</text>`+"\n", width-right+34, y+16, fit.Factor, fit.Name, y+32, 100*fit.Error)
+	fmt.Fprintf(b, `<text x="%d" y="%d" fill="#444">≈ %.2f · %s</text><text x="%d" y="%d" fill="#888">± %.0f %%; book dashed</text>`+"\n",
+		width-right+34, y+16, fit.Factor, fit.Name, width-right+34, y+32, 100*fit.Error)
 }

@@ -1,0 +1,438 @@
+package lab_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stoutlock/stout/internal/lab"
+	"github.com/stoutlock/stout/internal/lab/sim"
+)
+
+// fataler is a testing.TB, or rapid's T.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// run makes a run, and fails the test if it can't be made.
+func run(t fataler, o lab.Options) *lab.Result {
+	t.Helper()
+	r, err := lab.Run(o)
+	if err != nil {
+		t.Fatalf("%+v: %v", o, err)
+	}
+	return r
+}
+
+// good fails the test if safety or liveness does not hold, or the count is not
+// what the book says.
+func good(t testing.TB, o lab.Options) *lab.Result {
+	t.Helper()
+	r := run(t, o)
+	if !r.Good() || r.Within != nil && !*r.Within {
+		t.Fatalf("%+v: safety %t, liveness %t, %v; %d messages, turnaround %d, expected %+v",
+			o, r.Safety, r.Liveness, r.Violation, r.Messages.Total, r.Turnaround, r.Expected)
+	}
+	return r
+}
+
+// TestCounts pins the counts of the books, at sizes that show the formula.
+func TestCounts(t *testing.T) {
+	for _, n := range []int{2, 3, 5, 8, 13, 32} {
+		best := fmt.Sprint(n - 1)
+		for _, c := range []struct {
+			o                    lab.Options
+			messages, turnaround int // turnaround 0: not pinned here
+		}{
+			{lab.Options{Algorithm: "ring", Initiators: best}, 2 * n, 2 * n},
+			{lab.Options{Algorithm: "ring"}, 3*n - 1, 3*n - 1},
+			{lab.Options{Algorithm: "ring", Order: "worst"}, 3*n - 1, 3*n - 1},
+			{lab.Options{Algorithm: "ring", Order: "best"}, 2*n + 1, 2*n + 1},
+			{lab.Options{Algorithm: "ring", Initiators: "all"}, 3*n - 1, 2 * n},
+			{lab.Options{Algorithm: "ring-naive"}, 3*n - 1, 3*n - 1},
+			{lab.Options{Algorithm: "ring-naive", Initiators: "all"}, 2*n*n + n*(n-1)/2, 3*n - 1},
+			{lab.Options{Algorithm: "chang-roberts"}, 3*n - 1, 3*n - 1},
+			{lab.Options{Algorithm: "chang-roberts", Initiators: best}, 2 * n, 2 * n},
+			{lab.Options{Algorithm: "chang-roberts", Initiators: "all", Order: "best"}, 3*n - 1, 2 * n},
+			{lab.Options{Algorithm: "chang-roberts", Initiators: "all", Order: "worst"}, n*(n+1)/2 + n, 2 * n},
+			{lab.Options{Algorithm: "lcr", Order: "best"}, 3*n - 1, 2 * n},
+			{lab.Options{Algorithm: "lcr", Order: "worst"}, n*(n+1)/2 + n, 2 * n},
+			{lab.Options{Algorithm: "sync-ring", Order: "worst"}, n, n + 1},
+			{lab.Options{Algorithm: "multicast"}, n * (n - 1), 0},
+			{lab.Options{Algorithm: "multicast", Initiators: "all"}, n * (n - 1), 0},
+			{lab.Options{Algorithm: "multicast-disagree"}, n * (n - 1), 0},
+			{lab.Options{Algorithm: "multicast-disagree", Initiators: best}, n - 1, 0},
+			{lab.Options{Algorithm: "zookeeper"}, 5*n - 3, 5},
+			{lab.Options{Algorithm: "zookeeper-herd"}, 5*n - 3, 5},
+			{lab.Options{Algorithm: "chubby"}, 2 * (n - 1) * 25, 0},
+			{lab.Options{Algorithm: "central"}, 3 * (n - 1), 0},
+			{lab.Options{Algorithm: "ricart-agrawala"}, 2 * (n - 1) * n, 0},
+			{lab.Options{Algorithm: "stout"}, 3 * n, 0},
+		} {
+			c.o.N, c.o.Drift = n, 0.01
+			r := good(t, c.o)
+			if r.Messages.Total != c.messages || c.turnaround != 0 && r.Turnaround != c.turnaround {
+				t.Errorf("%+v: %d messages in %d, want %d in %d", c.o, r.Messages.Total, r.Turnaround, c.messages, c.turnaround)
+			}
+		}
+	}
+}
+
+// TestExample is the object that the documentation shows.
+func TestExample(t *testing.T) {
+	r := run(t, lab.Options{Algorithm: "ring", N: 5})
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	messages := got["messages"].(map[string]any)
+	kinds := messages["by_kind"].(map[string]any)
+	if messages["total"] != 14.0 || kinds["election"] != 9.0 || kinds["elected"] != 5.0 || got["turnaround"] != 14.0 ||
+		got["virtual_time"] != 14.0 || got["leader"] != 4.0 || got["violation"] != nil || got["within"] != true {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestBully pins the counts by kind, from the best case to the worst.
+func TestBully(t *testing.T) {
+	for _, n := range []int{3, 5, 6, 9, 20, 70} {
+		r := good(t, lab.Options{Algorithm: "bully", N: n, Initiators: fmt.Sprint(n - 2)})
+		if k := r.Messages.ByKind; k["coordinator"] != n-2 || r.Messages.Total != n-2 || r.Turnaround != 1 || r.VirtualTime != 1 {
+			t.Errorf("n = %d, best: %v, turnaround %d", n, k, r.Turnaround)
+		}
+		r = good(t, lab.Options{Algorithm: "bully", N: n, Initiators: "0"})
+		k := r.Messages.ByKind
+		if k["election"] != n*(n-1)/2 || k["ok"] != (n-1)*(n-2)/2 || k["coordinator"] != n-2 {
+			t.Errorf("n = %d, worst: %v", n, k)
+		}
+		// Election, the time-out, Coordinator: the OKs fly with the next Elections.
+		if r.Turnaround > 5 || r.VirtualTime != 4 {
+			t.Errorf("n = %d, worst: turnaround %d in %d", n, r.Turnaround, r.VirtualTime)
+		}
+	}
+}
+
+// TestHirschbergSinclair: phases, winners, and where it beats lcr.
+func TestHirschbergSinclair(t *testing.T) {
+	for _, n := range []int{2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64, 100, 255, 256} {
+		for seed := range uint64(3) {
+			order := []string{"worst", "best", "random"}[seed]
+			r := good(t, lab.Options{Algorithm: "hs", N: n, Order: order, Seed: seed})
+			last := 0 // the last phase, in which nobody wins: the leader's probe comes around
+			for 1<<last < n {
+				last++
+			}
+			if want := int(math.Ceil(math.Log2(max(1, float64(n-1))))) + 1; last > want || len(r.WinnersPerPhase) > last {
+				t.Errorf("n = %d: winners %v, last phase %d, at most %d", n, r.WinnersPerPhase, last, want)
+			}
+			for k, won := range r.WinnersPerPhase {
+				if won > n/(1<<k+1) {
+					t.Errorf("n = %d, %s: %d won phase %d, at most %d", n, order, won, k, n/(1<<k+1))
+				}
+			}
+			if bound := 8*float64(n)*(math.Log2(float64(n))+2) + 5*float64(n); float64(r.Messages.Total) > bound {
+				t.Errorf("n = %d: %d messages, bound %f", n, r.Messages.Total, bound)
+			}
+		}
+	}
+	// Each on its own worst ring: from n = 64 on hs is cheaper.
+	for n, cheaper := range map[int]bool{8: false, 16: false, 64: true, 128: true} {
+		hs := run(t, lab.Options{Algorithm: "hs", N: n, Order: "worst"}).Messages.Total
+		lcr := run(t, lab.Options{Algorithm: "lcr", N: n, Order: "worst"}).Messages.Total
+		if (hs < lcr) != cheaper {
+			t.Errorf("n = %d: hs %d, lcr %d", n, hs, lcr)
+		}
+	}
+}
+
+// TestLCRAverage: over random rings lcr takes n·(1 + 1/2 + … + 1/n) messages,
+// and n more to announce.
+func TestLCRAverage(t *testing.T) {
+	const n, seeds = 128, 60
+	sum, harmonic := 0, 0.0
+	for seed := range uint64(seeds) {
+		sum += run(t, lab.Options{Algorithm: "lcr", N: n, Order: "random", Seed: seed}).Messages.ByKind["election"]
+	}
+	for i := 1; i <= n; i++ {
+		harmonic += 1 / float64(i)
+	}
+	mean, want := float64(sum)/seeds, n*harmonic
+	if math.Abs(mean/want-1) > 0.05 {
+		t.Errorf("%.0f messages on average, want %.0f", mean, want)
+	}
+}
+
+// TestAnonymous: whatever the machine, all processes are always in the same
+// state, and never is there one leader. Alone a process can be.
+func TestAnonymous(t *testing.T) {
+	for seed := range uint64(200) {
+		r := run(t, lab.Options{Algorithm: "anonymous", N: 2 + int(seed%5), Seed: seed, Trace: 1000})
+		if r.Good() {
+			t.Fatalf("seed %d: a deterministic machine elected", seed)
+		}
+		states := map[sim.Time]string{}
+		for _, rec := range r.Outcome.Trace {
+			if rec.What != sim.Received {
+				continue
+			}
+			if other, seen := states[rec.At]; seen && other != rec.State {
+				t.Fatalf("seed %d, round %d: %s and %s", seed, rec.At, other, rec.State)
+			}
+			states[rec.At] = rec.State
+		}
+		if leaders := len(r.Announced); leaders != 0 && leaders != r.N {
+			t.Fatalf("seed %d: %d of %d are leaders", seed, leaders, r.N)
+		}
+	}
+}
+
+func TestSyncRingWaits(t *testing.T) {
+	r := run(t, lab.Options{Algorithm: "sync-ring", N: 6, Crash: []string{"0@start", "1@start"}})
+	if *r.Leader != 2 || r.VirtualTime != 2*6+4 || r.Messages.Total != 4 {
+		t.Errorf("leader %d at %d with %d messages", *r.Leader, r.VirtualTime, r.Messages.Total)
+	}
+}
+
+// TestRingFails are the ways in which the ring fails, and is repaired.
+func TestRingFails(t *testing.T) {
+	for _, c := range []struct {
+		crash, detector  string
+		safety, liveness bool
+		endless          bool
+	}{
+		{"4@elected", "none", true, false, false},
+		{"4@after-election", "none", true, false, true}, // the run that never ends
+		{"4@after-elected", "none", false, false, true},
+		{"4@after-election", "incomplete", true, false, true},
+		{"4@elected", "perfect", true, true, false},
+		{"4@after-election", "perfect", true, true, false},
+		{"4@after-elected", "perfect", true, true, false},
+		{"", "inaccurate", false, true, false}, // two leaders
+	} {
+		o := lab.Options{Algorithm: "ring", N: 5, Detector: c.detector}
+		if c.crash != "" {
+			o.Crash = []string{c.crash}
+		}
+		r := run(t, o)
+		if r.Safety != c.safety || r.Liveness != c.liveness || r.Outcome.Endless != c.endless || (r.Outcome.Loop > 0) != c.endless {
+			t.Errorf("%+v: safety %t, liveness %t, endless %t, loop of %d", c, r.Safety, r.Liveness, r.Outcome.Endless, r.Outcome.Loop)
+		}
+		if (r.Violation == nil) != r.Good() {
+			t.Errorf("%+v: violation %v", c, r.Violation)
+		}
+	}
+}
+
+// TestBullyFails: crashes of who would be coordinator, and wrong time-outs.
+func TestBullyFails(t *testing.T) {
+	for _, c := range []struct {
+		o      lab.Options
+		leader int
+	}{
+		{lab.Options{Crash: []string{"4@after-ok"}}, 3},
+		{lab.Options{Crash: []string{"4@coordinator"}}, 3},
+		{lab.Options{Crash: []string{"4@after-coordinator"}, Detector: "perfect"}, 3},
+		{lab.Options{Crash: []string{"4@coordinator#2"}}, 3}, // in the middle of the multicast
+		{lab.Options{Crash: []string{"4@after-ok", "3@after-ok"}}, 2},
+	} {
+		c.o.Algorithm, c.o.N = "bully", 6
+		r := run(t, c.o)
+		if !r.Good() || r.Leader == nil || *r.Leader != c.leader {
+			t.Errorf("%+v: %v, leaders %v", c.o, r.Violation, r.Announced)
+		}
+	}
+	// Nobody notices that the coordinator has crashed again.
+	if r := run(t, lab.Options{Algorithm: "bully", N: 6, Crash: []string{"4@after-coordinator"}}); r.Safety {
+		t.Error("all believe in a crashed coordinator, and that is safe")
+	}
+	// Where the bound is wrong two are announced, with most seeds; with some the
+	// processes believe in two at the end.
+	two, unsafe := 0, 0
+	for seed := range uint64(40) {
+		r := run(t, lab.Options{Algorithm: "bully", N: 5, Latency: "1..20", Bound: 1, Seed: seed})
+		two += b2i(len(r.Announced) > 1)
+		unsafe += b2i(!r.Safety)
+	}
+	if two < 20 || unsafe == 0 {
+		t.Errorf("of 40 runs with a wrong bound %d announced two coordinators, %d ended with two", two, unsafe)
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// TestZooKeeperWakes: the crash of anybody wakes one watcher; in the herd that of
+// the leader wakes all, that of a follower nobody.
+func TestZooKeeperWakes(t *testing.T) {
+	const n = 7
+	for _, c := range []struct {
+		algorithm, crash string
+		woken            int
+	}{
+		{"zookeeper", "6@after-commit", 1},
+		{"zookeeper", "3@after-ack", 1},
+		{"zookeeper-herd", "6@after-commit", n - 1},
+		{"zookeeper-herd", "3@after-ack", 0},
+	} {
+		r := run(t, lab.Options{Algorithm: c.algorithm, N: n, Crash: []string{c.crash}})
+		if !r.Good() || r.Messages.ByKind["event"] != c.woken {
+			t.Errorf("%+v: %v, %d woken", c, r.Violation, r.Messages.ByKind["event"])
+		}
+	}
+	r := run(t, lab.Options{Algorithm: "zookeeper", N: 4, Initiators: "all"})
+	if !r.Safety || r.Liveness || r.Messages.ByKind["commit"] != 0 {
+		t.Errorf("all took themselves for the highest, and somebody got a majority: %v", r.Announced)
+	}
+}
+
+// TestChubbyNeverTwo: within the bound of the clocks no crash, cut, loss or
+// delay makes two masters.
+func TestChubbyNeverTwo(t *testing.T) {
+	for seed := range uint64(150) {
+		o := lab.Options{
+			Algorithm: "chubby", N: 5, Seed: seed, Drift: 0.05, Latency: "1..9", Lease: 30, Loss: 0.1, Duplicate: 0.1, Reorder: true,
+			Initiators: "0,1,2", Rates: "0.95,1.05,1,1.05,0.95", Cut: []string{"0@after-ask#4"}, Reboot: []string{"3@after-vote#2"},
+		}
+		if r := run(t, o); !r.Safety {
+			t.Fatalf("seed %d: %v", seed, r.Violation)
+		}
+	}
+}
+
+// TestChubbyBeyond: with clocks beyond the bound, or a lease counted from the
+// reply, there are two.
+func TestChubbyBeyond(t *testing.T) {
+	fast := lab.Options{Algorithm: "chubby", N: 5, Drift: 0.01, Rates: "1,2,2,2,2", Cut: []string{"0@after-ask#8"}}
+	two := 0
+	for fast.Seed = range 20 {
+		two += b2i(!run(t, fast).Safety)
+	}
+	if two < 10 {
+		t.Errorf("the voters' clocks ran at twice the rate, and in %d of 20 runs there were two masters", two)
+	}
+	late := lab.Options{Algorithm: "chubby", N: 3, Drift: 0.01, Lease: 8, Latency: "1..9", Cut: []string{"0@ask#3"}}
+	two = 0
+	for late.Seed = range 100 {
+		late.FromReply = false
+		if r := run(t, late); !r.Safety {
+			t.Fatalf("seed %d: %v", late.Seed, r.Violation)
+		}
+		late.FromReply = true
+		two += b2i(!run(t, late).Safety)
+	}
+	if two == 0 {
+		t.Error("counted from the reply, the lease never outlasted the promises")
+	}
+}
+
+// TestMaekawaDeadlock is the book's case of six processes.
+func TestMaekawaDeadlock(t *testing.T) {
+	r := run(t, lab.Options{Algorithm: "maekawa", N: 6})
+	if !r.Safety || r.Liveness || len(r.Entries) != 0 {
+		t.Errorf("no deadlock: %v", r.Entries)
+	}
+	if got := fmt.Sprint(r.VotingSets[:3]); got != "[[0 1 2] [1 3 5] [2 4 5]]" {
+		t.Errorf("sets %s", got)
+	}
+	r = run(t, lab.Options{Algorithm: "maekawa-deadlock-free", N: 6})
+	var order []int
+	for _, e := range r.Entries {
+		order = append(order, e.Process)
+	}
+	if !r.Good() || !slices.Equal(order, []int{1, 0, 2}) {
+		t.Errorf("entered in order %v: %v", order, r.Violation)
+	}
+	if k := r.Messages.ByKind; k["inquire"] == 0 || k["failed"] == 0 || k["relinquish"] != 2 {
+		t.Errorf("messages %v", k)
+	}
+}
+
+// TestVotingSets: everybody is in its own set, any two sets meet, and where
+// there is a projective plane they do in one process.
+func TestVotingSets(t *testing.T) {
+	planes := map[int]int{3: 2, 7: 3, 13: 4, 21: 5, 31: 6, 57: 8}
+	for n := 1; n <= 60; n++ {
+		r := run(t, lab.Options{Algorithm: "maekawa", N: n, Entries: fmt.Sprintf("%d:1", n-1)})
+		sets := r.VotingSets
+		for i, a := range sets {
+			if !slices.Contains(a, i) {
+				t.Fatalf("n = %d: %d is not in %v", n, i, a)
+			}
+			if k, plane := planes[n]; plane && len(a) != k {
+				t.Fatalf("n = %d: %v has not %d members", n, a, k)
+			}
+			if len(a) > 2*int(math.Ceil(math.Sqrt(float64(n)))) {
+				t.Fatalf("n = %d: %v is large", n, a)
+			}
+			for _, b := range sets[:i] {
+				common := 0
+				for _, id := range a {
+					common += b2i(slices.Contains(b, id))
+				}
+				if _, plane := planes[n]; common == 0 || plane && common != 1 {
+					t.Fatalf("n = %d: %v and %v have %d in common", n, a, b, common)
+				}
+			}
+		}
+		if k := len(sets[n-1]); r.Messages.Total != 3*(k-1) || r.Messages.ToSelf != 3 {
+			t.Errorf("n = %d: %d messages and %d to itself, sets of %d", n, r.Messages.Total, r.Messages.ToSelf, k)
+		}
+	}
+}
+
+// TestDelays pins the book's table of delays, at latency 1.
+func TestDelays(t *testing.T) {
+	const n = 6
+	for name, want := range map[string][2]lab.Delay{
+		"central":         {{Min: 2, Mean: 2, Max: 2}, {Min: 2, Mean: 2, Max: 2}},
+		"token-ring":      {{Min: 1, Mean: 3.5, Max: 6}, {Min: 1, Mean: 1, Max: 1}},
+		"ricart-agrawala": {{Min: 2, Mean: 2, Max: 2}, {Min: 1, Mean: 1, Max: 1}},
+		"stout":           {{Min: 2, Mean: 2, Max: 2}, {Min: 2, Mean: 2, Max: 2}},
+	} {
+		r := good(t, lab.Options{Algorithm: name, N: n})
+		if *r.ClientDelay != want[0] || *r.SynchronizationDelay != want[1] || !r.Ordering {
+			t.Errorf("%s: client %+v, synchronization %+v, ordered %t", name, *r.ClientDelay, *r.SynchronizationDelay, r.Ordering)
+		}
+	}
+	// The token's way is long where the next one to enter has just let it pass.
+	r := good(t, lab.Options{Algorithm: "token-ring", N: n, Entries: "3:2"})
+	if r.SynchronizationDelay != nil || r.Messages.Total < n {
+		t.Errorf("one process entered twice with %d messages", r.Messages.Total)
+	}
+}
+
+// TestMutexFails: what the crash of one process does.
+func TestMutexFails(t *testing.T) {
+	for _, c := range []struct {
+		algorithm, crash string
+		live             bool
+	}{
+		{"central", "0@start", false},
+		{"central", "0@grant", false},
+		{"central", "2@release", false},
+		{"token-ring", "2@token", false},
+		{"token-ring", "2@start", true}, // the ring closes; the token is elsewhere
+		{"ricart-agrawala", "3@reply", false},
+		{"ricart-agrawala", "3@start", false},
+		{"maekawa-deadlock-free", "3@start", false},
+		{"stout", "2@release", true},
+		{"stout", "2@acquire", true},
+		{"stout", "0@after-acquire", true},
+	} {
+		r := run(t, lab.Options{Algorithm: c.algorithm, N: 6, Entries: "1", Crash: []string{c.crash}})
+		if !r.Safety || r.Liveness != c.live {
+			t.Errorf("%+v: safety %t, liveness %t, %v", c, r.Safety, r.Liveness, r.Violation)
+		}
+	}
+}

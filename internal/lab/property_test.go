@@ -1,0 +1,216 @@
+package lab_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stoutlock/stout/internal/lab"
+	"github.com/stoutlock/stout/internal/lab/sim"
+	"github.com/stoutlock/stout/internal/lab/spec"
+)
+
+// reliable are the algorithms that must hold in every network that loses
+// nothing and keeps to its bound.
+func reliable() []string {
+	var names []string
+	for _, a := range lab.Algorithms() {
+		if a.Name != "anonymous" && a.Name != "maekawa" {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// drawRun draws a run in a network that loses nothing and keeps to its bound.
+func drawRun(t *rapid.T) lab.Options {
+	o := lab.Options{
+		Algorithm: rapid.SampledFrom(reliable()).Draw(t, "algorithm"),
+		N:         rapid.IntRange(2, 9).Draw(t, "n"),
+		Seed:      rapid.Uint64Range(0, 1<<20).Draw(t, "seed"),
+		Latency:   rapid.SampledFrom([]string{"1", "1..2", "1..5", "3..20"}).Draw(t, "latency"),
+		Drift:     0.01,
+	}
+	a, _ := lab.Find(o.Algorithm)
+	if a.Ring {
+		o.Order = "random"
+	}
+	switch {
+	case a.Family == spec.Mutex:
+		o.Entries = fmt.Sprint(rapid.IntRange(1, 3).Draw(t, "entries"))
+	case a.ChoosesInitiators() && !a.Nobody:
+		o.Initiators = drawIDs(t, o.N-b2i(a.Dead))
+	}
+	return o
+}
+
+func drawIDs(t *rapid.T, n int) string {
+	ids := rapid.SliceOfNDistinct(rapid.IntRange(0, n-1), 1, n, rapid.ID[int]).Draw(t, "initiators")
+	var words []string
+	for _, id := range ids {
+		words = append(words, fmt.Sprint(id))
+	}
+	return strings.Join(words, ",")
+}
+
+// TestHolds: without failures, safety and liveness hold and the counts are
+// within what the book says, in every network, for every arrangement.
+func TestHolds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := drawRun(t)
+		r := run(t, o)
+		if !r.Good() || r.Within == nil || !*r.Within {
+			t.Fatalf("%+v: %v; %d messages, turnaround %d, expected %+v", o, r.Violation, r.Messages.Total, r.Turnaround, r.Expected)
+		}
+	})
+}
+
+// TestSeedDecides: a run is a function of its options.
+func TestSeedDecides(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := drawRun(t)
+		o.Trace, o.Loss, o.Duplicate, o.Reorder = 1000, 0.1, 0.1, true
+		text := func() string {
+			r := run(t, o)
+			all, err := json.Marshal([]any{r, r.Outcome.Trace})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(all)
+		}
+		if a, b := text(), text(); a != b {
+			t.Fatalf("%+v:\n%s\n%s", o, a, b)
+		}
+	})
+}
+
+// TestLamportClocks: on each process clocks grow, and a message is received
+// later than it was sent.
+func TestLamportClocks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := drawRun(t)
+		o.Trace, o.Duplicate, o.Reorder = 3000, 0.2, true
+		sent := map[int]sim.Record{}
+		last := map[int]int{}
+		for _, rec := range run(t, o).Outcome.Trace {
+			if rec.What != sim.Dropped && rec.Lamport < last[rec.Process] {
+				t.Fatalf("the clock of %d goes back: %+v", rec.Process, rec)
+			}
+			last[rec.Process] = max(rec.Lamport, last[rec.Process])
+			switch rec.What {
+			case sim.Sent:
+				sent[rec.Message] = rec
+			case sim.Received:
+				if s := sent[rec.Message]; s.Lamport >= rec.Lamport || s.At > rec.At {
+					t.Fatalf("received at %d (%d) what was sent at %d (%d)", rec.Lamport, rec.At, s.Lamport, s.At)
+				}
+			}
+		}
+	})
+}
+
+// TestMutexIsSafeAnyway: nothing that the network does, crashes included, lets
+// two in. (A message that arrives twice may: the algorithms count on channels
+// that do not.)
+func TestMutexIsSafeAnyway(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := drawRun(t)
+		o.Algorithm = rapid.SampledFrom([]string{"central", "token-ring", "ricart-agrawala", "maekawa", "maekawa-deadlock-free"}).Draw(t, "mutex")
+		o.Initiators, o.Order, o.Entries = "", "", "2"
+		o.Loss = rapid.Float64Range(0, 0.3).Draw(t, "loss")
+		o.Crash = []string{fmt.Sprintf("%d@any#%d", rapid.IntRange(0, o.N-1).Draw(t, "who"), rapid.IntRange(1, 8).Draw(t, "when"))}
+		if r := run(t, o); !r.Safety {
+			t.Fatalf("%+v: %v", o, r.Violation)
+		}
+	})
+}
+
+// TestCrashAnywhere crashes every process at every point of its run: just
+// before and just after each of its messages. These ride that out.
+func TestCrashAnywhere(t *testing.T) {
+	for _, o := range []lab.Options{
+		{Algorithm: "ring", N: 5, Detector: "perfect"},
+		{Algorithm: "ring", N: 4, Detector: "perfect", Initiators: "all", Order: "worst"},
+		{Algorithm: "bully", N: 5, Detector: "perfect"},
+		{Algorithm: "bully", N: 5, Detector: "perfect", Latency: "1..6", Seed: 5},
+		{Algorithm: "zookeeper", N: 5},
+		{Algorithm: "zookeeper-herd", N: 5},
+		{Algorithm: "chubby", N: 5, Lease: 12, Drift: 0.01},
+		{Algorithm: "stout", N: 4, Entries: "2"},
+	} {
+		eachCrash(t, o, func(o lab.Options, r *lab.Result) {
+			if !r.Good() && r.Messages.Total > 0 { // else it died before anybody knew
+				t.Errorf("%+v: %v", o, r.Violation)
+			}
+		})
+	}
+}
+
+// TestCrashWithoutDetector: where nothing tells of crashes the rings may never
+// end or elect nobody, but do not elect two.
+func TestCrashWithoutDetector(t *testing.T) {
+	for _, name := range []string{"ring", "ring-naive", "chang-roberts", "lcr", "hs"} {
+		stuck := 0
+		eachCrash(t, lab.Options{Algorithm: name, N: 5, Order: "worst"}, func(o lab.Options, r *lab.Result) {
+			stuck += b2i(!r.Liveness)
+			leaders := map[int]bool{}
+			for _, l := range r.Leaders {
+				if l != nil {
+					leaders[*l] = true
+				}
+			}
+			if len(leaders) > 1 {
+				t.Errorf("%+v: leaders %v", o, leaders)
+			}
+		})
+		if stuck == 0 {
+			t.Errorf("%s: no crash did any harm", name)
+		}
+	}
+}
+
+// eachCrash makes a run for every process and every message of it.
+func eachCrash(t *testing.T, o lab.Options, check func(lab.Options, *lab.Result)) {
+	t.Helper()
+	whole := run(t, withTrace(o))
+	sends := map[int]int{}
+	for _, rec := range whole.Outcome.Trace {
+		if rec.What == sim.Sent && rec.Process < o.N {
+			sends[rec.Process]++
+		}
+	}
+	for who, count := range sends {
+		for k := 1; k <= min(count, 25); k++ {
+			for _, when := range []string{"any", "after-any"} {
+				at := o
+				at.Crash = []string{fmt.Sprintf("%d@%s#%d", who, when, k)}
+				check(at, run(t, at))
+			}
+		}
+	}
+}
+
+func withTrace(o lab.Options) lab.Options {
+	o.Trace = 5000
+	return o
+}
+
+// TestLargeRing: millions of messages in a part of a second; BenchmarkMessages
+// has the figure.
+func TestLargeRing(t *testing.T) {
+	r := good(t, lab.Options{Algorithm: "lcr", N: 3000, Order: "worst"})
+	if r.Messages.Total != 3000*3001/2+3000 {
+		t.Errorf("%d messages", r.Messages.Total)
+	}
+}
+
+func BenchmarkMessages(b *testing.B) {
+	messages := 0
+	for b.Loop() {
+		messages += run(b, lab.Options{Algorithm: "lcr", N: 1000, Order: "worst"}).Messages.Total
+	}
+	b.ReportMetric(float64(messages)/b.Elapsed().Seconds(), "messages/s")
+}
