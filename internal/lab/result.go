@@ -122,7 +122,12 @@ func (p *Plan) Judge(out *sim.Outcome) *Result {
 		r.Expected = a.Expect(p.Case)
 	}
 	if r.Expected != nil {
-		within := r.Expected.Messages.Holds(out.Messages) && r.Expected.Turnaround.Holds(out.Chain)
+		within := r.Expected.Messages.Holds(out.Messages)
+		if l := p.Config.Latency; l.Least == l.Most {
+			// Books count message times: where some messages are faster than
+			// others, a chain of many may be the quicker one.
+			within = within && r.Expected.Turnaround.Holds(out.Chain)
+		}
 		if r.Liveness || a.Family == spec.Election {
 			r.Within = &within
 		}

@@ -79,7 +79,10 @@ func (p *bully) Receive(net *sim.Port, m sim.Message) {
 	switch m.Kind {
 	case election:
 		net.Send(m.From, sim.Message{Kind: ok, ID: p.Id})
-		if p.Stage == idle {
+		switch {
+		case p.Leader == p.Id:
+			net.Send(m.From, sim.Message{Kind: coordinator, ID: p.Id})
+		case p.Stage == idle:
 			p.begin(net)
 		}
 	case ok:
@@ -151,6 +154,9 @@ var bullySpec = spec.Algorithm{
 			Turnaround: spec.Range{Min: 1, Max: 5},
 			Formula:    "N−2 … N(N−1)/2 Election, (N−1)(N−2)/2 OK, N−2 Coordinator",
 			Source:     "Garcia-Molina 1982; Gupta, Cloud Computing Concepts; Coulouris et al., 15.3.2",
+		}
+		if len(c.Initiators) > 1 && c.Starts(n-2) {
+			return nil // it tells the others at once, and who asks later again: no book counts that
 		}
 		if n == 2 { // the other one is the failed coordinator
 			e.Messages, e.Turnaround = spec.Exactly(0), spec.Exactly(0)

@@ -78,7 +78,7 @@ func (p *chubby) try(net *sim.Port) {
 	p.Votes, p.Count = nil, 0
 	p.promise(net, p.Id)
 	net.Others(sim.Message{Kind: ask, Round: p.Round})
-	net.After(2*net.Bound(), noMajority)
+	net.After(max(2*net.Bound(), p.c.Lease/2), noMajority)
 	p.voted(net, p.Id)
 }
 

@@ -107,8 +107,6 @@ var hsSpec = spec.Algorithm{
 		n := c.N
 		return &spec.Expected{
 			Messages: spec.Range{Min: 3 * n, Max: hsBound(n)},
-			// Phases before the last take a way and back each, the last one is
-			// n hops, and n tell of it.
 			Turnaround: spec.Range{Min: 2 * n, Max: hsTime(n)},
 			Formula:    "below 8n(log n + 2) + 5n, announcement included",
 			Source:     "Hirschberg, Sinclair 1980; Lynch, Distributed Algorithms, 3.4",
@@ -116,6 +114,8 @@ var hsSpec = spec.Algorithm{
 	},
 }
 
+// hsTime bounds the turnaround: a way and back in each phase but the last, n
+// hops in that, and n to tell of it.
 func hsTime(n int) int {
 	t := 2 * n
 	for k := 0; 1<<k < n; k++ {
