@@ -106,7 +106,7 @@ var hsSpec = spec.Algorithm{
 	Expect: func(c spec.Case) *spec.Expected {
 		n := c.N
 		return &spec.Expected{
-			Messages: spec.Range{Min: 3 * n, Max: hsBound(n)},
+			Messages:   spec.Range{Min: 3 * n, Max: hsBound(n)},
 			Turnaround: spec.Range{Min: 2 * n, Max: hsTime(n)},
 			Formula:    "below 8n(log n + 2) + 5n, announcement included",
 			Source:     "Hirschberg, Sinclair 1980; Lynch, Distributed Algorithms, 3.4",

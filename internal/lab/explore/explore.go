@@ -88,7 +88,6 @@ func Explore(p *lab.Plan, l Limits) *Result {
 func (w *walk) replay(at *node) *sim.Network {
 	n := sim.Choosing(w.plan.Config)
 	for _, step := range at.path() {
-		n.Choices(!w.limits.Async, false) // forgets what can't happen, as it did then
 		n.Take(step.take)
 	}
 	return n
@@ -144,7 +143,6 @@ func (w *walk) visit(at *node) (fresh []*node) {
 
 // key tells states apart. How many crashes are left matters as well.
 func (w *walk) key(n *sim.Network, at *node) string {
-	n.Choices(false, false)
 	return string(rune('0'+at.crash)) + n.Key()
 }
 

@@ -76,8 +76,9 @@ func (n *Network) sweep() {
 	})
 }
 
-// Take has a choice happen. It must be one of the latest Choices.
+// Take has a choice happen. It must be one of the Choices of the present state.
 func (n *Network) Take(c Choice) {
+	n.sweep()
 	if c.Crash {
 		n.crash(c.Who)
 		return
@@ -112,6 +113,7 @@ func (n *Network) Outcome() *Outcome {
 // Key is a text that two networks share if all that can still happen to them is
 // the same: the processes' states and what is under way. Times count from now.
 func (n *Network) Key() string {
+	n.sweep()
 	var b strings.Builder
 	for p, proc := range n.procs {
 		if !n.alive[p] {

@@ -65,6 +65,7 @@ type Fit struct {
 }
 
 var curves = []Fit{
+	{Name: "√n", Curve: math.Sqrt},
 	{Name: "n", Curve: func(n float64) float64 { return n }},
 	{Name: "n·√n", Curve: func(n float64) float64 { return n * math.Sqrt(n) }},
 	{Name: "n·log₂ n", Curve: func(n float64) float64 { return n * math.Log2(max(n, 2)) }},
