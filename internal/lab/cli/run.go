@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -40,11 +41,15 @@ func (a *app) run() *cobra.Command {
 func report(w io.Writer, r *lab.Result) {
 	fmt.Fprintf(w, "%s: %s\n", r.Algorithm, r.Plan.Algorithm.Line)
 	fmt.Fprintf(w, "%s\n\n", setting(r))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var table bytes.Buffer
+	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	counts(t, r)
 	election(t, r)
 	mutex(t, r)
 	t.Flush()
+	for line := range strings.Lines(table.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
 	fmt.Fprintln(w)
 	verdict(w, r)
 }

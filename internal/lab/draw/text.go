@@ -20,11 +20,11 @@ func Text(r *lab.Result) []byte {
 	d := layout(r)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\n%s\n\n", d.title, Verdict(r))
-	b.WriteString(" time ")
+	head := " time "
 	for _, row := range d.rows {
-		fmt.Fprintf(&b, "%-*s", columnWidth, abbreviate(row.label))
+		head += fmt.Sprintf("%-*s", columnWidth, abbreviate(row.label))
 	}
-	b.WriteString("\n")
+	b.WriteString(strings.TrimRight(head, " ") + "\n")
 	t := &textDrawing{d: d, alive: make([]bool, len(d.rows)), last: -1, b: &b}
 	for i := range t.alive {
 		t.alive[i] = true

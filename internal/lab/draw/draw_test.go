@@ -1,0 +1,165 @@
+package draw_test
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/internal/lab"
+	"github.com/stoutlock/stout/internal/lab/draw"
+)
+
+func run(t *testing.T, o lab.Options) *lab.Result {
+	t.Helper()
+	o.Trace = draw.Room
+	o.Drift = 0.01
+	r, err := lab.Run(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestEverythingIsDrawn: every algorithm, whole and broken, as SVG that is well
+// formed, as text whose lines are of one width, and as a page.
+func TestEverythingIsDrawn(t *testing.T) {
+	for _, a := range lab.Algorithms() {
+		for _, crash := range [][]string{nil, {"0@start"}, {"1@after-any"}} {
+			r := run(t, lab.Options{Algorithm: a.Name, N: 6, Crash: crash, Latency: "1..3"})
+			svg := string(draw.SVG(r))
+			for d := xml.NewDecoder(strings.NewReader(svg)); ; {
+				if _, err := d.Token(); errors.Is(err, io.EOF) {
+					break
+				} else if err != nil {
+					t.Fatalf("%s: %v", a.Name, err)
+				}
+			}
+			for _, bad := range []string{"%!", "NaN", "Inf"} {
+				if strings.Contains(svg, bad) {
+					t.Errorf("%s: %q in the drawing", a.Name, bad)
+				}
+			}
+			if !strings.Contains(string(draw.Text(r)), " time ") {
+				t.Errorf("%s: no text", a.Name)
+			}
+			if page := string(draw.HTML(r)); strings.Contains(page, "{{") || strings.Contains(page, "http://") && !strings.Contains(page, "www.w3.org") {
+				t.Errorf("%s: the page is not whole", a.Name)
+			}
+		}
+	}
+}
+
+// TestArrows: a message is one arrow, and a lost one is dashed.
+func TestArrows(t *testing.T) {
+	r := run(t, lab.Options{Algorithm: "bully", N: 5})
+	svg := string(draw.SVG(r))
+	if got := strings.Count(svg, ", sent at "); got != 19 {
+		t.Errorf("%d arrows", got)
+	}
+	if got := strings.Count(svg, `stroke-dasharray="5 4"`); got != 4 { // to the failed coordinator
+		t.Errorf("%d messages are lost", got)
+	}
+	if got := strings.Count(svg, "★3"); got != 4 {
+		t.Errorf("%d believe in 3", got)
+	}
+}
+
+// TestEndless: a run that never ends is drawn from its beginning.
+func TestEndless(t *testing.T) {
+	r := run(t, lab.Options{Algorithm: "ring", Crash: []string{"4@after-election"}})
+	if svg := string(draw.SVG(r)); !strings.Contains(svg, "the rest is left out") || len(svg) > 2<<20 {
+		t.Errorf("%d bytes", len(svg))
+	}
+}
+
+// TestPageCarriesTheRun: what the page reads is the trace.
+func TestPageCarriesTheRun(t *testing.T) {
+	r := run(t, lab.Options{Algorithm: "ring", N: 4})
+	page := draw.HTML(r)
+	found := regexp.MustCompile(`(?s)<script id="run" type="application/json">(.*?)</script>`).FindSubmatch(page)
+	if found == nil {
+		t.Fatal("no run in the page")
+	}
+	var got struct {
+		Title string
+		Trace []struct{ What, Text string }
+	}
+	if err := json.Unmarshal(found[1], &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Title != "ring, n = 4" || len(got.Trace) != len(r.Outcome.Trace) {
+		t.Errorf("%q, %d records of %d", got.Title, len(got.Trace), len(r.Outcome.Trace))
+	}
+}
+
+// chromium is a headless browser, where the machine has one.
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("there is no Chromium")
+	return ""
+}
+
+// TestPageInBrowser steps through a run in a browser, forwards and back.
+func TestPageInBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a browser takes a second")
+	}
+	browser := chromium(t)
+	r := run(t, lab.Options{Algorithm: "bully", N: 5, Crash: []string{"3@after-ok"}})
+	// The script clicks as a person would, and writes down what is to be seen.
+	script := `<script>
+	window.onerror = m => { document.title = "error: " + m; };
+	const log = [], see = () => log.push([$("clock").textContent, $("states").children.length, document.querySelectorAll(".message").length,
+		document.querySelectorAll(".process.dead").length, document.querySelectorAll("li.now").length].join("|"));
+	see(); $("next").click(); $("next").click(); see(); $("back").click(); see(); $("last").click(); see(); $("first").click(); see();
+	document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true})); see();
+	$("events").children[20].click(); see();
+	document.title = "seen: " + log.join("; ");
+	</script></html>`
+	page := strings.Replace(string(draw.HTML(r)), "</html>", script, 1)
+	file := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "file://"+file)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Skipf("the browser does not run here: %v", err)
+	}
+	title := regexp.MustCompile(`<title>(.*?)</title>`).FindStringSubmatch(string(out))
+	if title == nil || !strings.HasPrefix(title[1], "seen: ") {
+		t.Fatalf("title %q", title)
+	}
+	seen := strings.Split(strings.TrimPrefix(title[1], "seen: "), "; ")
+	last := len(r.Outcome.Trace)
+	for i, want := range []string{
+		`^time 0, event 0 of \d+, 0 in flight\|5\|0\|0\|0$`,
+		`^time 0, event 2 of \d+, 0 in flight\|5\|0\|1\|1$`, // the old coordinator is down
+		`^time 0, event 1 of \d+, 0 in flight\|5\|0\|1\|1$`,
+		`^time \d+, event ` + itoa(last) + ` of \d+, 0 in flight\|5\|0\|2\|1$`,
+		`^time 0, event 0 of `,
+		`^time 0, event 1 of `,
+		`^time \d+, event 21 of \d+, [1-9]\d* in flight\|5\|[1-9]`,
+	} {
+		if i >= len(seen) || !regexp.MustCompile(want).MatchString(seen[i]) {
+			t.Errorf("step %d: %q, want %s", i, seen, want)
+		}
+	}
+}
+
+func itoa(n int) string {
+	text, _ := json.Marshal(n)
+	return string(text)
+}
