@@ -69,7 +69,7 @@ lint: ## Check the format, and run go vet and staticcheck
 
 # Systems that the programs are for, and that this machine may not be. stoutd
 # wants a system whose disks can be synced and files locked as on Unix.
-CROSS := darwin/arm64:./cmd/... darwin/amd64:./cmd/... linux/arm64:./cmd/... windows/amd64:./cmd/stout/...,./client/...
+CROSS := darwin/arm64:./cmd/... darwin/amd64:./cmd/... linux/arm64:./cmd/... windows/amd64:./cmd/stout/...,./cmd/stoutlab,./client/...
 
 .PHONY: cross
 cross: ## Check that the programs compile for the other systems that they are for

@@ -142,8 +142,9 @@ func TestHirschbergSinclair(t *testing.T) {
 			}
 		}
 	}
-	// Each on its own worst ring: from n = 64 on hs is cheaper.
-	for n, cheaper := range map[int]bool{8: false, 16: false, 64: true, 128: true} {
+	// Each on its own worst ring: from n = 39 on hs is cheaper.
+	for _, n := range []int{8, 16, 37, 38, 39, 40, 41, 48, 63, 64, 65, 100, 128, 129, 256} {
+		cheaper := n >= 39
 		hs := run(t, lab.Options{Algorithm: "hs", N: n, Order: "worst"}).Messages.Total
 		lcr := run(t, lab.Options{Algorithm: "lcr", N: n, Order: "worst"}).Messages.Total
 		if (hs < lcr) != cheaper {
