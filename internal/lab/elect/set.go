@@ -12,9 +12,3 @@ func (s *set) add(id int) {
 	}
 	(*s)[id>>6] |= 1 << (id & 63)
 }
-
-func (s set) remove(id int) {
-	if s.has(id) {
-		s[id>>6] &^= 1 << (id & 63)
-	}
-}
