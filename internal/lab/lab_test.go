@@ -406,6 +406,10 @@ func TestDelays(t *testing.T) {
 			t.Errorf("%s: client %+v, synchronization %+v, ordered %t", name, *r.ClientDelay, *r.SynchronizationDelay, r.Ordering)
 		}
 	}
+	// Many entries are no run without end.
+	if r := good(t, lab.Options{Algorithm: "central", N: 3, Entries: "20000"}); len(r.Entries) != 40000 {
+		t.Errorf("%d entries", len(r.Entries))
+	}
 	// The token's way is long where the next one to enter has just let it pass.
 	r := good(t, lab.Options{Algorithm: "token-ring", N: n, Entries: "3:2"})
 	if r.SynchronizationDelay != nil || r.Messages.Total < n {

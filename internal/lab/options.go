@@ -2,11 +2,6 @@ package lab
 
 import (
 	"fmt"
-	"math"
-	"math/rand/v2"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/stoutlock/stout/internal/lab/sim"
 	"github.com/stoutlock/stout/internal/lab/spec"
@@ -42,6 +37,9 @@ type Usage struct{ text string }
 func (u *Usage) Error() string { return u.text }
 
 func usage(format string, args ...any) error { return &Usage{fmt.Sprintf(format, args...)} }
+
+// maxUnits bounds latencies, bounds and leases.
+const maxUnits = 1_000_000
 
 // MaxN bounds the number of processes: rings of that size run in seconds, where
 // everybody talks to everybody it takes minutes.
@@ -101,15 +99,17 @@ func (p *Plan) configure() {
 		cfg.Until = a.Until(c)
 	}
 	if a.Family == spec.Mutex {
-		cfg.Causal = c.N <= 256
+		all := sum(c.Entries)
+		cfg.Causal = all*c.N <= maxCausal
+		cfg.Limit = 5*c.N*c.N + 20_000 + all*(20*c.N+50)
 		if a.Forever {
 			cfg.Entries = c.Entries
 		}
 	}
-	if a.Name == "sync-ring" { // waiting costs one event a process, but n² time
-		cfg.Limit = 1000 * c.N
-	}
 }
+
+// maxCausal bounds the vector clocks that a run keeps.
+const maxCausal = 4_000_000
 
 func sum(all []int) (s int) {
 	for _, v := range all {
@@ -117,254 +117,3 @@ func sum(all []int) (s int) {
 	}
 	return s
 }
-
-func readNetwork(p *Plan) error {
-	o := p.Options
-	least, most, err := readRange(o.Latency)
-	if err != nil {
-		return err
-	}
-	p.Config.Latency = sim.Latency{Least: least, Most: most}
-	if o.Bound < 0 {
-		return usage("--bound %d: a time-out is made of at least 1 unit", o.Bound)
-	}
-	p.Config.Bound = sim.Time(o.Bound)
-	if o.Bound == 0 {
-		p.Config.Bound = most
-	}
-	p.Case.Bound = p.Config.Bound
-	for name, part := range map[string]float64{"loss": o.Loss, "duplicate": o.Duplicate} {
-		if !(part >= 0 && part < 1) {
-			return usage("--%s %v: it is a part of all messages, from 0 to below 1", name, part)
-		}
-	}
-	p.Config.Loss, p.Config.Twice, p.Config.Reorder = o.Loss, o.Duplicate, o.Reorder
-	p.Case.Faulty = o.Loss > 0 || o.Duplicate > 0 || o.Reorder || p.Config.Bound < most
-	return nil
-}
-
-func readRange(text string) (least, most sim.Time, err error) {
-	if text == "" {
-		return 1, 1, nil
-	}
-	from, to, ranged := strings.Cut(text, "..")
-	if !ranged {
-		to = from
-	}
-	least, err1 := strconv.ParseInt(from, 10, 32)
-	most, err2 := strconv.ParseInt(to, 10, 32)
-	if err1 != nil || err2 != nil || least < 1 || most < least {
-		return 0, 0, usage("--latency %q: it is a number of units, 1 or more, or a range such as 1..5", text)
-	}
-	return least, most, nil
-}
-
-// readIDs reads "0,3" as ids below n.
-func readIDs(flag, text string, n int) ([]int, error) {
-	var ids []int
-	for _, word := range strings.Split(text, ",") {
-		id, err := strconv.Atoi(strings.TrimSpace(word))
-		if err != nil || id < 0 || id >= n {
-			return nil, usage("--%s %q: %q is none of the processes 0 … %d", flag, text, word, n-1)
-		}
-		if slices.Contains(ids, id) && n <= 1000 {
-			return nil, usage("--%s %q: %d is there twice", flag, text, id)
-		}
-		ids = append(ids, id)
-	}
-	return ids, nil
-}
-
-func readInitiators(p *Plan) (err error) {
-	a, c, text := p.Algorithm, &p.Case, p.Options.Initiators
-	if text != "" && a.Family == spec.Mutex {
-		return usage("--initiators %s: in mutual exclusion nobody begins; see --entries", text)
-	}
-	switch {
-	case text == "all", text == "" && a.All:
-		c.Initiators = spec.Ascending(c.N, 0)
-		if a.Dead { // the one that has failed does not notice it
-			c.Initiators = c.Initiators[:c.N-1]
-		}
-	case text != "":
-		c.Initiators, err = readIDs("initiators", text, c.N)
-		if err == nil && a.Dead && slices.Contains(c.Initiators, c.N-1) {
-			return usage("--initiators %s: in %s process %d has failed before the run", text, a.Name, c.N-1)
-		}
-		if err == nil && !a.ChoosesInitiators() && len(c.Initiators) < c.N {
-			return usage("--initiators %s: in %s all processes begin", text, a.Name)
-		}
-	case a.Nobody, a.Family == spec.Mutex:
-	default:
-		c.Initiators = []int{0}
-	}
-	return err
-}
-
-func readOrder(p *Plan) (err error) {
-	a, c, text := p.Algorithm, &p.Case, p.Options.Order
-	if text != "" && !a.Ring {
-		return usage("--order %s: %s is not an algorithm of rings", text, a.Name)
-	}
-	first := 0
-	if len(c.Initiators) > 0 {
-		first = c.Initiators[0]
-	}
-	switch text {
-	case "":
-		c.Ring = spec.Ascending(c.N, 0)
-	case "best", "worst":
-		order := a.Best
-		if text == "worst" {
-			order = a.Worst
-		}
-		if order == nil {
-			return usage("--order %s: in %s all orders cost the same", text, a.Name)
-		}
-		c.Ring = order(c.N, first)
-	case "random":
-		c.Ring = rand.New(rand.NewPCG(c.Seed, 0x0de7)).Perm(c.N)
-	default:
-		if c.Ring, err = readIDs("order", text, c.N); err == nil && len(c.Ring) != c.N {
-			return usage("--order %s: it names %d of %d processes", text, len(c.Ring), c.N)
-		}
-	}
-	return err
-}
-
-// maxEntries bounds what one process is asked to enter.
-const maxEntries = 1_000_000
-
-func readEntries(p *Plan) error {
-	a, c, text := p.Algorithm, &p.Case, p.Options.Entries
-	if a.Family != spec.Mutex {
-		if text != "" {
-			return usage("--entries %s: %s elects, nobody enters anything", text, a.Name)
-		}
-		return nil
-	}
-	c.Entries = make([]int, c.N)
-	if text == "" {
-		defaultEntries(p)
-	} else if err := readCounts(c, text, a.Server); err != nil {
-		return err
-	}
-	if a.Delay != nil {
-		p.Config.Delay = a.Delay(*c)
-	}
-	return nil
-}
-
-func defaultEntries(p *Plan) {
-	a, c := p.Algorithm, &p.Case
-	switch {
-	case a.Delay != nil && c.N == 6:
-		c.Book = true
-		c.Entries[0], c.Entries[1], c.Entries[2] = 1, 1, 1
-	case a.Alone:
-		c.Entries[0] = 1
-	default:
-		each(c, 1, a.Server)
-	}
-}
-
-// each has every process enter so often; one that serves does not.
-func each(c *spec.Case, times int, server bool) {
-	for id := range c.Entries {
-		c.Entries[id] = times
-	}
-	if server && c.N > 1 {
-		c.Entries[0] = 0
-	}
-}
-
-func readCounts(c *spec.Case, text string, server bool) error {
-	if times, err := strconv.Atoi(text); err == nil && 0 < times && times <= maxEntries {
-		each(c, times, server)
-		return nil
-	}
-	for _, word := range strings.Split(text, ",") {
-		id, times, _ := strings.Cut(word, ":")
-		i, err1 := strconv.Atoi(id)
-		k, err2 := strconv.Atoi(times)
-		if err1 != nil || err2 != nil || i < 0 || i >= c.N || k < 0 || k > maxEntries {
-			return usage("--entries %q: it is a number for all, or ID:TIMES,… with ids 0 … %d", text, c.N-1)
-		}
-		c.Entries[i] = k
-	}
-	if sum(c.Entries) == 0 {
-		return usage("--entries %q: nobody enters", text)
-	}
-	return nil
-}
-
-var detectors = map[string]sim.Detector{
-	"none": sim.NoDetector, "perfect": sim.Perfect, "incomplete": sim.Incomplete, "inaccurate": sim.Inaccurate,
-}
-
-func readDetector(p *Plan) error {
-	text := p.Options.Detector
-	if text == "" {
-		text = "none"
-		if p.Algorithm.Session {
-			text = "perfect"
-		}
-	}
-	d, known := detectors[text]
-	if !known {
-		return usage("--detector %q: it is none, perfect, incomplete or inaccurate", text)
-	}
-	p.Config.Detector = d
-	if d == sim.Inaccurate {
-		p.Case.Faulty = true
-		p.suspectBest()
-	}
-	return nil
-}
-
-// suspectBest has an inaccurate detector slander the process that is about to
-// win, when it has just begun to tell the others.
-func (p *Plan) suspectBest() {
-	a, c := p.Algorithm, p.Case
-	best := c.N - 1
-	if a.Dead {
-		best--
-	}
-	if a.Winner == spec.Lowest {
-		best = 0
-	}
-	p.Config.Faults = append(p.Config.Faults,
-		sim.Fault{Who: best, Do: sim.Suspect, When: sim.Trigger{Kind: a.Decides, After: true}})
-}
-
-func readClocks(p *Plan) error {
-	o, c := p.Options, &p.Case
-	c.Lease = sim.Time(o.Lease)
-	if o.Lease < 0 || o.Lease > math.MaxInt32 {
-		return usage("--lease %d: it is a number of units", o.Lease)
-	}
-	if c.Lease == 0 {
-		c.Lease = 20 * c.Bound
-	}
-	if !(o.Drift >= 0 && o.Drift < 0.5) {
-		return usage("--drift %v: it is a fraction, such as 0.01, below 0.5", o.Drift)
-	}
-	if o.Rates == "" {
-		return nil
-	}
-	for _, word := range strings.Split(o.Rates, ",") {
-		r, err := strconv.ParseFloat(word, 64)
-		if err != nil || !(r >= 0.01 && r <= 100) {
-			return usage("--rates %q: %q is not a rate of a clock, such as 1.02", o.Rates, word)
-		}
-		p.Config.Rates = append(p.Config.Rates, r)
-		c.Faulty = c.Faulty || math.Abs(r-1) > o.Drift
-	}
-	if len(p.Config.Rates) > c.N {
-		return usage("--rates %q: these are %d clocks for %d processes", o.Rates, len(p.Config.Rates), c.N)
-	}
-	return nil
-}
-
-// NewUsage is an error in what was asked for.
-func NewUsage(format string, args ...any) error { return usage(format, args...) }

@@ -28,6 +28,7 @@ type Result struct {
 	Within    *bool          `json:"within"`
 	Note      string         `json:"note,omitempty"`
 
+	Trace   []sim.Record `json:"trace,omitempty"`
 	Outcome *sim.Outcome `json:"-"`
 	Plan    *Plan        `json:"-"`
 }
@@ -108,7 +109,7 @@ func (p *Plan) Judge(out *sim.Outcome) *Result {
 	r := &Result{
 		Algorithm: a.Name, N: p.Case.N, Seed: p.Case.Seed, Turnaround: out.Chain, VirtualTime: out.Time,
 		Messages: Messages{Total: out.Messages, ByKind: map[string]int{}, ToSelf: out.ToSelf, Bits: out.Bits},
-		Outcome:  out, Plan: p,
+		Trace:    out.Trace, Outcome: out, Plan: p,
 	}
 	for k, info := range a.Kinds {
 		r.Messages.ByKind[info.Name] = out.ByKind[k]
@@ -126,7 +127,7 @@ func (p *Plan) Judge(out *sim.Outcome) *Result {
 		if l := p.Config.Latency; l.Least == l.Most {
 			// Books count message times: where some messages are faster than
 			// others, a chain of many may be the quicker one.
-			within = within && r.Expected.Turnaround.Holds(out.Chain)
+			within = within && r.Expected.Turnaround.Holds(out.Chain) && r.delaysWithin(l.Least)
 		}
 		if r.Liveness || a.Family == spec.Election {
 			r.Within = &within
@@ -136,6 +137,19 @@ func (p *Plan) Judge(out *sim.Outcome) *Result {
 		r.Note = a.Note(p.Case, out)
 	}
 	return r
+}
+
+// delaysWithin reports whether the delays of mutual exclusion are what the book
+// says, with messages that take that long.
+func (r *Result) delaysWithin(unit sim.Time) bool {
+	if r.MutexResult == nil {
+		return true
+	}
+	holds := func(d *Delay, book *spec.Range) bool {
+		return d == nil || book == nil || sim.Time(book.Min)*unit <= d.Min && d.Max <= sim.Time(book.Max)*unit
+	}
+	return holds(r.ClientDelay, r.Expected.ClientDelay) &&
+		holds(r.SynchronizationDelay, r.Expected.SynchronizationDelay)
 }
 
 // Good reports whether both safety and liveness hold.

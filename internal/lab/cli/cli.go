@@ -97,6 +97,9 @@ func (a *app) command(cmd *cobra.Command, formats []string, do func(format strin
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		for _, f := range formats {
 			if f == format {
+				if n := cmd.Flags().Lookup("n"); n != nil && n.Changed && n.Value.String() == "0" {
+					return lab.NewUsage("-n 0: there is at least 1 process")
+				}
 				a.started = true
 				return do(format, args)
 			}

@@ -17,6 +17,7 @@ func options(cmd *cobra.Command) *lab.Options {
 	f.StringVar(&o.Entries, "entries", "", "mutual exclusion: how often each enters, 2 or 0:1,1:1 (default 1 each)")
 	network(f, o)
 	faults(f, o)
+	f.IntVar(&o.Trace, "trace", 0, "with -o json: as many events of the run, with Lamport clocks")
 	f.IntVar(&o.Lease, "lease", 0, "chubby: the length of a lease in units (default 20 bounds)")
 	f.Float64Var(&o.Drift, "drift", 0.01, "chubby: the bound on clocks that the processes count on")
 	f.BoolVar(&o.FromReply, "lease-from-reply", false, "chubby: count the lease from the reply, which is wrong")

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stoutlock/stout/internal/lab"
+	"github.com/stoutlock/stout/internal/lab/spec"
 )
 
 func (a *app) run() *cobra.Command {
@@ -98,16 +99,16 @@ func counts(t io.Writer, r *lab.Result) {
 			if what == "turnaround" {
 				v, got = e.Turnaround, r.Turnaround
 			}
-			text, verdict := fmt.Sprintf("%d … %d", v.Min, v.Max), "within"
+			verdict := "within"
 			if v.Min == v.Max {
-				text, verdict = fmt.Sprint(v.Min), "equal"
+				verdict = "equal"
 			}
 			if r.Within == nil {
 				verdict = "did not get so far"
 			} else if !v.Holds(got) {
 				verdict = "DIFFERS"
 			}
-			return text + "\t" + verdict
+			return span(v) + "\t" + verdict
 		}
 	}
 	fmt.Fprintf(t, "messages\t%d\t%s\n", r.Messages.Total, book("messages"))
@@ -120,6 +121,13 @@ func counts(t io.Writer, r *lab.Result) {
 	fmt.Fprintf(t, "bits\t%d\t\n", r.Messages.Bits)
 	fmt.Fprintf(t, "turnaround, in messages\t%d\t%s\n", r.Turnaround, book("turnaround"))
 	fmt.Fprintf(t, "virtual time\t%d\t\n", r.VirtualTime)
+}
+
+func span(r spec.Range) string {
+	if r.Min == r.Max {
+		return fmt.Sprint(r.Min)
+	}
+	return fmt.Sprintf("%d … %d", r.Min, r.Max)
 }
 
 func election(t io.Writer, r *lab.Result) {
@@ -156,8 +164,12 @@ func mutex(t io.Writer, r *lab.Result) {
 	}
 	fmt.Fprintf(t, "entries\t%d\t\n", len(m.Entries))
 	fmt.Fprintf(t, "messages an entry\t%.2f\t\n", m.PerEntry.Messages)
-	fmt.Fprintf(t, "client delay, alone\t%s\t\n", delay(m.ClientDelay))
-	fmt.Fprintf(t, "synchronization delay\t%s\t\n", delay(m.SynchronizationDelay))
+	client, synchronization := "", ""
+	if e := r.Expected; e != nil && e.ClientDelay != nil {
+		client, synchronization = span(*e.ClientDelay), span(*e.SynchronizationDelay)
+	}
+	fmt.Fprintf(t, "client delay, alone\t%s\t%s\n", delay(m.ClientDelay), client)
+	fmt.Fprintf(t, "synchronization delay\t%s\t%s\n", delay(m.SynchronizationDelay), synchronization)
 	fmt.Fprintf(t, "in the order of requests\t%s\t\n", yes(m.Ordering))
 	if len(m.VotingSets) > 0 && len(m.VotingSets) <= 13 {
 		var sets []string

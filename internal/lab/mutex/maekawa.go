@@ -101,9 +101,14 @@ func maekawaExpect(c spec.Case) *spec.Expected {
 		sum += times * 3 * inSet
 		largest = max(largest, len(sets[id]))
 	}
-	return &spec.Expected{
+	e := &spec.Expected{
 		Messages: spec.Exactly(sum), Turnaround: spec.Range{Min: 0, Max: 6 * entries(c)},
 		Formula: "3K an entry with sets of K ≈ √N, 3 of them to oneself; client delay 2, synchronization delay 2",
 		Source:  "Maekawa 1985; " + books,
 	}
+	if c.N == 1 {
+		return e
+	}
+	// Where the vote that is waited for is that of who leaves, 1 is enough.
+	return e.Delays(spec.Exactly(2), spec.Range{Min: 1, Max: 2})
 }

@@ -178,6 +178,7 @@ var deadlockFreeSpec = spec.Algorithm{
 			// as an earlier one comes to one of its members.
 			e.Messages.Max *= 3 + entries(c)
 			e.Turnaround.Max *= 3
+			e.SynchronizationDelay.Max = 6 // votes may have to be taken back first
 		}
 		e.Formula = "3K an entry alone, up to 6K and more where requests meet"
 		e.Source = "Maekawa 1985; Sanders 1987; " + books

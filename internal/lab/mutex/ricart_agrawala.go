@@ -81,9 +81,13 @@ var ricartSpec = spec.Algorithm{
 	Kinds:  []sim.KindInfo{{Name: "request", Carries: "id round"}, {Name: "reply"}},
 	New:    using(func(_ spec.Case, id int) Lock { return &ricartAgrawala{Id: id} }),
 	Expect: func(c spec.Case) *spec.Expected {
-		return &spec.Expected{
+		e := &spec.Expected{
 			Messages: spec.Exactly(2 * (c.N - 1) * entries(c)), Turnaround: spec.Range{Min: 0, Max: 5 * entries(c)},
 			Formula: "2(N−1) an entry; client delay 2, synchronization delay 1", Source: books,
 		}
+		if c.N == 1 {
+			return e
+		}
+		return e.Delays(spec.Exactly(2), spec.Exactly(1))
 	},
 }

@@ -88,10 +88,11 @@ var stoutSpec = spec.Algorithm{
 	}),
 	Extra: 1, Session: true,
 	Expect: func(c spec.Case) *spec.Expected {
-		return &spec.Expected{
+		e := &spec.Expected{
 			Messages: spec.Exactly(3 * entries(c)), Turnaround: spec.Range{Min: 0, Max: 6 * entries(c)},
 			Formula: "3 an entry; client delay 2, synchronization delay 2; replication within the cell not counted",
 			Source:  "docs/design.md",
 		}
+		return e.Delays(spec.Exactly(2), spec.Exactly(2))
 	},
 }

@@ -52,10 +52,11 @@ var tokenRingSpec = spec.Algorithm{
 	Expect: func(c spec.Case) *spec.Expected {
 		// Between two entries the token makes at most N hops.
 		n, all := c.N, entries(c)
-		return &spec.Expected{
+		e := &spec.Expected{
 			Messages: spec.Range{Min: all, Max: n*all + n}, Turnaround: spec.Range{Min: 1, Max: (n+2)*all + n + 2},
 			Formula: "1 … N an entry, and without one as well; client delay 0 … N, synchronization delay 1 … N",
 			Source:  books,
 		}
+		return e.Delays(spec.Range{Min: 0, Max: n}, spec.Range{Min: 1, Max: n})
 	},
 }

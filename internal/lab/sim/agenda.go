@@ -28,6 +28,7 @@ type agenda struct {
 	now     Time
 	len     int
 	buckets [near]bucket
+	inNear  int // events in buckets
 	far     farHeap
 	added   int
 }
@@ -40,11 +41,17 @@ type bucket struct {
 func (a *agenda) add(e event) {
 	a.len++
 	if e.at-a.now < near {
-		a.buckets[e.at%near].add(e)
+		a.sort(e)
 		return
 	}
 	a.added++
 	heap.Push(&a.far, farEvent{e, a.added})
+}
+
+// sort puts an event that is near into its bucket.
+func (a *agenda) sort(e event) {
+	a.inNear++
+	a.buckets[e.at%near].add(e)
 }
 
 func (b *bucket) add(e event) {
@@ -62,10 +69,12 @@ func (a *agenda) next() event {
 		b := &a.buckets[a.now%near]
 		if b.nextEvent < len(b.events) {
 			b.nextEvent++
+			a.inNear--
 			return b.events[b.nextEvent-1]
 		}
 		if b.nextTimeout < len(b.timers) {
 			b.nextTimeout++
+			a.inNear--
 			return b.timers[b.nextTimeout-1]
 		}
 		*b = bucket{events: b.events[:0], timers: b.timers[:0]}
@@ -73,12 +82,15 @@ func (a *agenda) next() event {
 	}
 }
 
-// advance goes on to the next unit of time, and sorts in what came near by it.
+// advance goes on to the next unit of time, or to the next event if that is
+// far, and sorts in what came near by it.
 func (a *agenda) advance() {
 	a.now++
+	if a.inNear == 0 {
+		a.now = a.far[0].at
+	}
 	for len(a.far) > 0 && a.far[0].at-a.now < near {
-		e := heap.Pop(&a.far).(farEvent).event
-		a.buckets[e.at%near].add(e)
+		a.sort(heap.Pop(&a.far).(farEvent).event)
 	}
 }
 

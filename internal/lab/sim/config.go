@@ -24,7 +24,7 @@ type Config struct {
 
 	Until   Time  // the run is cut off at this time; 0: when nothing is left to do
 	Entries []int // the run is over when every live process has left the critical section so often; nil: never
-	Limit   int   // events after which a run counts as endless; 0: 30·N² + 20 000
+	Limit   int   // events after which a run counts as endless; 0: 5·N² + 20 000
 	Trace   int   // how many records to keep; 0: none
 	Causal  bool  // keep vector clocks, to judge the order of requests
 }
@@ -52,7 +52,7 @@ func (c Config) normal() Config {
 		}
 	}
 	if c.Limit == 0 {
-		c.Limit = 30*c.N*c.N + 20_000
+		c.Limit = 5*c.N*c.N + 20_000
 	}
 	if c.Ring == nil {
 		c.Ring = make([]int, c.N)

@@ -105,12 +105,21 @@ func Exactly(v int) Range { return Range{v, v} }
 // Holds reports whether the range holds v.
 func (r Range) Holds(v int) bool { return r.Min <= v && v <= r.Max }
 
+// Delays adds the two delays of mutual exclusion to what is expected.
+func (e *Expected) Delays(client, synchronization Range) *Expected {
+	e.ClientDelay, e.SynchronizationDelay = &client, &synchronization
+	return e
+}
+
 // Expected is what the books say of a run without failures.
 type Expected struct {
-	Messages   Range  `json:"messages"`
-	Turnaround Range  `json:"turnaround"`
-	Formula    string `json:"formula"`
-	Source     string `json:"source"`
+	Messages   Range `json:"messages"`
+	Turnaround Range `json:"turnaround"`
+	// Of mutual exclusion, in message times.
+	ClientDelay          *Range `json:"client_delay,omitempty"`
+	SynchronizationDelay *Range `json:"synchronization_delay,omitempty"`
+	Formula              string `json:"formula"`
+	Source               string `json:"source"`
 }
 
 // Ascending is the ring 0, 1, … n−1 and Descending its reverse, whoever begins.
