@@ -122,7 +122,7 @@ func (n *Network) Key() string {
 		}
 		fmt.Fprintf(&b, "%s %d\n", State(proc), n.leader[p])
 	}
-	fmt.Fprintln(&b, n.within, n.cut)
+	fmt.Fprintln(&b, n.within, n.cut, n.faults)
 	var under []string
 	place := map[[3]int]int{} // the order on a link matters, that between links does not
 	each := func(e event) {

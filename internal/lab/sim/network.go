@@ -42,6 +42,8 @@ type Network struct {
 	left    []int  // how often each process left it
 
 	afterStep []Fault
+	loop      loop
+	chance    bool // something in this run is random
 }
 
 // New makes a network. Nothing has happened in it yet.
@@ -78,6 +80,7 @@ func New(cfg Config) *Network {
 			n.past[i] = make([]int, all)
 		}
 	}
+	n.chance = cfg.Latency.Least != cfg.Latency.Most || cfg.Loss+cfg.Twice > 0
 	for _, f := range cfg.Faults {
 		n.faults = append(n.faults, armed{Fault: f, left: max(1, f.When.Nth)})
 	}
@@ -91,7 +94,6 @@ func Run(cfg Config) *Outcome {
 	for n.agenda.len > 0 && !n.Over() {
 		if n.out.Events >= n.cfg.Limit {
 			n.out.Endless = true
-			n.findLoop()
 			break
 		}
 		e := n.agenda.next()
@@ -100,6 +102,9 @@ func Run(cfg Config) *Outcome {
 			break
 		}
 		n.now = e.at
+		if n.out.Loop, n.out.Endless = n.again(e); n.out.Endless {
+			break
+		}
 		n.happen(e)
 	}
 	return n.finish()

@@ -156,25 +156,3 @@ func (n *Network) finish() *Outcome {
 	}
 	return &n.out
 }
-
-// findLoop goes on with a run that has not ended, until its whole state comes
-// back: then it never ends. Where randomness is at work it does not look.
-func (n *Network) findLoop() {
-	if n.cfg.Latency.Least != n.cfg.Latency.Most || n.cfg.Loss+n.cfg.Twice > 0 || n.cfg.N > 64 {
-		return
-	}
-	n.tracing = false
-	counted := n.out
-	counted.ByKind = slices.Clone(n.out.ByKind)
-	first := n.Key()
-	for i := 1; i <= 64*n.cfg.N && n.agenda.len > 0; i++ {
-		e := n.agenda.next()
-		n.now = e.at
-		n.happen(e)
-		if n.Key() == first {
-			counted.Loop = i
-			break
-		}
-	}
-	n.out = counted
-}

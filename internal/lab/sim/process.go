@@ -49,7 +49,10 @@ func (p *Port) Bound() Time { return p.n.cfg.Bound }
 func (p *Port) Now() Time { return p.n.local(p.self) }
 
 // Rand is the run's source of randomness.
-func (p *Port) Rand() *rand.Rand { return p.n.rng }
+func (p *Port) Rand() *rand.Rand {
+	p.n.chance = true
+	return p.n.rng
+}
 
 // Send sends a message.
 func (p *Port) Send(to int, m Message) { p.n.send(p.self, to, 0, m) }
