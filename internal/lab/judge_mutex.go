@@ -27,7 +27,7 @@ func (p *Plan) judgeMutex(r *Result) {
 	m.ClientDelay = p.clientDelay()
 	m.Ordering = ordered(out.Sections)
 	if p.Algorithm.Sets != nil {
-		m.VotingSets = p.Algorithm.Sets(p.Case)
+		m.VotingSets, m.ToSelf = p.Algorithm.Sets(p.Case), &out.ToSelf
 	}
 	waiting := p.waiting(out)
 	r.Safety = out.Broken == nil

@@ -61,6 +61,7 @@ type MutexResult struct {
 	SynchronizationDelay *Delay  `json:"synchronization_delay"`
 	Ordering             bool    `json:"ordering"` // entries keep to the happened-before of the requests
 	VotingSets           [][]int `json:"voting_sets,omitempty"`
+	ToSelf               *int    `json:"to_self,omitempty"` // with voting sets: messages.to_self
 }
 
 // Entry is one entry into the critical section.

@@ -13,7 +13,9 @@ func (a *app) explore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explore ALGORITHM",
 		Short: "Walk through all schedules of a few processes, and show a shortest one that breaks something",
-		Args:  cobra.ExactArgs(1),
+		Example: `  stoutlab explore maekawa -n 3 --entries 1
+  stoutlab explore ring -n 3 --crashes 2 --detector perfect`,
+		Args: cobra.ExactArgs(1),
 	}
 	o := options(cmd)
 	l := explore.Limits{}

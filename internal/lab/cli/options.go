@@ -10,9 +10,15 @@ import (
 // options adds the flags of a run.
 func options(cmd *cobra.Command) *lab.Options {
 	o := &lab.Options{}
+	cmd.Flags().IntVarP(&o.N, "n", "n", 0, "number of processes, 0 … N−1; the id is the attribute (default 5, maekawa 6)")
+	settings(cmd, o)
+	return o
+}
+
+// settings adds the flags of a run but for its size.
+func settings(cmd *cobra.Command, o *lab.Options) {
 	f := cmd.Flags()
-	f.IntVarP(&o.N, "n", "n", 0, "number of processes, 0 … N−1; the id is the attribute (default 5, maekawa 6)")
-	f.StringVar(&o.Initiators, "initiators", "", "who begins: ids such as 0,3, or all (default: who detects, or all, as the book has it)")
+	f.StringVar(&o.Initiators, "initiators", "", "who begins: ids such as 0,3, or all (default: as the book has it)")
 	f.StringVar(&o.Order, "order", "", "ids around the ring, in the direction of messages: best, worst, random, or 0,3,1,2")
 	f.StringVar(&o.Entries, "entries", "", "mutual exclusion: how often each enters, 2 or 0:1,1:1 (default 1 each)")
 	network(f, o)
@@ -22,7 +28,6 @@ func options(cmd *cobra.Command) *lab.Options {
 	f.Float64Var(&o.Drift, "drift", 0.01, "chubby: the bound on clocks that the processes count on")
 	f.BoolVar(&o.FromReply, "lease-from-reply", false, "chubby: count the lease from the reply, which is wrong")
 	f.SortFlags = false
-	return o
 }
 
 func network(f *pflag.FlagSet, o *lab.Options) {
@@ -37,7 +42,7 @@ func network(f *pflag.FlagSet, o *lab.Options) {
 
 func faults(f *pflag.FlagSet, o *lab.Options) {
 	f.StringArrayVar(&o.Crash, "crash", nil,
-		"ID@start, ID@KIND (dies at its first message of that kind, before sending), ID@after-KIND (just after), …#K for its Kth; repeatable")
+		"ID@EVENT: start, KIND (before its first such message), after-KIND, or with #K its Kth; repeatable")
 	f.StringArrayVar(&o.Cut, "cut", nil, "as --crash: the process is cut off from the network")
 	f.StringArrayVar(&o.Reboot, "reboot", nil, "as --crash: the process comes back after two bounds, if it can")
 	f.StringVar(&o.Detector, "detector", "", "of failures: none, perfect, incomplete or inaccurate (default none)")

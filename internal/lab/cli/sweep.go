@@ -14,13 +14,16 @@ func (a *app) sweep() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep ALGORITHM…",
 		Short: "Count messages over many n and seeds, as CSV or as a plot with the book's range and a fit",
-		Args:  cobra.MinimumNArgs(1),
+		Example: `  stoutlab sweep lcr hs --order worst -n 4..1024 --seeds 1 -o svg --out sweep.svg
+  stoutlab sweep lcr --order random -n 8,64,512 --seeds 20`,
+		Args: cobra.MinimumNArgs(1),
 	}
-	o := options(cmd)
+	o := &lab.Options{}
 	var sizes string
 	var seeds int
-	cmd.Flags().StringVar(&sizes, "sizes", "4,8,16,32,64,128", "the n to run: 4,8,16 or 4..64 (doubling)")
+	cmd.Flags().StringVarP(&sizes, "n", "n", "4..128", "the numbers of processes: 4,8,16 or 4..64, which doubles")
 	cmd.Flags().IntVar(&seeds, "seeds", 5, "runs of each size, with seeds 0, 1, …")
+	settings(cmd, o)
 	return a.command(cmd, []string{"csv", "svg"}, func(format string, names []string) error {
 		ns, err := readSizes(sizes)
 		if err != nil {
@@ -60,7 +63,7 @@ func (a *app) sweep() *cobra.Command {
 }
 
 func readSizes(text string) (sizes []int, err error) {
-	wrong := lab.NewUsage("--sizes %q: they are numbers of processes such as 4,8,16, or a range such as 4..64", text)
+	wrong := lab.NewUsage("-n %q: they are numbers of processes such as 4,8,16, or a range such as 4..64", text)
 	if from, to, ranged := strings.Cut(text, ".."); ranged {
 		low, err1 := strconv.Atoi(from)
 		high, err2 := strconv.Atoi(to)

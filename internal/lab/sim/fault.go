@@ -93,7 +93,7 @@ func (n *Network) crash(p int) {
 		return
 	}
 	n.alive[p] = false
-	n.changed++
+	n.lookOver()
 	n.leader[p] = Nobody
 	n.note(p, Crashed, "")
 	n.endLead(p)
@@ -120,6 +120,7 @@ func (n *Network) restart(p int) {
 	n.alive[p] = true
 	clear(n.timers[p])
 	r.Restart()
-	n.note(p, Restarted, "")
+	n.begin(p, Restarted, event{})
 	n.procs[p].Init(n.portOf(p))
+	n.end(p)
 }

@@ -10,40 +10,41 @@ const Nobody = -1
 
 // Network is a run under way.
 type Network struct {
-	cfg    Config
-	procs  []Process
-	alive  []bool
-	cut    []bool
-	leader []int
-	rng    *rand.Rand
-	now    Time
+	cfg   Config
+	procs []Process
+	alive []bool
+	cut   []bool // off from the network
+	port  Port   // the one that every call gets, to save making them
+	rng   *rand.Rand
 
+	now     Time
 	agenda  agenda
-	pending []event // in place of the agenda, where the caller chooses
-	chooses bool
-
-	place   []int // of a process in the ring
-	timers  []map[int]int
-	epoch   int
+	chooses bool            // the caller chooses what happens,
+	pending []event         // among these, in place of the agenda
+	place   []int           // of each process in the ring
 	lastOn  map[[2]int]Time // the last arrival on a link, so that none overtakes
-	chain   []int
-	clock   []int
-	past    [][]int // vector clocks
-	faults  []armed
-	msgs    int
-	port    Port
-	out     Outcome
-	tracing bool
-	current int    // the record that the present step began with
-	leads   []Time // until when each process leads, in true time
-	within  []int  // who is in the critical section
-	changed int    // counts leavings and crashes
-	settled int    // the changes that Over has looked at; −1: all have left
-	left    []int  // how often each process left it
+	timers  []map[int]int   // of each process: the epochs of the timers that run
+	epoch   int
 
-	afterStep []Fault
+	faults    []armed
+	afterStep []Fault // what befalls at the end of the present step
 	loop      loop
 	chance    bool // something in this run is random
+
+	chain []int   // of each process: the longest causal chain to it
+	clock []int   // Lamport's
+	past  [][]int // vector clocks, if the Config asks for them
+	msgs  int     // the number of the latest message
+
+	leader []int  // in whom each process believes
+	leads  []Time // until when each leads, in true time
+	within []int  // who is in the critical section
+	left   []int  // how often each left it
+	over   bool   // all have left it as often as they wanted to
+
+	out     Outcome
+	tracing bool
+	current int // the record that the present step began with
 }
 
 // New makes a network. Nothing has happened in it yet.
@@ -63,7 +64,6 @@ func New(cfg Config) *Network {
 		chain:   make([]int, all),
 		clock:   make([]int, all),
 		left:    make([]int, all),
-		changed: 1,
 		tracing: cfg.Trace > 0,
 		current: -1,
 	}
@@ -111,19 +111,20 @@ func Run(cfg Config) *Outcome {
 }
 
 // Over reports whether every live process has entered and left as often as the
-// Config wants.
-func (n *Network) Over() bool {
-	if n.cfg.Entries == nil || n.settled == n.changed {
-		return false
+// Config wants. A run without Entries is never over by that.
+func (n *Network) Over() bool { return n.over }
+
+// lookOver is called whenever somebody leaves, or crashes.
+func (n *Network) lookOver() {
+	if n.cfg.Entries == nil {
+		return
 	}
-	n.settled = n.changed // nothing new to look at until somebody leaves or crashes
 	for p, wanted := range n.cfg.Entries {
 		if n.alive[p] && n.left[p] < wanted {
-			return false
+			return
 		}
 	}
-	n.settled = -1
-	return true
+	n.over = true
 }
 
 // start has the faults of the start happen, and then starts every process.

@@ -107,7 +107,7 @@ func (n *Network) section(p int, what What) {
 	n.note(p, what, "")
 	if what == Leave {
 		n.left[p]++
-		n.changed++
+		n.lookOver()
 	}
 	if what != Want {
 		n.inside(p, what == Enter)
