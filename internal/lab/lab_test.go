@@ -297,20 +297,6 @@ func TestZooKeeperWakes(t *testing.T) {
 	}
 }
 
-// TestChubbyNeverTwo: within the bound of the clocks no crash, cut, loss or
-// delay makes two masters.
-func TestChubbyNeverTwo(t *testing.T) {
-	for seed := range uint64(150) {
-		o := lab.Options{
-			Algorithm: "chubby", N: 5, Seed: seed, Drift: 0.05, Latency: "1..9", Lease: 30, Loss: 0.1, Duplicate: 0.1, Reorder: true,
-			Initiators: "0,1,2", Rates: "0.95,1.05,1,1.05,0.95", Cut: []string{"0@after-ask#4"}, Reboot: []string{"3@after-vote#2"},
-		}
-		if r := run(t, o); !r.Safety {
-			t.Fatalf("seed %d: %v", seed, r.Violation)
-		}
-	}
-}
-
 // TestChubbyBeyond: with clocks beyond the bound, or a lease counted from the
 // reply, there are two.
 func TestChubbyBeyond(t *testing.T) {

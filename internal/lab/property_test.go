@@ -128,6 +128,32 @@ func TestMutexIsSafeAnyway(t *testing.T) {
 	})
 }
 
+// TestChubbyNeverTwo: within the bound of the clocks no crash, restart, cut,
+// loss, delay or repetition makes two masters.
+func TestChubbyNeverTwo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := lab.Options{
+			Algorithm: "chubby", N: rapid.IntRange(3, 6).Draw(t, "n"), Seed: rapid.Uint64Range(0, 1<<20).Draw(t, "seed"),
+			Latency: rapid.SampledFrom([]string{"1", "1..9", "1..40"}).Draw(t, "latency"),
+			Lease:   rapid.IntRange(8, 60).Draw(t, "lease"), Drift: rapid.Float64Range(0, 0.2).Draw(t, "drift"),
+			Bound: 5, Reorder: true, Initiators: "0,1,2",
+			Loss: rapid.Float64Range(0, 0.3).Draw(t, "loss"), Duplicate: rapid.Float64Range(0, 0.5).Draw(t, "duplicate"),
+		}
+		var rates []string
+		for range o.N {
+			rates = append(rates, fmt.Sprint(1+o.Drift*rapid.Float64Range(-1, 1).Draw(t, "rate")))
+		}
+		o.Rates = strings.Join(rates, ",")
+		when := func(name string) []string {
+			return []string{fmt.Sprintf("%d@any#%d", rapid.IntRange(0, o.N-1).Draw(t, name), rapid.IntRange(1, 40).Draw(t, "when"))}
+		}
+		o.Cut, o.Reboot = when("cut"), append(when("reboot"), when("reboot")...)
+		if r := run(t, o); !r.Safety {
+			t.Fatalf("%+v: %v", o, r.Violation)
+		}
+	})
+}
+
 // TestCrashAnywhere crashes every process at every point of its run: just
 // before and just after each of its messages. These ride that out.
 func TestCrashAnywhere(t *testing.T) {

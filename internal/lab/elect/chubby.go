@@ -62,9 +62,12 @@ func (p *chubby) Init(net *sim.Port) {
 	}
 }
 
+// Restart keeps the round, which is on disk: a vote of an earlier life must not
+// count in this one. What was promised is forgotten, and so waited for.
 func (p *chubby) Restart() {
+	round := p.Round
 	*p = *newChubby(p.c, p.Id)
-	p.back = true
+	p.Round, p.back = round, true
 }
 
 // try asks all for their votes, its own first.
@@ -90,9 +93,11 @@ func (p *chubby) giveUp(net *sim.Port) {
 		return
 	}
 	net.Others(sim.Message{Kind: giveBack, Round: p.Round})
-	p.Round++ // no vote of that round counts any more
-	p.Until = net.Now()
-	net.After(p.patience(net), promiseEnds)
+	p.Round++            // no vote of that round counts any more
+	if p.Voted == p.Id { // else its vote is somebody else's by now
+		p.Until = net.Now()
+		net.After(p.patience(net), promiseEnds)
+	}
 }
 
 // free reports whether it may vote for that process.
@@ -121,6 +126,7 @@ func (p *chubby) Receive(net *sim.Port, m sim.Message) {
 			p.Until = net.Now()
 			p.become(net, sim.Nobody)
 		}
+	case p.Voted == m.From && m.Round < p.Given: // late, or twice: it has asked again since
 	case p.free(net, m.From):
 		p.promise(net, m.From)
 		p.Given = m.Round
