@@ -154,6 +154,35 @@ func TestChubbyNeverTwo(t *testing.T) {
 	})
 }
 
+// TestCrashesAreRiddenOut: with a perfect detector any crashes of a minority, at
+// any moment, in any network that keeps to its bound. Somebody who knows that
+// there is to be an election survives.
+func TestCrashesAreRiddenOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := lab.Options{
+			Algorithm: rapid.SampledFrom([]string{"ring", "bully", "zookeeper", "zookeeper-herd", "stout"}).Draw(t, "algorithm"),
+			N:         rapid.IntRange(5, 8).Draw(t, "n"), Detector: "perfect",
+			Seed:    rapid.Uint64Range(0, 1<<20).Draw(t, "seed"),
+			Latency: rapid.SampledFrom([]string{"1", "1..3", "2..9"}).Draw(t, "latency"),
+		}
+		if o.Algorithm == "ring" {
+			o.Order = "random"
+			o.Initiators = drawIDs(t, o.N)
+		}
+		knows := 0 // who begins
+		fmt.Sscan(o.Initiators, &knows)
+		for range rapid.IntRange(0, 2).Draw(t, "crashes") {
+			who := rapid.IntRange(0, o.N-1).Filter(func(id int) bool { return id != knows }).Draw(t, "who")
+			crash := fmt.Sprintf("%d@%s#%d", who,
+				rapid.SampledFrom([]string{"any", "after-any"}).Draw(t, "when"), rapid.IntRange(1, 12).Draw(t, "nth"))
+			o.Crash = append(o.Crash, crash)
+		}
+		if r := run(t, o); !r.Good() {
+			t.Fatalf("%+v: %v", o, r.Violation)
+		}
+	})
+}
+
 // TestCrashAnywhere crashes every process at every point of its run: just
 // before and just after each of its messages. These ride that out.
 func TestCrashAnywhere(t *testing.T) {

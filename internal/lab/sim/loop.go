@@ -17,10 +17,10 @@ type loop struct {
 func (n *Network) again(e event) (period int, found bool) {
 	l := &n.loop
 	switch {
-	case n.chance || n.cfg.Until > 0:
+	case n.chance || n.cfg.Until > 0 || e.what != Received: // timers may be stale
 	case n.out.Events >= max(l.next, 2*n.cfg.N+64):
 		*l = loop{next: 2 * n.out.Events, number: n.out.Events, event: e, key: n.Key()}
-	case l.key != "" && e.what == l.event.what && e.to == l.event.to && e.m == l.event.m && n.Key() == l.key:
+	case l.key != "" && e.to == l.event.to && e.m == l.event.m && n.Key() == l.key:
 		return n.out.Events - l.number, true
 	}
 	return 0, false
