@@ -19,7 +19,6 @@ type Choice struct {
 // chooses. Its processes have started.
 func Choosing(cfg Config) *Network {
 	n := New(cfg)
-	n.chooses = true
 	n.start()
 	return n
 }
@@ -136,13 +135,15 @@ func (n *Network) Key() string {
 	for _, e := range n.pending {
 		each(e)
 	}
-	n.agenda.all(each)
+	if n.agenda != nil {
+		n.agenda.all(each)
+	}
 	slices.Sort(under)
 	return b.String() + strings.Join(under, "\n")
 }
 
 func (n *Network) wait(e event) Time {
-	if n.chooses && e.what != TimedOut {
+	if n.agenda == nil && e.what != TimedOut {
 		return 0
 	}
 	return e.at - n.now

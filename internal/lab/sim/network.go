@@ -18,9 +18,8 @@ type Network struct {
 	rng   *rand.Rand
 
 	now     Time
-	agenda  agenda
-	chooses bool            // the caller chooses what happens,
-	pending []event         // among these, in place of the agenda
+	agenda  *agenda         // of what is to come; nil where the caller chooses,
+	pending []event         // among these
 	place   []int           // of each process in the ring
 	lastOn  map[[2]int]Time // the last arrival on a link, so that none overtakes
 	timers  []map[int]int   // of each process: the epochs of the timers that run
@@ -90,6 +89,7 @@ func New(cfg Config) *Network {
 // Run lets a network run until nothing is left to do, and says what came of it.
 func Run(cfg Config) *Outcome {
 	n := New(cfg)
+	n.agenda = &agenda{}
 	n.start()
 	for n.agenda.len > 0 && !n.Over() {
 		if n.out.Events >= n.cfg.Limit {
@@ -279,7 +279,7 @@ func (n *Network) dispatch(e event) {
 }
 
 func (n *Network) add(e event) {
-	if n.chooses {
+	if n.agenda == nil {
 		n.pending = append(n.pending, e)
 	} else {
 		n.agenda.add(e)
