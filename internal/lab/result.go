@@ -110,7 +110,7 @@ func (p *Plan) Judge(out *sim.Outcome) *Result {
 	r := &Result{
 		Algorithm: a.Name, N: p.Case.N, Seed: p.Case.Seed, Turnaround: out.Chain, VirtualTime: out.Time,
 		Messages: Messages{Total: out.Messages, ByKind: map[string]int{}, ToSelf: out.ToSelf, Bits: out.Bits},
-		Trace:    out.Trace, Outcome: out, Plan: p,
+		Note:     a.Note, Trace: out.Trace, Outcome: out, Plan: p,
 	}
 	for k, info := range a.Kinds {
 		r.Messages.ByKind[info.Name] = out.ByKind[k]
@@ -133,9 +133,6 @@ func (p *Plan) Judge(out *sim.Outcome) *Result {
 		if r.Liveness || a.Family == spec.Election {
 			r.Within = &within
 		}
-	}
-	if a.Note != nil {
-		r.Note = a.Note(p.Case, out)
 	}
 	return r
 }

@@ -171,7 +171,5 @@ var bullySpec = spec.Algorithm{
 		}
 		return e
 	},
-	Note: func(spec.Case, *sim.Outcome) string {
-		return "N−1 has failed before the run; at fixed latency an OK and the next Election fly together"
-	},
+	Note: "N−1 has failed before the run; at fixed latency an OK and the next Election fly together",
 }

@@ -55,5 +55,5 @@ var syncRingSpec = spec.Algorithm{
 			Formula: "n, after n · lowest id of waiting", Source: "Lynch, Distributed Algorithms, 3.5",
 		}
 	},
-	Note: func(spec.Case, *sim.Outcome) string { return "the smallest id wins" },
+	Note: "the smallest id wins",
 }

@@ -21,33 +21,38 @@ const (
 type Algorithm struct {
 	Name   string
 	Line   string // what it is, in a line
-	Family Family
 	Breaks string // what breaks it, in a line
+	Note   string // what an answer adds in words
+	Family Family
 
-	Kinds []sim.KindInfo
-	New   func(c Case, id int) sim.Process
+	Kinds   []sim.KindInfo
+	New     func(c Case, id int) sim.Process
+	Expect  func(c Case) *Expected // of a run without failures; nil where no book counts
+	Default int                    // the number of processes by default; 0: 5
 
-	Ring       bool                     // the processes form a ring
-	All        bool                     // by default all processes begin, not only who detects
-	Extra      int                      // nodes that serve, behind the processes
-	Dead       bool                     // the highest process is the failed coordinator from the start
-	Winner     Winner                   // who has to be elected
-	Worst      func(n, first int) []int // the ring that costs most if that process begins
-	Best       func(n, first int) []int // and least
-	Default    int                      // the number of processes by default; 0: 5
-	Decides    sim.Kind                 // the kind that announces the leader
-	Expect     func(c Case) *Expected
-	Until      func(c Case) sim.Time               // when the run is over, if it has no end of its own
-	Delay      func(c Case) map[[2]int]sim.Time    // links that are slow, where the case is one of a book
-	Sets       func(c Case) [][]int                // voting sets
-	Session    bool                                // a service watches over the processes: its detector is perfect by default
-	Nobody     bool                                // by default nobody begins by itself
-	Candidates bool                                // only who begins can be elected
-	Office     bool                                // leaders are in office for spans: safety is that spans do not overlap
-	Forever    bool                                // messages go on without end: the run is over when all have entered
-	Alone      bool                                // by default only process 0 enters
-	Server     bool                                // process 0 serves
-	Note       func(c Case, r *sim.Outcome) string // what the answer adds in words
+	// The network.
+	Ring    bool                     // the processes form a ring
+	Best    func(n, first int) []int // the ring that costs least if that process begins
+	Worst   func(n, first int) []int // and most
+	Extra   int                      // nodes that serve, behind the processes
+	Session bool                     // one of these watches over the processes: its detector is perfect by default
+
+	// Election.
+	All        bool                  // by default all processes begin, not only who detects
+	Nobody     bool                  // by default nobody begins by itself
+	Candidates bool                  // only who begins can be elected
+	Dead       bool                  // the highest process is the failed coordinator from the start
+	Winner     Winner                // who has to be elected
+	Decides    sim.Kind              // the kind of message that announces the leader
+	Office     bool                  // leaders are in office for spans, which must not overlap
+	Until      func(c Case) sim.Time // when a run is over that has no end of its own
+
+	// Mutual exclusion.
+	Server  bool                             // process 0 serves
+	Forever bool                             // messages go on: the run is over when all have entered
+	Alone   bool                             // by default only process 0 enters
+	Sets    func(c Case) [][]int             // voting sets
+	Delay   func(c Case) map[[2]int]sim.Time // links that are slow, where the case is one of a book
 }
 
 // ChoosesInitiators reports whether some processes may begin and others not.
@@ -78,7 +83,6 @@ type Case struct {
 	Lease     sim.Time // chubby: the length of a lease
 	Drift     float64  // chubby: the bound on clocks that the processes count on
 	FromReply bool     // chubby: the lease is counted from the reply, which is wrong
-	Renewals  int      // chubby: how often a leader renews
 }
 
 // Starts reports whether a process begins by itself.
