@@ -12,46 +12,49 @@ import (
 func TestAgenda(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var a agenda
-		type key struct {
-			at    Time
-			timer bool
-			id    int
+		type entry struct {
+			event
+			taken int // when it was taken out, counted in events put in
 		}
-		var want, got []key
-		id := 0
+		var out []entry
+		in := 0
 		take := func() {
 			e := a.next()
-			got = append(got, key{e.at, e.what == TimedOut, e.id})
 			if e.at != a.now {
 				t.Fatalf("an event of %d comes at %d", e.at, a.now)
 			}
+			out = append(out, entry{e, in})
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			if a.len > 0 && rapid.Bool().Draw(t, "take") {
 				take()
 				continue
 			}
-			id++
+			in++
 			ahead := rapid.SampledFrom([]Time{0, 1, 1, 2, 255, 256, 257, 1000}).Draw(t, "ahead")
-			e := event{at: a.now + ahead, id: id, what: Received}
-			if rapid.Bool().Draw(t, "timer") {
-				e.what = TimedOut
-			}
-			a.add(e)
-			want = append(want, key{e.at, e.what == TimedOut, id})
+			what := rapid.SampledFrom([]What{Received, TimedOut}).Draw(t, "what")
+			a.add(event{at: a.now + ahead, id: in, what: what})
 		}
 		for a.len > 0 {
 			take()
 		}
-		for i := 1; i < len(got); i++ {
-			if got[i].at < got[i-1].at {
-				t.Fatalf("%v comes after %v", got[i], got[i-1])
+		seen := map[int]bool{}
+		for i, e := range out {
+			seen[e.id] = true
+			for _, later := range out[i+1:] {
+				waited := later.id <= e.taken // it was there when e was taken
+				switch {
+				case later.at < e.at:
+					t.Fatalf("%+v comes before %+v", e, later)
+				case later.at == e.at && waited && e.what == TimedOut && later.what != TimedOut:
+					t.Fatalf("the timer %+v comes before %+v", e, later)
+				case later.at == e.at && e.what == later.what && later.id < e.id:
+					t.Fatalf("%+v comes before %+v, which was there first", e, later)
+				}
 			}
 		}
-		less := func(x, y key) int { return x.id - y.id }
-		slices.SortFunc(got, less)
-		if !slices.Equal(got, want) {
-			t.Fatalf("went in: %v, came out: %v", want, got)
+		if len(seen) != in || len(out) != in {
+			t.Fatalf("%d went in, %d came out", in, len(out))
 		}
 	})
 }
@@ -180,5 +183,58 @@ func TestBits(t *testing.T) {
 	}
 	if got := k.text(Message{ID: 3, By: 1}); got != "election(3 by 1)" {
 		t.Error(got)
+	}
+}
+
+// pair: 0 sends to 1, which answers, and sends again when its timer runs out.
+type pair struct{ ID int }
+
+func (p *pair) Init(net *Port) {
+	if p.ID == 0 {
+		net.Send(1, Message{})
+		net.After(5, 0)
+	}
+}
+
+func (p *pair) Receive(net *Port, m Message) {
+	if p.ID == 1 && m.ID == 0 {
+		net.Send(0, Message{ID: 1})
+	}
+}
+
+func (p *pair) Timeout(net *Port, _ int) { net.Send(1, Message{ID: 2}) }
+
+// TestChainGoesThroughProcesses: what a process sends is caused by all that it
+// has heard, not only by what it sends it upon.
+func TestChainGoesThroughProcesses(t *testing.T) {
+	out := Run(Config{N: 2, Kinds: []KindInfo{{Name: "m"}}, New: func(id int) Process { return &pair{id} }})
+	if out.Chain != 3 { // there, back, and the third, though its timer was set at 0
+		t.Errorf("chain %d", out.Chain)
+	}
+}
+
+// around sends one message to the next, which passes it on.
+type around struct{ ID, Heard int }
+
+func (p *around) Init(net *Port) {
+	if p.ID < 2 {
+		net.Next(Message{ID: p.ID, Kind: Kind(p.ID)})
+	}
+}
+func (p *around) Receive(*Port, Message) { p.Heard++ }
+func (p *around) Timeout(*Port, int)     {}
+
+// TestRingCloses: what is under way to a process that crashes is passed on.
+func TestRingCloses(t *testing.T) {
+	var all [3]*around
+	Run(Config{
+		N: 3, Kinds: []KindInfo{{Name: "a"}, {Name: "b"}}, Faults: []Fault{{Who: 1, When: Trigger{Kind: 1, After: true}}},
+		New: func(id int) Process {
+			all[id] = &around{ID: id}
+			return all[id]
+		},
+	})
+	if all[1].Heard != 0 || all[2].Heard != 2 {
+		t.Errorf("the dead heard %d, the next %d", all[1].Heard, all[2].Heard)
 	}
 }
