@@ -41,9 +41,11 @@ func usage(format string, args ...any) error { return &Usage{fmt.Sprintf(format,
 // maxUnits bounds latencies, bounds and leases.
 const maxUnits = 1_000_000
 
-// MaxN bounds the number of processes: rings of that size run in seconds, where
-// everybody talks to everybody it takes minutes.
+// MaxN bounds the number of processes: rings of that size run in seconds.
 const MaxN = 100_000
+
+// maxCrowd bounds it where n² messages may be under way at a time.
+const maxCrowd = 2000
 
 // Plan is a run made ready.
 type Plan struct {
@@ -69,6 +71,9 @@ func Prepare(o Options) (*Plan, error) {
 	}
 	if a.Dead && c.N < 2 {
 		return nil, usage("-n %d: %s needs 2 processes, of which the last has failed", c.N, a.Name)
+	}
+	if a.Crowd && c.N > maxCrowd {
+		return nil, usage("-n %d: in %s all may talk to all at once, and up to %d processes are run", c.N, a.Name, maxCrowd)
 	}
 	c.Seed, c.Drift, c.FromReply = o.Seed, o.Drift, o.FromReply
 	for _, read := range []func(*Plan) error{
@@ -100,7 +105,7 @@ func (p *Plan) configure() {
 	}
 	if a.Family == spec.Mutex {
 		all := sum(c.Entries)
-		cfg.Causal = all*c.N <= maxCausal
+		cfg.Causal = all*c.N*c.N <= maxCausal
 		cfg.Limit = 5*c.N*c.N + 20_000 + all*(20*c.N+50)
 		if a.Forever {
 			cfg.Entries = c.Entries
@@ -108,8 +113,9 @@ func (p *Plan) configure() {
 	}
 }
 
-// maxCausal bounds the vector clocks that a run keeps.
-const maxCausal = 4_000_000
+// maxCausal bounds the vector clocks that a run keeps: each has n numbers, and
+// each entry may cost n messages, which carry one each.
+const maxCausal = 30_000_000
 
 func sum(all []int) (s int) {
 	for _, v := range all {

@@ -146,7 +146,7 @@ var bullySpec = spec.Algorithm{
 		}
 		return p
 	},
-	Dead: true, Decides: coordinator,
+	Crowd: true, Dead: true, Decides: coordinator,
 	Expect: func(c spec.Case) *spec.Expected {
 		n := c.N
 		e := &spec.Expected{

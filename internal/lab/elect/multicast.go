@@ -75,6 +75,7 @@ var multicastSpec = spec.Algorithm{
 	Family: spec.Election,
 	Breaks: "a message later than the bound, or a crash in the middle of a multicast: two leaders",
 	Kinds:  multicastKinds,
+	Crowd:  true,
 	New:    multicastOf(false),
 	Expect: func(c spec.Case) *spec.Expected {
 		return &spec.Expected{
@@ -90,6 +91,7 @@ var disagreeSpec = spec.Algorithm{
 	Family: spec.Election,
 	Breaks: multicastSpec.Breaks,
 	Kinds:  multicastKinds,
+	Crowd:  true,
 	New:    multicastOf(true),
 	Expect: func(c spec.Case) *spec.Expected {
 		low := c.Initiators[0]

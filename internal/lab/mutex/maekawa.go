@@ -68,8 +68,8 @@ var maekawaSpec = spec.Algorithm{
 	Family: spec.Mutex,
 	Breaks: "three who ask at the same time, each with a vote that the next one needs: deadlock",
 	Kinds:  []sim.KindInfo{{Name: "request"}, {Name: "vote"}, {Name: "release"}},
-	New:    using(func(c spec.Case, id int) Lock { return &maekawa{Set: setsOf(c)[id]} }),
-	Sets:   setsOf, Default: 6, Delay: sixDelays, Alone: true,
+	New:    using(func(c spec.Case, id int) Lock { return &maekawa{Set: setOf(c, id)} }),
+	Crowd:  true, Sets: setsOf, Default: 6, Delay: sixDelays, Alone: true,
 	Expect: maekawaExpect,
 }
 
@@ -79,6 +79,14 @@ func setsOf(c spec.Case) [][]int {
 		return sixSets
 	}
 	return votingSets(c.N)
+}
+
+// setOf is the voting set of one process.
+func setOf(c spec.Case, id int) []int {
+	if c.N == len(sixSets) {
+		return sixSets[id]
+	}
+	return votingSet(c.N, id)
 }
 
 // sixDelays is the schedule of the book's deadlock: 0, 1 and 2 ask at once, and

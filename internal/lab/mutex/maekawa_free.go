@@ -168,9 +168,9 @@ var deadlockFreeSpec = spec.Algorithm{
 		{Name: "inquire", Carries: "hops"}, {Name: "failed", Carries: "hops"}, {Name: "relinquish", Carries: "id hops"},
 	},
 	New: using(func(c spec.Case, id int) Lock {
-		return &deadlockFree{Id: id, Set: setsOf(c)[id]}
+		return &deadlockFree{Id: id, Set: setOf(c, id)}
 	}),
-	Sets: setsOf, Default: 6, Delay: sixDelays,
+	Crowd: true, Sets: setsOf, Default: 6, Delay: sixDelays,
 	Expect: func(c spec.Case) *spec.Expected {
 		e := maekawaExpect(c)
 		if entries(c) > 1 {

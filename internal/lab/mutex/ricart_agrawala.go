@@ -79,6 +79,7 @@ var ricartSpec = spec.Algorithm{
 	Family: spec.Mutex,
 	Breaks: "the crash of any one process: it answers nobody any more, and all wait",
 	Kinds:  []sim.KindInfo{{Name: "request", Carries: "id round"}, {Name: "reply"}},
+	Crowd:  true,
 	New:    using(func(_ spec.Case, id int) Lock { return &ricartAgrawala{Id: id} }),
 	Expect: func(c spec.Case) *spec.Expected {
 		e := &spec.Expected{

@@ -8,10 +8,19 @@ import "slices"
 // one, which is the least there can be. Elsewhere the processes stand in rows
 // and columns, and a set is one row and one column.
 func votingSets(n int) [][]int {
-	if line := differenceSet(n); line != nil {
-		return translates(line, n)
+	sets := make([][]int, n)
+	for id := range sets {
+		sets[id] = votingSet(n, id)
 	}
-	return rowsAndColumns(n)
+	return sets
+}
+
+// votingSet is the set of one of them.
+func votingSet(n, id int) []int {
+	if line := differenceSet(n); line != nil {
+		return shifted(line, n, id)
+	}
+	return rowAndColumn(n, id)
 }
 
 // sixSets are those of the book's deadlock. The first three are given there;
@@ -79,32 +88,26 @@ func mark(used []bool, differences []int, as bool) {
 	}
 }
 
-func translates(line []int, n int) [][]int {
-	sets := make([][]int, n)
-	for i := range sets {
-		for _, x := range line {
-			sets[i] = append(sets[i], (x+i)%n)
-		}
-		slices.Sort(sets[i])
+func shifted(line []int, n, by int) (set []int) {
+	for _, x := range line {
+		set = append(set, (x+by)%n)
 	}
-	return sets
+	slices.Sort(set)
+	return set
 }
 
-// rowsAndColumns puts n processes into rows of ⌈√n⌉. The last row may be short:
+// rowAndColumn has n processes stand in rows of ⌈√n⌉. The last row may be short:
 // of two processes, one of whom stands there, the other's full row meets the
 // first one's column.
-func rowsAndColumns(n int) [][]int {
+func rowAndColumn(n, id int) (set []int) {
 	width := 1
 	for width*width < n {
 		width++
 	}
-	sets := make([][]int, n)
-	for i := range sets {
-		for j := range n {
-			if j/width == i/width || j%width == i%width {
-				sets[i] = append(sets[i], j)
-			}
+	for other := range n {
+		if other/width == id/width || other%width == id%width {
+			set = append(set, other)
 		}
 	}
-	return sets
+	return set
 }

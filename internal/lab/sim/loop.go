@@ -18,6 +18,7 @@ func (n *Network) again(e event) (period int, found bool) {
 	l := &n.loop
 	switch {
 	case n.chance || n.cfg.Until > 0 || e.what != Received: // timers may be stale
+	case n.agenda.len > 4*n.cfg.N+64: // too much to write down; what circulates is less
 	case n.out.Events >= max(l.next, 2*n.cfg.N+64):
 		*l = loop{next: 2 * n.out.Events, number: n.out.Events, event: e, key: n.Key()}
 	case l.key != "" && e.to == l.event.to && e.m == l.event.m && n.Key() == l.key:

@@ -28,6 +28,7 @@ type Algorithm struct {
 	Kinds   []sim.KindInfo
 	New     func(c Case, id int) sim.Process
 	Expect  func(c Case) *Expected // of a run without failures; nil where no book counts
+	Crowd   bool                   // all may talk to all at once
 	Default int                    // the number of processes by default; 0: 5
 
 	// The network.
