@@ -25,7 +25,10 @@ func (p *Plan) judgeMutex(r *Result) {
 	}
 	m.SynchronizationDelay = synchronization(out.Sections)
 	m.ClientDelay = p.clientDelay()
-	m.Ordering = ordered(out.Sections)
+	if p.Config.Causal {
+		kept := ordered(out.Sections)
+		m.Ordering = &kept
+	}
 	if p.Algorithm.Sets != nil {
 		m.VotingSets, m.ToSelf = p.Algorithm.Sets(p.Case), &out.ToSelf
 	}

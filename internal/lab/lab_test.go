@@ -2,13 +2,16 @@ package lab_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stoutlock/stout/internal/lab"
 	"github.com/stoutlock/stout/internal/lab/sim"
+	"github.com/stoutlock/stout/internal/lab/spec"
 )
 
 // fataler is a testing.TB, or rapid's T.
@@ -388,8 +391,8 @@ func TestDelays(t *testing.T) {
 		"stout":           {{Min: 2, Mean: 2, Max: 2}, {Min: 2, Mean: 2, Max: 2}},
 	} {
 		r := good(t, lab.Options{Algorithm: name, N: n})
-		if *r.ClientDelay != want[0] || *r.SynchronizationDelay != want[1] || !r.Ordering {
-			t.Errorf("%s: client %+v, synchronization %+v, ordered %t", name, *r.ClientDelay, *r.SynchronizationDelay, r.Ordering)
+		if *r.ClientDelay != want[0] || *r.SynchronizationDelay != want[1] || !*r.Ordering {
+			t.Errorf("%s: client %+v, synchronization %+v, ordered %t", name, *r.ClientDelay, *r.SynchronizationDelay, *r.Ordering)
 		}
 	}
 	// Many entries are no run without end.
@@ -425,5 +428,41 @@ func TestMutexFails(t *testing.T) {
 		if !r.Safety || r.Liveness != c.live {
 			t.Errorf("%+v: safety %t, liveness %t, %v", c, r.Safety, r.Liveness, r.Violation)
 		}
+	}
+}
+
+// TestAlone: one process runs every algorithm that it can, and no book counts it.
+func TestAlone(t *testing.T) {
+	for _, a := range lab.Algorithms() {
+		o := lab.Options{Algorithm: a.Name, N: 1}
+		if a.Family == spec.Mutex {
+			o.Entries = "3"
+		}
+		if a.Dead || a.Name == "anonymous" {
+			continue
+		}
+		if r := run(t, o); !r.Good() || r.Expected != nil {
+			t.Errorf("%s: %v, expected %+v", a.Name, r.Violation, r.Expected)
+		}
+	}
+}
+
+// TestLarge: sizes that would not fit are refused, and others come to an end.
+func TestLarge(t *testing.T) {
+	var wrong *lab.Usage
+	for _, name := range []string{"multicast", "multicast-disagree", "bully", "ricart-agrawala", "maekawa", "maekawa-deadlock-free"} {
+		if _, err := lab.Prepare(lab.Options{Algorithm: name, N: 50_000}); !errors.As(err, &wrong) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	order := strings.Repeat("0,", 2000) + "1"
+	if _, err := lab.Prepare(lab.Options{Algorithm: "ring", N: 2001, Order: order}); !errors.As(err, &wrong) {
+		t.Errorf("an id twice in a long order: %v", err)
+	}
+	if r := run(t, lab.Options{Algorithm: "bully", N: 600}); !r.Good() || !*r.Within {
+		t.Errorf("bully: %v", r.Violation)
+	}
+	if r := run(t, lab.Options{Algorithm: "maekawa", N: 500}); !r.Good() || !*r.Within {
+		t.Errorf("maekawa: %v", r.Violation)
 	}
 }

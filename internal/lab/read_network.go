@@ -55,14 +55,16 @@ func readRange(text string) (least, most sim.Time, err error) {
 // readIDs reads "0,3" as ids below n.
 func readIDs(flag, text string, n int) ([]int, error) {
 	var ids []int
+	named := make([]bool, n)
 	for _, word := range strings.Split(text, ",") {
 		id, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || id < 0 || id >= n {
 			return nil, usage("--%s %q: %q is none of the processes 0 … %d", flag, text, word, n-1)
 		}
-		if slices.Contains(ids, id) && n <= 1000 {
+		if named[id] {
 			return nil, usage("--%s %q: %d is there twice", flag, text, id)
 		}
+		named[id] = true
 		ids = append(ids, id)
 	}
 	return ids, nil

@@ -173,7 +173,11 @@ func mutex(t io.Writer, r *lab.Result) {
 	}
 	fmt.Fprintf(t, "client delay, alone\t%s\t%s\n", delay(m.ClientDelay), client)
 	fmt.Fprintf(t, "synchronization delay\t%s\t%s\n", delay(m.SynchronizationDelay), synchronization)
-	fmt.Fprintf(t, "in the order of requests\t%s\t\n", yes(m.Ordering))
+	inOrder := "not judged: too many"
+	if m.Ordering != nil {
+		inOrder = yes(*m.Ordering)
+	}
+	fmt.Fprintf(t, "in the order of requests\t%s\t\n", inOrder)
 	if len(m.VotingSets) > 0 && len(m.VotingSets) <= 13 {
 		var sets []string
 		for _, set := range m.VotingSets {

@@ -266,7 +266,7 @@ func (n *Network) send(from, to, around int, m Message) {
 func (n *Network) dispatch(e event) {
 	from, to := e.m.From, e.to
 	delay, fixed := n.cfg.Delay[[2]int{from, to}]
-	if !fixed && from != to {
+	if !fixed && (from != to || e.around != 0) { // a hop takes its time, even around a ring of one
 		delay = n.cfg.Latency.draw(n.rng)
 	}
 	e.at = n.now + delay
