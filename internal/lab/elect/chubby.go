@@ -180,7 +180,8 @@ func (p *chubby) become(net *sim.Port, leader int) {
 }
 
 func (p *chubby) String() string {
-	return fmt.Sprintf("{Voted:%d Until:%d Round:%d Votes:%d Leader:%d}", p.Voted, p.Until, p.Round, p.Count, p.Leader)
+	return fmt.Sprintf("{Voted:%d Given:%d Until:%d Round:%d Asked:%d Votes:%d Leader:%d}",
+		p.Voted, p.Given, p.Until, p.Round, p.Asked, p.Count, p.Leader)
 }
 
 func at(t sim.Time) time.Duration { return time.Duration(t) * tick }

@@ -122,6 +122,9 @@ func (n *Network) Key() string {
 		fmt.Fprintf(&b, "%s %d\n", State(proc), n.leader[p])
 	}
 	fmt.Fprintln(&b, n.within, n.cut, n.faults)
+	if n.leads != nil { // spans of office, and what processes keep of them, are in absolute time
+		fmt.Fprintln(&b, n.now, n.leads)
+	}
 	var under []string
 	place := map[[3]int]int{} // the order on a link matters, that between links does not
 	each := func(e event) {
