@@ -39,7 +39,6 @@ type fakeCell struct {
 	locks    map[string]*fakeLock
 	change   chan struct{} // closed at every change of state
 	requests []fakeRequest
-	asking   sync.Mutex // held while drop or delay is called
 	// drop, if set, says which answers get lost after the work is done.
 	drop func(*http.Request) bool
 	// delay, if set, says for how long a request is under way before it arrives.
@@ -213,27 +212,11 @@ func (f *fakeCell) RoundTrip(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
 	}
-	if late := f.delays(delay, req); late > 0 {
-		return f.lateRoundTrip(req, body, late)
+	if delay != nil && delay(req) > 0 {
+		return f.lateRoundTrip(req, body, delay(req))
 	}
 	sleep(req.Context(), f.lag()+f.queue(r))
 	return f.deliver(req, body, broken, drop)
-}
-
-// drops and delays ask a test's own functions, one call at a time: they may count.
-func (f *fakeCell) drops(drop func(*http.Request) bool, req *http.Request) bool {
-	f.asking.Lock()
-	defer f.asking.Unlock()
-	return drop != nil && drop(req)
-}
-
-func (f *fakeCell) delays(delay func(*http.Request) time.Duration, req *http.Request) time.Duration {
-	f.asking.Lock()
-	defer f.asking.Unlock()
-	if delay == nil {
-		return 0
-	}
-	return delay(req)
 }
 
 // queue is for how long a call waits for its replica, which serves also those
@@ -280,7 +263,7 @@ func (f *fakeCell) deliver(req *http.Request, body *bytes.Buffer, broken chan st
 		if err := req.Context().Err(); err != nil {
 			return nil, err
 		}
-		if f.drops(drop, req) {
+		if drop != nil && drop(req) {
 			return nil, errors.New("connection reset by peer")
 		}
 		return w.Result(), nil

@@ -104,8 +104,8 @@ func TestNewSessionCountsFromSending(t *testing.T) {
 func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		f.set(func() { f.latency = time.Second })
-		lost := 0
-		f.set(func() { f.drop = func(*http.Request) bool { lost++; return lost == 1 } })
+		var answers atomic.Int32
+		f.set(func() { f.drop = func(*http.Request) bool { return answers.Add(1) == 1 } })
 		s := open(t, c, WithName("twice"))
 		opened := time.Since(f.start)
 		if opened < 4*time.Second {
