@@ -51,7 +51,7 @@ func (w *world) heirs() {
 // life opens a session for one plot.
 func (u *user) life(ctx context.Context) string {
 	u.handles++
-	return u.open(ctx, fmt.Sprintf("life-%s-%d", u.name, u.handles), between(u.rng, 2*time.Second, 8*time.Second))
+	return u.open(ctx, u.anyone(), fmt.Sprintf("life-%s-%d", u.name, u.handles), between(u.rng, 2*time.Second, 8*time.Second))
 }
 
 // bequeath takes the heirloom, says so, and gives it back in a while, as soon as

@@ -71,7 +71,8 @@ func (w *world) siege() {
 
 // overtaken: a master is paused, perhaps amid a call, until its successor has been
 // in office for a while. Some clients reach nobody else. They ask again when it
-// goes on, and are not heard after that.
+// goes on, and are not heard after that. Others ask it to close a session that they
+// have opened at the successor.
 func (w *world) overtaken() {
 	old, next := w.well()
 	if old == nil {
@@ -94,6 +95,11 @@ func (w *world) overtaken() {
 	old.pause()
 	w.campaign(next)
 	w.soon(func() bool { return w.leader(old) != nil })
+	for _, u := range w.users {
+		if !slices.Contains(faithful, u) {
+			go u.spare(u.ctx, next.id)
+		}
+	}
 	w.until(between(w.script, 20*time.Millisecond, 2*time.Second))
 	w.besiege(old)
 	w.until(between(w.script, time.Microsecond, 3*time.Millisecond))

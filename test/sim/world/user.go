@@ -31,6 +31,7 @@ type user struct {
 
 	last      pair                     // of bare calls, whose grant it has given back; see ask
 	testimony string                   // the session of its witness; see testify
+	spared    string                   // a session that it has only opened; see spare
 	promised  map[string]time.Duration // by session: until when on its clock, as bare calls were told
 	epochs    map[string]uint64        // by session: the last that a keepalive told
 	releasing map[uint64]bool          // tokens that a bare release was sent for
@@ -94,7 +95,7 @@ func (u *user) start() {
 	if err != nil {
 		panic(err)
 	}
-	u.client, u.session, u.held, u.last, u.testimony = c, nil, nil, pair{}, ""
+	u.client, u.session, u.held, u.last, u.testimony, u.spared = c, nil, nil, pair{}, "", ""
 	go u.work(u.ctx)
 	for range u.w.profile.witnesses {
 		go u.witness(u.ctx)

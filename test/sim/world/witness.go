@@ -28,7 +28,7 @@ func (u *user) testify(ctx context.Context) {
 	key := fmt.Sprintf("key-%s-%d", u.name, u.handles)
 	ttl := time.Duration(1000+u.rng.Int64N(u.w.profile.ttl.Milliseconds())) * time.Millisecond
 	sent := u.clock.read()
-	id := u.open(ctx, key, ttl)
+	id := u.open(ctx, u.anyone(), key, ttl)
 	if id == "" {
 		return
 	}
@@ -44,7 +44,7 @@ func (u *user) testify(ctx context.Context) {
 		u.bareKeepalive(ctx, u.anyone(), id, time.Duration(u.rng.Int64N(int64(ttl))))
 	}
 	if u.rng.IntN(4) == 0 {
-		u.bareClose(ctx, id)
+		u.bareClose(ctx, u.anyone(), id)
 	}
 	for left, ok := u.remaining(id); ok && ctx.Err() == nil; left, ok = u.remaining(id) {
 		u.wait(ctx, 2*left)
@@ -54,15 +54,15 @@ func (u *user) testify(ctx context.Context) {
 	}
 }
 
-// open opens a session with one call. It returns an empty id where the call came
-// to nothing.
-func (u *user) open(ctx context.Context, key string, ttl time.Duration) string {
+// open opens a session with one call to one replica. It returns an empty id where the
+// call came to nothing.
+func (u *user) open(ctx context.Context, at, key string, ttl time.Duration) string {
 	q := lockapi.NewSessionRequest()
 	q.TTLMS = ttl.Milliseconds()
 	var got lockapi.Session
 	m := u.message(http.MethodPost, lockapi.RouteSessions, q, &got)
 	m.key = key
-	if err := u.send(ctx, 5*time.Second, u.anyone(), m); err != nil {
+	if err := u.send(ctx, 5*time.Second, at, m); err != nil {
 		return ""
 	}
 	return got.ID
@@ -73,7 +73,7 @@ func (u *user) open(ctx context.Context, key string, ttl time.Duration) string {
 // got lost may have opened it.
 func (u *user) reopen(ctx context.Context, key string, ttl time.Duration, id string) {
 	sent, floor := u.clock.read(), u.w.judge.floor()
-	got := u.open(ctx, key, ttl)
+	got := u.open(ctx, u.anyone(), key, ttl)
 	if got == "" {
 		return
 	}
@@ -83,14 +83,20 @@ func (u *user) reopen(ctx context.Context, key string, ttl time.Duration, id str
 	}
 }
 
-// bareClose closes a session with one call. Nobody counts on it any more, whatever
-// is answered.
-func (u *user) bareClose(ctx context.Context, id string) {
+// bareClose closes a session with one call to one replica. Nobody counts on it any
+// more, whatever is answered.
+func (u *user) bareClose(ctx context.Context, at, id string) {
 	delete(u.promised, id)
 	m := u.message(http.MethodDelete, lockapi.RouteSessions+"/"+id, nil, nil)
-	if u.send(ctx, 5*time.Second, u.anyone(), m) == nil {
+	if u.send(ctx, 5*time.Second, at, m) == nil {
 		u.w.judge.closed(u.name, id)
 	}
+}
+
+// spare opens a session at one replica, for ask to close.
+func (u *user) spare(ctx context.Context, at string) {
+	u.handles++
+	u.spared = u.open(ctx, at, fmt.Sprintf("spare-%s-%d", u.name, u.handles), 5*time.Second)
 }
 
 // takes takes a lock, which is left to the end of the session.
@@ -114,6 +120,10 @@ func (u *user) ask(at string) {
 	ctx := u.ctx
 	for _, l := range wants {
 		go u.bareRead(ctx, at, l.path)
+	}
+	if id := u.spared; id != "" {
+		u.spared = ""
+		go u.bareClose(ctx, at, id)
 	}
 	sessions := []string{u.testimony}
 	if u.session != nil {
