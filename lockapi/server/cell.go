@@ -72,9 +72,6 @@ func (s *Server) keepContacts() {
 // readCell answers from the master's view where there is a master that answers
 // quickly, and from this replica's own otherwise.
 func readCell(x *exchange) error {
-	if _, err := x.query(); err != nil {
-		return err
-	}
 	follow, err := x.mayForward()
 	if err != nil {
 		return err

@@ -20,7 +20,8 @@ var (
 	typeYAML    = []string{"application/yaml"}
 )
 
-// exchange is one request and its reply. Its body has been read already.
+// exchange is one request and its reply. Its body and its query have been read
+// already.
 type exchange struct {
 	*Server
 	c      *gin.Context
@@ -28,6 +29,7 @@ type exchange struct {
 	peers  http.RoundTripper // the way to the other members
 	peer   bool              // another member sent it
 	body   []byte
+	query  query
 }
 
 // handler is the frame of every operation: it runs the operation, writes its
@@ -53,10 +55,10 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 		}()
 		defer func() {
 			if p := recover(); p != nil {
-				x.panicked(p, r)
+				x.panicked(p, &r)
 			}
 		}()
-		if err := x.run(r, always); err != nil {
+		if err := x.run(&r, always); err != nil {
 			x.fail(err)
 		}
 	}
@@ -64,13 +66,13 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 
 // run does what the call asks for, if it may; always says that a replica does it that
 // is no member.
-func (x *exchange) run(r route, always bool) error {
+func (x *exchange) run(r *route, always bool) error {
 	if !x.peer {
 		if answered, err := x.screen(); answered || err != nil {
 			return err
 		}
 	}
-	body, err := x.readBody()
+	body, err := x.readBody(r.maxBody())
 	x.body = body
 	switch {
 	case x.master == nil && !always:
@@ -78,11 +80,16 @@ func (x *exchange) run(r route, always bool) error {
 	case err != nil:
 		return err
 	}
+	if r.pattern != "" {
+		if x.query, err = parseQuery(x.c.Request.URL.RawQuery, r.params); err != nil {
+			return err
+		}
+	}
 	return r.handle(x)
 }
 
 // panicked answers a panic of the operation, where nothing was written yet.
-func (x *exchange) panicked(p any, r route) {
+func (x *exchange) panicked(p any, r *route) {
 	x.log.Error().Interface("panic", p).Str("route", r.method+" "+r.template).
 		Bytes("stack", debug.Stack()).Msg("an HTTP handler panicked")
 	if x.c.Writer.Written() {

@@ -30,18 +30,11 @@ func release(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	q, err := x.query(paramSession, paramHandle, paramToken)
-	if err != nil {
-		return err
-	}
-	session, handle := q[paramSession], q[paramHandle]
-	if session == "" {
-		return lockapi.Invalid(paramSession, "parameter session is required: the id of the session that holds or waits")
-	}
+	session, handle := x.query.of(paramSession), x.query.of(paramHandle)
 	if err := lockapi.ValidateHandle(handle); err != nil {
 		return err
 	}
-	token, err := q.token()
+	token, err := x.query.token()
 	if err != nil {
 		return err
 	}
@@ -56,48 +49,32 @@ func readLock(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	q, err := x.query(paramWaiters, paramConsistency)
-	if err != nil {
-		return err
-	}
-	waiters, err := q.waiters()
+	waiters, err := x.query.waiters()
 	if err != nil {
 		return err
 	}
 	long := waiters > lockapi.DefaultListLimit || x.master.CrowdedLock(path)
-	return x.dispatchRead(q, long, func(ctx context.Context, stale bool) (any, error) {
+	return x.dispatchRead(long, func(ctx context.Context, stale bool) (any, error) {
 		return x.master.Lock(ctx, path, waiters, stale)
 	})
 }
 
 func listLocks(x *exchange) error {
-	q, err := x.query(paramPrefix, paramAfter, paramLimit, paramConsistency)
+	limit, err := x.query.limit()
 	if err != nil {
 		return err
 	}
-	limit, err := q.limit()
-	if err != nil {
-		return err
-	}
-	return x.readList(q, func(ctx context.Context, stale bool) (any, error) {
-		return x.master.Locks(ctx, q[paramPrefix], q[paramAfter], limit, stale)
+	return x.readList(func(ctx context.Context, stale bool) (any, error) {
+		return x.master.Locks(ctx, x.query.of(paramPrefix), x.query.of(paramAfter), limit, stale)
 	})
 }
 
 func checkSequencer(x *exchange) error {
-	q, err := x.query(paramValue, paramConsistency)
+	sequencer, err := lockapi.ParseSequencer(x.query.of(paramValue))
 	if err != nil {
 		return err
 	}
-	value, given := q[paramValue]
-	if !given {
-		return lockapi.Invalid(paramValue, "parameter value is required: a sequencer, mode:token:path")
-	}
-	sequencer, err := lockapi.ParseSequencer(value)
-	if err != nil {
-		return err
-	}
-	return x.read(q, func(ctx context.Context, stale bool) (any, error) {
+	return x.read(func(ctx context.Context, stale bool) (any, error) {
 		return x.master.CheckSequencer(ctx, sequencer, stale)
 	})
 }

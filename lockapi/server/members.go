@@ -9,11 +9,7 @@ import (
 )
 
 func listMembers(x *exchange) error {
-	q, err := x.query(paramConsistency)
-	if err != nil {
-		return err
-	}
-	return x.read(q, func(ctx context.Context, stale bool) (any, error) {
+	return x.read(func(ctx context.Context, stale bool) (any, error) {
 		return x.master.MemberList(ctx, stale)
 	})
 }
@@ -23,15 +19,11 @@ func replaceMember(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	q, err := x.query(paramForce)
-	if err != nil {
-		return err
-	}
 	var req lockapi.ReplaceMemberRequest
 	if err := decode(x.body, &req); err != nil {
 		return err
 	}
-	if req.Force, err = q.flag(paramForce); err != nil {
+	if req.Force, err = x.query.flag(paramForce); err != nil {
 		return err
 	}
 	if err := req.Validate(); err != nil {

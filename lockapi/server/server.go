@@ -16,7 +16,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/internal/origin"
-	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
@@ -153,7 +152,7 @@ func New(opts Options) *Server {
 		WriteTimeout:   opts.WriteTimeout,
 		IdleTimeout:    opts.IdleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
-		MaxBodyBytes:   lockapi.MaxBodyBytes,
+		MaxBody:        routes.maxBody,
 		MaxUnreadBytes: maxUnreadBytes,
 		MaxHalfBytes:   maxHalfBytes,
 		Refuse:         s.refuse,

@@ -46,11 +46,7 @@ func readSession(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	q, err := x.query(paramConsistency)
-	if err != nil {
-		return err
-	}
-	return x.dispatchRead(q, x.master.CrowdedSession(id), func(ctx context.Context, stale bool) (any, error) {
+	return x.dispatchRead(x.master.CrowdedSession(id), func(ctx context.Context, stale bool) (any, error) {
 		return x.master.Session(ctx, id, stale)
 	})
 }
@@ -60,33 +56,23 @@ func closeSession(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if _, err := x.query(); err != nil {
-		return err
-	}
 	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
 		return http.StatusNoContent, nil, x.master.CloseSession(ctx, id)
 	}})
 }
 
 func listSessions(x *exchange) error {
-	q, err := x.query(paramAfter, paramLimit, paramConsistency)
+	limit, err := x.query.limit()
 	if err != nil {
 		return err
 	}
-	limit, err := q.limit()
-	if err != nil {
-		return err
-	}
-	return x.readList(q, func(ctx context.Context, stale bool) (any, error) {
-		return x.master.Sessions(ctx, q[paramAfter], limit, stale)
+	return x.readList(func(ctx context.Context, stale bool) (any, error) {
+		return x.master.Sessions(ctx, x.query.of(paramAfter), limit, stale)
 	})
 }
 
-// request reads and validates the body of a call that takes no parameters.
+// request reads and validates the body.
 func (x *exchange) request(into any) error {
-	if _, err := x.query(); err != nil {
-		return err
-	}
 	if err := decode(x.body, into); err != nil {
 		return err
 	}
@@ -100,17 +86,17 @@ func (x *exchange) request(into any) error {
 }
 
 // read dispatches a call that has no effect.
-func (x *exchange) read(q query, run func(ctx context.Context, stale bool) (any, error)) error {
-	return x.dispatchRead(q, false, run)
+func (x *exchange) read(run func(ctx context.Context, stale bool) (any, error)) error {
+	return x.dispatchRead(false, run)
 }
 
 // readList is read for a list.
-func (x *exchange) readList(q query, run func(ctx context.Context, stale bool) (any, error)) error {
-	return x.dispatchRead(q, true, run)
+func (x *exchange) readList(run func(ctx context.Context, stale bool) (any, error)) error {
+	return x.dispatchRead(true, run)
 }
 
-func (x *exchange) dispatchRead(q query, heavy bool, run func(ctx context.Context, stale bool) (any, error)) error {
-	stale, err := q.stale()
+func (x *exchange) dispatchRead(heavy bool, run func(ctx context.Context, stale bool) (any, error)) error {
+	stale, err := x.query.stale()
 	if err != nil {
 		return err
 	}

@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// body reads the body of r within BodyTimeout. A *http.MaxBytesError says that it
+// body reads the body of r, of most bytes, within BodyTimeout. A *http.MaxBytesError says that it
 // is too long; it is not read to its end then.
-func (c *conn) body(r *http.Request) ([]byte, error) {
-	most := c.server.MaxBodyBytes
+func (c *conn) body(r *http.Request, most int64) ([]byte, error) {
 	switch n := r.ContentLength; {
 	case n == 0:
 		return nil, nil

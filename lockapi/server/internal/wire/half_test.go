@@ -39,7 +39,7 @@ func newCrowd(t *testing.T, most int) crowd {
 			fmt.Fprint(w, len(body))
 		}),
 		HeaderTimeout: 5 * time.Second, BodyTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 8 << 10, MaxBodyBytes: 64 << 10, MaxHalfBytes: most,
+		MaxHeaderBytes: 8 << 10, MaxBody: func(*http.Request) int64 { return 64 << 10 }, MaxHalfBytes: most,
 		Waits: func(net.Conn) {}, Calls: func(net.Conn) bool { return true },
 		Refuse: func(status int, reason string) []byte {
 			return fmt.Appendf(nil, "HTTP/1.1 %d x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", status)

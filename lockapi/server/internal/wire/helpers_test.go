@@ -125,7 +125,7 @@ func start(t testing.TB, listen func() (net.Listener, func() (net.Conn, error)),
 		WriteTimeout:   30 * time.Second,
 		IdleTimeout:    150 * time.Second,
 		MaxHeaderBytes: 1000,
-		MaxBodyBytes:   9000,
+		MaxBody:        func(*http.Request) int64 { return 9000 },
 		Refuse: func(status int, reason string) []byte {
 			return fmt.Appendf(nil, "HTTP/1.1 %d Refused\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", status, len(reason), reason)
 		},

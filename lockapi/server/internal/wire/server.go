@@ -29,8 +29,11 @@ type Server struct {
 	WriteTimeout  time.Duration // for each 64 KiB of a reply to be taken
 	IdleTimeout   time.Duration // for the next request of a connection; the longest of the times to read
 
-	MaxHeaderBytes int   // of a request's line and headers
-	MaxBodyBytes   int64 // of its body; a longer one is not read, see http.MaxBytesError
+	MaxHeaderBytes int // of a request's line and headers
+	// MaxBody is asked for the longest body that is read of a request, whose head is
+	// there; one that is longer is not read, see http.MaxBytesError. It is not asked
+	// where there is no body.
+	MaxBody func(*http.Request) int64
 	// MaxUnreadBytes bounds what replies may take together that their callers are
 	// slow to read; beyond it the oldest of them is cut off. 0 is no bound.
 	MaxUnreadBytes int
