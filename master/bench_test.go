@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,7 @@ func (l *instantLog) Changed() <-chan struct{}               { return nil }
 func (l *instantLog) Barrier(context.Context) error          { return nil }
 func (l *instantLog) State() *state.State                    { return l.current.Load() }
 func (l *instantLog) PromisedBefore(uint64) time.Duration    { return 0 }
+func (l *instantLog) Due() (state.Command, bool)             { return state.Command{}, false }
 func (l *instantLog) Transfer(context.Context, string) error { return nil }
 
 func (l *instantLog) Submit(b state.Batch) func() (*state.Outcome, error) {
@@ -87,6 +89,40 @@ func BenchmarkCycle(b *testing.B) {
 				})
 			}
 			callers.Wait()
+		})
+	}
+}
+
+// BenchmarkBatcher is a command's way through the batcher and back, with so many
+// callers at once and a log that takes each entry in no time.
+func BenchmarkBatcher(b *testing.B) {
+	for _, n := range []int{1, 64, 256} {
+		b.Run(fmt.Sprintf("callers=%d", n), func(b *testing.B) {
+			batches := newBatcher(batcherOptions{
+				Due: nothingDue, Epoch: 1, LeaseMS: 1000, Clock: func() time.Duration { return 0 },
+				Accepted: func(time.Duration, *state.Outcome) {}, Failed: func(err error) { b.Error(err) },
+				Submit: func(batch state.Batch) func() (*state.Outcome, error) {
+					out := &state.Outcome{Accepted: true, Results: make([]state.Result, len(batch.Commands))}
+					return func() (*state.Outcome, error) { return out, nil }
+				},
+			})
+			var callers sync.WaitGroup
+			var done atomic.Int64
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range n {
+				callers.Go(func() {
+					for done.Add(1) <= int64(b.N) {
+						if _, err := batches.Do(state.Command{Kind: state.Release, Session: "s1", Path: "/bench"}); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			callers.Wait()
+			batches.Close(errors.New("the benchmark is over"))
+			batches.Wait()
 		})
 	}
 }

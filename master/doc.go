@@ -14,7 +14,7 @@
 // The order of steps in three places is what safety rests on; see package lease
 // for why:
 //
-//   - a proposal's instant is read before the proposal (replica.Batcher)
+//   - a proposal's instant is read before the proposal (batches.go)
 //   - a read is checked after it was made, against the lease of the very office
 //     that it named (read.go)
 //   - the instant that a keepalive extends from is read before the lease is

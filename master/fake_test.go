@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -64,6 +64,7 @@ type node struct {
 	batches      []state.Batch   // handed over here
 	handed       []time.Duration // when, on this node's clock
 	failTransfer error
+	due          bool   // a mark of the state is, with each batch
 	onState      func() // called at each State(), without locks
 }
 
@@ -345,7 +346,7 @@ func (n *node) stepDown() {
 	}
 	for i, f := range n.futures {
 		delete(n.futures, i)
-		f <- outcome{err: fmt.Errorf("%w: leadership was lost", replica.ErrUnknown)}
+		f <- outcome{err: fmt.Errorf("%w: leadership was lost", cell.ErrUnknown)}
 	}
 }
 

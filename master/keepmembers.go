@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -73,7 +73,7 @@ func (m *Master) memberRound(ctx context.Context, o *office) time.Duration {
 		if err != nil || m.noteMembers(o, now.Members) != nil {
 			return memberPace
 		}
-		if !slices.ContainsFunc(now.Members, func(s replica.Standing) bool { return !s.Voter }) {
+		if !slices.ContainsFunc(now.Members, func(s cell.MemberStatus) bool { return !s.Voter }) {
 			return memberRest
 		}
 		seen, err := m.look(ctx)
@@ -98,20 +98,20 @@ func (r roll) step() func(context.Context, *Master) error {
 		old := slices.IndexFunc(r.members, func(o member) bool { return o.ID == v.ID && o.Voter })
 		switch {
 		case old < 0:
-			return r.make(replica.MakeVoter, v)
+			return r.make(cell.MakeVoter, v)
 		case r.mayRemove(old) == nil:
-			return r.make(replica.RemoveMember, r.members[old])
+			return r.make(cell.RemoveMember, r.members[old])
 		}
 	}
 	return nil
 }
 
-func (r roll) make(change string, v member) func(context.Context, *Master) error {
-	return func(ctx context.Context, m *Master) error { return m.change(ctx, r.index, change, v.Standing) }
+func (r roll) make(change cell.Change, v member) func(context.Context, *Master) error {
+	return func(ctx context.Context, m *Master) error { return m.change(ctx, r.index, change, v.MemberStatus) }
 }
 
 // noteMembers has the state know the members as they are.
-func (m *Master) noteMembers(o *office, now []replica.Standing) error {
+func (m *Master) noteMembers(o *office, now []cell.MemberStatus) error {
 	var table []state.Member
 	for _, s := range now {
 		table = append(table, state.Member{ID: s.ID, Directory: s.Directory, RaftAddr: s.RaftAddr, URL: s.APIURL})

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -40,7 +40,7 @@ func (m *Master) MemberList(ctx context.Context, stale bool) (lockapi.Members, e
 
 // member is one as it answered.
 type member struct {
-	replica.Standing
+	cell.MemberStatus
 	card admission.Card
 	well bool // it answered, is that very directory, and leads or hears a leader
 }
@@ -103,7 +103,7 @@ func (m *Master) show(r roll) lockapi.Members {
 	for _, v := range r.members {
 		one := lockapi.Member{
 			ID: v.ID, Directory: v.Directory, RaftAddr: v.RaftAddr, URL: v.APIURL,
-			Suffrage: lockapi.SuffrageNonvoter, Role: memberRole(v.Standing, known.ID),
+			Suffrage: lockapi.SuffrageNonvoter, Role: memberRole(v.MemberStatus, known.ID),
 			Healthy: v.well, AppliedIndex: v.card.Applied, Version: v.card.Version,
 		}
 		if v.Voter {
@@ -171,8 +171,8 @@ func (r roll) mayRemove(place int) error {
 // takeIn makes the new directory a nonvoter, and then has an earlier one make way that
 // was to have the same place and does not vote yet. It comes first, so that there is
 // always one of the name: the cell would not know it any more.
-func (m *Master) takeIn(ctx context.Context, seen roll, as replica.Member, directory string) error {
-	if err := m.change(ctx, seen.index, replica.AddNonvoter, replica.Standing{Member: as, Directory: directory}); err != nil {
+func (m *Master) takeIn(ctx context.Context, seen roll, as cell.Member, directory string) error {
+	if err := m.change(ctx, seen.index, cell.AddNonvoter, cell.MemberStatus{Member: as, Directory: directory}); err != nil {
 		return err
 	}
 	return m.takeBack(ctx, as.ID, directory)
@@ -185,11 +185,11 @@ func (m *Master) takeBack(ctx context.Context, id, but string) error {
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(now.Members, func(s replica.Standing) bool { return s.ID == id && !s.Voter && s.Directory != but })
+		i := slices.IndexFunc(now.Members, func(s cell.MemberStatus) bool { return s.ID == id && !s.Voter && s.Directory != but })
 		if i < 0 {
 			return nil
 		}
-		if err := m.change(ctx, now.Index, replica.RemoveMember, now.Members[i]); err != nil {
+		if err := m.change(ctx, now.Index, cell.RemoveMember, now.Members[i]); err != nil {
 			return err
 		}
 	}
@@ -197,15 +197,15 @@ func (m *Master) takeBack(ctx context.Context, id, but string) error {
 
 // change makes one change and puts what became of it into the errors of the
 // contract.
-func (m *Master) change(ctx context.Context, since uint64, change string, s replica.Standing) error {
+func (m *Master) change(ctx context.Context, since uint64, change cell.Change, s cell.MemberStatus) error {
 	err := m.members.ChangeMember(ctx, since, change, s)
 	switch {
 	case err == nil:
-		m.opts.Logger.Info().Str("change", change).Str("member", s.ID).Str("directory", s.Directory).Msg("the membership has changed")
+		m.opts.Logger.Info().Str("change", string(change)).Str("member", s.ID).Str("directory", s.Directory).Msg("the membership has changed")
 		return nil
-	case errors.Is(err, replica.ErrBusy):
+	case errors.Is(err, cell.ErrBusy):
 		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again when it is committed", err)
-	case errors.Is(err, replica.ErrNotApplied):
+	case errors.Is(err, cell.ErrNotApplied):
 		return errNoMaster("mastership was lost before the membership was changed")
 	}
 	return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the change of the membership (%s %s) may or may not come about: %v; see GET %s", change, s.ID, err, lockapi.RouteMembers)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 )
 
 const newDirectory = "00000000000000aa"
@@ -65,10 +65,10 @@ func write(t *testing.T, m *Master, n int) {
 // lost, the next one goes on from there.
 func TestNextMasterFinishes(t *testing.T) {
 	for point, prepare := range map[string]func(*fakeConf){
-		"taken in": func(f *fakeConf) { f.change(replica.AddNonvoter, standing("r2", newDirectory, false)) },
+		"taken in": func(f *fakeConf) { f.change(cell.AddNonvoter, standing("r2", newDirectory, false)) },
 		"the old one is out": func(f *fakeConf) {
-			f.change(replica.AddNonvoter, standing("r2", newDirectory, false))
-			f.change(replica.RemoveMember, standing("r2", founder("r2"), true))
+			f.change(cell.AddNonvoter, standing("r2", newDirectory, false))
+			f.change(cell.RemoveMember, standing("r2", founder("r2"), true))
 		},
 	} {
 		t.Run(point, func(t *testing.T) {
@@ -232,8 +232,8 @@ func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
 func TestNameIsNeverLost(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		c.set(func(f *fakeConf) {
-			f.change(replica.AddNonvoter, standing("r2", "00000000000000bb", false))
-			f.change(replica.RemoveMember, standing("r2", founder("r2"), true))
+			f.change(cell.AddNonvoter, standing("r2", "00000000000000bb", false))
+			f.change(cell.RemoveMember, standing("r2", founder("r2"), true))
 			delete(f.at, "r2") // and is emptied again, before it votes
 		})
 		m := c.office("r1").master
@@ -257,8 +257,8 @@ func TestNameIsNeverLost(t *testing.T) {
 	t.Run("the master is lost in between", func(t *testing.T) {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 			c.set(func(f *fakeConf) {
-				f.change(replica.AddNonvoter, standing("r2", "00000000000000bb", false))
-				f.change(replica.AddNonvoter, standing("r2", newDirectory, false)) // the other is not out yet
+				f.change(cell.AddNonvoter, standing("r2", "00000000000000bb", false))
+				f.change(cell.AddNonvoter, standing("r2", newDirectory, false)) // the other is not out yet
 			})
 			m := c.office("r1").master
 			if err := m.Replace(t.Context(), "r2", replaceBy(newDirectory)); err != nil {

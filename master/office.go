@@ -11,7 +11,7 @@ import (
 
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -30,7 +30,7 @@ type office struct {
 	refused *refusals
 	vitals  *vitals
 	lapse   time.Duration // not told to the log yet; of the goroutine that calls accepted
-	batcher *replica.Batcher
+	batcher *batcher
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -76,8 +76,8 @@ func (m *Master) newOffice(term uint64, opened *state.Outcome, p time.Duration) 
 			o.startDelay(l.Path, l.DelayID, l.DelayMS, o.opened)
 		}
 	}
-	o.batcher = replica.NewBatcher(replica.BatcherOptions{
-		Epoch: o.epoch, LeaseMS: m.opts.leaseMS(), Clock: m.opts.Clock, Submit: m.log.Submit,
+	o.batcher = newBatcher(batcherOptions{
+		Epoch: o.epoch, LeaseMS: m.opts.leaseMS(), Clock: m.opts.Clock, Submit: m.log.Submit, Due: m.log.Due,
 		Accepted: o.accepted, Failed: o.end,
 	})
 	go o.keepLease()
@@ -164,7 +164,7 @@ func (o *office) outcome(r state.Result, err error) (state.Result, error) {
 		return r, errNoMaster("the office ended before the call took effect")
 	case err == nil:
 		return r, nil
-	case errors.Is(err, replica.ErrNotApplied):
+	case errors.Is(err, cell.ErrNotApplied):
 		return r, errNoMaster("mastership was lost before the call took effect")
 	}
 	return r, errUnknown()

@@ -411,6 +411,35 @@ func TestCloseHandsOver(t *testing.T) {
 	})
 }
 
+// TestEndsOfAnOfficeStandAlone: what the log is due rides on renewals, and not on
+// the batches that open and close an office.
+func TestEndsOfAnOfficeStandAlone(t *testing.T) {
+	inCell(t, 1, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		c.node("r1").set(func() { c.node("r1").due = true })
+		n := c.office("r1")
+		pass(leaseTerm)
+		if err := n.master.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		marks := 0
+		for _, b := range n.sent() {
+			for _, c := range b.Commands {
+				switch c.Kind {
+				case state.MarkState:
+					marks++
+				case state.OpenOffice, state.CloseOffice:
+					if len(b.Commands) != 1 {
+						t.Errorf("%d commands with %v", len(b.Commands), c.Kind)
+					}
+				}
+			}
+		}
+		if marks < 3 {
+			t.Errorf("%d marks in %v", marks, leaseTerm)
+		}
+	})
+}
+
 // TestCloseIsForGood: whatever becomes of the handing over, no office follows.
 func TestCloseIsForGood(t *testing.T) {
 	for _, tc := range []struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -23,6 +23,9 @@ type Log interface {
 	Barrier(context.Context) error
 	// Submit hands a batch over; the returned function waits for its outcome.
 	Submit(state.Batch) func() (*state.Outcome, error)
+	// Due is a command that the log itself is to be given with a batch, if there is
+	// one: a mark or a sum of a checksum of the state. It is told once.
+	Due() (state.Command, bool)
 	// State is the state after the last entry applied here.
 	State() *state.State
 	// PromisedBefore is the instant from which a master of that raft term waits.
@@ -34,17 +37,17 @@ type Log interface {
 // Membership is what a master shows of its cell. *replica.Replica is one.
 type Membership interface {
 	Leader() string // id of the leader as far as known here, or empty
-	Members() []replica.Standing
+	Members() []cell.MemberStatus
 	// Membership is the latest configuration, ChangeMember makes one change of it
-	// (see replica.Replica), and Ask asks a member how it is.
-	Membership() (replica.Membership, error)
-	ChangeMember(ctx context.Context, since uint64, change string, s replica.Standing) error
+	// (see package replica), and Ask asks a member how it is.
+	Membership() (cell.Membership, error)
+	ChangeMember(ctx context.Context, since uint64, change cell.Change, s cell.MemberStatus) error
 	Ask(ctx context.Context, name string) (admission.Card, error)
 	CellID() string
 	Directory() string
 	URL(id string) string
-	Health() replica.Health
-	Vitals() replica.Vitals
+	Health() cell.Health
+	Vitals() cell.Vitals
 	Promise() (to string, remaining time.Duration, ok bool)
 }
 

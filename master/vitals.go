@@ -6,7 +6,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -24,7 +24,7 @@ type Vitals struct {
 	Committed        histogram.Snapshot // from the proposal of a batch to its outcome
 	Margin           histogram.Snapshot // what was left of the lease when it was renewed
 	Waited           histogram.Snapshot // time in a queue, of those who got the lock
-	Replica          replica.Vitals
+	Replica          cell.Vitals
 }
 
 // vitals are counted where they arise, over all offices of this replica.

@@ -1,12 +1,9 @@
 package replica
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,40 +34,6 @@ func benchmarkStoreLogs(b *testing.B, size int, ahead bool) {
 		if err := f.StoreLog(&raft.Log{Index: at, Term: 1, Data: data}); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// BenchmarkBatcher is a command's way through the batcher and back, with so many
-// callers at once and a log that takes each entry in no time.
-func BenchmarkBatcher(b *testing.B) {
-	for _, n := range []int{1, 64, 256} {
-		b.Run(fmt.Sprintf("callers=%d", n), func(b *testing.B) {
-			batcher := NewBatcher(BatcherOptions{
-				Epoch: 1, LeaseMS: 1000, Clock: func() time.Duration { return 0 },
-				Accepted: func(time.Duration, *state.Outcome) {}, Failed: func(err error) { b.Error(err) },
-				Submit: func(batch state.Batch) func() (*state.Outcome, error) {
-					out := &state.Outcome{Accepted: true, Results: make([]state.Result, len(batch.Commands))}
-					return func() (*state.Outcome, error) { return out, nil }
-				},
-			})
-			var callers sync.WaitGroup
-			var done atomic.Int64
-			b.ReportAllocs()
-			b.ResetTimer()
-			for range n {
-				callers.Go(func() {
-					for done.Add(1) <= int64(b.N) {
-						if _, err := batcher.Do(state.Command{Kind: state.Release, Session: "s1", Path: "/bench"}); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			callers.Wait()
-			batcher.Close(errors.New("the benchmark is over"))
-			batcher.Wait()
-		})
 	}
 }
 
@@ -139,8 +102,11 @@ func BenchmarkApplyBesideSums(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				i++
-				apply(f.sums.ride(state.Batch{Epoch: 1, LeaseMS: 1000, Commands: []state.Command{
-					{Kind: state.Acquire, Session: fmt.Sprintf("%032d", i%sessions), Path: "/bench", Mode: state.Exclusive}}}))
+				commands := []state.Command{{Kind: state.Acquire, Session: fmt.Sprintf("%032d", i%sessions), Path: "/bench", Mode: state.Exclusive}}
+				if due, ok := f.sums.due(); ok {
+					commands = append(commands, due)
+				}
+				apply(state.Batch{Epoch: 1, LeaseMS: 1000, Commands: commands})
 			}
 			b.StopTimer()
 			f.sums.work.Wait()

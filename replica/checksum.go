@@ -48,7 +48,7 @@ type Checksum struct {
 }
 
 // checksums makes and compares the sums of one replica. Its methods are called
-// by the library's FSM goroutine (note), by whoever proposes (ride) and by anyone
+// by the library's FSM goroutine (note), by whoever proposes (due) and by anyone
 // else (latest).
 type checksums struct {
 	clock   func() time.Duration
@@ -161,19 +161,8 @@ func (c *checksums) judge(m *mark) {
 	}
 }
 
-// ride adds to a batch of the master what is due: a mark, or the sum of one.
-// The batches that open and close an office are left alone. The results of what
-// was added stand behind those of the batch's own commands.
-func (c *checksums) ride(b state.Batch) state.Batch {
-	if n := len(b.Commands); n > 0 && (b.Commands[0].Kind == state.OpenOffice || b.Commands[n-1].Kind == state.CloseOffice) {
-		return b
-	}
-	if due, ok := c.due(); ok {
-		b.Commands = append(b.Commands[:len(b.Commands):len(b.Commands)], due)
-	}
-	return b
-}
-
+// due is what a batch of the master is to bring, if anything: a mark, or the sum
+// of one. Whoever asks proposes it; it is told once.
 func (c *checksums) due() (state.Command, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,6 +193,11 @@ func (c *checksums) latest() (Checksum, bool) {
 // Checksum is the sum of this replica's state at the last entry that was marked
 // to be summed; false before the first.
 func (r *Replica) Checksum() (Checksum, bool) { return r.fsm.sums.latest() }
+
+// Due is a command that this replica wants in the master's next batch: see
+// checksums. The master asks before each batch of commands or renewal, and not
+// for those that open and close an office.
+func (r *Replica) Due() (state.Command, bool) { return r.fsm.sums.due() }
 
 // diverged ends the replica: its state is not its master's. What it would serve
 // would be wrong, as would be what it would found an office on, so its data

@@ -26,7 +26,7 @@ func awaitSum(t *testing.T, leader *Replica, epoch, from uint64, all ...*Replica
 	t.Helper()
 	var first Checksum
 	until(t, "all have summed the same entry", func() bool {
-		if out, err := leader.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000})(); err != nil || !out.Accepted {
+		if out, err := renew(leader, epoch)(); err != nil || !out.Accepted {
 			t.Fatalf("renewal: %+v, %v", out, err)
 		}
 		var ok bool
@@ -49,7 +49,7 @@ func fault(t *testing.T, r, leader *Replica, epoch uint64) error {
 	t.Helper()
 	var got error
 	until(t, r.ID()+" fails", func() bool {
-		leader.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000}) // may fail, once the others have ended
+		renew(leader, epoch) // may fail, once the others have ended
 		select {
 		case got = <-r.Failed():
 			return true
@@ -173,27 +173,27 @@ func (b *bench) apply(commands ...state.Command) {
 	b.note(next, &out)
 }
 
-// propose is a renewal by the master, and what rode on it.
-func (b *bench) propose() []state.Command { return b.ride(state.Batch{LeaseMS: 1000}).Commands }
+// propose is what a renewal by the master brings.
+func (b *bench) propose() []state.Command {
+	if due, ok := b.due(); ok {
+		return []state.Command{due}
+	}
+	return nil
+}
 
 func tell(index uint64, sum [sha256.Size]byte) state.Command {
 	return state.Command{Kind: state.TellSum, Seq: index, Digest: sum[:]}
 }
 
-// TestWhatRidesOnBatches: a mark every checksumEvery, its sum tellAfter later,
-// neither on the batches of an office's ends, and fewer marks when sums take long.
-func TestWhatRidesOnBatches(t *testing.T) {
+// TestWhatIsDue: a mark every checksumEvery, its sum tellAfter later, and fewer marks
+// when sums take long.
+func TestWhatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		if got := b.propose(); len(got) != 0 {
 			t.Fatalf("right after the start: %v", got)
 		}
 		b.now = checksumEvery
-		for _, c := range []state.Command{{Kind: state.OpenOffice}, {Kind: state.CloseOffice}} {
-			if got := b.ride(state.Batch{Commands: []state.Command{c}}).Commands; len(got) != 1 {
-				t.Errorf("with %v: %v", c.Kind, got)
-			}
-		}
 		mark := b.propose()
 		if len(mark) != 1 || mark[0].Kind != state.MarkState {
 			t.Fatalf("after %v: %v", b.now, mark)

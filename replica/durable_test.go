@@ -12,6 +12,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/replica/cell"
 )
 
 // watchSyncs calls a function with the name of each file and directory that is about
@@ -26,7 +28,7 @@ func watchSyncs(t *testing.T, see func(name string)) {
 
 func storesIn(t *testing.T, dir string) (Parts, Options) {
 	t.Helper()
-	o := Options{Cell: "test", ID: "r1", DataDir: dir, Members: []Member{{ID: "r1"}}, WAL: true, Logger: zerolog.Nop()}
+	o := Options{Cell: "test", ID: "r1", DataDir: dir, Members: []cell.Member{{ID: "r1"}}, WAL: true, Logger: zerolog.Nop()}
 	d, err := Claim(&o)
 	must(t, err)
 	p, err := d.Open()

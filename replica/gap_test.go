@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/cell"
 )
 
 // TestLeaderReadsNothingFromBeforeAGap: what stands before a snapshot that was
@@ -107,7 +108,7 @@ func gappedStore(t *testing.T) raft.LogStore {
 // TestMessagesHaveRoomForMoreThanIsUncommitted: with what is left uncommitted by two
 // leaders, one after the other. The compiler sees to it as well.
 func TestMessagesHaveRoomForMoreThanIsUncommitted(t *testing.T) {
-	if r := (&Replica{}); r.config(nil).MaxAppendEntries < 2*(batchesInFlight+5) {
-		t.Errorf("a message has %d entries at most, with %d batches in flight", r.config(nil).MaxAppendEntries, batchesInFlight)
+	if r := (&Replica{}); r.config(nil).MaxAppendEntries < 2*(cell.BatchesInFlight+5) {
+		t.Errorf("a message has %d entries at most, with %d batches in flight", r.config(nil).MaxAppendEntries, cell.BatchesInFlight)
 	}
 }

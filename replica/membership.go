@@ -13,22 +13,9 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/link"
 )
-
-// Standing is a member's place in the replicated membership. While a directory
-// takes the place of another there are two of one name.
-type Standing struct {
-	Member
-	Directory string
-	Voter     bool
-}
-
-// Membership is a configuration of the cell.
-type Membership struct {
-	Index   uint64     // its place in the log
-	Members []Standing // by name
-}
 
 // CellID is the id of the cell that this replica belongs to.
 func (r *Replica) CellID() string { return r.parts.Identity.CellID }
@@ -39,34 +26,34 @@ func (r *Replica) Directory() string { return r.parts.Identity.Directory }
 func (r *Replica) self() raft.ServerID { return raft.ServerID(r.parts.Identity.ServerID()) }
 
 // Membership is the latest configuration in this replica's log, committed or not.
-func (r *Replica) Membership() (Membership, error) {
+func (r *Replica) Membership() (cell.Membership, error) {
 	future := r.raft.GetConfiguration()
 	if err := future.Error(); err != nil {
-		return Membership{}, err
+		return cell.Membership{}, err
 	}
 	r.noteSnapshot()
-	m := Membership{Index: max(r.configs.latest(), r.committed.latest())}
+	m := cell.Membership{Index: max(r.configs.latest(), r.committed.latest())}
 	for _, s := range future.Configuration().Servers {
 		m.Members = append(m.Members, r.standing(s))
 	}
-	slices.SortStableFunc(m.Members, func(a, b Standing) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(m.Members, func(a, b cell.MemberStatus) int { return strings.Compare(a.ID, b.ID) })
 	return m, nil
 }
 
 // Members are those of Membership, by name.
-func (r *Replica) Members() []Standing {
+func (r *Replica) Members() []cell.MemberStatus {
 	m, _ := r.Membership()
 	return m.Members
 }
 
-func (r *Replica) standing(s raft.Server) Standing {
+func (r *Replica) standing(s raft.Server) cell.MemberStatus {
 	name, directory := admission.Split(string(s.ID))
 	m, ok := r.opts.member(name)
 	if !ok {
 		_, addr := parted(s.Address)
-		m = Member{ID: name, RaftAddr: addr}
+		m = cell.Member{ID: name, RaftAddr: addr}
 	}
-	return Standing{Member: m, Directory: directory, Voter: s.Suffrage == raft.Voter}
+	return cell.MemberStatus{Member: m, Directory: directory, Voter: s.Suffrage == raft.Voter}
 }
 
 // voter is the member of that name that votes.
@@ -83,17 +70,6 @@ func (r *Replica) voter(name string) (raft.Server, error) {
 	return raft.Server{}, fmt.Errorf("replica %q does not vote in this cell", name)
 }
 
-// Changes of the membership.
-const (
-	AddNonvoter  = "add as a nonvoter"
-	MakeVoter    = "make a voter"
-	RemoveMember = "remove"
-)
-
-// ErrBusy says that a change of the membership had no effect, because another is
-// not committed yet or has come between.
-var ErrBusy = errors.New("another change of the membership is under way")
-
 // changeTimeout is what a change waits for one before it, and for a leader's
 // first entry, to be committed.
 const changeTimeout = 500 * time.Millisecond
@@ -101,17 +77,17 @@ const changeTimeout = 500 * time.Millisecond
 // ChangeMember makes one change of the membership, if the latest is still the
 // one at index since, and returns when it is committed. The library has it wait
 // until the one before it, and an entry of the leader's own term, are committed.
-// The error is ErrBusy, ErrNotApplied, ErrUnknown or that of ctx.
-func (r *Replica) ChangeMember(ctx context.Context, since uint64, change string, s Standing) error {
+// The error is cell.ErrBusy, cell.ErrNotApplied or cell.ErrUnknown.
+func (r *Replica) ChangeMember(ctx context.Context, since uint64, change cell.Change, s cell.MemberStatus) error {
 	server := admission.ServerID(s.ID, s.Directory)
 	id, addr := raft.ServerID(server), serverAddress(server, s.RaftAddr)
 	var future raft.IndexFuture
 	switch change {
-	case AddNonvoter:
+	case cell.AddNonvoter:
 		future = r.raft.AddNonvoter(id, addr, since, changeTimeout)
-	case MakeVoter:
+	case cell.MakeVoter:
 		future = r.raft.AddVoter(id, addr, since, changeTimeout)
-	case RemoveMember:
+	case cell.RemoveMember:
 		future = r.raft.RemoveServer(id, since, changeTimeout)
 	}
 	done := make(chan error, 1)
@@ -120,7 +96,7 @@ func (r *Replica) ChangeMember(ctx context.Context, since uint64, change string,
 	case err := <-done:
 		return r.classifyChange(err)
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+		return fmt.Errorf("%w: %w", cell.ErrUnknown, ctx.Err())
 	}
 }
 
@@ -129,13 +105,13 @@ func (r *Replica) classifyChange(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, raft.ErrEnqueueTimeout):
-		return ErrBusy
+		return cell.ErrBusy
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
-		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+		return fmt.Errorf("%w: %w", cell.ErrNotApplied, err)
 	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrRaftShutdown):
-		return fmt.Errorf("%w: %w", ErrUnknown, err)
+		return fmt.Errorf("%w: %w", cell.ErrUnknown, err)
 	}
-	return fmt.Errorf("%w: %w", ErrBusy, err) // the library's own check of since
+	return fmt.Errorf("%w: %w", cell.ErrBusy, err) // the library's own check of since
 }
 
 // committed is the latest configuration that is known to be committed.

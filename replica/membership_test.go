@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -33,7 +34,7 @@ func waiting(t *testing.T, o Options) (c *Candidate, admitted <-chan error) {
 }
 
 // change makes one change of the membership through the leader.
-func change(t *testing.T, leader *Replica, what string, s Standing) {
+func change(t *testing.T, leader *Replica, what cell.Change, s cell.MemberStatus) {
 	t.Helper()
 	m, err := leader.Membership()
 	must(t, err)
@@ -50,14 +51,14 @@ func TestEmptiedDirectory(t *testing.T) {
 	write(t, leader, epoch, "a", 30)
 	same(t, leader, all...)
 	lost := without(all, leader)[0]
-	cell, old := lost.CellID(), lost.Directory()
+	cellID, old := lost.CellID(), lost.Directory()
 	stop(t, lost)
 	attic := filepath.Join(t.TempDir(), "attic")
 	must(t, os.Rename(lost.opts.DataDir, attic))
 
 	c, admitted := waiting(t, lost.opts)
 	now := c.Standby()
-	if now.CellID != cell || now.Directory == old || !strings.Contains(now.Why, old) || now.Command != "stout member replace "+lost.ID()+" --directory "+now.Directory {
+	if now.CellID != cellID || now.Directory == old || !strings.Contains(now.Why, old) || now.Command != "stout member replace "+lost.ID()+" --directory "+now.Directory {
 		t.Errorf("standby %+v", now)
 	}
 	if _, err := os.Stat(filepath.Join(lost.opts.DataDir, logFileName)); !errors.Is(err, os.ErrNotExist) {
@@ -65,25 +66,25 @@ func TestEmptiedDirectory(t *testing.T) {
 	}
 	write(t, leader, epoch, "b", 30)
 
-	s := Standing{Member: lost.opts.Members[0], Directory: now.Directory}
+	s := cell.MemberStatus{Member: lost.opts.Members[0], Directory: now.Directory}
 	for _, m := range lost.opts.Members {
 		if m.ID == lost.ID() {
 			s.Member = m
 		}
 	}
-	change(t, leader, AddNonvoter, s)
+	change(t, leader, cell.AddNonvoter, s)
 	must(t, <-admitted)
 	back, err := c.Start()
 	must(t, err)
 	closeAfter(t, back)
 	same(t, leader, back)
-	if back.CellID() != cell {
-		t.Errorf("cell id %s, was %s", back.CellID(), cell)
+	if back.CellID() != cellID {
+		t.Errorf("cell id %s, was %s", back.CellID(), cellID)
 	}
 	oldOne := s
 	oldOne.Directory = old
-	change(t, leader, RemoveMember, oldOne)
-	change(t, leader, MakeVoter, s)
+	change(t, leader, cell.RemoveMember, oldOne)
+	change(t, leader, cell.MakeVoter, s)
 	until(t, "it is a voter", func() bool {
 		card := back.Card()
 		return len(card.Members) == 3 && card.ConfigIndex > 0 && !card.Founding.Has(string(back.self()))
@@ -170,7 +171,7 @@ func TestFounderPutBackAsNew(t *testing.T) {
 		t.Fatalf("standby %+v", now)
 	}
 	self, _ := lost.opts.member(lost.ID())
-	change(t, leader, AddNonvoter, Standing{Member: self, Directory: now.Directory})
+	change(t, leader, cell.AddNonvoter, cell.MemberStatus{Member: self, Directory: now.Directory})
 	must(t, <-admitted)
 	back, err := c.Start()
 	must(t, err)
@@ -183,7 +184,7 @@ func TestFounderPutBackAsNew(t *testing.T) {
 func TestVotersAreOnTheCard(t *testing.T) {
 	r := start(t, options(t, 1)[0])
 	leader, _ := lead(t, r)
-	change(t, leader, AddNonvoter, Standing{Member: Member{ID: "r2", RaftAddr: "127.0.0.1:1"}, Directory: "d2"})
+	change(t, leader, cell.AddNonvoter, cell.MemberStatus{Member: cell.Member{ID: "r2", RaftAddr: "127.0.0.1:1"}, Directory: "d2"})
 	until(t, "the card tells", func() bool {
 		card := r.Card()
 		return slices.Equal(card.Members, []string{string(r.self()), "r2/d2"}) && slices.Equal(card.Voters, []string{string(r.self())}) &&
@@ -302,7 +303,7 @@ func TestCellsDoNotMix(t *testing.T) {
 		{Options{Cell: "test", ID: "r2"}, `of cell "other", not of "test"`},
 		{Options{Cell: "other", ID: "r2"}, "this is replica r1, not r2"},
 	} {
-		h := &host{opts: &Options{Members: []Member{{ID: "r2", RaftAddr: b.RaftListen}}},
+		h := &host{opts: &Options{Members: []cell.Member{{ID: "r2", RaftAddr: b.RaftListen}}},
 			who: admission.Identity{Cell: tc.o.Cell, ID: "r1", Directory: "x"}}
 		if _, err := h.Ask(t.Context(), "r2"); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v; want %s", err, tc.want)

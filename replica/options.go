@@ -8,14 +8,8 @@ import (
 
 	"github.com/stoutlock/stout/internal/boottime"
 	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/cell"
 )
-
-// Member is one replica of the cell as the others reach it.
-type Member struct {
-	ID       string
-	RaftAddr string // host:port that the others dial
-	APIURL   string // base URL of its HTTP API
-}
 
 // Options say how a replica runs. All durations count on the replica's own
 // clock. Fields without a stated default are required.
@@ -27,7 +21,7 @@ type Options struct {
 	RaftListen string
 	// Members found the cell, all together and once (package admission). Later
 	// they only say how to reach each replica; they do not change the membership.
-	Members []Member
+	Members []cell.Member
 	Version string // of this release, for the other replicas to show
 
 	MasterLease      time.Duration // term of the lease that each batch carries; at most lease.MaxTerm
@@ -72,13 +66,13 @@ func (o *Options) check() error {
 	return nil
 }
 
-func (o *Options) member(id string) (Member, bool) {
+func (o *Options) member(id string) (cell.Member, bool) {
 	for _, m := range o.Members {
 		if m.ID == id {
 			return m, true
 		}
 	}
-	return Member{}, false
+	return cell.Member{}, false
 }
 
 func (o *Options) drift() lease.Drift { return lease.Drift(o.ClockDrift) }

@@ -12,15 +12,8 @@ import (
 
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
-)
-
-// Errors of Submit, Barrier and Transfer.
-var (
-	// ErrNotApplied says that a batch certainly had, and will have, no effect.
-	ErrNotApplied = errors.New("not applied")
-	// ErrUnknown says that a batch may have taken effect, or may yet.
-	ErrUnknown = errors.New("outcome unknown")
 )
 
 // Replica is a running member of the cell. Its methods are safe for concurrent
@@ -242,17 +235,15 @@ func (r *Replica) Close() error {
 
 // Submit hands a batch to Raft and returns at once; the function it returns
 // waits for the outcome and is to be called once. Batches submitted one after
-// the other by one goroutine keep their order. The error is ErrNotApplied or
-// ErrUnknown. A checksum may ride along: the outcome then has results and events
-// beyond those of the batch's own commands, behind them.
+// the other by one goroutine keep their order. The error is
+// cell.ErrNotApplied or cell.ErrUnknown.
 func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
-	b = r.fsm.sums.ride(b)
 	data, err := b.Encode()
-	if err == nil && len(data) > maxEntryBytes {
-		err = fmt.Errorf("a batch of %d bytes is larger than an entry may be (%d)", len(data), maxEntryBytes)
+	if err == nil && len(data) > cell.MaxEntryBytes {
+		err = fmt.Errorf("a batch of %d bytes is larger than an entry may be (%d)", len(data), cell.MaxEntryBytes)
 	}
 	if err != nil {
-		return func() (*state.Outcome, error) { return nil, fmt.Errorf("%w: %w", ErrNotApplied, err) }
+		return func() (*state.Outcome, error) { return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, err) }
 	}
 	future := r.raft.Apply(data, rpcTimeout)
 	return func() (*state.Outcome, error) {
@@ -261,7 +252,7 @@ func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
 		}
 		out, ok := future.Response().(*state.Outcome)
 		if !ok {
-			return nil, fmt.Errorf("%w: %v", ErrUnknown, future.Response())
+			return nil, fmt.Errorf("%w: %v", cell.ErrUnknown, future.Response())
 		}
 		return out, nil
 	}
@@ -272,12 +263,12 @@ func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
 func (r *Replica) classify(err error) error {
 	if errors.Is(err, raft.ErrLeadershipTransferInProgress) {
 		r.stuck()
-		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+		return fmt.Errorf("%w: %w", cell.ErrNotApplied, err)
 	}
 	if errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrEnqueueTimeout) {
-		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+		return fmt.Errorf("%w: %w", cell.ErrNotApplied, err)
 	}
-	return fmt.Errorf("%w: %w", ErrUnknown, err)
+	return fmt.Errorf("%w: %w", cell.ErrUnknown, err)
 }
 
 // stuck fails the replica when the library refuses entries because of a

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -51,9 +52,9 @@ func freeAddrs(t *testing.T, n int) (addrs []string) {
 // options are those of n replicas with small thresholds and short time-outs.
 func options(t *testing.T, n int) []Options {
 	t.Helper()
-	var members []Member
+	var members []cell.Member
 	for i, addr := range freeAddrs(t, n) {
-		members = append(members, Member{ID: fmt.Sprintf("r%d", i+1), RaftAddr: addr, APIURL: fmt.Sprintf("http://r%d", i+1)})
+		members = append(members, cell.Member{ID: fmt.Sprintf("r%d", i+1), RaftAddr: addr, APIURL: fmt.Sprintf("http://r%d", i+1)})
 	}
 	var all []Options
 	for _, m := range members {
@@ -135,6 +136,19 @@ func lead(t *testing.T, replicas ...*Replica) (leader *Replica, epoch uint64) {
 		return false
 	})
 	return leader, epoch
+}
+
+func open(id string) state.Command {
+	return state.Command{Kind: state.OpenSession, Session: id, TTLMS: 1000}
+}
+
+// renew renews the lease, with what the leader is due, as its master does.
+func renew(r *Replica, epoch uint64) func() (*state.Outcome, error) {
+	b := state.Batch{Epoch: epoch, LeaseMS: 1000}
+	if due, ok := r.Due(); ok {
+		b.Commands = append(b.Commands, due)
+	}
+	return r.Submit(b)
 }
 
 // write opens n sessions, one entry each.
@@ -242,7 +256,7 @@ func TestThreeReplicas(t *testing.T) {
 	until(t, "everybody knows the leader", func() bool {
 		return others[0].Leader() == leader.ID() && others[1].Leader() == leader.ID()
 	})
-	if out, err := others[0].Submit(state.Batch{LeaseMS: 1})(); !errors.Is(err, ErrNotApplied) {
+	if out, err := others[0].Submit(state.Batch{LeaseMS: 1})(); !errors.Is(err, cell.ErrNotApplied) {
 		t.Errorf("a batch at a follower: %+v, %v", out, err)
 	}
 	if err := others[0].Barrier(t.Context()); err == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -87,9 +88,9 @@ func steered(t *testing.T, n int) *memoryCell {
 	t.Helper()
 	const heartbeat = time.Second
 	c := &memoryCell{t: t, disks: map[string]*memoryDisk{}, wires: map[string]*memoryWire{}}
-	var members []Member
+	var members []cell.Member
 	for _, id := range []string{"r1", "r2", "r3", "r4", "r5"}[:n] {
-		members = append(members, Member{ID: id, RaftAddr: id})
+		members = append(members, cell.Member{ID: id, RaftAddr: id})
 	}
 	began := time.Now()
 	for _, m := range members {

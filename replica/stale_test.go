@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/cell"
 )
 
 // deposed gives a stopped replica what a deposed leader may have: entries at the end of
@@ -91,5 +93,5 @@ func TestStaleConfigurationBeforeASnapshot(t *testing.T) {
 	next, _ := lead(t, back)
 	m, err := next.Membership()
 	must(t, err)
-	must(t, next.ChangeMember(t.Context(), m.Index, AddNonvoter, Standing{Member: Member{ID: leader.ID(), RaftAddr: "127.0.0.1:9"}, Directory: "new"}))
+	must(t, next.ChangeMember(t.Context(), m.Index, cell.AddNonvoter, cell.MemberStatus{Member: cell.Member{ID: leader.ID(), RaftAddr: "127.0.0.1:9"}, Directory: "new"}))
 }

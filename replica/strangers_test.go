@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/link"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -105,41 +106,14 @@ func TestLargestEntriesArePassedOn(t *testing.T) {
 		return state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{c}}
 	}
 	for i := range 2 * maxAppendEntries {
-		if _, err := leader.Submit(large(i, maxEntryBytes-1<<10))(); err != nil {
+		if _, err := leader.Submit(large(i, cell.MaxEntryBytes-1<<10))(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := leader.Submit(large(-1, maxEntryBytes))(); err == nil || !strings.Contains(err.Error(), "larger than an entry may be") {
+	if _, err := leader.Submit(large(-1, cell.MaxEntryBytes))(); err == nil || !strings.Contains(err.Error(), "larger than an entry may be") {
 		t.Error(err)
 	}
 	same(t, leader, start(t, away.opts))
-}
-
-// TestBatchesAreNoLargerThanEntries: the encoding of the largest batch that the batcher
-// makes has room in an entry.
-func TestBatchesAreNoLargerThanEntries(t *testing.T) {
-	for _, each := range []int{0, maxBatchBytes / maxBatchCommands, maxBatchBytes} {
-		var b Batcher
-		for i := range 2 * maxBatchCommands {
-			c := open(fmt.Sprintf("%d", i))
-			c.Term, c.Handle, c.Path, c.Key, c.Digest = 1<<60, "handle", "/path", "key", bytes.Repeat([]byte{1}, 32)
-			for range 16 {
-				if c.Size()+16 < each {
-					c.Meta = map[string]string{"key": strings.Repeat("x", each-c.Size()-16)}
-				}
-			}
-			b.pending = append(b.pending, &call{cmd: c})
-		}
-		batch := state.Batch{Epoch: 1 << 60, LeaseMS: 1 << 40}
-		for _, c := range b.pending[:b.fits()] {
-			batch.Commands = append(batch.Commands, c.cmd)
-		}
-		raw, err := batch.Encode()
-		must(t, err)
-		if len(raw) > maxEntryBytes-1<<10 { // a checksum may ride along
-			t.Errorf("%d commands of %d bytes are %d encoded", len(batch.Commands), each, len(raw))
-		}
-	}
 }
 
 // TestStrangersKeepNoMemberOut: who invents names has few places with each replica, and

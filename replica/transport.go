@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/guard"
 	"github.com/stoutlock/stout/replica/link"
 )
@@ -246,10 +247,10 @@ func newStream(o *Options, h *host, advertised address) *stream {
 }
 
 // messageBounds are those of Raft's messages. The largest that is sent has
-// maxAppendEntries entries of maxEntryBytes; its own fields, 18 values, and those of
+// maxAppendEntries entries of cell.MaxEntryBytes; its own fields, 18 values, and those of
 // an entry, 12, take a few hundred bytes. A snapshot's head has the configuration.
 var messageBounds = guard.Bounds{
-	Entries: maxAppendEntries*(maxEntryBytes+1<<10) + 64<<10,
+	Entries: maxAppendEntries*(cell.MaxEntryBytes+1<<10) + 64<<10,
 	Other:   64 << 10,
 	Values:  1024,
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 )
 
 // errStopped is the end of open where ctx ended first.
@@ -81,9 +82,9 @@ func (p *process) open(ctx context.Context) (err error) {
 // replicaOptions are the settings as the replica takes them.
 func (p *process) replicaOptions() replica.Options {
 	c := p.config
-	members := make([]replica.Member, len(c.Replicas))
+	members := make([]cell.Member, len(c.Replicas))
 	for i, r := range c.Replicas {
-		members[i] = replica.Member{ID: r.ID, RaftAddr: r.RaftAddr, APIURL: r.APIURL}
+		members[i] = cell.Member{ID: r.ID, RaftAddr: r.RaftAddr, APIURL: r.APIURL}
 	}
 	return replica.Options{
 		Cell: c.Cell, ID: c.ID, DataDir: p.dataDir, Version: buildinfo.Version(),

@@ -126,6 +126,19 @@ func TestBans(t *testing.T) {
 	})
 }
 
+func TestTestsLinkLittle(t *testing.T) {
+	for _, b := range testBans {
+		for _, from := range b.from {
+			for _, p := range list(t, "linux", "-test", "-deps", module+from) {
+				path, _, _ := strings.Cut(p.ImportPath, " ") // "x [y.test]" is x as y's tests have it
+				if matchesAny(b.not, path) {
+					t.Errorf("the tests of %s reach %s: %s", from, path, b.why)
+				}
+			}
+		}
+	}
+}
+
 func TestStandardLibraryOnly(t *testing.T) {
 	standard := map[string]bool{}
 	for _, p := range list(t, "linux", "std") {
@@ -202,7 +215,8 @@ func TestTheRulesBite(t *testing.T) {
 		wrong         bool
 	}{
 		{"master", "lockapi/server", true},
-		{"master", "replica", false},
+		{"master", "replica", true},
+		{"master", "replica/cell", false},
 		{"replica/state", "lease", true},
 		{"client", "master", true},
 		{"client", "lockapi", false},

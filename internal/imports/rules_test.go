@@ -19,12 +19,13 @@ var arrows = []arrow{
 	{"lockapi/server", []string{"lockapi", "master", "internal/buildinfo", "internal/histogram", "internal/origin", "lockapi/server/internal/wire"},
 		"HTTP binds, calls the master, and writes; it knows nothing of the log"},
 	{"lockapi/server/internal/wire", nil, "it carries requests and replies, whatever they say"},
-	{"master", []string{"replica", "replica/state", "replica/admission", "lease", "lockapi", "internal/histogram"},
-		"an office is tested without HTTP; it asks for the parts of a replica that it needs"},
+	{"master", []string{"replica/cell", "replica/state", "replica/admission", "lease", "lockapi", "internal/histogram"},
+		"an office is tested without HTTP and without Raft; it asks for the parts of a replica that it needs"},
 	{"lease", nil, "the arithmetic of time depends on nothing that reads a clock"},
-	{"replica", []string{"replica/state", "replica/admission", "replica/guard", "replica/link", "lease", "internal/boottime", "internal/histogram"},
+	{"replica", []string{"replica/cell", "replica/state", "replica/admission", "replica/guard", "replica/link", "lease", "internal/boottime", "internal/histogram"},
 		"a member of the cell knows nothing of sessions' calls, nor of who is master"},
 	{"replica/state", []string{"replica/state/internal/btree"}, "the state is a pure function of the log"},
+	{"replica/cell", []string{"internal/histogram"}, "what is said of a cell is said without the library that runs it"},
 	{"replica/admission", nil, "who is a member is decided from what is known, and nothing else"},
 	{"replica/guard", nil, "what is to be decoded is bounded by what the library sends, whoever uses it"},
 	{"replica/link", nil, "a connection is judged by whoever it is for"},
@@ -32,7 +33,7 @@ var arrows = []arrow{
 	{"client", []string{"lockapi", "internal/boottime", "client/internal/wire"},
 		"who uses the SDK gets the contract and nothing of the server"},
 	{"client/internal/wire", nil, "it carries bytes, whatever they say"},
-	{"cmd/stoutd", []string{"cmd/stoutd/...", "lockapi", "lockapi/server", "master", "replica", "lease", "internal/..."},
+	{"cmd/stoutd", []string{"cmd/stoutd/...", "lockapi", "lockapi/server", "master", "replica", "replica/cell", "lease", "internal/..."},
 		"the server puts the layers together; it does not use its own client"},
 	{"cmd/stoutlab", []string{"internal/lab/..."}, "the lab stands apart from the service"},
 	{"cmd/stout/...", []string{"cmd/stout/internal/...", "client", "lockapi", "internal/..."},
@@ -40,7 +41,7 @@ var arrows = []arrow{
 	{"internal/lab/...", []string{"internal/lab/...", "internal/buildinfo", "internal/suggest", "lease"},
 		"the lab stands apart: of the service it takes the arithmetic of leases, and nothing else"},
 	{"internal/...", []string{"internal/...", "lockapi"}, "helpers stand below those whom they help"},
-	{"test/sim/...", []string{"test/...", "client", "lockapi", "lockapi/server", "master", "replica", "replica/state", "replica/admission"},
+	{"test/sim/...", []string{"test/...", "client", "lockapi", "lockapi/server", "master", "replica", "replica/cell", "replica/state", "replica/admission"},
 		"a simulated cell is the server's own layers, put together as command stoutd does"},
 	{"test/crash/...", []string{"test/...", "replica"},
 		"what loses its power is the stores of a replica, with nothing around them"},
@@ -80,8 +81,18 @@ var bans = []ban{
 	{[]string{"internal/lab/sim", "internal/lab/elect", "internal/lab/mutex"}, false,
 		[]string{"context", "net/...", "os/...", "syscall", "runtime/...", "unsafe", "sync/...", "log/...", "crypto/rand"},
 		"a run is a function of its seed: no clock, no goroutine, no I/O"},
+	{[]string{"master", "replica/cell", "replica/state/...", "replica/admission"}, true,
+		[]string{"github.com/hashicorp/...", "go.etcd.io/bbolt"},
+		"what is decided, is decided without the library that carries it"},
 	{[]string{"cmd/stout/..."}, true, []string{"github.com/gin-gonic/gin", "github.com/hashicorp/raft"},
 		"the CLI runs beside the commands that it guards: it stays small"},
+}
+
+// testBans say what must not be linked into a package's tests either, at any
+// depth.
+var testBans = []ban{
+	{[]string{"master"}, true, []string{"github.com/hashicorp/...", "go.etcd.io/bbolt", module + "replica", module + "replica/guard", module + "replica/link"},
+		"an office speaks to a log and to a list of members, and is tested on ones in memory: neither Raft nor a store is needed to decide who holds what"},
 }
 
 // standardOnly are the packages whose every dependency is the standard library

@@ -11,6 +11,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 )
 
 // Directories come and go: machines found the cell together, lose their disks,
@@ -122,7 +123,7 @@ func (p *process) opens(from *process, wanted string) bool {
 func (w *world) voters() (ids []string, ok bool) {
 	w.judge.looking = true
 	defer func() { w.judge.looking = false }()
-	var latest replica.Membership
+	var latest cell.Membership
 	committed := uint64(0)
 	for _, m := range w.machines {
 		p := m.process

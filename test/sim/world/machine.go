@@ -15,6 +15,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -299,10 +300,10 @@ func (p *process) now() time.Duration {
 	return at
 }
 
-func (w *world) members() []replica.Member {
-	var out []replica.Member
+func (w *world) members() []cell.Member {
+	var out []cell.Member
 	for _, m := range w.machines {
-		out = append(out, replica.Member{ID: m.id, RaftAddr: m.id, APIURL: "http://" + m.id})
+		out = append(out, cell.Member{ID: m.id, RaftAddr: m.id, APIURL: "http://" + m.id})
 	}
 	return out
 }

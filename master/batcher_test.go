@@ -1,15 +1,19 @@
-package replica
+package master
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -42,12 +46,12 @@ func (l *memLog) Submit(b state.Batch) func() (*state.Outcome, error) {
 	return func() (*state.Outcome, error) { <-done; return &out, nil }
 }
 
-func newTestBatcher(l *memLog, epoch uint64) (*Batcher, *[]time.Duration, *[]error) {
+func newTestBatcher(l *memLog, epoch uint64) (*batcher, *[]time.Duration, *[]error) {
 	begin := time.Now()
 	var accepted []time.Duration
 	var failed []error
-	return NewBatcher(BatcherOptions{
-		Epoch: epoch, LeaseMS: 1000, Submit: l.Submit,
+	return newBatcher(batcherOptions{
+		Epoch: epoch, LeaseMS: 1000, Submit: l.Submit, Due: nothingDue,
 		Clock:    func() time.Duration { return time.Since(begin) },
 		Accepted: func(p time.Duration, _ *state.Outcome) { accepted = append(accepted, p) },
 		Failed:   func(err error) { failed = append(failed, err) },
@@ -174,13 +178,13 @@ func TestBatcherTellsNoEffectFromUnknown(t *testing.T) {
 		}
 		b.Close(errors.New("mastership was lost"))
 		calls.Wait()
-		for i, want := range []error{ErrUnknown, ErrUnknown, ErrNotApplied, ErrNotApplied} {
+		for i, want := range []error{cell.ErrUnknown, cell.ErrUnknown, cell.ErrNotApplied, cell.ErrNotApplied} {
 			if !errors.Is(errs[i], want) {
 				t.Errorf("call %d: %v, want %v", i, errs[i], want)
 			}
 		}
-		if _, err := b.Do(open("late")); !errors.Is(err, ErrNotApplied) {
-			t.Errorf("after the end: %v, want %v", err, ErrNotApplied)
+		if _, err := b.Do(open("late")); !errors.Is(err, cell.ErrNotApplied) {
+			t.Errorf("after the end: %v, want %v", err, cell.ErrNotApplied)
 		}
 		b.Wait()
 	})
@@ -190,8 +194,8 @@ func TestBatcherEndsOnRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemLog(time.Millisecond)
 		b, accepted, failed := newTestBatcher(l, 7) // of an epoch that is not the cell's
-		if _, err := b.Do(open("a")); !errors.Is(err, ErrNotApplied) {
-			t.Errorf("refused batch: %v, want %v", err, ErrNotApplied)
+		if _, err := b.Do(open("a")); !errors.Is(err, cell.ErrNotApplied) {
+			t.Errorf("refused batch: %v, want %v", err, cell.ErrNotApplied)
 		}
 		b.Wait()
 		if len(*accepted) != 0 || len(*failed) != 1 {
@@ -216,8 +220,8 @@ func TestBatcherDrains(t *testing.T) {
 		if err := b.Drain(context.Background(), errors.New("handing over")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Do(open("late")); !errors.Is(err, ErrNotApplied) {
-			t.Errorf("during the drain: %v, want %v", err, ErrNotApplied)
+		if _, err := b.Do(open("late")); !errors.Is(err, cell.ErrNotApplied) {
+			t.Errorf("during the drain: %v, want %v", err, cell.ErrNotApplied)
 		}
 		calls.Wait()
 		b.Close(errors.New("test is over"))
@@ -249,12 +253,84 @@ func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
 			}
 		}
 		b.Close(errors.New("test is over"))
-		if _, err := b.Begin(open("late"))(); !errors.Is(err, ErrNotApplied) {
+		if _, err := b.Begin(open("late"))(); !errors.Is(err, cell.ErrNotApplied) {
 			t.Errorf("after the end: %v", err)
 		}
 		b.Wait()
 	})
 }
+
+// TestBatchesAreNoLargerThanEntries: the encoding of the largest batch that the batcher
+// makes has room in an entry.
+func TestBatchesAreNoLargerThanEntries(t *testing.T) {
+	for _, each := range []int{0, cell.MaxBatchBytes / maxBatchCommands, cell.MaxBatchBytes} {
+		var b batcher
+		for i := range 2 * maxBatchCommands {
+			c := open(fmt.Sprintf("%d", i))
+			c.Term, c.Handle, c.Path, c.Key, c.Digest = 1<<60, "handle", "/path", "key", bytes.Repeat([]byte{1}, 32)
+			for range 16 {
+				if c.Size()+16 < each {
+					c.Meta = map[string]string{"key": strings.Repeat("x", each-c.Size()-16)}
+				}
+			}
+			b.pending = append(b.pending, &call{cmd: c})
+		}
+		batch := state.Batch{Epoch: 1 << 60, LeaseMS: 1 << 40}
+		for _, c := range b.pending[:b.fits()] {
+			batch.Commands = append(batch.Commands, c.cmd)
+		}
+		raw, err := batch.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(raw) > cell.MaxEntryBytes-1<<10 { // a checksum may ride along
+			t.Errorf("%d commands of %d bytes are %d encoded", len(batch.Commands), each, len(raw))
+		}
+	}
+}
+
+// TestWhatIsDueRidesOnBatches: on one of commands behind them, and on an empty one;
+// no caller is given its result.
+func TestWhatIsDueRidesOnBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newMemLog(10 * time.Millisecond)
+		b, accepted, failed := newTestBatcher(l, 1)
+		due := []state.Command{{Kind: state.MarkState}, {Kind: state.TellSum, Seq: 1, Digest: make([]byte, 32)}}
+		b.opts.Due = func() (c state.Command, ok bool) {
+			if len(due) > 0 {
+				c, due, ok = due[0], due[1:], true
+			}
+			return c, ok
+		}
+		if r, err := b.Do(open("a")); err != nil || r.Session.ID != "a" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		b.Renew()
+		<-time.After(time.Second)
+		if r, err := b.Do(open("b")); err != nil || r.Session.ID != "b" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		var got [][]state.Kind
+		for _, batch := range l.batches {
+			var kinds []state.Kind
+			for _, c := range batch.Commands {
+				kinds = append(kinds, c.Kind)
+			}
+			got = append(got, kinds)
+		}
+		if want := [][]state.Kind{{state.OpenSession, state.MarkState}, {state.TellSum}, {state.OpenSession}}; !reflect.DeepEqual(got, want) {
+			t.Errorf("batches of %v, want %v", got, want)
+		}
+		if len(*accepted) != 3 || len(*failed) != 0 {
+			t.Errorf("accepted %v, failed %v", *accepted, *failed)
+		}
+		b.Close(errors.New("test is over"))
+		b.Wait()
+	})
+}
+
+// nothingDue is the Due of a log that wants nothing.
+func nothingDue() (state.Command, bool) { return state.Command{}, false }
 
 // TestLeaseBoundsAgree: the bound that the state enforces is the one that every
 // replica waits out at the worst.

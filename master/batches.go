@@ -1,35 +1,12 @@
-package replica
+package master
 
-import "github.com/stoutlock/stout/replica/state"
-
-// Bounds of a batch, and how many of them are under way at once. With two, one
-// is on the leader's disk while the other is on the followers'.
-const (
-	maxBatchCommands = 128
-	maxBatchBytes    = 256 << 10
-	batchesInFlight  = 2
+import (
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/state"
 )
 
-// maxAppendEntries bounds the entries of one message to a follower. An entry is a
-// whole batch, and a message has rpcTimeout to arrive.
-const maxAppendEntries = 16
-
-// maxEntryBytes bounds an entry as it is encoded. A batch has less, also with its
-// encoding and a checksum that rides along. It is refused before it is in the log:
-// followers close the connection on which more comes than they know to be sent.
-const maxEntryBytes = maxBatchBytes + 64<<10
-
-// mostUncommitted is how many entries a leader leaves that were not committed: the
-// batches in flight, its no-op, a barrier, the opening and the closing of an office,
-// and a change of the members.
-const mostUncommitted = batchesInFlight + 5
-
-// A message has room for twice as many. Entries that were never committed stay in a
-// log before a snapshot that was installed behind them, and a message that ends among
-// them would have them committed. What guards against that is gap; this keeps it rare:
-// a message that begins with them reaches beyond. Whoever raises batchesInFlight has to
-// raise maxAppendEntries; else this does not compile.
-const _ uint = maxAppendEntries - 2*mostUncommitted
+// maxBatchCommands bounds a batch, as do cell.MaxBatchBytes.
+const maxBatchCommands = 128
 
 // pace says when what has gathered is worth an entry: when no entry is under way,
 // or when it is half of what the last two held together.
@@ -50,7 +27,7 @@ func (p *pace) left(n int) { p.underway, p.last = p.underway+1, [2]int{p.last[1]
 
 // send forms batches: it takes a slot first, so that a batch holds whatever has
 // gathered by the time that it can leave.
-func (b *Batcher) send() {
+func (b *batcher) send() {
 	defer close(b.inflight)
 	for {
 		select {
@@ -62,20 +39,32 @@ func (b *Batcher) send() {
 		if !ok {
 			return
 		}
-		batch := state.Batch{Epoch: b.opts.Epoch, LeaseMS: b.opts.LeaseMS}
-		if len(calls) > 0 {
-			batch.Commands = make([]state.Command, len(calls))
-			for i, c := range calls {
-				batch.Commands[i] = c.cmd
-			}
-		}
+		batch := b.batch(calls)
 		proposed := b.opts.Clock() // before the log can know of it: the lease counts from here
 		b.inflight <- flight{proposed, calls, b.opts.Submit(batch)}
 	}
 }
 
+// batch is that of the calls, and behind their commands what the log is due. Nobody
+// waits for the result of that one.
+func (b *batcher) batch(calls []*call) state.Batch {
+	out := state.Batch{Epoch: b.opts.Epoch, LeaseMS: b.opts.LeaseMS}
+	due, isDue := b.opts.Due()
+	if len(calls) == 0 && !isDue {
+		return out
+	}
+	out.Commands = make([]state.Command, len(calls), len(calls)+1)
+	for i, c := range calls {
+		out.Commands[i] = c.cmd
+	}
+	if isDue {
+		out.Commands = append(out.Commands, due)
+	}
+	return out
+}
+
 // gather waits for something worth an entry and takes as much as one batch holds.
-func (b *Batcher) gather() ([]*call, bool) {
+func (b *batcher) gather() ([]*call, bool) {
 	for {
 		b.mu.Lock()
 		if b.closed {
@@ -104,11 +93,11 @@ func (b *Batcher) gather() ([]*call, bool) {
 }
 
 // fits counts how many of the pending commands go into one batch.
-func (b *Batcher) fits() int {
+func (b *batcher) fits() int {
 	size := 0
 	for i, c := range b.pending {
 		size += c.cmd.Size()
-		if i == maxBatchCommands || (i > 0 && size > maxBatchBytes) {
+		if i == maxBatchCommands || (i > 0 && size > cell.MaxBatchBytes) {
 			return i
 		}
 	}
@@ -116,7 +105,7 @@ func (b *Batcher) fits() int {
 }
 
 // arrived notes that an entry is no longer under way.
-func (b *Batcher) arrived() {
+func (b *batcher) arrived() {
 	b.mu.Lock()
 	b.pace.underway--
 	b.mu.Unlock()

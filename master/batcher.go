@@ -1,4 +1,4 @@
-package replica
+package master
 
 import (
 	"context"
@@ -7,16 +7,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// BatcherOptions say for which office a batcher works.
-type BatcherOptions struct {
+// batcherOptions say for which office a batcher works.
+type batcherOptions struct {
 	Epoch   uint64
 	LeaseMS int64
 	Clock   func() time.Duration
-	// Submit hands a batch to the log; see Replica.Submit.
+	// Submit hands a batch to the log, and Due tells of a command that the log
+	// itself is to be given with it; see Log.
 	Submit func(state.Batch) func() (*state.Outcome, error)
+	Due    func() (state.Command, bool)
 	// Accepted is told of each accepted batch and the instant at which its
 	// proposal began, in log order on one goroutine, before any caller gets its
 	// result.
@@ -26,11 +29,11 @@ type BatcherOptions struct {
 	Failed func(error)
 }
 
-// Batcher joins the commands of many callers into log entries: while entries
+// batcher joins the commands of many callers into log entries: while entries
 // are under way, commands gather for the next (batches.go). There is no timer; a
 // lone command leaves at once. One batcher serves one office.
-type Batcher struct {
-	opts  BatcherOptions
+type batcher struct {
+	opts  batcherOptions
 	spare sync.Pool // of calls whose answer was taken: nobody else has them any more
 
 	mu      sync.Mutex
@@ -65,14 +68,14 @@ type flight struct {
 	wait     func() (*state.Outcome, error)
 }
 
-// NewBatcher starts a batcher. It ends with Close.
-func NewBatcher(o BatcherOptions) *Batcher {
-	b := &Batcher{
+// newBatcher starts a batcher. It ends with Close.
+func newBatcher(o batcherOptions) *batcher {
+	b := &batcher{
 		opts:     o,
 		spare:    sync.Pool{New: func() any { return &call{result: make(chan reply, 1)} }},
 		wake:     make(chan struct{}, 1),
-		slots:    make(chan struct{}, batchesInFlight),
-		inflight: make(chan flight, batchesInFlight),
+		slots:    make(chan struct{}, cell.BatchesInFlight),
+		inflight: make(chan flight, cell.BatchesInFlight),
 		done:     make(chan struct{}),
 	}
 	b.loops.Go(b.send)
@@ -81,18 +84,18 @@ func NewBatcher(o BatcherOptions) *Batcher {
 }
 
 // Do proposes one command and waits for its result. The error wraps
-// ErrNotApplied when the command certainly has no effect, and ErrUnknown when
-// it may have one.
-func (b *Batcher) Do(cmd state.Command) (state.Result, error) { return b.Begin(cmd)() }
+// cell.ErrNotApplied when the command certainly has no effect, and
+// cell.ErrUnknown when it may have one.
+func (b *batcher) Do(cmd state.Command) (state.Result, error) { return b.Begin(cmd)() }
 
 // Begin takes one command and returns at once: a command that is begun later
 // comes behind it in the log. The returned function waits for the result as Do
 // does, and is to be called once.
-func (b *Batcher) Begin(cmd state.Command) func() (state.Result, error) {
+func (b *batcher) Begin(cmd state.Command) func() (state.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.refuse; err != nil {
-		return func() (state.Result, error) { return state.Result{}, fmt.Errorf("%w: %w", ErrNotApplied, err) }
+		return func() (state.Result, error) { return state.Result{}, fmt.Errorf("%w: %w", cell.ErrNotApplied, err) }
 	}
 	c := b.spare.Get().(*call)
 	c.cmd = cmd
@@ -102,7 +105,7 @@ func (b *Batcher) Begin(cmd state.Command) func() (state.Result, error) {
 	return func() (state.Result, error) { return b.result(c) }
 }
 
-func (b *Batcher) result(c *call) (state.Result, error) {
+func (b *batcher) result(c *call) (state.Result, error) {
 	defer b.leave()
 	select {
 	case r := <-c.result:
@@ -114,7 +117,7 @@ func (b *Batcher) result(c *call) (state.Result, error) {
 	return b.abandon(c)
 }
 
-func (b *Batcher) leave() {
+func (b *batcher) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting--
@@ -126,7 +129,7 @@ func (b *Batcher) leave() {
 
 // abandon is the way out of a call that waits when the batcher ends: it had no
 // effect if it was not handed over yet.
-func (b *Batcher) abandon(c *call) (state.Result, error) {
+func (b *batcher) abandon(c *call) (state.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
@@ -136,15 +139,15 @@ func (b *Batcher) abandon(c *call) (state.Result, error) {
 	}
 	for _, p := range b.pending {
 		if p == c {
-			return state.Result{}, fmt.Errorf("%w: %w", ErrNotApplied, b.refuse)
+			return state.Result{}, fmt.Errorf("%w: %w", cell.ErrNotApplied, b.refuse)
 		}
 	}
-	return state.Result{}, fmt.Errorf("%w: %w", ErrUnknown, b.refuse)
+	return state.Result{}, fmt.Errorf("%w: %w", cell.ErrUnknown, b.refuse)
 }
 
 // Renew proposes an empty batch, which only renews the lease, unless commands
 // are waiting anyway.
-func (b *Batcher) Renew() {
+func (b *batcher) Renew() {
 	b.mu.Lock()
 	b.renew = true
 	b.mu.Unlock()
@@ -153,7 +156,7 @@ func (b *Batcher) Renew() {
 
 // Drain takes no more commands, with why as the reason, and returns when all
 // that were taken have been answered, or ctx ends.
-func (b *Batcher) Drain(ctx context.Context, why error) error {
+func (b *batcher) Drain(ctx context.Context, why error) error {
 	b.mu.Lock()
 	if b.refuse == nil {
 		b.refuse = why
@@ -177,7 +180,7 @@ func (b *Batcher) Drain(ctx context.Context, why error) error {
 
 // Close takes no more commands and lets every waiting caller go, with why as
 // the reason. It does not wait for entries under way.
-func (b *Batcher) Close(why error) {
+func (b *batcher) Close(why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.refuse == nil {
@@ -190,9 +193,9 @@ func (b *Batcher) Close(why error) {
 }
 
 // Wait returns when the entries under way at Close have ended.
-func (b *Batcher) Wait() { b.loops.Wait() }
+func (b *batcher) Wait() { b.loops.Wait() }
 
-func (b *Batcher) nudge() {
+func (b *batcher) nudge() {
 	select {
 	case b.wake <- struct{}{}:
 	default:
@@ -200,11 +203,11 @@ func (b *Batcher) nudge() {
 }
 
 // receive takes outcomes in log order.
-func (b *Batcher) receive() {
+func (b *batcher) receive() {
 	for f := range b.inflight {
 		out, err := f.wait()
 		if err == nil && !out.Accepted {
-			err = fmt.Errorf("%w: the batch was of epoch %d, the cell is in epoch %d", ErrNotApplied, b.opts.Epoch, out.Epoch)
+			err = fmt.Errorf("%w: the batch was of epoch %d, the cell is in epoch %d", cell.ErrNotApplied, b.opts.Epoch, out.Epoch)
 		}
 		if err != nil {
 			b.broke(f, err)
@@ -220,7 +223,7 @@ func (b *Batcher) receive() {
 
 // broke answers a batch that failed and ends the batcher: an office that lost
 // one entry is over.
-func (b *Batcher) broke(f flight, err error) {
+func (b *batcher) broke(f flight, err error) {
 	for _, c := range f.calls {
 		c.result <- reply{err: err}
 	}
