@@ -72,7 +72,7 @@ func (c *Client) plain(r *route, q *call, within time.Duration) *wire.Request {
 	}
 	return &wire.Request{
 		Method: q.method, Addr: r.to.addr, Host: r.to.host, Target: r.to.url(q.path, q.query).RequestURI(),
-		Header: h, Body: q.body, Within: within, Watch: &q.hedge, Patience: q.hedge.patience,
+		Header: h, Body: q.body, Within: within, Hedger: &q.hedge, Patience: q.hedge.patience,
 	}
 }
 

@@ -7,6 +7,10 @@
 // idle connection has no goroutine at all. What it takes instead is a look at a
 // connection before it is used again, to see whether the other side has closed it.
 //
-// It does what the SDK needs and no more: no TLS, proxies, redirects, cookies or
+// Any net.Conn will do, such as one of crypto/tls: whoever has a Pool may say how
+// it dials. On a bare socket everything takes the fewest system calls; over
+// another connection the same holds by what every net.Conn can do, deadlines.
+//
+// It does what the SDK needs and no more: no proxies, redirects, cookies or
 // compression, and bodies that are in memory.
 package wire

@@ -382,7 +382,8 @@ func TestRequestOnTheWire(t *testing.T) {
 		near, far := net.Pipe()
 		got := make(chan string, 1)
 		go func() { b, _ := io.ReadAll(far); got <- string(b) }()
-		if err := newConn(near).send(&test.q, &awaiting{vigil: new(Vigil)}); err != nil {
+		c := newConn(near)
+		if err := c.send(&test.q, &silence{c: c, vigil: new(Vigil)}); err != nil {
 			t.Fatal(err)
 		}
 		near.Close()
