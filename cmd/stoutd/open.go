@@ -19,9 +19,9 @@ import (
 var errStopped = errors.New("stopped before the replica was a member of the cell")
 
 // start opens the parts. Where it fails none is left open, unless the error is
-// errStopped. A disk that does not answer may keep it waiting for ever: once ctx
-// has ended it gets as long as an orderly stop, and is then left behind, for the
-// process to end.
+// errStopped. A disk that does not answer may keep it waiting for ever: once
+// ctx has ended it gets as long as an orderly stop, and is then left behind,
+// for the process to end.
 func (p *process) start(ctx context.Context) error {
 	opened := make(chan error, 1)
 	go func() { opened <- p.open(ctx) }()

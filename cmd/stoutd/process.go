@@ -37,8 +37,8 @@ func serve(ctx context.Context, c *config.Config, log zerolog.Logger, stdout io.
 	}
 }
 
-// serve opens the parts, and returns when they are closed again. The error is an
-// exitError, or replica.ErrReplaced.
+// serve opens the parts, and returns when they are closed again. The error is
+// an exitError, or replica.ErrReplaced.
 func (p *process) serve(ctx context.Context, stdout io.Writer) error {
 	c, log := p.config, p.log
 	err := p.start(ctx)

@@ -10,7 +10,8 @@ import (
 	"github.com/stoutlock/stout/test/internal/overlay"
 )
 
-// trial builds package trial with some edits of the product, and runs some lives.
+// trial builds package trial with some edits of the product, and runs some
+// lives.
 func trial(t *testing.T, lives string, edits ...overlay.Edit) (said string, err error) {
 	t.Helper()
 	root, err := cell.ModuleRoot()
@@ -32,8 +33,8 @@ func trial(t *testing.T, lives string, edits ...overlay.Edit) (said string, err 
 	return string(out), err
 }
 
-// TestCrashAnywhere: whatever was acknowledged is there after a loss of power at any
-// point, and nothing else is.
+// TestCrashAnywhere: whatever was acknowledged is there after a loss of power
+// at any point, and nothing else is.
 func TestCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	said, err := trial(t, "4")

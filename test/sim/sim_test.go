@@ -89,8 +89,8 @@ func TestClocksBeyondTheBound(t *testing.T) {
 	}
 }
 
-// TestFaultsAreFound: a few of the deliberate faults, and how they are told. All
-// of them are tried by make mutants.
+// TestFaultsAreFound: a few of the deliberate faults, and how they are told.
+// All of them are tried by make mutants.
 func TestFaultsAreFound(t *testing.T) {
 	var out bytes.Buffer
 	s := &settings{

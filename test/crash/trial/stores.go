@@ -16,8 +16,9 @@ import (
 	"github.com/stoutlock/stout/replica"
 )
 
-// dataDir is where a replica of this cell keeps its data, below the top of a disk.
-// The directory above it does not exist either before the replica has started once.
+// dataDir is where a replica of this cell keeps its data, below the top of a
+// disk. The directory above it does not exist either before the replica has
+// started once.
 func dataDir(top string) string { return filepath.Join(top, "stout", "r1") }
 
 // stores are those of an open data directory.
@@ -64,7 +65,8 @@ func (s *stores) contents() (*held, error) {
 	return h, err
 }
 
-// latest is the snapshot from which a replica starts: the latest that can be read.
+// latest is the snapshot from which a replica starts: the latest that can be
+// read.
 func (s *stores) latest() (index uint64, content string, err error) {
 	metas, err := s.Snapshots.List()
 	if err != nil {

@@ -21,9 +21,10 @@ var syncs = []struct{ module, file, was, is string }{
 	{"", "replica/sync_linux.go", "syscall.Fdatasync(int(file.Fd()))", "file.Datasync()"},
 }
 
-// Noted is base with all noted that the stores of a replica do to a disk (package
-// recorded): those of the module at root, bbolt, and the library's store of
-// snapshots. It fails where one of them does not look as it did when this was written.
+// Noted is base with all noted that the stores of a replica do to a disk
+// (package recorded): those of the module at root, bbolt, and the library's
+// store of snapshots. It fails where one of them does not look as it did when
+// this was written.
 func Noted(ctx context.Context, root string, base Overlay) (o Overlay, err error) {
 	o = base
 	dirs := map[string]string{"": root}

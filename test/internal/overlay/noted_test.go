@@ -29,8 +29,8 @@ func TestReimported(t *testing.T) {
 	}
 }
 
-// TestNoted: the sources look as the overlay expects them to, and those of other
-// modules are replaced in copies.
+// TestNoted: the sources look as the overlay expects them to, and those of
+// other modules are replaced in copies.
 func TestNoted(t *testing.T) {
 	root, err := filepath.Abs("../../..")
 	if err != nil {

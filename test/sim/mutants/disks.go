@@ -2,9 +2,9 @@ package mutants
 
 import "github.com/stoutlock/stout/test/internal/overlay"
 
-// disks are faults of what is on the disk, and when. Command crash tries them, and
-// more, at every point of a run of the stores alone: a name that is not synced, say,
-// which here the next start syncs.
+// disks are faults of what is on the disk, and when. Command crash tries them,
+// and more, at every point of a run of the stores alone: a name that is not
+// synced, say, which here the next start syncs.
 func disks() []Mutant {
 	const section = "guarantees.md, Disk faults"
 	return []Mutant{

@@ -18,8 +18,8 @@ import (
 // get old ones back, and an operator has new ones take the place of old ones.
 
 // seek is what command stoutd does before a replica runs: it waits until the
-// directory is a member's, and opens what is in it. It reports false where the process
-// died before.
+// directory is a member's, and opens what is in it. It reports false where the
+// process died before.
 func (p *process) seek(log zerolog.Logger) (parts replica.Parts, ok bool) {
 	m, disk := p.m, p.disk
 	err := disk.claim(log)
@@ -143,9 +143,9 @@ func (w *world) voters() (ids []string, ok bool) {
 	return ids, latest.Index > 0 && committed == latest.Index
 }
 
-// mayLose reports whether a machine's disk may be taken away: nobody can hold the
-// cell to what a majority of its disks has forgotten. While no cell is founded any
-// disk may go.
+// mayLose reports whether a machine's disk may be taken away: nobody can hold
+// the cell to what a majority of its disks has forgotten. While no cell is
+// founded any disk may go.
 func (w *world) mayLose(m *machine) bool {
 	founded := false
 	for _, o := range w.machines {
@@ -164,8 +164,8 @@ func (w *world) mayLose(m *machine) bool {
 	return ok && kept > len(voters)/2
 }
 
-// disturbFounding has machines crash, lose their disks and get old ones back while
-// they found the cell.
+// disturbFounding has machines crash, lose their disks and get old ones back
+// while they found the cell.
 func (w *world) disturbFounding() {
 	w.stats.check("disturbed founding")
 	for range 2 + w.script.IntN(8) {
@@ -219,8 +219,8 @@ func (w *world) oldDisk() {
 	m.swap(old, after)
 }
 
-// replaceOne is an operator who has a new directory take the place of an old one,
-// as its replica asks for.
+// replaceOne is an operator who has a new directory take the place of an old
+// one, as its replica asks for.
 func (w *world) replaceOne() {
 	for _, i := range w.script.Perm(len(w.machines)) {
 		if m := w.machines[i]; m.process != nil && m.process.stranger {
@@ -255,8 +255,8 @@ func (w *world) command(id, directory string) {
 }
 
 // tend is the operator at the end, when nothing fails any more: whoever asks is
-// admitted. Where disks were lost while the cell was founded, so that a founder is
-// left alone, all begin anew: nothing was ever served.
+// admitted. Where disks were lost while the cell was founded, so that a founder
+// is left alone, all begin anew: nothing was ever served.
 func (w *world) tend() {
 	for ; !w.isOver(); w.until(time.Second) {
 		strangers := 0

@@ -19,8 +19,8 @@ func (j *judge) floor() uint64 {
 	return j.told
 }
 
-// acquired: a client was told of a grant. It may have ended since, but not before
-// the call began.
+// acquired: a client was told of a grant. It may have ended since, but not
+// before the call began.
 func (j *judge) acquired(who string, floor uint64, p pair, token uint64) {
 	j.look()
 	j.w.stats.check("told of a grant")
@@ -48,9 +48,9 @@ func (j *judge) released(who string, token uint64) {
 	j.told = max(j.told, g.freed)
 }
 
-// gaveBack: one call to release a grant was answered. Only a release, or the end
-// of the session, ends a grant that its holder knows of, so the first one finds it
-// there; and none releases what had ended before it was sent.
+// gaveBack: one call to release a grant was answered. Only a release, or the
+// end of the session, ends a grant that its holder knows of, so the first one
+// finds it there; and none releases what had ended before it was sent.
 func (j *judge) gaveBack(who string, floor, token uint64, released, first bool) {
 	j.look()
 	freed := j.tokens[token].freed
@@ -74,8 +74,8 @@ func (j *judge) kept(who string, p pair, token uint64, why string) {
 	}
 }
 
-// stood: a client was told that something stands in the way of its request: that
-// was so at some moment since its call began.
+// stood: a client was told that something stands in the way of its request:
+// that was so at some moment since its call began.
 func (j *judge) stood(who string, floor uint64, path string, q *lockapi.LockRequest, why string) {
 	j.look()
 	j.w.stats.check("told of an obstacle")
@@ -91,8 +91,8 @@ func (j *judge) stood(who string, floor uint64, path string, q *lockapi.LockRequ
 	}
 }
 
-// reopened: the opening of a session was sent again with its key. It gives no other
-// one while that lives, and none that had ended before the call.
+// reopened: the opening of a session was sent again with its key. It gives no
+// other one while that lives, and none that had ended before the call.
 func (j *judge) reopened(who string, floor uint64, first, again string) {
 	j.look()
 	j.w.stats.check("opening repeated")
@@ -115,8 +115,8 @@ func (j *judge) closed(who, session string) {
 	j.told = max(j.told, e.index)
 }
 
-// hadNoEffect: a client was told that an acquire with a handle of its own had no
-// effect. It may not have one later either.
+// hadNoEffect: a client was told that an acquire with a handle of its own had
+// no effect. It may not have one later either.
 func (j *judge) hadNoEffect(who string, p pair, why string) {
 	j.look()
 	j.w.stats.check("told of no effect")
@@ -165,7 +165,8 @@ func (j *judge) since(floor uint64, holds func(*state.State) bool) bool {
 	return false
 }
 
-// byForce: an operator has ended the session, which its client may not know yet.
+// byForce: an operator has ended the session, which its client may not know
+// yet.
 func (j *judge) byForce(s *client.Session) bool {
 	if s == nil {
 		return false
@@ -223,7 +224,7 @@ func shapeOf(s *state.State, path string) string {
 	return shape(out)
 }
 
-// describe tells a batch for the trace.
+// describe writes a batch for the trace.
 func describe(b state.Batch, out state.Outcome) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "epoch %d, lease %d ms", b.Epoch, b.LeaseMS)

@@ -11,8 +11,8 @@ import (
 )
 
 // A release that comes while an acquire of the same pair is in the master's log
-// stands behind it there: to answer from memory that there is nothing to release
-// would leave a hold that its caller takes for given up.
+// stands behind it there: to answer from memory that there is nothing to
+// release would leave a hold that its caller takes for given up.
 
 // denial is an acquire in a leader's log that a release was denied before.
 type denial struct {
@@ -30,8 +30,8 @@ func releaser(q *http.Request) (p pair, ok bool) {
 	return pair{in.Get("session"), path, in.Get("handle")}, locks && q.Method == http.MethodDelete && in.Get("token") == ""
 }
 
-// underway are the entries that ask a lock for the pair and are on the disk of a
-// leader, but not known to be committed.
+// underway are the entries that ask a lock for the pair and are on the disk of
+// a leader, but not known to be committed.
 func (j *judge) underway(p pair) (found []denial) {
 	for _, m := range j.w.machines {
 		if !m.leads() {
@@ -47,8 +47,8 @@ func (j *judge) underway(p pair) (found []denial) {
 	return found
 }
 
-// asks reports whether a batch asks a lock for the pair, and does nothing else that
-// could end what it gets.
+// asks reports whether a batch asks a lock for the pair, and does nothing else
+// that could end what it gets.
 func asks(b state.Batch, p pair) bool {
 	asked := false
 	for i := range b.Commands {

@@ -16,13 +16,14 @@ import (
 	"github.com/stoutlock/stout/test/crash/recorded"
 )
 
-// disk is what a machine does not forget. The stores on it are the real ones: the
-// data directory, the write-ahead log, raft-boltdb with bbolt, and the library's
-// snapshots. They are compiled with package recorded in the place of os, so that the
-// disk knows what was synced: a crash may be a loss of power, which leaves of the rest
-// any sectors and any names, and the next process opens what is left as a replica
-// does. Nothing stands for bbolt, which needs a real file to map: it has one, in a
-// directory of the machine that the simulator runs on, of which nothing shows in a run.
+// disk is what a machine does not forget. The stores on it are the real ones:
+// the data directory, the write-ahead log, raft-boltdb with bbolt, and the
+// library's snapshots. They are compiled with package recorded in the place of
+// os, so that the disk knows what was synced: a crash may be a loss of power,
+// which leaves of the rest any sectors and any names, and the next process
+// opens what is left as a replica does. Nothing stands for bbolt, which needs a
+// real file to map: it has one, in a directory of the machine that the
+// simulator runs on, of which nothing shows in a run.
 type disk struct {
 	w     *world
 	power *powerloss.Disk
@@ -31,7 +32,8 @@ type disk struct {
 	heavy time.Duration // and storing entries so much longer
 	hangs bool          // and storing entries does not end
 
-	// What the process that has the disk has found and stored, or that had it last.
+	// What the process that has the disk has found and stored, or that had it
+	// last.
 	logs      map[uint64]raft.Log
 	low, high uint64
 	begun     uint64 // as far as there are entries, snapshots, or writes of them under way
@@ -49,8 +51,8 @@ func newDisk(w *world) *disk {
 
 var errCrashed = errors.New("the machine has crashed")
 
-// mounted is a disk as one process has it: of a process that has died nothing more is
-// written.
+// mounted is a disk as one process has it: of a process that has died nothing
+// more is written.
 type mounted struct {
 	*disk
 	p    *process
@@ -70,8 +72,9 @@ func (d *disk) mount(p *process) *mounted {
 	return m
 }
 
-// unmount takes the disk from a process that has died. What that has not synced is there
-// all the same if only the process has died, and any of it where the power was lost.
+// unmount takes the disk from a process that has died. What that has not synced
+// is there all the same if only the process has died, and any of it where the
+// power was lost.
 func (d *mounted) unmount() {
 	d.at.Unmount()
 	left := d.power.Seen()

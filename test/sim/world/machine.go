@@ -39,11 +39,11 @@ type machine struct {
 	deposed time.Duration // until then it believes that it does not lead
 	notice  chan struct{} // something about deposed has changed
 
-	freeze     int           // it is paused in so many points; 0 = it is not
-	snag       int           // a goroutine stalls in so many points; 0 = none does
+	freeze     int           // it is paused at one in this many points; 0 = it is not
+	snag       int           // a goroutine stalls at one in this many points; 0 = none does
 	snagged    time.Duration // for so long
 	tardy      time.Duration // the next batch is held up for so long; 0 = it is not
-	fatal      int           // it crashes in so many writes; 0 = it does not
+	fatal      int           // it crashes at one in this many writes; 0 = it does not
 	afterCrash time.Duration // and is back after so long
 	reboots    bool          // with a clock that starts anew
 	putBack    bool          // its directory is one that has forgotten something
@@ -179,8 +179,8 @@ func (p *process) mindFaults() {
 	}
 }
 
-// condemned: the replica has found that its state differs from its master's, or that
-// its directory was put back as it was before.
+// condemned: the replica has found that its state differs from its master's, or
+// that its directory was put back as it was before.
 func (p *process) condemned(why string) error {
 	if p.dead() { // what it writes down is on no disk any more
 		return nil
@@ -193,7 +193,8 @@ func (p *process) condemned(why string) error {
 	return nil
 }
 
-// crash ends the machine's process at once. What it was about to do is not done.
+// crash ends the machine's process at once. What it was about to do is not
+// done.
 func (m *machine) crash() {
 	p := m.process
 	if p == nil {
@@ -242,8 +243,8 @@ func (m *machine) wake() {
 	}
 }
 
-// awake returns when the process is not paused. Goroutines of a process that goes
-// on get their turn one after the other, in any order.
+// awake returns when the process is not paused. Goroutines of a process that
+// goes on get their turn one after the other, in any order.
 func (p *process) awake() {
 	for p.m.resume != nil && !p.dead() {
 		select {
@@ -254,8 +255,8 @@ func (p *process) awake() {
 	}
 }
 
-// point is a point between two instructions of a process: it may be paused here,
-// or have been by the operating system for a while.
+// point is a point between two instructions of a process: it may be paused
+// here, or have been by the operating system for a while.
 func (p *process) point() {
 	w := p.m.w
 	if w.judge.looking || p.dead() {

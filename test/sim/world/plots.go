@@ -6,11 +6,11 @@ import (
 )
 
 // Plots are schedules of several acts that chance would hardly ever put
-// together. They begin in a cell that is well, and nobody else acts meanwhile, but
-// for what earlier steps have left behind.
+// together. They begin in a cell that is well, and nobody else acts meanwhile,
+// but for what earlier steps have left behind.
 
-// well ends what faults it can and waits for a master. It returns that and another
-// machine, or nil.
+// well ends what faults it can and waits for a master. It returns that and
+// another machine, or nil.
 func (w *world) well() (old, next *machine) {
 	w.heal()
 	w.net.fair()
@@ -49,8 +49,8 @@ func (w *world) handOver(from, to *machine) {
 	}
 }
 
-// siege has all clients ask the master at the same time. One of its goroutines may
-// stall amid that, and not all of the clients are heard after it.
+// siege has all clients ask the master at the same time. One of its goroutines
+// may stall amid that, and not all of the clients are heard after it.
 func (w *world) siege() {
 	old, _ := w.well()
 	if old == nil {
@@ -69,10 +69,10 @@ func (w *world) siege() {
 	}
 }
 
-// overtaken: a master is paused, perhaps amid a call, until its successor has been
-// in office for a while. Some clients reach nobody else. They ask again when it
-// goes on, and are not heard after that. Others ask it to close a session that they
-// have opened at the successor.
+// overtaken: a master is paused, perhaps amid a call, until its successor has
+// been in office for a while. Some clients reach nobody else. They ask again
+// when it goes on, and are not heard after that. Others ask it to close a
+// session that they have opened at the successor.
 func (w *world) overtaken() {
 	old, next := w.well()
 	if old == nil {
@@ -118,8 +118,8 @@ func (w *world) confine(u *user, to *machine) {
 	}
 }
 
-// lateResignation: a master hands over in good order, and does not hear how that
-// ends: its successor need not wait for it.
+// lateResignation: a master hands over in good order, and does not hear how
+// that ends: its successor need not wait for it.
 func (w *world) lateResignation() {
 	old, next := w.well()
 	if old == nil {
@@ -165,8 +165,8 @@ func (w *world) lateOpening() {
 	next.snag = 0
 }
 
-// lateBatch: calls are held up on their way into the log, while their office ends
-// and the next one of the same leader opens.
+// lateBatch: calls are held up on their way into the log, while their office
+// ends and the next one of the same leader opens.
 func (w *world) lateBatch() {
 	m, _ := w.well()
 	if m == nil {
@@ -180,9 +180,10 @@ func (w *world) lateBatch() {
 	m.snag = 0
 }
 
-// unsharedEntry: a master crashes with an entry that nobody else has. It is back
-// while its successor's disk hangs. Just when that has the first entry of its own, a
-// message is made for the other that it had begun to think of before.
+// unsharedEntry: a master crashes with an entry that nobody else has. It is
+// back while its successor's disk hangs. Just when that has the first entry of
+// its own, a message is made for the other that it had begun to think of
+// before.
 func (w *world) unsharedEntry() {
 	old, next := w.well()
 	if old == nil {
@@ -209,8 +210,8 @@ func (w *world) unsharedEntry() {
 	for end := w.now() + 800*time.Millisecond; w.now() < end && !old.follows() && !w.isOver(); {
 		w.until(time.Millisecond)
 	}
-	// The library waits for one to two of its CommitTimeouts, and 10 ms after the
-	// failures before.
+	// The library waits for one to two of its CommitTimeouts, and 10 ms after
+	// the failures before.
 	w.until(50*time.Millisecond + time.Duration(w.script.Int64N(int64(60*time.Millisecond))))
 	hang(false)
 	w.until(500 * time.Millisecond)
@@ -247,9 +248,9 @@ func (w *world) inheritance() {
 	w.until(between(w.script, 100*time.Millisecond, 3*time.Second))
 }
 
-// tornVote: a replica crashes in a write of its vote. One that it voted for before,
-// and that lacks what was committed since, campaigns in the same term. It needs
-// the three of them to be all.
+// tornVote: a replica crashes in a write of its vote. One that it voted for
+// before, and that lacks what was committed since, campaigns in the same term.
+// It needs the three of them to be all.
 func (w *world) tornVote() {
 	w.well()
 	voter, former := w.voter()

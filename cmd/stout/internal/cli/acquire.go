@@ -21,14 +21,14 @@ var (
 )
 
 // endlessGrace has a session that waits go on for as long as the vigil over it
-// does, however long the cell is without a master: no session ends meanwhile. It
-// is of no account to a lock that is held, whose end is that of the lease.
+// does, however long the cell is without a master: no session ends meanwhile.
+// It does not matter for a lock that is held, whose end is that of the lease.
 const endlessGrace = 365 * 24 * time.Hour
 
 // acquire opens a session and takes the lock with it, in as much time as the
-// flags allow for both, and for no longer than replicas answer. Where it fails it
-// leaves nothing behind, as far as the cell can be told. It returns lastWords
-// after its time is over, at the latest.
+// flags allow for both, and for no longer than replicas answer. Where it fails
+// it leaves nothing behind, as far as the cell can be told. It returns
+// lastWords after its time is over, at the latest.
 func (a *app) acquire(ctx context.Context, f lockFlags) (*tenure, error) {
 	asking, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
@@ -113,8 +113,8 @@ func inTheWay(path string, holders []lockapi.Holder, more int, delayMS int64) st
 }
 
 // notGot maps the reasons for not having the lock to exit codes: one for a lock
-// that somebody else has, and another for a cell that could not give it. Where the
-// cell has not said why, why finds it out.
+// that somebody else has, and another for a cell that could not give it. Where
+// the cell has not said why, why finds it out.
 func (a *app) notGot(f lockFlags, v *vigil, err error, why func() *failure) error {
 	var out *failure
 	refused, _ := errors.AsType[*lockapi.Error](err)
@@ -147,8 +147,8 @@ func noOutcome(err error) bool {
 		errors.Is(err, client.ErrNoMaster) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// couldNot says whether a call failed for the cell's sake: a quota is used up, or
-// it is broken.
+// couldNot says whether a call failed because of the cell: a quota is used up,
+// or the cell is not working.
 func couldNot(err error) bool {
 	return errors.Is(err, client.ErrTooMany) || errors.Is(err, client.ErrInternal)
 }

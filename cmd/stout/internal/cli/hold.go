@@ -29,8 +29,9 @@ func (a *app) lock(ctx context.Context, f lockFlags) error {
 	return a.serve(ctx, t, signals)
 }
 
-// serve is the whole of a tenure. That the lock was lost outdoes how the command
-// ended: what it did, it may have done beside somebody else.
+// serve is the whole life of a hold. That the lock was lost counts for more
+// than how the command ended: what it did, it may have done beside somebody
+// else.
 func (a *app) serve(ctx context.Context, t *tenure, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -40,7 +41,7 @@ func (a *app) serve(ctx context.Context, t *tenure, signals <-chan os.Signal) er
 		spend = a.run
 	}
 	why, err := spend(t, signals)
-	cancel() // what we release ourselves shall not be found missing
+	cancel() // what we release ourselves must not be reported as lost
 	if gone := a.giveBack(t); why == nil {
 		why = gone
 	}
@@ -83,8 +84,8 @@ func await[T any](ctx context.Context, signals <-chan os.Signal, f func(context.
 }
 
 // run runs the command under the lock. It returns why the lock was lost, if the
-// command was told or killed for it; the error is how the command ended. The
-// command's exit code is ours.
+// command was asked to stop or killed for it; the error is how the command
+// ended. The command's exit code is ours.
 func (a *app) run(t *tenure, signals <-chan os.Signal) (lost, ended error) {
 	result, err := child.Run(child.Command{
 		Args: t.flags.command, Env: environment(t.Held, a.opts.servers),

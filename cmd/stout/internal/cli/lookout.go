@@ -25,7 +25,7 @@ type asker interface {
 }
 
 // lookout asks the cell now and then whether a grant is still held. It finds
-// what neither the lease nor a keepalive tells: that somebody else released it
+// what neither the lease nor a keepalive shows: that somebody else released it
 // while its session lives on.
 //
 // Only a cell that says no counts. That it cannot be asked is for the lease to
@@ -51,7 +51,8 @@ func newLookout(cell asker, session, sequencer string, ttl time.Duration) *looko
 // run asks until the grant is gone or ctx ends. It is called once.
 func (l *lookout) run(ctx context.Context) {
 	for {
-		// Many that began at the same moment shall not ask at the same moment.
+		// Many that began at the same moment must not all ask at the same
+		// moment.
 		pause := time.NewTimer(l.every - rand.N(l.every/4))
 		select {
 		case <-ctx.Done():

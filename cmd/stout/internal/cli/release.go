@@ -93,7 +93,7 @@ func (a *app) release(ctx context.Context, path string, p pick) error {
 	}
 }
 
-// leaveQueue takes back the session's place in the queue of path.
+// leaveQueue takes back the session's queue position for path.
 func (a *app) leaveQueue(ctx context.Context, path string, p pick) error {
 	s, err := a.client.ReadSession(ctx, p.session)
 	if err != nil {

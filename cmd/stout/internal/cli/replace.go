@@ -118,8 +118,8 @@ func (a *app) listMembers(ctx context.Context) (lockapi.Members, error) {
 	return a.client.Members(ctx)
 }
 
-// presentDirectory asks the replica that goes by a member's name which directory
-// it has.
+// presentDirectory asks the replica with a member's name which directory it
+// has.
 func (a *app) presentDirectory(ctx context.Context, m *lockapi.Member) (string, error) {
 	ctx, cancel := a.call(ctx)
 	defer cancel()
@@ -137,9 +137,9 @@ func (a *app) presentDirectory(ctx context.Context, m *lockapi.Member) (string, 
 	return own.Directory, nil
 }
 
-// takeBack has a directory that was to take the place of another forgotten. Whoever
-// only repeats a command, before the replica has its new directory, does not mean
-// that.
+// takeBack has a directory that was to take the place of another forgotten.
+// Whoever only repeats a command, before the replica has its new directory,
+// does not mean that.
 func (a *app) takeBack(ctx context.Context, r replacement, next lockapi.Member) error {
 	if !r.named {
 		return (&failure{code: exitFailed, message: fmt.Sprintf("%s runs with directory %s, which has the place; directory %s is to get it, and is not there yet",
@@ -253,8 +253,8 @@ const (
 	replacePatience = time.Minute
 )
 
-// awaitReplaced waits until the new directory is the only one of its member, and
-// votes.
+// awaitReplaced waits until the new directory is the only one of its member,
+// and votes.
 func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members, error) {
 	defer a.ui.progress("", "")
 	for seen := time.Now(); ; {
@@ -279,8 +279,8 @@ func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members
 	}
 }
 
-// progressOf says how far a replacement is; how is empty where the cell knows of
-// none.
+// progressOf says how far a replacement is; how is empty where the cell knows
+// of none.
 func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
 	others := false
 	for _, m := range list.Members {
@@ -299,7 +299,7 @@ func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
 	return done && !others, how
 }
 
-// replaced tells the outcome.
+// replaced prints the outcome.
 func (a *app) replaced(r replacement, list lockapi.Members) error {
 	if a.ui.json {
 		return a.ui.object(lockapi.MemberChange{ID: r.id, Directory: r.directory})

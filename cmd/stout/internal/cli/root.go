@@ -178,7 +178,8 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
-// connect makes the client of the servers named by flag, environment or default.
+// connect makes the client of the servers named by flag, environment or
+// default.
 func (a *app) connect() error {
 	source := "--server"
 	if len(a.opts.servers) == 0 {

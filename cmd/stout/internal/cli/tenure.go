@@ -41,7 +41,7 @@ func (t *tenure) why() error {
 	return client.ErrJeopardy
 }
 
-// notice tells what happens to the running command.
+// notice says what happens to the running command.
 func (a *app) notice(t *tenure) func(child.Event) {
 	path, name := clean(t.flags.path), clean(t.flags.command[0])
 	return func(e child.Event) {
@@ -112,8 +112,8 @@ func (a *app) giveBack(t *tenure) error {
 	return err
 }
 
-// closeSession ends a session that got no lock, if there is one. What it wanted is
-// gone with it, or else when its ttl is over.
+// closeSession ends a session that got no lock, if there is one. What it wanted
+// is gone with it, or else when its ttl is over.
 func (a *app) closeSession(ctx context.Context, session *client.Session) {
 	if session == nil {
 		return
@@ -135,8 +135,8 @@ func (a *app) noteUntold(session *client.Session) {
 	a.ui.note("could not tell the cell that we are done; the lock is free in at most %s", human(session.TTL()))
 }
 
-// inTime is f's outcome, or the context's where that ends first. f then goes on by
-// itself: this process is about to end.
+// inTime is f's outcome, or the context's where that ends first. f then goes on
+// by itself: this process is about to end.
 func inTime(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()

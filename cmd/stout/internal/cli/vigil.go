@@ -17,20 +17,20 @@ const (
 	// firstLook is how long a wait may be without a word about it.
 	firstLook = 200 * time.Millisecond
 	// lookEvery is the time between two looks for a person at a terminal, and
-	// mostLookEvery where nobody is told how the wait goes on.
+	// mostLookEvery where nobody sees how the wait goes on.
 	lookEvery     = time.Second
 	mostLookEvery = 5 * time.Second
-	// troubleAfter is for how long a cell may be silent, or without a master, and
-	// nobody be told: mastership moves in less.
+	// troubleAfter is for how long a cell may be silent, or without a master,
+	// and nobody be told: mastership moves in less.
 	troubleAfter = 2 * time.Second
 )
 
-// vigil watches over a wait. It ends it when no replica has answered for as long
-// as --timeout says, and tells meanwhile what is waited for.
+// vigil watches over a wait. It ends it when no replica has answered for as
+// long as --timeout says, and tells meanwhile what is waited for.
 //
-// The cell is asked for the place in the queue, which only a master knows, and
-// beside that each replica about itself: one that hangs, or has no master to ask,
-// does not stand in the way of another that answers.
+// The cell is asked for the queue position, which only a master knows, and
+// beside that each replica about itself: one that hangs, or has no master to
+// ask, does not stand in the way of another that answers.
 type vigil struct {
 	a        *app
 	path     string
@@ -55,11 +55,11 @@ func (a *app) newVigil(f lockFlags) *vigil {
 	return v
 }
 
-// over has the vigil look after the place in the queue that a session has.
+// over has the vigil look after the queue position that a session has.
 func (v *vigil) over(session *client.Session) { v.session.Store(session) }
 
-// keep begins the vigil. giveUp is called with errSilence if it is in vain. The
-// function that it returns ends it, and returns when it has.
+// keep begins the vigil. giveUp is called with errSilence if no replica
+// answers. The function that it returns ends it, and returns when it has.
 func (v *vigil) keep(ctx context.Context, giveUp context.CancelCauseFunc) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	v.heard, v.mastered = time.Now(), time.Now()
@@ -93,8 +93,8 @@ func (v *vigil) repeat(ctx context.Context, f func() time.Duration) {
 	}
 }
 
-// look tells how the wait stands, and returns when to look again: sooner where
-// something is the matter, which a person wants to know.
+// look shows how the wait is going, and returns when to look again: sooner
+// where something is wrong, which a person wants to know.
 func (v *vigil) look(ctx context.Context) (again time.Duration) {
 	placed := v.place(ctx)
 	v.mu.Lock()
@@ -115,10 +115,10 @@ func (v *vigil) look(ctx context.Context) (again time.Duration) {
 	return min(v.every, lookEvery)
 }
 
-// standing says for how long the cell has been silent, which it is if all replicas
-// were asked and none answered, and for how long without a master, which it is if
-// one answers. why is what a replica says that is no member of a cell: that it
-// waits for others to found one, say.
+// standing says for how long the cell has been silent, which it is if all
+// replicas were asked and none answered, and for how long without a master,
+// which it is if one answers. why is what a replica says that is no member of a
+// cell: that it waits for others to found one, say.
 func (v *vigil) standing() (silent, masterless time.Duration, why string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -152,7 +152,7 @@ func (v *vigil) hear(master bool) {
 	v.silence.Reset(v.patience)
 }
 
-// place tells the place in the queue, and reports whether the cell told it.
+// place shows the queue position, and reports whether the cell gave it.
 func (v *vigil) place(ctx context.Context) bool {
 	session := v.session.Load()
 	if session == nil {
@@ -174,8 +174,8 @@ func (v *vigil) place(ctx context.Context) bool {
 	return true
 }
 
-// ask hears whether a replica answers, be it with a refusal, unless its master has
-// answered a moment ago. It returns when to ask again.
+// ask hears whether a replica answers, be it with a refusal, unless its master
+// has answered a moment ago. It returns when to ask again.
 func (v *vigil) ask(ctx context.Context, url string) (again time.Duration) {
 	if v.wellKnown() {
 		return min(v.every, lookEvery)
@@ -198,16 +198,16 @@ func (v *vigil) ask(ctx context.Context, url string) (again time.Duration) {
 	return v.every
 }
 
-// wellKnown says whether a master has answered so lately that replicas need not be
-// asked.
+// wellKnown says whether a master has answered so lately that replicas need not
+// be asked.
 func (v *vigil) wellKnown() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.placed && time.Since(v.mastered) < v.every
 }
 
-// standby is what a replica says that is no member of a cell, and nil where it is
-// one: only those refuse at once to tell of the cell.
+// standby is what a replica says that is no member of a cell, and nil where it
+// is one: only those refuse at once to tell of the cell.
 func (v *vigil) standby(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, min(firstLook, v.every))
 	defer cancel()

@@ -18,8 +18,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// keepVigil keeps a vigil with a patience of a minute until it is given up or d is
-// over, and returns how long it was kept, what was told, and why it was given up.
+// keepVigil keeps a vigil with a patience of a minute until it is given up or d
+// is over, and returns how long it was kept, what was told, and why it was
+// given up.
 func keepVigil(t *testing.T, h hosts, session *client.Session, d time.Duration, live bool) (kept time.Duration, told string, why error) {
 	t.Helper()
 	return keepVigilFor(t, h, session, time.Minute, d, live)
@@ -70,8 +71,8 @@ func TestVigilEndsInSilence(t *testing.T) {
 	}
 }
 
-// As long as any replica answers, whatever it says, the wait goes on; and as long
-// as it is silent for less than the patience.
+// As long as any replica answers, whatever it says, the wait goes on; and as
+// long as it is silent for less than the patience.
 func TestVigilGoesOn(t *testing.T) {
 	for name, h := range map[string]hosts{
 		"no master":     {"r2": refusals(lockapi.CodeNoMaster)},
@@ -90,8 +91,8 @@ func TestVigilGoesOn(t *testing.T) {
 }
 
 // Whoever waits without a quorum is not told that no replica answers while one
-// does: neither the read that only a master answers nor a replica that hangs takes
-// the time in which another could be heard.
+// does: neither the read that only a master answers nor a replica that hangs
+// takes the time in which another could be heard.
 func TestVigilGoesOnWithoutQuorum(t *testing.T) {
 	for _, patience := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 1200 * time.Millisecond, 5 * time.Second} {
 		t.Run(patience.String(), func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 // watchEvery is how long a watched answer stays.
 const watchEvery = time.Second
 
-// watch shows an answer again and again, until ctx ends or a signal ends us. What
-// show prints, and the error that it returns, are the picture: a cell that cannot
-// be reached is one too.
+// watch shows an answer again and again, until ctx ends or a signal ends us.
+// What show prints, and the error that it returns, are the picture: a cell that
+// cannot be reached is one too.
 func (a *app) watch(ctx context.Context, show func(context.Context) error) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -40,8 +40,8 @@ func (a *app) watch(ctx context.Context, show func(context.Context) error) error
 }
 
 // frame is a picture as it goes to standard output. On a terminal it takes the
-// place of the one before, line by line, so that nothing flickers; what is beyond
-// the last line is left out.
+// place of the one before, line by line, so that nothing flickers; what is
+// beyond the last line is left out.
 func (a *app) frame(picture string, first bool) string {
 	_, height, err := term.GetSize(int(a.stdout.Fd()))
 	if err != nil {
