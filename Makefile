@@ -13,7 +13,7 @@ FUZZTIME ?= 20s
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Run a cell of three replicas on this machine; ARGS="--port 9001 --data DIR"
@@ -83,6 +83,14 @@ cross: ## Check that the programs compile for the other systems that they are fo
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME (20s)
 	@GO='$(GO)' TAGS='$(TAGS)' .ci/fuzz $(FUZZTIME)
+
+# What faces the network, beside net/http and the contract: for every night.
+LONG ?= lockapi/server client/internal/wire internal/origin
+LONGTIME ?= 10m
+
+.PHONY: fuzz-long
+fuzz-long: ## Run the fuzz tests of what faces the network for LONGTIME each (10m): nightly
+	@GO='$(GO)' TAGS='$(TAGS)' .ci/fuzz $(LONGTIME) $(LONG)
 
 .PHONY: clean
 clean: ## Remove what was built (not the data in ./.stout)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -42,6 +43,9 @@ type Options struct {
 	// MaxConnections bounds the connections that are open to the API at once; 0 is
 	// no bound. Those of other members do not count.
 	MaxConnections int
+	// TLS, where it is set, is spoken on every connection to the API. The API has
+	// HTTP/1.1 only, whatever its protocols of ALPN say.
+	TLS *tls.Config
 	// Browsers says who may call from a web page. Its Named is the server's own.
 	Browsers origin.Settings
 
@@ -52,7 +56,7 @@ type Options struct {
 	AnswerTimeout time.Duration // 30 s
 	CellTimeout   time.Duration // 1 s: for the master's view of the cell
 	ProbeTimeout  time.Duration // 500 ms: for another replica's view of itself
-	HeaderTimeout time.Duration // 5 s: for a request's line and headers
+	HeaderTimeout time.Duration // 5 s: for a request's line and headers, and for the handshake of TLS
 	BodyTimeout   time.Duration // 10 s: for a request's body
 	WriteTimeout  time.Duration // 30 s: for each part of a reply to be taken
 	IdleTimeout   time.Duration // 150 s: for the next request of a connection
@@ -147,6 +151,7 @@ func New(opts Options) *Server {
 	s.spare = s.newSpare()
 	s.http = &wire.Server{
 		Handler:        s.Handler(),
+		TLS:            opts.TLS,
 		HeaderTimeout:  opts.HeaderTimeout,
 		BodyTimeout:    opts.BodyTimeout,
 		WriteTimeout:   opts.WriteTimeout,

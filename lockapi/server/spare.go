@@ -49,6 +49,7 @@ func (s *Server) newSpare() *spare {
 			w.Header().Set("Connection", "close")
 			serve(engine, w, r)
 		}),
+		TLS:            s.opts.TLS,
 		HeaderTimeout:  spareTime,
 		BodyTimeout:    spareTime,
 		WriteTimeout:   spareTime,

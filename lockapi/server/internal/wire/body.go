@@ -43,8 +43,8 @@ func (c *conn) restOfBody(n, most int64) (text []byte, err error) {
 	return text, err
 }
 
-// whole is err, where an end is a body cut short.
-func whole(err error) error {
+// midway is err, where an end is a body cut short.
+func midway(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
@@ -62,7 +62,7 @@ func (r *rest) chunks(most int64) ([]byte, error) {
 		return nil, err
 	}
 	if err := dropTrailers(from, r.server.MaxHeaderBytes); err != nil {
-		return nil, whole(err)
+		return nil, midway(err)
 	}
 	if ahead, _ := from.Peek(from.Buffered()); len(ahead) > 0 {
 		ahead = append(bytes.Clone(ahead), r.in...)
@@ -121,7 +121,7 @@ func (r *rest) read(n int64) ([]byte, error) {
 	if int64(len(text)) == n {
 		return text, nil
 	}
-	return text, whole(err)
+	return text, midway(err)
 }
 
 // gather reads most bytes, or, with an error, fewer. It makes room as they come: much

@@ -28,11 +28,12 @@ type host struct {
 	served chan error
 }
 
-// over runs a test on both ways to read and write: TCP, for which the server makes
-// system calls of its own, and net.Pipe, which has only its methods.
+// over runs a test on all ways to read and write: TCP, for which the server makes
+// system calls of its own, net.Pipe, which has only its methods, and TLS.
 func over(t *testing.T, test func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error)))) {
 	t.Run("tcp", func(t *testing.T) { test(t, tcp) })
 	t.Run("pipe", func(t *testing.T) { test(t, pipe) })
+	t.Run("tls", func(t *testing.T) { test(t, overTLS) })
 }
 
 func tcp() (net.Listener, func() (net.Conn, error)) {
@@ -138,6 +139,9 @@ func start(t testing.TB, listen func() (net.Listener, func() (net.Conn, error)),
 	}
 	l, dial := listen()
 	h.dial = dial
+	if s, ok := l.(secured); ok {
+		h.TLS = s.config
+	}
 	go func() { h.served <- h.Serve(counting{l, &h.open}) }()
 	t.Cleanup(func() {
 		h.Close()

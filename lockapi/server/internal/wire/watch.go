@@ -114,6 +114,8 @@ func (c *conn) prolong() (again bool, err error) {
 	switch {
 	case c.call != nil:
 		until = now.Add(c.server.IdleTimeout)
+	case c.over:
+		return false, os.ErrDeadlineExceeded
 	case len(c.in) > 0:
 		return false, nil
 	case !until.After(now):
@@ -129,9 +131,14 @@ func (c *conn) prolong() (again bool, err error) {
 // the next bytes come: they have. c.mu is held.
 func (c *conn) wake() {
 	if c.ahead {
-		c.woken = true
-		_ = c.net.SetReadDeadline(past)
+		c.interrupt()
 	}
+}
+
+// interrupt has the watch look what there is to do. c.mu is held.
+func (c *conn) interrupt() {
+	c.woken = true
+	_ = c.net.SetReadDeadline(past)
 }
 
 // forgetDeadline is for whoever reads, where another may have set the deadline.
