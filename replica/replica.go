@@ -90,7 +90,7 @@ func (r *Replica) startRaft() error {
 			return fmt.Errorf("the disk of replica %s has not finished a write for %v", r.opts.ID, took)
 		}
 		return nil
-	}, reached: r.aside.reached, acks: r.acks, leads: r.leadsIn, renew: r.renewSnapshot}
+	}, reached: r.aside.reached, acks: r.acks, leads: r.leadsIn, renew: r.renewSnapshot, messages: make(chan raft.RPC)}
 	notify := make(chan bool, 16)
 	conf := r.config(notify)
 	if err := r.found(conf, logs, votes, trans); err != nil {
@@ -106,6 +106,7 @@ func (r *Replica) startRaft() error {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.library.Store(r.raft)
+	r.watching.Go(func() { r.passMessages(trans.Transport.Consumer(), trans.messages) })
 	r.watch(notify)
 	r.watching.Go(r.suspect)
 	if r.parts.Ask != nil {

@@ -271,3 +271,68 @@ func TestMessagesAreOfOneLog(t *testing.T) {
 		}
 	})
 }
+
+// TestVotersNeedNotKnowTheCandidate: a replica that lags behind a change of members
+// votes for who came with it, where no leader is heard. Else a majority of replicas
+// that are all well could elect nobody, for ever.
+func TestVotersNeedNotKnowTheCandidate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cell := steered(t, 3)
+		defer cell.close()
+		leader, _ := lead(t, cell.all...)
+		voter := without(cell.all, leader)[0]
+		same(t, leader, cell.all...)
+		_, candidate := raft.NewInmemTransportWithTimeout("r9/new@r9", rpcTimeout)
+		candidate.Connect(inMemory(voter.ID()), cell.wires[voter.ID()].InmemTransport)
+
+		header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("r9/new"), Addr: []byte("r9/new@r9")}
+		ask := func(term, index uint64) (preVote, vote bool) {
+			t.Helper()
+			var pre raft.RequestPreVoteResponse
+			must(t, candidate.RequestPreVote("", inMemory(voter.ID()), &raft.RequestPreVoteRequest{RPCHeader: header,
+				Term: term, LastLogIndex: index, LastLogTerm: term - 1}, &pre))
+			var real raft.RequestVoteResponse
+			must(t, candidate.RequestVote("", inMemory(voter.ID()), &raft.RequestVoteRequest{RPCHeader: header,
+				Term: term, LastLogIndex: index, LastLogTerm: term - 1}, &real))
+			return pre.Granted, real.Granted
+		}
+		if pre, vote := ask(100, 1000); pre || vote {
+			t.Errorf("beside a leader: pre-vote %v, vote %v", pre, vote)
+		}
+		cell.cut(cell.all...)
+		until(t, "it hears no leader", func() bool { return voter.Leader() == "" })
+		if pre, vote := ask(101, 1000); !pre || !vote {
+			t.Errorf("with a log that is ahead: pre-vote %v, vote %v", pre, vote)
+		}
+		for _, late := range []uint64{101, 100} { // it has voted for r9 in term 101 only
+			if _, vote := ask(late, 1001); vote != (late == 101) {
+				t.Errorf("in term %d: vote %v", late, vote)
+			}
+		}
+	})
+}
+
+// TestNobodyLeadsWithoutAVote: a replica that does not vote is not to campaign,
+// whoever tells it to: the library would have it lead, and end itself.
+func TestNobodyLeadsWithoutAVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cell := steered(t, 3)
+		defer cell.close()
+		leader, _ := lead(t, cell.all...)
+		follower := without(cell.all, leader)[0]
+		same(t, leader, cell.all...)
+		index := leader.raft.DemoteVoter(follower.self(), 0, time.Second)
+		must(t, index.Error())
+		until(t, "it hears of that", func() bool { return !follower.votes() })
+
+		var answer raft.TimeoutNowResponse
+		wire := cell.wires[leader.ID()]
+		if err := wire.TimeoutNow("", inMemory(follower.ID()), &raft.TimeoutNowRequest{}, &answer); !errors.Is(err, errNoVoter) {
+			t.Errorf("it was told to campaign, and answers %v", err)
+		}
+		time.Sleep(3 * time.Second) // virtual
+		if term, ok := leader.Leading(); !ok {
+			t.Errorf("the leader does not lead any more in term %d", term)
+		}
+	})
+}

@@ -34,12 +34,13 @@ type Transport interface {
 	raft.WithClose
 }
 
-// transport is the library's, with six changes: heartbeats get no fast path, no
+// transport is the library's, with seven changes: heartbeats get no fast path, no
 // message has a follower commit more than it brings or than its leader has on
 // disk, none leaves a replica that does not lead any more, a leader whose disk hangs
-// falls silent, a pipeline ends with the first message that fails, and a follower that
-// has forgotten what it had acknowledged is sent nothing. Embedding the interface keeps
-// WithPreVote and WithClose.
+// falls silent, a pipeline ends with the first message that fails, a follower that
+// has forgotten what it had acknowledged is sent nothing, and candidates are judged by
+// their logs alone (voting.go). Embedding the interface keeps WithPreVote and
+// WithClose.
 type transport struct {
 	Transport
 	mute    func() error              // why nothing is sent to followers; nil while it is
@@ -47,7 +48,12 @@ type transport struct {
 	acks    *acknowledged             // may be nil
 	leads   func(term uint64) bool    // whether this replica is the leader of a term
 	renew   func()                    // has a newer snapshot taken, and does not wait for it
+
+	messages chan raft.RPC // of the others, as passMessages has them
 }
+
+// Consumer is where the library takes the messages of the other replicas from.
+func (t transport) Consumer() <-chan raft.RPC { return t.messages }
 
 // SetHeartbeatHandler does nothing. The library would handle heartbeats on the
 // connection's goroutine, and change the term and the state behind the main

@@ -254,6 +254,48 @@ func (w *world) command(id, directory string) {
 	}
 }
 
+// laggingVoter: one machine gets a new directory, and the last voter that was there
+// before does not hear of its promotion. Then the master loses its disk: the two that
+// are left are a majority. It needs the three of them to be all.
+func (w *world) laggingVoter() {
+	if len(w.machines) != 3 {
+		return
+	}
+	w.well()
+	for n := 0; n < 10 && !w.allVote(); n++ {
+		for _, m := range w.machines {
+			if m.process != nil && m.process.stranger {
+				w.replace(m)
+			}
+		}
+		w.until(500 * time.Millisecond)
+	}
+	old, next := w.rivals()
+	if old == nil || !w.allVote() || !w.mayLose(next) {
+		return
+	}
+	next.swap(newDisk(w), between(w.script, time.Millisecond, 100*time.Millisecond))
+	w.soon(func() bool { return next.process != nil && next.process.stranger })
+	w.replace(next)
+	for _, m := range w.machines { // what is sent to the third takes long, and then does not arrive
+		if m != old && m != next {
+			w.net.lag[[2]string{old.id, m.id}] = between(w.script, 50*time.Millisecond, 300*time.Millisecond)
+		}
+	}
+	promoted := false
+	for end := w.now() + 5*time.Second; w.now() < end && !promoted; w.until(200 * time.Microsecond) {
+		ids, ok := w.voters()
+		promoted = ok && slices.Contains(ids, next.disk.who.ServerID())
+	}
+	if promoted && w.mayLose(old) {
+		w.stats.check("lagging voter")
+		w.part(old)
+		w.trace.note(old.id, "has lost its disk")
+		old.swap(newDisk(w), between(w.script, time.Millisecond, 3*time.Second))
+	}
+	w.heal()
+}
+
 // tend is the operator at the end, when nothing fails any more: whoever asks is
 // admitted. Where disks were lost while the cell was founded, so that a founder
 // is left alone, all begin anew: nothing was ever served.

@@ -55,6 +55,7 @@ var actions = []action{
 	{"forgetful leader", 2, (*world).forgetfulLeader},
 	{"eager successor", 2, (*world).eagerSuccessor},
 	{"lapse", 1, (*world).lapse},
+	{"lagging voter", 2, (*world).laggingVoter},
 }
 
 // play runs the script.
