@@ -94,9 +94,9 @@ func newestIndex(replicas []lockapi.Replica) uint64 {
 // mending introduces the repair command, which needs a master.
 func mending(cell lockapi.Cell) string {
 	if inOffice(cell) {
-		return "mend it: "
+		return "repair it: "
 	}
-	return "mend it, once the cell has a master: "
+	return "repair it, once the cell has a master: "
 }
 
 func (a *app) showFindings(cell lockapi.Cell, found []finding) {

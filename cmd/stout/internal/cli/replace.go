@@ -42,7 +42,7 @@ and the cell goes on with it if stout is interrupted.
 To take back what is not done yet, name the directory that has the place.
 
 It says first what will be, and asks; --yes is for scripts. The cell refuses
-where too few of its other members are well: mend them first.
+where too few of its other members are well: repair them first.
 
 Exit codes: 0 done (with --no-wait: begun), 1 the cell refused or nobody said
 yes, 2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
