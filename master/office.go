@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/cell"
@@ -237,13 +238,5 @@ func (o *office) resign(ctx context.Context, why error) {
 	o.batcher.Close(why)
 	wait := o.log.Submit(state.Batch{Epoch: o.epoch, LeaseMS: o.opts.leaseMS(),
 		Commands: []state.Command{{Kind: state.CloseOffice, Time: time.Now().UnixNano()}}})
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		_, _ = wait() // unless it was accepted, the successor has to wait
-	}()
-	select {
-	case <-closed:
-	case <-ctx.Done():
-	}
+	_, _ = async.Get(ctx, wait) // unless it was accepted, the successor has to wait
 }

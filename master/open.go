@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -80,15 +81,7 @@ func (m *Master) outwait(ctx context.Context, term uint64, earlier state.Office)
 // await waits for an outcome while the replica leads: the log may keep one back
 // for ever once it does not.
 func (m *Master) await(ctx context.Context, term uint64, wait func() (*state.Outcome, error)) (*state.Outcome, error) {
-	type answer struct {
-		out *state.Outcome
-		err error
-	}
-	got := make(chan answer, 1)
-	go func() {
-		out, err := wait()
-		got <- answer{out, err}
-	}()
+	got := async.Go(wait)
 	for {
 		changed := m.log.Changed()
 		if now, leading := m.log.Leading(); !leading || now != term {
@@ -97,7 +90,7 @@ func (m *Master) await(ctx context.Context, term uint64, wait func() (*state.Out
 			defer t.Stop()
 			select {
 			case a := <-got:
-				return a.out, a.err
+				return a.Value, a.Err
 			case <-t.C:
 				return nil, errNotLeading
 			case <-ctx.Done():
@@ -106,7 +99,7 @@ func (m *Master) await(ctx context.Context, term uint64, wait func() (*state.Out
 		}
 		select {
 		case a := <-got:
-			return a.out, a.err
+			return a.Value, a.Err
 		case <-changed:
 		case <-ctx.Done():
 			return nil, ctx.Err()

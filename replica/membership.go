@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/link"
@@ -90,10 +91,8 @@ func (r *Replica) ChangeMember(ctx context.Context, since uint64, change cell.Ch
 	case cell.RemoveMember:
 		future = r.raft.RemoveServer(id, since, changeTimeout)
 	}
-	done := make(chan error, 1)
-	go func() { done <- future.Error() }()
 	select {
-	case err := <-done:
+	case err := <-async.Err(future.Error):
 		return r.classifyChange(err)
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", cell.ErrUnknown, ctx.Err())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
@@ -291,10 +292,8 @@ func (r *Replica) stuck() {
 // been applied here. It fails on a replica that does not lead.
 func (r *Replica) Barrier(ctx context.Context) error {
 	future := r.raft.Barrier(rpcTimeout)
-	done := make(chan error, 1)
-	go func() { done <- future.Error() }()
 	select {
-	case err := <-done:
+	case err := <-async.Err(future.Error):
 		if err != nil {
 			return r.classify(err)
 		}
@@ -320,12 +319,5 @@ func (r *Replica) Transfer(ctx context.Context, to string) error {
 		}
 		future = r.raft.LeadershipTransferToServer(server.ID, server.Address)
 	}
-	done := make(chan error, 1)
-	go func() { done <- future.Error() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return async.Do(ctx, future.Error)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
+	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -56,26 +57,18 @@ func (a *app) serve(ctx context.Context, t *tenure, signals <-chan os.Signal) er
 func await[T any](ctx context.Context, signals <-chan os.Signal, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type outcome struct {
-		value T
-		err   error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		value, err := f(ctx)
-		done <- outcome{value, err}
-	}()
+	done := async.Go(func() (T, error) { return f(ctx) })
 	for {
 		select {
 		case out := <-done:
-			return out.value, out.err
+			return out.Value, out.Err
 		case sig := <-signals:
 			if !child.Ends(sig) {
 				continue
 			}
 			cancel()
 			out := <-done
-			return out.value, &failure{
+			return out.Value, &failure{
 				code:        exitSignal + int(sig.(syscall.Signal)),
 				interrupted: sig == syscall.SIGINT && child.Foreground(),
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
+	"github.com/stoutlock/stout/internal/async"
 )
 
 // How long an ended command waits to give its lock back, and how long if the
@@ -96,7 +97,7 @@ func (a *app) giveBack(t *tenure) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience(t.session))
 	defer cancel()
 	left, began := t.Remaining(), time.Now()
-	err := inTime(ctx, func() error { return t.Unlock(context.Background()) })
+	err := async.Do(ctx, func() error { return t.Unlock(context.Background()) })
 	switch {
 	case errors.Is(err, client.ErrLockLost):
 	case errors.Is(err, client.ErrSessionExpired):
@@ -108,7 +109,7 @@ func (a *app) giveBack(t *tenure) error {
 		return nil
 	}
 	// The lock is free; that the session ends, too, is of use to nobody else.
-	_ = inTime(ctx, func() error { return t.session.Close(context.Background()) })
+	_ = async.Do(ctx, func() error { return t.session.Close(context.Background()) })
 	return err
 }
 
@@ -118,7 +119,7 @@ func (a *app) closeSession(ctx context.Context, session *client.Session) {
 	if session == nil {
 		return
 	}
-	err := inTime(ctx, func() error { return session.Close(context.Background()) })
+	err := async.Do(ctx, func() error { return session.Close(context.Background()) })
 	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
 		a.ui.note("could not tell the cell that we wait no more; it knows in at most %s", human(session.TTL()))
 	}
@@ -133,17 +134,4 @@ func closePatience(session *client.Session) time.Duration {
 
 func (a *app) noteUntold(session *client.Session) {
 	a.ui.note("could not tell the cell that we are done; the lock is free in at most %s", human(session.TTL()))
-}
-
-// inTime is f's outcome, or the context's where that ends first. f then goes on
-// by itself: this process is about to end.
-func inTime(ctx context.Context, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
