@@ -157,15 +157,12 @@ func (c *Client) findMaster(ctx context.Context, q *call) error {
 
 // pauseCall sleeps for d, or until either context ends.
 func pauseCall(ctx, under context.Context, d time.Duration) {
-	stop := func() bool { return true }
 	if under != ctx {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		defer cancel()
-		stop = context.AfterFunc(under, cancel)
+		both, _, done := join(ctx, under)
+		defer done()
+		ctx = both
 	}
 	sleep(ctx, d)
-	stop()
 }
 
 // givenUp is the error of a call whose context ended after the given failure.

@@ -26,12 +26,11 @@ type Client struct {
 	wire      *wire.Pool // for what needs no transport; nil where one was given
 	headers   headers
 	targets   *targets
-	turns     turns
+	limiter   limiter
 	tokens    tokens
 	grace     time.Duration
 	log       *slog.Logger
-	now       func() time.Duration
-	ownTimers bool // now is the system's clock, for which there are timers
+	clock
 }
 
 // Close closes the connections that are idle. Sessions of the client are not

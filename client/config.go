@@ -70,7 +70,7 @@ func (c Config) New() (*Client, error) {
 		transport: c.Transport,
 		grace:     c.Grace,
 		log:       c.Logger,
-		now:       c.Clock,
+		clock:     clock{now: c.Clock},
 	}
 	if out.transport == nil {
 		out.transport, out.wire = newTransport(), new(wire.Pool)
@@ -82,7 +82,7 @@ func (c Config) New() (*Client, error) {
 		out.log = slog.New(slog.DiscardHandler)
 	}
 	if out.now == nil {
-		out.now, out.ownTimers = boottime.Now, true
+		out.clock = clock{boottime.Now, true}
 	}
 	out.headers = makeHeaders(c.UserAgent)
 	out.targets = newTargets(endpoints, out.now)

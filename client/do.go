@@ -49,10 +49,6 @@ func both(a, b error) error {
 
 // within is a context that ends with ctx and with the hold.
 func (h *Held) within(ctx context.Context) (_ context.Context, end func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
-	return &guarded{Context: ctx, end: cancel, h: h}, func() {
-		stop()
-		cancel(nil)
-	}
+	ctx, cut, done := join(ctx, h.ctx)
+	return &guarded{Context: ctx, end: cut, h: h}, done
 }

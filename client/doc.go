@@ -133,4 +133,24 @@
 //
 // Client, Session and Held are safe for concurrent use. Each Session has one
 // goroutine, which Close or the session's expiry ends.
+//
+// # Inside
+//
+// For who reads or changes this package, its types and what each owns:
+//
+//	Client            shared by all sessions
+//	  targets         which replica to ask, and which to pass over
+//	  call            one call: its request, and what its attempts may have done
+//	  hedge, race     the watch over an attempt; asking several replicas at once
+//	  limiter         how many sessions ask at a time for what is answered at once
+//	  tokens          the highest token seen
+//	Session           one session, of which the next four each have a mutex
+//	  lease           its state by the clock, and the end of the local lease
+//	  acquisitions    what it waits for, holds and is giving back, by handle
+//	  keeper          the goroutine of its keepalives
+//	  reconciler      when and how to compare what is held here with the cell
+//	acquisition       one handle's way from the first request to its release
+//	Held, guarded     the caller's view of a hold; a context that asks the clock
+//
+// The lease's mutex may be held when another is taken, never the other way round.
 package client

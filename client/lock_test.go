@@ -108,10 +108,10 @@ func TestBadArguments(t *testing.T) {
 		if n := f.count(isMethod(http.MethodPut)); n != sent {
 			t.Errorf("%d malformed requests were sent", n-sent)
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.claims) != 0 {
-			t.Errorf("%d claims are left over", len(s.claims))
+		s.locks.mu.Lock()
+		defer s.locks.mu.Unlock()
+		if len(s.locks.byHandle) != 0 {
+			t.Errorf("%d acquisitions are left over", len(s.locks.byHandle))
 		}
 	})
 }
@@ -303,7 +303,7 @@ func TestUnlockGoesOnInTheBackground(t *testing.T) {
 		if err := h.Unlock(ctx); err == nil {
 			t.Fatal("unlock succeeded without a cell")
 		}
-		if got := time.Since(began); got > patience {
+		if got := time.Since(began); got > releaseTime {
 			t.Errorf("unlock took %s", got)
 		}
 		f.all(false)

@@ -166,10 +166,7 @@ func (a *race) start(r *route) time.Duration {
 	a.pending[r.place()] = e
 	go func() {
 		e.err = a.c.attempt(a.ctx, r, e.q)
-		select {
-		case a.results <- e:
-		case <-a.ctx.Done():
-		}
+		deliver(a.ctx, a.results, e)
 	}()
 	return r.patience()
 }
@@ -178,10 +175,7 @@ func (a *race) start(r *route) time.Duration {
 // waits for the outcome of the race and takes that into the call.
 func (a *race) finish(h *hedge, err error) (verdict, error) {
 	q := h.q
-	select {
-	case a.results <- racer{r: h.r, q: q, sent: h.sent, err: err}:
-	case <-a.ctx.Done():
-	}
+	deliver(a.ctx, a.results, racer{r: h.r, q: q, sent: h.sent, err: err})
 	e := <-a.outcome
 	q.add(a.effect)
 	q.answered = q.answered || a.answered

@@ -117,12 +117,15 @@ func TestContextHasValues(t *testing.T) {
 }
 
 // A context is asked under locks that the caller's logger takes too, and the
-// session logs under its mutex: neither may wait for the other.
+// session logs under its mutexes: neither may wait for the other.
 func TestContextTakesNoLock(t *testing.T) {
 	onLaptop(t, func(t *testing.T, l *laptop, h *Held) {
 		l.sleep(time.Minute)
-		h.s.mu.Lock()
-		defer h.s.mu.Unlock()
+		s := h.a.s
+		for _, mu := range []*sync.Mutex{&s.lease.mu, &s.locks.mu, &s.keeper.poll.mu, &s.reconciler.mu} {
+			mu.Lock()
+			defer mu.Unlock()
+		}
 		var asked sync.WaitGroup
 		asked.Go(func() { _, _, _ = h.Context().Err(), h.Context().Done(), context.Cause(h.Context()) })
 		asked.Wait() // else the bubble is deadlocked
@@ -134,16 +137,16 @@ func TestContextTakesNoLock(t *testing.T) {
 func TestPollAfterASleep(t *testing.T) {
 	onLaptop(t, func(t *testing.T, l *laptop, h *Held) {
 		l.f.set(func() { // the cell slept too, for what the session cares
-			l.f.sessions[h.s.ID()].deadline = time.Now().Add(time.Hour)
+			l.f.sessions[h.a.s.ID()].deadline = time.Now().Add(time.Hour)
 		})
 		l.f.silence("r1", true) // what is on its way is lost
 		time.Sleep(time.Second)
 		l.sleep(20 * time.Second)
 		l.f.silence("r1", false)
 		woke := time.Now()
-		_ = h.s.State()
+		_ = h.a.s.State()
 		synctest.Wait()
-		for h.s.State() != Safe {
+		for h.a.s.State() != Safe {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if got := time.Since(woke); got > 100*time.Millisecond {
@@ -159,13 +162,13 @@ func TestTimersOfTheDefaultClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	timer := c.afterFunc(time.Hour, func() {})
+	timer := c.clock.afterFunc(time.Hour, func() {})
 	defer timer.Stop()
 	if _, ok := timer.(*boottime.Timer); !ok {
 		t.Errorf("a timer of the default clock is a %T", timer)
 	}
 	s := benchSession(c)
-	if got := s.wakeIn(c.now()); got < 59*time.Minute {
+	if got := s.lease.wakeIn(c.now()); got < 59*time.Minute {
 		t.Errorf("wakes in %s for a lease of an hour", got)
 	}
 }

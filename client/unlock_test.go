@@ -46,9 +46,7 @@ func TestNewsOfAMasterWhileUnlocking(t *testing.T) {
 		}
 		s := open(t, c)
 		news := func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.askAgain()
+			s.locks.askAgain()
 		}
 		h := lock(t, s, "/a")
 		if _, err := c.Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {

@@ -202,9 +202,9 @@ func TestEventsThatAreNotBelieved(t *testing.T) {
 		a, b := open(t, c), open(t, c)
 		h := lock(t, a, "/a")
 		l.tell(set("events", []any{
-			map[string]any{"seq": uint64(1 << 63), "type": lockapi.EventLockGranted, "path": "/a", "handle": b.prefix + "1", "token": 77},
-			map[string]any{"seq": 5, "type": lockapi.EventLockGranted, "path": "/elsewhere", "handle": b.prefix + "1", "token": 78, "sequencer": "exclusive:78:/elsewhere"},
-			map[string]any{"seq": 6, "type": "of_tomorrow", "path": "/a", "handle": b.prefix + "1"},
+			map[string]any{"seq": uint64(1 << 63), "type": lockapi.EventLockGranted, "path": "/a", "handle": b.locks.prefix + "1", "token": 77},
+			map[string]any{"seq": 5, "type": lockapi.EventLockGranted, "path": "/elsewhere", "handle": b.locks.prefix + "1", "token": 78, "sequencer": "exclusive:78:/elsewhere"},
+			map[string]any{"seq": 6, "type": "of_tomorrow", "path": "/a", "handle": b.locks.prefix + "1"},
 		}))
 		puts := l.count(isMethod(http.MethodPut))
 		_, err := b.Lock(t.Context(), "/a", Wait(20*time.Second))

@@ -88,9 +88,7 @@ func TestWaitOverWhileMastershipMoves(t *testing.T) {
 					for every := time.NewTicker(100 * time.Millisecond); ; {
 						select {
 						case <-every.C:
-							b.mu.Lock()
-							b.askAgain()
-							b.mu.Unlock()
+							b.locks.askAgain()
 						case <-stop:
 							return
 						}

@@ -34,6 +34,32 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// await waits for done to be closed. Where ctx ends first it returns the cause.
+func await(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// deliver sends v to whoever receives from to, unless ctx ends first.
+func deliver[T any](ctx context.Context, to chan<- T, v T) {
+	select {
+	case to <- v:
+	case <-ctx.Done():
+	}
+}
+
+// join is a context that ends with ctx, whose values it has, and with other. cut
+// ends it; done ends it as well, and lets go of both.
+func join(ctx, other context.Context) (out context.Context, cut context.CancelCauseFunc, done func()) {
+	out, cut = context.WithCancelCause(ctx)
+	stop := context.AfterFunc(other, func() { cut(context.Cause(other)) })
+	return out, cut, func() { stop(); cut(nil) }
+}
+
 // outlast is a context that lasts as long as ctx, and at least d from now: for
 // what has to be cleaned up although the caller's context has ended. cut ends it, and
 // may be called under a lock: it never calls a method of ctx, which is the caller's
