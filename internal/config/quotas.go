@@ -45,11 +45,11 @@ const (
 func quotaSettings() []setting {
 	return []setting{
 		count(nameMaxSessions, "open sessions of the cell; 0 for no bound, as with all quotas", func(c *Config) *uint64 { return &c.Quotas.MaxSessions }),
-		count(nameMaxHolds, "holds and places in queues of the cell", func(c *Config) *uint64 { return &c.Quotas.MaxHolds }),
-		count(nameMaxWaiters, "places in queues of the cell", func(c *Config) *uint64 { return &c.Quotas.MaxWaiters }),
+		count(nameMaxHolds, "holds and queue positions of the cell", func(c *Config) *uint64 { return &c.Quotas.MaxHolds }),
+		count(nameMaxWaiters, "queue positions of the cell", func(c *Config) *uint64 { return &c.Quotas.MaxWaiters }),
 		size(nameMaxBytes, "memory of the cell's state, estimated", func(c *Config) *uint64 { return &c.Quotas.MaxBytes }),
-		count(nameMaxSessionHolds, "holds and places in queues of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionHolds }),
-		count(nameMaxSessionWaiters, "places in queues of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionWaiters }),
+		count(nameMaxSessionHolds, "holds and queue positions of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionHolds }),
+		count(nameMaxSessionWaiters, "queue positions of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionWaiters }),
 		size(nameMaxSessionBytes, "memory of what one session holds and waits for, estimated", func(c *Config) *uint64 { return &c.Quotas.MaxSessionBytes }),
 		count(nameMaxConnections, "open connections to this replica's API; 0 for as many as the limit on open files leaves", func(c *Config) *uint64 { return &c.MaxConnections }),
 	}

@@ -85,7 +85,7 @@ func (a *app) explain(err error) *failure {
 	case lockapi.CodeInvalidArgument:
 		f.code = exitUsage
 	case lockapi.CodeSessionNotFound:
-		f.hint("it was closed or has expired; stout sessions lists those that live")
+		f.hint("it was closed or has expired; stout sessions lists the open ones")
 	case lockapi.CodeConflict:
 		f.hint("stout locks PATH shows the mode and the limit of the present holders")
 	case lockapi.CodeOutcomeUnknown:

@@ -101,7 +101,7 @@ func (a *app) lockCommand() *cobra.Command {
 	f := lockFlags{}
 	cmd := &cobra.Command{
 		Use:   "lock PATH [flags] [-- CMD [ARG]...]",
-		Short: "Hold a lock, and run a command meanwhile",
+		Short: "Hold a lock while a command runs",
 		Long:  lockHelp,
 		Example: `  stout lock /jobs/nightly -- ./nightly.sh
   stout lock /jobs/nightly --try -q -- ./nightly.sh || [ $? = 75 ]

@@ -15,7 +15,7 @@ import (
 func (a *app) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check SEQUENCER",
-		Short: "Ask whether the grant that a sequencer tells of is still held",
+		Short: "Ask whether the grant that a sequencer describes is still held",
 		Long: `Asks whether the very grant that SEQUENCER tells of is held now. A sequencer is
 what stout lock prints, and has in STOUT_SEQUENCER: mode:token:path.
 

@@ -14,7 +14,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 	var stale bool
 	cmd := &cobra.Command{
 		Use:   "sessions",
-		Short: "List the sessions that live",
+		Short: "List the open sessions",
 		Long: `Lists the sessions that live, what is left of their leases, and how many locks
 each holds and waits for.
 

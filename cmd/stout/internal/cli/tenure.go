@@ -121,7 +121,7 @@ func (a *app) closeSession(ctx context.Context, session *client.Session) {
 	}
 	err := async.Do(ctx, func() error { return session.Close(context.Background()) })
 	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
-		a.ui.note("could not tell the cell that we wait no more; it knows in at most %s", human(session.TTL()))
+		a.ui.note("could not tell the cell that we stopped waiting; it will know in at most %s", human(session.TTL()))
 	}
 }
 
