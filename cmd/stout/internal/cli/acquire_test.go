@@ -111,7 +111,7 @@ func TestNotGot(t *testing.T) {
 		a := asApp(t, nil, "http://r1")
 		f := lockFlags{path: "/a", waits: true, conflictCode: held, unavailableCode: couldNotCode}
 		why := func() *failure { return &failure{code: exitNoMaster, message: "diagnosed"} }
-		out, _ := errors.AsType[*failure](a.notGot(f, a.newVigil(f), tt.err, why))
+		out, _ := errors.AsType[*failure](a.notGot(f, a.newWaitWatch(f), tt.err, why))
 		if out.code != tt.code || !strings.HasPrefix(out.message, "not got: ") || !strings.Contains(out.message, tt.says) {
 			t.Errorf("%s: %d, %q", name, out.code, out.message)
 		}

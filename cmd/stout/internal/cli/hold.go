@@ -20,34 +20,34 @@ import (
 func (a *app) lock(ctx context.Context, f lockFlags) error {
 	signals, stop := child.Signals()
 	defer stop()
-	t, err := await(ctx, signals, func(ctx context.Context) (*tenure, error) { return a.acquire(ctx, f) })
+	h, err := await(ctx, signals, func(ctx context.Context) (*heldLock, error) { return a.acquire(ctx, f) })
 	if err != nil {
-		if t != nil { // granted at the moment of the signal
-			a.giveBack(t)
+		if h != nil { // granted at the moment of the signal
+			a.giveBack(h)
 		}
 		return err
 	}
-	return a.serve(ctx, t, signals)
+	return a.serve(ctx, h, signals)
 }
 
 // serve is the whole life of a hold. That the lock was lost counts for more
 // than how the command ended: what it did, it may have done beside somebody
 // else.
-func (a *app) serve(ctx context.Context, t *tenure, signals <-chan os.Signal) error {
+func (a *app) serve(ctx context.Context, h *heldLock, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go t.lookout.run(ctx)
+	go h.watch.run(ctx)
 	spend := a.hold
-	if len(t.flags.command) > 0 {
+	if len(h.flags.command) > 0 {
 		spend = a.run
 	}
-	why, err := spend(t, signals)
+	why, err := spend(h, signals)
 	cancel() // what we release ourselves must not be reported as lost
-	if gone := a.giveBack(t); why == nil {
+	if gone := a.giveBack(h); why == nil {
 		why = gone
 	}
 	if why != nil {
-		return a.lost(t, why)
+		return a.lost(h, why)
 	}
 	return err
 }
@@ -79,13 +79,13 @@ func await[T any](ctx context.Context, signals <-chan os.Signal, f func(context.
 // run runs the command under the lock. It returns why the lock was lost, if the
 // command was asked to stop or killed for it; the error is how the command
 // ended. The command's exit code is ours.
-func (a *app) run(t *tenure, signals <-chan os.Signal) (lost, ended error) {
+func (a *app) run(h *heldLock, signals <-chan os.Signal) (lost, ended error) {
 	result, err := child.Run(child.Command{
-		Args: t.flags.command, Env: environment(t.Held, a.opts.servers),
+		Args: h.flags.command, Env: environment(h.Held, a.opts.servers),
 		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
-		Margins: t.flags.margins, Revoked: t.lookout.gone,
-		Signals: signals, Notice: a.notice(t),
-	}, t)
+		Margins: h.flags.margins, Revoked: h.watch.gone,
+		Signals: signals, Notice: a.notice(h),
+	}, h)
 	if start, ok := errors.AsType[*child.StartError](err); ok {
 		return nil, &failure{code: start.Code(), message: start.Error()}
 	}
@@ -93,7 +93,7 @@ func (a *app) run(t *tenure, signals <-chan os.Signal) (lost, ended error) {
 	case err != nil:
 		return nil, err
 	case result.Lost:
-		return t.why(), nil
+		return h.why(), nil
 	case result.Code != exitOK:
 		return nil, &failure{code: result.Code, interrupted: result.Interrupted}
 	}
@@ -102,8 +102,8 @@ func (a *app) run(t *tenure, signals <-chan os.Signal) (lost, ended error) {
 
 // hold prints the grant and keeps it until a signal ends us, which is the
 // ordinary end, or until it is lost.
-func (a *app) hold(t *tenure, signals <-chan os.Signal) (lost, ended error) {
-	if err := a.showGrant(t.session.ID(), t.Held); err != nil {
+func (a *app) hold(h *heldLock, signals <-chan os.Signal) (lost, ended error) {
+	if err := a.showGrant(h.session.ID(), h.Held); err != nil {
 		return nil, err
 	}
 	for {
@@ -112,10 +112,10 @@ func (a *app) hold(t *tenure, signals <-chan os.Signal) (lost, ended error) {
 			if child.Ends(sig) {
 				return nil, nil
 			}
-		case <-t.Done():
-			return t.why(), nil
-		case <-t.lookout.gone:
-			return t.why(), nil
+		case <-h.Done():
+			return h.why(), nil
+		case <-h.watch.gone:
+			return h.why(), nil
 		}
 	}
 }

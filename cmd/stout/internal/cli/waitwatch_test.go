@@ -18,21 +18,21 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// keepVigil keeps a vigil with a patience of a minute until it is given up or d
+// watchWait keeps a watch with a patience of a minute until it is given up or d
 // is over, and returns how long it was kept, what was told, and why it was
 // given up.
-func keepVigil(t *testing.T, h hosts, session *client.Session, d time.Duration, live bool) (kept time.Duration, told string, why error) {
+func watchWait(t *testing.T, h hosts, session *client.Session, d time.Duration, live bool) (kept time.Duration, told string, why error) {
 	t.Helper()
-	return keepVigilFor(t, h, session, time.Minute, d, live)
+	return watchWaitFor(t, h, session, time.Minute, d, live)
 }
 
-func keepVigilFor(t *testing.T, h hosts, session *client.Session, patience, d time.Duration, live bool) (kept time.Duration, told string, why error) {
+func watchWaitFor(t *testing.T, h hosts, session *client.Session, patience, d time.Duration, live bool) (kept time.Duration, told string, why error) {
 	t.Helper()
 	var screen bytes.Buffer
 	a := asApp(t, h, "http://r1", "http://r2")
 	a.opts.timeout = patience
 	a.ui = &ui{out: paint(io.Discard, termenv.Ascii), err: paint(&screen, termenv.Ascii), live: live, errWidth: 40}
-	v := a.newVigil(lockFlags{path: "/a"})
+	v := a.newWaitWatch(lockFlags{path: "/a"})
 	if session != nil {
 		v.over(session)
 	}
@@ -51,7 +51,7 @@ func keepVigilFor(t *testing.T, h hosts, session *client.Session, patience, d ti
 // refusals is an answer to whatever is asked.
 func refusals(code lockapi.Code) *host { return &host{ready: lockapi.Errorf(code, "not now")} }
 
-func TestVigilEndsInSilence(t *testing.T) {
+func TestWaitWatchEndsInSilence(t *testing.T) {
 	for name, h := range map[string]hosts{
 		"nobody there":     {},
 		"all hang":         {"r1": {hung: true}, "r2": {hung: true}},
@@ -59,7 +59,7 @@ func TestVigilEndsInSilence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				kept, told, why := keepVigil(t, h, nil, time.Hour, false)
+				kept, told, why := watchWait(t, h, nil, time.Hour, false)
 				if kept != time.Minute || !errors.Is(why, errSilence) {
 					t.Errorf("given up after %v, because %v", kept, why)
 				}
@@ -73,7 +73,7 @@ func TestVigilEndsInSilence(t *testing.T) {
 
 // As long as any replica answers, whatever it says, the wait goes on; and as
 // long as it is silent for less than the patience.
-func TestVigilGoesOn(t *testing.T) {
+func TestWaitWatchGoesOn(t *testing.T) {
 	for name, h := range map[string]hosts{
 		"no master":     {"r2": refusals(lockapi.CodeNoMaster)},
 		"overloaded":    {"r1": {hung: true}, "r2": refusals(lockapi.CodeTooMany)},
@@ -82,7 +82,7 @@ func TestVigilGoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if kept, _, why := keepVigil(t, h, nil, time.Hour, false); kept != time.Hour {
+				if kept, _, why := watchWait(t, h, nil, time.Hour, false); kept != time.Hour {
 					t.Errorf("given up after %v, because %v", kept, why)
 				}
 			})
@@ -93,7 +93,7 @@ func TestVigilGoesOn(t *testing.T) {
 // Whoever waits without a quorum is not told that no replica answers while one
 // does: neither the read that only a master answers nor a replica that hangs
 // takes the time in which another could be heard.
-func TestVigilGoesOnWithoutQuorum(t *testing.T) {
+func TestWaitWatchGoesOnWithoutQuorum(t *testing.T) {
 	for _, patience := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 1200 * time.Millisecond, 5 * time.Second} {
 		t.Run(patience.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -104,12 +104,12 @@ func TestVigilGoesOnWithoutQuorum(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				kept, told, why := keepVigilFor(t, h, session, patience, time.Minute, false)
+				kept, told, why := watchWaitFor(t, h, session, patience, time.Minute, false)
 				if kept != time.Minute || strings.Contains(told, "no replica answers") {
 					t.Errorf("given up after %v, because %v; told %q", kept, why, told)
 				}
 				r2.hung = true
-				if kept, _, why := keepVigilFor(t, h, session, patience, time.Minute, false); kept != patience {
+				if kept, _, why := watchWaitFor(t, h, session, patience, time.Minute, false); kept != patience {
 					t.Errorf("in silence given up after %v, because %v", kept, why)
 				}
 				if err := session.Close(t.Context()); err != nil {
@@ -121,12 +121,12 @@ func TestVigilGoesOnWithoutQuorum(t *testing.T) {
 }
 
 // Who waits for a cell that is not founded yet is told what it waits for.
-func TestVigilTellsOfAFounding(t *testing.T) {
+func TestWaitWatchTellsOfAFounding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		waits := refusals(lockapi.CodeNoMaster)
 		waits.ready.Directory, waits.ready.Detail = "00c0ffee00c0ffee", "it waits for r3 to found the cell\x1b[2J"
 		waits.api = map[string]any{lockapi.RouteReplica: lockapi.Replica{ID: "r2"}}
-		_, told, why := keepVigil(t, hosts{"r1": {}, "r2": waits}, nil, time.Hour, false)
+		_, told, why := watchWait(t, hosts{"r1": {}, "r2": waits}, nil, time.Hour, false)
 		const want = `stout: waiting: the cell has no master; r2 says: it waits for r3 to found the cell\x1b[2J` + "\n"
 		if told != want || why != nil {
 			t.Errorf("told %q, because %v", told, why)
@@ -136,7 +136,7 @@ func TestVigilTellsOfAFounding(t *testing.T) {
 
 // What is told of a wait: elsewhere than on a terminal a line for each kind of
 // news, on one a line that changes and leaves nothing behind.
-func TestVigilTells(t *testing.T) {
+func TestWaitWatchTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opened := lockapi.Session{ID: "s1", TTLMS: 86_400_000, Epoch: 1}
 		r1 := &host{cell: view(1, "r1", true), api: map[string]any{
@@ -162,17 +162,17 @@ func TestVigilTells(t *testing.T) {
 		}()
 
 		const line = `waiting, place 2: /a is held by evil\x1b[2J, token 7, for `
-		if _, told, _ := keepVigil(t, h, session, time.Minute, false); told != "stout: "+line+"200ms\n" {
+		if _, told, _ := watchWait(t, h, session, time.Minute, false); told != "stout: "+line+"200ms\n" {
 			t.Errorf("told %q", told)
 		}
-		_, told, _ := keepVigil(t, h, session, 3*time.Second, true)
+		_, told, _ := watchWait(t, h, session, 3*time.Second, true)
 		lines := strings.Split(told, "\r\x1b[K")
 		if len(lines) != 5 || lines[4] != "" || lines[3] != "stout: waiting, place 2: /a is held …" {
 			t.Errorf("a terminal was told %q", told)
 		}
 
 		r1.api["/v1/sessions/s1"] = lockapi.Errorf(lockapi.CodeNoMaster, "not now")
-		if _, told, _ := keepVigil(t, h, session, time.Minute, false); told != "stout: waiting: the cell has no master\n" {
+		if _, told, _ := watchWait(t, h, session, time.Minute, false); told != "stout: waiting: the cell has no master\n" {
 			t.Errorf("without a master it told %q", told)
 		}
 	})

@@ -25,13 +25,13 @@ const (
 	troubleAfter = 2 * time.Second
 )
 
-// vigil watches over a wait. It ends it when no replica has answered for as
+// waitWatch watches over a wait. It ends it when no replica has answered for as
 // long as --timeout says, and tells meanwhile what is waited for.
 //
 // The cell is asked for the queue position, which only a master knows, and
 // beside that each replica about itself: one that hangs, or has no master to
 // ask, does not stand in the way of another that answers.
-type vigil struct {
+type waitWatch struct {
 	a        *app
 	path     string
 	patience time.Duration
@@ -46,41 +46,41 @@ type vigil struct {
 	failed   map[string]error // by server that was asked since: why it did not answer, or what it waits for
 }
 
-func (a *app) newVigil(f lockFlags) *vigil {
-	v := &vigil{a: a, path: f.path, patience: a.opts.timeout, failed: make(map[string]error)}
-	v.every = min(mostLookEvery, max(v.patience/4, time.Millisecond))
+func (a *app) newWaitWatch(f lockFlags) *waitWatch {
+	w := &waitWatch{a: a, path: f.path, patience: a.opts.timeout, failed: make(map[string]error)}
+	w.every = min(mostLookEvery, max(w.patience/4, time.Millisecond))
 	if a.ui.live {
-		v.every = min(v.every, lookEvery)
+		w.every = min(w.every, lookEvery)
 	}
-	return v
+	return w
 }
 
-// over has the vigil look after the queue position that a session has.
-func (v *vigil) over(session *client.Session) { v.session.Store(session) }
+// over has the watch look after the queue position that a session has.
+func (w *waitWatch) over(session *client.Session) { w.session.Store(session) }
 
-// keep begins the vigil. giveUp is called with errSilence if no replica
+// keep begins the watch. giveUp is called with errSilence if no replica
 // answers. The function that it returns ends it, and returns when it has.
-func (v *vigil) keep(ctx context.Context, giveUp context.CancelCauseFunc) (end func()) {
+func (w *waitWatch) keep(ctx context.Context, giveUp context.CancelCauseFunc) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	v.heard, v.mastered = time.Now(), time.Now()
-	v.silence = time.AfterFunc(v.patience, func() { giveUp(errSilence) })
+	w.heard, w.mastered = time.Now(), time.Now()
+	w.silence = time.AfterFunc(w.patience, func() { giveUp(errSilence) })
 	var looks sync.WaitGroup
-	looks.Go(func() { v.repeat(ctx, func() time.Duration { return v.look(ctx) }) })
-	for _, url := range v.a.opts.servers {
-		looks.Go(func() { v.repeat(ctx, func() time.Duration { return v.ask(ctx, url) }) })
+	looks.Go(func() { w.repeat(ctx, func() time.Duration { return w.look(ctx) }) })
+	for _, url := range w.a.opts.servers {
+		looks.Go(func() { w.repeat(ctx, func() time.Duration { return w.ask(ctx, url) }) })
 	}
 	return func() {
 		cancel()
 		looks.Wait()
-		v.silence.Stop()
-		v.a.ui.progress("", "")
+		w.silence.Stop()
+		w.a.ui.progress("", "")
 	}
 }
 
 // repeat calls f again as long after it began as it says, and at once where it
 // takes longer than that.
-func (v *vigil) repeat(ctx context.Context, f func() time.Duration) {
-	next := time.NewTimer(min(firstLook, v.every))
+func (w *waitWatch) repeat(ctx context.Context, f func() time.Duration) {
+	next := time.NewTimer(min(firstLook, w.every))
 	defer next.Stop()
 	for {
 		select {
@@ -95,36 +95,36 @@ func (v *vigil) repeat(ctx context.Context, f func() time.Duration) {
 
 // look shows how the wait is going, and returns when to look again: sooner
 // where something is wrong, which a person wants to know.
-func (v *vigil) look(ctx context.Context) (again time.Duration) {
-	placed := v.place(ctx)
-	v.mu.Lock()
-	v.placed = placed
-	v.mu.Unlock()
+func (w *waitWatch) look(ctx context.Context) (again time.Duration) {
+	placed := w.place(ctx)
+	w.mu.Lock()
+	w.placed = placed
+	w.mu.Unlock()
 	if placed {
-		v.hear(true)
-		return v.every
+		w.hear(true)
+		return w.every
 	}
-	silent, masterless, why := v.standing()
+	silent, masterless, why := w.standing()
 	switch {
 	case ctx.Err() != nil:
 	case silent >= troubleAfter:
-		v.a.ui.progress("silence", fmt.Sprintf("no replica answers; giving up in %s", human(max(0, v.patience-silent))))
+		w.a.ui.progress("silence", fmt.Sprintf("no replica answers; giving up in %s", human(max(0, w.patience-silent))))
 	case masterless >= troubleAfter:
-		v.a.ui.progress("no master"+why, "waiting: the cell has no master"+why)
+		w.a.ui.progress("no master"+why, "waiting: the cell has no master"+why)
 	}
-	return min(v.every, lookEvery)
+	return min(w.every, lookEvery)
 }
 
 // standing says for how long the cell has been silent, which it is if all
 // replicas were asked and none answered, and for how long without a master,
 // which it is if one answers. why is what a replica says that is no member of a
 // cell: that it waits for others to found one, say.
-func (v *vigil) standing() (silent, masterless time.Duration, why string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (w *waitWatch) standing() (silent, masterless time.Duration, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	answered := false
-	for _, url := range v.a.opts.servers {
-		err, asked := v.failed[url]
+	for _, url := range w.a.opts.servers {
+		err, asked := w.failed[url]
 		refused, refuses := errors.AsType[*lockapi.Error](err)
 		answered = answered || asked && (err == nil || refuses)
 		if refuses && refused.Directory != "" && why == "" {
@@ -133,85 +133,85 @@ func (v *vigil) standing() (silent, masterless time.Duration, why string) {
 	}
 	switch {
 	case answered:
-		masterless = time.Since(v.mastered)
-	case len(v.failed) == len(v.a.opts.servers):
-		silent = time.Since(v.heard)
+		masterless = time.Since(w.mastered)
+	case len(w.failed) == len(w.a.opts.servers):
+		silent = time.Since(w.heard)
 	}
 	return silent, masterless, why
 }
 
 // hear notes that a replica has answered, and whether a master has.
-func (v *vigil) hear(master bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.heard = time.Now()
+func (w *waitWatch) hear(master bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard = time.Now()
 	if master {
-		v.mastered = v.heard
-		clear(v.failed)
+		w.mastered = w.heard
+		clear(w.failed)
 	}
-	v.silence.Reset(v.patience)
+	w.silence.Reset(w.patience)
 }
 
 // place shows the queue position, and reports whether the cell gave it.
-func (v *vigil) place(ctx context.Context) bool {
-	session := v.session.Load()
+func (w *waitWatch) place(ctx context.Context) bool {
+	session := w.session.Load()
 	if session == nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	state, err := v.a.client.ReadSession(ctx, session.ID())
+	state, err := w.a.client.ReadSession(ctx, session.ID())
 	if err != nil {
 		return errors.Is(err, client.ErrSessionNotFound) // the wait will end of it by itself
 	}
-	i := slices.IndexFunc(state.Waits, func(w lockapi.Wait) bool { return w.Path == v.path })
-	if i < 0 || v.a.ui.told("place") {
+	i := slices.IndexFunc(state.Waits, func(wait lockapi.Wait) bool { return wait.Path == w.path })
+	if i < 0 || w.a.ui.told("place") {
 		return true
 	}
-	if lock, err := v.a.client.ReadLock(ctx, v.path); err == nil {
-		v.a.ui.progress("place", fmt.Sprintf("waiting, place %d: %s", state.Waits[i].Position, inTheWay(v.path, lock.Holders, lock.MoreHolders, lock.DelayRemainingMS)))
+	if lock, err := w.a.client.ReadLock(ctx, w.path); err == nil {
+		w.a.ui.progress("place", fmt.Sprintf("waiting, place %d: %s", state.Waits[i].Position, inTheWay(w.path, lock.Holders, lock.MoreHolders, lock.DelayRemainingMS)))
 	}
 	return true
 }
 
 // ask hears whether a replica answers, be it with a refusal, unless its master
 // has answered a moment ago. It returns when to ask again.
-func (v *vigil) ask(ctx context.Context, url string) (again time.Duration) {
-	if v.wellKnown() {
-		return min(v.every, lookEvery)
+func (w *waitWatch) ask(ctx context.Context, url string) (again time.Duration) {
+	if w.wellKnown() {
+		return min(w.every, lookEvery)
 	}
-	asking, cancel := context.WithTimeout(ctx, max(probeTimeout, v.every))
+	asking, cancel := context.WithTimeout(ctx, max(probeTimeout, w.every))
 	defer cancel()
-	_, err := v.a.client.Replica(asking, url)
+	_, err := w.a.client.Replica(asking, url)
 	if ctx.Err() != nil {
-		return v.every // we broke it off
+		return w.every // we broke it off
 	}
 	if err == nil || isRefusal(err) {
-		v.hear(false)
+		w.hear(false)
 	}
-	if err == nil && v.session.Load() == nil {
-		err = v.standby(asking, url)
+	if err == nil && w.session.Load() == nil {
+		err = w.standby(asking, url)
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.failed[url] = err
-	return v.every
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed[url] = err
+	return w.every
 }
 
 // wellKnown says whether a master has answered so lately that replicas need not
 // be asked.
-func (v *vigil) wellKnown() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.placed && time.Since(v.mastered) < v.every
+func (w *waitWatch) wellKnown() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.placed && time.Since(w.mastered) < w.every
 }
 
 // standby is what a replica says that is no member of a cell, and nil where it
 // is one: only those refuse at once to tell of the cell.
-func (v *vigil) standby(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, min(firstLook, v.every))
+func (w *waitWatch) standby(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, min(firstLook, w.every))
 	defer cancel()
-	if _, err := v.a.client.CellAt(ctx, url); isRefusal(err) {
+	if _, err := w.a.client.CellAt(ctx, url); isRefusal(err) {
 		return err
 	}
 	return nil

@@ -36,7 +36,7 @@ func (a *testAsker) ReadSession(context.Context, string, ...client.ReadOption) (
 	return lockapi.SessionState{}, a.session
 }
 
-func TestLookoutFinds(t *testing.T) {
+func TestGrantWatchFinds(t *testing.T) {
 	tests := map[string]struct {
 		cell testAsker
 		want error // nil: the grant is not given up
@@ -52,7 +52,7 @@ func TestLookoutFinds(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLookout(&tt.cell, "id", "exclusive:42:/a", 12*time.Second)
+				l := newGrantWatch(&tt.cell, "id", "exclusive:42:/a", 12*time.Second)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				l.run(ctx)
@@ -76,7 +76,7 @@ func TestLookoutFinds(t *testing.T) {
 
 // It asks about every quarter of the ttl, within bounds, and not in step with
 // others.
-func TestLookoutAsksNowAndThen(t *testing.T) {
+func TestGrantWatchAsksNowAndThen(t *testing.T) {
 	for ttl, every := range map[time.Duration]time.Duration{
 		100 * time.Millisecond: 250 * time.Millisecond,
 		time.Second:            250 * time.Millisecond,
@@ -89,7 +89,7 @@ func TestLookoutAsksNowAndThen(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*every)
 			defer cancel()
 			last := time.Now()
-			newLookout(cell, "id", "exclusive:42:/a", ttl).run(ctx)
+			newGrantWatch(cell, "id", "exclusive:42:/a", ttl).run(ctx)
 			pauses := make(map[time.Duration]bool)
 			for _, at := range cell.asked {
 				pause := at.Sub(last)

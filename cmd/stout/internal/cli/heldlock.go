@@ -19,40 +19,40 @@ const (
 	closeLostTimeout = time.Second
 )
 
-// tenure is the time for which stout lock holds its lock.
-type tenure struct {
+// heldLock is the lock of stout lock, with what watches over it.
+type heldLock struct {
 	*client.Held
-	lookout *lookout
+	watch   *grantWatch
 	session *client.Session
 	flags   lockFlags
 }
 
-// why says why the tenure was cut short: client.ErrLockLost where somebody else
+// why says why the lock was lost early: client.ErrLockLost where somebody else
 // released the lock, client.ErrSessionExpired where the session was ended, and
 // client.ErrJeopardy where the lease was not renewed in time.
-func (t *tenure) why() error {
+func (h *heldLock) why() error {
 	select {
-	case <-t.lookout.gone:
-		return t.lookout.why
+	case <-h.watch.gone:
+		return h.watch.why
 	default:
 	}
-	if err := t.Err(); err != nil {
+	if err := h.Err(); err != nil {
 		return err
 	}
 	return client.ErrJeopardy
 }
 
 // notice says what happens to the running command.
-func (a *app) notice(t *tenure) func(child.Event) {
-	path, name := clean(t.flags.path), clean(t.flags.command[0])
+func (a *app) notice(h *heldLock) func(child.Event) {
+	path, name := clean(h.flags.path), clean(h.flags.command[0])
 	return func(e child.Event) {
 		switch e {
 		case child.Told:
-			a.ui.note("%s; told %s to stop (%s)", cutShort(t.why(), path, "was not renewed"), name, child.TellWord)
+			a.ui.note("%s; told %s to stop (%s)", cutShort(h.why(), path, "was not renewed"), name, child.TellWord)
 		case child.Killed:
-			a.ui.note("%s; killed %s (%s)", cutShort(t.why(), path, "is over or about to end"), name, child.KillWord)
+			a.ui.note("%s; killed %s (%s)", cutShort(h.why(), path, "is over or about to end"), name, child.KillWord)
 		case child.Stopped:
-			a.ui.note("stopped; unless continued, %s is lost in %s", path, human(t.flags.ttl))
+			a.ui.note("stopped; unless continued, %s is lost in %s", path, human(h.flags.ttl))
 		}
 	}
 }
@@ -70,10 +70,10 @@ func cutShort(why error, path, lease string) string {
 	}
 }
 
-// lost is the end of a tenure that was cut short.
-func (a *app) lost(t *tenure, why error) *failure {
-	out := &failure{code: t.flags.lostCode}
-	told := func(reason string) { out.message = fmt.Sprintf("lost %s: %s", clean(t.flags.path), reason) }
+// lost reports a lock that was lost early.
+func (a *app) lost(h *heldLock, why error) *failure {
+	out := &failure{code: h.flags.lostCode}
+	told := func(reason string) { out.message = fmt.Sprintf("lost %s: %s", clean(h.flags.path), reason) }
 	switch {
 	case errors.Is(why, client.ErrLockLost):
 		told("it was released by somebody else")
@@ -81,9 +81,9 @@ func (a *app) lost(t *tenure, why error) *failure {
 		told("the session that held it was ended (closed or expired)")
 	default:
 		told("its lease was not renewed in time")
-		return out.hint("stout status shows whether the cell is well; what was done under token %d may be half done", t.Token())
+		return out.hint("stout status shows whether the cell is well; what was done under token %d may be half done", h.Token())
 	}
-	return out.hint("somebody else may have held it meanwhile; what was done under token %d may be half done", t.Token())
+	return out.hint("somebody else may have held it meanwhile; what was done under token %d may be half done", h.Token())
 }
 
 // giveBack releases the lock and ends the session, within a bound of our own:
@@ -93,11 +93,11 @@ func (a *app) lost(t *tenure, why error) *failure {
 // A session that the cell does not know any more was ended under the command if
 // the lease that the command ended under still ran when the cell said so. Past
 // its end it may just have expired, while we tried to tell the cell.
-func (a *app) giveBack(t *tenure) error {
-	ctx, cancel := context.WithTimeout(context.Background(), closePatience(t.session))
+func (a *app) giveBack(h *heldLock) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience(h.session))
 	defer cancel()
-	left, began := t.Remaining(), time.Now()
-	err := async.Do(ctx, func() error { return t.Unlock(context.Background()) })
+	left, began := h.Remaining(), time.Now()
+	err := async.Do(ctx, func() error { return h.Unlock(context.Background()) })
 	switch {
 	case errors.Is(err, client.ErrLockLost):
 	case errors.Is(err, client.ErrSessionExpired):
@@ -105,11 +105,11 @@ func (a *app) giveBack(t *tenure) error {
 			err = nil
 		}
 	case err != nil:
-		a.noteUntold(t.session)
+		a.noteUntold(h.session)
 		return nil
 	}
-	// The lock is free; that the session ends, too, is of use to nobody else.
-	_ = async.Do(ctx, func() error { return t.session.Close(context.Background()) })
+	// The lock is free; that the session ends, too, matters to nobody else.
+	_ = async.Do(ctx, func() error { return h.session.Close(context.Background()) })
 	return err
 }
 

@@ -10,27 +10,27 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// The time between two questions of a lookout is a quarter of the ttl, within
+// The time between two looks at a grant is a quarter of the ttl, within
 // these bounds: soon enough for a person who released a lock and waits, and
 // seldom enough for a cell with many holders. The answer costs it no log entry.
 const (
-	leastLookout = 250 * time.Millisecond
-	mostLookout  = 5 * time.Second
+	leastGrantWatch = 250 * time.Millisecond
+	mostGrantWatch  = 5 * time.Second
 )
 
-// asker is what a lookout needs of a client.
+// asker is what a grantWatch needs of a client.
 type asker interface {
 	CheckSequencer(ctx context.Context, sequencer string, opts ...client.ReadOption) (lockapi.SequencerCheck, error)
 	ReadSession(ctx context.Context, id string, opts ...client.ReadOption) (lockapi.SessionState, error)
 }
 
-// lookout asks the cell now and then whether a grant is still held. It finds
+// grantWatch asks the cell now and then whether a grant is still held. It finds
 // what neither the lease nor a keepalive shows: that somebody else released it
 // while its session lives on.
 //
 // Only a cell that says no counts. That it cannot be asked is for the lease to
 // judge, which runs down meanwhile.
-type lookout struct {
+type grantWatch struct {
 	cell      asker
 	session   string // id
 	sequencer string
@@ -39,44 +39,44 @@ type lookout struct {
 	why       error         // client.ErrLockLost or ErrSessionExpired; read after gone is closed
 }
 
-// newLookout looks after a grant of the given session, once run is called.
-func newLookout(cell asker, session, sequencer string, ttl time.Duration) *lookout {
-	return &lookout{
+// newGrantWatch looks after a grant of the given session, once run is called.
+func newGrantWatch(cell asker, session, sequencer string, ttl time.Duration) *grantWatch {
+	return &grantWatch{
 		cell: cell, session: session, sequencer: sequencer,
-		every: min(max(ttl/4, leastLookout), mostLookout),
+		every: min(max(ttl/4, leastGrantWatch), mostGrantWatch),
 		gone:  make(chan struct{}),
 	}
 }
 
 // run asks until the grant is gone or ctx ends. It is called once.
-func (l *lookout) run(ctx context.Context) {
+func (w *grantWatch) run(ctx context.Context) {
 	for {
 		// Many that began at the same moment must not all ask at the same
 		// moment.
-		pause := time.NewTimer(l.every - rand.N(l.every/4))
+		pause := time.NewTimer(w.every - rand.N(w.every/4))
 		select {
 		case <-ctx.Done():
 			pause.Stop()
 			return
 		case <-pause.C:
 		}
-		if why := l.ask(ctx); why != nil {
-			l.why = why
-			close(l.gone)
+		if why := w.ask(ctx); why != nil {
+			w.why = why
+			close(w.gone)
 			return
 		}
 	}
 }
 
 // ask returns why the grant is gone, and nil where it is held or nobody says.
-func (l *lookout) ask(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.every)
+func (w *grantWatch) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, w.every)
 	defer cancel()
-	answer, err := l.cell.CheckSequencer(ctx, l.sequencer)
+	answer, err := w.cell.CheckSequencer(ctx, w.sequencer)
 	if err != nil || answer.Valid {
 		return nil
 	}
-	if _, err := l.cell.ReadSession(ctx, l.session); errors.Is(err, client.ErrSessionNotFound) {
+	if _, err := w.cell.ReadSession(ctx, w.session); errors.Is(err, client.ErrSessionNotFound) {
 		return client.ErrSessionExpired
 	}
 	return client.ErrLockLost
