@@ -56,7 +56,7 @@ func (a *acquisition) obtain(ctx context.Context) (*Held, error) {
 
 // askUntilGranted asks until the lock is granted, refused for good, or given up.
 func (a *acquisition) askUntilGranted(ctx context.Context) (lockapi.Grant, error) {
-	o, now := &a.opts, a.s.c.now
+	o, now := &a.opts, a.s.c.clock.now
 	end := now() + o.wait
 	over := errWaitOver
 	for pause := (backoff{}); ; {
@@ -111,7 +111,7 @@ func (a *acquisition) ask(ctx context.Context) (grant lockapi.Grant, err error) 
 	q := a.acquireCall(&a.req, &grant)
 	q.wait, q.cut = time.Duration(a.req.WaitMS)*time.Millisecond, under
 	settle := a.withdrawAtEnd(ctx, cut)
-	err = a.s.c.do(ctx, &q)
+	err = a.s.c.calls.do(ctx, &q)
 	settle()
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx) // the withdrawal may have released what the answer grants
@@ -133,7 +133,7 @@ func (a *acquisition) acquireCall(req *lockapi.LockRequest, grant *lockapi.Grant
 }
 
 // leavesNothing says whether an answer to a request for a lock means that neither
-// a grant nor a place in the queue is left of it.
+// a grant nor a position in the queue is left of it.
 func leavesNothing(err error) bool {
 	return errors.Is(err, lockapi.CodeLockHeld) || errors.Is(err, lockapi.CodeLockDelayed) ||
 		errors.Is(err, lockapi.CodeTooMany) || errors.Is(err, lockapi.CodeSessionNotFound)
@@ -149,17 +149,18 @@ func (a *acquisition) withdrawAtEnd(ctx context.Context, cut context.CancelFunc)
 	if ctx.Done() == nil {
 		return func() {}
 	}
-	under, answered := context.WithCancel(context.Background())
-	finished := make(chan struct{})
+	answered, finished := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(finished)
 		defer cut()
 		if a.withdrawn = a.withdraw(ctx); a.withdrawn == nil {
-			sleep(under, lateAnswer)
+			ctx, cancel := context.WithTimeout(context.Background(), lateAnswer)
+			defer cancel()
+			_ = await(ctx, answered)
 		}
 	})
 	return func() {
-		answered()
+		close(answered)
 		if !stop() {
 			<-finished
 		}
@@ -176,7 +177,7 @@ func (a *acquisition) withdraw(ctx context.Context) error {
 func (s *Session) bounded(ctx context.Context, q *call) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	return s.c.do(ctx, q)
+	return s.c.calls.do(ctx, q)
 }
 
 // leave sees to it that nothing of the acquisition remains in the cell.

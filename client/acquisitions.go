@@ -66,7 +66,7 @@ func (t *acquisitions) end(reason error) {
 }
 
 // askAgain cuts off the calls under way, so that they are made again where the
-// master is now; places in queues are kept. A release may be there already, and is
+// master is now; positions in queues are kept. A release may be there already, and is
 // given time to be answered: of one that was cut off nobody can tell any more whether
 // it found the lock held.
 func (t *acquisitions) askAgain() {

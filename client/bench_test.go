@@ -62,7 +62,7 @@ func BenchmarkExchange(b *testing.B) {
 func benchSession(c *Client) *Session {
 	s := c.newSession(lockapi.Session{ID: "s"})
 	s.locks.prefix = ""
-	s.lease.start(c.now() + time.Hour)
+	s.lease.start(c.clock.now() + time.Hour)
 	return s
 }
 
@@ -94,7 +94,7 @@ func benchClient(b *testing.B, via, status, body string) *Client {
 	}
 	b.Cleanup(func() { c.Close() })
 	if via == "transport" {
-		c.wire = nil
+		c.calls.wire = nil
 	}
 	b.ReportAllocs()
 	return c

@@ -66,31 +66,29 @@ func (c Config) New() (*Client, error) {
 		}
 		endpoints = append(endpoints, e)
 	}
-	out := &Client{
-		transport: c.Transport,
-		grace:     c.Grace,
-		log:       c.Logger,
-		clock:     clock{now: c.Clock},
-	}
-	if out.transport == nil {
-		out.transport, out.wire = newTransport(), new(wire.Pool)
-	}
+	out := &Client{grace: c.Grace, log: c.Logger, clock: clock{now: c.Clock}}
 	if out.grace == 0 {
 		out.grace = DefaultGrace
 	}
 	if out.log == nil {
 		out.log = slog.New(slog.DiscardHandler)
 	}
-	if out.now == nil {
+	if out.clock.now == nil {
 		out.clock = clock{boottime.Now, true}
 	}
-	out.headers = makeHeaders(c.UserAgent)
-	out.targets = newTargets(endpoints, out.now)
+	out.calls = caller{
+		exchanger: exchanger{transport: c.Transport, headers: makeHeaders(c.UserAgent)},
+		targets:   newTargets(endpoints, out.clock.now), clock: out.clock, log: out.log,
+	}
+	if c.Transport == nil {
+		out.calls.transport, out.calls.wire = newTransport(), new(wire.Pool)
+	}
 	return out, nil
 }
 
-// newTransport makes the default transport for what is not spoken to directly. Each waiting Lock and each
-// session's keepalive occupies a connection, so idle ones are kept in numbers.
+// newTransport makes the default transport for what is not spoken to directly.
+// Each waiting Lock and each session's keepalive occupies a connection, so idle
+// ones are kept in numbers.
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{

@@ -138,19 +138,21 @@
 //
 // For who reads or changes this package, its types and what each owns:
 //
-//	Client            shared by all sessions
-//	  targets         which replica to ask, and which to pass over
-//	  call            one call: its request, and what its attempts may have done
-//	  hedge, race     the watch over an attempt; asking several replicas at once
-//	  limiter         how many sessions ask at a time for what is answered at once
-//	  tokens          the highest token seen
-//	Session           one session, of which the next four each have a mutex
-//	  lease           its state by the clock, and the end of the local lease
-//	  acquisitions    what it waits for, holds and is giving back, by handle
-//	  keeper          the goroutine of its keepalives
-//	  reconciler      when and how to compare what is held here with the cell
-//	acquisition       one handle's way from the first request to its release
-//	Held, guarded     the caller's view of a hold; a context that asks the clock
+//	Client             shared by its sessions
+//	  caller           makes calls: repeats them, follows the master
+//	    targets        which replica to ask, and which to pass over
+//	    exchanger      makes HTTP round trips; owns the connections
+//	  limiter          how many sessions ask at a time for what is answered at once
+//	  tokens           the highest token seen
+//	call               one call: its request, and the account of its attempts
+//	  hedge, race      asks other replicas where one is silent
+//	Session            its next four parts each have a mutex of their own
+//	  lease            its state by the clock, and the end of the local lease
+//	  acquisitions     what it waits for, holds and is giving back, by handle
+//	  keeper           the goroutine that keeps it alive
+//	  reconciler       whether to compare what is held here with the cell, and doing so
+//	acquisition        the way of one handle, from the first request to its release
+//	Held, guarded      the caller's view of a hold; a context that asks the clock
 //
 // The lease's mutex may be held when another is taken, never the other way round.
 package client

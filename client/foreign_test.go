@@ -51,7 +51,7 @@ func TestNonsenseSettlesNoRace(t *testing.T) {
 			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 				way := &beside{fakeCell: f, web: func(*http.Request) (int, string) { return page.status, page.body }}
 				fresh := func() *Client {
-					c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.now}.New()
+					c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.clock.now}.New()
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -83,7 +83,7 @@ func TestNonsenseIsToldWhereNobodyElseAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 				way := &beside{fakeCell: f, dies: true, web: func(*http.Request) (int, string) { return page.status, page.body }}
-				c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.now}.New()
+				c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.clock.now}.New()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -37,7 +37,7 @@ func (g *guarded) Done() <-chan struct{} {
 // over is why the hold can no longer be relied upon, or nil. When it finds the
 // lease at its end, it ends the hold; the session follows when it is looked at.
 func (h *Held) over() error {
-	now := h.a.s.c.now() // first: the lease may be extended meanwhile
+	now := h.a.s.c.clock.now() // first: the lease may be extended meanwhile
 	if now >= h.a.s.lease.end.get() {
 		h.cancel(ErrJeopardy)
 	}

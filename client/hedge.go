@@ -22,7 +22,7 @@ const (
 // it is rare: a master that holds a call on purpose, or that answers other calls
 // meanwhile, is no reason.
 type hedge struct {
-	c    *Client
+	c    *caller
 	ctx  context.Context // that the attempt runs under
 	r    *route
 	q    *call
@@ -34,7 +34,7 @@ type hedge struct {
 
 // patience is for how long an attempt of the call may be silent before another
 // replica is asked; 0 stands for ever.
-func (c *Client) patience(r *route, q *call) time.Duration {
+func (c *caller) patience(r *route, q *call) time.Duration {
 	if !q.isHedged() || !c.targets.hasOther(r) {
 		return 0
 	}
@@ -52,7 +52,7 @@ func (r *route) patience() time.Duration {
 // Late begins the race, unless the replica has answered another call since this one
 // was sent: then it is the master, and only busy.
 func (h *hedge) Late() (again time.Duration, under context.Context) {
-	if d := h.r.busy(h.c.now(), h.sent, h.q.wait); d > 0 {
+	if d := h.r.busy(h.c.clock.now(), h.sent, h.q.wait); d > 0 {
 		return d, nil
 	}
 	h.race = startRace(h)
@@ -76,7 +76,7 @@ func (r *route) busy(now, sent, wait time.Duration) time.Duration {
 }
 
 // hedged makes an attempt of a call over route r, and hedges it.
-func (c *Client) hedged(ctx context.Context, r *route, q *call) (verdict, error) {
+func (c *caller) hedged(ctx context.Context, r *route, q *call) (verdict, error) {
 	q.hedge = hedge{c: c, ctx: ctx, r: r, q: q, patience: c.patience(r, q)}
 	err := c.attempt(ctx, r, q)
 	switch {

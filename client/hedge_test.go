@@ -162,7 +162,7 @@ func (stubborn) RoundTrip(r *http.Request) (*http.Response, error) {
 // An answer that is there counts, though the context has ended meanwhile.
 func TestAnswerAtTheEndOfTheContext(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *fakeCell, c *Client) {
-		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: stubborn{}, Clock: c.now}.New()
+		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: stubborn{}, Clock: c.clock.now}.New()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +210,7 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 	t.Run("busy", func(t *testing.T) {
 		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 			s := open(t, c)
-			slow, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: slowPuts{f}, Clock: c.now}.New()
+			slow, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: slowPuts{f}, Clock: c.clock.now}.New()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -78,7 +78,7 @@ func (k *keeper) run(ctx context.Context) {
 	defer s.c.limiter.count(-1)
 	var pause backoff
 	for failures := 0; ctx.Err() == nil; {
-		began := s.c.now()
+		began := s.c.clock.now()
 		news, err := k.keepalive(ctx, failures)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, errCut):
@@ -90,9 +90,9 @@ func (k *keeper) run(ctx context.Context) {
 			// in greater numbers than are kept.
 			switch {
 			case news:
-				sleep(ctx, began+firstPause-s.c.now())
+				sleep(ctx, began+firstPause-s.c.clock.now())
 			case failures == 0:
-				sleep(ctx, began+s.ttl/20-s.c.now())
+				sleep(ctx, began+s.ttl/20-s.c.clock.now())
 			}
 			failures = 0
 			pause.reset()
@@ -128,16 +128,16 @@ func (k *keeper) keepalive(ctx context.Context, failures int) (bool, error) {
 		defer c.limiter.give()
 	}
 	for hops := 0; ; hops++ {
-		r := c.targets.pick()
-		sent := c.now()
-		err := c.attempt(ctx, r, &q)
+		r := c.calls.targets.pick()
+		sent := c.clock.now()
+		err := c.calls.attempt(ctx, r, &q)
 		if err == nil {
 			return k.renewed(sent, &answer), nil
 		}
 		if ctx.Err() != nil {
 			return false, errCut
 		}
-		if next, _ := c.judge(ctx, r, &q, err); next != redirect || hops == mostHops {
+		if next, _ := c.calls.judge(ctx, r, &q, err); next != redirect || hops == mostHops {
 			return false, err
 		}
 	}
@@ -168,7 +168,7 @@ func (k *keeper) answerTime(wait time.Duration, failures int) time.Duration {
 		return min(max(k.s.ttl/8, 100*time.Millisecond), 2*time.Second)
 	}
 	d := min(max(k.s.ttl/12, 200*time.Millisecond), time.Second)
-	return min(d<<min(failures/len(k.s.c.targets.configured), 4), 4*time.Second)
+	return min(d<<min(failures/len(k.s.c.calls.targets.configured), 4), 4*time.Second)
 }
 
 // renewed takes a keepalive's answer in, and reports whether there are events in
@@ -177,7 +177,7 @@ func (k *keeper) answerTime(wait time.Duration, failures int) time.Duration {
 // the call took, nor ttl longer than the session's own, whatever the answer says.
 func (k *keeper) renewed(sent time.Duration, answer *lockapi.Keepalive) (news bool) {
 	s := k.s
-	held := milliseconds(answer.HeldMS, s.c.now()-sent)
+	held := milliseconds(answer.HeldMS, s.c.clock.now()-sent)
 	if answer.Epoch != k.epoch.Load() {
 		k.epoch.Store(answer.Epoch)
 		s.reconciler.newMaster = true

@@ -61,7 +61,7 @@ func amongLies(t *testing.T, about func(*http.Request) bool, test func(*testing.
 	t.Helper()
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		l := &liar{fakeCell: f, about: about}
-		told, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: l, Clock: c.now}.New()
+		told, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: l, Clock: c.clock.now}.New()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // Lock takes a lock, waiting in its queue until it is granted, ctx ends, Wait
-// is over, or the session ends. The place in the queue outlives a change of
+// is over, or the session ends. The position in the queue outlives a change of
 // master. It is first come, first served.
 //
 // ctx bounds the waiting only. Once the lock is held, the end of ctx ends neither
@@ -23,7 +23,7 @@ import (
 // where the cell could not be asked who they are, or has granted the lock but not
 // extended the session's lease (ErrJeopardy as well);
 // ErrConflict for a limit that does not fit; ErrTooMany, at once, where a quota
-// leaves no room for the grant or the place in the queue; ErrInvalidArgument;
+// leaves no room for the grant or the position in the queue; ErrInvalidArgument;
 // ErrSessionExpired and ErrSessionClosed.
 func (s *Session) Lock(ctx context.Context, path string, opts ...LockOption) (*Held, error) {
 	return s.lock(ctx, path, makeLockOptions(opts))

@@ -347,7 +347,7 @@ func TestLockWaitsOverChangeOfMaster(t *testing.T) {
 					}
 				})
 				next := lock(t, b, "/a")
-				if got := a.c.now(); got > 15*time.Second {
+				if got := a.c.clock.now(); got > 15*time.Second {
 					t.Errorf("granted at %s, want soon after 14 s", got)
 				}
 				wantTokens(t, f, "/a", next.Token())
@@ -388,7 +388,7 @@ func TestGrantCrossesTheWithdrawal(t *testing.T) {
 	for ms := 1990; ms <= 2020; ms++ {
 		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 			h := lock(t, open(t, c), "/a")
-			slow, err := Config{URLs: []string{"http://r1"}, Transport: slowPuts{f}, Clock: c.now}.New()
+			slow, err := Config{URLs: []string{"http://r1"}, Transport: slowPuts{f}, Clock: c.clock.now}.New()
 			if err != nil {
 				t.Fatal(err)
 			}

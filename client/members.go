@@ -12,7 +12,7 @@ import (
 // Cell reads the state of the cell. It shows one without a master only if none of
 // the replicas that answer knows of any.
 func (c *Client) Cell(ctx context.Context) (out lockapi.Cell, err error) {
-	err = c.do(ctx, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
+	err = c.calls.do(ctx, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
 	if err == nil && out.Master == nil {
 		out = c.otherView(ctx, out)
 	}
@@ -28,15 +28,15 @@ const viewTime = time.Second
 func (c *Client) otherView(ctx context.Context, view lockapi.Cell) lockapi.Cell {
 	ctx, cancel := context.WithTimeout(ctx, viewTime)
 	defer cancel()
-	views := make(chan lockapi.Cell, len(c.targets.configured))
-	for _, e := range c.targets.configured {
+	views := make(chan lockapi.Cell, len(c.calls.targets.configured))
+	for _, e := range c.calls.targets.configured {
 		go func() {
 			var out lockapi.Cell
-			_ = c.attempt(ctx, &route{to: e}, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
+			_ = c.calls.attempt(ctx, &route{to: e}, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
 			views <- out
 		}()
 	}
-	for range c.targets.configured {
+	for range c.calls.targets.configured {
 		if other := <-views; other.Master != nil && other.Epoch >= view.Epoch {
 			return other
 		}
@@ -67,7 +67,7 @@ func (c *Client) askOne(ctx context.Context, url string, q call) error {
 		return err
 	}
 	q.method = http.MethodGet
-	err = c.attempt(ctx, &route{to: e}, &q)
+	err = c.calls.attempt(ctx, &route{to: e}, &q)
 	if isForeign(err) {
 		return q.outcome(err)
 	}
@@ -102,5 +102,5 @@ func (c *Client) ReplaceMember(ctx context.Context, id string, req lockapi.Repla
 	if req.Force {
 		q.query = "force=true"
 	}
-	return c.do(ctx, &q)
+	return c.calls.do(ctx, &q)
 }

@@ -125,7 +125,7 @@ func TestReplaceMemberIsNotHedged(t *testing.T) {
 				f.elect("r2")
 				f.silence("r1", true)
 				way := &changing{fakeCell: f, answers: test.answers}
-				c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: way, Clock: c.now}.New()
+				c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: way, Clock: c.clock.now}.New()
 				if err != nil {
 					t.Fatal(err)
 				}

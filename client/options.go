@@ -34,7 +34,7 @@ type readOptions struct {
 	queue int
 }
 
-// Queue has ReadLock tell who waits: the first n places of the lock's queue, at
+// Queue has ReadLock tell who waits: the first n positions of the lock's queue, at
 // most lockapi.MaxWaiters. Other reads take no notice of it.
 func Queue(n int) ReadOption { return func(o *readOptions) { o.queue = n } }
 

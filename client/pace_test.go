@@ -83,7 +83,7 @@ func TestPaceAmongLies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 				i := &instead{fakeCell: f}
-				c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: i, Clock: c.now}.New()
+				c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: i, Clock: c.clock.now}.New()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -123,7 +123,7 @@ func TestNonsenseIsPassedOver(t *testing.T) {
 			}
 			return 0, nil
 		})
-		c, err := Config{URLs: []string{"http://r2", "http://r1", "http://r3"}, Transport: i, Clock: c.now}.New()
+		c, err := Config{URLs: []string{"http://r2", "http://r1", "http://r3"}, Transport: i, Clock: c.clock.now}.New()
 		if err != nil {
 			t.Fatal(err)
 		}

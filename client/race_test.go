@@ -35,7 +35,7 @@ func (b blackHole) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestRacersMayHaveTakenEffect(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		f.elect("r2")
-		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: blackHole{f}, Clock: c.now}.New()
+		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: blackHole{f}, Clock: c.clock.now}.New()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestRaces(t *testing.T) {
 		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			way := &slowTo{fakeCell: f, rand: r, most: time.Duration(1+r.IntN(1500)) * time.Millisecond, hosts: []string{"r1", "r2", "r3"}[:1+r.IntN(3)]}
-			c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: way, Clock: c.now}.New()
+			c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: way, Clock: c.clock.now}.New()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,7 +193,7 @@ func (r *rumours) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestRacePace(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *fakeCell, c *Client) {
 		way := &rumours{}
-		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.now}.New()
+		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.clock.now}.New()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// orphan is a grant or a place in a queue that nobody here knows of.
+// orphan is a grant or a position in a queue that nobody here knows of.
 type orphan struct{ path, handle string }
 
 // reconciler compares what is held here with what the cell says, when there is
@@ -33,7 +33,7 @@ const lostTime = 10 * time.Second
 
 // expectOrphans has the session looked through at each keepalive for a while.
 func (r *reconciler) expectOrphans() {
-	now := r.s.c.now()
+	now := r.s.c.clock.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rounds, r.until = 2, now+lostTime
@@ -74,7 +74,7 @@ func (r *reconciler) begin() bool {
 
 // end notes that the session was looked through.
 func (r *reconciler) end() {
-	now := r.s.c.now()
+	now := r.s.c.clock.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.overdue = false
@@ -104,7 +104,7 @@ func (r *reconciler) run(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		s.c.log.Debug("stout: review failed", "session_name", s.name, "error", err)
+		s.c.log.Debug("stout: reconciling failed", "session_name", s.name, "error", err)
 		return
 	}
 	if r.settle(ctx, held, &state) {
@@ -135,7 +135,7 @@ func (r *reconciler) settle(ctx context.Context, held map[string]uint64, state *
 	}
 	for _, one := range orphans {
 		q := releaseCall(one.path, r.s.id, one.handle, 0)
-		if err := r.s.c.do(ctx, &q); err != nil {
+		if err := r.s.c.calls.do(ctx, &q); err != nil {
 			return false
 		}
 	}
@@ -149,7 +149,7 @@ func (r *reconciler) reclaim(ctx context.Context, a *acquisition) bool {
 	req.WaitMS, req.Queue = 0, false
 	var grant lockapi.Grant
 	q := a.acquireCall(&req, &grant)
-	err := r.s.c.do(ctx, &q)
+	err := r.s.c.calls.do(ctx, &q)
 	answered := err == nil || leavesNothing(err)
 	switch {
 	case errors.Is(err, lockapi.CodeSessionNotFound):

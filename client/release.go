@@ -93,7 +93,7 @@ func (a *acquisition) tryRelease(ctx context.Context, end time.Time) (bool, erro
 	var answer lockapi.Released
 	q := releaseCall(a.path, a.s.id, a.handle, a.token)
 	q.out = &answer
-	err := a.s.c.do(ctx, &q)
+	err := a.s.c.calls.do(ctx, &q)
 	r := &a.release
 	r.repeated = r.repeated || q.unsettled
 	return answer.Released || r.repeated, err

@@ -72,7 +72,7 @@ func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Sessio
 		method: http.MethodPost, path: lockapi.RouteSessions, body: encode(req),
 		key: rand.Text(), out: &opened, check: verifyOpened, want: wanted{ttlMS: req.TTLMS},
 	}
-	if err := c.do(ctx, &q); err != nil {
+	if err := c.calls.do(ctx, &q); err != nil {
 		return nil, err
 	}
 	// The server counts from the opening. Where several attempts were sent, any
@@ -90,7 +90,7 @@ func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Sessio
 func (c *Client) startSession(ctx context.Context, opened lockapi.Session, sent time.Duration) *Session {
 	s := c.newSession(opened)
 	ctx, s.keeper.stop = context.WithCancel(ctx)
-	s.lease.start(max(sent+s.ttl, c.now())) // a jeopardy, if it is one, begins now
+	s.lease.start(max(sent+s.ttl, c.clock.now())) // a jeopardy, if it is one, begins now
 	c.limiter.count(1)
 	go s.keeper.run(ctx)
 	return s
@@ -175,7 +175,7 @@ func (s *Session) Remaining() time.Duration { return s.lease.remaining() }
 // clock as it stands now: to show to a person. Decisions go by Remaining, which
 // no setting of the clock can mislead.
 func (s *Session) ValidUntil() time.Time {
-	return time.Now().Round(0).Add(s.lease.end.get() - s.c.now())
+	return time.Now().Round(0).Add(s.lease.end.get() - s.c.clock.now())
 }
 
 // Close ends the session here and in the cell, where all that it holds is free
@@ -191,7 +191,7 @@ func (s *Session) Close(ctx context.Context) error {
 	}
 	ctx, _, done := outlast(ctx, releaseTime)
 	defer done()
-	return s.c.do(ctx, &call{method: http.MethodDelete, path: lockapi.RouteSessions + "/" + s.id, status: http.StatusNoContent})
+	return s.c.calls.do(ctx, &call{method: http.MethodDelete, path: lockapi.RouteSessions + "/" + s.id, status: http.StatusNoContent})
 }
 
 // expire ends the session because the cell no longer knows it.

@@ -65,7 +65,7 @@ func lock(t *testing.T, s *Session, path string, opts ...LockOption) *Held {
 func wantState(t *testing.T, s *Session, want State) {
 	t.Helper()
 	if got := s.State(); got != want {
-		t.Fatalf("state is %s at %s, want %s", got, s.c.now(), want)
+		t.Fatalf("state is %s at %s, want %s", got, s.c.clock.now(), want)
 	}
 }
 
@@ -159,12 +159,12 @@ func TestKeepaliveCountsFromSendingPlusHeld(t *testing.T) {
 			}
 		}
 		// The server held it for about 8 s less the time of the way; it says how long.
-		got := s.Remaining() + s.c.now()
+		got := s.Remaining() + s.c.clock.now()
 		held := got - sent - s.TTL()
 		if held < 7*time.Second || held > 8*time.Second {
 			t.Errorf("the lease ends %s after sending + ttl, want what the server said that it held the call (7 s to 8 s)", held)
 		}
-		if answered := s.c.now() + s.TTL(); got >= answered-300*time.Millisecond {
+		if answered := s.c.clock.now() + s.TTL(); got >= answered-300*time.Millisecond {
 			t.Errorf("the lease ends at %s: counted from the answer", got)
 		}
 	})
@@ -174,11 +174,11 @@ func TestExtendNeverShortens(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		s := open(t, c)
 		before := s.Remaining()
-		s.keeper.renewed(s.c.now(), &lockapi.Keepalive{TTLMS: 1000, Epoch: 1})
+		s.keeper.renewed(s.c.clock.now(), &lockapi.Keepalive{TTLMS: 1000, Epoch: 1})
 		if got := s.Remaining(); got != before {
 			t.Errorf("remaining is %s after a shorter answer, was %s", got, before)
 		}
-		s.keeper.renewed(s.c.now(), &lockapi.Keepalive{TTLMS: 12_000, HeldMS: 60_000, Epoch: 1})
+		s.keeper.renewed(s.c.clock.now(), &lockapi.Keepalive{TTLMS: 12_000, HeldMS: 60_000, Epoch: 1})
 		if got := s.Remaining(); got > 12*time.Second {
 			t.Errorf("remaining is %s: believed to have been held for longer than the call took", got)
 		}
@@ -361,7 +361,7 @@ func TestSessionKilledInTheCell(t *testing.T) {
 		<-s.Done()
 		wantErr(t, s.Err(), ErrSessionExpired)
 		wantErr(t, h.Err(), ErrSessionExpired)
-		if got := s.c.now(); got > time.Second {
+		if got := s.c.clock.now(); got > time.Second {
 			t.Errorf("noticed at %s", got)
 		}
 	})
@@ -450,7 +450,7 @@ func TestStrayIsReleasedUntilItIsGone(t *testing.T) {
 		time.Sleep(time.Second)
 		req := lockapi.NewLockRequest(s.ID())
 		req.Handle = s.locks.prefix + "zz" // a request of ours that was lost for long
-		if err := c.do(t.Context(), &call{method: http.MethodPut, path: lockapi.RouteLocks + "/a", body: encode(req)}); err != nil {
+		if err := c.calls.do(t.Context(), &call{method: http.MethodPut, path: lockapi.RouteLocks + "/a", body: encode(req)}); err != nil {
 			t.Fatal(err)
 		}
 		f.set(func() {

@@ -168,7 +168,7 @@ func TestTimersOfTheDefaultClock(t *testing.T) {
 		t.Errorf("a timer of the default clock is a %T", timer)
 	}
 	s := benchSession(c)
-	if got := s.lease.wakeIn(c.now()); got < 59*time.Minute {
+	if got := s.lease.wakeIn(c.clock.now()); got < 59*time.Minute {
 		t.Errorf("wakes in %s for a lease of an hour", got)
 	}
 }

@@ -16,7 +16,7 @@ type wanted struct {
 	session string
 	handle  string
 	mode    lockapi.Mode
-	queue   bool   // a place in the queue is an answer as well
+	queue   bool   // a position in the queue is an answer as well
 	above   uint64 // tokens up to this one were granted before the call
 	ttlMS   int64
 	epoch   uint64 // answers of earlier ones come from masters of the past
