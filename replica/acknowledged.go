@@ -147,7 +147,7 @@ var ErrForgotten = errors.New("has lost what it had acknowledged")
 // remembers makes sure, before the library starts, that the stores have what others
 // know to be there.
 func (r *Replica) remembers(logs raft.LogStore, votes raft.StableStore) error {
-	known := r.parts.Known
+	known := r.peers.Known
 	if known == (admission.Stored{}) {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (r *Replica) remembers(logs raft.LogStore, votes raft.StableStore) error {
 	if err != nil {
 		return err
 	}
-	metas, err := r.parts.Snapshots.List()
+	metas, err := r.stores.Snapshots.List()
 	if err != nil {
 		return err
 	}
@@ -163,28 +163,28 @@ func (r *Replica) remembers(logs raft.LogStore, votes raft.StableStore) error {
 		last = max(last, metas[0].Index)
 	}
 	term, err := votes.GetUint64([]byte(keyTerm))
-	if err != nil && err.Error() != errNotFound.Error() {
+	if err != nil && err.Error() != notFound {
 		return err
 	}
-	return r.condemnIf(known.Forgotten(last, term))
+	return r.quarantineIf(known.Forgotten(last, term))
 }
 
 // forgets is the same for a replica that runs.
 func (r *Replica) forgets(answers map[string]admission.Answer) error {
 	last := r.raft.LastIndex() // before the term, see Forgotten
-	return r.condemnIf(admission.Known(answers, r.CellID()).Forgotten(last, r.raft.CurrentTerm()))
+	return r.quarantineIf(admission.Known(answers, r.CellID()).Forgotten(last, r.raft.CurrentTerm()))
 }
 
-func (r *Replica) condemnIf(forgotten error) error {
+func (r *Replica) quarantineIf(forgotten error) error {
 	if forgotten == nil {
 		return nil
 	}
 	err := fmt.Errorf("data directory %s %w: %w; perhaps it was put back as it was some time ago; it is not opened again: %s",
 		r.opts.DataDir, ErrForgotten, forgotten, cureForgotten(r.self()))
-	if r.parts.Condemn == nil {
+	if r.stores.Quarantine == nil {
 		return err
 	}
-	return errors.Join(err, r.parts.Condemn(err.Error()))
+	return errors.Join(err, r.stores.Quarantine(err.Error()))
 }
 
 // tellForgotten logs that a follower is sent nothing more.

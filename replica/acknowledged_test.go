@@ -254,9 +254,9 @@ func TestDirectoryPutBackUnseen(t *testing.T) {
 	c, err := Prepare(o)
 	must(t, err)
 	must(t, errors.Join(c.Wait(t.Context()), c.take()))
-	p, err := openParts(&c.opts, c.host)
+	s, p, err := c.open()
 	must(t, err)
-	r, err := Start(c.opts, p) // without asking before
+	r, err := Start(c.opts, s, p) // without asking before
 	must(t, err)
 	before := r.raft.LastIndex()
 	refusedFor(t, o, <-r.Failed())

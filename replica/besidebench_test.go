@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -30,23 +31,23 @@ func manySessions(n int) *state.State {
 // that state are written, or sums made, without a pause in between.
 func BenchmarkStoreBeside(b *testing.B) {
 	s := manySessions(100_000)
-	works := map[string]func(*testing.B, *snapshotStore, uint64){
+	works := map[string]func(*testing.B, raft.SnapshotStore, uint64){
 		"none":      nil,
-		"snapshots": func(b *testing.B, files *snapshotStore, n uint64) { writeSnapshot(b, files, n, s) },
-		"sums":      func(*testing.B, *snapshotStore, uint64) { gentleSum(s) },
+		"snapshots": func(b *testing.B, files raft.SnapshotStore, n uint64) { writeSnapshot(b, files, n, s) },
+		"sums":      func(*testing.B, raft.SnapshotStore, uint64) { gentleSum(s) },
 	}
 	for _, name := range []string{"none", "snapshots", "sums"} {
 		b.Run(name, func(b *testing.B) { benchmarkStoreBeside(b, s, works[name]) })
 	}
 }
 
-func benchmarkStoreBeside(b *testing.B, s *state.State, work func(b *testing.B, files *snapshotStore, n uint64)) {
+func benchmarkStoreBeside(b *testing.B, s *state.State, work func(b *testing.B, files raft.SnapshotStore, n uint64)) {
 	dir := b.TempDir()
-	log, err := openLog(dir, false, true)
+	d, err := datadir.Claim(dir, "bench", "r1")
 	if err != nil {
 		b.Fatal(err)
 	}
-	files, err := openSnapshots(&Options{DataDir: dir, Logger: zerolog.Nop()}, log)
+	stores, err := d.Open(true, zerolog.Nop())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -56,14 +57,14 @@ func benchmarkStoreBeside(b *testing.B, s *state.State, work func(b *testing.B, 
 	if work != nil {
 		working.Go(func() {
 			for ; !stop.Load(); works++ {
-				work(b, files, works+1)
+				work(b, stores.Snapshots, works+1)
 			}
 		})
 	}
 	var took []time.Duration
 	for i := uint64(3); b.Loop(); i++ {
 		began := time.Now()
-		if err := log.StoreLog(&raft.Log{Index: i, Term: 1, Data: make([]byte, 128)}); err != nil {
+		if err := stores.Logs.StoreLog(&raft.Log{Index: i, Term: 1, Data: make([]byte, 128)}); err != nil {
 			b.Fatal(err)
 		}
 		s, _ = s.Apply(i, 1, state.Batch{Epoch: 1, LeaseMS: 1000, Commands: []state.Command{
@@ -76,12 +77,12 @@ func benchmarkStoreBeside(b *testing.B, s *state.State, work func(b *testing.B, 
 	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 	b.ReportMetric(b.Elapsed().Seconds()*1000/float64(max(works, 1)), "ms/work")
-	if err := log.Close(); err != nil {
+	if err := stores.Close(); err != nil {
 		b.Fatal(err)
 	}
 }
 
-func writeSnapshot(b *testing.B, files *snapshotStore, n uint64, s *state.State) {
+func writeSnapshot(b *testing.B, files raft.SnapshotStore, n uint64, s *state.State) {
 	_, wire := raft.NewInmemTransport("")
 	sink, err := files.Create(raft.SnapshotVersionMax, n, 1, raft.Configuration{}, 1, wire)
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/datadir"
 )
 
 // Candidate is a replica that does not run yet: it has its data directory and its
@@ -32,22 +33,21 @@ type Standby struct {
 
 // Prepare makes sure of the data directory and listens for the other replicas. It
 // fails, having changed nothing, when the directory belongs to another cell or
-// id, is of another format or was condemned, or the address is in use.
+// id, is of another format or was quarantined, or the address is in use.
 func Prepare(o Options) (*Candidate, error) {
 	o.setDefaults()
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	who, lock, err := lockAndClaim(o.DataDir, o.Cell, o.ID)
+	dir, err := datadir.Lock(o.DataDir, o.Cell, o.ID)
 	if err != nil {
 		return nil, err
 	}
 	c := &Candidate{opts: o}
-	if c.host, err = newHost(&c.opts, who); err != nil {
-		return nil, errors.Join(err, lock.Close())
+	if c.host, err = newHost(&c.opts, dir); err != nil {
+		return nil, errors.Join(err, dir.Close())
 	}
-	c.host.lock = lock
-	c.note(admission.Decision{Identity: who})
+	c.note(admission.Decision{Identity: dir.Identity()})
 	return c, nil
 }
 
@@ -65,10 +65,10 @@ func (c *Candidate) Wait(ctx context.Context) error {
 	self, _ := c.opts.member(c.opts.ID)
 	seeker := admission.Seeker{
 		Self: admission.Self{
-			Identity: c.host.identity(), RaftAddr: self.RaftAddr, Names: c.opts.names(),
+			Identity: c.host.dir.Identity(), RaftAddr: self.RaftAddr, Names: c.opts.names(),
 			NewDirectory: admission.NewDirectory,
 		},
-		Ask: c.host.Ask, Save: c.host.save, Note: c.note,
+		Ask: c.host.Ask, Save: c.host.dir.Save, Note: c.note,
 	}
 	_, err := seeker.Run(ctx)
 	return err
@@ -76,7 +76,7 @@ func (c *Candidate) Wait(ctx context.Context) error {
 
 // note shows what is waited for, and logs it when it changes.
 func (c *Candidate) note(d admission.Decision) {
-	who := c.host.identity()
+	who := c.host.dir.Identity()
 	now := Standby{ID: who.ID, Directory: who.Directory, CellID: who.CellID, Why: d.Why}
 	if d.Step == admission.Stranger {
 		now.CellID = d.CellID
@@ -122,14 +122,23 @@ func (c *Candidate) Start() (*Replica, error) {
 	defer cancel()
 	known := make(chan admission.Stored, 1)
 	go func() {
-		known <- admission.AskLeader(ctx, c.opts.ID, c.host.identity().CellID, c.opts.names(), c.host.Ask)
+		known <- admission.AskLeader(ctx, c.opts.ID, c.host.dir.Identity().CellID, c.opts.names(), c.host.Ask)
 	}()
-	p, err := openParts(&c.opts, c.host)
+	s, p, err := c.open()
 	if err != nil {
 		return nil, errors.Join(err, c.host.close())
 	}
 	p.Known = <-known
-	return Start(c.opts, p)
+	return Start(c.opts, s, p)
+}
+
+// open opens the stores in the data directory, and Raft's share of the host.
+func (c *Candidate) open() (datadir.Stores, Peers, error) {
+	s, err := c.host.dir.Open(c.opts.WAL, c.opts.Logger)
+	if err != nil {
+		return s, Peers{}, err
+	}
+	return s, Peers{Transport: newTransport(&c.opts, c.host), Ask: c.host.Ask, host: c.host}, nil
 }
 
 // Close gives the candidate up.

@@ -29,7 +29,7 @@ import (
 //     compared: they were once already.
 //   - The master's word counts. One replica that differs is one that ends. If it
 //     is the master that differs, the others end, it loses its majority and with
-//     it the lease, and nobody serves: see condemned in datadir.go.
+//     it the lease, and nobody serves: see package datadir, quarantineFile.
 const (
 	// checksumEvery is the least time between two marks.
 	checksumEvery = 5 * time.Second
@@ -206,8 +206,8 @@ func (r *Replica) diverged(own, told Checksum) {
 	err := fmt.Errorf("the state after log entry %d has checksum %x here and %x at the master: this replica's memory or data directory is damaged, or the replicas run releases that differ. "+
 		"It ends, and its data directory %s will not be opened again: keep it for analysis, and bring the replica back with an empty one as docs/operations.md says. "+
 		"If every replica but the master tells the same checksum of its own, it is the master that is damaged", own.Index, own.Sum, told.Sum, r.opts.DataDir)
-	if r.parts.Condemn != nil {
-		if failed := r.parts.Condemn(err.Error()); failed != nil {
+	if r.stores.Quarantine != nil {
+		if failed := r.stores.Quarantine(err.Error()); failed != nil {
 			err = fmt.Errorf("%w (this could not be noted in it: %w)", err, failed)
 		}
 	}

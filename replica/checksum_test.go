@@ -141,7 +141,7 @@ func TestDivergedMasterIsLeftAlone(t *testing.T) {
 	same(t, next, others...) // each has what the other had of the master's sums
 	for i, r := range others {
 		stop(t, r)
-		if err := os.Remove(filepath.Join(r.opts.DataDir, condemnedFile)); err != nil {
+		if err := os.Remove(filepath.Join(r.opts.DataDir, "quarantined.txt")); err != nil {
 			t.Fatal(err)
 		}
 		others[i] = start(t, r.opts)

@@ -44,10 +44,8 @@ func (g *gap) snapshot(index, last uint64) {
 
 // find looks for the last gap of a log when that is opened.
 func (g *gap) find(log raft.LogStore) error {
-	if f, ok := log.(*logFile); ok {
-		if runs := f.record.Load().Entries; len(runs) > 1 {
-			g.behind.Store(runs[len(runs)-1].First)
-		}
+	if f, ok := log.(interface{ AfterGap() uint64 }); ok {
+		g.behind.Store(f.AfterGap())
 		return nil
 	}
 	first, err := log.FirstIndex()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/cell"
@@ -15,7 +16,7 @@ import (
 // installed may never have been committed, and would be sent as if it was. As a
 // follower it has to be read, to be told from what a leader sends.
 func TestLeaderReadsNothingFromBeforeAGap(t *testing.T) {
-	for name, log := range map[string]raft.LogStore{"a file": gapped(t), "another store": gappedStore(t)} {
+	for name, log := range map[string]raft.LogStore{"a file": gappedFile(t), "another store": gappedStore(t)} {
 		t.Run(name, func(t *testing.T) {
 			leading := true
 			l := &logStore{LogStore: log, snapshots: raft.NewInmemSnapshotStore(), leading: func() bool { return leading },
@@ -97,9 +98,18 @@ func reads(t *testing.T, l *logStore, from, to uint64, want bool) {
 	}
 }
 
-// gappedStore is gapped in memory.
-func gappedStore(t *testing.T) raft.LogStore {
-	s := raft.NewInmemStore()
+// gappedFile is a log with a gap, as behind an installed snapshot: entries 1 to 60 of
+// term 1 and 81 to 120 of term 2.
+func gappedFile(t *testing.T) raft.LogStore {
+	s := storesOf(t, Options{DataDir: t.TempDir(), Cell: "test", ID: "r1", Logger: zerolog.Nop()})
+	t.Cleanup(func() { must(t, s.Close()) })
+	return gapped(t, s.Logs)
+}
+
+// gappedStore is one in memory.
+func gappedStore(t *testing.T) raft.LogStore { return gapped(t, raft.NewInmemStore()) }
+
+func gapped(t *testing.T, s raft.LogStore) raft.LogStore {
 	must(t, s.StoreLogs(entries(1, 60, 1)))
 	must(t, s.StoreLogs(entries(81, 120, 2)))
 	return s

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/link"
 )
 
@@ -21,43 +20,23 @@ import (
 type host struct {
 	opts    *Options
 	links   *link.Listener
-	lock    *os.File                // the data directory, locked
+	dir     *datadir.Dir
 	running atomic.Pointer[Replica] // nil before it has started
-
-	mu  sync.Mutex
-	who admission.Identity
 }
 
-func newHost(o *Options, who admission.Identity) (*host, error) {
+func newHost(o *Options, dir *datadir.Dir) (*host, error) {
 	in, err := net.Listen("tcp", o.RaftListen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
 	}
-	h := &host{opts: o, who: who}
+	h := &host{opts: o, dir: dir}
 	h.links = link.Listen(in, h.judge, h.members)
 	return h, nil
 }
 
-func (h *host) identity() admission.Identity {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.who
-}
-
-// save keeps an identity, and shows it from then on.
-func (h *host) save(who admission.Identity) error {
-	if err := writeIdentity(h.opts.DataDir, who); err != nil {
-		return err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.who = who
-	return nil
-}
-
 // judge refuses a connection that is not meant for this member of this cell.
 func (h *host) judge(o link.Opening) (card []byte, err error) {
-	who := h.identity()
+	who := h.dir.Identity()
 	if o.Cell != who.Cell {
 		return nil, fmt.Errorf("this is replica %s of cell %q, not of %q", who.ID, who.Cell, o.Cell)
 	}
@@ -103,7 +82,7 @@ func (h *host) card(asks string) admission.Card {
 	if r := h.running.Load(); r != nil {
 		return r.CardFor(asks)
 	}
-	return h.opts.card(h.identity())
+	return h.opts.card(h.dir.Identity())
 }
 
 // card is that of a replica that does not run yet.
@@ -133,7 +112,7 @@ func (h *host) Ask(ctx context.Context, name string) (admission.Card, error) {
 	if !ok {
 		return card, fmt.Errorf("replica %q is not in the list of replicas", name)
 	}
-	who := h.identity()
+	who := h.dir.Identity()
 	raw, err := link.AskCard(ctx, m.RaftAddr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name})
 	if err != nil {
 		return card, err
@@ -149,7 +128,7 @@ func (h *host) Ask(ctx context.Context, name string) (admission.Card, error) {
 
 // dial opens a connection to a member.
 func (h *host) dial(ctx context.Context, kind link.Kind, server, addr string) (net.Conn, error) {
-	who := h.identity()
+	who := h.dir.Identity()
 	return link.Dial(ctx, addr, link.Opening{Kind: kind, Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: server})
 }
 
@@ -157,5 +136,5 @@ func (h *host) close() error {
 	if h == nil {
 		return nil
 	}
-	return errors.Join(h.links.Close(), h.lock.Close())
+	return errors.Join(h.links.Close(), h.dir.Close())
 }

@@ -19,12 +19,12 @@ import (
 )
 
 // CellID is the id of the cell that this replica belongs to.
-func (r *Replica) CellID() string { return r.parts.Identity.CellID }
+func (r *Replica) CellID() string { return r.stores.Identity.CellID }
 
 // Directory is the id of this replica's data directory.
-func (r *Replica) Directory() string { return r.parts.Identity.Directory }
+func (r *Replica) Directory() string { return r.stores.Identity.Directory }
 
-func (r *Replica) self() raft.ServerID { return raft.ServerID(r.parts.Identity.ServerID()) }
+func (r *Replica) self() raft.ServerID { return raft.ServerID(r.stores.Identity.ServerID()) }
 
 // Membership is the latest configuration in this replica's log, committed or not.
 func (r *Replica) Membership() (cell.Membership, error) {
@@ -144,7 +144,7 @@ func (c *committed) latest() uint64 {
 
 // Card is what this replica tells of itself to the others.
 func (r *Replica) Card() admission.Card {
-	card := r.opts.card(r.parts.Identity)
+	card := r.opts.card(r.stores.Identity)
 	// Before the configuration, which is told in the log's order: it is then the
 	// latest up to there. The library's own index counts what it has only queued.
 	applied := r.State().Index
@@ -177,7 +177,7 @@ func (r *Replica) noteSnapshot() (known bool) {
 	if !r.fsm.restored.Swap(false) {
 		return true
 	}
-	metas, err := r.parts.Snapshots.List()
+	metas, err := r.stores.Snapshots.List()
 	if err != nil || len(metas) == 0 {
 		r.fsm.restored.Store(true)
 		return false
@@ -200,10 +200,10 @@ func (r *Replica) Ask(ctx context.Context, name string) (admission.Card, error) 
 	if name == r.opts.ID {
 		return r.Card(), nil
 	}
-	if r.parts.Ask == nil {
+	if r.peers.Ask == nil {
 		return admission.Card{}, errors.New("there is no way to ask the other replicas")
 	}
-	return r.parts.Ask(ctx, name)
+	return r.peers.Ask(ctx, name)
 }
 
 // ErrReplaced is the fault of a replica whose place in the cell another
@@ -235,7 +235,7 @@ func (r *Replica) mindReplacement() {
 		if r.hears() {
 			continue
 		}
-		answers := admission.AskAll(ctx, r.opts.ID, r.opts.names(), r.parts.Ask)
+		answers := admission.AskAll(ctx, r.opts.ID, r.opts.names(), r.peers.Ask)
 		if err := r.isReplaced(answers); err != nil {
 			r.fail(err)
 			return
@@ -255,11 +255,11 @@ func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 	if err != nil {
 		return nil
 	}
-	d, ok := admission.FindReplaced(admission.Self{Identity: r.parts.Identity, ConfigIndex: own.Index}, answers)
+	d, ok := admission.FindReplaced(admission.Self{Identity: r.stores.Identity, ConfigIndex: own.Index}, answers)
 	if !ok {
 		return nil
 	}
-	if err := r.parts.Save(d.Identity); err != nil {
+	if err := r.stores.Save(d.Identity); err != nil {
 		return fmt.Errorf("note that this directory is not a member of the cell any more (%s): %w", d.Why, err)
 	}
 	return fmt.Errorf("%w: %s", ErrReplaced, d.Why)
@@ -267,13 +267,13 @@ func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 
 // Calls is the listener of the connections that other members have opened for
 // calls.
-func (r *Replica) Calls() net.Listener { return r.parts.host.links.Kind(link.Call) }
+func (r *Replica) Calls() net.Listener { return r.peers.host.links.Kind(link.Call) }
 
 // DialCall opens a connection for calls to the member of that name.
 func (r *Replica) DialCall(ctx context.Context, name string) (net.Conn, error) {
 	for _, m := range r.Members() {
 		if m.ID == name && m.Voter {
-			return r.parts.host.dial(ctx, link.Call, admission.ServerID(m.ID, m.Directory), m.RaftAddr)
+			return r.peers.host.dial(ctx, link.Call, admission.ServerID(m.ID, m.Directory), m.RaftAddr)
 		}
 	}
 	return nil, fmt.Errorf("replica %q is not a member of the cell", name)

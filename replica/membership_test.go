@@ -13,6 +13,7 @@ import (
 
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -61,7 +62,7 @@ func TestEmptiedDirectory(t *testing.T) {
 	if now.CellID != cellID || now.Directory == old || !strings.Contains(now.Why, old) || now.Command != "stout member replace "+lost.ID()+" --directory "+now.Directory {
 		t.Errorf("standby %+v", now)
 	}
-	if _, err := os.Stat(filepath.Join(lost.opts.DataDir, logFileName)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(lost.opts.DataDir, "raft.db")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it has made a log: %v", err)
 	}
 	write(t, leader, epoch, "b", 30)
@@ -163,8 +164,11 @@ func TestFounderPutBackAsNew(t *testing.T) {
 	old := lost.Directory()
 	stop(t, lost)
 	must(t, os.RemoveAll(lost.opts.DataDir))
-	must(t, os.MkdirAll(lost.opts.DataDir, 0o700))
-	must(t, writeIdentity(lost.opts.DataDir, admission.Identity{Format: dataFormat, Cell: lost.opts.Cell, ID: lost.ID(), Directory: old}))
+	dir, err := datadir.Claim(lost.opts.DataDir, lost.opts.Cell, lost.ID())
+	must(t, err)
+	who := dir.Identity()
+	who.Directory = old
+	must(t, dir.Save(who))
 	c, admitted := waiting(t, lost.opts)
 	now := c.Standby()
 	if now.Directory == old || !strings.HasSuffix(now.Command, now.Directory) || !strings.Contains(now.Why, "knows "+lost.ID()+" by directory "+old) {
@@ -200,13 +204,13 @@ func TestCardOfARestoredState(t *testing.T) {
 	write(t, r, epoch, "a", 3)
 	must(t, r.raft.Snapshot().Error())
 	told := r.Card()
-	snapshots := r.parts.Snapshots
+	snapshots := r.stores.Snapshots
 	r.fsm.restored.Store(true)
-	r.parts.Snapshots = raft.NewInmemSnapshotStore()
+	r.stores.Snapshots = raft.NewInmemSnapshotStore()
 	if card := r.Card(); card.Applied != card.ConfigIndex {
 		t.Errorf("without the snapshot's configuration the card tells %d of %d", card.ConfigIndex, card.Applied)
 	}
-	r.parts.Snapshots = snapshots
+	r.stores.Snapshots = snapshots
 	if card := r.Card(); card.Applied < told.Applied || card.Applied <= card.ConfigIndex {
 		t.Errorf("with it %d of %d", card.ConfigIndex, card.Applied)
 	}
@@ -218,34 +222,15 @@ func TestReplacementThatCannotBeNoted(t *testing.T) {
 	r := start(t, options(t, 1)[0])
 	lead(t, r)
 	answers := map[string]admission.Answer{"r2": {Card: admission.Card{CellID: r.CellID(), ConfigIndex: 1 << 20, Members: []string{"r1/another"}}}}
-	save := r.parts.Save
-	r.parts.Save = func(admission.Identity) error { return errDisk }
+	save := r.stores.Save
+	r.stores.Save = func(admission.Identity) error { return errDisk }
 	if err := r.isReplaced(answers); !errors.Is(err, errDisk) || errors.Is(err, ErrReplaced) {
 		t.Errorf("where it cannot be noted: %v", err)
 	}
-	r.parts.Save = save
+	r.stores.Save = save
 	if err := r.isReplaced(answers); !errors.Is(err, ErrReplaced) {
 		t.Errorf("where it can: %v", err)
 	}
-}
-
-// TestFirstStartIsAlone: of two that start in a new directory at the same time, the
-// one that does not get it leaves it as it is.
-func TestFirstStartIsAlone(t *testing.T) {
-	o := options(t, 1)[0]
-	must(t, makeDir(o.DataDir))
-	first, err := lockDir(o.DataDir)
-	must(t, err)
-	if _, err := Prepare(o); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("the second start: %v", err)
-	}
-	if _, err := os.Stat(filepath.Join(o.DataDir, identityFile)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("it has given the directory an id: %v", err)
-	}
-	must(t, first.Close())
-	c, err := Prepare(o)
-	must(t, err)
-	must(t, c.Close())
 }
 
 // TestFoundingWaitsForAll: with one of the list away nothing is founded, and each
@@ -303,8 +288,9 @@ func TestCellsDoNotMix(t *testing.T) {
 		{Options{Cell: "test", ID: "r2"}, `of cell "other", not of "test"`},
 		{Options{Cell: "other", ID: "r2"}, "this is replica r1, not r2"},
 	} {
-		h := &host{opts: &Options{Members: []cell.Member{{ID: "r2", RaftAddr: b.RaftListen}}},
-			who: admission.Identity{Cell: tc.o.Cell, ID: "r1", Directory: "x"}}
+		dir, err := datadir.Claim(t.TempDir(), tc.o.Cell, "r1")
+		must(t, err)
+		h := &host{opts: &Options{Members: []cell.Member{{ID: "r2", RaftAddr: b.RaftListen}}}, dir: dir}
 		if _, err := h.Ask(t.Context(), "r2"); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v; want %s", err, tc.want)
 		}

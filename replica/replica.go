@@ -14,6 +14,8 @@ import (
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/raftlogger"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -23,7 +25,8 @@ type Replica struct {
 	opts     Options
 	raft     *raft.Raft
 	fsm      *fsm
-	parts    Parts
+	stores   datadir.Stores
+	peers    Peers
 	promises *lease.Promises
 	aside    *asideLog
 	acks     *acknowledged
@@ -46,16 +49,16 @@ type Replica struct {
 	watching sync.WaitGroup
 }
 
-// Start starts a replica that is a member's on the given parts. It takes the parts
+// Start starts a replica that is a member's. It takes the stores and the transport
 // over, and closes them also where it fails.
-func Start(o Options, p Parts) (*Replica, error) {
+func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 	o.setDefaults()
 	r := &Replica{
-		opts: o, parts: p, promises: lease.NewPromises(o.Clock()),
+		opts: o, stores: s, peers: p, promises: lease.NewPromises(o.Clock()),
 		failed: make(chan error, 1), changed: make(chan struct{}), quit: make(chan struct{}), vitals: newVitals(),
 	}
 	r.acks = &acknowledged{forgot: r.tellForgotten}
-	r.aside = newAsideLog(p.Logs, r.leads, o.Clock, r.fail)
+	r.aside = newAsideLog(s.Logs, r.leads, o.Clock, r.fail)
 	r.aside.took = r.vitals.stored
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail, settled: r.aside.settled}
 	r.fsm.took = r.vitals.applying
@@ -67,7 +70,7 @@ func Start(o Options, p Parts) (*Replica, error) {
 		err = r.startRaft()
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.Transport.Close(), p.Close(), p.host.close())
+		return nil, errors.Join(err, p.Transport.Close(), s.Close(), p.host.close())
 	}
 	if p.host != nil {
 		p.host.running.Store(r)
@@ -76,17 +79,17 @@ func Start(o Options, p Parts) (*Replica, error) {
 }
 
 func (r *Replica) startRaft() error {
-	p := &r.parts
+	s := &r.stores
 	cached, err := raft.NewLogCache(logCacheSize, r.aside)
 	if err != nil {
 		return err
 	}
-	logs := &logStore{LogStore: cached, snapshots: p.Snapshots, leading: r.leads, promises: r.promises, clock: r.opts.Clock, fail: r.fail, configs: &r.configs}
-	if err := logs.look(p.Logs); err != nil {
+	logs := &logStore{LogStore: cached, snapshots: s.Snapshots, leading: r.leads, promises: r.promises, clock: r.opts.Clock, fail: r.fail, configs: &r.configs}
+	if err := logs.look(s.Logs); err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
-	votes := &voteStore{StableStore: p.Votes, settled: r.aside.allSettled, fail: r.fail}
-	trans := transport{Transport: &patient{Transport: p.Transport, leading: r.leads}, mute: func() error {
+	votes := &voteStore{StableStore: s.Votes, settled: r.aside.allSettled, fail: r.fail}
+	trans := transport{Transport: &patient{Transport: r.peers.Transport, leading: r.leads}, mute: func() error {
 		if took := r.aside.storingFor(); took > r.opts.MasterLease {
 			return fmt.Errorf("the disk of replica %s has not finished a write for %v", r.opts.ID, took)
 		}
@@ -103,14 +106,14 @@ func (r *Replica) startRaft() error {
 	if r.fsm.sums.before, err = logs.LastIndex(); err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
-	if r.raft, err = raft.NewRaft(conf, r.fsm, logs, votes, forwardOnly{p.Snapshots, logs}, trans); err != nil {
+	if r.raft, err = raft.NewRaft(conf, r.fsm, logs, votes, forwardOnly{s.Snapshots, logs}, trans); err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.library.Store(r.raft)
 	r.watching.Go(func() { r.passMessages(trans.Transport.Consumer(), trans.messages) })
 	r.watch(notify)
 	r.watching.Go(r.suspect)
-	if r.parts.Ask != nil {
+	if r.peers.Ask != nil {
 		r.watching.Go(r.mindReplacement)
 	}
 	return nil
@@ -156,7 +159,7 @@ func (r *Replica) config(notify chan bool) *raft.Config {
 	conf.TrailingLogs = r.opts.TrailingLogs
 	conf.NoLegacyTelemetry = true
 	conf.NotifyCh = notify
-	conf.Logger = raftLogger(r.opts.Logger)
+	conf.Logger = raftlogger.New(r.opts.Logger)
 	return conf
 }
 
@@ -164,14 +167,14 @@ func (r *Replica) config(notify chan bool) *raft.Config {
 // founder writes the same one, which the library allows. A directory that was
 // admitted to a cell gets its configuration from the master.
 func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.StableStore, trans raft.Transport) error {
-	p := &r.parts
-	founder := p.Identity.Founding.Has(p.Identity.ServerID())
-	exists, err := raft.HasExistingState(logs, votes, p.Snapshots)
+	who := r.stores.Identity
+	founder := who.Founding.Has(who.ServerID())
+	exists, err := raft.HasExistingState(logs, votes, r.stores.Snapshots)
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
 	switch {
-	case exists && p.Identity.Founded:
+	case exists && who.Founded:
 		return nil
 	case exists:
 		last, err := logs.LastIndex()
@@ -186,8 +189,8 @@ func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.Stable
 		if err := votes.SetUint64([]byte(keyTerm), 0); err != nil {
 			return err
 		}
-	case p.Identity.Founded:
-		return lostLog(r.opts.DataDir)
+	case who.Founded:
+		return datadir.LostLog(r.opts.DataDir)
 	}
 	if !founder {
 		// The term makes the log one that has been there.
@@ -197,13 +200,13 @@ func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.Stable
 		return r.noteFounded()
 	}
 	var servers raft.Configuration
-	for _, m := range p.Identity.Founding {
+	for _, m := range who.Founding {
 		id := admission.ServerID(m.ID, m.Directory)
 		servers.Servers = append(servers.Servers, raft.Server{
 			Suffrage: raft.Voter, ID: raft.ServerID(id), Address: serverAddress(id, m.RaftAddr),
 		})
 	}
-	if err := raft.BootstrapCluster(conf, logs, votes, p.Snapshots, trans, servers); err != nil {
+	if err := raft.BootstrapCluster(conf, logs, votes, r.stores.Snapshots, trans, servers); err != nil {
 		return fmt.Errorf("found the cell: %w", err)
 	}
 	return r.noteFounded()
@@ -211,8 +214,8 @@ func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.Stable
 
 // noteFounded notes that the log is there: from now on it must be.
 func (r *Replica) noteFounded() error {
-	r.parts.Identity.Founded = true
-	return r.parts.Save(r.parts.Identity)
+	r.stores.Identity.Founded = true
+	return r.stores.Save(r.stores.Identity)
 }
 
 // Failed delivers the first fault after which the process has to end: a disk
@@ -232,7 +235,7 @@ func (r *Replica) Close() error {
 	r.watching.Wait()
 	r.aside.close()
 	r.fsm.sums.work.Wait()
-	return errors.Join(err, r.parts.host.close(), r.parts.Close())
+	return errors.Join(err, r.peers.host.close(), r.stores.Close())
 }
 
 // Submit hands a batch to Raft and returns at once; the function it returns

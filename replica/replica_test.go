@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/cell"
@@ -151,6 +152,21 @@ func renew(r *Replica, epoch uint64) func() (*state.Outcome, error) {
 	return r.Submit(b)
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// entries are log entries from one index to another, of one term.
+func entries(from, to, term uint64) (logs []*raft.Log) {
+	for i := from; i <= to; i++ {
+		logs = append(logs, &raft.Log{Index: i, Term: term, Data: fmt.Appendf(nil, "entry %d of term %d", i, term)})
+	}
+	return logs
+}
+
 // write opens n sessions, one entry each.
 func write(t *testing.T, r *Replica, epoch uint64, prefix string, n int) {
 	t.Helper()
@@ -268,7 +284,7 @@ func TestThreeReplicas(t *testing.T) {
 	stop(t, away)
 	write(t, leader, epoch, "b", 150)
 	until(t, "the log is cut behind a snapshot", func() bool {
-		first, err := leader.parts.Logs.FirstIndex()
+		first, err := leader.stores.Logs.FirstIndex()
 		return err == nil && first > last+1
 	})
 	began := away.Now()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -122,10 +123,10 @@ func (c *memoryCell) start(o Options, founded bool) *Replica {
 	c.t.Helper()
 	_, wire := raft.NewInmemTransportWithTimeout(inMemory(o.ID), rpcTimeout)
 	c.wires[o.ID] = &memoryWire{InmemTransport: wire}
-	r, err := Start(o, Parts{
-		Logs: c.disks[o.ID], Votes: c.disks[o.ID], Snapshots: raft.NewInmemSnapshotStore(), Transport: c.wires[o.ID],
+	r, err := Start(o, datadir.Stores{
+		Logs: c.disks[o.ID], Votes: c.disks[o.ID], Snapshots: raft.NewInmemSnapshotStore(),
 		Identity: memoryIdentity(o, founded), Save: func(admission.Identity) error { return nil }, Close: func() error { return nil },
-	})
+	}, Peers{Transport: c.wires[o.ID]})
 	must(c.t, err)
 	return r
 }

@@ -12,8 +12,7 @@ import (
 // its log that nobody else has. It returns where they begin.
 func deposed(t *testing.T, r *Replica, n uint64, change func(l *raft.Log)) uint64 {
 	t.Helper()
-	p, err := (&Directory{&r.opts, r.parts.Identity}).Open()
-	must(t, err)
+	p := storesOf(t, r.opts)
 	last, err := p.Logs.LastIndex()
 	must(t, err)
 	var end raft.Log
@@ -53,9 +52,9 @@ func cut(t *testing.T, all ...*Replica) {
 	t.Helper()
 	for _, r := range all {
 		must(t, r.raft.Snapshot().Error())
-		metas, err := r.parts.Snapshots.List()
+		metas, err := r.stores.Snapshots.List()
 		must(t, err)
-		must(t, r.parts.Logs.DeleteRange(1, metas[0].Index))
+		must(t, r.stores.Logs.DeleteRange(1, metas[0].Index))
 	}
 }
 
@@ -66,7 +65,7 @@ func TestSnapshotThatEndsWithinStaleEntries(t *testing.T) {
 	write(t, leader, epoch, "b", 1)
 	same(t, leader, two...)
 	cut(t, two...)
-	if metas, _ := leader.parts.Snapshots.List(); metas[0].Index < stale || metas[0].Index >= stale+6 {
+	if metas, _ := leader.stores.Snapshots.List(); metas[0].Index < stale || metas[0].Index >= stale+6 {
 		t.Fatalf("the snapshot ends at %d, and the stale entries are from %d on: the test shows nothing", metas[0].Index, stale)
 	}
 	write(t, leader, epoch, "c", logCacheSize) // what was cut is cached no more

@@ -9,11 +9,12 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/datadir"
 )
 
 // logCacheSize is how many of the last entries stay in memory: each is read
 // once per peer, and would be decoded from disk each time. An entry is a whole
-// batch, of up to maxBatchBytes.
+// batch, of up to cell.MaxBatchBytes.
 const logCacheSize = 256
 
 // logStore is the log. It notes the promise that storing a batch makes, on Raft's
@@ -84,7 +85,7 @@ func (s *logStore) GetLog(index uint64, l *raft.Log) error {
 	case errors.Is(err, raft.ErrLogNotFound) && !s.leading():
 		return s.standIn(index, l)
 	case err != nil && !errors.Is(err, raft.ErrLogNotFound):
-		s.fail(fmt.Errorf("read log entry %d: %w; %s", index, err, cure))
+		s.fail(fmt.Errorf("read log entry %d: %w; %s", index, err, datadir.Cure))
 		runtime.Goexit()
 	}
 	if err == nil {
@@ -179,6 +180,9 @@ func (s *forwardSink) Close() error {
 	}
 	return s.of.log.behind(s.index)
 }
+
+// notFound is how the library tells that a store has no value under a key.
+const notFound = "not found"
 
 // Keys under which hashicorp/raft keeps a vote.
 const (

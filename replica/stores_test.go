@@ -244,17 +244,15 @@ func TestDamagedSnapshotStandsForNothing(t *testing.T) {
 		must(t, err)
 		return raw
 	})
-	f, err := openLog(o.DataDir, true, o.WAL)
-	must(t, err)
-	defer f.Close()
-	snapshots, err := openSnapshots(&o, f)
-	must(t, err)
+	s := storesOf(t, o)
+	defer s.Close()
+	snapshots := s.Snapshots
 	metas, err := snapshots.List()
 	must(t, err)
 	if len(metas) == 0 || metas[0].Index != end {
 		t.Fatalf("the list does not begin with entry %d", end)
 	}
-	l := &logStore{LogStore: f, configs: &confIndex{}, snapshots: snapshots, leading: func() bool { return false }, fail: func(err error) { t.Error(err) }}
+	l := &logStore{LogStore: s.Logs, configs: &confIndex{}, snapshots: snapshots, leading: func() bool { return false }, fail: func(err error) { t.Error(err) }}
 	var got raft.Log
 	if err := l.GetLog(end, &got); !errors.Is(err, raft.ErrLogNotFound) {
 		t.Errorf("it stands for entry %d: %+v, %v", end, got, err)

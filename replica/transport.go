@@ -15,6 +15,7 @@ import (
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/guard"
 	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/raftlogger"
 )
 
 const (
@@ -167,7 +168,7 @@ func (t transport) bound(q *raft.AppendEntriesRequest) {
 func newTransport(o *Options, h *host) Transport {
 	self, _ := o.member(o.ID)
 	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Logger:  raftLogger(o.Logger),
+		Logger:  raftlogger.New(o.Logger),
 		Stream:  newStream(o, h, address(self.RaftAddr)),
 		MaxPool: rpcPool,
 		Timeout: rpcTimeout,

@@ -217,6 +217,8 @@ func TestTheRulesBite(t *testing.T) {
 		{"master", "lockapi/server", true},
 		{"master", "replica", true},
 		{"master", "replica/cell", false},
+		{"replica", "replica/datadir", false},
+		{"replica", "replica/wal", true},
 		{"replica/state", "lease", true},
 		{"client", "master", true},
 		{"client", "lockapi", false},

@@ -25,8 +25,8 @@ type program struct{ path string }
 // sizes make the write-ahead log so small that it is full now and then with the
 // few entries of a run.
 var sizes = []overlay.Edit{
-	{File: "replica/wal.go", Old: "walBlocks   = 2048", New: "walBlocks   = 64"},
-	{File: "replica/wal.go", Old: "walEntries  = 512", New: "walEntries  = 20"},
+	{File: "replica/wal/log.go", Old: "AreaBlocks  = 2048", New: "AreaBlocks  = 64"},
+	{File: "replica/wal/log.go", Old: "FullEntries = 512", New: "FullEntries = 20"},
 }
 
 // build builds it under bin, with the given name.

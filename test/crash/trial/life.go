@@ -76,7 +76,7 @@ func (l *life) round(last bool) error {
 		switch {
 		case err != nil:
 			return l.keep(left, events[:at], fmt.Errorf("power lost (or process killed: %v) before event %d of %d: %w", killed, at, len(events), err))
-		case n != chosen || found.condemned != "":
+		case n != chosen || found.quarantined != "":
 		case killed:
 			next = func() { l.goOn(l.disk, slices.Clone(events[:at]), found, possible[at].outcomes()) }
 		default:
@@ -122,7 +122,7 @@ func (l *life) use(dir string, disk *recorded.Mounted, last bool) error {
 	}
 	disk.Mark(opened{l.holds})
 	w := newWork(s, disk, l.holds, l.rng)
-	w.condemn = last && l.rng.IntN(2) == 0
+	w.quarantine = last && l.rng.IntN(2) == 0
 	return errors.Join(w.run(), s.Close())
 }
 

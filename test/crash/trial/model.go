@@ -9,12 +9,12 @@ import (
 
 // held is what a data directory has to hold. It is immutable.
 type held struct {
-	founded   bool
-	condemned string
-	entries   map[uint64]string // what is in them, by index
-	votes     map[string]string
-	snapshot  uint64 // index of the latest
-	content   string // of it
+	founded     bool
+	quarantined string
+	entries     map[uint64]string // what is in them, by index
+	votes       map[string]string
+	snapshot    uint64 // index of the latest
+	content     string // of it
 }
 
 // with is a copy that may be changed before anybody else sees it.
@@ -31,8 +31,8 @@ func (h *held) with(change func(*held)) *held {
 // words describes all that it holds. What a replica has before its founding is
 // noted it has promised nobody.
 func (h *held) words() []string {
-	if h.condemned != "" {
-		return []string{"condemned: " + h.condemned}
+	if h.quarantined != "" {
+		return []string{"quarantined: " + h.quarantined}
 	}
 	if !h.founded {
 		return []string{"not founded"}

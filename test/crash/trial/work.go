@@ -16,14 +16,14 @@ import (
 // first, come from a third, so that they meet everything.
 type work struct {
 	*stores
-	disk    *recorded.Mounted
-	rng     *rand.Rand
-	next    uint64 // index of the next entry
-	term    uint64
-	floor   uint64 // the entries from here on may be replaced
-	settled uint64 // snapshots may be taken up to here
-	large   bool   // some entries are
-	condemn bool   // at the end
+	disk       *recorded.Mounted
+	rng        *rand.Rand
+	next       uint64 // index of the next entry
+	term       uint64
+	floor      uint64 // the entries from here on may be replaced
+	settled    uint64 // snapshots may be taken up to here
+	large      bool   // some entries are
+	quarantine bool   // at the end
 
 	mu       sync.Mutex // guards what follows
 	snapshot uint64     // index of the latest
@@ -85,9 +85,9 @@ func (w *work) run() error {
 		}
 	}
 	beside.Wait()
-	if w.condemn {
+	if w.quarantine {
 		why := fmt.Sprintf("sum %d", w.rng.Uint64())
-		w.do("condemn", func(h *held) { h.condemned = why }, func() error { return w.Condemn(why) })
+		w.do("quarantine", func(h *held) { h.quarantined = why }, func() error { return w.Quarantine(why) })
 	}
 	return w.failed
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/datadir"
 )
 
 // Directories come and go: machines found the cell together, lose their disks,
@@ -20,7 +21,7 @@ import (
 // seek is what command stoutd does before a replica runs: it waits until the
 // directory is a member's, and opens what is in it. It reports false where the
 // process died before.
-func (p *process) seek(log zerolog.Logger) (parts replica.Parts, ok bool) {
+func (p *process) seek(log zerolog.Logger) (stores datadir.Stores, peers replica.Peers, ok bool) {
 	m, disk := p.m, p.disk
 	err := disk.claim(log)
 	if err == nil && !p.dead() {
@@ -39,19 +40,19 @@ func (p *process) seek(log zerolog.Logger) (parts replica.Parts, ok bool) {
 		ctx, cancel := context.WithTimeout(p.gone, 250*time.Millisecond)
 		known := admission.AskLeader(ctx, m.id, disk.who.CellID, m.w.names(), p.ask)
 		cancel()
-		parts, err = disk.open()
-		parts.Known = known
+		stores, err = disk.open()
+		peers = replica.Peers{Transport: p.wire, Ask: p.ask, Known: known}
 	}
 	if p.dead() {
-		if err == nil && parts.Close != nil {
-			_ = parts.Close() // the process is dead
+		if err == nil && stores.Close != nil {
+			_ = stores.Close() // the process is dead
 		}
-		return parts, false
+		return stores, peers, false
 	}
 	if err != nil {
 		m.w.fail("replica %s does not start: %v", m.id, err)
 	}
-	return parts, err == nil
+	return stores, peers, err == nil
 }
 
 func (w *world) names() []string {

@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
-	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/test/crash/powerloss"
 	"github.com/stoutlock/stout/test/crash/recorded"
 )
@@ -58,7 +58,9 @@ type mounted struct {
 	p    *process
 	top  string
 	at   *recorded.Mounted
-	data *replica.Directory
+	data *datadir.Dir
+	wal  bool // whether this process wants a write-ahead log
+	log  zerolog.Logger
 }
 
 // mount gives a process the machine's disk.
@@ -94,16 +96,15 @@ func (d *mounted) unmount() {
 
 // claim has the process make sure of its data directory.
 func (d *mounted) claim(log zerolog.Logger) (err error) {
-	d.data, err = replica.Claim(&replica.Options{
-		Cell: "sim", ID: d.p.m.id, DataDir: filepath.Join(d.top, "data"), WAL: !d.w.chance(8), Logger: log,
-	})
+	d.wal, d.log = !d.w.chance(8), log
+	d.data, err = datadir.Claim(filepath.Join(d.top, "data"), "sim", d.p.m.id)
 	if err == nil {
-		d.who = d.data.Identity
+		d.who = d.data.Identity()
 	}
 	return err
 }
 
-// save is replica.Parts.Save.
+// save is Save of the stores.
 func (d *mounted) save(who admission.Identity) error {
 	if err := d.data.Save(who); err != nil {
 		return err
@@ -116,30 +117,30 @@ func (d *mounted) save(who admission.Identity) error {
 }
 
 // open opens the stores.
-func (d *mounted) open() (replica.Parts, error) {
-	parts, err := d.data.Open()
+func (d *mounted) open() (datadir.Stores, error) {
+	stores, err := d.data.Open(d.wal, d.log)
 	if err != nil {
-		return parts, err
+		return stores, err
 	}
-	if err := d.look(parts); err != nil {
-		return parts, errors.Join(err, parts.Close())
+	if err := d.look(stores); err != nil {
+		return stores, errors.Join(err, stores.Close())
 	}
-	parts.Logs, parts.Votes, parts.Snapshots = watchedLogs{parts.Logs, d}, watchedVotes{parts.Votes, d}, watchedSnapshots{parts.Snapshots, d}
-	parts.Save = d.save
-	return parts, nil
+	stores.Logs, stores.Votes, stores.Snapshots = watchedLogs{stores.Logs, d}, watchedVotes{stores.Votes, d}, watchedSnapshots{stores.Snapshots, d}
+	stores.Save = d.save
+	return stores, nil
 }
 
 // look takes in what there is.
-func (d *mounted) look(parts replica.Parts) error {
-	first, err := parts.Logs.FirstIndex()
+func (d *mounted) look(stores datadir.Stores) error {
+	first, err := stores.Logs.FirstIndex()
 	if err != nil {
 		return err
 	}
-	last, err := parts.Logs.LastIndex()
+	last, err := stores.Logs.LastIndex()
 	if err != nil {
 		return err
 	}
-	metas, err := parts.Snapshots.List()
+	metas, err := stores.Snapshots.List()
 	if err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func (d *mounted) look(parts replica.Parts) error {
 	}
 	for i := max(first, 1); i <= last; i++ {
 		var l raft.Log
-		switch err := parts.Logs.GetLog(i, &l); {
+		switch err := stores.Logs.GetLog(i, &l); {
 		case err == nil:
 			d.logs[i] = l
 			d.w.judge.wrote(l)
@@ -157,7 +158,7 @@ func (d *mounted) look(parts replica.Parts) error {
 			return err
 		}
 	}
-	if v, err := parts.Votes.Get([]byte(keyVotedFor)); err == nil {
+	if v, err := stores.Votes.Get([]byte(keyVotedFor)); err == nil {
 		d.votes[keyVotedFor] = v
 	}
 	return nil

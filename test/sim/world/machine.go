@@ -108,7 +108,7 @@ func (m *machine) start() {
 	go p.open()
 }
 
-// open opens the parts of a process, as command stoutd does.
+// open opens what a process is made of, as command stoutd does.
 func (p *process) open() {
 	defer close(p.opened)
 	m := p.m
@@ -116,18 +116,18 @@ func (p *process) open() {
 	if m.w.opts.Trace {
 		log = log.Level(zerolog.DebugLevel)
 	}
-	parts, ok := p.seek(log)
+	stores, peers, ok := p.seek(log)
 	if !ok {
 		return
 	}
-	parts.Transport, parts.Ask, parts.Condemn = p.wire, p.ask, p.condemned
+	stores.Quarantine = p.quarantined
 	var err error
 	p.replica, err = replica.Start(replica.Options{
 		Cell: "sim", ID: m.id, Members: m.w.members(), MasterLease: m.lease, ClockDrift: drift,
 		HeartbeatTimeout: heartbeat, ElectionTimeout: heartbeat,
 		SnapshotThreshold: m.w.snapshotAfter, SnapshotInterval: 500 * time.Millisecond, TrailingLogs: trailing,
 		Logger: log, Clock: p.now,
-	}, parts)
+	}, stores, peers)
 	if p.dead() {
 		return
 	}
@@ -179,9 +179,9 @@ func (p *process) mindFaults() {
 	}
 }
 
-// condemned: the replica has found that its state differs from its master's, or
-// that its directory was put back as it was before.
-func (p *process) condemned(why string) error {
+// quarantined: the replica has found that its state differs from its master's,
+// or that its directory was put back as it was before.
+func (p *process) quarantined(why string) error {
 	if p.dead() { // what it writes down is on no disk any more
 		return nil
 	}
@@ -189,7 +189,7 @@ func (p *process) condemned(why string) error {
 		p.m.forgot = true
 		return nil
 	}
-	p.m.w.fail("replica %s condemns its data: %s", p.m.id, why)
+	p.m.w.fail("replica %s quarantines its data: %s", p.m.id, why)
 	return nil
 }
 
