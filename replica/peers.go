@@ -11,8 +11,8 @@ type Peers struct {
 	Transport Transport
 	// Ask asks another replica for its card. Nil where there is nobody to ask.
 	Ask func(ctx context.Context, name string) (admission.Card, error)
-	// Known is what others know that the stores hold. They are refused where that is
-	// not there.
+	// Known is what others know that the stores hold. They are refused where
+	// that is not there.
 	Known admission.Stored
 
 	host *host // what has the connections; nil where they are made elsewhere

@@ -41,8 +41,8 @@ func contents(t *testing.T, f *Log) string {
 	return out.String()
 }
 
-// asLeft is a copy of a log's directory, as a crash would leave it while nothing is
-// handed over.
+// asLeft is a copy of a log's directory, as a crash would leave it while
+// nothing is handed over.
 func asLeft(t *testing.T, f *Log) string {
 	t.Helper()
 	f.work.Wait()
@@ -56,8 +56,8 @@ func leftNow(t *testing.T, f *Log) string {
 	return dir
 }
 
-// reopened is what a replica finds when it starts on a directory, with or without
-// a write-ahead log from then on.
+// reopened is what a replica finds when it starts on a directory, with or
+// without a write-ahead log from then on.
 func reopened(t *testing.T, dir string, with bool) string {
 	t.Helper()
 	f, err := Open(dir, true, with)
@@ -69,9 +69,9 @@ func reopened(t *testing.T, dir string, with bool) string {
 	return contents(t, f)
 }
 
-// TestNothingIsLostAhead: whatever was written, in whatever order, is there after a
-// crash behind each write, also where the write-ahead log is taken away at the start,
-// or brought in.
+// TestNothingIsLostAhead: whatever was written, in whatever order, is there
+// after a crash behind each write, also where the write-ahead log is taken away
+// at the start, or brought in.
 func TestNothingIsLostAhead(t *testing.T) {
 	for seed := range uint64(2) {
 		random := rand.New(rand.NewPCG(damageSeed, seed))
@@ -116,7 +116,8 @@ func TestNothingIsLostAhead(t *testing.T) {
 // areaOf is the first block of the area that a generation takes.
 func areaOf(generation uint64) int { return int(generation%2) * wal.AreaBlocks }
 
-// torn is a log with a write-ahead log that was in use before, about its last write.
+// torn is a log with a write-ahead log that was in use before, about its last
+// write.
 type torn struct {
 	before, after string   // directories
 	whole         string   // what it holds behind it
@@ -125,7 +126,8 @@ type torn struct {
 	area          int      // block
 }
 
-// tornWAL makes one, or one of which a generation is being handed over meanwhile.
+// tornWAL makes one, or one of which a generation is being handed over
+// meanwhile.
 func tornWAL(t *testing.T, beside bool) (out torn) {
 	t.Helper()
 	f := ahead(t)
@@ -169,8 +171,8 @@ func bothTorn(t *testing.T, test func(*testing.T, torn)) {
 	}
 }
 
-// TestTornWriteAhead: of the last write any of the blocks have reached the disk. The
-// log is as before it, or holds all of it.
+// TestTornWriteAhead: of the last write any of the blocks have reached the
+// disk. The log is as before it, or holds all of it.
 func TestTornWriteAhead(t *testing.T) {
 	bothTorn(t, func(t *testing.T, w torn) {
 		dir := w.before
@@ -208,8 +210,8 @@ func TestTornWriteAhead(t *testing.T) {
 	})
 }
 
-// TestTransactionsBehindTheWriteAheadLog: an entry takes none, and whatever else is
-// written one, with the entries that have gathered.
+// TestTransactionsBehindTheWriteAheadLog: an entry takes none, and whatever
+// else is written one, with the entries that have gathered.
 func TestTransactionsBehindTheWriteAheadLog(t *testing.T) {
 	f := ahead(t)
 	for _, w := range []struct {
@@ -244,7 +246,8 @@ func TestTransactionsBehindTheWriteAheadLog(t *testing.T) {
 	}
 }
 
-// TestFailedWriteAhead: after an error nothing is taken any more, in neither file.
+// TestFailedWriteAhead: after an error nothing is taken any more, in neither
+// file.
 func TestFailedWriteAhead(t *testing.T) {
 	for name, breakIt := range map[string]func(f *Log) error{
 		"the write-ahead log": func(f *Log) error {
@@ -284,8 +287,8 @@ func TestFailedWriteAhead(t *testing.T) {
 	}
 }
 
-// TestWriteAheadLogStaysUntilItIsHandedOver: a start that wants none finds no room in
-// the home. The next one has everything.
+// TestWriteAheadLogStaysUntilItIsHandedOver: a start that wants none finds no
+// room in the home. The next one has everything.
 func TestWriteAheadLogStaysUntilItIsHandedOver(t *testing.T) {
 	f := ahead(t)
 	must(t, f.StoreLogs(entries(1, 5, 1)))

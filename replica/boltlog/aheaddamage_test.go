@@ -13,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/replica/wal"
 )
 
-// TestDamageAhead: a flipped bit, or a block that is lost although a later write was
-// acknowledged, is found.
+// TestDamageAhead: a flipped bit, or a block that is lost although a later
+// write was acknowledged, is found.
 func TestDamageAhead(t *testing.T) { bothTorn(t, testDamageAhead) }
 
 func testDamageAhead(t *testing.T, w torn) {
@@ -63,8 +63,9 @@ func testDamageAhead(t *testing.T, w torn) {
 	}
 }
 
-// TestDamagedWriteAheadLogIsNotOpened: the message names the file and the cure, and
-// both files are left as they are, whether a write-ahead log is wanted or not.
+// TestDamagedWriteAheadLogIsNotOpened: the message names the file and the cure,
+// and both files are left as they are, whether a write-ahead log is wanted or
+// not.
 func TestDamagedWriteAheadLogIsNotOpened(t *testing.T) {
 	bothTorn(t, testDamagedWriteAheadLogIsNotOpened)
 }
@@ -108,8 +109,8 @@ func testDamagedWriteAheadLogIsNotOpened(t *testing.T, w torn) {
 	}
 }
 
-// TestLostTransactionIsFound: raft.db goes back by the last transaction, and raft.wal
-// shows that there was one, for something was written after it.
+// TestLostTransactionIsFound: raft.db goes back by the last transaction, and
+// raft.wal shows that there was one, for something was written after it.
 func TestLostTransactionIsFound(t *testing.T) {
 	for name, change := range map[string]func(*Log) error{
 		"a vote":          func(f *Log) error { return f.Set([]byte("LastVoteCand"), []byte("r9")) },

@@ -30,9 +30,10 @@ func (h *talkingHome) StoreLogs(logs []*raft.Log) error {
 	return err
 }
 
-// TestCrashBesideATransaction: entries are stored while each kind of transaction is
-// under way. A crash before it is on the disk leaves what there was and they, and one
-// behind it the change and they; what is read meanwhile is what there was and they.
+// TestCrashBesideATransaction: entries are stored while each kind of
+// transaction is under way. A crash before it is on the disk leaves what there
+// was and they, and one behind it the change and they; what is read meanwhile
+// is what there was and they.
 func TestCrashBesideATransaction(t *testing.T) {
 	for seed := range uint64(2) {
 		random := rand.New(rand.NewPCG(damageSeed, 20+seed))
@@ -84,8 +85,9 @@ func TestCrashBesideATransaction(t *testing.T) {
 	}
 }
 
-// TestTruncationBesideAHandOver: the entries are in raft-boltdb, on their way there,
-// and in the write-ahead log only. They are gone from all, and others take their places.
+// TestTruncationBesideAHandOver: the entries are in raft-boltdb, on their way
+// there, and in the write-ahead log only. They are gone from all, and others
+// take their places.
 func TestTruncationBesideAHandOver(t *testing.T) {
 	for _, from := range []uint64{1, 20, 60, 60 + wal.FullEntries, 65 + wal.FullEntries} {
 		t.Run(fmt.Sprint(from), func(t *testing.T) {
@@ -123,8 +125,8 @@ func TestTruncationBesideAHandOver(t *testing.T) {
 }
 
 // TestCompactionBesideTruncation: a compaction that reaches into what is being
-// replaced takes effect before the others are stored, whenever it ends: they stay.
-// Raft makes no such one, for it compacts what was committed only.
+// replaced takes effect before the others are stored, whenever it ends: they
+// stay. Raft makes no such one, for it compacts what was committed only.
 func TestCompactionBesideTruncation(t *testing.T) {
 	for _, inTurn := range []bool{true, false} {
 		t.Run(fmt.Sprintf("one after the other=%v", inTurn), func(t *testing.T) {
@@ -162,8 +164,8 @@ func TestCompactionBesideTruncation(t *testing.T) {
 	}
 }
 
-// TestEntriesFasterThanTheirHome: what the write-ahead log has no room for waits for
-// the transaction under way, and takes one with what is before it.
+// TestEntriesFasterThanTheirHome: what the write-ahead log has no room for
+// waits for the transaction under way, and takes one with what is before it.
 func TestEntriesFasterThanTheirHome(t *testing.T) {
 	f := ahead(t)
 	began, goOn := make(chan struct{}), make(chan struct{})

@@ -18,11 +18,13 @@ const (
 )
 
 // checkLog reads a whole log file and says what is wrong with it; where it is
-// sound, what its manifest tells, and which entries a crash within DeleteRange has
-// left beyond that. Nobody can write to the file meanwhile: the error is bbolt's
-// ErrTimeout where somebody has it open for that. The file is not changed.
+// sound, what its manifest tells, and which entries a crash within DeleteRange
+// has left beyond that. Nobody can write to the file meanwhile: the error is
+// bbolt's ErrTimeout where somebody has it open for that. The file is not
+// changed.
 func checkLog(name string) (*manifest, spans, error) {
-	// Opened for reading, bbolt looks at nothing but the meta pages until it is asked.
+	// Opened for reading, bbolt looks at nothing but the meta pages until it is
+	// asked.
 	log, opening := openBolt(name, true)
 	if errors.Is(opening, berrors.ErrTimeout) {
 		return nil, nil, opening
@@ -80,7 +82,8 @@ func readIndexes(file io.ReaderAt, size int64) (*boltFile, spans, error) {
 	return bolt, found, err
 }
 
-// note takes the entries in the order of their keys, and leaves out the manifest.
+// note takes the entries in the order of their keys, and leaves out the
+// manifest.
 func (s *spans) note(key, _ []byte, bucket bool) error {
 	if len(key) != 8 || bucket {
 		return fmt.Errorf("it holds %x in its bucket %s, which is no entry", key, entriesBucket)
@@ -95,8 +98,8 @@ func (s *spans) note(key, _ []byte, bucket bool) error {
 	return nil
 }
 
-// verify reads every entry that the manifest tells, and returns which of those that
-// were found are left over from a deletion.
+// verify reads every entry that the manifest tells, and returns which of those
+// that were found are left over from a deletion.
 func (r *manifest) verify(log raft.LogStore, found spans) (left spans, err error) {
 	term := uint64(0)
 	for _, s := range r.Entries {

@@ -101,8 +101,8 @@ func verdict(t *testing.T, raw []byte) (*manifest, error) {
 	return r, err
 }
 
-// TestFlippedBitsInTheLog flips one bit at a time, all over the file: the damage
-// is found, or it is where nothing is and all reads as before.
+// TestFlippedBitsInTheLog flips one bit at a time, all over the file: the
+// damage is found, or it is where nothing is and all reads as before.
 func TestFlippedBitsInTheLog(t *testing.T) {
 	_, file := aLog(t)
 	sound, err := verdict(t, file)
@@ -195,11 +195,11 @@ func TestWreckedPagesOfTheLog(t *testing.T) {
 	}
 }
 
-// TestTornLastWrite: of the last transaction some sectors have reached the disk.
-// bbolt syncs the data before it writes the meta page, which fits in a sector; so
-// with the old meta page the log is as before, and nothing was acknowledged. With
-// the new one the disk has not kept what it acknowledged: that is found, unless
-// nothing is missing.
+// TestTornLastWrite: of the last transaction some sectors have reached the
+// disk. bbolt syncs the data before it writes the meta page, which fits in a
+// sector; so with the old meta page the log is as before, and nothing was
+// acknowledged. With the new one the disk has not kept what it acknowledged:
+// that is found, unless nothing is missing.
 func TestTornLastWrite(t *testing.T) {
 	const sector = 512
 	before, after := aLog(t)

@@ -11,12 +11,12 @@ import (
 	"github.com/stoutlock/stout/replica/wal"
 )
 
-// highWater is how far the log had come at some time, kept in a file beside it. bbolt
-// takes a file as it was for the file as it is, and the write-ahead log one that ends
-// early for one that a crash has torn; so one of the two that was put back alone would
-// pass, or one whose last writes the disk has lost. The note is made at the end of each
-// start, when a snapshot is finished, and at the end: never behind an entry, which would
-// have to wait for it.
+// highWater is how far the log had come at some time, kept in a file beside it.
+// bbolt takes a file as it was for the file as it is, and the write-ahead log
+// one that ends early for one that a crash has torn; so one of the two that was
+// put back alone would pass, or one whose last writes the disk has lost. The
+// note is made at the end of each start, when a snapshot is finished, and at
+// the end: never behind an entry, which would have to wait for it.
 type highWater struct {
 	Transaction uint64 `json:"transaction"` // of the manifest
 	Frame       uint64 `json:"frame"`       // of the write-ahead log, the one to come next; 0 without one
@@ -24,8 +24,8 @@ type highWater struct {
 
 const highWaterFile = "highwater.json"
 
-// checkHighWater says what is missing of what the log had come to, where next is the next
-// frame behind its manifest.
+// checkHighWater says what is missing of what the log had come to, where next
+// is the next frame behind its manifest.
 func checkHighWater(dir string, r *manifest, next uint64) error {
 	raw, err := os.ReadFile(filepath.Join(dir, highWaterFile))
 	if errors.Is(err, os.ErrNotExist) {

@@ -26,8 +26,8 @@ func stopped(t *testing.T, write func(f *Log)) (dir string) {
 	return dir
 }
 
-// TestFilesPutBackAlone: each of the files, or both, as they were at an earlier stop
-// or before a vote, a snapshot, an entry; and without their last write.
+// TestFilesPutBackAlone: each of the files, or both, as they were at an earlier
+// stop or before a vote, a snapshot, an entry; and without their last write.
 func TestFilesPutBackAlone(t *testing.T) {
 	for name, write := range map[string]func(f *Log) error{
 		"nothing":    func(*Log) error { return nil },
@@ -71,8 +71,8 @@ func copyOf(t *testing.T, dir string) string {
 	return out
 }
 
-// TestLastWriteLostAtAStop: a write that a crash has torn is left out; after a stop in
-// good order it is one that the disk has lost.
+// TestLastWriteLostAtAStop: a write that a crash has torn is left out; after a
+// stop in good order it is one that the disk has lost.
 func TestLastWriteLostAtAStop(t *testing.T) {
 	dir := stopped(t, func(f *Log) {
 		must(t, f.StoreLogs(entries(6, 8, 1)))
@@ -93,8 +93,8 @@ func TestLastWriteLostAtAStop(t *testing.T) {
 	}
 }
 
-// TestLogsOfEitherKindReachAnywhere: the note does not stand in the way of going from
-// one kind of log to the other, nor of a crash.
+// TestLogsOfEitherKindReachAnywhere: the note does not stand in the way of
+// going from one kind of log to the other, nor of a crash.
 func TestLogsOfEitherKindReachAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	at := uint64(0)

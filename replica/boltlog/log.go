@@ -44,8 +44,8 @@ func (f *Log) GetLog(index uint64, l *raft.Log) error {
 // StoreLog stores one entry.
 func (f *Log) StoreLog(l *raft.Log) error { return f.StoreLogs([]*raft.Log{l}) }
 
-// StoreLogs stores entries, all or none of them: in the write-ahead log where there
-// is one and they fit, else in one transaction.
+// StoreLogs stores entries, all or none of them: in the write-ahead log where
+// there is one and they fit, else in one transaction.
 func (f *Log) StoreLogs(logs []*raft.Log) error {
 	if stored, err := f.storeAhead(logs); stored || err != nil {
 		return err
@@ -53,10 +53,10 @@ func (f *Log) StoreLogs(logs []*raft.Log) error {
 	return f.write(logs, unchanged)
 }
 
-// DeleteRange deletes the entries from one index to another, both included. They
-// are struck from the manifest first, and deleted in a transaction of its own: what
-// a crash in between leaves of them the next start deletes. Those that are in the
-// write-ahead log go to raft-boltdb with the first of the two.
+// DeleteRange deletes the entries from one index to another, both included.
+// They are struck from the manifest first, and deleted in a transaction of its
+// own: what a crash in between leaves of them the next start deletes. Those
+// that are in the write-ahead log go to raft-boltdb with the first of the two.
 func (f *Log) DeleteRange(from, to uint64) error {
 	f.transactions.Lock()
 	defer f.transactions.Unlock()
@@ -122,7 +122,8 @@ func (f *Log) Reach() uint64 { return f.manifest.Load().reach() }
 // Holds reports whether the log has all entries from one index to another.
 func (f *Log) Holds(from, to uint64) bool { return f.manifest.Load().Entries.covers(from, to) }
 
-// AfterGap is the first index behind the last gap of the log, 0 where it has none.
+// AfterGap is the first index behind the last gap of the log, 0 where it has
+// none.
 func (f *Log) AfterGap() uint64 {
 	runs := f.manifest.Load().Entries
 	if len(runs) < 2 {
@@ -143,8 +144,8 @@ func (f *Log) NoteSnapshot(index uint64) error {
 	return f.noteHighWater()
 }
 
-// Close closes the files, once nobody uses them. What is in the write-ahead log stays
-// there.
+// Close closes the files, once nobody uses them. What is in the write-ahead log
+// stays there.
 func (f *Log) Close() error {
 	f.work.Wait()
 	var errs []error

@@ -32,17 +32,17 @@ func entries(from, to, term uint64) (logs []*raft.Log) {
 }
 
 // openSound opens the log in a directory and makes sure that it holds what its
-// record tells and nothing else, each entry of the given term.
+// manifest tells and nothing else, each entry of the given term.
 func openSound(t *testing.T, dir string, want spans, termOf func(uint64) uint64) *Log {
 	t.Helper()
 	f, err := Open(dir, true, false)
 	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	if have := f.manifest.Load(); !reflect.DeepEqual(have.Entries, want) || have.Deleted != nil {
-		t.Errorf("the record tells of %v and of %v as deleted, want %v", have.Entries, have.Deleted, want)
+		t.Errorf("the manifest names %v and of %v as deleted, want %v", have.Entries, have.Deleted, want)
 	}
 	if latest, _, err := readMetas(f.metas); err != nil || latest.txid != f.manifest.Load().Transaction {
-		t.Errorf("the record of transaction %d was not written behind %d, %v", f.manifest.Load().Transaction, latest.txid, err)
+		t.Errorf("the manifest of transaction %d was not written behind %d, %v", f.manifest.Load().Transaction, latest.txid, err)
 	}
 	if _, found, err := readFile(f.name); err != nil || !reflect.DeepEqual(found, want) {
 		t.Errorf("the file holds %v, %v, want %v", found, err, want)
@@ -65,7 +65,7 @@ func openSound(t *testing.T, dir string, want spans, termOf func(uint64) uint64)
 	return f
 }
 
-// hookedHome calls a hook between the record of a deletion and the deletion.
+// hookedHome calls a hook between the manifest of a deletion and the deletion.
 type hookedHome struct {
 	boltStore
 	hook func() error
@@ -78,8 +78,8 @@ func (h *hookedHome) DeleteRange(from, to uint64) error {
 	return h.boltStore.DeleteRange(from, to)
 }
 
-// gapped is a log with a gap, as behind an installed snapshot: entries 1 to 60 of
-// term 1 and 81 to 120 of term 2.
+// gapped is a log with a gap, as behind an installed snapshot: entries 1 to 60
+// of term 1 and 81 to 120 of term 2.
 func gapped(t *testing.T) *Log {
 	t.Helper()
 	f, err := Open(t.TempDir(), false, false)
@@ -128,7 +128,7 @@ func TestDeleteRange(t *testing.T) {
 }
 
 // crashes makes a log keep what a crash would leave of its directory, each time
-// between a record and the deletion that it tells of.
+// between a manifest and the deletion that it tells of.
 func crashes(t *testing.T, f *Log) (dirs *[]string) {
 	dirs = &[]string{}
 	f.bolt = &hookedHome{f.bolt, func() error {
@@ -154,8 +154,9 @@ func crashesOfStart(t *testing.T, dir string, want spans) []string {
 	return *dirs
 }
 
-// TestCrashWithinDeleteRange: between the record and the deletion, and again while
-// the next start deletes what that has left. The entries are gone all the same.
+// TestCrashWithinDeleteRange: between the manifest and the deletion, and again
+// while the next start deletes what that has left. The entries are gone all the
+// same.
 func TestCrashWithinDeleteRange(t *testing.T) {
 	for name, d := range deletions {
 		t.Run(name, func(t *testing.T) {
@@ -218,8 +219,9 @@ func TestTruncatedEntriesDoNotComeBack(t *testing.T) {
 	}
 }
 
-// TestStartsThatGetNoFurther: raft-boltdb commits a transaction whenever it opens
-// the file. A replica that crashes behind it, time and again, is not refused.
+// TestStartsThatGetNoFurther: raft-boltdb commits a transaction whenever it
+// opens the file. A replica that crashes behind it, time and again, is not
+// refused.
 func TestStartsThatGetNoFurther(t *testing.T) {
 	f := gapped(t)
 	must(t, f.Close())
@@ -260,9 +262,10 @@ func TestOneTransactionPerWrite(t *testing.T) {
 	}
 }
 
-// TestPagesLostBehindTheSync: the disk has acknowledged the pages of a transaction
-// and shows what stood in their places before, which bbolt has often written two
-// transactions ago to hold the same. It is found, unless nothing is missing.
+// TestPagesLostBehindTheSync: the disk has acknowledged the pages of a
+// transaction and shows what stood in their places before, which bbolt has
+// often written two transactions ago to hold the same. It is found, unless
+// nothing is missing.
 func TestPagesLostBehindTheSync(t *testing.T) {
 	f, err := Open(t.TempDir(), false, false)
 	must(t, err)
@@ -342,8 +345,8 @@ func TestTermsThatGoBack(t *testing.T) {
 	}
 }
 
-// TestLostEntryIsNoGap: the library would send a snapshot instead of an entry that
-// is not found, or take it that there never was one.
+// TestLostEntryIsNoGap: the library would send a snapshot instead of an entry
+// that is not found, or take it that there never was one.
 func TestLostEntryIsNoGap(t *testing.T) {
 	f := gapped(t)
 	must(t, f.erase(50, 50))
@@ -358,8 +361,9 @@ func TestLostEntryIsNoGap(t *testing.T) {
 	}
 }
 
-// TestLogIsOneProcessOnly: another one is told so, and changes nothing, also where
-// the replica is being founded; and so is one that was checking it meanwhile.
+// TestLogIsOneProcessOnly: another one is told so, and changes nothing, also
+// where the replica is being founded; and so is one that was checking it
+// meanwhile.
 func TestLogIsOneProcessOnly(t *testing.T) {
 	dir := t.TempDir()
 	f, err := Open(dir, false, false)

@@ -12,15 +12,16 @@ import (
 	"github.com/stoutlock/stout/replica/wal"
 )
 
-// manifestIndex is the index of the entry that is the manifest. No other can have it.
+// manifestIndex is the index of the entry that is the manifest. No other can
+// have it.
 const manifestIndex = math.MaxUint64
 
 // manifest is what a log holds, and all that Raft has to remember beside it.
 // It is immutable.
 type manifest struct {
-	// Transaction is the one of bbolt that has written the manifest. A disk that has
-	// lost pages which it had acknowledged may show, in their places, those of some
-	// transactions ago, with the manifest of that time.
+	// Transaction is the one of bbolt that has written the manifest. A disk
+	// that has lost pages which it had acknowledged may show, in their places,
+	// those of some transactions ago, with the manifest of that time.
 	Transaction uint64 `json:"transaction"`
 	Entries     spans  `json:"entries"`
 	// Deleted are entries that the transaction behind this one deletes.
@@ -28,8 +29,8 @@ type manifest struct {
 	// Snapshot is the index of the latest snapshot that was finished: what the
 	// replica has acknowledged up to there is in a snapshot or in the log.
 	Snapshot uint64 `json:"snapshot"`
-	// WAL is the generation of the write-ahead log whose entries come behind those
-	// named here; none where there is no write-ahead log.
+	// WAL is the generation of the write-ahead log whose entries come behind
+	// those named here; none where there is no write-ahead log.
 	WAL wal.Mark `json:"wal,omitzero"`
 	// Votes is the term and the vote, under the library's keys.
 	Votes map[string][]byte `json:"votes"`
@@ -38,9 +39,9 @@ type manifest struct {
 // reach is the highest index that the replica has acknowledged.
 func (r *manifest) reach() uint64 { return max(r.Entries.last(), r.Snapshot) }
 
-// latest reports whether a file's manifest is the last one that was written to it.
-// Behind it there may be the deletion that it tells of; and whenever raft-boltdb
-// opens a file it commits a transaction that changes nothing.
+// latest reports whether a file's manifest is the last one that was written to
+// it. Behind it there may be the deletion that it tells of; and whenever
+// raft-boltdb opens a file it commits a transaction that changes nothing.
 func (r *manifest) latest(file *boltFile) bool {
 	return r.Transaction == file.txid || r.Transaction < file.txid && file.idle ||
 		r.Transaction+1 == file.txid && len(r.Deleted) > 0
@@ -95,8 +96,8 @@ func readManifest(log raft.LogStore) (*manifest, error) {
 	return r, nil
 }
 
-// readWAL reads the entries that the write-ahead log of a directory holds behind the
-// manifest, and the number of the frame that comes next.
+// readWAL reads the entries that the write-ahead log of a directory holds
+// behind the manifest, and the number of the frame that comes next.
 func (r *manifest) readWAL(dir string) (logs []*raft.Log, next uint64, err error) {
 	if r.WAL == (wal.Mark{}) {
 		return nil, 0, nil

@@ -25,8 +25,8 @@ import (
 const FileName = "raft.db"
 
 // Log is the log and the votes on disk, as the package comment tells. It is a
-// raft.LogStore and a raft.StableStore. Each change is on the disk when the call
-// returns.
+// raft.LogStore and a raft.StableStore. Each change is on the disk when the
+// call returns.
 type Log struct {
 	name  string
 	bolt  boltStore
@@ -55,8 +55,8 @@ type boltStore interface {
 // and the replica has not been founded yet. What it opens has been checked from
 // end to end; a file that is damaged is not opened for writing, nor changed.
 //
-// ahead says whether entries go to a write-ahead log first. What the last start has
-// left in one is found either way.
+// ahead says whether entries go to a write-ahead log first. What the last start
+// has left in one is found either way.
 func Open(dir string, founded, ahead bool) (*Log, error) {
 	f := &Log{name: filepath.Join(dir, FileName)}
 	switch info, err := os.Stat(f.name); {
@@ -159,8 +159,8 @@ func (f *Log) create(dir string, ahead bool) error {
 	return nil
 }
 
-// open opens files that were checked, deletes the entries that are left over, and
-// hands those behind the manifest to raft-boltdb.
+// open opens files that were checked, deletes the entries that are left over,
+// and hands those behind the manifest to raft-boltdb.
 func (f *Log) open(dir string, checked *manifest, left spans, behind []*raft.Log, ahead bool) error {
 	if err := f.lock(dir); err != nil {
 		return err
@@ -185,9 +185,9 @@ func (f *Log) open(dir string, checked *manifest, left spans, behind []*raft.Log
 	return nil
 }
 
-// begin writes the manifest and the entries behind it: what a disk has not kept of the
-// last transaction although the check has read it from memory is written once more.
-// From then on a write-ahead log is as wanted, and empty.
+// begin writes the manifest and the entries behind it: what a disk has not kept
+// of the last transaction although the check has read it from memory is written
+// once more. From then on a write-ahead log is as wanted, and empty.
 func (f *Log) begin(dir string, behind []*raft.Log, ahead bool) error {
 	if !ahead {
 		err := f.transact(behind, func(r manifest) manifest { r.WAL = wal.Mark{}; return r })

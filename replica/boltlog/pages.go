@@ -10,10 +10,11 @@ import (
 )
 
 // bbolt has a checksum over its two meta pages and none over its data. On a
-// damaged file it panics, walks in circles, or misses entries without a word; and
-// where one meta page is damaged it takes the other, which is the file as it was
-// one transaction ago. So the file is read here first, by the rules of the format
-// and trusting nothing of it (go.etcd.io/bbolt internal/common, format version 2).
+// damaged file it panics, walks in circles, or misses entries without a word;
+// and where one meta page is damaged it takes the other, which is the file as
+// it was one transaction ago. So the file is read here first, by the rules of
+// the format and trusting nothing of it (go.etcd.io/bbolt internal/common,
+// format version 2).
 
 const (
 	boltMagic   = 0xED0CDAED
@@ -56,8 +57,9 @@ func readBolt(file io.ReaderAt, size int64) (*boltFile, error) {
 	}, nil
 }
 
-// readMetas reads the meta pages. A transaction writes the one that the transaction
-// before it did not, so both are always whole, and one transaction apart.
+// readMetas reads the meta pages. A transaction writes the one that the
+// transaction before it did not, so both are always whole, and one transaction
+// apart.
 func readMetas(file io.ReaderAt) (latest, earlier metaPage, err error) {
 	first, err := readMeta(file, 0, 0)
 	if err != nil {
@@ -195,7 +197,8 @@ func (b *boltFile) walkPage(raw, from, to []byte, visit visitor) error {
 	return nil
 }
 
-// element is an entry of a page: a child of a branch, a key and value of a leaf.
+// element is an entry of a page: a child of a branch, a key and value of a
+// leaf.
 type element struct {
 	key, value []byte
 	child      uint64

@@ -63,7 +63,8 @@ func TestMisleadingBranches(t *testing.T) {
 	}
 }
 
-// TestSwappedEntries: each matches its checksum, and a binary search misses them.
+// TestSwappedEntries: each matches its checksum, and a binary search misses
+// them.
 func TestSwappedEntries(t *testing.T) {
 	_, file := aLog(t)
 	for _, at := range inUse(t, file, boltLeaf) {
@@ -83,8 +84,8 @@ func TestSwappedEntries(t *testing.T) {
 	}
 }
 
-// TestEntriesFlaggedAsBuckets: bbolt does not find them, whatever they hold, nor
-// deletes them where they are left over.
+// TestEntriesFlaggedAsBuckets: bbolt does not find them, whatever they hold,
+// nor deletes them where they are left over.
 func TestEntriesFlaggedAsBuckets(t *testing.T) {
 	var found spans
 	if err := found.note(binary.BigEndian.AppendUint64(nil, 7), nil, true); err == nil {

@@ -49,7 +49,8 @@ func somePages(f *testing.F, entries int) (root uint16, pages []byte) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	// The meta page behind the first transaction of an odd number is the second one.
+	// The meta page behind the first transaction of an odd number is the second
+	// one.
 	m := raw[boltHeader:]
 	if other := raw[fuzzPage+boltHeader:]; binary.NativeEndian.Uint64(other[48:]) > binary.NativeEndian.Uint64(m[48:]) {
 		m = other
@@ -82,9 +83,9 @@ func fileOf(root uint16, pages []byte) []byte {
 	return append(file, make([]byte, max(0, leastFile-len(file)))...) // bbolt reads no shorter one
 }
 
-// FuzzLogPages: no pages make the walk over a log's file panic, go on for ever or
-// read a page twice. Where it finds no fault, bbolt, which looks for none, reads
-// the same keys and values.
+// FuzzLogPages: no pages make the walk over a log's file panic, go on for ever
+// or read a page twice. Where it finds no fault, bbolt, which looks for none,
+// reads the same keys and values.
 func FuzzLogPages(f *testing.F) {
 	for _, entries := range []int{0, 3, 60} {
 		root, pages := somePages(f, entries)

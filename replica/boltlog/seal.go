@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/replica/disk"
 )
 
-// sumSize is the length of the checksum that an entry's extensions begin with, in
-// bytes.
+// sumSize is the length of the checksum that an entry's extensions begin with,
+// in bytes.
 const sumSize = 4
 
 // checksumOf is the sum of all that an entry holds, but of its own place.
@@ -48,8 +48,8 @@ func unseal(index uint64, l *raft.Log) error {
 	return nil
 }
 
-// readEntry reads what sealed has made. It is raft.ErrLogNotFound where there is
-// no such entry.
+// readEntry reads what sealed has made. It is raft.ErrLogNotFound where there
+// is no such entry.
 func readEntry(log raft.LogStore, index uint64, l *raft.Log) error {
 	var read raft.Log // a decoder would keep, or write into, what stands in l
 	err := guarded(func() error { return log.GetLog(index, &read) })

@@ -11,9 +11,9 @@ type span struct {
 	Last  uint64 `json:"last"`
 }
 
-// spans are the indexes of log entries, in order, with gaps in between: behind a
-// snapshot that was installed there may be one. The methods change nothing. No
-// index is math.MaxUint64.
+// spans are the indexes of log entries, in order, with gaps in between: behind
+// a snapshot that was installed there may be one. The methods change nothing.
+// No index is math.MaxUint64.
 type spans []span
 
 // first is the lowest index, 0 where there is none.

@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/replica/wal"
 )
 
-// watchSyncs calls a function with the name of each file and directory that is about
-// to be synced, until the test is over.
+// watchSyncs calls a function with the name of each file and directory that is
+// about to be synced, until the test is over.
 func watchSyncs(t *testing.T, see func(name string)) {
 	t.Helper()
 	wholly, data := disk.SyncFile, disk.SyncData

@@ -7,15 +7,16 @@ import (
 )
 
 // write stores a change of the manifest, and entries that follow it, in one
-// transaction, and with them what the write-ahead log holds. That goes on taking
-// entries meanwhile: they come behind the change.
+// transaction, and with them what the write-ahead log holds. That goes on
+// taking entries meanwhile: they come behind the change.
 func (f *Log) write(logs []*raft.Log, change func(manifest) manifest) error {
 	f.transactions.Lock()
 	defer f.transactions.Unlock()
 	return f.transact(logs, change)
 }
 
-// transact is write, with transactions held, or before anybody else has the file.
+// transact is write, with transactions held, or before anybody else has the
+// file.
 func (f *Log) transact(logs []*raft.Log, change func(manifest) manifest) error {
 	next, full, err := f.rotate(change)
 	if err != nil {
@@ -38,8 +39,8 @@ func (f *Log) transact(logs []*raft.Log, change func(manifest) manifest) error {
 	return nil
 }
 
-// rotate starts the next generation of the write-ahead log, and returns the manifest
-// that names it, and what is in the one before.
+// rotate starts the next generation of the write-ahead log, and returns the
+// manifest that names it, and what is in the one before.
 func (f *Log) rotate(change func(manifest) manifest) (next manifest, full []*raft.Log, err error) {
 	f.changes.Lock()
 	defer f.changes.Unlock()
@@ -53,8 +54,8 @@ func (f *Log) rotate(change func(manifest) manifest) (next manifest, full []*raf
 // unchanged changes nothing.
 func unchanged(r manifest) manifest { return r }
 
-// flush hands over what the write-ahead log holds, beside the taking of entries.
-// An error of it is that of the next write.
+// flush hands over what the write-ahead log holds, beside the taking of
+// entries. An error of it is that of the next write.
 func (f *Log) flush() {
 	_ = f.write(nil, unchanged) // the write-ahead log keeps the error
 	f.changes.Lock()
@@ -81,14 +82,15 @@ func (f *Log) commit(logs []*raft.Log, next *manifest) error {
 	return guarded(func() error { return f.bolt.StoreLogs(all) })
 }
 
-// erase deletes entries that the manifest tells to be deleted. It is called as transact is.
+// erase deletes entries that the manifest tells to be deleted. It is called as
+// transact is.
 func (f *Log) erase(from, to uint64) error {
 	return guarded(func() error { return f.bolt.DeleteRange(from, to) })
 }
 
-// storeAhead stores entries in the write-ahead log, and sees to it that it is flushed
-// in time. It is false where there is none, or no room: on a disk that is slower
-// than the entries come.
+// storeAhead stores entries in the write-ahead log, and sees to it that it is
+// flushed in time. It is false where there is none, or no room: on a disk that
+// is slower than the entries come.
 func (f *Log) storeAhead(logs []*raft.Log) (stored bool, err error) {
 	f.changes.Lock()
 	defer f.changes.Unlock()

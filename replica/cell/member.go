@@ -33,6 +33,6 @@ const (
 	RemoveMember Change = "remove"
 )
 
-// ErrBusy says that a change of the membership had no effect, because another is
-// not committed yet or has come between.
+// ErrBusy says that a change of the membership had no effect, because another
+// is not committed yet or has come between.
 var ErrBusy = errors.New("another change of the membership is under way")

@@ -21,10 +21,12 @@ const Cure = disk.Cure
 // ErrDamaged says that something was read which is not what was written.
 var ErrDamaged = disk.ErrDamaged
 
-// LostLog is the error of a data directory whose log has to be there and is not.
+// LostLog is the error of a data directory whose log has to be there and is
+// not.
 func LostLog(path string) error { return boltlog.Lost(path) }
 
-// Dir is a data directory that belongs to a replica. It is safe for concurrent use.
+// Dir is a data directory that belongs to a replica. It is safe for concurrent
+// use.
 type Dir struct {
 	path string
 	lock *os.File // nil where it was not locked
@@ -33,16 +35,16 @@ type Dir struct {
 	who admission.Identity
 }
 
-// Claim makes the data directory, or makes sure that it belongs to this very replica of
-// this very cell. The error says why it must not be opened. Nobody else may have it
-// meanwhile: see Lock.
+// Claim makes the data directory, or makes sure that it belongs to this very
+// replica of this very cell. The error says why it must not be opened. Nobody
+// else may have it meanwhile: see Lock.
 func Claim(path, cell, id string) (*Dir, error) {
 	who, err := claim(path, cell, id)
 	return &Dir{path: path, who: who}, err
 }
 
-// Lock is Claim in a directory that no other process has, nor gets before Close. Of two
-// that start at the same time in a new one, one makes its id.
+// Lock is Claim in a directory that no other process has, nor gets before
+// Close. Of two that start at the same time in a new one, one makes its id.
 func Lock(path, cell, id string) (*Dir, error) {
 	if err := disk.MakeDir(path); err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", path, err)
@@ -85,8 +87,8 @@ func (d *Dir) Close() error {
 	return d.lock.Close()
 }
 
-// Stores are what a replica must not forget. Each has synced what it was given when it
-// returns.
+// Stores are what a replica must not forget. Each has synced what it was given
+// when it returns.
 type Stores struct {
 	Logs      raft.LogStore
 	Votes     raft.StableStore
@@ -95,17 +97,17 @@ type Stores struct {
 	Identity admission.Identity
 	// Save keeps a changed identity, durably.
 	Save func(admission.Identity) error
-	// Quarantine sees to it, durably, that the stores are not opened again, because the
-	// replica's state differs from its peers', or it has forgotten what it had stored.
-	// May be nil.
+	// Quarantine sees to it, durably, that the stores are not opened again,
+	// because the replica's state differs from its peers', or it has forgotten
+	// what it had stored. May be nil.
 	Quarantine func(why string) error
 	// Close closes the stores.
 	Close func() error
 }
 
-// Open opens the stores, or makes them. It recovers what a crash has left, and refuses
-// what is damaged. wal says whether entries go to a write-ahead log before they go to
-// raft-boltdb.
+// Open opens the stores, or makes them. It recovers what a crash has left, and
+// refuses what is damaged. wal says whether entries go to a write-ahead log
+// before they go to raft-boltdb.
 func (d *Dir) Open(wal bool, logger zerolog.Logger) (Stores, error) {
 	who := d.Identity()
 	log, err := boltlog.Open(d.path, who.Founded, wal)
@@ -123,9 +125,10 @@ func (d *Dir) Open(wal bool, logger zerolog.Logger) (Stores, error) {
 	}, nil
 }
 
-// openSnapshots opens them and makes sure that what the replica has acknowledged is all
-// there, in the latest snapshot that can be read and the log behind it. Raft itself would
-// take an earlier snapshot, or none, for all that there ever was.
+// openSnapshots opens them and makes sure that what the replica has
+// acknowledged is all there, in the latest snapshot that can be read and the
+// log behind it. Raft itself would take an earlier snapshot, or none, for all
+// that there ever was.
 func (d *Dir) openSnapshots(log *boltlog.Log, logger zerolog.Logger) (*snapshots.Store, error) {
 	snaps, err := snapshots.Open(d.path, logger, log.NoteSnapshot)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package datadir is the data directory of a replica: whose it is, and the stores in it.
+// Package datadir is the data directory of a replica: whose it is, and the
+// stores in it.
 //
 // It is the one door to all that is on the disk. Behind it are
 //
@@ -7,6 +8,6 @@
 //   - package snapshots
 //   - package disk, which puts files and names on the disk
 //
-// The rule is: a replica recovers, or refuses to start and says what to do; it never
-// serves, nor votes, as if it had not acknowledged what it had.
+// The rule is: a replica recovers, or refuses to start and says what to do; it
+// never serves, nor votes, as if it had not acknowledged what it had.
 package datadir

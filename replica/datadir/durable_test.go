@@ -14,8 +14,8 @@ import (
 	"github.com/stoutlock/stout/replica/disk"
 )
 
-// watchSyncs calls a function with the name of each file and directory that is about
-// to be synced, until the test is over.
+// watchSyncs calls a function with the name of each file and directory that is
+// about to be synced, until the test is over.
 func watchSyncs(t *testing.T, see func(name string)) {
 	t.Helper()
 	wholly, data := disk.SyncFile, disk.SyncData
@@ -41,9 +41,9 @@ func storesIn(t *testing.T, dir string) Stores {
 	return s
 }
 
-// TestNewDirectoriesAreOnTheDisk: each name, from the one that was there before on.
-// So it is with what a killed process has left, which looks as if it had been there
-// before.
+// TestNewDirectoriesAreOnTheDisk: each name, from the one that was there before
+// on. So it is with what a killed process has left, which looks as if it had
+// been there before.
 func TestNewDirectoriesAreOnTheDisk(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "a", "b", "data")
@@ -100,8 +100,8 @@ func TestUnfinishedSnapshotsGo(t *testing.T) {
 	}
 }
 
-// TestNobodyElseReads what a replica makes, whatever the umask and whoever made the
-// directory.
+// TestNobodyElseReads what a replica makes, whatever the umask and whoever made
+// the directory.
 func TestNobodyElseReads(t *testing.T) {
 	defer umask(umask(0))
 	dir := filepath.Join(t.TempDir(), "by-hand")

@@ -70,8 +70,9 @@ func found(dir string, who admission.Identity) error {
 	return writeIdentity(dir, who)
 }
 
-// keptIdentity is an identity as it stands in its file. Without the sum, a flipped bit
-// could make the directory another one's, or a founder of another cell.
+// keptIdentity is an identity as it stands in its file. Without the sum, a
+// flipped bit could make the directory another one's, or a founder of another
+// cell.
 type keptIdentity struct {
 	admission.Identity
 	Checksum string `json:"checksum"` // CRC-32C of the identity's own JSON, in hexadecimal

@@ -98,8 +98,8 @@ func TestDataDirRefusals(t *testing.T) {
 	}
 }
 
-// TestFirstStartIsAlone: of two that start in a new directory at the same time, the
-// one that does not get it leaves it as it is.
+// TestFirstStartIsAlone: of two that start in a new directory at the same time,
+// the one that does not get it leaves it as it is.
 func TestFirstStartIsAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	must(t, disk.MakeDir(dir))

@@ -11,14 +11,15 @@ import (
 )
 
 // quarantineFile, where it is there, says why the directory must not be opened.
-// A process would be started again by its supervisor; but a state that differs is
-// in the snapshots, too, and a replica that is elected with one would serve it. And
-// the master who knows what a directory has forgotten may be gone by then.
+// A process would be started again by its supervisor; but a state that differs
+// is in the snapshots, too, and a replica that is elected with one would serve
+// it. And the master who knows what a directory has forgotten may be gone by
+// then.
 //
-// Where all but the master were found to differ, they keep the cell from serving
-// until a person has looked: the master is the odd one then. With the master
-// stopped and its directory put away, the others are started again without this
-// file: sums that were told before a start are not compared.
+// Where all but the master were found to differ, they keep the cell from
+// serving until a person has looked: the master is the odd one then. With the
+// master stopped and its directory put away, the others are started again
+// without this file: sums that were told before a start are not compared.
 const quarantineFile = "quarantined.txt"
 
 // quarantine has a directory not opened again.

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// How files and directories are synced: wholly, and without what is only the file's
-// time. Tests look at what is synced, and when.
+// How files and directories are synced: wholly, and without what is only the
+// file's time. Tests look at what is synced, and when.
 var (
 	SyncFile = (*os.File).Sync
 	SyncData = datasync
@@ -21,12 +21,12 @@ var ErrDamaged = errors.New("it does not match its checksum")
 // Castagnoli is the polynomial of the checksums of all that is on the disk.
 var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Cure tells what to do about a damaged data directory. The directory is evidence,
-// and what it held of votes and entries is gone.
+// Cure tells what to do about a damaged data directory. The directory is
+// evidence, and what it held of votes and entries is gone.
 const Cure = "keep the directory for analysis, and bring the replica back with an empty one as docs/operations.md says"
 
-// MakeDir makes a directory and those above it, for nobody else to read, where they
-// are not there. They are on the disk when it returns.
+// MakeDir makes a directory and those above it, for nobody else to read, where
+// they are not there. They are on the disk when it returns.
 func MakeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -15,8 +15,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// watchSyncs calls a function with the name of each file and directory that is about
-// to be synced, until the test is over.
+// watchSyncs calls a function with the name of each file and directory that is
+// about to be synced, until the test is over.
 func watchSyncs(t *testing.T, see func(name string)) {
 	t.Helper()
 	wholly, data := SyncFile, SyncData
@@ -25,8 +25,8 @@ func watchSyncs(t *testing.T, see func(name string)) {
 	SyncData = func(f *os.File) error { see(f.Name()); return data(f) }
 }
 
-// TestPutInPlace: a file is on the disk before it gets its name, and the name is
-// before the call returns.
+// TestPutInPlace: a file is on the disk before it gets its name, and the name
+// is before the call returns.
 func TestPutInPlace(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(name, []byte("old"), 0o600))

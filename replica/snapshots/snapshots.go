@@ -1,11 +1,15 @@
-// Package snapshots is the library's store of snapshots in files, with some changes.
+// Package snapshots is the library's store of snapshots in files, with some
+// changes.
 //
-//   - The library keeps a checksum of the state's file, but none of the meta data beside
-//     it: one flipped digit of the index, and entries are left out or applied twice. So
-//     each file begins with the meta data, under that checksum, and both have to agree.
-//   - It is noted beside the log that there is a snapshot, for a replica to miss it.
-//   - The library syncs the files and the name of their directory, but not their names
-//     in it: the power lost, there may be a snapshot without a state.
+//   - The library keeps a checksum of the state's file, but none of the meta
+//     data beside it: one flipped digit of the index, and entries are left out
+//     or applied twice. So each file begins with the meta data, under that
+//     checksum, and both have to agree.
+//   - It is noted beside the log that there is a snapshot, for a replica to
+//     miss it.
+//   - The library syncs the files and the name of their directory, but not
+//     their names in it: the power lost, there may be a snapshot without a
+//     state.
 //   - It lets everybody read what it makes.
 package snapshots
 
@@ -36,8 +40,8 @@ type Store struct {
 	done func(index uint64) error
 }
 
-// Open opens the snapshots below a data directory, or makes a place for them. done is
-// told of each that is finished, before its writer is.
+// Open opens the snapshots below a data directory, or makes a place for them.
+// done is told of each that is finished, before its writer is.
 func Open(dir string, logger zerolog.Logger, done func(index uint64) error) (*Store, error) {
 	dir = filepath.Clean(dir)
 	own := filepath.Join(dir, "snapshots")
@@ -51,8 +55,9 @@ func Open(dir string, logger zerolog.Logger, done func(index uint64) error) (*St
 // Dir is the directory that the snapshots stand in.
 func (s *Store) Dir() string { return s.dir }
 
-// prepare makes the directory of the snapshots, for nobody else to read. What
-// a crash has left half done there goes, and the names of the rest are on the disk.
+// prepare makes the directory of the snapshots, for nobody else to read. What a
+// crash has left half done there goes, and the names of the rest are on the
+// disk.
 func prepare(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, os.ErrExist) {
@@ -68,8 +73,8 @@ func prepare(dir string) error {
 	return errors.Join(err, disk.SyncDir(dir), disk.SyncDir(filepath.Dir(dir)))
 }
 
-// LastSound is the index of the latest snapshot that can be read, 0 where there is
-// none. Those behind it that are damaged are logged.
+// LastSound is the index of the latest snapshot that can be read, 0 where there
+// is none. Those behind it that are damaged are logged.
 func (s *Store) LastSound(logger zerolog.Logger) (uint64, error) {
 	metas, err := s.List()
 	if err != nil {
@@ -125,9 +130,9 @@ func (s *Store) Create(version raft.SnapshotVersion, index, term uint64, conf ra
 	return &sink{SnapshotSink: begun, done: func() error { return s.done(index) }}, nil
 }
 
-// conceal keeps others from reading a snapshot that has been begun, and puts the
-// names of its files on the disk: they are all there, and what is in them is synced by
-// the library before their directory gets its name.
+// conceal keeps others from reading a snapshot that has been begun, and puts
+// the names of its files on the disk: they are all there, and what is in them
+// is synced by the library before their directory gets its name.
 func conceal(dir string) error {
 	for name, mode := range map[string]os.FileMode{"": 0o700, "meta.json": 0o600, "state.bin": 0o600} {
 		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {

@@ -35,8 +35,8 @@ func (b *block) committed() bool    { return b[committedAt] != 0 }
 func (b *block) used() int          { return int(binary.BigEndian.Uint16(b[usedAt:])) }
 func (b *block) body() []byte       { return b[headSize : headSize+b.used()] }
 
-// check says what is wrong with the block of a number. One that was never written is
-// all zeros.
+// check says what is wrong with the block of a number. One that was never
+// written is all zeros.
 func (b *block) check(number int) error {
 	if *b == (block{}) {
 		return nil
@@ -53,8 +53,8 @@ func blocksOf(size int) int { return max(1, (size+roomSize-1)/roomSize) }
 // areaOf is the first block of the area that a generation takes.
 func areaOf(generation uint64) int { return int(generation%2) * AreaBlocks }
 
-// frame is a frame of entries, to be written from a block on. committed says that the
-// transaction which the generation began with is on the disk.
+// frame is a frame of entries, to be written from a block on. committed says
+// that the transaction which the generation began with is on the disk.
 func frame(of Mark, committed bool, at int, logs []*raft.Log) []byte {
 	var body []byte
 	for _, l := range logs {

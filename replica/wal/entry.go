@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// entryHead is what an entry takes beside its data and extensions: index, term, time,
-// type, and the lengths of the two.
+// entryHead is what an entry takes beside its data and extensions: index, term,
+// time, type, and the lengths of the two.
 const entryHead = 3*8 + 4 + 1 + 2*4
 
 func entrySize(l *raft.Log) int { return entryHead + len(l.Data) + len(l.Extensions) }

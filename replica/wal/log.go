@@ -19,15 +19,15 @@ const (
 	FullEntries = 512  // that many are enough for a transaction, or half of the area
 )
 
-// Mark names a generation, and the number of its first frame, from 1 on. The zero Mark
-// names none.
+// Mark names a generation, and the number of its first frame, from 1 on. The
+// zero Mark names none.
 type Mark struct {
 	Generation uint64 `json:"generation"`
 	Frame      uint64 `json:"frame"`
 }
 
-// Log is the file and what is in it. Its methods are called one at a time, but for
-// Get and Fresh, which are safe beside others.
+// Log is the file and what is in it. Its methods are called one at a time, but
+// for Get and Fresh, which are safe beside others.
 type Log struct {
 	file      *os.File
 	now       Mark // the generation that takes entries, and the number of the next frame
@@ -42,8 +42,8 @@ func Create(dir string) error {
 	return disk.WriteFile(filepath.Join(dir, FileName), make([]byte, 2*AreaBlocks*BlockSize))
 }
 
-// Remove removes the one of a directory, of which no mark is anywhere. There need be
-// none.
+// Remove removes the one of a directory, of which no mark is anywhere. There
+// need be none.
 func Remove(dir string) error {
 	if err := os.Remove(filepath.Join(dir, FileName)); !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -98,9 +98,9 @@ func (w *Log) Append(logs []*raft.Log) error {
 	return nil
 }
 
-// Rotate starts the next generation, which begins at the mark. What is in the one
-// before it is returned, to be written to the store together with the mark before
-// Rotate is called again; see Flushed.
+// Rotate starts the next generation, which begins at the mark. What is in the
+// one before it is returned, to be written to the store together with the mark
+// before Rotate is called again; see Flushed.
 func (w *Log) Rotate() (full []*raft.Log, begin Mark, err error) {
 	if w.failed != nil {
 		return nil, Mark{}, w.failed
@@ -109,8 +109,8 @@ func (w *Log) Rotate() (full []*raft.Log, begin Mark, err error) {
 	return w.pending.rotate(), w.now, nil
 }
 
-// Flushed ends what Rotate began, after the store has written what that returned, or,
-// with an error, perhaps has.
+// Flushed ends what Rotate began, after the store has written what that
+// returned, or, with an error, perhaps has.
 func (w *Log) Flushed(err error) {
 	if err != nil {
 		w.failed = errors.Join(w.failed, err)
@@ -120,7 +120,8 @@ func (w *Log) Flushed(err error) {
 	w.pending.flushed()
 }
 
-// Get reads an entry that is here and perhaps nowhere else. It is false for any other.
+// Get reads an entry that is here and perhaps nowhere else. It is false for any
+// other.
 func (w *Log) Get(index uint64, l *raft.Log) bool { return w.pending.get(index, l) }
 
 // Fresh are the entries of the generation that takes entries.

@@ -7,8 +7,8 @@ import (
 )
 
 // pending are the entries that are in the write-ahead log and perhaps nowhere
-// else: those of the generation that takes entries, and those on their way to the
-// store, each in the order of their writes. It is safe for concurrent use.
+// else: those of the generation that takes entries, and those on their way to
+// the store, each in the order of their writes. It is safe for concurrent use.
 type pending struct {
 	mu       sync.RWMutex // guards what follows
 	taken    []*raft.Log

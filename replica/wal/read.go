@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Read reads the entries that the write-ahead log of a directory holds behind a mark,
-// and the number of the frame to come next. It changes nothing.
+// Read reads the entries that the write-ahead log of a directory holds behind a
+// mark, and the number of the frame to come next. It changes nothing.
 func Read(dir string, from Mark) (logs []*raft.Log, next uint64, err error) {
 	file, err := os.Open(filepath.Join(dir, FileName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -29,8 +29,8 @@ func Read(dir string, from Mark) (logs []*raft.Log, next uint64, err error) {
 	return logs, next, nil
 }
 
-// Parse is Read of a file: the entries of the generation that the mark names, and of
-// the one behind it.
+// Parse is Read of a file: the entries of the generation that the mark names,
+// and of the one behind it.
 func Parse(file io.ReaderAt, from Mark) (logs []*raft.Log, next uint64, err error) {
 	if from.Frame == 0 {
 		return nil, 0, fmt.Errorf("its first frame of generation %d has no number", from.Generation)
@@ -43,10 +43,11 @@ func Parse(file io.ReaderAt, from Mark) (logs []*raft.Log, next uint64, err erro
 	return append(logs, behind...), next, err
 }
 
-// parseArea reads the entries of a generation, and returns the number behind the last
-// frame. Only that may be torn: what it held was not acknowledged. Anything else that is
-// not whole is damage. So is a block from after a transaction that the store does not
-// have: committed says whether it has the one that the generation began with.
+// parseArea reads the entries of a generation, and returns the number behind
+// the last frame. Only that may be torn: what it held was not acknowledged.
+// Anything else that is not whole is damage. So is a block from after a
+// transaction that the store does not have: committed says whether it has the
+// one that the generation began with.
 func parseArea(file io.ReaderAt, from Mark, committed bool) (logs []*raft.Log, next uint64, err error) {
 	var (
 		body []byte

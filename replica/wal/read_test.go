@@ -17,7 +17,8 @@ func entries(from, to, term uint64) (logs []*raft.Log) {
 	return logs
 }
 
-// FuzzWAL: whatever stands in the file, reading it ends with entries or an error.
+// FuzzWAL: whatever stands in the file, reading it ends with entries or an
+// error.
 func FuzzWAL(f *testing.F) {
 	none := []byte(nil)
 	f.Add(frame(Mark{4, 0}, true, 0, entries(1, 1, 1)), none, uint64(4), uint64(0))
@@ -33,8 +34,8 @@ func FuzzWAL(f *testing.F) {
 	})
 }
 
-// TestMarkWithoutAFrame: it names no place to begin at, and entries may be nowhere else.
-// They are not passed over.
+// TestMarkWithoutAFrame: it names no place to begin at, and entries may be
+// nowhere else. They are not passed over.
 func TestMarkWithoutAFrame(t *testing.T) {
 	dir := t.TempDir()
 	if err := Create(dir); err != nil {
