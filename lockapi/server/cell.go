@@ -62,7 +62,7 @@ func (s *Server) keepContacts() {
 		case <-s.stopping:
 			return
 		case <-tick.C:
-			if at := s.seat.Load(); at != nil {
+			if at := s.attached.Load(); at != nil {
 				s.probeAll(ctx, at.Master, at.peers, at.Cell().Replicas)
 			}
 		}

@@ -42,7 +42,7 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 		start := time.Now()
 		s.metrics.inFlight.Inc()
 		x := &exchange{Server: s, c: c, peer: peer}
-		if at := s.seat.Load(); at != nil {
+		if at := s.attached.Load(); at != nil {
 			x.master, x.peers = at.Master, at.peers
 		}
 		defer func() {

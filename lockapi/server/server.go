@@ -101,7 +101,7 @@ func (o Options) withDefaults() Options {
 // Server answers Stout's HTTP API for one replica.
 type Server struct {
 	opts     Options
-	seat     atomic.Pointer[seat] // nil before Attach
+	attached atomic.Pointer[attached] // nil before Attach
 	log      zerolog.Logger
 	metrics  *metrics
 	contacts contacts
@@ -120,7 +120,7 @@ type Server struct {
 	half     room          // for their bytes that have arrived in part
 	unread   room          // for the bytes of answers to them
 	sent     room          // for calls that this replica has sent to others
-	lookout  lookout       // for the same
+	watched  forwardWatch  // the same
 	stopping chan struct{} // closed by Drain
 	stopOnce sync.Once
 }
@@ -242,7 +242,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	// for, not those.
 	err = errors.Join(err, s.served.emptied(ctx))
 	_ = s.calls.Close()
-	if at := s.seat.Load(); at != nil {
+	if at := s.attached.Load(); at != nil {
 		if own, ok := at.peers.(*peers); ok {
 			own.close()
 		}

@@ -81,7 +81,7 @@ func (x *exchange) request(into any) error {
 			return err
 		}
 	}
-	x.body = compact(x.body)
+	x.body = trimBody(x.body)
 	return nil
 }
 

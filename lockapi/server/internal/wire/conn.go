@@ -14,7 +14,7 @@ import (
 const lingerTime = 500 * time.Millisecond
 
 // conn is one connection. At any time one goroutine reads from it, which is the
-// one that serves it; during a call that minds whether its caller leaves, that is
+// one that serves it; during a call that watches whether its caller leaves, that is
 // another one (watch), which goes on serving when the call ends.
 type conn struct {
 	server *Server

@@ -13,9 +13,9 @@ const floodTime = 5 * time.Second
 // past is a deadline that is over.
 var past = time.Unix(1, 0)
 
-// mind begins to watch whether the caller of k leaves. It need not where the body
+// watchDisconnect begins to watch whether the caller of k leaves. It need not where the body
 // was cut: no such call is for long, and what comes may be the rest of the body.
-func (c *conn) mind(k *call) {
+func (c *conn) watchDisconnect(k *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.watching && !c.over {

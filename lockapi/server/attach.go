@@ -18,8 +18,8 @@ type Standby struct {
 	Command string          // what an operator types to admit it; empty where nobody has to
 }
 
-// seat is the member that the server answers for. It does not change.
-type seat struct {
+// attached is the member that the server answers for. It does not change.
+type attached struct {
 	Master
 	cell  []string          // the cell's id, as the value of a header
 	peers http.RoundTripper // the way to the other members
@@ -29,7 +29,7 @@ type seat struct {
 // connections to the others, nil where there are none. It is called once, and not
 // where Options.Master is set.
 func (s *Server) Attach(m Master, links Links) {
-	at := &seat{m, []string{m.CellID()}, s.opts.Peers}
+	at := &attached{m, []string{m.CellID()}, s.opts.Peers}
 	if at.peers == nil {
 		at.peers = newPeers(links)
 	}
@@ -37,7 +37,7 @@ func (s *Server) Attach(m Master, links Links) {
 	if s.opts.Checksum != nil {
 		s.opts.Registry.MustRegister(checksum(s.opts.Checksum))
 	}
-	s.seat.Store(at)
+	s.attached.Store(at)
 	if links != nil {
 		go s.serveCalls(links.Calls())
 	}
@@ -65,7 +65,7 @@ func (s *Server) standbyProblem() *lockapi.Error {
 
 // stamp puts the headers that every reply carries.
 func (s *Server) stamp(h http.Header) {
-	at := s.seat.Load()
+	at := s.attached.Load()
 	if at == nil {
 		h[lockapi.HeaderEpoch] = noEpoch
 		return

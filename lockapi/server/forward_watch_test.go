@@ -19,16 +19,16 @@ func (c *changing) Known() Location { return Location{ID: c.id.Load().(string)} 
 
 // A call is let go of when its master was not known for a second in a row, and
 // not before; the goroutine ends with the last call.
-func TestLookout(t *testing.T) {
+func TestForwardedCallsAreWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l lookout
+		var l forwardWatch
 		m := &changing{}
 		m.id.Store("r1")
 		x := &exchange{Server: &Server{stopping: make(chan struct{})}, master: m}
-		send := func(to string) (context.Context, *away) {
+		send := func(to string) (context.Context, *forwarded) {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			a := &away{to: to, end: cancel}
-			l.watch(x, a)
+			a := &forwarded{to: to, end: cancel}
+			l.add(x, a)
 			return ctx, a
 		}
 		first, _ := send("r1")
@@ -43,16 +43,16 @@ func TestLookout(t *testing.T) {
 		if first.Err() != nil || second.Err() != nil {
 			t.Fatal("calls at the master were ended")
 		}
-		l.leave(a)
+		l.remove(a)
 		m.id.Store("r2")
 		third, b := send("r2")
 		time.Sleep(watchEvery * watchMost)
 		if !errors.Is(context.Cause(first), errMasterGone) || second.Err() != nil || third.Err() != nil {
 			t.Errorf("after a second: %v, %v, %v", context.Cause(first), second.Err(), third.Err())
 		}
-		l.leave(b)
+		l.remove(b)
 		synctest.Wait()
-		if l.watch(x, b); len(l.present()) > 0 {
+		if l.add(x, b); len(l.present()) > 0 {
 			t.Error("a call that is back is watched")
 		}
 		time.Sleep(time.Second)
@@ -68,7 +68,7 @@ func TestLookout(t *testing.T) {
 	}) // which fails where a goroutine is left
 }
 
-func (l *lookout) present() map[uint64]*away {
+func (l *forwardWatch) present() map[uint64]*forwarded {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.calls

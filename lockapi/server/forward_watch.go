@@ -20,18 +20,18 @@ const (
 	watchMost  = 4
 )
 
-// lookout ends forwarded calls when another master than theirs, or none, has been
+// forwardWatch ends forwarded calls when another master than theirs, or none, has been
 // known for a second: a replica that is paused or cut off would keep a call for
 // ever, and one that is alive and lost its office has answered by then. It also
 // ends them when this replica stops.
-type lookout struct {
-	mu     sync.Mutex
-	calls  map[uint64]*away // by number, so that a simulated run does not depend on addresses
+type forwardWatch struct {
+	mu     sync.Mutex            // guards what follows, and back and missed of the calls
+	calls  map[uint64]*forwarded // by number, so that a simulated run does not depend on addresses
 	newest uint64
 }
 
-// away is a call that was forwarded.
-type away struct {
+// forwarded is a call that was forwarded.
+type forwarded struct {
 	number uint64 // 0 before it is watched
 	to     string // id of the replica that has it
 	end    context.CancelCauseFunc
@@ -39,15 +39,15 @@ type away struct {
 	back   bool // it needs no look any more
 }
 
-// watch looks after a call from now on. The first call has a goroutine begin.
-func (l *lookout) watch(x *exchange, a *away) {
+// add looks after a call from now on. The first call has a goroutine begin.
+func (l *forwardWatch) add(x *exchange, a *forwarded) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.back {
 		return
 	}
 	if l.calls == nil {
-		l.calls = map[uint64]*away{}
+		l.calls = map[uint64]*forwarded{}
 		go l.run(x.master, x.stopping)
 	}
 	l.newest++
@@ -55,8 +55,8 @@ func (l *lookout) watch(x *exchange, a *away) {
 	l.calls[a.number] = a
 }
 
-// leave lets a call be.
-func (l *lookout) leave(a *away) {
+// remove lets a call be.
+func (l *forwardWatch) remove(a *forwarded) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.back = true
@@ -64,10 +64,10 @@ func (l *lookout) leave(a *away) {
 }
 
 // run looks until there is no call left.
-func (l *lookout) run(at Locator, stopping <-chan struct{}) {
+func (l *forwardWatch) run(at Locator, stopping <-chan struct{}) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	for l.look(at.Known().ID) {
+	for l.check(at.Known().ID) {
 		select {
 		case <-tick.C:
 		case <-stopping:
@@ -77,8 +77,8 @@ func (l *lookout) run(at Locator, stopping <-chan struct{}) {
 	}
 }
 
-// look ends the calls whose time is over, and reports whether any are left.
-func (l *lookout) look(master string) (more bool) {
+// check ends the calls whose time is over, and reports whether any are left.
+func (l *forwardWatch) check(master string) (more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for number, a := range l.calls {
@@ -96,7 +96,7 @@ func (l *lookout) look(master string) (more bool) {
 	return l.calls != nil
 }
 
-func (l *lookout) endAll() {
+func (l *forwardWatch) endAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.calls {

@@ -6,14 +6,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// mostSlack is how much a call may keep of its body, and of its headers, besides what
+// mostWaste is how much a call may keep of its body, and of its headers, besides what
 // is of use: callers may send much that says nothing, and have it wait.
-const mostSlack = 1 << 10
+const mostWaste = 1 << 10
 
-// compact is a body that was decoded without the space between its tokens, where
+// trimBody is a body that was decoded without the space between its tokens, where
 // there may be much of it: a call keeps its body in case it has to be forwarded.
-func compact(body []byte) []byte {
-	if cap(body) <= mostSlack {
+func trimBody(body []byte) []byte {
+	if cap(body) <= mostWaste {
 		return body
 	}
 	v := jsontext.Value(body)
@@ -23,9 +23,9 @@ func compact(body []byte) []byte {
 	return slices.Clone(v)
 }
 
-// travelLight lets go of the headers, where they take much: nobody reads those of a
+// trimHeaders lets go of the headers, where they take much: nobody reads those of a
 // call any more that has begun to wait.
-func (x *exchange) travelLight() {
+func (x *exchange) trimHeaders() {
 	h := x.c.Request.Header
 	size := 0
 	for name, values := range h {
@@ -34,7 +34,7 @@ func (x *exchange) travelLight() {
 			size += len(v)
 		}
 	}
-	if size > mostSlack {
+	if size > mostWaste {
 		clear(h)
 	}
 }
