@@ -38,6 +38,9 @@ func TestBodiesAreBoundedByRoute(t *testing.T) {
 		{"PUT", "/v1/small", lockapi.MaxBodyBytes},
 		{"PUT", "/v1/%66iles/a", lockapi.MaxBodyBytes},
 	} {
+		if got := files.maxBody(httptest.NewRequest(c.method, c.path, nil)); got != int64(c.most) {
+			t.Errorf("%s %s: %d bytes are read before it is routed", c.method, c.path, got)
+		}
 		for size, tooLong := range map[int]bool{c.most: false, c.most + 1: true} {
 			for name, send := range map[string]func(*http.Request) int{
 				"wire":     func(r *http.Request) int { return statusOver(t, r) },

@@ -115,3 +115,28 @@ func TestHandshakesKeepNobodyOut(t *testing.T) {
 	defer c.Close()
 	wantClosed(t, silent[0])
 }
+
+// Health is told over TLS, too, where every connection has a call under way.
+func TestProbesOverTLS(t *testing.T) {
+	ours, theirs := newTLS(t)
+	n := startMaster(t, func(o *server.Options) { o.TLS, o.MaxConnections = ours, 1 })
+	entered, release := hold(n)
+	defer release()
+	c, err := tls.Dial("tcp", n.addr, theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	send(t, c, "GET /v1/locks/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	<-entered
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: theirs, DisableKeepAlives: true}}
+	for path, status := range map[string]int{lockapi.RouteLive: 200, lockapi.RouteMetrics: 200, lockapi.RouteCell: 429} {
+		resp, err := client.Get("https://" + n.addr + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode != status {
+			t.Errorf("%s: %s", path, resp.Status)
+		}
+	}
+}
