@@ -368,11 +368,13 @@ func FuzzPieces(f *testing.F) {
 	f.Add([]byte{10, 0, 20}, uint16(29), false)
 	f.Fuzz(func(t *testing.T, steps []byte, length uint16, current bool) {
 		var wrote bytes.Buffer
+		returned := make(chan struct{})
 		h := start(t, pipe, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/last" {
 				echo(w, r)
 				return
 			}
+			defer close(returned)
 			if length > 0 {
 				w.Header().Set("Content-Length", fmt.Sprint(length))
 			}
@@ -398,6 +400,7 @@ func FuzzPieces(f *testing.F) {
 			t.Fatal(err)
 		}
 		got, err := io.ReadAll(resp.Body)
+		<-returned
 		switch short := length > 0 && wrote.Len() < int(length); {
 		case short && err == nil:
 			t.Errorf("a reply of %d bytes is read as one of %d", len(got), length)
