@@ -53,12 +53,8 @@ func (w *grantWatch) run(ctx context.Context) {
 	for {
 		// Many that began at the same moment must not all ask at the same
 		// moment.
-		pause := time.NewTimer(w.every - rand.N(w.every/4))
-		select {
-		case <-ctx.Done():
-			pause.Stop()
+		if !sleep(ctx, w.every-rand.N(w.every/4)) {
 			return
-		case <-pause.C:
 		}
 		if why := w.ask(ctx); why != nil {
 			w.why = why

@@ -20,7 +20,7 @@ import (
 func (a *app) lock(ctx context.Context, f lockFlags) error {
 	signals, stop := child.Signals()
 	defer stop()
-	h, err := await(ctx, signals, func(ctx context.Context) (*heldLock, error) { return a.acquire(ctx, f) })
+	h, err := unlessSignalled(ctx, signals, func(ctx context.Context) (*heldLock, error) { return a.acquire(ctx, f) })
 	if err != nil {
 		if h != nil { // granted at the moment of the signal
 			a.giveBack(h)
@@ -52,9 +52,9 @@ func (a *app) serve(ctx context.Context, h *heldLock, signals <-chan os.Signal) 
 	return err
 }
 
-// await runs f, and has it give up at the first signal that ends programs. It
+// unlessSignalled runs f, and has it give up at the first signal that ends programs. It
 // returns only when f has, with f's value in any case.
-func await[T any](ctx context.Context, signals <-chan os.Signal, f func(context.Context) (T, error)) (T, error) {
+func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := async.Go(func() (T, error) { return f(ctx) })

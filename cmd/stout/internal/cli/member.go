@@ -44,7 +44,7 @@ cell stops.
 }
 
 func (a *app) members(ctx context.Context, stale bool) error {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	list, err := a.client.Members(ctx, readOptions(stale)...)
 	if err != nil {

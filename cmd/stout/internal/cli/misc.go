@@ -34,7 +34,7 @@ func (a *app) check(ctx context.Context, sequencer string) error {
 		return usagef("%s", err.(*lockapi.Error).Detail).
 			hint("a sequencer is like exclusive:42:/db/migrate")
 	}
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	answer, err := a.client.CheckSequencer(ctx, sequencer)
 	if err != nil {
@@ -86,7 +86,7 @@ cell chooses.
 }
 
 func (a *app) transfer(ctx context.Context, to string) error {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	done, err := a.client.Transfer(ctx, to)
 	if errors.Is(err, client.ErrOutcomeUnknown) && ctx.Err() != nil {

@@ -60,7 +60,7 @@ which, 2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
 }
 
 func (a *app) release(ctx context.Context, path string, p pick) error {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	lock, err := a.client.ReadLock(ctx, path)
 	if err != nil {

@@ -113,7 +113,7 @@ func (a *app) replace(ctx context.Context, r replacement) error {
 }
 
 func (a *app) listMembers(ctx context.Context) (lockapi.Members, error) {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	return a.client.Members(ctx)
 }
@@ -121,7 +121,7 @@ func (a *app) listMembers(ctx context.Context) (lockapi.Members, error) {
 // presentDirectory asks the replica with a member's name which directory it
 // has.
 func (a *app) presentDirectory(ctx context.Context, m *lockapi.Member) (string, error) {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	at := fmt.Sprintf("%s, at %s", clean(m.ID), clean(m.URL))
 	own, err := a.client.Replica(ctx, m.URL)
@@ -219,7 +219,7 @@ const replaceAgain = 200 * time.Millisecond
 
 // beginReplace has the cell begin.
 func (a *app) beginReplace(ctx context.Context, r replacement) error {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	for {
 		err := a.client.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, Force: r.force})

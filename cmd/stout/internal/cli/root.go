@@ -209,8 +209,8 @@ func (a *app) connect() error {
 	return nil
 }
 
-// call bounds one conversation with the cell by --timeout.
-func (a *app) call(ctx context.Context) (context.Context, context.CancelFunc) {
+// bounded is ctx for one conversation with the cell by --timeout.
+func (a *app) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, a.opts.timeout)
 }
 

@@ -38,7 +38,7 @@ lease, and something else is the matter.`,
 				return usagef("--watch and --check do not go together: --check ends with the answer")
 			}
 			if watch {
-				return a.watch(cmd.Context(), func(ctx context.Context) error { return a.status(ctx, false) })
+				return a.refresh(cmd.Context(), func(ctx context.Context) error { return a.status(ctx, false) })
 			}
 			return a.status(cmd.Context(), check)
 		},

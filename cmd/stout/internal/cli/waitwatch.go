@@ -80,16 +80,9 @@ func (w *waitWatch) keep(ctx context.Context, giveUp context.CancelCauseFunc) (e
 // repeat calls f again as long after it began as it says, and at once where it
 // takes longer than that.
 func (w *waitWatch) repeat(ctx context.Context, f func() time.Duration) {
-	next := time.NewTimer(min(firstLook, w.every))
-	defer next.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-next.C:
-		}
+	for pause := min(firstLook, w.every); sleep(ctx, pause); {
 		began := time.Now()
-		next.Reset(f() - time.Since(began))
+		pause = f() - time.Since(began)
 	}
 }
 

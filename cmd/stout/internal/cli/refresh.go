@@ -10,14 +10,14 @@ import (
 	"golang.org/x/term"
 )
 
-// watchEvery is how long a watched answer stays.
-const watchEvery = time.Second
+// refreshEvery is how long a watched answer stays.
+const refreshEvery = time.Second
 
-// watch shows an answer again and again, until ctx ends or a signal ends us.
+// refresh shows an answer again and again, until ctx ends or a signal ends us.
 // What show prints, and the error that it returns, are the picture: a cell that
 // cannot be reached is one too.
-func (a *app) watch(ctx context.Context, show func(context.Context) error) error {
-	tick := time.NewTicker(watchEvery)
+func (a *app) refresh(ctx context.Context, show func(context.Context) error) error {
+	tick := time.NewTicker(refreshEvery)
 	defer tick.Stop()
 	stdout, stderr := a.ui.out.w, a.ui.err.w
 	for first := true; ; first = false {
