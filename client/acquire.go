@@ -23,14 +23,15 @@ const (
 var (
 	// errWaitOver is why Lock gives up after Wait. It becomes ErrLockHeld.
 	errWaitOver = errors.New("the wait is over")
-	// errUnheard is errWaitOver where the cell has not answered the last call. It
-	// becomes ErrLockHeld only where a read finds a holder.
+	// errUnheard is errWaitOver where the cell has not answered the last call.
+	// It becomes ErrLockHeld only where a read finds a holder.
 	errUnheard = fmt.Errorf("%w, and the cell has not answered", errWaitOver)
 	// errNotSafe is why Lock gives a grant back after Wait.
 	errNotSafe = fmt.Errorf("%w: %w", lockapi.CodeNoMaster, ErrJeopardy)
 )
 
-// obtain waits for a grant, and then until the session is safe, both within Wait.
+// obtain waits for a grant, and then until the session is safe, both within
+// Wait.
 func (a *acquisition) obtain(ctx context.Context) (*Held, error) {
 	o := &a.opts
 	if o.wait > 0 {
@@ -54,7 +55,8 @@ func (a *acquisition) obtain(ctx context.Context) (*Held, error) {
 	return h, err
 }
 
-// askUntilGranted asks until the lock is granted, refused for good, or given up.
+// askUntilGranted asks until the lock is granted, refused for good, or given
+// up.
 func (a *acquisition) askUntilGranted(ctx context.Context) (lockapi.Grant, error) {
 	o, now := &a.opts, a.s.c.clock.now
 	end := now() + o.wait
@@ -132,8 +134,8 @@ func (a *acquisition) acquireCall(req *lockapi.LockRequest, grant *lockapi.Grant
 	}
 }
 
-// leavesNothing says whether an answer to a request for a lock means that neither
-// a grant nor a position in the queue is left of it.
+// leavesNothing says whether an answer to a request for a lock means that
+// neither a grant nor a position in the queue is left of it.
 func leavesNothing(err error) bool {
 	return errors.Is(err, lockapi.CodeLockHeld) || errors.Is(err, lockapi.CodeLockDelayed) ||
 		errors.Is(err, lockapi.CodeTooMany) || errors.Is(err, lockapi.CodeSessionNotFound)
@@ -212,8 +214,8 @@ func (a *acquisition) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// heldError says who stood in the way of a wait that is over; where the cell has not
-// been heard to say that somebody does, only if somebody does now.
+// heldError says who stood in the way of a wait that is over; where the cell
+// has not been heard to say that somebody does, only if somebody does now.
 func (a *acquisition) heldError(ctx context.Context, heard bool) error {
 	path, wait := a.path, a.opts.wait
 	e := lockapi.Errorf(lockapi.CodeLockHeld, "%s was not granted within %s", path, wait)

@@ -17,8 +17,8 @@ const (
 	gone                 // nothing of it is left in the cell, or it is left to the reconciler
 )
 
-// acquisition is one handle's business with one lock, from the first request to the
-// end of the release. Handles are never used twice: a request that arrives
+// acquisition is one handle's business with one lock, from the first request to
+// the end of the release. Handles are never used twice: a request that arrives
 // late can so never be taken for a newer hold's.
 type acquisition struct {
 	s      *Session

@@ -66,9 +66,9 @@ func (t *acquisitions) end(reason error) {
 }
 
 // askAgain cuts off the calls under way, so that they are made again where the
-// master is now; positions in queues are kept. A release may be there already, and is
-// given time to be answered: of one that was cut off nobody can tell any more whether
-// it found the lock held.
+// master is now; positions in queues are kept. A release may be there already,
+// and is given time to be answered: of one that was cut off nobody can tell any
+// more whether it found the lock held.
 func (t *acquisitions) askAgain() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,9 +85,9 @@ func (t *acquisitions) askAgain() {
 // after the event that told of it has come.
 const lateAnswer = 200 * time.Millisecond
 
-// granted takes in that a lock was granted. That is a hint only: it is believed of
-// the answer to the call that asks for it. It reports whether anybody here wanted
-// or has it.
+// granted takes in that a lock was granted. That is a hint only: it is believed
+// of the answer to the call that asks for it. It reports whether anybody here
+// wanted or has it.
 func (t *acquisitions) granted(path, handle string) (known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,9 +113,10 @@ func (t *acquisitions) heldTokens() map[string]uint64 {
 	return held
 }
 
-// compare takes in what the cell says that the session has, when it was asked after
-// held was read. Holds that the cell does not know of are lost. It returns what nobody
-// here knows of, and the acquisitions whose holds the cell may take back.
+// compare takes in what the cell says that the session has, when it was asked
+// after held was read. Holds that the cell does not know of are lost. It
+// returns what nobody here knows of, and the acquisitions whose holds the cell
+// may take back.
 func (t *acquisitions) compare(held map[string]uint64, state *lockapi.SessionState) (orphans []orphan, unclaimed []*acquisition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,15 +152,15 @@ func (t *acquisitions) compare(held map[string]uint64, state *lockapi.SessionSta
 // isOurs says whether a handle was made up here.
 func (t *acquisitions) isOurs(handle string) bool { return strings.HasPrefix(handle, t.prefix) }
 
-// isOrphan says whether a handle was made up here and has no acquisition any more, at
-// what can be a lock's path. mu is held.
+// isOrphan says whether a handle was made up here and has no acquisition any
+// more, at what can be a lock's path. mu is held.
 func (t *acquisitions) isOrphan(path, handle string) bool {
 	_, known := t.byHandle[handle]
 	return !known && t.isOurs(handle) && lockapi.ValidatePath(path) == nil && lockapi.ValidateHandle(handle) == nil
 }
 
-// lose ends the hold of a grant that the cell no longer knows of, if it is not done
-// yet. mu is held.
+// lose ends the hold of a grant that the cell no longer knows of, if it is not
+// done yet. mu is held.
 func (t *acquisitions) lose(a *acquisition, token uint64) {
 	if a.phase != holding || a.token != token {
 		return
@@ -170,8 +171,8 @@ func (t *acquisitions) lose(a *acquisition, token uint64) {
 	a.held.cancel(ErrLockLost)
 }
 
-// tokens knows the highest token that the client has had of its cell. Every grant
-// of a handle made up later has a higher one.
+// tokens knows the highest token that the client has had of its cell. Every
+// grant of a handle made up later has a higher one.
 type tokens struct{ n atomic.Uint64 }
 
 func (t *tokens) highest() uint64 { return t.n.Load() }

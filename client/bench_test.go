@@ -66,7 +66,8 @@ func benchSession(c *Client) *Session {
 	return s
 }
 
-// benchClient is a client of a server that knows one answer, and one to releases.
+// benchClient is a client of a server that knows one answer, and one to
+// releases.
 func benchClient(b *testing.B, via, status, body string) *Client {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -100,8 +101,8 @@ func benchClient(b *testing.B, via, status, body string) *Client {
 	return c
 }
 
-// parrot answers the requests of a connection, a DELETE with released, others with
-// usual.
+// parrot answers the requests of a connection, a DELETE with released, others
+// with usual.
 func parrot(conn net.Conn, usual, released string) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)

@@ -94,11 +94,12 @@ func (e *callError) Unwrap() []error {
 	return []error{e.cause, e.class}
 }
 
-// errCut ends a call whose cut context ended before the caller's own, or whose own
-// ended for that cause.
+// errCut ends a call whose cut context ended before the caller's own, or whose
+// own ended for that cause.
 var errCut = errors.New("stout: the call was cut off")
 
-// isHedged reports whether another replica may be asked before the first answers.
+// isHedged reports whether another replica may be asked before the first
+// answers.
 func (q *call) isHedged() bool { return !q.once && !q.single }
 
 // givenUp is the error of a call whose context ended after the given failure.

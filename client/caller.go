@@ -19,8 +19,9 @@ const (
 	mostHops = 3
 )
 
-// caller makes calls, of replicas that it chooses: again and again where that is
-// safe, of several at once where one is silent. It is safe for concurrent use.
+// caller makes calls, of replicas that it chooses: again and again where that
+// is safe, of several at once where one is silent. It is safe for concurrent
+// use.
 type caller struct {
 	exchanger
 	targets *targets
@@ -93,9 +94,9 @@ const (
 	redirect                // try again at once, elsewhere
 )
 
-// judge turns an attempt's failure into what to do next, with where to where that is
-// redirect, and lets the choice of replica learn from it. ctx is the one that the
-// attempt ran under.
+// judge turns an attempt's failure into what to do next, with where to where
+// that is redirect, and lets the choice of replica learn from it. ctx is the
+// one that the attempt ran under.
 func (c *caller) judge(ctx context.Context, r *route, q *call, err error) (verdict, *route) {
 	var refused *lockapi.Error
 	if !errors.As(err, &refused) {
@@ -120,8 +121,8 @@ func (c *caller) judge(ctx context.Context, r *route, q *call, err error) (verdi
 		c.targets.skip(r)
 		return retry, nil
 	case lockapi.CodeTooMany:
-		// To ask again for more adds to the load; that is the caller's to decide.
-		// What makes room is seen through.
+		// To ask again for more adds to the load; that is the caller's to
+		// decide. What makes room is seen through.
 		if q.method == http.MethodDelete {
 			return retry, nil
 		}
@@ -143,8 +144,8 @@ func (c *caller) judge(ctx context.Context, r *route, q *call, err error) (verdi
 }
 
 // attempt sends a call once, over route r. The error is a *lockapi.Error where
-// the cell has answered, a *foreignAnswer where somebody else has, and an *attemptError
-// where nobody has.
+// the cell has answered, a *foreignAnswer where somebody else has, and an
+// *attemptError where nobody has.
 //
 // A master that has answered another call since this one's answer was due is
 // busy, not gone. To punish it for that would send all the sessions of the

@@ -76,11 +76,11 @@ func (c *Client) KillSession(ctx context.Context, id string) error {
 	return c.calls.do(ctx, &call{method: http.MethodDelete, path: path, status: http.StatusNoContent})
 }
 
-// Release takes a hold, or a position in a queue, from a session that need not be
-// of this program: the operator's way to free a lock. token 0 stands for
+// Release takes a hold, or a position in a queue, from a session that need not
+// be of this program: the operator's way to free a lock. token 0 stands for
 // whichever grant the handle has; otherwise only that very grant is released.
-// It reports whether there was something to release, which is not certain
-// after a repeated call: the first may have done it.
+// It reports whether there was something to release, which is not certain after
+// a repeated call: the first may have done it.
 func (c *Client) Release(ctx context.Context, path, session, handle string, token uint64) (bool, error) {
 	if err := lockapi.ValidatePath(path); err != nil {
 		return false, err

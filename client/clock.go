@@ -7,8 +7,8 @@ import (
 	"github.com/stoutlock/stout/internal/boottime"
 )
 
-// wakeEvery bounds how late the end of a lease is noticed on a clock that is the
-// caller's own: Go's timers may stand still while that goes on.
+// wakeEvery bounds how late the end of a lease is noticed on a clock that is
+// the caller's own: Go's timers may stand still while that goes on.
 const wakeEvery = time.Second
 
 // clock is what leases are counted on.
@@ -24,8 +24,8 @@ type timer interface {
 	Stop() bool
 }
 
-// afterFunc makes a timer by the clock, for a function that looks at the clock and
-// sets the timer again, to until: it may be called early.
+// afterFunc makes a timer by the clock, for a function that looks at the clock
+// and sets the timer again, to until: it may be called early.
 func (c *clock) afterFunc(d time.Duration, f func()) timer {
 	if c.own {
 		return boottime.AfterFunc(d, f)

@@ -5,16 +5,17 @@ import (
 	"errors"
 )
 
-// Do takes a lock as Lock does, calls work while it is held, and releases it. The
-// context that work gets ends when ctx does and when the hold does, whichever
-// comes first; context.Cause tells which. It ends, too, when work returns. The
-// lock is released in any case, also where work panics, and not before work has
-// returned: work that goes on after its context has ended may go on beside the
-// next holder.
+// Do takes a lock as Lock does, calls work while it is held, and releases it.
+// The context that work gets ends when ctx does and when the hold does,
+// whichever comes first; context.Cause tells which. It ends, too, when work
+// returns. The lock is released in any case, also where work panics, and not
+// before work has returned: work that goes on after its context has ended may
+// go on beside the next holder.
 //
-// The error is that of Lock, where the lock was not got; else the very one that work
-// returned, or that of Unlock, or both joined: ErrLockLost, ErrSessionExpired or
-// ErrSessionClosed say that the lock was not held to the end.
+// The error is that of Lock, where the lock was not got; else the very one that
+// work returned, or that of Unlock, or both joined: ErrLockLost,
+// ErrSessionExpired or ErrSessionClosed say that the lock was not held to the
+// end.
 func (s *Session) Do(ctx context.Context, path string, work func(context.Context, *Held) error, opts ...LockOption) (err error) {
 	h, err := s.Lock(ctx, path, opts...)
 	if err != nil {

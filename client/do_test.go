@@ -83,8 +83,8 @@ func TestDoEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The error of the work is returned as it is where the lock was held to the end, and
-// joined with that of Unlock where it was not.
+// The error of the work is returned as it is where the lock was held to the
+// end, and joined with that of Unlock where it was not.
 func TestDoReturnsTheVeryError(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		s := open(t, c)

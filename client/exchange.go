@@ -37,7 +37,8 @@ func (c *caller) exchange(ctx context.Context, r *route, q *call, within time.Du
 	return nil
 }
 
-// read takes a successful answer in. It says what is wrong with it, if anything is.
+// read takes a successful answer in. It says what is wrong with it, if anything
+// is.
 func (q *call) read(a *wire.Answer, stale bool) string {
 	if wrong := q.verify(a.StatusCode, stale); wrong != "" || q.out == nil {
 		return wrong

@@ -17,8 +17,8 @@ import (
 
 const mostAnswer = 64 << 20 // bytes of an answer's body
 
-// exchanger makes HTTP round trips: over connections of its own where it can, else
-// through net/http.
+// exchanger makes HTTP round trips: over connections of its own where it can,
+// else through net/http.
 type exchanger struct {
 	transport http.RoundTripper
 	wire      *wire.Pool // for what needs no transport; nil where one was given
@@ -35,8 +35,8 @@ func (e *exchanger) close() {
 	}
 }
 
-// roundTrip makes one, of which the answer has to be there in time. The answer is in
-// buf's memory.
+// roundTrip makes one, of which the answer has to be there in time. The answer
+// is in buf's memory.
 func (e *exchanger) roundTrip(ctx context.Context, r *route, q *call, within time.Duration, buf *bytes.Buffer) (wire.Answer, error) {
 	if e.wire != nil && r.to.addr != "" {
 		return e.wire.Do(ctx, e.plain(r, q, within), buf, mostAnswer)
@@ -44,7 +44,8 @@ func (e *exchanger) roundTrip(ctx context.Context, r *route, q *call, within tim
 	return e.standard(ctx, r, q, within, buf)
 }
 
-// plain builds one attempt's request for an endpoint that is spoken to directly.
+// plain builds one attempt's request for an endpoint that is spoken to
+// directly.
 func (e *exchanger) plain(r *route, q *call, within time.Duration) *wire.Request {
 	h := e.headers.of(r, q).lines
 	if q.key != "" {
@@ -74,8 +75,9 @@ func (e *exchanger) standard(ctx context.Context, r *route, q *call, within time
 	return a, err
 }
 
-// request builds one attempt's request for net/http. Its headers are shared and read-only,
-// as RoundTripper's contract allows, except where a key has to be added.
+// request builds one attempt's request for net/http. Its headers are shared and
+// read-only, as RoundTripper's contract allows, except where a key has to be
+// added.
 func (e *exchanger) request(ctx context.Context, r *route, q *call) *http.Request {
 	h := e.headers.of(r, q).header
 	if q.key != "" {

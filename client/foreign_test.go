@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// beside is a cell whose first replica takes its time for each call, and is named
-// beside a web server, r2, that gives one and the same answer.
+// beside is a cell whose first replica takes its time for each call, and is
+// named beside a web server, r2, that gives one and the same answer.
 type beside struct {
 	*fakeCell
 	web   answer
@@ -29,7 +29,8 @@ func (b *beside) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.fakeCell.RoundTrip(r)
 }
 
-// webPages are answers that no replica gives, at least not as its answer to that.
+// webPages are answers that no replica gives, at least not as its answer to
+// that.
 var webPages = map[string]struct {
 	status int
 	body   string
@@ -44,7 +45,8 @@ var webPages = map[string]struct {
 	"no upstream": {http.StatusBadGateway, "<html>", context.DeadlineExceeded},
 }
 
-// What no replica answers does not settle a call that a slow replica will answer.
+// What no replica answers does not settle a call that a slow replica will
+// answer.
 func TestNonsenseSettlesNoRace(t *testing.T) {
 	for name, page := range webPages {
 		t.Run(name, func(t *testing.T) {
@@ -76,8 +78,8 @@ func TestNonsenseSettlesNoRace(t *testing.T) {
 	}
 }
 
-// Where nobody else is left to answer, it is told what the web server answers, and
-// that it is no replica.
+// Where nobody else is left to answer, it is told what the web server answers,
+// and that it is no replica.
 func TestNonsenseIsToldWhereNobodyElseAnswers(t *testing.T) {
 	for name, page := range webPages {
 		t.Run(name, func(t *testing.T) {

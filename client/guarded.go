@@ -3,8 +3,8 @@ package client
 import "context"
 
 // guarded is a context that ends with a hold at the latest. Whoever asks it is
-// told by the clock, not by a timer: after the machine has slept for longer than
-// the lease, timers have yet to run, and a worker is awake already.
+// told by the clock, not by a timer: after the machine has slept for longer
+// than the lease, timers have yet to run, and a worker is awake already.
 //
 // It asks the clock without the lease's mutex, since its methods may be called
 // under locks that the caller's logger takes too, to which the session speaks

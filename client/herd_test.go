@@ -45,7 +45,8 @@ func TestHerdSurvivesAChangeOfMaster(t *testing.T) {
 		if behind+unsafe+disturbed > 0 {
 			t.Errorf("12 s after the election %d of %d sessions have not met the new master, %d are not safe, and %d locks are done", behind, n, unsafe, disturbed)
 		}
-		// Each needs a keepalive to come back, one read, and the keepalives of the time since.
+		// Each needs a keepalive to come back, one read, and the keepalives of
+		// the time since.
 		if made := f.count(every) - before; made > 5*n {
 			t.Errorf("%d calls were made for %d sessions to come back", made, n)
 		}

@@ -69,8 +69,8 @@ func (p *poll) cutLong() {
 // While all goes well one call is always waiting at the master, which answers
 // when a third of the lease is left. After a failure the next replica is asked
 // to answer at once, with a short time-out, until one does: the third that is
-// left is enough for several such attempts. The limiter has the sessions of a client
-// make them a few at a time.
+// left is enough for several such attempts. The limiter has the sessions of a
+// client make them a few at a time.
 func (k *keeper) run(ctx context.Context) {
 	s := k.s
 	defer close(k.stopped)
@@ -85,9 +85,9 @@ func (k *keeper) run(ctx context.Context) {
 		case err == nil:
 			s.reconciler.run(ctx)
 			// Whoever answers too soon is not asked in a loop. The answer that
-			// ends failures was asked for at once, and the next one is not: were
-			// there a pause, the connections of a herd would lie idle together,
-			// in greater numbers than are kept.
+			// ends failures was asked for at once, and the next one is not:
+			// were there a pause, the connections of a herd would lie idle
+			// together, in greater numbers than are kept.
 			switch {
 			case news:
 				sleep(ctx, began+firstPause-s.c.clock.now())
@@ -147,8 +147,8 @@ func (k *keeper) keepalive(ctx context.Context, failures int) (bool, error) {
 // of the lease is left, or not at all after a failure or when there is
 // something to look after.
 //
-// What cuts the call comes first, and what it is to be cut for is looked at next: so
-// nothing falls between the two.
+// What cuts the call comes first, and what it is to be cut for is looked at
+// next: so nothing falls between the two.
 func (k *keeper) begin(failures int, cut context.CancelFunc) (wait time.Duration) {
 	k.poll.begin(cut)
 	if failures == 0 && !k.s.reconciler.isOverdue() {
@@ -171,10 +171,11 @@ func (k *keeper) answerTime(wait time.Duration, failures int) time.Duration {
 	return min(d<<min(failures/len(k.s.c.calls.targets.configured), 4), 4*time.Second)
 }
 
-// renewed takes a keepalive's answer in, and reports whether there are events in
-// it that are new. The lease runs ttl from the moment of the answer, which cannot
-// be seen from here; sending + held is never later. Neither is held for longer than
-// the call took, nor ttl longer than the session's own, whatever the answer says.
+// renewed takes a keepalive's answer in, and reports whether there are events
+// in it that are new. The lease runs ttl from the moment of the answer, which
+// cannot be seen from here; sending + held is never later. Neither is held for
+// longer than the call took, nor ttl longer than the session's own, whatever
+// the answer says.
 func (k *keeper) renewed(sent time.Duration, answer *lockapi.Keepalive) (news bool) {
 	s := k.s
 	held := milliseconds(answer.HeldMS, s.c.clock.now()-sent)

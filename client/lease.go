@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// lease is the local lease of a session: whether the session may be relied upon,
-// by the clock. It goes from Safe to Jeopardy when its time is over, back when it is
-// extended, and to Expired for good.
+// lease is the local lease of a session: whether the session may be relied
+// upon, by the clock. It goes from Safe to Jeopardy when its time is over, back
+// when it is extended, and to Expired for good.
 //
-// It has a timer, but trusts the clock only: every method looks at that first, so
-// that nobody is told of a state that is over.
+// It has a timer, but trusts the clock only: every method reads the clock
+// first, and so never returns a state that is over.
 type lease struct {
 	clock clock
 	grace time.Duration
@@ -76,8 +76,8 @@ func (l *lease) extend(until time.Duration) {
 	}
 }
 
-// finish ends the session for the given reason, unless it is over. It returns the
-// reason that stands.
+// finish ends the session for the given reason, unless it is over. It returns
+// the reason that stands.
 func (l *lease) finish(reason error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +88,8 @@ func (l *lease) finish(reason error) error {
 	return l.err
 }
 
-// now is the state with its reason, and the channel that its next change closes.
+// now is the state with its reason, and the channel that its next change
+// closes.
 func (l *lease) now() (state State, changed <-chan struct{}, reason error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,8 +113,8 @@ func (l *lease) remaining() time.Duration {
 	return max(l.end.get()-l.clock.now(), 0)
 }
 
-// whileSafe calls f if the session is Safe, and reports whether it is. No change of
-// state is told meanwhile: f must not call methods of the lease.
+// whileSafe calls f if the session is Safe, and reports whether it is. No
+// change of state is told meanwhile: f must not call methods of the lease.
 func (l *lease) whileSafe(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

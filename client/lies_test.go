@@ -12,7 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// liar carries requests to the cell, and changes the answers to those of one kind.
+// liar carries requests to the cell, and changes the answers to those of one
+// kind.
 type liar struct {
 	*fakeCell
 	about func(*http.Request) bool

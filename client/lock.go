@@ -11,27 +11,28 @@ import (
 // is over, or the session ends. The position in the queue outlives a change of
 // master. It is first come, first served.
 //
-// ctx bounds the waiting only. Once the lock is held, the end of ctx ends neither
-// the hold nor Held.Context; Do is for who wants that.
+// ctx bounds the waiting only. Once the lock is held, the end of ctx ends
+// neither the hold nor Held.Context; Do is for who wants that.
 //
 // Lock never returns nil and nil. When it returns an error nothing is left
 // behind: it has left the queue, and has released a grant that came meanwhile;
 // where the cell could not be reached for that, the session does it in the
 // background as soon as it can.
 //
-// Errors: the context's; ErrLockHeld after Wait, with the holders, or ErrNoMaster
-// where the cell could not be asked who they are, or has granted the lock but not
-// extended the session's lease (ErrJeopardy as well);
+// Errors: the context's; ErrLockHeld after Wait, with the holders, or
+// ErrNoMaster where the cell could not be asked who they are, or has granted
+// the lock but not extended the session's lease (ErrJeopardy as well);
 // ErrConflict for a limit that does not fit; ErrTooMany, at once, where a quota
-// leaves no room for the grant or the position in the queue; ErrInvalidArgument;
-// ErrSessionExpired and ErrSessionClosed.
+// leaves no room for the grant or the position in the queue;
+// ErrInvalidArgument; ErrSessionExpired and ErrSessionClosed.
 func (s *Session) Lock(ctx context.Context, path string, opts ...LockOption) (*Held, error) {
 	return s.lock(ctx, path, makeLockOptions(opts))
 }
 
 // TryLock takes a lock if it is to be had at once. Otherwise it returns
-// ErrLockHeld, with the holders, or ErrLockDelayed. A grant that came in a jeopardy
-// of the session is given back if that is not over within a second (ErrJeopardy).
+// ErrLockHeld, with the holders, or ErrLockDelayed. A grant that came in a
+// jeopardy of the session is given back if that is not over within a second
+// (ErrJeopardy).
 func (s *Session) TryLock(ctx context.Context, path string, opts ...LockOption) (*Held, error) {
 	o := makeLockOptions(opts)
 	o.hasWait, o.wait = true, 0

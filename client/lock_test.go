@@ -187,7 +187,8 @@ func TestLongestWait(t *testing.T) {
 	}
 }
 
-// Without a cell, Wait ends too, but does not claim to know that the lock is held.
+// Without a cell, Wait ends too, but does not claim to know that the lock is
+// held.
 func TestWaitOverWithoutCell(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		s := open(t, c)

@@ -17,8 +17,8 @@ func (f foreign) Done() <-chan struct{} { f.asked(); return f.Context.Done() }
 func (f foreign) Err() error            { f.asked(); return f.Context.Err() }
 func (f foreign) Value(key any) any     { f.asked(); return f.Context.Value(key) }
 
-// What is cut off under a session's mutex must not run the caller's code there: that
-// may ask the session something, and wait for the mutex for ever.
+// What is cut off under a session's mutex must not run the caller's code there:
+// that may ask the session something, and wait for the mutex for ever.
 func TestCutRunsNoneOfTheCallersCode(t *testing.T) {
 	caller, cancel := context.WithCancel(t.Context())
 	defer cancel()

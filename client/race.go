@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// race is a call for which several replicas are asked: those that have not answered
-// yet, and another one every now and then, until one answers what settles the call.
+// race is a call for which several replicas are asked: those that have not
+// answered yet, and another one every now and then, until one answers what
+// settles the call.
 type race struct {
 	c        *caller
 	template call            // of the attempts
@@ -83,9 +84,10 @@ func (a *race) end(e racer, first *call) {
 	a.outcome <- e
 }
 
-// learn has other calls go to whoever has settled this one, if that is not the one
-// that was asked first, on route r. That was silent for long enough to be passed
-// over for a while; not so for what any replica answers, and takes its time for.
+// learn has other calls go to whoever has settled this one, if that is not the
+// one that was asked first, on route r. That was silent for long enough to be
+// passed over for a while; not so for what any replica answers, and takes its
+// time for.
 func (a *race) learn(r *route, e *racer) {
 	if e.r == r || isNonsense(e.err) {
 		return
@@ -96,8 +98,8 @@ func (a *race) learn(r *route, e *racer) {
 	}
 }
 
-// judge says whether an answer settles the call, and when to ask the next replica
-// if it does not.
+// judge says whether an answer settles the call, and when to ask the next
+// replica if it does not.
 func (a *race) judge(e *racer) time.Duration {
 	if e.err == nil {
 		e.settles = true
@@ -145,8 +147,8 @@ func (a *race) ask() time.Duration {
 	return a.start(r)
 }
 
-// start makes an attempt that is not hedged: the race is. Its answer has memory of
-// its own, so one that comes late is nobody's.
+// start makes an attempt that is not hedged: the race is. Its answer has memory
+// of its own, so one that comes late is nobody's.
 func (a *race) start(r *route) time.Duration {
 	q := a.template
 	if q.out != nil {
@@ -161,8 +163,8 @@ func (a *race) start(r *route) time.Duration {
 	return r.patience()
 }
 
-// finish is for the call's own goroutine, when its attempt is over, with err. It
-// waits for the outcome of the race and takes that into the call.
+// finish is for the call's own goroutine, when its attempt is over, with err.
+// It waits for the outcome of the race and takes that into the call.
 func (a *race) finish(h *hedge, err error) (verdict, error) {
 	q := h.q
 	deliver(a.ctx, a.results, racer{r: h.r, q: q, sent: h.sent, err: err})

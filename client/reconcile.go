@@ -14,9 +14,9 @@ type orphan struct{ path, handle string }
 
 // reconciler compares what is held here with what the cell says, when there is
 // reason to: a new master is in office, or a request's fate is not known. Holds
-// that the cell does not know of are lost; orphans are released; holds that the cell
-// may take back, because it does not know that we were told of them, are asked for
-// again. What fails is taken up at the next keepalive.
+// that the cell does not know of are lost; orphans are released; holds that the
+// cell may take back, because it does not know that we were told of them, are
+// asked for again. What fails is taken up at the next keepalive.
 type reconciler struct {
 	s         *Session
 	newMaster bool // is in office, and not asked yet; only the keeper's goroutine looks
@@ -39,7 +39,7 @@ func (r *reconciler) expectOrphans() {
 	r.rounds, r.until = 2, now+lostTime
 }
 
-// expectOrphan has the session looked through once, if it is not to be anyway.
+// expectOrphan has the session looked through at least once more.
 func (r *reconciler) expectOrphan() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,19 +83,22 @@ func (r *reconciler) end() {
 	}
 }
 
-// run compares, if there is reason to. It waits for a slot of the limiter, since all
-// sessions of a client have a new master at once.
+// run compares, if there is reason to. It waits for a slot of the limiter,
+// since all sessions of a client have a new master at once.
 func (r *reconciler) run(ctx context.Context) {
 	if !r.begin() {
 		return
 	}
 	s := r.s
-	held := s.locks.heldTokens() // first: what is granted or released meanwhile misleads nobody
+	// Read before the cell is asked: what is granted or released in between is
+	// then not taken for lost.
+	held := s.locks.heldTokens()
 	if !r.waitForSlot(ctx) {
 		return
 	}
 	defer s.c.limiter.give()
-	// It has a slot meanwhile, which others need: a long ttl is no reason to keep it.
+	// It has a slot meanwhile, which others need: a long ttl is no reason to
+	// keep it.
 	ctx, cancel := context.WithTimeout(ctx, min(max(s.ttl/6, 200*time.Millisecond), 2*time.Second))
 	defer cancel()
 	state, err := s.c.ReadSession(ctx, s.id)
@@ -112,16 +115,16 @@ func (r *reconciler) run(ctx context.Context) {
 	}
 }
 
-// waitForSlot waits for a slot, but not for so long that the next keepalive would
-// be late: after that the comparison is due still.
+// waitForSlot waits for a slot, but not for so long that the next keepalive
+// would be late: after that the comparison is due still.
 func (r *reconciler) waitForSlot(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, r.s.lease.remaining()-r.s.ttl/3)
 	defer cancel()
 	return r.s.c.limiter.take(ctx)
 }
 
-// settle takes in what the cell says, and does what follows. It reports whether all
-// of that is done.
+// settle takes in what the cell says, and does what follows. It reports whether
+// all of that is done.
 func (r *reconciler) settle(ctx context.Context, held map[string]uint64, state *lockapi.SessionState) bool {
 	r.newMaster = false
 	orphans, unclaimed := r.s.locks.compare(held, state)
@@ -142,8 +145,8 @@ func (r *reconciler) settle(ctx context.Context, held map[string]uint64, state *
 	return true
 }
 
-// reclaim asks again for what is held, which makes the grant our own. It reports
-// whether there was an answer.
+// reclaim asks again for what is held, which makes the grant our own. It
+// reports whether there was an answer.
 func (r *reconciler) reclaim(ctx context.Context, a *acquisition) bool {
 	token, req := a.token, a.req // of a hold, neither changes
 	req.WaitMS, req.Queue = 0, false

@@ -17,15 +17,17 @@ const releaseTime = 5 * time.Second
 // seconds. It may be called again, also by several goroutines: once it has had
 // an outcome, all calls return it.
 //
-// nil says that the lock is released, and was held until then, with one exception:
-// where a call got lost or was not answered in time, and a later one finds nothing to
-// release, the lost one is taken to have released it. Nobody can tell then whether the
-// lock had been taken from us before (Client.Release by somebody else, say). Who must
-// know asks Client.CheckSequencer before Unlock.
+// nil says that the lock is released, and was held until then, with one
+// exception: where a call got lost or was not answered in time, and a later one
+// finds nothing to release, the lost one is taken to have released it. Nobody
+// can tell then whether the lock had been taken from us before (Client.Release
+// by somebody else, say). Who must know asks Client.CheckSequencer before
+// Unlock.
 //
-// ErrLockLost, ErrSessionExpired and ErrSessionClosed say that there was nothing left
-// to release, for certain. With any other error the cell could not be reached in time; the
-// session then goes on releasing the lock in the background.
+// ErrLockLost, ErrSessionExpired and ErrSessionClosed say that there was
+// nothing left to release, for certain. With any other error the cell could not
+// be reached in time; the session then goes on releasing the lock in the
+// background.
 func (h *Held) Unlock(ctx context.Context) error {
 	a, r := h.a, &h.a.release
 	r.mu.Lock()
@@ -63,8 +65,8 @@ func (r *release) settle(outcome error) error {
 	return outcome
 }
 
-// beginRelease ends the hold here, and says why there is nothing to release. The
-// release's mutex is held.
+// beginRelease ends the hold here, and says why there is nothing to release.
+// The release's mutex is held.
 func (a *acquisition) beginRelease() error {
 	_ = a.s.lease.over() // reads the clock, which may end the hold for a reason of its own
 	a.s.locks.mu.Lock()
@@ -80,9 +82,10 @@ func (a *acquisition) beginRelease() error {
 	return nil
 }
 
-// tryRelease makes one call for Unlock, until end if ctx ends before. It reports
-// false where there was nothing to release, and no attempt without an answer, of this
-// call or before, can have been the reason. The release's mutex is held.
+// tryRelease makes one call for Unlock, until end if ctx ends before. It
+// reports false where there was nothing to release, and no attempt without an
+// answer, of this call or before, can have been the reason. The release's mutex
+// is held.
 func (a *acquisition) tryRelease(ctx context.Context, end time.Time) (bool, error) {
 	ctx, cut, done := outlast(ctx, time.Until(end))
 	defer done()

@@ -39,8 +39,8 @@ func (h *Held) Resume(ctx context.Context) (*Held, error) {
 	}
 }
 
-// newest is the acquisition's present Held if it is good, or why there can be none;
-// nil and nil where the hold may be resumed.
+// newest is the acquisition's present Held if it is good, or why there can be
+// none; nil and nil where the hold may be resumed.
 func (a *acquisition) newest() (*Held, error) {
 	_ = a.s.lease.over() // reads the clock, which may end the hold
 	a.s.locks.mu.Lock()
@@ -59,8 +59,8 @@ func (a *acquisition) newest() (*Held, error) {
 	return nil, nil
 }
 
-// readopt gives the acquisition a new Held if the cell holds its grant; else that is
-// lost. The lease's mutex is held, and the session safe.
+// readopt gives the acquisition a new Held if the cell holds its grant; else
+// that is lost. The lease's mutex is held, and the session safe.
 func (a *acquisition) readopt(ctx context.Context, state *lockapi.SessionState) *Held {
 	a.s.locks.mu.Lock()
 	defer a.s.locks.mu.Unlock()

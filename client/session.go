@@ -41,9 +41,8 @@ func (s State) String() string {
 // Session is this program's lease on the cell, kept alive in the background
 // until Close is called or the session expires. It is safe for concurrent use.
 //
-// It has no state of its own. Its parts have, each with a mutex for its own; who
-// needs two of them takes the lease's first, and no other while it has one of the
-// others.
+// All its state is in its parts, each with a mutex of its own. Where two are
+// needed the lease's is taken first; none is taken under one of the others.
 type Session struct {
 	c    *Client
 	id   string
@@ -85,8 +84,8 @@ func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Sessio
 	return s, nil
 }
 
-// startSession begins the life of a session that was opened here by a call that was
-// sent at the given instant.
+// startSession begins the life of a session that was opened here by a call that
+// was sent at the given instant.
 func (c *Client) startSession(ctx context.Context, opened lockapi.Session, sent time.Duration) *Session {
 	s := c.newSession(opened)
 	ctx, s.keeper.stop = context.WithCancel(ctx)
@@ -181,8 +180,8 @@ func (s *Session) ValidUntil() time.Time {
 // Close ends the session here and in the cell, where all that it holds is free
 // at once. It works under a cancelled context, for a few seconds. Where the
 // cell cannot be reached the error says so; the session then expires there
-// after its ttl. Like every call it tries until ctx ends, so give it a deadline.
-// Close may be called again; after an expiry it does nothing.
+// after its ttl. Like every call it tries until ctx ends, so give it a
+// deadline. Close may be called again; after an expiry it does nothing.
 func (s *Session) Close(ctx context.Context) error {
 	reason := s.lease.finish(ErrSessionClosed)
 	<-s.keeper.stopped

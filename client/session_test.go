@@ -85,7 +85,8 @@ func wantTokens(t *testing.T, f *fakeCell, path string, want ...uint64) {
 
 func isKeepalive(r fakeRequest) bool { return strings.HasSuffix(r.path, "/keepalive") }
 
-// The lease of a new session counts from the sending of the call that opened it.
+// The lease of a new session counts from the sending of the call that opened
+// it.
 func TestNewSessionCountsFromSending(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		f.set(func() { f.latency = time.Second })
@@ -122,8 +123,8 @@ func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
 	})
 }
 
-// An opening that takes longer than the ttl, and the grace period, is one still:
-// whether the session lives is asked before it is handed out.
+// An opening that takes longer than the ttl, and the grace period, is one
+// still: whether the session lives is asked before it is handed out.
 func TestNewSessionAfterALongOutage(t *testing.T) {
 	for _, away := range []time.Duration{5 * time.Second, 11 * time.Second, 13 * time.Second, 2 * time.Minute} {
 		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
@@ -158,7 +159,8 @@ func TestKeepaliveCountsFromSendingPlusHeld(t *testing.T) {
 				sent = r.at
 			}
 		}
-		// The server held it for about 8 s less the time of the way; it says how long.
+		// The server held it for about 8 s less the time of the way; it says
+		// how long.
 		got := s.Remaining() + s.c.clock.now()
 		held := got - sent - s.TTL()
 		if held < 7*time.Second || held > 8*time.Second {

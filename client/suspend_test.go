@@ -11,7 +11,8 @@ import (
 	"github.com/stoutlock/stout/internal/boottime"
 )
 
-// laptop is a machine that sleeps: its clock goes on meanwhile, timers stand still.
+// laptop is a machine that sleeps: its clock goes on meanwhile, timers stand
+// still.
 type laptop struct {
 	f      *fakeCell
 	asleep atomic.Int64
@@ -36,8 +37,8 @@ func onLaptop(t *testing.T, test func(*testing.T, *laptop, *Held)) {
 	})
 }
 
-// Work that only looks at Held.Context, as the package comment tells it to, does
-// nothing more after a sleep that outlasted the lease, however it looks.
+// Work that only looks at Held.Context, as the package comment tells it to,
+// does nothing more after a sleep that outlasted the lease, however it looks.
 func TestContextAfterASleep(t *testing.T) {
 	for name, ended := range map[string]func(*Held) bool{
 		"Context.Err":  func(h *Held) bool { return h.Context().Err() != nil },
@@ -79,8 +80,8 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// Contexts that were derived before the sleep end as soon as anybody looks at the
-// hold, and with the timer where nobody does.
+// Contexts that were derived before the sleep end as soon as anybody looks at
+// the hold, and with the timer where nobody does.
 func TestChildrenAfterASleep(t *testing.T) {
 	onLaptop(t, func(t *testing.T, l *laptop, h *Held) {
 		child, cancel := context.WithTimeout(h.Context(), 24*time.Hour)
@@ -132,8 +133,8 @@ func TestContextTakesNoLock(t *testing.T) {
 	})
 }
 
-// A session that wakes in jeopardy does not wait for the answer to what it asked
-// before the sleep: the connection may be long dead.
+// A session that wakes in jeopardy does not wait for the answer to what it
+// asked before the sleep: the connection may be long dead.
 func TestPollAfterASleep(t *testing.T) {
 	onLaptop(t, func(t *testing.T, l *laptop, h *Held) {
 		l.f.set(func() { // the cell slept too, for what the session cares
@@ -155,8 +156,8 @@ func TestPollAfterASleep(t *testing.T) {
 	})
 }
 
-// By default the timers go by the clock that leases are counted on, and are set to
-// the instants that matter, not to look now and then.
+// By default the timers go by the clock that leases are counted on, and are set
+// to the instants that matter, not to look now and then.
 func TestTimersOfTheDefaultClock(t *testing.T) {
 	c, err := New("http://r1")
 	if err != nil {

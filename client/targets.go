@@ -91,7 +91,8 @@ func (t *targets) answered(r *route, master string) {
 }
 
 // redirected moves to the master that r named, or has r forward to it where it
-// cannot be reached, and returns the way there: nil where the name is of no use.
+// cannot be reached, and returns the way there: nil where the name is of no
+// use.
 func (t *targets) redirected(r *route, master string) *route {
 	if master == "" || r.forward {
 		t.skip(r)
@@ -115,9 +116,9 @@ func (t *targets) hasOther(r *route) bool {
 	return slices.ContainsFunc(t.configured, func(e *endpoint) bool { return e.base != r.to.base })
 }
 
-// other is a way to a replica that is not asked yet: the one that all calls go by,
-// else the next of those that were configured, one without a penalty first. It is
-// nil where all are asked.
+// other is a way to a replica that is not asked yet: the one that all calls go
+// by, else the next of those that were configured, one without a penalty first.
+// It is nil where all are asked.
 func (t *targets) other(asked func(*route) bool) *route {
 	if r := t.pick(); !asked(r) {
 		return r
@@ -169,12 +170,12 @@ func (t *targets) failed(r *route) {
 	}
 }
 
-// mostPenalties bounds the endpoints that penalties are kept of. A cell has few;
-// whoever names masters that there are not may name many.
+// mostPenalties bounds the endpoints that penalties are kept of. A cell has
+// few; whoever names masters that there are not may name many.
 const mostPenalties = 64
 
-// forgive makes room for a penalty where there are too many: those that are over
-// go first. mu is held.
+// forgive makes room for a penalty where there are too many: those that are
+// over go first. mu is held.
 func (t *targets) forgive(now time.Duration) {
 	for _, all := range []bool{false, true} {
 		for base, p := range t.penalties {
@@ -212,10 +213,10 @@ func (t *targets) nextAfter(was *endpoint) *endpoint {
 	return fallback
 }
 
-// resolve is the endpoint of a URL that r named, or nil where it is malformed, was
-// not to be reached a moment ago, or leads from https to http: what was asked for in
-// private is not to be told to the network. (Where the caller gave that very URL, he
-// has said that it may.)
+// resolve is the endpoint of a URL that r named, or nil where it is malformed,
+// was not to be reached a moment ago, or leads from https to http: what was
+// asked for in private is not to be told to the network. (Where the caller gave
+// that very URL, he has said that it may.)
 func (t *targets) resolve(r *route, master string) *endpoint {
 	e, err := parseEndpoint(master)
 	if err != nil || r.to.scheme == "https" && e.scheme != "https" && !t.isConfigured(e) {

@@ -52,8 +52,8 @@ func deliver[T any](ctx context.Context, to chan<- T, v T) {
 	}
 }
 
-// join is a context that ends with ctx, whose values it has, and with other. cut
-// ends it; done ends it as well, and lets go of both.
+// join is a context that ends with ctx, whose values it has, and with other.
+// cut ends it; done ends it as well, and lets go of both.
 func join(ctx, other context.Context) (out context.Context, cut context.CancelCauseFunc, done func()) {
 	out, cut = context.WithCancelCause(ctx)
 	stop := context.AfterFunc(other, func() { cut(context.Cause(other)) })
@@ -61,9 +61,9 @@ func join(ctx, other context.Context) (out context.Context, cut context.CancelCa
 }
 
 // outlast is a context that lasts as long as ctx, and at least d from now: for
-// what has to be cleaned up although the caller's context has ended. cut ends it, and
-// may be called under a lock: it never calls a method of ctx, which is the caller's
-// code. done ends it as well, and lets go of ctx.
+// what has to be cleaned up although the caller's context has ended. cut ends
+// it, and may be called under a lock: it never calls a method of ctx, which is
+// the caller's code. done ends it as well, and lets go of ctx.
 func outlast(ctx context.Context, d time.Duration) (out context.Context, cut context.CancelCauseFunc, done func()) {
 	out, cut = context.WithCancelCause(context.WithoutCancel(ctx))
 	if ctx.Done() == nil {

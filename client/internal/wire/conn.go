@@ -22,8 +22,8 @@ var (
 	errLongHeader = errors.New("the answer's header is too long")
 )
 
-// mostHeader bounds an answer's status line and headers, with those of the interim
-// answers before it.
+// mostHeader bounds an answer's status line and headers, with those of the
+// interim answers before it.
 const mostHeader = 256 << 10
 
 // conn is a connection of any kind, used by one exchange at a time.
@@ -49,11 +49,11 @@ func newConn(nc net.Conn) *conn {
 // longAgo is a deadline that ends what is under way.
 var longAgo = time.Unix(1, 0)
 
-// exchange sends the request and reads the answer, whose parts are appended to buf.
-// The vigil is kept until something of an answer has come.
-// again says, with an answer, that the connection may be used again; with an error,
-// that it was idle before and nothing of an answer has arrived, as when the other
-// side closes what is idle.
+// exchange sends the request and reads the answer, whose parts are appended to
+// buf. The vigil is kept until something of an answer has come. again says,
+// with an answer, that the connection may be used again; with an error, that it
+// was idle before and nothing of an answer has arrived, as when the other side
+// closes what is idle.
 func (c *conn) exchange(ctx context.Context, q *Request, deadline time.Time, buf *bytes.Buffer, most int64) (a Answer, again bool, err error) {
 	vigil := &q.vigil
 	w := silence{c: c, ctx: ctx, deadline: deadline, vigil: vigil}

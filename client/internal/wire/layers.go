@@ -10,8 +10,8 @@ import (
 
 // layers says what a connection is made of.
 type layers struct {
-	// bare connections are the operating system's own: nothing lies between here
-	// and the socket.
+	// bare connections are the operating system's own: nothing lies between
+	// here and the socket.
 	bare bool
 	base net.Conn        // the innermost that can be seen
 	raw  syscall.RawConn // of base; nil where it has none that can be looked at
@@ -40,9 +40,9 @@ const trustTime = time.Second
 // open says whether an idle connection may be used: the other side has neither
 // closed it nor sent what nobody asked for. It does not block.
 //
-// A layer may have read from its socket what it has not handed on, as crypto/tls
-// does. What is there would be taken for the answer to the next request. So the
-// layer is asked, and then the socket beneath it.
+// A layer may have read from its socket what it has not handed on, as
+// crypto/tls does. What is there would be taken for the answer to the next
+// request. So the layer is asked, and then the socket beneath it.
 func (c *conn) open() bool {
 	if !c.bare && !c.silent() {
 		return false
@@ -63,7 +63,7 @@ func (c *conn) silent() bool {
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// Close closes the connection beneath the layers, without a goodbye of theirs: to
-// say it to somebody who does not read takes crypto/tls five seconds, and nobody
-// listens for it between two exchanges.
+// Close closes the connection beneath the layers, without their closing
+// messages: crypto/tls waits up to five seconds for a peer that does not read
+// its own, and nobody needs it between two exchanges.
 func (c *conn) Close() error { return c.base.Close() }

@@ -76,8 +76,8 @@ var certificate = sync.OnceValue(func() tls.Certificate {
 })
 
 // overTLS is TLS over a connection, with its handshake done. The far end may
-// gather what it writes. Tickets follow the handshake; in a pipe they would wait for
-// whoever reads.
+// gather what it writes. Tickets follow the handshake; in a pipe they would
+// wait for whoever reads.
 func overTLS(t *testing.T, under func() (near, far net.Conn), tickets bool) (near, far net.Conn) {
 	t.Helper()
 	a, b := under()
@@ -187,8 +187,9 @@ func TestIdleConnectionsOfEveryKind(t *testing.T) {
 	}
 }
 
-// One that the other side has closed while it was idle is not, nor one over which
-// something has come that nobody asked for, be it in one piece with an answer.
+// One that the other side has closed while it was idle is not, nor one over
+// which something has come that nobody asked for, be it in one piece with an
+// answer.
 func TestSpoiltIdleConnections(t *testing.T) {
 	closed := func(c net.Conn) { c.Close() }
 	unasked := func(c net.Conn) { _, _ = io.WriteString(c, ok) }

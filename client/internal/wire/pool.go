@@ -14,12 +14,12 @@ import (
 const (
 	dialTime = 2 * time.Second
 	probing  = 15 * time.Second // between two TCP keepalive probes
-	// idleTime is for how long an idle connection is kept, or half as long again:
-	// shorter than servers do.
+	// idleTime is for how long an idle connection is kept, or half as long
+	// again: shorter than servers do.
 	idleTime = 90 * time.Second
-	// mostIdle bounds the idle connections to one address. A program has as many
-	// as it had calls under way at once, and needs them again when all its sessions
-	// come back.
+	// mostIdle bounds the idle connections to one address. A program has as
+	// many as it had calls under way at once, and needs them again when all its
+	// sessions come back.
 	mostIdle = 1024
 )
 
@@ -27,8 +27,8 @@ const (
 // safe for concurrent use.
 type Pool struct {
 	// Dial makes the connections, of any kind, such as crypto/tls's. By default
-	// they are bare TCP. Its context ends with the time there is; what it needs to
-	// set up, a handshake say, is best done within. Set it before the first
+	// they are bare TCP. Its context ends with the time there is; what it needs
+	// to set up, a handshake say, is best done within. Set it before the first
 	// exchange.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 
@@ -47,7 +47,8 @@ type Request struct {
 	Body   []byte // nil for none
 	// Within bounds the whole exchange, dialling included.
 	Within time.Duration
-	// Hedger, if set, is told when nothing of an answer has come within Patience.
+	// Hedger, if set, is told when nothing of an answer has come within
+	// Patience.
 	Hedger   Hedger
 	Patience time.Duration
 
@@ -55,13 +56,14 @@ type Request struct {
 }
 
 // Do makes one exchange, of a request that no other is made of. The answer, of
-// whose body it takes no more than most bytes, is in memory that belongs to buf.
+// whose body it takes no more than most bytes, is in memory that belongs to
+// buf.
 //
 // When ctx ends the connection is closed and ctx's error is returned. The error
-// wraps ErrLate when the answer is not there in time, and an *net.OpError whose Op
-// is "dial" where nothing was sent. A request is sent again only if it came upon a
-// connection that had been idle, nothing of an answer arrived, and its method says
-// that it has no effect.
+// wraps ErrLate when the answer is not there in time, and an *net.OpError whose
+// Op is "dial" where nothing was sent. A request is sent again only if it came
+// upon a connection that had been idle, nothing of an answer arrived, and its
+// method says that it has no effect.
 func (p *Pool) Do(ctx context.Context, q *Request, buf *bytes.Buffer, most int64) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err

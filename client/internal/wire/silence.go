@@ -26,8 +26,8 @@ func (w *silence) begin() error {
 	return w.lookAt(w.vigil.before(w.deadline))
 }
 
-// lookAt sets when to look next. A write through a layer is left to its time: see
-// write.
+// lookAt sets when to look next. A write through a layer is left to its time:
+// see write.
 func (w *silence) lookAt(at time.Time) error {
 	if w.c.bare {
 		return w.c.SetDeadline(at)
@@ -38,8 +38,8 @@ func (w *silence) lookAt(at time.Time) error {
 // write writes all of b, with the vigil kept meanwhile.
 //
 // A bare connection goes on after a deadline where it was. A layer need not:
-// crypto/tls refuses every write after one that was late. So it is given all the
-// time there is, and a timer keeps the vigil.
+// crypto/tls refuses every write after one that was late. So it is given all
+// the time there is, and a timer keeps the vigil.
 func (w *silence) write(b []byte) error {
 	if !w.c.bare && !w.vigil.next.IsZero() {
 		stop := w.vigil.During(w.c.cut)
@@ -78,7 +78,8 @@ func (w *silence) goOn(err error) bool {
 	return w.until(w.vigil.before(w.deadline))
 }
 
-// over lets the rest of the exchange take the time there is, whatever the patience.
+// over lets the rest of the exchange take the time there is, whatever the
+// patience.
 func (w *silence) over() {
 	if !w.vigil.next.IsZero() {
 		w.vigil.next = time.Time{}

@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// Hedger is told of an exchange of whose answer nothing has come yet: it may ask
-// somebody else.
+// Hedger is told of an exchange of whose answer nothing has come yet: it may
+// ask somebody else.
 type Hedger interface {
-	// Late is called when the patience is at its end, by one goroutine at a time.
-	// It returns for how much longer to be patient before it is called again, 0 for
-	// no more calls, and a context at whose end the exchange is to end, or nil.
+	// Late is called when the patience is at its end, by one goroutine at a
+	// time. It returns for how much longer to be patient before it is called
+	// again, 0 for no more calls, and a context at whose end the exchange is to
+	// end, or nil.
 	Late() (again time.Duration, under context.Context)
 }
 
-// Vigil is kept over one exchange: its dialling and its waiting for an answer. The
-// zero value is never over.
+// Vigil is kept over one exchange: its dialling and its waiting for an answer.
+// The zero value is never over.
 type Vigil struct {
 	hedger Hedger
 	next   time.Time       // when to call Late; zero for never
@@ -59,8 +60,8 @@ func (v *Vigil) ended() error {
 	return v.under.Err()
 }
 
-// During keeps the vigil, by a timer, over what the caller does until it calls stop.
-// cancel is called when that is to end, in a goroutine of its own.
+// During keeps the vigil, by a timer, over what the caller does until it calls
+// stop. cancel is called when that is to end, in a goroutine of its own.
 func (v *Vigil) During(cancel func()) (stop func()) {
 	if v.next.IsZero() && v.under == nil {
 		return func() {}

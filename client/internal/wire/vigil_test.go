@@ -39,9 +39,9 @@ func (s *hedger) want(t *testing.T, calls ...time.Duration) {
 	}
 }
 
-// hedged makes an exchange, in a bubble, of ten seconds and a patience of 300 ms,
-// with a server of the test's, over connections of the given kind. It reports how
-// long it took.
+// hedged makes an exchange, in a bubble, of ten seconds and a patience of 300
+// ms, with a server of the test's, over connections of the given kind. It
+// reports how long it took.
 func hedged(t *testing.T, ctx context.Context, over kind, s *hedger, body string, serve func(net.Conn)) (Answer, time.Duration, error) {
 	t.Helper()
 	near, far := over(t)
@@ -123,8 +123,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// The exchange ends with the caller's context and with that of the hedger, before
-// and after it was called.
+// The exchange ends with the caller's context and with that of the hedger,
+// before and after it was called.
 func TestHedgedExchangeIsCut(t *testing.T) {
 	for name, over := range bubbleKinds {
 		t.Run(name, func(t *testing.T) { testHedgedExchangeIsCut(t, over) })

@@ -337,8 +337,8 @@ func TestDialErrorsAreTold(t *testing.T) {
 	}
 }
 
-// TestAnswerBeforeTheBodyIsRead: a server may refuse a long body without reading
-// it, and close.
+// TestAnswerBeforeTheBodyIsRead: a server may refuse a long body without
+// reading it, and close.
 func TestAnswerBeforeTheBodyIsRead(t *testing.T) {
 	p := newPeer(t)
 	got := p.start(t.Context(), new(Pool), http.MethodPut, func(q *Request) { q.Body = make([]byte, 64<<20) })
