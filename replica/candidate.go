@@ -11,9 +11,9 @@ import (
 	"github.com/stoutlock/stout/replica/datadir"
 )
 
-// Candidate is a replica that does not run yet: it has its data directory and its
-// port, and waits until the directory is a member's of the cell. Its methods are
-// safe for concurrent use.
+// Candidate is a replica that does not run yet: it has its data directory and
+// its port, and waits until the directory is a member's of the cell. Its
+// methods are safe for concurrent use.
 type Candidate struct {
 	opts Options
 	host *host
@@ -31,9 +31,9 @@ type Standby struct {
 	Command       string // that an operator types to admit it; empty while a founding waits
 }
 
-// Prepare makes sure of the data directory and listens for the other replicas. It
-// fails, having changed nothing, when the directory belongs to another cell or
-// id, is of another format or was quarantined, or the address is in use.
+// Prepare makes sure of the data directory and listens for the other replicas.
+// It fails, having changed nothing, when the directory belongs to another cell
+// or id, is of another format or was quarantined, or the address is in use.
 func Prepare(o Options) (*Candidate, error) {
 	o.setDefaults()
 	if err := o.check(); err != nil {
@@ -59,8 +59,8 @@ func (c *Candidate) Standby() Standby {
 }
 
 // Wait returns when the directory is a member's: at once where it was before,
-// else when the cell is founded or has admitted it. The error is that of ctx, or
-// of the disk.
+// else when the cell is founded or has admitted it. The error is that of ctx,
+// or of the disk.
 func (c *Candidate) Wait(ctx context.Context) error {
 	self, _ := c.opts.member(c.opts.ID)
 	seeker := admission.Seeker{
@@ -107,9 +107,9 @@ func (c *Candidate) take() error {
 	return nil
 }
 
-// leaderAnswers is how long a start waits, at most, for a leader who knows what the
-// directory had stored. It waits so long where hosts are down and nobody leads; one that
-// is heard later is asked by mindReplacement.
+// leaderAnswers is how long a start waits, at most, for a leader who knows what
+// the directory had stored. It waits so long where hosts are down and nobody
+// leads; one that is heard later is asked by mindReplacement.
 const leaderAnswers = 250 * time.Millisecond
 
 // Start starts the replica, after Wait. The candidate is used up, also where it
@@ -138,7 +138,7 @@ func (c *Candidate) open() (datadir.Stores, Peers, error) {
 	if err != nil {
 		return s, Peers{}, err
 	}
-	return s, Peers{Transport: newTransport(&c.opts, c.host), Ask: c.host.Ask, host: c.host}, nil
+	return s, Peers{Transport: c.host.network().Wire(), Ask: c.host.Ask, host: c.host}, nil
 }
 
 // Close gives the candidate up.

@@ -109,15 +109,15 @@ func (c *checksums) mark(s *state.State) {
 func (c *checksums) sum(m *mark) {
 	for m != nil {
 		began := c.clock()
-		sum, rested := gentleSum(m.state)
+		sum, rested := throttledSum(m.state)
 		m = c.summed(m, sum, c.clock()-began-rested)
 	}
 }
 
-// gentleSum is the state's Hash, with rests, and how long they were.
-func gentleSum(s *state.State) (sum [sha256.Size]byte, rested time.Duration) {
+// throttledSum is the state's Hash, with rests, and how long they were.
+func throttledSum(s *state.State) (sum [sha256.Size]byte, rested time.Duration) {
 	h := sha256.New()
-	g := newGentle(h)
+	g := newThrottle(h)
 	if err := s.Snapshot(g); err != nil {
 		panic(err) // a hash cannot fail to be written to, and every state can be encoded
 	}

@@ -20,8 +20,8 @@ func often(r *Replica) {
 	c.every, c.tell = time.Millisecond, 0
 }
 
-// awaitSum renews the lease until every replica has summed the state at an entry
-// from the given one on, the same for all, and returns it.
+// awaitSum renews the lease until every replica has summed the state at an
+// entry from the given one on, the same for all, and returns it.
 func awaitSum(t *testing.T, leader *Replica, epoch, from uint64, all ...*Replica) Checksum {
 	t.Helper()
 	var first Checksum
@@ -185,8 +185,8 @@ func tell(index uint64, sum [sha256.Size]byte) state.Command {
 	return state.Command{Kind: state.TellSum, Seq: index, Digest: sum[:]}
 }
 
-// TestWhatIsDue: a mark every checksumEvery, its sum tellAfter later, and fewer marks
-// when sums take long.
+// TestWhatIsDue: a mark every checksumEvery, its sum tellAfter later, and fewer
+// marks when sums take long.
 func TestWhatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stoutlock/stout/replica/boltlog"
 	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/raftstore"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -76,9 +77,9 @@ func startSlow(t *testing.T) (all []*Replica, disks map[*Replica]*slowLog) {
 }
 
 // TestLeaderWhoseDiskHangsIsReplaced: it falls silent, the others elect one of
-// themselves, and nothing that was acknowledged is lost. The library alone would
-// keep it in its place for as long as the write takes. What it had sent and not
-// stored may be committed by its successor.
+// themselves, and nothing that was acknowledged is lost. The library alone
+// would keep it in its place for as long as the write takes. What it had sent
+// and not stored may be committed by its successor.
 func TestLeaderWhoseDiskHangsIsReplaced(t *testing.T) {
 	all, disks := startSlow(t)
 	old, epoch := lead(t, all...)
@@ -127,14 +128,14 @@ func TestDamageIsToldWhenItIsRead(t *testing.T) {
 	away := without(all, leader)[0]
 	stop(t, away)
 	write(t, leader, epoch, "needle", 1)
-	write(t, leader, epoch, "a", logCacheSize+10)
+	write(t, leader, epoch, "a", raftstore.CacheSize+10)
 	flip(t, logOf(leader), []byte("needle0000"))
 	start(t, away.opts)
 	failsByDamage(t, leader)
 }
 
-// TestDamageIsToldWhenItIsApplied: the same for an entry that the replica itself
-// has to apply. The process is not torn down by a panic of the library.
+// TestDamageIsToldWhenItIsApplied: the same for an entry that the replica
+// itself has to apply. The process is not torn down by a panic of the library.
 func TestDamageIsToldWhenItIsApplied(t *testing.T) {
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)

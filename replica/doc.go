@@ -4,18 +4,19 @@
 // the replica's promises (package lease). Whether a leader may act as master is
 // not decided here but in package master.
 //
-// What stands between the library and its defaults, each with its reason beside
-// the code:
+// What stands between the library and its defaults has packages of its own:
+// raftstore for what it stores, rafttransport for what it sends, datadir for
+// what is on the disk. DESIGN.md shows how they stand. Here is what is left:
 //
-//   - heartbeats take the same way as every other message (transport.go;
-//     hashicorp/raft #695)
-//   - a leader whose disk hangs falls silent (transport.go)
-//   - a vote is stored atomically (stores.go; hashicorp/raft #661)
-//   - a store that fails ends the process (stores.go; hashicorp/raft #614)
-//   - what is on the disk is checked from end to end before the replica starts,
-//     and a write-ahead log may stand before raft-boltdb (package datadir)
+//   - a silent leader is suspected in time (election.go)
+//   - a transfer of leadership that the library forgets to end, ends the process
+//     (replica.go; hashicorp/raft #696)
+//   - a founding that a crash has cut in two is made again (replica.go)
 //   - checksums of the state go through the log; a replica that differs ends
 //     (checksum.go)
+//   - a directory that has forgotten what it had acknowledged is refused
+//     (forgotten.go)
+//   - a large state is written and summed with rests (throttle.go)
 //
 // A replica is started on stores and peers (Start), wherever these come from,
 // or on a data directory and a port (Prepare, or Open).

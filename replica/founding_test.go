@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestCrashBetweenTermAndConfiguration: the library founds in two writes. Where only
-// the first was made nothing was promised, and the cell is founded all the same.
+// TestCrashBetweenTermAndConfiguration: the library founds in two writes. Where
+// only the first was made nothing was promised, and the cell is founded all the
+// same.
 func TestCrashBetweenTermAndConfiguration(t *testing.T) {
 	for _, ahead := range []bool{true, false} {
 		o := options(t, 1)[0]

@@ -15,7 +15,7 @@ import (
 )
 
 func newTestFSM(now *time.Duration, failed *error) *fsm {
-	f := &fsm{settled: func(uint64) error { return nil }, promises: lease.NewPromises(0), clock: func() time.Duration { return *now }, fail: func(err error) { *failed = err }}
+	f := &fsm{waitDurable: func(uint64) error { return nil }, promises: lease.NewPromises(0), clock: func() time.Duration { return *now }, fail: func(err error) { *failed = err }}
 	f.current.Store(state.New())
 	f.sums = newChecksums(f.clock, func(own, told Checksum) { *failed = fmt.Errorf("own %v, told %v", own, told) })
 	return f

@@ -13,6 +13,7 @@ import (
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
 // host is a replica towards the others: it takes and makes connections, before
@@ -52,8 +53,8 @@ func (h *host) judge(o link.Opening) (card []byte, err error) {
 	return nil, who.Refuses(o.CellID, o.To)
 }
 
-// members are those whose connections have room here whatever strangers open. An
-// empty directory knows of none, and takes the first strangers for them.
+// members are those whose connections have room here whatever strangers open.
+// An empty directory knows of none, and takes the first strangers for them.
 func (h *host) members() []string {
 	if r := h.running.Load(); r != nil {
 		return r.memberIDs()
@@ -61,8 +62,9 @@ func (h *host) members() []string {
 	return nil
 }
 
-// memberIDs are the server ids of the latest configuration in this replica's log, and
-// of the latest that is known to be committed: the former may never be.
+// memberIDs are the server ids of the latest configuration in this replica's
+// log, and of the latest that is known to be committed: the former may never
+// be.
 func (r *Replica) memberIDs() []string {
 	r.noteSnapshot()
 	r.committed.mu.Lock()
@@ -130,6 +132,23 @@ func (h *host) Ask(ctx context.Context, name string) (admission.Card, error) {
 func (h *host) dial(ctx context.Context, kind link.Kind, server, addr string) (net.Conn, error) {
 	who := h.dir.Identity()
 	return link.Dial(ctx, addr, link.Opening{Kind: kind, Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: server})
+}
+
+// network is how Raft's messages travel.
+func (h *host) network() rafttransport.Network {
+	self, _ := h.opts.member(h.opts.ID)
+	return rafttransport.Network{
+		Listener:   h.links.Kind(link.Raft),
+		Advertised: self.RaftAddr,
+		Logger:     h.opts.Logger,
+		Dial: func(ctx context.Context, server, addr string) (net.Conn, error) {
+			return h.dial(ctx, link.Raft, server, addr)
+		},
+		At: func(name string) (string, bool) {
+			m, ok := h.opts.member(name)
+			return m.RaftAddr, ok
+		},
+	}
 }
 
 func (h *host) close() error {

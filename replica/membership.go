@@ -16,6 +16,7 @@ import (
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
 // CellID is the id of the cell that this replica belongs to.
@@ -26,14 +27,15 @@ func (r *Replica) Directory() string { return r.stores.Identity.Directory }
 
 func (r *Replica) self() raft.ServerID { return raft.ServerID(r.stores.Identity.ServerID()) }
 
-// Membership is the latest configuration in this replica's log, committed or not.
+// Membership is the latest configuration in this replica's log, committed or
+// not.
 func (r *Replica) Membership() (cell.Membership, error) {
 	future := r.raft.GetConfiguration()
 	if err := future.Error(); err != nil {
 		return cell.Membership{}, err
 	}
 	r.noteSnapshot()
-	m := cell.Membership{Index: max(r.configs.latest(), r.committed.latest())}
+	m := cell.Membership{Index: max(r.disk.LastConfiguration(), r.committed.latest())}
 	for _, s := range future.Configuration().Servers {
 		m.Members = append(m.Members, r.standing(s))
 	}
@@ -51,7 +53,7 @@ func (r *Replica) standing(s raft.Server) cell.MemberStatus {
 	name, directory := admission.Split(string(s.ID))
 	m, ok := r.opts.member(name)
 	if !ok {
-		_, addr := parted(s.Address)
+		_, addr := rafttransport.SplitAddress(s.Address)
 		m = cell.Member{ID: name, RaftAddr: addr}
 	}
 	return cell.MemberStatus{Member: m, Directory: directory, Voter: s.Suffrage == raft.Voter}
@@ -77,11 +79,11 @@ const changeTimeout = 500 * time.Millisecond
 
 // ChangeMember makes one change of the membership, if the latest is still the
 // one at index since, and returns when it is committed. The library has it wait
-// until the one before it, and an entry of the leader's own term, are committed.
-// The error is cell.ErrBusy, cell.ErrNotApplied or cell.ErrUnknown.
+// until the one before it, and an entry of the leader's own term, are
+// committed. The error is cell.ErrBusy, cell.ErrNotApplied or cell.ErrUnknown.
 func (r *Replica) ChangeMember(ctx context.Context, since uint64, change cell.Change, s cell.MemberStatus) error {
 	server := admission.ServerID(s.ID, s.Directory)
-	id, addr := raft.ServerID(server), serverAddress(server, s.RaftAddr)
+	id, addr := raft.ServerID(server), rafttransport.Address(server, s.RaftAddr)
 	var future raft.IndexFuture
 	switch change {
 	case cell.AddNonvoter:
@@ -145,8 +147,9 @@ func (c *committed) latest() uint64 {
 // Card is what this replica tells of itself to the others.
 func (r *Replica) Card() admission.Card {
 	card := r.opts.card(r.stores.Identity)
-	// Before the configuration, which is told in the log's order: it is then the
-	// latest up to there. The library's own index counts what it has only queued.
+	// Before the configuration, which is told in the log's order: it is then
+	// the latest up to there. The library's own index counts what it has only
+	// queued.
 	applied := r.State().Index
 	known := r.noteSnapshot()
 	r.committed.mu.Lock()
@@ -163,7 +166,7 @@ func (r *Replica) Card() admission.Card {
 func (r *Replica) CardFor(server string) admission.Card {
 	card := r.Card()
 	if card.Leads = r.raft.State() == raft.Leader; card.Leads {
-		card.Stored = r.acks.by(server, r.raft.CurrentTerm())
+		card.Stored = r.wire.Stored(server, r.raft.CurrentTerm())
 	}
 	return card
 }
@@ -210,13 +213,14 @@ func (r *Replica) Ask(ctx context.Context, name string) (admission.Card, error) 
 // directory has.
 var ErrReplaced = errors.New("this directory is not a member of the cell any more")
 
-// replacementPace is how often a replica that hears of no leader asks whether it
-// was replaced.
+// replacementPace is how often a replica that hears of no leader asks whether
+// it was replaced.
 const replacementPace = 2 * time.Second
 
-// mindReplacement fails the replica when the others know that its directory is no
-// member any more: from the next start on it waits to be admitted again. And it does
-// where a master knows that the directory has forgotten what it had stored.
+// mindReplacement fails the replica when the others know that its directory is
+// no member any more: from the next start on it waits to be admitted again. And
+// it does where a master knows that the directory has forgotten what it had
+// stored.
 func (r *Replica) mindReplacement() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -247,9 +251,9 @@ func (r *Replica) mindReplacement() {
 	}
 }
 
-// isReplaced is the fault of a replica that the others know not to be a member any
-// more. It is ErrReplaced only where that is on the disk: the next start would go on
-// as a member, and find the same.
+// isReplaced is the fault of a replica that the others know not to be a member
+// any more. It is ErrReplaced only where that is on the disk: the next start
+// would go on as a member, and find the same.
 func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 	own, err := r.Membership()
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// waiting prepares a replica whose directory is no member's, and returns it when
-// it says so.
+// waiting prepares a replica whose directory is no member's, and returns it
+// when it says so.
 func waiting(t *testing.T, o Options) (c *Candidate, admitted <-chan error) {
 	t.Helper()
 	c, err := Prepare(o)
@@ -42,10 +42,10 @@ func change(t *testing.T, leader *Replica, what cell.Change, s cell.MemberStatus
 	must(t, leader.ChangeMember(t.Context(), m.Index, what, s))
 }
 
-// TestEmptiedDirectory: a replica whose directory was emptied is another server. It
-// says so, and does nothing else until it has been admitted in the old one's place.
-// What it had stored as the old one stays with the others. The old directory is
-// refused when it comes back.
+// TestEmptiedDirectory: a replica whose directory was emptied is another
+// server. It says so, and does nothing else until it has been admitted in the
+// old one's place. What it had stored as the old one stays with the others. The
+// old directory is refused when it comes back.
 func TestEmptiedDirectory(t *testing.T) {
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
@@ -122,8 +122,8 @@ func TestEmptiedDirectory(t *testing.T) {
 	same(t, leader, again)
 }
 
-// TestTwoEmptiedDirectories: two of three are gone. The third follows nobody, keeps
-// all that it has, and nothing is founded beside it.
+// TestTwoEmptiedDirectories: two of three are gone. The third follows nobody,
+// keeps all that it has, and nothing is founded beside it.
 func TestTwoEmptiedDirectories(t *testing.T) {
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
@@ -153,9 +153,9 @@ func TestTwoEmptiedDirectories(t *testing.T) {
 	}
 }
 
-// TestFounderPutBackAsNew: a founder's directory comes back as it was before the
-// founding. It has forgotten what it voted, so it goes on as a new one, and what it
-// tells to type admits that.
+// TestFounderPutBackAsNew: a founder's directory comes back as it was before
+// the founding. It has forgotten what it voted, so it goes on as a new one, and
+// what it tells to type admits that.
 func TestFounderPutBackAsNew(t *testing.T) {
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
@@ -183,8 +183,9 @@ func TestFounderPutBackAsNew(t *testing.T) {
 	same(t, leader, back)
 }
 
-// TestVotersAreOnTheCard: a directory that votes has stored what the others have,
-// so one that does not know its cell is told from one that is about to join.
+// TestVotersAreOnTheCard: a directory that votes has stored what the others
+// have, so one that does not know its cell is told from one that is about to
+// join.
 func TestVotersAreOnTheCard(t *testing.T) {
 	r := start(t, options(t, 1)[0])
 	leader, _ := lead(t, r)
@@ -233,8 +234,8 @@ func TestReplacementThatCannotBeNoted(t *testing.T) {
 	}
 }
 
-// TestFoundingWaitsForAll: with one of the list away nothing is founded, and each
-// that is there says for whom it waits.
+// TestFoundingWaitsForAll: with one of the list away nothing is founded, and
+// each that is there says for whom it waits.
 func TestFoundingWaitsForAll(t *testing.T) {
 	opts := options(t, 3)
 	var early []*Candidate

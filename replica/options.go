@@ -20,7 +20,8 @@ type Options struct {
 	// RaftListen is the address to listen on for the other replicas.
 	RaftListen string
 	// Members found the cell, all together and once (package admission). Later
-	// they only say how to reach each replica; they do not change the membership.
+	// they only say how to reach each replica; they do not change the
+	// membership.
 	Members []cell.Member
 	Version string // of this release, for the other replicas to show
 
@@ -32,7 +33,8 @@ type Options struct {
 	SnapshotThreshold uint64        // entries since the last snapshot that make a new one; default 8192
 	SnapshotInterval  time.Duration // how often that is looked at; default 30 s
 	TrailingLogs      uint64        // entries kept behind a snapshot; default 10240
-	// WAL says that entries go to a write-ahead log before they go to raft-boltdb.
+	// WAL says that entries go to a write-ahead log before they go to
+	// raft-boltdb.
 	WAL bool
 
 	Logger zerolog.Logger

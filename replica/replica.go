@@ -16,6 +16,8 @@ import (
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/raftlogger"
+	"github.com/stoutlock/stout/replica/raftstore"
+	"github.com/stoutlock/stout/replica/rafttransport"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -28,13 +30,12 @@ type Replica struct {
 	stores   datadir.Stores
 	peers    Peers
 	promises *lease.Promises
-	aside    *asideLog
-	acks     *acknowledged
+	disk     *raftstore.Stores         // the stores as the library has them
+	wire     rafttransport.Transport   // and the transport
 	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
 	renewing atomic.Bool               // whether renewSnapshot is at work
 
 	vitals    vitals
-	configs   confIndex
 	committed committed // membership
 
 	notingSnapshot sync.Mutex
@@ -49,18 +50,15 @@ type Replica struct {
 	watching sync.WaitGroup
 }
 
-// Start starts a replica that is a member's. It takes the stores and the transport
-// over, and closes them also where it fails.
+// Start starts a replica that is a member's. It takes the stores and the
+// transport over, and closes them also where it fails.
 func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 	o.setDefaults()
 	r := &Replica{
 		opts: o, stores: s, peers: p, promises: lease.NewPromises(o.Clock()),
 		failed: make(chan error, 1), changed: make(chan struct{}), quit: make(chan struct{}), vitals: newVitals(),
 	}
-	r.acks = &acknowledged{forgot: r.tellForgotten}
-	r.aside = newAsideLog(s.Logs, r.leads, o.Clock, r.fail)
-	r.aside.took = r.vitals.stored
-	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail, settled: r.aside.settled}
+	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail}
 	r.fsm.took = r.vitals.applying
 	r.fsm.current.Store(state.New())
 	r.fsm.sums = newChecksums(o.Clock, r.diverged)
@@ -79,45 +77,61 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 }
 
 func (r *Replica) startRaft() error {
-	s := &r.stores
-	cached, err := raft.NewLogCache(logCacheSize, r.aside)
-	if err != nil {
+	if err := r.correct(); err != nil {
 		return err
 	}
-	logs := &logStore{LogStore: cached, snapshots: s.Snapshots, leading: r.leads, promises: r.promises, clock: r.opts.Clock, fail: r.fail, configs: &r.configs}
-	if err := logs.look(s.Logs); err != nil {
-		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
-	}
-	votes := &voteStore{StableStore: s.Votes, settled: r.aside.allSettled, fail: r.fail}
-	trans := transport{Transport: &patient{Transport: r.peers.Transport, leading: r.leads}, mute: func() error {
-		if took := r.aside.storingFor(); took > r.opts.MasterLease {
-			return fmt.Errorf("the disk of replica %s has not finished a write for %v", r.opts.ID, took)
-		}
-		return nil
-	}, reached: r.aside.reached, acks: r.acks, leads: r.leadsIn, renew: r.renewSnapshot, messages: make(chan raft.RPC)}
 	notify := make(chan bool, 16)
 	conf := r.config(notify)
-	if err := r.found(conf, logs, votes, trans); err != nil {
+	if err := r.found(conf); err != nil {
 		return err
 	}
-	if err := r.remembers(logs, votes); err != nil {
+	if err := r.remembers(); err != nil {
 		return err
 	}
-	if r.fsm.sums.before, err = logs.LastIndex(); err != nil {
+	var err error
+	if r.fsm.sums.before, err = r.disk.Logs.LastIndex(); err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
-	if r.raft, err = raft.NewRaft(conf, r.fsm, logs, votes, forwardOnly{s.Snapshots, logs}, trans); err != nil {
+	if r.raft, err = raft.NewRaft(conf, r.fsm, r.disk.Logs, r.disk.Votes, r.disk.Snapshots, r.wire); err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.library.Store(r.raft)
-	r.watching.Go(func() { r.passMessages(trans.Transport.Consumer(), trans.messages) })
+	r.watching.Go(func() { r.wire.Pass(r.self(), r.servers, r.quit) })
 	r.watch(notify)
-	r.watching.Go(r.suspect)
+	r.watching.Go(r.suspectSilence)
 	if r.peers.Ask != nil {
 		r.watching.Go(r.mindReplacement)
 	}
 	return nil
 }
+
+// correct puts stores and transport right, as the library is to have them.
+func (r *Replica) correct() (err error) {
+	r.disk, err = raftstore.New(r.stores, raftstore.Options{
+		Leading: r.leads, Clock: r.opts.Clock, Fail: r.fail, Promises: r.promises, Took: r.vitals.stored,
+	})
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
+	}
+	r.fsm.waitDurable = r.disk.WaitDurable
+	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
+		Leading: r.leads, Leads: r.leadsIn, Mute: r.diskHangs, Durable: r.disk.DurableIndex,
+		Renew: r.renewSnapshot, Forgot: r.tellForgotten,
+	})
+	return nil
+}
+
+// diskHangs is an error where the write to the log that is under way takes too
+// long for a leader.
+func (r *Replica) diskHangs() error {
+	if took := r.disk.WritingFor(); took > r.opts.MasterLease {
+		return fmt.Errorf("the disk of replica %s has not finished a write for %v", r.opts.ID, took)
+	}
+	return nil
+}
+
+// servers are those of the library's latest configuration, committed or not.
+func (r *Replica) servers() []raft.Server { return r.raft.GetConfiguration().Configuration().Servers }
 
 // leads is for the library's main loop, which alone makes a replica the leader.
 func (r *Replica) leads() bool {
@@ -148,11 +162,11 @@ func (r *Replica) leadsIn(term uint64) bool {
 func (r *Replica) config(notify chan bool) *raft.Config {
 	conf := raft.DefaultConfig()
 	conf.LocalID = r.self()
-	conf.HeartbeatTimeout = r.opts.HeartbeatTimeout + 1 // so that it can be made shorter, see suspect
+	conf.HeartbeatTimeout = r.opts.HeartbeatTimeout + 1 // so that it can be made shorter, see suspectSilence
 	conf.ElectionTimeout = max(r.opts.ElectionTimeout, conf.HeartbeatTimeout)
-	conf.LeaderLeaseTimeout = r.opts.HeartbeatTimeout // heartbeats wait behind a follower's disk, see transport
+	conf.LeaderLeaseTimeout = r.opts.HeartbeatTimeout // heartbeats wait behind a follower's disk, see package rafttransport
 	conf.CommitTimeout = min(50*time.Millisecond, r.opts.HeartbeatTimeout/4)
-	conf.MaxAppendEntries = maxAppendEntries
+	conf.MaxAppendEntries = rafttransport.MaxAppendEntries
 	conf.BatchApplyCh = true
 	conf.SnapshotThreshold = r.opts.SnapshotThreshold
 	conf.SnapshotInterval = r.opts.SnapshotInterval
@@ -166,7 +180,8 @@ func (r *Replica) config(notify chan bool) *raft.Config {
 // found writes the first configuration when there is nothing on disk yet. Every
 // founder writes the same one, which the library allows. A directory that was
 // admitted to a cell gets its configuration from the master.
-func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.StableStore, trans raft.Transport) error {
+func (r *Replica) found(conf *raft.Config) error {
+	logs, votes := r.disk.Logs, r.disk.Votes
 	who := r.stores.Identity
 	founder := who.Founding.Has(who.ServerID())
 	exists, err := raft.HasExistingState(logs, votes, r.stores.Snapshots)
@@ -186,7 +201,7 @@ func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.Stable
 		}
 		// A crash came between the library's two writes, of the term and of the
 		// configuration. It would go on without a configuration for ever.
-		if err := votes.SetUint64([]byte(keyTerm), 0); err != nil {
+		if err := votes.SetUint64([]byte(raftstore.KeyTerm), 0); err != nil {
 			return err
 		}
 	case who.Founded:
@@ -194,7 +209,7 @@ func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.Stable
 	}
 	if !founder {
 		// The term makes the log one that has been there.
-		if err := votes.SetUint64([]byte(keyTerm), 1); err != nil {
+		if err := votes.SetUint64([]byte(raftstore.KeyTerm), 1); err != nil {
 			return err
 		}
 		return r.noteFounded()
@@ -203,10 +218,10 @@ func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.Stable
 	for _, m := range who.Founding {
 		id := admission.ServerID(m.ID, m.Directory)
 		servers.Servers = append(servers.Servers, raft.Server{
-			Suffrage: raft.Voter, ID: raft.ServerID(id), Address: serverAddress(id, m.RaftAddr),
+			Suffrage: raft.Voter, ID: raft.ServerID(id), Address: rafttransport.Address(id, m.RaftAddr),
 		})
 	}
-	if err := raft.BootstrapCluster(conf, logs, votes, r.stores.Snapshots, trans, servers); err != nil {
+	if err := raft.BootstrapCluster(conf, logs, votes, r.stores.Snapshots, r.wire, servers); err != nil {
 		return fmt.Errorf("found the cell: %w", err)
 	}
 	return r.noteFounded()
@@ -219,8 +234,8 @@ func (r *Replica) noteFounded() error {
 }
 
 // Failed delivers the first fault after which the process has to end: a disk
-// that refuses a write or has damaged what it kept, a log entry that this release
-// cannot read, a state that differs from the master's.
+// that refuses a write or has damaged what it kept, a log entry that this
+// release cannot read, a state that differs from the master's.
 func (r *Replica) Failed() <-chan error { return r.failed }
 
 func (r *Replica) fail(err error) {
@@ -233,7 +248,7 @@ func (r *Replica) Close() error {
 	err := r.raft.Shutdown().Error()
 	close(r.quit)
 	r.watching.Wait()
-	r.aside.close()
+	r.disk.Close()
 	r.fsm.sums.work.Wait()
 	return errors.Join(err, r.peers.host.close(), r.stores.Close())
 }
@@ -250,7 +265,7 @@ func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
 	if err != nil {
 		return func() (*state.Outcome, error) { return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, err) }
 	}
-	future := r.raft.Apply(data, rpcTimeout)
+	future := r.raft.Apply(data, rafttransport.Timeout)
 	return func() (*state.Outcome, error) {
 		if err := future.Error(); err != nil {
 			return nil, r.classify(err)
@@ -286,7 +301,7 @@ func (r *Replica) stuck() {
 	if r.transfer == 0 {
 		r.transfer = now
 	}
-	if bound := 2*r.opts.ElectionTimeout + 2*rpcTimeout; now-r.transfer > bound {
+	if bound := 2*r.opts.ElectionTimeout + 2*rafttransport.Timeout; now-r.transfer > bound {
 		r.fail(fmt.Errorf("a transfer of mastership has not ended for %v; a restart is the cure", now-r.transfer))
 	}
 }
@@ -294,7 +309,7 @@ func (r *Replica) stuck() {
 // Barrier returns when everything that was committed before it was called has
 // been applied here. It fails on a replica that does not lead.
 func (r *Replica) Barrier(ctx context.Context) error {
-	future := r.raft.Barrier(rpcTimeout)
+	future := r.raft.Barrier(rafttransport.Timeout)
 	select {
 	case err := <-async.Err(future.Error):
 		if err != nil {

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/cell"
@@ -152,19 +151,13 @@ func renew(r *Replica, epoch uint64) func() (*state.Outcome, error) {
 	return r.Submit(b)
 }
 
+var errDisk = errors.New("no space left on device")
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// entries are log entries from one index to another, of one term.
-func entries(from, to, term uint64) (logs []*raft.Log) {
-	for i := from; i <= to; i++ {
-		logs = append(logs, &raft.Log{Index: i, Term: term, Data: fmt.Appendf(nil, "entry %d of term %d", i, term)})
-	}
-	return logs
 }
 
 // write opens n sessions, one entry each.
@@ -359,5 +352,13 @@ func TestLostLogIsRefused(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "has lost its log") {
 		t.Errorf("%q does not say that the log is lost", err)
+	}
+}
+
+// TestMessagesHaveRoomForMoreThanIsUncommitted: with what is left uncommitted
+// by two leaders, one after the other. The compiler sees to it as well.
+func TestMessagesHaveRoomForMoreThanIsUncommitted(t *testing.T) {
+	if r := (&Replica{}); r.config(nil).MaxAppendEntries < 2*(cell.BatchesInFlight+5) {
+		t.Errorf("a message has %d entries at most, with %d batches in flight", r.config(nil).MaxAppendEntries, cell.BatchesInFlight)
 	}
 }

@@ -2,6 +2,8 @@ package replica
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,8 +17,11 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stoutlock/stout/internal/boottime"
+	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/boltlog"
 	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/raftstore"
 )
 
 // aDataDir is the data directory of a cell of one that has two snapshots and a
@@ -106,9 +111,9 @@ func edit(t *testing.T, name string, change func([]byte) []byte) {
 	must(t, os.WriteFile(name, change(raw), 0o600))
 }
 
-// TestDamagedSnapshots: an earlier one takes the place of a damaged one where the
-// log reaches back to it; else the replica is refused. It never starts with a part
-// of what it had.
+// TestDamagedSnapshots: an earlier one takes the place of a damaged one where
+// the log reaches back to it; else the replica is refused. It never starts with
+// a part of what it had.
 func TestDamagedSnapshots(t *testing.T) {
 	long, longHash := aDataDir(t, 1000)
 	short, shortHash := aDataDir(t, 10)
@@ -183,8 +188,8 @@ func TestLogGone(t *testing.T) {
 	}
 }
 
-// TestDamagedDataDirectory damages a file of the directory at random, one bit or
-// the end, many times.
+// TestDamagedDataDirectory damages a file of the directory at random, one bit
+// or the end, many times.
 func TestDamagedDataDirectory(t *testing.T) {
 	o, hash := aDataDir(t, 1000)
 	random := rand.New(rand.NewPCG(7, 4))
@@ -223,5 +228,37 @@ func TestDamagedDataDirectory(t *testing.T) {
 	t.Logf("refused: %v", refused)
 	if refused[boltlog.FileName] == 0 || refused["replica.json"] == 0 {
 		t.Errorf("refused: %v; want some for each of the two files that nothing makes up for", refused)
+	}
+}
+
+// TestDamagedSnapshotStandsForNothing: its list says that it ends where it does
+// not.
+func TestDamagedSnapshotStandsForNothing(t *testing.T) {
+	o, _ := aDataDir(t, 1000)
+	end := uint64(0)
+	edit(t, filepath.Join(snapshotDirs(t, o)[0], "meta.json"), func(raw []byte) []byte {
+		var meta map[string]any
+		must(t, json.Unmarshal(raw, &meta))
+		end = uint64(meta["Index"].(float64)) + 400
+		meta["Index"] = end
+		raw, err := json.Marshal(meta)
+		must(t, err)
+		return raw
+	})
+	s := storesOf(t, o)
+	defer s.Close()
+	snapshots := s.Snapshots
+	metas, err := snapshots.List()
+	must(t, err)
+	if len(metas) == 0 || metas[0].Index != end {
+		t.Fatalf("the list does not begin with entry %d", end)
+	}
+	library, err := raftstore.New(s, raftstore.Options{
+		Leading: func() bool { return false }, Clock: boottime.Now, Fail: func(err error) { t.Error(err) }, Promises: lease.NewPromises(0),
+	})
+	must(t, err)
+	var got raft.Log
+	if err := library.Logs.GetLog(end, &got); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Errorf("it stands for entry %d: %+v, %v", end, got, err)
 	}
 }

@@ -6,10 +6,11 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/raftstore"
 )
 
-// deposed gives a stopped replica what a deposed leader may have: entries at the end of
-// its log that nobody else has. It returns where they begin.
+// deposed gives a stopped replica what a deposed leader may have: entries at
+// the end of its log that nobody else has. It returns where they begin.
 func deposed(t *testing.T, r *Replica, n uint64, change func(l *raft.Log)) uint64 {
 	t.Helper()
 	p := storesOf(t, r.opts)
@@ -26,8 +27,8 @@ func deposed(t *testing.T, r *Replica, n uint64, change func(l *raft.Log)) uint6
 	return last + 1
 }
 
-// beyond is a cell of three whose logs are cut where a test says, with one of them
-// stopped, and the others in a later term than it.
+// beyond is a cell of three whose logs are cut where a test says, with one of
+// them stopped, and the others in a later term than it.
 func beyond(t *testing.T, n uint64, change func(l *raft.Log)) (away *Replica, two []*Replica, leader *Replica, epoch, stale uint64) {
 	t.Helper()
 	opts := options(t, 3)
@@ -58,8 +59,8 @@ func cut(t *testing.T, all ...*Replica) {
 	}
 }
 
-// TestSnapshotThatEndsWithinStaleEntries: the follower installs it, and keeps entries of
-// an earlier leader's where it ends.
+// TestSnapshotThatEndsWithinStaleEntries: the follower installs it, and keeps
+// entries of an earlier leader's where it ends.
 func TestSnapshotThatEndsWithinStaleEntries(t *testing.T) {
 	away, two, leader, epoch, stale := beyond(t, 7, func(*raft.Log) {})
 	write(t, leader, epoch, "b", 1)
@@ -68,7 +69,7 @@ func TestSnapshotThatEndsWithinStaleEntries(t *testing.T) {
 	if metas, _ := leader.stores.Snapshots.List(); metas[0].Index < stale || metas[0].Index >= stale+6 {
 		t.Fatalf("the snapshot ends at %d, and the stale entries are from %d on: the test shows nothing", metas[0].Index, stale)
 	}
-	write(t, leader, epoch, "c", logCacheSize) // what was cut is cached no more
+	write(t, leader, epoch, "c", raftstore.CacheSize) // what was cut is cached no more
 	same(t, leader, start(t, away.opts))
 }
 
@@ -77,7 +78,7 @@ func TestStaleConfigurationBeforeASnapshot(t *testing.T) {
 	away, two, leader, epoch, _ := beyond(t, 1, func(l *raft.Log) {
 		l.Type, l.Data = raft.LogConfiguration, raft.EncodeConfiguration(raft.Configuration{})
 	})
-	write(t, leader, epoch, "b", 2*logCacheSize)
+	write(t, leader, epoch, "b", 2*raftstore.CacheSize)
 	same(t, leader, two...)
 	cut(t, two...)
 	write(t, leader, epoch, "c", 5)

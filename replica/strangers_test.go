@@ -19,11 +19,12 @@ import (
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/rafttransport"
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// stranger opens a connection as anybody can who reaches the port: it asks for the card
-// first, which tells all that an opening needs.
+// stranger opens a connection as anybody can who reaches the port: it asks for
+// the card first, which tells all that an opening needs.
 func stranger(t *testing.T, o Options, kind link.Kind, from string) (net.Conn, error) {
 	t.Helper()
 	raw, err := link.AskCard(t.Context(), o.RaftListen, link.Opening{Cell: o.Cell, From: from, To: o.ID})
@@ -55,8 +56,8 @@ func (l *lines) count(what string) int {
 	return strings.Count(l.all.String(), what)
 }
 
-// TestBombBehindAnOpening: 20 MB of empty entries, which the library would make 2 GB of,
-// behind an opening that is right.
+// TestBombBehindAnOpening: 20 MB of empty entries, which the library would make
+// 2 GB of, behind an opening that is right.
 func TestBombBehindAnOpening(t *testing.T) {
 	o := options(t, 1)[0]
 	log := &lines{}
@@ -89,8 +90,9 @@ func isTimeout(err error) bool {
 	return ok && t.Timeout()
 }
 
-// TestLargestEntriesArePassedOn: what a leader may put into its log reaches followers,
-// also in messages that are full of it; what is larger does not come into the log.
+// TestLargestEntriesArePassedOn: what a leader may put into its log reaches
+// followers, also in messages that are full of it; what is larger does not come
+// into the log.
 func TestLargestEntriesArePassedOn(t *testing.T) {
 	opts := options(t, 3)
 	for i := range opts {
@@ -105,7 +107,7 @@ func TestLargestEntriesArePassedOn(t *testing.T) {
 		c.Meta = map[string]string{"k": strings.Repeat("x", size)}
 		return state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{c}}
 	}
-	for i := range 2 * maxAppendEntries {
+	for i := range 2 * rafttransport.MaxAppendEntries {
 		if _, err := leader.Submit(large(i, cell.MaxEntryBytes-1<<10))(); err != nil {
 			t.Fatal(err)
 		}
@@ -116,8 +118,9 @@ func TestLargestEntriesArePassedOn(t *testing.T) {
 	same(t, leader, start(t, away.opts))
 }
 
-// TestStrangersKeepNoMemberOut: who invents names has few places with each replica, and
-// the members theirs; a master comes back, and an emptied directory is filled.
+// TestStrangersKeepNoMemberOut: who invents names has few places with each
+// replica, and the members theirs; a master comes back, and an emptied
+// directory is filled.
 func TestStrangersKeepNoMemberOut(t *testing.T) {
 	all := startAll(t, options(t, 3)...)
 	leader, _ := lead(t, all...)

@@ -37,7 +37,8 @@ func (r *Replica) Leading() (term uint64, ok bool) {
 	return r.raft.CurrentTerm(), true
 }
 
-// Leader is the name of the replica that this one takes for the leader, or empty.
+// Leader is the name of the replica that this one takes for the leader, or
+// empty.
 func (r *Replica) Leader() string {
 	_, id := r.raft.LeaderWithID()
 	name, _ := admission.Split(string(id))

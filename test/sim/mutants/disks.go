@@ -30,7 +30,7 @@ func disks() []Mutant {
 				New: "\treturn nil\n"}},
 		{"forgotten-unseen", section, "a follower that has forgotten what it had told its master is sent nothing more",
 			"a directory is put back as it was some time ago, and misses the master at its start",
-			overlay.Edit{File: "replica/acknowledged.go",
+			overlay.Edit{File: "replica/rafttransport/acknowledged.go",
 				Old: "if r.LastLog < least {",
 				New: "if r.LastLog < least && least == 0 {"}},
 	}

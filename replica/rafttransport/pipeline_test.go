@@ -1,4 +1,4 @@
-package replica
+package rafttransport
 
 import (
 	"errors"
@@ -11,9 +11,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestPipelineEndsWithItsFirstFailure: a message that was sent when the library had
-// stopped to read answers does not wait for ever (hashicorp/raft #612). The pipeline
-// is the library's own, over a connection in memory.
+// TestPipelineEndsWithItsFirstFailure: a message that was sent when the library
+// had stopped to read answers does not wait for ever (hashicorp/raft #612). The
+// pipeline is the library's own, over a connection in memory.
 func TestPipelineEndsWithItsFirstFailure(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -36,7 +36,7 @@ func TestPipelineEndsWithItsFirstFailure(t *testing.T) {
 				began := time.Now()
 				<-send(p)
 				<-send(p)
-				if took := time.Since(began); took > 2*rpcTimeout {
+				if took := time.Since(began); took > 2*Timeout {
 					t.Errorf("two messages wait %v for what nobody reads", took)
 				}
 			})
@@ -70,8 +70,8 @@ func TestPipelineHandsAnswersOn(t *testing.T) {
 	})
 }
 
-// send sends a message. It delivers what comes of it when it is on its way, nil where
-// it was not sent.
+// send sends a message. It delivers what comes of it when it is on its way, nil
+// where it was not sent.
 func send(p raft.AppendPipeline) <-chan raft.AppendFuture {
 	out := make(chan raft.AppendFuture, 1)
 	go func() {
@@ -86,7 +86,7 @@ func pipelineTo(t *testing.T, answers func(raft.RPC)) raft.AppendPipeline {
 	t.Helper()
 	line := &lineInMemory{dialled: make(chan net.Conn), done: make(chan struct{})}
 	ends := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: line, Logger: hclog.NewNullLogger(), MaxPool: rpcPool, Timeout: rpcTimeout,
+		Stream: line, Logger: hclog.NewNullLogger(), MaxPool: pool, Timeout: Timeout,
 	})
 	go func() {
 		for {
@@ -98,7 +98,8 @@ func pipelineTo(t *testing.T, answers func(raft.RPC)) raft.AppendPipeline {
 			}
 		}
 	}()
-	all := transport{Transport: ends, mute: func() error { return nil }, reached: func(index uint64) uint64 { return index }, leads: func(uint64) bool { return true }}
+	all := sending(func(index uint64) uint64 { return index })
+	all.Wire = ends
 	p, err := all.AppendEntriesPipeline("r2", "r2")
 	must(t, err)
 	t.Cleanup(func() {

@@ -1,4 +1,4 @@
-package replica
+package raftstore
 
 import (
 	"slices"
@@ -8,12 +8,12 @@ import (
 )
 
 // confIndex knows where in this replica's log configurations are, committed or
-// not: the library keeps that to itself. It is told what the log stores, deletes
-// and, when the library looks for configurations at its start, reads.
+// not: the library keeps that to itself. It is told what the log stores,
+// deletes and, when the library looks for configurations at its start, reads.
 type confIndex struct {
-	mu       sync.Mutex
-	at       []uint64 // ascending
-	snapshot uint64   // see behind
+	mu       sync.Mutex // guards what follows
+	at       []uint64   // ascending
+	snapshot uint64     // see behind
 }
 
 func (c *confIndex) note(l *raft.Log) {
@@ -27,8 +27,9 @@ func (c *confIndex) note(l *raft.Log) {
 	}
 }
 
-// behind is told of a snapshot. A log may keep entries from before it that were never
-// committed; which configuration is the last one up to there, the snapshot tells.
+// behind is told of a snapshot. A log may keep entries from before it that were
+// never committed; which configuration is the last one up to there, the
+// snapshot tells.
 func (c *confIndex) behind(snapshot uint64) {
 	c.deleted(0, snapshot)
 	c.mu.Lock()

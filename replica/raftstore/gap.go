@@ -1,4 +1,4 @@
-package replica
+package raftstore
 
 import (
 	"errors"
@@ -9,18 +9,19 @@ import (
 
 // gap knows where the log goes on behind its last gap.
 //
-// A follower that is sent a snapshot from far ahead goes on behind that, and keeps
-// what it had before, entries that were never committed among them. Raft has it
-// discard them (Ongaro and Ousterhout 2014, section 7); the library does not. Once it
-// leads it would read them for a follower that lags as far, and say that they are
-// committed, as all is that comes before its own snapshot. A message that reaches the
-// gap stays, as the library finds nothing there, and the snapshot is sent in its place.
-// One that is full, and ends before, would leave as it is, and a follower would apply
-// what nobody else does.
+// A follower that is sent a snapshot from far ahead goes on behind that, and
+// keeps what it had before, entries that were never committed among them. Raft
+// has it discard them (Ongaro and Ousterhout 2014, section 7); the library does
+// not. Once it leads it would read them for a follower that lags as far, and
+// say that they are committed, as all is that comes before its own snapshot. A
+// message that reaches the gap stays, as the library finds nothing there, and
+// the snapshot is sent in its place. One that is full, and ends before, would
+// leave as it is, and a follower would apply what nobody else does.
 //
-// So a leader reads nothing from before a gap, nor, while there is nothing behind its
-// latest snapshot, from before that. That few entries are left uncommitted, and a
-// message holds many (see maxAppendEntries), only makes it rare that one ends there.
+// So a leader reads nothing from before a gap, nor, while there is nothing
+// behind its latest snapshot, from before that. That few entries are left
+// uncommitted, and a message holds many (see rafttransport.MaxAppendEntries),
+// only makes it rare that one ends there.
 type gap struct {
 	behind atomic.Uint64 // the first entry behind it; 0 without one
 }

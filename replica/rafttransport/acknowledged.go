@@ -1,7 +1,6 @@
-package replica
+package rafttransport
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
@@ -10,34 +9,35 @@ import (
 	"github.com/stoutlock/stout/replica/admission"
 )
 
-// acknowledged is what followers have told a leader to have stored in its term of
-// office. In that term a follower's log keeps all of it: it only ever agrees with
-// the leader's. So one whose log ends before that has forgotten what it had
-// promised, with its directory put back as it was some time ago, say. What it has
-// voted for may be gone as well. Raft, which takes it that disks do not forget, would
-// have it catch up and vote as if nothing had happened.
+// acknowledged is what followers have told a leader to have stored in its term
+// of office. In that term a follower's log keeps all of it: it only ever agrees
+// with the leader's. So one whose log ends before that has forgotten what it
+// had promised, with its directory put back as it was some time ago, say. What
+// it has voted for may be gone as well. Raft, which takes it that disks do not
+// forget, would have it catch up and vote as if nothing had happened.
 //
-// The leader sends such a follower nothing more in this term: it does not count for
-// any majority, and is handed no mastership. The follower, which hears of no leader,
-// asks (mindReplacement), is told so, and ends. A leader of another term knows nothing
+// The leader sends such a follower nothing more in this term: it does not count
+// for any majority, and is handed no mastership. The follower, which hears of
+// no leader, asks, is told so, and ends. A leader of another term knows nothing
 // of it.
 //
-// What it acknowledges it has on its disk: what it may still have in memory from its
-// own time as the leader is there before it enters a later term (see voteStore).
+// What it acknowledges it has on its disk: what it may still have in memory
+// from its own time as the leader is there before it enters a later term (see
+// package raftstore).
 //
 // It is safe for concurrent use; nil takes nothing in.
 type acknowledged struct {
 	forgot func(id raft.ServerID, err error) // called once for each
 
-	mu        sync.Mutex
+	mu        sync.Mutex // guards what follows
 	term      uint64
 	upTo      map[raft.ServerID]uint64
 	snapshots map[raft.ServerID]uint64 // the last one that was installed
 	errors    map[raft.ServerID]error  // why a follower is sent nothing more
 }
 
-// sending is called before a message of a term leaves. It returns what the answer has
-// to be up to, or why nothing is to be sent.
+// sending is called before a message of a term leaves. It returns what the
+// answer has to be up to, or why nothing is to be sent.
 func (a *acknowledged) sending(id raft.ServerID, term uint64) (least uint64, err error) {
 	if a == nil {
 		return 0, nil
@@ -63,7 +63,7 @@ func (a *acknowledged) answered(id raft.ServerID, least uint64, q *raft.AppendEn
 	if r.LastLog < least {
 		return a.lose(id, q.Term, fmt.Errorf(
 			"replica %s has lost what it had acknowledged: its log ends at entry %d, and it had stored all up to entry %d in term %d; it is sent nothing more: %s",
-			id, r.LastLog, least, q.Term, cureForgotten(id)))
+			id, r.LastLog, least, q.Term, CureForgotten(id)))
 	}
 	if r.Success {
 		a.stored(id, q.Term, q.PrevLogEntry+uint64(len(q.Entries)))
@@ -83,8 +83,8 @@ func (a *acknowledged) stored(id raft.ServerID, term, index uint64) {
 	}
 }
 
-// installed notes that a follower has installed a snapshot, and reports whether it had
-// the same one before.
+// installed notes that a follower has installed a snapshot, and reports whether
+// it had the same one before.
 func (a *acknowledged) installed(id raft.ServerID, term, index uint64) (again bool) {
 	if a == nil {
 		return false
@@ -134,60 +134,8 @@ func (a *acknowledged) by(server string, term uint64) admission.Stored {
 	return admission.Stored{Term: term, Index: index, Lost: a.errors[raft.ServerID(server)] != nil}
 }
 
-// cureForgotten tells what to do about a directory that has forgotten.
-func cureForgotten(id raft.ServerID) string {
+// CureForgotten tells what to do about a directory that has forgotten.
+func CureForgotten(id raft.ServerID) string {
 	name, _ := admission.Split(string(id))
 	return fmt.Sprintf("keep its data directory for analysis, start it with an empty one, and put that in its place: stout member replace %s", name)
-}
-
-// ErrForgotten is the fault of a replica whose directory was found to have forgotten
-// what it had promised.
-var ErrForgotten = errors.New("has lost what it had acknowledged")
-
-// remembers makes sure, before the library starts, that the stores have what others
-// know to be there.
-func (r *Replica) remembers(logs raft.LogStore, votes raft.StableStore) error {
-	known := r.peers.Known
-	if known == (admission.Stored{}) {
-		return nil
-	}
-	last, err := logs.LastIndex()
-	if err != nil {
-		return err
-	}
-	metas, err := r.stores.Snapshots.List()
-	if err != nil {
-		return err
-	}
-	if len(metas) > 0 {
-		last = max(last, metas[0].Index)
-	}
-	term, err := votes.GetUint64([]byte(keyTerm))
-	if err != nil && err.Error() != notFound {
-		return err
-	}
-	return r.quarantineIf(known.Forgotten(last, term))
-}
-
-// forgets is the same for a replica that runs.
-func (r *Replica) forgets(answers map[string]admission.Answer) error {
-	last := r.raft.LastIndex() // before the term, see Forgotten
-	return r.quarantineIf(admission.Known(answers, r.CellID()).Forgotten(last, r.raft.CurrentTerm()))
-}
-
-func (r *Replica) quarantineIf(forgotten error) error {
-	if forgotten == nil {
-		return nil
-	}
-	err := fmt.Errorf("data directory %s %w: %w; perhaps it was put back as it was some time ago; it is not opened again: %s",
-		r.opts.DataDir, ErrForgotten, forgotten, cureForgotten(r.self()))
-	if r.stores.Quarantine == nil {
-		return err
-	}
-	return errors.Join(err, r.stores.Quarantine(err.Error()))
-}
-
-// tellForgotten logs that a follower is sent nothing more.
-func (r *Replica) tellForgotten(id raft.ServerID, why error) {
-	r.opts.Logger.Error().Err(why).Str("replica", string(id)).Msg("a replica has lost what it had acknowledged")
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestSilentMasterIsSuspectedInTime: the library alone takes nearly two heartbeat
-// time-outs. The median counts, since votes may be split.
+// TestSilentMasterIsSuspectedInTime: the library alone takes nearly two
+// heartbeat time-outs. The median counts, since votes may be split.
 func TestSilentMasterIsSuspectedInTime(t *testing.T) {
 	const heartbeat = time.Second
 	for _, n := range []int{3, 5} {

@@ -1,14 +1,23 @@
-package replica
+package rafttransport
 
 import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/raftstore"
 )
 
-// TestMessagesCommitWhatTheyBring: a follower that takes the end of its own log for
-// the last entry of a message must not be told of more than that message vouches
-// for.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMessagesCommitWhatTheyBring: a follower that takes the end of its own log
+// for the last entry of a message must not be told of more than that message
+// vouches for.
 func TestMessagesCommitWhatTheyBring(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -29,7 +38,7 @@ func TestMessagesCommitWhatTheyBring(t *testing.T) {
 			for i := range c.entries {
 				q.Entries = append(q.Entries, &raft.Log{Index: c.prev + 1 + uint64(i)})
 			}
-			all := transport{reached: func(index uint64) uint64 { return index }}
+			all := Transport{opts: Options{Durable: func(index uint64) uint64 { return index }}}
 			all.bound(&q)
 			if q.LeaderCommitIndex != c.want {
 				t.Errorf("it says that %d are committed; want %d", q.LeaderCommitIndex, c.want)
@@ -55,8 +64,8 @@ func TestBothWaysAreBounded(t *testing.T) {
 	}
 }
 
-// TestOwnDiskBoundsWhatIsCommitted: no follower is told that an entry is committed
-// that is not on its leader's disk.
+// TestOwnDiskBoundsWhatIsCommitted: no follower is told that an entry is
+// committed that is not on its leader's disk.
 func TestOwnDiskBoundsWhatIsCommitted(t *testing.T) {
 	behind := sending(func(index uint64) uint64 { return min(index, 5) })
 	q := &raft.AppendEntriesRequest{PrevLogEntry: 8, LeaderCommitIndex: 7}
@@ -65,10 +74,11 @@ func TestOwnDiskBoundsWhatIsCommitted(t *testing.T) {
 	}
 }
 
-// TestStandInsStay: what stands for an entry that is in a snapshot goes to nobody.
+// TestStandInsStay: what stands for an entry that is in a snapshot goes to
+// nobody.
 func TestStandInsStay(t *testing.T) {
 	test := sending(func(index uint64) uint64 { return index })
-	q := &raft.AppendEntriesRequest{PrevLogEntry: 3, Entries: []*raft.Log{{Index: 4, Type: typeStandIn}, {Index: 5}}}
+	q := &raft.AppendEntriesRequest{PrevLogEntry: 3, Entries: []*raft.Log{{Index: 4, Type: raftstore.StandIn}, {Index: 5}}}
 	if test.AppendEntries("r2", "r2", q, nil) == nil {
 		t.Error("one was sent")
 	}
@@ -80,9 +90,9 @@ func TestStandInsStay(t *testing.T) {
 	}
 }
 
-// TestMixedMessagesStay: one whose entries were replaced while it was put together
-// goes to nobody. Within a log terms do not go back, and a leader's own has none that
-// is later than its term.
+// TestMixedMessagesStay: one whose entries were replaced while it was put
+// together goes to nobody. Within a log terms do not go back, and a leader's
+// own has none that is later than its term.
 func TestMixedMessagesStay(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -114,12 +124,12 @@ func TestMixedMessagesStay(t *testing.T) {
 	}
 }
 
-// TestDeposedLeadersAreSilent: what a message says was read while its sender led, or
-// it stays.
+// TestDeposedLeadersAreSilent: what a message says was read while its sender
+// led, or it stays.
 func TestDeposedLeadersAreSilent(t *testing.T) {
 	leads := uint64(3)
 	test := sending(func(index uint64) uint64 { return index })
-	test.leads = func(term uint64) bool { return term == leads }
+	test.opts.Leads = func(term uint64) bool { return term == leads }
 	q := &raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 7, PrevLogTerm: 3, Entries: []*raft.Log{{Index: 8, Term: 3}}}
 	must(t, test.AppendEntries("r2", "r2", q, nil))
 	p, err := test.AppendEntriesPipeline("r2", "r2")
@@ -135,16 +145,16 @@ func TestDeposedLeadersAreSilent(t *testing.T) {
 	}
 }
 
-// sending is a transport over one that takes every message, of a replica that leads.
-func sending(reached func(uint64) uint64) transport {
-	return transport{
-		Transport: sent{}, mute: func() error { return nil }, reached: reached,
-		leads: func(uint64) bool { return true },
-	}
+// sending is a transport over one that takes every message, of a replica that
+// leads.
+func sending(durable func(uint64) uint64) Transport {
+	return Transport{Wire: sent{}, opts: Options{
+		Mute: func() error { return nil }, Durable: durable, Leads: func(uint64) bool { return true },
+	}}
 }
 
 // sent is a transport that takes every message and does nothing with it.
-type sent struct{ Transport }
+type sent struct{ Wire }
 
 func (sent) AppendEntries(raft.ServerID, raft.ServerAddress, *raft.AppendEntriesRequest, *raft.AppendEntriesResponse) error {
 	return nil

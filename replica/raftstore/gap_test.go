@@ -1,7 +1,8 @@
-package replica
+package raftstore
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/datadir"
 )
 
 // TestLeaderReadsNothingFromBeforeAGap: what stands before a snapshot that was
@@ -20,7 +21,7 @@ func TestLeaderReadsNothingFromBeforeAGap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			leading := true
 			l := &logStore{LogStore: log, snapshots: raft.NewInmemSnapshotStore(), leading: func() bool { return leading },
-				configs: &confIndex{}, fail: func(err error) { t.Error(err) }}
+				fail: func(err error) { t.Error(err) }}
 			must(t, l.gap.find(log))
 			reads(t, l, 60, 80, false)
 			reads(t, l, 81, 120, true)
@@ -34,7 +35,7 @@ func TestLeaderReadsNothingFromBeforeAGap(t *testing.T) {
 func TestGapThatComesWhileTheLogIsOpen(t *testing.T) {
 	leading := false
 	l := &logStore{LogStore: raft.NewInmemStore(), snapshots: raft.NewInmemSnapshotStore(), leading: func() bool { return leading },
-		configs: &confIndex{}, fail: func(err error) { t.Error(err) }, clock: func() time.Duration { return 0 }, promises: lease.NewPromises(0)}
+		fail: func(err error) { t.Error(err) }, clock: func() time.Duration { return 0 }, promises: lease.NewPromises(0)}
 	store := func(from, to, term uint64) { t.Helper(); must(t, l.StoreLogs(entries(from, to, term))) }
 	store(5, 18, 3) // the first entry of a log that begins behind a snapshot is no gap
 	leading = true
@@ -57,12 +58,13 @@ func TestGapThatComesWhileTheLogIsOpen(t *testing.T) {
 	reads(t, l, 41, 50, true)
 }
 
-// TestGapBehindASnapshot: there is nothing behind it yet, and the replica leads.
+// TestGapBehindASnapshot: there is nothing behind it yet, and the replica
+// leads.
 func TestGapBehindASnapshot(t *testing.T) {
 	snapshots := raft.NewInmemSnapshotStore()
 	newLog := func() *logStore {
 		l := &logStore{LogStore: raft.NewInmemStore(), snapshots: snapshots, leading: func() bool { return true },
-			configs: &confIndex{}, fail: func(err error) { t.Error(err) }, clock: func() time.Duration { return 0 }, promises: lease.NewPromises(0)}
+			fail: func(err error) { t.Error(err) }, clock: func() time.Duration { return 0 }, promises: lease.NewPromises(0)}
 		must(t, l.StoreLogs(entries(1, 25, 3)))
 		return l
 	}
@@ -98,10 +100,13 @@ func reads(t *testing.T, l *logStore, from, to uint64, want bool) {
 	}
 }
 
-// gappedFile is a log with a gap, as behind an installed snapshot: entries 1 to 60 of
-// term 1 and 81 to 120 of term 2.
+// gappedFile is a log with a gap, as behind an installed snapshot: entries 1 to
+// 60 of term 1 and 81 to 120 of term 2.
 func gappedFile(t *testing.T) raft.LogStore {
-	s := storesOf(t, Options{DataDir: t.TempDir(), Cell: "test", ID: "r1", Logger: zerolog.Nop()})
+	d, err := datadir.Claim(t.TempDir(), "test", "r1")
+	must(t, err)
+	s, err := d.Open(false, zerolog.Nop())
+	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return gapped(t, s.Logs)
 }
@@ -115,10 +120,10 @@ func gapped(t *testing.T, s raft.LogStore) raft.LogStore {
 	return s
 }
 
-// TestMessagesHaveRoomForMoreThanIsUncommitted: with what is left uncommitted by two
-// leaders, one after the other. The compiler sees to it as well.
-func TestMessagesHaveRoomForMoreThanIsUncommitted(t *testing.T) {
-	if r := (&Replica{}); r.config(nil).MaxAppendEntries < 2*(cell.BatchesInFlight+5) {
-		t.Errorf("a message has %d entries at most, with %d batches in flight", r.config(nil).MaxAppendEntries, cell.BatchesInFlight)
+// entries are log entries from one index to another, of one term.
+func entries(from, to, term uint64) (logs []*raft.Log) {
+	for i := from; i <= to; i++ {
+		logs = append(logs, &raft.Log{Index: i, Term: term, Data: fmt.Appendf(nil, "entry %d of term %d", i, term)})
 	}
+	return logs
 }

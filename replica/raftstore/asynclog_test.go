@@ -1,4 +1,4 @@
-package replica
+package raftstore
 
 import (
 	"errors"
@@ -8,19 +8,21 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/internal/histogram"
 )
 
-// asideBench is an asideLog over a disk whose writes take a second of virtual
+// asyncBench is an asyncLog over a disk whose writes take a second of virtual
 // time.
-type asideBench struct {
-	*asideLog
+type asyncBench struct {
+	*asyncLog
 	disk    *raft.InmemStore
 	refuse  error // what the disk says to writes
 	failed  error // what the replica failed with
 	leading bool
 }
 
-func (b *asideBench) StoreLogs(logs []*raft.Log) error { // as the disk
+func (b *asyncBench) StoreLogs(logs []*raft.Log) error { // as the disk
 	time.Sleep(time.Second)
 	if b.refuse != nil {
 		return b.refuse
@@ -31,29 +33,29 @@ func (b *asideBench) StoreLogs(logs []*raft.Log) error { // as the disk
 // slowDisk is the bench as the log beneath.
 type slowDisk struct {
 	raft.LogStore
-	b *asideBench
+	b *asyncBench
 }
 
 func (d slowDisk) StoreLogs(logs []*raft.Log) error { return d.b.StoreLogs(logs) }
 
-func aside(t *testing.T, test func(t *testing.T, b *asideBench)) {
+func async(t *testing.T, test func(t *testing.T, b *asyncBench)) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		b := &asideBench{disk: raft.NewInmemStore()}
-		b.asideLog = newAsideLog(slowDisk{b.disk, b}, func() bool { return b.leading },
+		b := &asyncBench{disk: raft.NewInmemStore()}
+		b.asyncLog = newAsyncLog(slowDisk{b.disk, b}, func() bool { return b.leading },
 			func() time.Duration { return time.Hour + time.Since(start) }, func(err error) { b.failed = err })
 		test(t, b)
 		b.close()
 	})
 }
 
-func (b *asideBench) store(t *testing.T, from, to uint64) error {
+func (b *asyncBench) store(t *testing.T, from, to uint64) error {
 	t.Helper()
 	var logs []*raft.Log
 	for i := from; i <= to; i++ {
 		logs = append(logs, &raft.Log{Index: i, Term: 1, Type: raft.LogCommand})
 	}
-	return b.asideLog.StoreLogs(logs)
+	return b.asyncLog.StoreLogs(logs)
 }
 
 // took is how much virtual time do takes.
@@ -63,7 +65,7 @@ func took(do func()) time.Duration {
 	return time.Since(began)
 }
 
-func (b *asideBench) onDisk() []uint64 {
+func (b *asyncBench) onDisk() []uint64 {
 	var all []uint64
 	first, _ := b.disk.FirstIndex()
 	last, _ := b.disk.LastIndex()
@@ -74,20 +76,20 @@ func (b *asideBench) onDisk() []uint64 {
 }
 
 func TestFollowersEntriesAreOnDisk(t *testing.T) {
-	aside(t, func(t *testing.T, b *asideBench) {
+	async(t, func(t *testing.T, b *asyncBench) {
 		if d := took(func() { must(t, b.store(t, 1, 3)) }); d != time.Second || !slices.Equal(b.onDisk(), []uint64{1, 2, 3}) {
 			t.Errorf("stored after %v, on disk are %v", d, b.onDisk())
 		}
-		if b.reached(3) != 3 || took(func() { must(t, b.settled(3)) }) > 0 {
+		if b.durableIndex(3) != 3 || took(func() { must(t, b.waitDurable(3)) }) > 0 {
 			t.Error("what is on disk is waited for")
 		}
 	})
 }
 
-// TestLeadersEntriesGoToDiskAside: the library goes on at once and reads them, and
-// what follows from them waits.
+// TestLeadersEntriesGoToDiskAside: the library goes on at once and reads them,
+// and what follows from them waits.
 func TestLeadersEntriesGoToDiskAside(t *testing.T) {
-	aside(t, func(t *testing.T, b *asideBench) {
+	async(t, func(t *testing.T, b *asyncBench) {
 		must(t, b.store(t, 1, 2))
 		b.leading = true
 		if d := took(func() { must(t, b.store(t, 3, 4)) }); d > 0 {
@@ -103,36 +105,37 @@ func TestLeadersEntriesGoToDiskAside(t *testing.T) {
 		if err != nil || l.Index != 4 || last != 6 || !errors.Is(b.GetLog(7, &l), raft.ErrLogNotFound) {
 			t.Errorf("the log ends at %d (%v); entry 4 is %d", last, err, l.Index)
 		}
-		if b.reached(6) != 2 || b.reached(1) != 1 {
-			t.Errorf("reached is %d, want 2, the last one on disk", b.reached(6))
+		if b.durableIndex(6) != 2 || b.durableIndex(1) != 1 {
+			t.Errorf("durable up to %d, want 2, the last one on disk", b.durableIndex(6))
 		}
-		if d := took(func() { must(t, b.settled(2)) }); d > 0 {
+		if d := took(func() { must(t, b.waitDurable(2)) }); d > 0 {
 			t.Errorf("an entry that is on disk is waited for, %v", d)
 		}
-		if d := took(func() { must(t, b.settled(3)) }); d != time.Second || !slices.Equal(b.onDisk(), []uint64{1, 2, 3, 4}) || b.reached(6) != 4 {
-			t.Errorf("entry 3 settled after %v, on disk are %v, reached is %d", d, b.onDisk(), b.reached(6))
+		if d := took(func() { must(t, b.waitDurable(3)) }); d != time.Second || !slices.Equal(b.onDisk(), []uint64{1, 2, 3, 4}) || b.durableIndex(6) != 4 {
+			t.Errorf("entry 3 settled after %v, on disk are %v, durable up to %d", d, b.onDisk(), b.durableIndex(6))
 		}
 		// Both that came meanwhile are one write.
-		if d := took(func() { must(t, b.settled(6)) }); d != time.Second || len(b.onDisk()) != 6 || b.reached(9) != 9 {
+		if d := took(func() { must(t, b.waitDurable(6)) }); d != time.Second || len(b.onDisk()) != 6 || b.durableIndex(9) != 9 {
 			t.Errorf("entry 6 settled after %v, on disk are %v", d, b.onDisk())
 		}
 	})
 }
 
-// TestLeadersFirstEntryIsOnDisk: with it those of earlier terms take effect; and the
-// library goes by a configuration at once. Both come behind what is queued.
+// TestLeadersFirstEntryIsOnDisk: with it those of earlier terms take effect;
+// and the library goes by a configuration at once. Both come behind what is
+// queued.
 func TestLeadersFirstEntryIsOnDisk(t *testing.T) {
 	for kind, want := range map[raft.LogType]time.Duration{
 		raft.LogNoop: 2 * time.Second, raft.LogConfiguration: 2 * time.Second,
 		raft.LogCommand: 0, raft.LogBarrier: 0,
 	} {
-		aside(t, func(t *testing.T, b *asideBench) {
+		async(t, func(t *testing.T, b *asyncBench) {
 			b.leading = true
 			must(t, b.store(t, 1, 1))
 			if d := took(func() { must(t, b.StoreLog(&raft.Log{Index: 2, Term: 1, Type: kind})) }); d != want {
 				t.Errorf("%v is stored after %v, want %v", kind, d, want)
 			}
-			must(t, b.settled(2))
+			must(t, b.waitDurable(2))
 			if on := b.onDisk(); !slices.Equal(on, []uint64{1, 2}) {
 				t.Errorf("%v: on disk are %v", kind, on)
 			}
@@ -140,10 +143,10 @@ func TestLeadersFirstEntryIsOnDisk(t *testing.T) {
 	}
 }
 
-// TestDeposedLeaderWritesInOrder: what it has as a follower comes behind what it
-// left as a leader, also where that is taken out again.
+// TestDeposedLeaderWritesInOrder: what it has as a follower comes behind what
+// it left as a leader, also where that is taken out again.
 func TestDeposedLeaderWritesInOrder(t *testing.T) {
-	aside(t, func(t *testing.T, b *asideBench) {
+	async(t, func(t *testing.T, b *asyncBench) {
 		b.leading = true
 		must(t, b.store(t, 1, 4))
 		first, err := b.FirstIndex()
@@ -160,72 +163,90 @@ func TestDeposedLeaderWritesInOrder(t *testing.T) {
 	})
 }
 
-// TestRefusedWriteAsideFailsTheReplica: and nothing that it was to store settles.
+// TestRefusedWriteAsideFailsTheReplica: and nothing that it was to store
+// settles.
 func TestRefusedWriteAsideFailsTheReplica(t *testing.T) {
-	aside(t, func(t *testing.T, b *asideBench) {
+	async(t, func(t *testing.T, b *asyncBench) {
 		b.leading, b.refuse = true, errDisk
 		must(t, b.store(t, 1, 1))
-		if err := b.settled(1); !errors.Is(err, errDisk) || !errors.Is(b.failed, errDisk) {
+		if err := b.waitDurable(1); !errors.Is(err, errDisk) || !errors.Is(b.failed, errDisk) {
 			t.Errorf("settled: %v; the replica fails with %v", err, b.failed)
 		}
 		if err := b.store(t, 2, 2); !errors.Is(err, errDisk) {
 			t.Errorf("the next entry: %v", err)
 		}
-		if b.reached(1) != 0 {
-			t.Errorf("reached is %d, want 0", b.reached(1))
+		if b.durableIndex(1) != 0 {
+			t.Errorf("durable up to %d, want 0", b.durableIndex(1))
 		}
 	})
 }
 
 // TestHungWriteAside is seen for as long as it lasts.
 func TestHungWriteAside(t *testing.T) {
-	aside(t, func(t *testing.T, b *asideBench) {
+	async(t, func(t *testing.T, b *asyncBench) {
 		b.leading = true
-		if b.storingFor() != 0 {
+		if b.writingFor() != 0 {
 			t.Error("a write before any")
 		}
 		must(t, b.store(t, 1, 1))
 		time.Sleep(900 * time.Millisecond) // virtual
-		if d := b.storingFor(); d != 900*time.Millisecond {
+		if d := b.writingFor(); d != 900*time.Millisecond {
 			t.Errorf("writing for %v, want 900ms", d)
 		}
-		must(t, b.settled(1))
-		if b.storingFor() != 0 {
+		must(t, b.waitDurable(1))
+		if b.writingFor() != 0 {
 			t.Error("a write after the last")
 		}
 	})
 }
 
-// TestEntriesAreOnDiskBeforeALaterTerm: in that a follower would acknowledge them.
+// TestEntriesAreOnDiskBeforeALaterTerm: in that a follower would acknowledge
+// them.
 func TestEntriesAreOnDiskBeforeALaterTerm(t *testing.T) {
-	aside(t, func(t *testing.T, b *asideBench) {
-		votes := &voteStore{StableStore: raft.NewInmemStore(), settled: b.allSettled, fail: func(err error) { t.Error(err) }}
+	async(t, func(t *testing.T, b *asyncBench) {
+		votes := &voteStore{StableStore: raft.NewInmemStore(), waitDurable: b.waitAll, fail: func(err error) { t.Error(err) }}
 		b.leading = true
 		must(t, b.store(t, 1, 4))
 		b.leading = false
-		if d := took(func() { must(t, votes.SetUint64([]byte(keyTerm), 2)) }); d != time.Second || len(b.onDisk()) != 4 {
+		if d := took(func() { must(t, votes.SetUint64([]byte(KeyTerm), 2)) }); d != time.Second || len(b.onDisk()) != 4 {
 			t.Errorf("the term is entered after %v, and on disk are %v", d, b.onDisk())
 		}
-		if d := took(func() { must(t, votes.SetUint64([]byte(keyTerm), 3)) }); d > 0 {
+		if d := took(func() { must(t, votes.SetUint64([]byte(KeyTerm), 3)) }); d > 0 {
 			t.Errorf("nothing is waited for %v", d)
 		}
 	})
 	t.Run("not at all where the disk refuses", func(t *testing.T) {
-		aside(t, func(t *testing.T, b *asideBench) {
+		async(t, func(t *testing.T, b *asyncBench) {
 			terms := raft.NewInmemStore()
-			votes := &voteStore{StableStore: terms, settled: b.allSettled, fail: func(err error) { t.Error(err) }}
+			votes := &voteStore{StableStore: terms, waitDurable: b.waitAll, fail: func(err error) { t.Error(err) }}
 			b.leading, b.refuse = true, errDisk
 			must(t, b.store(t, 1, 4))
 			ended := make(chan bool)
 			go func() { // the library's main loop
 				defer close(ended)
-				_ = votes.SetUint64([]byte(keyTerm), 2)
+				_ = votes.SetUint64([]byte(KeyTerm), 2)
 				t.Error("it goes on")
 			}()
 			<-ended
-			if term, _ := terms.GetUint64([]byte(keyTerm)); term != 0 || !errors.Is(b.failed, errDisk) {
+			if term, _ := terms.GetUint64([]byte(KeyTerm)); term != 0 || !errors.Is(b.failed, errDisk) {
 				t.Errorf("it is in term %d; the replica fails with %v", term, b.failed)
 			}
 		})
+	})
+}
+
+// TestWritesAreTimed: a write to the log is counted for as long as it takes,
+// also one that fails, and a leader's, which goes on behind its back.
+func TestWritesAreTimed(t *testing.T) {
+	async(t, func(t *testing.T, b *asyncBench) {
+		took := histogram.New(500*time.Millisecond, time.Second)
+		b.asyncLog.took = took
+		must(t, b.store(t, 1, 3))
+		b.leading = true
+		must(t, b.store(t, 4, 4))
+		must(t, b.waitDurable(4))
+		if s := took.Snapshot(); s.Count != 2 || s.Sum != 2*time.Second || s.UpTo[time.Second] != 2 || s.UpTo[500*time.Millisecond] != 0 {
+			t.Errorf("%+v", s)
+		}
 	})
 }

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// The library looks at the master's silence only when a timer of between one and
-// two heartbeat time-outs runs out, whose start has nothing to do with when the
-// master was last heard, and looks again as much later when it was a little too
-// early: a silent master is suspected after one to three time-outs. As nobody
-// gets votes, nor pre-votes, from replicas that still believe in the master, it
-// is even the later ones that count, and a cell is without a master for nearly
-// two time-outs where one would do.
+// The library looks at the master's silence only when a timer of between one
+// and two heartbeat time-outs runs out, whose start has nothing to do with when
+// the master was last heard, and looks again as much later when it was a little
+// too early: a silent master is suspected after one to three time-outs. As
+// nobody gets votes, nor pre-votes, from replicas that still believe in the
+// master, it is even the later ones that count, and a cell is without a master
+// for nearly two time-outs where one would do.
 //
-// suspect makes the library look when the time-out, and a random part of it, has
-// passed. What it then does is its own business: it checks the silence again, and
-// asks for pre-votes before it disturbs anybody.
-func (r *Replica) suspect() {
+// suspectSilence makes the library look when the time-out, and a random part of
+// it, has passed. What it then does is its own business: it checks the silence
+// again, and asks for pre-votes before it disturbs anybody.
+func (r *Replica) suspectSilence() {
 	patience := r.patience()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -52,8 +52,8 @@ func (r *Replica) following() bool {
 	return leader != "" && leader != r.self()
 }
 
-// lookAtSilence has the library's follower check now for how long the leader has
-// been silent. It does so when the heartbeat time-out is made shorter
+// lookAtSilence has the library's follower check now for how long the leader
+// has been silent. It does so when the heartbeat time-out is made shorter
 // (ReloadConfig), be it by a nanosecond, which is given back at once.
 func (r *Replica) lookAtSilence() {
 	c := r.raft.ReloadableConfig()

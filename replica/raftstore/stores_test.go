@@ -1,9 +1,7 @@
-package replica
+package raftstore
 
 import (
-	"encoding/json"
 	"errors"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -64,6 +62,13 @@ func (d *disk) DeleteRange(from, to uint64) error {
 	return d.InmemStore.DeleteRange(from, to)
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // vote is what hashicorp/raft does to note one.
 func vote(s raft.StableStore, term uint64, candidate string) error {
 	if err := s.SetUint64([]byte(keyVoteTerm), term); err != nil {
@@ -86,12 +91,12 @@ func voted(t *testing.T, d *disk) (uint64, string) {
 	return term, string(candidate)
 }
 
-// settled is for a log that is all on the disk.
-func settled() error { return nil }
+// onDisk is for a log that is all on the disk.
+func onDisk() error { return nil }
 
 func TestVoteIsWrittenCandidateFirst(t *testing.T) {
 	d := &disk{InmemStore: raft.NewInmemStore()}
-	s := &voteStore{StableStore: d, settled: settled, fail: func(err error) { t.Error(err) }}
+	s := &voteStore{StableStore: d, waitDurable: onDisk, fail: func(err error) { t.Error(err) }}
 	if err := vote(s, 3, "r2"); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +130,7 @@ func TestCrashWithinAVote(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &disk{InmemStore: raft.NewInmemStore()}
-			s := &voteStore{StableStore: d, settled: settled, fail: func(error) {}}
+			s := &voteStore{StableStore: d, waitDurable: onDisk, fail: func(error) {}}
 			if err := vote(s, 3, "r2"); err != nil {
 				t.Fatal(err)
 			}
@@ -151,10 +156,10 @@ func TestStoreErrorsFailTheReplica(t *testing.T) {
 			fail := func(err error) { failed = err }
 			promises := lease.NewPromises(0)
 			clock := func() time.Duration { return time.Hour }
-			aside := newAsideLog(d, func() bool { return false }, clock, fail)
-			defer aside.close()
-			l := &logStore{LogStore: aside, configs: &confIndex{}, leading: func() bool { return false }, promises: promises, clock: clock, fail: fail}
-			if err := write(l, &voteStore{StableStore: d, settled: settled, fail: fail}); !errors.Is(err, errDisk) {
+			async := newAsyncLog(d, func() bool { return false }, clock, fail)
+			defer async.close()
+			l := &logStore{LogStore: async, leading: func() bool { return false }, promises: promises, clock: clock, fail: fail}
+			if err := write(l, &voteStore{StableStore: d, waitDurable: onDisk, fail: fail}); !errors.Is(err, errDisk) {
 				t.Errorf("raft is told %v", err)
 			}
 			if !errors.Is(failed, errDisk) {
@@ -173,7 +178,7 @@ func TestStoringABatchIsAPromise(t *testing.T) {
 	now := time.Second
 	d := &disk{InmemStore: raft.NewInmemStore(), stored: func() { now += time.Second }}
 	promises := lease.NewPromises(0)
-	l := &logStore{LogStore: d, configs: &confIndex{}, promises: promises, clock: func() time.Duration { return now }, fail: func(err error) { t.Error(err) }}
+	l := &logStore{LogStore: d, promises: promises, clock: func() time.Duration { return now }, fail: func(err error) { t.Error(err) }}
 	store := func(kinds ...raft.LogType) {
 		var logs []*raft.Log
 		for _, k := range kinds {
@@ -199,13 +204,12 @@ func TestStoringABatchIsAPromise(t *testing.T) {
 	}
 }
 
-// TestFollowerKnowsWhereItsSnapshotEnds: a follower that looks for the last entry of
-// its snapshot, which is not in its log, finds the term. A leader does not, since it
-// would send it.
+// TestFollowerKnowsWhereItsSnapshotEnds: a follower that looks for the last
+// entry of its snapshot, which is not in its log, finds the term. A leader does
+// not, since it would send it.
 func TestFollowerKnowsWhereItsSnapshotEnds(t *testing.T) {
 	snapshots, leading := raft.NewInmemSnapshotStore(), false
 	l := &logStore{
-		configs:  &confIndex{},
 		LogStore: raft.NewInmemStore(), snapshots: snapshots, leading: func() bool { return leading },
 		fail: func(err error) { t.Error(err) },
 	}
@@ -222,40 +226,12 @@ func TestFollowerKnowsWhereItsSnapshotEnds(t *testing.T) {
 			t.Errorf("entry %d beside the snapshot's end: %v", other, err)
 		}
 	}
-	if err := l.GetLog(7, &got); err != nil || got.Index != 7 || got.Term != 3 || got.Type != typeStandIn {
+	if err := l.GetLog(7, &got); err != nil || got.Index != 7 || got.Term != 3 || got.Type != StandIn {
 		t.Errorf("at the snapshot's end: %+v, %v", got, err)
 	}
 	leading = true
 	if err := l.GetLog(7, &got); !errors.Is(err, raft.ErrLogNotFound) {
 		t.Errorf("as a leader: %v", err)
-	}
-}
-
-// TestDamagedSnapshotStandsForNothing: its list says that it ends where it does not.
-func TestDamagedSnapshotStandsForNothing(t *testing.T) {
-	o, _ := aDataDir(t, 1000)
-	end := uint64(0)
-	edit(t, filepath.Join(snapshotDirs(t, o)[0], "meta.json"), func(raw []byte) []byte {
-		var meta map[string]any
-		must(t, json.Unmarshal(raw, &meta))
-		end = uint64(meta["Index"].(float64)) + 400
-		meta["Index"] = end
-		raw, err := json.Marshal(meta)
-		must(t, err)
-		return raw
-	})
-	s := storesOf(t, o)
-	defer s.Close()
-	snapshots := s.Snapshots
-	metas, err := snapshots.List()
-	must(t, err)
-	if len(metas) == 0 || metas[0].Index != end {
-		t.Fatalf("the list does not begin with entry %d", end)
-	}
-	l := &logStore{LogStore: s.Logs, configs: &confIndex{}, snapshots: snapshots, leading: func() bool { return false }, fail: func(err error) { t.Error(err) }}
-	var got raft.Log
-	if err := l.GetLog(end, &got); !errors.Is(err, raft.ErrLogNotFound) {
-		t.Errorf("it stands for entry %d: %+v, %v", end, got, err)
 	}
 }
 
@@ -270,9 +246,10 @@ func (s *canceledSink) Cancel() error {
 	return s.SnapshotSink.Cancel()
 }
 
-// TestSnapshotsGoForward: one that is older than the last is not taken, and not finished.
+// TestSnapshotsGoForward: one that is older than the last is not taken, and not
+// finished.
 func TestSnapshotsGoForward(t *testing.T) {
-	store := forwardOnly{raft.NewInmemSnapshotStore(), &logStore{LogStore: raft.NewInmemStore(), configs: &confIndex{}}}
+	store := forwardOnly{raft.NewInmemSnapshotStore(), &logStore{LogStore: raft.NewInmemStore()}}
 	_, wire := raft.NewInmemTransport("")
 	take := func(index uint64) error {
 		sink, err := store.Create(raft.SnapshotVersionMax, index, 1, raft.Configuration{}, 1, wire)

@@ -1,4 +1,4 @@
-package replica
+package rafttransport
 
 import (
 	"errors"
@@ -7,17 +7,18 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// pipeline is a way to send entries without waiting for the answers. It ends with
-// the first message that the follower refuses or that fails: the library stops to
-// read answers then, and may send one message more all the same, which of two
-// things its select takes being a matter of luck (replication.go,
+// pipeline is a way to send entries without waiting for the answers. It ends
+// with the first message that the follower refuses or that fails: the library
+// stops to read answers then, and may send one message more all the same, which
+// of two things its select takes being a matter of luck (replication.go,
 // pipelineReplicate). That one would wait for ever behind an answer that nobody
-// reads. The follower would be sent nothing more, a leader that was deposed would go
-// on with its heartbeats, and the replica could not be closed (hashicorp/raft #612,
-// open in v1.8.0).
+// reads. The follower would be sent nothing more, a leader that was deposed
+// would go on with its heartbeats, and the replica could not be closed
+// (hashicorp/raft #612, open in v1.8.0).
 //
-// Here what comes behind the first failure is read and dropped, and nothing more is
-// sent, so that a message waits no longer than the answer before it may take.
+// Here what comes behind the first failure is read and dropped, and nothing
+// more is sent, so that a message waits no longer than the answer before it may
+// take.
 type pipeline struct {
 	raft.AppendPipeline
 	check    func(*raft.AppendEntriesRequest) error // before a message leaves
@@ -40,7 +41,8 @@ func newPipeline(p raft.AppendPipeline, check func(*raft.AppendEntriesRequest) e
 	return out
 }
 
-// AppendEntries sends entries. It waits while two earlier messages are on their way.
+// AppendEntries sends entries. It waits while two earlier messages are on their
+// way.
 func (p *pipeline) AppendEntries(q *raft.AppendEntriesRequest, a *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	select {
 	case <-p.failed:
@@ -53,7 +55,8 @@ func (p *pipeline) AppendEntries(q *raft.AppendEntriesRequest, a *raft.AppendEnt
 	return p.AppendPipeline.AppendEntries(q, a)
 }
 
-// Consumer has the answers in the order of the messages, up to the first failure.
+// Consumer has the answers in the order of the messages, up to the first
+// failure.
 func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.answered }
 
 // Close ends the connection.

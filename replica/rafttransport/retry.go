@@ -1,4 +1,4 @@
-package replica
+package rafttransport
 
 import (
 	"sync"
@@ -7,18 +7,18 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// patient keeps a leader from giving up on a follower that is down. Each message
-// that fails makes the library wait for twice as long before the next, 10 s in the
-// end; heartbeats go on. A replica that has come back would hear of its master at
-// once, and for up to 10 s of nothing that was done without it.
+// retrying keeps a leader from giving up on a follower that is down. Each
+// message that fails makes the library wait for twice as long before the next,
+// 10 s in the end; heartbeats go on. A replica that has come back would hear of
+// its master at once, and for up to 10 s of nothing that was done without it.
 //
 // Here a message that fails is told as failed when the follower has answered a
 // heartbeat: then it is worth to try again, and the failures are few.
-type patient struct {
-	Transport
-	leading func() bool // see asideLog
+type retrying struct {
+	Wire
+	leading func() bool // see Options
 
-	mu      sync.Mutex
+	mu      sync.Mutex                      // guards waiting
 	waiting map[raft.ServerID]chan struct{} // closed at the next answer to a heartbeat
 }
 
@@ -29,19 +29,19 @@ const (
 )
 
 // AppendEntries sends entries or a heartbeat.
-func (p *patient) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	err := p.Transport.AppendEntries(id, target, args, resp)
+func (p *retrying) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	err := p.Wire.AppendEntries(id, target, args, resp)
 	heartbeat := args.PrevLogEntry == 0 && len(args.Entries) == 0
 	switch {
 	case heartbeat && err == nil:
 		p.answered(id)
 	case !heartbeat && err != nil:
-		p.await(id)
+		p.wait(id)
 	}
 	return err
 }
 
-func (p *patient) answered(id raft.ServerID) {
+func (p *retrying) answered(id raft.ServerID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if answer := p.waiting[id]; answer != nil {
@@ -50,7 +50,7 @@ func (p *patient) answered(id raft.ServerID) {
 	}
 }
 
-func (p *patient) await(id raft.ServerID) {
+func (p *retrying) wait(id raft.ServerID) {
 	p.mu.Lock()
 	answer := p.waiting[id]
 	if answer == nil {

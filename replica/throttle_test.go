@@ -23,7 +23,7 @@ func TestRests(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			g := newGentle(slowWriter(piece))
+			g := newThrottle(slowWriter(piece))
 			for range 5 {
 				if n, err := g.Write([]byte("piece")); n != 5 || err != nil {
 					t.Fatalf("%d, %v", n, err)
@@ -36,10 +36,10 @@ func TestRests(t *testing.T) {
 	}
 }
 
-// TestGentleSum is the state's hash.
-func TestGentleSum(t *testing.T) {
+// TestThrottledSum is the state's hash.
+func TestThrottledSum(t *testing.T) {
 	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: 1, Master: "r1"}}})
-	if sum, _ := gentleSum(s); sum != s.Hash() {
+	if sum, _ := throttledSum(s); sum != s.Hash() {
 		t.Errorf("%x, want %x", sum, s.Hash())
 	}
 }

@@ -1,10 +1,8 @@
-package replica
+package rafttransport
 
 import (
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,7 +13,7 @@ import (
 
 // forgetful is a transport to followers whose logs end where the test says.
 type forgetful struct {
-	Transport
+	Wire
 	last    map[raft.ServerID]uint64
 	term    uint64 // of all answers; 0 for that of the question
 	handled int
@@ -44,11 +42,11 @@ func (f *forgetful) TimeoutNow(raft.ServerID, raft.ServerAddress, *raft.TimeoutN
 }
 
 // leaderOf is a leader's transport to followers, and what it says of them.
-func leaderOf(t *testing.T) (transport, *forgetful, func(id raft.ServerID, term, prev, entries uint64) error, *[]raft.ServerID) {
+func leaderOf(t *testing.T) (Transport, *forgetful, func(id raft.ServerID, term, prev, entries uint64) error, *[]raft.ServerID) {
 	t.Helper()
 	f, lost := &forgetful{last: map[raft.ServerID]uint64{}}, &[]raft.ServerID{}
 	out := sending(func(index uint64) uint64 { return index })
-	out.Transport, out.acks = f, &acknowledged{forgot: func(id raft.ServerID, _ error) { *lost = append(*lost, id) }}
+	out.Wire, out.acks = f, &acknowledged{forgot: func(id raft.ServerID, _ error) { *lost = append(*lost, id) }}
 	return out, f, func(id raft.ServerID, term, prev, entries uint64) error {
 		q := &raft.AppendEntriesRequest{Term: term, PrevLogEntry: prev}
 		for i := range entries {
@@ -58,8 +56,8 @@ func leaderOf(t *testing.T) (transport, *forgetful, func(id raft.ServerID, term,
 	}, lost
 }
 
-// TestForgetfulFollower: one whose log has become shorter than what it has told this
-// leader is sent nothing more, in this term.
+// TestForgetfulFollower: one whose log has become shorter than what it has told
+// this leader is sent nothing more, in this term.
 func TestForgetfulFollower(t *testing.T) {
 	to, f, send, lost := leaderOf(t)
 	must(t, errors.Join(send("r2/a", 3, 0, 10), send("r3/b", 3, 0, 10), send("r2/a", 3, 10, 5)))
@@ -70,7 +68,7 @@ func TestForgetfulFollower(t *testing.T) {
 	}
 	before := f.handled
 	through := to
-	through.Transport = piped{to.Transport}
+	through.Wire = piped{to.Wire}
 	pipe, err := through.AppendEntriesPipeline("r2/a", "")
 	must(t, err)
 	defer pipe.Close()
@@ -93,8 +91,8 @@ func TestForgetfulFollower(t *testing.T) {
 	}
 }
 
-// TestForgetfulFollowerIsTold, also when it has caught up with a snapshot that was on
-// its way before: it would be sent nothing more, and never know why.
+// TestForgetfulFollowerIsTold, also when it has caught up with a snapshot that
+// was on its way before: it would be sent nothing more, and never know why.
 func TestForgetfulFollowerIsTold(t *testing.T) {
 	to, f, send, _ := leaderOf(t)
 	must(t, send("r2/a", 3, 0, 10))
@@ -112,12 +110,12 @@ func TestForgetfulFollowerIsTold(t *testing.T) {
 	}
 }
 
-// TestSnapshotThatDoesNotHelp: a follower that has installed one twice is sent a newer
-// one.
+// TestSnapshotThatDoesNotHelp: a follower that has installed one twice is sent
+// a newer one.
 func TestSnapshotThatDoesNotHelp(t *testing.T) {
 	to, _, _, _ := leaderOf(t)
 	renewed := 0
-	to.renew = func() { renewed++ }
+	to.opts.Renew = func() { renewed++ }
 	install := func(id raft.ServerID, term, index uint64) {
 		t.Helper()
 		must(t, to.InstallSnapshot(id, "", &raft.InstallSnapshotRequest{Term: term, LastLogIndex: index}, &raft.InstallSnapshotResponse{}, nil))
@@ -135,8 +133,9 @@ func TestSnapshotThatDoesNotHelp(t *testing.T) {
 	}
 }
 
-// TestForgetfulFollowerOfASnapshot: a snapshot would make up for what is lost, and for
-// what was voted nothing would. Before it is sent the follower has to tell.
+// TestForgetfulFollowerOfASnapshot: a snapshot would make up for what is lost,
+// and for what was voted nothing would. Before it is sent the follower has to
+// tell.
 func TestForgetfulFollowerOfASnapshot(t *testing.T) {
 	to, f, send, lost := leaderOf(t)
 	must(t, send("r2/a", 3, 0, 10))
@@ -148,7 +147,7 @@ func TestForgetfulFollowerOfASnapshot(t *testing.T) {
 }
 
 // piped is a transport with pipelines that nothing comes out of.
-type piped struct{ Transport }
+type piped struct{ Wire }
 
 func (piped) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
 	return sent{}.AppendEntriesPipeline("", "")
@@ -202,66 +201,4 @@ func TestWhatMayEndEarlier(t *testing.T) {
 			t.Errorf("it has %+v", got)
 		}
 	})
-}
-
-// putBack stops a follower of three, goes on without it, and puts its directory back
-// as it was before it had stored the last entries.
-func putBack(t *testing.T) (leader, old *Replica, o Options) {
-	t.Helper()
-	all := startAll(t, options(t, 3)...)
-	leader, epoch := lead(t, all...)
-	write(t, leader, epoch, "a", 30)
-	same(t, leader, all...)
-	old = without(all, leader)[0]
-	o = old.opts
-	stop(t, old)
-	copied := filepath.Join(t.TempDir(), "copy")
-	must(t, os.CopyFS(copied, os.DirFS(o.DataDir)))
-	again := start(t, o)
-	write(t, leader, epoch, "b", 30)
-	same(t, leader, again)
-	stop(t, again)
-	must(t, os.RemoveAll(o.DataDir))
-	must(t, os.CopyFS(o.DataDir, os.DirFS(copied)))
-	return leader, old, o
-}
-
-// refusedFor checks why a directory is refused.
-func refusedFor(t *testing.T, o Options, err error) {
-	t.Helper()
-	for _, want := range []string{o.DataDir, "has lost what it had acknowledged", "stout member replace " + o.ID} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("it says %v; want %q in it", err, want)
-		}
-	}
-}
-
-// TestDirectoryThatWasPutBack does not start while the master knows better, nor from
-// then on.
-func TestDirectoryThatWasPutBack(t *testing.T) {
-	leader, _, o := putBack(t)
-	_, err := Open(o)
-	refusedFor(t, o, err)
-	stop(t, leader)
-	_, err = Open(o)
-	refusedFor(t, o, err)
-}
-
-// TestDirectoryPutBackUnseen: it starts while it can ask nobody. The master sees that
-// its log is too short, and sends it nothing; and it ends when it asks.
-func TestDirectoryPutBackUnseen(t *testing.T) {
-	_, _, o := putBack(t)
-	c, err := Prepare(o)
-	must(t, err)
-	must(t, errors.Join(c.Wait(t.Context()), c.take()))
-	s, p, err := c.open()
-	must(t, err)
-	r, err := Start(c.opts, s, p) // without asking before
-	must(t, err)
-	before := r.raft.LastIndex()
-	refusedFor(t, o, <-r.Failed())
-	if now := r.raft.LastIndex(); now != before {
-		t.Errorf("it has been sent entries: its log ends at %d, and did at %d", now, before)
-	}
-	must(t, r.Close())
 }
