@@ -11,7 +11,7 @@
 //   - a silent leader is suspected in time (election.go)
 //   - a transfer of leadership that the library forgets to end, ends the process
 //     (replica.go; hashicorp/raft #696)
-//   - a founding that a crash has cut in two is made again (replica.go)
+//   - a founding that a crash has cut in two is made again (founding.go)
 //   - checksums of the state go through the log; a replica that differs ends
 //     (checksum.go)
 //   - a directory that has forgotten what it had acknowledged is refused
