@@ -19,6 +19,7 @@ type fakeConf struct {
 	behind  map[string]uint64 // directory → how far
 	busy    bool              // a change is not committed
 	changes []string          // made so far
+	onAsk   func()            // is called, with the cell's mu held, when somebody is asked; nil for nothing
 	most    int               // voters of one name, at any time
 	lost    bool              // whether a name had nobody, at any time
 }
@@ -104,6 +105,9 @@ func (n *node) ChangeMember(_ context.Context, since uint64, change cell.Change,
 func (n *node) Ask(_ context.Context, name string) (admission.Card, error) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
+	if n.c.conf.onAsk != nil {
+		n.c.conf.onAsk()
+	}
 	directory, ok := n.c.conf.at[name]
 	if name == n.id {
 		directory, ok = n.Directory(), true // as a replica does, without asking

@@ -142,8 +142,6 @@ func (m *Master) Replace(ctx context.Context, id string, req lockapi.ReplaceMemb
 	switch {
 	case old < 0:
 		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell; GET %s lists them", id, lockapi.RouteMembers)
-	case seen.members[old].Voter && seen.members[old].Directory == req.Directory:
-		return m.takeBack(ctx, id, "")
 	case slices.ContainsFunc(seen.members, func(v member) bool { return v.ID == id && v.Directory == req.Directory }):
 		return m.takeBack(ctx, id, req.Directory)
 	case slices.ContainsFunc(seen.members, func(v member) bool { return v.Directory == req.Directory }):
@@ -178,12 +176,17 @@ func (m *Master) takeIn(ctx context.Context, seen roll, as cell.Member, director
 	return m.takeBack(ctx, as.ID, directory)
 }
 
-// takeBack removes the directories of a name that do not vote, but for one.
+// takeBack removes the directories of a name that do not vote, but for one. That one
+// has to be a member still: the other is what the cell knows the name by, where a step
+// of a replacement has come in between.
 func (m *Master) takeBack(ctx context.Context, id, but string) error {
 	for {
 		now, err := m.members.Membership()
 		if err != nil {
 			return err
+		}
+		if !slices.ContainsFunc(now.Members, func(s cell.MemberStatus) bool { return s.ID == id && s.Directory == but }) {
+			return lockapi.Errorf(lockapi.CodeBusy, "directory %s of replica %s is no member any more: another change came in between; see GET %s", but, id, lockapi.RouteMembers)
 		}
 		i := slices.IndexFunc(now.Members, func(s cell.MemberStatus) bool { return s.ID == id && !s.Voter && s.Directory != but })
 		if i < 0 {

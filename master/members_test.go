@@ -1,6 +1,7 @@
 package master
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -269,6 +270,29 @@ func TestNameIsNeverLost(t *testing.T) {
 					t.Errorf("%+v after %q", f.members, f.changes)
 				}
 			})
+		})
+	})
+}
+
+// TestTakingBackComesTooLate: the old directory is taken out while the call that wants
+// to keep it looks around. The new one is then all that the cell knows the name by.
+func TestTakingBackComesTooLate(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		m := c.office("r1").master
+		c.set(func(f *fakeConf) {
+			f.change(cell.AddNonvoter, standing("r2", newDirectory, false))
+			f.onAsk = func() {
+				f.change(cell.RemoveMember, standing("r2", founder("r2"), true))
+				f.onAsk = nil
+			}
+		})
+		if err := m.Replace(t.Context(), "r2", replaceBy(founder("r2"))); !errors.Is(err, lockapi.CodeBusy) {
+			t.Errorf("it comes to %v", err)
+		}
+		c.set(func(f *fakeConf) {
+			if f.lost {
+				t.Errorf("%+v after %q", f.members, f.changes)
+			}
 		})
 	})
 }

@@ -40,5 +40,10 @@ func offices() []Mutant {
 			overlay.Edit{File: "master/acquire.go",
 				Old: "; ok && a.lease.Valid(a.opts.Clock()) {",
 				New: "; ok {"}},
+		{"name-taken-back", "1.5", "a name is never without a directory while it is replaced",
+			"an operator wants the old directory back in the moment in which it is taken out",
+			overlay.Edit{File: "master/members.go",
+				Old: "return s.ID == id && s.Directory == but }) {",
+				New: "return s.ID == id }) {"}},
 	}
 }

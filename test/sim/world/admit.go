@@ -226,6 +226,9 @@ func (w *world) replaceOne() {
 	for _, i := range w.script.Perm(len(w.machines)) {
 		if m := w.machines[i]; m.process != nil && m.process.stranger {
 			w.replace(m)
+			if ids, _ := w.voters(); w.script.IntN(3) == 0 {
+				w.thinkBetter(m.id, ids)
+			}
 			return
 		}
 	}
@@ -233,6 +236,20 @@ func (w *world) replaceOne() {
 	if w.script.IntN(4) == 0 {
 		m := w.anyMachine()
 		go w.command(m.id, admission.NewDirectory())
+	}
+}
+
+// thinkBetter is an operator who wants to keep the old directory after all, and says
+// so again and again.
+func (w *world) thinkBetter(id string, voters []string) {
+	for _, server := range voters {
+		name, directory := admission.Split(server)
+		if name != id {
+			continue
+		}
+		for range 20 {
+			w.later(between(w.script, 300*time.Millisecond, 1500*time.Millisecond), func() { w.command(id, directory) })
+		}
 	}
 }
 

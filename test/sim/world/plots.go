@@ -274,7 +274,10 @@ func (w *world) tornVote() {
 	voter.fatal, voter.afterCrash, voter.reboots = pick(w.script, 4, 5, 6), 5*time.Millisecond, false
 	before := voter.process
 	w.campaign(voter)
-	if !w.soon(func() bool { return voter.process != nil && voter.process != before }) {
+	if !w.soon(func() bool {
+		now := voter.process
+		return now != nil && now != before && now.replica != nil
+	}) {
 		return
 	}
 	w.heal()

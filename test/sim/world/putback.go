@@ -20,7 +20,10 @@ func (w *world) putBack() {
 	if old == nil {
 		return
 	}
-	i := slices.IndexFunc(w.machines, func(m *machine) bool { return m != old && m.process != nil && w.mayLose(m) })
+	voters, _ := w.voters() // one that was replaced is no member, whatever it has
+	i := slices.IndexFunc(w.machines, func(m *machine) bool {
+		return m != old && m.process != nil && slices.Contains(voters, m.disk.who.ServerID()) && w.mayLose(m)
+	})
 	if i < 0 {
 		return
 	}
