@@ -22,7 +22,7 @@ func (m *Master) Acquire(ctx context.Context, path string, req lockapi.LockReque
 	if err != nil {
 		return lockapi.Grant{}, err
 	}
-	a := acquire{office: o, req: &req, key: pairKey{req.Session, path, req.Handle}, mode: stateMode(req.Mode)}
+	a := newAcquire(o, path, &req)
 	if a.refusedAtOnce() {
 		return lockapi.Grant{}, a.errHeld()
 	}
@@ -37,16 +37,23 @@ type acquire struct {
 	*office
 	req    *lockapi.LockRequest
 	key    pairKey
-	mode   state.Mode
+	op     state.Acquire // is never changed: the log may have it
 	until  time.Duration // when the call stops waiting
 	pair   *pair
 	waiter *waiter
 }
 
+func newAcquire(o *office, path string, req *lockapi.LockRequest) *acquire {
+	return &acquire{office: o, req: req, key: pairKey{req.Session, path, req.Handle}, op: state.Acquire{
+		Session: req.Session, Path: path, Handle: req.Handle, Mode: stateMode(req.Mode), Limit: req.Limit,
+		Wait: waitFor(req), DelayMS: req.LockDelayMS,
+	}}
+}
+
 // refusedAtOnce says that the lock is not to be had now and the call does not want
 // to wait. Where no call of its pair is under way the office need not hear of it.
 func (a *acquire) refusedAtOnce() bool {
-	if a.waitFor() != state.NoWait {
+	if a.op.Wait != state.NoWait {
 		return false
 	}
 	a.mu.Lock()
@@ -76,7 +83,7 @@ func (a *acquire) run(ctx context.Context) (lockapi.Grant, error) {
 // decide finds out what the request comes to: from memory where that takes no
 // change, else through the log. full is the quota for which a call that would
 // have waited was proposed as one that does not.
-func (a *acquire) decide() (r state.Result, full *lack, err error) {
+func (a *acquire) decide() (r state.AcquireResult, full *lack, err error) {
 	a.mu.Lock()
 	settled := a.pair.updating == 0
 	a.mu.Unlock()
@@ -90,60 +97,35 @@ func (a *acquire) decide() (r state.Result, full *lack, err error) {
 		return r, nil, err
 	}
 	defer a.release()
-	waitFor := a.waitFor()
+	op := a.op // which the log keeps
 	if full != nil {
-		waitFor = state.NoWait
+		op.Wait = state.NoWait
 	}
-	r, err = a.propose(state.Command{
-		Kind: state.Acquire, Session: a.key.session, Path: a.key.path, Handle: a.key.handle,
-		Mode: a.mode, Limit: a.req.Limit, Wait: waitFor, DelayMS: a.req.LockDelayMS,
-	})
+	r, err = resultOf[state.AcquireResult](a.propose(&op))
 	return r, full, err
 }
 
-func (a *acquire) waitFor() state.WaitFor {
+func waitFor(req *lockapi.LockRequest) state.WaitFor {
 	switch {
-	case a.req.Queue:
-		return state.Keep
-	case a.req.WaitMS > 0:
-		return state.WhileHot
+	case req.Queue:
+		return state.Persistent
+	case req.WaitMS > 0:
+		return state.WhileConnected
 	}
 	return state.NoWait
 }
 
-// atOnce answers what changes nothing: it reads, then checks the lease. Without
-// that the log decides.
-func (a *acquire) atOnce() (state.Result, bool) {
-	if r, ok := a.fromMemory(a.log.State()); ok && a.lease.Valid(a.opts.Clock()) {
-		return r, true
+// atOnce answers what changes nothing.
+func (a *acquire) atOnce() (state.AcquireResult, bool) {
+	r, ok := a.fromMemory(&a.op)
+	if !ok {
+		return state.AcquireResult{}, false
 	}
-	return state.Result{}, false
-}
-
-// fromMemory is what the request comes to in a state, where that changes nothing.
-func (a *acquire) fromMemory(s *state.State) (state.Result, bool) {
-	if _, ok := s.Session(a.key.session); !ok {
-		return state.Result{Verdict: state.NoSession}, true
-	}
-	hold, wait := s.Claim(a.key.session, a.key.path, a.key.handle)
-	switch {
-	case hold != nil:
-		if clash := hold.Clash(a.mode, a.req.Limit); clash != state.NoClash {
-			return state.Result{Verdict: state.Conflict, Clash: clash, Hold: hold}, true
-		}
-		return state.Result{Verdict: state.Held, Hold: hold}, true
-	case wait != nil:
-		if clash := wait.Clash(a.mode, a.req.Limit); clash != state.NoClash {
-			return state.Result{Verdict: state.Conflict, Clash: clash, Wait: wait}, true
-		}
-		return state.Result{Verdict: state.Queued, Wait: wait}, wait.Keep || !a.req.Queue
-	}
-	r := s.Decide(a.key.path, a.mode, a.req.Limit)
-	return r, r.Verdict == state.Conflict || (r.Verdict != state.Held && a.waitFor() == state.NoWait)
+	return r.(state.AcquireResult), true
 }
 
 // answer turns a verdict into a reply.
-func (a *acquire) answer(r state.Result) (lockapi.Grant, error) {
+func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 	switch r.Verdict {
 	case state.Held:
 		a.told(r.Hold)
@@ -206,7 +188,7 @@ func (a *acquire) look(seq uint64) (done bool, grant lockapi.Grant, err error) {
 	case wait != nil && wait.Seq == seq:
 		return false, grant, nil
 	case hold != nil && hold.WaitSeq == seq:
-		grant, err = a.answer(state.Result{Verdict: state.Held, Hold: hold})
+		grant, err = a.answer(state.AcquireResult{Verdict: state.Held, Hold: hold})
 		return true, grant, err
 	}
 	if _, lives := s.Session(a.key.session); !lives {
@@ -284,7 +266,7 @@ func (a *acquire) errHeld() *lockapi.Error {
 	return e
 }
 
-func (a *acquire) errConflict(r state.Result) *lockapi.Error {
+func (a *acquire) errConflict(r state.AcquireResult) *lockapi.Error {
 	has, mode, limit := "holds", state.Mode(0), int64(0)
 	switch {
 	case r.Hold != nil:

@@ -3,6 +3,8 @@ package master
 import (
 	"container/heap"
 	"time"
+
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // A matter is something that becomes due: a session's end, a lock-delay's, or
@@ -138,7 +140,7 @@ func (o *office) startDelay(path string, id uint64, ms int64, now time.Duration)
 // o.mu is held.
 func (o *office) delayDue(m *matter, now time.Duration) {
 	if d := o.delays[m.path]; d.id == m.delayID && d.until <= now {
-		go o.propose(endDelay(m.path, m.delayID))
+		go o.propose(&state.EndDelay{Path: m.path, ID: m.delayID})
 	}
 }
 

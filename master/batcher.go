@@ -95,7 +95,7 @@ func (b *batcher) Begin(cmd state.Command) func() (state.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.refuse; err != nil {
-		return func() (state.Result, error) { return state.Result{}, fmt.Errorf("%w: %w", cell.ErrNotApplied, err) }
+		return func() (state.Result, error) { return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, err) }
 	}
 	c := b.spare.Get().(*call)
 	c.cmd = cmd
@@ -139,10 +139,10 @@ func (b *batcher) abandon(c *call) (state.Result, error) {
 	}
 	for _, p := range b.pending {
 		if p == c {
-			return state.Result{}, fmt.Errorf("%w: %w", cell.ErrNotApplied, b.refuse)
+			return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, b.refuse)
 		}
 	}
-	return state.Result{}, fmt.Errorf("%w: %w", cell.ErrUnknown, b.refuse)
+	return nil, fmt.Errorf("%w: %w", cell.ErrUnknown, b.refuse)
 }
 
 // Renew proposes an empty batch, which only renews the lease, unless commands

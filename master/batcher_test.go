@@ -29,7 +29,7 @@ type memLog struct {
 
 func newMemLog(delay time.Duration) *memLog {
 	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{
-		{Kind: state.OpenOffice, Term: 1, Master: "r1"}, // epoch 1
+		{Operation: &state.OpenOffice{Term: 1, Master: "r1"}}, // epoch 1
 	}})
 	return &memLog{state: s, delay: delay}
 }
@@ -59,7 +59,7 @@ func newTestBatcher(l *memLog, epoch uint64) (*batcher, *[]time.Duration, *[]err
 }
 
 func open(id string) state.Command {
-	return state.Command{Kind: state.OpenSession, Session: id, TTLMS: 1000}
+	return state.Command{Operation: &state.OpenSession{Session: id, TTLMS: 1000}}
 }
 
 func TestBatcherJoinsWhatGathers(t *testing.T) {
@@ -69,7 +69,7 @@ func TestBatcherJoinsWhatGathers(t *testing.T) {
 		var calls sync.WaitGroup
 		for i := range 300 {
 			calls.Go(func() {
-				r, err := b.Do(open(fmt.Sprintf("s%03d", i)))
+				r, err := resultOf[state.SessionResult](b.Do(open(fmt.Sprintf("s%03d", i))))
 				if err != nil || r.Verdict != state.Done || r.Session.ID != fmt.Sprintf("s%03d", i) {
 					t.Errorf("call %d: %+v, %v: not its own result", i, r, err)
 				}
@@ -239,15 +239,15 @@ func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
 			results = append(results, b.Begin(open(fmt.Sprintf("s%03d", i))))
 		}
 		for i, result := range results {
-			if r, err := result(); err != nil || r.Session.ID != fmt.Sprintf("s%03d", i) {
+			if r, err := resultOf[state.SessionResult](result()); err != nil || r.Session.ID != fmt.Sprintf("s%03d", i) {
 				t.Errorf("call %d: %+v, %v", i, r, err)
 			}
 		}
 		n := 0
 		for _, batch := range l.batches {
 			for _, c := range batch.Commands {
-				if c.Session != fmt.Sprintf("s%03d", n) {
-					t.Fatalf("command %d is %s", n, c.Session)
+				if op := c.Operation.(*state.OpenSession); op.Session != fmt.Sprintf("s%03d", n) {
+					t.Fatalf("command %d is %s", n, op.Session)
 				}
 				n++
 			}
@@ -266,11 +266,11 @@ func TestBatchesAreNoLargerThanEntries(t *testing.T) {
 	for _, each := range []int{0, cell.MaxBatchBytes / maxBatchCommands, cell.MaxBatchBytes} {
 		var b batcher
 		for i := range 2 * maxBatchCommands {
-			c := open(fmt.Sprintf("%d", i))
-			c.Term, c.Handle, c.Path, c.Key, c.Digest = 1<<60, "handle", "/path", "key", bytes.Repeat([]byte{1}, 32)
+			op := &state.OpenSession{Session: fmt.Sprintf("%d", i), TTLMS: 1 << 60, Name: "name", Key: "key", Digest: bytes.Repeat([]byte{1}, 32)}
+			c := state.Command{Time: 1 << 60, Caller: "caller", Operation: op}
 			for range 16 {
 				if c.Size()+16 < each {
-					c.Meta = map[string]string{"key": strings.Repeat("x", each-c.Size()-16)}
+					op.Meta = map[string]string{"key": strings.Repeat("x", each-c.Size()-16)}
 				}
 			}
 			b.pending = append(b.pending, &call{cmd: c})
@@ -295,30 +295,30 @@ func TestWhatIsDueRidesOnBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemLog(10 * time.Millisecond)
 		b, accepted, failed := newTestBatcher(l, 1)
-		due := []state.Command{{Kind: state.MarkState}, {Kind: state.TellSum, Seq: 1, Digest: make([]byte, 32)}}
+		due := []state.Command{{Operation: &state.MarkState{}}, {Operation: &state.TellSum{Entry: 1, Sum: make([]byte, 32)}}}
 		b.opts.Due = func() (c state.Command, ok bool) {
 			if len(due) > 0 {
 				c, due, ok = due[0], due[1:], true
 			}
 			return c, ok
 		}
-		if r, err := b.Do(open("a")); err != nil || r.Session.ID != "a" {
+		if r, err := resultOf[state.SessionResult](b.Do(open("a"))); err != nil || r.Session.ID != "a" {
 			t.Errorf("%+v, %v", r, err)
 		}
 		b.Renew()
 		<-time.After(time.Second)
-		if r, err := b.Do(open("b")); err != nil || r.Session.ID != "b" {
+		if r, err := resultOf[state.SessionResult](b.Do(open("b"))); err != nil || r.Session.ID != "b" {
 			t.Errorf("%+v, %v", r, err)
 		}
-		var got [][]state.Kind
+		var got [][]string
 		for _, batch := range l.batches {
-			var kinds []state.Kind
+			var names []string
 			for _, c := range batch.Commands {
-				kinds = append(kinds, c.Kind)
+				names = append(names, state.Name(c.Operation))
 			}
-			got = append(got, kinds)
+			got = append(got, names)
 		}
-		if want := [][]state.Kind{{state.OpenSession, state.MarkState}, {state.TellSum}, {state.OpenSession}}; !reflect.DeepEqual(got, want) {
+		if want := [][]string{{"open-session", "mark-state"}, {"tell-sum"}, {"open-session"}}; !reflect.DeepEqual(got, want) {
 			t.Errorf("batches of %v, want %v", got, want)
 		}
 		if len(*accepted) != 3 || len(*failed) != 0 {

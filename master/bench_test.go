@@ -113,7 +113,7 @@ func BenchmarkBatcher(b *testing.B) {
 			for range n {
 				callers.Go(func() {
 					for done.Add(1) <= int64(b.N) {
-						if _, err := batches.Do(state.Command{Kind: state.Release, Session: "s1", Path: "/bench"}); err != nil {
+						if _, err := batches.Do(state.Command{Operation: &state.Release{Session: "s1", Path: "/bench"}}); err != nil {
 							b.Error(err)
 							return
 						}

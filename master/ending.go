@@ -24,10 +24,10 @@ type turn struct {
 }
 
 // proposeEnd is propose for the end of a session.
-func (o *office) proposeEnd(c state.Command) (state.Result, error) {
+func (o *office) proposeEnd(op state.Operation, session string) (state.Result, error) {
 	o.mu.Lock()
 	t := &turn{claims: 1, come: make(chan struct{})}
-	if s := o.sessions[c.Session]; s != nil {
+	if s := o.sessions[session]; s != nil {
 		t.claims += s.use.holds
 	}
 	o.endings.queue = append(o.endings.queue, t)
@@ -36,7 +36,7 @@ func (o *office) proposeEnd(c state.Command) (state.Result, error) {
 	select {
 	case <-t.come:
 	case <-o.done:
-		return state.Result{}, errNoMaster("mastership was lost before the call took effect")
+		return nil, errNoMaster("mastership was lost before the call took effect")
 	}
 	defer func() {
 		o.mu.Lock()
@@ -44,7 +44,7 @@ func (o *office) proposeEnd(c state.Command) (state.Result, error) {
 		o.endings.claims -= t.claims
 		o.endings.admit()
 	}()
-	return o.propose(c)
+	return o.propose(op)
 }
 
 // admit lets those come whose turn it is.

@@ -36,7 +36,7 @@ func TestHeavySessionsEndAPartAtATime(t *testing.T) {
 			}
 			o := openOffice(t, n)
 			all.Go(func() {
-				if _, err := o.proposeEnd(state.Command{Kind: state.ExpireSession, Session: id}); err != nil {
+				if _, err := o.proposeEnd(&state.ExpireSession{Session: id}, id); err != nil {
 					t.Error(err)
 				}
 			})
@@ -48,8 +48,11 @@ func TestHeavySessionsEndAPartAtATime(t *testing.T) {
 		for _, b := range n.sent() {
 			claims, ends := 0, 0
 			for _, c := range b.Commands {
-				if c.Kind == state.ExpireSession || c.Kind == state.CloseSession {
-					claims, ends = claims+1+heavy[c.Session], ends+1
+				switch op := c.Operation.(type) {
+				case *state.ExpireSession:
+					claims, ends = claims+1+heavy[op.Session], ends+1
+				case *state.CloseSession:
+					claims, ends = claims+1+heavy[op.Session], ends+1
 				}
 			}
 			if claims > mostEnding && ends > 1 {

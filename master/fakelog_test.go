@@ -54,7 +54,7 @@ func (n *node) Submit(b state.Batch) func() (*state.Outcome, error) {
 func (n *node) Due() (state.Command, bool) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	return state.Command{Kind: state.MarkState}, n.due
+	return state.Command{Operation: &state.MarkState{}}, n.due
 }
 
 func (n *node) Barrier(ctx context.Context) error {

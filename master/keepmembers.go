@@ -119,7 +119,7 @@ func (m *Master) noteMembers(o *office, now []cell.MemberStatus) error {
 	if table == nil || slices.EqualFunc(table, m.log.State().Members, sameMember) {
 		return nil
 	}
-	_, err := o.propose(state.Command{Kind: state.NoteMembers, Members: table})
+	_, err := o.propose(&state.NoteMembers{Members: table})
 	return err
 }
 

@@ -124,7 +124,7 @@ func TestNewsIsNotToldTwice(t *testing.T) {
 func (n *node) releaseUnheard(o *office, session, path string) (released *state.Outcome) {
 	n.set(func() {
 		next, out := n.state.Apply(uint64(n.applied)+1, n.term, state.Batch{Epoch: o.epoch, LeaseMS: o.opts.leaseMS(),
-			Commands: []state.Command{{Kind: state.Release, Session: session, Path: path}}})
+			Commands: []state.Command{{Operation: &state.Release{Session: session, Path: path}}}})
 		n.state, released = next, &out
 	})
 	return released

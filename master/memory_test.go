@@ -23,19 +23,19 @@ func TestMemoryEstimates(t *testing.T) {
 	}
 	owner := func(i int) string { return ids[i%sessions] }
 	open := func(i int) state.Command {
-		return state.Command{Kind: state.OpenSession, Session: ids[i], TTLMS: 12_000}
+		return state.Command{Operation: &state.OpenSession{Session: ids[i], TTLMS: 12_000}}
 	}
 	take := func(prefix string) func(int) state.Command {
 		return func(i int) state.Command {
-			return state.Command{Kind: state.Acquire, Session: owner(i), Path: fmt.Sprintf("%s/%d", prefix, i), Mode: state.Exclusive, DelayMS: 60_000}
+			return state.Command{Operation: &state.Acquire{Session: owner(i), Path: fmt.Sprintf("%s/%d", prefix, i), Mode: state.Exclusive, DelayMS: 60_000}}
 		}
 	}
 	queue := func(i int) state.Command {
-		return state.Command{Kind: state.Acquire, Session: owner(i), Handle: fmt.Sprint(i), Path: "/locks/0", Mode: state.Exclusive, Wait: state.Keep}
+		return state.Command{Operation: &state.Acquire{Session: owner(i), Handle: fmt.Sprint(i), Path: "/locks/0", Mode: state.Exclusive, Wait: state.Persistent}}
 	}
 	named := func(i int) state.Command {
-		return state.Command{Kind: state.OpenSession, Session: rand.Text(), TTLMS: 12_000, Name: fmt.Sprintf("service@host-%d", i),
-			Key: rand.Text(), Digest: make([]byte, 16), Meta: map[string]string{"pid": fmt.Sprint(i), "version": "v1.2.3"}}
+		return state.Command{Operation: &state.OpenSession{Session: rand.Text(), TTLMS: 12_000, Name: fmt.Sprintf("service@host-%d", i),
+			Key: rand.Text(), Digest: make([]byte, 16), Meta: map[string]string{"pid": fmt.Sprint(i), "version": "v1.2.3"}}}
 	}
 	g := newGrowth()
 	for _, step := range []struct {
@@ -79,7 +79,7 @@ func newGrowth() *growth {
 	g := &growth{state: state.New(), office: &office{
 		opts: opts, sessions: map[string]*session{}, pairs: map[pairKey]*pair{}, delays: map[string]delay{}, openings: map[opening]*share{},
 	}}
-	g.apply([]state.Command{{Kind: state.OpenOffice, Master: "r1", Term: 1}})
+	g.apply([]state.Command{{Operation: &state.OpenOffice{Master: "r1", Term: 1}}})
 	return g
 }
 

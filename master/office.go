@@ -40,7 +40,6 @@ type office struct {
 	openings map[opening]*share
 	endings  endings
 	use      amount // of the whole cell; see share.go
-	newest   uint64 // highest token of a grant that was noted
 	due      agenda
 
 	endOnce sync.Once
@@ -110,58 +109,77 @@ func (o *office) takeNote(out *state.Outcome) (expired []*zerolog.Event) {
 	now := o.opts.Clock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	defer o.tally(out.Results)
-	for i := range out.Events {
-		o.vitals.happened(&out.Events[i])
-		if e := &out.Events[i]; e.Kind != state.EventEnded {
-			o.happened(e, now)
-		} else if entry := o.endSession(e); entry != nil {
+	for _, c := range out.Changes {
+		o.vitals.happened(c)
+		if ended, ok := c.(state.SessionEnded); !ok {
+			o.happened(c, now)
+		} else if entry := o.endSession(ended); entry != nil {
 			expired = append(expired, entry)
 		}
 	}
 	return expired
 }
 
-// happened takes note of one event other than a session's end. o.mu is held.
-func (o *office) happened(e *state.Event, now time.Duration) {
-	switch e.Kind {
-	case state.EventOpened:
-		o.addSession(e.Session, now)
-		o.sessionOpened(e.Session)
-	case state.EventGranted:
-		o.granted(e.Hold, e.Wait)
-	case state.EventWithdrawn:
-		o.withdrawn(e.Wait)
-	case state.EventReleased:
-		o.released(e.Hold)
-	case state.EventDelay:
-		o.startDelay(e.Path, e.DelayID, e.DelayMS, now)
-	case state.EventDelayOver:
-		if o.delays[e.Path].id == e.DelayID {
-			delete(o.delays, e.Path)
-			o.use.add(delayAmount(e.Path), -1)
+// happened takes note of one change other than a session's end. o.mu is held.
+func (o *office) happened(c state.Change, now time.Duration) {
+	switch c := c.(type) {
+	case state.SessionOpened:
+		o.addSession(c.Session, now)
+		o.sessionOpened(c.Session)
+	case state.Granted:
+		if c.Wait != nil {
+			o.granted(c.Hold, c.Wait)
+		} else {
+			o.claimed(pairKey{c.Hold.Session, c.Hold.Path, c.Hold.Handle}, false)
+		}
+	case state.Enqueued:
+		o.claimed(pairKey{c.Wait.Session, c.Wait.Path, c.Wait.Handle}, true)
+	case state.Withdrawn:
+		o.withdrawn(c.Wait)
+	case state.Released:
+		o.released(c.Hold)
+	case state.DelayBegan:
+		o.startDelay(c.Path, c.ID, c.MS, now)
+	case state.DelayEnded:
+		if o.delays[c.Path].id == c.ID {
+			delete(o.delays, c.Path)
+			o.use.add(delayAmount(c.Path), -1)
 		}
 	}
 }
 
-// propose puts a command through the log and waits for its result. The error
-// is a *lockapi.Error: no_master where the command certainly has no effect,
-// outcome_unknown where it may have.
-func (o *office) propose(c state.Command) (state.Result, error) { return o.begin(c)() }
+// fromMemory is what an operation comes to, where that changes nothing: it reads,
+// and then checks the lease. Without that the log decides.
+func (o *office) fromMemory(op state.Operation) (state.Result, bool) {
+	if r, changes := o.log.State().Would(op); !changes && r != nil && o.lease.Valid(o.opts.Clock()) {
+		return r, true
+	}
+	return nil, false
+}
 
-// begin is propose in two steps: the command has its place in the log's order
+// propose puts an operation through the log and waits for its result. The error
+// is a *lockapi.Error: no_master where it certainly has no effect, outcome_unknown
+// where it may have.
+func (o *office) propose(op state.Operation) (state.Result, error) { return o.begin(op)() }
+
+// resultOf is a result of the type that the operation names.
+func resultOf[R any](r state.Result, err error) (R, error) {
+	got, _ := r.(R)
+	return got, err
+}
+
+// begin is propose in two steps: the operation has its place in the log's order
 // when begin returns; the function that it returns waits for the result and is
 // to be called once.
-func (o *office) begin(c state.Command) func() (state.Result, error) {
-	c.Time = time.Now().UnixNano()
-	wait := o.batcher.Begin(c)
+func (o *office) begin(op state.Operation) func() (state.Result, error) {
+	wait := o.batcher.Begin(state.Command{Time: time.Now().UnixNano(), Operation: op})
 	return func() (state.Result, error) { return o.outcome(wait()) }
 }
 
-// outcome puts what became of a command into the errors of the contract.
+// outcome puts what became of an operation into the errors of the contract.
 func (o *office) outcome(r state.Result, err error) (state.Result, error) {
 	switch {
-	case err == nil && r.Verdict == state.Refused:
+	case err == nil && r == nil:
 		return r, errNoMaster("the office ended before the call took effect")
 	case err == nil:
 		return r, nil
@@ -237,6 +255,6 @@ func (o *office) resign(ctx context.Context, why error) {
 	}
 	o.batcher.Close(why)
 	wait := o.log.Submit(state.Batch{Epoch: o.epoch, LeaseMS: o.opts.leaseMS(),
-		Commands: []state.Command{{Kind: state.CloseOffice, Time: time.Now().UnixNano()}}})
+		Commands: []state.Command{{Time: time.Now().UnixNano(), Operation: &state.CloseOffice{}}}})
 	_, _ = async.Get(ctx, wait) // unless it was accepted, the successor has to wait
 }

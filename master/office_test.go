@@ -241,7 +241,7 @@ func TestEntryAdmittedBeforeTheLossNeverTakesEffect(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
 		late := state.Batch{Epoch: openOffice(t, n).epoch, LeaseMS: 1000, Commands: []state.Command{
-			{Kind: state.OpenSession, Session: "late", TTLMS: 1000},
+			{Operation: &state.OpenSession{Session: "late", TTLMS: 1000}},
 		}}
 		c.office("r2")
 		c.office("r1")
@@ -261,7 +261,7 @@ func TestRefusedBatchEndsTheOffice(t *testing.T) {
 		o := openOffice(t, n)
 		pass(5 * fakeDelay) // the members are noted
 		out, err := n.Submit(state.Batch{LeaseMS: 1000, Commands: []state.Command{
-			{Kind: state.OpenOffice, Master: "r9", Term: n.term},
+			{Operation: &state.OpenOffice{Master: "r9", Term: n.term}},
 		}})()
 		if err != nil || !out.Accepted {
 			t.Fatal(out, err)
@@ -335,7 +335,7 @@ func TestResignDropsTheLeaseBeforeTheClosingEntry(t *testing.T) {
 		}
 		batches := n.sent()
 		for i, b := range batches {
-			if k := len(b.Commands); k > 0 && b.Commands[k-1].Kind == state.CloseOffice {
+			if closes(b) {
 				for _, later := range batches[i+1:] {
 					if later.Epoch == o.epoch && len(later.Commands) > 0 {
 						t.Errorf("commands of the closed office behind its closing entry: %+v", later)
@@ -424,12 +424,12 @@ func TestEndsOfAnOfficeStandAlone(t *testing.T) {
 		marks := 0
 		for _, b := range n.sent() {
 			for _, c := range b.Commands {
-				switch c.Kind {
-				case state.MarkState:
+				switch c.Operation.(type) {
+				case *state.MarkState:
 					marks++
-				case state.OpenOffice, state.CloseOffice:
+				case *state.OpenOffice, *state.CloseOffice:
 					if len(b.Commands) != 1 {
-						t.Errorf("%d commands with %v", len(b.Commands), c.Kind)
+						t.Errorf("%d commands with %s", len(b.Commands), state.Name(c.Operation))
 					}
 				}
 			}
@@ -466,4 +466,13 @@ func TestCloseIsForGood(t *testing.T) {
 			})
 		})
 	}
+}
+
+// closes reports whether a batch closes the office.
+func closes(b state.Batch) bool {
+	if len(b.Commands) == 0 {
+		return false
+	}
+	_, closing := b.Commands[len(b.Commands)-1].Operation.(*state.CloseOffice)
+	return closing
 }

@@ -30,10 +30,8 @@ func (m *Master) open(ctx context.Context, term uint64) (*office, error) {
 	}
 	p := m.opts.Clock() // the lease counts from here
 	outcome, err := m.await(ctx, term, m.log.Submit(state.Batch{
-		LeaseMS: m.opts.leaseMS(),
-		Commands: []state.Command{{
-			Kind: state.OpenOffice, Time: time.Now().UnixNano(), Master: m.opts.ID, Term: term,
-		}},
+		LeaseMS:  m.opts.leaseMS(),
+		Commands: []state.Command{{Time: time.Now().UnixNano(), Operation: &state.OpenOffice{Master: m.opts.ID, Term: term}}},
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("open the office: %w", err)

@@ -160,11 +160,11 @@ func (o *office) orphanDue(key pairKey) {
 // withdrawal is under way goes through the log and finds its place behind it:
 // otherwise it could be told of a grant that is about to be taken back. o.mu is
 // held.
-func (o *office) withdraw(key pairKey, p *pair, seq uint64, undo bool) func() (state.Result, error) {
+func (o *office) withdraw(key pairKey, p *pair, seq uint64, undo bool) func() (state.AcquireResult, error) {
 	p.updating++
-	wait := o.begin(state.Command{Kind: state.Withdraw, Session: key.session, Path: key.path, Handle: key.handle, Seq: seq, Undo: undo})
-	return func() (state.Result, error) {
-		r, err := wait()
+	wait := o.begin(&state.Withdraw{Session: key.session, Path: key.path, Handle: key.handle, Seq: seq, Undo: undo})
+	return func() (state.AcquireResult, error) {
+		r, err := resultOf[state.AcquireResult](wait())
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		p.updating--
@@ -216,8 +216,4 @@ func (o *office) stir(key pairKey, p *pair) {
 		}
 	}
 	o.tidy(key, p)
-}
-
-func endDelay(path string, id uint64) state.Command {
-	return state.Command{Kind: state.EndDelay, Path: path, Seq: id}
 }

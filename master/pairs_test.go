@@ -287,7 +287,8 @@ func TestOrphanAskedForOtherwise(t *testing.T) {
 // placed makes a call by hand, which stands still with its place in the queue.
 func placed(t *testing.T, n *node, path string, r lockapi.LockRequest) (call *acquire, place uint64) {
 	t.Helper()
-	call = &acquire{office: openOffice(t, n), req: &r, key: pairKey{r.Session, path, r.Handle}, mode: stateMode(r.Mode), until: n.clock() + time.Minute}
+	call = newAcquire(openOffice(t, n), path, &r)
+	call.until = n.clock() + time.Minute
 	call.pair, call.waiter = call.enter(call.key)
 	got, _, err := call.decide()
 	if err != nil || got.Wait == nil {

@@ -15,35 +15,33 @@ func (m *Master) Release(_ context.Context, path, session, handle string, token 
 	if err != nil {
 		return lockapi.Released{}, err
 	}
-	if answer, err, ok := o.nothingToRelease(pairKey{session, path, handle}, token); ok {
-		return answer, err
+	op := &state.Release{Session: session, Path: path, Handle: handle, Token: token}
+	if r, ok := o.nothingToRelease(op); ok {
+		return released(op, r, nil)
 	}
-	r, err := o.propose(state.Command{Kind: state.Release, Session: session, Path: path, Handle: handle, Token: token})
+	r, err := o.propose(op)
+	return released(op, r, err)
+}
+
+func released(op *state.Release, r state.Result, err error) (lockapi.Released, error) {
 	switch {
 	case err != nil:
 		return lockapi.Released{}, err
-	case r.Verdict == state.NoSession:
-		return lockapi.Released{}, errNoSession(session)
+	case r == state.NoSession:
+		return lockapi.Released{}, errNoSession(op.Session)
 	}
-	return lockapi.Released{Released: r.Verdict == state.Done}, nil
+	return lockapi.Released{Released: r == state.Done}, nil
 }
 
 // nothingToRelease answers from memory where there is nothing to change. A call
 // of the pair that is under way may be about to change that: then the log
 // decides, in its order.
-func (o *office) nothingToRelease(key pairKey, token uint64) (answer lockapi.Released, err error, ok bool) {
+func (o *office) nothingToRelease(op *state.Release) (state.Result, bool) {
 	o.mu.Lock()
-	_, busy := o.pairs[key]
+	_, busy := o.pairs[pairKey{op.Session, op.Path, op.Handle}]
 	o.mu.Unlock()
 	if busy {
-		return answer, nil, false
+		return nil, false
 	}
-	s := o.log.State()
-	if _, lives := s.Session(key.session); !lives {
-		err = errNoSession(key.session)
-	} else if hold, wait := s.Claim(key.session, key.path, key.handle); wait != nil && token == 0 ||
-		hold != nil && (token == 0 || token == hold.Token) {
-		return answer, nil, false
-	}
-	return answer, err, o.lease.Valid(o.opts.Clock())
+	return o.fromMemory(op)
 }

@@ -1,7 +1,6 @@
 package master
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -23,9 +22,7 @@ func (m *Master) OpenSession(ctx context.Context, req lockapi.SessionRequest, ke
 	if err != nil {
 		return lockapi.Session{}, err
 	}
-	c := state.Command{
-		Kind: state.OpenSession, Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: key,
-	}
+	c := &state.OpenSession{Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: key}
 	if key != "" {
 		c.Digest = digest(req)
 	}
@@ -46,28 +43,28 @@ func (m *Master) OpenSession(ctx context.Context, req lockapi.SessionRequest, ke
 	}
 }
 
-// sessionUnder finds the session that was opened with a command's idempotency key,
-// or opens it. Whether one that it finds still lives, a keepalive has to see.
-func (o *office) sessionUnder(c state.Command) (*state.Session, error) {
-	if v, ok := o.log.State().SessionByKey(c.Key); ok {
-		switch {
-		case bytes.Equal(v.Digest, c.Digest):
-			return v, nil
-		case o.lease.Valid(o.opts.Clock()):
-			return nil, errOtherBody(c.Key)
+// sessionUnder finds the session that was opened with an operation's idempotency
+// key, or opens it. Whether one that it finds still lives, a keepalive has to see.
+func (o *office) sessionUnder(op *state.OpenSession) (*state.Session, error) {
+	if r, changes := o.log.State().Would(op); !changes {
+		switch found, _ := r.(state.SessionResult); {
+		case found.Verdict == state.Done:
+			return found.Session, nil
+		case found.Verdict == state.Conflict && o.lease.Valid(o.opts.Clock()):
+			return nil, errOtherBody(op.Key)
 		}
 	}
-	release, err := o.reserveSession(&c)
+	release, err := o.reserveSession(op)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	r, err := o.propose(c)
+	r, err := resultOf[state.SessionResult](o.propose(op))
 	switch {
 	case err != nil:
 		return nil, err
 	case r.Verdict == state.Conflict:
-		return nil, errOtherBody(c.Key)
+		return nil, errOtherBody(op.Key)
 	}
 	return r.Session, nil
 }
@@ -94,10 +91,11 @@ func (m *Master) CloseSession(_ context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := o.log.State().Session(id); !ok && o.lease.Valid(o.opts.Clock()) {
+	op := &state.CloseSession{Session: id}
+	if _, ok := o.fromMemory(op); ok {
 		return nil
 	}
-	_, err = o.proposeEnd(state.Command{Kind: state.CloseSession, Session: id})
+	_, err = o.proposeEnd(op, id)
 	return err
 }
 

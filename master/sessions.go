@@ -71,12 +71,12 @@ func (o *office) sessionDue(s *session, now time.Duration) {
 		return
 	}
 	s.expiring = true
-	go o.proposeEnd(state.Command{Kind: state.ExpireSession, Session: s.id})
+	go o.proposeEnd(&state.ExpireSession{Session: s.id}, s.id)
 }
 
 // endSession tells a session's waiting keepalives of its end, and returns what
 // there is to log of it, nil for nothing. o.mu is held.
-func (o *office) endSession(e *state.Event) *zerolog.Event {
+func (o *office) endSession(e state.SessionEnded) *zerolog.Event {
 	o.sessionEnded(e.Session)
 	s := o.sessions[e.Session.ID]
 	if s == nil {
@@ -98,7 +98,6 @@ func (o *office) endSession(e *state.Event) *zerolog.Event {
 // The office is not in use yet.
 func (o *office) inherit(s *state.State) {
 	for h := range s.Holds() {
-		o.newest = max(o.newest, h.Token)
 		o.claimed(pairKey{h.Session, h.Path, h.Handle}, false)
 		if h.EventSeq != 0 {
 			to := o.sessions[h.Session]

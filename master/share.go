@@ -8,9 +8,8 @@ import (
 
 // How the office knows, without walking the state, what is used of the quotas.
 //
-// A new office counts what the state holds. From then on it follows the log: a
-// batch's results tell of new claims (grants made at once, and places in
-// queues), its events of everything else. A call that may add a claim takes its
+// A new office counts what the state holds. From then on it follows the changes
+// that the log makes. A call that may add a claim takes its
 // share before it is proposed and keeps it until it is answered, so that the sum
 // is never below what the state will come to, whatever is under way.
 //
@@ -54,9 +53,9 @@ func (a *acquire) reserve() (full *lack, err error) {
 			return nil, a.refuse(l)
 		}
 	}
-	if wait == nil && !sh.place && a.waitFor() != state.NoWait {
+	if wait == nil && !sh.place && a.op.Wait != state.NoWait {
 		full = a.room(own, place)
-		if v := s.Decide(a.key.path, a.mode, a.req.Limit).Verdict; full != nil && needs && (v == state.Busy || v == state.Delayed) {
+		if full != nil && needs && a.mustWait(s) {
 			return nil, a.refuse(full)
 		}
 		if full == nil {
@@ -70,6 +69,15 @@ func (a *acquire) reserve() (full *lack, err error) {
 	}
 	sh.calls++
 	return full, nil
+}
+
+// mustWait says that a claim would be a place in a queue.
+func (a *acquire) mustWait(s *state.State) bool {
+	op := a.op
+	op.Wait = state.NoWait
+	found, _ := s.Would(&op)
+	r, _ := found.(state.AcquireResult)
+	return r.Verdict == state.Busy || r.Verdict == state.Delayed
 }
 
 // release gives back what the last call of a pair has taken and not used.
@@ -87,23 +95,6 @@ func (a *acquire) release() {
 		a.count(a.key.session, place, -1)
 	}
 	*sh = share{}
-}
-
-// tally takes note of the claims that a batch's acquires have made. It comes
-// after the batch's events; the sums are right when both are through. o.mu is
-// held.
-func (o *office) tally(results []state.Result) {
-	for i := range results {
-		r := &results[i]
-		switch {
-		case r.Verdict == state.Held && r.Hold.WaitSeq == 0 && r.Hold.Token > o.newest:
-			// Tokens grow with every grant: an older one was there before.
-			o.newest = r.Hold.Token
-			o.claimed(pairKey{r.Hold.Session, r.Hold.Path, r.Hold.Handle}, false)
-		case r.Verdict == state.Queued && r.Position > 0:
-			o.claimed(pairKey{r.Wait.Session, r.Wait.Path, r.Wait.Handle}, true)
-		}
-	}
 }
 
 // claimed notes a new claim: a call's share becomes the claim's. o.mu is held.
@@ -156,7 +147,7 @@ func openingOf(id, key string, digest []byte) opening {
 
 // reserveSession takes the share of a session that is about to be opened. The
 // function returned has to be called when the call has been answered.
-func (o *office) reserveSession(c *state.Command) (release func(), err error) {
+func (o *office) reserveSession(c *state.OpenSession) (release func(), err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	name, more := openingOf(c.Session, c.Key, c.Digest), sessionAmount(c.Name, c.Key, c.Meta)

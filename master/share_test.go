@@ -196,7 +196,7 @@ func TestRoomPassesToTheOpeningInTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		release, err := openOffice(t, n).reserveSession(&state.Command{Kind: state.OpenSession, Session: "b", Key: "key", Digest: digest(body)})
+		release, err := openOffice(t, n).reserveSession(&state.OpenSession{Session: "b", Key: "key", Digest: digest(body)})
 		if err != nil {
 			t.Fatal(err)
 		}

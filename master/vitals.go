@@ -50,12 +50,16 @@ func (v *vitals) renewed(p, now time.Duration, left lease.View) {
 }
 
 // happened counts an event.
-func (v *vitals) happened(e *state.Event) {
-	switch {
-	case e.Kind == state.EventEnded && e.Expired:
-		v.expired.Add(1)
-	case e.Kind == state.EventGranted && e.Wait != nil:
-		v.waited.Observe(time.Duration(e.Hold.GrantedAt - e.Wait.Since))
+func (v *vitals) happened(c state.Change) {
+	switch c := c.(type) {
+	case state.SessionEnded:
+		if c.Expired {
+			v.expired.Add(1)
+		}
+	case state.Granted:
+		if c.Wait != nil {
+			v.waited.Observe(time.Duration(c.Hold.GrantedAt - c.Wait.Since))
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func BenchmarkApplyBesideSums(b *testing.B) {
 				}
 				f.Apply(&raft.Log{Index: at, Term: 1, Data: data})
 			}
-			apply(state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: 1, Master: "r1"}}})
+			apply(state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: 1, Master: "r1"}}}})
 			for n := 0; n < sessions; {
 				many := state.Batch{Epoch: 1, LeaseMS: 1000}
 				for range 1000 {
@@ -43,7 +43,7 @@ func BenchmarkApplyBesideSums(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				i++
-				commands := []state.Command{{Kind: state.Acquire, Session: fmt.Sprintf("%032d", i%sessions), Path: "/bench", Mode: state.Exclusive}}
+				commands := []state.Command{{Operation: &state.Acquire{Session: fmt.Sprintf("%032d", i%sessions), Path: "/bench", Mode: state.Exclusive}}}
 				if due, ok := f.sums.due(); ok {
 					commands = append(commands, due)
 				}

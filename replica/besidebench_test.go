@@ -17,7 +17,7 @@ import (
 
 // manySessions is the state of many sessions.
 func manySessions(n int) *state.State {
-	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: 1, Master: "r1"}}})
+	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: 1, Master: "r1"}}}})
 	many := state.Batch{Epoch: 1, LeaseMS: 1000}
 	for i := range n {
 		many.Commands = append(many.Commands, open(fmt.Sprintf("%032d", i)))
@@ -69,7 +69,7 @@ func benchmarkStoreBeside(b *testing.B, s *state.State, work func(b *testing.B, 
 			b.Fatal(err)
 		}
 		s, _ = s.Apply(i, 1, state.Batch{Epoch: 1, LeaseMS: 1000, Commands: []state.Command{
-			{Kind: state.Acquire, Session: fmt.Sprintf("%032d", i%100_000), Path: "/bench", Mode: state.Exclusive}}})
+			{Operation: &state.Acquire{Session: fmt.Sprintf("%032d", i%100_000), Path: "/bench", Mode: state.Exclusive}}}})
 		took = append(took, time.Since(began))
 	}
 	stop.Store(true)

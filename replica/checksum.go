@@ -82,12 +82,12 @@ func newChecksums(clock func() time.Duration, differs func(own, told Checksum)) 
 
 // note takes note of an entry that was applied, s being the state after it.
 func (c *checksums) note(s *state.State, out *state.Outcome) {
-	for i := range out.Events {
-		switch e := &out.Events[i]; e.Kind {
-		case state.EventMarked:
+	for _, change := range out.Changes {
+		switch told := change.(type) {
+		case state.Marked:
 			c.mark(s)
-		case state.EventSum:
-			c.compare(out.Index, Checksum{Index: e.Marked, Sum: e.Sum})
+		case state.SumTold:
+			c.compare(out.Index, Checksum{Index: told.Entry, Sum: told.Sum})
 		}
 	}
 }
@@ -172,11 +172,11 @@ func (c *checksums) due() (state.Command, bool) {
 	}
 	if m != nil && c.told < m.index && now-m.at >= c.tell {
 		c.told = m.index
-		return state.Command{Kind: state.TellSum, Seq: m.index, Digest: m.sum.Sum[:]}, true
+		return state.Command{Operation: &state.TellSum{Entry: m.index, Sum: m.sum.Sum[:]}}, true
 	}
 	if now-c.marked >= max(c.every, checksumShare*c.took) {
 		c.marked = now
-		return state.Command{Kind: state.MarkState}, true
+		return state.Command{Operation: &state.MarkState{}}, true
 	}
 	return state.Command{}, false
 }

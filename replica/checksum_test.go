@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"os"
 	"path/filepath"
@@ -162,7 +163,7 @@ type bench struct {
 func newBench() *bench {
 	b := &bench{state: state.New()}
 	b.checksums = newChecksums(func() time.Duration { return b.now }, func(own, _ Checksum) { b.differ = append(b.differ, own) })
-	b.state, _ = b.state.Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: 1, Master: "r1"}}})
+	b.state, _ = b.state.Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: 1, Master: "r1"}}}})
 	return b
 }
 
@@ -182,7 +183,7 @@ func (b *bench) propose() []state.Command {
 }
 
 func tell(index uint64, sum [sha256.Size]byte) state.Command {
-	return state.Command{Kind: state.TellSum, Seq: index, Digest: sum[:]}
+	return state.Command{Operation: &state.TellSum{Entry: index, Sum: sum[:]}}
 }
 
 // TestWhatIsDue: a mark every checksumEvery, its sum tellAfter later, and fewer
@@ -195,7 +196,7 @@ func TestWhatIsDue(t *testing.T) {
 		}
 		b.now = checksumEvery
 		mark := b.propose()
-		if len(mark) != 1 || mark[0].Kind != state.MarkState {
+		if len(mark) != 1 || state.Name(mark[0].Operation) != "mark-state" {
 			t.Fatalf("after %v: %v", b.now, mark)
 		}
 		if got := b.propose(); len(got) != 0 {
@@ -208,7 +209,7 @@ func TestWhatIsDue(t *testing.T) {
 		}
 		b.now += tellAfter
 		sum := b.propose()
-		if want := b.state.Hash(); len(sum) != 1 || sum[0].Seq != 2 || [sha256.Size]byte(sum[0].Digest) != want {
+		if want := b.state.Hash(); len(sum) != 1 || !isSum(sum[0], 2, want) {
 			t.Fatalf("%v after the mark: %v, want the sum %x", tellAfter, sum, want)
 		}
 		if got := b.propose(); len(got) != 0 {
@@ -226,7 +227,7 @@ func TestWhatIsDue(t *testing.T) {
 // TestSumsAreCompared: before and after the own one is ready, and only where
 // there is one and the entry was not there before the start.
 func TestSumsAreCompared(t *testing.T) {
-	markState, wrong := state.Command{Kind: state.MarkState}, [sha256.Size]byte{1}
+	markState, wrong := state.Command{Operation: &state.MarkState{}}, [sha256.Size]byte{1}
 	for name, tc := range map[string]struct {
 		before uint64
 		play   func(b *bench)
@@ -263,11 +264,17 @@ func TestSumsAreCompared(t *testing.T) {
 func TestSuccessorTellsTheSum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		b.apply(state.Command{Kind: state.MarkState}) // proposed by somebody else
+		b.apply(state.Command{Operation: &state.MarkState{}}) // proposed by somebody else
 		synctest.Wait()
 		b.now = tellAfter
-		if got := b.propose(); len(got) != 1 || got[0].Kind != state.TellSum || got[0].Seq != 2 {
+		if got := b.propose(); len(got) != 1 || !isSum(got[0], 2, b.state.Hash()) {
 			t.Errorf("the successor proposes %v, want the sum of entry 2", got)
 		}
 	})
+}
+
+// isSum reports whether a command tells that sum of that entry.
+func isSum(c state.Command, entry uint64, sum [sha256.Size]byte) bool {
+	op, ok := c.Operation.(*state.TellSum)
+	return ok && op.Entry == entry && bytes.Equal(op.Sum, sum[:])
 }

@@ -33,7 +33,7 @@ func logEntry(t *testing.T, index uint64, b state.Batch) *raft.Log {
 // twoEntries open an office and two sessions.
 func twoEntries(t *testing.T) []*raft.Log {
 	return []*raft.Log{
-		logEntry(t, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: 1, Master: "r1"}}}),
+		logEntry(t, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: 1, Master: "r1"}}}}),
 		logEntry(t, 2, state.Batch{Epoch: 1, LeaseMS: 1000, Commands: []state.Command{open("a"), open("b")}}),
 	}
 }

@@ -127,7 +127,7 @@ func lead(t *testing.T, replicas ...*Replica) (leader *Replica, epoch uint64) {
 			if !ok || r.Barrier(t.Context()) != nil {
 				continue
 			}
-			out, err := r.Submit(state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: term, Master: r.ID()}}})()
+			out, err := r.Submit(state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: term, Master: r.ID()}}}})()
 			if err == nil && out.Accepted {
 				leader, epoch = r, out.Epoch
 				return true
@@ -139,7 +139,7 @@ func lead(t *testing.T, replicas ...*Replica) (leader *Replica, epoch uint64) {
 }
 
 func open(id string) state.Command {
-	return state.Command{Kind: state.OpenSession, Session: id, TTLMS: 1000}
+	return state.Command{Operation: &state.OpenSession{Session: id, TTLMS: 1000}}
 }
 
 // renew renews the lease, with what the leader is due, as its master does.
@@ -165,7 +165,7 @@ func write(t *testing.T, r *Replica, epoch uint64, prefix string, n int) {
 	t.Helper()
 	for i := range n {
 		b := state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{open(fmt.Sprintf("%s%04d", prefix, i))}}
-		if out, err := r.Submit(b)(); err != nil || !out.Accepted || out.Results[0].Verdict != state.Done {
+		if out, err := r.Submit(b)(); err != nil || !out.Accepted || !isDone(out.Results[0]) {
 			t.Fatalf("write %d through %s: %+v, %v", i, r.ID(), out, err)
 		}
 	}
@@ -361,4 +361,10 @@ func TestMessagesHaveRoomForMoreThanIsUncommitted(t *testing.T) {
 	if r := (&Replica{}); r.config(nil).MaxAppendEntries < 2*(cell.BatchesInFlight+5) {
 		t.Errorf("a message has %d entries at most, with %d batches in flight", r.config(nil).MaxAppendEntries, cell.BatchesInFlight)
 	}
+}
+
+// isDone reports whether the opening of a session came to one.
+func isDone(r state.Result) bool {
+	opened, ok := r.(state.SessionResult)
+	return ok && opened.Verdict == state.Done
 }

@@ -104,7 +104,7 @@ func TestLargestEntriesArePassedOn(t *testing.T) {
 	stop(t, away)
 	large := func(i, size int) state.Batch {
 		c := open(fmt.Sprintf("large%d", i))
-		c.Meta = map[string]string{"k": strings.Repeat("x", size)}
+		c.Operation.(*state.OpenSession).Meta = map[string]string{"k": strings.Repeat("x", size)}
 		return state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{c}}
 	}
 	for i := range 2 * rafttransport.MaxAppendEntries {

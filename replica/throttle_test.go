@@ -38,7 +38,7 @@ func TestRests(t *testing.T) {
 
 // TestThrottledSum is the state's hash.
 func TestThrottledSum(t *testing.T) {
-	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: 1, Master: "r1"}}})
+	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: 1, Master: "r1"}}}})
 	if sum, _ := throttledSum(s); sum != s.Hash() {
 		t.Errorf("%x, want %x", sum, s.Hash())
 	}

@@ -83,12 +83,22 @@ func (j *judge) stood(who string, floor uint64, path string, q *lockapi.LockRequ
 	if q.Mode == lockapi.Shared {
 		mode = state.Shared
 	}
-	if j.since(floor, func(s *state.State) bool { return s.Decide(path, mode, q.Limit).Verdict != state.Held }) {
+	if j.since(floor, func(s *state.State) bool { return !toBeHad(s, path, mode, q.Limit) }) {
 		return
 	}
 	if j.claimed[path] <= floor { // else it may have been so in the midst of an entry
 		j.w.fail("%s was told: %s; since before its call it was free to be taken (entry %d)", who, why, floor)
 	}
+}
+
+// toBeHad reports whether somebody who has no claim would be granted a lock at once.
+func toBeHad(s *state.State, path string, mode state.Mode, limit int64) bool {
+	l, ok := s.Lock(path)
+	if !ok || l.Free() {
+		return true
+	}
+	together := mode == state.Shared && l.Mode == state.Shared && l.Limit == limit && (limit == 0 || int64(l.Holders) < limit)
+	return l.DelayID == 0 && l.Waiters == 0 && (l.Holders == 0 || together)
 }
 
 // reopened: the opening of a session was sent again with its key. It gives no
@@ -224,6 +234,55 @@ func shapeOf(s *state.State, path string) string {
 	return shape(out)
 }
 
+// short is an operation or a result in a few words.
+func short(v any) string {
+	switch v := v.(type) {
+	case *state.OpenOffice:
+		return fmt.Sprintf("by %s for term %d", v.Master, v.Term)
+	case *state.Release:
+		return fmt.Sprintf("%v token %d", about(v), v.Token)
+	case *state.Withdraw:
+		return fmt.Sprintf("%v place %d undo %v", about(v), v.Seq, v.Undo)
+	case *state.EndDelay:
+		return fmt.Sprintf("at %s number %d", v.Path, v.ID)
+	case state.Operation:
+		return fmt.Sprint(about(v))
+	case state.AcquireResult:
+		text := v.Verdict.String()
+		if v.Hold != nil {
+			text += fmt.Sprintf(" token %d", v.Hold.Token)
+		}
+		if v.Wait != nil {
+			text += fmt.Sprintf(" place %d", v.Wait.Seq)
+		}
+		return text
+	case state.SessionResult:
+		return v.Verdict.String()
+	case nil:
+		return "refused"
+	}
+	return fmt.Sprint(v)
+}
+
+// about is whom and what an operation is about, as far as it names them.
+func about(op state.Operation) pair {
+	switch op := op.(type) {
+	case *state.OpenSession:
+		return pair{session: op.Session}
+	case *state.CloseSession:
+		return pair{session: op.Session}
+	case *state.ExpireSession:
+		return pair{session: op.Session}
+	case *state.Acquire:
+		return pair{op.Session, op.Path, op.Handle}
+	case *state.Release:
+		return pair{op.Session, op.Path, op.Handle}
+	case *state.Withdraw:
+		return pair{op.Session, op.Path, op.Handle}
+	}
+	return pair{}
+}
+
 // describe writes a batch for the trace.
 func describe(b state.Batch, out state.Outcome) string {
 	var text strings.Builder
@@ -232,34 +291,16 @@ func describe(b state.Batch, out state.Outcome) string {
 		text.WriteString(", NOT ACCEPTED")
 	}
 	for i, c := range b.Commands {
-		fmt.Fprintf(&text, "; %v", c.Kind)
-		if c.Master != "" {
-			fmt.Fprintf(&text, " by %s for term %d", c.Master, c.Term)
-		}
-		if c.Session != "" {
-			fmt.Fprintf(&text, " %.4s/%s", c.Session, c.Handle)
-		}
-		if c.Path != "" {
-			fmt.Fprintf(&text, " at %s", c.Path)
-		}
-		if c.Token != 0 || c.Seq != 0 {
-			fmt.Fprintf(&text, " token %d seq %d", c.Token, c.Seq)
-		}
-		r := out.Results[i]
-		fmt.Fprintf(&text, " → %v", r.Verdict)
-		if r.Hold != nil {
-			fmt.Fprintf(&text, " token %d", r.Hold.Token)
-		}
-		if r.Wait != nil {
-			fmt.Fprintf(&text, " place %d", r.Wait.Seq)
-		}
+		fmt.Fprintf(&text, "; %s %s → %s", state.Name(c.Operation), short(c.Operation), short(out.Results[i]))
 	}
-	for _, e := range out.Events {
-		switch {
-		case e.Hold != nil:
-			fmt.Fprintf(&text, "; event %d: token %d of %.4s/%s", e.Kind, e.Hold.Token, e.Hold.Session, e.Hold.Handle)
-		case e.Session != nil:
-			fmt.Fprintf(&text, "; event %d: session %.4s expired %v", e.Kind, e.Session.ID, e.Expired)
+	for _, c := range out.Changes {
+		switch c := c.(type) {
+		case state.Granted:
+			fmt.Fprintf(&text, "; granted token %d to %.4s/%s", c.Hold.Token, c.Hold.Session, c.Hold.Handle)
+		case state.Released:
+			fmt.Fprintf(&text, "; released token %d of %.4s/%s", c.Hold.Token, c.Hold.Session, c.Hold.Handle)
+		case state.SessionEnded:
+			fmt.Fprintf(&text, "; ended %.4s expired %v", c.Session.ID, c.Expired)
 		}
 	}
 	return text.String()

@@ -188,9 +188,9 @@ func (j *judge) admission(before *state.State, term uint64, b state.Batch, out s
 	if !out.Accepted {
 		return
 	}
-	if len(b.Commands) == 1 && b.Commands[0].Kind == state.OpenOffice {
-		if b.Commands[0].Term != term {
-			j.w.fail("entry %d of term %d opens an office that was meant for term %d", out.Index, term, b.Commands[0].Term)
+	if op := opening(b); op != nil {
+		if op.Term != term {
+			j.w.fail("entry %d of term %d opens an office that was meant for term %d", out.Index, term, op.Term)
 		}
 		return
 	}

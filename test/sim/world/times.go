@@ -17,7 +17,8 @@ import (
 // office has waited: if that comes about, no earlier lease was valid any more,
 // though the new one is not yet.
 func (j *judge) opens(m *machine, b state.Batch) {
-	if len(b.Commands) == 0 || b.Commands[0].Kind != state.OpenOffice || j.looking {
+	op := opening(b)
+	if op == nil || j.looking {
 		return
 	}
 	j.w.stats.check("opening")
@@ -25,7 +26,7 @@ func (j *judge) opens(m *machine, b state.Batch) {
 	defer func() { j.looking = false }()
 	for _, other := range j.w.machines {
 		if p := other.process; other != m && p != nil && p.master != nil && p.master.Lease().Held {
-			j.early[b.Commands[0].Term] = other.id
+			j.early[op.Term] = other.id
 		}
 	}
 }
@@ -72,4 +73,13 @@ func (j *judge) overdue() {
 			return
 		}
 	}
+}
+
+// opening is the operation of a batch that opens an office, nil of another.
+func opening(b state.Batch) *state.OpenOffice {
+	if len(b.Commands) != 1 {
+		return nil
+	}
+	op, _ := b.Commands[0].Operation.(*state.OpenOffice)
+	return op
 }
