@@ -50,11 +50,11 @@ func (w *world) anyLeads(of []*machine) bool {
 	return false
 }
 
-// eagerSuccessor: a master whose clock is as slow as it may be is cut off, and
-// one with the fastest follows it, who looks at it again and again when its
-// wait is about to end. Timers would have it look too late: they use true time
-// here. Messages and disks are quick, so that little lies between the lease and
-// the promise.
+// eagerSuccessor: a master whose clock is as slow as it may be is paused, so
+// that it does not see that it leads no more, and one with the fastest follows
+// it, who looks at it again and again when its wait is about to end. Timers
+// would have it look too late: they use true time here. Messages and disks are
+// quick, so that little lies between the lease and the promise.
 func (w *world) eagerSuccessor() {
 	old, next := w.well()
 	if old == nil {
@@ -69,7 +69,8 @@ func (w *world) eagerSuccessor() {
 	old.clock.bend(1 - most)
 	next.clock.bend(1 + most)
 	w.until(between(w.script, 300*time.Millisecond, 2*time.Second))
-	w.part(old)
+	old.pause()
+	defer old.wake()
 	w.campaign(next)
 	if !w.soon(next.leads) {
 		return
