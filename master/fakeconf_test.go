@@ -17,6 +17,7 @@ type fakeConf struct {
 	members []cell.MemberStatus
 	at      map[string]string // name → directory that answers there; none where it is away
 	behind  map[string]uint64 // directory → how far
+	level   map[string]uint64 // directory → the level that its release knows, if it is not 1
 	busy    bool              // a change is not committed
 	changes []string          // made so far
 	onAsk   func()            // is called, with the cell's mu held, when somebody is asked; nil for nothing
@@ -116,7 +117,7 @@ func (n *node) Ask(_ context.Context, name string) (admission.Card, error) {
 		return admission.Card{}, errors.New("nobody answers")
 	}
 	applied := uint64(n.applied)
-	return admission.Card{ID: name, Directory: directory, CellID: "c1", Heard: true, Version: "test",
+	return admission.Card{ID: name, Directory: directory, CellID: "c1", Heard: true, Version: "test", Level: max(1, n.c.conf.level[directory]),
 		Applied: applied - min(applied, n.c.conf.behind[directory])}, nil
 }
 

@@ -70,7 +70,7 @@ func (m *Master) keepMembers(o *office) {
 func (m *Master) memberRound(ctx context.Context, o *office) time.Duration {
 	for {
 		now, err := m.members.Membership()
-		if err != nil || m.noteMembers(o, now.Members) != nil {
+		if err != nil || m.noteMembers(o, now.Members) != nil || m.raiseLevel(ctx, o) != nil {
 			return memberPace
 		}
 		if !slices.ContainsFunc(now.Members, func(s cell.MemberStatus) bool { return !s.Voter }) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 const (
@@ -53,6 +54,9 @@ type Location struct {
 func New(log Log, members Membership, o Options) *Master {
 	if o.Patience == 0 {
 		o.Patience = 2 * time.Second
+	}
+	if o.Level == 0 {
+		o.Level = state.Level
 	}
 	// Batches carry whole milliseconds: a master that counted more for itself than
 	// its successors read in the log would outlive their wait.

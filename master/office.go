@@ -172,6 +172,9 @@ func resultOf[R any](r state.Result, err error) (R, error) {
 // when begin returns; the function that it returns waits for the result and is
 // to be called once.
 func (o *office) begin(op state.Operation) func() (state.Result, error) {
+	if s := o.log.State(); !s.Knows(op) {
+		return func() (state.Result, error) { return nil, errLevel(op, s.Level) }
+	}
 	wait := o.batcher.Begin(state.Command{Time: time.Now().UnixNano(), Operation: op})
 	return func() (state.Result, error) { return o.outcome(wait()) }
 }

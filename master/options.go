@@ -61,6 +61,7 @@ type Options struct {
 	// is none; default 2 s, which rides out most elections.
 	Patience time.Duration
 	Quotas   Quotas // none unless set
+	Level    uint64 // the highest that this release knows; default state.Level
 	Logger   zerolog.Logger
 }
 

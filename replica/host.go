@@ -11,6 +11,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/state"
 	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/link"
 	"github.com/stoutlock/stout/replica/rafttransport"
@@ -92,7 +93,7 @@ func (o *Options) card(who admission.Identity) admission.Card {
 	self, _ := o.member(o.ID)
 	return admission.Card{
 		Cell: who.Cell, ID: who.ID, Directory: who.Directory, RaftAddr: self.RaftAddr, Names: o.names(),
-		Founding: who.Founding, CellID: who.CellID, Version: o.Version,
+		Founding: who.Founding, CellID: who.CellID, Version: o.Version, Level: state.Level,
 	}
 }
 
