@@ -119,7 +119,8 @@ func (w *world) confine(u *user, to *machine) {
 }
 
 // lateResignation: a master hands over in good order, and does not hear how
-// that ends: its successor need not wait for it.
+// that ends: its successor need not wait for it. Clients that wait at it may
+// reach nobody else, and are not heard after it has answered.
 func (w *world) lateResignation() {
 	old, next := w.well()
 	if old == nil {
@@ -133,6 +134,11 @@ func (w *world) lateResignation() {
 	} else {
 		old.pause()
 		w.later(between(w.script, 100*time.Millisecond, 4*time.Second), old.wake)
+	}
+	if w.script.IntN(2) == 0 {
+		for _, u := range w.users {
+			w.confine(u, old)
+		}
 	}
 	w.until(between(w.script, 100*time.Microsecond, 20*time.Millisecond))
 	w.campaign(next)
