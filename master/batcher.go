@@ -24,14 +24,14 @@ type batcherOptions struct {
 	// proposal began, in log order on one goroutine, before any caller gets its
 	// result.
 	Accepted func(p time.Duration, out *state.Outcome)
-	// Failed is told, once, of the first batch that was not accepted. No command
-	// is taken after it.
+	// Failed is told, once, of the first batch that was not accepted. No
+	// command is taken after it.
 	Failed func(error)
 }
 
 // batcher joins the commands of many callers into log entries: while entries
-// are under way, commands gather for the next (batches.go). There is no timer; a
-// lone command leaves at once. One batcher serves one office.
+// are under way, commands gather for the next (batches.go). There is no timer;
+// a lone command leaves at once. One batcher serves one office.
 type batcher struct {
 	opts  batcherOptions
 	spare sync.Pool // of calls whose answer was taken: nobody else has them any more
@@ -44,7 +44,7 @@ type batcher struct {
 	refuse  error         // set by Drain, Close or a failure; nothing is taken after it
 	drained chan struct{} // set by Drain; closed when the last caller has left Do
 	closed  bool
-	wake    chan struct{} // capacity 1
+	wakeup  wakeup
 
 	slots    chan struct{}
 	inflight chan flight
@@ -73,7 +73,7 @@ func newBatcher(o batcherOptions) *batcher {
 	b := &batcher{
 		opts:     o,
 		spare:    sync.Pool{New: func() any { return &call{result: make(chan reply, 1)} }},
-		wake:     make(chan struct{}, 1),
+		wakeup:   newWakeup(),
 		slots:    make(chan struct{}, cell.BatchesInFlight),
 		inflight: make(chan flight, cell.BatchesInFlight),
 		done:     make(chan struct{}),
@@ -101,7 +101,7 @@ func (b *batcher) Begin(cmd state.Command) func() (state.Result, error) {
 	c.cmd = cmd
 	b.pending = append(b.pending, c)
 	b.waiting++
-	b.nudge()
+	b.wakeup.wake()
 	return func() (state.Result, error) { return b.result(c) }
 }
 
@@ -151,7 +151,7 @@ func (b *batcher) Renew() {
 	b.mu.Lock()
 	b.renew = true
 	b.mu.Unlock()
-	b.nudge()
+	b.wakeup.wake()
 }
 
 // Drain takes no more commands, with why as the reason, and returns when all
@@ -194,13 +194,6 @@ func (b *batcher) Close(why error) {
 
 // Wait returns when the entries under way at Close have ended.
 func (b *batcher) Wait() { b.loops.Wait() }
-
-func (b *batcher) nudge() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
-}
 
 // receive takes outcomes in log order.
 func (b *batcher) receive() {

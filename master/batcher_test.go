@@ -95,9 +95,9 @@ func TestBatcherJoinsWhatGathers(t *testing.T) {
 	})
 }
 
-// TestBatchesShareTheLoad: callers that come back with a new command as soon as they
-// are answered, one after the other, fill the entries alike; none leaves with the first
-// of them alone.
+// TestBatchesShareTheLoad: callers that come back with a new command as soon as
+// they are answered, one after the other, fill the entries alike; none leaves
+// with the first of them alone.
 func TestBatchesShareTheLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemLog(10 * time.Millisecond)
@@ -124,8 +124,8 @@ func TestBatchesShareTheLoad(t *testing.T) {
 	})
 }
 
-// TestLoneCommandWaitsForNoCompany: a command is proposed at once where no entry is
-// under way, however large the last ones were.
+// TestLoneCommandWaitsForNoCompany: a command is proposed at once where no
+// entry is under way, however large the last ones were.
 func TestLoneCommandWaitsForNoCompany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemLog(time.Millisecond)
@@ -229,7 +229,8 @@ func TestBatcherDrains(t *testing.T) {
 	})
 }
 
-// TestBatcherKeepsTheOrderOfBegin: a command begun later comes later in the log.
+// TestBatcherKeepsTheOrderOfBegin: a command begun later comes later in the
+// log.
 func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemLog(10 * time.Millisecond)
@@ -260,8 +261,8 @@ func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
 	})
 }
 
-// TestBatchesAreNoLargerThanEntries: the encoding of the largest batch that the batcher
-// makes has room in an entry.
+// TestBatchesAreNoLargerThanEntries: the encoding of the largest batch that the
+// batcher makes has room in an entry.
 func TestBatchesAreNoLargerThanEntries(t *testing.T) {
 	for _, each := range []int{0, cell.MaxBatchBytes / maxBatchCommands, cell.MaxBatchBytes} {
 		var b batcher
@@ -289,8 +290,8 @@ func TestBatchesAreNoLargerThanEntries(t *testing.T) {
 	}
 }
 
-// TestWhatIsDueRidesOnBatches: on one of commands behind them, and on an empty one;
-// no caller is given its result.
+// TestWhatIsDueRidesOnBatches: on one of commands behind them, and on an empty
+// one; no caller is given its result.
 func TestWhatIsDueRidesOnBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemLog(10 * time.Millisecond)

@@ -8,13 +8,14 @@ import (
 // maxBatchCommands bounds a batch, as do cell.MaxBatchBytes.
 const maxBatchCommands = 128
 
-// pace says when what has gathered is worth an entry: when no entry is under way,
-// or when it is half of what the last two held together.
+// pace says when what has gathered is worth an entry: when no entry is under
+// way, or when it is half of what the last two held together.
 //
-// Without the second condition large and tiny batches take turns: the first caller
-// to come back with a new command after a large batch finds a slot free and takes
-// it alone, and everybody else waits for an entry to end. Since the end of the
-// entry under way lets anything go, nobody waits longer than that for company.
+// Without the second condition large and tiny batches take turns: the first
+// caller to come back with a new command after a large batch finds a slot free
+// and takes it alone, and everybody else waits for an entry to end. Since the
+// end of the entry under way lets anything go, nobody waits longer than that
+// for company.
 type pace struct {
 	underway int    // entries
 	last     [2]int // commands in the last two
@@ -45,8 +46,8 @@ func (b *batcher) send() {
 	}
 }
 
-// batch is that of the calls, and behind their commands what the log is due. Nobody
-// waits for the result of that one.
+// batch is that of the calls, and behind their commands what the log is due.
+// Nobody waits for the result of that one.
 func (b *batcher) batch(calls []*call) state.Batch {
 	out := state.Batch{Epoch: b.opts.Epoch, LeaseMS: b.opts.LeaseMS}
 	due, isDue := b.opts.Due()
@@ -63,7 +64,8 @@ func (b *batcher) batch(calls []*call) state.Batch {
 	return out
 }
 
-// gather waits for something worth an entry and takes as much as one batch holds.
+// gather waits for something worth an entry and takes as much as one batch
+// holds.
 func (b *batcher) gather() ([]*call, bool) {
 	for {
 		b.mu.Lock()
@@ -80,13 +82,13 @@ func (b *batcher) gather() ([]*call, bool) {
 			b.pace.left(n)
 			b.mu.Unlock()
 			if more {
-				b.nudge()
+				b.wakeup.wake()
 			}
 			return calls, true
 		}
 		b.mu.Unlock()
 		select {
-		case <-b.wake:
+		case <-b.wakeup:
 		case <-b.done:
 		}
 	}
@@ -110,5 +112,5 @@ func (b *batcher) arrived() {
 	b.pace.underway--
 	b.mu.Unlock()
 	<-b.slots
-	b.nudge()
+	b.wakeup.wake()
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// instantLog is a log in memory that takes each entry at once, of a replica that
-// leads for ever.
+// instantLog is a log in memory that takes each entry at once, of a replica
+// that leads for ever.
 type instantLog struct {
 	current atomic.Pointer[state.State]
 	mu      sync.Mutex // over Submit
@@ -63,8 +63,9 @@ func benchSession(b *testing.B, m *Master) string {
 	return s.ID
 }
 
-// BenchmarkCycle is an acquire and a release of a lock of its own by each of many
-// callers at once: what a cycle costs the master beside HTTP, JSON and Raft.
+// BenchmarkCycle is an acquire and a release of a lock of its own by each of
+// many callers at once: what a cycle costs the master beside HTTP, JSON and
+// Raft.
 func BenchmarkCycle(b *testing.B) {
 	for _, n := range []int{1, 64, 256} {
 		b.Run(fmt.Sprintf("callers=%d", n), func(b *testing.B) {
@@ -93,8 +94,8 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkBatcher is a command's way through the batcher and back, with so many
-// callers at once and a log that takes each entry in no time.
+// BenchmarkBatcher is a command's way through the batcher and back, with so
+// many callers at once and a log that takes each entry in no time.
 func BenchmarkBatcher(b *testing.B) {
 	for _, n := range []int{1, 64, 256} {
 		b.Run(fmt.Sprintf("callers=%d", n), func(b *testing.B) {
@@ -127,8 +128,8 @@ func BenchmarkBatcher(b *testing.B) {
 	}
 }
 
-// BenchmarkSessionTable is what is done to one session among many: a keepalive that
-// is answered at once, and an opening with its closing.
+// BenchmarkSessionTable is what is done to one session among many: a keepalive
+// that is answered at once, and an opening with its closing.
 func BenchmarkSessionTable(b *testing.B) {
 	for _, n := range []int{100, 20_000} {
 		m, sessions := benchMaster(b, n)

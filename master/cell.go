@@ -52,8 +52,8 @@ func role(id string, voter bool, master string) string {
 	return lockapi.RoleReplica
 }
 
-// memberRole is role in the list of the members, where suffrage tells who votes.
-// The directory that is to take the master's place is not the master.
+// memberRole is role in the list of the members, where suffrage tells who
+// votes. The directory that is to take the master's place is not the master.
 func memberRole(s cell.MemberStatus, master string) string {
 	if s.Voter && s.ID == master {
 		return lockapi.RoleMaster
@@ -86,11 +86,11 @@ func (m *Master) Replica() lockapi.Replica {
 }
 
 // Ready is nil when this replica is the master, or hears of one. Whether it has
-// caught up with that one the master has to be asked: a follower is told only of
-// commits that it has the entries of.
+// caught up with that one the master has to be asked: a follower is told only
+// of commits that it has the entries of.
 func (m *Master) Ready() error {
 	if o := m.inOffice(); o != nil {
-		if !o.lease.Valid(o.opts.Clock()) {
+		if !o.leaseValid() {
 			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica is the master, but its lease has lapsed")
 		}
 		return nil

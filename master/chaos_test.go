@@ -156,8 +156,9 @@ func (x *chaos) nothingLeft() {
 			continue
 		}
 		o.mu.Lock()
-		if len(o.pairs) != 0 || len(o.delays) != 0 || len(o.due) != len(o.sessions) {
-			x.t.Errorf("remembered for ever: %d pairs, %d delays, %d matters for %d sessions", len(o.pairs), len(o.delays), len(o.due), len(o.sessions))
+		if len(o.waiters.claims) != 0 || len(o.delays.inForce) != 0 || len(o.deadlines.heap) != len(o.sessions.byID) {
+			x.t.Errorf("remembered for ever: %d claims, %d delays, %d deadlines for %d sessions",
+				len(o.waiters.claims), len(o.delays.inForce), len(o.deadlines.heap), len(o.sessions.byID))
 		}
 		o.mu.Unlock()
 		for h := range n.State().Holds() {
@@ -271,8 +272,9 @@ func (k *contender) open(ctx context.Context) {
 	_ = k.call(ctx, func(m *Master) error {
 		s, err := m.OpenSession(ctx, lockapi.SessionRequest{TTLMS: contenderTTL.Milliseconds()}, key)
 		if err == nil {
-			// An answer to a repeated call may tell of a session that is older than the
-			// call: only a keepalive makes the client sure of its lease.
+			// An answer to a repeated call may tell of a session that is older
+			// than the call: only a keepalive makes the client sure of its
+			// lease.
 			k.mu.Lock()
 			k.session = s.ID
 			k.mu.Unlock()

@@ -170,7 +170,8 @@ func (c *fakeCell) campaign(id string) bool {
 	return true
 }
 
-// ahead reports whether n's log is more up to date than other's, as Raft has it.
+// ahead reports whether n's log is more up to date than other's, as Raft has
+// it.
 func (n *node) ahead(other *node) bool {
 	last := func(n *node) uint64 {
 		if len(n.log) == 0 {
@@ -328,7 +329,8 @@ func (n *node) apply(index int) {
 	}
 }
 
-// follow makes n a follower of a leader of the same or a later term. c.mu is held.
+// follow makes n a follower of a leader of the same or a later term. c.mu is
+// held.
 func (n *node) follow(leader *node) {
 	n.seen = leader.term
 	n.stepDown()
@@ -338,7 +340,8 @@ func (n *node) follow(leader *node) {
 	}
 }
 
-// stepDown ends leadership: what was under way has an unknown outcome. c.mu is held.
+// stepDown ends leadership: what was under way has an unknown outcome. c.mu is
+// held.
 func (n *node) stepDown() {
 	if n.leads {
 		n.leads, n.leader = false, ""

@@ -19,14 +19,6 @@ const (
 // one is taken out: fewer than come while it is.
 const caughtUpWithin = 256
 
-// lookAtMembers has keepMembers look at once.
-func (m *Master) lookAtMembers() {
-	select {
-	case m.memberWake <- struct{}{}:
-	default:
-	}
-}
-
 // keepMembers finishes changes of the membership, whoever began them, and keeps
 // the table of members in the state, for as long as the office lasts.
 //
@@ -40,11 +32,11 @@ func (m *Master) lookAtMembers() {
 //	              nonvoter r1/new   make it a voter
 //	              voter r1/new
 //
-// Before the second step it can be taken back, by one entry that removes r1/new.
-// The old one goes before the new one votes, so that two of one name never vote.
-// Each step is one entry, made by the library when the one before it and an entry
-// of the master's own term are committed. A new directory that never catches up
-// holds nothing up.
+// Before the second step it can be taken back, by one entry that removes
+// r1/new. The old one goes before the new one votes, so that two of one name
+// never vote. Each step is one entry, made by the library when the one before
+// it and an entry of the master's own term are committed. A new directory that
+// never catches up holds nothing up.
 func (m *Master) keepMembers(o *office) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -59,7 +51,7 @@ func (m *Master) keepMembers(o *office) {
 		select {
 		case <-o.done:
 			return
-		case <-m.memberWake:
+		case <-m.memberWakeup:
 		case <-t.C:
 		}
 	}
@@ -88,8 +80,8 @@ func (m *Master) memberRound(ctx context.Context, o *office) time.Duration {
 }
 
 // step is the next step of a change that can be taken now, or nil. A directory
-// that is to have the master's own place is not well before the master's process
-// has ended and it runs there: another finishes that.
+// that is to have the master's own place is not well before the master's
+// process has ended and it runs there: another finishes that.
 func (r roll) step() func(context.Context, *Master) error {
 	for _, v := range r.members {
 		if v.Voter || !v.well || v.card.Applied+caughtUpWithin < r.applied {
@@ -119,7 +111,7 @@ func (m *Master) noteMembers(o *office, now []cell.MemberStatus) error {
 	if table == nil || slices.EqualFunc(table, m.log.State().Members, sameMember) {
 		return nil
 	}
-	_, err := o.propose(&state.NoteMembers{Members: table})
+	_, err := o.propose(Caller{}, &state.NoteMembers{Members: table})
 	return err
 }
 

@@ -161,8 +161,8 @@ func TestKeepaliveInALapseDoesNotCountItTwice(t *testing.T) {
 	})
 }
 
-// TestExpiryThatALapseMovesIsNotForgotten: the deadline passes while the lease is
-// out, and moves when the lease is regained; nobody keeps the session alive
+// TestExpiryThatALapseMovesIsNotForgotten: the deadline passes while the lease
+// is out, and moves when the lease is regained; nobody keeps the session alive
 // meanwhile. It ends when the whole lapse has been given back.
 func TestExpiryThatALapseMovesIsNotForgotten(t *testing.T) {
 	const ttl = 4 * time.Second
@@ -210,7 +210,7 @@ func TestSessionsOfAfterALapseGetNothingOfIt(t *testing.T) {
 		for _, id := range []string{kept, opened} {
 			o := openOffice(t, n)
 			o.mu.Lock()
-			left := o.deadline(o.sessions[id]) - n.clock()
+			left := o.sessions.due(o.sessions.byID[id]) - n.clock()
 			o.mu.Unlock()
 			if span := lease.Drift(drift).SessionSpan(ttl); left > span || left < span-fakeDelay {
 				t.Errorf("%v is left to it, want %v", left, span)
@@ -227,9 +227,9 @@ func TestSessionsOfAfterALapseGetNothingOfIt(t *testing.T) {
 	})
 }
 
-// TestSlowOpeningTakesNothingFromSessions: they and the lock-delays count from when
-// the office is open, not from when its opening was proposed: until then nobody could
-// keep a session alive.
+// TestSlowOpeningTakesNothingFromSessions: they and the lock-delays count from
+// when the office is open, not from when its opening was proposed: until then
+// nobody could keep a session alive.
 func TestSlowOpeningTakesNothingFromSessions(t *testing.T) {
 	const ttl = time.Second
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -246,7 +246,7 @@ func TestSlowOpeningTakesNothingFromSessions(t *testing.T) {
 		}
 		o := openOffice(t, n)
 		o.mu.Lock()
-		left := o.deadline(o.sessions[id]) - n.clock()
+		left := o.sessions.due(o.sessions.byID[id]) - n.clock()
 		o.mu.Unlock()
 		if span := lease.Drift(drift).SessionSpan(ttl); left > span || left < span-fakeDelay {
 			t.Errorf("%v after it opened, %v is left of a session, want %v", time.Since(began), left, span)
@@ -254,8 +254,8 @@ func TestSlowOpeningTakesNothingFromSessions(t *testing.T) {
 	})
 }
 
-// TestProposedExpiryIsNotTakenBack by a lapse that moves the deadline: the entry is
-// on its way.
+// TestProposedExpiryIsNotTakenBack by a lapse that moves the deadline: the
+// entry is on its way.
 func TestProposedExpiryIsNotTakenBack(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		o := openOffice(t, n)
@@ -263,8 +263,8 @@ func TestProposedExpiryIsNotTakenBack(t *testing.T) {
 		c.setDelay(300 * time.Millisecond)
 		pass(1050 * time.Millisecond)
 		o.mu.Lock()
-		s := o.sessions[id]
-		due := o.deadline(s)
+		s := o.sessions.byID[id]
+		due := o.sessions.due(s)
 		o.mu.Unlock()
 		if _, lives := n.State().Session(id); !lives || n.clock() < due {
 			t.Fatal("its end is not on its way: the test shows nothing")

@@ -7,9 +7,9 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// raiseLevel raises the cell's level to the highest that all members know, those
-// without a vote included. One that does not answer has told nothing: the level
-// waits for it, or for its replacement. See state.Level.
+// raiseLevel raises the cell's level to the highest that all members know,
+// those without a vote included. One that does not answer has told nothing: the
+// level waits for it, or for its replacement. See state.Level.
 func (m *Master) raiseLevel(ctx context.Context, o *office) error {
 	if m.log.State().Level >= m.opts.Level {
 		return nil
@@ -22,7 +22,7 @@ func (m *Master) raiseLevel(ctx context.Context, o *office) error {
 	if to <= m.log.State().Level {
 		return nil
 	}
-	if _, err := o.propose(&state.RaiseLevel{Level: to}); err != nil {
+	if _, err := o.propose(Caller{}, &state.RaiseLevel{Level: to}); err != nil {
 		return err
 	}
 	o.logger.Info().Uint64("level", to).Msg("the cell's level was raised: replicas of earlier releases can't join any more")

@@ -10,8 +10,9 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestLevelIsRaisedWhenAllKnowIt: not before every member has told so, the one that is
-// away and the one without a vote included; and by the next master, too.
+// TestLevelIsRaisedWhenAllKnowIt: not before every member has told so, the one
+// that is away and the one without a vote included; and by the next master,
+// too.
 func TestLevelIsRaisedWhenAllKnowIt(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift, Level: 2}, func(t *testing.T, c *fakeCell) {
 		level := func(when string, want uint64) {
@@ -39,7 +40,8 @@ func TestLevelIsRaisedWhenAllKnowIt(t *testing.T) {
 	})
 }
 
-// TestEarlyOperationsAreRefused: what belongs to a later level never gets to the log.
+// TestEarlyOperationsAreRefused: what belongs to a later level never gets to
+// the log.
 func TestEarlyOperationsAreRefused(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		id := newSession(t, m, time.Minute)

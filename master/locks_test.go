@@ -29,7 +29,7 @@ func TestRefusalsAndReadsCostNoEntry(t *testing.T) {
 			_, err = m.Acquire(t.Context(), "/a", want(a, shared(0)))
 			code(t, err, lockapi.CodeConflict)
 			if again := mustHold(t, m, "/a", want(a)); again.Token != g.Token || !again.GrantedAt.Equal(*g.GrantedAt) {
-				t.Fatalf("the same pair got %+v, then %+v", g, again)
+				t.Fatalf("the same claim key got %+v, then %+v", g, again)
 			}
 			if l, err := m.Lock(t.Context(), "/a", 0, false); err != nil || l.State != lockapi.StateHeld || l.Mode != lockapi.Exclusive {
 				t.Fatalf("%+v, %v", l, err)
@@ -305,7 +305,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestWhereTheMasterIs: Known, Locate, Ready and Cell, on the master and beside it.
+// TestWhereTheMasterIs: Known, Locate, Ready and Cell, on the master and beside
+// it.
 func TestWhereTheMasterIs(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		found := make(chan Location, 1)

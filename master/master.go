@@ -30,7 +30,7 @@ type Master struct {
 	refused refusals
 	vitals  *vitals
 
-	memberWake chan struct{} // capacity 1: see keepMembers
+	memberWakeup wakeup // of keepMembers
 
 	mu      sync.Mutex
 	office  *office
@@ -58,14 +58,14 @@ func New(log Log, members Membership, o Options) *Master {
 	if o.Level == 0 {
 		o.Level = state.Level
 	}
-	// Batches carry whole milliseconds: a master that counted more for itself than
-	// its successors read in the log would outlive their wait.
+	// Batches carry whole milliseconds: a master that counted more for itself
+	// than its successors read in the log would outlive their wait.
 	o.LeaseTerm = o.LeaseTerm.Truncate(time.Millisecond)
 	ctx, stop := context.WithCancel(context.Background())
 	m := &Master{
 		log: log, members: members, opts: o, started: o.Clock(),
 		changed: make(chan struct{}), stop: stop, done: make(chan struct{}),
-		memberWake: make(chan struct{}, 1), vitals: newVitals(o.LeaseTerm),
+		memberWakeup: newWakeup(), vitals: newVitals(o.LeaseTerm),
 	}
 	go m.run(ctx)
 	return m
@@ -191,7 +191,7 @@ func (m *Master) Known() Location {
 // look at it is no licence to act, see package lease.
 func (m *Master) Lease() lease.View {
 	if o := m.inOffice(); o != nil {
-		return o.lease.View(o.opts.Clock())
+		return o.lease.View(o.now())
 	}
 	return lease.View{}
 }

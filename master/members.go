@@ -121,9 +121,10 @@ func (m *Master) show(r roll) lockapi.Members {
 }
 
 // Replace has another directory take the place of a member's. It returns when
-// the cell has taken the new one in as a nonvoter; this master, or the next, does
-// the rest (see keepMembers). A directory that is on its way to the place goes on, and
-// that which has it keeps it; any other that is on its way is taken back.
+// the cell has taken the new one in as a nonvoter; this master, or the next,
+// does the rest (see keepMembers). A directory that is on its way to the place
+// goes on, and that which has it keeps it; any other that is on its way is
+// taken back.
 func (m *Master) Replace(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error {
 	if _, err := m.admit(); err != nil {
 		return err
@@ -150,7 +151,7 @@ func (m *Master) Replace(ctx context.Context, id string, req lockapi.ReplaceMemb
 	if err := seen.mayRemove(old); err != nil && !req.Force {
 		return err
 	}
-	defer m.lookAtMembers()
+	defer m.memberWakeup.wake()
 	return m.takeIn(ctx, seen, seen.members[old].Member, req.Directory)
 }
 
@@ -166,9 +167,9 @@ func (r roll) mayRemove(place int) error {
 		v.ID, v.Directory, well, all, all/2+1)
 }
 
-// takeIn makes the new directory a nonvoter, and then has an earlier one make way that
-// was to have the same place and does not vote yet. It comes first, so that there is
-// always one of the name: the cell would not know it any more.
+// takeIn makes the new directory a nonvoter, and then has an earlier one make
+// way that was to have the same place and does not vote yet. It comes first, so
+// that there is always one of the name: the cell would not know it any more.
 func (m *Master) takeIn(ctx context.Context, seen roll, as cell.Member, directory string) error {
 	if err := m.change(ctx, seen.index, cell.AddNonvoter, cell.MemberStatus{Member: as, Directory: directory}); err != nil {
 		return err
@@ -176,9 +177,9 @@ func (m *Master) takeIn(ctx context.Context, seen roll, as cell.Member, director
 	return m.takeBack(ctx, as.ID, directory)
 }
 
-// takeBack removes the directories of a name that do not vote, but for one. That one
-// has to be a member still: the other is what the cell knows the name by, where a step
-// of a replacement has come in between.
+// takeBack removes the directories of a name that do not vote, but for one.
+// That one has to be a member still: the other is what the cell knows the name
+// by, where a step of a replacement has come in between.
 func (m *Master) takeBack(ctx context.Context, id, but string) error {
 	for {
 		now, err := m.members.Membership()

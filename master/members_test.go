@@ -17,8 +17,8 @@ func replaceBy(directory string) lockapi.ReplaceMemberRequest {
 	return lockapi.ReplaceMemberRequest{Directory: directory}
 }
 
-// TestReplaceIsFinished: the new directory is taken in, and when it has caught up
-// the old one goes before the new one votes.
+// TestReplaceIsFinished: the new directory is taken in, and when it has caught
+// up the old one goes before the new one votes.
 func TestReplaceIsFinished(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -62,8 +62,8 @@ func write(t *testing.T, m *Master, n int) {
 	}
 }
 
-// TestNextMasterFinishes: whatever point a change has come to when the master is
-// lost, the next one goes on from there.
+// TestNextMasterFinishes: whatever point a change has come to when the master
+// is lost, the next one goes on from there.
 func TestNextMasterFinishes(t *testing.T) {
 	for point, prepare := range map[string]func(*fakeConf){
 		"taken in": func(f *fakeConf) { f.change(cell.AddNonvoter, standing("r2", newDirectory, false)) },
@@ -87,8 +87,8 @@ func TestNextMasterFinishes(t *testing.T) {
 	}
 }
 
-// TestMasterIsReplaced: it stays until its process has ended, for its name has one
-// address, and the next one takes it out.
+// TestMasterIsReplaced: it stays until its process has ended, for its name has
+// one address, and the next one takes it out.
 func TestMasterIsReplaced(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -118,8 +118,9 @@ func TestMasterIsReplaced(t *testing.T) {
 	})
 }
 
-// TestReplacementIsTakenBack: the directory that has the place is named again, and
-// the one that was to get it goes, whether it was mistyped or has come meanwhile.
+// TestReplacementIsTakenBack: the directory that has the place is named again,
+// and the one that was to get it goes, whether it was mistyped or has come
+// meanwhile.
 func TestReplacementIsTakenBack(t *testing.T) {
 	for name, comes := range map[string]bool{"it never came": false, "it is behind": true} {
 		t.Run(name, func(t *testing.T) {
@@ -228,8 +229,8 @@ func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
 	})
 }
 
-// TestNameIsNeverLost: whichever directories come and go, and whenever the master does,
-// the cell knows the name. It could not be replaced any more.
+// TestNameIsNeverLost: whichever directories come and go, and whenever the
+// master does, the cell knows the name. It could not be replaced any more.
 func TestNameIsNeverLost(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		c.set(func(f *fakeConf) {
@@ -274,8 +275,9 @@ func TestNameIsNeverLost(t *testing.T) {
 	})
 }
 
-// TestTakingBackComesTooLate: the old directory is taken out while the call that wants
-// to keep it looks around. The new one is then all that the cell knows the name by.
+// TestTakingBackComesTooLate: the old directory is taken out while the call
+// that wants to keep it looks around. The new one is then all that the cell
+// knows the name by.
 func TestTakingBackComesTooLate(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -297,8 +299,8 @@ func TestTakingBackComesTooLate(t *testing.T) {
 	})
 }
 
-// TestOldOneStaysWhileOthersAreAway: the new directory has caught up, but without
-// the old one too few would be well.
+// TestOldOneStaysWhileOthersAreAway: the new directory has caught up, but
+// without the old one too few would be well.
 func TestOldOneStaysWhileOthersAreAway(t *testing.T) {
 	inCell(t, 5, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master

@@ -43,9 +43,9 @@ func TestSuccessorWaitsOutAnOpenOffice(t *testing.T) {
 	})
 }
 
-// TestSuccessorIsNotAMillisecondEarly: it hands its opening over right behind the
-// end of what it has promised, on its own clock. Where that is fast, timers wake it
-// late.
+// TestSuccessorIsNotAMillisecondEarly: it hands its opening over right behind
+// the end of what it has promised, on its own clock. Where that is fast, timers
+// wake it late.
 func TestSuccessorIsNotAMillisecondEarly(t *testing.T) {
 	for _, rate := range []float64{1 - drift, 1, 1 + drift} {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -121,7 +121,8 @@ func TestOwnTermsBatchesDoNotCount(t *testing.T) {
 	})
 }
 
-// TestLeaseCountsFromTheProposal and not from the answer, which here comes late.
+// TestLeaseCountsFromTheProposal and not from the answer, which here comes
+// late.
 func TestLeaseCountsFromTheProposal(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		c.setDelay(600 * time.Millisecond)
@@ -172,7 +173,7 @@ func TestIdleMasterKeepsItsOffice(t *testing.T) {
 			for range 1000 {
 				pass(tc.term / 100)
 				if !o.lease.Valid(n.clock()) {
-					t.Fatalf("term %v, messages of %v: the lease lapsed %v after the opening", tc.term, tc.delay, n.clock()-o.opened)
+					t.Fatalf("term %v, messages of %v: the lease lapsed %v after the opening", tc.term, tc.delay, n.clock()-o.sessions.opened)
 				}
 			}
 			if n.State().Epoch != o.epoch {
@@ -411,8 +412,8 @@ func TestCloseHandsOver(t *testing.T) {
 	})
 }
 
-// TestEndsOfAnOfficeStandAlone: what the log is due rides on renewals, and not on
-// the batches that open and close an office.
+// TestEndsOfAnOfficeStandAlone: what the log is due rides on renewals, and not
+// on the batches that open and close an office.
 func TestEndsOfAnOfficeStandAlone(t *testing.T) {
 	inCell(t, 1, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		c.node("r1").set(func() { c.node("r1").due = true })

@@ -22,8 +22,8 @@ func (m *Master) open(ctx context.Context, term uint64) (*office, error) {
 	if err := m.log.Barrier(barrier); err != nil {
 		return nil, fmt.Errorf("barrier: %w", err)
 	}
-	// Read after the barrier: now the state tells what every earlier master could
-	// have promised itself.
+	// Read after the barrier: now the state tells what every earlier master
+	// could have promised itself.
 	waited, err := m.outwait(ctx, term, m.log.State().Office)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (m *Master) open(ctx context.Context, term uint64) (*office, error) {
 	}
 	o := m.newOffice(term, outcome, p)
 	o.logger.Info().Uint64("term", term).Dur("waited_ms", waited).Dur("opened_in_ms", m.opts.Clock()-begun).
-		Int("sessions", len(o.sessions)).Msg("elected: this replica is the master")
+		Int("sessions", o.log.State().SessionCount()).Msg("elected: this replica is the master")
 	return o, nil
 }
 

@@ -20,8 +20,8 @@ func named(t *testing.T, m *Master, name string, meta map[string]string) string 
 }
 
 // TestWhoWaits: a read shows the first places of the queue in order, with whose
-// they are and since when; a change of master and calls that are sent again make
-// nobody's wait shorter.
+// they are and since when; a change of master and calls that are sent again
+// make nobody's wait shorter.
 func TestWhoWaits(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -85,8 +85,8 @@ func TestQueueIsShownOnlyWhereItIsAskedFor(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForLessThanNothing: the clock of the replica that answers may be
-// behind that of the master which took the place.
+// TestNobodyWaitsForLessThanNothing: the clock of the replica that answers may
+// be behind that of the master which took the place.
 func TestNobodyWaitsForLessThanNothing(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)

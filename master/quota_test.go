@@ -33,20 +33,20 @@ func refusedBy(t *testing.T, err error, quota string) {
 }
 
 // inUse is what the state holds of what the quotas count.
-func inUse(s *state.State) (a amount) {
+func inUse(s *state.State) (a usage) {
 	for v := range s.Sessions("") {
-		a.add(amountOf(v), 1)
+		a.add(usageOf(v), 1)
 	}
 	for h := range s.Holds() {
-		a.add(claimAmount(h.Path, h.Handle), 1)
+		a.add(claimUsage(holdKey(h)), 1)
 	}
 	for w := range s.Waits() {
-		a.add(claimAmount(w.Path, w.Handle), 1)
-		a.add(place, 1)
+		a.add(claimUsage(waitKey(w)), 1)
+		a.add(waitUsage, 1)
 	}
 	for l := range s.Locks("", "") {
 		if l.DelayID != 0 {
-			a.add(delayAmount(l.Path), 1)
+			a.add(delayUsage(l.Path), 1)
 		}
 	}
 	return a
@@ -57,28 +57,32 @@ func settled(t *testing.T, n *node) {
 	t.Helper()
 	o := openOffice(t, n)
 	pass(20 * fakeDelay)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if want := inUse(n.State()); o.use != want {
-		t.Errorf("the office counts %+v, the state has %+v", o.use, want)
+	a := o.accounting
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if want := inUse(n.State()); a.cell != want {
+		t.Errorf("the office counts %+v, the state has %+v", a.cell, want)
 	}
-	for id, s := range o.sessions {
+	for id, own := range a.sessions {
 		v, _ := n.State().Session(id)
-		want := amount{bytes: amountOf(v).bytes}
+		want := usage{bytes: usageOf(v).bytes}
 		for hold, wait := range n.State().Claims(id) {
 			if hold != nil {
-				want.add(claimAmount(hold.Path, hold.Handle), 1)
+				want.add(claimUsage(holdKey(hold)), 1)
 			} else {
-				want.add(claimAmount(wait.Path, wait.Handle), 1)
-				want.add(place, 1)
+				want.add(claimUsage(waitKey(wait)), 1)
+				want.add(waitUsage, 1)
 			}
 		}
-		if s.use != want {
-			t.Errorf("the office counts %+v for a session, the state has %+v", s.use, want)
+		if *own != want {
+			t.Errorf("the office counts %+v for a session, the state has %+v", *own, want)
 		}
 	}
-	if len(o.openings) > 0 {
-		t.Errorf("%d sessions are thought to be opened now", len(o.openings))
+	if len(a.sessions) != n.State().SessionCount() {
+		t.Errorf("the office counts for %d sessions, the state has %d", len(a.sessions), n.State().SessionCount())
+	}
+	if len(a.openings) > 0 || len(a.claims) > 0 {
+		t.Errorf("%d sessions are thought to be opened now, and %d claims to be made", len(a.openings), len(a.claims))
 	}
 }
 
@@ -153,7 +157,8 @@ func TestQuotaOfWaiters(t *testing.T) {
 		_, err = m.Acquire(ctx, "/x", want(a, handle("4"), queueing))
 		refusedBy(t, err, "max-waiters")
 		third.running(t)
-		// A call that would wait is granted what is free, and a try is not asked.
+		// A call that would wait is granted what is free, and a try is not
+		// asked.
 		mustHold(t, m, "/free", want(b, queueing))
 		_, err = m.Acquire(ctx, "/x", want(a, handle("4")))
 		code(t, err, lockapi.CodeLockHeld)
@@ -168,11 +173,11 @@ func TestQuotaOfWaiters(t *testing.T) {
 	})
 }
 
-// A place in the queue that was lost between the look at the quota and the log is
-// told as what it is.
+// A place in the queue that was lost between the look at the quota and the log
+// is told as what it is.
 func TestQuotaOfBytes(t *testing.T) {
-	one := sessionAmount("", "", nil).bytes
-	claim := claimAmount("/x/0", "").bytes
+	one := sessionUsage("", "", nil).bytes
+	claim := claimUsage(claimKey{path: "/x/0"}).bytes
 	withQuotas(t, Quotas{Bytes: 2*one + 3*claim, SessionBytes: one + 2*claim}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := newSession(t, m, time.Minute), newSession(t, m, 3*time.Second)
 		mustHold(t, m, "/x/0", want(a))
@@ -186,15 +191,15 @@ func TestQuotaOfBytes(t *testing.T) {
 		refusedBy(t, err, "max-session-bytes")
 		pass(5 * time.Second) // b expires and leaves a lock-delay, which takes room as well
 		settled(t, n)
-		if use := openOffice(t, n).use; use.bytes != one+2*claim+delayAmount("/x/2").bytes {
+		if use := openOffice(t, n).accounting.ofCell(); use.bytes != one+2*claim+delayUsage("/x/2").bytes {
 			t.Errorf("%d bytes are counted", use.bytes)
 		}
 	})
 }
 
-// Calls that come all at once get what there is room for, and no more.
-// Calls sent twice at once, for the last place there is, are no two places.
-// A new master counts what there is, and lets it be, however low its quotas are.
+// Calls that come all at once get what there is room for, and no more. Calls
+// sent twice at once, for the last place there is, are no two places. A new
+// master counts what there is, and lets it be, however low its quotas are.
 func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 	inCell(t, 3, Options{Drift: 0.01}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -241,7 +246,7 @@ func TestQuotasAreTold(t *testing.T) {
 	})
 }
 
-// What ends while a call that found it there is in the log, and may make it anew,
-// leaves its room to that call.
-// The same for a session that ends while a call that found it under its key, and
-// could not say so in a lapse of the lease, is in the log.
+// What ends while a call that found it there is in the log, and may make it
+// anew, leaves its room to that call. The same for a session that ends while a
+// call that found it under its key, and could not say so in a lapse of the
+// lease, is in the log.

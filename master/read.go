@@ -10,21 +10,21 @@ import (
 
 // linear makes a linearizable read: it names the office, reads, and checks then
 // that this very office's lease still runs. What was read is thrown away where
-// it does not, and read again once the lease is regained; that takes a log entry
-// of this office, which is the barrier.
+// it does not, and read again once the lease is regained; that takes a log
+// entry of this office, which is the barrier.
 func linear[T any](ctx context.Context, m *Master, read func(o *office, s *state.State) (T, error)) (T, error) {
 	var none T
 	o, err := m.admit()
 	if err != nil {
 		return none, err
 	}
-	deadline := o.opts.Clock() + m.opts.Patience
+	deadline := o.now() + m.opts.Patience
 	for {
 		v, err := read(o, o.log.State())
-		if o.lease.Valid(o.opts.Clock()) {
+		if o.leaseValid() {
 			return v, err
 		}
-		if o.opts.Clock() > deadline {
+		if o.now() > deadline {
 			return none, errNoMaster("the master lease has lapsed and was not regained within %v", m.opts.Patience)
 		}
 		t := time.NewTimer(lapseRecheck)
@@ -60,8 +60,8 @@ func (m *Master) Session(ctx context.Context, id string, stale bool) (lockapi.Se
 	})
 }
 
-// Sessions reads a page of sessions in the order of their ids. It ends at limit,
-// or with the session that makes it lockapi.PageBytes long.
+// Sessions reads a page of sessions in the order of their ids. It ends at
+// limit, or with the session that makes it lockapi.PageBytes long.
 func (m *Master) Sessions(ctx context.Context, after string, limit int, stale bool) (lockapi.SessionList, error) {
 	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.SessionList, error) {
 		page := lockapi.SessionList{Sessions: []lockapi.SessionState{}}
@@ -80,8 +80,8 @@ func (m *Master) Sessions(ctx context.Context, after string, limit int, stale bo
 }
 
 // Lock reads one lock, with as many of the first places in its queue as waiters
-// says. Holders are shown up to lockapi.MaxHolders, and metadata of sessions up to
-// lockapi.MaxReplyMeta.
+// says. Holders are shown up to lockapi.MaxHolders, and metadata of sessions up
+// to lockapi.MaxReplyMeta.
 func (m *Master) Lock(ctx context.Context, path string, waiters int, stale bool) (lockapi.Lock, error) {
 	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.Lock, error) {
 		room := metaRoom(lockapi.MaxReplyMeta)
@@ -94,7 +94,8 @@ func (m *Master) Lock(ctx context.Context, path string, waiters int, stale bool)
 }
 
 // Locks reads a page of the locks that are not free, in bytewise order of their
-// paths. It ends at limit, or with the lock that makes it lockapi.PageBytes long.
+// paths. It ends at limit, or with the lock that makes it lockapi.PageBytes
+// long.
 func (m *Master) Locks(ctx context.Context, prefix, after string, limit int, stale bool) (lockapi.LockList, error) {
 	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.LockList, error) {
 		page := lockapi.LockList{Locks: []lockapi.Lock{}}
@@ -148,13 +149,14 @@ func sessionStateOf(o *office, s *state.State, v *state.Session) lockapi.Session
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if live := o.sessions[v.ID]; live != nil {
-		left := max(0, live.base+live.ttl+o.lease.Lapsed()-live.lapsed-o.opts.Clock()).Milliseconds()
-		out.LeaseRemainingMS = &left
+	now := o.now()
+	if left, known := o.sessions.remaining(v.ID, now); known {
+		ms := left.Milliseconds()
+		out.LeaseRemainingMS = &ms
 	}
 	for i := range out.Holds {
 		if len(doubtful) > 0 && out.Holds[i].Token == doubtful[0].Token {
-			out.Holds[i].UnclaimedMS = o.unclaimedFor(doubtful[0]).Milliseconds()
+			out.Holds[i].UnclaimedMS = o.waiters.unclaimedFor(doubtful[0], now).Milliseconds()
 			doubtful = doubtful[1:]
 		}
 	}

@@ -19,7 +19,7 @@ func (m *Master) Release(_ context.Context, path, session, handle string, token 
 	if r, ok := o.nothingToRelease(op); ok {
 		return released(op, r, nil)
 	}
-	r, err := o.propose(op)
+	r, err := o.propose(Caller{}, op)
 	return released(op, r, err)
 }
 
@@ -33,14 +33,11 @@ func released(op *state.Release, r state.Result, err error) (lockapi.Released, e
 	return lockapi.Released{Released: r == state.Done}, nil
 }
 
-// nothingToRelease answers from memory where there is nothing to change. A call
-// of the pair that is under way may be about to change that: then the log
-// decides, in its order.
+// nothingToRelease answers from memory where there is nothing to change. An
+// acquire that is under way may be about to change that: then the log decides,
+// in its order.
 func (o *office) nothingToRelease(op *state.Release) (state.Result, bool) {
-	o.mu.Lock()
-	_, busy := o.pairs[pairKey{op.Session, op.Path, op.Handle}]
-	o.mu.Unlock()
-	if busy {
+	if o.busy(claimKey{op.Session, op.Path, op.Handle}) {
 		return nil, false
 	}
 	return o.fromMemory(op)

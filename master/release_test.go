@@ -7,8 +7,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestReleaseBehindAnAcquireThatIsOnItsWay: it is not said from memory that there is
-// nothing to release; the log has both, in the order in which they came.
+// TestReleaseBehindAnAcquireThatIsOnItsWay: it is not said from memory that
+// there is nothing to release; the log has both, in the order in which they
+// came.
 func TestReleaseBehindAnAcquireThatIsOnItsWay(t *testing.T) {
 	for _, queued := range []bool{false, true} { // a grant is on its way, or a place in the queue
 		one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
@@ -26,7 +27,7 @@ func TestReleaseBehindAnAcquireThatIsOnItsWay(t *testing.T) {
 			}
 			<-got
 			if h, w := n.State().Claim(a, "/a", ""); h != nil || w != nil {
-				t.Errorf("queued %v: the pair has %+v, %+v behind its release", queued, h, w)
+				t.Errorf("queued %v: the session has %+v, %+v behind its release", queued, h, w)
 			}
 		})
 	}

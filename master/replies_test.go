@@ -37,8 +37,8 @@ func longMeta() map[string]string {
 // shortItem bounds what is shown of a holder or waiter besides metadata.
 const shortItem = 300
 
-// holdOften has a session hold a lock so many times. The calls go together: one by
-// one they would take long.
+// holdOften has a session hold a lock so many times. The calls go together: one
+// by one they would take long.
 func holdOften(t *testing.T, m *Master, path, session string, n int) {
 	t.Helper()
 	var calls sync.WaitGroup
@@ -52,8 +52,8 @@ func holdOften(t *testing.T, m *Master, path, session string, n int) {
 	calls.Wait()
 }
 
-// TestMetadataIsBounded: however many holds and places a session of much metadata
-// has, a reply shows that once, and those of others where they fit.
+// TestMetadataIsBounded: however many holds and places a session of much
+// metadata has, a reply shows that once, and those of others where they fit.
 func TestMetadataIsBounded(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		long, short := longMeta(), map[string]string{"pid": "811", "\x01": "\""}
@@ -89,8 +89,9 @@ func TestMetadataIsBounded(t *testing.T) {
 	})
 }
 
-// TestRefusalsAreShort: a lock_held shows the first of many holders and counts the
-// others, with little metadata; one holder of usual metadata is shown whole.
+// TestRefusalsAreShort: a lock_held shows the first of many holders and counts
+// the others, with little metadata; one holder of usual metadata is shown
+// whole.
 func TestRefusalsAreShort(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		meta := map[string]string{"pid": "811"}
@@ -130,8 +131,8 @@ func TestHoldersAreBounded(t *testing.T) {
 	})
 }
 
-// TestPagesEnd: a page ends with the item that makes it a megabyte long; page by
-// page everything comes once.
+// TestPagesEnd: a page ends with the item that makes it a megabyte long; page
+// by page everything comes once.
 func TestPagesEnd(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		name := strings.Repeat("\x01", lockapi.MaxNameBytes)

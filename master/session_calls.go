@@ -13,10 +13,11 @@ import (
 )
 
 // OpenSession opens a session. With an idempotency key, the session that was
-// opened with that key and the same request is given again, and extended as by a
-// keepalive: the caller may have tried for longer than its ttl. One that is past due
-// is not revived; the call waits for its end and opens another. Another request
-// under the key is a conflict. A quota that is used up is too_many.
+// opened with that key and the same request is given again, and extended as by
+// a keepalive: the caller may have tried for longer than its ttl. One that is
+// past due is not revived; the call waits for its end and opens another.
+// Another request under the key is a conflict. A quota that is used up is
+// too_many.
 func (m *Master) OpenSession(ctx context.Context, req lockapi.SessionRequest, key string) (lockapi.Session, error) {
 	o, err := m.admit()
 	if err != nil {
@@ -43,23 +44,24 @@ func (m *Master) OpenSession(ctx context.Context, req lockapi.SessionRequest, ke
 	}
 }
 
-// sessionUnder finds the session that was opened with an operation's idempotency
-// key, or opens it. Whether one that it finds still lives, a keepalive has to see.
+// sessionUnder finds the session that was opened with an operation's
+// idempotency key, or opens it. Whether one that it finds still lives, a
+// keepalive has to see.
 func (o *office) sessionUnder(op *state.OpenSession) (*state.Session, error) {
 	if r, changes := o.log.State().Would(op); !changes {
 		switch found, _ := r.(state.SessionResult); {
 		case found.Verdict == state.Done:
 			return found.Session, nil
-		case found.Verdict == state.Conflict && o.lease.Valid(o.opts.Clock()):
+		case found.Verdict == state.Conflict && o.leaseValid():
 			return nil, errOtherBody(op.Key)
 		}
 	}
-	release, err := o.reserveSession(op)
+	release, err := o.accounting.reserveSession(op)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	r, err := resultOf[state.SessionResult](o.propose(op))
+	r, err := resultOf[state.SessionResult](o.propose(Caller{}, op))
 	switch {
 	case err != nil:
 		return nil, err
@@ -95,7 +97,7 @@ func (m *Master) CloseSession(_ context.Context, id string) error {
 	if _, ok := o.fromMemory(op); ok {
 		return nil
 	}
-	_, err = o.proposeEnd(op, id)
+	_, err = o.proposeEnd(Caller{}, op, id)
 	return err
 }
 

@@ -73,8 +73,8 @@ func TestKeepaliveTellsHowLongItWasHeld(t *testing.T) {
 	})
 }
 
-// TestManySessionsAreAnsweredTogether: not before they asked for, at most a beat later,
-// and never when their leases are short.
+// TestManySessionsAreAnsweredTogether: not before they asked for, at most a
+// beat later, and never when their leases are short.
 func TestManySessionsAreAnsweredTogether(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		for range manySessions {
@@ -192,13 +192,13 @@ func TestKeepaliveRightBehindTheOpening(t *testing.T) {
 		o := openOffice(t, n)
 		id := newSession(t, m, 4*time.Second)
 		o.mu.Lock()
-		delete(o.sessions, id)
+		delete(o.sessions.byID, id)
 		o.mu.Unlock()
 		if _, err := keepalive1(m, id, 0, 0); err != nil {
 			t.Fatal(err)
 		}
 		if lived := alive(n, id, time.Minute); lived > 6*time.Second {
-			t.Errorf("lived %v: its end is not on the agenda", lived)
+			t.Errorf("lived %v: its end has no deadline", lived)
 		}
 	})
 }
@@ -275,8 +275,8 @@ func TestNextOfficeTellsAgain(t *testing.T) {
 	})
 }
 
-// TestAcknowledgementCountsForWhatWasShown: a grant that becomes news after one
-// with a higher number was acknowledged is told all the same.
+// TestAcknowledgementCountsForWhatWasShown: a grant that becomes an event after
+// one with a higher number was acknowledged is told all the same.
 func TestAcknowledgementCountsForWhatWasShown(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
@@ -346,7 +346,7 @@ func TestReleaseDropsTheEvent(t *testing.T) {
 	})
 }
 
-// TestNoEventWithoutA202: a grant that a call was answered with is no news.
+// TestNoEventWithoutA202: a grant that a call was answered with is none.
 func TestNoEventWithoutA202(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)

@@ -45,8 +45,8 @@ func TestVitals(t *testing.T) {
 	})
 }
 
-// What was left of the lease when it was renewed shows how near its end came: nothing
-// where it had lapsed.
+// What was left of the lease when it was renewed shows how near its end came:
+// nothing where it had lapsed.
 func TestRenewalMargin(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, c *fakeCell) {
 		term := m.opts.LeaseTerm

@@ -36,7 +36,7 @@ func TestHeavySessionsEndAPartAtATime(t *testing.T) {
 			}
 			o := openOffice(t, n)
 			all.Go(func() {
-				if _, err := o.proposeEnd(&state.ExpireSession{Session: id}, id); err != nil {
+				if _, err := o.proposeEnd(Caller{}, &state.ExpireSession{Session: id}, id); err != nil {
 					t.Error(err)
 				}
 			})
@@ -60,10 +60,11 @@ func TestHeavySessionsEndAPartAtATime(t *testing.T) {
 			}
 		}
 		o := openOffice(t, n)
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if o.endings.claims != 0 || len(o.endings.queue) != 0 {
-			t.Errorf("%+v is left", o.endings)
+		e := &o.endings
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.claims != 0 || len(e.queue) != 0 {
+			t.Errorf("%d claims are ending, and %d wait", e.claims, len(e.queue))
 		}
 	})
 }

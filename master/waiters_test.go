@@ -8,9 +8,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestTwoCallsOfOnePair share one place: it lasts as long as one of them waits,
-// and both are told of the grant.
-func TestTwoCallsOfOnePair(t *testing.T) {
+// TestTwoCallsForOneClaim share one place: it lasts as long as one of them
+// waits, and both are told of the grant.
+func TestTwoCallsForOneClaim(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
@@ -162,8 +162,8 @@ func TestBrokenCallOfAPairWithAnother(t *testing.T) {
 	})
 }
 
-// TestBrokenCallOfAKeptPlace: the place stays, and its grant is news even when
-// it came in the moment of the break.
+// TestBrokenCallOfAKeptPlace: the place stays, and its grant is an event even
+// when it came in the moment of the break.
 func TestBrokenCallOfAKeptPlace(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		for _, race := range []time.Duration{-1, fakeDelay / 2, fakeDelay} {
@@ -258,9 +258,9 @@ func TestOrphanedWaits(t *testing.T) {
 	}
 }
 
-// TestOrphanAskedForOtherwise: a call of the pair in another mode is refused, and
-// the wait that nobody wants any more goes. What it was granted stays: the refusal
-// says that the pair holds it.
+// TestOrphanAskedForOtherwise: a call for the same claim in another mode is
+// refused, and the wait that nobody wants any more goes. What it was granted
+// stays: the refusal says that the caller holds it.
 func TestOrphanAskedForOtherwise(t *testing.T) {
 	for _, granted := range []bool{false, true} {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -288,8 +288,8 @@ func TestOrphanAskedForOtherwise(t *testing.T) {
 func placed(t *testing.T, n *node, path string, r lockapi.LockRequest) (call *acquire, place uint64) {
 	t.Helper()
 	call = newAcquire(openOffice(t, n), path, &r)
+	call.enter()
 	call.until = n.clock() + time.Minute
-	call.pair, call.waiter = call.enter(call.key)
 	got, _, err := call.decide()
 	if err != nil || got.Wait == nil {
 		t.Fatalf("%+v, %v; want a place in the queue", got, err)
@@ -297,17 +297,24 @@ func placed(t *testing.T, n *node, path string, r lockapi.LockRequest) (call *ac
 	return call, got.Wait.Seq
 }
 
+// enter registers a call that wants nothing.
+func enter(o *office, key claimKey) (*claim, *waiter) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.waiters.enter(key)
+}
+
 // breakOff lets the call find that its caller has gone.
 func (a *acquire) breakOff(place uint64) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, _ = a.await(ctx, place, 0)
-	a.exit(a.key, a.pair, a.waiter)
+	a.exit()
 }
 
 // TestGrantInTheMomentOfTheBreak: the office has woken the call, the call finds
 // its caller gone before it looks. A grant that nobody was told of is taken
-// back; that of a kept place becomes news.
+// back; that of a kept place becomes an event.
 func TestGrantInTheMomentOfTheBreak(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
@@ -320,14 +327,14 @@ func TestGrantInTheMomentOfTheBreak(t *testing.T) {
 				t.Fatal(err)
 			}
 			call.breakOff(place)
-			o := call.office
+			o := call.o
 			pass(5 * fakeDelay)
 			k, err := keepalive1(m, b, 0, 0)
 			if err != nil || (len(k.Events) == 1) != kept || (holder(n.State(), "/a") == b) != kept {
 				t.Errorf("kept %v: events %+v, held by %q, %v", kept, k.Events, holder(n.State(), "/a"), err)
 			}
-			if len(o.pairs) != 0 {
-				t.Errorf("kept %v: %d pairs are remembered for ever", kept, len(o.pairs))
+			if len(o.waiters.claims) != 0 {
+				t.Errorf("kept %v: %d claims are remembered for ever", kept, len(o.waiters.claims))
 			}
 		})
 	}

@@ -113,12 +113,12 @@ func TestUseIsCountedRight(t *testing.T) {
 			}
 			for range 1000 {
 				pass(7 * time.Millisecond)
-				o.mu.Lock()
-				got, has := o.use, inUse(n.State())
+				o.accounting.mu.Lock()
+				got, has := o.accounting.cell, inUse(n.State())
 				if has.sessions > 6 || has.holds > 12 || has.waiters > 5 || got.sessions < has.sessions || got.holds < has.holds || got.waiters < has.waiters || got.bytes < has.bytes {
 					t.Errorf("the state has %+v, counted are %+v", has, got)
 				}
-				o.mu.Unlock()
+				o.accounting.mu.Unlock()
 			}
 			stop()
 			all.Wait()
@@ -129,8 +129,8 @@ func TestUseIsCountedRight(t *testing.T) {
 	}
 }
 
-// anyCall makes a random call with one of five idempotency keys' sessions, three
-// paths and three handles.
+// anyCall makes a random call with one of five idempotency keys' sessions,
+// three paths and three handles.
 func anyCall(ctx context.Context, m *Master, rng *rand.Rand, sessions *sync.Map) error {
 	key := strconv.Itoa(rng.IntN(8))
 	session := func() string { id, _ := sessions.Load(key); s, _ := id.(string); return s }()
@@ -196,7 +196,7 @@ func TestRoomPassesToTheOpeningInTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		release, err := openOffice(t, n).reserveSession(&state.OpenSession{Session: "b", Key: "key", Digest: digest(body)})
+		release, err := openOffice(t, n).accounting.reserveSession(&state.OpenSession{Session: "b", Key: "key", Digest: digest(body)})
 		if err != nil {
 			t.Fatal(err)
 		}
