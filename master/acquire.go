@@ -17,12 +17,12 @@ import (
 // When ctx ends while the call waits, its wait ends: session and handle leave
 // the queue unless another of their calls waits or the place is a kept one, and
 // a grant that came in the same moment is taken back.
-func (m *Master) Acquire(ctx context.Context, path string, req lockapi.LockRequest) (lockapi.Grant, error) {
+func (m *Master) Acquire(ctx context.Context, req AcquireRequest) (lockapi.Grant, error) {
 	o, err := m.admit()
 	if err != nil {
 		return lockapi.Grant{}, err
 	}
-	a := newAcquire(o, path, &req)
+	a := newAcquire(o, &req)
 	if a.refusedAtOnce() {
 		return lockapi.Grant{}, a.errHeld()
 	}
@@ -34,7 +34,7 @@ func (m *Master) Acquire(ctx context.Context, path string, req lockapi.LockReque
 // acquire is one call under way.
 type acquire struct {
 	o      *office
-	req    *lockapi.LockRequest
+	req    *AcquireRequest
 	key    claimKey
 	op     state.Acquire // is never changed: the log may have it
 	until  time.Duration // when the call stops waiting
@@ -42,9 +42,9 @@ type acquire struct {
 	waiter *waiter
 }
 
-func newAcquire(o *office, path string, req *lockapi.LockRequest) *acquire {
+func newAcquire(o *office, req *AcquireRequest) *acquire {
 	a := &acquire{o: o, req: req, op: state.Acquire{
-		Session: req.Session, Path: path, Handle: req.Handle, Mode: stateMode(req.Mode), Limit: req.Limit,
+		Session: req.Session, Path: req.Path, Handle: req.Handle, Mode: stateMode(req.Mode), Limit: req.Limit,
 		Wait: waitFor(req), DelayMS: req.LockDelayMS,
 	}}
 	a.key = acquireKey(&a.op)
@@ -60,7 +60,7 @@ func (a *acquire) enter() {
 }
 
 // exit ends the registration, however the call ended.
-func (a *acquire) exit() { a.o.exit(Caller{}, a.key, a.claim, a.waiter) }
+func (a *acquire) exit() { a.o.exit(a.req.Caller, a.key, a.claim, a.waiter) }
 
 // refusedAtOnce says that the lock is not to be had now and the call does not
 // want to wait. Where no call of its key is under way the office need not hear
@@ -108,11 +108,11 @@ func (a *acquire) decide() (r state.AcquireResult, full *exceeded, err error) {
 	if full != nil {
 		op.Wait = state.NoWait
 	}
-	r, err = resultOf[state.AcquireResult](a.o.propose(Caller{}, &op))
+	r, err = resultOf[state.AcquireResult](a.o.propose(a.req.Caller, &op))
 	return r, full, err
 }
 
-func waitFor(req *lockapi.LockRequest) state.WaitFor {
+func waitFor(req *AcquireRequest) state.WaitFor {
 	switch {
 	case req.Queue:
 		return state.Persistent

@@ -56,7 +56,7 @@ func benchMaster(b *testing.B, n int) (m *Master, sessions []string) {
 }
 
 func benchSession(b *testing.B, m *Master) string {
-	s, err := m.OpenSession(b.Context(), lockapi.SessionRequest{TTLMS: time.Hour.Milliseconds()}, "")
+	s, err := m.OpenSession(b.Context(), OpenSessionRequest{SessionRequest: lockapi.SessionRequest{TTLMS: time.Hour.Milliseconds()}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -78,11 +78,11 @@ func BenchmarkCycle(b *testing.B) {
 				callers.Go(func() {
 					path, request := fmt.Sprintf("/bench/%d", i), lockapi.NewLockRequest(session)
 					for done.Add(1) <= int64(b.N) {
-						if _, err := m.Acquire(b.Context(), path, request); err != nil {
+						if _, err := m.Acquire(b.Context(), AcquireRequest{Path: path, LockRequest: request}); err != nil {
 							b.Error(err)
 							return
 						}
-						if _, err := m.Release(b.Context(), path, session, "", 0); err != nil {
+						if _, err := m.Release(b.Context(), ReleaseRequest{Path: path, Session: session}); err != nil {
 							b.Error(err)
 							return
 						}
@@ -137,7 +137,7 @@ func BenchmarkSessionTable(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				if _, err := m.Keepalive(b.Context(), sessions[i%n], lockapi.KeepaliveRequest{}); err != nil {
+				if _, err := m.Keepalive(b.Context(), KeepaliveRequest{Session: sessions[i%n]}); err != nil {
 					b.Fatal(err)
 				}
 				i++
@@ -146,7 +146,7 @@ func BenchmarkSessionTable(b *testing.B) {
 		b.Run(fmt.Sprintf("open-close/sessions=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := m.CloseSession(b.Context(), benchSession(b, m)); err != nil {
+				if err := m.CloseSession(b.Context(), CloseSessionRequest{Session: benchSession(b, m)}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -101,7 +101,7 @@ func (x *chaos) faults(rounds int) {
 			go func() {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
-				_, _ = x.c.node(id).master.Transfer(ctx, "")
+				_, _ = x.c.node(id).master.Transfer(ctx, TransferRequest{})
 			}()
 		case 4:
 			x.c.setDelay(time.Millisecond + x.upTo(100*time.Millisecond))
@@ -244,7 +244,7 @@ func (k *contender) keepAlive(ctx context.Context) {
 func (k *contender) reconcile(ctx context.Context, id string) {
 	var s lockapi.SessionState
 	_ = k.call(ctx, func(m *Master) (err error) {
-		s, err = m.Session(ctx, id, false)
+		s, err = m.Session(ctx, SessionQuery{ID: id})
 		return err
 	})
 	for _, h := range s.Holds {
@@ -270,7 +270,7 @@ func (k *contender) expired(id string) {
 func (k *contender) open(ctx context.Context) {
 	key := fmt.Sprintf("%d-%d", k.id, k.clock())
 	_ = k.call(ctx, func(m *Master) error {
-		s, err := m.OpenSession(ctx, lockapi.SessionRequest{TTLMS: contenderTTL.Milliseconds()}, key)
+		s, err := m.OpenSession(ctx, OpenSessionRequest{SessionRequest: lockapi.SessionRequest{TTLMS: contenderTTL.Milliseconds()}, Key: key})
 		if err == nil {
 			// An answer to a repeated call may tell of a session that is older
 			// than the call: only a keepalive makes the client sure of its
@@ -312,7 +312,7 @@ func (k *contender) hold(session, handle string) {
 				ctx, cancel = context.WithTimeout(context.Background(), k.upTo(2*time.Second)) // its connection breaks
 			}
 			defer cancel()
-			g, err = m.Acquire(ctx, "/a", r)
+			g, err = m.Acquire(ctx, AcquireRequest{Path: "/a", LockRequest: r})
 			return err
 		})
 		if err != nil {
@@ -357,7 +357,7 @@ func (k *contender) release(session, handle string, token uint64) {
 
 func (k *contender) drop(session, handle string, token uint64) {
 	_ = k.call(context.Background(), func(m *Master) error {
-		_, err := m.Release(context.Background(), "/a", session, handle, token)
+		_, err := m.Release(context.Background(), ReleaseRequest{Path: "/a", Session: session, Handle: handle, Token: token})
 		return err
 	})
 }

@@ -41,11 +41,12 @@
 // # Mutexes
 //
 // Sessions, waiters, delays and deadlines share the office's mutex, for three
-// reasons. A grant from the queue is told to a waiting call, or made an event
-// of its session, or taken back, and never two of these: whoever decides that
-// has to see the calls and the session at one time. A deadline that is due
-// marks its session as expiring, or finds it extended, with no keepalive in
-// between. And a batch is taken note of as a whole, as it was applied.
+// reasons. A grant from the queue is told to a waiting call, or becomes an
+// event of its session, or is taken back; it is never forgotten, and never
+// taken back from who was told. Whoever decides that has to see the calls and
+// the session at one time. A deadline that is due marks its session as
+// expiring, or finds it extended, with no keepalive in between. And a batch is
+// taken note of as a whole, as it was applied.
 //
 // Nobody has to see the accounting together with any of those, nor the endings,
 // so they have mutexes of their own. The accounting follows a batch before

@@ -28,7 +28,7 @@ func TestHeavySessionsEndAPartAtATime(t *testing.T) {
 		for id := range heavy {
 			if closed = !closed; closed {
 				all.Go(func() {
-					if err := m.CloseSession(t.Context(), id); err != nil {
+					if err := m.CloseSession(t.Context(), CloseSessionRequest{Session: id}); err != nil {
 						t.Error(err)
 					}
 				})

@@ -14,7 +14,8 @@ const successorBound = 5 * time.Second
 // Transfer hands mastership to the named replica, or to any where to is empty,
 // and returns when it is in office. An unknown name is an invalid_argument;
 // this replica's own changes nothing.
-func (m *Master) Transfer(ctx context.Context, to string) (lockapi.Transferred, error) {
+func (m *Master) Transfer(ctx context.Context, req TransferRequest) (lockapi.Transferred, error) {
+	to := req.To
 	if _, err := m.admit(); err != nil {
 		return lockapi.Transferred{}, err
 	}

@@ -18,14 +18,14 @@ const mostWaiting = 8
 // it was last extended (then the caller has to be quick), or when mostWaiting
 // others have come after it. A session past due is not revived; the call waits
 // for its end and answers session_not_found.
-func (m *Master) Keepalive(ctx context.Context, id string, req lockapi.KeepaliveRequest) (lockapi.Keepalive, error) {
+func (m *Master) Keepalive(ctx context.Context, req KeepaliveRequest) (lockapi.Keepalive, error) {
 	o, err := m.admit()
 	if err != nil {
 		return lockapi.Keepalive{}, err
 	}
 	k := newKeepalive(o)
 	k.ack, k.wait = req.Ack, time.Duration(req.WaitMS)*time.Millisecond
-	return k.run(ctx, id)
+	return k.run(ctx, req.Session)
 }
 
 // keepalive is one call under way.

@@ -51,7 +51,7 @@ func TestEarlyOperationsAreRefused(t *testing.T) {
 		n.state = &before
 		n.c.mu.Unlock()
 		sent := len(n.sent())
-		if err := m.CloseSession(t.Context(), id); !errors.Is(err, lockapi.CodeConflict) {
+		if err := m.CloseSession(t.Context(), CloseSessionRequest{Session: id}); !errors.Is(err, lockapi.CodeConflict) {
 			t.Errorf("it comes to %v", err)
 		}
 		for _, b := range n.sent()[sent:] {

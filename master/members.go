@@ -24,12 +24,12 @@ func (m *Master) Directory() string { return m.members.Directory() }
 
 // MemberList tells who the members are and how they are, as this replica sees
 // them. On the master it is linearizable.
-func (m *Master) MemberList(ctx context.Context, stale bool) (lockapi.Members, error) {
+func (m *Master) MemberList(ctx context.Context, q Read) (lockapi.Members, error) {
 	seen, err := m.look(ctx)
 	if err != nil {
 		return lockapi.Members{}, err
 	}
-	if !stale {
+	if !q.Stale {
 		// Who was asked before the lease was checked is as it was then.
 		if _, err := linear(ctx, m, func(*office, *state.State) (struct{}, error) { return struct{}{}, nil }); err != nil {
 			return lockapi.Members{}, err
@@ -125,7 +125,7 @@ func (m *Master) show(r roll) lockapi.Members {
 // does the rest (see keepMembers). A directory that is on its way to the place
 // goes on, and that which has it keeps it; any other that is on its way is
 // taken back.
-func (m *Master) Replace(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error {
+func (m *Master) Replace(ctx context.Context, req ReplaceRequest) error {
 	if _, err := m.admit(); err != nil {
 		return err
 	}
@@ -136,15 +136,15 @@ func (m *Master) Replace(ctx context.Context, id string, req lockapi.ReplaceMemb
 	if err != nil {
 		return err
 	}
-	old := slices.IndexFunc(seen.members, func(v member) bool { return v.ID == id && v.Voter })
+	old := slices.IndexFunc(seen.members, func(v member) bool { return v.ID == req.ID && v.Voter })
 	if old < 0 {
-		old = slices.IndexFunc(seen.members, func(v member) bool { return v.ID == id })
+		old = slices.IndexFunc(seen.members, func(v member) bool { return v.ID == req.ID })
 	}
 	switch {
 	case old < 0:
-		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell; GET %s lists them", id, lockapi.RouteMembers)
-	case slices.ContainsFunc(seen.members, func(v member) bool { return v.ID == id && v.Directory == req.Directory }):
-		return m.takeBack(ctx, id, req.Directory)
+		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell; GET %s lists them", req.ID, lockapi.RouteMembers)
+	case slices.ContainsFunc(seen.members, func(v member) bool { return v.ID == req.ID && v.Directory == req.Directory }):
+		return m.takeBack(ctx, req.ID, req.Directory)
 	case slices.ContainsFunc(seen.members, func(v member) bool { return v.Directory == req.Directory }):
 		return lockapi.Errorf(lockapi.CodeConflict, "directory %s is another member's", req.Directory)
 	}

@@ -24,10 +24,10 @@ func TestReplaceIsFinished(t *testing.T) {
 		m := c.office("r1").master
 		write(t, m, caughtUpWithin+10)
 		c.set(func(f *fakeConf) { f.at["r2"] = newDirectory; f.behind[newDirectory] = 1 << 20 })
-		if err := m.Replace(t.Context(), "r2", replaceBy(newDirectory)); err != nil {
+		if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := m.MemberList(t.Context(), false); err != nil || len(list.Members) != 4 || list.Tolerates != 0 || list.Members[3].Suffrage != lockapi.SuffrageNonvoter || list.Members[3].Role != lockapi.RoleReplica {
+		if list, err := m.MemberList(t.Context(), Read{}); err != nil || len(list.Members) != 4 || list.Tolerates != 0 || list.Members[3].Suffrage != lockapi.SuffrageNonvoter || list.Members[3].Role != lockapi.RoleReplica {
 			t.Errorf("%+v, %v", list, err)
 		}
 		pass(5 * time.Second)
@@ -44,7 +44,7 @@ func TestReplaceIsFinished(t *testing.T) {
 				t.Errorf("%q with up to %d voters of one name, want %q", f.changes, f.most, want)
 			}
 		})
-		list, err := m.MemberList(t.Context(), false)
+		list, err := m.MemberList(t.Context(), Read{})
 		if err != nil || len(list.Members) != 3 || list.Tolerates != 1 || list.CellID != "c1" {
 			t.Fatalf("%+v, %v", list, err)
 		}
@@ -92,10 +92,10 @@ func TestNextMasterFinishes(t *testing.T) {
 func TestMasterIsReplaced(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
-		if err := m.Replace(t.Context(), "r1", replaceBy(newDirectory)); err != nil {
+		if err := m.Replace(t.Context(), ReplaceRequest{ID: "r1", ReplaceMemberRequest: replaceBy(newDirectory)}); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := m.MemberList(t.Context(), false); err != nil || len(list.Members) != 4 ||
+		if list, err := m.MemberList(t.Context(), Read{}); err != nil || len(list.Members) != 4 ||
 			list.Members[0].Role != lockapi.RoleMaster || list.Members[3].Role != lockapi.RoleReplica {
 			t.Errorf("both directories of the master's name: %+v, %v", list, err)
 		}
@@ -133,7 +133,7 @@ func TestReplacementIsTakenBack(t *testing.T) {
 					}
 				})
 				for _, directory := range []string{newDirectory, founder("r2"), founder("r2")} {
-					if err := m.Replace(t.Context(), "r2", replaceBy(directory)); err != nil {
+					if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(directory)}); err != nil {
 						t.Fatal(err)
 					}
 					pass(time.Second)
@@ -145,7 +145,7 @@ func TestReplacementIsTakenBack(t *testing.T) {
 					}
 				})
 				c.set(func(f *fakeConf) { f.busy = true })
-				if err := m.Replace(t.Context(), "r2", replaceBy(founder("r2"))); err != nil {
+				if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(founder("r2"))}); err != nil {
 					t.Errorf("with nothing to take back: %v", err)
 				}
 			})
@@ -182,7 +182,7 @@ func TestReplaceRefusals(t *testing.T) {
 						tc.prepare(f)
 					}
 				})
-				err := m.Replace(t.Context(), tc.id, tc.req)
+				err := m.Replace(t.Context(), ReplaceRequest{ID: tc.id, ReplaceMemberRequest: tc.req})
 				if tc.want == "" {
 					if err != nil {
 						t.Error(err)
@@ -209,7 +209,7 @@ func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
 		m := c.office("r1").master
 		c.set(func(f *fakeConf) { delete(f.at, "r2") })
 		for _, directory := range []string{"00000000000000bb", newDirectory, newDirectory} {
-			if err := m.Replace(t.Context(), "r2", replaceBy(directory)); err != nil {
+			if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(directory)}); err != nil {
 				t.Fatal(err)
 			}
 			pass(time.Minute)
@@ -240,7 +240,7 @@ func TestNameIsNeverLost(t *testing.T) {
 		})
 		m := c.office("r1").master
 		for range 2 {
-			if err := m.Replace(t.Context(), "r2", replaceBy(newDirectory)); err != nil {
+			if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -263,7 +263,7 @@ func TestNameIsNeverLost(t *testing.T) {
 				f.change(cell.AddNonvoter, standing("r2", newDirectory, false)) // the other is not out yet
 			})
 			m := c.office("r1").master
-			if err := m.Replace(t.Context(), "r2", replaceBy(newDirectory)); err != nil {
+			if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}); err != nil {
 				t.Fatal(err)
 			}
 			c.set(func(f *fakeConf) {
@@ -288,7 +288,7 @@ func TestTakingBackComesTooLate(t *testing.T) {
 				f.onAsk = nil
 			}
 		})
-		if err := m.Replace(t.Context(), "r2", replaceBy(founder("r2"))); !errors.Is(err, lockapi.CodeBusy) {
+		if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(founder("r2"))}); !errors.Is(err, lockapi.CodeBusy) {
 			t.Errorf("it comes to %v", err)
 		}
 		c.set(func(f *fakeConf) {
@@ -304,7 +304,7 @@ func TestTakingBackComesTooLate(t *testing.T) {
 func TestOldOneStaysWhileOthersAreAway(t *testing.T) {
 	inCell(t, 5, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
-		if err := m.Replace(t.Context(), "r2", replaceBy(newDirectory)); err != nil {
+		if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}); err != nil {
 			t.Fatal(err)
 		}
 		c.set(func(f *fakeConf) { f.at["r2"] = newDirectory; delete(f.at, "r3"); delete(f.at, "r4") })

@@ -74,7 +74,7 @@ func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 		a.o.mu.Unlock()
 		return lockapi.Grant{}, a.errHeld()
 	}
-	withdrawn := a.o.withdraw(Caller{}, a.key, a.claim, seq, false)
+	withdrawn := a.o.withdraw(a.req.Caller, a.key, a.claim, seq, false)
 	a.o.mu.Unlock()
 	r, err := withdrawn()
 	switch {

@@ -10,16 +10,16 @@ import (
 // Release ends the hold or the wait of (session, handle) at path; with a token
 // other than 0 only that very grant. Where there is nothing to release it costs
 // no log entry.
-func (m *Master) Release(_ context.Context, path, session, handle string, token uint64) (lockapi.Released, error) {
+func (m *Master) Release(_ context.Context, req ReleaseRequest) (lockapi.Released, error) {
 	o, err := m.admit()
 	if err != nil {
 		return lockapi.Released{}, err
 	}
-	op := &state.Release{Session: session, Path: path, Handle: handle, Token: token}
+	op := &state.Release{Session: req.Session, Path: req.Path, Handle: req.Handle, Token: req.Token}
 	if r, ok := o.nothingToRelease(op); ok {
 		return released(op, r, nil)
 	}
-	r, err := o.propose(Caller{}, op)
+	r, err := o.propose(req.Caller, op)
 	return released(op, r, err)
 }
 

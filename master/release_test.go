@@ -19,9 +19,12 @@ func TestReleaseBehindAnAcquireThatIsOnItsWay(t *testing.T) {
 			}
 			c.setDelay(100 * time.Millisecond)
 			got := make(chan lockapi.Grant, 1)
-			go func() { g, _ := m.Acquire(t.Context(), "/a", want(a, queueing)); got <- g }()
+			go func() {
+				g, _ := m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(a, queueing)})
+				got <- g
+			}()
 			pass(50 * time.Millisecond)
-			r, err := m.Release(t.Context(), "/a", a, "", 0)
+			r, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: a})
 			if err != nil || !r.Released {
 				t.Errorf("queued %v: %+v, %v; want it to release what the acquire before it got", queued, r, err)
 			}
@@ -41,7 +44,10 @@ func TestNothingToReleaseNeedsTheLease(t *testing.T) {
 		c.cutOff("r1", true)
 		mustHold(t, c.office("r2").master, "/a", want(id))
 		answer := make(chan error, 1)
-		go func() { _, err := old.master.Release(t.Context(), "/a", id, "", 0); answer <- err }()
+		go func() {
+			_, err := old.master.Release(t.Context(), ReleaseRequest{Path: "/a", Session: id})
+			answer <- err
+		}()
 		pass(time.Second)
 		c.depose("r1")
 		if err := <-answer; !unanswered(err) {

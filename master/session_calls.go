@@ -18,17 +18,17 @@ import (
 // past due is not revived; the call waits for its end and opens another.
 // Another request under the key is a conflict. A quota that is used up is
 // too_many.
-func (m *Master) OpenSession(ctx context.Context, req lockapi.SessionRequest, key string) (lockapi.Session, error) {
+func (m *Master) OpenSession(ctx context.Context, req OpenSessionRequest) (lockapi.Session, error) {
 	o, err := m.admit()
 	if err != nil {
 		return lockapi.Session{}, err
 	}
-	c := &state.OpenSession{Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: key}
-	if key != "" {
-		c.Digest = digest(req)
+	c := &state.OpenSession{Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: req.Key}
+	if req.Key != "" {
+		c.Digest = digest(req.SessionRequest)
 	}
 	for {
-		v, err := o.sessionUnder(c)
+		v, err := o.sessionUnder(req.Caller, c)
 		if err == nil && v.ID != c.Session {
 			k := newKeepalive(o)
 			k.deaf = true
@@ -47,7 +47,7 @@ func (m *Master) OpenSession(ctx context.Context, req lockapi.SessionRequest, ke
 // sessionUnder finds the session that was opened with an operation's
 // idempotency key, or opens it. Whether one that it finds still lives, a
 // keepalive has to see.
-func (o *office) sessionUnder(op *state.OpenSession) (*state.Session, error) {
+func (o *office) sessionUnder(by Caller, op *state.OpenSession) (*state.Session, error) {
 	if r, changes := o.log.State().Would(op); !changes {
 		switch found, _ := r.(state.SessionResult); {
 		case found.Verdict == state.Done:
@@ -61,7 +61,7 @@ func (o *office) sessionUnder(op *state.OpenSession) (*state.Session, error) {
 		return nil, err
 	}
 	defer release()
-	r, err := resultOf[state.SessionResult](o.propose(Caller{}, op))
+	r, err := resultOf[state.SessionResult](o.propose(by, op))
 	switch {
 	case err != nil:
 		return nil, err
@@ -88,16 +88,16 @@ func digest(req lockapi.SessionRequest) []byte {
 
 // CloseSession ends a session and frees all that it holds, without lock-delay.
 // A session that is not there is closed already.
-func (m *Master) CloseSession(_ context.Context, id string) error {
+func (m *Master) CloseSession(_ context.Context, req CloseSessionRequest) error {
 	o, err := m.admit()
 	if err != nil {
 		return err
 	}
-	op := &state.CloseSession{Session: id}
+	op := &state.CloseSession{Session: req.Session}
 	if _, ok := o.fromMemory(op); ok {
 		return nil
 	}
-	_, err = o.proposeEnd(Caller{}, op, id)
+	_, err = o.proposeEnd(req.Caller, op, req.Session)
 	return err
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/state"
 	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/link"
 	"github.com/stoutlock/stout/replica/rafttransport"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // host is a replica towards the others: it takes and makes connections, before

@@ -129,11 +129,16 @@ func TestBans(t *testing.T) {
 func TestTestsLinkLittle(t *testing.T) {
 	for _, b := range testBans {
 		for _, from := range b.from {
+			found := false
 			for _, p := range list(t, "linux", "-test", "-deps", module+from) {
-				path, _, _ := strings.Cut(p.ImportPath, " ") // "x [y.test]" is x as y's tests have it
+				path, tests, _ := strings.Cut(p.ImportPath, " ") // "x [y.test]" is x as y's tests have it
+				found = found || path == module+from && tests != ""
 				if matchesAny(b.not, path) {
 					t.Errorf("the tests of %s reach %s: %s", from, path, b.why)
 				}
+			}
+			if !found {
+				t.Errorf("package %s has no tests: the rule guards nothing", from)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
 
 // contacts remembers when other replicas last answered, and with what.
@@ -195,7 +196,7 @@ func transfer(x *exchange) error {
 		return err
 	}
 	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
-		t, err := x.master.Transfer(ctx, req.To)
+		t, err := x.master.Transfer(ctx, master.TransferRequest{Caller: x.caller(), To: req.To})
 		return http.StatusOK, t, err
 	}})
 }

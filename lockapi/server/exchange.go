@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
 
 // Media types of replies, as values of a header. Nobody changes them.
@@ -97,6 +98,10 @@ func (x *exchange) panicked(p any, r *route) {
 	}
 	x.fail(lockapi.Errorf(lockapi.CodeInternal, "the server failed to handle the call; its log has the reason"))
 }
+
+// caller is who the call is made for: nobody in particular, for callers cannot
+// prove yet who they are.
+func (x *exchange) caller() master.Caller { return master.Caller{} }
 
 func (x *exchange) ctx() context.Context { return x.c.Request.Context() }
 

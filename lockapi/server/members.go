@@ -6,11 +6,12 @@ import (
 	"net/url"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
 
 func listMembers(x *exchange) error {
-	return x.read(func(ctx context.Context, stale bool) (any, error) {
-		return x.master.MemberList(ctx, stale)
+	return x.read(func(ctx context.Context, r master.Read) (any, error) {
+		return x.master.MemberList(ctx, r)
 	})
 }
 
@@ -30,7 +31,7 @@ func replaceMember(x *exchange) error {
 		return err
 	}
 	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
-		err := x.master.Replace(ctx, id, req)
+		err := x.master.Replace(ctx, master.ReplaceRequest{Caller: x.caller(), ID: id, ReplaceMemberRequest: req})
 		return http.StatusAccepted, lockapi.MemberChange{ID: id, Directory: req.Directory}, err
 	}})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
@@ -263,7 +264,7 @@ func (w *world) command(id, directory string) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(p.gone, 5*time.Second)
-		err := p.master.Replace(ctx, id, lockapi.ReplaceMemberRequest{Directory: directory})
+		err := p.master.Replace(ctx, master.ReplaceRequest{ID: id, ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: directory}})
 		cancel()
 		w.trace.note("operator", "replace %s by %s through %s: %v", id, directory, m.id, err)
 		if err == nil || !errors.Is(err, lockapi.CodeNoMaster) {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/master"
 )
 
 // Faults of the change from one master to the next.
@@ -162,7 +164,7 @@ func (w *world) transfer() {
 		})
 	}
 	if p := from.process; p != nil && p.master != nil {
-		go func() { _, _ = p.master.Transfer(p.gone, to) }()
+		go func() { _, _ = p.master.Transfer(p.gone, master.TransferRequest{To: to}) }()
 	}
 }
 

@@ -3,6 +3,8 @@ package world
 import (
 	"slices"
 	"time"
+
+	"github.com/stoutlock/stout/master"
 )
 
 // Plots are schedules of several acts that chance would hardly ever put
@@ -45,7 +47,7 @@ func (m *machine) leads() bool {
 // handOver begins to hand mastership over.
 func (w *world) handOver(from, to *machine) {
 	if p := from.process; p != nil && p.master != nil {
-		go func() { _, _ = p.master.Transfer(p.gone, to.id) }()
+		go func() { _, _ = p.master.Transfer(p.gone, master.TransferRequest{To: to.id}) }()
 	}
 }
 
