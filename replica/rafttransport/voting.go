@@ -18,7 +18,9 @@ import (
 // that hears a leader does not vote (4.2.3).
 //
 // So it is the candidate that has to know that it votes. The library looks at
-// that, but for the message that hands the lead over to it.
+// that, but for the message that hands the lead over to it: for that one, Pass
+// looks, and first waits until the library is through with what came before.
+// An entry that it still stores may be the one that takes this vote.
 //
 // servers are those of the library's latest configuration, committed or not.
 // Pass returns when quit is closed.
@@ -27,9 +29,14 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 	for {
 		select {
 		case m := <-from:
-			if _, campaign := m.Command.(*raft.TimeoutNowRequest); campaign && !votes(servers(), self) {
-				m.Respond(&raft.TimeoutNowResponse{}, ErrNoVote)
-				continue
+			if _, campaign := m.Command.(*raft.TimeoutNowRequest); campaign {
+				if !t.caughtUp(quit) {
+					return
+				}
+				if !votes(servers(), self) {
+					m.Respond(&raft.TimeoutNowResponse{}, ErrNoVote)
+					continue
+				}
 			}
 			m.Command = asVoter(m.Command, servers)
 			select {
@@ -40,6 +47,25 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 		case <-quit:
 			return
 		}
+	}
+}
+
+// caughtUp waits until the library is through with all earlier messages, and
+// reports false where quit is closed first. It sends one that the library
+// refuses at its header, and so does nothing with, in its turn.
+func (t Transport) caughtUp(quit <-chan struct{}) bool {
+	answer := make(chan raft.RPCResponse, 1)
+	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax + 1}
+	select {
+	case t.messages <- raft.RPC{Command: &raft.AppendEntriesRequest{RPCHeader: header}, RespChan: answer}:
+	case <-quit:
+		return false
+	}
+	select {
+	case <-answer:
+		return true
+	case <-quit:
+		return false
 	}
 }
 
