@@ -149,11 +149,7 @@ func (w *world) voters() (ids []string, ok bool) {
 // the cell to what a majority of its disks has forgotten. While no cell is
 // founded any disk may go.
 func (w *world) mayLose(m *machine) bool {
-	founded := false
-	for _, o := range w.machines {
-		founded = founded || o.disk.who.CellID != ""
-	}
-	if !founded {
+	if !w.founded() {
 		return true
 	}
 	voters, ok := w.voters()
@@ -164,6 +160,11 @@ func (w *world) mayLose(m *machine) bool {
 		}
 	}
 	return ok && kept > len(voters)/2
+}
+
+// founded reports whether any directory is one of a cell.
+func (w *world) founded() bool {
+	return slices.ContainsFunc(w.machines, func(m *machine) bool { return m.disk.who.CellID != "" })
 }
 
 // disturbFounding has machines crash, lose their disks and get old ones back
@@ -186,6 +187,70 @@ func (w *world) disturbFounding() {
 		}
 	}
 	w.heal()
+}
+
+// shortFounding: one machine is not reached while the others might found the
+// cell without it. Of those, one loses its disk, and the others are not reached.
+func (w *world) shortFounding() {
+	w.stats.check("short founding")
+	late, wiped := w.machines[0], w.machines[1]
+	w.part(late)
+	w.until(between(w.script, time.Second, 3*time.Second))
+	w.heal()
+	for _, m := range w.machines[2:] {
+		w.part(m)
+	}
+	w.trace.note(wiped.id, "has lost its disk")
+	wiped.swap(newDisk(w), time.Millisecond) // no cell is founded yet
+	w.until(between(w.script, time.Second, 3*time.Second))
+	w.heal()
+}
+
+// tornFounding: of a founding that all have prepared, one alone goes on. It has
+// another disk until the others have given that founding up.
+func (w *world) tornFounding() {
+	first := w.firstFounder()
+	if first == nil {
+		return
+	}
+	w.stats.check("torn founding")
+	founded := first.disk
+	for _, m := range w.machines {
+		if m.crash(); m != first {
+			m.restart(false)
+		}
+	}
+	first.disk = newDisk(w)
+	first.restart(false)
+	w.soon(func() bool {
+		return w.founded() || !slices.ContainsFunc(w.machines, func(m *machine) bool {
+			return m.disk.who.Founding.Has(founded.who.ServerID())
+		})
+	})
+	if !w.founded() {
+		w.trace.note(first.id, "has its disk again")
+		first.crash()
+		first.disk = founded
+		first.restart(false)
+		w.soon(w.cameToNothing)
+		w.beginAnew()
+	}
+}
+
+// firstFounder waits until one machine alone has founded the cell.
+func (w *world) firstFounder() (first *machine) {
+	for end := w.now() + 5*time.Second; w.now() < end && first == nil; w.until(20 * time.Microsecond) {
+		for _, m := range w.machines {
+			switch {
+			case m.disk.who.CellID == "":
+			case first != nil:
+				return nil
+			default:
+				first = m
+			}
+		}
+	}
+	return first
 }
 
 // swap has a machine come back with another disk.
@@ -316,25 +381,41 @@ func (w *world) laggingVoter() {
 }
 
 // tend is the operator at the end, when nothing fails any more: whoever asks is
-// admitted. Where disks were lost while the cell was founded, so that a founder
-// is left alone, all begin anew: nothing was ever served.
+// admitted, and a founding that came to nothing is begun anew.
 func (w *world) tend() {
 	for ; !w.isOver(); w.until(time.Second) {
-		strangers := 0
 		for _, m := range w.machines {
 			if m.process != nil && m.process.stranger {
-				strangers++
 				w.replace(m)
 			}
 		}
-		if strangers > len(w.machines)/2 && len(w.judge.history) == 1 {
-			w.trace.note("operator", "a founding came to nothing: all begin anew")
-			w.stats.check("founding begun anew")
-			for _, m := range w.machines {
-				m.swap(newDisk(w), time.Millisecond)
-			}
-			w.until(5 * time.Second)
+		w.beginAnew()
+	}
+}
+
+// cameToNothing reports whether disks were lost while the cell was founded, so
+// that a founder is left alone.
+func (w *world) cameToNothing() bool {
+	strangers := 0
+	for _, m := range w.machines {
+		if m.process != nil && m.process.stranger {
+			strangers++
 		}
+	}
+	return strangers > len(w.machines)/2 && len(w.judge.history) == 1
+}
+
+// beginAnew is the operator's way out of that: nothing was ever served, and no
+// disk is kept.
+func (w *world) beginAnew() {
+	if w.cameToNothing() {
+		w.trace.note("operator", "a founding came to nothing: all begin anew")
+		w.stats.check("founding begun anew")
+		for _, m := range w.machines {
+			m.swap(newDisk(w), time.Millisecond)
+			m.attic = nil
+		}
+		w.until(5 * time.Second)
 	}
 }
 

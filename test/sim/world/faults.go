@@ -56,13 +56,19 @@ var actions = []action{
 	{"eager successor", 2, (*world).eagerSuccessor},
 	{"lapse", 1, (*world).lapse},
 	{"lagging voter", 2, (*world).laggingVoter},
+	{"late answers", 1, (*world).lateAnswers},
 }
 
 // play runs the script.
 func (w *world) play() {
 	w.pauses = true
-	if w.script.IntN(4) == 0 {
+	switch w.script.IntN(12) {
+	case 0, 1, 2:
 		w.disturbFounding()
+	case 3:
+		w.shortFounding()
+	case 4:
+		w.tornFounding()
 	}
 	for w.now() < 8*time.Second && !w.hasMaster() { // the first election
 		w.until(50 * time.Millisecond)

@@ -128,8 +128,16 @@ func (w *world) lateResignation() {
 	if old == nil {
 		return
 	}
-	w.besiege(old)
-	w.handOver(old, next)
+	switch w.script.IntN(3) {
+	case 0: // no call is under way, and the closing entry leaves at once
+		w.silence(500 * time.Millisecond)
+		w.until(400 * time.Millisecond)
+		w.deafen(old)
+		w.handOver(old, next)
+	default:
+		w.besiege(old)
+		w.handOver(old, next)
+	}
 	w.until(between(w.script, 50*time.Microsecond, 10*time.Millisecond))
 	if w.script.IntN(2) == 0 {
 		w.deafen(old)
@@ -150,6 +158,37 @@ func (w *world) lateResignation() {
 		w.mute(u, between(w.script, time.Second, 10*time.Second))
 	}
 	w.until(between(w.script, 10*time.Millisecond, time.Second))
+	w.heal()
+}
+
+// silence lets no client be heard for a while.
+func (w *world) silence(d time.Duration) {
+	for _, u := range w.users {
+		w.mute(u, d)
+	}
+}
+
+// lateAnswers: what the master answers takes long. When clients have heard of a
+// keepalive, what they send from then on gets lost.
+func (w *world) lateAnswers() {
+	m, _ := w.well()
+	if m == nil {
+		return
+	}
+	late := between(w.script, 300*time.Millisecond, 1500*time.Millisecond)
+	for _, u := range w.users {
+		w.net.lag[[2]string{m.id, u.name}] = late
+	}
+	w.until(late + between(w.script, time.Second, 4*time.Second))
+	for _, u := range w.users {
+		if w.script.IntN(2) == 0 {
+			w.trace.note(u.name, "is not heard any more")
+			for _, m := range w.machines {
+				w.net.setCut(u.name, m.id, true)
+			}
+		}
+	}
+	w.until(between(w.script, 2*time.Second, 8*time.Second))
 	w.heal()
 }
 
