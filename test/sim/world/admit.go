@@ -189,21 +189,23 @@ func (w *world) disturbFounding() {
 	w.heal()
 }
 
-// shortFounding: one machine is not reached while the others might found the
-// cell without it. Of those, one loses its disk, and the others are not reached.
+// shortFounding: one machine is down while the others might found the cell
+// without it. Of those, one loses its disk, and the others are down.
 func (w *world) shortFounding() {
 	w.stats.check("short founding")
-	late, wiped := w.machines[0], w.machines[1]
-	w.part(late)
-	w.until(between(w.script, time.Second, 3*time.Second))
-	w.heal()
-	for _, m := range w.machines[2:] {
-		w.part(m)
+	late, wiped, others := w.machines[0], w.machines[1], w.machines[2:]
+	late.crash()
+	w.until(between(w.script, time.Second, 4*time.Second))
+	for _, m := range others {
+		m.crash()
 	}
 	w.trace.note(wiped.id, "has lost its disk")
 	wiped.swap(newDisk(w), time.Millisecond) // no cell is founded yet
-	w.until(between(w.script, time.Second, 3*time.Second))
-	w.heal()
+	late.restart(false)
+	w.until(between(w.script, time.Second, 4*time.Second))
+	for _, m := range others {
+		m.restart(false)
+	}
 }
 
 // tornFounding: of a founding that all have prepared, one alone goes on. It has
