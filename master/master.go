@@ -187,13 +187,17 @@ func (m *Master) Known() Location {
 	return loc
 }
 
-// Lease is this replica's lease as master: none where it is not in office. To
-// look at it is no licence to act, see package lease.
+// Lease is this replica's lease as master, also while it hands its office over:
+// none where it has no office. To look at it is no licence to act, see package
+// lease.
 func (m *Master) Lease() lease.View {
-	if o := m.inOffice(); o != nil {
-		return o.lease.View(o.now())
+	m.mu.Lock()
+	o := m.office
+	m.mu.Unlock()
+	if o == nil {
+		return lease.View{}
 	}
-	return lease.View{}
+	return o.lease.View(o.now())
 }
 
 // Locate finds the master, and waits for one for up to Options.Patience. The
