@@ -330,25 +330,6 @@ func TestWhatIsDueRidesOnBatches(t *testing.T) {
 	})
 }
 
-// TestLeaseCountsFromBeforeWhatIsDue: to ask for that may take time, and is part
-// of the proposal.
-func TestLeaseCountsFromBeforeWhatIsDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, accepted, _ := newTestBatcher(newMemLog(time.Millisecond), 1)
-		b.opts.Due = func() (state.Command, bool) {
-			<-time.After(time.Second)
-			return nothingDue()
-		}
-		b.Renew()
-		<-time.After(2 * time.Second)
-		if len(*accepted) != 1 || (*accepted)[0] != 0 {
-			t.Errorf("counted from %v, want 0: the instant before the proposal", *accepted)
-		}
-		b.Close(errors.New("test is over"))
-		b.Wait()
-	})
-}
-
 // nothingDue is the Due of a log that wants nothing.
 func nothingDue() (state.Command, bool) { return state.Command{}, false }
 
