@@ -83,6 +83,7 @@ func startThree(t *testing.T) (all []*Replica, leader *Replica, epoch uint64) {
 // TestDivergedFollowerEnds: the sums agree, over a restart as well, until one
 // replica's state differs; it ends, says why, and does not come back.
 func TestDivergedFollowerEnds(t *testing.T) {
+	t.Parallel()
 	all, leader, epoch := startThree(t)
 	first := awaitSum(t, leader, epoch, 0, all...)
 	for _, r := range all {
@@ -121,6 +122,7 @@ func TestDivergedFollowerEnds(t *testing.T) {
 // end, all with the same sum of their own. They can be started again once a
 // person has judged.
 func TestDivergedMasterIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	all, leader, epoch := startThree(t)
 	awaitSum(t, leader, epoch, 0, all...)
 	diverge(leader)

@@ -81,6 +81,7 @@ func startSlow(t *testing.T) (all []*Replica, disks map[*Replica]*slowLog) {
 // would keep it in its place for as long as the write takes. What it had sent
 // and not stored may be committed by its successor.
 func TestLeaderWhoseDiskHangsIsReplaced(t *testing.T) {
+	t.Parallel()
 	all, disks := startSlow(t)
 	old, epoch := lead(t, all...)
 	write(t, old, epoch, "a", 5)
@@ -106,6 +107,7 @@ func TestLeaderWhoseDiskHangsIsReplaced(t *testing.T) {
 
 // TestFollowerWhoseDiskHangs holds nobody up, and catches up.
 func TestFollowerWhoseDiskHangs(t *testing.T) {
+	t.Parallel()
 	all, disks := startSlow(t)
 	leader, epoch := lead(t, all...)
 	slow := without(all, leader)[0]
@@ -119,6 +121,7 @@ func TestFollowerWhoseDiskHangs(t *testing.T) {
 // TestDamageIsToldWhenItIsRead: an entry that a peer needs cannot be read any
 // more. The replica fails with the reason.
 func TestDamageIsToldWhenItIsRead(t *testing.T) {
+	t.Parallel()
 	opts := options(t, 3)
 	for i := range opts {
 		opts[i].SnapshotThreshold, opts[i].TrailingLogs = 1<<20, 1<<20
@@ -137,6 +140,7 @@ func TestDamageIsToldWhenItIsRead(t *testing.T) {
 // TestDamageIsToldWhenItIsApplied: the same for an entry that the replica
 // itself has to apply. The process is not torn down by a panic of the library.
 func TestDamageIsToldWhenItIsApplied(t *testing.T) {
+	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
 	write(t, leader, epoch, "needle", 1)

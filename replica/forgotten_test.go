@@ -43,6 +43,7 @@ func refusedFor(t *testing.T, o Options, err error) {
 // TestDirectoryThatWasPutBack does not start while the master knows better, nor
 // from then on.
 func TestDirectoryThatWasPutBack(t *testing.T) {
+	t.Parallel()
 	leader, _, o := putBack(t)
 	_, err := Open(o)
 	refusedFor(t, o, err)
@@ -55,6 +56,7 @@ func TestDirectoryThatWasPutBack(t *testing.T) {
 // sees that its log is too short, and sends it nothing; and it ends when it
 // asks.
 func TestDirectoryPutBackUnseen(t *testing.T) {
+	t.Parallel()
 	_, _, o := putBack(t)
 	c, err := Prepare(o)
 	must(t, err)

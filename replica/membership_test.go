@@ -47,6 +47,7 @@ func change(t *testing.T, leader *Replica, what cell.Change, s cell.MemberStatus
 // old one's place. What it had stored as the old one stays with the others. The
 // old directory is refused when it comes back.
 func TestEmptiedDirectory(t *testing.T) {
+	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
 	write(t, leader, epoch, "a", 30)
@@ -125,6 +126,7 @@ func TestEmptiedDirectory(t *testing.T) {
 // TestTwoEmptiedDirectories: two of three are gone. The third follows nobody,
 // keeps all that it has, and nothing is founded beside it.
 func TestTwoEmptiedDirectories(t *testing.T) {
+	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
 	write(t, leader, epoch, "a", 30)
@@ -157,6 +159,7 @@ func TestTwoEmptiedDirectories(t *testing.T) {
 // the founding. It has forgotten what it voted, so it goes on as a new one, and
 // what it tells to type admits that.
 func TestFounderPutBackAsNew(t *testing.T) {
+	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
 	write(t, leader, epoch, "a", 3)
@@ -187,6 +190,7 @@ func TestFounderPutBackAsNew(t *testing.T) {
 // have, so one that does not know its cell is told from one that is about to
 // join.
 func TestVotersAreOnTheCard(t *testing.T) {
+	t.Parallel()
 	r := start(t, options(t, 1)[0])
 	leader, _ := lead(t, r)
 	change(t, leader, cell.AddNonvoter, cell.MemberStatus{Member: cell.Member{ID: "r2", RaftAddr: "127.0.0.1:1"}, Directory: "d2"})
@@ -200,6 +204,7 @@ func TestVotersAreOnTheCard(t *testing.T) {
 // TestCardOfARestoredState: no card shows a state from a snapshot without the
 // configuration that came with it.
 func TestCardOfARestoredState(t *testing.T) {
+	t.Parallel()
 	r := start(t, options(t, 1)[0])
 	_, epoch := lead(t, r)
 	write(t, r, epoch, "a", 3)
@@ -220,6 +225,7 @@ func TestCardOfARestoredState(t *testing.T) {
 // TestReplacementThatCannotBeNoted: the fault of the disk ends the process; the
 // next start would find the same.
 func TestReplacementThatCannotBeNoted(t *testing.T) {
+	t.Parallel()
 	r := start(t, options(t, 1)[0])
 	lead(t, r)
 	answers := map[string]admission.Answer{"r2": {Card: admission.Card{CellID: r.CellID(), ConfigIndex: 1 << 20, Members: []string{"r1/another"}}}}
@@ -237,6 +243,7 @@ func TestReplacementThatCannotBeNoted(t *testing.T) {
 // TestFoundingWaitsForAll: with one of the list away nothing is founded, and
 // each that is there says for whom it waits.
 func TestFoundingWaitsForAll(t *testing.T) {
+	t.Parallel()
 	opts := options(t, 3)
 	var early []*Candidate
 	done := make(chan error, 3)
@@ -277,6 +284,7 @@ func TestFoundingWaitsForAll(t *testing.T) {
 
 // TestCellsDoNotMix: two cells whose replicas are given each other's addresses.
 func TestCellsDoNotMix(t *testing.T) {
+	t.Parallel()
 	a, b := options(t, 1)[0], options(t, 1)[0]
 	b.Cell = "other"
 	one, two := start(t, a), start(t, b)

@@ -192,6 +192,7 @@ func same(t *testing.T, first *Replica, others ...*Replica) {
 }
 
 func TestReplicaAloneComesBack(t *testing.T) {
+	t.Parallel()
 	o := options(t, 1)[0]
 	r := start(t, o)
 	_, epoch := lead(t, r)
@@ -257,6 +258,7 @@ func TestOpenRefusals(t *testing.T) {
 // TestThreeReplicas over TCP: commit, catch-up by snapshot, loss of the leader,
 // transfer.
 func TestThreeReplicas(t *testing.T) {
+	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
 	write(t, leader, epoch, "a", 20)
@@ -335,6 +337,7 @@ func without(all []*Replica, one *Replica) []*Replica {
 // TestLostLogIsRefused: without its log a replica has forgotten what it voted
 // and promised, and must not found the cell again under its id.
 func TestLostLogIsRefused(t *testing.T) {
+	t.Parallel()
 	o := options(t, 1)[0]
 	r := start(t, o)
 	lead(t, r)

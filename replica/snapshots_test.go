@@ -115,6 +115,7 @@ func edit(t *testing.T, name string, change func([]byte) []byte) {
 // the log reaches back to it; else the replica is refused. It never starts with
 // a part of what it had.
 func TestDamagedSnapshots(t *testing.T) {
+	t.Parallel()
 	long, longHash := aDataDir(t, 1000)
 	short, shortHash := aDataDir(t, 10)
 	cut := func(raw []byte) []byte { return raw[:len(raw)-10] }
@@ -164,6 +165,7 @@ func TestDamagedSnapshots(t *testing.T) {
 // TestSnapshotsGone: a replica that had been given a snapshot and has stored no
 // entry since then has nothing else to remember it by.
 func TestSnapshotsGone(t *testing.T) {
+	t.Parallel()
 	o, hash := aDataDir(t, 10)
 	s := storesOf(t, o)
 	last, _ := s.Logs.LastIndex()
@@ -178,6 +180,7 @@ func TestSnapshotsGone(t *testing.T) {
 // TestLogGone: with its log a replica has lost its votes; the snapshots that it
 // has left do not make up for them.
 func TestLogGone(t *testing.T) {
+	t.Parallel()
 	o, hash := aDataDir(t, 10)
 	must(t, os.Remove(filepath.Join(o.DataDir, boltlog.FileName)))
 	if !judge(t, o, hash) {
@@ -191,6 +194,7 @@ func TestLogGone(t *testing.T) {
 // TestDamagedDataDirectory damages a file of the directory at random, one bit
 // or the end, many times.
 func TestDamagedDataDirectory(t *testing.T) {
+	t.Parallel()
 	o, hash := aDataDir(t, 1000)
 	random := rand.New(rand.NewPCG(7, 4))
 	var files []string
@@ -234,6 +238,7 @@ func TestDamagedDataDirectory(t *testing.T) {
 // TestDamagedSnapshotStandsForNothing: its list says that it ends where it does
 // not.
 func TestDamagedSnapshotStandsForNothing(t *testing.T) {
+	t.Parallel()
 	o, _ := aDataDir(t, 1000)
 	end := uint64(0)
 	edit(t, filepath.Join(snapshotDirs(t, o)[0], "meta.json"), func(raw []byte) []byte {

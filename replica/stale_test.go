@@ -62,6 +62,7 @@ func cut(t *testing.T, all ...*Replica) {
 // TestSnapshotThatEndsWithinStaleEntries: the follower installs it, and keeps
 // entries of an earlier leader's where it ends.
 func TestSnapshotThatEndsWithinStaleEntries(t *testing.T) {
+	t.Parallel()
 	away, two, leader, epoch, stale := beyond(t, 7, func(*raft.Log) {})
 	write(t, leader, epoch, "b", 1)
 	same(t, leader, two...)
@@ -75,6 +76,7 @@ func TestSnapshotThatEndsWithinStaleEntries(t *testing.T) {
 
 // TestStaleConfigurationBeforeASnapshot does not stand in the way of changes.
 func TestStaleConfigurationBeforeASnapshot(t *testing.T) {
+	t.Parallel()
 	away, two, leader, epoch, _ := beyond(t, 1, func(l *raft.Log) {
 		l.Type, l.Data = raft.LogConfiguration, raft.EncodeConfiguration(raft.Configuration{})
 	})

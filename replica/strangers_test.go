@@ -59,6 +59,7 @@ func (l *lines) count(what string) int {
 // TestBombBehindAnOpening: 20 MB of empty entries, which the library would make
 // 2 GB of, behind an opening that is right.
 func TestBombBehindAnOpening(t *testing.T) {
+	t.Parallel()
 	o := options(t, 1)[0]
 	log := &lines{}
 	o.Logger = zerolog.New(log).Level(zerolog.WarnLevel)
@@ -94,6 +95,7 @@ func isTimeout(err error) bool {
 // followers, also in messages that are full of it; what is larger does not come
 // into the log.
 func TestLargestEntriesArePassedOn(t *testing.T) {
+	t.Parallel()
 	opts := options(t, 3)
 	for i := range opts {
 		opts[i].SnapshotThreshold, opts[i].TrailingLogs = 1<<20, 1<<20
@@ -122,6 +124,7 @@ func TestLargestEntriesArePassedOn(t *testing.T) {
 // replica, and the members theirs; a master comes back, and an emptied
 // directory is filled.
 func TestStrangersKeepNoMemberOut(t *testing.T) {
+	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, _ := lead(t, all...)
 	places := func(r *Replica, kind link.Kind, n int) (taken int) {

@@ -38,6 +38,7 @@ func TestElectionsAreCounted(t *testing.T) {
 
 // A replica that runs tells all of its figures.
 func TestVitalsOfAReplica(t *testing.T) {
+	t.Parallel()
 	r := start(t, options(t, 1)[0])
 	_, epoch := lead(t, r)
 	write(t, r, epoch, "s", 20)

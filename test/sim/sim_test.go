@@ -40,10 +40,11 @@ func built(t *testing.T) program {
 	return p
 }
 
-// TestSeedsRunClean runs a fixed and a fresh set.
+// TestSeedsRunClean runs a fixed and a fresh set: a short run of what make sim
+// does.
 func TestSeedsRunClean(t *testing.T) {
 	var out bytes.Buffer
-	s := &settings{seed: 1, seeds: 200, fresh: 200, steps: steps, skew: 1, jobs: runtime.NumCPU(), out: &out, say: &out}
+	s := &settings{seed: 1, seeds: 40, fresh: 60, steps: steps, skew: 1, jobs: runtime.NumCPU(), out: &out, say: &out}
 	err := s.runSeeds(t.Context())
 	t.Log(out.String())
 	if err != nil {

@@ -100,10 +100,13 @@ func (p *Pool) connect(ctx context.Context, addr string, deadline time.Time, vig
 	stop := vigil.During(cancel)
 	nc, err := p.dial(dialling, addr, deadline)
 	stop()
-	switch {
+	switch over := vigil.ended(); {
+	case err == nil && over != nil: // and cancel, which runs beside, came too late
+		_ = nc.Close() // nothing was sent on it
+		return nil, over
 	case err == nil:
 		return newConn(nc), nil
-	case ended(ctx) || vigil.ended() != nil:
+	case ended(ctx) || over != nil:
 		return nil, err
 	case !time.Now().Before(deadline):
 		return nil, fmt.Errorf("%w: %w", ErrLate, err)
