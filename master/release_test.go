@@ -1,6 +1,7 @@
 package master
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -52,6 +53,27 @@ func TestNothingToReleaseNeedsTheLease(t *testing.T) {
 		c.depose("r1")
 		if err := <-answer; !unanswered(err) {
 			t.Errorf("%v; the session holds the lock", err)
+		}
+	})
+}
+
+// TestSessionThatCannotBe: an id that no session can have is one of none, and to
+// say so costs no log entry.
+func TestSessionThatCannotBe(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		const id = "a\x00b"
+		before := n.State().Index
+		if _, err := m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(id)}); !errors.Is(err, lockapi.CodeSessionNotFound) {
+			t.Errorf("acquire: %v; want %v", err, lockapi.CodeSessionNotFound)
+		}
+		if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: id}); !errors.Is(err, lockapi.CodeSessionNotFound) {
+			t.Errorf("release: %v; want %v", err, lockapi.CodeSessionNotFound)
+		}
+		if err := m.CloseSession(t.Context(), CloseSessionRequest{Session: id}); err != nil {
+			t.Errorf("close: %v; it is closed already", err)
+		}
+		if after := n.State().Index; after != before {
+			t.Errorf("this took %d log entries", after-before)
 		}
 	})
 }

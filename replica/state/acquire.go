@@ -59,8 +59,7 @@ func (op *Acquire) unknown() string {
 }
 
 func (op *Acquire) wellFormed() bool {
-	return op.Path != "" && sound(op.Mode, op.Limit) &&
-		plain(op.Session) && plain(op.Path)
+	return op.Path != "" && sound(op.Mode, op.Limit) && plain(op.Path)
 }
 
 func (op *Acquire) size() int { return 48 + len(op.Session) + len(op.Path) + len(op.Handle) }

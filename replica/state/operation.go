@@ -16,7 +16,7 @@ type Operation interface {
 	// itself rests on: keys that can be told apart, modes and limits that mean
 	// something. The doors are far stricter; what came past them all the same is
 	// refused, for it must neither stop the replicas nor leave a state that cannot
-	// be restored.
+	// be restored. A session that can't be is none: who names one is told so.
 	wellFormed() bool
 	// would is what the operation comes to in s, and whether it changes anything.
 	// What the change is yet to give, such as a token, is not in the result.

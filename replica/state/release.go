@@ -9,9 +9,7 @@ type Release struct {
 	Token   uint64 `cbor:"4,keyasint,omitempty"` // only that very grant; 0 = any, and a place in the queue
 }
 
-func (op *Release) wellFormed() bool {
-	return plain(op.Session) && plain(op.Path)
-}
+func (op *Release) wellFormed() bool { return plain(op.Path) }
 
 func (op *Release) size() int { return 32 + len(op.Session) + len(op.Path) + len(op.Handle) }
 
@@ -56,9 +54,7 @@ type Withdraw struct {
 	Undo    bool   `cbor:"5,keyasint,omitempty"`
 }
 
-func (op *Withdraw) wellFormed() bool {
-	return plain(op.Session) && plain(op.Path)
-}
+func (op *Withdraw) wellFormed() bool { return plain(op.Path) }
 
 func (op *Withdraw) size() int { return 32 + len(op.Session) + len(op.Path) + len(op.Handle) }
 

@@ -94,8 +94,8 @@ type ExpireSession struct {
 	Session string `cbor:"1,keyasint,omitempty"`
 }
 
-func (op *CloseSession) wellFormed() bool  { return plain(op.Session) }
-func (op *ExpireSession) wellFormed() bool { return plain(op.Session) }
+func (op *CloseSession) wellFormed() bool  { return true }
+func (op *ExpireSession) wellFormed() bool { return true }
 
 func (op *CloseSession) size() int  { return 16 + len(op.Session) }
 func (op *ExpireSession) size() int { return 16 + len(op.Session) }
