@@ -14,7 +14,7 @@ import (
 )
 
 // dataFormat is the version of the data directory's layout.
-const dataFormat = 3
+const dataFormat = 4
 
 const identityFile = "replica.json"
 

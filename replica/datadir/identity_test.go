@@ -63,14 +63,15 @@ func TestDataDirRefusals(t *testing.T) {
 		name, file, content string
 		want                []string // in the message
 	}{
-		{"another cell", identityFile, `{"format":3,"cell":"other","id":"r1"}`, []string{`"other"`, `"local"`}},
-		{"another id", identityFile, `{"format":3,"cell":"local","id":"r2"}`, []string{`"r2"`, `"r1"`}},
-		{"a newer format", identityFile, `{"format":4,"cell":"local","id":"r1"}`, []string{"format 4", "newer"}},
-		{"damaged", identityFile, `{"format":3,"cell":"lo`, []string{identityFile, "damaged"}},
+		{"another cell", identityFile, `{"format":4,"cell":"other","id":"r1"}`, []string{`"other"`, `"local"`}},
+		{"another id", identityFile, `{"format":4,"cell":"local","id":"r2"}`, []string{`"r2"`, `"r1"`}},
+		{"a newer format", identityFile, `{"format":5,"cell":"local","id":"r1"}`, []string{"format 5", "newer"}},
+		{"damaged", identityFile, `{"format":4,"cell":"lo`, []string{identityFile, "damaged"}},
+		{"an earlier format", identityFile, `{"format":3,"cell":"local","id":"r1"}`, []string{"format 3", "format 4"}},
 		{"an unknown format", identityFile, `{"format":0,"cell":"local","id":"r1"}`, []string{"format 0"}},
-		{"an unknown field", identityFile, `{"format":3,"cell":"local","id":"r1","foundee":true}`, []string{identityFile, "damaged", "foundee"}},
-		{"without its sum", identityFile, `{"format":3,"cell":"local","id":"r1","directory":"0123456789abcdef"}`, []string{identityFile, "damaged", "checksum"}},
-		{"another's sum", identityFile, `{"format":3,"cell":"local","id":"r1","directory":"0123456789abcdee","checksum":"2fa6b67e"}`, []string{identityFile, "damaged", "checksum"}},
+		{"an unknown field", identityFile, `{"format":4,"cell":"local","id":"r1","foundee":true}`, []string{identityFile, "damaged", "foundee"}},
+		{"without its sum", identityFile, `{"format":4,"cell":"local","id":"r1","directory":"0123456789abcdef"}`, []string{identityFile, "damaged", "checksum"}},
+		{"another's sum", identityFile, `{"format":4,"cell":"local","id":"r1","directory":"0123456789abcdee","checksum":"2fa6b67e"}`, []string{identityFile, "damaged", "checksum"}},
 		{"empty", identityFile, ``, []string{identityFile, "damaged"}},
 		{"foreign files", "holiday.jpg", `x`, []string{"holiday.jpg", "empty directory"}},
 	} {

@@ -169,33 +169,39 @@ func TestMalformedCommandsAreRefused(t *testing.T) {
 		state.Command{Operation: &state.Acquire{Session: "s1", Path: "/a", Handle: "w\x00", Mode: state.Exclusive, Wait: state.WhileConnected}},
 	)
 	before := dumpText(s)
-	for _, c := range []state.Command{
-		{Operation: &state.OpenSession{}},
-		{Operation: &state.OpenSession{Session: "s1\x00/a"}},
-		{Operation: &state.CloseSession{Session: "s1\x00"}},
-		{Operation: &state.Acquire{Session: "s1", Mode: state.Exclusive}},
-		{Operation: &state.Acquire{Session: "s1", Path: "/a\x00b", Mode: state.Exclusive}},
-		{Operation: &state.Acquire{Session: "s1", Path: "/b"}},
-		{Operation: &state.Acquire{Session: "s1", Path: "/b", Mode: state.Shared + 1}},
-		{Operation: &state.Acquire{Session: "s1", Path: "/b", Mode: state.Shared, Limit: -1}},
-		{Operation: &state.Acquire{Session: "s1", Path: "/b", Mode: state.Exclusive, Limit: 1}},
-		{Operation: &state.Release{Session: "s1", Path: "/a\x00h"}},
-		{Operation: &state.Release{Session: "s1", Path: "/a\x00w"}},
-		{Operation: &state.Withdraw{Session: "s1", Path: "/a\x00w", Seq: 1}},
-		{Operation: &state.Withdraw{Session: "s1\x00/a", Path: "w", Seq: 1}},
-		{Operation: &state.EndDelay{Path: "\x00"}},
-		{Operation: &state.TellSum{Entry: 1}},
-		{Operation: &state.TellSum{Entry: 1, Sum: make([]byte, 31)}},
-		{Operation: &state.TellSum{Sum: make([]byte, 32)}},
-		{Operation: &state.TellSum{Entry: s.Index + 1, Sum: make([]byte, 32)}}, // its own entry
-		{Operation: &state.OpenOffice{Master: "r2", Term: 1}},                  // not alone
+	for _, tt := range []struct {
+		op   state.Operation
+		want state.Result
+	}{
+		{&state.OpenSession{}, nil},
+		{&state.OpenSession{Session: "s1\x00/a"}, nil},
+		{&state.CloseSession{Session: "s1\x00"}, state.NoSession},
+		{&state.ExpireSession{Session: "s1\x00"}, state.NoSession},
+		{&state.Acquire{Session: "s1\x00/a", Path: "/b", Mode: state.Exclusive}, state.AcquireResult{Verdict: state.NoSession}},
+		{&state.Release{Session: "s1\x00/a", Path: "h"}, state.NoSession},
+		{&state.Acquire{Session: "s1", Mode: state.Exclusive}, nil},
+		{&state.Acquire{Session: "s1", Path: "/a\x00b", Mode: state.Exclusive}, nil},
+		{&state.Acquire{Session: "s1", Path: "/b"}, nil},
+		{&state.Acquire{Session: "s1", Path: "/b", Mode: state.Shared + 1}, nil},
+		{&state.Acquire{Session: "s1", Path: "/b", Mode: state.Shared, Limit: -1}, nil},
+		{&state.Acquire{Session: "s1", Path: "/b", Mode: state.Exclusive, Limit: 1}, nil},
+		{&state.Release{Session: "s1", Path: "/a\x00h"}, nil},
+		{&state.Release{Session: "s1", Path: "/a\x00w"}, nil},
+		{&state.Withdraw{Session: "s1", Path: "/a\x00w", Seq: 1}, nil},
+		{&state.Withdraw{Session: "s1\x00/a", Path: "w", Seq: 1}, state.AcquireResult{Verdict: state.Nothing}},
+		{&state.EndDelay{Path: "\x00"}, nil},
+		{&state.TellSum{Entry: 1}, nil},
+		{&state.TellSum{Entry: 1, Sum: make([]byte, 31)}, nil},
+		{&state.TellSum{Sum: make([]byte, 32)}, nil},
+		{&state.TellSum{Entry: s.Index + 1, Sum: make([]byte, 32)}, nil}, // its own entry
+		{&state.OpenOffice{Master: "r2", Term: 1}, nil},                  // not alone
 	} {
-		next, out := s.Apply(s.Index+1, s.Office.Term, state.Batch{Epoch: s.Epoch, LeaseMS: 2000, Commands: []state.Command{c, {Operation: &state.EndDelay{Path: "/a", ID: 1}}}})
-		if !out.Accepted || out.Results[0] != nil || out.Results[1] != state.Nothing {
-			t.Errorf("%s %+v: %s", state.Name(c.Operation), c.Operation, outcomeText(out))
+		next, out := s.Apply(s.Index+1, s.Office.Term, state.Batch{Epoch: s.Epoch, LeaseMS: 2000, Commands: commands(tt.op, &state.EndDelay{Path: "/a", ID: 1})})
+		if !out.Accepted || out.Results[0] != tt.want || out.Results[1] != state.Nothing {
+			t.Errorf("%s %+v: %s", state.Name(tt.op), tt.op, outcomeText(out))
 		}
 		if after := dumpText(next); after != before || next.Check() != nil {
-			t.Errorf("%s %+v: %v\n%s", state.Name(c.Operation), c.Operation, next.Check(), after)
+			t.Errorf("%s %+v: %v\n%s", state.Name(tt.op), tt.op, next.Check(), after)
 		}
 	}
 }
