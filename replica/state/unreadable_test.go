@@ -57,6 +57,7 @@ func TestUnreadableBatches(t *testing.T) {
 		{"kind that is no number", command("acquire", item{}), false, "cannot unmarshal"},
 		{"same field twice", []byte{2, 0x83, 1, 1, 1, 0x83, 1, 0, 0x60, 0xa2, 2, 1, 2, 2}, false, "duplicate"},
 		{"more commands than are allowed", []byte{2, 0x83, 1, 1, 0x19, 0x40, 0x01}, false, "at most"},
+		{"nested deep", append([]byte{2}, bytes.Repeat([]byte{0x81}, 100)...), false, "nested"},
 		{"more commands than there are", []byte{2, 0x83, 1, 1, 2, 0x83, 2, 0, 0x60, 0xa0}, false, "EOF"},
 	}
 	for _, tt := range tests {
@@ -70,12 +71,19 @@ func TestUnreadableBatches(t *testing.T) {
 			}
 		})
 	}
+	for n := range len(good) {
+		if b, err := state.DecodeBatch(good[:n]); err == nil {
+			t.Fatalf("the first %d of %d bytes were read as %+v", n, len(good), b)
+		}
+	}
 }
 
 func TestUnreadableSnapshots(t *testing.T) {
 	good := snapshot(t, richState(t))
 	newer := slices.Clone(good)
 	newer[len("stout-state")]++
+	later, none := richState(t), richState(t)
+	later.Level, none.Level = state.Level+1, 0
 	tests := []struct {
 		name    string
 		data    []byte
@@ -85,6 +93,8 @@ func TestUnreadableSnapshots(t *testing.T) {
 		{"empty", nil, false, "EOF"},
 		{"another file", bytes.Repeat([]byte("x"), 100), false, "not the bytes of a Stout snapshot"},
 		{"newer version", newer, true, "version 4"},
+		{"later level", snapshot(t, later), true, "level 2"},
+		{"no level", snapshot(t, none), false, "no level"},
 		{"bytes behind", append(slices.Clone(good), 0), false, "behind"},
 	}
 	for _, tt := range tests {
