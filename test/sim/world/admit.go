@@ -241,7 +241,7 @@ func (w *world) tornFounding() {
 
 // firstFounder waits until one machine alone has founded the cell.
 func (w *world) firstFounder() (first *machine) {
-	for end := w.now() + 5*time.Second; w.now() < end && first == nil; w.until(20 * time.Microsecond) {
+	for end := w.now() + 5*time.Second; w.now() < end && first == nil && !w.isOver(); w.until(20 * time.Microsecond) {
 		for _, m := range w.machines {
 			switch {
 			case m.disk.who.CellID == "":
@@ -369,7 +369,7 @@ func (w *world) laggingVoter() {
 		}
 	}
 	promoted := false
-	for end := w.now() + 5*time.Second; w.now() < end && !promoted; w.until(200 * time.Microsecond) {
+	for end := w.now() + 5*time.Second; w.now() < end && !promoted && !w.isOver(); w.until(200 * time.Microsecond) {
 		ids, ok := w.voters()
 		promoted = ok && slices.Contains(ids, next.disk.who.ServerID())
 	}
