@@ -70,7 +70,7 @@ func (w *world) play() {
 	case 4:
 		w.tornFounding()
 	}
-	for w.now() < 8*time.Second && !w.hasMaster() { // the first election
+	for w.now() < 8*time.Second && !w.hasMaster() && !w.isOver() { // the first election
 		w.until(50 * time.Millisecond)
 	}
 	for w.step = 1; w.step <= w.opts.Steps && !w.failed(); w.step++ {
