@@ -230,6 +230,7 @@ func (r *Replica) mindReplacement() {
 	}()
 	pace := time.NewTicker(replacementPace)
 	defer pace.Stop()
+	foreign := ""
 	for {
 		select {
 		case <-pace.C:
@@ -247,6 +248,12 @@ func (r *Replica) mindReplacement() {
 		if err := r.forgets(answers); err != nil {
 			r.fail(err)
 			return
+		}
+		if now := admission.Foreign(answers, r.stores.Identity.CellID); now != foreign {
+			if foreign = now; foreign != "" {
+				r.opts.Logger.Warn().Str("cell_id", r.stores.Identity.CellID).Str("others", foreign).
+					Msg("the data directory is of another cell than those of the others: one of them may be the wrong one")
+			}
 		}
 	}
 }
