@@ -8,11 +8,16 @@ import (
 
 // Quotas bound what sessions may take up in the cell. 0 is no bound.
 //
-// They are a setting of each replica: those of the one in office count. So they
-// are no business of the state, which has to be the same everywhere. The office
-// is the only one that proposes, and it admits what would add to the state only
-// where there is room for it besides all that it has admitted before
+// They are a setting of each replica: those of the one in office count. The
+// office is the only one that proposes, and it admits what would add to the
+// state only where there is room for it besides all that it has admitted before
 // (accounting). What is there already stays, however low a quota is set.
+//
+// The state could count and refuse as well, by limits that an office's opening
+// brings into the log. But then the estimates of memory (usage.go) decide what a
+// command does: they could change only with the cell's level, and be measured
+// anew only then. And a release's room would be gone before the call for which
+// it was kept comes to its turn in the log.
 type Quotas struct {
 	// Sessions bounds the open sessions.
 	Sessions int64
