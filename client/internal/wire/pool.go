@@ -103,7 +103,7 @@ func (p *Pool) connect(ctx context.Context, addr string, deadline time.Time, vig
 	switch over := vigil.ended(); {
 	case err == nil && over != nil: // and cancel, which runs beside, came too late
 		_ = nc.Close() // nothing was sent on it
-		return nil, over
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: over}
 	case err == nil:
 		return newConn(nc), nil
 	case ended(ctx) || over != nil:

@@ -208,3 +208,30 @@ func TestHedgedDial(t *testing.T) {
 		t.Error("dialled though the hedger has ended it")
 	}
 }
+
+// A connection that is made although the hedger had the exchange end is not
+// used. Nothing was sent on it, and the error says so.
+func TestConnectionMadeAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		under, end := context.WithCancel(t.Context())
+		s := &hedger{start: time.Now(), under: under, then: end}
+		near, far := net.Pipe()
+		defer far.Close()
+		pool := Pool{Dial: func(context.Context, string) (net.Conn, error) {
+			time.Sleep(time.Second)
+			return near, nil
+		}}
+		q := &Request{
+			Method: http.MethodPut, Addr: "h:1", Host: "h", Target: "/", Within: 10 * time.Second,
+			Hedger: s, Patience: 300 * time.Millisecond,
+		}
+		_, err := pool.Do(t.Context(), q, new(bytes.Buffer), 1<<20)
+		op, ok := errors.AsType[*net.OpError](err)
+		if !ok || op.Op != "dial" || !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		if n, err := far.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Errorf("%d bytes were sent, %v", n, err)
+		}
+	})
+}
