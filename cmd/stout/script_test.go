@@ -51,6 +51,7 @@ func params(dir, server string) testscript.Params {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("P", fmt.Sprintf("/test-%d", time.Now().UnixNano()))
 			env.Setenv("STOUT_SERVER", server)
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			if server == "" {
 				c, stop := serveFakeCell()
 				env.Values[cellKey{}] = c

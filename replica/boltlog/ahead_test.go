@@ -7,12 +7,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stoutlock/stout/internal/attack"
 	"github.com/stoutlock/stout/replica/wal"
 )
 
@@ -73,8 +75,8 @@ func reopened(t *testing.T, dir string, with bool) string {
 // after a crash behind each write, also where the write-ahead log is taken away
 // at the start, or brought in.
 func TestNothingIsLostAhead(t *testing.T) {
-	for seed := range uint64(2) {
-		random := rand.New(rand.NewPCG(damageSeed, seed))
+	for _, seed := range attack.Sample(t, 1, 2) {
+		random := rand.New(rand.NewPCG(damageSeed, uint64(seed)))
 		f := ahead(t)
 		at, term := uint64(0), uint64(1)
 		store := func(n int) error {
@@ -97,10 +99,11 @@ func TestNothingIsLostAhead(t *testing.T) {
 				return errors.Join(err, store(2))
 			},
 		}
+		tried := attack.Sample(t, 4, 15)
 		for n := range 60 {
 			must(t, writes[min(random.IntN(12), len(writes)-1)*random.IntN(2)]())
 			want := contents(t, f)
-			if n%4 != 0 {
+			if n%4 != 0 || !slices.Contains(tried, n/4) {
 				continue
 			}
 			dir := asLeft(t, f)
@@ -187,8 +190,8 @@ func TestTornWriteAhead(t *testing.T) {
 		if len(differ) < 5 {
 			t.Fatalf("the last write is %d blocks", len(differ))
 		}
-		random := rand.New(rand.NewPCG(damageSeed, 11))
-		for n := range 40 {
+		for _, n := range attack.Sample(t, 10, 40) {
+			random := rand.New(rand.NewPCG(damageSeed+uint64(n), 11))
 			raw, there := bytes.Clone(before), 0
 			for _, at := range differ {
 				if random.IntN(len(differ)) <= n {
