@@ -13,7 +13,7 @@ FUZZTIME ?= 20s
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Run a cell of three replicas on this machine; ARGS="--port 9001 --data DIR"
@@ -55,10 +55,19 @@ build: ## Build bin/stoutd and bin/stout, static binaries
 	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/stoutd ./cmd/stout
 
 # The tests in test/ run processes built from the sources, which go test does
-# not see: -count=1 keeps it from showing an old result.
+# not see: -count=1 keeps it from showing an old result. The race detector would
+# have every process sleep for a second at its end, also the programs that the
+# tests run; lint has run go vet; and the linker need not write what a debugger
+# wants.
+TEST := CGO_ENABLED=1 GORACE=atexit_sleep_ms=20 $(GO) test -race -tags $(TAGS) -vet=off -ldflags=-w -count=1
+
 .PHONY: test
-test: ## Run all tests with the race detector
-	CGO_ENABLED=1 $(GO) test -race -tags $(TAGS) -timeout 15m -count=1 ./...
+test: ## Run all tests with the race detector, with a sample of each attack
+	$(TEST) -timeout 15m ./...
+
+.PHONY: test-long
+test-long: ## Run all tests with the whole of each attack: nightly
+	STOUT_TEST=long $(TEST) -timeout 60m ./...
 
 .PHONY: lint
 lint: ## Check the format, and run go vet and staticcheck
@@ -83,6 +92,14 @@ cross: ## Check that the programs compile for the other systems that they are fo
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME (20s)
 	@GO='$(GO)' TAGS='$(TAGS)' .ci/fuzz $(FUZZTIME)
+
+# What faces the network, beside net/http and the contract: for every night.
+LONG ?= lockapi/server client/internal/wire internal/origin
+LONGTIME ?= 10m
+
+.PHONY: fuzz-long
+fuzz-long: ## Run the fuzz tests of what faces the network for LONGTIME each (10m): nightly
+	@GO='$(GO)' TAGS='$(TAGS)' .ci/fuzz $(LONGTIME) $(LONG)
 
 .PHONY: clean
 clean: ## Remove what was built (not the data in ./.stout)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // BenchmarkExchange is one call of the SDK against a server that answers every
@@ -42,7 +44,7 @@ func BenchmarkExchange(b *testing.B) {
 				`"token":42,"sequencer":"exclusive:42:/bench/cycle/0","granted_at":"2026-01-02T03:04:05.678901234Z"}`)
 			s := benchSession(c)
 			for b.Loop() {
-				s.serial = 0 // for the answer is one and the same
+				s.locks.serial = 0 // for the answer is one and the same
 				c.tokens.n.Store(0)
 				h, err := s.TryLock(b.Context(), "/bench/cycle/0")
 				if err != nil {
@@ -58,12 +60,14 @@ func BenchmarkExchange(b *testing.B) {
 
 // benchSession is a session that nothing keeps alive, and nothing has to.
 func benchSession(c *Client) *Session {
-	s := &Session{c: c, id: "s", claims: map[string]*claim{}}
-	s.validUntil.set(c.now() + time.Hour)
+	s := c.newSession(lockapi.Session{ID: "s"})
+	s.locks.prefix = ""
+	s.lease.start(c.clock.now() + time.Hour)
 	return s
 }
 
-// benchClient is a client of a server that knows one answer, and one to releases.
+// benchClient is a client of a server that knows one answer, and one to
+// releases.
 func benchClient(b *testing.B, via, status, body string) *Client {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -91,14 +95,14 @@ func benchClient(b *testing.B, via, status, body string) *Client {
 	}
 	b.Cleanup(func() { c.Close() })
 	if via == "transport" {
-		c.wire = nil
+		c.calls.wire = nil
 	}
 	b.ReportAllocs()
 	return c
 }
 
-// parrot answers the requests of a connection, a DELETE with released, others with
-// usual.
+// parrot answers the requests of a connection, a DELETE with released, others
+// with usual.
 func parrot(conn net.Conn, usual, released string) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)

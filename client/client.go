@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stoutlock/stout/client/internal/wire"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -22,27 +21,18 @@ import (
 // given up so returns an error for which errors.Is holds with the context's
 // error, and with ErrNoMaster (certainly no effect) or ErrOutcomeUnknown.
 type Client struct {
-	transport http.RoundTripper
-	wire      *wire.Pool // for what needs no transport; nil where one was given
-	headers   headers
-	targets   *targets
-	turns     turns
-	tokens    tokens
-	grace     time.Duration
-	log       *slog.Logger
-	now       func() time.Duration
-	ownTimers bool // now is the system's clock, for which there are timers
+	calls   caller
+	limiter limiter
+	tokens  tokens
+	clock   clock
+	grace   time.Duration
+	log     *slog.Logger
 }
 
 // Close closes the connections that are idle. Sessions of the client are not
 // closed by it: close them first.
 func (c *Client) Close() error {
-	if c.wire != nil {
-		c.wire.CloseIdle()
-	}
-	if t, ok := c.transport.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
-	}
+	c.calls.close()
 	return nil
 }
 
@@ -83,14 +73,14 @@ func (c *Client) KillSession(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return c.do(ctx, &call{method: http.MethodDelete, path: path, status: http.StatusNoContent})
+	return c.calls.do(ctx, &call{method: http.MethodDelete, path: path, status: http.StatusNoContent})
 }
 
-// Release takes a hold, or a place in a queue, from a session that need not be
-// of this program: the operator's way to free a lock. token 0 stands for
+// Release takes a hold, or a position in a queue, from a session that need not
+// be of this program: the operator's way to free a lock. token 0 stands for
 // whichever grant the handle has; otherwise only that very grant is released.
-// It reports whether there was something to release, which is not certain
-// after a repeated call: the first may have done it.
+// It reports whether there was something to release, which is not certain after
+// a repeated call: the first may have done it.
 func (c *Client) Release(ctx context.Context, path, session, handle string, token uint64) (bool, error) {
 	if err := lockapi.ValidatePath(path); err != nil {
 		return false, err
@@ -104,11 +94,11 @@ func (c *Client) Release(ctx context.Context, path, session, handle string, toke
 	var out lockapi.Released
 	q := releaseCall(path, session, handle, token)
 	q.out = &out
-	err := c.do(ctx, &q)
+	err := c.calls.do(ctx, &q)
 	return out.Released, err
 }
 
-// releaseCall is the call that ends a hold, or a place in a queue.
+// releaseCall is the call that ends a hold, or a position in a queue.
 func releaseCall(path, session, handle string, token uint64) call {
 	query := "session=" + url.QueryEscape(session) + "&handle=" + url.QueryEscape(handle)
 	if token != 0 {
@@ -144,7 +134,7 @@ func (c *Client) Transfer(ctx context.Context, to string) (out lockapi.Transferr
 		body: encode(lockapi.TransferRequest{To: to}), late: transferTime,
 		check: verifyTransferred, want: wanted{master: to},
 	}
-	err = c.do(ctx, &q)
+	err = c.calls.do(ctx, &q)
 	return out, err
 }
 
@@ -162,7 +152,7 @@ func (c *Client) read(ctx context.Context, q call, query url.Values, opts []Read
 		query.Set("consistency", lockapi.ConsistencyStale)
 	}
 	q.method, q.query, q.stale = http.MethodGet, query.Encode(), o.stale
-	return c.do(ctx, &q)
+	return c.calls.do(ctx, &q)
 }
 
 func sessionPath(id string) (string, error) {

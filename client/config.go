@@ -19,14 +19,15 @@ const DefaultGrace = 45 * time.Second
 // Config is for those who need more than New. The zero value of each field but
 // URLs stands for its default.
 type Config struct {
-	// URLs are the base URLs of any replicas of the cell, at least one; see New.
-	// One is enough to find the master; the others serve when that one is down.
+	// URLs are the base URLs of any replicas of the cell, at least one; see
+	// New. One is enough to find the master; the others serve when that one is
+	// down.
 	URLs []string
 	// Transport carries the requests. By default the client has connections of
 	// its own, which it keeps alive, and calls https URLs, and those that the
 	// environment names a proxy for, through an http.Transport of its own. One
-	// given here must be safe for concurrent use and must not follow redirects or
-	// repeat requests.
+	// given here must be safe for concurrent use and must not follow redirects
+	// or repeat requests.
 	Transport http.RoundTripper
 	// Grace is how long a session in jeopardy tries to recover, from the end
 	// of its local lease on. Default: DefaultGrace.
@@ -38,16 +39,17 @@ type Config struct {
 	UserAgent string
 
 	// Clock is the clock that leases are counted on: one that never steps, and
-	// goes on while the machine sleeps. Default: such a clock of the system, with
-	// timers of its own. A test in a bubble of testing/synctest gives the bubble's
-	// clock, for instance func() time.Duration { return time.Since(start) }.
+	// goes on while the machine sleeps. Default: such a clock of the system,
+	// with timers of its own. A test in a bubble of testing/synctest gives the
+	// bubble's clock, for instance func() time.Duration { return
+	// time.Since(start) }.
 	Clock func() time.Duration
 }
 
 // New makes a client of the cell that the replicas at urls belong to. It does
 // not connect yet. A URL has the form http://host:port or https://host:port,
-// with or without a path to prefix the API's routes with; host:port alone stands
-// for http://host:port.
+// with or without a path to prefix the API's routes with; host:port alone
+// stands for http://host:port.
 func New(urls ...string) (*Client, error) { return Config{URLs: urls}.New() }
 
 // New makes a client, or says which setting is wrong.
@@ -66,31 +68,29 @@ func (c Config) New() (*Client, error) {
 		}
 		endpoints = append(endpoints, e)
 	}
-	out := &Client{
-		transport: c.Transport,
-		grace:     c.Grace,
-		log:       c.Logger,
-		now:       c.Clock,
-	}
-	if out.transport == nil {
-		out.transport, out.wire = newTransport(), new(wire.Pool)
-	}
+	out := &Client{grace: c.Grace, log: c.Logger, clock: clock{now: c.Clock}}
 	if out.grace == 0 {
 		out.grace = DefaultGrace
 	}
 	if out.log == nil {
 		out.log = slog.New(slog.DiscardHandler)
 	}
-	if out.now == nil {
-		out.now, out.ownTimers = boottime.Now, true
+	if out.clock.now == nil {
+		out.clock = clock{boottime.Now, true}
 	}
-	out.headers = makeHeaders(c.UserAgent)
-	out.targets = newTargets(endpoints, out.now)
+	out.calls = caller{
+		exchanger: exchanger{transport: c.Transport, headers: makeHeaders(c.UserAgent)},
+		targets:   newTargets(endpoints, out.clock.now), clock: out.clock, log: out.log,
+	}
+	if c.Transport == nil {
+		out.calls.transport, out.calls.wire = newTransport(), new(wire.Pool)
+	}
 	return out, nil
 }
 
-// newTransport makes the default transport for what is not spoken to directly. Each waiting Lock and each
-// session's keepalive occupies a connection, so idle ones are kept in numbers.
+// newTransport makes the default transport for what is not spoken to directly.
+// Each waiting Lock and each session's keepalive occupies a connection, so idle
+// ones are kept in numbers.
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{

@@ -7,9 +7,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// decode reads an answer's JSON into out. The answers that make up the load are read
-// by a reader of their own. It knows only the form in which a replica writes them: for
-// whatever else, an unknown field or a space, the whole goes to encoding/json.
+// decode reads an answer's JSON into out. The answers that make up the load are
+// read by a reader of their own. It knows only the form in which a replica
+// writes them: for whatever else, an unknown field or a space, the whole goes
+// to encoding/json.
 func decode(body []byte, out any) error {
 	if readWhole(body, out) {
 		return nil

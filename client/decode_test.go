@@ -28,7 +28,8 @@ var outs = []func() any{
 	func() any { return new(lockapi.Problem) },
 }
 
-// TestAnswersAreReadFast: an answer with every field that there is needs no help.
+// TestAnswersAreReadFast: an answer with every field that there is needs no
+// help.
 func TestAnswersAreReadFast(t *testing.T) {
 	for _, out := range outs {
 		want, got := out(), out()

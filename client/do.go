@@ -5,16 +5,17 @@ import (
 	"errors"
 )
 
-// Do takes a lock as Lock does, calls work while it is held, and releases it. The
-// context that work gets ends when ctx does and when the hold does, whichever
-// comes first; context.Cause tells which. It ends, too, when work returns. The
-// lock is released in any case, also where work panics, and not before work has
-// returned: work that goes on after its context has ended may go on beside the
-// next holder.
+// Do takes a lock as Lock does, calls work while it is held, and releases it.
+// The context that work gets ends when ctx does and when the hold does,
+// whichever comes first; context.Cause tells which. It ends, too, when work
+// returns. The lock is released in any case, also where work panics, and not
+// before work has returned: work that goes on after its context has ended may
+// go on beside the next holder.
 //
-// The error is that of Lock, where the lock was not got; else the very one that work
-// returned, or that of Unlock, or both joined: ErrLockLost, ErrSessionExpired or
-// ErrSessionClosed say that the lock was not held to the end.
+// The error is that of Lock, where the lock was not got; else the very one that
+// work returned, or that of Unlock, or both joined: ErrLockLost,
+// ErrSessionExpired or ErrSessionClosed say that the lock was not held to the
+// end.
 func (s *Session) Do(ctx context.Context, path string, work func(context.Context, *Held) error, opts ...LockOption) (err error) {
 	h, err := s.Lock(ctx, path, opts...)
 	if err != nil {
@@ -49,10 +50,6 @@ func both(a, b error) error {
 
 // within is a context that ends with ctx and with the hold.
 func (h *Held) within(ctx context.Context) (_ context.Context, end func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
-	return &guarded{Context: ctx, end: cancel, h: h}, func() {
-		stop()
-		cancel(nil)
-	}
+	ctx, cut, done := join(ctx, h.ctx)
+	return &guarded{Context: ctx, end: cut, h: h}, done
 }

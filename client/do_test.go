@@ -83,8 +83,8 @@ func TestDoEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The error of the work is returned as it is where the lock was held to the end, and
-// joined with that of Unlock where it was not.
+// The error of the work is returned as it is where the lock was held to the
+// end, and joined with that of Unlock where it was not.
 func TestDoReturnsTheVeryError(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		s := open(t, c)
@@ -125,7 +125,7 @@ func TestDoEndsWithTheHold(t *testing.T) {
 		wantErr(t, err, ErrSessionExpired)
 	})
 	onLaptop(t, func(t *testing.T, l *laptop, h *Held) {
-		err := h.s.Do(t.Context(), "/b", func(ctx context.Context, _ *Held) error {
+		err := h.a.s.Do(t.Context(), "/b", func(ctx context.Context, _ *Held) error {
 			child, cancel := context.WithCancel(ctx)
 			defer cancel()
 			l.sleep(time.Minute)
@@ -161,7 +161,7 @@ func TestDoPanics(t *testing.T) {
 				})
 			}()
 			wantErr(t, under.Err(), context.Canceled)
-			if got := time.Since(began); got > patience+time.Second {
+			if got := time.Since(began); got > releaseTime+time.Second {
 				t.Errorf("the panic took %s", got)
 			}
 			f.all(false)

@@ -60,8 +60,9 @@ func isPort(port string) bool {
 	return port == "" || err == nil && n > 0
 }
 
-// directAddr is where to dial for a URL, or "" where that takes TLS, a proxy, or
-// a host name in another form than the URL's (zones, other scripts than Latin).
+// directAddr is where to dial for a URL, or "" where that takes TLS, a proxy,
+// or a host name in another form than the URL's (zones, other scripts than
+// Latin).
 func directAddr(u *url.URL) string {
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
 	odd := func(r rune) bool { return r > unicode.MaxASCII || r == '%' }

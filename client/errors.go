@@ -37,16 +37,16 @@ const (
 	ErrBusy = lockapi.CodeBusy
 	// ErrUnsafe: after it the members that are well would have no majority.
 	ErrUnsafe = lockapi.CodeUnsafe
-	// ErrInternal: the server failed in a way that is not of the contract, or gave
-	// an answer that is not to be believed.
+	// ErrInternal: the server failed in a way that is not of the contract, or
+	// gave an answer that is not to be believed.
 	ErrInternal = lockapi.CodeInternal
 )
 
 // Errors of the client's own.
 var (
-	// ErrNoAnswer: no replica answered at all until the context ended. It comes with
-	// ErrNoMaster or ErrOutcomeUnknown; without it, replicas did answer, and none of
-	// them knew of a master that did.
+	// ErrNoAnswer: no replica answered at all until the context ended. It comes
+	// with ErrNoMaster or ErrOutcomeUnknown; without it, replicas did answer,
+	// and none of them knew of a master that did.
 	ErrNoAnswer = errors.New("no replica answered")
 	// ErrSessionExpired: the session is over, because the cell said so or
 	// because the grace period ran out without an answer from the cell.

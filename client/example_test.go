@@ -41,8 +41,9 @@ func Example() {
 	// Output: writing with token 1, err <nil>
 }
 
-// Hold a lock for as long as no function encloses. Held.Context does not end when
-// the context given to Lock does: here that bounds the wait, to ten seconds.
+// Hold a lock for as long as no function encloses. Held.Context does not end
+// when the context given to Lock does: here that bounds the wait, to ten
+// seconds.
 func ExampleSession_Lock() {
 	ctx := context.Background()
 	cell, _ := client.New(cellURL())

@@ -41,7 +41,8 @@ type fakeCell struct {
 	requests []fakeRequest
 	// drop, if set, says which answers get lost after the work is done.
 	drop func(*http.Request) bool
-	// delay, if set, says for how long a request is under way before it arrives.
+	// delay, if set, says for how long a request is under way before it
+	// arrives.
 	delay func(*http.Request) time.Duration
 }
 
@@ -378,8 +379,8 @@ func (f *fakeCell) expire() {
 	}
 }
 
-// doubt lets a path's grants be taken back unless they are asked for within d, as
-// a new master does of which the callers were never told.
+// doubt lets a path's grants be taken back unless they are asked for within d,
+// as a new master does of which the callers were never told.
 func (f *fakeCell) doubt(path string, d time.Duration) {
 	f.set(func() {
 		for _, h := range f.locks[path].holders {

@@ -7,9 +7,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// foreignAnswer is an answer that no replica gives: that of a web server, say, at a URL
-// that is none of a replica's. It stands for the refusal that it looks like, with
-// less weight: in a race it settles nothing while a replica may answer yet.
+// foreignAnswer is an answer that no replica gives: that of a web server, say,
+// at a URL that is none of a replica's. It stands for the refusal that it looks
+// like, with less weight: in a race it settles nothing while a replica may
+// answer yet.
 type foreignAnswer struct{ refusal *lockapi.Error }
 
 func (f *foreignAnswer) Error() string { return f.refusal.Error() }
@@ -26,8 +27,8 @@ func isNonsense(err error) bool {
 	return ok && refused.Code == lockapi.CodeInternal || isForeign(err)
 }
 
-// outcome is the error of a call as its caller gets it: err is what its last attempt
-// ended with.
+// outcome is the error of a call as its caller gets it: err is what its last
+// attempt ended with.
 func (q *call) outcome(err error) error {
 	switch e := err.(type) {
 	case *foreignAnswer:

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// beside is a cell whose first replica takes its time for each call, and is named
-// beside a web server, r2, that gives one and the same answer.
+// beside is a cell whose first replica takes its time for each call, and is
+// named beside a web server, r2, that gives one and the same answer.
 type beside struct {
 	*fakeCell
 	web   answer
@@ -29,7 +29,8 @@ func (b *beside) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.fakeCell.RoundTrip(r)
 }
 
-// webPages are answers that no replica gives, at least not as its answer to that.
+// webPages are answers that no replica gives, at least not as its answer to
+// that.
 var webPages = map[string]struct {
 	status int
 	body   string
@@ -44,14 +45,15 @@ var webPages = map[string]struct {
 	"no upstream": {http.StatusBadGateway, "<html>", context.DeadlineExceeded},
 }
 
-// What no replica answers does not settle a call that a slow replica will answer.
+// What no replica answers does not settle a call that a slow replica will
+// answer.
 func TestNonsenseSettlesNoRace(t *testing.T) {
 	for name, page := range webPages {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 				way := &beside{fakeCell: f, web: func(*http.Request) (int, string) { return page.status, page.body }}
 				fresh := func() *Client {
-					c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.now}.New()
+					c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.clock.now}.New()
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -76,14 +78,14 @@ func TestNonsenseSettlesNoRace(t *testing.T) {
 	}
 }
 
-// Where nobody else is left to answer, it is told what the web server answers, and
-// that it is no replica.
+// Where nobody else is left to answer, it is told what the web server answers,
+// and that it is no replica.
 func TestNonsenseIsToldWhereNobodyElseAnswers(t *testing.T) {
 	for name, page := range webPages {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 				way := &beside{fakeCell: f, dies: true, web: func(*http.Request) (int, string) { return page.status, page.body }}
-				c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.now}.New()
+				c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.clock.now}.New()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -80,8 +80,8 @@ func checkAnswer(t *testing.T, q *call, a *answerOf) {
 		t.Fatal(err)
 	}
 	for range 3 { // each at the place that the one before led to
-		r := c.targets.pick()
-		err := c.attempt(t.Context(), r, q)
+		r := c.calls.targets.pick()
+		err := c.calls.attempt(t.Context(), r, q)
 		refused := new(lockapi.Error)
 		switch {
 		case err == nil && a.status >= 300:
@@ -97,7 +97,7 @@ func checkAnswer(t *testing.T, q *call, a *answerOf) {
 		if !q.effective && (a.status < 300 || a.status >= 500 && refused.Code.Status() != a.status) {
 			t.Fatalf("%d %q is believed to have had no effect: %v", a.status, a.body, err)
 		}
-		if next, _ := c.judge(t.Context(), r, q, err); next == redirect && refused.Code != lockapi.CodeNotMaster {
+		if next, _ := c.calls.judge(t.Context(), r, q, err); next == redirect && refused.Code != lockapi.CodeNotMaster {
 			t.Fatalf("%v redirects", err)
 		}
 	}

@@ -13,16 +13,16 @@ const (
 	mostPatience = 2 * time.Second
 )
 
-// hedge watches over one attempt of a call, and begins a race when the replica is
-// silent: one that hangs takes connections and answers nothing, and who waits for it
-// learns nothing of those that are well.
+// hedge watches over one attempt of a call, and begins a race when the replica
+// is silent: one that hangs takes connections and answers nothing, and who
+// waits for it learns nothing of those that are well.
 //
-// Only what may be under way twice is hedged. It costs the cell little, since the call
-// says that it is not to be forwarded: a replica that is no master answers 421. And
-// it is rare: a master that holds a call on purpose, or that answers other calls
-// meanwhile, is no reason.
+// Only what may be under way twice is hedged. It costs the cell little, since
+// the call says that it is not to be forwarded: a replica that is no master
+// answers 421. And it is rare: a master that holds a call on purpose, or that
+// answers other calls meanwhile, is no reason.
 type hedge struct {
-	c    *Client
+	c    *caller
 	ctx  context.Context // that the attempt runs under
 	r    *route
 	q    *call
@@ -34,7 +34,7 @@ type hedge struct {
 
 // patience is for how long an attempt of the call may be silent before another
 // replica is asked; 0 stands for ever.
-func (c *Client) patience(r *route, q *call) time.Duration {
+func (c *caller) patience(r *route, q *call) time.Duration {
 	if !q.isHedged() || !c.targets.hasOther(r) {
 		return 0
 	}
@@ -49,19 +49,19 @@ func (r *route) patience() time.Duration {
 	return min(max(hedgeAfter, 2*time.Duration(r.took.Load())), mostPatience)
 }
 
-// Late begins the race, unless the replica has answered another call since this one
-// was sent: then it is the master, and only busy.
+// Late begins the race, unless the replica has answered another call since this
+// one was sent: then it is the master, and only busy.
 func (h *hedge) Late() (again time.Duration, under context.Context) {
-	if d := h.r.busy(h.c.now(), h.sent, h.q.wait); d > 0 {
+	if d := h.r.busy(h.c.clock.now(), h.sent, h.q.wait); d > 0 {
 		return d, nil
 	}
 	h.race = startRace(h)
 	return 0, h.race.ctx
 }
 
-// busy is for how long not to look again at a master that has answered others since
-// a call was sent to it, and goes on doing so where the call should be answered by
-// now; 0 where it has not.
+// busy is for how long not to look again at a master that has answered others
+// since a call was sent to it, and goes on doing so where the call should be
+// answered by now; 0 where it has not.
 func (r *route) busy(now, sent, wait time.Duration) time.Duration {
 	heard, patience := time.Duration(r.heard.Load()), r.patience()
 	switch due := sent + wait; {
@@ -76,7 +76,7 @@ func (r *route) busy(now, sent, wait time.Duration) time.Duration {
 }
 
 // hedged makes an attempt of a call over route r, and hedges it.
-func (c *Client) hedged(ctx context.Context, r *route, q *call) (verdict, error) {
+func (c *caller) hedged(ctx context.Context, r *route, q *call) (verdict, error) {
 	q.hedge = hedge{c: c, ctx: ctx, r: r, q: q, patience: c.patience(r, q)}
 	err := c.attempt(ctx, r, q)
 	switch {

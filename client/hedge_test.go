@@ -49,8 +49,8 @@ func everything(t *testing.T, s *Session) map[string]func(context.Context, *Clie
 	}
 }
 
-// A replica that hangs, and is named first, costs hedgeAfter and not its time-out:
-// takes connections, and answers nothing.
+// A replica that hangs, and is named first, costs hedgeAfter and not its
+// time-out: takes connections, and answers nothing.
 func TestHungReplicaNamedFirst(t *testing.T) {
 	for _, hung := range [][]string{{"r1"}, {"r1", "r3"}} {
 		names := everything(t, nil)
@@ -82,8 +82,8 @@ func TestHungReplicaNamedFirst(t *testing.T) {
 	}
 }
 
-// A replica that was silent is passed over for a while, when the next one is looked
-// for.
+// A replica that was silent is passed over for a while, when the next one is
+// looked for.
 func TestSilentReplicaIsPassedOver(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		f.elect("r3")
@@ -129,7 +129,8 @@ func TestHungMaster(t *testing.T) {
 	}
 }
 
-// A call that must not be sent twice is not hedged: the master is looked for first.
+// A call that must not be sent twice is not hedged: the master is looked for
+// first.
 func TestTransferIsNotHedged(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		f.elect("r2")
@@ -162,7 +163,7 @@ func (stubborn) RoundTrip(r *http.Request) (*http.Response, error) {
 // An answer that is there counts, though the context has ended meanwhile.
 func TestAnswerAtTheEndOfTheContext(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *fakeCell, c *Client) {
-		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: stubborn{}, Clock: c.now}.New()
+		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: stubborn{}, Clock: c.clock.now}.New()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,9 +176,9 @@ func TestAnswerAtTheEndOfTheContext(t *testing.T) {
 	})
 }
 
-// In a cell that is well nobody but the master hears anything, once it is known:
-// neither long polls nor calls that wait, nor a slow way, nor a master that takes
-// its time for one call while it answers others.
+// In a cell that is well nobody but the master hears anything, once it is
+// known: neither long polls nor calls that wait, nor a slow way, nor a master
+// that takes its time for one call while it answers others.
 func TestNoHedgesInACellThatIsWell(t *testing.T) {
 	elsewhere := func(r fakeRequest) bool { return r.host != "r1" }
 	for name, test := range map[string]struct {
@@ -210,7 +211,7 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 	t.Run("busy", func(t *testing.T) {
 		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 			s := open(t, c)
-			slow, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: slowPuts{f}, Clock: c.now}.New()
+			slow, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: slowPuts{f}, Clock: c.clock.now}.New()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -234,8 +235,8 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 	})
 }
 
-// Calls that wait in a queue when mastership changes ask the others no more than a
-// few times, however long they wait then.
+// Calls that wait in a queue when mastership changes ask the others no more
+// than a few times, however long they wait then.
 func TestFewHedgesAfterAFailOver(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		h := lock(t, open(t, c), "/a")

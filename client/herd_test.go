@@ -45,7 +45,8 @@ func TestHerdSurvivesAChangeOfMaster(t *testing.T) {
 		if behind+unsafe+disturbed > 0 {
 			t.Errorf("12 s after the election %d of %d sessions have not met the new master, %d are not safe, and %d locks are done", behind, n, unsafe, disturbed)
 		}
-		// Each needs a keepalive to come back, one read, and the keepalives of the time since.
+		// Each needs a keepalive to come back, one read, and the keepalives of
+		// the time since.
 		if made := f.count(every) - before; made > 5*n {
 			t.Errorf("%d calls were made for %d sessions to come back", made, n)
 		}
@@ -116,45 +117,45 @@ func TestStaleAnswersKeepNobody(t *testing.T) {
 func TestTurnsFollowTheSessions(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		s := open(t, c)
-		if c.turns.sessions != 1 {
-			t.Errorf("%d sessions have turns, want 1", c.turns.sessions)
+		if c.limiter.sessions != 1 {
+			t.Errorf("%d sessions count, want 1", c.limiter.sessions)
 		}
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if c.turns.sessions != 0 {
-			t.Errorf("%d sessions have turns after the only one was closed", c.turns.sessions)
+		if c.limiter.sessions != 0 {
+			t.Errorf("%d sessions count after the only one was closed", c.limiter.sessions)
 		}
 	})
 }
 
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var turns turns
-		for range fewTurns {
-			if !turns.take(t.Context()) {
-				t.Fatal("no turn was to be had though there are some")
+		var l limiter
+		for range fewSlots {
+			if !l.take(t.Context()) {
+				t.Fatal("no slot was to be had though there are some")
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if turns.take(ctx) {
-			t.Errorf("more than %d turns were taken at a time", fewTurns)
+		if l.take(ctx) {
+			t.Errorf("more than %d slots were taken at a time", fewSlots)
 		}
 		came := make(chan int, 2)
 		for i := range 2 {
-			go func() { turns.take(t.Context()); came <- i }()
+			go func() { l.take(t.Context()); came <- i }()
 			synctest.Wait()
 		}
-		turns.give()
+		l.give()
 		synctest.Wait()
 		if len(came) != 1 || <-came != 0 {
-			t.Error("the turn that was given back went not to the one who waits for longest, and to nobody else")
+			t.Error("the slot that was given back went not to the one who waits for longest, and to nobody else")
 		}
-		turns.count((fewTurns + 1) * sessionsPerTurn)
+		l.count((fewSlots + 1) * sessionsPerSlot)
 		synctest.Wait()
 		if len(came) != 1 {
-			t.Error("more sessions have no more turns")
+			t.Error("more sessions have no more slots")
 		}
 	})
 }

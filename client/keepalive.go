@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -14,34 +15,84 @@ import (
 // not idle for longer than the boxes between here and there tolerate.
 const longPoll = 30 * time.Second
 
+// keeper keeps a session alive.
+type keeper struct {
+	s       *Session
+	stop    context.CancelFunc // ends run
+	stopped chan struct{}      // closed when run has ended
+	epoch   atomic.Uint64      // of the master that answered last
+	ack     uint64             // the highest event seen; of run's goroutine only
+	poll    poll
+}
+
+// poll is the keepalive under way.
+type poll struct {
+	mu   sync.Mutex         // guards the following
+	cut  context.CancelFunc // ends it; nil before the first
+	long bool               // it waits at the server, or may
+}
+
+// begin notes a keepalive that cut ends.
+func (p *poll) begin(cut context.CancelFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut, p.long = cut, true
+}
+
+// short notes that the keepalive does not wait at the server.
+func (p *poll) short() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.long = false
+}
+
+// cutNow ends the keepalive under way, for another to be made.
+func (p *poll) cutNow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cut != nil {
+		p.cut()
+	}
+}
+
+// cutLong is cutNow where the keepalive waits at the server.
+func (p *poll) cutLong() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.long && p.cut != nil {
+		p.cut()
+	}
+}
+
 // run keeps the session alive until it is over.
 //
 // While all goes well one call is always waiting at the master, which answers
 // when a third of the lease is left. After a failure the next replica is asked
 // to answer at once, with a short time-out, until one does: the third that is
-// left is enough for several such attempts. The sessions of a client make them
-// in turns.
-func (s *Session) run(ctx context.Context) {
-	defer close(s.stopped)
-	defer s.stop()
-	defer s.c.turns.count(-1)
+// left is enough for several such attempts. The limiter has the sessions of a
+// client make them a few at a time.
+func (k *keeper) run(ctx context.Context) {
+	s := k.s
+	defer close(k.stopped)
+	defer k.stop()
+	defer s.c.limiter.count(-1)
 	var pause backoff
 	for failures := 0; ctx.Err() == nil; {
-		began := s.c.now()
-		news, err := s.keepalive(ctx, failures)
+		began := s.c.clock.now()
+		news, err := k.keepalive(ctx, failures)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, errCut):
 		case err == nil:
-			s.review(ctx)
+			s.reconciler.run(ctx)
 			// Whoever answers too soon is not asked in a loop. The answer that
-			// ends failures was asked for at once, and the next one is not: were
-			// there a pause, the connections of a herd would lie idle together,
-			// in greater numbers than are kept.
+			// ends failures was asked for at once, and the next one is not:
+			// were there a pause, the connections of a herd would lie idle
+			// together, in greater numbers than are kept.
 			switch {
 			case news:
-				sleep(ctx, began+firstPause-s.c.now())
+				sleep(ctx, began+firstPause-s.c.clock.now())
 			case failures == 0:
-				sleep(ctx, began+s.ttl/20-s.c.now())
+				sleep(ctx, began+s.ttl/20-s.c.clock.now())
 			}
 			failures = 0
 			pause.reset()
@@ -58,132 +109,103 @@ func (s *Session) run(ctx context.Context) {
 
 // keepalive makes one attempt and takes its answer in. It reports whether the
 // answer brought news.
-func (s *Session) keepalive(ctx context.Context, failures int) (bool, error) {
+func (k *keeper) keepalive(ctx context.Context, failures int) (bool, error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
-	wait, ack, epoch := s.beginPoll(failures, cut)
+	c := k.s.c
+	wait := k.begin(failures, cut)
 	var answer lockapi.Keepalive
 	q := call{
-		method: http.MethodPost, path: lockapi.RouteSessions + "/" + s.id + "/keepalive",
-		body: encode(lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds(), Ack: ack}),
-		wait: wait, late: s.answerTime(wait, failures), out: &answer,
-		check: verifyKeepalive, want: wanted{epoch: epoch},
+		method: http.MethodPost, path: lockapi.RouteSessions + "/" + k.s.id + "/keepalive",
+		body: encode(lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds(), Ack: k.ack}),
+		wait: wait, late: k.answerTime(wait, failures), out: &answer,
+		check: verifyKeepalive, want: wanted{epoch: k.epoch.Load()},
 	}
 	if wait == 0 {
-		if !s.c.turns.take(ctx) {
+		if !c.limiter.take(ctx) {
 			return false, errCut
 		}
-		defer s.c.turns.give()
+		defer c.limiter.give()
 	}
 	for hops := 0; ; hops++ {
-		r := s.c.targets.pick()
-		sent := s.c.now()
-		err := s.c.attempt(ctx, r, &q)
+		r := c.calls.targets.pick()
+		sent := c.clock.now()
+		err := c.calls.attempt(ctx, r, &q)
 		if err == nil {
-			return s.renewed(sent, &answer), nil
+			return k.renewed(sent, &answer), nil
 		}
 		if ctx.Err() != nil {
 			return false, errCut
 		}
-		if next, _ := s.c.judge(ctx, r, &q, err); next != redirect || hops == mostHops {
+		if next, _ := c.calls.judge(ctx, r, &q, err); next != redirect || hops == mostHops {
 			return false, err
 		}
 	}
 }
 
-// beginPoll says how long the next call shall wait at the server: until a third
+// begin says how long the next call shall wait at the server: until a third
 // of the lease is left, or not at all after a failure or when there is
 // something to look after.
-func (s *Session) beginPoll(failures int, cut context.CancelFunc) (wait time.Duration, ack, epoch uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.look()
-	s.cutPoll = cut
-	if failures == 0 {
-		wait = min(max(s.remainingLocked()-s.ttl/3, 0), longPoll)
+//
+// What cuts the call comes first, and what it is to be cut for is looked at
+// next: so nothing falls between the two.
+func (k *keeper) begin(failures int, cut context.CancelFunc) (wait time.Duration) {
+	k.poll.begin(cut)
+	if failures == 0 && !k.s.reconciler.isOverdue() {
+		wait = min(max(k.s.lease.remaining()-k.s.ttl/3, 0), longPoll).Truncate(time.Millisecond)
 	}
-	if s.overdue {
-		wait = 0
+	if wait == 0 {
+		k.poll.short()
 	}
-	s.longPoll = wait > 0
-	return wait.Truncate(time.Millisecond), s.ack, s.epoch
+	return wait
 }
 
 // answerTime is how long the answer may be late before the replica counts as
 // out of reach. It leaves time for other replicas before the lease ends, and
 // grows with the failures, lest a slow network keep every answer from arriving.
-func (s *Session) answerTime(wait time.Duration, failures int) time.Duration {
+func (k *keeper) answerTime(wait time.Duration, failures int) time.Duration {
 	if wait > 0 {
-		return min(max(s.ttl/8, 100*time.Millisecond), 2*time.Second)
+		return min(max(k.s.ttl/8, 100*time.Millisecond), 2*time.Second)
 	}
-	d := min(max(s.ttl/12, 200*time.Millisecond), time.Second)
-	return min(d<<min(failures/len(s.c.targets.configured), 4), 4*time.Second)
+	d := min(max(k.s.ttl/12, 200*time.Millisecond), time.Second)
+	return min(d<<min(failures/len(k.s.c.calls.targets.configured), 4), 4*time.Second)
 }
 
-// renewed takes a keepalive's answer in, and reports whether there are events in
-// it that are new. The lease runs ttl from the moment of the answer, which cannot
-// be seen from here; sending + held is never later. Neither is held for longer than
-// the call took, nor ttl longer than the session's own, whatever the answer says.
-func (s *Session) renewed(sent time.Duration, answer *lockapi.Keepalive) (news bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	held := milliseconds(answer.HeldMS, s.c.now()-sent)
-	if answer.Epoch != s.epoch {
-		s.epoch, s.suspect = answer.Epoch, true
-		s.askAgain()
+// renewed takes a keepalive's answer in, and reports whether there are events
+// in it that are new. The lease runs ttl from the moment of the answer, which
+// cannot be seen from here; sending + held is never later. Neither is held for
+// longer than the call took, nor ttl longer than the session's own, whatever
+// the answer says.
+func (k *keeper) renewed(sent time.Duration, answer *lockapi.Keepalive) (news bool) {
+	s := k.s
+	held := milliseconds(answer.HeldMS, s.c.clock.now()-sent)
+	if answer.Epoch != k.epoch.Load() {
+		k.epoch.Store(answer.Epoch)
+		s.reconciler.newMaster = true
+		s.locks.askAgain()
 	}
-	s.extend(sent + held + milliseconds(answer.TTLMS, s.ttl))
+	s.lease.extend(sent + held + milliseconds(answer.TTLMS, s.ttl))
 	for i := range answer.Events {
 		if e := &answer.Events[i]; e.Seq <= lockapi.MaxToken { // more cannot be acknowledged
-			news = news || e.Seq > s.ack
-			s.ack = max(s.ack, e.Seq)
-			s.notice(e)
+			news = news || e.Seq > k.ack
+			k.ack = max(k.ack, e.Seq)
+			k.notice(e)
 		}
 	}
 	return news
 }
 
+// notice takes an event in.
+func (k *keeper) notice(e *lockapi.Event) {
+	if e.Type != lockapi.EventLockGranted || !k.s.locks.isOurs(e.Handle) {
+		return
+	}
+	if !k.s.locks.granted(e.Path, e.Handle) {
+		k.s.reconciler.expectOrphan()
+	}
+}
+
 // milliseconds is so many of them, within 0 and most.
 func milliseconds(n int64, most time.Duration) time.Duration {
 	return time.Duration(min(max(n, 0), most.Milliseconds())) * time.Millisecond
-}
-
-// lateAnswer is how long a waiting call may take to tell of a grant itself,
-// after the event that told of it has come.
-const lateAnswer = 200 * time.Millisecond
-
-// notice takes an event in. It is a hint only: that a lock is granted is believed
-// of the answer to the call that asks for it. s.mu is held.
-func (s *Session) notice(e *lockapi.Event) {
-	if e.Type != lockapi.EventLockGranted || !strings.HasPrefix(e.Handle, s.prefix) {
-		return
-	}
-	cl, known := s.claims[e.Handle]
-	switch {
-	case !known:
-		s.sweeps = max(s.sweeps, 1)
-	case cl.path == e.Path && cl.phase == waiting && cl.cut != nil:
-		// The call that waits for it is about to be answered, unless it waits
-		// at a replica that is gone: then it is made again.
-		time.AfterFunc(lateAnswer, cl.cut)
-	}
-}
-
-// lostTime is for how long a request that got lost is expected to arrive late:
-// much longer than a replica is silent before it is taken for dead.
-const lostTime = 10 * time.Second
-
-// expectStrays has the session looked through for grants that nobody here knows
-// of, at each keepalive for a while. s.mu is held.
-func (s *Session) expectStrays() {
-	s.sweeps, s.sweepUntil = 2, s.c.now()+lostTime
-}
-
-// sweepLater is expectStrays, from now on. s.mu is held.
-func (s *Session) sweepLater() {
-	s.expectStrays()
-	s.overdue = true
-	if s.cutPoll != nil {
-		s.cutPoll()
-	}
 }

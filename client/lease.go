@@ -2,150 +2,160 @@ package client
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 	"time"
-
-	"github.com/stoutlock/stout/internal/boottime"
 )
 
-// wakeEvery bounds how late the end of the lease is noticed on a clock that is
-// the caller's own: Go's timers may stand still while that goes on.
-const wakeEvery = time.Second
+// lease is the local lease of a session: whether the session may be relied
+// upon, by the clock. It goes from Safe to Jeopardy when its time is over, back
+// when it is extended, and to Expired for good.
+//
+// It has a timer, but trusts the clock only: every method reads the clock
+// first, and so never returns a state that is over.
+type lease struct {
+	clock clock
+	grace time.Duration
+	// tell is told of each change of state, to Expired with the reason, before
+	// anybody can see it. mu is held: it must not call methods of the lease.
+	tell func(State, error)
+	done chan struct{} // closed when the session is over
 
-// timer calls a function once, some time after it was set: *time.Timer, or
-// *boottime.Timer.
-type timer interface {
-	Reset(time.Duration) bool
-	Stop() bool
+	end instant // when it ends; written with mu held, and read without
+
+	mu      sync.Mutex // guards the following, and the order of what tell is told
+	state   State
+	err     error         // why it is Expired
+	changed chan struct{} // closed at the next change of state
+	timer   timer
 }
 
-// afterFunc makes a timer by the clock that leases are counted on, for a function
-// that looks at that clock and sets the timer again: it may be called early.
-func (c *Client) afterFunc(d time.Duration, f func()) timer {
-	if c.ownTimers {
-		return boottime.AfterFunc(d, f)
-	}
-	return time.AfterFunc(min(d, wakeEvery), f)
+// start begins the lease, which ends at the given instant.
+func (l *lease) start(end time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.done, l.changed = make(chan struct{}), make(chan struct{})
+	l.end.set(end)
+	l.timer = l.clock.afterFunc(l.wakeIn(l.clock.now()), l.wake)
 }
 
-// instant is one on the client's clock. It is written with the session's mutex
-// held, and may be read without.
-type instant struct{ ns atomic.Int64 }
-
-func (i *instant) get() time.Duration  { return time.Duration(i.ns.Load()) }
-func (i *instant) set(d time.Duration) { i.ns.Store(int64(d)) }
-
-// look lets the clock's verdict take effect. Every method that tells or changes
-// the session's state calls it first, with s.mu held.
-func (s *Session) look() {
-	now := s.c.now()
-	if s.state == Safe && now >= s.validUntil.get() {
-		s.state = Jeopardy
-		s.c.log.Warn("stout: session in jeopardy", "session_name", s.name, "epoch", s.epoch)
-		s.endHolds(ErrJeopardy)
-		s.announce()
-		if s.longPoll {
-			s.cutPoll() // the machine slept meanwhile: what waits is of no use now
-		}
+// look lets the clock's verdict take effect. mu is held.
+func (l *lease) look() {
+	now := l.clock.now()
+	if l.state == Safe && now >= l.end.get() {
+		l.become(Jeopardy, nil)
 	}
-	if s.state == Jeopardy && now >= s.validUntil.get()+s.c.grace {
-		s.finish(ErrSessionExpired)
+	if l.state == Jeopardy && now >= l.end.get()+l.grace {
+		l.become(Expired, ErrSessionExpired)
 	}
 }
 
-// extend moves the end of the local lease, never to an earlier instant, and
-// ends a jeopardy. s.mu is held.
-func (s *Session) extend(until time.Duration) {
-	s.look()
-	if s.state == Expired || until <= s.validUntil.get() {
+// become changes the state. mu is held.
+func (l *lease) become(state State, reason error) {
+	l.state, l.err = state, reason
+	l.tell(state, reason)
+	if state == Expired {
+		l.timer.Stop()
+		close(l.done)
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// extend moves the end of the lease, never to an earlier instant, and ends a
+// jeopardy.
+func (l *lease) extend(until time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.look()
+	if l.state == Expired || until <= l.end.get() {
 		return
 	}
-	s.validUntil.set(until)
-	if s.state == Jeopardy && s.c.now() < until {
-		s.state = Safe
-		s.c.log.Info("stout: session safe again", "session_name", s.name, "epoch", s.epoch)
-		s.announce()
+	l.end.set(until)
+	if l.state == Jeopardy && l.clock.now() < until {
+		l.become(Safe, nil)
 	}
 }
 
-// finish ends the session for the given reason, once. s.mu is held.
-func (s *Session) finish(reason error) {
-	if s.state == Expired {
-		return
+// finish ends the session for the given reason, unless it is over. It returns
+// the reason that stands.
+func (l *lease) finish(reason error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.look()
+	if l.state != Expired {
+		l.become(Expired, reason)
 	}
-	s.state, s.err = Expired, reason
-	s.c.log.Info("stout: session over", "session_name", s.name, "reason", reason)
-	s.endHolds(reason)
-	for _, cl := range s.claims {
-		cl.cutOff()
-	}
-	clear(s.claims)
-	s.timer.Stop()
-	s.stop()
-	close(s.done)
-	s.announce()
+	return l.err
 }
 
-// expire ends the session because the cell no longer knows it.
-func (s *Session) expire() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.finish(ErrSessionExpired)
-	return s.err
+// now is the state with its reason, and the channel that its next change
+// closes.
+func (l *lease) now() (state State, changed <-chan struct{}, reason error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.look()
+	return l.state, l.changed, l.err
 }
 
-func (s *Session) announce() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+// over is why the session is over, and nil while it is not.
+func (l *lease) over() error {
+	_, _, reason := l.now()
+	return reason
 }
 
-// wake is the timer's only job: to have the clock read when it may matter.
-func (s *Session) wake() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.look()
-	if s.state != Expired {
-		s.timer.Reset(s.wakeIn(s.c.now()))
-	}
-}
-
-func (s *Session) wakeIn(now time.Duration) time.Duration {
-	due := s.validUntil.get()
-	if s.state == Jeopardy {
-		due += s.c.grace
-	}
-	due = max(due-now, 0)
-	if s.c.ownTimers {
-		return due
-	}
-	return min(due, wakeEvery)
-}
-
-func (s *Session) remainingLocked() time.Duration {
-	if s.state != Safe {
+// remaining is what is left of the lease, and 0 where the session is not Safe.
+func (l *lease) remaining() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.look(); l.state != Safe {
 		return 0
 	}
-	return max(s.validUntil.get()-s.c.now(), 0)
+	return max(l.end.get()-l.clock.now(), 0)
+}
+
+// whileSafe calls f if the session is Safe, and reports whether it is. No
+// change of state is told meanwhile: f must not call methods of the lease.
+func (l *lease) whileSafe(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.look(); l.state != Safe {
+		return false
+	}
+	f()
+	return true
 }
 
 // awaitSafe returns once the session is safe, or with the reason why it will
 // not be, or when ctx ends.
-func (s *Session) awaitSafe(ctx context.Context) error {
+func (l *lease) awaitSafe(ctx context.Context) error {
 	for {
-		s.mu.Lock()
-		s.look()
-		state, err, changed := s.state, s.err, s.changed
-		s.mu.Unlock()
+		state, changed, reason := l.now()
 		switch state {
 		case Safe:
 			return nil
 		case Expired:
+			return reason
+		}
+		if err := await(ctx, changed); err != nil {
 			return err
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
 	}
+}
+
+// wake is the timer's only job: to have the clock read when it may matter.
+func (l *lease) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.look(); l.state != Expired {
+		l.timer.Reset(l.wakeIn(l.clock.now()))
+	}
+}
+
+// wakeIn is for how long to set the timer. mu is held.
+func (l *lease) wakeIn(now time.Duration) time.Duration {
+	due := l.end.get()
+	if l.state == Jeopardy {
+		due += l.grace
+	}
+	return l.clock.until(due - now)
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// liar carries requests to the cell, and changes the answers to those of one kind.
+// liar carries requests to the cell, and changes the answers to those of one
+// kind.
 type liar struct {
 	*fakeCell
 	about func(*http.Request) bool
@@ -61,7 +62,7 @@ func amongLies(t *testing.T, about func(*http.Request) bool, test func(*testing.
 	t.Helper()
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		l := &liar{fakeCell: f, about: about}
-		told, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: l, Clock: c.now}.New()
+		told, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: l, Clock: c.clock.now}.New()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -108,10 +108,10 @@ func TestBadArguments(t *testing.T) {
 		if n := f.count(isMethod(http.MethodPut)); n != sent {
 			t.Errorf("%d malformed requests were sent", n-sent)
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.claims) != 0 {
-			t.Errorf("%d claims are left over", len(s.claims))
+		s.locks.mu.Lock()
+		defer s.locks.mu.Unlock()
+		if len(s.locks.byHandle) != 0 {
+			t.Errorf("%d acquisitions are left over", len(s.locks.byHandle))
 		}
 	})
 }
@@ -187,7 +187,8 @@ func TestLongestWait(t *testing.T) {
 	}
 }
 
-// Without a cell, Wait ends too, but does not claim to know that the lock is held.
+// Without a cell, Wait ends too, but does not claim to know that the lock is
+// held.
 func TestWaitOverWithoutCell(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		s := open(t, c)
@@ -303,7 +304,7 @@ func TestUnlockGoesOnInTheBackground(t *testing.T) {
 		if err := h.Unlock(ctx); err == nil {
 			t.Fatal("unlock succeeded without a cell")
 		}
-		if got := time.Since(began); got > patience {
+		if got := time.Since(began); got > releaseTime {
 			t.Errorf("unlock took %s", got)
 		}
 		f.all(false)
@@ -347,7 +348,7 @@ func TestLockWaitsOverChangeOfMaster(t *testing.T) {
 					}
 				})
 				next := lock(t, b, "/a")
-				if got := a.c.now(); got > 15*time.Second {
+				if got := a.c.clock.now(); got > 15*time.Second {
 					t.Errorf("granted at %s, want soon after 14 s", got)
 				}
 				wantTokens(t, f, "/a", next.Token())
@@ -388,7 +389,7 @@ func TestGrantCrossesTheWithdrawal(t *testing.T) {
 	for ms := 1990; ms <= 2020; ms++ {
 		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 			h := lock(t, open(t, c), "/a")
-			slow, err := Config{URLs: []string{"http://r1"}, Transport: slowPuts{f}, Clock: c.now}.New()
+			slow, err := Config{URLs: []string{"http://r1"}, Transport: slowPuts{f}, Clock: c.clock.now}.New()
 			if err != nil {
 				t.Fatal(err)
 			}

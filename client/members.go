@@ -9,10 +9,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Cell reads the state of the cell. It shows one without a master only if none of
-// the replicas that answer knows of any.
+// Cell reads the state of the cell. It shows one without a master only if none
+// of the replicas that answer knows of any.
 func (c *Client) Cell(ctx context.Context) (out lockapi.Cell, err error) {
-	err = c.do(ctx, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
+	err = c.calls.do(ctx, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
 	if err == nil && out.Master == nil {
 		out = c.otherView(ctx, out)
 	}
@@ -22,21 +22,21 @@ func (c *Client) Cell(ctx context.Context) (out lockapi.Cell, err error) {
 // viewTime is how long the others have to say that there is a master after all.
 const viewTime = time.Second
 
-// otherView is what one of the other replicas says of the cell, if it knows of a
-// master of an epoch no earlier than the view's; else it is the view. One that is cut
-// off from the others knows of none.
+// otherView is what one of the other replicas says of the cell, if it knows of
+// a master of an epoch no earlier than the view's; else it is the view. One
+// that is cut off from the others knows of none.
 func (c *Client) otherView(ctx context.Context, view lockapi.Cell) lockapi.Cell {
 	ctx, cancel := context.WithTimeout(ctx, viewTime)
 	defer cancel()
-	views := make(chan lockapi.Cell, len(c.targets.configured))
-	for _, e := range c.targets.configured {
+	views := make(chan lockapi.Cell, len(c.calls.targets.configured))
+	for _, e := range c.calls.targets.configured {
 		go func() {
 			var out lockapi.Cell
-			_ = c.attempt(ctx, &route{to: e}, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
+			_ = c.calls.attempt(ctx, &route{to: e}, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
 			views <- out
 		}()
 	}
-	for range c.targets.configured {
+	for range c.calls.targets.configured {
 		if other := <-views; other.Master != nil && other.Epoch >= view.Epoch {
 			return other
 		}
@@ -52,8 +52,8 @@ func (c *Client) CellAt(ctx context.Context, url string) (out lockapi.Cell, err 
 	return out, err
 }
 
-// Ready asks the very replica whose base URL is given whether it knows a master and
-// is caught up, in one attempt. It returns nil where it does and is, and a
+// Ready asks the very replica whose base URL is given whether it knows a master
+// and is caught up, in one attempt. It returns nil where it does and is, and a
 // *lockapi.Error with the reason where it answers that it does not; that of a
 // replica that is none of its cell's has Directory and Command set.
 func (c *Client) Ready(ctx context.Context, url string) error {
@@ -67,7 +67,7 @@ func (c *Client) askOne(ctx context.Context, url string, q call) error {
 		return err
 	}
 	q.method = http.MethodGet
-	err = c.attempt(ctx, &route{to: e}, &q)
+	err = c.calls.attempt(ctx, &route{to: e}, &q)
 	if isForeign(err) {
 		return q.outcome(err)
 	}
@@ -80,17 +80,18 @@ func (c *Client) Members(ctx context.Context, opts ...ReadOption) (out lockapi.M
 	return out, err
 }
 
-// ReplaceMember has the cell go over to another data directory of the member with
-// the given id. It returns once the cell has begun: the directory is a nonvoter
-// until it has caught up, and then takes the old one's place (see Members). Where
-// that is so already, or under way, it changes nothing; but one that was to get the
-// place of the directory that is named, and has not yet, is taken back. So it is
-// sent again where its answer got lost, but is never under way twice at a time.
+// ReplaceMember has the cell go over to another data directory of the member
+// with the given id. It returns once the cell has begun: the directory is a
+// nonvoter until it has caught up, and then takes the old one's place (see
+// Members). Where that is so already, or under way, it changes nothing; but one
+// that was to get the place of the directory that is named, and has not yet, is
+// taken back. So it is sent again where its answer got lost, but is never under
+// way twice at a time.
 //
-// Errors: ErrInvalidArgument for what is no directory's id, ErrNotFound where the
-// cell has no such member, ErrConflict for a directory of another, ErrBusy while
-// another change is not committed, and ErrUnsafe, unless req.Force is set, where
-// too few of the members are well.
+// Errors: ErrInvalidArgument for what is no directory's id, ErrNotFound where
+// the cell has no such member, ErrConflict for a directory of another, ErrBusy
+// while another change is not committed, and ErrUnsafe, unless req.Force is
+// set, where too few of the members are well.
 func (c *Client) ReplaceMember(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error {
 	if err := req.Validate(); err != nil {
 		return err
@@ -102,5 +103,5 @@ func (c *Client) ReplaceMember(ctx context.Context, id string, req lockapi.Repla
 	if req.Force {
 		q.query = "force=true"
 	}
-	return c.do(ctx, &q)
+	return c.calls.do(ctx, &q)
 }

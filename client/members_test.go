@@ -83,8 +83,8 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// changing is a cell whose master, r2, answers replacements, those too that others
-// forward, as it is told to. All other calls go to the cell.
+// changing is a cell whose master, r2, answers replacements, those too that
+// others forward, as it is told to. All other calls go to the cell.
 type changing struct {
 	*fakeCell
 	answers []func(*http.Request) (*http.Response, error)
@@ -100,9 +100,9 @@ func (m *changing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return m.answers[min(m.sent, len(m.answers))-1](r)
 }
 
-// ReplaceMember is never under way twice at a time: what the one call has begun would
-// have the other one refused as busy. It is sent again where its answer got lost, and
-// what is busy then may be its own work.
+// ReplaceMember is never under way twice at a time: what the one call has begun
+// would have the other one refused as busy. It is sent again where its answer
+// got lost, and what is busy then may be its own work.
 func TestReplaceMemberIsNotHedged(t *testing.T) {
 	begun := func(r *http.Request) (*http.Response, error) {
 		sleep(r.Context(), 3*hedgeAfter)
@@ -125,7 +125,7 @@ func TestReplaceMemberIsNotHedged(t *testing.T) {
 				f.elect("r2")
 				f.silence("r1", true)
 				way := &changing{fakeCell: f, answers: test.answers}
-				c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: way, Clock: c.now}.New()
+				c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: way, Clock: c.clock.now}.New()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -34,8 +34,8 @@ type readOptions struct {
 	queue int
 }
 
-// Queue has ReadLock tell who waits: the first n places of the lock's queue, at
-// most lockapi.MaxWaiters. Other reads take no notice of it.
+// Queue has ReadLock tell who waits: the first n positions of the lock's queue,
+// at most lockapi.MaxWaiters. Other reads take no notice of it.
 func Queue(n int) ReadOption { return func(o *readOptions) { o.queue = n } }
 
 func makeReadOptions(opts []ReadOption) readOptions {
@@ -79,9 +79,9 @@ func Limit(n int) LockOption {
 // fenced by nothing, to run dry.
 func LockDelay(d time.Duration) LockOption { return func(o *lockOptions) { o.delay = d } }
 
-// Wait makes Lock give up after d, with ErrLockHeld where the lock is held, and up to
-// a few seconds later where the cell does not answer. Without it Lock waits until its
-// context ends. TryLock does not wait, whatever this says.
+// Wait makes Lock give up after d, with ErrLockHeld where the lock is held, and
+// up to a few seconds later where the cell does not answer. Without it Lock
+// waits until its context ends. TryLock does not wait, whatever this says.
 func Wait(d time.Duration) LockOption {
 	return func(o *lockOptions) { o.wait, o.hasWait = min(d, longestWait), true }
 }

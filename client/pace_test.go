@@ -38,8 +38,8 @@ func (i *instead) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (i *instead) say(f func(*http.Request) (int, any)) { i.answer.Store(&f) }
 
-// Whatever is answered, and however fast, calls keep a pace: of some tens a second
-// at most.
+// Whatever is answered, and however fast, calls keep a pace: of some tens a
+// second at most.
 func TestPaceAmongLies(t *testing.T) {
 	var turn atomic.Uint64
 	event := func() []lockapi.Event {
@@ -83,7 +83,7 @@ func TestPaceAmongLies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 				i := &instead{fakeCell: f}
-				c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: i, Clock: c.now}.New()
+				c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: i, Clock: c.clock.now}.New()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -112,8 +112,8 @@ func TestPaceAmongLies(t *testing.T) {
 	}
 }
 
-// A server that is no replica, and answers everything with what means nothing, is
-// passed over.
+// A server that is no replica, and answers everything with what means nothing,
+// is passed over.
 func TestNonsenseIsPassedOver(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		i := &instead{fakeCell: f}
@@ -123,7 +123,7 @@ func TestNonsenseIsPassedOver(t *testing.T) {
 			}
 			return 0, nil
 		})
-		c, err := Config{URLs: []string{"http://r2", "http://r1", "http://r3"}, Transport: i, Clock: c.now}.New()
+		c, err := Config{URLs: []string{"http://r2", "http://r1", "http://r3"}, Transport: i, Clock: c.clock.now}.New()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,8 @@ func (d *downgrade) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Nobody leads a client from https to http, unless the caller gave that very URL.
+// Nobody leads a client from https to http, unless the caller gave that very
+// URL.
 func TestNoDowngrade(t *testing.T) {
 	for _, also := range [][]string{nil, {"http://evil:7101"}} {
 		d := &downgrade{}

@@ -7,30 +7,22 @@ import (
 	"time"
 )
 
-// race is a call for which several replicas are asked: those that have not answered
-// yet, and another one every now and then, until one answers what settles the call.
+// race is a call for which several replicas are asked: those that have not
+// answered yet, and another one every now and then, until one answers what
+// settles the call.
 type race struct {
-	c        *Client
+	c        *caller
 	template call            // of the attempts
 	ctx      context.Context // ends with the race
 	cancel   context.CancelFunc
 	results  chan racer // of attempts that are over
 	outcome  chan racer // of the race
-	pending  map[place]racer
-	effect   effect // of all attempts but the first, which keeps its own account
+	pending  map[routeKey]racer
+	account  account // of all attempts but the first, which keeps its own
 	pause    backoff
 	hops     int   // redirects in a row
 	last     error // of attempts that settled nothing
-	answered bool  // by a replica, whatever it said
 }
-
-// place tells the ways to ask a replica apart.
-type place struct {
-	base    string
-	forward bool
-}
-
-func (r *route) place() place { return place{r.to.base, r.forward} }
 
 // racer is one attempt, with its own account of the call.
 type racer struct {
@@ -44,7 +36,7 @@ type racer struct {
 func startRace(h *hedge) *race {
 	a := &race{
 		c: h.c, template: *h.q, results: make(chan racer), outcome: make(chan racer, 1),
-		pending: map[place]racer{h.r.place(): {r: h.r, q: h.q, sent: h.sent}},
+		pending: map[routeKey]racer{h.r.key(): {r: h.r, q: h.q, sent: h.sent}},
 	}
 	a.template.hedge = hedge{}
 	a.ctx, a.cancel = context.WithCancel(h.ctx)
@@ -67,10 +59,9 @@ func (a *race) run(first *call, r *route) {
 				next.Reset(d)
 			}
 		case e := <-a.results:
-			delete(a.pending, e.r.place())
+			delete(a.pending, e.r.key())
 			if e.q != first {
-				a.effect.add(e.q.effect)
-				a.answered = a.answered || e.q.answered
+				a.account.add(e.q.account)
 			}
 			d := a.judge(&e)
 			if e.settles {
@@ -87,27 +78,28 @@ func (a *race) run(first *call, r *route) {
 func (a *race) end(e racer, first *call) {
 	for _, p := range a.pending {
 		if p.q != first {
-			a.effect.add(effect{effective: true, unsettled: true, firstSent: p.sent})
+			a.account.add(account{effective: true, unsettled: true, firstSent: p.sent})
 		}
 	}
 	a.outcome <- e
 }
 
-// learn has other calls go to whoever has settled this one, if that is not the one
-// that was asked first, on route r. That was silent for long enough to be passed
-// over for a while; not so for what any replica answers, and takes its time for.
+// learn has other calls go to whoever has settled this one, if that is not the
+// one that was asked first, on route r. That was silent for long enough to be
+// passed over for a while; not so for what any replica answers, and takes its
+// time for.
 func (a *race) learn(r *route, e *racer) {
 	if e.r == r || isNonsense(e.err) {
 		return
 	}
 	a.c.targets.current.CompareAndSwap(r, e.r)
-	if p, silent := a.pending[r.place()]; silent && !a.template.any && !a.template.stale && p.r.busy(a.c.now(), p.sent, 0) == 0 {
+	if p, silent := a.pending[r.key()]; silent && !a.template.any && !a.template.stale && p.r.busy(a.c.clock.now(), p.sent, 0) == 0 {
 		a.c.targets.failed(r)
 	}
 }
 
-// judge says whether an answer settles the call, and when to ask the next replica
-// if it does not.
+// judge says whether an answer settles the call, and when to ask the next
+// replica if it does not.
 func (a *race) judge(e *racer) time.Duration {
 	if e.err == nil {
 		e.settles = true
@@ -135,14 +127,14 @@ func (a *race) judge(e *racer) time.Duration {
 
 // isAsked reports whether the answer of the replica on that route is awaited.
 func (a *race) isAsked(r *route) bool {
-	_, asked := a.pending[r.place()]
+	_, asked := a.pending[r.key()]
 	return asked
 }
 
 // ask asks the next replica, if there is reason and one that is not asked, and
 // returns when to ask another; 0 stands for the next answer.
 func (a *race) ask() time.Duration {
-	now := a.c.now()
+	now := a.c.clock.now()
 	for _, p := range a.pending {
 		if d := p.r.busy(now, p.sent, a.template.wait); d > 0 {
 			return d
@@ -155,36 +147,29 @@ func (a *race) ask() time.Duration {
 	return a.start(r)
 }
 
-// start makes an attempt that is not hedged: the race is. Its answer has memory of
-// its own, so one that comes late is nobody's.
+// start makes an attempt that is not hedged: the race is. Its answer has memory
+// of its own, so one that comes late is nobody's.
 func (a *race) start(r *route) time.Duration {
 	q := a.template
 	if q.out != nil {
 		q.out = reflect.New(reflect.TypeOf(q.out).Elem()).Interface()
 	}
-	e := racer{r: r, q: &q, sent: a.c.now()}
-	a.pending[r.place()] = e
+	e := racer{r: r, q: &q, sent: a.c.clock.now()}
+	a.pending[r.key()] = e
 	go func() {
 		e.err = a.c.attempt(a.ctx, r, e.q)
-		select {
-		case a.results <- e:
-		case <-a.ctx.Done():
-		}
+		deliver(a.ctx, a.results, e)
 	}()
 	return r.patience()
 }
 
-// finish is for the call's own goroutine, when its attempt is over, with err. It
-// waits for the outcome of the race and takes that into the call.
+// finish is for the call's own goroutine, when its attempt is over, with err.
+// It waits for the outcome of the race and takes that into the call.
 func (a *race) finish(h *hedge, err error) (verdict, error) {
 	q := h.q
-	select {
-	case a.results <- racer{r: h.r, q: q, sent: h.sent, err: err}:
-	case <-a.ctx.Done():
-	}
+	deliver(a.ctx, a.results, racer{r: h.r, q: q, sent: h.sent, err: err})
 	e := <-a.outcome
-	q.add(a.effect)
-	q.answered = q.answered || a.answered
+	q.add(a.account)
 	switch {
 	case err == nil: // an answer counts, also one that comes with the end of the context
 		return giveUp, nil

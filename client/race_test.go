@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// blackHole is a way on which connections to r1 are never made, and the answers of
-// r2 get lost.
+// blackHole is a way on which connections to r1 are never made, and the answers
+// of r2 get lost.
 type blackHole struct{ *fakeCell }
 
 func (b blackHole) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -30,12 +30,12 @@ func (b blackHole) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.fakeCell.RoundTrip(r)
 }
 
-// What an attempt of the race may have done is not forgotten when the call is given
-// up, though nothing was sent by the first.
+// What an attempt of the race may have done is not forgotten when the call is
+// given up, though nothing was sent by the first.
 func TestRacersMayHaveTakenEffect(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		f.elect("r2")
-		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: blackHole{f}, Clock: c.now}.New()
+		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: blackHole{f}, Clock: c.clock.now}.New()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,8 +46,8 @@ func TestRacersMayHaveTakenEffect(t *testing.T) {
 	})
 }
 
-// slowTo lets the requests to some replicas take a while on their way, for each as
-// drawn, whether or not the caller waits.
+// slowTo lets the requests to some replicas take a while on their way, for each
+// as drawn, whether or not the caller waits.
 type slowTo struct {
 	*fakeCell
 	rand  *rand.Rand
@@ -81,15 +81,15 @@ func (s *slowTo) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// Answers of attempts that have lost come at any time, and requests that were given
-// up arrive at any time. Each lock is granted once, nobody holds it beside another,
-// and nothing is left of it.
+// Answers of attempts that have lost come at any time, and requests that were
+// given up arrive at any time. Each lock is granted once, nobody holds it
+// beside another, and nothing is left of it.
 func TestRaces(t *testing.T) {
 	for seed := range uint64(60) {
 		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			way := &slowTo{fakeCell: f, rand: r, most: time.Duration(1+r.IntN(1500)) * time.Millisecond, hosts: []string{"r1", "r2", "r3"}[:1+r.IntN(3)]}
-			c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: way, Clock: c.now}.New()
+			c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: way, Clock: c.clock.now}.New()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,8 +129,8 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// A session that was opened by the second attempt may have been opened by the first:
-// its lease counts from that.
+// A session that was opened by the second attempt may have been opened by the
+// first: its lease counts from that.
 func TestHedgedSessionCountsFromTheFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		f.elect("r2")
@@ -173,8 +173,8 @@ func TestRaceEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// rumours is a cell whose first replica hangs, and whose others name masters that
-// name others.
+// rumours is a cell whose first replica hangs, and whose others name masters
+// that name others.
 type rumours struct{ calls atomic.Int64 }
 
 func (r *rumours) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -193,7 +193,7 @@ func (r *rumours) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestRacePace(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *fakeCell, c *Client) {
 		way := &rumours{}
-		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.now}.New()
+		c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: way, Clock: c.clock.now}.New()
 		if err != nil {
 			t.Fatal(err)
 		}

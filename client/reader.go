@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// reader reads JSON as replicas write it: without spaces, with numbers that are small
-// and whole. Every method reports false, for good, where it finds something else; what
-// it reads it takes for what encoding/json does (FuzzDecode).
+// reader reads JSON as replicas write it: without spaces, with numbers that are
+// small and whole. Every method reports false, for good, where it finds
+// something else; what it reads it takes for what encoding/json does
+// (FuzzDecode).
 type reader struct{ rest []byte }
 
 // is reads a byte, if it is the next one.

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -41,33 +40,19 @@ func (s State) String() string {
 
 // Session is this program's lease on the cell, kept alive in the background
 // until Close is called or the session expires. It is safe for concurrent use.
+//
+// All its state is in its parts, each with a mutex of its own. Where two are
+// needed the lease's is taken first; none is taken under one of the others.
 type Session struct {
-	c      *Client
-	id     string
-	name   string
-	ttl    time.Duration
-	prefix string // of the handles made up here
+	c    *Client
+	id   string
+	name string
+	ttl  time.Duration
 
-	done    chan struct{}      // closed when the session is over
-	stop    context.CancelFunc // ends the background loop
-	stopped chan struct{}      // closed when the loop has ended
-
-	mu         sync.Mutex
-	validUntil instant // end of the local lease
-	state      State
-	err        error
-	epoch      uint64
-	ack        uint64 // highest event seen
-	changed    chan struct{}
-	timer      timer
-	serial     uint64             // of the last handle made up
-	claims     map[string]*claim  // by handle: what is wanted, held or being released
-	suspect    bool               // a new master is in office: compare what is held
-	sweeps     int                // how many more times to look for grants that nobody here knows of
-	sweepUntil time.Duration      // and not to stop before
-	overdue    bool               // the last such look failed
-	cutPoll    context.CancelFunc // ends the keepalive under way
-	longPoll   bool               // which waits at the server
+	lease      lease        // whether it lives, and until when
+	locks      acquisitions // what it waits for, holds, and is giving back
+	keeper     keeper       // which keeps it alive
+	reconciler reconciler   // of what is held here with what the cell says
 }
 
 // NewSession opens a session and keeps it alive. ctx bounds the opening only.
@@ -86,34 +71,56 @@ func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Sessio
 		method: http.MethodPost, path: lockapi.RouteSessions, body: encode(req),
 		key: rand.Text(), out: &opened, check: verifyOpened, want: wanted{ttlMS: req.TTLMS},
 	}
-	if err := c.do(ctx, &q); err != nil {
+	if err := c.calls.do(ctx, &q); err != nil {
 		return nil, err
 	}
 	// The server counts from the opening. Where several attempts were sent, any
 	// of them may have been the one that opened the session, so the lease
 	// counts from the first.
 	s := c.startSession(context.WithoutCancel(ctx), opened, q.firstSent)
-	if err := s.awaitSafe(ctx); err != nil {
+	if err := s.lease.awaitSafe(ctx); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
 	return s, nil
 }
 
+// startSession begins the life of a session that was opened here by a call that
+// was sent at the given instant.
 func (c *Client) startSession(ctx context.Context, opened lockapi.Session, sent time.Duration) *Session {
-	ttl := time.Duration(opened.TTLMS) * time.Millisecond
-	s := &Session{
-		c: c, id: opened.ID, name: opened.Name, ttl: ttl, prefix: rand.Text()[:12] + "-",
-		done: make(chan struct{}), stopped: make(chan struct{}), changed: make(chan struct{}),
-		epoch: opened.Epoch, claims: make(map[string]*claim),
-	}
-	s.validUntil.set(max(sent+ttl, c.now())) // a jeopardy, if it is one, begins now
-	ctx, s.stop = context.WithCancel(ctx)
-	s.mu.Lock()
-	s.timer = c.afterFunc(s.wakeIn(c.now()), s.wake)
-	s.mu.Unlock()
-	c.turns.count(1)
-	go s.run(ctx)
+	s := c.newSession(opened)
+	ctx, s.keeper.stop = context.WithCancel(ctx)
+	s.lease.start(max(sent+s.ttl, c.clock.now())) // a jeopardy, if it is one, begins now
+	c.limiter.count(1)
+	go s.keeper.run(ctx)
 	return s
+}
+
+func (c *Client) newSession(opened lockapi.Session) *Session {
+	s := &Session{c: c, id: opened.ID, name: opened.Name, ttl: time.Duration(opened.TTLMS) * time.Millisecond}
+	s.lease.clock, s.lease.grace, s.lease.tell = c.clock, c.grace, s.follow
+	s.locks.prefix, s.locks.byHandle = rand.Text()[:12]+"-", make(map[string]*acquisition)
+	s.keeper.s, s.keeper.stop, s.keeper.stopped = s, func() {}, make(chan struct{})
+	s.keeper.epoch.Store(opened.Epoch)
+	s.reconciler.s = s
+	return s
+}
+
+// follow has everything else follow a change of the lease's state. The lease's
+// mutex is held.
+func (s *Session) follow(state State, reason error) {
+	log := s.c.log.With("session_name", s.name)
+	switch state {
+	case Safe:
+		log.Info("stout: session safe again", "epoch", s.Epoch())
+	case Jeopardy:
+		log.Warn("stout: session in jeopardy", "epoch", s.Epoch())
+		s.locks.endHolds(ErrJeopardy)
+		s.keeper.poll.cutLong() // the machine slept meanwhile: what waits is of no use now
+	case Expired:
+		log.Info("stout: session over", "reason", reason)
+		s.locks.end(reason)
+		s.keeper.stop()
+	}
 }
 
 // ID is the session's id. Whoever knows it can act for the session: log it with
@@ -127,19 +134,13 @@ func (s *Session) Name() string { return s.name }
 func (s *Session) TTL() time.Duration { return s.ttl }
 
 // Epoch is the term of office of the master that answered last.
-func (s *Session) Epoch() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.epoch
-}
+func (s *Session) Epoch() uint64 { return s.keeper.epoch.Load() }
 
 // State is the session's state at this instant, by the clock: it does not wait
 // for a timer to notice that the lease has ended.
 func (s *Session) State() State {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.look()
-	return s.state
+	state, _, _ := s.lease.now()
+	return state
 }
 
 // Changed returns a channel that is closed at the session's next change of
@@ -154,61 +155,43 @@ func (s *Session) State() State {
 // States that were passed through in between are not reported. The last change
 // is the one to Expired.
 func (s *Session) Changed() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.look()
-	return s.changed
+	_, changed, _ := s.lease.now()
+	return changed
 }
 
 // Done is closed when the session is over, expired or closed.
-func (s *Session) Done() <-chan struct{} { return s.done }
+func (s *Session) Done() <-chan struct{} { return s.lease.done }
 
 // Err is nil until Done is closed, and then ErrSessionExpired or
 // ErrSessionClosed.
-func (s *Session) Err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.look()
-	return s.err
-}
+func (s *Session) Err() error { return s.lease.over() }
 
 // Remaining is what is left of the local lease, and 0 in jeopardy and after.
 // It is read off a clock that goes on while the machine sleeps (on Linux).
-func (s *Session) Remaining() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.look()
-	return s.remainingLocked()
-}
+func (s *Session) Remaining() time.Duration { return s.lease.remaining() }
 
 // ValidUntil is when the local lease ends unless it is extended, on the wall
 // clock as it stands now: to show to a person. Decisions go by Remaining, which
 // no setting of the clock can mislead.
 func (s *Session) ValidUntil() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Now().Round(0).Add(s.validUntil.get() - s.c.now())
+	return time.Now().Round(0).Add(s.lease.end.get() - s.c.clock.now())
 }
 
 // Close ends the session here and in the cell, where all that it holds is free
 // at once. It works under a cancelled context, for a few seconds. Where the
 // cell cannot be reached the error says so; the session then expires there
-// after its ttl. Like every call it tries until ctx ends, so give it a deadline.
-// Close may be called again; after an expiry it does nothing.
+// after its ttl. Like every call it tries until ctx ends, so give it a
+// deadline. Close may be called again; after an expiry it does nothing.
 func (s *Session) Close(ctx context.Context) error {
-	s.mu.Lock()
-	s.look()
-	expired := s.state == Expired && errors.Is(s.err, ErrSessionExpired)
-	s.finish(ErrSessionClosed)
-	s.mu.Unlock()
-	<-s.stopped
-	if expired {
+	reason := s.lease.finish(ErrSessionClosed)
+	<-s.keeper.stopped
+	if errors.Is(reason, ErrSessionExpired) {
 		return nil
 	}
-	ctx, _, done := outlast(ctx, patience)
+	ctx, _, done := outlast(ctx, releaseTime)
 	defer done()
-	return s.c.do(ctx, &call{method: http.MethodDelete, path: lockapi.RouteSessions + "/" + s.id, status: http.StatusNoContent})
+	return s.c.calls.do(ctx, &call{method: http.MethodDelete, path: lockapi.RouteSessions + "/" + s.id, status: http.StatusNoContent})
 }
 
-// patience is how long a release goes on under a context that has ended.
-const patience = 5 * time.Second
+// expire ends the session because the cell no longer knows it.
+func (s *Session) expire() error { return s.lease.finish(ErrSessionExpired) }

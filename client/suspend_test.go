@@ -11,7 +11,8 @@ import (
 	"github.com/stoutlock/stout/internal/boottime"
 )
 
-// laptop is a machine that sleeps: its clock goes on meanwhile, timers stand still.
+// laptop is a machine that sleeps: its clock goes on meanwhile, timers stand
+// still.
 type laptop struct {
 	f      *fakeCell
 	asleep atomic.Int64
@@ -36,8 +37,8 @@ func onLaptop(t *testing.T, test func(*testing.T, *laptop, *Held)) {
 	})
 }
 
-// Work that only looks at Held.Context, as the package comment tells it to, does
-// nothing more after a sleep that outlasted the lease, however it looks.
+// Work that only looks at Held.Context, as the package comment tells it to,
+// does nothing more after a sleep that outlasted the lease, however it looks.
 func TestContextAfterASleep(t *testing.T) {
 	for name, ended := range map[string]func(*Held) bool{
 		"Context.Err":  func(h *Held) bool { return h.Context().Err() != nil },
@@ -79,8 +80,8 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// Contexts that were derived before the sleep end as soon as anybody looks at the
-// hold, and with the timer where nobody does.
+// Contexts that were derived before the sleep end as soon as anybody looks at
+// the hold, and with the timer where nobody does.
 func TestChildrenAfterASleep(t *testing.T) {
 	onLaptop(t, func(t *testing.T, l *laptop, h *Held) {
 		child, cancel := context.WithTimeout(h.Context(), 24*time.Hour)
@@ -117,33 +118,36 @@ func TestContextHasValues(t *testing.T) {
 }
 
 // A context is asked under locks that the caller's logger takes too, and the
-// session logs under its mutex: neither may wait for the other.
+// session logs under its mutexes: neither may wait for the other.
 func TestContextTakesNoLock(t *testing.T) {
 	onLaptop(t, func(t *testing.T, l *laptop, h *Held) {
 		l.sleep(time.Minute)
-		h.s.mu.Lock()
-		defer h.s.mu.Unlock()
+		s := h.a.s
+		for _, mu := range []*sync.Mutex{&s.lease.mu, &s.locks.mu, &s.keeper.poll.mu, &s.reconciler.mu} {
+			mu.Lock()
+			defer mu.Unlock()
+		}
 		var asked sync.WaitGroup
 		asked.Go(func() { _, _, _ = h.Context().Err(), h.Context().Done(), context.Cause(h.Context()) })
 		asked.Wait() // else the bubble is deadlocked
 	})
 }
 
-// A session that wakes in jeopardy does not wait for the answer to what it asked
-// before the sleep: the connection may be long dead.
+// A session that wakes in jeopardy does not wait for the answer to what it
+// asked before the sleep: the connection may be long dead.
 func TestPollAfterASleep(t *testing.T) {
 	onLaptop(t, func(t *testing.T, l *laptop, h *Held) {
 		l.f.set(func() { // the cell slept too, for what the session cares
-			l.f.sessions[h.s.ID()].deadline = time.Now().Add(time.Hour)
+			l.f.sessions[h.a.s.ID()].deadline = time.Now().Add(time.Hour)
 		})
 		l.f.silence("r1", true) // what is on its way is lost
 		time.Sleep(time.Second)
 		l.sleep(20 * time.Second)
 		l.f.silence("r1", false)
 		woke := time.Now()
-		_ = h.s.State()
+		_ = h.a.s.State()
 		synctest.Wait()
-		for h.s.State() != Safe {
+		for h.a.s.State() != Safe {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if got := time.Since(woke); got > 100*time.Millisecond {
@@ -152,20 +156,20 @@ func TestPollAfterASleep(t *testing.T) {
 	})
 }
 
-// By default the timers go by the clock that leases are counted on, and are set to
-// the instants that matter, not to look now and then.
+// By default the timers go by the clock that leases are counted on, and are set
+// to the instants that matter, not to look now and then.
 func TestTimersOfTheDefaultClock(t *testing.T) {
 	c, err := New("http://r1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	timer := c.afterFunc(time.Hour, func() {})
+	timer := c.clock.afterFunc(time.Hour, func() {})
 	defer timer.Stop()
 	if _, ok := timer.(*boottime.Timer); !ok {
 		t.Errorf("a timer of the default clock is a %T", timer)
 	}
 	s := benchSession(c)
-	if got := s.wakeIn(c.now()); got < 59*time.Minute {
+	if got := s.lease.wakeIn(c.clock.now()); got < 59*time.Minute {
 		t.Errorf("wakes in %s for a lease of an hour", got)
 	}
 }

@@ -24,6 +24,14 @@ type route struct {
 	took    atomic.Int64 // time that it took for an answer that it gave at once
 }
 
+// routeKey tells the ways to ask a replica apart.
+type routeKey struct {
+	base    string
+	forward bool
+}
+
+func (r *route) key() routeKey { return routeKey{r.to.base, r.forward} }
+
 // alive says whether a master answered this way within the last d.
 func (r *route) alive(now, d time.Duration) bool {
 	heard := r.heard.Load()
@@ -47,8 +55,8 @@ type targets struct {
 	current    atomic.Pointer[route]
 	punished   atomic.Int32 // len(penalties), read without the mutex
 
-	mu        sync.Mutex
-	turn      int
+	mu        sync.Mutex         // guards the following
+	last      int                // configured endpoint that was taken
 	penalties map[string]penalty // by endpoint.base
 }
 
@@ -83,7 +91,8 @@ func (t *targets) answered(r *route, master string) {
 }
 
 // redirected moves to the master that r named, or has r forward to it where it
-// cannot be reached, and returns the way there: nil where the name is of no use.
+// cannot be reached, and returns the way there: nil where the name is of no
+// use.
 func (t *targets) redirected(r *route, master string) *route {
 	if master == "" || r.forward {
 		t.skip(r)
@@ -95,7 +104,7 @@ func (t *targets) redirected(r *route, master string) *route {
 	}
 	if !t.current.CompareAndSwap(r, next) {
 		// Others may have gone there already: what they have heard counts.
-		if now := t.current.Load(); now.place() == next.place() {
+		if now := t.current.Load(); now.key() == next.key() {
 			return now
 		}
 	}
@@ -107,9 +116,9 @@ func (t *targets) hasOther(r *route) bool {
 	return slices.ContainsFunc(t.configured, func(e *endpoint) bool { return e.base != r.to.base })
 }
 
-// other is a way to a replica that is not asked yet: the one that all calls go by,
-// else the next of those that were configured, one without a penalty first. It is
-// nil where all are asked.
+// other is a way to a replica that is not asked yet: the one that all calls go
+// by, else the next of those that were configured, one without a penalty first.
+// It is nil where all are asked.
 func (t *targets) other(asked func(*route) bool) *route {
 	if r := t.pick(); !asked(r) {
 		return r
@@ -118,8 +127,8 @@ func (t *targets) other(asked func(*route) bool) *route {
 	defer t.mu.Unlock()
 	var found *route
 	for range t.configured {
-		t.turn = (t.turn + 1) % len(t.configured)
-		r := &route{to: t.configured[t.turn]}
+		t.last = (t.last + 1) % len(t.configured)
+		r := &route{to: t.configured[t.last]}
 		if asked(r) {
 			continue
 		}
@@ -138,7 +147,7 @@ func (t *targets) skip(r *route) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.current.Load() == r {
-		t.current.Store(&route{to: t.nextLocked(r.to)})
+		t.current.Store(&route{to: t.nextAfter(r.to)})
 	}
 }
 
@@ -157,16 +166,16 @@ func (t *targets) failed(r *route) {
 		t.punished.Store(int32(len(t.penalties)))
 	}
 	if t.current.Load() == r {
-		t.current.Store(&route{to: t.nextLocked(r.to)})
+		t.current.Store(&route{to: t.nextAfter(r.to)})
 	}
 }
 
-// mostPenalties bounds the endpoints that penalties are kept of. A cell has few;
-// whoever names masters that there are not may name many.
+// mostPenalties bounds the endpoints that penalties are kept of. A cell has
+// few; whoever names masters that there are not may name many.
 const mostPenalties = 64
 
-// forgive makes room for a penalty where there are too many: those that are over
-// go first. t.mu is held.
+// forgive makes room for a penalty where there are too many: those that are
+// over go first. mu is held.
 func (t *targets) forgive(now time.Duration) {
 	for _, all := range []bool{false, true} {
 		for base, p := range t.penalties {
@@ -180,14 +189,14 @@ func (t *targets) forgive(now time.Duration) {
 	}
 }
 
-// nextLocked is the next configured endpoint in turn, without a penalty where
-// there is one such, and another than was where there is another.
-func (t *targets) nextLocked(was *endpoint) *endpoint {
+// nextAfter is the next configured endpoint in turn, without a penalty where
+// there is one such, and another than was where there is another. mu is held.
+func (t *targets) nextAfter(was *endpoint) *endpoint {
 	now := t.now()
 	var fallback *endpoint
 	for range t.configured {
-		t.turn = (t.turn + 1) % len(t.configured)
-		e := t.configured[t.turn]
+		t.last = (t.last + 1) % len(t.configured)
+		e := t.configured[t.last]
 		if e.base == was.base {
 			continue
 		}
@@ -199,15 +208,15 @@ func (t *targets) nextLocked(was *endpoint) *endpoint {
 		}
 	}
 	if fallback == nil {
-		return t.configured[t.turn]
+		return t.configured[t.last]
 	}
 	return fallback
 }
 
-// resolve is the endpoint of a URL that r named, or nil where it is malformed, was
-// not to be reached a moment ago, or leads from https to http: what was asked for in
-// private is not to be told to the network. (Where the caller gave that very URL, he
-// has said that it may.)
+// resolve is the endpoint of a URL that r named, or nil where it is malformed,
+// was not to be reached a moment ago, or leads from https to http: what was
+// asked for in private is not to be told to the network. (Where the caller gave
+// that very URL, he has said that it may.)
 func (t *targets) resolve(r *route, master string) *endpoint {
 	e, err := parseEndpoint(master)
 	if err != nil || r.to.scheme == "https" && e.scheme != "https" && !t.isConfigured(e) {

@@ -15,8 +15,8 @@ func (f *fakeCell) failOver(to string) {
 	f.elect(to)
 }
 
-// A new master does not know that we were told of our holds, and would take them
-// back: the session asks for them again.
+// A new master does not know that we were told of our holds, and would take
+// them back: the session asks for them again.
 func TestUnclaimedHoldsAreClaimed(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		s := open(t, c)
@@ -77,8 +77,8 @@ func isReview(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/sessions/")
 }
 
-// A grant that came while calls for it are lost on their way is seen in a reading
-// of the session, and asked for at once.
+// A grant that came while calls for it are lost on their way is seen in a
+// reading of the session, and asked for at once.
 func TestUnclaimedGrantOfAWaiterIsAskedFor(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		a, b := open(t, c), open(t, c)

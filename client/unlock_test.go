@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Of a lock that was lost before, Unlock says so wherever that is certain: not where
-// a call got lost, which may have done the work. CheckSequencer tells before.
+// Of a lock that was lost before, Unlock says so wherever that is certain: not
+// where a call got lost, which may have done the work. CheckSequencer tells
+// before.
 func TestUnlockOfWhatIsLostWhileMastershipMoves(t *testing.T) {
 	for name, test := range map[string]struct {
 		fail func(*fakeCell)
@@ -36,8 +37,8 @@ func TestUnlockOfWhatIsLostWhileMastershipMoves(t *testing.T) {
 	}
 }
 
-// News of another master cut no release off that is about to be answered, or what it
-// found could not be told; one that is not answered is made again soon.
+// News of another master cut no release off that is about to be answered, or
+// what it found could not be told; one that is not answered is made again soon.
 func TestNewsOfAMasterWhileUnlocking(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
 		c, err := Config{URLs: []string{"http://r1"}, Transport: f, Clock: func() time.Duration { return time.Since(f.start) }}.New()
@@ -46,9 +47,7 @@ func TestNewsOfAMasterWhileUnlocking(t *testing.T) {
 		}
 		s := open(t, c)
 		news := func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.askAgain()
+			s.locks.askAgain()
 		}
 		h := lock(t, s, "/a")
 		if _, err := c.Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {

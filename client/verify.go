@@ -16,7 +16,7 @@ type wanted struct {
 	session string
 	handle  string
 	mode    lockapi.Mode
-	queue   bool   // a place in the queue is an answer as well
+	queue   bool   // a position in the queue is an answer as well
 	above   uint64 // tokens up to this one were granted before the call
 	ttlMS   int64
 	epoch   uint64 // answers of earlier ones come from masters of the past
@@ -25,8 +25,9 @@ type wanted struct {
 
 // The functions below say what is wrong with a successful answer to a call, or
 // "". What a replica says is not believed where it is about something else than
-// was asked, cannot be, or would have the session count on more than it asked for:
-// a proxy may mix up answers, and a program may answer that is no replica of ours.
+// was asked, cannot be, or would have the session count on more than it asked
+// for: a proxy may mix up answers, and a program may answer that is no replica
+// of ours.
 
 func verifyOpened(q *call) string {
 	s := q.out.(*lockapi.Session)
@@ -125,8 +126,8 @@ func verifyTransferred(q *call) string {
 	return ""
 }
 
-// verify says what is wrong with a successful answer, before its content is looked
-// at: with its status, or with its age.
+// verify says what is wrong with a successful answer, before its content is
+// looked at: with its status, or with its age.
 func (q *call) verify(status int, stale bool) string {
 	switch {
 	case q.status != 0 && status != q.status:

@@ -74,8 +74,8 @@ func TestSessionsThatAreNotBelieved(t *testing.T) {
 	}
 }
 
-// No answer makes the lease longer than the session's ttl from the sending of the
-// call, plus the time that the call took.
+// No answer makes the lease longer than the session's ttl from the sending of
+// the call, plus the time that the call took.
 func TestLeasesThatAreNotBelieved(t *testing.T) {
 	for name, lie := range map[string]func(*http.Response, map[string]any){
 		"longer ttl":     set("ttl_ms", 86_400_000),
@@ -102,8 +102,8 @@ func TestLeasesThatAreNotBelieved(t *testing.T) {
 	}
 }
 
-// A master of the past does not extend the lease, nor is its word taken for news of
-// another master. The session goes on with the others.
+// A master of the past does not extend the lease, nor is its word taken for
+// news of another master. The session goes on with the others.
 func TestMasterOfThePast(t *testing.T) {
 	amongLies(t, func(r *http.Request) bool { return r.URL.Host == "r1" && isKeepaliveRequest(r) }, func(t *testing.T, l *liar, c *Client) {
 		s := open(t, c)
@@ -181,7 +181,8 @@ func last[T any](list func(func(T, error) bool)) (out error) {
 	return out
 }
 
-// What is not believed of an Unlock's answer is made good for in the background.
+// What is not believed of an Unlock's answer is made good for in the
+// background.
 func TestReleaseThatIsNotBelieved(t *testing.T) {
 	amongLies(t, asks(http.MethodDelete, "/a"), func(t *testing.T, l *liar, c *Client) {
 		h := lock(t, open(t, c), "/a")
@@ -202,9 +203,9 @@ func TestEventsThatAreNotBelieved(t *testing.T) {
 		a, b := open(t, c), open(t, c)
 		h := lock(t, a, "/a")
 		l.tell(set("events", []any{
-			map[string]any{"seq": uint64(1 << 63), "type": lockapi.EventLockGranted, "path": "/a", "handle": b.prefix + "1", "token": 77},
-			map[string]any{"seq": 5, "type": lockapi.EventLockGranted, "path": "/elsewhere", "handle": b.prefix + "1", "token": 78, "sequencer": "exclusive:78:/elsewhere"},
-			map[string]any{"seq": 6, "type": "of_tomorrow", "path": "/a", "handle": b.prefix + "1"},
+			map[string]any{"seq": uint64(1 << 63), "type": lockapi.EventLockGranted, "path": "/a", "handle": b.locks.prefix + "1", "token": 77},
+			map[string]any{"seq": 5, "type": lockapi.EventLockGranted, "path": "/elsewhere", "handle": b.locks.prefix + "1", "token": 78, "sequencer": "exclusive:78:/elsewhere"},
+			map[string]any{"seq": 6, "type": "of_tomorrow", "path": "/a", "handle": b.locks.prefix + "1"},
 		}))
 		puts := l.count(isMethod(http.MethodPut))
 		_, err := b.Lock(t.Context(), "/a", Wait(20*time.Second))

@@ -20,8 +20,8 @@ func (f *fakeCell) lose(match func(*http.Request) bool) {
 	})
 }
 
-// Wait is for the whole of Lock: a grant in a jeopardy that does not end is given
-// back, and so it is by TryLock.
+// Wait is for the whole of Lock: a grant in a jeopardy that does not end is
+// given back, and so it is by TryLock.
 func TestWaitBoundsTheJeopardy(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"Lock": 3 * time.Second, "TryLock": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -63,8 +63,8 @@ func TestWaitOutlastsAJeopardy(t *testing.T) {
 	})
 }
 
-// Where mastership moves so often that no call is answered until the wait is over,
-// it is said that the lock is held only if it is.
+// Where mastership moves so often that no call is answered until the wait is
+// over, it is said that the lock is held only if it is.
 func TestWaitOverWhileMastershipMoves(t *testing.T) {
 	isPut := func(r *http.Request) bool { return r.Method == http.MethodPut }
 	for name, test := range map[string]struct {
@@ -88,9 +88,7 @@ func TestWaitOverWhileMastershipMoves(t *testing.T) {
 					for every := time.NewTicker(100 * time.Millisecond); ; {
 						select {
 						case <-every.C:
-							b.mu.Lock()
-							b.askAgain()
-							b.mu.Unlock()
+							b.locks.askAgain()
 						case <-stop:
 							return
 						}

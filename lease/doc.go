@@ -4,15 +4,15 @@
 // it is to be judged at, on the replica's own clock (see internal/boottime).
 //
 // The master lease is carried by the log ("the log is the lease"). Every log
-// entry is a batch with a lease term. The master notes its clock before it hands
-// the batch over; once the batch is accepted the master may act, from its own
-// memory and alone, until that instant plus the term. A replica that stores the
-// entry has thereby promised to let no other master act before it has run out:
-// when it is elected itself, it first waits one term from when it last stored
-// such an entry. Since an entry that made a lease is in the log of every later
-// leader, and was stored there after its maker had noted the clock, the wait
-// ends after the lease. Kinship: Paxos Made Live (Chandra et al. 2007), section
-// 5.2; LeaseGuard (arXiv 2512.15659).
+// entry is a batch with a lease term. The master notes its clock before it
+// hands the batch over; once the batch is accepted the master may act, from its
+// own memory and alone, until that instant plus the term. A replica that stores
+// the entry has thereby promised to let no other master act before it has run
+// out: when it is elected itself, it first waits one term from when it last
+// stored such an entry. Since an entry that made a lease is in the log of every
+// later leader, and was stored there after its maker had noted the clock, the
+// wait ends after the lease. Related work: Paxos Made Live (Chandra et al.
+// 2007), section 5.2; LeaseGuard (arXiv 2512.15659).
 //
 // Clocks may run at different rates. Drift bounds how far a replica's clock may
 // run from true time, and each replica applies its own on both sides of the

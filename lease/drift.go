@@ -26,8 +26,8 @@ func (d Drift) Long(span time.Duration) time.Duration {
 }
 
 // SessionSpan is how long the server waits before it ends a session whose
-// client counts ttl plainly on a clock of its own: ttl × (1 + drift)/(1 − drift),
-// rounded up. All the slack is the server's.
+// client counts ttl plainly on a clock of its own: ttl × (1 + drift)/(1 −
+// drift), rounded up. All the slack is the server's.
 func (d Drift) SessionSpan(ttl time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(ttl) * (1 + float64(d)) / (1 - float64(d))))
 }

@@ -42,7 +42,7 @@ func (m *Master) Extend(p, term, now time.Duration, drift Drift) (lapse time.Dur
 }
 
 // Valid reports whether the lease runs at now. Whoever acts on it reads the
-// clock after the deed, not before: read, then check.
+// clock after the action, not before: read, then check.
 func (m *Master) Valid(now time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

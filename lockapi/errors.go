@@ -98,7 +98,8 @@ func Codes() []Code {
 type Error struct {
 	Code   Code
 	Detail string
-	// Field names the offending field, parameter or header of an invalid_argument.
+	// Field names the offending field, parameter or header of an
+	// invalid_argument.
 	Field string
 	// Holders are the holders that stood in the way of a lock_held. Each was a
 	// holder at some moment during the call. Of more than MaxRefusalHolders the
@@ -110,22 +111,23 @@ type Error struct {
 	DelayRemainingMS int64
 	// Master is the base URL of the master's API in a not_master.
 	Master string
-	// Directory is the id of the data directory of the replica that answers, where
-	// that is not ready; Command is then what an operator types to make the
-	// directory a member's, where that is what it waits for.
+	// Directory is the id of the data directory of the replica that answers,
+	// where that is not ready; Command is then what an operator types to make
+	// the directory a member's, where that is what it waits for.
 	Directory, Command string
 	// RetryAfter is the server's advice, in whole seconds, for when to try
 	// again; zero where there is none. It travels as a header, not in the body.
 	RetryAfter int
 }
 
-// Errorf makes an error of the given code with a formatted detail, which ends at
-// MaxDetailBytes.
+// Errorf makes an error of the given code with a formatted detail, which ends
+// at MaxDetailBytes.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Detail: cut(fmt.Sprintf(format, args...), MaxDetailBytes)}
 }
 
-// Invalid makes an invalid_argument that blames the named field, which is clipped.
+// Invalid makes an invalid_argument that blames the named field, which is
+// clipped.
 func Invalid(field, format string, args ...any) *Error {
 	e := Errorf(CodeInvalidArgument, format, args...)
 	e.Field = Clip(field)
@@ -172,7 +174,7 @@ func (e *Error) Problem() *Problem {
 	}
 }
 
-// Err is the error that a problem document tells of. Title and status are not
+// Err is the error that a problem document describes. Title and status are not
 // kept: they follow from the code.
 func (p *Problem) Err() *Error {
 	return &Error{

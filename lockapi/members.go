@@ -8,7 +8,7 @@ import (
 // What a member does in the replicated log.
 const (
 	SuffrageVoter    = "voter"    // it counts towards majorities
-	SuffrageNonvoter = "nonvoter" // it is told of everything and asked for nothing
+	SuffrageNonvoter = "nonvoter" // it gets the log and has no vote
 )
 
 // Members is who makes up a cell.
@@ -32,8 +32,8 @@ type Member struct {
 	Role         string `json:"role"` // RoleMaster or RoleReplica; whether it votes is its Suffrage
 	Healthy      bool   `json:"healthy"`
 	AppliedIndex uint64 `json:"applied_index"`
-	// Behind is how many entries the replica that answers has applied and this one
-	// has not: the master, but for a stale read.
+	// Behind is how many entries the replica that answers has applied and this
+	// one has not: the master, but for a stale read.
 	Behind uint64 `json:"behind"`
 	// Version is the release that it runs; empty where it does not answer.
 	Version string    `json:"version"`
@@ -42,7 +42,7 @@ type Member struct {
 
 // ReplaceMemberRequest puts another data directory in a member's place.
 type ReplaceMemberRequest struct {
-	// Directory is the id of the new one, as /readyz of its replica tells it.
+	// Directory is the id of the new one, as /readyz of its replica shows it.
 	Directory string `json:"directory"`
 	// Force overrides the judgement that too few of the members are well. It
 	// travels in the query.

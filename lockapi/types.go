@@ -49,11 +49,11 @@ const (
 	MaxIdempotencyKeyBytes = 128
 	DefaultListLimit       = 100
 	MaxListLimit           = 1_000
-	MaxWaiters             = 1_000 // places of a queue that one read shows
+	MaxWaiters             = 1_000 // queue positions that one read shows
 )
 
-// Bounds of replies. Metadata that finds no room is left out, whole sessions at a
-// time; reading the session tells it.
+// Bounds of replies. Metadata for which there is no room is left out, whole
+// sessions at a time; reading the session shows it.
 const (
 	MaxHolders        = 10_000   // holders of a lock that a read shows
 	MaxReplyMeta      = 64 << 10 // bytes of metadata, in JSON, beside all holders and waiters of a reply
@@ -114,15 +114,15 @@ type Hold struct {
 	Mode      Mode   `json:"mode"`
 	Token     uint64 `json:"token"`
 	Sequencer string `json:"sequencer"`
-	// UnclaimedMS is there on a grant from a place that was not kept, of which no
-	// caller was told: for how long it may still be asked for, before it is taken
-	// back. To ask again (same session and handle) makes it the pair's own; to read
-	// of it does not. 0 where the grant is the pair's own, and in stale reads, which
-	// cannot tell.
+	// UnclaimedMS is there on a grant from a queue position that was not kept,
+	// of which no caller was told: for how long it may still be asked for,
+	// before it is taken back. To ask again (same session and handle) claims
+	// it; to read it does not. 0 where the grant is claimed, and in stale
+	// reads, which cannot tell.
 	UnclaimedMS int64 `json:"unclaimed_ms,omitempty"`
 }
 
-// Wait is one place of a session in a queue; position 1 is next.
+// Wait is one queue position of a session; position 1 is next.
 type Wait struct {
 	Path     string `json:"path"`
 	Handle   string `json:"handle"`
@@ -160,10 +160,11 @@ type Keepalive struct {
 	Events []Event `json:"events"`
 }
 
-// EventLockGranted tells of a grant that came after a 202.
+// EventLockGranted reports a grant that came after a 202.
 const EventLockGranted = "lock_granted"
 
-// Event is news for a session. It comes again until it is acknowledged.
+// Event is something that happened to a session. It comes again until it is
+// acknowledged.
 type Event struct {
 	Seq       uint64 `json:"seq"`
 	Type      string `json:"type"`
@@ -266,7 +267,7 @@ type Holder struct {
 	GrantedAt   time.Time         `json:"granted_at"`
 }
 
-// Waiter is one place in the queue of a lock.
+// Waiter is one queue position of a lock.
 type Waiter struct {
 	Session     string            `json:"session"`
 	SessionName string            `json:"session_name"`
@@ -274,10 +275,12 @@ type Waiter struct {
 	Handle      string            `json:"handle"`
 	Mode        Mode              `json:"mode"`
 	Position    int               `json:"position"` // 1 is next
-	// Since is when the place was taken, by the clock of the master that took it.
-	// It stays the same over changes of master and calls that are sent again.
+	// Since is when the position was taken, by the clock of the master that
+	// took it. It stays the same over changes of master and calls that are sent
+	// again.
 	Since time.Time `json:"since"`
-	// WaitingMS is how long ago that is, by the clock of the replica that answers.
+	// WaitingMS is how long ago that is, by the clock of the replica that
+	// answers.
 	WaitingMS int64 `json:"waiting_ms"`
 }
 
@@ -287,13 +290,13 @@ type Lock struct {
 	State string `json:"state"`
 	Mode  Mode   `json:"mode,omitempty"`
 	Limit int64  `json:"limit"`
-	// Holders are in the order of their grants. Of more than MaxHolders the first
-	// ones are shown, and MoreHolders counts the others.
+	// Holders are in the order of their grants. Of more than MaxHolders the
+	// first ones are shown, and MoreHolders counts the others.
 	Holders          []Holder `json:"holders"`
 	MoreHolders      int      `json:"more_holders,omitempty"`
 	Waiters          int      `json:"waiters"`
 	DelayRemainingMS int64    `json:"delay_remaining_ms"`
-	// Queue is the first places of the queue in order, as many as were asked for;
+	// Queue is the first queue positions in order, as many as were asked for;
 	// absent where none were.
 	Queue []Waiter `json:"queue,omitzero"`
 }
@@ -344,8 +347,8 @@ type Lease struct {
 	RenewedAgoMS int64 `json:"renewed_ago_ms"`
 }
 
-// Replica is one member of the cell. Directory, Version and UptimeMS are present
-// only in the replica's own answer at RouteReplica.
+// Replica is one member of the cell. Directory, Version and UptimeMS are
+// present only in the replica's own answer at RouteReplica.
 type Replica struct {
 	ID            string   `json:"id"`
 	URL           string   `json:"url"`

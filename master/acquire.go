@@ -10,49 +10,63 @@ import (
 
 // Acquire asks for a lock and waits up to req.WaitMS for it. A lock that is
 // held is refused from memory, without a log entry, when the call does not want
-// to wait; so is the answer to a pair that holds already. A quota that leaves no
+// to wait; who holds it already is answered so, too. A quota that leaves no
 // room for another claim is too_many, and so is one that leaves none for the
 // place in the queue that the call would need.
 //
-// When ctx ends while the call waits, its wait ends: the pair leaves the queue
-// unless another of its calls waits or the place is a kept one, and a grant that
-// came in the same moment is taken back.
-func (m *Master) Acquire(ctx context.Context, path string, req lockapi.LockRequest) (lockapi.Grant, error) {
+// When ctx ends while the call waits, its wait ends: session and handle leave
+// the queue unless another of their calls waits or the place is a kept one, and
+// a grant that came in the same moment is taken back.
+func (m *Master) Acquire(ctx context.Context, req AcquireRequest) (lockapi.Grant, error) {
 	o, err := m.admit()
 	if err != nil {
 		return lockapi.Grant{}, err
 	}
-	a := acquire{office: o, req: &req, key: pairKey{req.Session, path, req.Handle}, mode: stateMode(req.Mode)}
+	a := newAcquire(o, &req)
 	if a.refusedAtOnce() {
 		return lockapi.Grant{}, a.errHeld()
 	}
-	a.until = o.opts.Clock() + time.Duration(req.WaitMS)*time.Millisecond
-	a.pair, a.waiter = o.enter(a.key)
-	defer o.exit(a.key, a.pair, a.waiter)
+	a.enter()
+	defer a.exit()
 	return a.run(ctx)
 }
 
 // acquire is one call under way.
 type acquire struct {
-	*office
-	req    *lockapi.LockRequest
-	key    pairKey
-	mode   state.Mode
+	o      *office
+	req    *AcquireRequest
+	key    claimKey
+	op     state.Acquire // is never changed: the log may have it
 	until  time.Duration // when the call stops waiting
-	pair   *pair
+	claim  *claim        // guarded by o.mu
 	waiter *waiter
 }
 
-// refusedAtOnce says that the lock is not to be had now and the call does not want
-// to wait. Where no call of its pair is under way the office need not hear of it.
+func newAcquire(o *office, req *AcquireRequest) *acquire {
+	a := &acquire{o: o, req: req, op: state.Acquire{
+		Session: req.Session, Path: req.Path, Handle: req.Handle, Mode: stateMode(req.Mode), Limit: req.Limit,
+		Wait: waitFor(req), DelayMS: req.LockDelayMS,
+	}}
+	a.key = acquireKey(&a.op)
+	return a
+}
+
+// enter registers the call; exit has to follow.
+func (a *acquire) enter() {
+	a.until = a.o.now() + time.Duration(a.req.WaitMS)*time.Millisecond
+	a.o.mu.Lock()
+	defer a.o.mu.Unlock()
+	a.claim, a.waiter = a.o.waiters.enter(a.key)
+}
+
+// exit ends the registration, however the call ended.
+func (a *acquire) exit() { a.o.exit(a.req.Caller, a.key, a.claim, a.waiter) }
+
+// refusedAtOnce says that the lock is not to be had now and the call does not
+// want to wait. Where no call of its key is under way the office need not hear
+// of it.
 func (a *acquire) refusedAtOnce() bool {
-	if a.waitFor() != state.NoWait {
-		return false
-	}
-	a.mu.Lock()
-	_, busy := a.pairs[a.key]
-	a.mu.Unlock()
-	if busy {
+	if a.op.Wait != state.NoWait || a.o.busy(a.key) {
 		return false
 	}
 	r, ok := a.atOnce()
@@ -65,7 +79,7 @@ func (a *acquire) run(ctx context.Context) (lockapi.Grant, error) {
 	case err != nil:
 		return lockapi.Grant{}, err
 	case full != nil && (r.Verdict == state.Busy || r.Verdict == state.Delayed):
-		return lockapi.Grant{}, a.refuse(full)
+		return lockapi.Grant{}, a.o.accounting.refuse(full)
 	}
 	if r.Verdict != state.Queued {
 		return a.answer(r)
@@ -76,74 +90,49 @@ func (a *acquire) run(ctx context.Context) (lockapi.Grant, error) {
 // decide finds out what the request comes to: from memory where that takes no
 // change, else through the log. full is the quota for which a call that would
 // have waited was proposed as one that does not.
-func (a *acquire) decide() (r state.Result, full *lack, err error) {
-	a.mu.Lock()
-	settled := a.pair.updating == 0
-	a.mu.Unlock()
+func (a *acquire) decide() (r state.AcquireResult, full *exceeded, err error) {
+	a.o.mu.Lock()
+	settled := a.claim.withdrawals == 0
+	a.o.mu.Unlock()
 	if settled {
 		if r, ok := a.atOnce(); ok {
 			return r, nil, nil
 		}
 	}
-	full, err = a.reserve()
+	full, err = a.o.accounting.reserve(&a.op)
 	if err != nil {
 		return r, nil, err
 	}
-	defer a.release()
-	waitFor := a.waitFor()
+	defer a.o.accounting.release(a.key)
+	op := a.op // which the log keeps
 	if full != nil {
-		waitFor = state.NoWait
+		op.Wait = state.NoWait
 	}
-	r, err = a.propose(state.Command{
-		Kind: state.Acquire, Session: a.key.session, Path: a.key.path, Handle: a.key.handle,
-		Mode: a.mode, Limit: a.req.Limit, Wait: waitFor, DelayMS: a.req.LockDelayMS,
-	})
+	r, err = resultOf[state.AcquireResult](a.o.propose(a.req.Caller, &op))
 	return r, full, err
 }
 
-func (a *acquire) waitFor() state.WaitFor {
+func waitFor(req *AcquireRequest) state.WaitFor {
 	switch {
-	case a.req.Queue:
-		return state.Keep
-	case a.req.WaitMS > 0:
-		return state.WhileHot
+	case req.Queue:
+		return state.Persistent
+	case req.WaitMS > 0:
+		return state.WhileConnected
 	}
 	return state.NoWait
 }
 
-// atOnce answers what changes nothing: it reads, then checks the lease. Without
-// that the log decides.
-func (a *acquire) atOnce() (state.Result, bool) {
-	if r, ok := a.fromMemory(a.log.State()); ok && a.lease.Valid(a.opts.Clock()) {
-		return r, true
+// atOnce answers what changes nothing.
+func (a *acquire) atOnce() (state.AcquireResult, bool) {
+	r, ok := a.o.fromMemory(&a.op)
+	if !ok {
+		return state.AcquireResult{}, false
 	}
-	return state.Result{}, false
-}
-
-// fromMemory is what the request comes to in a state, where that changes nothing.
-func (a *acquire) fromMemory(s *state.State) (state.Result, bool) {
-	if _, ok := s.Session(a.key.session); !ok {
-		return state.Result{Verdict: state.NoSession}, true
-	}
-	hold, wait := s.Claim(a.key.session, a.key.path, a.key.handle)
-	switch {
-	case hold != nil:
-		if clash := hold.Clash(a.mode, a.req.Limit); clash != state.NoClash {
-			return state.Result{Verdict: state.Conflict, Clash: clash, Hold: hold}, true
-		}
-		return state.Result{Verdict: state.Held, Hold: hold}, true
-	case wait != nil:
-		if clash := wait.Clash(a.mode, a.req.Limit); clash != state.NoClash {
-			return state.Result{Verdict: state.Conflict, Clash: clash, Wait: wait}, true
-		}
-		return state.Result{Verdict: state.Queued, Wait: wait}, wait.Keep || !a.req.Queue
-	}
-	r := s.Decide(a.key.path, a.mode, a.req.Limit)
-	return r, r.Verdict == state.Conflict || (r.Verdict != state.Held && a.waitFor() == state.NoWait)
+	return r.(state.AcquireResult), true
 }
 
 // answer turns a verdict into a reply.
-func (a *acquire) answer(r state.Result) (lockapi.Grant, error) {
+func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 	switch r.Verdict {
 	case state.Held:
 		a.told(r.Hold)
@@ -152,126 +141,26 @@ func (a *acquire) answer(r state.Result) (lockapi.Grant, error) {
 		return lockapi.Grant{}, errNoSession(a.key.session)
 	case state.Conflict:
 		if r.Hold != nil {
-			a.told(r.Hold) // the answer says that the pair holds the lock
+			a.told(r.Hold) // the answer says that the caller holds the lock
 		}
 		return lockapi.Grant{}, a.errConflict(r)
 	}
 	return lockapi.Grant{}, a.errHeld()
 }
 
-// told notes that a caller is told of a grant: from now on it is the pair's own.
+// told notes that a caller is told of a grant: from now on it is not taken
+// back.
 func (a *acquire) told(h *state.Hold) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.pair.told = h.WaitSeq
+	a.o.mu.Lock()
+	defer a.o.mu.Unlock()
+	a.claim.told = h.WaitSeq
 }
 
-// await waits for the grant of the place seq. Its call is one of the pair's, so
-// nobody else gives the place up meanwhile. position is that of the place where
-// it was just made, else 0.
-func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.Grant, error) {
-	a.mu.Lock()
-	a.pair.place = seq
-	a.mu.Unlock()
-	t := stoppedTimer()
-	defer t.Stop()
-	for {
-		if ctx.Err() != nil {
-			return lockapi.Grant{}, a.errHeld() // nobody reads it; exit sees to the place
-		}
-		if done, grant, err := a.look(seq); done {
-			return grant, err
-		}
-		left := a.until - a.opts.Clock()
-		if left <= 0 {
-			return a.timedOut(seq, position)
-		}
-		t.Reset(left)
-		position = 0 // it changes while the call waits
-		select {
-		case <-a.waiter.news:
-		case <-t.C:
-		case <-a.done:
-			return lockapi.Grant{}, errUnknown()
-		case <-ctx.Done():
-		}
-	}
-}
-
-// look reads from the state what has become of the place.
-func (a *acquire) look(seq uint64) (done bool, grant lockapi.Grant, err error) {
-	s := a.log.State()
-	hold, wait := s.Claim(a.key.session, a.key.path, a.key.handle)
-	switch {
-	case wait != nil && wait.Seq == seq:
-		return false, grant, nil
-	case hold != nil && hold.WaitSeq == seq:
-		grant, err = a.answer(state.Result{Verdict: state.Held, Hold: hold})
-		return true, grant, err
-	}
-	if _, lives := s.Session(a.key.session); !lives {
-		return true, grant, errNoSession(a.key.session)
-	}
-	return true, grant, a.errHeld()
-}
-
-// timedOut ends a wait whose time is up: a kept place is told, another is given
-// up if no other call of the pair waits for it.
-func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
-	a.mu.Lock()
-	_, wait := a.log.State().Claim(a.key.session, a.key.path, a.key.handle)
-	if a.req.Queue || (wait != nil && wait.Seq == seq && wait.Keep) {
-		a.mu.Unlock()
-		return a.queued(seq, position)
-	}
-	if len(a.pair.calls) > 1 {
-		// It leaves in this very moment: of calls whose time is up together, the
-		// last one has to see that it is the last.
-		a.pair.leaves(a.waiter)
-		a.mu.Unlock()
-		return lockapi.Grant{}, a.errHeld()
-	}
-	withdrawn := a.withdraw(a.key, a.pair, seq, false)
-	a.mu.Unlock()
-	r, err := withdrawn()
-	switch {
-	case err != nil:
-		return lockapi.Grant{}, errUnknown() // also where the withdrawal was not applied: the place is in the queue
-	case r.Verdict == state.Queued: // kept by a call that came in between
-		return a.queued(seq, 0)
-	case r.Verdict == state.Held:
-		return a.answer(r)
-	}
-	_, grant, err := a.look(seq)
-	return grant, err
-}
-
-// queued answers 202, or with the grant that has come by now. A position of 0 is
-// looked up.
-func (a *acquire) queued(seq uint64, position int) (lockapi.Grant, error) {
-	a.mu.Lock()
-	s := a.log.State()
-	_, wait := s.Claim(a.key.session, a.key.path, a.key.handle)
-	there := wait != nil && wait.Seq == seq
-	if there {
-		a.pair.queued = true // the office has not heard of a grant yet; then it becomes news
-	}
-	a.mu.Unlock()
-	if !there {
-		_, grant, err := a.look(seq)
-		return grant, err
-	}
-	if position == 0 {
-		position = s.Position(wait)
-	}
-	return queuedOf(wait, position), nil
-}
-
-// errHeld tells who stands in the way, as it is now: the first of them, if there
-// are many.
+// errHeld tells who stands in the way, as it is now: the first of them, if
+// there are many.
 func (a *acquire) errHeld() *lockapi.Error {
 	room := metaRoom(lockapi.MaxRefusalMeta)
-	l := lockOf(a.office, a.log.State(), a.key.path, lockapi.MaxRefusalHolders, &room)
+	l := lockOf(a.o, a.o.log.State(), a.key.path, lockapi.MaxRefusalHolders, &room)
 	if l.State == lockapi.StateDelayed {
 		e := lockapi.Errorf(lockapi.CodeLockDelayed, "lock %q is free, but within its lock-delay for another %v; its last holder's session expired",
 			a.key.path, time.Duration(l.DelayRemainingMS)*time.Millisecond)
@@ -284,7 +173,7 @@ func (a *acquire) errHeld() *lockapi.Error {
 	return e
 }
 
-func (a *acquire) errConflict(r state.Result) *lockapi.Error {
+func (a *acquire) errConflict(r state.AcquireResult) *lockapi.Error {
 	has, mode, limit := "holds", state.Mode(0), int64(0)
 	switch {
 	case r.Hold != nil:

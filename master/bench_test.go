@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -12,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// instantLog is a log in memory that takes each entry at once, of a replica that
-// leads for ever.
+// instantLog is a log in memory that takes each entry at once, of a replica
+// that leads for ever.
 type instantLog struct {
 	current atomic.Pointer[state.State]
 	mu      sync.Mutex // over Submit
@@ -24,6 +25,7 @@ func (l *instantLog) Changed() <-chan struct{}               { return nil }
 func (l *instantLog) Barrier(context.Context) error          { return nil }
 func (l *instantLog) State() *state.State                    { return l.current.Load() }
 func (l *instantLog) PromisedBefore(uint64) time.Duration    { return 0 }
+func (l *instantLog) Due() (state.Command, bool)             { return state.Command{}, false }
 func (l *instantLog) Transfer(context.Context, string) error { return nil }
 
 func (l *instantLog) Submit(b state.Batch) func() (*state.Outcome, error) {
@@ -54,15 +56,16 @@ func benchMaster(b *testing.B, n int) (m *Master, sessions []string) {
 }
 
 func benchSession(b *testing.B, m *Master) string {
-	s, err := m.OpenSession(b.Context(), lockapi.SessionRequest{TTLMS: time.Hour.Milliseconds()}, "")
+	s, err := m.OpenSession(b.Context(), OpenSessionRequest{SessionRequest: lockapi.SessionRequest{TTLMS: time.Hour.Milliseconds()}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	return s.ID
 }
 
-// BenchmarkCycle is an acquire and a release of a lock of its own by each of many
-// callers at once: what a cycle costs the master beside HTTP, JSON and Raft.
+// BenchmarkCycle is an acquire and a release of a lock of its own by each of
+// many callers at once: what a cycle costs the master beside HTTP, JSON and
+// Raft.
 func BenchmarkCycle(b *testing.B) {
 	for _, n := range []int{1, 64, 256} {
 		b.Run(fmt.Sprintf("callers=%d", n), func(b *testing.B) {
@@ -75,11 +78,11 @@ func BenchmarkCycle(b *testing.B) {
 				callers.Go(func() {
 					path, request := fmt.Sprintf("/bench/%d", i), lockapi.NewLockRequest(session)
 					for done.Add(1) <= int64(b.N) {
-						if _, err := m.Acquire(b.Context(), path, request); err != nil {
+						if _, err := m.Acquire(b.Context(), AcquireRequest{Path: path, LockRequest: request}); err != nil {
 							b.Error(err)
 							return
 						}
-						if _, err := m.Release(b.Context(), path, session, "", 0); err != nil {
+						if _, err := m.Release(b.Context(), ReleaseRequest{Path: path, Session: session}); err != nil {
 							b.Error(err)
 							return
 						}
@@ -91,8 +94,42 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkSessionTable is what is done to one session among many: a keepalive that
-// is answered at once, and an opening with its closing.
+// BenchmarkBatcher is a command's way through the batcher and back, with so
+// many callers at once and a log that takes each entry in no time.
+func BenchmarkBatcher(b *testing.B) {
+	for _, n := range []int{1, 64, 256} {
+		b.Run(fmt.Sprintf("callers=%d", n), func(b *testing.B) {
+			batches := newBatcher(batcherOptions{
+				Due: nothingDue, Epoch: 1, LeaseMS: 1000, Clock: func() time.Duration { return 0 },
+				Accepted: func(time.Duration, *state.Outcome) {}, Failed: func(err error) { b.Error(err) },
+				Submit: func(batch state.Batch) func() (*state.Outcome, error) {
+					out := &state.Outcome{Accepted: true, Results: make([]state.Result, len(batch.Commands))}
+					return func() (*state.Outcome, error) { return out, nil }
+				},
+			})
+			var callers sync.WaitGroup
+			var done atomic.Int64
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range n {
+				callers.Go(func() {
+					for done.Add(1) <= int64(b.N) {
+						if _, err := batches.Do(state.Command{Operation: &state.Release{Session: "s1", Path: "/bench"}}); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			callers.Wait()
+			batches.Close(errors.New("the benchmark is over"))
+			batches.Wait()
+		})
+	}
+}
+
+// BenchmarkSessionTable is what is done to one session among many: a keepalive
+// that is answered at once, and an opening with its closing.
 func BenchmarkSessionTable(b *testing.B) {
 	for _, n := range []int{100, 20_000} {
 		m, sessions := benchMaster(b, n)
@@ -100,7 +137,7 @@ func BenchmarkSessionTable(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				if _, err := m.Keepalive(b.Context(), sessions[i%n], lockapi.KeepaliveRequest{}); err != nil {
+				if _, err := m.Keepalive(b.Context(), KeepaliveRequest{Session: sessions[i%n]}); err != nil {
 					b.Fatal(err)
 				}
 				i++
@@ -109,7 +146,7 @@ func BenchmarkSessionTable(b *testing.B) {
 		b.Run(fmt.Sprintf("open-close/sessions=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := m.CloseSession(b.Context(), benchSession(b, m)); err != nil {
+				if err := m.CloseSession(b.Context(), CloseSessionRequest{Session: benchSession(b, m)}); err != nil {
 					b.Fatal(err)
 				}
 			}

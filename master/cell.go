@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 )
 
 // Cell is the cell as this replica knows it. What only the master knows is
@@ -36,9 +36,9 @@ func (m *Master) Cell() lockapi.Cell {
 }
 
 // onePerName leaves the directories out that are to take a voter's place.
-func onePerName(all []replica.Standing) []replica.Standing {
-	return slices.DeleteFunc(slices.Clone(all), func(s replica.Standing) bool {
-		return !s.Voter && slices.ContainsFunc(all, func(o replica.Standing) bool { return o.Voter && o.ID == s.ID })
+func onePerName(all []cell.MemberStatus) []cell.MemberStatus {
+	return slices.DeleteFunc(slices.Clone(all), func(s cell.MemberStatus) bool {
+		return !s.Voter && slices.ContainsFunc(all, func(o cell.MemberStatus) bool { return o.Voter && o.ID == s.ID })
 	})
 }
 
@@ -52,9 +52,9 @@ func role(id string, voter bool, master string) string {
 	return lockapi.RoleReplica
 }
 
-// memberRole is role in the list of the members, where suffrage tells who votes.
-// The directory that is to take the master's place is not the master.
-func memberRole(s replica.Standing, master string) string {
+// memberRole is role in the list of the members, where suffrage tells who
+// votes. The directory that is to take the master's place is not the master.
+func memberRole(s cell.MemberStatus, master string) string {
 	if s.Voter && s.ID == master {
 		return lockapi.RoleMaster
 	}
@@ -86,11 +86,11 @@ func (m *Master) Replica() lockapi.Replica {
 }
 
 // Ready is nil when this replica is the master, or hears of one. Whether it has
-// caught up with that one the master has to be asked: a follower is told only of
-// commits that it has the entries of.
+// caught up with that one the master has to be asked: a follower is told only
+// of commits that it has the entries of.
 func (m *Master) Ready() error {
 	if o := m.inOffice(); o != nil {
-		if !o.lease.Valid(o.opts.Clock()) {
+		if !o.leaseValid() {
 			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica is the master, but its lease has lapsed")
 		}
 		return nil

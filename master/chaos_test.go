@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/internal/attack"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -45,9 +46,9 @@ type contender struct {
 const contenderTTL = 3 * time.Second
 
 func TestChaos(t *testing.T) {
-	for seed := range uint64(6) {
+	for _, seed := range attack.Sample(t, 2, 6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 1))
+			rng := rand.New(rand.NewPCG(uint64(seed), 1))
 			rate := func() float64 { return 1 + drift*(2*rng.Float64()-1) }
 			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 				work, stop := context.WithCancel(t.Context())
@@ -101,7 +102,7 @@ func (x *chaos) faults(rounds int) {
 			go func() {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
-				_, _ = x.c.node(id).master.Transfer(ctx, "")
+				_, _ = x.c.node(id).master.Transfer(ctx, TransferRequest{})
 			}()
 		case 4:
 			x.c.setDelay(time.Millisecond + x.upTo(100*time.Millisecond))
@@ -156,8 +157,9 @@ func (x *chaos) nothingLeft() {
 			continue
 		}
 		o.mu.Lock()
-		if len(o.pairs) != 0 || len(o.delays) != 0 || len(o.due) != len(o.sessions) {
-			x.t.Errorf("remembered for ever: %d pairs, %d delays, %d matters for %d sessions", len(o.pairs), len(o.delays), len(o.due), len(o.sessions))
+		if len(o.waiters.claims) != 0 || len(o.delays.inForce) != 0 || len(o.deadlines.heap) != len(o.sessions.byID) {
+			x.t.Errorf("remembered for ever: %d claims, %d delays, %d deadlines for %d sessions",
+				len(o.waiters.claims), len(o.delays.inForce), len(o.deadlines.heap), len(o.sessions.byID))
 		}
 		o.mu.Unlock()
 		for h := range n.State().Holds() {
@@ -243,7 +245,7 @@ func (k *contender) keepAlive(ctx context.Context) {
 func (k *contender) reconcile(ctx context.Context, id string) {
 	var s lockapi.SessionState
 	_ = k.call(ctx, func(m *Master) (err error) {
-		s, err = m.Session(ctx, id, false)
+		s, err = m.Session(ctx, SessionQuery{ID: id})
 		return err
 	})
 	for _, h := range s.Holds {
@@ -269,10 +271,11 @@ func (k *contender) expired(id string) {
 func (k *contender) open(ctx context.Context) {
 	key := fmt.Sprintf("%d-%d", k.id, k.clock())
 	_ = k.call(ctx, func(m *Master) error {
-		s, err := m.OpenSession(ctx, lockapi.SessionRequest{TTLMS: contenderTTL.Milliseconds()}, key)
+		s, err := m.OpenSession(ctx, OpenSessionRequest{SessionRequest: lockapi.SessionRequest{TTLMS: contenderTTL.Milliseconds()}, Key: key})
 		if err == nil {
-			// An answer to a repeated call may tell of a session that is older than the
-			// call: only a keepalive makes the client sure of its lease.
+			// An answer to a repeated call may tell of a session that is older
+			// than the call: only a keepalive makes the client sure of its
+			// lease.
 			k.mu.Lock()
 			k.session = s.ID
 			k.mu.Unlock()
@@ -310,7 +313,7 @@ func (k *contender) hold(session, handle string) {
 				ctx, cancel = context.WithTimeout(context.Background(), k.upTo(2*time.Second)) // its connection breaks
 			}
 			defer cancel()
-			g, err = m.Acquire(ctx, "/a", r)
+			g, err = m.Acquire(ctx, AcquireRequest{Path: "/a", LockRequest: r})
 			return err
 		})
 		if err != nil {
@@ -355,7 +358,7 @@ func (k *contender) release(session, handle string, token uint64) {
 
 func (k *contender) drop(session, handle string, token uint64) {
 	_ = k.call(context.Background(), func(m *Master) error {
-		_, err := m.Release(context.Background(), "/a", session, handle, token)
+		_, err := m.Release(context.Background(), ReleaseRequest{Path: "/a", Session: session, Handle: handle, Token: token})
 		return err
 	})
 }

@@ -16,8 +16,8 @@ type answer struct {
 	took  time.Duration
 }
 
-// crowd sends so many keepalives of a session, one after the other, each of which
-// waits for a minute.
+// crowd sends so many keepalives of a session, one after the other, each of
+// which waits for a minute.
 func crowd(m *Master, id string, n int) <-chan answer {
 	answers := make(chan answer, n)
 	for i := range n {
@@ -32,8 +32,8 @@ func crowd(m *Master, id string, n int) <-chan answer {
 	return answers
 }
 
-// TestOneKeepaliveTooManyEndsTheOldest, as if its wait had run out. One that does
-// not wait ends none, and neither does another session's.
+// TestOneKeepaliveTooManyEndsTheOldest, as if its wait had run out. One that
+// does not wait ends none, and neither does another session's.
 func TestOneKeepaliveTooManyEndsTheOldest(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		id, other := newSession(t, m, time.Hour), newSession(t, m, time.Hour)
@@ -62,9 +62,9 @@ func TestOneKeepaliveTooManyEndsTheOldest(t *testing.T) {
 		o := openOffice(t, n)
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		s := o.sessions[id]
-		if base := n.clock() - s.base; base > 3*time.Millisecond || len(s.waiting) != mostWaiting {
-			t.Errorf("extended %v ago, %d waiting; the answers extend the session", base, len(s.waiting))
+		s := o.sessions.byID[id]
+		if base := n.clock() - s.base; base > 3*time.Millisecond || len(s.keepalives) != mostWaiting {
+			t.Errorf("extended %v ago, %d waiting; the answers extend the session", base, len(s.keepalives))
 		}
 	})
 }
@@ -100,7 +100,7 @@ func TestEndOfASessionAnswersTheCrowd(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		id := newSession(t, m, time.Hour)
 		answers := crowd(m, id, mostWaiting)
-		if err := m.CloseSession(t.Context(), id); err != nil {
+		if err := m.CloseSession(t.Context(), CloseSessionRequest{Session: id}); err != nil {
 			t.Fatal(err)
 		}
 		for range mostWaiting {

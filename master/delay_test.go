@@ -7,9 +7,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestLaterDelayNeverShortensTheOneInForce: of several holders that expire one after
-// the other, the lock-delay that ends last counts, in this office and, anew, in the
-// next.
+// TestLaterDelayNeverShortensTheOneInForce: of several holders that expire one
+// after the other, the lock-delay that ends last counts, in this office and,
+// anew, in the next.
 func TestLaterDelayNeverShortensTheOneInForce(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -21,7 +21,7 @@ func TestLaterDelayNeverShortensTheOneInForce(t *testing.T) {
 		alive(n, short, time.Minute)
 		refused := func(m *Master, over time.Time) {
 			t.Helper()
-			_, err := m.Acquire(t.Context(), "/a", want(a))
+			_, err := m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(a)})
 			left := time.Duration(code(t, err, lockapi.CodeLockDelayed).DelayRemainingMS) * time.Millisecond
 			if want := time.Until(over); left < want-2*fakeDelay || left > want+time.Second {
 				t.Errorf("delayed for another %v, want %v", left, want)
@@ -42,7 +42,8 @@ func TestLaterDelayNeverShortensTheOneInForce(t *testing.T) {
 	})
 }
 
-// TestLockDelayIsNeverShort, however fast the master's clock runs within the drift.
+// TestLockDelayIsNeverShort, however fast the master's clock runs within the
+// drift.
 func TestLockDelayIsNeverShort(t *testing.T) {
 	const length = 20 * time.Second
 	for _, rate := range []float64{1 - drift, 1, 1 + drift} {

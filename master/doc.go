@@ -5,18 +5,66 @@
 // office (open.go): it lets everything committed before be applied, waits until
 // every earlier master's lease is over, and proposes the entry that raises the
 // epoch. From then on it admits commands, each under that epoch, and answers
-// reads and keepalives from memory while its lease runs. When the replica ceases
-// to lead, when a batch is refused, or when it hands mastership over, the office
-// closes, and everything that belonged to it is dropped: deadlines of sessions,
-// waiting calls, pending events, timers of lock-delays. The next office, here or
-// elsewhere, starts from the replicated state.
+// reads and keepalives from memory while its lease runs. When the replica
+// ceases to lead, when a batch is refused, or when it hands mastership over,
+// the office closes, and everything that belonged to it is dropped: deadlines
+// of sessions, waiting calls, pending events, timers of lock-delays. The next
+// office, here or elsewhere, starts from the replicated state.
 //
 // The order of steps in three places is what safety rests on; see package lease
 // for why:
 //
-//   - a proposal's instant is read before the proposal (replica.Batcher)
+//   - a proposal's instant is read before the proposal (batches.go)
 //   - a read is checked after it was made, against the lease of the very office
 //     that it named (read.go)
 //   - the instant that a keepalive extends from is read before the lease is
 //     checked, and the answer leaves only if the check passes (keepalive.go)
+//
+// # What an office is made of
+//
+// Each of these types has a file of its name:
+//
+//	proposer     answers from memory what changes nothing; proposes the rest
+//	batcher      joins what is proposed into log entries
+//	accounting   what is used of the quotas, with what calls under way may add
+//	endings      the turns of sessions that are to end
+//	sessions     how long each lives, its events, its waiting keepalives
+//	waiters      the acquires under way, by claim key
+//	delays       the lock-delays in force
+//	deadlines    when to look at a session, a delay or an orphaned wait again
+//
+// A call is a value of its own (acquire, keepalive) that looks at these, waits
+// to be woken, and looks again: what wakes it tells it nothing. All that the
+// office has to take note of comes from the log, as the changes of one batch
+// after the other (office.follow).
+//
+// # Mutexes
+//
+// Sessions, waiters, delays and deadlines share the office's mutex, for three
+// reasons. A grant from the queue is told to a waiting call, or becomes an
+// event of its session, or is taken back; it is never forgotten, and never
+// taken back from who was told. Whoever decides that has to see the calls and
+// the session at one time. A deadline that is due marks its session as
+// expiring, or finds it extended, with no keepalive in between. And a batch is
+// taken note of as a whole, as it was applied.
+//
+// Nobody has to see the accounting together with any of those, nor the endings,
+// so they have mutexes of their own. The accounting follows a batch before
+// anybody is woken by it, so that a call that is woken finds the room that the
+// batch made. The batcher's mutex guards what gathers for the next entry, and
+// the Master's which office is the present one.
+//
+// There are two lock orders, both from the office's mutex downward:
+//
+//   - office, batcher: a withdrawal gets its place in the log (proposer.begin)
+//     under the mutex under which it was decided that no other call waits. Who
+//     comes later is behind it in the log, too.
+//   - office, lease: a deadline is judged, and a keepalive answered, by a lease
+//     that is looked at behind the clock that was read under the mutex.
+//
+// No other mutex is taken under those of the Master, the accounting, the
+// endings or the batcher. None is held while something waits for the log, and
+// none while a line is logged. The state is read under a mutex wherever the
+// answer is compared with what that mutex guards: the state is never behind
+// what the office has been told of it, and may be ahead.
 package master

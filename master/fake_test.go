@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -64,6 +64,7 @@ type node struct {
 	batches      []state.Batch   // handed over here
 	handed       []time.Duration // when, on this node's clock
 	failTransfer error
+	due          bool   // a mark of the state is, with each batch
 	onState      func() // called at each State(), without locks
 }
 
@@ -169,7 +170,8 @@ func (c *fakeCell) campaign(id string) bool {
 	return true
 }
 
-// ahead reports whether n's log is more up to date than other's, as Raft has it.
+// ahead reports whether n's log is more up to date than other's, as Raft has
+// it.
 func (n *node) ahead(other *node) bool {
 	last := func(n *node) uint64 {
 		if len(n.log) == 0 {
@@ -327,7 +329,8 @@ func (n *node) apply(index int) {
 	}
 }
 
-// follow makes n a follower of a leader of the same or a later term. c.mu is held.
+// follow makes n a follower of a leader of the same or a later term. c.mu is
+// held.
 func (n *node) follow(leader *node) {
 	n.seen = leader.term
 	n.stepDown()
@@ -337,7 +340,8 @@ func (n *node) follow(leader *node) {
 	}
 }
 
-// stepDown ends leadership: what was under way has an unknown outcome. c.mu is held.
+// stepDown ends leadership: what was under way has an unknown outcome. c.mu is
+// held.
 func (n *node) stepDown() {
 	if n.leads {
 		n.leads, n.leader = false, ""
@@ -345,7 +349,7 @@ func (n *node) stepDown() {
 	}
 	for i, f := range n.futures {
 		delete(n.futures, i)
-		f <- outcome{err: fmt.Errorf("%w: leadership was lost", replica.ErrUnknown)}
+		f <- outcome{err: fmt.Errorf("%w: leadership was lost", cell.ErrUnknown)}
 	}
 }
 

@@ -6,17 +6,18 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 )
 
 // fakeConf is the membership of a fake cell, and what runs at each name. It is
 // guarded by the cell's mu.
 type fakeConf struct {
 	index   uint64
-	members []replica.Standing
+	members []cell.MemberStatus
 	at      map[string]string // name → directory that answers there; none where it is away
 	behind  map[string]uint64 // directory → how far
+	level   map[string]uint64 // directory → the level that its release knows, if it is not 1
 	busy    bool              // a change is not committed
 	changes []string          // made so far
 	onAsk   func()            // is called, with the cell's mu held, when somebody is asked; nil for nothing
@@ -36,23 +37,23 @@ func newFakeConf(nodes []*node) fakeConf {
 	return c
 }
 
-func standing(name, directory string, voter bool) replica.Standing {
-	return replica.Standing{Member: replica.Member{ID: name, RaftAddr: name + ":7201", APIURL: "http://" + name}, Directory: directory, Voter: voter}
+func standing(name, directory string, voter bool) cell.MemberStatus {
+	return cell.MemberStatus{Member: cell.Member{ID: name, RaftAddr: name + ":7201", APIURL: "http://" + name}, Directory: directory, Voter: voter}
 }
 
-func (c *fakeConf) change(what string, s replica.Standing) {
-	i := slices.IndexFunc(c.members, func(o replica.Standing) bool { return o.ID == s.ID && o.Directory == s.Directory })
+func (c *fakeConf) change(what cell.Change, s cell.MemberStatus) {
+	i := slices.IndexFunc(c.members, func(o cell.MemberStatus) bool { return o.ID == s.ID && o.Directory == s.Directory })
 	all := slices.Clone(c.members)
 	switch {
-	case what == replica.RemoveMember && i >= 0:
+	case what == cell.RemoveMember && i >= 0:
 		all = slices.Delete(all, i, i+1)
-	case what == replica.MakeVoter && i >= 0:
+	case what == cell.MakeVoter && i >= 0:
 		all[i].Voter = true
-	case what == replica.AddNonvoter && i < 0:
+	case what == cell.AddNonvoter && i < 0:
 		all = append(all, standing(s.ID, s.Directory, false))
 	}
 	for _, m := range c.members {
-		c.lost = c.lost || !slices.ContainsFunc(all, func(o replica.Standing) bool { return o.ID == m.ID })
+		c.lost = c.lost || !slices.ContainsFunc(all, func(o cell.MemberStatus) bool { return o.ID == m.ID })
 	}
 	c.members = all
 	c.index++
@@ -77,25 +78,25 @@ func (c *fakeCell) set(change func(*fakeConf)) {
 
 // What follows makes a node a Membership.
 
-func (n *node) Members() []replica.Standing {
+func (n *node) Members() []cell.MemberStatus {
 	m, _ := n.Membership()
 	return m.Members
 }
 
-func (n *node) Membership() (replica.Membership, error) {
+func (n *node) Membership() (cell.Membership, error) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	return replica.Membership{Index: n.c.conf.index, Members: n.c.conf.members}, nil
+	return cell.Membership{Index: n.c.conf.index, Members: n.c.conf.members}, nil
 }
 
-func (n *node) ChangeMember(_ context.Context, since uint64, change string, s replica.Standing) error {
+func (n *node) ChangeMember(_ context.Context, since uint64, change cell.Change, s cell.MemberStatus) error {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	switch conf := &n.c.conf; {
 	case !n.leads:
-		return fmt.Errorf("%w: not the leader", replica.ErrNotApplied)
+		return fmt.Errorf("%w: not the leader", cell.ErrNotApplied)
 	case conf.busy || since != 0 && since != conf.index:
-		return replica.ErrBusy
+		return cell.ErrBusy
 	default:
 		conf.change(change, s)
 	}
@@ -116,7 +117,7 @@ func (n *node) Ask(_ context.Context, name string) (admission.Card, error) {
 		return admission.Card{}, errors.New("nobody answers")
 	}
 	applied := uint64(n.applied)
-	return admission.Card{ID: name, Directory: directory, CellID: "c1", Heard: true, Version: "test",
+	return admission.Card{ID: name, Directory: directory, CellID: "c1", Heard: true, Version: "test", Level: max(1, n.c.conf.level[directory]),
 		Applied: applied - min(applied, n.c.conf.behind[directory])}, nil
 }
 

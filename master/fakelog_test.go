@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -29,7 +29,7 @@ func (n *node) propose(e entry) chan outcome {
 	defer n.c.mu.Unlock()
 	f := make(chan outcome, 1)
 	if !n.leads {
-		f <- outcome{err: fmt.Errorf("%w: not the leader", replica.ErrNotApplied)}
+		f <- outcome{err: fmt.Errorf("%w: not the leader", cell.ErrNotApplied)}
 		return f
 	}
 	e.term = n.term
@@ -49,6 +49,12 @@ func (n *node) Submit(b state.Batch) func() (*state.Outcome, error) {
 		o := <-f
 		return o.out, o.err
 	}
+}
+
+func (n *node) Due() (state.Command, bool) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return state.Command{Operation: &state.MarkState{}}, n.due
 }
 
 func (n *node) Barrier(ctx context.Context) error {
@@ -108,13 +114,13 @@ func (n *node) Leader() string {
 
 func (n *node) URL(id string) string { return "http://" + id }
 
-func (n *node) Health() replica.Health {
+func (n *node) Health() cell.Health {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	return replica.Health{Heard: true, Applied: uint64(n.applied), Behind: uint64(len(n.log) - n.applied)}
+	return cell.Health{Heard: true, Applied: uint64(n.applied), Behind: uint64(len(n.log) - n.applied)}
 }
 
-func (n *node) Vitals() replica.Vitals { return replica.Vitals{Term: 7} }
+func (n *node) Vitals() cell.Vitals { return cell.Vitals{Term: 7} }
 
 func (n *node) Promise() (string, time.Duration, bool) { return "", 0, false }
 

@@ -14,7 +14,8 @@ const successorBound = 5 * time.Second
 // Transfer hands mastership to the named replica, or to any where to is empty,
 // and returns when it is in office. An unknown name is an invalid_argument;
 // this replica's own changes nothing.
-func (m *Master) Transfer(ctx context.Context, to string) (lockapi.Transferred, error) {
+func (m *Master) Transfer(ctx context.Context, req TransferRequest) (lockapi.Transferred, error) {
+	to := req.To
 	if _, err := m.admit(); err != nil {
 		return lockapi.Transferred{}, err
 	}
@@ -61,7 +62,8 @@ func (m *Master) canHandTo(to string) error {
 }
 
 // beginHandover returns the office that is to be given up and lets no other be
-// opened meanwhile. It returns nil where there is none, or it is being given up.
+// opened meanwhile. It returns nil where there is none, or it is being given
+// up.
 func (m *Master) beginHandover() *office {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,9 +115,9 @@ func (m *Master) successor(ctx context.Context) (lockapi.Transferred, error) {
 	}
 }
 
-// Close gives mastership up in good order, where this replica has it, and stops.
-// ctx bounds it. Calls under way are answered or told that the outcome is
-// unknown.
+// Close gives mastership up in good order, where this replica has it, and
+// stops. ctx bounds it. Calls under way are answered or told that the outcome
+// is unknown.
 func (m *Master) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closing = true

@@ -14,36 +14,35 @@ import (
 const mostWaiting = 8
 
 // Keepalive extends a session. It answers after req.WaitMS, or sooner when
-// there is news, when three quarters of the session's ttl have gone since it
-// was last extended (then the caller has to be quick), or when mostWaiting others
-// have come after it. A session past due is not revived; the call waits for its
-// end and answers session_not_found.
-func (m *Master) Keepalive(ctx context.Context, id string, req lockapi.KeepaliveRequest) (lockapi.Keepalive, error) {
+// there is an event, when three quarters of the session's ttl have gone since
+// it was last extended (then the caller has to be quick), or when mostWaiting
+// others have come after it. A session past due is not revived; the call waits
+// for its end and answers session_not_found.
+func (m *Master) Keepalive(ctx context.Context, req KeepaliveRequest) (lockapi.Keepalive, error) {
 	o, err := m.admit()
 	if err != nil {
 		return lockapi.Keepalive{}, err
 	}
 	k := newKeepalive(o)
 	k.ack, k.wait = req.Ack, time.Duration(req.WaitMS)*time.Millisecond
-	return k.run(ctx, id)
+	return k.run(ctx, req.Session)
 }
 
-// keepalive is one call under way. Those below the office are guarded by its
-// mutex.
+// keepalive is one call under way.
 type keepalive struct {
-	*office
-	began time.Duration
-	wait  time.Duration
-	ack   uint64
-	deaf  bool          // it is an opening by key: its answer has no news
-	news  chan struct{} // capacity 1: look again
+	o      *office
+	began  time.Duration
+	wait   time.Duration
+	ack    uint64
+	deaf   bool // it is an opening by key: its answer has no events
+	wakeup wakeup
 
-	crowded bool // it was the oldest of too many
+	crowded bool // it was the oldest of too many; guarded by o.mu
 }
 
 // newKeepalive is a call that begins now and does not wait.
 func newKeepalive(o *office) *keepalive {
-	return &keepalive{office: o, began: o.opts.Clock(), news: make(chan struct{}, 1)}
+	return &keepalive{o: o, began: o.now(), wakeup: newWakeup()}
 }
 
 func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, error) {
@@ -63,8 +62,8 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 		t.Reset(again)
 		select {
 		case <-t.C:
-		case <-k.news:
-		case <-k.done:
+		case <-k.wakeup:
+		case <-k.o.done:
 			return lockapi.Keepalive{}, errNoMaster("mastership was lost while the call waited; send it again")
 		case <-ctx.Done():
 			return lockapi.Keepalive{}, errNoMaster("the caller has gone")
@@ -74,56 +73,49 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 
 // join finds the session.
 func (k *keepalive) join(id string) (*session, error) {
-	k.mu.Lock()
-	s := k.sessions[id]
+	k.o.mu.Lock()
+	s := k.o.sessions.byID[id]
 	if s == nil {
 		// The state may be ahead of what the office has been told of it.
-		if v, ok := k.log.State().Session(id); ok {
-			k.addSession(v, k.opts.Clock())
-			s = k.sessions[id]
+		if v, ok := k.o.log.State().Session(id); ok {
+			k.o.sessions.add(v, k.o.now())
+			s = k.o.sessions.byID[id]
 		}
 	}
 	if s != nil {
-		s.acknowledge(k.ack)
+		s.events.acknowledge(k.ack)
 	}
-	k.mu.Unlock()
+	k.o.mu.Unlock()
 	if s == nil {
 		return nil, k.gone(id)
 	}
 	return s, nil
 }
 
-// waits lets the call hear of the session's news from now on. k.mu is held.
+// waits lets the call hear of the session's events from now on. o.mu is held.
 func (k *keepalive) waits(s *session) {
-	if slices.Contains(s.waiting, k) {
+	if slices.Contains(s.keepalives, k) {
 		return
 	}
-	if len(s.waiting) == mostWaiting {
-		oldest := s.waiting[0]
-		s.waiting = slices.Delete(s.waiting, 0, 1)
+	if len(s.keepalives) == mostWaiting {
+		oldest := s.keepalives[0]
+		s.keepalives = slices.Delete(s.keepalives, 0, 1)
 		oldest.crowded = true
-		oldest.nudge()
+		oldest.wakeup.wake()
 	}
-	s.waiting = append(s.waiting, k)
+	s.keepalives = append(s.keepalives, k)
 }
 
 func (k *keepalive) leave(s *session) {
-	k.mu.Lock()
-	s.waiting = slices.DeleteFunc(s.waiting, func(other *keepalive) bool { return other == k })
-	k.mu.Unlock()
+	k.o.mu.Lock()
+	s.keepalives = slices.DeleteFunc(s.keepalives, func(other *keepalive) bool { return other == k })
+	k.o.mu.Unlock()
 }
 
-// nudge has the call look again.
-func (k *keepalive) nudge() {
-	select {
-	case k.news <- struct{}{}:
-	default:
-	}
-}
-
-// A master with many sessions answers the calls that wait for long together, at most a
-// beat later than they asked for: it would else wake up for each of them, and for each
-// of the requests that follow, which costs more than to answer them.
+// A master with many sessions answers the calls that wait for long together, at
+// most a beat later than they asked for: it would else wake up for each of
+// them, and for each of the requests that follow, which costs more than to
+// answer them.
 const (
 	beat         = 200 * time.Millisecond
 	longWait     = 20 * beat
@@ -132,10 +124,10 @@ const (
 
 // answerBy is the instant at which the call is answered at the latest.
 func (k *keepalive) answerBy(s *session) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.o.mu.Lock()
+	defer k.o.mu.Unlock()
 	asked, limit := k.began+k.wait, s.base+s.ttl*3/4
-	if len(k.sessions) >= manySessions && min(asked, limit)-k.began > longWait {
+	if len(k.o.sessions.byID) >= manySessions && min(asked, limit)-k.began > longWait {
 		asked, limit = (asked + beat - 1).Truncate(beat), limit.Truncate(beat)
 	}
 	return min(asked, limit)
@@ -144,36 +136,34 @@ func (k *keepalive) answerBy(s *session) time.Duration {
 // step answers the call if its time has come; otherwise it says how long the
 // call may wait before the next look.
 func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keepalive, again time.Duration, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := k.opts.Clock() // before the lease is checked
+	k.o.mu.Lock()
+	defer k.o.mu.Unlock()
+	now := k.o.now() // before the lease is checked
 	switch {
 	case s.ended:
 		return reply, 0, k.gone(s.id)
-	case s.expiring || now >= k.deadline(s):
+	case s.expiring || now >= k.o.sessions.due(s):
 		return k.later(s, lapseRecheck) // its end has been, or is about to be, proposed
-	case len(s.news) == 0 && now < answerBy && !k.crowded:
+	case len(s.events) == 0 && now < answerBy && !k.crowded:
 		return k.later(s, answerBy-now)
 	}
-	if !k.lease.Valid(k.opts.Clock()) {
+	if !k.o.leaseValid() {
 		return k.later(s, lapseRecheck) // nothing is promised; try again when it is regained
 	}
-	if now > s.base {
-		s.base, s.lapsed = now, k.lease.Lapsed()
-	}
+	k.o.sessions.extend(s, now)
 	reply = lockapi.Keepalive{
 		TTLMS:  s.ttl.Milliseconds(),
-		HeldMS: k.opts.Drift.Held(now - k.began).Milliseconds(),
-		Epoch:  k.epoch,
+		HeldMS: k.o.opts.Drift.Held(now - k.began).Milliseconds(),
+		Epoch:  k.o.epoch,
 	}
 	if !k.deaf {
-		reply.Events = s.show()
+		reply.Events = s.events.show()
 	}
 	return reply, 0, nil
 }
 
 // later has the call wait. One that has to leave, and can't be answered, is
-// refused: without a lease, too, calls must not heap up. k.mu is held.
+// refused: without a lease, too, calls must not heap up. o.mu is held.
 func (k *keepalive) later(s *session, again time.Duration) (lockapi.Keepalive, time.Duration, error) {
 	if k.crowded {
 		e := lockapi.Errorf(lockapi.CodeTooMany, "session %q has %d other keepalives waiting, and the call can't be answered now; send one at a time", s.id, mostWaiting)
@@ -187,7 +177,7 @@ func (k *keepalive) later(s *session, again time.Duration) (lockapi.Keepalive, t
 // gone is the answer where a session is not to be found. To say so is a read,
 // so it needs the lease.
 func (k *keepalive) gone(id string) error {
-	if !k.lease.Valid(k.opts.Clock()) {
+	if !k.o.leaseValid() {
 		return errNoMaster("the master lease lapsed during the call")
 	}
 	return errNoSession(id)

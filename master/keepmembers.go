@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -18,14 +18,6 @@ const (
 // caughtUpWithin is how many entries a new directory may be behind when the old
 // one is taken out: fewer than come while it is.
 const caughtUpWithin = 256
-
-// lookAtMembers has keepMembers look at once.
-func (m *Master) lookAtMembers() {
-	select {
-	case m.memberWake <- struct{}{}:
-	default:
-	}
-}
 
 // keepMembers finishes changes of the membership, whoever began them, and keeps
 // the table of members in the state, for as long as the office lasts.
@@ -40,11 +32,11 @@ func (m *Master) lookAtMembers() {
 //	              nonvoter r1/new   make it a voter
 //	              voter r1/new
 //
-// Before the second step it can be taken back, by one entry that removes r1/new.
-// The old one goes before the new one votes, so that two of one name never vote.
-// Each step is one entry, made by the library when the one before it and an entry
-// of the master's own term are committed. A new directory that never catches up
-// holds nothing up.
+// Before the second step it can be taken back, by one entry that removes
+// r1/new. The old one goes before the new one votes, so that two of one name
+// never vote. Each step is one entry, made by the library when the one before
+// it and an entry of the master's own term are committed. A new directory that
+// never catches up holds nothing up.
 func (m *Master) keepMembers(o *office) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -59,7 +51,7 @@ func (m *Master) keepMembers(o *office) {
 		select {
 		case <-o.done:
 			return
-		case <-m.memberWake:
+		case <-m.memberWakeup:
 		case <-t.C:
 		}
 	}
@@ -70,10 +62,10 @@ func (m *Master) keepMembers(o *office) {
 func (m *Master) memberRound(ctx context.Context, o *office) time.Duration {
 	for {
 		now, err := m.members.Membership()
-		if err != nil || m.noteMembers(o, now.Members) != nil {
+		if err != nil || m.noteMembers(o, now.Members) != nil || m.raiseLevel(ctx, o) != nil {
 			return memberPace
 		}
-		if !slices.ContainsFunc(now.Members, func(s replica.Standing) bool { return !s.Voter }) {
+		if !slices.ContainsFunc(now.Members, func(s cell.MemberStatus) bool { return !s.Voter }) {
 			return memberRest
 		}
 		seen, err := m.look(ctx)
@@ -88,8 +80,8 @@ func (m *Master) memberRound(ctx context.Context, o *office) time.Duration {
 }
 
 // step is the next step of a change that can be taken now, or nil. A directory
-// that is to have the master's own place is not well before the master's process
-// has ended and it runs there: another finishes that.
+// that is to have the master's own place is not well before the master's
+// process has ended and it runs there: another finishes that.
 func (r roll) step() func(context.Context, *Master) error {
 	for _, v := range r.members {
 		if v.Voter || !v.well || v.card.Applied+caughtUpWithin < r.applied {
@@ -98,20 +90,20 @@ func (r roll) step() func(context.Context, *Master) error {
 		old := slices.IndexFunc(r.members, func(o member) bool { return o.ID == v.ID && o.Voter })
 		switch {
 		case old < 0:
-			return r.make(replica.MakeVoter, v)
+			return r.make(cell.MakeVoter, v)
 		case r.mayRemove(old) == nil:
-			return r.make(replica.RemoveMember, r.members[old])
+			return r.make(cell.RemoveMember, r.members[old])
 		}
 	}
 	return nil
 }
 
-func (r roll) make(change string, v member) func(context.Context, *Master) error {
-	return func(ctx context.Context, m *Master) error { return m.change(ctx, r.index, change, v.Standing) }
+func (r roll) make(change cell.Change, v member) func(context.Context, *Master) error {
+	return func(ctx context.Context, m *Master) error { return m.change(ctx, r.index, change, v.MemberStatus) }
 }
 
 // noteMembers has the state know the members as they are.
-func (m *Master) noteMembers(o *office, now []replica.Standing) error {
+func (m *Master) noteMembers(o *office, now []cell.MemberStatus) error {
 	var table []state.Member
 	for _, s := range now {
 		table = append(table, state.Member{ID: s.ID, Directory: s.Directory, RaftAddr: s.RaftAddr, URL: s.APIURL})
@@ -119,7 +111,7 @@ func (m *Master) noteMembers(o *office, now []replica.Standing) error {
 	if table == nil || slices.EqualFunc(table, m.log.State().Members, sameMember) {
 		return nil
 	}
-	_, err := o.propose(state.Command{Kind: state.NoteMembers, Members: table})
+	_, err := o.propose(Caller{}, &state.NoteMembers{Members: table})
 	return err
 }
 

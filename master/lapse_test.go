@@ -27,10 +27,10 @@ func TestReadAfterTheLeaseLapsedIsMadeAgain(t *testing.T) {
 			mustHold(t, c.node("r2").master, "/a", want(id))
 		}
 		n.set(func() { n.onState = hook })
-		_, err := n.master.Lock(t.Context(), "/a", 0, false)
+		_, err := n.master.Lock(t.Context(), LockQuery{Path: "/a"})
 		code(t, err, lockapi.CodeNoMaster)
 		n.set(func() { n.onState = nil })
-		if l, err := n.master.Lock(t.Context(), "/a", 0, true); err != nil || l.State != lockapi.StateFree {
+		if l, err := n.master.Lock(t.Context(), LockQuery{Read: Read{Stale: true}, Path: "/a"}); err != nil || l.State != lockapi.StateFree {
 			t.Errorf("stale read of the old master: %+v, %v", l, err)
 		}
 	})
@@ -47,7 +47,7 @@ func TestReadRidesOutALapse(t *testing.T) {
 		}
 		go func() { pass(time.Second); c.cutOff("r1", false) }()
 		began := time.Now()
-		if _, err := n.master.Lock(t.Context(), "/a", 0, false); err != nil {
+		if _, err := n.master.Lock(t.Context(), LockQuery{Path: "/a"}); err != nil {
 			t.Error(err)
 		}
 		if d := time.Since(began); d < time.Second {
@@ -108,7 +108,7 @@ func TestNewMasterGivesEverySessionOneTTL(t *testing.T) {
 		next := c.elect("r2")
 		c.inOffice(next, time.Minute)
 		opened := time.Now()
-		l, err := next.master.Lock(t.Context(), "/a", 0, false)
+		l, err := next.master.Lock(t.Context(), LockQuery{Path: "/a"})
 		if err != nil || l.State != lockapi.StateDelayed || l.DelayRemainingMS < 19_000 {
 			t.Errorf("lock-delay after the change of master: %+v, %v; want it whole again", l, err)
 		}
@@ -121,11 +121,11 @@ func TestNewMasterGivesEverySessionOneTTL(t *testing.T) {
 			t.Error("not expired a second after its ttl")
 		}
 		pass(10 * time.Second)
-		if l, _ := next.master.Lock(t.Context(), "/a", 0, false); l.State != lockapi.StateDelayed {
+		if l, _ := next.master.Lock(t.Context(), LockQuery{Path: "/a"}); l.State != lockapi.StateDelayed {
 			t.Errorf("the lock-delay ended early: %+v", l)
 		}
 		pass(2 * time.Second)
-		if l, _ := next.master.Lock(t.Context(), "/a", 0, false); l.State != lockapi.StateFree {
+		if l, _ := next.master.Lock(t.Context(), LockQuery{Path: "/a"}); l.State != lockapi.StateFree {
 			t.Errorf("the lock-delay does not end: %+v", l)
 		}
 	})
@@ -144,7 +144,7 @@ func TestKeepaliveInALapseDoesNotCountItTwice(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		waits := make(chan error, 1)
 		go func() {
-			_, err := n.master.Keepalive(ctx, id, lockapi.KeepaliveRequest{})
+			_, err := n.master.Keepalive(ctx, KeepaliveRequest{Session: id})
 			waits <- err
 		}()
 		pass(6500 * time.Millisecond)
@@ -161,8 +161,8 @@ func TestKeepaliveInALapseDoesNotCountItTwice(t *testing.T) {
 	})
 }
 
-// TestExpiryThatALapseMovesIsNotForgotten: the deadline passes while the lease is
-// out, and moves when the lease is regained; nobody keeps the session alive
+// TestExpiryThatALapseMovesIsNotForgotten: the deadline passes while the lease
+// is out, and moves when the lease is regained; nobody keeps the session alive
 // meanwhile. It ends when the whole lapse has been given back.
 func TestExpiryThatALapseMovesIsNotForgotten(t *testing.T) {
 	const ttl = 4 * time.Second
@@ -210,7 +210,7 @@ func TestSessionsOfAfterALapseGetNothingOfIt(t *testing.T) {
 		for _, id := range []string{kept, opened} {
 			o := openOffice(t, n)
 			o.mu.Lock()
-			left := o.deadline(o.sessions[id]) - n.clock()
+			left := o.sessions.due(o.sessions.byID[id]) - n.clock()
 			o.mu.Unlock()
 			if span := lease.Drift(drift).SessionSpan(ttl); left > span || left < span-fakeDelay {
 				t.Errorf("%v is left to it, want %v", left, span)
@@ -220,16 +220,16 @@ func TestSessionsOfAfterALapseGetNothingOfIt(t *testing.T) {
 		pass(3500 * time.Millisecond)
 		c.cutOff("r1", false)
 		pass(300 * time.Millisecond) // regained: it lapsed for a second and a half or more
-		s, err := n.master.Session(t.Context(), kept, false)
+		s, err := n.master.Session(t.Context(), SessionQuery{ID: kept})
 		if left := ttl - 3800*time.Millisecond + time.Second; err != nil || *s.LeaseRemainingMS < left.Milliseconds() {
 			t.Errorf("%+v, %v; want it to show more than %v: the lapse is given back", s, err, left)
 		}
 	})
 }
 
-// TestSlowOpeningTakesNothingFromSessions: they and the lock-delays count from when
-// the office is open, not from when its opening was proposed: until then nobody could
-// keep a session alive.
+// TestSlowOpeningTakesNothingFromSessions: they and the lock-delays count from
+// when the office is open, not from when its opening was proposed: until then
+// nobody could keep a session alive.
 func TestSlowOpeningTakesNothingFromSessions(t *testing.T) {
 	const ttl = time.Second
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -241,12 +241,12 @@ func TestSlowOpeningTakesNothingFromSessions(t *testing.T) {
 		c.setDelay(700 * time.Millisecond)
 		n = c.office("r2")
 		began := time.Now()
-		if l, err := n.master.Lock(t.Context(), "/a", 0, false); err != nil || l.DelayRemainingMS != ttl.Milliseconds() {
+		if l, err := n.master.Lock(t.Context(), LockQuery{Path: "/a"}); err != nil || l.DelayRemainingMS != ttl.Milliseconds() {
 			t.Errorf("%+v, %v; want the whole lock-delay to be left", l, err)
 		}
 		o := openOffice(t, n)
 		o.mu.Lock()
-		left := o.deadline(o.sessions[id]) - n.clock()
+		left := o.sessions.due(o.sessions.byID[id]) - n.clock()
 		o.mu.Unlock()
 		if span := lease.Drift(drift).SessionSpan(ttl); left > span || left < span-fakeDelay {
 			t.Errorf("%v after it opened, %v is left of a session, want %v", time.Since(began), left, span)
@@ -254,8 +254,8 @@ func TestSlowOpeningTakesNothingFromSessions(t *testing.T) {
 	})
 }
 
-// TestProposedExpiryIsNotTakenBack by a lapse that moves the deadline: the entry is
-// on its way.
+// TestProposedExpiryIsNotTakenBack by a lapse that moves the deadline: the
+// entry is on its way.
 func TestProposedExpiryIsNotTakenBack(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		o := openOffice(t, n)
@@ -263,8 +263,8 @@ func TestProposedExpiryIsNotTakenBack(t *testing.T) {
 		c.setDelay(300 * time.Millisecond)
 		pass(1050 * time.Millisecond)
 		o.mu.Lock()
-		s := o.sessions[id]
-		due := o.deadline(s)
+		s := o.sessions.byID[id]
+		due := o.sessions.due(s)
 		o.mu.Unlock()
 		if _, lives := n.State().Session(id); !lives || n.clock() < due {
 			t.Fatal("its end is not on its way: the test shows nothing")
@@ -284,7 +284,7 @@ func TestNoSuchSessionNeedsTheLease(t *testing.T) {
 		id := newSession(t, c.office("r2").master, time.Hour)
 		_, err := keepalive1(old.master, id, 0, 0)
 		code(t, err, lockapi.CodeNoMaster)
-		_, err = old.master.Acquire(t.Context(), "/a", want(id))
+		_, err = old.master.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(id)})
 		if !unanswered(err) {
 			t.Errorf("%v; the session lives at the master", err)
 		}

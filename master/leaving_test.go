@@ -9,26 +9,26 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestLateExitSparesTheNextPair: a call that ended long ago, and only now gets
+// TestLateExitSparesTheNextCall: a call that ended long ago, and only now gets
 // to its exit, does not take the place of calls that came after.
-func TestLateExitSparesTheNextPair(t *testing.T) {
+func TestLateExitSparesTheNextCall(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
 		o := openOffice(t, n)
-		key := pairKey{b, "/a", ""}
-		p, late := o.enter(key)
+		key := claimKey{b, "/a", ""}
+		c, late := enter(o, key)
 		other := begin(t.Context(), m, "/a", want(b, waiting(time.Second)))
 		o.mu.Lock()
-		p.leaves(late) // its time was up, and the other call stayed
+		c.leave(late) // its time was up, and the other call stayed
 		o.mu.Unlock()
 		pass(time.Second)
 		code(t, other.answered(t).err, lockapi.CodeLockHeld)
 		next := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
 		next.running(t)
-		go m.Release(context.Background(), "/a", a, "", 0)
+		go m.Release(context.Background(), ReleaseRequest{Path: "/a", Session: a})
 		pass(fakeDelay / 2) // the grant is on its way
-		o.exit(key, p, late)
+		o.exit(Caller{}, key, c, late)
 		g := next.answered(t)
 		pass(5 * fakeDelay)
 		if g.err != nil || holder(n.State(), "/a") != b {
@@ -37,8 +37,9 @@ func TestLateExitSparesTheNextPair(t *testing.T) {
 	})
 }
 
-// TestTimeUpAsTheOfficeCloses: the withdrawal comes too late to be taken, so the
-// place is in the queue still; to say that the call had no effect would be wrong.
+// TestTimeUpAsTheOfficeCloses: the withdrawal comes too late to be taken, so
+// the place is in the queue still; to say that the call had no effect would be
+// wrong.
 func TestTimeUpAsTheOfficeCloses(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
@@ -46,7 +47,7 @@ func TestTimeUpAsTheOfficeCloses(t *testing.T) {
 		mustHold(t, n.master, "/a", want(a))
 		call := begin(t.Context(), n.master, "/a", want(b, waiting(time.Second)))
 		pass(time.Second - 5*fakeDelay - 2*time.Millisecond) // begin took some of it
-		go n.master.Transfer(context.Background(), "r2")
+		go n.master.Transfer(context.Background(), TransferRequest{To: "r2"})
 		code(t, call.answered(t).err, lockapi.CodeOutcomeUnknown)
 		if waits(n) != 1 {
 			t.Errorf("%d waits; the test shows nothing", waits(n))
@@ -54,9 +55,9 @@ func TestTimeUpAsTheOfficeCloses(t *testing.T) {
 	})
 }
 
-// TestGrantUnderACallThatWantsSomethingElse: it wakes a call of the pair that
-// does not wait for it, when the one that did has gone. It becomes news where
-// the place was a kept one, and is taken back otherwise.
+// TestGrantUnderACallThatWantsSomethingElse: it wakes a call for the claim that
+// does not wait for it, when the one that did has gone. It becomes an event
+// where the place was a kept one, and is taken back otherwise.
 func TestGrantUnderACallThatWantsSomethingElse(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
@@ -72,35 +73,35 @@ func TestGrantUnderACallThatWantsSomethingElse(t *testing.T) {
 				if tc.late {
 					call.breakOff(place)
 				}
-				p, w := call.enter(call.key)
+				c, w := enter(call.o, call.key)
 				if !tc.late {
 					call.breakOff(place)
 				}
-				if _, err := m.Release(t.Context(), "/a", a, "", 0); err != nil || holder(n.State(), "/a") != b {
+				if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: a}); err != nil || holder(n.State(), "/a") != b {
 					t.Fatalf("held by %q, %v", holder(n.State(), "/a"), err)
 				}
-				call.exit(call.key, p, w)
+				call.o.exit(Caller{}, call.key, c, w)
 				pass(5 * fakeDelay)
 				k, err := keepalive1(m, b, 0, 0)
 				if err != nil || (len(k.Events) == 1) != tc.kept || (holder(n.State(), "/a") == b) != tc.kept {
 					t.Errorf("events %+v, held by %q, %v", k.Events, holder(n.State(), "/a"), err)
 				}
-				if len(call.pairs) != 0 {
-					t.Errorf("%d pairs are remembered for ever", len(call.pairs))
+				if len(call.o.waiters.claims) != 0 {
+					t.Errorf("%d claims are remembered for ever", len(call.o.waiters.claims))
 				}
 			})
 		})
 	}
 }
 
-// TestNewsIsNotToldTwice: a call that wants something else leaves after the
-// session has heard of the pair's grant.
-func TestNewsIsNotToldTwice(t *testing.T) {
+// TestEventIsNotToldTwice: a call that wants something else leaves after the
+// session has heard of the grant.
+func TestEventIsNotToldTwice(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
 		o := openOffice(t, n)
-		key := pairKey{b, "/a", ""}
-		p, w := o.enter(key)
+		key := claimKey{b, "/a", ""}
+		c, w := enter(o, key)
 		granted202(t, m, "/a", a, b)
 		k, err := keepalive1(m, b, 0, 0)
 		if err != nil || len(k.Events) != 1 {
@@ -110,8 +111,8 @@ func TestNewsIsNotToldTwice(t *testing.T) {
 		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 0 {
 			t.Fatalf("acknowledged: %+v, %v", k.Events, err)
 		}
-		o.exit(key, p, w)
-		_, err = m.Acquire(t.Context(), "/a", want(b, shared(0)))
+		o.exit(Caller{}, key, c, w)
+		_, err = m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(b, shared(0))})
 		code(t, err, lockapi.CodeConflict)
 		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 0 {
 			t.Errorf("told again: %+v, %v", k.Events, err)
@@ -119,44 +120,44 @@ func TestNewsIsNotToldTwice(t *testing.T) {
 	})
 }
 
-// releaseUnheard releases path behind the office's back: the state is ahead of what the
-// office has been told, as it is for a moment after every entry.
+// releaseUnheard releases path behind the office's back: the state is ahead of
+// what the office has been told, as it is for a moment after every entry.
 func (n *node) releaseUnheard(o *office, session, path string) (released *state.Outcome) {
 	n.set(func() {
 		next, out := n.state.Apply(uint64(n.applied)+1, n.term, state.Batch{Epoch: o.epoch, LeaseMS: o.opts.leaseMS(),
-			Commands: []state.Command{{Kind: state.Release, Session: session, Path: path}}})
+			Commands: []state.Command{{Operation: &state.Release{Session: session, Path: path}}}})
 		n.state, released = next, &out
 	})
 	return released
 }
 
-// TestGrantBehindA202IsNews, also when another call of the pair is answered with
-// it, whichever comes first: that call's look, or the news.
-func TestGrantBehindA202IsNews(t *testing.T) {
+// TestGrantBehindA202IsAnEvent, also when another call for it is answered with
+// it, whichever comes first: that call's look, or the change.
+func TestGrantBehindA202IsAnEvent(t *testing.T) {
 	for _, ahead := range []bool{false, true} {
 		one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 			a, b := two(t, m)
 			mustHold(t, m, "/a", want(a))
-			if g, err := m.Acquire(t.Context(), "/a", want(b, queueing)); err != nil || g.State != lockapi.StateQueued {
+			if g, err := m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(b, queueing)}); err != nil || g.State != lockapi.StateQueued {
 				t.Fatalf("%+v, %v", g, err)
 			}
 			call, place := placed(t, n, "/a", want(b, queueing, waiting(time.Minute)))
-			released := n.releaseUnheard(call.office, a, "/a")
+			released := n.releaseUnheard(call.o, a, "/a")
 			if !ahead {
-				call.takeNote(released)
+				call.o.follow(released)
 			}
 			if g, err := call.queued(place, 0); err != nil || g.State != lockapi.StateHeld {
 				t.Fatalf("%+v, %v", g, err)
 			}
 			if ahead {
-				call.takeNote(released)
+				call.o.follow(released)
 			}
-			call.exit(call.key, call.pair, call.waiter)
+			call.exit()
 			if k, err := keepalive1(m, b, 0, 0); err != nil || len(k.Events) != 1 {
 				t.Errorf("ahead %v: %+v, %v; want the grant", ahead, k.Events, err)
 			}
-			if len(call.pairs) != 0 {
-				t.Errorf("ahead %v: %d pairs are remembered for ever", ahead, len(call.pairs))
+			if len(call.o.waiters.claims) != 0 {
+				t.Errorf("ahead %v: %d claims are remembered for ever", ahead, len(call.o.waiters.claims))
 			}
 		})
 	}
@@ -168,9 +169,9 @@ func TestBreakBeforeTheOfficeHearsOfTheGrant(t *testing.T) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
 		call, place := placed(t, n, "/a", want(b, waiting(time.Minute)))
-		released := n.releaseUnheard(call.office, a, "/a")
+		released := n.releaseUnheard(call.o, a, "/a")
 		call.breakOff(place)
-		call.takeNote(released)
+		call.o.follow(released)
 		pass(5 * fakeDelay)
 		if h := holder(n.State(), "/a"); h != "" {
 			t.Errorf("held by %q, which was told nothing", h)

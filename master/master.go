@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 const (
@@ -29,7 +30,7 @@ type Master struct {
 	refused refusals
 	vitals  *vitals
 
-	memberWake chan struct{} // capacity 1: see keepMembers
+	memberWakeup wakeup // of keepMembers
 
 	mu      sync.Mutex
 	office  *office
@@ -54,14 +55,17 @@ func New(log Log, members Membership, o Options) *Master {
 	if o.Patience == 0 {
 		o.Patience = 2 * time.Second
 	}
-	// Batches carry whole milliseconds: a master that counted more for itself than
-	// its successors read in the log would outlive their wait.
+	if o.Level == 0 {
+		o.Level = state.Level
+	}
+	// Batches carry whole milliseconds: a master that counted more for itself
+	// than its successors read in the log would outlive their wait.
 	o.LeaseTerm = o.LeaseTerm.Truncate(time.Millisecond)
 	ctx, stop := context.WithCancel(context.Background())
 	m := &Master{
 		log: log, members: members, opts: o, started: o.Clock(),
 		changed: make(chan struct{}), stop: stop, done: make(chan struct{}),
-		memberWake: make(chan struct{}, 1), vitals: newVitals(o.LeaseTerm),
+		memberWakeup: newWakeup(), vitals: newVitals(o.LeaseTerm),
 	}
 	go m.run(ctx)
 	return m
@@ -183,13 +187,17 @@ func (m *Master) Known() Location {
 	return loc
 }
 
-// Lease is this replica's lease as master: none where it is not in office. To
-// look at it is no licence to act, see package lease.
+// Lease is this replica's lease as master, also while it hands its office over:
+// none where it has no office. To look at it is no licence to act, see package
+// lease.
 func (m *Master) Lease() lease.View {
-	if o := m.inOffice(); o != nil {
-		return o.lease.View(o.opts.Clock())
+	m.mu.Lock()
+	o := m.office
+	m.mu.Unlock()
+	if o == nil {
+		return lease.View{}
 	}
-	return lease.View{}
+	return o.lease.View(o.now())
 }
 
 // Locate finds the master, and waits for one for up to Options.Patience. The

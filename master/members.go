@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -24,12 +24,12 @@ func (m *Master) Directory() string { return m.members.Directory() }
 
 // MemberList tells who the members are and how they are, as this replica sees
 // them. On the master it is linearizable.
-func (m *Master) MemberList(ctx context.Context, stale bool) (lockapi.Members, error) {
+func (m *Master) MemberList(ctx context.Context, q Read) (lockapi.Members, error) {
 	seen, err := m.look(ctx)
 	if err != nil {
 		return lockapi.Members{}, err
 	}
-	if !stale {
+	if !q.Stale {
 		// Who was asked before the lease was checked is as it was then.
 		if _, err := linear(ctx, m, func(*office, *state.State) (struct{}, error) { return struct{}{}, nil }); err != nil {
 			return lockapi.Members{}, err
@@ -40,7 +40,7 @@ func (m *Master) MemberList(ctx context.Context, stale bool) (lockapi.Members, e
 
 // member is one as it answered.
 type member struct {
-	replica.Standing
+	cell.MemberStatus
 	card admission.Card
 	well bool // it answered, is that very directory, and leads or hears a leader
 }
@@ -103,7 +103,7 @@ func (m *Master) show(r roll) lockapi.Members {
 	for _, v := range r.members {
 		one := lockapi.Member{
 			ID: v.ID, Directory: v.Directory, RaftAddr: v.RaftAddr, URL: v.APIURL,
-			Suffrage: lockapi.SuffrageNonvoter, Role: memberRole(v.Standing, known.ID),
+			Suffrage: lockapi.SuffrageNonvoter, Role: memberRole(v.MemberStatus, known.ID),
 			Healthy: v.well, AppliedIndex: v.card.Applied, Version: v.card.Version,
 		}
 		if v.Voter {
@@ -121,10 +121,11 @@ func (m *Master) show(r roll) lockapi.Members {
 }
 
 // Replace has another directory take the place of a member's. It returns when
-// the cell has taken the new one in as a nonvoter; this master, or the next, does
-// the rest (see keepMembers). A directory that is on its way to the place goes on, and
-// that which has it keeps it; any other that is on its way is taken back.
-func (m *Master) Replace(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error {
+// the cell has taken the new one in as a nonvoter; this master, or the next,
+// does the rest (see keepMembers). A directory that is on its way to the place
+// goes on, and that which has it keeps it; any other that is on its way is
+// taken back.
+func (m *Master) Replace(ctx context.Context, req ReplaceRequest) error {
 	if _, err := m.admit(); err != nil {
 		return err
 	}
@@ -135,22 +136,22 @@ func (m *Master) Replace(ctx context.Context, id string, req lockapi.ReplaceMemb
 	if err != nil {
 		return err
 	}
-	old := slices.IndexFunc(seen.members, func(v member) bool { return v.ID == id && v.Voter })
+	old := slices.IndexFunc(seen.members, func(v member) bool { return v.ID == req.ID && v.Voter })
 	if old < 0 {
-		old = slices.IndexFunc(seen.members, func(v member) bool { return v.ID == id })
+		old = slices.IndexFunc(seen.members, func(v member) bool { return v.ID == req.ID })
 	}
 	switch {
 	case old < 0:
-		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell; GET %s lists them", id, lockapi.RouteMembers)
-	case slices.ContainsFunc(seen.members, func(v member) bool { return v.ID == id && v.Directory == req.Directory }):
-		return m.takeBack(ctx, id, req.Directory)
+		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell; GET %s lists them", req.ID, lockapi.RouteMembers)
+	case slices.ContainsFunc(seen.members, func(v member) bool { return v.ID == req.ID && v.Directory == req.Directory }):
+		return m.takeBack(ctx, req.ID, req.Directory)
 	case slices.ContainsFunc(seen.members, func(v member) bool { return v.Directory == req.Directory }):
 		return lockapi.Errorf(lockapi.CodeConflict, "directory %s is another member's", req.Directory)
 	}
 	if err := seen.mayRemove(old); err != nil && !req.Force {
 		return err
 	}
-	defer m.lookAtMembers()
+	defer m.memberWakeup.wake()
 	return m.takeIn(ctx, seen, seen.members[old].Member, req.Directory)
 }
 
@@ -166,33 +167,33 @@ func (r roll) mayRemove(place int) error {
 		v.ID, v.Directory, well, all, all/2+1)
 }
 
-// takeIn makes the new directory a nonvoter, and then has an earlier one make way that
-// was to have the same place and does not vote yet. It comes first, so that there is
-// always one of the name: the cell would not know it any more.
-func (m *Master) takeIn(ctx context.Context, seen roll, as replica.Member, directory string) error {
-	if err := m.change(ctx, seen.index, replica.AddNonvoter, replica.Standing{Member: as, Directory: directory}); err != nil {
+// takeIn makes the new directory a nonvoter, and then has an earlier one make
+// way that was to have the same place and does not vote yet. It comes first, so
+// that there is always one of the name: the cell would not know it any more.
+func (m *Master) takeIn(ctx context.Context, seen roll, as cell.Member, directory string) error {
+	if err := m.change(ctx, seen.index, cell.AddNonvoter, cell.MemberStatus{Member: as, Directory: directory}); err != nil {
 		return err
 	}
 	return m.takeBack(ctx, as.ID, directory)
 }
 
-// takeBack removes the directories of a name that do not vote, but for one. That one
-// has to be a member still: the other is what the cell knows the name by, where a step
-// of a replacement has come in between.
+// takeBack removes the directories of a name that do not vote, but for one.
+// That one has to be a member still: the other is what the cell knows the name
+// by, where a step of a replacement has come in between.
 func (m *Master) takeBack(ctx context.Context, id, but string) error {
 	for {
 		now, err := m.members.Membership()
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(now.Members, func(s replica.Standing) bool { return s.ID == id && s.Directory == but }) {
+		if !slices.ContainsFunc(now.Members, func(s cell.MemberStatus) bool { return s.ID == id && s.Directory == but }) {
 			return lockapi.Errorf(lockapi.CodeBusy, "directory %s of replica %s is no member any more: another change came in between; see GET %s", but, id, lockapi.RouteMembers)
 		}
-		i := slices.IndexFunc(now.Members, func(s replica.Standing) bool { return s.ID == id && !s.Voter && s.Directory != but })
+		i := slices.IndexFunc(now.Members, func(s cell.MemberStatus) bool { return s.ID == id && !s.Voter && s.Directory != but })
 		if i < 0 {
 			return nil
 		}
-		if err := m.change(ctx, now.Index, replica.RemoveMember, now.Members[i]); err != nil {
+		if err := m.change(ctx, now.Index, cell.RemoveMember, now.Members[i]); err != nil {
 			return err
 		}
 	}
@@ -200,15 +201,15 @@ func (m *Master) takeBack(ctx context.Context, id, but string) error {
 
 // change makes one change and puts what became of it into the errors of the
 // contract.
-func (m *Master) change(ctx context.Context, since uint64, change string, s replica.Standing) error {
+func (m *Master) change(ctx context.Context, since uint64, change cell.Change, s cell.MemberStatus) error {
 	err := m.members.ChangeMember(ctx, since, change, s)
 	switch {
 	case err == nil:
-		m.opts.Logger.Info().Str("change", change).Str("member", s.ID).Str("directory", s.Directory).Msg("the membership has changed")
+		m.opts.Logger.Info().Str("change", string(change)).Str("member", s.ID).Str("directory", s.Directory).Msg("the membership has changed")
 		return nil
-	case errors.Is(err, replica.ErrBusy):
+	case errors.Is(err, cell.ErrBusy):
 		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again when it is committed", err)
-	case errors.Is(err, replica.ErrNotApplied):
+	case errors.Is(err, cell.ErrNotApplied):
 		return errNoMaster("mastership was lost before the membership was changed")
 	}
 	return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the change of the membership (%s %s) may or may not come about: %v; see GET %s", change, s.ID, err, lockapi.RouteMembers)

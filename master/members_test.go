@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 )
 
 const newDirectory = "00000000000000aa"
@@ -17,17 +17,17 @@ func replaceBy(directory string) lockapi.ReplaceMemberRequest {
 	return lockapi.ReplaceMemberRequest{Directory: directory}
 }
 
-// TestReplaceIsFinished: the new directory is taken in, and when it has caught up
-// the old one goes before the new one votes.
+// TestReplaceIsFinished: the new directory is taken in, and when it has caught
+// up the old one goes before the new one votes.
 func TestReplaceIsFinished(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
 		write(t, m, caughtUpWithin+10)
 		c.set(func(f *fakeConf) { f.at["r2"] = newDirectory; f.behind[newDirectory] = 1 << 20 })
-		if err := m.Replace(t.Context(), "r2", replaceBy(newDirectory)); err != nil {
+		if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := m.MemberList(t.Context(), false); err != nil || len(list.Members) != 4 || list.Tolerates != 0 || list.Members[3].Suffrage != lockapi.SuffrageNonvoter || list.Members[3].Role != lockapi.RoleReplica {
+		if list, err := m.MemberList(t.Context(), Read{}); err != nil || len(list.Members) != 4 || list.Tolerates != 0 || list.Members[3].Suffrage != lockapi.SuffrageNonvoter || list.Members[3].Role != lockapi.RoleReplica {
 			t.Errorf("%+v, %v", list, err)
 		}
 		pass(5 * time.Second)
@@ -44,7 +44,7 @@ func TestReplaceIsFinished(t *testing.T) {
 				t.Errorf("%q with up to %d voters of one name, want %q", f.changes, f.most, want)
 			}
 		})
-		list, err := m.MemberList(t.Context(), false)
+		list, err := m.MemberList(t.Context(), Read{})
 		if err != nil || len(list.Members) != 3 || list.Tolerates != 1 || list.CellID != "c1" {
 			t.Fatalf("%+v, %v", list, err)
 		}
@@ -62,14 +62,14 @@ func write(t *testing.T, m *Master, n int) {
 	}
 }
 
-// TestNextMasterFinishes: whatever point a change has come to when the master is
-// lost, the next one goes on from there.
+// TestNextMasterFinishes: whatever point a change has come to when the master
+// is lost, the next one goes on from there.
 func TestNextMasterFinishes(t *testing.T) {
 	for point, prepare := range map[string]func(*fakeConf){
-		"taken in": func(f *fakeConf) { f.change(replica.AddNonvoter, standing("r2", newDirectory, false)) },
+		"taken in": func(f *fakeConf) { f.change(cell.AddNonvoter, standing("r2", newDirectory, false)) },
 		"the old one is out": func(f *fakeConf) {
-			f.change(replica.AddNonvoter, standing("r2", newDirectory, false))
-			f.change(replica.RemoveMember, standing("r2", founder("r2"), true))
+			f.change(cell.AddNonvoter, standing("r2", newDirectory, false))
+			f.change(cell.RemoveMember, standing("r2", founder("r2"), true))
 		},
 	} {
 		t.Run(point, func(t *testing.T) {
@@ -87,15 +87,15 @@ func TestNextMasterFinishes(t *testing.T) {
 	}
 }
 
-// TestMasterIsReplaced: it stays until its process has ended, for its name has one
-// address, and the next one takes it out.
+// TestMasterIsReplaced: it stays until its process has ended, for its name has
+// one address, and the next one takes it out.
 func TestMasterIsReplaced(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
-		if err := m.Replace(t.Context(), "r1", replaceBy(newDirectory)); err != nil {
+		if err := m.Replace(t.Context(), ReplaceRequest{ID: "r1", ReplaceMemberRequest: replaceBy(newDirectory)}); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := m.MemberList(t.Context(), false); err != nil || len(list.Members) != 4 ||
+		if list, err := m.MemberList(t.Context(), Read{}); err != nil || len(list.Members) != 4 ||
 			list.Members[0].Role != lockapi.RoleMaster || list.Members[3].Role != lockapi.RoleReplica {
 			t.Errorf("both directories of the master's name: %+v, %v", list, err)
 		}
@@ -118,8 +118,9 @@ func TestMasterIsReplaced(t *testing.T) {
 	})
 }
 
-// TestReplacementIsTakenBack: the directory that has the place is named again, and
-// the one that was to get it goes, whether it was mistyped or has come meanwhile.
+// TestReplacementIsTakenBack: the directory that has the place is named again,
+// and the one that was to get it goes, whether it was mistyped or has come
+// meanwhile.
 func TestReplacementIsTakenBack(t *testing.T) {
 	for name, comes := range map[string]bool{"it never came": false, "it is behind": true} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +133,7 @@ func TestReplacementIsTakenBack(t *testing.T) {
 					}
 				})
 				for _, directory := range []string{newDirectory, founder("r2"), founder("r2")} {
-					if err := m.Replace(t.Context(), "r2", replaceBy(directory)); err != nil {
+					if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(directory)}); err != nil {
 						t.Fatal(err)
 					}
 					pass(time.Second)
@@ -144,7 +145,7 @@ func TestReplacementIsTakenBack(t *testing.T) {
 					}
 				})
 				c.set(func(f *fakeConf) { f.busy = true })
-				if err := m.Replace(t.Context(), "r2", replaceBy(founder("r2"))); err != nil {
+				if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(founder("r2"))}); err != nil {
 					t.Errorf("with nothing to take back: %v", err)
 				}
 			})
@@ -181,7 +182,7 @@ func TestReplaceRefusals(t *testing.T) {
 						tc.prepare(f)
 					}
 				})
-				err := m.Replace(t.Context(), tc.id, tc.req)
+				err := m.Replace(t.Context(), ReplaceRequest{ID: tc.id, ReplaceMemberRequest: tc.req})
 				if tc.want == "" {
 					if err != nil {
 						t.Error(err)
@@ -208,7 +209,7 @@ func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
 		m := c.office("r1").master
 		c.set(func(f *fakeConf) { delete(f.at, "r2") })
 		for _, directory := range []string{"00000000000000bb", newDirectory, newDirectory} {
-			if err := m.Replace(t.Context(), "r2", replaceBy(directory)); err != nil {
+			if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(directory)}); err != nil {
 				t.Fatal(err)
 			}
 			pass(time.Minute)
@@ -228,18 +229,18 @@ func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
 	})
 }
 
-// TestNameIsNeverLost: whichever directories come and go, and whenever the master does,
-// the cell knows the name. It could not be replaced any more.
+// TestNameIsNeverLost: whichever directories come and go, and whenever the
+// master does, the cell knows the name. It could not be replaced any more.
 func TestNameIsNeverLost(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		c.set(func(f *fakeConf) {
-			f.change(replica.AddNonvoter, standing("r2", "00000000000000bb", false))
-			f.change(replica.RemoveMember, standing("r2", founder("r2"), true))
+			f.change(cell.AddNonvoter, standing("r2", "00000000000000bb", false))
+			f.change(cell.RemoveMember, standing("r2", founder("r2"), true))
 			delete(f.at, "r2") // and is emptied again, before it votes
 		})
 		m := c.office("r1").master
 		for range 2 {
-			if err := m.Replace(t.Context(), "r2", replaceBy(newDirectory)); err != nil {
+			if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -258,11 +259,11 @@ func TestNameIsNeverLost(t *testing.T) {
 	t.Run("the master is lost in between", func(t *testing.T) {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 			c.set(func(f *fakeConf) {
-				f.change(replica.AddNonvoter, standing("r2", "00000000000000bb", false))
-				f.change(replica.AddNonvoter, standing("r2", newDirectory, false)) // the other is not out yet
+				f.change(cell.AddNonvoter, standing("r2", "00000000000000bb", false))
+				f.change(cell.AddNonvoter, standing("r2", newDirectory, false)) // the other is not out yet
 			})
 			m := c.office("r1").master
-			if err := m.Replace(t.Context(), "r2", replaceBy(newDirectory)); err != nil {
+			if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}); err != nil {
 				t.Fatal(err)
 			}
 			c.set(func(f *fakeConf) {
@@ -274,19 +275,20 @@ func TestNameIsNeverLost(t *testing.T) {
 	})
 }
 
-// TestTakingBackComesTooLate: the old directory is taken out while the call that wants
-// to keep it looks around. The new one is then all that the cell knows the name by.
+// TestTakingBackComesTooLate: the old directory is taken out while the call
+// that wants to keep it looks around. The new one is then all that the cell
+// knows the name by.
 func TestTakingBackComesTooLate(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
 		c.set(func(f *fakeConf) {
-			f.change(replica.AddNonvoter, standing("r2", newDirectory, false))
+			f.change(cell.AddNonvoter, standing("r2", newDirectory, false))
 			f.onAsk = func() {
-				f.change(replica.RemoveMember, standing("r2", founder("r2"), true))
+				f.change(cell.RemoveMember, standing("r2", founder("r2"), true))
 				f.onAsk = nil
 			}
 		})
-		if err := m.Replace(t.Context(), "r2", replaceBy(founder("r2"))); !errors.Is(err, lockapi.CodeBusy) {
+		if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(founder("r2"))}); !errors.Is(err, lockapi.CodeBusy) {
 			t.Errorf("it comes to %v", err)
 		}
 		c.set(func(f *fakeConf) {
@@ -297,12 +299,12 @@ func TestTakingBackComesTooLate(t *testing.T) {
 	})
 }
 
-// TestOldOneStaysWhileOthersAreAway: the new directory has caught up, but without
-// the old one too few would be well.
+// TestOldOneStaysWhileOthersAreAway: the new directory has caught up, but
+// without the old one too few would be well.
 func TestOldOneStaysWhileOthersAreAway(t *testing.T) {
 	inCell(t, 5, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
-		if err := m.Replace(t.Context(), "r2", replaceBy(newDirectory)); err != nil {
+		if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}); err != nil {
 			t.Fatal(err)
 		}
 		c.set(func(f *fakeConf) { f.at["r2"] = newDirectory; delete(f.at, "r3"); delete(f.at, "r4") })

@@ -11,9 +11,9 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestMemoryEstimates measures what things take on a master, in the state and in
-// the office, against the estimates that quotas of bytes go by: they are never
-// below two thirds of the truth, nor above twice of it.
+// TestMemoryEstimates measures what things take on a master, in the state and
+// in the office, against the estimates that quotas of bytes go by: they are
+// never below two thirds of the truth, nor above twice of it.
 func TestMemoryEstimates(t *testing.T) {
 	const sessions, claims = 2_000, 10_000
 	long := strings.Repeat("/long-segment-of-a-path", 10)
@@ -23,33 +23,33 @@ func TestMemoryEstimates(t *testing.T) {
 	}
 	owner := func(i int) string { return ids[i%sessions] }
 	open := func(i int) state.Command {
-		return state.Command{Kind: state.OpenSession, Session: ids[i], TTLMS: 12_000}
+		return state.Command{Operation: &state.OpenSession{Session: ids[i], TTLMS: 12_000}}
 	}
 	take := func(prefix string) func(int) state.Command {
 		return func(i int) state.Command {
-			return state.Command{Kind: state.Acquire, Session: owner(i), Path: fmt.Sprintf("%s/%d", prefix, i), Mode: state.Exclusive, DelayMS: 60_000}
+			return state.Command{Operation: &state.Acquire{Session: owner(i), Path: fmt.Sprintf("%s/%d", prefix, i), Mode: state.Exclusive, DelayMS: 60_000}}
 		}
 	}
 	queue := func(i int) state.Command {
-		return state.Command{Kind: state.Acquire, Session: owner(i), Handle: fmt.Sprint(i), Path: "/locks/0", Mode: state.Exclusive, Wait: state.Keep}
+		return state.Command{Operation: &state.Acquire{Session: owner(i), Handle: fmt.Sprint(i), Path: "/locks/0", Mode: state.Exclusive, Wait: state.Persistent}}
 	}
 	named := func(i int) state.Command {
-		return state.Command{Kind: state.OpenSession, Session: rand.Text(), TTLMS: 12_000, Name: fmt.Sprintf("service@host-%d", i),
-			Key: rand.Text(), Digest: make([]byte, 16), Meta: map[string]string{"pid": fmt.Sprint(i), "version": "v1.2.3"}}
+		return state.Command{Operation: &state.OpenSession{Session: rand.Text(), TTLMS: 12_000, Name: fmt.Sprintf("service@host-%d", i),
+			Key: rand.Text(), Digest: make([]byte, 16), Meta: map[string]string{"pid": fmt.Sprint(i), "version": "v1.2.3"}}}
 	}
 	g := newGrowth()
 	for _, step := range []struct {
 		what  string
 		n     int
 		of    func(int) state.Command
-		check amount
+		check usage
 	}{
-		{"a session", sessions, open, sessionAmount("", "", nil)},
+		{"a session", sessions, open, sessionUsage("", "", nil)},
 		{"a session with a name, a key and metadata", sessions, named,
-			sessionAmount("service@host-1234", rand.Text(), map[string]string{"pid": "1234", "version": "v1.2.3"})},
-		{"a lock held", claims, take("/locks"), claimAmount("/locks/12345", "")},
-		{"a lock with a long path held", claims, take(long), claimAmount(long+"/12345", "")},
-		{"a place in a queue", claims, queue, claimAmount("/locks/0", "12345")},
+			sessionUsage("service@host-1234", rand.Text(), map[string]string{"pid": "1234", "version": "v1.2.3"})},
+		{"a lock held", claims, take("/locks"), claimUsage(claimKey{path: "/locks/12345"})},
+		{"a lock with a long path held", claims, take(long), claimUsage(claimKey{path: long + "/12345"})},
+		{"a place in a queue", claims, queue, claimUsage(claimKey{path: "/locks/0", handle: "12345"})},
 	} {
 		before := liveHeap()
 		for first := 0; first < step.n; first += 100 {
@@ -68,7 +68,8 @@ func TestMemoryEstimates(t *testing.T) {
 	runtime.KeepAlive(g)
 }
 
-// growth is a state and the office that takes note of it, without a log between.
+// growth is a state and the office that takes note of it, without a log
+// between.
 type growth struct {
 	state  *state.State
 	office *office
@@ -76,10 +77,8 @@ type growth struct {
 
 func newGrowth() *growth {
 	opts := &Options{LeaseTerm: time.Second, Clock: func() time.Duration { return 0 }}
-	g := &growth{state: state.New(), office: &office{
-		opts: opts, sessions: map[string]*session{}, pairs: map[pairKey]*pair{}, delays: map[string]delay{}, openings: map[opening]*share{},
-	}}
-	g.apply([]state.Command{{Kind: state.OpenOffice, Master: "r1", Term: 1}})
+	g := &growth{state: state.New(), office: makeOffice(opts, nil, 0, 0, newVitals(opts.LeaseTerm), nil)}
+	g.apply([]state.Command{{Operation: &state.OpenOffice{Master: "r1", Term: 1}}})
 	return g
 }
 
@@ -97,7 +96,7 @@ func (g *growth) apply(batch []state.Command) {
 		panic("a batch was refused")
 	}
 	g.state = next
-	g.office.takeNote(&out)
+	g.office.follow(&out)
 }
 
 func liveHeap() uint64 {

@@ -2,216 +2,141 @@ package master
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
-	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/replica/state"
 )
 
 // office is one term of office: everything volatile that a master knows. It is
 // made when the office opens and dropped when it ends; nothing in it outlives
-// that.
+// that. The package comment says why it has the mutexes that it has.
 type office struct {
-	epoch   uint64
-	term    uint64 // raft term
-	opened  time.Duration
-	openSeq uint64 // waits numbered up to here are of earlier offices
-	opts    *Options
-	log     Log
-	logger  zerolog.Logger
-	lease   lease.Master
-	refused *refusals
-	vitals  *vitals
-	lapse   time.Duration // not told to the log yet; of the goroutine that calls accepted
-	batcher *replica.Batcher
+	proposer
+	epoch      uint64
+	term       uint64 // raft term
+	logger     zerolog.Logger
+	vitals     *vitals
+	lapse      time.Duration // not told to the log yet; of the goroutine that calls accepted
+	accounting *accounting   // has a mutex of its own
+	endings    endings       // has a mutex of its own
 
-	mu       sync.Mutex
-	sessions map[string]*session
-	pairs    map[pairKey]*pair
-	delays   map[string]delay
-	openings map[opening]*share
-	endings  endings
-	use      amount // of the whole cell; see share.go
-	newest   uint64 // highest token of a grant that was noted
-	due      agenda
+	mu        sync.Mutex // guards the four below, and all that they hold
+	sessions  sessions
+	waiters   waiters
+	delays    delays
+	deadlines deadlines
 
 	endOnce sync.Once
 	done    chan struct{} // closed when the office has ended
-	wake    chan struct{} // capacity 1: the agenda's first entry may have changed
+}
+
+// makeOffice is an office that opened at an instant, and knows of nothing yet.
+// Waits numbered up to openSeq are of earlier offices.
+func makeOffice(opts *Options, log Log, opened time.Duration, openSeq uint64, v *vitals, r *refusals) *office {
+	o := &office{
+		proposer: proposer{opts: opts, log: log}, vitals: v, logger: opts.Logger,
+		accounting: newAccounting(opts, r, log), done: make(chan struct{}),
+	}
+	o.deadlines.wakeup = newWakeup()
+	o.delays = delays{drift: opts.Drift, deadlines: &o.deadlines, inForce: map[string]delay{}}
+	o.sessions = sessions{opened: opened, drift: opts.Drift, lease: &o.lease, deadlines: &o.deadlines, byID: map[string]*session{}}
+	o.waiters = waiters{openSeq: openSeq, log: log, sessions: &o.sessions, claims: map[claimKey]*claim{}}
+	return o
 }
 
 // newOffice fills the office from the state that its opening entry left: each
-// session gets one whole ttl, each lock-delay starts anew, both counted from now.
-func (m *Master) newOffice(term uint64, opened *state.Outcome, p time.Duration) *office {
-	o := &office{
-		epoch: opened.Epoch, term: term, opened: m.opts.Clock(), opts: &m.opts, log: m.log, refused: &m.refused, vitals: m.vitals,
-		logger:   m.opts.Logger.With().Uint64("epoch", opened.Epoch).Logger(),
-		sessions: map[string]*session{}, pairs: map[pairKey]*pair{}, delays: map[string]delay{},
-		openings: map[opening]*share{}, done: make(chan struct{}), wake: make(chan struct{}, 1),
-	}
-	o.lease.Extend(p, m.opts.LeaseTerm, o.opened, m.opts.Drift)
-	o.vitals.offices.Add(1)
+// session gets one whole ttl, each lock-delay starts anew, both counted from
+// now.
+func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *office {
+	opened := m.opts.Clock()
 	s := m.log.State() // nothing is accepted after the opening entry before the batcher runs
-	o.openSeq = s.Seq
+	o := makeOffice(&m.opts, m.log, opened, s.Seq, m.vitals, &m.refused)
+	o.epoch, o.term = entry.Epoch, term
+	o.logger = o.logger.With().Uint64("epoch", o.epoch).Logger()
+	o.lease.Extend(p, m.opts.LeaseTerm, opened, m.opts.Drift)
+	o.vitals.offices.Add(1)
+	o.accounting.count(s)
 	for v := range s.Sessions("") {
-		o.addSession(v, o.opened)
-		o.use.add(amountOf(v), 1)
+		o.sessions.add(v, opened)
 	}
-	o.inherit(s)
+	o.sessions.inherit(s)
 	for w := range s.Waits() {
-		o.claimed(pairKey{w.Session, w.Path, w.Handle}, true)
 		if !w.Keep {
-			o.orphan(w)
+			o.waiters.adopt(w)
 		}
 	}
 	for l := range s.Locks("", "") {
 		if l.DelayID != 0 {
-			o.startDelay(l.Path, l.DelayID, l.DelayMS, o.opened)
+			o.delays.start(l.Path, l.DelayID, l.DelayMS, opened)
 		}
 	}
-	o.batcher = replica.NewBatcher(replica.BatcherOptions{
-		Epoch: o.epoch, LeaseMS: m.opts.leaseMS(), Clock: m.opts.Clock, Submit: m.log.Submit,
+	o.batcher = newBatcher(batcherOptions{
+		Epoch: o.epoch, LeaseMS: m.opts.leaseMS(), Clock: m.opts.Clock, Submit: m.log.Submit, Due: m.log.Due,
 		Accepted: o.accepted, Failed: o.end,
 	})
 	go o.keepLease()
-	go o.keepAgenda()
+	go o.keepDeadlines()
 	return o
 }
 
 // accepted is told of every batch of this office, in log order, before any
-// caller is: it renews the lease and passes the news on.
+// caller is: it renews the lease and takes note of what the batch did.
 func (o *office) accepted(p time.Duration, out *state.Outcome) {
-	now := o.opts.Clock()
+	now := o.now()
 	o.vitals.renewed(p, now, o.lease.View(now))
 	o.lapse += o.lease.Extend(p, o.opts.LeaseTerm, now, o.opts.Drift)
-	if o.lapse > 0 && o.lease.Valid(o.opts.Clock()) {
+	if o.lapse > 0 && o.leaseValid() {
 		o.logger.Warn().Dur("lapsed_ms", o.lapse).Msg("master lease regained: the sessions get the lapse back")
 		o.lapse = 0
 	}
 	if len(out.Results) == 0 {
 		return
 	}
-	for _, expired := range o.takeNote(out) {
+	for _, expired := range o.follow(out) {
 		expired.Msg("session expired: it was not kept alive")
 	}
 }
 
-// takeNote takes note of what a batch came to, all at once. The sessions that
-// expired are returned for the log, which is not written under the mutex.
-func (o *office) takeNote(out *state.Outcome) (expired []*zerolog.Event) {
-	now := o.opts.Clock()
+// follow takes note of what a batch did, all at once. The sessions that expired
+// are returned for the log, which is not written under the mutex.
+func (o *office) follow(out *state.Outcome) (expired []*zerolog.Event) {
+	now := o.now()
+	o.accounting.follow(out.Changes) // first: who is woken below may claim the room that is free now
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	defer o.tally(out.Results)
-	for i := range out.Events {
-		o.vitals.happened(&out.Events[i])
-		if e := &out.Events[i]; e.Kind != state.EventEnded {
-			o.happened(e, now)
-		} else if entry := o.endSession(e); entry != nil {
+	for _, c := range out.Changes {
+		o.vitals.happened(c)
+		if ended, ok := c.(state.SessionEnded); !ok {
+			o.changed(c, now)
+		} else if entry := o.sessionEnded(ended); entry != nil {
 			expired = append(expired, entry)
 		}
 	}
 	return expired
 }
 
-// happened takes note of one event other than a session's end. o.mu is held.
-func (o *office) happened(e *state.Event, now time.Duration) {
-	switch e.Kind {
-	case state.EventOpened:
-		o.addSession(e.Session, now)
-		o.sessionOpened(e.Session)
-	case state.EventGranted:
-		o.granted(e.Hold, e.Wait)
-	case state.EventWithdrawn:
-		o.withdrawn(e.Wait)
-	case state.EventReleased:
-		o.released(e.Hold)
-	case state.EventDelay:
-		o.startDelay(e.Path, e.DelayID, e.DelayMS, now)
-	case state.EventDelayOver:
-		if o.delays[e.Path].id == e.DelayID {
-			delete(o.delays, e.Path)
-			o.use.add(delayAmount(e.Path), -1)
+// changed takes note of one change other than a session's end. o.mu is held.
+func (o *office) changed(c state.Change, now time.Duration) {
+	switch c := c.(type) {
+	case state.SessionOpened:
+		o.sessions.add(c.Session, now)
+	case state.Granted:
+		if c.Wait != nil {
+			o.waiters.granted(c.Hold, c.Wait)
 		}
+	case state.Withdrawn:
+		o.waiters.withdrawn(c.Wait)
+	case state.Released:
+		o.sessions.released(c.Hold)
+	case state.DelayBegan:
+		o.delays.start(c.Path, c.ID, c.MS, now)
+	case state.DelayEnded:
+		o.delays.ended(c.Path, c.ID)
 	}
-}
-
-// propose puts a command through the log and waits for its result. The error
-// is a *lockapi.Error: no_master where the command certainly has no effect,
-// outcome_unknown where it may have.
-func (o *office) propose(c state.Command) (state.Result, error) { return o.begin(c)() }
-
-// begin is propose in two steps: the command has its place in the log's order
-// when begin returns; the function that it returns waits for the result and is
-// to be called once.
-func (o *office) begin(c state.Command) func() (state.Result, error) {
-	c.Time = time.Now().UnixNano()
-	wait := o.batcher.Begin(c)
-	return func() (state.Result, error) { return o.outcome(wait()) }
-}
-
-// outcome puts what became of a command into the errors of the contract.
-func (o *office) outcome(r state.Result, err error) (state.Result, error) {
-	switch {
-	case err == nil && r.Verdict == state.Refused:
-		return r, errNoMaster("the office ended before the call took effect")
-	case err == nil:
-		return r, nil
-	case errors.Is(err, replica.ErrNotApplied):
-		return r, errNoMaster("mastership was lost before the call took effect")
-	}
-	return r, errUnknown()
-}
-
-func errUnknown() *lockapi.Error {
-	return lockapi.Errorf(lockapi.CodeOutcomeUnknown,
-		"mastership was lost while the call was under way: it may or may not have taken effect; the same call may be sent again safely")
-}
-
-// keepLease renews the lease every quarter of its term in which nothing else
-// has, and tells the log when it lapses.
-func (o *office) keepLease() {
-	t := stoppedTimer()
-	defer t.Stop()
-	for lapsed := false; ; {
-		v := o.lease.View(o.opts.Clock())
-		if !v.Held && !v.Dropped && !lapsed {
-			o.logger.Warn().Dur("renewed_ago_ms", v.Renewed).Msg("master lease lapsed: no majority has stored an entry in time")
-		}
-		lapsed = !v.Held
-		if v.Renewed > max(stalledAfter, o.opts.LeaseTerm) {
-			o.end(fmt.Errorf("nothing was committed for %v", v.Renewed))
-			return
-		}
-		t.Reset(o.renewal(v))
-		select {
-		case <-o.done:
-			return
-		case <-t.C:
-		}
-	}
-}
-
-// renewal proposes an empty batch if it is time for one, and returns how long it
-// is to the next look.
-func (o *office) renewal(v lease.View) time.Duration {
-	quarter := o.opts.LeaseTerm / 4
-	wait := quarter - v.Renewed
-	if wait <= 0 {
-		o.batcher.Renew()
-		wait = quarter
-	}
-	if v.Held {
-		wait = min(wait, v.Remaining+1) // to see a lapse when it begins
-	}
-	return wait
 }
 
 // end closes the office at once: mastership is lost, or may be. Calls under way
@@ -236,14 +161,6 @@ func (o *office) resign(ctx context.Context, why error) {
 	}
 	o.batcher.Close(why)
 	wait := o.log.Submit(state.Batch{Epoch: o.epoch, LeaseMS: o.opts.leaseMS(),
-		Commands: []state.Command{{Kind: state.CloseOffice, Time: time.Now().UnixNano()}}})
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		_, _ = wait() // unless it was accepted, the successor has to wait
-	}()
-	select {
-	case <-closed:
-	case <-ctx.Done():
-	}
+		Commands: []state.Command{{Time: time.Now().UnixNano(), Operation: &state.CloseOffice{}}}})
+	_, _ = async.Get(ctx, wait) // unless it was accepted, the successor has to wait
 }

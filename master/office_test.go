@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/internal/attack"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
@@ -43,9 +44,9 @@ func TestSuccessorWaitsOutAnOpenOffice(t *testing.T) {
 	})
 }
 
-// TestSuccessorIsNotAMillisecondEarly: it hands its opening over right behind the
-// end of what it has promised, on its own clock. Where that is fast, timers wake it
-// late.
+// TestSuccessorIsNotAMillisecondEarly: it hands its opening over right behind
+// the end of what it has promised, on its own clock. Where that is fast, timers
+// wake it late.
 func TestSuccessorIsNotAMillisecondEarly(t *testing.T) {
 	for _, rate := range []float64{1 - drift, 1, 1 + drift} {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -67,7 +68,7 @@ func TestSuccessorDoesNotWaitAfterAClosing(t *testing.T) {
 		n := c.office("r1")
 		pass(time.Second)
 		began := time.Now()
-		to, err := n.master.Transfer(t.Context(), "r3")
+		to, err := n.master.Transfer(t.Context(), TransferRequest{To: "r3"})
 		if err != nil || to.Master != "r3" {
 			t.Fatalf("transfer: %+v, %v", to, err)
 		}
@@ -121,7 +122,8 @@ func TestOwnTermsBatchesDoNotCount(t *testing.T) {
 	})
 }
 
-// TestLeaseCountsFromTheProposal and not from the answer, which here comes late.
+// TestLeaseCountsFromTheProposal and not from the answer, which here comes
+// late.
 func TestLeaseCountsFromTheProposal(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		c.setDelay(600 * time.Millisecond)
@@ -169,10 +171,10 @@ func TestIdleMasterKeepsItsOffice(t *testing.T) {
 			c.setDelay(tc.delay)
 			n := c.office("r1")
 			o := openOffice(t, n)
-			for range 1000 {
+			for range attack.Times(300, 1000) {
 				pass(tc.term / 100)
 				if !o.lease.Valid(n.clock()) {
-					t.Fatalf("term %v, messages of %v: the lease lapsed %v after the opening", tc.term, tc.delay, n.clock()-o.opened)
+					t.Fatalf("term %v, messages of %v: the lease lapsed %v after the opening", tc.term, tc.delay, n.clock()-o.sessions.opened)
 				}
 			}
 			if n.State().Epoch != o.epoch {
@@ -202,10 +204,10 @@ func TestNeverTwoLeases(t *testing.T) {
 			inCell(t, 3, Options{Drift: lease.Drift(tc.drift), LeaseTerm: tc.term}, func(t *testing.T, c *fakeCell) {
 				c.setDelay(50 * time.Microsecond) // little of it hides in messages
 				ids := []string{"r1", "r2", "r3"}
-				for i := range 24 {
+				for i, phase := range attack.Sample(t, 8, 24) {
 					old, next := ids[i%3], ids[(i+1)%3]
 					n := c.office(old)
-					pass(tc.term + time.Duration(i)*37357*time.Microsecond)
+					pass(tc.term + time.Duration(phase)*37357*time.Microsecond)
 					c.cutOff(old, true) // it goes on believing
 					c.elect(next)
 					c.inOffice(c.node(next), time.Minute)
@@ -227,7 +229,7 @@ func TestOfficeEndsWithoutMajority(t *testing.T) {
 		n := c.office("r1")
 		c.cutOff("r1", true)
 		began := time.Now()
-		_, err := n.master.OpenSession(t.Context(), lockapi.NewSessionRequest(), "")
+		_, err := n.master.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeOutcomeUnknown)
 		if took := time.Since(began); took > stalledAfter+time.Second {
 			t.Errorf("answered after %v", took)
@@ -241,7 +243,7 @@ func TestEntryAdmittedBeforeTheLossNeverTakesEffect(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
 		late := state.Batch{Epoch: openOffice(t, n).epoch, LeaseMS: 1000, Commands: []state.Command{
-			{Kind: state.OpenSession, Session: "late", TTLMS: 1000},
+			{Operation: &state.OpenSession{Session: "late", TTLMS: 1000}},
 		}}
 		c.office("r2")
 		c.office("r1")
@@ -261,12 +263,12 @@ func TestRefusedBatchEndsTheOffice(t *testing.T) {
 		o := openOffice(t, n)
 		pass(5 * fakeDelay) // the members are noted
 		out, err := n.Submit(state.Batch{LeaseMS: 1000, Commands: []state.Command{
-			{Kind: state.OpenOffice, Master: "r9", Term: n.term},
+			{Operation: &state.OpenOffice{Master: "r9", Term: n.term}},
 		}})()
 		if err != nil || !out.Accepted {
 			t.Fatal(out, err)
 		}
-		_, err = m.OpenSession(t.Context(), lockapi.NewSessionRequest(), "")
+		_, err = m.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeNoMaster)
 		<-o.done
 		if o.lease.Valid(n.clock()) {
@@ -290,7 +292,7 @@ func TestLostLeadershipLeavesTheOutcomeUnknown(t *testing.T) {
 				}
 				errs := make(chan error, 1)
 				go func() {
-					_, err := n.master.OpenSession(t.Context(), lockapi.NewSessionRequest(), "key")
+					_, err := n.master.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.NewSessionRequest(), Key: "key"})
 					errs <- err
 				}()
 				pass(c.delay * 3 / 4) // stored by those that it reaches, not committed
@@ -302,8 +304,8 @@ func TestLostLeadershipLeavesTheOutcomeUnknown(t *testing.T) {
 				if got := next.State().SessionCount(); got != map[bool]int{true: 1, false: 0}[kept] {
 					t.Errorf("%d sessions under the successor", got)
 				}
-				first, err := next.master.OpenSession(t.Context(), lockapi.NewSessionRequest(), "key")
-				again, err2 := next.master.OpenSession(t.Context(), lockapi.NewSessionRequest(), "key")
+				first, err := next.master.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.NewSessionRequest(), Key: "key"})
+				again, err2 := next.master.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.NewSessionRequest(), Key: "key"})
 				if err != nil || err2 != nil || first.ID != again.ID || next.State().SessionCount() != 1 {
 					t.Errorf("sent again: %v %v, %v %v", first.ID, again.ID, err, err2)
 				}
@@ -335,7 +337,7 @@ func TestResignDropsTheLeaseBeforeTheClosingEntry(t *testing.T) {
 		}
 		batches := n.sent()
 		for i, b := range batches {
-			if k := len(b.Commands); k > 0 && b.Commands[k-1].Kind == state.CloseOffice {
+			if closes(b) {
 				for _, later := range batches[i+1:] {
 					if later.Epoch == o.epoch && len(later.Commands) > 0 {
 						t.Errorf("commands of the closed office behind its closing entry: %+v", later)
@@ -351,7 +353,7 @@ func TestFailedTransferOpensANewOffice(t *testing.T) {
 		n := c.office("r1")
 		id := newSession(t, n.master, time.Minute)
 		n.set(func() { n.failTransfer = errors.New("the target does not answer") })
-		_, err := n.master.Transfer(t.Context(), "r2")
+		_, err := n.master.Transfer(t.Context(), TransferRequest{To: "r2"})
 		code(t, err, lockapi.CodeOutcomeUnknown)
 		if o := c.inOffice(n, time.Second); o.epoch != 2 {
 			t.Errorf("epoch %d, want 2", o.epoch)
@@ -365,25 +367,25 @@ func TestFailedTransferOpensANewOffice(t *testing.T) {
 func TestTransferIsValidated(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
-		_, err := n.master.Transfer(t.Context(), "r9")
+		_, err := n.master.Transfer(t.Context(), TransferRequest{To: "r9"})
 		if e := code(t, err, lockapi.CodeInvalidArgument); e.Field != "to" {
 			t.Errorf("field %q", e.Field)
 		}
-		if to, err := n.master.Transfer(t.Context(), "r1"); err != nil || to.Master != "r1" {
+		if to, err := n.master.Transfer(t.Context(), TransferRequest{To: "r1"}); err != nil || to.Master != "r1" {
 			t.Errorf("to itself: %+v, %v", to, err)
 		}
-		_, err = c.node("r2").master.Transfer(t.Context(), "r3")
+		_, err = c.node("r2").master.Transfer(t.Context(), TransferRequest{To: "r3"})
 		code(t, err, lockapi.CodeNoMaster)
 		if e := openOffice(t, n).epoch; e != 1 {
 			t.Errorf("epoch %d: a refused transfer changed something", e)
 		}
-		to, err := n.master.Transfer(t.Context(), "")
+		to, err := n.master.Transfer(t.Context(), TransferRequest{})
 		if err != nil || to.Master == "r1" {
 			t.Errorf("to anybody: %+v, %v", to, err)
 		}
 	})
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		_, err := m.Transfer(t.Context(), "")
+		_, err := m.Transfer(t.Context(), TransferRequest{})
 		code(t, err, lockapi.CodeConflict)
 	})
 }
@@ -411,6 +413,35 @@ func TestCloseHandsOver(t *testing.T) {
 	})
 }
 
+// TestEndsOfAnOfficeStandAlone: what the log is due rides on renewals, and not
+// on the batches that open and close an office.
+func TestEndsOfAnOfficeStandAlone(t *testing.T) {
+	inCell(t, 1, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		c.node("r1").set(func() { c.node("r1").due = true })
+		n := c.office("r1")
+		pass(leaseTerm)
+		if err := n.master.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		marks := 0
+		for _, b := range n.sent() {
+			for _, c := range b.Commands {
+				switch c.Operation.(type) {
+				case *state.MarkState:
+					marks++
+				case *state.OpenOffice, *state.CloseOffice:
+					if len(b.Commands) != 1 {
+						t.Errorf("%d commands with %s", len(b.Commands), state.Name(c.Operation))
+					}
+				}
+			}
+		}
+		if marks < 3 {
+			t.Errorf("%d marks in %v", marks, leaseTerm)
+		}
+	})
+}
+
 // TestCloseIsForGood: whatever becomes of the handing over, no office follows.
 func TestCloseIsForGood(t *testing.T) {
 	for _, tc := range []struct {
@@ -424,7 +455,7 @@ func TestCloseIsForGood(t *testing.T) {
 				n.set(func() { n.failTransfer = errors.New("the target does not answer") })
 				var transfer sync.WaitGroup
 				if tc.transferring {
-					transfer.Go(func() { _, _ = n.master.Transfer(context.Background(), "r2") })
+					transfer.Go(func() { _, _ = n.master.Transfer(context.Background(), TransferRequest{To: "r2"}) })
 					pass(c.delay / 2)
 				}
 				if err := n.master.Close(t.Context()); err != nil {
@@ -437,4 +468,13 @@ func TestCloseIsForGood(t *testing.T) {
 			})
 		})
 	}
+}
+
+// closes reports whether a batch closes the office.
+func closes(b state.Batch) bool {
+	if len(b.Commands) == 0 {
+		return false
+	}
+	_, closing := b.Commands[len(b.Commands)-1].Operation.(*state.CloseOffice)
+	return closing
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -21,18 +22,16 @@ func (m *Master) open(ctx context.Context, term uint64) (*office, error) {
 	if err := m.log.Barrier(barrier); err != nil {
 		return nil, fmt.Errorf("barrier: %w", err)
 	}
-	// Read after the barrier: now the state tells what every earlier master could
-	// have promised itself.
+	// Read after the barrier: now the state tells what every earlier master
+	// could have promised itself.
 	waited, err := m.outwait(ctx, term, m.log.State().Office)
 	if err != nil {
 		return nil, err
 	}
 	p := m.opts.Clock() // the lease counts from here
 	outcome, err := m.await(ctx, term, m.log.Submit(state.Batch{
-		LeaseMS: m.opts.leaseMS(),
-		Commands: []state.Command{{
-			Kind: state.OpenOffice, Time: time.Now().UnixNano(), Master: m.opts.ID, Term: term,
-		}},
+		LeaseMS:  m.opts.leaseMS(),
+		Commands: []state.Command{{Time: time.Now().UnixNano(), Operation: &state.OpenOffice{Master: m.opts.ID, Term: term}}},
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("open the office: %w", err)
@@ -42,7 +41,7 @@ func (m *Master) open(ctx context.Context, term uint64) (*office, error) {
 	}
 	o := m.newOffice(term, outcome, p)
 	o.logger.Info().Uint64("term", term).Dur("waited_ms", waited).Dur("opened_in_ms", m.opts.Clock()-begun).
-		Int("sessions", len(o.sessions)).Msg("elected: this replica is the master")
+		Int("sessions", o.log.State().SessionCount()).Msg("elected: this replica is the master")
 	return o, nil
 }
 
@@ -80,15 +79,7 @@ func (m *Master) outwait(ctx context.Context, term uint64, earlier state.Office)
 // await waits for an outcome while the replica leads: the log may keep one back
 // for ever once it does not.
 func (m *Master) await(ctx context.Context, term uint64, wait func() (*state.Outcome, error)) (*state.Outcome, error) {
-	type answer struct {
-		out *state.Outcome
-		err error
-	}
-	got := make(chan answer, 1)
-	go func() {
-		out, err := wait()
-		got <- answer{out, err}
-	}()
+	got := async.Go(wait)
 	for {
 		changed := m.log.Changed()
 		if now, leading := m.log.Leading(); !leading || now != term {
@@ -97,7 +88,7 @@ func (m *Master) await(ctx context.Context, term uint64, wait func() (*state.Out
 			defer t.Stop()
 			select {
 			case a := <-got:
-				return a.out, a.err
+				return a.Value, a.Err
 			case <-t.C:
 				return nil, errNotLeading
 			case <-ctx.Done():
@@ -106,7 +97,7 @@ func (m *Master) await(ctx context.Context, term uint64, wait func() (*state.Out
 		}
 		select {
 		case a := <-got:
-			return a.out, a.err
+			return a.Value, a.Err
 		case <-changed:
 		case <-ctx.Done():
 			return nil, ctx.Err()

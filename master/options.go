@@ -7,8 +7,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -23,9 +23,14 @@ type Log interface {
 	Barrier(context.Context) error
 	// Submit hands a batch over; the returned function waits for its outcome.
 	Submit(state.Batch) func() (*state.Outcome, error)
+	// Due is a command that the log itself is to be given with a batch, if
+	// there is one: a mark or a sum of a checksum of the state. It is told
+	// once.
+	Due() (state.Command, bool)
 	// State is the state after the last entry applied here.
 	State() *state.State
-	// PromisedBefore is the instant from which a master of that raft term waits.
+	// PromisedBefore is the instant from which a master of that raft term
+	// waits.
 	PromisedBefore(term uint64) time.Duration
 	// Transfer makes another replica the leader; any where to is empty.
 	Transfer(ctx context.Context, to string) error
@@ -34,17 +39,17 @@ type Log interface {
 // Membership is what a master shows of its cell. *replica.Replica is one.
 type Membership interface {
 	Leader() string // id of the leader as far as known here, or empty
-	Members() []replica.Standing
-	// Membership is the latest configuration, ChangeMember makes one change of it
-	// (see replica.Replica), and Ask asks a member how it is.
-	Membership() (replica.Membership, error)
-	ChangeMember(ctx context.Context, since uint64, change string, s replica.Standing) error
+	Members() []cell.MemberStatus
+	// Membership is the latest configuration, ChangeMember makes one change of
+	// it (see package replica), and Ask asks a member how it is.
+	Membership() (cell.Membership, error)
+	ChangeMember(ctx context.Context, since uint64, change cell.Change, s cell.MemberStatus) error
 	Ask(ctx context.Context, name string) (admission.Card, error)
 	CellID() string
 	Directory() string
 	URL(id string) string
-	Health() replica.Health
-	Vitals() replica.Vitals
+	Health() cell.Health
+	Vitals() cell.Vitals
 	Promise() (to string, remaining time.Duration, ok bool)
 }
 
@@ -54,10 +59,11 @@ type Options struct {
 	LeaseTerm         time.Duration // carried by each batch
 	Drift             lease.Drift
 	Clock             func() time.Duration // never steps, goes on during suspend
-	// Patience is how long a call waits for a master before it is told that there
-	// is none; default 2 s, which rides out most elections.
+	// Patience is how long a call waits for a master before it is told that
+	// there is none; default 2 s, which rides out most elections.
 	Patience time.Duration
 	Quotas   Quotas // none unless set
+	Level    uint64 // the highest that this release knows; default state.Level
 	Logger   zerolog.Logger
 }
 

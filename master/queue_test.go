@@ -12,7 +12,7 @@ import (
 // named opens a session with a name and metadata.
 func named(t *testing.T, m *Master, name string, meta map[string]string) string {
 	t.Helper()
-	s, err := m.OpenSession(t.Context(), lockapi.SessionRequest{TTLMS: 600_000, Name: name, Meta: meta}, "")
+	s, err := m.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.SessionRequest{TTLMS: 600_000, Name: name, Meta: meta}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,8 +20,8 @@ func named(t *testing.T, m *Master, name string, meta map[string]string) string 
 }
 
 // TestWhoWaits: a read shows the first places of the queue in order, with whose
-// they are and since when; a change of master and calls that are sent again make
-// nobody's wait shorter.
+// they are and since when; a change of master and calls that are sent again
+// make nobody's wait shorter.
 func TestWhoWaits(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -31,17 +31,17 @@ func TestWhoWaits(t *testing.T) {
 		began := time.Now()
 		for _, h := range []string{"first", "second", "third"} {
 			pass(time.Second)
-			if _, err := m.Acquire(t.Context(), "/a", want(b, queueing, handle(h))); err != nil {
+			if _, err := m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(b, queueing, handle(h))}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		m = c.office("r2").master
 		pass(time.Minute)
-		if _, err := m.Acquire(t.Context(), "/a", want(b, queueing, handle("first"))); err != nil {
+		if _, err := m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(b, queueing, handle("first"))}); err != nil {
 			t.Fatal(err)
 		}
 		for _, stale := range []bool{false, true} {
-			l, err := m.Lock(t.Context(), "/a", 2, stale)
+			l, err := m.Lock(t.Context(), LockQuery{Read: Read{Stale: stale}, Path: "/a", Waiters: 2})
 			if err != nil || len(l.Queue) != 2 || l.Waiters != 3 {
 				t.Fatalf("%+v, %v; want two places of three", l, err)
 			}
@@ -70,28 +70,28 @@ func TestQueueIsShownOnlyWhereItIsAskedFor(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
-		if _, err := m.Acquire(t.Context(), "/a", want(b, queueing)); err != nil {
+		if _, err := m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(b, queueing)}); err != nil {
 			t.Fatal(err)
 		}
-		if l, err := m.Lock(t.Context(), "/a", 0, false); err != nil || l.Queue != nil {
+		if l, err := m.Lock(t.Context(), LockQuery{Path: "/a"}); err != nil || l.Queue != nil {
 			t.Errorf("%+v, %v", l, err)
 		}
-		if l, err := m.Lock(t.Context(), "/free", 5, false); err != nil || l.Queue == nil || len(l.Queue) != 0 {
+		if l, err := m.Lock(t.Context(), LockQuery{Path: "/free", Waiters: 5}); err != nil || l.Queue == nil || len(l.Queue) != 0 {
 			t.Errorf("%+v, %v", l, err)
 		}
-		if page, err := m.Locks(context.Background(), "/", "", 10, false); err != nil || len(page.Locks) != 1 || page.Locks[0].Queue != nil {
+		if page, err := m.Locks(context.Background(), LocksQuery{Prefix: "/", Limit: 10}); err != nil || len(page.Locks) != 1 || page.Locks[0].Queue != nil {
 			t.Errorf("%+v, %v", page, err)
 		}
 	})
 }
 
-// TestNobodyWaitsForLessThanNothing: the clock of the replica that answers may be
-// behind that of the master which took the place.
+// TestNobodyWaitsForLessThanNothing: the clock of the replica that answers may
+// be behind that of the master which took the place.
 func TestNobodyWaitsForLessThanNothing(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
-		if _, err := m.Acquire(t.Context(), "/a", want(b, queueing)); err != nil {
+		if _, err := m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(b, queueing)}); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)

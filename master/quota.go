@@ -8,16 +8,22 @@ import (
 
 // Quotas bound what sessions may take up in the cell. 0 is no bound.
 //
-// They are a setting of each replica: those of the one in office count. So they
-// are no business of the state, which has to be the same everywhere. The office
-// is the only one that proposes, and it admits what would add to the state only
-// where there is room for it besides all that it has admitted before (usage.go).
-// What is there already stays, however low a quota is set.
+// They are a setting of each replica: those of the one in office count. The
+// office is the only one that proposes, and it admits what would add to the
+// state only where there is room for it besides all that it has admitted before
+// (accounting). What is there already stays, however low a quota is set.
+//
+// The state could count and refuse as well, by limits that an office's opening
+// brings into the log. But then the estimates of memory (usage.go) decide what a
+// command does: they could change only with the cell's level, and be measured
+// anew only then. And a release's room would be gone before the call for which
+// it was kept comes to its turn in the log.
 type Quotas struct {
 	// Sessions bounds the open sessions.
 	Sessions int64
-	// Holds bounds the grants and the places in queues together, since each place
-	// becomes a grant without anybody being asked; Waiters the places alone.
+	// Holds bounds the grants and the places in queues together, since each
+	// place becomes a grant without anybody being asked; Waiters the places
+	// alone.
 	Holds, Waiters int64
 	// Bytes bounds the memory that the state takes, as estimated in usage.go.
 	Bytes int64
@@ -29,8 +35,8 @@ type Quotas struct {
 // quotaKind is one of the quotas.
 type quotaKind int
 
-// Those of a single session stand first: where both leave no room, the caller is
-// told of the one about which it can do something.
+// Those of a single session stand first: where both leave no room, the caller
+// is told of the one about which it can do something.
 const (
 	quotaSessionHolds quotaKind = iota
 	quotaSessionWaiters
@@ -93,12 +99,10 @@ type QuotaUse struct {
 
 // Quotas tells how far each quota is used up.
 func (m *Master) Quotas() []QuotaUse {
-	var used amount
+	var used usage
 	o := m.inOffice()
 	if o != nil {
-		o.mu.Lock()
-		used = o.use
-		o.mu.Unlock()
+		used = o.accounting.ofCell()
 	}
 	out := make([]QuotaUse, quotaKinds)
 	for k := range quotaKinds {

@@ -33,20 +33,20 @@ func refusedBy(t *testing.T, err error, quota string) {
 }
 
 // inUse is what the state holds of what the quotas count.
-func inUse(s *state.State) (a amount) {
+func inUse(s *state.State) (a usage) {
 	for v := range s.Sessions("") {
-		a.add(amountOf(v), 1)
+		a.add(usageOf(v), 1)
 	}
 	for h := range s.Holds() {
-		a.add(claimAmount(h.Path, h.Handle), 1)
+		a.add(claimUsage(holdKey(h)), 1)
 	}
 	for w := range s.Waits() {
-		a.add(claimAmount(w.Path, w.Handle), 1)
-		a.add(place, 1)
+		a.add(claimUsage(waitKey(w)), 1)
+		a.add(waitUsage, 1)
 	}
 	for l := range s.Locks("", "") {
 		if l.DelayID != 0 {
-			a.add(delayAmount(l.Path), 1)
+			a.add(delayUsage(l.Path), 1)
 		}
 	}
 	return a
@@ -57,49 +57,53 @@ func settled(t *testing.T, n *node) {
 	t.Helper()
 	o := openOffice(t, n)
 	pass(20 * fakeDelay)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if want := inUse(n.State()); o.use != want {
-		t.Errorf("the office counts %+v, the state has %+v", o.use, want)
+	a := o.accounting
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if want := inUse(n.State()); a.cell != want {
+		t.Errorf("the office counts %+v, the state has %+v", a.cell, want)
 	}
-	for id, s := range o.sessions {
+	for id, own := range a.sessions {
 		v, _ := n.State().Session(id)
-		want := amount{bytes: amountOf(v).bytes}
+		want := usage{bytes: usageOf(v).bytes}
 		for hold, wait := range n.State().Claims(id) {
 			if hold != nil {
-				want.add(claimAmount(hold.Path, hold.Handle), 1)
+				want.add(claimUsage(holdKey(hold)), 1)
 			} else {
-				want.add(claimAmount(wait.Path, wait.Handle), 1)
-				want.add(place, 1)
+				want.add(claimUsage(waitKey(wait)), 1)
+				want.add(waitUsage, 1)
 			}
 		}
-		if s.use != want {
-			t.Errorf("the office counts %+v for a session, the state has %+v", s.use, want)
+		if *own != want {
+			t.Errorf("the office counts %+v for a session, the state has %+v", *own, want)
 		}
 	}
-	if len(o.openings) > 0 {
-		t.Errorf("%d sessions are thought to be opened now", len(o.openings))
+	if len(a.sessions) != n.State().SessionCount() {
+		t.Errorf("the office counts for %d sessions, the state has %d", len(a.sessions), n.State().SessionCount())
+	}
+	if len(a.openings) > 0 || len(a.claims) > 0 {
+		t.Errorf("%d sessions are thought to be opened now, and %d claims to be made", len(a.openings), len(a.claims))
 	}
 }
 
 func TestQuotaOfSessions(t *testing.T) {
 	withQuotas(t, quotas, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		ctx, body := t.Context(), lockapi.SessionRequest{TTLMS: 12_000}
-		first, err := m.OpenSession(ctx, body, "key")
+		first, err := m.OpenSession(ctx, OpenSessionRequest{SessionRequest: body, Key: "key"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
 			newSession(t, m, time.Minute)
 		}
-		_, err = m.OpenSession(ctx, body, "")
+		_, err = m.OpenSession(ctx, OpenSessionRequest{SessionRequest: body})
 		refusedBy(t, err, "max-sessions")
-		if again, err := m.OpenSession(ctx, body, "key"); err != nil || again.ID != first.ID {
+		if again, err := m.OpenSession(ctx, OpenSessionRequest{SessionRequest: body, Key: "key"}); err != nil || again.ID != first.ID {
 			t.Errorf("the repeated call: %+v, %v; want session %s", again, err, first.ID)
 		}
-		_, err = m.OpenSession(ctx, lockapi.SessionRequest{TTLMS: 13_000}, "key")
+		_, err = m.OpenSession(ctx, OpenSessionRequest{SessionRequest: lockapi.SessionRequest{TTLMS: 13_000}, Key: "key"})
 		code(t, err, lockapi.CodeConflict)
-		if err := m.CloseSession(ctx, first.ID); err != nil {
+		if err := m.CloseSession(ctx, CloseSessionRequest{Session: first.ID}); err != nil {
 			t.Fatal(err)
 		}
 		newSession(t, m, time.Minute)
@@ -114,20 +118,20 @@ func TestQuotaOfHolds(t *testing.T) {
 			mustHold(t, m, "/a/"+strconv.Itoa(i), want(a))
 		}
 		before := n.commands()
-		_, err := m.Acquire(ctx, "/a/4", want(a))
+		_, err := m.Acquire(ctx, AcquireRequest{Path: "/a/4", LockRequest: want(a)})
 		refusedBy(t, err, "max-session-holds")
 		for i := range 2 {
 			mustHold(t, m, "/b/"+strconv.Itoa(i), want(b))
 		}
-		_, err = m.Acquire(ctx, "/b/2", want(b))
+		_, err = m.Acquire(ctx, AcquireRequest{Path: "/b/2", LockRequest: want(b)})
 		refusedBy(t, err, "max-holds")
-		_, err = m.Acquire(ctx, "/a/0", want(b, queueing))
+		_, err = m.Acquire(ctx, AcquireRequest{Path: "/a/0", LockRequest: want(b, queueing)})
 		refusedBy(t, err, "max-holds")
 		if got := n.commands() - before; got != 2 {
 			t.Errorf("%d commands, want those of the 2 grants alone", got)
 		}
 		mustHold(t, m, "/a/3", want(a)) // again
-		if _, err := m.Release(ctx, "/a/3", a, "", 0); err != nil {
+		if _, err := m.Release(ctx, ReleaseRequest{Path: "/a/3", Session: a}); err != nil {
 			t.Fatal(err)
 		}
 		mustHold(t, m, "/b/2", want(b))
@@ -140,27 +144,28 @@ func TestQuotaOfWaiters(t *testing.T) {
 		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
 		mustHold(t, m, "/x", want(a))
 		for _, h := range []string{"1", "2"} {
-			if g, err := m.Acquire(ctx, "/x", want(b, handle(h), queueing)); err != nil || g.State != lockapi.StateQueued {
+			if g, err := m.Acquire(ctx, AcquireRequest{Path: "/x", LockRequest: want(b, handle(h), queueing)}); err != nil || g.State != lockapi.StateQueued {
 				t.Fatalf("%+v, %v", g, err)
 			}
 		}
-		_, err := m.Acquire(ctx, "/x", want(b, handle("3"), waiting(time.Minute)))
+		_, err := m.Acquire(ctx, AcquireRequest{Path: "/x", LockRequest: want(b, handle("3"), waiting(time.Minute))})
 		refusedBy(t, err, "max-session-waiters")
-		if g, err := m.Acquire(ctx, "/x", want(b, handle("2"), queueing)); err != nil || g.Position != 2 {
+		if g, err := m.Acquire(ctx, AcquireRequest{Path: "/x", LockRequest: want(b, handle("2"), queueing)}); err != nil || g.Position != 2 {
 			t.Errorf("the repeated call: %+v, %v; want place 2", g, err)
 		}
 		third := begin(ctx, m, "/x", want(a, handle("3"), waiting(time.Minute)))
-		_, err = m.Acquire(ctx, "/x", want(a, handle("4"), queueing))
+		_, err = m.Acquire(ctx, AcquireRequest{Path: "/x", LockRequest: want(a, handle("4"), queueing)})
 		refusedBy(t, err, "max-waiters")
 		third.running(t)
-		// A call that would wait is granted what is free, and a try is not asked.
+		// A call that would wait is granted what is free, and a try is not
+		// asked.
 		mustHold(t, m, "/free", want(b, queueing))
-		_, err = m.Acquire(ctx, "/x", want(a, handle("4")))
+		_, err = m.Acquire(ctx, AcquireRequest{Path: "/x", LockRequest: want(a, handle("4"))})
 		code(t, err, lockapi.CodeLockHeld)
-		if _, err := m.Release(ctx, "/x", a, "", 0); err != nil {
+		if _, err := m.Release(ctx, ReleaseRequest{Path: "/x", Session: a}); err != nil {
 			t.Fatal(err)
 		}
-		if g, err := m.Acquire(ctx, "/x", want(b, handle("4"), queueing)); err != nil || g.Position != 3 {
+		if g, err := m.Acquire(ctx, AcquireRequest{Path: "/x", LockRequest: want(b, handle("4"), queueing)}); err != nil || g.Position != 3 {
 			t.Errorf("behind a grant: %+v, %v; want place 3", g, err)
 		}
 		settled(t, n)
@@ -168,33 +173,33 @@ func TestQuotaOfWaiters(t *testing.T) {
 	})
 }
 
-// A place in the queue that was lost between the look at the quota and the log is
-// told as what it is.
+// A place in the queue that was lost between the look at the quota and the log
+// is told as what it is.
 func TestQuotaOfBytes(t *testing.T) {
-	one := sessionAmount("", "", nil).bytes
-	claim := claimAmount("/x/0", "").bytes
+	one := sessionUsage("", "", nil).bytes
+	claim := claimUsage(claimKey{path: "/x/0"}).bytes
 	withQuotas(t, Quotas{Bytes: 2*one + 3*claim, SessionBytes: one + 2*claim}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := newSession(t, m, time.Minute), newSession(t, m, 3*time.Second)
 		mustHold(t, m, "/x/0", want(a))
 		mustHold(t, m, "/x/1", want(a))
-		_, err := m.Acquire(t.Context(), "/x/2", want(a))
+		_, err := m.Acquire(t.Context(), AcquireRequest{Path: "/x/2", LockRequest: want(a)})
 		refusedBy(t, err, "max-session-bytes")
 		mustHold(t, m, "/x/2", want(b, delayed(time.Minute)))
-		_, err = m.Acquire(t.Context(), "/x/3", want(b))
+		_, err = m.Acquire(t.Context(), AcquireRequest{Path: "/x/3", LockRequest: want(b)})
 		refusedBy(t, err, "max-bytes")
-		_, err = m.OpenSession(t.Context(), lockapi.SessionRequest{TTLMS: 12_000, Meta: map[string]string{"k": strings.Repeat("v", 1<<14)}}, "")
+		_, err = m.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.SessionRequest{TTLMS: 12_000, Meta: map[string]string{"k": strings.Repeat("v", 1<<14)}}})
 		refusedBy(t, err, "max-session-bytes")
 		pass(5 * time.Second) // b expires and leaves a lock-delay, which takes room as well
 		settled(t, n)
-		if use := openOffice(t, n).use; use.bytes != one+2*claim+delayAmount("/x/2").bytes {
+		if use := openOffice(t, n).accounting.ofCell(); use.bytes != one+2*claim+delayUsage("/x/2").bytes {
 			t.Errorf("%d bytes are counted", use.bytes)
 		}
 	})
 }
 
-// Calls that come all at once get what there is room for, and no more.
-// Calls sent twice at once, for the last place there is, are no two places.
-// A new master counts what there is, and lets it be, however low its quotas are.
+// Calls that come all at once get what there is room for, and no more. Calls
+// sent twice at once, for the last place there is, are no two places. A new
+// master counts what there is, and lets it be, however low its quotas are.
 func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 	inCell(t, 3, Options{Drift: 0.01}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -202,7 +207,7 @@ func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 		for i := range 5 {
 			mustHold(t, m, "/a/"+strconv.Itoa(i), want(a))
 		}
-		if _, err := m.Acquire(t.Context(), "/a/0", want(b, queueing)); err != nil {
+		if _, err := m.Acquire(t.Context(), AcquireRequest{Path: "/a/0", LockRequest: want(b, queueing)}); err != nil {
 			t.Fatal(err)
 		}
 		c.node("r2").master.opts.Quotas = quotas
@@ -210,11 +215,11 @@ func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 		m = n.master
 		settled(t, n)
 		mustHold(t, m, "/a/4", want(a))
-		_, err := m.Acquire(t.Context(), "/a/5", want(a))
+		_, err := m.Acquire(t.Context(), AcquireRequest{Path: "/a/5", LockRequest: want(a)})
 		refusedBy(t, err, "max-session-holds")
-		_, err = m.Acquire(t.Context(), "/b/0", want(b))
+		_, err = m.Acquire(t.Context(), AcquireRequest{Path: "/b/0", LockRequest: want(b)})
 		refusedBy(t, err, "max-holds")
-		if _, err := m.Release(t.Context(), "/a/0", a, "", 0); err != nil {
+		if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/a/0", Session: a}); err != nil {
 			t.Fatal(err)
 		}
 		mustHold(t, m, "/b/0", want(b))
@@ -229,7 +234,7 @@ func TestQuotasAreTold(t *testing.T) {
 		for range 3 {
 			newSession(t, m, time.Minute)
 		}
-		_, err := m.OpenSession(t.Context(), lockapi.SessionRequest{TTLMS: 12_000}, "")
+		_, err := m.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.SessionRequest{TTLMS: 12_000}})
 		refusedBy(t, err, "max-sessions")
 		want := QuotaUse{Name: "max-sessions", Max: 3, Used: 3, Known: true, Refused: 1}
 		if got := m.Quotas()[quotaSessions]; got != want {
@@ -241,7 +246,7 @@ func TestQuotasAreTold(t *testing.T) {
 	})
 }
 
-// What ends while a call that found it there is in the log, and may make it anew,
-// leaves its room to that call.
-// The same for a session that ends while a call that found it under its key, and
-// could not say so in a lapse of the lease, is in the log.
+// What ends while a call that found it there is in the log, and may make it
+// anew, leaves its room to that call. The same for a session that ends while a
+// call that found it under its key, and could not say so in a lapse of the
+// lease, is in the log.

@@ -15,14 +15,23 @@ func TestUnknownIDsAreQuotedInPart(t *testing.T) {
 		made := strings.Repeat("é", 30_000)
 		for name, call := range map[string]func(context.Context) error{
 			"keepalive": func(ctx context.Context) error {
-				_, err := m.Keepalive(ctx, made, lockapi.KeepaliveRequest{})
+				_, err := m.Keepalive(ctx, KeepaliveRequest{Session: made})
 				return err
 			},
-			"read":       func(ctx context.Context) error { _, err := m.Session(ctx, made, false); return err },
-			"stale read": func(ctx context.Context) error { _, err := m.Session(ctx, made, true); return err },
-			"acquire":    func(ctx context.Context) error { _, err := m.Acquire(ctx, "/a", want(made)); return err },
-			"release":    func(ctx context.Context) error { _, err := m.Release(ctx, "/a", made, "", 0); return err },
-			"transfer":   func(ctx context.Context) error { _, err := m.Transfer(ctx, made); return err },
+			"read": func(ctx context.Context) error { _, err := m.Session(ctx, SessionQuery{ID: made}); return err },
+			"stale read": func(ctx context.Context) error {
+				_, err := m.Session(ctx, SessionQuery{Read: Read{Stale: true}, ID: made})
+				return err
+			},
+			"acquire": func(ctx context.Context) error {
+				_, err := m.Acquire(ctx, AcquireRequest{Path: "/a", LockRequest: want(made)})
+				return err
+			},
+			"release": func(ctx context.Context) error {
+				_, err := m.Release(ctx, ReleaseRequest{Path: "/a", Session: made})
+				return err
+			},
+			"transfer": func(ctx context.Context) error { _, err := m.Transfer(ctx, TransferRequest{To: made}); return err },
 		} {
 			var e *lockapi.Error
 			if err := call(t.Context()); !errors.As(err, &e) {

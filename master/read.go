@@ -10,21 +10,21 @@ import (
 
 // linear makes a linearizable read: it names the office, reads, and checks then
 // that this very office's lease still runs. What was read is thrown away where
-// it does not, and read again once the lease is regained; that takes a log entry
-// of this office, which is the barrier.
+// it does not, and read again once the lease is regained; that takes a log
+// entry of this office, which is the barrier.
 func linear[T any](ctx context.Context, m *Master, read func(o *office, s *state.State) (T, error)) (T, error) {
 	var none T
 	o, err := m.admit()
 	if err != nil {
 		return none, err
 	}
-	deadline := o.opts.Clock() + m.opts.Patience
+	deadline := o.now() + m.opts.Patience
 	for {
 		v, err := read(o, o.log.State())
-		if o.lease.Valid(o.opts.Clock()) {
+		if o.leaseValid() {
 			return v, err
 		}
-		if o.opts.Clock() > deadline {
+		if o.now() > deadline {
 			return none, errNoMaster("the master lease has lapsed and was not regained within %v", m.opts.Patience)
 		}
 		t := time.NewTimer(lapseRecheck)
@@ -42,32 +42,32 @@ func linear[T any](ctx context.Context, m *Master, read func(o *office, s *state
 
 // read is linear, or a stale read of this replica's own state, whose office is
 // nil.
-func read[T any](ctx context.Context, m *Master, stale bool, f func(o *office, s *state.State) (T, error)) (T, error) {
-	if stale {
+func read[T any](ctx context.Context, m *Master, q Read, f func(o *office, s *state.State) (T, error)) (T, error) {
+	if q.Stale {
 		return f(nil, m.log.State())
 	}
 	return linear(ctx, m, f)
 }
 
 // Session reads one session with what it holds and waits for.
-func (m *Master) Session(ctx context.Context, id string, stale bool) (lockapi.SessionState, error) {
-	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.SessionState, error) {
-		v, ok := s.Session(id)
+func (m *Master) Session(ctx context.Context, q SessionQuery) (lockapi.SessionState, error) {
+	return read(ctx, m, q.Read, func(o *office, s *state.State) (lockapi.SessionState, error) {
+		v, ok := s.Session(q.ID)
 		if !ok {
-			return lockapi.SessionState{}, errNoSession(id)
+			return lockapi.SessionState{}, errNoSession(q.ID)
 		}
 		return sessionStateOf(o, s, v), nil
 	})
 }
 
-// Sessions reads a page of sessions in the order of their ids. It ends at limit,
-// or with the session that makes it lockapi.PageBytes long.
-func (m *Master) Sessions(ctx context.Context, after string, limit int, stale bool) (lockapi.SessionList, error) {
-	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.SessionList, error) {
+// Sessions reads a page of sessions in the order of their ids. It ends at
+// q.Limit, or with the session that makes it lockapi.PageBytes long.
+func (m *Master) Sessions(ctx context.Context, q SessionsQuery) (lockapi.SessionList, error) {
+	return read(ctx, m, q.Read, func(o *office, s *state.State) (lockapi.SessionList, error) {
 		page := lockapi.SessionList{Sessions: []lockapi.SessionState{}}
 		size := 0
-		for v := range s.Sessions(after) {
-			if n := len(page.Sessions); n == limit || size >= lockapi.PageBytes {
+		for v := range s.Sessions(q.After) {
+			if n := len(page.Sessions); n == q.Limit || size >= lockapi.PageBytes {
 				page.Next = page.Sessions[n-1].ID
 				break
 			}
@@ -79,28 +79,28 @@ func (m *Master) Sessions(ctx context.Context, after string, limit int, stale bo
 	})
 }
 
-// Lock reads one lock, with as many of the first places in its queue as waiters
-// says. Holders are shown up to lockapi.MaxHolders, and metadata of sessions up to
-// lockapi.MaxReplyMeta.
-func (m *Master) Lock(ctx context.Context, path string, waiters int, stale bool) (lockapi.Lock, error) {
-	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.Lock, error) {
+// Lock reads one lock, with the first positions in its queue. Holders are shown
+// up to lockapi.MaxHolders, and metadata of sessions up to lockapi.MaxReplyMeta.
+func (m *Master) Lock(ctx context.Context, q LockQuery) (lockapi.Lock, error) {
+	return read(ctx, m, q.Read, func(o *office, s *state.State) (lockapi.Lock, error) {
 		room := metaRoom(lockapi.MaxReplyMeta)
-		out := lockOf(o, s, path, lockapi.MaxHolders, &room)
-		if waiters > 0 {
-			out.Queue = queueOf(s, path, waiters, time.Now(), &room)
+		out := lockOf(o, s, q.Path, lockapi.MaxHolders, &room)
+		if q.Waiters > 0 {
+			out.Queue = queueOf(s, q.Path, q.Waiters, time.Now(), &room)
 		}
 		return out, nil
 	})
 }
 
 // Locks reads a page of the locks that are not free, in bytewise order of their
-// paths. It ends at limit, or with the lock that makes it lockapi.PageBytes long.
-func (m *Master) Locks(ctx context.Context, prefix, after string, limit int, stale bool) (lockapi.LockList, error) {
-	return read(ctx, m, stale, func(o *office, s *state.State) (lockapi.LockList, error) {
+// paths. It ends at q.Limit, or with the lock that makes it lockapi.PageBytes
+// long.
+func (m *Master) Locks(ctx context.Context, q LocksQuery) (lockapi.LockList, error) {
+	return read(ctx, m, q.Read, func(o *office, s *state.State) (lockapi.LockList, error) {
 		page := lockapi.LockList{Locks: []lockapi.Lock{}}
 		size, room := 0, metaRoom(lockapi.MaxReplyMeta)
-		for l := range s.Locks(prefix, after) {
-			if n := len(page.Locks); n == limit || size >= lockapi.PageBytes {
+		for l := range s.Locks(q.Prefix, q.After) {
+			if n := len(page.Locks); n == q.Limit || size >= lockapi.PageBytes {
 				page.Next = page.Locks[n-1].Path
 				break
 			}
@@ -113,8 +113,8 @@ func (m *Master) Locks(ctx context.Context, prefix, after string, limit int, sta
 }
 
 // CheckSequencer reports whether the grant that a sequencer describes is held.
-func (m *Master) CheckSequencer(ctx context.Context, q lockapi.Sequencer, stale bool) (lockapi.SequencerCheck, error) {
-	return read(ctx, m, stale, func(_ *office, s *state.State) (lockapi.SequencerCheck, error) {
+func (m *Master) CheckSequencer(ctx context.Context, q SequencerQuery) (lockapi.SequencerCheck, error) {
+	return read(ctx, m, q.Read, func(_ *office, s *state.State) (lockapi.SequencerCheck, error) {
 		h, ok := s.HoldByToken(q.Path, q.Token)
 		switch {
 		case ok && mode(h.Mode) == q.Mode:
@@ -148,13 +148,14 @@ func sessionStateOf(o *office, s *state.State, v *state.Session) lockapi.Session
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if live := o.sessions[v.ID]; live != nil {
-		left := max(0, live.base+live.ttl+o.lease.Lapsed()-live.lapsed-o.opts.Clock()).Milliseconds()
-		out.LeaseRemainingMS = &left
+	now := o.now()
+	if left, known := o.sessions.remaining(v.ID, now); known {
+		ms := left.Milliseconds()
+		out.LeaseRemainingMS = &ms
 	}
 	for i := range out.Holds {
 		if len(doubtful) > 0 && out.Holds[i].Token == doubtful[0].Token {
-			out.Holds[i].UnclaimedMS = o.unclaimedFor(doubtful[0]).Milliseconds()
+			out.Holds[i].UnclaimedMS = o.waiters.unclaimedFor(doubtful[0], now).Milliseconds()
 			doubtful = doubtful[1:]
 		}
 	}

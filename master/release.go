@@ -10,40 +10,35 @@ import (
 // Release ends the hold or the wait of (session, handle) at path; with a token
 // other than 0 only that very grant. Where there is nothing to release it costs
 // no log entry.
-func (m *Master) Release(_ context.Context, path, session, handle string, token uint64) (lockapi.Released, error) {
+func (m *Master) Release(_ context.Context, req ReleaseRequest) (lockapi.Released, error) {
 	o, err := m.admit()
 	if err != nil {
 		return lockapi.Released{}, err
 	}
-	if answer, err, ok := o.nothingToRelease(pairKey{session, path, handle}, token); ok {
-		return answer, err
+	op := &state.Release{Session: req.Session, Path: req.Path, Handle: req.Handle, Token: req.Token}
+	if r, ok := o.nothingToRelease(op); ok {
+		return released(op, r, nil)
 	}
-	r, err := o.propose(state.Command{Kind: state.Release, Session: session, Path: path, Handle: handle, Token: token})
+	r, err := o.propose(req.Caller, op)
+	return released(op, r, err)
+}
+
+func released(op *state.Release, r state.Result, err error) (lockapi.Released, error) {
 	switch {
 	case err != nil:
 		return lockapi.Released{}, err
-	case r.Verdict == state.NoSession:
-		return lockapi.Released{}, errNoSession(session)
+	case r == state.NoSession:
+		return lockapi.Released{}, errNoSession(op.Session)
 	}
-	return lockapi.Released{Released: r.Verdict == state.Done}, nil
+	return lockapi.Released{Released: r == state.Done}, nil
 }
 
-// nothingToRelease answers from memory where there is nothing to change. A call
-// of the pair that is under way may be about to change that: then the log
-// decides, in its order.
-func (o *office) nothingToRelease(key pairKey, token uint64) (answer lockapi.Released, err error, ok bool) {
-	o.mu.Lock()
-	_, busy := o.pairs[key]
-	o.mu.Unlock()
-	if busy {
-		return answer, nil, false
+// nothingToRelease answers from memory where there is nothing to change. An
+// acquire that is under way may be about to change that: then the log decides,
+// in its order.
+func (o *office) nothingToRelease(op *state.Release) (state.Result, bool) {
+	if o.busy(claimKey{op.Session, op.Path, op.Handle}) {
+		return nil, false
 	}
-	s := o.log.State()
-	if _, lives := s.Session(key.session); !lives {
-		err = errNoSession(key.session)
-	} else if hold, wait := s.Claim(key.session, key.path, key.handle); wait != nil && token == 0 ||
-		hold != nil && (token == 0 || token == hold.Token) {
-		return answer, nil, false
-	}
-	return answer, err, o.lease.Valid(o.opts.Clock())
+	return o.fromMemory(op)
 }

@@ -1,14 +1,16 @@
 package master
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestReleaseBehindAnAcquireThatIsOnItsWay: it is not said from memory that there is
-// nothing to release; the log has both, in the order in which they came.
+// TestReleaseBehindAnAcquireThatIsOnItsWay: it is not said from memory that
+// there is nothing to release; the log has both, in the order in which they
+// came.
 func TestReleaseBehindAnAcquireThatIsOnItsWay(t *testing.T) {
 	for _, queued := range []bool{false, true} { // a grant is on its way, or a place in the queue
 		one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
@@ -18,15 +20,18 @@ func TestReleaseBehindAnAcquireThatIsOnItsWay(t *testing.T) {
 			}
 			c.setDelay(100 * time.Millisecond)
 			got := make(chan lockapi.Grant, 1)
-			go func() { g, _ := m.Acquire(t.Context(), "/a", want(a, queueing)); got <- g }()
+			go func() {
+				g, _ := m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(a, queueing)})
+				got <- g
+			}()
 			pass(50 * time.Millisecond)
-			r, err := m.Release(t.Context(), "/a", a, "", 0)
+			r, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: a})
 			if err != nil || !r.Released {
 				t.Errorf("queued %v: %+v, %v; want it to release what the acquire before it got", queued, r, err)
 			}
 			<-got
 			if h, w := n.State().Claim(a, "/a", ""); h != nil || w != nil {
-				t.Errorf("queued %v: the pair has %+v, %+v behind its release", queued, h, w)
+				t.Errorf("queued %v: the session has %+v, %+v behind its release", queued, h, w)
 			}
 		})
 	}
@@ -40,11 +45,35 @@ func TestNothingToReleaseNeedsTheLease(t *testing.T) {
 		c.cutOff("r1", true)
 		mustHold(t, c.office("r2").master, "/a", want(id))
 		answer := make(chan error, 1)
-		go func() { _, err := old.master.Release(t.Context(), "/a", id, "", 0); answer <- err }()
+		go func() {
+			_, err := old.master.Release(t.Context(), ReleaseRequest{Path: "/a", Session: id})
+			answer <- err
+		}()
 		pass(time.Second)
 		c.depose("r1")
 		if err := <-answer; !unanswered(err) {
 			t.Errorf("%v; the session holds the lock", err)
+		}
+	})
+}
+
+// TestSessionThatCannotBe: an id that no session can have is one of none, and to
+// say so costs no log entry.
+func TestSessionThatCannotBe(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		const id = "a\x00b"
+		before := n.State().Index
+		if _, err := m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(id)}); !errors.Is(err, lockapi.CodeSessionNotFound) {
+			t.Errorf("acquire: %v; want %v", err, lockapi.CodeSessionNotFound)
+		}
+		if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: id}); !errors.Is(err, lockapi.CodeSessionNotFound) {
+			t.Errorf("release: %v; want %v", err, lockapi.CodeSessionNotFound)
+		}
+		if err := m.CloseSession(t.Context(), CloseSessionRequest{Session: id}); err != nil {
+			t.Errorf("close: %v; it is closed already", err)
+		}
+		if after := n.State().Index; after != before {
+			t.Errorf("this took %d log entries", after-before)
 		}
 	})
 }

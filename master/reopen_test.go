@@ -11,11 +11,11 @@ import (
 // openKeyed opens a session under a key.
 func openKeyed(t *testing.T, m *Master, key string, ttl time.Duration) (lockapi.Session, error) {
 	t.Helper()
-	return m.OpenSession(t.Context(), lockapi.SessionRequest{TTLMS: ttl.Milliseconds()}, key)
+	return m.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.SessionRequest{TTLMS: ttl.Milliseconds()}, Key: key})
 }
 
-// TestOpeningAgainExtends: the caller may have retried for longer than the ttl, and
-// counts on a whole one from when it sent the call that was answered.
+// TestOpeningAgainExtends: the caller may have retried for longer than the ttl,
+// and counts on a whole one from when it sent the call that was answered.
 func TestOpeningAgainExtends(t *testing.T) {
 	const ttl = 1500 * time.Millisecond
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
@@ -36,8 +36,8 @@ func TestOpeningAgainExtends(t *testing.T) {
 	})
 }
 
-// TestOpeningTwiceAtOnceExtends: the second call finds the session of the first in
-// the log, behind it.
+// TestOpeningTwiceAtOnceExtends: the second call finds the session of the first
+// in the log, behind it.
 func TestOpeningTwiceAtOnceExtends(t *testing.T) {
 	const ttl = time.Second
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
@@ -61,8 +61,8 @@ func TestOpeningTwiceAtOnceExtends(t *testing.T) {
 	})
 }
 
-// TestOpeningAgainDoesNotRevive: past due, it waits for the end of the session that
-// there is, and opens another.
+// TestOpeningAgainDoesNotRevive: past due, it waits for the end of the session
+// that there is, and opens another.
 func TestOpeningAgainDoesNotRevive(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		first, err := openKeyed(t, m, "k", time.Second)
@@ -84,9 +84,9 @@ func TestOpeningAgainDoesNotRevive(t *testing.T) {
 	})
 }
 
-// TestOpeningAgainTakesNoNews: its answer has no events, so that none of them counts
-// as shown, and an acknowledgement of a later one does not drop it.
-func TestOpeningAgainTakesNoNews(t *testing.T) {
+// TestOpeningAgainTakesNoEvents: its answer has no events, so that none of them
+// counts as shown, and an acknowledgement of a later one does not drop it.
+func TestOpeningAgainTakesNoEvents(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a := newSession(t, m, time.Minute)
 		b, err := openKeyed(t, m, "k", time.Minute)
@@ -103,8 +103,8 @@ func TestOpeningAgainTakesNoNews(t *testing.T) {
 	})
 }
 
-// TestOpeningAgainNeedsTheLease: a master that is cut off knows neither that the
-// session lives yet nor that its key is taken.
+// TestOpeningAgainNeedsTheLease: a master that is cut off knows neither that
+// the session lives yet nor that its key is taken.
 func TestOpeningAgainNeedsTheLease(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -115,7 +115,7 @@ func TestOpeningAgainNeedsTheLease(t *testing.T) {
 			}
 			c.cutOff("r1", true)
 			next := c.office("r2")
-			if err := next.master.CloseSession(t.Context(), first.ID); err != nil {
+			if err := next.master.CloseSession(t.Context(), CloseSessionRequest{Session: first.ID}); err != nil {
 				t.Fatal(err)
 			}
 			ttl := time.Hour
@@ -140,7 +140,7 @@ func TestClosingNeedsTheLease(t *testing.T) {
 		c.cutOff("r1", true)
 		id := newSession(t, c.office("r2").master, time.Hour)
 		answer := make(chan error, 1)
-		go func() { answer <- old.master.CloseSession(t.Context(), id) }()
+		go func() { answer <- old.master.CloseSession(t.Context(), CloseSessionRequest{Session: id}) }()
 		pass(time.Second)
 		c.depose("r1")
 		if err := <-answer; !unanswered(err) {

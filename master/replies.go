@@ -8,11 +8,12 @@ import (
 )
 
 // What locks look like in replies, and how long replies may get. A session's
-// metadata is up to 64 KiB, and stands beside each of its holds and places: what
-// a reply may take of it is bounded, and so are holders and pages. The quotas
-// bound what there is, not how often it is told.
+// metadata is up to 64 KiB, and stands beside each of its holds and places:
+// what a reply may take of it is bounded, and so are holders and pages. The
+// quotas bound what there is, not how often it is told.
 
-// metaRoom is what is left, in bytes, for the metadata of sessions in one reply.
+// metaRoom is what is left, in bytes, for the metadata of sessions in one
+// reply.
 type metaRoom int
 
 // take is the metadata where there is room for it, else nil. What is too long
@@ -33,9 +34,9 @@ func (r *metaRoom) take(meta map[string]string) map[string]string {
 	return meta
 }
 
-// lockOf shows a lock with up to so many of its holders, the first ones; o is nil
-// in a stale read, which knows only the whole length of a lock-delay and not what
-// is left of it.
+// lockOf shows a lock with up to so many of its holders, the first ones; o is
+// nil in a stale read, which knows only the whole length of a lock-delay and
+// not what is left of it.
 func lockOf(o *office, s *state.State, path string, most int, room *metaRoom) lockapi.Lock {
 	out := lockapi.Lock{Path: path, State: lockapi.StateFree, Holders: []lockapi.Holder{}}
 	l, ok := s.Lock(path)
@@ -69,9 +70,9 @@ func lockOf(o *office, s *state.State, path string, most int, room *metaRoom) lo
 	return out
 }
 
-// queueOf shows the first places in a queue, at most so many. now is a wall clock,
-// and may be behind that of the master which took a place: the state's own time
-// counts where it is later.
+// queueOf shows the first places in a queue, at most so many. now is a wall
+// clock, and may be behind that of the master which took a place: the state's
+// own time counts where it is later.
 func queueOf(s *state.State, path string, most int, now time.Time, room *metaRoom) []lockapi.Waiter {
 	out := []lockapi.Waiter{}
 	present := max(now.UnixNano(), s.Now)
@@ -152,8 +153,8 @@ func metaSize(meta map[string]string) int {
 	return n
 }
 
-// textSize is how long a text is in JSON, at the most: a control character takes
-// up to six bytes.
+// textSize is how long a text is in JSON, at the most: a control character
+// takes up to six bytes.
 func textSize(text string) int {
 	n := len(text)
 	for i := range len(text) {

@@ -1,7 +1,6 @@
 package master
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -14,23 +13,22 @@ import (
 )
 
 // OpenSession opens a session. With an idempotency key, the session that was
-// opened with that key and the same request is given again, and extended as by a
-// keepalive: the caller may have tried for longer than its ttl. One that is past due
-// is not revived; the call waits for its end and opens another. Another request
-// under the key is a conflict. A quota that is used up is too_many.
-func (m *Master) OpenSession(ctx context.Context, req lockapi.SessionRequest, key string) (lockapi.Session, error) {
+// opened with that key and the same request is given again, and extended as by
+// a keepalive: the caller may have tried for longer than its ttl. One that is
+// past due is not revived; the call waits for its end and opens another.
+// Another request under the key is a conflict. A quota that is used up is
+// too_many.
+func (m *Master) OpenSession(ctx context.Context, req OpenSessionRequest) (lockapi.Session, error) {
 	o, err := m.admit()
 	if err != nil {
 		return lockapi.Session{}, err
 	}
-	c := state.Command{
-		Kind: state.OpenSession, Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: key,
-	}
-	if key != "" {
-		c.Digest = digest(req)
+	c := &state.OpenSession{Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: req.Key}
+	if req.Key != "" {
+		c.Digest = digest(req.SessionRequest)
 	}
 	for {
-		v, err := o.sessionUnder(c)
+		v, err := o.sessionUnder(req.Caller, c)
 		if err == nil && v.ID != c.Session {
 			k := newKeepalive(o)
 			k.deaf = true
@@ -46,28 +44,29 @@ func (m *Master) OpenSession(ctx context.Context, req lockapi.SessionRequest, ke
 	}
 }
 
-// sessionUnder finds the session that was opened with a command's idempotency key,
-// or opens it. Whether one that it finds still lives, a keepalive has to see.
-func (o *office) sessionUnder(c state.Command) (*state.Session, error) {
-	if v, ok := o.log.State().SessionByKey(c.Key); ok {
-		switch {
-		case bytes.Equal(v.Digest, c.Digest):
-			return v, nil
-		case o.lease.Valid(o.opts.Clock()):
-			return nil, errOtherBody(c.Key)
+// sessionUnder finds the session that was opened with an operation's
+// idempotency key, or opens it. Whether one that it finds still lives, a
+// keepalive has to see.
+func (o *office) sessionUnder(by Caller, op *state.OpenSession) (*state.Session, error) {
+	if r, changes := o.log.State().Would(op); !changes {
+		switch found, _ := r.(state.SessionResult); {
+		case found.Verdict == state.Done:
+			return found.Session, nil
+		case found.Verdict == state.Conflict && o.leaseValid():
+			return nil, errOtherBody(op.Key)
 		}
 	}
-	release, err := o.reserveSession(&c)
+	release, err := o.accounting.reserveSession(op)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	r, err := o.propose(c)
+	r, err := resultOf[state.SessionResult](o.propose(by, op))
 	switch {
 	case err != nil:
 		return nil, err
 	case r.Verdict == state.Conflict:
-		return nil, errOtherBody(c.Key)
+		return nil, errOtherBody(op.Key)
 	}
 	return r.Session, nil
 }
@@ -89,15 +88,16 @@ func digest(req lockapi.SessionRequest) []byte {
 
 // CloseSession ends a session and frees all that it holds, without lock-delay.
 // A session that is not there is closed already.
-func (m *Master) CloseSession(_ context.Context, id string) error {
+func (m *Master) CloseSession(_ context.Context, req CloseSessionRequest) error {
 	o, err := m.admit()
 	if err != nil {
 		return err
 	}
-	if _, ok := o.log.State().Session(id); !ok && o.lease.Valid(o.opts.Clock()) {
+	op := &state.CloseSession{Session: req.Session}
+	if _, ok := o.fromMemory(op); ok {
 		return nil
 	}
-	_, err = o.proposeEnd(state.Command{Kind: state.CloseSession, Session: id})
+	_, err = o.proposeEnd(req.Caller, op, req.Session)
 	return err
 }
 

@@ -10,7 +10,7 @@ import (
 // holdOf is what a session's state shows of its hold at path.
 func holdOf(t *testing.T, m *Master, session, path string) (lockapi.Hold, bool) {
 	t.Helper()
-	s, err := m.Session(t.Context(), session, false)
+	s, err := m.Session(t.Context(), SessionQuery{ID: session})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,8 +22,9 @@ func holdOf(t *testing.T, m *Master, session, path string) (lockapi.Hold, bool) 
 	return lockapi.Hold{}, false
 }
 
-// heir makes b wait for /a, which a holds, in a place that is not kept; mastership
-// moves, b's call is told that its outcome is unknown, and a releases.
+// heir makes b wait for /a, which a holds, in a place that is not kept;
+// mastership moves, b's call is told that its outcome is unknown, and a
+// releases.
 func heir(t *testing.T, c *fakeCell, ttl time.Duration) (next *Master, a, b string) {
 	t.Helper()
 	m := c.office("r1").master
@@ -34,32 +35,32 @@ func heir(t *testing.T, c *fakeCell, ttl time.Duration) (next *Master, a, b stri
 	next = c.office("r2").master
 	code(t, call.answered(t).err, lockapi.CodeOutcomeUnknown)
 	pass(time.Second)
-	if r, err := next.Release(t.Context(), "/a", a, "", 0); err != nil || !r.Released {
+	if r, err := next.Release(t.Context(), ReleaseRequest{Path: "/a", Session: a}); err != nil || !r.Released {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	return next, a, b
 }
 
-// TestInheritedGrantShowsForHowLongItMayBeClaimed, and is taken back then; reading of
-// it is no claim.
+// TestInheritedGrantShowsForHowLongItMayBeClaimed, and is taken back then;
+// reading of it is no claim.
 func TestInheritedGrantShowsForHowLongItMayBeClaimed(t *testing.T) {
 	for ttl, grace := range map[time.Duration]time.Duration{time.Hour: orphanGrace, 3 * time.Second: 3 * time.Second} {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 			next, _, b := heir(t, c, ttl)
 			n := c.node("r2")
-			ends := openOffice(t, n).opened + grace
+			ends := openOffice(t, n).sessions.opened + grace
 			for n.clock() < ends-100*time.Millisecond {
 				h, ok := holdOf(t, next, b, "/a")
 				if left := time.Duration(h.UnclaimedMS) * time.Millisecond; !ok || left <= 0 || left > ends-n.clock() || left < ends-n.clock()-time.Millisecond {
 					t.Fatalf("ttl %v: %v, %+v; want it to show that it may be claimed for another %v", ttl, ok, h, ends-n.clock())
 				}
-				if page, err := next.Sessions(t.Context(), "", 10, false); err != nil || len(page.Sessions) != 2 ||
+				if page, err := next.Sessions(t.Context(), SessionsQuery{Limit: 10}); err != nil || len(page.Sessions) != 2 ||
 					len(page.Sessions[0].Holds)+len(page.Sessions[1].Holds) != 1 {
 					t.Fatalf("%+v, %v", page, err)
 				} else if h := append(page.Sessions[0].Holds, page.Sessions[1].Holds...)[0]; h.UnclaimedMS == 0 {
 					t.Errorf("a list of sessions shows %+v", h)
 				}
-				if s, err := next.Session(t.Context(), b, true); err != nil || len(s.Holds) != 1 || s.Holds[0].UnclaimedMS != 0 {
+				if s, err := next.Session(t.Context(), SessionQuery{Read: Read{Stale: true}, ID: b}); err != nil || len(s.Holds) != 1 || s.Holds[0].UnclaimedMS != 0 {
 					t.Fatalf("a stale read, which cannot tell, shows %+v, %v", s, err)
 				}
 				pass(100 * time.Millisecond)
@@ -72,8 +73,8 @@ func TestInheritedGrantShowsForHowLongItMayBeClaimed(t *testing.T) {
 	}
 }
 
-// TestClaimedGrantIsThePairsOwn, for good and over changes of master, whether the
-// claim was answered with the grant or with how it contradicts it.
+// TestClaimedGrantIsThePairsOwn, for good and over changes of master, whether
+// the claim was answered with the grant or with how it contradicts it.
 func TestClaimedGrantIsThePairsOwn(t *testing.T) {
 	for _, mode := range []lockapi.Mode{lockapi.Exclusive, lockapi.Shared} {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -81,7 +82,7 @@ func TestClaimedGrantIsThePairsOwn(t *testing.T) {
 			shown, _ := holdOf(t, next, b, "/a")
 			q := want(b)
 			q.Mode = mode
-			g, err := next.Acquire(t.Context(), "/a", q)
+			g, err := next.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: q})
 			if mode == lockapi.Shared {
 				code(t, err, lockapi.CodeConflict)
 			} else if err != nil || g.Token != shown.Token {
@@ -89,7 +90,7 @@ func TestClaimedGrantIsThePairsOwn(t *testing.T) {
 			}
 			for range 2 {
 				if h, ok := holdOf(t, next, b, "/a"); !ok || h.UnclaimedMS != 0 || h.Token != shown.Token {
-					t.Errorf("%v, %+v; want it to be the pair's own", ok, h)
+					t.Errorf("%v, %+v; want it to be its own", ok, h)
 				}
 				pass(10 * time.Second)
 			}
@@ -104,7 +105,7 @@ func TestClaimedGrantIsThePairsOwn(t *testing.T) {
 func TestUnclaimedGrantCanBeGivenBack(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		next, a, b := heir(t, c, time.Hour)
-		if r, err := next.Release(t.Context(), "/a", b, "", 0); err != nil || !r.Released {
+		if r, err := next.Release(t.Context(), ReleaseRequest{Path: "/a", Session: b}); err != nil || !r.Released {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		g := mustHold(t, next, "/a", want(a))
@@ -115,9 +116,9 @@ func TestUnclaimedGrantCanBeGivenBack(t *testing.T) {
 	})
 }
 
-// TestGrantsThatStayAreNotUnclaimed: those made at once, those of kept places, those
-// that a waiting call was answered with, and those of earlier offices, of which
-// nobody can say whether a caller was told.
+// TestGrantsThatStayAreNotUnclaimed: those made at once, those of kept places,
+// those that a waiting call was answered with, and those of earlier offices, of
+// which nobody can say whether a caller was told.
 func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
@@ -126,7 +127,7 @@ func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
 		granted202(t, m, "/kept", a, b)
 		mustHold(t, m, "/waited", want(a))
 		call := begin(t.Context(), m, "/waited", want(b, waiting(time.Minute)))
-		if _, err := m.Release(t.Context(), "/waited", a, "", 0); err != nil {
+		if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/waited", Session: a}); err != nil {
 			t.Fatal(err)
 		}
 		if err := call.answered(t).err; err != nil {
@@ -142,14 +143,14 @@ func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
 				}
 			}
 		}
-		// Neither does a call of the pair that comes and goes change that.
+		// Neither does a call for it that comes and goes change that.
 		o := openOffice(t, c.node("r2"))
-		key := pairKey{b, "/waited", ""}
-		p, w := o.enter(key)
+		key := claimKey{b, "/waited", ""}
+		own, w := enter(o, key)
 		if h, ok := holdOf(t, m, b, "/waited"); !ok || h.UnclaimedMS != 0 {
-			t.Errorf("while a call of the pair is under way: %v, %+v", ok, h)
+			t.Errorf("while a call for it is under way: %v, %+v", ok, h)
 		}
-		o.exit(key, p, w)
+		o.exit(Caller{}, key, own, w)
 		pass(10 * time.Second)
 		if h, ok := holdOf(t, m, b, "/waited"); !ok || h.UnclaimedMS != 0 {
 			t.Errorf("behind it: %v, %+v", ok, h)
@@ -157,15 +158,15 @@ func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
 	})
 }
 
-// TestGrantIsUnclaimedUntilItsCallIsAnswered: if the connection is broken by then, it
-// is taken back.
+// TestGrantIsUnclaimedUntilItsCallIsAnswered: if the connection is broken by
+// then, it is taken back.
 func TestGrantIsUnclaimedUntilItsCallIsAnswered(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 			a, b := two(t, m)
 			mustHold(t, m, "/a", want(a))
 			call, place := placed(t, n, "/a", want(b, waiting(time.Minute)))
-			if r, err := m.Release(t.Context(), "/a", a, "", 0); err != nil || !r.Released {
+			if r, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: a}); err != nil || !r.Released {
 				t.Fatalf("%+v, %v", r, err)
 			}
 			if h, ok := holdOf(t, m, b, "/a"); !ok || h.UnclaimedMS != 1 {
@@ -184,14 +185,14 @@ func TestGrantIsUnclaimedUntilItsCallIsAnswered(t *testing.T) {
 				t.Errorf("broken %v: %v, %+v", broken, ok, h)
 			}
 			if !broken {
-				call.exit(call.key, call.pair, call.waiter)
+				call.exit()
 			}
 		})
 	}
 }
 
-// TestReadOfAGrantThatIsTakenBackMeanwhile: the reader has a state with it, and looks
-// who may be told of it when all is over.
+// TestReadOfAGrantThatIsTakenBackMeanwhile: the reader has a state with it, and
+// looks who may be told of it when all is over.
 func TestReadOfAGrantThatIsTakenBackMeanwhile(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		next, _, b := heir(t, c, time.Hour)

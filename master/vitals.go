@@ -6,25 +6,25 @@ import (
 
 	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Vitals are the figures by which people watch a cell and are called when it is not
-// well, as this replica knows them.
+// Vitals are the figures by which people watch a cell and are called when it is
+// not well, as this replica knows them.
 type Vitals struct {
 	Location             // the master that is known, if one is
 	Lease     lease.View // this replica's own: none where it is not in office
 	LeaseTerm time.Duration
 	// Sessions, Locks and Waiters are those of this replica's state.
 	Sessions, Locks, Waiters int
-	// Offices is how often this replica took office since it was started, and Expired
-	// how many sessions expired while it was in office.
+	// Offices is how often this replica took office since it was started, and
+	// Expired how many sessions expired while it was in office.
 	Offices, Expired uint64
 	Committed        histogram.Snapshot // from the proposal of a batch to its outcome
 	Margin           histogram.Snapshot // what was left of the lease when it was renewed
 	Waited           histogram.Snapshot // time in a queue, of those who got the lock
-	Replica          replica.Vitals
+	Replica          cell.Vitals
 }
 
 // vitals are counted where they arise, over all offices of this replica.
@@ -42,20 +42,24 @@ func newVitals(term time.Duration) *vitals {
 	}
 }
 
-// renewed counts a batch that was accepted: proposed at p, accepted now, with what
-// was left of the lease.
+// renewed counts a batch that was accepted: proposed at p, accepted now, with
+// what was left of the lease.
 func (v *vitals) renewed(p, now time.Duration, left lease.View) {
 	v.committed.Observe(now - p)
 	v.margin.Observe(left.Remaining)
 }
 
 // happened counts an event.
-func (v *vitals) happened(e *state.Event) {
-	switch {
-	case e.Kind == state.EventEnded && e.Expired:
-		v.expired.Add(1)
-	case e.Kind == state.EventGranted && e.Wait != nil:
-		v.waited.Observe(time.Duration(e.Hold.GrantedAt - e.Wait.Since))
+func (v *vitals) happened(c state.Change) {
+	switch c := c.(type) {
+	case state.SessionEnded:
+		if c.Expired {
+			v.expired.Add(1)
+		}
+	case state.Granted:
+		if c.Wait != nil {
+			v.waited.Observe(time.Duration(c.Hold.GrantedAt - c.Wait.Since))
+		}
 	}
 }
 

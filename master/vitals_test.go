@@ -18,7 +18,7 @@ func TestVitals(t *testing.T) {
 		g := mustHold(t, m, "/a", want(holder))
 		got := make(chan lockapi.Grant)
 		go func() {
-			g, err := m.Acquire(t.Context(), "/a", want(waiter, waiting(time.Minute)))
+			g, err := m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(waiter, waiting(time.Minute))})
 			if err != nil {
 				t.Error(err)
 			}
@@ -28,11 +28,11 @@ func TestVitals(t *testing.T) {
 		if v := m.Vitals(); v.Sessions != 2 || v.Locks != 1 || v.Waiters != 1 || v.Expired != 1 || v.Waited.Count != 0 {
 			t.Errorf("%+v", v)
 		}
-		if _, err := m.Release(t.Context(), "/a", holder, "", g.Token); err != nil {
+		if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: holder, Token: g.Token}); err != nil {
 			t.Fatal(err)
 		}
 		<-got
-		if err := m.CloseSession(t.Context(), holder); err != nil {
+		if err := m.CloseSession(t.Context(), CloseSessionRequest{Session: holder}); err != nil {
 			t.Fatal(err)
 		}
 		v := m.Vitals()
@@ -45,8 +45,8 @@ func TestVitals(t *testing.T) {
 	})
 }
 
-// What was left of the lease when it was renewed shows how near its end came: nothing
-// where it had lapsed.
+// What was left of the lease when it was renewed shows how near its end came:
+// nothing where it had lapsed.
 func TestRenewalMargin(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, c *fakeCell) {
 		term := m.opts.LeaseTerm

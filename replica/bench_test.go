@@ -1,12 +1,7 @@
 package replica
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,97 +9,6 @@ import (
 
 	"github.com/stoutlock/stout/replica/state"
 )
-
-// BenchmarkStoreLogs is a write of one entry to the disk, without and with a
-// write-ahead log.
-func BenchmarkStoreLogs(b *testing.B) {
-	for _, size := range []int{128, 16 << 10} {
-		b.Run(fmt.Sprintf("bolt/bytes=%d", size), func(b *testing.B) { benchmarkStoreLogs(b, size, false) })
-		b.Run(fmt.Sprintf("wal/bytes=%d", size), func(b *testing.B) { benchmarkStoreLogs(b, size, true) })
-	}
-}
-
-func benchmarkStoreLogs(b *testing.B, size int, ahead bool) {
-	f, err := openLog(b.TempDir(), false, ahead)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	data, at := make([]byte, size), uint64(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		at++
-		if err := f.StoreLog(&raft.Log{Index: at, Term: 1, Data: data}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkBatcher is a command's way through the batcher and back, with so many
-// callers at once and a log that takes each entry in no time.
-func BenchmarkBatcher(b *testing.B) {
-	for _, n := range []int{1, 64, 256} {
-		b.Run(fmt.Sprintf("callers=%d", n), func(b *testing.B) {
-			batcher := NewBatcher(BatcherOptions{
-				Epoch: 1, LeaseMS: 1000, Clock: func() time.Duration { return 0 },
-				Accepted: func(time.Duration, *state.Outcome) {}, Failed: func(err error) { b.Error(err) },
-				Submit: func(batch state.Batch) func() (*state.Outcome, error) {
-					out := &state.Outcome{Accepted: true, Results: make([]state.Result, len(batch.Commands))}
-					return func() (*state.Outcome, error) { return out, nil }
-				},
-			})
-			var callers sync.WaitGroup
-			var done atomic.Int64
-			b.ReportAllocs()
-			b.ResetTimer()
-			for range n {
-				callers.Go(func() {
-					for done.Add(1) <= int64(b.N) {
-						if _, err := batcher.Do(state.Command{Kind: state.Release, Session: "s1", Path: "/bench"}); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			callers.Wait()
-			batcher.Close(errors.New("the benchmark is over"))
-			batcher.Wait()
-		})
-	}
-}
-
-// BenchmarkCheckLog is the check of a log of about 100 MB at a start.
-func BenchmarkCheckLog(b *testing.B) {
-	f, err := openLog(b.TempDir(), false, false)
-	if err != nil {
-		b.Fatal(err)
-	}
-	data, at := make([]byte, 8<<10), uint64(0)
-	for range 100 {
-		var logs []*raft.Log
-		for range 128 {
-			at++
-			logs = append(logs, &raft.Log{Index: at, Term: 1, Data: data})
-		}
-		if err := f.StoreLogs(logs); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if err := f.Close(); err != nil {
-		b.Fatal(err)
-	}
-	info, err := os.Stat(filepath.Clean(f.name))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(info.Size())
-	for b.Loop() {
-		if _, _, err := checkLog(f.name); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
 
 // BenchmarkApplyBesideSums is what an entry costs to apply to a state of many
 // sessions, with no sums and with sums as often as the share that they may take
@@ -114,7 +18,7 @@ func BenchmarkApplyBesideSums(b *testing.B) {
 	for name, every := range map[string]time.Duration{"none": time.Hour, "sums": time.Millisecond} {
 		b.Run(name, func(b *testing.B) {
 			began := time.Now()
-			f := &fsm{settled: func(uint64) error { return nil }, clock: func() time.Duration { return time.Since(began) }, fail: func(err error) { b.Fatal(err) }}
+			f := &fsm{waitDurable: func(uint64) error { return nil }, clock: func() time.Duration { return time.Since(began) }, fail: func(err error) { b.Fatal(err) }}
 			f.sums = newChecksums(f.clock, func(own, told Checksum) { b.Errorf("own %v, told %v", own, told) })
 			f.sums.every = every
 			f.current.Store(state.New())
@@ -127,7 +31,7 @@ func BenchmarkApplyBesideSums(b *testing.B) {
 				}
 				f.Apply(&raft.Log{Index: at, Term: 1, Data: data})
 			}
-			apply(state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: 1, Master: "r1"}}})
+			apply(state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: 1, Master: "r1"}}}})
 			for n := 0; n < sessions; {
 				many := state.Batch{Epoch: 1, LeaseMS: 1000}
 				for range 1000 {
@@ -139,8 +43,11 @@ func BenchmarkApplyBesideSums(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				i++
-				apply(f.sums.ride(state.Batch{Epoch: 1, LeaseMS: 1000, Commands: []state.Command{
-					{Kind: state.Acquire, Session: fmt.Sprintf("%032d", i%sessions), Path: "/bench", Mode: state.Exclusive}}}))
+				commands := []state.Command{{Operation: &state.Acquire{Session: fmt.Sprintf("%032d", i%sessions), Path: "/bench", Mode: state.Exclusive}}}
+				if due, ok := f.sums.due(); ok {
+					commands = append(commands, due)
+				}
+				apply(state.Batch{Epoch: 1, LeaseMS: 1000, Commands: commands})
 			}
 			b.StopTimer()
 			f.sums.work.Wait()

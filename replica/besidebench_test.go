@@ -11,12 +11,13 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/state"
 )
 
 // manySessions is the state of many sessions.
 func manySessions(n int) *state.State {
-	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: 1, Master: "r1"}}})
+	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: 1, Master: "r1"}}}})
 	many := state.Batch{Epoch: 1, LeaseMS: 1000}
 	for i := range n {
 		many.Commands = append(many.Commands, open(fmt.Sprintf("%032d", i)))
@@ -25,28 +26,29 @@ func manySessions(n int) *state.State {
 	return s
 }
 
-// BenchmarkStoreBeside is how long an entry takes to the disk and into a state of many
-// sessions, at the median and at the worst hundredth: alone, and while snapshots of
-// that state are written, or sums made, without a pause in between.
+// BenchmarkStoreBeside is how long an entry takes to the disk and into a state
+// of many sessions, at the median and at the worst hundredth: alone, and while
+// snapshots of that state are written, or sums made, without a pause in
+// between.
 func BenchmarkStoreBeside(b *testing.B) {
 	s := manySessions(100_000)
-	works := map[string]func(*testing.B, *snapshotStore, uint64){
+	works := map[string]func(*testing.B, raft.SnapshotStore, uint64){
 		"none":      nil,
-		"snapshots": func(b *testing.B, files *snapshotStore, n uint64) { writeSnapshot(b, files, n, s) },
-		"sums":      func(*testing.B, *snapshotStore, uint64) { gentleSum(s) },
+		"snapshots": func(b *testing.B, files raft.SnapshotStore, n uint64) { writeSnapshot(b, files, n, s) },
+		"sums":      func(*testing.B, raft.SnapshotStore, uint64) { throttledSum(s) },
 	}
 	for _, name := range []string{"none", "snapshots", "sums"} {
 		b.Run(name, func(b *testing.B) { benchmarkStoreBeside(b, s, works[name]) })
 	}
 }
 
-func benchmarkStoreBeside(b *testing.B, s *state.State, work func(b *testing.B, files *snapshotStore, n uint64)) {
+func benchmarkStoreBeside(b *testing.B, s *state.State, work func(b *testing.B, files raft.SnapshotStore, n uint64)) {
 	dir := b.TempDir()
-	log, err := openLog(dir, false, true)
+	d, err := datadir.Claim(dir, "bench", "r1")
 	if err != nil {
 		b.Fatal(err)
 	}
-	files, err := openSnapshots(&Options{DataDir: dir, Logger: zerolog.Nop()}, log)
+	stores, err := d.Open(true, zerolog.Nop())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -56,18 +58,18 @@ func benchmarkStoreBeside(b *testing.B, s *state.State, work func(b *testing.B, 
 	if work != nil {
 		working.Go(func() {
 			for ; !stop.Load(); works++ {
-				work(b, files, works+1)
+				work(b, stores.Snapshots, works+1)
 			}
 		})
 	}
 	var took []time.Duration
 	for i := uint64(3); b.Loop(); i++ {
 		began := time.Now()
-		if err := log.StoreLog(&raft.Log{Index: i, Term: 1, Data: make([]byte, 128)}); err != nil {
+		if err := stores.Logs.StoreLog(&raft.Log{Index: i, Term: 1, Data: make([]byte, 128)}); err != nil {
 			b.Fatal(err)
 		}
 		s, _ = s.Apply(i, 1, state.Batch{Epoch: 1, LeaseMS: 1000, Commands: []state.Command{
-			{Kind: state.Acquire, Session: fmt.Sprintf("%032d", i%100_000), Path: "/bench", Mode: state.Exclusive}}})
+			{Operation: &state.Acquire{Session: fmt.Sprintf("%032d", i%100_000), Path: "/bench", Mode: state.Exclusive}}}})
 		took = append(took, time.Since(began))
 	}
 	stop.Store(true)
@@ -76,12 +78,12 @@ func benchmarkStoreBeside(b *testing.B, s *state.State, work func(b *testing.B, 
 	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 	b.ReportMetric(b.Elapsed().Seconds()*1000/float64(max(works, 1)), "ms/work")
-	if err := log.Close(); err != nil {
+	if err := stores.Close(); err != nil {
 		b.Fatal(err)
 	}
 }
 
-func writeSnapshot(b *testing.B, files *snapshotStore, n uint64, s *state.State) {
+func writeSnapshot(b *testing.B, files raft.SnapshotStore, n uint64, s *state.State) {
 	_, wire := raft.NewInmemTransport("")
 	sink, err := files.Create(raft.SnapshotVersionMax, n, 1, raft.Configuration{}, 1, wire)
 	if err == nil {

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/datadir"
 )
 
-// Candidate is a replica that does not run yet: it has its data directory and its
-// port, and waits until the directory is a member's of the cell. Its methods are
-// safe for concurrent use.
+// Candidate is a replica that does not run yet: it has its data directory and
+// its port, and waits until the directory is a member's of the cell. Its
+// methods are safe for concurrent use.
 type Candidate struct {
 	opts Options
 	host *host
@@ -30,24 +31,23 @@ type Standby struct {
 	Command       string // that an operator types to admit it; empty while a founding waits
 }
 
-// Prepare makes sure of the data directory and listens for the other replicas. It
-// fails, having changed nothing, when the directory belongs to another cell or
-// id, is of another format or was condemned, or the address is in use.
+// Prepare makes sure of the data directory and listens for the other replicas.
+// It fails, having changed nothing, when the directory belongs to another cell
+// or id, is of another format or was quarantined, or the address is in use.
 func Prepare(o Options) (*Candidate, error) {
 	o.setDefaults()
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	who, lock, err := lockAndClaim(o.DataDir, o.Cell, o.ID)
+	dir, err := datadir.Lock(o.DataDir, o.Cell, o.ID)
 	if err != nil {
 		return nil, err
 	}
 	c := &Candidate{opts: o}
-	if c.host, err = newHost(&c.opts, who); err != nil {
-		return nil, errors.Join(err, lock.Close())
+	if c.host, err = newHost(&c.opts, dir); err != nil {
+		return nil, errors.Join(err, dir.Close())
 	}
-	c.host.lock = lock
-	c.note(admission.Decision{Identity: who})
+	c.note(admission.Decision{Identity: dir.Identity()})
 	return c, nil
 }
 
@@ -59,16 +59,16 @@ func (c *Candidate) Standby() Standby {
 }
 
 // Wait returns when the directory is a member's: at once where it was before,
-// else when the cell is founded or has admitted it. The error is that of ctx, or
-// of the disk.
+// else when the cell is founded or has admitted it. The error is that of ctx,
+// or of the disk.
 func (c *Candidate) Wait(ctx context.Context) error {
 	self, _ := c.opts.member(c.opts.ID)
 	seeker := admission.Seeker{
 		Self: admission.Self{
-			Identity: c.host.identity(), RaftAddr: self.RaftAddr, Names: c.opts.names(),
+			Identity: c.host.dir.Identity(), RaftAddr: self.RaftAddr, Names: c.opts.names(),
 			NewDirectory: admission.NewDirectory,
 		},
-		Ask: c.host.Ask, Save: c.host.save, Note: c.note,
+		Ask: c.host.Ask, Save: c.host.dir.Save, Note: c.note,
 	}
 	_, err := seeker.Run(ctx)
 	return err
@@ -76,7 +76,7 @@ func (c *Candidate) Wait(ctx context.Context) error {
 
 // note shows what is waited for, and logs it when it changes.
 func (c *Candidate) note(d admission.Decision) {
-	who := c.host.identity()
+	who := c.host.dir.Identity()
 	now := Standby{ID: who.ID, Directory: who.Directory, CellID: who.CellID, Why: d.Why}
 	if d.Step == admission.Stranger {
 		now.CellID = d.CellID
@@ -107,9 +107,9 @@ func (c *Candidate) take() error {
 	return nil
 }
 
-// leaderAnswers is how long a start waits, at most, for a leader who knows what the
-// directory had stored. It waits so long where hosts are down and nobody leads; one that
-// is heard later is asked by mindReplacement.
+// leaderAnswers is how long a start waits, at most, for a leader who knows what
+// the directory had stored. It waits so long where hosts are down and nobody
+// leads; one that is heard later is asked by mindReplacement.
 const leaderAnswers = 250 * time.Millisecond
 
 // Start starts the replica, after Wait. The candidate is used up, also where it
@@ -122,14 +122,23 @@ func (c *Candidate) Start() (*Replica, error) {
 	defer cancel()
 	known := make(chan admission.Stored, 1)
 	go func() {
-		known <- admission.AskLeader(ctx, c.opts.ID, c.host.identity().CellID, c.opts.names(), c.host.Ask)
+		known <- admission.AskLeader(ctx, c.opts.ID, c.host.dir.Identity().CellID, c.opts.names(), c.host.Ask)
 	}()
-	p, err := openParts(&c.opts, c.host)
+	s, p, err := c.open()
 	if err != nil {
 		return nil, errors.Join(err, c.host.close())
 	}
 	p.Known = <-known
-	return Start(c.opts, p)
+	return Start(c.opts, s, p)
+}
+
+// open opens the stores in the data directory, and Raft's share of the host.
+func (c *Candidate) open() (datadir.Stores, Peers, error) {
+	s, err := c.host.dir.Open(c.opts.WAL, c.opts.Logger)
+	if err != nil {
+		return s, Peers{}, err
+	}
+	return s, Peers{Transport: c.host.network().Wire(), Ask: c.host.Ask, host: c.host}, nil
 }
 
 // Close gives the candidate up.

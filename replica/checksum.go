@@ -29,7 +29,7 @@ import (
 //     compared: they were once already.
 //   - The master's word counts. One replica that differs is one that ends. If it
 //     is the master that differs, the others end, it loses its majority and with
-//     it the lease, and nobody serves: see condemned in datadir.go.
+//     it the lease, and nobody serves: see package datadir, quarantineFile.
 const (
 	// checksumEvery is the least time between two marks.
 	checksumEvery = 5 * time.Second
@@ -48,7 +48,7 @@ type Checksum struct {
 }
 
 // checksums makes and compares the sums of one replica. Its methods are called
-// by the library's FSM goroutine (note), by whoever proposes (ride) and by anyone
+// by the library's FSM goroutine (note), by whoever proposes (due) and by anyone
 // else (latest).
 type checksums struct {
 	clock   func() time.Duration
@@ -82,12 +82,12 @@ func newChecksums(clock func() time.Duration, differs func(own, told Checksum)) 
 
 // note takes note of an entry that was applied, s being the state after it.
 func (c *checksums) note(s *state.State, out *state.Outcome) {
-	for i := range out.Events {
-		switch e := &out.Events[i]; e.Kind {
-		case state.EventMarked:
+	for _, change := range out.Changes {
+		switch told := change.(type) {
+		case state.Marked:
 			c.mark(s)
-		case state.EventSum:
-			c.compare(out.Index, Checksum{Index: e.Marked, Sum: e.Sum})
+		case state.SumTold:
+			c.compare(out.Index, Checksum{Index: told.Entry, Sum: told.Sum})
 		}
 	}
 }
@@ -109,15 +109,15 @@ func (c *checksums) mark(s *state.State) {
 func (c *checksums) sum(m *mark) {
 	for m != nil {
 		began := c.clock()
-		sum, rested := gentleSum(m.state)
+		sum, rested := throttledSum(m.state)
 		m = c.summed(m, sum, c.clock()-began-rested)
 	}
 }
 
-// gentleSum is the state's Hash, with rests, and how long they were.
-func gentleSum(s *state.State) (sum [sha256.Size]byte, rested time.Duration) {
+// throttledSum is the state's Hash, with rests, and how long they were.
+func throttledSum(s *state.State) (sum [sha256.Size]byte, rested time.Duration) {
 	h := sha256.New()
-	g := newGentle(h)
+	g := newThrottle(h)
 	if err := s.Snapshot(g); err != nil {
 		panic(err) // a hash cannot fail to be written to, and every state can be encoded
 	}
@@ -161,19 +161,8 @@ func (c *checksums) judge(m *mark) {
 	}
 }
 
-// ride adds to a batch of the master what is due: a mark, or the sum of one.
-// The batches that open and close an office are left alone. The results of what
-// was added stand behind those of the batch's own commands.
-func (c *checksums) ride(b state.Batch) state.Batch {
-	if n := len(b.Commands); n > 0 && (b.Commands[0].Kind == state.OpenOffice || b.Commands[n-1].Kind == state.CloseOffice) {
-		return b
-	}
-	if due, ok := c.due(); ok {
-		b.Commands = append(b.Commands[:len(b.Commands):len(b.Commands)], due)
-	}
-	return b
-}
-
+// due is what a batch of the master is to bring, if anything: a mark, or the sum
+// of one. Whoever asks proposes it; it is told once.
 func (c *checksums) due() (state.Command, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,11 +172,11 @@ func (c *checksums) due() (state.Command, bool) {
 	}
 	if m != nil && c.told < m.index && now-m.at >= c.tell {
 		c.told = m.index
-		return state.Command{Kind: state.TellSum, Seq: m.index, Digest: m.sum.Sum[:]}, true
+		return state.Command{Operation: &state.TellSum{Entry: m.index, Sum: m.sum.Sum[:]}}, true
 	}
 	if now-c.marked >= max(c.every, checksumShare*c.took) {
 		c.marked = now
-		return state.Command{Kind: state.MarkState}, true
+		return state.Command{Operation: &state.MarkState{}}, true
 	}
 	return state.Command{}, false
 }
@@ -205,6 +194,11 @@ func (c *checksums) latest() (Checksum, bool) {
 // to be summed; false before the first.
 func (r *Replica) Checksum() (Checksum, bool) { return r.fsm.sums.latest() }
 
+// Due is a command that this replica wants in the master's next batch: see
+// checksums. The master asks before each batch of commands or renewal, and not
+// for those that open and close an office.
+func (r *Replica) Due() (state.Command, bool) { return r.fsm.sums.due() }
+
 // diverged ends the replica: its state is not its master's. What it would serve
 // would be wrong, as would be what it would found an office on, so its data
 // directory is not opened again.
@@ -212,8 +206,8 @@ func (r *Replica) diverged(own, told Checksum) {
 	err := fmt.Errorf("the state after log entry %d has checksum %x here and %x at the master: this replica's memory or data directory is damaged, or the replicas run releases that differ. "+
 		"It ends, and its data directory %s will not be opened again: keep it for analysis, and bring the replica back with an empty one as docs/operations.md says. "+
 		"If every replica but the master tells the same checksum of its own, it is the master that is damaged", own.Index, own.Sum, told.Sum, r.opts.DataDir)
-	if r.parts.Condemn != nil {
-		if failed := r.parts.Condemn(err.Error()); failed != nil {
+	if r.stores.Quarantine != nil {
+		if failed := r.stores.Quarantine(err.Error()); failed != nil {
 			err = fmt.Errorf("%w (this could not be noted in it: %w)", err, failed)
 		}
 	}

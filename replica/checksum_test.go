@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"os"
 	"path/filepath"
@@ -20,13 +21,13 @@ func often(r *Replica) {
 	c.every, c.tell = time.Millisecond, 0
 }
 
-// awaitSum renews the lease until every replica has summed the state at an entry
-// from the given one on, the same for all, and returns it.
+// awaitSum renews the lease until every replica has summed the state at an
+// entry from the given one on, the same for all, and returns it.
 func awaitSum(t *testing.T, leader *Replica, epoch, from uint64, all ...*Replica) Checksum {
 	t.Helper()
 	var first Checksum
 	until(t, "all have summed the same entry", func() bool {
-		if out, err := leader.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000})(); err != nil || !out.Accepted {
+		if out, err := renew(leader, epoch)(); err != nil || !out.Accepted {
 			t.Fatalf("renewal: %+v, %v", out, err)
 		}
 		var ok bool
@@ -49,7 +50,7 @@ func fault(t *testing.T, r, leader *Replica, epoch uint64) error {
 	t.Helper()
 	var got error
 	until(t, r.ID()+" fails", func() bool {
-		leader.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000}) // may fail, once the others have ended
+		renew(leader, epoch) // may fail, once the others have ended
 		select {
 		case got = <-r.Failed():
 			return true
@@ -82,6 +83,7 @@ func startThree(t *testing.T) (all []*Replica, leader *Replica, epoch uint64) {
 // TestDivergedFollowerEnds: the sums agree, over a restart as well, until one
 // replica's state differs; it ends, says why, and does not come back.
 func TestDivergedFollowerEnds(t *testing.T) {
+	t.Parallel()
 	all, leader, epoch := startThree(t)
 	first := awaitSum(t, leader, epoch, 0, all...)
 	for _, r := range all {
@@ -120,6 +122,7 @@ func TestDivergedFollowerEnds(t *testing.T) {
 // end, all with the same sum of their own. They can be started again once a
 // person has judged.
 func TestDivergedMasterIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	all, leader, epoch := startThree(t)
 	awaitSum(t, leader, epoch, 0, all...)
 	diverge(leader)
@@ -141,7 +144,7 @@ func TestDivergedMasterIsLeftAlone(t *testing.T) {
 	same(t, next, others...) // each has what the other had of the master's sums
 	for i, r := range others {
 		stop(t, r)
-		if err := os.Remove(filepath.Join(r.opts.DataDir, condemnedFile)); err != nil {
+		if err := os.Remove(filepath.Join(r.opts.DataDir, "quarantined.txt")); err != nil {
 			t.Fatal(err)
 		}
 		others[i] = start(t, r.opts)
@@ -162,7 +165,7 @@ type bench struct {
 func newBench() *bench {
 	b := &bench{state: state.New()}
 	b.checksums = newChecksums(func() time.Duration { return b.now }, func(own, _ Checksum) { b.differ = append(b.differ, own) })
-	b.state, _ = b.state.Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: 1, Master: "r1"}}})
+	b.state, _ = b.state.Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: 1, Master: "r1"}}}})
 	return b
 }
 
@@ -173,29 +176,29 @@ func (b *bench) apply(commands ...state.Command) {
 	b.note(next, &out)
 }
 
-// propose is a renewal by the master, and what rode on it.
-func (b *bench) propose() []state.Command { return b.ride(state.Batch{LeaseMS: 1000}).Commands }
-
-func tell(index uint64, sum [sha256.Size]byte) state.Command {
-	return state.Command{Kind: state.TellSum, Seq: index, Digest: sum[:]}
+// propose is what a renewal by the master brings.
+func (b *bench) propose() []state.Command {
+	if due, ok := b.due(); ok {
+		return []state.Command{due}
+	}
+	return nil
 }
 
-// TestWhatRidesOnBatches: a mark every checksumEvery, its sum tellAfter later,
-// neither on the batches of an office's ends, and fewer marks when sums take long.
-func TestWhatRidesOnBatches(t *testing.T) {
+func tell(index uint64, sum [sha256.Size]byte) state.Command {
+	return state.Command{Operation: &state.TellSum{Entry: index, Sum: sum[:]}}
+}
+
+// TestWhatIsDue: a mark every checksumEvery, its sum tellAfter later, and fewer
+// marks when sums take long.
+func TestWhatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		if got := b.propose(); len(got) != 0 {
 			t.Fatalf("right after the start: %v", got)
 		}
 		b.now = checksumEvery
-		for _, c := range []state.Command{{Kind: state.OpenOffice}, {Kind: state.CloseOffice}} {
-			if got := b.ride(state.Batch{Commands: []state.Command{c}}).Commands; len(got) != 1 {
-				t.Errorf("with %v: %v", c.Kind, got)
-			}
-		}
 		mark := b.propose()
-		if len(mark) != 1 || mark[0].Kind != state.MarkState {
+		if len(mark) != 1 || state.Name(mark[0].Operation) != "mark-state" {
 			t.Fatalf("after %v: %v", b.now, mark)
 		}
 		if got := b.propose(); len(got) != 0 {
@@ -208,7 +211,7 @@ func TestWhatRidesOnBatches(t *testing.T) {
 		}
 		b.now += tellAfter
 		sum := b.propose()
-		if want := b.state.Hash(); len(sum) != 1 || sum[0].Seq != 2 || [sha256.Size]byte(sum[0].Digest) != want {
+		if want := b.state.Hash(); len(sum) != 1 || !isSum(sum[0], 2, want) {
 			t.Fatalf("%v after the mark: %v, want the sum %x", tellAfter, sum, want)
 		}
 		if got := b.propose(); len(got) != 0 {
@@ -226,7 +229,7 @@ func TestWhatRidesOnBatches(t *testing.T) {
 // TestSumsAreCompared: before and after the own one is ready, and only where
 // there is one and the entry was not there before the start.
 func TestSumsAreCompared(t *testing.T) {
-	markState, wrong := state.Command{Kind: state.MarkState}, [sha256.Size]byte{1}
+	markState, wrong := state.Command{Operation: &state.MarkState{}}, [sha256.Size]byte{1}
 	for name, tc := range map[string]struct {
 		before uint64
 		play   func(b *bench)
@@ -263,11 +266,17 @@ func TestSumsAreCompared(t *testing.T) {
 func TestSuccessorTellsTheSum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		b.apply(state.Command{Kind: state.MarkState}) // proposed by somebody else
+		b.apply(state.Command{Operation: &state.MarkState{}}) // proposed by somebody else
 		synctest.Wait()
 		b.now = tellAfter
-		if got := b.propose(); len(got) != 1 || got[0].Kind != state.TellSum || got[0].Seq != 2 {
+		if got := b.propose(); len(got) != 1 || !isSum(got[0], 2, b.state.Hash()) {
 			t.Errorf("the successor proposes %v, want the sum of entry 2", got)
 		}
 	})
+}
+
+// isSum reports whether a command tells that sum of that entry.
+func isSum(c state.Command, entry uint64, sum [sha256.Size]byte) bool {
+	op, ok := c.Operation.(*state.TellSum)
+	return ok && op.Entry == entry && bytes.Equal(op.Sum, sum[:])
 }

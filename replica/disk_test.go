@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,9 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stoutlock/stout/replica/boltlog"
+	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/raftstore"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -60,11 +64,11 @@ func startSlow(t *testing.T) (all []*Replica, disks map[*Replica]*slowLog) {
 	}
 	waiting.Wait()
 	for _, c := range candidates {
-		p, err := openParts(&c.opts, c.host)
+		s, p, err := c.open()
 		must(t, err)
-		disk := &slowLog{LogStore: p.Logs}
-		p.Logs = disk
-		r, err := Start(c.opts, p)
+		disk := &slowLog{LogStore: s.Logs}
+		s.Logs = disk
+		r, err := Start(c.opts, s, p)
 		must(t, err)
 		t.Cleanup(func() { stop(t, r) })
 		all, disks[r] = append(all, r), disk
@@ -73,10 +77,11 @@ func startSlow(t *testing.T) (all []*Replica, disks map[*Replica]*slowLog) {
 }
 
 // TestLeaderWhoseDiskHangsIsReplaced: it falls silent, the others elect one of
-// themselves, and nothing that was acknowledged is lost. The library alone would
-// keep it in its place for as long as the write takes. What it had sent and not
-// stored may be committed by its successor.
+// themselves, and nothing that was acknowledged is lost. The library alone
+// would keep it in its place for as long as the write takes. What it had sent
+// and not stored may be committed by its successor.
 func TestLeaderWhoseDiskHangsIsReplaced(t *testing.T) {
+	t.Parallel()
 	all, disks := startSlow(t)
 	old, epoch := lead(t, all...)
 	write(t, old, epoch, "a", 5)
@@ -102,6 +107,7 @@ func TestLeaderWhoseDiskHangsIsReplaced(t *testing.T) {
 
 // TestFollowerWhoseDiskHangs holds nobody up, and catches up.
 func TestFollowerWhoseDiskHangs(t *testing.T) {
+	t.Parallel()
 	all, disks := startSlow(t)
 	leader, epoch := lead(t, all...)
 	slow := without(all, leader)[0]
@@ -115,6 +121,7 @@ func TestFollowerWhoseDiskHangs(t *testing.T) {
 // TestDamageIsToldWhenItIsRead: an entry that a peer needs cannot be read any
 // more. The replica fails with the reason.
 func TestDamageIsToldWhenItIsRead(t *testing.T) {
+	t.Parallel()
 	opts := options(t, 3)
 	for i := range opts {
 		opts[i].SnapshotThreshold, opts[i].TrailingLogs = 1<<20, 1<<20
@@ -124,15 +131,16 @@ func TestDamageIsToldWhenItIsRead(t *testing.T) {
 	away := without(all, leader)[0]
 	stop(t, away)
 	write(t, leader, epoch, "needle", 1)
-	write(t, leader, epoch, "a", logCacheSize+10)
-	flip(t, leader.parts.Logs.(*logFile).name, []byte("needle0000"))
+	write(t, leader, epoch, "a", raftstore.CacheSize+10)
+	flip(t, logOf(leader), []byte("needle0000"))
 	start(t, away.opts)
 	failsByDamage(t, leader)
 }
 
-// TestDamageIsToldWhenItIsApplied: the same for an entry that the replica itself
-// has to apply. The process is not torn down by a panic of the library.
+// TestDamageIsToldWhenItIsApplied: the same for an entry that the replica
+// itself has to apply. The process is not torn down by a panic of the library.
 func TestDamageIsToldWhenItIsApplied(t *testing.T) {
+	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
 	write(t, leader, epoch, "needle", 1)
@@ -142,7 +150,7 @@ func TestDamageIsToldWhenItIsApplied(t *testing.T) {
 		stop(t, r)
 	}
 	damaged := start(t, all[0].opts)
-	flip(t, damaged.parts.Logs.(*logFile).name, []byte("needle0000"))
+	flip(t, logOf(damaged), []byte("needle0000"))
 	start(t, all[1].opts)
 	failsByDamage(t, damaged)
 }
@@ -151,7 +159,7 @@ func failsByDamage(t *testing.T, r *Replica) {
 	t.Helper()
 	select {
 	case err := <-r.Failed():
-		if !errors.Is(err, errDamaged) || !strings.Contains(err.Error(), "docs/operations.md") {
+		if !errors.Is(err, datadir.ErrDamaged) || !strings.Contains(err.Error(), "docs/operations.md") {
 			t.Errorf("%s fails with %v", r.ID(), err)
 		}
 	case <-time.After(patience):
@@ -159,46 +167,8 @@ func failsByDamage(t *testing.T, r *Replica) {
 	}
 }
 
-// TestPanicsOfTheFileAreErrors, as are faults in memory that it is mapped to.
-func TestPanicsOfTheFileAreErrors(t *testing.T) {
-	if err := guarded(func() error { panic("page 7 is not a page") }); err == nil || !strings.Contains(err.Error(), "page 7") {
-		t.Errorf("error %v", err)
-	}
-	if err := guarded(func() error { return errDisk }); !errors.Is(err, errDisk) {
-		t.Errorf("error %v", err)
-	}
-}
-
-// TestDamageUnderneathARunningLog is found when the entry is read.
-func TestDamageUnderneathARunningLog(t *testing.T) {
-	dir := t.TempDir()
-	f, err := openLog(dir, false, false)
-	must(t, err)
-	defer f.Close()
-	secret := []byte("a string that is easy to find")
-	must(t, f.StoreLogs([]*raft.Log{{Index: 1, Term: 1, Data: secret}, {Index: 2, Term: 1, Data: []byte("other")}}))
-	flip(t, f.name, secret)
-	var l raft.Log
-	if err := f.GetLog(1, &l); !errors.Is(err, errDamaged) {
-		t.Errorf("read %q, %v", l.Data, err)
-	}
-	must(t, f.GetLog(2, &l))
-}
-
-// TestFileCutUnderneathARunningLog: the memory that the file was mapped to is
-// gone. To touch it is an error and does not end the process by a signal.
-func TestFileCutUnderneathARunningLog(t *testing.T) {
-	f, err := openLog(t.TempDir(), false, false)
-	must(t, err)
-	for i := range uint64(100) {
-		must(t, f.StoreLog(&raft.Log{Index: i + 1, Term: 1, Data: make([]byte, 3000)}))
-	}
-	must(t, os.Truncate(f.name, int64(2*os.Getpagesize())))
-	var l raft.Log
-	if err := f.GetLog(50, &l); err == nil || !strings.Contains(err.Error(), "cannot be read") {
-		t.Errorf("read entry %d, %v", l.Index, err)
-	}
-}
+// logOf is the file of a replica's log.
+func logOf(r *Replica) string { return filepath.Join(r.opts.DataDir, boltlog.FileName) }
 
 // flip flips one bit of each place in a file where some bytes stand.
 func flip(t *testing.T, name string, what []byte) {

@@ -21,10 +21,11 @@ type fsm struct {
 	promises *lease.Promises
 	clock    func() time.Duration
 	fail     func(error)
-	settled  func(index uint64) error // waits until the entry is on this replica's disk
-	sums     *checksums
-	took     *histogram.Histogram
-	restored atomic.Bool // a snapshot, whose configuration nobody has looked at yet
+	// waitDurable waits until the entry is on this replica's disk.
+	waitDurable func(index uint64) error
+	sums        *checksums
+	took        *histogram.Histogram
+	restored    atomic.Bool // a snapshot, whose configuration nobody has looked at yet
 	// configured is told each committed configuration; nil where nobody wants it.
 	configured func(index uint64, c raft.Configuration)
 	broken     bool // of the library's FSM goroutine: an entry could not be read
@@ -41,7 +42,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	}
 	batch, err := state.DecodeBatch(l.Data)
 	if err == nil {
-		err = f.settled(l.Index)
+		err = f.waitDurable(l.Index)
 	}
 	if err != nil {
 		f.broken = true
@@ -94,7 +95,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 type snapshot struct{ state *state.State }
 
 func (s snapshot) Persist(sink raft.SnapshotSink) error {
-	if err := s.state.Snapshot(newGentle(sink)); err != nil {
+	if err := s.state.Snapshot(newThrottle(sink)); err != nil {
 		sink.Cancel()
 		return err
 	}

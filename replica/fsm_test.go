@@ -15,7 +15,7 @@ import (
 )
 
 func newTestFSM(now *time.Duration, failed *error) *fsm {
-	f := &fsm{settled: func(uint64) error { return nil }, promises: lease.NewPromises(0), clock: func() time.Duration { return *now }, fail: func(err error) { *failed = err }}
+	f := &fsm{waitDurable: func(uint64) error { return nil }, promises: lease.NewPromises(0), clock: func() time.Duration { return *now }, fail: func(err error) { *failed = err }}
 	f.current.Store(state.New())
 	f.sums = newChecksums(f.clock, func(own, told Checksum) { *failed = fmt.Errorf("own %v, told %v", own, told) })
 	return f
@@ -33,7 +33,7 @@ func logEntry(t *testing.T, index uint64, b state.Batch) *raft.Log {
 // twoEntries open an office and two sessions.
 func twoEntries(t *testing.T) []*raft.Log {
 	return []*raft.Log{
-		logEntry(t, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: 1, Master: "r1"}}}),
+		logEntry(t, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: 1, Master: "r1"}}}}),
 		logEntry(t, 2, state.Batch{Epoch: 1, LeaseMS: 1000, Commands: []state.Command{open("a"), open("b")}}),
 	}
 }

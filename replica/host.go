@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/rafttransport"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // host is a replica towards the others: it takes and makes connections, before
@@ -21,43 +22,23 @@ import (
 type host struct {
 	opts    *Options
 	links   *link.Listener
-	lock    *os.File                // the data directory, locked
+	dir     *datadir.Dir
 	running atomic.Pointer[Replica] // nil before it has started
-
-	mu  sync.Mutex
-	who admission.Identity
 }
 
-func newHost(o *Options, who admission.Identity) (*host, error) {
+func newHost(o *Options, dir *datadir.Dir) (*host, error) {
 	in, err := net.Listen("tcp", o.RaftListen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
 	}
-	h := &host{opts: o, who: who}
+	h := &host{opts: o, dir: dir}
 	h.links = link.Listen(in, h.judge, h.members)
 	return h, nil
 }
 
-func (h *host) identity() admission.Identity {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.who
-}
-
-// save keeps an identity, and shows it from then on.
-func (h *host) save(who admission.Identity) error {
-	if err := writeIdentity(h.opts.DataDir, who); err != nil {
-		return err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.who = who
-	return nil
-}
-
 // judge refuses a connection that is not meant for this member of this cell.
 func (h *host) judge(o link.Opening) (card []byte, err error) {
-	who := h.identity()
+	who := h.dir.Identity()
 	if o.Cell != who.Cell {
 		return nil, fmt.Errorf("this is replica %s of cell %q, not of %q", who.ID, who.Cell, o.Cell)
 	}
@@ -73,8 +54,8 @@ func (h *host) judge(o link.Opening) (card []byte, err error) {
 	return nil, who.Refuses(o.CellID, o.To)
 }
 
-// members are those whose connections have room here whatever strangers open. An
-// empty directory knows of none, and takes the first strangers for them.
+// members are those whose connections have room here whatever strangers open.
+// An empty directory knows of none, and takes the first strangers for them.
 func (h *host) members() []string {
 	if r := h.running.Load(); r != nil {
 		return r.memberIDs()
@@ -82,8 +63,9 @@ func (h *host) members() []string {
 	return nil
 }
 
-// memberIDs are the server ids of the latest configuration in this replica's log, and
-// of the latest that is known to be committed: the former may never be.
+// memberIDs are the server ids of the latest configuration in this replica's
+// log, and of the latest that is known to be committed: the former may never
+// be.
 func (r *Replica) memberIDs() []string {
 	r.noteSnapshot()
 	r.committed.mu.Lock()
@@ -103,7 +85,7 @@ func (h *host) card(asks string) admission.Card {
 	if r := h.running.Load(); r != nil {
 		return r.CardFor(asks)
 	}
-	return h.opts.card(h.identity())
+	return h.opts.card(h.dir.Identity())
 }
 
 // card is that of a replica that does not run yet.
@@ -111,7 +93,7 @@ func (o *Options) card(who admission.Identity) admission.Card {
 	self, _ := o.member(o.ID)
 	return admission.Card{
 		Cell: who.Cell, ID: who.ID, Directory: who.Directory, RaftAddr: self.RaftAddr, Names: o.names(),
-		Founding: who.Founding, CellID: who.CellID, Version: o.Version,
+		Founding: who.Founding, CellID: who.CellID, Version: o.Version, Level: state.Level,
 	}
 }
 
@@ -133,7 +115,7 @@ func (h *host) Ask(ctx context.Context, name string) (admission.Card, error) {
 	if !ok {
 		return card, fmt.Errorf("replica %q is not in the list of replicas", name)
 	}
-	who := h.identity()
+	who := h.dir.Identity()
 	raw, err := link.AskCard(ctx, m.RaftAddr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name})
 	if err != nil {
 		return card, err
@@ -149,13 +131,30 @@ func (h *host) Ask(ctx context.Context, name string) (admission.Card, error) {
 
 // dial opens a connection to a member.
 func (h *host) dial(ctx context.Context, kind link.Kind, server, addr string) (net.Conn, error) {
-	who := h.identity()
+	who := h.dir.Identity()
 	return link.Dial(ctx, addr, link.Opening{Kind: kind, Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: server})
+}
+
+// network is how Raft's messages travel.
+func (h *host) network() rafttransport.Network {
+	self, _ := h.opts.member(h.opts.ID)
+	return rafttransport.Network{
+		Listener:   h.links.Kind(link.Raft),
+		Advertised: self.RaftAddr,
+		Logger:     h.opts.Logger,
+		Dial: func(ctx context.Context, server, addr string) (net.Conn, error) {
+			return h.dial(ctx, link.Raft, server, addr)
+		},
+		At: func(name string) (string, bool) {
+			m, ok := h.opts.member(name)
+			return m.RaftAddr, ok
+		},
+	}
 }
 
 func (h *host) close() error {
 	if h == nil {
 		return nil
 	}
-	return errors.Join(h.links.Close(), h.lock.Close())
+	return errors.Join(h.links.Close(), h.dir.Close())
 }

@@ -12,61 +12,51 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
-// Standing is a member's place in the replicated membership. While a directory
-// takes the place of another there are two of one name.
-type Standing struct {
-	Member
-	Directory string
-	Voter     bool
-}
-
-// Membership is a configuration of the cell.
-type Membership struct {
-	Index   uint64     // its place in the log
-	Members []Standing // by name
-}
-
 // CellID is the id of the cell that this replica belongs to.
-func (r *Replica) CellID() string { return r.parts.Identity.CellID }
+func (r *Replica) CellID() string { return r.stores.Identity.CellID }
 
 // Directory is the id of this replica's data directory.
-func (r *Replica) Directory() string { return r.parts.Identity.Directory }
+func (r *Replica) Directory() string { return r.stores.Identity.Directory }
 
-func (r *Replica) self() raft.ServerID { return raft.ServerID(r.parts.Identity.ServerID()) }
+func (r *Replica) self() raft.ServerID { return raft.ServerID(r.stores.Identity.ServerID()) }
 
-// Membership is the latest configuration in this replica's log, committed or not.
-func (r *Replica) Membership() (Membership, error) {
+// Membership is the latest configuration in this replica's log, committed or
+// not.
+func (r *Replica) Membership() (cell.Membership, error) {
 	future := r.raft.GetConfiguration()
 	if err := future.Error(); err != nil {
-		return Membership{}, err
+		return cell.Membership{}, err
 	}
 	r.noteSnapshot()
-	m := Membership{Index: max(r.configs.latest(), r.committed.latest())}
+	m := cell.Membership{Index: max(r.disk.LastConfiguration(), r.committed.latest())}
 	for _, s := range future.Configuration().Servers {
 		m.Members = append(m.Members, r.standing(s))
 	}
-	slices.SortStableFunc(m.Members, func(a, b Standing) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(m.Members, func(a, b cell.MemberStatus) int { return strings.Compare(a.ID, b.ID) })
 	return m, nil
 }
 
 // Members are those of Membership, by name.
-func (r *Replica) Members() []Standing {
+func (r *Replica) Members() []cell.MemberStatus {
 	m, _ := r.Membership()
 	return m.Members
 }
 
-func (r *Replica) standing(s raft.Server) Standing {
+func (r *Replica) standing(s raft.Server) cell.MemberStatus {
 	name, directory := admission.Split(string(s.ID))
 	m, ok := r.opts.member(name)
 	if !ok {
-		_, addr := parted(s.Address)
-		m = Member{ID: name, RaftAddr: addr}
+		_, addr := rafttransport.SplitAddress(s.Address)
+		m = cell.Member{ID: name, RaftAddr: addr}
 	}
-	return Standing{Member: m, Directory: directory, Voter: s.Suffrage == raft.Voter}
+	return cell.MemberStatus{Member: m, Directory: directory, Voter: s.Suffrage == raft.Voter}
 }
 
 // voter is the member of that name that votes.
@@ -83,44 +73,31 @@ func (r *Replica) voter(name string) (raft.Server, error) {
 	return raft.Server{}, fmt.Errorf("replica %q does not vote in this cell", name)
 }
 
-// Changes of the membership.
-const (
-	AddNonvoter  = "add as a nonvoter"
-	MakeVoter    = "make a voter"
-	RemoveMember = "remove"
-)
-
-// ErrBusy says that a change of the membership had no effect, because another is
-// not committed yet or has come between.
-var ErrBusy = errors.New("another change of the membership is under way")
-
 // changeTimeout is what a change waits for one before it, and for a leader's
 // first entry, to be committed.
 const changeTimeout = 500 * time.Millisecond
 
 // ChangeMember makes one change of the membership, if the latest is still the
 // one at index since, and returns when it is committed. The library has it wait
-// until the one before it, and an entry of the leader's own term, are committed.
-// The error is ErrBusy, ErrNotApplied, ErrUnknown or that of ctx.
-func (r *Replica) ChangeMember(ctx context.Context, since uint64, change string, s Standing) error {
+// until the one before it, and an entry of the leader's own term, are
+// committed. The error is cell.ErrBusy, cell.ErrNotApplied or cell.ErrUnknown.
+func (r *Replica) ChangeMember(ctx context.Context, since uint64, change cell.Change, s cell.MemberStatus) error {
 	server := admission.ServerID(s.ID, s.Directory)
-	id, addr := raft.ServerID(server), serverAddress(server, s.RaftAddr)
+	id, addr := raft.ServerID(server), rafttransport.Address(server, s.RaftAddr)
 	var future raft.IndexFuture
 	switch change {
-	case AddNonvoter:
+	case cell.AddNonvoter:
 		future = r.raft.AddNonvoter(id, addr, since, changeTimeout)
-	case MakeVoter:
+	case cell.MakeVoter:
 		future = r.raft.AddVoter(id, addr, since, changeTimeout)
-	case RemoveMember:
+	case cell.RemoveMember:
 		future = r.raft.RemoveServer(id, since, changeTimeout)
 	}
-	done := make(chan error, 1)
-	go func() { done <- future.Error() }()
 	select {
-	case err := <-done:
+	case err := <-async.Err(future.Error):
 		return r.classifyChange(err)
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+		return fmt.Errorf("%w: %w", cell.ErrUnknown, ctx.Err())
 	}
 }
 
@@ -129,13 +106,13 @@ func (r *Replica) classifyChange(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, raft.ErrEnqueueTimeout):
-		return ErrBusy
+		return cell.ErrBusy
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
-		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+		return fmt.Errorf("%w: %w", cell.ErrNotApplied, err)
 	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrRaftShutdown):
-		return fmt.Errorf("%w: %w", ErrUnknown, err)
+		return fmt.Errorf("%w: %w", cell.ErrUnknown, err)
 	}
-	return fmt.Errorf("%w: %w", ErrBusy, err) // the library's own check of since
+	return fmt.Errorf("%w: %w", cell.ErrBusy, err) // the library's own check of since
 }
 
 // committed is the latest configuration that is known to be committed.
@@ -169,9 +146,10 @@ func (c *committed) latest() uint64 {
 
 // Card is what this replica tells of itself to the others.
 func (r *Replica) Card() admission.Card {
-	card := r.opts.card(r.parts.Identity)
-	// Before the configuration, which is told in the log's order: it is then the
-	// latest up to there. The library's own index counts what it has only queued.
+	card := r.opts.card(r.stores.Identity)
+	// Before the configuration, which is told in the log's order: it is then
+	// the latest up to there. The library's own index counts what it has only
+	// queued.
 	applied := r.State().Index
 	known := r.noteSnapshot()
 	r.committed.mu.Lock()
@@ -188,7 +166,7 @@ func (r *Replica) Card() admission.Card {
 func (r *Replica) CardFor(server string) admission.Card {
 	card := r.Card()
 	if card.Leads = r.raft.State() == raft.Leader; card.Leads {
-		card.Stored = r.acks.by(server, r.raft.CurrentTerm())
+		card.Stored = r.wire.Stored(server, r.raft.CurrentTerm())
 	}
 	return card
 }
@@ -202,7 +180,7 @@ func (r *Replica) noteSnapshot() (known bool) {
 	if !r.fsm.restored.Swap(false) {
 		return true
 	}
-	metas, err := r.parts.Snapshots.List()
+	metas, err := r.stores.Snapshots.List()
 	if err != nil || len(metas) == 0 {
 		r.fsm.restored.Store(true)
 		return false
@@ -225,23 +203,24 @@ func (r *Replica) Ask(ctx context.Context, name string) (admission.Card, error) 
 	if name == r.opts.ID {
 		return r.Card(), nil
 	}
-	if r.parts.Ask == nil {
+	if r.peers.Ask == nil {
 		return admission.Card{}, errors.New("there is no way to ask the other replicas")
 	}
-	return r.parts.Ask(ctx, name)
+	return r.peers.Ask(ctx, name)
 }
 
 // ErrReplaced is the fault of a replica whose place in the cell another
 // directory has.
 var ErrReplaced = errors.New("this directory is not a member of the cell any more")
 
-// replacementPace is how often a replica that hears of no leader asks whether it
-// was replaced.
+// replacementPace is how often a replica that hears of no leader asks whether
+// it was replaced.
 const replacementPace = 2 * time.Second
 
-// mindReplacement fails the replica when the others know that its directory is no
-// member any more: from the next start on it waits to be admitted again. And it does
-// where a master knows that the directory has forgotten what it had stored.
+// mindReplacement fails the replica when the others know that its directory is
+// no member any more: from the next start on it waits to be admitted again. And
+// it does where a master knows that the directory has forgotten what it had
+// stored.
 func (r *Replica) mindReplacement() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -251,6 +230,7 @@ func (r *Replica) mindReplacement() {
 	}()
 	pace := time.NewTicker(replacementPace)
 	defer pace.Stop()
+	foreign := ""
 	for {
 		select {
 		case <-pace.C:
@@ -260,7 +240,7 @@ func (r *Replica) mindReplacement() {
 		if r.hears() {
 			continue
 		}
-		answers := admission.AskAll(ctx, r.opts.ID, r.opts.names(), r.parts.Ask)
+		answers := admission.AskAll(ctx, r.opts.ID, r.opts.names(), r.peers.Ask)
 		if err := r.isReplaced(answers); err != nil {
 			r.fail(err)
 			return
@@ -269,22 +249,28 @@ func (r *Replica) mindReplacement() {
 			r.fail(err)
 			return
 		}
+		if now := admission.Foreign(answers, r.stores.Identity.CellID); now != foreign {
+			if foreign = now; foreign != "" {
+				r.opts.Logger.Warn().Str("cell_id", r.stores.Identity.CellID).Str("others", foreign).
+					Msg("the data directory is of another cell than those of the others: one of them may be the wrong one")
+			}
+		}
 	}
 }
 
-// isReplaced is the fault of a replica that the others know not to be a member any
-// more. It is ErrReplaced only where that is on the disk: the next start would go on
-// as a member, and find the same.
+// isReplaced is the fault of a replica that the others know not to be a member
+// any more. It is ErrReplaced only where that is on the disk: the next start
+// would go on as a member, and find the same.
 func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 	own, err := r.Membership()
 	if err != nil {
 		return nil
 	}
-	d, ok := admission.FindReplaced(admission.Self{Identity: r.parts.Identity, ConfigIndex: own.Index}, answers)
+	d, ok := admission.FindReplaced(admission.Self{Identity: r.stores.Identity, ConfigIndex: own.Index}, answers)
 	if !ok {
 		return nil
 	}
-	if err := r.parts.Save(d.Identity); err != nil {
+	if err := r.stores.Save(d.Identity); err != nil {
 		return fmt.Errorf("note that this directory is not a member of the cell any more (%s): %w", d.Why, err)
 	}
 	return fmt.Errorf("%w: %s", ErrReplaced, d.Why)
@@ -292,13 +278,13 @@ func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 
 // Calls is the listener of the connections that other members have opened for
 // calls.
-func (r *Replica) Calls() net.Listener { return r.parts.host.links.Kind(link.Call) }
+func (r *Replica) Calls() net.Listener { return r.peers.host.links.Kind(link.Call) }
 
 // DialCall opens a connection for calls to the member of that name.
 func (r *Replica) DialCall(ctx context.Context, name string) (net.Conn, error) {
 	for _, m := range r.Members() {
 		if m.ID == name && m.Voter {
-			return r.parts.host.dial(ctx, link.Call, admission.ServerID(m.ID, m.Directory), m.RaftAddr)
+			return r.peers.host.dial(ctx, link.Call, admission.ServerID(m.ID, m.Directory), m.RaftAddr)
 		}
 	}
 	return nil, fmt.Errorf("replica %q is not a member of the cell", name)

@@ -12,11 +12,13 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// waiting prepares a replica whose directory is no member's, and returns it when
-// it says so.
+// waiting prepares a replica whose directory is no member's, and returns it
+// when it says so.
 func waiting(t *testing.T, o Options) (c *Candidate, admitted <-chan error) {
 	t.Helper()
 	c, err := Prepare(o)
@@ -33,57 +35,58 @@ func waiting(t *testing.T, o Options) (c *Candidate, admitted <-chan error) {
 }
 
 // change makes one change of the membership through the leader.
-func change(t *testing.T, leader *Replica, what string, s Standing) {
+func change(t *testing.T, leader *Replica, what cell.Change, s cell.MemberStatus) {
 	t.Helper()
 	m, err := leader.Membership()
 	must(t, err)
 	must(t, leader.ChangeMember(t.Context(), m.Index, what, s))
 }
 
-// TestEmptiedDirectory: a replica whose directory was emptied is another server. It
-// says so, and does nothing else until it has been admitted in the old one's place.
-// What it had stored as the old one stays with the others. The old directory is
-// refused when it comes back.
+// TestEmptiedDirectory: a replica whose directory was emptied is another
+// server. It says so, and does nothing else until it has been admitted in the
+// old one's place. What it had stored as the old one stays with the others. The
+// old directory is refused when it comes back.
 func TestEmptiedDirectory(t *testing.T) {
+	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
 	write(t, leader, epoch, "a", 30)
 	same(t, leader, all...)
 	lost := without(all, leader)[0]
-	cell, old := lost.CellID(), lost.Directory()
+	cellID, old := lost.CellID(), lost.Directory()
 	stop(t, lost)
 	attic := filepath.Join(t.TempDir(), "attic")
 	must(t, os.Rename(lost.opts.DataDir, attic))
 
 	c, admitted := waiting(t, lost.opts)
 	now := c.Standby()
-	if now.CellID != cell || now.Directory == old || !strings.Contains(now.Why, old) || now.Command != "stout member replace "+lost.ID()+" --directory "+now.Directory {
+	if now.CellID != cellID || now.Directory == old || !strings.Contains(now.Why, old) || now.Command != "stout member replace "+lost.ID()+" --directory "+now.Directory {
 		t.Errorf("standby %+v", now)
 	}
-	if _, err := os.Stat(filepath.Join(lost.opts.DataDir, logFileName)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(lost.opts.DataDir, "raft.db")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it has made a log: %v", err)
 	}
 	write(t, leader, epoch, "b", 30)
 
-	s := Standing{Member: lost.opts.Members[0], Directory: now.Directory}
+	s := cell.MemberStatus{Member: lost.opts.Members[0], Directory: now.Directory}
 	for _, m := range lost.opts.Members {
 		if m.ID == lost.ID() {
 			s.Member = m
 		}
 	}
-	change(t, leader, AddNonvoter, s)
+	change(t, leader, cell.AddNonvoter, s)
 	must(t, <-admitted)
 	back, err := c.Start()
 	must(t, err)
 	closeAfter(t, back)
 	same(t, leader, back)
-	if back.CellID() != cell {
-		t.Errorf("cell id %s, was %s", back.CellID(), cell)
+	if back.CellID() != cellID {
+		t.Errorf("cell id %s, was %s", back.CellID(), cellID)
 	}
 	oldOne := s
 	oldOne.Directory = old
-	change(t, leader, RemoveMember, oldOne)
-	change(t, leader, MakeVoter, s)
+	change(t, leader, cell.RemoveMember, oldOne)
+	change(t, leader, cell.MakeVoter, s)
 	until(t, "it is a voter", func() bool {
 		card := back.Card()
 		return len(card.Members) == 3 && card.ConfigIndex > 0 && !card.Founding.Has(string(back.self()))
@@ -120,9 +123,10 @@ func TestEmptiedDirectory(t *testing.T) {
 	same(t, leader, again)
 }
 
-// TestTwoEmptiedDirectories: two of three are gone. The third follows nobody, keeps
-// all that it has, and nothing is founded beside it.
+// TestTwoEmptiedDirectories: two of three are gone. The third follows nobody,
+// keeps all that it has, and nothing is founded beside it.
 func TestTwoEmptiedDirectories(t *testing.T) {
+	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
 	write(t, leader, epoch, "a", 30)
@@ -151,10 +155,11 @@ func TestTwoEmptiedDirectories(t *testing.T) {
 	}
 }
 
-// TestFounderPutBackAsNew: a founder's directory comes back as it was before the
-// founding. It has forgotten what it voted, so it goes on as a new one, and what it
-// tells to type admits that.
+// TestFounderPutBackAsNew: a founder's directory comes back as it was before
+// the founding. It has forgotten what it voted, so it goes on as a new one, and
+// what it tells to type admits that.
 func TestFounderPutBackAsNew(t *testing.T) {
+	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
 	write(t, leader, epoch, "a", 3)
@@ -162,15 +167,18 @@ func TestFounderPutBackAsNew(t *testing.T) {
 	old := lost.Directory()
 	stop(t, lost)
 	must(t, os.RemoveAll(lost.opts.DataDir))
-	must(t, os.MkdirAll(lost.opts.DataDir, 0o700))
-	must(t, writeIdentity(lost.opts.DataDir, admission.Identity{Format: dataFormat, Cell: lost.opts.Cell, ID: lost.ID(), Directory: old}))
+	dir, err := datadir.Claim(lost.opts.DataDir, lost.opts.Cell, lost.ID())
+	must(t, err)
+	who := dir.Identity()
+	who.Directory = old
+	must(t, dir.Save(who))
 	c, admitted := waiting(t, lost.opts)
 	now := c.Standby()
 	if now.Directory == old || !strings.HasSuffix(now.Command, now.Directory) || !strings.Contains(now.Why, "knows "+lost.ID()+" by directory "+old) {
 		t.Fatalf("standby %+v", now)
 	}
 	self, _ := lost.opts.member(lost.ID())
-	change(t, leader, AddNonvoter, Standing{Member: self, Directory: now.Directory})
+	change(t, leader, cell.AddNonvoter, cell.MemberStatus{Member: self, Directory: now.Directory})
 	must(t, <-admitted)
 	back, err := c.Start()
 	must(t, err)
@@ -178,12 +186,14 @@ func TestFounderPutBackAsNew(t *testing.T) {
 	same(t, leader, back)
 }
 
-// TestVotersAreOnTheCard: a directory that votes has stored what the others have,
-// so one that does not know its cell is told from one that is about to join.
+// TestVotersAreOnTheCard: a directory that votes has stored what the others
+// have, so one that does not know its cell is told from one that is about to
+// join.
 func TestVotersAreOnTheCard(t *testing.T) {
+	t.Parallel()
 	r := start(t, options(t, 1)[0])
 	leader, _ := lead(t, r)
-	change(t, leader, AddNonvoter, Standing{Member: Member{ID: "r2", RaftAddr: "127.0.0.1:1"}, Directory: "d2"})
+	change(t, leader, cell.AddNonvoter, cell.MemberStatus{Member: cell.Member{ID: "r2", RaftAddr: "127.0.0.1:1"}, Directory: "d2"})
 	until(t, "the card tells", func() bool {
 		card := r.Card()
 		return slices.Equal(card.Members, []string{string(r.self()), "r2/d2"}) && slices.Equal(card.Voters, []string{string(r.self())}) &&
@@ -194,18 +204,19 @@ func TestVotersAreOnTheCard(t *testing.T) {
 // TestCardOfARestoredState: no card shows a state from a snapshot without the
 // configuration that came with it.
 func TestCardOfARestoredState(t *testing.T) {
+	t.Parallel()
 	r := start(t, options(t, 1)[0])
 	_, epoch := lead(t, r)
 	write(t, r, epoch, "a", 3)
 	must(t, r.raft.Snapshot().Error())
 	told := r.Card()
-	snapshots := r.parts.Snapshots
+	snapshots := r.stores.Snapshots
 	r.fsm.restored.Store(true)
-	r.parts.Snapshots = raft.NewInmemSnapshotStore()
+	r.stores.Snapshots = raft.NewInmemSnapshotStore()
 	if card := r.Card(); card.Applied != card.ConfigIndex {
 		t.Errorf("without the snapshot's configuration the card tells %d of %d", card.ConfigIndex, card.Applied)
 	}
-	r.parts.Snapshots = snapshots
+	r.stores.Snapshots = snapshots
 	if card := r.Card(); card.Applied < told.Applied || card.Applied <= card.ConfigIndex {
 		t.Errorf("with it %d of %d", card.ConfigIndex, card.Applied)
 	}
@@ -214,42 +225,25 @@ func TestCardOfARestoredState(t *testing.T) {
 // TestReplacementThatCannotBeNoted: the fault of the disk ends the process; the
 // next start would find the same.
 func TestReplacementThatCannotBeNoted(t *testing.T) {
+	t.Parallel()
 	r := start(t, options(t, 1)[0])
 	lead(t, r)
 	answers := map[string]admission.Answer{"r2": {Card: admission.Card{CellID: r.CellID(), ConfigIndex: 1 << 20, Members: []string{"r1/another"}}}}
-	save := r.parts.Save
-	r.parts.Save = func(admission.Identity) error { return errDisk }
+	save := r.stores.Save
+	r.stores.Save = func(admission.Identity) error { return errDisk }
 	if err := r.isReplaced(answers); !errors.Is(err, errDisk) || errors.Is(err, ErrReplaced) {
 		t.Errorf("where it cannot be noted: %v", err)
 	}
-	r.parts.Save = save
+	r.stores.Save = save
 	if err := r.isReplaced(answers); !errors.Is(err, ErrReplaced) {
 		t.Errorf("where it can: %v", err)
 	}
 }
 
-// TestFirstStartIsAlone: of two that start in a new directory at the same time, the
-// one that does not get it leaves it as it is.
-func TestFirstStartIsAlone(t *testing.T) {
-	o := options(t, 1)[0]
-	must(t, makeDir(o.DataDir))
-	first, err := lockDir(o.DataDir)
-	must(t, err)
-	if _, err := Prepare(o); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("the second start: %v", err)
-	}
-	if _, err := os.Stat(filepath.Join(o.DataDir, identityFile)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("it has given the directory an id: %v", err)
-	}
-	must(t, first.Close())
-	c, err := Prepare(o)
-	must(t, err)
-	must(t, c.Close())
-}
-
-// TestFoundingWaitsForAll: with one of the list away nothing is founded, and each
-// that is there says for whom it waits.
+// TestFoundingWaitsForAll: with one of the list away nothing is founded, and
+// each that is there says for whom it waits.
 func TestFoundingWaitsForAll(t *testing.T) {
+	t.Parallel()
 	opts := options(t, 3)
 	var early []*Candidate
 	done := make(chan error, 3)
@@ -290,6 +284,7 @@ func TestFoundingWaitsForAll(t *testing.T) {
 
 // TestCellsDoNotMix: two cells whose replicas are given each other's addresses.
 func TestCellsDoNotMix(t *testing.T) {
+	t.Parallel()
 	a, b := options(t, 1)[0], options(t, 1)[0]
 	b.Cell = "other"
 	one, two := start(t, a), start(t, b)
@@ -302,8 +297,9 @@ func TestCellsDoNotMix(t *testing.T) {
 		{Options{Cell: "test", ID: "r2"}, `of cell "other", not of "test"`},
 		{Options{Cell: "other", ID: "r2"}, "this is replica r1, not r2"},
 	} {
-		h := &host{opts: &Options{Members: []Member{{ID: "r2", RaftAddr: b.RaftListen}}},
-			who: admission.Identity{Cell: tc.o.Cell, ID: "r1", Directory: "x"}}
+		dir, err := datadir.Claim(t.TempDir(), tc.o.Cell, "r1")
+		must(t, err)
+		h := &host{opts: &Options{Members: []cell.Member{{ID: "r2", RaftAddr: b.RaftListen}}}, dir: dir}
 		if _, err := h.Ask(t.Context(), "r2"); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v; want %s", err, tc.want)
 		}

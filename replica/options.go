@@ -8,14 +8,8 @@ import (
 
 	"github.com/stoutlock/stout/internal/boottime"
 	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/cell"
 )
-
-// Member is one replica of the cell as the others reach it.
-type Member struct {
-	ID       string
-	RaftAddr string // host:port that the others dial
-	APIURL   string // base URL of its HTTP API
-}
 
 // Options say how a replica runs. All durations count on the replica's own
 // clock. Fields without a stated default are required.
@@ -26,8 +20,9 @@ type Options struct {
 	// RaftListen is the address to listen on for the other replicas.
 	RaftListen string
 	// Members found the cell, all together and once (package admission). Later
-	// they only say how to reach each replica; they do not change the membership.
-	Members []Member
+	// they only say how to reach each replica; they do not change the
+	// membership.
+	Members []cell.Member
 	Version string // of this release, for the other replicas to show
 
 	MasterLease      time.Duration // term of the lease that each batch carries; at most lease.MaxTerm
@@ -38,7 +33,8 @@ type Options struct {
 	SnapshotThreshold uint64        // entries since the last snapshot that make a new one; default 8192
 	SnapshotInterval  time.Duration // how often that is looked at; default 30 s
 	TrailingLogs      uint64        // entries kept behind a snapshot; default 10240
-	// WAL says that entries go to a write-ahead log before they go to raft-boltdb.
+	// WAL says that entries go to a write-ahead log before they go to
+	// raft-boltdb.
 	WAL bool
 
 	Logger zerolog.Logger
@@ -72,13 +68,13 @@ func (o *Options) check() error {
 	return nil
 }
 
-func (o *Options) member(id string) (Member, bool) {
+func (o *Options) member(id string) (cell.Member, bool) {
 	for _, m := range o.Members {
 		if m.ID == id {
 			return m, true
 		}
 	}
-	return Member{}, false
+	return cell.Member{}, false
 }
 
 func (o *Options) drift() lease.Drift { return lease.Drift(o.ClockDrift) }

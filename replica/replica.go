@@ -10,17 +10,14 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/raftlogger"
+	"github.com/stoutlock/stout/replica/raftstore"
+	"github.com/stoutlock/stout/replica/rafttransport"
 	"github.com/stoutlock/stout/replica/state"
-)
-
-// Errors of Submit, Barrier and Transfer.
-var (
-	// ErrNotApplied says that a batch certainly had, and will have, no effect.
-	ErrNotApplied = errors.New("not applied")
-	// ErrUnknown says that a batch may have taken effect, or may yet.
-	ErrUnknown = errors.New("outcome unknown")
 )
 
 // Replica is a running member of the cell. Its methods are safe for concurrent
@@ -29,15 +26,15 @@ type Replica struct {
 	opts     Options
 	raft     *raft.Raft
 	fsm      *fsm
-	parts    Parts
+	stores   datadir.Stores
+	peers    Peers
 	promises *lease.Promises
-	aside    *asideLog
-	acks     *acknowledged
+	disk     *raftstore.Stores         // the stores as the library has them
+	wire     rafttransport.Transport   // and the transport
 	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
 	renewing atomic.Bool               // whether renewSnapshot is at work
 
 	vitals    vitals
-	configs   confIndex
 	committed committed // membership
 
 	notingSnapshot sync.Mutex
@@ -52,18 +49,15 @@ type Replica struct {
 	watching sync.WaitGroup
 }
 
-// Start starts a replica that is a member's on the given parts. It takes the parts
-// over, and closes them also where it fails.
-func Start(o Options, p Parts) (*Replica, error) {
+// Start starts a replica that is a member's. It takes the stores and the
+// transport over, and closes them also where it fails.
+func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 	o.setDefaults()
 	r := &Replica{
-		opts: o, parts: p, promises: lease.NewPromises(o.Clock()),
+		opts: o, stores: s, peers: p, promises: lease.NewPromises(o.Clock()),
 		failed: make(chan error, 1), changed: make(chan struct{}), quit: make(chan struct{}), vitals: newVitals(),
 	}
-	r.acks = &acknowledged{forgot: r.tellForgotten}
-	r.aside = newAsideLog(p.Logs, r.leads, o.Clock, r.fail)
-	r.aside.took = r.vitals.stored
-	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail, settled: r.aside.settled}
+	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail}
 	r.fsm.took = r.vitals.applying
 	r.fsm.current.Store(state.New())
 	r.fsm.sums = newChecksums(o.Clock, r.diverged)
@@ -73,7 +67,7 @@ func Start(o Options, p Parts) (*Replica, error) {
 		err = r.startRaft()
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.Transport.Close(), p.Close(), p.host.close())
+		return nil, errors.Join(err, p.Transport.Close(), s.Close(), p.host.close())
 	}
 	if p.host != nil {
 		p.host.running.Store(r)
@@ -82,45 +76,61 @@ func Start(o Options, p Parts) (*Replica, error) {
 }
 
 func (r *Replica) startRaft() error {
-	p := &r.parts
-	cached, err := raft.NewLogCache(logCacheSize, r.aside)
-	if err != nil {
+	if err := r.correct(); err != nil {
 		return err
 	}
-	logs := &logStore{LogStore: cached, snapshots: p.Snapshots, leading: r.leads, promises: r.promises, clock: r.opts.Clock, fail: r.fail, configs: &r.configs}
-	if err := logs.look(p.Logs); err != nil {
-		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
-	}
-	votes := &voteStore{StableStore: p.Votes, settled: r.aside.allSettled, fail: r.fail}
-	trans := transport{Transport: &patient{Transport: p.Transport, leading: r.leads}, mute: func() error {
-		if took := r.aside.storingFor(); took > r.opts.MasterLease {
-			return fmt.Errorf("the disk of replica %s has not finished a write for %v", r.opts.ID, took)
-		}
-		return nil
-	}, reached: r.aside.reached, acks: r.acks, leads: r.leadsIn, renew: r.renewSnapshot, messages: make(chan raft.RPC)}
 	notify := make(chan bool, 16)
 	conf := r.config(notify)
-	if err := r.found(conf, logs, votes, trans); err != nil {
+	if err := r.found(conf); err != nil {
 		return err
 	}
-	if err := r.remembers(logs, votes); err != nil {
+	if err := r.remembers(); err != nil {
 		return err
 	}
-	if r.fsm.sums.before, err = logs.LastIndex(); err != nil {
+	var err error
+	if r.fsm.sums.before, err = r.disk.Logs.LastIndex(); err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
-	if r.raft, err = raft.NewRaft(conf, r.fsm, logs, votes, forwardOnly{p.Snapshots, logs}, trans); err != nil {
+	if r.raft, err = raft.NewRaft(conf, r.fsm, r.disk.Logs, r.disk.Votes, r.disk.Snapshots, r.wire); err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.library.Store(r.raft)
-	r.watching.Go(func() { r.passMessages(trans.Transport.Consumer(), trans.messages) })
+	r.watching.Go(func() { r.wire.Pass(r.self(), r.servers, r.quit) })
 	r.watch(notify)
-	r.watching.Go(r.suspect)
-	if r.parts.Ask != nil {
+	r.watching.Go(r.suspectSilence)
+	if r.peers.Ask != nil {
 		r.watching.Go(r.mindReplacement)
 	}
 	return nil
 }
+
+// correct puts stores and transport right, as the library is to have them.
+func (r *Replica) correct() (err error) {
+	r.disk, err = raftstore.New(r.stores, raftstore.Options{
+		Leading: r.leads, Clock: r.opts.Clock, Fail: r.fail, Promises: r.promises, Took: r.vitals.stored,
+	})
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
+	}
+	r.fsm.waitDurable = r.disk.WaitDurable
+	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
+		Leading: r.leads, Leads: r.leadsIn, Mute: r.diskHangs, Durable: r.disk.DurableIndex,
+		Renew: r.renewSnapshot, Forgot: r.tellForgotten,
+	})
+	return nil
+}
+
+// diskHangs is an error where the write to the log that is under way takes too
+// long for a leader.
+func (r *Replica) diskHangs() error {
+	if took := r.disk.WritingFor(); took > r.opts.MasterLease {
+		return fmt.Errorf("the disk of replica %s has not finished a write for %v", r.opts.ID, took)
+	}
+	return nil
+}
+
+// servers are those of the library's latest configuration, committed or not.
+func (r *Replica) servers() []raft.Server { return r.raft.GetConfiguration().Configuration().Servers }
 
 // leads is for the library's main loop, which alone makes a replica the leader.
 func (r *Replica) leads() bool {
@@ -151,79 +161,24 @@ func (r *Replica) leadsIn(term uint64) bool {
 func (r *Replica) config(notify chan bool) *raft.Config {
 	conf := raft.DefaultConfig()
 	conf.LocalID = r.self()
-	conf.HeartbeatTimeout = r.opts.HeartbeatTimeout + 1 // so that it can be made shorter, see suspect
+	conf.HeartbeatTimeout = r.opts.HeartbeatTimeout + 1 // so that it can be made shorter, see suspectSilence
 	conf.ElectionTimeout = max(r.opts.ElectionTimeout, conf.HeartbeatTimeout)
-	conf.LeaderLeaseTimeout = r.opts.HeartbeatTimeout // heartbeats wait behind a follower's disk, see transport
+	conf.LeaderLeaseTimeout = r.opts.HeartbeatTimeout // heartbeats wait behind a follower's disk, see package rafttransport
 	conf.CommitTimeout = min(50*time.Millisecond, r.opts.HeartbeatTimeout/4)
-	conf.MaxAppendEntries = maxAppendEntries
+	conf.MaxAppendEntries = rafttransport.MaxAppendEntries
 	conf.BatchApplyCh = true
 	conf.SnapshotThreshold = r.opts.SnapshotThreshold
 	conf.SnapshotInterval = r.opts.SnapshotInterval
 	conf.TrailingLogs = r.opts.TrailingLogs
 	conf.NoLegacyTelemetry = true
 	conf.NotifyCh = notify
-	conf.Logger = raftLogger(r.opts.Logger)
+	conf.Logger = raftlogger.New(r.opts.Logger)
 	return conf
 }
 
-// found writes the first configuration when there is nothing on disk yet. Every
-// founder writes the same one, which the library allows. A directory that was
-// admitted to a cell gets its configuration from the master.
-func (r *Replica) found(conf *raft.Config, logs raft.LogStore, votes raft.StableStore, trans raft.Transport) error {
-	p := &r.parts
-	founder := p.Identity.Founding.Has(p.Identity.ServerID())
-	exists, err := raft.HasExistingState(logs, votes, p.Snapshots)
-	if err != nil {
-		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
-	}
-	switch {
-	case exists && p.Identity.Founded:
-		return nil
-	case exists:
-		last, err := logs.LastIndex()
-		if err != nil {
-			return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
-		}
-		if last > 0 || !founder {
-			return r.noteFounded()
-		}
-		// A crash came between the library's two writes, of the term and of the
-		// configuration. It would go on without a configuration for ever.
-		if err := votes.SetUint64([]byte(keyTerm), 0); err != nil {
-			return err
-		}
-	case p.Identity.Founded:
-		return lostLog(r.opts.DataDir)
-	}
-	if !founder {
-		// The term makes the log one that has been there.
-		if err := votes.SetUint64([]byte(keyTerm), 1); err != nil {
-			return err
-		}
-		return r.noteFounded()
-	}
-	var servers raft.Configuration
-	for _, m := range p.Identity.Founding {
-		id := admission.ServerID(m.ID, m.Directory)
-		servers.Servers = append(servers.Servers, raft.Server{
-			Suffrage: raft.Voter, ID: raft.ServerID(id), Address: serverAddress(id, m.RaftAddr),
-		})
-	}
-	if err := raft.BootstrapCluster(conf, logs, votes, p.Snapshots, trans, servers); err != nil {
-		return fmt.Errorf("found the cell: %w", err)
-	}
-	return r.noteFounded()
-}
-
-// noteFounded notes that the log is there: from now on it must be.
-func (r *Replica) noteFounded() error {
-	r.parts.Identity.Founded = true
-	return r.parts.Save(r.parts.Identity)
-}
-
 // Failed delivers the first fault after which the process has to end: a disk
-// that refuses a write or has damaged what it kept, a log entry that this release
-// cannot read, a state that differs from the master's.
+// that refuses a write or has damaged what it kept, a log entry that this
+// release cannot read, a state that differs from the master's.
 func (r *Replica) Failed() <-chan error { return r.failed }
 
 func (r *Replica) fail(err error) {
@@ -236,33 +191,31 @@ func (r *Replica) Close() error {
 	err := r.raft.Shutdown().Error()
 	close(r.quit)
 	r.watching.Wait()
-	r.aside.close()
+	r.disk.Close()
 	r.fsm.sums.work.Wait()
-	return errors.Join(err, r.parts.host.close(), r.parts.Close())
+	return errors.Join(err, r.peers.host.close(), r.stores.Close())
 }
 
 // Submit hands a batch to Raft and returns at once; the function it returns
 // waits for the outcome and is to be called once. Batches submitted one after
-// the other by one goroutine keep their order. The error is ErrNotApplied or
-// ErrUnknown. A checksum may ride along: the outcome then has results and events
-// beyond those of the batch's own commands, behind them.
+// the other by one goroutine keep their order. The error is
+// cell.ErrNotApplied or cell.ErrUnknown.
 func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
-	b = r.fsm.sums.ride(b)
 	data, err := b.Encode()
-	if err == nil && len(data) > maxEntryBytes {
-		err = fmt.Errorf("a batch of %d bytes is larger than an entry may be (%d)", len(data), maxEntryBytes)
+	if err == nil && len(data) > cell.MaxEntryBytes {
+		err = fmt.Errorf("a batch of %d bytes is larger than an entry may be (%d)", len(data), cell.MaxEntryBytes)
 	}
 	if err != nil {
-		return func() (*state.Outcome, error) { return nil, fmt.Errorf("%w: %w", ErrNotApplied, err) }
+		return func() (*state.Outcome, error) { return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, err) }
 	}
-	future := r.raft.Apply(data, rpcTimeout)
+	future := r.raft.Apply(data, rafttransport.Timeout)
 	return func() (*state.Outcome, error) {
 		if err := future.Error(); err != nil {
 			return nil, r.classify(err)
 		}
 		out, ok := future.Response().(*state.Outcome)
 		if !ok {
-			return nil, fmt.Errorf("%w: %v", ErrUnknown, future.Response())
+			return nil, fmt.Errorf("%w: %v", cell.ErrUnknown, future.Response())
 		}
 		return out, nil
 	}
@@ -273,12 +226,12 @@ func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
 func (r *Replica) classify(err error) error {
 	if errors.Is(err, raft.ErrLeadershipTransferInProgress) {
 		r.stuck()
-		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+		return fmt.Errorf("%w: %w", cell.ErrNotApplied, err)
 	}
 	if errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrEnqueueTimeout) {
-		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+		return fmt.Errorf("%w: %w", cell.ErrNotApplied, err)
 	}
-	return fmt.Errorf("%w: %w", ErrUnknown, err)
+	return fmt.Errorf("%w: %w", cell.ErrUnknown, err)
 }
 
 // stuck fails the replica when the library refuses entries because of a
@@ -291,7 +244,7 @@ func (r *Replica) stuck() {
 	if r.transfer == 0 {
 		r.transfer = now
 	}
-	if bound := 2*r.opts.ElectionTimeout + 2*rpcTimeout; now-r.transfer > bound {
+	if bound := 2*r.opts.ElectionTimeout + 2*rafttransport.Timeout; now-r.transfer > bound {
 		r.fail(fmt.Errorf("a transfer of mastership has not ended for %v; a restart is the cure", now-r.transfer))
 	}
 }
@@ -299,11 +252,9 @@ func (r *Replica) stuck() {
 // Barrier returns when everything that was committed before it was called has
 // been applied here. It fails on a replica that does not lead.
 func (r *Replica) Barrier(ctx context.Context) error {
-	future := r.raft.Barrier(rpcTimeout)
-	done := make(chan error, 1)
-	go func() { done <- future.Error() }()
+	future := r.raft.Barrier(rafttransport.Timeout)
 	select {
-	case err := <-done:
+	case err := <-async.Err(future.Error):
 		if err != nil {
 			return r.classify(err)
 		}
@@ -329,12 +280,5 @@ func (r *Replica) Transfer(ctx context.Context, to string) error {
 		}
 		future = r.raft.LeadershipTransferToServer(server.ID, server.Address)
 	}
-	done := make(chan error, 1)
-	go func() { done <- future.Error() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return async.Do(ctx, future.Error)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -51,9 +52,9 @@ func freeAddrs(t *testing.T, n int) (addrs []string) {
 // options are those of n replicas with small thresholds and short time-outs.
 func options(t *testing.T, n int) []Options {
 	t.Helper()
-	var members []Member
+	var members []cell.Member
 	for i, addr := range freeAddrs(t, n) {
-		members = append(members, Member{ID: fmt.Sprintf("r%d", i+1), RaftAddr: addr, APIURL: fmt.Sprintf("http://r%d", i+1)})
+		members = append(members, cell.Member{ID: fmt.Sprintf("r%d", i+1), RaftAddr: addr, APIURL: fmt.Sprintf("http://r%d", i+1)})
 	}
 	var all []Options
 	for _, m := range members {
@@ -126,7 +127,7 @@ func lead(t *testing.T, replicas ...*Replica) (leader *Replica, epoch uint64) {
 			if !ok || r.Barrier(t.Context()) != nil {
 				continue
 			}
-			out, err := r.Submit(state.Batch{LeaseMS: 1000, Commands: []state.Command{{Kind: state.OpenOffice, Term: term, Master: r.ID()}}})()
+			out, err := r.Submit(state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: term, Master: r.ID()}}}})()
 			if err == nil && out.Accepted {
 				leader, epoch = r, out.Epoch
 				return true
@@ -137,12 +138,34 @@ func lead(t *testing.T, replicas ...*Replica) (leader *Replica, epoch uint64) {
 	return leader, epoch
 }
 
+func open(id string) state.Command {
+	return state.Command{Operation: &state.OpenSession{Session: id, TTLMS: 1000}}
+}
+
+// renew renews the lease, with what the leader is due, as its master does.
+func renew(r *Replica, epoch uint64) func() (*state.Outcome, error) {
+	b := state.Batch{Epoch: epoch, LeaseMS: 1000}
+	if due, ok := r.Due(); ok {
+		b.Commands = append(b.Commands, due)
+	}
+	return r.Submit(b)
+}
+
+var errDisk = errors.New("no space left on device")
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // write opens n sessions, one entry each.
 func write(t *testing.T, r *Replica, epoch uint64, prefix string, n int) {
 	t.Helper()
 	for i := range n {
 		b := state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{open(fmt.Sprintf("%s%04d", prefix, i))}}
-		if out, err := r.Submit(b)(); err != nil || !out.Accepted || out.Results[0].Verdict != state.Done {
+		if out, err := r.Submit(b)(); err != nil || !out.Accepted || !isDone(out.Results[0]) {
 			t.Fatalf("write %d through %s: %+v, %v", i, r.ID(), out, err)
 		}
 	}
@@ -169,6 +192,7 @@ func same(t *testing.T, first *Replica, others ...*Replica) {
 }
 
 func TestReplicaAloneComesBack(t *testing.T) {
+	t.Parallel()
 	o := options(t, 1)[0]
 	r := start(t, o)
 	_, epoch := lead(t, r)
@@ -234,6 +258,7 @@ func TestOpenRefusals(t *testing.T) {
 // TestThreeReplicas over TCP: commit, catch-up by snapshot, loss of the leader,
 // transfer.
 func TestThreeReplicas(t *testing.T) {
+	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, epoch := lead(t, all...)
 	write(t, leader, epoch, "a", 20)
@@ -242,7 +267,7 @@ func TestThreeReplicas(t *testing.T) {
 	until(t, "everybody knows the leader", func() bool {
 		return others[0].Leader() == leader.ID() && others[1].Leader() == leader.ID()
 	})
-	if out, err := others[0].Submit(state.Batch{LeaseMS: 1})(); !errors.Is(err, ErrNotApplied) {
+	if out, err := others[0].Submit(state.Batch{LeaseMS: 1})(); !errors.Is(err, cell.ErrNotApplied) {
 		t.Errorf("a batch at a follower: %+v, %v", out, err)
 	}
 	if err := others[0].Barrier(t.Context()); err == nil {
@@ -254,7 +279,7 @@ func TestThreeReplicas(t *testing.T) {
 	stop(t, away)
 	write(t, leader, epoch, "b", 150)
 	until(t, "the log is cut behind a snapshot", func() bool {
-		first, err := leader.parts.Logs.FirstIndex()
+		first, err := leader.stores.Logs.FirstIndex()
 		return err == nil && first > last+1
 	})
 	began := away.Now()
@@ -312,6 +337,7 @@ func without(all []*Replica, one *Replica) []*Replica {
 // TestLostLogIsRefused: without its log a replica has forgotten what it voted
 // and promised, and must not found the cell again under its id.
 func TestLostLogIsRefused(t *testing.T) {
+	t.Parallel()
 	o := options(t, 1)[0]
 	r := start(t, o)
 	lead(t, r)
@@ -330,4 +356,18 @@ func TestLostLogIsRefused(t *testing.T) {
 	if !strings.Contains(err.Error(), "has lost its log") {
 		t.Errorf("%q does not say that the log is lost", err)
 	}
+}
+
+// TestMessagesHaveRoomForMoreThanIsUncommitted: with what is left uncommitted
+// by two leaders, one after the other. The compiler sees to it as well.
+func TestMessagesHaveRoomForMoreThanIsUncommitted(t *testing.T) {
+	if r := (&Replica{}); r.config(nil).MaxAppendEntries < 2*(cell.BatchesInFlight+5) {
+		t.Errorf("a message has %d entries at most, with %d batches in flight", r.config(nil).MaxAppendEntries, cell.BatchesInFlight)
+	}
+}
+
+// isDone reports whether the opening of a session came to one.
+func isDone(r state.Result) bool {
+	opened, ok := r.(state.SessionResult)
+	return ok && opened.Verdict == state.Done
 }

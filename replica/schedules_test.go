@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,11 +13,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/rafttransport"
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// memoryCell is a cell with nothing but memory beneath, for virtual time. The test
-// decides who hears whom and what a disk does.
+// memoryCell is a cell with nothing but memory beneath, for virtual time. The
+// test decides who hears whom and what a disk does.
 type memoryCell struct {
 	t     *testing.T
 	all   []*Replica
@@ -87,9 +91,9 @@ func steered(t *testing.T, n int) *memoryCell {
 	t.Helper()
 	const heartbeat = time.Second
 	c := &memoryCell{t: t, disks: map[string]*memoryDisk{}, wires: map[string]*memoryWire{}}
-	var members []Member
+	var members []cell.Member
 	for _, id := range []string{"r1", "r2", "r3", "r4", "r5"}[:n] {
-		members = append(members, Member{ID: id, RaftAddr: id})
+		members = append(members, cell.Member{ID: id, RaftAddr: id})
 	}
 	began := time.Now()
 	for _, m := range members {
@@ -105,7 +109,9 @@ func steered(t *testing.T, n int) *memoryCell {
 }
 
 // inMemory is the address of a replica of a cell in memory.
-func inMemory(id string) raft.ServerAddress { return serverAddress(admission.ServerID(id, id), id) }
+func inMemory(id string) raft.ServerAddress {
+	return rafttransport.Address(admission.ServerID(id, id), id)
+}
 
 // memoryIdentity is that of a founder whose directory is as its name.
 func memoryIdentity(o Options, founded bool) admission.Identity {
@@ -119,12 +125,12 @@ func memoryIdentity(o Options, founded bool) admission.Identity {
 
 func (c *memoryCell) start(o Options, founded bool) *Replica {
 	c.t.Helper()
-	_, wire := raft.NewInmemTransportWithTimeout(inMemory(o.ID), rpcTimeout)
+	_, wire := raft.NewInmemTransportWithTimeout(inMemory(o.ID), rafttransport.Timeout)
 	c.wires[o.ID] = &memoryWire{InmemTransport: wire}
-	r, err := Start(o, Parts{
-		Logs: c.disks[o.ID], Votes: c.disks[o.ID], Snapshots: raft.NewInmemSnapshotStore(), Transport: c.wires[o.ID],
+	r, err := Start(o, datadir.Stores{
+		Logs: c.disks[o.ID], Votes: c.disks[o.ID], Snapshots: raft.NewInmemSnapshotStore(),
 		Identity: memoryIdentity(o, founded), Save: func(admission.Identity) error { return nil }, Close: func() error { return nil },
-	})
+	}, Peers{Transport: c.wires[o.ID]})
 	must(c.t, err)
 	return r
 }
@@ -179,9 +185,10 @@ func (c *memoryCell) close() {
 	}
 }
 
-// TestEarlierTermsWaitForTheLeadersOwn: an entry of an earlier term takes effect
-// nowhere before one of the leader's own term is on the leader's disk, as on those of
-// a majority (Ongaro and Ousterhout 2014, figure 8). Else it may still be replaced.
+// TestEarlierTermsWaitForTheLeadersOwn: an entry of an earlier term takes
+// effect nowhere before one of the leader's own term is on the leader's disk,
+// as on those of a majority (Ongaro and Ousterhout 2014, figure 8). Else it may
+// still be replaced.
 func TestEarlierTermsWaitForTheLeadersOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cell := steered(t, 3)
@@ -203,7 +210,8 @@ func TestEarlierTermsWaitForTheLeadersOwn(t *testing.T) {
 		until(t, "b's first entry is on its disk", func() bool { return cell.disks[b.ID()].term(at) > 0 })
 		cell.cut(b, c)
 
-		// The third: a leads again, by c's vote. Its disk hangs, and c gets the entry.
+		// The third: a leads again, by c's vote. Its disk hangs, and c gets the
+		// entry.
 		cell.disks[a.ID()].hangs.Store(true)
 		cell.link(a, c)
 		leads(t, []*Replica{a})
@@ -224,9 +232,9 @@ func TestEarlierTermsWaitForTheLeadersOwn(t *testing.T) {
 	})
 }
 
-// TestMessagesAreOfOneLog: a leader that is deposed while it puts a message together
-// finds other entries behind the first ones. The follower that would get both had a
-// log like no other's.
+// TestMessagesAreOfOneLog: a leader that is deposed while it puts a message
+// together finds other entries behind the first ones. The follower that would
+// get both had a log like no other's.
 func TestMessagesAreOfOneLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cell := steered(t, 5)
@@ -241,8 +249,8 @@ func TestMessagesAreOfOneLog(t *testing.T) {
 		at := cell.alone(a, epoch, "lost")
 		cell.alone(a, epoch, "lost too")
 
-		// The second: a leads again, by the votes of c and d. It has read the first of
-		// the two, for c.
+		// The second: a leads again, by the votes of c and d. It has read the
+		// first of the two, for c.
 		a = cell.restarted(a)
 		cell.wires[a.ID()].votesOnly.Store(true)
 		cell.link(a, c, d)
@@ -254,7 +262,8 @@ func TestMessagesAreOfOneLog(t *testing.T) {
 		until(t, "a reads the entry", func() bool { return disk.late.Load() == 0 })
 		cell.cut(c) // so that it does not hear of later terms
 
-		// The third: another leads, by the votes of b, d and e, and replaces both at a.
+		// The third: another leads, by the votes of b, d and e, and replaces
+		// both at a.
 		cell.link(b, d, e)
 		next, _ := lead(t, b, d, e)
 		term, _ := next.Leading()
@@ -271,9 +280,9 @@ func TestMessagesAreOfOneLog(t *testing.T) {
 	})
 }
 
-// TestVotersNeedNotKnowTheCandidate: a replica that lags behind a change of members
-// votes for who came with it, where no leader is heard. Else a majority of replicas
-// that are all well could elect nobody, for ever.
+// TestVotersNeedNotKnowTheCandidate: a replica that lags behind a change of
+// members votes for who came with it, where no leader is heard. Else a majority
+// of replicas that are all well could elect nobody, for ever.
 func TestVotersNeedNotKnowTheCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cell := steered(t, 3)
@@ -281,7 +290,7 @@ func TestVotersNeedNotKnowTheCandidate(t *testing.T) {
 		leader, _ := lead(t, cell.all...)
 		voter := without(cell.all, leader)[0]
 		same(t, leader, cell.all...)
-		_, candidate := raft.NewInmemTransportWithTimeout("r9/new@r9", rpcTimeout)
+		_, candidate := raft.NewInmemTransportWithTimeout("r9/new@r9", rafttransport.Timeout)
 		candidate.Connect(inMemory(voter.ID()), cell.wires[voter.ID()].InmemTransport)
 
 		header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("r9/new"), Addr: []byte("r9/new@r9")}
@@ -322,11 +331,13 @@ func TestNobodyLeadsWithoutAVote(t *testing.T) {
 		same(t, leader, cell.all...)
 		index := leader.raft.DemoteVoter(follower.self(), 0, time.Second)
 		must(t, index.Error())
-		until(t, "it hears of that", func() bool { return !follower.votes() })
+		until(t, "it hears of that", func() bool {
+			return slices.ContainsFunc(follower.servers(), func(s raft.Server) bool { return s.ID == follower.self() && s.Suffrage != raft.Voter })
+		})
 
 		var answer raft.TimeoutNowResponse
 		wire := cell.wires[leader.ID()]
-		if err := wire.TimeoutNow("", inMemory(follower.ID()), &raft.TimeoutNowRequest{}, &answer); !errors.Is(err, errNoVoter) {
+		if err := wire.TimeoutNow("", inMemory(follower.ID()), &raft.TimeoutNowRequest{}, &answer); !errors.Is(err, rafttransport.ErrNoVote) {
 			t.Errorf("it was told to campaign, and answers %v", err)
 		}
 		time.Sleep(3 * time.Second) // virtual

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,12 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/internal/boottime"
+	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/boltlog"
+	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/raftstore"
 )
 
 // aDataDir is the data directory of a cell of one that has two snapshots and a
@@ -32,7 +38,7 @@ func aDataDir(t *testing.T, trailing uint64) (Options, [32]byte) {
 		write(t, r, epoch, fmt.Sprintf("s%d-", i), 50)
 		before := r.raft.LastIndex()
 		until(t, "a snapshot", func() bool {
-			metas, err := r.parts.Snapshots.List()
+			metas, err := r.stores.Snapshots.List()
 			return err == nil && len(metas) > 0 && metas[0].Index+40 > before
 		})
 	}
@@ -41,6 +47,16 @@ func aDataDir(t *testing.T, trailing uint64) (Options, [32]byte) {
 	stop(t, r)
 	o.SnapshotThreshold = 1 << 30 // from here on it only reads
 	return o, hash
+}
+
+// storesOf opens the stores of a replica that does not run.
+func storesOf(t *testing.T, o Options) datadir.Stores {
+	t.Helper()
+	d, err := datadir.Claim(o.DataDir, o.Cell, o.ID)
+	must(t, err)
+	s, err := d.Open(o.WAL, o.Logger)
+	must(t, err)
+	return s
 }
 
 // copied is the same replica on a copy of its data directory.
@@ -74,7 +90,7 @@ func judge(t *testing.T, o Options, want [32]byte) (refused bool) {
 // snapshotDirs are the directories of the snapshots, latest first.
 func snapshotDirs(t *testing.T, o Options) []string {
 	t.Helper()
-	store, err := raft.NewFileSnapshotStore(o.DataDir, snapshotsKept, io.Discard)
+	store, err := raft.NewFileSnapshotStore(o.DataDir, 2, io.Discard)
 	must(t, err)
 	metas, err := store.List()
 	must(t, err)
@@ -95,10 +111,11 @@ func edit(t *testing.T, name string, change func([]byte) []byte) {
 	must(t, os.WriteFile(name, change(raw), 0o600))
 }
 
-// TestDamagedSnapshots: an earlier one takes the place of a damaged one where the
-// log reaches back to it; else the replica is refused. It never starts with a part
-// of what it had.
+// TestDamagedSnapshots: an earlier one takes the place of a damaged one where
+// the log reaches back to it; else the replica is refused. It never starts with
+// a part of what it had.
 func TestDamagedSnapshots(t *testing.T) {
+	t.Parallel()
 	long, longHash := aDataDir(t, 1000)
 	short, shortHash := aDataDir(t, 10)
 	cut := func(raw []byte) []byte { return raw[:len(raw)-10] }
@@ -148,12 +165,12 @@ func TestDamagedSnapshots(t *testing.T) {
 // TestSnapshotsGone: a replica that had been given a snapshot and has stored no
 // entry since then has nothing else to remember it by.
 func TestSnapshotsGone(t *testing.T) {
+	t.Parallel()
 	o, hash := aDataDir(t, 10)
-	f, err := openLog(o.DataDir, true, false)
-	must(t, err)
-	last, _ := f.LastIndex()
-	must(t, f.DeleteRange(1, last))
-	must(t, f.Close())
+	s := storesOf(t, o)
+	last, _ := s.Logs.LastIndex()
+	must(t, s.Logs.DeleteRange(1, last))
+	must(t, s.Close())
 	must(t, os.RemoveAll(filepath.Join(o.DataDir, "snapshots")))
 	if !judge(t, o, hash) {
 		t.Error("it was started as if it had never stored anything")
@@ -163,21 +180,23 @@ func TestSnapshotsGone(t *testing.T) {
 // TestLogGone: with its log a replica has lost its votes; the snapshots that it
 // has left do not make up for them.
 func TestLogGone(t *testing.T) {
+	t.Parallel()
 	o, hash := aDataDir(t, 10)
-	must(t, os.Remove(filepath.Join(o.DataDir, logFileName)))
+	must(t, os.Remove(filepath.Join(o.DataDir, boltlog.FileName)))
 	if !judge(t, o, hash) {
 		t.Error("it was started without its votes")
 	}
-	if _, err := os.Stat(filepath.Join(o.DataDir, logFileName)); err == nil {
+	if _, err := os.Stat(filepath.Join(o.DataDir, boltlog.FileName)); err == nil {
 		t.Error("the refused start made another log")
 	}
 }
 
-// TestDamagedDataDirectory damages a file of the directory at random, one bit or
-// the end, many times.
+// TestDamagedDataDirectory damages a file of the directory at random, one bit
+// or the end, many times.
 func TestDamagedDataDirectory(t *testing.T) {
+	t.Parallel()
 	o, hash := aDataDir(t, 1000)
-	random := rand.New(rand.NewPCG(damageSeed, 4))
+	random := rand.New(rand.NewPCG(7, 4))
 	var files []string
 	must(t, filepath.WalkDir(o.DataDir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -211,46 +230,40 @@ func TestDamagedDataDirectory(t *testing.T) {
 		}
 	}
 	t.Logf("refused: %v", refused)
-	if refused[logFileName] == 0 || refused[identityFile] == 0 {
+	if refused[boltlog.FileName] == 0 || refused["replica.json"] == 0 {
 		t.Errorf("refused: %v; want some for each of the two files that nothing makes up for", refused)
 	}
 }
 
-// TestSnapshotEndsOnce: the library closes each snapshot twice, and gives up one that
-// has ended. It is noted once, and is whole.
-func TestSnapshotEndsOnce(t *testing.T) {
-	dir, noted := t.TempDir(), 0
-	files, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, raftLogger(zerolog.Nop()))
+// TestDamagedSnapshotStandsForNothing: its list says that it ends where it does
+// not.
+func TestDamagedSnapshotStandsForNothing(t *testing.T) {
+	t.Parallel()
+	o, _ := aDataDir(t, 1000)
+	end := uint64(0)
+	edit(t, filepath.Join(snapshotDirs(t, o)[0], "meta.json"), func(raw []byte) []byte {
+		var meta map[string]any
+		must(t, json.Unmarshal(raw, &meta))
+		end = uint64(meta["Index"].(float64)) + 400
+		meta["Index"] = end
+		raw, err := json.Marshal(meta)
+		must(t, err)
+		return raw
+	})
+	s := storesOf(t, o)
+	defer s.Close()
+	snapshots := s.Snapshots
+	metas, err := snapshots.List()
 	must(t, err)
-	store := &snapshotStore{SnapshotStore: files, dir: filepath.Join(dir, "snapshots"), done: func(uint64) error { noted++; return nil }}
-	_, wire := raft.NewInmemTransport("")
-	state := bytes.Repeat([]byte("0123456789"), 20_000)
-	for name, test := range map[string]struct {
-		ends func(raft.SnapshotSink) error
-		want int
-	}{
-		"closed":   {func(s raft.SnapshotSink) error { return errors.Join(s.Close(), s.Close(), s.Cancel()) }, 1},
-		"given up": {func(s raft.SnapshotSink) error { return errors.Join(s.Cancel(), s.Cancel(), s.Close()) }, 0},
-	} {
-		noted = 0
-		sink, err := store.Create(raft.SnapshotVersionMax, 7, 3, raft.Configuration{}, 1, wire)
-		must(t, err)
-		_, err = sink.Write(state)
-		must(t, err)
-		must(t, test.ends(sink))
-		if noted != test.want {
-			t.Errorf("%s: noted %d times, want %d", name, noted, test.want)
-		}
-		_, r, err := store.Open(sink.ID())
-		if (err == nil) != (test.want == 1) {
-			t.Fatalf("%s: opened: %v", name, err)
-		}
-		if err != nil {
-			continue
-		}
-		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, state) {
-			t.Errorf("%s: %d bytes are read, %v; want %d", name, len(got), err, len(state))
-		}
-		must(t, r.Close())
+	if len(metas) == 0 || metas[0].Index != end {
+		t.Fatalf("the list does not begin with entry %d", end)
+	}
+	library, err := raftstore.New(s, raftstore.Options{
+		Leading: func() bool { return false }, Clock: boottime.Now, Fail: func(err error) { t.Error(err) }, Promises: lease.NewPromises(0),
+	})
+	must(t, err)
+	var got raft.Log
+	if err := library.Logs.GetLog(end, &got); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Errorf("it stands for entry %d: %+v, %v", end, got, err)
 	}
 }

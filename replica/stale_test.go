@@ -4,14 +4,16 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/raftstore"
 )
 
-// deposed gives a stopped replica what a deposed leader may have: entries at the end of
-// its log that nobody else has. It returns where they begin.
+// deposed gives a stopped replica what a deposed leader may have: entries at
+// the end of its log that nobody else has. It returns where they begin.
 func deposed(t *testing.T, r *Replica, n uint64, change func(l *raft.Log)) uint64 {
 	t.Helper()
-	p, err := (&Directory{&r.opts, r.parts.Identity}).Open()
-	must(t, err)
+	p := storesOf(t, r.opts)
 	last, err := p.Logs.LastIndex()
 	must(t, err)
 	var end raft.Log
@@ -25,8 +27,8 @@ func deposed(t *testing.T, r *Replica, n uint64, change func(l *raft.Log)) uint6
 	return last + 1
 }
 
-// beyond is a cell of three whose logs are cut where a test says, with one of them
-// stopped, and the others in a later term than it.
+// beyond is a cell of three whose logs are cut where a test says, with one of
+// them stopped, and the others in a later term than it.
 func beyond(t *testing.T, n uint64, change func(l *raft.Log)) (away *Replica, two []*Replica, leader *Replica, epoch, stale uint64) {
 	t.Helper()
 	opts := options(t, 3)
@@ -51,32 +53,34 @@ func cut(t *testing.T, all ...*Replica) {
 	t.Helper()
 	for _, r := range all {
 		must(t, r.raft.Snapshot().Error())
-		metas, err := r.parts.Snapshots.List()
+		metas, err := r.stores.Snapshots.List()
 		must(t, err)
-		must(t, r.parts.Logs.DeleteRange(1, metas[0].Index))
+		must(t, r.stores.Logs.DeleteRange(1, metas[0].Index))
 	}
 }
 
-// TestSnapshotThatEndsWithinStaleEntries: the follower installs it, and keeps entries of
-// an earlier leader's where it ends.
+// TestSnapshotThatEndsWithinStaleEntries: the follower installs it, and keeps
+// entries of an earlier leader's where it ends.
 func TestSnapshotThatEndsWithinStaleEntries(t *testing.T) {
+	t.Parallel()
 	away, two, leader, epoch, stale := beyond(t, 7, func(*raft.Log) {})
 	write(t, leader, epoch, "b", 1)
 	same(t, leader, two...)
 	cut(t, two...)
-	if metas, _ := leader.parts.Snapshots.List(); metas[0].Index < stale || metas[0].Index >= stale+6 {
+	if metas, _ := leader.stores.Snapshots.List(); metas[0].Index < stale || metas[0].Index >= stale+6 {
 		t.Fatalf("the snapshot ends at %d, and the stale entries are from %d on: the test shows nothing", metas[0].Index, stale)
 	}
-	write(t, leader, epoch, "c", logCacheSize) // what was cut is cached no more
+	write(t, leader, epoch, "c", raftstore.CacheSize) // what was cut is cached no more
 	same(t, leader, start(t, away.opts))
 }
 
 // TestStaleConfigurationBeforeASnapshot does not stand in the way of changes.
 func TestStaleConfigurationBeforeASnapshot(t *testing.T) {
+	t.Parallel()
 	away, two, leader, epoch, _ := beyond(t, 1, func(l *raft.Log) {
 		l.Type, l.Data = raft.LogConfiguration, raft.EncodeConfiguration(raft.Configuration{})
 	})
-	write(t, leader, epoch, "b", 2*logCacheSize)
+	write(t, leader, epoch, "b", 2*raftstore.CacheSize)
 	same(t, leader, two...)
 	cut(t, two...)
 	write(t, leader, epoch, "c", 5)
@@ -91,5 +95,5 @@ func TestStaleConfigurationBeforeASnapshot(t *testing.T) {
 	next, _ := lead(t, back)
 	m, err := next.Membership()
 	must(t, err)
-	must(t, next.ChangeMember(t.Context(), m.Index, AddNonvoter, Standing{Member: Member{ID: leader.ID(), RaftAddr: "127.0.0.1:9"}, Directory: "new"}))
+	must(t, next.ChangeMember(t.Context(), m.Index, cell.AddNonvoter, cell.MemberStatus{Member: cell.Member{ID: leader.ID(), RaftAddr: "127.0.0.1:9"}, Directory: "new"}))
 }

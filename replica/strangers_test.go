@@ -17,12 +17,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/rafttransport"
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// stranger opens a connection as anybody can who reaches the port: it asks for the card
-// first, which tells all that an opening needs.
+// stranger opens a connection as anybody can who reaches the port: it asks for
+// the card first, which tells all that an opening needs.
 func stranger(t *testing.T, o Options, kind link.Kind, from string) (net.Conn, error) {
 	t.Helper()
 	raw, err := link.AskCard(t.Context(), o.RaftListen, link.Opening{Cell: o.Cell, From: from, To: o.ID})
@@ -54,9 +56,10 @@ func (l *lines) count(what string) int {
 	return strings.Count(l.all.String(), what)
 }
 
-// TestBombBehindAnOpening: 20 MB of empty entries, which the library would make 2 GB of,
-// behind an opening that is right.
+// TestBombBehindAnOpening: 20 MB of empty entries, which the library would make
+// 2 GB of, behind an opening that is right.
 func TestBombBehindAnOpening(t *testing.T) {
+	t.Parallel()
 	o := options(t, 1)[0]
 	log := &lines{}
 	o.Logger = zerolog.New(log).Level(zerolog.WarnLevel)
@@ -88,9 +91,11 @@ func isTimeout(err error) bool {
 	return ok && t.Timeout()
 }
 
-// TestLargestEntriesArePassedOn: what a leader may put into its log reaches followers,
-// also in messages that are full of it; what is larger does not come into the log.
+// TestLargestEntriesArePassedOn: what a leader may put into its log reaches
+// followers, also in messages that are full of it; what is larger does not come
+// into the log.
 func TestLargestEntriesArePassedOn(t *testing.T) {
+	t.Parallel()
 	opts := options(t, 3)
 	for i := range opts {
 		opts[i].SnapshotThreshold, opts[i].TrailingLogs = 1<<20, 1<<20
@@ -101,50 +106,25 @@ func TestLargestEntriesArePassedOn(t *testing.T) {
 	stop(t, away)
 	large := func(i, size int) state.Batch {
 		c := open(fmt.Sprintf("large%d", i))
-		c.Meta = map[string]string{"k": strings.Repeat("x", size)}
+		c.Operation.(*state.OpenSession).Meta = map[string]string{"k": strings.Repeat("x", size)}
 		return state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{c}}
 	}
-	for i := range 2 * maxAppendEntries {
-		if _, err := leader.Submit(large(i, maxEntryBytes-1<<10))(); err != nil {
+	for i := range 2 * rafttransport.MaxAppendEntries {
+		if _, err := leader.Submit(large(i, cell.MaxEntryBytes-1<<10))(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := leader.Submit(large(-1, maxEntryBytes))(); err == nil || !strings.Contains(err.Error(), "larger than an entry may be") {
+	if _, err := leader.Submit(large(-1, cell.MaxEntryBytes))(); err == nil || !strings.Contains(err.Error(), "larger than an entry may be") {
 		t.Error(err)
 	}
 	same(t, leader, start(t, away.opts))
 }
 
-// TestBatchesAreNoLargerThanEntries: the encoding of the largest batch that the batcher
-// makes has room in an entry.
-func TestBatchesAreNoLargerThanEntries(t *testing.T) {
-	for _, each := range []int{0, maxBatchBytes / maxBatchCommands, maxBatchBytes} {
-		var b Batcher
-		for i := range 2 * maxBatchCommands {
-			c := open(fmt.Sprintf("%d", i))
-			c.Term, c.Handle, c.Path, c.Key, c.Digest = 1<<60, "handle", "/path", "key", bytes.Repeat([]byte{1}, 32)
-			for range 16 {
-				if c.Size()+16 < each {
-					c.Meta = map[string]string{"key": strings.Repeat("x", each-c.Size()-16)}
-				}
-			}
-			b.pending = append(b.pending, &call{cmd: c})
-		}
-		batch := state.Batch{Epoch: 1 << 60, LeaseMS: 1 << 40}
-		for _, c := range b.pending[:b.fits()] {
-			batch.Commands = append(batch.Commands, c.cmd)
-		}
-		raw, err := batch.Encode()
-		must(t, err)
-		if len(raw) > maxEntryBytes-1<<10 { // a checksum may ride along
-			t.Errorf("%d commands of %d bytes are %d encoded", len(batch.Commands), each, len(raw))
-		}
-	}
-}
-
-// TestStrangersKeepNoMemberOut: who invents names has few places with each replica, and
-// the members theirs; a master comes back, and an emptied directory is filled.
+// TestStrangersKeepNoMemberOut: who invents names has few places with each
+// replica, and the members theirs; a master comes back, and an emptied
+// directory is filled.
 func TestStrangersKeepNoMemberOut(t *testing.T) {
+	t.Parallel()
 	all := startAll(t, options(t, 3)...)
 	leader, _ := lead(t, all...)
 	places := func(r *Replica, kind link.Kind, n int) (taken int) {

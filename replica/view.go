@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -36,7 +37,8 @@ func (r *Replica) Leading() (term uint64, ok bool) {
 	return r.raft.CurrentTerm(), true
 }
 
-// Leader is the name of the replica that this one takes for the leader, or empty.
+// Leader is the name of the replica that this one takes for the leader, or
+// empty.
 func (r *Replica) Leader() string {
 	_, id := r.raft.LeaderWithID()
 	name, _ := admission.Split(string(id))
@@ -65,17 +67,9 @@ func (r *Replica) URL(id string) string {
 	return m.APIURL
 }
 
-// Health is how this replica stands to its leader.
-type Health struct {
-	Contact time.Duration // since it last heard of a leader; zero on the leader itself
-	Heard   bool          // it has ever heard of one
-	Applied uint64        // index of the last entry applied here
-	Behind  uint64        // entries known here to be committed and not yet applied; a follower may not know of all
-}
-
 // Health describes the replica now.
-func (r *Replica) Health() Health {
-	h := Health{Applied: r.raft.AppliedIndex(), Heard: true}
+func (r *Replica) Health() cell.Health {
+	h := cell.Health{Applied: r.raft.AppliedIndex(), Heard: true}
 	if commit := r.raft.CommitIndex(); commit > h.Applied {
 		h.Behind = commit - h.Applied
 	}

@@ -7,19 +7,8 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/replica/cell"
 )
-
-// Vitals are a replica's own figures, for whoever watches it.
-type Vitals struct {
-	Term      uint64 // of Raft
-	Last      uint64 // index of the last entry of the log
-	Committed uint64 // index up to which this replica knows that entries are committed
-	Applied   uint64 // index of the last entry that was applied here
-	Elections uint64 // how often it has begun to campaign since it was started
-	Leaders   uint64 // and how often it has learned of a leader that it did not know of
-	Stored    histogram.Snapshot
-	Applying  histogram.Snapshot
-}
 
 // vitals are counted where they arise.
 type vitals struct {
@@ -52,8 +41,8 @@ func (v *vitals) noticed(data any) {
 }
 
 // Vitals are the figures of this replica now.
-func (r *Replica) Vitals() Vitals {
-	return Vitals{
+func (r *Replica) Vitals() cell.Vitals {
+	return cell.Vitals{
 		Term: r.raft.CurrentTerm(), Last: r.raft.LastIndex(), Committed: r.raft.CommitIndex(), Applied: r.raft.AppliedIndex(),
 		Elections: r.vitals.elections.Load(), Leaders: r.vitals.leaders.Load(),
 		Stored: r.vitals.stored.Snapshot(), Applying: r.vitals.applying.Snapshot(),

@@ -7,22 +7,6 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A write to the log is counted for as long as it takes, also one that fails, and
-// a leader's, which goes on behind its back.
-func TestWritesAreTimed(t *testing.T) {
-	aside(t, func(t *testing.T, b *asideBench) {
-		took := newVitals().stored
-		b.asideLog.took = took
-		must(t, b.store(t, 1, 3))
-		b.leading = true
-		must(t, b.store(t, 4, 4))
-		must(t, b.settled(4))
-		if s := took.Snapshot(); s.Count != 2 || s.Sum != 2*time.Second || s.UpTo[time.Second] != 2 || s.UpTo[500*time.Millisecond] != 0 {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
 // An entry is counted when it was applied, and not when it cannot be.
 func TestApplyingIsTimed(t *testing.T) {
 	var now time.Duration
@@ -54,6 +38,7 @@ func TestElectionsAreCounted(t *testing.T) {
 
 // A replica that runs tells all of its figures.
 func TestVitalsOfAReplica(t *testing.T) {
+	t.Parallel()
 	r := start(t, options(t, 1)[0])
 	_, epoch := lead(t, r)
 	write(t, r, epoch, "s", 20)

@@ -13,7 +13,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// bashCompletion is where systems that have bash's completion functions keep them.
+// bashCompletion is where systems that have bash's completion functions keep
+// them.
 const bashCompletion = "/usr/share/bash-completion/bash_completion"
 
 // standIn is the one function of bash-completion that stout's script needs, for
@@ -23,8 +24,8 @@ const standIn = `_get_comp_words_by_ref() {
 }
 `
 
-// inBash types keys into an interactive bash that completes stout's command line,
-// as in ~/.bashrc, and returns what the terminal showed. It runs in dir.
+// inBash types keys into an interactive bash that completes stout's command
+// line, as in ~/.bashrc, and returns what the terminal showed. It runs in dir.
 func inBash(t *testing.T, c *fakeCell, dir, keys string) string {
 	t.Helper()
 	bash, err := exec.LookPath("bash")

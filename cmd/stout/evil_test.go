@@ -13,15 +13,15 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// nasty is what a terminal would obey: it clears the screen, in seven bits and in
-// eight, sets the title, turns text round, and pretends to be another line.
+// nasty is what a terminal would obey: it clears the screen, in seven bits and
+// in eight, sets the title, turns text round, and pretends to be another line.
 const nasty = "x\x1b[2J\u009b2J\x1b]0;t\a\u202e\u2066\r\nstout: all is well\x7f\xff"
 
 // nastyPath is as nasty as a path may be.
 const nastyPath = "/a\u202eb\u2066\u00a0\ufeff/`id`$(id)"
 
-// Names, metadata and paths that others chose, and all else that a cell says, are
-// shown, not obeyed.
+// Names, metadata and paths that others chose, and all else that a cell says,
+// are shown, not obeyed.
 func TestNothingControlsTheTerminal(t *testing.T) {
 	c, stop := serveFakeCell()
 	defer stop()

@@ -107,7 +107,8 @@ func (c *fakeCell) expire() {
 	}
 }
 
-// pass grants a lock to those whose turn has come, and forgets it when it is free.
+// pass grants a lock to those whose turn has come, and forgets it when it is
+// free.
 func (c *fakeCell) pass(path string) {
 	l := c.locks[path]
 	for len(l.waiters) > 0 && l.admits(l.waiters[0]) {

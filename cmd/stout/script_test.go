@@ -51,6 +51,7 @@ func params(dir, server string) testscript.Params {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("P", fmt.Sprintf("/test-%d", time.Now().UnixNano()))
 			env.Setenv("STOUT_SERVER", server)
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			if server == "" {
 				c, stop := serveFakeCell()
 				env.Values[cellKey{}] = c
@@ -162,8 +163,8 @@ func api(ts *testscript.TestScript, method, path string, in, out any) error {
 // patience bounds every wait for a condition.
 const patience = 20 * time.Second
 
-// until file NAME waits for a file, until output NAME for one that is not empty,
-// until PATH STATE [WAITERS] for a lock.
+// until file NAME waits for a file, until output NAME for one that is not
+// empty, until PATH STATE [WAITERS] for a lock.
 func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 	met := func() bool {
 		info, err := os.Stat(ts.MkAbs(args[1]))

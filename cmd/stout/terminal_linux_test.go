@@ -190,8 +190,8 @@ func TestTerminalConfirm(t *testing.T) {
 	}
 }
 
-// Who waits at a terminal sees for whom, and in which place, in one line, which is
-// gone when the wait is over.
+// Who waits at a terminal sees for whom, and at which position, in one line,
+// which is gone when the wait is over.
 func TestTerminalWaiting(t *testing.T) {
 	c, stop := serveFakeCell()
 	defer stop()

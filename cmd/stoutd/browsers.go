@@ -8,7 +8,8 @@ import (
 	"github.com/stoutlock/stout/internal/origin"
 )
 
-// browsers says who may call from a web page an API that listens at the address.
+// browsers says who may call from a web page an API that listens at the
+// address.
 func browsers(c *config.Config, at net.Addr) origin.Settings {
 	names := append([]string(nil), c.APIHosts...)
 	for _, r := range c.Replicas {

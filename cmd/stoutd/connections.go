@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// ownFiles are kept back from the limit on open files for the log, snapshots,
-	// and connections of Raft: were they to find none left, a write would fail, and
-	// with it the replica. Under a low limit it is half of it.
+	// ownFiles are kept back from the limit on open files for the log,
+	// snapshots, and connections of Raft: were they to find none left, a write
+	// would fail, and with it the replica. Under a low limit it is half of it.
 	ownFiles = 512
 	// fewestFiles is the least limit with which a replica starts.
 	fewestFiles = 128
-	// mostConnections bounds the connections where nobody has: at about 25 KiB for
-	// a call that waits, it is one on memory.
+	// mostConnections bounds the connections where nobody has: at about 25 KiB
+	// for a call that waits, it is one on memory.
 	mostConnections = 65_536
 )
 

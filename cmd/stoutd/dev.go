@@ -7,7 +7,8 @@ import (
 )
 
 // welcome is what a person who started a cell with --dev may try, shown when it
-// serves. The address has both commands go to this very cell, whatever else runs.
+// serves. The address has both commands go to this very cell, whatever else
+// runs.
 const welcome = `A cell of one replica serves at %[1]s. Its data will be gone when it ends. Try:
 
   curl -s %[1]s/v1/cell

@@ -11,14 +11,15 @@ import (
 // The room that the heap has for garbage between two collections. By default Go
 // gives it as much as is live, stacks included: that is little in a small cell,
 // where the collector then runs many times a second, and too much in one that
-// bears many sessions.
+// has many sessions.
 const (
 	leastRoom = 64 << 20               // bytes
-	roomShare = 3                      // one part in so many of what is live
+	roomShare = 3                      // one part in this many of what is live
 	paceEvery = 250 * time.Millisecond // what is live may have grown by then
 )
 
-// gcPercent is the GOGC for a process with so many bytes of heap and stacks in use.
+// gcPercent is the GOGC for a process with this many bytes of heap and stacks
+// in use.
 func gcPercent(live uint64) int {
 	const most = 400
 	live = max(live, 1)

@@ -31,8 +31,8 @@ func (l *lines) String() string {
 	return l.got.String()
 }
 
-// TestWaitingServes: a replica whose cell is not founded serves and says for whom
-// it waits, in the log once, and stops in good order.
+// TestWaitingServes: a replica whose cell is not founded serves and says for
+// whom it waits, in the log once, and stops in good order.
 func TestWaitingServes(t *testing.T) {
 	api, raft := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
 	nobody := "127.0.0.1:" + freePort(t)

@@ -13,7 +13,8 @@ import (
 func reportFileSizeLimit() { signal.Ignore(syscall.SIGXFSZ) }
 
 // openFileLimit is how many files and connections the process may have open;
-// false where that cannot be told. The Go runtime has raised it as far as it may.
+// false where that cannot be told. The Go runtime has raised it as far as it
+// may.
 func openFileLimit() (uint64, bool) {
 	var l syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l)

@@ -15,7 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// metricsPage is that of a replica alone, when each route of the API has been called.
+// metricsPage is that of a replica alone, when each route of the API has been
+// called.
 func metricsPage(t *testing.T) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -55,8 +56,8 @@ var (
 	part      = regexp.MustCompile(`_(bucket|sum|count)$`)
 )
 
-// What is shown is documented, with its type and labels, and nothing else is; the
-// suggested alerts go by what there is.
+// What is shown is documented, with its type and labels, and nothing else is;
+// the suggested alerts use metrics that exist.
 func TestMetricsAreDocumented(t *testing.T) {
 	page := metricsPage(t)
 	shown := map[string]string{}

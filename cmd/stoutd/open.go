@@ -12,15 +12,16 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 )
 
 // errStopped is the end of open where ctx ended first.
 var errStopped = errors.New("stopped before the replica was a member of the cell")
 
 // start opens the parts. Where it fails none is left open, unless the error is
-// errStopped. A disk that does not answer may keep it waiting for ever: once ctx
-// has ended it gets as long as an orderly stop, and is then left behind, for the
-// process to end.
+// errStopped. A disk that does not answer may keep it waiting for ever: once
+// ctx has ended it gets as long as an orderly stop, and is then left behind,
+// for the process to end.
 func (p *process) start(ctx context.Context) error {
 	opened := make(chan error, 1)
 	go func() { opened <- p.open(ctx) }()
@@ -81,9 +82,9 @@ func (p *process) open(ctx context.Context) (err error) {
 // replicaOptions are the settings as the replica takes them.
 func (p *process) replicaOptions() replica.Options {
 	c := p.config
-	members := make([]replica.Member, len(c.Replicas))
+	members := make([]cell.Member, len(c.Replicas))
 	for i, r := range c.Replicas {
-		members[i] = replica.Member{ID: r.ID, RaftAddr: r.RaftAddr, APIURL: r.APIURL}
+		members[i] = cell.Member{ID: r.ID, RaftAddr: r.RaftAddr, APIURL: r.APIURL}
 	}
 	return replica.Options{
 		Cell: c.Cell, ID: c.ID, DataDir: p.dataDir, Version: buildinfo.Version(),

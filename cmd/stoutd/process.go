@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
@@ -37,8 +38,8 @@ func serve(ctx context.Context, c *config.Config, log zerolog.Logger, stdout io.
 	}
 }
 
-// serve opens the parts, and returns when they are closed again. The error is an
-// exitError, or replica.ErrReplaced.
+// serve opens the parts, and returns when they are closed again. The error is
+// an exitError, or replica.ErrReplaced.
 func (p *process) serve(ctx context.Context, stdout io.Writer) error {
 	c, log := p.config, p.log
 	err := p.start(ctx)
@@ -204,8 +205,7 @@ func (p *process) warn(step string, err error) {
 // atMost calls a step that knows no context, and gives up waiting for it when
 // ctx is over and the grace as well.
 func atMost(ctx context.Context, grace time.Duration, step func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- step() }()
+	done := async.Err(step)
 	select {
 	case err := <-done:
 		return err

@@ -43,7 +43,8 @@ func Load(yaml []byte) (*Document, error) {
 // Operation is one method of one path.
 type Operation struct {
 	ID, Method, Path string
-	Successes        []string // its documented statuses below 300
+	Successes        []string        // its documented statuses below 300
+	Query            map[string]bool // names of its parameters in the query: true for those that there have to be
 }
 
 // Operations are all operations in the order of their paths and methods.
@@ -53,6 +54,7 @@ func (d *Document) Operations() []Operation {
 		operations := d.spec.Paths.Value(path).Operations()
 		for _, method := range slices.Sorted(maps.Keys(operations)) {
 			o := Operation{ID: operations[method].OperationID, Method: method, Path: path}
+			o.Query = query(d.spec.Paths.Value(path).Parameters, operations[method].Parameters)
 			for _, status := range slices.Sorted(maps.Keys(operations[method].Responses.Map())) {
 				if strings.HasPrefix(status, "2") {
 					o.Successes = append(o.Successes, status)
@@ -62,6 +64,17 @@ func (d *Document) Operations() []Operation {
 		}
 	}
 	return all
+}
+
+// query picks the parameters of the query.
+func query(all ...openapi3.Parameters) map[string]bool {
+	found := map[string]bool{}
+	for _, p := range slices.Concat(all...) {
+		if p.Value.In == openapi3.ParameterInQuery {
+			found[p.Value.Name] = p.Value.Required
+		}
+	}
+	return found
 }
 
 // route finds the operation that a request is for. The last parameter of a

@@ -18,8 +18,8 @@ type Timer struct {
 // earlier. Where that comes about while the machine sleeps, f is called as soon
 // as it is awake on Linux, and within pollEvery of that elsewhere.
 //
-// On Linux all timers of a process share one timerfd and one goroutine, which last
-// for as long as there are timers.
+// On Linux all timers of a process share one timerfd and one goroutine, which
+// last for as long as there are timers.
 func AfterFunc(d time.Duration, f func()) *Timer { return theQueue().afterFunc(d, f) }
 
 // Stop prevents the call, and reports whether it did: false says that the timer

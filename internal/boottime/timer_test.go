@@ -67,8 +67,8 @@ func all(in chan time.Duration) []time.Duration {
 	return out
 }
 
-// Every timer calls at its instant, whatever others there are, and one that was
-// stopped or set anew does not call at the old one.
+// Every timer calls at its instant, whatever other timers there are, and one
+// that was stopped or set anew does not call at the old one.
 func TestTimersCallAtTheirInstants(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

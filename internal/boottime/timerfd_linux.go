@@ -13,8 +13,8 @@ const timerAbstime = 1 // TFD_TIMER_ABSTIME of linux/timerfd.h
 var timers = queue{now: Now, newAlarm: newAlarm}
 
 // theQueue is where a timer belongs. In a bubble of testing/synctest, where a
-// goroutine that waits for the system would keep the bubble's time from going on,
-// each has a queue of its own.
+// goroutine that waits for the system would keep the bubble's time from going
+// on, each has a queue of its own.
 func theQueue() *queue {
 	if virtual() {
 		return polled()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The system's alarm goes by CLOCK_BOOTTIME, and the instant that it is set to is
+// The system's alarm uses CLOCK_BOOTTIME, and the instant that it is set to is
 // one of Now's: what no test that does not suspend the machine could tell from
 // CLOCK_MONOTONIC by waiting.
 func TestTimerfdGoesByBoottime(t *testing.T) {

@@ -7,8 +7,9 @@ import (
 	"runtime/debug"
 )
 
-// version is put in by the linker: -ldflags "-X …/internal/buildinfo.version=v1.2.3".
-// Empty for a plain go build or go install.
+// version is put in by the linker: -ldflags "-X
+// …/internal/buildinfo.version=v1.2.3". Empty for a plain go build or go
+// install.
 var version string
 
 // Info describes the running program's build.

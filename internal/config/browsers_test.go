@@ -7,8 +7,8 @@ import (
 	"github.com/stoutlock/stout/internal/origin"
 )
 
-// What may be given several times may be so in each source, and the later source
-// counts as a whole.
+// What may be given several times may be so in each source, and the later
+// source counts as a whole.
 func TestListsFromEachSource(t *testing.T) {
 	const asList = "allow-origin: [\"http://a\", 'https://b:8']\napi-host:\n  - c.example.com\n  - D.\n"
 	a, b := origin.Origin{Scheme: "http", Host: origin.Host{Name: "a"}}, origin.Origin{Scheme: "https", Host: origin.Host{Name: "b", Port: "8"}}

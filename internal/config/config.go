@@ -19,8 +19,8 @@ type Config struct {
 	// Cell is the name of the cell. A data directory remembers it and is
 	// refused by a replica of another cell.
 	Cell string
-	// ID names this replica within the cell; it is one of Replicas. A member of a
-	// cell is an ID and a data directory.
+	// ID names this replica within the cell; it is one of Replicas. A member of
+	// a cell is an ID and a data directory.
 	ID string
 	// DataDir holds the log, the votes and the snapshots. Empty with Dev: the
 	// caller makes a temporary one.
@@ -30,13 +30,14 @@ type Config struct {
 	Dev bool
 
 	// APIListen and RaftListen are host:port to bind. What others dial stands
-	// in Replicas and may differ. Port 0 (any free port) is allowed with Dev only.
+	// in Replicas and may differ. Port 0 (any free port) is allowed with Dev
+	// only.
 	APIListen  string
 	RaftListen string
 
-	// Replicas found the cell, all together, where their data directories are new:
-	// the same list on every replica. Later it says where to reach each of them;
-	// it does not change the membership.
+	// Replicas found the cell, all together, where their data directories are
+	// new: the same list on every replica. Later it says where to reach each of
+	// them; it does not change the membership.
 	Replicas []Replica
 
 	// MasterLease is for how long a master may act on its own after a batch of
@@ -72,14 +73,16 @@ type Config struct {
 	ShutdownTimeout time.Duration
 
 	Quotas Quotas
-	// MaxConnections bounds the open connections to the API; 0 is as many as the
-	// process's limit on open files leaves beside the replica's own.
+	// MaxConnections bounds the open connections to the API; 0 is as many as
+	// the process's limit on open files leaves beside the replica's own.
 	MaxConnections uint64
 
-	// AllowOrigins are the sites whose web pages may use the API besides its own.
+	// AllowOrigins are the sites whose web pages may use the API besides its
+	// own.
 	AllowOrigins []origin.Origin
-	// APIHosts are names by which browsers, and on loopback anybody, may call the API
-	// besides localhost, addresses and the hosts of Replicas and AllowOrigins.
+	// APIHosts are names by which browsers, and on loopback anybody, may call
+	// the API besides localhost, addresses and the hosts of Replicas and
+	// AllowOrigins.
 	APIHosts []string
 
 	// LogLevel is trace, debug, info, warn or error.
@@ -97,7 +100,8 @@ type Config struct {
 type Replica struct {
 	// ID names the replica within the cell.
 	ID string
-	// RaftAddr is the host:port at which the other replicas reach its Raft port.
+	// RaftAddr is the host:port at which the other replicas reach its Raft
+	// port.
 	RaftAddr string
 	// APIURL is the base URL of its API, for clients.
 	APIURL string

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestOperationsNameEverySetting: an operator finds each setting, under its very
-// name, on one page.
+// TestOperationsNameEverySetting: an operator finds each setting, under its
+// very name, on one page.
 func TestOperationsNameEverySetting(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {

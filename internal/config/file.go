@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/stoutlock/stout/internal/async"
 )
 
 // maxFile bounds a file of settings, so that a wrong name (a device, a log)
@@ -16,21 +18,7 @@ const maxFile = 1 << 20
 // that nobody writes to, or lie on a file system that does not answer: where
 // ctx ends first its error is returned, and the read is left behind.
 func readBounded(ctx context.Context, name string) ([]byte, error) {
-	type result struct {
-		content []byte
-		err     error
-	}
-	done := make(chan result, 1)
-	go func() {
-		content, err := readAll(name)
-		done <- result{content, err}
-	}()
-	select {
-	case r := <-done:
-		return r.content, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return async.Get(ctx, func() ([]byte, error) { return readAll(name) })
 }
 
 func readAll(name string) ([]byte, error) {

@@ -13,8 +13,8 @@ import (
 )
 
 // FuzzLoad: whatever the file says, Load neither panics nor accepts in silence.
-// What it accepts is written so that it is read as the same, twice over; what it
-// refuses is refused with reasons.
+// What it accepts is written so that it is read as the same, twice over; what
+// it refuses is refused with reasons.
 func FuzzLoad(f *testing.F) {
 	examples, err := filepath.Glob("../../configs/*.yaml")
 	if err != nil || len(examples) == 0 {

@@ -9,19 +9,20 @@ import (
 
 // Quotas bound what clients may take up. 0 is no bound.
 type Quotas struct {
-	// MaxSessions, MaxHolds, MaxWaiters and MaxBytes are of the whole cell: open
-	// sessions; grants and places in queues; the places alone; and the memory
-	// that the state takes, as the master estimates it.
+	// MaxSessions, MaxHolds, MaxWaiters and MaxBytes are of the whole cell:
+	// open sessions; grants and queue positions; the queue positions alone; and
+	// the memory that the state takes, as the master estimates it.
 	MaxSessions, MaxHolds, MaxWaiters, MaxBytes uint64
-	// MaxSessionHolds, MaxSessionWaiters and MaxSessionBytes are of each session.
+	// MaxSessionHolds, MaxSessionWaiters and MaxSessionBytes are of each
+	// session.
 	MaxSessionHolds, MaxSessionWaiters, MaxSessionBytes uint64
 }
 
 // defaultQuotas are those of a machine with 4 GiB of memory. A hold takes about
-// 1.5 KiB and a session 1 KiB, and the garbage collector as much again; a client
-// that waits at the master takes a connection, of about 50 KiB. The bound on one
-// session's holds is also one on how long the end of a session keeps the log:
-// about 10 ms for 1000.
+// 1.5 KiB and a session 1 KiB, and the garbage collector as much again; a
+// client that waits at the master takes a connection, of about 50 KiB. The
+// bound on one session's holds is also one on how long the end of a session
+// keeps the log: about 10 ms for 1000.
 func defaultQuotas() Quotas {
 	return Quotas{
 		MaxSessions: 100_000, MaxHolds: 500_000, MaxWaiters: 100_000, MaxBytes: 1 << 30,
@@ -44,11 +45,11 @@ const (
 func quotaSettings() []setting {
 	return []setting{
 		count(nameMaxSessions, "open sessions of the cell; 0 for no bound, as with all quotas", func(c *Config) *uint64 { return &c.Quotas.MaxSessions }),
-		count(nameMaxHolds, "holds and places in queues of the cell", func(c *Config) *uint64 { return &c.Quotas.MaxHolds }),
-		count(nameMaxWaiters, "places in queues of the cell", func(c *Config) *uint64 { return &c.Quotas.MaxWaiters }),
+		count(nameMaxHolds, "holds and queue positions of the cell", func(c *Config) *uint64 { return &c.Quotas.MaxHolds }),
+		count(nameMaxWaiters, "queue positions of the cell", func(c *Config) *uint64 { return &c.Quotas.MaxWaiters }),
 		size(nameMaxBytes, "memory of the cell's state, estimated", func(c *Config) *uint64 { return &c.Quotas.MaxBytes }),
-		count(nameMaxSessionHolds, "holds and places in queues of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionHolds }),
-		count(nameMaxSessionWaiters, "places in queues of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionWaiters }),
+		count(nameMaxSessionHolds, "holds and queue positions of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionHolds }),
+		count(nameMaxSessionWaiters, "queue positions of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionWaiters }),
 		size(nameMaxSessionBytes, "memory of what one session holds and waits for, estimated", func(c *Config) *uint64 { return &c.Quotas.MaxSessionBytes }),
 		count(nameMaxConnections, "open connections to this replica's API; 0 for as many as the limit on open files leaves", func(c *Config) *uint64 { return &c.MaxConnections }),
 	}

@@ -41,7 +41,8 @@ type setting struct {
 	kind  string // what a value looks like, for the help
 	usage string
 	text  bool // any text, which a file may have to quote
-	// list is the values of a setting that may be given several times, nil for others.
+	// list is the values of a setting that may be given several times, nil for
+	// others.
 	list func(*Config) []string
 	get  func(*Config) string
 	// set reads the texts given for the setting, in order. Where the setting
@@ -156,8 +157,8 @@ func count(name, usage string, field func(*Config) *uint64) setting {
 	return scalar(name, "number", usage, field, read, func(v uint64) string { return strconv.FormatUint(v, 10) })
 }
 
-// several makes a row for a setting that may be given several times, from how one
-// value is read and written.
+// several makes a row for a setting that may be given several times, from how
+// one value is read and written.
 func several[T any](name, kind, usage string, field func(*Config) *[]T, read func(string) (T, error), write func(T) string) setting {
 	s := setting{name: name, kind: kind, usage: usage}
 	s.list = func(c *Config) (texts []string) {

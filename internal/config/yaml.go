@@ -122,7 +122,8 @@ func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	return nil, false
 }
 
-// texts are the texts of a value: one, or those of a list where there may be one.
+// texts are the texts of a value: one, or those of a list where there may be
+// one.
 func texts(n ast.Node, list bool) (all []string, err error) {
 	items := []ast.Node{n}
 	if sequence, is := n.(*ast.SequenceNode); is && list {

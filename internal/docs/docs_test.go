@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -59,6 +60,34 @@ func TestLinesAreShort(t *testing.T) {
 	}
 }
 
+// TestCellsAreShort: a long cell of a table is a paragraph that lost its place.
+func TestCellsAreShort(t *testing.T) {
+	const limit = 200
+	for _, p := range pages(t) {
+		for i, line := range strings.Split(p.text, "\n") {
+			for _, cell := range cells(line) {
+				if n := utf8.RuneCountInString(cell); n >= limit {
+					t.Errorf("%s:%d has a cell of %d characters; keep it below %d: %s", p.name, i+1, n, limit, cell)
+				}
+			}
+		}
+	}
+}
+
+// cells returns the cells of a line of a table, and nothing of any other line.
+func cells(line string) []string {
+	if !strings.HasPrefix(line, "|") {
+		return nil
+	}
+	const bar = "\x00" // an escaped bar is part of its cell
+	line = strings.ReplaceAll(strings.Trim(line, "| "), `\|`, bar)
+	var all []string
+	for cell := range strings.SplitSeq(line, "|") {
+		all = append(all, strings.ReplaceAll(strings.TrimSpace(cell), bar, "|"))
+	}
+	return all
+}
+
 var link = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
 
 // TestLinksLead: what a page links to within the repository is there.
@@ -83,7 +112,42 @@ var (
 // TestNamedTestsAreThere: a promise that names the test which attacks it names
 // one that there is. A pattern behind -run may be the beginning of a name.
 func TestNamedTestsAreThere(t *testing.T) {
-	there := map[string]bool{}
+	there := tests(t)
+	for _, p := range pages(t) {
+		for _, line := range strings.Split(p.text, "\n") {
+			for _, name := range testName.FindAllString(line, -1) {
+				if there[name] == nil && !(strings.Contains(line, "-run") && begins(there, name)) {
+					t.Errorf("%s names %s, which is no test of this repository", p.name, name)
+				}
+			}
+		}
+	}
+}
+
+// A package, and the tests that stand behind it: `lease` TestA, TestB.
+var testsOf = regexp.MustCompile("`([a-z0-9/]+)`((?:,? (?:Test|Fuzz)[A-Z][\\w/]*)+)")
+
+// TestNamedTestsAreInTheirPackage: so that the command which a reader makes of
+// the names runs something.
+func TestNamedTestsAreInTheirPackage(t *testing.T) {
+	there := tests(t)
+	for _, p := range pages(t) {
+		text := strings.Join(strings.Fields(p.text), " ")
+		for _, found := range testsOf.FindAllStringSubmatch(text, -1) {
+			for _, name := range testName.FindAllString(found[2], -1) {
+				if at := there[name]; at != nil && !slices.Contains(at, found[1]) {
+					t.Errorf("%s has %s in `%s`; it is in %v", p.name, name, found[1], at)
+				}
+			}
+		}
+	}
+}
+
+// tests returns, for each test of this repository, the packages that have one
+// of that name, as paths from the root.
+func tests(t *testing.T) map[string][]string {
+	t.Helper()
+	there := map[string][]string{}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != ".." && d.Name() != "." {
 			return filepath.SkipDir
@@ -92,27 +156,20 @@ func TestNamedTestsAreThere(t *testing.T) {
 			return nil
 		}
 		source, err := os.ReadFile(name)
+		in, _ := filepath.Rel(root, filepath.Dir(name))
 		for _, found := range testFunc.FindAllStringSubmatch(string(source), -1) {
-			there[found[1]] = true
+			there[found[1]] = append(there[found[1]], filepath.ToSlash(in))
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range pages(t) {
-		for _, line := range strings.Split(p.text, "\n") {
-			for _, name := range testName.FindAllString(line, -1) {
-				if !there[name] && !(strings.Contains(line, "-run") && begins(there, name)) {
-					t.Errorf("%s names %s, which is no test of this repository", p.name, name)
-				}
-			}
-		}
-	}
+	return there
 }
 
 // begins reports whether one of the names begins so.
-func begins(names map[string]bool, with string) bool {
+func begins(names map[string][]string, with string) bool {
 	for name := range names {
 		if strings.HasPrefix(name, with) {
 			return true

@@ -1,5 +1,5 @@
-// Package histogram counts how long things took, for whoever shows it. It costs two
-// atomic additions each time, and imports nothing of a metrics library.
+// Package histogram counts how long things took, for whoever shows it. It costs
+// two atomic additions each time, and imports nothing of a metrics library.
 package histogram
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Histogram counts durations by size. Its methods are safe for concurrent use; one
-// that is nil counts nothing.
+// Histogram counts durations by size. Its methods are safe for concurrent use;
+// one that is nil counts nothing.
 type Histogram struct {
 	bounds []time.Duration
 	counts []atomic.Uint64 // up to each bound, and above
@@ -39,8 +39,8 @@ type Snapshot struct {
 	UpTo  map[time.Duration]uint64 // how many were of a bound's size or less
 }
 
-// Snapshot is what was counted so far. What is observed meanwhile may be in Count and
-// not in Sum yet.
+// Snapshot is what was counted so far. What is observed meanwhile may be in
+// Count and not in Sum yet.
 func (h *Histogram) Snapshot() Snapshot {
 	s := Snapshot{UpTo: map[time.Duration]uint64{}}
 	if h == nil {

@@ -126,6 +126,24 @@ func TestBans(t *testing.T) {
 	})
 }
 
+func TestTestsLinkLittle(t *testing.T) {
+	for _, b := range testBans {
+		for _, from := range b.from {
+			found := false
+			for _, p := range list(t, "linux", "-test", "-deps", module+from) {
+				path, tests, _ := strings.Cut(p.ImportPath, " ") // "x [y.test]" is x as y's tests have it
+				found = found || path == module+from && tests != ""
+				if matchesAny(b.not, path) {
+					t.Errorf("the tests of %s reach %s: %s", from, path, b.why)
+				}
+			}
+			if !found {
+				t.Errorf("package %s has no tests: the rule guards nothing", from)
+			}
+		}
+	}
+}
+
 func TestStandardLibraryOnly(t *testing.T) {
 	standard := map[string]bool{}
 	for _, p := range list(t, "linux", "std") {
@@ -202,7 +220,10 @@ func TestTheRulesBite(t *testing.T) {
 		wrong         bool
 	}{
 		{"master", "lockapi/server", true},
-		{"master", "replica", false},
+		{"master", "replica", true},
+		{"master", "replica/cell", false},
+		{"replica", "replica/datadir", false},
+		{"replica", "replica/wal", true},
 		{"replica/state", "lease", true},
 		{"client", "master", true},
 		{"client", "lockapi", false},

@@ -115,7 +115,8 @@ func TestBully(t *testing.T) {
 		if k["election"] != n*(n-1)/2 || k["ok"] != (n-1)*(n-2)/2 || k["coordinator"] != n-2 {
 			t.Errorf("n = %d, worst: %v", n, k)
 		}
-		// Election, the time-out, Coordinator: the OKs fly with the next Elections.
+		// Election, the time-out, Coordinator: the OKs fly with the next
+		// Elections.
 		if r.Turnaround > 5 || r.VirtualTime != 4 {
 			t.Errorf("n = %d, worst: turnaround %d in %d", n, r.Turnaround, r.VirtualTime)
 		}
@@ -256,8 +257,8 @@ func TestBullyFails(t *testing.T) {
 	if r := run(t, lab.Options{Algorithm: "bully", N: 6, Crash: []string{"4@after-coordinator"}}); r.Safety {
 		t.Error("all believe in a crashed coordinator, and that is safe")
 	}
-	// Where the bound is wrong two are announced, with most seeds; with some the
-	// processes believe in two at the end.
+	// Where the bound is wrong two are announced, with most seeds; with some
+	// the processes believe in two at the end.
 	two, unsafe := 0, 0
 	for seed := range uint64(40) {
 		r := run(t, lab.Options{Algorithm: "bully", N: 5, Latency: "1..20", Bound: 1, Seed: seed})
@@ -276,8 +277,8 @@ func b2i(b bool) int {
 	return 0
 }
 
-// TestZooKeeperWakes: the crash of anybody wakes one watcher; in the herd that of
-// the leader wakes all, that of a follower nobody.
+// TestZooKeeperWakes: the crash of anybody wakes one watcher; in the herd that
+// of the leader wakes all, that of a follower nobody.
 func TestZooKeeperWakes(t *testing.T) {
 	const n = 7
 	for _, c := range []struct {
@@ -431,7 +432,8 @@ func TestMutexFails(t *testing.T) {
 	}
 }
 
-// TestAlone: one process runs every algorithm that it can, and no book counts it.
+// TestAlone: one process runs every algorithm that it can, and no book counts
+// it.
 func TestAlone(t *testing.T) {
 	for _, a := range lab.Algorithms() {
 		o := lab.Options{Algorithm: a.Name, N: 1}

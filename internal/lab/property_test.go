@@ -154,9 +154,9 @@ func TestChubbyNeverTwo(t *testing.T) {
 	})
 }
 
-// TestCrashesAreRiddenOut: with a perfect detector any crashes of a minority, at
-// any moment, in any network that keeps to its bound. Somebody who knows that
-// there is to be an election survives.
+// TestCrashesAreRiddenOut: with a perfect detector any crashes of a minority,
+// at any moment, in any network that keeps to its bound. Somebody who knows
+// that there is to be an election survives.
 func TestCrashesAreRiddenOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := lab.Options{

@@ -151,8 +151,8 @@ func readDetector(p *Plan) error {
 	return nil
 }
 
-// suspectBest has an inaccurate detector slander the process that is about to
-// win, when it has just begun to tell the others.
+// suspectBest has an inaccurate detector report falsely the process that is
+// about to win, when it has just begun to tell the others.
 func (p *Plan) suspectBest() {
 	a, c := p.Algorithm, p.Case
 	best := c.N - 1

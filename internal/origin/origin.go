@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Origin is a site as browsers tell sites apart: scheme, host and port. Two are the
-// same site if they are equal.
+// Origin is a site as browsers tell sites apart: scheme, host and port. Two are
+// the same site if they are equal.
 type Origin struct {
 	Scheme string // http or https
 	Host   Host
@@ -66,8 +66,8 @@ func (h Host) IsAddress() bool {
 	return err == nil
 }
 
-// ParseHost reads a host as the header Host has it: a name or an address, the one of
-// IPv6 in brackets, and perhaps a port.
+// ParseHost reads a host as the header Host has it: a name or an address, the
+// one of IPv6 in brackets, and perhaps a port.
 func ParseHost(s string) (Host, bool) {
 	name, port, ok := cutPort(s)
 	if !ok {

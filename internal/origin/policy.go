@@ -6,13 +6,14 @@ import "net/http"
 type Settings struct {
 	// Allowed are the sites whose pages may use the API besides its own.
 	Allowed []Origin
-	// Names are the names that the API is called by, besides localhost, addresses and
-	// the hosts of Allowed.
+	// Names are the names that the API is called by, besides localhost,
+	// addresses and the hosts of Allowed.
 	Names []string
-	// Named is asked for a name that is not among them; nil where nobody knows more.
+	// Named is asked for a name that is not among them; nil where nobody knows
+	// more.
 	Named func(name string) bool
-	// Loopback says that only programs of this machine reach the API: a browser may
-	// be the only way to it for anybody else.
+	// Loopback says that only programs of this machine reach the API: a browser
+	// may be the only way to it for anybody else.
 	Loopback bool
 }
 
@@ -41,8 +42,8 @@ func New(s Settings) *Policy {
 // Shares reports whether there are sites whose pages may read answers.
 func (p *Policy) Shares() bool { return len(p.allowed) > 0 }
 
-// Call is what is judged of a call. Origin, Site and Preflight are the values of the
-// headers Origin, Sec-Fetch-Site and Access-Control-Request-Method.
+// Call is what is judged of a call. Origin, Site and Preflight are the values
+// of the headers Origin, Sec-Fetch-Site and Access-Control-Request-Method.
 type Call struct {
 	Method, Host            string
 	Origin, Site, Preflight []string
@@ -59,12 +60,14 @@ func CallOf(r *http.Request) Call {
 
 // Verdict is what a policy says to a call.
 type Verdict struct {
-	// Refusal is why it is refused, and what makes it allowed; empty where it is not.
+	// Refusal is why it is refused, and what makes it allowed; empty where it
+	// is not.
 	Refusal Refusal
 	// Share is the site that may read the answer, to be told in the header
 	// Access-Control-Allow-Origin; empty where there is none.
 	Share string
-	// Preflight says that a browser asks, for that site, whether such a call may be made.
+	// Preflight says that a browser asks, for that site, whether such a call
+	// may be made.
 	Preflight bool
 }
 
@@ -74,12 +77,12 @@ type Refusal int
 // Reasons to refuse a call.
 const (
 	Fine        Refusal = iota
-	ForeignHost         // it is addressed to a name that is none of ours
+	ForeignHost         // it is addressed to a name that is not one of ours
 	ForeignPage         // it would change something, and comes from another site's page
 )
 
-// Judge is the one place where it is decided whether a call may come from where it
-// comes from.
+// Judge is the one place where it is decided whether a call may come from where
+// it comes from.
 func (p *Policy) Judge(c Call) Verdict {
 	browser := len(c.Origin) > 0 || len(c.Site) > 0
 	if (browser || p.loopback && c.Host != "") && !p.isOurs(c.Host) {
@@ -111,8 +114,8 @@ func (c *Call) page() (Origin, bool) {
 	return o, err == nil
 }
 
-// ownPage reports whether the call comes from a page that this very host has served,
-// or from none: a person has typed the address.
+// ownPage reports whether the call comes from a page that this very host has
+// served, or from none: a person has typed the address.
 func (c *Call) ownPage(page Origin, known bool) bool {
 	if len(c.Site) > 1 || len(c.Site) == 1 && c.Site[0] != "same-origin" && c.Site[0] != "none" {
 		return false

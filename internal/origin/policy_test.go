@@ -16,9 +16,9 @@ func mustParse(t *testing.T, s string) Origin {
 	return o
 }
 
-// policies are one for an API on a network, and the same on loopback. Their allowed
-// sites are https://ui.example.com and http://other:8080, further names are stout.example.com
-// and Stout2, and a member's URL has the name r2.
+// policies are one for an API on a network, and the same on loopback. Their
+// allowed sites are https://ui.example.com and http://other:8080, further names
+// are stout.example.com and Stout2, and a member's URL has the name r2.
 func policies(t *testing.T) (open, loopback *Policy) {
 	s := Settings{
 		Allowed: []Origin{mustParse(t, "https://ui.example.com"), mustParse(t, "http://other:8080")},
@@ -42,9 +42,11 @@ const (
 // times; "-" is none.
 type row struct{ method, host, origin, site, open, loopback string }
 
-// Rows without an answer of their own for loopback are answered there as elsewhere.
+// Rows without an answer of their own for loopback are answered there as
+// elsewhere.
 var rows = []row{
-	// No browser: whatever the method, by any name, but on loopback by one of ours.
+	// No browser: whatever the method, by any name, but on loopback by one of
+	// ours.
 	{"GET", "evil.example", "-", "-", own, host},
 	{"POST", "evil.example", "-", "-", own, host},
 	{"PUT", "10.0.0.1:7101", "-", "-", own, ""},
@@ -119,7 +121,8 @@ var rows = []row{
 	{"BREW", "10.0.0.1", "https://evil.example", "-", foreign, ""},
 	{"get", "10.0.0.1", "https://evil.example", "-", foreign, ""},
 
-	// What changes nothing is answered; the browser keeps the answer from the page.
+	// What changes nothing is answered; the browser keeps the answer from the
+	// page.
 	{"GET", "10.0.0.1", "https://evil.example", "cross-site", own, ""},
 	{"HEAD", "localhost", "null", "cross-site", own, ""},
 	{"GET", "localhost", "-", "cross-site", own, ""},
@@ -165,7 +168,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A browser's question whether a call may be made is answered as the call would be.
+// A browser's question whether a call may be made is answered as the call would
+// be.
 func TestJudgePreflights(t *testing.T) {
 	open, _ := policies(t)
 	for _, r := range []struct{ method, asked, host, origin, want string }{

@@ -8,8 +8,8 @@ import (
 
 // Nearest is the known name that is most like word, or "" where none is like
 // enough to be offered: at a few slips of the finger, or the only one that word
-// abbreviates. Case, and whether words are parted by "-", "_" or nothing, do not
-// count; of two that are as like the first one is taken.
+// abbreviates. Case, and whether words are parted by "-", "_" or nothing, do
+// not count; of two that are as like the first one is taken.
 func Nearest(word string, known []string) string {
 	typed := plain(word)
 	if len(typed) > longest {
@@ -27,8 +27,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// abbreviated is the only known name that begins with word, or one of whose words does;
-// "" where there is none, or more than one.
+// abbreviated is the only known name that begins with word, or one of whose
+// words does; "" where there is none, or more than one.
 func abbreviated(word string, known []string) string {
 	typed := plain(word)
 	if len(typed) < 3 {

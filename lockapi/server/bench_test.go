@@ -13,6 +13,7 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
+	"github.com/stoutlock/stout/master"
 )
 
 // sure is a master that knows its answers.
@@ -29,15 +30,15 @@ func newSure() sure {
 	return s
 }
 
-func (s sure) Lock(context.Context, string, int, bool) (lockapi.Lock, error) { return s.lock, nil }
+func (s sure) Lock(context.Context, master.LockQuery) (lockapi.Lock, error) { return s.lock, nil }
 
-func (s sure) Acquire(_ context.Context, path string, _ lockapi.LockRequest) (lockapi.Grant, error) {
-	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q was not granted (holders: %d, waiters: %d, lock-delay: %d ms); wait with wait_ms or queue", path, 1, 0, 0)
+func (s sure) Acquire(_ context.Context, req master.AcquireRequest) (lockapi.Grant, error) {
+	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q was not granted (holders: %d, waiters: %d, lock-delay: %d ms); wait with wait_ms or queue", req.Path, 1, 0, 0)
 	e.Holders = s.lock.Holders
 	return lockapi.Grant{}, e
 }
 
-func (s sure) Keepalive(context.Context, string, lockapi.KeepaliveRequest) (lockapi.Keepalive, error) {
+func (s sure) Keepalive(context.Context, master.KeepaliveRequest) (lockapi.Keepalive, error) {
 	return lockapi.Keepalive{TTLMS: 12000, HeldMS: 7998, Epoch: 3, Events: []lockapi.Event{}}, nil
 }
 

@@ -10,24 +10,28 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// readBody is the whole body. One that did not arrive whole makes this the
-// connection's last request.
-func (x *exchange) readBody() ([]byte, error) {
+// readBody is the whole body, of most bytes. One that did not arrive whole makes
+// this the connection's last request.
+func (x *exchange) readBody(most int64) ([]byte, error) {
 	r := x.c.Request
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
 	if whole, ok := r.Body.(*wire.Body); ok {
-		return whole.Take(), nil
+		body := whole.Take()
+		if int64(len(body)) > most {
+			return nil, errLongBody(most)
+		}
+		return body, nil
 	}
 	if x.peer {
-		release, err := x.holdBody()
+		release, err := x.holdBody(most)
 		if err != nil {
 			return nil, err
 		}
 		defer release()
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, lockapi.MaxBodyBytes))
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, most))
 	if err != nil {
 		if !x.peer { // which has other calls on its connection
 			x.c.Writer.Header().Set("Connection", "close")
@@ -38,9 +42,10 @@ func (x *exchange) readBody() ([]byte, error) {
 }
 
 func (x *exchange) bodyError(err error) error {
+	var long *http.MaxBytesError
 	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		return lockapi.Errorf(lockapi.CodeTooLarge, "the body has more than the %d bytes that are allowed", lockapi.MaxBodyBytes)
+	case errors.As(err, &long):
+		return errLongBody(long.Limit)
 	case errors.Is(err, wire.ErrCrowded):
 		return errCrowded()
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -48,6 +53,10 @@ func (x *exchange) bodyError(err error) error {
 	default:
 		return lockapi.Invalid("body", "the body cannot be read: %v", err)
 	}
+}
+
+func errLongBody(most int64) error {
+	return lockapi.Errorf(lockapi.CodeTooLarge, "the body has more than the %d bytes that are allowed", most)
 }
 
 // errCrowded is the answer to a request that was cut off when it had arrived in part.

@@ -18,7 +18,7 @@ func (s *Server) newPolicy() *origin.Policy {
 
 // isMember reports whether a member's URL has the name.
 func (s *Server) isMember(name string) bool {
-	at := s.seat.Load()
+	at := s.attached.Load()
 	if at == nil {
 		return false
 	}

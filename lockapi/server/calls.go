@@ -73,11 +73,11 @@ func (s *Server) tooManyServed(w http.ResponseWriter) {
 }
 
 // holdBody takes room for what has arrived of the body of another member's call,
-// until it has arrived whole.
-func (x *exchange) holdBody() (release func(), err error) {
-	size := int(min(x.c.Request.ContentLength, lockapi.MaxBodyBytes))
+// until it has arrived whole; most is the longest that there may be.
+func (x *exchange) holdBody(most int64) (release func(), err error) {
+	size := int(min(x.c.Request.ContentLength, most))
 	if size < 0 {
-		size = lockapi.MaxBodyBytes // it may be anything
+		size = int(most) // it may be anything
 	}
 	if !x.half.enter(size) {
 		return nil, lockapi.Errorf(lockapi.CodeTooMany, "calls of other replicas that have arrived in part take %d bytes, which is all that they may", x.half.most)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
 
 // contacts remembers when other replicas last answered, and with what.
@@ -62,7 +63,7 @@ func (s *Server) keepContacts() {
 		case <-s.stopping:
 			return
 		case <-tick.C:
-			if at := s.seat.Load(); at != nil {
+			if at := s.attached.Load(); at != nil {
 				s.probeAll(ctx, at.Master, at.peers, at.Cell().Replicas)
 			}
 		}
@@ -72,9 +73,6 @@ func (s *Server) keepContacts() {
 // readCell answers from the master's view where there is a master that answers
 // quickly, and from this replica's own otherwise.
 func readCell(x *exchange) error {
-	if _, err := x.query(); err != nil {
-		return err
-	}
 	follow, err := x.mayForward()
 	if err != nil {
 		return err
@@ -198,7 +196,7 @@ func transfer(x *exchange) error {
 		return err
 	}
 	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
-		t, err := x.master.Transfer(ctx, req.To)
+		t, err := x.master.Transfer(ctx, master.TransferRequest{Caller: x.caller(), To: req.To})
 		return http.StatusOK, t, err
 	}})
 }

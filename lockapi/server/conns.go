@@ -9,25 +9,25 @@ import (
 // bound: files and the replicas' own connections share the process's open files
 // with them, and must never find none left.
 //
-// At the bound a new connection takes the place of the one that has been quiet
+// At the bound a new connection takes the place of the one that has been idle
 // for longest: whose first or next request has not arrived whole. A client that
 // opens connections and sends nothing, or a byte now and then, cannot keep others
 // out. Where every connection has a call under way, the new one is refused.
 type conns struct {
 	most int // 0 for no bound
 
-	mu      sync.Mutex
-	open    int
-	evicted uint64
-	quiet   conn       // the ring of those that are quiet: behind it the one that is for longest
-	leaving int        // told to go and not gone
-	room    *sync.Cond // a connection has gone
+	mu       sync.Mutex // guards what follows, and the fields of conn that say so
+	open     int
+	evicted  uint64
+	idle     conn       // the ring of those that are idle: its next is so for longest
+	evicting int        // told to go and not gone
+	room     *sync.Cond // a connection has gone
 }
 
 func newConns(most int) *conns {
 	p := &conns{most: most}
 	p.room = sync.NewCond(&p.mu)
-	p.quiet.before, p.quiet.behind = &p.quiet, &p.quiet
+	p.idle.prev, p.idle.next = &p.idle, &p.idle
 	return p
 }
 
@@ -38,15 +38,15 @@ func (p *conns) admit() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.most > 0 && p.open >= p.most {
-		first := p.quiet.behind
+		first := p.idle.next
 		switch {
-		case p.leaving > 0:
-		case first == &p.quiet:
+		case p.evicting > 0:
+		case first == &p.idle:
 			return false
 		default:
 			p.evicted++
-			p.leaving++
-			first.leaving = true
+			p.evicting++
+			first.evicting = true
 			p.drop(first)
 			_ = first.Conn.Close()
 		}
@@ -66,8 +66,8 @@ func (p *conns) left(c *conn) {
 	}
 	c.gone = true
 	p.open--
-	if c.leaving {
-		p.leaving--
+	if c.evicting {
+		p.evicting--
 	}
 	p.room.Broadcast()
 }
@@ -80,7 +80,7 @@ func (p *conns) busy(nc net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop(c)
-	return !c.leaving
+	return !c.evicting
 }
 
 // waits notes that the connection waits for a request.
@@ -88,21 +88,21 @@ func (p *conns) waits(nc net.Conn) {
 	c := nc.(*conn)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.quiet || c.gone || c.leaving {
+	if c.idle || c.gone || c.evicting {
 		return
 	}
-	c.quiet = true
-	c.before, c.behind = p.quiet.before, &p.quiet
-	c.before.behind, c.behind.before = c, c
+	c.idle = true
+	c.prev, c.next = p.idle.prev, &p.idle
+	c.prev.next, c.next.prev = c, c
 }
 
-// drop takes a connection off the quiet ones. p.mu is held.
+// drop takes a connection off the idle ones. p.mu is held.
 func (p *conns) drop(c *conn) {
-	if !c.quiet {
+	if !c.idle {
 		return
 	}
-	c.before.behind, c.behind.before = c.behind, c.before
-	c.quiet, c.before, c.behind = false, nil, nil
+	c.prev.next, c.next.prev = c.next, c.prev
+	c.idle, c.prev, c.next = false, nil, nil
 }
 
 // counts are the connections open, and how many were closed to make room so far.

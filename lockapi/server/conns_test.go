@@ -90,7 +90,7 @@ func ended(t *testing.T, c net.Conn) {
 }
 
 // Whoever sends nothing, or not a whole request, makes way for others.
-func TestQuietConnectionsMakeWay(t *testing.T) {
+func TestIdleConnectionsMakeWay(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":       "",
 		"half a header": "GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ",

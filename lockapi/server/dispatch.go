@@ -38,7 +38,7 @@ func (x *exchange) dispatch(t task) error {
 		return err
 	}
 	if t.wait > 0 {
-		x.travelLight()
+		x.trimHeaders()
 	}
 	deadline := time.Now().Add(x.opts.ForwardTimeout)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {

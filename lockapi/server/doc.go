@@ -15,5 +15,7 @@
 // Three rules hold for every handler. A call is sent a second time only if the
 // first certainly had no effect, or if it reads. A caller that breaks its
 // connection ends its call, forwarded or not. And a reply is written only when
-// it is whole, so a failure half-way is still a problem document.
+// it is whole, so a failure half-way is still a problem document; but for a stream,
+// whose handler flushes what it writes, ends when stopping is closed, and is cut off
+// where it fails.
 package server

@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
 
 // Media types of replies, as values of a header. Nobody changes them.
@@ -20,7 +21,8 @@ var (
 	typeYAML    = []string{"application/yaml"}
 )
 
-// exchange is one request and its reply. Its body has been read already.
+// exchange is one request and its reply. Its body and its query have been read
+// already.
 type exchange struct {
 	*Server
 	c      *gin.Context
@@ -28,6 +30,7 @@ type exchange struct {
 	peers  http.RoundTripper // the way to the other members
 	peer   bool              // another member sent it
 	body   []byte
+	query  query
 }
 
 // handler is the frame of every operation: it runs the operation, writes its
@@ -40,7 +43,7 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 		start := time.Now()
 		s.metrics.inFlight.Inc()
 		x := &exchange{Server: s, c: c, peer: peer}
-		if at := s.seat.Load(); at != nil {
+		if at := s.attached.Load(); at != nil {
 			x.master, x.peers = at.Master, at.peers
 		}
 		defer func() {
@@ -53,10 +56,10 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 		}()
 		defer func() {
 			if p := recover(); p != nil {
-				x.panicked(p, r)
+				x.panicked(p, &r)
 			}
 		}()
-		if err := x.run(r, always); err != nil {
+		if err := x.run(&r, always); err != nil {
 			x.fail(err)
 		}
 	}
@@ -64,13 +67,13 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 
 // run does what the call asks for, if it may; always says that a replica does it that
 // is no member.
-func (x *exchange) run(r route, always bool) error {
+func (x *exchange) run(r *route, always bool) error {
 	if !x.peer {
 		if answered, err := x.screen(); answered || err != nil {
 			return err
 		}
 	}
-	body, err := x.readBody()
+	body, err := x.readBody(r.maxBody())
 	x.body = body
 	switch {
 	case x.master == nil && !always:
@@ -78,11 +81,16 @@ func (x *exchange) run(r route, always bool) error {
 	case err != nil:
 		return err
 	}
+	if r.pattern != "" {
+		if x.query, err = parseQuery(x.c.Request.URL.RawQuery, r.params); err != nil {
+			return err
+		}
+	}
 	return r.handle(x)
 }
 
 // panicked answers a panic of the operation, where nothing was written yet.
-func (x *exchange) panicked(p any, r route) {
+func (x *exchange) panicked(p any, r *route) {
 	x.log.Error().Interface("panic", p).Str("route", r.method+" "+r.template).
 		Bytes("stack", debug.Stack()).Msg("an HTTP handler panicked")
 	if x.c.Writer.Written() {
@@ -90,6 +98,10 @@ func (x *exchange) panicked(p any, r route) {
 	}
 	x.fail(lockapi.Errorf(lockapi.CodeInternal, "the server failed to handle the call; its log has the reason"))
 }
+
+// caller is who the call is made for: nobody in particular, for callers cannot
+// prove yet who they are.
+func (x *exchange) caller() master.Caller { return master.Caller{} }
 
 func (x *exchange) ctx() context.Context { return x.c.Request.Context() }
 

@@ -23,6 +23,20 @@ func Routes() []string {
 	return all
 }
 
+// Params lists the parameters of a route's query, true for those that there have to
+// be.
+func Params(method, template string) map[string]bool {
+	all := map[string]bool{}
+	for _, r := range routes {
+		if r.method == method && r.template == template {
+			for _, p := range r.params {
+				all[p.name] = p.need != ""
+			}
+		}
+	}
+	return all
+}
+
 // knowing is a Master that only knows where the master is.
 type knowing struct{ Master }
 

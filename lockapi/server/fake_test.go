@@ -172,8 +172,8 @@ func directoryOf(id string) string { return fmt.Sprintf("%016x", id) }
 
 func (f *fakeMaster) Directory() string { return directoryOf(f.id) }
 
-func (f *fakeMaster) MemberList(ctx context.Context, stale bool) (lockapi.Members, error) {
-	if err := f.enter(ctx, "members", stale); err != nil {
+func (f *fakeMaster) MemberList(ctx context.Context, r master.Read) (lockapi.Members, error) {
+	if err := f.enter(ctx, "members", r.Stale); err != nil {
 		return lockapi.Members{}, err
 	}
 	defer f.mu.Unlock()
@@ -183,13 +183,13 @@ func (f *fakeMaster) MemberList(ctx context.Context, stale bool) (lockapi.Member
 	}}}, nil
 }
 
-func (f *fakeMaster) Replace(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error {
-	if err := f.enter(ctx, fmt.Sprintf("replace %s %s %v", id, req.Directory, req.Force), false); err != nil {
+func (f *fakeMaster) Replace(ctx context.Context, req master.ReplaceRequest) error {
+	if err := f.enter(ctx, fmt.Sprintf("replace %s %s %v", req.ID, req.Directory, req.Force), false); err != nil {
 		return err
 	}
 	defer f.mu.Unlock()
-	if id == "nobody" {
-		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member", id)
+	if req.ID == "nobody" {
+		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member", req.ID)
 	}
 	return nil
 }
@@ -214,8 +214,8 @@ func (f *fakeMaster) Locate(ctx context.Context) (server.Location, error) {
 	}
 }
 
-func (f *fakeMaster) OpenSession(ctx context.Context, req lockapi.SessionRequest, key string) (lockapi.Session, error) {
-	if err := f.enter(ctx, "open "+key, false); err != nil {
+func (f *fakeMaster) OpenSession(ctx context.Context, req master.OpenSessionRequest) (lockapi.Session, error) {
+	if err := f.enter(ctx, "open "+req.Key, false); err != nil {
 		return lockapi.Session{}, err
 	}
 	defer f.mu.Unlock()
@@ -225,28 +225,28 @@ func (f *fakeMaster) OpenSession(ctx context.Context, req lockapi.SessionRequest
 	return s, nil
 }
 
-func (f *fakeMaster) Keepalive(ctx context.Context, id string, req lockapi.KeepaliveRequest) (lockapi.Keepalive, error) {
-	if err := f.enter(ctx, "keepalive "+id, false); err != nil {
+func (f *fakeMaster) Keepalive(ctx context.Context, req master.KeepaliveRequest) (lockapi.Keepalive, error) {
+	if err := f.enter(ctx, "keepalive "+req.Session, false); err != nil {
 		return lockapi.Keepalive{}, err
 	}
 	defer f.mu.Unlock()
-	k := lockapi.Keepalive{TTLMS: f.sessions[id].TTLMS, HeldMS: 1, Epoch: f.where.Epoch}
+	k := lockapi.Keepalive{TTLMS: f.sessions[req.Session].TTLMS, HeldMS: 1, Epoch: f.where.Epoch}
 	for path, l := range f.locks {
-		if h := l.holder; h != nil && h.Session == id && req.WaitMS > 0 {
+		if h := l.holder; h != nil && h.Session == req.Session && req.WaitMS > 0 {
 			k.Events = append(k.Events, lockapi.Event{Seq: 1, Type: lockapi.EventLockGranted, Path: path, Handle: h.Handle, Mode: h.Mode, Token: h.Token, Sequencer: h.Sequencer})
 		}
 	}
-	return k, f.session(id)
+	return k, f.session(req.Session)
 }
 
-func (f *fakeMaster) CloseSession(ctx context.Context, id string) error {
-	if err := f.enter(ctx, "close "+id, false); err != nil {
+func (f *fakeMaster) CloseSession(ctx context.Context, req master.CloseSessionRequest) error {
+	if err := f.enter(ctx, "close "+req.Session, false); err != nil {
 		return err
 	}
 	defer f.mu.Unlock()
-	delete(f.sessions, id)
+	delete(f.sessions, req.Session)
 	for path, l := range f.locks {
-		if l.holder != nil && l.holder.Session == id {
+		if l.holder != nil && l.holder.Session == req.Session {
 			delete(f.locks, path)
 		}
 	}
@@ -269,44 +269,44 @@ func (f *fakeMaster) state(s lockapi.Session, stale bool) lockapi.SessionState {
 	return out
 }
 
-func (f *fakeMaster) Session(ctx context.Context, id string, stale bool) (lockapi.SessionState, error) {
-	if err := f.enter(ctx, "session "+id, stale); err != nil {
+func (f *fakeMaster) Session(ctx context.Context, q master.SessionQuery) (lockapi.SessionState, error) {
+	if err := f.enter(ctx, "session "+q.ID, q.Stale); err != nil {
 		return lockapi.SessionState{}, err
 	}
 	defer f.mu.Unlock()
-	return f.state(f.sessions[id], stale), f.session(id)
+	return f.state(f.sessions[q.ID], q.Stale), f.session(q.ID)
 }
 
-func (f *fakeMaster) Sessions(ctx context.Context, after string, limit int, stale bool) (lockapi.SessionList, error) {
-	if err := f.enter(ctx, "sessions "+after+" "+strconv.Itoa(limit), stale); err != nil {
+func (f *fakeMaster) Sessions(ctx context.Context, q master.SessionsQuery) (lockapi.SessionList, error) {
+	if err := f.enter(ctx, "sessions "+q.After+" "+strconv.Itoa(q.Limit), q.Stale); err != nil {
 		return lockapi.SessionList{}, err
 	}
 	defer f.mu.Unlock()
 	list := lockapi.SessionList{}
 	for _, s := range f.sessions {
-		if len(list.Sessions) == limit {
-			list.Next = list.Sessions[limit-1].ID
+		if len(list.Sessions) == q.Limit {
+			list.Next = list.Sessions[q.Limit-1].ID
 			break
 		}
-		list.Sessions = append(list.Sessions, f.state(s, stale))
+		list.Sessions = append(list.Sessions, f.state(s, q.Stale))
 	}
 	return list, nil
 }
 
-func (f *fakeMaster) Acquire(ctx context.Context, path string, req lockapi.LockRequest) (lockapi.Grant, error) {
-	if err := f.enter(ctx, "acquire "+path, false); err != nil {
+func (f *fakeMaster) Acquire(ctx context.Context, req master.AcquireRequest) (lockapi.Grant, error) {
+	if err := f.enter(ctx, "acquire "+req.Path, false); err != nil {
 		return lockapi.Grant{}, err
 	}
 	defer f.mu.Unlock()
 	if err := f.session(req.Session); err != nil {
 		return lockapi.Grant{}, err
 	}
-	l := f.locks[path]
+	l := f.locks[req.Path]
 	if l == nil {
 		l = &fakeLock{}
-		f.locks[path] = l
+		f.locks[req.Path] = l
 	}
-	g := lockapi.Grant{Path: path, Session: req.Session, Handle: req.Handle, Mode: req.Mode}
+	g := lockapi.Grant{Path: req.Path, Session: req.Session, Handle: req.Handle, Mode: req.Mode}
 	switch {
 	case l.holder == nil:
 		l.holder = f.grant(g)
@@ -318,7 +318,7 @@ func (f *fakeMaster) Acquire(ctx context.Context, path string, req lockapi.LockR
 		l.queue = append(l.queue, g)
 		return g, nil
 	}
-	e := lockapi.Errorf(lockapi.CodeLockHeld, "%s is held", path)
+	e := lockapi.Errorf(lockapi.CodeLockHeld, "%s is held", req.Path)
 	e.Holders = holders(l)
 	return lockapi.Grant{}, e
 }
@@ -339,16 +339,16 @@ func holders(l *fakeLock) []lockapi.Holder {
 	return []lockapi.Holder{{Session: h.Session, Handle: h.Handle, Mode: h.Mode, Token: h.Token, GrantedAt: *h.GrantedAt}}
 }
 
-func (f *fakeMaster) Release(ctx context.Context, path, session, handle string, token uint64) (lockapi.Released, error) {
-	if err := f.enter(ctx, "release "+path+" "+session+" "+handle+" "+strconv.FormatUint(token, 10), false); err != nil {
+func (f *fakeMaster) Release(ctx context.Context, req master.ReleaseRequest) (lockapi.Released, error) {
+	if err := f.enter(ctx, "release "+req.Path+" "+req.Session+" "+req.Handle+" "+strconv.FormatUint(req.Token, 10), false); err != nil {
 		return lockapi.Released{}, err
 	}
 	defer f.mu.Unlock()
-	if err := f.session(session); err != nil {
+	if err := f.session(req.Session); err != nil {
 		return lockapi.Released{}, err
 	}
-	l := f.locks[path]
-	if l == nil || l.holder == nil || l.holder.Session != session {
+	l := f.locks[req.Path]
+	if l == nil || l.holder == nil || l.holder.Session != req.Session {
 		return lockapi.Released{}, nil
 	}
 	l.holder = nil
@@ -367,21 +367,21 @@ func (f *fakeMaster) lock(path string) lockapi.Lock {
 	return out
 }
 
-func (f *fakeMaster) Lock(ctx context.Context, path string, waiters int, stale bool) (lockapi.Lock, error) {
-	call := "lock " + path
-	if waiters > 0 {
-		call += " " + strconv.Itoa(waiters)
+func (f *fakeMaster) Lock(ctx context.Context, q master.LockQuery) (lockapi.Lock, error) {
+	call := "lock " + q.Path
+	if q.Waiters > 0 {
+		call += " " + strconv.Itoa(q.Waiters)
 	}
-	if err := f.enter(ctx, call, stale); err != nil {
+	if err := f.enter(ctx, call, q.Stale); err != nil {
 		return lockapi.Lock{}, err
 	}
 	defer f.mu.Unlock()
-	out := f.lock(path)
-	if waiters > 0 {
+	out := f.lock(q.Path)
+	if q.Waiters > 0 {
 		out.Queue = []lockapi.Waiter{}
 	}
-	if l := f.locks[path]; l != nil {
-		for i, w := range l.queue[:min(waiters, len(l.queue))] {
+	if l := f.locks[q.Path]; l != nil {
+		for i, w := range l.queue[:min(q.Waiters, len(l.queue))] {
 			out.Queue = append(out.Queue, lockapi.Waiter{Session: w.Session, Handle: w.Handle, Mode: w.Mode, Position: i + 1,
 				Since: time.Now().Add(-time.Second).UTC(), WaitingMS: 1000})
 		}
@@ -389,8 +389,8 @@ func (f *fakeMaster) Lock(ctx context.Context, path string, waiters int, stale b
 	return out, nil
 }
 
-func (f *fakeMaster) Locks(ctx context.Context, prefix, after string, limit int, stale bool) (lockapi.LockList, error) {
-	if err := f.enter(ctx, "locks "+prefix+" "+after+" "+strconv.Itoa(limit), stale); err != nil {
+func (f *fakeMaster) Locks(ctx context.Context, q master.LocksQuery) (lockapi.LockList, error) {
+	if err := f.enter(ctx, "locks "+q.Prefix+" "+q.After+" "+strconv.Itoa(q.Limit), q.Stale); err != nil {
 		return lockapi.LockList{}, err
 	}
 	defer f.mu.Unlock()
@@ -401,12 +401,12 @@ func (f *fakeMaster) Locks(ctx context.Context, prefix, after string, limit int,
 	return list, nil
 }
 
-func (f *fakeMaster) CheckSequencer(ctx context.Context, s lockapi.Sequencer, stale bool) (lockapi.SequencerCheck, error) {
-	if err := f.enter(ctx, "check "+s.String(), stale); err != nil {
+func (f *fakeMaster) CheckSequencer(ctx context.Context, q master.SequencerQuery) (lockapi.SequencerCheck, error) {
+	if err := f.enter(ctx, "check "+q.Sequencer.String(), q.Stale); err != nil {
 		return lockapi.SequencerCheck{}, err
 	}
 	defer f.mu.Unlock()
-	if l := f.locks[s.Path]; l != nil && l.holder != nil && l.holder.Token == s.Token {
+	if l := f.locks[q.Path]; l != nil && l.holder != nil && l.holder.Token == q.Token {
 		return lockapi.SequencerCheck{Valid: true}, nil
 	}
 	return lockapi.SequencerCheck{Reason: "not held now"}, nil
@@ -433,12 +433,12 @@ func (f *fakeMaster) Quotas() []master.QuotaUse {
 	}
 }
 
-func (f *fakeMaster) Transfer(ctx context.Context, to string) (lockapi.Transferred, error) {
-	if err := f.enter(ctx, "transfer "+to, false); err != nil {
+func (f *fakeMaster) Transfer(ctx context.Context, req master.TransferRequest) (lockapi.Transferred, error) {
+	if err := f.enter(ctx, "transfer "+req.To, false); err != nil {
 		return lockapi.Transferred{}, err
 	}
 	defer f.mu.Unlock()
-	return lockapi.Transferred{Master: to}, nil
+	return lockapi.Transferred{Master: req.To}, nil
 }
 
 func (f *fakeMaster) Ready() error {

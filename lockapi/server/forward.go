@@ -32,11 +32,11 @@ func (x *exchange) forward(at Location, t task) error {
 	defer cancel(nil)
 	ctx, stop := context.WithTimeout(ctx, t.wait+x.opts.AnswerTimeout)
 	defer stop()
-	call := &away{to: at.ID, end: cancel}
-	watching := time.AfterFunc(watchEvery, func() { x.lookout.watch(x, call) })
+	call := &forwarded{to: at.ID, end: cancel}
+	watching := time.AfterFunc(watchEvery, func() { x.watched.add(x, call) })
 	defer func() {
 		if !watching.Stop() {
-			x.lookout.leave(call)
+			x.watched.remove(call)
 		}
 	}()
 

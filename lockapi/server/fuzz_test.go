@@ -14,6 +14,7 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
+	"github.com/stoutlock/stout/master"
 )
 
 // strictMaster is a fake that notes what it should never have been called with.
@@ -30,69 +31,69 @@ func (s *strictMaster) want(errs ...error) {
 	}
 }
 
-func (s *strictMaster) OpenSession(ctx context.Context, req lockapi.SessionRequest, key string) (lockapi.Session, error) {
-	s.want(req.Validate(), lockapi.ValidateKey(key))
-	return s.fakeMaster.OpenSession(ctx, req, key)
+func (s *strictMaster) OpenSession(ctx context.Context, req master.OpenSessionRequest) (lockapi.Session, error) {
+	s.want(req.Validate(), lockapi.ValidateKey(req.Key))
+	return s.fakeMaster.OpenSession(ctx, req)
 }
 
-func (s *strictMaster) Keepalive(ctx context.Context, id string, req lockapi.KeepaliveRequest) (lockapi.Keepalive, error) {
-	s.want(validateID(id), req.Validate())
-	return s.fakeMaster.Keepalive(ctx, id, req)
+func (s *strictMaster) Keepalive(ctx context.Context, req master.KeepaliveRequest) (lockapi.Keepalive, error) {
+	s.want(validateID(req.Session), req.Validate())
+	return s.fakeMaster.Keepalive(ctx, req)
 }
 
-func (s *strictMaster) CloseSession(ctx context.Context, id string) error {
-	s.want(validateID(id))
-	return s.fakeMaster.CloseSession(ctx, id)
+func (s *strictMaster) CloseSession(ctx context.Context, req master.CloseSessionRequest) error {
+	s.want(validateID(req.Session))
+	return s.fakeMaster.CloseSession(ctx, req)
 }
 
-func (s *strictMaster) Session(ctx context.Context, id string, stale bool) (lockapi.SessionState, error) {
-	s.want(validateID(id))
-	return s.fakeMaster.Session(ctx, id, stale)
+func (s *strictMaster) Session(ctx context.Context, q master.SessionQuery) (lockapi.SessionState, error) {
+	s.want(validateID(q.ID))
+	return s.fakeMaster.Session(ctx, q)
 }
 
-func (s *strictMaster) Sessions(ctx context.Context, after string, limit int, stale bool) (lockapi.SessionList, error) {
-	s.want(validateLimit(limit))
-	return s.fakeMaster.Sessions(ctx, after, limit, stale)
+func (s *strictMaster) Sessions(ctx context.Context, q master.SessionsQuery) (lockapi.SessionList, error) {
+	s.want(validateLimit(q.Limit))
+	return s.fakeMaster.Sessions(ctx, q)
 }
 
-func (s *strictMaster) Acquire(ctx context.Context, path string, req lockapi.LockRequest) (lockapi.Grant, error) {
-	s.want(lockapi.ValidatePath(path), req.Validate())
-	return s.fakeMaster.Acquire(ctx, path, req)
+func (s *strictMaster) Acquire(ctx context.Context, req master.AcquireRequest) (lockapi.Grant, error) {
+	s.want(lockapi.ValidatePath(req.Path), req.Validate())
+	return s.fakeMaster.Acquire(ctx, req)
 }
 
-func (s *strictMaster) Release(ctx context.Context, path, session, handle string, token uint64) (lockapi.Released, error) {
-	s.want(lockapi.ValidatePath(path), lockapi.ValidateHandle(handle))
-	if session == "" || token > lockapi.MaxToken {
-		s.want(fmt.Errorf("release by session %q with token %d", session, token))
+func (s *strictMaster) Release(ctx context.Context, req master.ReleaseRequest) (lockapi.Released, error) {
+	s.want(lockapi.ValidatePath(req.Path), lockapi.ValidateHandle(req.Handle))
+	if req.Session == "" || req.Token > lockapi.MaxToken {
+		s.want(fmt.Errorf("release by session %q with token %d", req.Session, req.Token))
 	}
-	return s.fakeMaster.Release(ctx, path, session, handle, token)
+	return s.fakeMaster.Release(ctx, req)
 }
 
-func (s *strictMaster) Lock(ctx context.Context, path string, waiters int, stale bool) (lockapi.Lock, error) {
-	s.want(lockapi.ValidatePath(path))
-	if waiters < 0 || waiters > lockapi.MaxWaiters {
-		s.want(fmt.Errorf("read of %d places", waiters))
+func (s *strictMaster) Lock(ctx context.Context, q master.LockQuery) (lockapi.Lock, error) {
+	s.want(lockapi.ValidatePath(q.Path))
+	if q.Waiters < 0 || q.Waiters > lockapi.MaxWaiters {
+		s.want(fmt.Errorf("read of %d positions", q.Waiters))
 	}
-	return s.fakeMaster.Lock(ctx, path, waiters, stale)
+	return s.fakeMaster.Lock(ctx, q)
 }
 
-func (s *strictMaster) Locks(ctx context.Context, prefix, after string, limit int, stale bool) (lockapi.LockList, error) {
-	s.want(validateLimit(limit))
-	return s.fakeMaster.Locks(ctx, prefix, after, limit, stale)
+func (s *strictMaster) Locks(ctx context.Context, q master.LocksQuery) (lockapi.LockList, error) {
+	s.want(validateLimit(q.Limit))
+	return s.fakeMaster.Locks(ctx, q)
 }
 
-func (s *strictMaster) CheckSequencer(ctx context.Context, q lockapi.Sequencer, stale bool) (lockapi.SequencerCheck, error) {
-	_, err := lockapi.ParseSequencer(q.String())
+func (s *strictMaster) CheckSequencer(ctx context.Context, q master.SequencerQuery) (lockapi.SequencerCheck, error) {
+	_, err := lockapi.ParseSequencer(q.Sequencer.String())
 	s.want(err)
-	return s.fakeMaster.CheckSequencer(ctx, q, stale)
+	return s.fakeMaster.CheckSequencer(ctx, q)
 }
 
-func (s *strictMaster) Replace(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error {
+func (s *strictMaster) Replace(ctx context.Context, req master.ReplaceRequest) error {
 	s.want(req.Validate())
-	if id == "" || len(id) > lockapi.MaxMemberIDBytes {
-		s.want(fmt.Errorf("replica id %q", id))
+	if req.ID == "" || len(req.ID) > lockapi.MaxMemberIDBytes {
+		s.want(fmt.Errorf("replica id %q", req.ID))
 	}
-	return s.fakeMaster.Replace(ctx, id, req)
+	return s.fakeMaster.Replace(ctx, req)
 }
 
 func validateID(id string) error {

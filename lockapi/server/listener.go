@@ -38,10 +38,10 @@ type conn struct {
 	server *Server
 
 	// Guarded by the mutex of server.conns.
-	before, behind *conn // its neighbours among the quiet ones
-	quiet          bool
-	gone           bool // it counts no more
-	leaving        bool // it was closed to make room
+	prev, next *conn // its neighbours among the idle ones
+	idle       bool
+	gone       bool // it counts no more
+	evicting   bool // it was closed to make room
 }
 
 // Close is what every connection ends with.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
 
 func acquire(x *exchange) error {
@@ -17,7 +18,7 @@ func acquire(x *exchange) error {
 		return err
 	}
 	return x.dispatch(task{wait: ms(req.WaitMS), run: func(ctx context.Context) (int, any, error) {
-		g, err := x.master.Acquire(ctx, path, req)
+		g, err := x.master.Acquire(ctx, master.AcquireRequest{Caller: x.caller(), Path: path, LockRequest: req})
 		if g.State == lockapi.StateQueued {
 			return http.StatusAccepted, g, err
 		}
@@ -30,23 +31,15 @@ func release(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	q, err := x.query(paramSession, paramHandle, paramToken)
-	if err != nil {
+	req := master.ReleaseRequest{Caller: x.caller(), Path: path, Session: x.query.of(paramSession), Handle: x.query.of(paramHandle)}
+	if err := lockapi.ValidateHandle(req.Handle); err != nil {
 		return err
 	}
-	session, handle := q[paramSession], q[paramHandle]
-	if session == "" {
-		return lockapi.Invalid(paramSession, "parameter session is required: the id of the session that holds or waits")
-	}
-	if err := lockapi.ValidateHandle(handle); err != nil {
-		return err
-	}
-	token, err := q.token()
-	if err != nil {
+	if req.Token, err = x.query.token(); err != nil {
 		return err
 	}
 	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
-		r, err := x.master.Release(ctx, path, session, handle, token)
+		r, err := x.master.Release(ctx, req)
 		return http.StatusOK, r, err
 	}})
 }
@@ -56,49 +49,33 @@ func readLock(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	q, err := x.query(paramWaiters, paramConsistency)
-	if err != nil {
-		return err
-	}
-	waiters, err := q.waiters()
+	waiters, err := x.query.waiters()
 	if err != nil {
 		return err
 	}
 	long := waiters > lockapi.DefaultListLimit || x.master.CrowdedLock(path)
-	return x.dispatchRead(q, long, func(ctx context.Context, stale bool) (any, error) {
-		return x.master.Lock(ctx, path, waiters, stale)
+	return x.dispatchRead(long, func(ctx context.Context, r master.Read) (any, error) {
+		return x.master.Lock(ctx, master.LockQuery{Read: r, Path: path, Waiters: waiters})
 	})
 }
 
 func listLocks(x *exchange) error {
-	q, err := x.query(paramPrefix, paramAfter, paramLimit, paramConsistency)
+	limit, err := x.query.limit()
 	if err != nil {
 		return err
 	}
-	limit, err := q.limit()
-	if err != nil {
-		return err
-	}
-	return x.readList(q, func(ctx context.Context, stale bool) (any, error) {
-		return x.master.Locks(ctx, q[paramPrefix], q[paramAfter], limit, stale)
+	return x.readList(func(ctx context.Context, r master.Read) (any, error) {
+		return x.master.Locks(ctx, master.LocksQuery{Read: r, Prefix: x.query.of(paramPrefix), After: x.query.of(paramAfter), Limit: limit})
 	})
 }
 
 func checkSequencer(x *exchange) error {
-	q, err := x.query(paramValue, paramConsistency)
+	sequencer, err := lockapi.ParseSequencer(x.query.of(paramValue))
 	if err != nil {
 		return err
 	}
-	value, given := q[paramValue]
-	if !given {
-		return lockapi.Invalid(paramValue, "parameter value is required: a sequencer, mode:token:path")
-	}
-	sequencer, err := lockapi.ParseSequencer(value)
-	if err != nil {
-		return err
-	}
-	return x.read(q, func(ctx context.Context, stale bool) (any, error) {
-		return x.master.CheckSequencer(ctx, sequencer, stale)
+	return x.read(func(ctx context.Context, r master.Read) (any, error) {
+		return x.master.CheckSequencer(ctx, master.SequencerQuery{Read: r, Sequencer: sequencer})
 	})
 }
 

@@ -34,11 +34,11 @@ type Locator interface {
 // SessionService is the calls about sessions. Those that are not stale reads answer
 // no_master on a replica that is not the master.
 type SessionService interface {
-	OpenSession(ctx context.Context, req lockapi.SessionRequest, key string) (lockapi.Session, error)
-	Keepalive(ctx context.Context, id string, req lockapi.KeepaliveRequest) (lockapi.Keepalive, error)
-	CloseSession(ctx context.Context, id string) error
-	Session(ctx context.Context, id string, stale bool) (lockapi.SessionState, error)
-	Sessions(ctx context.Context, after string, limit int, stale bool) (lockapi.SessionList, error)
+	OpenSession(ctx context.Context, req master.OpenSessionRequest) (lockapi.Session, error)
+	Keepalive(ctx context.Context, req master.KeepaliveRequest) (lockapi.Keepalive, error)
+	CloseSession(ctx context.Context, req master.CloseSessionRequest) error
+	Session(ctx context.Context, q master.SessionQuery) (lockapi.SessionState, error)
+	Sessions(ctx context.Context, q master.SessionsQuery) (lockapi.SessionList, error)
 	// CrowdedSession says, from this replica's own state and without blocking, that
 	// the answer about one session is as long as a list.
 	CrowdedSession(id string) bool
@@ -47,17 +47,14 @@ type SessionService interface {
 // LockService is the calls about locks. Those that are not stale reads answer
 // no_master on a replica that is not the master.
 type LockService interface {
-	Acquire(ctx context.Context, path string, req lockapi.LockRequest) (lockapi.Grant, error)
-	// Release ends the hold or the wait of (session, handle); with a token other
-	// than 0 only that very grant.
-	Release(ctx context.Context, path, session, handle string, token uint64) (lockapi.Released, error)
-	// Lock reads a lock with the first places in its queue, at most waiters of them.
-	Lock(ctx context.Context, path string, waiters int, stale bool) (lockapi.Lock, error)
-	Locks(ctx context.Context, prefix, after string, limit int, stale bool) (lockapi.LockList, error)
+	Acquire(ctx context.Context, req master.AcquireRequest) (lockapi.Grant, error)
+	Release(ctx context.Context, req master.ReleaseRequest) (lockapi.Released, error)
+	Lock(ctx context.Context, q master.LockQuery) (lockapi.Lock, error)
+	Locks(ctx context.Context, q master.LocksQuery) (lockapi.LockList, error)
 	// CrowdedLock says, from this replica's own state and without blocking, that the
 	// answer about one lock is as long as a list.
 	CrowdedLock(path string) bool
-	CheckSequencer(ctx context.Context, s lockapi.Sequencer, stale bool) (lockapi.SequencerCheck, error)
+	CheckSequencer(ctx context.Context, q master.SequencerQuery) (lockapi.SequencerCheck, error)
 }
 
 // MemberService tells of the members of the cell, and changes them.
@@ -67,10 +64,10 @@ type MemberService interface {
 	Directory() string
 	// MemberList is who the members are and how they are; on a replica that is not
 	// the master no_master, unless stale: it is this replica's own view then.
-	MemberList(ctx context.Context, stale bool) (lockapi.Members, error)
+	MemberList(ctx context.Context, r master.Read) (lockapi.Members, error)
 	// Replace begins to put another directory in a member's place; no_master on a
 	// replica that is not the master.
-	Replace(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error
+	Replace(ctx context.Context, req master.ReplaceRequest) error
 }
 
 // Observer tells of the cell and its replicas, and hands mastership over.
@@ -84,8 +81,8 @@ type Observer interface {
 	Vitals() master.Vitals
 	// Quotas is how far each quota is used up.
 	Quotas() []master.QuotaUse
-	// Transfer hands mastership to the named replica, or to any where to is "".
-	Transfer(ctx context.Context, to string) (lockapi.Transferred, error)
+	// Transfer hands mastership to another replica.
+	Transfer(ctx context.Context, req master.TransferRequest) (lockapi.Transferred, error)
 	// Ready is nil while this replica is the master or hears of one, else the
 	// reason why it is not ready.
 	Ready() error

@@ -6,15 +6,12 @@ import (
 	"net/url"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
 
 func listMembers(x *exchange) error {
-	q, err := x.query(paramConsistency)
-	if err != nil {
-		return err
-	}
-	return x.read(q, func(ctx context.Context, stale bool) (any, error) {
-		return x.master.MemberList(ctx, stale)
+	return x.read(func(ctx context.Context, r master.Read) (any, error) {
+		return x.master.MemberList(ctx, r)
 	})
 }
 
@@ -23,22 +20,18 @@ func replaceMember(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	q, err := x.query(paramForce)
-	if err != nil {
-		return err
-	}
 	var req lockapi.ReplaceMemberRequest
 	if err := decode(x.body, &req); err != nil {
 		return err
 	}
-	if req.Force, err = q.flag(paramForce); err != nil {
+	if req.Force, err = x.query.flag(paramForce); err != nil {
 		return err
 	}
 	if err := req.Validate(); err != nil {
 		return err
 	}
 	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
-		err := x.master.Replace(ctx, id, req)
+		err := x.master.Replace(ctx, master.ReplaceRequest{Caller: x.caller(), ID: id, ReplaceMemberRequest: req})
 		return http.StatusAccepted, lockapi.MemberChange{ID: id, Directory: req.Directory}, err
 	}})
 }

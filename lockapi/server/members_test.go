@@ -23,7 +23,9 @@ type members struct{ *Server }
 
 func (members) Describe(chan<- *prometheus.Desc) {}
 
-func (m members) Collect(to chan<- prometheus.Metric) { vitals(m).collectMembers(to, m.seat.Load()) }
+func (m members) Collect(to chan<- prometheus.Metric) {
+	vitals(m).collectMembers(to, m.attached.Load())
+}
 
 // A member that falls silent is down soon, and what it had applied is remembered.
 func TestSilentMembersAreDown(t *testing.T) {

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -50,6 +51,30 @@ func TestRoutesAndDocumentAgree(t *testing.T) {
 	slices.Sort(routed)
 	if !slices.Equal(documented, routed) {
 		t.Errorf("document has %q\nrouter has %q", documented, routed)
+	}
+}
+
+// The table of routes knows the parameters that the document has, and no others; and
+// the server goes by the table.
+func TestParametersAreAsDocumented(t *testing.T) {
+	n := startMaster(t, nil)
+	for _, o := range document(t).Operations() {
+		if got := server.Params(o.Method, o.Path); !maps.Equal(got, o.Query) {
+			t.Errorf("%s %s: the document has %v, the table %v", o.Method, o.Path, o.Query, got)
+		}
+		url := n.url + strings.NewReplacer("{path}", "a", "{id}", "s1").Replace(o.Path)
+		e := call(t, o.Method, url+"?nonsense=1", "").wantCode(t, lockapi.CodeInvalidArgument)
+		if e.Field != "nonsense" {
+			t.Errorf("%s %s: field %q", o.Method, o.Path, e.Field)
+		}
+		for name, required := range o.Query {
+			if !required {
+				continue
+			}
+			if e := call(t, o.Method, url, "").wantCode(t, lockapi.CodeInvalidArgument); e.Field != name {
+				t.Errorf("%s %s without %s: field %q", o.Method, o.Path, name, e.Field)
+			}
+		}
 	}
 }
 

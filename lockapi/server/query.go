@@ -10,31 +10,35 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Names of query parameters.
-const (
-	paramConsistency = "consistency"
-	paramLimit       = "limit"
-	paramAfter       = "after"
-	paramPrefix      = "prefix"
-	paramSession     = "session"
-	paramHandle      = "handle"
-	paramToken       = "token"
-	paramValue       = "value"
-	paramWaiters     = "waiters"
-	paramForce       = "force"
+// param is a parameter of a query.
+type param struct {
+	name string
+	need string // what it says, where there has to be one
+}
+
+// All parameters there are, as routes name them.
+var (
+	paramConsistency = param{name: "consistency"}
+	paramLimit       = param{name: "limit"}
+	paramAfter       = param{name: "after"}
+	paramPrefix      = param{name: "prefix"}
+	paramSession     = param{name: "session", need: "the id of the session that holds or waits"}
+	paramHandle      = param{name: "handle"}
+	paramToken       = param{name: "token"}
+	paramValue       = param{name: "value", need: "a sequencer, mode:token:path"}
+	paramWaiters     = param{name: "waiters"}
+	paramForce       = param{name: "force"}
 )
 
-// query holds the parameters of a request, each given once and known.
+// query holds the parameters of a request, each given once and known, by name.
 type query map[string]string
 
-// query reads the parameters strictly; allowed are the names that the
-// operation knows.
-func (x *exchange) query(allowed ...string) (query, error) {
-	raw := x.c.Request.URL.RawQuery
-	if raw == "" {
-		return nil, nil
-	}
-	q := query{}
+// of is the value of a parameter, "" where it is not given.
+func (q query) of(p param) string { return q[p.name] }
+
+// parseQuery reads the parameters strictly; known are those of the route.
+func parseQuery(raw string, known []param) (query, error) {
+	var q query
 	for pair := range strings.SplitSeq(raw, "&") {
 		if pair == "" {
 			continue
@@ -43,22 +47,34 @@ func (x *exchange) query(allowed ...string) (query, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(allowed, name) {
-			return nil, lockapi.Invalid(lockapi.Clip(name), "there is no parameter %q here; %s", lockapi.Clip(name), choices(allowed))
+		if !slices.ContainsFunc(known, func(p param) bool { return p.name == name }) {
+			return nil, lockapi.Invalid(lockapi.Clip(name), "there is no parameter %q here; %s", lockapi.Clip(name), choices(known))
 		}
 		if _, twice := q[name]; twice {
 			return nil, lockapi.Invalid(name, "parameter %s is given more than once", name)
 		}
+		if q == nil {
+			q = query{}
+		}
 		q[name] = value
+	}
+	for _, p := range known {
+		if p.need != "" && q.of(p) == "" {
+			return nil, lockapi.Invalid(p.name, "parameter %s is required: %s", p.name, p.need)
+		}
 	}
 	return q, nil
 }
 
-func choices(allowed []string) string {
-	if len(allowed) == 0 {
+func choices(known []param) string {
+	if len(known) == 0 {
 		return "this call takes none"
 	}
-	return "this call takes " + strings.Join(allowed, ", ")
+	names := make([]string, len(known))
+	for i, p := range known {
+		names[i] = p.name
+	}
+	return "this call takes " + strings.Join(names, ", ")
 }
 
 // parameter decodes one name=value.
@@ -82,56 +98,56 @@ func parameter(pair string) (name, value string, err error) {
 
 // stale reports whether the caller is content with a replica's own state.
 func (q query) stale() (bool, error) {
-	value, given := q[paramConsistency]
+	value, given := q[paramConsistency.name]
 	switch {
 	case !given || value == lockapi.ConsistencyLinear:
 		return false, nil
 	case value == lockapi.ConsistencyStale:
 		return true, nil
 	}
-	return false, lockapi.Invalid(paramConsistency, "consistency is %q; it is %q or %q",
+	return false, lockapi.Invalid(paramConsistency.name, "consistency is %q; it is %q or %q",
 		lockapi.Clip(value), lockapi.ConsistencyStale, lockapi.ConsistencyLinear)
 }
 
 // limit is the longest page that the caller takes.
 func (q query) limit() (int, error) {
-	value, given := q[paramLimit]
+	value, given := q[paramLimit.name]
 	if !given {
 		return lockapi.DefaultListLimit, nil
 	}
-	n, err := wholeNumber(paramLimit, value, 1, lockapi.MaxListLimit)
+	n, err := wholeNumber(paramLimit.name, value, 1, lockapi.MaxListLimit)
 	return int(n), err
 }
 
 // waiters is how many places of a queue the caller wants to see.
 func (q query) waiters() (int, error) {
-	value, given := q[paramWaiters]
+	value, given := q[paramWaiters.name]
 	if !given {
 		return 0, nil
 	}
-	n, err := wholeNumber(paramWaiters, value, 0, lockapi.MaxWaiters)
+	n, err := wholeNumber(paramWaiters.name, value, 0, lockapi.MaxWaiters)
 	return int(n), err
 }
 
 // flag reads true or false; false where it is not given.
-func (q query) flag(name string) (bool, error) {
-	switch value, given := q[name]; {
+func (q query) flag(p param) (bool, error) {
+	switch value, given := q[p.name]; {
 	case !given || value == "false":
 		return false, nil
 	case value == "true":
 		return true, nil
 	default:
-		return false, lockapi.Invalid(name, "%s is %q; it is \"true\" or \"false\"", name, lockapi.Clip(value))
+		return false, lockapi.Invalid(p.name, "%s is %q; it is \"true\" or \"false\"", p.name, lockapi.Clip(value))
 	}
 }
 
 // token is the grant that a release is for; 0 where any is meant.
 func (q query) token() (uint64, error) {
-	value, given := q[paramToken]
+	value, given := q[paramToken.name]
 	if !given {
 		return 0, nil
 	}
-	return wholeNumber(paramToken, value, 1, lockapi.MaxToken)
+	return wholeNumber(paramToken.name, value, 1, lockapi.MaxToken)
 }
 
 // wholeNumber reads a decimal number within least..most, without sign or leading

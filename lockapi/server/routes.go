@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -9,11 +11,17 @@ import (
 )
 
 // route is one operation of the API. Its template is the path as openapi.yaml
-// writes it and metrics label it; pattern is the router's spelling.
+// writes it and metrics label it; pattern is the router's spelling. What has no
+// pattern stands for all paths that are none.
 type route struct {
 	method, template, pattern string
 	handle                    func(*exchange) error
+	params                    []param // of the query; others are refused
+	body                      int64   // the longest that it takes; 0 is lockapi.MaxBodyBytes
 }
+
+// table is the operations that a router knows.
+type table []route
 
 const (
 	routeSession   = lockapi.RouteSessions + "/{id}"
@@ -26,26 +34,58 @@ const (
 )
 
 // routes are all operations, in the order of the contract.
-var routes = []route{
-	{http.MethodPost, lockapi.RouteSessions, lockapi.RouteSessions, openSession},
-	{http.MethodGet, lockapi.RouteSessions, lockapi.RouteSessions, listSessions},
-	{http.MethodPost, routeKeepalive, patternSession + "/keepalive", keepalive},
-	{http.MethodGet, routeSession, patternSession, readSession},
-	{http.MethodDelete, routeSession, patternSession, closeSession},
-	{http.MethodGet, lockapi.RouteLocks, lockapi.RouteLocks, listLocks},
-	{http.MethodPut, routeLock, patternLock, acquire},
-	{http.MethodGet, routeLock, patternLock, readLock},
-	{http.MethodDelete, routeLock, patternLock, release},
-	{http.MethodGet, lockapi.RouteSequencers, lockapi.RouteSequencers, checkSequencer},
-	{http.MethodGet, lockapi.RouteCell, lockapi.RouteCell, readCell},
-	{http.MethodPost, lockapi.RouteTransfer, lockapi.RouteTransfer, transfer},
-	{http.MethodGet, lockapi.RouteReplica, lockapi.RouteReplica, readReplica},
-	{http.MethodGet, lockapi.RouteMembers, lockapi.RouteMembers, listMembers},
-	{http.MethodPost, routeReplace, patternReplace, replaceMember},
-	{http.MethodGet, lockapi.RouteOpenAPI, lockapi.RouteOpenAPI, readOpenAPI},
-	{http.MethodGet, lockapi.RouteLive, lockapi.RouteLive, live},
-	{http.MethodGet, lockapi.RouteReady, lockapi.RouteReady, ready},
-	{http.MethodGet, lockapi.RouteMetrics, lockapi.RouteMetrics, readMetrics},
+var routes = table{
+	{method: http.MethodPost, template: lockapi.RouteSessions, pattern: lockapi.RouteSessions, handle: openSession},
+	{method: http.MethodGet, template: lockapi.RouteSessions, pattern: lockapi.RouteSessions, handle: listSessions,
+		params: []param{paramAfter, paramLimit, paramConsistency}},
+	{method: http.MethodPost, template: routeKeepalive, pattern: patternSession + "/keepalive", handle: keepalive},
+	{method: http.MethodGet, template: routeSession, pattern: patternSession, handle: readSession,
+		params: []param{paramConsistency}},
+	{method: http.MethodDelete, template: routeSession, pattern: patternSession, handle: closeSession},
+	{method: http.MethodGet, template: lockapi.RouteLocks, pattern: lockapi.RouteLocks, handle: listLocks,
+		params: []param{paramPrefix, paramAfter, paramLimit, paramConsistency}},
+	{method: http.MethodPut, template: routeLock, pattern: patternLock, handle: acquire},
+	{method: http.MethodGet, template: routeLock, pattern: patternLock, handle: readLock,
+		params: []param{paramWaiters, paramConsistency}},
+	{method: http.MethodDelete, template: routeLock, pattern: patternLock, handle: release,
+		params: []param{paramSession, paramHandle, paramToken}},
+	{method: http.MethodGet, template: lockapi.RouteSequencers, pattern: lockapi.RouteSequencers, handle: checkSequencer,
+		params: []param{paramValue, paramConsistency}},
+	{method: http.MethodGet, template: lockapi.RouteCell, pattern: lockapi.RouteCell, handle: readCell},
+	{method: http.MethodPost, template: lockapi.RouteTransfer, pattern: lockapi.RouteTransfer, handle: transfer},
+	{method: http.MethodGet, template: lockapi.RouteReplica, pattern: lockapi.RouteReplica, handle: readReplica},
+	{method: http.MethodGet, template: lockapi.RouteMembers, pattern: lockapi.RouteMembers, handle: listMembers,
+		params: []param{paramConsistency}},
+	{method: http.MethodPost, template: routeReplace, pattern: patternReplace, handle: replaceMember,
+		params: []param{paramForce}},
+	{method: http.MethodGet, template: lockapi.RouteOpenAPI, pattern: lockapi.RouteOpenAPI, handle: readOpenAPI},
+	{method: http.MethodGet, template: lockapi.RouteLive, pattern: lockapi.RouteLive, handle: live},
+	{method: http.MethodGet, template: lockapi.RouteReady, pattern: lockapi.RouteReady, handle: ready},
+	{method: http.MethodGet, template: lockapi.RouteMetrics, pattern: lockapi.RouteMetrics, handle: readMetrics},
+}
+
+// maxBody is the longest body that the route takes.
+func (r *route) maxBody() int64 { return cmp.Or(r.body, lockapi.MaxBodyBytes) }
+
+// maxBody is the longest body of a request that is read at all, before the router
+// has seen it: that of any route that it may be for.
+func (t table) maxBody(r *http.Request) int64 {
+	most := int64(lockapi.MaxBodyBytes)
+	for i := range t {
+		of := &t[i]
+		if of.body > most && of.method == r.Method && strings.HasPrefix(r.URL.EscapedPath(), of.fixed()) {
+			most = of.body
+		}
+	}
+	return most
+}
+
+// fixed is the part of the pattern before its first variable.
+func (r *route) fixed() string {
+	if i := strings.IndexAny(r.pattern, ":*"); i >= 0 {
+		return r.pattern[:i]
+	}
+	return r.pattern
 }
 
 // newEngine routes calls; peer says that they come from another member.
@@ -54,7 +94,7 @@ func (s *Server) newEngine(peer bool) *gin.Engine {
 }
 
 // engineOf routes calls of the given routes; otherwise answers what is none of them.
-func (s *Server) engineOf(peer bool, routes []route, otherwise func(*exchange) error) *gin.Engine {
+func (s *Server) engineOf(peer bool, routes table, otherwise func(*exchange) error) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.UseRawPath = true

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -16,7 +17,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/internal/origin"
-	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
@@ -43,6 +43,9 @@ type Options struct {
 	// MaxConnections bounds the connections that are open to the API at once; 0 is
 	// no bound. Those of other members do not count.
 	MaxConnections int
+	// TLS, where it is set, is spoken on every connection to the API. The API has
+	// HTTP/1.1 only, whatever its protocols of ALPN say.
+	TLS *tls.Config
 	// Browsers says who may call from a web page. Its Named is the server's own.
 	Browsers origin.Settings
 
@@ -53,7 +56,7 @@ type Options struct {
 	AnswerTimeout time.Duration // 30 s
 	CellTimeout   time.Duration // 1 s: for the master's view of the cell
 	ProbeTimeout  time.Duration // 500 ms: for another replica's view of itself
-	HeaderTimeout time.Duration // 5 s: for a request's line and headers
+	HeaderTimeout time.Duration // 5 s: for a request's line and headers, and for the handshake of TLS
 	BodyTimeout   time.Duration // 10 s: for a request's body
 	WriteTimeout  time.Duration // 30 s: for each part of a reply to be taken
 	IdleTimeout   time.Duration // 150 s: for the next request of a connection
@@ -98,7 +101,7 @@ func (o Options) withDefaults() Options {
 // Server answers Stout's HTTP API for one replica.
 type Server struct {
 	opts     Options
-	seat     atomic.Pointer[seat] // nil before Attach
+	attached atomic.Pointer[attached] // nil before Attach
 	log      zerolog.Logger
 	metrics  *metrics
 	contacts contacts
@@ -117,7 +120,7 @@ type Server struct {
 	half     room          // for their bytes that have arrived in part
 	unread   room          // for the bytes of answers to them
 	sent     room          // for calls that this replica has sent to others
-	lookout  lookout       // for the same
+	watched  forwardWatch  // the same
 	stopping chan struct{} // closed by Drain
 	stopOnce sync.Once
 }
@@ -148,12 +151,13 @@ func New(opts Options) *Server {
 	s.spare = s.newSpare()
 	s.http = &wire.Server{
 		Handler:        s.Handler(),
+		TLS:            opts.TLS,
 		HeaderTimeout:  opts.HeaderTimeout,
 		BodyTimeout:    opts.BodyTimeout,
 		WriteTimeout:   opts.WriteTimeout,
 		IdleTimeout:    opts.IdleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
-		MaxBodyBytes:   lockapi.MaxBodyBytes,
+		MaxBody:        routes.maxBody,
 		MaxUnreadBytes: maxUnreadBytes,
 		MaxHalfBytes:   maxHalfBytes,
 		Refuse:         s.refuse,
@@ -238,7 +242,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	// for, not those.
 	err = errors.Join(err, s.served.emptied(ctx))
 	_ = s.calls.Close()
-	if at := s.seat.Load(); at != nil {
+	if at := s.attached.Load(); at != nil {
 		if own, ok := at.peers.(*peers); ok {
 			own.close()
 		}

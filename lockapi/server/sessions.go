@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
 
 func openSession(x *exchange) error {
@@ -21,7 +22,7 @@ func openSession(x *exchange) error {
 		return err
 	}
 	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
-		s, err := x.master.OpenSession(ctx, req, key)
+		s, err := x.master.OpenSession(ctx, master.OpenSessionRequest{Caller: x.caller(), Key: key, SessionRequest: req})
 		return http.StatusCreated, s, err
 	}})
 }
@@ -36,7 +37,7 @@ func keepalive(x *exchange) error {
 		return err
 	}
 	return x.dispatch(task{repeatable: true, wait: ms(req.WaitMS), run: func(ctx context.Context) (int, any, error) {
-		k, err := x.master.Keepalive(ctx, id, req)
+		k, err := x.master.Keepalive(ctx, master.KeepaliveRequest{Caller: x.caller(), Session: id, KeepaliveRequest: req})
 		return http.StatusOK, k, err
 	}})
 }
@@ -46,12 +47,8 @@ func readSession(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	q, err := x.query(paramConsistency)
-	if err != nil {
-		return err
-	}
-	return x.dispatchRead(q, x.master.CrowdedSession(id), func(ctx context.Context, stale bool) (any, error) {
-		return x.master.Session(ctx, id, stale)
+	return x.dispatchRead(x.master.CrowdedSession(id), func(ctx context.Context, r master.Read) (any, error) {
+		return x.master.Session(ctx, master.SessionQuery{Read: r, ID: id})
 	})
 }
 
@@ -60,33 +57,23 @@ func closeSession(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if _, err := x.query(); err != nil {
-		return err
-	}
 	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
-		return http.StatusNoContent, nil, x.master.CloseSession(ctx, id)
+		return http.StatusNoContent, nil, x.master.CloseSession(ctx, master.CloseSessionRequest{Caller: x.caller(), Session: id})
 	}})
 }
 
 func listSessions(x *exchange) error {
-	q, err := x.query(paramAfter, paramLimit, paramConsistency)
+	limit, err := x.query.limit()
 	if err != nil {
 		return err
 	}
-	limit, err := q.limit()
-	if err != nil {
-		return err
-	}
-	return x.readList(q, func(ctx context.Context, stale bool) (any, error) {
-		return x.master.Sessions(ctx, q[paramAfter], limit, stale)
+	return x.readList(func(ctx context.Context, r master.Read) (any, error) {
+		return x.master.Sessions(ctx, master.SessionsQuery{Read: r, After: x.query.of(paramAfter), Limit: limit})
 	})
 }
 
-// request reads and validates the body of a call that takes no parameters.
+// request reads and validates the body.
 func (x *exchange) request(into any) error {
-	if _, err := x.query(); err != nil {
-		return err
-	}
 	if err := decode(x.body, into); err != nil {
 		return err
 	}
@@ -95,27 +82,27 @@ func (x *exchange) request(into any) error {
 			return err
 		}
 	}
-	x.body = compact(x.body)
+	x.body = trimBody(x.body)
 	return nil
 }
 
 // read dispatches a call that has no effect.
-func (x *exchange) read(q query, run func(ctx context.Context, stale bool) (any, error)) error {
-	return x.dispatchRead(q, false, run)
+func (x *exchange) read(run func(ctx context.Context, r master.Read) (any, error)) error {
+	return x.dispatchRead(false, run)
 }
 
 // readList is read for a list.
-func (x *exchange) readList(q query, run func(ctx context.Context, stale bool) (any, error)) error {
-	return x.dispatchRead(q, true, run)
+func (x *exchange) readList(run func(ctx context.Context, r master.Read) (any, error)) error {
+	return x.dispatchRead(true, run)
 }
 
-func (x *exchange) dispatchRead(q query, heavy bool, run func(ctx context.Context, stale bool) (any, error)) error {
-	stale, err := q.stale()
+func (x *exchange) dispatchRead(heavy bool, run func(ctx context.Context, r master.Read) (any, error)) error {
+	stale, err := x.query.stale()
 	if err != nil {
 		return err
 	}
 	return x.dispatch(task{repeatable: true, stale: stale, heavy: heavy, run: func(ctx context.Context) (int, any, error) {
-		body, err := run(ctx, stale)
+		body, err := run(ctx, master.Read{Caller: x.caller(), Stale: stale})
 		return http.StatusOK, body, err
 	}})
 }

@@ -49,12 +49,13 @@ func (s *Server) newSpare() *spare {
 			w.Header().Set("Connection", "close")
 			serve(engine, w, r)
 		}),
+		TLS:            s.opts.TLS,
 		HeaderTimeout:  spareTime,
 		BodyTimeout:    spareTime,
 		WriteTimeout:   spareTime,
 		IdleTimeout:    spareTime,
 		MaxHeaderBytes: maxHeaderBytes,
-		MaxBodyBytes:   lockapi.MaxBodyBytes,
+		MaxBody:        routes.maxBody,
 		MaxUnreadBytes: maxUnreadBytes,
 		Refuse:         s.refuse,
 		Waits:          func(net.Conn) {},
@@ -65,7 +66,7 @@ func (s *Server) newSpare() *spare {
 }
 
 // probes are the routes that spare connections are for.
-func probes() []route {
+func probes() table {
 	return slices.DeleteFunc(slices.Clone(routes), func(r route) bool {
 		return r.template != lockapi.RouteLive && r.template != lockapi.RouteReady && r.template != lockapi.RouteMetrics
 	})

@@ -57,7 +57,7 @@ func (vitals) Describe(to chan<- *prometheus.Desc) {
 }
 
 func (c vitals) Collect(to chan<- prometheus.Metric) {
-	at := c.seat.Load()
+	at := c.attached.Load()
 	if at == nil {
 		return // /metrics is a member's
 	}
@@ -93,7 +93,7 @@ func (c vitals) Collect(to chan<- prometheus.Metric) {
 // upFor is for how long a member counts as up that has answered.
 const upFor = 3 * contactEvery
 
-func (c vitals) collectMembers(to chan<- prometheus.Metric, at *seat) {
+func (c vitals) collectMembers(to chan<- prometheus.Metric, at *attached) {
 	own := at.Replica()
 	for _, r := range at.Cell().Replicas {
 		known, heard := c.contacts.heard(r.ID)

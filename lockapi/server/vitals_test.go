@@ -14,7 +14,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
-	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 )
 
 // wantSeries checks that the metrics have each line.
@@ -51,7 +51,7 @@ func TestVitals(t *testing.T) {
 		Lease: lease.View{Held: true, Remaining: 1250 * time.Millisecond}, LeaseTerm: 2 * time.Second,
 		Sessions: 3, Locks: 4, Waiters: 5, Offices: 6, Expired: 7,
 		Committed: of(5 * time.Millisecond), Margin: of(0), Waited: of(time.Minute),
-		Replica: replica.Vitals{Term: 8, Last: 12, Committed: 11, Applied: 10, Elections: 13, Leaders: 14,
+		Replica: cell.Vitals{Term: 8, Last: 12, Committed: 11, Applied: 10, Elections: 13, Leaders: 14,
 			Stored: of(time.Millisecond), Applying: of(500 * time.Millisecond)},
 	})
 	wantSeries(t, n,

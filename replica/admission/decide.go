@@ -170,6 +170,19 @@ func newest(answers map[string]Answer, cellID string) (best Card, ok bool) {
 	return best, ok
 }
 
+// Foreign is whose answers are those of another cell's members, for people; it
+// is empty where there is nobody. A running replica that hears of no master may
+// have been given the wrong data directory.
+func Foreign(answers map[string]Answer, cellID string) string {
+	var others []string
+	for _, name := range slices.Sorted(maps.Keys(answers)) {
+		if c := answers[name].Card; c.CellID != "" && c.CellID != cellID {
+			others = append(others, name+" belongs to cell id "+c.CellID)
+		}
+	}
+	return list(others)
+}
+
 // Known is what the others know a directory to have stored: the latest leader's word
 // counts.
 func Known(answers map[string]Answer, cellID string) (latest Stored) {

@@ -350,6 +350,21 @@ func TestFindReplaced(t *testing.T) {
 	}
 }
 
+func TestForeign(t *testing.T) {
+	answers := map[string]Answer{
+		"r2": {Card: Card{CellID: "theirs"}}, "r3": {Card: Card{CellID: "ours"}}, "r4": {Err: errors.New("refused")}, "r5": {},
+	}
+	for mine, want := range map[string]string{
+		"ours":   "r2 belongs to cell id theirs",
+		"theirs": "r3 belongs to cell id ours",
+		"third":  "r2 belongs to cell id theirs, r3 belongs to cell id ours",
+	} {
+		if got := Foreign(answers, mine); got != want {
+			t.Errorf("to %s: %q, want %q", mine, got, want)
+		}
+	}
+}
+
 func TestKnown(t *testing.T) {
 	answers := map[string]Answer{
 		"r1": {Card: Card{CellID: "c", Stored: Stored{Term: 3, Index: 50}}},

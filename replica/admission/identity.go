@@ -127,6 +127,8 @@ type Card struct {
 	// Voters are those of Members that vote. A directory becomes one only when it
 	// has stored what the others have.
 	Voters []string `cbor:"15,keyasint,omitempty"`
+	// Level is the highest that its release knows; see package state.
+	Level uint64 `cbor:"16,keyasint,omitempty"`
 }
 
 // Stored is what a directory has told a leader to have stored: in that term, all up

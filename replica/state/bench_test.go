@@ -48,12 +48,12 @@ func appliedAll(s *state.State, all []state.Command) *state.State {
 }
 
 func acquireOf(i int, path string) state.Command {
-	return state.Command{Kind: state.Acquire, Time: 1_700_000_000_000_000_000, Session: sessionID(i), Path: path,
-		Mode: state.Exclusive, Wait: state.WhileHot}
+	return state.Command{Time: 1_700_000_000_000_000_000, Operation: &state.Acquire{Session: sessionID(i), Path: path,
+		Mode: state.Exclusive, Wait: state.WhileConnected}}
 }
 
 func releaseOf(i int, path string) state.Command {
-	return state.Command{Kind: state.Release, Time: 1_700_000_000_000_000_000, Session: sessionID(i), Path: path}
+	return state.Command{Time: 1_700_000_000_000_000_000, Operation: &state.Release{Session: sessionID(i), Path: path}}
 }
 
 // cycle is n acquires of n free paths, or the releases of the same.
@@ -123,7 +123,7 @@ func BenchmarkEndSession(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				applied(b, s, state.Command{Kind: state.ExpireSession, Session: sessionID(0)})
+				applied(b, s, state.Command{Operation: &state.ExpireSession{Session: sessionID(0)}})
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -30,7 +31,7 @@ func (s *State) Check() error {
 	return s.checkTotals()
 }
 
-func (s *State) checkLock(l *Lock) error {
+func (s *State) checkLock(l *Node) error {
 	holders, waiters, shared := 0, 0, 0
 	for h := range s.Holders(l.Path) {
 		holders++
@@ -66,7 +67,7 @@ func (s *State) checkLock(l *Lock) error {
 	return nil
 }
 
-func (s *State) checkHold(l *Lock, h *Hold) error {
+func (s *State) checkHold(l *Node, h *Hold) error {
 	switch c, _ := s.claims.Get(claimKey{h.Session, h.Path, h.Handle}); {
 	case c != claim{hold: h}:
 		return fmt.Errorf("session %q, handle %q claims another one", h.Session, h.Handle)
@@ -88,7 +89,7 @@ func (s *State) checkHold(l *Lock, h *Hold) error {
 	return s.lives(h.Session)
 }
 
-func (s *State) checkWait(l *Lock, w *Wait, head bool) error {
+func (s *State) checkWait(l *Node, w *Wait, head bool) error {
 	switch c, _ := s.claims.Get(claimKey{w.Session, w.Path, w.Handle}); {
 	case c != claim{wait: w}:
 		return fmt.Errorf("session %q, handle %q claims another one", w.Session, w.Handle)
@@ -161,6 +162,8 @@ func (s *State) checkHeader() error {
 		return fmt.Errorf("office lease of %d ms is not within 0..%d", s.Office.LeaseMS, MaxLeaseMS)
 	case s.Counter >= 1<<incarnationShift:
 		return fmt.Errorf("token counter %d has run into the incarnation", s.Counter)
+	case s.Level < 1:
+		return errors.New("has no level")
 	case s.Incarnation >= 1<<(tokenBits-incarnationShift):
 		return fmt.Errorf("incarnation %d lifts tokens above %d bits", s.Incarnation, tokenBits)
 	}

@@ -20,11 +20,11 @@ type parts struct {
 }
 
 func (p parts) bytes(t *testing.T) []byte {
-	header := item{1: 9, 2: 1, 3: 1, 4: item{1: true, 2: 1, 3: "r1", 4: 2000}, 6: 10, 7: 10, 8: 0}
+	header := item{1: 9, 2: 1, 3: 1, 4: item{1: true, 2: 1, 3: "r1", 4: 2000}, 6: 10, 7: 10, 8: 0, 10: 1, 11: 0}
 	for k, v := range p.header {
 		header[k] = v
 	}
-	out := bytes.NewBufferString("stout-state\x02")
+	out := bytes.NewBufferString("stout-state\x03")
 	enc := cbor.NewEncoder(out)
 	put := func(v any) {
 		if err := enc.Encode(v); err != nil {
@@ -99,9 +99,11 @@ func TestRestoreRefusesContradictions(t *testing.T) {
 		{"one session twice", parts{sessions: []item{s1, s1}}, "in order"},
 		{"one lock twice", parts{sessions: both, locks: []item{lock, lock}, holds: []item{hold}}, "in order"},
 		{"sessions out of order", parts{sessions: []item{s2, s1}}, "in order"},
-		{"hold without its lock", parts{sessions: both, holds: []item{hold}}, "locks"},
+		{"hold without its lock", parts{sessions: both, holds: []item{hold}}, "nodes"},
 		{"one key for two sessions", parts{sessions: []item{s1.with(item{6: "k"}), s2.with(item{6: "k"})}}, "key"},
 		{"lease out of bounds", parts{header: item{4: item{1: true, 4: 60_001}}}, "lease"},
+		{"level of a later release", parts{header: item{10: state.Level + 1}}, "level"},
+		{"no level", parts{header: item{10: 0}}, "level"},
 		{"incarnation out of bounds", parts{header: item{5: 1024}}, "incarnation"},
 		{"counter out of bounds", parts{header: item{6: 1 << 43}}, "counter"},
 		{"unknown field", parts{sessions: []item{s1.with(item{99: 1})}}, "unknown field"},
@@ -126,8 +128,8 @@ func TestRestoreBelievesNoCounts(t *testing.T) {
 	for field := 2; field <= 5; field++ {
 		for _, n := range []int{-1, 1 << 62} {
 			var out bytes.Buffer
-			out.WriteString("stout-state\x02")
-			preamble := item{1: item{1: 1, 2: 1, 3: 1, 4: item{}, 6: 0, 7: 0, 8: 0}, 2: 0, 3: 0, 4: 0, 5: 0}.with(item{field: n})
+			out.WriteString("stout-state\x03")
+			preamble := item{1: item{1: 1, 2: 1, 3: 1, 4: item{}, 6: 0, 7: 0, 8: 0, 10: 1, 11: 0}, 2: 0, 3: 0, 4: 0, 5: 0}.with(item{field: n})
 			if err := cbor.NewEncoder(&out).Encode(preamble); err != nil {
 				t.Fatal(err)
 			}

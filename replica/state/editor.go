@@ -4,8 +4,8 @@ package state
 // the state before until they are changed.
 type editor struct {
 	*State
-	events []Event
-	likely int // events
+	changes []Change
+	likely  int // changes
 }
 
 // edit begins the change of a state by so many commands.
@@ -13,22 +13,28 @@ func edit(s *State, commands int) *editor {
 	next := *s
 	next.sessions.Edit()
 	next.keys.Edit()
-	next.locks.Edit()
+	next.nodes.Edit()
 	next.holds.Edit()
 	next.queue.Edit()
 	next.claims.Edit()
 	return &editor{State: &next, likely: commands}
 }
 
-func (e *editor) emit(ev Event) {
-	ev.Index = e.Index
-	if e.events == nil {
-		e.events = make([]Event, 0, e.likely)
+// tell adds to what Apply returns.
+func (e *editor) tell(c Change) {
+	if e.changes == nil {
+		e.changes = make([]Change, 0, e.likely)
 	}
-	e.events = append(e.events, ev)
+	e.changes = append(e.changes, c)
 }
 
 func (e *editor) nextSeq() uint64 {
 	e.Seq++
 	return e.Seq
+}
+
+// nextRevision numbers a change that watchers are told of.
+func (e *editor) nextRevision() uint64 {
+	e.Revision++
+	return e.Revision
 }

@@ -11,9 +11,9 @@ import (
 // TestEndOfASessionWithManyHolds: on however many paths it holds and waits, its end
 // frees and hands on every one of them, as the model does.
 func TestEndOfASessionWithManyHolds(t *testing.T) {
-	for _, kind := range []state.Kind{state.CloseSession, state.ExpireSession} {
+	for _, end := range []state.Operation{&state.CloseSession{Session: "busy"}, &state.ExpireSession{Session: "busy"}} {
 		for _, paths := range []int{127, 128, 129, 1000} {
-			t.Run(fmt.Sprint(kind, " ", paths), func(t *testing.T) {
+			t.Run(fmt.Sprint(state.Name(end), " ", paths), func(t *testing.T) {
 				s, m := state.New(), newModel()
 				apply := func(term uint64, b state.Batch) state.Outcome {
 					t.Helper()
@@ -27,17 +27,17 @@ func TestEndOfASessionWithManyHolds(t *testing.T) {
 					}
 					return got
 				}
-				apply(1, state.Batch{LeaseMS: 1, Commands: []state.Command{{Kind: state.OpenOffice, Master: "r1", Term: 1}}})
+				apply(1, state.Batch{LeaseMS: 1, Commands: []state.Command{{Operation: &state.OpenOffice{Master: "r1", Term: 1}}}})
 				apply(1, state.Batch{Epoch: 1, LeaseMS: 1, Commands: manyHolds(paths)})
-				out := apply(1, state.Batch{Epoch: 1, LeaseMS: 1, Commands: []state.Command{{Kind: kind, Session: "busy"}}})
+				out := apply(1, state.Batch{Epoch: 1, LeaseMS: 1, Commands: commands(end)})
 				granted := 0
-				for _, e := range out.Events {
-					if e.Kind == state.EventGranted {
+				for _, c := range out.Changes {
+					if _, ok := c.(state.Granted); ok {
 						granted++
 					}
 				}
 				delayed := 0
-				if kind == state.ExpireSession {
+				if _, expires := end.(*state.ExpireSession); expires {
 					delayed = (paths + 2) / 3
 				}
 				if granted != paths-delayed || s.HoldCount() != 2*paths-delayed || s.WaitCount() != delayed {
@@ -53,8 +53,8 @@ func TestEndOfASessionWithManyHolds(t *testing.T) {
 // waits for here.
 func manyHolds(paths int) []state.Command {
 	all := []state.Command{
-		{Kind: state.OpenSession, Session: "busy", TTLMS: 1000},
-		{Kind: state.OpenSession, Session: "next", TTLMS: 1000},
+		{Operation: &state.OpenSession{Session: "busy", TTLMS: 1000}},
+		{Operation: &state.OpenSession{Session: "next", TTLMS: 1000}},
 	}
 	for i := range paths {
 		held, wanted := fmt.Sprintf("/held/%d", i), fmt.Sprintf("/wanted/%d", i)
@@ -63,10 +63,10 @@ func manyHolds(paths int) []state.Command {
 			delay = 5000
 		}
 		all = append(all,
-			state.Command{Kind: state.Acquire, Session: "busy", Path: held, Mode: state.Exclusive, DelayMS: delay},
-			state.Command{Kind: state.Acquire, Session: "next", Path: held, Mode: state.Exclusive, Wait: state.Keep},
-			state.Command{Kind: state.Acquire, Session: "next", Path: wanted, Mode: state.Exclusive},
-			state.Command{Kind: state.Acquire, Session: "busy", Path: wanted, Mode: state.Exclusive, Wait: state.Keep},
+			state.Command{Operation: &state.Acquire{Session: "busy", Path: held, Mode: state.Exclusive, DelayMS: delay}},
+			state.Command{Operation: &state.Acquire{Session: "next", Path: held, Mode: state.Exclusive, Wait: state.Persistent}},
+			state.Command{Operation: &state.Acquire{Session: "next", Path: wanted, Mode: state.Exclusive}},
+			state.Command{Operation: &state.Acquire{Session: "busy", Path: wanted, Mode: state.Exclusive, Wait: state.Persistent}},
 		)
 	}
 	return all

@@ -16,9 +16,40 @@ type Member struct {
 // maxMembers bounds the table, and with it what a few damaged bytes can ask for.
 const maxMembers = 64
 
-// noteMembers replaces the table. A member that was there before keeps its Since.
-func (e *editor) noteMembers(c *Command) Result {
-	table := slices.Clone(c.Members)
+// NoteMembers replaces the table by the cell's members as the master has them. It
+// comes to Done, or to Nothing where they are noted already.
+type NoteMembers struct {
+	Members []Member `cbor:"1,keyasint,omitempty"` // Since does not count
+}
+
+// MembersNoted says that the table of members has changed.
+type MembersNoted struct{}
+
+func (op *NoteMembers) wellFormed() bool { return soundMembers(op.Members) }
+
+func (op *NoteMembers) size() int {
+	n := 16
+	for _, m := range op.Members {
+		n += len(m.ID) + len(m.Directory) + len(m.RaftAddr) + len(m.URL) + 40
+	}
+	return n
+}
+
+func (op *NoteMembers) would(s *State) (Result, bool) {
+	if slices.EqualFunc(op.Members, s.Members, sameMember) {
+		return Nothing, false
+	}
+	return Done, true
+}
+
+func sameMember(a, b Member) bool {
+	a.Since = b.Since
+	return a == b
+}
+
+// do replaces the table. A member that was there before keeps its Since.
+func (op *NoteMembers) do(e *editor, r Result) Result {
+	table := slices.Clone(op.Members)
 	for i := range table {
 		m := &table[i]
 		m.Since = e.Now
@@ -27,7 +58,8 @@ func (e *editor) noteMembers(c *Command) Result {
 		}
 	}
 	e.Members = table
-	return Result{Verdict: Done}
+	e.tell(MembersNoted{})
+	return r
 }
 
 // Member finds a member that a master has noted.

@@ -18,10 +18,10 @@ func TestOneStringForAPath(t *testing.T) {
 		}
 		s = next
 	}
-	apply(Command{Kind: OpenOffice, Master: "r1", Term: 1})
-	apply(Command{Kind: OpenSession, Session: "s", TTLMS: 12_000}, Command{Kind: OpenSession, Session: "t", TTLMS: 12_000})
-	apply(Command{Kind: Acquire, Session: "s", Path: path(), Mode: Exclusive})
-	apply(Command{Kind: Acquire, Session: "t", Path: path(), Mode: Exclusive, Wait: Keep})
+	apply(Command{Operation: &OpenOffice{Master: "r1", Term: 1}})
+	apply(Command{Operation: &OpenSession{Session: "s", TTLMS: 12_000}}, Command{Operation: &OpenSession{Session: "t", TTLMS: 12_000}})
+	apply(Command{Operation: &Acquire{Session: "s", Path: path(), Mode: Exclusive}})
+	apply(Command{Operation: &Acquire{Session: "t", Path: path(), Mode: Exclusive, Wait: Persistent}})
 	var b bytes.Buffer
 	if err := s.Snapshot(&b); err != nil {
 		t.Fatal(err)

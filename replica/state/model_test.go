@@ -20,8 +20,10 @@ type model struct {
 	now     int64
 	members []state.Member
 
-	index    uint64 // of the entry being applied
-	events   []state.Event
+	level    uint64
+	revision uint64
+	index    uint64 // of the entry before the one being applied
+	changes  []state.Change
 	sessions []*state.Session
 	locks    map[string]*modelLock
 }
@@ -33,18 +35,19 @@ type modelLock struct {
 	delayMS int64
 }
 
-func newModel() *model { return &model{locks: map[string]*modelLock{}} }
+func newModel() *model { return &model{level: 1, locks: map[string]*modelLock{}} }
 
 func (m *model) apply(index, term uint64, b state.Batch) state.Outcome {
-	m.index, m.events = index, nil
+	m.changes = nil
 	out := state.Outcome{Index: index, Term: term, Results: make([]state.Result, len(b.Commands))}
 	if b.LeaseMS >= 1 && b.LeaseMS <= 60_000 {
-		if len(b.Commands) == 1 && b.Commands[0].Kind == state.OpenOffice {
-			if c := b.Commands[0]; c.Term == term && c.Master != "" {
+		if op, opens := theOnly(b).(*state.OpenOffice); opens {
+			if op.Term == term && op.Master != "" {
 				m.epoch++
-				m.tick(c.Time)
-				m.office = state.Office{Open: true, Term: term, Master: c.Master, LeaseMS: b.LeaseMS}
-				out.Accepted, out.Results[0].Verdict = true, state.Done
+				m.tick(b.Commands[0].Time)
+				m.office = state.Office{Open: true, Term: term, Master: op.Master, LeaseMS: b.LeaseMS}
+				m.emit(state.OfficeOpened{Revision: m.number(), Epoch: m.epoch, Master: op.Master})
+				out.Accepted, out.Results[0] = true, state.Done
 			}
 		} else if m.office.Open && m.office.Term == term && m.epoch == b.Epoch {
 			out.Accepted = true
@@ -52,15 +55,23 @@ func (m *model) apply(index, term uint64, b state.Batch) state.Outcome {
 				m.office.LeaseMS = b.LeaseMS
 			}
 			for i, c := range b.Commands {
-				if m.office.Open && !oddMembers(c) {
+				if m.office.Open && !m.senseless(c.Operation) {
 					m.tick(c.Time)
-					out.Results[i] = m.command(c)
+					out.Results[i] = m.command(c.Operation)
 				}
 			}
 		}
 	}
-	out.Epoch, out.Events = m.epoch, m.events
+	m.index = index
+	out.Epoch, out.Changes = m.epoch, m.changes
 	return out
+}
+
+func theOnly(b state.Batch) state.Operation {
+	if len(b.Commands) == 1 {
+		return b.Commands[0].Operation
+	}
+	return nil
 }
 
 func (m *model) tick(t int64) {
@@ -69,51 +80,79 @@ func (m *model) tick(t int64) {
 	}
 }
 
-func (m *model) command(c state.Command) state.Result {
-	switch c.Kind {
-	case state.CloseOffice:
+// number is the next revision.
+func (m *model) number() uint64 {
+	m.revision++
+	return m.revision
+}
+
+// senseless reports whether an operation is refused whatever the state of locks and
+// sessions that live.
+func (m *model) senseless(op state.Operation) bool {
+	switch op := op.(type) {
+	case *state.OpenOffice:
+		return true
+	case *state.OpenSession:
+		known := slices.ContainsFunc(m.sessions, func(s *state.Session) bool { return op.Key != "" && s.Key == op.Key })
+		return m.session(op.Session) != nil && !known
+	case *state.TellSum:
+		return op.Entry < 1 || op.Entry > m.index
+	case *state.NoteMembers:
+		return oddMembers(op.Members)
+	}
+	return false
+}
+
+func (m *model) command(op state.Operation) state.Result {
+	switch op := op.(type) {
+	case *state.CloseOffice:
 		m.office.Open = false
-		return state.Result{Verdict: state.Done}
-	case state.OpenSession:
-		return m.openSession(c)
-	case state.CloseSession:
-		return m.endSession(c.Session, false)
-	case state.ExpireSession:
-		return m.endSession(c.Session, true)
-	case state.Acquire:
-		return m.acquire(c)
-	case state.Release:
-		return m.release(c)
-	case state.Withdraw:
-		return m.withdraw(c)
-	case state.EndDelay:
-		l := m.lock(c.Path)
-		if l.delayID == 0 || l.delayID != c.Seq {
-			return state.Result{Verdict: state.Nothing}
+		m.emit(state.OfficeClosed{})
+		return state.Done
+	case *state.OpenSession:
+		return m.openSession(op)
+	case *state.CloseSession:
+		return m.endSession(op.Session, state.Closed)
+	case *state.ExpireSession:
+		return m.endSession(op.Session, state.Expired)
+	case *state.Acquire:
+		return m.acquire(op)
+	case *state.Release:
+		return m.release(op)
+	case *state.Withdraw:
+		return m.withdraw(op)
+	case *state.EndDelay:
+		l := m.lock(op.Path)
+		if l.delayID == 0 || l.delayID != op.ID {
+			return state.Nothing
 		}
 		l.delayID, l.delayMS = 0, 0
-		m.emit(state.Event{Kind: state.EventDelayOver, Path: c.Path, DelayID: c.Seq})
-		m.handOn(c.Path)
-		return state.Result{Verdict: state.Done}
-	case state.MarkState:
-		m.emit(state.Event{Kind: state.EventMarked})
-		return state.Result{Verdict: state.Done}
-	case state.TellSum:
-		if c.Seq < 1 || c.Seq >= m.index {
-			return state.Result{}
+		m.emit(state.DelayEnded{Path: op.Path, ID: op.ID})
+		m.handOn(op.Path)
+		return state.Done
+	case *state.MarkState:
+		m.emit(state.Marked{})
+		return state.Done
+	case *state.TellSum:
+		m.emit(state.SumTold{Entry: op.Entry, Sum: [32]byte(op.Sum)})
+		return state.Done
+	case *state.NoteMembers:
+		return m.noteMembers(op)
+	case *state.RaiseLevel:
+		if op.Level <= m.level {
+			return state.Nothing
 		}
-		m.emit(state.Event{Kind: state.EventSum, Marked: c.Seq, Sum: [32]byte(c.Digest)})
-		return state.Result{Verdict: state.Done}
-	case state.NoteMembers:
-		return m.noteMembers(c)
+		m.level = op.Level
+		m.emit(state.LevelRaised{Level: op.Level})
+		return state.Done
 	}
-	return state.Result{}
+	panic("the model does not know the operation")
 }
 
 // oddMembers reports whether a table of members cannot be told apart.
-func oddMembers(c state.Command) bool {
-	for i, v := range c.Members {
-		for _, other := range c.Members[:i] {
+func oddMembers(table []state.Member) bool {
+	for i, v := range table {
+		for _, other := range table[:i] {
 			if other.ID == v.ID && other.Directory == v.Directory {
 				return true
 			}
@@ -122,12 +161,13 @@ func oddMembers(c state.Command) bool {
 			return true
 		}
 	}
-	return c.Kind == state.NoteMembers && len(c.Members) == 0
+	return len(table) == 0
 }
 
-func (m *model) noteMembers(c state.Command) state.Result {
+func (m *model) noteMembers(op *state.NoteMembers) state.Result {
 	var table []state.Member
-	for _, v := range c.Members {
+	same := len(op.Members) == len(m.members)
+	for i, v := range op.Members {
 		v.Since = m.now
 		for _, was := range m.members {
 			if was.ID == v.ID && was.Directory == v.Directory {
@@ -135,15 +175,17 @@ func (m *model) noteMembers(c state.Command) state.Result {
 			}
 		}
 		table = append(table, v)
+		same = same && v == m.members[i]
+	}
+	if same {
+		return state.Nothing
 	}
 	m.members = table
-	return state.Result{Verdict: state.Done}
+	m.emit(state.MembersNoted{})
+	return state.Done
 }
 
-func (m *model) emit(e state.Event) {
-	e.Index = m.index
-	m.events = append(m.events, e)
-}
+func (m *model) emit(c state.Change) { m.changes = append(m.changes, c) }
 
 func (m *model) lock(path string) *modelLock {
 	if m.locks[path] == nil {
@@ -161,30 +203,27 @@ func (m *model) session(id string) *state.Session {
 	return nil
 }
 
-func (m *model) openSession(c state.Command) state.Result {
+func (m *model) openSession(c *state.OpenSession) state.Result {
 	for _, s := range m.sessions {
 		if c.Key != "" && s.Key == c.Key {
 			if bytes.Equal(s.Digest, c.Digest) {
-				return state.Result{Verdict: state.Done, Session: s}
+				return state.SessionResult{Verdict: state.Done, Session: s}
 			}
-			return state.Result{Verdict: state.Conflict, Clash: state.ClashKey, Session: s}
+			return state.SessionResult{Verdict: state.Conflict, Session: s}
 		}
-	}
-	if m.session(c.Session) != nil {
-		return state.Result{Verdict: state.Refused}
 	}
 	s := &state.Session{ID: c.Session, Name: c.Name, TTLMS: c.TTLMS, CreatedAt: m.now, Meta: c.Meta, Key: c.Key, Digest: c.Digest}
 	m.sessions = append(m.sessions, s)
-	m.emit(state.Event{Kind: state.EventOpened, Session: s})
-	return state.Result{Verdict: state.Done, Session: s}
+	m.emit(state.SessionOpened{Session: s})
+	return state.SessionResult{Verdict: state.Done, Session: s}
 }
 
 // endSession goes over the session's claims by path and handle, and hands
 // nothing on before all of them are gone.
-func (m *model) endSession(id string, expired bool) state.Result {
+func (m *model) endSession(id string, why state.Reason) state.Result {
 	s := m.session(id)
 	if s == nil {
-		return state.Result{Verdict: state.NoSession}
+		return state.NoSession
 	}
 	paths := slices.Sorted(maps.Keys(m.locks))
 	for _, path := range paths {
@@ -194,11 +233,11 @@ func (m *model) endSession(id string, expired bool) state.Result {
 				m.dropWait(w)
 				continue
 			}
-			m.dropHold(h)
-			if l := m.lock(path); expired && h.DelayMS > 0 {
+			m.dropHold(h, why)
+			if l := m.lock(path); why == state.Expired && h.DelayMS > 0 {
 				m.seq++
 				l.delayID, l.delayMS = m.seq, max(l.delayMS, h.DelayMS)
-				m.emit(state.Event{Kind: state.EventDelay, Path: path, DelayID: m.seq, DelayMS: h.DelayMS})
+				m.emit(state.DelayBegan{Path: path, ID: m.seq, MS: h.DelayMS})
 			}
 		}
 	}
@@ -206,8 +245,8 @@ func (m *model) endSession(id string, expired bool) state.Result {
 	for _, path := range paths {
 		m.handOn(path)
 	}
-	m.emit(state.Event{Kind: state.EventEnded, Session: s, Expired: expired})
-	return state.Result{Verdict: state.Done, Session: s}
+	m.emit(state.SessionEnded{Session: s, Expired: why == state.Expired})
+	return state.Done
 }
 
 // handles are those under which a session has a claim on path, sorted.
@@ -246,27 +285,27 @@ func (m *model) position(w *state.Wait) int {
 }
 
 // decide is what an acquire comes to for a pair without a claim.
-func (m *model) decide(path string, mode state.Mode, limit int64) state.Result {
+func (m *model) decide(path string, mode state.Mode, limit int64) state.AcquireResult {
 	l := m.lock(path)
 	if mode == state.Shared {
 		for _, h := range l.holders {
 			if h.Mode == state.Shared && h.Limit != limit {
-				return state.Result{Verdict: state.Conflict, Clash: state.ClashOther}
+				return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashOther}
 			}
 		}
 		for _, w := range l.queue {
 			if w.Mode == state.Shared && w.Limit != limit {
-				return state.Result{Verdict: state.Conflict, Clash: state.ClashOther}
+				return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashOther}
 			}
 		}
 	}
 	switch {
 	case l.delayID != 0 && len(l.holders) == 0:
-		return state.Result{Verdict: state.Delayed}
+		return state.AcquireResult{Verdict: state.Delayed}
 	case l.delayID != 0 || len(l.queue) > 0 || !l.hasRoom(mode, limit):
-		return state.Result{Verdict: state.Busy}
+		return state.AcquireResult{Verdict: state.Busy}
 	}
-	return state.Result{Verdict: state.Held}
+	return state.AcquireResult{Verdict: state.Held}
 }
 
 func (l *modelLock) hasRoom(mode state.Mode, limit int64) bool {
@@ -278,45 +317,53 @@ func (l *modelLock) hasRoom(mode state.Mode, limit int64) bool {
 	return limit == 0 || int64(len(l.holders)) < limit
 }
 
-func (m *model) acquire(c state.Command) state.Result {
+func (m *model) acquire(c *state.Acquire) state.Result {
 	if m.session(c.Session) == nil {
-		return state.Result{Verdict: state.NoSession}
+		return state.AcquireResult{Verdict: state.NoSession}
 	}
 	h, w := m.claim(c.Session, c.Path, c.Handle)
 	switch {
 	case h != nil && h.Mode != c.Mode:
-		return state.Result{Verdict: state.Conflict, Clash: state.ClashMode, Hold: h}
+		return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashMode, Hold: h}
 	case h != nil && h.Limit != c.Limit:
-		return state.Result{Verdict: state.Conflict, Clash: state.ClashLimit, Hold: h}
+		return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashLimit, Hold: h}
 	case h != nil:
-		return state.Result{Verdict: state.Held, Hold: h}
+		return state.AcquireResult{Verdict: state.Held, Hold: h}
 	case w != nil && w.Mode != c.Mode:
-		return state.Result{Verdict: state.Conflict, Clash: state.ClashMode, Wait: w}
+		return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashMode, Wait: w}
 	case w != nil && w.Limit != c.Limit:
-		return state.Result{Verdict: state.Conflict, Clash: state.ClashLimit, Wait: w}
+		return state.AcquireResult{Verdict: state.Conflict, Clash: state.ClashLimit, Wait: w}
 	case w != nil:
 		now := *w
-		now.Keep = w.Keep || c.Wait == state.Keep
+		now.Keep = w.Keep || c.Wait == state.Persistent
 		m.lock(c.Path).queue[m.position(w)-1] = &now
-		return state.Result{Verdict: state.Queued, Wait: &now}
+		if now != *w {
+			m.emit(state.Kept{Wait: &now})
+		}
+		return state.AcquireResult{Verdict: state.Queued, Wait: &now}
 	}
 	r := m.decide(c.Path, c.Mode, c.Limit)
 	w = &state.Wait{Path: c.Path, Session: c.Session, Handle: c.Handle, Mode: c.Mode, Limit: c.Limit, DelayMS: c.DelayMS}
 	if r.Verdict == state.Held {
-		r.Hold = m.grant(w)
+		r.Hold = m.grant(w, nil)
 		return r
 	}
 	if r.Verdict == state.Conflict || c.Wait == state.NoWait {
 		return r
 	}
 	m.seq++
-	w.Seq, w.Keep, w.Since = m.seq, c.Wait == state.Keep, m.now
+	w.Seq, w.Keep, w.Since = m.seq, c.Wait == state.Persistent, m.now
 	l := m.lock(c.Path)
 	l.queue = append(l.queue, w)
-	return state.Result{Verdict: state.Queued, Wait: w, Position: len(l.queue)}
+	contended := uint64(0)
+	if len(l.holders) > 0 && len(l.queue) == 1 {
+		contended = m.number()
+	}
+	m.emit(state.Enqueued{Revision: contended, Wait: w})
+	return state.AcquireResult{Verdict: state.Queued, Wait: w, Position: len(l.queue)}
 }
 
-func (m *model) grant(w *state.Wait) *state.Hold {
+func (m *model) grant(w, from *state.Wait) *state.Hold {
 	m.counter++
 	h := &state.Hold{Path: w.Path, Session: w.Session, Handle: w.Handle, Mode: w.Mode, Limit: w.Limit,
 		Token: m.counter, GrantedAt: m.now, DelayMS: w.DelayMS, WaitSeq: w.Seq}
@@ -326,6 +373,7 @@ func (m *model) grant(w *state.Wait) *state.Hold {
 	}
 	l := m.lock(w.Path)
 	l.holders = append(l.holders, h)
+	m.emit(state.Granted{Revision: m.number(), Hold: h, Wait: from})
 	return h
 }
 
@@ -334,53 +382,53 @@ func (m *model) handOn(path string) {
 	for l.delayID == 0 && len(l.queue) > 0 && l.hasRoom(l.queue[0].Mode, l.queue[0].Limit) {
 		w := l.queue[0]
 		l.queue = l.queue[1:]
-		m.emit(state.Event{Kind: state.EventGranted, Hold: m.grant(w), Wait: w})
+		m.grant(w, w)
 	}
 }
 
-func (m *model) dropHold(h *state.Hold) {
+func (m *model) dropHold(h *state.Hold, why state.Reason) {
 	l := m.lock(h.Path)
 	l.holders = slices.DeleteFunc(slices.Clone(l.holders), func(o *state.Hold) bool { return o == h })
-	m.emit(state.Event{Kind: state.EventReleased, Hold: h})
+	m.emit(state.Released{Revision: m.number(), Hold: h, Reason: why})
 }
 
 func (m *model) dropWait(w *state.Wait) {
 	l := m.lock(w.Path)
 	l.queue = slices.DeleteFunc(slices.Clone(l.queue), func(o *state.Wait) bool { return o == w })
-	m.emit(state.Event{Kind: state.EventWithdrawn, Wait: w})
+	m.emit(state.Withdrawn{Wait: w})
 }
 
-func (m *model) release(c state.Command) state.Result {
+func (m *model) release(c *state.Release) state.Result {
 	if m.session(c.Session) == nil {
-		return state.Result{Verdict: state.NoSession}
+		return state.NoSession
 	}
 	h, w := m.claim(c.Session, c.Path, c.Handle)
 	switch {
 	case h != nil && (c.Token == 0 || c.Token == h.Token):
-		m.dropHold(h)
+		m.dropHold(h, state.GivenBack)
 	case w != nil && c.Token == 0:
 		m.dropWait(w)
 	default:
-		return state.Result{Verdict: state.Nothing}
+		return state.Nothing
 	}
 	m.handOn(c.Path)
-	return state.Result{Verdict: state.Done}
+	return state.Done
 }
 
-func (m *model) withdraw(c state.Command) state.Result {
+func (m *model) withdraw(c *state.Withdraw) state.Result {
 	h, w := m.claim(c.Session, c.Path, c.Handle)
 	switch {
 	case c.Seq == 0, h == nil && w == nil, h != nil && h.WaitSeq != c.Seq, w != nil && w.Seq != c.Seq:
-		return state.Result{Verdict: state.Nothing}
+		return state.AcquireResult{Verdict: state.Nothing}
 	case w != nil && w.Keep:
-		return state.Result{Verdict: state.Queued, Wait: w}
+		return state.AcquireResult{Verdict: state.Queued, Wait: w}
 	case w != nil:
 		m.dropWait(w)
 	case !c.Undo || h.EventSeq != 0:
-		return state.Result{Verdict: state.Held, Hold: h}
+		return state.AcquireResult{Verdict: state.Held, Hold: h}
 	default:
-		m.dropHold(h)
+		m.dropHold(h, state.GivenBack)
 	}
 	m.handOn(c.Path)
-	return state.Result{Verdict: state.Done}
+	return state.AcquireResult{Verdict: state.Done}
 }

@@ -4,60 +4,63 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/stoutlock/stout/replica/state"
 )
 
-var kinds = func() map[string]state.Kind {
-	m := map[string]state.Kind{}
-	for k := state.OpenOffice; k <= state.TellSum; k++ {
-		m[k.String()] = k
-	}
-	return m
-}()
+// parsers read the arguments of the operations that scenarios have, by name.
+var parsers = map[string]func(a *args) state.Operation{
+	"open-office": func(a *args) state.Operation {
+		return &state.OpenOffice{Master: a.word(), Term: a.unsigned("made-for")}
+	},
+	"close-office": func(*args) state.Operation { return &state.CloseOffice{} },
+	"open-session": func(a *args) state.Operation {
+		return &state.OpenSession{Session: a.word(), Name: a.str("name"), TTLMS: a.num("ttl", 0), Key: a.str("key"), Digest: a.bytes("digest")}
+	},
+	"close-session":  func(a *args) state.Operation { return &state.CloseSession{Session: a.word()} },
+	"expire-session": func(a *args) state.Operation { return &state.ExpireSession{Session: a.word()} },
+	"acquire": func(a *args) state.Operation {
+		op := &state.Acquire{Path: a.path(), Handle: a.str("h"), Mode: state.Exclusive, Limit: a.num("limit", 0), DelayMS: a.num("delay", 0)}
+		for word, set := range map[string]func(){
+			"exclusive": func() {},
+			"shared":    func() { op.Mode = state.Shared },
+			"wait":      func() { op.Wait = state.WhileConnected },
+			"keep":      func() { op.Wait = state.Persistent },
+		} {
+			if a.flag(word) {
+				set()
+			}
+		}
+		op.Session = a.word()
+		return op
+	},
+	"release": func(a *args) state.Operation {
+		return &state.Release{Path: a.path(), Handle: a.str("h"), Token: a.unsigned("token"), Session: a.word()}
+	},
+	"withdraw": func(a *args) state.Operation {
+		return &state.Withdraw{Path: a.path(), Handle: a.str("h"), Seq: a.unsigned("seq"), Undo: a.flag("undo"), Session: a.word()}
+	},
+	"end-delay":   func(a *args) state.Operation { return &state.EndDelay{Path: a.path(), ID: a.unsigned("seq")} },
+	"mark-state":  func(*args) state.Operation { return &state.MarkState{} },
+	"tell-sum":    func(a *args) state.Operation { return &state.TellSum{Entry: a.unsigned("seq"), Sum: a.hex("sum")} },
+	"raise-level": func(a *args) state.Operation { return &state.RaiseLevel{Level: a.unsigned("to")} },
+}
 
-// parseCommand reads, for instance, "acquire S /path shared limit=2 h=x wait".
-func parseCommand(w []string) (state.Command, error) {
-	c := state.Command{Kind: kinds[w[0]]}
-	if c.Kind == 0 {
-		return c, fmt.Errorf("unknown command %q", w[0])
+// parseOperation reads, for instance, "acquire S /path shared limit=2 h=x wait".
+func parseOperation(w []string) (state.Operation, error) {
+	parse := parsers[w[0]]
+	if parse == nil {
+		return nil, fmt.Errorf("unknown operation %q", w[0])
 	}
 	a := parseArgs(w[1:])
-	for _, word := range a.plain {
-		switch {
-		case word == "wait":
-			c.Wait = state.WhileHot
-		case word == "keep":
-			c.Wait = state.Keep
-		case word == "undo":
-			c.Undo = true
-		case word == "shared":
-			c.Mode = state.Shared
-		case word == "exclusive":
-			c.Mode = state.Exclusive
-		case strings.HasPrefix(word, "/"):
-			c.Path = word
-		case c.Kind == state.OpenOffice:
-			c.Master = word
-		default:
-			c.Session = word
-		}
+	op := parse(a)
+	if len(a.plain) > 0 {
+		return nil, fmt.Errorf("unknown word %q", a.plain[0])
 	}
-	if c.Kind == state.Acquire && c.Mode == 0 {
-		c.Mode = state.Exclusive
-	}
-	c.Handle, c.Name, c.Key = a.str("h"), a.str("name"), a.str("key")
-	if d := a.str("digest"); d != "" {
-		c.Digest = []byte(d)
-	}
-	if d := a.str("sum"); d != "" {
-		c.Digest, a.err = hex.DecodeString(d)
-	}
-	c.Limit, c.DelayMS, c.TTLMS = a.num("limit", 0), a.num("delay", 0), a.num("ttl", 0)
-	c.Token, c.Seq, c.Term = uint64(a.num("token", 0)), uint64(a.num("seq", 0)), uint64(a.num("made-for", 0))
-	return c, errors.Join(a.err, a.unused())
+	return op, errors.Join(a.err, a.unused())
 }
 
 // args are the words of a line: plain ones, and name=value.
@@ -78,6 +81,42 @@ func parseArgs(words []string) *args {
 	}
 	return a
 }
+
+// take removes the first plain word that is wanted.
+func (a *args) take(wanted func(word string) bool) string {
+	i := slices.IndexFunc(a.plain, wanted)
+	if i < 0 {
+		return ""
+	}
+	word := a.plain[i]
+	a.plain = slices.Delete(a.plain, i, i+1)
+	return word
+}
+
+func (a *args) word() string { return a.take(func(string) bool { return true }) }
+
+func (a *args) path() string {
+	return a.take(func(word string) bool { return strings.HasPrefix(word, "/") })
+}
+
+func (a *args) flag(name string) bool {
+	return a.take(func(word string) bool { return word == name }) != ""
+}
+
+func (a *args) bytes(name string) []byte {
+	if v := a.str(name); v != "" {
+		return []byte(v)
+	}
+	return nil
+}
+
+func (a *args) hex(name string) []byte {
+	v, err := hex.DecodeString(a.str(name))
+	a.err = errors.Join(a.err, err)
+	return v
+}
+
+func (a *args) unsigned(name string) uint64 { return uint64(a.num(name, 0)) }
 
 func (a *args) at(i int) string {
 	if i < len(a.plain) {

@@ -23,14 +23,6 @@ var (
 	someLimits   = []int64{0, 2}
 )
 
-// someKinds are the commands, each as often as it should come.
-var someKinds = slices.Concat(
-	slices.Repeat([]state.Kind{state.Acquire}, 18),
-	slices.Repeat([]state.Kind{state.Release, state.Withdraw, state.EndDelay, state.OpenSession}, 4),
-	slices.Repeat([]state.Kind{state.ExpireSession}, 3),
-	[]state.Kind{state.CloseSession, state.CloseOffice, state.OpenOffice, state.MarkState, state.TellSum, state.NoteMembers},
-)
-
 // someMembers are what a table of members is made of.
 var someMembers = []state.Member{{ID: "r1", Directory: "a"}, {ID: "r1", Directory: "b", URL: "http://r1"}, {ID: "r2", Directory: "a"}, {ID: "r3"}}
 
@@ -76,6 +68,7 @@ func (r *run) apply(t *rapid.T, term uint64, b state.Batch) {
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("%s\ngot:  %s\nwant: %s\nbefore:\n%s", batchText(b), outcomeText(got), outcomeText(want), dumpText(r.state))
 	}
+	r.checkForesight(t, next, b, got)
 	r.state = next
 
 	data, err := b.Encode()
@@ -92,12 +85,50 @@ func (r *run) apply(t *rapid.T, term uint64, b state.Batch) {
 	r.replica, _ = r.replica.Apply(index, term, again)
 }
 
+// checkForesight: Would says what a batch of one operation comes to, and whether it
+// changes anything but the cell's time. What it changes is in the list of changes.
+func (r *run) checkForesight(t *rapid.T, next *state.State, b state.Batch, got state.Outcome) {
+	op := theOnly(b)
+	if _, opens := op.(*state.OpenOffice); op == nil || opens || !got.Accepted {
+		return
+	}
+	foreseen, changes := r.state.Would(op)
+	if changes != (len(got.Changes) > 0) {
+		t.Fatalf("%s would change something: %v; it has changed %v", batchText(b), changes, got.Changes)
+	}
+	if !changes {
+		if !reflect.DeepEqual(foreseen, got.Results[0]) {
+			t.Fatalf("%s would come to %s, and comes to %s", batchText(b), resultText(foreseen), resultText(got.Results[0]))
+		}
+		if before, after := dumpText(r.state), dumpText(next); before != after && r.state.Office == next.Office {
+			t.Fatalf("%s would change nothing, and changes\n%s\nto\n%s", batchText(b), before, after)
+		}
+		return
+	}
+	if want := withoutDetails(got.Results[0]); !reflect.DeepEqual(withoutDetails(foreseen), want) {
+		t.Fatalf("%s would come to %s, and comes to %s", batchText(b), resultText(foreseen), resultText(got.Results[0]))
+	}
+}
+
+// withoutDetails is a result without what a change has yet to give.
+func withoutDetails(r state.Result) state.Result {
+	switch r := r.(type) {
+	case state.AcquireResult:
+		r.Hold, r.Wait = nil, nil
+		return r
+	case state.SessionResult:
+		r.Session = nil
+		return r
+	}
+	return r
+}
+
 // start opens an office and all the sessions.
 func (r *run) start(t *rapid.T) {
-	r.apply(t, 1, state.Batch{LeaseMS: 2000, Commands: []state.Command{{Kind: state.OpenOffice, Master: "r1", Term: 1}}})
+	r.apply(t, 1, state.Batch{LeaseMS: 2000, Commands: commands(&state.OpenOffice{Master: "r1", Term: 1})})
 	b := state.Batch{Epoch: 1, LeaseMS: 2000}
 	for _, id := range someSessions {
-		b.Commands = append(b.Commands, state.Command{Kind: state.OpenSession, Session: id, TTLMS: 1000})
+		b.Commands = append(b.Commands, state.Command{Operation: &state.OpenSession{Session: id, TTLMS: 1000}})
 	}
 	r.apply(t, 1, b)
 }
@@ -106,7 +137,7 @@ func (r *run) openOffice(t *rapid.T) {
 	r.term += rapid.Uint64Range(0, 2).Draw(t, "terms")
 	made := r.term - rapid.SampledFrom([]uint64{0, 0, 0, 1}).Draw(t, "late by")
 	r.apply(t, r.term, state.Batch{LeaseMS: r.lease(t), Commands: []state.Command{
-		{Kind: state.OpenOffice, Time: r.clock(t), Master: "r1", Term: made}}})
+		{Time: r.clock(t), Operation: &state.OpenOffice{Master: "r1", Term: made}}}})
 }
 
 // batch is one that the office in power sends.
@@ -157,77 +188,109 @@ func (r *run) commands(t *rapid.T) []state.Command {
 }
 
 func (r *run) command(t *rapid.T) state.Command {
-	c := state.Command{Time: r.clock(t)}
-	c.Kind = rapid.SampledFrom(someKinds).Draw(t, "kind")
-	c.Session = rapid.SampledFrom(someSessions).Draw(t, "session")
-	c.Path = rapid.SampledFrom(somePaths).Draw(t, "path")
-	c.Handle = rapid.SampledFrom(someHandles).Draw(t, "handle")
-	switch c.Kind {
-	case state.OpenSession:
-		r.fillSession(t, &c)
-	case state.Acquire:
-		c.Mode = rapid.SampledFrom([]state.Mode{state.Exclusive, state.Shared, state.Shared}).Draw(t, "mode")
-		if c.Mode == state.Shared {
-			c.Limit = rapid.SampledFrom(someLimits).Draw(t, "limit")
-		}
-		c.Wait = rapid.SampledFrom([]state.WaitFor{state.NoWait, state.WhileHot, state.WhileHot, state.Keep}).Draw(t, "wait")
-		c.DelayMS = rapid.SampledFrom([]int64{0, 1000, 5000, 2000}).Draw(t, "delay")
-	case state.Release:
-		r.aim(t, &c)
-		if h, _ := r.model.claim(c.Session, c.Path, c.Handle); h != nil && rapid.Bool().Draw(t, "by token") {
-			c.Token = h.Token - rapid.Uint64Range(0, 1).Draw(t, "old")
-		}
-	case state.Withdraw:
-		r.aim(t, &c)
-		c.Undo = rapid.Bool().Draw(t, "undo")
-		h, w := r.model.claim(c.Session, c.Path, c.Handle)
-		switch right := rapid.IntRange(0, 3).Draw(t, "right number") > 0; {
-		case right && w != nil:
-			c.Seq = w.Seq
-		case right && h != nil:
-			c.Seq = h.WaitSeq
-		default:
-			c.Seq = rapid.Uint64Range(0, r.model.seq).Draw(t, "seq")
-		}
-	case state.TellSum:
-		c.Seq = rapid.Uint64Range(0, r.state.Index+2).Draw(t, "entry")
-		c.Digest = bytes.Repeat([]byte{byte(c.Seq)}, 32)
-	case state.NoteMembers:
-		c.Members = rapid.SliceOfN(rapid.SampledFrom(someMembers), 1, 3).Draw(t, "members")
-	case state.EndDelay:
-		c.Seq = rapid.Uint64Range(0, r.model.seq).Draw(t, "seq")
-		if rapid.Bool().Draw(t, "right number") {
-			c.Seq = r.model.lock(c.Path).delayID
-		}
-	}
-	return c
+	return state.Command{Time: r.clock(t), Operation: rapid.SampledFrom(someOperations).Draw(t, "operation")(r, t)}
 }
 
-func (r *run) fillSession(t *rapid.T, c *state.Command) {
-	c.Name, c.TTLMS = "n", rapid.Int64Range(1000, 1002).Draw(t, "ttl")
+// someOperations make the operations, each as often as it should come.
+var someOperations = slices.Concat(
+	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).acquire}, 18),
+	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).release, (*run).withdraw, (*run).endDelay, (*run).openSession}, 4),
+	slices.Repeat([]func(*run, *rapid.T) state.Operation{
+		func(_ *run, t *rapid.T) state.Operation { return &state.ExpireSession{Session: drawSession(t)} }}, 3),
+	[]func(*run, *rapid.T) state.Operation{
+		func(_ *run, t *rapid.T) state.Operation { return &state.CloseSession{Session: drawSession(t)} },
+		func(*run, *rapid.T) state.Operation { return &state.CloseOffice{} },
+		func(*run, *rapid.T) state.Operation { return &state.OpenOffice{} },
+		func(*run, *rapid.T) state.Operation { return &state.MarkState{} },
+		(*run).tellSum,
+		func(_ *run, t *rapid.T) state.Operation {
+			return &state.NoteMembers{Members: rapid.SliceOfN(rapid.SampledFrom(someMembers), 1, 3).Draw(t, "members")}
+		},
+		func(_ *run, t *rapid.T) state.Operation {
+			return &state.RaiseLevel{Level: rapid.Uint64Range(0, state.Level).Draw(t, "level")}
+		},
+	},
+)
+
+func drawSession(t *rapid.T) string { return rapid.SampledFrom(someSessions).Draw(t, "session") }
+func drawPath(t *rapid.T) string    { return rapid.SampledFrom(somePaths).Draw(t, "path") }
+func drawHandle(t *rapid.T) string  { return rapid.SampledFrom(someHandles).Draw(t, "handle") }
+
+func (r *run) acquire(t *rapid.T) state.Operation {
+	op := &state.Acquire{Session: drawSession(t), Path: drawPath(t), Handle: drawHandle(t)}
+	op.Mode = rapid.SampledFrom([]state.Mode{state.Exclusive, state.Shared, state.Shared}).Draw(t, "mode")
+	if op.Mode == state.Shared {
+		op.Limit = rapid.SampledFrom(someLimits).Draw(t, "limit")
+	}
+	op.Wait = rapid.SampledFrom([]state.WaitFor{state.NoWait, state.WhileConnected, state.WhileConnected, state.Persistent}).Draw(t, "wait")
+	op.DelayMS = rapid.SampledFrom([]int64{0, 1000, 5000, 2000}).Draw(t, "delay")
+	return op
+}
+
+func (r *run) release(t *rapid.T) state.Operation {
+	op := &state.Release{}
+	op.Session, op.Path, op.Handle = r.aim(t)
+	if h, _ := r.model.claim(op.Session, op.Path, op.Handle); h != nil && rapid.Bool().Draw(t, "by token") {
+		op.Token = h.Token - rapid.Uint64Range(0, 1).Draw(t, "old")
+	}
+	return op
+}
+
+func (r *run) withdraw(t *rapid.T) state.Operation {
+	op := &state.Withdraw{Undo: rapid.Bool().Draw(t, "undo")}
+	op.Session, op.Path, op.Handle = r.aim(t)
+	h, w := r.model.claim(op.Session, op.Path, op.Handle)
+	switch right := rapid.IntRange(0, 3).Draw(t, "right number") > 0; {
+	case right && w != nil:
+		op.Seq = w.Seq
+	case right && h != nil:
+		op.Seq = h.WaitSeq
+	default:
+		op.Seq = rapid.Uint64Range(0, r.model.seq).Draw(t, "seq")
+	}
+	return op
+}
+
+func (r *run) tellSum(t *rapid.T) state.Operation {
+	entry := rapid.Uint64Range(0, r.state.Index+2).Draw(t, "entry")
+	return &state.TellSum{Entry: entry, Sum: bytes.Repeat([]byte{byte(entry)}, 32)}
+}
+
+func (r *run) endDelay(t *rapid.T) state.Operation {
+	op := &state.EndDelay{Path: drawPath(t), ID: rapid.Uint64Range(0, r.model.seq).Draw(t, "seq")}
+	if rapid.Bool().Draw(t, "right number") {
+		op.ID = r.model.lock(op.Path).delayID
+	}
+	return op
+}
+
+func (r *run) openSession(t *rapid.T) state.Operation {
+	op := &state.OpenSession{Session: drawSession(t), Name: "n", TTLMS: rapid.Int64Range(1000, 1002).Draw(t, "ttl")}
 	if rapid.Bool().Draw(t, "with meta") {
-		c.Meta = map[string]string{"pid": "1", "a": "\xff", "zz": ""}
+		op.Meta = map[string]string{"pid": "1", "a": "\xff", "zz": ""}
 	}
-	if c.Key = rapid.SampledFrom([]string{"", "k", "l"}).Draw(t, "key"); c.Key != "" {
-		c.Digest = []byte{rapid.Byte().Draw(t, "digest") % 2}
+	if op.Key = rapid.SampledFrom([]string{"", "k", "l"}).Draw(t, "key"); op.Key != "" {
+		op.Digest = []byte{rapid.Byte().Draw(t, "digest") % 2}
 	}
+	return op
 }
 
-// aim points c at a claim that is there, most of the time.
-func (r *run) aim(t *rapid.T, c *state.Command) {
-	var all []state.Command
+// aim draws a claim that is there, most of the time.
+func (r *run) aim(t *rapid.T) (session, path, handle string) {
+	var all [][3]string
 	for _, path := range slices.Sorted(maps.Keys(r.model.locks)) {
 		for _, h := range r.model.locks[path].holders {
-			all = append(all, state.Command{Path: path, Session: h.Session, Handle: h.Handle})
+			all = append(all, [3]string{h.Session, path, h.Handle})
 		}
 		for _, w := range r.model.locks[path].queue {
-			all = append(all, state.Command{Path: path, Session: w.Session, Handle: w.Handle})
+			all = append(all, [3]string{w.Session, path, w.Handle})
 		}
 	}
 	if len(all) > 0 && rapid.IntRange(0, 3).Draw(t, "aimed") > 0 {
 		at := rapid.SampledFrom(all).Draw(t, "claim")
-		c.Path, c.Session, c.Handle = at.Path, at.Session, at.Handle
+		return at[0], at[1], at[2]
 	}
+	return drawSession(t), drawPath(t), drawHandle(t)
 }
 
 // check compares everything that can be read, and both replicas.
@@ -240,7 +303,8 @@ func (r *run) check(t *rapid.T) {
 		t.Fatalf("the replicas differ:\n%s\n%s", dumpText(s), dumpText(r.replica))
 	}
 	equal(t, "members", s.Members, m.members)
-	equal(t, "header", []any{s.Epoch, s.Office, s.Counter, s.Seq, s.Now}, []any{m.epoch, m.office, m.counter, m.seq, m.now})
+	equal(t, "header", []any{s.Epoch, s.Office, s.Counter, s.Seq, s.Now, s.Level, s.Revision},
+		[]any{m.epoch, m.office, m.counter, m.seq, m.now, m.level, m.revision})
 	r.checkSessions(t)
 	var paths []string
 	holds, waits := 0, 0
@@ -302,7 +366,7 @@ func (r *run) checkPath(t *rapid.T, path string) {
 	equal(t, "queue of "+path, slices.Collect(s.Queue(path)), l.queue)
 	got, ok := s.Lock(path)
 	if !ok {
-		got = &state.Lock{}
+		got = &state.Node{}
 	}
 	if ok != (len(l.holders)+len(l.queue) > 0 || l.delayID != 0) {
 		t.Fatalf("lock %s is there: %v", path, ok)
@@ -323,10 +387,6 @@ func (r *run) checkPath(t *rapid.T, path string) {
 			equal(t, "claim", []any{h, w}, []any{wantHold, wantWait})
 		}
 	}
-	for _, limit := range someLimits {
-		equal(t, "decide shared", s.Decide(path, state.Shared, limit), r.model.decide(path, state.Shared, limit))
-	}
-	equal(t, "decide exclusive", s.Decide(path, state.Exclusive, 0), r.model.decide(path, state.Exclusive, 0))
 }
 
 // checkHistory looks at every state of the run once more: later commands must
@@ -353,7 +413,7 @@ func batchText(b state.Batch) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "batch of epoch %d, lease %d", b.Epoch, b.LeaseMS)
 	for _, c := range b.Commands {
-		fmt.Fprintf(&out, "\n  %v %+v", c.Kind, c)
+		fmt.Fprintf(&out, "\n  at %d: %s %+v", c.Time, state.Name(c.Operation), c.Operation)
 	}
 	return out.String()
 }
@@ -364,8 +424,17 @@ func outcomeText(o state.Outcome) string {
 	for _, r := range o.Results {
 		fmt.Fprintf(&out, "\n  %s", resultText(r))
 	}
-	for _, e := range o.Events {
-		fmt.Fprintf(&out, "\n  * %s", eventText(e))
+	for _, c := range o.Changes {
+		fmt.Fprintf(&out, "\n  * %s", changeText(c))
 	}
 	return out.String()
+}
+
+// commands are operations that are proposed at the time 0.
+func commands(ops ...state.Operation) []state.Command {
+	var all []state.Command
+	for _, op := range ops {
+		all = append(all, state.Command{Operation: op})
+	}
+	return all
 }

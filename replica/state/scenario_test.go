@@ -27,7 +27,7 @@ var rewrite = flag.Bool("rewrite", false, "record what the scenarios and golden 
 //	now N                      time of the commands that follow
 //	incarnation N              as after a restore from a backup
 //	claim S P [handle]         what the pair has, and its position
-//	decide P MODE [limit=N]    what an acquire would come to
+//	would OPERATION            what it would come to
 //	lock P | holder P TOKEN | key K | locks PREFIX [AFTER] | claims S | dump
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -113,7 +113,7 @@ type player struct {
 }
 
 func (p *player) block(lines []string) (string, error) {
-	if word, _, _ := strings.Cut(lines[0], " "); word == "batch" || kinds[word] != 0 {
+	if word, _, _ := strings.Cut(lines[0], " "); word == "batch" || parsers[word] != nil {
 		return p.batch(lines)
 	}
 	var out strings.Builder
@@ -143,15 +143,14 @@ func (p *player) batch(lines []string) (string, error) {
 		lines = lines[1:]
 	}
 	for _, line := range lines {
-		c, err := parseCommand(strings.Fields(line))
+		op, err := parseOperation(strings.Fields(line))
 		if err != nil {
 			return "", err
 		}
-		if c.Kind == state.OpenOffice && c.Term == 0 {
-			c.Term = term
+		if open, ok := op.(*state.OpenOffice); ok && open.Term == 0 {
+			open.Term = term
 		}
-		c.Time = p.now
-		b.Commands = append(b.Commands, c)
+		b.Commands = append(b.Commands, state.Command{Time: p.now, Operation: op})
 	}
 	return p.apply(term, b), nil
 }
@@ -169,8 +168,8 @@ func (p *player) apply(term uint64, b state.Batch) string {
 	for _, r := range outcome.Results {
 		fmt.Fprintln(&out, resultText(r))
 	}
-	for _, e := range outcome.Events {
-		fmt.Fprintln(&out, "  *", eventText(e))
+	for _, c := range outcome.Changes {
+		fmt.Fprintln(&out, "  *", changeText(c))
 	}
 	return out.String()
 }
@@ -180,10 +179,10 @@ func (p *player) line(w []string) (string, error) {
 	s := p.state
 	switch w[0] {
 	case "cell":
-		p.apply(1, state.Batch{LeaseMS: 2000, Commands: []state.Command{{Kind: state.OpenOffice, Time: p.now, Master: "r1", Term: 1}}})
+		p.apply(1, state.Batch{LeaseMS: 2000, Commands: []state.Command{{Time: p.now, Operation: &state.OpenOffice{Master: "r1", Term: 1}}}})
 		b := state.Batch{Epoch: p.state.Epoch, LeaseMS: 2000}
 		for _, id := range a.plain {
-			b.Commands = append(b.Commands, state.Command{Kind: state.OpenSession, Time: p.now, Session: id, TTLMS: 12000})
+			b.Commands = append(b.Commands, state.Command{Time: p.now, Operation: &state.OpenSession{Session: id, TTLMS: 12000}})
 		}
 		p.apply(1, b)
 		return "", nil
@@ -204,9 +203,13 @@ func (p *player) line(w []string) (string, error) {
 			fmt.Fprintln(&out, claimText(s, h, wait))
 		}
 		return orNone(out.String()), nil
-	case "decide":
-		c, err := parseCommand(append([]string{"acquire", "-"}, w[1:]...))
-		return resultText(s.Decide(c.Path, c.Mode, c.Limit)), err
+	case "would":
+		op, err := parseOperation(w[1:])
+		if err != nil {
+			return "", err
+		}
+		r, changes := s.Would(op)
+		return fields(resultText(r), word("and changes something", changes)), nil
 	}
 	return p.lookup(w[0], a)
 }

@@ -13,27 +13,27 @@ import (
 )
 
 // snapshotMagic opens every snapshot; its last byte is the format's version.
-var snapshotMagic = []byte("stout-state\x02")
+var snapshotMagic = []byte("stout-state\x03")
 
 // preamble follows the magic: the header and how many of each kind follow.
 type preamble struct {
 	Header   header `cbor:"1,keyasint"`
 	Sessions uint64 `cbor:"2,keyasint"`
-	Locks    uint64 `cbor:"3,keyasint"`
+	Nodes    uint64 `cbor:"3,keyasint"`
 	Holds    uint64 `cbor:"4,keyasint"`
 	Waits    uint64 `cbor:"5,keyasint"`
 }
 
-// lockRecord is what a snapshot keeps of a Lock: what its holds and waits do
+// nodeRecord is what a snapshot keeps of a Node: what its holds and waits do
 // not tell.
-type lockRecord struct {
+type nodeRecord struct {
 	Path    string `cbor:"1,keyasint"`
 	DelayID uint64 `cbor:"2,keyasint,omitempty"`
 	DelayMS int64  `cbor:"3,keyasint,omitempty"`
 }
 
 // Snapshot writes the state: the magic, then a sequence of CBOR items
-// (preamble, sessions, locks, holds, waits, each in key order). Equal states
+// (preamble, sessions, nodes, holds, waits, each in key order). Equal states
 // write equal bytes.
 func (s *State) Snapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 64<<10)
@@ -41,7 +41,7 @@ func (s *State) Snapshot(w io.Writer) error {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	enc := encMode.NewEncoder(buf)
-	err := enc.Encode(preamble{Header: s.header, Sessions: uint64(s.sessions.Len()), Locks: uint64(s.locks.Len()),
+	err := enc.Encode(preamble{Header: s.header, Sessions: uint64(s.sessions.Len()), Nodes: uint64(s.nodes.Len()),
 		Holds: uint64(s.holds.Len()), Waits: uint64(s.queue.Len())})
 	put := func(v any) bool {
 		if err == nil {
@@ -50,7 +50,7 @@ func (s *State) Snapshot(w io.Writer) error {
 		return err == nil
 	}
 	s.Sessions("")(func(v *Session) bool { return put(v) })
-	s.Locks("", "")(func(v *Lock) bool { return put(lockRecord{v.Path, v.DelayID, v.DelayMS}) })
+	s.Locks("", "")(func(v *Node) bool { return put(nodeRecord{v.Path, v.DelayID, v.DelayMS}) })
 	s.Holds()(func(v *Hold) bool { return put(v) })
 	s.Waits()(func(v *Wait) bool { return put(v) })
 	if err == nil {
@@ -93,6 +93,9 @@ func restore(dec *cbor.Decoder) (*State, error) {
 	if err := dec.Decode(&p); err != nil {
 		return nil, err
 	}
+	if p.Header.Level > Level {
+		return nil, fmt.Errorf("the cell has reached level %d; this release knows levels up to %d: %w", p.Header.Level, Level, ErrVersion)
+	}
 	e := edit(New(), 0)
 	e.header = p.Header
 	in := &records{dec: dec}
@@ -102,20 +105,20 @@ func restore(dec *cbor.Decoder) (*State, error) {
 			e.keys.Put(v.Key, v)
 		}
 	})
-	each(in, p.Locks, func(v *lockRecord) []byte { return []byte(v.Path) }, func(v *lockRecord) {
-		e.locks.Put(v.Path, &Lock{Path: v.Path, DelayID: v.DelayID, DelayMS: v.DelayMS})
+	each(in, p.Nodes, func(v *nodeRecord) []byte { return []byte(v.Path) }, func(v *nodeRecord) {
+		e.nodes.Put(v.Path, &Node{Path: v.Path, Lock: Lock{DelayID: v.DelayID, DelayMS: v.DelayMS}})
 	})
-	// The locks are nobody else's yet: their counts are filled in place.
-	lock := func(path string) *Lock {
-		l, ok := e.locks.Get(path)
+	// The nodes are nobody else's yet: their counts are filled in place.
+	node := func(path string) *Node {
+		l, ok := e.nodes.Get(path)
 		if !ok {
-			l = &Lock{Path: path}
-			e.locks.Put(path, l)
+			l = &Node{Path: path}
+			e.nodes.Put(path, l)
 		}
 		return l
 	}
 	each(in, p.Holds, func(v *Hold) []byte { return numberedKey(v.Path, v.Token) }, func(v *Hold) {
-		l := lock(v.Path)
+		l := node(v.Path)
 		v.Path = l.Path // one string for all at a path, as grants and places have
 		e.holds.Put(numbered{v.Path, v.Token}, v)
 		e.claims.Put(claimKey{v.Session, v.Path, v.Handle}, claim{hold: v})
@@ -123,7 +126,7 @@ func restore(dec *cbor.Decoder) (*State, error) {
 		l.count(v.Mode, v.Limit)
 	})
 	each(in, p.Waits, func(v *Wait) []byte { return numberedKey(v.Path, v.Seq) }, func(v *Wait) {
-		l := lock(v.Path)
+		l := node(v.Path)
 		v.Path = l.Path
 		e.putWait(v)
 		l.Waiters++
@@ -132,8 +135,8 @@ func restore(dec *cbor.Decoder) (*State, error) {
 	if err := in.end(); err != nil {
 		return nil, err
 	}
-	if n := uint64(e.locks.Len()); n != p.Locks {
-		return nil, fmt.Errorf("%d locks are held, waited for or delayed, but %d were written", n, p.Locks)
+	if n := uint64(e.nodes.Len()); n != p.Nodes {
+		return nil, fmt.Errorf("there is something at %d nodes, but %d were written", n, p.Nodes)
 	}
 	return e.State, nil
 }

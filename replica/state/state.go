@@ -15,74 +15,6 @@ const incarnationShift = 43
 // tokenBits is what a token has room in, so that every JSON reader can hold it.
 const tokenBits = 53
 
-// Office is the term of office that the log last opened.
-type Office struct {
-	Open   bool   `cbor:"1,keyasint,omitempty"`
-	Term   uint64 `cbor:"2,keyasint,omitempty"` // raft term in which it was opened
-	Master string `cbor:"3,keyasint,omitempty"` // id of its replica
-	// LeaseMS is the longest lease of any batch accepted since it opened: what
-	// a successor has to wait out.
-	LeaseMS int64 `cbor:"4,keyasint,omitempty"`
-}
-
-// Session is an open session. How long it still lives is known to the master
-// only. It is immutable.
-type Session struct {
-	ID        string            `cbor:"1,keyasint"`
-	Name      string            `cbor:"2,keyasint,omitempty"`
-	TTLMS     int64             `cbor:"3,keyasint"`
-	CreatedAt int64             `cbor:"4,keyasint"` // Unix nanoseconds
-	Meta      map[string]string `cbor:"5,keyasint,omitempty"`
-	Key       string            `cbor:"6,keyasint,omitempty"`
-	Digest    []byte            `cbor:"7,keyasint,omitempty"`
-}
-
-// Lock is a path that is held, waited for or delayed. A path without any of
-// these has no Lock. It is immutable.
-type Lock struct {
-	Path    string
-	Mode    Mode // of the holders; 0 without one
-	Holders int
-	Waiters int
-	// Limit is that of the shared holders and shared waiters, which all agree.
-	Limit  int64
-	shared int // shared holders + shared waiters
-	// DelayID numbers the lock-delay in force, 0 = none; DelayMS is its length.
-	DelayID uint64
-	DelayMS int64
-}
-
-// Hold is one grant. It is immutable.
-type Hold struct {
-	Path      string `cbor:"1,keyasint"`
-	Session   string `cbor:"2,keyasint"`
-	Handle    string `cbor:"3,keyasint,omitempty"`
-	Mode      Mode   `cbor:"4,keyasint"`
-	Limit     int64  `cbor:"5,keyasint,omitempty"`
-	Token     uint64 `cbor:"6,keyasint"`
-	GrantedAt int64  `cbor:"7,keyasint"` // Unix nanoseconds; never goes back within a cell
-	DelayMS   int64  `cbor:"8,keyasint,omitempty"`
-	// WaitSeq is the place in the queue that it came from, 0 if granted at once.
-	WaitSeq uint64 `cbor:"9,keyasint,omitempty"`
-	// EventSeq numbers the event that tells its session of it: set where the
-	// place in the queue was a kept one, 0 otherwise.
-	EventSeq uint64 `cbor:"10,keyasint,omitempty"`
-}
-
-// Wait is one place in a queue. It is immutable.
-type Wait struct {
-	Path    string `cbor:"1,keyasint"`
-	Seq     uint64 `cbor:"2,keyasint"` // unique in the cell; orders the queue
-	Session string `cbor:"3,keyasint"`
-	Handle  string `cbor:"4,keyasint,omitempty"`
-	Mode    Mode   `cbor:"5,keyasint"`
-	Limit   int64  `cbor:"6,keyasint,omitempty"`
-	DelayMS int64  `cbor:"7,keyasint,omitempty"`
-	Keep    bool   `cbor:"8,keyasint,omitempty"`
-	// Since is when the place was taken, Unix nanoseconds; only shown to people.
-	Since int64 `cbor:"9,keyasint"`
-}
-
 // claim is what a (session, path, handle) has: a grant or a place in the queue.
 type claim struct {
 	hold *Hold
@@ -100,7 +32,9 @@ type header struct {
 	Seq         uint64 `cbor:"7,keyasint"` // of waits, delays and events
 	Now         int64  `cbor:"8,keyasint"` // highest command time seen
 	// Members is the table that a master noted last. It is not changed in place.
-	Members []Member `cbor:"9,keyasint,omitempty"`
+	Members  []Member `cbor:"9,keyasint,omitempty"`
+	Level    uint64   `cbor:"10,keyasint"` // see level.go
+	Revision uint64   `cbor:"11,keyasint"` // of the last change that has one; see Change
 }
 
 // State is the whole replicated state after some entry of the log. Make the
@@ -109,7 +43,7 @@ type State struct {
 	header
 	sessions btree.Tree[string, *Session] // by id
 	keys     btree.Tree[string, *Session] // by idempotency key: those that have one
-	locks    btree.Tree[string, *Lock]    // by path
+	nodes    btree.Tree[string, *Node]    // by path
 	holds    btree.Tree[numbered, *Hold]  // by path and token
 	queue    btree.Tree[numbered, *Wait]  // by path and seq
 	claims   btree.Tree[claimKey, claim]
@@ -151,9 +85,10 @@ func (c claim) key() claimKey {
 // New is the state before the first entry.
 func New() *State {
 	return &State{
+		header:   header{Level: 1},
 		sessions: btree.New(func(id string, v *Session) int { return strings.Compare(id, v.ID) }),
 		keys:     btree.New(func(key string, v *Session) int { return strings.Compare(key, v.Key) }),
-		locks:    btree.New(func(path string, v *Lock) int { return strings.Compare(path, v.Path) }),
+		nodes:    btree.New(func(path string, v *Node) int { return strings.Compare(path, v.Path) }),
 		holds:    btree.New(func(k numbered, v *Hold) int { return k.compare(v.Path, v.Token) }),
 		queue:    btree.New(func(k numbered, v *Wait) int { return k.compare(v.Path, v.Seq) }),
 		claims:   btree.New(claimKey.compare),
@@ -164,7 +99,7 @@ func New() *State {
 func (s *State) SessionCount() int { return s.sessions.Len() }
 
 // LockCount is the number of locks that are held, waited for or delayed.
-func (s *State) LockCount() int { return s.locks.Len() }
+func (s *State) LockCount() int { return s.nodes.Len() }
 
 // HoldCount is the number of grants held.
 func (s *State) HoldCount() int { return s.holds.Len() }
@@ -178,8 +113,8 @@ func (s *State) Session(id string) (*Session, bool) { return s.sessions.Get(id) 
 // SessionByKey finds the session that was opened with an idempotency key.
 func (s *State) SessionByKey(key string) (*Session, bool) { return s.keys.Get(key) }
 
-// Lock finds the lock at path; false where it is free.
-func (s *State) Lock(path string) (*Lock, bool) { return s.locks.Get(path) }
+// Lock finds the node of the lock at path; false where it is free.
+func (s *State) Lock(path string) (*Node, bool) { return s.nodes.Get(path) }
 
 // Claim is what the pair (session, handle) has at path: a hold, a wait, or
 // neither. It never has both.
@@ -204,11 +139,11 @@ func (s *State) Sessions(after string) iter.Seq[*Session] {
 	}
 }
 
-// Locks walks the locks whose path has the given plain string prefix and sorts
+// Locks walks the nodes of the locks that are not free, whose path has the given plain string prefix and sorts
 // after the given path, in bytewise order.
-func (s *State) Locks(prefix, after string) iter.Seq[*Lock] {
-	return func(yield func(*Lock) bool) {
-		for v := range s.locks.From(max(prefix, after)) {
+func (s *State) Locks(prefix, after string) iter.Seq[*Node] {
+	return func(yield func(*Node) bool) {
+		for v := range s.nodes.From(max(prefix, after)) {
 			if v.Path > prefix && !strings.HasPrefix(v.Path, prefix) {
 				return
 			}

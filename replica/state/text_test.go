@@ -59,7 +59,7 @@ func metaText(meta map[string]string) string {
 	return fmt.Sprintf("meta=%v", meta) // fmt sorts the keys
 }
 
-func lockText(l *state.Lock) string {
+func lockText(l *state.Node) string {
 	mode := "free"
 	if l.Holders > 0 {
 		mode = l.Mode.String()
@@ -69,45 +69,65 @@ func lockText(l *state.Lock) string {
 }
 
 func clashText(c state.Clash) string {
-	return [...]string{"", "over mode", "over limit", "over limit of others", "over key"}[c]
+	return [...]string{"", "over mode", "over limit", "over limit of others"}[c]
 }
 
 func resultText(r state.Result) string {
-	text := fields(r.Verdict.String(), clashText(r.Clash))
-	if r.Hold != nil {
-		text += " " + holdText(r.Hold)
+	switch r := r.(type) {
+	case nil:
+		return "refused"
+	case state.Verdict:
+		return r.String()
+	case state.SessionResult:
+		if r.Session == nil {
+			return r.Verdict.String()
+		}
+		return fields(r.Verdict.String(), sessionText(r.Session))
+	case state.AcquireResult:
+		text := fields(r.Verdict.String(), clashText(r.Clash))
+		if r.Hold != nil {
+			text += " " + holdText(r.Hold)
+		}
+		if r.Wait != nil {
+			text += " " + waitText(r.Wait)
+		}
+		return fields(text, opt("position", r.Position))
 	}
-	if r.Wait != nil {
-		text += " " + waitText(r.Wait)
-	}
-	if r.Session != nil {
-		text += " " + sessionText(r.Session)
-	}
-	return fields(text, opt("position", r.Position))
+	return fmt.Sprintf("a result of type %T", r)
 }
 
-func eventText(e state.Event) string {
-	switch e.Kind {
-	case state.EventGranted:
-		return "granted " + holdText(e.Hold)
-	case state.EventWithdrawn:
-		return "withdrawn " + waitText(e.Wait)
-	case state.EventReleased:
-		return "released " + holdText(e.Hold)
-	case state.EventOpened:
-		return "opened " + e.Session.ID
-	case state.EventEnded:
-		return fields("ended", e.Session.ID, word("expired", e.Expired))
-	case state.EventDelay:
-		return fields("delay", e.Path, opt("delay-seq", e.DelayID), opt("delay", e.DelayMS))
-	case state.EventDelayOver:
-		return fields("delay-over", e.Path, opt("delay-seq", e.DelayID))
-	case state.EventMarked:
+func changeText(c state.Change) string {
+	switch c := c.(type) {
+	case state.OfficeOpened:
+		return fields("office opened", opt("r", c.Revision), opt("epoch", c.Epoch), opt("master", c.Master))
+	case state.OfficeClosed:
+		return "office closed"
+	case state.SessionOpened:
+		return "opened " + c.Session.ID
+	case state.SessionEnded:
+		return fields("ended", c.Session.ID, word("expired", c.Expired))
+	case state.Granted:
+		return fields("granted", opt("r", c.Revision), holdText(c.Hold), word("from the queue", c.Wait != nil))
+	case state.Enqueued:
+		return fields("enqueued", opt("r", c.Revision), waitText(c.Wait))
+	case state.Kept:
+		return "kept " + waitText(c.Wait)
+	case state.Withdrawn:
+		return "withdrawn " + waitText(c.Wait)
+	case state.Released:
+		return fields("released", opt("r", c.Revision), c.Reason.String(), holdText(c.Hold))
+	case state.DelayBegan:
+		return fields("delay", c.Path, opt("delay-seq", c.ID), opt("delay", c.MS))
+	case state.DelayEnded:
+		return fields("delay-over", c.Path, opt("delay-seq", c.ID))
+	case state.Marked:
 		return "marked"
-	case state.EventSum:
-		return fmt.Sprintf("sum entry=%d %x", e.Marked, e.Sum)
+	case state.SumTold:
+		return fmt.Sprintf("sum entry=%d %x", c.Entry, c.Sum)
+	case state.LevelRaised:
+		return fmt.Sprintf("level %d", c.Level)
 	}
-	return fmt.Sprintf("event of kind %d", e.Kind)
+	return fmt.Sprintf("%T", c)
 }
 
 // dumpText is the whole state, as far as readers can see it.

@@ -21,13 +21,18 @@ func TestUnreadableBatches(t *testing.T) {
 		}
 		return data
 	}
-	// command is a batch of the one command with these fields.
-	command := func(fields item) []byte {
-		body, err := cbor.Marshal(item{1: 1, 2: 1, 3: []item{fields}})
-		if err != nil {
-			t.Fatal(err)
+	// command is a batch of one command of that kind with these fields.
+	command := func(kind any, fields item) []byte {
+		var out bytes.Buffer
+		out.WriteByte(2)
+		for _, v := range []any{[]any{1, 1, 1}, []any{kind, 0, ""}, fields} {
+			body, err := cbor.Marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out.Write(body)
 		}
-		return append([]byte{1}, body...)
+		return out.Bytes()
 	}
 	good := encoded(fullBatch())
 	tests := []struct {
@@ -37,18 +42,23 @@ func TestUnreadableBatches(t *testing.T) {
 		want    string
 	}{
 		{"empty", nil, false, "empty entry"},
-		{"newer version", append([]byte{2}, good[1:]...), true, "version 2"},
-		{"version zero", append([]byte{0}, good[1:]...), true, "version 0"},
+		{"newer version", append([]byte{3}, good[1:]...), true, "version 3"},
+		{"older version", append([]byte{1}, good[1:]...), true, "version 1"},
 		{"only a version", good[:1], false, "EOF"},
 		{"cut short", good[:len(good)-1], false, "EOF"},
 		{"bytes behind", append(slices.Clone(good), 0), false, "extraneous"},
-		{"unknown kind", command(item{1: 13}), true, "kind-13"},
-		{"no kind", command(item{2: 1}), true, "kind-0"},
-		{"unknown mode", command(item{1: 6, 6: 3}), true, "mode 3"},
-		{"unknown wait", command(item{1: 6, 8: 3}), true, "wait 3"},
-		{"unknown field", command(item{1: 1, 99: 1}), false, "unknown field"},
-		{"kind out of range", command(item{1: 256}), false, "overflow"},
-		{"same field twice", []byte{1, 0xa2, 1, 1, 1, 2}, false, "duplicate"},
+		{"unknown kind", command(14, item{}), true, "kind-14"},
+		{"no kind", command(0, item{}), true, "kind-0"},
+		{"unknown mode", command(6, item{4: 3}), true, "mode 3"},
+		{"unknown wait", command(6, item{6: 3}), true, "wait 3"},
+		{"later level", command(13, item{1: state.Level + 1}), true, "level 2"},
+		{"unknown field", command(1, item{99: 1}), false, "unknown field"},
+		{"kind out of range", command(256, item{}), false, "overflow"},
+		{"kind that is no number", command("acquire", item{}), false, "cannot unmarshal"},
+		{"same field twice", []byte{2, 0x83, 1, 1, 1, 0x83, 1, 0, 0x60, 0xa2, 2, 1, 2, 2}, false, "duplicate"},
+		{"more commands than are allowed", []byte{2, 0x83, 1, 1, 0x19, 0x40, 0x01}, false, "at most"},
+		{"nested deep", append([]byte{2}, bytes.Repeat([]byte{0x81}, 100)...), false, "nested"},
+		{"more commands than there are", []byte{2, 0x83, 1, 1, 2, 0x83, 2, 0, 0x60, 0xa0}, false, "EOF"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -61,12 +71,19 @@ func TestUnreadableBatches(t *testing.T) {
 			}
 		})
 	}
+	for n := range len(good) {
+		if b, err := state.DecodeBatch(good[:n]); err == nil {
+			t.Fatalf("the first %d of %d bytes were read as %+v", n, len(good), b)
+		}
+	}
 }
 
 func TestUnreadableSnapshots(t *testing.T) {
 	good := snapshot(t, richState(t))
 	newer := slices.Clone(good)
 	newer[len("stout-state")]++
+	later, none := richState(t), richState(t)
+	later.Level, none.Level = state.Level+1, 0
 	tests := []struct {
 		name    string
 		data    []byte
@@ -75,7 +92,9 @@ func TestUnreadableSnapshots(t *testing.T) {
 	}{
 		{"empty", nil, false, "EOF"},
 		{"another file", bytes.Repeat([]byte("x"), 100), false, "not the bytes of a Stout snapshot"},
-		{"newer version", newer, true, "version 3"},
+		{"newer version", newer, true, "version 4"},
+		{"later level", snapshot(t, later), true, "level 2"},
+		{"no level", snapshot(t, none), false, "no level"},
 		{"bytes behind", append(slices.Clone(good), 0), false, "behind"},
 	}
 	for _, tt := range tests {
@@ -126,11 +145,11 @@ func TestEncodeRefusesWhatCannotBeRead(t *testing.T) {
 		commands []state.Command
 		version  bool
 	}{
-		{"no kind", []state.Command{{}}, true},
-		{"unknown kind", []state.Command{{Kind: state.CloseSession}, {Kind: state.NoteMembers + 1}}, true},
-		{"unknown mode", []state.Command{{Kind: state.Acquire, Mode: state.Shared + 1}}, true},
-		{"unknown wait", []state.Command{{Kind: state.Acquire, Wait: state.Keep + 1}}, true},
-		{"too many", slices.Repeat([]state.Command{{Kind: state.EndDelay}}, state.MaxCommands+1), false},
+		{"no operation", []state.Command{{}}, false},
+		{"later level", commands(&state.CloseSession{}, &state.RaiseLevel{Level: state.Level + 1}), true},
+		{"unknown mode", []state.Command{{Operation: &state.Acquire{Mode: state.Shared + 1}}}, true},
+		{"unknown wait", []state.Command{{Operation: &state.Acquire{Wait: state.Persistent + 1}}}, true},
+		{"too many", slices.Repeat([]state.Command{{Operation: &state.EndDelay{}}}, state.MaxCommands+1), false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -140,7 +159,7 @@ func TestEncodeRefusesWhatCannotBeRead(t *testing.T) {
 			}
 		})
 	}
-	most := state.Batch{Commands: slices.Repeat([]state.Command{{Kind: state.EndDelay}}, state.MaxCommands)}
+	most := state.Batch{Commands: slices.Repeat([]state.Command{{Operation: &state.EndDelay{}}}, state.MaxCommands)}
 	data, err := most.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -155,50 +174,76 @@ func TestEncodeRefusesWhatCannotBeRead(t *testing.T) {
 func TestMalformedCommandsAreRefused(t *testing.T) {
 	s := opened(t, 0)
 	s = applied(t, s,
-		state.Command{Kind: state.OpenSession, Session: "s1", TTLMS: 1000},
-		state.Command{Kind: state.Acquire, Session: "s1", Path: "/a", Handle: "h\x00", Mode: state.Exclusive},
-		state.Command{Kind: state.Acquire, Session: "s1", Path: "/a", Handle: "w\x00", Mode: state.Exclusive, Wait: state.WhileHot},
+		state.Command{Operation: &state.OpenSession{Session: "s1", TTLMS: 1000}},
+		state.Command{Operation: &state.Acquire{Session: "s1", Path: "/a", Handle: "h\x00", Mode: state.Exclusive}},
+		state.Command{Operation: &state.Acquire{Session: "s1", Path: "/a", Handle: "w\x00", Mode: state.Exclusive, Wait: state.WhileConnected}},
 	)
 	before := dumpText(s)
-	for _, c := range []state.Command{
-		{Kind: state.OpenSession},
-		{Kind: state.OpenSession, Session: "s1\x00/a"},
-		{Kind: state.CloseSession, Session: "s1\x00"},
-		{Kind: state.Acquire, Session: "s1", Mode: state.Exclusive},
-		{Kind: state.Acquire, Session: "s1", Path: "/a\x00b", Mode: state.Exclusive},
-		{Kind: state.Acquire, Session: "s1", Path: "/b"},
-		{Kind: state.Acquire, Session: "s1", Path: "/b", Mode: state.Shared + 1},
-		{Kind: state.Acquire, Session: "s1", Path: "/b", Mode: state.Shared, Limit: -1},
-		{Kind: state.Acquire, Session: "s1", Path: "/b", Mode: state.Exclusive, Limit: 1},
-		{Kind: state.Release, Session: "s1", Path: "/a\x00h"},
-		{Kind: state.Release, Session: "s1", Path: "/a\x00w"},
-		{Kind: state.Withdraw, Session: "s1", Path: "/a\x00w", Seq: 1},
-		{Kind: state.Withdraw, Session: "s1\x00/a", Path: "w", Seq: 1},
-		{Kind: state.EndDelay, Path: "\x00"},
-		{Kind: state.TellSum, Seq: 1},
-		{Kind: state.TellSum, Seq: 1, Digest: make([]byte, 31)},
-		{Kind: state.TellSum, Digest: make([]byte, 32)},
-		{Kind: state.TellSum, Seq: s.Index + 1, Digest: make([]byte, 32)}, // its own entry
-		{Kind: state.OpenOffice, Master: "r2", Term: 1, Path: "/not/alone\x00"},
+	for _, tt := range []struct {
+		op   state.Operation
+		want state.Result
+	}{
+		{&state.OpenSession{}, nil},
+		{&state.OpenSession{Session: "s1\x00/a"}, nil},
+		{&state.CloseSession{Session: "s1\x00"}, state.NoSession},
+		{&state.ExpireSession{Session: "s1\x00"}, state.NoSession},
+		{&state.Acquire{Session: "s1\x00/a", Path: "/b", Mode: state.Exclusive}, state.AcquireResult{Verdict: state.NoSession}},
+		{&state.Release{Session: "s1\x00/a", Path: "h"}, state.NoSession},
+		{&state.Acquire{Session: "s1", Mode: state.Exclusive}, nil},
+		{&state.Acquire{Session: "s1", Path: "/a\x00b", Mode: state.Exclusive}, nil},
+		{&state.Acquire{Session: "s1", Path: "/b"}, nil},
+		{&state.Acquire{Session: "s1", Path: "/b", Mode: state.Shared + 1}, nil},
+		{&state.Acquire{Session: "s1", Path: "/b", Mode: state.Shared, Limit: -1}, nil},
+		{&state.Acquire{Session: "s1", Path: "/b", Mode: state.Exclusive, Limit: 1}, nil},
+		{&state.Release{Session: "s1", Path: "/a\x00h"}, nil},
+		{&state.Release{Session: "s1", Path: "/a\x00w"}, nil},
+		{&state.Withdraw{Session: "s1", Path: "/a\x00w", Seq: 1}, nil},
+		{&state.Withdraw{Session: "s1\x00/a", Path: "w", Seq: 1}, state.AcquireResult{Verdict: state.Nothing}},
+		{&state.EndDelay{Path: "\x00"}, nil},
+		{&state.TellSum{Entry: 1}, nil},
+		{&state.TellSum{Entry: 1, Sum: make([]byte, 31)}, nil},
+		{&state.TellSum{Sum: make([]byte, 32)}, nil},
+		{&state.TellSum{Entry: s.Index + 1, Sum: make([]byte, 32)}, nil}, // its own entry
+		{&state.OpenOffice{Master: "r2", Term: 1}, nil},                  // not alone
 	} {
-		next, out := s.Apply(s.Index+1, s.Office.Term, state.Batch{Epoch: s.Epoch, LeaseMS: 2000, Commands: []state.Command{c, {Kind: state.EndDelay, Path: "/a", Seq: 1}}})
-		if !out.Accepted || out.Results[0].Verdict != state.Refused || out.Results[1].Verdict != state.Nothing {
-			t.Errorf("%v %+v: %s", c.Kind, c, outcomeText(out))
+		next, out := s.Apply(s.Index+1, s.Office.Term, state.Batch{Epoch: s.Epoch, LeaseMS: 2000, Commands: commands(tt.op, &state.EndDelay{Path: "/a", ID: 1})})
+		if !out.Accepted || out.Results[0] != tt.want || out.Results[1] != state.Nothing {
+			t.Errorf("%s %+v: %s", state.Name(tt.op), tt.op, outcomeText(out))
 		}
 		if after := dumpText(next); after != before || next.Check() != nil {
-			t.Errorf("%v %+v: %v\n%s", c.Kind, c, next.Check(), after)
+			t.Errorf("%s %+v: %v\n%s", state.Name(tt.op), tt.op, next.Check(), after)
 		}
 	}
 }
 
 func TestNames(t *testing.T) {
 	for got, want := range map[fmt.Stringer]string{
-		state.OpenOffice: "open-office", state.EndDelay: "end-delay", state.TellSum: "tell-sum", state.Kind(0): "kind-0", state.Kind(77): "kind-77",
+		state.Kind(1): "open-office", state.Kind(11): "tell-sum", state.Kind(0): "kind-0", state.Kind(77): "kind-77",
 		state.Exclusive: "exclusive", state.Shared: "shared",
-		state.Refused: "refused", state.Nothing: "nothing", state.Verdict(99): "verdict-99",
+		state.Done: "done", state.Nothing: "nothing", state.Verdict(0): "verdict-0", state.Verdict(99): "verdict-99",
 	} {
 		if got.String() != want {
 			t.Errorf("%#v is called %q, want %q", got, got, want)
 		}
+	}
+}
+
+// TestLevels: what belongs to a level is refused before the cell has reached it.
+func TestLevels(t *testing.T) {
+	s := opened(t, 1)
+	op := &state.CloseSession{Session: sessionID(0)}
+	if !s.Knows(op) {
+		t.Fatal("the first level does not know how to close a session")
+	}
+	defer state.NewLevel(op)()
+	if s.Knows(op) {
+		t.Error("an operation of a later level is said to be known")
+	}
+	if r, changes := s.Would(op); r != nil || changes {
+		t.Errorf("before its level it would come to %v", r)
+	}
+	next, out := s.Apply(s.Index+1, s.Office.Term, state.Batch{Epoch: s.Epoch, LeaseMS: 2000, Commands: commands(op)})
+	if !out.Accepted || out.Results[0] != nil || len(out.Changes) > 0 || next.SessionCount() != 1 {
+		t.Errorf("before its level it comes to %s", outcomeText(out))
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/report"
 )
 
-// TestAgainstACell runs every work that runs without being named against a cell of real
-// processes, as short as it goes, in both ways: no operation fails, and every
-// work tells its figures.
+// TestAgainstACell runs every work that runs without being named against a cell
+// of real processes, as short as it goes, in both ways: no operation fails, and
+// every work tells its figures.
 func TestAgainstACell(t *testing.T) {
 	results := filepath.Join(t.TempDir(), "results.json")
 	plot := filepath.Join(t.TempDir(), "plot.svg")

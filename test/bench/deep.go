@@ -14,9 +14,9 @@ import (
 // deepTime is for how long the other client is watched on a full cell.
 const deepTime = 10 * time.Second
 
-// loadDeep fills the cell with n held locks and n places in the queue of one
-// more, and then leaves it alone: what does a single operation cost on a full
-// cell? The other client's figures are those after the filling.
+// loadDeep fills the cell with n held locks and n queue positions for one more,
+// and then leaves it alone: what does a single operation cost on a full cell?
+// The other client's figures are those after the filling.
 func loadDeep(ctx context.Context, o *overload) error {
 	c := drive.NewCaller(o.cell.URLs())
 	defer c.Close()
@@ -48,9 +48,9 @@ func loadDeep(ctx context.Context, o *overload) error {
 	return errors.Join(err, drive.Each(len(ids), func(i int) error { return closeRaw(ctx, c, ids[i]) }), closeRaw(ctx, c, holder))
 }
 
-// loadPast has n locks, each of its own path, taken and released, and then leaves the
-// cell alone: what is past should cost nothing. The other client's figures are those
-// after it.
+// loadPast has n locks, each of its own path, taken and released, and then
+// leaves the cell alone: what is past should cost nothing. The other client's
+// figures are those after it.
 func loadPast(ctx context.Context, o *overload) error {
 	c := drive.NewCaller(o.cell.URLs())
 	defer c.Close()

@@ -51,8 +51,8 @@ func runFailover(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// killOnce kills the master, waits until every prober is served again, notes the
-// gaps, and makes the cell whole.
+// killOnce kills the master, waits until every prober is served again, notes
+// the gaps, and makes the cell whole.
 func (b *bench) killOnce(ctx context.Context, probers []*prober) error {
 	if err := pause(ctx, calm); err != nil {
 		return err

@@ -20,8 +20,8 @@ import (
 const floodTime = 20 * time.Second
 
 // loadSlowloris keeps n connections to the master open: of three, one sends
-// nothing, one a byte each second, and one asks for much and reads no reply. One
-// that the master closes is opened again.
+// nothing, one a byte each second, and one asks for much and reads no reply.
+// One that the master closes is opened again.
 func loadSlowloris(ctx context.Context, o *overload) error {
 	c := drive.NewCaller(o.cell.URLs())
 	defer c.Close()
@@ -64,8 +64,8 @@ func loadSlowloris(ctx context.Context, o *overload) error {
 	return closeRaw(ctx, c, id)
 }
 
-// dribble opens a connection and keeps it for as long as the other side, or ctx,
-// lets it. The error is one of opening it.
+// dribble opens a connection and keeps it for as long as the other side, or
+// ctx, lets it. The error is one of opening it.
 func dribble(ctx context.Context, address string, manner int) error {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	c, err := dialer.DialContext(ctx, "tcp", address)

@@ -64,16 +64,17 @@ func until(ctx context.Context, done func() (bool, error)) error {
 // at the master.
 const mostHot = 8_000
 
-// Calls that wait are begun so many at a time: more than a listener's backlog at
-// once would be told of the backlog, and not of the cell.
+// Calls that wait are begun this many at a time: more than a listener's backlog
+// at once would be told of the backlog, and not of the cell.
 const (
 	rampStep  = 50
 	rampPause = 20 * time.Millisecond
 )
 
 // loadWaiters has n wait for one lock: the first half, as far as connections
-// reach, with a call under way, the others with places that are kept. Then the
-// lock goes from hand to hand through those that wait, and the others leave.
+// reach, with a call under way, the others with positions that are kept. Then
+// the lock goes from hand to hand through those that wait, and the others
+// leave.
 func loadWaiters(ctx context.Context, o *overload) error {
 	c := drive.NewCaller(o.cell.URLs())
 	defer c.Close()

@@ -14,8 +14,8 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/report"
 )
 
-// overload is a load that hurts: what it takes of the master, and what it does to
-// another client, who takes and releases a lock of its own all the time.
+// overload is a load that hurts: what it takes of the master, and what it does
+// to another client, who takes and releases a lock of its own all the time.
 type overload struct {
 	*bench
 	n   int
@@ -132,7 +132,7 @@ func (o *overload) probe(ctx context.Context, once func(context.Context) error) 
 	}
 }
 
-// watchMemory notes how much memory the master has at the most.
+// watchMemory notes how much memory the master has at most.
 func (o *overload) watchMemory(ctx context.Context) {
 	for ctx.Err() == nil {
 		if s, err := o.cell.Sample(ctx); err == nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // progress tells a person what is going on: on a terminal in one line that is
-// written over, elsewhere only what is worth a line in a log. It is not safe for
-// concurrent use.
+// written over, elsewhere only what is worth a line in a log. It is not safe
+// for concurrent use.
 type progress struct {
 	w        io.Writer
 	terminal bool

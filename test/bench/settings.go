@@ -41,7 +41,8 @@ type settings struct {
 // drainTime is how long late operations may take after a run's window.
 const drainTime = 10 * time.Second
 
-// parse reads the command line. It returns pflag.ErrHelp after showing the help.
+// parse reads the command line. It returns pflag.ErrHelp after showing the
+// help.
 func parse(args []string, stderr io.Writer) (*settings, error) {
 	s := &settings{drain: drainTime}
 	f := pflag.NewFlagSet("bench", pflag.ContinueOnError)

@@ -18,22 +18,24 @@ import (
 const (
 	// snapshotTime is for how long a full cell is watched.
 	snapshotTime = time.Minute
-	// snapshotPace is how often it is looked whether a replica writes a snapshot.
+	// snapshotPace is how often it is looked whether a replica writes a
+	// snapshot.
 	snapshotPace = 5 * time.Millisecond
-	// besideSessions are those that take and release locks of their own meanwhile.
+	// besideSessions are those that take and release locks of their own
+	// meanwhile.
 	besideSessions = 16
 )
 
-// phases are the latencies of operations, in microseconds, with no snapshot going on
-// and with one.
+// phases are the latencies of operations, in microseconds, with no snapshot
+// going on and with one.
 type phases struct {
 	mu   sync.Mutex
 	seen [2]*hdrhistogram.Histogram
 }
 
-// loadSnapshots fills the cell with n sessions, each with a lock, and then has others
-// take and release locks of their own: what do they notice of the snapshots? The
-// cell's settings say how often there is one.
+// loadSnapshots fills the cell with n sessions, each with a lock, and then has
+// others take and release locks of their own: what do they notice of the
+// snapshots? The cell's settings say how often there is one.
 func loadSnapshots(ctx context.Context, o *overload) error {
 	c := drive.NewCaller(o.cell.URLs())
 	defer c.Close()
@@ -94,8 +96,8 @@ func (o *overload) besideSnapshots(ctx context.Context, under *hdrhistogram.Hist
 	return ctx.Err()
 }
 
-// time makes an operation. It counts to a snapshot that was going on at its begin or
-// at its end.
+// time makes an operation. It counts to a snapshot that was going on at its
+// begin or at its end.
 func (p *phases) time(now *atomic.Int64, once func() error) error {
 	began, before := time.Now(), now.Load()
 	if err := once(); err != nil {
@@ -110,8 +112,9 @@ func (p *phases) time(now *atomic.Int64, once func() error) error {
 	return p.seen[phase].RecordValue(took.Microseconds())
 }
 
-// watchSnapshots keeps count of the replicas that are writing a snapshot now, and of
-// the snapshots so far, until ctx ends. It returns for how long there was one.
+// watchSnapshots keeps count of the replicas that are writing a snapshot now,
+// and of the snapshots so far, until ctx ends. It returns for how long there
+// was one.
 func (o *overload) watchSnapshots(ctx context.Context, now, all *atomic.Int64) (took time.Duration) {
 	for last := time.Now(); pause(ctx, snapshotPace) == nil; {
 		n := int64(o.cell.Snapshotting())

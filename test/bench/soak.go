@@ -10,7 +10,7 @@ import (
 const soakSessions = 64
 
 // runSoak is one long run of cycles. Its row counts the elections, of which
-// there shall be none.
+// there must be none.
 func runSoak(ctx context.Context, b *bench) error {
 	ns := b.sessions
 	if len(ns) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Stranger waits until a running replica says that its data directory is not the
-// member's, and returns how it says so.
+// Stranger waits until a running replica says that its data directory is not
+// the member's, and returns how it says so.
 func (r *Replica) Stranger(ctx context.Context) (*lockapi.Error, error) {
 	var says *lockapi.Error
 	err := Wait(ctx, r.ID+" says that it is no member", func(ctx context.Context) error {
@@ -24,9 +24,9 @@ func (r *Replica) Stranger(ctx context.Context) (*lockapi.Error, error) {
 	return says, err
 }
 
-// Admit puts the new data directory of a running replica in the place of the one
-// that it has lost, as `stout member replace` does, and returns when it is a
-// voter and ready.
+// Admit puts the new data directory of a running replica in the place of the
+// one that it has lost, as `stout member replace` does, and returns when it is
+// a voter and ready.
 func (c *Cell) Admit(ctx context.Context, r *Replica) error {
 	stranger, err := r.Stranger(ctx)
 	if err != nil {

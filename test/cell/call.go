@@ -23,9 +23,9 @@ func Call(ctx context.Context, method, base, pathAndQuery string, in, out any) (
 }
 
 // CallVia makes one call of the HTTP API of the replica at the base URL: in,
-// where not nil, is sent as JSON; out, where not nil, takes the reply. A problem
-// document comes back as a *lockapi.Error. Without a deadline in ctx the call
-// is given ten seconds.
+// where not nil, is sent as JSON; out, where not nil, takes the reply. A
+// problem document comes back as a *lockapi.Error. Without a deadline in ctx
+// the call is given ten seconds.
 func CallVia(ctx context.Context, via *http.Client, method, base, pathAndQuery string, in, out any) (status int, err error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

@@ -32,8 +32,8 @@ type Options struct {
 	// APIPort and RaftPort are the ports of r1, those of the others follow; 0
 	// means free ones.
 	APIPort, RaftPort int
-	// Network puts proxies between the replicas, for Raft and for forwarded calls,
-	// so that they can be parted.
+	// Network puts proxies between the replicas, for Raft and for forwarded
+	// calls, so that they can be parted.
 	Network bool
 }
 

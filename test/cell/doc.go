@@ -20,10 +20,10 @@
 // With Options.Network every replica dials each other one through a proxy of
 // its own: its --replica list has the same ids as everybody's, but addresses
 // that belong to it alone. Bytes of a direction that is cut vanish, as does the
-// news that a connection was closed; a connection that lost bytes is reset when
-// the cut is healed, because TCP would never deliver what comes after a gap.
-// Bytes of a direction that is held arrive late, when the hold is lifted. A
-// direction with a Shape is slow, stalls now and then, or breaks connections.
+// the news that a connection was closed; a connection that lost bytes is reset
+// when the cut is healed, because TCP would never deliver what comes after a
+// gap. Bytes of a direction that is held arrive late, when the hold is lifted.
+// A direction with a Shape is slow, stalls now and then, or breaks connections.
 //
 // # The binary
 //

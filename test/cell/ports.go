@@ -49,8 +49,8 @@ func freePort() (int, error) {
 	return 0, errors.New("no free port on 127.0.0.1")
 }
 
-// listen listens on a free port. Who is not of this harness may take one that was
-// just found free.
+// listen listens on a free port. Who is not of this harness may take one that
+// was just found free.
 func listen() (net.Listener, error) {
 	for tries := 0; ; tries++ {
 		port, err := freePort()

@@ -170,7 +170,7 @@ func (r *Replica) Exited() <-chan struct{} {
 	return nil
 }
 
-// ExitState tells how the latest run ended: its exit code, -1 for a signal and
+// ExitState says how the latest run ended: its exit code, -1 for a signal and
 // while it runs, and words for a person.
 func (r *Replica) ExitState() (code int, words string) {
 	p := r.latest()

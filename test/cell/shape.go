@@ -31,8 +31,8 @@ func (s *Shape) delay() time.Duration {
 	return d
 }
 
-// Shape gives the direction from one replica to another its shape, until a heal.
-// Bytes that are under way keep the delay that they have.
+// Shape gives the direction from one replica to another its shape, until a
+// heal. Bytes that are under way keep the delay that they have.
 func (n *Network) Shape(from, to string, s Shape) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestShapeDelays: what goes through a slow direction arrives late, whole and in
-// order; the other direction is as fast as ever.
+// TestShapeDelays: what goes through a slow direction arrives late, whole and
+// in order; the other direction is as fast as ever.
 func TestShapeDelays(t *testing.T) {
 	const latency = 60 * time.Millisecond
 	p := newPair(t)

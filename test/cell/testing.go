@@ -63,7 +63,7 @@ func (c *Cell) checkRaces(t testing.TB) {
 	}
 }
 
-// showLogs tells how each replica ended and what it wrote last.
+// showLogs says how each replica ended and what it wrote last.
 func (c *Cell) showLogs(t testing.TB) {
 	const lines = 80
 	for _, r := range c.replicas {

@@ -53,8 +53,8 @@ func prepared(t *testing.T, program string) *trial {
 }
 
 // TestProblemsAreKept: what a trial finds stays on the disk, with the command
-// that repeats it, and can be checked again from there; a trial without problems
-// leaves nothing.
+// that repeats it, and can be checked again from there; a trial without
+// problems leaves nothing.
 func TestProblemsAreKept(t *testing.T) {
 	tr := prepared(t, "stoutd")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

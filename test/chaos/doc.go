@@ -1,5 +1,6 @@
 // Command chaos runs cells of real replicas under clients and under a nemesis
-// that does them harm, and checks what the clients saw. It is behind `make chaos`:
+// that does them harm, and checks what the clients saw. It is behind `make
+// chaos`:
 //
 //	make chaos                                              a minute each, of 3 and of 5 replicas
 //	make chaos ARGS="--duration 1h --size 5"                an hour
@@ -11,18 +12,20 @@
 //
 // # What is checked
 //
-//   - Every request's invocation, answer or unknown outcome against a sequential
-//     model of locks, with porcupine; see package history. Tokens grow over the
-//     cell, no session is gone before its lease has ended, queues keep their order.
+//   - Every request's invocation, answer or unknown outcome against a
+//     sequential model of locks, with porcupine; see package history. Tokens
+//     grow over the cell, no session is gone before its lease has ended, queues
+//     keep their order.
 //   - In the view of a resource that keeps the highest token it has seen, no
 //     holder whose lease runs is refused; see package guard.
-//   - No two holds of the SDK that exclude each other were good at the same time.
-//   - The sums of the replicas' states agree wherever two showed one of the same
-//     log entry, and all agree in the end.
+//   - No two holds of the SDK that exclude each other were good at the same
+//     time.
+//   - The sums of the replicas' states agree wherever two showed one of the
+//     same log entry, and all agree in the end.
 //   - No replica ended that was not killed, none logged an error, a panic or a
 //     data race.
-//   - Healed, the cell has a master, every client makes a whole round, and in the
-//     end nothing is left: no session, lock or waiter.
+//   - Healed, the cell has a master, every client makes a whole round, and in
+//     the end nothing is left: no session, lock or waiter.
 //
 // When one of these fails, the directory of the run is kept: history.json (one
 // request a line, in the order of the answers), a picture of each path that is

@@ -29,7 +29,8 @@ type settings struct {
 	recheck  string
 }
 
-// parse reads the command line. It returns pflag.ErrHelp after showing the help.
+// parse reads the command line. It returns pflag.ErrHelp after showing the
+// help.
 func parse(args []string, stderr io.Writer) (*settings, error) {
 	s := &settings{}
 	f := pflag.NewFlagSet("chaos", pflag.ContinueOnError)

@@ -13,7 +13,7 @@ import (
 	"github.com/stoutlock/stout/test/history"
 )
 
-// summary tells what was done and checked.
+// summary says what was done and checked.
 func (t *trial) summary(w io.Writer) {
 	result := "no problem was found"
 	if n := len(t.problems); n > 0 {

@@ -100,7 +100,7 @@ func (t *trial) close() error {
 // client has made a round, until all is gone. It is many times what they take.
 const settle = time.Minute
 
-// run does harm, heals, and checks. The error tells of all that is not right.
+// run does harm, heals, and checks. The error lists all that is wrong.
 func (t *trial) run(ctx context.Context) error {
 	t.say("seed %d, %d replicas, %v, in %s", t.seed, t.size, t.duration, t.dir)
 	err := t.harm(ctx)

@@ -19,7 +19,8 @@ func TestConnectionsThatDoNotBehave(t *testing.T) {
 	t.Parallel()
 	_, master, follower := start(t)
 	before := everything(t, master)
-	// The slow ones take the server's whole patience, so they run beside the rest.
+	// The slow ones take the server's whole patience, so they run beside the
+	// rest.
 	var slow sync.WaitGroup
 	for _, r := range []*cell.Replica{master, follower} {
 		for _, text := range []string{

@@ -234,8 +234,8 @@ func (b badInput) check(t *testing.T, r, master *cell.Replica, session lockapi.S
 	}
 }
 
-// releasesOfNothing: a foreign handle's release, and one with an old token, find
-// nothing to release.
+// releasesOfNothing: a foreign handle's release, and one with an old token,
+// find nothing to release.
 func releasesOfNothing(t *testing.T, r *cell.Replica, session string, token uint64) {
 	t.Helper()
 	for _, query := range []string{

@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// replies: what one session has put into the cell, many times over, takes no more
-// in a reply than there is room for, through each replica.
+// replies: what one session has put into the cell, many times over, takes no
+// more in a reply than there is room for, through each replica.
 func replies(t *testing.T, c *cell.Cell) {
 	master := c.Ready(t)
 	follower := c.Others(master)[0]

@@ -76,12 +76,13 @@ func openAgain(t *testing.T, c *cell.Cell) {
 	call(t, master, http.StatusNoContent, "DELETE", "/v1/sessions/"+id, "")
 }
 
-// grace is how long a place that was not kept outlives the master under which
-// it was taken, and its grant may be asked for.
+// grace is how long a queue position that was not kept outlives the master
+// under which it was taken, and its grant may be asked for.
 const grace = 5 * time.Second
 
-// unclaimed: a grant that nobody was told of, from a place that was not kept, is
-// shown as one that may be asked for, and is the pair's own when it was.
+// unclaimed: a grant that nobody was told of, from a queue position that was
+// not kept, is shown as one that may be asked for, and is the pair's own when
+// it was.
 func unclaimed(t *testing.T, c *cell.Cell) {
 	const tries = 5 // the master may be too busy to be asked within the time that there is
 	for range tries {

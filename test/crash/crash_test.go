@@ -1,17 +1,22 @@
 package main
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stoutlock/stout/internal/attack"
 	"github.com/stoutlock/stout/test/cell"
 	"github.com/stoutlock/stout/test/internal/overlay"
 )
 
-// trial builds package trial with some edits of the product, and runs some lives.
-func trial(t *testing.T, lives string, edits ...overlay.Edit) (said string, err error) {
+// trial builds package trial with some edits of the product, and runs some
+// lives.
+func trial(t *testing.T, seed uint64, lives int, edits ...overlay.Edit) (said string, err error) {
 	t.Helper()
 	root, err := cell.ModuleRoot()
 	if err != nil {
@@ -28,27 +33,31 @@ func trial(t *testing.T, lives string, edits ...overlay.Edit) (said string, err 
 	if err := build(t.Context(), root, program, o); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), program, "-seed=1", "-lives="+lives, "-dir="+dir).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), program, "-seed="+strconv.FormatUint(seed, 10), "-lives="+strconv.Itoa(lives), "-dir="+dir).CombinedOutput()
 	return string(out), err
 }
 
-// TestCrashAnywhere: whatever was acknowledged is there after a loss of power at any
-// point, and nothing else is.
+// TestCrashAnywhere: whatever was acknowledged is there after a loss of power
+// at any point, and nothing else is. Each run tries lives that nobody has tried
+// before; make crash tries as many as one likes.
 func TestCrashAnywhere(t *testing.T) {
 	t.Parallel()
-	said, err := trial(t, "4")
-	if err != nil || !strings.Contains(said, "4 lives") {
-		t.Errorf("%v\n%s", err, said)
+	seed, lives := uint64(time.Now().UnixMilli()), attack.Times(2, 40)
+	said, err := trial(t, seed, lives)
+	if err != nil || !strings.Contains(said, fmt.Sprintf("%d lives", lives)) {
+		t.Errorf("%d lives from seed %d on: %v\n%s", lives, seed, err, said)
 	}
 	t.Log(said)
 }
 
-// TestDeliberateFaults: each sync counts, and so does the order of things.
+// TestDeliberateFaults: each sync counts, and so does the order of things. A
+// short run tries some of the faults.
 func TestDeliberateFaults(t *testing.T) {
-	for _, f := range faults {
+	for _, n := range attack.Sample(t, 3, len(faults)) {
+		f := faults[n]
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			said, err := trial(t, "60", f.Edit)
+			said, err := trial(t, 1, 60, f.Edit)
 			if err == nil || !strings.Contains(said, "FAILED") {
 				t.Errorf("not found: %v\n%s", err, said)
 			}

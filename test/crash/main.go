@@ -1,6 +1,7 @@
 // Command crash loses the power of a simulated disk under the real stores of a
-// replica, at any point and with any of what was not synced on it (package trial).
-// `make crash` runs it for a minute; ARGS="--duration 1h --seed 7" for longer.
+// replica, at any point and with any of what was not synced on it (package
+// trial). `make crash` runs it for a minute; ARGS="--duration 1h --seed 7" for
+// longer.
 package main
 
 import (

@@ -13,8 +13,8 @@ import (
 )
 
 // TestFullDisk: a replica that can write no more ends with exit code 74, the
-// others go on without it, and it goes on where it was when there is room again.
-// There is none for as long as no file of the process may grow.
+// others go on without it, and it goes on where it was when there is room
+// again. There is none for as long as no file of the process may grow.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for store := range damagesOf {

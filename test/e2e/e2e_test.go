@@ -195,7 +195,7 @@ func await[T any](t *testing.T, what string, got <-chan answer[T]) answer[T] {
 	}
 }
 
-// wantWaiters waits until so many wait for a lock.
+// wantWaiters waits until this many wait for a lock.
 func wantWaiters(t *testing.T, r *cell.Replica, path string, want int) {
 	t.Helper()
 	must(t, cell.Wait(cell.Bounded(t), fmt.Sprintf("%d wait for %s", want, path), func(ctx context.Context) error {

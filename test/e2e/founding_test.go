@@ -112,8 +112,8 @@ func TestInterruptedFounding(t *testing.T) {
 	}
 }
 
-// interrupt starts the replicas, and kills them at random, some with the loss of
-// their directories.
+// interrupt starts the replicas, and kills them at random, some with the loss
+// of their directories.
 func interrupt(t *testing.T, c *cell.Cell) {
 	t.Helper()
 	for _, r := range c.Replicas() {
@@ -153,8 +153,8 @@ func admitStrangers(t *testing.T, c *cell.Cell) {
 	}
 }
 
-// TestCellsDoNotMix: a replica of one cell at the address of another's is nobody
-// there, whether the cells' names are the same or not.
+// TestCellsDoNotMix: a replica of one cell at the address of another's is
+// nobody there, whether the cells' names are the same or not.
 func TestCellsDoNotMix(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"one", "two"} {

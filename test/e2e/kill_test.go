@@ -39,9 +39,9 @@ func TestKilledMasterUnderLoad(t *testing.T) {
 // TestRepeatedCallAfterTheMasterDied: the master dies after a commit and before
 // its answer. The call sent again gets the same grant, or the same session.
 //
-// So that the answers don't arrive, nothing that the master sends to the replica
-// which forwards the calls gets through; the third replica's state shows that
-// they were committed.
+// So that the answers don't arrive, nothing that the master sends to the
+// replica which forwards the calls gets through; the third replica's state
+// shows that they were committed.
 func TestRepeatedCallAfterTheMasterDied(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm, Network: true})

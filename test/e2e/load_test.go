@@ -23,8 +23,8 @@ type grant struct {
 }
 
 // load is writers that acquire and release without end, through the SDK and by
-// plain calls in turn. Every eighth grant is kept, on a path of its own. What is
-// acknowledged goes into a history, against which the cell is checked.
+// plain calls in turn. Every eighth grant is kept, on a path of its own. What
+// is acknowledged goes into a history, against which the cell is checked.
 type load struct {
 	cell    *cell.Cell
 	stop    context.CancelFunc

@@ -104,7 +104,8 @@ func TestWithoutAMajority(t *testing.T) {
 			wantOneHolder(t, r, g)
 			release(t, r, acquire(t, r, "/majority/again", ask(s.ID, r.ID, 0)))
 		}
-		// The waiting call had been told that its outcome is unknown; it is settled now.
+		// The waiting call had been told that its outcome is unknown; it is
+		// settled now.
 		call[lockapi.Released](t, left, http.MethodDelete, releaseRoute("/majority", s.ID, "waiting", 0), nil)
 	}
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// underFileLimit is a stoutd that may have so many files and connections open.
+// underFileLimit is a stoutd that may have this many files and connections
+// open.
 func underFileLimit(t *testing.T, files int) (binary string) {
 	t.Helper()
 	real := cell.NewPrepared(t, cell.Options{Size: 1}).Replicas()[0].Command()[0]
@@ -29,8 +30,9 @@ func underFileLimit(t *testing.T, files int) (binary string) {
 	return binary
 }
 
-// calmly runs a load on a cell and wants that the same master is in office, in the
-// same epoch, when it is over, and that another client was served all the time.
+// calmly runs a load on a cell and wants that the same master is in office, in
+// the same epoch, when it is over, and that another client was served all the
+// time.
 func calmly(t *testing.T, c *cell.Cell, load func(master *cell.Replica)) {
 	t.Helper()
 	master := c.Ready(t)
@@ -74,10 +76,10 @@ func calmly(t *testing.T, c *cell.Cell, load func(master *cell.Replica)) {
 	}
 }
 
-// TestFloodOfConnections: more connections than there are open files for, at every
-// replica, that send nothing or half a request, and are opened again when they are
-// closed. Others are served, snapshots are written, and no replica ever finds no
-// file left.
+// TestFloodOfConnections: more connections than there are open files for, at
+// every replica, that send nothing or half a request, and are opened again when
+// they are closed. Others are served, snapshots are written, and no replica
+// ever finds no file left.
 func TestFloodOfConnections(t *testing.T) {
 	t.Parallel()
 	const files, flood = 200, 250
@@ -116,8 +118,8 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 }
 
-// halfACall opens a connection, sends half a request or nothing, and keeps it for
-// as long as the replica does.
+// halfACall opens a connection, sends half a request or nothing, and keeps it
+// for as long as the replica does.
 func halfACall(ctx context.Context, r *cell.Replica, half bool) {
 	again := time.NewTimer(100 * time.Millisecond)
 	defer again.Stop()
@@ -151,8 +153,8 @@ func snapshots(t *testing.T, c *cell.Cell) map[string]string {
 	return latest
 }
 
-// TestManyWaiters: one lock goes through hundreds of waiting calls, in the order
-// in which they came.
+// TestManyWaiters: one lock goes through hundreds of waiting calls, in the
+// order in which they came.
 func TestManyWaiters(t *testing.T) {
 	t.Parallel()
 	const waiters = 300

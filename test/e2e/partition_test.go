@@ -49,7 +49,8 @@ func TestIsolatedMaster(t *testing.T) {
 	release(t, master, before)
 	c.Network().Heal()
 	c.Ready(t)
-	// The waiting call's outcome was unknown: its place may have become a grant.
+	// The waiting call's outcome was unknown: its place may have become a
+	// grant.
 	if l := read(t, old, path); len(l.Holders) == 1 && l.Holders[0].Handle != "waiting" {
 		t.Errorf("after the cut is healed: %+v", l)
 	}

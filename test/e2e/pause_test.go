@@ -64,8 +64,8 @@ func TestPausedMaster(t *testing.T) {
 	wantHolder(t, read(t, old, path), after)
 }
 
-// callKinds are what a paused master is asked, of the grant that it knows and of
-// the session of the one that followed.
+// callKinds are what a paused master is asked, of the grant that it knows and
+// of the session of the one that followed.
 var callKinds = []func(before lockapi.Grant, heir string) (method, target string, in any){
 	func(g lockapi.Grant, _ string) (string, string, any) { return http.MethodGet, lockRoute(g.Path), nil },
 	func(g lockapi.Grant, _ string) (string, string, any) {

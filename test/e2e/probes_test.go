@@ -48,9 +48,9 @@ func keepalive(t *testing.T, r *cell.Replica, session, more string) net.Conn {
 	return conn
 }
 
-// TestOneClientKeepsNobodyOut: callers that send more than their request and leave
-// keep no connection; those that stay keep theirs, and health and metrics are told
-// all the same.
+// TestOneClientKeepsNobodyOut: callers that send more than their request and
+// leave keep no connection; those that stay keep theirs, and health and metrics
+// are told all the same.
 func TestOneClientKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Size: 1, Args: []string{"--max-connections=16"}})

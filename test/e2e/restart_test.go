@@ -42,9 +42,9 @@ func TestFullRestart(t *testing.T) {
 	}
 }
 
-// TestReadyIsCaughtUp: a replica that comes back is not ready before it has what
-// was done without it. A rolling restart that goes by it would else stop the next
-// one while a majority lacks entries.
+// TestReadyIsCaughtUp: a replica that comes back is not ready before it has
+// what was done without it. A rolling restart that relies on it would else stop
+// the next one while a majority lacks entries.
 func TestReadyIsCaughtUp(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm})
@@ -65,8 +65,8 @@ func TestReadyIsCaughtUp(t *testing.T) {
 	}
 }
 
-// everything is what a test put into a cell: grants by (session, handle), places
-// in queues, and the highest token seen.
+// everything is what a test put into a cell: grants by (session, handle), queue
+// positions, and the highest token seen.
 type everything struct {
 	sessions []lockapi.SessionState
 	highest  uint64

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// expiryBound is how late a session may end beyond its ttl and the slack for
-	// clocks, by the contract.
+	// expiryBound is how late a session may end beyond its ttl and the slack
+	// for clocks, by the contract.
 	expiryBound = time.Second
 	// machineShare is what a loaded machine may add between an event and a test
 	// that looks for it.

@@ -84,8 +84,8 @@ func refusedTransfers(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	}
 }
 
-// patience is most of the bound that a stop has by default (10 s): one that takes
-// longer has waited for something.
+// patience is most of the bound that a stop has by default (10 s): one that
+// takes longer has waited for something.
 const patience = 8 * time.Second
 
 // TestTerminatedMaster: on SIGTERM the master hands over, lets nobody wait, and

@@ -34,8 +34,8 @@ func bringBack(t *testing.T, r *cell.Replica, old string) {
 	must(t, r.Start())
 }
 
-// stranger waits until a replica says that it is none of the cell's, and checks
-// how it says so.
+// stranger waits until a replica says that it does not belong to the cell, and
+// checks how it says so.
 func stranger(t *testing.T, r *cell.Replica) *lockapi.Error {
 	t.Helper()
 	says, err := r.Stranger(cell.Bounded(t))
@@ -49,8 +49,8 @@ func stranger(t *testing.T, r *cell.Replica) *lockapi.Error {
 	return says
 }
 
-// staysWithoutMaster watches for a few elections that none of the replicas takes
-// itself for the master.
+// staysWithoutMaster watches for a few elections that none of the replicas
+// takes itself for the master.
 func staysWithoutMaster(t *testing.T, replicas ...*cell.Replica) {
 	t.Helper()
 	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); {
@@ -63,9 +63,9 @@ func staysWithoutMaster(t *testing.T, replicas ...*cell.Replica) {
 }
 
 // TestWipedDirectory: a replica that comes back with an empty directory counts
-// for nothing: with the third one cut off nobody acts, and nothing is lost. It is
-// a member again when it has been put in the old one's place, and the old one is
-// not any more.
+// for nothing: with the third one cut off nobody acts, and nothing is lost. It
+// is a member again when it has been put in the old one's place, and the old
+// one is not any more.
 func TestWipedDirectory(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Network: true})
@@ -78,7 +78,8 @@ func TestWipedDirectory(t *testing.T) {
 	says := stranger(t, wiped)
 	second := acquire(t, other, "/second", ask(s.ID, "", 0)) // the two go on
 
-	// With the master cut off, a majority of the names is left, and one directory.
+	// With the master cut off, a majority of the names is left, and one
+	// directory.
 	c.Network().Isolate(master.ID)
 	staysWithoutMaster(t, wiped, other)
 	c.Network().Heal()
@@ -86,7 +87,8 @@ func TestWipedDirectory(t *testing.T) {
 	wantHolder(t, read(t, present, "/kept"), held)
 	wantHolder(t, read(t, present, "/second"), second)
 
-	// With the other one cut off, the master has a stranger to talk to, and no more.
+	// With the other one cut off, the master has a stranger to talk to, and no
+	// more.
 	away := master
 	if present == master {
 		away = other
@@ -137,8 +139,9 @@ func wantApplied(t *testing.T, r *cell.Replica, g lockapi.Grant) {
 	}))
 }
 
-// TestTwoWiped: where a majority of the directories was emptied, the one that is
-// left follows nobody and forgets nothing. One old disk that comes back is enough.
+// TestTwoWiped: where a majority of the directories was emptied, the one that
+// is left follows nobody and forgets nothing. One old disk that comes back is
+// enough.
 func TestTwoWiped(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})

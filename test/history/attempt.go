@@ -71,7 +71,7 @@ func (a *Attempt) who() string { return pair(a.Session, a.Handle) }
 
 func pair(session, handle string) string { return session + "/" + handle }
 
-// waits reports whether an acquire may have a place in the queue.
+// waits reports whether an acquire may have a queue position.
 func (a *Attempt) waits() bool { return a.Kind == Acquire && (a.WaitMS > 0 || a.Queue) }
 
 // String is one line for a person.

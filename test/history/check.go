@@ -90,7 +90,7 @@ func (v *Verdict) checkPaths(paths map[string][]*Attempt, sessions map[string]*l
 	running.Wait()
 }
 
-// stuck tells how far the model can follow a record, and what it cannot explain
+// stuck says how far the model can follow a record, and what it cannot explain
 // there: the step that ended first of those that are missing.
 func stuck(ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	var longest []porcupine.Operation

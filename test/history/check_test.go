@@ -9,8 +9,8 @@ import (
 )
 
 // The records below are of the sessions A to D with one lock, "/l" unless they
-// say otherwise. Times are milliseconds; without one, an attempt begins and ends
-// after all those before it.
+// say otherwise. Times are milliseconds; without one, an attempt begins and
+// ends after all those before it.
 
 type edit func(*Attempt)
 
@@ -165,8 +165,8 @@ func TestRightRecords(t *testing.T) {
 	}
 }
 
-// TestBrokenRecords: every kind of fault is found, and by the part of Check that
-// is there for it.
+// TestBrokenRecords: every kind of fault is found, and by the part of Check
+// that is there for it.
 func TestBrokenRecords(t *testing.T) {
 	for name, c := range broken {
 		v := Check(dated(c.record), time.Minute)
@@ -176,8 +176,8 @@ func TestBrokenRecords(t *testing.T) {
 	}
 }
 
-// TestUndecidedIsAProblem: a check that ran out of time has not found the record
-// to be right.
+// TestUndecidedIsAProblem: a check that ran out of time has not found the
+// record to be right.
 func TestUndecidedIsAProblem(t *testing.T) {
 	v := Check(dated([]Attempt{acquire("A/1", token(1)), acquire("B/1", token(2))}), 1)
 	if len(v.Problems) != 1 {
@@ -185,7 +185,8 @@ func TestUndecidedIsAProblem(t *testing.T) {
 	}
 }
 
-// TestPictures: a path whose record is not right is drawn, and the other is not.
+// TestPictures: a path whose record is not right is drawn, and the other is
+// not.
 func TestPictures(t *testing.T) {
 	dir := t.TempDir()
 	v := Check(dated([]Attempt{acquire("A/1", token(1)), look(), acquire("A/2", on("/m"), token(2)), look(on("/m"), sees("A/2", 2, ex))}), time.Minute)

@@ -13,17 +13,17 @@
 // # Unknown outcomes
 //
 // An attempt whose answer was lost, or was outcome_unknown, may take effect at
-// any time after it was sent, or never; once the session that it was made for has
-// ended it can do nothing any more. A place in a queue that was told (202) is a
-// grant that may come at any time until the place is left. A grant to a wait
+// any time after it was sent, or never; once the session that it was made for
+// has ended it can do nothing any more. A queue position that was told (202) is
+// a grant that may come at any time until the place is left. A grant to a wait
 // without queue whose call was lost may be taken back again, as nobody knows of
 // it. What certainly had no effect by the contract (no_master, not_master, 423,
-// 429, a connection that was refused) is no step at all, so an effect that it had
-// after all shows.
+// 429, a connection that was refused) is no step at all, so an effect that it
+// had after all shows.
 //
 // To keep the search short, the record is first looked at as if what nobody saw
-// had not happened. Where that makes a right record the matter is settled; where
-// not, everything that may have happened is tried.
+// had not happened. Where that makes a right record the matter is settled;
+// where not, everything that may have happened is tried.
 //
 // # Sessions
 //

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// grants makes the steps in which a pair is granted the lock, and those in which
-// it may lose it unheard. A token that was seen was granted before that, in the
-// wake of any of the pair's attempts that were granted or may have been. Each of
-// the latter is good for one more grant, which nobody saw.
+// grants makes the steps in which a pair is granted the lock, and those in
+// which it may lose it unheard. A token that was seen was granted before that,
+// in the wake of any of the pair's attempts that were granted or may have been.
+// Each of the latter is good for one more grant, which nobody saw.
 func (b *builder) grants(who string, c *claims) {
 	s := step{kind: grant, session: c.session, who: who, mode: c.mode, limit: c.limit, delay: c.delayMS > 0}
 	causes := slices.Concat(c.granted, c.open)
@@ -41,8 +41,8 @@ func (b *builder) grants(who string, c *claims) {
 }
 
 // lostReleases makes the steps of releases of unknown outcome: of those that
-// name the same token no more than there are claims to lose, the earliest, which
-// may have been in the place of any.
+// name the same token no more than there are claims to lose, the earliest,
+// which may have been in the place of any.
 func (b *builder) lostReleases(who string, c *claims, most int) {
 	count := map[uint64]int{}
 	for _, a := range c.lost {
@@ -52,14 +52,14 @@ func (b *builder) lostReleases(who string, c *claims, most int) {
 	}
 }
 
-// forsaken reports whether the pair asked in a way in which a master takes back a
-// grant whose call it has lost: waiting, without queue.
+// forsaken reports whether the pair asked in a way in which a master takes back
+// a grant whose call it has lost: waiting, without queue.
 func (c *claims) forsaken() bool {
 	return slices.ContainsFunc(c.open, func(a *Attempt) bool { return a.Outcome == Unknown && a.waits() && !a.Queue })
 }
 
-// unseenGrants makes the steps of grants that nobody saw, as s, and counts them.
-// A place that became the grant that was answered is done with.
+// unseenGrants makes the steps of grants that nobody saw, as s, and counts
+// them. A place that became the grant that was answered is done with.
 func (b *builder) unseenGrants(c *claims, s step) (n int) {
 	placed := len(c.granted) > 0
 	for _, a := range c.open {

@@ -15,10 +15,10 @@ const (
 	grant       stepKind = iota // who is granted token; 0 stands for one that nobody saw
 	confirm                     // who is seen to hold token
 	refuse                      // who is refused at once
-	place                       // who is told of its place in the queue, which lasts until it is granted or left
+	place                       // who is told of its queue position, which lasts until it is granted or left
 	leave                       // who's wait ends without a grant
 	takeBack                    // who's hold ends if nobody was told of its grant
-	release                     // who's hold ends, or its place in the queue where queued says that it may have one
+	release                     // who's hold ends, or its queue position where queued says that it may have one
 	releaseNone                 // who has nothing to release
 	gone                        // the session is found to have ended
 	read                        // the holders are seen to be these
@@ -67,7 +67,7 @@ type lock struct {
 	holds   []hold   // in the order of who
 	delayed []string // pairs whose session's expiry began a lock-delay that is not over
 	ended   []string // sessions
-	placed  []string // pairs that were told of their place in the queue
+	placed  []string // pairs that were told of their queue position
 	last    uint64   // highest token granted
 	over    bool     // the record is
 }
@@ -143,8 +143,8 @@ func (l *lock) certain(s *step) *lock {
 	return l.sessionStep(s)
 }
 
-// releaseStep is what a release comes to. One that names a token leaves a place
-// in the queue alone.
+// releaseStep is what a release comes to. One that names a token leaves a queue
+// position alone.
 func (l *lock) releaseStep(s *step, at int, holds bool) *lock {
 	if l.has(s.session) {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// parseRequest tells what a request asks for; ok is false for calls that are
-// not recorded. The request's body is read and replaced.
+// parseRequest says what a request asks for; ok is false for calls that are not
+// recorded. The request's body is read and replaced.
 func parseRequest(req *http.Request) (a Attempt, ok bool, err error) {
 	a.Host = req.URL.Host
 	path, q := req.URL.Path, req.URL.Query()

@@ -40,7 +40,7 @@ func (r *Recorder) add(a Attempt) {
 	r.attempts = append(r.attempts, a)
 }
 
-// Transport records what a client sends through it. The attempts bear the
+// Transport records what a client sends through it. The attempts carry the
 // client's name. A nil next stands for a transport of its own.
 func (r *Recorder) Transport(client string, next http.RoundTripper) http.RoundTripper {
 	if next == nil {

@@ -18,8 +18,8 @@ import (
 // grantText is a grant of the request that send makes.
 const grantText = `{"path":"/a b","state":"held","session":"S","handle":"h","mode":"exclusive","token":7}`
 
-// send makes an acquire through a recorder at a server that answers as told, and
-// returns what was recorded and what the caller got to read.
+// send makes an acquire through a recorder at a server that answers as told,
+// and returns what was recorded and what the caller got to read.
 func send(t *testing.T, status int, contentType, body string) (Attempt, string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -97,8 +97,8 @@ func TestRecorderTellsOutcomes(t *testing.T) {
 
 func third(_ int, _ string, text string) string { return text }
 
-// TestRecorderKeepsTheAttempt: the request's and the answer's details are there,
-// and the caller can read the answer.
+// TestRecorderKeepsTheAttempt: the request's and the answer's details are
+// there, and the caller can read the answer.
 func TestRecorderKeepsTheAttempt(t *testing.T) {
 	a, got := send(t, http.StatusOK, "application/json", grantText)
 	if got != grantText {
@@ -109,8 +109,8 @@ func TestRecorderKeepsTheAttempt(t *testing.T) {
 	}
 }
 
-// TestRecorderTellsLostFromNotSent: a connection that was refused had no effect,
-// one that broke may have had.
+// TestRecorderTellsLostFromNotSent: a connection that was refused had no
+// effect, one that broke may have had.
 func TestRecorderTellsLostFromNotSent(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

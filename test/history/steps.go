@@ -38,8 +38,8 @@ type claims struct {
 
 // operations are the steps of a path's attempts, which are in the order of
 // their calls. Without unseen an attempt of unknown outcome whose effect nobody
-// saw has none. That is one way in which it may have been, and as a rule makes a
-// right record of it; only where it does not the others have to be tried, of
+// saw has none. That is one way in which it may have been, and as a rule makes
+// a right record of it; only where it does not the others have to be tried, of
 // which there are many.
 func operations(attempts []*Attempt, sessions map[string]*life, unseen bool) []porcupine.Operation {
 	b := &builder{sessions: sessions, attempts: attempts, unseen: unseen, pairs: map[string]*claims{}, involved: map[string]bool{}}
@@ -58,7 +58,7 @@ func operations(attempts []*Attempt, sessions map[string]*life, unseen bool) []p
 	return b.finish()
 }
 
-// note gathers what the attempts tell of pairs.
+// note gathers what the attempts say of pairs.
 func (b *builder) note(a *Attempt) {
 	for _, h := range a.Holders {
 		b.pair(h.Session, h.Handle).see(h.Token, a.Return)
@@ -173,7 +173,7 @@ func holdersOf(a *Attempt) []holder {
 	return all
 }
 
-// mayWait reports whether a place in the queue may have stood in the way of a
+// mayWait reports whether a queue position may have stood in the way of a
 // shared request: one that overlaps it in time.
 func (b *builder) mayWait(refused *Attempt) bool {
 	return slices.ContainsFunc(b.attempts, func(a *Attempt) bool {

@@ -19,8 +19,8 @@ const (
 	demoLock  = "/demo/leader"
 )
 
-// runDemo tells how a lock outlives the master's process and not its holder.
-// It has a directory and ports of its own.
+// runDemo says how a lock outlives the master's process and not its holder. It
+// has a directory and ports of its own.
 func runDemo(ctx context.Context) (err error) {
 	_, bin, err := build(ctx, "./cmd/stoutd")
 	if err != nil {

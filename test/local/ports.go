@@ -35,9 +35,10 @@ func (p ports) String() string {
 }
 
 // choosePorts finds the ports for the cell in dir: those that it was founded
-// with, else those that were asked for (wanted, 0 for none), else the usual ones,
-// or the next free ones where those are taken. taken tells whether somebody
-// listens on a port. The choice is written down, so that it holds from then on.
+// with, else those that were asked for (wanted, 0 for none), else the usual
+// ones, or the next free ones where those are taken. taken tells whether
+// somebody listens on a port. The choice is written down, so that it holds from
+// then on.
 func choosePorts(dir string, wanted int, taken func(port int) bool) (ports, error) {
 	kept, err := readPorts(dir)
 	switch {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// listening tells of the given ports that they are taken.
+// listening reports the given ports that they are taken.
 func listening(on ...int) func(int) bool {
 	return func(port int) bool { return slices.Contains(on, port) }
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestReadmeIsAsShown: the calls that the README has people try do what it says,
-// as they stand there, on a cell of three replicas.
+// TestReadmeIsAsShown: the calls that the README has people try do what it
+// says, as they stand there, on a cell of three replicas.
 func TestReadmeIsAsShown(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("there is no curl on this machine")

@@ -130,7 +130,7 @@ func relative(path string) string {
 	return short
 }
 
-// watch tells of replicas that end and of changes of the master, until ctx ends
+// watch reports replicas that end and of changes of the master, until ctx ends
 // (nil) or no replica is left.
 func watch(ctx context.Context, c *cell.Cell, master *cell.Replica) error {
 	tick := time.NewTicker(look)
@@ -148,15 +148,15 @@ func watch(ctx context.Context, c *cell.Cell, master *cell.Replica) error {
 	}
 }
 
-// watcher is what watch has told of so far.
+// watcher is what watch has reported so far.
 type watcher struct {
 	cell   *cell.Cell
 	master *cell.Replica   // nil where there is none
 	gone   map[string]bool // replicas whose process of ours has ended
 }
 
-// look tells what is new. It is an error when no replica is left, neither of
-// ours nor one that somebody started again with the command that look told.
+// look says what is new. It is an error when no replica is left, neither of
+// ours nor one that somebody started again with the command that look printed.
 func (w *watcher) look(ctx context.Context) error {
 	for _, r := range w.cell.Replicas() {
 		if !r.Running() && !w.gone[r.ID] {
@@ -190,7 +190,7 @@ func startedElsewhere(ctx context.Context, c *cell.Cell) (ids []string) {
 	return ids
 }
 
-// noteMaster tells of a change of the master and returns the present one, nil
+// noteMaster reports a change of the master and returns the present one, nil
 // where there is none.
 func noteMaster(ctx context.Context, c *cell.Cell, before *cell.Replica) *cell.Replica {
 	asking, cancel := context.WithTimeout(ctx, look)

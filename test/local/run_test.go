@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestWatchCountsWhatWasStartedAgain: as long as a replica runs that was started
-// again by the command that watch tells, the cell has not ended.
+// TestWatchCountsWhatWasStartedAgain: as long as a replica runs that was
+// started again by the command that watch tells, the cell has not ended.
 func TestWatchCountsWhatWasStartedAgain(t *testing.T) {
 	c := cell.New(t, cell.Options{Size: 2})
 	w := &watcher{cell: c, gone: map[string]bool{}}

@@ -107,14 +107,14 @@ func (m *member) silence() {
 	<-m.done
 }
 
-// heard is the epoch of the latest keepalive and the grants told of so far.
+// heard is the epoch of the latest keepalive and the grants reported so far.
 func (m *member) heard() (epoch uint64, grants []lockapi.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.epoch, m.grants
 }
 
-// acquire asks for a lock and keeps the place in the queue.
+// acquire asks for a lock and keeps the queue position.
 func (m *member) acquire(ctx context.Context, path string) (g lockapi.Grant, err error) {
 	req := lockapi.NewLockRequest(m.session.ID)
 	req.Handle, req.Queue = m.name, true

@@ -10,13 +10,16 @@ import (
 	"testing"
 )
 
-// TestNoMapsByAddress: where things lie in memory is not the seed's, and a map that
-// is walked in the order of addresses makes two runs of one. The runtime is patched
-// for maps by value only (package overlay).
+// TestNoMapsByAddress: where things lie in memory is not the seed's, and a map
+// that is walked in the order of addresses makes two runs of one. The runtime
+// is patched for maps by value only (package overlay).
 func TestNoMapsByAddress(t *testing.T) {
-	// Packages that run in simulated cells. What is below lockapi/server serves real
-	// connections, of which there are none.
-	for _, dir := range []string{"client", "lease", "lockapi", "lockapi/server", "master", "replica", "replica/admission", "replica/state", "test/sim/world"} {
+	// Packages that run in simulated cells. What is below lockapi/server serves
+	// real connections, of which there are none.
+	for _, dir := range []string{
+		"client", "lease", "lockapi", "lockapi/server", "master", "replica", "replica/admission", "replica/boltlog", "replica/cell", "replica/datadir",
+		"replica/disk", "replica/raftstore", "replica/rafttransport", "replica/snapshots", "replica/state", "replica/wal", "test/sim/world",
+	} {
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s has %d files: %v", dir, len(files), err)

@@ -14,7 +14,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the default action is back: a second one ends at once.
+	// After the first signal the default action is back: a second one ends at
+	// once.
 	context.AfterFunc(ctx, stop)
 	if err := command(os.Stdout, os.Stderr).ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "sim:", err)

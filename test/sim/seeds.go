@@ -115,7 +115,7 @@ func (s *settings) progress(total world.Report) {
 	}
 }
 
-// summary tells what was done.
+// summary says what was done.
 func (s *settings) summary(total world.Report, took time.Duration) {
 	t := total.Stats
 	fmt.Fprintf(s.out, "%d seeds, %d steps, %v of virtual time in %v\n", t.Seeds, t.Steps, t.Virtual.Round(time.Second), took.Round(time.Second))
@@ -134,7 +134,7 @@ func counts(m map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// explain finds the shortest beginning of a run that fails too, and keeps its
+// explain finds the shortest prefix of a run that fails too, and keeps its
 // story.
 func (s *settings) explain(ctx context.Context, p program, f *world.Failure) error {
 	fmt.Fprintf(s.out, "\nBROKEN: %v\n", f)
@@ -154,7 +154,7 @@ func (s *settings) explain(ctx context.Context, p program, f *world.Failure) err
 	return fmt.Errorf("a promise is broken; the whole story is in %s; again: make sim SEED=%d STEPS=%d", name, f.Seed, last.steps)
 }
 
-// ending is how a run with so many steps ended.
+// ending is how a run with this many steps ended.
 type ending struct {
 	steps   int
 	failure *world.Failure

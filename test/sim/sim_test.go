@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stoutlock/stout/internal/attack"
 	"github.com/stoutlock/stout/test/internal/overlay"
 	"github.com/stoutlock/stout/test/sim/mutants"
 	"github.com/stoutlock/stout/test/sim/world"
@@ -40,10 +41,12 @@ func built(t *testing.T) program {
 	return p
 }
 
-// TestSeedsRunClean runs a fixed and a fresh set.
+// TestSeedsRunClean runs a fixed and a fresh set. make sim runs as many as one
+// likes.
 func TestSeedsRunClean(t *testing.T) {
 	var out bytes.Buffer
-	s := &settings{seed: 1, seeds: 200, fresh: 200, steps: steps, skew: 1, jobs: runtime.NumCPU(), out: &out, say: &out}
+	each := uint64(attack.Times(perProcess, 200))
+	s := &settings{seed: 1, seeds: each, fresh: each, steps: steps, skew: 1, jobs: runtime.NumCPU(), out: &out, say: &out}
 	err := s.runSeeds(t.Context())
 	t.Log(out.String())
 	if err != nil {
@@ -78,24 +81,42 @@ func TestSameSeedSameRun(t *testing.T) {
 // TestClocksBeyondTheBound: the promises rest on the bound, and the simulator
 // sees that.
 func TestClocksBeyondTheBound(t *testing.T) {
-	p := built(t)
+	broken(t)
+}
+
+// skewed runs seeds with clocks five times beyond the bound, once for all
+// tests, until one breaks a promise.
+var skewed = sync.OnceValues(func() (world.Report, error) {
+	p, err := simulator()
+	if err != nil {
+		return world.Report{}, err
+	}
 	s := &settings{steps: steps, skew: 5}
-	total, _, err := p.all(t.Context(), runtime.NumCPU(), s.rows(1, 200), func(world.Report) {})
+	total, _, err := p.all(context.Background(), runtime.NumCPU(), s.rows(1, 200), func(world.Report) {})
+	return total, err
+})
+
+// broken is the failure of the seed that does.
+func broken(t *testing.T) *world.Failure {
+	t.Helper()
+	total, err := skewed()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if total.Failure == nil {
-		t.Error("200 seeds with clocks five times beyond the bound break no promise")
+		t.Fatal("200 seeds with clocks five times beyond the bound break no promise")
 	}
+	return total.Failure
 }
 
-// TestFaultsAreFound: a few of the deliberate faults, and how they are told. All
-// of them are tried by make mutants.
+// TestFaultsAreFound: a few of the deliberate faults, and how they are told.
+// All of them are tried by make mutants.
 func TestFaultsAreFound(t *testing.T) {
 	var out bytes.Buffer
+	few := []string{"no-wait", "file-not-synced", "promise-survives-restart"} // the last one takes many seeds
 	s := &settings{
 		seed: 1, seeds: 200, steps: steps, skew: 1, jobs: runtime.NumCPU(), out: &out, say: io.Discard,
-		only: []string{"no-wait", "promise-survives-restart"},
+		only: few[:attack.Times(2, len(few))],
 	}
 	if err := s.runMutants(t.Context(), mutants.All()); err != nil {
 		t.Errorf("%v\n%s", err, out.String())
@@ -106,17 +127,13 @@ func TestFaultsAreFound(t *testing.T) {
 // gets, and its story.
 func TestShortestRun(t *testing.T) {
 	p := built(t)
-	s := &settings{steps: steps, skew: 5}
-	total, _, err := p.all(t.Context(), runtime.NumCPU(), s.rows(1, 200), func(world.Report) {})
-	if err != nil || total.Failure == nil {
-		t.Fatal(total.Failure, err)
-	}
-	last, err := p.shortest(t.Context(), job{seed: total.Failure.Seed, seeds: 1, steps: steps, skew: 5}, total.Failure)
+	first := broken(t)
+	last, err := p.shortest(t.Context(), job{seed: first.Seed, seeds: 1, steps: steps, skew: 5}, first)
 	switch {
 	case err != nil || last.failure == nil:
 		t.Fatal(last, err)
-	case last.steps > total.Failure.Step || last.failure.Seed != total.Failure.Seed:
-		t.Errorf("%d steps for a failure in step %d: %v", last.steps, total.Failure.Step, last.failure)
+	case last.steps > first.Step || last.failure.Seed != first.Seed:
+		t.Errorf("%d steps for a failure in step %d: %v", last.steps, first.Step, last.failure)
 	case !strings.Contains(last.story, "BROKEN: "+last.failure.What):
 		t.Errorf("the story does not tell of %q", last.failure.What)
 	}

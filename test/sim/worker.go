@@ -22,11 +22,11 @@ import (
 // program is the test program of package world, built through an overlay.
 type program struct{ path string }
 
-// sizes make the write-ahead log so small that it is full now and then with the few
-// entries of a run.
+// sizes make the write-ahead log so small that it is full now and then with the
+// few entries of a run.
 var sizes = []overlay.Edit{
-	{File: "replica/wal.go", Old: "walBlocks   = 2048", New: "walBlocks   = 64"},
-	{File: "replica/wal.go", Old: "walEntries  = 512", New: "walEntries  = 20"},
+	{File: "replica/wal/log.go", Old: "AreaBlocks  = 2048", New: "AreaBlocks  = 64"},
+	{File: "replica/wal/log.go", Old: "FullEntries = 512", New: "FullEntries = 20"},
 }
 
 // build builds it under bin, with the given name.
@@ -109,10 +109,10 @@ func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 	return report, complaint.String() + said.String(), nil
 }
 
-// insist is run, once more where the process hangs. A run is a function of its seed: what
-// hangs once and then does not is a fault of the simulator or of the runtime, not of the
-// simulated cell. The summary counts it among the checks, and where the goroutines were
-// is kept beside the program.
+// insist is run, once more where the process hangs. A run is a function of its
+// seed: what hangs once and then does not is a fault of the simulator or of the
+// runtime, not of the simulated cell. The summary counts it among the checks,
+// and where the goroutines were is kept beside the program.
 func (p program) insist(ctx context.Context, j job) (world.Report, string, error) {
 	report, said, err := p.run(ctx, j)
 	if err != nil || report.Failure == nil || report.Failure.What != errHung.Error() {
@@ -130,7 +130,8 @@ func (p program) insist(ctx context.Context, j job) (world.Report, string, error
 // errHung ends a process that stays at one seed for far longer than that needs.
 var errHung = errors.New("the process hangs")
 
-// patience is how long one seed may take, on a machine that has much else to do.
+// patience is how long one seed may take, on a machine that has much else to
+// do.
 var patience = func(j job) time.Duration {
 	return 3*time.Minute + time.Duration(j.steps)*200*time.Millisecond
 }
@@ -148,7 +149,8 @@ func (l *lookout) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// split finds the report among what a process has printed; the rest is the story.
+// split finds the report among what a process has printed; the rest is the
+// story.
 func split(said []byte) (report world.Report, story string, found bool) {
 	var rest strings.Builder
 	lines := bufio.NewScanner(bytes.NewReader(said))

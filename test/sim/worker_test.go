@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestSlowIsNotHung: however long all seeds take, the alarm is raised only where
-// one takes too long.
+// TestSlowIsNotHung: however long all seeds take, the alarm is raised only
+// where one takes too long.
 func TestSlowIsNotHung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hung atomic.Bool

@@ -44,8 +44,8 @@ func named(field []byte, name string) bool {
 	return len(field) == len(name) && strings.EqualFold(string(field), name)
 }
 
-// ReadAnswer takes in an answer that net/http has read the head of. What it keeps of
-// it, of the body no more than most bytes, is appended to buf.
+// ReadAnswer takes in an answer that net/http has read the head of. What it
+// keeps of it, of the body no more than most bytes, is appended to buf.
 func ReadAnswer(resp *http.Response, buf *bytes.Buffer, most int64) (Answer, error) {
 	start := buf.Len()
 	_ = resp.Header.Write(buf) // to memory
@@ -55,8 +55,8 @@ func ReadAnswer(resp *http.Response, buf *bytes.Buffer, most int64) (Answer, err
 }
 
 // plain is the head of a plain answer, which is what a replica sends: one in
-// HTTP/1.1, not interim, with a body of a known length, on a connection that goes
-// on.
+// HTTP/1.1, not interim, with a body of a known length, on a connection that
+// goes on.
 type plain struct {
 	status int
 	fields int // where the fields begin
@@ -65,7 +65,8 @@ type plain struct {
 }
 
 // readPlain reads the head at the start of b. ok is false for whatever is not
-// beyond doubt a plain answer's and whole: what that means is for net/http to say.
+// beyond doubt a plain answer's and whole: what that means is for net/http to
+// say.
 func readPlain(b []byte) (p plain, ok bool) {
 	const version, code = "HTTP/1.1 ", "200"
 	line, rest := cutLine(b)

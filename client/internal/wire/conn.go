@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"syscall"
 	"time"
 )
 
@@ -23,14 +22,14 @@ var (
 	errLongHeader = errors.New("the answer's header is too long")
 )
 
-// mostHeader bounds an answer's status line and headers, with those of the interim
-// answers before it.
+// mostHeader bounds an answer's status line and headers, with those of the
+// interim answers before it.
 const mostHeader = 256 << 10
 
-// conn is a connection, used by one exchange at a time.
+// conn is a connection of any kind, used by one exchange at a time.
 type conn struct {
 	net.Conn
-	raw   syscall.RawConn // nil where the connection has none
+	layers
 	limit io.LimitedReader
 	in    *bufio.Reader    // of limit
 	whole io.LimitedReader // of in: what is left of a plain answer
@@ -40,10 +39,7 @@ type conn struct {
 }
 
 func newConn(nc net.Conn) *conn {
-	c := &conn{Conn: nc}
-	if sc, ok := nc.(syscall.Conn); ok {
-		c.raw, _ = sc.SyscallConn()
-	}
+	c := &conn{Conn: nc, layers: layersOf(nc)}
 	c.limit.R = nc
 	c.in = bufio.NewReader(&c.limit)
 	c.whole.R = c.in
@@ -53,15 +49,15 @@ func newConn(nc net.Conn) *conn {
 // longAgo is a deadline that ends what is under way.
 var longAgo = time.Unix(1, 0)
 
-// exchange sends the request and reads the answer, whose parts are appended to buf.
-// The vigil is kept until something of an answer has come.
-// again says, with an answer, that the connection may be used again; with an error,
-// that it was idle before and nothing of an answer has arrived, as when the other
-// side closes what is idle.
+// exchange sends the request and reads the answer, whose parts are appended to
+// buf. The vigil is kept until something of an answer has come. again says,
+// with an answer, that the connection may be used again; with an error, that it
+// was idle before and nothing of an answer has arrived, as when the other side
+// closes what is idle.
 func (c *conn) exchange(ctx context.Context, q *Request, deadline time.Time, buf *bytes.Buffer, most int64) (a Answer, again bool, err error) {
 	vigil := &q.vigil
-	w := awaiting{c: c, ctx: ctx, deadline: deadline, vigil: vigil}
-	if err := c.SetDeadline(vigil.before(deadline)); err != nil {
+	w := silence{c: c, ctx: ctx, deadline: deadline, vigil: vigil}
+	if err := w.begin(); err != nil {
 		return a, c.used, err
 	}
 	stop := context.AfterFunc(ctx, c.cut)
@@ -91,64 +87,12 @@ func (c *conn) exchange(ctx context.Context, q *Request, deadline time.Time, buf
 	return a, reused && c.limit.N == mostHeader, err
 }
 
-// cut ends what is under way.
+// cut ends what is under way. It may be called at any time.
 func (c *conn) cut() { _ = c.SetDeadline(longAgo) }
-
-// awaiting is the time of an exchange in which nothing of an answer has come.
-type awaiting struct {
-	c        *conn
-	ctx      context.Context
-	deadline time.Time
-	vigil    *Vigil
-	unlink   func() bool // of the context that the vigil returned
-}
-
-// follow has the exchange end with the context that the vigil returned.
-func (w *awaiting) follow() {
-	if w.unlink != nil {
-		w.unlink()
-	}
-	if w.vigil.under != nil {
-		w.unlink = context.AfterFunc(w.vigil.under, w.c.cut)
-	}
-}
-
-// goOn reports whether err says only that the patience was at its end. Then the
-// watch has been told, and the exchange goes on.
-func (w *awaiting) goOn(err error) bool {
-	if w.vigil.next.IsZero() || !errors.Is(err, os.ErrDeadlineExceeded) || w.ended() || !time.Now().Before(w.deadline) {
-		return false
-	}
-	w.vigil.late()
-	w.follow()
-	return w.until(w.vigil.before(w.deadline))
-}
-
-// over lets the rest of the exchange take the time there is, whatever the patience.
-func (w *awaiting) over() {
-	if !w.vigil.next.IsZero() {
-		w.vigil.next = time.Time{}
-		w.until(w.deadline)
-	}
-}
-
-// until sets when to look again. A cut that came before has the last word.
-func (w *awaiting) until(at time.Time) bool {
-	if w.c.SetDeadline(at) != nil {
-		return false
-	}
-	if w.ended() {
-		w.c.cut()
-		return false
-	}
-	return true
-}
-
-func (w *awaiting) ended() bool { return w.ctx.Err() != nil || w.vigil.ended() != nil }
 
 // send writes the request in one piece. An error does not mean that there is no
 // answer: a server may refuse a body that it has not read to its end.
-func (c *conn) send(q *Request, w *awaiting) error {
+func (c *conn) send(q *Request, w *silence) error {
 	b := append(c.out[:0], q.Method...)
 	b = append(b, ' ')
 	b = append(b, q.Target...)
@@ -166,16 +110,11 @@ func (c *conn) send(q *Request, w *awaiting) error {
 	if cap(b) <= 8<<10 {
 		c.out = b
 	}
-	for {
-		n, err := c.Write(b)
-		if b = b[n:]; err == nil || !w.goOn(err) {
-			return err
-		}
-	}
+	return w.write(b)
 }
 
 // receive reads an answer to its end. last says that nothing can follow it.
-func (c *conn) receive(method string, w *awaiting, buf *bytes.Buffer, most int64) (a Answer, last bool, err error) {
+func (c *conn) receive(method string, w *silence, buf *bytes.Buffer, most int64) (a Answer, last bool, err error) {
 	for {
 		if _, err = c.in.Peek(1); err == nil {
 			break

@@ -65,8 +65,8 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzPlain holds what is taken for a plain answer against http.ReadResponse, which
-// must take it for the same.
+// FuzzPlain holds what is taken for a plain answer against http.ReadResponse,
+// which must take it for the same.
 func FuzzPlain(f *testing.F) {
 	for _, answer := range []string{
 		ok, created, ok + created, "HTTP/1.1 423 Locked\r\nContent-Type: application/json\r\nStout-Master:\thttp://a:1 \r\ncontent-length:\t02 \r\n\r\n{}",
@@ -98,7 +98,8 @@ func FuzzPlain(f *testing.F) {
 	})
 }
 
-// sameHeader compares a header with its lines here, as a whole and field by field.
+// sameHeader compares a header with its lines here, as a whole and field by
+// field.
 func sameHeader(t *testing.T, want http.Header, got Header) {
 	t.Helper()
 	lines := textproto.NewReader(bufio.NewReader(io.MultiReader(bytes.NewReader(got), strings.NewReader("\r\n"))))

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,19 +14,25 @@ import (
 const (
 	dialTime = 2 * time.Second
 	probing  = 15 * time.Second // between two TCP keepalive probes
-	// idleTime is for how long an idle connection is kept, or half as long again:
-	// shorter than servers do.
+	// idleTime is for how long an idle connection is kept, or half as long
+	// again: shorter than servers do.
 	idleTime = 90 * time.Second
-	// mostIdle bounds the idle connections to one address. A program has as many
-	// as it had calls under way at once, and needs them again when all its sessions
-	// come back.
+	// mostIdle bounds the idle connections to one address. A program has as
+	// many as it had calls under way at once, and needs them again when all its
+	// sessions come back.
 	mostIdle = 1024
 )
 
 // Pool keeps connections for further exchanges. Its zero value is ready; it is
 // safe for concurrent use.
 type Pool struct {
-	mu     sync.Mutex
+	// Dial makes the connections, of any kind, such as crypto/tls's. By default
+	// they are bare TCP. Its context ends with the time there is; what it needs
+	// to set up, a handshake say, is best done within. Set it before the first
+	// exchange.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+
+	mu     sync.Mutex         // guards the following
 	idle   map[string][]*conn // by address, the one used last at the end
 	reaper *time.Timer        // runs while there are idle connections
 }
@@ -40,32 +47,34 @@ type Request struct {
 	Body   []byte // nil for none
 	// Within bounds the whole exchange, dialling included.
 	Within time.Duration
-	// Watch, if set, is told when nothing of an answer has come within Patience.
-	Watch    Watch
+	// Hedger, if set, is told when nothing of an answer has come within
+	// Patience.
+	Hedger   Hedger
 	Patience time.Duration
 
 	vigil Vigil // of the exchange that is made
 }
 
-// Do makes one exchange, of a request that no other is made of. The answer, of whose body it takes no more than most bytes,
-// is in memory that belongs to buf.
+// Do makes one exchange, of a request that no other is made of. The answer, of
+// whose body it takes no more than most bytes, is in memory that belongs to
+// buf.
 //
 // When ctx ends the connection is closed and ctx's error is returned. The error
-// wraps ErrLate when the answer is not there in time, and an *net.OpError whose Op
-// is "dial" where nothing was sent. A request is sent again only if it came upon a
-// connection that had been idle, nothing of an answer arrived, and its method says
-// that it has no effect.
+// wraps ErrLate when the answer is not there in time, and an *net.OpError whose
+// Op is "dial" where nothing was sent. A request is sent again only if it came
+// upon a connection that had been idle, nothing of an answer arrived, and its
+// method says that it has no effect.
 func (p *Pool) Do(ctx context.Context, q *Request, buf *bytes.Buffer, most int64) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err
 	}
 	deadline := time.Now().Add(q.Within)
-	q.vigil = NewVigil(q.Watch, q.Patience)
+	q.vigil = NewVigil(q.Hedger, q.Patience)
 	c := p.take(q.Addr)
 	for {
 		if c == nil {
 			var err error
-			if c, err = dial(ctx, q.Addr, deadline, &q.vigil); err != nil {
+			if c, err = p.connect(ctx, q.Addr, deadline, &q.vigil); err != nil {
 				return Answer{}, err
 			}
 		}
@@ -84,23 +93,43 @@ func (p *Pool) Do(ctx context.Context, q *Request, buf *bytes.Buffer, most int64
 	}
 }
 
-// dial makes a connection within the time there is.
-func dial(ctx context.Context, addr string, deadline time.Time, vigil *Vigil) (*conn, error) {
-	d := net.Dialer{Timeout: dialTime, Deadline: deadline, KeepAlive: probing}
+// connect makes a connection within the time there is.
+func (p *Pool) connect(ctx context.Context, addr string, deadline time.Time, vigil *Vigil) (*conn, error) {
 	dialling, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := vigil.During(cancel)
-	nc, err := d.DialContext(dialling, "tcp", addr)
+	nc, err := p.dial(dialling, addr, deadline)
 	stop()
-	switch {
+	switch over := vigil.ended(); {
+	case err == nil && over != nil: // and cancel, which runs beside, came too late
+		_ = nc.Close() // nothing was sent on it
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: over}
 	case err == nil:
 		return newConn(nc), nil
-	case ended(ctx) || vigil.ended() != nil:
+	case ended(ctx) || over != nil:
 		return nil, err
 	case !time.Now().Before(deadline):
 		return nil, fmt.Errorf("%w: %w", ErrLate, err)
 	}
 	return nil, err
+}
+
+// dial dials. Its error is an *net.OpError whose Op is "dial".
+func (p *Pool) dial(ctx context.Context, addr string, deadline time.Time) (net.Conn, error) {
+	if p.Dial == nil {
+		d := net.Dialer{Timeout: dialTime, Deadline: deadline, KeepAlive: probing}
+		return d.DialContext(ctx, "tcp", addr)
+	}
+	if soon := time.Now().Add(dialTime); soon.Before(deadline) {
+		deadline = soon
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	nc, err := p.Dial(ctx, addr)
+	if op, ok := errors.AsType[*net.OpError](err); err != nil && (!ok || op.Op != "dial") {
+		err = &net.OpError{Op: "dial", Net: "tcp", Err: err}
+	}
+	return nc, err
 }
 
 // ended says whether ctx is over. A dialer looks at the deadline of its context

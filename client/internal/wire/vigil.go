@@ -6,28 +6,30 @@ import (
 	"time"
 )
 
-// Watch is told of an exchange of whose answer nothing has come yet.
-type Watch interface {
-	// Late is called when the patience is at its end, by one goroutine at a time.
-	// It returns for how much longer to be patient before it is called again, 0 for
-	// no more calls, and a context at whose end the exchange is to end, or nil.
+// Hedger is told of an exchange of whose answer nothing has come yet: it may
+// ask somebody else.
+type Hedger interface {
+	// Late is called when the patience is at its end, by one goroutine at a
+	// time. It returns for how much longer to be patient before it is called
+	// again, 0 for no more calls, and a context at whose end the exchange is to
+	// end, or nil.
 	Late() (again time.Duration, under context.Context)
 }
 
-// Vigil is a watch over one exchange: its dialling and its waiting for an answer.
-// The zero value watches over nothing.
+// Vigil is kept over one exchange: its dialling and its waiting for an answer.
+// The zero value is never over.
 type Vigil struct {
-	watch Watch
-	next  time.Time       // when to call Late; zero for never
-	under context.Context // what Late returned
+	hedger Hedger
+	next   time.Time       // when to call Late; zero for never
+	under  context.Context // what Late returned
 }
 
-// NewVigil is a watch that is called first when patience is over; 0 is never.
-func NewVigil(w Watch, patience time.Duration) Vigil {
-	if w == nil || patience <= 0 {
+// NewVigil has h called first when patience is over; 0 is never.
+func NewVigil(h Hedger, patience time.Duration) Vigil {
+	if h == nil || patience <= 0 {
 		return Vigil{}
 	}
-	return Vigil{watch: w, next: time.Now().Add(patience)}
+	return Vigil{hedger: h, next: time.Now().Add(patience)}
 }
 
 // before is when to look again: at the deadline, or when the patience is over.
@@ -38,9 +40,9 @@ func (v *Vigil) before(deadline time.Time) time.Time {
 	return v.next
 }
 
-// late calls the watch.
+// late calls the hedger.
 func (v *Vigil) late() {
-	again, under := v.watch.Late()
+	again, under := v.hedger.Late()
 	v.next = time.Time{}
 	if again > 0 {
 		v.next = time.Now().Add(again)
@@ -50,7 +52,7 @@ func (v *Vigil) late() {
 	}
 }
 
-// ended says why the exchange is to end, if the watch had it end.
+// ended says why the exchange is to end, if the hedger had it end.
 func (v *Vigil) ended() error {
 	if v.under == nil {
 		return nil
@@ -58,8 +60,8 @@ func (v *Vigil) ended() error {
 	return v.under.Err()
 }
 
-// During keeps the vigil, by a timer, over what the caller does until it calls stop.
-// cancel is called when that is to end, in a goroutine of its own.
+// During keeps the vigil, by a timer, over what the caller does until it calls
+// stop. cancel is called when that is to end, in a goroutine of its own.
 func (v *Vigil) During(cancel func()) (stop func()) {
 	if v.next.IsZero() && v.under == nil {
 		return func() {}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -14,8 +15,8 @@ import (
 	"time"
 )
 
-// sentry notes when it is called.
-type sentry struct {
+// hedger notes when it is called.
+type hedger struct {
 	start time.Time
 	calls []time.Duration
 	again time.Duration
@@ -23,7 +24,7 @@ type sentry struct {
 	then  func()
 }
 
-func (s *sentry) Late() (time.Duration, context.Context) {
+func (s *hedger) Late() (time.Duration, context.Context) {
 	s.calls = append(s.calls, time.Since(s.start))
 	if s.then != nil {
 		s.then()
@@ -31,18 +32,19 @@ func (s *sentry) Late() (time.Duration, context.Context) {
 	return s.again, s.under
 }
 
-func (s *sentry) want(t *testing.T, calls ...time.Duration) {
+func (s *hedger) want(t *testing.T, calls ...time.Duration) {
 	t.Helper()
 	if !slices.Equal(s.calls, calls) {
 		t.Errorf("called at %v, want %v", s.calls, calls)
 	}
 }
 
-// watched makes an exchange, in a bubble, of ten seconds and a patience of 300 ms,
-// with a server of the test's. It reports how long it took.
-func watched(t *testing.T, ctx context.Context, s *sentry, body string, serve func(net.Conn)) (Answer, time.Duration, error) {
+// hedged makes an exchange, in a bubble, of ten seconds and a patience of 300
+// ms, with a server of the test's, over connections of the given kind. It
+// reports how long it took.
+func hedged(t *testing.T, ctx context.Context, over kind, s *hedger, body string, serve func(net.Conn)) (Answer, time.Duration, error) {
 	t.Helper()
-	near, far := net.Pipe()
+	near, far := over(t)
 	go func() {
 		defer far.Close()
 		serve(far)
@@ -57,6 +59,18 @@ func watched(t *testing.T, ctx context.Context, s *sentry, body string, serve fu
 
 // swallow reads for as long as the other side writes.
 func swallow(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+// takeLate reads nothing for a second, and then the whole request.
+func takeLate(c net.Conn) {
+	time.Sleep(time.Second)
+	q, err := http.ReadRequest(bufio.NewReader(c))
+	if err != nil {
+		return
+	}
+	if _, err := io.Copy(io.Discard, q.Body); err == nil {
+		_, _ = io.WriteString(c, ok)
+	}
+}
 
 func TestPatience(t *testing.T) {
 	const ms = time.Millisecond
@@ -89,41 +103,50 @@ func TestPatience(t *testing.T) {
 		"never":                  {0, swallow, []time.Duration{300 * ms}, 10_000 * ms, ErrLate},
 		"never, called again":    {6000 * ms, swallow, []time.Duration{300 * ms, 6300 * ms}, 10_000 * ms, ErrLate},
 		"does not take the body": {0, func(c net.Conn) { time.Sleep(time.Second); after(0)(c) }, []time.Duration{300 * ms}, 1000 * ms, nil},
+		"takes the body late":    {0, takeLate, []time.Duration{300 * ms}, 1000 * ms, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &sentry{start: time.Now(), again: test.again}
-				a, took, err := watched(t, t.Context(), s, strings.Repeat("x", 1<<10), test.serve)
-				if !errors.Is(err, test.err) || err == nil && string(a.Body) != "ok" {
-					t.Errorf("%q, %v", a.Body, err)
-				}
-				if took != test.took {
-					t.Errorf("took %s, want %s", took, test.took)
-				}
-				s.want(t, test.calls...)
+		for over, dial := range bubbleKinds {
+			t.Run(name+", "+over, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := &hedger{start: time.Now(), again: test.again}
+					a, took, err := hedged(t, t.Context(), dial, s, strings.Repeat("x", 1<<10), test.serve)
+					if !errors.Is(err, test.err) || err == nil && string(a.Body) != "ok" {
+						t.Errorf("%q, %v", a.Body, err)
+					}
+					if took != test.took {
+						t.Errorf("took %s, want %s", took, test.took)
+					}
+					s.want(t, test.calls...)
+				})
 			})
-		})
+		}
 	}
 }
 
-// The exchange ends with the caller's context and with that of the watch, before
-// and after it was called.
-func TestWatchedExchangeIsCut(t *testing.T) {
+// The exchange ends with the caller's context and with that of the hedger,
+// before and after it was called.
+func TestHedgedExchangeIsCut(t *testing.T) {
+	for name, over := range bubbleKinds {
+		t.Run(name, func(t *testing.T) { testHedgedExchangeIsCut(t, over) })
+	}
+}
+
+func testHedgedExchangeIsCut(t *testing.T, over kind) {
 	for _, at := range []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), at)
 			defer cancel()
-			s := &sentry{start: time.Now(), again: 400 * time.Millisecond}
-			_, took, err := watched(t, ctx, s, "", swallow)
+			s := &hedger{start: time.Now(), again: 400 * time.Millisecond}
+			_, took, err := hedged(t, ctx, over, s, "", swallow)
 			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrLate) || took != at {
 				t.Errorf("%v after %s, want it after %s", err, took, at)
 			}
 		})
 		synctest.Test(t, func(t *testing.T) {
 			under, cancel := context.WithCancel(t.Context())
-			s := &sentry{start: time.Now(), again: 400 * time.Millisecond, under: under}
+			s := &hedger{start: time.Now(), again: 400 * time.Millisecond, under: under}
 			s.then = func() { time.AfterFunc(at, cancel) }
-			_, took, err := watched(t, t.Context(), s, "", swallow)
+			_, took, err := hedged(t, t.Context(), over, s, "", swallow)
 			if !errors.Is(err, context.Canceled) || took != at+300*time.Millisecond {
 				t.Errorf("%v after %s, want it %s after the call", err, took, at)
 			}
@@ -131,8 +154,8 @@ func TestWatchedExchangeIsCut(t *testing.T) {
 		})
 		synctest.Test(t, func(t *testing.T) { // the call itself cuts
 			ctx, cancel := context.WithCancel(t.Context())
-			s := &sentry{start: time.Now(), then: func() { cancel(); synctest.Wait() }}
-			_, took, err := watched(t, ctx, s, "", swallow)
+			s := &hedger{start: time.Now(), then: func() { cancel(); synctest.Wait() }}
+			_, took, err := hedged(t, ctx, over, s, "", swallow)
 			if !errors.Is(err, context.Canceled) || took != 300*time.Millisecond {
 				t.Errorf("%v after %s", err, took)
 			}
@@ -144,7 +167,7 @@ func TestWatchedExchangeIsCut(t *testing.T) {
 func TestVigilDuring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		under, end := context.WithCancel(t.Context())
-		s := &sentry{start: time.Now(), again: time.Second, under: under}
+		s := &hedger{start: time.Now(), again: time.Second, under: under}
 		v := NewVigil(s, 300*time.Millisecond)
 		cut := make(chan time.Duration, 1)
 		stop := v.During(func() { cut <- time.Since(s.start) })
@@ -157,9 +180,9 @@ func TestVigilDuring(t *testing.T) {
 		s.want(t, 300*time.Millisecond, 1300*time.Millisecond)
 
 		still := Vigil{}
-		still.During(func() { t.Error("cut without a watch") })()
+		still.During(func() { t.Error("cut without a hedger") })()
 
-		again := &sentry{start: time.Now()}
+		again := &hedger{start: time.Now()}
 		v = NewVigil(again, 300*time.Millisecond)
 		stop = v.During(func() { t.Error("cut after it was stopped") })
 		time.Sleep(100 * time.Millisecond)
@@ -169,8 +192,8 @@ func TestVigilDuring(t *testing.T) {
 	})
 }
 
-// The watch is told of a dialling that hangs, and may end it.
-func TestWatchedDial(t *testing.T) {
+// The hedger is told of a dialling that hangs, and may end it.
+func TestHedgedDial(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -178,10 +201,37 @@ func TestWatchedDial(t *testing.T) {
 	defer l.Close()
 	under, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := &sentry{start: time.Now(), under: under}
+	s := &hedger{start: time.Now(), under: under}
 	v := NewVigil(s, time.Nanosecond)
 	v.late() // as if during the dialling
-	if _, err := dial(t.Context(), l.Addr().String(), time.Now().Add(time.Minute), &v); err == nil {
-		t.Error("dialled though the watch has ended it")
+	if _, err := new(Pool).connect(t.Context(), l.Addr().String(), time.Now().Add(time.Minute), &v); err == nil {
+		t.Error("dialled though the hedger has ended it")
 	}
+}
+
+// A connection that is made although the hedger had the exchange end is not
+// used. Nothing was sent on it, and the error says so.
+func TestConnectionMadeAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		under, end := context.WithCancel(t.Context())
+		s := &hedger{start: time.Now(), under: under, then: end}
+		near, far := net.Pipe()
+		defer far.Close()
+		pool := Pool{Dial: func(context.Context, string) (net.Conn, error) {
+			time.Sleep(time.Second)
+			return near, nil
+		}}
+		q := &Request{
+			Method: http.MethodPut, Addr: "h:1", Host: "h", Target: "/", Within: 10 * time.Second,
+			Hedger: s, Patience: 300 * time.Millisecond,
+		}
+		_, err := pool.Do(t.Context(), q, new(bytes.Buffer), 1<<20)
+		op, ok := errors.AsType[*net.OpError](err)
+		if !ok || op.Op != "dial" || !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		if n, err := far.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Errorf("%d bytes were sent, %v", n, err)
+		}
+	})
 }

@@ -337,8 +337,8 @@ func TestDialErrorsAreTold(t *testing.T) {
 	}
 }
 
-// TestAnswerBeforeTheBodyIsRead: a server may refuse a long body without reading
-// it, and close.
+// TestAnswerBeforeTheBodyIsRead: a server may refuse a long body without
+// reading it, and close.
 func TestAnswerBeforeTheBodyIsRead(t *testing.T) {
 	p := newPeer(t)
 	got := p.start(t.Context(), new(Pool), http.MethodPut, func(q *Request) { q.Body = make([]byte, 64<<20) })
@@ -382,7 +382,8 @@ func TestRequestOnTheWire(t *testing.T) {
 		near, far := net.Pipe()
 		got := make(chan string, 1)
 		go func() { b, _ := io.ReadAll(far); got <- string(b) }()
-		if err := newConn(near).send(&test.q, &awaiting{vigil: new(Vigil)}); err != nil {
+		c := newConn(near)
+		if err := c.send(&test.q, &silence{c: c, vigil: new(Vigil)}); err != nil {
 			t.Fatal(err)
 		}
 		near.Close()

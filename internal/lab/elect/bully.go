@@ -13,8 +13,8 @@ import (
 // process that knows that all higher ones are gone tells the others at once.
 //
 // 2D is there and back. 4D from the first OK is enough for the highest alive to
-// be asked (D), wait in vain (2D), and tell (D). Where the bound is wrong a
-// time-out is, too, and two may call themselves coordinator.
+// be asked (D), wait without an answer (2D), and tell (D). Where the bound is
+// wrong a time-out is, too, and two may call themselves coordinator.
 type bully struct {
 	Id     int
 	Leader int

@@ -62,7 +62,8 @@ var changRobertsSpec = spec.Algorithm{
 			return ringOne(c)
 		}
 		// Every id travels at most to the best process, the best one's all
-		// around, then Elected: all initiating in descending order, N(N+1)/2 + N.
+		// around, then Elected: all initiating in descending order, N(N+1)/2 +
+		// N.
 		n := c.N
 		e := &spec.Expected{
 			Messages:   spec.Range{Min: 2 * n, Max: n*(n+1)/2 + n},

@@ -205,7 +205,7 @@ var chubbySpec = spec.Algorithm{
 	Expect: func(c spec.Case) *spec.Expected {
 		asked := 1 + 4*office // once to be elected, then in every quarter of a lease
 		most := 2 * (c.N - 1) * asked
-		if len(c.Initiators) > 1 { // who tries in vain asks and gives back, a few times
+		if len(c.Initiators) > 1 { // a process whose try fails asks and gives back, a few times
 			most += 5 * 3 * (c.N - 1) * len(c.Initiators)
 		}
 		return &spec.Expected{

@@ -85,8 +85,8 @@ var itaiRodehSpec = spec.Algorithm{
 	},
 	Ring: true, All: true, Winner: spec.Anybody, Decides: irElected,
 	Expect: func(c spec.Case) *spec.Expected {
-		// One round at best, n + (n−1) hops where ids ascend; no bound at worst,
-		// so that the range is generous: n log n is what is expected.
+		// One round at best, n + (n−1) hops where ids ascend; no bound at
+		// worst, so that the range is generous: n log n is what is expected.
 		return &spec.Expected{
 			Messages:   spec.Range{Min: min(3*c.N-1, 2*c.N), Max: 20 * hsBound(c.N)},
 			Turnaround: spec.Range{Min: 2 * c.N, Max: 50 * c.N},

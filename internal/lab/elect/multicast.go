@@ -11,9 +11,9 @@ import (
 // two message times, and takes the highest id that it heard of.
 //
 // Two improvements lead to bully. First, only who disagrees speaks: a process
-// whose id is lower than one that it heard of stays silent (multicast-disagree).
-// Second, who wants to be leader asks the higher ones only, and tells the
-// result to the lower ones: that is bully.
+// whose id is lower than one that it heard of stays silent
+// (multicast-disagree). Second, who wants to be leader asks the higher ones
+// only, and tells the result to the lower ones: that is bully.
 type multicast struct {
 	Id        int
 	Best      int

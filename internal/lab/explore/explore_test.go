@@ -115,7 +115,8 @@ func TestAllSchedules(t *testing.T) {
 	}
 }
 
-// TestAsyncBully: where time-outs may be wrong, two coordinators are believed in.
+// TestAsyncBully: where time-outs may be wrong, two coordinators are believed
+// in.
 func TestAsyncBully(t *testing.T) {
 	r := walk(t, lab.Options{Algorithm: "bully", N: 4, Initiators: "1"}, explore.Limits{Async: true, States: 3000})
 	if r.Safety {

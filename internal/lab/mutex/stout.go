@@ -61,8 +61,7 @@ func (p *stoutCell) grant(net *sim.Port) {
 	net.Send(p.Holder, sim.Message{Kind: grant, Round: p.Token})
 }
 
-// Suspect is the end of a session: its hold and its place in the queue go with
-// it.
+// Suspect is the end of a session: its hold and its queue position go with it.
 func (p *stoutCell) Suspect(net *sim.Port, who int) {
 	p.Ended = append(p.Ended, who)
 	p.Queue = slices.DeleteFunc(p.Queue, func(id int) bool { return id == who })

@@ -5,8 +5,8 @@ import (
 	"github.com/stoutlock/stout/internal/lab/spec"
 )
 
-// tokenRing is a ring around which one token goes, always. Who has it may enter,
-// and passes it on when it leaves, or at once if it does not want to.
+// tokenRing is a ring around which one token goes, always. Who has it may
+// enter, and passes it on when it leaves, or at once if it does not want to.
 type tokenRing struct {
 	Wants  bool
 	Inside bool

@@ -30,7 +30,8 @@ var sixSets = [][]int{{0, 1, 2}, {1, 3, 5}, {2, 4, 5}, {0, 3, 4}, {0, 3, 4}, {1,
 
 // differenceSet finds q+1 numbers below n = q²+q+1 whose differences modulo n
 // are all different: 0 and 1, and more by trying. Shifted by 0 to n−1 they are
-// the lines of a plane (Singer 1938). It is nil if there is none, or n is large.
+// the lines of a plane (Singer 1938). It is nil if there is none, or n is
+// large.
 func differenceSet(n int) []int {
 	q := 1
 	for q*q+q+1 < n {
@@ -96,9 +97,9 @@ func shifted(line []int, n, by int) (set []int) {
 	return set
 }
 
-// rowAndColumn has n processes stand in rows of ⌈√n⌉. The last row may be short:
-// of two processes, one of whom stands there, the other's full row meets the
-// first one's column.
+// rowAndColumn has n processes stand in rows of ⌈√n⌉. The last row may be
+// short: of two processes, one of whom stands there, the other's full row meets
+// the first one's column.
 func rowAndColumn(n, id int) (set []int) {
 	width := 1
 	for width*width < n {

@@ -26,8 +26,8 @@ func Choosing(cfg Config) *Network {
 // Choices are all that could happen next: of each link the message that was
 // sent first (any of them with Reorder), what a detector has to say, and the
 // timer that runs out next. Messages take no time here, or any: if timersLast,
-// a timer runs out only when nothing is under way, as where time-outs are right;
-// otherwise at any moment. Crashes are offered if crashes is set.
+// a timer runs out only when nothing is under way, as where time-outs are
+// right; otherwise at any moment. Crashes are offered if crashes is set.
 func (n *Network) Choices(timersLast, crashes bool) []Choice {
 	n.sweep()
 	var all, timers []Choice

@@ -16,7 +16,7 @@ type Outcome struct {
 	Events   int
 
 	Endless bool // stopped by force: it would have gone on
-	Loop    int  // after so many events the same state came back: it never ends
+	Loop    int  // after this many events the same state came back: it never ends
 	CutOff  bool // ended by Config.Until
 
 	Leaders   []int // in whom each process believes at the end; Nobody for none and for the dead

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Disk is a disk in use: what is on it for good, and what was done to it that is not
-// synced.
+// Disk is a disk in use: what is on it for good, and what was done to it that
+// is not synced.
 type Disk struct {
 	tree     *Tree
 	pending  map[ID][]done // by what it was done to, in order
@@ -92,8 +92,8 @@ func (d *Disk) Seen() *Tree {
 	return d.after(keepAll, nil)
 }
 
-// Lose is what may be left when the power is lost now. Which it is, of all that it may
-// be, is drawn.
+// Lose is what may be left when the power is lost now. Which it is, of all that
+// it may be, is drawn.
 func (d *Disk) Lose(rng *rand.Rand) *Tree {
 	return d.after(keeper(rng.IntN(int(keepers))), rng)
 }

@@ -6,7 +6,7 @@ type Kind int
 // Kinds of events, with the fields of Event that they use.
 const (
 	Write  Kind = iota // Node, Off, Data: a file is being written to
-	Resize             // Node, Off: a file is being cut or extended to so many bytes
+	Resize             // Node, Off: a file is being cut or extended to this many bytes
 	Sync               // Node, Began: a sync has ended, which covers what came before Began
 	Make               // Node, Dir, Name, IsDir: a file or directory is being made
 	Rename             // Node, Dir, Name, To: it is getting another name, in the same directory
@@ -14,8 +14,8 @@ const (
 	Mark               // Mark: something of the caller's
 )
 
-// Event is one thing that was done to a disk, told when it begins; of a sync, when
-// it has ended.
+// Event is one thing that was done to a disk, told when it begins; of a sync,
+// when it has ended.
 type Event struct {
 	Kind  Kind
 	Node  ID

@@ -77,8 +77,8 @@ func (t *Tree) keep(all []done, how keeper, rng *rand.Rand) {
 	}
 }
 
-// keepSome applies some of the sectors of a write. The file may have become longer
-// without any.
+// keepSome applies some of the sectors of a write. The file may have become
+// longer without any.
 func (t *Tree) keepSome(e Event, rng *rand.Rand) {
 	n := t.file(e.Node)
 	if rng.IntN(2) == 0 {

@@ -15,8 +15,8 @@ type ID int
 // Top is the directory that a Tree begins with.
 const Top ID = 1
 
-// Tree is what a disk holds: directories and files, by ID. What is in no directory
-// is lost.
+// Tree is what a disk holds: directories and files, by ID. What is in no
+// directory is lost.
 type Tree struct {
 	nodes map[ID]*node
 	owned map[ID]bool // files that no other tree has
@@ -42,8 +42,8 @@ func (t *Tree) clone() *Tree {
 	return out
 }
 
-// Walk visits everything below the top, each directory before what is in it. Paths
-// are relative to the top.
+// Walk visits everything below the top, each directory before what is in it.
+// Paths are relative to the top.
 func (t *Tree) Walk(visit func(path string, id ID, dir bool)) { t.walk("", Top, visit) }
 
 func (t *Tree) walk(path string, dir ID, visit func(string, ID, bool)) {

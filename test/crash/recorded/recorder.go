@@ -22,12 +22,13 @@ type Mounted struct {
 	ids  map[string]powerloss.ID // of what is there now, by path
 }
 
-// mounts are those in use, and those that ghosts still use, by their directories.
+// mounts are those in use, and those that ghosts still use, by their
+// directories.
 var mounts sync.Map
 
-// Mount makes a directory of what is on a disk, and does to the disk what is done
-// there. Each sync calls the function while it is under way, and returns its error as
-// its own.
+// Mount makes a directory of what is on a disk, and does to the disk what is
+// done there. Each sync calls the function while it is under way, and returns
+// its error as its own.
 func Mount(top string, disk *powerloss.Disk, sync func() error) (*Mounted, error) {
 	seen := disk.Seen()
 	if err := os.Mkdir(top, 0o700); err != nil {
@@ -42,8 +43,8 @@ func Mount(top string, disk *powerloss.Disk, sync func() error) (*Mounted, error
 	return m, nil
 }
 
-// Unmount parts the directory from the disk: whoever still writes there is a ghost,
-// and gets no new names.
+// Unmount parts the directory from the disk: whoever still writes there is a
+// ghost, and gets no new names.
 func (m *Mounted) Unmount() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,8 +93,8 @@ func (m *Mounted) id(path string) powerloss.ID {
 	return id
 }
 
-// named does something to a name, and where that works notes it, if its disk is one.
-// Nobody else changes a name of the disk meanwhile.
+// named does something to a name, and where that works notes it, if its disk is
+// one. Nobody else changes a name of the disk meanwhile.
 func named(path string, do func() error, note func(*Mounted)) error {
 	m := at(path)
 	if m == nil {

@@ -52,8 +52,9 @@ func (l *life) goOn(disk *powerloss.Tree, before []powerloss.Event, holds *held,
 	l.disk, l.before, l.holds, l.possible = disk, before, holds, append(possible, worlds{{held: holds}}...)
 }
 
-// round works on the disk, and loses the power at some points of that. One of these
-// is where the next round begins; or there the process is killed, and the power stays.
+// round works on the disk, and loses the power at some points of that. One of
+// these is where the next round begins; or there the process is killed, and the
+// power stays.
 func (l *life) round(last bool) error {
 	events, err := l.record(last)
 	if err != nil {
@@ -75,7 +76,7 @@ func (l *life) round(last bool) error {
 		switch {
 		case err != nil:
 			return l.keep(left, events[:at], fmt.Errorf("power lost (or process killed: %v) before event %d of %d: %w", killed, at, len(events), err))
-		case n != chosen || found.condemned != "":
+		case n != chosen || found.quarantined != "":
 		case killed:
 			next = func() { l.goOn(l.disk, slices.Clone(events[:at]), found, possible[at].outcomes()) }
 		default:
@@ -121,11 +122,12 @@ func (l *life) use(dir string, disk *recorded.Mounted, last bool) error {
 	}
 	disk.Mark(opened{l.holds})
 	w := newWork(s, disk, l.holds, l.rng)
-	w.condemn = last && l.rng.IntN(2) == 0
+	w.quarantine = last && l.rng.IntN(2) == 0
 	return errors.Join(w.run(), s.Close())
 }
 
-// pause is what a sync takes: often nothing, so that others overtake it or do not.
+// pause is what a sync takes: often nothing, so that others overtake it or do
+// not.
 func pause() error {
 	if rand.IntN(4) == 0 {
 		time.Sleep(rand.N(300 * time.Microsecond))
@@ -133,7 +135,7 @@ func pause() error {
 	return nil
 }
 
-// judge tells what is possible before each event, and behind the last.
+// judge says what is possible before each event, and behind the last.
 func (l *life) judge(events []powerloss.Event) []worlds {
 	now := l.possible
 	out := make([]worlds, 0, len(events)+1)
@@ -197,7 +199,7 @@ func under(w worlds) string {
 	return "[" + strings.Join(names, ", ") + "]"
 }
 
-// difference tells what is there that should not be, and the other way round.
+// difference lists what is there that should not be, and the other way round.
 func difference(have, want *held) string {
 	h, w := have.words(), want.words()
 	var out []string
@@ -214,8 +216,8 @@ func difference(have, want *held) string {
 	return strings.Join(out, ", ")
 }
 
-// keep puts aside what shows a failure: the disk before the round, what the crash
-// has left, and what led to it.
+// keep puts aside what shows a failure: the disk before the round, what the
+// crash has left, and what led to it.
 func (l *life) keep(left *powerloss.Tree, events []powerloss.Event, failure error) error {
 	dir, err := os.MkdirTemp(filepath.Dir(l.work), fmt.Sprintf("failure-%d-", l.seed))
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 
 // held is what a data directory has to hold. It is immutable.
 type held struct {
-	founded   bool
-	condemned string
-	entries   map[uint64]string // what is in them, by index
-	votes     map[string]string
-	snapshot  uint64 // index of the latest
-	content   string // of it
+	founded     bool
+	quarantined string
+	entries     map[uint64]string // what is in them, by index
+	votes       map[string]string
+	snapshot    uint64 // index of the latest
+	content     string // of it
 }
 
 // with is a copy that may be changed before anybody else sees it.
@@ -28,11 +28,11 @@ func (h *held) with(change func(*held)) *held {
 	return &out
 }
 
-// words tell all that it holds. What a replica has before its founding is noted
-// it has promised nobody.
+// words describes all that it holds. What a replica has before its founding is
+// noted it has promised nobody.
 func (h *held) words() []string {
-	if h.condemned != "" {
-		return []string{"condemned: " + h.condemned}
+	if h.quarantined != "" {
+		return []string{"quarantined: " + h.quarantined}
 	}
 	if !h.founded {
 		return []string{"not founded"}
@@ -97,21 +97,21 @@ func (m mark) String() string {
 	return m.op.name
 }
 
-// opened says that a process has opened the directory, and found what it holds. From
-// then on it holds that, whatever the process before it had on the way.
+// opened says that a process has opened the directory, and found what it holds.
+// From then on it holds that, whatever the process before it had on the way.
 type opened struct{ *held }
 
 func (opened) String() string { return "opened" }
 
-// possible is what a directory may hold at one instant, together with what has been
-// begun, is not over, and has not taken effect in it.
+// possible is what a directory may hold at one instant, together with what has
+// been begun, is not over, and has not taken effect in it.
 type possible struct {
 	*held
 	left []*op
 }
 
-// worlds are all that is possible. Operations that overlap may take effect in any
-// order.
+// worlds are all that is possible. Operations that overlap may take effect in
+// any order.
 type worlds []possible
 
 func (w worlds) after(what any) worlds {
@@ -129,8 +129,8 @@ func (w worlds) after(what any) worlds {
 	return out
 }
 
-// closure is what is possible a moment later, when some of what is under way, or
-// nothing, has taken effect.
+// closure is what is possible a moment later, when some of what is under way,
+// or nothing, has taken effect.
 func (w worlds) closure() worlds {
 	seen := map[string]bool{}
 	var out worlds

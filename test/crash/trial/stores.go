@@ -13,23 +13,24 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
-	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/datadir"
 )
 
-// dataDir is where a replica of this cell keeps its data, below the top of a disk.
-// The directory above it does not exist either before the replica has started once.
+// dataDir is where a replica of this cell keeps its data, below the top of a
+// disk. The directory above it does not exist either before the replica has
+// started once.
 func dataDir(top string) string { return filepath.Join(top, "stout", "r1") }
 
 // stores are those of an open data directory.
-type stores struct{ replica.Parts }
+type stores struct{ datadir.Stores }
 
 func open(top string, wal bool) (*stores, error) {
-	d, err := replica.Claim(&replica.Options{Cell: "crash", ID: "r1", DataDir: dataDir(top), WAL: wal, Logger: zerolog.Nop()})
+	d, err := datadir.Claim(dataDir(top), "crash", "r1")
 	if err != nil {
 		return nil, err
 	}
-	p, err := d.Open()
-	return &stores{p}, err
+	s, err := d.Open(wal, zerolog.Nop())
+	return &stores{s}, err
 }
 
 // keys of votes, as the library has them.
@@ -64,7 +65,8 @@ func (s *stores) contents() (*held, error) {
 	return h, err
 }
 
-// latest is the snapshot from which a replica starts: the latest that can be read.
+// latest is the snapshot from which a replica starts: the latest that can be
+// read.
 func (s *stores) latest() (index uint64, content string, err error) {
 	metas, err := s.Snapshots.List()
 	if err != nil {
@@ -84,9 +86,9 @@ func (s *stores) latest() (index uint64, content string, err error) {
 // observe opens what a crash has left, and tells what it holds.
 func observe(top string, wal bool) (*held, error) {
 	s, err := open(top, wal)
-	if err != nil && strings.Contains(err.Error(), "condemned.txt") {
-		why, err := os.ReadFile(filepath.Join(dataDir(top), "condemned.txt"))
-		return &held{condemned: strings.TrimSpace(string(why))}, err
+	if err != nil && strings.Contains(err.Error(), "quarantined.txt") {
+		why, err := os.ReadFile(filepath.Join(dataDir(top), "quarantined.txt"))
+		return &held{quarantined: strings.TrimSpace(string(why))}, err
 	}
 	if err != nil {
 		return nil, err

@@ -10,20 +10,20 @@ import (
 	"github.com/stoutlock/stout/test/crash/recorded"
 )
 
-// work is what is done to the stores in one round. Like Raft it has one goroutine
-// that stores and deletes entries and installs snapshots, and another that takes
-// snapshots and compacts the log. Votes, which Raft writes from the first, come from
-// a third, so that they meet everything.
+// work is what is done to the stores in one round. Like Raft it has one
+// goroutine that stores and deletes entries and installs snapshots, and another
+// that takes snapshots and compacts the log. Votes, which Raft writes from the
+// first, come from a third, so that they meet everything.
 type work struct {
 	*stores
-	disk    *recorded.Mounted
-	rng     *rand.Rand
-	next    uint64 // index of the next entry
-	term    uint64
-	floor   uint64 // the entries from here on may be replaced
-	settled uint64 // snapshots may be taken up to here
-	large   bool   // some entries are
-	condemn bool   // at the end
+	disk       *recorded.Mounted
+	rng        *rand.Rand
+	next       uint64 // index of the next entry
+	term       uint64
+	floor      uint64 // the entries from here on may be replaced
+	settled    uint64 // snapshots may be taken up to here
+	large      bool   // some entries are
+	quarantine bool   // at the end
 
 	mu       sync.Mutex // guards what follows
 	snapshot uint64     // index of the latest
@@ -85,9 +85,9 @@ func (w *work) run() error {
 		}
 	}
 	beside.Wait()
-	if w.condemn {
+	if w.quarantine {
 		why := fmt.Sprintf("sum %d", w.rng.Uint64())
-		w.do("condemn", func(h *held) { h.condemned = why }, func() error { return w.Condemn(why) })
+		w.do("quarantine", func(h *held) { h.quarantined = why }, func() error { return w.Quarantine(why) })
 	}
 	return w.failed
 }
@@ -146,8 +146,8 @@ func (w *work) erase(name string, from, to uint64) {
 	}, func() error { return w.Logs.DeleteRange(from, to) })
 }
 
-// install is a snapshot from far ahead, as a leader sends it, and the compaction that
-// follows.
+// install is a snapshot from far ahead, as a leader sends it, and the
+// compaction that follows.
 func (w *work) install() {
 	index := max(w.next, w.settled+1) + w.rng.Uint64N(40)
 	w.take("install", w.rng, index)
@@ -163,7 +163,8 @@ func (w *work) vote(rng *rand.Rand) {
 	w.do("vote", func(h *held) { h.votes[k] = v }, func() error { return w.Votes.Set([]byte(k), []byte(v)) })
 }
 
-// tend takes a snapshot of what will not be replaced, or compacts the log up to one.
+// tend takes a snapshot of what will not be replaced, or compacts the log up to
+// one.
 func (w *work) tend(rng *rand.Rand) {
 	w.mu.Lock()
 	snapshot := w.snapshot

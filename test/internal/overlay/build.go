@@ -19,9 +19,10 @@ import (
 const Tag = "simulated"
 
 // Build compiles the test program of one package of the module at root, through
-// the overlay and under the given build tags, and leaves it at out. Compiling the
-// standard library anew takes minutes the first time; after that the go command's
-// build cache has it, and the overlay's files are kept under os.UserCacheDir.
+// the overlay and under the given build tags, and leaves it at out. Compiling
+// the standard library anew takes minutes the first time; after that the go
+// command's build cache has it, and the overlay's files are kept under
+// os.UserCacheDir.
 func Build(ctx context.Context, root, out, pkg string, o Overlay, tags ...string) error {
 	out, err := filepath.Abs(out)
 	if err != nil {
@@ -30,8 +31,8 @@ func Build(ctx context.Context, root, out, pkg string, o Overlay, tags ...string
 	return o.command(ctx, root, "test", "-c", "-vet=off", "-ldflags=-w", "-tags", strings.Join(tags, ","), "-o", out, pkg)
 }
 
-// Program builds a program of the module at root through the overlay, and leaves it
-// at out.
+// Program builds a program of the module at root through the overlay, and
+// leaves it at out.
 func Program(ctx context.Context, root, out, pkg string, o Overlay, tags ...string) error {
 	out, err := filepath.Abs(out)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// reimported is o with one import of a package's files replaced by another, under
-// its old name. Where it names files, they are those. It fails where one of those, or
-// all of the directory, do not have the import.
+// reimported is o with one import of a package's files replaced by another,
+// under its old name. Where it names files, they are those. It fails where one
+// of those, or all of the directory, do not have the import.
 func (o Overlay) reimported(dir, was, is string, files ...string) (Overlay, error) {
 	named := len(files) > 0
 	if !named {

@@ -15,9 +15,9 @@ import (
 	"strings"
 )
 
-// copied is o with a copy of a module in the place of the one that the module at root
-// requires, and the copy's directory: its files may be replaced, which the go command
-// refuses for those in its cache.
+// copied is o with a copy of a module in the place of the one that the module
+// at root requires, and the copy's directory: its files may be replaced, which
+// the go command refuses for those in its cache.
 func (o Overlay) copied(ctx context.Context, root, module string) (Overlay, string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	cmd.Dir = root
@@ -70,8 +70,8 @@ func copyOnce(from, to string) error {
 	return err
 }
 
-// modfile writes what go.mod and go.sum of the module at root are with the copies,
-// and returns the name of the first.
+// modfile writes what go.mod and go.sum of the module at root are with the
+// copies, and returns the name of the first.
 func (o Overlay) modfile(root, dir string) (string, error) {
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {

@@ -18,12 +18,16 @@ const (
 var syncs = []struct{ module, file, was, is string }{
 	{bbolt, "bolt_linux.go", "syscall.Fdatasync(int(db.file.Fd()))", "db.file.Datasync()"},
 	{bbolt, "bolt_linux.go", "import (\n\t\"syscall\"\n)\n", ""},
-	{"", "replica/sync_linux.go", "syscall.Fdatasync(int(file.Fd()))", "file.Datasync()"},
+	{"", "replica/disk/sync_linux.go", "syscall.Fdatasync(int(file.Fd()))", "file.Datasync()"},
 }
 
-// Noted is base with all noted that the stores of a replica do to a disk (package
-// recorded): those of the module at root, bbolt, and the library's store of
-// snapshots. It fails where one of them does not look as it did when this was written.
+// stores are the packages of the module at root that write to a disk.
+var stores = []string{"replica/disk", "replica/wal", "replica/boltlog", "replica/snapshots", "replica/datadir"}
+
+// Noted is base with all noted that the stores of a replica do to a disk
+// (package recorded): those of the module at root, bbolt, and the library's
+// store of snapshots. It fails where one of them does not look as it did when
+// this was written.
 func Noted(ctx context.Context, root string, base Overlay) (o Overlay, err error) {
 	o = base
 	dirs := map[string]string{"": root}
@@ -32,8 +36,10 @@ func Noted(ctx context.Context, root string, base Overlay) (o Overlay, err error
 			return o, err
 		}
 	}
-	if o, err = o.reimported(filepath.Join(root, "replica"), "os", shim); err != nil {
-		return o, err
+	for _, pkg := range stores {
+		if o, err = o.reimported(filepath.Join(root, pkg), "os", shim); err != nil {
+			return o, err
+		}
 	}
 	if o, err = o.reimported(dirs[bbolt], "os", shim); err != nil {
 		return o, err

@@ -1,8 +1,12 @@
 package overlay
 
 import (
+	"errors"
+	"go/build"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,8 +33,8 @@ func TestReimported(t *testing.T) {
 	}
 }
 
-// TestNoted: the sources look as the overlay expects them to, and those of other
-// modules are replaced in copies.
+// TestNoted: the sources look as the overlay expects them to, and those of
+// other modules are replaced in copies.
 func TestNoted(t *testing.T) {
 	root, err := filepath.Abs("../../..")
 	if err != nil {
@@ -57,4 +61,56 @@ func TestNoted(t *testing.T) {
 	if again, err := o.modfile(root, dir); again != name || err != nil {
 		t.Errorf("%s, and then %s, %v", name, again, err)
 	}
+}
+
+// TestNothingIsWrittenUnseen: of the packages of a replica, only those that are
+// noted use the disk.
+func TestNothingIsWrittenUnseen(t *testing.T) {
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := Noted(t.Context(), root, Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	linux := build.Default
+	linux.GOOS = "linux"
+	packages := 0
+	err = filepath.WalkDir(filepath.Join(root, "replica"), func(dir string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		p, err := linux.ImportDir(dir, 0)
+		if noGo := (*build.NoGoError)(nil); errors.As(err, &noGo) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		packages++
+		for _, name := range []string{"os", "syscall", "io/ioutil", "golang.org/x/sys/unix"} {
+			for _, at := range p.ImportPos[name] {
+				file, err := filepath.Rel(root, at.Filename)
+				if err != nil {
+					return err
+				}
+				noted := name == "os" && o.files[at.Filename] != nil
+				if !noted && !slices.Contains(beside, name+" in "+filepath.ToSlash(file)) {
+					t.Errorf("%s imports %s: what it writes would not be noted", file, name)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || packages < len(stores) {
+		t.Errorf("%d packages, %v", packages, err)
+	}
+}
+
+// beside are imports that write nothing: a number of an error, a lock.
+var beside = []string{
+	"syscall in replica/disk/disk.go",
+	"syscall in replica/datadir/lock_unix.go",
+	"syscall in replica/disk/sync_linux.go", // its call is replaced
 }

@@ -29,15 +29,15 @@ var substitutions = []substitution{
 	{"runtime/proc.go", "\t// local runq\n\tif gp,", "\tif gp := simPick(pp); gp != nil {\n\t\treturn gp, false, false\n\t}\n\t// local runq\n\tif gp,"},
 	{"runtime/proc.go", "func runqempty(pp *p) bool {\n", "func runqempty(pp *p) bool {\n\tif simRunning != 0 {\n\t\treturn false\n\t}\n"},
 
-	// The system monitor goes by the real clock.
+	// The system monitor uses the real clock.
 	{"runtime/proc.go", "} else if pd.schedwhen+forcePreemptNS <= now {", "} else if pd.schedwhen+simSlice() <= now {"},
 	{"runtime/proc.go", "\t\t// Retake the P if it's there for more than 1 sysmon tick",
 		"\t\tif !sysretake && simKeeps(thread.gp) {\n\t\t\tthread.resume()\n\t\t\tgoto done\n\t\t}\n\t\t// Retake the P if it's there for more than 1 sysmon tick"},
 	{"runtime/sema.go", "func internal_sync_nanotime() int64 {\n\treturn nanotime()", "func internal_sync_nanotime() int64 {\n\treturn simNanotime()"},
 	{"runtime/mgc.go", "\tif !memstats.enablegc || panicking", "\tif simulated && t.kind != gcTriggerCycle || !memstats.enablegc || panicking"},
 
-	// Time passes while a goroutine of the bubble waits for a mutex: its holder may
-	// be one that sleeps, as a process does that is paused within.
+	// Time passes while a goroutine of the bubble waits for a mutex: its holder
+	// may be one that sleeps, as a process does that is paused within.
 	{"runtime/runtime2.go", "\twaitReasonSyncCondWait:          true,\n", "\twaitReasonSyncCondWait:          true,\n\twaitReasonSyncMutexLock: true,\n\twaitReasonSyncRWMutexRLock: true,\n\twaitReasonSyncRWMutexLock: true,\n"},
 
 	// Maps: fixed hashes, and walks from a place that is the seed's.

@@ -1,26 +1,28 @@
 // Package mutants lists deliberate faults of the product, each the slip of a
 // tired programmer, to measure what the simulator sees: one that it does not
-// find is a gap of the simulator's. They are compiled in by package overlay; the
-// product's sources have no hooks for them.
+// find is a gap of the simulator's. They are compiled in by package overlay;
+// the product's sources have no hooks for them.
 //
 // Some are not in the list. Two are made up for in every schedule: a withdrawal
-// that takes back a later grant of its pair (the office puts each withdrawal into
-// the log before the next request of that pair), and a read for which the lease is
-// checked first (a replica's state never goes back, so what is read after the check
-// is no older than what the lease vouched for within the call). Two break no promise
-// that a run could be held to: a lapse of the lease that is not given back, and news
-// that is lost by an acknowledgement, as the contract lets other news be. And two need
-// an instant that runs hardly ever hit: a call that breaks off between its grant and
-// the look at it, which nobody cleans up after, and a client that is cut off, holds on
-// for longer than its lease, and has the slowest of clocks. Unit tests find all but
-// the second: the scenario withdraw.txt in replica/state; in master
+// that takes back a later grant of its pair (the office puts each withdrawal
+// into the log before the next request of that pair), and a read for which the
+// lease is checked first (a replica's state never goes back, so what is read
+// after the check is no older than what the lease vouched for within the call).
+// Two break no promise that a run could be held to: a lapse of the lease that
+// is not given back, and the news that is lost by an acknowledgement, as the
+// contract lets other news be. And two need an instant that runs hardly ever
+// hit: a call that breaks off between its grant and the look at it, which
+// nobody cleans up after, and a client that is cut off, holds on for longer
+// than its lease, and has the slowest of clocks. Unit tests find all but the
+// second: the scenario withdraw.txt in replica/state; in master
 // TestLapseGivesSessionsTimeBack, TestAcknowledgementCountsForWhatWasShown and
-// TestBrokenWaiterLeaves; in client TestHoldEndsWithTheLocalLease. And what needs more
-// than users have, such as a session with holds on hundreds of paths, is left to unit
-// tests too (replica/state TestEndOfASessionWithManyHolds), as is a pipeline that does not
-// end with its first failure (hashicorp/raft #612; replica
-// TestPipelineEndsWithItsFirstFailure): since a deposed leader is silent, runs that
-// had met it within tens of seeds do so hardly ever.
+// TestBrokenWaiterLeaves; in client TestHoldEndsWithTheLocalLease. And what
+// needs more than users have, such as a session with holds on hundreds of
+// paths, is left to unit tests too (replica/state
+// TestEndOfASessionWithManyHolds), as is a pipeline that does not end with its
+// first failure (hashicorp/raft #612; replica
+// TestPipelineEndsWithItsFirstFailure): since a deposed leader is silent, runs
+// that had met it within tens of seeds do so hardly ever.
 package mutants
 
 import (

@@ -9,17 +9,20 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/datadir"
 )
 
 // Directories come and go: machines found the cell together, lose their disks,
 // get old ones back, and an operator has new ones take the place of old ones.
 
 // seek is what command stoutd does before a replica runs: it waits until the
-// directory is a member's, and opens what is in it. It reports false where the process
-// died before.
-func (p *process) seek(log zerolog.Logger) (parts replica.Parts, ok bool) {
+// directory is a member's, and opens what is in it. It reports false where the
+// process died before.
+func (p *process) seek(log zerolog.Logger) (stores datadir.Stores, peers replica.Peers, ok bool) {
 	m, disk := p.m, p.disk
 	err := disk.claim(log)
 	if err == nil && !p.dead() {
@@ -38,19 +41,19 @@ func (p *process) seek(log zerolog.Logger) (parts replica.Parts, ok bool) {
 		ctx, cancel := context.WithTimeout(p.gone, 250*time.Millisecond)
 		known := admission.AskLeader(ctx, m.id, disk.who.CellID, m.w.names(), p.ask)
 		cancel()
-		parts, err = disk.open()
-		parts.Known = known
+		stores, err = disk.open()
+		peers = replica.Peers{Transport: p.wire, Ask: p.ask, Known: known}
 	}
 	if p.dead() {
-		if err == nil && parts.Close != nil {
-			_ = parts.Close() // the process is dead
+		if err == nil && stores.Close != nil {
+			_ = stores.Close() // the process is dead
 		}
-		return parts, false
+		return stores, peers, false
 	}
 	if err != nil {
 		m.w.fail("replica %s does not start: %v", m.id, err)
 	}
-	return parts, err == nil
+	return stores, peers, err == nil
 }
 
 func (w *world) names() []string {
@@ -122,7 +125,7 @@ func (p *process) opens(from *process, wanted string) bool {
 func (w *world) voters() (ids []string, ok bool) {
 	w.judge.looking = true
 	defer func() { w.judge.looking = false }()
-	var latest replica.Membership
+	var latest cell.Membership
 	committed := uint64(0)
 	for _, m := range w.machines {
 		p := m.process
@@ -142,15 +145,11 @@ func (w *world) voters() (ids []string, ok bool) {
 	return ids, latest.Index > 0 && committed == latest.Index
 }
 
-// mayLose reports whether a machine's disk may be taken away: nobody can hold the
-// cell to what a majority of its disks has forgotten. While no cell is founded any
-// disk may go.
+// mayLose reports whether a machine's disk may be taken away: nobody can hold
+// the cell to what a majority of its disks has forgotten. While no cell is
+// founded any disk may go.
 func (w *world) mayLose(m *machine) bool {
-	founded := false
-	for _, o := range w.machines {
-		founded = founded || o.disk.who.CellID != ""
-	}
-	if !founded {
+	if !w.founded() {
 		return true
 	}
 	voters, ok := w.voters()
@@ -163,8 +162,13 @@ func (w *world) mayLose(m *machine) bool {
 	return ok && kept > len(voters)/2
 }
 
-// disturbFounding has machines crash, lose their disks and get old ones back while
-// they found the cell.
+// founded reports whether any directory is one of a cell.
+func (w *world) founded() bool {
+	return slices.ContainsFunc(w.machines, func(m *machine) bool { return m.disk.who.CellID != "" })
+}
+
+// disturbFounding has machines crash, lose their disks and get old ones back
+// while they found the cell.
 func (w *world) disturbFounding() {
 	w.stats.check("disturbed founding")
 	for range 2 + w.script.IntN(8) {
@@ -183,6 +187,72 @@ func (w *world) disturbFounding() {
 		}
 	}
 	w.heal()
+}
+
+// shortFounding: one machine is down while the others might found the cell
+// without it. Of those, one loses its disk, and the others are down.
+func (w *world) shortFounding() {
+	w.stats.check("short founding")
+	late, wiped, others := w.machines[0], w.machines[1], w.machines[2:]
+	late.crash()
+	w.until(between(w.script, time.Second, 4*time.Second))
+	for _, m := range others {
+		m.crash()
+	}
+	w.trace.note(wiped.id, "has lost its disk")
+	wiped.swap(newDisk(w), time.Millisecond) // no cell is founded yet
+	late.restart(false)
+	w.until(between(w.script, time.Second, 4*time.Second))
+	for _, m := range others {
+		m.restart(false)
+	}
+}
+
+// tornFounding: of a founding that all have prepared, one alone goes on. It has
+// another disk until the others have given that founding up.
+func (w *world) tornFounding() {
+	first := w.firstFounder()
+	if first == nil {
+		return
+	}
+	w.stats.check("torn founding")
+	founded := first.disk
+	for _, m := range w.machines {
+		if m.crash(); m != first {
+			m.restart(false)
+		}
+	}
+	first.disk = newDisk(w)
+	first.restart(false)
+	w.soon(func() bool {
+		return w.founded() || !slices.ContainsFunc(w.machines, func(m *machine) bool {
+			return m.disk.who.Founding.Has(founded.who.ServerID())
+		})
+	})
+	if !w.founded() {
+		w.trace.note(first.id, "has its disk again")
+		first.crash()
+		first.disk = founded
+		first.restart(false)
+		w.soon(w.cameToNothing)
+		w.beginAnew()
+	}
+}
+
+// firstFounder waits until one machine alone has founded the cell.
+func (w *world) firstFounder() (first *machine) {
+	for end := w.now() + 5*time.Second; w.now() < end && first == nil && !w.isOver(); w.until(20 * time.Microsecond) {
+		for _, m := range w.machines {
+			switch {
+			case m.disk.who.CellID == "":
+			case first != nil:
+				return nil
+			default:
+				first = m
+			}
+		}
+	}
+	return first
 }
 
 // swap has a machine come back with another disk.
@@ -218,8 +288,8 @@ func (w *world) oldDisk() {
 	m.swap(old, after)
 }
 
-// replaceOne is an operator who has a new directory take the place of an old one,
-// as its replica asks for.
+// replaceOne is an operator who has a new directory take the place of an old
+// one, as its replica asks for.
 func (w *world) replaceOne() {
 	for _, i := range w.script.Perm(len(w.machines)) {
 		if m := w.machines[i]; m.process != nil && m.process.stranger {
@@ -261,7 +331,7 @@ func (w *world) command(id, directory string) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(p.gone, 5*time.Second)
-		err := p.master.Replace(ctx, id, lockapi.ReplaceMemberRequest{Directory: directory})
+		err := p.master.Replace(ctx, master.ReplaceRequest{ID: id, ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: directory}})
 		cancel()
 		w.trace.note("operator", "replace %s by %s through %s: %v", id, directory, m.id, err)
 		if err == nil || !errors.Is(err, lockapi.CodeNoMaster) {
@@ -299,7 +369,7 @@ func (w *world) laggingVoter() {
 		}
 	}
 	promoted := false
-	for end := w.now() + 5*time.Second; w.now() < end && !promoted; w.until(200 * time.Microsecond) {
+	for end := w.now() + 5*time.Second; w.now() < end && !promoted && !w.isOver(); w.until(200 * time.Microsecond) {
 		ids, ok := w.voters()
 		promoted = ok && slices.Contains(ids, next.disk.who.ServerID())
 	}
@@ -313,25 +383,41 @@ func (w *world) laggingVoter() {
 }
 
 // tend is the operator at the end, when nothing fails any more: whoever asks is
-// admitted. Where disks were lost while the cell was founded, so that a founder is
-// left alone, all begin anew: nothing was ever served.
+// admitted, and a founding that came to nothing is begun anew.
 func (w *world) tend() {
 	for ; !w.isOver(); w.until(time.Second) {
-		strangers := 0
 		for _, m := range w.machines {
 			if m.process != nil && m.process.stranger {
-				strangers++
 				w.replace(m)
 			}
 		}
-		if strangers > len(w.machines)/2 && len(w.judge.history) == 1 {
-			w.trace.note("operator", "a founding came to nothing: all begin anew")
-			w.stats.check("founding begun anew")
-			for _, m := range w.machines {
-				m.swap(newDisk(w), time.Millisecond)
-			}
-			w.until(5 * time.Second)
+		w.beginAnew()
+	}
+}
+
+// cameToNothing reports whether disks were lost while the cell was founded, so
+// that a founder is left alone.
+func (w *world) cameToNothing() bool {
+	strangers := 0
+	for _, m := range w.machines {
+		if m.process != nil && m.process.stranger {
+			strangers++
 		}
+	}
+	return strangers > len(w.machines)/2 && len(w.judge.history) == 1
+}
+
+// beginAnew is the operator's way out of that: nothing was ever served, and no
+// disk is kept.
+func (w *world) beginAnew() {
+	if w.cameToNothing() {
+		w.trace.note("operator", "a founding came to nothing: all begin anew")
+		w.stats.check("founding begun anew")
+		for _, m := range w.machines {
+			m.swap(newDisk(w), time.Millisecond)
+			m.attic = nil
+		}
+		w.until(5 * time.Second)
 	}
 }
 

@@ -23,9 +23,9 @@ func (u *user) newPair(session, path string) pair {
 
 func isBare(handle string) bool { return strings.HasPrefix(handle, "bare-") }
 
-// bare takes a lock by bare HTTP, through any replica, each call sent once: what
-// an answer promises is held against the log, code by code. A call that breaks
-// off may be made again at once.
+// bare takes a lock by bare HTTP, through any replica, each call sent once:
+// what an answer promises is held against the log, code by code. A call that
+// breaks off may be made again at once.
 func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 	p := u.newPair(s.ID(), l.path)
 	q := lockapi.LockRequest{
@@ -35,8 +35,9 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 	if u.rng.IntN(2) == 0 {
 		q.WaitMS = between(u.rng, time.Millisecond, 4*time.Second).Milliseconds()
 	}
-	// Without a word, where its patience ends. A grant whose answer got lost then
-	// stays with the session, so nobody does that when all are to be served.
+	// Without a word, where its patience ends. A grant whose answer got lost
+	// then stays with the session, so nobody does that when all are to be
+	// served.
 	leaves := u.rng.IntN(3) == 0 && !u.w.quiet
 	answered := true // each call so far was
 	for range 4 {
@@ -154,7 +155,8 @@ func (u *user) bareKeepalive(ctx context.Context, at, session string, wait time.
 	}
 }
 
-// free gives up what the pair has: as far as one call can while there are faults.
+// free gives up what the pair has: as far as one call can while there are
+// faults.
 func (u *user) free(ctx context.Context, p pair, token uint64) {
 	for !u.freed(ctx, p, token) && u.w.quiet && ctx.Err() == nil {
 		u.pace(ctx)

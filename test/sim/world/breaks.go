@@ -25,12 +25,12 @@ func claimant(q *http.Request, body []byte) (p pair, ok bool) {
 	return pair{in.Session, path, in.Handle}, !in.Queue
 }
 
-// broke is called when a process has answered a call whose connection it knew to
-// be broken. Unless it granted the lock in that very moment, or has granted it to a copy
-// of the call, nothing may be left of a pair for which no call, or late copy of one, is
-// under way any more: whoever does not hear of a grant does not become a holder. That is
-// for the office in which the call came: to a later one a grant of an earlier one's is
-// as good as any.
+// broke is called when a process has answered a call whose connection it knew
+// to be broken. Unless it granted the lock in that very moment, or has granted
+// it to a copy of the call, nothing may be left of a pair for which no call, or
+// late copy of one, is under way any more: whoever does not hear of a grant
+// does not become a holder. That is for the office in which the call came: to a
+// later one a grant of an earlier one's is as good as any.
 func (p *process) broke(who pair, came master.Location, status int) {
 	at := p.master.Known()
 	if status == http.StatusOK || !at.Self || at.Epoch != came.Epoch {

@@ -19,8 +19,8 @@ func (j *judge) floor() uint64 {
 	return j.told
 }
 
-// acquired: a client was told of a grant. It may have ended since, but not before
-// the call began.
+// acquired: a client was told of a grant. It may have ended since, but not
+// before the call began.
 func (j *judge) acquired(who string, floor uint64, p pair, token uint64) {
 	j.look()
 	j.w.stats.check("told of a grant")
@@ -48,9 +48,9 @@ func (j *judge) released(who string, token uint64) {
 	j.told = max(j.told, g.freed)
 }
 
-// gaveBack: one call to release a grant was answered. Only a release, or the end
-// of the session, ends a grant that its holder knows of, so the first one finds it
-// there; and none releases what had ended before it was sent.
+// gaveBack: one call to release a grant was answered. Only a release, or the
+// end of the session, ends a grant that its holder knows of, so the first one
+// finds it there; and none releases what had ended before it was sent.
 func (j *judge) gaveBack(who string, floor, token uint64, released, first bool) {
 	j.look()
 	freed := j.tokens[token].freed
@@ -74,8 +74,8 @@ func (j *judge) kept(who string, p pair, token uint64, why string) {
 	}
 }
 
-// stood: a client was told that something stands in the way of its request: that
-// was so at some moment since its call began.
+// stood: a client was told that something stands in the way of its request:
+// that was so at some moment since its call began.
 func (j *judge) stood(who string, floor uint64, path string, q *lockapi.LockRequest, why string) {
 	j.look()
 	j.w.stats.check("told of an obstacle")
@@ -83,7 +83,7 @@ func (j *judge) stood(who string, floor uint64, path string, q *lockapi.LockRequ
 	if q.Mode == lockapi.Shared {
 		mode = state.Shared
 	}
-	if j.since(floor, func(s *state.State) bool { return s.Decide(path, mode, q.Limit).Verdict != state.Held }) {
+	if j.since(floor, func(s *state.State) bool { return !toBeHad(s, path, mode, q.Limit) }) {
 		return
 	}
 	if j.claimed[path] <= floor { // else it may have been so in the midst of an entry
@@ -91,8 +91,18 @@ func (j *judge) stood(who string, floor uint64, path string, q *lockapi.LockRequ
 	}
 }
 
-// reopened: the opening of a session was sent again with its key. It gives no other
-// one while that lives, and none that had ended before the call.
+// toBeHad reports whether somebody who has no claim would be granted a lock at once.
+func toBeHad(s *state.State, path string, mode state.Mode, limit int64) bool {
+	l, ok := s.Lock(path)
+	if !ok || l.Free() {
+		return true
+	}
+	together := mode == state.Shared && l.Mode == state.Shared && l.Limit == limit && (limit == 0 || int64(l.Holders) < limit)
+	return l.DelayID == 0 && l.Waiters == 0 && (l.Holders == 0 || together)
+}
+
+// reopened: the opening of a session was sent again with its key. It gives no
+// other one while that lives, and none that had ended before the call.
 func (j *judge) reopened(who string, floor uint64, first, again string) {
 	j.look()
 	j.w.stats.check("opening repeated")
@@ -115,8 +125,8 @@ func (j *judge) closed(who, session string) {
 	j.told = max(j.told, e.index)
 }
 
-// hadNoEffect: a client was told that an acquire with a handle of its own had no
-// effect. It may not have one later either.
+// hadNoEffect: a client was told that an acquire with a handle of its own had
+// no effect. It may not have one later either.
 func (j *judge) hadNoEffect(who string, p pair, why string) {
 	j.look()
 	j.w.stats.check("told of no effect")
@@ -165,7 +175,8 @@ func (j *judge) since(floor uint64, holds func(*state.State) bool) bool {
 	return false
 }
 
-// byForce: an operator has ended the session, which its client may not know yet.
+// byForce: an operator has ended the session, which its client may not know
+// yet.
 func (j *judge) byForce(s *client.Session) bool {
 	if s == nil {
 		return false
@@ -223,7 +234,56 @@ func shapeOf(s *state.State, path string) string {
 	return shape(out)
 }
 
-// describe tells a batch for the trace.
+// short is an operation or a result in a few words.
+func short(v any) string {
+	switch v := v.(type) {
+	case *state.OpenOffice:
+		return fmt.Sprintf("by %s for term %d", v.Master, v.Term)
+	case *state.Release:
+		return fmt.Sprintf("%v token %d", about(v), v.Token)
+	case *state.Withdraw:
+		return fmt.Sprintf("%v place %d undo %v", about(v), v.Seq, v.Undo)
+	case *state.EndDelay:
+		return fmt.Sprintf("at %s number %d", v.Path, v.ID)
+	case state.Operation:
+		return fmt.Sprint(about(v))
+	case state.AcquireResult:
+		text := v.Verdict.String()
+		if v.Hold != nil {
+			text += fmt.Sprintf(" token %d", v.Hold.Token)
+		}
+		if v.Wait != nil {
+			text += fmt.Sprintf(" place %d", v.Wait.Seq)
+		}
+		return text
+	case state.SessionResult:
+		return v.Verdict.String()
+	case nil:
+		return "refused"
+	}
+	return fmt.Sprint(v)
+}
+
+// about is whom and what an operation is about, as far as it names them.
+func about(op state.Operation) pair {
+	switch op := op.(type) {
+	case *state.OpenSession:
+		return pair{session: op.Session}
+	case *state.CloseSession:
+		return pair{session: op.Session}
+	case *state.ExpireSession:
+		return pair{session: op.Session}
+	case *state.Acquire:
+		return pair{op.Session, op.Path, op.Handle}
+	case *state.Release:
+		return pair{op.Session, op.Path, op.Handle}
+	case *state.Withdraw:
+		return pair{op.Session, op.Path, op.Handle}
+	}
+	return pair{}
+}
+
+// describe writes a batch for the trace.
 func describe(b state.Batch, out state.Outcome) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "epoch %d, lease %d ms", b.Epoch, b.LeaseMS)
@@ -231,34 +291,16 @@ func describe(b state.Batch, out state.Outcome) string {
 		text.WriteString(", NOT ACCEPTED")
 	}
 	for i, c := range b.Commands {
-		fmt.Fprintf(&text, "; %v", c.Kind)
-		if c.Master != "" {
-			fmt.Fprintf(&text, " by %s for term %d", c.Master, c.Term)
-		}
-		if c.Session != "" {
-			fmt.Fprintf(&text, " %.4s/%s", c.Session, c.Handle)
-		}
-		if c.Path != "" {
-			fmt.Fprintf(&text, " at %s", c.Path)
-		}
-		if c.Token != 0 || c.Seq != 0 {
-			fmt.Fprintf(&text, " token %d seq %d", c.Token, c.Seq)
-		}
-		r := out.Results[i]
-		fmt.Fprintf(&text, " → %v", r.Verdict)
-		if r.Hold != nil {
-			fmt.Fprintf(&text, " token %d", r.Hold.Token)
-		}
-		if r.Wait != nil {
-			fmt.Fprintf(&text, " place %d", r.Wait.Seq)
-		}
+		fmt.Fprintf(&text, "; %s %s → %s", state.Name(c.Operation), short(c.Operation), short(out.Results[i]))
 	}
-	for _, e := range out.Events {
-		switch {
-		case e.Hold != nil:
-			fmt.Fprintf(&text, "; event %d: token %d of %.4s/%s", e.Kind, e.Hold.Token, e.Hold.Session, e.Hold.Handle)
-		case e.Session != nil:
-			fmt.Fprintf(&text, "; event %d: session %.4s expired %v", e.Kind, e.Session.ID, e.Expired)
+	for _, c := range out.Changes {
+		switch c := c.(type) {
+		case state.Granted:
+			fmt.Fprintf(&text, "; granted token %d to %.4s/%s", c.Hold.Token, c.Hold.Session, c.Hold.Handle)
+		case state.Released:
+			fmt.Fprintf(&text, "; released token %d of %.4s/%s", c.Hold.Token, c.Hold.Session, c.Hold.Handle)
+		case state.SessionEnded:
+			fmt.Fprintf(&text, "; ended %.4s expired %v", c.Session.ID, c.Expired)
 		}
 	}
 	return text.String()

@@ -11,8 +11,8 @@ import (
 )
 
 // A release that comes while an acquire of the same pair is in the master's log
-// stands behind it there: to answer from memory that there is nothing to release
-// would leave a hold that its caller takes for given up.
+// stands behind it there: to answer from memory that there is nothing to
+// release would leave a hold that its caller takes for given up.
 
 // denial is an acquire in a leader's log that a release was denied before.
 type denial struct {
@@ -30,8 +30,8 @@ func releaser(q *http.Request) (p pair, ok bool) {
 	return pair{in.Get("session"), path, in.Get("handle")}, locks && q.Method == http.MethodDelete && in.Get("token") == ""
 }
 
-// underway are the entries that ask a lock for the pair and are on the disk of a
-// leader, but not known to be committed.
+// underway are the entries that ask a lock for the pair and are on the disk of
+// a leader, but not known to be committed.
 func (j *judge) underway(p pair) (found []denial) {
 	for _, m := range j.w.machines {
 		if !m.leads() {
@@ -47,17 +47,19 @@ func (j *judge) underway(p pair) (found []denial) {
 	return found
 }
 
-// asks reports whether a batch asks a lock for the pair, and does nothing else that
-// could end what it gets.
+// asks reports whether a batch asks a lock for the pair, and does nothing else
+// that could end what it gets.
 func asks(b state.Batch, p pair) bool {
 	asked := false
 	for i := range b.Commands {
-		c := &b.Commands[i]
+		op := b.Commands[i].Operation
+		_, acquires := op.(*state.Acquire)
+		_, opens := op.(*state.OpenSession)
 		switch {
-		case c.Session != p.session:
-		case c.Kind != state.Acquire && c.Kind != state.OpenSession:
+		case about(op).session != p.session:
+		case !acquires && !opens:
 			return false
-		case c.Kind == state.Acquire && c.Path == p.path && c.Handle == p.handle:
+		case acquires && about(op) == p:
 			asked = true
 		}
 	}
@@ -84,8 +86,9 @@ func (j *judge) deny(before []denial, answer *httptest.ResponseRecorder) {
 func (j *judge) denials(at place, b state.Batch, out state.Outcome) {
 	for _, p := range j.denied[at] {
 		for i := range b.Commands {
-			c, r := &b.Commands[i], &out.Results[i]
-			if c.Kind == state.Acquire && (pair{c.Session, c.Path, c.Handle}) == p && (r.Hold != nil || r.Wait != nil) {
+			op, acquires := b.Commands[i].Operation.(*state.Acquire)
+			r, _ := out.Results[i].(state.AcquireResult)
+			if acquires && about(op) == p && (r.Hold != nil || r.Wait != nil) {
 				j.w.fail("entry %d: %s/%s at %s comes to %v; a release behind it was told that there is nothing to release",
 					at.index, p.session, p.handle, p.path, r.Verdict)
 			}

@@ -10,19 +10,20 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
-	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/test/crash/powerloss"
 	"github.com/stoutlock/stout/test/crash/recorded"
 )
 
-// disk is what a machine does not forget. The stores on it are the real ones: the
-// data directory, the write-ahead log, raft-boltdb with bbolt, and the library's
-// snapshots. They are compiled with package recorded in the place of os, so that the
-// disk knows what was synced: a crash may be a loss of power, which leaves of the rest
-// any sectors and any names, and the next process opens what is left as a replica
-// does. Nothing stands for bbolt, which needs a real file to map: it has one, in a
-// directory of the machine that the simulator runs on, of which nothing shows in a run.
+// disk is what a machine does not forget. The stores on it are the real ones:
+// the data directory, the write-ahead log, raft-boltdb with bbolt, and the
+// library's snapshots. They are compiled with package recorded in the place of
+// os, so that the disk knows what was synced: a crash may be a loss of power,
+// which leaves of the rest any sectors and any names, and the next process
+// opens what is left as a replica does. Nothing stands for bbolt, which needs a
+// real file to map: it has one, in a directory of the machine that the
+// simulator runs on, of which nothing shows in a run.
 type disk struct {
 	w     *world
 	power *powerloss.Disk
@@ -31,7 +32,8 @@ type disk struct {
 	heavy time.Duration // and storing entries so much longer
 	hangs bool          // and storing entries does not end
 
-	// What the process that has the disk has found and stored, or that had it last.
+	// What the process that has the disk has found and stored, or that had it
+	// last.
 	logs      map[uint64]raft.Log
 	low, high uint64
 	begun     uint64 // as far as there are entries, snapshots, or writes of them under way
@@ -49,14 +51,16 @@ func newDisk(w *world) *disk {
 
 var errCrashed = errors.New("the machine has crashed")
 
-// mounted is a disk as one process has it: of a process that has died nothing more is
-// written.
+// mounted is a disk as one process has it: of a process that has died nothing
+// more is written.
 type mounted struct {
 	*disk
 	p    *process
 	top  string
 	at   *recorded.Mounted
-	data *replica.Directory
+	data *datadir.Dir
+	wal  bool // whether this process wants a write-ahead log
+	log  zerolog.Logger
 }
 
 // mount gives a process the machine's disk.
@@ -70,8 +74,9 @@ func (d *disk) mount(p *process) *mounted {
 	return m
 }
 
-// unmount takes the disk from a process that has died. What that has not synced is there
-// all the same if only the process has died, and any of it where the power was lost.
+// unmount takes the disk from a process that has died. What that has not synced
+// is there all the same if only the process has died, and any of it where the
+// power was lost.
 func (d *mounted) unmount() {
 	d.at.Unmount()
 	left := d.power.Seen()
@@ -91,16 +96,15 @@ func (d *mounted) unmount() {
 
 // claim has the process make sure of its data directory.
 func (d *mounted) claim(log zerolog.Logger) (err error) {
-	d.data, err = replica.Claim(&replica.Options{
-		Cell: "sim", ID: d.p.m.id, DataDir: filepath.Join(d.top, "data"), WAL: !d.w.chance(8), Logger: log,
-	})
+	d.wal, d.log = !d.w.chance(8), log
+	d.data, err = datadir.Claim(filepath.Join(d.top, "data"), "sim", d.p.m.id)
 	if err == nil {
-		d.who = d.data.Identity
+		d.who = d.data.Identity()
 	}
 	return err
 }
 
-// save is replica.Parts.Save.
+// save is Save of the stores.
 func (d *mounted) save(who admission.Identity) error {
 	if err := d.data.Save(who); err != nil {
 		return err
@@ -113,30 +117,30 @@ func (d *mounted) save(who admission.Identity) error {
 }
 
 // open opens the stores.
-func (d *mounted) open() (replica.Parts, error) {
-	parts, err := d.data.Open()
+func (d *mounted) open() (datadir.Stores, error) {
+	stores, err := d.data.Open(d.wal, d.log)
 	if err != nil {
-		return parts, err
+		return stores, err
 	}
-	if err := d.look(parts); err != nil {
-		return parts, errors.Join(err, parts.Close())
+	if err := d.look(stores); err != nil {
+		return stores, errors.Join(err, stores.Close())
 	}
-	parts.Logs, parts.Votes, parts.Snapshots = watchedLogs{parts.Logs, d}, watchedVotes{parts.Votes, d}, watchedSnapshots{parts.Snapshots, d}
-	parts.Save = d.save
-	return parts, nil
+	stores.Logs, stores.Votes, stores.Snapshots = watchedLogs{stores.Logs, d}, watchedVotes{stores.Votes, d}, watchedSnapshots{stores.Snapshots, d}
+	stores.Save = d.save
+	return stores, nil
 }
 
 // look takes in what there is.
-func (d *mounted) look(parts replica.Parts) error {
-	first, err := parts.Logs.FirstIndex()
+func (d *mounted) look(stores datadir.Stores) error {
+	first, err := stores.Logs.FirstIndex()
 	if err != nil {
 		return err
 	}
-	last, err := parts.Logs.LastIndex()
+	last, err := stores.Logs.LastIndex()
 	if err != nil {
 		return err
 	}
-	metas, err := parts.Snapshots.List()
+	metas, err := stores.Snapshots.List()
 	if err != nil {
 		return err
 	}
@@ -146,7 +150,7 @@ func (d *mounted) look(parts replica.Parts) error {
 	}
 	for i := max(first, 1); i <= last; i++ {
 		var l raft.Log
-		switch err := parts.Logs.GetLog(i, &l); {
+		switch err := stores.Logs.GetLog(i, &l); {
 		case err == nil:
 			d.logs[i] = l
 			d.w.judge.wrote(l)
@@ -154,7 +158,7 @@ func (d *mounted) look(parts replica.Parts) error {
 			return err
 		}
 	}
-	if v, err := parts.Votes.Get([]byte(keyVotedFor)); err == nil {
+	if v, err := stores.Votes.Get([]byte(keyVotedFor)); err == nil {
 		d.votes[keyVotedFor] = v
 	}
 	return nil

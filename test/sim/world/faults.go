@@ -7,7 +7,7 @@ import (
 
 // A run is a script of steps. Each draws a fault, or none, and lets some time
 // pass; what it draws depends on the seed and the steps before, not on how many
-// will follow, so that a run with fewer steps is the beginning of one with more.
+// will follow, so that a run with fewer steps is a prefix of one with more.
 
 // action is something that may happen in a step.
 type action struct {
@@ -56,15 +56,21 @@ var actions = []action{
 	{"eager successor", 2, (*world).eagerSuccessor},
 	{"lapse", 1, (*world).lapse},
 	{"lagging voter", 2, (*world).laggingVoter},
+	{"late answers", 1, (*world).lateAnswers},
 }
 
 // play runs the script.
 func (w *world) play() {
 	w.pauses = true
-	if w.script.IntN(4) == 0 {
+	switch w.script.IntN(12) {
+	case 0, 1, 2:
 		w.disturbFounding()
+	case 3:
+		w.shortFounding()
+	case 4:
+		w.tornFounding()
 	}
-	for w.now() < 8*time.Second && !w.hasMaster() { // the first election
+	for w.now() < 8*time.Second && !w.hasMaster() && !w.isOver() { // the first election
 		w.until(50 * time.Millisecond)
 	}
 	for w.step = 1; w.step <= w.opts.Steps && !w.failed(); w.step++ {
@@ -222,8 +228,8 @@ func (w *world) cutUser() {
 	w.later(between(w.script, 10*time.Millisecond, 8*time.Second), func() { set(false) })
 }
 
-// muteUser has what a client sends get lost for a while. What it is sent arrives:
-// it counts on the last answers, and nobody hears of it any more.
+// muteUser has what a client sends get lost for a while. What it is sent
+// arrives: it counts on the last answers, and nobody hears of it any more.
 func (w *world) muteUser() { w.mute(w.anyUser(), between(w.script, time.Second, 12*time.Second)) }
 
 func (w *world) mute(u *user, d time.Duration) {

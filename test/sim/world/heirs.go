@@ -13,9 +13,9 @@ import (
 // heirloom is a lock that nobody wants but in the plot of the heirs.
 var heirloom = want{path: "/heirloom", mode: lockapi.Exclusive}
 
-// heirs: a client waits for a lock in a place that is not kept, mastership moves, and
-// the lock is released. The client, whose call was told nothing, reads its session, and
-// asks again or does not.
+// heirs: a client waits for a lock in a place that is not kept, mastership
+// moves, and the lock is released. The client, whose call was told nothing,
+// reads its session, and asks again or does not.
 func (w *world) heirs() {
 	old, next := w.well()
 	if old == nil {
@@ -54,8 +54,8 @@ func (u *user) life(ctx context.Context) string {
 	return u.open(ctx, u.anyone(), fmt.Sprintf("life-%s-%d", u.name, u.handles), between(u.rng, 2*time.Second, 8*time.Second))
 }
 
-// bequeath takes the heirloom, says so, and gives it back in a while, as soon as
-// somebody answers.
+// bequeath takes the heirloom, says so, and gives it back in a while, as soon
+// as somebody answers.
 func (u *user) bequeath(ctx context.Context, held chan<- struct{}) {
 	id := u.life(ctx)
 	if id == "" {

@@ -10,8 +10,8 @@ import (
 )
 
 // jostle has two handles of the user after one lock. The second waits, and its
-// call breaks off in about the moment in which the first gives the lock up. Then it
-// asks again at once, several times, or leaves without a word.
+// call breaks off in about the moment in which the first gives the lock up.
+// Then it asks again at once, several times, or leaves without a word.
 func (u *user) jostle(ctx context.Context, s *client.Session) {
 	l := wants[u.rng.IntN(2)]
 	first, second := u.newPair(s.ID(), l.path), u.newPair(s.ID(), l.path)
@@ -39,8 +39,8 @@ func (u *user) jostle(ctx context.Context, s *client.Session) {
 	u.free(ctx, second, 0)
 }
 
-// claim asks for a lock with one call, and returns the token of the grant, 0 for
-// none.
+// claim asks for a lock with one call, and returns the token of the grant, 0
+// for none.
 func (u *user) claim(ctx context.Context, at string, p pair, l want, wait time.Duration) uint64 {
 	floor := u.w.judge.floor()
 	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, WaitMS: wait.Milliseconds()}

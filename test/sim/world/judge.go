@@ -17,7 +17,7 @@ type judge struct {
 	instant time.Duration
 	points  int // steps made at that instant
 
-	history []*state.State // by index; nil where the entry is none of ours
+	history []*state.State // by index; nil where the entry is not one of ours
 	tokens  map[uint64]grant
 	holds   map[pair]uint64          // the last token of each pair
 	top     uint64                   // highest token so far
@@ -160,8 +160,8 @@ func (j *judge) replay(p *process) bool {
 	return !j.w.failed()
 }
 
-// entry finds a committed entry: p has applied it, and it or another has it yet,
-// or had it.
+// entry finds a committed entry: p has applied it, and it or another has it
+// yet, or had it.
 func (j *judge) entry(p *process, index uint64) (raft.Log, bool) {
 	if l, ok := p.m.disk.logs[index]; ok {
 		return l, true
@@ -188,9 +188,9 @@ func (j *judge) admission(before *state.State, term uint64, b state.Batch, out s
 	if !out.Accepted {
 		return
 	}
-	if len(b.Commands) == 1 && b.Commands[0].Kind == state.OpenOffice {
-		if b.Commands[0].Term != term {
-			j.w.fail("entry %d of term %d opens an office that was meant for term %d", out.Index, term, b.Commands[0].Term)
+	if op := opening(b); op != nil {
+		if op.Term != term {
+			j.w.fail("entry %d of term %d opens an office that was meant for term %d", out.Index, term, op.Term)
 		}
 		return
 	}

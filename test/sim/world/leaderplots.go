@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// forgetfulLeader: a leader whose disk is slow crashes before it has written what
-// just enough of the others have. These are not heard of then, and it is elected
-// again, or another that does not have it either.
+// forgetfulLeader: a leader whose disk is slow crashes before it has written
+// what just enough of the others have. These are not heard of then, and it is
+// elected again, or another that does not have it either.
 func (w *world) forgetfulLeader() {
 	old, _ := w.well()
 	if old == nil {
@@ -50,10 +50,11 @@ func (w *world) anyLeads(of []*machine) bool {
 	return false
 }
 
-// eagerSuccessor: a master whose clock is as slow as it may be is paused, so that it
-// does not see that it leads no more, and one with the fastest follows it, who looks at it again and again when its wait is about
-// to end. Timers would have it look too late: they go by true time here. Messages and
-// disks are quick, so that little lies between the lease and the promise.
+// eagerSuccessor: a master whose clock is as slow as it may be is paused, so
+// that it does not see that it leads no more, and one with the fastest follows
+// it, who looks at it again and again when its wait is about to end. Timers
+// would have it look too late: they use true time here. Messages and disks are
+// quick, so that little lies between the lease and the promise.
 func (w *world) eagerSuccessor() {
 	old, next := w.well()
 	if old == nil {
@@ -102,8 +103,9 @@ func (m *machine) waits() time.Duration {
 	return 0
 }
 
-// lapse: a master hands nothing to Raft for so long that its lease runs out, and
-// goes on then. Clients that were killed before have left their sessions to it.
+// lapse: a master hands nothing to Raft for so long that its lease runs out,
+// and goes on then. Clients that were killed before have left their sessions to
+// it.
 func (w *world) lapse() {
 	m, _ := w.well()
 	if m == nil {

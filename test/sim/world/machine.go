@@ -15,6 +15,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -38,11 +39,11 @@ type machine struct {
 	deposed time.Duration // until then it believes that it does not lead
 	notice  chan struct{} // something about deposed has changed
 
-	freeze     int           // it is paused in so many points; 0 = it is not
-	snag       int           // a goroutine stalls in so many points; 0 = none does
+	freeze     int           // it is paused at one in this many points; 0 = it is not
+	snag       int           // a goroutine stalls at one in this many points; 0 = none does
 	snagged    time.Duration // for so long
 	tardy      time.Duration // the next batch is held up for so long; 0 = it is not
-	fatal      int           // it crashes in so many writes; 0 = it does not
+	fatal      int           // it crashes at one in this many writes; 0 = it does not
 	afterCrash time.Duration // and is back after so long
 	reboots    bool          // with a clock that starts anew
 	putBack    bool          // its directory is one that has forgotten something
@@ -107,7 +108,7 @@ func (m *machine) start() {
 	go p.open()
 }
 
-// open opens the parts of a process, as command stoutd does.
+// open opens what a process is made of, as command stoutd does.
 func (p *process) open() {
 	defer close(p.opened)
 	m := p.m
@@ -115,18 +116,18 @@ func (p *process) open() {
 	if m.w.opts.Trace {
 		log = log.Level(zerolog.DebugLevel)
 	}
-	parts, ok := p.seek(log)
+	stores, peers, ok := p.seek(log)
 	if !ok {
 		return
 	}
-	parts.Transport, parts.Ask, parts.Condemn = p.wire, p.ask, p.condemned
+	stores.Quarantine = p.quarantined
 	var err error
 	p.replica, err = replica.Start(replica.Options{
 		Cell: "sim", ID: m.id, Members: m.w.members(), MasterLease: m.lease, ClockDrift: drift,
 		HeartbeatTimeout: heartbeat, ElectionTimeout: heartbeat,
 		SnapshotThreshold: m.w.snapshotAfter, SnapshotInterval: 500 * time.Millisecond, TrailingLogs: trailing,
 		Logger: log, Clock: p.now,
-	}, parts)
+	}, stores, peers)
 	if p.dead() {
 		return
 	}
@@ -178,9 +179,9 @@ func (p *process) mindFaults() {
 	}
 }
 
-// condemned: the replica has found that its state differs from its master's, or that
-// its directory was put back as it was before.
-func (p *process) condemned(why string) error {
+// quarantined: the replica has found that its state differs from its master's,
+// or that its directory was put back as it was before.
+func (p *process) quarantined(why string) error {
 	if p.dead() { // what it writes down is on no disk any more
 		return nil
 	}
@@ -188,11 +189,12 @@ func (p *process) condemned(why string) error {
 		p.m.forgot = true
 		return nil
 	}
-	p.m.w.fail("replica %s condemns its data: %s", p.m.id, why)
+	p.m.w.fail("replica %s quarantines its data: %s", p.m.id, why)
 	return nil
 }
 
-// crash ends the machine's process at once. What it was about to do is not done.
+// crash ends the machine's process at once. What it was about to do is not
+// done.
 func (m *machine) crash() {
 	p := m.process
 	if p == nil {
@@ -241,8 +243,8 @@ func (m *machine) wake() {
 	}
 }
 
-// awake returns when the process is not paused. Goroutines of a process that goes
-// on get their turn one after the other, in any order.
+// awake returns when the process is not paused. Goroutines of a process that
+// goes on get their turn one after the other, in any order.
 func (p *process) awake() {
 	for p.m.resume != nil && !p.dead() {
 		select {
@@ -253,8 +255,8 @@ func (p *process) awake() {
 	}
 }
 
-// point is a point between two instructions of a process: it may be paused here,
-// or have been by the operating system for a while.
+// point is a point between two instructions of a process: it may be paused
+// here, or have been by the operating system for a while.
 func (p *process) point() {
 	w := p.m.w
 	if w.judge.looking || p.dead() {
@@ -299,10 +301,10 @@ func (p *process) now() time.Duration {
 	return at
 }
 
-func (w *world) members() []replica.Member {
-	var out []replica.Member
+func (w *world) members() []cell.Member {
+	var out []cell.Member
 	for _, m := range w.machines {
-		out = append(out, replica.Member{ID: m.id, RaftAddr: m.id, APIURL: "http://" + m.id})
+		out = append(out, cell.Member{ID: m.id, RaftAddr: m.id, APIURL: "http://" + m.id})
 	}
 	return out
 }

@@ -5,14 +5,16 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/master"
 )
 
 // Faults of the change from one master to the next.
 
 // coup parts the master from the others, or pauses it, and has another campaign
-// at once, long before the lease is over. Clients reach both. The other may have
-// just been started, or have just got a snapshot: what it has promised since is
-// little.
+// at once, long before the lease is over. Clients reach both. The other may
+// have just been started, or have just got a snapshot: what it has promised
+// since is little.
 func (w *world) coup() {
 	old, next := w.rivals()
 	if old == nil {
@@ -98,7 +100,8 @@ func (w *world) lieInWait() {
 }
 
 // ambush is called when a machine has a new snapshot. Where it is the master's,
-// the one that was kept away gets that snapshot and nothing else, and campaigns.
+// the one that was kept away gets that snapshot and nothing else, and
+// campaigns.
 func (w *world) ambush(old *machine) {
 	next := w.waiting
 	if next == nil || next == old || w.mended || w.leader() != old {
@@ -129,8 +132,8 @@ func (w *world) straggler(but *machine) *machine {
 	return last
 }
 
-// leader is the machine whose process is in office, or nil. One may be left out of
-// account.
+// leader is the machine whose process is in office, or nil. One may be left out
+// of account.
 func (w *world) leader(but ...*machine) *machine {
 	w.judge.looking = true // a paused process answers all the same
 	defer func() { w.judge.looking = false }()
@@ -161,14 +164,14 @@ func (w *world) transfer() {
 		})
 	}
 	if p := from.process; p != nil && p.master != nil {
-		go func() { _, _ = p.master.Transfer(p.gone, to) }()
+		go func() { _, _ = p.master.Transfer(p.gone, master.TransferRequest{To: to}) }()
 	}
 }
 
 func (w *world) timeoutNow() { w.campaign(w.anyMachine()) }
 
-// campaign delivers the message that makes a replica campaign at once: a late or
-// repeated one, of a transfer that is long over.
+// campaign delivers the message that makes a replica campaign at once: a late
+// or repeated one, of a transfer that is long over.
 func (w *world) campaign(m *machine) {
 	p := m.process
 	if p == nil || p.replica == nil {

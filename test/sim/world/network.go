@@ -12,9 +12,9 @@ type network struct {
 	lag   map[[2]string]time.Duration // and what a message takes besides
 	calm  time.Duration               // a message takes so long at least
 	worst time.Duration               // and so long at most
-	lose  int                         // one message in so many is lost; 0 = none
-	twice int                         // and so many arrive twice
-	stuck int                         // and so many take seconds
+	lose  int                         // one message in this many is lost; 0 = none
+	twice int                         // one in this many arrives twice
+	stuck int                         // one in this many takes seconds
 }
 
 func newNetwork(w *world) *network {
@@ -65,8 +65,8 @@ const (
 	lastRepeat  = 3200 * time.Millisecond
 )
 
-// conveys takes part of a stream on its way: what is lost is sent again. It reports
-// false where the connection is given up.
+// conveys takes part of a stream on its way: what is lost is sent again. It
+// reports false where the connection is given up.
 func (n *network) conveys(from, to string, sent time.Duration) bool {
 	for pause := firstRepeat; ; pause *= 2 {
 		if n.arrivesOf(from, to, sent) {

@@ -13,8 +13,9 @@ import (
 // answers, as the library's netPipeline with two messages in flight: one more
 // waits until the first is answered. An answer that does not come in time, or
 // cannot be read, breaks the connection; an error that the other end sends does
-// not. Behind it all is a stream: what is sent arrives in order, as late as may be
-// and also after the sender has closed the connection, or no more of it arrives.
+// not. Behind it all is a stream: what is sent arrives in order, as late as may
+// be and also after the sender has closed the connection, or no more of it
+// arrives.
 type pipe struct {
 	t         *wire
 	receiver  *process
@@ -50,14 +51,14 @@ type answered struct {
 	at time.Duration // when it was given
 }
 
-// socket is how many messages a connection takes before the sender waits: far more
-// than are ever in flight.
+// socket is how many messages a connection takes before the sender waits: far
+// more than are ever in flight.
 const socket = 16
 
-// readWithin is far more than the time-out of the answer before, the pauses of a
-// process and the stalls of its goroutines come to. The library can stop to read and
-// send one more message for all that (hashicorp/raft #612): then it sends that
-// follower nothing any more, and heartbeats of that term for ever.
+// readWithin is far more than the time-out of the answer before, the pauses of
+// a process and the stalls of its goroutines come to. The library can stop to
+// read and send one more message for all that (hashicorp/raft #612): then it
+// sends that follower nothing any more, and heartbeats of that term for ever.
 const readWithin = 30 * time.Second
 
 // AppendEntriesPipeline opens a pipe to a replica.
@@ -131,8 +132,8 @@ func (p *pipe) isBroken() bool {
 	}
 }
 
-// deliver takes what was sent to the receiver, which handles one message after the
-// other.
+// deliver takes what was sent to the receiver, which handles one message after
+// the other.
 func (p *pipe) deliver() {
 	defer close(p.answers)
 	w, from, to := p.t.p.m.w, p.t.p.m.id, p.receiver.m.id
@@ -159,8 +160,9 @@ func (p *pipe) deliver() {
 	}
 }
 
-// next is the next message of the stream, nil where there will be none: not of a
-// sender that has died, nor behind the last one of a connection that is closed.
+// next is the next message of the stream, nil where there will be none: not of
+// a sender that has died, nor behind the last one of a connection that is
+// closed.
 func (p *pipe) next() *flight {
 	select {
 	case f := <-p.sent:

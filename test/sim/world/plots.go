@@ -3,14 +3,16 @@ package world
 import (
 	"slices"
 	"time"
+
+	"github.com/stoutlock/stout/master"
 )
 
 // Plots are schedules of several acts that chance would hardly ever put
-// together. They begin in a cell that is well, and nobody else acts meanwhile, but
-// for what earlier steps have left behind.
+// together. They begin in a cell that is well, and nobody else acts meanwhile,
+// but for what earlier steps have left behind.
 
-// well ends what faults it can and waits for a master. It returns that and another
-// machine, or nil.
+// well ends what faults it can and waits for a master. It returns that and
+// another machine, or nil.
 func (w *world) well() (old, next *machine) {
 	w.heal()
 	w.net.fair()
@@ -45,12 +47,12 @@ func (m *machine) leads() bool {
 // handOver begins to hand mastership over.
 func (w *world) handOver(from, to *machine) {
 	if p := from.process; p != nil && p.master != nil {
-		go func() { _, _ = p.master.Transfer(p.gone, to.id) }()
+		go func() { _, _ = p.master.Transfer(p.gone, master.TransferRequest{To: to.id}) }()
 	}
 }
 
-// siege has all clients ask the master at the same time. One of its goroutines may
-// stall amid that, and not all of the clients are heard after it.
+// siege has all clients ask the master at the same time. One of its goroutines
+// may stall amid that, and not all of the clients are heard after it.
 func (w *world) siege() {
 	old, _ := w.well()
 	if old == nil {
@@ -69,10 +71,10 @@ func (w *world) siege() {
 	}
 }
 
-// overtaken: a master is paused, perhaps amid a call, until its successor has been
-// in office for a while. Some clients reach nobody else. They ask again when it
-// goes on, and are not heard after that. Others ask it to close a session that they
-// have opened at the successor.
+// overtaken: a master is paused, perhaps amid a call, until its successor has
+// been in office for a while. Some clients reach nobody else. They ask again
+// when it goes on, and are not heard after that. Others ask it to close a
+// session that they have opened at the successor.
 func (w *world) overtaken() {
 	old, next := w.well()
 	if old == nil {
@@ -118,16 +120,24 @@ func (w *world) confine(u *user, to *machine) {
 	}
 }
 
-// lateResignation: a master hands over in good order, and does not hear how that
-// ends: its successor need not wait for it. Clients that wait at it may reach nobody
-// else, and are not heard after it has answered.
+// lateResignation: a master hands over in good order, and does not hear how
+// that ends: its successor need not wait for it. Clients that wait at it may
+// reach nobody else, and are not heard after it has answered.
 func (w *world) lateResignation() {
 	old, next := w.well()
 	if old == nil {
 		return
 	}
-	w.besiege(old)
-	w.handOver(old, next)
+	switch w.script.IntN(3) {
+	case 0: // no call is under way, and the closing entry leaves at once
+		w.silence(500 * time.Millisecond)
+		w.until(400 * time.Millisecond)
+		w.deafen(old)
+		w.handOver(old, next)
+	default:
+		w.besiege(old)
+		w.handOver(old, next)
+	}
 	w.until(between(w.script, 50*time.Microsecond, 10*time.Millisecond))
 	if w.script.IntN(2) == 0 {
 		w.deafen(old)
@@ -151,6 +161,37 @@ func (w *world) lateResignation() {
 	w.heal()
 }
 
+// silence lets no client be heard for a while.
+func (w *world) silence(d time.Duration) {
+	for _, u := range w.users {
+		w.mute(u, d)
+	}
+}
+
+// lateAnswers: what the master answers takes long. When clients have heard of a
+// keepalive, what they send from then on gets lost.
+func (w *world) lateAnswers() {
+	m, _ := w.well()
+	if m == nil {
+		return
+	}
+	late := between(w.script, 300*time.Millisecond, 1500*time.Millisecond)
+	for _, u := range w.users {
+		w.net.lag[[2]string{m.id, u.name}] = late
+	}
+	w.until(late + between(w.script, time.Second, 4*time.Second))
+	for _, u := range w.users {
+		if w.script.IntN(2) == 0 {
+			w.trace.note(u.name, "is not heard any more")
+			for _, m := range w.machines {
+				w.net.setCut(u.name, m.id, true)
+			}
+		}
+	}
+	w.until(between(w.script, 2*time.Second, 8*time.Second))
+	w.heal()
+}
+
 // lateOpening: a new leader is held up before it opens its office. Meanwhile
 // another opens one, and loses the lead to the first again.
 func (w *world) lateOpening() {
@@ -171,8 +212,8 @@ func (w *world) lateOpening() {
 	next.snag = 0
 }
 
-// lateBatch: calls are held up on their way into the log, while their office ends
-// and the next one of the same leader opens.
+// lateBatch: calls are held up on their way into the log, while their office
+// ends and the next one of the same leader opens.
 func (w *world) lateBatch() {
 	m, _ := w.well()
 	if m == nil {
@@ -186,9 +227,10 @@ func (w *world) lateBatch() {
 	m.snag = 0
 }
 
-// unsharedEntry: a master crashes with an entry that nobody else has. It is back
-// while its successor's disk hangs. Just when that has the first entry of its own, a
-// message is made for the other that it had begun to think of before.
+// unsharedEntry: a master crashes with an entry that nobody else has. It is
+// back while its successor's disk hangs. Just when that has the first entry of
+// its own, a message is made for the other that it had begun to think of
+// before.
 func (w *world) unsharedEntry() {
 	old, next := w.well()
 	if old == nil {
@@ -215,8 +257,8 @@ func (w *world) unsharedEntry() {
 	for end := w.now() + 800*time.Millisecond; w.now() < end && !old.follows() && !w.isOver(); {
 		w.until(time.Millisecond)
 	}
-	// The library waits for one to two of its CommitTimeouts, and 10 ms after the
-	// failures before.
+	// The library waits for one to two of its CommitTimeouts, and 10 ms after
+	// the failures before.
 	w.until(50*time.Millisecond + time.Duration(w.script.Int64N(int64(60*time.Millisecond))))
 	hang(false)
 	w.until(500 * time.Millisecond)
@@ -253,9 +295,9 @@ func (w *world) inheritance() {
 	w.until(between(w.script, 100*time.Millisecond, 3*time.Second))
 }
 
-// tornVote: a replica crashes in a write of its vote. One that it voted for before,
-// and that lacks what was committed since, campaigns in the same term. It needs
-// the three of them to be all.
+// tornVote: a replica crashes in a write of its vote. One that it voted for
+// before, and that lacks what was committed since, campaigns in the same term.
+// It needs the three of them to be all.
 func (w *world) tornVote() {
 	w.well()
 	voter, former := w.voter()

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// profile is what kind of a run a seed makes: which faults there are at all, and
-// how the users behave. A fault that needs a rare mixture of both is seldom met
-// by runs that are all the average of everything (Groce et al. 2012, "Swarm
+// profile is what kind of a run a seed makes: which faults there are at all,
+// and how the users behave. A fault that needs a rare mixture of both is seldom
+// met by runs that are all the average of everything (Groce et al. 2012, "Swarm
 // testing").
 type profile struct {
 	weights   []int         // of the actions
-	stalls    int           // one point in so many is a stall; 0 = none
+	stalls    int           // one point in this many is a stall; 0 = none
 	near      time.Duration // a message on a fair network takes so long at most
 	think     time.Duration // between two things that a user does
 	hold      time.Duration // for how long a user holds a lock at most
 	ttl       time.Duration // of sessions, at most
-	delays    int           // one lock in so many is taken with a lock-delay
+	delays    int           // one lock in this many is taken with a lock-delay
 	patience  time.Duration // of a bare call that waits
 	work      []int         // weights of what a user does, in the order of deeds
 	witnesses int           // of each user
 	pipelines bool          // entries are sent without waiting for the answers before
-	silence   int           // one new session in so many is cut off at once; 0 = none
+	silence   int           // one new session in this many is cut off at once; 0 = none
 }
 
 // newProfile draws a profile.

@@ -8,13 +8,13 @@ import (
 	"github.com/stoutlock/stout/test/crash/powerloss"
 )
 
-// putBack: somebody puts a follower's directory back as it was some time ago. The
-// master, who is in office all the time, knows what that had stored since; so it does
-// not run, or not for long. It may miss the master at its start. Then the operator
-// gives it an empty directory.
+// putBack: somebody puts a follower's directory back as it was some time ago.
+// The master, who is in office all the time, knows what that had stored since;
+// so it does not run, or not for long. It may miss the master at its start.
+// Then the operator gives it an empty directory.
 //
-// While nobody is in office who knows, such a directory is not told from a sound one,
-// and what only it had is lost. So here all others have it, too.
+// While nobody is in office who knows, such a directory is not told from a
+// sound one, and what only it had is lost. So here all others have it, too.
 func (w *world) putBack() {
 	old, _ := w.well()
 	if old == nil {

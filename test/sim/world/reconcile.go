@@ -11,9 +11,10 @@ import (
 )
 
 // A user whose call had an unknown outcome, or who finds that the master has
-// changed, may read its session and go by what that shows (docs/guarantees.md,
-// promise 10). A grant that it shows without unclaimed_ms is the user's own; one
-// with it is to be asked for again in that time.
+// changed, may read its session and rely on what that shows
+// (docs/guarantees.md, guarantee 29). A grant that it shows without
+// unclaimed_ms is the user's own; one with it is to be asked for again in that
+// time.
 
 // readSession reads a session at one replica. It returns nil where there is no
 // answer, and where the session is gone.
@@ -44,10 +45,10 @@ func holdOf(s *lockapi.SessionState, p pair) *lockapi.Hold {
 	return nil
 }
 
-// reconciles finds out by reading what has become of a pair's call, whose outcome is
-// unknown. It relies on a grant that is its own for longer than a master gives to
-// those who do not ask again. One that is not its own yet it asks for again, or it
-// lets that be.
+// reconciles finds out by reading what has become of a pair's call, whose
+// outcome is unknown. It relies on a grant that is its own for longer than a
+// master gives to those who do not ask again. One that is not its own yet it
+// asks for again, or it lets that be.
 func (u *user) reconciles(ctx context.Context, p pair, q lockapi.LockRequest) {
 	for range 2 + u.rng.IntN(8) {
 		switch h := holdOf(u.readSession(ctx, u.anyone(), p.session), p); {
@@ -78,8 +79,9 @@ func (u *user) claims(ctx context.Context, p pair, q lockapi.LockRequest) {
 	}
 }
 
-// inherits has one of the user's handles wait for what another holds, until its call
-// breaks or its outcome is unknown. The first is given up when the user cares to.
+// inherits has one of the user's handles wait for what another holds, until its
+// call breaks or its outcome is unknown. The first is given up when the user
+// cares to.
 func (u *user) inherits(ctx context.Context, s *client.Session) {
 	l := wants[u.rng.IntN(2)]
 	first, second := u.newPair(s.ID(), l.path), u.newPair(s.ID(), l.path)

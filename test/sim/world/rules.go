@@ -20,7 +20,7 @@ func (j *judge) transition(before, after *state.State, b state.Batch, out state.
 		j.office(before, after)
 	}
 	for _, r := range out.Results {
-		if r.Wait != nil {
+		if r, ok := r.(state.AcquireResult); ok && r.Wait != nil {
 			j.claimed[r.Wait.Path] = after.Index
 		}
 	}
@@ -28,11 +28,13 @@ func (j *judge) transition(before, after *state.State, b state.Batch, out state.
 		j.claimed[h.Path] = after.Index
 		j.granted(before, after, out, h)
 	}
-	for i := range out.Events {
-		j.event(after, &out.Events[i])
+	for _, c := range out.Changes {
+		j.change(after, c)
 	}
-	for i := range out.Events {
-		j.cause(after, b, &out.Events[i])
+	for _, c := range out.Changes {
+		if r, ok := c.(state.Released); ok {
+			j.cause(after, b, r.Hold)
+		}
 	}
 	j.releases(before, b)
 }
@@ -40,8 +42,8 @@ func (j *judge) transition(before, after *state.State, b state.Batch, out state.
 // releases: a release that names a token ends no other grant.
 func (j *judge) releases(before *state.State, b state.Batch) {
 	for i := range b.Commands {
-		c := &b.Commands[i]
-		if c.Kind != state.Release || c.Token == 0 || len(b.Commands) != 1 {
+		c, ok := b.Commands[i].Operation.(*state.Release)
+		if !ok || c.Token == 0 || len(b.Commands) != 1 {
 			continue
 		}
 		hold, _ := before.Claim(c.Session, c.Path, c.Handle)
@@ -56,22 +58,25 @@ func (j *judge) releases(before *state.State, b state.Batch) {
 }
 
 // cause checks the end of a hold against what ended it.
-func (j *judge) cause(after *state.State, b state.Batch, e *state.Event) {
-	if e.Kind != state.EventReleased {
-		return
-	}
-	h := e.Hold
+func (j *judge) cause(after *state.State, b state.Batch, h *state.Hold) {
 	var released, withdrawn, ended bool
+	who := pair{h.Session, h.Path, h.Handle}
 	for i := range b.Commands {
-		c := &b.Commands[i]
-		same := c.Session == h.Session && c.Path == h.Path && c.Handle == h.Handle
-		released = released || same && c.Kind == state.Release
-		withdrawn = withdrawn || same && c.Kind == state.Withdraw
-		if c.Session == h.Session && c.Kind == state.ExpireSession && !released && !withdrawn && !ended && h.DelayMS > 0 {
-			j.w.stats.check("lock-delay")
-			j.delays[h.Path] = max(j.delays[h.Path], j.w.now()+time.Duration(h.DelayMS)*time.Millisecond)
+		p := about(b.Commands[i].Operation)
+		switch b.Commands[i].Operation.(type) {
+		case *state.Release:
+			released = released || p == who
+		case *state.Withdraw:
+			withdrawn = withdrawn || p == who
+		case *state.ExpireSession:
+			if p.session == h.Session && !released && !withdrawn && !ended && h.DelayMS > 0 {
+				j.w.stats.check("lock-delay")
+				j.delays[h.Path] = max(j.delays[h.Path], j.w.now()+time.Duration(h.DelayMS)*time.Millisecond)
+			}
+			ended = ended || p.session == h.Session
+		case *state.CloseSession:
+			ended = ended || p.session == h.Session
 		}
-		ended = ended || c.Session == h.Session && (c.Kind == state.CloseSession || c.Kind == state.ExpireSession)
 	}
 	switch {
 	case ended:
@@ -98,14 +103,14 @@ func (j *judge) cause(after *state.State, b state.Batch, e *state.Event) {
 // grants are those that a batch made or told of, in the order of their tokens.
 func grants(out state.Outcome) []*state.Hold {
 	var all []*state.Hold
-	for i := range out.Results {
-		if r := &out.Results[i]; r.Verdict == state.Held && r.Hold != nil {
+	for _, r := range out.Results {
+		if r, ok := r.(state.AcquireResult); ok && r.Verdict == state.Held && r.Hold != nil {
 			all = append(all, r.Hold)
 		}
 	}
-	for i := range out.Events {
-		if e := &out.Events[i]; e.Kind == state.EventGranted {
-			all = append(all, e.Hold)
+	for _, c := range out.Changes {
+		if g, ok := c.(state.Granted); ok {
+			all = append(all, g.Hold)
 		}
 	}
 	slices.SortFunc(all, func(a, b *state.Hold) int { return cmp.Compare(a.Token, b.Token) })
@@ -161,8 +166,9 @@ func (j *judge) granted(before, after *state.State, out state.Outcome, h *state.
 
 // ends reports whether a batch has ended the grant with a token.
 func ends(out state.Outcome, token uint64) bool {
-	return slices.ContainsFunc(out.Events, func(e state.Event) bool {
-		return e.Kind == state.EventReleased && e.Hold.Token == token
+	return slices.ContainsFunc(out.Changes, func(c state.Change) bool {
+		r, ok := c.(state.Released)
+		return ok && r.Hold.Token == token
 	})
 }
 
@@ -179,21 +185,21 @@ func (j *judge) queueOrder(before, after *state.State, h *state.Hold) {
 	}
 }
 
-func (j *judge) event(after *state.State, e *state.Event) {
-	switch e.Kind {
-	case state.EventReleased:
-		g := j.tokens[e.Hold.Token]
+func (j *judge) change(after *state.State, c state.Change) {
+	switch c := c.(type) {
+	case state.Released:
+		g := j.tokens[c.Hold.Token]
 		g.freed = after.Index
-		j.tokens[e.Hold.Token] = g
-	case state.EventOpened:
-		j.signs[e.Session.ID] = j.w.now()
-	case state.EventEnded:
-		j.ended[e.Session.ID] = end{after.Index, e.Expired}
-		if e.Expired {
-			j.expired(after, e.Session.ID)
+		j.tokens[c.Hold.Token] = g
+	case state.SessionOpened:
+		j.signs[c.Session.ID] = j.w.now()
+	case state.SessionEnded:
+		j.ended[c.Session.ID] = end{after.Index, c.Expired}
+		if c.Expired {
+			j.expired(after, c.Session.ID)
 		}
-	case state.EventDelay:
-		j.delays[e.Path] = max(j.delays[e.Path], j.w.now()+time.Duration(e.DelayMS)*time.Millisecond)
+	case state.DelayBegan:
+		j.delays[c.Path] = max(j.delays[c.Path], j.w.now()+time.Duration(c.MS)*time.Millisecond)
 	}
 }
 

@@ -88,17 +88,18 @@ func (u *user) holds(floor uint64, h *client.Held, s *client.Session, l want) {
 	u.held = h
 }
 
-// counts reports whether the user works under a lock: it goes by the context, as
-// programs do that nobody reminds of the clock.
+// counts reports whether the user works under a lock: it relies on the context,
+// as programs do that nobody reminds of the clock.
 func (u *user) counts(path string) bool {
 	return u.held != nil && u.held.Path() == path && u.held.Context().Err() == nil
 }
 
-// sweepWithin is how long the SDK may take to clean up what it has lost sight of,
-// in a cell that is well.
+// sweepWithin is how long the SDK may take to clean up what it has lost sight
+// of, in a cell that is well.
 const sweepWithin = 30 * time.Second
 
-// sweeps sees that the SDK leaves nothing in the cell that its user does not know.
+// sweeps sees that the SDK leaves nothing in the cell that its user does not
+// know.
 func (u *user) sweeps(ctx context.Context, s *client.Session) {
 	for until := u.w.now() + sweepWithin; ctx.Err() == nil && s.Err() == nil; u.wait(ctx, time.Second) {
 		left := u.strays(s.ID())

@@ -13,7 +13,8 @@ const (
 	electedWithin = 20 * time.Second
 	servedWithin  = 90 * time.Second
 	emptyWithin   = 60 * time.Second
-	// The library waits for up to 10 s before it tries again what has failed often.
+	// The library waits for up to 10 s before it tries again what has failed
+	// often.
 	followedWithin = 20 * time.Second
 )
 
@@ -61,7 +62,8 @@ func (w *world) hasMaster() bool {
 	return false
 }
 
-// within waits until something is so, and fails the run where it takes too long.
+// within waits until something is so, and fails the run where it takes too
+// long.
 func (w *world) within(bound time.Duration, what string, so func() bool) {
 	deadline := w.now() + bound
 	for !w.failed() {

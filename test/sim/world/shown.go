@@ -19,10 +19,10 @@ type offer struct {
 	until time.Duration // it is not taken back before, unless its pair has called since
 }
 
-// sessionRead: a client has read a session. It was so at some moment since the call
-// began. A grant that it shows as the session's own is not taken back, and one that
-// is to be asked for again not before the time is over: that is counted from the
-// sending, on a clock of the master's that may be fast.
+// sessionRead: a client has read a session. It was so at some moment since the
+// call began. A grant that it shows as the session's own is not taken back, and
+// one that is to be asked for again not before the time is over: that is
+// counted from the sending, on a clock of the master's that may be fast.
 func (j *judge) sessionRead(who string, sent time.Duration, floor uint64, got lockapi.SessionState) {
 	j.look()
 	j.w.stats.check("session read")
@@ -44,8 +44,8 @@ func (j *judge) sessionRead(who string, sent time.Duration, floor uint64, got lo
 	}
 }
 
-// takenBack: a grant has been taken back. Nobody was told of it, nor that it may be
-// asked for yet.
+// takenBack: a grant has been taken back. Nobody was told of it, nor that it
+// may be asked for yet.
 func (j *judge) takenBack(index uint64, h *state.Hold) {
 	j.w.stats.check("grant taken back")
 	g := j.tokens[h.Token]

@@ -55,8 +55,8 @@ func (s watchedLogs) DeleteRange(from, to uint64) error {
 	return err
 }
 
-// did is the error of a write, or that the process has died meanwhile: the disk may be
-// another's by now.
+// did is the error of a write, or that the process has died meanwhile: the disk
+// may be another's by now.
 func (s watchedLogs) did(err error) error {
 	if err == nil && s.d.p.dead() {
 		return errCrashed
@@ -64,8 +64,9 @@ func (s watchedLogs) did(err error) error {
 	return err
 }
 
-// watchedVotes ends the goroutine where the process has died: the library panics when
-// a vote or a term cannot be written, which would end the real process as well.
+// watchedVotes ends the goroutine where the process has died: the library
+// panics when a vote or a term cannot be written, which would end the real
+// process as well.
 type watchedVotes struct {
 	raft.StableStore
 	d *mounted
@@ -88,7 +89,7 @@ func (s watchedVotes) SetUint64(key []byte, value uint64) error {
 	return err
 }
 
-// watchedSnapshots tells of each snapshot that is finished.
+// watchedSnapshots reports each snapshot that is finished.
 type watchedSnapshots struct {
 	raft.SnapshotStore
 	d *mounted

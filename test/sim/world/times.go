@@ -13,11 +13,12 @@ import (
 
 // When offices open and when sessions end.
 
-// opens is called when a batch is handed to Raft. Whoever proposes to open an office
-// has waited: if that comes about, no earlier lease was valid any more, though the
-// new one is not yet.
+// opens is called when a batch is handed to Raft. Whoever proposes to open an
+// office has waited: if that comes about, no earlier lease was valid any more,
+// though the new one is not yet.
 func (j *judge) opens(m *machine, b state.Batch) {
-	if len(b.Commands) == 0 || b.Commands[0].Kind != state.OpenOffice || j.looking {
+	op := opening(b)
+	if op == nil || j.looking {
 		return
 	}
 	j.w.stats.check("opening")
@@ -25,7 +26,7 @@ func (j *judge) opens(m *machine, b state.Batch) {
 	defer func() { j.looking = false }()
 	for _, other := range j.w.machines {
 		if p := other.process; other != m && p != nil && p.master != nil && p.master.Lease().Held {
-			j.early[b.Commands[0].Term] = other.id
+			j.early[op.Term] = other.id
 		}
 	}
 }
@@ -37,8 +38,8 @@ const lateEnd = 15 * time.Second
 // reviewEvery is how often that is looked at.
 const reviewEvery = time.Second
 
-// answered: a process has answered a client. An opening and a keepalive extend the
-// session.
+// answered: a process has answered a client. An opening and a keepalive extend
+// the session.
 func (j *judge) answered(q *http.Request, out *httptest.ResponseRecorder) {
 	rest, sessions := strings.CutPrefix(q.URL.Path, lockapi.RouteSessions)
 	if q.Method != http.MethodPost || !sessions || out.Code >= 300 {
@@ -55,8 +56,8 @@ func (j *judge) answered(q *http.Request, out *httptest.ResponseRecorder) {
 }
 
 // overdue looks for sessions that nobody keeps alive and that do not end. The
-// deadline counts from the last answer or, where the master had no lease since, from
-// when it had one again.
+// deadline counts from the last answer or, where the master had no lease since,
+// from when it had one again.
 func (j *judge) overdue() {
 	now := j.w.now()
 	if j.master == nil || now < j.reviewed+reviewEvery {
@@ -72,4 +73,13 @@ func (j *judge) overdue() {
 			return
 		}
 	}
+}
+
+// opening is the operation of a batch that opens an office, nil of another.
+func opening(b state.Batch) *state.OpenOffice {
+	if len(b.Commands) != 1 {
+		return nil
+	}
+	op, _ := b.Commands[0].Operation.(*state.OpenOffice)
+	return op
 }

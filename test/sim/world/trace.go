@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// trace is the story of a run. Its hash tells two runs apart also where no story
-// is kept.
+// trace is the story of a run. Its hash tells two runs apart also where no
+// story is kept.
 type trace struct {
 	w     *world
 	on    bool

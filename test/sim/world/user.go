@@ -12,9 +12,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// user is a program that uses the cell through the SDK, and now and then through
-// bare HTTP. Its clock runs at a rate of its own. When it crashes another takes
-// its place.
+// user is a program that uses the cell through the SDK, and now and then
+// through bare HTTP. Its clock runs at a rate of its own. When it crashes
+// another takes its place.
 type user struct {
 	w     *world
 	name  string
@@ -109,8 +109,8 @@ func (u *user) kill() {
 	u.start()
 }
 
-// remaining is for how long the user counts on a session yet; false where it does
-// not.
+// remaining is for how long the user counts on a session yet; false where it
+// does not.
 func (u *user) remaining(id string) (time.Duration, bool) {
 	left := u.promised[id] - u.clock.read()
 	if u.session != nil && u.session.ID() == id && u.session.State() == client.Safe {
@@ -134,8 +134,8 @@ func (u *user) work(ctx context.Context) {
 		if n := u.w.profile.silence; n > 0 && !u.w.mended && u.rng.IntN(n) == 0 {
 			u.w.mute(u, between(u.rng, time.Second, 12*time.Second))
 		}
-		// What the user has lost sight of goes with a session: it takes a new one
-		// when the faults end.
+		// What the user has lost sight of goes with a session: it takes a new
+		// one when the faults end.
 		for calm := u.w.quiet; s.Err() == nil && ctx.Err() == nil && calm == u.w.quiet && !u.isServed(); {
 			u.one(ctx, s)
 			u.wait(ctx, u.pause())

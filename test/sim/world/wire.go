@@ -123,7 +123,8 @@ func (t *wire) carry(server string, q any, data []byte, answer chan<- raft.RPCRe
 }
 
 // dial opens a connection to a machine's process: one that is left over from
-// earlier messages, or a new one, for which something has to get there and back.
+// earlier messages, or a new one, for which something has to get there and
+// back.
 func (t *wire) dial(to string) (*process, error) {
 	w, from := t.p.m.w, t.p.m.id
 	leftOver := w.chance(2)

@@ -11,8 +11,9 @@ import (
 )
 
 // A witness is a second program of a user, on the same machine, that takes a
-// session by bare HTTP at its word: it keeps the session alive for a while, falls
-// silent, and counts on the session to the last moment of what it was promised.
+// session by bare HTTP at its word: it keeps the session alive for a while,
+// falls silent, and counts on the session to the last moment of what it was
+// promised.
 
 // witness does so again and again, until the faults are over.
 func (u *user) witness(ctx context.Context) {
@@ -54,8 +55,8 @@ func (u *user) testify(ctx context.Context) {
 	}
 }
 
-// open opens a session with one call to one replica. It returns an empty id where the
-// call came to nothing.
+// open opens a session with one call to one replica. It returns an empty id
+// where the call came to nothing.
 func (u *user) open(ctx context.Context, at, key string, ttl time.Duration) string {
 	q := lockapi.NewSessionRequest()
 	q.TTLMS = ttl.Milliseconds()
@@ -69,8 +70,8 @@ func (u *user) open(ctx context.Context, at, key string, ttl time.Duration) stri
 }
 
 // reopen sends the opening once more: it gives the same session and extends it,
-// unless that has ended. Nobody counts on a new one: an earlier call whose answer
-// got lost may have opened it.
+// unless that has ended. Nobody counts on a new one: an earlier call whose
+// answer got lost may have opened it.
 func (u *user) reopen(ctx context.Context, key string, ttl time.Duration, id string) {
 	sent, floor := u.clock.read(), u.w.judge.floor()
 	got := u.open(ctx, u.anyone(), key, ttl)
@@ -83,8 +84,8 @@ func (u *user) reopen(ctx context.Context, key string, ttl time.Duration, id str
 	}
 }
 
-// bareClose closes a session with one call to one replica. Nobody counts on it any
-// more, whatever is answered.
+// bareClose closes a session with one call to one replica. Nobody counts on it
+// any more, whatever is answered.
 func (u *user) bareClose(ctx context.Context, at, id string) {
 	delete(u.promised, id)
 	m := u.message(http.MethodDelete, lockapi.RouteSessions+"/"+id, nil, nil)
@@ -149,8 +150,8 @@ func (u *user) ask(at string) {
 	}
 }
 
-// try makes one call for a lock, which is given back at once. The handle may have
-// been used before.
+// try makes one call for a lock, which is given back at once. The handle may
+// have been used before.
 func (u *user) try(ctx context.Context, at string, p pair, l want, fresh bool) {
 	floor := u.w.judge.floor()
 	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max}

@@ -11,8 +11,8 @@ import (
 type Options struct {
 	Seed  uint64
 	Steps int
-	// Skew is how far clocks run from true time, as a multiple of the bound that
-	// the replicas are told: 1 is all that they have to bear.
+	// Skew is how far clocks run from true time, as a multiple of the bound
+	// that the replicas are told: 1 is the most that they have to tolerate.
 	Skew  float64
 	Trace bool
 	Dir   string // where the disks' files are

@@ -27,7 +27,8 @@ var (
 // TestSeeds runs seeds until one fails, and prints one Report as JSON.
 func TestSeeds(t *testing.T) {
 	var out Report
-	// The first run fills the libraries' caches: it is not one of those that count.
+	// The first run fills the libraries' caches: it is not one of those that
+	// count.
 	run(t, Options{Seed: 1 << 40, Steps: 5, Skew: 1, Dir: *disks}, &Report{})
 	for s := *first; s < *first+*count; s++ {
 		run(t, Options{Seed: s, Steps: *steps, Skew: *skew, Trace: *story, Dir: *disks}, &out)
@@ -62,7 +63,7 @@ func run(t *testing.T, o Options, out *Report) {
 	})
 }
 
-// leaks tells of goroutines that bubbles have left behind, but for those that
+// leaks reports goroutines that bubbles have left behind, but for those that
 // wait for an answer of the library, or in it for the end of a transfer: it
 // forgets some (hashicorp/raft #498, #696).
 func leaks() string {

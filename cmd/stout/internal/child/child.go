@@ -28,14 +28,14 @@ type Command struct {
 	Stderr  *os.File
 	Margins Margins
 	// Revoked, if set, is closed when somebody took away what the lease stands
-	// for, though the lease itself is still renewed. The command is told at
-	// once, and killed Margins.Kill later, or when the lease has it so.
+	// for, though the lease itself is still renewed. The command is asked to
+	// stop at once, and killed Margins.Kill later, or when the lease has it so.
 	Revoked <-chan struct{}
 	// Signals are what to pass on: the channel of Signals, so that nothing that
 	// arrives before the command has started is missed.
 	Signals <-chan os.Signal
-	// Notice, if set, is called before the command is told, killed, or stopped
-	// from the keyboard. It must not block.
+	// Notice, if set, is called before the command is asked to stop, killed, or
+	// stopped from the keyboard. It must not block.
 	Notice func(Event)
 }
 
@@ -54,8 +54,8 @@ type Result struct {
 	// Code is the command's exit code, or 128 + n if signal n ended it, as
 	// shells have it.
 	Code int
-	// Lost says that the command was told or killed because its lease was about
-	// to end or was revoked.
+	// Lost says that the command was asked to stop or killed because its lease
+	// was about to end or was revoked.
 	Lost bool
 	// Interrupted says that a Ctrl-C at the terminal ended the command. The
 	// caller, when all is done, should end by DieOfInterrupt.

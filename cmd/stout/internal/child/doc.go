@@ -3,9 +3,10 @@
 // The command gets a process group of its own, so that a signal reaches all of
 // it. While the lease is renewed, the command runs undisturbed and signals sent
 // to this process are passed on to the group. When the lease was not renewed in
-// time the group is told (SIGTERM), and killed (SIGKILL) before the lease can
-// end: whoever gets the lock next never runs beside it. A lease that somebody
-// revoked is told of at once; the next may be at work by then.
+// time the group is asked to stop (SIGTERM), and killed (SIGKILL) before the
+// lease can end: whoever gets the lock next never runs beside it. When somebody
+// revoked the lease the group is asked to stop at once: the next holder may be
+// at work by then.
 //
 // What the operating system does not allow, and what follows from it:
 //
@@ -18,8 +19,8 @@
 //   - If this process is stopped, or the machine sleeps, nobody watches until
 //     it goes on. The watch then reads a clock that went on, and kills at once.
 //
-// On Windows the group is a job. It is told by Ctrl-Break, killed as a whole, also
-// when this process itself is, and not stopped or continued.
+// On Windows the group is a job. It is asked to stop by Ctrl-Break, killed as a
+// whole, also when this process itself is, and not stopped or continued.
 //
 // Fencing tokens cover these gaps: what the command writes to should refuse a
 // token that is lower than one it has seen.

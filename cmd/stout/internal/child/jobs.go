@@ -4,7 +4,7 @@ package child
 
 import "syscall"
 
-// How a command is told to stop, and killed, in words.
+// How a command is asked to stop, and killed, in words.
 const (
 	TellWord = "SIGTERM"
 	KillWord = "SIGKILL"
@@ -22,8 +22,8 @@ func (s *supervisor) pass(sig syscall.Signal) {
 // stopped deals with a command that was stopped. If it wants the terminal and
 // we have it, it gets it. If it was stopped from the keyboard, or wants a
 // terminal that is another job's, this process stops too, so that the shell
-// sees its job stopped. A SIGSTOP from elsewhere is whoever sent it's business:
-// the lock stays held.
+// sees its job stopped. A SIGSTOP from elsewhere is the business of whoever
+// sent it: the lock stays held.
 func (s *supervisor) stopped(sig syscall.Signal) {
 	switch sig {
 	case syscall.SIGTTIN, syscall.SIGTTOU:

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// How a command is told to stop, and killed, in words.
+// How a command is asked to stop, and killed, in words.
 const (
 	TellWord = "Ctrl-Break"
 	KillWord = "terminated"
@@ -30,8 +30,8 @@ func (s *supervisor) stopped(syscall.Signal) {}
 func exitCode(status syscall.WaitStatus) int { return int(status.ExitCode) }
 
 // Signals starts to collect Ctrl-C, Ctrl-Break and the end of the console or of
-// the user's session, instead of what they would do to this process, until stop is
-// called.
+// the user's session, instead of what they would do to this process, until stop
+// is called.
 func Signals() (signals <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 16)
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)

@@ -57,7 +57,7 @@ func start(c Command, tty *terminal) (*process, error) {
 }
 
 // wait reports stops until the command has ended. It uses wait4 rather than
-// exec.Cmd.Wait, which does not tell of stops. What the command left behind in
+// exec.Cmd.Wait, which does not report stops. What the command left behind in
 // its group is killed before its end is reported: it must not outlive the lock.
 func (p *process) wait() {
 	for {
@@ -82,7 +82,7 @@ func (p *process) wait() {
 	}
 }
 
-// tell asks the group to end. One that is stopped would not hear of it.
+// tell asks the group to end. A group that is stopped would not notice.
 func (p *process) tell() {
 	p.signal(syscall.SIGTERM)
 	p.signal(syscall.SIGCONT)

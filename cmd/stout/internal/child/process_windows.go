@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// process is a running command and all that it started: a job, which Windows ends
-// when its last handle is closed, by us or because we ended.
+// process is a running command and all that it started: a job, which Windows
+// ends when its last handle is closed, by us or because we ended.
 type process struct {
 	pid     int
 	job     windows.Handle
 	changes chan syscall.WaitStatus // gets the end of the command
 }
 
-// start runs the command in a job and a process group of its own. What the command
-// starts before it is in the job, in its first instant, escapes it.
+// start runs the command in a job and a process group of its own. What the
+// command starts before it is in the job, in its first instant, escapes it.
 func start(c Command, _ *terminal) (*process, error) {
 	job, err := newJob()
 	if err != nil {

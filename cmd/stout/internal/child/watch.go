@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Margins say how long before the end of the lease the command is told to stop
+// Margins say how long before the end of the lease the command is asked to stop
 // and how long before it is killed. What lies between is the command's time to
 // clean up.
 type Margins struct {
@@ -14,10 +14,10 @@ type Margins struct {
 	Kill time.Duration // SIGKILL when less than this is left
 }
 
-// DefaultMargins fit a session of the given ttl: told at a sixth, killed at a
-// twelfth. A healthy session is renewed well before a third of its ttl is left,
-// so that the ordinary wait between two keepalives, and a change of master
-// during it, tell nobody.
+// DefaultMargins fit a session of the given ttl: SIGTERM at a sixth, SIGKILL at
+// a twelfth. A healthy session is renewed well before a third of its ttl is
+// left, so that the ordinary wait between two keepalives, and a change of
+// master during it, do not stop the command.
 func DefaultMargins(ttl time.Duration) Margins {
 	return Margins{Term: ttl / 6, Kill: ttl / 12}
 }
@@ -40,10 +40,11 @@ func (m Margins) Validate(ttl time.Duration) error {
 // long a command may run unwatched.
 const maxNap = 250 * time.Millisecond
 
-// watch decides, from what is left of the lease, when to tell and when to kill.
-// It never takes a step back: a command that was told stays told, also when the
-// lease is renewed after all, since it is stopping already and the signal
-// cannot be unsent. It is then not killed, unless the lease runs low again.
+// watch decides, from what is left of the lease, when to ask the command to
+// stop and when to kill it. It never takes a step back: a command that was
+// asked to stop stays so, even when the lease is renewed after all, since it is
+// stopping already and the signal cannot be unsent. It is then not killed,
+// unless the lease runs low again.
 type watch struct {
 	Margins
 	told    bool
@@ -51,10 +52,10 @@ type watch struct {
 	revoked bool
 }
 
-// revoke has the command told at the next step, whatever is left of the lease,
-// and returns what counts as left of it from now on, so long after it was
-// revoked: the command has the kill margin to end. The time is short because
-// somebody else may be at work already.
+// revoke has the command asked to stop at the next step, whatever is left of
+// the lease, and returns what counts as left of it from now on, so long after
+// it was revoked: the command has the kill margin to end. The time is short
+// because somebody else may be at work already.
 func (w *watch) revoke(ago time.Duration) (remaining time.Duration) {
 	w.revoked = true
 	return 2*w.Kill - ago

@@ -20,25 +20,25 @@ var (
 	errSilence  = errors.New("no replica answers")
 )
 
-// endlessGrace has a session that waits go on for as long as the vigil over it
-// does, however long the cell is without a master: no session ends meanwhile. It
-// is of no account to a lock that is held, whose end is that of the lease.
+// endlessGrace has a session that waits go on for as long as the watch over it
+// does, however long the cell is without a master: no session ends meanwhile.
+// It does not matter for a lock that is held, whose end is that of the lease.
 const endlessGrace = 365 * 24 * time.Hour
 
 // acquire opens a session and takes the lock with it, in as much time as the
-// flags allow for both, and for no longer than replicas answer. Where it fails it
-// leaves nothing behind, as far as the cell can be told. It returns lastWords
-// after its time is over, at the latest.
-func (a *app) acquire(ctx context.Context, f lockFlags) (*tenure, error) {
+// flags allow for both, and for no longer than replicas answer. Where it fails
+// it leaves nothing behind, as far as the cell can be told. It returns
+// lastWords after its time is over, at the latest.
+func (a *app) acquire(ctx context.Context, f lockFlags) (*heldLock, error) {
 	asking, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	v := a.newVigil(f)
-	end := v.keep(asking, giveUp)
-	out := a.attempt(asking, f, v)
+	w := a.newWaitWatch(f)
+	end := w.keep(asking, giveUp)
+	out := a.attempt(asking, f, w)
 	known := out.ended(f.over(a.opts.timeout), asking.Done())
 	end()
 	if known && out.err == nil {
-		return out.tenure, nil
+		return out.held, nil
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
@@ -51,15 +51,15 @@ func (a *app) acquire(ctx context.Context, f lockFlags) (*tenure, error) {
 		err = out.err
 	}
 	if err == nil {
-		return out.tenure, nil
+		return out.held, nil
 	}
 	var closing sync.WaitGroup
-	closing.Go(func() { a.closeSession(last, v.session.Load()) })
+	closing.Go(func() { a.closeSession(last, w.session.Load()) })
 	defer closing.Wait()
 	if ctx.Err() != nil {
 		return nil, err // a signal ended it, and nobody asks why
 	}
-	return nil, a.notGot(f, v, err, why)
+	return nil, a.notGot(f, w, err, why)
 }
 
 // open opens the session.
@@ -113,9 +113,9 @@ func inTheWay(path string, holders []lockapi.Holder, more int, delayMS int64) st
 }
 
 // notGot maps the reasons for not having the lock to exit codes: one for a lock
-// that somebody else has, and another for a cell that could not give it. Where the
-// cell has not said why, why finds it out.
-func (a *app) notGot(f lockFlags, v *vigil, err error, why func() *failure) error {
+// that somebody else has, and another for a cell that could not give it. Where
+// the cell has not said why, why finds it out.
+func (a *app) notGot(f lockFlags, w *waitWatch, err error, why func() *failure) error {
 	var out *failure
 	refused, _ := errors.AsType[*lockapi.Error](err)
 	switch {
@@ -126,7 +126,7 @@ func (a *app) notGot(f lockFlags, v *vigil, err error, why func() *failure) erro
 		}
 		return out
 	case errors.Is(err, errSilence):
-		out = a.unreachable(v.failed, a.opts.timeout)
+		out = a.unreachable(w.failed, a.opts.timeout)
 	case errors.Is(err, client.ErrSessionExpired), errors.Is(err, client.ErrSessionNotFound):
 		out = &failure{code: exitUnavailable, message: "our session ended while waiting (closed or expired)"}
 	case noOutcome(err):
@@ -147,8 +147,8 @@ func noOutcome(err error) bool {
 		errors.Is(err, client.ErrNoMaster) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// couldNot says whether a call failed for the cell's sake: a quota is used up, or
-// it is broken.
+// couldNot says whether a call failed because of the cell: a quota is used up,
+// or the cell is not working.
 func couldNot(err error) bool {
 	return errors.Is(err, client.ErrTooMany) || errors.Is(err, client.ErrInternal)
 }

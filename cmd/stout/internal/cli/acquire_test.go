@@ -16,8 +16,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// An acquisition whose cell loses its quorum, at whatever point, is over a second
-// after its time, and says that it was the cell that could not.
+// An acquisition whose cell loses its quorum, at whatever point, is over a
+// second after its time, and says that it was the cell that could not.
 func TestAcquireKeepsToItsTime(t *testing.T) {
 	const none = "not got: the cell has no master: no lock or member can be changed now"
 	for name, tt := range map[string]struct {
@@ -47,8 +47,8 @@ func TestAcquireKeepsToItsTime(t *testing.T) {
 	}
 }
 
-// acquire is a failing acquisition; 9 is the code for a cell that could not, 8 for
-// a lock that somebody has.
+// acquire is a failing acquisition; 9 is the code for a cell that could not, 8
+// for a lock that somebody has.
 func acquire(t *testing.T, h hosts, f lockFlags, timeout time.Duration) (took time.Duration, out *failure) {
 	t.Helper()
 	a := asApp(t, h, "http://r1", "http://r2", "http://r3")
@@ -81,8 +81,8 @@ func TestAcquireInJeopardyKeepsToItsTime(t *testing.T) {
 	})
 }
 
-// A lock that somebody has, or that is delayed, is one thing, a cell that could not
-// give it another, whatever the client calls it.
+// A lock that somebody has, or that is delayed, is one thing, a cell that could
+// not give it another, whatever the client calls it.
 func TestNotGot(t *testing.T) {
 	const held, couldNotCode, refused = 8, 9, exitFailed
 	holders := []lockapi.Holder{{Session: "s", SessionName: "n", Token: 7, GrantedAt: time.Now()}}
@@ -111,7 +111,7 @@ func TestNotGot(t *testing.T) {
 		a := asApp(t, nil, "http://r1")
 		f := lockFlags{path: "/a", waits: true, conflictCode: held, unavailableCode: couldNotCode}
 		why := func() *failure { return &failure{code: exitNoMaster, message: "diagnosed"} }
-		out, _ := errors.AsType[*failure](a.notGot(f, a.newVigil(f), tt.err, why))
+		out, _ := errors.AsType[*failure](a.notGot(f, a.newWaitWatch(f), tt.err, why))
 		if out.code != tt.code || !strings.HasPrefix(out.message, "not got: ") || !strings.Contains(out.message, tt.says) {
 			t.Errorf("%s: %d, %q", name, out.code, out.message)
 		}

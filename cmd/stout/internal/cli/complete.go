@@ -10,8 +10,8 @@ import (
 )
 
 // completeTimeout bounds how long a person waits for the Tab key, and
-// completeMost how many answers are worth showing. Where the cell does not answer
-// in time, nothing is offered.
+// completeMost how many answers are worth showing. Where the cell does not
+// answer in time, nothing is offered.
 const (
 	completeTimeout = time.Second
 	completeMost    = 100
@@ -19,12 +19,12 @@ const (
 
 type completion = cobra.Completion
 
-// offer adds a word that came from the cell, and what it is, to what is offered.
-// Others chose the word. The shell inserts what several offers have in common as
-// it is, without quotes, and evaluates the line at the next Tab: a path with a
-// backtick would be a command that the Tab key runs. So only words are offered
-// that every shell reads as themselves, and the descriptions beside them, which
-// shells cut up and compare, have no special characters either.
+// offer adds a word that came from the cell, and what it is, to what is
+// offered. Others chose the word. The shell inserts what several offers have in
+// common as it is, without quotes, and evaluates the line at the next Tab: a
+// path with a backtick would be a command that the Tab key runs. So only words
+// are offered that every shell reads as themselves, and the descriptions beside
+// them, which shells cut up and compare, have no special characters either.
 func offer(found []completion, word, description string) []completion {
 	if !plainWord(word) {
 		return found
@@ -32,11 +32,11 @@ func offer(found []completion, word, description string) []completion {
 	return append(found, cobra.CompletionWithDesc(word, plainText(description)))
 }
 
-// plainWord says whether bash, zsh, fish and PowerShell all read s as itself: no
-// quotes, blanks, globs, substitutions or operators, and no sign at its head that
-// makes it a flag, a variable or a job. ":" and "=" end words for bash, and ","
-// does for PowerShell. Letters beyond ASCII depend on the locale: some shells
-// take a byte of them for a blank.
+// plainWord says whether bash, zsh, fish and PowerShell all read s as itself:
+// no quotes, blanks, globs, substitutions or operators, and no sign at its head
+// that makes it a flag, a variable or a job. ":" and "=" end words for bash,
+// and "," does for PowerShell. Letters beyond ASCII depend on the locale: some
+// shells take a byte of them for a blank.
 func plainWord(s string) bool {
 	return s != "" && (s[0] == '/' || isAlphanumeric(rune(s[0]))) && !strings.ContainsFunc(s, special)
 }
@@ -68,8 +68,8 @@ func (a *app) completing(cmd *cobra.Command) (context.Context, context.CancelFun
 	return ctx, cancel, a.connect() == nil
 }
 
-// completeLock completes stout lock: the path, and behind it the command and its
-// arguments, which the shell completes as files.
+// completeLock completes stout lock: the path, and behind it the command and
+// its arguments, which the shell completes as files.
 func (a *app) completeLock(cmd *cobra.Command, args []string, typed string) ([]completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault

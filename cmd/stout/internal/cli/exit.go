@@ -39,7 +39,7 @@ type failure struct {
 	hints   []string // and what to do, below that
 	// expected: the exit code says it all; with --quiet nothing is printed.
 	expected bool
-	// interrupted: a Ctrl-C ended us, and the shell shall see that it did.
+	// interrupted: a Ctrl-C ended us, and the shell must see that it did.
 	interrupted bool
 }
 
@@ -85,7 +85,7 @@ func (a *app) explain(err error) *failure {
 	case lockapi.CodeInvalidArgument:
 		f.code = exitUsage
 	case lockapi.CodeSessionNotFound:
-		f.hint("it was closed or has expired; stout sessions lists those that live")
+		f.hint("it was closed or has expired; stout sessions lists the open ones")
 	case lockapi.CodeConflict:
 		f.hint("stout locks PATH shows the mode and the limit of the present holders")
 	case lockapi.CodeOutcomeUnknown:
@@ -99,11 +99,11 @@ func (a *app) explain(err error) *failure {
 }
 
 // diagnose looks at the cell after a call that had no outcome within the given
-// time, and says why, before ctx ends: that no replica answers, that there is no
-// master, or that there is one, which did not answer.
+// time, and says why, before ctx ends: that no replica answers, that there is
+// no master, or that there is one, which did not answer.
 //
-// A replica whose master hangs takes longer to say so than there may be time. So
-// each is asked beside that about itself.
+// A replica whose master hangs takes longer to say so than there may be time.
+// So each is asked beside that about itself.
 func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 	dead := make([]error, len(a.opts.servers))
 	var asked sync.WaitGroup
@@ -124,8 +124,9 @@ func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 }
 
 // masterSilent is the error of a cell whose replicas live, and get no answer of
-// their master. failed, by server, is why they told nothing of the cell, and dead
-// why they told nothing of themselves. It is nil where none is such a replica.
+// their master. failed, by server, is why they told nothing of the cell, and
+// dead why they told nothing of themselves. It is nil where none is such a
+// replica.
 func (a *app) masterSilent(failed map[string]error, dead []error, within time.Duration) *failure {
 	out := &failure{code: exitNoMaster, message: "no master has answered within " + human(within)}
 	for i, url := range a.opts.servers {

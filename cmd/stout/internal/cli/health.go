@@ -13,17 +13,17 @@ import (
 // few entries behind while the cell is busy, and one on an idle cell.
 const largeLag = 64
 
-// finding is what is the matter with one replica.
+// finding is what is wrong with one replica.
 type finding struct {
 	id      string
 	what    string
-	outside bool   // it answers with a directory that is none of the cell's
-	command string // what mends it, if a command does
+	outside bool   // it answers with a directory that does not belong to the cell
+	command string // repairs it; empty if no command does
 }
 
 // replaceCommand is the command that admits a replica's directory, to be copied
-// into a shell. It is made here, not taken from whoever answers at the replica's
-// address, and empty where that would not be one.
+// into a shell. It is made here, not taken from whoever answers at the
+// replica's address, and empty where that would not be one.
 func replaceCommand(id, directory string) string {
 	if !plainWord(id) || lockapi.ValidateDirectory(directory) != nil {
 		return ""
@@ -31,9 +31,10 @@ func replaceCommand(id, directory string) string {
 	return "stout member replace " + id + " --directory " + directory
 }
 
-// examine finds out what is the matter with the replicas that are not well, by
-// asking those themselves that the master does not hear; without a master, all. A
-// replica that is none of the cell's does not count as well, whatever it says.
+// examine finds out what is wrong with the replicas that are not well, by
+// asking those themselves that the master does not hear; without a master, all.
+// A replica that does not belong to the cell does not count as well, whatever
+// it says.
 func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -54,8 +55,9 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	return found
 }
 
-// inquire asks a replica whether it is ready, unless it is known why it does not
-// answer. Of one that is well nothing is reported but that it is none of the cell's.
+// inquire asks a replica whether it is ready, unless it is known why it does
+// not answer. Of one that is well nothing is reported but that it does not
+// belong to the cell.
 func (a *app) inquire(ctx context.Context, r lockapi.Replica, err error) finding {
 	if err == nil {
 		err = a.client.Ready(ctx, r.URL)
@@ -76,7 +78,7 @@ func (a *app) inquire(ctx context.Context, r lockapi.Replica, err error) finding
 	return f
 }
 
-// outsider says whether a replica was found to be none of the cell's.
+// outsider says whether a replica was found not to belong to the cell.
 func outsider(found []finding, id string) bool {
 	return slices.ContainsFunc(found, func(f finding) bool { return f.id == id && f.outside })
 }
@@ -89,12 +91,12 @@ func newestIndex(replicas []lockapi.Replica) uint64 {
 	return newest
 }
 
-// mending introduces a command, which needs a master.
+// mending introduces the repair command, which needs a master.
 func mending(cell lockapi.Cell) string {
 	if inOffice(cell) {
-		return "mend it: "
+		return "repair it: "
 	}
-	return "mend it, once the cell has a master: "
+	return "repair it, once the cell has a master: "
 }
 
 func (a *app) showFindings(cell lockapi.Cell, found []finding) {

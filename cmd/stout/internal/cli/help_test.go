@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The help of every command fits into 80 columns, and speaks of durations as such.
+// The help of every command fits into 80 columns, and speaks of durations as
+// such.
 func TestHelp(t *testing.T) {
 	a := &app{ui: newUI(os.Stdout, os.Stderr, false, true)}
 	var walk func(*cobra.Command)

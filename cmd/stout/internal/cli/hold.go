@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
+	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -19,62 +20,55 @@ import (
 func (a *app) lock(ctx context.Context, f lockFlags) error {
 	signals, stop := child.Signals()
 	defer stop()
-	t, err := await(ctx, signals, func(ctx context.Context) (*tenure, error) { return a.acquire(ctx, f) })
+	h, err := unlessSignalled(ctx, signals, func(ctx context.Context) (*heldLock, error) { return a.acquire(ctx, f) })
 	if err != nil {
-		if t != nil { // granted at the moment of the signal
-			a.giveBack(t)
+		if h != nil { // granted at the moment of the signal
+			a.giveBack(h)
 		}
 		return err
 	}
-	return a.serve(ctx, t, signals)
+	return a.serve(ctx, h, signals)
 }
 
-// serve is the whole of a tenure. That the lock was lost outdoes how the command
-// ended: what it did, it may have done beside somebody else.
-func (a *app) serve(ctx context.Context, t *tenure, signals <-chan os.Signal) error {
+// serve is the whole life of a hold. That the lock was lost counts for more
+// than how the command ended: what it did, it may have done beside somebody
+// else.
+func (a *app) serve(ctx context.Context, h *heldLock, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go t.lookout.run(ctx)
+	go h.watch.run(ctx)
 	spend := a.hold
-	if len(t.flags.command) > 0 {
+	if len(h.flags.command) > 0 {
 		spend = a.run
 	}
-	why, err := spend(t, signals)
-	cancel() // what we release ourselves shall not be found missing
-	if gone := a.giveBack(t); why == nil {
+	why, err := spend(h, signals)
+	cancel() // what we release ourselves must not be reported as lost
+	if gone := a.giveBack(h); why == nil {
 		why = gone
 	}
 	if why != nil {
-		return a.lost(t, why)
+		return a.lost(h, why)
 	}
 	return err
 }
 
-// await runs f, and has it give up at the first signal that ends programs. It
+// unlessSignalled runs f, and has it give up at the first signal that ends programs. It
 // returns only when f has, with f's value in any case.
-func await[T any](ctx context.Context, signals <-chan os.Signal, f func(context.Context) (T, error)) (T, error) {
+func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type outcome struct {
-		value T
-		err   error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		value, err := f(ctx)
-		done <- outcome{value, err}
-	}()
+	done := async.Go(func() (T, error) { return f(ctx) })
 	for {
 		select {
 		case out := <-done:
-			return out.value, out.err
+			return out.Value, out.Err
 		case sig := <-signals:
 			if !child.Ends(sig) {
 				continue
 			}
 			cancel()
 			out := <-done
-			return out.value, &failure{
+			return out.Value, &failure{
 				code:        exitSignal + int(sig.(syscall.Signal)),
 				interrupted: sig == syscall.SIGINT && child.Foreground(),
 			}
@@ -83,15 +77,15 @@ func await[T any](ctx context.Context, signals <-chan os.Signal, f func(context.
 }
 
 // run runs the command under the lock. It returns why the lock was lost, if the
-// command was told or killed for it; the error is how the command ended. The
-// command's exit code is ours.
-func (a *app) run(t *tenure, signals <-chan os.Signal) (lost, ended error) {
+// command was asked to stop or killed for it; the error is how the command
+// ended. The command's exit code is ours.
+func (a *app) run(h *heldLock, signals <-chan os.Signal) (lost, ended error) {
 	result, err := child.Run(child.Command{
-		Args: t.flags.command, Env: environment(t.Held, a.opts.servers),
+		Args: h.flags.command, Env: environment(h.Held, a.opts.servers),
 		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
-		Margins: t.flags.margins, Revoked: t.lookout.gone,
-		Signals: signals, Notice: a.notice(t),
-	}, t)
+		Margins: h.flags.margins, Revoked: h.watch.gone,
+		Signals: signals, Notice: a.notice(h),
+	}, h)
 	if start, ok := errors.AsType[*child.StartError](err); ok {
 		return nil, &failure{code: start.Code(), message: start.Error()}
 	}
@@ -99,7 +93,7 @@ func (a *app) run(t *tenure, signals <-chan os.Signal) (lost, ended error) {
 	case err != nil:
 		return nil, err
 	case result.Lost:
-		return t.why(), nil
+		return h.why(), nil
 	case result.Code != exitOK:
 		return nil, &failure{code: result.Code, interrupted: result.Interrupted}
 	}
@@ -108,8 +102,8 @@ func (a *app) run(t *tenure, signals <-chan os.Signal) (lost, ended error) {
 
 // hold prints the grant and keeps it until a signal ends us, which is the
 // ordinary end, or until it is lost.
-func (a *app) hold(t *tenure, signals <-chan os.Signal) (lost, ended error) {
-	if err := a.showGrant(t.session.ID(), t.Held); err != nil {
+func (a *app) hold(h *heldLock, signals <-chan os.Signal) (lost, ended error) {
+	if err := a.showGrant(h.session.ID(), h.Held); err != nil {
 		return nil, err
 	}
 	for {
@@ -118,10 +112,10 @@ func (a *app) hold(t *tenure, signals <-chan os.Signal) (lost, ended error) {
 			if child.Ends(sig) {
 				return nil, nil
 			}
-		case <-t.Done():
-			return t.why(), nil
-		case <-t.lookout.gone:
-			return t.why(), nil
+		case <-h.Done():
+			return h.why(), nil
+		case <-h.watch.gone:
+			return h.why(), nil
 		}
 	}
 }

@@ -30,12 +30,12 @@ type lockFlags struct {
 	conflictCode, unavailableCode, lostCode int
 }
 
-// lockTimeout is --timeout for stout lock that waits: a cell that is restarted is
-// back before. One that only tries has the common default.
+// lockTimeout is --timeout for stout lock that waits: a cell that is restarted
+// is back before. One that only tries has the common default.
 const lockTimeout = time.Minute
 
-// bound is how long the whole acquisition may take; 0 is for ever. To try takes
-// as long as an answer may take.
+// bound is how long the whole acquisition may take; 0 means no limit. To try
+// takes as long as an answer may take.
 func (f *lockFlags) bound(timeout time.Duration) time.Duration {
 	if f.try {
 		return timeout
@@ -43,7 +43,7 @@ func (f *lockFlags) bound(timeout time.Duration) time.Duration {
 	return f.wait
 }
 
-// over tells when the time of an acquisition that begins now is over, if it is.
+// over says when the time of an acquisition that begins now is over, if it is.
 func (f *lockFlags) over(timeout time.Duration) <-chan time.Time {
 	if bound := f.bound(timeout); bound > 0 {
 		return time.After(bound)
@@ -101,7 +101,7 @@ func (a *app) lockCommand() *cobra.Command {
 	f := lockFlags{}
 	cmd := &cobra.Command{
 		Use:   "lock PATH [flags] [-- CMD [ARG]...]",
-		Short: "Hold a lock, and run a command meanwhile",
+		Short: "Hold a lock while a command runs",
 		Long:  lockHelp,
 		Example: `  stout lock /jobs/nightly -- ./nightly.sh
   stout lock /jobs/nightly --try -q -- ./nightly.sh || [ $? = 75 ]
@@ -141,7 +141,8 @@ func (a *app) lockCommand() *cobra.Command {
 	return cmd
 }
 
-// complete checks the arguments and flags, and puts defaults where none are given.
+// complete checks the arguments and flags, and puts defaults where none are
+// given.
 func (f *lockFlags) complete(cmd *cobra.Command, args []string) error {
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 		args, f.command = args[:dash], args[dash:]
@@ -235,8 +236,8 @@ func (f *lockFlags) options() []client.LockOption {
 	return opts
 }
 
-// environment is our own with what the command may want to know. The servers are
-// in it for a stout check in the command to ask the same cell.
+// environment is our own with what the command may want to know. The servers
+// are in it for a stout check in the command to ask the same cell.
 func environment(held *client.Held, servers []string) []string {
 	return append(os.Environ(),
 		serverEnv+"="+strings.Join(servers, ","),

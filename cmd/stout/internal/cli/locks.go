@@ -60,7 +60,7 @@ func readOptions(stale bool) []client.ReadOption {
 }
 
 func (a *app) locks(ctx context.Context, prefix string, opts []client.ReadOption) error {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	locks, err := collect(a.client.ListLocks(ctx, prefix, opts...))
 	if err != nil {

@@ -44,7 +44,7 @@ cell stops.
 }
 
 func (a *app) members(ctx context.Context, stale bool) error {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	list, err := a.client.Members(ctx, readOptions(stale)...)
 	if err != nil {
@@ -62,7 +62,7 @@ func (a *app) members(ctx context.Context, stale bool) error {
 	return nil
 }
 
-// tolerance says what a cell stands.
+// tolerance says how many failures a cell tolerates.
 func (a *app) tolerance(list lockapi.Members) string {
 	text := plural(list.Tolerates, "more failure")
 	if list.Tolerates == 0 {
@@ -97,8 +97,8 @@ func (a *app) memberRows(members []lockapi.Member) [][]string {
 	return rows
 }
 
-// places are the directories that go by a member's name: the one that votes, and
-// the one that is to take its place, each nil where there is none.
+// places are the directories under a member's name: the one that votes, and the
+// one that is to take its place, each nil where there is none.
 func places(list lockapi.Members, id string) (voter, next *lockapi.Member) {
 	for i := range list.Members {
 		switch m := &list.Members[i]; {
@@ -122,8 +122,8 @@ func names(list lockapi.Members) []string {
 	return slices.Compact(ids)
 }
 
-// present is the directory that has a member's name, or is about to: nil where the
-// cell has no member of that name.
+// present is the directory that has a member's name, or is about to: nil where
+// the cell has no member of that name.
 func present(list lockapi.Members, id string) *lockapi.Member {
 	voter, next := places(list, id)
 	return cmp.Or(voter, next)

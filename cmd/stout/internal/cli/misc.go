@@ -15,7 +15,7 @@ import (
 func (a *app) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check SEQUENCER",
-		Short: "Ask whether the grant that a sequencer tells of is still held",
+		Short: "Ask whether the grant that a sequencer describes is still held",
 		Long: `Asks whether the very grant that SEQUENCER tells of is held now. A sequencer is
 what stout lock prints, and has in STOUT_SEQUENCER: mode:token:path.
 
@@ -34,7 +34,7 @@ func (a *app) check(ctx context.Context, sequencer string) error {
 		return usagef("%s", err.(*lockapi.Error).Detail).
 			hint("a sequencer is like exclusive:42:/db/migrate")
 	}
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	answer, err := a.client.CheckSequencer(ctx, sequencer)
 	if err != nil {
@@ -86,7 +86,7 @@ cell chooses.
 }
 
 func (a *app) transfer(ctx context.Context, to string) error {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	done, err := a.client.Transfer(ctx, to)
 	if errors.Is(err, client.ErrOutcomeUnknown) && ctx.Err() != nil {

@@ -60,7 +60,7 @@ which, 2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
 }
 
 func (a *app) release(ctx context.Context, path string, p pick) error {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	lock, err := a.client.ReadLock(ctx, path)
 	if err != nil {
@@ -93,7 +93,7 @@ func (a *app) release(ctx context.Context, path string, p pick) error {
 	}
 }
 
-// leaveQueue takes back the session's place in the queue of path.
+// leaveQueue takes back the session's queue position for path.
 func (a *app) leaveQueue(ctx context.Context, path string, p pick) error {
 	s, err := a.client.ReadSession(ctx, p.session)
 	if err != nil {

@@ -42,7 +42,7 @@ and the cell goes on with it if stout is interrupted.
 To take back what is not done yet, name the directory that has the place.
 
 It says first what will be, and asks; --yes is for scripts. The cell refuses
-where too few of its other members are well: mend them first.
+where too few of its other members are well: repair them first.
 
 Exit codes: 0 done (with --no-wait: begun), 1 the cell refused or nobody said
 yes, 2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
@@ -113,15 +113,15 @@ func (a *app) replace(ctx context.Context, r replacement) error {
 }
 
 func (a *app) listMembers(ctx context.Context) (lockapi.Members, error) {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	return a.client.Members(ctx)
 }
 
-// presentDirectory asks the replica that goes by a member's name which directory
-// it has.
+// presentDirectory asks the replica with a member's name which directory it
+// has.
 func (a *app) presentDirectory(ctx context.Context, m *lockapi.Member) (string, error) {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	at := fmt.Sprintf("%s, at %s", clean(m.ID), clean(m.URL))
 	own, err := a.client.Replica(ctx, m.URL)
@@ -137,9 +137,9 @@ func (a *app) presentDirectory(ctx context.Context, m *lockapi.Member) (string, 
 	return own.Directory, nil
 }
 
-// takeBack has a directory that was to take the place of another forgotten. Whoever
-// only repeats a command, before the replica has its new directory, does not mean
-// that.
+// takeBack has a directory that was to take the place of another forgotten.
+// Whoever only repeats a command, before the replica has its new directory,
+// does not mean that.
 func (a *app) takeBack(ctx context.Context, r replacement, next lockapi.Member) error {
 	if !r.named {
 		return (&failure{code: exitFailed, message: fmt.Sprintf("%s runs with directory %s, which has the place; directory %s is to get it, and is not there yet",
@@ -219,7 +219,7 @@ const replaceAgain = 200 * time.Millisecond
 
 // beginReplace has the cell begin.
 func (a *app) beginReplace(ctx context.Context, r replacement) error {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	for {
 		err := a.client.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, Force: r.force})
@@ -253,8 +253,8 @@ const (
 	replacePatience = time.Minute
 )
 
-// awaitReplaced waits until the new directory is the only one of its member, and
-// votes.
+// awaitReplaced waits until the new directory is the only one of its member,
+// and votes.
 func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members, error) {
 	defer a.ui.progress("", "")
 	for seen := time.Now(); ; {
@@ -279,8 +279,8 @@ func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members
 	}
 }
 
-// progressOf says how far a replacement is; how is empty where the cell knows of
-// none.
+// progressOf says how far a replacement is; how is empty where the cell knows
+// of none.
 func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
 	others := false
 	for _, m := range list.Members {
@@ -299,7 +299,7 @@ func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
 	return done && !others, how
 }
 
-// replaced tells the outcome.
+// replaced prints the outcome.
 func (a *app) replaced(r replacement, list lockapi.Members) error {
 	if a.ui.json {
 		return a.ui.object(lockapi.MemberChange{ID: r.id, Directory: r.directory})

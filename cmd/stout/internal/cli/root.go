@@ -123,7 +123,7 @@ func suggestions(cmd *cobra.Command, word string) []string {
 func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stout",
-		Short: "Look after a Stout cell, and run commands under its locks",
+		Short: "Manage a Stout cell, and run commands under its locks",
 		Long: `stout shows a Stout cell, its locks and its sessions, and runs commands under
 a lock.
 
@@ -143,10 +143,10 @@ while any of them is up.`,
 	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", pageWidth)))
 	flags := cmd.PersistentFlags()
 	flags.StringSliceVarP(&a.opts.servers, "server", "s", nil,
-		"base `URLs` of replicas, parted by commas (default $"+serverEnv+", else localhost's ports 7101 to 7103)")
+		"base `URLs` of replicas, separated by commas (default $"+serverEnv+", else localhost's ports 7101 to 7103)")
 	flags.StringVarP(&a.opts.output, "output", "o", "table", "`format` of the answer: table, or json as in the HTTP API")
 	flags.DurationVar(&a.opts.timeout, "timeout", defaultTimeout, "give up when the cell does not answer within this `duration` (lock: 1m)")
-	flags.BoolVarP(&a.opts.quiet, "quiet", "q", false, "say nothing on the side, and nothing that the exit code says: for cron")
+	flags.BoolVarP(&a.opts.quiet, "quiet", "q", false, "print no remarks, and nothing that the exit code says: for cron")
 	flags.BoolVar(&a.opts.noColor, "no-color", false, "no colour, also on a terminal (as NO_COLOR=1)")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("server", cobra.NoFileCompletions)
@@ -178,7 +178,8 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
-// connect makes the client of the servers named by flag, environment or default.
+// connect makes the client of the servers named by flag, environment or
+// default.
 func (a *app) connect() error {
 	source := "--server"
 	if len(a.opts.servers) == 0 {
@@ -208,8 +209,8 @@ func (a *app) connect() error {
 	return nil
 }
 
-// call bounds one conversation with the cell by --timeout.
-func (a *app) call(ctx context.Context) (context.Context, context.CancelFunc) {
+// bounded is ctx for one conversation with the cell by --timeout.
+func (a *app) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, a.opts.timeout)
 }
 

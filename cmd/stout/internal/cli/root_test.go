@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Without a word about servers, those are asked that a cell on this machine has:
-// any of them may be down.
+// Without a word about servers, those are asked that a cell on this machine
+// has: any of them may be down.
 func TestServers(t *testing.T) {
 	for _, tt := range []struct {
 		flag []string

@@ -14,7 +14,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 	var stale bool
 	cmd := &cobra.Command{
 		Use:   "sessions",
-		Short: "List the sessions that live",
+		Short: "List the open sessions",
 		Long: `Lists the sessions that live, what is left of their leases, and how many locks
 each holds and waits for.
 
@@ -31,7 +31,7 @@ each holds and waits for.
 }
 
 func (a *app) sessions(ctx context.Context, opts []client.ReadOption) error {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	sessions, err := collect(a.client.ListSessions(ctx, opts...))
 	if err != nil {
@@ -108,7 +108,7 @@ tokens keep these apart.
 }
 
 func (a *app) showSession(ctx context.Context, id string, opts []client.ReadOption) error {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	s, err := a.client.ReadSession(ctx, id, opts...)
 	if err != nil {
@@ -162,7 +162,7 @@ func (a *app) showWaits(waits []lockapi.Wait) {
 // killSession reads the session first: closing one that does not exist is no
 // error to the cell, but it is to someone who mistyped an id.
 func (a *app) killSession(ctx context.Context, id string) error {
-	ctx, cancel := a.call(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	s, err := a.client.ReadSession(ctx, id)
 	if err != nil {

@@ -38,7 +38,7 @@ lease, and something else is the matter.`,
 				return usagef("--watch and --check do not go together: --check ends with the answer")
 			}
 			if watch {
-				return a.watch(cmd.Context(), func(ctx context.Context) error { return a.status(ctx, false) })
+				return a.refresh(cmd.Context(), func(ctx context.Context) error { return a.status(ctx, false) })
 			}
 			return a.status(cmd.Context(), check)
 		},
@@ -48,7 +48,7 @@ lease, and something else is the matter.`,
 	return cmd
 }
 
-// status shows the cell and returns what is the matter with it as an error.
+// status shows the cell and returns what is wrong with it as an error.
 func (a *app) status(ctx context.Context, check bool) error {
 	seen, err := a.survey(ctx, a.opts.timeout)
 	if err != nil {
@@ -75,8 +75,8 @@ func (a *app) status(ctx context.Context, check bool) error {
 	return nil
 }
 
-// noMaster is the error of a cell that has no master, or none that is seen to be
-// in office.
+// noMaster is the error of a cell that has no master, or none that is seen to
+// be in office.
 func (a *app) noMaster(cell lockapi.Cell) *failure {
 	if cell.Master != nil {
 		return (&failure{code: exitNoMaster, message: fmt.Sprintf("%s is named as master, and is not seen to hold its lease", clean(cell.Master.ID))}).
@@ -135,7 +135,8 @@ func (a *app) replicaRows(replicas []lockapi.Replica, found []finding) [][]strin
 
 // replicaRow shows of a replica that is down only what was last known and does
 // not age: how far it is behind now, and what it has promised, nobody knows. Of
-// one that answers with a directory which is none of the cell's nothing is known.
+// one that answers with a directory that does not belong to the cell nothing is
+// known.
 func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider bool) []string {
 	p := a.ui.out
 	role, health := p.plain.Render(clean(r.Role)), p.fail.Render("DOWN")

@@ -20,8 +20,8 @@ const (
 	// surveyPatience is how much longer than the first answer a survey takes. A
 	// replica whose master hangs needs a second and a half to say so.
 	surveyPatience = 1500 * time.Millisecond
-	// askAgain is how soon a replica that knew of no master is asked again, while
-	// others are waited for: one may be elected any moment.
+	// askAgain is how soon a replica that knew of no master is asked again,
+	// while others are waited for: one may be elected any moment.
 	askAgain = 300 * time.Millisecond
 )
 
@@ -34,11 +34,11 @@ type picture struct {
 }
 
 // survey asks the replicas for the state of the cell, all at once, so that none
-// which hangs or is down stands in the way of the others. The first that shows a
-// master in office settles it. Where none does, those that the answers name are
-// asked too, and it takes a replica's time to answer for all of them. Then each is
-// asked for itself: mastership may have moved meanwhile. All of it ends within the
-// given time; it is an error only if none answers in that.
+// which hangs or is down stands in the way of the others. The first that shows
+// a master in office settles it. Where none does, those that the answers name
+// are asked too, and it takes a replica's time to answer for all of them. Then
+// each is asked for itself: mastership may have moved meanwhile. All of it ends
+// within the given time; it is an error only if none answers in that.
 func (a *app) survey(ctx context.Context, within time.Duration) (picture, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -102,8 +102,8 @@ type opinion struct {
 	err   error
 }
 
-// asking is a round of questions to replicas. Each is asked until it fails, and the
-// round is over when all have had their first say.
+// asking is a round of questions to replicas. Each is asked until it fails, and
+// the round is over when all have had their first say.
 type asking struct {
 	c       *client.Client
 	asked   map[string]bool // by URL
@@ -137,9 +137,9 @@ func remaining(ctx context.Context) time.Duration {
 	return time.Until(end)
 }
 
-// askEach completes the view of a replica, which knows only itself where there is
-// no master: it asks each for its own state. One that calls itself master by now
-// is asked for its view, and that has the last word.
+// askEach completes the view of a replica, which knows only itself where there
+// is no master: it asks each for its own state. One that calls itself master by
+// now is asked for its view, and that has the last word.
 func (a *app) askEach(ctx context.Context, cell lockapi.Cell) picture {
 	ctx, settled := context.WithTimeout(ctx, probeTimeout)
 	defer settled()
@@ -183,8 +183,8 @@ func each[T any](items []T, f func(int, T)) {
 	wg.Wait()
 }
 
-// unreachable says of each server what was the matter with it, and what to do.
-// One that is not in failed did not answer within the given time.
+// unreachable says of each server what was wrong with it, and what to do. One
+// that is not in failed did not answer within the given time.
 func (a *app) unreachable(failed map[string]error, within time.Duration) *failure {
 	out := &failure{code: exitUnreachable, message: "no replica can be reached"}
 	waits, strangers := 0, 0
@@ -210,9 +210,9 @@ func (a *app) unreachable(failed map[string]error, within time.Duration) *failur
 	return out.hint("name the replicas' API addresses with --server or %s; is stoutd running there?", serverEnv)
 }
 
-// reason is why a replica did not answer a question within the given time: what it
-// says itself, or the innermost part of an error, that the connection was refused,
-// not by which call of whose library.
+// reason is why a replica did not answer a question within the given time: what
+// it says itself, or the innermost part of an error, that the connection was
+// refused, not by which call of whose library.
 func reason(err error, within time.Duration) string {
 	refused, ok := errors.AsType[*lockapi.Error](err)
 	switch {
@@ -230,8 +230,9 @@ func reason(err error, within time.Duration) string {
 	}
 }
 
-// saying is what a replica says of itself, without the command that it ends with:
-// whoever answers at a replica's address does not choose what an operator types.
+// saying is what a replica says of itself, without the command that it ends
+// with: whoever answers at a replica's address does not choose what an operator
+// types.
 func saying(refused *lockapi.Error) string {
 	why, _, _ := strings.Cut(refused.Detail, "; to have it take that place:")
 	return clean(why)

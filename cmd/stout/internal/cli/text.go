@@ -23,8 +23,8 @@ func clean(s string) string {
 }
 
 // printable is s with escapes for what a terminal would obey rather than show.
-// Unlike clean it takes no notice of what can be shown, backslashes included, so
-// that what was cleaned before stays as it is.
+// Unlike clean it takes no notice of what can be shown, backslashes included,
+// so that what was cleaned before stays as it is.
 func printable(s string) string {
 	return escape(s, func(b *strings.Builder, r rune) {
 		quoted := strconv.QuoteRune(r)
@@ -32,7 +32,7 @@ func printable(s string) string {
 	})
 }
 
-// printableJSON is printable for a JSON text, in which line ends are no one's
+// printableJSON is printable for a JSON text, in which line ends are nobody's
 // choice, and escapes are those of JSON.
 func printableJSON(s string) string {
 	return escape(s, func(b *strings.Builder, r rune) {

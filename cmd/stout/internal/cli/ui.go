@@ -18,11 +18,11 @@ import (
 //   - Answers go to standard output, everything else to standard error, behind
 //     "stout: ". No capital at the start of a message, no full stop at its end.
 //   - Colour only on a terminal, each stream for itself, from the terminal's
-//     own sixteen; never the only carrier of a meaning.
+//     own sixteen; never the only sign of something.
 //   - What comes from the cell may have been chosen by anybody, and is printed
 //     through clean. Messages are cleaned here, whoever made them.
-//   - An answer fits into 80 columns as far as what it shows does, and into those
-//     of a narrower terminal.
+//   - An answer fits into 80 columns as far as what it shows does, and into
+//     those of a narrower terminal.
 
 // ui prints for a person or, with -o json, for a program.
 type ui struct {
@@ -118,15 +118,16 @@ func (u *ui) paragraph(name, text string) {
 	}
 }
 
-// note tells something on the side, on standard error.
+// note prints a remark to standard error.
 func (u *ui) note(format string, args ...any) {
 	if !u.quiet {
 		fmt.Fprintf(u.err.w, "stout: %s\n", printable(fmt.Sprintf(format, args...)))
 	}
 }
 
-// progress tells how something goes that takes its time: on a terminal in one line
-// that changes, elsewhere in a line for each new kind of news. No text ends it.
+// progress shows how something that takes a while is going: on a terminal in
+// one line that changes, elsewhere in a line for each new kind of message. No
+// text ends it.
 func (u *ui) progress(kind, text string) {
 	const erase = "\r\x1b[K"
 	switch {
@@ -148,8 +149,8 @@ func (u *ui) progress(kind, text string) {
 // told says that progress would show nothing new of this kind.
 func (u *ui) told(kind string) bool { return u.quiet || !u.live && u.news == kind }
 
-// failure tells on standard error what went wrong, and below it the details and
-// what to do.
+// failure prints to standard error what went wrong, and below it the details
+// and what to do.
 func (u *ui) failure(f *failure) {
 	if f.message == "" || u.quiet && f.expected {
 		return

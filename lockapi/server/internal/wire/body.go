@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// body reads the body of r within BodyTimeout. A *http.MaxBytesError says that it
+// body reads the body of r, of most bytes, within BodyTimeout. A *http.MaxBytesError says that it
 // is too long; it is not read to its end then.
-func (c *conn) body(r *http.Request) ([]byte, error) {
-	most := c.server.MaxBodyBytes
+func (c *conn) body(r *http.Request, most int64) ([]byte, error) {
 	switch n := r.ContentLength; {
 	case n == 0:
 		return nil, nil
@@ -44,8 +43,8 @@ func (c *conn) restOfBody(n, most int64) (text []byte, err error) {
 	return text, err
 }
 
-// whole is err, where an end is a body cut short.
-func whole(err error) error {
+// midway is err, where an end is a body cut short.
+func midway(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
@@ -63,7 +62,7 @@ func (r *rest) chunks(most int64) ([]byte, error) {
 		return nil, err
 	}
 	if err := dropTrailers(from, r.server.MaxHeaderBytes); err != nil {
-		return nil, whole(err)
+		return nil, midway(err)
 	}
 	if ahead, _ := from.Peek(from.Buffered()); len(ahead) > 0 {
 		ahead = append(bytes.Clone(ahead), r.in...)
@@ -122,7 +121,7 @@ func (r *rest) read(n int64) ([]byte, error) {
 	if int64(len(text)) == n {
 		return text, nil
 	}
-	return text, whole(err)
+	return text, midway(err)
 }
 
 // gather reads most bytes, or, with an error, fewer. It makes room as they come: much

@@ -12,7 +12,7 @@ import (
 // Whoever announces a long body and sends nothing of it costs no more than others.
 func TestBodiesTakeMemoryAsTheyArrive(t *testing.T) {
 	const announced = 16 << 20
-	s := &Server{BodyTimeout: time.Hour, MaxHeaderBytes: 1 << 10, MaxBodyBytes: announced, Waits: func(net.Conn) {}}
+	s := &Server{BodyTimeout: time.Hour, MaxHeaderBytes: 1 << 10, MaxBody: func(*http.Request) int64 { return announced }, Waits: func(net.Conn) {}}
 	head := fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\nx", announced)
 	c := newConn(s, &fed{text: []byte(head), piece: len(head)})
 	var before, after runtime.MemStats

@@ -29,7 +29,7 @@ func (k *call) Done() <-chan struct{} {
 		if k.over {
 			k.cancel()
 		} else {
-			k.conn.mind(k)
+			k.conn.watchDisconnect(k)
 		}
 	}
 	return k.ctx.Done()

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -13,12 +14,17 @@ import (
 const lingerTime = 500 * time.Millisecond
 
 // conn is one connection. At any time one goroutine reads from it, which is the
-// one that serves it; during a call that minds whether its caller leaves, that is
+// one that serves it; during a call that watches whether its caller leaves, that is
 // another one (watch), which goes on serving when the call ends.
 type conn struct {
 	server *Server
-	net    net.Conn
+	net    net.Conn // what is read and written: under, or TLS over it
+	under  net.Conn // what was accepted; closed to cut the connection off, without a word
 	remote string
+
+	tls      *tls.Conn // nil where none is spoken
+	tlsState *tls.ConnectionState
+	meter    *meter
 
 	// What reads and writes without waiting; raw is nil where only net can.
 	raw               syscall.RawConn
@@ -45,14 +51,26 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, net: nc, until: time.Now().Add(s.HeaderTimeout)}
+	c := &conn{server: s, net: nc, under: nc, until: time.Now().Add(s.HeaderTimeout)}
+	if config := s.tlsConfig(); config != nil {
+		c.secure(config)
+	}
 	if a := nc.RemoteAddr(); a != nil {
 		c.remote = a.String()
 	}
 	c.openRaw()
 	_ = c.arm(c.until)
-	c.server.Waits(c.net)
+	c.server.Waits(c.under)
 	return c
+}
+
+// run serves a new connection.
+func (c *conn) run() {
+	if c.handshake() {
+		c.serve()
+	} else {
+		c.end()
+	}
 }
 
 // serve answers requests until the connection ends, or a watch goes on in its place.
@@ -85,13 +103,13 @@ func (c *conn) closeWaiting() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.call == nil {
-		_ = c.net.Close()
+		_ = c.under.Close()
 	}
 }
 
 // abort closes the connection and ends the context of its call.
 func (c *conn) abort() {
-	_ = c.net.Close()
+	_ = c.under.Close()
 	c.mu.Lock()
 	k := c.call
 	c.mu.Unlock()
@@ -105,7 +123,7 @@ func (c *conn) cutOff(k *call) {
 	c.mu.Lock()
 	under := c.call == k
 	if under {
-		_ = c.net.Close()
+		_ = c.under.Close()
 	}
 	c.mu.Unlock()
 	if under {
@@ -126,7 +144,7 @@ const (
 func (c *conn) exchange() next {
 	w := newReply()
 	defer w.free()
-	r := http.Request{Header: w.asked}
+	r := http.Request{Header: w.asked, TLS: c.tlsState}
 	if bad := c.read(&r); bad != nil {
 		if bad.status != 0 && c.write(c.server.Refuse(bad.status, bad.reason)) == nil {
 			c.linger()
@@ -139,13 +157,14 @@ func (c *conn) exchange() next {
 		return last
 	}
 	request := r.WithContext(k)
+	w.conn, w.request, w.close = c, request, r.Close || cut
 	if !c.handle(w, request) {
 		k.end()
 		return c.after(last)
 	}
 	k.end()
-	w.close = w.close || r.Close || cut || c.server.closing.Load()
-	err := c.send(w, request)
+	w.close = w.close || c.server.closing.Load()
+	err := c.send(w)
 	switch {
 	case err != nil:
 		return c.after(last)
@@ -163,7 +182,7 @@ func (c *conn) exchange() next {
 func (c *conn) begin(k *call, cut bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.server.closing.Load() || !c.server.Calls(c.net) {
+	if c.server.closing.Load() || !c.server.Calls(c.under) {
 		return false
 	}
 	c.call, c.over = k, cut
@@ -187,12 +206,12 @@ func (c *conn) settle(n next) (_ next, flooded bool) {
 	flooded, c.flooded = c.flooded, false
 	switch {
 	case c.over && c.watching:
-		_ = c.net.Close() // the watch sees to the rest
+		c.interrupt() // the watch sees to the rest
 		return watched, flooded
 	case c.over:
 		return last, flooded
 	}
-	c.server.Waits(c.net)
+	c.server.Waits(c.under)
 	if c.watching {
 		c.wake()
 		return watched, flooded

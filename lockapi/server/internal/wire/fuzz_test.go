@@ -40,7 +40,7 @@ func (f *fed) SetWriteDeadline(time.Time) error { return nil }
 func FuzzRequest(f *testing.F) {
 	s := &Server{
 		HeaderTimeout: time.Hour, BodyTimeout: time.Hour, WriteTimeout: time.Hour, IdleTimeout: time.Hour,
-		MaxHeaderBytes: 1 << 10, MaxBodyBytes: 1 << 10,
+		MaxHeaderBytes: 1 << 10, MaxBody: func(*http.Request) int64 { return 1 << 10 },
 		Waits: func(net.Conn) {},
 	}
 	f.Fuzz(func(t *testing.T, text []byte, piece byte) {

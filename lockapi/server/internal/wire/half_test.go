@@ -39,7 +39,7 @@ func newCrowd(t *testing.T, most int) crowd {
 			fmt.Fprint(w, len(body))
 		}),
 		HeaderTimeout: 5 * time.Second, BodyTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 8 << 10, MaxBodyBytes: 64 << 10, MaxHalfBytes: most,
+		MaxHeaderBytes: 8 << 10, MaxBody: func(*http.Request) int64 { return 64 << 10 }, MaxHalfBytes: most,
 		Waits: func(net.Conn) {}, Calls: func(net.Conn) bool { return true },
 		Refuse: func(status int, reason string) []byte {
 			return fmt.Appendf(nil, "HTTP/1.1 %d x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", status)
@@ -85,10 +85,10 @@ func (s crowd) status(c net.Conn) int {
 }
 
 const (
-	halfHead = "POST /a HTTP/1.1\r\nHost: x\r\nA: "
-	halfBody = "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n"
-	chunked  = "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nea60\r\n"
-	waits    = "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n"
+	halfHead   = "POST /a HTTP/1.1\r\nHost: x\r\nA: "
+	halfBody   = "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n"
+	halfChunks = "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nea60\r\n"
+	waits      = "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n"
 )
 
 // Of what is half sent the oldest is refused where it takes too much, with an answer;
@@ -103,8 +103,8 @@ func TestHalfSentIsBounded(t *testing.T) {
 		"long heads":   {halfHead + strings.Repeat("x", 6000), "\r\nContent-Length: 0\r\n\r\n", 8 << 10},
 		"bodies":       {halfBody, strings.Repeat("x", 60_000), 4 << 10},
 		"large bodies": {halfBody + strings.Repeat("x", 59_000), strings.Repeat("x", 1000), 59_000},
-		"chunks":       {chunked + strings.Repeat("x", 59_000), strings.Repeat("x", 1000) + "\r\n0\r\n\r\n", 59_000},
-		"trailers":     {chunked + strings.Repeat("x", 60_000) + "\r\n0\r\nA: ", "b\r\n\r\n", 59_000},
+		"chunks":       {halfChunks + strings.Repeat("x", 59_000), strings.Repeat("x", 1000) + "\r\n0\r\n\r\n", 59_000},
+		"trailers":     {halfChunks + strings.Repeat("x", 60_000) + "\r\n0\r\nA: ", "b\r\n\r\n", 59_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -170,9 +170,9 @@ func TestHalfSentIsCountedRight(t *testing.T) {
 		const room = 64 << 10
 		s := newCrowd(t, room)
 		texts := []string{
-			halfHead, halfHead + strings.Repeat("x", 9000), halfBody, halfBody + strings.Repeat("x", 60_000), chunked,
+			halfHead, halfHead + strings.Repeat("x", 9000), halfBody, halfBody + strings.Repeat("x", 60_000), halfChunks,
 			waits, waits + "G", waits + halfBody, waits + waits + halfHead, waits + strings.Repeat("x", 20_000),
-			chunked + strings.Repeat("x", 60_000) + "\r\n0\r\n\r\nG", "nonsense\r\n\r\n", halfBody + strings.Repeat("x", 70_000),
+			halfChunks + strings.Repeat("x", 60_000) + "\r\n0\r\n\r\nG", "nonsense\r\n\r\n", halfBody + strings.Repeat("x", 70_000),
 		}
 		var callers sync.WaitGroup
 		for range 50 {

@@ -28,11 +28,12 @@ type host struct {
 	served chan error
 }
 
-// over runs a test on both ways to read and write: TCP, for which the server makes
-// system calls of its own, and net.Pipe, which has only its methods.
+// over runs a test on all ways to read and write: TCP, for which the server makes
+// system calls of its own, net.Pipe, which has only its methods, and TLS.
 func over(t *testing.T, test func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error)))) {
 	t.Run("tcp", func(t *testing.T) { test(t, tcp) })
 	t.Run("pipe", func(t *testing.T) { test(t, pipe) })
+	t.Run("tls", func(t *testing.T) { test(t, overTLS) })
 }
 
 func tcp() (net.Listener, func() (net.Conn, error)) {
@@ -125,7 +126,7 @@ func start(t testing.TB, listen func() (net.Listener, func() (net.Conn, error)),
 		WriteTimeout:   30 * time.Second,
 		IdleTimeout:    150 * time.Second,
 		MaxHeaderBytes: 1000,
-		MaxBodyBytes:   9000,
+		MaxBody:        func(*http.Request) int64 { return 9000 },
 		Refuse: func(status int, reason string) []byte {
 			return fmt.Appendf(nil, "HTTP/1.1 %d Refused\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", status, len(reason), reason)
 		},
@@ -138,6 +139,9 @@ func start(t testing.TB, listen func() (net.Listener, func() (net.Conn, error)),
 	}
 	l, dial := listen()
 	h.dial = dial
+	if s, ok := l.(secured); ok {
+		h.TLS = s.config
+	}
 	go func() { h.served <- h.Serve(counting{l, &h.open}) }()
 	t.Cleanup(func() {
 		h.Close()

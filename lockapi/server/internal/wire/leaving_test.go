@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,11 @@ func leaving(c net.Conn) map[string]func() {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		ways["half-close"] = func() { _ = tcp.CloseWrite() }
 		ways["reset"] = func() { _ = tcp.SetLinger(0); c.Close() }
+	}
+	if secured, ok := c.(*tls.Conn); ok {
+		ways["half-close"] = func() { _ = secured.CloseWrite() }
+		ways["without a word"] = func() { secured.NetConn().Close() }
+		ways["reset"] = func() { _ = secured.NetConn().(*net.TCPConn).SetLinger(0); secured.NetConn().Close() }
 	}
 	return ways
 }

@@ -18,11 +18,11 @@ import (
 func TestRefusalsAreRead(t *testing.T) {
 	big := fmt.Sprintf("Content-Length: %d\r\n", 9500)
 	for name, text := range map[string]string{
-		"refused":         post("A\r\n"+big, string(make([]byte, 9500))),
-		"too long":        post(big, string(make([]byte, 9500))),
-		"too long, minds": "POST /wait HTTP/1.1\r\nHost: x\r\n" + big + "\r\n" + string(make([]byte, 9500)),
-		"much too long":   post("Content-Length: 1000000\r\n", string(make([]byte, 1000000))),
-		"not sent, minds": "POST /wait HTTP/1.1\r\nHost: x\r\n" + big + "\r\n",
+		"refused":           post("A\r\n"+big, string(make([]byte, 9500))),
+		"too long":          post(big, string(make([]byte, 9500))),
+		"too long, watched": "POST /wait HTTP/1.1\r\nHost: x\r\n" + big + "\r\n" + string(make([]byte, 9500)),
+		"much too long":     post("Content-Length: 1000000\r\n", string(make([]byte, 1000000))),
+		"not sent, watched": "POST /wait HTTP/1.1\r\nHost: x\r\n" + big + "\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t, tcp, func(w http.ResponseWriter, r *http.Request) {
@@ -76,13 +76,13 @@ func TestLingering(t *testing.T) {
 		"refused":         {post("A\r\n", ""), 4},
 		"too long":        {post(much, ""), 4},
 		"silent":          {post(much, ""), 0},
-		"minds":           {post(much+"Mind: x\r\n", ""), 4},
-		"silent, minding": {post(much+"Mind: x\r\n", ""), 0},
+		"watched":         {post(much+"Watch: x\r\n", ""), 4},
+		"silent, watched": {post(much+"Watch: x\r\n", ""), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := start(t, halves, func(w http.ResponseWriter, r *http.Request) {
-					if r.Header.Get("Mind") != "" {
+					if r.Header.Get("Watch") != "" {
 						r.Context().Done()
 					}
 					echo(w, r)

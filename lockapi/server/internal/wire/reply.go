@@ -19,7 +19,8 @@ const (
 	mostAtOnce = 64 << 10
 )
 
-// reply is a http.ResponseWriter. It keeps the whole reply until it is sent.
+// reply is a http.ResponseWriter. It keeps the whole reply until the handler has
+// returned, unless that flushes it; see stream.go.
 type reply struct {
 	asked  http.Header // of the request
 	header http.Header
@@ -27,6 +28,12 @@ type reply struct {
 	body   bytes.Buffer
 	head   bytes.Buffer
 	close  bool // it is the last of its connection
+
+	conn    *conn
+	request *http.Request
+	framing framing
+	left    int64 // that the handler has to write yet, where that is counted
+	err     error // why no more of it can be sent
 }
 
 var replies = sync.Pool{New: func() any { return &reply{asked: http.Header{}, header: http.Header{}} }}
@@ -42,6 +49,8 @@ func (w *reply) free() {
 	w.body.Reset()
 	w.head.Reset()
 	w.status, w.close = 0, false
+	w.conn, w.request = nil, nil
+	w.framing, w.left, w.err = whole, 0, nil
 	replies.Put(w)
 }
 
@@ -54,23 +63,42 @@ func (w *reply) WriteHeader(status int) {
 }
 
 func (w *reply) Write(b []byte) (int, error) {
+	if w.framing != whole {
+		return w.stream(b)
+	}
 	w.WriteHeader(http.StatusOK)
 	return w.body.Write(b)
 }
 
-// send writes the reply to r.
-func (c *conn) send(w *reply, r *http.Request) error {
+// hasNoBody reports whether a reply of the status ends with its headers.
+func hasNoBody(status int) bool {
+	return status == http.StatusNoContent || status == http.StatusNotModified
+}
+
+// send writes the reply, or what is left of it.
+func (c *conn) send(w *reply) error {
+	if w.framing != whole {
+		return w.finish()
+	}
 	w.WriteHeader(http.StatusOK)
 	body := w.body.Bytes()
+	if hasNoBody(w.status) {
+		body = nil
+	} else if w.header["Content-Length"] == nil {
+		w.header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	if w.request.Method == http.MethodHead {
+		body = nil
+	}
+	if err := w.lead(); err != nil {
+		return err
+	}
+	return c.writeBoth(&w.head, body)
+}
+
+// lead puts the status line and the headers into head.
+func (w *reply) lead() error {
 	h := w.header
-	if bodiless := w.status == http.StatusNoContent || w.status == http.StatusNotModified; bodiless {
-		body = nil
-	} else if h["Content-Length"] == nil {
-		h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	}
-	if r.Method == http.MethodHead {
-		body = nil
-	}
 	if len(h["Connection"]) > 0 {
 		w.close = w.close || h.Get("Connection") == "close"
 	}
@@ -78,10 +106,10 @@ func (c *conn) send(w *reply, r *http.Request) error {
 	switch {
 	case w.close:
 		h["Connection"] = closes
-	case r.ProtoMinor == 0:
+	case w.request.ProtoMinor == 0:
 		h["Connection"] = keeps
 	}
-	if r.ProtoMinor == 0 {
+	if w.request.ProtoMinor == 0 {
 		version = "HTTP/1.0 "
 	}
 	if h["Date"] == nil {
@@ -96,14 +124,19 @@ func (c *conn) send(w *reply, r *http.Request) error {
 		return err
 	}
 	w.head.WriteString("\r\n")
+	return nil
+}
+
+// writeBoth sends head and body, in one go where they are short.
+func (c *conn) writeBoth(head *bytes.Buffer, body []byte) error {
 	if len(body) > mostJoined {
-		if err := c.write(w.head.Bytes()); err != nil {
+		if err := c.write(head.Bytes()); err != nil {
 			return err
 		}
 		return c.write(body)
 	}
-	w.head.Write(body)
-	return c.write(w.head.Bytes())
+	head.Write(body)
+	return c.write(head.Bytes())
 }
 
 // Values of a header that many replies share. Nobody changes them.
@@ -132,6 +165,9 @@ func date() []string {
 // write sends b: at once what the system takes, the rest with a deadline for each
 // piece.
 func (c *conn) write(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
 	c.out = b
 	defer func() { c.out = nil }()
 	if c.raw != nil {

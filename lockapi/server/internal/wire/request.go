@@ -32,16 +32,20 @@ func (c *conn) read(r *http.Request) *refusal {
 		return refused
 	}
 	r.RemoteAddr = c.remote
+	var most int64
+	if r.ContentLength != 0 {
+		most = c.server.MaxBody(r)
+	}
 	switch expected := r.Header.Get("Expect"); {
 	case expected == "" || !r.ProtoAtLeast(1, 1):
 	case !strings.EqualFold(expected, "100-continue"):
 		return &refusal{http.StatusExpectationFailed, "the only thing to expect is 100-continue"}
-	case r.ContentLength != 0 && r.ContentLength <= c.server.MaxBodyBytes:
+	case r.ContentLength != 0 && r.ContentLength <= most:
 		if err := c.write([]byte("HTTP/1.1 100 Continue\r\n\r\n")); err != nil {
 			return &refusal{}
 		}
 	}
-	text, err := c.body(r)
+	text, err := c.body(r, most)
 	c.skipLineEnds()
 	switch {
 	case err != nil:

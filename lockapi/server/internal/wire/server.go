@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -22,15 +23,24 @@ type Server struct {
 	// further, and cut off where the call is still under way 5 s later. The
 	// ResponseWriter and the request's Header may not be used when the handler has
 	// returned.
+	//
+	// A reply is sent when the handler has returned, with its length, unless the
+	// handler flushes it (http.Flusher): then it is sent in pieces from there on.
 	Handler http.Handler
+	// TLS, where it is set, is spoken on all connections, with http/1.1 as the only
+	// protocol of ALPN. The handshake has HeaderTimeout.
+	TLS *tls.Config
 
 	HeaderTimeout time.Duration // for a request's line and headers
 	BodyTimeout   time.Duration // for its body, from the end of the headers
-	WriteTimeout  time.Duration // for each 64 KiB of a reply to be taken
+	WriteTimeout  time.Duration // for each 64 KiB of a reply, and each of its pieces, to be taken
 	IdleTimeout   time.Duration // for the next request of a connection; the longest of the times to read
 
-	MaxHeaderBytes int   // of a request's line and headers
-	MaxBodyBytes   int64 // of its body; a longer one is not read, see http.MaxBytesError
+	MaxHeaderBytes int // of a request's line and headers
+	// MaxBody is asked for the longest body that is read of a request, whose head is
+	// there; one that is longer is not read, see http.MaxBytesError. It is not asked
+	// where there is no body.
+	MaxBody func(*http.Request) int64
 	// MaxUnreadBytes bounds what replies may take together that their callers are
 	// slow to read; beyond it the oldest of them is cut off. 0 is no bound.
 	MaxUnreadBytes int
@@ -54,6 +64,9 @@ type Server struct {
 
 	unread unread
 	half   half
+
+	tlsOnce sync.Once
+	tlsOwn  *tls.Config
 
 	closing atomic.Bool
 	mu      sync.Mutex
@@ -117,7 +130,7 @@ func (s *Server) Take(nc net.Conn) {
 	}
 	s.open[c] = struct{}{}
 	s.mu.Unlock()
-	go c.serve()
+	go c.run()
 }
 
 // ended notes that c is closed.

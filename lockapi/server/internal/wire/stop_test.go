@@ -138,7 +138,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 func TestPanics(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		h := start(t, listen, func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Query().Has("minds") {
+			if r.URL.Query().Has("watch") {
 				r.Context().Done()
 			}
 			_, _ = w.Write([]byte("lost"))
@@ -149,7 +149,7 @@ func TestPanics(t *testing.T) {
 				panic("at the disco")
 			}
 		})
-		for _, target := range []string{"/abort", "/abort?minds", "/panic", "/panic?minds"} {
+		for _, target := range []string{"/abort", "/abort?watch", "/panic", "/panic?watch"} {
 			c := h.connect(t)
 			c.send(get(target))
 			c.wantEnd()

@@ -40,7 +40,7 @@ func (u *unread) waits(c *conn, bytes int) (done func()) {
 // drop cuts a reply off; its goroutine meets the error. u.mu is held.
 func (u *unread) drop(e *list.Element) {
 	u.cut++
-	_ = e.Value.(*slowReply).conn.net.Close()
+	_ = e.Value.(*slowReply).conn.under.Close()
 	u.remove(e)
 }
 

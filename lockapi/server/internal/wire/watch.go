@@ -13,9 +13,9 @@ const floodTime = 5 * time.Second
 // past is a deadline that is over.
 var past = time.Unix(1, 0)
 
-// mind begins to watch whether the caller of k leaves. It need not where the body
+// watchDisconnect begins to watch whether the caller of k leaves. It need not where the body
 // was cut: no such call is for long, and what comes may be the rest of the body.
-func (c *conn) mind(k *call) {
+func (c *conn) watchDisconnect(k *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.watching && !c.over {
@@ -114,6 +114,8 @@ func (c *conn) prolong() (again bool, err error) {
 	switch {
 	case c.call != nil:
 		until = now.Add(c.server.IdleTimeout)
+	case c.over:
+		return false, os.ErrDeadlineExceeded
 	case len(c.in) > 0:
 		return false, nil
 	case !until.After(now):
@@ -129,9 +131,14 @@ func (c *conn) prolong() (again bool, err error) {
 // the next bytes come: they have. c.mu is held.
 func (c *conn) wake() {
 	if c.ahead {
-		c.woken = true
-		_ = c.net.SetReadDeadline(past)
+		c.interrupt()
 	}
+}
+
+// interrupt has the watch look what there is to do. c.mu is held.
+func (c *conn) interrupt() {
+	c.woken = true
+	_ = c.net.SetReadDeadline(past)
 }
 
 // forgetDeadline is for whoever reads, where another may have set the deadline.

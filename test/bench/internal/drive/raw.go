@@ -47,7 +47,7 @@ type Caller struct{ c *raw }
 func NewCaller(urls []string) Caller { return Caller{newRaw(urls)} }
 
 // Call sends one call once. in and out may be nil: nothing sent, answer unread.
-// An answer that is none of success is a *lockapi.Error.
+// An answer that is not a success is a *lockapi.Error.
 func (c Caller) Call(ctx context.Context, method, pathAndQuery string, in, out any) error {
 	return c.c.call(ctx, method, pathAndQuery, in, out)
 }
@@ -116,7 +116,7 @@ func (c *raw) call(ctx context.Context, method, pathAndQuery string, in, out any
 	return json.Unmarshal(buf.Bytes(), out)
 }
 
-// problem is the error of an answer that is none of success.
+// problem is the error of an answer that is not a success.
 func problem(call, status string, body []byte) error {
 	e := new(lockapi.Error)
 	if json.Unmarshal(body, e) != nil || e.Code == "" {

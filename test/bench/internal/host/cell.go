@@ -217,8 +217,8 @@ func (c *Cell) Lapses() (n int) {
 	return n
 }
 
-// Snapshotting is how many replicas of our own cell are writing a snapshot now; 0 for
-// a given cell, whose directories are not at hand.
+// Snapshotting is how many replicas of our own cell are writing a snapshot now;
+// 0 for a given cell, whose directories are not at hand.
 func (c *Cell) Snapshotting() (n int) {
 	if c.own == nil {
 		return 0

@@ -9,7 +9,7 @@ import (
 
 // Step does one operation and returns its latency. since is the moment from
 // which the latency counts; see Timed. One worker's step is never called twice
-// at once. It shall return soon after ctx ends.
+// at once. It must return soon after ctx ends.
 type Step func(ctx context.Context, since time.Time) (time.Duration, error)
 
 // ErrNotCounted is what a Step returns for an operation that went well but is
@@ -52,7 +52,7 @@ const errorPause = 10 * time.Millisecond
 
 // Run runs the plan with one goroutine per worker. The error is the end of ctx;
 // failed operations are in the result. It returns within the plan's three
-// times, and the time that steps take to heed their context.
+// times, and the time that steps take to notice the end of their context.
 func (p Plan) Run(ctx context.Context, workers []Step, hooks Hooks) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -65,8 +65,8 @@ func (p Plan) Run(ctx context.Context, workers []Step, hooks Hooks) (*Result, er
 	var all sync.WaitGroup
 	for i, step := range workers {
 		all.Go(func() {
-			// A context of each worker's own, as clients have that know nothing of one
-			// another: they do not meet at its lock.
+			// A context of each worker's own, as clients have that know nothing
+			// of one another: they do not meet at its lock.
 			ctx, done := context.WithCancel(ctx)
 			defer done()
 			if p.Rate > 0 {

@@ -66,8 +66,8 @@ func newRecorder(workers int) *recorder {
 	}}
 }
 
-// record takes the outcome of one operation. Outside of the window only failures
-// are of interest.
+// record takes the outcome of one operation. Outside of the window only
+// failures are of interest.
 func (r *recorder) record(worker int, latency time.Duration, ended time.Time, err error, inWindow bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Spread tells several measurements of one thing.
+// Spread summarizes several measurements of one thing.
 type Spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`

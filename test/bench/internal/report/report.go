@@ -47,8 +47,8 @@ type Load struct {
 	P99  load.Spread `json:"p99_ms"`
 	P999 load.Spread `json:"p999_ms"`
 	Max  load.Spread `json:"max_ms"`
-	// CPU time in milliseconds per 1000 operations: of all replicas together, of
-	// the master, and of this program, which makes the load.
+	// CPU time in milliseconds per 1000 operations: of all replicas together,
+	// of the master, and of this program, which makes the load.
 	CellCPU   load.Spread `json:"cell_cpu_ms_per_1000"`
 	MasterCPU load.Spread `json:"master_cpu_ms_per_1000"`
 	OwnCPU    load.Spread `json:"bench_cpu_ms_per_1000"`
@@ -62,8 +62,8 @@ type Load struct {
 	FirstError string `json:"first_error,omitempty"`
 }
 
-// Share tells how evenly sessions were served: the fewest operations that one
-// of them got, and the most.
+// Share is how evenly sessions were served: the fewest operations that one of
+// them got, and the most.
 type Share struct {
 	Least int64 `json:"least"`
 	Most  int64 `json:"most"`
@@ -87,7 +87,8 @@ type Failover struct {
 	Max    float64   `json:"max_ms"`
 }
 
-// Overload is what a load that hurts did to the cell and to another client of it.
+// Overload is what a load that hurts did to the cell and to another client of
+// it.
 type Overload struct {
 	Seconds   float64   `json:"seconds"` // that the load took
 	Calm      Latencies `json:"calm"`    // of the other client, before the load

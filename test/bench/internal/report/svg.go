@@ -52,7 +52,8 @@ const (
 	legendLine              = 18
 )
 
-// palette is Okabe and Ito's, which the colour-blind can tell apart, and a grey.
+// palette is Okabe and Ito's, which the colour-blind can tell apart, and a
+// grey.
 var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"}
 
 // canvas writes SVG elements and keeps the first error.

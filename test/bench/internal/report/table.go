@@ -110,7 +110,8 @@ func (o *Overload) cells() []string {
 }
 
 // figure writes about three significant figures, without exponents; what was
-// not measured, as the CPU of a cell whose processes cannot be asked, is a dash.
+// not measured, as the CPU of a cell whose processes cannot be asked, is a
+// dash.
 func figure(v float64) string {
 	switch {
 	case v == 0:

@@ -30,7 +30,8 @@ func TestResourceKeepsTheHighestToken(t *testing.T) {
 }
 
 // TestResourceFindsOverlaps: that a holder is refused while its lease runs, and
-// that two use one token, is told; that a late one is refused is as it should be.
+// that two use one token, is told; that a late one is refused is as it should
+// be.
 func TestResourceFindsOverlaps(t *testing.T) {
 	r := NewResource()
 	r.Write("/l", "b", 2, always)
@@ -48,8 +49,8 @@ func TestResourceFindsOverlaps(t *testing.T) {
 	}
 }
 
-// TestHoldsFindsOverlaps: exclusive holds keep all others out, shared ones up to
-// their limit go together, and those that only touch do not overlap.
+// TestHoldsFindsOverlaps: exclusive holds keep all others out, shared ones up
+// to their limit go together, and those that only touch do not overlap.
 func TestHoldsFindsOverlaps(t *testing.T) {
 	const x, s = lockapi.Exclusive, lockapi.Shared
 	for name, c := range map[string]struct {

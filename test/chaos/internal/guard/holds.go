@@ -51,7 +51,8 @@ func (l *Holds) Len() (n int) {
 	return n
 }
 
-// Problems finds holds that were good at the same instant and must not have been.
+// Problems finds holds that were good at the same instant and must not have
+// been.
 func (l *Holds) Problems() (problems []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,7 +6,8 @@ import (
 )
 
 // Resource is what fenced clients write to: it keeps the highest token that it
-// has seen for each path and refuses a lower one. It is safe for concurrent use.
+// has seen for each path and refuses a lower one. It is safe for concurrent
+// use.
 type Resource struct {
 	mu       sync.Mutex
 	paths    map[string]*guarded

@@ -1,7 +1,7 @@
 // Package nemesis does to a cell what the world does, as a seed decides: it
-// draws faults one after the other, some of which overlap, and undoes each after
-// a while. The seed decides which faults, for how long, and whom they hit unless
-// that is the master, whoever it is then. The clock is left alone.
+// draws faults one after the other, some of which overlap, and undoes each
+// after a while. The seed decides which faults, for how long, and whom they hit
+// unless that is the master, whoever it is then. The clock is left alone.
 //
 // Disks are made slow in three ways. "disk" has this process write and sync
 // files beside the replicas' data, as a neighbour on the same disk would; where

@@ -9,9 +9,9 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// Keeper stops and starts the cell's processes, and knows which of them ought to
-// run. Faults that overlap may be about the same process: then each call does
-// what there is left to do. Its methods are safe for concurrent use.
+// Keeper stops and starts the cell's processes, and knows which of them ought
+// to run. Faults that overlap may be about the same process: then each call
+// does what there is left to do. Its methods are safe for concurrent use.
 type Keeper struct {
 	cell *cell.Cell
 
@@ -46,8 +46,8 @@ func (k *Keeper) kill(r *cell.Replica) error {
 	return r.Kill()
 }
 
-// start starts a replica that was killed or terminated. One that ended by itself
-// stays down, for all to see.
+// start starts a replica that was killed or terminated. One that ended by
+// itself stays down, for all to see.
 func (k *Keeper) start(r *cell.Replica) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -77,7 +77,7 @@ func New(opts Options) (*Nemesis, error) {
 	return n, nil
 }
 
-// Keeper tells which processes the nemesis ended.
+// Keeper says which processes the nemesis ended.
 func (n *Nemesis) Keeper() *Keeper { return n.keeper }
 
 // Counts is how many faults of each kind were done.

@@ -47,8 +47,8 @@ func TestNoKindIsForgotten(t *testing.T) {
 	}
 }
 
-// TestRing: with five replicas each sees a majority, itself included, and no two
-// see the same one.
+// TestRing: with five replicas each sees a majority, itself included, and no
+// two see the same one.
 func TestRing(t *testing.T) {
 	ring := []string{"a", "b", "c", "d", "e"}
 	views := map[string]bool{}

@@ -11,8 +11,8 @@ import (
 )
 
 // networkFaults are done to the ways between replicas, those of forwarded calls
-// included. Clients reach every replica as before, unless they follow an address
-// that a replica gave them.
+// included. Clients reach every replica as before, unless they follow an
+// address that a replica gave them.
 var networkFaults = []fault{
 	{name: "isolate", about: "cut one replica off from all others", least: time.Second, most: 6 * time.Second, begin: isolate},
 	{name: "cut", about: "cut two replicas off from each other", least: time.Second, most: 6 * time.Second, begin: cut},

@@ -24,7 +24,8 @@ func throttle(pid int, dir string, perSecond int) (release func() error, err err
 	if err := syscall.Stat(dir, &at); err != nil {
 		return nothing, err
 	}
-	// A partition has no throttle of its own: sysfs knows the disk that it is on.
+	// A partition has no throttle of its own: sysfs knows the disk that it is
+	// on.
 	device := fmt.Sprintf("%d:%d", unix.Major(at.Dev), unix.Minor(at.Dev))
 	if whole, err := os.ReadFile(filepath.Join("/sys/dev/block", device, "..", "dev")); err == nil {
 		device = string(whole[:len(whole)-1])

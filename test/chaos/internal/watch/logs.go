@@ -11,11 +11,12 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// most is how many lines of one replica's log are told.
+// most is how many lines of one replica's log are shown.
 const most = 5
 
-// Logs finds what replicas must not have written: lines of level error or worse,
-// reports of the race detector, and what is no line of theirs, as a panic.
+// Logs finds what replicas must not have written: lines of level error or
+// worse, reports of the race detector, and what is no line of theirs, as a
+// panic.
 func Logs(c *cell.Cell) (problems []string, err error) {
 	for _, r := range c.Replicas() {
 		f, err := os.Open(r.LogFile)

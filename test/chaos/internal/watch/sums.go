@@ -15,7 +15,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// metric is the sum of a replica's state, or the index of the log entry that it is of.
+// metric is the sum of a replica's state, or the index of the log entry that it
+// is of.
 var metric = regexp.MustCompile(`^stout_state_checksum(_index)? (\S+)$`)
 
 // Sums compares the sums that replicas show. It is safe for concurrent use.
@@ -127,7 +128,8 @@ func (s *Sums) Compared() (n int) {
 	return n
 }
 
-// Latest is the highest index at which so many replicas have shown their sums.
+// Latest is the highest index at which this many replicas have shown their
+// sums.
 func (s *Sums) Latest(replicas int) (index uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

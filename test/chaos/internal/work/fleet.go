@@ -31,9 +31,9 @@ type Fleet struct {
 	workers []worker
 }
 
-// worker is one client. Work returns when ctx has ended and all is given back, or was
-// tried to be, within some seconds. Prove makes one whole round on a path of its
-// own: a session, a lock, its release; or a read.
+// worker is one client. Work returns when ctx has ended and all is given back,
+// or was tried to be, within some seconds. Prove makes one whole round on a
+// path of its own: a session, a lock, its release; or a read.
 type worker interface {
 	name() string
 	work(ctx context.Context, r *rand.Rand, epoch int)
@@ -81,8 +81,8 @@ func (f *Fleet) epoch(ctx context.Context, w worker, r *rand.Rand) {
 	w.work(ctx, r, n)
 }
 
-// Prove has every client make a whole round; the error names each that could not
-// before ctx ended.
+// Prove has every client make a whole round; the error names each that could
+// not before ctx ended.
 func (f *Fleet) Prove(ctx context.Context) error {
 	errs := make([]error, len(f.workers))
 	var running sync.WaitGroup

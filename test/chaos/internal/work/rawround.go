@@ -43,16 +43,17 @@ func (w *raw) round(ctx context.Context, r *rand.Rand, s *rawSession, t target) 
 }
 
 // freeze is a client that stands still with its lock, for so long that its
-// session expires, and then writes as if nothing had been: the worked example of
-// docs/guarantees.md. What it writes the resource refuses if somebody else has
-// written meanwhile.
+// session expires, and then writes as if nothing had been: the worked example
+// of docs/guarantees.md. What it writes the resource refuses if somebody else
+// has written meanwhile.
 func (w *raw) freeze(ctx context.Context, r *rand.Rand, s *rawSession, g *lockapi.Grant, t target) {
 	s.abandon()
 	pause(ctx, s.ttl+between(r, 0, 2*time.Second))
 	w.write(g, t)
 }
 
-// write writes to what the lock guards. Only an exclusive hold keeps others out.
+// write writes to what the lock guards. Only an exclusive hold keeps others
+// out.
 func (w *raw) write(g *lockapi.Grant, t target) {
 	if t.mode == lockapi.Exclusive {
 		w.opts.Resource.Write(t.path, g.Session+"/"+g.Handle, g.Token, nil)
@@ -78,8 +79,8 @@ func (w *raw) request(r *rand.Rand, session string, t target) lockapi.LockReques
 }
 
 // acquire sends a request, again for a while where its outcome is not known or
-// it has a place in the queue. The error of a request that was refused for good
-// is a *lockapi.Error for which lost is false.
+// it has a queue position. The error of a request that was refused for good is
+// a *lockapi.Error for which lost is false.
 func (w *raw) acquire(ctx context.Context, r *rand.Rand, path string, req lockapi.LockRequest) (grant lockapi.Grant, err error) {
 	for range 1 + r.IntN(5) {
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(req.WaitMS)*time.Millisecond+answerTime)

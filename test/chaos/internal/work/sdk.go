@@ -47,8 +47,8 @@ func (w *sdk) work(ctx context.Context, r *rand.Rand, epoch int) {
 	_ = s.Close(end) // or it expires
 }
 
-// round takes a lock, works under it and gives it back; now and then it looks at
-// locks instead.
+// round takes a lock, works under it and gives it back; now and then it looks
+// at locks instead.
 func (w *sdk) round(ctx context.Context, r *rand.Rand, s *client.Session, t target) {
 	if r.IntN(5) == 0 {
 		_, _ = w.client.ReadLock(ctx, t.path)
@@ -112,7 +112,8 @@ func (w *sdk) hold(ctx context.Context, r *rand.Rand, held *client.Held, t targe
 	w.opts.Holds.Add(guard.Hold{Path: t.path, Owner: held.Handle(), Mode: t.mode, Limit: t.limit, Token: held.Token(), From: from, Until: until})
 }
 
-// touch writes to what the lock guards. Only an exclusive hold keeps others out.
+// touch writes to what the lock guards. Only an exclusive hold keeps others
+// out.
 func (w *sdk) touch(held *client.Held, t target) {
 	if t.mode == lockapi.Exclusive {
 		w.opts.Resource.Write(t.path, held.Handle(), held.Token(), func() bool { return held.Err() == nil })

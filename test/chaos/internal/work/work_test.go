@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestLost: a call is sent again where its outcome is not known or no master took
-// it, and not where it was refused.
+// TestLost: a call is sent again where its outcome is not known or no master
+// took it, and not where it was refused.
 func TestLost(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -29,8 +29,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestTargetsGoTogether: whoever is after the same lock asks for it in modes and
-// with limits that the contract lets go together.
+// TestTargetsGoTogether: whoever is after the same lock asks for it in modes
+// and with limits that the contract lets go together.
 func TestTargetsGoTogether(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	limits, modes := map[string]int64{}, map[string]map[lockapi.Mode]bool{}

@@ -1,0 +1,102 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+)
+
+// silence is the time of an exchange in which nothing of an answer has come.
+type silence struct {
+	c        *conn
+	ctx      context.Context
+	deadline time.Time
+	vigil    *Vigil
+	unlink   func() bool // of the context that the vigil returned
+}
+
+// begin sets when to look first.
+func (w *silence) begin() error {
+	if !w.c.bare {
+		if err := w.c.SetWriteDeadline(w.deadline); err != nil {
+			return err
+		}
+	}
+	return w.lookAt(w.vigil.before(w.deadline))
+}
+
+// lookAt sets when to look next. A write through a layer is left to its time:
+// see write.
+func (w *silence) lookAt(at time.Time) error {
+	if w.c.bare {
+		return w.c.SetDeadline(at)
+	}
+	return w.c.SetReadDeadline(at)
+}
+
+// write writes all of b, with the vigil kept meanwhile.
+//
+// A bare connection goes on after a deadline where it was. A layer need not:
+// crypto/tls refuses every write after one that was late. So it is given all
+// the time there is, and a timer keeps the vigil.
+func (w *silence) write(b []byte) error {
+	if !w.c.bare && !w.vigil.next.IsZero() {
+		stop := w.vigil.During(w.c.cut)
+		_, err := w.c.Write(b)
+		stop()
+		w.follow()
+		w.until(w.vigil.before(w.deadline))
+		return err
+	}
+	for {
+		n, err := w.c.Write(b)
+		if b = b[n:]; err == nil || !w.goOn(err) {
+			return err
+		}
+	}
+}
+
+// follow has the exchange end with the context that the vigil returned.
+func (w *silence) follow() {
+	if w.unlink != nil {
+		w.unlink()
+	}
+	if w.vigil.under != nil {
+		w.unlink = context.AfterFunc(w.vigil.under, w.c.cut)
+	}
+}
+
+// goOn reports whether err says only that the patience was at its end. Then the
+// hedger has been told, and the exchange goes on.
+func (w *silence) goOn(err error) bool {
+	if w.vigil.next.IsZero() || !errors.Is(err, os.ErrDeadlineExceeded) || w.ended() || !time.Now().Before(w.deadline) {
+		return false
+	}
+	w.vigil.late()
+	w.follow()
+	return w.until(w.vigil.before(w.deadline))
+}
+
+// over lets the rest of the exchange take the time there is, whatever the
+// patience.
+func (w *silence) over() {
+	if !w.vigil.next.IsZero() {
+		w.vigil.next = time.Time{}
+		w.until(w.deadline)
+	}
+}
+
+// until sets when to look again. A cut that came before has the last word.
+func (w *silence) until(at time.Time) bool {
+	if w.lookAt(at) != nil {
+		return false
+	}
+	if w.ended() {
+		w.c.cut()
+		return false
+	}
+	return true
+}
+
+func (w *silence) ended() bool { return w.ctx.Err() != nil || w.vigil.ended() != nil }

@@ -1,0 +1,103 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// releaseTime is how long a release goes on under a context that has ended.
+const releaseTime = 5 * time.Second
+
+// Unlock releases the lock. It ends Context first, so that the work stops
+// before anybody else can begin. It works under a cancelled context, for a few
+// seconds. It may be called again, also by several goroutines: once it has had
+// an outcome, all calls return it.
+//
+// nil says that the lock is released, and was held until then, with one
+// exception: where a call got lost or was not answered in time, and a later one
+// finds nothing to release, the lost one is taken to have released it. Nobody
+// can tell then whether the lock had been taken from us before (Client.Release
+// by somebody else, say). Who must know asks Client.CheckSequencer before
+// Unlock.
+//
+// ErrLockLost, ErrSessionExpired and ErrSessionClosed say that there was
+// nothing left to release, for certain. With any other error the cell could not
+// be reached in time; the session then goes on releasing the lock in the
+// background.
+func (h *Held) Unlock(ctx context.Context) error {
+	a, r := h.a, &h.a.release
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.settled {
+		return r.outcome
+	}
+	end := time.Now().Add(releaseTime)
+	for {
+		if over := a.beginRelease(); over != nil {
+			return r.settle(over)
+		}
+		released, err := a.tryRelease(ctx, end)
+		switch {
+		case errors.Is(err, errCut):
+			continue // there is a new master to ask, or the session is over
+		case err == nil && released:
+			a.forget()
+			return r.settle(nil)
+		case err == nil:
+			a.forget()
+			return r.settle(ErrLockLost)
+		case errors.Is(err, lockapi.CodeSessionNotFound):
+			return r.settle(a.s.expire())
+		}
+		r.repeated = true
+		a.abandon()
+		return fmt.Errorf("stout: unlock %s: %w", a.path, err)
+	}
+}
+
+// settle notes the outcome. mu is held.
+func (r *release) settle(outcome error) error {
+	r.settled, r.outcome = true, outcome
+	return outcome
+}
+
+// beginRelease ends the hold here, and says why there is nothing to release.
+// The release's mutex is held.
+func (a *acquisition) beginRelease() error {
+	_ = a.s.lease.over() // reads the clock, which may end the hold for a reason of its own
+	a.s.locks.mu.Lock()
+	defer a.s.locks.mu.Unlock()
+	a.held.cancel(ErrUnlocked)
+	if a.s.locks.over != nil {
+		return a.s.locks.over
+	}
+	if a.phase == gone && !a.release.repeated {
+		return ErrLockLost
+	}
+	a.phase = leaving
+	return nil
+}
+
+// tryRelease makes one call for Unlock, until end if ctx ends before. It
+// reports false where there was nothing to release, and no attempt without an
+// answer, of this call or before, can have been the reason. The release's mutex
+// is held.
+func (a *acquisition) tryRelease(ctx context.Context, end time.Time) (bool, error) {
+	ctx, cut, done := outlast(ctx, time.Until(end))
+	defer done()
+	if a.arm(func() { cut(errCut) }) != nil {
+		return false, errCut
+	}
+	defer a.disarm()
+	var answer lockapi.Released
+	q := releaseCall(a.path, a.s.id, a.handle, a.token)
+	q.out = &answer
+	err := a.s.c.calls.do(ctx, &q)
+	r := &a.release
+	r.repeated = r.repeated || q.unsettled
+	return answer.Released || r.repeated, err
+}

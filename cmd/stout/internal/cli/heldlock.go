@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/child"
+	"github.com/stoutlock/stout/internal/async"
+)
+
+// How long an ended command waits to give its lock back, and how long if the
+// cell could not be reached before either. Past that, the lock is free when the
+// ttl is over.
+const (
+	closeTimeout     = 5 * time.Second
+	closeLostTimeout = time.Second
+)
+
+// heldLock is the lock of stout lock, with what watches over it.
+type heldLock struct {
+	*client.Held
+	watch   *grantWatch
+	session *client.Session
+	flags   lockFlags
+}
+
+// why says why the lock was lost early: client.ErrLockLost where somebody else
+// released the lock, client.ErrSessionExpired where the session was ended, and
+// client.ErrJeopardy where the lease was not renewed in time.
+func (h *heldLock) why() error {
+	select {
+	case <-h.watch.gone:
+		return h.watch.why
+	default:
+	}
+	if err := h.Err(); err != nil {
+		return err
+	}
+	return client.ErrJeopardy
+}
+
+// notice says what happens to the running command.
+func (a *app) notice(h *heldLock) func(child.Event) {
+	path, name := clean(h.flags.path), clean(h.flags.command[0])
+	return func(e child.Event) {
+		switch e {
+		case child.Told:
+			a.ui.note("%s; told %s to stop (%s)", cutShort(h.why(), path, "was not renewed"), name, child.TellWord)
+		case child.Killed:
+			a.ui.note("%s; killed %s (%s)", cutShort(h.why(), path, "is over or about to end"), name, child.KillWord)
+		case child.Stopped:
+			a.ui.note("stopped; unless continued, %s is lost in %s", path, human(h.flags.ttl))
+		}
+	}
+}
+
+// cutShort is why a command cannot go on; lease says how its lease stands,
+// where it is that.
+func cutShort(why error, path, lease string) string {
+	switch {
+	case errors.Is(why, client.ErrLockLost):
+		return fmt.Sprintf("the hold of %s was released by somebody else", path)
+	case errors.Is(why, client.ErrSessionExpired):
+		return fmt.Sprintf("the session that held %s was ended (closed or expired)", path)
+	default:
+		return fmt.Sprintf("the lease on %s %s", path, lease)
+	}
+}
+
+// lost reports a lock that was lost early.
+func (a *app) lost(h *heldLock, why error) *failure {
+	out := &failure{code: h.flags.lostCode}
+	told := func(reason string) { out.message = fmt.Sprintf("lost %s: %s", clean(h.flags.path), reason) }
+	switch {
+	case errors.Is(why, client.ErrLockLost):
+		told("it was released by somebody else")
+	case errors.Is(why, client.ErrSessionExpired):
+		told("the session that held it was ended (closed or expired)")
+	default:
+		told("its lease was not renewed in time")
+		return out.hint("stout status shows whether the cell is well; what was done under token %d may be half done", h.Token())
+	}
+	return out.hint("somebody else may have held it meanwhile; what was done under token %d may be half done", h.Token())
+}
+
+// giveBack releases the lock and ends the session, within a bound of our own:
+// the client would try for longer. It returns why the lock was not ours to give
+// back any more, nil where it was or where nobody says.
+//
+// A session that the cell does not know any more was ended under the command if
+// the lease that the command ended under still ran when the cell said so. Past
+// its end it may just have expired, while we tried to tell the cell.
+func (a *app) giveBack(h *heldLock) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience(h.session))
+	defer cancel()
+	left, began := h.Remaining(), time.Now()
+	err := async.Do(ctx, func() error { return h.Unlock(context.Background()) })
+	switch {
+	case errors.Is(err, client.ErrLockLost):
+	case errors.Is(err, client.ErrSessionExpired):
+		if time.Since(began) >= left {
+			err = nil
+		}
+	case err != nil:
+		a.noteUntold(h.session)
+		return nil
+	}
+	// The lock is free; that the session ends, too, matters to nobody else.
+	_ = async.Do(ctx, func() error { return h.session.Close(context.Background()) })
+	return err
+}
+
+// closeSession ends a session that got no lock, if there is one. What it wanted
+// is gone with it, or else when its ttl is over.
+func (a *app) closeSession(ctx context.Context, session *client.Session) {
+	if session == nil {
+		return
+	}
+	err := async.Do(ctx, func() error { return session.Close(context.Background()) })
+	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
+		a.ui.note("could not tell the cell that we stopped waiting; it will know in at most %s", human(session.TTL()))
+	}
+}
+
+func closePatience(session *client.Session) time.Duration {
+	if session.Remaining() < session.TTL()/5 { // long past the last keepalive that came through
+		return closeLostTimeout
+	}
+	return closeTimeout
+}
+
+func (a *app) noteUntold(session *client.Session) {
+	a.ui.note("could not tell the cell that we are done; the lock is free in at most %s", human(session.TTL()))
+}

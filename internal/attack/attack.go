@@ -1,0 +1,63 @@
+// Package attack says how much of a test's attacks one run makes. Each `make
+// test` makes a sample of them, drawn anew, and `make test-long` makes them
+// all: what a run of every change leaves out, some other run does, and every
+// night does.
+package attack
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Variables of the environment: the length of the tests, and the seed of the
+// samples of a run that is to be made again.
+const (
+	lengthVariable = "STOUT_TEST"
+	seedVariable   = "STOUT_TEST_SEED"
+)
+
+var (
+	long = os.Getenv(lengthVariable) == "long"
+	seed = func() uint64 {
+		if given, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64); err == nil {
+			return given
+		}
+		return uint64(time.Now().UnixMilli())
+	}()
+)
+
+// Times is how often something is done in a short run, or in a long one.
+func Times(short, all int) int {
+	if long {
+		return all
+	}
+	return short
+}
+
+// Sample draws numbers below all, in order and without repetition: some of them
+// in a short run, and each of them in a long one. The draw depends on the seed
+// and the name of the test alone, and a test that fails says how to have it
+// again.
+func Sample(t testing.TB, some, all int) []int {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() && !long {
+			t.Logf("the same sample again: %s=%d", seedVariable, seed)
+		}
+	})
+	return draw(seed, t.Name(), Times(min(some, all), all), all)
+}
+
+// draw draws n numbers below all.
+func draw(seed uint64, name string, n, all int) []int {
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(name))
+	drawn := rand.New(rand.NewPCG(seed, sum.Sum64())).Perm(all)[:n]
+	slices.Sort(drawn)
+	return drawn
+}

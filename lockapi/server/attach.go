@@ -1,0 +1,94 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// A server serves before its replica is a member of a cell: the founding may
+// wait for others, and a directory that is new may wait to be admitted. Until
+// Attach it tells what it waits for, and refuses everything else.
+
+// Standby is what a replica says of itself that is no member yet.
+type Standby struct {
+	Replica lockapi.Replica // its own entry, with its directory
+	Why     string          // what has happened and what it waits for, for people
+	Command string          // what an operator types to admit it; empty where nobody has to
+}
+
+// attached is the member that the server answers for. It does not change.
+type attached struct {
+	Master
+	cell  []string          // the cell's id, as the value of a header
+	peers http.RoundTripper // the way to the other members
+}
+
+// Attach has the server answer for a member from now on; links are its
+// connections to the others, nil where there are none. It is called once, and not
+// where Options.Master is set.
+func (s *Server) Attach(m Master, links Links) {
+	at := &attached{m, []string{m.CellID()}, s.opts.Peers}
+	if at.peers == nil {
+		at.peers = newPeers(links)
+	}
+	s.opts.Registry.MustRegister(quotaUses(m.Quotas))
+	if s.opts.Checksum != nil {
+		s.opts.Registry.MustRegister(checksum(s.opts.Checksum))
+	}
+	s.attached.Store(at)
+	if links != nil {
+		go s.serveCalls(links.Calls())
+	}
+}
+
+// onStandby are the routes that a replica answers that is no member.
+var onStandby = map[string]bool{
+	lockapi.RouteLive: true, lockapi.RouteReady: true, lockapi.RouteReplica: true,
+}
+
+// standbyProblem is what such a replica answers to all else.
+func (s *Server) standbyProblem() *lockapi.Error {
+	now := s.opts.Standby()
+	why := now.Why
+	if why == "" {
+		why = "this replica is about to start"
+	}
+	if now.Command != "" {
+		why += "; to have it take that place: " + now.Command
+	}
+	e := lockapi.Errorf(lockapi.CodeNoMaster, "%s", why)
+	e.Directory, e.Command = now.Replica.Directory, now.Command
+	return e
+}
+
+// stamp puts the headers that every reply carries.
+func (s *Server) stamp(h http.Header) {
+	at := s.attached.Load()
+	if at == nil {
+		h[lockapi.HeaderEpoch] = noEpoch
+		return
+	}
+	known := at.Known()
+	last := s.stamps.Load()
+	if last == nil || last.known != known {
+		last = &stamps{known, []string{strconv.FormatUint(known.Epoch, 10)}, []string{known.URL}}
+		s.stamps.Store(last)
+	}
+	h[lockapi.HeaderEpoch] = last.epoch
+	h[lockapi.HeaderCell] = at.cell
+	if known.ID != "" && known.URL != "" {
+		h[lockapi.HeaderMaster] = last.master
+	}
+}
+
+// noEpoch is that of a replica that is no member.
+var noEpoch = []string{"0"}
+
+// stamps are the values of the headers that go with what is known of the master,
+// which is the same for many replies. Nobody changes them.
+type stamps struct {
+	known         Location
+	epoch, master []string
+}

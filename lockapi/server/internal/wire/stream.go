@@ -1,0 +1,155 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strconv"
+)
+
+// mostPiece bounds what is kept of a reply that is sent in pieces. What is written
+// beyond it goes out at once.
+const mostPiece = 32 << 10
+
+// framing is how the end of a reply's body is told.
+type framing int
+
+const (
+	whole    framing = iota // it is kept, and sent with its length when the handler has returned
+	chunked                 // in chunks
+	counted                 // by the Content-Length that the handler gave
+	toTheEnd                // by the connection's end, as HTTP/1.0 has it
+	bodiless                // there is none
+)
+
+// errShort ends the connection of a reply that is shorter than it said.
+var errShort = errors.New("the handler wrote less than its Content-Length")
+
+// Flush is FlushError for whoever asks the context how it went (http.Flusher).
+func (w *reply) Flush() { _ = w.FlushError() }
+
+// FlushError sends what was written since the last time, as far as the connection
+// takes it, for WriteTimeout at most. From the first time on the reply is one in
+// pieces: its status and headers have been sent, and of its body no more than
+// mostPiece is kept. An error is the connection's end, and that of the request's
+// context.
+func (w *reply) FlushError() error {
+	if w.framing == whole {
+		if err := w.begin(); err != nil {
+			return w.fail(err)
+		}
+	}
+	return w.piece(false)
+}
+
+// begin chooses how the pieces are framed, and puts the head before the first one.
+func (w *reply) begin() error {
+	w.WriteHeader(http.StatusOK)
+	h := w.header
+	length, err := strconv.ParseUint(h.Get("Content-Length"), 10, 63)
+	switch {
+	case hasNoBody(w.status):
+		w.framing = bodiless
+	case w.request.Method == http.MethodHead:
+		w.framing = bodiless
+	case err == nil:
+		w.framing, w.left = counted, int64(length)
+	case w.request.ProtoMinor == 0:
+		w.framing, w.close = toTheEnd, true
+	default:
+		w.framing = chunked
+	}
+	w.count()
+	delete(h, "Transfer-Encoding")
+	if err != nil {
+		delete(h, "Content-Length")
+	}
+	if w.framing == chunked {
+		h["Transfer-Encoding"] = chunkedCoding
+	}
+	w.close = w.close || w.conn.server.closing.Load()
+	return w.lead()
+}
+
+// count takes what was written before the first piece as part of it, as far as it may
+// be.
+func (w *reply) count() {
+	switch n := int64(w.body.Len()); {
+	case w.framing == bodiless:
+		w.body.Reset()
+	case w.framing == counted:
+		w.body.Truncate(int(min(n, w.left)))
+		w.left -= int64(w.body.Len())
+	}
+}
+
+// stream is Write once the reply is one in pieces.
+func (w *reply) stream(b []byte) (n int, err error) {
+	switch {
+	case w.err != nil:
+		return 0, w.err
+	case w.framing == bodiless:
+		return len(b), nil
+	case w.framing == counted && int64(len(b)) > w.left:
+		b, err = b[:w.left], http.ErrContentLength
+	}
+	for n < len(b) {
+		next := b[n:min(len(b), n+mostPiece-w.body.Len())]
+		n += len(next)
+		if w.body.Write(next); w.framing == counted {
+			w.left -= int64(len(next))
+		}
+		if w.body.Len() < mostPiece {
+			continue
+		}
+		if err := w.piece(false); err != nil {
+			return n, err
+		}
+	}
+	return n, err
+}
+
+// finish sends what is left, and says that it is all.
+func (w *reply) finish() error {
+	if err := w.piece(true); err != nil {
+		return err
+	}
+	if w.framing == counted && w.left > 0 {
+		return w.fail(errShort)
+	}
+	return nil
+}
+
+// piece sends what there is, with the head where that has not been sent.
+func (w *reply) piece(end bool) error {
+	if w.err != nil {
+		return w.err
+	}
+	if w.framing == chunked {
+		if n := w.body.Len(); n > 0 {
+			w.head.WriteString(strconv.FormatInt(int64(n), 16))
+			w.head.WriteString("\r\n")
+			w.body.WriteString("\r\n")
+		}
+		if end {
+			w.body.WriteString("0\r\n\r\n")
+		}
+	}
+	if err := w.conn.writeBoth(&w.head, w.body.Bytes()); err != nil {
+		return w.fail(err)
+	}
+	w.head.Reset()
+	w.body.Reset()
+	if w.body.Cap() > len(buffer{}) || w.head.Cap() > len(buffer{}) {
+		w.body, w.head = bytes.Buffer{}, bytes.Buffer{} // it may be long until the next one
+	}
+	return nil
+}
+
+// fail ends a reply that has begun, and with it the connection: nobody is to take
+// what was sent for all.
+func (w *reply) fail(err error) error {
+	w.err = err
+	w.conn.abort()
+	return err
+}

@@ -1,0 +1,230 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// batcherOptions say for which office a batcher works.
+type batcherOptions struct {
+	Epoch   uint64
+	LeaseMS int64
+	Clock   func() time.Duration
+	// Submit hands a batch to the log, and Due tells of a command that the log
+	// itself is to be given with it; see Log.
+	Submit func(state.Batch) func() (*state.Outcome, error)
+	Due    func() (state.Command, bool)
+	// Accepted is told of each accepted batch and the instant at which its
+	// proposal began, in log order on one goroutine, before any caller gets its
+	// result.
+	Accepted func(p time.Duration, out *state.Outcome)
+	// Failed is told, once, of the first batch that was not accepted. No
+	// command is taken after it.
+	Failed func(error)
+}
+
+// batcher joins the commands of many callers into log entries: while entries
+// are under way, commands gather for the next (batches.go). There is no timer;
+// a lone command leaves at once. One batcher serves one office.
+type batcher struct {
+	opts  batcherOptions
+	spare sync.Pool // of calls whose answer was taken: nobody else has them any more
+
+	mu      sync.Mutex
+	pending []*call
+	waiting int // callers inside Do, or between Begin and its result
+	renew   bool
+	pace    pace
+	refuse  error         // set by Drain, Close or a failure; nothing is taken after it
+	drained chan struct{} // set by Drain; closed when the last caller has left Do
+	closed  bool
+	wakeup  wakeup
+
+	slots    chan struct{}
+	inflight chan flight
+	done     chan struct{} // closed when nothing is taken any more
+	loops    sync.WaitGroup
+}
+
+type call struct {
+	cmd    state.Command
+	result chan reply // capacity 1
+}
+
+type reply struct {
+	result state.Result
+	err    error
+}
+
+type flight struct {
+	proposed time.Duration
+	calls    []*call
+	wait     func() (*state.Outcome, error)
+}
+
+// newBatcher starts a batcher. It ends with Close.
+func newBatcher(o batcherOptions) *batcher {
+	b := &batcher{
+		opts:     o,
+		spare:    sync.Pool{New: func() any { return &call{result: make(chan reply, 1)} }},
+		wakeup:   newWakeup(),
+		slots:    make(chan struct{}, cell.BatchesInFlight),
+		inflight: make(chan flight, cell.BatchesInFlight),
+		done:     make(chan struct{}),
+	}
+	b.loops.Go(b.send)
+	b.loops.Go(b.receive)
+	return b
+}
+
+// Do proposes one command and waits for its result. The error wraps
+// cell.ErrNotApplied when the command certainly has no effect, and
+// cell.ErrUnknown when it may have one.
+func (b *batcher) Do(cmd state.Command) (state.Result, error) { return b.Begin(cmd)() }
+
+// Begin takes one command and returns at once: a command that is begun later
+// comes behind it in the log. The returned function waits for the result as Do
+// does, and is to be called once.
+func (b *batcher) Begin(cmd state.Command) func() (state.Result, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.refuse; err != nil {
+		return func() (state.Result, error) { return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, err) }
+	}
+	c := b.spare.Get().(*call)
+	c.cmd = cmd
+	b.pending = append(b.pending, c)
+	b.waiting++
+	b.wakeup.wake()
+	return func() (state.Result, error) { return b.result(c) }
+}
+
+func (b *batcher) result(c *call) (state.Result, error) {
+	defer b.leave()
+	select {
+	case r := <-c.result:
+		c.cmd = state.Command{} // which may be large
+		b.spare.Put(c)
+		return r.result, r.err
+	case <-b.done:
+	}
+	return b.abandon(c)
+}
+
+func (b *batcher) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting--
+	if b.waiting == 0 && b.drained != nil {
+		close(b.drained)
+		b.drained = nil
+	}
+}
+
+// abandon is the way out of a call that waits when the batcher ends: it had no
+// effect if it was not handed over yet.
+func (b *batcher) abandon(c *call) (state.Result, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case r := <-c.result:
+		return r.result, r.err
+	default:
+	}
+	for _, p := range b.pending {
+		if p == c {
+			return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, b.refuse)
+		}
+	}
+	return nil, fmt.Errorf("%w: %w", cell.ErrUnknown, b.refuse)
+}
+
+// Renew proposes an empty batch, which only renews the lease, unless commands
+// are waiting anyway.
+func (b *batcher) Renew() {
+	b.mu.Lock()
+	b.renew = true
+	b.mu.Unlock()
+	b.wakeup.wake()
+}
+
+// Drain takes no more commands, with why as the reason, and returns when all
+// that were taken have been answered, or ctx ends.
+func (b *batcher) Drain(ctx context.Context, why error) error {
+	b.mu.Lock()
+	if b.refuse == nil {
+		b.refuse = why
+	}
+	if b.waiting == 0 {
+		b.mu.Unlock()
+		return nil
+	}
+	if b.drained == nil {
+		b.drained = make(chan struct{})
+	}
+	drained := b.drained
+	b.mu.Unlock()
+	select {
+	case <-drained:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close takes no more commands and lets every waiting caller go, with why as
+// the reason. It does not wait for entries under way.
+func (b *batcher) Close(why error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refuse == nil {
+		b.refuse = why
+	}
+	if !b.closed {
+		b.closed = true
+		close(b.done)
+	}
+}
+
+// Wait returns when the entries under way at Close have ended.
+func (b *batcher) Wait() { b.loops.Wait() }
+
+// receive takes outcomes in log order.
+func (b *batcher) receive() {
+	for f := range b.inflight {
+		out, err := f.wait()
+		if err == nil && !out.Accepted {
+			err = fmt.Errorf("%w: the batch was of epoch %d, the cell is in epoch %d", cell.ErrNotApplied, b.opts.Epoch, out.Epoch)
+		}
+		if err != nil {
+			b.broke(f, err)
+		} else {
+			b.opts.Accepted(f.proposed, out)
+			for i, c := range f.calls {
+				c.result <- reply{result: out.Results[i]}
+			}
+		}
+		b.arrived()
+	}
+}
+
+// broke answers a batch that failed and ends the batcher: an office that lost
+// one entry is over.
+func (b *batcher) broke(f flight, err error) {
+	for _, c := range f.calls {
+		c.result <- reply{err: err}
+	}
+	b.mu.Lock()
+	first := !b.closed
+	b.mu.Unlock()
+	b.Close(errors.New("the office has ended"))
+	if first {
+		b.opts.Failed(err)
+	}
+}

@@ -1,0 +1,63 @@
+package master
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// TestLevelIsRaisedWhenAllKnowIt: not before every member has told so, the one
+// that is away and the one without a vote included; and by the next master,
+// too.
+func TestLevelIsRaisedWhenAllKnowIt(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift, Level: 2}, func(t *testing.T, c *fakeCell) {
+		level := func(when string, want uint64) {
+			t.Helper()
+			pass(time.Minute)
+			for _, n := range c.nodes {
+				if n.leads && n.State().Level != want {
+					t.Errorf("%s the cell is at level %d, want %d", when, n.State().Level, want)
+				}
+			}
+		}
+		c.office("r1")
+		level("with releases of level 1", 1)
+		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): 2, founder("r2"): 3} })
+		level("with two of three", 1)
+		c.set(func(f *fakeConf) { f.level[founder("r3")] = 2; delete(f.at, "r3") })
+		level("while the third is away", 1)
+		c.set(func(f *fakeConf) {
+			f.at["r3"] = founder("r3")
+			f.change(cell.AddNonvoter, standing("r2", newDirectory, false)) // which runs nowhere
+		})
+		level("with one that has no vote and tells nothing", 1)
+		c.set(func(f *fakeConf) { f.change(cell.RemoveMember, standing("r2", newDirectory, false)) })
+		level("when all know it", 2)
+	})
+}
+
+// TestEarlyOperationsAreRefused: what belongs to a later level never gets to
+// the log.
+func TestEarlyOperationsAreRefused(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		id := newSession(t, m, time.Minute)
+		n.c.mu.Lock()
+		before := *n.state
+		before.Level = 0 // every operation is of a later one
+		n.state = &before
+		n.c.mu.Unlock()
+		sent := len(n.sent())
+		if err := m.CloseSession(t.Context(), CloseSessionRequest{Session: id}); !errors.Is(err, lockapi.CodeConflict) {
+			t.Errorf("it comes to %v", err)
+		}
+		for _, b := range n.sent()[sent:] {
+			for _, c := range b.Commands {
+				t.Errorf("%s was proposed", state.Name(c.Operation))
+			}
+		}
+	})
+}

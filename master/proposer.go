@@ -1,0 +1,78 @@
+package master
+
+import (
+	"errors"
+	"time"
+
+	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// proposer is what an office may do: answer from memory what changes nothing,
+// while its lease runs, and propose the rest. It has no mutex; its parts have
+// their own.
+type proposer struct {
+	opts    *Options
+	log     Log
+	lease   lease.Master
+	batcher *batcher
+}
+
+func (p *proposer) now() time.Duration { return p.opts.Clock() }
+
+// leaseValid reports whether the lease runs now: to be asked behind what it is
+// to allow, not before.
+func (p *proposer) leaseValid() bool { return p.lease.Valid(p.now()) }
+
+// fromMemory is what an operation comes to, where that changes nothing: it
+// reads, and then checks the lease. Without that the log decides.
+func (p *proposer) fromMemory(op state.Operation) (state.Result, bool) {
+	if r, changes := p.log.State().Would(op); !changes && r != nil && p.leaseValid() {
+		return r, true
+	}
+	return nil, false
+}
+
+// propose puts an operation through the log and waits for its result. The error
+// is a *lockapi.Error: no_master where it certainly has no effect,
+// outcome_unknown where it may have.
+func (p *proposer) propose(by Caller, op state.Operation) (state.Result, error) {
+	return p.begin(by, op)()
+}
+
+// begin is propose in two steps: the operation has its place in the log's order
+// when begin returns; the function that it returns waits for the result and is
+// to be called once.
+func (p *proposer) begin(by Caller, op state.Operation) func() (state.Result, error) {
+	if s := p.log.State(); !s.Knows(op) {
+		return func() (state.Result, error) { return nil, errLevel(op, s.Level) }
+	}
+	wait := p.batcher.Begin(state.Command{Time: time.Now().UnixNano(), Caller: by.Principal, Operation: op})
+	return func() (state.Result, error) { return outcomeOf(wait()) }
+}
+
+// outcomeOf puts what became of an operation into the errors of the contract.
+func outcomeOf(r state.Result, err error) (state.Result, error) {
+	switch {
+	case err == nil && r == nil:
+		return r, errNoMaster("the office ended before the call took effect")
+	case err == nil:
+		return r, nil
+	case errors.Is(err, cell.ErrNotApplied):
+		return r, errNoMaster("mastership was lost before the call took effect")
+	}
+	return r, errUnknown()
+}
+
+func errUnknown() *lockapi.Error {
+	return lockapi.Errorf(lockapi.CodeOutcomeUnknown,
+		"mastership was lost while the call was under way: it may or may not have taken effect; the same call may be sent again safely")
+}
+
+// resultOf is a result of the type that the operation names.
+func resultOf[R any](r state.Result, err error) (R, error) {
+	got, _ := r.(R)
+	return got, err
+}

@@ -1,0 +1,111 @@
+package master
+
+import (
+	"context"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// What becomes of an acquire that has a place in the queue.
+
+// await waits for the grant of the wait seq. The call is one of its claim's, so
+// nobody else withdraws it meanwhile. position is that in the queue where the
+// wait was just made, else 0.
+func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.Grant, error) {
+	a.o.mu.Lock()
+	a.claim.wait = seq
+	a.o.mu.Unlock()
+	t := stoppedTimer()
+	defer t.Stop()
+	for {
+		if ctx.Err() != nil {
+			return lockapi.Grant{}, a.errHeld() // nobody reads it; exit sees to the wait
+		}
+		if done, grant, err := a.look(seq); done {
+			return grant, err
+		}
+		left := a.until - a.o.now()
+		if left <= 0 {
+			return a.timedOut(seq, position)
+		}
+		t.Reset(left)
+		position = 0 // it changes while the call waits
+		select {
+		case <-a.waiter.wakeup:
+		case <-t.C:
+		case <-a.o.done:
+			return lockapi.Grant{}, errUnknown()
+		case <-ctx.Done():
+		}
+	}
+}
+
+// look reads from the state what has become of the wait.
+func (a *acquire) look(seq uint64) (done bool, grant lockapi.Grant, err error) {
+	s := a.o.log.State()
+	hold, wait := a.key.in(s)
+	switch {
+	case wait != nil && wait.Seq == seq:
+		return false, grant, nil
+	case hold != nil && hold.WaitSeq == seq:
+		grant, err = a.answer(state.AcquireResult{Verdict: state.Held, Hold: hold})
+		return true, grant, err
+	}
+	if _, lives := s.Session(a.key.session); !lives {
+		return true, grant, errNoSession(a.key.session)
+	}
+	return true, grant, a.errHeld()
+}
+
+// timedOut ends a wait whose time is up: of a kept one the position is told,
+// another is withdrawn if no other call waits for it.
+func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
+	a.o.mu.Lock()
+	_, wait := a.key.in(a.o.log.State())
+	if a.req.Queue || (wait != nil && wait.Seq == seq && wait.Keep) {
+		a.o.mu.Unlock()
+		return a.queued(seq, position)
+	}
+	if len(a.claim.calls) > 1 {
+		// It leaves in this very moment: of calls whose time is up together,
+		// the last one has to see that it is the last.
+		a.claim.leave(a.waiter)
+		a.o.mu.Unlock()
+		return lockapi.Grant{}, a.errHeld()
+	}
+	withdrawn := a.o.withdraw(a.req.Caller, a.key, a.claim, seq, false)
+	a.o.mu.Unlock()
+	r, err := withdrawn()
+	switch {
+	case err != nil:
+		return lockapi.Grant{}, errUnknown() // also where the withdrawal was not applied: the wait is in the queue
+	case r.Verdict == state.Queued: // kept by a call that came in between
+		return a.queued(seq, 0)
+	case r.Verdict == state.Held:
+		return a.answer(r)
+	}
+	_, grant, err := a.look(seq)
+	return grant, err
+}
+
+// queued answers 202, or with the grant that has come by now. A position of 0
+// is looked up.
+func (a *acquire) queued(seq uint64, position int) (lockapi.Grant, error) {
+	a.o.mu.Lock()
+	s := a.o.log.State()
+	_, wait := a.key.in(s)
+	there := wait != nil && wait.Seq == seq
+	if there {
+		a.claim.queued = true // the office has not heard of a grant yet; then it becomes an event
+	}
+	a.o.mu.Unlock()
+	if !there {
+		_, grant, err := a.look(seq)
+		return grant, err
+	}
+	if position == 0 {
+		position = s.Position(wait)
+	}
+	return queuedOf(wait, position), nil
+}

@@ -1,0 +1,47 @@
+package master
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stoutlock/stout/lease"
+)
+
+// keepLease renews the lease every quarter of its term in which nothing else
+// has, and tells the log when it lapses.
+func (o *office) keepLease() {
+	t := stoppedTimer()
+	defer t.Stop()
+	for lapsed := false; ; {
+		v := o.lease.View(o.now())
+		if !v.Held && !v.Dropped && !lapsed {
+			o.logger.Warn().Dur("renewed_ago_ms", v.Renewed).Msg("master lease lapsed: no majority has stored an entry in time")
+		}
+		lapsed = !v.Held
+		if v.Renewed > max(stalledAfter, o.opts.LeaseTerm) {
+			o.end(fmt.Errorf("nothing was committed for %v", v.Renewed))
+			return
+		}
+		t.Reset(o.renewal(v))
+		select {
+		case <-o.done:
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// renewal proposes an empty batch if it is time for one, and returns how long
+// it is to the next look.
+func (o *office) renewal(v lease.View) time.Duration {
+	quarter := o.opts.LeaseTerm / 4
+	wait := quarter - v.Renewed
+	if wait <= 0 {
+		o.batcher.Renew()
+		wait = quarter
+	}
+	if v.Held {
+		wait = min(wait, v.Remaining+1) // to see a lapse when it begins
+	}
+	return wait
+}

@@ -1,0 +1,109 @@
+package master
+
+import (
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Caller is who a call is made for. The zero value is nobody in particular, as
+// everybody is until callers prove who they are, and the cell itself in what a
+// master does unasked.
+type Caller struct {
+	// Principal is who the caller has proved to be. It goes into the log with
+	// what is done for it (state.Command).
+	Principal string
+	// RemoteAddr is where the call came from, as host and port. Nothing is
+	// decided by it.
+	RemoteAddr string
+}
+
+// The requests of the calls, as values: what the body or the query of a call
+// said, what its URL names, and its caller. They have passed the Validate of
+// what they embed.
+
+// OpenSessionRequest asks for a session.
+type OpenSessionRequest struct {
+	Caller Caller
+	Key    string // of idempotency; empty for none
+	lockapi.SessionRequest
+}
+
+// CloseSessionRequest asks for a session's end.
+type CloseSessionRequest struct {
+	Caller  Caller
+	Session string
+}
+
+// KeepaliveRequest asks to extend a session.
+type KeepaliveRequest struct {
+	Caller  Caller
+	Session string
+	lockapi.KeepaliveRequest
+}
+
+// AcquireRequest asks for a lock.
+type AcquireRequest struct {
+	Caller Caller
+	Path   string
+	lockapi.LockRequest
+}
+
+// ReleaseRequest asks for the end of a hold or a wait.
+type ReleaseRequest struct {
+	Caller                Caller
+	Path, Session, Handle string
+	Token                 uint64 // that of the only grant to be ended; 0 for any
+}
+
+// ReplaceRequest asks for another directory in a member's place.
+type ReplaceRequest struct {
+	Caller Caller
+	ID     string
+	lockapi.ReplaceMemberRequest
+}
+
+// TransferRequest asks for another master.
+type TransferRequest struct {
+	Caller Caller
+	To     string // a replica's id; empty for any
+}
+
+// Read is who asks and how. A stale read is answered from this replica's own
+// state, master or not; any other is linearizable.
+type Read struct {
+	Caller Caller
+	Stale  bool
+}
+
+// SessionQuery asks for one session.
+type SessionQuery struct {
+	Read
+	ID string
+}
+
+// SessionsQuery asks for a page of sessions, in the order of their ids.
+type SessionsQuery struct {
+	Read
+	After string // the id behind which it begins
+	Limit int
+}
+
+// LockQuery asks for one lock.
+type LockQuery struct {
+	Read
+	Path    string
+	Waiters int // so many of the first positions in its queue
+}
+
+// LocksQuery asks for a page of locks, in bytewise order of their paths.
+type LocksQuery struct {
+	Read
+	Prefix string
+	After  string // the path behind which it begins
+	Limit  int
+}
+
+// SequencerQuery asks whether a sequencer's grant is held.
+type SequencerQuery struct {
+	Read
+	lockapi.Sequencer
+}

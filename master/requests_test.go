@@ -1,0 +1,67 @@
+package master
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// TestCallersAreInTheLog: each command has the principal of the call that it is
+// for, also where that call is cleaned up after, and none where the master acts
+// unasked.
+func TestCallersAreInTheLog(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		ctx := t.Context()
+		as := func(who string) Caller { return Caller{Principal: who, RemoteAddr: "192.0.2.1:4711"} }
+		s, err := m.OpenSession(ctx, OpenSessionRequest{Caller: as("opens"), SessionRequest: lockapi.NewSessionRequest()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := newSession(t, m, time.Second)
+		mustHold(t, m, "/a", want(other, delayed(time.Second)))
+		if _, err := m.Acquire(ctx, AcquireRequest{Caller: as("tries"), Path: "/a", LockRequest: want(s.ID, waiting(100*time.Millisecond))}); err == nil {
+			t.Error("got what is held")
+		}
+		left, leave := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer leave()
+		_, _ = m.Acquire(left, AcquireRequest{Caller: as("leaves"), Path: "/a", LockRequest: want(s.ID, waiting(time.Minute))})
+		pass(5 * time.Second) // the other session expires, and then its lock-delay ends
+		mustHold(t, m, "/a", want(s.ID))
+		if r, err := m.Release(ctx, ReleaseRequest{Caller: as("releases"), Path: "/a", Session: s.ID}); err != nil || !r.Released {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if err := m.CloseSession(ctx, CloseSessionRequest{Caller: as("closes"), Session: s.ID}); err != nil {
+			t.Error(err)
+		}
+		for who, ops := range map[string][]string{
+			"opens": {"open-session"}, "tries": {"acquire", "withdraw"}, "leaves": {"acquire", "withdraw"},
+			"releases": {"release"}, "closes": {"close-session"},
+		} {
+			if got := n.proposedBy(who); !slices.Equal(got, ops) {
+				t.Errorf("%q has in the log %v, want %v", who, got, ops)
+			}
+		}
+		unasked := n.proposedBy("")
+		for _, op := range []string{"expire-session", "end-delay"} {
+			if !slices.Contains(unasked, op) {
+				t.Errorf("nobody has in the log %v, want %s in it", unasked, op)
+			}
+		}
+	})
+}
+
+// proposedBy is what n has proposed for a principal.
+func (n *node) proposedBy(principal string) (ops []string) {
+	for _, b := range n.sent() {
+		for _, c := range b.Commands {
+			if c.Caller == principal {
+				ops = append(ops, state.Name(c.Operation))
+			}
+		}
+	}
+	return ops
+}

@@ -1,0 +1,217 @@
+package master
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// claimKey is what identifies a hold or a place in a queue: session, path and
+// the session's handle.
+type claimKey struct{ session, path, handle string }
+
+func holdKey(h *state.Hold) claimKey        { return claimKey{h.Session, h.Path, h.Handle} }
+func waitKey(w *state.Wait) claimKey        { return claimKey{w.Session, w.Path, w.Handle} }
+func acquireKey(op *state.Acquire) claimKey { return claimKey{op.Session, op.Path, op.Handle} }
+
+// in is the claim of that key in a state: one of the two, or neither.
+func (k claimKey) in(s *state.State) (*state.Hold, *state.Wait) {
+	return s.Claim(k.session, k.path, k.handle)
+}
+
+// waiters are the acquires under way, by what they want. They see to it that
+// every grant from a queue is told, to a call or as an event of its session, or
+// taken back: nobody holds a lock unawares. They are guarded by the office's
+// mutex, which guards the sessions, too.
+type waiters struct {
+	openSeq  uint64 // waits numbered up to here are of earlier offices
+	log      Log
+	sessions *sessions
+	claims   map[claimKey]*claim
+}
+
+// claim is what the office knows of the calls for one claim key. It exists
+// while one is under way, while a 202 has yet to be followed by its grant, and
+// while an orphaned wait is given time.
+type claim struct {
+	calls       []*waiter
+	wait        uint64 // number of the wait that a call waited for last, or that was granted under one
+	told        uint64 // number of the wait whose grant some call was answered with, or was made an event
+	queued      bool   // some call was answered 202: the grant is an event for its session
+	orphan      uint64 // number of a wait of an earlier office that no call has asked about
+	withdrawals int    // under way: answer nothing from memory
+}
+
+// waiter is one acquire under way. It is woken when its claim has changed.
+type waiter struct{ wakeup wakeup }
+
+// enter registers a call. From then on it hears of every change.
+func (ws *waiters) enter(key claimKey) (*claim, *waiter) {
+	c := ws.claims[key]
+	if c == nil {
+		c = &claim{}
+		ws.claims[key] = c
+	}
+	w := &waiter{newWakeup()}
+	c.calls = append(c.calls, w)
+	c.orphan = 0
+	return c, w
+}
+
+// leave takes a call out, if it is there.
+func (c *claim) leave(w *waiter) {
+	c.calls = slices.DeleteFunc(c.calls, func(other *waiter) bool { return other == w })
+}
+
+// abandoned sees to what a claim's last call leaves behind. A place in the
+// queue is to be given up, and so is a grant that nobody was told of: its
+// number is returned, else 0. A kept place stays, and what it was granted
+// becomes an event.
+func (ws *waiters) abandoned(key claimKey, c *claim) (withdraw uint64) {
+	hold, wait := key.in(ws.log.State())
+	switch {
+	case wait != nil && !wait.Keep:
+		return wait.Seq // or it is granted before the withdrawal arrives
+	case hold == nil || c.wait == 0 || hold.WaitSeq != c.wait || c.told == c.wait:
+	case hold.EventSeq == 0:
+		return c.wait
+	default:
+		ws.notify(c, hold)
+	}
+	return 0
+}
+
+// notify makes a grant an event for its session.
+func (ws *waiters) notify(c *claim, h *state.Hold) {
+	if c != nil {
+		c.told = h.WaitSeq
+	}
+	ws.sessions.notify(h)
+}
+
+// collect forgets a claim that nobody needs any more.
+func (ws *waiters) collect(key claimKey, c *claim) {
+	if len(c.calls) == 0 && !c.queued && c.orphan == 0 && c.withdrawals == 0 && ws.claims[key] == c {
+		delete(ws.claims, key)
+	}
+}
+
+// granted wakes the calls that wait for this grant. Where none does, or a 202
+// went out, the session is to be told instead.
+func (ws *waiters) granted(h *state.Hold, w *state.Wait) {
+	key := holdKey(h)
+	c := ws.claims[key]
+	asked := c != nil && len(c.calls) > 0
+	if h.EventSeq != 0 && (!asked || c.queued || w.Seq <= ws.openSeq) {
+		ws.notify(c, h)
+	}
+	if c != nil {
+		c.wait, c.queued = w.Seq, false
+		ws.wake(key, c)
+	}
+}
+
+// withdrawn wakes the calls whose place in the queue is gone.
+func (ws *waiters) withdrawn(w *state.Wait) {
+	key := waitKey(w)
+	if c := ws.claims[key]; c != nil {
+		c.queued = false
+		ws.wake(key, c)
+	}
+}
+
+func (ws *waiters) wake(key claimKey, c *claim) {
+	for _, w := range c.calls {
+		w.wakeup.wake()
+	}
+	ws.collect(key, c)
+}
+
+// adopt remembers a wait of an earlier office whose calls are gone, and gives
+// them time to come back.
+func (ws *waiters) adopt(w *state.Wait) {
+	key := waitKey(w)
+	ws.claims[key] = &claim{orphan: w.Seq, wait: w.Seq}
+	ws.sessions.deadlines.add(&deadline{at: ws.sessions.graceEnds(w.Session), of: orphan(key)})
+}
+
+// orphan is the deadline of a wait that was adopted.
+type orphan claimKey
+
+// due withdraws a wait that nobody has asked about, and what it may have been
+// granted meanwhile: otherwise a lock could be held that nobody knows of.
+func (w orphan) due(o *office, _ time.Duration) {
+	key := claimKey(w)
+	if c := o.waiters.claims[key]; c != nil && c.orphan != 0 {
+		seq := c.orphan
+		c.orphan = 0
+		go o.withdraw(Caller{}, key, c, seq, true)()
+	}
+}
+
+// leastUnclaimed is the shortest time that the wire can carry.
+const leastUnclaimed = time.Millisecond
+
+// unclaimedFor is for how long a grant from a place that was not kept may still
+// be asked for before it is taken back; 0 for one that never will be, since
+// some caller was told of it. Where a call is about to be told, or one that
+// broke off is cleaned up after, that is no time at all, and the least that can
+// be shown. The grant may be one of a state that is not the latest.
+func (ws *waiters) unclaimedFor(h *state.Hold, now time.Duration) time.Duration {
+	c := ws.claims[holdKey(h)]
+	switch {
+	case c == nil:
+		if _, lasts := ws.log.State().HoldByToken(h.Path, h.Token); !lasts {
+			return leastUnclaimed // it has ended since it was read, and may have been taken back
+		}
+		return 0
+	case c.told == h.WaitSeq:
+		return 0
+	case c.orphan == h.WaitSeq:
+		return max(leastUnclaimed, ws.sessions.graceEnds(h.Session)-now)
+	case h.WaitSeq <= ws.openSeq && c.wait != h.WaitSeq:
+		return 0 // it was granted in an earlier office, and stays
+	}
+	return leastUnclaimed
+}
+
+// busy reports whether a claim may be about to change, since the office knows
+// of calls for it.
+func (o *office) busy(key claimKey) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.waiters.claims[key] != nil
+}
+
+// exit ends a call's registration, however the call ended.
+func (o *office) exit(by Caller, key claimKey, c *claim, w *waiter) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c.leave(w)
+	if o.waiters.claims[key] == c && len(c.calls) == 0 { // else it is the business of the claim that followed
+		if seq := o.waiters.abandoned(key, c); seq != 0 {
+			go o.withdraw(by, key, c, seq, true)()
+		}
+	}
+	o.waiters.collect(key, c)
+}
+
+// withdraw gives up a claim's place in a queue, with undo also what the place
+// was granted; the function that it returns waits for the outcome and has to be
+// called. It is for a claim without any other call. One that comes while the
+// withdrawal is under way goes through the log and finds its place behind it:
+// otherwise it could be told of a grant that is about to be taken back. o.mu is
+// held.
+func (o *office) withdraw(by Caller, key claimKey, c *claim, seq uint64, undo bool) func() (state.AcquireResult, error) {
+	c.withdrawals++
+	wait := o.begin(by, &state.Withdraw{Session: key.session, Path: key.path, Handle: key.handle, Seq: seq, Undo: undo})
+	return func() (state.AcquireResult, error) {
+		r, err := resultOf[state.AcquireResult](wait())
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		c.withdrawals--
+		o.waiters.collect(key, c)
+		return r, err
+	}
+}

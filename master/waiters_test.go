@@ -1,0 +1,341 @@
+package master
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestTwoCallsForOneClaim share one place: it lasts as long as one of them
+// waits, and both are told of the grant.
+func TestTwoCallsForOneClaim(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a, b := two(t, m)
+		mustHold(t, m, "/a", want(a))
+		short := begin(t.Context(), m, "/a", want(b, waiting(time.Second)))
+		long := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
+		longer := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
+		pass(time.Second)
+		code(t, short.answered(t).err, lockapi.CodeLockHeld)
+		if waits(n) != 1 {
+			t.Fatalf("%d waits", waits(n))
+		}
+		if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: a}); err != nil {
+			t.Fatal(err)
+		}
+		one, other := long.answered(t), longer.answered(t)
+		if one.err != nil || other.err != nil || one.grant.Token != other.grant.Token {
+			t.Errorf("%+v %v, %+v %v", one.grant, one.err, other.grant, other.err)
+		}
+	})
+}
+
+// TestCallsOfOnePairThatEndTogether: each may think that the other one keeps
+// the place; still it goes.
+func TestCallsOfOnePairThatEndTogether(t *testing.T) {
+	for _, how := range []string{"time", "break", "both", "conflict"} {
+		t.Run(how, func(t *testing.T) {
+			one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+				a, b := two(t, m)
+				mustHold(t, m, "/a", want(a))
+				for range 50 {
+					ctx, cancel := context.WithCancel(t.Context())
+					wait := time.Second
+					if how == "break" {
+						wait = time.Minute
+					}
+					var calls []*acquiring
+					var until time.Time
+					for i := range 4 {
+						if i == 0 {
+							until = time.Now().Add(wait)
+						}
+						calls = append(calls, begin(ctx, m, "/a", want(b, waiting(time.Until(until)))))
+					}
+					switch how {
+					case "time":
+						pass(time.Until(until))
+					case "both":
+						pass(time.Until(until))
+						cancel()
+					case "conflict": // a call that wants something else outlives them
+						go cancel()
+						_, _ = m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(b, shared(0), waiting(time.Second))})
+					}
+					cancel()
+					for _, c := range calls {
+						c.answered(t)
+					}
+					pass(5 * fakeDelay)
+					if w := waits(n); w != 0 {
+						t.Fatalf("%d waits stay in the queue with no call", w)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestBrokenWaiterLeaves, and what it is granted in that moment is taken back.
+func TestBrokenWaiterLeaves(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a, b := two(t, m)
+		for _, race := range []time.Duration{-1, 0, fakeDelay / 2, fakeDelay, fakeDelay * 3 / 2, 2 * fakeDelay} {
+			mustHold(t, m, "/a", want(a))
+			ctx, cancel := context.WithCancel(t.Context())
+			call := begin(ctx, m, "/a", want(b, waiting(time.Minute)))
+			call.running(t)
+			if race < 0 {
+				cancel()
+			} else {
+				go func() { pass(race); cancel() }()
+				if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: a}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			told := call.answered(t).err == nil
+			pass(5 * fakeDelay)
+			held := holder(n.State(), "/a") == b
+			if held != told {
+				t.Errorf("break %v after the release: told %v, holds %v", race, told, held)
+			}
+			if waits(n) != 0 {
+				t.Errorf("break %v after the release: it stays in the queue", race)
+			}
+			cancel()
+			for _, s := range []string{a, b} {
+				if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: s}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+// TestRetryBehindABreakIsNotUndone: a client whose connection broke sends the
+// call again; what it is told then stays true.
+func TestRetryBehindABreakIsNotUndone(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a, b := two(t, m)
+		for i := range 60 {
+			race := time.Duration(i%20) * fakeDelay / 10
+			mustHold(t, m, "/a", want(a))
+			ctx, cancel := context.WithCancel(t.Context())
+			call := begin(ctx, m, "/a", want(b, waiting(time.Minute)))
+			go func() { pass(race); cancel() }()
+			go m.Release(context.Background(), ReleaseRequest{Path: "/a", Session: a})
+			<-call.done
+			again := mustHold(t, m, "/a", want(b, waiting(time.Minute)))
+			pass(5 * fakeDelay)
+			if h, ok := n.State().HoldByToken("/a", again.Token); !ok || h.Session != b {
+				t.Fatalf("retry %d: told of token %d, which is not held", i, again.Token)
+			}
+			if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: b}); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+	})
+}
+
+// TestBrokenCallOfAPairWithAnother leaves the place to the other.
+func TestBrokenCallOfAPairWithAnother(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a, b := two(t, m)
+		mustHold(t, m, "/a", want(a))
+		ctx, cancel := context.WithCancel(t.Context())
+		broken := begin(ctx, m, "/a", want(b, waiting(time.Minute)))
+		stays := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
+		cancel()
+		broken.answered(t)
+		if waits(n) != 1 {
+			t.Fatalf("%d waits", waits(n))
+		}
+		if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: a}); err != nil {
+			t.Fatal(err)
+		}
+		if g := stays.answered(t); g.err != nil {
+			t.Error(g.err)
+		}
+	})
+}
+
+// TestBrokenCallOfAKeptPlace: the place stays, and its grant is an event even
+// when it came in the moment of the break.
+func TestBrokenCallOfAKeptPlace(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		for _, race := range []time.Duration{-1, fakeDelay / 2, fakeDelay} {
+			a, b := two(t, m)
+			mustHold(t, m, "/a", want(a))
+			ctx, cancel := context.WithCancel(t.Context())
+			call := begin(ctx, m, "/a", want(b, queueing, waiting(time.Minute)))
+			if race < 0 {
+				cancel()
+				call.answered(t)
+			} else {
+				go func() { pass(race); cancel() }()
+			}
+			if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: a}); err != nil {
+				t.Fatal(err)
+			}
+			told := call.answered(t).err == nil
+			k, err := keepalive1(m, b, 0, 0)
+			if err != nil || (len(k.Events) == 1) == told {
+				t.Errorf("break after %v: told by the call %v, %d events, %v", race, told, len(k.Events), err)
+			}
+			cancel()
+			if err := m.CloseSession(t.Context(), CloseSessionRequest{Session: b}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestDeleteOfAWaitAnswersItsCall with 423, at once.
+func TestDeleteOfAWaitAnswersItsCall(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a, b := two(t, m)
+		mustHold(t, m, "/a", want(a))
+		call := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
+		if r, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: b}); err != nil || !r.Released {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		code(t, call.answered(t).err, lockapi.CodeLockHeld)
+		if waits(n) != 0 {
+			t.Error("it stays in the queue")
+		}
+	})
+}
+
+// TestOrphanedWaits: those of an earlier office go after the grace, also when
+// they were granted meanwhile, unless their call comes back.
+func TestOrphanedWaits(t *testing.T) {
+	for _, tc := range []struct {
+		name                string
+		granted, back, kept bool
+		stays               bool
+	}{
+		{name: "left alone"},
+		{name: "granted", granted: true},
+		{name: "asked for again", back: true, stays: true},
+		{name: "granted and asked for again", granted: true, back: true, stays: true},
+		{name: "kept", kept: true, stays: true},
+		{name: "kept and granted", kept: true, granted: true, stays: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+				old := c.office("r1")
+				a, b := two(t, old.master)
+				mustHold(t, old.master, "/a", want(a))
+				request := want(b, waiting(10*time.Minute))
+				request.Queue = tc.kept
+				lost := begin(t.Context(), old.master, "/a", request)
+				n := c.office("r2")
+				code(t, lost.answered(t).err, lockapi.CodeOutcomeUnknown)
+				pass(time.Second)
+				if tc.granted {
+					if _, err := n.master.Release(t.Context(), ReleaseRequest{Path: "/a", Session: a}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if tc.back {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					begin(ctx, n.master, "/a", request)
+				}
+				pass(orphanGrace + time.Second)
+				stays := waits(n) == 1
+				if tc.granted {
+					stays = holder(n.State(), "/a") == b
+				}
+				if stays != tc.stays {
+					t.Errorf("stays: %v, want %v", stays, tc.stays)
+				}
+			})
+		})
+	}
+}
+
+// TestOrphanAskedForOtherwise: a call for the same claim in another mode is
+// refused, and the wait that nobody wants any more goes. What it was granted
+// stays: the refusal says that the caller holds it.
+func TestOrphanAskedForOtherwise(t *testing.T) {
+	for _, granted := range []bool{false, true} {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			old := c.office("r1")
+			a, b := two(t, old.master)
+			mustHold(t, old.master, "/a", want(a))
+			begin(t.Context(), old.master, "/a", want(b, waiting(10*time.Minute)))
+			n := c.office("r2")
+			if granted {
+				if _, err := n.master.Release(t.Context(), ReleaseRequest{Path: "/a", Session: a}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := n.master.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: want(b, shared(0))})
+			code(t, err, lockapi.CodeConflict)
+			pass(orphanGrace + time.Second)
+			if waits(n) != 0 || (holder(n.State(), "/a") == b) != granted {
+				t.Errorf("granted %v: %d waits, held by %q", granted, waits(n), holder(n.State(), "/a"))
+			}
+		})
+	}
+}
+
+// placed makes a call by hand, which stands still with its place in the queue.
+func placed(t *testing.T, n *node, path string, r lockapi.LockRequest) (call *acquire, place uint64) {
+	t.Helper()
+	call = newAcquire(openOffice(t, n), &AcquireRequest{Path: path, LockRequest: r})
+	call.enter()
+	call.until = n.clock() + time.Minute
+	got, _, err := call.decide()
+	if err != nil || got.Wait == nil {
+		t.Fatalf("%+v, %v; want a place in the queue", got, err)
+	}
+	return call, got.Wait.Seq
+}
+
+// enter registers a call that wants nothing.
+func enter(o *office, key claimKey) (*claim, *waiter) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.waiters.enter(key)
+}
+
+// breakOff lets the call find that its caller has gone.
+func (a *acquire) breakOff(place uint64) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, _ = a.await(ctx, place, 0)
+	a.exit()
+}
+
+// TestGrantInTheMomentOfTheBreak: the office has woken the call, the call finds
+// its caller gone before it looks. A grant that nobody was told of is taken
+// back; that of a kept place becomes an event.
+func TestGrantInTheMomentOfTheBreak(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+			a, b := two(t, m)
+			mustHold(t, m, "/a", want(a))
+			r := want(b, waiting(time.Minute))
+			r.Queue = kept
+			call, place := placed(t, n, "/a", r)
+			if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: a}); err != nil {
+				t.Fatal(err)
+			}
+			call.breakOff(place)
+			o := call.o
+			pass(5 * fakeDelay)
+			k, err := keepalive1(m, b, 0, 0)
+			if err != nil || (len(k.Events) == 1) != kept || (holder(n.State(), "/a") == b) != kept {
+				t.Errorf("kept %v: events %+v, held by %q, %v", kept, k.Events, holder(n.State(), "/a"), err)
+			}
+			if len(o.waiters.claims) != 0 {
+				t.Errorf("kept %v: %d claims are remembered for ever", kept, len(o.waiters.claims))
+			}
+		})
+	}
+}

@@ -1,0 +1,160 @@
+package boltlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+)
+
+// FirstIndex is the index of the first entry, 0 where there is none.
+func (f *Log) FirstIndex() (uint64, error) { return f.manifest.Load().Entries.first(), nil }
+
+// LastIndex is the index of the last entry, 0 where there is none.
+func (f *Log) LastIndex() (uint64, error) { return f.manifest.Load().Entries.last(), nil }
+
+// GetLog reads an entry. It is raft.ErrLogNotFound where there is none.
+func (f *Log) GetLog(index uint64, l *raft.Log) error {
+	if !f.manifest.Load().Entries.covers(index, index) {
+		return raft.ErrLogNotFound
+	}
+	if f.wal != nil && f.wal.Get(index, l) {
+		return nil
+	}
+	err := readEntry(f.bolt, index, l)
+	if !errors.Is(err, raft.ErrLogNotFound) {
+		return err
+	}
+	// It was deleted meanwhile, or is lost.
+	f.changes.Lock()
+	defer f.changes.Unlock()
+	if !f.manifest.Load().Entries.covers(index, index) {
+		return raft.ErrLogNotFound
+	}
+	if f.wal != nil && f.wal.Get(index, l) { // deleted, and stored anew
+		return nil
+	}
+	if err = readEntry(f.bolt, index, l); errors.Is(err, raft.ErrLogNotFound) {
+		return fmt.Errorf("%s has lost log entry %d", FileName, index)
+	}
+	return err
+}
+
+// StoreLog stores one entry.
+func (f *Log) StoreLog(l *raft.Log) error { return f.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs stores entries, all or none of them: in the write-ahead log where
+// there is one and they fit, else in one transaction.
+func (f *Log) StoreLogs(logs []*raft.Log) error {
+	if stored, err := f.storeAhead(logs); stored || err != nil {
+		return err
+	}
+	return f.write(logs, unchanged)
+}
+
+// DeleteRange deletes the entries from one index to another, both included.
+// They are struck from the manifest first, and deleted in a transaction of its
+// own: what a crash in between leaves of them the next start deletes. Those
+// that are in the write-ahead log go to raft-boltdb with the first of the two.
+func (f *Log) DeleteRange(from, to uint64) error {
+	f.transactions.Lock()
+	defer f.transactions.Unlock()
+	there := f.manifest.Load().Entries
+	from, to = max(from, there.first()), min(to, there.last())
+	if from > to {
+		return nil
+	}
+	err := f.transact(nil, func(r manifest) manifest {
+		r.Entries, r.Deleted = r.Entries.without(from, to), r.Deleted.with(from, to)
+		return r
+	})
+	if err != nil {
+		return err
+	}
+	if err := f.erase(from, to); err != nil {
+		return err // the manifest tells of the deletion until it is done
+	}
+	f.changes.Lock()
+	defer f.changes.Unlock()
+	next := *f.manifest.Load()
+	next.Deleted = next.Deleted.without(from, to)
+	f.manifest.Store(&next)
+	return nil
+}
+
+var errNotFound = errors.New("not found") // the library knows it by its text
+
+// Get reads one of the values that Raft remembers.
+func (f *Log) Get(key []byte) ([]byte, error) {
+	value, ok := f.manifest.Load().Votes[string(key)]
+	if !ok {
+		return nil, errNotFound
+	}
+	return append([]byte(nil), value...), nil
+}
+
+// Set stores one of the values that Raft remembers.
+func (f *Log) Set(key, value []byte) error {
+	return f.write(nil, func(r manifest) manifest { return r.with(string(key), value) })
+}
+
+// GetUint64 reads a value that SetUint64 stored.
+func (f *Log) GetUint64(key []byte) (uint64, error) {
+	value, err := f.Get(key)
+	if err != nil {
+		return 0, err
+	}
+	if len(value) != 8 {
+		return 0, fmt.Errorf("%s has %d bytes and is no number", key, len(value))
+	}
+	return binary.BigEndian.Uint64(value), nil
+}
+
+// SetUint64 stores a number.
+func (f *Log) SetUint64(key []byte, value uint64) error {
+	return f.Set(key, binary.BigEndian.AppendUint64(nil, value))
+}
+
+// Reach is the highest index that the replica has acknowledged.
+func (f *Log) Reach() uint64 { return f.manifest.Load().reach() }
+
+// Holds reports whether the log has all entries from one index to another.
+func (f *Log) Holds(from, to uint64) bool { return f.manifest.Load().Entries.covers(from, to) }
+
+// AfterGap is the first index behind the last gap of the log, 0 where it has
+// none.
+func (f *Log) AfterGap() uint64 {
+	runs := f.manifest.Load().Entries
+	if len(runs) < 2 {
+		return 0
+	}
+	return runs[len(runs)-1].First
+}
+
+// NoteSnapshot notes that a snapshot up to an index is finished.
+func (f *Log) NoteSnapshot(index uint64) error {
+	err := f.write(nil, func(r manifest) manifest {
+		r.Snapshot = max(r.Snapshot, index)
+		return r
+	})
+	if err != nil {
+		return err
+	}
+	return f.noteHighWater()
+}
+
+// Close closes the files, once nobody uses them. What is in the write-ahead log
+// stays there.
+func (f *Log) Close() error {
+	f.work.Wait()
+	var errs []error
+	if f.opened {
+		errs = append(errs, f.noteHighWater())
+	}
+	errs = append(errs, f.metas.Close(), f.bolt.Close())
+	if f.wal != nil {
+		errs = append(errs, f.wal.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,240 @@
+package boltlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/stoutlock/stout/replica/disk"
+	"github.com/stoutlock/stout/replica/wal"
+)
+
+// FileName is the name of raft-boltdb's file in the data directory.
+const FileName = "raft.db"
+
+// Log is the log and the votes on disk, as the package comment tells. It is a
+// raft.LogStore and a raft.StableStore. Each change is on the disk when the
+// call returns.
+type Log struct {
+	name  string
+	bolt  boltStore
+	metas *os.File // the same file, to read its meta pages
+	wal   *wal.Log // nil without one
+
+	opened bool // wholly
+
+	transactions sync.Mutex // held over each transaction, and a deletion's two; taken before changes
+	noting       sync.Mutex // of the high-water mark; taken before changes
+
+	changes  sync.Mutex               // guards wal, flushing and each change of manifest
+	manifest atomic.Pointer[manifest] // what is there, as the last write has left it
+	flushing bool                     // flush is to run, or runs
+	work     sync.WaitGroup           // flush
+}
+
+// boltStore is what Log needs of raft-boltdb: to store entries, in any order
+// and with gaps, all or none of one call.
+type boltStore interface {
+	raft.LogStore
+	io.Closer
+}
+
+// Open opens the log in a data directory, or makes one where there is none
+// and the replica has not been founded yet. What it opens has been checked from
+// end to end; a file that is damaged is not opened for writing, nor changed.
+//
+// ahead says whether entries go to a write-ahead log first. What the last start
+// has left in one is found either way.
+func Open(dir string, founded, ahead bool) (*Log, error) {
+	f := &Log{name: filepath.Join(dir, FileName)}
+	switch info, err := os.Stat(f.name); {
+	case errors.Is(err, os.ErrNotExist) && founded:
+		return nil, Lost(dir)
+	case errors.Is(err, os.ErrNotExist):
+		return f.orNone(f.create(dir, ahead))
+	case err != nil:
+		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+	case info.Size() == 0 && !founded:
+		return f.orNone(f.create(dir, ahead))
+	}
+	checked, left, err := checkLog(f.name)
+	var behind []*raft.Log
+	if err == nil {
+		var next uint64
+		if behind, next, err = checked.readWAL(dir); err == nil {
+			err = checkHighWater(dir, checked, next)
+		}
+	}
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, f.inUse(dir)
+	case err != nil && founded:
+		return nil, fmt.Errorf("data directory %s: %s is damaged: %w; %s", dir, FileName, err, disk.Cure)
+	case err != nil:
+		// A crash while the replica was founded: nothing was promised yet.
+		if err := os.Remove(f.name); err != nil {
+			return nil, fmt.Errorf("data directory %s: %w", dir, err)
+		}
+		return f.orNone(f.create(dir, ahead))
+	}
+	return f.orNone(f.open(dir, checked, left, behind, ahead))
+}
+
+// orNone is the file, or the error of opening it.
+func (f *Log) orNone(err error) (*Log, error) {
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Lost is the error of a log that has to be there and is not.
+func Lost(dir string) error {
+	return fmt.Errorf("data directory %s has lost its log (%s), and with it what this replica has voted and promised; restore the directory as it was, or %s", dir, FileName, disk.Cure)
+}
+
+func (f *Log) inUse(dir string) error {
+	return fmt.Errorf("data directory %s is in use by another process (%s is locked)", dir, f.name)
+}
+
+// openBolt opens a file of raft-boltdb, which locks it.
+func openBolt(name string, readOnly bool) (store *raftboltdb.BoltStore, err error) {
+	err = guarded(func() (err error) {
+		store, err = raftboltdb.New(raftboltdb.Options{
+			Path: name,
+			BoltOptions: &bbolt.Options{
+				Timeout:        time.Second,
+				ReadOnly:       readOnly,
+				FreelistType:   bbolt.FreelistMapType,
+				NoFreelistSync: true, // else a file that a burst has grown rewrites its free list in each commit
+			},
+		})
+		return err
+	})
+	return store, err
+}
+
+// lock opens the file for writing.
+func (f *Log) lock(dir string) error {
+	store, err := openBolt(f.name, false)
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return f.inUse(dir)
+	case err != nil:
+		return fmt.Errorf("data directory %s: open %s: %w", dir, f.name, err)
+	}
+	f.bolt = store
+	if f.metas, err = os.Open(f.name); err != nil {
+		return errors.Join(fmt.Errorf("data directory %s: %w", dir, err), store.Close())
+	}
+	return nil
+}
+
+// create makes the files, and the first manifest.
+func (f *Log) create(dir string, ahead bool) error {
+	if err := f.lock(dir); err != nil {
+		return err
+	}
+	f.manifest.Store(&manifest{})
+	err := f.begin(dir, nil, ahead)
+	if err == nil {
+		err = f.noteHighWater()
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("data directory %s: make %s: %w", dir, f.name, err), f.Close())
+	}
+	f.opened = true
+	return nil
+}
+
+// open opens files that were checked, deletes the entries that are left over,
+// and hands those behind the manifest to raft-boltdb.
+func (f *Log) open(dir string, checked *manifest, left spans, behind []*raft.Log, ahead bool) error {
+	if err := f.lock(dir); err != nil {
+		return err
+	}
+	have, err := readManifest(f.bolt)
+	if err == nil && !reflect.DeepEqual(have, checked) {
+		err = errors.New("another process has written to it since it was checked")
+	}
+	if err == nil {
+		err = f.eraseLeftovers(*have, left)
+	}
+	if err == nil {
+		err = f.begin(dir, behind, ahead)
+	}
+	if err == nil {
+		err = f.noteHighWater()
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("data directory %s: open %s: %w", dir, f.name, err), f.Close())
+	}
+	f.opened = true
+	return nil
+}
+
+// begin writes the manifest and the entries behind it: what a disk has not kept
+// of the last transaction although the check has read it from memory is written
+// once more. From then on a write-ahead log is as wanted, and empty.
+func (f *Log) begin(dir string, behind []*raft.Log, ahead bool) error {
+	if !ahead {
+		err := f.transact(behind, func(r manifest) manifest { r.WAL = wal.Mark{}; return r })
+		if err != nil {
+			return err // what is in the write-ahead log is nowhere else
+		}
+		return wal.Remove(dir)
+	}
+	used := uint64(0) // highest generation
+	if was := f.manifest.Load().WAL; was != (wal.Mark{}) {
+		used = was.Generation + 1
+	} else if err := wal.Create(dir); err != nil {
+		return err
+	}
+	ready, err := wal.Open(dir, used)
+	if err != nil {
+		return err
+	}
+	f.wal = ready
+	return f.transact(behind, unchanged)
+}
+
+// eraseLeftovers deletes the entries that are left over.
+func (f *Log) eraseLeftovers(r manifest, left spans) error {
+	f.manifest.Store(&r)
+	for ; len(left) > 0; left = left[1:] {
+		if err := f.transact(nil, func(r manifest) manifest { r.Deleted = left; return r }); err != nil {
+			return err
+		}
+		if err := f.erase(left[0].First, left[0].Last); err != nil {
+			return err
+		}
+	}
+	r = *f.manifest.Load()
+	r.Deleted = nil
+	f.manifest.Store(&r)
+	return nil
+}
+
+// guarded turns a panic of bbolt on a damaged file, and a fault in the memory
+// that it maps the file to, into an error.
+func guarded(do func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the file is damaged or cannot be read: %v", p)
+		}
+	}()
+	return do()
+}

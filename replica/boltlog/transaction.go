@@ -1,0 +1,110 @@
+package boltlog
+
+import (
+	"slices"
+
+	"github.com/hashicorp/raft"
+)
+
+// write stores a change of the manifest, and entries that follow it, in one
+// transaction, and with them what the write-ahead log holds. That goes on
+// taking entries meanwhile: they come behind the change.
+func (f *Log) write(logs []*raft.Log, change func(manifest) manifest) error {
+	f.transactions.Lock()
+	defer f.transactions.Unlock()
+	return f.transact(logs, change)
+}
+
+// transact is write, with transactions held, or before anybody else has the
+// file.
+func (f *Log) transact(logs []*raft.Log, change func(manifest) manifest) error {
+	next, full, err := f.rotate(change)
+	if err != nil {
+		return err
+	}
+	next = next.including(logs)
+	err = f.commit(slices.Concat(full, logs), &next)
+	f.changes.Lock()
+	defer f.changes.Unlock()
+	if f.wal != nil {
+		f.wal.Flushed(err)
+	}
+	if err != nil {
+		return err
+	}
+	if f.wal != nil {
+		next = next.including(f.wal.Fresh())
+	}
+	f.manifest.Store(&next)
+	return nil
+}
+
+// rotate starts the next generation of the write-ahead log, and returns the
+// manifest that names it, and what is in the one before.
+func (f *Log) rotate(change func(manifest) manifest) (next manifest, full []*raft.Log, err error) {
+	f.changes.Lock()
+	defer f.changes.Unlock()
+	next = change(*f.manifest.Load())
+	if f.wal != nil {
+		full, next.WAL, err = f.wal.Rotate()
+	}
+	return next, full, err
+}
+
+// unchanged changes nothing.
+func unchanged(r manifest) manifest { return r }
+
+// flush hands over what the write-ahead log holds, beside the taking of
+// entries. An error of it is that of the next write.
+func (f *Log) flush() {
+	_ = f.write(nil, unchanged) // the write-ahead log keeps the error
+	f.changes.Lock()
+	defer f.changes.Unlock()
+	f.flushing = false
+}
+
+// commit makes one transaction, and notes its number in the manifest.
+func (f *Log) commit(logs []*raft.Log, next *manifest) error {
+	latest, _, err := readMetas(f.metas)
+	if err != nil {
+		return err
+	}
+	next.Transaction = latest.txid + 1
+	entry, err := next.entry()
+	if err != nil {
+		return err
+	}
+	all := make([]*raft.Log, 0, len(logs)+1)
+	for _, l := range logs {
+		all = append(all, sealed(l))
+	}
+	all = append(all, sealed(entry))
+	return guarded(func() error { return f.bolt.StoreLogs(all) })
+}
+
+// erase deletes entries that the manifest tells to be deleted. It is called as
+// transact is.
+func (f *Log) erase(from, to uint64) error {
+	return guarded(func() error { return f.bolt.DeleteRange(from, to) })
+}
+
+// storeAhead stores entries in the write-ahead log, and sees to it that it is
+// flushed in time. It is false where there is none, or no room: on a disk that
+// is slower than the entries come.
+func (f *Log) storeAhead(logs []*raft.Log) (stored bool, err error) {
+	f.changes.Lock()
+	defer f.changes.Unlock()
+	if f.wal == nil || !f.wal.Fits(logs) {
+		return false, nil
+	}
+	if err := f.wal.Append(logs); err != nil {
+		return false, err
+	}
+	next := f.manifest.Load().including(logs)
+	f.manifest.Store(&next)
+	if f.wal.Full() && !f.flushing {
+		f.flushing = true
+		f.work.Go(f.flush)
+	}
+	return true, nil
+}

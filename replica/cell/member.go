@@ -1,0 +1,38 @@
+package cell
+
+import "errors"
+
+// Member is one replica of the cell as the others reach it.
+type Member struct {
+	ID       string
+	RaftAddr string // host:port that the others dial
+	APIURL   string // base URL of its HTTP API
+}
+
+// MemberStatus is a member's place in the replicated membership. While a
+// directory takes the place of another there are two of one name.
+type MemberStatus struct {
+	Member
+	Directory string
+	Voter     bool
+}
+
+// Membership is a configuration of the cell.
+type Membership struct {
+	Index   uint64         // its place in the log
+	Members []MemberStatus // by name
+}
+
+// Change is a change of the membership, of one member.
+type Change string
+
+// The changes that there are.
+const (
+	AddNonvoter  Change = "add as a nonvoter"
+	MakeVoter    Change = "make a voter"
+	RemoveMember Change = "remove"
+)
+
+// ErrBusy says that a change of the membership had no effect, because another
+// is not committed yet or has come between.
+var ErrBusy = errors.New("another change of the membership is under way")

@@ -1,0 +1,71 @@
+package disk
+
+import (
+	"errors"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// How files and directories are synced: wholly, and without what is only the
+// file's time. Tests look at what is synced, and when.
+var (
+	SyncFile = (*os.File).Sync
+	SyncData = datasync
+)
+
+// ErrDamaged says that something was read which is not what was written.
+var ErrDamaged = errors.New("it does not match its checksum")
+
+// Castagnoli is the polynomial of the checksums of all that is on the disk.
+var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Cure tells what to do about a damaged data directory. The directory is
+// evidence, and what it held of votes and entries is gone.
+const Cure = "keep the directory for analysis, and bring the replica back with an empty one as docs/operations.md says"
+
+// MakeDir makes a directory and those above it, for nobody else to read, where
+// they are not there. They are on the disk when it returns.
+func MakeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for {
+		err := SyncDir(dir)
+		above := filepath.Dir(dir)
+		switch {
+		case errors.Is(err, os.ErrPermission), errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EINVAL):
+			return nil // it is the system's, which had it before
+		case err != nil || above == dir:
+			return err
+		}
+		dir = above
+	}
+}
+
+// SyncDir waits until the names in a directory are on the disk.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(SyncFile(d), d.Close())
+}
+
+// WriteFile puts a file in place whole or not at all, and on the disk.
+func WriteFile(name string, data []byte) error {
+	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, SyncFile(f), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(name))
+}

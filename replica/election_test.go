@@ -1,0 +1,47 @@
+package replica
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestSilentMasterIsSuspectedInTime: the library alone takes nearly two
+// heartbeat time-outs. The median counts, since votes may be split.
+func TestSilentMasterIsSuspectedInTime(t *testing.T) {
+	const heartbeat = time.Second
+	for _, n := range []int{3, 5} {
+		var took []time.Duration
+		for range 20 {
+			synctest.Test(t, func(t *testing.T) {
+				cell := steered(t, n)
+				defer cell.close()
+				leader := leads(t, cell.all)
+				time.Sleep(5 * heartbeat) // virtual
+				cell.cut(leader)
+				cut := time.Now()
+				leads(t, without(cell.all, leader))
+				took = append(took, time.Since(cut))
+			})
+		}
+		slices.Sort(took)
+		if median := took[len(took)/2]; median < heartbeat*3/4 || median > heartbeat*5/4 {
+			t.Errorf("%d replicas: the next leader is there after %v (median of %v), want a heartbeat time-out (%v) and up to a quarter", n, median, took, heartbeat)
+		}
+	}
+}
+
+// leads waits, in virtual time, for one of the replicas to lead.
+func leads(t *testing.T, all []*Replica) *Replica {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		for _, r := range all {
+			if _, ok := r.Leading(); ok {
+				return r
+			}
+		}
+	}
+	t.Fatal("nobody leads")
+	return nil
+}

@@ -1,0 +1,74 @@
+package replica
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// putBack stops a follower of three, goes on without it, and puts its directory
+// back as it was before it had stored the last entries.
+func putBack(t *testing.T) (leader, old *Replica, o Options) {
+	t.Helper()
+	all := startAll(t, options(t, 3)...)
+	leader, epoch := lead(t, all...)
+	write(t, leader, epoch, "a", 30)
+	same(t, leader, all...)
+	old = without(all, leader)[0]
+	o = old.opts
+	stop(t, old)
+	copied := filepath.Join(t.TempDir(), "copy")
+	must(t, os.CopyFS(copied, os.DirFS(o.DataDir)))
+	again := start(t, o)
+	write(t, leader, epoch, "b", 30)
+	same(t, leader, again)
+	stop(t, again)
+	must(t, os.RemoveAll(o.DataDir))
+	must(t, os.CopyFS(o.DataDir, os.DirFS(copied)))
+	return leader, old, o
+}
+
+// refusedFor checks why a directory is refused.
+func refusedFor(t *testing.T, o Options, err error) {
+	t.Helper()
+	for _, want := range []string{o.DataDir, "has lost what it had acknowledged", "stout member replace " + o.ID} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("it says %v; want %q in it", err, want)
+		}
+	}
+}
+
+// TestDirectoryThatWasPutBack does not start while the master knows better, nor
+// from then on.
+func TestDirectoryThatWasPutBack(t *testing.T) {
+	t.Parallel()
+	leader, _, o := putBack(t)
+	_, err := Open(o)
+	refusedFor(t, o, err)
+	stop(t, leader)
+	_, err = Open(o)
+	refusedFor(t, o, err)
+}
+
+// TestDirectoryPutBackUnseen: it starts while it can ask nobody. The master
+// sees that its log is too short, and sends it nothing; and it ends when it
+// asks.
+func TestDirectoryPutBackUnseen(t *testing.T) {
+	t.Parallel()
+	_, _, o := putBack(t)
+	c, err := Prepare(o)
+	must(t, err)
+	must(t, errors.Join(c.Wait(t.Context()), c.take()))
+	s, p, err := c.open()
+	must(t, err)
+	r, err := Start(c.opts, s, p) // without asking before
+	must(t, err)
+	before := r.raft.LastIndex()
+	refusedFor(t, o, <-r.Failed())
+	if now := r.raft.LastIndex(); now != before {
+		t.Errorf("it has been sent entries: its log ends at %d, and did at %d", now, before)
+	}
+	must(t, r.Close())
+}

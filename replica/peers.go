@@ -1,0 +1,20 @@
+package replica
+
+import (
+	"context"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/rafttransport"
+)
+
+// Peers are the other replicas, as one speaks to them.
+type Peers struct {
+	Transport rafttransport.Wire
+	// Ask asks another replica for its card. Nil where there is nobody to ask.
+	Ask func(ctx context.Context, name string) (admission.Card, error)
+	// Known is what others know that the stores hold. They are refused where
+	// that is not there.
+	Known admission.Stored
+
+	host *host // what has the connections; nil where they are made elsewhere
+}

@@ -1,0 +1,62 @@
+package raftstore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+)
+
+// forwardOnly keeps a follower from going back to an older snapshot than its
+// last. The library installs whatever it is sent, be it a message that was
+// late; entries behind the older snapshot may be in no log any more, and it
+// panics when it looks for them (found by the simulator). The leader is told
+// that it failed, and goes on from what the follower has.
+//
+// Nor does it finish one of its own that has been overtaken by one that was
+// sent to it: the library would take the end of its own for the last one's, and
+// the replica would say, and vote, as if it had not got so far (found by the
+// simulator).
+//
+// What comes of a snapshot for the log beside it is noted before anything else
+// is.
+type forwardOnly struct {
+	raft.SnapshotStore
+	log *logStore
+}
+
+func (s forwardOnly) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, configIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	if err := s.isLast(index); err != nil {
+		return nil, err
+	}
+	sink, err := s.SnapshotStore.Create(version, index, term, c, configIndex, trans)
+	if err != nil {
+		return nil, err
+	}
+	return &forwardSink{sink, s, index}, nil
+}
+
+// isLast says why no snapshot may end at index, or nil.
+func (s forwardOnly) isLast(index uint64) error {
+	metas, err := s.List()
+	if err == nil && len(metas) > 0 && index < metas[0].Index {
+		err = fmt.Errorf("a snapshot up to entry %d is behind the last one, up to %d", index, metas[0].Index)
+	}
+	return err
+}
+
+type forwardSink struct {
+	raft.SnapshotSink
+	of    forwardOnly
+	index uint64
+}
+
+func (s *forwardSink) Close() error {
+	if err := s.of.isLast(s.index); err != nil {
+		return errors.Join(err, s.Cancel())
+	}
+	if err := s.SnapshotSink.Close(); err != nil {
+		return err
+	}
+	return s.of.log.behind(s.index)
+}

@@ -1,0 +1,75 @@
+package raftstore
+
+import (
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/datadir"
+)
+
+// Options are what the stores need of their replica.
+type Options struct {
+	// Leading reports whether the library's main loop, which calls the stores,
+	// leads.
+	Leading func() bool
+	Clock   func() time.Duration
+	// Fail ends the replica.
+	Fail func(error)
+	// Promises is told of each batch that is stored.
+	Promises *lease.Promises
+	// Took is told how long each write to the log has taken.
+	Took *histogram.Histogram
+}
+
+// Stores are what the library is given.
+type Stores struct {
+	Logs      raft.LogStore
+	Votes     raft.StableStore
+	Snapshots raft.SnapshotStore
+
+	async *asyncLog
+	logs  *logStore
+}
+
+// CacheSize is how many of the last entries stay in memory: each is read
+// once per peer, and would be decoded from disk each time. An entry is a whole
+// batch, of up to cell.MaxBatchBytes.
+const CacheSize = 256
+
+// New puts the stores of a data directory right.
+func New(under datadir.Stores, o Options) (*Stores, error) {
+	async := newAsyncLog(under.Logs, o.Leading, o.Clock, o.Fail)
+	async.took = o.Took
+	cached, err := raft.NewLogCache(CacheSize, async)
+	if err != nil {
+		return nil, err
+	}
+	logs := &logStore{LogStore: cached, snapshots: under.Snapshots, leading: o.Leading, promises: o.Promises, clock: o.Clock, fail: o.Fail}
+	if err := logs.look(under.Logs); err != nil {
+		return nil, err
+	}
+	votes := &voteStore{StableStore: under.Votes, waitDurable: async.waitAll, fail: o.Fail}
+	return &Stores{Logs: logs, Votes: votes, Snapshots: forwardOnly{under.Snapshots, logs}, async: async, logs: logs}, nil
+}
+
+// WaitDurable waits until the entry at index is on this replica's disk. The
+// error is the disk's.
+func (s *Stores) WaitDurable(index uint64) error { return s.async.waitDurable(index) }
+
+// DurableIndex is index, or the last one before it up to which all entries are
+// on this replica's disk.
+func (s *Stores) DurableIndex(index uint64) uint64 { return s.async.durableIndex(index) }
+
+// WritingFor is how long the write to the log that is under way has taken, 0
+// where there is none.
+func (s *Stores) WritingFor() time.Duration { return s.async.writingFor() }
+
+// LastConfiguration is the place of the last configuration in the log,
+// committed or not.
+func (s *Stores) LastConfiguration() uint64 { return s.logs.configs.latest() }
+
+// Close waits, after the library's end, until the stores beneath may be closed.
+func (s *Stores) Close() { s.async.close() }

@@ -1,0 +1,141 @@
+package rafttransport
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
+)
+
+// acknowledged is what followers have told a leader to have stored in its term
+// of office. In that term a follower's log keeps all of it: it only ever agrees
+// with the leader's. So one whose log ends before that has forgotten what it
+// had promised, with its directory put back as it was some time ago, say. What
+// it has voted for may be gone as well. Raft, which takes it that disks do not
+// forget, would have it catch up and vote as if nothing had happened.
+//
+// The leader sends such a follower nothing more in this term: it does not count
+// for any majority, and is handed no mastership. The follower, which hears of
+// no leader, asks, is told so, and ends. A leader of another term knows nothing
+// of it.
+//
+// What it acknowledges it has on its disk: what it may still have in memory
+// from its own time as the leader is there before it enters a later term (see
+// package raftstore).
+//
+// It is safe for concurrent use; nil takes nothing in.
+type acknowledged struct {
+	forgot func(id raft.ServerID, err error) // called once for each
+
+	mu        sync.Mutex // guards what follows
+	term      uint64
+	upTo      map[raft.ServerID]uint64
+	snapshots map[raft.ServerID]uint64 // the last one that was installed
+	errors    map[raft.ServerID]error  // why a follower is sent nothing more
+}
+
+// sending is called before a message of a term leaves. It returns what the
+// answer has to be up to, or why nothing is to be sent.
+func (a *acknowledged) sending(id raft.ServerID, term uint64) (least uint64, err error) {
+	if a == nil {
+		return 0, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if term > a.term {
+		a.term, a.upTo, a.errors = term, map[raft.ServerID]uint64{}, map[raft.ServerID]error{}
+		a.snapshots = map[raft.ServerID]uint64{}
+	}
+	if term < a.term {
+		return 0, nil // whoever answers knows of a later term, or will
+	}
+	return a.upTo[id], a.errors[id]
+}
+
+// answered takes in the answer to a message. least is what sending has returned
+// before it left: of what was acknowledged meanwhile it need not tell.
+func (a *acknowledged) answered(id raft.ServerID, least uint64, q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
+	if a == nil || r.Term != q.Term {
+		return nil
+	}
+	if r.LastLog < least {
+		return a.lose(id, q.Term, fmt.Errorf(
+			"replica %s has lost what it had acknowledged: its log ends at entry %d, and it had stored all up to entry %d in term %d; it is sent nothing more: %s",
+			id, r.LastLog, least, q.Term, CureForgotten(id)))
+	}
+	if r.Success {
+		a.stored(id, q.Term, q.PrevLogEntry+uint64(len(q.Entries)))
+	}
+	return nil
+}
+
+// stored notes that a follower has stored all entries up to an index.
+func (a *acknowledged) stored(id raft.ServerID, term, index uint64) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if term == a.term {
+		a.upTo[id] = max(a.upTo[id], index)
+	}
+}
+
+// installed notes that a follower has installed a snapshot, and reports whether
+// it had the same one before.
+func (a *acknowledged) installed(id raft.ServerID, term, index uint64) (again bool) {
+	if a == nil {
+		return false
+	}
+	a.stored(id, term, index)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if term != a.term {
+		return false
+	}
+	again = a.snapshots[id] == index
+	a.snapshots[id] = index
+	return again
+}
+
+func (a *acknowledged) lose(id raft.ServerID, term uint64, why error) error {
+	a.mu.Lock()
+	known := term != a.term || a.errors[id] != nil
+	if term == a.term {
+		a.errors[id] = why
+	}
+	a.mu.Unlock()
+	if !known {
+		a.forgot(id, why)
+	}
+	return why
+}
+
+// lost is why a follower is sent nothing more, or nil.
+func (a *acknowledged) lost(id raft.ServerID) error {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.errors[id]
+}
+
+// by is what a follower has stored in a term of this leader's.
+func (a *acknowledged) by(server string, term uint64) admission.Stored {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	index, ok := a.upTo[raft.ServerID(server)]
+	if !ok || term != a.term {
+		return admission.Stored{}
+	}
+	return admission.Stored{Term: term, Index: index, Lost: a.errors[raft.ServerID(server)] != nil}
+}
+
+// CureForgotten tells what to do about a directory that has forgotten.
+func CureForgotten(id raft.ServerID) string {
+	name, _ := admission.Split(string(id))
+	return fmt.Sprintf("keep its data directory for analysis, start it with an empty one, and put that in its place: stout member replace %s", name)
+}

@@ -1,0 +1,204 @@
+package rafttransport
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
+)
+
+// forgetful is a transport to followers whose logs end where the test says.
+type forgetful struct {
+	Wire
+	last    map[raft.ServerID]uint64
+	term    uint64 // of all answers; 0 for that of the question
+	handled int
+}
+
+func (f *forgetful) AppendEntries(id raft.ServerID, _ raft.ServerAddress, q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
+	f.handled++
+	*r = raft.AppendEntriesResponse{Term: max(q.Term, f.term), LastLog: f.last[id]}
+	if r.Term == q.Term && q.PrevLogEntry <= f.last[id] {
+		r.Success = true
+		f.last[id] = max(f.last[id], q.PrevLogEntry+uint64(len(q.Entries)))
+	}
+	return nil
+}
+
+func (f *forgetful) InstallSnapshot(id raft.ServerID, _ raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, _ io.Reader) error {
+	f.handled++
+	f.last[id] = q.LastLogIndex
+	*r = raft.InstallSnapshotResponse{Term: q.Term, Success: true}
+	return nil
+}
+
+func (f *forgetful) TimeoutNow(raft.ServerID, raft.ServerAddress, *raft.TimeoutNowRequest, *raft.TimeoutNowResponse) error {
+	f.handled++
+	return nil
+}
+
+// leaderOf is a leader's transport to followers, and what it says of them.
+func leaderOf(t *testing.T) (Transport, *forgetful, func(id raft.ServerID, term, prev, entries uint64) error, *[]raft.ServerID) {
+	t.Helper()
+	f, lost := &forgetful{last: map[raft.ServerID]uint64{}}, &[]raft.ServerID{}
+	out := sending(func(index uint64) uint64 { return index })
+	out.Wire, out.acks = f, &acknowledged{forgot: func(id raft.ServerID, _ error) { *lost = append(*lost, id) }}
+	return out, f, func(id raft.ServerID, term, prev, entries uint64) error {
+		q := &raft.AppendEntriesRequest{Term: term, PrevLogEntry: prev}
+		for i := range entries {
+			q.Entries = append(q.Entries, &raft.Log{Index: prev + i + 1})
+		}
+		return out.AppendEntries(id, "", q, &raft.AppendEntriesResponse{})
+	}, lost
+}
+
+// TestForgetfulFollower: one whose log has become shorter than what it has told
+// this leader is sent nothing more, in this term.
+func TestForgetfulFollower(t *testing.T) {
+	to, f, send, lost := leaderOf(t)
+	must(t, errors.Join(send("r2/a", 3, 0, 10), send("r3/b", 3, 0, 10), send("r2/a", 3, 10, 5)))
+	f.last["r2/a"] = 12
+	err := send("r2/a", 3, 0, 0) // a heartbeat
+	if err == nil || !strings.Contains(err.Error(), "ends at entry 12") || !strings.Contains(err.Error(), "up to entry 15 in term 3") || !strings.Contains(err.Error(), "stout member replace r2") {
+		t.Errorf("the answer is taken: %v", err)
+	}
+	before := f.handled
+	through := to
+	through.Wire = piped{to.Wire}
+	pipe, err := through.AppendEntriesPipeline("r2/a", "")
+	must(t, err)
+	defer pipe.Close()
+	_, piped := pipe.AppendEntries(&raft.AppendEntriesRequest{Term: 3}, nil)
+	for what, err := range map[string]error{
+		"entries":       send("r2/a", 3, 12, 3),
+		"a heartbeat":   send("r2/a", 3, 0, 0),
+		"a snapshot":    to.InstallSnapshot("r2/a", "", &raft.InstallSnapshotRequest{Term: 3, LastLogIndex: 20}, &raft.InstallSnapshotResponse{}, nil),
+		"mastership":    to.TimeoutNow("r2/a", "", nil, nil),
+		"what is piped": piped,
+	} {
+		if err == nil || f.handled != before {
+			t.Errorf("%s: sent, %v", what, err)
+		}
+	}
+	must(t, errors.Join(send("r3/b", 3, 10, 1), to.TimeoutNow("r3/b", "", nil, nil)))
+	must(t, errors.Join(send("r2/a", 4, 12, 3), to.TimeoutNow("r2/a", "", nil, nil))) // another term, of which nothing is known
+	if len(*lost) != 1 || (*lost)[0] != "r2/a" {
+		t.Errorf("%v were told of", *lost)
+	}
+}
+
+// TestForgetfulFollowerIsTold, also when it has caught up with a snapshot that
+// was on its way before: it would be sent nothing more, and never know why.
+func TestForgetfulFollowerIsTold(t *testing.T) {
+	to, f, send, _ := leaderOf(t)
+	must(t, send("r2/a", 3, 0, 10))
+	f.last["r2/a"] = 2
+	if send("r2/a", 3, 0, 0) == nil {
+		t.Fatal("it is not found out")
+	}
+	to.acks.stored("r2/a", 3, 20)
+	known := to.acks.by("r2/a", 3)
+	if err := known.Forgotten(20, 3); !known.Lost || err == nil || !strings.Contains(err.Error(), "was found to end before") {
+		t.Errorf("%+v, of one that is up to entry 20: %v", known, err)
+	}
+	if err := known.Forgotten(20, 4); err != nil {
+		t.Errorf("in another term: %v", err)
+	}
+}
+
+// TestSnapshotThatDoesNotHelp: a follower that has installed one twice is sent
+// a newer one.
+func TestSnapshotThatDoesNotHelp(t *testing.T) {
+	to, _, _, _ := leaderOf(t)
+	renewed := 0
+	to.opts.Renew = func() { renewed++ }
+	install := func(id raft.ServerID, term, index uint64) {
+		t.Helper()
+		must(t, to.InstallSnapshot(id, "", &raft.InstallSnapshotRequest{Term: term, LastLogIndex: index}, &raft.InstallSnapshotResponse{}, nil))
+	}
+	install("r2/a", 3, 10)
+	install("r3/b", 3, 10)
+	install("r2/a", 3, 20)
+	install("r2/a", 4, 20)
+	if renewed != 0 {
+		t.Error("others are renewed")
+	}
+	install("r2/a", 4, 20)
+	if renewed != 1 {
+		t.Error("it is not renewed")
+	}
+}
+
+// TestForgetfulFollowerOfASnapshot: a snapshot would make up for what is lost,
+// and for what was voted nothing would. Before it is sent the follower has to
+// tell.
+func TestForgetfulFollowerOfASnapshot(t *testing.T) {
+	to, f, send, lost := leaderOf(t)
+	must(t, send("r2/a", 3, 0, 10))
+	f.last["r2/a"] = 2
+	err := to.InstallSnapshot("r2/a", "", &raft.InstallSnapshotRequest{Term: 3, LastLogIndex: 20}, &raft.InstallSnapshotResponse{}, nil)
+	if err == nil || len(*lost) != 1 || f.last["r2/a"] != 2 {
+		t.Errorf("its log ends at %d, %v", f.last["r2/a"], err)
+	}
+}
+
+// piped is a transport with pipelines that nothing comes out of.
+type piped struct{ Wire }
+
+func (piped) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
+	return sent{}.AppendEntriesPipeline("", "")
+}
+
+// TestWhatMayEndEarlier: logs that are shorter for another reason.
+func TestWhatMayEndEarlier(t *testing.T) {
+	t.Run("a later term", func(t *testing.T) { // whose leader has entries of its own
+		_, f, send, lost := leaderOf(t)
+		must(t, send("r2/a", 3, 0, 10))
+		f.last["r2/a"], f.term = 8, 4
+		must(t, send("r2/a", 3, 10, 1))
+		if len(*lost) != 0 {
+			t.Error("it is taken for forgetful")
+		}
+	})
+	t.Run("an earlier answer", func(t *testing.T) { // that was on its way
+		to, _, send, lost := leaderOf(t)
+		must(t, send("r2/a", 3, 0, 10))
+		least, err := to.acks.sending("r2/a", 3)
+		must(t, err)
+		must(t, send("r2/a", 3, 10, 10))
+		must(t, to.acks.answered("r2/a", least, &raft.AppendEntriesRequest{Term: 3}, &raft.AppendEntriesResponse{Term: 3, LastLog: 10, Success: true}))
+		if len(*lost) != 0 {
+			t.Error("it is taken for forgetful")
+		}
+	})
+	t.Run("an answer of an earlier term", func(t *testing.T) {
+		to, f, send, lost := leaderOf(t)
+		must(t, send("r2/a", 3, 0, 10))
+		least, err := to.acks.sending("r2/a", 3)
+		must(t, err)
+		f.last["r2/a"] = 0
+		must(t, send("r2/a", 5, 0, 4))
+		must(t, to.acks.answered("r2/a", least, &raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 10}, &raft.AppendEntriesResponse{Term: 3, LastLog: 10, Success: true}))
+		if got := to.acks.by("r2/a", 5); len(*lost) != 0 || got.Index != 4 {
+			t.Errorf("lost %v; it has %+v", *lost, got)
+		}
+	})
+	t.Run("nothing but refusals", func(t *testing.T) {
+		to, _, send, _ := leaderOf(t)
+		must(t, send("r2/a", 3, 10, 5))
+		if got := to.acks.by("r2/a", 3); got != (admission.Stored{}) {
+			t.Errorf("it has %+v", got)
+		}
+	})
+	t.Run("a snapshot", func(t *testing.T) {
+		to, _, _, _ := leaderOf(t)
+		must(t, to.InstallSnapshot("r2/a", "", &raft.InstallSnapshotRequest{Term: 3, LastLogIndex: 20}, &raft.InstallSnapshotResponse{}, nil))
+		if got := to.acks.by("r2/a", 3); got.Index != 20 {
+			t.Errorf("it has %+v", got)
+		}
+	})
+}

@@ -1,0 +1,158 @@
+package rafttransport
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/guard"
+	"github.com/stoutlock/stout/replica/raftlogger"
+)
+
+const (
+	// Timeout bounds each message to a peer. One heartbeat is in flight per
+	// peer, so a black hole blocks that peer's heartbeats for so long.
+	Timeout = time.Second
+	// bytesPerTimeout stretches the bound for snapshots: one Timeout for
+	// each so many bytes.
+	bytesPerTimeout = 32 << 10
+	pool            = 3
+)
+
+// Network says how connections between replicas are made.
+type Network struct {
+	// Listener takes the connections of the others, and Dial opens one to the
+	// server of an id at an address.
+	Listener net.Listener
+	Dial     func(ctx context.Context, server, addr string) (net.Conn, error)
+	// Advertised is the address of this replica, which may be a name.
+	Advertised string
+	// At is the address of the replica of a name, where the settings have one.
+	At     func(name string) (addr string, ok bool)
+	Logger zerolog.Logger
+}
+
+// Wire carries Raft's messages over the network's connections.
+func (n Network) Wire() Wire {
+	few := &zerolog.BurstSampler{Burst: 3, Period: time.Minute}
+	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Logger:  raftlogger.New(n.Logger),
+		Stream:  &stream{Listener: n.Listener, network: n, logger: n.Logger.Sample(few)},
+		MaxPool: pool,
+		Timeout: Timeout,
+	})
+	t.TimeoutScale = bytesPerTimeout
+	return addressed{t, n.At}
+}
+
+// addressed has each message go to the very member that it is meant for: the
+// library's transport dials, and pools connections, by address alone. So an
+// address says which member is wanted there, and where it is: where the options
+// say, so that a replica may move, else where the configuration says.
+//
+// The library also takes the address of a candidate for whom it is in the vote
+// that it stores (raft.go, requestVote): two directories at one address must
+// not be the same candidate.
+type addressed struct {
+	*raft.NetworkTransport
+	known func(name string) (addr string, ok bool)
+}
+
+func (a addressed) at(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
+	name, _ := admission.Split(string(id))
+	addr, ok := a.known(name)
+	if !ok {
+		_, addr = SplitAddress(target)
+	}
+	return Address(string(id), addr)
+}
+
+// Address is the address of a member as the library has it, also in the
+// configuration, which takes no address twice.
+func Address(server, addr string) raft.ServerAddress {
+	return raft.ServerAddress(server + "@" + addr)
+}
+
+// SplitAddress gives the server id and the host and port of an address.
+func SplitAddress(at raft.ServerAddress) (server, addr string) {
+	server, addr, _ = strings.Cut(string(at), "@")
+	return server, addr
+}
+
+func (a addressed) EncodePeer(id raft.ServerID, target raft.ServerAddress) []byte {
+	return a.NetworkTransport.EncodePeer(id, a.at(id, target))
+}
+
+func (a addressed) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
+	return a.NetworkTransport.AppendEntriesPipeline(id, a.at(id, target))
+}
+
+func (a addressed) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	return a.NetworkTransport.AppendEntries(id, a.at(id, target), args, resp)
+}
+
+func (a addressed) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	return a.NetworkTransport.RequestVote(id, a.at(id, target), args, resp)
+}
+
+func (a addressed) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	return a.NetworkTransport.RequestPreVote(id, a.at(id, target), args, resp)
+}
+
+func (a addressed) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	return a.NetworkTransport.InstallSnapshot(id, a.at(id, target), args, resp, data)
+}
+
+func (a addressed) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	return a.NetworkTransport.TimeoutNow(id, a.at(id, target), args, resp)
+}
+
+// stream has the library listen and dial through a network.
+type stream struct {
+	net.Listener
+	network Network
+	logger  zerolog.Logger // of what is refused; a few lines at a time
+}
+
+// messageBounds are those of Raft's messages. The largest that is sent has
+// MaxAppendEntries entries of cell.MaxEntryBytes; its own fields, 18 values,
+// and those of an entry, 12, take a few hundred bytes. A snapshot's head has
+// the configuration.
+var messageBounds = guard.Bounds{
+	Entries: MaxAppendEntries*(cell.MaxEntryBytes+1<<10) + 64<<10,
+	Other:   64 << 10,
+	Values:  1024,
+}
+
+// Accept returns the next connection, whose messages are bounded.
+func (s *stream) Accept() (net.Conn, error) {
+	c, err := s.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return guard.Conn(c, messageBounds, func(err error) {
+		s.logger.Warn().Err(err).Stringer("caller", c.RemoteAddr()).
+			Msg("what arrived on the replicas' port is nothing that a replica of this version sends; the connection was closed")
+	}), nil
+}
+
+func (s *stream) Addr() net.Addr { return address(s.network.Advertised) }
+
+func (s *stream) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	server, addr := SplitAddress(to)
+	return s.network.Dial(ctx, server, addr)
+}
+
+type address string
+
+func (address) Network() string  { return "tcp" }
+func (a address) String() string { return string(a) }

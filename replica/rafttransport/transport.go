@@ -1,0 +1,172 @@
+package rafttransport
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/raftstore"
+)
+
+// Wire carries Raft's messages to the other replicas.
+type Wire interface {
+	raft.Transport
+	raft.WithPreVote
+	raft.WithClose
+}
+
+// Options are what a transport needs of its replica.
+type Options struct {
+	// Leading reports whether the replica leads, and Leads whether it does in a
+	// term.
+	Leading func() bool
+	Leads   func(term uint64) bool
+	// Mute is why nothing is sent to followers, nil while it is.
+	Mute func() error
+	// Durable is index, or the last one before it up to which all entries are
+	// on this replica's disk.
+	Durable func(index uint64) uint64
+	// Renew has a newer snapshot taken, and does not wait for it.
+	Renew func()
+	// Forgot is told, once for each, of a follower that has lost what it had
+	// acknowledged.
+	Forgot func(id raft.ServerID, why error)
+}
+
+// Transport is the library's, with the changes that the package comment tells.
+// Embedding the interface keeps WithPreVote and WithClose.
+type Transport struct {
+	Wire
+	opts     Options
+	acks     *acknowledged // may be nil
+	messages chan raft.RPC // of the others, as Pass has them
+}
+
+// New puts the transport of a replica right.
+func New(w Wire, o Options) Transport {
+	return Transport{
+		Wire: &retrying{Wire: w, leading: o.Leading}, opts: o,
+		acks: &acknowledged{forgot: o.Forgot}, messages: make(chan raft.RPC),
+	}
+}
+
+// Stored is what a follower, by its server id, has stored in a term of this
+// leader's.
+func (t Transport) Stored(server string, term uint64) admission.Stored {
+	return t.acks.by(server, term)
+}
+
+// Consumer is where the library takes the messages of the other replicas from.
+func (t Transport) Consumer() <-chan raft.RPC { return t.messages }
+
+// SetHeartbeatHandler does nothing. The library would handle heartbeats on the
+// connection's goroutine, and change the term and the state behind the main
+// loop's back; logs can diverge that way (hashicorp/raft #695, open in v1.8.0).
+// Without a handler they take the way of all other messages, which the
+// Transport interface allows.
+func (Transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
+// AppendEntries sends entries or a heartbeat.
+func (t Transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if err := t.check(args); err != nil {
+		return err
+	}
+	least, err := t.acks.sending(id, args.Term)
+	if err != nil {
+		return err
+	}
+	if err := t.Wire.AppendEntries(id, target, args, resp); err != nil {
+		return err
+	}
+	return t.acks.answered(id, least, args, resp)
+}
+
+// AppendEntriesPipeline opens a way to send entries without waiting for
+// answers.
+func (t Transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
+	p, err := t.Wire.AppendEntriesPipeline(id, target)
+	if err != nil {
+		return nil, err
+	}
+	return newPipeline(p, func(q *raft.AppendEntriesRequest) error {
+		if _, err := t.acks.sending(id, q.Term); err != nil {
+			return err
+		}
+		return t.check(q)
+	}, func(f raft.AppendFuture) {
+		if f.Error() == nil { // one that has begun anew is met by AppendEntries first
+			_ = t.acks.answered(id, 0, f.Request(), f.Response())
+		}
+	}), nil
+}
+
+// InstallSnapshot sends a snapshot, behind a heartbeat: only in the answer to
+// that does the follower tell where its log ended before.
+//
+// A follower may have entries of an earlier leader's around the end of the
+// snapshot, which were never committed. Raft has it discard them (Ongaro and
+// Ousterhout 2014, section 7); the library's keeps them, refuses what goes on
+// from there, and is sent the same snapshot again, for ever. One that ends
+// behind them mends it.
+func (t Transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, data io.Reader) error {
+	heartbeat := raft.AppendEntriesRequest{RPCHeader: q.RPCHeader, Term: q.Term} // the header says who leads
+	if err := t.AppendEntries(id, target, &heartbeat, &raft.AppendEntriesResponse{}); err != nil {
+		return err
+	}
+	err := t.Wire.InstallSnapshot(id, target, q, r, data)
+	if err == nil && r.Success && r.Term == q.Term {
+		if t.acks.installed(id, q.Term, q.LastLogIndex) {
+			t.opts.Renew()
+		}
+	}
+	return err
+}
+
+// TimeoutNow hands mastership over.
+func (t Transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, q *raft.TimeoutNowRequest, r *raft.TimeoutNowResponse) error {
+	if err := t.acks.lost(id); err != nil {
+		return err
+	}
+	return t.Wire.TimeoutNow(id, target, q, r)
+}
+
+// check is the last look at a message before it leaves. While a replica leads
+// in a term nobody else changes its log: where it still leads, what the message
+// says of the log is from its own time. The library's goroutine that puts
+// messages together may come to the next one after that, when entries have been
+// replaced, or stand before a snapshot that was installed since and say nothing
+// any more of what is committed.
+func (t Transport) check(q *raft.AppendEntriesRequest) error {
+	if !t.opts.Leads(q.Term) {
+		return fmt.Errorf("this replica does not lead in term %d any more", q.Term)
+	}
+	term := q.PrevLogTerm
+	for _, l := range q.Entries {
+		if l.Type == raftstore.StandIn { // read by a leader that no longer is one
+			return fmt.Errorf("log entry %d is in a snapshot", l.Index)
+		}
+		if l.Term < term { // so is this: it was replaced while it was read
+			return fmt.Errorf("log entry %d is of term %d, behind one of term %d", l.Index, l.Term, term)
+		}
+		term = l.Term
+	}
+	if term > q.Term {
+		return fmt.Errorf("a message of term %d has an entry of term %d", q.Term, term)
+	}
+	t.bound(q)
+	return t.opts.Mute()
+}
+
+// bound lowers what a message says is committed to the last entry that it
+// vouches for. Raft has the follower do so (Ongaro and Ousterhout 2014, figure
+// 2: "min(leaderCommit, index of last new entry)"); the library's takes the end
+// of its own log instead (raft.go, appendEntries). That may be an entry of an
+// earlier leader that was never committed, and whose place the message does not
+// reach because it was cut off or made before later entries were committed: the
+// follower would apply what the others never will. A later message tells the
+// rest.
+func (t Transport) bound(q *raft.AppendEntriesRequest) {
+	q.LeaderCommitIndex = min(t.opts.Durable(q.LeaderCommitIndex), q.PrevLogEntry+uint64(len(q.Entries)))
+}

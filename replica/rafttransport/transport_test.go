@@ -1,0 +1,174 @@
+package rafttransport
+
+import (
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/raftstore"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMessagesCommitWhatTheyBring: a follower that takes the end of its own log
+// for the last entry of a message must not be told of more than that message
+// vouches for.
+func TestMessagesCommitWhatTheyBring(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		prev       uint64
+		entries    int
+		says, want uint64
+	}{
+		{"a heartbeat", 0, 0, 0, 0},
+		{"nothing new, and more is committed", 7, 0, 9, 7},
+		{"nothing new, and less is committed", 7, 0, 5, 5},
+		{"entries, and all of them are committed", 7, 2, 9, 9},
+		{"entries, and some of them are committed", 7, 3, 8, 8},
+		{"entries cut short", 7, 16, 40, 23},
+		{"from the beginning of the log", 0, 3, 5, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q := raft.AppendEntriesRequest{PrevLogEntry: c.prev, LeaderCommitIndex: c.says}
+			for i := range c.entries {
+				q.Entries = append(q.Entries, &raft.Log{Index: c.prev + 1 + uint64(i)})
+			}
+			all := Transport{opts: Options{Durable: func(index uint64) uint64 { return index }}}
+			all.bound(&q)
+			if q.LeaderCommitIndex != c.want {
+				t.Errorf("it says that %d are committed; want %d", q.LeaderCommitIndex, c.want)
+			}
+		})
+	}
+}
+
+// TestBothWaysAreBounded: entries leave one by one and through a pipeline.
+func TestBothWaysAreBounded(t *testing.T) {
+	test := sending(func(index uint64) uint64 { return index })
+	one, other := &raft.AppendEntriesRequest{PrevLogEntry: 3, LeaderCommitIndex: 9}, &raft.AppendEntriesRequest{PrevLogEntry: 4, LeaderCommitIndex: 9}
+	if err := test.AppendEntries("r2", "r2", one, nil); err != nil || one.LeaderCommitIndex != 3 {
+		t.Error(one.LeaderCommitIndex, err)
+	}
+	p, err := test.AppendEntriesPipeline("r2", "r2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if _, err := p.AppendEntries(other, nil); err != nil || other.LeaderCommitIndex != 4 {
+		t.Error(other.LeaderCommitIndex, err)
+	}
+}
+
+// TestOwnDiskBoundsWhatIsCommitted: no follower is told that an entry is
+// committed that is not on its leader's disk.
+func TestOwnDiskBoundsWhatIsCommitted(t *testing.T) {
+	behind := sending(func(index uint64) uint64 { return min(index, 5) })
+	q := &raft.AppendEntriesRequest{PrevLogEntry: 8, LeaderCommitIndex: 7}
+	if err := behind.AppendEntries("r2", "r2", q, nil); err != nil || q.LeaderCommitIndex != 5 {
+		t.Error(q.LeaderCommitIndex, err)
+	}
+}
+
+// TestStandInsStay: what stands for an entry that is in a snapshot goes to
+// nobody.
+func TestStandInsStay(t *testing.T) {
+	test := sending(func(index uint64) uint64 { return index })
+	q := &raft.AppendEntriesRequest{PrevLogEntry: 3, Entries: []*raft.Log{{Index: 4, Type: raftstore.StandIn}, {Index: 5}}}
+	if test.AppendEntries("r2", "r2", q, nil) == nil {
+		t.Error("one was sent")
+	}
+	p, err := test.AppendEntriesPipeline("r2", "r2")
+	must(t, err)
+	defer p.Close()
+	if _, err := p.AppendEntries(q, nil); err == nil {
+		t.Error("one was sent through a pipeline")
+	}
+}
+
+// TestMixedMessagesStay: one whose entries were replaced while it was put
+// together goes to nobody. Within a log terms do not go back, and a leader's
+// own has none that is later than its term.
+func TestMixedMessagesStay(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		term, prev uint64
+		entries    []uint64 // their terms
+		want       bool
+	}{
+		{"a heartbeat", 3, 0, nil, true},
+		{"nothing new", 3, 3, nil, true},
+		{"entries of its own", 3, 3, []uint64{3, 3}, true},
+		{"earlier ones as well", 3, 1, []uint64{1, 2, 3}, true},
+		{"from the beginning of the log", 3, 0, []uint64{1, 3}, true},
+		{"behind a later one", 3, 2, []uint64{1, 3}, false},
+		{"a later one among them", 4, 1, []uint64{1, 3, 2, 4}, false},
+		{"the last is of the next leader", 3, 1, []uint64{1, 3, 4}, false},
+		{"all are of the next leader", 3, 1, []uint64{4, 4}, false},
+		{"behind one of the next leader", 3, 4, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q := &raft.AppendEntriesRequest{Term: c.term, PrevLogEntry: 7, PrevLogTerm: c.prev}
+			for i, term := range c.entries {
+				q.Entries = append(q.Entries, &raft.Log{Index: 8 + uint64(i), Term: term})
+			}
+			test := sending(func(index uint64) uint64 { return index })
+			if err := test.check(q); (err == nil) != c.want {
+				t.Errorf("sent=%v (%v), want %v", err == nil, err, c.want)
+			}
+		})
+	}
+}
+
+// TestDeposedLeadersAreSilent: what a message says was read while its sender
+// led, or it stays.
+func TestDeposedLeadersAreSilent(t *testing.T) {
+	leads := uint64(3)
+	test := sending(func(index uint64) uint64 { return index })
+	test.opts.Leads = func(term uint64) bool { return term == leads }
+	q := &raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 7, PrevLogTerm: 3, Entries: []*raft.Log{{Index: 8, Term: 3}}}
+	must(t, test.AppendEntries("r2", "r2", q, nil))
+	p, err := test.AppendEntriesPipeline("r2", "r2")
+	must(t, err)
+	defer p.Close()
+	for _, leads = range []uint64{0, 5} { // another leads, or the same replica again
+		if test.AppendEntries("r2", "r2", q, nil) == nil {
+			t.Errorf("leading in term %d it sends a message of term 3", leads)
+		}
+		if _, err := p.AppendEntries(q, nil); err == nil {
+			t.Errorf("leading in term %d it sends a message of term 3 through a pipeline", leads)
+		}
+	}
+}
+
+// sending is a transport over one that takes every message, of a replica that
+// leads.
+func sending(durable func(uint64) uint64) Transport {
+	return Transport{Wire: sent{}, opts: Options{
+		Mute: func() error { return nil }, Durable: durable, Leads: func(uint64) bool { return true },
+	}}
+}
+
+// sent is a transport that takes every message and does nothing with it.
+type sent struct{ Wire }
+
+func (sent) AppendEntries(raft.ServerID, raft.ServerAddress, *raft.AppendEntriesRequest, *raft.AppendEntriesResponse) error {
+	return nil
+}
+
+func (sent) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
+	return sentOn{}, nil
+}
+
+type sentOn struct{ raft.AppendPipeline }
+
+func (sentOn) AppendEntries(*raft.AppendEntriesRequest, *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	return nil, nil
+}
+
+func (sentOn) Consumer() <-chan raft.AppendFuture { return nil }
+func (sentOn) Close() error                       { return nil }

@@ -1,0 +1,116 @@
+package rafttransport
+
+import (
+	"errors"
+
+	"github.com/hashicorp/raft"
+)
+
+// Pass hands the other replicas' messages to the library. It has that judge a
+// candidate by its log alone, and campaign only where this replica votes.
+//
+// The library votes only for who votes in its own latest configuration. A
+// replica that lags behind does not know the newest members yet, and where
+// their votes and its own are the majority, no master would ever be elected
+// again. In Raft "servers process incoming RPC requests without consulting
+// their current configurations" (Ongaro's thesis, 4.2.2): what a candidate
+// lacks its log tells, and who was removed disturbs nobody, since a replica
+// that hears a leader does not vote (4.2.3).
+//
+// So it is the candidate that has to know that it votes. The library looks at
+// that, but for the message that hands the lead over to it: for that one, Pass
+// looks, and first waits until the library is through with what came before.
+// An entry that it still stores may be the one that takes this vote.
+//
+// servers are those of the library's latest configuration, committed or not.
+// Pass returns when quit is closed.
+func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <-chan struct{}) {
+	from := t.Wire.Consumer()
+	for {
+		select {
+		case m := <-from:
+			if _, campaign := m.Command.(*raft.TimeoutNowRequest); campaign {
+				if !t.caughtUp(quit) {
+					return
+				}
+				if !votes(servers(), self) {
+					m.Respond(&raft.TimeoutNowResponse{}, ErrNoVote)
+					continue
+				}
+			}
+			m.Command = asVoter(m.Command, servers)
+			select {
+			case t.messages <- m:
+			case <-quit:
+				return
+			}
+		case <-quit:
+			return
+		}
+	}
+}
+
+// caughtUp waits until the library is through with all earlier messages, and
+// reports false where quit is closed first. It sends one that the library
+// refuses at its header, and so does nothing with, in its turn.
+func (t Transport) caughtUp(quit <-chan struct{}) bool {
+	answer := make(chan raft.RPCResponse, 1)
+	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax + 1}
+	select {
+	case t.messages <- raft.RPC{Command: &raft.AppendEntriesRequest{RPCHeader: header}, RespChan: answer}:
+	case <-quit:
+		return false
+	}
+	select {
+	case <-answer:
+		return true
+	case <-quit:
+		return false
+	}
+}
+
+// ErrNoVote is the answer of a replica that was told to campaign, and must not.
+var ErrNoVote = errors.New("this replica has no vote, and can't lead")
+
+// asVoter is the message, with the id of a voter in the place of a candidate's
+// that does not vote in the library's configuration. Nothing but that look-up
+// reads it: votes are given to an address.
+func asVoter(command any, servers func() []raft.Server) any {
+	switch q := command.(type) {
+	case *raft.RequestVoteRequest:
+		asked := *q
+		asked.ID = known(servers(), q.ID)
+		return &asked
+	case *raft.RequestPreVoteRequest:
+		asked := *q
+		asked.ID = known(servers(), q.ID)
+		return &asked
+	}
+	return command
+}
+
+// known is the candidate where it votes in the library's latest configuration,
+// else some other voter, if there is one.
+func known(servers []raft.Server, candidate []byte) []byte {
+	other := candidate
+	for _, s := range servers {
+		switch {
+		case s.Suffrage != raft.Voter:
+		case string(s.ID) == string(candidate):
+			return candidate
+		default:
+			other = []byte(s.ID)
+		}
+	}
+	return other
+}
+
+// votes reports whether a server votes in the library's latest configuration.
+func votes(servers []raft.Server, self raft.ServerID) bool {
+	for _, s := range servers {
+		if s.ID == self {
+			return s.Suffrage == raft.Voter
+		}
+	}
+	return false
+}

@@ -1,0 +1,62 @@
+package rafttransport
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// received is a wire on which messages arrive.
+type received struct {
+	Wire
+	messages chan raft.RPC
+}
+
+func (w received) Consumer() <-chan raft.RPC { return w.messages }
+
+// TestVoteIsLookedForBehindEarlierMessages: a replica that is told to campaign
+// while it still stores the entry that takes its vote does not. The library has
+// the new configuration only when it is through with that message.
+func TestVoteIsLookedForBehindEarlierMessages(t *testing.T) {
+	for name, after := range map[string]raft.ServerSuffrage{"it keeps its vote": raft.Voter, "it loses its vote": raft.Nonvoter} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var suffrage atomic.Int32 // as the library knows it
+				wire, quit := received{messages: make(chan raft.RPC)}, make(chan struct{})
+				to := New(wire, Options{})
+				go to.Pass("r1/a", func() []raft.Server {
+					return []raft.Server{{ID: "r1/a", Suffrage: raft.ServerSuffrage(suffrage.Load())}}
+				}, quit)
+				defer close(quit)
+				go func() { // the library, which takes a second to store an entry
+					for {
+						select {
+						case m := <-to.Consumer():
+							if _, entry := m.Command.(*raft.AppendEntriesRequest); entry {
+								time.Sleep(time.Second)
+								suffrage.Store(int32(after))
+							}
+							m.Respond(nil, nil)
+						case <-quit:
+							return
+						}
+					}
+				}()
+				tell := func(command any) <-chan raft.RPCResponse {
+					answer := make(chan raft.RPCResponse, 1)
+					wire.messages <- raft.RPC{Command: command, RespChan: answer}
+					return answer
+				}
+				entry, campaign := tell(&raft.AppendEntriesRequest{}), tell(&raft.TimeoutNowRequest{})
+				<-entry
+				if got, want := (<-campaign).Error, after == raft.Nonvoter; errors.Is(got, ErrNoVote) != want {
+					t.Errorf("it is told to campaign, and answers %v", got)
+				}
+			})
+		})
+	}
+}

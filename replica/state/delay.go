@@ -1,0 +1,52 @@
+package state
+
+// EndDelay ends the lock-delay of that number: it is over. It comes to Done or
+// Nothing.
+type EndDelay struct {
+	Path string `cbor:"1,keyasint,omitempty"`
+	ID   uint64 `cbor:"2,keyasint,omitempty"`
+}
+
+// DelayBegan says that a lock-delay began. Where an earlier one of the path is in
+// force, the new number takes its place, to be ended when the later of the two is
+// over.
+type DelayBegan struct {
+	Path string
+	ID   uint64
+	MS   int64
+}
+
+// DelayEnded says that a lock-delay is over.
+type DelayEnded struct {
+	Path string
+	ID   uint64
+}
+
+func (op *EndDelay) wellFormed() bool { return plain(op.Path) }
+func (op *EndDelay) size() int        { return 16 + len(op.Path) }
+
+func (op *EndDelay) would(s *State) (Result, bool) {
+	if n, ok := s.nodes.Get(op.Path); !ok || n.DelayID == 0 || n.DelayID != op.ID {
+		return Nothing, false
+	}
+	return Done, true
+}
+
+func (op *EndDelay) do(e *editor, r Result) Result {
+	n := e.node(op.Path)
+	n.DelayID, n.DelayMS = 0, 0
+	e.putNode(n)
+	e.tell(DelayEnded{Path: n.Path, ID: op.ID})
+	e.settle(op.Path)
+	return r
+}
+
+// delay starts a lock-delay. One that is in force already is covered by it: the
+// longer of the two lengths counts when a new master starts it anew.
+func (e *editor) delay(path string, ms int64) {
+	n := e.node(path)
+	n.DelayID = e.nextSeq()
+	n.DelayMS = max(n.DelayMS, ms)
+	e.putNode(n)
+	e.tell(DelayBegan{Path: n.Path, ID: n.DelayID, MS: ms})
+}

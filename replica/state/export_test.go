@@ -1,0 +1,21 @@
+package state
+
+// Names are those of all operations.
+func Names() []string {
+	var all []string
+	for k := range operations {
+		if Kind(k).known() {
+			all = append(all, Kind(k).String())
+		}
+	}
+	return all
+}
+
+// NewLevel makes an operation one of a level that no release has yet, and returns
+// what undoes that.
+func NewLevel(op Operation) (undo func()) {
+	r := &operations[op.kind()]
+	was := r.level
+	r.level = Level + 1
+	return func() { r.level = was }
+}

@@ -1,0 +1,173 @@
+package state
+
+// Mode says how a lock is held.
+type Mode uint8
+
+// The modes. Numbers are written to disk.
+const (
+	Exclusive Mode = 1
+	Shared    Mode = 2
+)
+
+func (m Mode) String() string {
+	if m == Shared {
+		return "shared"
+	}
+	return "exclusive"
+}
+
+// Hold is one grant. It is immutable.
+type Hold struct {
+	Path      string `cbor:"1,keyasint"`
+	Session   string `cbor:"2,keyasint"`
+	Handle    string `cbor:"3,keyasint,omitempty"`
+	Mode      Mode   `cbor:"4,keyasint"`
+	Limit     int64  `cbor:"5,keyasint,omitempty"`
+	Token     uint64 `cbor:"6,keyasint"`
+	GrantedAt int64  `cbor:"7,keyasint"` // Unix nanoseconds; never goes back within a cell
+	DelayMS   int64  `cbor:"8,keyasint,omitempty"`
+	// WaitSeq is the place in the queue that it came from, 0 if granted at once.
+	WaitSeq uint64 `cbor:"9,keyasint,omitempty"`
+	// EventSeq numbers the event that tells its session of it: set where the
+	// place in the queue was a kept one, 0 otherwise.
+	EventSeq uint64 `cbor:"10,keyasint,omitempty"`
+}
+
+// Wait is one place in a queue. It is immutable.
+type Wait struct {
+	Path    string `cbor:"1,keyasint"`
+	Seq     uint64 `cbor:"2,keyasint"` // unique in the cell; orders the queue
+	Session string `cbor:"3,keyasint"`
+	Handle  string `cbor:"4,keyasint,omitempty"`
+	Mode    Mode   `cbor:"5,keyasint"`
+	Limit   int64  `cbor:"6,keyasint,omitempty"`
+	DelayMS int64  `cbor:"7,keyasint,omitempty"`
+	Keep    bool   `cbor:"8,keyasint,omitempty"`
+	// Since is when the place was taken, Unix nanoseconds; only shown to people.
+	Since int64 `cbor:"9,keyasint"`
+}
+
+// Granted says that a lock has a new holder.
+type Granted struct {
+	Revision uint64
+	Hold     *Hold
+	Wait     *Wait // the place in the queue that it came from; nil if granted at once
+}
+
+// Withdrawn says that a place in a queue is gone without a grant.
+type Withdrawn struct{ Wait *Wait }
+
+// Released says that a grant has ended.
+type Released struct {
+	Revision uint64
+	Hold     *Hold
+	Reason   Reason
+}
+
+// Reason says why a grant ended.
+type Reason uint8
+
+// The reasons.
+const (
+	GivenBack Reason = 1 // by a release, or since nobody was told of it
+	Closed    Reason = 2 // its session was closed
+	Expired   Reason = 3 // its session expired
+)
+
+func (r Reason) String() string { return [...]string{"", "given-back", "closed", "expired"}[r] }
+
+// sound reports whether a lock can be held in this mode with this limit.
+func sound(mode Mode, limit int64) bool {
+	return mode == Exclusive && limit == 0 || mode == Shared && limit >= 0
+}
+
+// admits reports whether the present holders leave room for one more.
+func (l *Lock) admits(mode Mode, limit int64) bool {
+	if l.Holders == 0 {
+		return true
+	}
+	return mode == Shared && l.Mode == Shared && (limit == 0 || int64(l.Holders) < limit)
+}
+
+// grant makes w a holder of n and gives it the next token. This is the only place
+// where tokens are made. queued says that w comes from the queue.
+func (e *editor) grant(n *Node, w *Wait, queued bool) *Hold {
+	e.Counter++
+	h := &Hold{Path: w.Path, Session: w.Session, Handle: w.Handle, Mode: w.Mode, Limit: w.Limit,
+		Token: e.Incarnation<<incarnationShift + e.Counter, GrantedAt: e.Now, DelayMS: w.DelayMS, WaitSeq: w.Seq}
+	if w.Keep {
+		h.EventSeq = e.nextSeq()
+	}
+	e.holds.Put(numbered{h.Path, h.Token}, h)
+	e.claims.Put(claimKey{h.Session, h.Path, h.Handle}, claim{hold: h})
+	n.Holders++
+	n.Mode = h.Mode
+	if h.Mode == Shared {
+		n.shared++
+		n.Limit = h.Limit
+	}
+	e.putNode(*n)
+	g := Granted{Revision: e.nextRevision(), Hold: h}
+	if queued {
+		g.Wait = w
+	}
+	e.tell(g)
+	return h
+}
+
+// settle hands the lock on to those at the head of the queue, in order, as far
+// as it admits them. It is called after everything that may have made room.
+func (e *editor) settle(path string) {
+	n := e.node(path)
+	for n.DelayID == 0 && n.Waiters > 0 {
+		w := e.next(path)
+		if !n.admits(w.Mode, w.Limit) {
+			return
+		}
+		e.unqueue(&n, w)
+		e.grant(&n, w, true)
+	}
+}
+
+// next is the head of a queue that is not empty.
+func (e *editor) next(path string) (w *Wait) {
+	for w = range e.Queue(path) {
+		break
+	}
+	return w
+}
+
+// putWait stores a wait, and the claim to it.
+func (e *editor) putWait(w *Wait) {
+	e.queue.Put(numbered{w.Path, w.Seq}, w)
+	e.claims.Put(claimKey{w.Session, w.Path, w.Handle}, claim{wait: w})
+}
+
+// unqueue takes w out of the queue and leaves its claim to the caller.
+func (e *editor) unqueue(n *Node, w *Wait) {
+	e.queue.Delete(numbered{w.Path, w.Seq})
+	n.Waiters--
+	if w.Mode == Shared {
+		n.shared--
+	}
+}
+
+func (e *editor) dropWait(w *Wait) {
+	n := e.node(w.Path)
+	e.unqueue(&n, w)
+	e.claims.Delete(claimKey{w.Session, w.Path, w.Handle})
+	e.putNode(n)
+	e.tell(Withdrawn{Wait: w})
+}
+
+func (e *editor) dropHold(h *Hold, why Reason) {
+	e.holds.Delete(numbered{h.Path, h.Token})
+	e.claims.Delete(claimKey{h.Session, h.Path, h.Handle})
+	n := e.node(h.Path)
+	n.Holders--
+	if h.Mode == Shared {
+		n.shared--
+	}
+	e.putNode(n)
+	e.tell(Released{Revision: e.nextRevision(), Hold: h, Reason: why})
+}

@@ -1,0 +1,37 @@
+package state
+
+import "fmt"
+
+// Verdict says in a word what an operation came to.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Done      Verdict = 1 + iota // it took effect
+	Held                         // the claim is a hold
+	Queued                       // the claim is a place in the queue
+	Busy                         // not granted: others hold the lock or are before it
+	Delayed                      // not granted: the lock is free but within its lock-delay
+	Conflict                     // it contradicts what is there
+	NoSession                    // the session does not live
+	Nothing                      // there was nothing to do
+)
+
+func (v Verdict) String() string {
+	names := [...]string{"", "done", "held", "queued", "busy", "delayed", "conflict", "no-session", "nothing"}
+	if int(v) < len(names) && v != 0 {
+		return names[v]
+	}
+	return fmt.Sprintf("verdict-%d", uint8(v))
+}
+
+// Clash says what a Conflict is about.
+type Clash uint8
+
+// The clashes.
+const (
+	NoClash    Clash = iota
+	ClashMode        // the claim is on the path in another mode
+	ClashLimit       // the claim is on the path with another limit
+	ClashOther       // the limit differs from that of the present holders and waiters
+)

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package replica
-
-import "os"
-
-// datasync waits until what was written to a file is on the disk.
-func datasync(file *os.File) error { return file.Sync() }

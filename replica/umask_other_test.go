@@ -1,5 +1,0 @@
-//go:build !unix
-
-package replica
-
-func umask(mask int) int { return mask }

@@ -1,8 +1,0 @@
-//go:build unix
-
-package replica
-
-import "syscall"
-
-// umask sets the process's, and returns what it was.
-func umask(mask int) int { return syscall.Umask(mask) }

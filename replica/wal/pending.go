@@ -1,0 +1,69 @@
+package wal
+
+import (
+	"sync"
+
+	"github.com/hashicorp/raft"
+)
+
+// pending are the entries that are in the write-ahead log and perhaps nowhere
+// else: those of the generation that takes entries, and those on their way to
+// the store, each in the order of their writes. It is safe for concurrent use.
+type pending struct {
+	mu       sync.RWMutex // guards what follows
+	taken    []*raft.Log
+	flushing []*raft.Log
+	latest   map[uint64]*raft.Log // of both, by index
+}
+
+// add takes copies: the library goes on with its entries as it likes.
+func (p *pending) add(logs []*raft.Log) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.latest == nil {
+		p.latest = map[uint64]*raft.Log{}
+	}
+	for _, l := range logs {
+		own := *l
+		p.taken = append(p.taken, &own)
+		p.latest[l.Index] = &own
+	}
+}
+
+func (p *pending) get(index uint64, l *raft.Log) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	own, ok := p.latest[index]
+	if ok {
+		*l = *own
+	}
+	return ok
+}
+
+// fresh are those of the generation that takes entries.
+func (p *pending) fresh() []*raft.Log {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.taken
+}
+
+// rotate puts them on their way, and returns them.
+func (p *pending) rotate() []*raft.Log {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.flushing, p.taken = p.taken, nil
+	return p.flushing
+}
+
+// flushed forgets those that were on their way. An entry that has come in the
+// place of one since stays.
+func (p *pending) flushed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.flushing {
+		if p.latest[l.Index] == l {
+			delete(p.latest, l.Index)
+		}
+	}
+	p.flushing = nil
+}

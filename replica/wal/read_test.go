@@ -1,0 +1,47 @@
+package wal
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+)
+
+// entries are log entries from one index to another, of one term.
+func entries(from, to, term uint64) (logs []*raft.Log) {
+	for i := from; i <= to; i++ {
+		logs = append(logs, &raft.Log{Index: i, Term: term, Data: fmt.Appendf(nil, "entry %d of term %d %s", i, term, bytes.Repeat([]byte{'x'}, 200))})
+	}
+	return logs
+}
+
+// FuzzWAL: whatever stands in the file, reading it ends with entries or an
+// error.
+func FuzzWAL(f *testing.F) {
+	none := []byte(nil)
+	f.Add(frame(Mark{4, 0}, true, 0, entries(1, 1, 1)), none, uint64(4), uint64(0))
+	f.Add(append(frame(Mark{4, 7}, true, 0, entries(1, 9, 1)), frame(Mark{2, 3}, false, 4, entries(1, 1, 1))...), frame(Mark{5, 8}, false, AreaBlocks, entries(10, 10, 1)), uint64(4), uint64(7))
+	f.Add(frame(Mark{4, 8}, false, 0, entries(10, 10, 1)), frame(Mark{3, 7}, true, AreaBlocks, entries(1, 9, 1)), uint64(3), uint64(7))
+	f.Add([]byte{1}, none, uint64(1), uint64(0))
+	f.Fuzz(func(t *testing.T, even, odd []byte, generation, number uint64) {
+		raw := make([]byte, 2*AreaBlocks*BlockSize)
+		copy(raw, even)
+		copy(raw[AreaBlocks*BlockSize:], odd)
+		_, _, _ = Parse(bytes.NewReader(raw), Mark{generation, number})
+		_, _ = appendEntries(nil, even[:min(len(even), 1000)])
+	})
+}
+
+// TestMarkWithoutAFrame: it names no place to begin at, and entries may be
+// nowhere else. They are not passed over.
+func TestMarkWithoutAFrame(t *testing.T) {
+	dir := t.TempDir()
+	if err := Create(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Read(dir, Mark{Generation: 3}); err == nil || !strings.Contains(err.Error(), "has no number") {
+		t.Errorf("read: %v", err)
+	}
+}
