@@ -14,8 +14,8 @@ import (
 // (accounting). What is there already stays, however low a quota is set.
 //
 // The state could count and refuse as well, by limits that an office's opening
-// brings into the log. But then the estimates of memory (usage.go) decide what a
-// command does: they could change only with the cell's level, and be measured
+// brings into the log. But then the estimates of memory (usage.go) decide what
+// a command does: they could change only with the cell's level, and be measured
 // anew only then. And a release's room would be gone before the call for which
 // it was kept comes to its turn in the log.
 type Quotas struct {

@@ -80,7 +80,8 @@ func (m *Master) Sessions(ctx context.Context, q SessionsQuery) (lockapi.Session
 }
 
 // Lock reads one lock, with the first positions in its queue. Holders are shown
-// up to lockapi.MaxHolders, and metadata of sessions up to lockapi.MaxReplyMeta.
+// up to lockapi.MaxHolders, and metadata of sessions up to
+// lockapi.MaxReplyMeta.
 func (m *Master) Lock(ctx context.Context, q LockQuery) (lockapi.Lock, error) {
 	return read(ctx, m, q.Read, func(o *office, s *state.State) (lockapi.Lock, error) {
 		room := metaRoom(lockapi.MaxReplyMeta)

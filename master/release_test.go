@@ -57,8 +57,8 @@ func TestNothingToReleaseNeedsTheLease(t *testing.T) {
 	})
 }
 
-// TestSessionThatCannotBe: an id that no session can have is one of none, and to
-// say so costs no log entry.
+// TestSessionThatCannotBe: an id that no session can have is one of none, and
+// to say so costs no log entry.
 func TestSessionThatCannotBe(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		const id = "a\x00b"

@@ -15,10 +15,10 @@ import (
 //
 // A mark in the log names an entry. Every replica that applies it sums the
 // state there; states are immutable, so that this is done beside the work and
-// stalls nothing. The master then tells its own sum in a second entry, and every
-// replica that applies that one compares. Both ride on batches that the master
-// proposes anyway (it proposes one every quarter of its lease), so that they cost
-// no entry of their own, and neither leaves a trace in the state.
+// stalls nothing. The master then tells its own sum in a second entry, and
+// every replica that applies that one compares. Both ride on batches that the
+// master proposes anyway (it proposes one every quarter of its lease), so that
+// they cost no entry of their own, and neither leaves a trace in the state.
 //
 //   - A replica that has no sum of the marked entry (it restarted in between,
 //     restored a snapshot that is later, or was still summing an earlier state
@@ -33,7 +33,8 @@ import (
 const (
 	// checksumEvery is the least time between two marks.
 	checksumEvery = 5 * time.Second
-	// checksumShare bounds what summing costs: its share of the time is one in so many.
+	// checksumShare bounds what summing costs: its share of the time is one in so
+	// many.
 	checksumShare = 100
 	// tellAfter is the time from a mark to the telling of its sum. Others sum
 	// meanwhile. It is more than it takes, as a rule; a sum that is not ready is
@@ -48,8 +49,8 @@ type Checksum struct {
 }
 
 // checksums makes and compares the sums of one replica. Its methods are called
-// by the library's FSM goroutine (note), by whoever proposes (due) and by anyone
-// else (latest).
+// by the library's FSM goroutine (note), by whoever proposes (due) and by
+// anyone else (latest).
 type checksums struct {
 	clock   func() time.Duration
 	differs func(own, told Checksum) // called at most once per mark
@@ -161,8 +162,8 @@ func (c *checksums) judge(m *mark) {
 	}
 }
 
-// due is what a batch of the master is to bring, if anything: a mark, or the sum
-// of one. Whoever asks proposes it; it is told once.
+// due is what a batch of the master is to bring, if anything: a mark, or the
+// sum of one. Whoever asks proposes it; it is told once.
 func (c *checksums) due() (state.Command, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

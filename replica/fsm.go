@@ -58,9 +58,9 @@ func (f *fsm) Apply(l *raft.Log) any {
 	return &out
 }
 
-// StoreConfiguration is told each configuration that was committed, in the log's
-// order. It also makes a snapshot possible right after a change of membership
-// (hashicorp/raft #617).
+// StoreConfiguration is told each configuration that was committed, in the
+// log's order. It also makes a snapshot possible right after a change of
+// membership (hashicorp/raft #617).
 func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
 	if f.configured != nil {
 		f.configured(index, c)
@@ -68,7 +68,8 @@ func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
 }
 
 // Snapshot costs nothing: states are immutable. A replica that has failed takes
-// none: the library would store it under an index that the state has not reached.
+// none: the library would store it under an index that the state has not
+// reached.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.broken {
 		return nil, errFailed

@@ -109,7 +109,8 @@ func labels(page, metric string) string {
 	return ""
 }
 
-// Names and help are as Prometheus wants them: base units, _total, no type in a name.
+// Names and help are as Prometheus wants them: base units, _total, no type in a
+// name.
 func TestMetricsPassTheLinter(t *testing.T) {
 	problems, err := promlint.New(strings.NewReader(metricsPage(t))).Lint()
 	if err != nil {

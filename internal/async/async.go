@@ -1,6 +1,6 @@
-// Package async waits for functions that know no context: an outcome of Raft's, a read
-// of a file that may never answer. Each runs in a goroutine of its own, which ends
-// when the function does, whether or not anybody waits for it still.
+// Package async waits for functions that know no context: an outcome of Raft's,
+// a read of a file that may never answer. Each runs in a goroutine of its own,
+// which ends when the function does, whether or not anybody waits for it still.
 package async
 
 import "context"
@@ -28,8 +28,8 @@ func Err(f func() error) <-chan error {
 	return done
 }
 
-// Get is f's result, or the context's error where that ends first: f goes on by itself
-// then.
+// Get is f's result, or the context's error where that ends first: f goes on by
+// itself then.
 func Get[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	select {
 	case r := <-Go(f):

@@ -20,8 +20,8 @@ func after(d time.Duration) func() (int, error) {
 	}
 }
 
-// What ends first counts: the function, with all that it returned, or the context. No
-// goroutine outlasts the function, or the bubble would not end.
+// What ends first counts: the function, with all that it returned, or the
+// context. No goroutine outlasts the function, or the bubble would not end.
 func TestFirst(t *testing.T) {
 	for _, test := range []struct {
 		takes time.Duration

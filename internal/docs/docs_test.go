@@ -183,8 +183,8 @@ var (
 	makeTarget = regexp.MustCompile(`(?m)^([a-z]+):`)
 )
 
-// TestMakeTargetsAreThere: the targets that the pages have people call are those
-// of the Makefile.
+// TestMakeTargetsAreThere: the targets that the pages have people call are
+// those of the Makefile.
 func TestMakeTargetsAreThere(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {

@@ -26,8 +26,8 @@ type attached struct {
 }
 
 // Attach has the server answer for a member from now on; links are its
-// connections to the others, nil where there are none. It is called once, and not
-// where Options.Master is set.
+// connections to the others, nil where there are none. It is called once, and
+// not where Options.Master is set.
 func (s *Server) Attach(m Master, links Links) {
 	at := &attached{m, []string{m.CellID()}, s.opts.Peers}
 	if at.peers == nil {
@@ -86,8 +86,8 @@ func (s *Server) stamp(h http.Header) {
 // noEpoch is that of a replica that is no member.
 var noEpoch = []string{"0"}
 
-// stamps are the values of the headers that go with what is known of the master,
-// which is the same for many replies. Nobody changes them.
+// stamps are the values of the headers that go with what is known of the
+// master, which is the same for many replies. Nobody changes them.
 type stamps struct {
 	known         Location
 	epoch, master []string

@@ -75,8 +75,8 @@ func (w blind) Header() http.Header         { return http.Header(w) }
 func (w blind) Write(b []byte) (int, error) { return len(b), nil }
 func (w blind) WriteHeader(int)             {}
 
-// BenchmarkServe is a request over a connection: net/http and the system calls of
-// both ends come on top.
+// BenchmarkServe is a request over a connection: net/http and the system calls
+// of both ends come on top.
 func BenchmarkServe(b *testing.B) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// readBody is the whole body, of most bytes. One that did not arrive whole makes
-// this the connection's last request.
+// readBody is the whole body, of most bytes. One that did not arrive whole
+// makes this the connection's last request.
 func (x *exchange) readBody(most int64) ([]byte, error) {
 	r := x.c.Request
 	if r.Body == nil || r.Body == http.NoBody {
@@ -59,7 +59,8 @@ func errLongBody(most int64) error {
 	return lockapi.Errorf(lockapi.CodeTooLarge, "the body has more than the %d bytes that are allowed", most)
 }
 
-// errCrowded is the answer to a request that was cut off when it had arrived in part.
+// errCrowded is the answer to a request that was cut off when it had arrived in
+// part.
 func errCrowded() *lockapi.Error {
 	return lockapi.Errorf(lockapi.CodeTooMany, "this replica keeps %d MiB of requests that have arrived in part, and this was the oldest of them; "+
 		"send it again, whole and at once", maxHalfBytes>>20)

@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// newPolicy is the policy for calls from browsers. Names of members are ours as well,
-// also those of members that have come since the settings were made.
+// newPolicy is the policy for calls from browsers. Names of members are ours as
+// well, also those of members that have come since the settings were made.
 func (s *Server) newPolicy() *origin.Policy {
 	p := s.opts.Browsers
 	p.Named = s.isMember
@@ -34,9 +34,9 @@ func (s *Server) isMember(name string) bool {
 	return false
 }
 
-// Headers of answers to calls from pages of allowed sites, as values. Nobody changes
-// them. Credentials that a browser sends by itself are none of this API's, so the
-// wildcards hold.
+// Headers of answers to calls from pages of allowed sites, as values. Nobody
+// changes them. Credentials that a browser sends by itself are none of this
+// API's, so the wildcards hold.
 var (
 	varyOrigin   = []string{"Origin"}
 	allHeaders   = []string{"*"}
@@ -46,9 +46,9 @@ var (
 	yes          = []string{"true"}
 )
 
-// screen refuses a call that may not come from where a browser says that it does, and
-// tells the browser which pages may read the answer. It reports whether the call was
-// a browser's question for that, which is answered.
+// screen refuses a call that may not come from where a browser says that it
+// does, and tells the browser which pages may read the answer. It reports
+// whether the call was a browser's question for that, which is answered.
 func (x *exchange) screen() (answered bool, err error) {
 	v := x.browsers.Judge(origin.CallOf(x.c.Request))
 	h := x.c.Writer.Header()

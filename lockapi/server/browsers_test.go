@@ -41,8 +41,9 @@ func callAs(t *testing.T, n *node, method, host, target, body string, headers ..
 	return raw(t, n, method, text+"\r\n"+body)
 }
 
-// No page of another site changes anything, whatever the route and whichever replica
-// it comes to, and what it is told has no effect and is told to the page by nobody.
+// No page of another site changes anything, whatever the route and whichever
+// replica it comes to, and what it is told has no effect and is told to the
+// page by nobody.
 func TestOtherSitesPagesChangeNothing(t *testing.T) {
 	master, replica := startPair(t, shared)
 	for _, n := range []*node{master, replica} {
@@ -104,8 +105,8 @@ func TestForeignNamesOnLoopback(t *testing.T) {
 	}
 }
 
-// What a replica forwards was judged there: it goes by the member's name, not by the
-// API's.
+// What a replica forwards was judged there: it goes by the member's name, not
+// by the API's.
 func TestForwardedCallsAreNotJudgedAgain(t *testing.T) {
 	onLoopback := func(o *server.Options) { o.Browsers.Loopback = true }
 	master, replica := startMaster(t, onLoopback), startNode(t, "r2", onLoopback)

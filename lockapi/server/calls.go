@@ -72,8 +72,8 @@ func (s *Server) tooManyServed(w http.ResponseWriter) {
 	}
 }
 
-// holdBody takes room for what has arrived of the body of another member's call,
-// until it has arrived whole; most is the longest that there may be.
+// holdBody takes room for what has arrived of the body of another member's
+// call, until it has arrived whole; most is the longest that there may be.
 func (x *exchange) holdBody(most int64) (release func(), err error) {
 	size := int(min(x.c.Request.ContentLength, most))
 	if size < 0 {
@@ -88,8 +88,8 @@ func (x *exchange) holdBody(most int64) (release func(), err error) {
 // fewBytes are so few that they do not count: as much as a call takes anyway.
 const fewBytes = 16 << 10
 
-// holdReply takes room for a reply to another member until it has been taken, for
-// which there is only so much time.
+// holdReply takes room for a reply to another member until it has been taken,
+// for which there is only so much time.
 func (x *exchange) holdReply(size int) (release func(), err error) {
 	if size <= fewBytes {
 		return func() {}, nil

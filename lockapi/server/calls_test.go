@@ -59,7 +59,8 @@ func TestOriginIsTheConnection(t *testing.T) {
 	}
 }
 
-// A body that does not come ends its own call, not the others on the connection.
+// A body that does not come ends its own call, not the others on the
+// connection.
 func TestHalfABodyBetweenReplicas(t *testing.T) {
 	master, calls := startCounting(t, func(o *server.Options) { o.BodyTimeout = 50 * time.Millisecond })
 	client := other(0)
@@ -94,8 +95,8 @@ func other(window int) *http.Client {
 	return &http.Client{Transport: way}
 }
 
-// What arrives in part from other members is bounded, and what is sent whole has
-// room.
+// What arrives in part from other members is bounded, and what is sent whole
+// has room.
 func TestHalfSentBetweenReplicas(t *testing.T) {
 	_, calls := startCounting(t, func(o *server.Options) { o.BodyTimeout = time.Minute })
 	base, member := "http://"+calls.Addr().String(), other(0)

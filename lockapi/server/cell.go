@@ -169,12 +169,13 @@ func askReplica(ctx context.Context, peers http.RoundTripper, id string) (lockap
 	return got, err
 }
 
-// caughtUpWithin is how many entries a replica may lag behind its master and still
-// count as caught up.
+// caughtUpWithin is how many entries a replica may lag behind its master and
+// still count as caught up.
 const caughtUpWithin = 64
 
-// caughtUp is nil when this replica has applied what the master has. The master is
-// asked: nobody else knows how far a replica is behind that was just started.
+// caughtUp is nil when this replica has applied what the master has. The master
+// is asked: nobody else knows how far a replica is behind that was just
+// started.
 func (x *exchange) caughtUp(at Location) error {
 	ctx, cancel := context.WithTimeout(x.ctx(), x.opts.ProbeTimeout)
 	defer cancel()

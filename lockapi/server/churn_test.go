@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// Whatever callers do with their connections, and however many more there are than
-// places: each place is given back once, and nobody is kept waiting for one.
+// Whatever callers do with their connections, and however many more there are
+// than places: each place is given back once, and nobody is kept waiting for
+// one.
 func TestConnectionsComeAndGo(t *testing.T) {
 	const live = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	n := few(t, 6)

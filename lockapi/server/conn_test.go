@@ -120,7 +120,8 @@ func TestWaitingOutlastsTheDeadlinesOfReading(t *testing.T) {
 	got.wantStatus(t, http.StatusCreated)
 }
 
-// A connection that breaks, or whose caller says that it is done, ends its call.
+// A connection that breaks, or whose caller says that it is done, ends its
+// call.
 func TestBrokenConnectionsEndTheirCall(t *testing.T) {
 	master, replica := startPair(t, nil)
 	entered, ended := make(chan string), make(chan error)
@@ -256,7 +257,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// net/http alone would wait five seconds for a request on the second connection.
+// net/http alone would wait five seconds for a request on the second
+// connection.
 func TestShutdownDoesNotWaitForUnusedConnections(t *testing.T) {
 	n := startMaster(t, nil)
 	call(t, "GET", n.url+"/livez", "")

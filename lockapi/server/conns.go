@@ -11,8 +11,9 @@ import (
 //
 // At the bound a new connection takes the place of the one that has been idle
 // for longest: whose first or next request has not arrived whole. A client that
-// opens connections and sends nothing, or a byte now and then, cannot keep others
-// out. Where every connection has a call under way, the new one is refused.
+// opens connections and sends nothing, or a byte now and then, cannot keep
+// others out. Where every connection has a call under way, the new one is
+// refused.
 type conns struct {
 	most int // 0 for no bound
 
@@ -32,8 +33,8 @@ func newConns(most int) *conns {
 }
 
 // admit makes room for one more connection, or reports that there is none. A
-// connection that makes way counts until its goroutine has noticed, for its file is
-// open so long; that takes no longer than a switch of goroutines.
+// connection that makes way counts until its goroutine has noticed, for its
+// file is open so long; that takes no longer than a switch of goroutines.
 func (p *conns) admit() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,8 +74,8 @@ func (p *conns) left(c *conn) {
 }
 
 // busy notes that a request of the connection has arrived whole, unless the
-// connection was told to go. Its call must not begin then: it could keep the place
-// that somebody waits for.
+// connection was told to go. Its call must not begin then: it could keep the
+// place that somebody waits for.
 func (p *conns) busy(nc net.Conn) bool {
 	c := nc.(*conn)
 	p.mu.Lock()
@@ -105,7 +106,8 @@ func (p *conns) drop(c *conn) {
 	c.idle, c.prev, c.next = false, nil, nil
 }
 
-// counts are the connections open, and how many were closed to make room so far.
+// counts are the connections open, and how many were closed to make room so
+// far.
 func (p *conns) counts() (open int, evicted uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -181,8 +181,8 @@ func TestManyAreTurnedAway(t *testing.T) {
 	})
 }
 
-// However many ask for lists, only some are made at a time, and other calls do not
-// wait for them. A caller that leaves gives its turn up.
+// However many ask for lists, only some are made at a time, and other calls do
+// not wait for them. A caller that leaves gives its turn up.
 func TestListsTakeTurns(t *testing.T) {
 	for _, target := range []string{"/v1/locks", "/v1/sessions", "/v1/locks/a?waiters=101", "/v1/locks/" + crowded, "/v1/sessions/" + crowded} {
 		t.Run(target, func(t *testing.T) { takeTurns(t, target) })

@@ -13,8 +13,8 @@ import (
 
 // FuzzDecode decodes a body as each type of request. What is accepted means the
 // same to encoding/json, and is read as the same when written again; what is
-// refused is refused by name; and what encoding/json can read is accepted once it
-// is written as the contract has it.
+// refused is refused by name; and what encoding/json can read is accepted once
+// it is written as the contract has it.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		``, `{}`, ` { "ttl_ms" : 1000 , "meta" : { } } `, `{"ttl_ms":12000,"name":"billing@host7","meta":{"pid":"811","":"\u0000é"}}`,

@@ -25,9 +25,10 @@ const (
 )
 
 // dispatch has the task done by the master, wherever it is. An attempt that
-// ends in no_master had no effect that another could double: until ForwardTimeout
-// is over the master is looked for again. The time for which a master held a call
-// that is meant to wait does not count. Every other error is the answer.
+// ends in no_master had no effect that another could double: until
+// ForwardTimeout is over the master is looked for again. The time for which a
+// master held a call that is meant to wait does not count. Every other error is
+// the answer.
 func (x *exchange) dispatch(t task) error {
 	if t.stale {
 		x.c.Writer.Header().Set(lockapi.HeaderStale, "true")
@@ -68,8 +69,8 @@ func (x *exchange) dispatch(t task) error {
 	}
 }
 
-// mayForward reports whether the caller lets its call be forwarded. What another
-// member has forwarded already stays here.
+// mayForward reports whether the caller lets its call be forwarded. What
+// another member has forwarded already stays here.
 func (x *exchange) mayForward() (bool, error) {
 	if x.peer {
 		return false, nil

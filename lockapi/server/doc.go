@@ -7,15 +7,16 @@
 // forwarded to the master otherwise. The server keeps no state of the cell: all
 // that it knows it asks of a Master, the interface that it declares.
 //
-// Callers may be slow, many, or gone: what is kept for them is bounded in all, by
-// connections (conns.go, spare.go) and bytes (package wire), and whoever asks how the
-// replica is gets an answer all the same. A browser may be made to call by a page that
-// its user does not trust: what such a page would change is refused (browsers.go).
+// Callers may be slow, many, or gone: what is kept for them is bounded in all,
+// by connections (conns.go, spare.go) and bytes (package wire), and whoever
+// asks how the replica is gets an answer all the same. A browser may be made to
+// call by a page that its user does not trust: what such a page would change is
+// refused (browsers.go).
 //
 // Three rules hold for every handler. A call is sent a second time only if the
 // first certainly had no effect, or if it reads. A caller that breaks its
 // connection ends its call, forwarded or not. And a reply is written only when
-// it is whole, so a failure half-way is still a problem document; but for a stream,
-// whose handler flushes what it writes, ends when stopping is closed, and is cut off
-// where it fails.
+// it is whole, so a failure half-way is still a problem document; but for a
+// stream, whose handler flushes what it writes, ends when stopping is closed,
+// and is cut off where it fails.
 package server

@@ -76,8 +76,8 @@ func TestAnswersQuoteLittle(t *testing.T) {
 	}
 }
 
-// An error outside the contract is logged with the request that met it, which is
-// no reason to log all of that.
+// An error outside the contract is logged with the request that met it, which
+// is no reason to log all of that.
 func TestLogQuotesLittle(t *testing.T) {
 	n := startMaster(t, nil)
 	n.setHook(func(context.Context, string) error { return errors.New("outside the contract") })

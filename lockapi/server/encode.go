@@ -26,10 +26,10 @@ func (b *buffer) release() {
 	}
 }
 
-// encode writes v as JSON. Lists and maps that are nil are [] and {}; < > & stay
-// as they are; omitempty means what it means in encoding/json, against which
-// the types of lockapi are written. A line end follows, for those who read it in
-// a terminal. The caller releases the buffer.
+// encode writes v as JSON. Lists and maps that are nil are [] and {}; < > &
+// stay as they are; omitempty means what it means in encoding/json, against
+// which the types of lockapi are written. A line end follows, for those who
+// read it in a terminal. The caller releases the buffer.
 func encode(v any, opts ...json.Options) (*buffer, error) {
 	b := buffers.Get().(*buffer)
 	if err := json.MarshalWrite(b, v, append(opts, jsonv1.OmitEmptyWithLegacySemantics(true))...); err != nil {
@@ -40,8 +40,8 @@ func encode(v any, opts ...json.Options) (*buffer, error) {
 	return b, nil
 }
 
-// encodeProblem is encode for an error's document. What its detail quotes of the
-// caller's input may be anything.
+// encodeProblem is encode for an error's document. What its detail quotes of
+// the caller's input may be anything.
 func encodeProblem(p *lockapi.Problem) (*buffer, error) {
 	return encode(p, jsontext.AllowInvalidUTF8(true))
 }

@@ -65,8 +65,8 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 	}
 }
 
-// run does what the call asks for, if it may; always says that a replica does it that
-// is no member.
+// run does what the call asks for, if it may; always says that a replica does
+// it that is no member.
 func (x *exchange) run(r *route, always bool) error {
 	if !x.peer {
 		if answered, err := x.screen(); answered || err != nil {
@@ -135,7 +135,8 @@ func (x *exchange) write(status int, contentType []string, body []byte) {
 	x.writeStamped(status, body)
 }
 
-// writeStamped sends a whole reply whose headers are complete but for the length.
+// writeStamped sends a whole reply whose headers are complete but for the
+// length.
 func (x *exchange) writeStamped(status int, body []byte) {
 	if x.peer {
 		release, err := x.holdReply(len(body))

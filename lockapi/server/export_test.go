@@ -23,8 +23,8 @@ func Routes() []string {
 	return all
 }
 
-// Params lists the parameters of a route's query, true for those that there have to
-// be.
+// Params lists the parameters of a route's query, true for those that there
+// have to be.
 func Params(method, template string) map[string]bool {
 	all := map[string]bool{}
 	for _, r := range routes {

@@ -20,10 +20,10 @@ const (
 	watchMost  = 4
 )
 
-// forwardWatch ends forwarded calls when another master than theirs, or none, has been
-// known for a second: a replica that is paused or cut off would keep a call for
-// ever, and one that is alive and lost its office has answered by then. It also
-// ends them when this replica stops.
+// forwardWatch ends forwarded calls when another master than theirs, or none,
+// has been known for a second: a replica that is paused or cut off would keep a
+// call for ever, and one that is alive and lost its office has answered by
+// then. It also ends them when this replica stops.
 type forwardWatch struct {
 	mu     sync.Mutex            // guards what follows, and back and missed of the calls
 	calls  map[uint64]*forwarded // by number, so that a simulated run does not depend on addresses

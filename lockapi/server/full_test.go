@@ -80,8 +80,8 @@ func TestSpareConnectionsAnswerOnce(t *testing.T) {
 	}
 }
 
-// Whoever fills the spare connections, with nothing or with half a request, keeps no
-// probe out, and what it opens ends within a second.
+// Whoever fills the spare connections, with nothing or with half a request,
+// keeps no probe out, and what it opens ends within a second.
 func TestSpareConnectionsCannotBeFilled(t *testing.T) {
 	n := full(t)
 	var sent []net.Conn
@@ -103,8 +103,8 @@ func TestSpareConnectionsCannotBeFilled(t *testing.T) {
 	call(t, "GET", n.url+"/metrics", "").wantStatus(t, http.StatusOK)
 }
 
-// One client, one session, no socket left open: whatever it sent, its calls end, and
-// its places are free.
+// One client, one session, no socket left open: whatever it sent, its calls
+// end, and its places are free.
 func TestCallersThatLeaveKeepNoPlace(t *testing.T) {
 	n := few(t, 20)
 	entered, release := hold(n)
@@ -119,7 +119,8 @@ func TestCallersThatLeaveKeepNoPlace(t *testing.T) {
 	waitFor(t, "all places are free", func() bool { return gauge(t, n, "stout_http_connections") == 0 })
 }
 
-// A call that waits keeps no more of its body and its headers than what they say.
+// A call that waits keeps no more of its body and its headers than what they
+// say.
 func TestCallsThatWaitKeepLittle(t *testing.T) {
 	const calls = 100
 	n := startMaster(t, nil)

@@ -110,7 +110,8 @@ func validateLimit(limit int) error {
 	return nil
 }
 
-// bench is a cell without a network: a master, and a replica that forwards to it.
+// bench is a cell without a network: a master, and a replica that forwards to
+// it.
 type bench struct {
 	master, replica   strictMaster
 	toMaster, toOther http.Handler
@@ -126,8 +127,8 @@ func newBench() *bench {
 	return b
 }
 
-// reset makes a cell whose master, where there is one, has two sessions, of which
-// the first holds /a.
+// reset makes a cell whose master, where there is one, has two sessions, of
+// which the first holds /a.
 func (b *bench) reset(master string) {
 	b.master, b.replica = strictMaster{fakeMaster: newFake("r1")}, strictMaster{fakeMaster: newFake("r2")}
 	url := ""

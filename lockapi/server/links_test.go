@@ -20,8 +20,8 @@ type links struct {
 	of    *fakeMaster
 }
 
-// callPorts tells where a node that has its API at an address takes the calls of
-// others. What is not in it is dialled itself.
+// callPorts tells where a node that has its API at an address takes the calls
+// of others. What is not in it is dialled itself.
 var callPorts sync.Map
 
 func newLinks(t testing.TB, of *fakeMaster) *links {
@@ -47,7 +47,8 @@ func (l *links) DialCall(ctx context.Context, id string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
-// startOther serves what answers in another replica's place. It greets by itself.
+// startOther serves what answers in another replica's place. It greets by
+// itself.
 func startOther(t *testing.T, h http.HandlerFunc, tune ...func(*httptest.Server)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,8 +12,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// listener hands out connections for which there is room. The others go to the spare
-// ones.
+// listener hands out connections for which there is room. The others go to the
+// spare ones.
 type listener struct {
 	net.Listener
 	server *Server

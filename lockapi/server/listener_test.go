@@ -33,8 +33,8 @@ func TestCrowdedOutIsTold(t *testing.T) {
 	}
 }
 
-// Whoever has to make way for another connection begins no call: nobody knows how long
-// that takes, and the other waits.
+// Whoever has to make way for another connection begins no call: nobody knows
+// how long that takes, and the other waits.
 func TestMakingWayBeginsNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Master: knowing{}, MaxConnections: 1})

@@ -31,16 +31,16 @@ type Locator interface {
 	Locate(ctx context.Context) (Location, error)
 }
 
-// SessionService is the calls about sessions. Those that are not stale reads answer
-// no_master on a replica that is not the master.
+// SessionService is the calls about sessions. Those that are not stale reads
+// answer no_master on a replica that is not the master.
 type SessionService interface {
 	OpenSession(ctx context.Context, req master.OpenSessionRequest) (lockapi.Session, error)
 	Keepalive(ctx context.Context, req master.KeepaliveRequest) (lockapi.Keepalive, error)
 	CloseSession(ctx context.Context, req master.CloseSessionRequest) error
 	Session(ctx context.Context, q master.SessionQuery) (lockapi.SessionState, error)
 	Sessions(ctx context.Context, q master.SessionsQuery) (lockapi.SessionList, error)
-	// CrowdedSession says, from this replica's own state and without blocking, that
-	// the answer about one session is as long as a list.
+	// CrowdedSession says, from this replica's own state and without blocking,
+	// that the answer about one session is as long as a list.
 	CrowdedSession(id string) bool
 }
 
@@ -51,15 +51,16 @@ type LockService interface {
 	Release(ctx context.Context, req master.ReleaseRequest) (lockapi.Released, error)
 	Lock(ctx context.Context, q master.LockQuery) (lockapi.Lock, error)
 	Locks(ctx context.Context, q master.LocksQuery) (lockapi.LockList, error)
-	// CrowdedLock says, from this replica's own state and without blocking, that the
-	// answer about one lock is as long as a list.
+	// CrowdedLock says, from this replica's own state and without blocking, that
+	// the answer about one lock is as long as a list.
 	CrowdedLock(path string) bool
 	CheckSequencer(ctx context.Context, q master.SequencerQuery) (lockapi.SequencerCheck, error)
 }
 
 // MemberService tells of the members of the cell, and changes them.
 type MemberService interface {
-	// CellID is the cell's id, and Directory that of this replica's data directory.
+	// CellID is the cell's id, and Directory that of this replica's data
+	// directory.
 	CellID() string
 	Directory() string
 	// MemberList is who the members are and how they are; on a replica that is not

@@ -27,7 +27,8 @@ func (m members) Collect(to chan<- prometheus.Metric) {
 	vitals(m).collectMembers(to, m.attached.Load())
 }
 
-// A member that falls silent is down soon, and what it had applied is remembered.
+// A member that falls silent is down soon, and what it had applied is
+// remembered.
 func TestSilentMembersAreDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Master: pair{}})

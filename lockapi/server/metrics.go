@@ -114,8 +114,8 @@ func (t *tally) count(status int, took time.Duration) {
 	s.duration.Observe(took.Seconds())
 }
 
-// checksum shows the latest sum of the state and the entry that it is of, 0 before the
-// first.
+// checksum shows the latest sum of the state and the entry that it is of, 0
+// before the first.
 type checksum func() (index uint64, sum []byte, ok bool)
 
 var (

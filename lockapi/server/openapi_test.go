@@ -54,8 +54,8 @@ func TestRoutesAndDocumentAgree(t *testing.T) {
 	}
 }
 
-// The table of routes knows the parameters that the document has, and no others; and
-// the server goes by the table.
+// The table of routes knows the parameters that the document has, and no
+// others; and the server goes by the table.
 func TestParametersAreAsDocumented(t *testing.T) {
 	n := startMaster(t, nil)
 	for _, o := range document(t).Operations() {

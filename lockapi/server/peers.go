@@ -15,11 +15,11 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Calls from one member to another travel over the members' own connections, not
-// through the API's port: those connections say in their opening that both ends
-// are members of this cell, and no flood of API connections is in their way. A
-// pair of members has one connection each way, HTTP/2 without TLS of its own, on
-// which any number of calls wait at the cost of one file.
+// Calls from one member to another travel over the members' own connections,
+// not through the API's port: those connections say in their opening that both
+// ends are members of this cell, and no flood of API connections is in their
+// way. A pair of members has one connection each way, HTTP/2 without TLS of its
+// own, on which any number of calls wait at the cost of one file.
 
 // Links are a member's connections to the others. *replica.Replica is one.
 type Links interface {
@@ -33,8 +33,9 @@ const (
 	// mostForwarded bounds the calls that a replica has under way at others. Each
 	// costs some 20 KiB at both ends.
 	mostForwarded = 16 << 10
-	// mostStreams is what the other end allows. It is beyond mostForwarded, so that
-	// looks at the others' health find room, and calls that were just cut off.
+	// mostStreams is what the other end allows. It is beyond mostForwarded, so
+	// that looks at the others' health find room, and calls that were just cut
+	// off.
 	mostStreams = 2 * mostForwarded
 	// mostServed bounds the calls that a replica serves for others: four of them,
 	// as in the largest cell.

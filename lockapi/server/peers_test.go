@@ -126,8 +126,8 @@ func TestFloodDoesNotStopForwardedCalls(t *testing.T) {
 	}
 }
 
-// However many need a connection at once, it is dialled once; nobody has to wait
-// for it who leaves.
+// However many need a connection at once, it is dialled once; nobody has to
+// wait for it who leaves.
 func TestOneDialForAll(t *testing.T) {
 	master := startMaster(t, nil)
 	slow := &slowLinks{answer: make(chan struct{})}
@@ -219,8 +219,8 @@ func (p *pipes) DialCall(context.Context, string) (net.Conn, error) {
 	return near, nil
 }
 
-// silent is a connection that can be made to hang, as that of a machine that was
-// cut off.
+// silent is a connection that can be made to hang, as that of a machine that
+// was cut off.
 type silent struct {
 	net.Conn
 	hangs chan struct{}

@@ -150,8 +150,8 @@ func (q query) token() (uint64, error) {
 	return wholeNumber(paramToken.name, value, 1, lockapi.MaxToken)
 }
 
-// wholeNumber reads a decimal number within least..most, without sign or leading
-// zeros.
+// wholeNumber reads a decimal number within least..most, without sign or
+// leading zeros.
 func wholeNumber(name, value string, least, most uint64) (uint64, error) {
 	n, err := strconv.ParseUint(value, 10, 64)
 	if err != nil || n < least || n > most || strconv.FormatUint(n, 10) != value {

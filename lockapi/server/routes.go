@@ -67,8 +67,8 @@ var routes = table{
 // maxBody is the longest body that the route takes.
 func (r *route) maxBody() int64 { return cmp.Or(r.body, lockapi.MaxBodyBytes) }
 
-// maxBody is the longest body of a request that is read at all, before the router
-// has seen it: that of any route that it may be for.
+// maxBody is the longest body of a request that is read at all, before the
+// router has seen it: that of any route that it may be for.
 func (t table) maxBody(r *http.Request) int64 {
 	most := int64(lockapi.MaxBodyBytes)
 	for i := range t {
@@ -93,7 +93,8 @@ func (s *Server) newEngine(peer bool) *gin.Engine {
 	return s.engineOf(peer, routes, errNoRoute)
 }
 
-// engineOf routes calls of the given routes; otherwise answers what is none of them.
+// engineOf routes calls of the given routes; otherwise answers what is none of
+// them.
 func (s *Server) engineOf(peer bool, routes table, otherwise func(*exchange) error) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()

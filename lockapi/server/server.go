@@ -24,7 +24,8 @@ import (
 // zero has the default named beside it.
 type Options struct {
 	// Master is the member that the server answers for, and Links are its
-	// connections to the others; without a Master it answers for none before Attach.
+	// connections to the others; without a Master it answers for none before
+	// Attach.
 	Master Master
 	Links  Links
 	// Standby is what the replica says of itself before Attach.
@@ -34,11 +35,11 @@ type Options struct {
 	// a new one. A registry serves one Server.
 	Registry *prometheus.Registry
 	// Checksum is the latest sum of this replica's state and the log entry that it
-	// is of, for /metrics; false before the first. Nil where there is none to show.
-	// It is not called before Attach.
+	// is of, for /metrics; false before the first. Nil where there is none to
+	// show. It is not called before Attach.
 	Checksum func() (index uint64, sum []byte, ok bool)
-	// Peers carries calls to the other members, instead of Links: the host of a URL
-	// is a member's name.
+	// Peers carries calls to the other members, instead of Links: the host of a
+	// URL is a member's name.
 	Peers http.RoundTripper
 	// MaxConnections bounds the connections that are open to the API at once; 0 is
 	// no bound. Those of other members do not count.
@@ -67,8 +68,8 @@ type Options struct {
 const maxHeaderBytes = 32 << 10
 
 // maxUnreadBytes bounds what the replies take that nobody reads: some hundred
-// pages of the longest list. maxHalfBytes bounds what requests take that have arrived
-// in part: a thousand of the longest.
+// pages of the longest list. maxHalfBytes bounds what requests take that have
+// arrived in part: a thousand of the longest.
 const (
 	maxUnreadBytes = 64 << 20
 	maxHalfBytes   = 64 << 20
@@ -229,8 +230,8 @@ func (s *Server) isDraining() bool {
 
 // Shutdown stops taking calls, lets those under way end, and closes. Calls that
 // wait at another replica are told that their outcome is unknown rather than
-// kept: they may be sent again there. When ctx ends first, the calls that remain
-// are cut off and the context's error is returned.
+// kept: they may be sent again there. When ctx ends first, the calls that
+// remain are cut off and the context's error is returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	err := s.http.Shutdown(ctx)

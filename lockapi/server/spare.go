@@ -13,11 +13,11 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// Where every connection of max-connections has a call under way, the next ones get
-// one of the spare ones: for a single request, and a short time. A probe of the
-// process's health and a look at its metrics are answered there as ever, since that
-// is when they matter most; all else is answered 429. Nobody can know before the
-// request is there which of the two a connection is for.
+// Where every connection of max-connections has a call under way, the next ones
+// get one of the spare ones: for a single request, and a short time. A probe of
+// the process's health and a look at its metrics are answered there as ever,
+// since that is when they matter most; all else is answered 429. Nobody can
+// know before the request is there which of the two a connection is for.
 const (
 	spareConns = 32
 	spareTime  = time.Second // for each: the request, each 64 KiB of the reply to be taken
@@ -77,8 +77,8 @@ func errNoConnection(x *exchange) error {
 		"make fewer calls that wait at once, ask another replica, or have the quota raised", x.conns.most)
 }
 
-// admit takes a connection for which there is no other place, or closes it. It does
-// not block.
+// admit takes a connection for which there is no other place, or closes it. It
+// does not block.
 func (p *spare) admit(c net.Conn) {
 	g := &guest{Conn: c, spare: p, from: sourceOf(c.RemoteAddr())}
 	if !p.join(g) {
@@ -130,16 +130,16 @@ func (g *guest) CloseWrite() error { return closeWrite(g.Conn) }
 // SyscallConn lets a connection be read and written without waiting.
 func (g *guest) SyscallConn() (syscall.RawConn, error) { return syscallConn(g.Conn) }
 
-// counts are how many connections came when there was none but the spare ones, and
-// how many of them were closed to make room for others, or at once.
+// counts are how many connections came when there was none but the spare ones,
+// and how many of them were closed to make room for others, or at once.
 func (p *spare) counts() (taken, dropped uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.taken, p.dropped
 }
 
-// source is who shares a part of the spare connections: one address, or, as one host
-// may have as many of those as it likes, one network of IPv6.
+// source is who shares a part of the spare connections: one address, or, as one
+// host may have as many of those as it likes, one network of IPv6.
 type source netip.Prefix
 
 func sourceOf(a net.Addr) source {
@@ -159,11 +159,11 @@ func sourceOf(a net.Addr) source {
 	return source(prefix)
 }
 
-// makesWay chooses who of the guests, all places being taken, makes way for one more.
-// It is one of the source that has most, the newcomer counted: the one that came
-// first of those whose request is not there yet. A request that is there is given up
-// only for a source that has fewer. So a caller that takes all it can get keeps only
-// its own next connections out.
+// makesWay chooses who of the guests, all places being taken, makes way for one
+// more. It is one of the source that has most, the newcomer counted: the one
+// that came first of those whose request is not there yet. A request that is
+// there is given up only for a source that has fewer. So a caller that takes
+// all it can get keeps only its own next connections out.
 func makesWay(guests []*guest, newcomer source) (index int, ok bool) {
 	count := map[source]int{newcomer: 1}
 	for _, g := range guests {

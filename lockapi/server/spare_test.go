@@ -28,8 +28,9 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// Guests are written as the letter of their source, in the order in which they came,
-// a capital letter where the request has arrived. What is left is as it was.
+// Guests are written as the letter of their source, in the order in which they
+// came, a capital letter where the request has arrived. What is left is as it
+// was.
 func TestWhoMakesWay(t *testing.T) {
 	for _, c := range []struct{ guests, newcomer, want string }{
 		{"abcd", "e", "bcd"},

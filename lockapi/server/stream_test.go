@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// tellEvents is a stream of events as a handler writes one: it flushes after each,
-// ends with its caller and when the server stops, and leaves the rest to the server.
+// tellEvents is a stream of events as a handler writes one: it flushes after
+// each, ends with its caller and when the server stops, and leaves the rest to
+// the server.
 func tellEvents(events <-chan string, ended chan<- string) func(*exchange) error {
 	return func(x *exchange) error {
 		h := x.c.Writer.Header()
@@ -37,8 +38,9 @@ func tellEvents(events <-chan string, ended chan<- string) func(*exchange) error
 	}
 }
 
-// A handler under the router streams: each event arrives when it is told, and the
-// stream ends with its caller, with the server, or with the time for a piece.
+// A handler under the router streams: each event arrives when it is told, and
+// the stream ends with its caller, with the server, or with the time for a
+// piece.
 func TestStreams(t *testing.T) {
 	events, ended := make(chan string), make(chan string, 1)
 	streams := table{{method: http.MethodGet, template: "/v1/events", pattern: "/v1/events", handle: tellEvents(events, ended)}}

@@ -95,7 +95,8 @@ func TestTLSCallersThatLeave(t *testing.T) {
 	}
 }
 
-// Connections whose handshake goes on make way like those that send half a request.
+// Connections whose handshake goes on make way like those that send half a
+// request.
 func TestHandshakesKeepNobodyOut(t *testing.T) {
 	ours, theirs := newTLS(t)
 	n := startMaster(t, func(o *server.Options) { o.TLS, o.MaxConnections = ours, 5 })

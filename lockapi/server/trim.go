@@ -6,12 +6,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// mostWaste is how much a call may keep of its body, and of its headers, besides what
-// is of use: callers may send much that says nothing, and have it wait.
+// mostWaste is how much a call may keep of its body, and of its headers,
+// besides what is of use: callers may send much that says nothing, and have it
+// wait.
 const mostWaste = 1 << 10
 
-// trimBody is a body that was decoded without the space between its tokens, where
-// there may be much of it: a call keeps its body in case it has to be forwarded.
+// trimBody is a body that was decoded without the space between its tokens,
+// where there may be much of it: a call keeps its body in case it has to be
+// forwarded.
 func trimBody(body []byte) []byte {
 	if cap(body) <= mostWaste {
 		return body
@@ -23,8 +25,8 @@ func trimBody(body []byte) []byte {
 	return slices.Clone(v)
 }
 
-// trimHeaders lets go of the headers, where they take much: nobody reads those of a
-// call any more that has begun to wait.
+// trimHeaders lets go of the headers, where they take much: nobody reads those
+// of a call any more that has begun to wait.
 func (x *exchange) trimHeaders() {
 	h := x.c.Request.Header
 	size := 0

@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/internal/histogram"
 )
 
-// vitals shows the figures of the cell and of its log, as this replica knows them.
-// Before Attach it knows no master and is not ready.
+// vitals shows the figures of the cell and of its log, as this replica knows
+// them. Before Attach it knows no master and is not ready.
 type vitals struct{ *Server }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {

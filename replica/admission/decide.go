@@ -86,10 +86,10 @@ const replaced = "another was put in its place"
 
 // FindReplaced is for a running replica that hears of no leader. It reports
 // whether the others know that this directory is no member any more: the latest
-// configuration up to the place of the last one in its log, or behind that, does
-// not list it. (The last one in its log may never have been committed, and be
-// behind all that were.) The identity that comes with it is to be kept, durably,
-// and the replica to end.
+// configuration up to the place of the last one in its log, or behind that,
+// does not list it. (The last one in its log may never have been committed, and
+// be behind all that were.) The identity that comes with it is to be kept,
+// durably, and the replica to end.
 func FindReplaced(self Self, answers map[string]Answer) (Decision, bool) {
 	latest, ok := newest(answers, self.CellID)
 	if !ok || latest.ConfigIndex == 0 || max(latest.Applied, latest.ConfigIndex) < self.ConfigIndex || latest.lists(self.ServerID()) {
@@ -183,8 +183,8 @@ func Foreign(answers map[string]Answer, cellID string) string {
 	return list(others)
 }
 
-// Known is what the others know a directory to have stored: the latest leader's word
-// counts.
+// Known is what the others know a directory to have stored: the latest leader's
+// word counts.
 func Known(answers map[string]Answer, cellID string) (latest Stored) {
 	for _, a := range answers {
 		if s := a.Card.Stored; a.Card.CellID == cellID && s.Term > latest.Term {
@@ -194,9 +194,9 @@ func Known(answers map[string]Answer, cellID string) (latest Stored) {
 	return latest
 }
 
-// Forgotten says what a directory has forgotten of what the others know, or nil. Its
-// term is to be read after the index of its last entry: entries that a leader knows of
-// may give way to those of a later term, and to nothing else.
+// Forgotten says what a directory has forgotten of what the others know, or
+// nil. Its term is to be read after the index of its last entry: entries that a
+// leader knows of may give way to those of a later term, and to nothing else.
 func (s Stored) Forgotten(last, term uint64) error {
 	switch {
 	case term < s.Term:

@@ -5,8 +5,9 @@
 // next comes out.
 //
 // A member of a cell is a name *and* a directory (ServerID). What a directory
-// forgot when its disk was wiped, nobody counts on: the new directory is another
-// server, which votes for nobody and stores nothing before it is admitted.
+// forgot when its disk was wiped, nobody counts on: the new directory is
+// another server, which votes for nobody and stores nothing before it is
+// admitted.
 //
 // # Founding
 //
@@ -23,22 +24,22 @@
 //
 // A directory prepares one founding in its life. So of two foundings that share
 // a directory at most one comes about, for each needs all of its directories:
-// wiped disks and old ones that come back cannot make two cells with a member in
-// common. A crash leaves a directory that goes on where it was.
+// wiped disks and old ones that come back cannot make two cells with a member
+// in common. A crash leaves a directory that goes on where it was.
 //
 // A prepared founding that cannot come about any more, because a replica of it
 // has a new directory and nobody has founded, is given up with the directory
-// itself: the replica takes a new directory id and begins again. If somebody had
-// founded after all, that cell has lost a member it never heard from.
+// itself: the replica takes a new directory id and begins again. If somebody
+// had founded after all, that cell has lost a member it never heard from.
 //
-// A directory that others know as a founder or a voter and that does not know its
-// cell was put back as it was before. As that member it may have voted, so it gives
-// its id up likewise. (Put back to between steps 2 and 3 it is not told from one
-// that has crashed there, and goes on.)
+// A directory that others know as a founder or a voter and that does not know
+// its cell was put back as it was before. As that member it may have voted, so
+// it gives its id up likewise. (Put back to between steps 2 and 3 it is not
+// told from one that has crashed there, and goes on.)
 //
 // # Admission
 //
 // A replica whose name is a member's but whose directory is not waits, and says
-// so, until a card of the cell lists its directory (master.Replace). So does one
-// whose directory was a member's and has been replaced.
+// so, until a card of the cell lists its directory (master.Replace). So does
+// one whose directory was a member's and has been replaced.
 package admission

@@ -10,8 +10,8 @@ import (
 )
 
 // cellar is a cell of three names whose replicas found, crash, lose their disks
-// and get old ones back, in an order drawn from a seed. A replica collects cards
-// one by one, so that those it decides on are of different times.
+// and get old ones back, in an order drawn from a seed. A replica collects
+// cards one by one, so that those it decides on are of different times.
 type cellar struct {
 	rng   *rand.Rand
 	names []string
@@ -163,9 +163,9 @@ func (c *cellar) cells() map[string]Founding {
 	return out
 }
 
-// check: two cells that were founded have no directory in common that was not put
-// back, whoever belongs to one is of its founding, and none that was put back goes
-// on as the founder that others have known.
+// check: two cells that were founded have no directory in common that was not
+// put back, whoever belongs to one is of its founding, and none that was put
+// back goes on as the founder that others have known.
 func (c *cellar) check() error {
 	cells := c.cells()
 	for _, d := range c.disks {
@@ -215,8 +215,8 @@ func (c *cellar) settle() error {
 }
 
 // TestFoundingsShareNoDirectory: whatever order, crashes, wiped disks and old
-// ones: of foundings that have a directory in common at most one comes about, and
-// when the faults end everybody is a member or told that it is none.
+// ones: of foundings that have a directory in common at most one comes about,
+// and when the faults end everybody is a member or told that it is none.
 func TestFoundingsShareNoDirectory(t *testing.T) {
 	founded, twice := 0, 0
 	for seed := range uint64(400) {
@@ -311,9 +311,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestFindReplaced: one's place is taken where the latest configuration that was
-// committed up to one's own last one, or behind that, does not list one. One's own
-// may never have been committed.
+// TestFindReplaced: one's place is taken where the latest configuration that
+// was committed up to one's own last one, or behind that, does not list one.
+// One's own may never have been committed.
 func TestFindReplaced(t *testing.T) {
 	const own = 100
 	with, without := []string{"r1/a", "r2/b"}, []string{"r1/n", "r2/b"}

@@ -32,8 +32,8 @@ type Identity struct {
 // ServerID is the id of the replica in Raft.
 func (w Identity) ServerID() string { return ServerID(w.ID, w.Directory) }
 
-// Refuses says why a connection is not for this directory, or nil where it means
-// this very member of this very cell.
+// Refuses says why a connection is not for this directory, or nil where it
+// means this very member of this very cell.
 func (w Identity) Refuses(cellID, wanted string) error {
 	switch {
 	case cellID != w.CellID:
@@ -131,13 +131,13 @@ type Card struct {
 	Level uint64 `cbor:"16,keyasint,omitempty"`
 }
 
-// Stored is what a directory has told a leader to have stored: in that term, all up
-// to that index.
+// Stored is what a directory has told a leader to have stored: in that term,
+// all up to that index.
 type Stored struct {
 	Term  uint64 `cbor:"1,keyasint"`
 	Index uint64 `cbor:"2,keyasint"`
-	// Lost is set when that term's leader has found it to end before that. It is sent
-	// nothing more, whatever it has by now.
+	// Lost is set when that term's leader has found it to end before that. It is
+	// sent nothing more, whatever it has by now.
 	Lost bool `cbor:"3,keyasint,omitempty"`
 }
 

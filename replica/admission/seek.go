@@ -58,9 +58,10 @@ func (s *Seeker) Run(ctx context.Context) (Identity, error) {
 	}
 }
 
-// AskLeader asks all but one of the named replicas at the same time, and returns what
-// the first that leads the cell knows the asking directory to have stored; nothing where
-// none leads, or ctx ends before. It does not wait for the others.
+// AskLeader asks all but one of the named replicas at the same time, and
+// returns what the first that leads the cell knows the asking directory to have
+// stored; nothing where none leads, or ctx ends before. It does not wait for
+// the others.
 func AskLeader(ctx context.Context, but, cellID string, names []string, ask func(context.Context, string) (Card, error)) Stored {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -13,7 +13,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestMessagesPass: whatever the library sends arrives as it would without a guard.
+// TestMessagesPass: whatever the library sends arrives as it would without a
+// guard.
 func TestMessagesPass(t *testing.T) {
 	from, _, arrived, refused := transports(t, takes)
 	for i, want := range messages(t, from) {
@@ -48,8 +49,8 @@ func list(n int, value byte) []byte {
 	return append(binary.BigEndian.AppendUint32(append(b, 0xdd), uint32(n)), bytes.Repeat([]byte{value}, n)...)
 }
 
-// TestBombsAreRefused: what takes more than a member's messages do ends the connection,
-// and has not been decoded.
+// TestBombsAreRefused: what takes more than a member's messages do ends the
+// connection, and has not been decoded.
 func TestBombsAreRefused(t *testing.T) {
 	bomb := list(20<<20, 0x80)
 	swallowed := bytes.Replace(list(20<<20, 0xc0), []byte("Entries"), []byte("entries"), 1)
@@ -106,8 +107,8 @@ func TestBombsAreRefused(t *testing.T) {
 	}
 }
 
-// TestNothingBehindAnAnsweredSnapshot: where a snapshot is answered before all of it has
-// been read, the rest is not read as messages.
+// TestNothingBehindAnAnsweredSnapshot: where a snapshot is answered before all
+// of it has been read, the rest is not read as messages.
 func TestNothingBehindAnAnsweredSnapshot(t *testing.T) {
 	_, w, arrived, _ := transports(t, func(rpc raft.RPC) got {
 		rpc.Respond(answerTo(rpc.Command), nil)

@@ -16,9 +16,9 @@ const (
 	lastKind        = 4
 )
 
-// stream is a place in what a connection receives: messages, each a byte for its
-// kind and one value in MessagePack, and behind a snapshot's head the snapshot.
-// The zero value but for its bounds is the beginning.
+// stream is a place in what a connection receives: messages, each a byte for
+// its kind and one value in MessagePack, and behind a snapshot's head the
+// snapshot. The zero value but for its bounds is the beginning.
 type stream struct {
 	bounds Bounds
 
@@ -48,8 +48,8 @@ const (
 	pairs
 )
 
-// pass looks at the next bytes. On an error none of them may go on, and the stream
-// is at its end.
+// pass looks at the next bytes. On an error none of them may go on, and the
+// stream is at its end.
 func (s *stream) pass(b []byte) error {
 	for len(b) > 0 {
 		n := 1
@@ -104,8 +104,8 @@ func (s *stream) begin(kind byte) error {
 	return nil
 }
 
-// value takes the first byte of a value. Floats, extensions and the newer strings
-// are none that the library writes.
+// value takes the first byte of a value. Floats, extensions and the newer
+// strings are none that the library writes.
 func (s *stream) value(c byte) error {
 	switch {
 	case c <= 0x7f, c >= 0xe0, c == 0xc0, c == 0xc2, c == 0xc3: // small numbers, nil, false, true
@@ -189,9 +189,9 @@ func (s *stream) snapshot(n int64) error {
 	return nil
 }
 
-// snapshotSize is the size of a snapshot, as the library reads it from its head. Of
-// another version of the protocol the library would answer the head and take the
-// snapshot for messages.
+// snapshotSize is the size of a snapshot, as the library reads it from its
+// head. Of another version of the protocol the library would answer the head
+// and take the snapshot for messages.
 func snapshotSize(head []byte) (int64, error) {
 	var q raft.InstallSnapshotRequest
 	in := bytes.NewReader(head)

@@ -18,7 +18,8 @@ const patience = 5 * time.Second
 // bounds are such as a replica has.
 var bounds = Bounds{Entries: 4 << 20, Other: 64 << 10, Values: 1024}
 
-// wire is a stream layer without a network. What is dialled there is accepted there.
+// wire is a stream layer without a network. What is dialled there is accepted
+// there.
 type wire struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -70,7 +71,8 @@ type got struct {
 	snapshot []byte
 }
 
-// transports are the library's, one for each end, and what arrives at the second.
+// transports are the library's, one for each end, and what arrives at the
+// second.
 func transports(t testing.TB, answer func(raft.RPC) got) (from *raft.NetworkTransport, w *wire, arrived chan got, refused chan error) {
 	t.Helper()
 	arrived, refused = make(chan got, 100), make(chan error, 100)
@@ -158,8 +160,8 @@ func head(version raft.ProtocolVersion, size int64) *raft.InstallSnapshotRequest
 	}
 }
 
-// messages sends one of each kind, entries also by a pipeline, and the largest that a
-// replica sends. It returns what was sent.
+// messages sends one of each kind, entries also by a pipeline, and the largest
+// that a replica sends. It returns what was sent.
 func messages(t testing.TB, from *raft.NetworkTransport) (want []got) {
 	t.Helper()
 	sent := func(command any, snapshot []byte, err error) {

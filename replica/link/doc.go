@@ -10,11 +10,12 @@
 //
 // Until a connection has opened it costs a file, a goroutine and at most
 // maxFrame bytes, for at most openingTimeout; there are at most maxUnopened of
-// them, and one more closes the oldest. Connections that have opened are bounded
-// by kind and caller: members have theirs always, and of callers that are not known
-// as members there are at most maxStrangers. Whatever is beyond a bound is closed,
-// never left waiting. What a message of Raft's may take is bounded by package guard.
+// them, and one more closes the oldest. Connections that have opened are
+// bounded by kind and caller: members have theirs always, and of callers that
+// are not known as members there are at most maxStrangers. Whatever is beyond a
+// bound is closed, never left waiting. What a message of Raft's may take is
+// bounded by package guard.
 //
-// The opening proves nothing: whoever reaches the port is told the cell's name and
-// id, and its members, and can call itself one of them.
+// The opening proves nothing: whoever reaches the port is told the cell's name
+// and id, and its members, and can call itself one of them.
 package link

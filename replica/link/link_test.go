@@ -104,8 +104,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &e) && e.Timeout()
 }
 
-// TestGarbageIsClosed: what is no opening, or claims to be a huge one, is closed
-// at once; what opens half, within openingTimeout.
+// TestGarbageIsClosed: what is no opening, or claims to be a huge one, is
+// closed at once; what opens half, within openingTimeout.
 func TestGarbageIsClosed(t *testing.T) {
 	l := serve(t)
 	for name, bytes := range map[string]string{
@@ -131,8 +131,8 @@ func TestGarbageIsClosed(t *testing.T) {
 	}
 }
 
-// TestTooManyUnopened: one more closes the oldest, so that those who open at once
-// always find a place.
+// TestTooManyUnopened: one more closes the oldest, so that those who open at
+// once always find a place.
 func TestTooManyUnopened(t *testing.T) {
 	l := serve(t)
 	var quiet []net.Conn
@@ -158,8 +158,8 @@ func TestTooManyUnopened(t *testing.T) {
 	}
 }
 
-// TestTooManyOpened: a caller has so many connections of a kind, and gets another
-// when one has ended. Others are not held up by it.
+// TestTooManyOpened: a caller has so many connections of a kind, and gets
+// another when one has ended. Others are not held up by it.
 func TestTooManyOpened(t *testing.T) {
 	l := serve(t)
 	accepted := make(chan net.Conn, 2*maxOpened)
@@ -197,8 +197,8 @@ func TestTooManyOpened(t *testing.T) {
 	_ = c.Close()
 }
 
-// TestStrangersLeaveRoom: callers that are not known as members have few places, and
-// keep no member out. One that has become a member has its own.
+// TestStrangersLeaveRoom: callers that are not known as members have few
+// places, and keep no member out. One that has become a member has its own.
 func TestStrangersLeaveRoom(t *testing.T) {
 	l := serve(t)
 	var members atomic.Value

@@ -28,8 +28,8 @@ const (
 // given. A card answers a question. It is called by many goroutines.
 type Judge func(Opening) (card []byte, err error)
 
-// Members are the server ids of those who have room whatever strangers do, as far
-// as is known now. It is called by many goroutines.
+// Members are the server ids of those who have room whatever strangers do, as
+// far as is known now. It is called by many goroutines.
 type Members func() []string
 
 // Listener takes the connections of other replicas. Its methods are safe for
@@ -89,8 +89,8 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// accept accepts until the listener is closed. Where the process is out of files
-// it tries again: that passes.
+// accept accepts until the listener is closed. Where the process is out of
+// files it tries again: that passes.
 func (l *Listener) accept() {
 	for {
 		c, err := l.in.Accept()
@@ -188,8 +188,8 @@ func (l *Listener) count(who caller) error {
 	return nil
 }
 
-// strangers counts the callers of a kind that are none of the members. The lock is
-// held.
+// strangers counts the callers of a kind that are none of the members. The lock
+// is held.
 func (l *Listener) strangers(k Kind, members []string) int {
 	n := 0
 	for who := range l.opened {

@@ -14,8 +14,8 @@ const (
 	Persistent     WaitFor = 2 // queue it; the place stays until granted, released or the session's end
 )
 
-// Acquire asks for a lock. Who asks again for what is claimed already is told of
-// the same grant or place. It comes to an AcquireResult.
+// Acquire asks for a lock. Who asks again for what is claimed already is told
+// of the same grant or place. It comes to an AcquireResult.
 type Acquire struct {
 	Session string  `cbor:"1,keyasint,omitempty"`
 	Path    string  `cbor:"2,keyasint,omitempty"`
@@ -26,8 +26,8 @@ type Acquire struct {
 	DelayMS int64   `cbor:"7,keyasint,omitempty"`
 }
 
-// AcquireResult is what Acquire comes to: Held, Queued, Busy, Delayed, Conflict or
-// NoSession. Withdraw comes to one, too.
+// AcquireResult is what Acquire comes to: Held, Queued, Busy, Delayed, Conflict
+// or NoSession. Withdraw comes to one, too.
 type AcquireResult struct {
 	Verdict Verdict
 	Clash   Clash
@@ -86,8 +86,9 @@ func (op *Acquire) would(s *State) (Result, bool) {
 	return AcquireResult{Verdict: Queued, Position: n.Waiters + 1}, true
 }
 
-// again is what becomes of an acquire for what is claimed already: the same grant,
-// or its place. Nothing changes but that a place may become a persistent one.
+// again is what becomes of an acquire for what is claimed already: the same
+// grant, or its place. Nothing changes but that a place may become a persistent
+// one.
 func (op *Acquire) again(has claim) (Result, bool) {
 	if h := has.hold; h != nil {
 		if clash := op.clash(h.Mode, h.Limit); clash != NoClash {

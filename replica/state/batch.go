@@ -37,14 +37,15 @@ type Batch struct {
 
 // batchVersion is the first byte of an encoded batch. A replica that meets a
 // version it does not know has to stop: guessing would make it diverge. What a
-// release adds to the operations needs no other version, but a level (level.go).
+// release adds to the operations needs no other version, but a level
+// (level.go).
 const batchVersion = 2
 
 // ErrVersion says that bytes were written by a release this one cannot read.
 var ErrVersion = errors.New("unknown format version")
 
-// A batch is its version and a sequence of CBOR items (RFC 8742): a batchHead, and
-// for each command a commandHead and the operation.
+// A batch is its version and a sequence of CBOR items (RFC 8742): a batchHead,
+// and for each command a commandHead and the operation.
 type (
 	batchHead struct {
 		_        struct{} `cbor:",toarray"`
@@ -84,8 +85,8 @@ func mustModes() (cbor.UserBufferEncMode, cbor.DecMode) {
 	return enc, dec
 }
 
-// Encode writes the batch for the log. It refuses what DecodeBatch would: once in
-// the log, such an entry would stop every replica for good.
+// Encode writes the batch for the log. It refuses what DecodeBatch would: once
+// in the log, such an entry would stop every replica for good.
 func (b *Batch) Encode() ([]byte, error) {
 	if len(b.Commands) > MaxCommands {
 		return nil, fmt.Errorf("encode batch: %d commands; at most %d are allowed", len(b.Commands), MaxCommands)

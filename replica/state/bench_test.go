@@ -65,8 +65,8 @@ func cycle(n int) (acquires, releases []state.Command) {
 	return acquires, releases
 }
 
-// BenchmarkCycle is an acquire and a release, in batches of the given size each;
-// an operation is one acquire with its release.
+// BenchmarkCycle is an acquire and a release, in batches of the given size
+// each; an operation is one acquire with its release.
 func BenchmarkCycle(b *testing.B) {
 	starts := []struct {
 		name  string
@@ -158,7 +158,8 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// BenchmarkSnapshot writes, reads and checks many sessions that hold a lock each.
+// BenchmarkSnapshot writes, reads and checks many sessions that hold a lock
+// each.
 func BenchmarkSnapshot(b *testing.B) {
 	s := crowded()
 	data := snapshot(b, s)

@@ -2,9 +2,9 @@ package state
 
 // Change is one thing that Apply did. The changes of an entry are listed in the
 // order in which they came about, and there is nothing else that it did to the
-// state but for the cell's time. The office wakes calls and starts timers by them,
-// and watchers are told of those that have a revision: the number of a change in
-// the cell, 1 for the first and one more for each that follows.
+// state but for the cell's time. The office wakes calls and starts timers by
+// them, and watchers are told of those that have a revision: the number of a
+// change in the cell, 1 for the first and one more for each that follows.
 //
 // Each type stands in the file of what it is about.
 type Change interface{ change() }

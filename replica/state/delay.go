@@ -7,9 +7,9 @@ type EndDelay struct {
 	ID   uint64 `cbor:"2,keyasint,omitempty"`
 }
 
-// DelayBegan says that a lock-delay began. Where an earlier one of the path is in
-// force, the new number takes its place, to be ended when the later of the two is
-// over.
+// DelayBegan says that a lock-delay began. Where an earlier one of the path is
+// in force, the new number takes its place, to be ended when the later of the
+// two is over.
 type DelayBegan struct {
 	Path string
 	ID   uint64

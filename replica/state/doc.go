@@ -6,7 +6,8 @@
 // events; there is no clock, no randomness, no goroutine and no I/O in here,
 // and nothing is iterated in map order. Ids and times ride in the commands, put
 // there by the master before it proposes. Two replicas that applied the same
-// log hold the same bytes (see State.Snapshot), which is what the tests compare.
+// log hold the same bytes (see State.Snapshot), which is what the tests
+// compare.
 //
 // Nothing ends by itself: a session, a wait and a lock-delay last until the
 // master proposes their end. What follows from an end happens in that same
@@ -15,5 +16,6 @@
 //
 // A *State is immutable. Readers use one from any goroutine for as long as they
 // like; its parts share structure with its predecessors (persistent trees,
-// internal/btree), so keeping one costs nothing but the memory that has changed since.
+// internal/btree), so keeping one costs nothing but the memory that has changed
+// since.
 package state

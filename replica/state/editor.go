@@ -1,7 +1,7 @@
 package state
 
-// editor makes the next state: a copy, whose trees share all nodes with those of
-// the state before until they are changed.
+// editor makes the next state: a copy, whose trees share all nodes with those
+// of the state before until they are changed.
 type editor struct {
 	*State
 	changes []Change

@@ -12,9 +12,9 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// FuzzDecodeBatch: no bytes make it panic. What is read is written so that it is
-// read as the same; and applying it is the same each time, on a restored state
-// too, and leaves a state that passes Check and is restored.
+// FuzzDecodeBatch: no bytes make it panic. What is read is written so that it
+// is read as the same; and applying it is the same each time, on a restored
+// state too, and leaves a state that passes Check and is restored.
 func FuzzDecodeBatch(f *testing.F) {
 	full := fullBatch()
 	for _, b := range []state.Batch{{}, full, {Epoch: 1, LeaseMS: 2000, Commands: full.Commands[4:5]}} {
@@ -105,8 +105,9 @@ func checkApply(t *testing.T, start, twin *state.State, b state.Batch) {
 	}
 }
 
-// FuzzRestore: no bytes make it panic, and a state that it returns passes Check,
-// writes a snapshot from which the same comes back, byte for byte, and goes on.
+// FuzzRestore: no bytes make it panic, and a state that it returns passes
+// Check, writes a snapshot from which the same comes back, byte for byte, and
+// goes on.
 func FuzzRestore(f *testing.F) {
 	f.Add(snapshot(f, state.New()))
 	f.Add(snapshot(f, opened(f, 1)))

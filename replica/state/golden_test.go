@@ -11,8 +11,9 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Logs and snapshots outlive the release that wrote them. These tests hold their
-// bytes fast: a difference is either a mistake or needs a new version byte.
+// Logs and snapshots outlive the release that wrote them. These tests hold
+// their bytes fast: a difference is either a mistake or needs a new version
+// byte.
 
 // fullBatch has each operation, with every field set.
 func fullBatch() state.Batch {

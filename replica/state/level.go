@@ -3,12 +3,12 @@ package state
 import "fmt"
 
 // Levels let the replicas of a cell run releases that differ. A release that
-// brings a new operation, or writes something new into a snapshot, knows a level
-// more than the one before. The cell's level is in the state. It begins at
-// 1 and is raised by RaiseLevel, which the master proposes when every member has
-// told that its release knows the next one. Until then nothing of that level is
-// proposed, and nobody meets what they can't read; afterwards a release that does
-// not know the level does not start (ErrVersion).
+// brings a new operation, or writes something new into a snapshot, knows a
+// level more than the one before. The cell's level is in the state. It begins
+// at 1 and is raised by RaiseLevel, which the master proposes when every member
+// has told that its release knows the next one. Until then nothing of that
+// level is proposed, and nobody meets what they can't read; afterwards a
+// release that does not know the level does not start (ErrVersion).
 
 // Level is the highest level that this release knows.
 const Level = 1
@@ -44,6 +44,6 @@ func (op *RaiseLevel) do(e *editor, r Result) Result {
 // LevelRaised says that the cell has reached a level.
 type LevelRaised struct{ Level uint64 }
 
-// Knows reports whether the cell has reached the level at which an operation may
-// be proposed.
+// Knows reports whether the cell has reached the level at which an operation
+// may be proposed.
 func (s *State) Knows(op Operation) bool { return operations[op.kind()].level <= s.Level }

@@ -89,8 +89,8 @@ func (l *Lock) admits(mode Mode, limit int64) bool {
 	return mode == Shared && l.Mode == Shared && (limit == 0 || int64(l.Holders) < limit)
 }
 
-// grant makes w a holder of n and gives it the next token. This is the only place
-// where tokens are made. queued says that w comes from the queue.
+// grant makes w a holder of n and gives it the next token. This is the only
+// place where tokens are made. queued says that w comes from the queue.
 func (e *editor) grant(n *Node, w *Wait, queued bool) *Hold {
 	e.Counter++
 	h := &Hold{Path: w.Path, Session: w.Session, Handle: w.Handle, Mode: w.Mode, Limit: w.Limit,

@@ -8,8 +8,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestEndOfASessionWithManyHolds: on however many paths it holds and waits, its end
-// frees and hands on every one of them, as the model does.
+// TestEndOfASessionWithManyHolds: on however many paths it holds and waits, its
+// end frees and hands on every one of them, as the model does.
 func TestEndOfASessionWithManyHolds(t *testing.T) {
 	for _, end := range []state.Operation{&state.CloseSession{Session: "busy"}, &state.ExpireSession{Session: "busy"}} {
 		for _, paths := range []int{127, 128, 129, 1000} {
@@ -48,9 +48,9 @@ func TestEndOfASessionWithManyHolds(t *testing.T) {
 	}
 }
 
-// manyHolds has one session hold a lock at each path, every third with a lock-delay,
-// and wait for another; a second one waits behind the first there, and holds what it
-// waits for here.
+// manyHolds has one session hold a lock at each path, every third with a
+// lock-delay, and wait for another; a second one waits behind the first there,
+// and holds what it waits for here.
 func manyHolds(paths int) []state.Command {
 	all := []state.Command{
 		{Operation: &state.OpenSession{Session: "busy", TTLMS: 1000}},

@@ -13,11 +13,12 @@ type Member struct {
 	Since     int64  `cbor:"5,keyasint,omitempty"` // Unix nanoseconds; of the batch that first had it
 }
 
-// maxMembers bounds the table, and with it what a few damaged bytes can ask for.
+// maxMembers bounds the table, and with it what a few damaged bytes can ask
+// for.
 const maxMembers = 64
 
-// NoteMembers replaces the table by the cell's members as the master has them. It
-// comes to Done, or to Nothing where they are noted already.
+// NoteMembers replaces the table by the cell's members as the master has them.
+// It comes to Done, or to Nothing where they are noted already.
 type NoteMembers struct {
 	Members []Member `cbor:"1,keyasint,omitempty"` // Since does not count
 }
@@ -72,7 +73,8 @@ func (s *State) Member(id, directory string) (Member, bool) {
 	return Member{}, false
 }
 
-// soundMembers reports whether a table can be told apart and is not out of bounds.
+// soundMembers reports whether a table can be told apart and is not out of
+// bounds.
 func soundMembers(table []Member) bool {
 	seen := map[[2]string]bool{}
 	for _, m := range table {

@@ -6,8 +6,9 @@ import (
 	"unsafe"
 )
 
-// TestOneStringForAPath: paths are most of what a claim takes where they are long, so
-// that a lock, its holders and its queue share one, also after a restore.
+// TestOneStringForAPath: paths are most of what a claim takes where they are
+// long, so that a lock, its holders and its queue share one, also after a
+// restore.
 func TestOneStringForAPath(t *testing.T) {
 	path := func() string { return string([]byte("/a/path")) }
 	s := New()

@@ -86,8 +86,8 @@ func (m *model) number() uint64 {
 	return m.revision
 }
 
-// senseless reports whether an operation is refused whatever the state of locks and
-// sessions that live.
+// senseless reports whether an operation is refused whatever the state of locks
+// and sessions that live.
 func (m *model) senseless(op state.Operation) bool {
 	switch op := op.(type) {
 	case *state.OpenOffice:

@@ -1,8 +1,8 @@
 package state
 
-// Node is what there is at a path: a lock that is held, waited for or delayed. A
-// path without any of these has no node. A file has its place here, as a pointer
-// that costs a lock alone nothing. It is immutable.
+// Node is what there is at a path: a lock that is held, waited for or delayed.
+// A path without any of these has no node. A file has its place here, as a
+// pointer that costs a lock alone nothing. It is immutable.
 type Node struct {
 	Path string
 	Lock
@@ -21,7 +21,8 @@ type Lock struct {
 	DelayMS int64
 }
 
-// Free reports whether nobody holds the lock, waits for it, or is delayed by it.
+// Free reports whether nobody holds the lock, waits for it, or is delayed by
+// it.
 func (l *Lock) Free() bool { return l.Holders == 0 && l.Waiters == 0 && l.DelayID == 0 }
 
 // node is a copy of the node at path, to be changed and put.

@@ -50,8 +50,8 @@ func (op *OpenOffice) would(*State) (Result, bool)   { return nil, false }
 func (op *OpenOffice) do(_ *editor, r Result) Result { return r }
 func (op *OpenOffice) size() int                     { return 16 + len(op.Master) }
 
-// CloseOffice ends the term of office: the master gives up. What stands behind it
-// in its batch is refused.
+// CloseOffice ends the term of office: the master gives up. What stands behind
+// it in its batch is refused.
 type CloseOffice struct{}
 
 // OfficeClosed says that the master has given up.

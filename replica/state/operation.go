@@ -28,8 +28,8 @@ type Operation interface {
 }
 
 // Result is what an operation came to: of the type that the operation names, a
-// Verdict unless it names another. It is nil where the operation was refused: its
-// batch was not accepted, or it makes no sense.
+// Verdict unless it names another. It is nil where the operation was refused:
+// its batch was not accepted, or it makes no sense.
 type Result any
 
 // row is what the state has to know of a kind of operation.
@@ -39,8 +39,8 @@ type row struct {
 	decode func(data []byte) (op Operation, rest []byte, err error)
 }
 
-// operations are all that this release knows, by kind. Kinds are written to disk
-// and never used again for something else.
+// operations are all that this release knows, by kind. Kinds are written to
+// disk and never used again for something else.
 var operations = [...]row{
 	1:  {"open-office", 1, decode[OpenOffice]},
 	2:  {"close-office", 1, decode[CloseOffice]},
@@ -94,10 +94,10 @@ func (k Kind) String() string {
 // Name is what people call an operation, for instance "open-session".
 func Name(op Operation) string { return op.kind().String() }
 
-// Would is what op would come to if it were applied next, in the present office,
-// and whether it would change anything but the cell's time. It is the function by
-// which Apply decides: who may answer from memory need not ask the log where
-// nothing would change.
+// Would is what op would come to if it were applied next, in the present
+// office, and whether it would change anything but the cell's time. It is the
+// function by which Apply decides: who may answer from memory need not ask the
+// log where nothing would change.
 func (s *State) Would(op Operation) (r Result, changes bool) {
 	if !s.Office.Open || operations[op.kind()].level > s.Level || !op.wellFormed() {
 		return nil, false

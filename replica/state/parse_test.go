@@ -49,7 +49,8 @@ var parsers = map[string]func(a *args) state.Operation{
 	"raise-level": func(a *args) state.Operation { return &state.RaiseLevel{Level: a.unsigned("to")} },
 }
 
-// parseOperation reads, for instance, "acquire S /path shared limit=2 h=x wait".
+// parseOperation reads, for instance, "acquire S /path shared limit=2 h=x
+// wait".
 func parseOperation(w []string) (state.Operation, error) {
 	parse := parsers[w[0]]
 	if parse == nil {

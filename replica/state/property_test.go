@@ -26,9 +26,10 @@ var (
 // someMembers are what a table of members is made of.
 var someMembers = []state.Member{{ID: "r1", Directory: "a"}, {ID: "r1", Directory: "b", URL: "http://r1"}, {ID: "r2", Directory: "a"}, {ID: "r3"}}
 
-// TestAgainstModel runs random logs through the state and the naive model, which
-// have to agree on every result, event and read. A second replica gets the same
-// log as bytes, is snapshotted and restored in between, and must hash the same.
+// TestAgainstModel runs random logs through the state and the naive model,
+// which have to agree on every result, event and read. A second replica gets
+// the same log as bytes, is snapshotted and restored in between, and must hash
+// the same.
 func TestAgainstModel(t *testing.T) { rapid.Check(t, againstModel) }
 
 func againstModel(t *rapid.T) {
@@ -85,8 +86,9 @@ func (r *run) apply(t *rapid.T, term uint64, b state.Batch) {
 	r.replica, _ = r.replica.Apply(index, term, again)
 }
 
-// checkForesight: Would says what a batch of one operation comes to, and whether it
-// changes anything but the cell's time. What it changes is in the list of changes.
+// checkForesight: Would says what a batch of one operation comes to, and
+// whether it changes anything but the cell's time. What it changes is in the
+// list of changes.
 func (r *run) checkForesight(t *rapid.T, next *state.State, b state.Batch, got state.Outcome) {
 	op := theOnly(b)
 	if _, opens := op.(*state.OpenOffice); op == nil || opens || !got.Accepted {

@@ -1,7 +1,7 @@
 package state
 
-// Release ends what is claimed: a hold or a place in the queue. It comes to Done,
-// Nothing or NoSession.
+// Release ends what is claimed: a hold or a place in the queue. It comes to
+// Done, Nothing or NoSession.
 type Release struct {
 	Session string `cbor:"1,keyasint,omitempty"`
 	Path    string `cbor:"2,keyasint,omitempty"`
@@ -42,10 +42,11 @@ func (e *editor) drop(key claimKey) {
 	e.settle(key.path)
 }
 
-// Withdraw ends the wait with number Seq, unless it is a persistent one, because
-// no call waits for it any more. The grant may have come first: then the claim is
-// a hold, and Undo says that nobody was told, so that the grant is taken back. It
-// comes to an AcquireResult: Done, Nothing, or Held or Queued where that stays.
+// Withdraw ends the wait with number Seq, unless it is a persistent one,
+// because no call waits for it any more. The grant may have come first: then
+// the claim is a hold, and Undo says that nobody was told, so that the grant is
+// taken back. It comes to an AcquireResult: Done, Nothing, or Held or Queued
+// where that stays.
 type Withdraw struct {
 	Session string `cbor:"1,keyasint,omitempty"`
 	Path    string `cbor:"2,keyasint,omitempty"`

@@ -16,8 +16,8 @@ var rewrite = flag.Bool("rewrite", false, "record what the scenarios and golden 
 
 // TestScenarios plays testdata/*.txt: one file per promise, opened by a comment
 // that says what is promised. A block of input lines is followed by "----" and
-// the output that it gave, if any; a blank line ends it. With -rewrite the outputs are
-// recorded anew, to be reviewed as a diff.
+// the output that it gave, if any; a blank line ends it. With -rewrite the
+// outputs are recorded anew, to be reviewed as a diff.
 //
 // A block of commands is one batch, that is, one log entry. Its first line may
 // be "batch epoch=N term=N lease=N" where it is to differ from what the open

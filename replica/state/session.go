@@ -17,8 +17,8 @@ type Session struct {
 	Digest    []byte            `cbor:"7,keyasint,omitempty"`
 }
 
-// OpenSession opens a session, or finds the one that was opened under its key. It
-// comes to a SessionResult.
+// OpenSession opens a session, or finds the one that was opened under its key.
+// It comes to a SessionResult.
 type OpenSession struct {
 	Session string            `cbor:"1,keyasint,omitempty"` // id, made by the master
 	Name    string            `cbor:"2,keyasint,omitempty"`
@@ -28,8 +28,8 @@ type OpenSession struct {
 	Digest  []byte            `cbor:"6,keyasint,omitempty"` // of the body that came with Key
 }
 
-// SessionResult is what OpenSession comes to: Done with the session, or Conflict
-// with the one that was opened under the key with another body.
+// SessionResult is what OpenSession comes to: Done with the session, or
+// Conflict with the one that was opened under the key with another body.
 type SessionResult struct {
 	Verdict Verdict
 	Session *Session // nil in what would change something

@@ -141,8 +141,8 @@ func restore(dec *cbor.Decoder) (*State, error) {
 	return e.State, nil
 }
 
-// numberedKey is the key of the n-th thing at a path, as bytes. NUL sorts before
-// every byte that a path can hold.
+// numberedKey is the key of the n-th thing at a path, as bytes. NUL sorts
+// before every byte that a path can hold.
 func numberedKey(path string, n uint64) []byte {
 	k := make([]byte, 0, len(path)+9)
 	k = append(append(k, path...), 0)

@@ -8,8 +8,9 @@ import (
 	"github.com/stoutlock/stout/replica/state/internal/btree"
 )
 
-// incarnationShift places the incarnation above the counter in a token. Nothing raises
-// the incarnation yet: a restore from a backup is to, so that tokens never go back.
+// incarnationShift places the incarnation above the counter in a token. Nothing
+// raises the incarnation yet: a restore from a backup is to, so that tokens
+// never go back.
 const incarnationShift = 43
 
 // tokenBits is what a token has room in, so that every JSON reader can hold it.
@@ -139,8 +140,8 @@ func (s *State) Sessions(after string) iter.Seq[*Session] {
 	}
 }
 
-// Locks walks the nodes of the locks that are not free, whose path has the given plain string prefix and sorts
-// after the given path, in bytewise order.
+// Locks walks the nodes of the locks that are not free, whose path has the
+// given plain string prefix and sorts after the given path, in bytewise order.
 func (s *State) Locks(prefix, after string) iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
 		for v := range s.nodes.From(max(prefix, after)) {

@@ -2,13 +2,13 @@ package state
 
 import "crypto/sha256"
 
-// MarkState has the state after its entry summed on every replica. Neither it nor
-// TellSum leaves a trace in the state: a replica that has no sum of its own to
-// compare with holds the same bytes as one that has.
+// MarkState has the state after its entry summed on every replica. Neither it
+// nor TellSum leaves a trace in the state: a replica that has no sum of its own
+// to compare with holds the same bytes as one that has.
 type MarkState struct{}
 
-// TellSum tells the master's sum of the state after an entry that was marked; see
-// State.Hash.
+// TellSum tells the master's sum of the state after an entry that was marked;
+// see State.Hash.
 type TellSum struct {
 	Entry uint64 `cbor:"1,keyasint,omitempty"`
 	Sum   []byte `cbor:"2,keyasint,omitempty"` // SHA-256

@@ -169,8 +169,8 @@ func TestEncodeRefusesWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestMalformedCommandsAreRefused: what no door lets pass changes nothing, above
-// all where names with a NUL would make one key of two.
+// TestMalformedCommandsAreRefused: what no door lets pass changes nothing,
+// above all where names with a NUL would make one key of two.
 func TestMalformedCommandsAreRefused(t *testing.T) {
 	s := opened(t, 0)
 	s = applied(t, s,
@@ -228,7 +228,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestLevels: what belongs to a level is refused before the cell has reached it.
+// TestLevels: what belongs to a level is refused before the cell has reached
+// it.
 func TestLevels(t *testing.T) {
 	s := opened(t, 1)
 	op := &state.CloseSession{Session: sessionID(0)}

@@ -52,8 +52,8 @@ func (a *app) serve(ctx context.Context, h *heldLock, signals <-chan os.Signal) 
 	return err
 }
 
-// unlessSignalled runs f, and has it give up at the first signal that ends programs. It
-// returns only when f has, with f's value in any case.
+// unlessSignalled runs f, and has it give up at the first signal that ends
+// programs. It returns only when f has, with f's value in any case.
 func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

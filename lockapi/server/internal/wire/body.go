@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// body reads the body of r, of most bytes, within BodyTimeout. A *http.MaxBytesError says that it
-// is too long; it is not read to its end then.
+// body reads the body of r, of most bytes, within BodyTimeout. A
+// *http.MaxBytesError says that it is too long; it is not read to its end then.
 func (c *conn) body(r *http.Request, most int64) ([]byte, error) {
 	switch n := r.ContentLength; {
 	case n == 0:
@@ -28,8 +28,8 @@ func (c *conn) body(r *http.Request, most int64) ([]byte, error) {
 	}
 }
 
-// restOfBody reads a body of n bytes that is not there yet, or, where n is negative,
-// one in chunks.
+// restOfBody reads a body of n bytes that is not there yet, or, where n is
+// negative, one in chunks.
 func (c *conn) restOfBody(n, most int64) (text []byte, err error) {
 	rest := &rest{conn: c, until: time.Now().Add(c.server.BodyTimeout)}
 	if n < 0 {
@@ -74,8 +74,9 @@ func (r *rest) chunks(most int64) ([]byte, error) {
 
 var errTrailer = errors.New("the body does not end with an empty line or with trailers")
 
-// dropTrailers reads what follows the last chunk, up to the empty line. It is as
-// strict as net/http: what ends a body for one and not for another is a way to smuggle.
+// dropTrailers reads what follows the last chunk, up to the empty line. It is
+// as strict as net/http: what ends a body for one and not for another is a way
+// to smuggle.
 func dropTrailers(from *bufio.Reader, most int) error {
 	for {
 		line, err := from.ReadSlice('\n')
@@ -95,7 +96,8 @@ func dropTrailers(from *bufio.Reader, most int) error {
 	}
 }
 
-// rest reads a request's body: what was read behind its head, then the connection.
+// rest reads a request's body: what was read behind its head, then the
+// connection.
 type rest struct {
 	*conn
 	until time.Time
@@ -124,8 +126,8 @@ func (r *rest) read(n int64) ([]byte, error) {
 	return text, midway(err)
 }
 
-// gather reads most bytes, or, with an error, fewer. It makes room as they come: much
-// is announced easily.
+// gather reads most bytes, or, with an error, fewer. It makes room as they
+// come: much is announced easily.
 func (r *rest) gather(from io.Reader, most int64) (text []byte, err error) {
 	text = make([]byte, 0, min(most, int64(len(buffer{}))))
 	for err == nil && int64(len(text)) < most {
@@ -146,8 +148,8 @@ type Body struct {
 	read int
 }
 
-// Take is the whole body, which is the handler's from then on: the request keeps
-// nothing of it.
+// Take is the whole body, which is the handler's from then on: the request
+// keeps nothing of it.
 func (b *Body) Take() []byte {
 	text := b.text[b.read:]
 	b.text, b.read = nil, 0

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Whoever announces a long body and sends nothing of it costs no more than others.
+// Whoever announces a long body and sends nothing of it costs no more than
+// others.
 func TestBodiesTakeMemoryAsTheyArrive(t *testing.T) {
 	const announced = 16 << 20
 	s := &Server{BodyTimeout: time.Hour, MaxHeaderBytes: 1 << 10, MaxBody: func(*http.Request) int64 { return announced }, Waits: func(net.Conn) {}}

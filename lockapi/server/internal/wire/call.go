@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// call is the context of one request. It is done when the caller has left, which
-// is looked for from the first time that somebody asks, and when the handler has
-// returned. A call that nobody waits for costs no more than this struct.
+// call is the context of one request. It is done when the caller has left,
+// which is looked for from the first time that somebody asks, and when the
+// handler has returned. A call that nobody waits for costs no more than this
+// struct.
 type call struct {
 	conn *conn
 
@@ -47,8 +48,8 @@ func (k *call) Err() error {
 	return nil
 }
 
-// Value lets contexts made from this one find the one inside, so that they need no
-// goroutine to hear of its end.
+// Value lets contexts made from this one find the one inside, so that they need
+// no goroutine to hear of its end.
 func (k *call) Value(key any) any {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -67,7 +68,8 @@ func (k *call) within(d time.Duration) {
 	}
 }
 
-// end is called when the handler has returned, and when the connection has ended.
+// end is called when the handler has returned, and when the connection has
+// ended.
 func (k *call) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// lingerTime is for how long a connection is read from behind its last reply where
-// the caller may still be sending: with bytes unread, closing would cut the reply off.
+// lingerTime is for how long a connection is read from behind its last reply
+// where the caller may still be sending: with bytes unread, closing would cut
+// the reply off.
 const lingerTime = 500 * time.Millisecond
 
 // conn is one connection. At any time one goroutine reads from it, which is the
-// one that serves it; during a call that watches whether its caller leaves, that is
-// another one (watch), which goes on serving when the call ends.
+// one that serves it; during a call that watches whether its caller leaves,
+// that is another one (watch), which goes on serving when the call ends.
 type conn struct {
 	server *Server
 	net    net.Conn // what is read and written: under, or TLS over it
@@ -73,7 +74,8 @@ func (c *conn) run() {
 	}
 }
 
-// serve answers requests until the connection ends, or a watch goes on in its place.
+// serve answers requests until the connection ends, or a watch goes on in its
+// place.
 func (c *conn) serve() {
 	for len(c.in) > 0 || c.wait() == nil {
 		if c.skipLineEnds(); len(c.in) == 0 {
@@ -177,8 +179,8 @@ func (c *conn) exchange() next {
 	return c.after(last)
 }
 
-// begin notes that a call is under way, unless the connection has to go: then it
-// has not begun. Behind a body that was cut no request can follow.
+// begin notes that a call is under way, unless the connection has to go: then
+// it has not begun. Behind a body that was cut no request can follow.
 func (c *conn) begin(k *call, cut bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,9 +232,9 @@ func (c *conn) handle(w http.ResponseWriter, r *http.Request) (returned bool) {
 	return true
 }
 
-// arm sets the deadline of reading. There always is one. While a connection waits
-// it may be earlier than it need be, so that it need not be moved for every
-// request: whoever meets it looks whether the time is really over.
+// arm sets the deadline of reading. There always is one. While a connection
+// waits it may be earlier than it need be, so that it need not be moved for
+// every request: whoever meets it looks whether the time is really over.
 func (c *conn) arm(deadline time.Time) error {
 	if deadline.Equal(c.deadline) {
 		return nil
@@ -241,8 +243,8 @@ func (c *conn) arm(deadline time.Time) error {
 	return c.net.SetReadDeadline(deadline)
 }
 
-// linger takes what the caller still sends, so that closing does not cut off the
-// reply that it was sent. It keeps none of it.
+// linger takes what the caller still sends, so that closing does not cut off
+// the reply that it was sent. It keeps none of it.
 func (c *conn) linger() {
 	half, ok := c.net.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || c.arm(time.Now().Add(lingerTime)) != nil {

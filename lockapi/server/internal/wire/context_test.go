@@ -67,8 +67,8 @@ func TestCallersThatLeave(t *testing.T) {
 	})
 }
 
-// However long a call takes, it is not ended before its caller leaves, and its reply
-// arrives; the connection is good for more.
+// However long a call takes, it is not ended before its caller leaves, and its
+// reply arrives; the connection is good for more.
 func TestCallsOutlastEveryDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, pipe, func(w http.ResponseWriter, r *http.Request) {
@@ -146,8 +146,8 @@ func TestContextsEndWithTheirCall(t *testing.T) {
 	})
 }
 
-// Done may be asked for by anybody at any time, also while the handler returns and
-// the next request of the connection is read.
+// Done may be asked for by anybody at any time, also while the handler returns
+// and the next request of the connection is read.
 func TestDoneWhileTheHandlerReturns(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		var asking sync.WaitGroup

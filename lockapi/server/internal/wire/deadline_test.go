@@ -33,9 +33,9 @@ func trickle(text string) (steps []step) {
 	return steps
 }
 
-// How long a caller may take, in virtual time: 5 s for a head, 10 s for a body, 150 s
-// from a reply to the next request. The replies are as they come, and the time is
-// that of the connection's end.
+// How long a caller may take, in virtual time: 5 s for a head, 10 s for a body,
+// 150 s from a reply to the next request. The replies are as they come, and the
+// time is that of the connection's end.
 func TestDeadlines(t *testing.T) {
 	const late = "200 POST /p (timed out)"
 	for name, d := range map[string]struct {
@@ -153,8 +153,8 @@ func (c *client) header() io.Reader {
 	}
 }
 
-// long is a reply that the system does not take at once, and endless one that it
-// does not take where nobody reads.
+// long is a reply that the system does not take at once, and endless one that
+// it does not take where nobody reads.
 var long, endless = strings.Repeat("0123456789", 50_000), strings.Repeat("0123456789", 2<<20)
 
 func sendLong(w http.ResponseWriter, r *http.Request) {
@@ -174,7 +174,8 @@ func TestStoppedReadersOfSockets(t *testing.T) {
 	waitFor(t, "it has ended", func() bool { return h.open.Load() == 0 })
 }
 
-// One that comes late gets all, and no deadline is left behind to fail the next reply.
+// One that comes late gets all, and no deadline is left behind to fail the next
+// reply.
 func TestSlowReadersOfSockets(t *testing.T) {
 	var left atomic.Pointer[time.Time]
 	h := start(t, func() (net.Listener, func() (net.Conn, error)) {
@@ -237,7 +238,8 @@ func (l narrowing) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// A reply for which there is no room at all waits for it, and nothing of it is lost.
+// A reply for which there is no room at all waits for it, and nothing of it is
+// lost.
 func TestRepliesWaitForRoom(t *testing.T) {
 	const calls = 10_000
 	var answered atomic.Int64

@@ -1,10 +1,10 @@
-// Package wire serves HTTP/1.1, with TLS or without, to many connections whose calls
-// are small, and often wait.
+// Package wire serves HTTP/1.1, with TLS or without, to many connections whose
+// calls are small, and often wait.
 //
-// net/http.Server keeps two goroutines and two buffers for each connection, reads
-// in the background during every call in case the caller leaves, and moves
-// several deadlines for each request. For a lock service that is most of what a
-// call costs, and nearly all that an idle session does. Here
+// net/http.Server keeps two goroutines and two buffers for each connection,
+// reads in the background during every call in case the caller leaves, and
+// moves several deadlines for each request. For a lock service that is most of
+// what a call costs, and nearly all that an idle session does. Here
 //
 //   - a connection that waits for its next request, and a call that waits for its
 //     answer, hold no buffer (under TLS: one, besides those of crypto/tls);
@@ -17,11 +17,12 @@
 //
 // # What is a request
 //
-// All that comes from the network is read in four places: head and parse (request.go),
-// the body (body.go), the handshake (tls.go) and what is sent behind a call (watch.go).
-// The rule is RFC 9112, and of two ways to read a message neither: what a proxy before
-// this server could frame otherwise is refused, and the connection closed, so that
-// nothing can be smuggled behind it.
+// All that comes from the network is read in four places: head and parse
+// (request.go), the body (body.go), the handshake (tls.go) and what is sent
+// behind a call (watch.go). The rule is RFC 9112, and of two ways to read a
+// message neither: what a proxy before this server could frame otherwise is
+// refused, and the connection closed, so that nothing can be smuggled behind
+// it.
 //
 //   - Content-Length and Transfer-Encoding together, either of them twice, a length
 //     that is not plain digits ("+5", "5, 5", none): 400. A coding other than one
@@ -38,14 +39,15 @@
 //   - A body that did not arrive whole (too long, too late, malformed) is told to the
 //     handler by an error when it is read, and the reply is the connection's last.
 //
-// What a request says is left to those who know: the URL's escapes, names of hosts that
-// are ours, methods, media types.
+// What a request says is left to those who know: the URL's escapes, names of
+// hosts that are ours, methods, media types.
 //
 // # What a connection may take
 //
-// Whoever connects can make the server keep this much and no more. All times are of
-// Server; the bounds on the number of connections are those of who calls Serve, which
-// is told of each that waits (Waits) and asked before each call (Calls).
+// Whoever connects can make the server keep this much and no more. All times
+// are of Server; the bounds on the number of connections are those of who calls
+// Serve, which is told of each that waits (Waits) and asked before each call
+// (Calls).
 //
 //   - Time: HeaderTimeout for the handshake of TLS, again for the first request, and for
 //     each head from its first byte; BodyTimeout for a body; IdleTimeout between
@@ -63,24 +65,26 @@
 //
 // # Replies
 //
-// A reply is written when its handler has returned, with its length. A handler that
-// flushes (http.Flusher, http.ResponseController) sends what it wrote in pieces: chunked
-// for HTTP/1.1, up to the connection's end for HTTP/1.0, or by the Content-Length that it
-// gave. Flush blocks while the caller does not read, and fails after WriteTimeout; the
-// request's context is done then, as when the caller leaves between two pieces. Only a
-// handler that returns ends such a reply in good order: after a panic, an error, or
-// too few bytes the connection is cut off, and the caller sees that something is missing.
-// Shutdown waits for handlers, so one that streams has to end by itself then. Names of
-// headers are the handlers' own; a line end in a value is written as space.
+// A reply is written when its handler has returned, with its length. A handler
+// that flushes (http.Flusher, http.ResponseController) sends what it wrote in
+// pieces: chunked for HTTP/1.1, up to the connection's end for HTTP/1.0, or by
+// the Content-Length that it gave. Flush blocks while the caller does not read,
+// and fails after WriteTimeout; the request's context is done then, as when the
+// caller leaves between two pieces. Only a handler that returns ends such a
+// reply in good order: after a panic, an error, or too few bytes the connection
+// is cut off, and the caller sees that something is missing. Shutdown waits for
+// handlers, so one that streams has to end by itself then. Names of headers are
+// the handlers' own; a line end in a value is written as space.
 //
 // # What is not here
 //
-// The API needs no HTTP/2, no upgrade, no hijacking, no trailers of replies and no
-// answers of status 1xx but 100. Code of the standard library reads URLs
+// The API needs no HTTP/2, no upgrade, no hijacking, no trailers of replies and
+// no answers of status 1xx but 100. Code of the standard library reads URLs
 // (net/url), versions and names of headers (net/http, net/textproto), chunks
-// (net/http/httputil), writes headers (net/http) and speaks TLS (crypto/tls); what may be
-// in a name, a value or a host is asked of golang.org/x/net/http/httpguts, as net/http
-// does. Where net/http takes what is not in RFC 9112 this package is stricter.
+// (net/http/httputil), writes headers (net/http) and speaks TLS (crypto/tls);
+// what may be in a name, a value or a host is asked of
+// golang.org/x/net/http/httpguts, as net/http does. Where net/http takes what
+// is not in RFC 9112 this package is stricter.
 //
 // # How it is tested
 //

@@ -34,9 +34,9 @@ func (f *fed) RemoteAddr() net.Addr             { return nil }
 func (f *fed) SetReadDeadline(time.Time) error  { return nil }
 func (f *fed) SetWriteDeadline(time.Time) error { return nil }
 
-// What is taken for a request, net/http takes for the same one, which ends with the
-// same byte: nothing that one of them, before or behind us, has let pass as a body is a
-// request to the other.
+// What is taken for a request, net/http takes for the same one, which ends with
+// the same byte: nothing that one of them, before or behind us, has let pass as
+// a body is a request to the other.
 func FuzzRequest(f *testing.F) {
 	s := &Server{
 		HeaderTimeout: time.Hour, BodyTimeout: time.Hour, WriteTimeout: time.Hour, IdleTimeout: time.Hour,

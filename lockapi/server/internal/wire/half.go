@@ -13,8 +13,8 @@ var ErrCrowded = errors.New("too much is half sent")
 // half bounds what is kept of requests that have not arrived whole, and of what
 // callers send behind a call that is under way. Callers may take their time for
 // that, and there may be as many as there are connections. Beyond the bound the
-// oldest part goes: a caller that means to send its request has done so long before,
-// unless this much comes in between.
+// oldest part goes: a caller that means to send its request has done so long
+// before, unless this much comes in between.
 type half struct {
 	mu     sync.Mutex
 	bytes  int
@@ -30,8 +30,8 @@ type part struct {
 	cut   bool
 }
 
-// holds notes that c holds so many bytes from now on. Before it is first asked, the
-// deadline of reading has been set; it stays as it is until done.
+// holds notes that c holds so many bytes from now on. Before it is first asked,
+// the deadline of reading has been set; it stays as it is until done.
 func (h *half) holds(c *conn, bytes int, ahead bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,9 +49,9 @@ func (h *half) holds(c *conn, bytes int, ahead bool) {
 	}
 }
 
-// drop has c give up what it holds: it meets a deadline that is over, and asks done
-// why. Behind a call there is no answer to give, and the connection ends. h.mu is
-// held.
+// drop has c give up what it holds: it meets a deadline that is over, and asks
+// done why. Behind a call there is no answer to give, and the connection ends.
+// h.mu is held.
 func (h *half) drop(c *conn) {
 	h.remove(c)
 	h.cut++
@@ -70,8 +70,8 @@ func (h *half) remove(c *conn) {
 	c.part.place, c.part.bytes = nil, 0
 }
 
-// done notes that c holds nothing any more, and reports whether it was told to: then
-// it takes no other request.
+// done notes that c holds nothing any more, and reports whether it was told to:
+// then it takes no other request.
 func (h *half) done(c *conn) (cut bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// crowd is a server for connections without a network, where little may be half sent.
+// crowd is a server for connections without a network, where little may be half
+// sent.
 type crowd struct {
 	*Server
 	t *testing.T
@@ -91,8 +92,8 @@ const (
 	waits      = "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n"
 )
 
-// Of what is half sent the oldest is refused where it takes too much, with an answer;
-// the rest arrives.
+// Of what is half sent the oldest is refused where it takes too much, with an
+// answer; the rest arrives.
 func TestHalfSentIsBounded(t *testing.T) {
 	const room = 1 << 20
 	for name, half := range map[string]struct {
@@ -137,8 +138,8 @@ func TestHalfSentIsBounded(t *testing.T) {
 	}
 }
 
-// What is sent behind calls counts as well. Who sends most behind the oldest call
-// loses it; the others hold.
+// What is sent behind calls counts as well. Who sends most behind the oldest
+// call loses it; the others hold.
 func TestWhatIsSentBehindCallsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const room = 256 << 10
@@ -163,8 +164,8 @@ func TestWhatIsSentBehindCallsIsBounded(t *testing.T) {
 	})
 }
 
-// Whatever comes in whatever order, nothing is counted that is gone, and no more
-// than there may be.
+// Whatever comes in whatever order, nothing is counted that is gone, and no
+// more than there may be.
 func TestHalfSentIsCountedRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const room = 64 << 10
@@ -225,7 +226,8 @@ func TestRequestsAfterACrowdAreServed(t *testing.T) {
 	})
 }
 
-// Nor is anything counted behind a call that has ended, whether it was too much or not.
+// Nor is anything counted behind a call that has ended, whether it was too much
+// or not.
 func TestNothingIsCountedBehindACallThatHasEnded(t *testing.T) {
 	for name, more := range map[string]string{
 		"little": "G",

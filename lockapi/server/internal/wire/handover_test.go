@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Who reads a connection changes hands with every call that asks for Done. Whatever
-// the timing, each request is answered once, in its order.
+// Who reads a connection changes hands with every call that asks for Done.
+// Whatever the timing, each request is answered once, in its order.
 func TestHandOver(t *testing.T) {
 	const conns, calls = 6, 500
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {

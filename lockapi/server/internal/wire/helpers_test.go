@@ -28,8 +28,8 @@ type host struct {
 	served chan error
 }
 
-// over runs a test on all ways to read and write: TCP, for which the server makes
-// system calls of its own, net.Pipe, which has only its methods, and TLS.
+// over runs a test on all ways to read and write: TCP, for which the server
+// makes system calls of its own, net.Pipe, which has only its methods, and TLS.
 func over(t *testing.T, test func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error)))) {
 	t.Run("tcp", func(t *testing.T) { test(t, tcp) })
 	t.Run("pipe", func(t *testing.T) { test(t, pipe) })
@@ -193,7 +193,8 @@ func (h *host) connect(t testing.TB) *client {
 	return &client{c, t, bufio.NewReader(c)}
 }
 
-// send sends in the background what the server may not read before it is read from.
+// send sends in the background what the server may not read before it is read
+// from.
 func (c *client) send(pieces ...string) {
 	go func() {
 		for _, p := range pieces {
@@ -236,7 +237,8 @@ func (c *client) want(text string) *http.Response {
 	return resp
 }
 
-// wantEnd checks that the server has closed the connection, with nothing more said.
+// wantEnd checks that the server has closed the connection, with nothing more
+// said.
 func (c *client) wantEnd() {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))

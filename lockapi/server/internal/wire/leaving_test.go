@@ -43,8 +43,8 @@ var behind = map[string]string{
 	"a request and 1G": "GET /b HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n",
 }
 
-// A call hears that its caller has left, whatever was sent behind the request, with
-// it or later.
+// A call hears that its caller has left, whatever was sent behind the request,
+// with it or later.
 func TestCallersThatLeaveMoreBehind(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		w := newWaiting()
@@ -134,8 +134,8 @@ func flooding(c *client, ended chan<- int) {
 	}
 }
 
-// Of a caller that sends without end behind a call that waits little is kept; it is
-// cut off, since nobody can tell whether it is there.
+// Of a caller that sends without end behind a call that waits little is kept;
+// it is cut off, since nobody can tell whether it is there.
 func TestFloodsEndTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting()
@@ -156,7 +156,8 @@ func TestFloodsEndTheCall(t *testing.T) {
 	})
 }
 
-// One that is no flood only goes on when the call has ended: all of it is answered.
+// One that is no flood only goes on when the call has ended: all of it is
+// answered.
 func TestManyRequestsBehindAShortCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting()
@@ -187,8 +188,8 @@ func TestManyRequestsBehindAShortCall(t *testing.T) {
 	})
 }
 
-// A caller that leaves ends its call also where nobody reads any more because it
-// has sent too much: after a while.
+// A caller that leaves ends its call also where nobody reads any more because
+// it has sent too much: after a while.
 func TestFloodsThatLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting()
@@ -203,7 +204,8 @@ func TestFloodsThatLeave(t *testing.T) {
 	})
 }
 
-// Whoever is cut off for a flood, the others are not, nor is its next connection.
+// Whoever is cut off for a flood, the others are not, nor is its next
+// connection.
 func TestFloodTimeIsOfOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting()

@@ -65,8 +65,8 @@ type half struct{ net.Conn }
 
 func (half) CloseWrite() error { return nil }
 
-// What a caller still sends behind its last reply is read for half a second, however
-// much it is. Nobody looks meanwhile whether it leaves.
+// What a caller still sends behind its last reply is read for half a second,
+// however much it is. Nobody looks meanwhile whether it leaves.
 func TestLingering(t *testing.T) {
 	const much = "Content-Length: 1000000\r\n"
 	for name, l := range map[string]struct {

@@ -11,7 +11,8 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// waiting answers /wait when it is told to or its caller leaves, and all else at once.
+// waiting answers /wait when it is told to or its caller leaves, and all else
+// at once.
 type waiting struct {
 	entered chan struct{}
 	release chan struct{}
@@ -35,8 +36,8 @@ func (w *waiting) answer(rw http.ResponseWriter, r *http.Request) {
 	echo(rw, r)
 }
 
-// What a caller sends behind a request is kept for later, whenever it comes and in
-// whatever pieces.
+// What a caller sends behind a request is kept for later, whenever it comes and
+// in whatever pieces.
 func TestPipelining(t *testing.T) {
 	const next = "POST /next HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi"
 	requests := map[string]string{
@@ -83,8 +84,9 @@ func TestPipeliningBehindALongHead(t *testing.T) {
 	})
 }
 
-// What follows a connection's last request is no request, even where it was read by
-// whoever looks whether the caller leaves: it may be the rest of a body.
+// What follows a connection's last request is no request, even where it was
+// read by whoever looks whether the caller leaves: it may be the rest of a
+// body.
 func TestNothingFollowsTheLast(t *testing.T) {
 	for name, head := range map[string]string{
 		"close":    get("/last", "Connection: close\r\n"),

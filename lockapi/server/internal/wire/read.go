@@ -26,8 +26,8 @@ func (c *conn) take(n int) {
 	}
 }
 
-// fill waits for more bytes. Where none are left, a buffer is held only once they
-// are there.
+// fill waits for more bytes. Where none are left, a buffer is held only once
+// they are there.
 func (c *conn) fill() error {
 	if c.raw == nil || len(c.in) > 0 {
 		return c.more()
@@ -38,8 +38,8 @@ func (c *conn) fill() error {
 	return c.inErr
 }
 
-// more reads more bytes behind those that were read, of which there may be as many
-// as a head may have.
+// more reads more bytes behind those that were read, of which there may be as
+// many as a head may have.
 func (c *conn) more() error {
 	if c.in == nil {
 		c.lent = buffers.Get().(*buffer)

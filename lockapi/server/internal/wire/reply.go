@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A reply whose body is longer than mostJoined is written in two pieces rather than
-// copied into one. mostKept and mostFields bound what is kept for the next reply,
-// and mostAtOnce what has WriteTimeout for itself.
+// A reply whose body is longer than mostJoined is written in two pieces rather
+// than copied into one. mostKept and mostFields bound what is kept for the next
+// reply, and mostAtOnce what has WriteTimeout for itself.
 const (
 	mostJoined = 16 << 10
 	mostKept   = 64 << 10
@@ -19,8 +19,8 @@ const (
 	mostAtOnce = 64 << 10
 )
 
-// reply is a http.ResponseWriter. It keeps the whole reply until the handler has
-// returned, unless that flushes it; see stream.go.
+// reply is a http.ResponseWriter. It keeps the whole reply until the handler
+// has returned, unless that flushes it; see stream.go.
 type reply struct {
 	asked  http.Header // of the request
 	header http.Header
@@ -162,8 +162,8 @@ func date() []string {
 	return s.value
 }
 
-// write sends b: at once what the system takes, the rest with a deadline for each
-// piece.
+// write sends b: at once what the system takes, the rest with a deadline for
+// each piece.
 func (c *conn) write(b []byte) error {
 	if len(b) == 0 {
 		return nil

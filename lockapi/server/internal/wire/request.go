@@ -22,7 +22,8 @@ type refusal struct {
 
 func bad(reason string) *refusal { return &refusal{http.StatusBadRequest, reason} }
 
-// read reads one request whole, with its body. A Header that is there is used, and is empty.
+// read reads one request whole, with its body. A Header that is there is used,
+// and is empty.
 func (c *conn) read(r *http.Request) *refusal {
 	head, refused := c.head()
 	if refused != nil {
@@ -58,8 +59,8 @@ func (c *conn) read(r *http.Request) *refusal {
 	return nil
 }
 
-// skipLineEnds takes line ends before a request line, which some clients send behind
-// a body (RFC 9112, 2.2).
+// skipLineEnds takes line ends before a request line, which some clients send
+// behind a body (RFC 9112, 2.2).
 func (c *conn) skipLineEnds() {
 	n := 0
 	for n < len(c.in) && (c.in[n] == '\r' || c.in[n] == '\n') {
@@ -244,8 +245,8 @@ func parseHost(r *http.Request) *refusal {
 	return nil
 }
 
-// parseLength finds out how the body is framed. What could be read in two ways is
-// refused (RFC 9112, 6.3 and 11.2).
+// parseLength finds out how the body is framed. What could be read in two ways
+// is refused (RFC 9112, 6.3 and 11.2).
 func parseLength(r *http.Request) *refusal {
 	lengths, codings := r.Header["Content-Length"], r.Header["Transfer-Encoding"]
 	delete(r.Header, "Transfer-Encoding")
@@ -275,7 +276,8 @@ func parseLength(r *http.Request) *refusal {
 // chunkedCoding is the only one. Nobody changes it.
 var chunkedCoding = []string{"chunked"}
 
-// isChunked compares letters of ASCII only: to Unicode the sign for kelvin is a k.
+// isChunked compares letters of ASCII only: to Unicode the sign for kelvin is a
+// k.
 func isChunked(coding string) bool {
 	return len(coding) == len("chunked") && strings.EqualFold(coding, "chunked")
 }

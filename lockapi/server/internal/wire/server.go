@@ -14,21 +14,22 @@ import (
 // ErrClosed is what Serve ends with after Shutdown or Close.
 var ErrClosed = errors.New("the server is closed")
 
-// Server serves HTTP/1.1. Its fields are set before Serve and not changed after.
+// Server serves HTTP/1.1. Its fields are set before Serve and not changed
+// after.
 type Server struct {
 	// Handler answers the requests. Each arrives with its whole body; one whose
 	// body did not arrive has a Body that says why when it is read. The context of
-	// a request is done when its connection has ended, also by half, or its handler
-	// returned. Who sends more than MaxHeaderBytes behind a request is read no
-	// further, and cut off where the call is still under way 5 s later. The
-	// ResponseWriter and the request's Header may not be used when the handler has
-	// returned.
+	// a request is done when its connection has ended, also by half, or its
+	// handler returned. Who sends more than MaxHeaderBytes behind a request is
+	// read no further, and cut off where the call is still under way 5 s later.
+	// The ResponseWriter and the request's Header may not be used when the handler
+	// has returned.
 	//
 	// A reply is sent when the handler has returned, with its length, unless the
 	// handler flushes it (http.Flusher): then it is sent in pieces from there on.
 	Handler http.Handler
-	// TLS, where it is set, is spoken on all connections, with http/1.1 as the only
-	// protocol of ALPN. The handshake has HeaderTimeout.
+	// TLS, where it is set, is spoken on all connections, with http/1.1 as the
+	// only protocol of ALPN. The handshake has HeaderTimeout.
 	TLS *tls.Config
 
 	HeaderTimeout time.Duration // for a request's line and headers
@@ -37,16 +38,16 @@ type Server struct {
 	IdleTimeout   time.Duration // for the next request of a connection; the longest of the times to read
 
 	MaxHeaderBytes int // of a request's line and headers
-	// MaxBody is asked for the longest body that is read of a request, whose head is
-	// there; one that is longer is not read, see http.MaxBytesError. It is not asked
-	// where there is no body.
+	// MaxBody is asked for the longest body that is read of a request, whose head
+	// is there; one that is longer is not read, see http.MaxBytesError. It is not
+	// asked where there is no body.
 	MaxBody func(*http.Request) int64
 	// MaxUnreadBytes bounds what replies may take together that their callers are
 	// slow to read; beyond it the oldest of them is cut off. 0 is no bound.
 	MaxUnreadBytes int
 	// MaxHalfBytes bounds what requests may take together that have not arrived
-	// whole, and what is sent behind calls that are under way; beyond it the oldest
-	// of them is refused with 429, or its connection closed. 0 is no bound.
+	// whole, and what is sent behind calls that are under way; beyond it the
+	// oldest of them is refused with 429, or its connection closed. 0 is no bound.
 	MaxHalfBytes int
 
 	// Refuse makes the whole reply, head and body, to what is not a request: it is
@@ -115,8 +116,8 @@ func (s *Server) add(l net.Listener) bool {
 	return true
 }
 
-// Take answers the requests of one connection, as Serve does of all that its listener
-// accepts. It does not block.
+// Take answers the requests of one connection, as Serve does of all that its
+// listener accepts. It does not block.
 func (s *Server) Take(nc net.Conn) {
 	c := newConn(s, nc)
 	s.mu.Lock()
@@ -169,8 +170,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close closes the listeners and all connections. The contexts of calls under way
-// are done then; it does not wait for their handlers.
+// Close closes the listeners and all connections. The contexts of calls under
+// way are done then; it does not wait for their handlers.
 func (s *Server) Close() error {
 	s.stop((*conn).abort)
 	return nil

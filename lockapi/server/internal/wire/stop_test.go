@@ -15,7 +15,8 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// Shutdown closes what waits, lets calls under way be answered, and begins no more.
+// Shutdown closes what waits, lets calls under way be answered, and begins no
+// more.
 func TestShutdown(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		var begun atomic.Int64

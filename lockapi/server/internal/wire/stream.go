@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// mostPiece bounds what is kept of a reply that is sent in pieces. What is written
-// beyond it goes out at once.
+// mostPiece bounds what is kept of a reply that is sent in pieces. What is
+// written beyond it goes out at once.
 const mostPiece = 32 << 10
 
 // framing is how the end of a reply's body is told.
@@ -28,11 +28,11 @@ var errShort = errors.New("the handler wrote less than its Content-Length")
 // Flush is FlushError for whoever asks the context how it went (http.Flusher).
 func (w *reply) Flush() { _ = w.FlushError() }
 
-// FlushError sends what was written since the last time, as far as the connection
-// takes it, for WriteTimeout at most. From the first time on the reply is one in
-// pieces: its status and headers have been sent, and of its body no more than
-// mostPiece is kept. An error is the connection's end, and that of the request's
-// context.
+// FlushError sends what was written since the last time, as far as the
+// connection takes it, for WriteTimeout at most. From the first time on the
+// reply is one in pieces: its status and headers have been sent, and of its
+// body no more than mostPiece is kept. An error is the connection's end, and
+// that of the request's context.
 func (w *reply) FlushError() error {
 	if w.framing == whole {
 		if err := w.begin(); err != nil {
@@ -42,7 +42,8 @@ func (w *reply) FlushError() error {
 	return w.piece(false)
 }
 
-// begin chooses how the pieces are framed, and puts the head before the first one.
+// begin chooses how the pieces are framed, and puts the head before the first
+// one.
 func (w *reply) begin() error {
 	w.WriteHeader(http.StatusOK)
 	h := w.header
@@ -71,8 +72,8 @@ func (w *reply) begin() error {
 	return w.lead()
 }
 
-// count takes what was written before the first piece as part of it, as far as it may
-// be.
+// count takes what was written before the first piece as part of it, as far as
+// it may be.
 func (w *reply) count() {
 	switch n := int64(w.body.Len()); {
 	case w.framing == bodiless:
@@ -146,8 +147,8 @@ func (w *reply) piece(end bool) error {
 	return nil
 }
 
-// fail ends a reply that has begun, and with it the connection: nobody is to take
-// what was sent for all.
+// fail ends a reply that has begun, and with it the connection: nobody is to
+// take what was sent for all.
 func (w *reply) fail(err error) error {
 	w.err = err
 	w.conn.abort()

@@ -47,8 +47,8 @@ func ticking(tick <-chan string, ended chan<- error) http.HandlerFunc {
 	}
 }
 
-// Each piece arrives before the next one is made; the end is the handler's; and the
-// connection is good for more.
+// Each piece arrives before the next one is made; the end is the handler's; and
+// the connection is good for more.
 func TestPieces(t *testing.T) {
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		tick, ended := make(chan string), make(chan error, 1)
@@ -216,8 +216,8 @@ func TestCallersThatLeaveBetweenPieces(t *testing.T) {
 	})
 }
 
-// A caller that does not read has WriteTimeout for each piece; then its call ends. So
-// long little is kept of what the handler writes.
+// A caller that does not read has WriteTimeout for each piece; then its call
+// ends. So long little is kept of what the handler writes.
 func TestPiecesThatNobodyReads(t *testing.T) {
 	for name, test := range map[string]struct {
 		size  int
@@ -287,7 +287,8 @@ func dribble(c *client, every time.Duration) {
 	}
 }
 
-// What many streams take that nobody reads is bounded together, like other replies.
+// What many streams take that nobody reads is bounded together, like other
+// replies.
 func TestPiecesThatNobodyReadsAreBoundedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const room = 1 << 20
@@ -358,8 +359,8 @@ func TestShutdownOfStreams(t *testing.T) {
 	})
 }
 
-// FuzzPieces: whatever a handler writes and flushes, net/http's client reads just that,
-// and the next reply behind it.
+// FuzzPieces: whatever a handler writes and flushes, net/http's client reads
+// just that, and the next reply behind it.
 func FuzzPieces(f *testing.F) {
 	f.Add([]byte{5, 0, 3}, uint16(0), true)
 	f.Add([]byte{0, 255, 254, 0}, uint16(0), false)

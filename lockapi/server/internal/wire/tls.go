@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// handshakeBytes is what a handshake takes besides what its client has sent, about.
+// handshakeBytes is what a handshake takes besides what its client has sent,
+// about.
 const handshakeBytes = 8 << 10
 
-// protocols are what the server offers by ALPN. A client that speaks none of them,
-// and says so, is refused by its handshake (RFC 7301, 3.2).
+// protocols are what the server offers by ALPN. A client that speaks none of
+// them, and says so, is refused by its handshake (RFC 7301, 3.2).
 var protocols = []string{"http/1.1"}
 
 // tlsConfig is the server's, nil where it speaks no TLS.
@@ -35,9 +36,10 @@ func (c *conn) secure(config *tls.Config) {
 	c.net = c.tls
 }
 
-// handshake opens TLS, where there is any, within the time that a request's head has,
-// counted from the connection's first moment. Until then the connection counts as one
-// that waits for a request, and what its client has sent as half of one.
+// handshake opens TLS, where there is any, within the time that a request's
+// head has, counted from the connection's first moment. Until then the
+// connection counts as one that waits for a request, and what its client has
+// sent as half of one.
 func (c *conn) handshake() (opened bool) {
 	if c.tls == nil {
 		return true
@@ -77,12 +79,14 @@ func (c *conn) refusePlain(err error) {
 	}
 }
 
-// isMethod reports whether what should be the header of a record begins a request.
+// isMethod reports whether what should be the header of a record begins a
+// request.
 func isMethod(header [5]byte) bool {
 	return slices.Contains([]string{"GET /", "HEAD ", "POST ", "PUT /", "DELET", "PATCH", "OPTIO"}, string(header[:]))
 }
 
-// meter is what TLS reads from and writes to. It counts what is read for a handshake.
+// meter is what TLS reads from and writes to. It counts what is read for a
+// handshake.
 type meter struct {
 	net.Conn
 	of   *conn // nil but during the handshake

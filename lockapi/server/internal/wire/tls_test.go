@@ -114,8 +114,8 @@ func pipeTLS() (net.Listener, func() (net.Conn, error)) {
 	return secured{l, ours}, dial
 }
 
-// Of the protocols that a client offers the server chooses HTTP/1.1; one that does not
-// offer it is refused.
+// Of the protocols that a client offers the server chooses HTTP/1.1; one that
+// does not offer it is refused.
 func TestALPN(t *testing.T) {
 	h := start(t, pipeTLS, echo)
 	for _, test := range []struct {
@@ -292,9 +292,9 @@ func TestPlainRequestsWhereTLSIsSpoken(t *testing.T) {
 	}
 }
 
-// A connection ends with TLS's own word for it where it ends in good order, so that
-// nobody takes a reply for whole that was cut off; where it is cut off, nobody waits
-// until that word is taken.
+// A connection ends with TLS's own word for it where it ends in good order, so
+// that nobody takes a reply for whole that was cut off; where it is cut off,
+// nobody waits until that word is taken.
 func TestTLSEndsInGoodOrder(t *testing.T) {
 	h := start(t, pipeTLS, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/watched" {

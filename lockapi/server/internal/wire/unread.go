@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// unread bounds what replies take that their callers do not read: the part
-// that the system has not taken stays in memory, for as long as WriteTimeout. Beyond
+// unread bounds what replies take that their callers do not read: the part that
+// the system has not taken stays in memory, for as long as WriteTimeout. Beyond
 // the bound, the connection whose reply has waited for longest is closed.
 type unread struct {
 	mu    sync.Mutex
@@ -20,8 +20,8 @@ type slowReply struct {
 	bytes int
 }
 
-// waits notes that c waits to send so many bytes, until done is called. A reply that
-// is alone may be of any length.
+// waits notes that c waits to send so many bytes, until done is called. A reply
+// that is alone may be of any length.
 func (u *unread) waits(c *conn, bytes int) (done func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Of the replies that nobody reads the one that has waited for longest is cut off
-// where they take too much; the others go on, however slowly.
+// Of the replies that nobody reads the one that has waited for longest is cut
+// off where they take too much; the others go on, however slowly.
 func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
 	const size = 16 << 20 // the system takes some of it, by no means all
 	s := &Server{

@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// floodTime is how long a call may go on behind which its caller has sent more than
-// is kept: nobody can tell any more whether that caller is still there.
+// floodTime is how long a call may go on behind which its caller has sent more
+// than is kept: nobody can tell any more whether that caller is still there.
 const floodTime = 5 * time.Second
 
 // past is a deadline that is over.
 var past = time.Unix(1, 0)
 
-// watchDisconnect begins to watch whether the caller of k leaves. It need not where the body
-// was cut: no such call is for long, and what comes may be the rest of the body.
+// watchDisconnect begins to watch whether the caller of k leaves. It need not
+// where the body was cut: no such call is for long, and what comes may be the
+// rest of the body.
 func (c *conn) watchDisconnect(k *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -24,10 +25,10 @@ func (c *conn) watchDisconnect(k *call) {
 	}
 }
 
-// watch reads while the call is under way, and ends the call when the connection
-// does, whatever the caller has sent before: that is kept, as the beginning of the
-// next requests, up to the size of a head. When the call has ended it serves the
-// connection from there on.
+// watch reads while the call is under way, and ends the call when the
+// connection does, whatever the caller has sent before: that is kept, as the
+// beginning of the next requests, up to the size of a head. When the call has
+// ended it serves the connection from there on.
 func (c *conn) watch(k *call) {
 	for !c.isFull() {
 		if len(c.in) > 0 {
@@ -68,8 +69,8 @@ func (c *conn) seen(err error) (under, over bool) {
 // isFull reports whether more was read behind a request than is kept.
 func (c *conn) isFull() bool { return len(c.in) >= max(c.server.MaxHeaderBytes, len(buffer{})) }
 
-// flood ends a watch that keeps no more. Whoever answers the call finds what was
-// read; where nobody does in time, the connection is cut off.
+// flood ends a watch that keeps no more. Whoever answers the call finds what
+// was read; where nobody does in time, the connection is cut off.
 func (c *conn) flood(k *call) {
 	c.server.half.holds(c, c.held(), true)
 	c.mu.Lock()
@@ -90,9 +91,10 @@ func (c *conn) flood(k *call) {
 	}
 }
 
-// wait waits until more bytes have come. It ends with an error when the connection
-// does, or when no call is under way and the time for the next one's first bytes is
-// over; and without when a call has ended behind which something was read.
+// wait waits until more bytes have come. It ends with an error when the
+// connection does, or when no call is under way and the time for the next one's
+// first bytes is over; and without when a call has ended behind which something
+// was read.
 func (c *conn) wait() error {
 	for {
 		err := c.fill()
@@ -105,7 +107,8 @@ func (c *conn) wait() error {
 	}
 }
 
-// prolong is asked when the deadline of reading is met: whether there is another.
+// prolong is asked when the deadline of reading is met: whether there is
+// another.
 func (c *conn) prolong() (again bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,8 +130,8 @@ func (c *conn) prolong() (again bool, err error) {
 	return true, nil
 }
 
-// wake tells the watch that the call has ended, where it would not find out when
-// the next bytes come: they have. c.mu is held.
+// wake tells the watch that the call has ended, where it would not find out
+// when the next bytes come: they have. c.mu is held.
 func (c *conn) wake() {
 	if c.ahead {
 		c.interrupt()

@@ -1,24 +1,25 @@
-// Package btree is a persistent ordered tree: a copy of a Tree costs nothing, and
-// whatever happens to one of the two, the other stays as it was.
+// Package btree is a persistent ordered tree: a copy of a Tree costs nothing,
+// and whatever happens to one of the two, the other stays as it was.
 //
-// It is a B-tree whose nodes are copied before they are changed, unless the tree
-// has made them itself since its last Edit. So a batch of changes copies each node
-// on its way once, and readers of earlier trees never see a node change.
+// It is a B-tree whose nodes are copied before they are changed, unless the
+// tree has made them itself since its last Edit. So a batch of changes copies
+// each node on its way once, and readers of earlier trees never see a node
+// change.
 package btree
 
 import "iter"
 
-// Bounds of what a node other than the root holds. A change copies one node on each
-// level, and a look-up compares within one: smaller nodes are cheaper to copy, and
-// there are more levels of them.
+// Bounds of what a node other than the root holds. A change copies one node on
+// each level, and a look-up compares within one: smaller nodes are cheaper to
+// copy, and there are more levels of them.
 const (
 	most  = 15
 	least = most / 2
 )
 
-// Tree holds values in the order of their keys. Make the first one with New. It may
-// be read from any goroutine while nobody changes it; a copy, made by assignment,
-// may be read on while the original is changed after Edit.
+// Tree holds values in the order of their keys. Make the first one with New. It
+// may be read from any goroutine while nobody changes it; a copy, made by
+// assignment, may be read on while the original is changed after Edit.
 type Tree[K, V any] struct {
 	order func(K, V) int
 	root  *node[V] // nil in an empty tree
@@ -26,16 +27,17 @@ type Tree[K, V any] struct {
 	owner *owner
 }
 
-// owner tells nodes that may be changed in place from those that others may see.
+// owner tells nodes that may be changed in place from those that others may
+// see.
 type owner struct{ _ byte }
 
-// New is an empty tree. order compares a key with that of a value: negative where it
-// comes before, 0 where it is the same.
+// New is an empty tree. order compares a key with that of a value: negative
+// where it comes before, 0 where it is the same.
 func New[K, V any](order func(K, V) int) Tree[K, V] { return Tree[K, V]{order: order} }
 
-// Edit begins a series of changes: nodes made from here on are changed in place, all
-// others are copied first. Without it a change to the tree would be seen in copies
-// that were made since the last one.
+// Edit begins a series of changes: nodes made from here on are changed in
+// place, all others are copied first. Without it a change to the tree would be
+// seen in copies that were made since the last one.
 func (t *Tree[K, V]) Edit() { t.owner = new(owner) }
 
 // Len is the number of values.
@@ -59,8 +61,8 @@ func (t *Tree[K, V]) All() iter.Seq[V] {
 	return func(yield func(V) bool) { root.walk(yield) }
 }
 
-// From walks the values whose keys are not before k, in order. It walks the tree as
-// it is now.
+// From walks the values whose keys are not before k, in order. It walks the
+// tree as it is now.
 func (t *Tree[K, V]) From(k K) iter.Seq[V] {
 	now := *t
 	return func(yield func(V) bool) { now.walkFrom(now.root, k, yield) }

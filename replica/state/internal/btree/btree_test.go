@@ -93,8 +93,9 @@ func TestAsMap(t *testing.T) {
 	})
 }
 
-// checkShape checks that all leaves are on one level and that no node is too full or
-// too empty, and that what a node has given away is not kept alive by it.
+// checkShape checks that all leaves are on one level and that no node is too
+// full or too empty, and that what a node has given away is not kept alive by
+// it.
 func checkShape(t rapid.TB, tree *Tree[int, entry]) {
 	depth := -1
 	var check func(n *node[entry], level int)

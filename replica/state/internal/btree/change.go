@@ -43,8 +43,8 @@ func (t *Tree[K, V]) Delete(k K) {
 	}
 }
 
-// delete removes k from what is in n, which is owned and may be left with one value
-// too few.
+// delete removes k from what is in n, which is owned and may be left with one
+// value too few.
 func (t *Tree[K, V]) delete(n *node[V], k K) bool {
 	i, found := t.search(n, k)
 	switch {
@@ -75,8 +75,8 @@ func (t *Tree[K, V]) deleteLast(n *node[V]) V {
 	return v
 }
 
-// refill gives the i-th child of n a value from the left or the right, or joins it
-// with a neighbour, if it has too few. n and the child are owned.
+// refill gives the i-th child of n a value from the left or the right, or joins
+// it with a neighbour, if it has too few. n and the child are owned.
 func (t *Tree[K, V]) refill(n *node[V], i int) {
 	if n.children[i].count >= least {
 		return

@@ -54,8 +54,8 @@ func (n *node[V]) remove(i, j int) {
 	n.values[n.count] = none
 }
 
-// split makes two of the i-th child, which is full. Both it and n, which has room,
-// are owned.
+// split makes two of the i-th child, which is full. Both it and n, which has
+// room, are owned.
 func (n *node[V]) split(i int) {
 	left := n.children[i]
 	right := &node[V]{owner: left.owner, count: most - least - 1}
