@@ -149,8 +149,13 @@ func (l *life) judge(events []powerloss.Event) []worlds {
 }
 
 // point draws where the power is lost: every other time where something is not
-// synced.
+// synced, and every fourth time right behind a rename, if there was one.
 func (l *life) point(events []powerloss.Event, n int) int {
+	if n%4 == 3 {
+		if at := l.behindRename(events); at > 0 {
+			return at
+		}
+	}
 	draw := func() int { return len(l.before) + l.rng.IntN(len(events)-len(l.before)+1) }
 	at := draw()
 	for range 50 {
@@ -160,6 +165,20 @@ func (l *life) point(events []powerloss.Event, n int) int {
 		at = draw()
 	}
 	return at
+}
+
+// behindRename draws a place right behind a rename of this round's, or is 0.
+func (l *life) behindRename(events []powerloss.Event) int {
+	var places []int
+	for i := len(l.before); i < len(events); i++ {
+		if events[i].Kind == powerloss.Rename {
+			places = append(places, i+1)
+		}
+	}
+	if len(places) == 0 {
+		return 0
+	}
+	return places[l.rng.IntN(len(places))]
 }
 
 // crash opens what is left of the disk, and returns what it holds.
