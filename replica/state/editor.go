@@ -1,9 +1,18 @@
 package state
 
+import "github.com/stoutlock/stout/replica/state/internal/btree"
+
 // editor makes the next state: a copy, whose trees share all nodes with those
-// of the state before until they are changed.
+// of the state before until they are changed. Only an editor can change one.
 type editor struct {
 	*State
+	sessions btree.Edit[string, *Session]
+	keys     btree.Edit[string, *Session]
+	nodes    btree.Edit[string, *Node]
+	holds    btree.Edit[numbered, *Hold]
+	queue    btree.Edit[numbered, *Wait]
+	claims   btree.Edit[claimKey, claim]
+
 	changes []Change
 	likely  int // changes
 }
@@ -11,13 +20,11 @@ type editor struct {
 // edit begins the change of a state by so many commands.
 func edit(s *State, commands int) *editor {
 	next := *s
-	next.sessions.Edit()
-	next.keys.Edit()
-	next.nodes.Edit()
-	next.holds.Edit()
-	next.queue.Edit()
-	next.claims.Edit()
-	return &editor{State: &next, likely: commands}
+	return &editor{
+		State: &next, likely: commands,
+		sessions: next.sessions.Edit(), keys: next.keys.Edit(), nodes: next.nodes.Edit(),
+		holds: next.holds.Edit(), queue: next.queue.Edit(), claims: next.claims.Edit(),
+	}
 }
 
 // tell adds to what Apply returns.

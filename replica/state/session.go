@@ -127,7 +127,7 @@ func (e *editor) endSession(id string, why Reason) {
 	s, _ := e.sessions.Get(id)
 	var touched []string
 	before := *e.State
-	e.claims.Edit() // the walk sees them as they were when it began
+	e.claims = e.State.claims.Edit() // the walk sees them as they were when it began
 	for h, w := range before.Claims(id) {
 		if h != nil {
 			e.dropHold(h, why)

@@ -1,10 +1,9 @@
 // Package btree is a persistent ordered tree: a copy of a Tree costs nothing,
 // and whatever happens to one of the two, the other stays as it was.
 //
-// It is a B-tree whose nodes are copied before they are changed, unless the
-// tree has made them itself since its last Edit. So a batch of changes copies
-// each node on its way once, and readers of earlier trees never see a node
-// change.
+// It is a B-tree whose nodes are copied before they are changed, unless the same
+// Edit has made them. So a batch of changes copies each node on its way once,
+// and readers of earlier trees never see a node change.
 package btree
 
 import "iter"
@@ -17,14 +16,13 @@ const (
 	least = most / 2
 )
 
-// Tree holds values in the order of their keys. Make the first one with New. It
-// may be read from any goroutine while nobody changes it; a copy, made by
-// assignment, may be read on while the original is changed after Edit.
+// Tree holds values in the order of their keys, to be read. Make the first one
+// with New. It may be read from any goroutine while no Edit of it changes it; a
+// copy, made by assignment before Edit, may be read on meanwhile.
 type Tree[K, V any] struct {
 	order func(K, V) int
 	root  *node[V] // nil in an empty tree
 	size  int
-	owner *owner
 }
 
 // owner tells nodes that may be changed in place from those that others may
@@ -35,10 +33,15 @@ type owner struct{ _ byte }
 // where it comes before, 0 where it is the same.
 func New[K, V any](order func(K, V) int) Tree[K, V] { return Tree[K, V]{order: order} }
 
-// Edit begins a series of changes: nodes made from here on are changed in
-// place, all others are copied first. Without it a change to the tree would be
-// seen in copies that were made since the last one.
-func (t *Tree[K, V]) Edit() { t.owner = new(owner) }
+// Edit is a tree that may be changed, too, by one goroutine. Nodes that it has
+// made are changed in place, all others are copied first.
+type Edit[K, V any] struct {
+	*Tree[K, V]
+	owner *owner
+}
+
+// Edit begins a series of changes, which no copy of the tree made before sees.
+func (t *Tree[K, V]) Edit() Edit[K, V] { return Edit[K, V]{t, new(owner)} }
 
 // Len is the number of values.
 func (t *Tree[K, V]) Len() int { return t.size }

@@ -37,6 +37,7 @@ func TestAsMap(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		now := version{newTree(), map[int]int{}}
+		edit := now.tree.Edit()
 		var earlier []version
 		keys := rapid.IntRange(0, rapid.SampledFrom([]int{8, 500, 5000}).Draw(t, "keys"))
 		check := func(v version) {
@@ -65,13 +66,13 @@ func TestAsMap(t *testing.T) {
 			"put": func(*rapid.T) {
 				run(func(k int) {
 					now.model[k]++
-					now.tree.Put(k, entry{k, now.model[k]})
+					edit.Put(k, entry{k, now.model[k]})
 				})
 			},
 			"delete": func(*rapid.T) {
 				run(func(k int) {
 					delete(now.model, k)
-					now.tree.Delete(k)
+					edit.Delete(k)
 				})
 			},
 			"get": func(*rapid.T) {
@@ -84,7 +85,7 @@ func TestAsMap(t *testing.T) {
 			},
 			"edit": func(*rapid.T) {
 				earlier = append(earlier, version{now.tree, maps.Clone(now.model)})
-				now.tree.Edit()
+				edit = now.tree.Edit()
 			},
 		})
 		for _, v := range earlier {
@@ -132,8 +133,9 @@ func checkShape(t rapid.TB, tree *Tree[int, entry]) {
 // TestWalkEnds breaks walks off everywhere.
 func TestWalkEnds(t *testing.T) {
 	tree := newTree()
+	edit := tree.Edit()
 	for k := range 2000 {
-		tree.Put(k, entry{k, k})
+		edit.Put(k, entry{k, k})
 	}
 	for n := range 2000 {
 		for name, walk := range map[string]iter.Seq[entry]{"all": tree.All(), "from": tree.From(-1)} {
@@ -153,16 +155,17 @@ func TestWalkEnds(t *testing.T) {
 // TestWalkAmidChanges changes a tree while it is walked.
 func TestWalkAmidChanges(t *testing.T) {
 	tree := newTree()
+	edit := tree.Edit()
 	for k := range 1000 {
-		tree.Put(k, entry{k, k})
+		edit.Put(k, entry{k, k})
 	}
 	before := tree
-	tree.Edit()
+	edit = tree.Edit()
 	seen := 0
 	for v := range before.All() {
 		seen++
-		tree.Delete(v.key)
-		tree.Put(v.key+10_000, entry{v.key + 10_000, v.value})
+		edit.Delete(v.key)
+		edit.Put(v.key+10_000, entry{v.key + 10_000, v.value})
 	}
 	if seen != 1000 || tree.Len() != 1000 {
 		t.Fatalf("walked %d values and left %d, want 1000 each", seen, tree.Len())

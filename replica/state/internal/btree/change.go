@@ -1,7 +1,7 @@
 package btree
 
 // Put stores a value under its key, in place of the one that is there.
-func (t *Tree[K, V]) Put(k K, v V) {
+func (t Edit[K, V]) Put(k K, v V) {
 	if t.root == nil {
 		t.root = &node[V]{owner: t.owner}
 	}
@@ -30,7 +30,7 @@ func (t *Tree[K, V]) Put(k K, v V) {
 }
 
 // Delete removes the value with a key, if it is there.
-func (t *Tree[K, V]) Delete(k K) {
+func (t Edit[K, V]) Delete(k K) {
 	if t.root == nil {
 		return
 	}
@@ -45,7 +45,7 @@ func (t *Tree[K, V]) Delete(k K) {
 
 // delete removes k from what is in n, which is owned and may be left with one
 // value too few.
-func (t *Tree[K, V]) delete(n *node[V], k K) bool {
+func (t Edit[K, V]) delete(n *node[V], k K) bool {
 	i, found := t.search(n, k)
 	switch {
 	case n.children == nil && found:
@@ -63,7 +63,7 @@ func (t *Tree[K, V]) delete(n *node[V], k K) bool {
 }
 
 // deleteLast is delete of the last value, which it returns.
-func (t *Tree[K, V]) deleteLast(n *node[V]) V {
+func (t Edit[K, V]) deleteLast(n *node[V]) V {
 	last := n.count
 	if n.children == nil {
 		v := n.values[last-1]
@@ -77,7 +77,7 @@ func (t *Tree[K, V]) deleteLast(n *node[V]) V {
 
 // refill gives the i-th child of n a value from the left or the right, or joins
 // it with a neighbour, if it has too few. n and the child are owned.
-func (t *Tree[K, V]) refill(n *node[V], i int) {
+func (t Edit[K, V]) refill(n *node[V], i int) {
 	if n.children[i].count >= least {
 		return
 	}
@@ -102,8 +102,8 @@ func (t *Tree[K, V]) refill(n *node[V], i int) {
 }
 
 // owned is n, or a copy of it where others may see it.
-func (t *Tree[K, V]) owned(n *node[V]) *node[V] {
-	if t.owner != nil && n.owner == t.owner {
+func (t Edit[K, V]) owned(n *node[V]) *node[V] {
+	if n.owner == t.owner {
 		return n
 	}
 	own := *n
@@ -116,7 +116,7 @@ func (t *Tree[K, V]) owned(n *node[V]) *node[V] {
 }
 
 // ownedChild makes the i-th child of n, which is owned, an owned one as well.
-func (t *Tree[K, V]) ownedChild(n *node[V], i int) *node[V] {
+func (t Edit[K, V]) ownedChild(n *node[V], i int) *node[V] {
 	n.children[i] = t.owned(n.children[i])
 	return n.children[i]
 }
