@@ -340,13 +340,9 @@ func (w *world) command(id, directory string) {
 	}
 }
 
-// laggingVoter: one machine gets a new directory, and the last voter that was there
-// before does not hear of its promotion. Then the master loses its disk: the two that
-// are left are a majority. It needs the three of them to be all.
-func (w *world) laggingVoter() {
-	if len(w.machines) != 3 {
-		return
-	}
+// whole makes the cell well, has whoever waits for it admitted, and reports
+// whether every directory votes.
+func (w *world) whole() bool {
 	w.well()
 	for n := 0; n < 10 && !w.allVote(); n++ {
 		for _, m := range w.machines {
@@ -356,8 +352,21 @@ func (w *world) laggingVoter() {
 		}
 		w.until(500 * time.Millisecond)
 	}
+	return w.allVote()
+}
+
+// laggingVoter: one machine gets a new directory, and the last voter that was there
+// before does not hear of its promotion. Then the master loses its disk: the two that
+// are left are a majority. It needs the three of them to be all.
+func (w *world) laggingVoter() {
+	if len(w.machines) != 3 {
+		return
+	}
+	if !w.whole() {
+		return
+	}
 	old, next := w.rivals()
-	if old == nil || !w.allVote() || !w.mayLose(next) {
+	if old == nil || !w.mayLose(next) {
 		return
 	}
 	next.swap(newDisk(w), between(w.script, time.Millisecond, 100*time.Millisecond))

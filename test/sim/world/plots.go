@@ -299,9 +299,11 @@ func (w *world) inheritance() {
 // before, and that lacks what was committed since, campaigns in the same term.
 // It needs the three of them to be all.
 func (w *world) tornVote() {
-	w.well()
+	if len(w.machines) != 3 || !w.whole() {
+		return
+	}
 	voter, former := w.voter()
-	if voter == nil || len(w.machines) != 3 {
+	if voter == nil {
 		return
 	}
 	i := slices.IndexFunc(w.machines, func(m *machine) bool { return m != voter && m != former })
@@ -318,7 +320,7 @@ func (w *world) tornVote() {
 	}
 	w.part(voter)
 	w.until(5 * time.Millisecond) // former is not to miss its leader yet
-	voter.fatal, voter.afterCrash, voter.reboots = pick(w.script, 4, 5, 6), 5*time.Millisecond, false
+	voter.fatal, voter.afterCrash, voter.reboots = pick(w.script, 4, 5), 5*time.Millisecond, false
 	before := voter.process
 	w.campaign(voter)
 	if !w.soon(func() bool {
