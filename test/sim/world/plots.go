@@ -314,28 +314,28 @@ func (w *world) tornVote() {
 		return
 	}
 	w.heal()
-	w.part(former)
+	former.crash()
 	if !w.soon(func() bool { return w.leader(former) == third }) {
 		return
 	}
 	w.part(voter)
-	w.until(5 * time.Millisecond) // former is not to miss its leader yet
 	voter.fatal, voter.afterCrash, voter.reboots = pick(w.script, 4, 5), 5*time.Millisecond, false
 	before := voter.process
 	w.campaign(voter)
-	if !w.soon(func() bool {
-		now := voter.process
-		return now != nil && now != before && now.replica != nil
-	}) {
+	if !w.soon(func() bool { return voter.process != before && voter.runs() }) {
 		return
 	}
 	w.heal()
 	w.part(third)
-	w.until(between(w.script, 5*time.Millisecond, 50*time.Millisecond))
+	former.restart(false) // as a follower: who is a candidate already can't be told to campaign
+	w.soon(former.runs)
 	w.campaign(former)
 	w.until(500 * time.Millisecond)
 	w.heal()
 }
+
+// runs reports whether the machine's process is through with its start.
+func (m *machine) runs() bool { return m.process != nil && m.process.replica != nil }
 
 // voter finds the master, and a machine that voted for it last.
 func (w *world) voter() (voter, former *machine) {
