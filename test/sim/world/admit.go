@@ -391,6 +391,37 @@ func (w *world) laggingVoter() {
 	w.heal()
 }
 
+// tooLate: an operator wants the old directory back, and what the master asks
+// the members for takes so long that the old one is taken out meanwhile.
+func (w *world) tooLate() {
+	if !w.whole() {
+		return
+	}
+	old, next := w.rivals()
+	if old == nil || !w.mayLose(next) {
+		return
+	}
+	before := next.disk.who.Directory
+	next.swap(newDisk(w), time.Millisecond)
+	if w.soon(func() bool { return next.process != nil && next.process.stranger }) {
+		w.replace(next)
+	}
+	if !w.soon(next.runs) {
+		return
+	}
+	w.stats.check("taken back too late")
+	w.until(between(w.script, time.Millisecond, 100*time.Millisecond))
+	for _, m := range w.machines {
+		if m != old && m != next {
+			w.net.lag[[2]string{m.id, old.id}] = 800 * time.Millisecond
+		}
+	}
+	go w.command(next.id, before)
+	w.until(3 * time.Millisecond) // what is sent from now on does not take as long
+	clear(w.net.lag)
+	w.until(2 * time.Second)
+}
+
 // tend is the operator at the end, when nothing fails any more: whoever asks is
 // admitted, and a founding that came to nothing is begun anew.
 func (w *world) tend() {

@@ -57,6 +57,7 @@ var actions = []action{
 	{"lapse", 1, (*world).lapse},
 	{"lagging voter", 2, (*world).laggingVoter},
 	{"late answers", 1, (*world).lateAnswers},
+	{"taking back too late", 1, (*world).tooLate},
 }
 
 // play runs the script.
