@@ -55,15 +55,15 @@ build: ## Build bin/stoutd and bin/stout, static binaries
 	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/stoutd ./cmd/stout
 
 # The tests in test/ run processes built from the sources, which go test does
-# not see: -count=1 keeps it from showing an old result. The race detector would
-# have every process sleep for a second at its end, also the programs that the
-# tests run; lint has run go vet; and the linker need not write what a debugger
-# wants.
-TEST := CGO_ENABLED=1 GORACE=atexit_sleep_ms=20 $(GO) test -race -tags $(TAGS) -vet=off -ldflags=-w -count=1
+# not see: -count=1 keeps it from showing an old result. Lint has run go vet, and
+# the linker need not write what a debugger wants.
+TEST := CGO_ENABLED=1 $(GO) test -race -tags $(TAGS) -vet=off -ldflags=-w -count=1
 
+# The race detector has every process sleep for a second at its end, also the
+# programs that the tests run: not in the short run.
 .PHONY: test
 test: ## Run all tests with the race detector, with a sample of each attack
-	$(TEST) -timeout 15m ./...
+	GORACE=atexit_sleep_ms=20 $(TEST) -timeout 15m ./...
 
 .PHONY: test-long
 test-long: ## Run all tests with the whole of each attack: nightly

@@ -5,6 +5,7 @@
 package attack
 
 import (
+	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
@@ -22,14 +23,30 @@ const (
 )
 
 var (
-	long = os.Getenv(lengthVariable) == "long"
-	seed = func() uint64 {
-		if given, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64); err == nil {
-			return given
-		}
-		return uint64(time.Now().UnixMilli())
-	}()
+	long = isLong(os.Getenv(lengthVariable))
+	seed = seedOf(os.Getenv(seedVariable))
 )
+
+// isLong panics at a value that means nothing: a long run that is none would go
+// unnoticed.
+func isLong(length string) bool {
+	if length != "" && length != "long" {
+		panic(fmt.Sprintf("%s is %q; leave it out, or set it to %q", lengthVariable, length, "long"))
+	}
+	return length == "long"
+}
+
+// seedOf is the seed that is given, or a new one. It panics as isLong does.
+func seedOf(given string) uint64 {
+	if given == "" {
+		return uint64(time.Now().UnixMilli())
+	}
+	n, err := strconv.ParseUint(given, 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("%s is %q; it is a number, as a test that failed has printed it", seedVariable, given))
+	}
+	return n
+}
 
 // Times is how often something is done in a short run, or in a long one.
 func Times(short, all int) int {
