@@ -87,11 +87,10 @@ func mustWait(s *state.State, op *state.Acquire) bool {
 func (a *accounting) release(key claimKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := a.claims[key]
-	if r.calls--; r.calls > 0 {
+	r := leave(a.claims, key)
+	if r == nil {
 		return
 	}
-	delete(a.claims, key)
 	if r.taken {
 		a.add(key.session, claimUsage(key), -1)
 	}
@@ -179,14 +178,20 @@ func (a *accounting) reserveSession(op *state.OpenSession) (release func(), err 
 func (a *accounting) releaseSession(name opening, u usage) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := a.openings[name]
-	if r.calls--; r.calls > 0 {
-		return
-	}
-	delete(a.openings, name)
-	if r.taken {
+	if r := leave(a.openings, name); r != nil && r.taken {
 		a.cell.add(u, -1)
 	}
+}
+
+// leave ends a call's part in a reservation, which it returns if that was the
+// last one.
+func leave[K comparable](of map[K]*reservation, key K) *reservation {
+	r := of[key]
+	if r.calls--; r.calls > 0 {
+		return nil
+	}
+	delete(of, key)
+	return r
 }
 
 // sessionOpened counts a new session. a.mu is held.

@@ -1,7 +1,7 @@
 // Package attack says how much of a test's attacks one run makes. Each `make
-// test` makes a sample of them, drawn anew, and `make test-long` makes them
-// all: what a run of every change leaves out, some other run does, and every
-// night does.
+// test` makes some of them, and `make test-long` makes them all, every night.
+// What Sample leaves out of one run, others draw; what Times leaves out, only
+// the long run makes.
 package attack
 
 import (

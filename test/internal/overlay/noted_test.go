@@ -33,17 +33,23 @@ func TestReimported(t *testing.T) {
 	}
 }
 
-// TestNoted: the sources look as the overlay expects them to, and those of
-// other modules are replaced in copies.
-func TestNoted(t *testing.T) {
+// noted is Noted of the sources at root.
+func noted(t *testing.T) (root string, o Overlay) {
+	t.Helper()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := Noted(t.Context(), root, Overlay{})
-	if err != nil {
+	if o, err = Noted(t.Context(), root, Overlay{}); err != nil {
 		t.Fatal(err)
 	}
+	return root, o
+}
+
+// TestNoted: the sources look as the overlay expects them to, and those of
+// other modules are replaced in copies.
+func TestNoted(t *testing.T) {
+	root, o := noted(t)
 	for name := range o.files {
 		if !strings.HasPrefix(name, filepath.Join(root, "replica")) && !strings.HasPrefix(name, o.copies[bbolt]) && !strings.HasPrefix(name, o.copies[raft]) {
 			t.Errorf("%s is replaced", name)
@@ -66,18 +72,11 @@ func TestNoted(t *testing.T) {
 // TestNothingIsWrittenUnseen: of the packages of a replica, only those that are
 // noted use the disk.
 func TestNothingIsWrittenUnseen(t *testing.T) {
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := Noted(t.Context(), root, Overlay{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, o := noted(t)
 	linux := build.Default
 	linux.GOOS = "linux"
 	packages := 0
-	err = filepath.WalkDir(filepath.Join(root, "replica"), func(dir string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(root, "replica"), func(dir string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
