@@ -32,7 +32,6 @@ type Replica struct {
 	disk     *raftstore.Stores         // the stores as the library has them
 	wire     rafttransport.Transport   // and the transport
 	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
-	renewing atomic.Bool               // whether renewSnapshot is at work
 
 	vitals    vitals
 	committed committed // membership
@@ -115,7 +114,7 @@ func (r *Replica) correct() (err error) {
 	r.fsm.waitDurable = r.disk.WaitDurable
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
 		Leading: r.leads, Leads: r.leadsIn, Mute: r.diskHangs, Durable: r.disk.DurableIndex,
-		Renew: r.renewSnapshot, Forgot: r.tellForgotten,
+		Forgot: r.tellForgotten,
 	})
 	return nil
 }
@@ -136,20 +135,6 @@ func (r *Replica) servers() []raft.Server { return r.raft.GetConfiguration().Con
 func (r *Replica) leads() bool {
 	library := r.library.Load()
 	return library != nil && library.State() == raft.Leader
-}
-
-// renewSnapshot has a newer snapshot taken, unless one is being taken.
-func (r *Replica) renewSnapshot() {
-	library := r.library.Load()
-	if library == nil || !r.renewing.CompareAndSwap(false, true) {
-		return
-	}
-	r.watching.Go(func() {
-		defer r.renewing.Store(false)
-		if err := library.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
-			r.opts.Logger.Warn().Err(err).Msg("no newer snapshot can be taken for a follower that goes on from none")
-		}
-	})
 }
 
 // leadsIn reports whether the replica leads in a raft term.

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -72,6 +73,33 @@ func TestSnapshotThatEndsWithinStaleEntries(t *testing.T) {
 	}
 	write(t, leader, epoch, "c", raftstore.CacheSize) // what was cut is cached no more
 	same(t, leader, start(t, away.opts))
+}
+
+// TestOnlyVoterEndsWithinStaleEntries: as above, and without the follower
+// nothing can be committed, so that no later snapshot helps.
+func TestOnlyVoterEndsWithinStaleEntries(t *testing.T) {
+	for _, n := range []uint64{4, 7} { // the snapshot ends at the last of them, or before
+		t.Run(fmt.Sprintf("%d stale entries", n), func(t *testing.T) {
+			t.Parallel()
+			away, two, leader, epoch, stale := beyond(t, n, func(*raft.Log) {})
+			write(t, leader, epoch, "b", 1)
+			same(t, leader, two...)
+			cut(t, two...)
+			if metas, _ := leader.stores.Snapshots.List(); metas[0].Index < stale || metas[0].Index >= stale+n {
+				t.Fatalf("the snapshot ends at %d, and the stale entries are %d from %d on: the test shows nothing", metas[0].Index, n, stale)
+			}
+			for _, r := range two {
+				stop(t, r)
+			}
+			// One that is opened again has nothing that was cut in its cache.
+			back := start(t, away.opts)
+			leader, epoch = lead(t, start(t, leader.opts), back)
+			write(t, leader, epoch, "c", 1)
+			same(t, leader, back)
+			stop(t, back)
+			same(t, leader, start(t, away.opts))
+		})
+	}
 }
 
 // TestStaleConfigurationBeforeASnapshot does not stand in the way of changes.

@@ -32,6 +32,7 @@ func FuzzLoad(f *testing.F) {
 		"cell: &a x\nid: *a\n", "cell: !!str 007\n", "cell: |\n  x\n", "? cell\n: x\n", "<<: {cell: x}\n", "replicas:\n  - {id: r1, raft: h:1}\n", "cell: \"\\u0000\"\n",
 	} {
 		f.Add([]byte(content), "r1=127.0.0.1:7201,http://127.0.0.1:7101")
+		f.Add([]byte(content), "r1=127.0.\xff0.1:7201,http://127.0.0.1:7101")
 	}
 	file := filepath.Join(f.TempDir(), "r.yaml")
 	load := func(t *testing.T, content []byte, environ []string) (*Config, error) {

@@ -2,11 +2,13 @@ package config
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stoutlock/stout/internal/suggest"
 )
@@ -52,11 +54,26 @@ type loader struct {
 
 // apply gives a setting its value from one source.
 func (l *loader) apply(s setting, values []string, from Source) {
-	if err := s.set(l.config, values); err != nil {
+	err := notText(values)
+	if err == nil {
+		err = s.set(l.config, values)
+	}
+	if err != nil {
 		l.refuse(s.name, strings.Join(values, "; "), from, err.Error())
 		return
 	}
 	l.config.sources[s.name] = from
+}
+
+// notText is an error where a value is not UTF-8. The system allows that in
+// flags and the environment; no file of settings could hold it.
+func notText(values []string) error {
+	for _, v := range values {
+		if !utf8.ValidString(v) {
+			return errors.New("it is not UTF-8")
+		}
+	}
+	return nil
 }
 
 func (l *loader) refuse(field, value string, from Source, reason string) {

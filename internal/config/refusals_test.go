@@ -23,6 +23,10 @@ func TestRefusals(t *testing.T) {
 		{"id not in the list", cell("--id", "r9"), `id "r9" (flag --id): the list of replicas (flag --replica) has no such id; it has r1, r2, r3`},
 		{"empty data directory", cell("--data-dir", ""), `data-dir (flag --data-dir): it is required`},
 
+		{"directory that is not UTF-8", cell("--data-dir", "a\xff"), `a\xff" (flag --data-dir): it is not UTF-8`},
+		{"replica that is not UTF-8", env("STOUTD_REPLICA=r1=h\xff:1"), `(environment STOUTD_REPLICA): it is not UTF-8`},
+		{"file that is not UTF-8", file("data-dir: a\xff\n"), `not YAML: it is not UTF-8`},
+
 		{"bad duration", cell("--master-lease", "2"), `master-lease "2" (flag --master-lease): not a duration; write a number and a unit`},
 		{"bad duration in the environment", env("STOUTD_MASTER_LEASE=soon"), `master-lease "soon" (environment STOUTD_MASTER_LEASE): not a duration`},
 		{"bad duration in the file", file("\nmaster-lease: soon\n"), `master-lease "soon" (r.yaml:2): not a duration`},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -15,6 +16,10 @@ import (
 // value knows its line and every unknown key is reported, not just the first.
 func (l *loader) readYAML(name string, content []byte) {
 	short := filepath.Base(name)
+	if !utf8.Valid(content) {
+		l.refuseFile(name, "", "not YAML: it is not UTF-8")
+		return
+	}
 	file, err := parser.ParseBytes(content, 0)
 	if err != nil {
 		l.refuseFile(name, "", "not YAML: "+firstLine(err))

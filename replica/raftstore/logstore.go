@@ -34,7 +34,11 @@ type logStore struct {
 
 func (s *logStore) StoreLog(log *raft.Log) error { return s.StoreLogs([]*raft.Log{log}) }
 
+// StoreLogs stores all but a stand-in for the end of a snapshot, which is there.
 func (s *logStore) StoreLogs(logs []*raft.Log) error {
+	if logs[0].Type == StandIn {
+		return s.behind(logs[0].Index)
+	}
 	last, err := s.LastIndex()
 	if err != nil {
 		return err
@@ -53,16 +57,43 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// look finds out where the log beneath has its last gap.
+// look finds out where the log beneath has its last gap. It first discards what
+// disagrees with the latest snapshot: a crash came before the library did (see
+// rafttransport, install).
 func (s *logStore) look(log raft.LogStore) error {
+	metas, err := s.snapshots.List()
+	if err != nil {
+		return err
+	}
+	if len(metas) == 0 {
+		return s.gap.find(log)
+	}
+	end := metas[0]
+	if err := s.discard(log, end.Index, end.Term); err != nil {
+		return fmt.Errorf("discard the log entries from %d on, which disagree with snapshot %s: %w", end.Index, end.ID, err)
+	}
 	if err := s.gap.find(log); err != nil {
 		return err
 	}
-	metas, err := s.snapshots.List()
-	if err != nil || len(metas) == 0 {
+	return s.behind(end.Index)
+}
+
+// discard removes the entries from the end of a snapshot on, if the first of
+// them is of another term, and the snapshot is sound.
+func (s *logStore) discard(log raft.LogStore, index, term uint64) error {
+	var there, end raft.Log
+	err := log.GetLog(index, &there)
+	switch {
+	case errors.Is(err, raft.ErrLogNotFound):
+		return nil
+	case err != nil || there.Term == term || s.standIn(index, &end) != nil:
 		return err
 	}
-	return s.behind(metas[0].Index)
+	last, err := log.LastIndex()
+	if err != nil {
+		return err
+	}
+	return log.DeleteRange(index, last)
 }
 
 // behind is told of a snapshot that is there.

@@ -29,11 +29,10 @@ import (
 type acknowledged struct {
 	forgot func(id raft.ServerID, err error) // called once for each
 
-	mu        sync.Mutex // guards what follows
-	term      uint64
-	upTo      map[raft.ServerID]uint64
-	snapshots map[raft.ServerID]uint64 // the last one that was installed
-	errors    map[raft.ServerID]error  // why a follower is sent nothing more
+	mu     sync.Mutex // guards what follows
+	term   uint64
+	upTo   map[raft.ServerID]uint64
+	errors map[raft.ServerID]error // why a follower is sent nothing more
 }
 
 // sending is called before a message of a term leaves. It returns what the
@@ -46,7 +45,6 @@ func (a *acknowledged) sending(id raft.ServerID, term uint64) (least uint64, err
 	defer a.mu.Unlock()
 	if term > a.term {
 		a.term, a.upTo, a.errors = term, map[raft.ServerID]uint64{}, map[raft.ServerID]error{}
-		a.snapshots = map[raft.ServerID]uint64{}
 	}
 	if term < a.term {
 		return 0, nil // whoever answers knows of a later term, or will
@@ -81,23 +79,6 @@ func (a *acknowledged) stored(id raft.ServerID, term, index uint64) {
 	if term == a.term {
 		a.upTo[id] = max(a.upTo[id], index)
 	}
-}
-
-// installed notes that a follower has installed a snapshot, and reports whether
-// it had the same one before.
-func (a *acknowledged) installed(id raft.ServerID, term, index uint64) (again bool) {
-	if a == nil {
-		return false
-	}
-	a.stored(id, term, index)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if term != a.term {
-		return false
-	}
-	again = a.snapshots[id] == index
-	a.snapshots[id] = index
-	return again
 }
 
 func (a *acknowledged) lose(id raft.ServerID, term uint64, why error) error {

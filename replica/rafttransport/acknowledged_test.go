@@ -110,29 +110,6 @@ func TestForgetfulFollowerIsTold(t *testing.T) {
 	}
 }
 
-// TestSnapshotThatDoesNotHelp: a follower that has installed one twice is sent
-// a newer one.
-func TestSnapshotThatDoesNotHelp(t *testing.T) {
-	to, _, _, _ := leaderOf(t)
-	renewed := 0
-	to.opts.Renew = func() { renewed++ }
-	install := func(id raft.ServerID, term, index uint64) {
-		t.Helper()
-		must(t, to.InstallSnapshot(id, "", &raft.InstallSnapshotRequest{Term: term, LastLogIndex: index}, &raft.InstallSnapshotResponse{}, nil))
-	}
-	install("r2/a", 3, 10)
-	install("r3/b", 3, 10)
-	install("r2/a", 3, 20)
-	install("r2/a", 4, 20)
-	if renewed != 0 {
-		t.Error("others are renewed")
-	}
-	install("r2/a", 4, 20)
-	if renewed != 1 {
-		t.Error("it is not renewed")
-	}
-}
-
 // TestForgetfulFollowerOfASnapshot: a snapshot would make up for what is lost,
 // and for what was voted nothing would. Before it is sent the follower has to
 // tell.

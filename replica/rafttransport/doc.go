@@ -5,8 +5,8 @@
 //     hashicorp/raft #695)
 //   - no message has a follower commit more than it brings, or than its leader
 //     has on disk; none leaves a replica that does not lead any more; a leader
-//     whose disk hangs falls silent; a snapshot that does not help is renewed
-//     (transport.go)
+//     whose disk hangs falls silent (transport.go)
+//   - a follower discards what disagrees with a snapshot (install.go)
 //   - a follower that has forgotten what it had acknowledged is sent nothing
 //     (acknowledged.go)
 //   - candidates are judged by their logs alone, and campaign only with a vote

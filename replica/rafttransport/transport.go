@@ -28,8 +28,6 @@ type Options struct {
 	// Durable is index, or the last one before it up to which all entries are
 	// on this replica's disk.
 	Durable func(index uint64) uint64
-	// Renew has a newer snapshot taken, and does not wait for it.
-	Renew func()
 	// Forgot is told, once for each, of a follower that has lost what it had
 	// acknowledged.
 	Forgot func(id raft.ServerID, why error)
@@ -104,12 +102,6 @@ func (t Transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 
 // InstallSnapshot sends a snapshot, behind a heartbeat: only in the answer to
 // that does the follower tell where its log ended before.
-//
-// A follower may have entries of an earlier leader's around the end of the
-// snapshot, which were never committed. Raft has it discard them (Ongaro and
-// Ousterhout 2014, section 7); the library's keeps them, refuses what goes on
-// from there, and is sent the same snapshot again, for ever. One that ends
-// behind them mends it.
 func (t Transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, q *raft.InstallSnapshotRequest, r *raft.InstallSnapshotResponse, data io.Reader) error {
 	heartbeat := raft.AppendEntriesRequest{RPCHeader: q.RPCHeader, Term: q.Term} // the header says who leads
 	if err := t.AppendEntries(id, target, &heartbeat, &raft.AppendEntriesResponse{}); err != nil {
@@ -117,9 +109,7 @@ func (t Transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, 
 	}
 	err := t.Wire.InstallSnapshot(id, target, q, r, data)
 	if err == nil && r.Success && r.Term == q.Term {
-		if t.acks.installed(id, q.Term, q.LastLogIndex) {
-			t.opts.Renew()
-		}
+		t.acks.stored(id, q.Term, q.LastLogIndex)
 	}
 	return err
 }

@@ -7,7 +7,8 @@ import (
 )
 
 // Pass hands the other replicas' messages to the library. It has that judge a
-// candidate by its log alone, and campaign only where this replica votes.
+// candidate by its log alone, campaign only where this replica votes, and
+// discard what disagrees with a snapshot (see install).
 //
 // The library votes only for who votes in its own latest configuration. A
 // replica that lags behind does not know the newest members yet, and where
@@ -29,7 +30,13 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 	for {
 		select {
 		case m := <-from:
-			if _, campaign := m.Command.(*raft.TimeoutNowRequest); campaign {
+			switch q := m.Command.(type) {
+			case *raft.InstallSnapshotRequest:
+				if !t.install(m, q, quit) {
+					return
+				}
+				continue
+			case *raft.TimeoutNowRequest:
 				if !t.caughtUp(quit) {
 					return
 				}
@@ -54,18 +61,26 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 // reports false where quit is closed first. It sends one that the library
 // refuses at its header, and so does nothing with, in its turn.
 func (t Transport) caughtUp(quit <-chan struct{}) bool {
-	answer := make(chan raft.RPCResponse, 1)
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax + 1}
+	_, ok := t.ask(raft.RPC{Command: &raft.AppendEntriesRequest{RPCHeader: header}}, quit)
+	return ok
+}
+
+// ask hands a message to the library and returns its answer, or false where
+// quit is closed first.
+func (t Transport) ask(m raft.RPC, quit <-chan struct{}) (raft.RPCResponse, bool) {
+	answer := make(chan raft.RPCResponse, 1)
+	m.RespChan = answer
 	select {
-	case t.messages <- raft.RPC{Command: &raft.AppendEntriesRequest{RPCHeader: header}, RespChan: answer}:
+	case t.messages <- m:
 	case <-quit:
-		return false
+		return raft.RPCResponse{}, false
 	}
 	select {
-	case <-answer:
-		return true
+	case a := <-answer:
+		return a, true
 	case <-quit:
-		return false
+		return raft.RPCResponse{}, false
 	}
 }
 
