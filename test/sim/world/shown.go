@@ -21,7 +21,7 @@ type offer struct {
 
 // sessionRead: a client has read a session. It was so at some moment since the
 // call began. A grant that it shows as the session's own is not taken back, and
-// one that is to be asked for again not before the time is over: that is
+// one that is to be asked for again not before the time is over. That is
 // counted from the sending, on a clock of the master's that may be fast.
 func (j *judge) sessionRead(who string, sent time.Duration, floor uint64, got lockapi.SessionState) {
 	j.look()
@@ -39,6 +39,9 @@ func (j *judge) sessionRead(who string, sent time.Duration, floor uint64, got lo
 			continue
 		}
 		j.w.stats.check("told of an unclaimed grant")
+		if h.UnclaimedMS == 1 {
+			continue // the least that can be shown, and no time at all
+		}
 		span := time.Duration(float64(h.UnclaimedMS) * float64(time.Millisecond) * (1 - 2*drift))
 		j.offered[h.Token] = offer{who, sent, sent + span}
 	}
