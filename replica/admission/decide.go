@@ -72,7 +72,7 @@ func (s Self) comeBack(answers map[string]Answer) Decision {
 	latest, _ := newest(answers, s.CellID)
 	if latest.ConfigIndex > s.Replaced && latest.lists(s.ServerID()) {
 		who := s.Identity
-		who.Replaced = 0
+		who.Admitted, who.Replaced = latest.ConfigIndex, 0
 		return Decision{Step: Go, Identity: who}
 	}
 	if latest.CellID == "" {
@@ -88,11 +88,14 @@ const replaced = "another was put in its place"
 // whether the others know that this directory is no member any more: the latest
 // configuration up to the place of the last one in its log, or behind that,
 // does not list it. (The last one in its log may never have been committed, and
-// be behind all that were.) The identity that comes with it is to be kept,
+// be behind all that were.) Nor do those count who have not come to where it
+// was admitted: its own log may not have come there either, and they may have
+// been restarted, and not know yet what is committed. The identity that comes with it is to be kept,
 // durably, and the replica to end.
 func FindReplaced(self Self, answers map[string]Answer) (Decision, bool) {
 	latest, ok := newest(answers, self.CellID)
-	if !ok || latest.ConfigIndex == 0 || max(latest.Applied, latest.ConfigIndex) < self.ConfigIndex || latest.lists(self.ServerID()) {
+	seen := max(latest.Applied, latest.ConfigIndex)
+	if !ok || latest.ConfigIndex == 0 || seen < max(self.ConfigIndex, self.Admitted) || latest.lists(self.ServerID()) {
 		return Decision{}, false
 	}
 	d := self.stranger(latest, replaced)
@@ -117,9 +120,9 @@ func (s Self) belong(answers map[string]Answer) (Decision, bool) {
 			return s.afresh("this directory was a member of cell " + theirs.CellID +
 				" and does not know it: it was put back as it was before, and goes on as a new one"), true
 		case prepared && (latest.ConfigIndex == 0 || latest.lists(s.ServerID())):
-			return s.begin(s.Founding, theirs.CellID), true
+			return s.begin(s.Founding, theirs.CellID, 0), true
 		case !prepared && latest.lists(s.ServerID()):
-			return s.begin(theirs.Founding, theirs.CellID), true
+			return s.begin(theirs.Founding, theirs.CellID, latest.ConfigIndex), true
 		}
 	}
 	if latest.CellID == "" {
@@ -137,9 +140,9 @@ func (s Self) afresh(why string) Decision {
 }
 
 // begin makes the directory one of a cell.
-func (s Self) begin(f Founding, cellID string) Decision {
+func (s Self) begin(f Founding, cellID string, admitted uint64) Decision {
 	who := s.Identity
-	who.Founding, who.CellID = f, cellID
+	who.Founding, who.CellID, who.Admitted = f, cellID, admitted
 	return Decision{Step: Go, Identity: who}
 }
 
@@ -258,7 +261,7 @@ func (s Self) settle(proposed Founding, answers map[string]Answer) Decision {
 	if !prepared {
 		return wait("waiting until all of %s have prepared to found the cell", list(s.Names))
 	}
-	return s.begin(s.Founding, s.Founding.CellID(s.Cell))
+	return s.begin(s.Founding, s.Founding.CellID(s.Cell), 0)
 }
 
 func (s Self) changed(now Founding) string {

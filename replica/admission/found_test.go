@@ -282,7 +282,7 @@ func TestDecide(t *testing.T) {
 		"new at an old address":        {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "knows r1 by directory a", nil},
 		"and the others just start":    {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 0)}, Stranger, "does not tell its members before it has a master", nil},
 		"not a member at all":          {Identity{Cell: "c", ID: "r4", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "no member of that name", nil},
-		"admitted":                     {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c", "r1/n")}, Go, "", func(w Identity) bool { return w.CellID == id && !w.Founding.Has("r1/n") }},
+		"admitted":                     {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c", "r1/n")}, Go, "", func(w Identity) bool { return w.CellID == id && !w.Founding.Has("r1/n") && w.Admitted == 7 }},
 		"admitted, and one lags":       {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{member(card("r2", "b"), 1, "r1/a"), member(card("r3", "c"), 7, "r1/n")}, Go, "", nil},
 		"put back as before founding":  {blank, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" && w.Founding == nil && w.CellID == "" }},
 		"and replaced meanwhile":       {blank, []Card{member(card("r2", "b"), 7, "r1/x", "r2/b", "r3/c")}, Save, "put back", func(w Identity) bool { return w.Directory == "new" }},
@@ -293,7 +293,7 @@ func TestDecide(t *testing.T) {
 		"replaced":                     {gone, []Card{member(card("r2", "b"), 9, "r1/x", "r2/b", "r3/c")}, Stranger, "another was put in its place", nil},
 		"replaced, and nobody answers": {gone, nil, Stranger, "another was put in its place", nil},
 		"replaced, and one lags":       {gone, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "", nil},
-		"replaced and admitted again":  {gone, []Card{member(card("r2", "b"), 11, "r1/a", "r2/b", "r3/c")}, Go, "", func(w Identity) bool { return w.Replaced == 0 }},
+		"replaced and admitted again":  {gone, []Card{member(card("r2", "b"), 11, "r1/a", "r2/b", "r3/c")}, Go, "", func(w Identity) bool { return w.Replaced == 0 && w.Admitted == 11 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answers := map[string]Answer{"r2": {Err: errors.New("away")}, "r3": {Err: errors.New("away")}}
@@ -342,6 +342,15 @@ func TestFindReplaced(t *testing.T) {
 				t.Errorf("%v, %+v", ok, d)
 			}
 		})
+	}
+	// One that has nothing yet from where it was admitted, and another that does
+	// not know yet what was committed there.
+	admitted := Self{Identity: Identity{Cell: "c", ID: "r1", Directory: "n", CellID: "x", Admitted: 100}, ConfigIndex: 1}
+	for applied, want := range map[uint64]bool{99: false, 100: true} {
+		c := Card{CellID: "x", ConfigIndex: 1, Applied: applied, Members: with}
+		if d, ok := FindReplaced(admitted, map[string]Answer{"r2": {Card: c}}); ok != want {
+			t.Errorf("admitted at 100, by one that has applied all up to %d: %+v", applied, d)
+		}
 	}
 	// One that has nothing yet, and another that has founded and does not run.
 	self := Self{Identity: Identity{Cell: "c", ID: "r1", Directory: "a", CellID: "x"}}

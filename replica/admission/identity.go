@@ -24,6 +24,9 @@ type Identity struct {
 	// Founded says that the log has been there: if it is gone later, so are this
 	// replica's votes and promises.
 	Founded bool `json:"founded"`
+	// Admitted is the place in the log of a committed configuration that lists
+	// this directory, as another told; 0 for a founder.
+	Admitted uint64 `json:"admitted,omitempty"`
 	// Replaced is the place in the log of a configuration that does not list this
 	// directory any more, 0 where there is none: it waits to be admitted again.
 	Replaced uint64 `json:"replaced,omitempty"`

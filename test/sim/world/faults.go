@@ -58,6 +58,7 @@ var actions = []action{
 	{"lagging voter", 2, (*world).laggingVoter},
 	{"late answers", 1, (*world).lateAnswers},
 	{"taking back too late", 1, (*world).tooLate},
+	{"hungry voter", 1, (*world).hungryVoter},
 }
 
 // play runs the script.
