@@ -115,12 +115,15 @@ func (c *Command) encode(out *bytes.Buffer) error {
 	if err := encMode.MarshalToBuffer(commandHead{Kind: c.kind(), Time: c.Time, Caller: c.Caller}, out); err != nil {
 		return err
 	}
+	if own, ok := c.Operation.(interface{ encode(*bytes.Buffer) error }); ok {
+		return own.encode(out)
+	}
 	return encMode.MarshalToBuffer(c.Operation, out)
 }
 
 // DecodeBatch reads what Encode wrote. It fails with ErrVersion on bytes of a
-// newer release and with another error on damaged ones; it never panics. The
-// batch does not alias data.
+// newer release and with another error on damaged ones; it never panics. Large
+// contents of files are the bytes of data: nobody may change them any more.
 func DecodeBatch(data []byte) (Batch, error) {
 	if len(data) == 0 {
 		return Batch{}, errors.New("decode batch: empty entry")

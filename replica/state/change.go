@@ -24,3 +24,6 @@ func (Marked) change()        {}
 func (SumTold) change()       {}
 func (MembersNoted) change()  {}
 func (LevelRaised) change()   {}
+func (FileChanged) change()   {}
+func (FileDeleted) change()   {}
+func (Answered) change()      {}

@@ -19,11 +19,29 @@ import (
 //     place in a queue is younger than the state
 //   - modes, limits and keys are what Apply lets in
 //   - a lock that is free leaves nothing behind
+//   - a file's numbers are the cell's, and the session that it ends with lives
+//   - answers are remembered for sessions that live, and not more than mostAnswers
 func (s *State) Check() error {
-	for l := range s.Locks("", "") {
-		if err := s.checkLock(l); err != nil {
-			return fmt.Errorf("lock %q: %w", l.Path, err)
+	locks, files := 0, 0
+	for n := range s.nodes.All() {
+		if !n.Free() || n.File == nil {
+			locks++
+			if err := s.checkLock(n); err != nil {
+				return fmt.Errorf("lock %q: %w", n.Path, err)
+			}
 		}
+		if n.File != nil {
+			files++
+			if err := s.checkFile(n); err != nil {
+				return fmt.Errorf("file %q: %w", n.Path, err)
+			}
+		}
+	}
+	if locks != s.locks || files != s.files {
+		return fmt.Errorf("counts %d locks and %d files; there are %d and %d", s.locks, s.files, locks, files)
+	}
+	if err := s.checkOwned(); err != nil {
+		return err
 	}
 	if n := s.holds.Len() + s.queue.Len(); n != s.claims.Len() {
 		return fmt.Errorf("%d holds and waits but %d claims", n, s.claims.Len())
@@ -174,4 +192,47 @@ func (s *State) checkHeader() error {
 func (s *State) Equal(other *State) bool {
 	a, b := s.Hash(), other.Hash()
 	return bytes.Equal(a[:], b[:])
+}
+
+func (s *State) checkFile(n *Node) error {
+	f := n.File
+	switch {
+	case f.Path != n.Path:
+		return fmt.Errorf("calls itself %q", f.Path)
+	case !soundFile(f.Content, f.Sum):
+		return fmt.Errorf("has %d bytes and a sum of %d", len(f.Content), len(f.Sum))
+	case f.Instance == 0 || f.Instance > f.Revision || f.Revision > s.Revision:
+		return fmt.Errorf("instance %d, revision %d are not in order within the cell's %d", f.Instance, f.Revision, s.Revision)
+	case f.Generation == 0 || f.Generation-1 > f.Revision-f.Instance:
+		return fmt.Errorf("has generation %d from revision %d to %d", f.Generation, f.Instance, f.Revision)
+	case f.ModifiedAt > s.Now || f.CreatedAt > f.ModifiedAt:
+		return fmt.Errorf("was made at %d and changed at %d; the cell's time is %d", f.CreatedAt, f.ModifiedAt, s.Now)
+	case f.Session == "":
+		return nil
+	}
+	if own, _ := s.ephemeral.Get(owned{f.Session, f.Path}); own != f {
+		return fmt.Errorf("is not among those of session %q", f.Session)
+	}
+	return s.lives(f.Session)
+}
+
+func (s *State) checkOwned() error {
+	ephemeral := 0
+	for f := range s.Files("", "") {
+		if f.Session != "" {
+			ephemeral++
+		}
+	}
+	if ephemeral != s.ephemeral.Len() {
+		return fmt.Errorf("%d files end with a session, but %d are known to", ephemeral, s.ephemeral.Len())
+	}
+	for v := range s.answers.All() {
+		if err := s.lives(v.Session); err != nil {
+			return fmt.Errorf("answers: %w", err)
+		}
+		if len(v.List) == 0 || len(v.List) > mostAnswers {
+			return fmt.Errorf("session %q has %d answers", v.Session, len(v.List))
+		}
+	}
+	return nil
 }

@@ -13,6 +13,9 @@ type editor struct {
 	queue    btree.Edit[numbered, *Wait]
 	claims   btree.Edit[claimKey, claim]
 
+	ephemeral btree.Edit[owned, *File]
+	answers   btree.Edit[string, *answers]
+
 	changes []Change
 	likely  int // changes
 }
@@ -20,11 +23,31 @@ type editor struct {
 // edit begins the change of a state by so many commands.
 func edit(s *State, commands int) *editor {
 	next := *s
-	return &editor{
-		State: &next, likely: commands,
-		sessions: next.sessions.Edit(), keys: next.keys.Edit(), nodes: next.nodes.Edit(),
-		holds: next.holds.Edit(), queue: next.queue.Edit(), claims: next.claims.Edit(),
+	e := &editor{State: &next, likely: commands}
+	e.own()
+	return e
+}
+
+// own has the next changes of the trees leave all copies alone that were made
+// before.
+func (e *editor) own() {
+	s := e.State
+	e.sessions, e.keys = s.sessions.Edit(), s.keys.Edit()
+	e.nodes, e.holds, e.queue, e.claims = s.nodes.Edit(), s.holds.Edit(), s.queue.Edit(), s.claims.Edit()
+	e.ephemeral, e.answers = s.ephemeral.Edit(), s.answers.Edit()
+}
+
+// attempt does several things or, where they come to nothing, none.
+func (e *editor) attempt(do func() bool) bool {
+	before, told := *e.State, len(e.changes)
+	e.own()
+	if do() {
+		return true
 	}
+	*e.State = before
+	clear(e.changes[told:])
+	e.changes = e.changes[:told]
+	return false
 }
 
 // tell adds to what Apply returns.

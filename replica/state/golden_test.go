@@ -34,6 +34,15 @@ func fullBatch() state.Batch {
 		&state.NoteMembers{Members: []state.Member{
 			{ID: "r1", Directory: "0123456789abcdef", RaftAddr: "10.0.0.1:7201", URL: "http://10.0.0.1:7101", Since: 5}}},
 		&state.RaiseLevel{Level: 1},
+		&state.Transaction{Session: "s1", Key: "once", Digest: []byte{0, 1, 255},
+			Guards: []state.Sequencer{{Mode: state.Exclusive, Token: 42, Path: "/db/primary"}},
+			If: []state.Condition{&state.FileAt{Path: "/a", Revision: 57}, &state.FileExists{Path: "/b", Exists: true},
+				&state.GrantHeld{Sequencer: state.Sequencer{Mode: state.Shared, Token: 43, Path: "/c"}},
+				&state.SessionLives{Session: "s2"}, &state.LockFree{Path: "/d"}},
+			Then: []state.Step{
+				&state.Write{Path: "/a", Content: []byte("content\x00\xff"), Sum: make([]byte, 32), Owner: state.OwnedBy, When: state.IfRevision, Revision: 57, Sequential: true},
+				&state.Delete{Path: "/a", When: state.IfRevision, Revision: 57}, &state.DeleteBelow{Prefix: "/a/"}, &state.Get{Path: "/a"}},
+			Else: []state.Step{&state.Take{Path: "/x", Handle: "h", Mode: state.Shared, Limit: 2, DelayMS: 1000}, &state.Free{Path: "/x", Handle: "h", Token: 44}}},
 		&state.CloseOffice{},
 	} {
 		b.Commands = append(b.Commands, state.Command{Time: 1_700_000_000_000_000_000 + int64(i), Caller: "spiffe://cell/billing", Operation: op})

@@ -64,7 +64,7 @@ type Released struct {
 	Reason   Reason
 }
 
-// Reason says why a grant ended.
+// Reason says why a grant or a file ended.
 type Reason uint8
 
 // The reasons.
@@ -72,9 +72,12 @@ const (
 	GivenBack Reason = 1 // by a release, or since nobody was told of it
 	Closed    Reason = 2 // its session was closed
 	Expired   Reason = 3 // its session expired
+	Deleted   Reason = 4 // a file: by a call
 )
 
-func (r Reason) String() string { return [...]string{"", "given-back", "closed", "expired"}[r] }
+func (r Reason) String() string {
+	return [...]string{"", "given-back", "closed", "expired", "deleted"}[r]
+}
 
 // sound reports whether a lock can be held in this mode with this limit.
 func sound(mode Mode, limit int64) bool {

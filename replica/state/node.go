@@ -1,11 +1,11 @@
 package state
 
-// Node is what there is at a path: a lock that is held, waited for or delayed.
-// A path without any of these has no node. A file has its place here, as a
-// pointer that costs a lock alone nothing. It is immutable.
+// Node is what there is at a path: a lock that is held, waited for or delayed, a
+// file, or both. A path without any of these has no node. It is immutable.
 type Node struct {
 	Path string
 	Lock
+	File *File // nil without one, which costs a lock alone nothing
 }
 
 // Lock is the lock of a node. The zero value is a free one.
@@ -35,7 +35,13 @@ func (e *editor) node(path string) Node {
 
 // putNode stores n, or forgets the path when nothing is left there.
 func (e *editor) putNode(n Node) {
-	if n.Free() {
+	if was, ok := e.nodes.Get(n.Path); ok && !was.Free() {
+		e.locks--
+	}
+	if !n.Free() {
+		e.locks++
+	}
+	if n.Free() && n.File == nil {
 		e.nodes.Delete(n.Path)
 		return
 	}

@@ -55,6 +55,7 @@ var operations = [...]row{
 	11: {"tell-sum", 1, decode[TellSum]},
 	12: {"note-members", 1, decode[NoteMembers]},
 	13: {"raise-level", 1, decode[RaiseLevel]},
+	14: {"transaction", 1, decodeTransaction},
 }
 
 func (*OpenOffice) kind() Kind    { return 1 }
@@ -70,6 +71,7 @@ func (*MarkState) kind() Kind     { return 10 }
 func (*TellSum) kind() Kind       { return 11 }
 func (*NoteMembers) kind() Kind   { return 12 }
 func (*RaiseLevel) kind() Kind    { return 13 }
+func (*Transaction) kind() Kind   { return 14 }
 
 // decode reads an operation and returns the bytes behind it.
 func decode[T any, P interface {

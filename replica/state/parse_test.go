@@ -52,6 +52,9 @@ var parsers = map[string]func(a *args) state.Operation{
 // parseOperation reads, for instance, "acquire S /path shared limit=2 h=x
 // wait".
 func parseOperation(w []string) (state.Operation, error) {
+	if w[0] == "transaction" {
+		return parseTransaction(w[1:])
+	}
 	parse := parsers[w[0]]
 	if parse == nil {
 		return nil, fmt.Errorf("unknown operation %q", w[0])

@@ -121,6 +121,8 @@ func withoutDetails(r state.Result) state.Result {
 	case state.SessionResult:
 		r.Session = nil
 		return r
+	case state.TransactionResult: // it is tried, and all of it is known
+		return r
 	}
 	return r
 }

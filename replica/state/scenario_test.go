@@ -28,6 +28,7 @@ var rewrite = flag.Bool("rewrite", false, "record what the scenarios and golden 
 //	incarnation N              as after a restore from a backup
 //	claim S P [handle]         what the pair has, and its position
 //	would OPERATION            what it would come to
+//	file P | files PREFIX [AFTER]
 //	lock P | holder P TOKEN | key K | locks PREFIX [AFTER] | claims S | dump
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -113,7 +114,7 @@ type player struct {
 }
 
 func (p *player) block(lines []string) (string, error) {
-	if word, _, _ := strings.Cut(lines[0], " "); word == "batch" || parsers[word] != nil {
+	if word, _, _ := strings.Cut(lines[0], " "); word == "batch" || word == "transaction" || parsers[word] != nil {
 		return p.batch(lines)
 	}
 	var out strings.Builder
@@ -244,6 +245,17 @@ func (p *player) lookup(what string, a *args) (string, error) {
 		var out strings.Builder
 		for l := range s.Locks(strings.Trim(a.at(0), `"`), a.at(1)) {
 			fmt.Fprintln(&out, lockText(l))
+		}
+		return orNone(out.String()), nil
+	case "file":
+		if f, ok := s.File(a.at(0)); ok {
+			return fileText(f), nil
+		}
+		return "none", nil
+	case "files":
+		var out strings.Builder
+		for f := range s.Files(strings.Trim(a.at(0), `"`), a.at(1)) {
+			fmt.Fprintln(&out, fileText(f))
 		}
 		return orNone(out.String()), nil
 	case "dump":

@@ -127,7 +127,7 @@ func (e *editor) endSession(id string, why Reason) {
 	s, _ := e.sessions.Get(id)
 	var touched []string
 	before := *e.State
-	e.claims = e.State.claims.Edit() // the walk sees them as they were when it began
+	e.own() // the walks see all as it was when they began
 	for h, w := range before.Claims(id) {
 		if h != nil {
 			e.dropHold(h, why)
@@ -140,6 +140,10 @@ func (e *editor) endSession(id string, why Reason) {
 			touched = append(touched, w.Path)
 		}
 	}
+	for f := range before.Ephemeral(id) {
+		e.dropFile(f, why)
+	}
+	e.answers.Delete(id)
 	e.sessions.Delete(id)
 	if s.Key != "" {
 		e.keys.Delete(s.Key)

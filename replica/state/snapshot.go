@@ -22,6 +22,7 @@ type preamble struct {
 	Nodes    uint64 `cbor:"3,keyasint"`
 	Holds    uint64 `cbor:"4,keyasint"`
 	Waits    uint64 `cbor:"5,keyasint"`
+	Answers  uint64 `cbor:"6,keyasint"` // sessions that have some
 }
 
 // nodeRecord is what a snapshot keeps of a Node: what its holds and waits do
@@ -30,10 +31,11 @@ type nodeRecord struct {
 	Path    string `cbor:"1,keyasint"`
 	DelayID uint64 `cbor:"2,keyasint,omitempty"`
 	DelayMS int64  `cbor:"3,keyasint,omitempty"`
+	File    *File  `cbor:"4,keyasint,omitempty"`
 }
 
 // Snapshot writes the state: the magic, then a sequence of CBOR items
-// (preamble, sessions, nodes, holds, waits, each in key order). Equal states
+// (preamble, sessions, nodes, holds, waits, answers, each in key order). Equal states
 // write equal bytes.
 func (s *State) Snapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 64<<10)
@@ -42,7 +44,7 @@ func (s *State) Snapshot(w io.Writer) error {
 	}
 	enc := encMode.NewEncoder(buf)
 	err := enc.Encode(preamble{Header: s.header, Sessions: uint64(s.sessions.Len()), Nodes: uint64(s.nodes.Len()),
-		Holds: uint64(s.holds.Len()), Waits: uint64(s.queue.Len())})
+		Holds: uint64(s.holds.Len()), Waits: uint64(s.queue.Len()), Answers: uint64(s.answers.Len())})
 	put := func(v any) bool {
 		if err == nil {
 			err = enc.Encode(v)
@@ -50,9 +52,10 @@ func (s *State) Snapshot(w io.Writer) error {
 		return err == nil
 	}
 	s.Sessions("")(func(v *Session) bool { return put(v) })
-	s.Locks("", "")(func(v *Node) bool { return put(nodeRecord{v.Path, v.DelayID, v.DelayMS}) })
+	s.nodes.All()(func(v *Node) bool { return put(nodeRecord{v.Path, v.DelayID, v.DelayMS, v.File}) })
 	s.Holds()(func(v *Hold) bool { return put(v) })
 	s.Waits()(func(v *Wait) bool { return put(v) })
+	s.answers.All()(func(v *answers) bool { return put(v) })
 	if err == nil {
 		err = buf.Flush()
 	}
@@ -106,7 +109,14 @@ func restore(dec *cbor.Decoder) (*State, error) {
 		}
 	})
 	each(in, p.Nodes, func(v *nodeRecord) []byte { return []byte(v.Path) }, func(v *nodeRecord) {
-		e.nodes.Put(v.Path, &Node{Path: v.Path, Lock: Lock{DelayID: v.DelayID, DelayMS: v.DelayMS}})
+		n := &Node{Path: v.Path, Lock: Lock{DelayID: v.DelayID, DelayMS: v.DelayMS}, File: v.File}
+		e.nodes.Put(v.Path, n)
+		if f := v.File; f != nil {
+			e.files++
+			if f.Session != "" {
+				e.ephemeral.Put(owned{f.Session, f.Path}, f)
+			}
+		}
 	})
 	// The nodes are nobody else's yet: their counts are filled in place.
 	node := func(path string) *Node {
@@ -132,8 +142,14 @@ func restore(dec *cbor.Decoder) (*State, error) {
 		l.Waiters++
 		l.count(v.Mode, v.Limit)
 	})
+	each(in, p.Answers, func(v *answers) []byte { return []byte(v.Session) }, func(v *answers) { e.answers.Put(v.Session, v) })
 	if err := in.end(); err != nil {
 		return nil, err
+	}
+	for n := range e.nodes.All() {
+		if !n.Free() {
+			e.locks++
+		}
 	}
 	if n := uint64(e.nodes.Len()); n != p.Nodes {
 		return nil, fmt.Errorf("there is something at %d nodes, but %d were written", n, p.Nodes)

@@ -48,6 +48,11 @@ type State struct {
 	holds    btree.Tree[numbered, *Hold]  // by path and token
 	queue    btree.Tree[numbered, *Wait]  // by path and seq
 	claims   btree.Tree[claimKey, claim]
+
+	ephemeral btree.Tree[owned, *File]     // by session and path: those that end with one
+	answers   btree.Tree[string, *answers] // by session: those that have some
+
+	locks, files int // nodes with a lock that is not free, and with a file
 }
 
 // numbered is the key of the n-th thing at a path.
@@ -93,6 +98,9 @@ func New() *State {
 		holds:    btree.New(func(k numbered, v *Hold) int { return k.compare(v.Path, v.Token) }),
 		queue:    btree.New(func(k numbered, v *Wait) int { return k.compare(v.Path, v.Seq) }),
 		claims:   btree.New(claimKey.compare),
+
+		ephemeral: btree.New(owned.compare),
+		answers:   btree.New(func(session string, v *answers) int { return strings.Compare(session, v.Session) }),
 	}
 }
 
@@ -100,7 +108,7 @@ func New() *State {
 func (s *State) SessionCount() int { return s.sessions.Len() }
 
 // LockCount is the number of locks that are held, waited for or delayed.
-func (s *State) LockCount() int { return s.nodes.Len() }
+func (s *State) LockCount() int { return s.locks }
 
 // HoldCount is the number of grants held.
 func (s *State) HoldCount() int { return s.holds.Len() }
@@ -115,7 +123,13 @@ func (s *State) Session(id string) (*Session, bool) { return s.sessions.Get(id) 
 func (s *State) SessionByKey(key string) (*Session, bool) { return s.keys.Get(key) }
 
 // Lock finds the node of the lock at path; false where it is free.
-func (s *State) Lock(path string) (*Node, bool) { return s.nodes.Get(path) }
+func (s *State) Lock(path string) (*Node, bool) {
+	n, ok := s.nodes.Get(path)
+	if !ok || n.Free() {
+		return nil, false
+	}
+	return n, true
+}
 
 // Claim is what the pair (session, handle) has at path: a hold, a wait, or
 // neither. It never has both.
@@ -144,11 +158,23 @@ func (s *State) Sessions(after string) iter.Seq[*Session] {
 // given plain string prefix and sorts after the given path, in bytewise order.
 func (s *State) Locks(prefix, after string) iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
-		for v := range s.nodes.From(max(prefix, after)) {
-			if v.Path > prefix && !strings.HasPrefix(v.Path, prefix) {
+		for n := range s.nodesBelow(prefix, after) {
+			if !n.Free() && !yield(n) {
 				return
 			}
-			if v.Path > after && !yield(v) {
+		}
+	}
+}
+
+// nodesBelow walks the nodes whose path has the given prefix and sorts after the
+// given path.
+func (s *State) nodesBelow(prefix, after string) iter.Seq[*Node] {
+	return func(yield func(*Node) bool) {
+		for n := range s.nodes.From(max(prefix, after)) {
+			if n.Path > prefix && !strings.HasPrefix(n.Path, prefix) {
+				return
+			}
+			if n.Path > after && !yield(n) {
 				return
 			}
 		}

@@ -83,6 +83,8 @@ func resultText(r state.Result) string {
 			return r.Verdict.String()
 		}
 		return fields(r.Verdict.String(), sessionText(r.Session))
+	case state.TransactionResult:
+		return transactionText(r)
 	case state.AcquireResult:
 		text := fields(r.Verdict.String(), clashText(r.Clash))
 		if r.Hold != nil {
@@ -124,6 +126,12 @@ func changeText(c state.Change) string {
 		return "marked"
 	case state.SumTold:
 		return fmt.Sprintf("sum entry=%d %x", c.Entry, c.Sum)
+	case state.FileChanged:
+		return "file " + fileText(c.File)
+	case state.FileDeleted:
+		return fields("file deleted", opt("r", c.Revision), c.Reason.String(), c.File.Path)
+	case state.Answered:
+		return fields("answered", c.Session, c.Key)
 	case state.LevelRaised:
 		return fmt.Sprintf("level %d", c.Level)
 	}
@@ -138,6 +146,9 @@ func dumpText(s *state.State) string {
 		opt("term", o.Term), opt("lease", o.LeaseMS)))
 	for v := range s.Sessions("") {
 		fmt.Fprintln(&b, "session", sessionText(v))
+	}
+	for f := range s.Files("", "") {
+		fmt.Fprintln(&b, "file", fileText(f))
 	}
 	for l := range s.Locks("", "") {
 		fmt.Fprintln(&b, "lock", lockText(l))

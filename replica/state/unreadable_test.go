@@ -47,7 +47,7 @@ func TestUnreadableBatches(t *testing.T) {
 		{"only a version", good[:1], false, "EOF"},
 		{"cut short", good[:len(good)-1], false, "EOF"},
 		{"bytes behind", append(slices.Clone(good), 0), false, "extraneous"},
-		{"unknown kind", command(14, item{}), true, "kind-14"},
+		{"unknown kind", command(15, item{}), true, "kind-15"},
 		{"no kind", command(0, item{}), true, "kind-0"},
 		{"unknown mode", command(6, item{4: 3}), true, "mode 3"},
 		{"unknown wait", command(6, item{6: 3}), true, "wait 3"},

@@ -15,10 +15,12 @@ const (
 	Conflict                     // it contradicts what is there
 	NoSession                    // the session does not live
 	Nothing                      // there was nothing to do
+	Failed                       // a condition does not hold, or a step can't be done
+	NotHeld                      // a guard's grant is not held
 )
 
 func (v Verdict) String() string {
-	names := [...]string{"", "done", "held", "queued", "busy", "delayed", "conflict", "no-session", "nothing"}
+	names := [...]string{"", "done", "held", "queued", "busy", "delayed", "conflict", "no-session", "nothing", "failed", "not-held"}
 	if int(v) < len(names) && v != 0 {
 		return names[v]
 	}

@@ -1,0 +1,248 @@
+package state
+
+import "strings"
+
+// Step is one thing that a transaction does. Each type has a row in the table of
+// steps (transactioncode.go).
+type Step interface {
+	// sound reports whether the step keeps the bounds that the state rests on.
+	sound(op *Transaction) bool
+	// take does it on behalf of a session, or says why it can't be done.
+	take(e *editor, session string) (StepResult, *Failure)
+	size() int
+}
+
+// StepResult is what a step came to. Which of its parts is set says what it did;
+// none for a file that is not there.
+type StepResult struct {
+	File    *File `cbor:"1,keyasint,omitempty"` // Write, Get; with its content for Get only
+	Hold    *Hold `cbor:"2,keyasint,omitempty"` // Acquire
+	Deleted int   `cbor:"3,keyasint,omitempty"` // Delete, DeleteBelow: files
+	Freed   bool  `cbor:"4,keyasint,omitempty"` // Release
+}
+
+// Failure is why a transaction came to nothing.
+type Failure struct {
+	Step    int     `cbor:"1,keyasint"`           // its number in the branch taken, from 0
+	Why     Verdict `cbor:"2,keyasint"`           // Failed: a file's condition; else what an Acquire comes to
+	Current *File   `cbor:"3,keyasint,omitempty"` // as it is, without its content; nil where there is none
+	Clash   Clash   `cbor:"4,keyasint,omitempty"`
+}
+
+// Owner says with what a file ends.
+type Owner uint8
+
+// The choices.
+const (
+	SameOwner Owner = 0 // as before; a new file is permanent
+	Permanent Owner = 1
+	OwnedBy   Owner = 2 // it ends with the transaction's session
+)
+
+// When is the condition of a write or a deletion.
+type When uint8
+
+// The conditions.
+const (
+	Always     When = 0
+	IfAbsent   When = 1 // there is no file
+	IfRevision When = 2 // its revision is that
+)
+
+// Write writes a whole file.
+type Write struct {
+	Path       string `cbor:"1,keyasint"`
+	Content    []byte `cbor:"-"`          // behind the body, see transactioncode.go
+	Sum        []byte `cbor:"3,keyasint"` // SHA-256 of Content, made by the master
+	Owner      Owner  `cbor:"4,keyasint,omitempty"`
+	When       When   `cbor:"5,keyasint,omitempty"`
+	Revision   uint64 `cbor:"6,keyasint,omitempty"` // IfRevision
+	Sequential bool   `cbor:"7,keyasint,omitempty"` // the revision that makes it is put behind Path
+}
+
+func (w *Write) size() int { return 96 + len(w.Path) + len(w.Content) }
+
+func (w *Write) sound(op *Transaction) bool {
+	return w.Path != "" && plain(w.Path) && soundFile(w.Content, w.Sum) && w.Owner <= OwnedBy && w.When <= IfRevision &&
+		(w.Owner != OwnedBy || op.Session != "") && (!w.Sequential || w.When == Always)
+}
+
+func (w *Write) take(e *editor, session string) (StepResult, *Failure) {
+	path := w.Path
+	if w.Sequential {
+		path += sequenceName(e.Revision + 1)
+	}
+	old, there := e.File(path)
+	if failure := w.When.fails(old, w.Revision); failure != nil {
+		return StepResult{}, failure
+	}
+	if there && w.Sequential { // somebody has given it the name that is its own
+		return StepResult{}, &Failure{Why: Failed, Current: old.stat()}
+	}
+	f := &File{Path: path, Content: w.Content, Sum: w.Sum, Revision: e.nextRevision(), CreatedAt: e.Now, ModifiedAt: e.Now}
+	if there {
+		f.Instance, f.Generation, f.CreatedAt, f.Session = old.Instance, old.Generation+1, old.CreatedAt, old.Session
+	} else {
+		f.Instance, f.Generation = f.Revision, 1
+	}
+	switch w.Owner {
+	case Permanent:
+		f.Session = ""
+	case OwnedBy:
+		f.Session = session
+	}
+	e.putFile(f)
+	e.tell(FileChanged{File: f})
+	return StepResult{File: f.stat()}, nil
+}
+
+// fails says whether a condition does not hold for a file, nil for none.
+func (w When) fails(f *File, revision uint64) *Failure {
+	switch {
+	case w == IfAbsent && f == nil, w == Always, w == IfRevision && f != nil && f.Revision == revision:
+		return nil
+	}
+	return &Failure{Why: Failed, Current: f.stat()}
+}
+
+// stat is a file without its content; nil of none.
+func (f *File) stat() *File {
+	if f == nil {
+		return nil
+	}
+	s := *f
+	s.Content = nil
+	return &s
+}
+
+// sequenceDigits is how long the number is that names a sequential file: so its
+// names grow in the log's order.
+const sequenceDigits = 16
+
+func sequenceName(revision uint64) string {
+	digits := [sequenceDigits]byte{}
+	for i := sequenceDigits - 1; i >= 0; i-- {
+		digits[i] = byte('0' + revision%10)
+		revision /= 10
+	}
+	return string(digits[:])
+}
+
+// Delete deletes a file. One that is not there is deleted, unless a revision is asked
+// for.
+type Delete struct {
+	Path     string `cbor:"1,keyasint"`
+	When     When   `cbor:"2,keyasint,omitempty"` // Always or IfRevision
+	Revision uint64 `cbor:"3,keyasint,omitempty"`
+}
+
+func (d *Delete) size() int { return 32 + len(d.Path) }
+
+func (d *Delete) sound(*Transaction) bool {
+	return d.Path != "" && plain(d.Path) && (d.When == Always || d.When == IfRevision)
+}
+
+func (d *Delete) take(e *editor, _ string) (StepResult, *Failure) {
+	f, there := e.File(d.Path)
+	if failure := d.When.fails(f, d.Revision); failure != nil {
+		return StepResult{}, failure
+	}
+	if !there {
+		return StepResult{}, nil
+	}
+	e.dropFile(f, Deleted)
+	return StepResult{Deleted: 1}, nil
+}
+
+// MaxDeleted bounds the files that one step deletes.
+const MaxDeleted = 10_000
+
+// DeleteBelow deletes all files below a directory, unless there are more than
+// MaxDeleted.
+type DeleteBelow struct {
+	Prefix string `cbor:"1,keyasint"` // ends in a slash
+}
+
+func (d *DeleteBelow) size() int { return 16 + len(d.Prefix) }
+
+func (d *DeleteBelow) sound(*Transaction) bool {
+	return len(d.Prefix) > 1 && strings.HasSuffix(d.Prefix, "/") && plain(d.Prefix)
+}
+
+func (d *DeleteBelow) take(e *editor, _ string) (StepResult, *Failure) {
+	var all []*File
+	for f := range e.Files(d.Prefix, "") {
+		if all = append(all, f); len(all) > MaxDeleted {
+			return StepResult{}, &Failure{Why: Busy}
+		}
+	}
+	for _, f := range all {
+		e.dropFile(f, Deleted)
+	}
+	return StepResult{Deleted: len(all)}, nil
+}
+
+// Get reads a file.
+type Get struct {
+	Path string `cbor:"1,keyasint"`
+}
+
+func (g *Get) size() int               { return 16 + len(g.Path) }
+func (g *Get) sound(*Transaction) bool { return plain(g.Path) }
+
+func (g *Get) take(e *editor, _ string) (StepResult, *Failure) {
+	f, _ := e.File(g.Path)
+	return StepResult{File: f}, nil
+}
+
+// Take acquires a lock at once for the transaction's session.
+type Take struct {
+	Path    string `cbor:"1,keyasint"`
+	Handle  string `cbor:"2,keyasint,omitempty"`
+	Mode    Mode   `cbor:"3,keyasint"`
+	Limit   int64  `cbor:"4,keyasint,omitempty"`
+	DelayMS int64  `cbor:"5,keyasint,omitempty"`
+}
+
+func (t *Take) size() int { return 48 + len(t.Path) + len(t.Handle) }
+
+func (t *Take) acquire(session string) *Acquire {
+	return &Acquire{Session: session, Path: t.Path, Handle: t.Handle, Mode: t.Mode, Limit: t.Limit, DelayMS: t.DelayMS}
+}
+
+func (t *Take) sound(op *Transaction) bool {
+	return op.Session != "" && t.acquire(op.Session).wellFormed()
+}
+
+func (t *Take) take(e *editor, session string) (StepResult, *Failure) {
+	op := t.acquire(session)
+	found, changes := op.would(e.State)
+	if changes {
+		found = op.do(e, found)
+	}
+	r := found.(AcquireResult)
+	if r.Verdict != Held {
+		return StepResult{}, &Failure{Why: r.Verdict, Clash: r.Clash}
+	}
+	return StepResult{Hold: r.Hold}, nil
+}
+
+// Free releases what the transaction's session has claimed.
+type Free struct {
+	Path   string `cbor:"1,keyasint"`
+	Handle string `cbor:"2,keyasint,omitempty"`
+	Token  uint64 `cbor:"3,keyasint,omitempty"` // only that very grant; 0 = any
+}
+
+func (f *Free) size() int { return 32 + len(f.Path) + len(f.Handle) }
+
+func (f *Free) sound(op *Transaction) bool { return op.Session != "" && plain(f.Path) }
+
+func (f *Free) take(e *editor, session string) (StepResult, *Failure) {
+	op := &Release{Session: session, Path: f.Path, Handle: f.Handle, Token: f.Token}
+	r, changes := op.would(e.State)
+	if changes {
+		op.do(e, r)
+	}
+	return StepResult{Freed: changes}, nil
+}

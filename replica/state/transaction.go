@@ -1,0 +1,175 @@
+package state
+
+import "bytes"
+
+// Transaction does several things at one moment, or none of them. If every
+// condition holds all of Then happens, else all of Else; where one step can't be
+// done nothing happens. A single write of a file is a transaction of one step.
+type Transaction struct {
+	Session string      // on whose behalf; has to live. Empty for nobody's
+	Key     string      // of idempotency, within the session; empty for none
+	Digest  []byte      // of the call that came with Key
+	Guards  []Sequencer // grants that have to be held, else it comes to NotHeld
+	If      []Condition
+	Then    []Step
+	Else    []Step
+}
+
+// TransactionResult is what Transaction comes to: Done, Failed with the step, NotHeld
+// with the guard, NoSession, or Conflict where another call came under the key.
+type TransactionResult struct {
+	Verdict   Verdict      `cbor:"1,keyasint"`
+	Succeeded bool         `cbor:"2,keyasint,omitempty"` // the conditions held
+	Revision  uint64       `cbor:"3,keyasint,omitempty"` // of its last change or, without one, at which it was judged
+	Steps     []StepResult `cbor:"4,keyasint,omitempty"` // of the branch taken
+	Failure   *Failure     `cbor:"5,keyasint,omitempty"` // Failed: the step that can't be done
+	Guard     *Sequencer   `cbor:"6,keyasint,omitempty"` // NotHeld: the one that is not
+	Replayed  bool         `cbor:"-"`                    // it is the answer to an earlier call under the key
+}
+
+// Answered says that a session was given an answer that is remembered.
+type Answered struct{ Session, Key string }
+
+// Sequencer names one grant.
+type Sequencer struct {
+	_     struct{} `cbor:",toarray"`
+	Mode  Mode
+	Token uint64
+	Path  string
+}
+
+// Held reports whether that very grant is held.
+func (s *State) Held(q Sequencer) bool {
+	h, ok := s.HoldByToken(q.Path, q.Token)
+	return ok && h.Mode == q.Mode
+}
+
+func (op *Transaction) wellFormed() bool {
+	if !plain(op.Session) || op.Key != "" && op.Session == "" {
+		return false
+	}
+	for _, steps := range [][]Step{op.Then, op.Else} {
+		for _, step := range steps {
+			if !step.sound(op) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (op *Transaction) would(s *State) (Result, bool) {
+	e := edit(s, 0)
+	r := op.try(e)
+	return r, len(e.changes) > 0
+}
+
+func (op *Transaction) do(e *editor, _ Result) Result { return op.try(e) }
+
+// try does what can be done, and says what it came to.
+func (op *Transaction) try(e *editor) Result {
+	if op.Session != "" {
+		if _, lives := e.sessions.Get(op.Session); !lives {
+			return TransactionResult{Verdict: NoSession}
+		}
+	}
+	if op.Key != "" {
+		if earlier, ok := e.answer(op.Session, op.Key); ok {
+			return earlier.again(op.Digest)
+		}
+	}
+	r := op.judge(e)
+	if op.Key != "" {
+		e.remember(op, r)
+	}
+	return r
+}
+
+// judge decides and acts.
+func (op *Transaction) judge(e *editor) TransactionResult {
+	for i := range op.Guards {
+		if !e.Held(op.Guards[i]) {
+			return TransactionResult{Verdict: NotHeld, Guard: &op.Guards[i], Revision: e.Revision}
+		}
+	}
+	r := TransactionResult{Verdict: Done, Succeeded: op.holds(e.State)}
+	branch := op.Else
+	if r.Succeeded {
+		branch = op.Then
+	}
+	e.attempt(func() bool {
+		for i, step := range branch {
+			done, failure := step.take(e, op.Session)
+			if failure != nil {
+				failure.Step = i
+				r.Verdict, r.Steps, r.Failure = Failed, nil, failure
+				return false
+			}
+			r.Steps = append(r.Steps, done)
+		}
+		return true
+	})
+	r.Revision = e.Revision
+	return r
+}
+
+func (op *Transaction) holds(s *State) bool {
+	for _, c := range op.If {
+		if !c.holds(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// mostAnswers is how many answers a session is remembered for.
+const mostAnswers = 128
+
+// answers are those that a session was given to its last keyed calls, oldest first.
+// It is immutable.
+type answers struct {
+	_       struct{} `cbor:",toarray"`
+	Session string
+	List    []*answer
+}
+
+// answer is one of them.
+type answer struct {
+	Key    string            `cbor:"1,keyasint"`
+	Digest []byte            `cbor:"2,keyasint,omitempty"`
+	Result TransactionResult `cbor:"3,keyasint"`
+}
+
+// again is what the same call is answered.
+func (a *answer) again(digest []byte) TransactionResult {
+	if !bytes.Equal(a.Digest, digest) {
+		return TransactionResult{Verdict: Conflict}
+	}
+	r := a.Result
+	r.Replayed = true
+	return r
+}
+
+func (s *State) answer(session, key string) (*answer, bool) {
+	all, ok := s.answers.Get(session)
+	if !ok {
+		return nil, false
+	}
+	for _, a := range all.List {
+		if a.Key == key {
+			return a, true
+		}
+	}
+	return nil, false
+}
+
+// remember keeps an answer, and forgets the oldest where there are too many.
+func (e *editor) remember(op *Transaction, r TransactionResult) {
+	next := &answers{Session: op.Session}
+	if all, ok := e.answers.Get(op.Session); ok {
+		next.List = append(next.List, all.List[max(0, len(all.List)-mostAnswers+1):]...)
+	}
+	next.List = append(next.List, &answer{Key: op.Key, Digest: op.Digest, Result: r})
+	e.answers.Put(op.Session, next)
+	e.tell(Answered{Session: op.Session, Key: op.Key})
+}
