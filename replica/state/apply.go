@@ -46,9 +46,11 @@ func (s *State) Apply(index, term uint64, b Batch) (*State, Outcome) {
 // CloseOffice, an OpenOffice that is not alone, and what is not well formed, is
 // refused.
 func (e *editor) apply(c *Command) Result {
+	before := e.Now
+	e.Now = max(e.Now, c.Time)
 	r, changes := e.Would(c.Operation)
-	if r != nil {
-		e.Now = max(e.Now, c.Time)
+	if r == nil {
+		e.Now = before
 	}
 	if changes {
 		r = c.do(e, r)

@@ -26,6 +26,8 @@ type model struct {
 	changes  []state.Change
 	sessions []*state.Session
 	locks    map[string]*modelLock
+	files    map[string]*state.File
+	answers  []modelAnswer // oldest first
 }
 
 type modelLock struct {
@@ -35,7 +37,9 @@ type modelLock struct {
 	delayMS int64
 }
 
-func newModel() *model { return &model{level: 1, locks: map[string]*modelLock{}} }
+func newModel() *model {
+	return &model{level: 1, locks: map[string]*modelLock{}, files: map[string]*state.File{}}
+}
 
 func (m *model) apply(index, term uint64, b state.Batch) state.Outcome {
 	m.changes = nil
@@ -138,6 +142,8 @@ func (m *model) command(op state.Operation) state.Result {
 		return state.Done
 	case *state.NoteMembers:
 		return m.noteMembers(op)
+	case *state.Transaction:
+		return m.transaction(op)
 	case *state.RaiseLevel:
 		if op.Level <= m.level {
 			return state.Nothing
@@ -241,6 +247,7 @@ func (m *model) endSession(id string, why state.Reason) state.Result {
 			}
 		}
 	}
+	m.endFiles(id, why)
 	m.sessions = slices.DeleteFunc(m.sessions, func(v *state.Session) bool { return v == s })
 	for _, path := range paths {
 		m.handOn(path)
