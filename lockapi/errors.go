@@ -25,6 +25,8 @@ const (
 	CodeBusy             Code = "busy"   // another change of the members is not committed yet
 	CodeCrossOrigin      Code = "cross_origin"
 	CodeTooLarge         Code = "too_large"
+	CodePrecondition     Code = "precondition_failed" // of a file or a transaction
+	CodeNotHeld          Code = "not_held"            // the grant that guards a write
 	CodeNotMaster        Code = "not_master"
 	CodeLockHeld         Code = "lock_held"
 	CodeLockDelayed      Code = "lock_delayed"
@@ -47,6 +49,8 @@ var codes = map[Code]struct {
 	CodeUnsafe:           {http.StatusConflict, "Unsafe"},
 	CodeBusy:             {http.StatusConflict, "Busy"},
 	CodeCrossOrigin:      {http.StatusForbidden, "Cross origin"},
+	CodePrecondition:     {http.StatusPreconditionFailed, "Precondition failed"},
+	CodeNotHeld:          {http.StatusPreconditionFailed, "Not held"},
 	CodeTooLarge:         {http.StatusRequestEntityTooLarge, "Too large"},
 	CodeNotMaster:        {http.StatusMisdirectedRequest, "Not the master"},
 	CodeLockHeld:         {http.StatusLocked, "Locked"},
@@ -115,6 +119,10 @@ type Error struct {
 	// where that is not ready; Command is then what an operator types to make
 	// the directory a member's, where that is what it waits for.
 	Directory, Command string
+	// Current is the file as it is, in a precondition_failed; nil where there is
+	// none. Sequencer is the guard of a not_held.
+	Current   *FileStat
+	Sequencer string
 	// RetryAfter is the server's advice, in whole seconds, for when to try
 	// again; zero where there is none. It travels as a header, not in the body.
 	RetryAfter int
@@ -162,26 +170,38 @@ type Problem struct {
 	Master           string   `json:"master,omitempty"`
 	Directory        string   `json:"directory,omitempty"`
 	Command          string   `json:"command,omitempty"`
+
+	Current   *json.RawMessage `json:"current,omitempty"` // a FileStat or null
+	Sequencer string           `json:"sequencer,omitempty"`
 }
 
 // Problem is the error in its wire form.
 func (e *Error) Problem() *Problem {
-	return &Problem{
+	p := &Problem{
 		Type: "about:blank", Title: e.Code.Title(), Status: e.Code.Status(),
 		Code: e.Code, Detail: e.Detail, Field: e.Field,
 		Holders: e.Holders, MoreHolders: e.MoreHolders, DelayRemainingMS: e.DelayRemainingMS, Master: e.Master,
-		Directory: e.Directory, Command: e.Command,
+		Directory: e.Directory, Command: e.Command, Sequencer: e.Sequencer,
 	}
+	if e.Code == CodePrecondition {
+		current, _ := json.Marshal(e.Current) // strings, numbers and times
+		p.Current = (*json.RawMessage)(&current)
+	}
+	return p
 }
 
 // Err is the error that a problem document describes. Title and status are not
 // kept: they follow from the code.
 func (p *Problem) Err() *Error {
-	return &Error{
+	e := &Error{
 		Code: p.Code, Detail: p.Detail, Field: p.Field, Holders: p.Holders, MoreHolders: p.MoreHolders,
 		DelayRemainingMS: p.DelayRemainingMS, Master: p.Master,
-		Directory: p.Directory, Command: p.Command,
+		Directory: p.Directory, Command: p.Command, Sequencer: p.Sequencer,
 	}
+	if p.Current != nil {
+		_ = json.Unmarshal(*p.Current, &e.Current) // what can't be read is as good as none
+	}
+	return e
 }
 
 // MarshalJSON writes the problem document.

@@ -121,6 +121,9 @@ func (x *exchange) answer(t task) error {
 		if err != nil {
 			return err
 		}
+		if d, ok := body.(*document); ok {
+			return x.replyDocument(status, d)
+		}
 		return x.reply(status, body)
 	}
 	status, b, err := x.list(t)
@@ -144,6 +147,12 @@ func (x *exchange) list(t task) (status int, b *buffer, err error) {
 	status, body, err := t.run(x.ctx())
 	if err != nil {
 		return 0, nil, err
+	}
+	if d, ok := body.(*document); ok {
+		for name, value := range d.header {
+			x.c.Writer.Header().Set(name, value)
+		}
+		body = d.json
 	}
 	b, err = encode(body)
 	return status, b, err

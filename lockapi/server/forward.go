@@ -7,10 +7,18 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+)
+
+// Headers of a request that say what it asks for, and those of a reply that go with
+// its body, beside all that begin with Stout-.
+var (
+	forwardedHeaders = []string{lockapi.HeaderIdempotencyKey, headerIfMatch, headerIfNoneMatch}
+	passedHeaders    = []string{"Content-Type", "Retry-After", "Etag", "Last-Modified", "Location", "X-Content-Type-Options"}
 )
 
 // answer is another replica's whole reply.
@@ -82,8 +90,10 @@ func (x *exchange) send(ctx context.Context, id string) (got answer, sent bool, 
 	if len(x.body) > 0 {
 		out.Header["Content-Type"] = typeJSON
 	}
-	if key := in.Header.Values(lockapi.HeaderIdempotencyKey); len(key) > 0 {
-		out.Header[lockapi.HeaderIdempotencyKey] = key
+	for _, name := range forwardedHeaders {
+		if values := in.Header.Values(name); len(values) > 0 {
+			out.Header[name] = values
+		}
 	}
 	out.Header.Set(lockapi.HeaderForward, lockapi.ForwardNever)
 	resp, err := x.peers.RoundTrip(out)
@@ -120,11 +130,11 @@ func (x *exchange) pass(got answer) {
 	h := x.c.Writer.Header()
 	x.stamp(h)
 	for name, values := range got.header {
-		if name == "Content-Type" || name == "Retry-After" || strings.HasPrefix(name, "Stout-") {
+		if slices.Contains(passedHeaders, name) || strings.HasPrefix(name, "Stout-") {
 			h[name] = values
 		}
 	}
-	if got.status == http.StatusNoContent {
+	if got.status == http.StatusNoContent || got.status == http.StatusNotModified {
 		x.c.Writer.WriteHeader(got.status)
 		x.c.Writer.WriteHeaderNow()
 		return

@@ -19,6 +19,7 @@ type Master interface {
 	Locator
 	SessionService
 	LockService
+	FileService
 	MemberService
 	Observer
 }
@@ -55,6 +56,15 @@ type LockService interface {
 	// the answer about one lock is as long as a list.
 	CrowdedLock(path string) bool
 	CheckSequencer(ctx context.Context, q master.SequencerQuery) (lockapi.SequencerCheck, error)
+}
+
+// FileService is the calls about files. Those that are not stale reads answer
+// no_master on a replica that is not the master.
+type FileService interface {
+	WriteFile(ctx context.Context, w master.FileWrite) (master.FileWritten, error)
+	DeleteFiles(ctx context.Context, d master.FileDelete) (master.FilesDeleted, error)
+	File(ctx context.Context, path string, stale bool) (master.FileRead, error)
+	Files(ctx context.Context, p master.FilePage, stale bool) (master.FilesRead, error)
 }
 
 // MemberService tells of the members of the cell, and changes them.

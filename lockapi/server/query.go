@@ -14,6 +14,7 @@ import (
 type param struct {
 	name string
 	need string // what it says, where there has to be one
+	many bool   // it may be given more than once
 }
 
 // All parameters there are, as routes name them.
@@ -28,10 +29,28 @@ var (
 	paramValue       = param{name: "value", need: "a sequencer, mode:token:path"}
 	paramWaiters     = param{name: "waiters"}
 	paramForce       = param{name: "force"}
+	paramOnBehalf    = param{name: "session"}
+	paramEphemeral   = param{name: "ephemeral"}
+	paramSequencer   = param{name: "sequencer", many: true}
+	paramDelimiter   = param{name: "delimiter"}
+	paramContent     = param{name: "content"}
+	paramAs          = param{name: "as"}
+	paramBelow       = param{name: "prefix", need: "the directory whose files are to be deleted"}
 )
 
-// query holds the parameters of a request, each given once and known, by name.
+// query holds the parameters of a request, each known, by name. Of one that may be
+// given more than once the values are parted by NUL, which no value that means
+// something has.
 type query map[string]string
+
+// all are the values of a parameter that may be given more than once.
+func (q query) all(p param) []string {
+	joined, given := q[p.name]
+	if !given {
+		return nil
+	}
+	return strings.Split(joined, "\x00")
+}
 
 // of is the value of a parameter, "" where it is not given.
 func (q query) of(p param) string { return q[p.name] }
@@ -47,10 +66,16 @@ func parseQuery(raw string, known []param) (query, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(known, func(p param) bool { return p.name == name }) {
+		i := slices.IndexFunc(known, func(p param) bool { return p.name == name })
+		if i < 0 {
 			return nil, lockapi.Invalid(lockapi.Clip(name), "there is no parameter %q here; %s", lockapi.Clip(name), choices(known))
 		}
-		if _, twice := q[name]; twice {
+		before, twice := q[name]
+		if twice && known[i].many {
+			q[name] = before + "\x00" + value
+			continue
+		}
+		if twice {
 			return nil, lockapi.Invalid(name, "parameter %s is given more than once", name)
 		}
 		if q == nil {
@@ -139,6 +164,15 @@ func (q query) flag(p param) (bool, error) {
 	default:
 		return false, lockapi.Invalid(p.name, "%s is %q; it is \"true\" or \"false\"", p.name, lockapi.Clip(value))
 	}
+}
+
+// choice reads true or false; nil where it is not given.
+func (q query) choice(p param) (*bool, error) {
+	if _, given := q[p.name]; !given {
+		return nil, nil
+	}
+	value, err := q.flag(p)
+	return &value, err
 }
 
 // token is the grant that a release is for; 0 where any is meant.

@@ -31,6 +31,8 @@ const (
 	routeLock      = lockapi.RouteLocks + "/{path}"
 	patternSession = lockapi.RouteSessions + "/:id"
 	patternLock    = lockapi.RouteLocks + "/*path"
+	routeFile      = lockapi.RouteFiles + "/{path}"
+	patternFile    = lockapi.RouteFiles + "/*path"
 )
 
 // routes are all operations, in the order of the contract.
@@ -51,6 +53,18 @@ var routes = table{
 		params: []param{paramSession, paramHandle, paramToken}},
 	{method: http.MethodGet, template: lockapi.RouteSequencers, pattern: lockapi.RouteSequencers, handle: checkSequencer,
 		params: []param{paramValue, paramConsistency}},
+	{method: http.MethodGet, template: lockapi.RouteFiles, pattern: lockapi.RouteFiles, handle: listFiles,
+		params: []param{paramPrefix, paramDelimiter, paramContent, paramAfter, paramLimit, paramConsistency}},
+	{method: http.MethodDelete, template: lockapi.RouteFiles, pattern: lockapi.RouteFiles, handle: deleteFilesBelow,
+		params: []param{paramBelow, paramOnBehalf, paramSequencer}},
+	{method: http.MethodPut, template: routeFile, pattern: patternFile, handle: putFile, body: lockapi.MaxFileBytes,
+		params: []param{paramOnBehalf, paramEphemeral, paramSequencer}},
+	{method: http.MethodPost, template: routeFile, pattern: patternFile, handle: createSequential, body: lockapi.MaxFileBytes,
+		params: []param{paramOnBehalf, paramEphemeral, paramSequencer}},
+	{method: http.MethodGet, template: routeFile, pattern: patternFile, handle: readFile,
+		params: []param{paramAs, paramConsistency}},
+	{method: http.MethodDelete, template: routeFile, pattern: patternFile, handle: deleteFile,
+		params: []param{paramOnBehalf, paramSequencer}},
 	{method: http.MethodGet, template: lockapi.RouteCell, pattern: lockapi.RouteCell, handle: readCell},
 	{method: http.MethodPost, template: lockapi.RouteTransfer, pattern: lockapi.RouteTransfer, handle: transfer},
 	{method: http.MethodGet, template: lockapi.RouteReplica, pattern: lockapi.RouteReplica, handle: readReplica},

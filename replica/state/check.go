@@ -199,7 +199,7 @@ func (s *State) checkFile(n *Node) error {
 	switch {
 	case f.Path != n.Path:
 		return fmt.Errorf("calls itself %q", f.Path)
-	case !soundFile(f.Content, f.Sum):
+	case !soundFile(f.Content, f.Sum) || f.Size != len(f.Content):
 		return fmt.Errorf("has %d bytes and a sum of %d", len(f.Content), len(f.Sum))
 	case f.Instance == 0 || f.Instance > f.Revision || f.Revision > s.Revision:
 		return fmt.Errorf("instance %d, revision %d are not in order within the cell's %d", f.Instance, f.Revision, s.Revision)

@@ -18,7 +18,8 @@ type File struct {
 	Session    string `cbor:"6,keyasint,omitempty"` // that it ends with; empty for a permanent one
 	CreatedAt  int64  `cbor:"7,keyasint"`           // Unix nanoseconds; never goes back within a cell
 	ModifiedAt int64  `cbor:"8,keyasint"`
-	Sum        []byte `cbor:"9,keyasint"` // SHA-256 of Content
+	Sum        []byte `cbor:"9,keyasint"`            // SHA-256 of Content
+	Size       int    `cbor:"10,keyasint,omitempty"` // of Content, also where that is left out
 }
 
 // MaxContent bounds the content of a file, in bytes.

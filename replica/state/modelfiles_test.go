@@ -176,7 +176,7 @@ func (m *model) write(w *state.Write, session string) (state.StepResult, *state.
 		return state.StepResult{}, &state.Failure{Why: state.Failed, Current: without(old)}
 	}
 	revision := m.number()
-	f := &state.File{Path: path, Content: w.Content, Sum: w.Sum, Revision: revision, Instance: revision, Generation: 1, CreatedAt: m.now, ModifiedAt: m.now}
+	f := &state.File{Path: path, Content: w.Content, Sum: w.Sum, Size: len(w.Content), Revision: revision, Instance: revision, Generation: 1, CreatedAt: m.now, ModifiedAt: m.now}
 	if old != nil {
 		f.Instance, f.Generation, f.CreatedAt, f.Session = old.Instance, old.Generation+1, old.CreatedAt, old.Session
 	}

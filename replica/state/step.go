@@ -79,7 +79,7 @@ func (w *Write) take(e *editor, session string) (StepResult, *Failure) {
 	if there && w.Sequential { // somebody has given it the name that is its own
 		return StepResult{}, &Failure{Why: Failed, Current: old.stat()}
 	}
-	f := &File{Path: path, Content: w.Content, Sum: w.Sum, Revision: e.nextRevision(), CreatedAt: e.Now, ModifiedAt: e.Now}
+	f := &File{Path: path, Content: w.Content, Sum: w.Sum, Size: len(w.Content), Revision: e.nextRevision(), CreatedAt: e.Now, ModifiedAt: e.Now}
 	if there {
 		f.Instance, f.Generation, f.CreatedAt, f.Session = old.Instance, old.Generation+1, old.CreatedAt, old.Session
 	} else {

@@ -1,0 +1,346 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"unicode/utf8"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
+)
+
+// Names of conditional headers (RFC 9110, section 13.1).
+const (
+	headerIfMatch     = "If-Match"
+	headerIfNoneMatch = "If-None-Match"
+	headerETag        = "ETag"
+)
+
+func putFile(x *exchange) error {
+	path, err := x.lockPath()
+	if err != nil {
+		return err
+	}
+	w, err := x.fileWrite(path)
+	if err != nil {
+		return err
+	}
+	return x.writeFile(w)
+}
+
+// createSequential creates a file whose name is the path and the revision that makes
+// it. The path may end in a slash.
+func createSequential(x *exchange) error {
+	prefix, err := x.sequentialPrefix()
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{headerIfMatch, headerIfNoneMatch} {
+		if len(x.c.Request.Header.Values(name)) > 0 {
+			return lockapi.Invalid(name, "POST makes a file of a new name: there is nothing that %s could match; leave it out", name)
+		}
+	}
+	w, err := x.fileWrite(prefix)
+	if err != nil {
+		return err
+	}
+	w.Sequential = true
+	return x.writeFile(w)
+}
+
+// sequentialPrefix is the path of the request, which is valid with the digits behind
+// it.
+func (x *exchange) sequentialPrefix() (string, error) {
+	digits := strings.Repeat("0", lockapi.SequentialDigits)
+	path, err := lockapi.UnescapePath(x.c.Param("path") + digits)
+	return strings.TrimSuffix(path, digits), err
+}
+
+func (x *exchange) writeFile(w master.FileWrite) error {
+	return x.dispatch(task{repeatable: w.Key != "", run: func(ctx context.Context) (int, any, error) {
+		done, err := x.master.WriteFile(ctx, w)
+		if err != nil {
+			return 0, nil, err
+		}
+		d := &document{json: done.Stat, header: map[string]string{headerETag: etag(done.Stat.Revision)}}
+		d.replayed(done.Replayed)
+		status := http.StatusOK
+		if done.Created {
+			status = http.StatusCreated
+		}
+		if w.Sequential {
+			d.header["Location"] = lockapi.RouteFiles + lockapi.EscapePath(done.Stat.Path)
+		}
+		return status, d, nil
+	}})
+}
+
+// fileWrite is what the request asks to be written.
+func (x *exchange) fileWrite(path string) (master.FileWrite, error) {
+	w := master.FileWrite{Path: path, Content: x.body, Session: x.query.of(paramOnBehalf)}
+	var err error
+	if w.Ephemeral, err = x.query.choice(paramEphemeral); err != nil {
+		return w, err
+	}
+	if w.Ephemeral != nil && *w.Ephemeral && w.Session == "" {
+		return w, lockapi.Invalid(paramEphemeral.name, "ephemeral=true needs a session: the file ends when that ends")
+	}
+	if w.Sequencers, err = x.sequencers(); err != nil {
+		return w, err
+	}
+	if w.Key, err = x.writeKey(w.Session); err != nil {
+		return w, err
+	}
+	if w.IfRevision, err = x.ifMatch(); err != nil {
+		return w, err
+	}
+	switch none := x.c.Request.Header.Values(headerIfNoneMatch); {
+	case len(none) == 0:
+	case len(none) > 1 || none[0] != "*":
+		return w, lockapi.Invalid(headerIfNoneMatch, "%s is %q; for a write it is %q: only if there is no such file", headerIfNoneMatch, lockapi.Clip(none[0]), "*")
+	case w.IfRevision != nil:
+		return w, lockapi.Invalid(headerIfNoneMatch, "%s and %s contradict each other: a file can't both be at a revision and not be there", headerIfMatch, headerIfNoneMatch)
+	default:
+		w.IfAbsent = true
+	}
+	return w, nil
+}
+
+// sequencers are the grants that guard a write.
+func (x *exchange) sequencers() ([]lockapi.Sequencer, error) {
+	given := x.query.all(paramSequencer)
+	if len(given) > lockapi.MaxSequencers {
+		return nil, lockapi.Invalid(paramSequencer.name, "%d sequencers are given; at most %d guard one call", len(given), lockapi.MaxSequencers)
+	}
+	var out []lockapi.Sequencer
+	for _, value := range given {
+		s, err := lockapi.ParseSequencer(value)
+		if err != nil {
+			e := err.(*lockapi.Error)
+			e.Field = paramSequencer.name
+			return nil, e
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// writeKey is the idempotency key of a write, which needs a session.
+func (x *exchange) writeKey(session string) (string, error) {
+	key, err := x.idempotencyKey()
+	if err == nil && key != "" && session == "" {
+		return "", lockapi.Invalid(lockapi.HeaderIdempotencyKey, "%s needs a session: the answer is remembered for as long as that lives", lockapi.HeaderIdempotencyKey)
+	}
+	return key, err
+}
+
+// ifMatch is the revision that the file has to have; nil where any will do.
+func (x *exchange) ifMatch() (*uint64, error) {
+	values := x.c.Request.Header.Values(headerIfMatch)
+	if len(values) == 0 {
+		return nil, nil
+	}
+	revision, ok := revisionOf(values[0])
+	if len(values) > 1 || !ok {
+		return nil, lockapi.Invalid(headerIfMatch, "%s is %q; it is one revision in quotes, such as %q", headerIfMatch, lockapi.Clip(strings.Join(values, ", ")), `"57"`)
+	}
+	return &revision, nil
+}
+
+// revisionOf reads an entity tag of ours.
+func revisionOf(tag string) (uint64, bool) {
+	number, ok := strings.CutPrefix(tag, `"`)
+	number, closed := strings.CutSuffix(number, `"`)
+	n, err := strconv.ParseUint(number, 10, 64)
+	return n, ok && closed && err == nil && n > 0 && n <= lockapi.MaxToken && strconv.FormatUint(n, 10) == number
+}
+
+func etag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
+
+func deleteFile(x *exchange) error {
+	path, err := x.lockPath()
+	if err != nil {
+		return err
+	}
+	d := master.FileDelete{Path: path}
+	if d.IfRevision, err = x.ifMatch(); err != nil {
+		return err
+	}
+	if given := x.c.Request.Header.Values(headerIfNoneMatch); len(given) > 0 {
+		return lockapi.Invalid(headerIfNoneMatch, "what is not there can't be deleted: leave %s out", headerIfNoneMatch)
+	}
+	return x.deleteFiles(d)
+}
+
+func deleteFilesBelow(x *exchange) error {
+	prefix := x.query.of(paramBelow)
+	if err := lockapi.ValidatePrefix(prefix); err != nil {
+		return err
+	}
+	for _, name := range []string{headerIfMatch, headerIfNoneMatch} {
+		if len(x.c.Request.Header.Values(name)) > 0 {
+			return lockapi.Invalid(name, "%s is about one file; a deletion by prefix takes none", name)
+		}
+	}
+	return x.deleteFiles(master.FileDelete{Prefix: prefix})
+}
+
+func (x *exchange) deleteFiles(d master.FileDelete) error {
+	d.Session = x.query.of(paramOnBehalf)
+	var err error
+	if d.Sequencers, err = x.sequencers(); err != nil {
+		return err
+	}
+	if d.Key, err = x.writeKey(d.Session); err != nil {
+		return err
+	}
+	return x.dispatch(task{repeatable: d.Key != "", run: func(ctx context.Context) (int, any, error) {
+		done, err := x.master.DeleteFiles(ctx, d)
+		if err != nil {
+			return 0, nil, err
+		}
+		out := lockapi.FilesDeleted{Deleted: done.Files, Revision: done.Revision}
+		if d.Path != "" {
+			out.Deleted = done.Files > 0
+			if done.Files == 0 {
+				out.Revision = 0
+			}
+		}
+		doc := &document{json: out}
+		doc.replayed(done.Replayed)
+		return http.StatusOK, doc, nil
+	}})
+}
+
+func readFile(x *exchange) error {
+	path, err := x.lockPath()
+	if err != nil {
+		return err
+	}
+	asJSON := false
+	switch as := x.query.of(paramAs); as {
+	case "":
+	case "json":
+		asJSON = true
+	default:
+		return lockapi.Invalid(paramAs.name, "as is %q; the only value is %q", lockapi.Clip(as), "json")
+	}
+	return x.read(func(ctx context.Context, stale bool) (any, error) {
+		f, err := x.master.File(ctx, path, stale)
+		if err != nil {
+			return nil, err
+		}
+		return x.fileDocument(path, f, asJSON), nil
+	})
+}
+
+// fileDocument is the reply to the reading of a file.
+func (x *exchange) fileDocument(path string, f master.FileRead, asJSON bool) *document {
+	d := &document{header: map[string]string{lockapi.HeaderRevision: strconv.FormatUint(f.Revision, 10)}}
+	if !f.Found {
+		d.problem = lockapi.Errorf(lockapi.CodeNotFound, "there is no file %q", lockapi.Clip(path))
+		return d
+	}
+	s := &f.Stat
+	d.header[headerETag] = etag(s.Revision)
+	d.header["Last-Modified"] = s.ModifiedAt.Format(http.TimeFormat)
+	d.header[lockapi.HeaderInstance] = strconv.FormatUint(s.Instance, 10)
+	d.header[lockapi.HeaderGeneration] = strconv.FormatUint(s.Generation, 10)
+	d.header["X-Content-Type-Options"] = "nosniff"
+	if s.Session != "" {
+		d.header[lockapi.HeaderSession] = s.Session
+	}
+	switch {
+	case x.hasAlready(s.Revision):
+		d.status = http.StatusNotModified
+	case asJSON:
+		d.json = master.FileOf(*s, f.Content, true)
+	default:
+		d.raw, d.contentType = f.Content, typeBytes
+		if utf8.Valid(f.Content) {
+			d.contentType = typeText
+		}
+	}
+	return d
+}
+
+// hasAlready reports whether the caller has that revision of the file.
+func (x *exchange) hasAlready(revision uint64) bool {
+	for _, values := range x.c.Request.Header.Values(headerIfNoneMatch) {
+		for tag := range strings.SplitSeq(values, ",") {
+			tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+			if tag == "*" || tag == etag(revision) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func listFiles(x *exchange) error {
+	p := master.FilePage{Prefix: x.query.of(paramPrefix), After: x.query.of(paramAfter)}
+	var err error
+	if p.Limit, err = x.query.limit(); err != nil {
+		return err
+	}
+	if p.Content, err = x.query.flag(paramContent); err != nil {
+		return err
+	}
+	switch d := x.query.of(paramDelimiter); d {
+	case "":
+	case "/":
+		p.Delimiter = true
+	default:
+		return lockapi.Invalid(paramDelimiter.name, "delimiter is %q; the only one is %q", lockapi.Clip(d), "/")
+	}
+	return x.readList(func(ctx context.Context, stale bool) (any, error) {
+		got, err := x.master.Files(ctx, p, stale)
+		return &document{json: got.List, header: map[string]string{lockapi.HeaderRevision: strconv.FormatUint(got.Revision, 10)}}, err
+	})
+}
+
+// document is a reply that has headers of its own, or is not JSON.
+type document struct {
+	header      map[string]string
+	status      int            // instead of the usual one; 304 has no body
+	problem     *lockapi.Error // instead of what follows
+	json        any
+	raw         []byte // where json is nil
+	contentType []string
+}
+
+// Media types of contents.
+var (
+	typeText  = []string{"text/plain; charset=utf-8"}
+	typeBytes = []string{"application/octet-stream"}
+)
+
+func (d *document) replayed(again bool) {
+	if again {
+		if d.header == nil {
+			d.header = map[string]string{}
+		}
+		d.header[lockapi.HeaderReplayed] = "true"
+	}
+}
+
+// replyDocument writes a document.
+func (x *exchange) replyDocument(status int, d *document) error {
+	h := x.c.Writer.Header()
+	for name, value := range d.header {
+		h.Set(name, value)
+	}
+	switch {
+	case d.problem != nil:
+		return d.problem
+	case d.status == http.StatusNotModified:
+		return x.reply(d.status, nil)
+	case d.json != nil:
+		return x.reply(status, d.json)
+	}
+	x.write(status, d.contentType, d.raw)
+	return nil
+}

@@ -1,0 +1,272 @@
+package master
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// FileWrite asks for the writing of a whole file.
+type FileWrite struct {
+	Path       string // of a sequential file what stands before its number
+	Content    []byte
+	Session    string  // on whose behalf; empty for nobody's
+	Ephemeral  *bool   // the file is to end with Session, or is not; nil leaves that as it is
+	IfRevision *uint64 // only if that is its revision
+	IfAbsent   bool    // only if there is none
+	Sequencers []lockapi.Sequencer
+	Key        string // of idempotency, within Session
+	Sequential bool   // the revision that makes it is put behind Path
+}
+
+// FileWritten is what a write came to.
+type FileWritten struct {
+	Stat     lockapi.FileStat
+	Created  bool
+	Replayed bool // an earlier answer under the key is given again
+}
+
+// FileDelete asks for the deletion of one file, or of all below a directory.
+type FileDelete struct {
+	Path, Prefix string // one of them
+	Session      string
+	IfRevision   *uint64
+	Sequencers   []lockapi.Sequencer
+	Key          string
+}
+
+// FilesDeleted is what a deletion came to.
+type FilesDeleted struct {
+	Files    int
+	Revision uint64
+	Replayed bool
+}
+
+// WriteFile writes a file. The errors are precondition_failed, not_held, conflict
+// for another call under the key, session_not_found, and those of every call.
+func (m *Master) WriteFile(_ context.Context, w FileWrite) (FileWritten, error) {
+	sum := sha256.Sum256(w.Content)
+	step := &state.Write{Path: w.Path, Content: w.Content, Sum: sum[:], Sequential: w.Sequential}
+	switch {
+	case w.IfAbsent:
+		step.When = state.IfAbsent
+	case w.IfRevision != nil:
+		step.When, step.Revision = state.IfRevision, *w.IfRevision
+	}
+	switch {
+	case w.Ephemeral == nil:
+	case *w.Ephemeral:
+		step.Owner = state.OwnedBy
+	default:
+		step.Owner = state.Permanent
+	}
+	call := w
+	call.Content = sum[:] // stands for it in the digest
+	r, err := m.transact(&state.Transaction{Session: w.Session, Key: w.Key, Guards: guardsOf(w.Sequencers), Then: []state.Step{step}}, call)
+	if err != nil {
+		return FileWritten{}, err
+	}
+	f := r.Steps[0].File
+	return FileWritten{Stat: statOf(f), Created: f.Generation == 1, Replayed: r.Replayed}, nil
+}
+
+// DeleteFiles deletes one file, or those below a directory. The errors are those of
+// WriteFile, and invalid_argument for too many files.
+func (m *Master) DeleteFiles(_ context.Context, d FileDelete) (FilesDeleted, error) {
+	var step state.Step = &state.DeleteBelow{Prefix: d.Prefix}
+	if d.Path != "" {
+		one := &state.Delete{Path: d.Path}
+		if d.IfRevision != nil {
+			one.When, one.Revision = state.IfRevision, *d.IfRevision
+		}
+		step = one
+	}
+	r, err := m.transact(&state.Transaction{Session: d.Session, Key: d.Key, Guards: guardsOf(d.Sequencers), Then: []state.Step{step}}, d)
+	if err != nil {
+		return FilesDeleted{}, err
+	}
+	return FilesDeleted{Files: r.Steps[0].Deleted, Revision: r.Revision, Replayed: r.Replayed}, nil
+}
+
+// transact puts a transaction through the log, unless it would change nothing.
+// call is what the caller has asked for, of which the key's digest is made.
+func (m *Master) transact(op *state.Transaction, call any) (state.TransactionResult, error) {
+	o, err := m.admit()
+	if err != nil {
+		return state.TransactionResult{}, err
+	}
+	if op.Key != "" {
+		op.Digest = digestOf(call)
+	}
+	found, ok := o.fromMemory(op)
+	if !ok {
+		if found, err = o.propose(op); err != nil {
+			return state.TransactionResult{}, err
+		}
+	}
+	r := found.(state.TransactionResult)
+	return r, errOf(op, r)
+}
+
+// digestOf is the fingerprint of a call that came under a key.
+func digestOf(call any) []byte {
+	raw, err := json.Marshal(call)
+	if err != nil {
+		panic(err) // strings, numbers and bytes only
+	}
+	sum := sha256.Sum256(raw)
+	return sum[:16]
+}
+
+// errOf puts what a transaction came to into the errors of the contract.
+func errOf(op *state.Transaction, r state.TransactionResult) error {
+	switch r.Verdict {
+	case state.Done:
+		return nil
+	case state.NoSession:
+		return errNoSession(op.Session)
+	case state.Conflict:
+		return lockapi.Errorf(lockapi.CodeConflict, "%s %q was used for another call of session %q; use a fresh key for each write",
+			lockapi.HeaderIdempotencyKey, op.Key, lockapi.Clip(op.Session))
+	case state.NotHeld:
+		q := sequencerOf(*r.Guard)
+		e := lockapi.Errorf(lockapi.CodeNotHeld, "the grant %s is not held any more: nothing was written", q)
+		e.Sequencer = q.String()
+		return e
+	}
+	return errFailure(r.Failure)
+}
+
+func errFailure(f *state.Failure) error {
+	if f.Why == state.Busy {
+		return lockapi.Invalid("prefix", "there are more than %d files below it: nothing was deleted; delete them in parts", state.MaxDeleted)
+	}
+	e := lockapi.Errorf(lockapi.CodePrecondition, "the file is not as the call wants it: nothing was changed")
+	if f.Current != nil {
+		now := statOf(f.Current)
+		e.Current = &now
+		e.Detail = lockapi.Errorf(lockapi.CodePrecondition, "file %q is at revision %d: nothing was changed", now.Path, now.Revision).Detail
+	}
+	return e
+}
+
+func guardsOf(all []lockapi.Sequencer) []state.Sequencer {
+	var out []state.Sequencer
+	for _, q := range all {
+		out = append(out, state.Sequencer{Mode: stateMode(q.Mode), Token: q.Token, Path: q.Path})
+	}
+	return out
+}
+
+func sequencerOf(q state.Sequencer) lockapi.Sequencer {
+	return lockapi.Sequencer{Mode: mode(q.Mode), Token: q.Token, Path: q.Path}
+}
+
+func statOf(f *state.File) lockapi.FileStat {
+	return lockapi.FileStat{Path: f.Path, Revision: f.Revision, Instance: f.Instance, Generation: f.Generation,
+		Size: f.Size, SHA256: hex.EncodeToString(f.Sum), Session: f.Session,
+		CreatedAt: time.Unix(0, f.CreatedAt).UTC(), ModifiedAt: time.Unix(0, f.ModifiedAt).UTC()}
+}
+
+// FileRead is a file as it was at a revision; Content is not to be changed.
+type FileRead struct {
+	Revision uint64 // all changes up to it, and none after, are in the answer
+	Found    bool
+	Stat     lockapi.FileStat
+	Content  []byte
+}
+
+// File reads a file.
+func (m *Master) File(ctx context.Context, path string, stale bool) (FileRead, error) {
+	return read(ctx, m, stale, func(_ *office, s *state.State) (FileRead, error) {
+		f, ok := s.File(path)
+		if !ok {
+			return FileRead{Revision: s.Revision}, nil
+		}
+		return FileRead{Revision: s.Revision, Found: true, Stat: statOf(f), Content: f.Content}, nil
+	})
+}
+
+// FilePage asks for a page of files.
+type FilePage struct {
+	Prefix, After string
+	Delimiter     bool // roll up what lies deeper than the prefix
+	Content       bool
+	Limit         int
+}
+
+// FilesRead is a page as of a revision.
+type FilesRead struct {
+	Revision uint64
+	List     lockapi.FileList
+}
+
+// Files reads a page of files in bytewise order. It ends at the limit, or with the
+// file that makes it lockapi.PageBytes long.
+func (m *Master) Files(ctx context.Context, p FilePage, stale bool) (FilesRead, error) {
+	return read(ctx, m, stale, func(_ *office, s *state.State) (FilesRead, error) {
+		return FilesRead{Revision: s.Revision, List: p.of(s)}, nil
+	})
+}
+
+func (p FilePage) of(s *state.State) lockapi.FileList {
+	page := lockapi.FileList{Files: []lockapi.File{}, Dirs: []string{}}
+	size, last := 0, ""
+	for f := range s.Files(p.Prefix, p.After) {
+		dir := p.directory(f.Path)
+		if dir != "" && dir == last {
+			continue
+		}
+		if dir != "" && dir <= p.After {
+			continue
+		}
+		if len(page.Files)+len(page.Dirs) == p.Limit || size >= lockapi.PageBytes {
+			page.Next = last
+			break
+		}
+		if dir != "" {
+			page.Dirs, last = append(page.Dirs, dir), dir
+			size += len(dir) + 4
+			continue
+		}
+		one := FileOf(statOf(f), f.Content, p.Content)
+		page.Files, last = append(page.Files, one), f.Path
+		size += 300 + len(f.Path)
+		if p.Content {
+			size += len(f.Content) * 4 / 3
+		}
+	}
+	return page
+}
+
+// directory is what a path is rolled up to, empty for one that is shown itself.
+func (p FilePage) directory(path string) string {
+	if !p.Delimiter {
+		return ""
+	}
+	if i := strings.IndexByte(path[len(p.Prefix):], '/'); i >= 0 {
+		return path[:len(p.Prefix)+i+1]
+	}
+	return ""
+}
+
+// FileOf is a file as JSON has it, with or without its content.
+func FileOf(stat lockapi.FileStat, content []byte, with bool) lockapi.File {
+	out := lockapi.File{FileStat: stat}
+	switch {
+	case !with:
+	case utf8.Valid(content):
+		text := string(content)
+		out.Content = &text
+	default:
+		out.ContentBase64 = content
+	}
+	return out
+}
