@@ -1,0 +1,79 @@
+package events
+
+import (
+	"slices"
+	"strings"
+)
+
+// Type says what an event is of.
+type Type uint8
+
+// The types.
+const (
+	FileCreated Type = iota
+	FileChanged
+	FileDeleted
+	LockAcquired
+	LockReleased
+	LockContended
+	MasterChanged
+)
+
+// types are their names in the contract.
+var types = [...]string{"file_created", "file_changed", "file_deleted", "lock_acquired", "lock_released", "lock_contended", "master_changed"}
+
+func (t Type) String() string { return types[t] }
+
+// ParseType finds the type with that name.
+func ParseType(name string) (Type, bool) {
+	i := slices.Index(types[:], name)
+	return Type(max(i, 0)), i >= 0
+}
+
+// Filter says which events are wanted. It is immutable; the zero value passes all.
+type Filter struct {
+	types    uint8 // a bit for each; 0 = all
+	paths    map[string]struct{}
+	prefixes []string // sorted; none begins with another
+}
+
+// NewFilter makes a filter that passes the events of a node that any of the paths or
+// prefixes names, and of these the given types. No paths and prefixes name every
+// node, no types are all types. MasterChanged passes every filter: it tells a
+// watcher to look at what it believed of the master.
+func NewFilter(paths, prefixes []string, types []Type) Filter {
+	var f Filter
+	for _, t := range types {
+		f.types |= 1 << t
+	}
+	if len(paths) > 0 {
+		f.paths = make(map[string]struct{}, len(paths))
+		for _, p := range paths {
+			f.paths[p] = struct{}{}
+		}
+	}
+	for _, p := range slices.Sorted(slices.Values(prefixes)) {
+		if last := len(f.prefixes) - 1; last < 0 || !strings.HasPrefix(p, f.prefixes[last]) {
+			f.prefixes = append(f.prefixes, p)
+		}
+	}
+	return f
+}
+
+// Passes reports whether an event is wanted.
+func (f *Filter) Passes(e *Event) bool {
+	return e.Type == MasterChanged || (f.types == 0 || f.types&(1<<e.Type) != 0) && f.names(e.Path)
+}
+
+// names reports whether a path or a prefix names a node. Since no prefix begins
+// with another, only the last one that does not sort after the path can be its.
+func (f *Filter) names(path string) bool {
+	if len(f.paths) == 0 && len(f.prefixes) == 0 {
+		return true
+	}
+	if _, ok := f.paths[path]; ok {
+		return true
+	}
+	i, equal := slices.BinarySearch(f.prefixes, path)
+	return equal || i > 0 && strings.HasPrefix(path, f.prefixes[i-1])
+}

@@ -1,0 +1,192 @@
+package events
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// Ring holds the last events of one replica. Make it with New.
+type Ring struct {
+	maxEvents int
+	maxBytes  int64
+
+	// mu guards what follows. It is held to exchange or copy the slice, never
+	// to search it: the elements of events are written once, behind the end
+	// that every earlier reader knows, and those in front are never cleared, so
+	// a reader needs no lock for a slice that it has taken.
+	mu      sync.Mutex
+	events  []Event // in the order of revisions, without a gap but for the front
+	bytes   int64   // of events
+	dead    int64   // bytes of those in front that the array still keeps alive
+	floor   uint64  // all events after this revision are here
+	reached uint64  // the state's revision
+	changed chan struct{}
+}
+
+// New makes an empty ring that begins behind the given revision, that of the state
+// the replica begins with. It will keep at most maxEvents events of together about
+// maxBytes; one that has room for none sends every reader that is behind to read
+// the state.
+func New(maxEvents int, maxBytes int64, revision uint64) *Ring {
+	return &Ring{maxEvents: maxEvents, maxBytes: maxBytes, floor: revision, reached: revision}
+}
+
+// Append adds the events among the changes of one entry. One goroutine calls it,
+// for each entry in the log's order, after the state that the entry led to is
+// published, so that who is told of an event finds it in the state. after is that
+// state: everything up to its revision is told then.
+func (r *Ring) Append(changes []state.Change, after *state.State) {
+	fresh := fresh(changes, after)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range fresh {
+		r.add(e)
+	}
+	r.trim()
+	if after.Revision != r.reached {
+		r.reached = after.Revision
+		r.wake()
+	}
+}
+
+// fresh are the events of changes.
+func fresh(changes []state.Change, after *state.State) []Event {
+	var all []Event
+	names := names{changes: changes, after: after}
+	for _, c := range changes {
+		if e, ok := of(c); ok {
+			if e.hold != nil {
+				e.name = names.of(e.hold.Session)
+			}
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// names finds the names of the sessions of one entry's changes: in the state after
+// it, or else among those that it ended.
+type names struct {
+	changes []state.Change
+	after   *state.State
+	ended   map[string]string // by id; made when it is first needed
+}
+
+func (n *names) of(id string) string {
+	if s, ok := n.after.Session(id); ok {
+		return s.Name
+	}
+	if n.ended == nil {
+		n.ended = map[string]string{}
+		for _, c := range n.changes {
+			if c, ok := c.(state.SessionEnded); ok {
+				n.ended[c.Session.ID] = c.Session.Name
+			}
+		}
+	}
+	return n.ended[id]
+}
+
+// add puts an event at the end. A full array is replaced, not grown, by one with
+// room for as many as are kept.
+func (r *Ring) add(e Event) {
+	if len(r.events) == cap(r.events) {
+		r.trim()
+		r.move()
+	}
+	r.events = append(r.events, e)
+	r.bytes += e.bytes()
+}
+
+// trim drops the oldest events until the others are within the bounds. The array
+// keeps those dropped alive for readers; it is replaced when they come to half of
+// what the ring may have.
+func (r *Ring) trim() {
+	n := 0
+	for ; len(r.events)-n > r.maxEvents || r.bytes > r.maxBytes; n++ {
+		size := r.events[n].bytes()
+		r.bytes -= size
+		r.dead += size
+		r.floor = r.events[n].Revision
+	}
+	r.events = r.events[n:]
+	if r.dead > r.maxBytes/2 {
+		r.move()
+	}
+}
+
+// move copies the events to an array of their own.
+func (r *Ring) move() {
+	own := make([]Event, len(r.events), 2*len(r.events)+16)
+	copy(own, r.events)
+	r.events, r.dead = own, 0
+}
+
+// Restore empties the ring: it begins behind the revision of the restored state.
+// Those who wait are woken, since what they wait for may be behind them.
+func (r *Ring) Restore(revision uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events, r.bytes, r.dead = nil, 0, 0
+	r.floor, r.reached = revision, revision
+	r.wake()
+}
+
+func (r *Ring) wake() {
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
+}
+
+// Changed is closed at the next Append that moves the revision, and at the next
+// Restore. Get it before the Read that is to find nothing.
+func (r *Ring) Changed() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.changed == nil {
+		r.changed = make(chan struct{})
+	}
+	return r.changed
+}
+
+// Compacted says that the ring does not reach back to where a reader was.
+type Compacted struct {
+	Oldest   uint64 // the smallest revision after which Read still answers
+	Revision uint64 // the state's
+}
+
+func (c *Compacted) Error() string {
+	return fmt.Sprintf("events up to revision %d are gone: read the state, which is at %d, and go on from there", c.Oldest, c.Revision)
+}
+
+// Read returns the events after a revision that pass the filter, in order, at most
+// limit of them, and the revision up to which everything is told, never below
+// after: the next Read goes on from there. After a revision that the replica has
+// not reached there is nothing, and upTo is after. The error is a *Compacted.
+func (r *Ring) Read(after uint64, f Filter, limit int) (events []Event, upTo uint64, err error) {
+	r.mu.Lock()
+	all, floor, reached := r.events, r.floor, r.reached
+	r.mu.Unlock()
+	if after < floor {
+		return nil, after, &Compacted{Oldest: floor, Revision: reached}
+	}
+	if after >= reached || limit <= 0 {
+		return nil, after, nil
+	}
+	first, _ := slices.BinarySearchFunc(all, after+1, func(e Event, revision uint64) int { return cmp.Compare(e.Revision, revision) })
+	for i := first; i < len(all); i++ {
+		if !f.Passes(&all[i]) {
+			continue
+		}
+		events = append(events, all[i])
+		if len(events) == limit {
+			return events, all[i].Revision, nil
+		}
+	}
+	return events, reached, nil
+}

@@ -1,0 +1,212 @@
+package events_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stoutlock/stout/replica/events"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// TestEdge: the last revision that is answered, and the one before it.
+func TestEdge(t *testing.T) {
+	ring := events.New(3, 1<<20, 10)
+	for r := uint64(11); r <= 15; r++ {
+		c, _ := change(5, r, "/a")
+		ring.Append([]state.Change{c}, at(r))
+	}
+	got, upTo, err := ring.Read(12, events.Filter{}, 100)
+	if err != nil || len(got) != 3 || got[0].Revision != 13 || upTo != 15 {
+		t.Fatalf("after 12: %v up to %d, %v", said(got), upTo, err)
+	}
+	var gone *events.Compacted
+	if _, _, err := ring.Read(11, events.Filter{}, 100); !errors.As(err, &gone) || *gone != (events.Compacted{Oldest: 12, Revision: 15}) {
+		t.Fatalf("after 11: %v", err)
+	}
+	if got, upTo, err := ring.Read(99, events.Filter{}, 100); got != nil || upTo != 99 || err != nil {
+		t.Fatalf("after 99: %v up to %d, %v", got, upTo, err)
+	}
+}
+
+// TestReadersTogether: watchers that wait, and one that sleeps between its reads,
+// are told everything once and in order, while the ring moves its array.
+func TestReadersTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const last = 3000
+		ring := events.New(last, 1<<30, 0)
+		for w := range 20 {
+			go func() {
+				for after := uint64(0); after < last; {
+					woken := ring.Changed()
+					got, upTo, err := ring.Read(after, events.Filter{}, 1+w*7)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					for i, e := range got {
+						if e.Revision != after+uint64(i)+1 {
+							t.Errorf("after %d, number %d is %d", after, i, e.Revision)
+							return
+						}
+					}
+					if len(got) == 1+w*7 && upTo != got[w*7].Revision {
+						t.Errorf("%d events after %d are everything up to %d", len(got), after, upTo)
+						return
+					}
+					if after = upTo; len(got) == 0 {
+						<-woken
+					}
+				}
+			}()
+		}
+		for r := uint64(1); r <= last; r++ {
+			c, _ := change(int(r%7), r, "/a")
+			if ring.Append([]state.Change{c}, at(r)); r%100 == 0 {
+				synctest.Wait()
+			}
+		}
+	})
+}
+
+// TestRestoreWakes: a watcher that waits behind the restored revision learns that
+// it is too late.
+func TestRestoreWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ring := events.New(10, 1<<20, 5)
+		go func() {
+			<-ring.Changed()
+			var gone *events.Compacted
+			if _, _, err := ring.Read(5, events.Filter{}, 1); !errors.As(err, &gone) || gone.Oldest != 9 {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		ring.Restore(9)
+	})
+}
+
+// TestAReadStays: what was read is not changed by what comes after.
+func TestAReadStays(t *testing.T) {
+	ring := events.New(4, 1<<20, 0)
+	var before []events.Event
+	for r := uint64(1); r <= 100; r++ {
+		c, _ := change(5, r, "/a")
+		ring.Append([]state.Change{c}, at(r))
+		if r == 4 {
+			before, _, _ = ring.Read(0, events.Filter{}, 4)
+		}
+	}
+	for i, e := range before {
+		if e.Revision != uint64(i)+1 {
+			t.Errorf("number %d has become %d", i, e.Revision)
+		}
+	}
+}
+
+// TestContent: no content is kept, and the file's is found while it is this one.
+func TestContent(t *testing.T) {
+	ring := events.New(10, 1<<20, 0)
+	s, out := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Master: "r1", Term: 1}}}})
+	ring.Append(out.Changes, s)
+	for i, content := range []string{"one", "two"} {
+		write := &state.Write{Path: "/f", Content: []byte(content), Sum: make([]byte, 32)}
+		s, out = s.Apply(uint64(i)+2, 1, state.Batch{LeaseMS: 1000, Epoch: out.Epoch, Commands: []state.Command{{Operation: &state.Transaction{Then: []state.Step{write}}}}})
+		ring.Append(out.Changes, s)
+	}
+	got, _, err := ring.Read(0, events.Filter{}, 10)
+	if err != nil || len(got) != 3 {
+		t.Fatalf("%v, %v", said(got), err)
+	}
+	if epoch, master := got[0].Master(); epoch != 1 || master != "r1" {
+		t.Errorf("master %q of epoch %d", master, epoch)
+	}
+	for i, want := range []string{"", "two"} {
+		e := got[i+1]
+		if content, ok := e.Content(s); string(content) != want || ok != (want != "") || e.File().Content != nil {
+			t.Errorf("%v: %q %v, kept %q", e.Type, content, ok, e.File().Content)
+		}
+	}
+}
+
+// TestSessionNames: of a session that lives, and of one that ended in the same
+// entry as its grant.
+func TestSessionNames(t *testing.T) {
+	ring := events.New(10, 1<<20, 0)
+	h := &state.Hold{Path: "/l", Session: "s1"}
+	ring.Append([]state.Change{state.Granted{Revision: 1, Hold: h}, state.Released{Revision: 2, Hold: h, Reason: state.Expired},
+		state.SessionEnded{Session: &state.Session{ID: "s1", Name: "worker"}, Expired: true}}, at(2))
+	got, _, _ := ring.Read(0, events.Filter{}, 10)
+	if len(got) != 2 || got[0].SessionName() != "worker" || got[1].SessionName() != "worker" || got[1].Reason() != "session_expired" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestPrefixes: every set of prefixes, in both orders, names what any of them
+// names.
+func TestPrefixes(t *testing.T) {
+	for set := range 1 << len(prefixes) {
+		var a asked
+		for i, p := range prefixes {
+			if set>>i&1 != 0 {
+				a.prefixes = append(a.prefixes, p)
+			}
+		}
+		for range 2 {
+			f := a.filter()
+			for _, path := range nodes {
+				e := events.Event{Type: events.FileChanged, Path: path}
+				if want := a.wants(told{"file_changed", 1, path}); f.Passes(&e) != want {
+					t.Errorf("%q of %q: %v", path, a.prefixes, !want)
+				}
+			}
+			slices.Reverse(a.prefixes)
+		}
+	}
+}
+
+func TestTypes(t *testing.T) {
+	for k := events.FileCreated; k <= events.MasterChanged; k++ {
+		if parsed, ok := events.ParseType(k.String()); !ok || parsed != k {
+			t.Errorf("%v is parsed as %v", k, parsed)
+		}
+	}
+	if _, ok := events.ParseType("file_moved"); ok {
+		t.Error("file_moved is a type")
+	}
+}
+
+// BenchmarkRead: one watcher's read of a full ring, none of which passes.
+func BenchmarkRead(b *testing.B) {
+	ring := full()
+	f := events.NewFilter([]string{"/x"}, []string{"/y/", "/z/"}, nil)
+	for b.Loop() {
+		ring.Read(0, f, 100)
+	}
+}
+
+// BenchmarkAppend: one event, to a full ring with 10 000 watchers that are at its
+// end and read on, one after the other.
+func BenchmarkAppend(b *testing.B) {
+	ring := full()
+	f := events.NewFilter(nil, []string{"/y/"}, nil)
+	for r := uint64(65537); b.Loop(); r++ {
+		c, _ := change(5, r, "/a")
+		ring.Append([]state.Change{c}, at(r))
+		for range 10000 {
+			ring.Changed()
+			ring.Read(r-1, f, 100)
+		}
+	}
+}
+
+func full() *events.Ring {
+	ring := events.New(65536, 64<<20, 0)
+	for r := uint64(1); r <= 65536; r++ {
+		c, _ := change(5, r, fmt.Sprintf("/app/%d", r))
+		ring.Append([]state.Change{c}, at(r))
+	}
+	return ring
+}
