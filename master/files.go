@@ -15,6 +15,7 @@ import (
 
 // FileWrite asks for the writing of a whole file.
 type FileWrite struct {
+	Caller     Caller `json:"-"` // who may come from elsewhere with the same call
 	Path       string // of a sequential file what stands before its number
 	Content    []byte
 	Session    string  // on whose behalf; empty for nobody's
@@ -35,6 +36,7 @@ type FileWritten struct {
 
 // FileDelete asks for the deletion of one file, or of all below a directory.
 type FileDelete struct {
+	Caller       Caller `json:"-"`
 	Path, Prefix string // one of them
 	Session      string
 	IfRevision   *uint64
@@ -69,7 +71,7 @@ func (m *Master) WriteFile(_ context.Context, w FileWrite) (FileWritten, error) 
 	}
 	call := w
 	call.Content = sum[:] // stands for it in the digest
-	r, err := m.transact(&state.Transaction{Session: w.Session, Key: w.Key, Guards: guardsOf(w.Sequencers), Then: []state.Step{step}}, call)
+	r, err := m.transact(w.Caller, &state.Transaction{Session: w.Session, Key: w.Key, Guards: guardsOf(w.Sequencers), Then: []state.Step{step}}, call)
 	if err != nil {
 		return FileWritten{}, err
 	}
@@ -88,7 +90,7 @@ func (m *Master) DeleteFiles(_ context.Context, d FileDelete) (FilesDeleted, err
 		}
 		step = one
 	}
-	r, err := m.transact(&state.Transaction{Session: d.Session, Key: d.Key, Guards: guardsOf(d.Sequencers), Then: []state.Step{step}}, d)
+	r, err := m.transact(d.Caller, &state.Transaction{Session: d.Session, Key: d.Key, Guards: guardsOf(d.Sequencers), Then: []state.Step{step}}, d)
 	if err != nil {
 		return FilesDeleted{}, err
 	}
@@ -97,7 +99,7 @@ func (m *Master) DeleteFiles(_ context.Context, d FileDelete) (FilesDeleted, err
 
 // transact puts a transaction through the log, unless it would change nothing.
 // call is what the caller has asked for, of which the key's digest is made.
-func (m *Master) transact(op *state.Transaction, call any) (state.TransactionResult, error) {
+func (m *Master) transact(by Caller, op *state.Transaction, call any) (state.TransactionResult, error) {
 	o, err := m.admit()
 	if err != nil {
 		return state.TransactionResult{}, err
@@ -107,7 +109,7 @@ func (m *Master) transact(op *state.Transaction, call any) (state.TransactionRes
 	}
 	found, ok := o.fromMemory(op)
 	if !ok {
-		if found, err = o.propose(op); err != nil {
+		if found, err = o.propose(by, op); err != nil {
 			return state.TransactionResult{}, err
 		}
 	}
@@ -184,9 +186,9 @@ type FileRead struct {
 }
 
 // File reads a file.
-func (m *Master) File(ctx context.Context, path string, stale bool) (FileRead, error) {
-	return read(ctx, m, stale, func(_ *office, s *state.State) (FileRead, error) {
-		f, ok := s.File(path)
+func (m *Master) File(ctx context.Context, q FileQuery) (FileRead, error) {
+	return read(ctx, m, q.Read, func(_ *office, s *state.State) (FileRead, error) {
+		f, ok := s.File(q.Path)
 		if !ok {
 			return FileRead{Revision: s.Revision}, nil
 		}
@@ -194,8 +196,15 @@ func (m *Master) File(ctx context.Context, path string, stale bool) (FileRead, e
 	})
 }
 
+// FileQuery asks for one file.
+type FileQuery struct {
+	Read
+	Path string
+}
+
 // FilePage asks for a page of files.
 type FilePage struct {
+	Read
 	Prefix, After string
 	Delimiter     bool // roll up what lies deeper than the prefix
 	Content       bool
@@ -210,8 +219,8 @@ type FilesRead struct {
 
 // Files reads a page of files in bytewise order. It ends at the limit, or with the
 // file that makes it lockapi.PageBytes long.
-func (m *Master) Files(ctx context.Context, p FilePage, stale bool) (FilesRead, error) {
-	return read(ctx, m, stale, func(_ *office, s *state.State) (FilesRead, error) {
+func (m *Master) Files(ctx context.Context, p FilePage) (FilesRead, error) {
+	return read(ctx, m, p.Read, func(_ *office, s *state.State) (FilesRead, error) {
 		return FilesRead{Revision: s.Revision, List: p.of(s)}, nil
 	})
 }

@@ -80,7 +80,7 @@ func (x *exchange) writeFile(w master.FileWrite) error {
 
 // fileWrite is what the request asks to be written.
 func (x *exchange) fileWrite(path string) (master.FileWrite, error) {
-	w := master.FileWrite{Path: path, Content: x.body, Session: x.query.of(paramOnBehalf)}
+	w := master.FileWrite{Caller: x.caller(), Path: path, Content: x.body, Session: x.query.of(paramOnBehalf)}
 	var err error
 	if w.Ephemeral, err = x.query.choice(paramEphemeral); err != nil {
 		return w, err
@@ -165,7 +165,7 @@ func deleteFile(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	d := master.FileDelete{Path: path}
+	d := master.FileDelete{Caller: x.caller(), Path: path}
 	if d.IfRevision, err = x.ifMatch(); err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func deleteFilesBelow(x *exchange) error {
 			return lockapi.Invalid(name, "%s is about one file; a deletion by prefix takes none", name)
 		}
 	}
-	return x.deleteFiles(master.FileDelete{Prefix: prefix})
+	return x.deleteFiles(master.FileDelete{Caller: x.caller(), Prefix: prefix})
 }
 
 func (x *exchange) deleteFiles(d master.FileDelete) error {
@@ -228,8 +228,8 @@ func readFile(x *exchange) error {
 	default:
 		return lockapi.Invalid(paramAs.name, "as is %q; the only value is %q", lockapi.Clip(as), "json")
 	}
-	return x.read(func(ctx context.Context, stale bool) (any, error) {
-		f, err := x.master.File(ctx, path, stale)
+	return x.read(func(ctx context.Context, r master.Read) (any, error) {
+		f, err := x.master.File(ctx, master.FileQuery{Read: r, Path: path})
 		if err != nil {
 			return nil, err
 		}
@@ -296,8 +296,9 @@ func listFiles(x *exchange) error {
 	default:
 		return lockapi.Invalid(paramDelimiter.name, "delimiter is %q; the only one is %q", lockapi.Clip(d), "/")
 	}
-	return x.readList(func(ctx context.Context, stale bool) (any, error) {
-		got, err := x.master.Files(ctx, p, stale)
+	return x.readList(func(ctx context.Context, r master.Read) (any, error) {
+		p.Read = r
+		got, err := x.master.Files(ctx, p)
 		return &document{json: got.List, header: map[string]string{lockapi.HeaderRevision: strconv.FormatUint(got.Revision, 10)}}, err
 	})
 }

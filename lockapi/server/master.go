@@ -63,8 +63,8 @@ type LockService interface {
 type FileService interface {
 	WriteFile(ctx context.Context, w master.FileWrite) (master.FileWritten, error)
 	DeleteFiles(ctx context.Context, d master.FileDelete) (master.FilesDeleted, error)
-	File(ctx context.Context, path string, stale bool) (master.FileRead, error)
-	Files(ctx context.Context, p master.FilePage, stale bool) (master.FilesRead, error)
+	File(ctx context.Context, q master.FileQuery) (master.FileRead, error)
+	Files(ctx context.Context, p master.FilePage) (master.FilesRead, error)
 }
 
 // MemberService tells of the members of the cell, and changes them.
