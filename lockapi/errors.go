@@ -27,6 +27,7 @@ const (
 	CodeTooLarge         Code = "too_large"
 	CodePrecondition     Code = "precondition_failed" // of a file or a transaction
 	CodeNotHeld          Code = "not_held"            // the grant that guards a write
+	CodeCompacted        Code = "compacted"           // events that are not kept any more
 	CodeNotMaster        Code = "not_master"
 	CodeLockHeld         Code = "lock_held"
 	CodeLockDelayed      Code = "lock_delayed"
@@ -51,6 +52,7 @@ var codes = map[Code]struct {
 	CodeCrossOrigin:      {http.StatusForbidden, "Cross origin"},
 	CodePrecondition:     {http.StatusPreconditionFailed, "Precondition failed"},
 	CodeNotHeld:          {http.StatusPreconditionFailed, "Not held"},
+	CodeCompacted:        {http.StatusGone, "Compacted"},
 	CodeTooLarge:         {http.StatusRequestEntityTooLarge, "Too large"},
 	CodeNotMaster:        {http.StatusMisdirectedRequest, "Not the master"},
 	CodeLockHeld:         {http.StatusLocked, "Locked"},
@@ -123,6 +125,11 @@ type Error struct {
 	// none. Sequencer is the guard of a not_held.
 	Current   *FileStat
 	Sequencer string
+	// Operation is the number, from 0, of the operation of a transaction's
+	// branch that can't be done; nil where it is not of one.
+	Operation *int
+	// Compacted is what a compacted tells of the events that are kept.
+	Compacted
 	// RetryAfter is the server's advice, in whole seconds, for when to try
 	// again; zero where there is none. It travels as a header, not in the body.
 	RetryAfter int
@@ -173,6 +180,8 @@ type Problem struct {
 
 	Current   *json.RawMessage `json:"current,omitempty"` // a FileStat or null
 	Sequencer string           `json:"sequencer,omitempty"`
+	Operation *int             `json:"operation,omitempty"`
+	*Compacted
 }
 
 // Problem is the error in its wire form.
@@ -181,7 +190,10 @@ func (e *Error) Problem() *Problem {
 		Type: "about:blank", Title: e.Code.Title(), Status: e.Code.Status(),
 		Code: e.Code, Detail: e.Detail, Field: e.Field,
 		Holders: e.Holders, MoreHolders: e.MoreHolders, DelayRemainingMS: e.DelayRemainingMS, Master: e.Master,
-		Directory: e.Directory, Command: e.Command, Sequencer: e.Sequencer,
+		Directory: e.Directory, Command: e.Command, Sequencer: e.Sequencer, Operation: e.Operation,
+	}
+	if e.Code == CodeCompacted {
+		p.Compacted = &e.Compacted
 	}
 	if e.Code == CodePrecondition {
 		current, _ := json.Marshal(e.Current) // strings, numbers and times
@@ -196,7 +208,10 @@ func (p *Problem) Err() *Error {
 	e := &Error{
 		Code: p.Code, Detail: p.Detail, Field: p.Field, Holders: p.Holders, MoreHolders: p.MoreHolders,
 		DelayRemainingMS: p.DelayRemainingMS, Master: p.Master,
-		Directory: p.Directory, Command: p.Command, Sequencer: p.Sequencer,
+		Directory: p.Directory, Command: p.Command, Sequencer: p.Sequencer, Operation: p.Operation,
+	}
+	if p.Compacted != nil {
+		e.Compacted = *p.Compacted
 	}
 	if p.Current != nil {
 		_ = json.Unmarshal(*p.Current, &e.Current) // what can't be read is as good as none

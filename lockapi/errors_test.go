@@ -14,7 +14,8 @@ import (
 
 func TestCodesHaveTheStatusOfTheContract(t *testing.T) {
 	want := map[lockapi.Code]int{
-		"invalid_argument": 400, "cross_origin": 403, "session_not_found": 404, "not_found": 404, "method_not_allowed": 405, "conflict": 409, "unsafe": 409, "busy": 409, "too_large": 413,
+		"invalid_argument": 400, "cross_origin": 403, "session_not_found": 404, "not_found": 404, "method_not_allowed": 405, "conflict": 409, "unsafe": 409, "busy": 409, "compacted": 410,
+		"precondition_failed": 412, "not_held": 412, "too_large": 413,
 		"not_master": 421, "lock_held": 423, "lock_delayed": 423, "too_many": 429, "no_master": 503, "outcome_unknown": 503, "internal": 500,
 	}
 	for _, c := range lockapi.Codes() {
@@ -42,6 +43,10 @@ func TestErrorsSurviveTheWire(t *testing.T) {
 	for _, e := range []*lockapi.Error{
 		lockapi.Errorf(lockapi.CodeSessionNotFound, "no session %q", "x"),
 		lockapi.Invalid("ttl_ms", "ttl_ms is %d", 5),
+		{Code: lockapi.CodePrecondition, Operation: new(int), Current: &lockapi.FileStat{Path: "/a", Revision: 57, CreatedAt: granted, ModifiedAt: granted}},
+		{Code: lockapi.CodePrecondition},
+		{Code: lockapi.CodeNotHeld, Sequencer: "exclusive:42:/db/primary"},
+		{Code: lockapi.CodeCompacted, Compacted: lockapi.Compacted{Oldest: 7, Revision: 60}},
 		{Code: lockapi.CodeLockHeld, Detail: "held <&>", DelayRemainingMS: 7, Holders: []lockapi.Holder{
 			{Session: "s", SessionName: "n", Handle: "h", Mode: lockapi.Shared, Token: lockapi.MaxToken, GrantedAt: granted}}},
 		{Code: lockapi.CodeLockDelayed, DelayRemainingMS: 60000},

@@ -1,0 +1,146 @@
+package lockapi
+
+import "encoding/json"
+
+// RouteEvents is the route of the cell's events.
+const RouteEvents = "/v1/events"
+
+// Names of a stream of server-sent events.
+const (
+	TypeEventStream   = "text/event-stream"
+	HeaderLastEventID = "Last-Event-ID" // counts as the parameter after, and goes before it
+	StreamBookmark    = "bookmark"      // a Bookmark: nothing that was asked for lies up to it
+	StreamCompacted   = "compacted"     // a Compacted, and the end
+)
+
+// MaxBookmarkMS is how long a stream says nothing at most.
+const MaxBookmarkMS = 10_000
+
+// EventType says what an event is of.
+type EventType string
+
+// The types. EventMasterChanged passes whatever filter.
+const (
+	EventFileCreated   EventType = "file_created"
+	EventFileChanged   EventType = "file_changed"
+	EventFileDeleted   EventType = "file_deleted"
+	EventLockAcquired  EventType = "lock_acquired"
+	EventLockReleased  EventType = "lock_released"
+	EventLockContended EventType = "lock_contended" // a waiter came where none was behind the hold
+	EventMasterChanged EventType = "master_changed"
+)
+
+// Why a file was deleted, or a lock released.
+const (
+	ReasonDeleted        = "deleted"
+	ReasonSessionEnded   = "session_ended"
+	ReasonReleased       = "released"
+	ReasonSessionClosed  = "session_closed"
+	ReasonSessionExpired = "session_expired"
+	ReasonForced         = "forced"
+)
+
+// CellEvent is one change of the cell. In JSON its parts are one flat object.
+type CellEvent struct {
+	Revision uint64
+	Type     EventType
+	Path     string // of the node; empty for EventMasterChanged
+	Reason   string // of EventFileDeleted and EventLockReleased
+	// File is of the events of files: the stat, and the content where that was
+	// asked for and is there still. Its path and revision are the event's, also
+	// of a deletion; whatever else that has is as it was before.
+	File *File
+	// Hold is of the events of locks: the grant, or who waits.
+	Hold *EventHold
+	// Master is of EventMasterChanged.
+	Master *EventMaster
+}
+
+// EventHold is a grant, or a request that waits, which has no token.
+type EventHold struct {
+	Session     string `json:"session"`
+	SessionName string `json:"session_name"`
+	Handle      string `json:"handle"`
+	Mode        Mode   `json:"mode"`
+	Token       uint64 `json:"token,omitempty"`
+}
+
+// EventMaster is a new master.
+type EventMaster struct {
+	Epoch  uint64 `json:"epoch"`
+	Master string `json:"master"` // its id
+}
+
+// eventHead is what every event has.
+type eventHead struct {
+	Revision uint64    `json:"revision"`
+	Type     EventType `json:"type"`
+	Path     string    `json:"path,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+}
+
+// MarshalJSON writes the flat object. The head's fields go before those of the
+// same name in a part.
+func (e CellEvent) MarshalJSON() ([]byte, error) {
+	head := eventHead{e.Revision, e.Type, e.Path, e.Reason}
+	switch {
+	case e.File != nil:
+		type file struct { // one level deeper than the head's fields
+			*File
+		}
+		return json.Marshal(struct {
+			eventHead
+			file
+		}{head, file{e.File}})
+	case e.Hold != nil:
+		return json.Marshal(struct {
+			eventHead
+			*EventHold
+		}{head, e.Hold})
+	case e.Master != nil:
+		return json.Marshal(struct {
+			eventHead
+			*EventMaster
+		}{head, e.Master})
+	}
+	return json.Marshal(head)
+}
+
+// UnmarshalJSON reads the flat object. Of a type that it does not know it reads
+// what every event has.
+func (e *CellEvent) UnmarshalJSON(b []byte) error {
+	var head eventHead
+	if err := json.Unmarshal(b, &head); err != nil {
+		return err
+	}
+	*e = CellEvent{Revision: head.Revision, Type: head.Type, Path: head.Path, Reason: head.Reason}
+	switch head.Type {
+	case EventFileCreated, EventFileChanged, EventFileDeleted:
+		return json.Unmarshal(b, &e.File)
+	case EventLockAcquired, EventLockReleased, EventLockContended:
+		return json.Unmarshal(b, &e.Hold)
+	case EventMasterChanged:
+		return json.Unmarshal(b, &e.Master)
+	}
+	return nil
+}
+
+// EventList answers a call for events as JSON: told is everything up to
+// Revision, which the next call goes on after.
+type EventList struct {
+	Events   []CellEvent `json:"events"`
+	Revision uint64      `json:"revision"`
+}
+
+// Bookmark says that everything up to Revision is told.
+type Bookmark struct {
+	Revision uint64 `json:"revision"`
+}
+
+// Compacted says that the events after the revision that was asked for are not
+// kept any more: Oldest is the smallest that can still be asked for, Revision
+// the present one.
+type Compacted struct {
+	Oldest   uint64 `json:"oldest"`
+	Revision uint64 `json:"revision"`
+}
