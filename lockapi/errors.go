@@ -130,6 +130,9 @@ type Error struct {
 	Operation *int
 	// Compacted is what a compacted tells of the events that are kept.
 	Compacted
+	// Replayed says that it is an earlier answer to the same keyed write, given
+	// again. It travels as a header.
+	Replayed bool
 	// RetryAfter is the server's advice, in whole seconds, for when to try
 	// again; zero where there is none. It travels as a header, not in the body.
 	RetryAfter int

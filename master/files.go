@@ -140,13 +140,15 @@ func errOf(op *state.Transaction, r state.TransactionResult) error {
 	case state.NotHeld:
 		q := sequencerOf(*r.Guard)
 		e := lockapi.Errorf(lockapi.CodeNotHeld, "the grant %s is not held any more: nothing was written", q)
-		e.Sequencer = q.String()
+		e.Sequencer, e.Replayed = q.String(), r.Replayed
 		return e
 	}
-	return errFailure(r.Failure)
+	e := errFailure(r.Failure)
+	e.Replayed = r.Replayed
+	return e
 }
 
-func errFailure(f *state.Failure) error {
+func errFailure(f *state.Failure) *lockapi.Error {
 	if f.Why == state.Busy {
 		return lockapi.Invalid("prefix", "there are more than %d files below it: nothing was deleted; delete them in parts", state.MaxDeleted)
 	}
@@ -177,29 +179,27 @@ func statOf(f *state.File) lockapi.FileStat {
 		CreatedAt: time.Unix(0, f.CreatedAt).UTC(), ModifiedAt: time.Unix(0, f.ModifiedAt).UTC()}
 }
 
-// FileRead is a file as it was at a revision; Content is not to be changed.
+// FileRead is a file; Content is not to be changed.
 type FileRead struct {
-	Revision uint64 // all changes up to it, and none after, are in the answer
-	Found    bool
-	Stat     lockapi.FileStat
-	Content  []byte
-}
-
-// File reads a file.
-func (m *Master) File(ctx context.Context, q FileQuery) (FileRead, error) {
-	return read(ctx, m, q.Read, func(_ *office, s *state.State) (FileRead, error) {
-		f, ok := s.File(q.Path)
-		if !ok {
-			return FileRead{Revision: s.Revision}, nil
-		}
-		return FileRead{Revision: s.Revision, Found: true, Stat: statOf(f), Content: f.Content}, nil
-	})
+	Stat    lockapi.FileStat
+	Content []byte
 }
 
 // FileQuery asks for one file.
 type FileQuery struct {
 	Read
 	Path string
+}
+
+// File reads a file. The errors are not_found and those of every read.
+func (m *Master) File(ctx context.Context, q FileQuery) (FileRead, error) {
+	return read(ctx, m, q.Read, func(_ *office, s *state.State) (FileRead, error) {
+		f, ok := s.File(q.Path)
+		if !ok {
+			return FileRead{}, lockapi.Errorf(lockapi.CodeNotFound, "there is no file %q", lockapi.Clip(q.Path))
+		}
+		return FileRead{Stat: statOf(f), Content: f.Content}, nil
+	})
 }
 
 // FilePage asks for a page of files.
@@ -211,17 +211,11 @@ type FilePage struct {
 	Limit         int
 }
 
-// FilesRead is a page as of a revision.
-type FilesRead struct {
-	Revision uint64
-	List     lockapi.FileList
-}
-
 // Files reads a page of files in bytewise order. It ends at the limit, or with the
 // file that makes it lockapi.PageBytes long.
-func (m *Master) Files(ctx context.Context, p FilePage) (FilesRead, error) {
-	return read(ctx, m, p.Read, func(_ *office, s *state.State) (FilesRead, error) {
-		return FilesRead{Revision: s.Revision, List: p.of(s)}, nil
+func (m *Master) Files(ctx context.Context, p FilePage) (lockapi.FileList, error) {
+	return read(ctx, m, p.Read, func(_ *office, s *state.State) (lockapi.FileList, error) {
+		return p.of(s), nil
 	})
 }
 

@@ -31,7 +31,7 @@ func (m *Master) MemberList(ctx context.Context, q Read) (lockapi.Members, error
 	}
 	if !q.Stale {
 		// Who was asked before the lease was checked is as it was then.
-		if _, err := linear(ctx, m, func(*office, *state.State) (struct{}, error) { return struct{}{}, nil }); err != nil {
+		if _, err := linear(ctx, m, Read{}, func(*office, *state.State) (struct{}, error) { return struct{}{}, nil }); err != nil {
 			return lockapi.Members{}, err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // that this very office's lease still runs. What was read is thrown away where
 // it does not, and read again once the lease is regained; that takes a log
 // entry of this office, which is the barrier.
-func linear[T any](ctx context.Context, m *Master, read func(o *office, s *state.State) (T, error)) (T, error) {
+func linear[T any](ctx context.Context, m *Master, q Read, read func(o *office, s *state.State) (T, error)) (T, error) {
 	var none T
 	o, err := m.admit()
 	if err != nil {
@@ -20,7 +20,9 @@ func linear[T any](ctx context.Context, m *Master, read func(o *office, s *state
 	}
 	deadline := o.now() + m.opts.Patience
 	for {
-		v, err := read(o, o.log.State())
+		s := o.log.State()
+		v, err := read(o, s)
+		q.of(s)
 		if o.leaseValid() {
 			return v, err
 		}
@@ -44,9 +46,11 @@ func linear[T any](ctx context.Context, m *Master, read func(o *office, s *state
 // nil.
 func read[T any](ctx context.Context, m *Master, q Read, f func(o *office, s *state.State) (T, error)) (T, error) {
 	if q.Stale {
-		return f(nil, m.log.State())
+		s := m.log.State()
+		q.of(s)
+		return f(nil, s)
 	}
-	return linear(ctx, m, f)
+	return linear(ctx, m, q, f)
 }
 
 // Session reads one session with what it holds and waits for.

@@ -2,6 +2,7 @@ package master
 
 import (
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // Caller is who a call is made for. The zero value is nobody in particular, as
@@ -72,6 +73,17 @@ type TransferRequest struct {
 type Read struct {
 	Caller Caller
 	Stale  bool
+	// AsOf, where it is not nil, takes the revision of the state that the answer is
+	// of, errors that the state gave included: all changes up to it, and none after,
+	// are in the answer.
+	AsOf *uint64
+}
+
+// of notes the state that is read.
+func (r Read) of(s *state.State) {
+	if r.AsOf != nil {
+		*r.AsOf = s.Revision
+	}
 }
 
 // SessionQuery asks for one session.

@@ -19,7 +19,7 @@ type canned struct {
 }
 
 func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
-	h := http.Header{"Content-Type": {c.contentType}, "Stout-Epoch": {"3"}}
+	h := http.Header{"Content-Type": {c.contentType}, "Stout-Epoch": {"3"}, "Stout-Revision": {"57"}}
 	if c.withoutEpoch {
 		h.Del("Stout-Epoch")
 	}

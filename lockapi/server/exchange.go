@@ -164,6 +164,9 @@ func (x *exchange) fail(err error) {
 	if retry := retryAfter(e); retry > 0 {
 		x.c.Writer.Header().Set("Retry-After", strconv.Itoa(retry))
 	}
+	if e.Replayed {
+		x.c.Writer.Header().Set(lockapi.HeaderReplayed, "true")
+	}
 	b, err := encodeProblem(e.Problem())
 	if err != nil {
 		x.log.Error().Err(err).Msg("a problem document cannot be encoded")

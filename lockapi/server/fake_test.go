@@ -28,7 +28,9 @@ type fakeMaster struct {
 	calls    []string
 	sessions map[string]lockapi.Session
 	locks    map[string]*fakeLock
+	files    map[string]*fakeFile
 	lastID   uint64
+	revision uint64
 }
 
 // crowded is the lock, and the session, with more than a list is long.
@@ -45,7 +47,7 @@ type fakeLock struct {
 func newFake(id string) *fakeMaster {
 	uptime := int64(1)
 	own := lockapi.Replica{ID: id, Role: lockapi.RoleReplica, Healthy: true, RaftAddr: "127.0.0.1:1"}
-	f := &fakeMaster{id: id, sessions: map[string]lockapi.Session{}, locks: map[string]*fakeLock{}, own: own}
+	f := &fakeMaster{id: id, sessions: map[string]lockapi.Session{}, locks: map[string]*fakeLock{}, files: map[string]*fakeFile{}, own: own}
 	f.own.Version, f.own.UptimeMS = "v1", &uptime
 	f.cell = lockapi.Cell{Cell: "test", Replicas: []lockapi.Replica{own}}
 	return f
@@ -274,6 +276,7 @@ func (f *fakeMaster) Session(ctx context.Context, q master.SessionQuery) (lockap
 		return lockapi.SessionState{}, err
 	}
 	defer f.mu.Unlock()
+	f.asOf(q.Read)
 	return f.state(f.sessions[q.ID], q.Stale), f.session(q.ID)
 }
 
@@ -282,6 +285,7 @@ func (f *fakeMaster) Sessions(ctx context.Context, q master.SessionsQuery) (lock
 		return lockapi.SessionList{}, err
 	}
 	defer f.mu.Unlock()
+	f.asOf(q.Read)
 	list := lockapi.SessionList{}
 	for _, s := range f.sessions {
 		if len(list.Sessions) == q.Limit {
@@ -376,6 +380,7 @@ func (f *fakeMaster) Lock(ctx context.Context, q master.LockQuery) (lockapi.Lock
 		return lockapi.Lock{}, err
 	}
 	defer f.mu.Unlock()
+	f.asOf(q.Read)
 	out := f.lock(q.Path)
 	if q.Waiters > 0 {
 		out.Queue = []lockapi.Waiter{}
@@ -394,6 +399,7 @@ func (f *fakeMaster) Locks(ctx context.Context, q master.LocksQuery) (lockapi.Lo
 		return lockapi.LockList{}, err
 	}
 	defer f.mu.Unlock()
+	f.asOf(q.Read)
 	list := lockapi.LockList{}
 	for path := range f.locks {
 		list.Locks = append(list.Locks, f.lock(path))
@@ -406,6 +412,7 @@ func (f *fakeMaster) CheckSequencer(ctx context.Context, q master.SequencerQuery
 		return lockapi.SequencerCheck{}, err
 	}
 	defer f.mu.Unlock()
+	f.asOf(q.Read)
 	if l := f.locks[q.Path]; l != nil && l.holder != nil && l.holder.Token == q.Token {
 		return lockapi.SequencerCheck{Valid: true}, nil
 	}
@@ -445,4 +452,11 @@ func (f *fakeMaster) Ready() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.unfit
+}
+
+// forget drops what was called so far.
+func (f *fakeMaster) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = nil
 }

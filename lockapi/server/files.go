@@ -2,10 +2,10 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
-
 	"unicode/utf8"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -38,10 +38,8 @@ func createSequential(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{headerIfMatch, headerIfNoneMatch} {
-		if len(x.c.Request.Header.Values(name)) > 0 {
-			return lockapi.Invalid(name, "POST makes a file of a new name: there is nothing that %s could match; leave it out", name)
-		}
+	if err := x.refuseHeaders("POST makes a file of a new name: there is nothing to match"); err != nil {
+		return err
 	}
 	w, err := x.fileWrite(prefix)
 	if err != nil {
@@ -80,8 +78,11 @@ func (x *exchange) writeFile(w master.FileWrite) error {
 
 // fileWrite is what the request asks to be written.
 func (x *exchange) fileWrite(path string) (master.FileWrite, error) {
-	w := master.FileWrite{Caller: x.caller(), Path: path, Content: x.body, Session: x.query.of(paramOnBehalf)}
+	w := master.FileWrite{Caller: x.caller(), Path: path, Content: x.body}
 	var err error
+	if w.Session, err = x.query.onBehalf(); err != nil {
+		return w, err
+	}
 	if w.Ephemeral, err = x.query.choice(paramEphemeral); err != nil {
 		return w, err
 	}
@@ -131,10 +132,15 @@ func (x *exchange) sequencers() ([]lockapi.Sequencer, error) {
 // writeKey is the idempotency key of a write, which needs a session.
 func (x *exchange) writeKey(session string) (string, error) {
 	key, err := x.idempotencyKey()
-	if err == nil && key != "" && session == "" {
+	switch given := len(x.c.Request.Header.Values(lockapi.HeaderIdempotencyKey)) > 0; {
+	case err != nil || !given:
+		return "", err
+	case key == "":
+		return "", lockapi.Invalid(lockapi.HeaderIdempotencyKey, "%s is empty; leave it out, or give the write a key of its own", lockapi.HeaderIdempotencyKey)
+	case session == "":
 		return "", lockapi.Invalid(lockapi.HeaderIdempotencyKey, "%s needs a session: the answer is remembered for as long as that lives", lockapi.HeaderIdempotencyKey)
 	}
-	return key, err
+	return key, nil
 }
 
 // ifMatch is the revision that the file has to have; nil where any will do.
@@ -148,6 +154,19 @@ func (x *exchange) ifMatch() (*uint64, error) {
 		return nil, lockapi.Invalid(headerIfMatch, "%s is %q; it is one revision in quotes, such as %q", headerIfMatch, lockapi.Clip(strings.Join(values, ", ")), `"57"`)
 	}
 	return &revision, nil
+}
+
+// refuseHeaders refuses both conditional headers.
+func (x *exchange) refuseHeaders(why string) error {
+	return errors.Join(x.refuseHeader(headerIfMatch, why), x.refuseHeader(headerIfNoneMatch, why))
+}
+
+// refuseHeader refuses a header that the call does not take.
+func (x *exchange) refuseHeader(name, why string) error {
+	if len(x.c.Request.Header.Values(name)) == 0 {
+		return nil
+	}
+	return lockapi.Invalid(name, "%s does not go with this call: %s; leave it out", name, why)
 }
 
 // revisionOf reads an entity tag of ours.
@@ -169,8 +188,8 @@ func deleteFile(x *exchange) error {
 	if d.IfRevision, err = x.ifMatch(); err != nil {
 		return err
 	}
-	if given := x.c.Request.Header.Values(headerIfNoneMatch); len(given) > 0 {
-		return lockapi.Invalid(headerIfNoneMatch, "what is not there can't be deleted: leave %s out", headerIfNoneMatch)
+	if err := x.refuseHeader(headerIfNoneMatch, "what is not there can't be deleted"); err != nil {
+		return err
 	}
 	return x.deleteFiles(d)
 }
@@ -180,17 +199,17 @@ func deleteFilesBelow(x *exchange) error {
 	if err := lockapi.ValidatePrefix(prefix); err != nil {
 		return err
 	}
-	for _, name := range []string{headerIfMatch, headerIfNoneMatch} {
-		if len(x.c.Request.Header.Values(name)) > 0 {
-			return lockapi.Invalid(name, "%s is about one file; a deletion by prefix takes none", name)
-		}
+	if err := x.refuseHeaders("it is about one file, and not about all below a directory"); err != nil {
+		return err
 	}
 	return x.deleteFiles(master.FileDelete{Caller: x.caller(), Prefix: prefix})
 }
 
 func (x *exchange) deleteFiles(d master.FileDelete) error {
-	d.Session = x.query.of(paramOnBehalf)
 	var err error
+	if d.Session, err = x.query.onBehalf(); err != nil {
+		return err
+	}
 	if d.Sequencers, err = x.sequencers(); err != nil {
 		return err
 	}
@@ -220,31 +239,25 @@ func readFile(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	asJSON := false
-	switch as := x.query.of(paramAs); as {
-	case "":
-	case "json":
-		asJSON = true
-	default:
-		return lockapi.Invalid(paramAs.name, "as is %q; the only value is %q", lockapi.Clip(as), "json")
+	asJSON, err := x.query.choiceOf(paramAs, "json")
+	if err != nil {
+		return err
+	}
+	if err := x.refuseHeader(headerIfMatch, "a read takes none"); err != nil {
+		return err
 	}
 	return x.read(func(ctx context.Context, r master.Read) (any, error) {
 		f, err := x.master.File(ctx, master.FileQuery{Read: r, Path: path})
 		if err != nil {
 			return nil, err
 		}
-		return x.fileDocument(path, f, asJSON), nil
+		return x.fileDocument(f, asJSON), nil
 	})
 }
 
 // fileDocument is the reply to the reading of a file.
-func (x *exchange) fileDocument(path string, f master.FileRead, asJSON bool) *document {
-	d := &document{header: map[string]string{lockapi.HeaderRevision: strconv.FormatUint(f.Revision, 10)}}
-	if !f.Found {
-		d.problem = lockapi.Errorf(lockapi.CodeNotFound, "there is no file %q", lockapi.Clip(path))
-		return d
-	}
-	s := &f.Stat
+func (x *exchange) fileDocument(f master.FileRead, asJSON bool) *document {
+	s, d := &f.Stat, &document{header: map[string]string{}}
 	d.header[headerETag] = etag(s.Revision)
 	d.header["Last-Modified"] = s.ModifiedAt.Format(http.TimeFormat)
 	d.header[lockapi.HeaderInstance] = strconv.FormatUint(s.Instance, 10)
@@ -289,25 +302,22 @@ func listFiles(x *exchange) error {
 	if p.Content, err = x.query.flag(paramContent); err != nil {
 		return err
 	}
-	switch d := x.query.of(paramDelimiter); d {
-	case "":
-	case "/":
-		p.Delimiter = true
-	default:
-		return lockapi.Invalid(paramDelimiter.name, "delimiter is %q; the only one is %q", lockapi.Clip(d), "/")
+	if p.Delimiter, err = x.query.choiceOf(paramDelimiter, "/"); err != nil {
+		return err
+	}
+	if err := x.refuseHeader(headerIfMatch, "a read takes none"); err != nil {
+		return err
 	}
 	return x.readList(func(ctx context.Context, r master.Read) (any, error) {
 		p.Read = r
-		got, err := x.master.Files(ctx, p)
-		return &document{json: got.List, header: map[string]string{lockapi.HeaderRevision: strconv.FormatUint(got.Revision, 10)}}, err
+		return x.master.Files(ctx, p)
 	})
 }
 
 // document is a reply that has headers of its own, or is not JSON.
 type document struct {
 	header      map[string]string
-	status      int            // instead of the usual one; 304 has no body
-	problem     *lockapi.Error // instead of what follows
+	status      int // instead of the usual one; 304 has no body
 	json        any
 	raw         []byte // where json is nil
 	contentType []string
@@ -335,8 +345,6 @@ func (x *exchange) replyDocument(status int, d *document) error {
 		h.Set(name, value)
 	}
 	switch {
-	case d.problem != nil:
-		return d.problem
 	case d.status == http.StatusNotModified:
 		return x.reply(d.status, nil)
 	case d.json != nil:

@@ -64,7 +64,7 @@ type FileService interface {
 	WriteFile(ctx context.Context, w master.FileWrite) (master.FileWritten, error)
 	DeleteFiles(ctx context.Context, d master.FileDelete) (master.FilesDeleted, error)
 	File(ctx context.Context, q master.FileQuery) (master.FileRead, error)
-	Files(ctx context.Context, p master.FilePage) (master.FilesRead, error)
+	Files(ctx context.Context, p master.FilePage) (lockapi.FileList, error)
 }
 
 // MemberService tells of the members of the cell, and changes them.

@@ -39,8 +39,7 @@ var (
 )
 
 // query holds the parameters of a request, each known, by name. Of one that may be
-// given more than once the values are parted by NUL, which no value that means
-// something has.
+// given more than once the values are parted by NUL, which none of them has.
 type query map[string]string
 
 // all are the values of a parameter that may be given more than once.
@@ -69,6 +68,9 @@ func parseQuery(raw string, known []param) (query, error) {
 		i := slices.IndexFunc(known, func(p param) bool { return p.name == name })
 		if i < 0 {
 			return nil, lockapi.Invalid(lockapi.Clip(name), "there is no parameter %q here; %s", lockapi.Clip(name), choices(known))
+		}
+		if known[i].many && strings.Contains(value, "\x00") {
+			return nil, lockapi.Invalid(name, "parameter %s has a NUL", name)
 		}
 		before, twice := q[name]
 		if twice && known[i].many {
@@ -173,6 +175,24 @@ func (q query) choice(p param) (*bool, error) {
 	}
 	value, err := q.flag(p)
 	return &value, err
+}
+
+// choiceOf reports whether a parameter has the only value that it may have.
+func (q query) choiceOf(p param, only string) (bool, error) {
+	value, given := q[p.name]
+	if given && value != only {
+		return false, lockapi.Invalid(p.name, "%s is %q; the only value is %q", p.name, lockapi.Clip(value), only)
+	}
+	return given, nil
+}
+
+// onBehalf is the session that a write is for, empty for none.
+func (q query) onBehalf() (string, error) {
+	session, given := q[paramOnBehalf.name]
+	if given && session == "" {
+		return "", lockapi.Invalid(paramOnBehalf.name, "session is empty; it is the id of an open session")
+	}
+	return session, nil
 }
 
 // token is the grant that a release is for; 0 where any is meant.

@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -86,7 +88,7 @@ func (x *exchange) request(into any) error {
 	return nil
 }
 
-// read dispatches a call that has no effect.
+// read dispatches a call that has no effect. Its reply tells of which revision it is.
 func (x *exchange) read(run func(ctx context.Context, r master.Read) (any, error)) error {
 	return x.dispatchRead(false, run)
 }
@@ -102,7 +104,11 @@ func (x *exchange) dispatchRead(heavy bool, run func(ctx context.Context, r mast
 		return err
 	}
 	return x.dispatch(task{repeatable: true, stale: stale, heavy: heavy, run: func(ctx context.Context) (int, any, error) {
-		body, err := run(ctx, master.Read{Caller: x.caller(), Stale: stale})
+		var revision uint64
+		body, err := run(ctx, master.Read{Caller: x.caller(), Stale: stale, AsOf: &revision})
+		if err == nil || !errors.Is(err, lockapi.CodeNoMaster) {
+			x.c.Writer.Header()[lockapi.HeaderRevision] = []string{strconv.FormatUint(revision, 10)}
+		}
 		return http.StatusOK, body, err
 	}})
 }

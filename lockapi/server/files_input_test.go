@@ -1,0 +1,201 @@
+package server_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// refused are calls about files that contradict the contract, each with one fault,
+// and the name of the culprit.
+var refused = []struct{ call, headers, field string }{
+	// Paths.
+	{"PUT /v1/files/", "", "path"},
+	{"PUT /v1/files/a/", "", "path"},
+	{"PUT /v1/files//a", "", "path"},
+	{"PUT /v1/files/a%2Fb", "", "path"},
+	{"PUT /v1/files/a/..", "", "path"},
+	{"PUT /v1/files/a%0Ab", "", "path"},
+	{"PUT /v1/files/a%FF", "", "path"},
+	{"PUT /v1/files/" + strings.Repeat("x", 256), "", "path"},
+	{"PUT /v1/files" + strings.Repeat("/s", 33), "", "path"},
+	{"GET /v1/files/", "", "path"},
+	{"DELETE /v1/files/a/", "", "path"},
+	{"POST /v1/files//", "", "path"},
+	{"POST /v1/files/a//", "", "path"},
+	{"POST /v1/files/a%2F", "", "path"},
+	{"POST /v1/files/" + strings.Repeat("x", 240), "", "path"},
+	{"POST /v1/files" + strings.Repeat("/s", 32) + "/", "", "path"},
+
+	// Parameters.
+	{"PUT /v1/files/a?sesion=s1", "", "sesion"},
+	{"PUT /v1/files/a?consistency=stale", "", "consistency"},
+	{"PUT /v1/files/a?revision=1", "", "revision"},
+	{"PUT /v1/files/a?session=s1&session=s1", "", "session"},
+	{"PUT /v1/files/a?session=", "", "session"},
+	{"PUT /v1/files/a?ephemeral=true", "", "ephemeral"},
+	{"PUT /v1/files/a?ephemeral=true&session=", "", "session"},
+	{"PUT /v1/files/a?ephemeral=", "", "ephemeral"},
+	{"PUT /v1/files/a?ephemeral=1&session=s1", "", "ephemeral"},
+	{"PUT /v1/files/a?ephemeral=True&session=s1", "", "ephemeral"},
+	{"PUT /v1/files/a?ephemeral=true&ephemeral=false&session=s1", "", "ephemeral"},
+	{"PUT /v1/files/a?sequencer=", "", "sequencer"},
+	{"PUT /v1/files/a?sequencer=42", "", "sequencer"},
+	{"PUT /v1/files/a?sequencer=exclusive:0:/l", "", "sequencer"},
+	{"PUT /v1/files/a?sequencer=exclusive:1:/l&sequencer=all:1:/l", "", "sequencer"},
+	{"PUT /v1/files/a?sequencer=exclusive:1:/l%00exclusive:2:/l", "", "sequencer"},
+	{"PUT /v1/files/a?" + strings.Repeat("sequencer=exclusive:1:/l&", 9), "", "sequencer"},
+	{"POST /v1/files/a?ephemeral=true", "", "ephemeral"},
+	{"POST /v1/files/a?sequential=true", "", "sequential"},
+	{"GET /v1/files/a?as=", "", "as"},
+	{"GET /v1/files/a?as=xml", "", "as"},
+	{"GET /v1/files/a?session=s1", "", "session"},
+	{"GET /v1/files/a?prefix=/", "", "prefix"},
+	{"GET /v1/files/a?consistency=best", "", "consistency"},
+	{"GET /v1/files/a?content=yes&as=json", "", "content"},
+	{"GET /v1/files?delimiter=", "", "delimiter"},
+	{"GET /v1/files?delimiter=%2D", "", "delimiter"},
+	{"GET /v1/files?delimiter=//", "", "delimiter"},
+	{"GET /v1/files?content=1", "", "content"},
+	{"GET /v1/files?limit=0", "", "limit"},
+	{"GET /v1/files?limit=1001", "", "limit"},
+	{"GET /v1/files?as=json", "", "as"},
+	{"GET /v1/files?prefix=/a&prefix=/b", "", "prefix"},
+	{"DELETE /v1/files/a?ephemeral=false", "", "ephemeral"},
+	{"DELETE /v1/files/a?prefix=/a/", "", "prefix"},
+	{"DELETE /v1/files/a?sequencer=x", "", "sequencer"},
+	{"DELETE /v1/files/a?session=", "", "session"},
+	{"DELETE /v1/files", "", "prefix"},
+	{"DELETE /v1/files?prefix=", "", "prefix"},
+	{"DELETE /v1/files?prefix=/", "", "prefix"},
+	{"DELETE /v1/files?prefix=//", "", "prefix"},
+	{"DELETE /v1/files?prefix=/app", "", "prefix"},
+	{"DELETE /v1/files?prefix=app/", "", "prefix"},
+	{"DELETE /v1/files?prefix=/a/../", "", "prefix"},
+	{"DELETE /v1/files?prefix=/a/&prefix=/b/", "", "prefix"},
+	{"DELETE /v1/files?prefix=/a/&limit=5", "", "limit"},
+
+	// Headers.
+	{"PUT /v1/files/a", `If-Match: 57`, "If-Match"},
+	{"PUT /v1/files/a", `If-Match: "x"`, "If-Match"},
+	{"PUT /v1/files/a", `If-Match: ""`, "If-Match"},
+	{"PUT /v1/files/a", `If-Match:`, "If-Match"},
+	{"PUT /v1/files/a", `If-Match: *`, "If-Match"},
+	{"PUT /v1/files/a", `If-Match: "-1"`, "If-Match"},
+	{"PUT /v1/files/a", `If-Match: "0"`, "If-Match"},
+	{"PUT /v1/files/a", `If-Match: "057"`, "If-Match"},
+	{"PUT /v1/files/a", `If-Match: W/"57"`, "If-Match"},
+	{"PUT /v1/files/a", `If-Match: "57", "58"`, "If-Match"},
+	{"PUT /v1/files/a", `If-Match: "9007199254740992"`, "If-Match"},
+	{"PUT /v1/files/a", "If-Match: \"57\"\r\nIf-Match: \"57\"", "If-Match"},
+	{"PUT /v1/files/a", `If-None-Match: "57"`, "If-None-Match"},
+	{"PUT /v1/files/a", `If-None-Match:`, "If-None-Match"},
+	{"PUT /v1/files/a", "If-None-Match: *\r\nIf-None-Match: *", "If-None-Match"},
+	{"PUT /v1/files/a", "If-Match: \"57\"\r\nIf-None-Match: *", "If-None-Match"},
+	{"PUT /v1/files/a", "Idempotency-Key: k", "Idempotency-Key"},
+	{"PUT /v1/files/a?session=s1", "Idempotency-Key: " + strings.Repeat("k", 129), "Idempotency-Key"},
+	{"PUT /v1/files/a?session=s1", "Idempotency-Key: k\r\nIdempotency-Key: k", "Idempotency-Key"},
+	{"PUT /v1/files/a?session=s1", "Idempotency-Key:", "Idempotency-Key"},
+	{"PUT /v1/files/a", "Stout-Forward: always", "Stout-Forward"},
+	{"POST /v1/files/a", `If-Match: "57"`, "If-Match"},
+	{"POST /v1/files/a", `If-Match: x`, "If-Match"},
+	{"POST /v1/files/a", "If-None-Match: *", "If-None-Match"},
+	{"POST /v1/files/a", "Idempotency-Key: k", "Idempotency-Key"},
+	{"GET /v1/files/a", `If-Match: "57"`, "If-Match"},
+	{"GET /v1/files", `If-Match: "57"`, "If-Match"},
+	{"DELETE /v1/files/a", `If-Match: 57`, "If-Match"},
+	{"DELETE /v1/files/a", "If-None-Match: *", "If-None-Match"},
+	{"DELETE /v1/files/a", "Idempotency-Key: k", "Idempotency-Key"},
+	{"DELETE /v1/files?prefix=/a/", `If-Match: "57"`, "If-Match"},
+	{"DELETE /v1/files?prefix=/a/", "If-None-Match: *", "If-None-Match"},
+	{"DELETE /v1/files?prefix=/a/", "Idempotency-Key: k", "Idempotency-Key"},
+}
+
+// TestRefusedFileCalls: each is answered 400 with the culprit's name, by the master
+// and by a replica, and nothing was begun.
+func TestRefusedFileCalls(t *testing.T) {
+	master, replica := startPair(t, nil)
+	for _, c := range refused {
+		method, target, _ := strings.Cut(c.call, " ")
+		headers := c.headers
+		if headers != "" {
+			headers += "\r\n"
+		}
+		for _, n := range []*node{master, replica} {
+			got := raw(t, n, method, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n%s\r\nx", method, target, headers))
+			if got.status < 400 {
+				t.Errorf("%s of %s with %q is taken: %d", clip(c.call), n.id, c.headers, got.status)
+				continue
+			}
+			if e := got.problem(t); e.Code != lockapi.CodeInvalidArgument || e.Field != c.field {
+				t.Errorf("%s of %s with %q: %d, field %q, want %q: %s", clip(c.call), n.id, c.headers, got.status, e.Field, c.field, got.body)
+			}
+		}
+	}
+	if calls := master.made(); len(calls) > 0 {
+		t.Errorf("calls went on to the master: %q", calls)
+	}
+}
+
+// TestFileCalls: what is sound reaches the master as it was meant, through a replica
+// as well.
+func TestFileCalls(t *testing.T) {
+	master, replica := startPair(t, nil)
+	master.addSession(lockapi.Session{ID: "s1"})
+	digits := strings.Repeat("x", 239)
+	for _, c := range []struct{ call, headers, body, made string }{
+		{"PUT /v1/files/a", "", "", `write /a ""`},
+		{"PUT /v1/files/a%20b/c", "", "\x00\xff", `write /a b/c "\x00\xff"`},
+		{"PUT /v1/files/a", "Content-Type: application/x-www-form-urlencoded", "x=1", `write /a "x=1"`},
+		{"PUT /v1/files/a?session=s1&ephemeral=true", "", "x", `write /a "x" session=s1 ephemeral=true`},
+		{"PUT /v1/files/a?ephemeral=false", "", "x", `write /a "x" ephemeral=false`},
+		{"PUT /v1/files/a", `If-Match: "57"`, "x", `write /a "x" if=57`},
+		{"PUT /v1/files/n", "If-None-Match: *", "x", `write /n "x" absent`},
+		{"PUT /v1/files/a?sequencer=exclusive:1:/l&sequencer=shared:2:/l%20m", "", "x", `write /a "x" exclusive:1:/l shared:2:/l m`},
+		{"PUT /v1/files/a?session=s1", "Idempotency-Key: k", "x", `write /a "x" session=s1 key=k`},
+		{"POST /v1/files/q/", "", "x", `sequence /q/ "x"`},
+		{"POST /v1/files/q/job-", "", "x", `sequence /q/job- "x"`},
+		{"POST /v1/files/" + digits, "", "x", `sequence /` + digits + ` "x"`},
+		{"POST /v1/files/", "", "x", `sequence / "x"`},
+		{"POST /v1/files/q/?session=s1&ephemeral=true", "Idempotency-Key: k", "x", `sequence /q/ "x" session=s1 ephemeral=true key=k`},
+		{"DELETE /v1/files/a", "", "", `delete /a`},
+		{"DELETE /v1/files/a?session=s1&sequencer=exclusive:1:/l", "If-Match: \"57\"\r\nIdempotency-Key: k", "", `delete /a session=s1 if=57 exclusive:1:/l key=k`},
+		{"DELETE /v1/files?prefix=/app/", "", "", `delete below /app/`},
+		{"GET /v1/files/a", "", "", `file /a`},
+		{"GET /v1/files/a?as=json", `If-None-Match: W/"1", "2"`, "", `file /a`},
+		{"GET /v1/files/a", "If-None-Match: *", "", `file /a`},
+		{"GET /v1/files?prefix=/a/&delimiter=/&content=true&after=/a/b&limit=7", "", "", `files /a/ /a/b 7 true true`},
+		{"GET /v1/files?delimiter=%2F", "", "", `files   100 true false`},
+		{"GET /v1/files", "", "", `files   100 false false`},
+	} {
+		method, target, _ := strings.Cut(c.call, " ")
+		headers := c.headers
+		if headers != "" {
+			headers += "\r\n"
+		}
+		for _, n := range []*node{master, replica} {
+			master.forget()
+			got := raw(t, n, method, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n%s", method, target, len(c.body), headers, c.body))
+			if calls := master.made(); len(calls) != 1 || calls[0] != c.made {
+				t.Errorf("%s by %s: made %q, want %q; answer %d %s", clip(c.call), n.id, calls, c.made, got.status, got.body)
+			}
+		}
+	}
+}
+
+// TestFileSize: a file may have 256 KiB, on each way that it may come.
+func TestFileSize(t *testing.T) {
+	master, replica := startPair(t, nil)
+	for _, n := range []*node{master, replica} {
+		for _, method := range []string{"PUT", "POST"} {
+			line(t, n, method, "/v1/files/a", strings.Repeat("x", lockapi.MaxFileBytes))
+			master.forget()
+			line(t, n, method, "/v1/files/a", strings.Repeat("x", lockapi.MaxFileBytes+1)).wantCode(t, lockapi.CodeTooLarge)
+			if calls := master.made(); len(calls) > 0 {
+				t.Errorf("the master was called: %.40q", calls)
+			}
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package master
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// put writes a file for nobody in particular.
+func put(t *testing.T, m *Master, path, content string) lockapi.FileStat {
+	t.Helper()
+	w, err := m.WriteFile(t.Context(), FileWrite{Path: path, Content: []byte(content)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Stat
+}
+
+// TestReadsAreOfARevision: each read tells the revision of the state that it saw.
+func TestReadsAreOfARevision(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		a := newSession(t, m, time.Minute)
+		mustHold(t, m, "/a", want(a))
+		at := put(t, m, "/f", "x").Revision
+		for _, stale := range []bool{false, true} {
+			var got uint64
+			r := Read{Stale: stale, AsOf: &got}
+			for name, read := range map[string]func() error{
+				"session":     func() error { _, err := m.Session(t.Context(), SessionQuery{Read: r, ID: a}); return err },
+				"no session":  func() error { _, err := m.Session(t.Context(), SessionQuery{Read: r, ID: "x"}); return err },
+				"sessions":    func() error { _, err := m.Sessions(t.Context(), SessionsQuery{Read: r, Limit: 1}); return err },
+				"lock":        func() error { _, err := m.Lock(t.Context(), LockQuery{Read: r, Path: "/a"}); return err },
+				"locks":       func() error { _, err := m.Locks(t.Context(), LocksQuery{Read: r, Limit: 1}); return err },
+				"file":        func() error { _, err := m.File(t.Context(), FileQuery{Read: r, Path: "/f"}); return err },
+				"no file":     func() error { _, err := m.File(t.Context(), FileQuery{Read: r, Path: "/none"}); return err },
+				"a lock's is": func() error { _, err := m.File(t.Context(), FileQuery{Read: r, Path: "/a"}); return err },
+				"files":       func() error { _, err := m.Files(t.Context(), FilePage{Read: r, Limit: 1}); return err },
+			} {
+				got = 0
+				if err := read(); got != at || err != nil && !errors.Is(err, lockapi.CodeNotFound) && !errors.Is(err, lockapi.CodeSessionNotFound) {
+					t.Errorf("%s, stale %v: revision %d, want %d; %v", name, stale, got, at, err)
+				}
+			}
+		}
+	})
+}
+
+// TestReplayedRefusal: a condition that did not hold is answered the same again, and
+// not judged again.
+func TestReplayedRefusal(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		s := newSession(t, m, time.Minute)
+		first := put(t, m, "/f", "x")
+		w := FileWrite{Path: "/f", Session: s, Key: "k", IfAbsent: true}
+		_, err := m.WriteFile(t.Context(), w)
+		e := new(lockapi.Error)
+		if !errors.As(err, &e) || e.Code != lockapi.CodePrecondition || e.Replayed || e.Current == nil || e.Current.Revision != first.Revision {
+			t.Fatalf("%+v", err)
+		}
+		if _, err := m.DeleteFiles(t.Context(), FileDelete{Path: "/f"}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = m.WriteFile(t.Context(), w)
+		if !errors.As(err, &e) || e.Code != lockapi.CodePrecondition || !e.Replayed || e.Current == nil || e.Current.Revision != first.Revision {
+			t.Errorf("again: %+v", err)
+		}
+		other := w
+		other.IfAbsent = false
+		if _, err := m.WriteFile(t.Context(), other); !errors.Is(err, lockapi.CodeConflict) {
+			t.Errorf("another call: %v", err)
+		}
+	})
+}
