@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
+
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -169,15 +169,4 @@ func (t *acquisitions) lose(a *acquisition, token uint64) {
 	a.phase = gone
 	delete(t.byHandle, a.handle)
 	a.held.cancel(ErrLockLost)
-}
-
-// tokens knows the highest token that the client has had of its cell. Every
-// grant of a handle made up later has a higher one.
-type tokens struct{ n atomic.Uint64 }
-
-func (t *tokens) highest() uint64 { return t.n.Load() }
-
-func (t *tokens) note(token uint64) {
-	for known := t.n.Load(); token > known && !t.n.CompareAndSwap(known, token); known = t.n.Load() {
-	}
 }

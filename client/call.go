@@ -16,7 +16,7 @@ type call struct {
 	path   string
 	query  string
 	body   []byte
-	key    string             // Idempotency-Key
+	fields []field            // of the header, beside those that all calls have
 	out    any                // where a 2xx answer's JSON goes; nil to ignore it
 	wait   time.Duration      // for how long the server may hold it in good order
 	late   time.Duration      // how late its answer may be; 0 stands for answerTime
@@ -32,6 +32,14 @@ type call struct {
 	account
 	overdue bool  // the last attempt's answer was late, from a master that gives others
 	hedge   hedge // of the attempt under way; its zero value hedges nothing
+}
+
+// field is one of a request's header.
+type field struct{ name, value string }
+
+// under has the call done once however often it is sent.
+func (q *call) under(key string) {
+	q.fields = append(q.fields, field{lockapi.HeaderIdempotencyKey, key})
 }
 
 // account is what the attempts of a call have shown, and may have done.

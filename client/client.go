@@ -23,7 +23,8 @@ import (
 type Client struct {
 	calls   caller
 	limiter limiter
-	tokens  tokens
+	tokens  high // that were granted
+	seen    high // revisions of the cell
 	clock   clock
 	grace   time.Duration
 	log     *slog.Logger

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 
@@ -29,6 +30,10 @@ func readWhole(body []byte, out any) (ok bool) {
 		ok = r.grant(out)
 	case *lockapi.Released:
 		ok = r.released(out)
+	case *lockapi.FileStat:
+		ok = r.object(func(name []byte) bool { return r.stat(name, out) })
+	case *fileAnswer:
+		ok = r.file(&out.File)
 	case *lockapi.Problem:
 		ok = r.problem(out)
 	}
@@ -118,9 +123,73 @@ func (r *reader) problem(v *lockapi.Problem) bool {
 			return r.text(&v.Directory)
 		case "command":
 			return r.text(&v.Command)
+		case "sequencer":
+			return r.text(&v.Sequencer)
+		case "operation":
+			v.Operation = new(int)
+			return r.integer(v.Operation)
+		case "oldest", "revision":
+			if v.Compacted == nil {
+				v.Compacted = new(lockapi.Compacted)
+			}
+			if string(name) == "oldest" {
+				return r.token(&v.Oldest)
+			}
+			return r.token(&v.Compacted.Revision)
+		case "current":
+			return r.current(&v.Current)
 		}
 		return false
 	})
+}
+
+// current reads the stat of a file, as it stands.
+func (r *reader) current(to **json.RawMessage) bool {
+	before, stat := r.rest, lockapi.FileStat{}
+	if *to != nil || !r.object(func(name []byte) bool { return r.stat(name, &stat) }) {
+		return false
+	}
+	raw := json.RawMessage(bytes.Clone(before[:len(before)-len(r.rest)]))
+	*to = &raw
+	return true
+}
+
+func (r *reader) file(v *lockapi.File) bool {
+	return r.object(func(name []byte) bool {
+		switch string(name) {
+		case "content":
+			v.Content = new(string)
+			return r.text(v.Content)
+		case "content_base64":
+			return r.bytes(&v.ContentBase64)
+		}
+		return r.stat(name, &v.FileStat)
+	})
+}
+
+// stat reads the field of a file's stat that has that name.
+func (r *reader) stat(name []byte, v *lockapi.FileStat) bool {
+	switch string(name) {
+	case "path":
+		return r.text(&v.Path)
+	case "revision":
+		return r.token(&v.Revision)
+	case "instance":
+		return r.token(&v.Instance)
+	case "generation":
+		return r.token(&v.Generation)
+	case "size":
+		return r.integer(&v.Size)
+	case "sha256":
+		return r.text(&v.SHA256)
+	case "session":
+		return r.text(&v.Session)
+	case "created_at":
+		return r.time(&v.CreatedAt)
+	case "modified_at":
+		return r.time(&v.ModifiedAt)
+	}
+	return false
 }
 
 // readAll reads an array with a reader of its elements.

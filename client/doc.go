@@ -80,6 +80,26 @@
 //     it matters that the lock was held to the end. Held.Unlock says what a nil
 //     is worth after a lost answer.
 //
+// # Files
+//
+// A path may name a small file as well as a lock; the two need not know of each
+// other. Client.Get, List and ReadDir read files. Client.Put, Create,
+// CreateSequential, Delete and DeleteBelow change them, and a Txn changes
+// several as one; a Session has the same of its own.
+//
+//	stat, err := session.Put(ctx, "/billing/primary", addr, client.Ephemeral(), client.While(held))
+//
+// Who changes files by a Session has each change made exactly once: every such
+// call carries a key, under which the cell remembers its answer for as long as
+// the session lives, and is repeated under it. Who changes them by a Client has
+// it made once at most, since there is nothing to remember the answer by: such
+// a call is repeated only if it certainly had no effect, and else ends with
+// ErrOutcomeUnknown.
+//
+// IfRevision and IfAbsent have a change made only where the file is as the
+// caller believes, and While only while a hold lasts, as the cell sees it. What
+// was refused so is ErrPrecondition or ErrNotHeld.
+//
 // # Masters and retries
 //
 // Calls go to the master and follow it silently when it changes. A replica
@@ -96,8 +116,8 @@
 // finds the master. That a master holds a call on purpose, or is busy with
 // others, is no reason: a cell that is well hears each call once.
 //
-// Reads, acquiring, releasing, keepalives and the opening of a session are
-// repeated until their context ends, with pauses of 25 ms to 1 s, when they
+// Reads, acquiring, releasing, keepalives, the opening of a session and a
+// session's changes of files are repeated until their context ends, with pauses of 25 ms to 1 s, when they
 // could not be delivered, their answer got lost, or the cell has no master or
 // does not know the outcome. All of these may be repeated without doing their
 // work twice. Give a deadline to a context that has no other end. ReplaceMember
@@ -113,7 +133,8 @@
 //
 // An answer is checked against what was asked: that a grant is of this path,
 // session, handle and mode, with a token above those that were there before,
-// that no lease is longer than the session's ttl, that epochs do not go back.
+// that no lease is longer than the session's ttl, that epochs and revisions do
+// not go back, that a file's content is the one that its stat describes.
 // What fails the check is ErrInternal; it becomes no hold and extends no lease.
 // While another replica is asked as well, its answer is waited for; so it is
 // with what no replica answers, such as the page of a web server. A master's
@@ -143,14 +164,16 @@
 //	    targets        which replica to ask, and which to pass over
 //	    exchanger      makes HTTP round trips; owns the connections
 //	  limiter          how many sessions ask at a time for what is answered at once
-//	  tokens           the highest token seen
+//	  high             the highest token, and the highest revision, seen
+//	sender, Txn        what changes files, on behalf of a session or of nobody
 //	call               one call: its request, and the account of its attempts
 //	  hedge, race      asks other replicas where one is silent
-//	Session            its next four parts each have a mutex of their own
+//	Session            its next five parts each have a mutex of their own
 //	  lease            its state by the clock, and the end of the local lease
 //	  acquisitions     what it waits for, holds and is giving back, by handle
 //	  keeper           the goroutine that keeps it alive
 //	  reconciler       whether to compare what is held here with the cell, and doing so
+//	  window           how many writes may be under way for the cell to remember all answers
 //	acquisition        the way of one handle, from the first request to its release
 //	Held, guarded      the caller's view of a hold; a context that asks the clock
 //

@@ -19,7 +19,14 @@ const (
 	// ErrConflict: the request does not go together with what holds or waits
 	// already, for instance another limit.
 	ErrConflict = lockapi.CodeConflict
-	// ErrTooLarge: the request's body is over lockapi.MaxBodyBytes.
+	// ErrPrecondition: a file is not as the write, or the transaction, wants it.
+	// errors.As gives its present stat: lockapi.Error.Current, nil where there
+	// is none.
+	ErrPrecondition = lockapi.CodePrecondition
+	// ErrNotHeld: a hold that was to guard a write is over.
+	ErrNotHeld = lockapi.CodeNotHeld
+	// ErrTooLarge: the request's body is over lockapi.MaxBodyBytes, or a file's
+	// content over lockapi.MaxFileBytes.
 	ErrTooLarge = lockapi.CodeTooLarge
 	// ErrLockHeld: somebody else holds the lock, or is before us in its queue.
 	ErrLockHeld = lockapi.CodeLockHeld

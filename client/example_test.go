@@ -142,6 +142,87 @@ func ExampleSession_Changed() {
 	// Output: expired stout: the session is closed
 }
 
+// Say where the primary is, for as long as this program is it. A late primary
+// can't overwrite what its successor says.
+func ExampleSession_Put() {
+	ctx := context.Background()
+	cell, _ := client.New(cellURL())
+	session, _ := cell.NewSession(ctx)
+	defer session.Close(ctx)
+
+	held, _ := session.Lock(ctx, "/db/primary")
+	stat, err := session.Put(ctx, "/db/primary", []byte("10.0.0.7:5432"), client.Ephemeral(), client.While(held))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("generation", stat.Generation)
+
+	_ = held.Unlock(ctx)
+	_, err = session.Put(ctx, "/db/primary", []byte("10.0.0.7:5432"), client.While(held))
+	fmt.Println("not held:", errors.Is(err, client.ErrNotHeld))
+	// Output:
+	// generation 1
+	// not held: true
+}
+
+// Change a file that others change as well. The error has the stat of what
+// stands there now, which saves a look where that is enough.
+func ExampleIfRevision() {
+	ctx := context.Background()
+	cell, _ := client.New(cellURL())
+	session, _ := cell.NewSession(ctx)
+	defer session.Close(ctx)
+	first, _ := session.Create(ctx, "/counter", []byte("1"))
+	_, _ = session.Put(ctx, "/counter", []byte("2"))
+
+	_, err := session.Put(ctx, "/counter", []byte("3"), client.IfRevision(first.Revision))
+	var refused *lockapi.Error
+	if errors.Is(err, client.ErrPrecondition) && errors.As(err, &refused) {
+		fmt.Println("it is at generation", refused.Current.Generation)
+	}
+	// Output: it is at generation 2
+}
+
+// Move a file, as one change.
+func ExampleTxn() {
+	ctx := context.Background()
+	cell, _ := client.New(cellURL())
+	session, _ := cell.NewSession(ctx)
+	defer session.Close(ctx)
+	_, _ = session.Put(ctx, "/todo/7", []byte("clean up"))
+
+	file, _ := cell.Get(ctx, "/todo/7")
+	done, err := session.Txn().
+		If(client.WhenRevision("/todo/7", file.Revision)).
+		Then(client.OpCreate("/done/7", file.Content), client.OpDelete("/todo/7")).
+		Commit(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(done.Succeeded, done.Results[0].File.Path, done.Results[1].Deleted.Deleted)
+	// Output: true /done/7 true
+}
+
+func ExampleClient_List() {
+	ctx := context.Background()
+	cell, _ := client.New(cellURL())
+	for _, path := range []string{"/app/a", "/app/b/c", "/app/d", "/x"} {
+		if _, err := cell.Put(ctx, path, []byte("content of "+path)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	for file, err := range cell.List(ctx, "/app/", client.Contents()) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s %q\n", file.Path, file.Content)
+	}
+	// Output:
+	// /app/a "content of /app/a"
+	// /app/b/c "content of /app/b/c"
+	// /app/d "content of /app/d"
+}
+
 func ExampleClient_ListLocks() {
 	ctx := context.Background()
 	cell, _ := client.New(cellURL())

@@ -46,6 +46,13 @@ func (q *call) read(a *wire.Answer, stale bool) string {
 	if err := decode(a.Body, q.out); err != nil {
 		return "what is not the JSON expected: " + err.Error()
 	}
+	if d, ok := q.out.(dated); ok {
+		revision, err := strconv.ParseUint(a.Header.Get(lockapi.HeaderRevision), 10, 64)
+		if err != nil || revision > lockapi.MaxToken {
+			return "no revision in the header " + lockapi.HeaderRevision
+		}
+		d.date(revision)
+	}
 	if q.check == nil {
 		return ""
 	}
@@ -70,6 +77,9 @@ func (c *caller) refusal(r *route, a *wire.Answer) error {
 	e := p.Err()
 	if n, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil {
 		e.RetryAfter = min(max(n, 0), mostRetryAfter)
+	}
+	if n, err := strconv.ParseUint(a.Header.Get(lockapi.HeaderRevision), 10, 64); err == nil && e.Code == lockapi.CodeNotFound {
+		e.Revision = n
 	}
 	e.DelayRemainingMS = max(e.DelayRemainingMS, 0)
 	switch e.Code {

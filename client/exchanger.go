@@ -48,8 +48,11 @@ func (e *exchanger) roundTrip(ctx context.Context, r *route, q *call, within tim
 // directly.
 func (e *exchanger) plain(r *route, q *call, within time.Duration) *wire.Request {
 	h := e.headers.of(r, q).lines
-	if q.key != "" {
-		h = slices.Concat(h, []byte(lockapi.HeaderIdempotencyKey+": "+q.key+"\r\n"))
+	if len(q.fields) > 0 {
+		h = slices.Clone(h)
+		for _, f := range q.fields {
+			h = append(append(append(append(h, f.name...), ": "...), f.value...), "\r\n"...)
+		}
 	}
 	return &wire.Request{
 		Method: q.method, Addr: r.to.addr, Host: r.to.host, Target: r.to.url(q.path, q.query).RequestURI(),
@@ -76,13 +79,15 @@ func (e *exchanger) standard(ctx context.Context, r *route, q *call, within time
 }
 
 // request builds one attempt's request for net/http. Its headers are shared and
-// read-only, as RoundTripper's contract allows, except where a key has to be
-// added.
+// read-only, as RoundTripper's contract allows, except where a call has
+// fields of its own.
 func (e *exchanger) request(ctx context.Context, r *route, q *call) *http.Request {
 	h := e.headers.of(r, q).header
-	if q.key != "" {
+	if len(q.fields) > 0 {
 		h = h.Clone()
-		h[lockapi.HeaderIdempotencyKey] = []string{q.key}
+		for _, f := range q.fields {
+			h.Set(f.name, f.value)
+		}
 	}
 	req := (&http.Request{
 		Method: q.method, URL: r.to.url(q.path, q.query), Host: r.to.host, Header: h,

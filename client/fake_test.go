@@ -39,6 +39,7 @@ type fakeCell struct {
 	locks    map[string]*fakeLock
 	change   chan struct{} // closed at every change of state
 	requests []fakeRequest
+	files    fakeFiles
 	// drop, if set, says which answers get lost after the work is done.
 	drop func(*http.Request) bool
 	// delay, if set, says for how long a request is under way before it
@@ -93,6 +94,7 @@ func newFakeCell() *fakeCell {
 		latency: 5 * time.Millisecond, start: time.Now(), master: "r1", epoch: 1,
 		replicas: map[string]*fakeReplica{}, sessions: map[string]*fakeSession{}, keys: map[string]string{},
 		locks: map[string]*fakeLock{}, change: make(chan struct{}),
+		files: fakeFiles{files: map[string]*fakeFile{}, answers: map[string]fakeAnswer{}},
 	}
 	for _, id := range []string{"r1", "r2", "r3"} {
 		f.replicas[id] = &fakeReplica{broken: make(chan struct{})}
@@ -327,6 +329,8 @@ func (f *fakeCell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		f.listLocks(w, req)
 	case strings.HasPrefix(path, lockapi.RouteLocks+"/"):
 		f.lock(w, req, strings.TrimPrefix(path, lockapi.RouteLocks))
+	case path == lockapi.RouteFiles, strings.HasPrefix(path, lockapi.RouteFiles+"/"), path == lockapi.RouteTransactions:
+		f.fileCall(w, req)
 	case path == lockapi.RouteSequencers:
 		f.checkSequencer(w, req)
 	case path == lockapi.RouteCell:
@@ -391,6 +395,7 @@ func (f *fakeCell) doubt(path string, d time.Duration) {
 
 func (f *fakeCell) end(id string) {
 	delete(f.sessions, id)
+	f.endFiles(id)
 	for path, l := range f.locks {
 		mine := func(h *fakeHold) bool { h.exited = h.exited || h.req.Session == id; return h.req.Session == id }
 		l.holders = slices.DeleteFunc(l.holders, mine)

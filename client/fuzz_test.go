@@ -65,10 +65,11 @@ func FuzzAnswer(f *testing.F) {
 // someCalls has a call for each type of answer.
 func someCalls() []call {
 	outs := []any{nil, &lockapi.Session{}, &lockapi.SessionState{}, &lockapi.Keepalive{}, &lockapi.Grant{}, &lockapi.Released{},
-		&lockapi.Lock{}, &lockapi.LockList{}, &lockapi.SequencerCheck{}, &lockapi.Cell{}, &lockapi.Replica{}, &lockapi.Transferred{}}
+		&lockapi.Lock{}, &lockapi.LockList{}, &lockapi.SequencerCheck{}, &lockapi.Cell{}, &lockapi.Replica{}, &lockapi.Transferred{},
+		&fileAnswer{}, &listAnswer{}, &lockapi.FileStat{}, &lockapi.FilesDeleted{}, &lockapi.TransactionResult{}, &lockapi.EventList{}}
 	all := make([]call, len(outs))
 	for i, out := range outs {
-		all[i] = call{method: http.MethodPost, path: "/v1/locks/a b", body: []byte("{}"), key: "k", out: out, once: i%2 == 0}
+		all[i] = call{method: http.MethodPost, path: "/v1/locks/a b", body: []byte("{}"), fields: []field{{lockapi.HeaderIdempotencyKey, "k"}}, out: out, once: i%2 == 0}
 	}
 	return all
 }

@@ -30,8 +30,9 @@ func WithMeta(meta map[string]string) SessionOption {
 type ReadOption func(*readOptions)
 
 type readOptions struct {
-	stale bool
-	queue int
+	stale    bool
+	queue    int
+	contents bool
 }
 
 // Queue has ReadLock tell who waits: the first n positions of the lock's queue,

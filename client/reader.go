@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"time"
@@ -93,6 +94,17 @@ func (r *reader) text(to *string) bool {
 		*to = strings.ReplaceAll(*to, `\"`, `"`)
 	}
 	return true
+}
+
+// bytes reads what is written in Base64, without escapes.
+func (r *reader) bytes(to *[]byte) bool {
+	quoted, ok := r.quoted()
+	if !ok || bytes.ContainsFunc(quoted, func(c rune) bool { return c < ' ' || c == '\\' }) {
+		return false
+	}
+	var err error
+	*to, err = base64.StdEncoding.DecodeString(string(quoted[1 : len(quoted)-1]))
+	return err == nil
 }
 
 // texts reads an object of strings.

@@ -53,6 +53,7 @@ type Session struct {
 	locks      acquisitions // what it waits for, holds, and is giving back
 	keeper     keeper       // which keeps it alive
 	reconciler reconciler   // of what is held here with what the cell says
+	writes     window       // of the keyed writes that are under way
 }
 
 // NewSession opens a session and keeps it alive. ctx bounds the opening only.
@@ -69,8 +70,9 @@ func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Sessio
 	var opened lockapi.Session
 	q := call{
 		method: http.MethodPost, path: lockapi.RouteSessions, body: encode(req),
-		key: rand.Text(), out: &opened, check: verifyOpened, want: wanted{ttlMS: req.TTLMS},
+		out: &opened, check: verifyOpened, want: wanted{ttlMS: req.TTLMS},
 	}
+	q.under(rand.Text())
 	if err := c.calls.do(ctx, &q); err != nil {
 		return nil, err
 	}
@@ -122,6 +124,10 @@ func (s *Session) follow(state State, reason error) {
 		s.keeper.stop()
 	}
 }
+
+// Client is the client that the session was opened with: a session's reads are
+// made by that.
+func (s *Session) Client() *Client { return s.c }
 
 // ID is the session's id. Whoever knows it can act for the session: log it with
 // care.

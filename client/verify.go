@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unicode"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -21,6 +22,24 @@ type wanted struct {
 	ttlMS   int64
 	epoch   uint64 // answers of earlier ones come from masters of the past
 	master  string
+	// Of files: the revision of a linearizable answer is at least since, and
+	// that of a change above it.
+	since      uint64
+	after      string // a list begins behind it
+	content    []byte // that is written
+	created    bool   // there is none before
+	sequential bool   // path is what the name begins with
+}
+
+// high knows the highest number of a series that the client has seen of its
+// cell: what is made later has a higher one.
+type high struct{ n atomic.Uint64 }
+
+func (h *high) highest() uint64 { return h.n.Load() }
+
+func (h *high) note(n uint64) {
+	for known := h.n.Load(); n > known && !h.n.CompareAndSwap(known, n); known = h.n.Load() {
+	}
 }
 
 // The functions below say what is wrong with a successful answer to a call, or

@@ -1,0 +1,135 @@
+package client
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// dated is an answer that tells in its header the revision that it is of.
+type dated interface{ date(revision uint64) }
+
+// fileAnswer answers the reading of a file.
+type fileAnswer struct {
+	lockapi.File
+	asOf uint64
+}
+
+func (a *fileAnswer) date(revision uint64) { a.asOf = revision }
+
+// listAnswer is a page of a list.
+type listAnswer struct {
+	lockapi.FileList
+	asOf uint64
+}
+
+func (a *listAnswer) date(revision uint64) { a.asOf = revision }
+
+// wrongDate says what is wrong with the revision of a read.
+func wrongDate(asOf, since uint64) string {
+	if asOf < since {
+		return fmt.Sprintf("what was so at revision %d, though revision %d was seen before; they only grow, so the state of the cell has gone back, or this is another cell", asOf, since)
+	}
+	return ""
+}
+
+// wrongStat says what no file's stat can be.
+func wrongStat(s *lockapi.FileStat) string {
+	switch {
+	case s.Instance == 0 || s.Instance > s.Revision || s.Revision > lockapi.MaxToken:
+		return fmt.Sprintf("a file of instance %d at revision %d", s.Instance, s.Revision)
+	case s.Generation == 0 || (s.Generation == 1) != (s.Instance == s.Revision):
+		return fmt.Sprintf("generation %d of instance %d at revision %d", s.Generation, s.Instance, s.Revision)
+	}
+	return ""
+}
+
+// wrongContent says whether a content is not the one that a stat describes.
+func wrongContent(s *lockapi.FileStat, content []byte) string {
+	if s.Size != len(content) {
+		return fmt.Sprintf("a size of %d bytes; there are %d", s.Size, len(content))
+	}
+	if sum := sha256.Sum256(content); !isHex(s.SHA256, sum[:]) {
+		return fmt.Sprintf("the SHA-256 %q, which is not that of the content", lockapi.Clip(s.SHA256))
+	}
+	return ""
+}
+
+// isHex reports whether text is b in hexadecimal.
+func isHex(text string, b []byte) bool {
+	var digits [2 * sha256.Size]byte
+	return string(digits[:hex.Encode(digits[:], b)]) == text
+}
+
+func verifyFile(q *call) string {
+	a := q.out.(*fileAnswer)
+	if a.Path != q.want.path {
+		return fmt.Sprintf("the file %q", lockapi.Clip(a.Path))
+	}
+	if wrong := wrongDate(a.asOf, max(q.want.since, a.Revision)); wrong != "" {
+		return wrong
+	}
+	if wrong := wrongStat(&a.FileStat); wrong != "" {
+		return wrong
+	}
+	return wrongContent(&a.FileStat, contentOf(&a.File))
+}
+
+func verifyWritten(q *call) string {
+	s, want := q.out.(*lockapi.FileStat), &q.want
+	name := want.path
+	if want.sequential {
+		name += fmt.Sprintf("%0*d", lockapi.SequentialDigits, s.Revision)
+	}
+	switch {
+	case s.Path != name:
+		return fmt.Sprintf("the writing of %q at revision %d", lockapi.Clip(s.Path), s.Revision)
+	case s.Revision <= want.since:
+		return fmt.Sprintf("revision %d, though revision %d was seen before; they only grow, so the state of the cell has gone back, or this is another cell", s.Revision, want.since)
+	case (want.created || want.sequential) && s.Generation != 1:
+		return fmt.Sprintf("generation %d of a file that was to be created", s.Generation)
+	}
+	if wrong := wrongStat(s); wrong != "" {
+		return wrong
+	}
+	return wrongContent(s, want.content)
+}
+
+func verifyDeleted(q *call) string {
+	deleted, revision := false, uint64(0)
+	switch out := q.out.(type) {
+	case *lockapi.FileDeleted:
+		deleted, revision = out.Deleted, out.Revision
+	case *deletedBelow:
+		deleted, revision = out.Deleted != 0, out.Revision
+		if out.Deleted < 0 || out.Deleted > lockapi.MaxFilesDeleted {
+			return fmt.Sprintf("the deletion of %d files", out.Deleted)
+		}
+	}
+	if deleted && (revision <= q.want.since || revision > lockapi.MaxToken) {
+		return fmt.Sprintf("a deletion at revision %d, though revision %d was seen before", revision, q.want.since)
+	}
+	return ""
+}
+
+func verifyFileList(q *call) string {
+	a, want := q.out.(*listAnswer), &q.want
+	if a.Next != "" && a.Next <= want.after {
+		return fmt.Sprintf("that the page after %q goes on after %q, which is no progress", lockapi.Clip(want.after), lockapi.Clip(a.Next))
+	}
+	last, newest := want.after, want.since
+	for i := range a.Files {
+		f := &a.Files[i]
+		if f.Path <= last || !strings.HasPrefix(f.Path, want.path) {
+			return fmt.Sprintf("file %q behind %q in a list of what begins with %q", lockapi.Clip(f.Path), lockapi.Clip(last), lockapi.Clip(want.path))
+		}
+		if wrong := wrongStat(&f.FileStat); wrong != "" {
+			return wrong
+		}
+		last, newest = f.Path, max(newest, f.Revision)
+	}
+	return wrongDate(a.asOf, newest)
+}
