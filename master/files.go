@@ -55,19 +55,12 @@ type FilesDeleted struct {
 // for another call under the key, session_not_found, and those of every call.
 func (m *Master) WriteFile(_ context.Context, w FileWrite) (FileWritten, error) {
 	sum := sha256.Sum256(w.Content)
-	step := &state.Write{Path: w.Path, Content: w.Content, Sum: sum[:], Sequential: w.Sequential}
+	step := &state.Write{Path: w.Path, Content: w.Content, Sum: sum[:], Sequential: w.Sequential, Owner: ownerOf(w.Ephemeral)}
 	switch {
 	case w.IfAbsent:
 		step.When = state.IfAbsent
 	case w.IfRevision != nil:
 		step.When, step.Revision = state.IfRevision, *w.IfRevision
-	}
-	switch {
-	case w.Ephemeral == nil:
-	case *w.Ephemeral:
-		step.Owner = state.OwnedBy
-	default:
-		step.Owner = state.Permanent
 	}
 	call := w
 	call.Content = sum[:] // stands for it in the digest
@@ -137,6 +130,9 @@ func errOf(op *state.Transaction, r state.TransactionResult) error {
 	case state.Conflict:
 		return lockapi.Errorf(lockapi.CodeConflict, "%s %q was used for another call of session %q; use a fresh key for each write",
 			lockapi.HeaderIdempotencyKey, op.Key, lockapi.Clip(op.Session))
+	case state.TooLong:
+		return lockapi.Invalid(lockapi.HeaderIdempotencyKey, "the answer has more than %d bytes, too many to be remembered under a key: nothing was done; ask for less, or without %s",
+			lockapi.MaxRememberedAnswer, lockapi.HeaderIdempotencyKey)
 	case state.NotHeld:
 		q := sequencerOf(*r.Guard)
 		e := lockapi.Errorf(lockapi.CodeNotHeld, "the grant %s is not held any more: nothing was written", q)

@@ -71,6 +71,10 @@ var Steps = []Step{
 	{Name: "list files, stale", Method: "GET", Path: "/v1/files?prefix=/apicheck/&content=true&consistency=stale", Status: 200},
 	{Name: "delete a file", Method: "DELETE", Path: "/v1/files/apicheck/f", Header: map[string]string{"If-Match": `"${now}"`}, Status: 200},
 	{Name: "delete no file", Method: "DELETE", Path: "/v1/files/apicheck/f", Status: 200},
+	{Name: "a transaction", Method: "POST", Path: "/v1/transactions", Header: map[string]string{"Idempotency-Key": "k2"}, Status: 200,
+		Body: `{"session":"${a}","if":[{"file":"/apicheck/f","exists":false},{"session":"${a}"}],"then":[{"put":{"path":"/apicheck/g","content":"x"}},{"get":{"path":"/apicheck/g"}},` +
+			`{"get":{"path":"/apicheck/none"}},{"acquire":{"path":"/apicheck/t","mode":"shared","limit":2}},{"release":{"path":"/apicheck/t"}},{"delete":{"path":"/apicheck/g"}}],"else":[]}`},
+	{Name: "a transaction for nobody", Method: "POST", Path: "/v1/transactions", Body: `{"session":"nobody"}`, Status: 404, Code: "session_not_found"},
 	{Name: "delete what is below", Method: "DELETE", Path: "/v1/files?prefix=/apicheck/", Status: 200},
 	{Name: "the grant as an event", Method: "POST", Path: "/v1/sessions/${b}/keepalive", Body: `{"wait_ms":5000}`, Status: 200},
 	{Name: "close the waiter", Method: "DELETE", Path: "/v1/sessions/${b}", Status: 204},

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -83,12 +85,24 @@ func blame(err error) error {
 }
 
 // field is the request's field that a pointer leads into; "body" for the whole,
-// and for a field whose name is empty, as no problem can tell that.
+// and for a field whose name is empty, as no problem can tell that. What is in a
+// list has its place in the name: then[0].put.path.
 func field(p jsontext.Pointer) string {
-	for name := range p.Tokens() {
-		return cmp.Or(lockapi.Clip(name), "body")
+	var name strings.Builder
+	for i, token := range slices.Collect(p.Tokens()) {
+		_, err := strconv.Atoi(token)
+		switch {
+		case i == 0:
+			name.WriteString(token)
+		case i == 1 && err != nil:
+			return cmp.Or(lockapi.Clip(name.String()), "body")
+		case err == nil:
+			name.WriteString("[" + token + "]")
+		default:
+			name.WriteString("." + token)
+		}
 	}
-	return "body"
+	return cmp.Or(lockapi.Clip(name.String()), "body")
 }
 
 func kindName(k jsontext.Kind) string {
@@ -114,6 +128,12 @@ func wanted(t reflect.Type) string {
 		return "a string"
 	case t.Kind() == reflect.Map:
 		return "an object of strings"
+	case t == reflect.TypeFor[[]byte]():
+		return "a string in base64"
+	case t.Kind() == reflect.Slice:
+		return "an array"
+	case t.Kind() == reflect.Struct:
+		return "an object"
 	}
 	return "a whole number"
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -126,6 +127,25 @@ func (f *fakeMaster) DeleteFiles(ctx context.Context, d master.FileDelete) (mast
 		}
 	}
 	return out, nil
+}
+
+func (f *fakeMaster) Transact(ctx context.Context, req master.TransactionRequest) (master.TransactionDone, error) {
+	said, _ := json.Marshal(req.Transaction)
+	if err := f.enter(ctx, "transact "+string(said)+conditions(nil, nil, req.Key), false); err != nil {
+		return master.TransactionDone{}, err
+	}
+	defer f.mu.Unlock()
+	if req.Session != "" && req.Session != "s1" {
+		if err := f.session(req.Session); err != nil {
+			return master.TransactionDone{}, err
+		}
+	}
+	done := master.TransactionDone{Replayed: req.Key == replayedKey}
+	done.Succeeded, done.Revision, done.Results = true, f.revision, []lockapi.OperationResult{}
+	for range req.Then {
+		done.Results = append(done.Results, lockapi.OperationResult{Deleted: &lockapi.FileDeleted{}})
+	}
+	return done, nil
 }
 
 // asOf tells a read of which revision it is.

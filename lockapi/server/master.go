@@ -58,12 +58,13 @@ type LockService interface {
 	CheckSequencer(ctx context.Context, q master.SequencerQuery) (lockapi.SequencerCheck, error)
 }
 
-// FileService is the calls about files. Those that are not stale reads answer
+// FileService is the calls about files, and those of several things at once. Those that are not stale reads answer
 // no_master on a replica that is not the master.
 type FileService interface {
 	WriteFile(ctx context.Context, w master.FileWrite) (master.FileWritten, error)
 	DeleteFiles(ctx context.Context, d master.FileDelete) (master.FilesDeleted, error)
 	File(ctx context.Context, q master.FileQuery) (master.FileRead, error)
+	Transact(ctx context.Context, req master.TransactionRequest) (master.TransactionDone, error)
 	Files(ctx context.Context, p master.FilePage) (lockapi.FileList, error)
 }
 

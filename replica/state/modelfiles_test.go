@@ -92,6 +92,9 @@ func (m *model) decideAll(op *state.Transaction) state.TransactionResult {
 		if failure != nil {
 			failure.Step = i
 			*m = before
+			if f := failure.Current; f != nil {
+				failure.Current = without(m.files[f.Path]) // what was done before it has not been
+			}
 			return state.TransactionResult{Verdict: state.Failed, Succeeded: r.Succeeded, Failure: failure, Revision: m.revision}
 		}
 		r.Steps = append(r.Steps, done)

@@ -1,6 +1,9 @@
 package state
 
-import "bytes"
+import (
+	"bytes"
+	"unicode/utf8"
+)
 
 // Transaction does several things at one moment, or none of them. If every
 // condition holds all of Then happens, else all of Else; where one step can't be
@@ -16,7 +19,7 @@ type Transaction struct {
 }
 
 // TransactionResult is what Transaction comes to: Done, Failed with the step, NotHeld
-// with the guard, NoSession, or Conflict where another call came under the key.
+// with the guard, NoSession, TooLong, or Conflict where another call came under the key.
 type TransactionResult struct {
 	Verdict   Verdict      `cbor:"1,keyasint"`
 	Succeeded bool         `cbor:"2,keyasint,omitempty"` // the conditions held
@@ -79,7 +82,7 @@ func (op *Transaction) try(e *editor) Result {
 		}
 	}
 	r := op.judge(e)
-	if op.Key != "" {
+	if op.Key != "" && r.Verdict != TooLong {
 		e.remember(op, r)
 	}
 	return r
@@ -107,8 +110,16 @@ func (op *Transaction) judge(e *editor) TransactionResult {
 			}
 			r.Steps = append(r.Steps, done)
 		}
+		if op.Key != "" && r.size() > maxAnswer {
+			r.Verdict, r.Steps = TooLong, nil
+			return false
+		}
 		return true
 	})
+	if f := r.Failure; f != nil && f.Current != nil {
+		now, _ := e.File(f.Current.Path) // the earlier steps have not been
+		f.Current = now.stat()
+	}
 	r.Revision = e.Revision
 	return r
 }
@@ -120,6 +131,28 @@ func (op *Transaction) holds(s *State) bool {
 		}
 	}
 	return true
+}
+
+// maxAnswer bounds an answer that is remembered, in bytes.
+const maxAnswer = 64 << 10
+
+// size is about what the answer takes in JSON: a content that is not text is told in
+// base64.
+func (r *TransactionResult) size() int {
+	n := 64
+	for _, s := range r.Steps {
+		switch {
+		case s.File != nil && utf8.Valid(s.File.Content):
+			n += 320 + len(s.File.Path) + len(s.File.Content)
+		case s.File != nil:
+			n += 320 + len(s.File.Path) + len(s.File.Content)*4/3
+		case s.Hold != nil:
+			n += 224 + 2*len(s.Hold.Path) + len(s.Hold.Handle)
+		default:
+			n += 24
+		}
+	}
+	return n
 }
 
 // mostAnswers is how many answers a session is remembered for.

@@ -17,10 +17,11 @@ const (
 	Nothing                      // there was nothing to do
 	Failed                       // a condition does not hold, or a step can't be done
 	NotHeld                      // a guard's grant is not held
+	TooLong                      // the answer is too long to be remembered under its key
 )
 
 func (v Verdict) String() string {
-	names := [...]string{"", "done", "held", "queued", "busy", "delayed", "conflict", "no-session", "nothing", "failed", "not-held"}
+	names := [...]string{"", "done", "held", "queued", "busy", "delayed", "conflict", "no-session", "nothing", "failed", "not-held", "too-long"}
 	if int(v) < len(names) && v != 0 {
 		return names[v]
 	}

@@ -1,0 +1,28 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stoutlock/stout/master"
+)
+
+func transact(x *exchange) error {
+	req := master.TransactionRequest{Caller: x.caller()}
+	if err := x.request(&req.Transaction); err != nil {
+		return err
+	}
+	var err error
+	if req.Key, err = x.writeKey(req.Session); err != nil {
+		return err
+	}
+	return x.dispatch(task{repeatable: req.Key != "", run: func(ctx context.Context) (int, any, error) {
+		done, err := x.master.Transact(ctx, req)
+		if err != nil {
+			return 0, nil, err
+		}
+		d := &document{json: done.TransactionResult}
+		d.replayed(done.Replayed)
+		return http.StatusOK, d, nil
+	}})
+}

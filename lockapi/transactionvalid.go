@@ -1,0 +1,172 @@
+package lockapi
+
+import "fmt"
+
+// Validate reports what is wrong with a transaction, by the place of the culprit,
+// such as then[0].put.path, or nil.
+func (t *Transaction) Validate() error {
+	if n := len(t.If) + len(t.Then) + len(t.Else); n > MaxTransactionParts {
+		return Invalid("body", "the transaction has %d conditions and operations; at most %d are allowed", n, MaxTransactionParts)
+	}
+	for i := range t.If {
+		if err := t.If[i].validate(); err != nil {
+			return placed(fmt.Sprintf("if[%d]", i), err)
+		}
+	}
+	if err := t.validate("then", t.Then); err != nil {
+		return err
+	}
+	return t.validate("else", t.Else)
+}
+
+func (t *Transaction) validate(name string, branch []Operation) error {
+	for i := range branch {
+		if err := branch[i].validate(t.Session); err != nil {
+			return placed(fmt.Sprintf("%s[%d]", name, i), err)
+		}
+	}
+	return nil
+}
+
+// placed puts the place before the field that err names.
+func placed(place string, err error) error {
+	e := err.(*Error)
+	if e.Field != "" {
+		place += "." + e.Field
+	}
+	return Invalid(place, "%s: %s", place, e.Detail)
+}
+
+// validate tells the kinds of conditions apart: just one of them is given.
+func (c *Condition) validate() error {
+	kinds := count(c.File != "", c.Sequencer != "", c.Session != "", c.Lock != "")
+	switch {
+	case kinds != 1:
+		return Invalid("", "a condition has one of file, sequencer, session and lock; this one has %d of them", kinds)
+	case c.File == "" && (c.Revision != nil || c.Exists != nil):
+		return Invalid("file", "revision and exists are those of a file: name it")
+	case c.Lock == "" && c.State != "":
+		return Invalid("lock", "state is that of a lock: name it")
+	case c.File != "":
+		return c.validateFile()
+	case c.Sequencer != "":
+		_, err := ParseSequencer(c.Sequencer)
+		return named("sequencer", err)
+	case c.Lock != "":
+		if c.State != StateFree {
+			return Invalid("state", "state is %q; the only state to ask for is %q", Clip(c.State), StateFree)
+		}
+		return named("lock", ValidatePath(c.Lock))
+	}
+	return nil
+}
+
+func (c *Condition) validateFile() error {
+	switch {
+	case (c.Revision == nil) == (c.Exists == nil):
+		return Invalid("revision", "the condition of a file has one of revision and exists")
+	case c.Revision != nil && (*c.Revision == 0 || *c.Revision > MaxToken):
+		return Invalid("revision", "revision is %d; it must be within 1..%d", *c.Revision, uint64(MaxToken))
+	}
+	return named("file", ValidatePath(c.File))
+}
+
+// validate is given the transaction's session.
+func (o *Operation) validate(session string) error {
+	kinds := count(o.Put != nil, o.Create != nil, o.CreateSequential != nil, o.Delete != nil, o.Get != nil, o.Acquire != nil, o.Release != nil)
+	if kinds != 1 {
+		return Invalid("", "an operation has one of put, create, create_sequential, delete, get, acquire and release; this one has %d of them", kinds)
+	}
+	switch {
+	case o.Put != nil:
+		return inside("put", o.Put.validate(session, ""))
+	case o.Create != nil:
+		return inside("create", o.Create.validate(session, ""))
+	case o.CreateSequential != nil:
+		return inside("create_sequential", o.CreateSequential.validate(session, sequenceNumber))
+	case o.Delete != nil:
+		return inside("delete", ValidatePath(o.Delete.Path))
+	case o.Get != nil:
+		return inside("get", ValidatePath(o.Get.Path))
+	case o.Acquire != nil:
+		return inside("acquire", o.Acquire.validate(session))
+	}
+	return inside("release", o.Release.validate(session))
+}
+
+// sequenceNumber stands for what is put behind the path of a sequential file.
+const sequenceNumber = "0000000000000000"
+
+func (w *WriteOperation) validate(session, number string) error {
+	size, field := 0, "content"
+	switch {
+	case w.Content != nil && w.ContentBase64 != nil:
+		return Invalid("content_base64", "content is given as well; a file has one of them")
+	case w.Content != nil:
+		size = len(*w.Content)
+	case w.ContentBase64 != nil:
+		size, field = len(*w.ContentBase64), "content_base64"
+	}
+	if size > MaxFileBytes {
+		return Invalid(field, "the content has %d bytes; at most %d are allowed", size, MaxFileBytes)
+	}
+	if w.Ephemeral != nil && *w.Ephemeral && session == "" {
+		return Invalid("ephemeral", "an ephemeral file needs the transaction's session: it ends when that ends")
+	}
+	return ValidatePath(w.Path + number)
+}
+
+func (a *AcquireOperation) validate(session string) error {
+	r := LockRequest{Session: session, Handle: a.Handle, Mode: a.Mode, Limit: a.Limit, LockDelayMS: a.LockDelayMS}
+	if r.Mode == "" {
+		r.Mode = Exclusive
+	}
+	if session == "" {
+		return Invalid("path", "a lock needs the transaction's session")
+	}
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	return ValidatePath(a.Path)
+}
+
+func (r *ReleaseOperation) validate(session string) error {
+	switch {
+	case session == "":
+		return Invalid("path", "a lock needs the transaction's session")
+	case r.Token > MaxToken:
+		return Invalid("token", "token is %d; it is at most %d", r.Token, uint64(MaxToken))
+	}
+	if err := ValidateHandle(r.Handle); err != nil {
+		return err
+	}
+	return ValidatePath(r.Path)
+}
+
+func count(all ...bool) (n int) {
+	for _, one := range all {
+		if one {
+			n++
+		}
+	}
+	return n
+}
+
+// named has an error blame the field.
+func named(field string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := err.(*Error)
+	e.Field = field
+	return e
+}
+
+// inside puts the operation's name before the field.
+func inside(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := err.(*Error)
+	return named(name+"."+e.Field, e)
+}

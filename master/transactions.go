@@ -1,0 +1,237 @@
+package master
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// TransactionRequest asks for a transaction. It has passed its Validate.
+type TransactionRequest struct {
+	Caller Caller `json:"-"`
+	Key    string // of idempotency, within the session
+	lockapi.Transaction
+}
+
+// TransactionDone is what a transaction came to.
+type TransactionDone struct {
+	lockapi.TransactionResult
+	Replayed bool // an earlier answer under the key is given again
+}
+
+// Transact does several things at one moment, or none of them. The errors are
+// precondition_failed with the operation that can't be done, conflict for another
+// call under the key, session_not_found, too_many, and those of every call.
+func (m *Master) Transact(_ context.Context, req TransactionRequest) (TransactionDone, error) {
+	o, err := m.admit()
+	if err != nil {
+		return TransactionDone{}, err
+	}
+	t := &transaction{o: o, req: &req, op: &state.Transaction{Session: req.Session, Key: req.Key,
+		If: conditionsOf(req.If), Then: stepsOf(req.Then), Else: stepsOf(req.Else)}}
+	if req.Key != "" {
+		t.op.Digest = digestOf(req)
+	}
+	r, ok := t.fromMemory()
+	if !ok {
+		if r, err = t.propose(); err != nil {
+			return TransactionDone{}, err
+		}
+	}
+	return t.answer(r)
+}
+
+// transaction is one call under way.
+type transaction struct {
+	o   *office
+	req *TransactionRequest
+	op  *state.Transaction // is never changed: the log may have it
+}
+
+// fromMemory answers what changes nothing, as single calls do. What is about claims
+// of which other calls are under way is left to the log, and so is the grant of a
+// lock that is held already: whoever is told of that keeps it.
+func (t *transaction) fromMemory() (state.TransactionResult, bool) {
+	takes := false
+	for _, step := range slices.Concat(t.op.Then, t.op.Else) {
+		switch s := step.(type) {
+		case *state.Take:
+			takes = true
+			if t.o.busy(claimKey{t.op.Session, s.Path, s.Handle}) {
+				return state.TransactionResult{}, false
+			}
+		case *state.Free:
+			if t.o.busy(claimKey{t.op.Session, s.Path, s.Handle}) {
+				return state.TransactionResult{}, false
+			}
+		}
+	}
+	found, ok := t.o.fromMemory(t.op)
+	r, _ := found.(state.TransactionResult)
+	return r, ok && !(takes && r.Verdict == state.Done)
+}
+
+// propose puts the transaction through the log. Its locks are asked for like those
+// of any call: there has to be room for them, and while the call is under way they
+// are not taken back.
+func (t *transaction) propose() (state.TransactionResult, error) {
+	claims := map[claimKey]*acquire{}
+	for _, step := range slices.Concat(t.op.Then, t.op.Else) {
+		take, ok := step.(*state.Take)
+		if !ok || claims[claimKey{t.op.Session, take.Path, take.Handle}] != nil {
+			continue
+		}
+		a := t.acquire(take)
+		a.enter()
+		defer a.exit()
+		if _, err := t.o.accounting.reserve(&a.op); err != nil {
+			return state.TransactionResult{}, err
+		}
+		defer t.o.accounting.release(a.key)
+		claims[a.key] = a
+	}
+	r, err := resultOf[state.TransactionResult](t.o.propose(t.req.Caller, t.op))
+	for _, s := range r.Steps {
+		if s.Hold != nil {
+			if a := claims[holdKey(s.Hold)]; a != nil {
+				a.told(s.Hold)
+			}
+		}
+	}
+	return r, err
+}
+
+// acquire is the call that a step would be alone.
+func (t *transaction) acquire(s *state.Take) *acquire {
+	return newAcquire(t.o, &AcquireRequest{Caller: t.req.Caller, Path: s.Path, LockRequest: lockapi.LockRequest{
+		Session: t.op.Session, Handle: s.Handle, Mode: mode(s.Mode), Limit: s.Limit, LockDelayMS: s.DelayMS}})
+}
+
+// answer turns what it came to into a reply.
+func (t *transaction) answer(r state.TransactionResult) (TransactionDone, error) {
+	branch, steps := t.req.Else, t.op.Else
+	if r.Succeeded {
+		branch, steps = t.req.Then, t.op.Then
+	}
+	if r.Verdict == state.Failed {
+		return TransactionDone{}, t.errFailed(r, steps[r.Failure.Step])
+	}
+	if err := errOf(t.op, r); err != nil {
+		return TransactionDone{}, err
+	}
+	done := TransactionDone{TransactionResult: lockapi.TransactionResult{
+		Succeeded: r.Succeeded, Revision: r.Revision, Results: []lockapi.OperationResult{}}, Replayed: r.Replayed}
+	for i, s := range r.Steps {
+		done.Results = append(done.Results, resultFor(&branch[i], s))
+	}
+	return done, nil
+}
+
+// errFailed tells which operation can't be done, and what stands in its way: for a
+// lock that is who holds it now.
+func (t *transaction) errFailed(r state.TransactionResult, step state.Step) *lockapi.Error {
+	e := errFailure(r.Failure)
+	if take, ok := step.(*state.Take); ok {
+		a := t.acquire(take)
+		why := a.errHeld()
+		if r.Failure.Why == state.Conflict {
+			why.Detail = fmt.Sprintf("lock %q is held or waited for in another mode or with another limit", take.Path)
+		}
+		why.Code = lockapi.CodePrecondition
+		e = why
+	}
+	e.Detail = lockapi.Errorf(e.Code, "operation %d can't be done: %s: nothing was changed", r.Failure.Step, e.Detail).Detail
+	e.Operation, e.Replayed = &r.Failure.Step, r.Replayed
+	return e
+}
+
+func conditionsOf(all []lockapi.Condition) (out []state.Condition) {
+	for _, c := range all {
+		switch {
+		case c.Revision != nil:
+			out = append(out, &state.FileAt{Path: c.File, Revision: *c.Revision})
+		case c.Exists != nil:
+			out = append(out, &state.FileExists{Path: c.File, Exists: *c.Exists})
+		case c.Sequencer != "":
+			q, _ := lockapi.ParseSequencer(c.Sequencer)
+			out = append(out, &state.GrantHeld{Sequencer: guardsOf([]lockapi.Sequencer{q})[0]})
+		case c.Session != "":
+			out = append(out, &state.SessionLives{Session: c.Session})
+		default:
+			out = append(out, &state.LockFree{Path: c.Lock})
+		}
+	}
+	return out
+}
+
+func stepsOf(all []lockapi.Operation) (out []state.Step) {
+	for _, o := range all {
+		switch {
+		case o.Put != nil:
+			out = append(out, writeOf(o.Put))
+		case o.Create != nil:
+			w := writeOf(o.Create)
+			w.When = state.IfAbsent
+			out = append(out, w)
+		case o.CreateSequential != nil:
+			w := writeOf(o.CreateSequential)
+			w.Sequential = true
+			out = append(out, w)
+		case o.Delete != nil:
+			out = append(out, &state.Delete{Path: o.Delete.Path})
+		case o.Get != nil:
+			out = append(out, &state.Get{Path: o.Get.Path})
+		case o.Acquire != nil:
+			a := o.Acquire
+			out = append(out, &state.Take{Path: a.Path, Handle: a.Handle, Mode: stateMode(a.Mode), Limit: a.Limit, DelayMS: a.LockDelayMS})
+		default:
+			r := o.Release
+			out = append(out, &state.Free{Path: r.Path, Handle: r.Handle, Token: r.Token})
+		}
+	}
+	return out
+}
+
+func writeOf(w *lockapi.WriteOperation) *state.Write {
+	var content []byte
+	switch {
+	case w.Content != nil:
+		content = []byte(*w.Content)
+	case w.ContentBase64 != nil:
+		content = *w.ContentBase64
+	}
+	sum := sha256.Sum256(content)
+	return &state.Write{Path: w.Path, Content: content, Sum: sum[:], Owner: ownerOf(w.Ephemeral)}
+}
+
+// ownerOf says with what a file is to end; nil leaves that as it is.
+func ownerOf(ephemeral *bool) state.Owner {
+	switch {
+	case ephemeral == nil:
+		return state.SameOwner
+	case *ephemeral:
+		return state.OwnedBy
+	}
+	return state.Permanent
+}
+
+// resultFor is what an operation came to.
+func resultFor(o *lockapi.Operation, r state.StepResult) lockapi.OperationResult {
+	switch {
+	case o.Delete != nil:
+		return lockapi.OperationResult{Deleted: &lockapi.FileDeleted{Deleted: r.Deleted > 0}}
+	case o.Release != nil:
+		return lockapi.OperationResult{Released: &lockapi.Released{Released: r.Freed}}
+	case o.Acquire != nil:
+		g := grantOf(r.Hold)
+		return lockapi.OperationResult{Grant: &g}
+	case r.File == nil:
+		return lockapi.OperationResult{}
+	}
+	f := FileOf(statOf(r.File), r.File.Content, o.Get != nil)
+	return lockapi.OperationResult{File: &f}
+}
