@@ -100,6 +100,15 @@
 // caller believes, and While only while a hold lasts, as the cell sees it. What
 // was refused so is ErrPrecondition or ErrNotHeld.
 //
+// # Events
+//
+// Client.Watch tells every change of files and locks after a revision, in
+// order, none twice and none left out, from whichever replica is well; it goes
+// on by itself where that fails. That events are not kept any more, because the
+// caller came too late, is a value for it to act on: Event.Compacted.
+// Client.Follow does the usual thing: it tells the files that there are, then
+// what becomes of them.
+//
 // # Masters and retries
 //
 // Calls go to the master and follow it silently when it changes. A replica
@@ -165,6 +174,7 @@
 //	    exchanger      makes HTTP round trips; owns the connections
 //	  limiter          how many sessions ask at a time for what is answered at once
 //	  high             the highest token, and the highest revision, seen
+//	watch, follower    a loop over events: its connection, and where it is
 //	sender, Txn        what changes files, on behalf of a session or of nobody
 //	call               one call: its request, and the account of its attempts
 //	  hedge, race      asks other replicas where one is silent

@@ -25,6 +25,9 @@ const (
 	ErrPrecondition = lockapi.CodePrecondition
 	// ErrNotHeld: a hold that was to guard a write is over.
 	ErrNotHeld = lockapi.CodeNotHeld
+	// ErrCompacted: the events that were asked for are not kept any more. Watch
+	// tells it as Event.Compacted, not as an error.
+	ErrCompacted = lockapi.CodeCompacted
 	// ErrTooLarge: the request's body is over lockapi.MaxBodyBytes, or a file's
 	// content over lockapi.MaxFileBytes.
 	ErrTooLarge = lockapi.CodeTooLarge

@@ -223,6 +223,62 @@ func ExampleClient_List() {
 	// /app/d "content of /app/d"
 }
 
+// Follow what happens to a node, and go on where one was.
+func ExampleClient_Watch() {
+	ctx := context.Background()
+	cell, _ := client.New(cellURL())
+	first, _ := cell.Put(ctx, "/app/conf", []byte("a = 1"))
+	_, _ = cell.Put(ctx, "/app/conf", []byte("a = 2"))
+	_, _ = cell.Delete(ctx, "/app/conf")
+
+	for event, err := range cell.Watch(ctx, first.Revision, client.OnPath("/app/conf")) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if event.Compacted != nil {
+			continue // read the file again: some events are not kept any more
+		}
+		fmt.Println(event.Revision, event.Type)
+		if event.Type == lockapi.EventFileDeleted {
+			break
+		}
+	}
+	// Output:
+	// 2 file_changed
+	// 3 file_deleted
+}
+
+// Keep a map of what lies in a directory.
+func ExampleClient_Follow() {
+	ctx := context.Background()
+	cell, _ := client.New(cellURL())
+	_, _ = cell.Put(ctx, "/servers/a", []byte("10.0.0.1"))
+	_, _ = cell.Put(ctx, "/servers/b", []byte("10.0.0.2"))
+
+	servers := make(map[string]string)
+	for change, err := range cell.Follow(ctx, "/servers/", client.Contents()) {
+		switch {
+		case err != nil:
+			log.Fatal(err)
+		case change.Synced:
+			fmt.Println("at first:", servers)
+			go cell.Delete(ctx, "/servers/a")
+			continue
+		case change.File == nil:
+			delete(servers, change.Path)
+		default:
+			servers[change.Path] = string(change.File.Content)
+		}
+		if len(servers) == 1 && !change.Listed {
+			break
+		}
+	}
+	fmt.Println("at last:", servers)
+	// Output:
+	// at first: map[/servers/a:10.0.0.1 /servers/b:10.0.0.2]
+	// at last: map[/servers/b:10.0.0.2]
+}
+
 func ExampleClient_ListLocks() {
 	ctx := context.Background()
 	cell, _ := client.New(cellURL())

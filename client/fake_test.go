@@ -61,6 +61,7 @@ type fakeReplica struct {
 	dead   bool // refuses connections
 	silent bool // swallows packets
 	lonely bool // knows of no master
+	events fakeEvents
 	broken chan struct{}
 	free   time.Duration // when it has served the calls that have arrived
 }
@@ -211,6 +212,10 @@ func (f *fakeCell) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	broken, silent := r.broken, r.silent
 	f.mu.Unlock()
+	if !silent && req.Header.Get("Accept") == lockapi.TypeEventStream && !r.events.noStream {
+		sleep(req.Context(), f.lag())
+		return f.stream(req, r, broken)
+	}
 	if silent {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
@@ -287,7 +292,8 @@ func (f *fakeCell) serveAs(id string, w http.ResponseWriter, req *http.Request) 
 		w.Header().Set(lockapi.HeaderMaster, "http://"+master)
 	}
 	switch {
-	case req.URL.Path == lockapi.RouteCell, req.URL.Path == lockapi.RouteReplica:
+	case req.URL.Path == lockapi.RouteCell, req.URL.Path == lockapi.RouteReplica, req.URL.Path == lockapi.RouteReady:
+	case req.URL.Path == lockapi.RouteEvents && req.URL.Query().Has("after"):
 	case req.URL.Query().Get("consistency") == "stale":
 		w.Header().Set(lockapi.HeaderStale, "true")
 	case master == "":
@@ -331,6 +337,10 @@ func (f *fakeCell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		f.lock(w, req, strings.TrimPrefix(path, lockapi.RouteLocks))
 	case path == lockapi.RouteFiles, strings.HasPrefix(path, lockapi.RouteFiles+"/"), path == lockapi.RouteTransactions:
 		f.fileCall(w, req)
+	case path == lockapi.RouteEvents:
+		f.pollEvents(w, req)
+	case path == lockapi.RouteReady:
+		f.ready(w, req)
 	case path == lockapi.RouteSequencers:
 		f.checkSequencer(w, req)
 	case path == lockapi.RouteCell:

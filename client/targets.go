@@ -1,6 +1,7 @@
 package client
 
 import (
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -140,6 +141,37 @@ func (t *targets) other(asked func(*route) bool) *route {
 		}
 	}
 	return found
+}
+
+// any is a replica for what every one of them can tell: one at random; one
+// without a penalty, and one that is not to be avoided, where there is such.
+func (t *targets) any(avoid func(*endpoint) bool) *endpoint {
+	for _, free := range []func(*endpoint) bool{
+		func(e *endpoint) bool { return !avoid(e) && !t.isPunished(e) },
+		func(e *endpoint) bool { return !avoid(e) },
+	} {
+		n := 0
+		var found *endpoint
+		for _, e := range t.configured {
+			if !free(e) {
+				continue
+			}
+			if n++; rand.N(n) == 0 {
+				found = e
+			}
+		}
+		if found != nil {
+			return found
+		}
+	}
+	return t.configured[rand.N(len(t.configured))]
+}
+
+// isPunished says whether an endpoint is to be passed over at present.
+func (t *targets) isPunished(e *endpoint) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.now() < t.penalties[e.base].until
 }
 
 // skip moves on from a replica that answered but has no master to offer.

@@ -1,0 +1,93 @@
+package client
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Filter says which events Watch tells. An event of a node is told where any of
+// the paths and prefixes that are given names the node; without any, all are.
+// lockapi.EventMasterChanged is always told.
+type Filter func(*filter)
+
+type filter struct {
+	paths, prefixes []string
+	types           []lockapi.EventType
+	contents        bool
+}
+
+// OnPath has Watch tell the events of these nodes.
+func OnPath(paths ...string) Filter {
+	return func(f *filter) { f.paths = append(f.paths, paths...) }
+}
+
+// OnPrefix has Watch tell the events of the nodes whose paths begin with one of
+// these, plain strings.
+func OnPrefix(prefixes ...string) Filter {
+	return func(f *filter) { f.prefixes = append(f.prefixes, prefixes...) }
+}
+
+// OfType has Watch tell events of these types only.
+func OfType(types ...lockapi.EventType) Filter {
+	return func(f *filter) { f.types = append(f.types, types...) }
+}
+
+// EventContents has Watch tell with the changes of files what they were changed
+// to, where that is what the file has still: of one that was changed again
+// meanwhile it may be missing.
+func EventContents() Filter { return func(f *filter) { f.contents = true } }
+
+func makeFilter(filters []Filter) (out filter, err error) {
+	for _, set := range filters {
+		set(&out)
+	}
+	for _, path := range out.paths {
+		if err := lockapi.ValidatePath(path); err != nil {
+			return out, err
+		}
+	}
+	for _, prefix := range out.prefixes {
+		if !strings.HasPrefix(prefix, "/") {
+			return out, lockapi.Invalid("prefix", "prefix %q does not begin with %q", lockapi.Clip(prefix), "/")
+		}
+	}
+	return out, nil
+}
+
+// query asks for the events after a revision.
+func (f *filter) query(after uint64) url.Values {
+	q := url.Values{"after": {strconv.FormatUint(after, 10)}}
+	if len(f.paths) > 0 {
+		q["path"] = f.paths
+	}
+	if len(f.prefixes) > 0 {
+		q["prefix"] = f.prefixes
+	}
+	if len(f.types) > 0 {
+		names := make([]string, len(f.types))
+		for i, t := range f.types {
+			names[i] = string(t)
+		}
+		q.Set("types", strings.Join(names, ","))
+	}
+	if f.contents {
+		q.Set("content", "true")
+	}
+	return q
+}
+
+// passes says whether an event was asked for.
+func (f *filter) passes(e *lockapi.CellEvent) bool {
+	if e.Type == lockapi.EventMasterChanged {
+		return true
+	}
+	if len(f.types) > 0 && !slices.Contains(f.types, e.Type) {
+		return false
+	}
+	return len(f.paths)+len(f.prefixes) == 0 || slices.Contains(f.paths, e.Path) ||
+		slices.ContainsFunc(f.prefixes, func(prefix string) bool { return strings.HasPrefix(e.Path, prefix) })
+}

@@ -1,0 +1,148 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+func TestFollow(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		for _, path := range []string{"/app/a", "/app/b", "/app/c", "/b"} {
+			f.put(path, "one")
+		}
+		var told []string
+		for change, err := range c.Follow(t.Context(), "/app/", Contents()) {
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case change.Synced:
+				told = append(told, fmt.Sprintf("synced %d", change.Revision))
+				f.put("/app/b", "two")
+				f.put("/b", "two")
+				if _, err := c.Delete(t.Context(), "/app/a"); err != nil {
+					t.Fatal(err)
+				}
+			case change.File == nil:
+				told = append(told, fmt.Sprintf("%s %d %s", change.Path, change.Revision, change.Reason))
+			default:
+				told = append(told, fmt.Sprintf("%s %d %s %t", change.Path, change.Revision, change.File.Content, change.Listed))
+			}
+			if len(told) == 6 {
+				break
+			}
+		}
+		want := []string{"/app/a 1 one true", "/app/b 2 one true", "/app/c 3 one true", "synced 4", "/app/b 5 two false", "/app/a 7 deleted"}
+		if !slices.Equal(told, want) {
+			t.Errorf("told are\n%s\nwant\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
+// Files that change between the pages of a list are told once.
+func TestFollowWhileItReads(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		for i := range 9 {
+			f.put(fmt.Sprintf("/%d", i), "x")
+		}
+		latest := map[string]uint64{}
+		n := 0
+		for change, err := range c.Follow(t.Context(), "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if change.Synced {
+				continue
+			}
+			if change.Revision <= latest[change.Path] {
+				t.Errorf("%s at %d is told after %d", change.Path, change.Revision, latest[change.Path])
+			}
+			latest[change.Path] = change.Revision
+			if n++; n <= 5 { // others write as the pages are read, behind and before
+				f.put(fmt.Sprintf("/%d", n-1), "y")
+				f.put(fmt.Sprintf("/%d", 9-n), "y")
+			}
+			if change.Revision == 19 {
+				break
+			}
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for path, file := range f.files.files {
+			if latest[path] != file.Revision {
+				t.Errorf("%s is at %d, told was %d", path, file.Revision, latest[path])
+			}
+		}
+	})
+}
+
+// Whatever is missed, who follows ends up with what is there.
+func TestFollowConverges(t *testing.T) {
+	for seed := range uint64(20) {
+		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			ctx, cancel := context.WithCancel(t.Context())
+			mine, done := map[string]uint64{}, make(chan struct{})
+			go func() {
+				defer close(done)
+				random := rand.New(rand.NewPCG(seed, 2))
+				for change, err := range c.Follow(ctx, "/f/") {
+					switch {
+					case err != nil, change.Synced:
+					case change.File == nil:
+						if mine[change.Path] == 0 {
+							t.Errorf("%s is deleted, which was not there", change.Path)
+						}
+						delete(mine, change.Path)
+					case change.Revision <= mine[change.Path]:
+						t.Errorf("%s at %d is told after %d", change.Path, change.Revision, mine[change.Path])
+					default:
+						mine[change.Path] = change.Revision
+					}
+					if random.IntN(5) == 0 {
+						time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond)
+					}
+				}
+			}()
+			for range 300 {
+				path := fmt.Sprintf("/f/%d", random.IntN(12))
+				switch n := random.IntN(20); {
+				case n < 13:
+					f.put(path, "x")
+				case n < 17:
+					f.set(func() {
+						if f.files.files[path] != nil {
+							f.remove(path, lockapi.ReasonDeleted)
+						}
+					})
+				case n < 18:
+					f.forget("r1", "r2", "r3")
+				case n < 19:
+					f.breakStreams()
+				default:
+					time.Sleep(time.Second)
+				}
+				time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond)
+			}
+			time.Sleep(5 * time.Minute)
+			cancel()
+			<-done
+			want := map[string]uint64{}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			for path, file := range f.files.files {
+				want[path] = file.Revision
+			}
+			if !maps.Equal(mine, want) {
+				t.Errorf("seed %d: what was told is %v, what is there %v", seed, mine, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,183 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stoutlock/stout/client/internal/wire"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+const (
+	// mostSilence is for how long a stream may say nothing: a bookmark comes
+	// every 10 s.
+	mostSilence = 25 * time.Second
+	// mostIdle is after how many bookmarks without an event a replica is asked
+	// whether it is well: one that is cut off from the others has none to tell.
+	mostIdle = 3
+	// pollTime is for how long a call for events waits.
+	pollTime = 20 * time.Second
+)
+
+// stream tells the events of one stream until it ends.
+func (w *watch) stream(ctx context.Context) error {
+	ctx, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	silence := time.AfterFunc(answerTime, func() { cut(errSilent) })
+	defer silence.Stop()
+	r := &route{to: w.at}
+	q := &call{
+		method: http.MethodGet, path: lockapi.RouteEvents, query: w.filter.query(w.after).Encode(), any: true,
+		fields: []field{{"Accept", lockapi.TypeEventStream}},
+	}
+	resp, err := w.c.calls.transport.RoundTrip(w.c.calls.request(ctx, r, q))
+	if err != nil {
+		if w.mute++; context.Cause(ctx) == errSilent && w.mute >= mostMute {
+			w.polls, w.mute = pollsLong, 0
+		}
+		return &attemptError{base: w.at.base, sent: !isDialError(err), err: errors.Join(err, context.Cause(ctx))}
+	}
+	defer resp.Body.Close()
+	if err := w.opened(r, resp); err != nil {
+		return err
+	}
+	return w.read(ctx, resp, silence)
+}
+
+// opened says why an answer is no stream.
+func (w *watch) opened(r *route, resp *http.Response) error {
+	if resp.StatusCode != http.StatusOK {
+		buf := new(bytes.Buffer)
+		a, err := wire.ReadAnswer(resp, buf, mostMessage)
+		if err != nil {
+			return &attemptError{base: w.at.base, sent: true, err: err}
+		}
+		return w.c.calls.refusal(r, &a)
+	}
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != lockapi.TypeEventStream {
+		w.polls = pollsLong
+		return errNoSSE
+	}
+	return nil
+}
+
+// read tells what comes on a stream. silence is stopped while the caller deals
+// with it.
+func (w *watch) read(ctx context.Context, resp *http.Response, silence *time.Timer) error {
+	in, idle := newMessages(resp.Body), 0
+	for {
+		silence.Reset(mostSilence)
+		m, err := in.next()
+		silence.Stop()
+		if err != nil {
+			return &attemptError{base: w.at.base, sent: true, err: errors.Join(err, context.Cause(ctx))}
+		}
+		idle++
+		if m.event != lockapi.StreamBookmark {
+			idle = 0
+		}
+		if err := w.take(&m); err != nil {
+			return err
+		}
+		if idle == mostIdle {
+			if err := w.checkReady(ctx); err != nil {
+				return err
+			}
+			idle = 0
+		}
+	}
+}
+
+// checkReady says whether the replica is of use. One that can't say is.
+func (w *watch) checkReady(ctx context.Context) error {
+	err := w.c.calls.attempt(ctx, &route{to: w.at}, &call{method: http.MethodGet, path: lockapi.RouteReady, any: true})
+	if refused, ok := err.(*lockapi.Error); ok && refused.Code.Status() == http.StatusServiceUnavailable {
+		return errors.Join(errCutOff, err)
+	}
+	return nil
+}
+
+// take deals with one message of a stream.
+func (w *watch) take(m *message) error {
+	switch m.event {
+	case lockapi.StreamBookmark:
+		var b lockapi.Bookmark
+		if err := w.decode(m, &b, &b.Revision); err != nil {
+			return err
+		}
+		return w.mark(b.Revision)
+	case lockapi.StreamCompacted:
+		var at lockapi.Compacted
+		if err := w.decode(m, &at, &at.Revision); err != nil {
+			return err
+		}
+		return &lockapi.Error{Code: lockapi.CodeCompacted, Compacted: at}
+	}
+	var e lockapi.CellEvent
+	if err := w.decode(m, &e, &e.Revision); err != nil {
+		return err
+	}
+	if string(e.Type) != m.event {
+		return w.lie("%q, which says of itself that it is %q", lockapi.Clip(m.event), lockapi.Clip(string(e.Type)))
+	}
+	return w.tell(&e)
+}
+
+// mark takes it that everything up to a revision was told.
+func (w *watch) mark(revision uint64) error {
+	if revision < w.after || revision > lockapi.MaxToken {
+		return w.lie("that it has told everything up to revision %d, after revision %d", revision, w.after)
+	}
+	w.reach(revision)
+	return nil
+}
+
+// decode reads a message's JSON into out, where revision then is what the
+// message's id has to be.
+func (w *watch) decode(m *message, out any, revision *uint64) error {
+	if err := json.Unmarshal(m.data, out); err != nil {
+		return w.lie("what is not the JSON expected: %v", err)
+	}
+	if m.id != strconv.FormatUint(*revision, 10) {
+		return w.lie("revision %d under the id %q", *revision, lockapi.Clip(m.id))
+	}
+	return nil
+}
+
+// poll tells the events of one call that waits.
+func (w *watch) poll(ctx context.Context) error {
+	query := w.filter.query(w.after)
+	query.Set("wait_ms", strconv.FormatInt(pollTime.Milliseconds(), 10))
+	query.Set("limit", strconv.Itoa(lockapi.MaxListLimit))
+	for {
+		var out lockapi.EventList
+		q := call{method: http.MethodGet, path: lockapi.RouteEvents, query: query.Encode(), any: true, stale: true, wait: pollTime, out: &out}
+		before, began := w.after, w.c.clock.now()
+		if err := w.c.calls.attempt(ctx, &route{to: w.at}, &q); err != nil {
+			return err
+		}
+		for i := range out.Events {
+			if err := w.tell(&out.Events[i]); err != nil {
+				return err
+			}
+		}
+		if err := w.mark(out.Revision); err != nil {
+			return err
+		}
+		if w.after > before {
+			w.pause.reset()
+		} else if err := w.checkReady(ctx); err != nil {
+			return err
+		}
+		if w.after == before && w.c.clock.now()-began < pollTime/2 {
+			sleep(ctx, w.pause.next()) // it does not wait as it was asked to
+		}
+		query.Set("after", strconv.FormatUint(w.after, 10))
+	}
+}
