@@ -25,7 +25,6 @@ type fakeFiles struct {
 	tries    int                   // to change something
 	answers  map[string]fakeAnswer // by key
 	history  []lockapi.CellEvent
-	oldest   uint64 // the smallest revision after which events are told
 }
 
 type fakeFile struct {

@@ -38,8 +38,10 @@ func (w *watch) stream(ctx context.Context) error {
 	}
 	resp, err := w.c.calls.transport.RoundTrip(w.c.calls.request(ctx, r, q))
 	if err != nil {
-		if w.mute++; context.Cause(ctx) == errSilent && w.mute >= mostMute {
-			w.polls, w.mute = pollsLong, 0
+		if context.Cause(ctx) == errSilent {
+			if w.mute++; w.mute >= mostMute {
+				w.polls, w.mute = pollsLong, 0
+			}
 		}
 		return &attemptError{base: w.at.base, sent: !isDialError(err), err: errors.Join(err, context.Cause(ctx))}
 	}

@@ -104,7 +104,7 @@ const spread = 100 * time.Millisecond
 // run goes from one connection to the next.
 func (w *watch) run(ctx context.Context) error {
 	if w.after == FromNow {
-		now, err := w.c.now(ctx)
+		now, err := w.c.Revision(ctx)
 		if err != nil {
 			return err
 		}
@@ -125,15 +125,19 @@ func (w *watch) run(ctx context.Context) error {
 	return fmt.Errorf("stout: watch: %w", context.Cause(ctx))
 }
 
-// now is a revision up to which whatever was acknowledged before is told.
-func (c *Client) now(ctx context.Context) (uint64, error) {
+// Revision is the revision of the cell: whatever was acknowledged before the
+// call is part of it.
+func (c *Client) Revision(ctx context.Context) (uint64, error) {
 	var out lockapi.EventList
 	q := call{
 		method: http.MethodGet, path: lockapi.RouteEvents, query: "limit=1", out: &out,
 		want: wanted{since: c.seen.highest()}, check: verifyNow,
 	}
-	err := c.calls.do(ctx, &q)
-	return out.Revision, err
+	if err := c.calls.do(ctx, &q); err != nil {
+		return 0, err
+	}
+	c.seen.note(out.Revision)
+	return out.Revision, nil
 }
 
 func verifyNow(q *call) string {
