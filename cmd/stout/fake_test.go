@@ -29,6 +29,7 @@ type fakeCell struct {
 	token    uint64
 	sessions map[string]*fakeSession
 	locks    map[string]*fakeLock
+	files    fakeFiles
 	expiries map[string]time.Time // by path: when the lease of its latest expired holder ended
 }
 
@@ -60,7 +61,7 @@ func newFakeCell() *fakeCell {
 	return &fakeCell{
 		changed: make(chan struct{}), master: "r1", token: 100,
 		sessions: make(map[string]*fakeSession), locks: make(map[string]*fakeLock),
-		expiries: make(map[string]time.Time),
+		expiries: make(map[string]time.Time), files: fakeFiles{revision: 1, files: make(map[string]*lockapi.File)},
 	}
 }
 
@@ -86,6 +87,7 @@ func (s *fakeSession) renew() { s.ends = time.Now().Add(time.Duration(s.TTLMS) *
 // end closes a session and passes on what it held.
 func (c *fakeCell) end(id string) {
 	delete(c.sessions, id)
+	c.endFiles(id)
 	for path, l := range c.locks {
 		gone := func(h lockapi.Holder) bool { return h.Session == id }
 		l.holders = slices.DeleteFunc(l.holders, gone)

@@ -50,6 +50,12 @@ func (c *fakeCell) handler() http.Handler {
 		"PUT /v1/locks/{path...}":          c.putLock,
 		"DELETE /v1/locks/{path...}":       c.deleteLock,
 		"GET /v1/sequencers":               c.getSequencer,
+		"GET /v1/files":                    c.getFiles,
+		"DELETE /v1/files":                 c.deleteFiles,
+		"GET /v1/files/{path...}":          c.getFile,
+		"PUT /v1/files/{path...}":          c.putFile,
+		"DELETE /v1/files/{path...}":       c.deleteFile,
+		"GET /v1/events":                   c.getEvents,
 	} {
 		mux.HandleFunc(pattern, c.serve(h))
 	}
@@ -75,6 +81,7 @@ func (c *fakeCell) serve(h func(*http.Request) (any, error)) http.HandlerFunc {
 		}
 		c.expire()
 		w.Header().Set(lockapi.HeaderEpoch, "3")
+		w.Header().Set(lockapi.HeaderRevision, strconv.FormatUint(c.files.revision, 10))
 		if c.fault == noMaster && r.URL.Path != lockapi.RouteCell && r.URL.Path != lockapi.RouteReplica {
 			writeError(w, lockapi.Errorf(lockapi.CodeNoMaster, "no replica is in office"))
 			return

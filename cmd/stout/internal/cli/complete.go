@@ -94,6 +94,44 @@ func (a *app) completePath(cmd *cobra.Command, args []string, typed string) ([]c
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
+// completePut completes stout put: the path, and behind it what the shell
+// completes as files.
+func (a *app) completePut(cmd *cobra.Command, args []string, typed string) ([]completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return a.completeFile(cmd, args, typed)
+}
+
+// completeFile completes a file's path, a directory at a time, as the first
+// argument.
+func (a *app) completeFile(cmd *cobra.Command, args []string, typed string) ([]completion, cobra.ShellCompDirective) {
+	if len(args) > 0 && cmd.Flags().Lookup("after") == nil { // stout watch takes several
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel, ok := a.completing(cmd)
+	defer cancel()
+	if !ok {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if typed == "" {
+		typed = "/"
+	}
+	directive := cobra.ShellCompDirectiveNoFileComp
+	var found []completion
+	for e, err := range a.client.ReadDir(ctx, typed) {
+		switch {
+		case err != nil || len(found) == completeMost:
+			return found, directive
+		case e.File == nil:
+			found, directive = offer(found, e.Path, "directory"), directive|cobra.ShellCompDirectiveNoSpace
+		default:
+			found = offer(found, e.Path, plural(e.File.Size, "byte"))
+		}
+	}
+	return found, directive
+}
+
 // completeSession completes a session's id, as the first argument or a flag.
 func (a *app) completeSession(cmd *cobra.Command, args []string, typed string) ([]completion, cobra.ShellCompDirective) {
 	ctx, cancel, ok := a.completing(cmd)

@@ -30,7 +30,7 @@ listed.
   stout locks /db/
   stout locks /db/migrate`,
 		Args:              cobra.MaximumNArgs(1),
-		SuggestFor:        []string{"list", "ls", "ps", "queue", "waiters"},
+		SuggestFor:        []string{"list", "ps", "queue", "waiters"},
 		ValidArgsFunction: a.completePath,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""

@@ -124,8 +124,8 @@ func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stout",
 		Short: "Manage a Stout cell, and run commands under its locks",
-		Long: `stout shows a Stout cell, its locks and its sessions, and runs commands under
-a lock.
+		Long: `stout shows a Stout cell, its locks and its sessions, runs commands under a
+lock, and reads, writes and watches files.
 
 The cell is found through any of its replicas: name one or more with --server,
 or in STOUT_SERVER, parted by commas. Name all of them, so that it is found
@@ -133,6 +133,8 @@ while any of them is up.`,
 		Example: `  stout status
   stout lock /jobs/nightly -- ./nightly.sh
   stout locks /jobs/
+  stout put /app/conf --file app.conf
+  stout watch /app/
   stout -o json sessions | jq -r '.sessions[].name'`,
 		Version:           buildinfo.Get().String(),
 		SilenceErrors:     true,
@@ -153,6 +155,7 @@ while any of them is up.`,
 	cmd.AddCommand(
 		a.statusCommand(), a.locksCommand(), a.lockCommand(), a.releaseCommand(),
 		a.sessionsCommand(), a.sessionCommand(), a.checkCommand(),
+		a.getCommand(), a.putCommand(), a.lsCommand(), a.rmCommand(), a.watchCommand(),
 		a.transferCommand(), a.memberCommand(), a.versionCommand(),
 	)
 	return cmd
