@@ -45,6 +45,7 @@ var arrows = []arrow{
 	{"client", []string{"lockapi", "internal/boottime", "client/internal/wire"},
 		"who uses the SDK gets the contract and nothing of the server"},
 	{"client/internal/wire", nil, "it carries bytes, whatever they say"},
+	{"client/recipe", []string{"client", "lockapi"}, "a recipe is what a caller could have written: it sees the exported parts only"},
 	{"cmd/stoutd", []string{"cmd/stoutd/...", "lockapi", "lockapi/server", "master", "replica", "replica/cell", "lease", "internal/..."},
 		"the server puts the layers together; it does not use its own client"},
 	{"cmd/stoutlab", []string{"internal/lab/..."}, "the lab stands apart from the service"},
@@ -71,7 +72,7 @@ type ban struct {
 }
 
 var bans = []ban{
-	{[]string{"client", "lockapi"}, true,
+	{[]string{"client/...", "lockapi"}, true,
 		[]string{"github.com/gin-gonic/gin", "github.com/hashicorp/raft", "github.com/rs/zerolog"},
 		"a program that takes a lock must not be given a web framework, a consensus library and a logger along with it"},
 	{[]string{"replica/state/..."}, false,
@@ -85,9 +86,9 @@ var bans = []ban{
 		"every method takes the instant that it is to be judged at; time is for time.Duration, sync for its mutexes"},
 	{[]string{"cmd/..."}, true, []string{module + "test/...", module + "internal/attack", "pgregory.net/rapid", "github.com/getkin/kin-openapi/..."},
 		"what serves tests is not shipped"},
-	{[]string{"client", "lockapi/...", "master", "lease", "replica/...", "cmd/..."}, false, []string{"testing/..."},
+	{[]string{"client/...", "lockapi/...", "master", "lease", "replica/...", "cmd/..."}, false, []string{"testing/..."},
 		"test doubles live in test files; what serves tests is not shipped"},
-	{[]string{"client", "lockapi/...", "master", "lease", "replica/...", "cmd/stout/...", "cmd/stoutd/..."}, true,
+	{[]string{"client/...", "lockapi/...", "master", "lease", "replica/...", "cmd/stout/...", "cmd/stoutd/..."}, true,
 		[]string{module + "internal/lab/..."},
 		"the lab teaches; the service does not build on it"},
 	{[]string{"internal/lab/sim", "internal/lab/elect", "internal/lab/mutex"}, false,
@@ -109,4 +110,4 @@ var testBans = []ban{
 
 // standardOnly are the packages whose every dependency is the standard library
 // or one of these very packages.
-var standardOnly = []string{"client", "client/internal/wire", "lockapi", "lease", "internal/boottime"}
+var standardOnly = []string{"client", "client/internal/wire", "client/recipe", "lockapi", "lease", "internal/boottime"}

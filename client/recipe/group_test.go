@@ -1,0 +1,149 @@
+package recipe_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/recipe"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// members tells a group's members on a channel, as "name=value ...".
+func members(t *testing.T, c *client.Client, dir string) <-chan string {
+	out := make(chan string, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go func() {
+		for all, err := range recipe.Members(ctx, c, dir) {
+			if err != nil {
+				return
+			}
+			var words []string
+			for _, m := range all {
+				words = append(words, fmt.Sprintf("%s=%s", m.Name, m.Value))
+			}
+			out <- strings.Join(words, " ")
+		}
+	}()
+	return out
+}
+
+func same(want string) func(string) bool { return func(got string) bool { return got == want } }
+
+// TestMembers: who dies is told to be gone, who comes back is there again, and
+// a change of master is neither.
+func TestMembers(t *testing.T) {
+	ctx, dir := cell.Bounded(t), newPath()+"/"
+	told := members(t, newCell(), dir)
+	receive(t, told, "nobody is there", same(""))
+	staying, leave := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	a, b := newMachine(t), newMachine(t)
+	go func() { ended <- recipe.Stay(staying, a.Client, dir, "a", []byte("1"), client.WithTTL(ttl)) }()
+	receive(t, told, "a is there", same("a=1"))
+	s := b.session(t, "b")
+	if err := recipe.Join(ctx, s, dir, "b", []byte("2")); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, told, "b is there", same("a=1 b=2"))
+
+	killMaster(t)
+	cutMaster(t)
+	if err := recipe.Join(ctx, s, dir, "b", []byte("3")); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-told; got != "a=1 b=3" {
+		t.Errorf("after changes of master %q are there", got)
+	}
+
+	a.way.cut()
+	receive(t, told, "a is gone", same("b=3"))
+	a.way.mend()
+	receive(t, told, "a is back", same("a=1 b=3"))
+	if err := recipe.Leave(ctx, s, dir, "b"); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, told, "b has left", same("a=1"))
+	leave()
+	receive(t, told, "a has left", same(""))
+	if err := <-ended; err == nil {
+		t.Error("Stay returned nil")
+	}
+}
+
+// TestMeet: nobody is let through before all are there, and everybody after.
+func TestMeet(t *testing.T) {
+	ctx, dir := cell.Bounded(t), newPath()+"/"
+	met := make(chan string, 3)
+	meet := func(name string) {
+		s := newMachine(t).session(t, name)
+		go func() {
+			if err := recipe.Meet(ctx, s, dir, name, 3); err != nil {
+				t.Error(err)
+			}
+			met <- name
+		}()
+	}
+	meet("a")
+	meet("b")
+	killMaster(t)
+	select {
+	case name := <-met:
+		t.Errorf("%s did not wait for the third", name)
+	default:
+	}
+	meet("c")
+	for range 3 {
+		receive(t, met, "all are there", func(string) bool { return true })
+	}
+	meet("late")
+	receive(t, met, "a late one is let through", same("late"))
+	if err := recipe.Meet(ctx, newMachine(t).session(t, "x"), dir, "all.there", 3); err == nil {
+		t.Error("a name that says that all are there was taken")
+	}
+}
+
+// TestBarrier: whoever awaits it passes when it is lowered, or when the session
+// that raised it is over, and not before.
+func TestBarrier(t *testing.T) {
+	ctx, path := cell.Bounded(t), newPath()
+	m := newMachine(t)
+	if err := recipe.Await(ctx, m.Client, path); err != nil {
+		t.Fatal(err)
+	}
+	s := m.session(t, "guard")
+	passed := make(chan string, 1)
+	await := func() {
+		go func() {
+			if err := recipe.Await(ctx, newCell(), path); err != nil {
+				t.Error(err)
+			}
+			passed <- "passed"
+		}()
+	}
+	for range 2 {
+		if err := recipe.Raise(ctx, s, path, client.Ephemeral()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await()
+	killMaster(t)
+	select {
+	case <-passed:
+		t.Error("the barrier was passed while it was up")
+	default:
+	}
+	if err := recipe.Lower(ctx, s, path); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, passed, "it is passed", same("passed"))
+	if err := recipe.Raise(ctx, s, path, client.Ephemeral()); err != nil {
+		t.Fatal(err)
+	}
+	await()
+	m.way.cut() // its guard dies
+	receive(t, passed, "it is passed", same("passed"))
+}

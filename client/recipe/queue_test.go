@@ -1,0 +1,179 @@
+package recipe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/recipe"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// record is who does which job, and who has done it.
+type record struct {
+	mu    sync.Mutex // guards what follows
+	doing map[string]int
+	done  map[string]int
+}
+
+func (r *record) begin(t *testing.T, job string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.doing[job]++; r.doing[job] > 1 {
+		t.Errorf("two do %s at a time", job)
+	}
+}
+
+func (r *record) end(job string, done bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.doing[job]--
+	if done {
+		r.done[job]++
+	}
+}
+
+// count is how many jobs are done.
+func (r *record) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.done)
+}
+
+// TestQueue: with workers that die, fail and are cut off, and masters that are
+// killed, each job is done, by one at a time, and once by those who heed their
+// context.
+func TestQueue(t *testing.T) {
+	ctx, dir := cell.Bounded(t), newPath()+"/"
+	q, err := recipe.NewQueue(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const jobs = 30
+	adder := newMachine(t).session(t, "adder")
+	for i := range jobs {
+		if _, err := q.Add(ctx, adder, fmt.Appendf(nil, "job %d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &record{doing: make(map[string]int), done: make(map[string]int)}
+	hanging := make(chan string, 1)
+	working, stop := context.WithCancel(ctx)
+	var workers sync.WaitGroup
+	work := func(name string, do func(context.Context, recipe.Job) error) *machine {
+		m := newMachine(t)
+		s := m.session(t, name)
+		workers.Go(func() {
+			err := q.Work(working, s, func(ctx context.Context, job recipe.Job) error {
+				r.begin(t, string(job.Content))
+				err := do(ctx, job)
+				r.end(string(job.Content), err == nil)
+				return err
+			})
+			if !errors.Is(err, context.Canceled) && !errors.Is(err, client.ErrSessionExpired) {
+				t.Errorf("%s ended with %v", name, err)
+			}
+		})
+		return m
+	}
+	victim := work("victim", func(ctx context.Context, job recipe.Job) error {
+		hanging <- string(job.Content)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	receive(t, hanging, "the victim has a job", func(string) bool { return true })
+	var failures sync.Map
+	for i := range 3 {
+		work(fmt.Sprint("w", i), func(ctx context.Context, job recipe.Job) error {
+			time.Sleep(20 * time.Millisecond) // what a job takes
+			if _, failed := failures.LoadOrStore(job.Name, true); !failed && i == 0 {
+				return errors.New("not this time")
+			}
+			return nil
+		})
+	}
+	victim.way.cut()
+	killMaster(t)
+	cutMaster(t)
+	err = cell.Wait(ctx, "all jobs are done", func(context.Context) error {
+		if n := r.count(); n < jobs {
+			return fmt.Errorf("%d of %d are", n, jobs)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The last to be done is gone from the queue a moment later.
+	err = cell.Wait(ctx, "the queue is empty", func(ctx context.Context) error {
+		left := 0
+		for _, err := range adder.Client().List(ctx, dir) {
+			if err != nil {
+				return err
+			}
+			left++
+		}
+		if left > 0 {
+			return fmt.Errorf("%d files are left", left)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	victim.way.mend() // and hears that its session is over
+	stop()
+	workers.Wait()
+	for job, n := range r.done {
+		if n != 1 {
+			t.Errorf("%s was done %d times", job, n)
+		}
+	}
+}
+
+// TestEachPeriod: of machines that die, and under a master that does, one does
+// the job of each period, and none is done twice.
+func TestEachPeriod(t *testing.T) {
+	ctx, path := cell.Bounded(t), newPath()
+	const period = time.Second
+	done := make(chan time.Time, 100)
+	running, stop := context.WithCancel(ctx)
+	var machines sync.WaitGroup
+	var all []*machine
+	for i := range 3 {
+		m := newMachine(t)
+		all = append(all, m)
+		s := m.session(t, fmt.Sprint("m", i))
+		machines.Go(func() {
+			err := recipe.EachPeriod(running, s, path, period, func(ctx context.Context, begins time.Time, held *client.Held) error {
+				done <- begins
+				return nil
+			})
+			if !errors.Is(err, context.Canceled) && !errors.Is(err, client.ErrSessionExpired) {
+				t.Errorf("m%d ended with %v", i, err)
+			}
+		})
+	}
+	next := func() time.Time { return receive(t, done, "a job is done", func(time.Time) bool { return true }) }
+	last := next()
+	for i := range 4 {
+		switch i {
+		case 1:
+			all[0].way.cut()
+		case 2:
+			killMaster(t)
+		}
+		begins := next()
+		if !begins.After(last) || begins.Truncate(period) != begins {
+			t.Errorf("the period of %v was done after that of %v", begins, last)
+		}
+		last = begins
+	}
+	all[0].way.mend() // and hears that its session is over
+	stop()
+	machines.Wait()
+}
