@@ -107,7 +107,8 @@
 // on by itself where that fails. That events are not kept any more, because the
 // caller came too late, is a value for it to act on: Event.Compacted.
 // Client.Follow does the usual thing: it tells the files that there are, then
-// what becomes of them.
+// what becomes of them. Package recipe has what is most often built of sessions,
+// files and events.
 //
 // # Masters and retries
 //
@@ -126,13 +127,13 @@
 // others, is no reason: a cell that is well hears each call once.
 //
 // Reads, acquiring, releasing, keepalives, the opening of a session and a
-// session's changes of files are repeated until their context ends, with pauses of 25 ms to 1 s, when they
-// could not be delivered, their answer got lost, or the cell has no master or
-// does not know the outcome. All of these may be repeated without doing their
-// work twice. Give a deadline to a context that has no other end. ReplaceMember
-// is repeated so, too, but by one call after another; Transfer is repeated only
-// if it certainly had no effect, and else ends with ErrOutcomeUnknown. A
-// refusal is never repeated.
+// session's changes of files are repeated until their context ends, with pauses
+// of 25 ms to 1 s, when they could not be delivered, their answer got lost, or
+// the cell has no master or does not know the outcome. All of these may be
+// repeated without doing their work twice. Give a deadline to a context that
+// has no other end. ReplaceMember is repeated so, too, but by one call after
+// another; Transfer is repeated only if it certainly had no effect, and else
+// ends with ErrOutcomeUnknown. A refusal is never repeated.
 //
 // Handles, which tell the holds of a session apart, are made up for every hold
 // and never used again. Should a request arrive after its caller has given up,
