@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -24,6 +25,7 @@ func (l *instantLog) Leading() (uint64, bool)                { return 1, true }
 func (l *instantLog) Changed() <-chan struct{}               { return nil }
 func (l *instantLog) Barrier(context.Context) error          { return nil }
 func (l *instantLog) State() *state.State                    { return l.current.Load() }
+func (l *instantLog) Events() *events.Ring                   { return nil }
 func (l *instantLog) PromisedBefore(uint64) time.Duration    { return 0 }
 func (l *instantLog) Due() (state.Command, bool)             { return state.Command{}, false }
 func (l *instantLog) Transfer(context.Context, string) error { return nil }

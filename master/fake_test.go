@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -53,6 +54,7 @@ type node struct {
 	log          []entry
 	applied      int
 	state        *state.State
+	ring         *events.Ring // has a mutex of its own
 	promises     *lease.Promises
 	leads        bool
 	term         uint64 // leads in
@@ -78,7 +80,7 @@ const leaseTerm = 2 * time.Second
 func newFakeCell(t *testing.T, n int, o Options, rates ...float64) *fakeCell {
 	c := &fakeCell{t: t, began: time.Now(), delay: fakeDelay}
 	for i := range n {
-		r := &node{c: c, id: fmt.Sprintf("r%d", i+1), rate: 1, state: state.New(),
+		r := &node{c: c, id: fmt.Sprintf("r%d", i+1), rate: 1, state: state.New(), ring: events.New(1000, 1<<20, 0),
 			changed: make(chan struct{}), futures: map[int]chan outcome{}}
 		if i < len(rates) {
 			r.rate = rates[i]
@@ -321,6 +323,7 @@ func (n *node) apply(index int) {
 				n.c.t.Errorf("%s, entry %d: %v", n.id, n.applied, err)
 			}
 			n.state, answer.out = next, &out
+			n.ring.Append(out.Changes, next)
 		}
 		if f := n.futures[n.applied]; f != nil {
 			delete(n.futures, n.applied)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -75,6 +76,8 @@ func (n *node) State() *state.State {
 	}
 	return s
 }
+
+func (n *node) Events() *events.Ring { return n.ring }
 
 func (n *node) PromisedBefore(term uint64) time.Duration { return n.promises.Before(term) }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -29,6 +30,9 @@ type Log interface {
 	Due() (state.Command, bool)
 	// State is the state after the last entry applied here.
 	State() *state.State
+	// Events are the last ones of what was applied here. They are told after State
+	// shows them.
+	Events() *events.Ring
 	// PromisedBefore is the instant from which a master of that raft term
 	// waits.
 	PromisedBefore(term uint64) time.Duration

@@ -30,7 +30,7 @@ type session struct {
 	expiring   bool          // its end has been proposed; nothing revives it
 	ended      bool
 	deadline   deadline // no later than it is due
-	events     events
+	events     notices
 	keepalives []*keepalive // that wait, oldest first
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -22,6 +23,7 @@ func BenchmarkApplyBesideSums(b *testing.B) {
 			f.sums = newChecksums(f.clock, func(own, told Checksum) { b.Errorf("own %v, told %v", own, told) })
 			f.sums.every = every
 			f.current.Store(state.New())
+			f.events = events.New(65536, 64<<20, 0)
 			at := uint64(0)
 			apply := func(batch state.Batch) {
 				at++

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -18,6 +19,7 @@ import (
 // each new state.
 type fsm struct {
 	current  atomic.Pointer[state.State]
+	events   *events.Ring // of what was applied here
 	promises *lease.Promises
 	clock    func() time.Duration
 	fail     func(error)
@@ -53,6 +55,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	began := f.clock()
 	next, out := f.current.Load().Apply(l.Index, l.Term, batch)
 	f.current.Store(next)
+	f.events.Append(out.Changes, next)
 	f.took.Observe(f.clock() - began)
 	f.sums.note(next, &out)
 	return &out
@@ -89,6 +92,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	}
 	f.restored.Store(true) // before the state is to be seen, see Replica.Card
 	f.current.Store(s)
+	f.events.Restore(s.Revision)
 	f.promises.Restored(f.clock())
 	return nil
 }

@@ -11,12 +11,14 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
 )
 
 func newTestFSM(now *time.Duration, failed *error) *fsm {
 	f := &fsm{waitDurable: func(uint64) error { return nil }, promises: lease.NewPromises(0), clock: func() time.Duration { return *now }, fail: func(err error) { *failed = err }}
 	f.current.Store(state.New())
+	f.events = events.New(100, 1<<20, 0)
 	f.sums = newChecksums(f.clock, func(own, told Checksum) { *failed = fmt.Errorf("own %v, told %v", own, told) })
 	return f
 }
@@ -113,5 +115,30 @@ func TestDamagedSnapshotChangesNothing(t *testing.T) {
 	}
 	if f.current.Load() != before {
 		t.Error("the state was replaced")
+	}
+}
+
+// TestEventsAreWhatWasApplied: the ring has the changes of each entry, and begins
+// anew behind a state that was restored: what came before is compacted, not lost.
+func TestEventsAreWhatWasApplied(t *testing.T) {
+	var now time.Duration
+	var failed error
+	f := newTestFSM(&now, &failed)
+	for _, l := range twoEntries(t) {
+		f.Apply(l)
+	}
+	if got, upTo, err := f.events.Read(0, events.Filter{}, 10); err != nil || len(got) != 1 || got[0].Type != events.MasterChanged || upTo != 1 {
+		t.Fatalf("%v up to %d, %v", got, upTo, err)
+	}
+	var snapshot bytes.Buffer
+	if err := f.current.Load().Snapshot(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Restore(io.NopCloser(&snapshot)); err != nil {
+		t.Fatal(err)
+	}
+	var gone *events.Compacted
+	if _, _, err := f.events.Read(0, events.Filter{}, 10); !errors.As(err, &gone) || gone.Oldest != 1 {
+		t.Errorf("before the restore: %v", err)
 	}
 }

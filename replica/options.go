@@ -33,6 +33,10 @@ type Options struct {
 	SnapshotThreshold uint64        // entries since the last snapshot that make a new one; default 8192
 	SnapshotInterval  time.Duration // how often that is looked at; default 30 s
 	TrailingLogs      uint64        // entries kept behind a snapshot; default 10240
+	// EventHistory and EventHistoryBytes bound the events that the replica keeps;
+	// default 65 536 and 64 MiB.
+	EventHistory      int
+	EventHistoryBytes int64
 	// WAL says that entries go to a write-ahead log before they go to
 	// raft-boltdb.
 	WAL bool
@@ -51,6 +55,12 @@ func (o *Options) setDefaults() {
 	}
 	if o.TrailingLogs == 0 {
 		o.TrailingLogs = 10240
+	}
+	if o.EventHistory == 0 {
+		o.EventHistory = 65536
+	}
+	if o.EventHistoryBytes == 0 {
+		o.EventHistoryBytes = 64 << 20
 	}
 	if o.Clock == nil {
 		o.Clock = boottime.Now

@@ -14,6 +14,7 @@ import (
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/raftlogger"
 	"github.com/stoutlock/stout/replica/raftstore"
 	"github.com/stoutlock/stout/replica/rafttransport"
@@ -59,6 +60,7 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail}
 	r.fsm.took = r.vitals.applying
 	r.fsm.current.Store(state.New())
+	r.fsm.events = events.New(o.EventHistory, o.EventHistoryBytes, 0)
 	r.fsm.sums = newChecksums(o.Clock, r.diverged)
 	r.fsm.configured = r.committed.note
 	err := o.check()

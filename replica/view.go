@@ -8,6 +8,7 @@ import (
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -27,6 +28,10 @@ func (r *Replica) LeaseTerm() time.Duration { return r.opts.MasterLease }
 // State is the state after the last entry applied here. On a master that holds
 // its lease it holds every acknowledged change; elsewhere it may lag.
 func (r *Replica) State() *state.State { return r.fsm.current.Load() }
+
+// Events are the last ones of what was applied here. They are told after State
+// shows them.
+func (r *Replica) Events() *events.Ring { return r.fsm.events }
 
 // Leading reports whether this replica leads, and in which raft term. To lead
 // is no licence to act: see package master.

@@ -75,6 +75,8 @@ var Steps = []Step{
 		Body: `{"session":"${a}","if":[{"file":"/apicheck/f","exists":false},{"session":"${a}"}],"then":[{"put":{"path":"/apicheck/g","content":"x"}},{"get":{"path":"/apicheck/g"}},` +
 			`{"get":{"path":"/apicheck/none"}},{"acquire":{"path":"/apicheck/t","mode":"shared","limit":2}},{"release":{"path":"/apicheck/t"}},{"delete":{"path":"/apicheck/g"}}],"else":[]}`},
 	{Name: "a transaction for nobody", Method: "POST", Path: "/v1/transactions", Body: `{"session":"nobody"}`, Status: 404, Code: "session_not_found"},
+	{Name: "events", Method: "GET", Path: "/v1/events?after=${revision}&prefix=/apicheck/&path=/apicheck/f&content=true&limit=1000", Status: 200},
+	{Name: "events from now on", Method: "GET", Path: "/v1/events?types=file_created,lock_acquired&wait_ms=1", Status: 200},
 	{Name: "delete what is below", Method: "DELETE", Path: "/v1/files?prefix=/apicheck/", Status: 200},
 	{Name: "the grant as an event", Method: "POST", Path: "/v1/sessions/${b}/keepalive", Body: `{"wait_ms":5000}`, Status: 200},
 	{Name: "close the waiter", Method: "DELETE", Path: "/v1/sessions/${b}", Status: 204},

@@ -148,25 +148,30 @@ const maxReplicaBytes = 64 << 10
 // askReplica asks another replica for its own entry.
 func askReplica(ctx context.Context, peers http.RoundTripper, id string) (lockapi.Replica, error) {
 	var got lockapi.Replica
-	url, err := peerURL(id, lockapi.RouteReplica, "")
+	err := ask(ctx, peers, id, lockapi.RouteReplica, &got)
+	return got, err
+}
+
+// ask reads a short answer of another replica.
+func ask(ctx context.Context, peers http.RoundTripper, id, route string, into any) error {
+	url, err := peerURL(id, route, "")
 	if err != nil {
-		return got, err
+		return err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
 	if err != nil {
-		return got, err
+		return err
 	}
 	resp, err := peers.RoundTrip(req)
 	if err != nil {
-		return got, err
+		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return got, fmt.Errorf("replica %s answered %s", id, resp.Status)
+		return fmt.Errorf("replica %s answered %s", id, resp.Status)
 	}
 	// Fields that a newer replica adds are no fault of this one.
-	err = json.NewDecoder(http.MaxBytesReader(nil, resp.Body, maxReplicaBytes)).Decode(&got)
-	return got, err
+	return json.NewDecoder(http.MaxBytesReader(nil, resp.Body, maxReplicaBytes)).Decode(into)
 }
 
 // caughtUpWithin is how many entries a replica may lag behind its master and

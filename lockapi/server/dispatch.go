@@ -41,6 +41,12 @@ func (x *exchange) dispatch(t task) error {
 	if t.wait > 0 {
 		x.trimHeaders()
 	}
+	return x.seek(t, follow, func(at Location) error { return x.attempt(at, t, follow) })
+}
+
+// seek finds the master and tries, until that comes to something else than
+// no_master or its time is over.
+func (x *exchange) seek(t task, follow bool, try func(at Location) error) error {
 	deadline := time.Now().Add(x.opts.ForwardTimeout)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		at, err := x.locate(deadline)
@@ -51,7 +57,7 @@ func (x *exchange) dispatch(t task) error {
 			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica is stopping; send the call to another one, such as the master %s at %s", at.ID, at.URL)
 		}
 		began := time.Now()
-		err = x.attempt(at, t, follow)
+		err = try(at)
 		if !errors.Is(err, lockapi.CodeNoMaster) {
 			return err
 		}
@@ -106,12 +112,16 @@ func (x *exchange) attempt(at Location, t task, follow bool) error {
 	case at.Self:
 		return x.answer(t)
 	case !follow:
-		x.c.Writer.Header().Set(lockapi.HeaderMaster, at.URL)
-		e := lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master and the call asks not to be forwarded; the master is %s at %s", at.ID, at.URL)
-		e.Master = at.URL
-		return e
+		return x.errNotMaster(at)
 	}
 	return x.forward(at, t)
+}
+
+func (x *exchange) errNotMaster(at Location) error {
+	x.c.Writer.Header().Set(lockapi.HeaderMaster, at.URL)
+	e := lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master and the call asks not to be forwarded; the master is %s at %s", at.ID, at.URL)
+	e.Master = at.URL
+	return e
 }
 
 // answer does the task on this replica.

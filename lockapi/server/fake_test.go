@@ -29,6 +29,7 @@ type fakeMaster struct {
 	sessions map[string]lockapi.Session
 	locks    map[string]*fakeLock
 	files    map[string]*fakeFile
+	ring     fakeRing
 	lastID   uint64
 	revision uint64
 }

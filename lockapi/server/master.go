@@ -20,6 +20,7 @@ type Master interface {
 	SessionService
 	LockService
 	FileService
+	EventService
 	MemberService
 	Observer
 }
@@ -66,6 +67,18 @@ type FileService interface {
 	File(ctx context.Context, q master.FileQuery) (master.FileRead, error)
 	Transact(ctx context.Context, req master.TransactionRequest) (master.TransactionDone, error)
 	Files(ctx context.Context, p master.FilePage) (lockapi.FileList, error)
+}
+
+// EventService is the cell's events, of this replica's own log. It never blocks, and
+// needs no master but for the linearizable Revision.
+type EventService interface {
+	// Revision is the present one.
+	Revision(ctx context.Context, r master.Read) (uint64, error)
+	// Events are those after a revision, and up to which one all are told; the
+	// error is compacted.
+	Events(f master.EventFilter, after uint64, limit int) ([]lockapi.CellEvent, uint64, error)
+	// EventsChanged is closed when there may be more. Get it before Events.
+	EventsChanged() <-chan struct{}
 }
 
 // MemberService tells of the members of the cell, and changes them.

@@ -35,6 +35,10 @@ var (
 	paramDelimiter   = param{name: "delimiter"}
 	paramContent     = param{name: "content"}
 	paramAs          = param{name: "as"}
+	paramPaths       = param{name: "path", many: true}
+	paramPrefixes    = param{name: "prefix", many: true}
+	paramTypes       = param{name: "types"}
+	paramWaitMS      = param{name: "wait_ms"}
 	paramBelow       = param{name: "prefix", need: "the directory whose files are to be deleted"}
 )
 

@@ -66,6 +66,8 @@ var routes = table{
 	{method: http.MethodDelete, template: routeFile, pattern: patternFile, handle: deleteFile,
 		params: []param{paramOnBehalf, paramSequencer}},
 	{method: http.MethodPost, template: lockapi.RouteTransactions, pattern: lockapi.RouteTransactions, handle: transact, body: lockapi.MaxTransactionBytes},
+	{method: http.MethodGet, template: lockapi.RouteEvents, pattern: lockapi.RouteEvents, handle: readEvents,
+		params: []param{paramAfter, paramPaths, paramPrefixes, paramTypes, paramContent, paramWaitMS, paramLimit}},
 	{method: http.MethodGet, template: lockapi.RouteCell, pattern: lockapi.RouteCell, handle: readCell},
 	{method: http.MethodPost, template: lockapi.RouteTransfer, pattern: lockapi.RouteTransfer, handle: transfer},
 	{method: http.MethodGet, template: lockapi.RouteReplica, pattern: lockapi.RouteReplica, handle: readReplica},

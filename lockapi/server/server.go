@@ -122,6 +122,8 @@ type Server struct {
 	unread   room          // for the bytes of answers to them
 	sent     room          // for calls that this replica has sent to others
 	watched  forwardWatch  // the same
+	watching room          // for calls that wait for events, streams and others
+	streamed room          // for the bytes of events that streams are about to send
 	stopping chan struct{} // closed by Drain
 	stopOnce sync.Once
 }
@@ -138,6 +140,9 @@ func New(opts Options) *Server {
 		half:   room{most: maxHalfBytes},
 		unread: room{most: maxUnreadBytes},
 		sent:   room{most: mostForwarded},
+
+		watching: room{most: mostWatching},
+		streamed: room{most: maxUnreadBytes},
 
 		conns: newConns(opts.MaxConnections),
 		lists: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),

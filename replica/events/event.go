@@ -16,7 +16,7 @@ type Event struct {
 	file   *state.File // without its content
 	hold   *state.Hold
 	wait   *state.Wait
-	name   string // of the hold's session
+	name   string // of the hold's or the wait's session
 	office *state.OfficeOpened
 }
 
@@ -42,8 +42,8 @@ func (e Event) Content(present *state.State) ([]byte, bool) {
 // Hold is the grant of LockAcquired and LockReleased, nil for others.
 func (e Event) Hold() *state.Hold { return e.hold }
 
-// SessionName is the name of the session that has, or had, the Hold. It stays when
-// the session has ended.
+// SessionName is the name of the session that has, or had, the Hold or the Wait. It
+// stays when the session has ended.
 func (e Event) SessionName() string { return e.name }
 
 // Wait is the place in the queue that made a lock contended; nil for others.

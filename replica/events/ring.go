@@ -59,8 +59,11 @@ func fresh(changes []state.Change, after *state.State) []Event {
 	names := names{changes: changes, after: after}
 	for _, c := range changes {
 		if e, ok := of(c); ok {
-			if e.hold != nil {
+			switch {
+			case e.hold != nil:
 				e.name = names.of(e.hold.Session)
+			case e.wait != nil:
+				e.name = names.of(e.wait.Session)
 			}
 			all = append(all, e)
 		}

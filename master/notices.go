@@ -8,50 +8,50 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// events are the grants that a session has to hear of and has not acknowledged,
+// notices are the grants that a session has to hear of and has not acknowledged,
 // by number. They are guarded by the office's mutex.
-type events []event
+type notices []notice
 
-// event is a grant to be told. It may come behind one with a higher number that
+// notice is a grant to be told. It may come behind one with a higher number that
 // was shown and acknowledged already: an acknowledgement counts only for what
 // was shown.
-type event struct {
+type notice struct {
 	hold  *state.Hold
 	shown bool
 }
 
-func (e event) compare(seq uint64) int { return cmp.Compare(e.hold.EventSeq, seq) }
+func (e notice) compare(seq uint64) int { return cmp.Compare(e.hold.EventSeq, seq) }
 
 // inherit takes over the grant of an earlier office. That may have shown it,
 // and the acknowledgement may be on its way: it counts as shown. sort has to
 // follow.
-func (es *events) inherit(h *state.Hold) { *es = append(*es, event{hold: h, shown: true}) }
+func (es *notices) inherit(h *state.Hold) { *es = append(*es, notice{hold: h, shown: true}) }
 
-func (es events) sort() {
-	slices.SortFunc(es, func(a, b event) int { return a.compare(b.hold.EventSeq) })
+func (es notices) sort() {
+	slices.SortFunc(es, func(a, b notice) int { return a.compare(b.hold.EventSeq) })
 }
 
 // add reports whether the grant is a new event.
-func (es *events) add(h *state.Hold) bool {
-	i, known := slices.BinarySearchFunc(*es, h.EventSeq, event.compare)
+func (es *notices) add(h *state.Hold) bool {
+	i, known := slices.BinarySearchFunc(*es, h.EventSeq, notice.compare)
 	if !known {
-		*es = slices.Insert(*es, i, event{hold: h})
+		*es = slices.Insert(*es, i, notice{hold: h})
 	}
 	return !known
 }
 
 // remove drops the event with that number: the grant has ended.
-func (es *events) remove(seq uint64) {
-	*es = slices.DeleteFunc(*es, func(e event) bool { return e.hold.EventSeq == seq })
+func (es *notices) remove(seq uint64) {
+	*es = slices.DeleteFunc(*es, func(e notice) bool { return e.hold.EventSeq == seq })
 }
 
 // acknowledge drops the events up to seq that were shown.
-func (es *events) acknowledge(seq uint64) {
-	*es = slices.DeleteFunc(*es, func(e event) bool { return e.shown && e.hold.EventSeq <= seq })
+func (es *notices) acknowledge(seq uint64) {
+	*es = slices.DeleteFunc(*es, func(e notice) bool { return e.shown && e.hold.EventSeq <= seq })
 }
 
 // show is the events in the form of the wire, to be put into an answer.
-func (es events) show() []lockapi.Event {
+func (es notices) show() []lockapi.Event {
 	out := make([]lockapi.Event, len(es))
 	for i := range es {
 		es[i].shown = true

@@ -1,0 +1,190 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
+)
+
+// mostWatching bounds the calls that wait for events at a replica.
+const mostWatching = 20_000
+
+// watch is one call for events. It costs a place after which it has yet to be told,
+// and no queue: what is told is read from the replica's own ring when the caller can
+// take it. It keeps nobody else waiting.
+type watch struct {
+	*exchange
+	filter master.EventFilter
+	after  uint64
+}
+
+// readEvents answers with events, as JSON or as a stream, from this replica's own
+// log. Only "from now on" needs the master.
+func readEvents(x *exchange) error {
+	streams := x.accepts(lockapi.TypeEventStream)
+	w, err := x.newWatch()
+	if err != nil {
+		return err
+	}
+	if streams {
+		for _, p := range []param{paramWaitMS, paramLimit} {
+			if _, given := x.query[p.name]; given {
+				return lockapi.Invalid(p.name, "%s does not go with a stream, which waits without end; leave it out, or ask for JSON", p.name)
+			}
+		}
+	}
+	wait, limit, err := x.query.waitAndLimit()
+	if err != nil {
+		return err
+	}
+	from, given, err := x.eventsAfter(streams)
+	if err != nil {
+		return err
+	}
+	if wait > 0 || streams {
+		if !x.watching.enter(1) {
+			return lockapi.Errorf(lockapi.CodeTooMany, "this replica has %d calls that wait for events, which is all that it may; ask another one", x.watching.most)
+		}
+		defer x.watching.leave(1)
+	}
+	if w.after = from; !given {
+		if w.after, err = x.presentRevision(); err != nil {
+			return err
+		}
+	}
+	if streams {
+		return w.stream(!given)
+	}
+	return w.list(wait, limit)
+}
+
+// accepts reports whether the request asks for that media type by name.
+func (x *exchange) accepts(media string) bool {
+	for _, values := range x.c.Request.Header.Values("Accept") {
+		for one := range strings.SplitSeq(values, ",") {
+			name, _, _ := strings.Cut(one, ";")
+			if strings.EqualFold(strings.TrimSpace(name), media) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// newWatch reads what is asked for.
+func (x *exchange) newWatch() (*watch, error) {
+	paths, prefixes := x.query.all(paramPaths), x.query.all(paramPrefixes)
+	for _, path := range paths {
+		if err := lockapi.ValidatePath(path); err != nil {
+			return nil, err
+		}
+	}
+	var types []lockapi.EventType
+	if given, ok := x.query[paramTypes.name]; ok {
+		for name := range strings.SplitSeq(given, ",") {
+			types = append(types, lockapi.EventType(name))
+		}
+	}
+	content, err := x.query.flag(paramContent)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := master.NewEventFilter(paths, prefixes, types, content)
+	return &watch{exchange: x, filter: filter}, err
+}
+
+// eventsAfter is the revision that the caller knows of; false where it says none. In
+// a stream the header of a browser that comes again goes before the parameter.
+func (x *exchange) eventsAfter(streams bool) (after uint64, given bool, err error) {
+	value, given := x.query[paramAfter.name]
+	if given {
+		if after, err = wholeNumber(paramAfter.name, value, 0, lockapi.MaxToken); err != nil {
+			return 0, true, err
+		}
+	}
+	last := x.c.Request.Header.Values(lockapi.HeaderLastEventID)
+	if !streams || len(last) == 0 {
+		return after, given, nil
+	}
+	if len(last) > 1 {
+		return 0, true, lockapi.Invalid(lockapi.HeaderLastEventID, "the header %s is given more than once", lockapi.HeaderLastEventID)
+	}
+	after, err = wholeNumber(lockapi.HeaderLastEventID, last[0], 0, lockapi.MaxToken)
+	return after, true, err
+}
+
+// waitAndLimit are those of an answer in JSON.
+func (q query) waitAndLimit() (time.Duration, int, error) {
+	limit, err := q.limit()
+	value, given := q[paramWaitMS.name]
+	if !given || err != nil {
+		return 0, limit, err
+	}
+	wait, err := wholeNumber(paramWaitMS.name, value, 0, lockapi.MaxWaitMS)
+	return ms(int64(wait)), limit, err
+}
+
+// list answers when there are events, or when the wait is over.
+func (w *watch) list(wait time.Duration, limit int) error {
+	if wait > 0 {
+		w.trimHeaders()
+	}
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for {
+		changed := w.master.EventsChanged()
+		found, upTo, err := w.master.Events(w.filter, w.after, limit)
+		if err != nil {
+			return err
+		}
+		w.after = upTo
+		if len(found) > 0 || wait == 0 {
+			return w.reply(http.StatusOK, lockapi.EventList{Events: found, Revision: upTo})
+		}
+		select {
+		case <-changed:
+		case <-over.C:
+			wait = 0
+		case <-w.stopping:
+			wait = 0
+		case <-w.ctx().Done():
+			return lockapi.Errorf(lockapi.CodeNoMaster, "the caller has gone")
+		}
+	}
+}
+
+// presentRevision is the cell's, linearizable, from wherever the master is.
+func (x *exchange) presentRevision() (revision uint64, err error) {
+	follow, err := x.mayForward()
+	if err != nil {
+		return 0, err
+	}
+	err = x.seek(task{repeatable: true}, follow, func(at Location) error {
+		switch {
+		case at.Self:
+			revision, err = x.master.Revision(x.ctx(), master.Read{Caller: x.caller()})
+		case !follow:
+			err = x.errNotMaster(at)
+		default:
+			revision, err = x.askRevision(at)
+		}
+		return err
+	})
+	return revision, err
+}
+
+// askRevision asks the master for events from now on, of which there are none: its
+// answer has the present revision.
+func (x *exchange) askRevision(at Location) (uint64, error) {
+	ctx, cancel := context.WithTimeout(x.ctx(), x.opts.ForwardTimeout)
+	defer cancel()
+	var now lockapi.EventList
+	if err := ask(ctx, x.peers, at.ID, lockapi.RouteEvents, &now); err != nil {
+		return 0, lockapi.Errorf(lockapi.CodeNoMaster, "master %s at %s does not tell the present revision: %v", at.ID, at.URL, err)
+	}
+	return now.Revision, nil
+}

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// streamBatch is how many events a stream reads at a time, and bookmarkEvery how
+// often it tells how far it is.
+const (
+	streamBatch   = 64
+	bookmarkEvery = lockapi.MaxBookmarkMS * time.Millisecond * 4 / 5
+)
+
+// Headers of a stream, as values. Nobody changes them.
+var (
+	typeEvents  = []string{lockapi.TypeEventStream}
+	noCache     = []string{"no-cache"}
+	noBuffering = []string{"no"} // of a proxy (nginx)
+)
+
+// atOnce is closed: there may be more to tell.
+var atOnce = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// errStreamEnds ends a stream in good order.
+var errStreamEnds = errors.New("the stream is over")
+
+// stream sends server-sent events until the caller leaves, is too far behind or does
+// not read, or this replica stops: a stream that is cut off is gone on with by
+// Last-Event-ID, at any replica. fresh has it begin with the revision that it
+// begins after, which its caller does not know yet.
+func (w *watch) stream(fresh bool) error {
+	h := w.c.Writer.Header()
+	w.stamp(h)
+	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = typeEvents, noCache, noBuffering
+	w.c.Writer.WriteHeader(http.StatusOK)
+	if w.c.Request.Method == http.MethodHead {
+		w.c.Writer.WriteHeaderNow()
+		return nil
+	}
+	w.trimHeaders()
+	w.c.Writer.Flush()
+	if fresh && w.bookmark() != nil {
+		return nil
+	}
+	tick := time.NewTicker(bookmarkEvery)
+	defer tick.Stop()
+	for {
+		next := w.master.EventsChanged()
+		more, err := w.tell()
+		if err != nil {
+			return nil
+		}
+		if more {
+			next = atOnce
+		}
+		select {
+		case <-next:
+		case <-tick.C:
+			if w.bookmark() != nil {
+				return nil
+			}
+		case <-w.stopping:
+			return nil
+		case <-w.ctx().Done():
+			return nil
+		}
+	}
+}
+
+// tell sends what has come since, and whether that was any. An error is the stream's
+// end.
+func (w *watch) tell() (more bool, err error) {
+	found, upTo, err := w.master.Events(w.filter, w.after, streamBatch)
+	if gone := new(lockapi.Error); errors.As(err, &gone) && gone.Code == lockapi.CodeCompacted {
+		_ = w.event(gone.Revision, lockapi.StreamCompacted, gone.Compacted)
+		return false, errStreamEnds
+	}
+	if err != nil {
+		return false, err
+	}
+	var out bytes.Buffer
+	for i := range found {
+		if err := writeEvent(&out, found[i].Revision, string(found[i].Type), &found[i]); err != nil {
+			return false, err
+		}
+	}
+	w.after = upTo
+	if len(found) == 0 {
+		return false, nil
+	}
+	return true, w.push(&out)
+}
+
+// bookmark tells how far the caller has been told.
+func (w *watch) bookmark() error {
+	return w.event(w.after, lockapi.StreamBookmark, lockapi.Bookmark{Revision: w.after})
+}
+
+func (w *watch) event(id uint64, name string, data any) error {
+	var out bytes.Buffer
+	if err := writeEvent(&out, id, name, data); err != nil {
+		return err
+	}
+	return w.push(&out)
+}
+
+// push sends what was written, for as long as the connection lets it take. What it
+// keeps in memory meanwhile is bounded for all streams together.
+func (w *watch) push(out *bytes.Buffer) error {
+	if n := out.Len(); n > fewBytes {
+		if !w.streamed.enter(n) {
+			return errStreamEnds
+		}
+		defer w.streamed.leave(n)
+	}
+	if _, err := w.c.Writer.Write(out.Bytes()); err != nil {
+		return err
+	}
+	w.c.Writer.Flush()
+	return w.ctx().Err()
+}
+
+// writeEvent writes one event of a stream. JSON has no line end in it but the one
+// behind it, so that neither a path nor a content can end the event.
+func writeEvent(out *bytes.Buffer, id uint64, name string, data any) error {
+	b, err := encode(data)
+	if err != nil {
+		return err
+	}
+	defer b.release()
+	out.WriteString("id: ")
+	out.WriteString(strconv.FormatUint(id, 10))
+	out.WriteString("\nevent: ")
+	out.WriteString(name)
+	out.WriteString("\ndata: ")
+	out.Write(b.Bytes())
+	out.WriteByte('\n')
+	return nil
+}

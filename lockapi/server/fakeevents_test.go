@@ -1,0 +1,80 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
+)
+
+// fakeRing is the events of a fake replica, the oldest first, whatever is asked for.
+type fakeRing struct {
+	events  []lockapi.CellEvent
+	oldest  uint64
+	reached uint64
+	changed chan struct{}
+}
+
+// happened tells of a change with the next revision.
+func (f *fakeMaster) happened(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ring.reached++
+	f.revision = max(f.revision, f.ring.reached)
+	f.ring.events = append(f.ring.events, lockapi.CellEvent{Revision: f.ring.reached, Type: lockapi.EventFileCreated, Path: path,
+		File: &lockapi.File{FileStat: lockapi.FileStat{Path: path, Revision: f.ring.reached, Instance: f.ring.reached, Generation: 1, SHA256: fmt.Sprintf("%064x", 0)}}})
+	f.ring.wake()
+}
+
+// drop forgets the events up to a revision.
+func (f *fakeMaster) drop(oldest uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ring.oldest = oldest
+	f.ring.wake()
+}
+
+func (r *fakeRing) wake() {
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
+}
+
+func (f *fakeMaster) Revision(ctx context.Context, r master.Read) (uint64, error) {
+	if err := f.enter(ctx, "revision", r.Stale); err != nil {
+		return 0, err
+	}
+	defer f.mu.Unlock()
+	return f.revision, nil
+}
+
+func (f *fakeMaster) EventsChanged() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ring.changed == nil {
+		f.ring.changed = make(chan struct{})
+	}
+	return f.ring.changed
+}
+
+func (f *fakeMaster) Events(_ master.EventFilter, after uint64, limit int) ([]lockapi.CellEvent, uint64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if after < f.ring.oldest {
+		e := lockapi.Errorf(lockapi.CodeCompacted, "gone")
+		e.Compacted = lockapi.Compacted{Oldest: f.ring.oldest, Revision: f.ring.reached}
+		return nil, after, e
+	}
+	found := []lockapi.CellEvent{}
+	for _, e := range f.ring.events {
+		if e.Revision > after && len(found) < limit {
+			found = append(found, e)
+		}
+	}
+	if len(found) == limit {
+		return found, found[limit-1].Revision, nil
+	}
+	return found, max(after, f.ring.reached), nil
+}
