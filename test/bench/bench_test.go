@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/stoutlock/stout/test/bench/internal/drive"
 	"github.com/stoutlock/stout/test/bench/internal/host"
 	"github.com/stoutlock/stout/test/bench/internal/load"
 )
@@ -67,8 +68,9 @@ type queue struct {
 }
 
 type queuer struct {
-	q     *queue
-	token uint64
+	drive.Session // it has no files
+	q             *queue
+	token         uint64
 }
 
 func (s *queuer) Lock(ctx context.Context, _ string) (uint64, error) {

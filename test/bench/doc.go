@@ -18,6 +18,9 @@
 //	          from the call of the release until the next holder knows
 //	read      linearizable reads of a lock
 //	refuse    tries for a lock that another session holds
+//	put       each session overwrites a file of its own of 1 KiB
+//	get       linearizable reads of a file of 1 KiB
+//	txn       transactions of 2 conditions and 4 writes of 1 KiB
 //	idle      sessions that do nothing but live: what they cost the master
 //	failover  kill -9 of the master: the gap in service
 //	soak      cycles for long: elections that nobody asked for

@@ -44,8 +44,8 @@ func (f *field) openSessions(ctx context.Context, b *bench) (err error) {
 	return err
 }
 
-// lockPath is a lock of this work's own.
-func lockPath(work string, i int) string { return fmt.Sprintf("/bench/%s/%d", work, i) }
+// nodePath is a node of this work's own: a lock, or a file.
+func nodePath(work string, i int) string { return fmt.Sprintf("/bench/%s/%d", work, i) }
 
 // prepareCycle: acquire and release of one's own lock is one operation.
 func prepareCycle(ctx context.Context, b *bench, f *field) error {
@@ -53,7 +53,7 @@ func prepareCycle(ctx context.Context, b *bench, f *field) error {
 		return err
 	}
 	for i, s := range f.sessions {
-		f.steps = append(f.steps, load.Timed(cycle(s, lockPath("cycle", i))))
+		f.steps = append(f.steps, load.Timed(cycle(s, nodePath("cycle", i))))
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func holdOne(ctx context.Context, b *bench, f *field, work string) (path string,
 		return "", err
 	}
 	f.sessions = append(f.sessions, holder)
-	path = lockPath(work, 0)
+	path = nodePath(work, 0)
 	_, err = holder.TryLock(ctx, path)
 	return path, err
 }
@@ -125,7 +125,7 @@ func prepareHandover(ctx context.Context, b *bench, f *field) error {
 	if err := f.openSessions(ctx, b); err != nil {
 		return err
 	}
-	baton := &baton{path: lockPath("handover", 0)}
+	baton := &baton{path: nodePath("handover", 0)}
 	for _, s := range f.sessions {
 		f.steps = append(f.steps, baton.step(s))
 	}

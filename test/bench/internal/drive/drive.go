@@ -2,6 +2,7 @@ package drive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -14,11 +15,14 @@ type Client interface {
 	Open(ctx context.Context, ttl time.Duration) (Session, error)
 	// Read is one linearizable read of a lock.
 	Read(ctx context.Context, path string) error
+	// ReadFile is one linearizable read of a file with its content.
+	ReadFile(ctx context.Context, path string) error
 	// Close closes the idle connections.
 	Close() error
 }
 
-// Session takes locks, one at a time.
+// Session takes locks, one at a time, and writes files: through the SDK exactly
+// once, by plain HTTP without a key and so once at most.
 type Session interface {
 	// Lock waits for a lock until ctx ends.
 	Lock(ctx context.Context, path string) (token uint64, err error)
@@ -27,9 +31,17 @@ type Session interface {
 	TryLock(ctx context.Context, path string) (token uint64, err error)
 	// Unlock releases the lock that was taken last.
 	Unlock(ctx context.Context) error
+	// WriteFile overwrites a file, or makes it.
+	WriteFile(ctx context.Context, path string, content []byte) error
+	// Transact writes several files at one moment, each with the content, if
+	// those that are to be present are there; else the error is ErrAbsent.
+	Transact(ctx context.Context, present, written []string, content []byte) error
 	// Close ends the session in the cell.
 	Close(ctx context.Context) error
 }
+
+// ErrAbsent says that a file is not there of which a transaction wants that.
+var ErrAbsent = errors.New("a file that is to be present is not there")
 
 // The ways to make calls.
 const (

@@ -24,6 +24,8 @@ type replica struct {
 	held   atomic.Bool
 	lame   atomic.Bool // knows of no master
 	handle atomic.Pointer[string]
+
+	cabinet cabinet
 }
 
 func newReplica(t *testing.T) *replica {
@@ -48,6 +50,8 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		// The server notices the end of a connection once the body is read.
 		_, _ = io.Copy(io.Discard, req.Body)
 		<-req.Context().Done()
+	case strings.HasPrefix(req.URL.Path, lockapi.RouteFiles), req.URL.Path == lockapi.RouteTransactions:
+		r.serveFile(w, req)
 	case req.Method == http.MethodPost:
 		answer(http.StatusCreated, lockapi.Session{ID: "s1", TTLMS: 12000, Epoch: 1})
 	case req.Method == http.MethodPut && r.held.Load():

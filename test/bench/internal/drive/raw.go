@@ -46,8 +46,8 @@ type Caller struct{ c *raw }
 // connections as it makes calls at once.
 func NewCaller(urls []string) Caller { return Caller{newRaw(urls)} }
 
-// Call sends one call once. in and out may be nil: nothing sent, answer unread.
-// An answer that is not a success is a *lockapi.Error.
+// Call sends one call once. in and out may be nil: nothing sent, answer unread;
+// in may be the bytes of a file rather than what is sent as JSON. An answer that is not a success is a *lockapi.Error.
 func (c Caller) Call(ctx context.Context, method, pathAndQuery string, in, out any) error {
 	return c.c.call(ctx, method, pathAndQuery, in, out)
 }
@@ -80,7 +80,7 @@ func (c *raw) Read(ctx context.Context, path string) error {
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// call sends one call once. in and out may be nil: nothing sent, answer unread.
+// call sends one call once. See Caller.Call.
 func (c *raw) call(ctx context.Context, method, pathAndQuery string, in, out any) error {
 	base := c.base.Load()
 	req, err := http.NewRequestWithContext(ctx, method, *base+pathAndQuery, nil)
@@ -88,9 +88,11 @@ func (c *raw) call(ctx context.Context, method, pathAndQuery string, in, out any
 		return err
 	}
 	if in != nil {
-		body, err := json.Marshal(in)
-		if err != nil {
-			return err
+		body, isFile := in.([]byte)
+		if !isFile {
+			if body, err = json.Marshal(in); err != nil {
+				return err
+			}
 		}
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/stoutlock/stout/test/bench/internal/drive"
+	"github.com/stoutlock/stout/test/bench/internal/load"
+)
+
+// fileBytes is how long the files of these works are.
+const fileBytes = 1 << 10
+
+// letter is the content of a file that is written again and again: text, of
+// which no two are alike.
+type letter struct {
+	content []byte
+	serial  int
+}
+
+func newLetter() *letter { return &letter{content: bytes.Repeat([]byte{'.'}, fileBytes)} }
+
+// next is the next content, valid until the one after it.
+func (l *letter) next() []byte {
+	l.serial++
+	copy(l.content, fmt.Sprintf("%16d\n", l.serial))
+	return l.content
+}
+
+// preparePut: every worker overwrites a file of its own.
+func preparePut(ctx context.Context, b *bench, f *field) error {
+	if err := f.openSessions(ctx, b); err != nil {
+		return err
+	}
+	for i, s := range f.sessions {
+		path, l := nodePath("put", i), newLetter()
+		f.steps = append(f.steps, load.Timed(func(ctx context.Context) error {
+			return s.WriteFile(ctx, path, l.next())
+		}))
+	}
+	return f.writeFiles(ctx, "put", 1)
+}
+
+// prepareGet: every worker reads the same file.
+func prepareGet(ctx context.Context, b *bench, f *field) error {
+	if err := f.openOne(ctx, b); err != nil {
+		return err
+	}
+	for _, c := range f.clients {
+		f.steps = append(f.steps, load.Timed(func(ctx context.Context) error { return c.ReadFile(ctx, nodePath("get", 0)) }))
+	}
+	return f.writeFiles(ctx, "get", 1)
+}
+
+// What a transaction of the work txn is about.
+const (
+	conditions = 2
+	operations = 4
+)
+
+// prepareTxn: every worker writes files of its own at one moment, provided that
+// some of them are there.
+func prepareTxn(ctx context.Context, b *bench, f *field) error {
+	if err := f.openSessions(ctx, b); err != nil {
+		return err
+	}
+	for i, s := range f.sessions {
+		var written []string
+		for j := range operations {
+			written = append(written, nodePath("txn", i*operations+j))
+		}
+		l := newLetter()
+		f.steps = append(f.steps, load.Timed(func(ctx context.Context) error {
+			return s.Transact(ctx, written[:conditions], written, l.next())
+		}))
+	}
+	return f.writeFiles(ctx, "txn", operations)
+}
+
+// openOne gives the first worker a session, for all of them.
+func (f *field) openOne(ctx context.Context, b *bench) error {
+	s, err := f.clients[0].Open(ctx, b.ttl)
+	if err != nil {
+		return err
+	}
+	f.sessions = []drive.Session{s}
+	return nil
+}
+
+// writeFiles has each session make that many files of the work.
+func (f *field) writeFiles(ctx context.Context, work string, each int) error {
+	return drive.Each(len(f.sessions), func(i int) error {
+		l := newLetter()
+		for j := range each {
+			if err := f.sessions[i].WriteFile(ctx, nodePath(work, i*each+j), l.next()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,70 @@
+package drive
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+func (c sdkClient) ReadFile(ctx context.Context, path string) error {
+	_, err := c.c.Get(ctx, path)
+	return err
+}
+
+func (s *sdkSession) WriteFile(ctx context.Context, path string, content []byte) error {
+	_, err := s.s.Put(ctx, path, content)
+	return err
+}
+
+func (s *sdkSession) Transact(ctx context.Context, present, written []string, content []byte) error {
+	t := s.s.Txn()
+	for _, path := range present {
+		t.If(client.WhenPresent(path))
+	}
+	for _, path := range written {
+		t.Then(client.OpPut(path, content))
+	}
+	done, err := t.Commit(ctx)
+	return succeeded(done.Succeeded, err)
+}
+
+func (c *raw) ReadFile(ctx context.Context, path string) error {
+	return c.call(ctx, http.MethodGet, lockapi.RouteFiles+path, nil, nil)
+}
+
+// WriteFile sends a copy: the transport may be reading it when the answer is
+// there already.
+func (s *rawSession) WriteFile(ctx context.Context, path string, content []byte) error {
+	return s.c.call(ctx, http.MethodPut, s.fileRoute(path), bytes.Clone(content), nil)
+}
+
+// fileRoute is where the session writes a file.
+func (s *rawSession) fileRoute(path string) string {
+	return lockapi.RouteFiles + path + "?session=" + url.QueryEscape(s.id)
+}
+
+func (s *rawSession) Transact(ctx context.Context, present, written []string, content []byte) error {
+	text, exists := string(content), true
+	t := lockapi.Transaction{Session: s.id}
+	for _, path := range present {
+		t.If = append(t.If, lockapi.Condition{File: path, Exists: &exists})
+	}
+	for _, path := range written {
+		t.Then = append(t.Then, lockapi.Operation{Put: &lockapi.WriteOperation{Path: path, Content: &text}})
+	}
+	var done struct{ Succeeded bool }
+	err := s.c.call(ctx, http.MethodPost, lockapi.RouteTransactions, t, &done)
+	return succeeded(done.Succeeded, err)
+}
+
+// succeeded is the outcome of a transaction that has nothing else to do.
+func succeeded(ok bool, err error) error {
+	if err == nil && !ok {
+		return ErrAbsent
+	}
+	return err
+}
