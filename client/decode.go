@@ -143,10 +143,10 @@ func (r *reader) problem(v *lockapi.Problem) bool {
 	})
 }
 
-// current reads the stat of a file, as it stands.
+// current reads a file, as it stands.
 func (r *reader) current(to **json.RawMessage) bool {
-	before, stat := r.rest, lockapi.FileStat{}
-	if *to != nil || !r.object(func(name []byte) bool { return r.stat(name, &stat) }) {
+	before, file := r.rest, lockapi.File{}
+	if *to != nil || !r.file(&file) {
 		return false
 	}
 	raw := json.RawMessage(bytes.Clone(before[:len(before)-len(r.rest)]))

@@ -98,7 +98,8 @@
 //
 // IfRevision and IfAbsent have a change made only where the file is as the
 // caller believes, and While only while a hold lasts, as the cell sees it. What
-// was refused so is ErrPrecondition or ErrNotHeld.
+// was refused so is ErrPrecondition or ErrNotHeld. With TellCurrent the former
+// has what there is instead, so that a loop of changes makes one call a try.
 //
 // # Events
 //

@@ -165,8 +165,8 @@ func ExampleSession_Put() {
 	// not held: true
 }
 
-// Change a file that others change as well. The error has the stat of what
-// stands there now, which saves a look where that is enough.
+// Change a file that others change as well. The error has what stands there
+// now, so that the next try needs no look.
 func ExampleIfRevision() {
 	ctx := context.Background()
 	cell, _ := client.New(cellURL())
@@ -175,12 +175,12 @@ func ExampleIfRevision() {
 	first, _ := session.Create(ctx, "/counter", []byte("1"))
 	_, _ = session.Put(ctx, "/counter", []byte("2"))
 
-	_, err := session.Put(ctx, "/counter", []byte("3"), client.IfRevision(first.Revision))
+	_, err := session.Put(ctx, "/counter", []byte("3"), client.IfRevision(first.Revision), client.TellCurrent())
 	var refused *lockapi.Error
 	if errors.Is(err, client.ErrPrecondition) && errors.As(err, &refused) {
-		fmt.Println("it is at generation", refused.Current.Generation)
+		fmt.Printf("it is %s at generation %d\n", refused.Current.Bytes(), refused.Current.Generation)
 	}
-	// Output: it is at generation 2
+	// Output: it is 2 at generation 2
 }
 
 // Move a file, as one change.

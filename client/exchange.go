@@ -24,7 +24,11 @@ func (c *caller) exchange(ctx context.Context, r *route, q *call, within time.Du
 		return &attemptError{base: r.to.base, sent: !isDialError(err), err: err}
 	}
 	if a.StatusCode >= 300 {
-		return c.refusal(r, &a)
+		err := c.refusal(r, &a)
+		if wrong := q.wrongCurrent(err); wrong != "" {
+			err = lockapi.Errorf(lockapi.CodeInternal, "%s refused %s %s with %s", r.to.base, q.method, q.path, wrong)
+		}
+		return err
 	}
 	stale := a.Header.Get(lockapi.HeaderStale) != ""
 	if wrong := q.read(&a, stale); wrong != "" {

@@ -112,7 +112,7 @@ func (f *fakeCell) putFile(path string, content []byte, req *http.Request) (int,
 	switch match := req.Header.Get("If-Match"); {
 	case match != "" && (now == nil || match != fmt.Sprintf(`"%d"`, now.Revision)),
 		req.Header.Get("If-None-Match") == "*" && now != nil:
-		return precondition(now)
+		return precondition(now, req.URL.Query().Get("content") == "true")
 	}
 	if req.Method == http.MethodPost {
 		path += fmt.Sprintf("%0*d", lockapi.SequentialDigits, f.files.revision+1)
@@ -132,11 +132,10 @@ func (f *fakeCell) putFile(path string, content []byte, req *http.Request) (int,
 	return 200, stat.FileStat
 }
 
-func precondition(now *fakeFile) (int, any) {
+func precondition(now *fakeFile, whole bool) (int, any) {
 	e := lockapi.Errorf(lockapi.CodePrecondition, "it is not so")
 	if now != nil {
-		current := now.FileStat
-		e.Current = &current
+		e.Current = now.json(whole)
 	}
 	return 412, e
 }
@@ -180,7 +179,7 @@ func (f *fakeFile) json(content bool) *lockapi.File {
 func (f *fakeCell) deleteFile(path string, req *http.Request) (int, any) {
 	now := f.files.files[path]
 	if match := req.Header.Get("If-Match"); match != "" && (now == nil || match != fmt.Sprintf(`"%d"`, now.Revision)) {
-		return precondition(now)
+		return precondition(now, false)
 	}
 	if now == nil {
 		return 200, lockapi.FileDeleted{}
@@ -271,7 +270,7 @@ func (f *fakeCell) transact(body []byte) (int, any) {
 	}
 	for i, op := range branch {
 		if op.Create != nil && f.files.files[op.Create.Path] != nil {
-			_, e := precondition(f.files.files[op.Create.Path])
+			_, e := precondition(f.files.files[op.Create.Path], false)
 			e.(*lockapi.Error).Operation = &i
 			return 412, e
 		}

@@ -82,7 +82,7 @@ func TestFileConditions(t *testing.T) {
 		wantErr(t, err, nil)
 		_, err = c.Create(ctx, "/a", []byte("two"))
 		refused, ok := errors.AsType[*lockapi.Error](err)
-		if !errors.Is(err, ErrPrecondition) || !ok || refused.Current == nil || *refused.Current != first {
+		if !errors.Is(err, ErrPrecondition) || !ok || refused.Current == nil || refused.Current.FileStat != first || refused.Current.Bytes() != nil {
 			t.Fatalf("the second creation: %+v", err)
 		}
 		second := mustPut(t, c, "/a", "two", IfRevision(refused.Current.Revision))
@@ -90,6 +90,61 @@ func TestFileConditions(t *testing.T) {
 		wantErr(t, err, ErrPrecondition)
 		if ok, err := c.Delete(ctx, "/a", IfRevision(second.Revision)); !ok || err != nil {
 			t.Errorf("deleted %t, %v", ok, err)
+		}
+	})
+}
+
+// A refusal tells the content where that was asked for, of text and of other
+// bytes: with a counter each try is one call.
+func TestTellCurrent(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		ctx := t.Context()
+		s := open(t, c)
+		for _, content := range []string{"", "two", "\x00\xff"} {
+			mustPut(t, c, "/a", content)
+			for name, put := range map[string]func(context.Context, string, []byte, ...WriteOption) (lockapi.FileStat, error){"client": c.Put, "session": s.Put} {
+				_, err := put(ctx, "/a", []byte("x"), IfAbsent(), TellCurrent())
+				refused, ok := errors.AsType[*lockapi.Error](err)
+				if !ok || refused.Code != ErrPrecondition || refused.Current == nil || string(refused.Current.Bytes()) != content || refused.Current.Bytes() == nil {
+					t.Errorf("by %s over %q: %+v", name, content, err)
+				}
+			}
+		}
+		_, err := c.Put(ctx, "/none", nil, IfRevision(1), TellCurrent())
+		if refused, ok := errors.AsType[*lockapi.Error](err); !ok || refused.Code != ErrPrecondition || refused.Current != nil {
+			t.Errorf("of no file: %+v", err)
+		}
+	})
+}
+
+// What a refusal tells is not believed where it cannot be the file.
+func TestLiesInRefusals(t *testing.T) {
+	var lie func(current map[string]any)
+	about := func(r *http.Request) bool { return r.URL.Query().Get("content") == "true" }
+	amongLies(t, about, func(t *testing.T, l *liar, c *Client) {
+		l.tell(func(_ *http.Response, body map[string]any) {
+			if current, ok := body["current"].(map[string]any); ok {
+				lie(current)
+			}
+		})
+		mustPut(t, c, "/a", "one")
+		for name, change := range map[string]func(map[string]any){
+			"another file":        func(m map[string]any) { m["path"] = "/b" },
+			"another content":     func(m map[string]any) { m["content"] = "two" },
+			"a longer content":    func(m map[string]any) { m["content"] = "one more" },
+			"no content":          func(m map[string]any) { delete(m, "content") },
+			"an impossible stat":  func(m map[string]any) { m["generation"] = 0 },
+			"a later instance":    func(m map[string]any) { m["instance"] = 1000 },
+			"a content for bytes": func(m map[string]any) { delete(m, "content"); m["content_base64"] = "AP8=" },
+		} {
+			lie = change
+			if _, err := c.Put(t.Context(), "/a", nil, IfAbsent(), TellCurrent()); !errors.Is(err, ErrInternal) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		lie = func(map[string]any) {}
+		if _, err := c.Put(t.Context(), "/a", nil, IfAbsent(), TellCurrent()); !errors.Is(err, ErrPrecondition) {
+			t.Errorf("the truth: %v", err)
 		}
 	})
 }
@@ -105,6 +160,8 @@ func TestWriteOptionsThatMakeNoSense(t *testing.T) {
 			"nobody's":       func() error { _, err := c.Put(ctx, "/a", nil, Ephemeral()); return err },
 			"no new name":    func() error { _, err := s.CreateSequential(ctx, "/a/", nil, IfAbsent()); return err },
 			"nothing to do":  func() error { _, err := s.Delete(ctx, "/a", IfAbsent()); return err },
+			"told deletion":  func() error { _, err := s.Delete(ctx, "/a", TellCurrent()); return err },
+			"told new name":  func() error { _, err := s.CreateSequential(ctx, "/a/", nil, TellCurrent()); return err },
 			"owned deletion": func() error { _, err := s.Delete(ctx, "/a", Ephemeral()); return err },
 			"no directory":   func() error { _, err := s.DeleteBelow(ctx, "/a"); return err },
 			"the root":       func() error { _, err := s.DeleteBelow(ctx, "/"); return err },

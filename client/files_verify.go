@@ -75,7 +75,7 @@ func verifyFile(q *call) string {
 	if wrong := wrongStat(&a.FileStat); wrong != "" {
 		return wrong
 	}
-	return wrongContent(&a.FileStat, contentOf(&a.File))
+	return wrongContent(&a.FileStat, a.File.Bytes())
 }
 
 func verifyWritten(q *call) string {
@@ -96,6 +96,26 @@ func verifyWritten(q *call) string {
 		return wrong
 	}
 	return wrongContent(s, want.content)
+}
+
+// wrongCurrent says what is wrong with the file that a refusal tells, where it
+// is to be told whole.
+func (q *call) wrongCurrent(err error) string {
+	refused, ok := err.(*lockapi.Error)
+	if !ok || !q.want.current || refused.Code != lockapi.CodePrecondition || refused.Current == nil {
+		return ""
+	}
+	f := refused.Current
+	switch {
+	case f.Path != q.want.path:
+		return fmt.Sprintf("the file %q", lockapi.Clip(f.Path))
+	case f.Content == nil && f.ContentBase64 == nil:
+		return "a file without its content"
+	}
+	if wrong := wrongStat(&f.FileStat); wrong != "" {
+		return wrong
+	}
+	return wrongContent(&f.FileStat, f.Bytes())
 }
 
 func verifyDeleted(q *call) string {

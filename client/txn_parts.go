@@ -86,7 +86,7 @@ func writeOperation(path string, content []byte, opts []WriteOption) (*lockapi.W
 		content = append([]byte{}, content...)
 		w.ContentBase64 = &content
 	}
-	if o.ifRevision || o.ifAbsent || o.holds != nil {
+	if o.ifRevision || o.ifAbsent || o.tell || o.holds != nil {
 		return w, lockapi.Invalid("if", "an operation has no conditions of its own: give them to If")
 	}
 	return w, nil

@@ -28,6 +28,7 @@ type wanted struct {
 	after      string // a list begins behind it
 	content    []byte // that is written
 	created    bool   // there is none before
+	current    bool   // a refusal tells what is there, with its content
 	sequential bool   // path is what the name begins with
 }
 

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -20,6 +19,7 @@ type writeOptions struct {
 	revision   uint64
 	ifRevision bool
 	ifAbsent   bool
+	tell       bool
 	ephemeral  *bool
 	holds      []*Held
 }
@@ -33,6 +33,13 @@ func IfRevision(revision uint64) WriteOption {
 // IfAbsent has the write done only if there is no such file; else the error is
 // ErrPrecondition.
 func IfAbsent() WriteOption { return func(o *writeOptions) { o.ifAbsent = true } }
+
+// TellCurrent has a write whose condition does not hold tell the file's present
+// content beside its stat: lockapi.Error.Current. So whoever reads, changes and
+// writes until it succeeds makes one call a try. A Session's answer has to be
+// remembered: with a content of more than lockapi.MaxRememberedAnswer it is
+// ErrInvalidArgument.
+func TellCurrent() WriteOption { return func(o *writeOptions) { o.tell = true } }
 
 // While has the write done only while the cell counts that very hold as held,
 // judged in the order of its log; else the error is ErrNotHeld. What has lost
@@ -114,6 +121,11 @@ func (w sender) call(method, path string, o *writeOptions) (*call, error) {
 		}
 		query.Set("ephemeral", fmt.Sprint(*o.ephemeral))
 	}
+	if o.tell {
+		query.Set("as", "json")
+		query.Set("content", "true")
+		q.want.current = true
+	}
 	if len(o.holds) > lockapi.MaxSequencers {
 		return nil, lockapi.Invalid("sequencer", "%d holds are to guard the write; at most %d do", len(o.holds), lockapi.MaxSequencers)
 	}
@@ -146,7 +158,7 @@ func createSequential(ctx context.Context, w sender, prefix string, content []by
 	if err := lockapi.ValidatePath(prefix + strings.Repeat("0", lockapi.SequentialDigits)); err != nil {
 		return lockapi.FileStat{}, err
 	}
-	if o.ifRevision || o.ifAbsent {
+	if o.ifRevision || o.ifAbsent || o.tell {
 		return lockapi.FileStat{}, lockapi.Invalid("If-None-Match", "a sequential file has a new name: there is nothing to compare it with")
 	}
 	return write(ctx, w, http.MethodPost, prefix, content, o)
@@ -207,7 +219,7 @@ type deletedBelow struct {
 
 // remove makes a deletion, of one file or of those below a directory.
 func remove(ctx context.Context, w sender, path, dir string, o writeOptions, out any) error {
-	if o.ifAbsent || o.ephemeral != nil {
+	if o.ifAbsent || o.ephemeral != nil || o.tell {
 		return lockapi.Invalid("ephemeral", "a deletion takes IfRevision and While only")
 	}
 	q, err := w.call(http.MethodDelete, path, &o)
@@ -221,15 +233,6 @@ func remove(ctx context.Context, w sender, path, dir string, o writeOptions, out
 	return w.send(ctx, q)
 }
 
-// contentOf is the content that JSON has in one of two ways; nil where it has
-// none.
-func contentOf(f *lockapi.File) []byte {
-	if f.Content != nil {
-		return []byte(*f.Content)
-	}
-	return bytes.Clone(f.ContentBase64)
-}
-
 func fileOf(f *lockapi.File, asOf uint64) File {
-	return File{FileStat: f.FileStat, Content: contentOf(f), AsOf: asOf}
+	return File{FileStat: f.FileStat, Content: f.Bytes(), AsOf: asOf}
 }

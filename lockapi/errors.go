@@ -121,9 +121,10 @@ type Error struct {
 	// where that is not ready; Command is then what an operator types to make
 	// the directory a member's, where that is what it waits for.
 	Directory, Command string
-	// Current is the file as it is, in a precondition_failed; nil where there is
-	// none. Sequencer is the guard of a not_held.
-	Current   *FileStat
+	// Current is the file as it is, in a precondition_failed, with its content
+	// where the write asked for that; nil where there is none. Sequencer is the
+	// guard of a not_held.
+	Current   *File
 	Sequencer string
 	// Operation is the number, from 0, of the operation of a transaction's
 	// branch that can't be done; nil where it is not of one.
@@ -181,7 +182,7 @@ type Problem struct {
 	Directory        string   `json:"directory,omitempty"`
 	Command          string   `json:"command,omitempty"`
 
-	Current   *json.RawMessage `json:"current,omitempty"` // a FileStat or null
+	Current   *json.RawMessage `json:"current,omitempty"` // a File or null
 	Sequencer string           `json:"sequencer,omitempty"`
 	Operation *int             `json:"operation,omitempty"`
 	*Compacted

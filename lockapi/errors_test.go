@@ -43,7 +43,9 @@ func TestErrorsSurviveTheWire(t *testing.T) {
 	for _, e := range []*lockapi.Error{
 		lockapi.Errorf(lockapi.CodeSessionNotFound, "no session %q", "x"),
 		lockapi.Invalid("ttl_ms", "ttl_ms is %d", 5),
-		{Code: lockapi.CodePrecondition, Operation: new(int), Current: &lockapi.FileStat{Path: "/a", Revision: 57, CreatedAt: granted, ModifiedAt: granted}},
+		{Code: lockapi.CodePrecondition, Operation: new(int), Current: &lockapi.File{FileStat: lockapi.FileStat{Path: "/a", Revision: 57, CreatedAt: granted, ModifiedAt: granted}}},
+		{Code: lockapi.CodePrecondition, Current: &lockapi.File{FileStat: lockapi.FileStat{Path: "/a", CreatedAt: granted, ModifiedAt: granted}, Content: new(string)}},
+		{Code: lockapi.CodePrecondition, Current: &lockapi.File{FileStat: lockapi.FileStat{Path: "/a", CreatedAt: granted, ModifiedAt: granted}, ContentBase64: []byte{0, 255}}},
 		{Code: lockapi.CodePrecondition},
 		{Code: lockapi.CodeNotHeld, Sequencer: "exclusive:42:/db/primary"},
 		{Code: lockapi.CodeCompacted, Compacted: lockapi.Compacted{Oldest: 7, Revision: 60}},

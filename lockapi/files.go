@@ -43,6 +43,15 @@ type File struct {
 	ContentBase64 []byte  `json:"content_base64,omitempty"` // else
 }
 
+// Bytes is the content, in whichever way it is there; nil where it is not. It is
+// not to be changed.
+func (f *File) Bytes() []byte {
+	if f.Content != nil {
+		return []byte(*f.Content)
+	}
+	return f.ContentBase64
+}
+
 // FileList is a page of files in bytewise order of their paths, and of the
 // directories that roll up what lies deeper.
 type FileList struct {

@@ -25,6 +25,7 @@ type FileWrite struct {
 	Sequencers []lockapi.Sequencer
 	Key        string // of idempotency, within Session
 	Sequential bool   // the revision that makes it is put behind Path
+	Tell       bool   // where the condition does not hold the error has the file's content
 }
 
 // FileWritten is what a write came to.
@@ -55,7 +56,7 @@ type FilesDeleted struct {
 // for another call under the key, session_not_found, and those of every call.
 func (m *Master) WriteFile(_ context.Context, w FileWrite) (FileWritten, error) {
 	sum := sha256.Sum256(w.Content)
-	step := &state.Write{Path: w.Path, Content: w.Content, Sum: sum[:], Sequential: w.Sequential, Owner: ownerOf(w.Ephemeral)}
+	step := &state.Write{Path: w.Path, Content: w.Content, Sum: sum[:], Sequential: w.Sequential, Owner: ownerOf(w.Ephemeral), Tell: w.Tell}
 	switch {
 	case w.IfAbsent:
 		step.When = state.IfAbsent
@@ -150,7 +151,7 @@ func errFailure(f *state.Failure) *lockapi.Error {
 	}
 	e := lockapi.Errorf(lockapi.CodePrecondition, "the file is not as the call wants it: nothing was changed")
 	if f.Current != nil {
-		now := statOf(f.Current)
+		now := FileOf(statOf(f.Current), f.Current.Content, f.Whole)
 		e.Current = &now
 		e.Detail = lockapi.Errorf(lockapi.CodePrecondition, "file %q is at revision %d: nothing was changed", now.Path, now.Revision).Detail
 	}

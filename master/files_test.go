@@ -2,6 +2,7 @@ package master
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,60 @@ func TestReplayedRefusal(t *testing.T) {
 		other.IfAbsent = false
 		if _, err := m.WriteFile(t.Context(), other); !errors.Is(err, lockapi.CodeConflict) {
 			t.Errorf("another call: %v", err)
+		}
+	})
+}
+
+// TestRefusalsTellTheContent: where it is asked for, as it was when the condition was
+// judged, and again so under the key.
+func TestRefusalsTellTheContent(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		s := newSession(t, m, time.Minute)
+		for _, content := range []string{"", "x", "\x00\xff"} {
+			first := put(t, m, "/f", content)
+			try := func(w FileWrite) *lockapi.Error {
+				w.Path, w.IfAbsent = "/f", true
+				_, err := m.WriteFile(t.Context(), w)
+				e, ok := err.(*lockapi.Error)
+				if !ok || e.Code != lockapi.CodePrecondition || e.Current == nil {
+					t.Fatalf("%q: %+v", content, err)
+				}
+				return e
+			}
+			if e := try(FileWrite{}); e.Current.Bytes() != nil {
+				t.Errorf("%q is told unasked", content)
+			}
+			if e := try(FileWrite{Tell: true}); string(e.Current.Bytes()) != content || e.Current.Bytes() == nil {
+				t.Errorf("%q: told is %q", content, e.Current.Bytes())
+			}
+			w := FileWrite{Tell: true, Session: s, Key: "k" + content}
+			try(w)
+			put(t, m, "/f", "later")
+			if e := try(w); string(e.Current.Bytes()) != content || e.Current.Revision != first.Revision || !e.Replayed {
+				t.Errorf("%q: told again is %q at %d", content, e.Current.Bytes(), e.Current.Revision)
+			}
+			if _, err := m.WriteFile(t.Context(), FileWrite{Path: "/f", IfAbsent: true, Session: s, Key: w.Key}); !errors.Is(err, lockapi.CodeConflict) {
+				t.Errorf("the same call without the content: %v", err)
+			}
+		}
+	})
+}
+
+// TestTooLongToTell: a refusal that can't be remembered is not given under a key.
+func TestTooLongToTell(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		s := newSession(t, m, time.Minute)
+		put(t, m, "/f", strings.Repeat("x", lockapi.MaxRememberedAnswer))
+		w := FileWrite{Path: "/f", IfAbsent: true, Tell: true}
+		if _, err := m.WriteFile(t.Context(), w); !errors.Is(err, lockapi.CodePrecondition) {
+			t.Errorf("without a key: %v", err)
+		}
+		w.Session, w.Key = s, "k"
+		for range 2 {
+			_, err := m.WriteFile(t.Context(), w)
+			if e, ok := err.(*lockapi.Error); !ok || e.Code != lockapi.CodeInvalidArgument || e.Field != lockapi.HeaderIdempotencyKey {
+				t.Errorf("under a key: %v", err)
+			}
 		}
 	})
 }

@@ -73,16 +73,8 @@ func become(e *client.Event) (*client.File, bool) {
 		if e.File == nil {
 			return nil, false
 		}
-		content := contentOf(e.File)
+		content := e.File.Bytes()
 		return &client.File{FileStat: e.File.FileStat, Content: content, AsOf: e.Revision}, content != nil
 	}
 	return nil, false
-}
-
-// contentOf is the content of a file of the contract; nil where it has none.
-func contentOf(f *lockapi.File) []byte {
-	if f.Content != nil {
-		return []byte(*f.Content)
-	}
-	return f.ContentBase64
 }

@@ -165,7 +165,7 @@ func (w *worker) try(ctx context.Context, name string, do func(context.Context, 
 	}
 	revision := took.Results[0].File.Revision
 	under, end := whileSafe(ctx, w.s)
-	failed := do(under, Job{Name: name, Content: contentOf(took.Results[1].File)})
+	failed := do(under, Job{Name: name, Content: took.Results[1].File.Bytes()})
 	end()
 	ctx, cancel := outlast(ctx)
 	defer cancel()

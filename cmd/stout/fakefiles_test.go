@@ -64,7 +64,7 @@ func unlessSo(r *http.Request, now *lockapi.File) error {
 	}
 	e := lockapi.Errorf(lockapi.CodePrecondition, "the file is not so")
 	if now != nil {
-		e.Current = &now.FileStat
+		e.Current = &lockapi.File{FileStat: now.FileStat}
 	}
 	return e
 }

@@ -61,6 +61,7 @@ var Steps = []Step{
 	{Name: "change a file", Method: "PUT", Path: "/v1/files/apicheck/f?session=${a}&ephemeral=false", Body: "x=2",
 		Header: map[string]string{"If-Match": `"${revision}"`, "Idempotency-Key": "k1"}, Status: 200, Save: map[string]string{"now": "revision"}},
 	{Name: "change what has changed", Method: "PUT", Path: "/v1/files/apicheck/f", Header: map[string]string{"If-Match": `"${revision}"`}, Status: 412, Code: "precondition_failed"},
+	{Name: "change what has changed, and be told", Method: "PUT", Path: "/v1/files/apicheck/f?as=json&content=true", Header: map[string]string{"If-Match": `"${revision}"`}, Status: 412, Code: "precondition_failed"},
 	{Name: "write for nobody", Method: "PUT", Path: "/v1/files/apicheck/f?session=nobody", Status: 404, Code: "session_not_found"},
 	{Name: "a numbered file", Method: "POST", Path: "/v1/files/apicheck/q/?session=${a}&ephemeral=true", Body: "\xff", Status: 201},
 	{Name: "read a file", Method: "GET", Path: "/v1/files/apicheck/f", Status: 200},

@@ -38,6 +38,9 @@ func writeCall(w master.FileWrite) string {
 	if w.IfAbsent {
 		call += " absent"
 	}
+	if w.Tell {
+		call += " tell"
+	}
 	return call + conditions(w.IfRevision, w.Sequencers, w.Key)
 }
 
@@ -69,7 +72,7 @@ func (f *fakeMaster) WriteFile(ctx context.Context, w master.FileWrite) (master.
 		path += fmt.Sprintf("%016d", f.revision+1)
 	}
 	old := f.files[path]
-	if err := conditionOf(old, w.IfRevision, w.IfAbsent); err != nil {
+	if err := conditionOf(old, w.IfRevision, w.IfAbsent, w.Tell); err != nil {
 		return master.FileWritten{}, err
 	}
 	f.revision++
@@ -90,13 +93,14 @@ func (f *fakeMaster) WriteFile(ctx context.Context, w master.FileWrite) (master.
 // replayedKey is the key of calls that a fake says it has answered before.
 const replayedKey = "again"
 
-func conditionOf(old *fakeFile, revision *uint64, absent bool) error {
+func conditionOf(old *fakeFile, revision *uint64, absent, tell bool) error {
 	if old == nil && revision == nil || old != nil && !absent && (revision == nil || *revision == old.stat.Revision) {
 		return nil
 	}
 	e := lockapi.Errorf(lockapi.CodePrecondition, "not so")
 	if old != nil {
-		e.Current = &old.stat
+		now := master.FileOf(old.stat, old.content, tell)
+		e.Current = &now
 	}
 	return e
 }
@@ -114,7 +118,7 @@ func (f *fakeMaster) DeleteFiles(ctx context.Context, d master.FileDelete) (mast
 	}
 	defer f.mu.Unlock()
 	if d.Path != "" {
-		if err := conditionOf(f.files[d.Path], d.IfRevision, false); err != nil {
+		if err := conditionOf(f.files[d.Path], d.IfRevision, false, false); err != nil {
 			return master.FilesDeleted{}, err
 		}
 	}

@@ -28,6 +28,12 @@ func putFile(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if _, err := x.query.choiceOf(paramAs, "json"); err != nil { // what answers a write is JSON
+		return err
+	}
+	if w.Tell, err = x.query.flag(paramContent); err != nil {
+		return err
+	}
 	return x.writeFile(w)
 }
 

@@ -58,7 +58,7 @@ var routes = table{
 	{method: http.MethodDelete, template: lockapi.RouteFiles, pattern: lockapi.RouteFiles, handle: deleteFilesBelow,
 		params: []param{paramBelow, paramOnBehalf, paramSequencer}},
 	{method: http.MethodPut, template: routeFile, pattern: patternFile, handle: putFile, body: lockapi.MaxFileBytes,
-		params: []param{paramOnBehalf, paramEphemeral, paramSequencer}},
+		params: []param{paramOnBehalf, paramEphemeral, paramSequencer, paramAs, paramContent}},
 	{method: http.MethodPost, template: routeFile, pattern: patternFile, handle: createSequential, body: lockapi.MaxFileBytes,
 		params: []param{paramOnBehalf, paramEphemeral, paramSequencer}},
 	{method: http.MethodGet, template: routeFile, pattern: patternFile, handle: readFile,

@@ -93,7 +93,12 @@ func (m *model) decideAll(op *state.Transaction) state.TransactionResult {
 			failure.Step = i
 			*m = before
 			if f := failure.Current; f != nil {
-				failure.Current = without(m.files[f.Path]) // what was done before it has not been
+				failure.Current = m.files[f.Path] // what was done before it has not been
+				if w, ok := s.(*state.Write); ok && w.Tell && failure.Current != nil {
+					failure.Whole = true
+				} else {
+					failure.Current = without(failure.Current)
+				}
 			}
 			return state.TransactionResult{Verdict: state.Failed, Succeeded: r.Succeeded, Failure: failure, Revision: m.revision}
 		}
@@ -294,6 +299,7 @@ func (r *run) step(t *rapid.T, inSession bool) state.Step {
 	case 2:
 		w.Sequential = true
 	}
+	w.Tell = rapid.Bool().Draw(t, "tell")
 	w.Owner = rapid.SampledFrom([]state.Owner{state.SameOwner, state.SameOwner, state.Permanent}).Draw(t, "owner")
 	if inSession && rapid.Bool().Draw(t, "ephemeral") {
 		w.Owner = state.OwnedBy

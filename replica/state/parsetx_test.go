@@ -16,7 +16,7 @@ import (
 // The words behind if, then and else are its conditions and steps:
 //
 //	at:REVISION:/a  exists:/a  absent:/a  held:MODE:TOKEN:/db  lives:S  free:/x
-//	put:/a=x  create:/a=x  put-at:REVISION:/a=x  own:/a=x  permanent:/a=x  seq:/a-=x
+//	put:/a=x  create:/a=x  put-at:REVISION:/a=x  swap:REVISION:/a=x  own:/a=x  permanent:/a=x  seq:/a-=x
 //	del:/a  del-at:REVISION:/a  below:/a/  get:/a  take:/x:MODE:HANDLE  release:/x:HANDLE
 func parseTransaction(words []string) (state.Operation, error) {
 	op := &state.Transaction{}
@@ -104,6 +104,9 @@ func parseStep(word string) (state.Step, error) {
 	case "put-at":
 		revision, path := parseAt(path)
 		return write(path, content, state.Write{When: state.IfRevision, Revision: revision}), nil
+	case "swap": // put-at, which tells the content where it fails
+		revision, path := parseAt(path)
+		return write(path, content, state.Write{When: state.IfRevision, Revision: revision, Tell: true}), nil
 	case "own":
 		return write(path, content, state.Write{Owner: state.OwnedBy}), nil
 	case "permanent":

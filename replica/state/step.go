@@ -25,8 +25,9 @@ type StepResult struct {
 type Failure struct {
 	Step    int     `cbor:"1,keyasint"`           // its number in the branch taken, from 0
 	Why     Verdict `cbor:"2,keyasint"`           // Failed: a file's condition; else what an Acquire comes to
-	Current *File   `cbor:"3,keyasint,omitempty"` // as it is, without its content; nil where there is none
+	Current *File   `cbor:"3,keyasint,omitempty"` // as it is; nil where there is none
 	Clash   Clash   `cbor:"4,keyasint,omitempty"`
+	Whole   bool    `cbor:"5,keyasint,omitempty"` // Current has its content
 }
 
 // Owner says with what a file ends.
@@ -58,6 +59,7 @@ type Write struct {
 	When       When   `cbor:"5,keyasint,omitempty"`
 	Revision   uint64 `cbor:"6,keyasint,omitempty"` // IfRevision
 	Sequential bool   `cbor:"7,keyasint,omitempty"` // the revision that makes it is put behind Path
+	Tell       bool   `cbor:"8,keyasint,omitempty"` // where When does not hold the answer has the file's content
 }
 
 func (w *Write) size() int { return 96 + len(w.Path) + len(w.Content) }

@@ -116,12 +116,27 @@ func (op *Transaction) judge(e *editor) TransactionResult {
 		}
 		return true
 	})
-	if f := r.Failure; f != nil && f.Current != nil {
-		now, _ := e.File(f.Current.Path) // the earlier steps have not been
-		f.Current = now.stat()
+	r.Failure.tell(e.State, branch)
+	if op.Key != "" && r.size() > maxAnswer {
+		r.Verdict, r.Failure = TooLong, nil
 	}
 	r.Revision = e.Revision
 	return r
+}
+
+// tell puts the file that stands in the way into a failure, if it is about one, as
+// the file is now: the earlier steps have not been.
+func (f *Failure) tell(s *State, branch []Step) {
+	if f == nil || f.Current == nil {
+		return
+	}
+	f.Current, _ = s.File(f.Current.Path)
+	if w, writes := branch[f.Step].(*Write); writes && f.Current != nil {
+		f.Whole = w.Tell
+	}
+	if !f.Whole {
+		f.Current = f.Current.stat()
+	}
 }
 
 func (op *Transaction) holds(s *State) bool {
@@ -140,17 +155,27 @@ const maxAnswer = 64 << 10
 // base64.
 func (r *TransactionResult) size() int {
 	n := 64
+	if f := r.Failure; f != nil && f.Current != nil {
+		n += f.Current.size()
+	}
 	for _, s := range r.Steps {
 		switch {
-		case s.File != nil && utf8.Valid(s.File.Content):
-			n += 320 + len(s.File.Path) + len(s.File.Content)
 		case s.File != nil:
-			n += 320 + len(s.File.Path) + len(s.File.Content)*4/3
+			n += s.File.size()
 		case s.Hold != nil:
 			n += 224 + 2*len(s.Hold.Path) + len(s.Hold.Handle)
 		default:
 			n += 24
 		}
+	}
+	return n
+}
+
+// size is about what the file takes in JSON.
+func (f *File) size() int {
+	n := 320 + len(f.Path) + len(f.Content)
+	if !utf8.Valid(f.Content) {
+		n += len(f.Content) / 3
 	}
 	return n
 }
