@@ -20,6 +20,8 @@
 //	refuse    tries for a lock that another session holds
 //	put       each session overwrites a file of its own of 1 KiB
 //	get       linearizable reads of a file of 1 KiB
+//	cas       all sessions count up one file; the latency of an increment has all its
+//	          tries in it
 //	txn       transactions of 2 conditions and 4 writes of 1 KiB
 //	idle      sessions that do nothing but live: what they cost the master
 //	failover  kill -9 of the master: the gap in service

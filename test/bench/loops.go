@@ -17,8 +17,9 @@ type field struct {
 	clients  []drive.Client
 	sessions []drive.Session // nil for works that need none
 	steps    []load.Step
-	closed   bool // the work makes sense in a closed loop only
-	shares   bool // how evenly the sessions are served is of interest
+	closed   bool          // the work makes sense in a closed loop only
+	shares   bool          // how evenly the sessions are served is of interest
+	tries    *atomic.Int64 // that the operations took; nil where each takes one
 }
 
 // prepare makes the steps of a work. Whatever it opened is in the field also

@@ -73,6 +73,8 @@ type outcome struct {
 	before, after       host.Sample
 	ownBefore, ownAfter time.Duration
 	elections           uint64
+	triesBefore         int64 // so far, where an operation may take several
+	triesAfter          int64
 }
 
 // sampling bounds the look at the cell at the ends of a run's window.
@@ -85,8 +87,11 @@ func (b *bench) once(ctx context.Context, label string, plan load.Plan, f *field
 	if err != nil {
 		return nil, err
 	}
-	sample := func(s *host.Sample, own *time.Duration) func() {
+	sample := func(s *host.Sample, own *time.Duration, tries *int64) func() {
 		return func() {
+			if f.tries != nil {
+				*tries = f.tries.Load()
+			}
 			ctx, cancel := context.WithTimeout(ctx, sampling)
 			defer cancel()
 			// What cannot be had is shown as a dash.
@@ -96,8 +101,8 @@ func (b *bench) once(ctx context.Context, label string, plan load.Plan, f *field
 	}
 	total := plan.Warmup + plan.Duration
 	out.Result, err = plan.Run(ctx, f.steps, load.Hooks{
-		Begin: sample(&out.before, &out.ownBefore),
-		End:   sample(&out.after, &out.ownAfter),
+		Begin: sample(&out.before, &out.ownBefore, &out.triesBefore),
+		End:   sample(&out.after, &out.ownAfter, &out.triesAfter),
 		Watch: func(elapsed time.Duration, measured int64) {
 			b.progress.step("%s: %v of %v, %d operations", label, elapsed.Truncate(time.Second), total, measured)
 		},

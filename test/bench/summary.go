@@ -13,6 +13,7 @@ import (
 type summary struct {
 	rate, p50, p90, p99, p999, most []float64
 	cell, master, own, rss          []float64
+	tries                           []float64
 	elections                       uint64
 	errors, missed                  int64
 	firstError                      error
@@ -45,6 +46,9 @@ func (s *summary) addCost(o *outcome) {
 	ops := float64(o.Latency.TotalCount())
 	if ops == 0 {
 		return
+	}
+	if tries := o.triesAfter - o.triesBefore; tries > 0 {
+		s.tries = append(s.tries, float64(tries)/ops)
 	}
 	perThousand := func(d time.Duration) float64 { return report.Milliseconds(d) / ops * 1000 }
 	s.own = append(s.own, perThousand(o.ownAfter-o.ownBefore))
@@ -84,6 +88,7 @@ func (s *summary) load(shares bool) *report.Load {
 		P999: load.SpreadOf(s.p999), Max: load.SpreadOf(s.most),
 		CellCPU: load.SpreadOf(s.cell), MasterCPU: load.SpreadOf(s.master),
 		OwnCPU: load.SpreadOf(s.own), MasterRSS: load.SpreadOf(s.rss),
+		Tries:     load.SpreadOf(s.tries),
 		Elections: s.elections, Errors: s.errors, Missed: s.missed,
 	}
 	if s.firstError != nil {

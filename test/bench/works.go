@@ -19,6 +19,7 @@ var works = []work{
 	{"refuse", "tries for a lock that another session holds", looped("refuse", prepareRefuse, 64)},
 	{"put", "each session overwrites a file of its own of 1 KiB", looped("put", preparePut, 1, 8, 64, 256)},
 	{"get", "linearizable reads of a file of 1 KiB", looped("get", prepareGet, 64)},
+	{"cas", "all sessions count up one file by compare-and-set", looped("cas", prepareCas, 16)},
 	{"txn", "transactions of 2 conditions and 4 writes of 1 KiB, each session on files of its own", looped("txn", prepareTxn, 64)},
 	{"idle", "sessions that do nothing but live", runIdle},
 	{"failover", "kill -9 of the master: the gap in service", runFailover},

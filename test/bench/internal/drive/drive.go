@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/stoutlock/stout/client"
 )
 
 // Client is what one program that uses the cell has: a pool of connections. It
@@ -33,12 +35,25 @@ type Session interface {
 	Unlock(ctx context.Context) error
 	// WriteFile overwrites a file, or makes it.
 	WriteFile(ctx context.Context, path string, content []byte) error
+	// Swap writes a file whose revision is this one, and 0 where there is none.
+	// It returns what is there now: what it has written or, with ErrChanged,
+	// what somebody else has, the zero File where nobody did.
+	Swap(ctx context.Context, path string, revision uint64, content []byte) (File, error)
 	// Transact writes several files at one moment, each with the content, if
 	// those that are to be present are there; else the error is ErrAbsent.
 	Transact(ctx context.Context, present, written []string, content []byte) error
 	// Close ends the session in the cell.
 	Close(ctx context.Context) error
 }
+
+// File is what a file was at one of its revisions.
+type File struct {
+	Revision uint64
+	Content  []byte
+}
+
+// ErrChanged says that a file is not at the revision that was named.
+var ErrChanged = client.ErrPrecondition
 
 // ErrAbsent says that a file is not there of which a transaction wants that.
 var ErrAbsent = errors.New("a file that is to be present is not there")

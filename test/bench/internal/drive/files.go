@@ -3,6 +3,8 @@ package drive
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -20,6 +22,27 @@ func (s *sdkSession) WriteFile(ctx context.Context, path string, content []byte)
 	return err
 }
 
+func (s *sdkSession) Swap(ctx context.Context, path string, revision uint64, content []byte) (File, error) {
+	condition := client.IfAbsent()
+	if revision > 0 {
+		condition = client.IfRevision(revision)
+	}
+	stat, err := s.s.Put(ctx, path, content, condition, client.TellCurrent())
+	return swapped(&stat, content, err)
+}
+
+// swapped is the outcome of Session.Swap.
+func swapped(stat *lockapi.FileStat, content []byte, err error) (File, error) {
+	if err == nil {
+		return File{stat.Revision, content}, nil
+	}
+	refused, ok := errors.AsType[*lockapi.Error](err)
+	if ok && refused.Code == lockapi.CodePrecondition && refused.Current != nil {
+		return File{refused.Current.Revision, refused.Current.Bytes()}, err
+	}
+	return File{}, err
+}
+
 func (s *sdkSession) Transact(ctx context.Context, present, written []string, content []byte) error {
 	t := s.s.Txn()
 	for _, path := range present {
@@ -33,13 +56,23 @@ func (s *sdkSession) Transact(ctx context.Context, present, written []string, co
 }
 
 func (c *raw) ReadFile(ctx context.Context, path string) error {
-	return c.call(ctx, http.MethodGet, lockapi.RouteFiles+path, nil, nil)
+	return c.call(ctx, http.MethodGet, lockapi.RouteFiles+path, nil, nil, nil)
 }
 
 // WriteFile sends a copy: the transport may be reading it when the answer is
 // there already.
 func (s *rawSession) WriteFile(ctx context.Context, path string, content []byte) error {
-	return s.c.call(ctx, http.MethodPut, s.fileRoute(path), bytes.Clone(content), nil)
+	return s.c.call(ctx, http.MethodPut, s.fileRoute(path), nil, bytes.Clone(content), nil)
+}
+
+func (s *rawSession) Swap(ctx context.Context, path string, revision uint64, content []byte) (File, error) {
+	condition := http.Header{"If-None-Match": {"*"}}
+	if revision > 0 {
+		condition = http.Header{"If-Match": {fmt.Sprintf(`"%d"`, revision)}}
+	}
+	var stat lockapi.FileStat
+	err := s.c.call(ctx, http.MethodPut, s.fileRoute(path)+"&as=json&content=true", condition, bytes.Clone(content), &stat)
+	return swapped(&stat, content, err)
 }
 
 // fileRoute is where the session writes a file.
@@ -57,7 +90,7 @@ func (s *rawSession) Transact(ctx context.Context, present, written []string, co
 		t.Then = append(t.Then, lockapi.Operation{Put: &lockapi.WriteOperation{Path: path, Content: &text}})
 	}
 	var done struct{ Succeeded bool }
-	err := s.c.call(ctx, http.MethodPost, lockapi.RouteTransactions, t, &done)
+	err := s.c.call(ctx, http.MethodPost, lockapi.RouteTransactions, nil, t, &done)
 	return succeeded(done.Succeeded, err)
 }
 

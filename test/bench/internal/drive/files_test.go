@@ -5,8 +5,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,6 +46,17 @@ func (r *replica) serveFile(w http.ResponseWriter, req *http.Request) {
 			_ = json.NewEncoder(w).Encode(lockapi.Errorf(lockapi.CodeNotFound, "none"))
 		}
 	case http.MethodPut:
+		now, there := c.files[path]
+		match := req.Header.Get("If-Match")
+		if there && req.Header.Get("If-None-Match") != "" || match != "" && match != fmt.Sprintf(`"%d"`, now.Revision) {
+			e := lockapi.Errorf(lockapi.CodePrecondition, "it has changed")
+			if there {
+				e.Current = &now
+			}
+			w.WriteHeader(http.StatusPreconditionFailed)
+			_ = json.NewEncoder(w).Encode(e)
+			return
+		}
 		_ = json.NewEncoder(w).Encode(c.write(path, string(body)).FileStat)
 	case http.MethodPost:
 		_ = json.NewEncoder(w).Encode(c.transact(body))
@@ -107,6 +120,22 @@ func TestFilesBothWays(t *testing.T) {
 			}
 			if err := c.ReadFile(ctx, "/a"); err != nil {
 				t.Error(err)
+			}
+			for _, c := range []struct {
+				path string
+				at   uint64
+				want File
+				err  error
+			}{
+				{"/c", 5, File{}, ErrChanged},
+				{"/c", 0, File{2, []byte("new")}, nil},
+				{"/c", 0, File{2, []byte("new")}, ErrChanged},
+				{"/a", 2, File{1, []byte("one\n\x00")}, ErrChanged},
+				{"/c", 2, File{3, []byte("new")}, nil},
+			} {
+				if got, err := s.Swap(ctx, c.path, c.at, []byte("new")); !reflect.DeepEqual(got, c.want) || !errors.Is(err, c.err) {
+					t.Errorf("swap %s at %d: %v, %v; want %v, %v", c.path, c.at, got, err, c.want, c.err)
+				}
 			}
 			if err := s.Transact(ctx, []string{"/a"}, []string{"/a", "/b"}, []byte("two")); err != nil {
 				t.Error(err)

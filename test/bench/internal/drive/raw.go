@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -49,7 +50,7 @@ func NewCaller(urls []string) Caller { return Caller{newRaw(urls)} }
 // Call sends one call once. in and out may be nil: nothing sent, answer unread;
 // in may be the bytes of a file rather than what is sent as JSON. An answer that is not a success is a *lockapi.Error.
 func (c Caller) Call(ctx context.Context, method, pathAndQuery string, in, out any) error {
-	return c.c.call(ctx, method, pathAndQuery, in, out)
+	return c.c.call(ctx, method, pathAndQuery, nil, in, out)
 }
 
 // Close closes the idle connections.
@@ -65,7 +66,7 @@ func (c *raw) Open(ctx context.Context, ttl time.Duration) (Session, error) {
 	req := lockapi.NewSessionRequest()
 	req.TTLMS, req.Name = ttl.Milliseconds(), "bench"
 	var opened lockapi.Session
-	if err := c.call(ctx, http.MethodPost, lockapi.RouteSessions, req, &opened); err != nil {
+	if err := c.call(ctx, http.MethodPost, lockapi.RouteSessions, nil, req, &opened); err != nil {
 		return nil, err
 	}
 	s.id = opened.ID
@@ -75,18 +76,20 @@ func (c *raw) Open(ctx context.Context, ttl time.Duration) (Session, error) {
 }
 
 func (c *raw) Read(ctx context.Context, path string) error {
-	return c.call(ctx, http.MethodGet, lockapi.RouteLocks+path, nil, nil)
+	return c.call(ctx, http.MethodGet, lockapi.RouteLocks+path, nil, nil, nil)
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// call sends one call once. See Caller.Call.
-func (c *raw) call(ctx context.Context, method, pathAndQuery string, in, out any) error {
+// call sends one call once, with header fields of its own, if any. See
+// Caller.Call.
+func (c *raw) call(ctx context.Context, method, pathAndQuery string, fields http.Header, in, out any) error {
 	base := c.base.Load()
 	req, err := http.NewRequestWithContext(ctx, method, *base+pathAndQuery, nil)
 	if err != nil {
 		return err
 	}
+	maps.Copy(req.Header, fields)
 	if in != nil {
 		body, isFile := in.([]byte)
 		if !isFile {
@@ -176,7 +179,7 @@ func (s *rawSession) acquire(ctx context.Context, path string, wait time.Duratio
 	req := lockapi.NewLockRequest(s.id)
 	req.Handle, req.WaitMS = s.handle(), wait.Milliseconds()
 	var grant lockapi.Grant
-	if err := s.c.call(ctx, http.MethodPut, lockapi.RouteLocks+path, req, &grant); err != nil {
+	if err := s.c.call(ctx, http.MethodPut, lockapi.RouteLocks+path, nil, req, &grant); err != nil {
 		return 0, err
 	}
 	s.path = path
@@ -185,7 +188,7 @@ func (s *rawSession) acquire(ctx context.Context, path string, wait time.Duratio
 
 func (s *rawSession) Unlock(ctx context.Context) error {
 	query := "?session=" + url.QueryEscape(s.id) + "&handle=" + s.handle()
-	if err := s.c.call(ctx, http.MethodDelete, lockapi.RouteLocks+s.path+query, nil, nil); err != nil {
+	if err := s.c.call(ctx, http.MethodDelete, lockapi.RouteLocks+s.path+query, nil, nil, nil); err != nil {
 		return err
 	}
 	s.serial++
@@ -195,7 +198,7 @@ func (s *rawSession) Unlock(ctx context.Context) error {
 func (s *rawSession) Close(ctx context.Context) error {
 	s.stop()
 	<-s.ended
-	return s.c.call(ctx, http.MethodDelete, lockapi.RouteSessions+"/"+s.id, nil, nil)
+	return s.c.call(ctx, http.MethodDelete, lockapi.RouteSessions+"/"+s.id, nil, nil, nil)
 }
 
 // keepAlive has one keepalive wait at the server at any time, for two thirds of
@@ -206,7 +209,7 @@ func (s *rawSession) keepAlive(ctx context.Context) {
 	for ctx.Err() == nil {
 		bounded, cancel := context.WithTimeout(ctx, wait+s.ttl/8)
 		req := lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds()}
-		err := s.c.call(bounded, http.MethodPost, lockapi.RouteSessions+"/"+s.id+"/keepalive", req, nil)
+		err := s.c.call(bounded, http.MethodPost, lockapi.RouteSessions+"/"+s.id+"/keepalive", nil, req, nil)
 		cancel()
 		wait = s.ttl * 2 / 3
 		if err != nil {

@@ -53,6 +53,9 @@ type Load struct {
 	MasterCPU load.Spread `json:"master_cpu_ms_per_1000"`
 	OwnCPU    load.Spread `json:"bench_cpu_ms_per_1000"`
 	MasterRSS load.Spread `json:"master_rss_mib"`
+	// Tries are those that an operation took, of a work whose operations may
+	// take several.
+	Tries load.Spread `json:"tries_each,omitzero"`
 	// Share is how many operations the sessions got, in the least even run.
 	Share *Share `json:"share,omitempty"`
 	// Elections are the changes of epoch during the runs.

@@ -62,6 +62,9 @@ func (l *Load) notes(offered float64) string {
 	if offered > 0 {
 		notes = append(notes, fmt.Sprintf("open loop at %s/s", figure(offered)))
 	}
+	if l.Tries.Median > 0 {
+		notes = append(notes, figure(l.Tries.Median)+" tries each")
+	}
 	if l.Share != nil {
 		notes = append(notes, fmt.Sprintf("each %d..%d", l.Share.Least, l.Share.Most))
 	}

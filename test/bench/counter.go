@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/stoutlock/stout/test/bench/internal/drive"
+	"github.com/stoutlock/stout/test/bench/internal/load"
+)
+
+// prepareCas: all workers count up one file by compare-and-set. An increment is
+// the operation, however many tries it takes: a refusal tells what stands in
+// the file now, so each try is one call.
+func prepareCas(ctx context.Context, b *bench, f *field) error {
+	f.closed, f.shares, f.tries = true, true, new(atomic.Int64)
+	if err := f.openSessions(ctx, b); err != nil {
+		return err
+	}
+	path := nodePath("cas", 0)
+	now, err := f.sessions[0].Swap(ctx, path, 0, []byte("0"))
+	if err != nil && !errors.Is(err, drive.ErrChanged) {
+		return err
+	}
+	for _, s := range f.sessions {
+		c := &counter{path: path, now: now, tries: f.tries}
+		f.steps = append(f.steps, load.Timed(func(ctx context.Context) error { return c.increment(ctx, s) }))
+	}
+	return nil
+}
+
+// counter is a number in a file as one of those knows it who count it up.
+type counter struct {
+	path  string
+	now   drive.File
+	tries *atomic.Int64 // of all
+}
+
+// increment tries until it has counted. The number only grows: one that went
+// back has lost an increment.
+func (c *counter) increment(ctx context.Context, s drive.Session) error {
+	for {
+		n, err := strconv.Atoi(string(c.now.Content))
+		if err != nil {
+			return fmt.Errorf("%s is no counter: %w", c.path, err)
+		}
+		c.tries.Add(1)
+		got, err := s.Swap(ctx, c.path, c.now.Revision, strconv.AppendInt(nil, int64(n)+1, 10))
+		if err != nil && !errors.Is(err, drive.ErrChanged) {
+			return err
+		}
+		if later, atoi := strconv.Atoi(string(got.Content)); atoi != nil || later <= n || got.Revision <= c.now.Revision {
+			return fmt.Errorf("%s was %d at revision %d and is %.20q at revision %d", c.path, n, c.now.Revision, got.Content, got.Revision)
+		}
+		c.now = got
+		if err == nil {
+			return nil
+		}
+	}
+}
