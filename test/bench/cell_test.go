@@ -83,3 +83,45 @@ func TestLoadsThatHurt(t *testing.T) {
 		t.Error(stdout.String())
 	}
 }
+
+// TestFilesForMany runs the works of many watchers and of a process that dies,
+// as small as they go.
+func TestFilesForMany(t *testing.T) {
+	results := filepath.Join(t.TempDir(), "results.json")
+	var stdout, stderr strings.Builder
+	code := run(t.Context(), []string{"fanout", "ephemeral", "--n", "8", "--via", "sdk,http", "--runs", "1", "--warmup", "50ms",
+		"--duration", "200ms", "--ttl", "1s", "--timeout", "3m", "--json", results}, &stdout, &stderr)
+	if code != exitOK {
+		t.Fatalf("exit code %d\n%s", code, stderr.String())
+	}
+	var got report.Report
+	content, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(content, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Rows) != 3 {
+		t.Fatalf("%d rows\n%s", len(got.Rows), stdout.String())
+	}
+	for _, row := range got.Rows[:2] {
+		f := row.Fanout
+		if f == nil {
+			t.Fatalf("%+v", row)
+		}
+		for name, l := range map[string]*report.Load{"alone": f.Alone, "under": f.Under, "watched": f.Watched, "unwatched": f.Unwatched} {
+			if l.Rate.Median <= 0 || l.P50.Median <= 0 || l.Errors > 0 {
+				t.Errorf("fanout via %s, %s: %+v", row.Via, name, l)
+			}
+		}
+	}
+	if f := got.Rows[2].Farewell; f == nil || f.Sessions != 8 || f.Gone.Median <= 0 || f.Parted > 0 {
+		t.Errorf("ephemeral: %+v", got.Rows[2])
+	}
+	for _, want := range []string{"last told", "gone after"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("the table has no %q:\n%s", want, stdout.String())
+		}
+	}
+}

@@ -26,6 +26,10 @@
 //	idle      sessions that do nothing but live: what they cost the master
 //	failover  kill -9 of the master: the gap in service
 //	soak      cycles for long: elections that nobody asked for
+//	fanout    a write, until the last of n watchers of a file is told, over all
+//	          replicas; and what 16 others write meanwhile, of what they write
+//	          while nobody watches. Writes follow one another, or come at --rate
+//	ephemeral n files of 20 sessions of a process that is killed: when all are gone
 //
 // Loads that hurt, each with another client who is watched before and under it:
 //

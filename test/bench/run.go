@@ -24,6 +24,13 @@ const (
 
 // run is the program. What was measured before a fault is shown all the same.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == mortal {
+		if err := runMortal(ctx, args[1:], os.Stdin, stdout); err != nil {
+			fmt.Fprintf(stderr, "bench: %v\n", err)
+			return exitFault
+		}
+		return exitOK
+	}
 	s, err := parse(args, stderr)
 	if errors.Is(err, pflag.ErrHelp) {
 		return exitOK

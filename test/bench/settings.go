@@ -77,7 +77,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 }
 
 func usage(w io.Writer, f *pflag.FlagSet) {
-	fmt.Fprintf(w, "Usage: bench [flags] [work…]\n\nWorks (default: those before waiters):\n")
+	fmt.Fprintf(w, "Usage: bench [flags] [work…]\n\nWorks (default: those before fanout):\n")
 	for _, k := range works {
 		fmt.Fprintf(w, "  %-9s %s\n", k.name, k.about)
 	}

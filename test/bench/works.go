@@ -23,6 +23,8 @@ var works = []work{
 	{"txn", "transactions of 2 conditions and 4 writes of 1 KiB, each session on files of its own", looped("txn", prepareTxn, 64)},
 	{"idle", "sessions that do nothing but live", runIdle},
 	{"failover", "kill -9 of the master: the gap in service", runFailover},
+	{"fanout", "a write, until the last of n watchers of a file is told; and 16 others who write meanwhile", runFanout},
+	{"ephemeral", "n files of a process that is killed: when all of them are gone", runEphemeral},
 	{"waiters", "n wait for one lock, half of them with a call under way", overloaded("waiters", 10_000, loadWaiters)},
 	{"expire", "n sessions expire at once, and their locks go to waiters", overloaded("expire", 10_000, loadExpire)},
 	{"return", "n sessions come back after a kill -9 of the master", overloaded("return", 10_000, loadReturn)},
@@ -36,7 +38,7 @@ var works = []work{
 
 // onlyByName are the works that do not run without being named: they take long,
 // or a machine that does nothing else.
-var onlyByName = []string{"waiters", "expire", "return", "slowloris", "pages", "deep", "past", "snapshot", "soak"}
+var onlyByName = []string{"fanout", "ephemeral", "waiters", "expire", "return", "slowloris", "pages", "deep", "past", "snapshot", "soak"}
 
 // defaultWorks are those that run without being named.
 func defaultWorks() (names []string) {

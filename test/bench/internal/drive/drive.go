@@ -19,6 +19,9 @@ type Client interface {
 	Read(ctx context.Context, path string) error
 	// ReadFile is one linearizable read of a file with its content.
 	ReadFile(ctx context.Context, path string) error
+	// Watch calls told for each change of a file after a revision, until ctx
+	// ends or it fails.
+	Watch(ctx context.Context, path string, after uint64, told func()) error
 	// Close closes the idle connections.
 	Close() error
 }

@@ -23,7 +23,7 @@ type Machine struct {
 	Go   string `json:"go"`
 }
 
-// Row is one work with one number of sessions. One of its last four fields is
+// Row is one work with one number of sessions. One of its last six fields is
 // set, as befits the work.
 type Row struct {
 	Work         string    `json:"work"`
@@ -36,6 +36,8 @@ type Row struct {
 	Idle         *Idle     `json:"idle,omitempty"`
 	Failover     *Failover `json:"failover,omitempty"`
 	Overload     *Overload `json:"overload,omitempty"`
+	Fanout       *Fanout   `json:"fanout,omitempty"`
+	Farewell     *Farewell `json:"farewell,omitempty"`
 }
 
 // Load is the outcome of operations in a loop. Each Spread is over the runs.

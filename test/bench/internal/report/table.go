@@ -14,12 +14,15 @@ import (
 // order of the rows. Figures are medians of the runs; ± is half of the distance
 // between the least and the most, in percent of the median.
 func (r *Report) WriteTable(w io.Writer) error {
-	var loads, idles, failovers, overloads table
+	var loads, idles, failovers, overloads, fanouts, farewells table
 	loads.head("work", "via", "n", "ops/s", "±%", "p50 ms", "p99 ms", "p99.9 ms", "max ms",
 		"cell CPU", "master CPU", "bench CPU", "RSS MiB", "notes")
 	idles.head("work", "via", "n", "ttl s", "master CPU %", "cell CPU %", "KiB/session", "RSS MiB", "notes")
 	failovers.head("work", "via", "kills", "median ms", "p90 ms", "max ms", "gaps ms")
 	overloads.head("work", "via", "n", "s", "calm p50", "p99", "under p50", "p99 ms", "max ms", "RSS MiB", "most MiB", "elections", "lapses", "notes")
+	fanouts.head("work", "via", "watchers", "last told ms", "p99 ms", "max ms", "meanwhile /s", "ms", "p99 ms",
+		"others/s unwatched", "watched", "of that", "elections", "lapses", "notes")
+	farewells.head("work", "via", "files", "sessions", "ttl s", "gone after s", "least", "most", "notes")
 	for _, row := range r.Rows {
 		name, via := row.Work, row.Via
 		if row.SharedClient {
@@ -34,6 +37,10 @@ func (r *Report) WriteTable(w io.Writer) error {
 			failovers.add(append([]string{name, via}, row.Failover.cells()...)...)
 		case row.Overload != nil:
 			overloads.add(append([]string{name, via, row.sessions()}, row.Overload.cells()...)...)
+		case row.Fanout != nil:
+			fanouts.add(append([]string{name, via, row.sessions()}, row.Fanout.cells()...)...)
+		case row.Farewell != nil:
+			farewells.add(append([]string{name, via, row.sessions()}, row.Farewell.cells()...)...)
 		}
 	}
 	var out strings.Builder
@@ -41,6 +48,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	idles.write(&out, "CPU: percent of one core.")
 	failovers.write(&out, "Gap: from the last success before the kill to the first after it.")
 	overloads.write(&out, "Latencies: of another client, who takes and releases a lock of its own, before the load and under it. RSS: the master's.")
+	fanouts.write(&out, "Last told: from the call of a write until the last watcher knows; alone, and while 16 others write files of their own.")
+	farewells.write(&out, "Gone: from the process's death until the last file's deletion is told.")
 	_, err := io.WriteString(w, out.String())
 	return err
 }

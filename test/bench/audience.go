@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoutlock/stout/test/bench/internal/drive"
+	"github.com/stoutlock/stout/test/bench/internal/load"
+)
+
+// audience is who watches one file, each over a connection of its own to one of
+// the replicas in turn. A write is a round: it ends when the last of them has
+// been told. One goroutine makes the rounds.
+type audience struct {
+	path    string
+	writer  drive.Session
+	clients []drive.Client // of the watchers
+
+	due  atomic.Int64   // how many times watchers are to have been told
+	told atomic.Int64   // and have been
+	last chan time.Time // of a round: when the last one was told
+
+	once   sync.Once
+	broken chan struct{} // closed when the rounds are over
+	why    error         // set before that
+}
+
+// newAudience makes n watchers, who do not watch yet.
+func newAudience(via string, urls []string, n int, path string, writer drive.Session) (*audience, error) {
+	a := &audience{path: path, writer: writer, last: make(chan time.Time, 1), broken: make(chan struct{})}
+	for i := range n {
+		c, err := drive.NewClient(via, urls[i%len(urls):][:1])
+		if err != nil {
+			return nil, err
+		}
+		a.clients = append(a.clients, c)
+	}
+	return a, nil
+}
+
+// gather has all of them watch until ctx ends, and returns when they do: a first
+// round has told them. What that takes is bounded.
+func (a *audience) gather(ctx context.Context, bound time.Duration, running *sync.WaitGroup) error {
+	gathering, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	file, err := a.writer.Swap(gathering, a.path, 0, newLetter().next())
+	if err != nil && !errors.Is(err, drive.ErrChanged) {
+		return err
+	}
+	for i, c := range a.clients {
+		running.Go(func() { a.watch(ctx, c, file.Revision) })
+		if i%rampStep == rampStep-1 {
+			if err := pause(gathering, rampPause); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = a.round(newLetter())(gathering, time.Now())
+	return err
+}
+
+func (a *audience) watch(ctx context.Context, c drive.Client, after uint64) {
+	defer c.Close()
+	err := c.Watch(ctx, a.path, after, a.hears)
+	if ctx.Err() == nil {
+		a.fail(fmt.Errorf("a watcher of %s has ended: %w", a.path, err))
+	}
+}
+
+// fail ends the rounds: nobody knows any more how many are still to be told.
+func (a *audience) fail(why error) {
+	a.once.Do(func() { a.why = why; close(a.broken) })
+}
+
+// hears counts a watcher that was told.
+func (a *audience) hears() {
+	if a.told.Add(1) == a.due.Load() {
+		a.last <- time.Now()
+	}
+}
+
+// round writes and waits until the last watcher has been told: that is the
+// latency.
+func (a *audience) round(l *letter) load.Step {
+	return func(ctx context.Context, since time.Time) (time.Duration, error) {
+		select {
+		case <-a.last: // of a round that was cut off
+		default:
+		}
+		a.due.Add(int64(len(a.clients)))
+		if err := a.writer.WriteFile(ctx, a.path, l.next()); err != nil {
+			a.fail(err)
+		}
+		select {
+		case at := <-a.last:
+			return at.Sub(since), nil
+		case <-a.broken:
+			return 0, a.why
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/stoutlock/stout/test/bench/internal/drive"
+	"github.com/stoutlock/stout/test/bench/internal/load"
+	"github.com/stoutlock/stout/test/bench/internal/report"
+)
+
+// Numbers of the work fanout: how many watch where no number is named, and how
+// many others write files of their own.
+var watchers = []int{500, 5000}
+
+const others = 16
+
+// runFanout measures how long it takes until the last of many watchers of one
+// file is told of a write, and what that does to others who write.
+func runFanout(ctx context.Context, b *bench) error {
+	ns := watchers
+	if len(b.sessions) > 0 {
+		ns = b.sessions
+	}
+	for _, via := range b.via {
+		for _, n := range ns {
+			f := &fanout{bench: b, label: fmt.Sprintf("fanout via %s, %d watchers", via, n), via: via, n: n}
+			if err := f.run(ctx); err != nil {
+				return fmt.Errorf("%s: %w", f.label, err)
+			}
+		}
+	}
+	return nil
+}
+
+// fanout is one row of the work.
+type fanout struct {
+	*bench
+	label, via string
+	n          int
+	row        report.Fanout
+
+	others *field
+	rounds *field // the writer's; its one step is a round
+}
+
+// run measures the others alone, the rounds alone, and both at once.
+func (f *fanout) run(ctx context.Context) error {
+	watching, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	lapses := f.cell.Lapses()
+	if err := f.openOthers(ctx); err != nil {
+		return err
+	}
+	defer f.others.close(ctx)
+	var alone, beside, rounds, under summary
+	if err := f.times(ctx, "others unwatched", f.others, &alone); err != nil {
+		return err
+	}
+	if err := f.openRounds(watching, &running); err != nil {
+		return err
+	}
+	defer f.rounds.close(ctx)
+	if err := f.times(ctx, "alone", f.rounds, &rounds); err != nil {
+		return err
+	}
+	for i := range f.runs {
+		if err := f.together(ctx, fmt.Sprintf("%s, others meanwhile, run %d of %d", f.label, i+1, f.runs), &under, &beside); err != nil {
+			return err
+		}
+	}
+	f.row.Alone, f.row.Under = rounds.load(false), under.load(false)
+	f.row.Unwatched, f.row.Watched = alone.load(false), beside.load(false)
+	f.row.Lapses = f.cell.Lapses() - lapses
+	f.add(report.Row{Work: "fanout", Via: f.via, Sessions: f.n, Runs: f.runs, Fanout: &f.row})
+	return nil
+}
+
+// times makes the runs of a field that has the cell to itself.
+func (f *fanout) times(ctx context.Context, what string, who *field, sum *summary) error {
+	for i := range f.runs {
+		r, err := f.once(ctx, fmt.Sprintf("%s, %s, run %d of %d", f.label, what, i+1, f.runs), f.plan(0), who)
+		if err != nil {
+			return err
+		}
+		sum.add(r)
+	}
+	return nil
+}
+
+// together makes one run of both fields. The rounds follow one another, or come
+// at the rate that was asked for.
+func (f *fanout) together(ctx context.Context, label string, rounds, others *summary) error {
+	var all sync.WaitGroup
+	var under *load.Result
+	var failed error
+	all.Go(func() { under, failed = f.plan(f.ratesOrClosed()[0]).Run(ctx, f.rounds.steps, load.Hooks{}) })
+	r, err := f.once(ctx, label, f.plan(0), f.others)
+	all.Wait()
+	if err := errors.Join(err, failed); err != nil {
+		return err
+	}
+	others.add(r)
+	rounds.add(&outcome{Result: under})
+	return nil
+}
+
+// openOthers opens those who write files of their own.
+func (f *fanout) openOthers(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, setup)
+	defer cancel()
+	f.others = &field{}
+	if f.others.clients, err = drive.Clients(f.via, f.cell.URLs(), others, f.shared); err != nil {
+		return err
+	}
+	return preparePut(ctx, f.bench, f.others)
+}
+
+// openRounds opens the writer and has the watchers watch until ctx ends.
+func (f *fanout) openRounds(ctx context.Context, running *sync.WaitGroup) (err error) {
+	f.progress.step("%s: opening", f.label)
+	f.rounds = &field{}
+	if f.rounds.clients, err = drive.Clients(f.via, f.cell.URLs(), 1, false); err != nil {
+		return err
+	}
+	if err := f.rounds.openSessions(ctx, f.bench); err != nil {
+		return err
+	}
+	a, err := newAudience(f.via, f.cell.URLs(), f.n, nodePath("fanout", 0), f.rounds.sessions[0])
+	if err != nil {
+		return err
+	}
+	f.rounds.steps = []load.Step{a.round(newLetter())}
+	return a.gather(ctx, setup, running)
+}
