@@ -62,9 +62,30 @@ func (op *Transaction) wellFormed() bool {
 }
 
 func (op *Transaction) would(s *State) (Result, bool) {
+	if op.overwrites(s) {
+		return TransactionResult{Verdict: Done, Succeeded: true}, true
+	}
 	e := edit(s, 0)
 	r := op.try(e)
 	return r, len(e.changes) > 0
+}
+
+// overwrites reports whether the transaction is a write without any condition, not
+// answered before: nothing has to be tried to know that it changes something.
+func (op *Transaction) overwrites(s *State) bool {
+	w := lone(op.Then)
+	if w == nil || w.When != Always || w.Sequential || len(op.Guards)+len(op.If) > 0 {
+		return false
+	}
+	if op.Session == "" {
+		return true
+	}
+	_, lives := s.sessions.Get(op.Session)
+	if !lives || op.Key == "" {
+		return lives
+	}
+	_, again := s.answer(op.Session, op.Key)
+	return !again
 }
 
 func (op *Transaction) do(e *editor, _ Result) Result { return op.try(e) }
@@ -100,7 +121,7 @@ func (op *Transaction) judge(e *editor) TransactionResult {
 	if r.Succeeded {
 		branch = op.Then
 	}
-	e.attempt(func() bool {
+	e.attemptAll(branch, func() bool {
 		for i, step := range branch {
 			done, failure := step.take(e, op.Session)
 			if failure != nil {
@@ -122,6 +143,30 @@ func (op *Transaction) judge(e *editor) TransactionResult {
 	}
 	r.Revision = e.Revision
 	return r
+}
+
+// attemptAll is attempt for the steps of a branch. A lone write is done or not,
+// with nothing to take back: it goes without, which spares the next commands of
+// the batch a copy of what this one has copied.
+func (e *editor) attemptAll(branch []Step, do func() bool) {
+	if lone(branch) == nil {
+		e.attempt(do)
+		return
+	}
+	do()
+}
+
+// lone is the write that a branch consists of, whose answer is short enough to be
+// remembered; nil where it is no such branch.
+func lone(branch []Step) *Write {
+	if len(branch) != 1 {
+		return nil
+	}
+	w, _ := branch[0].(*Write)
+	if w == nil || len(w.Path) > maxAnswer/2 {
+		return nil
+	}
+	return w
 }
 
 // tell puts the file that stands in the way into a failure, if it is about one, as
