@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -187,8 +188,20 @@ func (u *user) freed(ctx context.Context, p pair, token uint64) bool {
 type message struct {
 	method, route string
 	in, out       any
-	key           string // of idempotency, or empty
-	stays         bool   // it is not to be forwarded
+	raw           []byte      // instead of in
+	key           string      // of idempotency, or empty
+	header        http.Header // besides
+	reply         http.Header // takes the reply's, unless nil
+	stays         bool        // it is not to be forwarded
+}
+
+// body is what the call sends.
+func (m *message) body() *bytes.Reader {
+	body := m.raw
+	if m.in != nil {
+		body, _ = json.Marshal(m.in)
+	}
+	return bytes.NewReader(body)
 }
 
 // message makes one, which now and then is not to be forwarded.
@@ -210,14 +223,11 @@ func (u *user) anyone() string {
 func (u *user) send(ctx context.Context, patience time.Duration, to string, m message) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var body []byte
-	if m.in != nil {
-		body, _ = json.Marshal(m.in)
-	}
-	q, err := http.NewRequestWithContext(ctx, m.method, "http://"+to+m.route, bytes.NewReader(body))
+	q, err := http.NewRequestWithContext(ctx, m.method, "http://"+to+m.route, m.body())
 	if err != nil {
 		panic(err)
 	}
+	maps.Copy(q.Header, m.header)
 	if m.key != "" {
 		q.Header.Set(lockapi.HeaderIdempotencyKey, m.key)
 	}
@@ -229,6 +239,9 @@ func (u *user) send(ctx context.Context, patience time.Duration, to string, m me
 		return err
 	}
 	raw, _ := io.ReadAll(resp.Body)
+	if m.reply != nil {
+		maps.Copy(m.reply, resp.Header)
+	}
 	u.w.trace.note(u.name, "%s %s by %s → %d %s", m.method, m.route, to, resp.StatusCode, bytes.TrimSpace(raw))
 	switch {
 	case resp.StatusCode == http.StatusNoContent:

@@ -241,6 +241,10 @@ func short(v any) string {
 		return fmt.Sprintf("by %s for term %d", v.Master, v.Term)
 	case *state.Release:
 		return fmt.Sprintf("%v token %d", about(v), v.Token)
+	case *state.Transaction:
+		return fmt.Sprintf("of %.4s, key %q, guards %v, if %s then %s else %s", v.Session, v.Key, v.Guards, partsOf(v.If), partsOf(v.Then), partsOf(v.Else))
+	case state.TransactionResult:
+		return fmt.Sprintf("%v succeeded %v revision %d replayed %v", v.Verdict, v.Succeeded, v.Revision, v.Replayed)
 	case *state.Withdraw:
 		return fmt.Sprintf("%v place %d undo %v", about(v), v.Seq, v.Undo)
 	case *state.EndDelay:
@@ -262,6 +266,19 @@ func short(v any) string {
 		return "refused"
 	}
 	return fmt.Sprint(v)
+}
+
+// partsOf writes conditions or steps.
+func partsOf[T any](all []T) string {
+	var text strings.Builder
+	for _, one := range all {
+		if w, ok := any(one).(*state.Write); ok {
+			fmt.Fprintf(&text, "[write %s %q when %d %d owner %d]", w.Path, w.Content, w.When, w.Revision, w.Owner)
+			continue
+		}
+		fmt.Fprintf(&text, "[%T %+v]", one, one)
+	}
+	return text.String()
 }
 
 // about is whom and what an operation is about, as far as it names them.
@@ -299,6 +316,10 @@ func describe(b state.Batch, out state.Outcome) string {
 			fmt.Fprintf(&text, "; granted token %d to %.4s/%s", c.Hold.Token, c.Hold.Session, c.Hold.Handle)
 		case state.Released:
 			fmt.Fprintf(&text, "; released token %d of %.4s/%s", c.Hold.Token, c.Hold.Session, c.Hold.Handle)
+		case state.FileChanged:
+			fmt.Fprintf(&text, "; %s revision %d generation %d owner %.4s", c.File.Path, c.File.Revision, c.File.Generation, c.File.Session)
+		case state.FileDeleted:
+			fmt.Fprintf(&text, "; %s deleted by revision %d", c.File.Path, c.Revision)
 		case state.SessionEnded:
 			fmt.Fprintf(&text, "; ended %.4s expired %v", c.Session.ID, c.Expired)
 		}

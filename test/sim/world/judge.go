@@ -17,6 +17,10 @@ type judge struct {
 	instant time.Duration
 	points  int // steps made at that instant
 
+	annals    *annals // by revision, where history is by index
+	watchers  map[string]*watcher
+	followers map[string]*follower
+
 	history []*state.State // by index; nil where the entry is not one of ours
 	tokens  map[uint64]grant
 	holds   map[pair]uint64          // the last token of each pair
@@ -59,7 +63,7 @@ type pair struct{ session, path, handle string }
 
 func newJudge(w *world) *judge {
 	return &judge{
-		w: w, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, stored: map[uint64]raft.Log{}, ended: map[string]end{},
+		w: w, annals: newAnnals(w), watchers: map[string]*watcher{}, followers: map[string]*follower{}, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, stored: map[uint64]raft.Log{}, ended: map[string]end{},
 		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, offered: map[uint64]offer{}, early: map[uint64]string{}, signs: map[string]time.Duration{}, untouched: map[pair]string{}, claimed: map[string]uint64{}, denied: map[place][]pair{},
 	}
 }
@@ -156,6 +160,7 @@ func (j *judge) replay(p *process) bool {
 	}
 	j.admission(before, l.Term, batch, out)
 	j.transition(before, after, batch, out)
+	j.annals.take(after, out)
 	j.denials(place{index, l.Term}, batch, out)
 	return !j.w.failed()
 }

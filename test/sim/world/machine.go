@@ -126,7 +126,8 @@ func (p *process) open() {
 		Cell: "sim", ID: m.id, Members: m.w.members(), MasterLease: m.lease, ClockDrift: drift,
 		HeartbeatTimeout: heartbeat, ElectionTimeout: heartbeat,
 		SnapshotThreshold: m.w.snapshotAfter, SnapshotInterval: 500 * time.Millisecond, TrailingLogs: trailing,
-		Logger: log, Clock: p.now,
+		EventHistory: m.w.profile.events,
+		Logger:       log, Clock: p.now,
 	}, stores, peers)
 	if p.dead() {
 		return

@@ -21,6 +21,10 @@ type profile struct {
 	work      []int         // weights of what a user does, in the order of deeds
 	witnesses int           // of each user
 	pipelines bool          // entries are sent without waiting for the answers before
+	watches   bool          // users watch the cell's events
+	follows   bool          // one keeps a copy of files
+	slow      bool          // watchers are slow at times
+	events    int           // that a replica keeps
 	silence   int           // one new session in this many is cut off at once; 0 = none
 }
 
@@ -37,6 +41,10 @@ func newProfile(r *rand.Rand) profile {
 		witnesses: pick(r, 0, 0, 1, 1, 2),
 		pipelines: pick(r, true, true, true, false),
 		silence:   pick(r, 0, 4),
+		watches:   pick(r, true, true, false),
+		follows:   pick(r, true, false),
+		slow:      pick(r, true, false),
+		events:    pick(r, 20, 200, 65536, 65536),
 	}
 	for _, a := range actions {
 		p.weights = append(p.weights, a.weight*pick(r, 0, 1, 1, 3))

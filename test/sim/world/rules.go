@@ -63,7 +63,9 @@ func (j *judge) cause(after *state.State, b state.Batch, h *state.Hold) {
 	who := pair{h.Session, h.Path, h.Handle}
 	for i := range b.Commands {
 		p := about(b.Commands[i].Operation)
-		switch b.Commands[i].Operation.(type) {
+		switch op := b.Commands[i].Operation.(type) {
+		case *state.Transaction:
+			released = released || frees(op, who)
 		case *state.Release:
 			released = released || p == who
 		case *state.Withdraw:
@@ -98,6 +100,14 @@ func (j *judge) cause(after *state.State, b state.Batch, h *state.Hold) {
 	default:
 		j.w.fail("entry %d: the hold with token %d of %s/%s at %s ends, and no command in it says so", after.Index, h.Token, h.Session, h.Handle, h.Path)
 	}
+}
+
+// frees reports whether a transaction may release what a pair holds.
+func frees(op *state.Transaction, who pair) bool {
+	return slices.ContainsFunc(slices.Concat(op.Then, op.Else), func(step state.Step) bool {
+		f, ok := step.(*state.Free)
+		return ok && who == pair{op.Session, f.Path, f.Handle}
+	})
 }
 
 // grants are those that a batch made or told of, in the order of their tokens.

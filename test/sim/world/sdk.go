@@ -35,6 +35,9 @@ func (u *user) lock(ctx context.Context, s *client.Session, l want) {
 		return
 	}
 	u.holds(floor, h, s, l)
+	if u.rng.IntN(4) == 0 && !u.w.quiet {
+		u.whileHeld(ctx, s, h)
+	}
 	u.works(ctx)
 	if u.rng.IntN(4) == 0 && h.Err() == nil {
 		u.checkSequencer(ctx, h)

@@ -13,6 +13,7 @@ const (
 	electedWithin = 20 * time.Second
 	servedWithin  = 90 * time.Second
 	emptyWithin   = 60 * time.Second
+	toldWithin    = 60 * time.Second
 	// The library waits for up to 10 s before it tries again what has failed
 	// often.
 	followedWithin = 20 * time.Second
@@ -42,6 +43,7 @@ func (w *world) settle() {
 		s := w.judge.latest()
 		return s.SessionCount() == 0 && s.LockCount() == 0 && s.HoldCount() == 0 && s.WaitCount() == 0
 	})
+	w.within(toldWithin, "every watcher is told all", w.allTold)
 	all := w.judge.latest().Index
 	w.within(followedWithin, "every replica has applied all", func() bool {
 		return !slices.ContainsFunc(w.machines, func(m *machine) bool {

@@ -29,6 +29,9 @@ type user struct {
 	handles int
 	served  map[string]bool // paths got and released since the faults ended
 
+	known  map[string]uint64 // the last revisions of files that it was told of
+	polled uint64            // it was told all events up to it, by bare calls
+
 	last      pair                     // of bare calls, whose grant it has given back; see ask
 	testimony string                   // the session of its witness; see testify
 	spared    string                   // a session that it has only opened; see spare
@@ -73,7 +76,7 @@ func (u *user) delay() time.Duration {
 func newUser(w *world, i int) *user {
 	return &user{
 		w: w, name: fmt.Sprintf("u%d", i+1), served: map[string]bool{}, promised: map[string]time.Duration{}, epochs: map[string]uint64{},
-		releasing: map[uint64]bool{}, forgotten: map[string]bool{},
+		known: map[string]uint64{}, releasing: map[uint64]bool{}, forgotten: map[string]bool{},
 		rng:   rand.New(rand.NewPCG(w.opts.Seed, uint64(100+i))),
 		clock: &clock{w: w, rate: w.rate()},
 	}
@@ -99,6 +102,12 @@ func (u *user) start() {
 	go u.work(u.ctx)
 	for range u.w.profile.witnesses {
 		go u.witness(u.ctx)
+	}
+	if u.w.profile.watches {
+		go u.watches(u.ctx)
+	}
+	if u.w.profile.follows && u.name == "u1" {
+		go u.follows(u.ctx)
 	}
 }
 
@@ -186,6 +195,16 @@ var deeds = []struct {
 	{1, func(u *user, ctx context.Context, s *client.Session) { u.jostle(ctx, s) }},
 	{1, func(u *user, ctx context.Context, s *client.Session) { u.inherits(ctx, s) }},
 	{1, func(u *user, ctx context.Context, _ *client.Session) { u.wait(ctx, time.Second) }},
+	{2, func(u *user, ctx context.Context, s *client.Session) { u.writesFile(ctx, s) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.deletesFile(ctx, s) }},
+	{1, func(u *user, ctx context.Context, _ *client.Session) { u.readsFile(ctx) }},
+	{1, func(u *user, ctx context.Context, _ *client.Session) { u.listsFiles(ctx) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.queues(ctx, s) }},
+	{2, func(u *user, ctx context.Context, s *client.Session) { u.transacts(ctx, s) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.repeats(ctx, s) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.takesAndWrites(ctx, s) }},
+	{1, func(u *user, ctx context.Context, _ *client.Session) { u.polls(ctx) }},
+	{1, func(u *user, ctx context.Context, _ *client.Session) { u.asksNow(ctx) }},
 }
 
 // one does one thing.

@@ -81,14 +81,12 @@ func (e *endpoint) carry(q *http.Request, body []byte, got chan<- answer) {
 // served has the process answer, and returns nil if it dies before it has.
 func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Response {
 	ctx, cancel := context.WithCancel(p.gone)
-	defer cancel()
 	// The receiver learns that its caller has gone, unless they are parted.
 	stop := context.AfterFunc(q.Context(), func() {
 		if e.w.net.arrives(e.from, p.m.id) {
 			cancel()
 		}
 	})
-	defer stop()
 	in, err := http.NewRequestWithContext(ctx, q.Method, q.URL.String(), bytes.NewReader(body))
 	if err != nil {
 		panic(err)
@@ -109,11 +107,14 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		api = p.peers
 	}
 	done := make(chan *http.Response, 1)
+	out := &reply{ResponseRecorder: httptest.NewRecorder(), stream: &stream{e: e, q: q, at: p, more: make(chan struct{})}, began: make(chan struct{})}
 	go func() {
-		out := httptest.NewRecorder()
+		defer cancel()
+		defer stop()
 		api.ServeHTTP(out, in)
-		e.w.judge.deny(ahead, out)
-		e.w.judge.answered(q, out)
+		out.over()
+		e.w.judge.deny(ahead, out.ResponseRecorder)
+		e.w.judge.answered(q, out.ResponseRecorder)
 		if claims {
 			e.w.calling[who]--
 			e.w.called[who] = e.w.now()
@@ -134,6 +135,8 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		}
 		e.w.judge.look()
 		return resp
+	case <-out.began:
+		return out.begun(cancel)
 	case <-p.gone.Done():
 		return nil
 	}

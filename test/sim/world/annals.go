@@ -1,0 +1,315 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// annals are what has happened in the cell, by revisions, as the judge has it
+// from the committed log: each change of a file, a lock or the master. It is
+// kept apart from the state: what that makes of files, sessions and grants is
+// held against it.
+type annals struct {
+	w       *world
+	events  []happening          // by revision; the first stands for none
+	files   map[string][]version // of each file, in the order of revisions
+	names   map[string]string    // of the sessions that live
+	held    map[uint64]bool      // tokens
+	writes  map[string]*write    // by content, which is each write's own
+	deleted map[string]int       // by path: how often a call has deleted it
+	asked   map[string]int       // by path, or directory: calls that may delete
+	keyed   map[string]int       // by session: answers that it was given to keyed calls
+	touched []*write             // in the present entry
+}
+
+// happening is one change that has a revision.
+type happening struct {
+	index   uint64 // of its entry
+	kind    lockapi.EventType
+	path    string
+	line    string // what a watcher is told of it, but for contents
+	content []byte // of a file that was written
+}
+
+// version is a file between two of its revisions.
+type version struct {
+	revision, index uint64
+	file            *state.File // nil: there is none
+}
+
+func newAnnals(w *world) *annals {
+	return &annals{
+		w: w, events: make([]happening, 1), files: map[string][]version{}, names: map[string]string{}, held: map[uint64]bool{},
+		writes: map[string]*write{}, deleted: map[string]int{}, asked: map[string]int{}, keyed: map[string]int{},
+	}
+}
+
+// revision is the present one.
+func (y *annals) revision() uint64 { return uint64(len(y.events) - 1) }
+
+// take takes in what an entry has changed.
+func (y *annals) take(after *state.State, out state.Outcome) {
+	y.touched = nil
+	for _, c := range out.Changes {
+		y.note(after.Index, c)
+		if h, ok := y.happened(after.Index, c); ok {
+			y.w.stats.check("revision")
+			if r := revisionOf(c); r != uint64(len(y.events)) {
+				y.w.fail("entry %d: %s has revision %d; the one before it has %d", after.Index, h.line, r, y.revision())
+			}
+			y.events = append(y.events, h)
+		}
+	}
+	if after.Revision != y.revision() {
+		y.w.fail("entry %d leads to revision %d; there were %d changes", after.Index, after.Revision, y.revision())
+	}
+	for _, w := range y.touched {
+		y.w.stats.check("write")
+		if len(w.done) != len(w.paths) {
+			y.w.fail("entry %d: of %s's write %s of %q only %v is done", after.Index, w.who, w.content, w.paths, w.done)
+		}
+	}
+}
+
+// note keeps who lives and what is held, in the order in which that changes.
+func (y *annals) note(index uint64, c state.Change) {
+	switch c := c.(type) {
+	case state.SessionOpened:
+		y.names[c.Session.ID] = c.Session.Name
+	case state.SessionEnded:
+		delete(y.names, c.Session.ID)
+		y.orphans(index, c.Session.ID)
+	case state.Granted:
+		y.held[c.Hold.Token] = true
+	case state.Released:
+		delete(y.held, c.Hold.Token)
+	case state.Answered:
+		y.keyed[c.Session]++
+	case state.FileChanged:
+		y.written(index, c.File)
+	case state.FileDeleted:
+		y.gone(index, c)
+	}
+}
+
+// orphans: the files of a session end with it, in one entry.
+func (y *annals) orphans(index uint64, session string) {
+	for path := range y.files {
+		if f := y.now(path).file; f != nil && f.Session == session {
+			y.w.fail("entry %d: session %s ends, and its file %s stays", index, session, path)
+		}
+	}
+}
+
+// written: a file was changed by a write that somebody has made, as that asked,
+// once.
+func (y *annals) written(index uint64, f *state.File) {
+	old := y.now(f.Path)
+	y.files[f.Path] = append(y.files[f.Path], version{f.Revision, index, f})
+	w := y.writes[string(f.Content)]
+	if w == nil {
+		y.w.fail("entry %d: %s is written with %q, which nobody has sent", index, f.Path, f.Content)
+		return
+	}
+	if wrong := y.wrong(w, index, f, old); wrong != "" {
+		y.w.fail("entry %d: %s's write %s of %s, revision %d: %s", index, w.who, w.content, f.Path, f.Revision, wrong)
+	}
+	if !slices.Contains(y.touched, w) {
+		y.touched = append(y.touched, w)
+	}
+	w.done[f.Path], w.index = f.Revision, index
+	w.answers = y.keyed[w.session]
+}
+
+// wrong says what is wrong with the effect of a write on a file.
+func (y *annals) wrong(w *write, index uint64, f *state.File, old version) string {
+	_, lives := y.names[w.session]
+	switch {
+	case w.refused != "":
+		return "its caller was told " + w.refused
+	case w.index != 0 && w.index != index && y.keyed[w.session]-w.answers >= 128:
+		return "" // its key may be forgotten
+	case w.index != 0 && w.index != index:
+		return fmt.Sprintf("it was done by entry %d", w.index)
+	case w.session != "" && !lives:
+		return "its session does not live"
+	case !w.names(f):
+		return "it was not of that path"
+	}
+	for _, token := range w.guards {
+		if !y.held[token] {
+			return fmt.Sprintf("token %d, which guards it, is not held", token)
+		}
+	}
+	if len(w.done) == 0 {
+		for path, revision := range w.when {
+			if has := y.at(path, f.Revision-1).file; (has == nil) != (revision == 0) || has != nil && has.Revision != revision {
+				return fmt.Sprintf("it was to be done at revision %d of %s only", revision, path)
+			}
+		}
+	}
+	return lineage(w, f, old.file)
+}
+
+// lineage says what is wrong with what a file has from the one before it.
+func lineage(w *write, f, old *state.File) string {
+	instance, generation, owner := f.Revision, uint64(1), ""
+	if old != nil {
+		instance, generation, owner = old.Instance, old.Generation+1, old.Session
+	}
+	if w.ephemeral != nil {
+		owner = ""
+		if *w.ephemeral {
+			owner = w.session
+		}
+	}
+	if f.Instance != instance || f.Generation != generation || f.Session != owner {
+		return fmt.Sprintf("instance %d, generation %d, session %q; want %d, %d, %q", f.Instance, f.Generation, f.Session, instance, generation, owner)
+	}
+	return ""
+}
+
+// gone: a file ended with its session, or by a call for each time.
+func (y *annals) gone(index uint64, c state.FileDeleted) {
+	f := y.now(c.File.Path).file
+	if f == nil || f.Revision != c.File.Revision {
+		y.w.fail("entry %d: %s is deleted, which was not there as %v", index, c.File.Path, c.File)
+		return
+	}
+	y.files[f.Path] = append(y.files[f.Path], version{revision: c.Revision, index: index})
+	switch c.Reason {
+	case state.Deleted:
+		if y.deleted[f.Path]++; y.deleted[f.Path] > y.deletions(f.Path) {
+			y.w.fail("entry %d: %s is deleted by a call for the %dth time, of %d calls", index, f.Path, y.deleted[f.Path], y.deletions(f.Path))
+		}
+	default:
+		if f.Session == "" {
+			y.w.fail("entry %d: %s ends with a session, and has none", index, f.Path)
+		}
+	}
+}
+
+// deletions is how many calls were made that may delete a file.
+func (y *annals) deletions(path string) int {
+	n := y.asked[path]
+	for i := range path {
+		if path[i] == '/' {
+			n += y.asked[path[:i+1]]
+		}
+	}
+	return n
+}
+
+// now is the last version of a file.
+func (y *annals) now(path string) version {
+	if all := y.files[path]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return version{}
+}
+
+// at is the version of a file at a revision of the cell.
+func (y *annals) at(path string, revision uint64) version {
+	all := y.files[path]
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].revision <= revision {
+			return all[i]
+		}
+	}
+	return version{}
+}
+
+// whole reports whether a revision is the last one of its entry: nobody reads
+// the state in the midst of one.
+func (y *annals) whole(revision uint64) bool {
+	next := revision + 1
+	return revision <= y.revision() && (next == uint64(len(y.events)) || y.events[next].index != y.events[revision].index)
+}
+
+// happened is what is told of a change.
+func (y *annals) happened(index uint64, c state.Change) (happening, bool) {
+	h := happening{index: index}
+	switch c := c.(type) {
+	case state.OfficeOpened:
+		h.kind, h.line = lockapi.EventMasterChanged, lineOfMaster(c.Epoch, c.Master)
+	case state.Granted:
+		h.kind, h.path = lockapi.EventLockAcquired, c.Hold.Path
+		h.line = lineOfLock(c.Hold.Session, y.names[c.Hold.Session], c.Hold.Handle, c.Hold.Mode == state.Shared, c.Hold.Token, "")
+	case state.Released:
+		why := map[state.Reason]string{state.GivenBack: lockapi.ReasonReleased, state.Closed: lockapi.ReasonSessionClosed, state.Expired: lockapi.ReasonSessionExpired}
+		h.kind, h.path = lockapi.EventLockReleased, c.Hold.Path
+		h.line = lineOfLock(c.Hold.Session, y.names[c.Hold.Session], c.Hold.Handle, c.Hold.Mode == state.Shared, c.Hold.Token, why[c.Reason])
+	case state.Enqueued:
+		h.kind, h.path = lockapi.EventLockContended, c.Wait.Path
+		h.line = lineOfLock(c.Wait.Session, y.names[c.Wait.Session], c.Wait.Handle, c.Wait.Mode == state.Shared, 0, "")
+		if c.Revision == 0 {
+			return h, false
+		}
+	case state.FileChanged:
+		h.kind, h.path, h.content = lockapi.EventFileChanged, c.File.Path, c.File.Content
+		if c.File.Revision == c.File.Instance {
+			h.kind = lockapi.EventFileCreated
+		}
+		h.line = lineOfFile(c.File.Instance, c.File.Generation, len(c.File.Content), c.File.Session, "")
+	case state.FileDeleted:
+		why := lockapi.ReasonSessionEnded
+		if c.Reason == state.Deleted {
+			why = lockapi.ReasonDeleted
+		}
+		h.kind, h.path = lockapi.EventFileDeleted, c.File.Path
+		h.line = lineOfFile(c.File.Instance, c.File.Generation, len(c.File.Content), c.File.Session, why)
+	default:
+		return h, false
+	}
+	h.line = fmt.Sprintf("%s of %q: %s", h.kind, h.path, h.line)
+	return h, true
+}
+
+// revisionOf is the revision of a change that has one.
+func revisionOf(c state.Change) uint64 {
+	switch c := c.(type) {
+	case state.OfficeOpened:
+		return c.Revision
+	case state.Granted:
+		return c.Revision
+	case state.Released:
+		return c.Revision
+	case state.Enqueued:
+		return c.Revision
+	case state.FileChanged:
+		return c.File.Revision
+	case state.FileDeleted:
+		return c.Revision
+	}
+	return 0
+}
+
+func lineOfMaster(epoch uint64, master string) string {
+	return fmt.Sprintf("epoch %d, master %s", epoch, master)
+}
+
+func lineOfLock(session, name, handle string, shared bool, token uint64, why string) string {
+	return fmt.Sprintf("%s (%q) with handle %q, shared %v, token %d %s", session, name, handle, shared, token, why)
+}
+
+func lineOfFile(instance, generation uint64, size int, session, why string) string {
+	return strings.TrimSpace(fmt.Sprintf("instance %d, generation %d, %d bytes, session %q %s", instance, generation, size, session, why))
+}
+
+// lineOf is an event as it was told.
+func lineOf(e *lockapi.CellEvent) string {
+	line := ""
+	switch {
+	case e.File != nil:
+		line = lineOfFile(e.File.Instance, e.File.Generation, e.File.Size, e.File.Session, e.Reason)
+	case e.Hold != nil:
+		line = lineOfLock(e.Hold.Session, e.Hold.SessionName, e.Hold.Handle, e.Hold.Mode == lockapi.Shared, e.Hold.Token, e.Reason)
+	case e.Master != nil:
+		line = lineOfMaster(e.Master.Epoch, e.Master.Master)
+	}
+	return fmt.Sprintf("%s of %q: %s", e.Type, e.Path, line)
+}

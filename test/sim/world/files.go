@@ -1,0 +1,280 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// What a user does with files through the SDK.
+
+// Files that all users write, those that transactions write together, and where
+// sequential ones are made.
+var (
+	commonFiles = []string{"/f/a", "/f/b", "/one"}
+	pairedFiles = []string{"/pair/a", "/pair/b"}
+)
+
+const (
+	queueDir    = "/q/"
+	queuePrefix = "/q/job-"
+)
+
+func (u *user) anyFile() string { return commonFiles[u.rng.IntN(len(commonFiles))] }
+
+// newWrite is a write that nobody else makes.
+func (u *user) newWrite(session string, paths ...string) *write {
+	u.handles++
+	return &write{who: u.name, content: fmt.Sprintf("%s-%d", u.name, u.handles), paths: paths, session: session, when: map[string]uint64{}}
+}
+
+// refusal is the answer that says no; nil where there was another one, or none.
+func refusal(err error) *lockapi.Error {
+	var e *lockapi.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return nil
+}
+
+// told takes in what became of a write that was sent as one call.
+func (u *user) told(floor uint64, w *write, err error, stats ...*lockapi.FileStat) {
+	if err == nil {
+		for _, s := range stats {
+			u.w.judge.wroteFile(w, s)
+			u.known[s.Path] = s.Revision
+		}
+		return
+	}
+	if e := refusal(err); e != nil && (e.Code == lockapi.CodePrecondition || e.Code == lockapi.CodeNotHeld) {
+		u.w.judge.stoodFile(w, floor, err)
+		u.w.judge.notWritten(w, err)
+		if e.Current != nil {
+			u.known[e.Current.Path] = e.Current.Revision
+		}
+	}
+}
+
+// writesFile writes a file, on behalf of its session or of nobody.
+func (u *user) writesFile(ctx context.Context, s *client.Session) {
+	path, floor := u.anyFile(), u.w.judge.floor()
+	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var opts []client.WriteOption
+	w := u.newWrite("", path)
+	switch known := u.known[path]; u.rng.IntN(4) {
+	case 0:
+		w.when[path] = 0
+		opts = append(opts, client.IfAbsent())
+	case 1, 2:
+		if known != 0 {
+			w.when[path] = known
+			opts = append(opts, client.IfRevision(known))
+		}
+	}
+	put := u.client.Put
+	if u.rng.IntN(3) > 0 {
+		w.session, put = s.ID(), s.Put
+		if n := u.rng.IntN(4); n < 2 {
+			ephemeral := n == 0
+			w.ephemeral = &ephemeral
+			opts = append(opts, map[bool]client.WriteOption{true: client.Ephemeral(), false: client.Permanent()}[ephemeral])
+		}
+	}
+	stat, err := put(calling, path, []byte(u.w.judge.intends(w).content), opts...)
+	u.told(floor, w, err, &stat)
+	u.rests(ctx, err)
+}
+
+// rests keeps a program whose calls fail from doing nothing else.
+func (u *user) rests(ctx context.Context, err error) {
+	if err != nil {
+		u.pace(ctx)
+	}
+}
+
+// deletesFile deletes a file, or all of the queue.
+func (u *user) deletesFile(ctx context.Context, s *client.Session) {
+	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	if u.rng.IntN(4) == 0 {
+		u.w.judge.annals.asked[queueDir]++
+		_, err := s.DeleteBelow(calling, queueDir)
+		u.rests(ctx, err)
+		return
+	}
+	path := u.anyFile()
+	u.w.judge.annals.asked[path]++
+	var err error
+	if u.rng.IntN(2) == 0 {
+		_, err = u.client.Delete(calling, path)
+	} else {
+		_, err = s.Delete(calling, path)
+	}
+	u.rests(ctx, err)
+}
+
+// readsFile reads a file, as it is or, from any replica, as it was.
+func (u *user) readsFile(ctx context.Context) {
+	path, floor := u.anyFile(), u.w.judge.floor()
+	calling, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var opts []client.ReadOption
+	if u.rng.IntN(5) == 0 {
+		floor, opts = 0, append(opts, client.Stale())
+	}
+	got, err := u.client.Get(calling, path, opts...)
+	switch e := refusal(err); {
+	case err == nil:
+		u.w.judge.fileRead(u.name, floor, got.AsOf, path, &got.FileStat, got.Content)
+		u.known[path] = got.Revision
+	case e != nil && e.Code == lockapi.CodeNotFound:
+		u.w.judge.fileRead(u.name, floor, e.Revision, path, nil, nil)
+	default:
+		u.pace(ctx)
+	}
+}
+
+// listsFiles lists files at one replica.
+func (u *user) listsFiles(ctx context.Context) {
+	prefix, floor := pick(u.rng, "", "/f/", "/pair/", queueDir), u.w.judge.floor()
+	var got lockapi.FileList
+	header := http.Header{}
+	m := u.message(http.MethodGet, lockapi.RouteFiles+"?limit=1000&prefix="+prefix, nil, &got)
+	m.reply = header
+	if err := u.send(ctx, 10*time.Second, u.anyone(), m); err == nil {
+		u.w.judge.filesRead(u.name, floor, revisionIn(header), prefix, got.Files)
+	}
+}
+
+// revisionIn is the revision that a reply says it is of.
+func revisionIn(h http.Header) uint64 {
+	n, _ := strconv.ParseUint(h.Get(lockapi.HeaderRevision), 10, 64)
+	return n
+}
+
+// queues makes a sequential file, or takes the first one.
+func (u *user) queues(ctx context.Context, s *client.Session) {
+	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	if u.rng.IntN(2) == 0 {
+		w, floor := u.newWrite(s.ID(), queuePrefix), u.w.judge.floor()
+		w.sequential = true
+		w.paths = []string{queuePrefix}
+		stat, err := s.CreateSequential(calling, queuePrefix, []byte(u.w.judge.intends(w).content))
+		u.told(floor, w, err, &stat)
+		u.rests(ctx, err)
+		return
+	}
+	for f, err := range u.client.List(calling, queueDir) {
+		if err == nil {
+			u.w.judge.annals.asked[f.Path]++
+			_, err = s.Delete(calling, f.Path, client.IfRevision(f.Revision))
+		}
+		u.rests(ctx, err)
+		break
+	}
+}
+
+// transacts writes two files in one transaction, if one of them is as the user
+// knows it, or reads both.
+func (u *user) transacts(ctx context.Context, s *client.Session) {
+	a, b := pairedFiles[0], pairedFiles[1]
+	w, floor := u.newWrite("", a, b), u.w.judge.floor()
+	t := u.client.Txn()
+	if u.rng.IntN(3) > 0 {
+		w.session, t = s.ID(), s.Txn()
+	}
+	known, absent := u.known[a], u.known[a] == 0 || u.rng.IntN(8) == 0
+	if absent {
+		known = 0
+		t.If(client.WhenAbsent(a))
+	} else {
+		t.If(client.WhenRevision(a, known))
+	}
+	w.when[a] = known
+	content := []byte(u.w.judge.intends(w).content)
+	t.Then(client.OpPut(a, content), client.OpPut(b, content), client.OpGet(b))
+	if u.rng.IntN(3) == 0 { // what can't be done undoes what was
+		w.when[commonFiles[0]] = 0
+		t.Then(client.OpCreate(commonFiles[0], content))
+		w.paths = append(w.paths, commonFiles[0])
+	}
+	t.Else(client.OpGet(a), client.OpGet(b))
+	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	out, err := t.Commit(calling)
+	switch {
+	case err != nil:
+		u.told(floor, w, err)
+	case out.Succeeded:
+		u.told(floor, w, nil, &out.Results[0].File.FileStat, &out.Results[1].File.FileStat)
+		if got := out.Results[2].File; got == nil || *got.Content != w.content {
+			u.w.fail("%s wrote %q to %s in a transaction, and read %v there", u.name, w.content, b, got)
+		}
+	default:
+		u.transactedElse(floor, w, &out)
+	}
+	u.rests(ctx, err)
+}
+
+// transactedElse: the conditions did not hold at the revision that the answer
+// names, and the files were so.
+func (u *user) transactedElse(floor uint64, w *write, out *lockapi.TransactionResult) {
+	u.w.judge.notWritten(w, errors.New("its condition does not hold"))
+	for i, path := range pairedFiles {
+		var stat *lockapi.FileStat
+		var content []byte
+		delete(u.known, path)
+		if f := out.Results[i].File; f != nil {
+			stat, content = &f.FileStat, []byte(*f.Content)
+			u.known[path] = stat.Revision
+		}
+		u.w.judge.judgedAt(u.name, floor, out.Revision, path, stat, content)
+	}
+	if path := pairedFiles[0]; u.known[path] == w.when[path] {
+		u.w.fail("%s: the condition that %s is at %d did not hold at revision %d; it is at %d", u.name, path, w.when[path], out.Revision, u.known[path])
+	}
+}
+
+// whileHeld writes files under a hold, by the SDK and by bare calls of which
+// one may come late.
+func (u *user) whileHeld(ctx context.Context, s *client.Session, h *client.Held) {
+	w, floor := u.newWrite(s.ID(), u.anyFile()), u.w.judge.floor()
+	w.guards = []uint64{h.Token()}
+	calling, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	stat, err := s.Put(calling, w.paths[0], []byte(u.w.judge.intends(w).content), client.While(h))
+	u.told(floor, w, err, &stat)
+	for range u.rng.IntN(3) {
+		go u.underSequencer(ctx, h)
+	}
+}
+
+// underSequencer writes a file by one bare call that a grant guards, whether or
+// not that lasts.
+func (u *user) underSequencer(ctx context.Context, h *client.Held) {
+	u.wait(ctx, u.w.profile.hold)
+	w, floor := u.newWrite("", u.anyFile()), u.w.judge.floor()
+	w.guards = []uint64{h.Token()}
+	var stat lockapi.FileStat
+	m := u.message(http.MethodPut, lockapi.RouteFiles+w.paths[0]+"?sequencer="+url.QueryEscape(h.Sequencer()), nil, &stat)
+	m.raw = []byte(u.w.judge.intends(w).content)
+	err := u.send(ctx, 10*time.Second, u.anyone(), m)
+	u.told(floor, w, err, &stat)
+	u.noEffect(w, err)
+}
+
+// noEffect takes in a refusal of a call that was sent once.
+func (u *user) noEffect(w *write, err error) {
+	if errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeNotMaster) {
+		u.w.judge.notWritten(w, err)
+	}
+}
