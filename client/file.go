@@ -29,7 +29,9 @@ func (c *Client) Get(ctx context.Context, path string, opts ...ReadOption) (File
 	if err := c.readDated(ctx, q, url.Values{"as": {"json"}}, opts); err != nil {
 		return File{}, err
 	}
-	c.seen.note(out.asOf)
+	if !makeReadOptions(opts).stale { // a replica may be ahead of the master
+		c.seen.note(out.asOf)
+	}
 	return fileOf(&out.File, out.asOf), nil
 }
 

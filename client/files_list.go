@@ -100,7 +100,9 @@ func (c *Client) filePages(ctx context.Context, prefix string, rolled bool, opts
 				yield(nil, err)
 				return
 			}
-			c.seen.note(page.asOf)
+			if !makeReadOptions(opts).stale { // a replica may be ahead of the master
+				c.seen.note(page.asOf)
+			}
 			if !yield(page, nil) || page.Next == "" {
 				return
 			}

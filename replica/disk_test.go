@@ -151,7 +151,11 @@ func TestDamageIsToldWhenItIsApplied(t *testing.T) {
 	}
 	damaged := start(t, all[0].opts)
 	flip(t, logOf(damaged), []byte("needle0000"))
-	start(t, all[1].opts)
+	other := start(t, all[1].opts)
+	until(t, "an office, or the end of the damaged one", func() bool {
+		leader, _ := tryToLead(t, damaged, other)
+		return leader != nil || len(damaged.Failed()) > 0
+	})
 	failsByDamage(t, damaged)
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -19,7 +18,7 @@ import (
 // each new state.
 type fsm struct {
 	current  atomic.Pointer[state.State]
-	events   *events.Ring // of what was applied here
+	telling  telling // of what was applied here
 	promises *lease.Promises
 	clock    func() time.Duration
 	fail     func(error)
@@ -55,7 +54,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	began := f.clock()
 	next, out := f.current.Load().Apply(l.Index, l.Term, batch)
 	f.current.Store(next)
-	f.events.Append(out.Changes, next)
+	f.telling.took(l.Index, out.Changes, next)
 	f.took.Observe(f.clock() - began)
 	f.sums.note(next, &out)
 	return &out
@@ -67,6 +66,9 @@ func (f *fsm) Apply(l *raft.Log) any {
 func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
 	if f.configured != nil {
 		f.configured(index, c)
+	}
+	if !f.broken {
+		f.telling.took(index, nil, f.current.Load())
 	}
 }
 
@@ -92,7 +94,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	}
 	f.restored.Store(true) // before the state is to be seen, see Replica.Card
 	f.current.Store(s)
-	f.events.Restore(s.Revision)
+	f.telling.restored(s)
 	f.promises.Restored(f.clock())
 	return nil
 }

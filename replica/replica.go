@@ -60,7 +60,7 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail}
 	r.fsm.took = r.vitals.applying
 	r.fsm.current.Store(state.New())
-	r.fsm.events = events.New(o.EventHistory, o.EventHistoryBytes, 0)
+	r.fsm.telling = telling{leads: r.leadsIn, events: events.New(o.EventHistory, o.EventHistoryBytes, 0), advanced: make(chan struct{}, 1)}
 	r.fsm.sums = newChecksums(o.Clock, r.diverged)
 	r.fsm.configured = r.committed.note
 	err := o.check()
@@ -96,6 +96,7 @@ func (r *Replica) startRaft() error {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.library.Store(r.raft)
+	r.watching.Go(func() { r.wire.Notify(r.fsm.telling.advanced, r.quit) })
 	r.watching.Go(func() { r.wire.Pass(r.self(), r.servers, r.quit) })
 	r.watch(notify)
 	r.watching.Go(r.suspectSilence)
@@ -116,7 +117,7 @@ func (r *Replica) correct() (err error) {
 	r.fsm.waitDurable = r.disk.WaitDurable
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
 		Leading: r.leads, Leads: r.leadsIn, Mute: r.diskHangs, Durable: r.disk.DurableIndex,
-		Forgot: r.tellForgotten,
+		Told: r.fsm.telling.upTo, Heard: r.fsm.telling.hear, Forgot: r.tellForgotten,
 	})
 	return nil
 }

@@ -122,20 +122,25 @@ func stop(t *testing.T, r *Replica) {
 func lead(t *testing.T, replicas ...*Replica) (leader *Replica, epoch uint64) {
 	t.Helper()
 	until(t, "an office", func() bool {
-		for _, r := range replicas {
-			term, ok := r.Leading()
-			if !ok || r.Barrier(t.Context()) != nil {
-				continue
-			}
-			out, err := r.Submit(state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: term, Master: r.ID()}}}})()
-			if err == nil && out.Accepted {
-				leader, epoch = r, out.Epoch
-				return true
-			}
-		}
-		return false
+		leader, epoch = tryToLead(t, replicas...)
+		return leader != nil
 	})
 	return leader, epoch
+}
+
+// tryToLead opens an office with whoever of them leads; nil where none does.
+func tryToLead(t *testing.T, replicas ...*Replica) (leader *Replica, epoch uint64) {
+	for _, r := range replicas {
+		term, ok := r.Leading()
+		if !ok || r.Barrier(t.Context()) != nil {
+			continue
+		}
+		out, err := r.Submit(state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: term, Master: r.ID()}}}})()
+		if err == nil && out.Accepted {
+			return r, out.Epoch
+		}
+	}
+	return nil, 0
 }
 
 func open(id string) state.Command {

@@ -143,6 +143,7 @@ func TestRingAgainstModel(t *testing.T) {
 				woken := ring.Changed()
 				changes := m.entry(t)
 				ring.Append(changes, at(m.reached))
+				ring.Tell()
 				if closed(woken) != (m.reached != before) {
 					t.Fatalf("revision %d to %d: woken is %v", before, m.reached, closed(woken))
 				}

@@ -24,6 +24,7 @@ type Ring struct {
 	dead    int64   // bytes of those in front that the array still keeps alive
 	floor   uint64  // all events after this revision are here
 	reached uint64  // the state's revision
+	told    uint64  // and that up to which readers are told
 	changed chan struct{}
 }
 
@@ -32,13 +33,14 @@ type Ring struct {
 // maxBytes; one that has room for none sends every reader that is behind to read
 // the state.
 func New(maxEvents int, maxBytes int64, revision uint64) *Ring {
-	return &Ring{maxEvents: maxEvents, maxBytes: maxBytes, floor: revision, reached: revision}
+	return &Ring{maxEvents: maxEvents, maxBytes: maxBytes, floor: revision, reached: revision, told: revision}
 }
 
-// Append adds the events among the changes of one entry. One goroutine calls it,
-// for each entry in the log's order, after the state that the entry led to is
-// published, so that who is told of an event finds it in the state. after is that
-// state: everything up to its revision is told then.
+// Append adds the events among the changes of one entry, which readers are told
+// after the next Tell. One goroutine calls it, for each entry in the log's order,
+// after the state that the entry led to is published, so that who is told of an
+// event finds it in the state. after is that state: everything up to its revision
+// is told then.
 func (r *Ring) Append(changes []state.Change, after *state.State) {
 	fresh := fresh(changes, after)
 	r.mu.Lock()
@@ -47,8 +49,15 @@ func (r *Ring) Append(changes []state.Change, after *state.State) {
 		r.add(e)
 	}
 	r.trim()
-	if after.Revision != r.reached {
-		r.reached = after.Revision
+	r.reached = after.Revision
+}
+
+// Tell has readers told all that was appended.
+func (r *Ring) Tell() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told != r.reached {
+		r.told = r.reached
 		r.wake()
 	}
 }
@@ -135,7 +144,7 @@ func (r *Ring) Restore(revision uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events, r.bytes, r.dead = nil, 0, 0
-	r.floor, r.reached = revision, revision
+	r.floor, r.reached, r.told = revision, revision, revision
 	r.wake()
 }
 
@@ -146,7 +155,7 @@ func (r *Ring) wake() {
 	}
 }
 
-// Changed is closed at the next Append that moves the revision, and at the next
+// Changed is closed at the next Tell that has more to tell, and at the next
 // Restore. Get it before the Read that is to find nothing.
 func (r *Ring) Changed() <-chan struct{} {
 	r.mu.Lock()
@@ -160,7 +169,7 @@ func (r *Ring) Changed() <-chan struct{} {
 // Compacted says that the ring does not reach back to where a reader was.
 type Compacted struct {
 	Oldest   uint64 // the smallest revision after which Read still answers
-	Revision uint64 // the state's
+	Revision uint64 // up to which all is told, were it kept
 }
 
 func (c *Compacted) Error() string {
@@ -169,20 +178,20 @@ func (c *Compacted) Error() string {
 
 // Read returns the events after a revision that pass the filter, in order, at most
 // limit of them, and the revision up to which everything is told, never below
-// after: the next Read goes on from there. After a revision that the replica has
-// not reached there is nothing, and upTo is after. The error is a *Compacted.
+// after: the next Read goes on from there. After a revision that is not told yet
+// there is nothing, and upTo is after. The error is a *Compacted.
 func (r *Ring) Read(after uint64, f Filter, limit int) (events []Event, upTo uint64, err error) {
 	r.mu.Lock()
-	all, floor, reached := r.events, r.floor, r.reached
+	all, floor, told := r.events, r.floor, max(r.told, r.floor)
 	r.mu.Unlock()
 	if after < floor {
-		return nil, after, &Compacted{Oldest: floor, Revision: reached}
+		return nil, after, &Compacted{Oldest: floor, Revision: told}
 	}
-	if after >= reached || limit <= 0 {
+	if after >= told || limit <= 0 {
 		return nil, after, nil
 	}
 	first, _ := slices.BinarySearchFunc(all, after+1, func(e Event, revision uint64) int { return cmp.Compare(e.Revision, revision) })
-	for i := first; i < len(all); i++ {
+	for i := first; i < len(all) && all[i].Revision <= told; i++ {
 		if !f.Passes(&all[i]) {
 			continue
 		}
@@ -191,5 +200,5 @@ func (r *Ring) Read(after uint64, f Filter, limit int) (events []Event, upTo uin
 			return events, all[i].Revision, nil
 		}
 	}
-	return events, reached, nil
+	return events, told, nil
 }

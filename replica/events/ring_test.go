@@ -17,6 +17,7 @@ func TestEdge(t *testing.T) {
 	for r := uint64(11); r <= 15; r++ {
 		c, _ := change(5, r, "/a")
 		ring.Append([]state.Change{c}, at(r))
+		ring.Tell()
 	}
 	got, upTo, err := ring.Read(12, events.Filter{}, 100)
 	if err != nil || len(got) != 3 || got[0].Revision != 13 || upTo != 15 {
@@ -64,7 +65,8 @@ func TestReadersTogether(t *testing.T) {
 		}
 		for r := uint64(1); r <= last; r++ {
 			c, _ := change(int(r%7), r, "/a")
-			if ring.Append([]state.Change{c}, at(r)); r%100 == 0 {
+			ring.Append([]state.Change{c}, at(r))
+			if ring.Tell(); r%100 == 0 {
 				synctest.Wait()
 			}
 		}
@@ -95,6 +97,7 @@ func TestAReadStays(t *testing.T) {
 	for r := uint64(1); r <= 100; r++ {
 		c, _ := change(5, r, "/a")
 		ring.Append([]state.Change{c}, at(r))
+		ring.Tell()
 		if r == 4 {
 			before, _, _ = ring.Read(0, events.Filter{}, 4)
 		}
@@ -106,15 +109,48 @@ func TestAReadStays(t *testing.T) {
 	}
 }
 
+// TestNothingIsToldBeforeItMay: what was appended waits for Tell, even where it
+// is forgotten meanwhile.
+func TestNothingIsToldBeforeItMay(t *testing.T) {
+	ring := events.New(3, 1<<20, 0)
+	add := func(r uint64) {
+		c, _ := change(5, r, "/a")
+		ring.Append([]state.Change{c}, at(r))
+	}
+	add(1)
+	ring.Tell()
+	woken := ring.Changed()
+	add(2)
+	if got, upTo, err := ring.Read(0, events.Filter{}, 10); err != nil || len(got) != 1 || upTo != 1 || closed(woken) {
+		t.Errorf("told are %v up to %d, %v", said(got), upTo, err)
+	}
+	ring.Tell()
+	if got, upTo, err := ring.Read(0, events.Filter{}, 10); err != nil || len(got) != 2 || upTo != 2 || !closed(woken) {
+		t.Errorf("told are %v up to %d, %v", said(got), upTo, err)
+	}
+	for r := uint64(3); r <= 9; r++ {
+		add(r)
+	}
+	var gone *events.Compacted
+	if _, _, err := ring.Read(2, events.Filter{}, 10); !errors.As(err, &gone) || *gone != (events.Compacted{Oldest: 6, Revision: 6}) {
+		t.Errorf("after 2: %+v, %v", gone, err)
+	}
+	if got, upTo, err := ring.Read(6, events.Filter{}, 10); err != nil || got != nil || upTo != 6 {
+		t.Errorf("told are %v up to %d, %v", said(got), upTo, err)
+	}
+}
+
 // TestContent: no content is kept, and the file's is found while it is this one.
 func TestContent(t *testing.T) {
 	ring := events.New(10, 1<<20, 0)
 	s, out := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Master: "r1", Term: 1}}}})
 	ring.Append(out.Changes, s)
+	ring.Tell()
 	for i, content := range []string{"one", "two"} {
 		write := &state.Write{Path: "/f", Content: []byte(content), Sum: make([]byte, 32)}
 		s, out = s.Apply(uint64(i)+2, 1, state.Batch{LeaseMS: 1000, Epoch: out.Epoch, Commands: []state.Command{{Operation: &state.Transaction{Then: []state.Step{write}}}}})
 		ring.Append(out.Changes, s)
+		ring.Tell()
 	}
 	got, _, err := ring.Read(0, events.Filter{}, 10)
 	if err != nil || len(got) != 3 {
@@ -138,6 +174,7 @@ func TestSessionNames(t *testing.T) {
 	h := &state.Hold{Path: "/l", Session: "s1"}
 	ring.Append([]state.Change{state.Granted{Revision: 1, Hold: h}, state.Released{Revision: 2, Hold: h, Reason: state.Expired},
 		state.SessionEnded{Session: &state.Session{ID: "s1", Name: "worker"}, Expired: true}}, at(2))
+	ring.Tell()
 	got, _, _ := ring.Read(0, events.Filter{}, 10)
 	if len(got) != 2 || got[0].SessionName() != "worker" || got[1].SessionName() != "worker" || got[1].Reason() != "session_expired" {
 		t.Errorf("%+v", got)
@@ -195,6 +232,7 @@ func BenchmarkAppend(b *testing.B) {
 	for r := uint64(65537); b.Loop(); r++ {
 		c, _ := change(5, r, "/a")
 		ring.Append([]state.Change{c}, at(r))
+		ring.Tell()
 		for range 10000 {
 			ring.Changed()
 			ring.Read(r-1, f, 100)
@@ -207,6 +245,7 @@ func full() *events.Ring {
 	for r := uint64(1); r <= 65536; r++ {
 		c, _ := change(5, r, fmt.Sprintf("/app/%d", r))
 		ring.Append([]state.Change{c}, at(r))
+		ring.Tell()
 	}
 	return ring
 }

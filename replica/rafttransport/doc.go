@@ -4,7 +4,8 @@
 //   - heartbeats take the way of every other message (transport.go;
 //     hashicorp/raft #695)
 //   - no message has a follower commit more than it brings, or than its leader
-//     has on disk; none leaves a replica that does not lead any more; a leader
+//     has on disk and may tell (Options.Told); that it tells soon (notices.go);
+//     none leaves a replica that does not lead any more; a leader
 //     whose disk hangs falls silent (transport.go)
 //   - a follower discards what disagrees with a snapshot (install.go)
 //   - a follower that has forgotten what it had acknowledged is sent nothing

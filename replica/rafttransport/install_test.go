@@ -24,7 +24,7 @@ func TestSnapshotIsFollowedByItsEnd(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			wire, quit := received{messages: make(chan raft.RPC)}, make(chan struct{})
-			to := New(wire, Options{})
+			to := New(wire, Options{Heard: func(uint64) {}})
 			go to.Pass("r1/a", func() []raft.Server { return nil }, quit)
 			defer close(quit)
 			q := &raft.InstallSnapshotRequest{

@@ -28,6 +28,10 @@ type Options struct {
 	// Durable is index, or the last one before it up to which all entries are
 	// on this replica's disk.
 	Durable func(index uint64) uint64
+	// Told is the last entry that followers may be told is committed.
+	Told func() uint64
+	// Heard is told what leaders say is committed.
+	Heard func(index uint64)
 	// Forgot is told, once for each, of a follower that has lost what it had
 	// acknowledged.
 	Forgot func(id raft.ServerID, why error)
@@ -39,6 +43,7 @@ type Transport struct {
 	Wire
 	opts     Options
 	acks     *acknowledged // may be nil
+	notices  *notices      // may be nil
 	messages chan raft.RPC // of the others, as Pass has them
 }
 
@@ -46,7 +51,7 @@ type Transport struct {
 func New(w Wire, o Options) Transport {
 	return Transport{
 		Wire: &retrying{Wire: w, leading: o.Leading}, opts: o,
-		acks: &acknowledged{forgot: o.Forgot}, messages: make(chan raft.RPC),
+		acks: &acknowledged{forgot: o.Forgot}, notices: &notices{}, messages: make(chan raft.RPC),
 	}
 }
 
@@ -75,9 +80,11 @@ func (t Transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, ar
 	if err != nil {
 		return err
 	}
+	t.notices.sending(id, args)
 	if err := t.Wire.AppendEntries(id, target, args, resp); err != nil {
 		return err
 	}
+	t.notices.answered(id, target, args, resp)
 	return t.acks.answered(id, least, args, resp)
 }
 
@@ -92,9 +99,14 @@ func (t Transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 		if _, err := t.acks.sending(id, q.Term); err != nil {
 			return err
 		}
-		return t.check(q)
+		if err := t.check(q); err != nil {
+			return err
+		}
+		t.notices.sending(id, q)
+		return nil
 	}, func(f raft.AppendFuture) {
 		if f.Error() == nil { // one that has begun anew is met by AppendEntries first
+			t.notices.answered(id, target, f.Request(), f.Response())
 			_ = t.acks.answered(id, 0, f.Request(), f.Response())
 		}
 	}), nil
@@ -157,6 +169,8 @@ func (t Transport) check(q *raft.AppendEntriesRequest) error {
 // reach because it was cut off or made before later entries were committed: the
 // follower would apply what the others never will. A later message tells the
 // rest.
+//
+// Nor does it say more than followers may tell watchers of (Options.Told).
 func (t Transport) bound(q *raft.AppendEntriesRequest) {
-	q.LeaderCommitIndex = min(t.opts.Durable(q.LeaderCommitIndex), q.PrevLogEntry+uint64(len(q.Entries)))
+	q.LeaderCommitIndex = min(t.opts.Durable(q.LeaderCommitIndex), t.opts.Told(), q.PrevLogEntry+uint64(len(q.Entries)))
 }

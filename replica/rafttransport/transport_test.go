@@ -1,6 +1,7 @@
 package rafttransport
 
 import (
+	"math"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -38,7 +39,7 @@ func TestMessagesCommitWhatTheyBring(t *testing.T) {
 			for i := range c.entries {
 				q.Entries = append(q.Entries, &raft.Log{Index: c.prev + 1 + uint64(i)})
 			}
-			all := Transport{opts: Options{Durable: func(index uint64) uint64 { return index }}}
+			all := sending(func(index uint64) uint64 { return index })
 			all.bound(&q)
 			if q.LeaderCommitIndex != c.want {
 				t.Errorf("it says that %d are committed; want %d", q.LeaderCommitIndex, c.want)
@@ -61,6 +62,17 @@ func TestBothWaysAreBounded(t *testing.T) {
 	defer p.Close()
 	if _, err := p.AppendEntries(other, nil); err != nil || other.LeaderCommitIndex != 4 {
 		t.Error(other.LeaderCommitIndex, err)
+	}
+}
+
+// TestOwnStateBoundsWhatIsCommitted: no follower is told that an entry is
+// committed that it may not tell watchers of.
+func TestOwnStateBoundsWhatIsCommitted(t *testing.T) {
+	behind := sending(func(index uint64) uint64 { return index })
+	behind.opts.Told = func() uint64 { return 6 }
+	q := &raft.AppendEntriesRequest{PrevLogEntry: 8, LeaderCommitIndex: 7}
+	if err := behind.AppendEntries("r2", "r2", q, nil); err != nil || q.LeaderCommitIndex != 6 {
+		t.Error(q.LeaderCommitIndex, err)
 	}
 }
 
@@ -150,6 +162,7 @@ func TestDeposedLeadersAreSilent(t *testing.T) {
 func sending(durable func(uint64) uint64) Transport {
 	return Transport{Wire: sent{}, opts: Options{
 		Mute: func() error { return nil }, Durable: durable, Leads: func(uint64) bool { return true },
+		Told: func() uint64 { return math.MaxUint64 }, Leading: func() bool { return true },
 	}}
 }
 

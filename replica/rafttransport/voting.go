@@ -31,6 +31,8 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 		select {
 		case m := <-from:
 			switch q := m.Command.(type) {
+			case *raft.AppendEntriesRequest:
+				t.opts.Heard(q.LeaderCommitIndex)
 			case *raft.InstallSnapshotRequest:
 				if !t.install(m, q, quit) {
 					return

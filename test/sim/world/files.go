@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -200,6 +201,10 @@ func (u *user) transacts(ctx context.Context, s *client.Session) {
 		t.If(client.WhenRevision(a, known))
 	}
 	w.when[a] = known
+	if revision := u.known[b]; revision != 0 && u.rng.IntN(2) == 0 {
+		t.If(client.WhenRevision(b, revision))
+		w.when[b] = revision
+	}
 	content := []byte(u.w.judge.intends(w).content)
 	t.Then(client.OpPut(a, content), client.OpPut(b, content), client.OpGet(b))
 	if u.rng.IntN(3) == 0 { // what can't be done undoes what was
@@ -220,14 +225,14 @@ func (u *user) transacts(ctx context.Context, s *client.Session) {
 			u.w.fail("%s wrote %q to %s in a transaction, and read %v there", u.name, w.content, b, got)
 		}
 	default:
-		u.transactedElse(floor, w, &out)
+		u.transactedElse(w, &out)
 	}
 	u.rests(ctx, err)
 }
 
 // transactedElse: the conditions did not hold at the revision that the answer
 // names, and the files were so.
-func (u *user) transactedElse(floor uint64, w *write, out *lockapi.TransactionResult) {
+func (u *user) transactedElse(w *write, out *lockapi.TransactionResult) {
 	u.w.judge.notWritten(w, errors.New("its condition does not hold"))
 	for i, path := range pairedFiles {
 		var stat *lockapi.FileStat
@@ -237,11 +242,14 @@ func (u *user) transactedElse(floor uint64, w *write, out *lockapi.TransactionRe
 			stat, content = &f.FileStat, []byte(*f.Content)
 			u.known[path] = stat.Revision
 		}
-		u.w.judge.judgedAt(u.name, floor, out.Revision, path, stat, content)
+		u.w.judge.judgedAt(u.name, out.Revision, path, stat, content)
 	}
-	if path := pairedFiles[0]; u.known[path] == w.when[path] {
-		u.w.fail("%s: the condition that %s is at %d did not hold at revision %d; it is at %d", u.name, path, w.when[path], out.Revision, u.known[path])
+	for path, revision := range w.when {
+		if slices.Contains(pairedFiles, path) && u.known[path] != revision {
+			return
+		}
 	}
+	u.w.fail("%s: of the conditions %v one did not hold at revision %d; the files were as they say", u.name, w.when, out.Revision)
 }
 
 // whileHeld writes files under a hold, by the SDK and by bare calls of which
@@ -264,8 +272,14 @@ func (u *user) underSequencer(ctx context.Context, h *client.Held) {
 	u.wait(ctx, u.w.profile.hold)
 	w, floor := u.newWrite("", u.anyFile()), u.w.judge.floor()
 	w.guards = []uint64{h.Token()}
+	route := lockapi.RouteFiles + w.paths[0] + "?sequencer=" + url.QueryEscape(h.Sequencer())
+	if old := u.former; old != nil && u.rng.IntN(3) == 0 {
+		w.guards = append(w.guards, old.Token())
+		route += "&sequencer=" + url.QueryEscape(old.Sequencer())
+	}
+	u.former = h
 	var stat lockapi.FileStat
-	m := u.message(http.MethodPut, lockapi.RouteFiles+w.paths[0]+"?sequencer="+url.QueryEscape(h.Sequencer()), nil, &stat)
+	m := u.message(http.MethodPut, route, nil, &stat)
 	m.raw = []byte(u.w.judge.intends(w).content)
 	err := u.send(ctx, 10*time.Second, u.anyone(), m)
 	u.told(floor, w, err, &stat)

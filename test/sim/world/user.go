@@ -30,6 +30,7 @@ type user struct {
 	served  map[string]bool // paths got and released since the faults ended
 
 	known  map[string]uint64 // the last revisions of files that it was told of
+	former *client.Held      // under which it has written files
 	polled uint64            // it was told all events up to it, by bare calls
 
 	last      pair                     // of bare calls, whose grant it has given back; see ask

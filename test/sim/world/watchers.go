@@ -73,7 +73,8 @@ func (y *annals) next(after uint64, a asked) uint64 {
 	return 0
 }
 
-// heard: a watcher was told an event: it is the next one.
+// heard: a watcher was told an event: it is the next one, and whoever asks the
+// master from now on finds it.
 func (j *judge) heard(w *watcher, e *lockapi.CellEvent) {
 	j.look()
 	j.w.stats.check("told of an event")
@@ -90,6 +91,7 @@ func (j *judge) heard(w *watcher, e *lockapi.CellEvent) {
 		j.w.fail("%s is told that %s was written with %q by revision %d; it was with %q", w.who, e.Path, *e.File.Content, e.Revision, h.content)
 	}
 	w.after = next
+	j.told = max(j.told, h.index)
 }
 
 // skipped: a watcher was told that events are not kept any more.
@@ -167,8 +169,20 @@ func (u *user) asksNow(ctx context.Context) {
 	var got lockapi.EventList
 	m := u.message(http.MethodGet, lockapi.RouteEvents+"?limit=1", nil, &got)
 	if err := u.send(ctx, 10*time.Second, u.anyone(), m); err == nil {
-		u.w.judge.readAt(u.name, floor, got.Revision)
+		u.w.judge.nowIs(u.name, floor, got.Revision)
 	}
+}
+
+// nowIs: a caller was told the present revision. Events may have come with it,
+// so it may be in the midst of an entry.
+func (j *judge) nowIs(who string, floor, revision uint64) {
+	j.look()
+	j.w.stats.check("told the present revision")
+	if least := j.before(floor).Revision; revision < least || revision > j.annals.revision() {
+		j.w.fail("%s was told that the cell is at revision %d; it had been told of %d before its call, and the last is %d", who, revision, least, j.annals.revision())
+		return
+	}
+	j.told = max(j.told, j.annals.events[revision].index)
 }
 
 // follower keeps a copy of the files below a prefix.

@@ -125,10 +125,7 @@ func (y *annals) was(path string, floor, revision uint64) bool {
 func (j *judge) readAt(who string, floor, revision uint64) bool {
 	j.look()
 	j.w.stats.check("read at a revision")
-	for floor > 0 && j.history[floor] == nil {
-		floor--
-	}
-	switch least := j.history[floor].Revision; {
+	switch least := j.before(floor).Revision; {
 	case !j.annals.whole(revision):
 		j.w.fail("%s read at revision %d, which no replica has ever stopped at; the last is %d", who, revision, j.annals.revision())
 	case revision < least:
@@ -138,6 +135,14 @@ func (j *judge) readAt(who string, floor, revision uint64) bool {
 		return true
 	}
 	return false
+}
+
+// before is the state after an entry, or the one before that.
+func (j *judge) before(floor uint64) *state.State {
+	for floor > 0 && j.history[floor] == nil {
+		floor--
+	}
+	return j.history[floor]
 }
 
 // fileRead: a caller has read a file, nil where there is none.
@@ -186,7 +191,7 @@ func statLineOf(s *lockapi.FileStat) string {
 
 // judgedAt is fileRead for what a transaction has read, which may have been
 // between two changes of one entry.
-func (j *judge) judgedAt(who string, floor, revision uint64, path string, got *lockapi.FileStat, content []byte) {
+func (j *judge) judgedAt(who string, revision uint64, path string, got *lockapi.FileStat, content []byte) {
 	j.look()
 	j.w.stats.check("read in a transaction")
 	if revision > j.annals.revision() {
@@ -198,5 +203,4 @@ func (j *judge) judgedAt(who string, floor, revision uint64, path string, got *l
 		j.w.fail("%s read %s in a transaction at revision %d as %v %q; it was %v", who, path, revision, got, content, f)
 	}
 	j.told = max(j.told, j.annals.events[revision].index)
-	_ = floor
 }

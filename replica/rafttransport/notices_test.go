@@ -1,0 +1,174 @@
+package rafttransport
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// followers take messages, and answer as they are told to.
+type followers struct {
+	Wire
+	mu     sync.Mutex // guards the following
+	came   []string
+	answer func(*raft.AppendEntriesRequest, *raft.AppendEntriesResponse) error
+}
+
+func (f *followers) AppendEntries(id raft.ServerID, _ raft.ServerAddress, q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.came = append(f.came, fmt.Sprintf("%s: %d of term %d, %d entries behind %d of term %d, %d committed",
+		id, q.Term, q.Term, len(q.Entries), q.PrevLogEntry, q.PrevLogTerm, q.LeaderCommitIndex))
+	return f.answer(q, r)
+}
+
+// taken are the messages that have come since it was last asked.
+func (f *followers) taken() (came []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	came, f.came = f.came, nil
+	slices.Sort(came)
+	return came
+}
+
+// leader is a transport whose followers take everything.
+type leader struct {
+	Transport
+	followers *followers
+	applied   uint64
+	leads     uint64 // in this term
+	advanced  chan struct{}
+}
+
+// lead lets a test go on as the transport of a leader in term 3, in virtual
+// time.
+func lead(t *testing.T, test func(t *testing.T, l *leader)) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &leader{leads: 3, advanced: make(chan struct{}, 1), followers: &followers{
+			answer: func(q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
+				r.Term, r.Success, r.LastLog = q.Term, true, q.PrevLogEntry+uint64(len(q.Entries))
+				return nil
+			},
+		}}
+		l.Transport = New(l.followers, Options{
+			Leading: func() bool { return l.leads != 0 }, Leads: func(term uint64) bool { return term == l.leads },
+			Mute: func() error { return nil }, Durable: func(index uint64) uint64 { return index },
+			Told: func() uint64 { return l.applied },
+		})
+		quit, ended := make(chan struct{}), make(chan struct{})
+		go func() { l.Notify(l.advanced, quit); close(ended) }()
+		test(t, l)
+		close(quit)
+		<-ended
+	})
+}
+
+// send sends entries of the leader's term behind one of term 2.
+func (l *leader) send(t *testing.T, id string, prev uint64, entries int, committed uint64) {
+	t.Helper()
+	q := &raft.AppendEntriesRequest{Term: 3, PrevLogEntry: prev, PrevLogTerm: 2, LeaderCommitIndex: committed}
+	for i := range entries {
+		q.Entries = append(q.Entries, &raft.Log{Index: prev + 1 + uint64(i), Term: 3})
+	}
+	_ = l.AppendEntries(raft.ServerID(id), raft.ServerAddress(id), q, &raft.AppendEntriesResponse{})
+	l.followers.taken()
+}
+
+// apply applies up to an entry, and lets what follows from that happen.
+func (l *leader) apply(upTo uint64) []string {
+	l.applied = upTo
+	select {
+	case l.advanced <- struct{}{}:
+	default:
+	}
+	time.Sleep(time.Second)
+	return l.followers.taken()
+}
+
+func wantMessages(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("sent are %q, want %q", got, want)
+	}
+}
+
+func TestNotices(t *testing.T) {
+	lead(t, func(t *testing.T, l *leader) {
+		wantMessages(t, l.apply(4)) // nobody has acknowledged anything
+		l.send(t, "r2", 4, 2, 4)
+		l.send(t, "r3", 4, 0, 4)
+		wantMessages(t, l.apply(6),
+			"r2: 3 of term 3, 0 entries behind 6 of term 3, 6 committed") // r3 has only what it knows to be
+		wantMessages(t, l.apply(6)) // they know
+		l.send(t, "r2", 6, 2, 6)
+		l.applied = 8
+		l.send(t, "r2", 8, 1, 8) // says itself what the notice would
+		wantMessages(t, l.apply(8))
+		l.send(t, "r3", 4, 3, 4)
+		wantMessages(t, l.apply(20), // but a follower is told of no more than it has
+			"r2: 3 of term 3, 0 entries behind 9 of term 3, 9 committed",
+			"r3: 3 of term 3, 0 entries behind 7 of term 3, 7 committed")
+	})
+}
+
+// TestOneNoticeAtATime: a follower that hangs is sent no second one, and the
+// others are told.
+func TestOneNoticeAtATime(t *testing.T) {
+	lead(t, func(t *testing.T, l *leader) {
+		l.send(t, "r2", 0, 9, 0)
+		l.send(t, "r3", 0, 9, 0)
+		answer, hangs := l.followers.answer, make(chan struct{})
+		l.followers.answer = func(q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
+			if q.LeaderCommitIndex == 3 {
+				l.followers.mu.Unlock()
+				<-hangs
+				l.followers.mu.Lock()
+			}
+			return answer(q, r)
+		}
+		if got := l.apply(3); len(got) != 2 {
+			t.Errorf("sent are %q", got)
+		}
+		wantMessages(t, l.apply(5))
+		close(hangs)
+		if got := l.apply(6); len(got) != 2 {
+			t.Errorf("sent are %q", got)
+		}
+	})
+}
+
+// TestNoNoticeOfAnotherTerm: what followers have acknowledged counts in that
+// term only, and only for who leads in it.
+func TestNoNoticeOfAnotherTerm(t *testing.T) {
+	lead(t, func(t *testing.T, l *leader) {
+		l.send(t, "r2", 4, 2, 4)
+		l.leads = 0
+		wantMessages(t, l.apply(6))
+		l.leads = 5
+		wantMessages(t, l.apply(7))
+	})
+}
+
+// TestRefusalsAcknowledgeNothing: neither does what fails.
+func TestRefusalsAcknowledgeNothing(t *testing.T) {
+	lead(t, func(t *testing.T, l *leader) {
+		answers := []func(*raft.AppendEntriesRequest, *raft.AppendEntriesResponse) error{
+			func(q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error { r.Term = q.Term; return nil },
+			func(q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
+				r.Term, r.Success = q.Term+1, true
+				return nil
+			},
+			func(*raft.AppendEntriesRequest, *raft.AppendEntriesResponse) error { return errors.New("lost") },
+		}
+		for _, l.followers.answer = range answers {
+			l.send(t, "r2", 4, 2, 4)
+		}
+		wantMessages(t, l.apply(6))
+	})
+}

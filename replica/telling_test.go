@@ -1,0 +1,116 @@
+package replica
+
+import (
+	"testing"
+
+	"github.com/stoutlock/stout/replica/events"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// teller is a telling of a test's, of a replica that leads in one term.
+type teller struct {
+	telling
+	t     *testing.T
+	term  uint64
+	state *state.State
+}
+
+func newTeller(t *testing.T) *teller {
+	w := &teller{t: t, state: state.New()}
+	w.telling = telling{leads: func(term uint64) bool { return term == w.term }, events: events.New(100, 1<<20, 0), advanced: make(chan struct{}, 1)}
+	return w
+}
+
+// apply applies an entry of a term that writes a file, or that opens an office.
+func (w *teller) apply(index, term uint64, opens bool) {
+	w.t.Helper()
+	write := &state.Write{Path: "/f", Content: []byte("x"), Sum: make([]byte, 32)}
+	b := state.Batch{Epoch: w.state.Epoch, LeaseMS: 1000, Commands: []state.Command{{Operation: &state.Transaction{Then: []state.Step{write}}}}}
+	if opens {
+		b.Commands[0].Operation = &state.OpenOffice{Term: term, Master: "r1"}
+	}
+	next, out := w.state.Apply(index, term, b)
+	if !out.Accepted {
+		w.t.Fatalf("entry %d is refused", index)
+	}
+	w.state = next
+	w.took(index, out.Changes, next)
+}
+
+// wantTold checks up to which entry followers may be told, and up to which
+// revision watchers here are.
+func (w *teller) wantTold(entry, revision uint64) {
+	w.t.Helper()
+	if _, upTo, err := w.events.Read(0, events.Filter{}, 100); upTo != revision || w.upTo() != entry || err != nil {
+		w.t.Errorf("told is up to entry %d and revision %d (%v), want %d and %d", w.upTo(), upTo, err, entry, revision)
+	}
+}
+
+// TestMasterTellsWhatItHasApplied, and nobody else does before.
+func TestMasterTellsWhatItHasApplied(t *testing.T) {
+	w := newTeller(t)
+	w.term = 1
+	w.apply(2, 1, true)
+	w.wantTold(2, 1)
+	w.apply(3, 1, false)
+	w.wantTold(3, 2)
+}
+
+// TestFollowersTellWhatTheyAreTold, in whichever order they hear and apply.
+func TestFollowersTellWhatTheyAreTold(t *testing.T) {
+	w := newTeller(t)
+	w.apply(2, 1, true)
+	w.wantTold(0, 0)
+	w.hear(2)
+	w.wantTold(2, 1)
+	w.hear(4)
+	w.apply(3, 1, false)
+	w.apply(4, 1, false)
+	w.wantTold(4, 3)
+	w.hear(3) // by a message that is late
+	w.apply(5, 1, false)
+	w.wantTold(4, 3)
+}
+
+// TestSuccessorTellsWhenItIsInOffice: what it has committed of its predecessor's
+// before is told then, or when the next leader says so.
+func TestSuccessorTellsWhenItIsInOffice(t *testing.T) {
+	for name, told := range map[string]func(*teller){
+		"it opens its office":      func(w *teller) { w.apply(5, 3, true) },
+		"another one is in office": func(w *teller) { w.term = 0; w.hear(5); w.apply(5, 4, true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTeller(t)
+			w.apply(2, 1, true)
+			w.hear(2)
+			w.term = 3
+			w.apply(4, 1, false)
+			w.wantTold(2, 1)
+			told(w)
+			w.wantTold(5, 3)
+		})
+	}
+}
+
+// TestRestoredStateIsReadNotTold.
+func TestRestoredStateIsReadNotTold(t *testing.T) {
+	w := newTeller(t)
+	w.apply(2, 1, true)
+	w.apply(3, 1, false)
+	w.restored(w.state)
+	w.wantRestored(2)
+	w.hear(3)
+	w.apply(4, 1, false)
+	w.wantRestored(2)
+	w.hear(4)
+	w.wantRestored(3)
+}
+
+// wantRestored checks up to which revision watchers are told that were told of
+// those before the restored state.
+func (w *teller) wantRestored(revision uint64) {
+	w.t.Helper()
+	if _, upTo, err := w.events.Read(2, events.Filter{}, 100); upTo != revision || err != nil {
+		w.t.Errorf("told is up to %d (%v), want %d", upTo, err, revision)
+	}
+}
