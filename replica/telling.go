@@ -54,7 +54,7 @@ func (t *telling) restored(s *state.State) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.events.Restore(s.Revision)
-	t.applied, t.mine = s.Index, false
+	t.applied, t.mine, t.told = s.Index, false, 0
 	t.tell()
 }
 

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stoutlock/stout/replica/events"
@@ -92,25 +93,27 @@ func TestSuccessorTellsWhenItIsInOffice(t *testing.T) {
 	}
 }
 
-// TestRestoredStateIsReadNotTold.
-func TestRestoredStateIsReadNotTold(t *testing.T) {
+// TestRestoredState is told of when a leader says that it is committed: then
+// who was told of less has to read it.
+func TestRestoredState(t *testing.T) {
 	w := newTeller(t)
 	w.apply(2, 1, true)
+	w.hear(2)
 	w.apply(3, 1, false)
-	w.restored(w.state)
-	w.wantRestored(2)
-	w.hear(3)
 	w.apply(4, 1, false)
-	w.wantRestored(2)
+	w.restored(w.state)
+	w.wantTold(0, 0)
+	if _, upTo, err := w.events.Read(1, events.Filter{}, 100); upTo != 1 || err != nil {
+		t.Errorf("told is up to %d, %v", upTo, err)
+	}
 	w.hear(4)
-	w.wantRestored(3)
-}
-
-// wantRestored checks up to which revision watchers are told that were told of
-// those before the restored state.
-func (w *teller) wantRestored(revision uint64) {
-	w.t.Helper()
-	if _, upTo, err := w.events.Read(2, events.Filter{}, 100); upTo != revision || err != nil {
-		w.t.Errorf("told is up to %d (%v), want %d", upTo, err, revision)
+	var gone *events.Compacted
+	if _, _, err := w.events.Read(1, events.Filter{}, 100); !errors.As(err, &gone) || gone.Revision != 3 {
+		t.Errorf("%+v, %v", gone, err)
+	}
+	w.apply(5, 1, false)
+	w.hear(5)
+	if got, upTo, err := w.events.Read(3, events.Filter{}, 100); upTo != 4 || len(got) != 1 || err != nil {
+		t.Errorf("told is up to %d, %v", upTo, err)
 	}
 }

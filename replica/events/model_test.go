@@ -149,11 +149,12 @@ func TestRingAgainstModel(t *testing.T) {
 				}
 			},
 			"restore": func(t *rapid.T) {
-				woken := ring.Changed()
+				woken, before := ring.Changed(), m.reached
 				m.reached += rapid.Uint64Range(0, 5).Draw(t, "ahead")
 				m.began, m.all = m.reached, nil
 				ring.Restore(m.reached)
-				if oldest = m.began; !closed(woken) {
+				ring.Tell()
+				if oldest = m.began; closed(woken) != (m.reached != before) {
 					t.Fatal("a restore wakes nobody")
 				}
 			},

@@ -138,14 +138,13 @@ func (r *Ring) move() {
 	r.events, r.dead = own, 0
 }
 
-// Restore empties the ring: it begins behind the revision of the restored state.
-// Those who wait are woken, since what they wait for may be behind them.
+// Restore empties the ring: it begins behind the revision of the restored state,
+// which readers are told after the next Tell.
 func (r *Ring) Restore(revision uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events, r.bytes, r.dead = nil, 0, 0
-	r.floor, r.reached, r.told = revision, revision, revision
-	r.wake()
+	r.floor, r.reached = revision, revision
 }
 
 func (r *Ring) wake() {
@@ -155,8 +154,7 @@ func (r *Ring) wake() {
 	}
 }
 
-// Changed is closed at the next Tell that has more to tell, and at the next
-// Restore. Get it before the Read that is to find nothing.
+// Changed is closed at the next Tell that has more to tell. Get it before the Read that is to find nothing.
 func (r *Ring) Changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +167,7 @@ func (r *Ring) Changed() <-chan struct{} {
 // Compacted says that the ring does not reach back to where a reader was.
 type Compacted struct {
 	Oldest   uint64 // the smallest revision after which Read still answers
-	Revision uint64 // up to which all is told, were it kept
+	Revision uint64 // which the state has: read it, and go on from there
 }
 
 func (c *Compacted) Error() string {
@@ -182,12 +180,12 @@ func (c *Compacted) Error() string {
 // there is nothing, and upTo is after. The error is a *Compacted.
 func (r *Ring) Read(after uint64, f Filter, limit int) (events []Event, upTo uint64, err error) {
 	r.mu.Lock()
-	all, floor, told := r.events, r.floor, max(r.told, r.floor)
+	all, floor, told := r.events, r.floor, r.told
 	r.mu.Unlock()
-	if after < floor {
+	if after < floor && floor <= told {
 		return nil, after, &Compacted{Oldest: floor, Revision: told}
 	}
-	if after >= told || limit <= 0 {
+	if after >= told || floor > told || limit <= 0 {
 		return nil, after, nil
 	}
 	first, _ := slices.BinarySearchFunc(all, after+1, func(e Event, revision uint64) int { return cmp.Compare(e.Revision, revision) })

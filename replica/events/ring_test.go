@@ -87,6 +87,7 @@ func TestRestoreWakes(t *testing.T) {
 		}()
 		synctest.Wait()
 		ring.Restore(9)
+		ring.Tell()
 	})
 }
 
@@ -132,10 +133,15 @@ func TestNothingIsToldBeforeItMay(t *testing.T) {
 		add(r)
 	}
 	var gone *events.Compacted
-	if _, _, err := ring.Read(2, events.Filter{}, 10); !errors.As(err, &gone) || *gone != (events.Compacted{Oldest: 6, Revision: 6}) {
+	if got, upTo, err := ring.Read(1, events.Filter{}, 10); err != nil || got != nil || upTo != 1 {
+		t.Errorf("told are %v up to %d, %v", said(got), upTo, err)
+	}
+	ring.Tell()
+	if _, _, err := ring.Read(2, events.Filter{}, 10); !errors.As(err, &gone) || *gone != (events.Compacted{Oldest: 6, Revision: 9}) {
 		t.Errorf("after 2: %+v, %v", gone, err)
 	}
-	if got, upTo, err := ring.Read(6, events.Filter{}, 10); err != nil || got != nil || upTo != 6 {
+	ring.Restore(20)
+	if got, upTo, err := ring.Read(9, events.Filter{}, 10); err != nil || got != nil || upTo != 9 {
 		t.Errorf("told are %v up to %d, %v", said(got), upTo, err)
 	}
 }

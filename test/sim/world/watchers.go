@@ -100,8 +100,10 @@ func (j *judge) skipped(w *watcher, at lockapi.Compacted) {
 	j.w.stats.check("told of compaction")
 	if at.Oldest <= w.after || at.Revision < at.Oldest || !j.annals.whole(at.Revision) {
 		j.w.fail("%s, which was told all up to revision %d, is told that those up to %d are gone, at revision %d; the last is %d", w.who, w.after, at.Oldest, at.Revision, j.annals.revision())
+		return
 	}
 	w.after = at.Revision
+	j.told = max(j.told, j.annals.events[at.Revision].index)
 }
 
 // watches is a program beside the user's that is told events.
