@@ -19,6 +19,11 @@ const (
 	Open      Kind = "open"
 	Keepalive Kind = "keepalive"
 	Close     Kind = "close"
+
+	Write    Kind = "write" // of a file; sequential ones, too
+	Delete   Kind = "delete"
+	Get      Kind = "get"
+	Transact Kind = "transaction"
 )
 
 // Outcome is what an attempt came to.
@@ -28,7 +33,8 @@ type Outcome string
 const (
 	Done     Outcome = "done"      // granted, released, read, valid, opened, extended, closed
 	Queued   Outcome = "queued"    // acquire: 202
-	Refused  Outcome = "refused"   // acquire: lock_held or lock_delayed
+	Refused  Outcome = "refused"   // acquire: lock_held or lock_delayed; of files: precondition_failed
+	NotHeld  Outcome = "not held"  // of files: a guard is not held
 	Nothing  Outcome = "nothing"   // release: there was nothing to release; sequencer: not valid
 	Gone     Outcome = "gone"      // the session is not there
 	NoEffect Outcome = "no effect" // certainly: not delivered, no_master, not_master, too_many
@@ -54,7 +60,9 @@ type Attempt struct {
 	WaitMS  int64        `json:"wait_ms,omitempty"`
 	Queue   bool         `json:"queue,omitempty"`
 	DelayMS int64        `json:"lock_delay_ms,omitempty"`
-	Key     string       `json:"key,omitempty"` // idempotency key of an open
+	Key     string       `json:"key,omitempty"` // idempotency key of an open, or a write
+
+	Files *FileCall `json:"files,omitempty"` // of the kinds that are about files
 
 	// Token is what was granted, or what a release or a sequencer named.
 	Token   uint64           `json:"token,omitempty"`

@@ -16,15 +16,26 @@ import (
 type Verdict struct {
 	Problems []string // what must not be; empty for a record without fault
 	Paths    int      // checked against the model
-	Steps    int      // of the model
+	Groups   int      // of files, checked against theirs
+	Steps    int      // of the models
 	Longest  time.Duration
 	pictures []picture
 }
 
-// picture is a path whose record the model does not allow.
+// picture is a path or a group whose record the model does not allow.
 type picture struct {
-	path string
-	info porcupine.LinearizationInfo
+	path  string
+	model porcupine.Model
+	info  porcupine.LinearizationInfo
+}
+
+// part is what can be checked by itself: a lock, or a group of files.
+type part struct {
+	path  string
+	what  string // "one lock"
+	model porcupine.Model
+	// steps of the part; unseen has what nobody saw happen, too
+	steps func(unseen bool) []porcupine.Operation
 }
 
 // Check goes through a record. Each path may take as long as patience; one that
@@ -37,62 +48,80 @@ func Check(record []Attempt, patience time.Duration) *Verdict {
 	}
 	slices.SortStableFunc(attempts, func(x, y *Attempt) int { return cmp.Compare(x.Call, y.Call) })
 	sessions := lives(attempts)
-	v := &Verdict{Problems: slices.Concat(wrong(attempts), crowded(attempts), tokens(attempts), expiredEarly(attempts, sessions))}
+	v := &Verdict{Problems: slices.Concat(wrong(attempts), crowded(attempts), tokens(attempts), expiredEarly(attempts, sessions),
+		revisions(attempts), once(attempts))}
 	paths := map[string][]*Attempt{}
 	for _, a := range attempts {
-		if a.Path != "" {
+		if a.Path != "" && a.Files == nil {
 			paths[a.Path] = append(paths[a.Path], a)
 		}
 	}
-	v.checkPaths(paths, sessions, patience)
+	var parts []part
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		v.Problems = append(v.Problems, overtaking(paths[path])...)
+		parts = append(parts, part{path, "one lock", model, func(unseen bool) []porcupine.Operation {
+			return operations(paths[path], sessions, unseen)
+		}})
+	}
+	v.Paths = len(parts)
+	for _, g := range groups(attempts) {
+		v.Groups++
+		parts = append(parts, part{g.name, "one cell's files", fileModel, func(unseen bool) []porcupine.Operation {
+			return fileOperations(g, sessions, unseen)
+		}})
+	}
+	v.checkParts(parts, patience)
 	return v
 }
 
-// checkPaths checks the paths side by side.
-func (v *Verdict) checkPaths(paths map[string][]*Attempt, sessions map[string]*life, patience time.Duration) {
-	var mu sync.Mutex
+// checkParts checks the parts side by side.
+func (v *Verdict) checkParts(parts []part, patience time.Duration) {
+	var mu sync.Mutex // guards v
 	var running sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for _, path := range slices.Sorted(maps.Keys(paths)) {
+	for _, p := range parts {
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
 			began := time.Now()
-			ops := operations(paths[path], sessions, false)
-			result := porcupine.CheckOperationsTimeout(model, ops, patience/4)
+			ops := p.steps(false)
+			result := porcupine.CheckOperationsTimeout(p.model, ops, patience/4)
 			if result != porcupine.Ok {
-				ops = operations(paths[path], sessions, true)
-				result = porcupine.CheckOperationsTimeout(model, ops, patience)
+				ops = p.steps(true)
+				result = porcupine.CheckOperationsTimeout(p.model, ops, patience)
 			}
 			took := time.Since(began)
 			var info porcupine.LinearizationInfo
 			if result != porcupine.Ok {
-				_, info = porcupine.CheckOperationsVerbose(model, ops, patience)
+				_, info = porcupine.CheckOperationsVerbose(p.model, ops, patience)
 			}
-			turns := overtaking(paths[path])
 			mu.Lock()
 			defer mu.Unlock()
-			v.Paths++
 			v.Steps += len(ops)
 			v.Longest = max(v.Longest, took)
-			v.Problems = append(v.Problems, turns...)
 			if result != porcupine.Ok {
-				v.pictures = append(v.pictures, picture{path, info})
+				v.pictures = append(v.pictures, picture{p.path, p.model, info})
 			}
 			switch result {
 			case porcupine.Illegal:
-				v.Problems = append(v.Problems, fmt.Sprintf("what was seen of %s is not what one lock can have done; %s", path, stuck(ops, info)))
+				v.Problems = append(v.Problems, fmt.Sprintf("what was seen of %s is not what %s can have done; %s", p.path, p.what, stuck(p.model, ops, info)))
 			case porcupine.Unknown:
-				v.Problems = append(v.Problems, fmt.Sprintf("whether what was seen of %s is right was not decided within %v; %s", path, patience, stuck(ops, info)))
+				v.Problems = append(v.Problems, fmt.Sprintf("whether what was seen of %s is right was not decided within %v; %s", p.path, patience, stuck(p.model, ops, info)))
 			}
 		})
 	}
 	running.Wait()
 }
 
+// input is a step of either model.
+type input interface {
+	fmt.Stringer
+	optional() bool // it may have happened, or not
+}
+
 // stuck says how far the model can follow a record, and what it cannot explain
 // there: the step that ended first of those that are missing.
-func stuck(ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
+func stuck(model porcupine.Model, ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	var longest []porcupine.Operation
 	for _, partial := range info.PartialLinearizationsOperations() {
 		for _, p := range partial {
@@ -102,14 +131,14 @@ func stuck(ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
 		}
 	}
 	done := map[any]bool{}
-	state := &lock{}
+	state := model.Init()
 	for _, op := range longest {
 		done[op.Input] = true
-		state = state.step(op.Input.(*step))
+		_, state = model.Step(state, op.Input, nil)
 	}
 	var first *porcupine.Operation
 	for i := range ops {
-		if op := &ops[i]; !done[op.Input] && !op.Input.(*step).maybe && (first == nil || op.Return < first.Return) {
+		if op := &ops[i]; !done[op.Input] && !op.Input.(input).optional() && (first == nil || op.Return < first.Return) {
 			first = op
 		}
 	}
@@ -117,7 +146,7 @@ func stuck(ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
 		return "it may be right"
 	}
 	return fmt.Sprintf("after %d of %d steps the state is %q, and %q (%.6f–%.6f) does not fit", len(longest), len(ops),
-		state, first.Input.(*step), seconds(first.Call), seconds(first.Return))
+		model.DescribeState(state), first.Input.(input), seconds(first.Call), seconds(first.Return))
 }
 
 // WritePictures writes porcupine's pictures of the paths whose record is not
@@ -126,7 +155,7 @@ func stuck(ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
 func (v *Verdict) WritePictures(name func(path string) string) (files []string, err error) {
 	for _, p := range v.pictures {
 		file := name(p.path)
-		if err := porcupine.VisualizePath(model, p.info, file); err != nil {
+		if err := porcupine.VisualizePath(p.model, p.info, file); err != nil {
 			return files, err
 		}
 		files = append(files, file)

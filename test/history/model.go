@@ -47,6 +47,8 @@ type step struct {
 	holders []holder
 }
 
+func (s *step) optional() bool { return s.maybe }
+
 // holder is a hold as a read shows it.
 type holder struct {
 	who   string

@@ -30,9 +30,9 @@ func tokens(attempts []*Attempt) (problems []string) {
 			owners[s.token] = s
 		}
 	}
-	asked := map[string]int64{} // by path and pair: the first attempt that could bring a grant about
+	asked := map[string]int64{} // by claim: the first attempt that could bring a grant about
 	for _, a := range attempts {
-		if name := a.Path + " " + a.who(); a.Kind == Acquire && a.Outcome != NoEffect {
+		if name := a.claim(); (a.Kind == Acquire || a.Kind == Transact) && a.Outcome != NoEffect {
 			if _, known := asked[name]; !known {
 				asked[name] = a.Call
 			}
@@ -41,7 +41,12 @@ func tokens(attempts []*Attempt) (problems []string) {
 			see(sighting{a, a.Path, pair(h.Session, h.Handle), h.Token, a.Call, a.Return})
 		}
 		if a.Kind == Acquire && a.Outcome == Done {
-			s := sighting{a, a.Path, a.who(), a.Token, asked[a.Path+" "+a.who()], a.Return}
+			s := sighting{a, a.Path, a.who(), a.Token, asked[a.claim()], a.Return}
+			see(s)
+			granted = append(granted, s)
+		}
+		for _, g := range a.grants() {
+			s := sighting{a, g.Path, pair(g.Session, g.Handle), g.Token, asked[a.claim()], a.Return}
 			see(s)
 			granted = append(granted, s)
 		}
@@ -61,6 +66,23 @@ func tokens(attempts []*Attempt) (problems []string) {
 		}
 	}
 	return problems
+}
+
+// claim is what attempts that can bring about the same grant have in common: an
+// acquire's path and pair, a transaction's key.
+func (a *Attempt) claim() string { return a.Path + " " + a.who() + " " + a.Key }
+
+// grants are those of a transaction.
+func (a *Attempt) grants() (all []*lockapi.Grant) {
+	if a.Files == nil {
+		return nil
+	}
+	for _, r := range a.Files.taken() {
+		if r.Grant != nil {
+			all = append(all, r.Grant)
+		}
+	}
+	return all
 }
 
 // overtaking finds grants that came out of their turn. A pair that was told of

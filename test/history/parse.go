@@ -1,11 +1,9 @@
 package history
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -45,21 +43,17 @@ func parseRequest(req *http.Request) (a Attempt, ok bool, err error) {
 	case isSession && session != "" && req.Method == http.MethodDelete:
 		a.Kind, a.Session = Close, session[1:]
 	default:
-		return a, false, nil
+		ok, err = a.parseFileRequest(req)
+		return a, ok, err
 	}
 	return a, true, err
 }
 
 func (a *Attempt) parseAcquire(req *http.Request) error {
-	if req.Body == nil {
-		return errors.New("history: an acquire without a body")
-	}
-	body, err := io.ReadAll(req.Body)
+	body, err := bodyOf(req)
 	if err != nil {
 		return err
 	}
-	req.Body.Close()
-	req.Body = io.NopCloser(bytes.NewReader(body))
 	var in lockapi.LockRequest
 	if err := json.Unmarshal(body, &in); err != nil {
 		return fmt.Errorf("history: the body %q of an acquire: %w", body, err)
@@ -74,16 +68,16 @@ func (a *Attempt) parseReply(resp *http.Response, body []byte) {
 	a.Epoch, _ = strconv.ParseUint(resp.Header.Get(lockapi.HeaderEpoch), 10, 64) // 0 where it is absent
 	var err error
 	if resp.StatusCode >= 300 {
-		err = a.parseProblem(body)
+		err = a.parseProblem(resp, body)
 	} else {
-		err = a.parseSuccess(resp.StatusCode, body)
+		err = a.parseSuccess(resp, body)
 	}
 	if err != nil {
 		a.Outcome, a.Detail = Wrong, fmt.Sprintf("%v: %s %.300s", err, resp.Status, body)
 	}
 }
 
-func (a *Attempt) parseProblem(body []byte) error {
+func (a *Attempt) parseProblem(resp *http.Response, body []byte) error {
 	var e lockapi.Error
 	if err := json.Unmarshal(body, &e); err != nil {
 		return err
@@ -91,6 +85,9 @@ func (a *Attempt) parseProblem(body []byte) error {
 	a.Detail = e.Error()
 	switch e.Code {
 	case lockapi.CodeLockHeld, lockapi.CodeLockDelayed:
+		if a.Kind != Acquire {
+			return errors.New("an unexpected refusal")
+		}
 		a.Outcome, a.Holders = Refused, e.Holders
 	case lockapi.CodeSessionNotFound:
 		a.Outcome = Gone
@@ -99,20 +96,24 @@ func (a *Attempt) parseProblem(body []byte) error {
 	case lockapi.CodeOutcomeUnknown:
 		a.Outcome = Unknown
 	default:
+		if a.Files != nil {
+			return a.parseFileProblem(resp, &e)
+		}
 		return errors.New("an unexpected refusal")
 	}
 	return nil
 }
 
-func (a *Attempt) parseSuccess(status int, body []byte) error {
+func (a *Attempt) parseSuccess(resp *http.Response, body []byte) error {
 	a.Outcome = Done
 	switch a.Kind {
+	case Close:
 	case Acquire:
 		var g lockapi.Grant
 		if err := json.Unmarshal(body, &g); err != nil {
 			return err
 		}
-		if a.Token = g.Token; status == http.StatusAccepted {
+		if a.Token = g.Token; resp.StatusCode == http.StatusAccepted {
 			a.Outcome = Queued
 		}
 		if g.Path != a.Path || g.Session != a.Session || g.Handle != a.Handle || g.Mode != a.Mode || (a.Outcome == Done) != (g.Token != 0) {
@@ -152,6 +153,8 @@ func (a *Attempt) parseSuccess(status int, body []byte) error {
 			return err
 		}
 		a.TTLMS, a.HeldMS = k.TTLMS, k.HeldMS
+	default:
+		return a.parseFileSuccess(resp, body)
 	}
 	return nil
 }

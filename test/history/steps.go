@@ -210,27 +210,32 @@ func (b *builder) sessionEnds(id string) {
 	}
 }
 
-// finish ends the record behind everything, and gives each session a row of its
-// own in the picture.
+// finish ends the record behind everything.
 func (b *builder) finish() []porcupine.Operation {
+	return finish(b.ops, &step{kind: end}, func(input any) string { return input.(*step).session })
+}
+
+// finish puts the end of a record behind all its steps, and gives each session
+// a row of its own in the picture.
+func finish(ops []porcupine.Operation, theEnd any, sessionOf func(input any) string) []porcupine.Operation {
 	last := int64(0)
 	rows := map[string]int{}
-	for i := range b.ops {
-		op := &b.ops[i]
+	for i := range ops {
+		op := &ops[i]
 		last = max(last, op.Call)
 		if op.Return != forever {
 			last = max(last, op.Return)
 		}
-		session := op.Input.(*step).session
+		session := sessionOf(op.Input)
 		if _, ok := rows[session]; !ok {
 			rows[session] = len(rows)
 		}
 		op.ClientId = rows[session]
 	}
-	b.add(last+1, last+2, step{kind: end})
-	for i := range b.ops {
-		b.ops[i].Return = min(b.ops[i].Return, last+3)
+	ops = append(ops, porcupine.Operation{Input: theEnd, Call: last + 1, Return: last + 2})
+	for i := range ops {
+		ops[i].Return = min(ops[i].Return, last+3)
 	}
-	slices.SortStableFunc(b.ops, func(x, y porcupine.Operation) int { return cmp.Compare(x.Call, y.Call) })
-	return b.ops
+	slices.SortStableFunc(ops, func(x, y porcupine.Operation) int { return cmp.Compare(x.Call, y.Call) })
+	return ops
 }

@@ -1,0 +1,148 @@
+package history
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"iter"
+	"slices"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// FileCall is a call about files, as the transaction that it amounts to, and
+// what came of it. A read is a transaction that gets.
+type FileCall struct {
+	lockapi.Transaction
+	Match  uint64   `json:"match,omitempty"`  // If-Match
+	Absent bool     `json:"absent,omitempty"` // If-None-Match: *
+	Guards []string `json:"guards,omitempty"` // sequencers
+
+	Result    *lockapi.TransactionResult `json:"result,omitempty"`  // where it was Done
+	Current   *lockapi.File              `json:"current,omitempty"` // where it was Refused
+	Operation int                        `json:"operation,omitempty"`
+}
+
+// operations are those of both branches.
+func (c *FileCall) operations() iter.Seq[*lockapi.Operation] {
+	return func(yield func(*lockapi.Operation) bool) {
+		for _, branch := range [][]lockapi.Operation{c.Then, c.Else} {
+			for i := range branch {
+				if !yield(&branch[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// taken is the branch that was taken, with the results; nil where it was not
+// done.
+func (c *FileCall) taken() iter.Seq2[*lockapi.Operation, *lockapi.OperationResult] {
+	return func(yield func(*lockapi.Operation, *lockapi.OperationResult) bool) {
+		if c.Result == nil {
+			return
+		}
+		branch := c.branch(c.Result.Succeeded)
+		for i := range min(len(branch), len(c.Result.Results)) {
+			if !yield(&branch[i], &c.Result.Results[i]) {
+				return
+			}
+		}
+	}
+}
+
+func (c *FileCall) branch(succeeded bool) []lockapi.Operation {
+	if succeeded {
+		return c.Then
+	}
+	return c.Else
+}
+
+// writes is what an operation writes; nil where it writes no file.
+func writes(op *lockapi.Operation) *lockapi.WriteOperation {
+	switch {
+	case op.Put != nil:
+		return op.Put
+	case op.Create != nil:
+		return op.Create
+	}
+	return op.CreateSequential
+}
+
+// contents are the sums of all that a call may write.
+func (c *FileCall) contents() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for op := range c.operations() {
+			if w := writes(op); w != nil && !yield(sumOf(w)) {
+				return
+			}
+		}
+	}
+}
+
+// sumOf is the SHA-256 of what an operation writes, in hexadecimal.
+func sumOf(w *lockapi.WriteOperation) string {
+	var content []byte
+	if w.Content != nil {
+		content = []byte(*w.Content)
+	} else if w.ContentBase64 != nil {
+		content = *w.ContentBase64
+	}
+	return sum(content)
+}
+
+func sum(content []byte) string {
+	s := sha256.Sum256(content)
+	return hex.EncodeToString(s[:])
+}
+
+// files are the stats that an answer showed.
+func (c *FileCall) files() iter.Seq[*lockapi.FileStat] {
+	return func(yield func(*lockapi.FileStat) bool) {
+		if c.Current != nil && !yield(&c.Current.FileStat) {
+			return
+		}
+		for _, r := range c.taken() {
+			if r.File != nil && !yield(&r.File.FileStat) {
+				return
+			}
+		}
+	}
+}
+
+// nodes are the files and locks that a call is about. A sequential file is one
+// once its name is known.
+func (c *FileCall) nodes() (paths []string) {
+	for i := range c.If {
+		paths = append(paths, c.If[i].File, c.If[i].Lock, lockOf(c.If[i].Sequencer))
+	}
+	for op := range c.operations() {
+		switch {
+		case op.Put != nil:
+			paths = append(paths, op.Put.Path)
+		case op.Create != nil:
+			paths = append(paths, op.Create.Path)
+		case op.Delete != nil:
+			paths = append(paths, op.Delete.Path)
+		case op.Get != nil:
+			paths = append(paths, op.Get.Path)
+		case op.Acquire != nil:
+			paths = append(paths, op.Acquire.Path)
+		case op.Release != nil:
+			paths = append(paths, op.Release.Path)
+		}
+	}
+	for f := range c.files() {
+		paths = append(paths, f.Path)
+	}
+	return slices.DeleteFunc(paths, func(p string) bool { return p == "" })
+}
+
+// lockOf is the lock that a sequencer is of; empty where it is none.
+func lockOf(sequencer string) string {
+	s, err := lockapi.ParseSequencer(sequencer)
+	if err != nil {
+		return ""
+	}
+	return s.Path
+}

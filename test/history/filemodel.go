@@ -1,0 +1,246 @@
+package history
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// fileStepKind is one thing that may happen to a group of files and locks.
+type fileStepKind int
+
+const (
+	callMade       fileStepKind = iota // a call was made, and came to what its attempt says
+	sessionMissing                     // a session is found to have ended
+	sessionEnded                       // a session ends
+	recordOver                         // the record: what may have happened and has not, has not
+)
+
+// fileStep is one of them, as porcupine's input.
+type fileStep struct {
+	kind    fileStepKind
+	unsure  bool // it may have happened, or not
+	session string
+	attempt *Attempt
+	locks   map[string]bool              // the group's; grants of others are not in the state
+	seen    map[string]*lockapi.FileStat // by sum of content: files that somebody saw
+}
+
+func (s *fileStep) optional() bool { return s.unsure }
+
+// group is the state of the model: files, and the locks that transactions take
+// beside them. Values are never changed, only replaced.
+type group struct {
+	files []file   // in the order of their paths
+	holds []grip   // in the order of their paths
+	ended []string // sessions
+	last  uint64   // no change that is yet to come has a lower revision
+	over  bool     // the record is
+}
+
+// file is a file in the model. Of a write that nobody saw the revision is 0,
+// and so is what depends on it.
+type file struct {
+	path               string
+	revision, instance uint64
+	generation         uint64
+	sum, session       string
+}
+
+// grip is a hold of a lock in the model, by one pair: transactions take them
+// exclusively here. A token that nobody saw is 0.
+type grip struct {
+	path, session, handle string
+	token                 uint64
+}
+
+// fileModel is a group of files and locks, and the sessions that have to do
+// with it. Every change has a higher revision than all before.
+var fileModel = porcupine.Model{
+	Init: func() any { return &group{} },
+	Step: func(state, in, _ any) (bool, any) {
+		next := state.(*group).step(in.(*fileStep))
+		if next == nil {
+			return false, state
+		}
+		return true, next
+	},
+	Equal:             func(a, b any) bool { return a.(*group).equal(b.(*group)) },
+	Hash:              func(s any) uint64 { return s.(*group).hash() },
+	DescribeOperation: func(in, _ any) string { return in.(*fileStep).String() },
+	DescribeState:     func(s any) string { return s.(*group).String() },
+}
+
+// step is the group after s, nil where s cannot happen. As with locks, what may
+// have happened does so where it changes something, or after the record.
+func (g *group) step(s *fileStep) *group {
+	switch {
+	case s.kind == recordOver:
+		n := *g
+		n.over = true
+		return &n
+	case !s.unsure:
+		return g.certain(s)
+	case g.over:
+		return g
+	}
+	next := g.certain(s)
+	if next == nil || next.equal(g) {
+		return nil
+	}
+	return next
+}
+
+// certain is the group after s, which has happened.
+func (g *group) certain(s *fileStep) *group {
+	gone := contains(g.ended, s.session)
+	switch s.kind {
+	case sessionMissing:
+		if !gone {
+			return nil
+		}
+		return g
+	case sessionEnded:
+		if gone {
+			return g
+		}
+		return g.end(s.session)
+	}
+	if gone && s.session != "" {
+		return nil
+	}
+	return g.call(s)
+}
+
+// end ends a session, and with it what is held and kept for it.
+func (g *group) end(session string) *group {
+	n := *g
+	n.ended = with(g.ended, session)
+	n.files = slices.DeleteFunc(slices.Clone(g.files), func(f file) bool { return f.session == session })
+	n.holds = slices.DeleteFunc(slices.Clone(g.holds), func(h grip) bool { return h.session == session })
+	return &n
+}
+
+// call is the group after a call that came to what its attempt says.
+func (g *group) call(s *fileStep) *group {
+	c := s.attempt.Files
+	guarded := g.guarded(s)
+	if s.attempt.Outcome == NotHeld {
+		return g.where(guarded != yes)
+	}
+	if guarded == no {
+		return nil
+	}
+	t := &taking{group: *g, step: s}
+	t.files, t.holds = slices.Clone(g.files), slices.Clone(g.holds)
+	succeeded := g.succeeds(s)
+	failed := t.branch(succeeded)
+	if s.attempt.Outcome == Refused {
+		return g.where(failed >= 0 && failed == c.Operation && g.isCurrent(c, &c.branch(succeeded)[failed]))
+	}
+	if failed >= 0 || t.wrong {
+		return nil
+	}
+	if r := c.Result; r != nil && r.Revision != 0 {
+		if r.Revision < t.last {
+			return nil
+		}
+		t.last = r.Revision
+	}
+	return &t.group
+}
+
+func (g *group) where(ok bool) *group {
+	if !ok {
+		return nil
+	}
+	return g
+}
+
+// answer is to a question that the state of the group may not decide.
+type answer int
+
+const (
+	no answer = iota
+	yes
+	either
+)
+
+// guarded reports whether the guards of a call are held.
+func (g *group) guarded(s *fileStep) answer {
+	all := yes
+	for _, guard := range s.attempt.Files.Guards {
+		switch {
+		case !s.locks[lockOf(guard)]:
+			all = either
+		case !g.held(guard):
+			return no
+		}
+	}
+	return all
+}
+
+func (g *group) held(sequencer string) bool {
+	q, err := lockapi.ParseSequencer(sequencer)
+	at, found := g.hold(q.Path)
+	return err == nil && found && g.holds[at].token == q.Token && q.Mode == lockapi.Exclusive
+}
+
+// succeeds reports whether the conditions of a transaction hold.
+func (g *group) succeeds(s *fileStep) bool {
+	return !slices.ContainsFunc(s.attempt.Files.If, func(c lockapi.Condition) bool {
+		at, found := g.find(c.File)
+		switch {
+		case c.Revision != nil:
+			return !found || g.files[at].revision != *c.Revision
+		case c.Exists != nil:
+			return found != *c.Exists
+		case c.Sequencer != "":
+			return !g.held(c.Sequencer)
+		case c.Lock != "":
+			_, held := g.hold(c.Lock)
+			return held
+		}
+		return contains(g.ended, c.Session)
+	})
+}
+
+// isCurrent reports whether a refusal tells the file that is in the way of an
+// operation.
+func (g *group) isCurrent(c *FileCall, op *lockapi.Operation) bool {
+	at, found := g.find(pathOf(op))
+	if op.Acquire != nil || !found {
+		return c.Current == nil
+	}
+	return c.Current != nil && g.files[at].is(&c.Current.FileStat)
+}
+
+func (f *file) is(s *lockapi.FileStat) bool {
+	return f.path == s.Path && f.revision == s.Revision && f.instance == s.Instance && f.generation == s.Generation && f.sum == s.SHA256 && f.session == s.Session
+}
+
+func (g *group) find(path string) (at int, found bool) {
+	return slices.BinarySearchFunc(g.files, path, func(f file, path string) int { return compare(f.path, path) })
+}
+
+func (g *group) hold(path string) (at int, found bool) {
+	return slices.BinarySearchFunc(g.holds, path, func(h grip, path string) int { return compare(h.path, path) })
+}
+
+func (g *group) equal(o *group) bool {
+	return g == o || g.last == o.last && g.over == o.over && slices.Equal(g.files, o.files) && slices.Equal(g.holds, o.holds) && slices.Equal(g.ended, o.ended)
+}
+
+func (g *group) hash() uint64 {
+	h := g.last
+	for i := range g.files {
+		h = h*31 + g.files[i].revision + maphash.String(seed, g.files[i].sum)
+	}
+	for i := range g.holds {
+		h = h*31 + maphash.String(seed, g.holds[i].session+g.holds[i].path)
+	}
+	return h*31 + uint64(len(g.ended))
+}

@@ -1,0 +1,171 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+func compare(a, b string) int { return cmp.Compare(a, b) }
+
+// taking is a call under way in the model: the group as its operations make it.
+type taking struct {
+	group
+	step  *fileStep
+	wrong bool // a result is not what it comes to
+}
+
+// branch does the operations of a branch. failed is the number of the one that
+// can't be done, -1 where all can.
+func (t *taking) branch(succeeded bool) (failed int) {
+	c := t.step.attempt.Files
+	ops := c.branch(succeeded)
+	if c.Result != nil && (c.Result.Succeeded != succeeded || len(c.Result.Results) != len(ops)) {
+		t.wrong = true
+		return -1
+	}
+	for i := range ops {
+		var result *lockapi.OperationResult
+		if c.Result != nil {
+			result = &c.Result.Results[i]
+		}
+		if !t.operation(&ops[i], result) {
+			return i
+		}
+	}
+	return -1
+}
+
+// operation does one. It is false where it can't be done.
+func (t *taking) operation(op *lockapi.Operation, result *lockapi.OperationResult) bool {
+	c := t.step.attempt.Files
+	at, found := t.find(pathOf(op))
+	if c.Match > 0 && (!found || t.files[at].revision != c.Match) || (c.Absent || op.Create != nil) && found {
+		return false
+	}
+	switch {
+	case op.Get != nil:
+		t.expect(result, func() bool {
+			return (result.File != nil) == found && (!found || t.files[at].is(&result.File.FileStat))
+		})
+		if t.step.attempt.Kind == Get {
+			t.expect(result, func() bool { return c.Result.Revision >= t.last })
+		}
+	case op.Delete != nil:
+		t.expect(result, func() bool { return result.Deleted != nil && result.Deleted.Deleted == found })
+		if found {
+			t.files = slices.Delete(t.files, at, at+1)
+			if result != nil && result.Deleted != nil {
+				t.change(result.Deleted.Revision)
+			}
+		}
+	case op.Acquire != nil:
+		return t.acquire(op.Acquire, result)
+	case op.Release != nil:
+		t.release(op.Release, result)
+	default:
+		t.write(op, result)
+	}
+	return true
+}
+
+// expect has a result, where one was answered, be right.
+func (t *taking) expect(result *lockapi.OperationResult, right func() bool) {
+	t.wrong = t.wrong || result != nil && !right()
+}
+
+// change has a revision that was told be higher than all before.
+func (t *taking) change(revision uint64) {
+	t.wrong = t.wrong || revision <= t.last
+	t.last = max(t.last, revision)
+}
+
+// write writes a file. What is not answered is as it was seen, or unknown.
+func (t *taking) write(op *lockapi.Operation, result *lockapi.OperationResult) {
+	w := writes(op)
+	stat := t.step.seen[sumOf(w)]
+	if result != nil {
+		if result.File == nil {
+			t.wrong = true
+			return
+		}
+		stat = &result.File.FileStat
+	}
+	next := file{path: w.Path, sum: sumOf(w), generation: 1}
+	if stat != nil {
+		next.revision, next.instance = stat.Revision, stat.Revision
+	}
+	if op.CreateSequential != nil {
+		if stat == nil {
+			return // a name that nobody knows: nothing else is about it
+		}
+		next.path = fmt.Sprintf("%s%0*d", w.Path, lockapi.SequentialDigits, stat.Revision)
+	}
+	at, found := t.find(next.path)
+	if found {
+		before := t.files[at]
+		next.instance, next.generation, next.session = before.instance, before.generation+1, before.session
+		if stat != nil && before.instance == 0 {
+			next.instance = stat.Instance // of a creation that nobody saw
+		}
+		t.files = slices.Delete(t.files, at, at+1)
+	}
+	if w.Ephemeral != nil {
+		if next.session = ""; *w.Ephemeral {
+			next.session = t.step.session
+		}
+	}
+	t.files = slices.Insert(t.files, at, next)
+	if stat != nil {
+		t.change(stat.Revision)
+		t.wrong = t.wrong || !next.is(stat)
+	}
+}
+
+// acquire takes a lock, or has it already.
+func (t *taking) acquire(op *lockapi.AcquireOperation, result *lockapi.OperationResult) bool {
+	at, held := t.hold(op.Path)
+	h := grip{path: op.Path, session: t.step.session, handle: op.Handle}
+	if held && (t.holds[at].session != h.session || t.holds[at].handle != h.handle) {
+		return false
+	}
+	if result != nil && result.Grant != nil {
+		h.token = result.Grant.Token
+	}
+	t.expect(result, func() bool { return h.token != 0 })
+	if held {
+		t.expect(result, func() bool { return t.holds[at].token == h.token })
+		return true
+	}
+	t.holds = slices.Insert(t.holds, at, h)
+	return true
+}
+
+// release gives a lock back.
+func (t *taking) release(op *lockapi.ReleaseOperation, result *lockapi.OperationResult) {
+	at, held := t.hold(op.Path)
+	own := held && t.holds[at].session == t.step.session && t.holds[at].handle == op.Handle && (op.Token == 0 || op.Token == t.holds[at].token)
+	t.expect(result, func() bool { return result.Released != nil && result.Released.Released == own })
+	if own {
+		t.holds = slices.Delete(t.holds, at, at+1)
+	}
+}
+
+// pathOf is the file or lock that an operation names.
+func pathOf(op *lockapi.Operation) string {
+	switch {
+	case op.Delete != nil:
+		return op.Delete.Path
+	case op.Get != nil:
+		return op.Get.Path
+	case op.Acquire != nil:
+		return op.Acquire.Path
+	case op.Release != nil:
+		return op.Release.Path
+	case op.CreateSequential != nil:
+		return "" // a new one
+	}
+	return writes(op).Path
+}

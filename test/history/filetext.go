@@ -1,0 +1,54 @@
+package history
+
+import (
+	"fmt"
+	"strings"
+)
+
+// String is a step in porcupine's picture.
+func (s *fileStep) String() string {
+	switch s.kind {
+	case sessionMissing:
+		return "session gone " + short(s.session)
+	case sessionEnded:
+		return "session ended " + short(s.session)
+	case recordOver:
+		return "the end"
+	}
+	text := s.attempt.String()
+	_, text, _ = strings.Cut(text, " ")
+	if s.unsure {
+		text += "?"
+	}
+	for op, r := range s.attempt.Files.taken() {
+		switch {
+		case r.File != nil:
+			text += fmt.Sprintf("; %s r%d i%d g%d %s", r.File.Path, r.File.Revision, r.File.Instance, r.File.Generation, short(r.File.SHA256))
+		case r.Deleted != nil:
+			text += fmt.Sprintf("; deleted %v r%d", r.Deleted.Deleted, r.Deleted.Revision)
+		case r.Grant != nil:
+			text += fmt.Sprintf("; %s #%d", r.Grant.Path, r.Grant.Token)
+		case r.Released != nil:
+			text += fmt.Sprintf("; released %v", r.Released.Released)
+		case op.Get != nil:
+			text += "; no " + op.Get.Path
+		}
+	}
+	if r := s.attempt.Files.Result; r != nil {
+		text += fmt.Sprintf("; %v as of r%d", r.Succeeded, r.Revision)
+	}
+	return text
+}
+
+// String is a state in porcupine's picture.
+func (g *group) String() string {
+	var text strings.Builder
+	for _, f := range g.files {
+		fmt.Fprintf(&text, "%s r%d i%d g%d %s %s; ", f.path, f.revision, f.instance, f.generation, short(f.sum), short(f.session))
+	}
+	for _, h := range g.holds {
+		fmt.Fprintf(&text, "%s held by %s #%d; ", h.path, short(pair(h.session, h.handle)), h.token)
+	}
+	fmt.Fprintf(&text, "revision %d, %d sessions ended", g.last, len(g.ended))
+	return text.String()
+}
