@@ -1,0 +1,166 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Told is what a watcher was told of the cell's events, all of them, whatever
+// replica it came from and however often it had to resume.
+type Told struct {
+	Watcher string              `json:"watcher"`
+	UpTo    uint64              `json:"up_to"` // everything up to it was told
+	Events  []lockapi.CellEvent `json:"events"`
+	Missed  []Span              `json:"missed,omitempty"` // that were not kept any more
+}
+
+// Span is the revisions after After up to UpTo.
+type Span struct {
+	After uint64 `json:"after"`
+	UpTo  uint64 `json:"up_to"`
+}
+
+// claims reports whether the watcher is to have been told of a revision.
+func (t *Told) claims(revision uint64) bool {
+	return revision <= t.UpTo && !slices.ContainsFunc(t.Missed, func(s Span) bool { return s.After < revision && revision <= s.UpTo })
+}
+
+// CheckEvents compares what watchers were told from revision 1 on: that it is
+// one and the same history for all, in which each revision has its event, and
+// that this is the history of which the record's answers tell.
+func CheckEvents(record []Attempt, told []Told) (problems []string) {
+	log := &eventLog{events: map[uint64]*lockapi.CellEvent{}, texts: map[uint64]string{}}
+	for i := range told {
+		log.add(&told[i])
+	}
+	for i := range told {
+		log.compare(&told[i])
+	}
+	log.chain()
+	log.answers(record)
+	log.written(record)
+	return log.problems
+}
+
+// eventLog is all that any watcher was told, by revision.
+type eventLog struct {
+	events   map[uint64]*lockapi.CellEvent
+	texts    map[uint64]string
+	upTo     uint64
+	problems []string
+}
+
+func (l *eventLog) bad(format string, args ...any) {
+	l.problems = append(l.problems, fmt.Sprintf(format, args...))
+}
+
+// add takes what a watcher was told, which is in order and agrees with what the
+// others were told.
+func (l *eventLog) add(t *Told) {
+	last := uint64(0)
+	for i := range t.Events {
+		e := &t.Events[i]
+		if e.Revision <= last {
+			l.bad("%s was told of revision %d after %d", t.Watcher, e.Revision, last)
+		}
+		last = max(last, e.Revision)
+		text, err := json.Marshal(e)
+		if err != nil {
+			l.bad("%s was told what is no event: %v", t.Watcher, err)
+		}
+		if other, known := l.texts[e.Revision]; known && other != string(text) {
+			l.bad("%s was told %s, another watcher %s", t.Watcher, text, other)
+		} else if !known {
+			l.events[e.Revision], l.texts[e.Revision] = e, string(text)
+		}
+	}
+	t.UpTo = max(t.UpTo, last)
+	l.upTo = max(l.upTo, t.UpTo)
+}
+
+// compare finds what a watcher was not told of. That every revision has an
+// event is part of the contract.
+func (l *eventLog) compare(t *Told) {
+	has := map[uint64]bool{}
+	for i := range t.Events {
+		has[t.Events[i].Revision] = true
+	}
+	for r := uint64(1); r <= t.UpTo; r++ {
+		if has[r] || !t.claims(r) {
+			continue
+		}
+		if other, known := l.texts[r]; known {
+			l.bad("%s was not told %s", t.Watcher, other)
+		} else {
+			l.bad("%s was not told what revision %d is", t.Watcher, r)
+		}
+	}
+}
+
+// chain finds events that cannot follow each other: each is about what those
+// before it have left. What is behind a gap is of unknown origin.
+func (l *eventLog) chain() {
+	files, holds := map[string]*lockapi.FileStat{}, map[string]map[uint64]lockapi.Mode{}
+	last := uint64(0)
+	for _, r := range slices.Sorted(maps.Keys(l.events)) {
+		if r != last+1 {
+			return
+		}
+		last = r
+		e := l.events[r]
+		switch {
+		case e.File != nil:
+			if before := files[e.Path]; !follows(e, before) {
+				l.bad("%s cannot follow %+v", l.texts[r], before)
+			}
+			if files[e.Path] = &e.File.FileStat; e.Type == lockapi.EventFileDeleted {
+				delete(files, e.Path)
+			}
+		case e.Hold != nil:
+			held := holds[e.Path]
+			if held == nil {
+				held = map[uint64]lockapi.Mode{}
+				holds[e.Path] = held
+			}
+			if !admitted(e, held) {
+				l.bad("%s cannot be while %v is held", l.texts[r], held)
+			}
+			switch e.Type {
+			case lockapi.EventLockAcquired:
+				held[e.Hold.Token] = e.Hold.Mode
+			case lockapi.EventLockReleased:
+				delete(held, e.Hold.Token)
+			}
+		}
+	}
+}
+
+// follows reports whether a file that was so before can have that event.
+func follows(e *lockapi.CellEvent, before *lockapi.FileStat) bool {
+	switch e.Type {
+	case lockapi.EventFileCreated:
+		return before == nil && e.File.Instance == e.Revision && e.File.Generation == 1
+	case lockapi.EventFileChanged:
+		return before != nil && e.File.Instance == before.Instance && e.File.Generation == before.Generation+1
+	}
+	return before != nil && e.File.Instance == before.Instance && (e.Reason != lockapi.ReasonSessionEnded || e.File.Session == before.Session && before.Session != "")
+}
+
+// admitted reports whether a lock that is held so can have that event.
+func admitted(e *lockapi.CellEvent, held map[uint64]lockapi.Mode) bool {
+	switch e.Type {
+	case lockapi.EventLockAcquired:
+		for token, mode := range held {
+			if token >= e.Hold.Token || mode == lockapi.Exclusive || e.Hold.Mode == lockapi.Exclusive {
+				return false
+			}
+		}
+	case lockapi.EventLockReleased:
+		return held[e.Hold.Token] == e.Hold.Mode
+	}
+	return true
+}
