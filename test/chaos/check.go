@@ -20,6 +20,8 @@ func (t *trial) check() {
 	t.say("checking %d requests", len(t.record))
 	t.verdict = history.Check(t.record, t.patience)
 	t.problems = append(t.problems, t.verdict.Problems...)
+	t.told = t.events.Told()
+	t.problems = append(t.problems, history.CheckEvents(t.record, t.told)...)
 	t.problems = append(t.problems, t.resource.Problems()...)
 	t.problems = append(t.problems, t.holds.Problems()...)
 	t.problems = append(t.problems, t.sums.Problems()...)
@@ -32,6 +34,9 @@ func (t *trial) check() {
 // where. The cell's directory is there already.
 func (t *trial) save() error {
 	if err := t.saveHistory(filepath.Join(t.dir, "history.json")); err != nil {
+		return err
+	}
+	if err := t.saveEvents(filepath.Join(t.dir, "events.json")); err != nil {
 		return err
 	}
 	pictures, err := t.verdict.WritePictures(picturesIn(t.dir))
@@ -75,12 +80,35 @@ func recheck(s *settings, stdout io.Writer) error {
 		record = append(record, a)
 	}
 	v := history.Check(record, s.patience)
-	fmt.Fprintf(stdout, "%d requests, %d steps on %d locks; the longest check took %v\n", len(record), v.Steps, v.Paths, v.Longest)
+	fmt.Fprintf(stdout, "%d requests, %d steps on %d locks and %d groups of files; the longest check took %v\n", len(record), v.Steps, v.Paths, v.Groups, v.Longest)
+	told, err := readEvents(filepath.Join(filepath.Dir(s.recheck), "events.json"))
+	if err != nil {
+		return err
+	}
+	v.Problems = append(v.Problems, history.CheckEvents(record, told)...)
 	if len(v.Problems) == 0 {
 		return nil
 	}
 	pictures, err := v.WritePictures(picturesIn(filepath.Dir(s.recheck)))
 	return errors.Join(err, fmt.Errorf("%d problems\n%s\npictures: %v", len(v.Problems), strings.Join(v.Problems, "\n"), pictures))
+}
+
+// saveEvents writes what the watchers were told.
+func (t *trial) saveEvents(name string) error {
+	text, err := json.Marshal(t.told)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, text, 0o644)
+}
+
+// readEvents reads it again.
+func readEvents(name string) (told []history.Told, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return told, json.Unmarshal(text, &told)
 }
 
 // saveHistory writes the record, one request a line.

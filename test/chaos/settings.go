@@ -20,7 +20,8 @@ type settings struct {
 	sizes    []int
 	seed     uint64
 	faults   []string
-	sdk, raw int // clients
+	sdk, raw int // clients of locks
+	files    int // clients that write files
 	epoch    time.Duration
 	patience time.Duration // of the checker, for each path
 	stoutd   string
@@ -41,8 +42,9 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.IntSliceVar(&s.sizes, "size", []int{3, 5}, "replicas of the cells, which run one after the other")
 	f.Uint64Var(&s.seed, "seed", 0, "seed of the faults and of the clients' choices (default: from the time)")
 	f.StringSliceVar(&s.faults, "faults", nil, "kinds of faults (default: all that fit the cell)")
-	f.IntVar(&s.sdk, "sdk", 4, "clients that use the SDK")
+	f.IntVar(&s.sdk, "sdk", 4, "clients that use the SDK for locks")
 	f.IntVar(&s.raw, "http", 4, "clients of plain HTTP")
+	f.IntVar(&s.files, "files", 4, "clients that write files, half of them with the SDK")
 	f.DurationVar(&s.epoch, "epoch", 8*time.Second, "how long the clients stay with the same locks and sessions")
 	f.DurationVar(&s.patience, "patience", time.Minute, "how long the checker may take for one lock")
 	f.StringVar(&s.stoutd, "stoutd", "", "the stoutd to run (default: built from the sources)")
@@ -86,6 +88,9 @@ func (s *settings) validate(rest []string) error {
 	}
 	if s.sdk < 0 || s.raw < 0 || s.sdk+s.raw < 2 {
 		bad("--sdk is %d and --http %d; there are at least two clients", s.sdk, s.raw)
+	}
+	if s.files < 0 {
+		bad("--files is %d; it is at least 0", s.files)
 	}
 	if s.duration <= 0 || s.epoch < time.Second || s.patience <= 0 {
 		bad("--duration and --patience are above 0, and --epoch is at least 1s")

@@ -37,16 +37,31 @@ func (t *trial) summary(w io.Writer) {
 	fmt.Fprintf(table, "holds of the SDK\t%d compared\n", t.holds.Len())
 	fmt.Fprintf(table, "guarded resource\t%d writes accepted, %d of late holders refused\n", accepted, refused)
 	fmt.Fprintf(table, "state sums\tcompared at %d log entries\n", t.sums.Compared())
+	fmt.Fprintf(table, "events\t%s\n", t.heardOf())
 	if t.verdict != nil {
-		fmt.Fprintf(table, "model\t%d steps on %d locks; the longest check took %v\n", t.verdict.Steps, t.verdict.Paths, t.verdict.Longest.Round(time.Millisecond))
+		fmt.Fprintf(table, "models\t%d steps on %d locks and %d groups of files; the longest check took %v\n",
+			t.verdict.Steps, t.verdict.Paths, t.verdict.Groups, t.verdict.Longest.Round(time.Millisecond))
 	}
 	t.operations(table)
 }
 
+// heardOf says what the watchers were told.
+func (t *trial) heardOf() string {
+	upTo, missed := uint64(0), uint64(0)
+	for _, w := range t.told {
+		upTo = max(upTo, w.UpTo)
+		for _, s := range w.Missed {
+			missed += s.UpTo - s.After
+		}
+	}
+	return fmt.Sprintf("%d revisions, told to %d watchers; %d were not kept any more when one came for them", upTo, len(t.told), missed)
+}
+
 // operations counts the requests by kind and outcome.
 func (t *trial) operations(w io.Writer) {
-	kinds := []history.Kind{history.Acquire, history.Release, history.Read, history.Sequencer, history.Open, history.Keepalive, history.Close}
-	outcomes := []history.Outcome{history.Done, history.Queued, history.Refused, history.Nothing, history.Gone, history.NoEffect, history.Unknown, history.Wrong}
+	kinds := []history.Kind{history.Acquire, history.Release, history.Read, history.Sequencer, history.Open, history.Keepalive, history.Close,
+		history.Write, history.Delete, history.Get, history.Transact}
+	outcomes := []history.Outcome{history.Done, history.Queued, history.Refused, history.NotHeld, history.Nothing, history.Gone, history.NoEffect, history.Unknown, history.Wrong}
 	counts := map[history.Kind]map[history.Outcome]int{}
 	for i := range t.record {
 		a := &t.record[i]

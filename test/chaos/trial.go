@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/test/cell"
 	"github.com/stoutlock/stout/test/chaos/internal/guard"
 	"github.com/stoutlock/stout/test/chaos/internal/nemesis"
@@ -32,9 +33,12 @@ type trial struct {
 	sums     *watch.Sums
 	fleet    *work.Fleet
 	nemesis  *nemesis.Nemesis
+	events   *watch.Events
+	follow   func()   // ends the watchers
 	log      *os.File // the nemesis's
 
 	record   []history.Attempt
+	told     []history.Told
 	verdict  *history.Verdict
 	took     time.Duration
 	problems []string
@@ -45,6 +49,7 @@ func newTrial(s *settings, size int, progress io.Writer) (*trial, error) {
 	t := &trial{
 		settings: s, size: size, progress: progress,
 		recorder: history.NewRecorder(), resource: guard.NewResource(), holds: &guard.Holds{}, sums: watch.NewSums(),
+		follow: func() {},
 	}
 	if err := t.prepare(); err != nil {
 		return nil, errors.Join(err, t.close())
@@ -66,10 +71,13 @@ func (t *trial) prepare() (err error) {
 		return err
 	}
 	t.fleet, err = work.NewFleet(work.Options{
-		URLs: t.cell.URLs(), SDK: t.sdk, Raw: t.raw, Epoch: t.epoch, Seed: t.seed,
+		URLs: t.cell.URLs(), SDK: t.sdk, Raw: t.raw, Files: t.files, Epoch: t.epoch, Seed: t.seed,
 		Recorder: t.recorder, Resource: t.resource, Holds: t.holds,
 	})
 	if err != nil {
+		return err
+	}
+	if t.events, err = watch.NewEvents(t.cell); err != nil {
 		return err
 	}
 	t.nemesis, err = nemesis.New(nemesis.Options{
@@ -83,6 +91,9 @@ func (t *trial) close() error {
 	var errs []error
 	if t.fleet != nil {
 		t.fleet.Close()
+	}
+	if t.events != nil {
+		t.events.Close()
 	}
 	if t.cell != nil {
 		errs = append(errs, t.cell.Close())
@@ -109,6 +120,7 @@ func (t *trial) run(ctx context.Context) error {
 	}
 	t.note(err)
 	t.note(t.recover(context.WithoutCancel(ctx)))
+	t.follow()
 	t.check()
 	if len(t.problems) == 0 {
 		return nil
@@ -128,6 +140,7 @@ func (t *trial) harm(ctx context.Context) error {
 	if _, err := t.cell.WaitReady(ready); err != nil {
 		return err
 	}
+	t.follow = t.startWatchers(context.WithoutCancel(ctx))
 	began := time.Now()
 	ctx, stop := context.WithTimeout(ctx, t.duration)
 	defer stop()
@@ -139,6 +152,18 @@ func (t *trial) harm(ctx context.Context) error {
 	working.Wait()
 	t.took = time.Since(began)
 	return err
+}
+
+// startWatchers has the events followed until the function that it returns is
+// called.
+func (t *trial) startWatchers(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() { t.events.Follow(ctx) })
+	return func() {
+		cancel()
+		following.Wait()
+	}
 }
 
 // watchProcesses ends the run when a replica has ended by itself: what comes
@@ -183,6 +208,7 @@ func (t *trial) recover(ctx context.Context) error {
 		}),
 		step("every client makes progress", t.fleet.Prove),
 		step("nothing is left", t.empty),
+		step("every watcher was told of all", t.heard),
 		step("the replicas' states agree", t.agree),
 		step("the replicas stop in good order", t.cell.Stop),
 	)
@@ -207,6 +233,20 @@ func (t *trial) empty(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// heard waits until every watcher was told of all that has happened.
+func (t *trial) heard(ctx context.Context) error {
+	c, err := client.Config{URLs: t.cell.URLs()}.New()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	revision, err := c.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	return t.events.Reach(ctx, revision)
 }
 
 // agree waits until all replicas have shown the sum of one more state.

@@ -61,7 +61,7 @@ func (l *eventLog) answer(a *Attempt) {
 		}
 	}
 	for op, r := range a.Files.taken() {
-		if d := r.Deleted; op.Delete != nil && d != nil && d.Deleted {
+		if d := r.Deleted; op.Delete != nil && d != nil && d.Revision > 0 {
 			e := l.events[d.Revision]
 			if e == nil || e.Type != lockapi.EventFileDeleted || e.Path != op.Delete.Path || e.Reason != lockapi.ReasonDeleted {
 				l.bad("%v tells of the deletion %d, the events of %s", a, d.Revision, l.texts[d.Revision])

@@ -131,6 +131,9 @@ func (a *Attempt) parseFileSuccess(resp *http.Response, body []byte) error {
 		if err := json.Unmarshal(body, d); err != nil {
 			return err
 		}
+		if d.Deleted != (d.Revision > 0) {
+			return errors.New("a deletion has a revision")
+		}
 		c.Result = &lockapi.TransactionResult{Succeeded: true, Revision: d.Revision, Results: []lockapi.OperationResult{{Deleted: d}}}
 	case Transact:
 		c.Result = &lockapi.TransactionResult{}

@@ -57,7 +57,7 @@ func (t *taking) operation(op *lockapi.Operation, result *lockapi.OperationResul
 		t.expect(result, func() bool { return result.Deleted != nil && result.Deleted.Deleted == found })
 		if found {
 			t.files = slices.Delete(t.files, at, at+1)
-			if result != nil && result.Deleted != nil {
+			if result != nil && result.Deleted != nil && result.Deleted.Revision > 0 {
 				t.change(result.Deleted.Revision)
 			}
 		}

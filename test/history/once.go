@@ -63,13 +63,14 @@ func revisions(attempts []*Attempt) (problems []string) {
 	return problems
 }
 
-// changes are the revisions of the changes that an answer tells.
+// changes are the revisions of the changes that an answer tells. A transaction
+// does not tell those of its deletions.
 func (a *Attempt) changes() (all []uint64) {
 	for op, r := range a.Files.taken() {
 		switch {
 		case r.File != nil && op.Get == nil:
 			all = append(all, r.File.Revision)
-		case r.Deleted != nil && r.Deleted.Deleted:
+		case r.Deleted != nil && r.Deleted.Revision > 0:
 			all = append(all, r.Deleted.Revision)
 		}
 	}

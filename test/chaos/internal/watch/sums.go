@@ -63,8 +63,8 @@ func (s *Sums) Look(ctx context.Context, c *cell.Cell) {
 	looking.Wait()
 }
 
-// client has a connection for each call: replicas come and go.
-var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
+// metricsClient has a connection for each call: replicas come and go.
+var metricsClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
 
 // read is a replica's sum; false where it does not answer or has none yet.
 func read(ctx context.Context, r *cell.Replica) (index uint64, sum string, ok bool) {
@@ -72,7 +72,7 @@ func read(ctx context.Context, r *cell.Replica) (index uint64, sum string, ok bo
 	if err != nil {
 		return 0, "", false
 	}
-	reply, err := client.Do(req)
+	reply, err := metricsClient.Do(req)
 	if err != nil {
 		return 0, "", false
 	}

@@ -16,7 +16,8 @@ import (
 // Options describe a fleet of clients.
 type Options struct {
 	URLs     []string
-	SDK, Raw int // numbers of clients
+	SDK, Raw int // numbers of clients of locks
+	Files    int // and of those that write files: half of them with the SDK
 	Epoch    time.Duration
 	Seed     uint64
 	Recorder *history.Recorder
@@ -33,7 +34,7 @@ type Fleet struct {
 
 // worker is one client. Work returns when ctx has ended and all is given back,
 // or was tried to be, within some seconds. Prove makes one whole round on a
-// path of its own: a session, a lock, its release; or a read.
+// path of its own: a session, a lock or a file, its release; or a read.
 type worker interface {
 	name() string
 	work(ctx context.Context, r *rand.Rand, epoch int)
@@ -53,6 +54,15 @@ func NewFleet(opts Options) (*Fleet, error) {
 	}
 	for i := range opts.Raw {
 		f.workers = append(f.workers, newRaw(fmt.Sprintf("raw%d", i+1), &f.opts))
+	}
+	for i := range opts.Files {
+		if title := fmt.Sprintf("files%d", i+1); i%2 == 0 {
+			f.workers = append(f.workers, newRawFiles(title, &f.opts))
+		} else if w, err := newSDKFiles(title, &f.opts); err != nil {
+			return nil, err
+		} else {
+			f.workers = append(f.workers, w)
+		}
 	}
 	f.workers = append(f.workers, newReader("reader", &f.opts))
 	return f, nil

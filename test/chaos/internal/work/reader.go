@@ -48,7 +48,11 @@ func (w *reader) work(ctx context.Context, r *rand.Rand, epoch int) {
 		own := rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
 		reading.Go(func() {
 			for ctx.Err() == nil {
-				_ = c.call(ctx, own, http.MethodGet, lockRoute(draw(own, epoch).path), nil, nil) // what it shows is recorded
+				route := lockRoute(draw(own, epoch).path)
+				if d := deskOf(epoch); own.IntN(2) == 0 {
+					route = fileRoute(d.files()[own.IntN(len(d.files()))]) + "?as=json"
+				}
+				_ = c.call(ctx, own, http.MethodGet, route, nil, nil) // what it shows is recorded
 				pause(ctx, between(own, 200*time.Millisecond, 800*time.Millisecond))
 			}
 		})

@@ -1,0 +1,144 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+	"github.com/stoutlock/stout/test/history"
+)
+
+// Events are watchers of a cell's events: at each replica one with a stream and
+// one with calls that wait, which stay with it whatever becomes of it, and one
+// of the SDK, which goes where it is served.
+type Events struct {
+	watchers []*watcher
+	sdk      *client.Client
+}
+
+// watcher is one of them. It resumes after the last revision that it was told
+// of.
+type watcher struct {
+	// listen tells what comes after a revision, until that ends.
+	listen func(ctx context.Context, after uint64, w *watcher) error
+
+	mu   sync.Mutex // guards told
+	told history.Told
+}
+
+// NewEvents makes the watchers; they have seen nothing yet.
+func NewEvents(c *cell.Cell) (*Events, error) {
+	sdk, err := client.Config{URLs: c.URLs()}.New()
+	if err != nil {
+		return nil, err
+	}
+	e := &Events{sdk: sdk}
+	add := func(name string, listen func(context.Context, uint64, *watcher) error) {
+		e.watchers = append(e.watchers, &watcher{listen: listen, told: history.Told{Watcher: name}})
+	}
+	for _, r := range c.Replicas() {
+		add("the stream of "+r.ID, streamOf(r.URL))
+		add("the caller of "+r.ID, pollsOf(r.URL))
+	}
+	add("the SDK's watch", e.watch)
+	return e, nil
+}
+
+// Close ends the SDK's connections.
+func (e *Events) Close() { _ = e.sdk.Close() }
+
+// Follow has all watchers follow the events, from the first on, until ctx ends.
+func (e *Events) Follow(ctx context.Context) {
+	var following sync.WaitGroup
+	for _, w := range e.watchers {
+		following.Go(func() {
+			for ctx.Err() == nil {
+				_ = w.listen(ctx, w.upTo(), w) // whatever ended it, it is resumed
+				pauseFor(ctx, 50*time.Millisecond)
+			}
+		})
+	}
+	following.Wait()
+}
+
+func pauseFor(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// Reach waits until every watcher was told of all up to a revision.
+func (e *Events) Reach(ctx context.Context, revision uint64) error {
+	return cell.Wait(ctx, fmt.Sprintf("every watcher was told of all up to revision %d", revision), func(context.Context) error {
+		var errs []error
+		for _, w := range e.watchers {
+			if at := w.upTo(); at < revision {
+				errs = append(errs, fmt.Errorf("%s is at %d", w.told.Watcher, at))
+			}
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// Told is what every watcher was told so far.
+func (e *Events) Told() (all []history.Told) {
+	for _, w := range e.watchers {
+		w.mu.Lock()
+		all = append(all, w.told)
+		w.mu.Unlock()
+	}
+	return all
+}
+
+func (w *watcher) upTo() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.told.UpTo
+}
+
+// tell notes an event, right or wrong.
+func (w *watcher) tell(e lockapi.CellEvent) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told.Events = append(w.told.Events, e)
+	w.told.UpTo = max(w.told.UpTo, e.Revision)
+}
+
+// reach notes that all up to a revision was told.
+func (w *watcher) reach(revision uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told.UpTo = max(w.told.UpTo, revision)
+}
+
+// miss notes that what comes next up to a revision is not kept any more.
+func (w *watcher) miss(c lockapi.Compacted) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c.Revision <= w.told.UpTo {
+		return
+	}
+	w.told.Missed = append(w.told.Missed, history.Span{After: w.told.UpTo, UpTo: c.Revision})
+	w.told.UpTo = c.Revision
+}
+
+// watch follows with the SDK, which resumes by itself.
+func (e *Events) watch(ctx context.Context, after uint64, w *watcher) error {
+	for event, err := range e.sdk.Watch(ctx, after) {
+		switch {
+		case err != nil:
+			return err
+		case event.Compacted != nil:
+			w.miss(*event.Compacted)
+		default:
+			w.tell(event.CellEvent)
+		}
+	}
+	return nil
+}
