@@ -13,9 +13,14 @@
 // # What is checked
 //
 //   - Every request's invocation, answer or unknown outcome against a
-//     sequential model of locks, with porcupine; see package history. Tokens
-//     grow over the cell, no session is gone before its lease has ended, queues
-//     keep their order.
+//     sequential model of locks, or of files and transactions, with porcupine;
+//     see package history. Tokens and revisions grow over the cell, no session
+//     is gone before its lease has ended, queues keep their order. A write with
+//     a key happens once, however often it was sent.
+//   - Watchers at every replica, by stream and by calls, and one of the SDK are
+//     told one and the same history, without gap or double, over all that is
+//     done to the replicas. It is the history of which the answers tell, and in
+//     it no write is behind the release of the grant that guards it.
 //   - In the view of a resource that keeps the highest token it has seen, no
 //     holder whose lease runs is refused; see package guard.
 //   - No two holds of the SDK that exclude each other were good at the same
@@ -28,7 +33,7 @@
 //     the end nothing is left: no session, lock or waiter.
 //
 // When one of these fails, the directory of the run is kept: history.json (one
-// request a line, in the order of the answers), a picture of each path that is
-// not right, nemesis.log, the replicas' logs and data, and problems.txt, which
+// request a line, in the order of the answers), events.json (what the watchers
+// were told), a picture of each path that is not right, nemesis.log, the replicas' logs and data, and problems.txt, which
 // ends with the command that runs the seed again.
 package main

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// writePause is how long a writer rests, at least: a session's writes of an
+// writePause is how long a writer rests after a round, at least: a session's writes of an
 // epoch stay below the number of answers that the cell remembers of it, so that
 // a late duplicate of any is known as one.
-const writePause = 80 * time.Millisecond
+const writePause = 120 * time.Millisecond
 
 // desk is the files that an epoch's clients write. Those that transactions name
 // together are left, right and the lock both.

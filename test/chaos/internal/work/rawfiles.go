@@ -130,20 +130,26 @@ func (w *rawFiles) round(ctx context.Context, r *rand.Rand, session string, d de
 	return w.hold(ctx, r, session, d)
 }
 
-// compareAndSet writes what depends on what it read.
+// compareAndSet writes what depends on what it read, a few times on end, so that
+// several clients are at it at once.
 func (w *rawFiles) compareAndSet(ctx context.Context, r *rand.Rand, path string, own url.Values) error {
-	q := w.write(http.MethodPut, path, own)
-	var f lockapi.File
-	err := w.send(ctx, r, &fileRequest{method: http.MethodGet, target: fileRoute(path) + "?as=json"}, &f)
-	switch {
-	case errors.Is(err, lockapi.CodeNotFound):
-		q.header["If-None-Match"] = "*"
-	case err != nil:
-		return nil
-	default:
-		q.header["If-Match"] = fmt.Sprintf(`"%d"`, f.Revision)
+	for range 3 {
+		q := w.write(http.MethodPut, path, own)
+		var f lockapi.File
+		err := w.send(ctx, r, &fileRequest{method: http.MethodGet, target: fileRoute(path) + "?as=json"}, &f)
+		switch {
+		case errors.Is(err, lockapi.CodeNotFound):
+			q.header["If-None-Match"] = "*"
+		case err != nil:
+			return nil
+		default:
+			q.header["If-Match"] = fmt.Sprintf(`"%d"`, f.Revision)
+		}
+		if err := w.keyed(ctx, r, q, nil); errors.Is(err, lockapi.CodeSessionNotFound) {
+			return err
+		}
 	}
-	return w.keyed(ctx, r, q, nil)
+	return nil
 }
 
 // hold takes a lock with a transaction that writes as well, writes under it,

@@ -66,14 +66,17 @@ func (w *sdkFiles) round(ctx context.Context, r *rand.Rand, s *client.Session, d
 	}
 }
 
-// compareAndSet writes what depends on what it read.
+// compareAndSet writes what depends on what it read, a few times on end, so that
+// several clients are at it at once.
 func (w *sdkFiles) compareAndSet(ctx context.Context, s *client.Session, path string) {
-	f, err := w.client.Get(ctx, path)
-	switch {
-	case errors.Is(err, lockapi.CodeNotFound):
-		_, _ = s.Create(ctx, path, w.text())
-	case err == nil:
-		_, _ = s.Put(ctx, path, w.text(), client.IfRevision(f.Revision))
+	for range 3 {
+		f, err := w.client.Get(ctx, path)
+		switch {
+		case errors.Is(err, lockapi.CodeNotFound):
+			_, _ = s.Create(ctx, path, w.text())
+		case err == nil:
+			_, _ = s.Put(ctx, path, w.text(), client.IfRevision(f.Revision))
+		}
 	}
 }
 
