@@ -264,7 +264,7 @@ func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
 // TestBatchesAreNoLargerThanEntries: the encoding of the largest batch that the
 // batcher makes has room in an entry.
 func TestBatchesAreNoLargerThanEntries(t *testing.T) {
-	for _, each := range []int{0, cell.MaxBatchBytes / maxBatchCommands, cell.MaxBatchBytes} {
+	for _, each := range []int{0, cell.MaxBatchBytes / maxBatchCommands, cell.MaxBatchBytes, cell.MaxCommandBytes} {
 		var b batcher
 		for i := range 2 * maxBatchCommands {
 			op := &state.OpenSession{Session: fmt.Sprintf("%d", i), TTLMS: 1 << 60, Name: "name", Key: "key", Digest: bytes.Repeat([]byte{1}, 32)}

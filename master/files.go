@@ -26,6 +26,9 @@ type FileWrite struct {
 	Key        string // of idempotency, within Session
 	Sequential bool   // the revision that makes it is put behind Path
 	Tell       bool   // where the condition does not hold the error has the file's content
+	// Query is the request's, which tells it from another call under its key also
+	// where it asks for nothing else.
+	Query map[string]string
 }
 
 // FileWritten is what a write came to.
@@ -238,10 +241,7 @@ func (p FilePage) of(s *state.State) lockapi.FileList {
 		}
 		one := FileOf(statOf(f), f.Content, p.Content)
 		page.Files, last = append(page.Files, one), f.Path
-		size += 300 + len(f.Path)
-		if p.Content {
-			size += len(f.Content) * 4 / 3
-		}
+		size += fileSize(&one)
 	}
 	return page
 }

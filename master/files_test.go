@@ -1,7 +1,9 @@
 package master
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +74,11 @@ func TestReplayedRefusal(t *testing.T) {
 		if _, err := m.WriteFile(t.Context(), other); !errors.Is(err, lockapi.CodeConflict) {
 			t.Errorf("another call: %v", err)
 		}
+		other = w
+		other.Query = map[string]string{"session": s, "as": "json"}
+		if _, err := m.WriteFile(t.Context(), other); !errors.Is(err, lockapi.CodeConflict) {
+			t.Errorf("another query: %v", err)
+		}
 	})
 }
 
@@ -124,6 +131,26 @@ func TestTooLongToTell(t *testing.T) {
 			_, err := m.WriteFile(t.Context(), w)
 			if e, ok := err.(*lockapi.Error); !ok || e.Code != lockapi.CodeInvalidArgument || e.Field != lockapi.HeaderIdempotencyKey {
 				t.Errorf("under a key: %v", err)
+			}
+		}
+	})
+}
+
+// TestPagesAreBounded: whatever the contents are, and however JSON writes them.
+func TestPagesAreBounded(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		for _, content := range []string{"x", "\x01", "\xff", `"`} {
+			one := strings.Repeat(content, 32<<10)
+			for i := range 64 {
+				put(t, m, fmt.Sprintf("/f%d", i), one)
+			}
+			page, err := m.Files(t.Context(), FilePage{Content: true, Limit: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, _ := json.Marshal(page)
+			if last, _ := json.Marshal(page.Files[0]); len(raw) < lockapi.PageBytes/2 || len(raw) > lockapi.PageBytes+len(last) {
+				t.Errorf("a page of %q has %d files and %d bytes", content, len(page.Files), len(raw))
 			}
 		}
 	})

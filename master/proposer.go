@@ -49,7 +49,13 @@ func (p *proposer) begin(by Caller, op state.Operation) func() (state.Result, er
 	if s := p.log.State(); !s.Knows(op) {
 		return func() (state.Result, error) { return nil, errLevel(op, s.Level) }
 	}
-	wait := p.batcher.Begin(state.Command{Time: time.Now().UnixNano(), Caller: by.Principal, Operation: op})
+	c := state.Command{Time: time.Now().UnixNano(), Caller: by.Principal, Operation: op}
+	if n := c.Size(); n > cell.MaxCommandBytes { // the log refuses it, and a refused entry ends the office
+		return func() (state.Result, error) {
+			return nil, lockapi.Errorf(lockapi.CodeTooLarge, "the call has %d bytes; the log takes %d", n, cell.MaxCommandBytes)
+		}
+	}
+	wait := p.batcher.Begin(c)
 	return func() (state.Result, error) { return outcomeOf(wait()) }
 }
 

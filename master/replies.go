@@ -119,6 +119,7 @@ const (
 	lockFrame    = 150
 	holderFrame  = 170
 	sessionFrame = 170
+	fileFrame    = 280
 	claimFrame   = 130
 	pairFrame    = len(`"":"",`)
 )
@@ -141,6 +142,14 @@ func sessionSize(v *lockapi.SessionState) int {
 	for i := range v.Waits {
 		w := &v.Waits[i]
 		n += claimFrame + textSize(w.Path) + textSize(w.Handle)
+	}
+	return n
+}
+
+func fileSize(f *lockapi.File) int {
+	n := fileFrame + textSize(f.Path) + textSize(f.Session) + (len(f.ContentBase64)+2)/3*4
+	if f.Content != nil {
+		n += textSize(*f.Content)
 	}
 	return n
 }

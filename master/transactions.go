@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
@@ -118,7 +119,9 @@ func (t *transaction) answer(r state.TransactionResult) (TransactionDone, error)
 		branch, steps = t.req.Then, t.op.Then
 	}
 	if r.Verdict == state.Failed {
-		return TransactionDone{}, t.errFailed(r, steps[r.Failure.Step])
+		e := errFailed(r.Failure, steps[r.Failure.Step])
+		e.Replayed = r.Replayed
+		return TransactionDone{}, e
 	}
 	if err := errOf(t.op, r); err != nil {
 		return TransactionDone{}, err
@@ -131,21 +134,33 @@ func (t *transaction) answer(r state.TransactionResult) (TransactionDone, error)
 	return done, nil
 }
 
-// errFailed tells which operation can't be done, and what stands in its way: for a
-// lock that is who holds it now.
-func (t *transaction) errFailed(r state.TransactionResult, step state.Step) *lockapi.Error {
-	e := errFailure(r.Failure)
+// errFailed tells which operation can't be done, and what stood in its way when that
+// was judged.
+func errFailed(f *state.Failure, step state.Step) *lockapi.Error {
+	e := errFailure(f)
 	if take, ok := step.(*state.Take); ok {
-		a := t.acquire(take)
-		why := a.errHeld()
-		if r.Failure.Why == state.Conflict {
-			why.Detail = fmt.Sprintf("lock %q is held or waited for in another mode or with another limit", take.Path)
-		}
-		why.Code = lockapi.CodePrecondition
-		e = why
+		e = errNotTaken(take.Path, f)
 	}
-	e.Detail = lockapi.Errorf(e.Code, "operation %d can't be done: %s: nothing was changed", r.Failure.Step, e.Detail).Detail
-	e.Operation, e.Replayed = &r.Failure.Step, r.Replayed
+	e.Detail = lockapi.Errorf(e.Code, "operation %d can't be done: %s", f.Step, e.Detail).Detail
+	e.Operation = &f.Step
+	return e
+}
+
+// errNotTaken tells who holds a lock that a transaction could not have.
+func errNotTaken(path string, f *state.Failure) *lockapi.Error {
+	why := fmt.Sprintf("was not granted (holders: %d, waiters: %d)", f.Lock.Held, f.Lock.Waiters)
+	switch f.Why {
+	case state.Conflict:
+		why = "is held or waited for in another mode or with another limit"
+	case state.Delayed:
+		why = fmt.Sprintf("is free, but within its lock-delay of %d ms", f.Lock.DelayMS)
+	}
+	e := lockapi.Errorf(lockapi.CodePrecondition, "lock %q %s: nothing was changed", path, why)
+	e.MoreHolders = f.Lock.Held - len(f.Lock.Holders)
+	for _, h := range f.Lock.Holders {
+		e.Holders = append(e.Holders, lockapi.Holder{Session: h.Session, SessionName: h.Name, Handle: h.Handle,
+			Mode: mode(h.Mode), Token: h.Token, GrantedAt: time.Unix(0, h.GrantedAt).UTC()})
+	}
 	return e
 }
 

@@ -1,13 +1,18 @@
 package master
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // transacting makes a transaction that is written in JSON.
@@ -82,6 +87,7 @@ func TestTransactionThatCantBeDone(t *testing.T) {
 			{`{"put":{"path":"/f"}},{"create":{"path":"/f"}}`, 1, 0, at},
 			{`{"create":{"path":"/g"}},{"create":{"path":"/g"}}`, 1, 0, 0},
 		} {
+			first := ""
 			for _, key := range []string{"", c.then, c.then} {
 				_, err := transacting(t, m, key, `{"session":"`+s+`","then":[`+c.then+`]}`)
 				e := new(lockapi.Error)
@@ -90,6 +96,9 @@ func TestTransactionThatCantBeDone(t *testing.T) {
 				}
 				if (e.Current != nil) != (c.current != 0) || e.Current != nil && e.Current.Revision != c.current {
 					t.Errorf("%s: current %+v", c.then, e.Current)
+				}
+				if first = cmp.Or(first, e.Detail); e.Detail != first || strings.Count(first, "nothing was changed") != 1 {
+					t.Errorf("%s: %q, after %q", c.then, e.Detail, first)
 				}
 			}
 		}
@@ -101,6 +110,31 @@ func TestTransactionThatCantBeDone(t *testing.T) {
 		}
 		if _, err := transacting(t, m, "", `{"session":"nobody"}`); !errors.Is(err, lockapi.CodeSessionNotFound) {
 			t.Error(err)
+		}
+	})
+}
+
+// TestRefusedLockIsToldTheSameAgain: who held the lock then, and not who does now.
+func TestRefusedLockIsToldTheSameAgain(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		s, other := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
+		held := mustHold(t, m, "/l", want(other))
+		body := `{"session":"` + s + `","then":[{"acquire":{"path":"/l"}}]}`
+		_, first := transacting(t, m, "k", body)
+		e := new(lockapi.Error)
+		if !errors.As(first, &e) || e.Replayed || len(e.Holders) != 1 || e.Holders[0].Token != held.Token {
+			t.Fatalf("%+v", first)
+		}
+		if err := m.CloseSession(t.Context(), CloseSessionRequest{Session: other}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := transacting(t, m, "k", body)
+		again := new(lockapi.Error)
+		if !errors.As(err, &again) || !again.Replayed {
+			t.Fatalf("%+v", err)
+		}
+		if again.Replayed = false; !reflect.DeepEqual(again, e) {
+			t.Errorf("again %+v, first %+v", again, e)
 		}
 	})
 }
@@ -133,6 +167,10 @@ func TestTransactionOnce(t *testing.T) {
 		if _, err := m.File(t.Context(), FileQuery{Path: "/g"}); !errors.Is(err, lockapi.CodeNotFound) {
 			t.Error(err)
 		}
+		put(t, m, "/control", strings.Repeat("\x01", 12<<10)) // six bytes each in JSON
+		if _, err := transacting(t, m, "k2", `{"session":"`+s+`","then":[{"get":{"path":"/control"}}]}`); !errors.Is(err, lockapi.CodeInvalidArgument) {
+			t.Error(err)
+		}
 		if done, err := transacting(t, m, "", long); err != nil || len(*done.Results[1].File.Content) != 66<<10 {
 			t.Error(err)
 		}
@@ -152,6 +190,48 @@ func TestTransactionQuota(t *testing.T) {
 		}
 		if done, err := transacting(t, m, "", `{"session":"`+s+`","then":[{"acquire":{"path":"/a"}},{"acquire":{"path":"/a"}}]}`); err != nil || done.Results[0].Grant.Token != done.Results[1].Grant.Token {
 			t.Errorf("%+v, %v", done, err)
+		}
+	})
+}
+
+// TestLargestTransactions: each that the contract allows has room in the log, and
+// what has none is refused without the end of the office.
+func TestLargestTransactions(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		s := newSession(t, m, time.Minute)
+		long := strings.Repeat("/"+strings.Repeat("p", 255), 4)
+		for name, parts := range map[string][]string{
+			"many files":   slices.Repeat([]string{`{"put":{"path":"/a","content":"` + strings.Repeat("x", 4<<10-16) + `"}}`}, 127),
+			"one file":     {`{"put":{"path":"/a","content":"` + strings.Repeat("x", 256<<10) + `"}}`, `{"put":{"path":"/a","content":"` + strings.Repeat("x", 255<<10) + `"}}`},
+			"empty files":  slices.Repeat([]string{`{"put":{"path":"/a"}}`}, 128),
+			"locks":        slices.Repeat([]string{`{"acquire":{"path":"/a"}}`, `{"release":{"path":"/a"}}`}, 64),
+			"long paths":   slices.Repeat([]string{`{"put":{"path":"` + long + `","content":"` + strings.Repeat("x", 3<<10-80) + `"}}`}, 127),
+			"long handles": slices.Repeat([]string{`{"acquire":{"path":"` + long + `","handle":"` + strings.Repeat("h", 64) + `"}}`}, 128),
+		} {
+			body := `{"session":"` + s + `","then":[` + strings.Join(parts, ",") + `]}`
+			if len(body) > lockapi.MaxTransactionBytes {
+				t.Fatalf("%s: %d bytes", name, len(body))
+			}
+			var req lockapi.Transaction
+			if err := json.Unmarshal([]byte(body), &req); err != nil {
+				t.Fatal(err)
+			}
+			op := &state.Transaction{Session: s, Key: strings.Repeat("k", 128), Digest: make([]byte, 16), If: conditionsOf(req.If), Then: stepsOf(req.Then)}
+			c := state.Command{Caller: strings.Repeat("c", 255), Operation: op}
+			if size, spare := c.Size(), lockapi.MaxTransactionBytes-len(body); size+spare > cell.MaxCommandBytes {
+				t.Errorf("%s: %d bytes and %d to come", name, size, spare)
+			}
+			if _, err := m.Transact(t.Context(), TransactionRequest{Transaction: req}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		before := n.State().Epoch
+		req := lockapi.Transaction{Then: slices.Repeat([]lockapi.Operation{{Put: &lockapi.WriteOperation{Path: "/a", Content: new(strings.Repeat("x", 256<<10))}}}, 3)}
+		if _, err := m.Transact(t.Context(), TransactionRequest{Transaction: req}); !errors.Is(err, lockapi.CodeTooLarge) {
+			t.Error(err)
+		}
+		if put(t, m, "/b", "x"); n.State().Epoch != before {
+			t.Error("the office has ended")
 		}
 	})
 }

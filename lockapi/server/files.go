@@ -84,7 +84,7 @@ func (x *exchange) writeFile(w master.FileWrite) error {
 
 // fileWrite is what the request asks to be written.
 func (x *exchange) fileWrite(path string) (master.FileWrite, error) {
-	w := master.FileWrite{Caller: x.caller(), Path: path, Content: x.body}
+	w := master.FileWrite{Caller: x.caller(), Path: path, Content: x.body, Query: x.query}
 	var err error
 	if w.Session, err = x.query.onBehalf(); err != nil {
 		return w, err

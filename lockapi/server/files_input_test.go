@@ -119,6 +119,8 @@ var refused = []struct{ call, headers, field string }{
 	{"DELETE /v1/files?prefix=/a/", `If-Match: "57"`, "If-Match"},
 	{"DELETE /v1/files?prefix=/a/", "If-None-Match: *", "If-None-Match"},
 	{"DELETE /v1/files?prefix=/a/", "Idempotency-Key: k", "Idempotency-Key"},
+	{"POST /v1/transactions", `If-Match: "57"`, "If-Match"},
+	{"POST /v1/transactions", "If-None-Match: *", "If-None-Match"},
 }
 
 // TestRefusedFileCalls: each is answered 400 with the culprit's name, by the master

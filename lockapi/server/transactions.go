@@ -9,6 +9,9 @@ import (
 
 func transact(x *exchange) error {
 	req := master.TransactionRequest{Caller: x.caller()}
+	if err := x.refuseHeaders("what a transaction depends on is in its body"); err != nil {
+		return err
+	}
 	if err := x.request(&req.Transaction); err != nil {
 		return err
 	}

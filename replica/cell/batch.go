@@ -17,11 +17,15 @@ const (
 	// MaxBatchBytes bounds the commands of a batch, as state.Command.Size
 	// counts them, where it has more than one.
 	MaxBatchBytes = 256 << 10
+	// MaxCommandBytes bounds one command, as state.Command.Size counts it, and
+	// so a batch that has no other. The largest is a transaction whose body is
+	// as long as the contract lets it be.
+	MaxCommandBytes = 528 << 10
 	// MaxEntryBytes bounds an entry as it is encoded. A batch has less, also
 	// with its encoding and a checksum that rides along. A larger one is
 	// refused before it is in the log: followers close the connection on which
 	// more comes than they know to be sent.
-	MaxEntryBytes = MaxBatchBytes + 64<<10
+	MaxEntryBytes = MaxCommandBytes + 64<<10
 	// BatchesInFlight is how many batches are under way at once. With two, one
 	// is on the leader's disk while the other is on the followers'.
 	BatchesInFlight = 2

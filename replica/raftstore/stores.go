@@ -36,7 +36,7 @@ type Stores struct {
 
 // CacheSize is how many of the last entries stay in memory: each is read
 // once per peer, and would be decoded from disk each time. An entry is a whole
-// batch, of up to cell.MaxBatchBytes.
+// batch, of up to cell.MaxBatchBytes, and seldom of up to cell.MaxCommandBytes.
 const CacheSize = 256
 
 // New puts the stores of a data directory right.

@@ -92,6 +92,9 @@ func (m *model) decideAll(op *state.Transaction) state.TransactionResult {
 		if failure != nil {
 			failure.Step = i
 			*m = before
+			if take, ok := s.(*state.Take); ok {
+				failure.Lock = m.standing(take.Path)
+			}
 			if f := failure.Current; f != nil {
 				failure.Current = m.files[f.Path] // what was done before it has not been
 				if w, ok := s.(*state.Write); ok && w.Tell && failure.Current != nil {
@@ -106,6 +109,16 @@ func (m *model) decideAll(op *state.Transaction) state.TransactionResult {
 	}
 	r.Revision = m.revision
 	return r
+}
+
+func (m *model) standing(path string) *state.Standing {
+	l := m.lock(path)
+	out := &state.Standing{Held: len(l.holders), Waiters: len(l.queue), DelayMS: l.delayMS}
+	for _, h := range l.holders {
+		out.Holders = append(out.Holders, state.Holding{Session: h.Session, Name: m.session(h.Session).Name, Handle: h.Handle,
+			Mode: h.Mode, Token: h.Token, GrantedAt: h.GrantedAt})
+	}
+	return out
 }
 
 func (m *model) holds(c state.Condition) bool {

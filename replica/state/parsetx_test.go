@@ -163,6 +163,12 @@ func transactionText(r state.TransactionResult) string {
 		if f.Current != nil {
 			text += ", is " + fileText(f.Current)
 		}
+		if l := f.Lock; l != nil {
+			text += fmt.Sprintf(", held by %d, %d wait, delay=%d", l.Held, l.Waiters, l.DelayMS)
+			for _, h := range l.Holders {
+				text += "; " + fields(h.Session, word(h.Name, h.Name != ""), h.Mode.String(), opt("token", h.Token), opt("at", h.GrantedAt))
+			}
+		}
 	}
 	for _, s := range r.Steps {
 		switch {

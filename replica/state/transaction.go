@@ -1,9 +1,6 @@
 package state
 
-import (
-	"bytes"
-	"unicode/utf8"
-)
+import "bytes"
 
 // Transaction does several things at one moment, or none of them. If every
 // condition holds all of Then happens, else all of Else; where one step can't be
@@ -163,25 +160,10 @@ func lone(branch []Step) *Write {
 		return nil
 	}
 	w, _ := branch[0].(*Write)
-	if w == nil || len(w.Path) > maxAnswer/2 {
+	if w == nil || len(w.Path) > maxAnswer/8 {
 		return nil
 	}
 	return w
-}
-
-// tell puts the file that stands in the way into a failure, if it is about one, as
-// the file is now: the earlier steps have not been.
-func (f *Failure) tell(s *State, branch []Step) {
-	if f == nil || f.Current == nil {
-		return
-	}
-	f.Current, _ = s.File(f.Current.Path)
-	if w, writes := branch[f.Step].(*Write); writes && f.Current != nil {
-		f.Whole = w.Tell
-	}
-	if !f.Whole {
-		f.Current = f.Current.stat()
-	}
 }
 
 func (op *Transaction) holds(s *State) bool {
@@ -191,38 +173,6 @@ func (op *Transaction) holds(s *State) bool {
 		}
 	}
 	return true
-}
-
-// maxAnswer bounds an answer that is remembered, in bytes.
-const maxAnswer = 64 << 10
-
-// size is about what the answer takes in JSON: a content that is not text is told in
-// base64.
-func (r *TransactionResult) size() int {
-	n := 64
-	if f := r.Failure; f != nil && f.Current != nil {
-		n += f.Current.size()
-	}
-	for _, s := range r.Steps {
-		switch {
-		case s.File != nil:
-			n += s.File.size()
-		case s.Hold != nil:
-			n += 224 + 2*len(s.Hold.Path) + len(s.Hold.Handle)
-		default:
-			n += 24
-		}
-	}
-	return n
-}
-
-// size is about what the file takes in JSON.
-func (f *File) size() int {
-	n := 320 + len(f.Path) + len(f.Content)
-	if !utf8.Valid(f.Content) {
-		n += len(f.Content) / 3
-	}
-	return n
 }
 
 // mostAnswers is how many answers a session is remembered for.
