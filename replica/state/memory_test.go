@@ -54,3 +54,26 @@ func TestOneStringForAPath(t *testing.T) {
 		}
 	}
 }
+
+// TestSmallContentsLetTheirEntryGo: a content that stays keeps at most a few times its
+// own size of the entry that brought it.
+func TestSmallContentsLetTheirEntryGo(t *testing.T) {
+	for _, size := range []int{1, 16 << 10, 100 << 10, MaxContent} {
+		content := bytes.Repeat([]byte("x"), size)
+		b := Batch{Epoch: 1, LeaseMS: 1000, Commands: []Command{{Operation: &Transaction{Then: []Step{
+			&Write{Path: "/a", Content: content, Sum: make([]byte, 32)}, &Write{Path: "/b", Content: make([]byte, 200<<10), Sum: make([]byte, 32)}}}}}}
+		entry, err := b.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := DecodeBatch(entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(entry)
+		kept := got.Commands[0].Operation.(*Transaction).Then[0].(*Write).Content
+		if aliased := kept[0] == 0; aliased && len(entry) > 5*size {
+			t.Errorf("a content of %d bytes keeps an entry of %d", size, len(entry))
+		}
+	}
+}

@@ -68,9 +68,11 @@ func stepNumber(s Step) uint8 {
 // MaxSteps bounds the conditions, guards and steps of a transaction together.
 const MaxSteps = 1 << 10
 
-// aliased is the size from which on a content is not copied out of its entry. A
-// smaller one would keep the whole entry alive.
-const aliased = 16 << 10
+// aliased is the size from which on a content is not copied out of its entry. It keeps
+// the whole entry alive, and so has to be a good part of the largest: else who writes
+// many files at once, and then all but one of them again, has much more memory than
+// what is counted as theirs.
+const aliased = 128 << 10
 
 type transactionHead struct {
 	_       struct{} `cbor:",toarray"`
