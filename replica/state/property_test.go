@@ -133,8 +133,11 @@ func withoutDetails(r state.Result) state.Result {
 	case state.SessionResult:
 		r.Session = nil
 		return r
-	case state.TransactionResult: // it is tried, but at another time of the cell
+	case state.TransactionResult: // it is tried, if at all, but at another time of the cell
 		r.Steps = nil
+		if r.Verdict == state.Done {
+			r.Revision = 0
+		}
 		return r
 	}
 	return r
