@@ -20,8 +20,11 @@ import (
 //
 // It is safe for concurrent use; nil notes nothing.
 type notices struct {
+	late chan struct{} // has a value when a follower has acknowledged what the others were told of
+
 	mu        sync.Mutex // guards what follows
 	term      uint64
+	committed uint64 // when the notices that were due were looked for last
 	followers map[raft.ServerID]*follower
 }
 
@@ -81,6 +84,12 @@ func (n *notices) answered(id raft.ServerID, target raft.ServerAddress, q *raft.
 	}
 	if f != nil && index > f.index {
 		f.target, f.header, f.index, f.logTerm = target, q.RPCHeader, index, term
+		if f.told < min(n.committed, index) {
+			select {
+			case n.late <- struct{}{}:
+			default:
+			}
+		}
 	}
 }
 
@@ -89,6 +98,7 @@ func (n *notices) answered(id raft.ServerID, target raft.ServerAddress, q *raft.
 func (n *notices) due(committed uint64) map[raft.ServerID]*notice {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.committed = committed
 	due := map[raft.ServerID]*notice{}
 	for id, f := range n.followers {
 		if f.busy || f.told >= min(committed, f.index) {
@@ -125,6 +135,7 @@ func (t Transport) Notify(advanced, quit <-chan struct{}) {
 	for {
 		select {
 		case <-advanced:
+		case <-t.notices.late:
 		case <-quit:
 			return
 		}

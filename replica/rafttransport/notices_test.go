@@ -172,3 +172,22 @@ func TestRefusalsAcknowledgeNothing(t *testing.T) {
 		wantMessages(t, l.apply(6))
 	})
 }
+
+// TestNoticesForTheSlower: a follower that acknowledges an entry when the others
+// have been told that it is committed is told as soon.
+func TestNoticesForTheSlower(t *testing.T) {
+	lead(t, func(t *testing.T, l *leader) {
+		l.send(t, "r2", 7, 1, 7)
+		l.applied = 8
+		l.advanced <- struct{}{}
+		time.Sleep(time.Second)
+		l.followers.taken()
+		l.send(t, "r3", 7, 1, 7)
+		time.Sleep(2 * noticeAfter)
+		synctest.Wait()
+		want := []string{"r3: 3 of term 3, 0 entries behind 8 of term 3, 8 committed"}
+		if got := l.followers.taken(); !slices.Equal(got, want) {
+			t.Errorf("sent was %q, want %q", got, want)
+		}
+	})
+}

@@ -51,7 +51,7 @@ type Transport struct {
 func New(w Wire, o Options) Transport {
 	return Transport{
 		Wire: &retrying{Wire: w, leading: o.Leading}, opts: o,
-		acks: &acknowledged{forgot: o.Forgot}, notices: &notices{}, messages: make(chan raft.RPC),
+		acks: &acknowledged{forgot: o.Forgot}, notices: &notices{late: make(chan struct{}, 1)}, messages: make(chan raft.RPC),
 	}
 }
 
