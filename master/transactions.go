@@ -96,6 +96,9 @@ func (t *transaction) propose() (state.TransactionResult, error) {
 		claims[a.key] = a
 	}
 	r, err := resultOf[state.TransactionResult](t.o.propose(t.req.Caller, t.op))
+	if r.Replayed { // of a grant that may be over: it says nothing of the present one
+		return r, err
+	}
 	for _, s := range r.Steps {
 		if s.Hold != nil {
 			if a := claims[holdKey(s.Hold)]; a != nil {

@@ -2,6 +2,7 @@ package master
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -135,6 +136,40 @@ func TestRefusedLockIsToldTheSameAgain(t *testing.T) {
 		}
 		if again.Replayed = false; !reflect.DeepEqual(again, e) {
 			t.Errorf("again %+v, first %+v", again, e)
+		}
+	})
+}
+
+// TestReplayTakesNothingBack: that an earlier grant is told again does not make the
+// office forget that the present one was told.
+func TestReplayTakesNothingBack(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		s, other := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
+		body := `{"session":"` + s + `","then":[{"acquire":{"path":"/l"}},{"release":{"path":"/l"}}]}`
+		if _, err := transacting(t, m, "k", body); err != nil {
+			t.Fatal(err)
+		}
+		held := mustHold(t, m, "/l", want(other))
+		o, err := m.admit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := newAcquire(o, &AcquireRequest{Path: "/l", LockRequest: want(s, func(r *lockapi.LockRequest) { r.WaitMS = 10_000 })})
+		a.enter()
+		time.AfterFunc(time.Second, func() {
+			_, _ = m.Release(context.Background(), ReleaseRequest{Session: other, Path: "/l", Token: held.Token})
+		})
+		mine, err := a.run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := transacting(t, m, "k", body); err != nil || !again.Replayed {
+			t.Fatalf("%+v, %v", again, err)
+		}
+		a.exit()
+		time.Sleep(time.Second)
+		if l, err := m.Lock(t.Context(), LockQuery{Path: "/l"}); err != nil || len(l.Holders) != 1 || l.Holders[0].Token != mine.Token {
+			t.Errorf("%+v, %v", l, err)
 		}
 	})
 }
