@@ -105,8 +105,7 @@ func absent(a *Attempt)   { a.Files.Absent = true }
 func guard(token uint64) edit {
 	return func(a *Attempt) { a.Files.Guards = []string{fmt.Sprintf("exclusive:%d:/k", token)} }
 }
-func ephemeral(a *Attempt)   { a.Files.Then[0].Put.Ephemeral = ptr(true) }
-func by(session string) edit { return func(a *Attempt) { a.Session = session } }
+func ephemeral(a *Attempt) { a.Files.Then[0].Put.Ephemeral = ptr(true) }
 func stopped(f *lockapi.File) edit {
 	return func(a *Attempt) { a.Outcome, a.Files.Current = Refused, f }
 }
