@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,12 +17,15 @@ import (
 // tally is a file that is written by compare-and-set, and its sessions.
 type tally struct {
 	drive.Session // it has nothing else
+	mu            sync.Mutex // guards now
 	now           drive.File
 	forgetful     bool // it takes every write to be the first one
 }
 
 func (s *tally) Swap(_ context.Context, _ string, revision uint64, content []byte) (drive.File, error) {
 	time.Sleep(time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.now.Revision != revision {
 		return s.now, drive.ErrChanged
 	}
