@@ -16,7 +16,7 @@ import (
 
 // tally is a file that is written by compare-and-set, and its sessions.
 type tally struct {
-	drive.Session // it has nothing else
+	drive.Session            // it has nothing else
 	mu            sync.Mutex // guards now
 	now           drive.File
 	forgetful     bool // it takes every write to be the first one
