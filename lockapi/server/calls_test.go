@@ -114,8 +114,8 @@ func TestHalfSentBetweenReplicas(t *testing.T) {
 			}
 			req.ContentLength = lockapi.MaxBodyBytes
 			if resp, err := member.Do(req); err == nil {
-				refused.Add(1)
 				readReply(t, resp).wantCode(t, lockapi.CodeTooMany)
+				refused.Add(1)
 			}
 		})
 	}
