@@ -27,11 +27,12 @@ type accounting struct {
 	delays   map[string]bool   // paths whose lock-delay is counted
 	claims   map[claimKey]*reservation
 	openings map[opening]*reservation
+	files    fileRooms
 }
 
 func newAccounting(o *Options, refused *refusals, log Log) *accounting {
 	return &accounting{quotas: &o.Quotas, refused: refused, log: log, sessions: map[string]*usage{},
-		delays: map[string]bool{}, claims: map[claimKey]*reservation{}, openings: map[opening]*reservation{}}
+		delays: map[string]bool{}, claims: map[claimKey]*reservation{}, openings: map[opening]*reservation{}, files: newFileRooms()}
 }
 
 // count counts a state. It is the first that happens to an accounting.
@@ -51,6 +52,9 @@ func (a *accounting) count(s *state.State) {
 		if l.DelayID != 0 {
 			a.delayBegan(l.Path)
 		}
+	}
+	for f := range s.Files("", "") {
+		a.fileIs(f)
 	}
 }
 
@@ -87,6 +91,10 @@ func (a *accounting) changed(c state.Change) {
 		a.delayBegan(c.Path)
 	case state.DelayEnded:
 		a.delayEnded(c.Path)
+	case state.FileChanged:
+		a.fileIs(c.File)
+	case state.FileDeleted:
+		a.fileGone(c.File)
 	}
 }
 

@@ -56,7 +56,8 @@ type FilesDeleted struct {
 }
 
 // WriteFile writes a file. The errors are precondition_failed, not_held, conflict
-// for another call under the key, session_not_found, and those of every call.
+// for another call under the key, session_not_found, too_many, and those of every
+// call.
 func (m *Master) WriteFile(_ context.Context, w FileWrite) (FileWritten, error) {
 	sum := sha256.Sum256(w.Content)
 	step := &state.Write{Path: w.Path, Content: w.Content, Sum: sum[:], Sequential: w.Sequential, Owner: ownerOf(w.Ephemeral), Tell: w.Tell}
@@ -106,6 +107,11 @@ func (m *Master) transact(by Caller, op *state.Transaction, call any) (state.Tra
 	}
 	found, ok := o.fromMemory(op)
 	if !ok {
+		leave, err := o.accounting.reserveFiles(op)
+		if err != nil {
+			return state.TransactionResult{}, err
+		}
+		defer leave()
 		if found, err = o.propose(by, op); err != nil {
 			return state.TransactionResult{}, err
 		}

@@ -33,6 +33,12 @@ func TestMemoryEstimates(t *testing.T) {
 	queue := func(i int) state.Command {
 		return state.Command{Operation: &state.Acquire{Session: owner(i), Handle: fmt.Sprint(i), Path: "/locks/0", Mode: state.Exclusive, Wait: state.Persistent}}
 	}
+	file := func(content int) func(int) state.Command {
+		return func(i int) state.Command {
+			w := &state.Write{Path: fmt.Sprintf("/files/%d/%d", content, i), Content: make([]byte, content), Sum: make([]byte, 32)}
+			return state.Command{Operation: &state.Transaction{Then: []state.Step{w}}}
+		}
+	}
 	named := func(i int) state.Command {
 		return state.Command{Operation: &state.OpenSession{Session: rand.Text(), TTLMS: 12_000, Name: fmt.Sprintf("service@host-%d", i),
 			Key: rand.Text(), Digest: make([]byte, 16), Meta: map[string]string{"pid": fmt.Sprint(i), "version": "v1.2.3"}}}
@@ -49,6 +55,8 @@ func TestMemoryEstimates(t *testing.T) {
 			sessionUsage("service@host-1234", rand.Text(), map[string]string{"pid": "1234", "version": "v1.2.3"})},
 		{"a lock held", claims, take("/locks"), claimUsage(claimKey{path: "/locks/12345"})},
 		{"a lock with a long path held", claims, take(long), claimUsage(claimKey{path: long + "/12345"})},
+		{"an empty file", claims, file(0), fileUsage("/files/0/12345", 0)},
+		{"a file of 1 KiB", claims, file(1024), fileUsage("/files/1024/12345", 1024)},
 		{"a place in a queue", claims, queue, claimUsage(claimKey{path: "/locks/0", handle: "12345"})},
 	} {
 		before := liveHeap()

@@ -25,6 +25,8 @@ type Quotas struct {
 	// place becomes a grant without anybody being asked; Waiters the places
 	// alone.
 	Holds, Waiters int64
+	// Files bounds the files, and Content the bytes of content of them all.
+	Files, Content int64
 	// Bytes bounds the memory that the state takes, as estimated in usage.go.
 	Bytes int64
 	// The same for each single session. Its bytes are those of its name and
@@ -44,6 +46,8 @@ const (
 	quotaSessions
 	quotaHolds
 	quotaWaiters
+	quotaFiles
+	quotaContent
 	quotaBytes
 	quotaKinds
 )
@@ -57,7 +61,9 @@ var quotaTexts = [quotaKinds]struct{ name, counts, remedy string }{
 	quotaSessions:       {"max-sessions", "the cell has %d open sessions", "close sessions that are not needed, or have the quota raised"},
 	quotaHolds:          {"max-holds", "the cell has %d holds and places in queues", "release what is not needed, or have the quota raised"},
 	quotaWaiters:        {"max-waiters", "the cell has %d places in queues", "try without wait_ms and queue, or have the quota raised"},
-	quotaBytes:          {"max-bytes", "the cell's state takes %d bytes", "close sessions and release locks that are not needed, or have the quota raised"},
+	quotaFiles:          {"max-files", "the cell has %d files", "delete files that are not needed, or have the quota raised"},
+	quotaContent:        {"max-content", "the cell's files have %d bytes of content", "delete files that are not needed, or have the quota raised"},
+	quotaBytes:          {"max-bytes", "the cell's state takes %d bytes", "close sessions, release locks and delete files that are not needed, or have the quota raised"},
 	quotaSessionHolds:   {"max-session-holds", "the session has %d holds and places in queues", "release what is not needed, use further sessions, or have the quota raised"},
 	quotaSessionWaiters: {"max-session-waiters", "the session has %d places in queues", "leave queues, use further sessions, or have the quota raised"},
 	quotaSessionBytes:   {"max-session-bytes", "the session takes %d bytes of the state", "release what is not needed, use further sessions, or have the quota raised"},
@@ -66,7 +72,7 @@ var quotaTexts = [quotaKinds]struct{ name, counts, remedy string }{
 // of is the value of a quota.
 func (q *Quotas) of(k quotaKind) int64 {
 	return [quotaKinds]int64{
-		quotaSessions: q.Sessions, quotaHolds: q.Holds, quotaWaiters: q.Waiters, quotaBytes: q.Bytes,
+		quotaSessions: q.Sessions, quotaHolds: q.Holds, quotaWaiters: q.Waiters, quotaFiles: q.Files, quotaContent: q.Content, quotaBytes: q.Bytes,
 		quotaSessionHolds: q.SessionHolds, quotaSessionWaiters: q.SessionWaiters, quotaSessionBytes: q.SessionBytes,
 	}[k]
 }

@@ -49,6 +49,9 @@ func inUse(s *state.State) (a usage) {
 			a.add(delayUsage(l.Path), 1)
 		}
 	}
+	for f := range s.Files("", "") {
+		a.add(fileUsage(f.Path, int64(len(f.Content))), 1)
+	}
 	return a
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -98,7 +99,7 @@ func TestRepeatedCallUnderWayNeedsNoRoom(t *testing.T) {
 
 func TestUseIsCountedRight(t *testing.T) {
 	for _, seed := range attack.Sample(t, 1, 4) {
-		withQuotas(t, Quotas{Sessions: 6, Holds: 12, Waiters: 5, SessionHolds: 6, SessionWaiters: 3}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		withQuotas(t, Quotas{Sessions: 6, Holds: 12, Waiters: 5, SessionHolds: 6, SessionWaiters: 3, Files: 5, Content: 60}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 			o := openOffice(t, n)
 			work, stop := context.WithCancel(t.Context())
 			var sessions sync.Map
@@ -119,7 +120,7 @@ func TestUseIsCountedRight(t *testing.T) {
 				pass(7 * time.Millisecond)
 				o.accounting.mu.Lock()
 				got, has := o.accounting.cell, inUse(n.State())
-				if has.sessions > 6 || has.holds > 12 || has.waiters > 5 || got.sessions < has.sessions || got.holds < has.holds || got.waiters < has.waiters || got.bytes < has.bytes {
+				if has.sessions > 6 || has.holds > 12 || has.waiters > 5 || has.files > 5 || has.content > 60 || got.files < has.files || got.content < has.content || got.sessions < has.sessions || got.holds < has.holds || got.waiters < has.waiters || got.bytes < has.bytes {
 					t.Errorf("the state has %+v, counted are %+v", has, got)
 				}
 				o.accounting.mu.Unlock()
@@ -142,7 +143,18 @@ func anyCall(ctx context.Context, m *Master, rng *rand.Rand, sessions *sync.Map)
 	short, cancel := context.WithTimeout(ctx, time.Duration(1+rng.IntN(100))*time.Millisecond)
 	defer cancel()
 	var err error
-	switch rng.IntN(10) {
+	switch rng.IntN(14) {
+	case 10, 11:
+		_, err = m.WriteFile(ctx, FileWrite{Path: path, Content: make([]byte, rng.IntN(30)), Sequential: rng.IntN(3) == 0})
+	case 12:
+		_, err = m.DeleteFiles(ctx, FileDelete{Prefix: "/"})
+	case 13:
+		content := strings.Repeat("x", rng.IntN(30))
+		put := func(path string) lockapi.Operation {
+			return lockapi.Operation{Put: &lockapi.WriteOperation{Path: path, Content: &content}}
+		}
+		_, err = m.Transact(ctx, TransactionRequest{Transaction: lockapi.Transaction{Session: session, Then: []lockapi.Operation{
+			put(path), {Delete: &lockapi.FileOperation{Path: "/1"}}, put("/1"), {CreateSequential: put(path).Put}}}})
 	case 0:
 		if rng.IntN(4) == 0 {
 			key = ""

@@ -80,6 +80,11 @@ func (t *transaction) fromMemory() (state.TransactionResult, bool) {
 // of any call: there has to be room for them, and while the call is under way they
 // are not taken back.
 func (t *transaction) propose() (state.TransactionResult, error) {
+	leave, err := t.o.accounting.reserveFiles(t.op)
+	if err != nil {
+		return state.TransactionResult{}, err
+	}
+	defer leave()
 	claims := map[claimKey]*acquire{}
 	for _, step := range slices.Concat(t.op.Then, t.op.Else) {
 		take, ok := step.(*state.Take)

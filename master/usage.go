@@ -13,15 +13,18 @@ const (
 	metaPairBytes = 50  // of each name and value in it
 	claimBytes    = 300
 	delayBytes    = 300
+	fileBytes     = 350 // besides its content
 )
 
 // usage is a sum of what quotas count.
-type usage struct{ sessions, holds, waiters, bytes int64 }
+type usage struct{ sessions, holds, waiters, files, content, bytes int64 }
 
 func (u *usage) add(more usage, times int64) {
 	u.sessions += times * more.sessions
 	u.holds += times * more.holds
 	u.waiters += times * more.waiters
+	u.files += times * more.files
+	u.content += times * more.content
 	u.bytes += times * more.bytes
 }
 
@@ -29,6 +32,7 @@ func (u *usage) add(more usage, times int64) {
 func (u *usage) of(k quotaKind) int64 {
 	return [quotaKinds]int64{
 		quotaSessions: u.sessions, quotaHolds: u.holds, quotaWaiters: u.waiters, quotaBytes: u.bytes,
+		quotaFiles: u.files, quotaContent: u.content,
 		quotaSessionHolds: u.holds, quotaSessionWaiters: u.waiters, quotaSessionBytes: u.bytes,
 	}[k]
 }
@@ -43,6 +47,11 @@ func claimUsage(key claimKey) usage {
 
 func delayUsage(path string) usage {
 	return usage{bytes: int64(delayBytes + len(path))}
+}
+
+// fileUsage is what a file takes that has so many bytes of content.
+func fileUsage(path string, content int64) usage {
+	return usage{files: 1, content: content, bytes: fileBytes + int64(len(path)) + content}
 }
 
 func sessionUsage(name, key string, meta map[string]string) usage {

@@ -146,6 +146,7 @@ func (p *process) checksum() (index uint64, sum []byte, ok bool) {
 func quotas(q config.Quotas) master.Quotas {
 	return master.Quotas{
 		Sessions: int64(q.MaxSessions), Holds: int64(q.MaxHolds), Waiters: int64(q.MaxWaiters), Bytes: int64(q.MaxBytes),
+		Files: int64(q.MaxFiles), Content: int64(q.MaxContent),
 		SessionHolds: int64(q.MaxSessionHolds), SessionWaiters: int64(q.MaxSessionWaiters), SessionBytes: int64(q.MaxSessionBytes),
 	}
 }

@@ -38,6 +38,8 @@ shutdown-timeout      10s                                       default
 max-sessions          100000                                    default
 max-holds             500000                                    default
 max-waiters           100000                                    default
+max-files             200000                                    default
+max-content           512MiB                                    default
 max-bytes             1GiB                                      default
 max-session-holds     10000                                     default
 max-session-waiters   10000                                     default

@@ -13,6 +13,8 @@ type Quotas struct {
 	// open sessions; grants and queue positions; the queue positions alone; and
 	// the memory that the state takes, as the master estimates it.
 	MaxSessions, MaxHolds, MaxWaiters, MaxBytes uint64
+	// MaxFiles and MaxContent are, too: files, and the bytes of their contents.
+	MaxFiles, MaxContent uint64
 	// MaxSessionHolds, MaxSessionWaiters and MaxSessionBytes are of each
 	// session.
 	MaxSessionHolds, MaxSessionWaiters, MaxSessionBytes uint64
@@ -26,6 +28,7 @@ type Quotas struct {
 func defaultQuotas() Quotas {
 	return Quotas{
 		MaxSessions: 100_000, MaxHolds: 500_000, MaxWaiters: 100_000, MaxBytes: 1 << 30,
+		MaxFiles: 200_000, MaxContent: 512 << 20,
 		MaxSessionHolds: 10_000, MaxSessionWaiters: 10_000, MaxSessionBytes: 64 << 20,
 	}
 }
@@ -35,6 +38,8 @@ const (
 	nameMaxSessions       = "max-sessions"
 	nameMaxHolds          = "max-holds"
 	nameMaxWaiters        = "max-waiters"
+	nameMaxFiles          = "max-files"
+	nameMaxContent        = "max-content"
 	nameMaxBytes          = "max-bytes"
 	nameMaxSessionHolds   = "max-session-holds"
 	nameMaxSessionWaiters = "max-session-waiters"
@@ -47,6 +52,8 @@ func quotaSettings() []setting {
 		count(nameMaxSessions, "open sessions of the cell; 0 for no bound, as with all quotas", func(c *Config) *uint64 { return &c.Quotas.MaxSessions }),
 		count(nameMaxHolds, "holds and queue positions of the cell", func(c *Config) *uint64 { return &c.Quotas.MaxHolds }),
 		count(nameMaxWaiters, "queue positions of the cell", func(c *Config) *uint64 { return &c.Quotas.MaxWaiters }),
+		count(nameMaxFiles, "files of the cell", func(c *Config) *uint64 { return &c.Quotas.MaxFiles }),
+		size(nameMaxContent, "bytes of content of the cell's files", func(c *Config) *uint64 { return &c.Quotas.MaxContent }),
 		size(nameMaxBytes, "memory of the cell's state, estimated", func(c *Config) *uint64 { return &c.Quotas.MaxBytes }),
 		count(nameMaxSessionHolds, "holds and queue positions of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionHolds }),
 		count(nameMaxSessionWaiters, "queue positions of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionWaiters }),
@@ -108,6 +115,8 @@ func (v *validator) quotas() {
 		{nameMaxSessions, q.MaxSessions, 1, ""},
 		{nameMaxHolds, q.MaxHolds, 1, ""},
 		{nameMaxWaiters, q.MaxWaiters, 1, ""},
+		{nameMaxFiles, q.MaxFiles, 1, ""},
+		{nameMaxContent, q.MaxContent, minBytes, "a single file may have as much"},
 		{nameMaxBytes, q.MaxBytes, minBytes, "a single session may take half of that"},
 		{nameMaxSessionHolds, q.MaxSessionHolds, 1, ""},
 		{nameMaxSessionWaiters, q.MaxSessionWaiters, 1, ""},

@@ -106,7 +106,7 @@ func (n *notices) due(committed uint64) map[raft.ServerID]*notice {
 		}
 		f.busy = true
 		due[id] = &notice{f.target, raft.AppendEntriesRequest{
-			RPCHeader: f.header, Term: n.term, Leader: f.header.Addr,
+			RPCHeader: f.header, Term: n.term,
 			PrevLogEntry: f.index, PrevLogTerm: f.logTerm, LeaderCommitIndex: committed,
 		}}
 	}
