@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/stoutlock/stout/internal/buildinfo"
@@ -58,7 +59,7 @@ func (p *process) open(ctx context.Context) (err error) {
 		return explainDataDir(c, p.dataDir, explainListen(c, "raft-listen", c.RaftListen, err))
 	}
 	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum,
-		MaxConnections: p.maxConnections, Browsers: browsers(p.config, p.listener.Addr())})
+		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr())})
 	p.served = make(chan error, 1)
 	go func() { p.served <- p.server.Serve(p.listener) }()
 	if err := p.join(ctx); err != nil {
@@ -92,6 +93,7 @@ func (p *process) replicaOptions() replica.Options {
 		MasterLease: c.MasterLease, HeartbeatTimeout: c.HeartbeatTimeout,
 		ElectionTimeout: c.ElectionTimeout, ClockDrift: c.ClockDrift,
 		SnapshotThreshold: c.SnapshotThreshold, SnapshotInterval: c.SnapshotInterval, TrailingLogs: c.TrailingLogs,
+		EventHistory: int(c.EventHistory), EventHistoryBytes: int64(c.EventHistoryBytes),
 		WAL:    c.LogStore == config.StoreWAL,
 		Logger: p.log,
 	}

@@ -65,6 +65,11 @@ type Config struct {
 	// cover what is written while one snapshot is sent.
 	TrailingLogs uint64
 
+	// EventHistory and EventHistoryBytes are how many events this replica keeps
+	// for watchers that were away, and how much memory they may take: the one
+	// that is reached first counts.
+	EventHistory, EventHistoryBytes uint64
+
 	// LogStore is where log entries go first: StoreBolt or StoreWAL.
 	LogStore string
 
@@ -73,6 +78,8 @@ type Config struct {
 	ShutdownTimeout time.Duration
 
 	Quotas Quotas
+	// MaxWatchers bounds the calls that wait for events at this replica.
+	MaxWatchers uint64
 	// MaxConnections bounds the open connections to the API; 0 is as many as
 	// the process's limit on open files leaves beside the replica's own.
 	MaxConnections uint64
@@ -159,9 +166,12 @@ func defaults() *Config {
 		SnapshotThreshold: 8192,
 		SnapshotInterval:  30 * time.Second,
 		TrailingLogs:      10240,
+		EventHistory:      65536,
+		EventHistoryBytes: 64 << 20,
 		LogStore:          StoreWAL,
 		ShutdownTimeout:   10 * time.Second,
 		Quotas:            defaultQuotas(),
+		MaxWatchers:       20_000,
 		LogLevel:          "info",
 		LogFormat:         "json",
 		sources:           map[string]Source{},

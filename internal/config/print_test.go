@@ -33,6 +33,8 @@ clock-drift           0.01                                      default
 snapshot-threshold    8192                                      default
 snapshot-interval     30s                                       default
 trailing-logs         10240                                     default
+event-history         65536                                     default
+event-history-bytes   64MiB                                     default
 log-store             wal                                       default
 shutdown-timeout      10s                                       default
 max-sessions          100000                                    default
@@ -44,6 +46,7 @@ max-bytes             1GiB                                      default
 max-session-holds     10000                                     default
 max-session-waiters   10000                                     default
 max-session-bytes     64MiB                                     default
+max-watchers          20000                                     default
 max-connections       0                                         default
 allow-origin          https://ui.example.com                    flag --allow-origin
 allow-origin          http://[::1]:8080                         flag --allow-origin

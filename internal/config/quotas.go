@@ -44,6 +44,7 @@ const (
 	nameMaxSessionHolds   = "max-session-holds"
 	nameMaxSessionWaiters = "max-session-waiters"
 	nameMaxSessionBytes   = "max-session-bytes"
+	nameMaxWatchers       = "max-watchers"
 	nameMaxConnections    = "max-connections"
 )
 
@@ -58,6 +59,7 @@ func quotaSettings() []setting {
 		count(nameMaxSessionHolds, "holds and queue positions of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionHolds }),
 		count(nameMaxSessionWaiters, "queue positions of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionWaiters }),
 		size(nameMaxSessionBytes, "memory of what one session holds and waits for, estimated", func(c *Config) *uint64 { return &c.Quotas.MaxSessionBytes }),
+		count(nameMaxWatchers, "calls that wait for events at this replica", func(c *Config) *uint64 { return &c.MaxWatchers }),
 		count(nameMaxConnections, "open connections to this replica's API; 0 for as many as the limit on open files leaves", func(c *Config) *uint64 { return &c.MaxConnections }),
 	}
 }
@@ -121,6 +123,7 @@ func (v *validator) quotas() {
 		{nameMaxSessionHolds, q.MaxSessionHolds, 1, ""},
 		{nameMaxSessionWaiters, q.MaxSessionWaiters, 1, ""},
 		{nameMaxSessionBytes, q.MaxSessionBytes, minBytes, "a session's own metadata may take half of that"},
+		{nameMaxWatchers, v.config.MaxWatchers, 1, ""},
 		{nameMaxConnections, v.config.MaxConnections, minConnections, "what watches a replica needs some of them"},
 	} {
 		if b.value != 0 && b.value < b.low {

@@ -42,6 +42,8 @@ func TestRefusals(t *testing.T) {
 		{"negative drift", cell("--clock-drift", "-0.1"), `clock-drift "-0.1" (flag --clock-drift): within 0..0.1`},
 		{"drift that is no number", cell("--clock-drift", "NaN"), `clock-drift "NaN" (flag --clock-drift): within 0..0.1`},
 		{"no snapshots", cell("--snapshot-threshold", "0"), `snapshot-threshold "0" (flag --snapshot-threshold): at least 1`},
+		{"hardly any events", cell("--event-history", "0"), `event-history "0" (flag --event-history): within 16..100000000`},
+		{"hardly room for events", cell("--event-history-bytes", "1KiB"), `event-history-bytes "1KiB" (flag --event-history-bytes): within 64KiB..64GiB`},
 		{"no trailing logs", cell("--trailing-logs", "0"), `trailing-logs "0" (flag --trailing-logs): at least 1`},
 		{"snapshot interval", cell("--snapshot-interval", "1ms"), `snapshot-interval "1ms" (flag --snapshot-interval): at least 100ms`},
 		{"shutdown time-out", cell("--shutdown-timeout", "0s"), `shutdown-timeout "0s" (flag --shutdown-timeout): at least 100ms`},

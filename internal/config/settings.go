@@ -24,6 +24,8 @@ const (
 	nameSnapLogs   = "snapshot-threshold"
 	nameSnapEvery  = "snapshot-interval"
 	nameTrailing   = "trailing-logs"
+	nameEvents     = "event-history"
+	nameEventBytes = "event-history-bytes"
 	nameLogStore   = "log-store"
 	nameShutdown   = "shutdown-timeout"
 	nameLogLevel   = "log-level"
@@ -80,6 +82,8 @@ func settings() []setting {
 		count(nameSnapLogs, "log entries between snapshots", func(c *Config) *uint64 { return &c.SnapshotThreshold }),
 		duration(nameSnapEvery, "how often to look whether a snapshot is due", func(c *Config) *time.Duration { return &c.SnapshotInterval }),
 		count(nameTrailing, "log entries kept behind a snapshot", func(c *Config) *uint64 { return &c.TrailingLogs }),
+		count(nameEvents, "events kept for watchers that were away", func(c *Config) *uint64 { return &c.EventHistory }),
+		size(nameEventBytes, "memory that these may take, estimated", func(c *Config) *uint64 { return &c.EventHistoryBytes }),
 		text(nameLogStore, "store", "wal: a write-ahead log before raft-boltdb, one sync an entry; bolt: raft-boltdb alone", func(c *Config) *string { return &c.LogStore }),
 		duration(nameShutdown, "bound on an orderly stop", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
 	}

@@ -242,4 +242,27 @@ func (v *validator) timings() {
 	if c.TrailingLogs == 0 {
 		v.refuse(nameTrailing, "0", "at least 1: without them a replica that was away for a moment needs a whole snapshot")
 	}
+	v.events()
+}
+
+// Bounds of what is kept for watchers: less, and they would be told of hardly
+// anything; more, and the memory could not be had.
+const (
+	leastEvents, mostEvents         = 16, 100_000_000
+	leastEventBytes, mostEventBytes = 64 << 10, 64 << 30
+)
+
+func (v *validator) events() {
+	for _, b := range []struct {
+		name               string
+		value, least, most uint64
+		write              func(uint64) string
+	}{
+		{nameEvents, v.config.EventHistory, leastEvents, mostEvents, func(n uint64) string { return strconv.FormatUint(n, 10) }},
+		{nameEventBytes, v.config.EventHistoryBytes, leastEventBytes, mostEventBytes, writeSize},
+	} {
+		if b.value < b.least || b.value > b.most {
+			v.refuse(b.name, b.write(b.value), "within %s..%s: a watcher that was away for longer has to read everything anew", b.write(b.least), b.write(b.most))
+		}
+	}
 }

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -10,8 +12,13 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// mostWatching bounds the calls that wait for events at a replica.
-const mostWatching = 20_000
+// watchersRoom is room for so many calls that wait for events; 0 is no bound.
+func watchersRoom(most int) room {
+	if most == 0 {
+		most = math.MaxInt
+	}
+	return room{most: most}
+}
 
 // watch is one call for events. It costs a place after which it has yet to be told,
 // and no queue: what is told is read from the replica's own ring when the caller can
@@ -47,7 +54,11 @@ func readEvents(x *exchange) error {
 	}
 	if wait > 0 || streams {
 		if !x.watching.enter(1) {
-			return lockapi.Errorf(lockapi.CodeTooMany, "this replica has %d calls that wait for events, which is all that it may; ask another one", x.watching.most)
+			x.metrics.watchersRefused.Inc()
+			e := lockapi.Errorf(lockapi.CodeTooMany, "quota max-watchers is used up: %d calls wait for events at this replica, at most %d may; ask another one, or have the quota raised",
+				x.watching.count(), x.watching.most)
+			e.RetryAfter = 1
+			return e
 		}
 		defer x.watching.leave(1)
 	}
@@ -139,10 +150,14 @@ func (w *watch) list(wait time.Duration, limit int) error {
 		changed := w.master.EventsChanged()
 		found, upTo, err := w.master.Events(w.filter, w.after, limit)
 		if err != nil {
+			if errors.Is(err, lockapi.CodeCompacted) {
+				w.metrics.compacted.Inc()
+			}
 			return err
 		}
 		w.after = upTo
 		if len(found) > 0 || wait == 0 {
+			w.metrics.eventsTold.Add(float64(len(found)))
 			return w.reply(http.StatusOK, lockapi.EventList{Events: found, Revision: upTo})
 		}
 		select {

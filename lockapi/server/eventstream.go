@@ -78,6 +78,7 @@ func (w *watch) stream(fresh bool) error {
 func (w *watch) tell() (more bool, err error) {
 	found, upTo, err := w.master.Events(w.filter, w.after, streamBatch)
 	if gone := new(lockapi.Error); errors.As(err, &gone) && gone.Code == lockapi.CodeCompacted {
+		w.metrics.compacted.Inc()
 		_ = w.event(gone.Revision, lockapi.StreamCompacted, gone.Compacted)
 		return false, errStreamEnds
 	}
@@ -94,6 +95,7 @@ func (w *watch) tell() (more bool, err error) {
 	if len(found) == 0 {
 		return false, nil
 	}
+	w.metrics.eventsTold.Add(float64(len(found)))
 	return true, w.push(&out)
 }
 

@@ -19,7 +19,9 @@ type metrics struct {
 	duration  *prometheus.HistogramVec
 	inFlight  prometheus.Gauge
 	forwarded *prometheus.CounterVec
-	page      http.Handler
+
+	watchersRefused, eventsTold, compacted prometheus.Counter
+	page                                   http.Handler
 }
 
 // Results of an attempt to forward a call.
@@ -50,7 +52,10 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 			Name: "stout_http_forwarded_total",
 			Help: "Attempts to have the master answer a call: answered, refused (it was not the master), failed (no answer).",
 		}, []string{"result"}),
-		page: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		watchersRefused: counter("stout_watchers_refused_total", "Calls for events that were refused because max-watchers was used up."),
+		eventsTold:      counter("stout_events_told_total", "Events told to watchers of this replica."),
+		compacted:       counter("stout_events_compacted_total", "Watchers that were told to read everything anew, since what they had to be told next is not kept any more."),
+		page:            promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 	}
 	for _, result := range forwardResults {
 		m.forwarded.WithLabelValues(result) // which is there from the beginning
@@ -61,12 +66,24 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	registry.MustRegister(m.requests, m.duration, m.inFlight, m.forwarded, build)
+	registry.MustRegister(m.requests, m.duration, m.inFlight, m.forwarded, m.watchersRefused, m.eventsTold, m.compacted, build)
 	registerShared(registry,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector())
 	return m
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+// watchers shows how many calls wait for events.
+func (m *metrics) watchers(registry *prometheus.Registry, waiting *room) {
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "stout_watchers",
+		Help: "Calls that wait for events at this replica, streams and others.",
+	}, func() float64 { return float64(waiting.count()) }))
 }
 
 // registerShared registers what the owner of the registry may have registered

@@ -44,6 +44,8 @@ type Options struct {
 	// MaxConnections bounds the connections that are open to the API at once; 0 is
 	// no bound. Those of other members do not count.
 	MaxConnections int
+	// MaxWatchers bounds the calls that wait for events; 0 is no bound.
+	MaxWatchers int
 	// TLS, where it is set, is spoken on every connection to the API. The API has
 	// HTTP/1.1 only, whatever its protocols of ALPN say.
 	TLS *tls.Config
@@ -141,7 +143,7 @@ func New(opts Options) *Server {
 		unread: room{most: maxUnreadBytes},
 		sent:   room{most: mostForwarded},
 
-		watching: room{most: mostWatching},
+		watching: watchersRoom(opts.MaxWatchers),
 		streamed: room{most: maxUnreadBytes},
 
 		conns: newConns(opts.MaxConnections),
@@ -150,6 +152,7 @@ func New(opts Options) *Server {
 		stopping: make(chan struct{}),
 	}
 	opts.Registry.MustRegister(vitals{s}, load{s})
+	s.metrics.watchers(opts.Registry, &s.watching)
 	s.contacts.started = time.Now()
 	s.browsers = s.newPolicy()
 	s.engine = s.newEngine(false)
