@@ -75,3 +75,6 @@ func (s *Server) Crowd(sent, served int) (leave func()) {
 		}
 	}
 }
+
+// WriteEvent writes an event of a stream.
+var WriteEvent = writeEvent
