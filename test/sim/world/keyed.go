@@ -23,12 +23,15 @@ func (u *user) repeats(ctx context.Context, s *client.Session) {
 		m.header = http.Header{"If-Match": {fmt.Sprintf("%q", fmt.Sprint(known))}}
 	}
 	m.raw = []byte(u.w.judge.intends(w).content)
+	for range u.rng.IntN(3) { // beside those that wait for each other's answers
+		go u.repeatsBeside(ctx, m, w, floor)
+	}
 	var first string // answer
 	for range 3 + u.rng.IntN(3) {
 		var stat lockapi.FileStat
 		m.out, m.reply = &stat, http.Header{}
 		err := u.send(ctx, between(u.rng, 20*time.Millisecond, 6*time.Second), u.anyone(), m)
-		if isUnknown(err) || errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeNotMaster) {
+		if err != nil && isUnknown(err) || errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeNotMaster) {
 			u.wait(ctx, 300*time.Millisecond)
 			continue
 		}
@@ -47,6 +50,14 @@ func (u *user) repeats(ctx context.Context, s *client.Session) {
 	if first != "" && u.rng.IntN(2) == 0 {
 		u.abuses(ctx, m, s)
 	}
+}
+
+// repeatsBeside sends a keyed write once.
+func (u *user) repeatsBeside(ctx context.Context, m message, w *write, floor uint64) {
+	u.wait(ctx, 50*time.Millisecond)
+	var stat lockapi.FileStat
+	m.out = &stat
+	u.told(floor, w, u.send(ctx, 6*time.Second, u.anyone(), m), &stat)
 }
 
 // abuses sends another write under the key of one that was answered. It is never
