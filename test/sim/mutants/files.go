@@ -105,10 +105,5 @@ func files() []Mutant {
 			overlay.Edit{File: "master/read.go",
 				Old: "\t\tq.of(s)\n\t\tif o.leaseValid() {",
 				New: "\t\tq.of(o.log.State())\n\t\tif o.leaseValid() {"}},
-		{"grant-of-a-transaction-not-told", "guarantees", "a grant that somebody was told of is not taken back",
-			"a transaction takes a lock",
-			overlay.Edit{File: "master/transactions.go",
-				Old: "\t\t\t\ta.told(s.Hold)\n",
-				New: "\t\t\t\t_ = a\n"}},
 	}
 }

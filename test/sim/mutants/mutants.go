@@ -19,7 +19,9 @@
 // TestBrokenWaiterLeaves; in client TestHoldEndsWithTheLocalLease. And what
 // needs more than users have, such as a session with holds on hundreds of
 // paths, is left to unit tests too (replica/state
-// TestEndOfASessionWithManyHolds), as is a pipeline that does not end with its
+// TestEndOfASessionWithManyHolds), as is what a snapshot tells watchers that is
+// sent by a leader who is not in office yet (replica TestRestoredState), and a
+// pipeline that does not end with its
 // first failure (hashicorp/raft #612; replica
 // TestPipelineEndsWithItsFirstFailure): since a deposed leader is silent, runs
 // that had met it within tens of seeds do so hardly ever.

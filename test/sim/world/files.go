@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -124,6 +123,10 @@ func (u *user) deletesFile(ctx context.Context, s *client.Session) {
 
 // readsFile reads a file, as it is or, from any replica, as it was.
 func (u *user) readsFile(ctx context.Context) {
+	if u.rng.IntN(2) == 0 {
+		u.readsFileAt(ctx, u.anyone())
+		return
+	}
 	path, floor := u.anyFile(), u.w.judge.floor()
 	calling, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -140,6 +143,20 @@ func (u *user) readsFile(ctx context.Context) {
 		u.w.judge.fileRead(u.name, floor, e.Revision, path, nil, nil)
 	default:
 		u.pace(ctx)
+	}
+}
+
+// readsFileAt reads a file at one replica.
+func (u *user) readsFileAt(ctx context.Context, at string) {
+	path, floor, header := u.anyFile(), u.w.judge.floor(), http.Header{}
+	var got lockapi.File
+	m := u.message(http.MethodGet, lockapi.RouteFiles+path+"?as=json", nil, &got)
+	m.reply = header
+	switch err := u.send(ctx, 10*time.Second, at, m); {
+	case err == nil:
+		u.w.judge.fileRead(u.name, floor, revisionIn(header), path, &got.FileStat, []byte(*got.Content))
+	case errors.Is(err, lockapi.CodeNotFound):
+		u.w.judge.fileRead(u.name, floor, revisionIn(header), path, nil, nil)
 	}
 }
 
@@ -184,8 +201,11 @@ func (u *user) queues(ctx context.Context, s *client.Session) {
 	}
 }
 
-// transacts writes two files in one transaction, if one of them is as the user
-// knows it, or reads both.
+// beside is a file that transactions depend on, and others write.
+var beside = commonFiles[1]
+
+// transacts writes two files in one transaction, if one of them, and perhaps a
+// third one, is as the user knows it; or reads all.
 func (u *user) transacts(ctx context.Context, s *client.Session) {
 	a, b := pairedFiles[0], pairedFiles[1]
 	w, floor := u.newWrite("", a, b), u.w.judge.floor()
@@ -201,9 +221,9 @@ func (u *user) transacts(ctx context.Context, s *client.Session) {
 		t.If(client.WhenRevision(a, known))
 	}
 	w.when[a] = known
-	if revision := u.known[b]; revision != 0 && u.rng.IntN(2) == 0 {
-		t.If(client.WhenRevision(b, revision))
-		w.when[b] = revision
+	if revision := u.known[beside]; revision != 0 && u.rng.IntN(2) == 0 {
+		t.If(client.WhenRevision(beside, revision))
+		w.when[beside] = revision
 	}
 	content := []byte(u.w.judge.intends(w).content)
 	t.Then(client.OpPut(a, content), client.OpPut(b, content), client.OpGet(b))
@@ -212,7 +232,7 @@ func (u *user) transacts(ctx context.Context, s *client.Session) {
 		t.Then(client.OpCreate(commonFiles[0], content))
 		w.paths = append(w.paths, commonFiles[0])
 	}
-	t.Else(client.OpGet(a), client.OpGet(b))
+	t.Else(client.OpGet(a), client.OpGet(b), client.OpGet(beside))
 	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	out, err := t.Commit(calling)
@@ -234,7 +254,7 @@ func (u *user) transacts(ctx context.Context, s *client.Session) {
 // names, and the files were so.
 func (u *user) transactedElse(w *write, out *lockapi.TransactionResult) {
 	u.w.judge.notWritten(w, errors.New("its condition does not hold"))
-	for i, path := range pairedFiles {
+	for i, path := range append(pairedFiles[:2:2], beside) {
 		var stat *lockapi.FileStat
 		var content []byte
 		delete(u.known, path)
@@ -245,7 +265,7 @@ func (u *user) transactedElse(w *write, out *lockapi.TransactionResult) {
 		u.w.judge.judgedAt(u.name, out.Revision, path, stat, content)
 	}
 	for path, revision := range w.when {
-		if slices.Contains(pairedFiles, path) && u.known[path] != revision {
+		if path != commonFiles[0] && u.known[path] != revision {
 			return
 		}
 	}

@@ -198,14 +198,14 @@ var deeds = []struct {
 	{1, func(u *user, ctx context.Context, _ *client.Session) { u.wait(ctx, time.Second) }},
 	{2, func(u *user, ctx context.Context, s *client.Session) { u.writesFile(ctx, s) }},
 	{1, func(u *user, ctx context.Context, s *client.Session) { u.deletesFile(ctx, s) }},
-	{1, func(u *user, ctx context.Context, _ *client.Session) { u.readsFile(ctx) }},
+	{2, func(u *user, ctx context.Context, _ *client.Session) { u.readsFile(ctx) }},
 	{1, func(u *user, ctx context.Context, _ *client.Session) { u.listsFiles(ctx) }},
 	{1, func(u *user, ctx context.Context, s *client.Session) { u.queues(ctx, s) }},
 	{2, func(u *user, ctx context.Context, s *client.Session) { u.transacts(ctx, s) }},
 	{1, func(u *user, ctx context.Context, s *client.Session) { u.repeats(ctx, s) }},
 	{1, func(u *user, ctx context.Context, s *client.Session) { u.takesAndWrites(ctx, s) }},
 	{1, func(u *user, ctx context.Context, _ *client.Session) { u.polls(ctx) }},
-	{1, func(u *user, ctx context.Context, _ *client.Session) { u.asksNow(ctx) }},
+	{2, func(u *user, ctx context.Context, _ *client.Session) { u.asksNow(ctx) }},
 }
 
 // one does one thing.
