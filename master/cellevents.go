@@ -43,10 +43,10 @@ func (m *Master) Revision(ctx context.Context, r Read) (uint64, error) {
 func (m *Master) EventsChanged() <-chan struct{} { return m.log.Events().Changed() }
 
 // Events are those after a revision that pass the filter, in order, from this
-// replica's own log: at most limit of them, and no more than make about
-// lockapi.PageBytes. Everything is told up to the revision that it returns, which
+// replica's own log: at most limit of them, and no more than make about so many
+// bytes, but one at least. Everything is told up to the revision that it returns, which
 // is never below after; the next call goes on from there. The error is compacted.
-func (m *Master) Events(f EventFilter, after uint64, limit int) ([]lockapi.CellEvent, uint64, error) {
+func (m *Master) Events(f EventFilter, after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error) {
 	found, upTo, err := m.log.Events().Read(after, f.filter, limit)
 	if err != nil {
 		return nil, upTo, errCompacted(err)
@@ -58,17 +58,23 @@ func (m *Master) Events(f EventFilter, after uint64, limit int) ([]lockapi.CellE
 	told, size := make([]lockapi.CellEvent, 0, len(found)), 0
 	for _, e := range found {
 		one := cellEventOf(e, present)
+		if size += contentBytes(&one); size > bytes && len(told) > 0 {
+			return told, told[len(told)-1].Revision, nil
+		}
 		told = append(told, one)
-		if one.File != nil && one.File.Content != nil {
-			size += len(*one.File.Content)
-		} else if one.File != nil {
-			size += len(one.File.ContentBase64) * 4 / 3
-		}
-		if size >= lockapi.PageBytes && len(told) < len(found) {
-			return told, e.Revision, nil
-		}
 	}
 	return told, upTo, nil
+}
+
+// contentBytes is about what an event's content takes in JSON.
+func contentBytes(e *lockapi.CellEvent) int {
+	switch {
+	case e.File == nil:
+		return 0
+	case e.File.Content != nil:
+		return len(*e.File.Content)
+	}
+	return len(e.File.ContentBase64) * 4 / 3
 }
 
 func errCompacted(err error) error {

@@ -324,6 +324,7 @@ func (n *node) apply(index int) {
 			}
 			n.state, answer.out = next, &out
 			n.ring.Append(out.Changes, next)
+			n.ring.Tell()
 		}
 		if f := n.futures[n.applied]; f != nil {
 			delete(n.futures, n.applied)

@@ -248,8 +248,8 @@ func (v *validator) timings() {
 // Bounds of what is kept for watchers: less, and they would be told of hardly
 // anything; more, and the memory could not be had.
 const (
-	leastEvents, mostEvents         = 16, 100_000_000
-	leastEventBytes, mostEventBytes = 64 << 10, 64 << 30
+	leastEvents, mostEvents         = 1, 100_000_000
+	leastEventBytes, mostEventBytes = 1 << 10, 64 << 30
 )
 
 func (v *validator) events() {

@@ -148,7 +148,7 @@ func (w *watch) list(wait time.Duration, limit int) error {
 	defer over.Stop()
 	for {
 		changed := w.master.EventsChanged()
-		found, upTo, err := w.master.Events(w.filter, w.after, limit)
+		found, upTo, err := w.master.Events(w.filter, w.after, limit, lockapi.PageBytes)
 		if err != nil {
 			if errors.Is(err, lockapi.CodeCompacted) {
 				w.metrics.compacted.Inc()

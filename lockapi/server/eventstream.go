@@ -10,10 +10,12 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// streamBatch is how many events a stream reads at a time, and bookmarkEvery how
-// often it tells how far it is.
+// streamBatch is how many events a stream reads at a time, streamBytes how much
+// content with them, unless one has more, and bookmarkEvery how often it tells how
+// far it is.
 const (
 	streamBatch   = 64
+	streamBytes   = 64 << 10
 	bookmarkEvery = lockapi.MaxBookmarkMS * time.Millisecond * 4 / 5
 )
 
@@ -76,7 +78,7 @@ func (w *watch) stream(fresh bool) error {
 // tell sends what has come since, and whether that was any. An error is the stream's
 // end.
 func (w *watch) tell() (more bool, err error) {
-	found, upTo, err := w.master.Events(w.filter, w.after, streamBatch)
+	found, upTo, err := w.master.Events(w.filter, w.after, streamBatch, streamBytes)
 	if gone := new(lockapi.Error); errors.As(err, &gone) && gone.Code == lockapi.CodeCompacted {
 		w.metrics.compacted.Inc()
 		_ = w.event(gone.Revision, lockapi.StreamCompacted, gone.Compacted)
@@ -95,8 +97,11 @@ func (w *watch) tell() (more bool, err error) {
 	if len(found) == 0 {
 		return false, nil
 	}
+	if err := w.push(&out); err != nil {
+		return false, err
+	}
 	w.metrics.eventsTold.Add(float64(len(found)))
-	return true, w.push(&out)
+	return true, nil
 }
 
 // bookmark tells how far the caller has been told.
@@ -113,11 +118,12 @@ func (w *watch) event(id uint64, name string, data any) error {
 }
 
 // push sends what was written, for as long as the connection lets it take. What it
-// keeps in memory meanwhile is bounded for all streams together.
+// keeps in memory meanwhile is bounded for all streams together: where many do not
+// read, the others wait until the first of those are cut off.
 func (w *watch) push(out *bytes.Buffer) error {
 	if n := out.Len(); n > fewBytes {
-		if !w.streamed.enter(n) {
-			return errStreamEnds
+		if err := w.awaitRoom(n); err != nil {
+			return err
 		}
 		defer w.streamed.leave(n)
 	}
@@ -126,6 +132,25 @@ func (w *watch) push(out *bytes.Buffer) error {
 	}
 	w.c.Writer.Flush()
 	return w.ctx().Err()
+}
+
+// roomRecheck is how often a stream looks for room that there is none of.
+const roomRecheck = 20 * time.Millisecond
+
+func (w *watch) awaitRoom(n int) error {
+	for !w.streamed.enter(n) {
+		t := time.NewTimer(roomRecheck)
+		select {
+		case <-t.C:
+		case <-w.stopping:
+			t.Stop()
+			return errStreamEnds
+		case <-w.ctx().Done():
+			t.Stop()
+			return errStreamEnds
+		}
+	}
+	return nil
 }
 
 // writeEvent writes one event of a stream. JSON has no line end in it but the one

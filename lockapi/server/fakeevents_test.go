@@ -59,7 +59,7 @@ func (f *fakeMaster) EventsChanged() <-chan struct{} {
 	return f.ring.changed
 }
 
-func (f *fakeMaster) Events(_ master.EventFilter, after uint64, limit int) ([]lockapi.CellEvent, uint64, error) {
+func (f *fakeMaster) Events(_ master.EventFilter, after uint64, limit, _ int) ([]lockapi.CellEvent, uint64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if after < f.ring.oldest {

@@ -76,7 +76,7 @@ type EventService interface {
 	Revision(ctx context.Context, r master.Read) (uint64, error)
 	// Events are those after a revision, and up to which one all are told; the
 	// error is compacted.
-	Events(f master.EventFilter, after uint64, limit int) ([]lockapi.CellEvent, uint64, error)
+	Events(f master.EventFilter, after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error)
 	// EventsChanged is closed when there may be more. Get it before Events.
 	EventsChanged() <-chan struct{}
 }

@@ -82,6 +82,7 @@ func TestIdleStreamsTellHowFarTheyAre(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		l, over := a.listen(ctx, "after=0&path=/nothing")
 		time.Sleep(lockapi.MaxBookmarkMS * time.Millisecond * 6)
+		synctest.Wait()
 		if got := l.names(); len(got) < 6 {
 			t.Errorf("in a minute it was told %q", got)
 		}

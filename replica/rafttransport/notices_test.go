@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,8 +42,8 @@ func (f *followers) taken() (came []string) {
 type leader struct {
 	Transport
 	followers *followers
-	applied   uint64
-	leads     uint64 // in this term
+	applied   atomic.Uint64
+	leads     atomic.Uint64 // in this term
 	advanced  chan struct{}
 }
 
@@ -50,16 +51,17 @@ type leader struct {
 // time.
 func lead(t *testing.T, test func(t *testing.T, l *leader)) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &leader{leads: 3, advanced: make(chan struct{}, 1), followers: &followers{
+		l := &leader{advanced: make(chan struct{}, 1), followers: &followers{
 			answer: func(q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
 				r.Term, r.Success, r.LastLog = q.Term, true, q.PrevLogEntry+uint64(len(q.Entries))
 				return nil
 			},
 		}}
+		l.leads.Store(3)
 		l.Transport = New(l.followers, Options{
-			Leading: func() bool { return l.leads != 0 }, Leads: func(term uint64) bool { return term == l.leads },
+			Leading: func() bool { return l.leads.Load() != 0 }, Leads: func(term uint64) bool { return term == l.leads.Load() },
 			Mute: func() error { return nil }, Durable: func(index uint64) uint64 { return index },
-			Told: func() uint64 { return l.applied },
+			Told: func() uint64 { return l.applied.Load() },
 		})
 		quit, ended := make(chan struct{}), make(chan struct{})
 		go func() { l.Notify(l.advanced, quit); close(ended) }()
@@ -82,7 +84,7 @@ func (l *leader) send(t *testing.T, id string, prev uint64, entries int, committ
 
 // apply applies up to an entry, and lets what follows from that happen.
 func (l *leader) apply(upTo uint64) []string {
-	l.applied = upTo
+	l.applied.Store(upTo)
 	select {
 	case l.advanced <- struct{}{}:
 	default:
@@ -107,7 +109,7 @@ func TestNotices(t *testing.T) {
 			"r2: 3 of term 3, 0 entries behind 6 of term 3, 6 committed") // r3 has only what it knows to be
 		wantMessages(t, l.apply(6)) // they know
 		l.send(t, "r2", 6, 2, 6)
-		l.applied = 8
+		l.applied.Store(8)
 		l.send(t, "r2", 8, 1, 8) // says itself what the notice would
 		wantMessages(t, l.apply(8))
 		l.send(t, "r3", 4, 3, 4)
@@ -148,9 +150,9 @@ func TestOneNoticeAtATime(t *testing.T) {
 func TestNoNoticeOfAnotherTerm(t *testing.T) {
 	lead(t, func(t *testing.T, l *leader) {
 		l.send(t, "r2", 4, 2, 4)
-		l.leads = 0
+		l.leads.Store(0)
 		wantMessages(t, l.apply(6))
-		l.leads = 5
+		l.leads.Store(5)
 		wantMessages(t, l.apply(7))
 	})
 }
@@ -178,7 +180,7 @@ func TestRefusalsAcknowledgeNothing(t *testing.T) {
 func TestNoticesForTheSlower(t *testing.T) {
 	lead(t, func(t *testing.T, l *leader) {
 		l.send(t, "r2", 7, 1, 7)
-		l.applied = 8
+		l.applied.Store(8)
 		l.advanced <- struct{}{}
 		time.Sleep(time.Second)
 		l.followers.taken()

@@ -134,7 +134,7 @@ func (u *user) work(ctx context.Context) {
 	for ctx.Err() == nil && !u.w.failed() {
 		ttl := time.Duration(1000+u.rng.Int64N(u.w.profile.ttl.Milliseconds())) * time.Millisecond
 		opening, cancel := context.WithTimeout(ctx, 10*time.Second)
-		s, err := u.client.NewSession(opening, client.WithTTL(ttl))
+		s, err := u.client.NewSession(opening, client.WithTTL(ttl), client.WithName(u.name))
 		cancel()
 		if err != nil {
 			continue

@@ -1,0 +1,76 @@
+package master
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// eventsOf reads the events after a revision.
+func eventsOf(t *testing.T, m *Master, after uint64, bytes int, content bool, types ...lockapi.EventType) ([]lockapi.CellEvent, uint64) {
+	t.Helper()
+	f, err := NewEventFilter(nil, nil, types, content)
+	must(t, err)
+	all, upTo, err := m.Events(f, after, 100, bytes)
+	must(t, err)
+	return all, upTo
+}
+
+// TestEventsOfLocks have the grant, its holder's name, and why it ended; a waiter
+// has no token.
+func TestEventsOfLocks(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		s, err := m.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.SessionRequest{TTLMS: 60_000, Name: "worker"}})
+		must(t, err)
+		_, err = m.Acquire(t.Context(), AcquireRequest{Path: "/l", LockRequest: want(s.ID, handle("a"))})
+		must(t, err)
+		_, err = m.Acquire(t.Context(), AcquireRequest{Path: "/l", LockRequest: want(s.ID, handle("b"), queueing)})
+		must(t, err)
+		must(t, m.CloseSession(t.Context(), CloseSessionRequest{Session: s.ID}))
+		all, _ := eventsOf(t, m, 0, 1<<20, false, lockapi.EventLockAcquired, lockapi.EventLockReleased, lockapi.EventLockContended)
+		var got []string
+		for _, e := range all {
+			got = append(got, string(e.Type)+" "+e.Reason)
+			if h := e.Hold; e.Type != lockapi.EventMasterChanged && (e.Path != "/l" || h == nil || h.Session != s.ID || h.SessionName != "worker" ||
+				(h.Token == 0) != (e.Type == lockapi.EventLockContended) || h.Mode != lockapi.Exclusive) {
+				t.Errorf("%+v %+v", e, h)
+			}
+		}
+		if text := strings.Join(got, ", "); text != "master_changed , lock_acquired , lock_contended , lock_released session_closed" {
+			t.Error(text)
+		}
+	})
+}
+
+// TestContentOfEvents is that of the event, while the file has it; and so much is
+// told at a time.
+func TestContentOfEvents(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		for range 2 {
+			for _, path := range []string{"/a", "/b", "/c"} {
+				must(t, putSized(t, m, path, 100))
+			}
+		}
+		all, upTo := eventsOf(t, m, 1, 1<<20, true)
+		for i, e := range all {
+			if has := e.File.Content != nil; has != (i >= 3) {
+				t.Errorf("revision %d has its content: %v", e.Revision, has)
+			}
+		}
+		if part, reached := eventsOf(t, m, upTo-3, 250, true); len(part) != 2 || reached != upTo-1 {
+			t.Errorf("%d events, up to %d of %d", len(part), reached, upTo)
+		}
+		if part, reached := eventsOf(t, m, upTo-3, 1, true); len(part) != 1 || reached != upTo-2 {
+			t.Errorf("%d events, up to %d of %d", len(part), reached, upTo)
+		}
+	})
+}
+
+// TestUnknownTypesOfEvents are refused.
+func TestUnknownTypesOfEvents(t *testing.T) {
+	_, err := NewEventFilter(nil, nil, []lockapi.EventType{"file_moved"}, false)
+	if e := code(t, err, lockapi.CodeInvalidArgument); e.Field != "types" {
+		t.Errorf("%+v", e)
+	}
+}
