@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/internal/attack"
+	_ "github.com/stoutlock/stout/internal/bubbles"
 )
 
 // Under silent replicas, elections and lost answers: no two holds of an

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	_ "github.com/stoutlock/stout/internal/bubbles"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"

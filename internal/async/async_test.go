@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/internal/async"
+	_ "github.com/stoutlock/stout/internal/bubbles"
 )
 
 var errTest = errors.New("of the test")

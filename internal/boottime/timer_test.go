@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	_ "github.com/stoutlock/stout/internal/bubbles"
 )
 
 // machine has a clock that goes on while it sleeps, unlike Go's timers, and

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	_ "github.com/stoutlock/stout/internal/bubbles"
 )
 
 // seeker is one that asks the given function, and how often it did.

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/internal/attack"
+	_ "github.com/stoutlock/stout/internal/bubbles"
 	"github.com/stoutlock/stout/replica/wal"
 )
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	_ "github.com/stoutlock/stout/internal/bubbles"
 	"github.com/stoutlock/stout/internal/histogram"
 )
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	_ "github.com/stoutlock/stout/internal/bubbles"
 )
 
 // followers take messages, and answer as they are told to.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	_ "github.com/stoutlock/stout/internal/bubbles"
 	"github.com/stoutlock/stout/test/bench/internal/drive"
 	"github.com/stoutlock/stout/test/bench/internal/host"
 	"github.com/stoutlock/stout/test/bench/internal/load"

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	_ "github.com/stoutlock/stout/internal/bubbles"
 )
 
 // kind makes the two ends of a connection of some kind.

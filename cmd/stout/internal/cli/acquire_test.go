@@ -13,6 +13,7 @@ import (
 	"github.com/muesli/termenv"
 
 	"github.com/stoutlock/stout/client"
+	_ "github.com/stoutlock/stout/internal/bubbles"
 	"github.com/stoutlock/stout/lockapi"
 )
 

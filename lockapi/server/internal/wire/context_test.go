@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	_ "github.com/stoutlock/stout/internal/bubbles"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 

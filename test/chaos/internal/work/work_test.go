@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	_ "github.com/stoutlock/stout/internal/bubbles"
 	"github.com/stoutlock/stout/lockapi"
 )
 
