@@ -149,12 +149,15 @@ type exceeded struct {
 }
 
 // exceeds is nil where the cell, and the session that uses own, have room for
-// more. a.mu is held.
+// more. own is nil for what is no session's. a.mu is held.
 func (a *accounting) exceeds(own *usage, more usage) *exceeded {
 	for k := range quotaKinds {
 		used := own
 		if k.ofCell() {
 			used = &a.cell
+		}
+		if used == nil {
+			continue
 		}
 		most, wanted := a.quotas.of(k), more.of(k)
 		if most > 0 && wanted > 0 && used.of(k)+wanted > most {

@@ -105,7 +105,7 @@ func (a *accounting) reserveFiles(op *state.Transaction) (leave func(), err erro
 	for path, content := range needs {
 		more.add(a.files.more(path, content), 1)
 	}
-	if e := a.exceeds(&usage{}, more); e != nil {
+	if e := a.exceeds(nil, more); e != nil {
 		return nil, a.refuse(e)
 	}
 	for path, content := range needs {

@@ -51,6 +51,13 @@ func TestQuotaOfBytesCountsFiles(t *testing.T) {
 	})
 }
 
+// TestFilesAreNoSessions: what bounds sessions does not bound files.
+func TestFilesAreNoSessions(t *testing.T) {
+	withQuotas(t, Quotas{SessionBytes: 500}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		must(t, putSized(t, m, "/a", 1000))
+	})
+}
+
 // TestTransactionNeedsRoomAsAWhole: all that it may write, in either branch.
 func TestTransactionNeedsRoomAsAWhole(t *testing.T) {
 	withQuotas(t, Quotas{Files: 3, Content: 100}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
