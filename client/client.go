@@ -22,6 +22,7 @@ import (
 // error, and with ErrNoMaster (certainly no effect) or ErrOutcomeUnknown.
 type Client struct {
 	calls   caller
+	scheme  string // of a host:port without one
 	limiter limiter
 	tokens  high // that were granted
 	seen    high // revisions of the cell

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,7 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stoutlock/stout/client/internal/wire"
 	"github.com/stoutlock/stout/internal/boottime"
 )
 
@@ -23,11 +24,21 @@ type Config struct {
 	// New. One is enough to find the master; the others serve when that one is
 	// down.
 	URLs []string
+	// TLS says how https URLs are called: by which CAs a replica's certificate is
+	// judged (RootCAs, by default those of the system), and which certificate the
+	// client shows (Certificates or GetClientCertificate). It is not to be changed
+	// afterwards, and has no part in what a Transport does.
+	TLS *tls.Config
+	// TLSSource stands in place of TLS where certificates or CAs change while the
+	// client runs: it is asked for each new connection, by many goroutines. What
+	// it returns is the same one until it is another, and never changed.
+	TLSSource func() *tls.Config
+	// Token is asked for the token that an attempt carries; see WithToken.
+	Token func(ctx context.Context) (string, error)
 	// Transport carries the requests. By default the client has connections of
-	// its own, which it keeps alive, and calls https URLs, and those that the
-	// environment names a proxy for, through an http.Transport of its own. One
-	// given here must be safe for concurrent use and must not follow redirects
-	// or repeat requests.
+	// its own, which it keeps alive, and calls URLs that the environment names a
+	// proxy for through an http.Transport of its own. One given here must be safe
+	// for concurrent use and must not follow redirects or repeat requests.
 	Transport http.RoundTripper
 	// Grace is how long a session in jeopardy tries to recover, from the end
 	// of its local lease on. Default: DefaultGrace.
@@ -52,23 +63,51 @@ type Config struct {
 // stands for http://host:port.
 func New(urls ...string) (*Client, error) { return Config{URLs: urls}.New() }
 
-// New makes a client, or says which setting is wrong.
-func (c Config) New() (*Client, error) {
+// Option sets a field of a Config.
+type Option func(*Config)
+
+// WithTLS sets how https URLs are called, see Config.TLS.
+func WithTLS(c *tls.Config) Option { return func(to *Config) { to.TLS = c } }
+
+// NewWith is New with options, such as WithTLS. With that host:port alone
+// stands for https://host:port.
+func NewWith(urls []string, opts ...Option) (*Client, error) { return Config{URLs: urls}.New(opts...) }
+
+// New makes a client, or says which setting is wrong. Options go before the
+// fields that they set.
+func (c Config) New(opts ...Option) (*Client, error) {
+	for _, opt := range opts {
+		opt(&c)
+	}
 	if len(c.URLs) == 0 {
 		return nil, errors.New("stout: no URL given; name the base URL of at least one replica")
 	}
 	if c.Grace < 0 {
 		return nil, fmt.Errorf("stout: Grace is %s; it must not be negative (0 means %s)", c.Grace, DefaultGrace)
 	}
+	scheme, source := "http", c.TLSSource
+	switch {
+	case c.TLS != nil && source != nil:
+		return nil, errors.New("stout: TLS and TLSSource are both given; one of them says how https URLs are called")
+	case c.TLS != nil || source != nil:
+		if c.Transport != nil {
+			return nil, errors.New("stout: TLS and Transport are both given; what TLS a Transport speaks is its own business")
+		}
+		scheme = "https"
+	}
+	if source == nil {
+		fixed := c.TLS.Clone()
+		source = func() *tls.Config { return fixed }
+	}
 	var endpoints []*endpoint
 	for _, u := range c.URLs {
-		e, err := givenEndpoint(u)
+		e, err := givenEndpoint(u, scheme)
 		if err != nil {
 			return nil, err
 		}
 		endpoints = append(endpoints, e)
 	}
-	out := &Client{grace: c.Grace, log: c.Logger, clock: clock{now: c.Clock}}
+	out := &Client{grace: c.Grace, log: c.Logger, clock: clock{now: c.Clock}, scheme: scheme}
 	if out.grace == 0 {
 		out.grace = DefaultGrace
 	}
@@ -79,11 +118,11 @@ func (c Config) New() (*Client, error) {
 		out.clock = clock{boottime.Now, true}
 	}
 	out.calls = caller{
-		exchanger: exchanger{transport: c.Transport, headers: makeHeaders(c.UserAgent)},
+		exchanger: exchanger{transport: c.Transport, headers: makeHeaders(c.UserAgent), token: c.Token},
 		targets:   newTargets(endpoints, out.clock.now), clock: out.clock, log: out.log,
 	}
 	if c.Transport == nil {
-		out.calls.transport, out.calls.wire = newTransport(), new(wire.Pool)
+		out.calls.transport, out.calls.wire = &following{source: source}, newPools(source)
 	}
 	return out, nil
 }
@@ -91,15 +130,19 @@ func (c Config) New() (*Client, error) {
 // newTransport makes the default transport for what is not spoken to directly.
 // Each waiting Lock and each session's keepalive occupies a connection, so idle
 // ones are kept in numbers.
-func newTransport() *http.Transport {
-	dialer := &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}
+func newTransport(config *tls.Config) *http.Transport {
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         dialer.DialContext,
+		DialContext:         newDialer().DialContext,
+		TLSClientConfig:     config.Clone(),
 		ForceAttemptHTTP2:   true,
 		MaxIdleConnsPerHost: 1024,
 		IdleConnTimeout:     90 * time.Second,
-		TLSHandshakeTimeout: 5 * time.Second,
+		TLSHandshakeTimeout: handshakeTime,
 		DisableCompression:  true,
 	}
+}
+
+func newDialer() *net.Dialer {
+	return &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}
 }

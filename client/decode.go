@@ -121,6 +121,12 @@ func (r *reader) problem(v *lockapi.Problem) bool {
 			return r.text(&v.Master)
 		case "directory":
 			return r.text(&v.Directory)
+		case "principal":
+			return r.text(&v.Principal)
+		case "permission":
+			return r.text(&v.Permission)
+		case "path":
+			return r.text(&v.Path)
 		case "command":
 			return r.text(&v.Command)
 		case "sequencer":

@@ -111,6 +111,14 @@
 // what becomes of them. Package recipe has what is most often built of sessions,
 // files and events.
 //
+// # TLS
+//
+// A cell that speaks TLS is called by https URLs. NewWith and WithTLS, or
+// Config.TLS, say by which CA its replicas are judged, and which certificate
+// the client shows; GetClientCertificate of a tls.Config may give another one
+// when that has changed. A replica that is not trusted is sent nothing, and
+// passed over like one that is down.
+//
 // # Masters and retries
 //
 // Calls go to the master and follow it silently when it changes. A replica

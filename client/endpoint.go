@@ -19,17 +19,17 @@ type endpoint struct {
 	addr   string // host:port, where it is spoken to directly; else empty
 }
 
-// givenEndpoint reads what the caller wrote: a URL, or a host and a port, which
-// stand for http://host:port.
-func givenEndpoint(text string) (*endpoint, error) {
+// givenEndpoint reads what the caller wrote: a URL, or a host and a port, for
+// which the scheme is given.
+func givenEndpoint(text, scheme string) (*endpoint, error) {
 	if strings.Contains(text, "://") {
 		return parseEndpoint(text)
 	}
 	authority, _, _ := strings.Cut(text, "/")
 	if host, port, err := net.SplitHostPort(authority); err != nil || host == "" || port == "" {
-		return nil, fmt.Errorf("stout: %q is neither a URL nor host:port; write http://host:port, for instance http://localhost:7101", text)
+		return nil, fmt.Errorf("stout: %q is neither a URL nor host:port; write %s://host:port, for instance %[2]s://localhost:7101", text, scheme)
 	}
-	return parseEndpoint("http://" + text)
+	return parseEndpoint(scheme + "://" + text)
 }
 
 // parseEndpoint reads a base URL, whole.
@@ -60,18 +60,17 @@ func isPort(port string) bool {
 	return port == "" || err == nil && n > 0
 }
 
-// directAddr is where to dial for a URL, or "" where that takes TLS, a proxy,
-// or a host name in another form than the URL's (zones, other scripts than
-// Latin).
+// directAddr is where to dial for a URL, or "" where that takes a proxy, or a
+// host name in another form than the URL's (zones, other scripts than Latin).
 func directAddr(u *url.URL) string {
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
 	odd := func(r rune) bool { return r > unicode.MaxASCII || r == '%' }
-	if u.Scheme != "http" || proxy != nil || err != nil || strings.ContainsFunc(u.Host, odd) {
+	if proxy != nil || err != nil || strings.ContainsFunc(u.Host, odd) {
 		return ""
 	}
 	port := u.Port()
 	if port == "" {
-		port = "80"
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	return net.JoinHostPort(u.Hostname(), port)
 }

@@ -16,6 +16,12 @@ const (
 	ErrSessionNotFound = lockapi.CodeSessionNotFound
 	// ErrNotFound: no such object, or a URL that is not a replica's.
 	ErrNotFound = lockapi.CodeNotFound
+	// ErrUnauthenticated: the call is not one that anybody may make and the client
+	// has no credential, or one that the cell does not know.
+	ErrUnauthenticated = lockapi.CodeUnauthenticated
+	// ErrPermissionDenied: who calls may not do that; lockapi.Error has Principal,
+	// Permission and Path.
+	ErrPermissionDenied = lockapi.CodePermissionDenied
 	// ErrConflict: the request does not go together with what holds or waits
 	// already, for instance another limit.
 	ErrConflict = lockapi.CodeConflict

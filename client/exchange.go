@@ -21,7 +21,7 @@ func (c *caller) exchange(ctx context.Context, r *route, q *call, within time.Du
 	defer putBuffer(buf)
 	a, err := c.roundTrip(ctx, r, q, within, buf)
 	if err != nil {
-		return &attemptError{base: r.to.base, sent: !isDialError(err), err: err}
+		return &attemptError{base: r.to.base, sent: !neverSent(err), err: err}
 	}
 	if a.StatusCode >= 300 {
 		err := c.refusal(r, &a)
@@ -93,6 +93,17 @@ func (c *caller) refusal(r *route, a *wire.Answer) error {
 		c.targets.answered(r, a.Header.Get(lockapi.HeaderMaster))
 	}
 	return e
+}
+
+// unsentError is an attempt that was not made.
+type unsentError struct{ err error }
+
+func (e *unsentError) Error() string { return e.err.Error() }
+func (e *unsentError) Unwrap() error { return e.err }
+
+func neverSent(err error) bool {
+	_, unsent := errors.AsType[*unsentError](err)
+	return unsent || isDialError(err)
 }
 
 func isDialError(err error) bool {

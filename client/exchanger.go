@@ -3,12 +3,16 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoutlock/stout/client/internal/wire"
@@ -21,14 +25,96 @@ const mostAnswer = 64 << 20 // bytes of an answer's body
 // else through net/http.
 type exchanger struct {
 	transport http.RoundTripper
-	wire      *wire.Pool // for what needs no transport; nil where one was given
+	wire      *pools // for what needs no transport; nil where one was given
 	headers   headers
+	token     func(context.Context) (string, error) // nil: none is sent
+}
+
+// pools are the connections without TLS and those with it.
+type pools struct{ plain, secure wire.Pool }
+
+// handshakeTime is for connecting and the handshake of TLS together. A server
+// that is busy with the handshakes of many is not helped by those who give up
+// and begin anew; replicas allow as much.
+const handshakeTime = 5 * time.Second
+
+// dialTLS dials with a config that is its own.
+func dialTLS(ctx context.Context, addr string, config *tls.Config) (net.Conn, error) {
+	under, err := newDialer().DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(addr)
+	}
+	c := tls.Client(under, config)
+	if err := c.HandshakeContext(ctx); err != nil {
+		_ = under.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// newPools makes connections that speak TLS as source says.
+func newPools(source func() *tls.Config) *pools {
+	p := new(pools)
+	p.secure.DialTime = handshakeTime
+	p.secure.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+		config := source().Clone()
+		if config == nil {
+			config = new(tls.Config)
+		}
+		config.NextProtos = []string{"http/1.1"}
+		return dialTLS(ctx, addr, config)
+	}
+	return p
+}
+
+// following is a transport that is made anew when its TLS is another. Calls
+// under way end on the one before.
+type following struct {
+	source func() *tls.Config
+
+	mu     sync.Mutex // guards the following
+	latest *http.Transport
+	of     *tls.Config
+}
+
+func (f *following) RoundTrip(q *http.Request) (*http.Response, error) {
+	config := f.source()
+	f.mu.Lock()
+	if f.latest == nil || f.of != config {
+		if f.latest != nil {
+			f.latest.CloseIdleConnections()
+		}
+		f.latest, f.of = newTransport(config), config
+	}
+	t := f.latest
+	f.mu.Unlock()
+	return t.RoundTrip(q)
+}
+
+func (f *following) CloseIdleConnections() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.latest != nil {
+		f.latest.CloseIdleConnections()
+	}
+}
+
+// of are those for an endpoint.
+func (p *pools) of(e *endpoint) *wire.Pool {
+	if e.scheme == "https" {
+		return &p.secure
+	}
+	return &p.plain
 }
 
 // close closes the connections that are idle.
 func (e *exchanger) close() {
 	if e.wire != nil {
-		e.wire.CloseIdle()
+		e.wire.plain.CloseIdle()
+		e.wire.secure.CloseIdle()
 	}
 	if t, ok := e.transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
@@ -38,19 +124,23 @@ func (e *exchanger) close() {
 // roundTrip makes one, of which the answer has to be there in time. The answer
 // is in buf's memory.
 func (e *exchanger) roundTrip(ctx context.Context, r *route, q *call, within time.Duration, buf *bytes.Buffer) (wire.Answer, error) {
-	if e.wire != nil && r.to.addr != "" {
-		return e.wire.Do(ctx, e.plain(r, q, within), buf, mostAnswer)
+	as, err := e.authorization(ctx)
+	if err != nil {
+		return wire.Answer{}, &unsentError{err}
 	}
-	return e.standard(ctx, r, q, within, buf)
+	if e.wire != nil && r.to.addr != "" {
+		return e.wire.of(r.to).Do(ctx, e.plain(r, q, within, as), buf, mostAnswer)
+	}
+	return e.standard(ctx, r, q, within, as, buf)
 }
 
 // plain builds one attempt's request for an endpoint that is spoken to
 // directly.
-func (e *exchanger) plain(r *route, q *call, within time.Duration) *wire.Request {
+func (e *exchanger) plain(r *route, q *call, within time.Duration, as []field) *wire.Request {
 	h := e.headers.of(r, q).lines
-	if len(q.fields) > 0 {
+	if fields := q.with(as); len(fields) > 0 {
 		h = slices.Clone(h)
-		for _, f := range q.fields {
+		for _, f := range fields {
 			h = append(append(append(append(h, f.name...), ": "...), f.value...), "\r\n"...)
 		}
 	}
@@ -60,14 +150,21 @@ func (e *exchanger) plain(r *route, q *call, within time.Duration) *wire.Request
 	}
 }
 
-// standard makes the exchange through net/http.
-func (e *exchanger) standard(ctx context.Context, r *route, q *call, within time.Duration, buf *bytes.Buffer) (a wire.Answer, err error) {
+// standard makes the exchange through net/http. That sends a call under a key again by
+// itself when its connection breaks: where it cannot dial then, the call may have
+// arrived all the same.
+func (e *exchanger) standard(ctx context.Context, r *route, q *call, within time.Duration, as []field, buf *bytes.Buffer) (a wire.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	vigil := wire.NewVigil(&q.hedge, q.hedge.patience)
 	stop := vigil.During(cancel)
-	resp, err := e.transport.RoundTrip(e.request(ctx, r, q))
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	resp, err := e.transport.RoundTrip(e.request(httptrace.WithClientTrace(ctx, trace), r, q, as))
 	stop()
+	if isDialError(err) && connected.Load() {
+		err = fmt.Errorf("sent once, and then: %s", err.Error())
+	}
 	if err == nil {
 		a, err = wire.ReadAnswer(resp, buf, mostAnswer)
 		resp.Body.Close()
@@ -81,11 +178,11 @@ func (e *exchanger) standard(ctx context.Context, r *route, q *call, within time
 // request builds one attempt's request for net/http. Its headers are shared and
 // read-only, as RoundTripper's contract allows, except where a call has
 // fields of its own.
-func (e *exchanger) request(ctx context.Context, r *route, q *call) *http.Request {
+func (e *exchanger) request(ctx context.Context, r *route, q *call, as []field) *http.Request {
 	h := e.headers.of(r, q).header
-	if len(q.fields) > 0 {
+	if fields := q.with(as); len(fields) > 0 {
 		h = h.Clone()
-		for _, f := range q.fields {
+		for _, f := range fields {
 			h.Set(f.name, f.value)
 		}
 	}

@@ -66,16 +66,17 @@ func (c *Client) CreateSequential(ctx context.Context, prefix string, content []
 	return createSequential(ctx, sender{c: c}, prefix, content, makeWriteOptions(opts))
 }
 
-// Delete deletes a file. It reports whether there was one. It is sent once, as
-// Put is.
-func (c *Client) Delete(ctx context.Context, path string, opts ...WriteOption) (bool, error) {
+// Delete deletes a file. It returns the revision of that, or 0 where there was
+// none. It is sent once, as Put is.
+func (c *Client) Delete(ctx context.Context, path string, opts ...WriteOption) (revision uint64, err error) {
 	return deleteFile(ctx, sender{c: c}, path, makeWriteOptions(opts))
 }
 
 // DeleteBelow deletes the files below a directory, which is given with the "/"
-// at its end, in one change of at most lockapi.MaxFilesDeleted files. It
-// returns their number. It is sent once, as Put is.
-func (c *Client) DeleteBelow(ctx context.Context, dir string, opts ...WriteOption) (int, error) {
+// at its end, in one entry of the log: at most lockapi.MaxFilesDeleted files,
+// each at a revision of its own. It returns their number and the last of the
+// revisions, 0 where there were none. It is sent once, as Put is.
+func (c *Client) DeleteBelow(ctx context.Context, dir string, opts ...WriteOption) (n int, revision uint64, err error) {
 	return deleteBelow(ctx, sender{c: c}, dir, makeWriteOptions(opts))
 }
 
@@ -102,12 +103,12 @@ func (s *Session) CreateSequential(ctx context.Context, prefix string, content [
 }
 
 // Delete is Client.Delete on behalf of the session, exactly once as Put.
-func (s *Session) Delete(ctx context.Context, path string, opts ...WriteOption) (bool, error) {
+func (s *Session) Delete(ctx context.Context, path string, opts ...WriteOption) (revision uint64, err error) {
 	return deleteFile(ctx, sender{c: s.c, s: s}, path, makeWriteOptions(opts))
 }
 
 // DeleteBelow is Client.DeleteBelow on behalf of the session, exactly once as
 // Put.
-func (s *Session) DeleteBelow(ctx context.Context, dir string, opts ...WriteOption) (int, error) {
+func (s *Session) DeleteBelow(ctx context.Context, dir string, opts ...WriteOption) (n int, revision uint64, err error) {
 	return deleteBelow(ctx, sender{c: s.c, s: s}, dir, makeWriteOptions(opts))
 }

@@ -60,8 +60,8 @@ func TestFiles(t *testing.T) {
 			}
 		}
 		deleted, err := c.Delete(ctx, "/a")
-		if again, err2 := c.Delete(ctx, "/a"); !deleted || again || err != nil || err2 != nil {
-			t.Errorf("deleted %t, %v; again %t, %v", deleted, err, again, err2)
+		if again, err2 := c.Delete(ctx, "/a"); deleted != 6 || again != 0 || err != nil || err2 != nil {
+			t.Errorf("deleted at %d, %v; again at %d, %v", deleted, err, again, err2)
 		}
 		_, err = c.Get(ctx, "/a")
 		if refused, ok := errors.AsType[*lockapi.Error](err); !ok || refused.Code != ErrNotFound || refused.Revision != 6 {
@@ -88,8 +88,8 @@ func TestFileConditions(t *testing.T) {
 		second := mustPut(t, c, "/a", "two", IfRevision(refused.Current.Revision))
 		_, err = c.Delete(ctx, "/a", IfRevision(first.Revision))
 		wantErr(t, err, ErrPrecondition)
-		if ok, err := c.Delete(ctx, "/a", IfRevision(second.Revision)); !ok || err != nil {
-			t.Errorf("deleted %t, %v", ok, err)
+		if revision, err := c.Delete(ctx, "/a", IfRevision(second.Revision)); revision != second.Revision+1 || err != nil {
+			t.Errorf("deleted at %d, %v", revision, err)
 		}
 	})
 }
@@ -163,9 +163,9 @@ func TestWriteOptionsThatMakeNoSense(t *testing.T) {
 			"told deletion":  func() error { _, err := s.Delete(ctx, "/a", TellCurrent()); return err },
 			"told new name":  func() error { _, err := s.CreateSequential(ctx, "/a/", nil, TellCurrent()); return err },
 			"owned deletion": func() error { _, err := s.Delete(ctx, "/a", Ephemeral()); return err },
-			"no directory":   func() error { _, err := s.DeleteBelow(ctx, "/a"); return err },
-			"the root":       func() error { _, err := s.DeleteBelow(ctx, "/"); return err },
-			"many, one":      func() error { _, err := s.DeleteBelow(ctx, "/a/", IfRevision(3)); return err },
+			"no directory":   func() error { _, _, err := s.DeleteBelow(ctx, "/a"); return err },
+			"the root":       func() error { _, _, err := s.DeleteBelow(ctx, "/"); return err },
+			"many, one":      func() error { _, _, err := s.DeleteBelow(ctx, "/a/", IfRevision(3)); return err },
 		} {
 			if err := call(); !errors.Is(err, ErrInvalidArgument) {
 				t.Errorf("%s: %v", name, err)
@@ -201,10 +201,10 @@ func TestSessionWritesOnce(t *testing.T) {
 		}
 		_, err = s.Create(ctx, "/a", nil)
 		wantErr(t, err, ErrPrecondition)
-		if ok, err := s.Delete(ctx, job.Path); !ok || err != nil {
-			t.Errorf("deleted %t, %v", ok, err)
+		if revision, err := s.Delete(ctx, job.Path); revision != 3 || err != nil {
+			t.Errorf("deleted at %d, %v", revision, err)
 		}
-		if n, err := s.DeleteBelow(ctx, "/queue/"); n != 0 || err != nil {
+		if n, revision, err := s.DeleteBelow(ctx, "/queue/"); n != 0 || revision != 0 || err != nil {
 			t.Errorf("deleted %d, %v", n, err)
 		}
 		if n := f.tries(); len(f.files.answers) != 5 || n < 10 {
@@ -246,7 +246,7 @@ func TestUnkeyedWriteIsNotRepeated(t *testing.T) {
 			"put at a revision": func() error { _, err := c.Put(ctx, "/b", nil, IfAbsent()); return err },
 			"create sequential": func() error { _, err := c.CreateSequential(ctx, "/q/", nil); return err },
 			"delete":            func() error { _, err := c.Delete(ctx, "/a"); return err },
-			"delete below":      func() error { _, err := c.DeleteBelow(ctx, "/q/"); return err },
+			"delete below":      func() error { _, _, err := c.DeleteBelow(ctx, "/q/"); return err },
 			"transaction":       func() error { _, err := c.Txn().Then(OpDelete("/a")).Commit(ctx); return err },
 		} {
 			before := f.tries()
@@ -396,8 +396,9 @@ func TestListFiles(t *testing.T) {
 		if want := []string{"/a/b/2", "/a/b/3"}; !slices.Equal(got, want) {
 			t.Errorf("listed are %v, want %v", got, want)
 		}
-		if n, err := c.DeleteBelow(ctx, "/a/"); n != 5 || err != nil {
-			t.Errorf("deleted %d, %v", n, err)
+		last, err := c.Revision(ctx)
+		if n, revision, err2 := c.DeleteBelow(ctx, "/a/"); n != 5 || revision != last+5 || err != nil || err2 != nil {
+			t.Errorf("deleted %d up to %d, %v", n, revision, errors.Join(err, err2))
 		}
 	})
 }

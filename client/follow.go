@@ -20,8 +20,9 @@ type FileChange struct {
 	// Listed says that this was found by reading the files: at the beginning,
 	// and after events were missed.
 	Listed bool
-	// Synced says that whatever was there at Revision has been told: nothing
-	// else is set.
+	// Synced says that whatever was there at Revision has been told, or what
+	// has become of it since: nothing else is set. Watch after Revision misses
+	// nothing.
 	Synced bool
 }
 
@@ -38,15 +39,19 @@ type FileChange struct {
 //
 // With Contents the files have their contents, but for a change after which
 // another one followed at once: then the content comes with that. An error is
-// yielded last, as by Watch.
+// yielded last, as by Watch. Stale is of no use here, and ignored: pages of
+// which a later one is older would not fit together.
 func (c *Client) Follow(ctx context.Context, prefix string, opts ...ReadOption) iter.Seq2[FileChange, error] {
 	return func(yield func(FileChange, error) bool) {
-		f := follower{c: c, prefix: prefix, opts: opts, yield: yield, known: make(map[string]uint64)}
+		f := follower{c: c, prefix: prefix, opts: append(slices.Clone(opts), fresh), yield: yield, known: make(map[string]uint64)}
 		if err := f.run(ctx); err != errStopped {
 			yield(FileChange{}, err)
 		}
 	}
 }
+
+// fresh takes Stale back.
+func fresh(o *readOptions) { o.stale = false }
 
 // follower is one loop of Follow.
 type follower struct {
@@ -72,6 +77,9 @@ func (f *follower) run(ctx context.Context) error {
 	}
 	if makeReadOptions(f.opts).contents {
 		filters = append(filters, EventContents())
+	}
+	if _, err := makeFilter(filters); err != nil {
+		return err // rather than to tell that there is nothing
 	}
 	for {
 		after, err := f.list(ctx)
@@ -119,7 +127,7 @@ func (f *follower) list(ctx context.Context) (after uint64, err error) {
 		}
 	}
 	f.known = there
-	if !f.yield(FileChange{Revision: f.pages[len(f.pages)-1].asOf, Synced: true}, nil) {
+	if !f.yield(FileChange{Revision: f.pages[0].asOf, Synced: true}, nil) {
 		return 0, errStopped
 	}
 	return f.pages[0].asOf, nil

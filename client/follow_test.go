@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -53,13 +54,17 @@ func TestFollowWhileItReads(t *testing.T) {
 			f.put(fmt.Sprintf("/%d", i), "x")
 		}
 		latest := map[string]uint64{}
-		n := 0
+		n, synced := 0, uint64(0)
 		for change, err := range c.Follow(t.Context(), "") {
 			if err != nil {
 				t.Fatal(err)
 			}
 			if change.Synced {
+				synced = change.Revision
 				continue
+			}
+			if synced != 0 && change.Revision <= synced {
+				t.Errorf("%s at %d is told after all of revision %d was", change.Path, change.Revision, synced)
 			}
 			if change.Revision <= latest[change.Path] {
 				t.Errorf("%s at %d is told after %d", change.Path, change.Revision, latest[change.Path])
@@ -78,6 +83,39 @@ func TestFollowWhileItReads(t *testing.T) {
 		for path, file := range f.files.files {
 			if latest[path] != file.Revision {
 				t.Errorf("%s is at %d, told was %d", path, file.Revision, latest[path])
+			}
+		}
+	})
+}
+
+// What can be no prefix is refused before anything is told.
+func TestFollowNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		for change, err := range c.Follow(t.Context(), "app/") {
+			if !errors.Is(err, ErrInvalidArgument) {
+				t.Errorf("told is %+v, %v", change, err)
+			}
+		}
+	})
+}
+
+// Pages from replicas of different age would leave a gap between them.
+func TestFollowIsNeverStale(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		f.put("/a", "x")
+		for change, err := range c.Follow(t.Context(), "/", Stale()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if change.Synced {
+				break
+			}
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, r := range f.requests {
+			if strings.Contains(r.query, "stale") {
+				t.Errorf("it asked for %s?%s", r.path, r.query)
 			}
 		}
 	})

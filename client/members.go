@@ -62,7 +62,7 @@ func (c *Client) Ready(ctx context.Context, url string) error {
 
 // askOne makes one attempt of a read, of the replica at url.
 func (c *Client) askOne(ctx context.Context, url string, q call) error {
-	e, err := givenEndpoint(url)
+	e, err := givenEndpoint(url, c.scheme)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,11 @@ func (w *watch) stream(ctx context.Context) error {
 		method: http.MethodGet, path: lockapi.RouteEvents, query: w.filter.query(w.after).Encode(), any: true,
 		fields: []field{{"Accept", lockapi.TypeEventStream}},
 	}
-	resp, err := w.c.calls.transport.RoundTrip(w.c.calls.request(ctx, r, q))
+	as, err := w.c.calls.authorization(ctx)
+	if err != nil {
+		return &attemptError{base: w.at.base, err: err}
+	}
+	resp, err := w.c.calls.transport.RoundTrip(w.c.calls.request(ctx, r, q, as))
 	if err != nil {
 		if context.Cause(ctx) == errSilent {
 			if w.mute++; w.mute >= mostMute {
@@ -143,7 +147,11 @@ func (w *watch) mark(revision uint64) error {
 // decode reads a message's JSON into out, where revision then is what the
 // message's id has to be.
 func (w *watch) decode(m *message, out any, revision *uint64) error {
-	if err := json.Unmarshal(m.data, out); err != nil {
+	read := func() error { return json.Unmarshal(m.data, out) }
+	if own, ok := out.(json.Unmarshaler); ok { // which spares a pass over the data
+		read = func() error { return own.UnmarshalJSON(m.data) }
+	}
+	if err := read(); err != nil {
 		return w.lie("what is not the JSON expected: %v", err)
 	}
 	if m.id != strconv.FormatUint(*revision, 10) {

@@ -19,9 +19,10 @@ import (
 //
 // It is not safe for concurrent use.
 type Txn struct {
-	w   sender
-	req lockapi.Transaction
-	err error // of a part
+	w     sender
+	req   lockapi.Transaction
+	holds []*Held // of conditions
+	err   error   // of a part
 }
 
 // Txn begins a transaction on behalf of nobody, which is sent once, as Put is.
@@ -38,6 +39,9 @@ func (t *Txn) If(conditions ...Condition) *Txn {
 	for _, c := range conditions {
 		t.fail(c.err)
 		t.req.If = append(t.req.If, c.Condition)
+		if c.held != nil {
+			t.holds = append(t.holds, c.held)
+		}
 	}
 	return t
 }
@@ -81,6 +85,11 @@ func (t *Txn) fail(err error) {
 func (t *Txn) Commit(ctx context.Context) (out lockapi.TransactionResult, err error) {
 	if t.err != nil {
 		return out, t.err
+	}
+	for _, h := range t.holds {
+		if err := h.guards(); err != nil {
+			return out, err
+		}
 	}
 	if n := len(t.req.If) + len(t.req.Then) + len(t.req.Else); n > lockapi.MaxTransactionParts {
 		return out, lockapi.Invalid("then", "the transaction has %d conditions and operations; at most %d are allowed", n, lockapi.MaxTransactionParts)

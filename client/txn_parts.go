@@ -9,12 +9,13 @@ import (
 // Condition is a condition of a transaction: see the functions When….
 type Condition struct {
 	lockapi.Condition
-	err error
+	err  error
+	held *Held // that has to be good here, too
 }
 
 // WhenRevision holds while the file's revision is this one.
 func WhenRevision(path string, revision uint64) Condition {
-	return Condition{lockapi.Condition{File: path, Revision: &revision}, lockapi.ValidatePath(path)}
+	return Condition{Condition: lockapi.Condition{File: path, Revision: &revision}, err: lockapi.ValidatePath(path)}
 }
 
 // WhenPresent holds while there is such a file.
@@ -24,21 +25,21 @@ func WhenPresent(path string) Condition { return whenFile(path, true) }
 func WhenAbsent(path string) Condition { return whenFile(path, false) }
 
 func whenFile(path string, exists bool) Condition {
-	return Condition{lockapi.Condition{File: path, Exists: &exists}, lockapi.ValidatePath(path)}
+	return Condition{Condition: lockapi.Condition{File: path, Exists: &exists}, err: lockapi.ValidatePath(path)}
 }
 
 // WhenHeld holds while the cell counts that very hold as held. Where the hold
-// is over here Commit returns ErrNotHeld and sends nothing; Else is for what
+// is over here when it is to be sent, Commit returns ErrNotHeld and sends nothing; Else is for what
 // only the cell can tell.
 func WhenHeld(held *Held) Condition {
-	return Condition{lockapi.Condition{Sequencer: held.sequencer}, held.guards()}
+	return Condition{Condition: lockapi.Condition{Sequencer: held.sequencer}, held: held}
 }
 
 // WhenSequencer holds while the very grant that the sequencer describes is
 // held.
 func WhenSequencer(sequencer string) Condition {
 	_, err := lockapi.ParseSequencer(sequencer)
-	return Condition{lockapi.Condition{Sequencer: sequencer}, err}
+	return Condition{Condition: lockapi.Condition{Sequencer: sequencer}, err: err}
 }
 
 // WhenAlive holds while the session with that id lives.
@@ -48,7 +49,7 @@ func WhenAlive(session string) Condition {
 
 // WhenFree holds while nobody holds the lock, and it is not delayed.
 func WhenFree(path string) Condition {
-	return Condition{lockapi.Condition{Lock: path, State: lockapi.StateFree}, lockapi.ValidatePath(path)}
+	return Condition{Condition: lockapi.Condition{Lock: path, State: lockapi.StateFree}, err: lockapi.ValidatePath(path)}
 }
 
 // Operation is an operation of a transaction: see the functions Op….

@@ -69,6 +69,11 @@ func TestTransactionsThatMakeNoSense(t *testing.T) {
 		_ = h.Unlock(t.Context())
 		_, err = s.Txn().If(WhenHeld(h)).Commit(t.Context())
 		wantErr(t, err, ErrNotHeld)
+		next := lock(t, s, "/l")
+		txn := s.Txn().If(WhenHeld(next)).Then(OpPut("/a", nil))
+		_ = next.Unlock(t.Context())
+		_, err = txn.Commit(t.Context())
+		wantErr(t, err, ErrNotHeld)
 	})
 }
 

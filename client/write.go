@@ -184,31 +184,31 @@ func write(ctx context.Context, w sender, method, path string, content []byte, o
 	return out, nil
 }
 
-func deleteFile(ctx context.Context, w sender, path string, o writeOptions) (bool, error) {
+func deleteFile(ctx context.Context, w sender, path string, o writeOptions) (revision uint64, err error) {
 	if err := lockapi.ValidatePath(path); err != nil {
-		return false, err
+		return 0, err
 	}
 	var out lockapi.FileDeleted
-	if err := remove(ctx, w, path, "", o, &out); err != nil {
-		return false, err
+	if err := remove(ctx, w, path, "", o, &out); err != nil || !out.Deleted {
+		return 0, err
 	}
 	w.c.seen.note(out.Revision)
-	return out.Deleted, nil
+	return out.Revision, nil
 }
 
-func deleteBelow(ctx context.Context, w sender, dir string, o writeOptions) (int, error) {
+func deleteBelow(ctx context.Context, w sender, dir string, o writeOptions) (n int, revision uint64, err error) {
 	if err := lockapi.ValidatePrefix(dir); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if o.ifRevision {
-		return 0, lockapi.Invalid("If-Match", "IfRevision is about one file; DeleteBelow is about many")
+		return 0, 0, lockapi.Invalid("If-Match", "IfRevision is about one file; DeleteBelow is about many")
 	}
 	var out deletedBelow
-	if err := remove(ctx, w, "", dir, o, &out); err != nil {
-		return 0, err
+	if err := remove(ctx, w, "", dir, o, &out); err != nil || out.Deleted == 0 {
+		return 0, 0, err
 	}
 	w.c.seen.note(out.Revision)
-	return out.Deleted, nil
+	return out.Deleted, out.Revision, nil
 }
 
 // deletedBelow answers a deletion of many files.

@@ -12,7 +12,7 @@ import (
 type Code string
 
 // The codes of the contract. CodeNoMaster, CodeNotMaster, CodeLockHeld,
-// CodeLockDelayed, CodeTooMany, CodeUnsafe and CodeBusy say that the call
+// CodeLockDelayed, CodeTooMany, CodeUnauthenticated, CodePermissionDenied, CodeUnsafe and CodeBusy say that the call
 // certainly had no effect;
 // CodeOutcomeUnknown says that it may have had, and may be sent again.
 const (
@@ -24,6 +24,8 @@ const (
 	CodeUnsafe           Code = "unsafe" // a change of the members after which too few would be well
 	CodeBusy             Code = "busy"   // another change of the members is not committed yet
 	CodeCrossOrigin      Code = "cross_origin"
+	CodeUnauthenticated  Code = "unauthenticated"   // nobody known asks, or the credential is bad
+	CodePermissionDenied Code = "permission_denied" // to who asks
 	CodeTooLarge         Code = "too_large"
 	CodePrecondition     Code = "precondition_failed" // of a file or a transaction
 	CodeNotHeld          Code = "not_held"            // the grant that guards a write
@@ -50,6 +52,8 @@ var codes = map[Code]struct {
 	CodeUnsafe:           {http.StatusConflict, "Unsafe"},
 	CodeBusy:             {http.StatusConflict, "Busy"},
 	CodeCrossOrigin:      {http.StatusForbidden, "Cross origin"},
+	CodeUnauthenticated:  {http.StatusUnauthorized, "Unauthenticated"},
+	CodePermissionDenied: {http.StatusForbidden, "Permission denied"},
 	CodePrecondition:     {http.StatusPreconditionFailed, "Precondition failed"},
 	CodeNotHeld:          {http.StatusPreconditionFailed, "Not held"},
 	CodeCompacted:        {http.StatusGone, "Compacted"},
@@ -131,6 +135,9 @@ type Error struct {
 	Operation *int
 	// Compacted is what a compacted tells of the events that are kept.
 	Compacted
+	// Principal is who was denied Permission at Path, in a permission_denied. Path
+	// is empty for what is of the cell as a whole.
+	Principal, Permission, Path string
 	// Replayed says that it is an earlier answer to the same keyed write, given
 	// again. It travels as a header.
 	Replayed bool
@@ -185,6 +192,10 @@ type Problem struct {
 	Current   *json.RawMessage `json:"current,omitempty"` // a File or null
 	Sequencer string           `json:"sequencer,omitempty"`
 	Operation *int             `json:"operation,omitempty"`
+
+	Principal  string `json:"principal,omitempty"`
+	Permission string `json:"permission,omitempty"`
+	Path       string `json:"path,omitempty"`
 	*Compacted
 }
 
@@ -195,6 +206,7 @@ func (e *Error) Problem() *Problem {
 		Code: e.Code, Detail: e.Detail, Field: e.Field,
 		Holders: e.Holders, MoreHolders: e.MoreHolders, DelayRemainingMS: e.DelayRemainingMS, Master: e.Master,
 		Directory: e.Directory, Command: e.Command, Sequencer: e.Sequencer, Operation: e.Operation,
+		Principal: e.Principal, Permission: e.Permission, Path: e.Path,
 	}
 	if e.Code == CodeCompacted {
 		p.Compacted = &e.Compacted
@@ -213,6 +225,7 @@ func (p *Problem) Err() *Error {
 		Code: p.Code, Detail: p.Detail, Field: p.Field, Holders: p.Holders, MoreHolders: p.MoreHolders,
 		DelayRemainingMS: p.DelayRemainingMS, Master: p.Master,
 		Directory: p.Directory, Command: p.Command, Sequencer: p.Sequencer, Operation: p.Operation,
+		Principal: p.Principal, Permission: p.Permission, Path: p.Path,
 	}
 	if p.Compacted != nil {
 		e.Compacted = *p.Compacted

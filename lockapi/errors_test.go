@@ -14,7 +14,7 @@ import (
 
 func TestCodesHaveTheStatusOfTheContract(t *testing.T) {
 	want := map[lockapi.Code]int{
-		"invalid_argument": 400, "cross_origin": 403, "session_not_found": 404, "not_found": 404, "method_not_allowed": 405, "conflict": 409, "unsafe": 409, "busy": 409, "compacted": 410,
+		"invalid_argument": 400, "cross_origin": 403, "unauthenticated": 401, "permission_denied": 403, "session_not_found": 404, "not_found": 404, "method_not_allowed": 405, "conflict": 409, "unsafe": 409, "busy": 409, "compacted": 410,
 		"precondition_failed": 412, "not_held": 412, "too_large": 413,
 		"not_master": 421, "lock_held": 423, "lock_delayed": 423, "too_many": 429, "no_master": 503, "outcome_unknown": 503, "internal": 500,
 	}
@@ -54,6 +54,7 @@ func TestErrorsSurviveTheWire(t *testing.T) {
 		{Code: lockapi.CodeLockDelayed, DelayRemainingMS: 60000},
 		{Code: lockapi.CodeNotMaster, Master: "http://m"},
 		{Code: lockapi.CodeNoMaster, Detail: "not a member", Directory: "0123456789abcdef", Command: "stout member replace r1"},
+		{Code: lockapi.CodePermissionDenied, Principal: "user:a", Permission: "read", Path: "/a"},
 		{Code: "of_tomorrow", Detail: "x"},
 	} {
 		b, err := json.Marshal(e)

@@ -11,6 +11,7 @@ const (
 	HeaderLastEventID = "Last-Event-ID" // counts as the parameter after, and goes before it
 	StreamBookmark    = "bookmark"      // a Bookmark: nothing that was asked for lies up to it
 	StreamCompacted   = "compacted"     // a Compacted, and the end
+	StreamDenied      = "denied"        // the caller may not watch any more, and the end
 )
 
 // MaxBookmarkMS is how long a stream says nothing at most.
@@ -106,9 +107,42 @@ func (e CellEvent) MarshalJSON() ([]byte, error) {
 	return json.Marshal(head)
 }
 
+// flatEvent has all fields that an event may have: most watchers read one for each
+// change, so it is read in one pass.
+type flatEvent struct {
+	Type   EventType `json:"type"`
+	Reason string    `json:"reason"`
+	File
+	SessionName string `json:"session_name"`
+	Handle      string `json:"handle"`
+	Mode        Mode   `json:"mode"`
+	Token       uint64 `json:"token"`
+	Epoch       uint64 `json:"epoch"`
+	Master      string `json:"master"`
+}
+
 // UnmarshalJSON reads the flat object. Of a type that it does not know it reads
 // what every event has.
 func (e *CellEvent) UnmarshalJSON(b []byte) error {
+	var all flatEvent
+	if json.Unmarshal(b, &all) != nil {
+		return e.readParts(b)
+	}
+	*e = CellEvent{Revision: all.Revision, Type: all.Type, Path: all.Path, Reason: all.Reason}
+	switch all.Type {
+	case EventFileCreated, EventFileChanged, EventFileDeleted:
+		e.File = &all.File
+	case EventLockAcquired, EventLockReleased, EventLockContended:
+		e.Hold = &EventHold{Session: all.Session, SessionName: all.SessionName, Handle: all.Handle, Mode: all.Mode, Token: all.Token}
+	case EventMasterChanged:
+		e.Master = &EventMaster{Epoch: all.Epoch, Master: all.Master}
+	}
+	return nil
+}
+
+// readParts reads what the type has, and nothing else: what is not known here may have
+// a name that is something else in another type.
+func (e *CellEvent) readParts(b []byte) error {
 	var head eventHead
 	if err := json.Unmarshal(b, &head); err != nil {
 		return err

@@ -41,6 +41,27 @@ func TestCellEventIsFlat(t *testing.T) {
 	}
 }
 
+// What another type calls by the same name is none of an event's.
+func TestCellEventWithStrangeFields(t *testing.T) {
+	for text, want := range map[string]CellEvent{
+		`{"revision":1,"type":"file_deleted","path":"/a","mode":420,"master":{}}`: {Revision: 1, Type: EventFileDeleted, Path: "/a", File: &File{FileStat: FileStat{Path: "/a", Revision: 1}}},
+		`{"revision":2,"type":"lock_acquired","path":"/a","size":"L"}`:            {Revision: 2, Type: EventLockAcquired, Path: "/a", Hold: &EventHold{}},
+		`{"revision":3,"type":"master_changed","session":7,"epoch":4}`:            {Revision: 3, Type: EventMasterChanged, Master: &EventMaster{Epoch: 4}},
+		`{"revision":4,"type":"moon_rose","token":"full"}`:                        {Revision: 4, Type: "moon_rose"},
+	} {
+		var got CellEvent
+		if err := json.Unmarshal([]byte(text), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s came as %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{`{"revision":1,"type":"file_deleted","path":"/a","size":"L"}`, `{"revision":1,"type":"lock_acquired","token":"x"}`,
+		`{"revision":"1","type":"moon_rose"}`, `{"revision":1`, `[]`} {
+		if err := json.Unmarshal([]byte(text), new(CellEvent)); err == nil {
+			t.Errorf("%s is read", text)
+		}
+	}
+}
+
 // The results of a transaction are told apart.
 func TestOperationResults(t *testing.T) {
 	const text = `{"succeeded":true,"revision":60,"results":[{"path":"/a","revision":60,"instance":1,"generation":2,"size":0,"sha256":"","created_at":"2026-01-02T03:04:05Z","modified_at":"2026-01-02T03:04:05Z"},` +

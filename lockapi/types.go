@@ -160,8 +160,16 @@ type Keepalive struct {
 	Events []Event `json:"events"`
 }
 
-// EventLockGranted reports a grant that came after a 202.
-const EventLockGranted = "lock_granted"
+// Types of events.
+const (
+	EventLockGranted = "lock_granted" // a grant that came after a 202
+	// EventLockWithdrawn: a place in a queue that a 202 told of is gone, for Reason.
+	// It has neither token nor sequencer.
+	EventLockWithdrawn = "lock_withdrawn"
+)
+
+// ReasonDenied: the session's principal may not lock there any more.
+const ReasonDenied = "permission_denied"
 
 // Event is something that happened to a session. It comes again until it is
 // acknowledged.
@@ -171,8 +179,9 @@ type Event struct {
 	Path      string `json:"path"`
 	Handle    string `json:"handle"`
 	Mode      Mode   `json:"mode"`
-	Token     uint64 `json:"token"`
-	Sequencer string `json:"sequencer"`
+	Token     uint64 `json:"token,omitempty"`
+	Sequencer string `json:"sequencer,omitempty"`
+	Reason    string `json:"reason,omitempty"`
 }
 
 // LockRequest asks for a lock. Start from NewLockRequest, which holds the
@@ -331,6 +340,9 @@ type Cell struct {
 	Sessions *int       `json:"sessions,omitempty"`
 	Locks    *int       `json:"locks,omitempty"`
 	Waiters  *int       `json:"waiters,omitempty"`
+	Files    *int       `json:"files,omitempty"`
+
+	ContentBytes *int64 `json:"content_bytes,omitempty"` // of all files
 }
 
 // MasterRef names the master.

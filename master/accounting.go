@@ -23,16 +23,26 @@ type accounting struct {
 
 	mu       sync.Mutex
 	cell     usage
-	sessions map[string]*usage // claims, and the session's own bytes
-	delays   map[string]bool   // paths whose lock-delay is counted
+	sessions map[string]*sessionUse
+	delays   map[string]bool // paths whose lock-delay is counted
 	claims   map[claimKey]*reservation
 	openings map[opening]*reservation
 	files    fileRooms
+	keyed    map[keyedCall]*room
+}
+
+// sessionUse is what a session uses: its own bytes, its claims, the answers that
+// are remembered, and what calls under way may add.
+type sessionUse struct {
+	usage
+	answers   int64 // bytes of those that are remembered
+	answering int   // keyed calls under way
 }
 
 func newAccounting(o *Options, refused *refusals, log Log) *accounting {
-	return &accounting{quotas: &o.Quotas, refused: refused, log: log, sessions: map[string]*usage{},
-		delays: map[string]bool{}, claims: map[claimKey]*reservation{}, openings: map[opening]*reservation{}, files: newFileRooms()}
+	return &accounting{quotas: &o.Quotas, refused: refused, log: log, sessions: map[string]*sessionUse{},
+		delays: map[string]bool{}, claims: map[claimKey]*reservation{}, openings: map[opening]*reservation{}, files: newFileRooms(),
+		keyed: map[keyedCall]*room{}}
 }
 
 // count counts a state. It is the first that happens to an accounting.
@@ -41,6 +51,9 @@ func (a *accounting) count(s *state.State) {
 	defer a.mu.Unlock()
 	for v := range s.Sessions("") {
 		a.sessionOpened(v)
+		for answer := range s.Answers(v.ID).All() {
+			a.answered(v.ID, answer, 1)
+		}
 	}
 	for h := range s.Holds() {
 		a.claimed(holdKey(h), false)
@@ -95,12 +108,17 @@ func (a *accounting) changed(c state.Change) {
 		a.fileIs(c.File)
 	case state.FileDeleted:
 		a.fileGone(c.File)
+	case state.Answered:
+		a.answered(c.Session, c.Answer, 1)
+		if c.Forgotten != nil {
+			a.answered(c.Session, c.Forgotten, -1)
+		}
 	}
 }
 
 // session is what a session uses, nil where it does not live. The accounting
 // may not have been told of one that s has. a.mu is held.
-func (a *accounting) session(s *state.State, id string) *usage {
+func (a *accounting) session(s *state.State, id string) *sessionUse {
 	if a.sessions[id] == nil {
 		if v, lives := s.Session(id); lives {
 			a.addSession(v)
@@ -113,7 +131,16 @@ func (a *accounting) session(s *state.State, id string) *usage {
 // is held.
 func (a *accounting) addSession(v *state.Session) {
 	if a.sessions[v.ID] == nil {
-		a.sessions[v.ID] = &usage{bytes: usageOf(v).bytes}
+		a.sessions[v.ID] = &sessionUse{usage: usage{bytes: usageOf(v).bytes}}
+	}
+}
+
+// answered counts an answer that is remembered, or ceases to. a.mu is held.
+func (a *accounting) answered(session string, answer *state.Answer, times int64) {
+	u := answerUsage(answer)
+	a.add(session, u, times)
+	if own := a.sessions[session]; own != nil {
+		own.answers += times * u.bytes
 	}
 }
 
@@ -150,14 +177,14 @@ type exceeded struct {
 
 // exceeds is nil where the cell, and the session that uses own, have room for
 // more. own is nil for what is no session's. a.mu is held.
-func (a *accounting) exceeds(own *usage, more usage) *exceeded {
+func (a *accounting) exceeds(own *sessionUse, more usage) *exceeded {
 	for k := range quotaKinds {
-		used := own
-		if k.ofCell() {
-			used = &a.cell
-		}
-		if used == nil {
-			continue
+		used := &a.cell
+		if !k.ofCell() {
+			if own == nil {
+				continue
+			}
+			used = &own.usage
 		}
 		most, wanted := a.quotas.of(k), more.of(k)
 		if most > 0 && wanted > 0 && used.of(k)+wanted > most {

@@ -18,7 +18,7 @@ import (
 // the queue unless another of their calls waits or the place is a kept one, and
 // a grant that came in the same moment is taken back.
 func (m *Master) Acquire(ctx context.Context, req AcquireRequest) (lockapi.Grant, error) {
-	o, err := m.admit()
+	o, err := m.admit(&req.Caller)
 	if err != nil {
 		return lockapi.Grant{}, err
 	}
@@ -170,7 +170,7 @@ func (a *acquire) errHeld() *lockapi.Error {
 	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q was not granted (holders: %d, waiters: %d, lock-delay: %d ms); wait with wait_ms or queue",
 		a.key.path, len(l.Holders)+l.MoreHolders, l.Waiters, l.DelayRemainingMS)
 	e.Holders, e.MoreHolders, e.DelayRemainingMS = l.Holders, l.MoreHolders, l.DelayRemainingMS
-	return e
+	return a.req.Caller.conceal(a.o.log.State(), e, a.key.path)
 }
 
 func (a *acquire) errConflict(r state.AcquireResult) *lockapi.Error {

@@ -30,7 +30,8 @@ func (m *Master) Cell() lockapi.Cell {
 		out.Lease = lockapi.Lease{Held: v.Held, TermMS: m.opts.leaseMS(),
 			RemainingMS: v.Remaining.Milliseconds(), RenewedAgoMS: v.Renewed.Milliseconds()}
 		sessions, locks, waiters := s.SessionCount(), s.LockCount(), s.WaitCount()
-		out.Sessions, out.Locks, out.Waiters = &sessions, &locks, &waiters
+		files, content := s.FileCount(), s.ContentBytes()
+		out.Sessions, out.Locks, out.Waiters, out.Files, out.ContentBytes = &sessions, &locks, &waiters, &files, &content
 	}
 	return out
 }

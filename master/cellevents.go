@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/events"
@@ -15,6 +16,7 @@ import (
 type EventFilter struct {
 	filter  events.Filter
 	content bool
+	by      Caller
 }
 
 // NewEventFilter makes a filter of those nodes that any of the paths or prefixes
@@ -29,41 +31,98 @@ func NewEventFilter(paths, prefixes []string, types []lockapi.EventType, content
 		}
 		kinds = append(kinds, kind)
 	}
-	return EventFilter{events.NewFilter(paths, prefixes, kinds), content}, nil
+	return EventFilter{filter: events.NewFilter(paths, prefixes, kinds), content: content}, nil
+}
+
+// For is the filter for a caller, who is judged each time: what he may not read is
+// left out.
+func (f EventFilter) For(by Caller) EventFilter {
+	f.by = by
+	return f
 }
 
 // Revision is the cell's present one. Linearizable, it is that of every change which
 // was acknowledged before the call, or a later one.
 func (m *Master) Revision(ctx context.Context, r Read) (uint64, error) {
-	return read(ctx, m, r, func(_ *office, s *state.State) (uint64, error) { return s.Revision, nil })
+	return read(ctx, m, &r, func(_ *office, s *state.State) (uint64, error) { return s.Revision, nil })
 }
 
-// EventsChanged is closed when there may be more events than the last Events has
-// told. Get it before.
-func (m *Master) EventsChanged() <-chan struct{} { return m.log.Events().Changed() }
+// EventWatch reads events that pass its filter, and wakes its reader for these and
+// for nothing else. One goroutine uses it, and closes it.
+type EventWatch interface {
+	// Read returns those after a revision, in order, from this replica's own log:
+	// at most limit of them, and no more than make about so many bytes, but one at
+	// least. Everything is told up to the revision that it returns, which is never
+	// below after; the next call goes on from there. The errors are compacted, and
+	// those of a caller who may not watch any more.
+	Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error)
+	// Ready has a value when there may be more. Wait for it after a Read that has
+	// found nothing.
+	Ready() <-chan struct{}
+	Close()
+}
 
-// Events are those after a revision that pass the filter, in order, from this
-// replica's own log: at most limit of them, and no more than make about so many
-// bytes, but one at least. Everything is told up to the revision that it returns, which
-// is never below after; the next call goes on from there. The error is compacted.
-func (m *Master) Events(f EventFilter, after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error) {
-	found, upTo, err := m.log.Events().Read(after, f.filter, limit)
+// WatchEvents makes a watch of this replica's own log.
+func (m *Master) WatchEvents(f EventFilter) EventWatch {
+	return &eventWatch{m.log.Events().Watch(f.filter), m, f}
+}
+
+type eventWatch struct {
+	*events.Watch
+	m *Master
+	f EventFilter
+}
+
+func (w *eventWatch) Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error) {
+	found, upTo, err := w.visible(after, limit)
 	if err != nil {
-		return nil, upTo, errCompacted(err)
+		return nil, upTo, err
 	}
+	told, upTo := w.m.tellEvents(found, upTo, w.f.content, bytes)
+	return told, upTo, nil
+}
+
+// tellEvents shows the first of the events that were found, and up to which revision
+// all are shown.
+func (m *Master) tellEvents(found []events.Event, upTo uint64, content bool, bytes int) ([]lockapi.CellEvent, uint64) {
 	var present *state.State
-	if f.content {
+	if content {
 		present = m.log.State()
 	}
 	told, size := make([]lockapi.CellEvent, 0, len(found)), 0
 	for _, e := range found {
 		one := cellEventOf(e, present)
 		if size += contentBytes(&one); size > bytes && len(told) > 0 {
-			return told, told[len(told)-1].Revision, nil
+			return told, told[len(told)-1].Revision
 		}
 		told = append(told, one)
 	}
-	return told, upTo, nil
+	return told, upTo
+}
+
+// visible are the next events that the caller may read, as far as there are any. He
+// is judged each time.
+func (w *eventWatch) visible(after uint64, limit int) ([]events.Event, uint64, error) {
+	by := &w.f.by
+	for {
+		if s := w.m.log.State(); !by.free(s) {
+			if err := judge(s, by); err != nil {
+				return nil, after, err
+			}
+		}
+		found, upTo, err := w.Watch.Read(after, limit)
+		if err != nil {
+			return nil, upTo, errCompacted(err)
+		}
+		none := len(found) == 0               // or else the watch is not waited for yet
+		if s := w.m.log.State(); s.AccessOn { // it is not behind the events
+			found = slices.DeleteFunc(found, func(e events.Event) bool { return e.Path != "" && !by.sees(s, e.Path) })
+		}
+		if len(found) > 0 || none {
+			return found, upTo, nil
+		}
+		after = upTo
+	}
 }
 
 // contentBytes is about what an event's content takes in JSON.

@@ -12,7 +12,9 @@ func eventsOf(t *testing.T, m *Master, after uint64, bytes int, content bool, ty
 	t.Helper()
 	f, err := NewEventFilter(nil, nil, types, content)
 	must(t, err)
-	all, upTo, err := m.Events(f, after, 100, bytes)
+	w := m.WatchEvents(f)
+	defer w.Close()
+	all, upTo, err := w.Read(after, 100, bytes)
 	must(t, err)
 	return all, upTo
 }

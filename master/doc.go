@@ -28,6 +28,7 @@
 //	batcher      joins what is proposed into log entries
 //	accounting   what is used of the quotas, with what calls under way may add
 //	endings      the turns of sessions that are to end
+//	turns        those who write one file by compare-and-set, one after the other
 //	sessions     how long each lives, its events, its waiting keepalives
 //	waiters      the acquires under way, by claim key
 //	delays       the lock-delays in force
@@ -48,8 +49,8 @@
 // expiring, or finds it extended, with no keepalive in between. And a batch is
 // taken note of as a whole, as it was applied.
 //
-// Nobody has to see the accounting together with any of those, nor the endings,
-// so they have mutexes of their own. The accounting follows a batch before
+// Nobody has to see the accounting together with any of those, nor the endings
+// or the turns, so they have mutexes of their own. The accounting follows a batch before
 // anybody is woken by it, so that a call that is woken finds the room that the
 // batch made. The batcher's mutex guards what gathers for the next entry, and
 // the Master's which office is the present one.

@@ -2,17 +2,14 @@ package master
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// A call that may make a file, or a longer one, reserves the room for it before
-// it is proposed, and keeps that until it is answered. Calls that write one file
-// share one room: that of the longest, and of what is there. So a loop of
-// compare-and-sets by many writers takes the room of one file, and the room of a
-// file that is deleted stays taken while a call that may make it anew is in the
-// log.
+// Calls that write one file share one room: that of the longest, and of what is
+// there. So a loop of compare-and-sets by many writers takes the room of one file,
+// and the room of a file that is deleted stays taken while a call that may make it
+// anew is in the log.
 //
 // A sequential file has no name yet: each call has a room of its own, which ends
 // with the answer, a moment after the file itself is counted.
@@ -21,6 +18,7 @@ import (
 type fileRooms struct {
 	present map[string]int64     // bytes of content of each file
 	rooms   map[string]*fileRoom // of files that calls in the log may write
+	choices map[string][]*choice // those that may write a file
 	unnamed int                  // sequential files so far, for the names of their rooms
 }
 
@@ -31,10 +29,11 @@ type fileRoom struct {
 }
 
 func newFileRooms() fileRooms {
-	return fileRooms{present: map[string]int64{}, rooms: map[string]*fileRoom{}}
+	return fileRooms{present: map[string]int64{}, rooms: map[string]*fileRoom{}, choices: map[string][]*choice{}}
 }
 
-// usage is what a path takes, with what calls under way may make of it.
+// usage is what a path takes, with what calls under way may make of it, but for
+// choices.
 func (f *fileRooms) usage(path string) usage {
 	content, there := f.present[path]
 	if r := f.rooms[path]; r != nil {
@@ -46,9 +45,23 @@ func (f *fileRooms) usage(path string) usage {
 	return fileUsage(path, content)
 }
 
+// longest is the most content that a path has, or may have by calls under way, be
+// they choices or not.
+func (f *fileRooms) longest(path string) int64 {
+	most := f.usage(path).content
+	for _, c := range f.choices[path] {
+		most = max(most, c.branches[0][path], c.branches[1][path])
+	}
+	return most
+}
+
 // more is what a further call that may write so much would add to that.
 func (f *fileRooms) more(path string, content int64) usage {
-	now := f.usage(path)
+	return moreThan(f.usage(path), path, content)
+}
+
+// moreThan is what so much content at a path adds to what that takes now.
+func moreThan(now usage, path string, content int64) usage {
 	more := fileUsage(path, max(content, now.content))
 	more.add(now, -1)
 	return more
@@ -72,11 +85,10 @@ func (f *fileRooms) leave(path string) {
 	}
 }
 
-// names are the rooms that a transaction needs, with the bytes of content of
-// each.
-func (f *fileRooms) names(op *state.Transaction) map[string]int64 {
+// needs are the rooms that a branch needs, with the bytes of content of each.
+func (f *fileRooms) needs(branch []state.Step) map[string]int64 {
 	needs := map[string]int64{}
-	for _, step := range slices.Concat(op.Then, op.Else) {
+	for _, step := range branch {
 		w, ok := step.(*state.Write)
 		if !ok {
 			continue
@@ -84,50 +96,29 @@ func (f *fileRooms) names(op *state.Transaction) map[string]int64 {
 		name := w.Path
 		if w.Sequential {
 			f.unnamed++
-			name = fmt.Sprintf("%s\x00%d", w.Path, f.unnamed) // no path has a NUL
+			name = fmt.Sprintf("%s\x00%0*d", w.Path, state.SequenceDigits-1, f.unnamed) // as long as the file's; no path has a NUL
 		}
 		needs[name] = max(needs[name], int64(len(w.Content)))
 	}
 	return needs
 }
 
-// reserveFiles takes the room for what a transaction may write. leave is to be
-// called when it is answered, unless there is no room, which err says. What adds
-// nothing to what is there needs none.
-func (a *accounting) reserveFiles(op *state.Transaction) (leave func(), err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	needs := a.files.names(op)
-	if len(needs) == 0 {
-		return func() {}, nil
-	}
-	var more usage
-	for path, content := range needs {
-		more.add(a.files.more(path, content), 1)
-	}
-	if e := a.exceeds(nil, more); e != nil {
-		return nil, a.refuse(e)
-	}
-	for path, content := range needs {
-		a.files.enter(path, content)
-	}
-	a.cell.add(more, 1)
-	return func() { a.releaseFiles(needs) }, nil
-}
-
-func (a *accounting) releaseFiles(needs map[string]int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for path := range needs {
-		a.recount(path, func() { a.files.leave(path) })
-	}
-}
-
 // recount counts what a change makes of a path's use. a.mu is held.
 func (a *accounting) recount(path string, change func()) {
-	a.cell.add(a.files.usage(path), -1)
+	f := &a.files
+	a.countPath(path, f.usage(path), -1)
 	change()
-	a.cell.add(a.files.usage(path), 1)
+	a.countPath(path, f.usage(path), 1)
+}
+
+// countPath counts, or ceases to, what a path takes and choices add to that.
+func (a *accounting) countPath(path string, now usage, times int64) {
+	a.cell.add(now, times)
+	for _, c := range a.files.choices[path] {
+		a.cell.add(c.usage(), -1)
+		c.count(path, now, times)
+		a.cell.add(c.usage(), 1)
+	}
 }
 
 // fileIs and fileGone count a file as it is now. a.mu is held.

@@ -51,6 +51,21 @@ func TestQuotaOfBytesCountsFiles(t *testing.T) {
 	})
 }
 
+// TestQuotaOfBytesCountsNumbers: also those that a sequential file is to have.
+func TestQuotaOfBytesCountsNumbers(t *testing.T) {
+	write := func(m *Master) error {
+		_, err := m.WriteFile(t.Context(), FileWrite{Path: "/q-", Sequential: true})
+		return err
+	}
+	most := fileUsage("/q-0000000000000001", 0).bytes
+	withQuotas(t, Quotas{Bytes: most - 1}, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		refusedBy(t, write(m), "max-bytes")
+	})
+	withQuotas(t, Quotas{Bytes: most}, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		must(t, write(m))
+	})
+}
+
 // TestFilesAreNoSessions: what bounds sessions does not bound files.
 func TestFilesAreNoSessions(t *testing.T) {
 	withQuotas(t, Quotas{SessionBytes: 500}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"iter"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -98,7 +99,7 @@ func (m *Master) DeleteFiles(_ context.Context, d FileDelete) (FilesDeleted, err
 // transact puts a transaction through the log, unless it would change nothing.
 // call is what the caller has asked for, of which the key's digest is made.
 func (m *Master) transact(by Caller, op *state.Transaction, call any) (state.TransactionResult, error) {
-	o, err := m.admit()
+	o, err := m.admit(&by)
 	if err != nil {
 		return state.TransactionResult{}, err
 	}
@@ -107,17 +108,33 @@ func (m *Master) transact(by Caller, op *state.Transaction, call any) (state.Tra
 	}
 	found, ok := o.fromMemory(op)
 	if !ok {
-		leave, err := o.accounting.reserveFiles(op)
-		if err != nil {
-			return state.TransactionResult{}, err
-		}
-		defer leave()
-		if found, err = o.propose(by, op); err != nil {
+		if found, err = o.putThrough(by, op); err != nil {
 			return state.TransactionResult{}, err
 		}
 	}
 	r := found.(state.TransactionResult)
-	return r, errOf(op, r)
+	return r, by.concealFailure(o.log.State(), errOf(op, r), r.Failure, op.Then)
+}
+
+// putThrough puts a transaction through the log when its turn has come, and there is
+// room.
+func (o *office) putThrough(by Caller, op *state.Transaction) (found state.Result, err error) {
+	placed := func() {}
+	if c := contestant(op); c != nil && o.turns.enter(c, o.done) {
+		placed = func() { o.turns.placed(c) }
+		defer func() {
+			r, _ := found.(state.TransactionResult)
+			o.turns.leave(c, r.Verdict == state.Failed)
+		}()
+	}
+	leave, err := o.accounting.reserveTransaction(op)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	wait := o.begin(by, op)
+	placed()
+	return wait()
 }
 
 // digestOf is the fingerprint of a call that came under a key.
@@ -199,7 +216,7 @@ type FileQuery struct {
 
 // File reads a file. The errors are not_found and those of every read.
 func (m *Master) File(ctx context.Context, q FileQuery) (FileRead, error) {
-	return read(ctx, m, q.Read, func(_ *office, s *state.State) (FileRead, error) {
+	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (FileRead, error) {
 		f, ok := s.File(q.Path)
 		if !ok {
 			return FileRead{}, lockapi.Errorf(lockapi.CodeNotFound, "there is no file %q", lockapi.Clip(q.Path))
@@ -220,34 +237,70 @@ type FilePage struct {
 // Files reads a page of files in bytewise order. It ends at the limit, or with the
 // file that makes it lockapi.PageBytes long.
 func (m *Master) Files(ctx context.Context, p FilePage) (lockapi.FileList, error) {
-	return read(ctx, m, p.Read, func(_ *office, s *state.State) (lockapi.FileList, error) {
+	return read(ctx, m, &p.Read, func(_ *office, s *state.State) (lockapi.FileList, error) {
+		if s.AccessOn {
+			return p.of(visibleFiles{s, &p.Caller}), nil
+		}
 		return p.of(s), nil
 	})
 }
 
-func (p FilePage) of(s *state.State) lockapi.FileList {
+// filesOf is what a page is read from.
+type filesOf interface {
+	// Files walks those whose path begins with prefix and sorts after the path.
+	Files(prefix, after string) iter.Seq[*state.File]
+}
+
+// visibleFiles are those that a caller may read.
+type visibleFiles struct {
+	*state.State
+	to *Caller
+}
+
+func (v visibleFiles) Files(prefix, after string) iter.Seq[*state.File] {
+	return func(yield func(*state.File) bool) {
+		for f := range v.State.Files(prefix, after) {
+			if v.to.sees(v.State, f.Path) && !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// behind sorts after whatever comes next in a path: 0xff is in no UTF-8.
+const behind = "\xff"
+
+// of reads the page. What a directory stands for is leapt over, however much lies
+// there.
+func (p FilePage) of(s filesOf) lockapi.FileList {
 	page := lockapi.FileList{Files: []lockapi.File{}, Dirs: []string{}}
+	if p.Delimiter && p.Prefix == "" {
+		p.Prefix = "/" // with which every path begins: the directory / would stand for all
+	}
 	size, last := 0, ""
-	for f := range s.Files(p.Prefix, p.After) {
-		dir := p.directory(f.Path)
-		if dir != "" && dir == last {
-			continue
-		}
-		if dir != "" && dir <= p.After {
-			continue
-		}
-		if len(page.Files)+len(page.Dirs) == p.Limit || size >= lockapi.PageBytes {
-			page.Next = last
+	full := func() bool { return len(page.Files)+len(page.Dirs) == p.Limit || size >= lockapi.PageBytes }
+	for from, leap := p.After, true; leap; {
+		leap = false
+		for f := range s.Files(p.Prefix, from) {
+			dir := p.directory(f.Path)
+			known := dir != "" && dir <= p.After // the page before ended with it
+			if !known && full() {
+				page.Next = last
+				return page
+			}
+			if dir == "" {
+				one := FileOf(statOf(f), f.Content, p.Content)
+				page.Files, last = append(page.Files, one), f.Path
+				size += fileSize(&one)
+				continue
+			}
+			if !known {
+				page.Dirs, last = append(page.Dirs, dir), dir
+				size += len(dir) + 4
+			}
+			from, leap = dir+behind, true
 			break
 		}
-		if dir != "" {
-			page.Dirs, last = append(page.Dirs, dir), dir
-			size += len(dir) + 4
-			continue
-		}
-		one := FileOf(statOf(f), f.Content, p.Content)
-		page.Files, last = append(page.Files, one), f.Path
-		size += fileSize(&one)
 	}
 	return page
 }

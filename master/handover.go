@@ -16,7 +16,7 @@ const successorBound = 5 * time.Second
 // this replica's own changes nothing.
 func (m *Master) Transfer(ctx context.Context, req TransferRequest) (lockapi.Transferred, error) {
 	to := req.To
-	if _, err := m.admit(); err != nil {
+	if _, err := m.admit(&req.Caller); err != nil {
 		return lockapi.Transferred{}, err
 	}
 	if to == m.opts.ID {

@@ -19,11 +19,15 @@ const mostWaiting = 8
 // others have come after it. A session past due is not revived; the call waits
 // for its end and answers session_not_found.
 func (m *Master) Keepalive(ctx context.Context, req KeepaliveRequest) (lockapi.Keepalive, error) {
-	o, err := m.admit()
+	o, err := m.admit(&req.Caller)
 	if err != nil {
 		return lockapi.Keepalive{}, err
 	}
 	k := newKeepalive(o)
+	if c := req.Caller; c.Principal != "" || c.Secret != nil || m.log.State().AccessOn {
+		k.by = new(Caller)
+		*k.by = c
+	}
 	k.ack, k.wait = req.Ack, time.Duration(req.WaitMS)*time.Millisecond
 	return k.run(ctx, req.Session)
 }
@@ -36,6 +40,7 @@ type keepalive struct {
 	ack    uint64
 	deaf   bool // it is an opening by key: its answer has no events
 	wakeup wakeup
+	by     *Caller // who is judged again when rights change; nil for nobody known
 
 	crowded bool // it was the oldest of too many; guarded by o.mu
 }
@@ -63,12 +68,26 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 		select {
 		case <-t.C:
 		case <-k.wakeup:
+			if err := k.judged(id); err != nil {
+				return lockapi.Keepalive{}, err
+			}
 		case <-k.o.done:
 			return lockapi.Keepalive{}, errNoMaster("mastership was lost while the call waited; send it again")
 		case <-ctx.Done():
 			return lockapi.Keepalive{}, errNoMaster("the caller has gone")
 		}
 	}
+}
+
+// judged judges the caller again.
+func (k *keepalive) judged(session string) error {
+	switch {
+	case k.by != nil:
+		return k.o.judge(k.by)
+	case k.deaf || !k.o.log.State().AccessOn:
+		return nil
+	}
+	return k.o.judge(&Caller{Ask: Ask{Right: Nobody, Session: session}})
 }
 
 // join finds the session.

@@ -25,8 +25,19 @@ func (m *Master) raiseLevel(ctx context.Context, o *office) error {
 	if _, err := o.propose(Caller{}, &state.RaiseLevel{Level: to}); err != nil {
 		return err
 	}
-	o.logger.Info().Uint64("level", to).Msg("the cell's level was raised: replicas of earlier releases can't join any more")
+	o.logger.Info().Uint64("cell_level", to).Msg("the cell's level was raised: replicas of earlier releases can't join any more")
 	return nil
+}
+
+// readyFor raises the cell's level for an operation that it has not reached: who
+// asks for it first need not come again.
+func (o *office) readyFor(op state.Operation) error {
+	if o.log.State().Knows(op) || o.raise == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*askTimeout)
+	defer cancel()
+	return o.raise(ctx)
 }
 
 // level is the highest that all members know, up to most.

@@ -167,12 +167,14 @@ func (m *Master) inOffice() *office {
 	}
 }
 
-// admit is inOffice for a call that is to be served here.
-func (m *Master) admit() (*office, error) {
-	if o := m.inOffice(); o != nil {
-		return o, nil
+// admit is inOffice for a call that is to be served here, if its caller may make
+// it. Whoever he is, is known then.
+func (m *Master) admit(by *Caller) (*office, error) {
+	o := m.inOffice()
+	if o == nil {
+		return nil, errNotMaster()
 	}
-	return nil, errNoMaster("this replica is not the master")
+	return o, o.judge(by)
 }
 
 // Known is what this replica knows now of the master; it never blocks.
@@ -220,6 +222,8 @@ func (m *Master) Locate(ctx context.Context) (Location, error) {
 		}
 	}
 }
+
+func errNotMaster() *lockapi.Error { return errNoMaster("this replica is not the master") }
 
 // errNoMaster says that a call had no effect.
 func errNoMaster(format string, args ...any) *lockapi.Error {

@@ -25,13 +25,16 @@ func (m *Master) Directory() string { return m.members.Directory() }
 // MemberList tells who the members are and how they are, as this replica sees
 // them. On the master it is linearizable.
 func (m *Master) MemberList(ctx context.Context, q Read) (lockapi.Members, error) {
+	if err := m.Judge(&q.Caller); err != nil && q.Stale {
+		return lockapi.Members{}, err
+	}
 	seen, err := m.look(ctx)
 	if err != nil {
 		return lockapi.Members{}, err
 	}
 	if !q.Stale {
 		// Who was asked before the lease was checked is as it was then.
-		if _, err := linear(ctx, m, Read{}, func(*office, *state.State) (struct{}, error) { return struct{}{}, nil }); err != nil {
+		if _, err := linear(ctx, m, &q, func(*office, *state.State) (struct{}, error) { return struct{}{}, nil }); err != nil {
 			return lockapi.Members{}, err
 		}
 	}
@@ -126,7 +129,7 @@ func (m *Master) show(r roll) lockapi.Members {
 // goes on, and that which has it keeps it; any other that is on its way is
 // taken back.
 func (m *Master) Replace(ctx context.Context, req ReplaceRequest) error {
-	if _, err := m.admit(); err != nil {
+	if _, err := m.admit(&req.Caller); err != nil {
 		return err
 	}
 	if err := req.Validate(); err != nil {

@@ -43,6 +43,27 @@ func TestMemoryEstimates(t *testing.T) {
 		return state.Command{Operation: &state.OpenSession{Session: rand.Text(), TTLMS: 12_000, Name: fmt.Sprintf("service@host-%d", i),
 			Key: rand.Text(), Digest: make([]byte, 16), Meta: map[string]string{"pid": fmt.Sprint(i), "version": "v1.2.3"}}}
 	}
+	keyed := func(steps ...state.Step) func(int) state.Command {
+		return func(i int) state.Command {
+			return state.Command{Operation: &state.Transaction{Session: owner(i), Key: rand.Text(), Digest: make([]byte, 16), Then: steps}}
+		}
+	}
+	overwrite := func(i int) state.Command {
+		return keyed(&state.Write{Path: fmt.Sprintf("/files/0/%d", i), Sum: make([]byte, 32)})(i)
+	}
+	replace := func(i int) state.Command { // the answer alone has the content then
+		path := fmt.Sprintf("/files/1024/%d", i)
+		return keyed(&state.Get{Path: path}, &state.Write{Path: path, Content: make([]byte, 1024), Sum: make([]byte, 32)})(i)
+	}
+	refused := func(i int) state.Command {
+		return keyed(&state.Write{Path: fmt.Sprintf("/files/0/%d", i), Sum: make([]byte, 32), When: state.IfAbsent})(i)
+	}
+	toldFile := func(content int) state.StepResult {
+		return state.StepResult{File: &state.File{Path: "/files/1024/12345", Content: make([]byte, content)}}
+	}
+	answer := func(r state.TransactionResult) usage {
+		return answerUsage(&state.Answer{Key: rand.Text(), Result: r})
+	}
 	g := newGrowth()
 	for _, step := range []struct {
 		what  string
@@ -57,6 +78,11 @@ func TestMemoryEstimates(t *testing.T) {
 		{"a lock with a long path held", claims, take(long), claimUsage(claimKey{path: long + "/12345"})},
 		{"an empty file", claims, file(0), fileUsage("/files/0/12345", 0)},
 		{"a file of 1 KiB", claims, file(1024), fileUsage("/files/1024/12345", 1024)},
+		{"the answer to a write", claims, overwrite, answer(state.TransactionResult{Steps: []state.StepResult{toldFile(0)}})},
+		{"the answer to a read of 1 KiB and a write", claims, replace,
+			answer(state.TransactionResult{Steps: []state.StepResult{toldFile(1024), toldFile(0)}})},
+		{"the answer to a write that was refused", claims, refused,
+			answer(state.TransactionResult{Failure: &state.Failure{Current: toldFile(0).File}})},
 		{"a place in a queue", claims, queue, claimUsage(claimKey{path: "/locks/0", handle: "12345"})},
 	} {
 		before := liveHeap()

@@ -20,9 +20,11 @@ type office struct {
 	term       uint64 // raft term
 	logger     zerolog.Logger
 	vitals     *vitals
-	lapse      time.Duration // not told to the log yet; of the goroutine that calls accepted
-	accounting *accounting   // has a mutex of its own
-	endings    endings       // has a mutex of its own
+	lapse      time.Duration               // not told to the log yet; of the goroutine that calls accepted
+	accounting *accounting                 // has a mutex of its own
+	endings    endings                     // has a mutex of its own
+	turns      turns                       // has a mutex of its own
+	raise      func(context.Context) error // the cell's level; nil in tests of parts
 
 	mu        sync.Mutex // guards the four below, and all that they hold
 	sessions  sessions
@@ -40,6 +42,7 @@ func makeOffice(opts *Options, log Log, opened time.Duration, openSeq uint64, v 
 	o := &office{
 		proposer: proposer{opts: opts, log: log}, vitals: v, logger: opts.Logger,
 		accounting: newAccounting(opts, r, log), done: make(chan struct{}),
+		turns: turns{log: log},
 	}
 	o.deadlines.wakeup = newWakeup()
 	o.delays = delays{drift: opts.Drift, deadlines: &o.deadlines, inForce: map[string]delay{}}
@@ -78,8 +81,11 @@ func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *
 		Epoch: o.epoch, LeaseMS: m.opts.leaseMS(), Clock: m.opts.Clock, Submit: m.log.Submit, Due: m.log.Due,
 		Accepted: o.accepted, Failed: o.end,
 	})
+	o.raise = func(ctx context.Context) error { return m.raiseLevel(ctx, o) }
 	go o.keepLease()
 	go o.keepDeadlines()
+	o.judgeWaits(s)
+	go o.found()
 	return o
 }
 
@@ -136,6 +142,10 @@ func (o *office) changed(c state.Change, now time.Duration) {
 		o.delays.start(c.Path, c.ID, c.MS, now)
 	case state.DelayEnded:
 		o.delays.ended(c.Path, c.ID)
+	case state.Expelled:
+		o.sessions.expelled(c)
+	case state.AccessChanged:
+		o.judgeAgain()
 	}
 }
 

@@ -68,7 +68,11 @@ type Options struct {
 	Patience time.Duration
 	Quotas   Quotas // none unless set
 	Level    uint64 // the highest that this release knows; default state.Level
-	Logger   zerolog.Logger
+	// FoundToken is the SHA-256 of the root's secret with which a cell is founded with
+	// access on; nil to found it with access off. A cell that is there already takes no
+	// notice of it.
+	FoundToken *[32]byte
+	Logger     zerolog.Logger
 }
 
 // leaseMS is the lease as a batch carries it.

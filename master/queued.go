@@ -25,6 +25,10 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 		if done, grant, err := a.look(seq); done {
 			return grant, err
 		}
+		if err := a.o.judge(&a.req.Caller); err != nil {
+			a.expel(seq)
+			return lockapi.Grant{}, err
+		}
 		left := a.until - a.o.now()
 		if left <= 0 {
 			return a.timedOut(seq, position)
@@ -38,6 +42,14 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 			return lockapi.Grant{}, errUnknown()
 		case <-ctx.Done():
 		}
+	}
+}
+
+// expel gives up a place that is kept, which the caller may not have any more. One
+// that is not kept goes with its last call.
+func (a *acquire) expel(seq uint64) {
+	if _, wait := a.key.in(a.o.log.State()); wait != nil && wait.Seq == seq && wait.Keep {
+		_, _ = a.o.propose(a.req.Caller, &state.Expel{Session: wait.Session, Path: wait.Path, Handle: wait.Handle, Seq: seq})
 	}
 }
 

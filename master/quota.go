@@ -30,7 +30,8 @@ type Quotas struct {
 	// Bytes bounds the memory that the state takes, as estimated in usage.go.
 	Bytes int64
 	// The same for each single session. Its bytes are those of its name and
-	// metadata and of all that it holds and waits for.
+	// metadata, of all that it holds and waits for, and of the answers that are
+	// remembered for it.
 	SessionHolds, SessionWaiters, SessionBytes int64
 }
 

@@ -36,6 +36,9 @@ func refusedBy(t *testing.T, err error, quota string) {
 func inUse(s *state.State) (a usage) {
 	for v := range s.Sessions("") {
 		a.add(usageOf(v), 1)
+		for answer := range s.Answers(v.ID).All() {
+			a.add(answerUsage(answer), 1)
+		}
 	}
 	for h := range s.Holds() {
 		a.add(claimUsage(holdKey(h)), 1)
@@ -77,15 +80,19 @@ func settled(t *testing.T, n *node) {
 				want.add(waitUsage, 1)
 			}
 		}
-		if *own != want {
+		for answer := range n.State().Answers(id).All() {
+			want.add(answerUsage(answer), 1)
+		}
+		if own.usage != want {
 			t.Errorf("the office counts %+v for a session, the state has %+v", *own, want)
 		}
 	}
 	if len(a.sessions) != n.State().SessionCount() {
 		t.Errorf("the office counts for %d sessions, the state has %d", len(a.sessions), n.State().SessionCount())
 	}
-	if len(a.openings) > 0 || len(a.claims) > 0 {
-		t.Errorf("%d sessions are thought to be opened now, and %d claims to be made", len(a.openings), len(a.claims))
+	if len(a.openings)+len(a.claims)+len(a.keyed)+len(a.files.rooms)+len(a.files.choices) > 0 {
+		t.Errorf("%d sessions are thought to be opened now, %d claims to be made, and %d keyed calls, %d rooms and %d choices to be under way",
+			len(a.openings), len(a.claims), len(a.keyed), len(a.files.rooms), len(a.files.choices))
 	}
 }
 

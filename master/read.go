@@ -12,17 +12,19 @@ import (
 // that this very office's lease still runs. What was read is thrown away where
 // it does not, and read again once the lease is regained; that takes a log
 // entry of this office, which is the barrier.
-func linear[T any](ctx context.Context, m *Master, q Read, read func(o *office, s *state.State) (T, error)) (T, error) {
+func linear[T any](ctx context.Context, m *Master, q *Read, read func(o *office, s *state.State) (T, error)) (T, error) {
 	var none T
-	o, err := m.admit()
-	if err != nil {
-		return none, err
+	o := m.inOffice()
+	if o == nil {
+		return none, errNotMaster()
 	}
 	deadline := o.now() + m.opts.Patience
 	for {
 		s := o.log.State()
-		v, err := read(o, s)
-		q.of(s)
+		if o.opts.FoundToken != nil && o.awaitsFounding(s) {
+			return none, errFounding()
+		}
+		v, err := judged(o, s, q, read)
 		if o.leaseValid() {
 			return v, err
 		}
@@ -44,18 +46,28 @@ func linear[T any](ctx context.Context, m *Master, q Read, read func(o *office, 
 
 // read is linear, or a stale read of this replica's own state, whose office is
 // nil.
-func read[T any](ctx context.Context, m *Master, q Read, f func(o *office, s *state.State) (T, error)) (T, error) {
+func read[T any](ctx context.Context, m *Master, q *Read, f func(o *office, s *state.State) (T, error)) (T, error) {
 	if q.Stale {
-		s := m.log.State()
-		q.of(s)
-		return f(nil, s)
+		return judged(nil, m.log.State(), q, f)
 	}
 	return linear(ctx, m, q, f)
 }
 
+// judged reads from a state, if by that very state the caller may.
+func judged[T any](o *office, s *state.State, q *Read, read func(o *office, s *state.State) (T, error)) (T, error) {
+	if !q.Caller.free(s) {
+		if err := judge(s, &q.Caller); err != nil {
+			var none T
+			return none, err
+		}
+	}
+	q.of(s)
+	return read(o, s)
+}
+
 // Session reads one session with what it holds and waits for.
 func (m *Master) Session(ctx context.Context, q SessionQuery) (lockapi.SessionState, error) {
-	return read(ctx, m, q.Read, func(o *office, s *state.State) (lockapi.SessionState, error) {
+	return read(ctx, m, &q.Read, func(o *office, s *state.State) (lockapi.SessionState, error) {
 		v, ok := s.Session(q.ID)
 		if !ok {
 			return lockapi.SessionState{}, errNoSession(q.ID)
@@ -67,7 +79,7 @@ func (m *Master) Session(ctx context.Context, q SessionQuery) (lockapi.SessionSt
 // Sessions reads a page of sessions in the order of their ids. It ends at
 // q.Limit, or with the session that makes it lockapi.PageBytes long.
 func (m *Master) Sessions(ctx context.Context, q SessionsQuery) (lockapi.SessionList, error) {
-	return read(ctx, m, q.Read, func(o *office, s *state.State) (lockapi.SessionList, error) {
+	return read(ctx, m, &q.Read, func(o *office, s *state.State) (lockapi.SessionList, error) {
 		page := lockapi.SessionList{Sessions: []lockapi.SessionState{}}
 		size := 0
 		for v := range s.Sessions(q.After) {
@@ -87,7 +99,7 @@ func (m *Master) Sessions(ctx context.Context, q SessionsQuery) (lockapi.Session
 // up to lockapi.MaxHolders, and metadata of sessions up to
 // lockapi.MaxReplyMeta.
 func (m *Master) Lock(ctx context.Context, q LockQuery) (lockapi.Lock, error) {
-	return read(ctx, m, q.Read, func(o *office, s *state.State) (lockapi.Lock, error) {
+	return read(ctx, m, &q.Read, func(o *office, s *state.State) (lockapi.Lock, error) {
 		room := metaRoom(lockapi.MaxReplyMeta)
 		out := lockOf(o, s, q.Path, lockapi.MaxHolders, &room)
 		if q.Waiters > 0 {
@@ -101,10 +113,13 @@ func (m *Master) Lock(ctx context.Context, q LockQuery) (lockapi.Lock, error) {
 // paths. It ends at q.Limit, or with the lock that makes it lockapi.PageBytes
 // long.
 func (m *Master) Locks(ctx context.Context, q LocksQuery) (lockapi.LockList, error) {
-	return read(ctx, m, q.Read, func(o *office, s *state.State) (lockapi.LockList, error) {
+	return read(ctx, m, &q.Read, func(o *office, s *state.State) (lockapi.LockList, error) {
 		page := lockapi.LockList{Locks: []lockapi.Lock{}}
 		size, room := 0, metaRoom(lockapi.MaxReplyMeta)
 		for l := range s.Locks(q.Prefix, q.After) {
+			if !q.Caller.sees(s, l.Path) {
+				continue
+			}
 			if n := len(page.Locks); n == q.Limit || size >= lockapi.PageBytes {
 				page.Next = page.Locks[n-1].Path
 				break
@@ -119,7 +134,7 @@ func (m *Master) Locks(ctx context.Context, q LocksQuery) (lockapi.LockList, err
 
 // CheckSequencer reports whether the grant that a sequencer describes is held.
 func (m *Master) CheckSequencer(ctx context.Context, q SequencerQuery) (lockapi.SequencerCheck, error) {
-	return read(ctx, m, q.Read, func(_ *office, s *state.State) (lockapi.SequencerCheck, error) {
+	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.SequencerCheck, error) {
 		h, ok := s.HoldByToken(q.Path, q.Token)
 		switch {
 		case ok && mode(h.Mode) == q.Mode:

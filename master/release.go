@@ -11,7 +11,7 @@ import (
 // other than 0 only that very grant. Where there is nothing to release it costs
 // no log entry.
 func (m *Master) Release(_ context.Context, req ReleaseRequest) (lockapi.Released, error) {
-	o, err := m.admit()
+	o, err := m.admit(&req.Caller)
 	if err != nil {
 		return lockapi.Released{}, err
 	}

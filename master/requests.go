@@ -5,13 +5,21 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Caller is who a call is made for. The zero value is nobody in particular, as
-// everybody is until callers prove who they are, and the cell itself in what a
-// master does unasked.
+// Caller is who a call is made for, and what it asks for. The zero value is the
+// cell itself, in what a master does unasked.
 type Caller struct {
-	// Principal is who the caller has proved to be. It goes into the log with
-	// what is done for it (state.Command).
-	Principal string
+	// Principal is who the caller has proved to be, and How; empty for nobody
+	// known. It goes into the log with what is done for it (state.Command).
+	Principal, How string
+	// Secret is the SHA-256 of the token that the caller brings; nil without one.
+	// Whose it is, is found out where the call is judged.
+	Secret *[32]byte
+	// Ask is what the call asks for, and Also what it asks for besides. For is about
+	// the session on behalf of which it is made, if it is.
+	Ask, For Ask
+	Also     []Ask
+
+	adopts string // session that is to become the caller's
 	// RemoteAddr is where the call came from, as host and port. Nothing is
 	// decided by it.
 	RemoteAddr string

@@ -46,7 +46,7 @@ func (a *accounting) reserve(op *state.Acquire) (full *exceeded, err error) {
 
 // takeRoom has r take the room that it lacks for op. full and err are those of
 // reserve. a.mu is held.
-func (a *accounting) takeRoom(r *reservation, own *usage, s *state.State, op *state.Acquire) (full *exceeded, err error) {
+func (a *accounting) takeRoom(r *reservation, own *sessionUse, s *state.State, op *state.Acquire) (full *exceeded, err error) {
 	key := acquireKey(op)
 	hold, wait := key.in(s)
 	claim := claimUsage(key)
@@ -71,6 +71,19 @@ func (a *accounting) takeRoom(r *reservation, own *usage, s *state.State, op *st
 		r.taken = true
 	}
 	return full, nil
+}
+
+// join has a call share what is reserved for its claim, without a room of its
+// own; release has to follow.
+func (a *accounting) join(key claimKey) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.claims[key]
+	if r == nil {
+		r = &reservation{}
+		a.claims[key] = r
+	}
+	r.calls++
 }
 
 // mustWait says that a claim would be a place in a queue.
@@ -164,7 +177,7 @@ func (a *accounting) reserveSession(op *state.OpenSession) (release func(), err 
 		there = ok && bytes.Equal(v.Digest, op.Digest)
 	}
 	if !there && !r.taken {
-		if e := a.exceeds(&usage{}, more); e != nil {
+		if e := a.exceeds(&sessionUse{}, more); e != nil {
 			return nil, a.refuse(e)
 		}
 		a.cell.add(more, 1)
@@ -204,9 +217,12 @@ func (a *accounting) sessionOpened(v *state.Session) {
 	a.cell.add(usageOf(v), 1)
 }
 
-// sessionEnded counts the end of a session, which has no claims any more. a.mu
-// is held.
+// sessionEnded counts the end of a session, which has no claims any more. Its
+// answers are forgotten with it. a.mu is held.
 func (a *accounting) sessionEnded(v *state.Session) {
+	if own := a.sessions[v.ID]; own != nil {
+		a.cell.add(usage{bytes: own.answers}, -1)
+	}
 	delete(a.sessions, v.ID)
 	if r := a.openings[openingOf(v.ID, v.Key, v.Digest)]; r != nil && !r.taken {
 		r.taken = true

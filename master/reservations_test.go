@@ -153,8 +153,17 @@ func anyCall(ctx context.Context, m *Master, rng *rand.Rand, sessions *sync.Map)
 		put := func(path string) lockapi.Operation {
 			return lockapi.Operation{Put: &lockapi.WriteOperation{Path: path, Content: &content}}
 		}
-		_, err = m.Transact(ctx, TransactionRequest{Transaction: lockapi.Transaction{Session: session, Then: []lockapi.Operation{
-			put(path), {Delete: &lockapi.FileOperation{Path: "/1"}}, put("/1"), {CreateSequential: put(path).Put}}}})
+		call := TransactionRequest{Transaction: lockapi.Transaction{Session: session, Then: []lockapi.Operation{
+			put(path), {Delete: &lockapi.FileOperation{Path: "/1"}}, put("/1"), {CreateSequential: put(path).Put}}}}
+		if rng.IntN(2) == 0 {
+			there := true
+			call.If = []lockapi.Condition{{File: path, Exists: &there}}
+			call.Else = []lockapi.Operation{put("/2"), put("/3")}
+		}
+		if session != "" {
+			call.Key = []string{"", "k", "l"}[rng.IntN(3)]
+		}
+		_, err = m.Transact(ctx, call)
 	case 0:
 		if rng.IntN(4) == 0 {
 			key = ""

@@ -19,7 +19,7 @@ import (
 // Another request under the key is a conflict. A quota that is used up is
 // too_many.
 func (m *Master) OpenSession(ctx context.Context, req OpenSessionRequest) (lockapi.Session, error) {
-	o, err := m.admit()
+	o, err := m.admit(&req.Caller)
 	if err != nil {
 		return lockapi.Session{}, err
 	}
@@ -29,6 +29,9 @@ func (m *Master) OpenSession(ctx context.Context, req OpenSessionRequest) (locka
 	}
 	for {
 		v, err := o.sessionUnder(req.Caller, c)
+		if err == nil && v.Principal != "" && v.Principal != req.Caller.Principal && o.log.State().AccessOn {
+			return lockapi.Session{}, errOtherBody(req.Key)
+		}
 		if err == nil && v.ID != c.Session {
 			k := newKeepalive(o)
 			k.deaf = true
@@ -89,7 +92,7 @@ func digest(req lockapi.SessionRequest) []byte {
 // CloseSession ends a session and frees all that it holds, without lock-delay.
 // A session that is not there is closed already.
 func (m *Master) CloseSession(_ context.Context, req CloseSessionRequest) error {
-	o, err := m.admit()
+	o, err := m.admit(&req.Caller)
 	if err != nil {
 		return err
 	}

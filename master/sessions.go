@@ -96,7 +96,14 @@ func (ss *sessions) inherit(s *state.State) {
 
 // notify makes a grant an event for its session.
 func (ss *sessions) notify(h *state.Hold) {
-	if s := ss.byID[h.Session]; s != nil && s.events.add(h) {
+	if s := ss.byID[h.Session]; s != nil && s.events.add(notice{seq: h.EventSeq, hold: h}) {
+		s.wake()
+	}
+}
+
+// expelled makes the end of a wait an event for its session.
+func (ss *sessions) expelled(c state.Expelled) {
+	if s := ss.byID[c.Wait.Session]; s != nil && c.Wait.Keep && s.events.add(notice{seq: c.EventSeq, wait: c.Wait}) {
 		s.wake()
 	}
 }

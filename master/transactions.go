@@ -28,7 +28,7 @@ type TransactionDone struct {
 // precondition_failed with the operation that can't be done, conflict for another
 // call under the key, session_not_found, too_many, and those of every call.
 func (m *Master) Transact(_ context.Context, req TransactionRequest) (TransactionDone, error) {
-	o, err := m.admit()
+	o, err := m.admit(&req.Caller)
 	if err != nil {
 		return TransactionDone{}, err
 	}
@@ -80,11 +80,12 @@ func (t *transaction) fromMemory() (state.TransactionResult, bool) {
 // of any call: there has to be room for them, and while the call is under way they
 // are not taken back.
 func (t *transaction) propose() (state.TransactionResult, error) {
-	leave, err := t.o.accounting.reserveFiles(t.op)
+	leave, err := t.o.accounting.reserveTransaction(t.op)
 	if err != nil {
 		return state.TransactionResult{}, err
 	}
 	defer leave()
+	again := t.o.answered(t.op)
 	claims := map[claimKey]*acquire{}
 	for _, step := range slices.Concat(t.op.Then, t.op.Else) {
 		take, ok := step.(*state.Take)
@@ -94,7 +95,9 @@ func (t *transaction) propose() (state.TransactionResult, error) {
 		a := t.acquire(take)
 		a.enter()
 		defer a.exit()
-		if _, err := t.o.accounting.reserve(&a.op); err != nil {
+		if again {
+			t.o.accounting.join(a.key)
+		} else if _, err := t.o.accounting.reserve(&a.op); err != nil {
 			return state.TransactionResult{}, err
 		}
 		defer t.o.accounting.release(a.key)
@@ -114,6 +117,12 @@ func (t *transaction) propose() (state.TransactionResult, error) {
 	return r, err
 }
 
+// answered reports whether the answer to a keyed call is remembered.
+func (o *office) answered(op *state.Transaction) bool {
+	_, again := o.log.State().Answer(op.Session, op.Key)
+	return again && op.Key != ""
+}
+
 // acquire is the call that a step would be alone.
 func (t *transaction) acquire(s *state.Take) *acquire {
 	return newAcquire(t.o, &AcquireRequest{Caller: t.req.Caller, Path: s.Path, LockRequest: lockapi.LockRequest{
@@ -129,7 +138,7 @@ func (t *transaction) answer(r state.TransactionResult) (TransactionDone, error)
 	if r.Verdict == state.Failed {
 		e := errFailed(r.Failure, steps[r.Failure.Step])
 		e.Replayed = r.Replayed
-		return TransactionDone{}, e
+		return TransactionDone{}, t.req.Caller.concealFailure(t.o.log.State(), e, r.Failure, steps)
 	}
 	if err := errOf(t.op, r); err != nil {
 		return TransactionDone{}, err
@@ -246,7 +255,7 @@ func ownerOf(ephemeral *bool) state.Owner {
 func resultFor(o *lockapi.Operation, r state.StepResult) lockapi.OperationResult {
 	switch {
 	case o.Delete != nil:
-		return lockapi.OperationResult{Deleted: &lockapi.FileDeleted{Deleted: r.Deleted > 0}}
+		return lockapi.OperationResult{Deleted: &lockapi.FileDeleted{Deleted: r.Deleted > 0, Revision: r.Revision}}
 	case o.Release != nil:
 		return lockapi.OperationResult{Released: &lockapi.Released{Released: r.Freed}}
 	case o.Acquire != nil:

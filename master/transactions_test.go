@@ -150,7 +150,7 @@ func TestReplayTakesNothingBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		held := mustHold(t, m, "/l", want(other))
-		o, err := m.admit()
+		o, err := m.admit(&Caller{})
 		if err != nil {
 			t.Fatal(err)
 		}

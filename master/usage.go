@@ -14,6 +14,10 @@ const (
 	claimBytes    = 300
 	delayBytes    = 300
 	fileBytes     = 350 // besides its content
+	answerBytes   = 200 // of one that is remembered, besides its key, and
+	toldBytes     = 180 // of each file and grant in it, besides paths and content
+	stepBytes     = 32  // of what else was done
+	holderBytes   = 100 // of each of those who had a lock, besides names
 )
 
 // usage is a sum of what quotas count.
@@ -26,6 +30,12 @@ func (u *usage) add(more usage, times int64) {
 	u.files += times * more.files
 	u.content += times * more.content
 	u.bytes += times * more.bytes
+}
+
+// most is the larger of two uses, for each quota.
+func (u usage) most(other usage) usage {
+	return usage{max(u.sessions, other.sessions), max(u.holds, other.holds), max(u.waiters, other.waiters),
+		max(u.files, other.files), max(u.content, other.content), max(u.bytes, other.bytes)}
 }
 
 // of is the part that a quota counts.
@@ -53,6 +63,40 @@ func delayUsage(path string) usage {
 func fileUsage(path string, content int64) usage {
 	return usage{files: 1, content: content, bytes: fileBytes + int64(len(path)) + content}
 }
+
+// answerUsage is what an answer takes that is remembered. What it shares with
+// the state counts: it may be the last to have it.
+func answerUsage(answer *state.Answer) usage {
+	n, r := answerBytes+len(answer.Key), &answer.Result
+	for _, s := range r.Steps {
+		switch {
+		case s.File != nil:
+			n += toldUsage(s.File.Path, len(s.File.Content))
+		case s.Hold != nil:
+			n += toldUsage(s.Hold.Path, len(s.Hold.Handle))
+		default:
+			n += stepBytes
+		}
+	}
+	if r.Guard != nil {
+		n += toldUsage(r.Guard.Path, 0)
+	}
+	if f := r.Failure; f != nil && f.Current != nil {
+		n += toldUsage(f.Current.Path, len(f.Current.Content))
+	}
+	if f := r.Failure; f != nil && f.Lock != nil {
+		n += toldBytes
+		for _, h := range f.Lock.Holders {
+			n += holdingUsage(h.Name, h.Handle)
+		}
+	}
+	return usage{bytes: int64(n)}
+}
+
+// holdingUsage is what one of those who had a lock takes in an answer.
+func holdingUsage(name, handle string) int { return holderBytes + len(name) + len(handle) }
+
+func toldUsage(path string, more int) int { return toldBytes + len(path) + more }
 
 func sessionUsage(name, key string, meta map[string]string) usage {
 	n := sessionBytes + len(name)

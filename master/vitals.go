@@ -16,8 +16,10 @@ type Vitals struct {
 	Location             // the master that is known, if one is
 	Lease     lease.View // this replica's own: none where it is not in office
 	LeaseTerm time.Duration
-	// Sessions, Locks and Waiters are those of this replica's state.
-	Sessions, Locks, Waiters int
+	// Sessions, Locks, Waiters and Files are those of this replica's state, and
+	// Content is the bytes of content of the files.
+	Sessions, Locks, Waiters, Files int
+	Content                         int64
 	// Offices is how often this replica took office since it was started, and
 	// Expired how many sessions expired while it was in office.
 	Offices, Expired uint64
@@ -68,7 +70,7 @@ func (m *Master) Vitals() Vitals {
 	s := m.log.State()
 	return Vitals{
 		Location: m.Known(), Lease: m.Lease(), LeaseTerm: m.opts.LeaseTerm,
-		Sessions: s.SessionCount(), Locks: s.LockCount(), Waiters: s.WaitCount(),
+		Sessions: s.SessionCount(), Locks: s.LockCount(), Waiters: s.WaitCount(), Files: s.FileCount(), Content: s.ContentBytes(),
 		Offices: m.vitals.offices.Load(), Expired: m.vitals.expired.Load(),
 		Committed: m.vitals.committed.Snapshot(), Margin: m.vitals.margin.Snapshot(), Waited: m.vitals.waited.Snapshot(),
 		Replica: m.members.Vitals(),

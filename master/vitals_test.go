@@ -25,7 +25,8 @@ func TestVitals(t *testing.T) {
 			got <- g
 		}()
 		pass(5 * time.Second) // the mortal session expires
-		if v := m.Vitals(); v.Sessions != 2 || v.Locks != 1 || v.Waiters != 1 || v.Expired != 1 || v.Waited.Count != 0 {
+		must(t, putSized(t, m, "/file", 7))
+		if v := m.Vitals(); v.Sessions != 2 || v.Locks != 1 || v.Waiters != 1 || v.Files != 1 || v.Content != 7 || v.Expired != 1 || v.Waited.Count != 0 {
 			t.Errorf("%+v", v)
 		}
 		if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: holder, Token: g.Token}); err != nil {

@@ -7,8 +7,10 @@ import (
 	"net"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/fxamacker/cbor/v2"
+	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/datadir"
@@ -24,6 +26,7 @@ type host struct {
 	links   *link.Listener
 	dir     *datadir.Dir
 	running atomic.Pointer[Replica] // nil before it has started
+	few     zerolog.Logger          // of what may come often: a few lines at a time
 }
 
 func newHost(o *Options, dir *datadir.Dir) (*host, error) {
@@ -31,8 +34,8 @@ func newHost(o *Options, dir *datadir.Dir) (*host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
 	}
-	h := &host{opts: o, dir: dir}
-	h.links = link.Listen(in, h.judge, h.members)
+	h := &host{opts: o, dir: dir, few: o.Logger.Sample(&zerolog.BurstSampler{Burst: 3, Period: time.Minute})}
+	h.links = link.Listen(in, link.Rules{Judge: h.judge, Members: h.members, Security: o.Security, Refused: h.refused})
 	return h, nil
 }
 
@@ -116,7 +119,7 @@ func (h *host) Ask(ctx context.Context, name string) (admission.Card, error) {
 		return card, fmt.Errorf("replica %q is not in the list of replicas", name)
 	}
 	who := h.dir.Identity()
-	raw, err := link.AskCard(ctx, m.RaftAddr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name})
+	raw, err := link.AskCard(ctx, m.RaftAddr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name}, h.opts.Security)
 	if err != nil {
 		return card, err
 	}
@@ -129,10 +132,19 @@ func (h *host) Ask(ctx context.Context, name string) (admission.Card, error) {
 	return card, nil
 }
 
+// refused tells of what came to the replicas' port and is none of theirs.
+func (h *host) refused(caller net.Addr, err error) {
+	h.few.Warn().Stringer("caller", caller).Err(err).Msg("a connection to the replicas' port was refused")
+}
+
 // dial opens a connection to a member.
 func (h *host) dial(ctx context.Context, kind link.Kind, server, addr string) (net.Conn, error) {
 	who := h.dir.Identity()
-	return link.Dial(ctx, addr, link.Opening{Kind: kind, Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: server})
+	c, err := link.Dial(ctx, addr, link.Opening{Kind: kind, Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: server}, h.opts.Security)
+	if errors.Is(err, link.ErrTrust) {
+		h.few.Warn().Str("peer", server).Str("address", addr).Err(err).Msg("no connection to a replica that can be trusted")
+	}
+	return c, err
 }
 
 // network is how Raft's messages travel.

@@ -9,6 +9,7 @@ import (
 	"github.com/stoutlock/stout/internal/boottime"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/link"
 )
 
 // Options say how a replica runs. All durations count on the replica's own
@@ -19,6 +20,8 @@ type Options struct {
 	DataDir string // made when it does not exist
 	// RaftListen is the address to listen on for the other replicas.
 	RaftListen string
+	// Security is the TLS of connections between replicas; nil is none.
+	Security link.Security
 	// Members found the cell, all together and once (package admission). Later
 	// they only say how to reach each replica; they do not change the
 	// membership.

@@ -3,10 +3,10 @@ package recipe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // Raise raises the barrier at path: whoever awaits it waits from now on. With
@@ -50,33 +50,54 @@ const ready = "all.there"
 // meeting wants a dir of its own, to be deleted with client.DeleteBelow when
 // all is done.
 func Meet(ctx context.Context, s *client.Session, dir, name string, n int) error {
-	if strings.ContainsAny(name, "./") || name == "" {
-		return fmt.Errorf("recipe: the name %q at a meeting is empty, or has a %q or a %q", name, ".", "/")
+	if strings.Contains(name, ".") {
+		return lockapi.Invalid("name", "the name %q at a meeting has a %q", lockapi.Clip(name), ".")
 	}
 	ctx, end := whileOpen(ctx, s)
 	defer end()
 	if err := Join(ctx, s, dir, name, nil); err != nil {
 		return err
 	}
-	there, synced := make(map[string]bool), false
+	g := gathering{dir: dir, n: n, there: make(map[string]bool)}
 	for change, err := range s.Client().Follow(ctx, dir) {
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case change.Path == dir+ready && change.File != nil:
-			return nil
-		case change.Synced:
-			synced = true
-		case change.File == nil:
-			delete(there, change.Path)
-		default:
-			there[change.Path] = true
 		}
-		if synced && len(there) >= n {
+		switch over, all := g.note(&change); {
+		case over:
+			return nil
+		case all:
 			return complete(ctx, s, dir)
 		}
 	}
 	return nil
+}
+
+// gathering is what is known of a meeting.
+type gathering struct {
+	dir    string
+	n      int
+	there  map[string]bool // by name
+	synced bool            // all that are there are known, and nobody else
+}
+
+// note takes a change in. It says whether the meeting is written down to be
+// complete, and whether all are there now.
+func (g *gathering) note(change *client.FileChange) (over, all bool) {
+	name, isMember := memberName(g.dir, change.Path)
+	switch {
+	case name == ready && change.File != nil:
+		return true, false
+	case !isMember || name == ready:
+	case change.File == nil:
+		delete(g.there, name)
+	default:
+		g.there[name] = true
+	}
+	// After a gap those who have come are told before those who have gone: they
+	// may never have been there together.
+	g.synced = change.Synced || g.synced && !change.Listed
+	return false, g.synced && len(g.there) >= g.n
 }
 
 // complete writes down that all are there. Somebody else may have done so.

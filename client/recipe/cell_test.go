@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		defer os.RemoveAll(dir)
-		shared, err = cell.Start(cell.Options{Dir: dir, Network: true, Args: []string{"--master-lease=2s"}})
+		// Masters change often here, so that is not to take long.
+		shared, err = cell.Start(cell.Options{Dir: dir, Network: true, Args: []string{"--heartbeat-timeout=500ms"}})
 		if err != nil {
 			panic(err)
 		}
@@ -71,7 +72,6 @@ func newMachine(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(w.mend)
 	return &machine{c, w}
 }
 
@@ -89,6 +89,7 @@ func (m *machine) sessionFor(t *testing.T, name string, ttl time.Duration) *clie
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		m.way.mend()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = s.Close(ctx)

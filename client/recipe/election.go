@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
@@ -63,14 +64,23 @@ func (l *Leadership) Proclaim(ctx context.Context, value []byte) error {
 // nobody has said anything since, and releases the lock. Its error is that of
 // Unlock.
 func (l *Leadership) Resign(ctx context.Context) error {
-	if l.revision > 0 && l.s.Err() == nil {
-		ctx, cancel := last(ctx)
-		defer cancel()
-		// What remains where this fails is overwritten by the next leader, and
-		// ends with the session.
-		_, _ = l.s.Delete(ctx, l.Path(), client.IfRevision(l.revision))
+	if l.s.Err() == nil {
+		l.retract(ctx)
 	}
 	return l.Unlock(ctx)
+}
+
+// retract deletes what this leader has said of itself. While it holds the lock
+// that is whatever is there, also what it was not told it has written. What
+// remains where this fails is overwritten by the next leader, and ends with the
+// session.
+func (l *Leadership) retract(ctx context.Context) {
+	ctx, cancel := last(ctx)
+	defer cancel()
+	_, err := l.s.Delete(ctx, l.Path(), client.While(l.Held))
+	if errors.Is(err, client.ErrNotHeld) && l.revision > 0 {
+		_, _ = l.s.Delete(ctx, l.Path(), client.IfRevision(l.revision))
+	}
 }
 
 // Now is who leads; its Revision is 0 where nobody does. As everything that is
@@ -110,7 +120,8 @@ func leaderOf(file *client.File) Leader {
 type Callbacks struct {
 	// Started is called when this process leads. Its context ends when the
 	// office does, also where an operator releases the lock, and with Lead's: it
-	// is to return then, since Lead waits for it. Where it returns before, Lead resigns and returns its error.
+	// is to return then, since Lead waits for it. Where it returns before, Lead
+	// resigns and returns its error.
 	Started func(context.Context, *Leadership) error
 	// Stopped, if it is set, is called after each return of Started, when the
 	// office has been given up.
@@ -121,7 +132,8 @@ type Callbacks struct {
 }
 
 // Lead campaigns, leads, and where it loses the office campaigns again, with a
-// new session where it has to, until ctx ends or Started returns of itself.
+// new session where it has to, until ctx ends or Started returns of itself. It
+// ends, too, where the cell refuses: with client.ErrTooMany, say.
 func Lead(ctx context.Context, c *client.Client, path string, value []byte, calls Callbacks, opts ...client.SessionOption) error {
 	ctx, stop := context.WithCancel(ctx)
 	observed := make(chan struct{})
@@ -133,7 +145,7 @@ func Lead(ctx context.Context, c *client.Client, path string, value []byte, call
 		}
 	}()
 	for {
-		s, err := c.NewSession(ctx, opts...)
+		s, err := openSession(ctx, c, opts)
 		if err != nil {
 			return err
 		}
@@ -150,9 +162,11 @@ func Lead(ctx context.Context, c *client.Client, path string, value []byte, call
 // tellChanges tells who leads until ctx ends. What ends the events before is
 // tried again: the campaign goes on without them.
 func tellChanges(ctx context.Context, c *client.Client, path string, changed func(Leader)) {
+	told := Leader{Revision: math.MaxUint64} // of nobody
 	for ctx.Err() == nil {
 		for leader, err := range Observe(ctx, c, path) {
-			if err == nil {
+			if err == nil && leader.Revision != told.Revision {
+				told = leader
 				changed(leader)
 			}
 		}
@@ -196,16 +210,24 @@ func (l *Leadership) serve(ctx context.Context, calls Callbacks) (lost bool, err
 // session does not hear of by itself. after is a revision at which it was held.
 func (l *Leadership) awaitRelease(ctx context.Context, after uint64, end func(error)) {
 	c := l.s.Client()
-	for e, err := range c.Watch(ctx, after, client.OnPath(l.Path()), client.OfType(lockapi.EventLockReleased)) {
-		switch {
-		case err != nil:
-			return // it is over anyway, or else ends with its lease
-		case e.Compacted != nil:
-			if check, err := c.CheckSequencer(ctx, l.Sequencer()); err == nil && !check.Valid {
-				end(client.ErrLockLost)
+	for ctx.Err() == nil {
+		for e, err := range c.Watch(ctx, after, client.OnPath(l.Path()), client.OfType(lockapi.EventLockReleased)) {
+			if err != nil {
+				break // and it is heard of later
 			}
-		case e.Hold != nil && e.Hold.Token == l.Token():
-			end(client.ErrLockLost)
+			released := e.Hold != nil && e.Hold.Token == l.Token()
+			if e.Compacted != nil {
+				check, err := c.CheckSequencer(ctx, l.Sequencer())
+				if err != nil {
+					break
+				}
+				after, released = e.Compacted.Revision, !check.Valid
+			}
+			if released {
+				end(client.ErrLockLost)
+				return
+			}
 		}
+		pause(ctx, again)
 	}
 }

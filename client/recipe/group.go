@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // Member is a member of a group.
@@ -24,13 +25,37 @@ type Member struct {
 // the value. A name that another session has is taken over: a process that
 // restarts need not wait for the end of its former session.
 func Join(ctx context.Context, s *client.Session, dir, name string, value []byte) error {
-	_, err := s.Put(ctx, dir+name, value, client.Ephemeral())
+	path, err := memberPath(dir, name)
+	if err == nil {
+		_, err = s.Put(ctx, path, value, client.Ephemeral())
+	}
 	return err
+}
+
+// memberPath is the path of a member's file.
+func memberPath(dir, name string) (string, error) {
+	if strings.Contains(name, "/") {
+		return "", lockapi.Invalid("name", "the name %q of a member has a %q", lockapi.Clip(name), "/")
+	}
+	if err := lockapi.ValidatePrefix(dir); err != nil {
+		return "", lockapi.Invalid("dir", "%q is no directory of a group: it is to end in %q, and not to be the root", lockapi.Clip(dir), "/")
+	}
+	return dir + name, lockapi.ValidatePath(dir + name)
+}
+
+// memberName is the name of the member whose file it is. What lies deeper is
+// none of the group's.
+func memberName(dir, path string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(path, dir)
+	return name, ok && name != "" && !strings.Contains(name, "/")
 }
 
 // Leave ends a membership.
 func Leave(ctx context.Context, s *client.Session, dir, name string) error {
-	_, err := s.Delete(ctx, dir+name)
+	path, err := memberPath(dir, name)
+	if err == nil {
+		_, err = s.Delete(ctx, path)
+	}
 	return err
 }
 
@@ -39,7 +64,7 @@ func Leave(ctx context.Context, s *client.Session, dir, name string) error {
 // end ctx's error.
 func Stay(ctx context.Context, c *client.Client, dir, name string, value []byte, opts ...client.SessionOption) error {
 	for {
-		s, err := c.NewSession(ctx, opts...)
+		s, err := openSession(ctx, c, opts)
 		if err != nil {
 			return err
 		}
@@ -64,15 +89,21 @@ func Stay(ctx context.Context, c *client.Client, dir, name string, value []byte,
 // change, for ever. An error is yielded last.
 func Members(ctx context.Context, c *client.Client, dir string) iter.Seq2[[]Member, error] {
 	return func(yield func([]Member, error) bool) {
+		if _, err := memberPath(dir, "any"); err != nil {
+			yield(nil, err)
+			return
+		}
 		members, synced := make(map[string]Member), false
 		for change, err := range c.Follow(ctx, dir, client.Contents()) {
-			name := strings.TrimPrefix(change.Path, dir)
+			name, isMember := memberName(dir, change.Path)
 			switch {
 			case err != nil:
 				yield(nil, err)
 				return
 			case change.Synced:
 				synced = true
+			case !isMember:
+				continue
 			case change.File == nil:
 				delete(members, name)
 			case change.File.Content == nil:

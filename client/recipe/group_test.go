@@ -4,6 +4,7 @@ package recipe_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -105,6 +106,56 @@ func TestMeet(t *testing.T) {
 	receive(t, met, "a late one is let through", same("late"))
 	if err := recipe.Meet(ctx, newMachine(t).session(t, "x"), dir, "all.there", 3); err == nil {
 		t.Error("a name that says that all are there was taken")
+	}
+}
+
+// TestMeetWithoutTheDead: who dies before the meeting is complete counts no more,
+// and is told.
+func TestMeetWithoutTheDead(t *testing.T) {
+	t.Parallel()
+	ctx, dir := cell.Bounded(t), newPath()+"/"
+	told := members(t, newCell(), dir)
+	met := make(chan string, 3)
+	meet := func(name string) *client.Session {
+		s := newMachine(t).sessionFor(t, name, longTTL)
+		go func() {
+			switch err := recipe.Meet(ctx, s, dir, name, 3); {
+			case errors.Is(err, client.ErrSessionClosed):
+				name = "closed"
+			case err != nil:
+				t.Error(err)
+			}
+			met <- name
+		}()
+		return s
+	}
+	meet("a")
+	dying := meet("b")
+	receive(t, told, "two are there", same("a= b="))
+	if err := dying.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, met, "it is told", same("closed"))
+	meet("c")
+	receive(t, told, "two are there again", same("a= c="))
+	meet("d")
+	all := map[string]bool{}
+	for range 3 {
+		all[receive(t, met, "all are there", func(string) bool { return true })] = true
+	}
+	if len(all) != 3 || !all["a"] || !all["c"] || !all["d"] {
+		t.Errorf("%v have met", all)
+	}
+	var revisions []uint64
+	for _, name := range []string{"d", "all.there"} {
+		file, err := newCell().Get(ctx, dir+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		revisions = append(revisions, file.Revision)
+	}
+	if revisions[0] > revisions[1] {
+		t.Error("they did not wait for the last of them, but for the dead")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // EachPeriod does a job once in each period, on one of the machines that call
@@ -24,14 +25,18 @@ func EachPeriod(ctx context.Context, s *client.Session, path string, period time
 	if period <= 0 {
 		return errors.New("recipe: the period is not above zero")
 	}
+	if err := lockapi.ValidatePath(path); err != nil {
+		return err
+	}
 	ctx, end := whileOpen(ctx, s)
 	defer end()
+	p := periodic{s: s, job: job}
 	for ctx.Err() == nil {
 		var next time.Time
 		err := s.Do(ctx, path, func(under context.Context, held *client.Held) error {
 			begins := time.Now().UTC().Truncate(period) // now: the wait may have taken several
 			next = begins.Add(period)
-			return doOnce(ctx, under, s, held, begins, job)
+			return p.do(ctx, under, held, begins)
 		})
 		if err != nil { // the next in the queue may be luckier, or this one, later
 			next = time.Now().Add(again)
@@ -41,9 +46,17 @@ func EachPeriod(ctx context.Context, s *client.Session, path string, period time
 	return context.Cause(ctx)
 }
 
-// doOnce does the job of a period under the lock, unless it is done.
-func doOnce(ctx, under context.Context, s *client.Session, held *client.Held, begins time.Time, job func(context.Context, time.Time, *client.Held) error) error {
-	file, _, err := find(under, s.Client(), held.Path())
+// periodic is one call of EachPeriod.
+type periodic struct {
+	s    *client.Session
+	job  func(context.Context, time.Time, *client.Held) error
+	done time.Time // the period of which this machine has done the job last
+}
+
+// do does the job of a period under the lock, unless it is done. What it has
+// done and could not write down it does not do again.
+func (p *periodic) do(ctx, under context.Context, held *client.Held, begins time.Time) error {
+	file, _, err := find(under, p.s.Client(), held.Path())
 	if err != nil {
 		return err
 	}
@@ -55,11 +68,14 @@ func doOnce(ctx, under context.Context, s *client.Session, held *client.Held, be
 			return nil
 		}
 	}
-	if err := job(under, begins, held); err != nil {
-		return err
+	if p.done.Before(begins) {
+		if err := p.job(under, begins, held); err != nil {
+			return err
+		}
+		p.done = begins
 	}
 	ctx, cancel := outlast(ctx)
 	defer cancel()
-	_, err = s.Put(ctx, held.Path(), []byte(begins.Format(time.RFC3339Nano)), client.While(held))
+	_, err = p.s.Put(ctx, held.Path(), []byte(begins.Format(time.RFC3339Nano)), client.While(held))
 	return err
 }

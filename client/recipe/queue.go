@@ -78,6 +78,7 @@ type worker struct {
 // follow keeps the account of what there is to do.
 func (w *worker) follow(ctx context.Context) {
 	for ctx.Err() == nil {
+		w.begin()
 		for change, err := range w.s.Client().Follow(ctx, w.q.dir) {
 			if err != nil {
 				break
@@ -86,6 +87,15 @@ func (w *worker) follow(ctx context.Context) {
 		}
 		pause(ctx, again)
 	}
+}
+
+// begin forgets what was told: what has gone since is not told again.
+func (w *worker) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known = false
+	clear(w.jobs)
+	clear(w.taken)
 }
 
 func (w *worker) note(change *client.FileChange) {
@@ -154,18 +164,18 @@ func (w *worker) try(ctx context.Context, name string, do func(context.Context, 
 	job, claim := w.q.jobs()+name, w.q.taken()+name
 	took, err := w.s.Txn().
 		If(client.WhenPresent(job), client.WhenAbsent(claim)).
-		Then(client.OpCreate(claim, nil, client.Ephemeral()), client.OpGet(job)).
+		Then(client.OpCreate(claim, nil, client.Ephemeral())).
 		Commit(ctx)
 	if err != nil {
 		return err
 	}
-	w.leave(name)
+	defer w.leave(name)
 	if !took.Succeeded {
 		return nil
 	}
 	revision := took.Results[0].File.Revision
 	under, end := whileSafe(ctx, w.s)
-	failed := do(under, Job{Name: name, Content: took.Results[1].File.Bytes()})
+	failed := w.do(under, name, do)
 	end()
 	ctx, cancel := outlast(ctx)
 	defer cancel()
@@ -175,6 +185,16 @@ func (w *worker) try(ctx context.Context, name string, do func(context.Context, 
 	}
 	_, err = w.s.Txn().If(client.WhenRevision(claim, revision)).Then(client.OpDelete(job), client.OpDelete(claim)).Commit(ctx)
 	return unlessOver(w.s, err)
+}
+
+// do does a job that was taken. Its content is read by a call of its own: what a
+// transaction of a session reads is remembered with its answer, and bounded.
+func (w *worker) do(ctx context.Context, name string, do func(context.Context, Job) error) error {
+	file, err := w.s.Client().Get(ctx, w.q.jobs()+name)
+	if err != nil {
+		return err
+	}
+	return do(ctx, Job{Name: name, Content: file.Content})
 }
 
 // unlessOver is what Work is to end with because the end of a job could not be

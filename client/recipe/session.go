@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/stoutlock/stout/client"
@@ -9,6 +10,18 @@ import (
 
 // closing is how long the end of something may take when its context is over.
 const closing = 5 * time.Second
+
+// openSession opens a session. One whose lease was over before its opening was
+// answered, from a cell that was slow, is not the last.
+func openSession(ctx context.Context, c *client.Client, opts []client.SessionOption) (*client.Session, error) {
+	for {
+		s, err := c.NewSession(ctx, opts...)
+		if !errors.Is(err, client.ErrSessionExpired) || ctx.Err() != nil {
+			return s, err
+		}
+		pause(ctx, again)
+	}
+}
 
 // last is ctx for the last steps: it has its values, and a few seconds more.
 func last(ctx context.Context) (context.Context, context.CancelFunc) {

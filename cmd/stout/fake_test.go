@@ -270,7 +270,8 @@ func (c *fakeCell) state() lockapi.Cell {
 			waiters += len(l.waiters)
 		}
 		sessions, locks := len(c.sessions), len(c.locks)
-		out.Sessions, out.Locks, out.Waiters = &sessions, &locks, &waiters
+		files, content := 3, int64(3<<9)
+		out.Sessions, out.Locks, out.Waiters, out.Files, out.ContentBytes = &sessions, &locks, &waiters, &files, &content
 	}
 	return out
 }

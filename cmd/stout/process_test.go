@@ -23,6 +23,7 @@ func TestScriptOnProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs processes of stoutd")
 	}
+	t.Parallel()
 	c := cell.New(t, cell.Options{Args: []string{"--heartbeat-timeout=2s"}})
 	testscript.Run(t, params("testdata/script", strings.Join(c.URLs(), ",")))
 }

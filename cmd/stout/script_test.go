@@ -32,12 +32,14 @@ func TestMain(m *testing.M) {
 // replicas in STOUT_TEST_SERVER to have it do so. Without it each script gets a
 // fake cell of its own.
 func TestScript(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, params("testdata/script", os.Getenv("STOUT_TEST_SERVER")))
 }
 
 // TestFault runs testdata/fault: scripts that need the fake cell, because they
 // have it fail or compare its every number.
 func TestFault(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, params("testdata/fault", ""))
 }
 
@@ -63,7 +65,7 @@ func params(dir, server string) testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"fault": cmdFault, "take": cmdTake, "until": cmdUntil, "signal": cmdSignal, "outlasted": cmdOutlasted,
-			"hung": cmdHung, "outsider": cmdOutsider,
+			"hung": cmdHung, "outsider": cmdOutsider, "secure": cmdSecure,
 		},
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"maps"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -22,9 +21,10 @@ func metricsPage(t *testing.T) string {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	port := freePort(t)
+	dir, https := newCerts(t)
 	go func() {
 		defer close(ended)
-		invokeWith(ctx, "--dev", "--api-listen", "127.0.0.1:"+port, "--raft-listen", "127.0.0.1:0", "--log-level", "error")
+		invokeWith(ctx, append(tlsFlags(dir), "--dev", "--api-listen", "127.0.0.1:"+port, "--raft-listen", "127.0.0.1:0", "--log-level", "error")...)
 	}()
 	t.Cleanup(func() { stop(); <-ended })
 	page, again := "", time.NewTicker(10*time.Millisecond)
@@ -35,7 +35,7 @@ func metricsPage(t *testing.T) string {
 		case <-timeout:
 			t.Fatalf("no master: %s", page)
 		}
-		if resp, err := http.Get("http://127.0.0.1:" + port + "/metrics"); err == nil {
+		if resp, err := https.Get("https://127.0.0.1:" + port + "/metrics"); err == nil {
 			text, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if err != nil {
@@ -102,7 +102,7 @@ func labels(page, metric string) string {
 				names = append(names, l[1])
 			}
 		}
-		order := []string{"route", "method", "status"}
+		order := []string{"route", "method", "status", "use", "part", "result"}
 		slices.SortFunc(names, func(a, b string) int { return slices.Index(order, a) - slices.Index(order, b) })
 		return strings.Join(names, " ")
 	}

@@ -7,6 +7,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/lockapi"
@@ -48,6 +50,17 @@ func (p *process) start(ctx context.Context) error {
 // from when the data directory is claimed: what the replica waits for until the
 // directory is a member's is to be seen there.
 func (p *process) open(ctx context.Context) (err error) {
+	foundToken, err := readSecret("found-token-file", p.config.FoundTokenFile)
+	if err != nil {
+		return err
+	}
+	breakGlass, err := readSecret("break-glass-token-file", p.config.BreakGlassTokenFile)
+	if err != nil {
+		return err
+	}
+	if p.security, err = openSecurity(p.config); err != nil {
+		return err
+	}
 	if p.listener, err = p.listen(); err != nil {
 		return err
 	}
@@ -58,8 +71,14 @@ func (p *process) open(ctx context.Context) (err error) {
 	if p.candidate, err = replica.Prepare(p.replicaOptions()); err != nil {
 		return explainDataDir(c, p.dataDir, explainListen(c, "raft-listen", c.RaftListen, err))
 	}
-	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum,
-		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr())})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(certificates{p.security})
+	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum, Registry: registry,
+		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr()),
+		TLS: p.security.serverTLS(p.config), BreakGlass: breakGlass, PublicMetrics: p.config.PublicMetrics})
+	watching, stop := context.WithCancel(context.Background())
+	p.stopWatching = stop
+	p.security.watch(watching, p.log)
 	p.served = make(chan error, 1)
 	go func() { p.served <- p.server.Serve(p.listener) }()
 	if err := p.join(ctx); err != nil {
@@ -73,7 +92,7 @@ func (p *process) open(ctx context.Context) (err error) {
 	p.master = master.New(p.replica, p.replica, master.Options{
 		Cell: c.Cell, ID: c.ID, Version: buildinfo.Version(),
 		LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(), Clock: p.replica.Now,
-		Quotas: quotas(c.Quotas),
+		Quotas: quotas(c.Quotas), FoundToken: foundToken,
 		Logger: p.log,
 	})
 	p.server.Attach(p.master, p.replica)
@@ -89,7 +108,7 @@ func (p *process) replicaOptions() replica.Options {
 	}
 	return replica.Options{
 		Cell: c.Cell, ID: c.ID, DataDir: p.dataDir, Version: buildinfo.Version(),
-		RaftListen: c.RaftListen, Members: members,
+		RaftListen: c.RaftListen, Members: members, Security: p.security.links(),
 		MasterLease: c.MasterLease, HeartbeatTimeout: c.HeartbeatTimeout,
 		ElectionTimeout: c.ElectionTimeout, ClockDrift: c.ClockDrift,
 		SnapshotThreshold: c.SnapshotThreshold, SnapshotInterval: c.SnapshotInterval, TrailingLogs: c.TrailingLogs,
@@ -135,6 +154,7 @@ func (p *process) tellStarted() {
 	p.log.Info().Str("version", buildinfo.Version()).Str("cell", c.Cell).Str("cell_id", p.replica.CellID()).
 		Str("api", p.listener.Addr().String()).Str("raft", c.RaftListen).
 		Str("url", c.Self().APIURL).Str("data_dir", p.dataDir).Str("directory", p.replica.Directory()).
+		Bool("api_tls", c.APISecure()).Bool("raft_tls", c.RaftSecure()).
 		Int("replicas", len(c.Replicas)).Int("max_connections", p.maxConnections).Msg("started")
 }
 

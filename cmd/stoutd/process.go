@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -80,6 +81,9 @@ type process struct {
 	maxConnections int
 	began          time.Time
 
+	security     security
+	stopWatching func() // its files; nil before
+
 	listener  net.Listener
 	candidate *replica.Candidate // what replica was before it was started
 	replica   *replica.Replica
@@ -110,8 +114,9 @@ func (p *process) listen() (net.Listener, error) {
 func (p *process) settlePorts(apiPort int) error {
 	c := p.config
 	self := c.Self()
-	host, _, _ := net.SplitHostPort(self.APIURL[len("http://"):])
-	self.APIURL = fmt.Sprintf("http://%s", net.JoinHostPort(host, fmt.Sprint(apiPort)))
+	scheme, authority, _ := strings.Cut(self.APIURL, "://")
+	host, _, _ := net.SplitHostPort(authority)
+	self.APIURL = fmt.Sprintf("%s://%s", scheme, net.JoinHostPort(host, fmt.Sprint(apiPort)))
 	if host, port, _ := net.SplitHostPort(c.RaftListen); port == "0" {
 		l, err := net.Listen("tcp", c.RaftListen)
 		if err != nil {
@@ -185,6 +190,9 @@ func (p *process) close() {
 	}
 	if p.replica != nil {
 		p.warn("closing the stores", atMost(ctx, lastStep, p.replica.Close))
+	}
+	if p.stopWatching != nil {
+		p.stopWatching()
 	}
 	p.removeTemp()
 }

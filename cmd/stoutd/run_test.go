@@ -85,10 +85,10 @@ func TestConfigCommand(t *testing.T) {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
 	}
 	for _, line := range []string{
-		"cell                  local                                     flag --cell",
-		"clock-drift           0.02                                      environment STOUTD_CLOCK_DRIFT",
-		"master-lease          750ms                                     default",
-		"max-bytes             1GiB                                      default",
+		"cell                     local                                     flag --cell",
+		"clock-drift              0.02                                      environment STOUTD_CLOCK_DRIFT",
+		"master-lease             750ms                                     default",
+		"max-bytes                1GiB                                      default",
 	} {
 		if !strings.Contains(table, line+"\n") {
 			t.Errorf("no line %q in:\n%s", line, table)

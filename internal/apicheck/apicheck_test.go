@@ -68,6 +68,8 @@ func TestCheckerSeesWhatIsNotAsDocumented(t *testing.T) {
 		{"a token on a queued grant", "PUT /v1/locks/a", `{"session":"s"}`, canned{status: 202, contentType: jtype, body: strings.Replace(queued, "{", `{"token":0,`, 1)}, "reply 202"},
 		{"an unknown code", "GET /v1/locks/a", "", canned{status: 400, contentType: ptype, body: strings.Replace(problem, "lock_held", "held", 1)}, "reply 400"},
 		{"a missing header", "GET /v1/locks/a", "", canned{status: 200, contentType: jtype, body: free, withoutEpoch: true}, "reply 200"},
+		{"events", "GET /v1/events", "", canned{status: 200, contentType: jtype, body: `{"revision":7,"events":[` + master + `]}`}, ""},
+		{"an event with a field of another", "GET /v1/events", "", canned{status: 200, contentType: jtype, body: `{"revision":7,"events":[` + strings.Replace(master, "}", `,"mode":"shared"}`, 1) + `]}`}, "reply 200"},
 		{"a bad header", "GET /v1/locks/a", "", canned{status: 200, contentType: jtype, body: free, stale: true}, "reply 200"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -88,6 +90,49 @@ func TestCheckerSeesWhatIsNotAsDocumented(t *testing.T) {
 			case c.fault == "" && err != nil:
 				t.Error(err)
 			case c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)):
+				t.Errorf("error %v, want one with %q", err, c.fault)
+			}
+		})
+	}
+}
+
+const (
+	bookmark = "id: 7\nevent: bookmark\ndata: {\"revision\":7}\n\n"
+	acquired = `{"revision":7,"type":"lock_acquired","path":"/a","session":"s","session_name":"","handle":"","mode":"shared","token":3}`
+	master   = `{"revision":7,"type":"master_changed","epoch":3,"master":"r1"}`
+)
+
+// told is an event of a stream.
+func told(name, data string) string { return "id: 7\nevent: " + name + "\ndata: " + data + "\n\n" }
+
+// TestCheckerReadsStreams: the events of a stream, and of a list, have what goes
+// with their type, all of it and nothing else.
+func TestCheckerReadsStreams(t *testing.T) {
+	for _, c := range []struct{ name, body, fault string }{
+		{"a bookmark", bookmark, ""},
+		{"a grant", told("lock_acquired", acquired), ""},
+		{"compacted", told("compacted", `{"oldest":3,"revision":7}`), ""},
+		{"what is behind the first event is not read", bookmark + "nonsense", ""},
+		{"no empty line", strings.TrimSuffix(bookmark, "\n"), "empty line"},
+		{"no data", "id: 7\nevent: bookmark\n\n", "revision"},
+		{"another id", strings.Replace(bookmark, "id: 7", "id: 8", 1), "revision"},
+		{"another name", told("lock_released", acquired), "its type"},
+		{"an unknown name", told("moved", `{"revision":7}`), "reply 200"},
+		{"a comment", ": x\n" + bookmark, "reply 200"},
+		{"a field twice", "id: 7\n" + bookmark, "line"},
+		{"no JSON", told("bookmark", `{"revision":7`), "data of event"},
+		{"a grant without its token", told("lock_acquired", strings.Replace(acquired, `,"token":3`, "", 1)), "reply 200"},
+		{"a grant with a reason", told("lock_acquired", strings.Replace(acquired, "}", `,"reason":"forced"}`, 1)), "reply 200"},
+		{"a master with a path", told("master_changed", strings.Replace(master, "}", `,"path":"/a"}`, 1)), "reply 200"},
+		{"a bookmark with more", told("bookmark", `{"revision":7,"oldest":1}`), "reply 200"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), "GET", "http://x/v1/events", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = apicheck.NewChecker(load(t), canned{status: 200, contentType: "text/event-stream", body: c.body}).RoundTrip(r)
+			if c.fault == "" && err != nil || c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) {
 				t.Errorf("error %v, want one with %q", err, c.fault)
 			}
 		})

@@ -51,7 +51,7 @@ func (c *Checker) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(resp.Body)
+	body, err := io.ReadAll(whole(r, resp))
 	resp.Body.Close()
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ type Step struct {
 	Path   string // with query
 	Body   string
 	Header map[string]string
+	Events int               // of a stream: so many are read, or the first one
 	Status int               // what it is answered with
 	Code   string            // the error code that goes with it
 	Save   map[string]string // variable → field of the reply
@@ -78,11 +79,37 @@ var Steps = []Step{
 	{Name: "a transaction for nobody", Method: "POST", Path: "/v1/transactions", Body: `{"session":"nobody"}`, Status: 404, Code: "session_not_found"},
 	{Name: "events", Method: "GET", Path: "/v1/events?after=${revision}&prefix=/apicheck/&path=/apicheck/f&content=true&limit=1000", Status: 200},
 	{Name: "events from now on", Method: "GET", Path: "/v1/events?types=file_created,lock_acquired&wait_ms=1", Status: 200},
+	{Name: "a stream from now on", Method: "GET", Path: "/v1/events?types=master_changed", Header: map[string]string{"Accept": "text/event-stream"}, Status: 200},
 	{Name: "delete what is below", Method: "DELETE", Path: "/v1/files?prefix=/apicheck/", Status: 200},
 	{Name: "the grant as an event", Method: "POST", Path: "/v1/sessions/${b}/keepalive", Body: `{"wait_ms":5000}`, Status: 200},
 	{Name: "close the waiter", Method: "DELETE", Path: "/v1/sessions/${b}", Status: 204},
 	{Name: "close the holder", Method: "DELETE", Path: "/v1/sessions/${a}", Status: 204},
 	{Name: "close again", Method: "DELETE", Path: "/v1/sessions/${a}", Status: 204},
+	{Name: "a rule", Method: "PUT", Path: "/v1/access/rules/apicheck", Body: `{"read":["*"],"lock":["user:a","group:apicheck"],"write":[]}`, Status: 200},
+	{Name: "a rule that can't be", Method: "PUT", Path: "/v1/access/rules/apicheck", Body: `{"read":["nobody"]}`, Status: 400, Code: "invalid_argument"},
+	{Name: "read a rule", Method: "GET", Path: "/v1/access/rules/apicheck", Status: 200},
+	{Name: "read no rule", Method: "GET", Path: "/v1/access/rules/apicheck/none", Status: 404, Code: "not_found"},
+	{Name: "list rules", Method: "GET", Path: "/v1/access/rules?prefix=/apicheck&limit=10", Status: 200},
+	{Name: "a group", Method: "PUT", Path: "/v1/access/groups/apicheck", Body: `{"members":["user:b"]}`, Status: 200},
+	{Name: "read a group", Method: "GET", Path: "/v1/access/groups/apicheck", Status: 200},
+	{Name: "read no group", Method: "GET", Path: "/v1/access/groups/none", Status: 404, Code: "not_found"},
+	{Name: "list groups", Method: "GET", Path: "/v1/access/groups?consistency=stale", Status: 200},
+	{Name: "the lists of the cell", Method: "PUT", Path: "/v1/access/cell", Body: `{"observe":["*"],"operate":["group:ops"]}`, Status: 200},
+	{Name: "read the lists of the cell", Method: "GET", Path: "/v1/access/cell", Status: 200},
+	{Name: "check", Method: "GET", Path: "/v1/access/check?path=/apicheck/a&principal=user:b", Status: 200},
+	{Name: "a token", Method: "POST", Path: "/v1/access/tokens", Body: `{"principal":"user:b","ttl_ms":60000,"note":"apicheck"}`, Status: 201, Save: map[string]string{"tokenid": "id"}},
+	{Name: "a token of nobody", Method: "POST", Path: "/v1/access/tokens", Body: `{"principal":"anonymous"}`, Status: 400, Code: "invalid_argument"},
+	{Name: "list tokens", Method: "GET", Path: "/v1/access/tokens?limit=1", Status: 200},
+	{Name: "end a token", Method: "DELETE", Path: "/v1/access/tokens/${tokenid}", Status: 204},
+	{Name: "enable", Method: "POST", Path: "/v1/access/enable", Status: 201, Save: map[string]string{"root": "token", "tokenid": "id"}},
+	{Name: "who am I", Method: "GET", Path: "/v1/access/whoami", Header: map[string]string{"Authorization": "Bearer ${root}"}, Status: 200},
+	{Name: "a bad credential", Method: "GET", Path: "/v1/access/whoami", Header: map[string]string{"Authorization": "Bearer x"}, Status: 401, Code: "unauthenticated"},
+	{Name: "enable again", Method: "POST", Path: "/v1/access/enable", Header: map[string]string{"Authorization": "Bearer ${root}"}, Status: 409, Code: "conflict"},
+	{Name: "disable", Method: "POST", Path: "/v1/access/disable", Header: map[string]string{"Authorization": "Bearer ${root}"}, Status: 204},
+	{Name: "end the root's token", Method: "DELETE", Path: "/v1/access/tokens/${tokenid}", Status: 204},
+	{Name: "nobody observes or operates", Method: "PUT", Path: "/v1/access/cell", Body: `{"observe":[],"operate":[]}`, Status: 200},
+	{Name: "remove a group", Method: "DELETE", Path: "/v1/access/groups/apicheck", Status: 204},
+	{Name: "remove a rule", Method: "DELETE", Path: "/v1/access/rules/apicheck", Status: 204},
 	{Name: "cell", Method: "GET", Path: "/v1/cell", Status: 200, Save: map[string]string{"master": "master.id"}},
 	{Name: "cell, own view", Method: "GET", Path: "/v1/cell", Header: map[string]string{"Stout-Forward": "never"}, Status: 200},
 	{Name: "transfer to the master", Method: "POST", Path: "/v1/cell/transfer", Body: `{"to":"${master}"}`, Status: 200},
@@ -95,6 +122,20 @@ var Steps = []Step{
 	{Name: "live", Method: "GET", Path: "/livez", Status: 200},
 	{Name: "ready", Method: "GET", Path: "/readyz", Status: 200},
 	{Name: "metrics", Method: "GET", Path: "/metrics", Status: 200},
+}
+
+// StreamSteps follow what Steps and they themselves do, on a cell that tells its events.
+var StreamSteps = []Step{
+	{Name: "open a session", Method: "POST", Path: "/v1/sessions", Status: 201, Save: map[string]string{"a": "id"}},
+	{Name: "create", Method: "PUT", Path: "/v1/files/apicheck/s?ephemeral=true&session=${a}", Body: "data: x\n\nid: 1\n", Status: 201, Save: map[string]string{"revision": "revision"}},
+	{Name: "change", Method: "PUT", Path: "/v1/files/apicheck/s", Body: "\xff\n\n", Status: 200},
+	{Name: "acquire", Method: "PUT", Path: "/v1/locks/apicheck/s", Body: `{"session":"${a}"}`, Status: 200},
+	{Name: "queue", Method: "PUT", Path: "/v1/locks/apicheck/s", Body: `{"session":"${a}","handle":"h","queue":true}`, Status: 202},
+	{Name: "close", Method: "DELETE", Path: "/v1/sessions/${a}", Status: 204},
+	{Name: "every change", Method: "GET", Path: "/v1/events?after=0&content=true", Header: map[string]string{"Accept": "text/event-stream"}, Events: 20, Status: 200},
+	{Name: "go on", Method: "GET", Path: "/v1/events?after=9007199254740991&prefix=/apicheck/&content=true",
+		Header: map[string]string{"Accept": "text/event-stream", "Last-Event-ID": "${revision}"}, Events: 4, Status: 200},
+	{Name: "the same as JSON", Method: "GET", Path: "/v1/events?after=${revision}&prefix=/apicheck/&content=true&wait_ms=5000", Status: 200},
 }
 
 // Run takes the steps against the server at base, through the checker.
@@ -115,6 +156,9 @@ func (s Step) run(ctx context.Context, c *Checker, base string, saved map[string
 	var body io.Reader
 	if s.Body != "" {
 		body = strings.NewReader(fill(s.Body))
+	}
+	if s.Events > 0 {
+		ctx = WithEvents(ctx, s.Events)
 	}
 	req, err := http.NewRequestWithContext(ctx, s.Method, base+strings.ReplaceAll(fill(s.Path), " ", "%20"), body)
 	if err != nil {

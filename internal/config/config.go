@@ -35,6 +35,15 @@ type Config struct {
 	APIListen  string
 	RaftListen string
 
+	// APICert and APIKey are the PEM files of the API's certificate and its key;
+	// with them it speaks TLS, and nothing else. APIClientCA has the CAs that sign
+	// its clients' certificates, and APIClientAuth is ClientAuthNone,
+	// ClientAuthOptional or ClientAuthRequired.
+	APICert, APIKey, APIClientCA, APIClientAuth string
+	// RaftCert, RaftKey and RaftCA are those of the connections between replicas:
+	// with them both ends show a certificate that names the replica.
+	RaftCert, RaftKey, RaftCA string
+
 	// Replicas found the cell, all together, where their data directories are
 	// new: the same list on every replica. Later it says where to reach each of
 	// them; it does not change the membership.
@@ -91,6 +100,13 @@ type Config struct {
 	// the API besides localhost, addresses and the hosts of Replicas and
 	// AllowOrigins.
 	APIHosts []string
+
+	// FoundTokenFile has the secret of user:root with which a cell is founded with
+	// access on. BreakGlassTokenFile has one that is user:root's in calls to this
+	// replica while it is master. Empty for none.
+	FoundTokenFile, BreakGlassTokenFile string
+	// PublicMetrics shows /metrics to everybody, also while access is on.
+	PublicMetrics bool
 
 	// LogLevel is trace, debug, info, warn or error.
 	LogLevel string
@@ -172,6 +188,7 @@ func defaults() *Config {
 		ShutdownTimeout:   10 * time.Second,
 		Quotas:            defaultQuotas(),
 		MaxWatchers:       20_000,
+		APIClientAuth:     ClientAuthNone,
 		LogLevel:          "info",
 		LogFormat:         "json",
 		sources:           map[string]Source{},

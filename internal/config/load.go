@@ -187,6 +187,10 @@ func (c *Config) derive() {
 		c.MasterLease = min(c.HeartbeatTimeout*3/2, maxLease)
 		c.sources[nameLease] = "default, 1.5 × heartbeat-timeout"
 	}
+	if !c.given(nameAPIClientAuth) && c.APIClientCA != "" {
+		c.APIClientAuth = ClientAuthOptional
+		c.sources[nameAPIClientAuth] = "default, with api-client-ca"
+	}
 	if c.Dev {
 		c.deriveDev()
 	}
@@ -208,7 +212,7 @@ func (c *Config) deriveDev() {
 	c.Replicas = []Replica{{
 		ID:       c.ID,
 		RaftAddr: dialable(c.RaftListen),
-		APIURL:   "http://" + dialable(c.APIListen),
+		APIURL:   c.scheme() + "://" + dialable(c.APIListen),
 	}}
 }
 

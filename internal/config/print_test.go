@@ -16,43 +16,53 @@ func TestWriteTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `
-SETTING               VALUE                                     SOURCE
-cell                  local                                     flag --cell
-id                    r2                                        flag --id
-data-dir              data                                      flag --data-dir
-dev                   false                                     default
-api-listen            127.0.0.1:7101                            default
-raft-listen           127.0.0.1:7201                            default
-replica               r1=127.0.0.1:7201,http://127.0.0.1:7101   flag --replica
-replica               r2=127.0.0.1:7202,http://127.0.0.1:7102   flag --replica
-replica               r3=127.0.0.1:7203,http://127.0.0.1:7103   flag --replica
-master-lease          450ms                                     default, 1.5 × heartbeat-timeout
-heartbeat-timeout     300ms                                     environment STOUTD_HEARTBEAT_TIMEOUT
-election-timeout      300ms                                     default, as heartbeat-timeout
-clock-drift           0.01                                      default
-snapshot-threshold    8192                                      default
-snapshot-interval     30s                                       default
-trailing-logs         10240                                     default
-event-history         65536                                     default
-event-history-bytes   64MiB                                     default
-log-store             wal                                       default
-shutdown-timeout      10s                                       default
-max-sessions          100000                                    default
-max-holds             500000                                    default
-max-waiters           100000                                    default
-max-files             200000                                    default
-max-content           512MiB                                    default
-max-bytes             1GiB                                      default
-max-session-holds     10000                                     default
-max-session-waiters   10000                                     default
-max-session-bytes     64MiB                                     default
-max-watchers          20000                                     default
-max-connections       0                                         default
-allow-origin          https://ui.example.com                    flag --allow-origin
-allow-origin          http://[::1]:8080                         flag --allow-origin
-api-host              -                                         default
-log-level             debug                                     flag --log-level
-log-format            json                                      default
+SETTING                  VALUE                                     SOURCE
+cell                     local                                     flag --cell
+id                       r2                                        flag --id
+data-dir                 data                                      flag --data-dir
+dev                      false                                     default
+api-listen               127.0.0.1:7101                            default
+raft-listen              127.0.0.1:7201                            default
+replica                  r1=127.0.0.1:7201,http://127.0.0.1:7101   flag --replica
+replica                  r2=127.0.0.1:7202,http://127.0.0.1:7102   flag --replica
+replica                  r3=127.0.0.1:7203,http://127.0.0.1:7103   flag --replica
+master-lease             450ms                                     default, 1.5 × heartbeat-timeout
+heartbeat-timeout        300ms                                     environment STOUTD_HEARTBEAT_TIMEOUT
+election-timeout         300ms                                     default, as heartbeat-timeout
+clock-drift              0.01                                      default
+snapshot-threshold       8192                                      default
+snapshot-interval        30s                                       default
+trailing-logs            10240                                     default
+event-history            65536                                     default
+event-history-bytes      64MiB                                     default
+log-store                wal                                       default
+shutdown-timeout         10s                                       default
+api-cert                 -                                         default
+api-key                  -                                         default
+api-client-ca            -                                         default
+api-client-auth          none                                      default
+raft-cert                -                                         default
+raft-key                 -                                         default
+raft-ca                  -                                         default
+max-sessions             100000                                    default
+max-holds                500000                                    default
+max-waiters              100000                                    default
+max-files                200000                                    default
+max-content              512MiB                                    default
+max-bytes                1GiB                                      default
+max-session-holds        10000                                     default
+max-session-waiters      10000                                     default
+max-session-bytes        64MiB                                     default
+max-watchers             20000                                     default
+max-connections          0                                         default
+allow-origin             https://ui.example.com                    flag --allow-origin
+allow-origin             http://[::1]:8080                         flag --allow-origin
+api-host                 -                                         default
+found-token-file         -                                         default
+break-glass-token-file   -                                         default
+public-metrics           false                                     default
+log-level                debug                                     flag --log-level
+log-format               json                                      default
 `
 	if got := "\n" + out.String(); got != want {
 		t.Errorf("table:%s\nwant:%s", got, want)

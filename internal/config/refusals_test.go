@@ -66,6 +66,17 @@ func TestRefusals(t *testing.T) {
 		{"host with a wildcard", cell("--api-host", "*.example.com"), `"*.example.com" is not the name of a host`},
 		{"address in brackets", cell("--api-host", "[::1]"), `localhost and addresses need not be named`},
 
+		{"certificate without a key", secureCell("--api-key="), `api-cert "c.pem" (flag --api-cert): give api-key as well: a certificate needs its key`},
+		{"key without a certificate", env("STOUTD_API_KEY=k.pem"), `api-key "k.pem" (environment STOUTD_API_KEY): give api-cert as well`},
+		{"raft without a CA", cell("--raft-cert", "c.pem", "--raft-key", "k.pem"), `raft-cert "c.pem" (flag --raft-cert): give raft-ca as well: between replicas both ends show a certificate`},
+		{"raft with a CA alone", cell("--raft-ca", "ca.pem"), `raft-ca "ca.pem" (flag --raft-ca): give raft-cert and raft-key as well`},
+		{"client CA without TLS", secureCell("--api-cert=", "--api-key=", "--api-client-ca", "ca.pem"), `api-client-ca "ca.pem" (flag --api-client-ca): clients show certificates over TLS only; give api-cert`},
+		{"client CA without TLS between replicas", secureCell("--raft-cert=", "--raft-key=", "--raft-ca=", "--api-client-ca", "ca.pem"), `api-client-ca "ca.pem" (flag --api-client-ca): calls that one replica forwards to another say who calls: without TLS between replicas anybody could`},
+		{"dev with a client CA", input{args: []string{"--dev", "--api-cert", "c.pem", "--api-key", "k.pem", "--api-client-ca", "ca.pem"}}, `give raft-cert, raft-key and raft-ca as well`},
+		{"client certificates without a CA", secureCell("--api-client-auth", "required"), `api-client-auth "required" (flag --api-client-auth): it needs api-client-ca`},
+		{"client certificates in another way", secureCell("--api-client-ca", "ca.pem", "--api-client-auth", "maybe"), `api-client-auth "maybe" (flag --api-client-auth): it is one of none, optional, required`},
+		{"http where https is spoken", cell("--api-cert", "c.pem", "--api-key", "k.pem"), `replica "r2=127.0.0.1:7202,http://127.0.0.1:7102" (flag --replica): the API speaks https where api-cert is given`},
+
 		{"log level", cell("--log-level", "loud"), `log-level "loud" (flag --log-level): it is one of trace, debug, info, warn, error`},
 		{"log store", cell("--log-store", "memory"), `log-store "memory" (flag --log-store): it is one of bolt, wal`},
 		{"log format", cell("--log-format", "xml"), `log-format "xml" (flag --log-format): it is one of json, console`},

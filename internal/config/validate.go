@@ -17,6 +17,7 @@ func (c *Config) validate() Problems {
 	v.identity()
 	v.addresses()
 	v.replicas()
+	v.tls()
 	v.timings()
 	v.quotas()
 	v.choice(nameLogStore, c.LogStore, StoreBolt, StoreWAL)

@@ -47,11 +47,13 @@ func (p *Policy) Shares() bool { return len(p.allowed) > 0 }
 type Call struct {
 	Method, Host            string
 	Origin, Site, Preflight []string
+	// TLS says that it came over TLS. Pages that did not are another site's then.
+	TLS bool
 }
 
 // CallOf is the call that a request makes.
 func CallOf(r *http.Request) Call {
-	c := Call{Method: r.Method, Host: r.Host, Origin: r.Header["Origin"], Site: r.Header["Sec-Fetch-Site"]}
+	c := Call{Method: r.Method, Host: r.Host, Origin: r.Header["Origin"], Site: r.Header["Sec-Fetch-Site"], TLS: r.TLS != nil}
 	if len(c.Origin) > 0 {
 		c.Preflight = r.Header["Access-Control-Request-Method"]
 	}
@@ -124,7 +126,7 @@ func (c *Call) ownPage(page Origin, known bool) bool {
 		return true
 	}
 	host, ok := ParseHost(c.Host)
-	return known && ok && page.Host == host.without(page.Scheme)
+	return known && ok && page.Host == host.without(page.Scheme) && (!c.TLS || page.Scheme == "https")
 }
 
 // isOurs reports whether a Host header names this API.

@@ -259,3 +259,19 @@ func place(u *url.URL) string {
 	}
 	return name + " " + port
 }
+
+// Over TLS a page of this very host that came without it is another site's:
+// whoever is on the way may have made it.
+func TestPagesWithoutTLS(t *testing.T) {
+	open, loopback := policies(t)
+	for origin, want := range map[string]Refusal{
+		"https://stout.example.com": Fine, "http://stout.example.com": ForeignPage, "http://other:8080": Fine,
+	} {
+		for _, p := range []*Policy{open, loopback} {
+			c := Call{Method: "POST", Host: "stout.example.com", Origin: []string{origin}, TLS: true}
+			if got := p.Judge(c).Refusal; got != want {
+				t.Errorf("%s: %v, want %v", origin, got, want)
+			}
+		}
+	}
+}

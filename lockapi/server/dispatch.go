@@ -11,6 +11,7 @@ import (
 // task is one validated call on the master.
 type task struct {
 	repeatable bool          // it has no effect that a repetition could double
+	keyed      bool          // it has an effect, and may be repeated since the cell knows it again
 	stale      bool          // this replica's own state will do
 	heavy      bool          // it takes milliseconds of CPU: see Server.lists
 	wait       time.Duration // how long the master may hold it in good order
@@ -41,12 +42,22 @@ func (x *exchange) dispatch(t task) error {
 	if t.wait > 0 {
 		x.trimHeaders()
 	}
+	t.repeatable = t.repeatable || t.keyed
 	return x.seek(t, follow, func(at Location) error { return x.attempt(at, t, follow) })
 }
 
 // seek finds the master and tries, until that comes to something else than
-// no_master or its time is over.
+// no_master or its time is over. What certainly had no effect by itself may have
+// had one all the same when an attempt before it got no answer.
 func (x *exchange) seek(t task, follow bool, try func(at Location) error) error {
+	err := x.search(t, follow, try)
+	if x.lost != nil && (errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeTooMany)) {
+		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call may have taken effect: %v; then: %v; the same call may be sent again safely", x.lost, err)
+	}
+	return err
+}
+
+func (x *exchange) search(t task, follow bool, try func(at Location) error) error {
 	deadline := time.Now().Add(x.opts.ForwardTimeout)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		at, err := x.locate(deadline)

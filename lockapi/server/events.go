@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ type watch struct {
 // readEvents answers with events, as JSON or as a stream, from this replica's own
 // log. Only "from now on" needs the master.
 func readEvents(x *exchange) error {
-	streams := x.accepts(lockapi.TypeEventStream)
+	streams := x.acceptsStream()
 	w, err := x.newWatch()
 	if err != nil {
 		return err
@@ -73,17 +74,35 @@ func readEvents(x *exchange) error {
 	return w.list(wait, limit)
 }
 
-// accepts reports whether the request asks for that media type by name.
-func (x *exchange) accepts(media string) bool {
+// acceptsStream reports whether the request asks for a stream by name, and for JSON
+// by its name not rather.
+func (x *exchange) acceptsStream() bool {
+	stream, json := 0.0, 0.0
 	for _, values := range x.c.Request.Header.Values("Accept") {
 		for one := range strings.SplitSeq(values, ",") {
-			name, _, _ := strings.Cut(one, ";")
-			if strings.EqualFold(strings.TrimSpace(name), media) {
-				return true
+			switch media, weight := accepted(one); media {
+			case lockapi.TypeEventStream:
+				stream = weight
+			case "application/json":
+				json = weight
 			}
 		}
 	}
-	return false
+	return stream > 0 && stream >= json
+}
+
+// accepted reads one media type of an Accept header and its weight (RFC 9110,
+// section 12.4.2). A weight that is malformed counts as the greatest.
+func accepted(one string) (media string, weight float64) {
+	media, params, _ := strings.Cut(one, ";")
+	weight = 1
+	for param := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
+		if q, err := strconv.ParseFloat(value, 64); err == nil && strings.EqualFold(name, "q") && q >= 0 && q < 1 {
+			weight = q
+		}
+	}
+	return strings.ToLower(strings.TrimSpace(media)), weight
 }
 
 // newWatch reads what is asked for.
@@ -92,6 +111,11 @@ func (x *exchange) newWatch() (*watch, error) {
 	for _, path := range paths {
 		if err := lockapi.ValidatePath(path); err != nil {
 			return nil, err
+		}
+	}
+	for _, prefix := range prefixes {
+		if prefix != "" && prefix[0] != '/' {
+			return nil, lockapi.Invalid(paramPrefixes.name, "prefix %q begins no path: paths begin with /", lockapi.Clip(prefix))
 		}
 	}
 	var types []lockapi.EventType
@@ -105,7 +129,7 @@ func (x *exchange) newWatch() (*watch, error) {
 		return nil, err
 	}
 	filter, err := master.NewEventFilter(paths, prefixes, types, content)
-	return &watch{exchange: x, filter: filter}, err
+	return &watch{exchange: x, filter: filter.For(x.caller())}, err
 }
 
 // eventsAfter is the revision that the caller knows of; false where it says none. In
@@ -146,9 +170,10 @@ func (w *watch) list(wait time.Duration, limit int) error {
 	}
 	over := time.NewTimer(wait)
 	defer over.Stop()
+	events := w.master.WatchEvents(w.filter)
+	defer events.Close()
 	for {
-		changed := w.master.EventsChanged()
-		found, upTo, err := w.master.Events(w.filter, w.after, limit, lockapi.PageBytes)
+		found, upTo, err := events.Read(w.after, limit, lockapi.PageBytes)
 		if err != nil {
 			if errors.Is(err, lockapi.CodeCompacted) {
 				w.metrics.compacted.Inc()
@@ -161,7 +186,7 @@ func (w *watch) list(wait time.Duration, limit int) error {
 			return w.reply(http.StatusOK, lockapi.EventList{Events: found, Revision: upTo})
 		}
 		select {
-		case <-changed:
+		case <-events.Ready():
 		case <-over.C:
 			wait = 0
 		case <-w.stopping:

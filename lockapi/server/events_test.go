@@ -21,7 +21,7 @@ func TestRefusedEventCalls(t *testing.T) {
 	}{
 		{"after=-1", "after", nil}, {"after=", "after", nil}, {"after=9007199254740992", "after", nil},
 		{"wait_ms=600001", "wait_ms", nil}, {"limit=0", "limit", nil}, {"limit=1001", "limit", nil},
-		{"path=a", "path", nil}, {"path=/a&path=/b/", "path", nil}, {"types=", "types", nil}, {"types=file_created,", "types", nil},
+		{"path=a", "path", nil}, {"prefix=a/", "prefix", nil}, {"path=/a&path=/b/", "path", nil}, {"types=", "types", nil}, {"types=file_created,", "types", nil},
 		{"types=file_moved", "types", nil}, {"content=yes", "content", nil}, {"consistency=stale", "consistency", nil},
 		{"wait_ms=1", "wait_ms", stream}, {"limit=1", "limit", stream},
 		{"", "Last-Event-ID", append([]string{"Last-Event-ID", "x"}, stream...)},
@@ -130,5 +130,21 @@ func TestEventsAsAStream(t *testing.T) {
 	<-got
 	if err := lines.Err(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAcceptPrefersByWeight: a stream is for who asks for one by name, and not
+// rather for JSON.
+func TestAcceptPrefersByWeight(t *testing.T) {
+	n := startMaster(t, nil)
+	for accept, stream := range map[string]bool{
+		"": false, "*/*": false, "text/*": false, "application/json": false, "text/event-stream": true, "Text/Event-Stream;charset=utf-8": true,
+		"text/event-stream, application/json": true, "application/json;q=0.9, text/event-stream": true, "text/event-stream;q=0.5, application/json": false,
+		"text/event-stream;q=0": false, "text/event-stream; q=0.5, */*;q=0.1": true, "text/event-stream;q=x": true,
+	} {
+		want := map[bool]string{true: "text/event-stream", false: "application/json"}[stream]
+		if got := call(t, "HEAD", n.url+"/v1/events?after=0", "", "Accept", accept).header.Get("Content-Type"); got != want {
+			t.Errorf("%q is answered with %s, want %s", accept, got, want)
+		}
 	}
 }

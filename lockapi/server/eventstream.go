@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
 
 // streamBatch is how many events a stream reads at a time, streamBytes how much
@@ -52,19 +53,21 @@ func (w *watch) stream(fresh bool) error {
 	}
 	tick := time.NewTicker(bookmarkEvery)
 	defer tick.Stop()
+	events := w.master.WatchEvents(w.filter)
+	defer events.Close()
 	for {
-		next := w.master.EventsChanged()
-		more, err := w.tell()
+		more, err := w.tell(events)
 		if err != nil {
 			return nil
 		}
+		next := events.Ready()
 		if more {
 			next = atOnce
 		}
 		select {
 		case <-next:
 		case <-tick.C:
-			if w.bookmark() != nil {
+			if _, err := w.tell(events); err != nil || w.bookmark() != nil {
 				return nil
 			}
 		case <-w.stopping:
@@ -77,11 +80,15 @@ func (w *watch) stream(fresh bool) error {
 
 // tell sends what has come since, and whether that was any. An error is the stream's
 // end.
-func (w *watch) tell() (more bool, err error) {
-	found, upTo, err := w.master.Events(w.filter, w.after, streamBatch, streamBytes)
+func (w *watch) tell(events master.EventWatch) (more bool, err error) {
+	found, upTo, err := events.Read(w.after, streamBatch, streamBytes)
 	if gone := new(lockapi.Error); errors.As(err, &gone) && gone.Code == lockapi.CodeCompacted {
 		w.metrics.compacted.Inc()
 		_ = w.event(gone.Revision, lockapi.StreamCompacted, gone.Compacted)
+		return false, errStreamEnds
+	}
+	if errors.Is(err, lockapi.CodeUnauthenticated) || errors.Is(err, lockapi.CodePermissionDenied) {
+		_ = w.event(w.after, lockapi.StreamDenied, struct{}{})
 		return false, errStreamEnds
 	}
 	if err != nil {
@@ -89,7 +96,7 @@ func (w *watch) tell() (more bool, err error) {
 	}
 	var out bytes.Buffer
 	for i := range found {
-		if err := writeEvent(&out, found[i].Revision, string(found[i].Type), &found[i]); err != nil {
+		if err := w.told.write(&out, &found[i]); err != nil {
 			return false, err
 		}
 	}

@@ -19,6 +19,7 @@ var (
 	typeJSON    = []string{"application/json"}
 	typeProblem = []string{"application/problem+json"}
 	typeYAML    = []string{"application/yaml"}
+	bearer      = []string{"Bearer"}
 )
 
 // exchange is one request and its reply. Its body and its query have been read
@@ -29,6 +30,11 @@ type exchange struct {
 	master Master            // nil on a replica that is no member
 	peers  http.RoundTripper // the way to the other members
 	peer   bool              // another member sent it
+	asks   master.Right      // for what its route asks
+	node   string            // the path that it is about, once that was read
+	secret *[32]byte         // SHA-256 of the token that it brings
+	broke  bool              // it brings the secret behind the glass
+	lost   error             // of an attempt that may have had an effect; nil for none
 	body   []byte
 	query  query
 }
@@ -42,7 +48,7 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
 		s.metrics.inFlight.Inc()
-		x := &exchange{Server: s, c: c, peer: peer}
+		x := &exchange{Server: s, c: c, peer: peer, asks: r.asks}
 		if at := s.attached.Load(); at != nil {
 			x.master, x.peers = at.Master, at.peers
 		}
@@ -81,12 +87,34 @@ func (x *exchange) run(r *route, always bool) error {
 	case err != nil:
 		return err
 	}
+	if err := x.admit(r); err != nil {
+		return err
+	}
 	if r.pattern != "" {
 		if x.query, err = parseQuery(x.c.Request.URL.RawQuery, r.params); err != nil {
 			return err
 		}
 	}
 	return r.handle(x)
+}
+
+// admit looks at the credential that the call brings, and judges it where this
+// replica answers whoever is master.
+func (x *exchange) admit(r *route) (err error) {
+	if x.master == nil || r.asks == master.Nothing {
+		return nil
+	}
+	if x.secret, err = x.bearing(); err != nil {
+		return err
+	}
+	if x.secret != nil {
+		x.breakGlass(r)
+	}
+	if !r.local {
+		return nil
+	}
+	by := x.caller()
+	return x.master.Judge(&by)
 }
 
 // panicked answers a panic of the operation, where nothing was written yet.
@@ -98,10 +126,6 @@ func (x *exchange) panicked(p any, r *route) {
 	}
 	x.fail(lockapi.Errorf(lockapi.CodeInternal, "the server failed to handle the call; its log has the reason"))
 }
-
-// caller is who the call is made for: nobody in particular, for callers cannot
-// prove yet who they are.
-func (x *exchange) caller() master.Caller { return master.Caller{} }
 
 func (x *exchange) ctx() context.Context { return x.c.Request.Context() }
 
@@ -163,6 +187,10 @@ func (x *exchange) fail(err error) {
 	}
 	if retry := retryAfter(e); retry > 0 {
 		x.c.Writer.Header().Set("Retry-After", strconv.Itoa(retry))
+	}
+	if e.Code == lockapi.CodeUnauthenticated {
+		x.c.Writer.Header()["Www-Authenticate"] = bearer
+		x.penalize()
 	}
 	if e.Replayed {
 		x.c.Writer.Header().Set(lockapi.HeaderReplayed, "true")

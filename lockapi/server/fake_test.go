@@ -30,6 +30,7 @@ type fakeMaster struct {
 	locks    map[string]*fakeLock
 	files    map[string]*fakeFile
 	ring     fakeRing
+	access   fakeAccess
 	lastID   uint64
 	revision uint64
 }
@@ -48,7 +49,7 @@ type fakeLock struct {
 func newFake(id string) *fakeMaster {
 	uptime := int64(1)
 	own := lockapi.Replica{ID: id, Role: lockapi.RoleReplica, Healthy: true, RaftAddr: "127.0.0.1:1"}
-	f := &fakeMaster{id: id, sessions: map[string]lockapi.Session{}, locks: map[string]*fakeLock{}, files: map[string]*fakeFile{}, own: own}
+	f := &fakeMaster{id: id, sessions: map[string]lockapi.Session{}, locks: map[string]*fakeLock{}, files: map[string]*fakeFile{}, access: newFakeAccess(), own: own}
 	f.own.Version, f.own.UptimeMS = "v1", &uptime
 	f.cell = lockapi.Cell{Cell: "test", Replicas: []lockapi.Replica{own}}
 	return f

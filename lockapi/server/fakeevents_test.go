@@ -13,7 +13,7 @@ type fakeRing struct {
 	events  []lockapi.CellEvent
 	oldest  uint64
 	reached uint64
-	changed chan struct{}
+	watches map[*fakeWatch]bool
 }
 
 // happened tells of a change with the next revision.
@@ -36,10 +36,41 @@ func (f *fakeMaster) drop(oldest uint64) {
 }
 
 func (r *fakeRing) wake() {
-	if r.changed != nil {
-		close(r.changed)
-		r.changed = nil
+	for w := range r.watches {
+		select {
+		case w.ready <- struct{}{}:
+		default:
+		}
 	}
+}
+
+// fakeWatch wakes its reader for whatever happens.
+type fakeWatch struct {
+	f     *fakeMaster
+	ready chan struct{}
+}
+
+func (f *fakeMaster) WatchEvents(master.EventFilter) master.EventWatch {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ring.watches == nil {
+		f.ring.watches = map[*fakeWatch]bool{}
+	}
+	w := &fakeWatch{f, make(chan struct{}, 1)}
+	f.ring.watches[w] = true
+	return w
+}
+
+func (w *fakeWatch) Ready() <-chan struct{} { return w.ready }
+
+func (w *fakeWatch) Close() {
+	w.f.mu.Lock()
+	defer w.f.mu.Unlock()
+	delete(w.f.ring.watches, w)
+}
+
+func (w *fakeWatch) Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error) {
+	return w.f.Events(master.EventFilter{}, after, limit, bytes)
 }
 
 func (f *fakeMaster) Revision(ctx context.Context, r master.Read) (uint64, error) {
@@ -48,15 +79,6 @@ func (f *fakeMaster) Revision(ctx context.Context, r master.Read) (uint64, error
 	}
 	defer f.mu.Unlock()
 	return f.revision, nil
-}
-
-func (f *fakeMaster) EventsChanged() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.ring.changed == nil {
-		f.ring.changed = make(chan struct{})
-	}
-	return f.ring.changed
 }
 
 func (f *fakeMaster) Events(_ master.EventFilter, after uint64, limit, _ int) ([]lockapi.CellEvent, uint64, error) {

@@ -58,13 +58,14 @@ func createSequential(x *exchange) error {
 // sequentialPrefix is the path of the request, which is valid with the digits behind
 // it.
 func (x *exchange) sequentialPrefix() (string, error) {
-	digits := strings.Repeat("0", lockapi.SequentialDigits)
+	digits := sequential("")
 	path, err := lockapi.UnescapePath(x.c.Param("path") + digits)
+	x.node = path
 	return strings.TrimSuffix(path, digits), err
 }
 
 func (x *exchange) writeFile(w master.FileWrite) error {
-	return x.dispatch(task{repeatable: w.Key != "", run: func(ctx context.Context) (int, any, error) {
+	return x.dispatch(task{keyed: w.Key != "", run: func(ctx context.Context) (int, any, error) {
 		done, err := x.master.WriteFile(ctx, w)
 		if err != nil {
 			return 0, nil, err
@@ -84,7 +85,7 @@ func (x *exchange) writeFile(w master.FileWrite) error {
 
 // fileWrite is what the request asks to be written.
 func (x *exchange) fileWrite(path string) (master.FileWrite, error) {
-	w := master.FileWrite{Caller: x.caller(), Path: path, Content: x.body, Query: x.query}
+	w := master.FileWrite{Path: path, Content: x.body, Query: x.query}
 	var err error
 	if w.Session, err = x.query.onBehalf(); err != nil {
 		return w, err
@@ -98,6 +99,7 @@ func (x *exchange) fileWrite(path string) (master.FileWrite, error) {
 	if w.Sequencers, err = x.sequencers(); err != nil {
 		return w, err
 	}
+	w.Caller = guarded(x.callerFor(w.Session), w.Sequencers)
 	if w.Key, err = x.writeKey(w.Session); err != nil {
 		return w, err
 	}
@@ -190,7 +192,7 @@ func deleteFile(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	d := master.FileDelete{Caller: x.caller(), Path: path}
+	d := master.FileDelete{Path: path}
 	if d.IfRevision, err = x.ifMatch(); err != nil {
 		return err
 	}
@@ -208,7 +210,8 @@ func deleteFilesBelow(x *exchange) error {
 	if err := x.refuseHeaders("it is about one file, and not about all below a directory"); err != nil {
 		return err
 	}
-	return x.deleteFiles(master.FileDelete{Caller: x.caller(), Prefix: prefix})
+	x.node = strings.TrimSuffix(prefix, "/")
+	return x.deleteFiles(master.FileDelete{Prefix: prefix})
 }
 
 func (x *exchange) deleteFiles(d master.FileDelete) error {
@@ -219,10 +222,11 @@ func (x *exchange) deleteFiles(d master.FileDelete) error {
 	if d.Sequencers, err = x.sequencers(); err != nil {
 		return err
 	}
+	d.Caller = guarded(x.callerFor(d.Session), d.Sequencers)
 	if d.Key, err = x.writeKey(d.Session); err != nil {
 		return err
 	}
-	return x.dispatch(task{repeatable: d.Key != "", run: func(ctx context.Context) (int, any, error) {
+	return x.dispatch(task{keyed: d.Key != "", run: func(ctx context.Context) (int, any, error) {
 		done, err := x.master.DeleteFiles(ctx, d)
 		if err != nil {
 			return 0, nil, err

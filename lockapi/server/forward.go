@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -17,8 +18,8 @@ import (
 // Headers of a request that say what it asks for, and those of a reply that go with
 // its body, beside all that begin with Stout-.
 var (
-	forwardedHeaders = []string{lockapi.HeaderIdempotencyKey, headerIfMatch, headerIfNoneMatch}
-	passedHeaders    = []string{"Content-Type", "Retry-After", "Etag", "Last-Modified", "Location", "X-Content-Type-Options"}
+	forwardedHeaders = []string{lockapi.HeaderIdempotencyKey, headerIfMatch, headerIfNoneMatch, headerAuthorization}
+	passedHeaders    = []string{"Content-Type", "Retry-After", "Etag", "Last-Modified", "Location", "X-Content-Type-Options", "Www-Authenticate"}
 )
 
 // answer is another replica's whole reply.
@@ -54,16 +55,20 @@ func (x *exchange) forward(at Location, t task) error {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
+		if sent && t.keyed {
+			x.lost = fmt.Errorf("the answer of master %s was lost: %w", at.ID, err)
+		}
 		if sent && !t.repeatable {
 			return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call was forwarded to master %s and may have taken effect, but its answer was lost: %v", at.ID, err)
 		}
 		return lockapi.Errorf(lockapi.CodeNoMaster, "master %s at %s cannot be reached: %v", at.ID, at.URL, err)
 	}
-	if err := refusal(got, t); err != nil {
+	if err := x.refusal(got, t); err != nil {
 		x.metrics.forwarded.WithLabelValues(forwardRefused).Inc()
 		return err
 	}
 	x.metrics.forwarded.WithLabelValues(forwardAnswered).Inc()
+	x.penalizeAnswer(&got)
 	x.pass(got)
 	return nil
 }
@@ -107,16 +112,23 @@ func (x *exchange) send(ctx context.Context, id string) (got answer, sent bool, 
 
 // refusal is no_master where the answer says that the call certainly had no
 // effect because the replica is not the master, or that a repeatable one got no
-// answer.
-func refusal(got answer, t task) error {
-	if got.status != http.StatusMisdirectedRequest && got.status != http.StatusServiceUnavailable {
+// answer. It is too_many where an attempt before may have had an effect.
+func (x *exchange) refusal(got answer, t task) error {
+	switch got.status {
+	case http.StatusMisdirectedRequest, http.StatusServiceUnavailable, http.StatusTooManyRequests:
+	default:
 		return nil
 	}
 	var e lockapi.Error
 	if err := json.Unmarshal(got.body, &e); err != nil {
 		return nil
 	}
+	if e.Code == lockapi.CodeOutcomeUnknown && t.keyed {
+		x.lost = &e
+	}
 	switch {
+	case x.lost != nil && e.Code == lockapi.CodeTooMany:
+		return &e
 	case e.Code == lockapi.CodeNotMaster, e.Code == lockapi.CodeNoMaster,
 		e.Code == lockapi.CodeOutcomeUnknown && t.repeatable:
 		return lockapi.Errorf(lockapi.CodeNoMaster, "the replica that was thought to be master answered %v", &e)

@@ -225,6 +225,42 @@ func TestLostAnswers(t *testing.T) {
 	call(t, "POST", replica.url+"/v1/sessions/s/keepalive", "").wantCode(t, lockapi.CodeNoMaster)
 }
 
+// A keyed call is sent again when its answer was lost. It may have taken effect all the
+// same, whatever becomes of the others: nobody is told that it certainly has not.
+func TestLostAnswersUnderAKey(t *testing.T) {
+	calls := []struct{ method, target, body string }{
+		{"PUT", "/v1/files/a?session=s", "x"},
+		{"POST", "/v1/files/a-?session=s", "x"},
+		{"DELETE", "/v1/files/a?session=s", ""},
+		{"POST", "/v1/transactions", `{"session":"s","then":[{"get":{"path":"/a"}}]}`},
+	}
+	url, taken := breaking(t)
+	lost := startNode(t, "r2", nil)
+	lost.setMaster(3, "r1", url)
+	for _, c := range calls {
+		taken.Store(0)
+		call(t, c.method, lost.url+c.target, c.body, "Idempotency-Key", "k").wantCode(t, lockapi.CodeOutcomeUnknown)
+		if taken.Load() == 0 {
+			t.Errorf("%s %s was not sent", c.method, c.target)
+		}
+	}
+	for _, code := range []lockapi.Code{lockapi.CodeNoMaster, lockapi.CodeTooMany} {
+		master, replica := startPair(t, nil)
+		for _, c := range calls {
+			var made atomic.Int64
+			master.setHook(func(context.Context, string) error {
+				if made.Add(1) == 1 {
+					return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "x")
+				}
+				return lockapi.Errorf(code, "x")
+			})
+			call(t, c.method, replica.url+c.target, c.body, "Idempotency-Key", "k").wantCode(t, lockapi.CodeOutcomeUnknown)
+			master.setHook(func(context.Context, string) error { return lockapi.Errorf(code, "x") })
+			call(t, c.method, replica.url+c.target, c.body, "Idempotency-Key", "k").wantCode(t, code)
+		}
+	}
+}
+
 // The answer breaks off in its middle.
 func TestHalfAnAnswerIsNone(t *testing.T) {
 	master := startOther(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -18,7 +18,7 @@ func acquire(x *exchange) error {
 		return err
 	}
 	return x.dispatch(task{wait: ms(req.WaitMS), run: func(ctx context.Context) (int, any, error) {
-		g, err := x.master.Acquire(ctx, master.AcquireRequest{Caller: x.caller(), Path: path, LockRequest: req})
+		g, err := x.master.Acquire(ctx, master.AcquireRequest{Caller: x.callerFor(req.Session), Path: path, LockRequest: req})
 		if g.State == lockapi.StateQueued {
 			return http.StatusAccepted, g, err
 		}
@@ -31,7 +31,8 @@ func release(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	req := master.ReleaseRequest{Caller: x.caller(), Path: path, Session: x.query.of(paramSession), Handle: x.query.of(paramHandle)}
+	session := x.query.of(paramSession)
+	req := master.ReleaseRequest{Caller: x.callerAbout(session, true), Path: path, Session: session, Handle: x.query.of(paramHandle)}
 	if err := lockapi.ValidateHandle(req.Handle); err != nil {
 		return err
 	}
@@ -74,12 +75,14 @@ func checkSequencer(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	x.node = sequencer.Path
 	return x.read(func(ctx context.Context, r master.Read) (any, error) {
 		return x.master.CheckSequencer(ctx, master.SequencerQuery{Read: r, Sequencer: sequencer})
 	})
 }
 
 // lockPath is the path of the lock that the URL names.
-func (x *exchange) lockPath() (string, error) {
-	return lockapi.UnescapePath(x.c.Param("path"))
+func (x *exchange) lockPath() (path string, err error) {
+	x.node, err = lockapi.UnescapePath(x.c.Param("path"))
+	return x.node, err
 }

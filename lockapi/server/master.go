@@ -21,6 +21,7 @@ type Master interface {
 	LockService
 	FileService
 	EventService
+	AccessService
 	MemberService
 	Observer
 }
@@ -74,11 +75,31 @@ type FileService interface {
 type EventService interface {
 	// Revision is the present one.
 	Revision(ctx context.Context, r master.Read) (uint64, error)
-	// Events are those after a revision, and up to which one all are told; the
-	// error is compacted.
-	Events(f master.EventFilter, after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error)
-	// EventsChanged is closed when there may be more. Get it before Events.
-	EventsChanged() <-chan struct{}
+	// WatchEvents reads those after a revision, and wakes its reader.
+	WatchEvents(f master.EventFilter) master.EventWatch
+}
+
+// AccessService is the calls about who may do what, and what every call is judged by.
+type AccessService interface {
+	// Judge judges a call that this replica answers itself, by its own state.
+	Judge(by *master.Caller) error
+	PutRule(ctx context.Context, req master.RuleChange) (lockapi.AccessRule, error)
+	DropRule(ctx context.Context, req master.RuleChange) error
+	Rule(ctx context.Context, q master.AccessQuery) (lockapi.AccessRule, error)
+	Rules(ctx context.Context, q master.AccessPage) (lockapi.AccessRuleList, error)
+	CheckAccess(ctx context.Context, q master.CheckQuery) (lockapi.AccessCheck, error)
+	PutGroup(ctx context.Context, req master.GroupChange) (lockapi.Group, error)
+	DropGroup(ctx context.Context, req master.GroupChange) error
+	Group(ctx context.Context, q master.AccessQuery) (lockapi.Group, error)
+	Groups(ctx context.Context, r master.Read) (lockapi.GroupList, error)
+	PutCellAccess(ctx context.Context, req master.CellAccessChange) (lockapi.CellAccess, error)
+	CellAccess(ctx context.Context, r master.Read) (lockapi.CellAccess, error)
+	CreateToken(ctx context.Context, req master.TokenCreation) (lockapi.Token, error)
+	Tokens(ctx context.Context, q master.AccessPage) (lockapi.TokenList, error)
+	RevokeToken(ctx context.Context, req master.TokenRevocation) error
+	EnableAccess(ctx context.Context, req master.AccessEnabling) (lockapi.Token, error)
+	DisableAccess(ctx context.Context, by master.Caller) error
+	WhoAmI(ctx context.Context, r master.Read) (lockapi.WhoAmI, error)
 }
 
 // MemberService tells of the members of the cell, and changes them.

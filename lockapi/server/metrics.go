@@ -21,6 +21,7 @@ type metrics struct {
 	forwarded *prometheus.CounterVec
 
 	watchersRefused, eventsTold, compacted prometheus.Counter
+	badCredentials                         prometheus.Counter
 	page                                   http.Handler
 }
 
@@ -54,6 +55,7 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 		}, []string{"result"}),
 		watchersRefused: counter("stout_watchers_refused_total", "Calls for events that were refused because max-watchers was used up."),
 		eventsTold:      counter("stout_events_told_total", "Events told to watchers of this replica."),
+		badCredentials:  counter("stout_bad_credentials_total", "Calls refused for a token that is none, is not of this cell, or has ended."),
 		compacted:       counter("stout_events_compacted_total", "Watchers that were told to read everything anew, since what they had to be told next is not kept any more."),
 		page:            promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 	}
@@ -66,7 +68,7 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	registry.MustRegister(m.requests, m.duration, m.inFlight, m.forwarded, m.watchersRefused, m.eventsTold, m.compacted, build)
+	registry.MustRegister(m.requests, m.duration, m.inFlight, m.forwarded, m.watchersRefused, m.eventsTold, m.compacted, m.badCredentials, build)
 	registerShared(registry,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

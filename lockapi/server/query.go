@@ -39,6 +39,8 @@ var (
 	paramPrefixes    = param{name: "prefix", many: true}
 	paramTypes       = param{name: "types"}
 	paramWaitMS      = param{name: "wait_ms"}
+	paramAccessPath  = param{name: "path", need: "the path that is asked about"}
+	paramPrincipal   = param{name: "principal"}
 	paramBelow       = param{name: "prefix", need: "the directory whose files are to be deleted"}
 )
 

@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
 )
 
 // route is one operation of the API. Its template is the path as openapi.yaml
@@ -16,8 +17,11 @@ import (
 type route struct {
 	method, template, pattern string
 	handle                    func(*exchange) error
-	params                    []param // of the query; others are refused
-	body                      int64   // the longest that it takes; 0 is lockapi.MaxBodyBytes
+	params                    []param      // of the query; others are refused
+	asks                      master.Right // for what its caller has to have while access is on
+	local                     bool         // this replica answers, whoever is master
+	peers                     bool         // a member asks another one so on its own behalf
+	body                      int64        // the longest that it takes; 0 is lockapi.MaxBodyBytes
 }
 
 // table is the operations that a router knows.
@@ -33,52 +37,83 @@ const (
 	patternLock    = lockapi.RouteLocks + "/*path"
 	routeFile      = lockapi.RouteFiles + "/{path}"
 	patternFile    = lockapi.RouteFiles + "/*path"
+	routeRule      = lockapi.RouteRules + "/{path}"
+	patternRule    = lockapi.RouteRules + "/*path"
+	routeGroup     = lockapi.RouteGroups + "/{name}"
+	patternGroup   = lockapi.RouteGroups + "/:name"
+	routeToken     = lockapi.RouteTokens + "/{id}"
+	patternToken   = lockapi.RouteTokens + "/:id"
 )
 
 // routes are all operations, in the order of the contract.
 var routes = table{
-	{method: http.MethodPost, template: lockapi.RouteSessions, pattern: lockapi.RouteSessions, handle: openSession},
-	{method: http.MethodGet, template: lockapi.RouteSessions, pattern: lockapi.RouteSessions, handle: listSessions,
+	{method: http.MethodPost, template: lockapi.RouteSessions, pattern: lockapi.RouteSessions, asks: master.Known, handle: openSession},
+	{method: http.MethodGet, template: lockapi.RouteSessions, pattern: lockapi.RouteSessions, asks: master.Observe, handle: listSessions,
 		params: []param{paramAfter, paramLimit, paramConsistency}},
-	{method: http.MethodPost, template: routeKeepalive, pattern: patternSession + "/keepalive", handle: keepalive},
-	{method: http.MethodGet, template: routeSession, pattern: patternSession, handle: readSession,
+	{method: http.MethodPost, template: routeKeepalive, pattern: patternSession + "/keepalive", asks: master.Nobody, handle: keepalive},
+	{method: http.MethodGet, template: routeSession, pattern: patternSession, asks: master.Observe, handle: readSession,
 		params: []param{paramConsistency}},
-	{method: http.MethodDelete, template: routeSession, pattern: patternSession, handle: closeSession},
-	{method: http.MethodGet, template: lockapi.RouteLocks, pattern: lockapi.RouteLocks, handle: listLocks,
+	{method: http.MethodDelete, template: routeSession, pattern: patternSession, asks: master.Operate, handle: closeSession},
+	{method: http.MethodGet, template: lockapi.RouteLocks, pattern: lockapi.RouteLocks, asks: master.Anybody, handle: listLocks,
 		params: []param{paramPrefix, paramAfter, paramLimit, paramConsistency}},
-	{method: http.MethodPut, template: routeLock, pattern: patternLock, handle: acquire},
-	{method: http.MethodGet, template: routeLock, pattern: patternLock, handle: readLock,
+	{method: http.MethodPut, template: routeLock, pattern: patternLock, asks: master.LockAt, handle: acquire},
+	{method: http.MethodGet, template: routeLock, pattern: patternLock, asks: master.ReadAt, handle: readLock,
 		params: []param{paramWaiters, paramConsistency}},
-	{method: http.MethodDelete, template: routeLock, pattern: patternLock, handle: release,
+	{method: http.MethodDelete, template: routeLock, pattern: patternLock, asks: master.AdminAt, handle: release,
 		params: []param{paramSession, paramHandle, paramToken}},
-	{method: http.MethodGet, template: lockapi.RouteSequencers, pattern: lockapi.RouteSequencers, handle: checkSequencer,
+	{method: http.MethodGet, template: lockapi.RouteSequencers, pattern: lockapi.RouteSequencers, asks: master.ReadAt, handle: checkSequencer,
 		params: []param{paramValue, paramConsistency}},
-	{method: http.MethodGet, template: lockapi.RouteFiles, pattern: lockapi.RouteFiles, handle: listFiles,
+	{method: http.MethodGet, template: lockapi.RouteFiles, pattern: lockapi.RouteFiles, asks: master.Anybody, handle: listFiles,
 		params: []param{paramPrefix, paramDelimiter, paramContent, paramAfter, paramLimit, paramConsistency}},
-	{method: http.MethodDelete, template: lockapi.RouteFiles, pattern: lockapi.RouteFiles, handle: deleteFilesBelow,
+	{method: http.MethodDelete, template: lockapi.RouteFiles, pattern: lockapi.RouteFiles, asks: master.WriteBelow, handle: deleteFilesBelow,
 		params: []param{paramBelow, paramOnBehalf, paramSequencer}},
-	{method: http.MethodPut, template: routeFile, pattern: patternFile, handle: putFile, body: lockapi.MaxFileBytes,
+	{method: http.MethodPut, template: routeFile, pattern: patternFile, asks: master.WriteAt, handle: putFile, body: lockapi.MaxFileBytes,
 		params: []param{paramOnBehalf, paramEphemeral, paramSequencer, paramAs, paramContent}},
-	{method: http.MethodPost, template: routeFile, pattern: patternFile, handle: createSequential, body: lockapi.MaxFileBytes,
+	{method: http.MethodPost, template: routeFile, pattern: patternFile, asks: master.WriteAt, handle: createSequential, body: lockapi.MaxFileBytes,
 		params: []param{paramOnBehalf, paramEphemeral, paramSequencer}},
-	{method: http.MethodGet, template: routeFile, pattern: patternFile, handle: readFile,
+	{method: http.MethodGet, template: routeFile, pattern: patternFile, asks: master.ReadAt, handle: readFile,
 		params: []param{paramAs, paramConsistency}},
-	{method: http.MethodDelete, template: routeFile, pattern: patternFile, handle: deleteFile,
+	{method: http.MethodDelete, template: routeFile, pattern: patternFile, asks: master.WriteAt, handle: deleteFile,
 		params: []param{paramOnBehalf, paramSequencer}},
-	{method: http.MethodPost, template: lockapi.RouteTransactions, pattern: lockapi.RouteTransactions, handle: transact, body: lockapi.MaxTransactionBytes},
-	{method: http.MethodGet, template: lockapi.RouteEvents, pattern: lockapi.RouteEvents, handle: readEvents,
+	{method: http.MethodPost, template: lockapi.RouteTransactions, pattern: lockapi.RouteTransactions, asks: inRequest, handle: transact, body: lockapi.MaxTransactionBytes},
+	{method: http.MethodGet, template: lockapi.RouteEvents, pattern: lockapi.RouteEvents, asks: master.Anybody, local: true, peers: true, handle: readEvents,
 		params: []param{paramAfter, paramPaths, paramPrefixes, paramTypes, paramContent, paramWaitMS, paramLimit}},
-	{method: http.MethodGet, template: lockapi.RouteCell, pattern: lockapi.RouteCell, handle: readCell},
-	{method: http.MethodPost, template: lockapi.RouteTransfer, pattern: lockapi.RouteTransfer, handle: transfer},
-	{method: http.MethodGet, template: lockapi.RouteReplica, pattern: lockapi.RouteReplica, handle: readReplica},
-	{method: http.MethodGet, template: lockapi.RouteMembers, pattern: lockapi.RouteMembers, handle: listMembers,
+	{method: http.MethodGet, template: lockapi.RouteCell, pattern: lockapi.RouteCell, asks: master.Observe, local: true, handle: readCell},
+	{method: http.MethodPost, template: lockapi.RouteTransfer, pattern: lockapi.RouteTransfer, asks: master.Operate, handle: transfer},
+	{method: http.MethodGet, template: lockapi.RouteReplica, pattern: lockapi.RouteReplica, asks: master.Observe, local: true, peers: true, handle: readReplica},
+	{method: http.MethodGet, template: lockapi.RouteMembers, pattern: lockapi.RouteMembers, asks: master.Observe, handle: listMembers,
 		params: []param{paramConsistency}},
-	{method: http.MethodPost, template: routeReplace, pattern: patternReplace, handle: replaceMember,
+	{method: http.MethodPost, template: routeReplace, pattern: patternReplace, asks: master.Operate, handle: replaceMember,
 		params: []param{paramForce}},
-	{method: http.MethodGet, template: lockapi.RouteOpenAPI, pattern: lockapi.RouteOpenAPI, handle: readOpenAPI},
-	{method: http.MethodGet, template: lockapi.RouteLive, pattern: lockapi.RouteLive, handle: live},
-	{method: http.MethodGet, template: lockapi.RouteReady, pattern: lockapi.RouteReady, handle: ready},
-	{method: http.MethodGet, template: lockapi.RouteMetrics, pattern: lockapi.RouteMetrics, handle: readMetrics},
+	{method: http.MethodPut, template: routeRule, pattern: patternRule, asks: master.AdminAt, handle: putRule},
+	{method: http.MethodGet, template: routeRule, pattern: patternRule, asks: master.AdminAt, handle: readRule,
+		params: []param{paramConsistency}},
+	{method: http.MethodDelete, template: routeRule, pattern: patternRule, asks: master.AdminAt, handle: deleteRule},
+	{method: http.MethodGet, template: lockapi.RouteRules, pattern: lockapi.RouteRules, asks: master.Anybody, handle: listRules,
+		params: []param{paramPrefix, paramAfter, paramLimit, paramConsistency}},
+	{method: http.MethodGet, template: lockapi.RouteCheck, pattern: lockapi.RouteCheck, asks: master.Anybody, handle: checkAccess,
+		params: []param{paramAccessPath, paramPrincipal, paramConsistency}},
+	{method: http.MethodPut, template: routeGroup, pattern: patternGroup, asks: master.Operate, handle: putGroup},
+	{method: http.MethodGet, template: routeGroup, pattern: patternGroup, asks: master.Operate, handle: readGroup,
+		params: []param{paramConsistency}},
+	{method: http.MethodDelete, template: routeGroup, pattern: patternGroup, asks: master.Operate, handle: deleteGroup},
+	{method: http.MethodGet, template: lockapi.RouteGroups, pattern: lockapi.RouteGroups, asks: master.Operate, handle: listGroups,
+		params: []param{paramConsistency}},
+	{method: http.MethodPut, template: lockapi.RouteCellAccess, pattern: lockapi.RouteCellAccess, asks: master.Operate, handle: putCellAccess},
+	{method: http.MethodGet, template: lockapi.RouteCellAccess, pattern: lockapi.RouteCellAccess, asks: master.Operate, handle: readCellAccess,
+		params: []param{paramConsistency}},
+	{method: http.MethodPost, template: lockapi.RouteTokens, pattern: lockapi.RouteTokens, asks: master.Operate, handle: createToken},
+	{method: http.MethodGet, template: lockapi.RouteTokens, pattern: lockapi.RouteTokens, asks: master.Operate, handle: listTokens,
+		params: []param{paramAfter, paramLimit, paramConsistency}},
+	{method: http.MethodDelete, template: routeToken, pattern: patternToken, asks: master.Operate, handle: revokeToken},
+	{method: http.MethodPost, template: lockapi.RouteEnable, pattern: lockapi.RouteEnable, asks: master.Operate, handle: enableAccess},
+	{method: http.MethodPost, template: lockapi.RouteDisable, pattern: lockapi.RouteDisable, asks: master.Operate, handle: disableAccess},
+	{method: http.MethodGet, template: lockapi.RouteWhoAmI, pattern: lockapi.RouteWhoAmI, asks: master.Anybody, handle: whoAmI,
+		params: []param{paramConsistency}},
+	{method: http.MethodGet, template: lockapi.RouteOpenAPI, pattern: lockapi.RouteOpenAPI, asks: master.Nothing, local: true, handle: readOpenAPI},
+	{method: http.MethodGet, template: lockapi.RouteLive, pattern: lockapi.RouteLive, asks: master.Nothing, local: true, handle: live},
+	{method: http.MethodGet, template: lockapi.RouteReady, pattern: lockapi.RouteReady, asks: master.Nothing, local: true, handle: ready},
+	{method: http.MethodGet, template: lockapi.RouteMetrics, pattern: lockapi.RouteMetrics, asks: master.Observe, local: true, handle: readMetrics},
 }
 
 // maxBody is the longest body that the route takes.
@@ -120,6 +155,9 @@ func (s *Server) engineOf(peer bool, routes table, otherwise func(*exchange) err
 	e.RedirectTrailingSlash = false
 	e.HandleMethodNotAllowed = true
 	for _, r := range routes {
+		if peer && r.peers || r.template == lockapi.RouteMetrics && s.opts.PublicMetrics {
+			r.asks = master.Nothing
+		}
 		h := s.handler(r, peer)
 		e.Handle(r.method, r.pattern, h)
 		if r.method == http.MethodGet {
@@ -127,8 +165,8 @@ func (s *Server) engineOf(peer bool, routes table, otherwise func(*exchange) err
 			e.Handle(http.MethodHead, r.pattern, h)
 		}
 	}
-	e.NoRoute(s.handler(route{template: "other", handle: otherwise}, peer))
-	e.NoMethod(s.handler(route{template: "other", handle: errNoMethod}, peer))
+	e.NoRoute(s.handler(route{template: "other", asks: master.Nothing, handle: otherwise}, peer))
+	e.NoMethod(s.handler(route{template: "other", asks: master.Nothing, handle: errNoMethod}, peer))
 	return e
 }
 

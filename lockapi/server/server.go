@@ -49,6 +49,12 @@ type Options struct {
 	// TLS, where it is set, is spoken on every connection to the API. The API has
 	// HTTP/1.1 only, whatever its protocols of ALPN say.
 	TLS *tls.Config
+	// PublicMetrics opens /metrics to everybody, also while access is on.
+	PublicMetrics bool
+	// BreakGlass is the SHA-256 of a secret that is the root's in calls to this
+	// replica itself while it is master; nil for none. It is the way back for who has
+	// lost every token of the root.
+	BreakGlass *[32]byte
 	// Browsers says who may call from a web page. Its Named is the server's own.
 	Browsers origin.Settings
 
@@ -63,6 +69,7 @@ type Options struct {
 	BodyTimeout   time.Duration // 10 s: for a request's body
 	WriteTimeout  time.Duration // 30 s: for each part of a reply to be taken
 	IdleTimeout   time.Duration // 150 s: for the next request of a connection
+	AttemptEvery  time.Duration // 100 ms: between answers to bad credentials of one address, after the first few
 }
 
 // maxHeaderBytes bounds a request's line and headers. The longest path takes
@@ -90,6 +97,7 @@ func (o Options) withDefaults() Options {
 		{&o.BodyTimeout, 10 * time.Second},
 		{&o.WriteTimeout, 30 * time.Second},
 		{&o.IdleTimeout, 150 * time.Second},
+		{&o.AttemptEvery, 100 * time.Millisecond},
 	} {
 		if *d.value == 0 {
 			*d.value = d.fallback
@@ -108,6 +116,7 @@ type Server struct {
 	log      zerolog.Logger
 	metrics  *metrics
 	contacts contacts
+	attempts attempts // with bad credentials
 	conns    *conns
 	stamps   atomic.Pointer[stamps]
 	// lists has a place for each list that is made at a time: half of the
@@ -118,13 +127,14 @@ type Server struct {
 	browsers *origin.Policy
 	engine   *gin.Engine
 	http     *wire.Server
-	calls    *http.Server  // those of other members
-	served   room          // for their calls
-	half     room          // for their bytes that have arrived in part
-	unread   room          // for the bytes of answers to them
-	sent     room          // for calls that this replica has sent to others
-	watched  forwardWatch  // the same
-	watching room          // for calls that wait for events, streams and others
+	calls    *http.Server // those of other members
+	served   room         // for their calls
+	half     room         // for their bytes that have arrived in part
+	unread   room         // for the bytes of answers to them
+	sent     room         // for calls that this replica has sent to others
+	watched  forwardWatch // the same
+	watching room         // for calls that wait for events, streams and others
+	told     toldEvents
 	streamed room          // for the bytes of events that streams are about to send
 	stopping chan struct{} // closed by Drain
 	stopOnce sync.Once
@@ -146,8 +156,9 @@ func New(opts Options) *Server {
 		watching: watchersRoom(opts.MaxWatchers),
 		streamed: room{most: maxUnreadBytes},
 
-		conns: newConns(opts.MaxConnections),
-		lists: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		conns:    newConns(opts.MaxConnections),
+		attempts: attempts{every: opts.AttemptEvery},
+		lists:    make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 
 		stopping: make(chan struct{}),
 	}

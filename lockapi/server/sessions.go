@@ -39,7 +39,7 @@ func keepalive(x *exchange) error {
 		return err
 	}
 	return x.dispatch(task{repeatable: true, wait: ms(req.WaitMS), run: func(ctx context.Context) (int, any, error) {
-		k, err := x.master.Keepalive(ctx, master.KeepaliveRequest{Caller: x.caller(), Session: id, KeepaliveRequest: req})
+		k, err := x.master.Keepalive(ctx, master.KeepaliveRequest{Caller: x.callerAbout(id, true), Session: id, KeepaliveRequest: req})
 		return http.StatusOK, k, err
 	}})
 }
@@ -50,6 +50,7 @@ func readSession(x *exchange) error {
 		return err
 	}
 	return x.dispatchRead(x.master.CrowdedSession(id), func(ctx context.Context, r master.Read) (any, error) {
+		r.Caller = x.callerAbout(id, false)
 		return x.master.Session(ctx, master.SessionQuery{Read: r, ID: id})
 	})
 }
@@ -60,7 +61,7 @@ func closeSession(x *exchange) error {
 		return err
 	}
 	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
-		return http.StatusNoContent, nil, x.master.CloseSession(ctx, master.CloseSessionRequest{Caller: x.caller(), Session: id})
+		return http.StatusNoContent, nil, x.master.CloseSession(ctx, master.CloseSessionRequest{Caller: x.callerAbout(id, true), Session: id})
 	}})
 }
 

@@ -37,6 +37,10 @@ func (x *exchange) trimHeaders() {
 		}
 	}
 	if size > mostWaste {
+		credential := h[headerAuthorization]
 		clear(h)
+		if credential != nil {
+			h[headerAuthorization] = credential
+		}
 	}
 }

@@ -25,7 +25,8 @@ type Ring struct {
 	floor   uint64  // all events after this revision are here
 	reached uint64  // the state's revision
 	told    uint64  // and that up to which readers are told
-	changed chan struct{}
+	watches watches
+	access  bool // readers are to be judged again at the next Tell
 }
 
 // New makes an empty ring that begins behind the given revision, that of the state
@@ -50,16 +51,32 @@ func (r *Ring) Append(changes []state.Change, after *state.State) {
 	}
 	r.trim()
 	r.reached = after.Revision
+	r.access = r.access || slices.ContainsFunc(changes, func(c state.Change) bool { _, ok := c.(state.AccessChanged); return ok })
 }
 
 // Tell has readers told all that was appended.
 func (r *Ring) Tell() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.told != r.reached {
-		r.told = r.reached
-		r.wake()
+	if r.told == r.reached && !r.access {
+		return
 	}
+	before := r.told
+	if r.told = r.reached; r.floor > before || r.access { // some that were to be told are gone, or may be
+		r.access = false
+		r.watches.begin()
+		return
+	}
+	fresh := r.events[behind(r.events, before):]
+	for i := range fresh {
+		r.watches.see(&fresh[i])
+	}
+}
+
+// behind is the place of the first event after a revision.
+func behind(all []Event, revision uint64) int {
+	i, _ := slices.BinarySearchFunc(all, revision+1, func(e Event, revision uint64) int { return cmp.Compare(e.Revision, revision) })
+	return i
 }
 
 // fresh are the events of changes.
@@ -147,23 +164,6 @@ func (r *Ring) Restore(revision uint64) {
 	r.floor, r.reached = revision, revision
 }
 
-func (r *Ring) wake() {
-	if r.changed != nil {
-		close(r.changed)
-		r.changed = nil
-	}
-}
-
-// Changed is closed at the next Tell that has more to tell. Get it before the Read that is to find nothing.
-func (r *Ring) Changed() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.changed == nil {
-		r.changed = make(chan struct{})
-	}
-	return r.changed
-}
-
 // Compacted says that the ring does not reach back to where a reader was.
 type Compacted struct {
 	Oldest   uint64 // the smallest revision after which Read still answers
@@ -188,8 +188,7 @@ func (r *Ring) Read(after uint64, f Filter, limit int) (events []Event, upTo uin
 	if after >= told || floor > told || limit <= 0 {
 		return nil, after, nil
 	}
-	first, _ := slices.BinarySearchFunc(all, after+1, func(e Event, revision uint64) int { return cmp.Compare(e.Revision, revision) })
-	for i := first; i < len(all) && all[i].Revision <= told; i++ {
+	for i := behind(all, after); i < len(all) && all[i].Revision <= told; i++ {
 		if !f.Passes(&all[i]) {
 			continue
 		}

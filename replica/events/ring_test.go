@@ -41,9 +41,10 @@ func TestReadersTogether(t *testing.T) {
 		ring := events.New(last, 1<<30, 0)
 		for w := range 20 {
 			go func() {
+				watch := ring.Watch(events.Filter{})
+				defer watch.Close()
 				for after := uint64(0); after < last; {
-					woken := ring.Changed()
-					got, upTo, err := ring.Read(after, events.Filter{}, 1+w*7)
+					got, upTo, err := watch.Read(after, 1+w*7)
 					if err != nil {
 						t.Error(err)
 						return
@@ -59,7 +60,7 @@ func TestReadersTogether(t *testing.T) {
 						return
 					}
 					if after = upTo; len(got) == 0 {
-						<-woken
+						<-watch.Ready()
 					}
 				}
 			}()
@@ -80,9 +81,14 @@ func TestRestoreWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ring := events.New(10, 1<<20, 5)
 		go func() {
-			<-ring.Changed()
+			watch := ring.Watch(events.NewFilter([]string{"/none"}, nil, nil))
+			defer watch.Close()
+			if got, upTo, err := watch.Read(5, 1); got != nil || upTo != 5 || err != nil {
+				t.Error(got, upTo, err)
+			}
+			<-watch.Ready()
 			var gone *events.Compacted
-			if _, _, err := ring.Read(5, events.Filter{}, 1); !errors.As(err, &gone) || gone.Oldest != 9 {
+			if _, _, err := watch.Read(5, 1); !errors.As(err, &gone) || gone.Oldest != 9 {
 				t.Error(err)
 			}
 		}()
@@ -121,13 +127,14 @@ func TestNothingIsToldBeforeItMay(t *testing.T) {
 	}
 	add(1)
 	ring.Tell()
-	woken := ring.Changed()
+	watch := ring.Watch(events.Filter{})
+	watch.Read(1, 10)
 	add(2)
-	if got, upTo, err := ring.Read(0, events.Filter{}, 10); err != nil || len(got) != 1 || upTo != 1 || closed(woken) {
+	if got, upTo, err := ring.Read(0, events.Filter{}, 10); err != nil || len(got) != 1 || upTo != 1 || ready(watch) {
 		t.Errorf("told are %v up to %d, %v", said(got), upTo, err)
 	}
 	ring.Tell()
-	if got, upTo, err := ring.Read(0, events.Filter{}, 10); err != nil || len(got) != 2 || upTo != 2 || !closed(woken) {
+	if got, upTo, err := ring.Read(0, events.Filter{}, 10); err != nil || len(got) != 2 || upTo != 2 || !ready(watch) {
 		t.Errorf("told are %v up to %d, %v", said(got), upTo, err)
 	}
 	for r := uint64(3); r <= 9; r++ {
@@ -231,19 +238,18 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkAppend: one event, to a full ring with 10 000 watchers that are at its
-// end and read on, one after the other.
+// BenchmarkAppend: one event, to a full ring with 10 000 watchers of something
+// else.
 func BenchmarkAppend(b *testing.B) {
 	ring := full()
-	f := events.NewFilter(nil, []string{"/y/"}, nil)
+	for range 10000 {
+		w := ring.Watch(events.NewFilter([]string{"/x"}, []string{"/y/"}, nil))
+		w.Read(65536, 100)
+	}
 	for r := uint64(65537); b.Loop(); r++ {
 		c, _ := change(5, r, "/a")
 		ring.Append([]state.Change{c}, at(r))
 		ring.Tell()
-		for range 10000 {
-			ring.Changed()
-			ring.Read(r-1, f, 100)
-		}
 	}
 }
 

@@ -7,35 +7,39 @@ import (
 )
 
 // Dial connects to addr and opens the connection within the context's time, and
-// at most twice openingTimeout. An error that is ErrRefused came from the other
-// end.
-func Dial(ctx context.Context, addr string, o Opening) (net.Conn, error) {
-	c, _, err := dial(ctx, addr, o)
+// at most twice openingTimeout, with TLS unless s is nil. An error that is
+// ErrRefused came from the other end.
+func Dial(ctx context.Context, addr string, o Opening, s Security) (net.Conn, error) {
+	c, _, err := dial(ctx, addr, o, s)
 	return c, err
 }
 
 // AskCard asks the replica at addr for its card, as the other end encoded it.
-func AskCard(ctx context.Context, addr string, o Opening) ([]byte, error) {
+func AskCard(ctx context.Context, addr string, o Opening, s Security) ([]byte, error) {
 	o.Kind = Ask
-	c, card, err := dial(ctx, addr, o)
+	c, card, err := dial(ctx, addr, o, s)
 	if err != nil {
 		return nil, err
 	}
 	return card, c.Close()
 }
 
-func dial(ctx context.Context, addr string, o Opening) (net.Conn, []byte, error) {
+func dial(ctx context.Context, addr string, o Opening, s Security) (net.Conn, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*openingTimeout)
 	defer cancel()
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	under, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, nil, err
 	}
 	deadline, _ := ctx.Deadline()
-	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	card, err := open(c, o, deadline)
+	stop := context.AfterFunc(ctx, func() { _ = under.SetDeadline(time.Unix(1, 0)) })
+	var card []byte
+	c, err := secureTo(ctx, under, s, o.To)
+	if err == nil {
+		card, err = open(c, o, deadline)
+	}
 	if err != nil || !stop() {
-		_ = c.Close()
+		_ = under.Close()
 		if err == nil {
 			err = ctx.Err()
 		}

@@ -6,16 +6,23 @@
 // There are three kinds of connections, on one port: Raft's messages, calls
 // that one replica forwards to another, and questions for a replica's card.
 //
+// With a Security the opening goes over TLS, as does what follows. Both ends
+// show a certificate, and each wants it to be that of the member that it means:
+// whoever dials, of the one that it wants; whoever is dialled, of the one that
+// the opening names as its caller.
+//
 // # What strangers can do
 //
 // Until a connection has opened it costs a file, a goroutine and at most
-// maxFrame bytes, for at most openingTimeout; there are at most maxUnopened of
-// them, and one more closes the oldest. Connections that have opened are
-// bounded by kind and caller: members have theirs always, and of callers that
-// are not known as members there are at most maxStrangers. Whatever is beyond a
-// bound is closed, never left waiting. What a message of Raft's may take is
-// bounded by package guard.
+// maxFrame bytes (with TLS, what crypto/tls takes of a handshake: some 300 KiB),
+// for at most openingTimeout; there are at most maxUnopened of them, and one
+// more closes the oldest of the address that has the most. Connections that have
+// opened are bounded by kind and caller: members have theirs always, and of
+// callers that are not known as members there are at most maxStrangers. Whatever
+// is beyond a bound is closed, never left waiting. What a message of Raft's may
+// take is bounded by package guard.
 //
-// The opening proves nothing: whoever reaches the port is told the cell's name
-// and id, and its members, and can call itself one of them.
+// Without TLS the opening proves nothing: whoever reaches the port is told the cell's name
+// and id, and its members, and can call itself one of them. With TLS
+// nobody is told anything without a certificate of the cell's.
 package link

@@ -15,13 +15,15 @@ import (
 const patience = 20 * time.Second
 
 // serve is a listener that knows one cell and one member.
-func serve(t *testing.T) *Listener {
+func serve(t *testing.T) *Listener { return serveWith(t, nil) }
+
+func serveWith(t *testing.T, security Security) *Listener {
 	t.Helper()
 	in, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := Listen(in, func(o Opening) ([]byte, error) {
+	l := Listen(in, Rules{Security: security, Judge: func(o Opening) ([]byte, error) {
 		switch {
 		case o.Kind == Ask && o.Cell == "c":
 			return []byte("card of " + o.To), nil
@@ -29,7 +31,7 @@ func serve(t *testing.T) *Listener {
 			return nil, errors.New("this is r1/a of cell id")
 		}
 		return nil, nil
-	}, func() []string { return []string{"r1/a", "r2/b", "r3/c"} })
+	}, Members: func() []string { return []string{"r1/a", "r2/b", "r3/c"} }})
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -53,7 +55,7 @@ func TestOpeningReachesItsKind(t *testing.T) {
 			}
 			got <- c
 		}()
-		c, err := Dial(t.Context(), l.Addr().String(), good(kind))
+		c, err := Dial(t.Context(), l.Addr().String(), good(kind), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +69,7 @@ func TestOpeningReachesItsKind(t *testing.T) {
 		}
 		_, _ = c.Close(), other.Close()
 	}
-	card, err := AskCard(t.Context(), l.Addr().String(), Opening{Cell: "c", From: "r2/b", To: "r1"})
+	card, err := AskCard(t.Context(), l.Addr().String(), Opening{Cell: "c", From: "r2/b", To: "r1"}, nil)
 	if err != nil || string(card) != "card of r1" {
 		t.Errorf("%q, %v", card, err)
 	}
@@ -84,7 +86,7 @@ func TestOthersAreRefused(t *testing.T) {
 	} {
 		o := good(Raft)
 		change(&o)
-		c, err := Dial(t.Context(), l.Addr().String(), o)
+		c, err := Dial(t.Context(), l.Addr().String(), o, nil)
 		if !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: %v, %v", name, c, err)
 		}
@@ -144,7 +146,7 @@ func TestTooManyUnopened(t *testing.T) {
 		quiet = append(quiet, c)
 		defer c.Close()
 	}
-	if _, err := AskCard(t.Context(), l.Addr().String(), Opening{Cell: "c", From: "r2/b", To: "r1"}); err != nil {
+	if _, err := AskCard(t.Context(), l.Addr().String(), Opening{Cell: "c", From: "r2/b", To: "r1"}, nil); err != nil {
 		t.Errorf("no place beside %d that say nothing: %v", len(quiet), err)
 	}
 	l.mu.Lock()
@@ -173,24 +175,24 @@ func TestTooManyOpened(t *testing.T) {
 		}
 	}()
 	for range maxOpened {
-		c, err := Dial(t.Context(), l.Addr().String(), good(Raft))
+		c, err := Dial(t.Context(), l.Addr().String(), good(Raft), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
 	}
-	if _, err := Dial(t.Context(), l.Addr().String(), good(Raft)); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "r2/b") {
+	if _, err := Dial(t.Context(), l.Addr().String(), good(Raft), nil); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "r2/b") {
 		t.Errorf("one more: %v", err)
 	}
 	other := good(Raft)
 	other.From = "r3/c"
-	c, err := Dial(t.Context(), l.Addr().String(), other)
+	c, err := Dial(t.Context(), l.Addr().String(), other, nil)
 	if err != nil {
 		t.Fatalf("another caller: %v", err)
 	}
 	_ = c.Close()
 	_ = (<-accepted).Close()
-	c, err = Dial(t.Context(), l.Addr().String(), good(Raft))
+	c, err = Dial(t.Context(), l.Addr().String(), good(Raft), nil)
 	if err != nil {
 		t.Fatalf("after one has ended: %v", err)
 	}
@@ -203,7 +205,7 @@ func TestStrangersLeaveRoom(t *testing.T) {
 	l := serve(t)
 	var members atomic.Value
 	members.Store([]string{"r1/a", "r2/b", "r3/c"})
-	l.members = func() []string { return members.Load().([]string) }
+	l.rules.Members = func() []string { return members.Load().([]string) }
 	go func() {
 		for {
 			if _, err := l.Kind(Raft).Accept(); err != nil {
@@ -214,7 +216,7 @@ func TestStrangersLeaveRoom(t *testing.T) {
 	dial := func(from string) error {
 		o := good(Raft)
 		o.From = from
-		c, err := Dial(t.Context(), l.Addr().String(), o)
+		c, err := Dial(t.Context(), l.Addr().String(), o, nil)
 		if err == nil {
 			t.Cleanup(func() { _ = c.Close() })
 		}
@@ -268,7 +270,7 @@ func TestDialEndsWithItsContext(t *testing.T) {
 		cancel()
 		<-t.Context().Done()
 	}()
-	if c, err := Dial(ctx, in.Addr().String(), good(Raft)); err == nil {
+	if c, err := Dial(ctx, in.Addr().String(), good(Raft), nil); err == nil {
 		t.Error(c)
 	}
 }
@@ -309,7 +311,7 @@ func TestNoAnswerInTheSameWords(t *testing.T) {
 			words := map[string]bool{}
 			for range 3 {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				_, err := AskCard(ctx, in.Addr().String(), good(Ask))
+				_, err := AskCard(ctx, in.Addr().String(), good(Ask), nil)
 				cancel()
 				if err == nil {
 					t.Fatal("there was a card")

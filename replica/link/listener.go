@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -32,17 +33,26 @@ type Judge func(Opening) (card []byte, err error)
 // far as is known now. It is called by many goroutines.
 type Members func() []string
 
+// Rules are those of a Listener. Refused is called by many goroutines.
+type Rules struct {
+	Judge    Judge
+	Members  Members
+	Security Security // nil where connections have no TLS
+	// Refused is told why a connection did not open that sent what no replica of
+	// this cell does. It may be nil.
+	Refused func(caller net.Addr, err error)
+}
+
 // Listener takes the connections of other replicas. Its methods are safe for
 // concurrent use.
 type Listener struct {
-	in      net.Listener
-	judge   Judge
-	members Members
-	kinds   map[Kind]*kindListener
+	in    net.Listener
+	rules Rules
+	kinds map[Kind]*kindListener
 
 	mu       sync.Mutex // guards the fields below
 	closed   bool
-	unopened list.List // of net.Conn, oldest first
+	unopened list.List // of stranger, oldest first
 	opened   map[caller]int
 	work     sync.WaitGroup
 }
@@ -53,8 +63,8 @@ type caller struct {
 }
 
 // Listen takes connections from in, which it closes in the end.
-func Listen(in net.Listener, judge Judge, members Members) *Listener {
-	l := &Listener{in: in, judge: judge, members: members, opened: map[caller]int{}, kinds: map[Kind]*kindListener{}}
+func Listen(in net.Listener, rules Rules) *Listener {
+	l := &Listener{in: in, rules: rules, opened: map[caller]int{}, kinds: map[Kind]*kindListener{}}
 	for _, k := range []Kind{Raft, Call} {
 		l.kinds[k] = &kindListener{of: l, conns: make(chan net.Conn), done: make(chan struct{})}
 	}
@@ -75,7 +85,7 @@ func (l *Listener) Close() error {
 	l.mu.Lock()
 	l.closed = true
 	for e := l.unopened.Front(); e != nil; e = e.Next() {
-		_ = e.Value.(net.Conn).Close()
+		_ = e.Value.(stranger).conn.Close()
 	}
 	l.mu.Unlock()
 	err := l.in.Close()
@@ -107,8 +117,29 @@ func (l *Listener) accept() {
 	}
 }
 
-// enter notes a connection that has not opened, and closes the oldest of too
-// many.
+// stranger is a connection that has not opened.
+type stranger struct {
+	conn net.Conn
+	from string // its address; of IPv6, the network of 64 bits
+}
+
+func strangerOf(c net.Conn) stranger {
+	s := stranger{conn: c}
+	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		addr := tcp.AddrPort().Addr().Unmap()
+		if addr.Is6() {
+			network, _ := addr.WithZone("").Prefix(64)
+			addr = network.Addr()
+		}
+		s.from = addr.String()
+	}
+	return s
+}
+
+// enter notes a connection that has not opened, and closes one of too many: the
+// oldest of the address that has the most. A handshake goes to and fro, and
+// whoever opens more in that time than there is room for keeps out nobody who
+// calls from elsewhere.
 func (l *Listener) enter(c net.Conn) *list.Element {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,16 +147,39 @@ func (l *Listener) enter(c net.Conn) *list.Element {
 		_ = c.Close()
 		return nil
 	}
-	if l.unopened.Len() >= maxUnopened {
-		_ = l.unopened.Remove(l.unopened.Front()).(net.Conn).Close()
+	e := l.unopened.PushBack(strangerOf(c))
+	if l.unopened.Len() > maxUnopened {
+		crowd := l.crowd()
+		_ = l.unopened.Remove(crowd).(stranger).conn.Close()
 	}
-	return l.unopened.PushBack(c)
+	return e
+}
+
+// crowd is the oldest of the address that has the most. The lock is held.
+func (l *Listener) crowd() (oldest *list.Element) {
+	first, n, most := map[string]*list.Element{}, map[string]int{}, 0
+	for e := l.unopened.Front(); e != nil; e = e.Next() {
+		from := e.Value.(stranger).from
+		if n[from]++; n[from] == 1 {
+			first[from] = e
+		}
+		if n[from] > most {
+			oldest, most = first[from], n[from]
+		}
+	}
+	return oldest
 }
 
 // admit reads the opening and hands the connection on.
-func (l *Listener) admit(c net.Conn, e *list.Element) {
-	var o Opening
-	err := c.SetDeadline(time.Now().Add(openingTimeout))
+func (l *Listener) admit(under net.Conn, e *list.Element) {
+	var (
+		o Opening
+		c net.Conn
+	)
+	err := under.SetDeadline(time.Now().Add(openingTimeout))
+	if err == nil {
+		c, err = l.secure(under)
+	}
 	if err == nil {
 		err = readFrame(c, magic, &o)
 	}
@@ -133,7 +187,8 @@ func (l *Listener) admit(c net.Conn, e *list.Element) {
 	l.unopened.Remove(e) // nothing where it is no longer there
 	l.mu.Unlock()
 	if err != nil {
-		_ = c.Close()
+		_ = under.Close()
+		l.tell(under, err)
 		return
 	}
 	if err := l.take(c, o); err != nil {
@@ -142,10 +197,24 @@ func (l *Listener) admit(c net.Conn, e *list.Element) {
 	}
 }
 
+// tell says why a connection did not open, unless nothing came of it: a check
+// whether the port is open, for one.
+func (l *Listener) tell(c net.Conn, err error) {
+	op, cut := errors.AsType[*net.OpError](err)
+	cut = cut && op.Op != "remote error"
+	if l.rules.Refused != nil && !cut && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		l.rules.Refused(c.RemoteAddr(), err)
+	}
+}
+
 // take judges an opening. It answers the connection, or returns why it is
 // refused.
 func (l *Listener) take(c net.Conn, o Opening) error {
-	card, err := l.judge(o)
+	if err := l.prove(c, o.From); err != nil {
+		l.tell(c, err)
+		return err
+	}
+	card, err := l.rules.Judge(o)
 	if err != nil {
 		return err
 	}
@@ -174,7 +243,7 @@ func (l *Listener) take(c net.Conn, o Opening) error {
 }
 
 func (l *Listener) count(who caller) error {
-	members := l.members()
+	members := l.rules.Members()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.opened[who]

@@ -52,7 +52,8 @@ const (
 	magic = "stout-replica-1\n"
 	// maxFrame bounds an opening and the reply to it.
 	maxFrame = 64 << 10
-	// openingTimeout is what an opening and the reply may take together.
+	// openingTimeout is what a handshake of TLS, an opening and the reply may take
+	// together.
 	openingTimeout = time.Second
 )
 
@@ -87,6 +88,9 @@ func readFrame(r io.Reader, head string, v any) error {
 	if _, err := io.ReadFull(r, start); err != nil {
 		return err
 	}
+	if start[0] == 22 && start[1] == 3 { // a handshake of TLS
+		return errors.New("the caller speaks TLS, and this replica has none of raft-cert, raft-key and raft-ca")
+	}
 	if string(start[:len(head)]) != head {
 		return errors.New("these are not the bytes of a Stout replica of this version")
 	}
@@ -106,7 +110,15 @@ func readFrame(r io.Reader, head string, v any) error {
 // connection's own port in them.
 type noAnswer struct{ err error }
 
+func (e noAnswer) Is(target error) bool {
+	_, rejected := rejection(e.err)
+	return rejected && target == ErrTrust
+}
+
 func (e noAnswer) Error() string {
+	if rejected, ok := rejection(e.err); ok {
+		return rejected
+	}
 	if t := net.Error(nil); errors.As(e.err, &t) && t.Timeout() {
 		return "what listens there does not answer the opening of a connection"
 	}

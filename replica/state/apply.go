@@ -38,7 +38,10 @@ func (s *State) Apply(index, term uint64, b Batch) (*State, Outcome) {
 		}
 	}
 	e.Index, e.Term = index, term
-	out.Epoch, out.Changes = e.Epoch, e.changes
+	out.Epoch = e.Epoch
+	if len(e.changes) > 0 {
+		out.Changes = e.changes
+	}
 	return e.State, out
 }
 
@@ -48,6 +51,12 @@ func (s *State) Apply(index, term uint64, b Batch) (*State, Outcome) {
 func (e *editor) apply(c *Command) Result {
 	before := e.Now
 	e.Now = max(e.Now, c.Time)
+	if e.caller = ""; e.Level >= levelAccess {
+		e.caller = c.Caller
+	}
+	if t, ok := c.Operation.(*Transaction); ok && e.takes(t) {
+		return t.try(e) // which decides by doing, or doing nothing
+	}
 	r, changes := e.Would(c.Operation)
 	if r == nil {
 		e.Now = before

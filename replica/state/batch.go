@@ -21,8 +21,9 @@ const MaxCommands = 1 << 14
 type Command struct {
 	// Time is the proposing master's wall clock, Unix nanoseconds. It is only
 	// shown to people (granted_at, created_at, since); nothing is decided by it.
-	Time   int64
-	Caller string // identity of the caller; kept free for access lists
+	Time int64
+	// Caller is the principal for whom it is; empty where nobody is known.
+	Caller string
 	Operation
 }
 

@@ -9,21 +9,24 @@ package state
 // Each type stands in the file of what it is about.
 type Change interface{ change() }
 
-func (OfficeOpened) change()  {}
-func (OfficeClosed) change()  {}
-func (SessionOpened) change() {}
-func (SessionEnded) change()  {}
-func (Granted) change()       {}
-func (Enqueued) change()      {}
-func (Kept) change()          {}
-func (Withdrawn) change()     {}
-func (Released) change()      {}
-func (DelayBegan) change()    {}
-func (DelayEnded) change()    {}
-func (Marked) change()        {}
-func (SumTold) change()       {}
-func (MembersNoted) change()  {}
-func (LevelRaised) change()   {}
-func (FileChanged) change()   {}
-func (FileDeleted) change()   {}
-func (Answered) change()      {}
+func (OfficeOpened) change()   {}
+func (OfficeClosed) change()   {}
+func (SessionOpened) change()  {}
+func (SessionEnded) change()   {}
+func (Granted) change()        {}
+func (Enqueued) change()       {}
+func (Kept) change()           {}
+func (Withdrawn) change()      {}
+func (Released) change()       {}
+func (DelayBegan) change()     {}
+func (DelayEnded) change()     {}
+func (Marked) change()         {}
+func (SumTold) change()        {}
+func (MembersNoted) change()   {}
+func (LevelRaised) change()    {}
+func (FileChanged) change()    {}
+func (FileDeleted) change()    {}
+func (Answered) change()       {}
+func (AccessChanged) change()  {}
+func (SessionAdopted) change() {}
+func (Expelled) change()       {}

@@ -20,9 +20,10 @@ import (
 //   - modes, limits and keys are what Apply lets in
 //   - a lock that is free leaves nothing behind
 //   - a file's numbers are the cell's, and the session that it ends with lives
-//   - answers are remembered for sessions that live, and not more than mostAnswers
+//   - nobody has an id or a secret of a token twice, and rules and groups are sound
+//   - answers are remembered for sessions that live, and not more than MostAnswers
 func (s *State) Check() error {
-	locks, files := 0, 0
+	locks, files, content := 0, 0, int64(0)
 	for n := range s.nodes.All() {
 		if !n.Free() || n.File == nil {
 			locks++
@@ -32,13 +33,14 @@ func (s *State) Check() error {
 		}
 		if n.File != nil {
 			files++
+			content += int64(len(n.File.Content))
 			if err := s.checkFile(n); err != nil {
 				return fmt.Errorf("file %q: %w", n.Path, err)
 			}
 		}
 	}
-	if locks != s.locks || files != s.files {
-		return fmt.Errorf("counts %d locks and %d files; there are %d and %d", s.locks, s.files, locks, files)
+	if locks != s.locks || files != s.files || content != s.content {
+		return fmt.Errorf("counts %d locks and %d files of %d bytes; there are %d and %d of %d", s.locks, s.files, s.content, locks, files, content)
 	}
 	if err := s.checkOwned(); err != nil {
 		return err
@@ -46,7 +48,10 @@ func (s *State) Check() error {
 	if n := s.holds.Len() + s.queue.Len(); n != s.claims.Len() {
 		return fmt.Errorf("%d holds and waits but %d claims", n, s.claims.Len())
 	}
-	return s.checkTotals()
+	if err := s.checkTotals(); err != nil {
+		return err
+	}
+	return s.checkAccess()
 }
 
 func (s *State) checkLock(l *Node) error {
@@ -227,12 +232,43 @@ func (s *State) checkOwned() error {
 		return fmt.Errorf("%d files end with a session, but %d are known to", ephemeral, s.ephemeral.Len())
 	}
 	for v := range s.answers.All() {
-		if err := s.lives(v.Session); err != nil {
+		if err := s.lives(v.session); err != nil {
 			return fmt.Errorf("answers: %w", err)
 		}
-		if len(v.List) == 0 || len(v.List) > mostAnswers {
-			return fmt.Errorf("session %q has %d answers", v.Session, len(v.List))
+		if n := v.Len(); n == 0 || n > MostAnswers {
+			return fmt.Errorf("session %q has %d answers", v.session, n)
 		}
+	}
+	return nil
+}
+
+func (s *State) checkAccess() error {
+	for t := range s.tokens.All() {
+		if other, _ := s.tokenBySum(t.Sum); !t.sound() || other != t {
+			return fmt.Errorf("token %q is not such as can be, or another one has its secret", t.ID)
+		}
+		if t.CreatedAt > s.Now {
+			return fmt.Errorf("token %q was made at %d, after the cell's time %d", t.ID, t.CreatedAt, s.Now)
+		}
+	}
+	if a, b := s.tokens.Len(), s.sums.Len(); a != b || a > MaxTokens {
+		return fmt.Errorf("%d tokens, but %d secrets", a, b)
+	}
+	for r := range s.policy.Rules("", "") {
+		if !r.Sound() {
+			return fmt.Errorf("the rule at %q is not such as can be", r.Path)
+		}
+	}
+	for g := range s.policy.Groups() {
+		if !g.Sound() {
+			return fmt.Errorf("group %q is not such as can be", g.Group)
+		}
+	}
+	if cell := s.policy.Cell(); !cell.Sound() {
+		return errors.New("the lists of the cell are not such as can be")
+	}
+	if v := s.AccessOn || s.tokens.Len()+s.policy.RuleCount()+s.policy.GroupCount() > 0; v && s.Level < levelAccess {
+		return fmt.Errorf("has rules, groups or tokens at level %d", s.Level)
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ type item map[int]any
 type parts struct {
 	header                        item
 	sessions, locks, holds, waits []item
+	cell                          item
+	rules, groups, tokens         []item
 }
 
 func (p parts) bytes(t *testing.T) []byte {
@@ -31,8 +33,8 @@ func (p parts) bytes(t *testing.T) []byte {
 			t.Fatal(err)
 		}
 	}
-	put(item{1: header, 2: len(p.sessions), 3: len(p.locks), 4: len(p.holds), 5: len(p.waits)})
-	for _, list := range [][]item{p.sessions, p.locks, p.holds, p.waits} {
+	put(item{1: header, 2: len(p.sessions), 3: len(p.locks), 4: len(p.holds), 5: len(p.waits), 7: p.cell, 8: len(p.rules), 9: len(p.groups), 10: len(p.tokens)})
+	for _, list := range [][]item{p.sessions, p.locks, p.holds, p.waits, p.rules, p.groups, p.tokens} {
 		for _, v := range list {
 			put(v)
 		}
@@ -62,6 +64,11 @@ func TestRestoreRefusesContradictions(t *testing.T) {
 		hold = item{1: "/a", 2: "s1", 4: 1, 6: 1, 7: 0}
 		wait = item{1: "/a", 2: 1, 3: "s2", 5: 1, 9: 0}
 		both = []item{s1, s2}
+
+		later = item{10: 2}
+		rule  = item{1: "/a", 2: map[int][]string{1: {"*"}}}
+		group = item{1: "g", 2: []string{"group:h"}}
+		token = item{1: "t1", 2: sumOf("x"), 3: "user:a"}
 	)
 	tests := []struct {
 		name  string
@@ -106,6 +113,20 @@ func TestRestoreRefusesContradictions(t *testing.T) {
 		{"no level", parts{header: item{10: 0}}, "level"},
 		{"incarnation out of bounds", parts{header: item{5: 1024}}, "incarnation"},
 		{"counter out of bounds", parts{header: item{6: 1 << 43}}, "counter"},
+		{"fine, with access", parts{header: item{10: 2, 12: true}, cell: item{1: []string{"*"}}, rules: []item{rule}, groups: []item{group}, tokens: []item{token}}, ""},
+		{"access before its level", parts{rules: []item{rule}}, "level 1"},
+		{"access on before its level", parts{header: item{12: true}}, "level 1"},
+		{"rule that can't be", parts{header: later, rules: []item{rule.with(item{1: "a"})}}, "such as can be"},
+		{"rule of an unknown permission", parts{header: later, rules: []item{rule.with(item{2: map[int][]string{5: {}}})}}, "such as can be"},
+		{"rule with no list", parts{header: later, rules: []item{rule.with(item{2: map[int][]string{1: nil}})}}, "such as can be"},
+		{"rule twice", parts{header: later, rules: []item{rule, rule}}, "in order"},
+		{"groups in a circle", parts{header: later, groups: []item{group, {1: "h", 2: []string{"group:g"}}}}, "member of itself"},
+		{"group of everybody", parts{header: later, groups: []item{group.with(item{2: []string{"*"}})}}, "such as can be"},
+		{"cell of nobody", parts{header: later, cell: item{2: []string{"nobody"}}}, "such as can be"},
+		{"one secret for two tokens", parts{header: later, tokens: []item{token, token.with(item{1: "t2"})}}, "secret"},
+		{"token of nobody", parts{header: later, tokens: []item{token.with(item{3: "anonymous"})}}, "such as can be"},
+		{"token without a sum", parts{header: later, tokens: []item{token.with(item{2: []byte("x")})}}, "such as can be"},
+		{"token of after the cell's time", parts{header: later, tokens: []item{token.with(item{5: 1})}}, "time"},
 		{"unknown field", parts{sessions: []item{s1.with(item{99: 1})}}, "unknown field"},
 	}
 	for _, tt := range tests {
@@ -125,7 +146,10 @@ func TestRestoreRefusesContradictions(t *testing.T) {
 
 // TestRestoreBelievesNoCounts: a promise of very many records costs nothing.
 func TestRestoreBelievesNoCounts(t *testing.T) {
-	for field := 2; field <= 5; field++ {
+	for field := 2; field <= 10; field++ {
+		if field == 7 { // the lists of the cell
+			continue
+		}
 		for _, n := range []int{-1, 1 << 62} {
 			var out bytes.Buffer
 			out.WriteString("stout-state\x03")

@@ -14,7 +14,9 @@ type editor struct {
 	claims   btree.Edit[claimKey, claim]
 
 	ephemeral btree.Edit[owned, *File]
-	answers   btree.Edit[string, *answers]
+	answers   btree.Edit[string, *Answers]
+
+	caller string // principal for whom the present command is; empty where nobody is known
 
 	changes []Change
 	likely  int // changes

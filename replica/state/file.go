@@ -20,6 +20,7 @@ type File struct {
 	ModifiedAt int64  `cbor:"8,keyasint"`
 	Sum        []byte `cbor:"9,keyasint"`            // SHA-256 of Content
 	Size       int    `cbor:"10,keyasint,omitempty"` // of Content, also where that is left out
+	Principal  string `cbor:"11,keyasint,omitempty"` // who wrote it last; empty where nobody is known
 }
 
 // MaxContent bounds the content of a file, in bytes.
@@ -46,6 +47,9 @@ func (s *State) File(path string) (*File, bool) {
 
 // FileCount is the number of files.
 func (s *State) FileCount() int { return s.files }
+
+// ContentBytes is the number of bytes of content of all files.
+func (s *State) ContentBytes() int64 { return s.content }
 
 // Files walks the files whose path has the given plain string prefix and sorts
 // after the given path, in bytewise order.
@@ -76,9 +80,11 @@ func (e *editor) putFile(f *File) {
 	n := e.node(f.Path)
 	if old := n.File; old != nil {
 		e.disown(old)
+		e.content -= int64(len(old.Content))
 	} else {
 		e.files++
 	}
+	e.content += int64(len(f.Content))
 	f.Path = n.Path // one string for all at a path
 	n.File = f
 	if f.Session != "" {
@@ -92,6 +98,7 @@ func (e *editor) dropFile(f *File, why Reason) {
 	n := e.node(f.Path)
 	e.disown(f)
 	e.files--
+	e.content -= int64(len(f.Content))
 	n.File = nil
 	e.putNode(n)
 	e.tell(FileDeleted{Revision: e.nextRevision(), File: f, Reason: why})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/replica/state/access"
 )
 
 // Logs and snapshots outlive the release that wrote them. These tests hold
@@ -43,6 +44,18 @@ func fullBatch() state.Batch {
 				&state.Write{Path: "/a", Content: []byte("content\x00\xff"), Sum: make([]byte, 32), Owner: state.OwnedBy, When: state.IfRevision, Revision: 57, Sequential: true, Tell: true},
 				&state.Delete{Path: "/a", When: state.IfRevision, Revision: 57}, &state.DeleteBelow{Prefix: "/a/"}, &state.Get{Path: "/a"}},
 			Else: []state.Step{&state.Take{Path: "/x", Handle: "h", Mode: state.Shared, Limit: 2, DelayMS: 1000}, &state.Free{Path: "/x", Handle: "h", Token: 44}}},
+		&state.PutRule{Rule: access.Rule{Path: "/a", Lists: map[access.Permission][]string{
+			access.Read: {"*", "anonymous"}, access.Lock: {"user:a"}, access.Write: {"group:ops"}, access.Admin: {}}}},
+		&state.DropRule{Path: "/a"},
+		&state.PutGroup{Group: access.Members{Group: "ops", Members: []string{"user:a", "group:b"}}},
+		&state.DropGroup{Group: "ops"},
+		&state.PutCellRules{Rules: access.CellRules{Observe: []string{"*"}, Operate: []string{"group:ops"}}},
+		&state.AddToken{Token: state.Token{ID: "t1", Sum: make([]byte, 32), Principal: "user:a", Note: "n", CreatedAt: 5, ExpiresAt: 1 << 60}},
+		&state.DropToken{ID: "t1"},
+		&state.EnableAccess{Token: state.Token{ID: "t2", Sum: make([]byte, 32), Principal: "user:root", Note: "n"}},
+		&state.DisableAccess{},
+		&state.AdoptSession{Session: "s1", Principal: "user:a"},
+		&state.Expel{Session: "s1", Path: "/a", Handle: "h\x00\xff", Seq: 1 << 40},
 		&state.CloseOffice{},
 	} {
 		b.Commands = append(b.Commands, state.Command{Time: 1_700_000_000_000_000_000 + int64(i), Caller: "spiffe://cell/billing", Operation: op})
@@ -72,6 +85,16 @@ func richState(t testing.TB) *state.State {
 		state.Command{Operation: &state.ExpireSession{Session: "s3"}},
 		state.Command{Operation: &state.NoteMembers{Members: []state.Member{
 			{ID: "r1", Directory: "0123456789abcdef", RaftAddr: "10.0.0.1:7201", URL: "http://10.0.0.1:7101"}, {ID: "r2", Directory: "d"}}}},
+		state.Command{Operation: &state.RaiseLevel{Level: 2}},
+		state.Command{Operation: &state.PutRule{Rule: access.Rule{Path: "/", Lists: map[access.Permission][]string{access.Read: {"*"}, access.Admin: {}}}}},
+		state.Command{Operation: &state.PutRule{Rule: access.Rule{Path: "/a"}}},
+		state.Command{Operation: &state.PutGroup{Group: access.Members{Group: "ops", Members: []string{"user:a", "group:b"}}}},
+		state.Command{Operation: &state.PutGroup{Group: access.Members{Group: "b", Members: []string{"user:c"}}}},
+		state.Command{Operation: &state.PutCellRules{Rules: access.CellRules{Observe: []string{"*"}, Operate: []string{"group:ops"}}}},
+		state.Command{Operation: &state.EnableAccess{Token: state.Token{ID: "t2", Sum: sumOf("root"), Principal: "user:root"}}},
+		state.Command{Operation: &state.AddToken{Token: state.Token{ID: "t1", Sum: sumOf("a"), Principal: "user:a", Note: "n", ExpiresAt: 1 << 60}}},
+		state.Command{Operation: &state.AdoptSession{Session: "s2", Principal: "user:a"}},
+		state.Command{Caller: "user:c", Operation: &state.OpenSession{Session: "s4", TTLMS: 1000}},
 	)
 	if s.HoldCount() != 3 || s.WaitCount() != 3 || s.LockCount() != 4 {
 		t.Fatalf("the rich state is not what it should be:\n%s", dumpText(s))

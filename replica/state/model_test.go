@@ -28,6 +28,8 @@ type model struct {
 	locks    map[string]*modelLock
 	files    map[string]*state.File
 	answers  []modelAnswer // oldest first
+	access   modelAccess
+	caller   string // of the command being applied
 }
 
 type modelLock struct {
@@ -38,7 +40,7 @@ type modelLock struct {
 }
 
 func newModel() *model {
-	return &model{level: 1, locks: map[string]*modelLock{}, files: map[string]*state.File{}}
+	return &model{level: 1, locks: map[string]*modelLock{}, files: map[string]*state.File{}, access: newModelAccess()}
 }
 
 func (m *model) apply(index, term uint64, b state.Batch) state.Outcome {
@@ -61,6 +63,9 @@ func (m *model) apply(index, term uint64, b state.Batch) state.Outcome {
 			for i, c := range b.Commands {
 				if m.office.Open && !m.senseless(c.Operation) {
 					m.tick(c.Time)
+					if m.caller = ""; m.level >= 2 {
+						m.caller = c.Caller
+					}
 					out.Results[i] = m.command(c.Operation)
 				}
 			}
@@ -93,6 +98,9 @@ func (m *model) number() uint64 {
 // senseless reports whether an operation is refused whatever the state of locks
 // and sessions that live.
 func (m *model) senseless(op state.Operation) bool {
+	if m.early(op) || m.takenID(op) {
+		return true
+	}
 	switch op := op.(type) {
 	case *state.OpenOffice:
 		return true
@@ -151,6 +159,9 @@ func (m *model) command(op state.Operation) state.Result {
 		m.level = op.Level
 		m.emit(state.LevelRaised{Level: op.Level})
 		return state.Done
+	}
+	if r, ok := m.changeAccess(op); ok {
+		return r
 	}
 	panic("the model does not know the operation")
 }
@@ -218,7 +229,7 @@ func (m *model) openSession(c *state.OpenSession) state.Result {
 			return state.SessionResult{Verdict: state.Conflict, Session: s}
 		}
 	}
-	s := &state.Session{ID: c.Session, Name: c.Name, TTLMS: c.TTLMS, CreatedAt: m.now, Meta: c.Meta, Key: c.Key, Digest: c.Digest}
+	s := &state.Session{ID: c.Session, Name: c.Name, TTLMS: c.TTLMS, CreatedAt: m.now, Meta: c.Meta, Key: c.Key, Digest: c.Digest, Principal: m.caller}
 	m.sessions = append(m.sessions, s)
 	m.emit(state.SessionOpened{Session: s})
 	return state.SessionResult{Verdict: state.Done, Session: s}

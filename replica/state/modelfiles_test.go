@@ -50,12 +50,14 @@ func (m *model) transaction(op *state.Transaction) state.Result {
 		}
 	}
 	r := m.decideAll(op)
+	told := state.Answered{Session: op.Session, Answer: &state.Answer{Key: op.Key, Digest: op.Digest, Result: r}}
 	m.answers = append(slices.Clone(m.answers), modelAnswer{op.Session, op.Key, op.Digest, r})
 	if own := m.answersOf(op.Session); len(own) > 128 {
-		first := own[0].key
-		m.answers = slices.DeleteFunc(m.answers, func(a modelAnswer) bool { return a.session == op.Session && a.key == first })
+		first := own[0]
+		m.answers = slices.DeleteFunc(m.answers, func(a modelAnswer) bool { return a.session == op.Session && a.key == first.key })
+		told.Forgotten = &state.Answer{Key: first.key, Digest: first.digest, Result: first.result}
 	}
-	m.emit(state.Answered{Session: op.Session, Key: op.Key})
+	m.emit(told)
 	return r
 }
 
@@ -161,16 +163,16 @@ func (m *model) step(s state.Step, session string) (state.StepResult, *state.Fai
 			return state.StepResult{}, nil
 		}
 		m.deleteFile(f, state.Deleted)
-		return state.StepResult{Deleted: 1}, nil
+		return state.StepResult{Deleted: 1, Revision: m.revision}, nil
 	case *state.DeleteBelow:
-		n := 0
+		r := state.StepResult{}
 		for _, path := range slices.Sorted(maps.Keys(m.files)) {
 			if strings.HasPrefix(path, s.Prefix) {
 				m.deleteFile(m.files[path], state.Deleted)
-				n++
+				r.Deleted, r.Revision = r.Deleted+1, m.revision
 			}
 		}
-		return state.StepResult{Deleted: n}, nil
+		return r, nil
 	case *state.Get:
 		return state.StepResult{File: m.files[s.Path]}, nil
 	case *state.Take:
@@ -197,7 +199,7 @@ func (m *model) write(w *state.Write, session string) (state.StepResult, *state.
 		return state.StepResult{}, &state.Failure{Why: state.Failed, Current: without(old)}
 	}
 	revision := m.number()
-	f := &state.File{Path: path, Content: w.Content, Sum: w.Sum, Size: len(w.Content), Revision: revision, Instance: revision, Generation: 1, CreatedAt: m.now, ModifiedAt: m.now}
+	f := &state.File{Path: path, Content: w.Content, Sum: w.Sum, Size: len(w.Content), Revision: revision, Instance: revision, Generation: 1, CreatedAt: m.now, ModifiedAt: m.now, Principal: m.caller}
 	if old != nil {
 		f.Instance, f.Generation, f.CreatedAt, f.Session = old.Instance, old.Generation+1, old.CreatedAt, old.Session
 	}
@@ -336,6 +338,7 @@ func (r *run) checkFiles(t *rapid.T) {
 	}
 	for _, id := range someSessions {
 		own := slices.DeleteFunc(slices.Clone(want), func(f *state.File) bool { return f.Session != id })
+		equal(t, "answers of "+id, r.state.Answers(id).Len(), len(r.model.answersOf(id)))
 		equal(t, "ephemeral files of "+id, slices.Collect(r.state.Ephemeral(id)), own)
 	}
 }

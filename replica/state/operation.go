@@ -56,6 +56,17 @@ var operations = [...]row{
 	12: {"note-members", 1, decode[NoteMembers]},
 	13: {"raise-level", 1, decode[RaiseLevel]},
 	14: {"transaction", 1, decodeTransaction},
+	15: {"put-rule", levelAccess, decode[PutRule]},
+	16: {"drop-rule", levelAccess, decode[DropRule]},
+	17: {"put-group", levelAccess, decode[PutGroup]},
+	18: {"drop-group", levelAccess, decode[DropGroup]},
+	19: {"put-cell-rules", levelAccess, decode[PutCellRules]},
+	20: {"add-token", levelAccess, decode[AddToken]},
+	21: {"drop-token", levelAccess, decode[DropToken]},
+	22: {"enable-access", levelAccess, decode[EnableAccess]},
+	23: {"disable-access", levelAccess, decode[DisableAccess]},
+	24: {"adopt-session", levelAccess, decode[AdoptSession]},
+	25: {"expel", levelAccess, decode[Expel]},
 }
 
 func (*OpenOffice) kind() Kind    { return 1 }
@@ -72,6 +83,17 @@ func (*TellSum) kind() Kind       { return 11 }
 func (*NoteMembers) kind() Kind   { return 12 }
 func (*RaiseLevel) kind() Kind    { return 13 }
 func (*Transaction) kind() Kind   { return 14 }
+func (*PutRule) kind() Kind       { return 15 }
+func (*DropRule) kind() Kind      { return 16 }
+func (*PutGroup) kind() Kind      { return 17 }
+func (*DropGroup) kind() Kind     { return 18 }
+func (*PutCellRules) kind() Kind  { return 19 }
+func (*AddToken) kind() Kind      { return 20 }
+func (*DropToken) kind() Kind     { return 21 }
+func (*EnableAccess) kind() Kind  { return 22 }
+func (*DisableAccess) kind() Kind { return 23 }
+func (*AdoptSession) kind() Kind  { return 24 }
+func (*Expel) kind() Kind         { return 25 }
 
 // decode reads an operation and returns the bytes behind it.
 func decode[T any, P interface {
@@ -101,10 +123,15 @@ func Name(op Operation) string { return op.kind().String() }
 // function by which Apply decides: who may answer from memory need not ask the
 // log where nothing would change.
 func (s *State) Would(op Operation) (r Result, changes bool) {
-	if !s.Office.Open || operations[op.kind()].level > s.Level || !op.wellFormed() {
+	if !s.takes(op) {
 		return nil, false
 	}
 	return op.would(s)
+}
+
+// takes reports whether op is not refused, whatever it comes to.
+func (s *State) takes(op Operation) bool {
+	return s.Office.Open && operations[op.kind()].level <= s.Level && op.wellFormed()
 }
 
 // plain reports whether a key can stand beside others: NUL parts them.

@@ -143,7 +143,7 @@ func write(path, content string, w state.Write) *state.Write {
 
 func fileText(f *state.File) string {
 	return fields(f.Path, opt("r", f.Revision), opt("instance", f.Instance), opt("generation", f.Generation),
-		opt("session", f.Session), opt("made", f.CreatedAt), opt("changed", f.ModifiedAt), contentText(f.Content))
+		opt("session", f.Session), opt("made", f.CreatedAt), opt("changed", f.ModifiedAt), opt("by", f.Principal), contentText(f.Content))
 }
 
 func contentText(content []byte) string {

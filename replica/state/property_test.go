@@ -133,6 +133,9 @@ func withoutDetails(r state.Result) state.Result {
 	case state.SessionResult:
 		r.Session = nil
 		return r
+	case state.TokenResult:
+		r.Token = nil
+		return r
 	case state.TransactionResult: // it is tried, if at all, but at another time of the cell
 		r.Steps = nil
 		if r.Verdict == state.Done {
@@ -149,6 +152,9 @@ func (r *run) start(t *rapid.T) {
 	b := state.Batch{Epoch: 1, LeaseMS: 2000}
 	for _, id := range someSessions {
 		b.Commands = append(b.Commands, state.Command{Operation: &state.OpenSession{Session: id, TTLMS: 1000}})
+	}
+	if rapid.Bool().Draw(t, "with access") {
+		b.Commands = append(b.Commands, state.Command{Operation: &state.RaiseLevel{Level: state.Level}})
 	}
 	r.apply(t, 1, b)
 }
@@ -208,14 +214,15 @@ func (r *run) commands(t *rapid.T) []state.Command {
 }
 
 func (r *run) command(t *rapid.T) state.Command {
-	return state.Command{Time: r.clock(t), Operation: rapid.SampledFrom(someOperations).Draw(t, "operation")(r, t)}
+	who := rapid.SampledFrom([]string{"", "user:a", "user:b"}).Draw(t, "caller")
+	return state.Command{Time: r.clock(t), Caller: who, Operation: rapid.SampledFrom(someOperations).Draw(t, "operation")(r, t)}
 }
 
 // someOperations make the operations, each as often as it should come.
 var someOperations = slices.Concat(
 	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).acquire}, 18),
 	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).release, (*run).withdraw, (*run).endDelay, (*run).openSession}, 4),
-	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).transaction}, 10),
+	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).transaction, (*run).changeAccess}, 10),
 	slices.Repeat([]func(*run, *rapid.T) state.Operation{
 		func(_ *run, t *rapid.T) state.Operation { return &state.ExpireSession{Session: drawSession(t)} }}, 3),
 	[]func(*run, *rapid.T) state.Operation{
@@ -328,6 +335,7 @@ func (r *run) check(t *rapid.T) {
 		[]any{m.epoch, m.office, m.counter, m.seq, m.now, m.level, m.revision})
 	r.checkSessions(t)
 	r.checkFiles(t)
+	r.checkAccess(t)
 	var paths []string
 	holds, waits := 0, 0
 	for _, path := range somePaths {

@@ -21,7 +21,7 @@ var rewrite = flag.Bool("rewrite", false, "record what the scenarios and golden 
 //
 // A block of commands is one batch, that is, one log entry. Its first line may
 // be "batch epoch=N term=N lease=N" where it is to differ from what the open
-// office would send. Other blocks are read line by line:
+// office would send. A line may begin with a caller and ": ". Other blocks are read line by line:
 //
 //	cell S…                    open an office in term 1 and the sessions S…
 //	now N                      time of the commands that follow
@@ -114,7 +114,8 @@ type player struct {
 }
 
 func (p *player) block(lines []string) (string, error) {
-	if word, _, _ := strings.Cut(lines[0], " "); word == "batch" || word == "transaction" || parsers[word] != nil {
+	_, first := callerOf(lines[0])
+	if word, _, _ := strings.Cut(first, " "); word == "batch" || word == "transaction" || parsers[word] != nil {
 		return p.batch(lines)
 	}
 	var out strings.Builder
@@ -128,6 +129,14 @@ func (p *player) block(lines []string) (string, error) {
 		}
 	}
 	return out.String(), nil
+}
+
+// callerOf parts the caller from a line that names one.
+func callerOf(line string) (caller, rest string) {
+	if who, rest, named := strings.Cut(line, ": "); named {
+		return who, rest
+	}
+	return "", line
 }
 
 // batch applies the lines as one entry and lists the results, then the events.
@@ -144,6 +153,7 @@ func (p *player) batch(lines []string) (string, error) {
 		lines = lines[1:]
 	}
 	for _, line := range lines {
+		caller, line := callerOf(line)
 		op, err := parseOperation(strings.Fields(line))
 		if err != nil {
 			return "", err
@@ -151,7 +161,7 @@ func (p *player) batch(lines []string) (string, error) {
 		if open, ok := op.(*state.OpenOffice); ok && open.Term == 0 {
 			open.Term = term
 		}
-		b.Commands = append(b.Commands, state.Command{Time: p.now, Operation: op})
+		b.Commands = append(b.Commands, state.Command{Time: p.now, Caller: caller, Operation: op})
 	}
 	return p.apply(term, b), nil
 }

@@ -15,6 +15,7 @@ type Session struct {
 	Meta      map[string]string `cbor:"5,keyasint,omitempty"`
 	Key       string            `cbor:"6,keyasint,omitempty"`
 	Digest    []byte            `cbor:"7,keyasint,omitempty"`
+	Principal string            `cbor:"8,keyasint,omitempty"` // whose it is; empty where nobody known has used it
 }
 
 // OpenSession opens a session, or finds the one that was opened under its key.
@@ -74,7 +75,7 @@ func (op *OpenSession) would(s *State) (Result, bool) {
 
 func (op *OpenSession) do(e *editor, _ Result) Result {
 	v := &Session{ID: op.Session, Name: op.Name, TTLMS: op.TTLMS, CreatedAt: e.Now,
-		Meta: op.Meta, Key: op.Key, Digest: op.Digest}
+		Meta: op.Meta, Key: op.Key, Digest: op.Digest, Principal: e.caller}
 	e.sessions.Put(v.ID, v)
 	if v.Key != "" {
 		e.keys.Put(v.Key, v)

@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/stoutlock/stout/replica/state/access"
 )
 
 // snapshotMagic opens every snapshot; its last byte is the format's version.
@@ -23,6 +26,11 @@ type preamble struct {
 	Holds    uint64 `cbor:"4,keyasint"`
 	Waits    uint64 `cbor:"5,keyasint"`
 	Answers  uint64 `cbor:"6,keyasint"` // sessions that have some
+	// What follows is left out where there is none, as before levelAccess.
+	Cell   access.CellRules `cbor:"7,keyasint,omitempty"`
+	Rules  uint64           `cbor:"8,keyasint,omitempty"`
+	Groups uint64           `cbor:"9,keyasint,omitempty"`
+	Tokens uint64           `cbor:"10,keyasint,omitempty"`
 }
 
 // nodeRecord is what a snapshot keeps of a Node: what its holds and waits do
@@ -34,8 +42,16 @@ type nodeRecord struct {
 	File    *File  `cbor:"4,keyasint,omitempty"`
 }
 
+// answersRecord is how the answers of a session are written, oldest first.
+type answersRecord struct {
+	_       struct{} `cbor:",toarray"`
+	Session string
+	List    []*Answer
+}
+
 // Snapshot writes the state: the magic, then a sequence of CBOR items
-// (preamble, sessions, nodes, holds, waits, answers, each in key order). Equal states
+// (preamble, sessions, nodes, holds, waits, answers, rules, groups, tokens, each in
+// key order). Equal states
 // write equal bytes.
 func (s *State) Snapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 64<<10)
@@ -44,7 +60,8 @@ func (s *State) Snapshot(w io.Writer) error {
 	}
 	enc := encMode.NewEncoder(buf)
 	err := enc.Encode(preamble{Header: s.header, Sessions: uint64(s.sessions.Len()), Nodes: uint64(s.nodes.Len()),
-		Holds: uint64(s.holds.Len()), Waits: uint64(s.queue.Len()), Answers: uint64(s.answers.Len())})
+		Holds: uint64(s.holds.Len()), Waits: uint64(s.queue.Len()), Answers: uint64(s.answers.Len()),
+		Cell: s.policy.Cell(), Rules: uint64(s.policy.RuleCount()), Groups: uint64(s.policy.GroupCount()), Tokens: uint64(s.tokens.Len())})
 	put := func(v any) bool {
 		if err == nil {
 			err = enc.Encode(v)
@@ -55,7 +72,10 @@ func (s *State) Snapshot(w io.Writer) error {
 	s.nodes.All()(func(v *Node) bool { return put(nodeRecord{v.Path, v.DelayID, v.DelayMS, v.File}) })
 	s.Holds()(func(v *Hold) bool { return put(v) })
 	s.Waits()(func(v *Wait) bool { return put(v) })
-	s.answers.All()(func(v *answers) bool { return put(v) })
+	s.answers.All()(func(v *Answers) bool { return put(answersRecord{Session: v.session, List: slices.Collect(v.All())}) })
+	s.policy.Rules("", "")(func(v *access.Rule) bool { return put(v) })
+	s.policy.Groups()(func(v *access.Members) bool { return put(v) })
+	s.tokens.All()(func(v *Token) bool { return put(v) })
 	if err == nil {
 		err = buf.Flush()
 	}
@@ -113,6 +133,7 @@ func restore(dec *cbor.Decoder) (*State, error) {
 		e.nodes.Put(v.Path, n)
 		if f := v.File; f != nil {
 			e.files++
+			e.content += int64(len(f.Content))
 			if f.Session != "" {
 				e.ephemeral.Put(owned{f.Session, f.Path}, f)
 			}
@@ -142,7 +163,18 @@ func restore(dec *cbor.Decoder) (*State, error) {
 		l.Waiters++
 		l.count(v.Mode, v.Limit)
 	})
-	each(in, p.Answers, func(v *answers) []byte { return []byte(v.Session) }, func(v *answers) { e.answers.Put(v.Session, v) })
+	each(in, p.Answers, func(v *answersRecord) []byte { return []byte(v.Session) }, func(v *answersRecord) {
+		if n := len(v.List); n == 0 || n > MostAnswers || slices.Contains(v.List, nil) {
+			in.err = fmt.Errorf("session %q has %d answers, or an empty one", v.Session, n)
+			return
+		}
+		all := &Answers{session: v.Session}
+		for _, a := range v.List {
+			all, _ = all.add(a)
+		}
+		e.answers.Put(v.Session, all)
+	})
+	e.restoreAccess(in, &p)
 	if err := in.end(); err != nil {
 		return nil, err
 	}
@@ -155,6 +187,33 @@ func restore(dec *cbor.Decoder) (*State, error) {
 		return nil, fmt.Errorf("there is something at %d nodes, but %d were written", n, p.Nodes)
 	}
 	return e.State, nil
+}
+
+// restoreAccess reads who may do what. What a policy would not take is an error.
+func (e *editor) restoreAccess(in *records, p *preamble) {
+	if !p.Cell.Sound() {
+		in.fail(errors.New("the lists of the cell are not such as can be"))
+		return
+	}
+	e.policy = e.policy.PutCell(p.Cell)
+	add := func(sound bool, put func() (*access.Policy, error)) {
+		policy, err := e.policy, errors.New("is not such as can be")
+		if sound {
+			policy, err = put()
+		}
+		if err != nil {
+			in.fail(err)
+			return
+		}
+		e.policy = policy
+	}
+	each(in, p.Rules, func(v *access.Rule) []byte { return []byte(v.Path) }, func(v *access.Rule) {
+		add(v.Sound(), func() (*access.Policy, error) { return e.policy.PutRule(v) })
+	})
+	each(in, p.Groups, func(v *access.Members) []byte { return []byte(v.Group) }, func(v *access.Members) {
+		add(v.Sound(), func() (*access.Policy, error) { return e.policy.PutGroup(v) })
+	})
+	each(in, p.Tokens, func(v *Token) []byte { return []byte(v.ID) }, e.putToken)
 }
 
 // numberedKey is the key of the n-th thing at a path, as bytes. NUL sorts
@@ -195,8 +254,17 @@ func each[V any](in *records, n uint64, key func(*V) []byte, add func(*V)) {
 			in.err = fmt.Errorf("%T %q is not in order behind %q", *v, k, last)
 			return
 		}
-		add(v)
+		if add(v); in.err != nil {
+			return
+		}
 		last = k
+	}
+}
+
+// fail ends reading, unless it has ended.
+func (in *records) fail(err error) {
+	if in.err == nil {
+		in.err = err
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/stoutlock/stout/replica/state/access"
 	"github.com/stoutlock/stout/replica/state/internal/btree"
 )
 
@@ -34,8 +35,9 @@ type header struct {
 	Now         int64  `cbor:"8,keyasint"` // highest command time seen
 	// Members is the table that a master noted last. It is not changed in place.
 	Members  []Member `cbor:"9,keyasint,omitempty"`
-	Level    uint64   `cbor:"10,keyasint"` // see level.go
-	Revision uint64   `cbor:"11,keyasint"` // of the last change that has one; see Change
+	Level    uint64   `cbor:"10,keyasint"`           // see level.go
+	Revision uint64   `cbor:"11,keyasint"`           // of the last change that has one; see Change
+	AccessOn bool     `cbor:"12,keyasint,omitempty"` // callers are judged; see access.go
 }
 
 // State is the whole replicated state after some entry of the log. Make the
@@ -50,9 +52,14 @@ type State struct {
 	claims   btree.Tree[claimKey, claim]
 
 	ephemeral btree.Tree[owned, *File]     // by session and path: those that end with one
-	answers   btree.Tree[string, *answers] // by session: those that have some
+	answers   btree.Tree[string, *Answers] // by session: those that have some
 
-	locks, files int // nodes with a lock that is not free, and with a file
+	policy *access.Policy
+	tokens btree.Tree[string, *Token] // by id
+	sums   btree.Tree[string, *Token] // by the SHA-256 of the secret
+
+	locks, files int   // nodes with a lock that is not free, and with a file
+	content      int64 // bytes of content of all files
 }
 
 // numbered is the key of the n-th thing at a path.
@@ -100,7 +107,11 @@ func New() *State {
 		claims:   btree.New(claimKey.compare),
 
 		ephemeral: btree.New(owned.compare),
-		answers:   btree.New(func(session string, v *answers) int { return strings.Compare(session, v.Session) }),
+		answers:   btree.New(func(session string, v *Answers) int { return strings.Compare(session, v.session) }),
+
+		policy: access.New(),
+		tokens: btree.New(func(id string, t *Token) int { return strings.Compare(id, t.ID) }),
+		sums:   btree.New(func(sum string, t *Token) int { return strings.Compare(sum, string(t.Sum)) }),
 	}
 }
 

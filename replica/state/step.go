@@ -19,6 +19,8 @@ type StepResult struct {
 	Hold    *Hold `cbor:"2,keyasint,omitempty"` // Acquire
 	Deleted int   `cbor:"3,keyasint,omitempty"` // Delete, DeleteBelow: files
 	Freed   bool  `cbor:"4,keyasint,omitempty"` // Release
+
+	Revision uint64 `cbor:"5,keyasint,omitempty"` // Delete, DeleteBelow: of the last deletion
 }
 
 // Owner says with what a file ends.
@@ -72,7 +74,7 @@ func (w *Write) take(e *editor, session string) (StepResult, *Failure) {
 	if there && w.Sequential { // somebody has given it the name that is its own
 		return StepResult{}, &Failure{Why: Failed, Current: old.stat()}
 	}
-	f := &File{Path: path, Content: w.Content, Sum: w.Sum, Size: len(w.Content), Revision: e.nextRevision(), CreatedAt: e.Now, ModifiedAt: e.Now}
+	f := &File{Path: path, Content: w.Content, Sum: w.Sum, Size: len(w.Content), Revision: e.nextRevision(), CreatedAt: e.Now, ModifiedAt: e.Now, Principal: e.caller}
 	if there {
 		f.Instance, f.Generation, f.CreatedAt, f.Session = old.Instance, old.Generation+1, old.CreatedAt, old.Session
 	} else {
@@ -108,13 +110,13 @@ func (f *File) stat() *File {
 	return &s
 }
 
-// sequenceDigits is how long the number is that names a sequential file: so its
+// SequenceDigits is how long the number is that names a sequential file: so its
 // names grow in the log's order.
-const sequenceDigits = 16
+const SequenceDigits = 16
 
 func sequenceName(revision uint64) string {
-	digits := [sequenceDigits]byte{}
-	for i := sequenceDigits - 1; i >= 0; i-- {
+	digits := [SequenceDigits]byte{}
+	for i := SequenceDigits - 1; i >= 0; i-- {
 		digits[i] = byte('0' + revision%10)
 		revision /= 10
 	}
@@ -144,7 +146,7 @@ func (d *Delete) take(e *editor, _ string) (StepResult, *Failure) {
 		return StepResult{}, nil
 	}
 	e.dropFile(f, Deleted)
-	return StepResult{Deleted: 1}, nil
+	return StepResult{Deleted: 1, Revision: e.Revision}, nil
 }
 
 // MaxDeleted bounds the files that one step deletes.
@@ -169,10 +171,12 @@ func (d *DeleteBelow) take(e *editor, _ string) (StepResult, *Failure) {
 			return StepResult{}, &Failure{Why: Busy}
 		}
 	}
+	r := StepResult{Deleted: len(all)}
 	for _, f := range all {
 		e.dropFile(f, Deleted)
+		r.Revision = e.Revision
 	}
-	return StepResult{Deleted: len(all)}, nil
+	return r, nil
 }
 
 // Get reads a file.

@@ -49,7 +49,7 @@ func waitText(w *state.Wait) string {
 
 func sessionText(s *state.Session) string {
 	return fields(s.ID, opt("name", s.Name), opt("ttl", s.TTLMS), opt("at", s.CreatedAt), opt("key", s.Key),
-		opt("digest", string(s.Digest)), metaText(s.Meta))
+		opt("digest", string(s.Digest)), metaText(s.Meta), opt("of", s.Principal))
 }
 
 func metaText(meta map[string]string) string {
@@ -85,6 +85,11 @@ func resultText(r state.Result) string {
 		return fields(r.Verdict.String(), sessionText(r.Session))
 	case state.TransactionResult:
 		return transactionText(r)
+	case state.TokenResult:
+		if r.Token == nil {
+			return r.Verdict.String()
+		}
+		return fields(r.Verdict.String(), tokenText(r.Token))
 	case state.AcquireResult:
 		text := fields(r.Verdict.String(), clashText(r.Clash))
 		if r.Hold != nil {
@@ -131,7 +136,17 @@ func changeText(c state.Change) string {
 	case state.FileDeleted:
 		return fields("file deleted", opt("r", c.Revision), c.Reason.String(), c.File.Path)
 	case state.Answered:
-		return fields("answered", c.Session, c.Key)
+		text := fields("answered", c.Session, c.Answer.Key)
+		if c.Forgotten != nil {
+			text += " instead of " + c.Forgotten.Key
+		}
+		return text
+	case state.AccessChanged:
+		return "access changed"
+	case state.Expelled:
+		return fields("expelled", waitText(c.Wait), opt("event", c.EventSeq))
+	case state.SessionAdopted:
+		return fields("adopted", c.Session.ID, "by", c.Session.Principal)
 	case state.LevelRaised:
 		return fmt.Sprintf("level %d", c.Level)
 	}
@@ -147,6 +162,7 @@ func dumpText(s *state.State) string {
 	for v := range s.Sessions("") {
 		fmt.Fprintln(&b, "session", sessionText(v))
 	}
+	b.WriteString(accessText(s))
 	for f := range s.Files("", "") {
 		fmt.Fprintln(&b, "file", fileText(f))
 	}

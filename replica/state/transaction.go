@@ -1,7 +1,5 @@
 package state
 
-import "bytes"
-
 // Transaction does several things at one moment, or none of them. If every
 // condition holds all of Then happens, else all of Else; where one step can't be
 // done nothing happens. A single write of a file is a transaction of one step.
@@ -26,9 +24,6 @@ type TransactionResult struct {
 	Guard     *Sequencer   `cbor:"6,keyasint,omitempty"` // NotHeld: the one that is not
 	Replayed  bool         `cbor:"-"`                    // it is the answer to an earlier call under the key
 }
-
-// Answered says that a session was given an answer that is remembered.
-type Answered struct{ Session, Key string }
 
 // Sequencer names one grant.
 type Sequencer struct {
@@ -81,7 +76,7 @@ func (op *Transaction) overwrites(s *State) bool {
 	if !lives || op.Key == "" {
 		return lives
 	}
-	_, again := s.answer(op.Session, op.Key)
+	_, again := s.Answer(op.Session, op.Key)
 	return !again
 }
 
@@ -95,7 +90,7 @@ func (op *Transaction) try(e *editor) Result {
 		}
 	}
 	if op.Key != "" {
-		if earlier, ok := e.answer(op.Session, op.Key); ok {
+		if earlier, ok := e.Answer(op.Session, op.Key); ok {
 			return earlier.again(op.Digest)
 		}
 	}
@@ -173,56 +168,4 @@ func (op *Transaction) holds(s *State) bool {
 		}
 	}
 	return true
-}
-
-// mostAnswers is how many answers a session is remembered for.
-const mostAnswers = 128
-
-// answers are those that a session was given to its last keyed calls, oldest first.
-// It is immutable.
-type answers struct {
-	_       struct{} `cbor:",toarray"`
-	Session string
-	List    []*answer
-}
-
-// answer is one of them.
-type answer struct {
-	Key    string            `cbor:"1,keyasint"`
-	Digest []byte            `cbor:"2,keyasint,omitempty"`
-	Result TransactionResult `cbor:"3,keyasint"`
-}
-
-// again is what the same call is answered.
-func (a *answer) again(digest []byte) TransactionResult {
-	if !bytes.Equal(a.Digest, digest) {
-		return TransactionResult{Verdict: Conflict}
-	}
-	r := a.Result
-	r.Replayed = true
-	return r
-}
-
-func (s *State) answer(session, key string) (*answer, bool) {
-	all, ok := s.answers.Get(session)
-	if !ok {
-		return nil, false
-	}
-	for _, a := range all.List {
-		if a.Key == key {
-			return a, true
-		}
-	}
-	return nil, false
-}
-
-// remember keeps an answer, and forgets the oldest where there are too many.
-func (e *editor) remember(op *Transaction, r TransactionResult) {
-	next := &answers{Session: op.Session}
-	if all, ok := e.answers.Get(op.Session); ok {
-		next.List = append(next.List, all.List[max(0, len(all.List)-mostAnswers+1):]...)
-	}
-	next.List = append(next.List, &answer{Key: op.Key, Digest: op.Digest, Result: r})
-	e.answers.Put(op.Session, next)
-	e.tell(Answered{Session: op.Session, Key: op.Key})
 }

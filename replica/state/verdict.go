@@ -18,10 +18,12 @@ const (
 	Failed                       // a condition does not hold, or a step can't be done
 	NotHeld                      // a guard's grant is not held
 	TooLong                      // the answer is too long to be remembered under its key
+	Full                         // there is as much as there may be
+	Circle                       // a group would be a member of itself
 )
 
 func (v Verdict) String() string {
-	names := [...]string{"", "done", "held", "queued", "busy", "delayed", "conflict", "no-session", "nothing", "failed", "not-held", "too-long"}
+	names := [...]string{"", "done", "held", "queued", "busy", "delayed", "conflict", "no-session", "nothing", "failed", "not-held", "too-long", "full", "circle"}
 	if int(v) < len(names) && v != 0 {
 		return names[v]
 	}

@@ -49,6 +49,7 @@ func TestParseRefuses(t *testing.T) {
 		"--server http://a --dir x":   "not for one given by --server",
 		"failover --server http://a":  "leave --server out",
 		"return --server http://a":    "leave --server out",
+		"files --server http://a":     "leave --server out",
 		"read --no-such-flag":         "no-such-flag",
 		"cycle --n 0 --ttl 1ms --n x": "invalid argument",
 	} {

@@ -125,3 +125,32 @@ func TestFilesForMany(t *testing.T) {
 		}
 	}
 }
+
+// TestManyFiles runs the work files with a few.
+func TestManyFiles(t *testing.T) {
+	results := filepath.Join(t.TempDir(), "results.json")
+	var stdout, stderr strings.Builder
+	code := run(t.Context(), []string{"files", "--n", "100", "--runs", "1", "--warmup", "50ms", "--duration", "1s",
+		"--beside-snapshots", "1s", "--timeout", "3m", "--json", results}, &stdout, &stderr)
+	if code != exitOK {
+		t.Fatalf("exit code %d\n%s", code, stderr.String())
+	}
+	var got report.Report
+	content, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(content, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Rows) != 1 || got.Rows[0].Filled == nil {
+		t.Fatalf("%+v", got.Rows)
+	}
+	f := got.Rows[0].Filled
+	if f.ContentMiB != 100.0/1024 || f.Own.Full <= 0 || f.OwnMost <= 0 || f.Empty.Rate.Median <= 0 || f.Full.Rate.Median <= 0 || f.Calm.Count == 0 {
+		t.Errorf("%+v", f)
+	}
+	if !strings.Contains(stdout.String(), "no snapshot was seen") {
+		t.Error(stdout.String())
+	}
+}

@@ -30,6 +30,10 @@
 //	          replicas; and what 16 others write meanwhile, of what they write
 //	          while nobody watches. Writes follow one another, or come at --rate
 //	ephemeral n files of 20 sessions of a process that is killed: when all are gone
+//	files     n files of 1 KiB, beside another cell with as many writes to few files:
+//	          the memory of the replicas, a single writer on each in turn, and the
+//	          longest write while replicas write snapshots: give it --stoutd-arg=--snapshot-threshold=2000
+//	          --stoutd-arg=--snapshot-interval=5s, else there may be none to see
 //
 // Loads that hurt, each with another client who is watched before and under it:
 //

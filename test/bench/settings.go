@@ -26,14 +26,17 @@ type settings struct {
 	drain    time.Duration
 	soak     time.Duration
 	kills    int
-	ttl      time.Duration
-	shared   bool
-	timeout  time.Duration
+
+	snapshotTime time.Duration
+	ttl          time.Duration
+	shared       bool
+	timeout      time.Duration
 
 	servers    []string
 	stoutd     string
 	stoutdArgs []string
 	dir        string
+	secure     bool
 
 	json, plot string
 }
@@ -57,6 +60,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.DurationVar(&s.warmup, "warmup", 2*time.Second, "load before each run that is not measured")
 	f.DurationVar(&s.duration, "duration", 5*time.Second, "measured time of each run")
 	f.DurationVar(&s.soak, "soak", 10*time.Minute, "measured time of the soak")
+	f.DurationVar(&s.snapshotTime, "beside-snapshots", snapshotTime, "time for which snapshots are watched")
 	f.IntVar(&s.kills, "kills", 10, "kills of the failover")
 	f.DurationVar(&s.ttl, "ttl", 12*time.Second, "ttl of the sessions")
 	f.DurationVar(&s.timeout, "timeout", time.Hour, "bound on everything")
@@ -64,6 +68,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&s.stoutd, "stoutd", "", "the stoutd to start (default: built from the sources)")
 	f.StringArrayVar(&s.stoutdArgs, "stoutd-arg", nil, "a further flag of stoutd, as --stoutd-arg=--master-lease=2s; may be repeated")
 	f.StringVar(&s.dir, "dir", "", "directory of the started cell's data, kept (default: a temporary one)")
+	f.BoolVar(&s.secure, "secure", false, "start a cell that speaks TLS, to its clients and between replicas")
 	f.StringVar(&s.json, "json", "", "write the results to this file")
 	f.StringVar(&s.plot, "plot", "", "write an SVG plot of throughput and latency to this file")
 	if err := f.Parse(args); err != nil {
@@ -114,8 +119,8 @@ func (s *settings) validate() error {
 	if s.runs < 1 || s.kills < 1 {
 		bad("--runs is %d and --kills %d; each is at least 1", s.runs, s.kills)
 	}
-	if s.warmup < 0 || s.duration <= 0 || s.soak <= 0 || s.timeout <= 0 {
-		bad("--duration, --soak and --timeout are above 0, and --warmup is not below")
+	if s.warmup < 0 || s.duration <= 0 || s.soak <= 0 || s.snapshotTime <= 0 || s.timeout <= 0 {
+		bad("--duration, --soak, --beside-snapshots and --timeout are above 0, and --warmup is not below")
 	}
 	if s.ttl < time.Second || s.ttl > 24*time.Hour {
 		bad("--ttl is %v; it is 1s to 24h", s.ttl)
@@ -125,6 +130,12 @@ func (s *settings) validate() error {
 	}
 	if len(s.servers) > 0 && (slices.Contains(s.works, "failover") || slices.Contains(s.works, "return")) {
 		bad("failover and return kill replicas, which they can do only to a cell of their own: leave --server out, or name the other works")
+	}
+	if len(s.servers) > 0 && slices.Contains(s.works, "files") {
+		bad("files compares two cells of its own: leave --server out, or name the other works")
+	}
+	if s.secure && (len(s.servers) > 0 || slices.Contains(s.works, "ephemeral")) {
+		bad("--secure is for a cell to start, and not for ephemeral, whose clients are processes that speak no TLS")
 	}
 	return errors.Join(errs...)
 }

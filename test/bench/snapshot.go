@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// snapshotTime is for how long a full cell is watched.
+	// snapshotTime is for how long a full cell is watched where no other time is
+	// named.
 	snapshotTime = time.Minute
 	// snapshotPace is how often it is looked whether a replica writes a
 	// snapshot.
@@ -37,7 +38,7 @@ type phases struct {
 // others take and release locks of their own: what do they notice of the
 // snapshots? The cell's settings say how often there is one.
 func loadSnapshots(ctx context.Context, o *overload) error {
-	c := drive.NewCaller(o.cell.URLs())
+	c := drive.NewCaller(o.cell.URLs(), o.cell.TLS())
 	defer c.Close()
 	under := o.probing.Swap(newHistogram())
 	began := time.Now()
@@ -60,40 +61,59 @@ func loadSnapshots(ctx context.Context, o *overload) error {
 // besideSnapshots has sessions take and release locks for a while.
 func (o *overload) besideSnapshots(ctx context.Context, under *hdrhistogram.Histogram) (err error) {
 	f := &field{}
-	if f.clients, err = drive.Clients(drive.HTTP, o.cell.URLs(), besideSessions, false); err != nil {
+	if f.clients, err = drive.Clients(drive.HTTP, o.cell.URLs(), o.cell.TLS(), besideSessions, false); err != nil {
 		return err
 	}
 	defer f.close(ctx)
 	if err := f.openSessions(ctx, o.bench); err != nil {
 		return err
 	}
-	watching, stop := context.WithTimeout(ctx, snapshotTime)
+	watching, stop := context.WithTimeout(ctx, o.snapshotTime)
 	defer stop()
+	var steps []func(context.Context) error
+	for i, s := range f.sessions {
+		steps = append(steps, cycle(s, fmt.Sprintf("/bench/snapshot/beside/%d", i)))
+	}
+	o.probing.Store(under)
+	p, w := o.besidePhases(watching, steps)
+	o.probing.Store(newHistogram())
+	if w.snapshots == 0 {
+		return errNoSnapshot
+	}
+	calm, during := latencies(p.seen[0]), latencies(p.seen[1])
+	o.note("%d sessions beside: p50/p99/max %.1f/%.1f/%.0f ms without a snapshot (%d), %.1f/%.1f/%.0f ms with one (%d, in %.1f s of %d snapshots), %d errors",
+		besideSessions, calm.P50, calm.P99, calm.Max, calm.Count, during.P50, during.P99, during.Max, during.Count, w.took.Seconds(), w.snapshots, w.errs)
+	return ctx.Err()
+}
+
+// errNoSnapshot says that nothing was seen of what the work is about.
+var errNoSnapshot = errors.New("no replica has written a snapshot: see --stoutd-arg=--snapshot-threshold=2000 --stoutd-arg=--snapshot-interval=5s, on a cell that is started")
+
+// watched is what was seen of snapshots, and how many operations failed.
+type watched struct {
+	took            time.Duration // that there was one or several
+	snapshots, errs int64
+}
+
+// besidePhases makes operations, one of each step at a time, until ctx ends.
+func (b *bench) besidePhases(ctx context.Context, steps []func(context.Context) error) (*phases, watched) {
 	var all sync.WaitGroup
 	var now, snapshots, errs atomic.Int64
-	var took time.Duration
-	all.Go(func() { took = o.watchSnapshots(watching, &now, &snapshots) })
+	var w watched
 	p := &phases{seen: [2]*hdrhistogram.Histogram{newHistogram(), newHistogram()}}
-	o.probing.Store(under)
-	for i, s := range f.sessions {
-		once := cycle(s, fmt.Sprintf("/bench/snapshot/beside/%d", i))
+	all.Go(func() { w.took = b.watchSnapshots(ctx, &now, &snapshots) })
+	for _, once := range steps {
 		all.Go(func() {
-			for watching.Err() == nil {
-				if p.time(&now, func() error { return once(watching) }) != nil && watching.Err() == nil {
+			for ctx.Err() == nil {
+				if p.time(&now, func() error { return once(ctx) }) != nil && ctx.Err() == nil {
 					errs.Add(1)
 				}
 			}
 		})
 	}
 	all.Wait()
-	o.probing.Store(newHistogram())
-	if snapshots.Load() == 0 {
-		return errors.New("no replica has written a snapshot: see --stoutd-arg=--snapshot-threshold=2000 --stoutd-arg=--snapshot-interval=5s, on a cell that is started")
-	}
-	calm, during := latencies(p.seen[0]), latencies(p.seen[1])
-	o.note("%d sessions beside: p50/p99/max %.1f/%.1f/%.0f ms without a snapshot (%d), %.1f/%.1f/%.0f ms with one (%d, in %.1f s of %d snapshots), %d errors",
-		besideSessions, calm.P50, calm.P99, calm.Max, calm.Count, during.P50, during.P99, during.Max, during.Count, took.Seconds(), snapshots.Load(), errs.Load())
-	return ctx.Err()
+	w.snapshots, w.errs = snapshots.Load(), errs.Load()
+	return p, w
 }
 
 // time makes an operation. It counts to a snapshot that was going on at its
@@ -115,9 +135,9 @@ func (p *phases) time(now *atomic.Int64, once func() error) error {
 // watchSnapshots keeps count of the replicas that are writing a snapshot now,
 // and of the snapshots so far, until ctx ends. It returns for how long there
 // was one.
-func (o *overload) watchSnapshots(ctx context.Context, now, all *atomic.Int64) (took time.Duration) {
+func (b *bench) watchSnapshots(ctx context.Context, now, all *atomic.Int64) (took time.Duration) {
 	for last := time.Now(); pause(ctx, snapshotPace) == nil; {
-		n := int64(o.cell.Snapshotting())
+		n := int64(b.cell.Snapshotting())
 		if was := now.Swap(n); n > was {
 			all.Add(n - was)
 		}

@@ -25,6 +25,7 @@ var works = []work{
 	{"failover", "kill -9 of the master: the gap in service", runFailover},
 	{"fanout", "a write, until the last of n watchers of a file is told; and 16 others who write meanwhile", runFanout},
 	{"ephemeral", "n files of a process that is killed: when all of them are gone", runEphemeral},
+	{"files", "n files of 1 KiB: what they take, and what they do to a single write", runFiles},
 	{"waiters", "n wait for one lock, half of them with a call under way", overloaded("waiters", 10_000, loadWaiters)},
 	{"expire", "n sessions expire at once, and their locks go to waiters", overloaded("expire", 10_000, loadExpire)},
 	{"return", "n sessions come back after a kill -9 of the master", overloaded("return", 10_000, loadReturn)},
@@ -38,7 +39,7 @@ var works = []work{
 
 // onlyByName are the works that do not run without being named: they take long,
 // or a machine that does nothing else.
-var onlyByName = []string{"fanout", "ephemeral", "waiters", "expire", "return", "slowloris", "pages", "deep", "past", "snapshot", "soak"}
+var onlyByName = []string{"fanout", "ephemeral", "files", "waiters", "expire", "return", "slowloris", "pages", "deep", "past", "snapshot", "soak"}
 
 // defaultWorks are those that run without being named.
 func defaultWorks() (names []string) {

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -72,9 +73,12 @@ func CallVia(ctx context.Context, via *http.Client, method, base, pathAndQuery s
 	return reply.StatusCode, nil
 }
 
-// Call is the function Call to this replica.
+// Via makes calls to the replica, each over a connection of its own.
+func (r *Replica) Via() *http.Client { return cmp.Or(r.via, httpClient) }
+
+// Call is the function Call to this replica, with TLS where it speaks that.
 func (r *Replica) Call(ctx context.Context, method, pathAndQuery string, in, out any) (int, error) {
-	return Call(ctx, method, r.URL, pathAndQuery, in, out)
+	return CallVia(ctx, r.Via(), method, r.URL, pathAndQuery, in, out)
 }
 
 // Cell is the state of the cell as this replica sees it.

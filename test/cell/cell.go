@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -35,6 +36,12 @@ type Options struct {
 	// Network puts proxies between the replicas, for Raft and for forwarded
 	// calls, so that they can be parted.
 	Network bool
+	// Secure has all speak TLS: the API, which takes the certificates of Clients
+	// for what they are, and the replicas among themselves. The certificates are in
+	// Dir/certs, as `stout certs new` makes them.
+	Secure bool
+	// Clients are the names of those that certificates are made for, too.
+	Clients []string
 }
 
 // Cell is a running cell. Its methods are safe for concurrent use.
@@ -42,6 +49,7 @@ type Cell struct {
 	opts     Options
 	replicas []*Replica
 	network  *Network
+	tls      *tls.Config // of its clients; nil where it speaks none
 }
 
 // Start starts every replica of a cell. It does not wait for a master. Close
@@ -111,13 +119,18 @@ func (c *Cell) layOut() error {
 		}
 		id := fmt.Sprintf("r%d", i+1)
 		c.replicas = append(c.replicas, &Replica{
-			ID: id, URL: "http://" + loopback(api), RaftAddr: loopback(raft),
+			ID: id, URL: c.scheme() + loopback(api), RaftAddr: loopback(raft),
 			DataDir: filepath.Join(c.opts.Dir, id), LogFile: filepath.Join(c.opts.Dir, id+".log"),
 			binary: c.opts.Binary,
 		})
 	}
 	if c.opts.Network {
 		c.network = newNetwork()
+	}
+	if c.opts.Secure {
+		if err := c.secure(); err != nil {
+			return err
+		}
 	}
 	for _, r := range c.replicas {
 		list, err := c.listFor(r)
@@ -126,8 +139,8 @@ func (c *Cell) layOut() error {
 		}
 		r.args = append([]string{
 			"--cell", c.opts.Name, "--id", r.ID, "--data-dir", r.DataDir,
-			"--api-listen", r.URL[len("http://"):], "--raft-listen", r.RaftAddr,
-		}, append(list, c.opts.Args...)...)
+			"--api-listen", r.Addr(), "--raft-listen", r.RaftAddr,
+		}, slices.Concat(list, c.tlsFlags(r), c.opts.Args)...)
 	}
 	return nil
 }

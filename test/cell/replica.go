@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -23,10 +24,17 @@ type Replica struct {
 
 	binary string
 	args   []string
+	via    *http.Client // of its calls
 
 	mu      sync.Mutex
 	process *process // the latest run; nil before the first
 	paused  bool
+}
+
+// Addr is the host and port of its API.
+func (r *Replica) Addr() string {
+	_, addr, _ := strings.Cut(r.URL, "://")
+	return addr
 }
 
 // Start runs the replica's process, and fails where one runs already. It does

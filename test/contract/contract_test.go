@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func TestEachReplicaIsAsDocumented(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			checker := apicheck.NewChecker(doc, &http.Transport{DisableKeepAlives: true})
-			apicheck.Run(t, checker, r.URL, apicheck.Steps)
+			apicheck.Run(t, checker, r.URL, slices.Concat(apicheck.Steps, apicheck.StreamSteps))
 			if missing := checker.Missing(); len(missing) > 0 {
 				t.Errorf("documented but never seen: %q", missing)
 			}

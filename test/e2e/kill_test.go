@@ -103,7 +103,7 @@ func openWithKey(ctx context.Context, r *cell.Replica, key, name string) (s lock
 		return s, err
 	}
 	req.Header.Set(lockapi.HeaderIdempotencyKey, key)
-	resp, err := plain.Do(req)
+	resp, err := r.Via().Do(req)
 	if err != nil {
 		return s, err
 	}

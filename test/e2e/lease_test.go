@@ -13,8 +13,6 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-var plain = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-
 // request makes a request that is not to be forwarded.
 func request(ctx context.Context, r *cell.Replica, method, target string, out any) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, r.URL+target, nil)
@@ -22,7 +20,7 @@ func request(ctx context.Context, r *cell.Replica, method, target string, out an
 		return nil, err
 	}
 	req.Header.Set(lockapi.HeaderForward, lockapi.ForwardNever)
-	resp, err := plain.Do(req)
+	resp, err := r.Via().Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -123,7 +123,7 @@ func wantAlone(t *testing.T, r *cell.Replica, g lockapi.Grant) {
 	wantHolder(t, l, g)
 	call[lockapi.Replica](t, r, http.MethodGet, lockapi.RouteReplica, nil)
 	call[struct{}](t, r, http.MethodGet, lockapi.RouteLive, nil)
-	resp, err := plain.Get(r.URL + lockRoute(g.Path))
+	resp, err := r.Via().Get(r.URL + lockRoute(g.Path))
 	must(t, err)
 	resp.Body.Close()
 	if retry := resp.Header.Get("Retry-After"); retry == "" || strings.Trim(retry, "0123456789") != "" {

@@ -124,7 +124,7 @@ func halfACall(ctx context.Context, r *cell.Replica, half bool) {
 	again := time.NewTimer(100 * time.Millisecond)
 	defer again.Stop()
 	var dialer net.Dialer
-	if conn, err := dialer.DialContext(ctx, "tcp", r.URL[len("http://"):]); err == nil {
+	if conn, err := dialer.DialContext(ctx, "tcp", r.Addr()); err == nil {
 		defer conn.Close()
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 		if half {

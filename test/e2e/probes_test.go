@@ -39,7 +39,7 @@ func wantStatuses(t *testing.T, r *cell.Replica, want map[string]int) {
 func keepalive(t *testing.T, r *cell.Replica, session, more string) net.Conn {
 	t.Helper()
 	const body = `{"wait_ms":600000}`
-	addr := r.URL[len("http://"):]
+	addr := r.Addr()
 	conn, err := net.Dial("tcp", addr)
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })

@@ -79,8 +79,8 @@ func writeForms(t *testing.T, s *client.Session, dir string) {
 		t.Errorf("deleting another revision: %v", err)
 	}
 	for _, want := range []bool{true, false} {
-		if deleted, err := s.Delete(ctx, path); err != nil || deleted != want {
-			t.Errorf("deleted: %v, %v; wanted %v", deleted, err, want)
+		if revision, err := s.Delete(ctx, path); err != nil || revision > made.Revision != want {
+			t.Errorf("deleted at %d, %v; wanted %v", revision, err, want)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func guardForms(t *testing.T, s *client.Session, dir string) {
 		"create":       func() error { _, err := s.Create(ctx, dir+"other", nil, client.While(held)); return err },
 		"sequential":   func() error { _, err := s.CreateSequential(ctx, dir+"seq-", nil, client.While(held)); return err },
 		"delete":       func() error { _, err := s.Delete(ctx, dir+"guarded", client.While(held)); return err },
-		"delete below": func() error { _, err := s.DeleteBelow(ctx, dir, client.While(held)); return err },
+		"delete below": func() error { _, _, err := s.DeleteBelow(ctx, dir, client.While(held)); return err },
 	} {
 		if err := write(); !errors.Is(err, client.ErrNotHeld) {
 			t.Errorf("%s without the lock: %v", name, err)
@@ -156,8 +156,8 @@ func listForms(t *testing.T, s *client.Session, dir string) {
 	if !slices.Equal(got, append(slices.Clone(want), dir+"list/deep/")) {
 		t.Errorf("in the directory are %q", got)
 	}
-	if n, err := s.DeleteBelow(ctx, dir+"list/"); err != nil || n != 6 {
-		t.Errorf("deleted %d, %v", n, err)
+	if n, revision, err := s.DeleteBelow(ctx, dir+"list/"); err != nil || n != 6 || revision <= stat.Revision+5 {
+		t.Errorf("deleted %d up to %d, %v", n, revision, err)
 	}
 }
 

@@ -6,8 +6,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -65,13 +67,17 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return t.next.RoundTrip(req)
 	}
+	// A request under a key is sent again by net/http itself when its connection
+	// breaks, and then perhaps nobody is there.
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
 	a.Client = t.client
 	a.Call = int64(t.recorder.Now())
-	resp, body, err := t.exchange(req)
+	resp, body, err := t.exchange(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	a.Return = int64(t.recorder.Now())
 	if err != nil {
 		a.Outcome, a.Detail = Unknown, err.Error()
-		if neverSent(err) {
+		if notDialled(err) && !connected.Load() {
 			a.Outcome = NoEffect
 		}
 	} else {
@@ -95,8 +101,8 @@ func (t *transport) exchange(req *http.Request) (*http.Response, []byte, error) 
 	return resp, body, nil
 }
 
-// neverSent reports whether a request cannot have reached anybody.
-func neverSent(err error) bool {
+// notDialled reports whether there was no connection for a request.
+func notDialled(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }

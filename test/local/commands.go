@@ -17,13 +17,15 @@ const help = `Runs a whole Stout cell on this machine. To be run inside a clone:
 what it needs, into bin/cell.
 
 Usage:
-  local run [--data DIR] [--port N]
+  local run [--data DIR] [--port N] [--secure]
                a cell of three replicas until Ctrl-C (make run ARGS="...")
   local demo   a lock that survives the death of the master, as a story (make demo)
 
   --data DIR   where data and logs are; default .stout in the clone
   --port N     of the first API; the others follow, and those of the replicas from
                N + 100. Default 7101, or the next free ones. A cell keeps its ports.
+  --secure     all speak TLS (make run SECURE=1); data and certificates are in
+               .stout-secure
 
 Exit codes: 0 done, or stopped in good order; 1 anything else.`
 
@@ -33,7 +35,7 @@ func run(ctx context.Context, args []string) error {
 		say(help)
 		return nil
 	}
-	usage := errors.New("usage: local run [--data DIR] [--port N] | local demo (local --help tells more)")
+	usage := errors.New("usage: local run [--data DIR] [--port N] [--secure] | local demo (local --help tells more)")
 	if len(args) == 0 {
 		return usage
 	}
@@ -43,6 +45,7 @@ func run(ctx context.Context, args []string) error {
 	if args[0] == "run" {
 		flags.StringVar(&o.data, "data", "", "")
 		flags.IntVar(&o.port, "port", 0, "")
+		flags.BoolVar(&o.secure, "secure", false, "")
 	}
 	if err := flags.Parse(args[1:]); err != nil || flags.NArg() > 0 {
 		return errors.Join(err, usage)

@@ -24,6 +24,8 @@ const (
 type runOptions struct {
 	data string // directory; empty for the usual one
 	port int    // of the first API; 0 for any
+
+	secure bool // all speak TLS
 }
 
 // runCell runs a cell of three replicas in the foreground until ctx ends.
@@ -34,6 +36,9 @@ func runCell(ctx context.Context, o runOptions) error {
 	}
 	if o.data == "" {
 		o.data = filepath.Join(root, ".stout")
+		if o.secure {
+			o.data += "-secure"
+		}
 	}
 	alone, err := claim(o.data)
 	if err != nil {
@@ -47,6 +52,7 @@ func runCell(ctx context.Context, o runOptions) error {
 	c, err := cell.Start(cell.Options{
 		Dir: o.data, Name: "local", Size: size, Binary: filepath.Join(bin, "stoutd"),
 		APIPort: p.API, RaftPort: p.Raft,
+		Secure: o.secure, Clients: []string{secureClient},
 	})
 	if err != nil {
 		return err
@@ -91,7 +97,7 @@ func claim(dir string) (*os.File, error) {
 // introduce shows the cell and what to try with it.
 func introduce(ctx context.Context, c *cell.Cell, master *cell.Replica, bin string) {
 	say("A Stout cell of three replicas. Data and logs are in %s.\n", relative(c.Dir()))
-	say("  REPLICA  API                    RAFT            PID")
+	say("  REPLICA  API                     RAFT            PID")
 	for _, r := range c.Replicas() {
 		note := ""
 		if r == master {
@@ -100,21 +106,46 @@ func introduce(ctx context.Context, c *cell.Cell, master *cell.Replica, bin stri
 				note = fmt.Sprintf("  master, epoch %d", view.Epoch)
 			}
 		}
-		say("  %-7s  %-21s  %-14s  %-7d%s", r.ID, r.URL, r.RaftAddr, r.PID(), note)
+		say("  %-7s  %-22s  %-14s  %-7d%s", r.ID, r.URL, r.RaftAddr, r.PID(), note)
 	}
 	urls := c.URLs()
 	say("\nTry, in another terminal:\n")
-	say("  curl -s %s/v1/cell", urls[0])
-	say(`  S=$(curl -s %s/v1/sessions -d '{"name":"me","ttl_ms":60000}' | sed 's/.*"id": *"\([^"]*\)".*/\1/'); curl -s -X PUT %s/v1/locks/db/migrate -d "{\"session\":\"$S\"}"`, urls[1], urls[1])
-	say("  curl -s %s/v1/locks/db/migrate", urls[2])
+	curl := "curl"
+	if c.TLS() != nil {
+		curl = "curl " + sayTLS(c)
+	}
+	say("  %s -s %s/v1/cell", curl, urls[0])
+	say(`  S=$(%[1]s -s %[2]s/v1/sessions -d '{"name":"me","ttl_ms":60000}' | sed 's/.*"id": *"\([^"]*\)".*/\1/'); %[1]s -s -X PUT %[2]s/v1/locks/db/migrate -d "{\"session\":\"$S\"}"`, curl, urls[1])
+	say("  %s -s %s/v1/locks/db/migrate", curl, urls[2])
 	stout := relative(filepath.Join(bin, "stout"))
 	say("")
-	if !strings.HasSuffix(urls[0], fmt.Sprintf(":%d", firstPort)) { // not those that stout asks by itself
+	if c.TLS() != nil {
+		say("  export STOUT_SERVER=%s", strings.Join(urls, ","))
+	} else if !strings.HasSuffix(urls[0], fmt.Sprintf(":%d", firstPort)) { // not those that stout asks by itself
 		say("  export STOUT_SERVER=%s", strings.Join(urls, ","))
 	}
 	say("  %s status", stout)
 	say("  %s lock /db/backup -- sh -c 'echo I hold $STOUT_PATH with token $STOUT_TOKEN'", stout)
 	say("\nKill the master (kill -9 %d) and watch another take over. Ctrl-C stops the cell.\n", master.PID())
+}
+
+// secureClient is whom a cell that speaks TLS has a certificate for.
+const secureClient = "me"
+
+// sayTLS shows what has stout call a cell that speaks TLS, and returns what has
+// curl do so.
+func sayTLS(c *cell.Cell) string {
+	ca, cert, key := absolute(c.Cert("ca.pem")), absolute(c.Cert(secureClient+".pem")), absolute(c.Cert(secureClient+"-key.pem"))
+	say("  export STOUT_CA_CERT=%s STOUT_CERT=%s STOUT_KEY=%s", ca, cert, key)
+	return `--cacert "$STOUT_CA_CERT" --cert "$STOUT_CERT" --key "$STOUT_KEY"`
+}
+
+// absolute is a path for a shell that may be anywhere.
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
+	return quoted(path)
 }
 
 // relative is a path as seen from the working directory, where that is shorter.
@@ -181,7 +212,7 @@ func startedElsewhere(ctx context.Context, c *cell.Cell) (ids []string) {
 		if r.Running() {
 			continue
 		}
-		conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(r.URL, "http://"))
+		conn, err := dialer.DialContext(ctx, "tcp", r.Addr())
 		if err == nil {
 			_ = conn.Close()
 			ids = append(ids, r.ID)
@@ -214,11 +245,17 @@ func note(format string, args ...any) {
 func commandLine(r *cell.Replica) string {
 	words := r.Command()
 	for i, w := range words {
-		if strings.ContainsAny(w, " '\"$;&|*?()<>\\") {
-			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
+		words[i] = quoted(w)
 	}
 	return strings.Join(words, " ")
+}
+
+// quoted is a word as a shell reads it.
+func quoted(w string) string {
+	if strings.ContainsAny(w, " '\"$;&|*?()<>\\") {
+		return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	return w
 }
 
 // stop stops every replica in good order.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -44,6 +45,30 @@ func TestRunAgain(t *testing.T) {
 		t.Errorf("the session of the earlier run: %v", err)
 	}
 	end()
+}
+
+// TestRunSecure: what the cell of `local run --secure` shows works as it is
+// shown, with TLS, and goes on working in the next run.
+func TestRunSecure(t *testing.T) {
+	dir, port := t.TempDir(), freeBase(t)
+	for range 2 {
+		said, end := startLocal(t, "run", "--secure", "--data", dir, "--port", fmt.Sprint(port))
+		var script []string
+		for line := range strings.Lines(said) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "export ") || strings.HasPrefix(line, "curl ") || strings.HasPrefix(line, "S=") || strings.Contains(line, "stout status") || strings.Contains(line, "stout lock") {
+				script = append(script, line)
+			}
+		}
+		sh := exec.CommandContext(cell.Bounded(t), "sh", "-ec", strings.Join(script, "\n"))
+		out, err := sh.CombinedOutput()
+		for _, want := range []string{`"cell":"local"`, `"token":`, `"state":"held"`, "REPLICA  ROLE", "I hold /db/backup with token "} {
+			if err != nil || !strings.Contains(string(out), want) {
+				t.Errorf("%v, without %s:\n%s\nsays:\n%s", err, want, strings.Join(script, "\n"), out)
+			}
+		}
+		end()
+		port = 0
+	}
 }
 
 // startLocal runs a command until it has said what to try. end stops it, as

@@ -2,11 +2,13 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -31,6 +33,8 @@ type Pool struct {
 	// to set up, a handshake say, is best done within. Set it before the first
 	// exchange.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// DialTime is the most that Dial gets; 2 s where it is 0.
+	DialTime time.Duration
 
 	mu     sync.Mutex         // guards the following
 	idle   map[string][]*conn // by address, the one used last at the end
@@ -86,11 +90,22 @@ func (p *Pool) Do(ctx context.Context, q *Request, buf *bytes.Buffer, most int64
 		}
 		_ = c.Close()
 		if err == nil || !again || q.Method != http.MethodGet {
-			return a, err
+			return a, unheard(err)
 		}
 		buf.Truncate(start)
 		c = nil
 	}
+}
+
+// unheard is err, or a failure to dial where the other end did not take our
+// certificate. In TLS 1.3 a client learns that only after its handshake, with
+// the request on its way to a server that will not read it.
+func unheard(err error) error {
+	alert, ok := errors.AsType[*net.OpError](err)
+	if ok && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "certificate") {
+		return &net.OpError{Op: "dial", Net: "tcp", Err: fmt.Errorf("the other end refuses our certificate: %w", alert.Err)}
+	}
+	return err
 }
 
 // connect makes a connection within the time there is.
@@ -120,7 +135,7 @@ func (p *Pool) dial(ctx context.Context, addr string, deadline time.Time) (net.C
 		d := net.Dialer{Timeout: dialTime, Deadline: deadline, KeepAlive: probing}
 		return d.DialContext(ctx, "tcp", addr)
 	}
-	if soon := time.Now().Add(dialTime); soon.Before(deadline) {
+	if soon := time.Now().Add(cmp.Or(p.DialTime, dialTime)); soon.Before(deadline) {
 		deadline = soon
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)

@@ -106,7 +106,7 @@ func (u *user) deletesFile(ctx context.Context, s *client.Session) {
 	defer cancel()
 	if u.rng.IntN(4) == 0 {
 		u.w.judge.annals.asked[queueDir]++
-		_, err := s.DeleteBelow(calling, queueDir)
+		_, _, err := s.DeleteBelow(calling, queueDir)
 		u.rests(ctx, err)
 		return
 	}

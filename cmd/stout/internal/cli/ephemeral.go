@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/client"
@@ -96,7 +95,7 @@ func (u unbounded) Done() <-chan struct{}  { return u }
 func (a *app) runBeside(session *client.Session, f *putFlags, signals <-chan os.Signal) error {
 	name := clean(f.command[0])
 	result, err := child.Run(child.Command{
-		Args: f.command, Env: append(os.Environ(), serverEnv+"="+strings.Join(a.opts.servers, ","), "STOUT_PATH="+f.path),
+		Args: f.command, Env: append(a.cellEnvironment(), "STOUT_PATH="+f.path),
 		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
 		Margins: child.Margins{Term: lastSteps, Kill: lastSteps}, Revoked: session.Done(), Signals: signals,
 		Notice: func(e child.Event) {

@@ -255,24 +255,21 @@ the cell has no master, 4 no replica can be reached.`,
 func (a *app) rm(ctx context.Context, path string, all bool, opts []client.WriteOption) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	n, what := 0, "file "+clean(path)
+	n, revision, what := 0, uint64(0), "file "+clean(path)
 	var err error
 	if all {
 		what = "file below " + clean(path) + "/"
-		n, err = a.client.DeleteBelow(ctx, path+"/", opts...)
-	} else {
-		var deleted bool
-		if deleted, err = a.client.Delete(ctx, path, opts...); deleted {
-			n = 1
-		}
+		n, revision, err = a.client.DeleteBelow(ctx, path+"/", opts...)
+	} else if revision, err = a.client.Delete(ctx, path, opts...); revision > 0 {
+		n = 1
 	}
 	switch {
 	case err != nil:
 		return aboutFile(path, err)
 	case a.ui.json && all:
-		err = a.ui.object(map[string]int{"deleted": n})
+		err = a.ui.object(lockapi.FilesDeleted{Deleted: n, Revision: revision})
 	case a.ui.json:
-		err = a.ui.object(map[string]bool{"deleted": n > 0})
+		err = a.ui.object(lockapi.FileDeleted{Deleted: n > 0, Revision: revision})
 	case all && n > 0:
 		a.ui.printf("deleted %s below %s/\n", plural(n, "file"), clean(path))
 	case n > 0:

@@ -81,7 +81,7 @@ func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, f fun
 // ended. The command's exit code is ours.
 func (a *app) run(h *heldLock, signals <-chan os.Signal) (lost, ended error) {
 	result, err := child.Run(child.Command{
-		Args: h.flags.command, Env: environment(h.Held, a.opts.servers),
+		Args: h.flags.command, Env: a.environment(h.Held),
 		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
 		Margins: h.flags.margins, Revoked: h.watch.gone,
 		Signals: signals, Notice: a.notice(h),

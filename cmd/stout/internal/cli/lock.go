@@ -238,9 +238,8 @@ func (f *lockFlags) options() []client.LockOption {
 
 // environment is our own with what the command may want to know. The servers
 // are in it for a stout check in the command to ask the same cell.
-func environment(held *client.Held, servers []string) []string {
-	return append(os.Environ(),
-		serverEnv+"="+strings.Join(servers, ","),
+func (a *app) environment(held *client.Held) []string {
+	return append(a.cellEnvironment(),
 		"STOUT_PATH="+held.Path(),
 		fmt.Sprintf("STOUT_TOKEN=%d", held.Token()),
 		"STOUT_SEQUENCER="+held.Sequencer(),

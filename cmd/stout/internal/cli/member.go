@@ -91,7 +91,7 @@ func (a *app) memberRows(members []lockapi.Member) [][]string {
 		}
 		rows = append(rows, []string{
 			clean(m.ID), role, clean(m.Suffrage), health, behind, clean(m.Directory),
-			address(m.URL), clean(m.RaftAddr), clean(m.Version), joined,
+			a.address(m.URL), clean(m.RaftAddr), clean(m.Version), joined,
 		})
 	}
 	return rows

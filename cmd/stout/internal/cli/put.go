@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -94,6 +95,8 @@ func (f *putFlags) complete(cmd *cobra.Command, args []string) error {
 	case len(args) > 2:
 		return usagef("unexpected argument %q", args[2]).
 			hint("a command goes behind --: stout put %s %q --ephemeral -- %s", args[0], args[1], strings.Join(args[2:], " "))
+	case f.file == "" && cmd.Flags().Changed("file"):
+		return usagef("--file is empty; - stands for standard input")
 	case len(args) == 2 && f.file != "":
 		return usagef("%q and --file %s name two contents", args[1], f.file)
 	case len(args) == 2:
@@ -156,6 +159,9 @@ func (a *app) read(f *putFlags) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(in, lockapi.MaxFileBytes+1))
 	if err != nil {
 		return nil, &failure{code: exitFailed, message: err.Error()}
+	}
+	if len(content) > lockapi.MaxFileBytes {
+		return nil, &failure{code: exitFailed, message: fmt.Sprintf("the content has more than %d bytes, which is the most that a file has", lockapi.MaxFileBytes)}
 	}
 	return content, nil
 }

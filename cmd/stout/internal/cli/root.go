@@ -16,6 +16,7 @@ import (
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
 	"github.com/stoutlock/stout/internal/buildinfo"
+	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // localCell is where a cell on this machine listens, that of make run or of
 // stoutd --dev: any of its replicas may be down.
-var localCell = []string{"http://127.0.0.1:7101", "http://127.0.0.1:7102", "http://127.0.0.1:7103"}
+var localCell = []string{"127.0.0.1:7101", "127.0.0.1:7102", "127.0.0.1:7103"}
 
 // app is one run of stout.
 type app struct {
@@ -34,16 +35,21 @@ type app struct {
 	opts                  options
 	ui                    *ui
 	client                *client.Client
-	started               bool // the command line was understood
+	token                 func(context.Context) (string, error) // nil where no access token was named
+	certs                 *certs.Source                         // nil where no certificates were named
+	started               bool                                  // the command line was understood
 }
 
 // options are the flags that every command has.
 type options struct {
 	servers []string
-	output  string
-	timeout time.Duration
-	noColor bool
-	quiet   bool
+	files   certs.Files
+
+	tokenFile string
+	output    string
+	timeout   time.Duration
+	noColor   bool
+	quiet     bool
 }
 
 // Run executes the command line args (without the program's name) and returns
@@ -129,7 +135,7 @@ lock, and reads, writes and watches files.
 
 The cell is found through any of its replicas: name one or more with --server,
 or in STOUT_SERVER, parted by commas. Name all of them, so that it is found
-while any of them is up.`,
+while any of them is up. With --ca-cert or --cert it is called by https.`,
 		Example: `  stout status
   stout lock /jobs/nightly -- ./nightly.sh
   stout locks /jobs/
@@ -146,6 +152,8 @@ while any of them is up.`,
 	flags := cmd.PersistentFlags()
 	flags.StringSliceVarP(&a.opts.servers, "server", "s", nil,
 		"base `URLs` of replicas, separated by commas (default $"+serverEnv+", else localhost's ports 7101 to 7103)")
+	a.addTLS(flags)
+	a.addToken(flags)
 	flags.StringVarP(&a.opts.output, "output", "o", "table", "`format` of the answer: table, or json as in the HTTP API")
 	flags.DurationVar(&a.opts.timeout, "timeout", defaultTimeout, "give up when the cell does not answer within this `duration` (lock: 1m)")
 	flags.BoolVarP(&a.opts.quiet, "quiet", "q", false, "print no remarks, and nothing that the exit code says: for cron")
@@ -156,7 +164,7 @@ while any of them is up.`,
 		a.statusCommand(), a.locksCommand(), a.lockCommand(), a.releaseCommand(),
 		a.sessionsCommand(), a.sessionCommand(), a.checkCommand(),
 		a.getCommand(), a.putCommand(), a.lsCommand(), a.rmCommand(), a.watchCommand(),
-		a.transferCommand(), a.memberCommand(), a.versionCommand(),
+		a.transferCommand(), a.memberCommand(), a.certsCommand(), a.versionCommand(),
 	)
 	return cmd
 }
@@ -164,6 +172,24 @@ while any of them is up.`,
 // prepare runs before every command: it checks the flags that all share and
 // makes the client. It does not talk to the cell.
 func (a *app) prepare(cmd *cobra.Command, _ []string) error {
+	if err := a.checkFlags(); err != nil {
+		return err
+	}
+	if err := a.certificates(cmd.Context()); err != nil {
+		return err
+	}
+	if err := a.credential(); err != nil {
+		return err
+	}
+	if err := a.connect(); err != nil {
+		return err
+	}
+	a.started = true
+	return nil
+}
+
+// checkFlags checks the flags that all commands have.
+func (a *app) checkFlags() error {
 	switch a.opts.output {
 	case "table", "json":
 	default:
@@ -174,10 +200,6 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	}
 	a.ui = newUI(a.stdout, a.stderr, a.opts.output == "json", a.opts.noColor)
 	a.ui.quiet = a.opts.quiet
-	if err := a.connect(); err != nil {
-		return err
-	}
-	a.started = true
 	return nil
 }
 
@@ -196,17 +218,20 @@ func (a *app) connect() error {
 			continue
 		}
 		if !strings.Contains(url, "://") {
-			url = "http://" + url
+			url = a.scheme() + url
 		}
 		urls = append(urls, url)
 	}
 	if len(urls) == 0 {
-		source, urls = "the default servers", slices.Clone(localCell)
+		source = "the default servers"
+		for _, addr := range localCell {
+			urls = append(urls, a.scheme()+addr)
+		}
 	}
 	a.opts.servers = urls
-	c, err := client.Config{URLs: urls, UserAgent: "stout/" + buildinfo.Version(), Grace: endlessGrace}.New()
+	c, err := client.Config{URLs: urls, UserAgent: "stout/" + buildinfo.Version(), Grace: endlessGrace, TLSSource: a.tlsSource(), Token: a.token}.New()
 	if err != nil {
-		return usagef("%s: %v", source, err).hint("a server is the base URL of a replica's API, such as %s", localCell[0])
+		return usagef("%s: %v", source, err).hint("a server is the base URL of a replica's API, such as %s", a.scheme()+localCell[0])
 	}
 	a.client = c
 	return nil

@@ -15,7 +15,7 @@ func TestServers(t *testing.T) {
 		want []string
 	}{
 		{nil, "", []string{"http://127.0.0.1:7101", "http://127.0.0.1:7102", "http://127.0.0.1:7103"}},
-		{nil, " , ", localCell},
+		{nil, " , ", []string{"http://127.0.0.1:7101", "http://127.0.0.1:7102", "http://127.0.0.1:7103"}},
 		{nil, "a:1, https://b:2/", []string{"http://a:1", "https://b:2/"}},
 		{[]string{"c:3"}, "a:1", []string{"http://c:3"}},
 	} {

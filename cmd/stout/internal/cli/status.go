@@ -54,7 +54,7 @@ func (a *app) status(ctx context.Context, check bool) error {
 	if err != nil {
 		return err
 	}
-	found := a.examine(ctx, &seen)
+	found := a.endings(ctx, seen.Cell, a.examine(ctx, &seen))
 	cell := seen.Cell
 	switch {
 	case check && a.ui.quiet:
@@ -114,6 +114,9 @@ func (a *app) showCell(cell lockapi.Cell, found []finding) {
 		pairs = append(pairs, [2]string{"serving", fmt.Sprintf("%s, %s, %s",
 			plural(*cell.Sessions, "session"), plural(*cell.Locks, "lock"), plural(*cell.Waiters, "waiter"))})
 	}
+	if cell.Files != nil && cell.ContentBytes != nil {
+		pairs = append(pairs, [2]string{"files", fmt.Sprintf("%d, %s of content", *cell.Files, byteSize(*cell.ContentBytes))})
+	}
 	a.ui.pairs(pairs...)
 	a.ui.printf("\n")
 	a.ui.table([]column{
@@ -161,8 +164,5 @@ func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider bool) []stri
 			promise = fmt.Sprintf("%s %s", clean(r.Promise.To), millis(r.Promise.RemainingMS))
 		}
 	}
-	return []string{clean(r.ID), role, health, applied, lag, promise, contact, address(r.URL)}
+	return []string{clean(r.ID), role, health, applied, lag, promise, contact, a.address(r.URL)}
 }
-
-// address is a URL as --server takes it, without what goes without saying.
-func address(url string) string { return clean(strings.TrimPrefix(url, "http://")) }

@@ -221,6 +221,9 @@ func reason(err error, within time.Duration) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer within " + human(within)
 	}
+	if why, ok := distrust(err); ok {
+		return why
+	}
 	for {
 		inner := errors.Unwrap(err)
 		if inner == nil {

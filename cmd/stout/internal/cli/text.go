@@ -126,6 +126,20 @@ func since(t time.Time) string { return human(max(0, time.Since(t))) }
 // plural is "1 lock", "2 locks".
 func plural(n int, noun string) string { return pluralOf(n, noun, noun+"s") }
 
+// byteSize is a number of bytes as people read it.
+func byteSize(n int64) string {
+	if n < 1<<10 {
+		return plural(int(n), "byte")
+	}
+	size, unit := float64(n)/(1<<10), "KiB"
+	for _, next := range []string{"MiB", "GiB"} {
+		if size >= 1<<10 {
+			size, unit = size/(1<<10), next
+		}
+	}
+	return fmt.Sprintf("%.1f %s", size, unit)
+}
+
 // pluralOf is plural for words that do not just get an s.
 func pluralOf[N int | uint64](n N, one, many string) string {
 	if n == 1 {

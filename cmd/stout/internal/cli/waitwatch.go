@@ -121,7 +121,7 @@ func (w *waitWatch) standing() (silent, masterless time.Duration, why string) {
 		refused, refuses := errors.AsType[*lockapi.Error](err)
 		answered = answered || asked && (err == nil || refuses)
 		if refuses && refused.Directory != "" && why == "" {
-			why = fmt.Sprintf("; %s says: %s", address(url), saying(refused))
+			why = fmt.Sprintf("; %s says: %s", w.a.address(url), saying(refused))
 		}
 	}
 	switch {

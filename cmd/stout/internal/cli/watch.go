@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -89,6 +88,9 @@ nothing.
 func (f *watchFlags) filters() ([]client.Filter, error) {
 	var out []client.Filter
 	for _, path := range f.paths {
+		if path == "" {
+			return nil, usagef("a PATH is empty; / stands for all")
+		}
 		if err := validPrefix(path); err != nil {
 			return nil, err
 		}
@@ -124,6 +126,8 @@ func (a *app) watch(ctx context.Context, f *watchFlags, filters []client.Filter)
 			return err
 		}
 		a.ui.note("watching from now on, after revision %d", f.after)
+	} else if err := a.reach(ctx); err != nil {
+		return err
 	}
 	n := 0
 	for e, err := range a.client.Watch(ctx, f.after, filters...) {
@@ -141,6 +145,15 @@ func (a *app) watch(ctx context.Context, f *watchFlags, filters []client.Filter)
 		}
 	}
 	return nil
+}
+
+// reach makes sure that there is a replica to watch. Once there was one a watch
+// waits for as long as it takes.
+func (a *app) reach(ctx context.Context) error {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	_, err := a.client.Cell(ctx)
+	return err
 }
 
 // revision is the cell's present one.
@@ -182,7 +195,7 @@ func (a *app) react(ctx context.Context, command, kind, path string, revision ui
 	words := shell(command)
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(event), a.stdout, a.stderr
-	cmd.Env = append(os.Environ(), serverEnv+"="+strings.Join(a.opts.servers, ","),
+	cmd.Env = append(a.cellEnvironment(),
 		"STOUT_EVENT="+kind, "STOUT_PATH="+path, fmt.Sprintf("STOUT_REVISION=%d", revision))
 	err := cmd.Run()
 	if _, failed := errors.AsType[*exec.ExitError](err); failed {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,10 +24,37 @@ func (s *Server) tlsConfig() *tls.Config {
 		return nil
 	}
 	s.tlsOnce.Do(func() {
-		s.tlsOwn = s.TLS.Clone()
-		s.tlsOwn.NextProtos = slices.Clone(protocols)
+		s.tlsOwn = withProtocols(s.TLS)
+		if choose := s.TLS.GetConfigForClient; choose != nil {
+			s.tlsOwn.GetConfigForClient = chosen(choose)
+		}
 	})
 	return s.tlsOwn
+}
+
+func withProtocols(c *tls.Config) *tls.Config {
+	c = c.Clone()
+	c.NextProtos = slices.Clone(protocols)
+	return c
+}
+
+// chosen gives the configurations that are chosen for clients the server's
+// protocols. As a rule it is the same one each time, and copied once.
+func chosen(choose func(*tls.ClientHelloInfo) (*tls.Config, error)) func(*tls.ClientHelloInfo) (*tls.Config, error) {
+	type copied struct{ from, to *tls.Config }
+	var latest atomic.Pointer[copied]
+	return func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		c, err := choose(hello)
+		if c == nil || err != nil {
+			return nil, err
+		}
+		if known := latest.Load(); known != nil && known.from == c {
+			return known.to, nil
+		}
+		own := withProtocols(c)
+		latest.Store(&copied{c, own})
+		return own, nil
+	}
 }
 
 // secure lays TLS over the connection.
@@ -55,7 +83,7 @@ func (c *conn) handshake() (opened bool) {
 		return false
 	}
 	if err != nil {
-		c.refusePlain(err)
+		c.refuseHandshake(err)
 		return false
 	}
 	state := c.tls.ConnectionState()
@@ -66,17 +94,20 @@ func (c *conn) handshake() (opened bool) {
 	return c.net.SetWriteDeadline(time.Time{}) == nil
 }
 
-// refusePlain answers a client that speaks HTTP without TLS, in a way that it
-// understands.
-func (c *conn) refusePlain(err error) {
-	var record tls.RecordHeaderError
-	if !errors.As(err, &record) || !isMethod(record.RecordHeader) {
+// refuseHandshake has a client whose handshake failed learn why: one that speaks
+// HTTP without TLS in a way that it understands, any other by TLS's own word for
+// it, which closing does not cut off though it may have sent a request.
+func (c *conn) refuseHandshake(err error) {
+	if t := net.Error(nil); errors.As(err, &t) && t.Timeout() {
 		return
 	}
 	c.net = c.under
-	if c.write(c.server.Refuse(http.StatusBadRequest, "the request came without TLS, which this port speaks; its URLs begin with https://")) == nil {
-		c.linger()
+	record, plain := errors.AsType[tls.RecordHeaderError](err)
+	if plain && (!isMethod(record.RecordHeader) ||
+		c.write(c.server.Refuse(http.StatusBadRequest, "the request came without TLS, which this port speaks; its URLs begin with https://")) != nil) {
+		return
 	}
+	c.linger()
 }
 
 // isMethod reports whether what should be the header of a record begins a

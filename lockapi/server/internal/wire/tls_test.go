@@ -142,6 +142,37 @@ func TestALPN(t *testing.T) {
 	}
 }
 
+// A configuration that is chosen for each client has the server's protocols,
+// too, and each client gets the one that is chosen for it.
+func TestConfigsChosenForClients(t *testing.T) {
+	ours, _ := configs()
+	first, second := ours.Clone(), ours.Clone()
+	second.MinVersion = tls.VersionTLS13
+	first.MaxVersion = tls.VersionTLS12
+	next := first
+	chooses := &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return next, nil }}
+	h := start(t, func() (net.Listener, func() (net.Conn, error)) {
+		l, dial := pipe()
+		return secured{l, chooses}, dial
+	}, echo)
+	for _, choice := range []*tls.Config{first, first, second, first} {
+		next = choice
+		inner, err := h.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := tls.Client(inner, protocol("h2", "http/1.1"))
+		if err := c.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		got := c.ConnectionState()
+		if got.NegotiatedProtocol != "http/1.1" || (got.Version == tls.VersionTLS12) != (choice == first) {
+			t.Errorf("%q, %x", got.NegotiatedProtocol, got.Version)
+		}
+		inner.Close()
+	}
+}
+
 // firstFlight is what a client sends first.
 func firstFlight(t *testing.T) []byte {
 	t.Helper()

@@ -2,6 +2,7 @@ package drive
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync"
@@ -67,27 +68,29 @@ const (
 	HTTP = "http"
 )
 
-// NewClient makes a client of the cell whose replicas are at urls.
-func NewClient(via string, urls []string) (Client, error) {
+// NewClient makes a client of the cell whose replicas are at urls, with TLS as
+// config says.
+func NewClient(via string, urls []string, config *tls.Config) (Client, error) {
 	switch via {
 	case SDK:
-		return newSDK(urls)
+		return newSDK(urls, config)
 	case HTTP:
-		return newRaw(urls), nil
+		return newRaw(urls, config), nil
 	}
 	return nil, fmt.Errorf("the way to make calls is %q; it is %q or %q", via, SDK, HTTP)
 }
 
 // Clients makes n clients, or one that is handed out n times: by default each
-// session is a program of its own, with connections of its own.
-func Clients(via string, urls []string, n int, shared bool) ([]Client, error) {
+// session is a program of its own, with connections of its own. config is as for
+// NewClient.
+func Clients(via string, urls []string, config *tls.Config, n int, shared bool) ([]Client, error) {
 	out := make([]Client, n)
 	for i := range out {
 		if shared && i > 0 {
 			out[i] = out[0]
 			continue
 		}
-		c, err := NewClient(via, urls)
+		c, err := NewClient(via, urls, config)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package drive
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,11 +27,12 @@ type raw struct {
 	turn      atomic.Int64
 }
 
-func newRaw(urls []string) *raw {
+func newRaw(urls []string, config *tls.Config) *raw {
 	dialer := &net.Dialer{Timeout: 2 * time.Second}
 	c := &raw{urls: urls, transport: &http.Transport{
 		DialContext:         dialer.DialContext,
 		MaxIdleConnsPerHost: 1 << 16, // none is closed between two calls
+		TLSClientConfig:     config,
 		DisableCompression:  true,
 		WriteBufferSize:     2 << 10, // a call is a few hundred bytes
 		ReadBufferSize:      2 << 10,
@@ -45,7 +47,7 @@ type Caller struct{ c *raw }
 
 // NewCaller makes a caller of the cell whose replicas are at urls, with as many
 // connections as it makes calls at once.
-func NewCaller(urls []string) Caller { return Caller{newRaw(urls)} }
+func NewCaller(urls []string, config *tls.Config) Caller { return Caller{newRaw(urls, config)} }
 
 // Call sends one call once. in and out may be nil: nothing sent, answer unread;
 // in may be the bytes of a file rather than what is sent as JSON. An answer that is not a success is a *lockapi.Error.

@@ -2,6 +2,7 @@ package drive
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -14,8 +15,8 @@ var ErrRefused = client.ErrLockHeld
 
 type sdkClient struct{ c *client.Client }
 
-func newSDK(urls []string) (Client, error) {
-	c, err := client.New(urls...)
+func newSDK(urls []string, config *tls.Config) (Client, error) {
+	c, err := client.NewWith(urls, client.WithTLS(config))
 	if err != nil {
 		return nil, err
 	}

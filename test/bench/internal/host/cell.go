@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -26,6 +27,7 @@ type Options struct {
 	Binary string
 	Args   []string
 	Dir    string
+	Secure bool // it speaks TLS everywhere
 }
 
 // Cell is a running cell. Close it.
@@ -55,7 +57,7 @@ func Open(ctx context.Context, o Options) (*Cell, error) {
 		o.Dir, c.temp = dir, dir
 	}
 	var err error
-	c.own, err = cell.Start(cell.Options{Dir: o.Dir, Name: "bench", Binary: o.Binary, Args: o.Args})
+	c.own, err = cell.Start(cell.Options{Dir: o.Dir, Name: "bench", Binary: o.Binary, Args: o.Args, Secure: o.Secure})
 	if err == nil {
 		c.urls = c.own.URLs()
 		_, err = c.own.WaitReady(ctx)
@@ -101,12 +103,21 @@ func (c *Cell) Refresh(ctx context.Context) error {
 // URLs are the base URLs of the replicas.
 func (c *Cell) URLs() []string { return c.urls }
 
+// TLS is the configuration of its clients; nil where it speaks none.
+func (c *Cell) TLS() *tls.Config {
+	if c.own == nil {
+		return nil
+	}
+	return c.own.TLS()
+}
+
 // View is the cell's state as the first replica sees it that knows a master.
 func (c *Cell) View(ctx context.Context) (lockapi.Cell, error) {
 	var errs []error
+	via := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.TLS()}}
 	for _, url := range c.urls {
 		var view lockapi.Cell
-		_, err := cell.Call(ctx, http.MethodGet, url, lockapi.RouteCell, nil, &view)
+		_, err := cell.CallVia(ctx, via, http.MethodGet, url, lockapi.RouteCell, nil, &view)
 		if err == nil && view.Master != nil {
 			return view, nil
 		}

@@ -28,6 +28,17 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
+func TestParseStatm(t *testing.T) {
+	if got, err := parseStatm("5120 2500 1300 900 0 700 0\n", 4096); err != nil || got != 1300*4096 {
+		t.Errorf("%d, %v", got, err)
+	}
+	for _, line := range []string{"", "1 2", "1 2 x 4"} {
+		if got, err := parseStatm(line, 4096); err == nil {
+			t.Errorf("%q: %d, want an error", line, got)
+		}
+	}
+}
+
 func TestParseMetrics(t *testing.T) {
 	const page = "# HELP process_cpu_seconds_total x\nprocess_cpu_seconds_total 12.5\nprocess_open_fds 9\nprocess_resident_memory_bytes 5.24288e+07\n"
 	got, err := parseMetrics(strings.NewReader(page))

@@ -23,7 +23,7 @@ type Machine struct {
 	Go   string `json:"go"`
 }
 
-// Row is one work with one number of sessions. One of its last six fields is
+// Row is one work with one number of sessions. One of its last seven fields is
 // set, as befits the work.
 type Row struct {
 	Work         string    `json:"work"`
@@ -38,6 +38,7 @@ type Row struct {
 	Overload     *Overload `json:"overload,omitempty"`
 	Fanout       *Fanout   `json:"fanout,omitempty"`
 	Farewell     *Farewell `json:"farewell,omitempty"`
+	Filled       *Filled   `json:"filled,omitempty"`
 }
 
 // Load is the outcome of operations in a loop. Each Spread is over the runs.

@@ -14,7 +14,7 @@ import (
 // order of the rows. Figures are medians of the runs; ± is half of the distance
 // between the least and the most, in percent of the median.
 func (r *Report) WriteTable(w io.Writer) error {
-	var loads, idles, failovers, overloads, fanouts, farewells table
+	var loads, idles, failovers, overloads, fanouts, farewells, filleds table
 	loads.head("work", "via", "n", "ops/s", "±%", "p50 ms", "p99 ms", "p99.9 ms", "max ms",
 		"cell CPU", "master CPU", "bench CPU", "RSS MiB", "notes")
 	idles.head("work", "via", "n", "ttl s", "master CPU %", "cell CPU %", "KiB/session", "RSS MiB", "notes")
@@ -23,6 +23,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	fanouts.head("work", "via", "watchers", "last told ms", "p99 ms", "max ms", "meanwhile /s", "ms", "p99 ms",
 		"others/s unwatched", "watched", "of that", "elections", "lapses", "notes")
 	farewells.head("work", "via", "files", "sessions", "ttl s", "gone after s", "least", "most", "notes")
+	filleds.head("work", "via", "files", "MiB", "RSS empty", "full", "most", "more ×", "mapped empty", "full", "filled s", "put/s empty", "full",
+		"p50 ms", "full", "×", "p99 ms", "full", "snapshots", "of s", "p99 without", "with", "longest without", "with", "notes")
 	for _, row := range r.Rows {
 		name, via := row.Work, row.Via
 		if row.SharedClient {
@@ -41,6 +43,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 			fanouts.add(append([]string{name, via, row.sessions()}, row.Fanout.cells()...)...)
 		case row.Farewell != nil:
 			farewells.add(append([]string{name, via, row.sessions()}, row.Farewell.cells()...)...)
+		case row.Filled != nil:
+			filleds.add(append([]string{name, via, row.sessions()}, row.Filled.cells()...)...)
 		}
 	}
 	var out strings.Builder
@@ -50,6 +54,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	overloads.write(&out, "Latencies: of another client, who takes and releases a lock of its own, before the load and under it. RSS: the master's.")
 	fanouts.write(&out, "Last told: from the call of a write until the last watcher knows; alone, and while 16 others write files of their own.")
 	farewells.write(&out, "Gone: from the process's death until the last file's deletion is told.")
+	filleds.write(&out, "RSS: of the replica that has most, in MiB, without mapped files; empty: another cell, after as many writes; more: by the content. Puts: of a single writer; beside snapshots in ms.")
 	_, err := io.WriteString(w, out.String())
 	return err
 }

@@ -1,0 +1,231 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/internal/certs"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// authority signs, and gives what is judged by it.
+type authority struct{ *certs.Authority }
+
+func newAuthority(t *testing.T) authority {
+	t.Helper()
+	a, err := certs.NewAuthority("test", time.Now().AddDate(1, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority{a}
+}
+
+func (a authority) pool() *x509.CertPool {
+	p := x509.NewCertPool()
+	p.AddCert(a.Certificate)
+	return p
+}
+
+func (a authority) pair(t *testing.T, l certs.Leaf) tls.Certificate {
+	t.Helper()
+	if l.Ends.IsZero() {
+		l.Ends = time.Now().Add(time.Hour)
+	}
+	leaf, key, err := a.Issue(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}
+}
+
+// secureServer answers reads of locks over TLS, and tells who asked.
+func secureServer(t *testing.T, config *tls.Config) (url string, callers chan string, conns *atomic.Int32) {
+	t.Helper()
+	callers, conns = make(chan string, 100), new(atomic.Int32)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := r.Proto
+		for _, c := range r.TLS.PeerCertificates {
+			who += " " + c.Subject.CommonName
+		}
+		callers <- who
+		w.Header().Set(lockapi.HeaderRevision, "1")
+		fmt.Fprint(w, `{"path":"/a","state":"free","holders":[],"waiters":0}`)
+	}))
+	s.TLS = config
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.URL, callers, conns
+}
+
+// The client speaks TLS over its own connections, which it keeps, and shows its
+// certificate.
+func TestTLS(t *testing.T) {
+	ca := newAuthority(t)
+	url, callers, conns := secureServer(t, &tls.Config{
+		Certificates: []tls.Certificate{ca.pair(t, certs.Leaf{Hosts: []string{"127.0.0.1"}})},
+		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: ca.pool(), NextProtos: []string{"h2", "http/1.1"},
+	})
+	own := &tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{ca.pair(t, certs.Leaf{Name: "billing", Client: true})}}
+	for _, given := range []string{url, strings.TrimPrefix(url, "https://")} {
+		conns.Store(0)
+		c, err := NewWith([]string{given}, WithTLS(own))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
+				t.Fatal(err)
+			}
+			if who := <-callers; who != "HTTP/1.1 billing" {
+				t.Errorf("the server heard %q", who)
+			}
+		}
+		if n := conns.Load(); n != 1 {
+			t.Errorf("%d connections for calls one after the other", n)
+		}
+		_ = c.Close()
+	}
+}
+
+// Who is not trusted is sent nothing, and a caller that is not trusted learns
+// why. Neither leaves it open whether the call had an effect.
+func TestTLSThatIsNotTrusted(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	server := func(l certs.Leaf) tls.Certificate { return ca.pair(t, l) }
+	good := server(certs.Leaf{Hosts: []string{"127.0.0.1"}})
+	client := func(a authority, l certs.Leaf) []tls.Certificate {
+		l.Name, l.Client = "billing", true
+		return []tls.Certificate{a.pair(t, l)}
+	}
+	for name, test := range map[string]struct {
+		server tls.Certificate
+		client *tls.Config
+		want   string
+	}{
+		"another CA":              {good, &tls.Config{RootCAs: other.pool(), Certificates: client(ca, certs.Leaf{})}, "unknown authority"},
+		"the system's CAs":        {good, &tls.Config{Certificates: client(ca, certs.Leaf{})}, "unknown authority"},
+		"another host":            {server(certs.Leaf{Hosts: []string{"host2"}}), &tls.Config{RootCAs: ca.pool(), Certificates: client(ca, certs.Leaf{})}, "doesn't contain any IP SANs"},
+		"a client's for a server": {server(certs.Leaf{Client: true}), &tls.Config{RootCAs: ca.pool(), Certificates: client(ca, certs.Leaf{})}, "certificate"},
+		"one that has ended":      {server(certs.Leaf{Hosts: []string{"127.0.0.1"}, Ends: time.Now().Add(-time.Hour)}), &tls.Config{RootCAs: ca.pool(), Certificates: client(ca, certs.Leaf{})}, "expired"},
+		"no client's certificate": {good, &tls.Config{RootCAs: ca.pool()}, "refuses our certificate: tls: certificate required"},
+		"a client's that ended":   {good, &tls.Config{RootCAs: ca.pool(), Certificates: client(ca, certs.Leaf{Ends: time.Now().Add(-time.Hour)})}, "refuses our certificate: tls: expired certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, callers, _ := secureServer(t, &tls.Config{
+				Certificates: []tls.Certificate{test.server}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.pool(),
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			// The call is given up after an attempt.
+			c, err := Config{URLs: []string{url}, Logger: slog.New(atFailure{slog.DiscardHandler, cancel})}.New(WithTLS(test.client))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = c.Transfer(ctx, "")
+			if err == nil || !strings.Contains(err.Error(), test.want) || !errors.Is(err, ErrNoMaster) || errors.Is(err, ErrOutcomeUnknown) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+			if len(callers) > 0 {
+				t.Errorf("the server heard %q", <-callers)
+			}
+		})
+	}
+}
+
+// atFailure calls a function when an attempt has failed.
+type atFailure struct {
+	slog.Handler
+	then func()
+}
+
+func (atFailure) Enabled(context.Context, slog.Level) bool { return true }
+
+func (a atFailure) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "stout: attempt failed" {
+		a.then()
+	}
+	return nil
+}
+
+// What TLS a transport of the caller's speaks is not the client's business.
+func TestTLSAndTransport(t *testing.T) {
+	source := func() *tls.Config { return nil }
+	for _, c := range []Config{
+		{Transport: http.DefaultTransport, TLS: new(tls.Config)},
+		{Transport: http.DefaultTransport, TLSSource: source},
+		{TLS: new(tls.Config), TLSSource: source},
+	} {
+		c.URLs = []string{"https://r1"}
+		if _, err := c.New(); err == nil {
+			t.Errorf("accepted: %+v", c)
+		}
+	}
+}
+
+// Connections that are made after the CAs and certificates have changed, of
+// either end, are made with those in force: a program that has run for a year
+// keeps its session. Those through a proxy, too.
+func TestTLSThatChanges(t *testing.T) {
+	before, after := newAuthority(t), newAuthority(t)
+	config := func(a authority) *tls.Config {
+		return &tls.Config{RootCAs: a.pool(), Certificates: []tls.Certificate{a.pair(t, certs.Leaf{Name: "billing", Client: true})}}
+	}
+	server := func(a authority) string {
+		url, callers, _ := secureServer(t, &tls.Config{
+			Certificates: []tls.Certificate{a.pair(t, certs.Leaf{Hosts: []string{"127.0.0.1"}})},
+			ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: a.pool(),
+		})
+		t.Cleanup(func() {
+			if len(callers) != 2 {
+				t.Errorf("the server heard %d calls", len(callers))
+			}
+		})
+		return url
+	}
+	var now atomic.Pointer[tls.Config]
+	now.Store(config(before))
+	first, second := server(before), server(after)
+	c, err := Config{URLs: []string{first}, TLSSource: now.Load}.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	read := func(url string) {
+		t.Helper()
+		e, err := givenEndpoint(url, c.scheme)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, addr := range []string{e.addr, ""} { // "" is by the transport
+			e.addr = addr
+			var buf bytes.Buffer
+			a, err := c.calls.roundTrip(t.Context(), &route{to: e}, &call{method: http.MethodGet, path: lockapi.RouteLocks + "/a"}, time.Minute, &buf)
+			if err != nil || a.StatusCode != http.StatusOK {
+				t.Errorf("%d, %v", a.StatusCode, err)
+			}
+		}
+	}
+	read(first)
+	now.Store(config(after))
+	read(second)
+}

@@ -1,0 +1,75 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestToken: each request carries the token that is in force then, on the client's own
+// connections, through a transport and on a stream; without one nothing is sent.
+func TestToken(t *testing.T) {
+	var heard atomic.Value
+	var calls atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		heard.Store(r.URL.Path + " " + r.Header.Get("Authorization"))
+		p := lockapi.Errorf(lockapi.CodePermissionDenied, "no").Problem()
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(p.Status)
+		_, _ = w.Write([]byte(`{"type":"` + p.Type + `","title":"x","status":403,"code":"permission_denied","detail":"no"}`))
+	}))
+	defer server.Close()
+	for name, transport := range map[string]http.RoundTripper{"own connections": nil, "transport": new(http.Transport)} {
+		t.Run(name, func(t *testing.T) {
+			token, failed := "stout_one", error(nil)
+			c, err := Config{URLs: []string{server.URL}, Transport: transport}.New(
+				WithToken(func(context.Context) (string, error) { return token, failed }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := func() error {
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				defer cancel()
+				_, err := c.Get(ctx, "/a")
+				return err
+			}
+			for _, token = range []string{"stout_one", "stout_two"} {
+				if err := read(); !errors.Is(err, lockapi.CodePermissionDenied) || heard.Load() != "/v1/files/a Bearer "+token {
+					t.Errorf("%v; heard %q", err, heard.Load())
+				}
+			}
+			for _, err := range c.Watch(t.Context(), 1) {
+				if !errors.Is(err, lockapi.CodePermissionDenied) || heard.Load() != "/v1/events Bearer stout_two" {
+					t.Errorf("%v; heard %q", err, heard.Load())
+				}
+				break
+			}
+			before := calls.Load()
+			for _, bad := range []struct {
+				token string
+				err   error
+				want  string
+			}{
+				{"", nil, "it is empty"},
+				{"a\r\nX: y", nil, "characters that no token has"},
+				{"", errors.New("the vault is closed"), "the vault is closed"},
+			} {
+				token, failed = bad.token, bad.err
+				if err := read(); err == nil || !strings.Contains(err.Error(), bad.want) || errors.Is(err, ErrOutcomeUnknown) {
+					t.Errorf("%v, want %q", err, bad.want)
+				}
+			}
+			if n := calls.Load() - before; n > 0 {
+				t.Errorf("%d calls were sent without a token", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoutlock/stout/internal/certs"
+
+	_ "github.com/stoutlock/stout/internal/bubbles"
+)
+
+// A stout that runs follows its CAs, with a certificate of its own and without:
+// a lock outlives the exchange of the cell's CA.
+func TestCAsThatChange(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			dir, next := filepath.Join(t.TempDir(), "certs"), filepath.Join(t.TempDir(), "certs")
+			for _, d := range []string{dir, next} {
+				_, err := certs.Order{
+					Dir: d, Replicas: []certs.Replica{{ID: "r1", Hosts: []string{"127.0.0.1"}}}, Clients: []string{"me"},
+					Ends: time.Now().AddDate(1, 0, 0),
+				}.Make()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			a := &app{stdout: os.Stdout}
+			a.opts.files.CA = filepath.Join(dir, "ca.pem")
+			if own {
+				a.opts.files.Cert, a.opts.files.Key = filepath.Join(dir, "me.pem"), filepath.Join(dir, "me-key.pem")
+			}
+			if err := a.certificates(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			a.opts.servers = []string{"127.0.0.1:1"}
+			if err := a.connect(); err != nil {
+				t.Fatal(err)
+			}
+			defer a.client.Close()
+			ca, err := os.ReadFile(filepath.Join(next, "ca.pem"))
+			if err == nil {
+				err = os.WriteFile(a.opts.files.CA, ca, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Second) // to be seen twice
+
+			pair, err := tls.LoadX509KeyPair(filepath.Join(next, "r1.pem"), filepath.Join(next, "r1-key.pem"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
+			s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+			s.StartTLS()
+			defer s.Close()
+			if err := a.client.Ready(t.Context(), s.URL); err != nil {
+				t.Errorf("own certificate %t: %v", own, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Names of the access token, and of its file, in the environment. A command that stout
+// runs gets neither.
+const (
+	tokenEnv     = "STOUT_AUTH_TOKEN"
+	tokenFileEnv = "STOUT_AUTH_TOKEN_FILE"
+)
+
+func (a *app) addToken(flags *pflag.FlagSet) {
+	flags.StringVar(&a.opts.tokenFile, "token-file", "", "`file` of the access token to send (default $"+tokenFileEnv+", else the token $"+tokenEnv+")")
+}
+
+// credential finds the access token that flag or environment names, if one does. A
+// file is read for each call: the token may be exchanged while stout runs.
+func (a *app) credential() error {
+	file, source := a.opts.tokenFile, "--token-file"
+	if file == "" {
+		file, source = os.Getenv(tokenFileEnv), tokenFileEnv
+	}
+	if file == "" {
+		if token := os.Getenv(tokenEnv); token != "" {
+			a.token = func(context.Context) (string, error) { return token, nil }
+		}
+		return nil
+	}
+	read := func(context.Context) (string, error) {
+		raw, err := os.ReadFile(file)
+		token := strings.TrimSpace(string(raw))
+		if err == nil && token == "" {
+			err = fmt.Errorf("%s is empty", file)
+		}
+		return token, err
+	}
+	if _, err := read(context.Background()); err != nil {
+		return usagef("%s: %v", source, err).hint("it names a file with an access token, such as an operator makes by POST /v1/access/tokens")
+	}
+	a.token = read
+	return nil
+}
+
+// withoutCredential is an environment without the access token.
+func withoutCredential(env []string) []string {
+	return slices.DeleteFunc(env, func(e string) bool {
+		return strings.HasPrefix(e, tokenEnv+"=") || strings.HasPrefix(e, tokenFileEnv+"=")
+	})
+}

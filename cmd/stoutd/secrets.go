@@ -1,0 +1,32 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// readSecret is the SHA-256 of the secret that a file has, nil where no file is named.
+// What is around the secret in the file is no part of it: editors end a line.
+func readSecret(setting, file string) (*[sha256.Size]byte, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	secret := bytes.TrimSpace(data)
+	defer clear(data)
+	rest, ok := strings.CutPrefix(string(secret), lockapi.SecretPrefix)
+	if !ok || len(rest) < lockapi.MinSecret || strings.ContainsFunc(rest, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, fmt.Errorf("%s: file %q has no secret of a token: that is %s and at least %d printable characters behind it; make one with: echo %s$(openssl rand -hex 32)",
+			setting, file, lockapi.SecretPrefix, lockapi.MinSecret, lockapi.SecretPrefix)
+	}
+	sum := sha256.Sum256(secret)
+	return &sum, nil
+}

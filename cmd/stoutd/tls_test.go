@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/internal/certs"
+)
+
+// newCerts makes the certificates of replica r1 and client billing in a new
+// directory, and a client that trusts them.
+func newCerts(t *testing.T) (dir string, via *http.Client) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "certs")
+	_, err := certs.Order{
+		Dir: dir, Replicas: []certs.Replica{{ID: "r1", Hosts: []string{"127.0.0.1"}}}, Clients: []string{"billing"},
+		Ends: time.Now().AddDate(1, 0, 0),
+	}.Make()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := certs.Open(certs.Files{CA: filepath.Join(dir, "ca.pem")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: ca.Set().Pool}}}
+}
+
+// tlsFlags are those of a replica r1 with these certificates.
+func tlsFlags(dir string) []string {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	return []string{
+		"--api-cert", at("r1.pem"), "--api-key", at("r1-key.pem"), "--api-client-ca", at("ca.pem"),
+		"--raft-cert", at("r1.pem"), "--raft-key", at("r1-key.pem"), "--raft-ca", at("ca.pem"),
+	}
+}
+
+// Certificates that cannot be used are refused before anything is written, with
+// the setting and the reason.
+func TestRefusedCertificates(t *testing.T) {
+	dir, _ := newCerts(t)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	other, _ := newCerts(t)
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no file":            {[]string{"--api-cert", at("none.pem")}, `api-cert "` + at("none.pem") + `" (flag --api-cert): open `},
+		"another's key":      {[]string{"--api-key", filepath.Join(other, "r1-key.pem")}, "private key does not match"},
+		"a client's":         {[]string{"--raft-cert", at("billing.pem"), "--raft-key", at("billing-key.pem")}, "has not the URI stout://replica/r1"},
+		"another CA's":       {[]string{"--raft-ca", filepath.Join(other, "ca.pem")}, "none that the others would take"},
+		"a key for a CA":     {[]string{"--api-client-ca", at("ca-key.pem")}, "only certificates belong there"},
+		"a CA without TLS":   {[]string{"--raft-cert=", "--raft-key=", "--raft-ca="}, "without TLS between replicas anybody could"},
+		"required and no CA": {[]string{"--api-client-ca=", "--api-client-auth", "required"}, "it needs api-client-ca"},
+	} {
+		data := filepath.Join(t.TempDir(), "data")
+		args := append(append(replicaFlags(data), tlsFlags(dir)...), test.args...)
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "http://", "https://")
+		}
+		code, _, stderr := invoke(t, args...)
+		if code != exitStart && code != exitConfig || !strings.Contains(stderr, test.want) {
+			t.Errorf("%s: exit code %d, %s", name, code, stderr)
+		}
+		if _, err := os.Stat(data); err == nil {
+			t.Errorf("%s: something was written", name)
+		}
+	}
+}
+
+// What happens to the files is logged: in words, with file and date, and never
+// with a key.
+func TestNotesOfCertificates(t *testing.T) {
+	dir, _ := newCerts(t)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	source, err := certs.Open(certs.Files{Cert: at("r1.pem"), Key: at("r1-key.pem"), CA: at("ca.pem")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, n := range map[string]certs.Notice{
+		`"level":"info","use":"raft","cert":"` + at("r1.pem"): {Taken: true},
+		`"level":"error","use":"raft","error":"why"`:          {Refused: fmt.Errorf("why")},
+		`"level":"warn","use":"raft","file":"` + at("r1.pem"): {Ends: time.Now().Add(49 * time.Hour)},
+		`"days":2.04`: {Ends: time.Now().Add(49 * time.Hour)},
+		`"message":"the last CA in this file ends soon"`:       {Ends: time.Now().Add(time.Hour), OfCAs: true},
+		`"level":"error","use":"raft","file":"` + at("ca.pem"): {Ends: time.Now().Add(-time.Hour), OfCAs: true},
+		`"message":"the certificate in this file has ended"`:   {Ends: time.Now().Add(-time.Hour)},
+		`and cannot be used: those before stay in force`:       {Refused: fmt.Errorf("why")},
+	} {
+		var out bytes.Buffer
+		note(zerolog.New(&out), "raft", source, n)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%+v is logged as %s, want %s", n, &out, want)
+		}
+	}
+	if err := os.Chmod(at("r1-key.pem"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out lines
+	security{raft: source}.watch(ctx, zerolog.New(&out))
+	if !strings.Contains(out.String(), "everybody on this machine can read this private key") {
+		t.Errorf("a key that everybody can read: %s", &out)
+	}
+	var again bytes.Buffer
+	note(zerolog.New(&again), "raft", source, certs.Notice{Taken: true})
+	if !strings.Contains(again.String(), "everybody on this machine can read this private key") {
+		t.Errorf("a new key that everybody can read: %s", &again)
+	}
+}
+
+// Whether clients show a certificate is as the settings say.
+func TestClientAuth(t *testing.T) {
+	dir, via := newCerts(t)
+	trust := via.Transport.(*http.Transport).TLSClientConfig
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "billing.pem"), filepath.Join(dir, "billing-key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	otherDir, _ := newCerts(t)
+	other, err := tls.LoadX509KeyPair(filepath.Join(otherDir, "billing.pem"), filepath.Join(otherDir, "billing-key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for policy, want := range map[string]string{"none": "yes yes yes", "optional": "yes yes no", "required": "no yes no"} {
+		t.Run(policy, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			port := freePort(t)
+			go func() {
+				defer close(ended)
+				invokeWith(ctx, append(tlsFlags(dir), "--dev", "--api-listen", "127.0.0.1:"+port, "--raft-listen", "127.0.0.1:0", "--log-level", "error", "--api-client-auth", policy)...)
+			}()
+			defer func() { stop(); <-ended }()
+			get := func(certificates ...tls.Certificate) error {
+				config := trust.Clone()
+				// One is shown whatever CAs the server names.
+				config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+					if len(certificates) == 0 {
+						return new(tls.Certificate), nil
+					}
+					return &certificates[0], nil
+				}
+				transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}
+				resp, err := (&http.Client{Transport: transport}).Get("https://127.0.0.1:" + port + "/livez")
+				if err == nil {
+					_, _ = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+				return err
+			}
+			for deadline := time.Now().Add(30 * time.Second); get(pair) != nil; {
+				if time.Now().After(deadline) {
+					t.Fatal(get(pair))
+				}
+				<-time.After(10 * time.Millisecond)
+			}
+			var got []string
+			for _, shown := range [][]tls.Certificate{nil, {pair}, {other}} {
+				if err := get(shown...); err != nil {
+					got = append(got, "no")
+				} else {
+					got = append(got, "yes")
+				}
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("without, with one, with another CA's: %v, want %s", got, want)
+			}
+		})
+	}
+}

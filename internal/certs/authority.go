@@ -1,0 +1,145 @@
+package certs
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/url"
+	"time"
+)
+
+// Authority is a CA with its key.
+type Authority struct {
+	Certificate *x509.Certificate
+	Key         crypto.Signer
+}
+
+// slack is how much earlier than now a certificate begins: clocks differ.
+const slack = time.Hour
+
+// NewAuthority makes a CA that signs leaves only, and ends then.
+func NewAuthority(name string, ends time.Time) (*Authority, error) {
+	key, template, err := begin(name, ends)
+	if err != nil {
+		return nil, err
+	}
+	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	cert, err := sign(template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	return &Authority{cert, key}, nil
+}
+
+// ReadAuthority reads what PEM made of a CA.
+func ReadAuthority(cert, key []byte) (*Authority, error) {
+	all, err := parseAll(cert)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(key)
+	if block == nil || block.Type != "PRIVATE KEY" {
+		return nil, errors.New("its key is not one in PEM form, PKCS #8")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("its key: %w", err)
+	}
+	signer, ok := parsed.(crypto.Signer)
+	if !ok {
+		return nil, errors.New("its key can't sign")
+	}
+	if own, ok := signer.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !own.Equal(all[0].PublicKey) {
+		return nil, errors.New("its key is another one's")
+	}
+	return &Authority{all[0], signer}, nil
+}
+
+// Leaf says what a certificate is for.
+type Leaf struct {
+	Name   string     // its common name
+	Hosts  []string   // names and addresses of a server; with any it is one
+	URIs   []*url.URL // that it stands for
+	Client bool       // it is a client's, too
+	Ends   time.Time
+}
+
+// Issue makes a key and signs a certificate for it. It does not outlast the
+// CA.
+func (a *Authority) Issue(l Leaf) (*x509.Certificate, crypto.Signer, error) {
+	if l.Ends.After(a.Certificate.NotAfter) {
+		l.Ends = a.Certificate.NotAfter
+	}
+	key, template, err := begin(l.Name, l.Ends)
+	if err != nil {
+		return nil, nil, err
+	}
+	template.BasicConstraintsValid = true
+	template.KeyUsage, template.URIs = x509.KeyUsageDigitalSignature, l.URIs
+	for _, h := range l.Hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, h)
+		}
+	}
+	if len(l.Hosts) > 0 {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	}
+	if l.Client {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
+	}
+	cert, err := sign(template, a.Certificate, key.Public(), a.Key)
+	return cert, key, err
+}
+
+// begin makes a key, and what every certificate has.
+func begin(name string, ends time.Time) (*ecdsa.PrivateKey, *x509.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, nil, err
+	}
+	begins := time.Now().Add(-slack)
+	if !begins.Before(ends) { // one that has ended, for tests
+		begins = ends.Add(-slack)
+	}
+	return key, &x509.Certificate{
+		SerialNumber: serial.Add(serial, big.NewInt(1)), Subject: pkix.Name{CommonName: name},
+		NotBefore: begins, NotAfter: ends,
+	}, nil
+}
+
+func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// CertificatePEM is a certificate as a file has it.
+func CertificatePEM(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+// KeyPEM is a key as a file has it.
+func KeyPEM(key crypto.Signer) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}

@@ -1,0 +1,155 @@
+package certs
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+)
+
+// Files are the names of PEM files. A field that is empty names none.
+type Files struct {
+	// Cert has the certificate, and behind it those that lead to its CA; Key has
+	// its private key. Both or neither are there.
+	Cert, Key string
+	// CA has the certificates of those who sign for the other end.
+	CA string
+}
+
+// Set is what was read of Files.
+type Set struct {
+	Certificate *tls.Certificate // with its Leaf; nil without Files.Cert
+	CAs         []*x509.Certificate
+	Pool        *x509.CertPool // of CAs; nil without Files.CA
+}
+
+// maxFile bounds a file of certificates; the bundles of the browsers have a
+// quarter of it.
+const maxFile = 1 << 20
+
+// contents are those of Files.
+type contents struct{ cert, key, ca []byte }
+
+func (c contents) equal(other contents) bool {
+	return bytes.Equal(c.cert, other.cert) && bytes.Equal(c.key, other.key) && bytes.Equal(c.ca, other.ca)
+}
+
+func (f Files) read() (c contents, err error) {
+	for _, one := range []struct {
+		name string
+		into *[]byte
+	}{{f.Cert, &c.cert}, {f.Key, &c.key}, {f.CA, &c.ca}} {
+		if one.name == "" {
+			continue
+		}
+		if *one.into, err = readFile(one.name); err != nil {
+			return contents{}, err
+		}
+	}
+	return c, nil
+}
+
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(content) > maxFile {
+		err = fmt.Errorf("%s is larger than %d bytes; is it a file of certificates?", name, maxFile)
+	}
+	return content, err
+}
+
+// Exposed reports whether everybody on the machine can read a key's file.
+func Exposed(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0
+}
+
+// parse reads the contents. A certificate that has ended or has not begun is no
+// error here.
+func (f Files) parse(c contents) (*Set, error) {
+	s := &Set{}
+	if f.Cert != "" {
+		pair, err := tls.X509KeyPair(c.cert, c.key)
+		if err != nil {
+			return nil, fmt.Errorf("%s and %s: %w", f.Cert, f.Key, explainPair(c, err))
+		}
+		s.Certificate = &pair
+	}
+	if f.CA != "" {
+		var err error
+		if s.CAs, err = parseAll(c.ca); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.CA, err)
+		}
+		s.Pool = x509.NewCertPool()
+		for _, ca := range s.CAs {
+			s.Pool.AddCert(ca)
+		}
+	}
+	return s, nil
+}
+
+// explainPair puts into words of our own what is most often wrong with a pair.
+func explainPair(c contents, err error) error {
+	if block, _ := pem.Decode(c.key); block != nil && (block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "") {
+		return errors.New("the key is encrypted; nobody is there to give its password when stoutd starts")
+	}
+	return err
+}
+
+// parseAll reads every certificate of a PEM file, at least one. What is no
+// certificate there is refused: a key, for instance, that was given for one.
+func parseAll(content []byte) (all []*x509.Certificate, err error) {
+	for {
+		var block *pem.Block
+		if block, content = pem.Decode(content); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("it has a %q; only certificates belong there", block.Type)
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		if !cert.IsCA {
+			return nil, fmt.Errorf("the certificate of %q in it is not a CA's", cert.Subject)
+		}
+		all = append(all, cert)
+	}
+	switch {
+	case len(all) == 0:
+		return nil, errors.New("there is no certificate in it, in PEM form")
+	case bytes.Contains(content, []byte("-----BEGIN")):
+		return nil, errors.New("it ends within a certificate")
+	}
+	return all, nil
+}
+
+// ends is when the first certificate of the chain ends, and the last CA. The
+// zero time stands for none.
+func (s *Set) ends() (certificate, cas time.Time) {
+	if s.Certificate != nil {
+		certificate = s.Certificate.Leaf.NotAfter
+		for _, der := range s.Certificate.Certificate[1:] {
+			if c, err := x509.ParseCertificate(der); err == nil && c.NotAfter.Before(certificate) {
+				certificate = c.NotAfter
+			}
+		}
+	}
+	for _, ca := range s.CAs {
+		if ca.NotAfter.After(cas) {
+			cas = ca.NotAfter
+		}
+	}
+	return certificate, cas
+}

@@ -1,0 +1,257 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What cannot be used is refused with the file's name and the reason.
+func TestRefusedFiles(t *testing.T) {
+	dir, other := order(t, r1), order(t, r1)
+	good := filesOf(dir, "r1")
+	file := func(content string) string {
+		name := filepath.Join(t.TempDir(), "file.pem")
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	ca, err := os.ReadFile(good.CA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		change func(*Files)
+		want   string
+	}{
+		"no file":        {func(f *Files) { f.Cert = filepath.Join(dir, "none") }, "no such file"},
+		"a directory":    {func(f *Files) { f.Key = dir }, "is a directory"},
+		"nothing":        {func(f *Files) { f.Cert = file("") }, "failed to find any PEM data in certificate"},
+		"another's key":  {func(f *Files) { f.Key = filesOf(other, "r1").Key }, "private key does not match public key"},
+		"changed places": {func(f *Files) { f.Cert, f.Key = f.Key, f.Cert }, "r1-key.pem"},
+		"an encrypted key": {func(f *Files) {
+			f.Key = file("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAA==\n-----END ENCRYPTED PRIVATE KEY-----\n")
+		}, "the key is encrypted"},
+		"a CA of nothing":     {func(f *Files) { f.CA = file("# none\n") }, "there is no certificate in it"},
+		"a key for a CA":      {func(f *Files) { f.CA = f.Key }, "only certificates belong there"},
+		"a leaf for a CA":     {func(f *Files) { f.CA = f.Cert }, "is not a CA's"},
+		"a CA cut short":      {func(f *Files) { f.CA = file(string(ca) + string(ca[:len(ca)/2])) }, "it ends within a certificate"},
+		"another CA":          {func(f *Files) { f.CA = filesOf(other, "r1").CA }, "none that the others would take"},
+		"something very long": {func(f *Files) { f.CA = file(strings.Repeat("x", maxFile+1)) }, "larger than"},
+	} {
+		f := good
+		test.change(&f)
+		if _, err := Open(f, OfReplica("r1")); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+	if _, err := Open(good, OfReplica("r2")); err == nil || !strings.Contains(err.Error(), "stout://replica/r2") {
+		t.Errorf("another replica's: %v", err)
+	}
+	if _, err := Open(good, OfReplica("r1")); err != nil {
+		t.Error(err)
+	}
+}
+
+// watched is a Source that is watched in a bubble.
+type watched struct {
+	*Source
+
+	mu      sync.Mutex
+	notices []Notice
+}
+
+func watch(t *testing.T, f Files, check Check, every ...time.Duration) *watched {
+	t.Helper()
+	s, err := Open(f, check)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &watched{Source: s}
+	if len(every) > 0 {
+		s.every = every[0]
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Watch(ctx, func(n Notice) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.notices = append(w.notices, n)
+		})
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	return w
+}
+
+// after lets time pass, and returns what was said in it.
+func (w *watched) after(d time.Duration) (said []string) {
+	time.Sleep(d)
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.notices {
+		switch {
+		case n.Taken:
+			said = append(said, "taken")
+		case n.Refused != nil:
+			said = append(said, "refused: "+n.Refused.Error())
+		default:
+			said = append(said, fmt.Sprintf("ends in %v, %v", time.Until(n.Ends).Round(time.Hour), n.OfCAs))
+		}
+	}
+	w.notices = nil
+	return said
+}
+
+func wantSaid(t *testing.T, when string, said []string, want ...string) {
+	t.Helper()
+	ok := len(said) == len(want)
+	for i := 0; ok && i < len(want); i++ {
+		ok = strings.Contains(said[i], want[i])
+	}
+	if !ok {
+		t.Errorf("%s: it says %q, want %q", when, said, want)
+	}
+}
+
+// Files that change are taken when they are whole and stay the same; else those
+// before stay, and it is said once why.
+func TestFilesThatChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, other, third := order(t, r1), order(t, r1), order(t, r1)
+		all := []string{"r1.pem", "r1-key.pem", "ca.pem"}
+		w := watch(t, filesOf(dir, "r1"), OfReplica("r1"))
+		serial := func() string { return w.Set().Certificate.Leaf.SerialNumber.String() }
+		of := func(dir string) string {
+			return open(t, filesOf(dir, "r1")).Set().Certificate.Leaf.SerialNumber.String()
+		}
+		first := serial()
+		wantSaid(t, "at first", w.after(time.Hour))
+
+		put(t, dir, other, all...)
+		wantSaid(t, "at the first look", w.after(time.Second))
+		if serial() != first {
+			t.Error("what was seen once is taken")
+		}
+		wantSaid(t, "at the second look", w.after(time.Second), "taken")
+		if serial() != of(other) {
+			t.Error("the new certificate is not in force")
+		}
+
+		put(t, dir, third, "r1.pem")
+		wantSaid(t, "with half of it", w.after(time.Hour), "refused: "+dir)
+		put(t, dir, third, all...)
+		wantSaid(t, "with all of it", w.after(2*time.Second), "taken")
+		if err := os.Remove(filepath.Join(dir, "ca.pem")); err != nil {
+			t.Fatal(err)
+		}
+		wantSaid(t, "without the CA", w.after(time.Hour), "refused: open "+dir)
+		put(t, dir, third, "ca.pem")
+		wantSaid(t, "with the CA again", w.after(time.Hour))
+		put(t, dir, other, "ca.pem")
+		wantSaid(t, "with another CA", w.after(time.Hour), "refused: the certificate of")
+		if serial() != of(third) || len(w.Set().CAs) != 1 {
+			t.Error("what was refused is in force")
+		}
+		if c := w.Counts(); c.Taken != 2 || c.Refused != 3 {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+// A file that changes at every look is not taken before it rests.
+func TestFilesThatAreBeingWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := order(t, r1)
+		w := watch(t, filesOf(dir, "r1"), nil)
+		content, err := os.ReadFile(filepath.Join(order(t, r1), "ca.pem"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := w.Set()
+		for n := range len(content) / 100 {
+			if err := os.WriteFile(filepath.Join(dir, "ca.pem"), content[:100*n], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			wantSaid(t, "while it is written", w.after(time.Second))
+		}
+		if w.Set() != before {
+			t.Error("it was taken")
+		}
+		if err := os.WriteFile(filepath.Join(dir, "ca.pem"), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		wantSaid(t, "when it is written", w.after(2*time.Second), "taken")
+	})
+}
+
+// A new certificate that has ended waits until the one in force has, too.
+func TestCertificatesThatHaveEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := order(t, Order{Replicas: r1.Replicas, Ends: time.Now().Add(20 * time.Hour)})
+		ended := order(t, Order{Replicas: r1.Replicas, Ends: time.Now().Add(time.Hour)})
+		time.Sleep(2 * time.Hour)
+		w := watch(t, filesOf(dir, "r1"), nil, time.Minute)
+		put(t, dir, ended, "r1.pem", "r1-key.pem")
+		wantSaid(t, "with one that has ended", w.after(time.Hour), "ends in 17h0m0s, false", "refused: the new certificate in "+dir)
+		wantSaid(t, "when both have", w.after(18*time.Hour), "taken", "ends in -2")
+	})
+}
+
+// What ends soon is spoken of at the start, and then daily.
+func TestEndsAreToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := order(t, Order{Replicas: r1.Replicas, Ends: time.Now().Add(15 * 24 * time.Hour)})
+		w := watch(t, filesOf(dir, "r1"), nil, time.Hour)
+		wantSaid(t, "15 days before", w.after(23*time.Hour))
+		wantSaid(t, "14 days before", w.after(25*time.Hour), "ends in 312h0m0s, false")
+		for day := 12; day >= -1; day-- {
+			wantSaid(t, "daily", w.after(24*time.Hour), fmt.Sprintf("ends in %v", time.Duration(day)*24*time.Hour))
+		}
+		put(t, dir, order(t, r1), "r1.pem", "r1-key.pem")
+		wantSaid(t, "with a new one", w.after(48*time.Hour), "taken")
+		certificate, cas := w.Ends()
+		if EndsSoon(certificate) || EndsSoon(cas) || EndsSoon(time.Time{}) || cas.Year() != 2010 {
+			t.Errorf("%v, %v", certificate, cas)
+		}
+	})
+}
+
+// A server's configuration is that of the certificate in force, made once for
+// each.
+func TestServerConfigIsMadeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := order(t, r1)
+		w := watch(t, filesOf(dir, "r1"), nil)
+		optional, required := w.Server(tls.VerifyClientCertIfGiven), w.Server(tls.RequireAndVerifyClientCert)
+		get := func(c *tls.Config) *tls.Config {
+			got, err := c.GetConfigForClient(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		first := get(optional)
+		if first != get(optional) || first == get(required) || get(required).ClientAuth != tls.RequireAndVerifyClientCert {
+			t.Error("it is made for each handshake, or shared by servers that differ")
+		}
+		put(t, dir, order(t, r1), "r1.pem", "r1-key.pem", "ca.pem")
+		wantSaid(t, "with a new one", w.after(2*time.Second), "taken")
+		if get(optional) == first || get(optional).ClientCAs.Equal(first.ClientCAs) {
+			t.Error("it is the one before")
+		}
+	})
+}

@@ -1,0 +1,39 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// secureCell is an input of three replicas that speak TLS, and further
+// arguments.
+func secureCell(args ...string) input {
+	in := input{args: []string{"--api-cert", "c.pem", "--api-key", "k.pem", "--raft-cert", "c.pem", "--raft-key", "k.pem", "--raft-ca", "ca.pem"}}
+	for _, a := range append(append([]string{}, threeReplicas...), args...) {
+		in.args = append(in.args, strings.ReplaceAll(a, "http://", "https://"))
+	}
+	return in
+}
+
+// What is asked of clients follows from whether there is a CA to judge them by.
+func TestClientAuthFollows(t *testing.T) {
+	for want, in := range map[string]input{
+		"none default":                            secureCell(),
+		"optional default, with api-client-ca":    secureCell("--api-client-ca", "ca.pem"),
+		"required flag --api-client-auth":         secureCell("--api-client-ca", "ca.pem", "--api-client-auth", "required"),
+		"none environment STOUTD_API_CLIENT_AUTH": {args: secureCell("--api-client-ca", "ca.pem").args, env: []string{"STOUTD_API_CLIENT_AUTH=none"}},
+	} {
+		c := mustLoad(t, in)
+		if got := c.APIClientAuth + " " + string(c.Source(nameAPIClientAuth)); got != want || !c.APISecure() || !c.RaftSecure() {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// A cell for development speaks TLS, too.
+func TestDevWithTLS(t *testing.T) {
+	c := mustLoad(t, input{args: []string{"--dev", "--api-cert", "c.pem", "--api-key", "k.pem"}})
+	if got := c.Self().APIURL; got != "https://127.0.0.1:7101" {
+		t.Error(got)
+	}
+}

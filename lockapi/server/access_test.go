@@ -1,0 +1,386 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+// TestBadAccessInput: what is wrong is named, and nothing is passed over.
+func TestBadAccessInput(t *testing.T) {
+	n := startMaster(t, nil)
+	long := strings.Repeat("x", lockapi.MaxPrincipalName+1)
+	many := strings.TrimSuffix(strings.Repeat(`"*",`, lockapi.MaxAccessEntries+1), ",")
+	for _, c := range []struct{ method, path, body, field string }{
+		{"PUT", "/v1/access/rules/a", `{"path":"/a"}`, "path"},
+		{"PUT", "/v1/access/rules/a", `{"Read":[]}`, "Read"},
+		{"PUT", "/v1/access/rules/a", `{"read":null}`, "read"},
+		{"PUT", "/v1/access/rules/a", `{"read":"*"}`, "read"},
+		{"PUT", "/v1/access/rules/a", `{"read":[],"read":[]}`, "read"},
+		{"PUT", "/v1/access/rules/a", `{"lock":["*","a"]}`, "lock[1]"},
+		{"PUT", "/v1/access/rules/a", `{"write":["user:"]}`, "write[0]"},
+		{"PUT", "/v1/access/rules/a", `{"admin":["user:a\n"]}`, "admin[0]"},
+		{"PUT", "/v1/access/rules/a", `{"admin":["group:a/b"]}`, "admin[0]"},
+		{"PUT", "/v1/access/rules/a", `{"admin":["User:a"]}`, "admin[0]"},
+		{"PUT", "/v1/access/rules/a", `{"admin":["user:` + long + `"]}`, "admin[0]"},
+		{"PUT", "/v1/access/rules/a", `{"read":[` + many + `]}`, "read"},
+		{"PUT", "/v1/access/rules/a", `{} {}`, "body"},
+		{"PUT", "/v1/access/rules/a/", `{}`, "path"},
+		{"PUT", "/v1/access/rules/a%2Fb", `{}`, "path"},
+		{"PUT", "/v1/access/rules//", `{}`, "path"},
+		{"PUT", "/v1/access/rules/a?x=1", `{}`, "x"},
+		{"GET", "/v1/access/rules?limit=0", "", "limit"},
+		{"GET", "/v1/access/check", "", "path"},
+		{"GET", "/v1/access/check?path=a", "", "path"},
+		{"GET", "/v1/access/check?path=/a&principal=", "", "principal"},
+		{"GET", "/v1/access/check?path=/a&principal=group:a", "", "principal"},
+		{"GET", "/v1/access/check?path=/a&principal=*", "", "principal"},
+		{"PUT", "/v1/access/groups/g", `{}`, "members"},
+		{"PUT", "/v1/access/groups/g", ``, "members"},
+		{"PUT", "/v1/access/groups/g", `{"members":["*"]}`, "members[0]"},
+		{"PUT", "/v1/access/groups/g", `{"members":["anonymous"]}`, "members[0]"},
+		{"PUT", "/v1/access/groups/g%2Fh", `{"members":[]}`, "name"},
+		{"PUT", "/v1/access/groups/g%00", `{"members":[]}`, "name"},
+		{"PUT", "/v1/access/groups/" + long, `{"members":[]}`, "name"},
+		{"PUT", "/v1/access/cell", `{"operate":["x"]}`, "operate[0]"},
+		{"PUT", "/v1/access/cell", `{"admin":[]}`, "admin"},
+		{"POST", "/v1/access/tokens", ``, "principal"},
+		{"POST", "/v1/access/tokens", `{"principal":"group:a"}`, "principal"},
+		{"POST", "/v1/access/tokens", `{"principal":"anonymous"}`, "principal"},
+		{"POST", "/v1/access/tokens", `{"principal":"user:a","ttl_ms":-1}`, "ttl_ms"},
+		{"POST", "/v1/access/tokens", `{"principal":"user:a","ttl_ms":99999999999999}`, "ttl_ms"},
+		{"POST", "/v1/access/tokens", `{"principal":"user:a","note":"` + strings.Repeat("x", lockapi.MaxTokenNote+1) + `"}`, "note"},
+		{"POST", "/v1/access/tokens", `{"principal":"user:a","token_sha256":"ab"}`, "token_sha256"},
+		{"POST", "/v1/access/tokens", `{"principal":"user:a","token_sha256":"` + strings.Repeat("g", 64) + `"}`, "token_sha256"},
+		{"POST", "/v1/access/tokens", `{"principal":"user:a","token":"stout_x"}`, "token"},
+		{"POST", "/v1/access/enable", `{"token":"stout_x"}`, "token"},
+		{"POST", "/v1/access/disable", `{"x":1}`, "x"},
+	} {
+		got := call(t, c.method, n.url+c.path, c.body)
+		if got.status != http.StatusBadRequest || got.problem(t).Field != c.field {
+			t.Errorf("%s %s %.80s: %d %.200s; want field %q", c.method, c.path, c.body, got.status, got.body, c.field)
+		}
+	}
+	if made := n.made(); len(made) != 0 {
+		t.Errorf("calls %q were made", made)
+	}
+}
+
+// TestBadCredentials: are refused by every route that looks at one, also while access
+// is off, and before anything is done.
+func TestBadCredentials(t *testing.T) {
+	n := startMaster(t, nil)
+	for _, headers := range [][]string{
+		{"Authorization", ""},
+		{"Authorization", "Bearer"},
+		{"Authorization", "Bearer "},
+		{"Authorization", "Basic dXNlcjpwYXNz"},
+		{"Authorization", "stout_" + strings.Repeat("a", 40)},
+		{"Authorization", "Bearer eyJhbGciOiJub25lIn0.e30."},
+		{"Authorization", "Bearer Stout_" + strings.Repeat("a", 40)},
+		{"Authorization", "Bearer stout_a", "Authorization", "Bearer stout_a"},
+	} {
+		got := call(t, "PUT", n.url+"/v1/files/a", "x", headers...)
+		got.wantCode(t, lockapi.CodeUnauthenticated)
+		if got.header.Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("%q: %v", headers, got.header)
+		}
+		for _, path := range []string{"/livez", "/readyz", "/v1/openapi.yaml"} {
+			call(t, "GET", n.url+path, "", headers...).wantStatus(t, http.StatusOK)
+		}
+	}
+	if made := n.made(); len(made) != 0 {
+		t.Errorf("calls %q were made", made)
+	}
+}
+
+// TestNoHeaderMakesAPrincipal: whatever a caller says of itself.
+func TestNoHeaderMakesAPrincipal(t *testing.T) {
+	s := startSecured(t)
+	var forged []string
+	for _, name := range []string{"Stout-Principal", "Stout-Caller", "Stout-How", "Stout-Peer", "X-Forwarded-User", "X-Remote-User", "Remote-User", "X-Forwarded-For", "Forwarded", "X-Ssl-Client-S-Dn"} {
+		forged = append(forged, name, "user:root")
+	}
+	call(t, "GET", s.url+"/v1/files/p/f", "", forged...).wantCode(t, lockapi.CodeUnauthenticated)
+	call(t, "GET", s.url+"/v1/files/p/f", "", append(forged, "Stout-Forward", "never")...).wantCode(t, lockapi.CodeUnauthenticated)
+	who := s.call(t, "reader", "GET", "/v1/access/whoami", "", forged...)
+	var got lockapi.WhoAmI
+	if err := json.Unmarshal([]byte(who.body), &got); err != nil || got != (lockapi.WhoAmI{Principal: "user:reader", How: "token"}) {
+		t.Errorf("%v: %s", err, who.body)
+	}
+}
+
+// TestAccessAnswers: what the calls about access tell.
+func TestAccessAnswers(t *testing.T) {
+	s := startSecured(t)
+	for _, c := range []struct{ as, method, path, body, want string }{
+		{"root", "PUT", "/v1/access/rules/p/q", `{"lock":[]}`, `{"path":"/p/q","lock":[]}`},
+		{"root", "PUT", "/v1/access/rules/", `{"read":["*","anonymous"]}`, `{"path":"/","read":["*","anonymous"]}`},
+		{"root", "GET", "/v1/access/rules/", "", `{"path":"/","read":["*","anonymous"]}`},
+		{"root", "GET", "/v1/access/rules?limit=1", "", `{"rules":[{"path":"/","read":["*","anonymous"]}],"next":"/"}`},
+		{"root", "GET", "/v1/access/rules?after=/p", "", `{"rules":[{"path":"/p/q","lock":[]}]}`},
+		{"admin", "GET", "/v1/access/rules?prefix=/p/", "", `{"rules":[{"path":"/p/q","lock":[]}]}`},
+		{"reader", "GET", "/v1/access/rules", "", `{"rules":[]}`},
+		{"admin", "GET", "/v1/access/check?path=/p/q/r&principal=user:locker", "",
+			`{"principal":"user:locker","path":"/p/q/r","read":{"allowed":false,"rule":"/p"},"lock":{"allowed":false,"rule":"/p/q"},"write":{"allowed":false,"rule":"/p"},"admin":{"allowed":false,"rule":"/p"}}`},
+		{"anonymous", "GET", "/v1/access/check?path=/x", "",
+			`{"principal":"anonymous","path":"/x","read":{"allowed":true,"rule":"/"},"lock":{"allowed":false,"rule":null},"write":{"allowed":false,"rule":null},"admin":{"allowed":false,"rule":null}}`},
+		{"operator", "GET", "/v1/access/check?path=/p", "",
+			`{"principal":"user:operator","path":"/p","read":{"allowed":true,"rule":null},"lock":{"allowed":true,"rule":null},"write":{"allowed":true,"rule":null},"admin":{"allowed":true,"rule":null}}`},
+		{"root", "PUT", "/v1/access/groups/g", `{"members":["group:operators","user:b"]}`, `{"name":"g","members":["group:operators","user:b"]}`},
+		{"root", "GET", "/v1/access/groups", "", `{"groups":[{"name":"g","members":["group:operators","user:b"]},{"name":"operators","members":["user:operator"]}]}`},
+		{"root", "GET", "/v1/access/cell", "", cellLists},
+		{"anonymous", "GET", "/v1/access/whoami", "", `{"principal":"anonymous","how":"none"}`},
+	} {
+		got := s.call(t, c.as, c.method, c.path, c.body)
+		if got.status != 200 || strings.TrimSpace(got.body) != c.want {
+			t.Errorf("%s %s as %s: %d %s; want %s", c.method, c.path, c.as, got.status, got.body, c.want)
+		}
+	}
+	e := s.call(t, "root", "PUT", "/v1/access/groups/operators", `{"members":["group:g"]}`).wantCode(t, lockapi.CodeInvalidArgument)
+	if e.Field != "members" {
+		t.Errorf("%+v", e)
+	}
+	denied := s.call(t, "reader", "PUT", "/v1/files/p/f", "x").wantCode(t, lockapi.CodePermissionDenied)
+	if denied.Principal != "user:reader" || denied.Permission != "write" || denied.Path != "/p/f" {
+		t.Errorf("%+v", denied)
+	}
+	s.call(t, "root", "DELETE", "/v1/access/rules/none", "").wantStatus(t, 204)
+	s.call(t, "root", "GET", "/v1/access/rules/none", "").wantCode(t, lockapi.CodeNotFound)
+}
+
+// TestTokensOnTheWire: a secret is shown once, and one that the caller keeps never.
+func TestTokensOnTheWire(t *testing.T) {
+	s := startSecured(t)
+	own := "stout_" + strings.Repeat("own", 12)
+	made := s.call(t, "root", "POST", "/v1/access/tokens", `{"principal":"user:zoe","note":"<&>","token_sha256":"`+sumText(own)+`","ttl_ms":60000}`)
+	var token lockapi.Token
+	if err := json.Unmarshal([]byte(made.body), &token); err != nil || made.status != 201 || token.Secret != "" || token.Note != "<&>" || token.ExpiresAt == nil {
+		t.Fatalf("%v: %d %s", err, made.status, made.body)
+	}
+	s.call(t, "root", "POST", "/v1/access/tokens", `{"principal":"user:zoe","token_sha256":"`+sumText(own)+`"}`).wantCode(t, lockapi.CodeConflict)
+	call(t, "GET", s.url+"/v1/access/whoami", "", "Authorization", "bearer "+own).wantStatus(t, 200)
+	list := s.call(t, "root", "GET", "/v1/access/tokens", "")
+	for name, secret := range s.tokens {
+		if strings.Contains(list.body, secret) || strings.Contains(list.body, sumText(secret)) {
+			t.Errorf("the list tells of the secret of %s: %s", name, list.body)
+		}
+	}
+	s.call(t, "root", "DELETE", "/v1/access/tokens/"+token.ID, "").wantStatus(t, 204)
+	call(t, "GET", s.url+"/v1/access/whoami", "", "Authorization", "Bearer "+own).wantCode(t, lockapi.CodeUnauthenticated)
+}
+
+// TestStreamsAreJudgedAgain: what may not be read any more is left out, and a caller
+// whose credential has ended is told so.
+func TestStreamsAreJudgedAgain(t *testing.T) {
+	s := startSecured(t)
+	req, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Authorization", "Bearer "+s.tokens["reader"])
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	told := make(chan string, 100)
+	go func() {
+		defer close(told)
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			if line := lines.Text(); strings.HasPrefix(line, "event: ") || strings.HasPrefix(line, "data: ") {
+				told <- line
+			}
+		}
+	}()
+	expect := func(want ...string) {
+		t.Helper()
+		for _, w := range want {
+			select {
+			case line := <-told:
+				if !strings.Contains(line, w) {
+					t.Fatalf("told %q, want %q", line, w)
+				}
+			case <-time.After(time.Minute):
+				t.Fatalf("%q is not told", w)
+			}
+		}
+	}
+	expect("bookmark", "revision")
+	write := func(path string) {
+		t.Helper()
+		s.call(t, "root", "PUT", "/v1/files"+path, "x").wantStatus(t, 201)
+	}
+	write("/q/hidden")
+	write("/p/seen")
+	expect("file_created", `"/p/seen"`)
+	s.call(t, "root", "PUT", "/v1/access/rules/p/secret", `{"read":[]}`).wantStatus(t, 200)
+	write("/p/secret/hidden")
+	write("/p/seen-too")
+	expect("file_created", `"/p/seen-too"`)
+	var list lockapi.TokenList
+	if err := json.Unmarshal([]byte(s.call(t, "root", "GET", "/v1/access/tokens", "").body), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range list.Tokens {
+		if token.Principal == "user:reader" {
+			s.call(t, "root", "DELETE", "/v1/access/tokens/"+token.ID, "").wantStatus(t, 204)
+		}
+	}
+	expect("denied", "{}")
+	if line, more := <-told; more {
+		t.Errorf("told %q behind the end", line)
+	}
+}
+
+// TestReplicasAskEachOther: on their own behalf, without anybody's credential; who
+// asks through one is asked for his.
+func TestReplicasAskEachOther(t *testing.T) {
+	s := startSecured(t)
+	replica := startNode(t, "r2", nil)
+	replica.setMaster(3, "r1", s.url)
+	fromNow := call(t, "GET", replica.url+"/v1/events", "")
+	fromNow.wantStatus(t, 200)
+	call(t, "GET", replica.url+"/v1/locks/p/l", "").wantCode(t, lockapi.CodeUnauthenticated)
+	for _, method := range []string{"GET", "HEAD"} {
+		if got := call(t, method, replica.url+"/v1/locks/p/l", "", "Authorization", "Bearer "+s.tokens["writer"]); got.status != http.StatusForbidden {
+			t.Errorf("%s: %d", method, got.status)
+		}
+	}
+	call(t, "GET", replica.url+"/v1/locks/p/l", "", "Authorization", "Bearer "+s.tokens["reader"]).wantStatus(t, 200)
+	// A call that waits keeps its credential, however much came with it.
+	v := s.session(t, "reader")
+	got := call(t, "POST", replica.url+"/v1/sessions/"+v+"/keepalive", `{"wait_ms":1}`, "Authorization", "Bearer "+s.tokens["reader"], "X-Large", strings.Repeat("x", 5000))
+	got.wantStatus(t, 200)
+	if got.header.Get(lockapi.HeaderEpoch) == "" {
+		t.Error(fmt.Sprint(got.header))
+	}
+}
+
+// TestThePeersDoorIsNoWayAround: whoever has come behind the replicas' own doors is
+// judged as at the front, but for what replicas ask on their own behalf, which
+// tells nothing of what there is.
+func TestThePeersDoorIsNoWayAround(t *testing.T) {
+	s := startSecured(t)
+	s.call(t, "root", "PUT", "/v1/files/p/tr0ve", "x").wantStatus(t, 201)
+	behind := s.server.PeerHandler()
+	ask := func(method, path, body string, headers ...string) reply {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		w := httptest.NewRecorder()
+		behind.ServeHTTP(w, r)
+		return reply{w.Code, w.Header(), w.Body.String()}
+	}
+	for route, all := range decisions {
+		method, _, _ := strings.Cut(route, " ")
+		for _, d := range all {
+			if strings.Contains(d.path+d.body, "${") {
+				continue
+			}
+			got, open := ask(method, d.path, d.body), slices.Contains(d.may, "anonymous") || route == "GET /v1/replica"
+			if (got.status == http.StatusUnauthorized) == open {
+				t.Errorf("%s %s behind the peers' door: %d %s", method, d.path, got.status, got.body)
+			}
+			if strings.Contains(got.body, "tr0ve") {
+				t.Errorf("%s %s behind the peers' door tells %s", method, d.path, got.body)
+			}
+		}
+	}
+	for _, query := range []string{"?after=1", "?after=1&content=true", "?after=1&prefix=/p", "?after=1&limit=1"} {
+		if got := ask("GET", "/v1/events"+query, "", "Stout-Forward", "never"); got.status != 200 || strings.Contains(got.body, "tr0ve") {
+			t.Errorf("%s: %d %s", query, got.status, got.body)
+		}
+	}
+	if got := ask("GET", "/v1/files/p/tr0ve", "", "Authorization", "Bearer "+s.tokens["reader"]); got.status != 200 {
+		t.Errorf("a call that was forwarded: %d %s", got.status, got.body)
+	}
+}
+
+// TestGuessingIsSlow: for whoever brings bad credentials, and for nobody else; also
+// through a replica that forwards.
+func TestGuessingIsSlow(t *testing.T) {
+	s := startSecured(t)
+	replica := startNode(t, "r2", func(o *server.Options) { o.AttemptEvery = time.Hour })
+	replica.setMaster(3, "r1", s.url)
+	guess := func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, "GET", replica.url+"/v1/locks/p/l", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer stout_"+strings.Repeat("x", 64))
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		readReply(t, resp).wantCode(t, lockapi.CodeUnauthenticated)
+		return nil
+	}
+	for range 10 {
+		if err := guess(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := guess(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("guess 11 came to %v", err)
+	}
+	s.through = replica.url
+	s.call(t, "reader", "GET", "/v1/locks/p/l", "").wantStatus(t, 200)
+	s.call(t, "anonymous", "GET", "/v1/locks/p/l", "").wantCode(t, lockapi.CodeUnauthenticated)
+	eventually(t, "all are counted", func() bool {
+		return strings.Contains(call(t, "GET", replica.url+"/metrics", "").body, "stout_bad_credentials_total 11")
+	})
+}
+
+// TestBreakGlass: the secret on a host is the root's there, while that replica is
+// master, and nowhere else; each use is in the log.
+func TestBreakGlass(t *testing.T) {
+	secret := "stout_" + strings.Repeat("glass", 8)
+	sum := sha256.Sum256([]byte(secret))
+	log := &logBuffer{}
+	s := startSecured(t, func(o *server.Options) { o.BreakGlass, o.Logger = &sum, zerolog.New(log) })
+	as := []string{"Authorization", "Bearer " + secret}
+	who := call(t, "GET", s.url+"/v1/access/whoami", "", as...)
+	if strings.TrimSpace(who.body) != `{"principal":"user:root","how":"break_glass"}` {
+		t.Errorf("%d %s", who.status, who.body)
+	}
+	call(t, "POST", s.url+"/v1/access/tokens", `{"principal":"user:root"}`, as...).wantStatus(t, 201)
+	call(t, "GET", s.url+"/metrics", "", as...).wantStatus(t, 200)
+	if told := log.String(); strings.Count(told, "break-glass") != 3 || strings.Contains(told, secret) {
+		t.Errorf("the log has %s", told)
+	}
+	replica := startNode(t, "r2", func(o *server.Options) { o.BreakGlass = &sum })
+	replica.setMaster(3, "r1", s.url)
+	call(t, "GET", replica.url+"/v1/access/whoami", "", as...).wantCode(t, lockapi.CodeUnauthenticated)
+	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/access/whoami", nil)
+	r.Header.Set(as[0], as[1])
+	s.server.PeerHandler().ServeHTTP(w, r)
+	if w.Code != http.StatusUnauthorized {
+		t.Errorf("behind the peers' door: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestPublicMetrics: are for everybody, and nothing else is.
+func TestPublicMetrics(t *testing.T) {
+	s := startSecured(t, func(o *server.Options) { o.PublicMetrics = true })
+	call(t, "GET", s.url+"/metrics", "").wantStatus(t, 200)
+	call(t, "GET", s.url+"/v1/replica", "").wantCode(t, lockapi.CodeUnauthenticated)
+}

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Bad credentials from one address are answered more slowly the more of them there
+// have been: fewAttempts at once, then one each Options.AttemptEvery, and none later
+// than twenty times that. A good credential is never slowed down, nor is one who brings none.
+const (
+	fewAttempts   = 10
+	mostPenalty   = 20
+	mostAddresses = 4096
+)
+
+// attempts remembers from where bad credentials came, of so many addresses at most. An
+// address is a network of 64 bits where it is one of IPv6.
+type attempts struct {
+	every time.Duration
+
+	mu sync.Mutex
+	of map[netip.Prefix]time.Duration // the instant at which what came from there is worked off
+}
+
+// failed notes one more, at an instant, and says for how long to hold the answer back.
+func (a *attempts) failed(from netip.Addr, now time.Duration) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := networkOf(from)
+	until, known := a.of[key]
+	if !known && len(a.of) >= mostAddresses {
+		a.forget(now)
+	}
+	if a.of == nil {
+		a.of = map[netip.Prefix]time.Duration{}
+	}
+	until = min(max(until, now)+a.every, now+(fewAttempts+mostPenalty)*a.every)
+	a.of[key] = until
+	return max(0, until-now-fewAttempts*a.every)
+}
+
+// forget makes room: whatever is worked off goes, and where that is nothing, all: then
+// thousands of addresses attack at once, and each of them is slow by itself.
+func (a *attempts) forget(now time.Duration) {
+	for key, until := range a.of {
+		if until <= now {
+			delete(a.of, key)
+		}
+	}
+	if len(a.of) >= mostAddresses {
+		clear(a.of)
+	}
+}
+
+func networkOf(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = 64
+	}
+	p, _ := a.Prefix(bits)
+	return p
+}
+
+// penalize holds the answer to a bad credential back, as a peer's is not: the replica
+// that it comes through does it.
+func (x *exchange) penalize() {
+	if x.peer || len(x.c.Request.Header[headerAuthorization]) == 0 {
+		return
+	}
+	x.metrics.badCredentials.Inc()
+	host, _, err := net.SplitHostPort(x.c.Request.RemoteAddr)
+	if err != nil {
+		return
+	}
+	from, err := netip.ParseAddr(host)
+	if err != nil {
+		return
+	}
+	pause := x.attempts.failed(from, time.Since(x.contacts.started))
+	if pause == 0 {
+		return
+	}
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-x.ctx().Done():
+	case <-x.stopping:
+	}
+}
+
+// penalizeAnswer is penalize for another replica's answer.
+func (x *exchange) penalizeAnswer(got *answer) {
+	if got.status == http.StatusUnauthorized {
+		x.penalize()
+	}
+}

@@ -1,0 +1,142 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"strings"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
+)
+
+// headerAuthorization has a caller's credential.
+const headerAuthorization = "Authorization"
+
+// inRequest is what a route asks for whose handler works it out of the request. A
+// handler that does not is one for operators only.
+const inRequest = master.Right(255)
+
+// bearing is the SHA-256 of the token that a request brings, nil where it brings no
+// credential. A wrong credential is never passed over.
+func (x *exchange) bearing() (*[sha256.Size]byte, error) {
+	values := x.c.Request.Header[headerAuthorization]
+	if len(values) == 0 {
+		return nil, nil
+	}
+	scheme, secret, _ := strings.Cut(values[0], " ")
+	switch {
+	case len(values) > 1:
+		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "the header %s is given more than once", headerAuthorization)
+	case !strings.EqualFold(scheme, "Bearer"):
+		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "%s has another scheme than Bearer", headerAuthorization)
+	case !strings.HasPrefix(secret, lockapi.SecretPrefix):
+		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "the credential is not a token of a cell, which begins with %q", lockapi.SecretPrefix)
+	}
+	sum := sha256.Sum256([]byte(secret))
+	return &sum, nil
+}
+
+// breakGlass takes the secret behind the glass for the root's, in a call that this
+// replica, being master, was sent by its caller. Elsewhere it is no token.
+func (x *exchange) breakGlass(r *route) {
+	secret := x.opts.BreakGlass
+	if secret == nil || x.peer || subtle.ConstantTimeCompare(secret[:], x.secret[:]) != 1 || !x.master.Known().Self {
+		return
+	}
+	x.broke = true
+	x.log.Warn().Str("route", r.method+" "+r.template).Str("remote", x.c.Request.RemoteAddr).
+		Msg("break-glass: a call was made as user:root by the secret on this replica's host")
+}
+
+// caller is who makes the call, and what its route asks for.
+func (x *exchange) caller() master.Caller {
+	by := master.Caller{Secret: x.secret, Ask: master.Ask{Right: x.asks, Path: x.node}}
+	if x.broke {
+		by.Principal, by.How, by.Secret = lockapi.PrincipalRoot, lockapi.HowBreakGlass, nil
+	}
+	return by
+}
+
+// callerFor is the caller of a call that is made on behalf of a session, which has
+// to be his own; empty for none.
+func (x *exchange) callerFor(session string) master.Caller {
+	by := x.caller()
+	by.For = own(session)
+	return by
+}
+
+func own(session string) master.Ask {
+	return master.Ask{Right: master.Nobody, Session: session, Uses: true}
+}
+
+// callerAbout is the caller of a call that is about a session: where it is another
+// principal's, it takes what the route asks for.
+func (x *exchange) callerAbout(session string, uses bool) master.Caller {
+	by := x.caller()
+	by.Ask.Session, by.Ask.Uses = session, uses
+	return by
+}
+
+// guarded adds what it takes to be told whether grants are held.
+func guarded(by master.Caller, sequencers []lockapi.Sequencer) master.Caller {
+	for _, q := range sequencers {
+		by.Also = append(by.Also, master.Ask{Right: master.ReadAt, Path: q.Path})
+	}
+	return by
+}
+
+// transacting is the caller of a transaction, which asks for all that its parts do.
+func (x *exchange) transacting(t *lockapi.Transaction) master.Caller {
+	by := x.callerFor(t.Session)
+	by.Ask.Right = master.Known // an operation without any part, and releases
+	if t.Session == "" {
+		by.Ask.Right = master.Anybody
+	}
+	ask := func(right master.Right, path string) {
+		by.Also = append(by.Also, master.Ask{Right: right, Path: path})
+	}
+	for _, c := range t.If {
+		switch {
+		case c.File != "":
+			ask(master.ReadAt, c.File)
+		case c.Lock != "":
+			ask(master.ReadAt, c.Lock)
+		case c.Session != "":
+			by.Also = append(by.Also, master.Ask{Right: master.Observe, Session: c.Session})
+		default:
+			q, _ := lockapi.ParseSequencer(c.Sequencer) // it is valid
+			ask(master.ReadAt, q.Path)
+		}
+	}
+	for _, branch := range [][]lockapi.Operation{t.Then, t.Else} {
+		for i := range branch {
+			askOf(&branch[i], ask)
+		}
+	}
+	return by
+}
+
+// askOf is what an operation asks for; nothing for a release of one's own.
+func askOf(o *lockapi.Operation, ask func(master.Right, string)) {
+	switch {
+	case o.Put != nil:
+		ask(master.WriteAt, o.Put.Path)
+	case o.Create != nil:
+		ask(master.WriteAt, o.Create.Path)
+	case o.CreateSequential != nil:
+		ask(master.WriteAt, sequential(o.CreateSequential.Path))
+	case o.Delete != nil:
+		ask(master.WriteAt, o.Delete.Path)
+	case o.Get != nil:
+		ask(master.ReadAt, o.Get.Path)
+	case o.Acquire != nil:
+		ask(master.LockAt, o.Acquire.Path)
+	case o.Release == nil:
+		ask(master.Undecided, "")
+	}
+}
+
+// sequential is a name that a sequential file may get: a rule for it stands above.
+func sequential(prefix string) string {
+	return prefix + strings.Repeat("0", lockapi.SequentialDigits)
+}

@@ -1,0 +1,228 @@
+package server_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+// The principals of the table below, each of whom has the right that he is called
+// by, at /p, or in the cell. nobody is known and has none.
+var principals = []string{"anonymous", "nobody", "reader", "locker", "writer", "admin", "observer", "operator", "root"}
+
+var (
+	everybody = principals
+	known     = principals[1:]
+	noOne     []string
+	operators = []string{"operator", "root"}
+)
+
+func and(names ...string) []string { return append(names, operators...) }
+
+// judged is what a route asks for: a sound call of it, and who may make it. In path
+// and body ${own} is a session of the caller's, and ${other} one of somebody else's.
+type judged struct {
+	path, body string
+	may        []string
+}
+
+// decisions are those of the contract, by route. One that is not here fails the
+// test.
+var decisions = map[string][]judged{
+	"POST /v1/sessions":                {{"/v1/sessions", "", known}},
+	"GET /v1/sessions":                 {{"/v1/sessions", "", and("observer")}, {"/v1/sessions?consistency=stale", "", and("observer")}},
+	"POST /v1/sessions/{id}/keepalive": {{"/v1/sessions/${own}/keepalive", "", known}, {"/v1/sessions/${other}/keepalive", "", noOne}},
+	"GET /v1/sessions/{id}": {{"/v1/sessions/${own}", "", known}, {"/v1/sessions/${other}", "", and("observer")},
+		{"/v1/sessions/${other}?consistency=stale", "", and("observer")}},
+	"DELETE /v1/sessions/{id}": {{"/v1/sessions/${own}", "", known}, {"/v1/sessions/${other}", "", operators}},
+	"GET /v1/locks":            {{"/v1/locks", "", everybody}},
+	"PUT /v1/locks/{path}": {{"/v1/locks/p/l", `{"session":"${own}"}`, and("locker")}, {"/v1/locks/p/l", `{"session":"${other}"}`, noOne},
+		{"/v1/locks/elsewhere", `{"session":"${own}"}`, operators}},
+	"GET /v1/locks/{path}":    {{"/v1/locks/p/l", "", and("reader")}, {"/v1/locks/p/l?consistency=stale", "", and("reader")}, {"/v1/locks/pp", "", operators}},
+	"DELETE /v1/locks/{path}": {{"/v1/locks/p/l?session=${own}", "", known}, {"/v1/locks/p/l?session=${other}", "", and("admin")}},
+	"GET /v1/sequencers":      {{"/v1/sequencers?value=exclusive:1:/p/l", "", and("reader")}},
+	"GET /v1/files":           {{"/v1/files?prefix=/p/", "", everybody}},
+	"DELETE /v1/files":        {{"/v1/files?prefix=/p/", "", and("writer")}, {"/v1/files?prefix=/q/", "", operators}},
+	"PUT /v1/files/{path}": {{"/v1/files/p/f", "x", and("writer")}, {"/v1/files/p/f?session=${own}", "x", and("writer")}, {"/v1/files/p/f?session=${other}", "x", noOne},
+		{"/v1/files/p/f?sequencer=exclusive:1:/p/l", "x", operators}},
+	"POST /v1/files/{path}":   {{"/v1/files/p/f-", "x", and("writer")}, {"/v1/files/p/", "x", and("writer")}, {"/v1/files/p", "x", operators}},
+	"GET /v1/files/{path}":    {{"/v1/files/p/f", "", and("reader")}},
+	"DELETE /v1/files/{path}": {{"/v1/files/p/f", "", and("writer")}, {"/v1/files/p/f?session=${other}", "", noOne}},
+	"POST /v1/transactions": {
+		{"/v1/transactions", `{"then":[{"put":{"path":"/p/f","content":"x"}}],"else":[{"create":{"path":"/p/f","content":"x"}},{"create_sequential":{"path":"/p/","content":"x"}},{"delete":{"path":"/p/f"}}]}`, and("writer")},
+		{"/v1/transactions", `{"then":[{"get":{"path":"/p/f"}}],"if":[{"file":"/p/f","exists":true},{"lock":"/p/l","state":"free"},{"sequencer":"exclusive:1:/p/l"}]}`, and("reader")},
+		{"/v1/transactions", `{"session":"${own}","then":[{"acquire":{"path":"/p/t"}}],"else":[{"release":{"path":"/p/t"}}]}`, and("locker")},
+		{"/v1/transactions", `{"session":"${own}","then":[{"release":{"path":"/p/t"}}]}`, known},
+		{"/v1/transactions", `{"session":"${other}","then":[{"release":{"path":"/p/t"}}]}`, noOne},
+		{"/v1/transactions", `{"if":[{"session":"${other}"}]}`, and("observer")},
+		{"/v1/transactions", `{"else":[{"put":{"path":"/q","content":"x"}}]}`, operators},
+	},
+	"GET /v1/events":                 {{"/v1/events?after=1", "", everybody}},
+	"GET /v1/cell":                   {{"/v1/cell", "", and("observer")}, {"/v1/cell", "", and("observer")}},
+	"POST /v1/cell/transfer":         {{"/v1/cell/transfer", `{"to":"r9"}`, operators}},
+	"GET /v1/replica":                {{"/v1/replica", "", and("observer")}},
+	"GET /v1/members":                {{"/v1/members", "", and("observer")}, {"/v1/members?consistency=stale", "", and("observer")}},
+	"POST /v1/members/{id}/replace":  {{"/v1/members/r9/replace", `{"directory":"0123456789abcde0"}`, operators}},
+	"PUT /v1/access/rules/{path}":    {{"/v1/access/rules/p/x", `{"read":["*"]}`, and("admin")}, {"/v1/access/rules/", `{}`, operators}, {"/v1/access/rules/q", `{}`, operators}},
+	"GET /v1/access/rules/{path}":    {{"/v1/access/rules/p", "", and("admin")}, {"/v1/access/rules/", "", operators}},
+	"DELETE /v1/access/rules/{path}": {{"/v1/access/rules/p/x", "", and("admin")}, {"/v1/access/rules/", "", operators}},
+	"GET /v1/access/rules":           {{"/v1/access/rules", "", everybody}},
+	"GET /v1/access/check": {{"/v1/access/check?path=/p", "", everybody}, {"/v1/access/check?path=/p&principal=user:zoe", "", and("admin")},
+		{"/v1/access/check?path=/&principal=user:zoe", "", operators}},
+	"PUT /v1/access/groups/{name}":    {{"/v1/access/groups/g", `{"members":[]}`, operators}},
+	"GET /v1/access/groups/{name}":    {{"/v1/access/groups/g", "", operators}},
+	"DELETE /v1/access/groups/{name}": {{"/v1/access/groups/g", "", operators}},
+	"GET /v1/access/groups":           {{"/v1/access/groups", "", operators}},
+	"PUT /v1/access/cell":             {{"/v1/access/cell", cellLists, operators}},
+	"GET /v1/access/cell":             {{"/v1/access/cell", "", operators}},
+	"POST /v1/access/tokens":          {{"/v1/access/tokens", `{"principal":"user:zoe"}`, operators}},
+	"GET /v1/access/tokens":           {{"/v1/access/tokens", "", operators}},
+	"DELETE /v1/access/tokens/{id}":   {{"/v1/access/tokens/none", "", operators}},
+	"POST /v1/access/enable":          {{"/v1/access/enable", "", operators}},
+	"POST /v1/access/disable":         {{"/v1/access/disable", "", operators}},
+	"GET /v1/access/whoami":           {{"/v1/access/whoami", "", everybody}},
+	"GET /v1/openapi.yaml":            {{"/v1/openapi.yaml", "", everybody}},
+	"GET /livez":                      {{"/livez", "", everybody}},
+	"GET /readyz":                     {{"/readyz", "", everybody}},
+	"GET /metrics":                    {{"/metrics", "", and("observer")}},
+}
+
+const cellLists = `{"observe":["user:observer"],"operate":["group:operators"]}`
+
+// open are the routes that look at no credential.
+var open = []string{"GET /v1/openapi.yaml", "GET /livez", "GET /readyz"}
+
+// local are the routes that each replica answers by itself.
+var local = append([]string{"GET /v1/events", "GET /v1/cell", "GET /v1/replica", "GET /metrics"}, open...)
+
+// secured is a master with access on, and a token for each of the principals.
+type secured struct {
+	url     string
+	server  *server.Server
+	through string            // where the calls go
+	tokens  map[string]string // by principal, without user:
+}
+
+func secretOf(name string) string { return "stout_" + strings.Repeat(name[:1], 40) + name }
+
+func sumText(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+func startSecured(t *testing.T, tune ...func(*server.Options)) *secured {
+	t.Helper()
+	s := &secured{tokens: map[string]string{"root": secretOf("root")}}
+	s.url, s.server = startReal(t, tune...)
+	s.through = s.url
+	call(t, "POST", s.url+"/v1/access/enable", `{"token_sha256":"`+sumText(s.tokens["root"])+`"}`).wantStatus(t, 201)
+	for _, c := range []struct{ method, path, body string }{
+		{"PUT", "/v1/access/rules/p", `{"read":["user:reader"],"lock":["user:locker"],"write":["user:writer"],"admin":["user:admin"]}`},
+		{"PUT", "/v1/access/groups/operators", `{"members":["user:operator"]}`},
+		{"PUT", "/v1/access/cell", cellLists},
+	} {
+		s.call(t, "root", c.method, c.path, c.body).wantStatus(t, 200)
+	}
+	for _, name := range append([]string{"other"}, known[:len(known)-1]...) {
+		r := s.call(t, "root", "POST", "/v1/access/tokens", `{"principal":"user:`+name+`"}`)
+		r.wantStatus(t, 201)
+		var token lockapi.Token
+		if err := json.Unmarshal([]byte(r.body), &token); err != nil || !strings.HasPrefix(token.Secret, "stout_") {
+			t.Fatalf("%v: %s", err, r.body)
+		}
+		s.tokens[name] = token.Secret
+	}
+	return s
+}
+
+// call makes a call as a principal.
+func (s *secured) call(t *testing.T, as, method, path, body string, headers ...string) reply {
+	t.Helper()
+	if as != "anonymous" {
+		headers = append(headers, "Authorization", "Bearer "+s.tokens[as])
+	}
+	return call(t, method, s.through+path, body, headers...)
+}
+
+// session opens a session as a principal; the anonymous one is given somebody's.
+func (s *secured) session(t *testing.T, as string) string {
+	t.Helper()
+	if as == "anonymous" {
+		as = "other"
+	}
+	r := s.call(t, as, "POST", "/v1/sessions", "")
+	var v lockapi.Session
+	if err := json.Unmarshal([]byte(r.body), &v); err != nil || r.status != 201 {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	return v.ID
+}
+
+// TestEachRouteIsJudged: every route, by every principal, at the master and through
+// a replica that forwards.
+func TestEachRouteIsJudged(t *testing.T) {
+	for _, route := range server.Routes() {
+		if len(decisions[route]) == 0 {
+			t.Errorf("%s has no decision: say in the table who may make the call", route)
+		}
+	}
+	s := startSecured(t)
+	replica := startNode(t, "r2", func(o *server.Options) { o.AttemptEvery = time.Nanosecond })
+	replica.setMaster(3, "r1", s.url)
+	for _, through := range []string{s.url, replica.url} {
+		for _, route := range server.Routes() {
+			for _, d := range decisions[route] {
+				if through != s.url && (slices.Contains(local, route) || strings.Contains(d.path, "stale")) {
+					continue // which the replica, a fake, answers by itself
+				}
+				for _, who := range principals {
+					s.through = through
+					s.judged(t, route, d, who)
+				}
+			}
+		}
+	}
+}
+
+func (s *secured) judged(t *testing.T, route string, d judged, who string) {
+	t.Helper()
+	method, _, _ := strings.Cut(route, " ")
+	fill := func(text string) string {
+		if strings.Contains(text, "${own}") {
+			text = strings.ReplaceAll(text, "${own}", s.session(t, who))
+		}
+		if strings.Contains(text, "${other}") {
+			text = strings.ReplaceAll(text, "${other}", s.session(t, "other"))
+		}
+		return text
+	}
+	got := s.call(t, who, method, fill(d.path), fill(d.body))
+	what := fmt.Sprintf("%s %s %s as %s: %d %s", method, d.path, d.body, who, got.status, got.body)
+	switch allowed := slices.Contains(d.may, who); {
+	case allowed && (got.status == http.StatusUnauthorized || got.status == http.StatusForbidden || got.status >= 500):
+		t.Errorf("%s; it is to be allowed", what)
+	case !allowed && who == "anonymous":
+		if got.status != http.StatusUnauthorized || got.header.Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("%s, WWW-Authenticate %q; it is to be refused", what, got.header.Get("WWW-Authenticate"))
+		}
+	case !allowed:
+		if got.status != http.StatusForbidden || got.problem(t).Code != lockapi.CodePermissionDenied || got.problem(t).Principal != "user:"+who {
+			t.Errorf("%s; it is to be refused", what)
+		}
+	}
+	if bad := call(t, method, s.through+fill(d.path), fill(d.body), "Authorization", "Bearer stout_"+strings.Repeat("x", 64)); (bad.status != http.StatusUnauthorized) != slices.Contains(open, route) {
+		t.Errorf("%s %s with a bad token: %d", method, d.path, bad.status)
+	}
+	if route == "POST /v1/access/disable" {
+		_ = call(t, "POST", s.url+"/v1/access/enable", `{"token_sha256":"`+sumText(s.tokens["root"])+`"}`)
+	}
+}

@@ -1,0 +1,40 @@
+package server
+
+import (
+	"bytes"
+	"sync/atomic"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// keptToldBytes bounds one of the events that toldEvents keeps.
+const keptToldBytes = 4 << 10
+
+// toldEvents keeps the latest events without content as they stand in a stream: all
+// streams tell the same ones at about the same time. It is safe for concurrent use.
+type toldEvents [256]atomic.Pointer[toldEvent]
+
+type toldEvent struct {
+	revision uint64
+	text     []byte
+}
+
+// write is writeEvent for an event of the cell.
+func (t *toldEvents) write(out *bytes.Buffer, e *lockapi.CellEvent) error {
+	if f := e.File; f != nil && (f.Content != nil || f.ContentBase64 != nil) {
+		return writeEvent(out, e.Revision, string(e.Type), e)
+	}
+	kept := &t[e.Revision%uint64(len(t))]
+	if k := kept.Load(); k != nil && k.revision == e.Revision {
+		out.Write(k.text)
+		return nil
+	}
+	from := out.Len()
+	if err := writeEvent(out, e.Revision, string(e.Type), e); err != nil {
+		return err
+	}
+	if out.Len()-from <= keptToldBytes {
+		kept.Store(&toldEvent{e.Revision, bytes.Clone(out.Bytes()[from:])})
+	}
+	return nil
+}

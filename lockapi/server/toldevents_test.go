@@ -1,0 +1,45 @@
+package server
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestToldEvents: what is kept of an event is what would be written, whichever were told
+// before, and no content is told to who has not asked for it.
+func TestToldEvents(t *testing.T) {
+	var told toldEvents
+	secret := "secret"
+	var all []lockapi.CellEvent
+	for r := range uint64(3 * len(told)) {
+		all = append(all, lockapi.CellEvent{Revision: r, Type: lockapi.EventFileChanged, Path: "/f",
+			File: &lockapi.File{FileStat: lockapi.FileStat{Path: "/f", Revision: r}}})
+	}
+	all[7].Path = "/" + strings.Repeat("x", keptToldBytes)
+	for _, i := range []int{0, 1, 2, len(told), 1, len(told) + 1, 1, 2 * len(told), 0, 7, 7} {
+		for _, content := range []*string{&secret, nil} {
+			e := all[i]
+			f := *e.File
+			f.Content = content
+			e.File = &f
+			var got, want bytes.Buffer
+			if err := told.write(&got, &e); err != nil {
+				t.Fatal(err)
+			}
+			if err := writeEvent(&want, e.Revision, string(e.Type), &e); err != nil {
+				t.Fatal(err)
+			}
+			if got.String() != want.String() {
+				t.Errorf("event %d: %.300q instead of %.300q", i, got.String(), want.String())
+			}
+		}
+	}
+	for i := range told {
+		if k := told[i].Load(); k != nil && (len(k.text) > keptToldBytes || bytes.Contains(k.text, []byte(secret))) {
+			t.Errorf("kept is %.300q", k.text)
+		}
+	}
+}

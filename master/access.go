@@ -1,0 +1,373 @@
+package master
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/replica/state/access"
+)
+
+// The calls that say who may do what. Whether their caller may make them is judged
+// as for every call (asks.go).
+
+// RuleChange asks for a rule at a path, or for the end of the one there.
+type RuleChange struct {
+	Caller Caller
+	Path   string
+	lockapi.AccessLists
+}
+
+// GroupChange asks for a group, or for its end.
+type GroupChange struct {
+	Caller Caller
+	Name   string
+	lockapi.GroupMembers
+}
+
+// CellAccessChange asks for other lists of the cell.
+type CellAccessChange struct {
+	Caller Caller
+	lockapi.CellAccess
+}
+
+// TokenCreation asks for a token.
+type TokenCreation struct {
+	Caller Caller
+	lockapi.TokenRequest
+}
+
+// TokenRevocation asks for the end of a token.
+type TokenRevocation struct {
+	Caller Caller
+	ID     string
+}
+
+// AccessEnabling asks for callers to be judged.
+type AccessEnabling struct {
+	Caller Caller
+	lockapi.EnableRequest
+}
+
+// AccessQuery asks for the rule at a path, or for the group of a name.
+type AccessQuery struct {
+	Read
+	Path, Name string
+}
+
+// AccessPage asks for a page of rules, whose paths begin with a prefix, or of
+// tokens.
+type AccessPage struct {
+	Read
+	Prefix, After string
+	Limit         int
+}
+
+// CheckQuery asks what a principal may do at a path; whoever asks where it is empty.
+type CheckQuery struct {
+	Read
+	Path, Principal string
+}
+
+// changeAccess puts a change through the log, unless it changes nothing.
+func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, error) {
+	o, err := m.admit(by)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.readyFor(op); err != nil {
+		return nil, err
+	}
+	r, ok := o.fromMemory(op)
+	if !ok {
+		if r, err = o.propose(*by, op); err != nil {
+			return nil, err
+		}
+	}
+	switch r {
+	case state.Full:
+		return r, lockapi.Errorf(lockapi.CodeTooMany, "there are as many rules, groups or members of groups as there may be (%d rules, %d groups)", access.MaxRules, access.MaxGroups)
+	case state.Circle:
+		return r, lockapi.Invalid("members", "the group would be a member of itself: one of its members leads back to it")
+	}
+	return r, nil
+}
+
+// PutRule puts a rule at a path.
+func (m *Master) PutRule(_ context.Context, req RuleChange) (lockapi.AccessRule, error) {
+	r := access.Rule{Path: req.Path, Lists: map[access.Permission][]string{}}
+	for p, list := range map[access.Permission][]string{access.Read: req.Read, access.Lock: req.Lock, access.Write: req.Write, access.Admin: req.Admin} {
+		if list != nil {
+			r.Lists[p] = list
+		}
+	}
+	_, err := m.changeAccess(&req.Caller, &state.PutRule{Rule: r})
+	return ruleOf(&r), err
+}
+
+// DropRule removes the rule at a path; where there is none it is gone already.
+func (m *Master) DropRule(_ context.Context, req RuleChange) error {
+	_, err := m.changeAccess(&req.Caller, &state.DropRule{Path: req.Path})
+	return err
+}
+
+// Rule reads the rule at a path. The error is not_found.
+func (m *Master) Rule(ctx context.Context, q AccessQuery) (lockapi.AccessRule, error) {
+	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.AccessRule, error) {
+		r, ok := s.Policy().Rule(q.Path)
+		if !ok {
+			return lockapi.AccessRule{}, lockapi.Errorf(lockapi.CodeNotFound, "no rule stands at %q; what is above it decides", lockapi.Clip(q.Path))
+		}
+		return ruleOf(r), nil
+	})
+}
+
+func ruleOf(r *access.Rule) lockapi.AccessRule {
+	return lockapi.AccessRule{Path: r.Path, AccessLists: lockapi.AccessLists{
+		Read: r.Lists[access.Read], Lock: r.Lists[access.Lock], Write: r.Lists[access.Write], Admin: r.Lists[access.Admin]}}
+}
+
+// Rules reads a page of the rules that the caller may change, in bytewise order of
+// their paths.
+func (m *Master) Rules(ctx context.Context, q AccessPage) (lockapi.AccessRuleList, error) {
+	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.AccessRuleList, error) {
+		page := lockapi.AccessRuleList{Rules: []lockapi.AccessRule{}}
+		size := 0
+		for r := range s.Policy().Rules(q.Prefix, q.After) {
+			if !q.Caller.administers(s, r.Path) {
+				continue
+			}
+			if n := len(page.Rules); n == q.Limit || size >= lockapi.PageBytes {
+				page.Next = page.Rules[n-1].Path
+				break
+			}
+			size += ruleSize(r)
+			page.Rules = append(page.Rules, ruleOf(r))
+		}
+		return page, nil
+	})
+}
+
+// administers reports whether the caller may change the rule at a path.
+func (by *Caller) administers(s *state.State, path string) bool {
+	if !s.AccessOn {
+		return true
+	}
+	allowed, _ := by.has(s.Policy(), AdminAt, path)
+	return allowed
+}
+
+// CheckAccess tells what a principal may do at a path while access is on, and which
+// rules say so.
+func (m *Master) CheckAccess(ctx context.Context, q CheckQuery) (lockapi.AccessCheck, error) {
+	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.AccessCheck, error) {
+		who := q.Principal
+		switch {
+		case who == "":
+			who = q.Caller.who()
+		case s.AccessOn && who != q.Caller.who() && !q.Caller.administers(s, q.Path):
+			permission := lockapi.PermissionAdmin
+			if q.Path == "/" {
+				permission = lockapi.PermissionOperate
+			}
+			return lockapi.AccessCheck{}, q.Caller.denied(permission, q.Path)
+		}
+		verdict := func(p access.Permission) lockapi.AccessVerdict {
+			d := s.Policy().May(who, p, q.Path)
+			out := lockapi.AccessVerdict{Allowed: d.Allowed}
+			if d.Rule != nil {
+				out.Rule = &d.Rule.Path
+			}
+			return out
+		}
+		return lockapi.AccessCheck{Principal: who, Path: q.Path, Read: verdict(access.Read), Lock: verdict(access.Lock),
+			Write: verdict(access.Write), Admin: verdict(access.Admin)}, nil
+	})
+}
+
+// PutGroup makes a group, or gives it other members.
+func (m *Master) PutGroup(_ context.Context, req GroupChange) (lockapi.Group, error) {
+	g := access.Members{Group: req.Name, Members: req.Members}
+	_, err := m.changeAccess(&req.Caller, &state.PutGroup{Group: g})
+	return groupOf(&g), err
+}
+
+// DropGroup removes a group; where there is none it is gone already. Rules that
+// name it stay: it is nobody.
+func (m *Master) DropGroup(_ context.Context, req GroupChange) error {
+	_, err := m.changeAccess(&req.Caller, &state.DropGroup{Group: req.Name})
+	return err
+}
+
+// Group reads a group. The error is not_found.
+func (m *Master) Group(ctx context.Context, q AccessQuery) (lockapi.Group, error) {
+	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.Group, error) {
+		g, ok := s.Policy().Group(q.Name)
+		if !ok {
+			return lockapi.Group{}, lockapi.Errorf(lockapi.CodeNotFound, "there is no group %q", lockapi.Clip(q.Name))
+		}
+		return groupOf(g), nil
+	})
+}
+
+// Groups reads all groups in the order of their names.
+func (m *Master) Groups(ctx context.Context, q Read) (lockapi.GroupList, error) {
+	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.GroupList, error) {
+		out := lockapi.GroupList{Groups: []lockapi.Group{}}
+		for g := range s.Policy().Groups() {
+			out.Groups = append(out.Groups, groupOf(g))
+		}
+		return out, nil
+	})
+}
+
+func groupOf(g *access.Members) lockapi.Group {
+	return lockapi.Group{Name: g.Group, GroupMembers: lockapi.GroupMembers{Members: list(g.Members)}}
+}
+
+// list is a list that JSON has as one, also where it is empty.
+func list(entries []string) []string {
+	if entries == nil {
+		return []string{}
+	}
+	return entries
+}
+
+// PutCellAccess says who observes and who operates the cell.
+func (m *Master) PutCellAccess(_ context.Context, req CellAccessChange) (lockapi.CellAccess, error) {
+	rules := access.CellRules{Observe: req.Observe, Operate: req.Operate}
+	_, err := m.changeAccess(&req.Caller, &state.PutCellRules{Rules: rules})
+	return cellAccessOf(rules), err
+}
+
+// CellAccess reads who observes and who operates the cell.
+func (m *Master) CellAccess(ctx context.Context, q Read) (lockapi.CellAccess, error) {
+	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.CellAccess, error) {
+		return cellAccessOf(s.Policy().Cell()), nil
+	})
+}
+
+func cellAccessOf(c access.CellRules) lockapi.CellAccess {
+	return lockapi.CellAccess{Observe: list(c.Observe), Operate: list(c.Operate)}
+}
+
+// newSecret is a secret of 256 random bits.
+func newSecret() string {
+	var random [sha256.Size]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return lockapi.SecretPrefix + hex.EncodeToString(random[:])
+}
+
+// sumOf is the SHA-256 of a secret: the caller's own, of which it has told the sum,
+// or a new one.
+func sumOf(given string) (sum []byte, secret string) {
+	if given != "" {
+		sum, _ = hex.DecodeString(given) // it has been looked at
+		return sum, ""
+	}
+	secret = newSecret()
+	all := sha256.Sum256([]byte(secret))
+	return all[:], secret
+}
+
+// CreateToken makes a token. Its secret is in the answer and nowhere else. A conflict
+// is one with the secret of another token.
+func (m *Master) CreateToken(_ context.Context, req TokenCreation) (lockapi.Token, error) {
+	t := state.Token{ID: rand.Text(), Principal: req.Principal, Note: req.Note}
+	var secret string
+	if t.Sum, secret = sumOf(req.TokenSHA256); req.TTLMS > 0 {
+		t.ExpiresAt = time.Now().Add(time.Duration(req.TTLMS) * time.Millisecond).UnixNano()
+	}
+	return tokenMade(secret)(resultOf[state.TokenResult](m.changeAccess(&req.Caller, &state.AddToken{Token: t})))
+}
+
+// EnableAccess has callers be judged from now on, and makes a token of the root. A
+// conflict is where access is on.
+func (m *Master) EnableAccess(_ context.Context, req AccessEnabling) (lockapi.Token, error) {
+	t := state.Token{ID: rand.Text(), Principal: access.Root, Note: "made when access was enabled"}
+	var secret string
+	t.Sum, secret = sumOf(req.TokenSHA256)
+	return tokenMade(secret)(resultOf[state.TokenResult](m.changeAccess(&req.Caller, &state.EnableAccess{Token: t})))
+}
+
+// tokenMade is the answer to who has asked for a token.
+func tokenMade(secret string) func(state.TokenResult, error) (lockapi.Token, error) {
+	return func(r state.TokenResult, err error) (lockapi.Token, error) {
+		switch {
+		case err != nil:
+			return lockapi.Token{}, err
+		case r.Verdict == state.Full:
+			return lockapi.Token{}, lockapi.Errorf(lockapi.CodeTooMany, "there are %d tokens, which is all that there may be; revoke those that nobody uses", state.MaxTokens)
+		case r.Verdict == state.Conflict:
+			return lockapi.Token{}, lockapi.Errorf(lockapi.CodeConflict, "access is on already, or there is a token with that secret")
+		case r.Token == nil:
+			return lockapi.Token{}, fmt.Errorf("a token came to %v", r.Verdict)
+		}
+		out := tokenOf(r.Token)
+		out.Secret = secret
+		return out, nil
+	}
+}
+
+func tokenOf(t *state.Token) lockapi.Token {
+	out := lockapi.Token{ID: t.ID, Principal: t.Principal, Note: t.Note, CreatedAt: time.Unix(0, t.CreatedAt).UTC()}
+	if t.ExpiresAt != 0 {
+		at := time.Unix(0, t.ExpiresAt).UTC()
+		out.ExpiresAt = &at
+	}
+	return out
+}
+
+// Tokens reads a page of tokens, in the order of their ids, without secrets.
+func (m *Master) Tokens(ctx context.Context, q AccessPage) (lockapi.TokenList, error) {
+	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.TokenList, error) {
+		page := lockapi.TokenList{Tokens: []lockapi.Token{}}
+		for t := range s.Tokens(q.After) {
+			if n := len(page.Tokens); n == q.Limit {
+				page.Next = page.Tokens[n-1].ID
+				break
+			}
+			page.Tokens = append(page.Tokens, tokenOf(t))
+		}
+		return page, nil
+	})
+}
+
+// RevokeToken ends a token; one that is not there has ended.
+func (m *Master) RevokeToken(_ context.Context, req TokenRevocation) error {
+	_, err := m.changeAccess(&req.Caller, &state.DropToken{ID: req.ID})
+	return err
+}
+
+// DisableAccess lets every caller do everything. Rules, groups and tokens stay.
+func (m *Master) DisableAccess(_ context.Context, by Caller) error {
+	_, err := m.changeAccess(&by, &state.DisableAccess{})
+	return err
+}
+
+// WhoAmI tells who the caller is taken for.
+func (m *Master) WhoAmI(ctx context.Context, q Read) (lockapi.WhoAmI, error) {
+	return read(ctx, m, &q, func(*office, *state.State) (lockapi.WhoAmI, error) {
+		out := lockapi.WhoAmI{Principal: q.Caller.who(), How: q.Caller.How}
+		if out.How == "" {
+			out.How = lockapi.HowNone
+		}
+		return out, nil
+	})
+}
+
+// ruleSize is about what a rule takes in JSON.
+func ruleSize(r *access.Rule) int {
+	n := 64 + len(r.Path)
+	for _, p := range access.Permissions {
+		for _, entry := range r.Lists[p] {
+			n += len(entry) + 3
+		}
+	}
+	return n
+}

@@ -1,0 +1,479 @@
+package master
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// securely runs f on a single replica in office, with access on. Rules stand at /p:
+// user:a may do everything there, user:b may lock, user:c read.
+func securely(t *testing.T, f func(t *testing.T, m *Master, n *node, c *fakeCell)) {
+	t.Helper()
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		rule := lockapi.AccessLists{Read: []string{"user:a", "user:c"}, Lock: []string{"user:a", "user:b"}, Write: []string{"user:a"}, Admin: []string{"user:a"}}
+		if _, err := m.PutRule(t.Context(), RuleChange{Caller: root(Operate), Path: "/p", AccessLists: rule}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)}); err != nil {
+			t.Fatal(err)
+		}
+		f(t, m, n, c)
+	})
+}
+
+// by is a caller who has proved who he is, and asks for a right; empty for nobody
+// known.
+func by(principal string, right Right, path ...string) Caller {
+	ask := Ask{Right: right}
+	if len(path) > 0 {
+		ask.Path = path[0]
+	}
+	return Caller{Principal: principal, Ask: ask}
+}
+
+func root(right Right) Caller { return by(lockapi.PrincipalRoot, right) }
+
+// using adds the session that a call is made on behalf of.
+func using(c Caller, session string) Caller {
+	c.For = Ask{Right: Nobody, Session: session, Uses: true}
+	return c
+}
+
+func sessionOfCaller(t *testing.T, m *Master, who string) string {
+	t.Helper()
+	s, err := m.OpenSession(t.Context(), OpenSessionRequest{Caller: by(who, Anybody), SessionRequest: lockapi.SessionRequest{TTLMS: 3_600_000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.ID
+}
+
+func locking(who, session string, change ...func(*lockapi.LockRequest)) AcquireRequest {
+	return AcquireRequest{Caller: using(by(who, LockAt, "/p/l"), session), Path: "/p/l", LockRequest: want(session, change...)}
+}
+
+// TestAccessWaitsForItsLevel: as long as one member does not know it; after that who
+// asks for it first need not ask twice.
+func TestAccessWaitsForItsLevel(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		_, err := m.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)})
+		code(t, err, lockapi.CodeConflict)
+		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		if _, err := m.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)}); err != nil || n.State().Level != state.Level {
+			t.Errorf("at level %d: %v", n.State().Level, err)
+		}
+	})
+}
+
+// TestFoundedWithAccess: nobody is served before access is on, which waits for all
+// members; a cell that is there already, or in which access was disabled, takes no
+// notice.
+func TestFoundedWithAccess(t *testing.T) {
+	sum := sha256.Sum256([]byte("stout_root"))
+	bearer := Caller{Secret: &sum, Ask: Ask{Right: Operate}}
+	inCell(t, 3, Options{Drift: drift, FoundToken: &sum}, func(t *testing.T, c *fakeCell) {
+		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level} })
+		first := c.office("r1")
+		pass(time.Minute)
+		_, err := first.master.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.NewSessionRequest()})
+		code(t, err, lockapi.CodeNoMaster)
+		code(t, second(first.master.Locks(t.Context(), LocksQuery{Limit: 1})), lockapi.CodeNoMaster)
+		next := c.office("r2")
+		c.set(func(f *fakeConf) { f.level[founder("r3")] = state.Level })
+		pass(time.Second)
+		if s := next.State(); !s.AccessOn || s.TokenCount() != 1 {
+			t.Fatalf("access is on: %v, with %d tokens", s.AccessOn, s.TokenCount())
+		}
+		_, err = next.master.OpenSession(t.Context(), OpenSessionRequest{Caller: by("", Known), SessionRequest: lockapi.NewSessionRequest()})
+		code(t, err, lockapi.CodeUnauthenticated)
+		if err := next.master.DisableAccess(t.Context(), bearer); err != nil {
+			t.Fatal(err)
+		}
+		last := c.office("r3")
+		pass(time.Minute)
+		if s := last.State(); s.AccessOn {
+			t.Error("access that was disabled is on again")
+		}
+		newSession(t, last.master, time.Minute)
+	})
+	inCell(t, 1, Options{Drift: drift, FoundToken: &sum}, func(t *testing.T, c *fakeCell) {
+		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		n := c.node("r1")
+		c.mu.Lock()
+		there := *n.state
+		there.Revision = 7 // something was done
+		n.state = &there
+		c.mu.Unlock()
+		c.office("r1")
+		pass(time.Minute)
+		if s := n.State(); s.AccessOn {
+			t.Error("access was enabled in a cell that was there already")
+		}
+	})
+}
+
+// TestTokens: who they are of, until they expire or are revoked, and whether access
+// is on or not.
+func TestTokens(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		made := map[string]lockapi.Token{}
+		for name, ttl := range map[string]int64{"lasts": 0, "expires": 60_000} {
+			token, err := m.CreateToken(t.Context(), TokenCreation{Caller: root(Operate), TokenRequest: lockapi.TokenRequest{Principal: "user:a", TTLMS: ttl}})
+			if err != nil || len(token.Secret) < len(lockapi.SecretPrefix)+lockapi.MinSecret || (token.ExpiresAt != nil) != (ttl > 0) {
+				t.Fatalf("%+v, %v", token, err)
+			}
+			made[name] = token
+		}
+		who := func(name string) (lockapi.WhoAmI, error) {
+			sum := sha256.Sum256([]byte(made[name].Secret))
+			return m.WhoAmI(t.Context(), Read{Caller: Caller{Secret: &sum, Ask: Ask{Right: Anybody}}})
+		}
+		for name := range made {
+			if got, err := who(name); err != nil || got != (lockapi.WhoAmI{Principal: "user:a", How: "token"}) {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+		}
+		pass(time.Minute)
+		_, err := who("expires")
+		code(t, err, lockapi.CodeUnauthenticated)
+		if err := m.DisableAccess(t.Context(), root(Operate)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = who("expires")
+		code(t, err, lockapi.CodeUnauthenticated)
+		if err := m.RevokeToken(t.Context(), TokenRevocation{Caller: by("", Operate), ID: made["lasts"].ID}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = who("lasts")
+		code(t, err, lockapi.CodeUnauthenticated)
+		if list, err := m.Tokens(t.Context(), AccessPage{Limit: 10}); err != nil || len(list.Tokens) != 2 || slices.ContainsFunc(list.Tokens, func(v lockapi.Token) bool { return v.Secret != "" }) {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+// TestForgottenAsksAreDenied: to all but operators.
+func TestForgottenAsksAreDenied(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		_, err := m.Lock(t.Context(), LockQuery{Read: Read{Caller: Caller{Principal: "user:a"}}, Path: "/p"})
+		code(t, err, lockapi.CodePermissionDenied)
+		if _, err := m.Lock(t.Context(), LockQuery{Read: Read{Caller: Caller{Principal: "user:root"}}, Path: "/p"}); err != nil {
+			t.Error(err)
+		}
+		_, err = m.Lock(t.Context(), LockQuery{Path: "/p"})
+		code(t, err, lockapi.CodeUnauthenticated)
+	})
+}
+
+// TestSessionsAreTheirOpeners: and one that nobody known has opened is that of the
+// first who uses it.
+func TestSessionsAreTheirOpeners(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		s := sessionOfCaller(t, m, "user:a")
+		_, err := m.Acquire(t.Context(), locking("user:b", s))
+		if e := code(t, err, lockapi.CodePermissionDenied); e.Principal != "user:b" {
+			t.Errorf("%+v", e)
+		}
+		if _, err := m.Acquire(t.Context(), locking("user:a", s)); err != nil {
+			t.Error(err)
+		}
+		nobodys := sessionOfCaller(t, m, "")
+		_, err = m.Acquire(t.Context(), locking("user:c", nobodys)) // who may not lock
+		code(t, err, lockapi.CodePermissionDenied)
+		if v, _ := n.State().Session(nobodys); v.Principal != "" {
+			t.Errorf("a call that was refused has given the session to %s", v.Principal)
+		}
+		_, err = m.Acquire(t.Context(), locking("user:b", nobodys))
+		code(t, err, lockapi.CodeLockHeld)
+		if v, _ := n.State().Session(nobodys); v.Principal != "user:b" {
+			t.Errorf("the session is %q's", v.Principal)
+		}
+		_, err = m.Acquire(t.Context(), locking("user:a", nobodys))
+		code(t, err, lockapi.CodePermissionDenied)
+
+		keyed := OpenSessionRequest{Caller: by("user:a", Known), Key: "k", SessionRequest: lockapi.NewSessionRequest()}
+		if _, err := m.OpenSession(t.Context(), keyed); err != nil {
+			t.Fatal(err)
+		}
+		keyed.Caller = by("user:b", Known)
+		_, err = m.OpenSession(t.Context(), keyed)
+		code(t, err, lockapi.CodeConflict)
+	})
+}
+
+// TestWhatMayNotBeReadIsLeftOut of lists, refusals and events.
+func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
+		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.WriteFile(t.Context(), FileWrite{Caller: by("user:a", WriteAt, "/p/f"), Path: "/p/f", Content: []byte("secret")}); err != nil {
+			t.Fatal(err)
+		}
+		if e := code(t, second(m.Acquire(t.Context(), locking("user:b", b))), lockapi.CodeLockHeld); e.Holders != nil || e.MoreHolders != 0 {
+			t.Errorf("%+v", e)
+		}
+		write := FileWrite{Caller: by("user:root", WriteAt, "/p/f"), Path: "/p/f", IfAbsent: true, Tell: true}
+		if e := code(t, second(m.WriteFile(t.Context(), write)), lockapi.CodePrecondition); e.Current == nil {
+			t.Errorf("%+v", e)
+		}
+		if err := m.changeRule(t, lockapi.AccessLists{Read: []string{"user:c"}, Write: []string{"user:a"}}); err != nil {
+			t.Fatal(err)
+		}
+		write.Caller = by("user:a", WriteAt, "/p/f")
+		if e := code(t, second(m.WriteFile(t.Context(), write)), lockapi.CodePrecondition); e.Current != nil {
+			t.Errorf("%+v", e)
+		}
+		for who, sees := range map[string]int{"user:c": 1, "user:b": 0, "": 0, "user:root": 1} {
+			read := Read{Caller: by(who, Anybody)}
+			locks, err := m.Locks(t.Context(), LocksQuery{Read: read, Limit: 10})
+			files, err2 := m.Files(t.Context(), FilePage{Read: read, Delimiter: true, Prefix: "/", Limit: 10})
+			if err != nil || err2 != nil || len(locks.Locks) != sees || len(files.Dirs) != sees {
+				t.Errorf("%q sees %v and %v; %v, %v", who, locks, files, err, err2)
+			}
+			filter, _ := NewEventFilter(nil, nil, nil, false)
+			watch := m.WatchEvents(filter.For(by(who, Anybody)))
+			found, upTo, err := watch.Read(1, 1, 1<<20)
+			watch.Close()
+			if err != nil || len(found) != sees || sees == 0 && upTo != m.log.State().Revision {
+				t.Errorf("%q is told %v up to %d; %v", who, found, upTo, err)
+			}
+		}
+	})
+}
+
+// soon is what comes within a minute.
+func soon[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(time.Minute):
+		t.Fatal("nothing comes")
+		panic("unreachable")
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// changeRule puts another rule at /p.
+func (m *Master) changeRule(t *testing.T, lists lockapi.AccessLists) error {
+	t.Helper()
+	_, err := m.PutRule(t.Context(), RuleChange{Caller: root(Operate), Path: "/p", AccessLists: lists})
+	return err
+}
+
+// TestRightsThatAreTakenAway: what waits is judged again, what is held stays.
+func TestRightsThatAreTakenAway(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
+		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
+			t.Fatal(err)
+		}
+		if g, err := m.Acquire(t.Context(), locking("user:b", b, queueing)); err != nil || g.State != lockapi.StateQueued {
+			t.Fatalf("%+v, %v", g, err)
+		}
+		waits := make(chan error, 3)
+		go func() {
+			waits <- second(m.Acquire(context.Background(), locking("user:b", b, handle("w"), waiting(time.Hour))))
+		}()
+		go func() {
+			waits <- second(m.Acquire(context.Background(), locking("user:b", b, handle("both"), waiting(time.Hour), queueing)))
+		}()
+		pass(time.Second)
+		if s := n.State(); s.WaitCount() != 3 {
+			t.Fatalf("%d wait", s.WaitCount())
+		}
+		if err := m.changeRule(t, lockapi.AccessLists{Lock: []string{}}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			code(t, soon(t, waits), lockapi.CodePermissionDenied)
+		}
+		pass(time.Second)
+		if s := n.State(); s.WaitCount() != 0 || s.HoldCount() != 1 {
+			t.Errorf("%d wait and %d hold", s.WaitCount(), s.HoldCount())
+		}
+		k, err := m.Keepalive(t.Context(), KeepaliveRequest{Caller: by("user:b", Known), Session: b})
+		if err != nil || len(k.Events) != 2 {
+			t.Fatalf("%+v, %v", k, err)
+		}
+		for _, e := range k.Events {
+			if e.Type != lockapi.EventLockWithdrawn || e.Path != "/p/l" || e.Reason != lockapi.ReasonDenied || e.Seq == 0 || e.Handle == "w" {
+				t.Errorf("%+v", e)
+			}
+		}
+		k, err = m.Keepalive(t.Context(), KeepaliveRequest{Caller: by("user:b", Known), Session: b, KeepaliveRequest: lockapi.KeepaliveRequest{Ack: k.Events[1].Seq}})
+		if err != nil || len(k.Events) != 0 {
+			t.Errorf("acknowledged, they come again: %+v, %v", k, err)
+		}
+	})
+}
+
+// TestNextOfficeJudgesWaits: the one in which rights changed may have ended before it
+// was through with the queues.
+func TestNextOfficeJudgesWaits(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
+		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2*expelledAtOnce + 1 {
+			if g, err := m.Acquire(t.Context(), locking("user:b", b, queueing, handle(fmt.Sprint(i)))); err != nil || g.State != lockapi.StateQueued {
+				t.Fatalf("%+v, %v", g, err)
+			}
+		}
+		c.mu.Lock()
+		without := *n.state
+		without.AccessOn = false // so that this office does not judge
+		n.state = &without
+		c.mu.Unlock()
+		if err := m.changeRule(t, lockapi.AccessLists{Lock: []string{}}); err != nil {
+			t.Fatal(err)
+		}
+		c.mu.Lock()
+		with := *n.state
+		with.AccessOn = true
+		n.state = &with
+		c.mu.Unlock()
+		pass(time.Second)
+		if s := n.State(); s.WaitCount() == 0 {
+			t.Fatal("this office has judged the waits already")
+		}
+		c.office("r1")
+		pass(10 * time.Second)
+		if s := n.State(); s.WaitCount() != 0 || s.HoldCount() != 1 {
+			t.Errorf("%d wait and %d hold", s.WaitCount(), s.HoldCount())
+		}
+	})
+}
+
+// TestRevokedTokensEndWhatWaits: keepalives, and watchers are told.
+func TestRevokedTokensEndWhatWaits(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		token, err := m.CreateToken(t.Context(), TokenCreation{Caller: root(Operate), TokenRequest: lockapi.TokenRequest{Principal: "user:a"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, s := sha256.Sum256([]byte(token.Secret)), sessionOfCaller(t, m, "user:a")
+		called := make(chan error)
+		go func() {
+			called <- second(m.Keepalive(context.Background(), KeepaliveRequest{Caller: Caller{Secret: &sum, Ask: Ask{Right: Nobody, Session: s}},
+				Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
+		}()
+		pass(time.Second)
+		filter, _ := NewEventFilter(nil, nil, nil, false)
+		watch := m.WatchEvents(filter.For(Caller{Secret: &sum, Ask: Ask{Right: Anybody}}))
+		defer watch.Close()
+		if found, _, err := watch.Read(m.log.State().Revision, 10, 1000); err != nil || len(found) > 0 {
+			t.Fatalf("%v, %v", found, err)
+		}
+		if len(watch.Ready()) > 0 {
+			t.Fatal("there is nothing to look for")
+		}
+		if err := m.RevokeToken(t.Context(), TokenRevocation{Caller: root(Operate), ID: token.ID}); err != nil {
+			t.Fatal(err)
+		}
+		code(t, soon(t, called), lockapi.CodeUnauthenticated)
+		soon(t, watch.Ready())
+		_, _, err = watch.Read(1, 10, 1000)
+		code(t, err, lockapi.CodeUnauthenticated)
+	})
+}
+
+// TestEnablingIsForWhatWaits, too: a call that came while everybody might do everything.
+func TestEnablingIsForWhatWaits(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, c *fakeCell) {
+		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		s := sessionOfCaller(t, m, "")
+		called := make(chan error, 2)
+		go func() {
+			called <- second(m.Keepalive(context.Background(), KeepaliveRequest{Caller: by("", Known), Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
+		}()
+		mustHold(t, m, "/p/l", want(sessionOfCaller(t, m, "")))
+		go func() { called <- second(m.Acquire(context.Background(), locking("", s, waiting(time.Hour)))) }()
+		pass(time.Second)
+		if _, err := m.EnableAccess(t.Context(), AccessEnabling{Caller: by("", Operate)}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			code(t, soon(t, called), lockapi.CodeUnauthenticated)
+		}
+	})
+}
+
+// TestRefusalsNeedTheLease: a master that is cut off does not know what rights
+// another one has given.
+func TestRefusalsNeedTheLease(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		c.set(func(f *fakeConf) {
+			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
+		})
+		old := c.office("r1")
+		if _, err := old.master.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)}); err != nil {
+			t.Fatal(err)
+		}
+		read := func(m *Master) error {
+			return second(m.Lock(t.Context(), LockQuery{Read: Read{Caller: by("user:a", ReadAt, "/p")}, Path: "/p"}))
+		}
+		acquire := func(m *Master) error { return second(m.Acquire(t.Context(), locking("user:a", "s"))) }
+		code(t, read(old.master), lockapi.CodePermissionDenied)
+		code(t, acquire(old.master), lockapi.CodePermissionDenied)
+		c.cutOff("r1", true)
+		pass(2 * leaseTerm)
+		code(t, read(old.master), lockapi.CodeNoMaster)
+		code(t, acquire(old.master), lockapi.CodeNoMaster)
+		stale := LockQuery{Read: Read{Caller: by("user:a", ReadAt, "/p"), Stale: true}, Path: "/p"}
+		code(t, second(old.master.Lock(t.Context(), stale)), lockapi.CodePermissionDenied)
+	})
+}
+
+// TestCallsBehindARevocationHaveNoEffect: the calls of many callers beside changes of
+// a rule. One that began after a change was acknowledged is judged by it.
+func TestCallsBehindARevocationHaveNoEffect(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		for i := range 20 {
+			if err := m.changeRule(t, lockapi.AccessLists{Write: []string{"user:a"}}); err != nil {
+				t.Fatal(err)
+			}
+			path, stop := fmt.Sprintf("/p/%d", i), make(chan struct{})
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						_, _ = m.WriteFile(context.Background(), FileWrite{Caller: by("user:a", WriteAt, path), Path: path})
+						pass(time.Millisecond)
+					}
+				}
+			}()
+			pass(time.Duration(i) * 7 * time.Millisecond)
+			if err := m.changeRule(t, lockapi.AccessLists{Write: []string{}}); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			_, err := m.WriteFile(t.Context(), FileWrite{Caller: by("user:a", WriteAt, path), Path: path})
+			if !errors.Is(err, lockapi.CodePermissionDenied) {
+				t.Fatalf("a write behind the change came to %v", err)
+			}
+			close(stop)
+			<-done
+			if f, ok := m.log.State().File(path); ok && time.Unix(0, f.ModifiedAt).After(began.Add(2*fakeDelay)) {
+				t.Fatalf("a write was made at %v, and the right was gone at %v", time.Unix(0, f.ModifiedAt), began)
+			}
+		}
+	})
+}

@@ -1,0 +1,179 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/internal/attack"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/events"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// TestAccessChaos: rights come and go while masters do, and calls are judged by what
+// was acknowledged before they began, whichever replica is asked.
+func TestAccessChaos(t *testing.T) {
+	for _, seed := range attack.Sample(t, 3, 12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(uint64(seed), 2))
+			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+				c.set(func(f *fakeConf) {
+					f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
+				})
+				first := c.office("r1").master
+				if _, err := first.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)}); err != nil {
+					t.Fatal(err)
+				}
+				work, stop := context.WithCancel(t.Context())
+				x := &accessChaos{chaos: chaos{t: t, c: c, work: work, rng: rng}}
+				var running sync.WaitGroup
+				running.Go(x.toggle)
+				for i := range 4 {
+					running.Go(func() { x.write(i) })
+				}
+				x.faults(25)
+				x.heal()
+				stop()
+				pass(time.Minute)
+				running.Wait()
+				x.judge()
+			})
+		})
+	}
+}
+
+// accessChaos is a cell under faults in which one caller's right to write is given
+// and taken.
+type accessChaos struct {
+	chaos
+	changes []rightChange // one after the other
+	writes  []rightWrite  // guarded by chaos.mu
+}
+
+// rightChange is a change of the right, which came about between two instants.
+type rightChange struct {
+	allow        bool
+	began, acked time.Time
+}
+
+// rightWrite is a write under the right, of a file of its own.
+type rightWrite struct {
+	path         string
+	began, ended time.Time
+	err          error
+}
+
+// toggle gives the right and takes it. A change whose outcome is not known is made
+// again until it is acknowledged.
+func (x *accessChaos) toggle() {
+	for allow := true; x.work.Err() == nil; allow = !allow {
+		change := RuleChange{Caller: root(Operate), Path: "/p", AccessLists: lockapi.AccessLists{Write: []string{}}}
+		if allow {
+			change.Write = []string{"user:a"}
+		}
+		c := rightChange{allow: allow, began: time.Now()}
+		for {
+			if x.attempt(change) {
+				break
+			}
+			if x.work.Err() != nil {
+				return
+			}
+			pass(100 * time.Millisecond)
+		}
+		c.acked = time.Now()
+		x.changes = append(x.changes, c)
+		pass(x.upTo(time.Second))
+	}
+}
+
+// attempt makes the change at some replica, and does not wait for one that is cut off.
+// What it has begun there comes about in the same office as what follows, and before
+// that, or never.
+func (x *accessChaos) attempt(change RuleChange) bool {
+	done := make(chan error, 1)
+	go func() { done <- second(x.anyMaster().PutRule(context.Background(), change)) }()
+	select {
+	case err := <-done:
+		return err == nil
+	case <-time.After(300 * time.Millisecond):
+		return false
+	}
+}
+
+func (x *accessChaos) anyMaster() *Master { return x.c.nodes[x.upTo(3)].master }
+
+func (x *accessChaos) write(writer int) {
+	for n := 0; x.work.Err() == nil; n++ {
+		w := rightWrite{path: fmt.Sprintf("/p/%d-%d", writer, n), began: time.Now()}
+		_, w.err = x.anyMaster().WriteFile(context.Background(), FileWrite{Caller: by("user:a", WriteAt, w.path), Path: w.path})
+		w.ended = time.Now()
+		if !errors.Is(w.err, lockapi.CodeNoMaster) {
+			x.mu.Lock()
+			x.writes = append(x.writes, w)
+			x.mu.Unlock()
+		}
+		pass(x.upTo(200 * time.Millisecond))
+	}
+}
+
+// judge compares what the callers were told with what has happened.
+func (x *accessChaos) judge() {
+	node := x.c.nodes[0]
+	for _, n := range x.c.nodes {
+		if n.State().Index > node.State().Index {
+			node = n
+		}
+	}
+	found, _, err := node.ring.Read(0, events.Filter{}, 1<<20)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	var made []string
+	for _, e := range found {
+		if f := e.File(); f != nil {
+			made = append(made, f.Path)
+		}
+	}
+	denied, done := 0, 0
+	for _, w := range x.writes {
+		had := slices.Contains(made, w.path)
+		refused := errors.Is(w.err, lockapi.CodePermissionDenied)
+		switch allowed, certain := x.rightAt(w); {
+		case refused && had:
+			x.t.Errorf("%s was refused, and was written", w.path)
+		case w.err == nil && !had:
+			x.t.Errorf("%s was acknowledged, and was not written", w.path)
+		case certain && !allowed && (had || !refused):
+			x.t.Errorf("%s began after the right was taken away, and came to %v; written: %v", w.path, w.err, had)
+		case certain && allowed && refused:
+			x.t.Errorf("%s began after the right was given, and was refused", w.path)
+		case refused:
+			denied++
+		case had:
+			done++
+		}
+	}
+	x.t.Logf("%d changes; of %d writes %d were refused and %d made", len(x.changes), len(x.writes), denied, done)
+	if denied < 5 || done < 5 {
+		x.t.Errorf("of %d writes %d were refused and %d made: that attacks nothing", len(x.writes), denied, done)
+	}
+}
+
+// rightAt tells whether the writer had the right, and whether it was the same all the
+// time that the write was under way.
+func (x *accessChaos) rightAt(w rightWrite) (allowed, certain bool) {
+	for i, c := range x.changes {
+		last := i+1 == len(x.changes)
+		if w.began.After(c.acked) && (last || w.ended.Before(x.changes[i+1].began)) {
+			return c.allow, !last // the next one may be under way
+		}
+	}
+	return false, false
+}

@@ -1,0 +1,239 @@
+package master
+
+import (
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/replica/state/access"
+)
+
+// Right is what a call asks for while access is on. The zero value is nobody's but
+// the operators': a call that does not say what it asks for is not let through.
+type Right uint8
+
+// The rights.
+const (
+	Undecided Right = iota
+	Nobody          // not even an operator
+	Nothing         // whoever calls; a bad credential is not even looked at
+	Anybody         // whoever calls, unless the credential is bad
+	Known           // somebody known
+	Observe         // the cell as a whole
+	Operate
+	ReadAt // a permission at a path
+	LockAt
+	WriteAt
+	AdminAt    // at the root: Operate
+	WriteBelow // at a directory, and by every rule below it
+)
+
+// Ask is one thing that a call asks for.
+type Ask struct {
+	Right Right
+	Path  string // of those at a path
+	// Session is the session that the call is made on behalf of, or that it is
+	// about; empty for none. Where it is the caller's own, somebody known may do it;
+	// otherwise Right is asked for. One that is not there is nobody's business: the
+	// call is told so.
+	Session string
+	// Uses says that a session that nobody known has used becomes the caller's.
+	Uses bool
+}
+
+// judge finds out who calls, and whether he may do what he asks for. It is the one
+// place where that is decided: every call comes here by admit, linear, read or
+// Judge.
+func judge(s *state.State, by *Caller) error {
+	if by.Ask.Right == Nothing {
+		return nil
+	}
+	if err := by.identify(s); err != nil {
+		return err
+	}
+	if !s.AccessOn {
+		return nil
+	}
+	by.adopts = ""
+	if err := by.may(s, &by.Ask); err != nil {
+		return err
+	}
+	if by.For.Session != "" {
+		if err := by.may(s, &by.For); err != nil {
+			return err
+		}
+	}
+	for i := range by.Also {
+		if err := by.may(s, &by.Also[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// free reports whether there is nothing to be judged: access is off and the caller
+// brings nothing to be looked at.
+func (by *Caller) free(s *state.State) bool {
+	return !s.AccessOn && by.Secret == nil
+}
+
+// identify finds the principal of a token.
+func (by *Caller) identify(s *state.State) error {
+	if by.Secret == nil {
+		return nil
+	}
+	t, ok := s.TokenOf(*by.Secret)
+	if !ok || t.ExpiresAt != 0 && time.Now().UnixNano() >= t.ExpiresAt {
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the token is not one of this cell, or it has ended or expired")
+	}
+	by.Principal, by.How = t.Principal, lockapi.HowToken
+	return nil
+}
+
+// who is the principal that is judged.
+func (by *Caller) who() string {
+	if by.Principal == "" {
+		return access.Anonymous
+	}
+	return by.Principal
+}
+
+// may decides one thing.
+func (by *Caller) may(s *state.State, ask *Ask) error {
+	right := ask.Right
+	if ask.Session != "" {
+		v, lives := s.Session(ask.Session)
+		if !lives || v.Principal == "" || v.Principal == by.Principal {
+			right = Known
+		}
+		if lives && v.Principal == "" && ask.Uses {
+			by.adopts = v.ID
+		}
+	}
+	allowed, permission := by.has(s.Policy(), right, ask.Path)
+	if allowed {
+		return nil
+	}
+	return by.denied(permission, ask.Path)
+}
+
+// permissions are those of the rights at a path.
+var permissions = map[Right]access.Permission{ReadAt: access.Read, LockAt: access.Lock, WriteAt: access.Write, AdminAt: access.Admin, WriteBelow: access.Write}
+
+// has decides about a right, and names the permission that it takes.
+func (by *Caller) has(p *access.Policy, right Right, path string) (bool, string) {
+	who := by.who()
+	switch right {
+	case Anybody:
+		return true, ""
+	case Known:
+		return by.Principal != "", "name"
+	case Observe:
+		return p.Observes(who), lockapi.PermissionObserve
+	case Nobody:
+		return false, "none"
+	case ReadAt, LockAt, WriteAt, AdminAt, WriteBelow:
+		permission := permissions[right]
+		switch {
+		case right == WriteBelow:
+			return p.MayBelow(who, permission, path), permission.String()
+		case right == AdminAt && path == "/":
+			return p.Operates(who), lockapi.PermissionOperate
+		}
+		return p.May(who, permission, path).Allowed, permission.String()
+	}
+	return p.Operates(who), lockapi.PermissionOperate
+}
+
+// denied is the refusal of a permission. It says nothing of what there is.
+func (by *Caller) denied(permission, path string) *lockapi.Error {
+	if by.Principal == "" {
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the call is not one that anybody may make, and it brings no credential: send a token of the cell as Authorization: Bearer")
+	}
+	e := lockapi.Errorf(lockapi.CodePermissionDenied, "%s may not do this: it takes %s of the cell", by.Principal, permission)
+	switch {
+	case permission == "none":
+		e.Detail = lockapi.Errorf(e.Code, "%s may not do this: the session is another principal's", by.Principal).Detail
+	case path != "":
+		e.Detail = lockapi.Errorf(e.Code, "%s may not do this: it takes %s at %q", by.Principal, permission, lockapi.Clip(path)).Detail
+	}
+	e.Principal, e.Permission, e.Path = by.Principal, permission, path
+	return e
+}
+
+// sees reports whether the caller may read at a path.
+func (by *Caller) sees(s *state.State, path string) bool {
+	return !s.AccessOn || s.Policy().May(by.who(), access.Read, path).Allowed
+}
+
+// conceal takes out of a refusal what the caller may not read.
+func (by *Caller) conceal(s *state.State, err *lockapi.Error, path string) *lockapi.Error {
+	if by.sees(s, path) {
+		return err
+	}
+	err.Holders, err.MoreHolders, err.Current = nil, 0, nil
+	switch err.Code {
+	case lockapi.CodeLockHeld:
+		err.Detail = lockapi.Errorf(err.Code, "lock %q was not granted; wait with wait_ms or queue", path).Detail
+	case lockapi.CodePrecondition:
+		err.Detail = lockapi.Errorf(err.Code, "a file is not as the call wants it: nothing was changed").Detail
+	}
+	return err
+}
+
+// concealFailure is conceal for what a transaction came to.
+func (by *Caller) concealFailure(s *state.State, err error, f *state.Failure, steps []state.Step) error {
+	told, ok := err.(*lockapi.Error)
+	if !ok || f == nil || !s.AccessOn {
+		return err
+	}
+	if take, ok := steps[f.Step].(*state.Take); ok {
+		return by.conceal(s, told, take.Path)
+	}
+	if f.Current != nil {
+		return by.conceal(s, told, f.Current.Path)
+	}
+	return err
+}
+
+func errFounding() error {
+	return errNoMaster("the cell is being founded with access on, which takes all of its replicas")
+}
+
+// Judge judges a call that this replica answers itself, by its own state.
+func (m *Master) Judge(by *Caller) error {
+	s := m.log.State()
+	if by.free(s) {
+		return nil
+	}
+	return judge(s, by)
+}
+
+// judge is judge for a call that is to be served in this office. A refusal is a
+// read: it needs the lease.
+func (o *office) judge(by *Caller) error {
+	s := o.log.State()
+	if o.opts.FoundToken != nil && o.awaitsFounding(s) {
+		return errFounding()
+	}
+	if by.free(s) {
+		return nil
+	}
+	if err := judge(s, by); err != nil {
+		if !o.leaseValid() {
+			return errNoMaster("the master lease has lapsed")
+		}
+		return err
+	}
+	if by.adopts == "" {
+		return nil
+	}
+	if err := o.readyFor(&state.AdoptSession{}); err != nil {
+		return err
+	}
+	r, err := o.propose(*by, &state.AdoptSession{Session: by.adopts, Principal: by.Principal})
+	if err == nil && r == state.Conflict { // another one was first
+		return by.denied("none", "")
+	}
+	return err
+}

@@ -1,0 +1,202 @@
+package events
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Watch is a reader of the ring that is woken for what its filter passes, and for
+// nothing else: many watchers of one thing cost those nothing who write another.
+// Make it with Ring.Watch. One goroutine uses it.
+type Watch struct {
+	ring   *Ring
+	filter Filter
+	ready  chan struct{}
+
+	// The ring's mu guards what follows: between clear and first the ring has told
+	// nothing that passes. first is 0 where it has told nothing after clear at all:
+	// the watch is quiet then, and is woken by the first event that passes.
+	clear, first uint64
+}
+
+// Watch makes a watch, which is to be read before it is waited for. Close it.
+func (r *Ring) Watch(f Filter) *Watch {
+	w := &Watch{ring: r, filter: f, ready: make(chan struct{}, 1), first: 1}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watches.add(w)
+	return w
+}
+
+// Close forgets the watch.
+func (w *Watch) Close() {
+	w.ring.mu.Lock()
+	defer w.ring.mu.Unlock()
+	w.ring.watches.remove(w)
+}
+
+// Ready has a value when there may be more to read. Wait for it after a Read that
+// has found nothing.
+func (w *Watch) Ready() <-chan struct{} { return w.ready }
+
+// Read is Ring.Read with the watch's filter. What the watch knows it does not look
+// through again: as long as nothing comes that passes it is done at once, however
+// much else has come.
+func (w *Watch) Read(after uint64, limit int) (found []Event, upTo uint64, err error) {
+	r := w.ring
+	from := after
+	r.mu.Lock()
+	if after >= w.clear {
+		if w.first == 0 {
+			defer r.mu.Unlock()
+			return nil, max(after, r.told), nil
+		}
+		from = max(after, w.first-1)
+	}
+	r.mu.Unlock()
+	found, upTo, err = r.Read(from, w.filter, limit)
+	if err != nil {
+		return nil, after, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch w.clear = upTo; {
+	case len(found) > 0, r.floor > r.told: // of what the ring has forgotten and may not say so yet, begin tells
+		w.first = upTo + 1 // perhaps
+	case r.told <= upTo:
+		w.first = 0
+	default: // more was told meanwhile
+		w.first = upTo + 1
+		w.wake()
+	}
+	return found, upTo, nil
+}
+
+// wake has the reader look. The caller has the ring's mu.
+func (w *Watch) wake() {
+	select {
+	case w.ready <- struct{}{}:
+	default:
+	}
+}
+
+// sees takes in that an event is told.
+func (w *Watch) sees(e *Event) {
+	if w.first == 0 && e.Revision > w.clear && w.filter.Passes(e) {
+		w.first = e.Revision
+		w.wake()
+	}
+}
+
+type watchSet map[*Watch]struct{}
+
+func (s watchSet) see(e *Event) {
+	for w := range s {
+		w.sees(e)
+	}
+}
+
+// watches finds who may want an event by its path.
+type watches struct {
+	every    watchSet
+	unnamed  watchSet // of those that name no node
+	paths    map[string]watchSet
+	prefixes map[string]watchSet
+	lengths  []length // of the prefixes, in order
+}
+
+// length is how long so many prefixes are.
+type length struct{ n, prefixes int }
+
+func (a *watches) add(w *Watch) {
+	put(&a.every, w)
+	if len(w.filter.paths) == 0 && len(w.filter.prefixes) == 0 {
+		put(&a.unnamed, w)
+	}
+	for path := range w.filter.paths {
+		a.paths = putAt(a.paths, path, w)
+	}
+	for _, prefix := range w.filter.prefixes {
+		if a.prefixes[prefix] == nil {
+			a.count(len(prefix), 1)
+		}
+		a.prefixes = putAt(a.prefixes, prefix, w)
+	}
+}
+
+func (a *watches) remove(w *Watch) {
+	delete(a.every, w)
+	delete(a.unnamed, w)
+	for path := range w.filter.paths {
+		removeAt(a.paths, path, w)
+	}
+	for _, prefix := range w.filter.prefixes {
+		if a.prefixes[prefix] == nil {
+			continue
+		}
+		if removeAt(a.prefixes, prefix, w); a.prefixes[prefix] == nil {
+			a.count(len(prefix), -1)
+		}
+	}
+}
+
+// count notes that so many more prefixes are n bytes long.
+func (a *watches) count(n, more int) {
+	i, there := slices.BinarySearchFunc(a.lengths, n, func(l length, n int) int { return cmp.Compare(l.n, n) })
+	if !there {
+		a.lengths = slices.Insert(a.lengths, i, length{n: n})
+	}
+	if a.lengths[i].prefixes += more; a.lengths[i].prefixes == 0 {
+		a.lengths = slices.Delete(a.lengths, i, i+1)
+	}
+}
+
+func put(s *watchSet, w *Watch) {
+	if *s == nil {
+		*s = watchSet{}
+	}
+	(*s)[w] = struct{}{}
+}
+
+func putAt(m map[string]watchSet, name string, w *Watch) map[string]watchSet {
+	if m == nil {
+		m = map[string]watchSet{}
+	}
+	if m[name] == nil {
+		m[name] = watchSet{}
+	}
+	m[name][w] = struct{}{}
+	return m
+}
+
+func removeAt(m map[string]watchSet, name string, w *Watch) {
+	if delete(m[name], w); len(m[name]) == 0 {
+		delete(m, name)
+	}
+}
+
+// see has those look who may want an event.
+func (a *watches) see(e *Event) {
+	if e.Type == MasterChanged {
+		a.every.see(e)
+		return
+	}
+	a.unnamed.see(e)
+	a.paths[e.Path].see(e)
+	for _, l := range a.lengths {
+		if l.n > len(e.Path) {
+			break
+		}
+		a.prefixes[e.Path[:l.n]].see(e)
+	}
+}
+
+// begin has all look anew: what they wait for may be gone.
+func (a *watches) begin() {
+	for w := range a.every {
+		if w.first == 0 {
+			w.first = w.clear + 1
+		}
+		w.wake()
+	}
+}

@@ -1,0 +1,195 @@
+package events_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stoutlock/stout/replica/events"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+func ready(w *events.Watch) bool { return len(w.Ready()) > 0 }
+
+// watcher reads when it is woken, and now and then besides.
+type watcher struct {
+	*events.Watch
+	asked asked
+	after uint64
+	waits bool // its last read has found nothing
+}
+
+// stage is a ring that tells late, what happened, and who watches.
+type stage struct {
+	model
+	ring  *events.Ring
+	told  uint64
+	lost  []uint64 // revisions that nobody can have been told of: a restore leapt over them
+	begun bool     // a restore has emptied the ring
+	small bool     // the ring forgets
+	all   []*watcher
+}
+
+// missing reports whether there is one that is lost between two revisions.
+func (s *stage) missing(after, upTo uint64) bool {
+	return slices.ContainsFunc(s.lost, func(r uint64) bool { return r > after && r <= upTo })
+}
+
+// wanted are the events for a watcher between two revisions.
+func (s *stage) wanted(w *watcher, after, upTo uint64) (all []told) {
+	for _, t := range s.model.all {
+		if t.revision > after && t.revision <= upTo && w.asked.wants(t) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// read has a watcher read once.
+func (s *stage) read(t *rapid.T, w *watcher, limit int) {
+	select {
+	case <-w.Ready():
+	default:
+	}
+	got, upTo, err := w.Read(w.after, limit)
+	var gone *events.Compacted
+	if errors.As(err, &gone) {
+		if _, _, plain := s.ring.Read(w.after, events.Filter{}, 1); plain == nil {
+			t.Fatalf("after %d: %v, which the ring does not say", w.after, err)
+		}
+		w.after, w.waits = gone.Revision, false
+		return
+	}
+	wanted := s.wanted(w, w.after, upTo)
+	if !slices.Equal(said(got), wanted) || len(got) > limit || upTo < w.after || s.missing(w.after, min(upTo, s.told)) {
+		t.Fatalf("after %d, told %d, %+v: %v up to %d, want %v", w.after, s.told, w.asked, said(got), upTo, wanted)
+	}
+	w.after, w.waits = upTo, len(got) == 0
+}
+
+// untold reports whether the ring has forgotten what comes after a revision and may
+// not say so yet.
+func (s *stage) untold(after uint64) bool {
+	got, upTo, err := s.ring.Read(after, events.Filter{}, 1)
+	return err == nil && got == nil && upTo == after && after < s.told
+}
+
+// look checks that who waits and is not woken misses nothing, and that nobody is
+// woken for nothing.
+func (s *stage) look(t *rapid.T) {
+	for _, w := range s.all {
+		if !w.waits || s.untold(w.after) {
+			continue
+		}
+		due := len(s.wanted(w, w.after, s.told)) > 0
+		if !ready(w.Watch) && (due || s.missing(w.after, s.told)) {
+			t.Fatalf("%+v waits after %d and is not woken, told is %d", w.asked, w.after, s.told)
+		}
+		if ready(w.Watch) && !due && !s.small && !s.begun {
+			t.Fatalf("%+v waits after %d and is woken for nothing, told is %d", w.asked, w.after, s.told)
+		}
+	}
+}
+
+// TestWatchesAgainstModel: watchers are told what they asked for, each event once,
+// are woken for it, and for nothing else.
+func TestWatchesAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := &stage{small: rapid.Bool().Draw(t, "small")}
+		s.ring = events.New(map[bool]int{true: 6, false: 1000}[s.small], 1<<20, 0)
+		t.Repeat(map[string]func(*rapid.T){
+			"append": func(t *rapid.T) {
+				changes := s.entry(t)
+				s.ring.Append(changes, at(s.reached))
+			},
+			"tell": func(*rapid.T) {
+				s.ring.Tell()
+				s.told = s.reached
+			},
+			"restore": func(t *rapid.T) {
+				ahead := rapid.Uint64Range(0, 3).Draw(t, "ahead")
+				for range ahead {
+					s.reached++
+					s.lost = append(s.lost, s.reached)
+				}
+				s.ring.Restore(s.reached)
+				s.begun = true
+			},
+			"come": func(t *rapid.T) {
+				w := &watcher{asked: drawAsked(t), after: rapid.Uint64Range(0, s.reached+2).Draw(t, "after")}
+				w.Watch = s.ring.Watch(w.asked.filter())
+				s.all = append(s.all, w)
+			},
+			"go": func(t *rapid.T) {
+				if len(s.all) == 0 {
+					t.Skip("nobody watches")
+				}
+				i := rapid.IntRange(0, len(s.all)-1).Draw(t, "watcher")
+				s.all[i].Close()
+				s.all = slices.Delete(s.all, i, i+1)
+			},
+			"read": func(t *rapid.T) {
+				if len(s.all) == 0 {
+					t.Skip("nobody watches")
+				}
+				s.read(t, rapid.SampledFrom(s.all).Draw(t, "watcher"), rapid.IntRange(1, 4).Draw(t, "limit"))
+			},
+			"": s.look,
+		})
+	})
+}
+
+// TestWatchesAreWokenByName: by a path, by a prefix that is one or begins one, and
+// by a new master; by nothing that is beside.
+func TestWatchesAreWokenByName(t *testing.T) {
+	for _, c := range []struct {
+		asked asked
+		kind  int
+		path  string
+		woken bool
+	}{
+		{asked{paths: []string{"/a/b"}}, 5, "/a/b", true}, {asked{paths: []string{"/a/b"}}, 5, "/a", false}, {asked{paths: []string{"/a/b"}}, 5, "/a/b/c", false},
+		{asked{prefixes: []string{"/a/b"}}, 5, "/a/b", true}, {asked{prefixes: []string{"/a/b"}}, 5, "/a/bc", true}, {asked{prefixes: []string{"/a/b"}}, 5, "/a/", false},
+		{asked{prefixes: []string{"/x/y/z", "/a/"}}, 5, "/a/b", true}, {asked{paths: []string{"/x"}, prefixes: []string{"/y"}}, 5, "/a", false},
+		{asked{prefixes: []string{""}}, 5, "/a", true}, {asked{}, 5, "/a", true}, {asked{types: []events.Type{events.FileDeleted}}, 5, "/a", false},
+		{asked{types: []events.Type{events.FileDeleted}}, 6, "/a", true}, {asked{paths: []string{"/x"}, types: []events.Type{events.FileDeleted}}, 0, "", true},
+	} {
+		ring := events.New(10, 1<<20, 0)
+		w := ring.Watch(c.asked.filter())
+		w.Read(0, 1)
+		change, _ := change(c.kind, 1, c.path)
+		ring.Append([]state.Change{change}, at(1))
+		ring.Tell()
+		if ready(w) != c.woken {
+			t.Errorf("%+v: woken by %q is %v", c.asked, c.path, ready(w))
+		}
+		if got, upTo, err := w.Read(0, 10); len(got) > 0 != c.woken || upTo != 1 || err != nil {
+			t.Errorf("%+v: %v up to %d, %v", c.asked, said(got), upTo, err)
+		}
+		w.Close()
+	}
+}
+
+// TestWatchOfARingThatWasEmptied: who reads before that may be told is told of it
+// later, and does not take what it has not read for read.
+func TestWatchOfARingThatWasEmptied(t *testing.T) {
+	ring := events.New(10, 1<<20, 0)
+	change, _ := change(5, 1, "/a")
+	ring.Append([]state.Change{change}, at(1))
+	ring.Tell()
+	w := ring.Watch(events.Filter{})
+	defer w.Close()
+	ring.Restore(2)
+	for range 2 {
+		if got, upTo, err := w.Read(0, 1); got != nil || upTo != 0 || err != nil || ready(w) {
+			t.Errorf("before it may be told: %v up to %d, %v", said(got), upTo, err)
+		}
+	}
+	ring.Tell()
+	var gone *events.Compacted
+	if _, _, err := w.Read(0, 1); !ready(w) || !errors.As(err, &gone) || gone.Oldest != 2 {
+		t.Errorf("woken %v, %v", ready(w), err)
+	}
+}

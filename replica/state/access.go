@@ -1,0 +1,273 @@
+package state
+
+import (
+	"errors"
+
+	"github.com/stoutlock/stout/replica/state/access"
+)
+
+// Who may do what is kept here and decided in package access. Whether it is asked
+// at all is AccessOn. None of these operations has a revision: they change what
+// callers may do, and nothing that there is.
+
+// levelAccess is the level from which on there is access: rules, groups, tokens,
+// and the principals of sessions and files.
+const levelAccess = 2
+
+// Policy is who may do what while access is on. It is there before and after, too.
+func (s *State) Policy() *access.Policy { return s.policy }
+
+// AccessChanged says that who may do what has changed.
+type AccessChanged struct{}
+
+// PutRule puts a rule at its path. It comes to Done, Full, or Nothing where that
+// very rule stands there.
+type PutRule struct {
+	Rule access.Rule `cbor:"1,keyasint"`
+}
+
+func (op *PutRule) wellFormed() bool { return op.Rule.Sound() }
+
+func (op *PutRule) size() int {
+	n := 32 + len(op.Rule.Path)
+	for _, p := range access.Permissions {
+		n += listSize(op.Rule.Lists[p])
+	}
+	return n
+}
+
+func listSize(list []string) int {
+	n := 8
+	for _, entry := range list {
+		n += 4 + len(entry)
+	}
+	return n
+}
+
+func (op *PutRule) would(s *State) (Result, bool) {
+	if was, ok := s.policy.Rule(op.Rule.Path); ok && was.Same(&op.Rule) {
+		return Nothing, false
+	}
+	return s.wouldPut(s.policy.PutRule(&op.Rule))
+}
+
+func (op *PutRule) do(e *editor, r Result) Result { return e.putPolicy(r)(e.policy.PutRule(&op.Rule)) }
+
+// wouldPut is what a change of the policy comes to.
+func (s *State) wouldPut(_ *access.Policy, err error) (Result, bool) {
+	switch {
+	case errors.Is(err, access.ErrFull):
+		return Full, false
+	case errors.Is(err, access.ErrCircle):
+		return Circle, false
+	}
+	return Done, true
+}
+
+// putPolicy makes a change that wouldPut has found to be fine.
+func (e *editor) putPolicy(r Result) func(*access.Policy, error) Result {
+	return func(p *access.Policy, _ error) Result {
+		e.policy = p
+		e.tell(AccessChanged{})
+		return r
+	}
+}
+
+// DropRule removes the rule at a path. It comes to Done or Nothing.
+type DropRule struct {
+	Path string `cbor:"1,keyasint"`
+}
+
+func (op *DropRule) wellFormed() bool { return true }
+func (op *DropRule) size() int        { return 16 + len(op.Path) }
+
+func (op *DropRule) would(s *State) (Result, bool) {
+	_, ok := s.policy.Rule(op.Path)
+	return doneIf(ok)
+}
+
+func (op *DropRule) do(e *editor, r Result) Result {
+	return e.putPolicy(r)(e.policy.DropRule(op.Path), nil)
+}
+
+func doneIf(there bool) (Result, bool) {
+	if !there {
+		return Nothing, false
+	}
+	return Done, true
+}
+
+// PutGroup makes a group, or gives it other members. It comes to Done, Circle,
+// Full, or Nothing where it has those very members.
+type PutGroup struct {
+	Group access.Members `cbor:"1,keyasint"`
+}
+
+func (op *PutGroup) wellFormed() bool { return op.Group.Sound() }
+func (op *PutGroup) size() int        { return 32 + len(op.Group.Group) + listSize(op.Group.Members) }
+
+func (op *PutGroup) would(s *State) (Result, bool) {
+	if was, ok := s.policy.Group(op.Group.Group); ok && was.Same(&op.Group) {
+		return Nothing, false
+	}
+	return s.wouldPut(s.policy.PutGroup(&op.Group))
+}
+
+func (op *PutGroup) do(e *editor, r Result) Result {
+	return e.putPolicy(r)(e.policy.PutGroup(&op.Group))
+}
+
+// DropGroup removes a group. It comes to Done or Nothing.
+type DropGroup struct {
+	Group string `cbor:"1,keyasint"`
+}
+
+func (op *DropGroup) wellFormed() bool { return true }
+func (op *DropGroup) size() int        { return 16 + len(op.Group) }
+
+func (op *DropGroup) would(s *State) (Result, bool) {
+	_, ok := s.policy.Group(op.Group)
+	return doneIf(ok)
+}
+
+func (op *DropGroup) do(e *editor, r Result) Result {
+	return e.putPolicy(r)(e.policy.DropGroup(op.Group), nil)
+}
+
+// PutCellRules says who observes and who operates the cell. It comes to Done, or
+// to Nothing where it is so.
+type PutCellRules struct {
+	Rules access.CellRules `cbor:"1,keyasint"`
+}
+
+func (op *PutCellRules) wellFormed() bool { return op.Rules.Sound() }
+
+func (op *PutCellRules) size() int {
+	return 32 + listSize(op.Rules.Observe) + listSize(op.Rules.Operate)
+}
+
+func (op *PutCellRules) would(s *State) (Result, bool) {
+	was := s.policy.Cell()
+	return doneIf(!was.Same(&op.Rules))
+}
+
+func (op *PutCellRules) do(e *editor, r Result) Result {
+	return e.putPolicy(r)(e.policy.PutCell(op.Rules), nil)
+}
+
+// EnableAccess has callers be judged from now on, and makes a token of the root.
+// It comes to a TokenResult: Done, Full, or Conflict where access is on or the
+// secret is another principal's. One that is the root's already stays his.
+type EnableAccess struct {
+	Token Token `cbor:"1,keyasint"`
+}
+
+func (op *EnableAccess) wellFormed() bool {
+	return op.Token.sound() && op.Token.Principal == access.Root && op.Token.ExpiresAt == 0
+}
+func (op *EnableAccess) size() int { return op.Token.size() }
+
+func (op *EnableAccess) would(s *State) (Result, bool) {
+	if s.AccessOn {
+		return TokenResult{Verdict: Conflict}, false
+	}
+	if was, ok := s.tokenBySum(op.Token.Sum); ok && was.Principal == access.Root && was.ExpiresAt == 0 {
+		return TokenResult{Verdict: Done, Token: was}, true
+	}
+	return s.wouldAdd(&op.Token)
+}
+
+func (op *EnableAccess) do(e *editor, r Result) Result {
+	e.AccessOn = true
+	found := r.(TokenResult)
+	if found.Token == nil {
+		found.Token = e.addToken(&op.Token)
+	}
+	e.tell(AccessChanged{})
+	return found
+}
+
+// DisableAccess lets every caller do everything. Rules, groups and tokens stay for
+// the next time. It comes to Done or Nothing.
+type DisableAccess struct{}
+
+func (op *DisableAccess) wellFormed() bool              { return true }
+func (op *DisableAccess) size() int                     { return 1 }
+func (op *DisableAccess) would(s *State) (Result, bool) { return doneIf(s.AccessOn) }
+
+func (op *DisableAccess) do(e *editor, r Result) Result {
+	e.AccessOn = false
+	e.tell(AccessChanged{})
+	return r
+}
+
+// AdoptSession gives a session that nobody known has opened to a principal who
+// uses it. It comes to Done, NoSession, Conflict where it is another's, or Nothing
+// where it is his.
+type AdoptSession struct {
+	Session   string `cbor:"1,keyasint"`
+	Principal string `cbor:"2,keyasint"`
+}
+
+// SessionAdopted says that a session has an owner now.
+type SessionAdopted struct{ Session *Session }
+
+func (op *AdoptSession) wellFormed() bool { return access.IsUser(op.Principal) }
+func (op *AdoptSession) size() int        { return 16 + len(op.Session) + len(op.Principal) }
+
+func (op *AdoptSession) would(s *State) (Result, bool) {
+	switch v, ok := s.Session(op.Session); {
+	case !ok:
+		return NoSession, false
+	case v.Principal == op.Principal:
+		return Nothing, false
+	case v.Principal != "":
+		return Conflict, false
+	}
+	return Done, true
+}
+
+func (op *AdoptSession) do(e *editor, r Result) Result {
+	was, _ := e.Session(op.Session)
+	v := *was
+	v.Principal = op.Principal
+	e.sessions.Put(v.ID, &v)
+	if v.Key != "" {
+		e.keys.Put(v.Key, &v)
+	}
+	e.tell(SessionAdopted{Session: &v})
+	return r
+}
+
+// Expel ends the wait with number Seq, also a persistent one, because its session's
+// principal may not lock there any more. It comes to Done, or to Nothing where that
+// wait is not there.
+type Expel struct {
+	Session string `cbor:"1,keyasint"`
+	Path    string `cbor:"2,keyasint"`
+	Handle  string `cbor:"3,keyasint,omitempty"`
+	Seq     uint64 `cbor:"4,keyasint"`
+}
+
+// Expelled says that a wait was ended so. EventSeq numbers the event that tells its
+// session of it.
+type Expelled struct {
+	Wait     *Wait
+	EventSeq uint64
+}
+
+func (op *Expel) wellFormed() bool { return plain(op.Path) }
+func (op *Expel) size() int        { return 32 + len(op.Session) + len(op.Path) + len(op.Handle) }
+
+func (op *Expel) would(s *State) (Result, bool) {
+	_, w := s.Claim(op.Session, op.Path, op.Handle)
+	return doneIf(w != nil && w.Seq == op.Seq)
+}
+
+func (op *Expel) do(e *editor, r Result) Result {
+	_, w := e.Claim(op.Session, op.Path, op.Handle)
+	e.dropWait(w)
+	e.tell(Expelled{Wait: w, EventSeq: e.nextSeq()})
+	e.settle(op.Path)
+	return r
+}

@@ -1,0 +1,98 @@
+package access
+
+import (
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+)
+
+// Members are the members of a group: known principals and other groups, which
+// need not be there. It is immutable.
+type Members struct {
+	Group   string   `cbor:"1,keyasint"` // its name, without "group:"
+	Members []string `cbor:"2,keyasint,omitempty"`
+}
+
+// Sound reports whether a policy takes the group.
+func (g *Members) Sound() bool { return IsName(g.Group) && sound(g.Members, IsMember) }
+
+// Same reports whether two groups have the same members in the same order.
+func (g *Members) Same(other *Members) bool {
+	return g.Group == other.Group && slices.Equal(g.Members, other.Members)
+}
+
+// What stands in the way of a change.
+var (
+	ErrCircle = errors.New("the group would be a member of itself")
+	ErrFull   = errors.New("the policy has as much as it may have")
+)
+
+// group is one with all that it is in, at any depth, itself included, sorted.
+type group struct {
+	*Members
+	self []string
+}
+
+// Group finds a group by its name.
+func (p *Policy) Group(name string) (*Members, bool) {
+	g, ok := p.groups.Get(name)
+	if !ok {
+		return nil, false
+	}
+	return g.Members, true
+}
+
+// Groups walks all groups in the order of their names.
+func (p *Policy) Groups() iter.Seq[*Members] {
+	return func(yield func(*Members) bool) {
+		for g := range p.groups.All() {
+			if !yield(g.Members) {
+				return
+			}
+		}
+	}
+}
+
+// GroupCount is the number of groups.
+func (p *Policy) GroupCount() int { return p.groups.Len() }
+
+// PutGroup is the policy with that group, which takes the place of one of its
+// name. The errors are ErrCircle and ErrFull.
+func (p *Policy) PutGroup(g *Members) (*Policy, error) {
+	var before []string
+	was, there := p.groups.Get(g.Group)
+	switch {
+	case there:
+		before = was.Members.Members
+	case p.groups.Len() >= MaxGroups:
+		return nil, ErrFull
+	}
+	above := p.within(Group(g.Group))
+	for _, m := range g.Members {
+		name, isGroup := strings.CutPrefix(m, groupPrefix)
+		if _, inside := slices.BinarySearch(above, name); isGroup && (inside || name == g.Group) {
+			return nil, ErrCircle
+		}
+	}
+	out := *p
+	c := out.change()
+	c.rejoin(g.Group, before, g.Members, &group{Members: g})
+	if out.reach > maxReach {
+		return nil, ErrFull
+	}
+	return &out, nil
+}
+
+// DropGroup is the policy without a group. Rules and groups that name it stay:
+// it is nobody.
+func (p *Policy) DropGroup(name string) *Policy {
+	was, there := p.groups.Get(name)
+	if !there {
+		return p
+	}
+	out := *p
+	c := out.change()
+	c.rejoin(name, was.Members.Members, nil, nil)
+	return &out
+}

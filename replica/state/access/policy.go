@@ -1,0 +1,148 @@
+package access
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/stoutlock/stout/replica/state/internal/btree"
+)
+
+// CellRules are the two lists that are of the cell as a whole. It is immutable.
+type CellRules struct {
+	Observe []string `cbor:"1,keyasint,omitempty"` // see the cell, its members and its sessions
+	Operate []string `cbor:"2,keyasint,omitempty"` // everything
+}
+
+// Sound reports whether a policy takes the lists.
+func (c *CellRules) Sound() bool { return sound(c.Observe, IsEntry) && sound(c.Operate, IsEntry) }
+
+// Same reports whether the lists are the same, in the same order.
+func (c *CellRules) Same(other *CellRules) bool {
+	return slices.Equal(c.Observe, other.Observe) && slices.Equal(c.Operate, other.Operate)
+}
+
+// Policy is who may do what. Make the first one with New.
+type Policy struct {
+	cell             CellRules
+	observe, operate *list
+	rules            btree.Tree[string, *Rule] // by path
+	root             *place                    // the same, by segments; nil without one
+	groups           btree.Tree[string, *group]
+	standings        btree.Tree[string, *standing]
+	reach            int // entries that groups and standings have
+}
+
+// New is a policy in which only Root may do anything.
+func New() *Policy {
+	return &Policy{
+		rules:     btree.New(func(path string, r *Rule) int { return strings.Compare(path, r.Path) }),
+		groups:    btree.New(func(name string, g *group) int { return strings.Compare(name, g.Group) }),
+		standings: btree.New(func(who string, m *standing) int { return strings.Compare(who, m.of) }),
+	}
+}
+
+// Cell are the lists of the cell as a whole.
+func (p *Policy) Cell() CellRules { return p.cell }
+
+// PutCell is the policy with other lists of the cell.
+func (p *Policy) PutCell(c CellRules) *Policy {
+	out := *p
+	out.cell, out.observe, out.operate = c, ready(c.Observe), ready(c.Operate)
+	return &out
+}
+
+// Rule finds the rule that stands at a path.
+func (p *Policy) Rule(path string) (*Rule, bool) { return p.rules.Get(path) }
+
+// Rules walks the rules whose path has the given plain string prefix and sorts
+// after the given path, in bytewise order.
+func (p *Policy) Rules(prefix, after string) iter.Seq[*Rule] {
+	return func(yield func(*Rule) bool) {
+		for r := range p.rules.From(max(prefix, after)) {
+			if !strings.HasPrefix(r.Path, prefix) {
+				return
+			}
+			if r.Path > after && !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// RuleCount is the number of rules.
+func (p *Policy) RuleCount() int { return p.rules.Len() }
+
+// PutRule is the policy with that rule, which takes the place of one at its
+// path. The error is ErrFull.
+func (p *Policy) PutRule(r *Rule) (*Policy, error) {
+	if _, there := p.rules.Get(r.Path); !there && p.rules.Len() >= MaxRules {
+		return nil, ErrFull
+	}
+	out := *p
+	out.rules.Edit().Put(r.Path, r)
+	if out.root == nil {
+		out.root = new(place)
+	}
+	out.root = out.root.with(r.Path, r)
+	return &out, nil
+}
+
+// DropRule is the policy without the rule at a path.
+func (p *Policy) DropRule(path string) *Policy {
+	if _, there := p.rules.Get(path); !there {
+		return p
+	}
+	out := *p
+	out.rules.Edit().Delete(path)
+	out.root = out.root.with(path, nil)
+	return &out
+}
+
+// Decision says whether somebody may do something, and what decided that.
+type Decision struct {
+	Allowed bool
+	// Rule is the rule that decided. It is nil where the list operate did, and
+	// where no rule names the permission.
+	Rule *Rule
+}
+
+// May decides whether a principal has a permission at a path.
+func (p *Policy) May(principal string, perm Permission, path string) Decision {
+	groups := p.within(principal)
+	if p.operates(principal, groups) {
+		return Decision{Allowed: true}
+	}
+	if !perm.valid() {
+		return Decision{}
+	}
+	rule, of := p.root.nearest(path, perm)
+	return Decision{Allowed: of.has(principal, groups), Rule: rule}
+}
+
+// MayBelow decides whether a principal has a permission at a directory and,
+// whatever rules there are, everywhere below it.
+func (p *Policy) MayBelow(principal string, perm Permission, dir string) bool {
+	if !p.May(principal, perm, dir).Allowed {
+		return false
+	}
+	groups := p.within(principal)
+	if p.operates(principal, groups) {
+		return true
+	}
+	return p.root.at(dir).allow(func(n *place) bool { return n.lists[perm] == nil || n.lists[perm].has(principal, groups) })
+}
+
+// Operates reports whether a principal may do everything.
+func (p *Policy) Operates(principal string) bool { return p.operates(principal, p.within(principal)) }
+
+func (p *Policy) operates(principal string, groups []string) bool {
+	return principal == Root || p.operate.has(principal, groups)
+}
+
+// Observes reports whether a principal may see the cell, its members and its
+// sessions.
+func (p *Policy) Observes(principal string) bool {
+	groups := p.within(principal)
+	return p.operates(principal, groups) || p.observe.has(principal, groups)
+}

@@ -1,0 +1,134 @@
+package access
+
+import (
+	"slices"
+	"strings"
+)
+
+// Permission is something that a rule can give at a path.
+type Permission uint8
+
+// The permissions. Their numbers are written to disk.
+const (
+	Read  Permission = 1 // see what there is
+	Lock  Permission = 2 // acquire and wait
+	Write Permission = 3 // write, make and delete files
+	Admin Permission = 4 // change the rules, and release what others hold
+)
+
+// Permissions are all of them.
+var Permissions = [...]Permission{Read, Lock, Write, Admin}
+
+func (p Permission) valid() bool { return p >= Read && p <= Admin }
+
+func (p Permission) String() string {
+	if p.valid() {
+		return [...]string{"", "read", "lock", "write", "admin"}[p]
+	}
+	return "none"
+}
+
+// Rule says who may do what at a path and below it. It is immutable.
+type Rule struct {
+	Path string `cbor:"1,keyasint"` // "/" for the root
+	// Lists are by permission; one that is missing is inherited.
+	Lists map[Permission][]string `cbor:"2,keyasint,omitempty"`
+}
+
+// Sound reports whether a policy takes the rule.
+func (r *Rule) Sound() bool {
+	if !soundPath(r.Path) || len(r.Lists) > len(Permissions) {
+		return false
+	}
+	named := 0
+	for _, p := range Permissions {
+		list, ok := r.Lists[p]
+		if ok && (list == nil || !sound(list, IsEntry)) {
+			return false
+		}
+		if ok {
+			named++
+		}
+	}
+	return named == len(r.Lists)
+}
+
+// Same reports whether two rules say the same in the same words.
+func (r *Rule) Same(other *Rule) bool {
+	if r.Path != other.Path || len(r.Lists) != len(other.Lists) {
+		return false
+	}
+	for _, p := range Permissions {
+		a, named := r.Lists[p]
+		b, too := other.Lists[p]
+		if named != too || !slices.Equal(a, b) {
+			return false
+		}
+	}
+	return true
+}
+
+// soundPath reports whether a rule can stand there: the root, or segments that
+// are not empty. The doors are far stricter.
+func soundPath(path string) bool {
+	return path == "/" || strings.HasPrefix(path, "/") && !strings.HasSuffix(path, "/") &&
+		!strings.Contains(path, "//") && strings.IndexByte(path, 0) < 0
+}
+
+// list is a list of a rule, ready to be searched.
+type list struct {
+	everybody, anonymous bool
+	users, groups        []string // sorted; groups by their names
+}
+
+// ready is a list as a decision wants it.
+func ready(entries []string) *list {
+	l := new(list)
+	for _, entry := range entries {
+		name, isGroup := strings.CutPrefix(entry, groupPrefix)
+		switch {
+		case entry == Everybody:
+			l.everybody = true
+		case entry == Anonymous:
+			l.anonymous = true
+		case isGroup:
+			l.groups = append(l.groups, name)
+		default:
+			l.users = append(l.users, entry)
+		}
+	}
+	slices.Sort(l.users)
+	slices.Sort(l.groups)
+	return l
+}
+
+// has reports whether a principal is in the list, which may come by its groups.
+func (l *list) has(principal string, groups []string) bool {
+	if l == nil {
+		return false
+	}
+	if principal == Anonymous {
+		return l.anonymous
+	}
+	if l.everybody {
+		return true
+	}
+	_, found := slices.BinarySearch(l.users, principal)
+	return found || meet(l.groups, groups)
+}
+
+// meet reports whether two sorted lists have something in common. It searches
+// the longer one for what is in the shorter.
+func meet(a, b []string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	for _, name := range a {
+		i, found := slices.BinarySearch(b, name)
+		if found {
+			return true
+		}
+		b = b[i:]
+	}
+	return false
+}

@@ -1,0 +1,150 @@
+package state
+
+import (
+	"bytes"
+	"iter"
+)
+
+// MostAnswers is how many answers a session is remembered for.
+const MostAnswers = 128
+
+// Answer is what a keyed call was answered. It is immutable.
+type Answer struct {
+	Key    string            `cbor:"1,keyasint"`
+	Digest []byte            `cbor:"2,keyasint,omitempty"`
+	Result TransactionResult `cbor:"3,keyasint"`
+}
+
+// Answered says that a session was given an answer that is remembered.
+type Answered struct {
+	Session   string
+	Answer    *Answer
+	Forgotten *Answer // to make room for it; nil where there was some
+}
+
+// again is what the same call is answered.
+func (a *Answer) again(digest []byte) TransactionResult {
+	if !bytes.Equal(a.Digest, digest) {
+		return TransactionResult{Verdict: Conflict}
+	}
+	r := a.Result
+	r.Replayed = true
+	return r
+}
+
+// Answers are those that a session was given to its last keyed calls. It is
+// immutable. Every keyed write looks for its key, mostly in vain, and adds an
+// answer: they are in short chunks, of which only the last one is copied, and a
+// search reads hashes that stand side by side.
+type Answers struct {
+	session string
+	dropped int // of the first chunk: forgotten
+	chunks  []*chunk
+}
+
+const chunkLen = 16
+
+// chunk is a run of answers, oldest first.
+type chunk struct {
+	n      int
+	hashes [chunkLen]uint32
+	list   [chunkLen]*Answer
+}
+
+// hashOf is FNV-1a.
+func hashOf(key string) uint32 {
+	h := uint32(2166136261)
+	for i := range len(key) {
+		h = (h ^ uint32(key[i])) * 16777619
+	}
+	return h
+}
+
+// add is a with one more answer, and without the oldest where there are too many.
+func (a *Answers) add(one *Answer) (next *Answers, forgotten *Answer) {
+	next = &Answers{session: a.session, dropped: a.dropped, chunks: make([]*chunk, 0, len(a.chunks)+1)}
+	next.chunks = append(next.chunks, a.chunks...)
+	if a.Len() == MostAnswers {
+		first := *a.chunks[0]
+		forgotten, first.list[a.dropped] = first.list[a.dropped], nil
+		next.chunks[0] = &first
+		if next.dropped++; next.dropped == chunkLen {
+			next.dropped, next.chunks = 0, next.chunks[1:]
+		}
+	}
+	n := len(next.chunks)
+	if n == 0 || next.chunks[n-1].n == chunkLen {
+		next.chunks = append(next.chunks, new(chunk))
+	} else {
+		last := *next.chunks[n-1]
+		next.chunks[n-1] = &last
+	}
+	last := next.chunks[len(next.chunks)-1]
+	last.hashes[last.n], last.list[last.n] = hashOf(one.Key), one
+	last.n++
+	return next, forgotten
+}
+
+// Len is how many there are. A nil list has none.
+func (a *Answers) Len() int {
+	if a == nil || len(a.chunks) == 0 {
+		return 0
+	}
+	return (len(a.chunks)-1)*chunkLen + a.chunks[len(a.chunks)-1].n - a.dropped
+}
+
+// At is the i-th oldest, from 0 on.
+func (a *Answers) At(i int) *Answer {
+	i += a.dropped
+	return a.chunks[i/chunkLen].list[i%chunkLen]
+}
+
+// All yields all, oldest first.
+func (a *Answers) All() iter.Seq[*Answer] {
+	return func(yield func(*Answer) bool) {
+		for i := range a.Len() {
+			if !yield(a.At(i)) {
+				return
+			}
+		}
+	}
+}
+
+func (a *Answers) get(key string) (*Answer, bool) {
+	hash, from := hashOf(key), a.dropped
+	for _, c := range a.chunks {
+		for i := from; i < c.n; i++ {
+			if c.hashes[i] == hash && c.list[i].Key == key {
+				return c.list[i], true
+			}
+		}
+		from = 0
+	}
+	return nil, false
+}
+
+// Answers are those that a session is remembered for.
+func (s *State) Answers(session string) *Answers {
+	all, _ := s.answers.Get(session)
+	return all
+}
+
+// Answer finds what was answered under a session's key.
+func (s *State) Answer(session, key string) (*Answer, bool) {
+	if all, ok := s.answers.Get(session); ok {
+		return all.get(key)
+	}
+	return nil, false
+}
+
+// remember keeps an answer, and forgets the oldest where there are too many.
+func (e *editor) remember(op *Transaction, r TransactionResult) {
+	all, ok := e.answers.Get(op.Session)
+	if !ok {
+		all = &Answers{session: op.Session}
+	}
+	told := Answered{Session: op.Session, Answer: &Answer{Key: op.Key, Digest: op.Digest, Result: r}}
+	all, told.Forgotten = all.add(told.Answer)
+	e.answers.Put(op.Session, all)
+	e.tell(told)
+}

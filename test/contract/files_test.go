@@ -1,0 +1,249 @@
+package contract_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// TestFilesAndEvents is what a cell answers about files, transactions and events,
+// through each replica.
+func TestFilesAndEvents(t *testing.T) {
+	t.Parallel()
+	c, _, _ := start(t, "--event-history=200")
+	t.Run("refused", func(t *testing.T) { refusedWrites(t, c) })
+	t.Run("contents", func(t *testing.T) { contents(t, c) })
+	t.Run("reads tell a revision", func(t *testing.T) { readsTellARevision(t, c) })
+	t.Run("lists", func(t *testing.T) { fileLists(t, c) })
+	t.Run("transactions", func(t *testing.T) { transactions(t, c) })
+	t.Run("exactly once", func(t *testing.T) { exactlyOnce(t, c) })
+	t.Run("told alike", func(t *testing.T) { toldAlike(t, c) })
+	t.Run("streams", func(t *testing.T) { streams(t, c) })
+	t.Run("compacted", func(t *testing.T) { compacted(t, c) })
+}
+
+// refusal is a call that is refused with 400, and whom the answer names.
+type refusal struct{ call, body, header, field string }
+
+// refusedCalls are right but for one thing: $S is a session that lives.
+var refusedCalls = []refusal{
+	{"PUT /v1/files/no", "x", "If-Match: 57", "If-Match"},
+	{"PUT /v1/files/no", "x", `If-Match: "057"`, "If-Match"},
+	{"PUT /v1/files/no", "x", `If-Match: "57", "58"`, "If-Match"},
+	{"PUT /v1/files/no", "x", "If-Match: *", "If-Match"},
+	{"PUT /v1/files/no", "x", `If-None-Match: "57"`, "If-None-Match"},
+	{"PUT /v1/files/no", "x", "If-None-Match: *\r\nIf-Match: \"57\"", "If-None-Match"},
+	{"PUT /v1/files/no", "x", "Idempotency-Key: k", "Idempotency-Key"},
+	{"PUT /v1/files/no?session=$S", "x", "Idempotency-Key: " + strings.Repeat("k", 129), "Idempotency-Key"},
+	{"PUT /v1/files/no?ephemeral=true", "x", "", "ephemeral"},
+	{"PUT /v1/files/no?session=$S&ephemeral=yes", "x", "", "ephemeral"},
+	{"PUT /v1/files/no?session=", "x", "", "session"},
+	{"PUT /v1/files/no?session=$S&session=$S", "x", "", "session"},
+	{"PUT /v1/files/no?sequencer=lock", "x", "", "sequencer"},
+	{"PUT /v1/files/no?" + strings.Repeat("sequencer=exclusive:1:/a&", 9), "x", "", "sequencer"},
+	{"PUT /v1/files/no?force=true", "x", "", "force"},
+	{"PUT /v1/files/no/", "x", "", "path"},
+	{"PUT /v1/files/n%2Fo", "x", "", "path"},
+	{"PUT /v1/files/n%0Ao", "x", "", "path"},
+	{"PUT /v1/files/n%FFo", "x", "", "path"},
+	{"PUT /v1/files/no/%2e%2e/b", "x", "", "path"},
+	{"POST /v1/files/no-", "x", `If-Match: "57"`, "If-Match"},
+	{"POST /v1/files/no-", "x", "If-None-Match: *", "If-None-Match"},
+	{"POST /v1/files/no-?ephemeral=true", "x", "", "ephemeral"},
+	{"POST /v1/files/" + strings.Repeat("n", 240), "x", "", "path"},
+	{"DELETE /v1/files/no", "", "If-Match: 57", "If-Match"},
+	{"DELETE /v1/files/no", "", "If-None-Match: *", "If-None-Match"},
+	{"DELETE /v1/files", "", "", "prefix"},
+	{"DELETE /v1/files?prefix=/", "", "", "prefix"},
+	{"DELETE /v1/files?prefix=/no", "", "", "prefix"},
+	{"DELETE /v1/files?prefix=/no/", "", `If-Match: "57"`, "If-Match"},
+	{"GET /v1/files/no?as=xml", "", "", "as"},
+	{"GET /v1/files?delimiter=.", "", "", "delimiter"},
+	{"GET /v1/files?limit=1001", "", "", "limit"},
+	{"GET /v1/events?after=x", "", "", "after"},
+	{"GET /v1/events?types=file_moved", "", "", "types"},
+	{"GET /v1/events?path=no", "", "", "path"},
+	{"GET /v1/events?prefix=no/", "", "", "prefix"},
+	{"GET /v1/events?wait_ms=600001", "", "", "wait_ms"},
+	{"GET /v1/events?consistency=stale", "", "", "consistency"},
+	{"GET /v1/events?wait_ms=1", "", "Accept: text/event-stream", "wait_ms"},
+	{"GET /v1/events", "", "Accept: text/event-stream\r\nLast-Event-ID: x", "Last-Event-ID"},
+	{"POST /v1/transactions", `{"unless":[]}`, "", "unless"},
+	{"POST /v1/transactions", `{"if":[{"file":"/no"}]}`, "", "if[0].revision"},
+	{"POST /v1/transactions", `{"if":[{"file":"/no","exists":true,"state":"free"}]}`, "", "if[0].lock"},
+	{"POST /v1/transactions", `{"then":[{}]}`, "", "then[0]"},
+	{"POST /v1/transactions", `{"then":[{"put":{"path":"/no","contents":"x"}}]}`, "", "then[0].put.contents"},
+	{"POST /v1/transactions", `{"then":[{"put":{"path":"/no","content":"x","content_base64":"eA=="}}]}`, "", "then[0].put.content_base64"},
+	{"POST /v1/transactions", `{"then":[{"put":{"path":"/no"},"get":{"path":"/no"}}]}`, "", "then[0]"},
+	{"POST /v1/transactions", `{"then":[{"put":{"path":"/no","ephemeral":true}}]}`, "", "then[0].put.ephemeral"},
+	{"POST /v1/transactions", `{"then":[{"put":{"path":"/no/"}}]}`, "", "then[0].put.path"},
+	{"POST /v1/transactions", `{"then":[{"acquire":{"path":"/no"}}]}`, "", "then[0].acquire.path"},
+	{"POST /v1/transactions", `{"session":"$S","then":[{"acquire":{"path":"/no","wait_ms":1}}]}`, "", "then[0].acquire.wait_ms"},
+	{"POST /v1/transactions", `{"then":[` + strings.Repeat(`{"put":{"path":"/no"}},`, 128) + `{"put":{"path":"/no"}}]}`, "", "body"},
+	{"POST /v1/transactions", `{"then":[{"put":{"path":"/no"}}]}`, `If-Match: "57"`, "If-Match"},
+	{"POST /v1/transactions", `{"then":[{"put":{"path":"/no"}}]}`, "Idempotency-Key: k", "Idempotency-Key"},
+}
+
+// refusedWrites: each refusal names its culprit, and nothing is changed.
+func refusedWrites(t *testing.T, c *cell.Cell) {
+	master := c.Ready(t)
+	session := open(t, master, "{}")
+	before := revision(t, master)
+	for _, r := range c.Replicas() {
+		for _, bad := range refusedCalls {
+			method, route, _ := strings.Cut(strings.ReplaceAll(bad.call, "$S", session), " ")
+			var headers []string
+			if bad.header != "" {
+				headers = []string{bad.header}
+			}
+			got, _ := call(t, r, http.StatusBadRequest, method, route, strings.ReplaceAll(bad.body, "$S", session), headers...)
+			if err := has(got, object{"code": "invalid_argument", "field": bad.field}); err != nil {
+				t.Errorf("%.100s %.100s %s at %s: %v", bad.call, bad.body, bad.header, r.ID, err)
+			}
+		}
+	}
+	if after := revision(t, master); after != before {
+		t.Errorf("refused calls took the cell from revision %s to %s", before, after)
+	}
+}
+
+// revision is the cell's.
+func revision(t *testing.T, r *cell.Replica) string {
+	t.Helper()
+	_, h := call(t, r, http.StatusOK, "GET", "/v1/locks/none", "")
+	return h.Get("Stout-Revision")
+}
+
+// contents: any bytes come back as they were, whatever they are.
+func contents(t *testing.T, c *cell.Cell) {
+	for _, r := range c.Replicas() {
+		for i, content := range []string{"", "a\nb\r\n\r\ndata: x\n\n", "\xff\x00\xfe", "\x00", "é\u2028<&>", strings.Repeat("x", lockapi.MaxFileBytes)} {
+			route := fmt.Sprintf("/v1/files/contents/%s%%20%%C3%%A9%%25/%d", r.ID, i)
+			stat, _ := call(t, r, http.StatusCreated, "PUT", route, content, "Content-Type: application/x-www-form-urlencoded")
+			if err := has(stat, object{"path": fmt.Sprintf("/contents/%s é%%/%d", r.ID, i), "size": len(content), "generation": 1, "instance": stat["revision"]}); err != nil {
+				t.Error(err)
+			}
+			tag := fmt.Sprintf(`"%.0f"`, stat["revision"])
+			kind := "text/plain; charset=utf-8"
+			if strings.Contains(content, "\xff") {
+				kind = "application/octet-stream"
+			}
+			for _, from := range c.Replicas() {
+				got := exchange(t, from, request("GET", route, "", strings.TrimPrefix(from.URL, "http://")))
+				if got.body != content || got.header.Get("ETag") != tag || got.header.Get("Content-Type") != kind || got.header.Get("X-Content-Type-Options") != "nosniff" {
+					t.Errorf("%s at %s: %d, %v, %.50q", route, from.ID, got.status, got.header, got.body)
+				}
+				if got := head(t, from, route); got.StatusCode != 200 || got.ContentLength != int64(len(content)) || got.Header.Get("ETag") != tag {
+					t.Errorf("HEAD %s at %s: %d, %v", route, from.ID, got.StatusCode, got.Header)
+				}
+				if _, h := call(t, from, http.StatusNotModified, "GET", route, "", "If-None-Match: "+tag); h.Get("ETag") != tag || h.Get("Stout-Revision") == "" {
+					t.Errorf("304 of %s at %s: %v", route, from.ID, h)
+				}
+			}
+		}
+		long := strings.Repeat("x", lockapi.MaxFileBytes+1)
+		got, _ := call(t, r, http.StatusRequestEntityTooLarge, "PUT", "/v1/files/contents/long", long)
+		if err := has(got, object{"code": "too_large"}); err != nil {
+			t.Error(err)
+		}
+		call(t, r, http.StatusNotFound, "GET", "/v1/files/contents/long", "")
+	}
+}
+
+// head makes a HEAD request.
+func head(t *testing.T, r *cell.Replica, route string, headers ...string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "HEAD", r.URL+route, nil)
+	must(t, err)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	must(t, err)
+	must(t, resp.Body.Close())
+	return resp
+}
+
+// readsTellARevision: every read does, whatever its answer, and HEAD as GET.
+func readsTellARevision(t *testing.T, c *cell.Cell) {
+	for _, r := range c.Replicas() {
+		for route, status := range map[string]int{
+			"/v1/files": 200, "/v1/files/none": 404, "/v1/locks": 200, "/v1/locks/none": 200, "/v1/sessions": 200, "/v1/sessions/none": 404,
+			"/v1/files?consistency=stale": 200, "/v1/files/none?consistency=stale": 404, "/v1/sessions/none?consistency=stale": 404,
+		} {
+			if got := head(t, r, route); got.StatusCode != status || got.Header.Get("Stout-Revision") == "" {
+				t.Errorf("HEAD %s at %s: %d, %v", route, r.ID, got.StatusCode, got.Header)
+			}
+		}
+		for _, accept := range []string{"application/json", "text/event-stream"} {
+			if got := head(t, r, "/v1/events?after=0", "Accept", accept); got.StatusCode != 200 || got.Header.Get("Content-Type") != accept {
+				t.Errorf("HEAD of events as %s at %s: %d, %v", accept, r.ID, got.StatusCode, got.Header)
+			}
+		}
+	}
+}
+
+// fileLists: pages of any size, with and without directories.
+func fileLists(t *testing.T, c *cell.Cell) {
+	master := c.Ready(t)
+	for _, path := range []string{"/a", "/a/b", "/a/c/d", "/a!", "/b/x", "/c", "/Z"} {
+		call(t, master, http.StatusCreated, "PUT", "/v1/files/lists"+path, path)
+	}
+	for _, r := range c.Replicas() {
+		for query, want := range map[string]string{
+			"prefix=/lists/":             "/lists/Z /lists/a /lists/a! /lists/a/b /lists/a/c/d /lists/b/x /lists/c",
+			"prefix=/lists/&delimiter=/": "/lists/Z /lists/a /lists/a! /lists/a/ /lists/b/ /lists/c", "prefix=/lists/a/": "/lists/a/b /lists/a/c/d",
+			"prefix=/lists/a": "/lists/a /lists/a! /lists/a/b /lists/a/c/d", "prefix=/lists/a&delimiter=/": "/lists/a /lists/a! /lists/a/",
+			"prefix=/lists&delimiter=/": "/lists/", "prefix=/none/": "",
+		} {
+			for limit := 1; limit <= 8; limit++ {
+				if got := strings.Join(pages(t, r, query, limit), " "); got != want {
+					t.Errorf("%s, %d a page, at %s: %s, want %s", query, limit, r.ID, got, want)
+				}
+			}
+		}
+		top, _ := call(t, r, http.StatusOK, "GET", "/v1/files?delimiter=/", "")
+		if dirs := fmt.Sprint(top["dirs"]); !strings.Contains(dirs, "/lists/") {
+			t.Errorf("the top at %s: %v", r.ID, top)
+		}
+	}
+	call(t, master, http.StatusCreated, "PUT", "/v1/files/listsbeside", "")
+	got, _ := call(t, master, http.StatusOK, "DELETE", "/v1/files?prefix=/lists/a/", "")
+	if err := has(got, object{"deleted": 2, "revision": revision(t, master)}); err != nil {
+		t.Error(err)
+	}
+	got, _ = call(t, master, http.StatusOK, "DELETE", "/v1/files?prefix=/lists/", "")
+	if err := has(got, object{"deleted": 5}); err != nil {
+		t.Error(err)
+	}
+	call(t, master, http.StatusOK, "GET", "/v1/files/listsbeside?as=json", "")
+}
+
+// pages are the entries of a list in bytewise order, from pages that keep to
+// their limit.
+func pages(t *testing.T, r *cell.Replica, query string, limit int) (all []string) {
+	t.Helper()
+	for after := ""; ; {
+		page, _ := call(t, r, http.StatusOK, "GET", fmt.Sprintf("/v1/files?%s&limit=%d%s", query, limit, after), "")
+		var one []string
+		for _, f := range list(t, page, "files") {
+			one = append(one, f["path"].(string))
+		}
+		for _, dir := range page["dirs"].([]any) {
+			one = append(one, dir.(string))
+		}
+		if len(one) > limit {
+			t.Fatalf("%s: a page of %d with %d entries", query, limit, len(one))
+		}
+		all = append(all, sortedStrings(one)...)
+		next, more := page["next"].(string)
+		if !more {
+			return all
+		}
+		after = "&after=" + next
+	}
+}

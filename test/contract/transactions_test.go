@@ -1,0 +1,106 @@
+package contract_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/test/cell"
+)
+
+func sortedStrings(all []string) []string { slices.Sort(all); return all }
+
+// transactions: what they come to, and that they do all or nothing.
+func transactions(t *testing.T, c *cell.Cell) {
+	for _, r := range c.Replicas() {
+		at := "/tx/" + r.ID
+		session := open(t, r, `{"name":"tx"}`)
+		transact := func(status int, body string) object {
+			t.Helper()
+			got, _ := call(t, r, status, "POST", "/v1/transactions", strings.NewReplacer("$P", at, "$S", session).Replace(body))
+			return got
+		}
+		got := transact(200, `{"session":"$S","if":[{"file":"$P/a","exists":false},{"session":"$S"},{"lock":"$P/l","state":"free"}],"then":[`+
+			`{"put":{"path":"$P/a","content":"x"}},{"put":{"path":"$P/a","content_base64":"/w=="}},{"get":{"path":"$P/a"}},{"delete":{"path":"$P/a"}},`+
+			`{"create_sequential":{"path":"$P/q/"}},{"get":{"path":"$P/a"}},{"delete":{"path":"$P/a"}},{"acquire":{"path":"$P/l"}},{"release":{"path":"$P/m"}}]}`)
+		results := got["results"].([]any)
+		first := results[0].(object)["revision"].(float64)
+		for i, want := range []object{
+			{"generation": 1}, {"generation": 2, "revision": first + 1, "size": 1}, {"content_base64": "/w=="}, {"deleted": true, "revision": first + 2},
+			{"revision": first + 3, "path": fmt.Sprintf("%s/q/%016.0f", at, first+3)}, nil, {"deleted": false}, {"state": "held", "session": session}, {"released": false},
+		} {
+			if want == nil {
+				if results[i] != nil {
+					t.Errorf("operation %d at %s: %v", i, r.ID, results[i])
+				}
+			} else if err := has(results[i].(object), want); err != nil {
+				t.Errorf("operation %d at %s: %v", i, r.ID, err)
+			}
+		}
+		if err := has(got, object{"succeeded": true, "revision": first + 4}); err != nil {
+			t.Error(err)
+		}
+		failed := transact(412, `{"then":[{"put":{"path":"$P/b"}},{"create":{"path":"`+results[4].(object)["path"].(string)+`"}}]}`)
+		if err := has(failed, object{"code": "precondition_failed", "operation": 1, "current": nil}); err != nil {
+			t.Error(err)
+		}
+		other := open(t, r, "{}")
+		failed = transact(412, `{"session":"`+other+`","then":[{"put":{"path":"$P/b"}},{"acquire":{"path":"$P/l"}}]}`)
+		if err := has(failed, object{"code": "precondition_failed", "operation": 1}); err != nil || list(t, failed, "holders")[0]["session"] != session {
+			t.Errorf("%v %v", err, failed)
+		}
+		call(t, r, http.StatusNotFound, "GET", "/v1/files"+at+"/b", "")
+		got = transact(200, `{"if":[{"file":"$P/b","exists":true}],"then":[{"put":{"path":"$P/b"}}],"else":[{"get":{"path":"$P/b"}}]}`)
+		if err := has(got, object{"succeeded": false, "results": "[<nil>]"}); err != nil {
+			t.Error(err)
+		}
+		big := transact(413, `{"then":[{"put":{"path":"$P/b","content":"`+strings.Repeat("x", 512<<10)+`"}}]}`)
+		if err := has(big, object{"code": "too_large"}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// exactlyOnce: a keyed call is answered the same at any replica, also after what it
+// wrote has changed and after a change of master.
+func exactlyOnce(t *testing.T, c *cell.Cell) {
+	master := c.Ready(t)
+	session := open(t, master, `{"ttl_ms":600000}`)
+	route := "/v1/files/once/a?session=" + session
+	type answer struct {
+		status int
+		body   string
+	}
+	first := map[string]answer{}
+	for round, r := range append(c.Replicas(), c.Replicas()...) {
+		for name, text := range map[string]string{
+			"write":   request("PUT", route, "x", "localhost", "Idempotency-Key: write"),
+			"refused": request("PUT", route, "x", "localhost", "Idempotency-Key: refused", `If-Match: "1"`),
+			"number":  request("POST", "/v1/files/once/q-?session="+session, "x", "localhost", "Idempotency-Key: number"),
+			"delete":  request("DELETE", "/v1/files/once/none?session="+session, "", "localhost", "Idempotency-Key: delete"),
+			"tx": request("POST", "/v1/transactions", fmt.Sprintf(`{"session":%q,"then":[{"create":{"path":"/once/t"}}]}`, session), "localhost",
+				"Idempotency-Key: tx"),
+		} {
+			got := exchange(t, r, text)
+			if again := got.header.Get("Stout-Replayed"); again != map[bool]string{true: "true"}[round > 0] {
+				t.Errorf("%s, round %d at %s: Stout-Replayed is %q", name, round, r.ID, again)
+			}
+			if round == 0 {
+				first[name] = answer{got.status, got.body}
+			} else if want := first[name]; got.status != want.status || got.body != want.body {
+				t.Errorf("%s, round %d at %s: %d %s, want %d %s", name, round, r.ID, got.status, got.body, want.status, want.body)
+			}
+		}
+		conflict, _ := call(t, r, http.StatusConflict, "PUT", route, "y", "Idempotency-Key: write")
+		if err := has(conflict, object{"code": "conflict"}); err != nil {
+			t.Error(err)
+		}
+		call(t, r, http.StatusOK, "PUT", "/v1/files/once/a", fmt.Sprint(round))
+		if round == 2 {
+			call(t, r, http.StatusOK, "POST", "/v1/cell/transfer", "{}")
+			c.Ready(t)
+		}
+	}
+}
