@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	_ "github.com/stoutlock/stout/internal/bubbles"
@@ -30,6 +31,7 @@ func swap(t *testing.T, m *Master, session, key string, revision uint64) (now ui
 // nobodysTurn fails the test if the office has anything in mind about turns.
 func nobodysTurn(t *testing.T, n *node) {
 	t.Helper()
+	synctest.Wait() // a timer that fires at this moment may not have run yet
 	o := openOffice(t, n)
 	o.turns.mu.Lock()
 	defer o.turns.mu.Unlock()
