@@ -28,7 +28,8 @@ type disk struct {
 	w     *world
 	power *powerloss.Disk
 	used  int           // how often it was mounted
-	worst time.Duration // a sync takes so long at most
+	least time.Duration // a sync takes so much longer
+	worst time.Duration // than this at most
 	heavy time.Duration // and storing entries so much longer
 	hangs bool          // and storing entries does not end
 
@@ -180,7 +181,7 @@ func (d *mounted) sync() error {
 	if d.p.replica == nil { // a start has many
 		worst = min(worst, 2*time.Millisecond)
 	}
-	time.Sleep(between(d.w.rng, 50*time.Microsecond, worst))
+	time.Sleep(d.least + between(d.w.rng, 50*time.Microsecond, worst))
 	if d.p.dead() {
 		return errCrashed
 	}

@@ -59,6 +59,10 @@ var actions = []action{
 	{"late answers", 1, (*world).lateAnswers},
 	{"taking back too late", 1, (*world).tooLate},
 	{"hungry voter", 1, (*world).hungryVoter},
+	{"late snapshot", 2, (*world).lateSnapshot},
+	{"late heartbeat", 2, (*world).lateHeartbeat},
+	{"hearsay", 2, (*world).hearsay},
+	{"late list", 1, (*world).lateList},
 }
 
 // play runs the script.
@@ -113,7 +117,7 @@ func (w *world) mend() {
 	w.net.fair()
 	for _, m := range w.machines {
 		m.deposed, m.fatal, m.freeze, m.snag, m.tardy = 0, 0, 0, 0, 0
-		m.disk.worst, m.disk.heavy, m.disk.hangs = 2*time.Millisecond, 0, false
+		m.disk.least, m.disk.worst, m.disk.heavy, m.disk.hangs = 0, 2*time.Millisecond, 0, false
 		m.wake()
 		m.restart(false)
 		m.tell()

@@ -217,13 +217,7 @@ func (j *judge) followed(who string, f *follower, c *client.FileChange) {
 	j.w.stats.check("followed")
 	switch v := j.annals.at(c.Path, c.Revision); {
 	case c.Synced:
-		for path := range j.annals.files {
-			has, ok := f.files[path]
-			v := j.annals.at(path, c.Revision)
-			if strings.HasPrefix(path, followed) && (ok != (v.file != nil) || ok && has < v.revision) {
-				j.w.fail("%s follows %s, and was told at revision %d that it knows all: it has %d of %s, which was at %d", who, followed, c.Revision, has, path, v.revision)
-			}
-		}
+		j.knowsAll(who, f, c.Revision)
 	case c.File == nil && v.file != nil:
 		j.w.fail("%s is told that %s is gone at revision %d; it was there", who, c.Path, c.Revision)
 	case c.File == nil:
@@ -234,6 +228,21 @@ func (j *judge) followed(who string, f *follower, c *client.FileChange) {
 		j.w.fail("%s is told of revision %d of %s after %d", who, c.Revision, c.Path, f.files[c.Path])
 	default:
 		f.files[c.Path] = c.Revision
+	}
+	if !c.Listed && !c.Synced {
+		j.knowsAll(who, f, c.Revision)
+	}
+}
+
+// knowsAll: who was told a change by an event, or that there is no more, knows
+// every file as it was then, or later.
+func (j *judge) knowsAll(who string, f *follower, revision uint64) {
+	for path := range j.annals.files {
+		has, ok := f.files[path]
+		v := j.annals.at(path, revision)
+		if strings.HasPrefix(path, followed) && (ok != (v.file != nil) || ok && has < v.revision) {
+			j.w.fail("%s follows %s, and was told all up to revision %d: it has %d of %s, which was at %d", who, followed, revision, has, path, v.revision)
+		}
 	}
 }
 
