@@ -62,6 +62,8 @@ var actions = []action{
 	{"late snapshot", 2, (*world).lateSnapshot},
 	{"late heartbeat", 2, (*world).lateHeartbeat},
 	{"hearsay", 2, (*world).hearsay},
+	{"recount", 1, (*world).recount},
+	{"lost answer", 2, (*world).lostAnswer},
 	{"late list", 1, (*world).lateList},
 }
 

@@ -52,6 +52,39 @@ func (u *user) repeats(ctx context.Context, s *client.Session) {
 	}
 }
 
+// remembers sends a keyed write, then many others at once, and then the first
+// again. As long as they are not more than a session is remembered for, it is
+// answered as before.
+func (u *user) remembers(ctx context.Context, s *client.Session) {
+	w, floor := u.newWrite(s.ID(), u.anyFile()), u.w.judge.floor()
+	first := message{method: http.MethodPut, route: lockapi.RouteFiles + w.paths[0] + "?session=" + s.ID(), key: "first-" + w.content}
+	first.raw = []byte(u.w.judge.intends(w).content)
+	var stat lockapi.FileStat
+	first.out = &stat
+	err := u.send(ctx, 6*time.Second, u.anyone(), first)
+	u.told(floor, w, err, &stat)
+	if err != nil {
+		return
+	}
+	many, at := 1+u.rng.IntN(40), u.anyone()
+	over := make(chan struct{}, many)
+	for range many {
+		go func() {
+			u.sendsKeyed(ctx, at, s.ID())
+			over <- struct{}{}
+		}()
+	}
+	for range many {
+		<-over
+	}
+	var again lockapi.FileStat
+	first.out, first.reply = &again, http.Header{}
+	err = u.send(ctx, 6*time.Second, u.anyone(), first)
+	if err == nil && (again != stat || first.reply.Get(lockapi.HeaderReplayed) != "true") {
+		u.w.fail("%s was answered %v and, after %d other writes, %v (replayed: %q) under the key %s", u.name, stat, many, again, first.reply.Get(lockapi.HeaderReplayed), first.key)
+	}
+}
+
 // repeatsBeside sends a keyed write once.
 func (u *user) repeatsBeside(ctx context.Context, m message, w *write, floor uint64) {
 	u.wait(ctx, 50*time.Millisecond)

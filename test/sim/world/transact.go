@@ -58,6 +58,33 @@ func (u *user) transacts(ctx context.Context, s *client.Session) {
 	u.rests(ctx, err)
 }
 
+// writesEither writes one file where it is as the user knows it, and another
+// one where it is not.
+func (u *user) writesEither(ctx context.Context, s *client.Session) {
+	path, floor := commonFiles[0], u.w.judge.floor()
+	w, other := u.newWrite(s.ID(), path), u.newWrite(s.ID(), beside)
+	w.when[path] = u.known[path]
+	t := s.Txn().If(client.WhenRevision(path, u.known[path]))
+	if u.known[path] == 0 {
+		t = s.Txn().If(client.WhenAbsent(path))
+	}
+	t.Then(client.OpPut(path, []byte(u.w.judge.intends(w).content))).Else(client.OpPut(beside, []byte(u.w.judge.intends(other).content)))
+	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	out, err := t.Commit(calling)
+	switch {
+	case err != nil:
+	case out.Succeeded:
+		u.told(floor, w, nil, &out.Results[0].File.FileStat)
+		u.w.judge.notWritten(other, errors.New("its condition holds"))
+	default:
+		u.told(floor, other, nil, &out.Results[0].File.FileStat)
+		u.w.judge.notWritten(w, errors.New("its condition does not hold"))
+		delete(u.known, path)
+	}
+	u.rests(ctx, err)
+}
+
 // transactedElse: the conditions did not hold at the revision that the answer
 // names, and the files were so.
 func (u *user) transactedElse(w *write, out *lockapi.TransactionResult) {

@@ -204,6 +204,8 @@ var deeds = []struct {
 	{2, func(u *user, ctx context.Context, s *client.Session) { u.transacts(ctx, s) }},
 	{1, func(u *user, ctx context.Context, s *client.Session) { u.repeats(ctx, s) }},
 	{1, func(u *user, ctx context.Context, s *client.Session) { u.takesAndWrites(ctx, s) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.remembers(ctx, s) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.writesEither(ctx, s) }},
 	{1, func(u *user, ctx context.Context, _ *client.Session) { u.polls(ctx) }},
 	{2, func(u *user, ctx context.Context, _ *client.Session) { u.asksNow(ctx) }},
 }
