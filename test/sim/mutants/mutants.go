@@ -25,6 +25,13 @@
 // first failure (hashicorp/raft #612; replica
 // TestPipelineEndsWithItsFirstFailure): since a deposed leader is silent, runs
 // that had met it within tens of seeds do so hardly ever.
+//
+// What only delays is not seen either: who has the next turn to write a file by
+// compare-and-set (master TestTurns, TestTurnOfWhoLeft, TestTurnComesToAll), and
+// a watcher who is not woken but looks again by itself some seconds later
+// (replica/events TestReadersTogether). And runs have no quotas: they see what
+// is counted, not who is refused (master TestQuotaOfBytesCountsAnswers and those
+// beside it).
 package mutants
 
 import (
