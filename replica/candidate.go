@@ -17,6 +17,8 @@ import (
 type Candidate struct {
 	opts Options
 	host *host
+	// answers is how long Start waits for a leader.
+	answers time.Duration
 
 	mu    sync.Mutex
 	stage Standby
@@ -43,7 +45,7 @@ func Prepare(o Options) (*Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Candidate{opts: o}
+	c := &Candidate{opts: o, answers: leaderAnswers}
 	if c.host, err = newHost(&c.opts, dir); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
@@ -118,7 +120,7 @@ func (c *Candidate) Start() (*Replica, error) {
 	if err := c.take(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaderAnswers)
+	ctx, cancel := context.WithTimeout(context.Background(), c.answers)
 	defer cancel()
 	known := make(chan admission.Stored, 1)
 	go func() {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stoutlock/stout/replica/admission"
 )
 
 // putBack stops a follower of three, goes on without it, and puts its directory
@@ -24,6 +26,9 @@ func putBack(t *testing.T) (leader, old *Replica, o Options) {
 	again := start(t, o)
 	write(t, leader, epoch, "b", 30)
 	same(t, leader, again)
+	until(t, "the leader knows what "+o.ID+" has stored", func() bool {
+		return admission.AskLeader(t.Context(), o.ID, again.CellID(), o.names(), again.peers.Ask).Index >= leader.State().Index
+	})
 	stop(t, again)
 	must(t, os.RemoveAll(o.DataDir))
 	must(t, os.CopyFS(o.DataDir, os.DirFS(copied)))
@@ -45,7 +50,11 @@ func refusedFor(t *testing.T, o Options, err error) {
 func TestDirectoryThatWasPutBack(t *testing.T) {
 	t.Parallel()
 	leader, _, o := putBack(t)
-	_, err := Open(o)
+	c, err := Prepare(o)
+	must(t, err)
+	must(t, c.Wait(t.Context()))
+	c.answers = patience // the machine may be busy with other tests
+	_, err = c.Start()
 	refusedFor(t, o, err)
 	stop(t, leader)
 	_, err = Open(o)

@@ -38,7 +38,7 @@ func calmly(t *testing.T, c *cell.Cell, load func(master *cell.Replica)) {
 	master := c.Ready(t)
 	before, err := ownView(cell.Bounded(t), master)
 	must(t, err)
-	other := open(t, c.Replicas()[0], aWhile).ID
+	other := open(t, c.Replicas()[0], aWhile).ID // which has a path for each hold: a late call is in nobody's way
 	over := make(chan struct{})
 	var all sync.WaitGroup
 	var cycles int
@@ -51,9 +51,10 @@ func calmly(t *testing.T, c *cell.Cell, load func(master *cell.Replica)) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), cell.Step)
 			var g lockapi.Grant
-			_, err := insist(ctx, c.Replicas(), http.MethodPut, lockRoute("/other"), ask(other, fmt.Sprint(i), 0), &g)
+			path := fmt.Sprint("/other/", i)
+			_, err := insist(ctx, c.Replicas(), http.MethodPut, lockRoute(path), ask(other, "", 0), &g)
 			if err == nil {
-				_, err = insist(ctx, c.Replicas(), http.MethodDelete, releaseRoute("/other", other, g.Handle, g.Token), nil, nil)
+				_, err = insist(ctx, c.Replicas(), http.MethodDelete, releaseRoute(path, other, g.Handle, g.Token), nil, nil)
 			}
 			cancel()
 			if err != nil && t.Context().Err() == nil {
@@ -96,11 +97,11 @@ func TestFloodOfConnections(t *testing.T) {
 			})
 		}
 		for range 2 {
-			before := snapshots(t, c)
+			before := snapshots(c)
 			must(t, cell.Wait(cell.Bounded(t), "each replica takes a snapshot meanwhile", func(context.Context) error {
-				for id, now := range snapshots(t, c) {
-					if now == before[id] {
-						return fmt.Errorf("%s has %q still", id, now)
+				for id, now := range snapshots(c) {
+					if now <= before[id] {
+						return fmt.Errorf("the latest of %s is of entry %d still", id, now)
 					}
 				}
 				return nil
@@ -138,17 +139,11 @@ func halfACall(ctx context.Context, r *cell.Replica, half bool) {
 	}
 }
 
-// snapshots are the names of each replica's latest one.
-func snapshots(t *testing.T, c *cell.Cell) map[string]string {
-	t.Helper()
-	latest := map[string]string{}
+// snapshots are the log indexes of each replica's latest one, 0 where it has none.
+func snapshots(c *cell.Cell) map[string]uint64 {
+	latest := map[string]uint64{}
 	for _, r := range c.Replicas() {
-		found, err := filepath.Glob(filepath.Join(r.DataDir, "snapshots", "*", "state.bin"))
-		must(t, err)
-		latest[r.ID] = ""
-		for _, name := range found {
-			latest[r.ID] = max(latest[r.ID], name)
-		}
+		latest[r.ID], _ = newestSnapshot(r)
 	}
 	return latest
 }
