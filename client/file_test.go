@@ -451,3 +451,68 @@ func TestLiesAboutFiles(t *testing.T) {
 		l.stop()
 	})
 }
+
+// A write whose first attempt got no answer may have been done: that a quota
+// refuses the next one says nothing of that. Where no attempt before was lost,
+// it says that nothing was done.
+func TestRefusedAfterALostAnswer(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+			puts := 0
+			c, err := Config{URLs: []string{"http://r1"}, Transport: tooMany{f, func(r *http.Request) bool {
+				if r.Method != http.MethodPut && r.URL.Path != lockapi.RouteTransactions {
+					return false
+				}
+				puts++
+				return !lost || puts%2 == 0
+			}}}.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, c)
+			f.set(func() {
+				f.drop = func(r *http.Request) bool {
+					return r.Method == http.MethodPut || r.URL.Path == lockapi.RouteTransactions
+				}
+			})
+			for name, write := range map[string]func() error{
+				"put": func() error { _, err := s.Put(t.Context(), "/a", []byte("one")); return err },
+				"transaction": func() error {
+					_, err := s.Txn().Then(OpPut("/b", nil)).Commit(t.Context())
+					return err
+				},
+			} {
+				err := write()
+				e, ok := errors.AsType[*lockapi.Error](err)
+				if errors.Is(err, ErrOutcomeUnknown) != lost || errors.Is(err, ErrTooMany) == lost || !ok || e.RetryAfter != 7 {
+					t.Errorf("%s, an attempt before it lost: %v: %+v", name, lost, err)
+				}
+			}
+			if lost {
+				wantFile(t, c, "/a", "one")
+			}
+		})
+	}
+}
+
+// A hold that is nil is refused with a word on what to give.
+func TestWhileNoHold(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		s := open(t, c)
+		for name, err := range map[string]error{
+			"put":    second(c.Put(t.Context(), "/a", nil, While(nil))),
+			"own":    second(s.Put(t.Context(), "/a", nil, While(nil))),
+			"delete": second(s.Delete(t.Context(), "/a", While(nil))),
+			"txn":    second(s.Txn().If(WhenHeld(nil)).Commit(t.Context())),
+		} {
+			if !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "nil") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if f.tries() != 0 {
+			t.Error("a write was sent")
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }

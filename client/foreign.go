@@ -39,6 +39,18 @@ func (q *call) outcome(err error) error {
 	return err
 }
 
+// unknown is the error of a call that was refused when it was sent again: what
+// came of the attempts before nobody has told. That the last one had no effect
+// says nothing of them.
+func (q *call) unknown(refusal error) error {
+	e := lockapi.Errorf(lockapi.CodeOutcomeUnknown,
+		"%s %s may have taken effect: an attempt got no answer; the next was refused: %v", q.method, q.path, refusal)
+	if refused, ok := errors.AsType[*lockapi.Error](refusal); ok {
+		e.RetryAfter = refused.RetryAfter
+	}
+	return e
+}
+
 // isAnswer says whether an attempt that ended so was answered by a replica.
 func isAnswer(err error) bool {
 	if err == nil {

@@ -32,6 +32,9 @@ func whenFile(path string, exists bool) Condition {
 // is over here when it is to be sent, Commit returns ErrNotHeld and sends nothing; Else is for what
 // only the cell can tell.
 func WhenHeld(held *Held) Condition {
+	if held == nil {
+		return Condition{err: errNoHold}
+	}
 	return Condition{Condition: lockapi.Condition{Sequencer: held.sequencer}, held: held}
 }
 

@@ -54,6 +54,7 @@ func TestTransactionsThatMakeNoSense(t *testing.T) {
 			"no path":        c.Txn().Then(OpGet("a")),
 			"two conditions": c.Txn().Then(OpPut("/a", nil, IfAbsent())),
 			"no sequencer":   c.Txn().If(WhenSequencer("x")),
+			"no hold":        c.Txn().If(WhenHeld(nil)),
 			"bad mode":       c.Txn().Else(OpAcquire("/a", strings.Repeat("h", 65))),
 			"too many":       c.Txn().Then(make([]Operation, lockapi.MaxTransactionParts+1)...),
 		} {

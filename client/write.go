@@ -91,8 +91,11 @@ func (w sender) send(ctx context.Context, q *call) error {
 	defer w.s.writes.leave(place)
 	q.under(rand.Text())
 	err = w.c.calls.do(ctx, q)
-	if errors.Is(err, lockapi.CodeSessionNotFound) {
+	switch {
+	case errors.Is(err, lockapi.CodeSessionNotFound):
 		return w.s.expire()
+	case q.unsettled && errors.Is(err, lockapi.CodeTooMany):
+		return q.unknown(err)
 	}
 	return err
 }
@@ -139,8 +142,13 @@ func (w sender) call(method, path string, o *writeOptions) (*call, error) {
 	return q, nil
 }
 
+var errNoHold = lockapi.Invalid("sequencer", "the hold that is to guard it is nil: give While or WhenHeld the *Held that Lock has returned")
+
 // guards says why nothing can be done any more while the hold is held.
 func (h *Held) guards() error {
+	if h == nil {
+		return errNoHold
+	}
 	if err := h.Err(); err != nil {
 		return fmt.Errorf("stout: %s: %w: %w", h.sequencer, lockapi.CodeNotHeld, err)
 	}

@@ -58,7 +58,9 @@ func listRules(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	page.Prefix = x.query.of(paramPrefix)
+	if page.Prefix, err = x.query.prefix(); err != nil {
+		return err
+	}
 	return x.readList(func(ctx context.Context, r master.Read) (any, error) {
 		page.Read = r
 		return x.master.Rules(ctx, page)

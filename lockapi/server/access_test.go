@@ -44,6 +44,7 @@ func TestBadAccessInput(t *testing.T) {
 		{"PUT", "/v1/access/rules//", `{}`, "path"},
 		{"PUT", "/v1/access/rules/a?x=1", `{}`, "x"},
 		{"GET", "/v1/access/rules?limit=0", "", "limit"},
+		{"GET", "/v1/access/rules?prefix=foo", "", "prefix"},
 		{"GET", "/v1/access/check", "", "path"},
 		{"GET", "/v1/access/check?path=a", "", "path"},
 		{"GET", "/v1/access/check?path=/a&principal=", "", "principal"},

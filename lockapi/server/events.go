@@ -114,8 +114,8 @@ func (x *exchange) newWatch() (*watch, error) {
 		}
 	}
 	for _, prefix := range prefixes {
-		if prefix != "" && prefix[0] != '/' {
-			return nil, lockapi.Invalid(paramPrefixes.name, "prefix %q begins no path: paths begin with /", lockapi.Clip(prefix))
+		if err := checkPrefix(prefix); err != nil {
+			return nil, err
 		}
 	}
 	var types []lockapi.EventType

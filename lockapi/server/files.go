@@ -304,8 +304,11 @@ func (x *exchange) hasAlready(revision uint64) bool {
 }
 
 func listFiles(x *exchange) error {
-	p := master.FilePage{Prefix: x.query.of(paramPrefix), After: x.query.of(paramAfter)}
+	p := master.FilePage{After: x.query.of(paramAfter)}
 	var err error
+	if p.Prefix, err = x.query.prefix(); err != nil {
+		return err
+	}
 	if p.Limit, err = x.query.limit(); err != nil {
 		return err
 	}

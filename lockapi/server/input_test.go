@@ -195,6 +195,8 @@ func TestBadPathsAndParameters(t *testing.T) {
 		{"GET", "/v1/locks?perfix=/a", "perfix"},
 		{"GET", "/v1/locks?prefix=%zz", "prefix"},
 		{"GET", "/v1/locks?prefix=%ff", "prefix"},
+		{"GET", "/v1/locks?prefix=foo", "prefix"},
+		{"GET", "/v1/locks?prefix=db/&after=/db/x", "prefix"},
 		{"GET", "/v1/locks?prefix=a;limit=5", "prefix"},
 		{"GET", "/v1/locks?a;b=1", "query"},
 		{"GET", "/v1/locks?%zz=1", "query"},

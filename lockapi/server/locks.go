@@ -65,8 +65,12 @@ func listLocks(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	prefix, err := x.query.prefix()
+	if err != nil {
+		return err
+	}
 	return x.readList(func(ctx context.Context, r master.Read) (any, error) {
-		return x.master.Locks(ctx, master.LocksQuery{Read: r, Prefix: x.query.of(paramPrefix), After: x.query.of(paramAfter), Limit: limit})
+		return x.master.Locks(ctx, master.LocksQuery{Read: r, Prefix: prefix, After: x.query.of(paramAfter), Limit: limit})
 	})
 }
 

@@ -183,6 +183,21 @@ func (q query) choice(p param) (*bool, error) {
 	return &value, err
 }
 
+// prefix is that of a list; "" names all there is.
+func (q query) prefix() (string, error) {
+	prefix := q.of(paramPrefix)
+	return prefix, checkPrefix(prefix)
+}
+
+// checkPrefix refuses a prefix that no path can have, which would name nothing
+// in silence.
+func checkPrefix(prefix string) error {
+	if prefix != "" && prefix[0] != '/' {
+		return lockapi.Invalid(paramPrefix.name, "prefix %q begins no path: paths begin with /", lockapi.Clip(prefix))
+	}
+	return nil
+}
+
 // choiceOf reports whether a parameter has the only value that it may have.
 func (q query) choiceOf(p param, only string) (bool, error) {
 	value, given := q[p.name]

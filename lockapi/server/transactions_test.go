@@ -12,6 +12,10 @@ import (
 var refusedTransactions = []struct{ body, field string }{
 	{`[]`, "body"},
 	{`{"then":[}`, "then[0]"},
+	{`{"session":""}`, "session"},
+	{`{"session":"","then":[{"put":{"path":"/a","content":"x"}}]}`, "session"},
+	{`{"session":"","then":[{"acquire":{"path":"/a"}}]}`, "session"},
+	{`{"session":"\u0000","then":[{"get":{"path":"a"}}]}`, "then[0].get.path"},
 	{`{"when":[]}`, "when"},
 	{`{"session":1}`, "session"},
 	{`{"then":{}}`, "then"},
