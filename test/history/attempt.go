@@ -24,6 +24,9 @@ const (
 	Delete   Kind = "delete"
 	Get      Kind = "get"
 	Transact Kind = "transaction"
+
+	List        Kind = "list" // of the files below a directory, all of them
+	DeleteBelow Kind = "delete below"
 )
 
 // Outcome is what an attempt came to.

@@ -2,6 +2,7 @@ package history
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -60,12 +61,27 @@ func (l *eventLog) answer(a *Attempt) {
 			l.bad("%v tells of revision %d of %s (%.8s), the events of %s", a, f.Revision, f.Path, f.SHA256, l.texts[f.Revision])
 		}
 	}
+	if a.Kind == DeleteBelow {
+		l.emptied(a)
+	}
 	for op, r := range a.Files.taken() {
 		if d := r.Deleted; op.Delete != nil && d != nil && d.Revision > 0 {
 			e := l.events[d.Revision]
 			if e == nil || e.Type != lockapi.EventFileDeleted || e.Path != op.Delete.Path || e.Reason != lockapi.ReasonDeleted {
 				l.bad("%v tells of the deletion %d, the events of %s", a, d.Revision, l.texts[d.Revision])
 			}
+		}
+	}
+}
+
+// emptied finds a deletion of all below a directory of which the events tell
+// otherwise: they are as many, one behind the other.
+func (l *eventLog) emptied(a *Attempt) {
+	last := a.Files.Result.Revision
+	for r := last - uint64(a.Files.Deleted); r < last; r++ {
+		e := l.events[r+1]
+		if e == nil || e.Type != lockapi.EventFileDeleted || !strings.HasPrefix(e.Path, a.Files.Below) || e.Reason != lockapi.ReasonDeleted {
+			l.bad("%v tells of %d deletions up to %d, the events of %s", a, a.Files.Deleted, last, l.texts[r+1])
 		}
 	}
 }
@@ -104,7 +120,7 @@ func (l *eventLog) written(record []Attempt) {
 		l.guarded(askers[content][0], r, granted, released)
 	}
 	for i := range record {
-		if a := &record[i]; a.Files != nil && a.Kind == Delete {
+		if a := &record[i]; a.Files != nil && (a.Kind == Delete || a.Kind == DeleteBelow) {
 			for _, r := range a.changes() {
 				l.guarded(a, r, granted, released)
 			}

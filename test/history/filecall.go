@@ -16,10 +16,13 @@ type FileCall struct {
 	Match  uint64   `json:"match,omitempty"`  // If-Match
 	Absent bool     `json:"absent,omitempty"` // If-None-Match: *
 	Guards []string `json:"guards,omitempty"` // sequencers
+	Below  string   `json:"below,omitempty"`  // a directory that is listed, or emptied, with its last slash
 
 	Result    *lockapi.TransactionResult `json:"result,omitempty"`  // where it was Done
 	Current   *lockapi.File              `json:"current,omitempty"` // where it was Refused
 	Operation int                        `json:"operation,omitempty"`
+	Listed    []lockapi.File             `json:"listed,omitempty"`  // where it was a List
+	Deleted   int                        `json:"deleted,omitempty"` // where it was a DeleteBelow
 }
 
 // operations are those of both branches.
@@ -107,12 +110,18 @@ func (c *FileCall) files() iter.Seq[*lockapi.FileStat] {
 				return
 			}
 		}
+		for i := range c.Listed {
+			if !yield(&c.Listed[i].FileStat) {
+				return
+			}
+		}
 	}
 }
 
 // nodes are the files and locks that a call is about. A sequential file is one
 // once its name is known.
 func (c *FileCall) nodes() (paths []string) {
+	paths = append(paths, c.Below)
 	for i := range c.If {
 		paths = append(paths, c.If[i].File, c.If[i].Lock, lockOf(c.If[i].Sequencer))
 	}

@@ -62,6 +62,10 @@ func del(revision uint64, edits ...edit) Attempt {
 		&lockapi.OperationResult{Deleted: &lockapi.FileDeleted{Deleted: revision > 0, Revision: revision}}, revision, edits)
 }
 
+func delOf(revision uint64, path string) Attempt {
+	return del(revision, func(a *Attempt) { a.Path = path; a.Files.Then[0].Delete.Path = path })
+}
+
 func sequential(content string, revision uint64, edits ...edit) Attempt {
 	return fileCall(Write, "A", lockapi.Operation{CreateSequential: putOf(content, "/q/")},
 		&lockapi.OperationResult{File: stat(fmt.Sprintf("/q/%016d", revision), content, revision, revision, 1)}, revision, edits)
@@ -99,6 +103,40 @@ func giveBack(session string, token, revision uint64, edits ...edit) Attempt {
 		[]lockapi.Operation{{Release: &lockapi.ReleaseOperation{Path: "/k", Token: token}}}, edits...)
 }
 
+// list shows the files below /d/; empty deletes them.
+func list(asOf uint64, files []*lockapi.File, edits ...edit) Attempt {
+	a := below(List, asOf)
+	for _, f := range files {
+		a.Files.Listed = append(a.Files.Listed, *f)
+	}
+	for _, e := range edits {
+		e(&a)
+	}
+	return a
+}
+
+func empty(n int, revision uint64, edits ...edit) Attempt {
+	a := below(DeleteBelow, revision)
+	a.Session, a.Files.Deleted = "A", n
+	for _, e := range edits {
+		e(&a)
+	}
+	if a.Outcome != Done {
+		a.Files.Result = nil
+	}
+	return a
+}
+
+func below(kind Kind, revision uint64) Attempt {
+	return Attempt{Client: "B", Kind: kind, Outcome: Done, Path: "/d/", Files: &FileCall{Below: "/d/", Result: &lockapi.TransactionResult{Succeeded: true, Revision: revision}}}
+}
+
+var (
+	da1, db2 = stat("/d/a", "x", 1, 1, 1), stat("/d/b", "y", 2, 2, 1)
+	da5      = stat("/d/a", "z", 5, 5, 1)
+	two      = []*lockapi.File{da1, db2}
+)
+
 func key(k string) edit   { return func(a *Attempt) { a.Key = k } }
 func match(r uint64) edit { return func(a *Attempt) { a.Files.Match = r } }
 func absent(a *Attempt)   { a.Files.Absent = true }
@@ -135,6 +173,11 @@ var rightFiles = map[string][]Attempt{
 	"under a lock that nobody judges": {put("x", x1, guard(7)), put("y", nil, guard(7), notHeld)},
 	"a lock that is taken":            {take("A", 1), take("B", 0, stopped(nil)), giveBack("A", 1, 4), take("B", 5)},
 	"ephemeral":                       {open("A", ttl(1000)), put("x", owner("A", stat("/f", "x", 1, 1, 1)), ephemeral), closed("A"), get(nil, 2), put("y", nil, goneAnswer)},
+	"listed, emptied":                 {list(0, nil), put("x", da1), list(1, two[:1]), put("y", db2), list(2, two), empty(2, 4), list(4, nil), empty(0, 0), put("z", da5)},
+	"listed while it is written":      {put("x", da1), put("y", db2, during(100, 200)), list(1, two[:1], during(150, 160)), list(2, two, during(170, 180))},
+	"a lost emptying":                 {put("x", da1), put("y", db2), empty(0, 0, came(Unknown)), list(4, nil), put("z", da5)},
+	"a lost emptying without effect":  {put("x", da1), put("y", db2), empty(0, 0, came(Unknown)), list(2, two)},
+	"an emptying sent again":          {put("x", da1), put("y", db2), empty(0, 0, key("k"), came(Unknown)), empty(2, 4, key("k"))},
 	"a lock ends with its session":    {open("A", ttl(1000)), take("A", 1), closed("A"), take("B", 3)},
 }
 
@@ -169,6 +212,14 @@ var brokenFiles = map[string]struct {
 	"ephemeral, and outlives":          {[]Attempt{open("A", ttl(1000)), put("x", owner("A", stat("/f", "x", 1, 1, 1)), ephemeral), closed("A"), get(owner("A", stat("/f", "x", 1, 1, 1)), 2)}, "not what one cell's files"},
 	"ephemeral, and gone early":        {[]Attempt{open("A", ttl(1000), during(0, 1)), put("x", owner("A", stat("/f", "x", 1, 1, 1)), ephemeral, during(2, 3)), get(nil, 2, during(900, 901))}, "not what one cell's files"},
 	"written by an ended session":      {[]Attempt{open("A", ttl(1000)), closed("A"), put("x", x1)}, "not what one cell's files"},
+	"a list without a file":            {[]Attempt{put("x", da1), put("y", db2), list(2, two[1:])}, "not what one cell's files"},
+	"a list of two moments":            {[]Attempt{put("x", da1), put("y", db2), delOf(3, "/d/a"), put("w", stat("/d/c", "w", 4, 4, 1)), list(4, []*lockapi.File{da1, db2, stat("/d/c", "w", 4, 4, 1)})}, "not what one cell's files"},
+	"a list that shows a torn write":   {[]Attempt{put("x", da1, during(0, 99)), put("y", db2, during(0, 99)), list(2, two[1:], during(10, 20)), list(2, two[:1], during(30, 40))}, "not what one cell's files"},
+	"half of a directory emptied":      {[]Attempt{put("x", da1), put("y", db2), empty(0, 0, came(Unknown)), list(3, two[1:])}, "not what one cell's files"},
+	"emptied, and one is left":         {[]Attempt{put("x", da1), put("y", db2), empty(2, 4), list(4, two[:1])}, "not what one cell's files"},
+	"emptied of fewer than there were": {[]Attempt{put("x", da1), put("y", db2), empty(1, 3)}, "not what one cell's files"},
+	"emptied under too few revisions":  {[]Attempt{put("x", da1), put("y", db2), empty(2, 3)}, "not what one cell's files"},
+	"emptied twice under one key":      {[]Attempt{put("x", da1), empty(1, 2, key("k")), empty(0, 0, key("k"))}, "one key was answered in two ways"},
 	"a condition that did not hold": {[]Attempt{put("x", x1), txn("A", results(2, wrote(y2)), []lockapi.Operation{{Put: putOf("y", "/f")}},
 		func(a *Attempt) { a.Files.If = []lockapi.Condition{{File: "/f", Exists: ptr(false)}} })}, "not what one cell's files"},
 }
@@ -228,6 +279,10 @@ func TestRecorderOfFiles(t *testing.T) {
 		{http.MethodPut, "/v1/files/f", "x", 412, problem(lockapi.CodeNotHeld), Write, Wrong},
 		{http.MethodPost, "/v1/files/q/", "x", 201, written, Write, Done},
 		{http.MethodDelete, "/v1/files/f", "", 200, `{"deleted":true,"revision":8}`, Delete, Done},
+		{http.MethodDelete, "/v1/files?prefix=/d/&session=S", "", 200, `{"deleted":2,"revision":8}`, DeleteBelow, Done},
+		{http.MethodDelete, "/v1/files?prefix=/d/", "", 200, `{"deleted":2}`, DeleteBelow, Wrong},
+		{http.MethodGet, "/v1/files?prefix=/d/&limit=1000", "", 200, `{"files":[` + written + `],"dirs":[]}`, List, Done},
+		{http.MethodGet, "/v1/files?prefix=/d/", "", 200, `{"files":[],"dirs":[],"next":"/d/x"}`, List, Wrong},
 		{http.MethodGet, "/v1/files/f", "", 404, `{"code":"not_found"}`, Get, Done},
 		{http.MethodGet, "/v1/files/f", "", 200, "x", Get, Done},
 		{http.MethodGet, "/v1/files/f", "", 503, problem(lockapi.CodeOutcomeUnknown), Get, Unknown},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // groupOf is the files and locks that calls have tied together, and these calls.
@@ -15,9 +16,9 @@ type groupOf struct {
 
 // groups parts the calls about files so that what is in one group has nothing
 // to do with any other: a file by itself where no transaction names others
-// beside it. The attempts are in the order of their calls.
+// beside it, and no call is about all below a directory that it is in. The attempts are in the order of their calls.
 func groups(attempts []*Attempt) []*groupOf {
-	parents, locks := map[string]string{}, map[string]bool{}
+	parents, locks, dirs := map[string]string{}, map[string]bool{}, map[string]bool{}
 	var root func(path string) string
 	root = func(path string) string {
 		if parents[path] == "" || parents[path] == path {
@@ -34,6 +35,9 @@ func groups(attempts []*Attempt) []*groupOf {
 				locks[pathOf(op)] = true
 			}
 		}
+		if a.Files.Below != "" {
+			dirs[a.Files.Below] = true
+		}
 	}
 	nodes := make([][]string, len(calls))
 	for i, a := range calls {
@@ -46,6 +50,13 @@ func groups(attempts []*Attempt) []*groupOf {
 		for _, guard := range a.Files.Guards {
 			if lock := lockOf(guard); locks[lock] {
 				nodes[i] = append(nodes[i], lock)
+			}
+		}
+		for _, path := range nodes[i] {
+			for dir := range dirs {
+				if strings.HasPrefix(path, dir) && !locks[path] {
+					nodes[i] = append(nodes[i], dir)
+				}
 			}
 		}
 		for _, path := range nodes[i] {

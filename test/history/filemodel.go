@@ -141,6 +141,9 @@ func (g *group) call(s *fileStep) *group {
 	if s.attempt.Outcome == Refused {
 		return g.where(failed >= 0 && failed == c.Operation && g.isCurrent(c, &c.branch(succeeded)[failed]))
 	}
+	if c.Below != "" {
+		t.below()
+	}
 	if failed >= 0 || t.wrong {
 		return nil
 	}

@@ -19,6 +19,8 @@ func (a *Attempt) parseFileRequest(req *http.Request) (ok bool, err error) {
 	path, isFile := strings.CutPrefix(req.URL.Path, lockapi.RouteFiles)
 	isFile = isFile && strings.HasPrefix(path, "/")
 	q, c := req.URL.Query(), &FileCall{}
+	below := q.Get("prefix")
+	isBelow := req.URL.Path == lockapi.RouteFiles && strings.HasSuffix(below, "/") && !q.Has("after") && !q.Has("delimiter")
 	content := ""
 	write := &lockapi.WriteOperation{Path: path, Content: &content}
 	var op lockapi.Operation
@@ -43,6 +45,10 @@ func (a *Attempt) parseFileRequest(req *http.Request) (ok bool, err error) {
 		a.Kind, op.Delete = Delete, &lockapi.FileOperation{Path: path}
 	case isFile && req.Method == http.MethodGet:
 		a.Kind, op.Get = Get, &lockapi.FileOperation{Path: path}
+	case isBelow && req.Method == http.MethodGet:
+		a.Kind, path, c.Below = List, below, below
+	case isBelow && req.Method == http.MethodDelete:
+		a.Kind, path, c.Below = DeleteBelow, below, below
 	default:
 		return false, nil
 	}
@@ -65,7 +71,9 @@ func (a *Attempt) parseFileRequest(req *http.Request) (ok bool, err error) {
 			write.Ephemeral = &ephemeral
 		}
 	}
-	c.Then = []lockapi.Operation{op}
+	if c.Below == "" {
+		c.Then = []lockapi.Operation{op}
+	}
 	return true, nil
 }
 
@@ -135,6 +143,23 @@ func (a *Attempt) parseFileSuccess(resp *http.Response, body []byte) error {
 			return errors.New("a deletion has a revision")
 		}
 		c.Result = &lockapi.TransactionResult{Succeeded: true, Revision: d.Revision, Results: []lockapi.OperationResult{{Deleted: d}}}
+	case List:
+		return a.parseListed(resp, body)
+	case DeleteBelow:
+		var d struct {
+			Deleted  int
+			Revision uint64
+		}
+		if err := json.Unmarshal(body, &d); err != nil {
+			return err
+		}
+		if d.Deleted > 0 && d.Revision == 0 {
+			return errors.New("a deletion has a revision")
+		}
+		if c.Deleted = d.Deleted; d.Deleted == 0 {
+			d.Revision = 0 // as of which nothing was there, at most
+		}
+		c.Result = &lockapi.TransactionResult{Succeeded: true, Revision: d.Revision}
 	case Transact:
 		c.Result = &lockapi.TransactionResult{}
 		if err := json.Unmarshal(body, c.Result); err != nil {
@@ -152,6 +177,28 @@ func (a *Attempt) parseGot(resp *http.Response, f *lockapi.File) error {
 	asOf, err := strconv.ParseUint(resp.Header.Get(lockapi.HeaderRevision), 10, 64)
 	a.Outcome = Done
 	a.Files.Result = &lockapi.TransactionResult{Succeeded: true, Revision: asOf, Results: []lockapi.OperationResult{{File: f}}}
+	return err
+}
+
+// parseListed notes what a list showed, and as of which revision. It is recorded
+// where it is a whole one.
+func (a *Attempt) parseListed(resp *http.Response, body []byte) error {
+	var l lockapi.FileList
+	if err := json.Unmarshal(body, &l); err != nil {
+		return err
+	}
+	if l.Next != "" || len(l.Dirs) > 0 {
+		return errors.New("a list of more than one page, or with directories, that was not asked for")
+	}
+	for i := range l.Files {
+		if f := &l.Files[i]; (f.Content != nil || f.ContentBase64 != nil) && f.SHA256 != sum(f.Bytes()) {
+			return errors.New("the content is not what the stat says")
+		}
+		l.Files[i].Content, l.Files[i].ContentBase64 = nil, nil
+	}
+	asOf, err := strconv.ParseUint(resp.Header.Get(lockapi.HeaderRevision), 10, 64)
+	a.Files.Listed = l.Files
+	a.Files.Result = &lockapi.TransactionResult{Succeeded: true, Revision: asOf}
 	return err
 }
 

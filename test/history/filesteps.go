@@ -119,7 +119,7 @@ func (b *fileBuilder) lost(s fileStep) {
 		}
 	}
 	if at == forever {
-		if s.unsure = true; !b.unseen || s.attempt.Kind == Get {
+		if s.unsure = true; !b.unseen || s.attempt.Kind == Get || s.attempt.Kind == List {
 			return
 		}
 	}

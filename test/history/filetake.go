@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -69,6 +70,30 @@ func (t *taking) operation(op *lockapi.Operation, result *lockapi.OperationResul
 		t.write(op, result)
 	}
 	return true
+}
+
+// below lists the files below a directory, or deletes them: all there are at one
+// moment.
+func (t *taking) below() {
+	a := t.step.attempt
+	from, _ := t.find(a.Files.Below)
+	to := from
+	for to < len(t.files) && strings.HasPrefix(t.files[to].path, a.Files.Below) {
+		to++
+	}
+	found := t.files[from:to]
+	answered := a.Files.Result != nil
+	if a.Kind == List {
+		t.wrong = t.wrong || answered && !slices.EqualFunc(found, a.Files.Listed, func(f file, l lockapi.File) bool { return f.is(&l.FileStat) })
+		return
+	}
+	t.wrong = t.wrong || answered && len(found) != a.Files.Deleted
+	if answered && len(found) > 0 {
+		// Each file has a revision of its own; told is the last.
+		t.wrong = t.wrong || a.Files.Result.Revision < t.last+uint64(len(found))
+		t.change(a.Files.Result.Revision)
+	}
+	t.files = slices.Delete(t.files, from, to)
 }
 
 // expect has a result, where one was answered, be right.

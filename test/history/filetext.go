@@ -34,6 +34,12 @@ func (s *fileStep) String() string {
 			text += "; no " + op.Get.Path
 		}
 	}
+	for _, f := range s.attempt.Files.Listed {
+		text += fmt.Sprintf("; %s r%d", f.Path, f.Revision)
+	}
+	if s.attempt.Kind == DeleteBelow {
+		text += fmt.Sprintf("; deleted %d", s.attempt.Files.Deleted)
+	}
 	if r := s.attempt.Files.Result; r != nil {
 		text += fmt.Sprintf("; %v as of r%d", r.Succeeded, r.Revision)
 	}

@@ -66,6 +66,9 @@ func revisions(attempts []*Attempt) (problems []string) {
 // changes are the revisions of the changes that an answer tells. A transaction
 // does not tell those of its deletions.
 func (a *Attempt) changes() (all []uint64) {
+	if a.Kind == DeleteBelow && a.Files.Deleted > 0 {
+		return []uint64{a.Files.Result.Revision} // the last of them
+	}
 	for op, r := range a.Files.taken() {
 		switch {
 		case r.File != nil && op.Get == nil:
@@ -111,5 +114,5 @@ func once(attempts []*Attempt) (problems []string) {
 // sameAnswer reports whether two answers under one key are the same.
 func sameAnswer(x, y *Attempt) bool {
 	return x.Outcome == y.Outcome && reflect.DeepEqual(x.Files.Result, y.Files.Result) &&
-		reflect.DeepEqual(x.Files.Current, y.Files.Current) && x.Files.Operation == y.Files.Operation
+		reflect.DeepEqual(x.Files.Current, y.Files.Current) && x.Files.Operation == y.Files.Operation && x.Files.Deleted == y.Files.Deleted
 }
