@@ -98,6 +98,20 @@ func take(session string, token uint64, edits ...edit) Attempt {
 		[]lockapi.Operation{{Acquire: &lockapi.AcquireOperation{Path: "/k"}}}, edits...)
 }
 
+// share takes /k in shared mode.
+func share(session string, token uint64, edits ...edit) Attempt {
+	return take(session, token, append([]edit{func(a *Attempt) {
+		a.Files.Then[0].Acquire.Mode = lockapi.Shared
+		if a.Files.Result != nil {
+			a.Files.Result.Results[0].Grant.Mode = lockapi.Shared
+		}
+	}}, edits...)...)
+}
+
+func sharing(token uint64) edit {
+	return func(a *Attempt) { a.Files.Guards = []string{fmt.Sprintf("shared:%d:/k", token)} }
+}
+
 func giveBack(session string, token, revision uint64, edits ...edit) Attempt {
 	return txn(session, results(revision, lockapi.OperationResult{Released: &lockapi.Released{Released: true}}),
 		[]lockapi.Operation{{Release: &lockapi.ReleaseOperation{Path: "/k", Token: token}}}, edits...)
@@ -172,6 +186,8 @@ var rightFiles = map[string][]Attempt{
 	"under a lock":                    {take("A", 1), put("x", stat("/f", "x", 3, 3, 1), guard(1)), giveBack("A", 1, 4), put("y", nil, guard(1), notHeld)},
 	"under a lock that nobody judges": {put("x", x1, guard(7)), put("y", nil, guard(7), notHeld)},
 	"a lock that is taken":            {take("A", 1), take("B", 0, stopped(nil)), giveBack("A", 1, 4), take("B", 5)},
+	"a lock that is shared":           {share("A", 1), share("B", 2), take("C", 0, stopped(nil)), put("x", stat("/f", "x", 3, 3, 1), sharing(1)), giveBack("A", 1, 4), take("C", 0, stopped(nil)), giveBack("B", 2, 5), take("C", 6)},
+	"shared, and asked for again":     {share("A", 1), share("B", 2), share("A", 1, func(a *Attempt) { a.Files.Result.Revision = 2 })},
 	"ephemeral":                       {open("A", ttl(1000)), put("x", owner("A", stat("/f", "x", 1, 1, 1)), ephemeral), closed("A"), get(nil, 2), put("y", nil, goneAnswer)},
 	"listed, emptied":                 {list(0, nil), put("x", da1), list(1, two[:1]), put("y", db2), list(2, two), empty(2, 4), list(4, nil), empty(0, 0), put("z", da5)},
 	"listed while it is written":      {put("x", da1), put("y", db2, during(100, 200)), list(1, two[:1], during(150, 160)), list(2, two, during(170, 180))},
@@ -208,6 +224,10 @@ var brokenFiles = map[string]struct {
 	"a late holder's write":            {[]Attempt{take("A", 1), giveBack("A", 1, 2), put("x", stat("/f", "x", 3, 3, 1), guard(1))}, "not what one cell's files"},
 	"a holder's write refused":         {[]Attempt{take("A", 1), put("x", nil, guard(1), notHeld)}, "not what one cell's files"},
 	"two take the same lock":           {[]Attempt{take("A", 1), take("B", 2)}, "not what one cell's files"},
+	"shared beside an exclusive one":   {[]Attempt{take("A", 1), share("B", 2)}, "not what one cell's files"},
+	"exclusive beside shared ones":     {[]Attempt{share("A", 1), share("B", 2), giveBack("A", 1, 3), take("C", 4)}, "not what one cell's files"},
+	"shared, refused for no reason":    {[]Attempt{share("A", 1), share("B", 0, stopped(nil))}, "not what one cell's files"},
+	"a sharer's late write":            {[]Attempt{share("A", 1), share("B", 2), giveBack("A", 1, 3), put("x", stat("/f", "x", 4, 4, 1), sharing(1))}, "not what one cell's files"},
 	"tokens of transactions that fall": {[]Attempt{acquire("B/1", on("/m"), token(9)), take("A", 1)}, "was granted after"},
 	"ephemeral, and outlives":          {[]Attempt{open("A", ttl(1000)), put("x", owner("A", stat("/f", "x", 1, 1, 1)), ephemeral), closed("A"), get(owner("A", stat("/f", "x", 1, 1, 1)), 2)}, "not what one cell's files"},
 	"ephemeral, and gone early":        {[]Attempt{open("A", ttl(1000), during(0, 1)), put("x", owner("A", stat("/f", "x", 1, 1, 1)), ephemeral, during(2, 3)), get(nil, 2, during(900, 901))}, "not what one cell's files"},

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"hash/maphash"
 	"slices"
 
@@ -35,7 +36,7 @@ func (s *fileStep) optional() bool { return s.unsure }
 // beside them. Values are never changed, only replaced.
 type group struct {
 	files []file   // in the order of their paths
-	holds []grip   // in the order of their paths
+	holds []grip   // in the order of their paths, and of who holds
 	ended []string // sessions
 	last  uint64   // no change that is yet to come has a lower revision
 	over  bool     // the record is
@@ -50,11 +51,23 @@ type file struct {
 	sum, session       string
 }
 
-// grip is a hold of a lock in the model, by one pair: transactions take them
-// exclusively here. A token that nobody saw is 0.
+// grip is a hold of a lock in the model, by one pair. A token that nobody saw
+// is 0.
 type grip struct {
 	path, session, handle string
 	token                 uint64
+	shared                bool
+}
+
+func (h *grip) compare(o *grip) int {
+	return cmp.Or(cmp.Compare(h.path, o.path), cmp.Compare(h.session, o.session), cmp.Compare(h.handle, o.handle))
+}
+
+func (h *grip) mode() lockapi.Mode {
+	if h.shared {
+		return lockapi.Shared
+	}
+	return lockapi.Exclusive
 }
 
 // fileModel is a group of files and locks, and the sessions that have to do
@@ -188,8 +201,7 @@ func (g *group) guarded(s *fileStep) answer {
 
 func (g *group) held(sequencer string) bool {
 	q, err := lockapi.ParseSequencer(sequencer)
-	at, found := g.hold(q.Path)
-	return err == nil && found && g.holds[at].token == q.Token && q.Mode == lockapi.Exclusive
+	return err == nil && slices.ContainsFunc(g.holdersOf(q.Path), func(h grip) bool { return h.token == q.Token && h.mode() == q.Mode })
 }
 
 // succeeds reports whether the conditions of a transaction hold.
@@ -204,8 +216,7 @@ func (g *group) succeeds(s *fileStep) bool {
 		case c.Sequencer != "":
 			return !g.held(c.Sequencer)
 		case c.Lock != "":
-			_, held := g.hold(c.Lock)
-			return held
+			return len(g.holdersOf(c.Lock)) > 0
 		}
 		return contains(g.ended, c.Session)
 	})
@@ -229,8 +240,19 @@ func (g *group) find(path string) (at int, found bool) {
 	return slices.BinarySearchFunc(g.files, path, func(f file, path string) int { return compare(f.path, path) })
 }
 
-func (g *group) hold(path string) (at int, found bool) {
-	return slices.BinarySearchFunc(g.holds, path, func(h grip, path string) int { return compare(h.path, path) })
+// hold is where the hold of a pair is, or would be.
+func (g *group) hold(of *grip) (at int, found bool) {
+	return slices.BinarySearchFunc(g.holds, of, func(h grip, of *grip) int { return h.compare(of) })
+}
+
+// holdersOf are the holds of a lock.
+func (g *group) holdersOf(path string) []grip {
+	from, _ := g.hold(&grip{path: path})
+	to := from
+	for to < len(g.holds) && g.holds[to].path == path {
+		to++
+	}
+	return g.holds[from:to]
 }
 
 func (g *group) equal(o *group) bool {

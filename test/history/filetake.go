@@ -151,9 +151,12 @@ func (t *taking) write(op *lockapi.Operation, result *lockapi.OperationResult) {
 
 // acquire takes a lock, or has it already.
 func (t *taking) acquire(op *lockapi.AcquireOperation, result *lockapi.OperationResult) bool {
-	at, held := t.hold(op.Path)
-	h := grip{path: op.Path, session: t.step.session, handle: op.Handle}
-	if held && (t.holds[at].session != h.session || t.holds[at].handle != h.handle) {
+	h := grip{path: op.Path, session: t.step.session, handle: op.Handle, shared: op.Mode == lockapi.Shared}
+	at, held := t.hold(&h)
+	if held && t.holds[at].shared != h.shared {
+		return false
+	}
+	if !held && slices.ContainsFunc(t.holdersOf(op.Path), func(other grip) bool { return !h.shared || !other.shared }) {
 		return false
 	}
 	if result != nil && result.Grant != nil {
@@ -170,8 +173,8 @@ func (t *taking) acquire(op *lockapi.AcquireOperation, result *lockapi.Operation
 
 // release gives a lock back.
 func (t *taking) release(op *lockapi.ReleaseOperation, result *lockapi.OperationResult) {
-	at, held := t.hold(op.Path)
-	own := held && t.holds[at].session == t.step.session && t.holds[at].handle == op.Handle && (op.Token == 0 || op.Token == t.holds[at].token)
+	at, held := t.hold(&grip{path: op.Path, session: t.step.session, handle: op.Handle})
+	own := held && (op.Token == 0 || op.Token == t.holds[at].token)
 	t.expect(result, func() bool { return result.Released != nil && result.Released.Released == own })
 	if own {
 		t.holds = slices.Delete(t.holds, at, at+1)

@@ -11,12 +11,14 @@ import (
 const writePause = 120 * time.Millisecond
 
 // desk is the files that an epoch's clients write. Those that transactions name
-// together are left, right and the lock both.
+// together are left, right and the locks both and shared.
 type desk struct {
 	note, counter, member string
 	queue                 string // before the numbers
 	guarded, lock         string // a file, and the lock under which it is written
 	left, right, both     string
+	shared                string // a lock that transactions share, for the most part
+	pair                  string // the directory of left and right, listed and emptied
 }
 
 func deskOf(epoch int) desk {
@@ -24,6 +26,7 @@ func deskOf(epoch int) desk {
 	return desk{
 		note: at("note"), counter: at("counter"), member: at("member"), queue: at("queue/job-"),
 		guarded: at("guarded"), lock: at("lock"), left: at("pair/left"), right: at("pair/right"), both: at("pair/both"),
+		shared: at("pair/shared"), pair: at("pair/"),
 	}
 }
 

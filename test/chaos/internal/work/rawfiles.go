@@ -109,10 +109,14 @@ func (w *rawFiles) write(method, path string, q url.Values) *fileRequest {
 
 func fileRoute(path string) string { return lockapi.RouteFiles + lockapi.EscapePath(path) }
 
+func listRoute(dir string) string {
+	return lockapi.RouteFiles + "?" + url.Values{"prefix": {dir}}.Encode()
+}
+
 // round makes one write, or a few that belong together.
 func (w *rawFiles) round(ctx context.Context, r *rand.Rand, session string, d desk) error {
 	own := url.Values{"session": {session}}
-	switch r.IntN(8) {
+	switch r.IntN(10) {
 	case 0:
 		return w.keyed(ctx, r, w.write(http.MethodPut, d.note, own), nil)
 	case 1:
@@ -126,6 +130,11 @@ func (w *rawFiles) round(ctx context.Context, r *rand.Rand, session string, d de
 		return w.compareAndSet(ctx, r, d.counter, own)
 	case 5:
 		return w.send(ctx, r, w.write(http.MethodPut, d.note, nil), nil)
+	case 6:
+		return w.send(ctx, r, &fileRequest{method: http.MethodGet, target: listRoute(d.pair)}, nil)
+	case 7:
+		own.Set("prefix", d.pair)
+		return w.keyed(ctx, r, &fileRequest{method: http.MethodDelete, target: lockapi.RouteFiles + "?" + own.Encode()}, nil)
 	}
 	return w.hold(ctx, r, session, d)
 }

@@ -49,8 +49,11 @@ func (w *reader) work(ctx context.Context, r *rand.Rand, epoch int) {
 		reading.Go(func() {
 			for ctx.Err() == nil {
 				route := lockRoute(draw(own, epoch).path)
-				if d := deskOf(epoch); own.IntN(2) == 0 {
+				switch d := deskOf(epoch); own.IntN(5) {
+				case 0, 1:
 					route = fileRoute(d.files()[own.IntN(len(d.files()))]) + "?as=json"
+				case 2:
+					route = listRoute(d.pair)
 				}
 				_ = c.call(ctx, own, http.MethodGet, route, nil, nil) // what it shows is recorded
 				pause(ctx, between(own, 200*time.Millisecond, 800*time.Millisecond))

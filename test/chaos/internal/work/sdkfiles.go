@@ -46,7 +46,7 @@ func (w *sdkFiles) work(ctx context.Context, r *rand.Rand, epoch int) {
 func (w *sdkFiles) round(ctx context.Context, r *rand.Rand, s *client.Session, d desk) {
 	ctx, cancel := context.WithTimeout(ctx, 2*answerTime)
 	defer cancel()
-	switch r.IntN(8) {
+	switch r.IntN(10) {
 	case 0:
 		_, _ = s.Put(ctx, d.note, w.text())
 	case 1:
@@ -63,7 +63,35 @@ func (w *sdkFiles) round(ctx context.Context, r *rand.Rand, s *client.Session, d
 		_, _ = w.client.Put(ctx, d.note, w.text()) // on behalf of nobody: once at most
 	case 7:
 		w.transact(ctx, r, s, d)
+	case 8:
+		w.share(ctx, r, s, d)
+	case 9:
+		for _, err := range w.client.List(ctx, d.pair) {
+			if err != nil {
+				return
+			}
+		}
+		if r.IntN(3) == 0 {
+			_, _, _ = s.DeleteBelow(ctx, d.pair)
+		}
 	}
+}
+
+// share takes a lock together with others, or now and then alone, writes under
+// it, and gives it back.
+func (w *sdkFiles) share(ctx context.Context, r *rand.Rand, s *client.Session, d desk) {
+	mode := []client.LockOption{client.Shared()}
+	if r.IntN(4) == 0 {
+		mode = nil
+	}
+	taken, err := s.Txn().Then(client.OpAcquire(d.shared, w.author, mode...), client.OpPut(d.left, w.text())).Commit(ctx)
+	if err != nil {
+		return
+	}
+	g := taken.Results[0].Grant
+	_, _ = s.Txn().If(client.WhenSequencer(g.Sequencer)).Then(client.OpPut(d.right, w.text())).Else(client.OpGet(d.right)).Commit(ctx)
+	pause(ctx, between(r, 0, 100*time.Millisecond))
+	_, _ = s.Txn().Then(client.OpRelease(d.shared, w.author, g.Token), client.OpPut(d.left, w.text())).Commit(ctx)
 }
 
 // compareAndSet writes what depends on what it read, a few times on end, so that
