@@ -60,7 +60,7 @@ func (t *trial) heardOf() string {
 // operations counts the requests by kind and outcome.
 func (t *trial) operations(w io.Writer) {
 	kinds := []history.Kind{history.Acquire, history.Release, history.Read, history.Sequencer, history.Open, history.Keepalive, history.Close,
-		history.Write, history.Delete, history.Get, history.Transact}
+		history.Write, history.Delete, history.Get, history.Transact, history.List, history.DeleteBelow}
 	outcomes := []history.Outcome{history.Done, history.Queued, history.Refused, history.NotHeld, history.Nothing, history.Gone, history.NoEffect, history.Unknown, history.Wrong}
 	counts := map[history.Kind]map[history.Outcome]int{}
 	for i := range t.record {

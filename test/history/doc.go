@@ -36,7 +36,12 @@
 // A call about files is judged as the transaction that it amounts to. Files and
 // locks that transactions name together are a group with one state; every other
 // file is one by itself, and so is each sequential file. Groups have to be small,
-// and locks that transactions take are taken by transactions only.
+// and locks that transactions take are taken by transactions only, in one mode or
+// the other.
+//
+// A list is a read of all files below its directory at one revision, and a deletion
+// of all below it one change. So these files are a group, too. Lists of one page
+// without directories are recorded, of a prefix that ends in a slash.
 //
 // The attempts under one key are one write, which happens once, before the first
 // answer to any of them. No two writes have the same content, so that what is
