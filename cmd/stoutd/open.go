@@ -96,6 +96,9 @@ func (p *process) open(ctx context.Context) (err error) {
 		Logger: p.log,
 	})
 	p.server.Attach(p.master, p.replica)
+	if !p.replica.Proven() {
+		go warnUnproven(watching, p.log, func() bool { return p.master.AccessOn() && len(p.replica.Members()) > 1 })
+	}
 	return nil
 }
 
