@@ -94,10 +94,14 @@ func (h *host) card(asks string) admission.Card {
 // card is that of a replica that does not run yet.
 func (o *Options) card(who admission.Identity) admission.Card {
 	self, _ := o.member(o.ID)
-	return admission.Card{
+	card := admission.Card{
 		Cell: who.Cell, ID: who.ID, Directory: who.Directory, RaftAddr: self.RaftAddr, Names: o.names(),
 		Founding: who.Founding, CellID: who.CellID, Version: o.Version, Level: state.Level,
 	}
+	if who.CellID == "" {
+		card.Access = o.FoundAccess
+	}
+	return card
 }
 
 // names are those of the founding list, sorted.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -28,10 +29,11 @@ const headerCaller = "Stout-Caller"
 
 // claim is what a replica says of the caller for whom it forwards.
 type claim struct {
-	Principal string `json:"principal,omitempty"` // that it made sure of; empty for nobody known
-	How       string `json:"how,omitempty"`       // certificate or jwt
-	Token     string `json:"token,omitempty"`     // SHA-256 of the token that the caller brings, in hex
-	Remote    string `json:"remote,omitempty"`    // the caller's address and port
+	Principal string    `json:"principal,omitempty"` // that it made sure of; empty for nobody known
+	How       string    `json:"how,omitempty"`       // certificate or jwt
+	Ends      time.Time `json:"ends,omitzero"`       // when that counts no more; zero for never
+	Token     string    `json:"token,omitempty"`     // SHA-256 of the token that the caller brings, in hex
+	Remote    string    `json:"remote,omitempty"`    // the caller's address and port
 }
 
 // tell puts what the next replica is to know of the caller into the headers of a
@@ -46,7 +48,7 @@ func (x *exchange) tell(out http.Header) error {
 	case x.secret != nil: // also of the secret behind the glass: it is the root's here only
 		c.Token = hex.EncodeToString(x.secret[:])
 	default:
-		c.Principal, c.How = by.Principal, by.How
+		c.Principal, c.How, c.Ends = by.Principal, by.How, by.Ends
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -87,14 +89,14 @@ func (x *exchange) credential() (*[sha256.Size]byte, error) {
 // believed is the token of a claim that a replica has made for certain. Nobody
 // can be made the root so: that takes a token.
 func (c *claim) believed() (*[sha256.Size]byte, error) {
-	switch {
+	switch nobody := c.Principal == "" && c.How == "" && c.Ends.IsZero(); {
 	case c.Token != "":
 		sum, err := hex.DecodeString(c.Token)
-		if err != nil || len(sum) != sha256.Size || c.Principal != "" || c.How != "" {
+		if err != nil || len(sum) != sha256.Size || !nobody {
 			break
 		}
 		return (*[sha256.Size]byte)(sum), nil
-	case c.Principal == "" && c.How == "":
+	case nobody:
 		return nil, nil
 	case c.How != lockapi.HowCertificate && c.How != lockapi.HowJWT,
 		c.Principal == lockapi.PrincipalRoot, c.Principal == lockapi.PrincipalAnonymous:

@@ -65,7 +65,7 @@ func errMisplaced(at Location) *lockapi.Error {
 // caller is who makes the call, and what its route asks for.
 func (x *exchange) caller() master.Caller {
 	by := master.Caller{
-		Principal: x.claim.Principal, How: x.claim.How, Secret: x.secret, RemoteAddr: x.remote(),
+		Principal: x.claim.Principal, How: x.claim.How, Ends: x.claim.Ends, Secret: x.secret, RemoteAddr: x.remote(),
 		Ask: master.Ask{Right: x.asks, Path: x.node},
 	}
 	if x.broke {

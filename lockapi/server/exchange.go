@@ -38,9 +38,9 @@ type exchange struct {
 	broke  bool              // it brings the secret behind the glass
 	// misplaced says that it brings that secret where it is nobody's.
 	misplaced bool
-	lost   error             // of an attempt that may have had an effect; nil for none
-	body   []byte
-	query  query
+	lost      error // of an attempt that may have had an effect; nil for none
+	body      []byte
+	query     query
 }
 
 // handler is the frame of every operation: it runs the operation, writes its
