@@ -213,7 +213,7 @@ func (m *Master) Judge(by *Caller) error {
 // read: it needs the lease.
 func (o *office) judge(by *Caller) error {
 	s := o.log.State()
-	if o.awaitsFounding(s) {
+	if o.opts.awaitsFounding(s) {
 		return errFounding()
 	}
 	if by.free(s) {
