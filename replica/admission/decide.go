@@ -136,7 +136,8 @@ func (s Self) belong(answers map[string]Answer) (Decision, bool) {
 // a founding to others, or voted, and does not know it any more.
 func (s Self) afresh(why string) Decision {
 	who := s.Identity
-	who.Founding, who.Access, who.Directory = nil, "", s.NewDirectory()
+	who.Founding, who.Directory = nil, s.NewDirectory()
+	who.Access = ""
 	return Decision{Step: Save, Identity: who, Why: why}
 }
 
