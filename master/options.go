@@ -72,7 +72,34 @@ type Options struct {
 	// access on; nil to found it with access off. A cell that is there already takes no
 	// notice of it.
 	FoundToken *[32]byte
-	Logger     zerolog.Logger
+	// Happened, where it is not nil, is told of each change of mastership and of the
+	// members, for the audit log. It must not block.
+	Happened func(Happening)
+	Logger   zerolog.Logger
+}
+
+// Happening is a change of mastership or of the members.
+type Happening struct {
+	Event           string // one of those below
+	Member          string // whom it is about
+	Epoch, Revision uint64
+}
+
+// What happens.
+const (
+	Elected       = "master_elected" // this replica is the master
+	Ended         = "master_ended"   // and is not any more
+	MemberAdded   = "member_added"   // as a nonvoter
+	MemberVotes   = "member_votes"   // from now on
+	MemberRemoved = "member_removed"
+)
+
+var memberEvents = map[cell.Change]string{cell.AddNonvoter: MemberAdded, cell.MakeVoter: MemberVotes, cell.RemoveMember: MemberRemoved}
+
+func (o *Options) happened(log Log, event, member string, epoch uint64) {
+	if o.Happened != nil {
+		o.Happened(Happening{event, member, epoch, log.State().Revision})
+	}
 }
 
 // leaseMS is the lease as a batch carries it.

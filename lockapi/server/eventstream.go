@@ -87,7 +87,8 @@ func (w *watch) tell(events master.EventWatch) (more bool, err error) {
 		_ = w.event(gone.Revision, lockapi.StreamCompacted, gone.Compacted)
 		return false, errStreamEnds
 	}
-	if errors.Is(err, lockapi.CodeUnauthenticated) || errors.Is(err, lockapi.CodePermissionDenied) {
+	if denied := new(lockapi.Error); errors.As(err, &denied) && isDenial(denied.Code) {
+		w.noted.code = denied.Code
 		_ = w.event(w.after, lockapi.StreamDenied, struct{}{})
 		return false, errStreamEnds
 	}

@@ -35,6 +35,7 @@ type exchange struct {
 	secret *[32]byte         // SHA-256 of the token that it brings
 	broke  bool              // it brings the secret behind the glass
 	lost   error             // of an attempt that may have had an effect; nil for none
+	noted  noted             // for the audit log
 	body   []byte
 	query  query
 }
@@ -48,7 +49,7 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
 		s.metrics.inFlight.Inc()
-		x := &exchange{Server: s, c: c, peer: peer, asks: r.asks}
+		x := &exchange{Server: s, c: c, peer: peer, asks: r.asks, noted: noted{audits: r.audits, route: r.template}}
 		if at := s.attached.Load(); at != nil {
 			x.master, x.peers = at.Master, at.peers
 		}
@@ -60,6 +61,9 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 				s.metrics.count(r.template, x.methodLabel(), status, took)
 			}
 		}()
+		if s.opts.Audit != nil {
+			defer x.audit()
+		}
 		defer func() {
 			if p := recover(); p != nil {
 				x.panicked(p, &r)
@@ -138,6 +142,7 @@ func (x *exchange) path() string {
 func (x *exchange) reply(status int, body any) error {
 	if body == nil {
 		x.stamp(x.c.Writer.Header())
+		x.identify()
 		x.c.Writer.WriteHeader(status)
 		x.c.Writer.WriteHeaderNow()
 		return nil
@@ -170,6 +175,7 @@ func (x *exchange) writeStamped(status int, body []byte) {
 		}
 		defer release()
 	}
+	x.identify()
 	x.c.Writer.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.c.Writer.WriteHeader(status)
 	// An error here means that the caller is gone; there is nobody to tell.
@@ -185,6 +191,7 @@ func (x *exchange) fail(err error) {
 			Msg("an HTTP handler failed with an error outside the contract")
 		e = lockapi.Errorf(lockapi.CodeInternal, "the server failed to handle the call; its log has the reason")
 	}
+	x.noted.code = e.Code
 	if retry := retryAfter(e); retry > 0 {
 		x.c.Writer.Header().Set("Retry-After", strconv.Itoa(retry))
 	}
