@@ -178,7 +178,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%+v %v", c, l.Err())
 		}
 		d.set(-1)
-		time.Sleep(retryEvery)
+		time.Sleep(2 * retryEvery)
 		l.Note(who("again"))
 		synctest.Wait()
 		if got := d.told(t); got != "audit_started torn audit_lost 100 again" {
@@ -209,7 +209,7 @@ func TestDemand(t *testing.T) {
 			t.Error(text)
 		}
 		d.set(-1)
-		time.Sleep(retryEvery)
+		time.Sleep(2 * retryEvery)
 		if err := l.Demand(t.Context(), who("c")); err != nil || d.told(t) != "audit_started a audit_lost 1 c" {
 			t.Errorf("%v: %s", err, d.told(t)) // two have been refused without a try
 		}
@@ -242,7 +242,7 @@ func TestHangingDisk(t *testing.T) {
 			}
 		}
 		close(d.hangs)
-		time.Sleep(retryEvery)
+		time.Sleep(2 * retryEvery)
 		if err := l.Demand(t.Context(), who("c")); err != nil || !strings.HasSuffix(d.told(t), " c") {
 			t.Errorf("%v", err)
 		}
@@ -332,7 +332,7 @@ func TestDenialsAreBounded(t *testing.T) {
 		if lines != 4*denialsOfOne {
 			t.Errorf("%d lines", lines)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if got := d.told(t); got != "audit_started denials_suppressed 10.0.0.120 denials_suppressed 2001:db8::/642 denials_suppressed 1" {
 			t.Error(got)
@@ -342,7 +342,8 @@ func TestDenialsAreBounded(t *testing.T) {
 			t.Errorf("%d lines in the next second", lines)
 		}
 
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		lines = 0
 		for i := range 100_000 {
 			deny(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255), 1)
@@ -353,7 +354,7 @@ func TestDenialsAreBounded(t *testing.T) {
 		}
 		l.denials.mu.Unlock()
 		before := len(d.lines(t))
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		var sum float64
 		all := d.lines(t)[before:]

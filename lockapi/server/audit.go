@@ -29,6 +29,7 @@ type noted struct {
 	code      lockapi.Code // that it was refused with
 	id        string       // of the request, once it was asked for
 	begun     bool         // a line says that it is about to take effect
+	refused   bool         // since there could be no such line
 	elsewhere bool         // another replica has judged it, and answered
 }
 
@@ -84,6 +85,7 @@ func (x *exchange) announce() error {
 	if err == nil {
 		return nil
 	}
+	x.noted.refused = true
 	e := lockapi.Errorf(lockapi.CodeNoMaster, "no change is made while the audit log of this replica, which is the master, cannot be written (audit-required): %v", cause(err))
 	e.RetryAfter = 1
 	return e

@@ -40,6 +40,7 @@ var errStreamEnds = errors.New("the stream is over")
 func (w *watch) stream(fresh bool) error {
 	h := w.c.Writer.Header()
 	w.stamp(h)
+	w.identify()
 	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = typeEvents, noCache, noBuffering
 	w.c.Writer.WriteHeader(http.StatusOK)
 	if w.c.Request.Method == http.MethodHead {
