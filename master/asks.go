@@ -209,6 +209,12 @@ func errFounding() error {
 // Judge judges a call that this replica answers itself, by its own state.
 func (m *Master) Judge(by *Caller) error {
 	s := m.log.State()
+	if by.Ask.Right == Nothing {
+		return nil
+	}
+	if m.opts.awaitsFounding(s) {
+		return errFounding()
+	}
 	if by.free(s) {
 		return nil
 	}
@@ -219,7 +225,7 @@ func (m *Master) Judge(by *Caller) error {
 // read: it needs the lease.
 func (o *office) judge(by *Caller) error {
 	s := o.log.State()
-	if o.opts.FoundToken != nil && o.awaitsFounding(s) {
+	if o.opts.awaitsFounding(s) {
 		return errFounding()
 	}
 	if by.free(s) {

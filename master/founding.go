@@ -18,15 +18,15 @@ const foundRetry = 100 * time.Millisecond
 
 // awaitsFounding reports whether access is yet to be enabled before anything else is
 // done in a cell in which nothing has been done but to open offices.
-func (o *office) awaitsFounding(s *state.State) bool {
-	return o.opts.FoundToken != nil && !s.AccessOn && s.Revision == s.Epoch && s.SessionCount() == 0 &&
+func (o *Options) awaitsFounding(s *state.State) bool {
+	return o.FoundToken != nil && !s.AccessOn && s.Revision == s.Epoch && s.SessionCount() == 0 &&
 		s.TokenCount() == 0 && s.Policy().RuleCount() == 0 && s.Policy().GroupCount() == 0
 }
 
 // found enables access where the cell awaits that, and goes on until it is done or the
 // office has ended.
 func (o *office) found() {
-	for o.awaitsFounding(o.log.State()) {
+	for o.opts.awaitsFounding(o.log.State()) {
 		if o.enableAtFounding() == nil {
 			o.logger.Info().Msg("the cell was founded with access on")
 			return

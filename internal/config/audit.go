@@ -1,5 +1,7 @@
 package config
 
+import "strconv"
+
 // Names of the settings for the audit log.
 const (
 	nameAuditLog      = "audit-log"
@@ -31,9 +33,15 @@ const (
 func (v *validator) audit() {
 	c := v.config
 	if c.AuditLog == "" {
-		for _, name := range []string{nameAuditChanges, nameAuditRequired, nameAuditMaxSize, nameAuditKeep} {
-			if c.given(name) {
-				v.refuse(name, "", "it is about the audit log, and there is none: give audit-log as well")
+		for _, one := range []struct {
+			name, value string
+			set         bool
+		}{
+			{nameAuditChanges, "true", c.AuditChanges}, {nameAuditRequired, "true", c.AuditRequired},
+			{nameAuditMaxSize, writeSize(c.AuditMaxSize), c.AuditMaxSize > 0}, {nameAuditKeep, strconv.FormatUint(c.AuditKeep, 10), c.AuditKeep > 0},
+		} {
+			if one.set {
+				v.refuse(one.name, one.value, "it is about the audit log, and there is none: give audit-log as well")
 			}
 		}
 		return
@@ -48,8 +56,8 @@ func (v *validator) audit() {
 	}
 	switch {
 	case c.AuditKeep > mostAuditKept:
-		v.refuse(nameAuditKeep, "", "at most %d files", mostAuditKept)
+		v.refuse(nameAuditKeep, strconv.FormatUint(c.AuditKeep, 10), "at most %d files", mostAuditKept)
 	case c.AuditKeep > 0 && c.AuditMaxSize == 0:
-		v.refuse(nameAuditKeep, "", "files are put aside at audit-max-size only; give that as well")
+		v.refuse(nameAuditKeep, strconv.FormatUint(c.AuditKeep, 10), "files are put aside at audit-max-size only; give that as well")
 	}
 }
