@@ -73,12 +73,12 @@ type Options struct {
 	// notice of it.
 	FoundToken *[32]byte
 	// Happened, where it is not nil, is told of each change of mastership and of the
-	// members, for the audit log. It must not block.
+	// members, and of a founding with access on, for the audit log. It must not block.
 	Happened func(Happening)
 	Logger   zerolog.Logger
 }
 
-// Happening is a change of mastership or of the members.
+// Happening is what an audit is to know of, and no call has done.
 type Happening struct {
 	Event           string // one of those below
 	Member          string // whom it is about
@@ -89,6 +89,7 @@ type Happening struct {
 const (
 	Elected       = "master_elected" // this replica is the master
 	Ended         = "master_ended"   // and is not any more
+	AccessFounded = "access_founded" // the cell was founded with access on, by this replica
 	MemberAdded   = "member_added"   // as a nonvoter
 	MemberVotes   = "member_votes"   // from now on
 	MemberRemoved = "member_removed"

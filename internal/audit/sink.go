@@ -36,6 +36,8 @@ func openSink(o *Options) (Sink, error) {
 		return nil, err
 	case info.IsDir():
 		return nil, errors.New("it is a directory; name the file")
+	case info.Mode()&fs.ModeSocket != 0:
+		return nil, errors.New("it is a socket, which cannot be opened; for that of standard output say -")
 	case !info.Mode().IsRegular():
 		if o.MaxBytes > 0 {
 			return nil, errors.New("it is no regular file, and cannot be rotated: leave audit-max-size out")

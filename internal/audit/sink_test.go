@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,10 +88,15 @@ func TestRefusedFiles(t *testing.T) {
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
 	}
+	socket := filepath.Join(dir, "socket")
+	if s, err := net.Listen("unix", socket); err == nil {
+		defer s.Close()
+	}
 	for _, c := range []struct {
 		o    Options
 		want string
 	}{
+		{Options{Path: socket}, "it is a socket"},
 		{Options{Path: path}, "another process writes it"},
 		{Options{Path: link}, "another process writes it"},
 		{Options{Path: path, MaxBytes: 1 << 20}, "another process writes it"},

@@ -51,10 +51,10 @@ func (x *exchange) breakGlass(r *route) {
 // caller is who makes the call, and what its route asks for.
 func (x *exchange) caller() master.Caller {
 	by := master.Caller{Secret: x.secret, Ask: master.Ask{Right: x.asks, Path: x.node}, RemoteAddr: x.remote()}
-	x.watch(&by)
 	if x.broke {
 		by.Principal, by.How, by.Secret = lockapi.PrincipalRoot, lockapi.HowBreakGlass, nil
 	}
+	x.watch(&by)
 	return by
 }
 

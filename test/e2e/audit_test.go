@@ -59,6 +59,7 @@ func TestAuditLog(t *testing.T) {
 		}
 	}
 	until(`"event":"master_elected"`, 1)
+	until(`"event":"access_founded"`, 1)
 	until(`"principal":"user:root","how":"token"`, 1) // ada's token
 	deny("/one")
 	until(`"path":"/one","status":403,"code":"permission_denied"`, 1)
