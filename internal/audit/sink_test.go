@@ -129,8 +129,8 @@ func TestReopen(t *testing.T) {
 		writes(t, l, "user:x") // may go to either
 		until(t, "the file is there again", func() bool {
 			writes(t, l, "user:three")
-			_, err := os.Stat(path)
-			return err == nil
+			now, err := os.ReadFile(path)
+			return err == nil && strings.Contains(string(now), "user:three")
 		})
 		if old := read(t, path+".1"); !strings.Contains(old, "user:one") || !strings.Contains(old, "user:two") || !strings.HasSuffix(old, "\n") {
 			t.Error(old)
