@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +54,7 @@ type Log struct {
 	written atomic.Uint64
 	lost    atomic.Uint64
 
+	closing sync.Once
 	stop    chan struct{} // closed by Close
 	stopped chan struct{} // closed when the file is
 
@@ -194,7 +196,7 @@ func (l *Log) Close(ctx context.Context) error {
 		return nil
 	}
 	l.denials.flush()
-	close(l.stop)
+	l.closing.Do(func() { close(l.stop) })
 	select {
 	case <-l.stopped:
 		return nil

@@ -171,12 +171,11 @@ func TestAuditOfChanges(t *testing.T) {
 		{"DELETE", "/v1/files?prefix=/p/", "", "user:writer token DELETE /v1/files /p 200"},
 		{"DELETE", "/v1/sessions/" + v.ID, "", "user:writer token DELETE /v1/sessions/{id}  204"},
 	} {
-		got := s.call(t, "writer", c.method, c.path, c.body, "Idempotency-Key", "")
+		var headers []string
 		if strings.Contains(c.path, "session=") {
-			got = s.call(t, "writer", c.method, c.path, c.body, "Idempotency-Key", "k3y-of-idempotency")
-		} else {
-			got = s.call(t, "writer", c.method, c.path, c.body)
+			headers = []string{"Idempotency-Key", "k3y-of-idempotency"}
 		}
+		got := s.call(t, "writer", c.method, c.path, c.body, headers...)
 		lines := w.told(t, got, 1)
 		if len(lines) != 1 || !strings.HasPrefix(lines[0].String(), c.want) || lines[0].Revision < last {
 			t.Errorf("%s %s: %v at %d; want %s", c.method, c.path, lines, lines[0].Revision, c.want)
