@@ -16,7 +16,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## Run a cell of three replicas on this machine; SECURE=1 with TLS, ARGS="--port 9001 --data DIR"
+run: ## Run a cell of three replicas on this machine; SECURE=1 with TLS and access, ARGS="--port 9001 --data DIR"
 	@$(GO) build -tags $(TAGS) -o bin/local ./test/local
 	@exec bin/local run $(if $(SECURE),--secure) $(ARGS)
 

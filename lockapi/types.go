@@ -8,12 +8,13 @@ import (
 
 // Header names of the contract.
 const (
-	HeaderEpoch          = "Stout-Epoch"     // reply: the master's term of office
-	HeaderMaster         = "Stout-Master"    // reply: base URL of the master's API, where one is known
-	HeaderCell           = "Stout-Cell"      // reply: the cell's id
-	HeaderStale          = "Stout-Stale"     // reply: "true" where the answer may be out of date
-	HeaderForward        = "Stout-Forward"   // request: "never" asks for 421 instead of forwarding
-	HeaderIdempotencyKey = "Idempotency-Key" // request: makes opening a session repeatable
+	HeaderEpoch          = "Stout-Epoch"      // reply: the master's term of office
+	HeaderMaster         = "Stout-Master"     // reply: base URL of the master's API, where one is known
+	HeaderCell           = "Stout-Cell"       // reply: the cell's id
+	HeaderRequestID      = "Stout-Request-Id" // reply: by which the audit log has the call, where it has
+	HeaderStale          = "Stout-Stale"      // reply: "true" where the answer may be out of date
+	HeaderForward        = "Stout-Forward"    // request: "never" asks for 421 instead of forwarding
+	HeaderIdempotencyKey = "Idempotency-Key"  // request: makes opening a session repeatable
 	ForwardNever         = "never"
 	ConsistencyStale     = "stale" // value of the query parameter consistency
 	ConsistencyLinear    = "linearizable"

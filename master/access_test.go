@@ -87,6 +87,14 @@ func TestFoundedWithAccess(t *testing.T) {
 		_, err := first.master.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeNoMaster)
 		code(t, second(first.master.Locks(t.Context(), LocksQuery{Limit: 1})), lockapi.CodeNoMaster)
+		code(t, second(first.master.Locks(t.Context(), LocksQuery{Read: Read{Stale: true}, Limit: 1})), lockapi.CodeNoMaster)
+		for _, n := range []*node{first, c.node("r2")} {
+			code(t, n.master.Ready(), lockapi.CodeNoMaster)
+			code(t, n.master.Judge(&Caller{Ask: Ask{Right: Observe}}), lockapi.CodeNoMaster)
+			if err := n.master.Judge(&Caller{Ask: Ask{Right: Nothing}}); err != nil {
+				t.Error(err)
+			}
+		}
 		next := c.office("r2")
 		c.set(func(f *fakeConf) { f.level[founder("r3")] = state.Level })
 		pass(time.Second)

@@ -51,6 +51,9 @@ func judge(s *state.State, by *Caller) error {
 	if err := by.identify(s); err != nil {
 		return err
 	}
+	if by.Told != nil {
+		*by.Told = Told{Principal: by.Principal, How: by.How}
+	}
 	if !s.AccessOn {
 		return nil
 	}
@@ -111,6 +114,9 @@ func (by *Caller) may(s *state.State, ask *Ask) error {
 		}
 	}
 	allowed, permission := by.has(s.Policy(), right, ask.Path)
+	if by.Told != nil && ask == &by.Ask && right != Known && ask.Session != "" {
+		by.Told.Others = true
+	}
 	if allowed {
 		return nil
 	}
@@ -203,6 +209,12 @@ func errFounding() error {
 // Judge judges a call that this replica answers itself, by its own state.
 func (m *Master) Judge(by *Caller) error {
 	s := m.log.State()
+	if by.Ask.Right == Nothing {
+		return nil
+	}
+	if m.opts.awaitsFounding(s) {
+		return errFounding()
+	}
 	if by.free(s) {
 		return nil
 	}

@@ -90,6 +90,9 @@ func (m *Master) Replica() lockapi.Replica {
 // caught up with that one the master has to be asked: a follower is told only
 // of commits that it has the entries of.
 func (m *Master) Ready() error {
+	if m.opts.awaitsFounding(m.log.State()) {
+		return errFounding()
+	}
 	if o := m.inOffice(); o != nil {
 		if !o.leaseValid() {
 			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica is the master, but its lease has lapsed")

@@ -34,6 +34,7 @@ func (o *office) found() {
 		}
 		if o.enableAtFounding() == nil {
 			o.logger.Info().Msg("the cell was founded with access on")
+			o.opts.happened(o.log, AccessFounded, o.opts.ID, o.epoch)
 			return
 		}
 		t := time.NewTimer(foundRetry)

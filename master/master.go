@@ -174,7 +174,16 @@ func (m *Master) admit(by *Caller) (*office, error) {
 	if o == nil {
 		return nil, errNotMaster()
 	}
-	return o, o.judge(by)
+	if err := o.judge(by); err != nil {
+		return o, err
+	}
+	if by.Admitted == nil {
+		return o, nil
+	}
+	if err := by.Admitted(); err != nil {
+		return o, err
+	}
+	return o, o.judge(by) // that may have taken a while
 }
 
 // Known is what this replica knows now of the master; it never blocks.

@@ -209,6 +209,7 @@ func (m *Master) change(ctx context.Context, since uint64, change cell.Change, s
 	switch {
 	case err == nil:
 		m.opts.Logger.Info().Str("change", string(change)).Str("member", s.ID).Str("directory", s.Directory).Msg("the membership has changed")
+		m.opts.happened(m.log, memberEvents[change], s.ID, m.log.State().Epoch)
 		return nil
 	case errors.Is(err, cell.ErrBusy):
 		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again when it is committed", err)

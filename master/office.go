@@ -157,6 +157,7 @@ func (o *office) end(why error) {
 		o.batcher.Close(why)
 		close(o.done)
 		o.logger.Info().AnErr("why", why).Msg("office ended: this replica is no longer the master")
+		o.opts.happened(o.log, Ended, o.opts.ID, o.epoch)
 	})
 }
 

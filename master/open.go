@@ -42,6 +42,7 @@ func (m *Master) open(ctx context.Context, term uint64) (*office, error) {
 	o := m.newOffice(term, outcome, p)
 	o.logger.Info().Uint64("term", term).Dur("waited_ms", waited).Dur("opened_in_ms", m.opts.Clock()-begun).
 		Int("sessions", o.log.State().SessionCount()).Msg("elected: this replica is the master")
+	m.opts.happened(m.log, Elected, m.opts.ID, o.epoch)
 	return o, nil
 }
 

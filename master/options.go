@@ -75,7 +75,35 @@ type Options struct {
 	// FoundedWithAccess says that the founders have agreed to have access on. Without
 	// a FoundToken such a cell is served by nobody before access is on.
 	FoundedWithAccess bool
-	Logger            zerolog.Logger
+	// Happened, where it is not nil, is told of each change of mastership and of the
+	// members, and of a founding with access on, for the audit log. It must not block.
+	Happened func(Happening)
+	Logger   zerolog.Logger
+}
+
+// Happening is what an audit is to know of, and no call has done.
+type Happening struct {
+	Event           string // one of those below
+	Member          string // whom it is about
+	Epoch, Revision uint64
+}
+
+// What happens.
+const (
+	Elected       = "master_elected" // this replica is the master
+	Ended         = "master_ended"   // and is not any more
+	AccessFounded = "access_founded" // the cell was founded with access on, by this replica
+	MemberAdded   = "member_added"   // as a nonvoter
+	MemberVotes   = "member_votes"   // from now on
+	MemberRemoved = "member_removed"
+)
+
+var memberEvents = map[cell.Change]string{cell.AddNonvoter: MemberAdded, cell.MakeVoter: MemberVotes, cell.RemoveMember: MemberRemoved}
+
+func (o *Options) happened(log Log, event, member string, epoch uint64) {
+	if o.Happened != nil {
+		o.Happened(Happening{event, member, epoch, log.State().Revision})
+	}
 }
 
 // leaseMS is the lease as a batch carries it.

@@ -48,7 +48,12 @@ func linear[T any](ctx context.Context, m *Master, q *Read, read func(o *office,
 // nil.
 func read[T any](ctx context.Context, m *Master, q *Read, f func(o *office, s *state.State) (T, error)) (T, error) {
 	if q.Stale {
-		return judged(nil, m.log.State(), q, f)
+		s := m.log.State()
+		if m.opts.awaitsFounding(s) {
+			var none T
+			return none, errFounding()
+		}
+		return judged(nil, s, q, f)
 	}
 	return linear(ctx, m, q, f)
 }

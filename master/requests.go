@@ -23,10 +23,22 @@ type Caller struct {
 	Ask, For Ask
 	Also     []Ask
 
+	// Told, where it is not nil, is told what judging the call has found out.
+	Told *Told
+	// Admitted, where it is not nil, is called when a change has been judged and
+	// before it has any effect; its error refuses the change. Reads don't call it.
+	Admitted func() error
+
 	adopts string // session that is to become the caller's
 	// RemoteAddr is where the call came from, as host and port. Nothing is
 	// decided by it.
 	RemoteAddr string
+}
+
+// Told is what judging a call has found out about who makes it.
+type Told struct {
+	Principal, How string // as those of Caller; empty before it was judged, and while access is off
+	Others         bool   // the session that the call is about is another principal's
 }
 
 // The requests of the calls, as values: what the body or the query of a call

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ func metricsPage(t *testing.T) string {
 	dir, https := newCerts(t)
 	go func() {
 		defer close(ended)
-		invokeWith(ctx, append(tlsFlags(dir), "--dev", "--api-listen", "127.0.0.1:"+port, "--raft-listen", "127.0.0.1:0", "--log-level", "error")...)
+		invokeWith(ctx, append(tlsFlags(dir), "--dev", "--api-listen", "127.0.0.1:"+port, "--raft-listen", "127.0.0.1:0", "--log-level", "error", "--audit-log", filepath.Join(dir, "audit.log"))...)
 	}()
 	t.Cleanup(func() { stop(); <-ended })
 	page, again := "", time.NewTicker(10*time.Millisecond)

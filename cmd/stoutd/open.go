@@ -65,6 +65,10 @@ func (p *process) open(ctx context.Context) (err error) {
 	if p.listener, err = p.listen(); err != nil {
 		return err
 	}
+	if p.audit, err = openAudit(p.config, p.log, p.stdout); err != nil {
+		return err
+	}
+	p.stopReopens = reopenOnHangup(p.audit)
 	if err := p.openDataDir(); err != nil {
 		return err
 	}
@@ -73,10 +77,11 @@ func (p *process) open(ctx context.Context) (err error) {
 		return explainDataDir(c, p.dataDir, explainListen(c, "raft-listen", c.RaftListen, err))
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(certificates{p.security})
+	registry.MustRegister(certificates{p.security}, auditing{p.audit})
 	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum, Registry: registry,
 		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr()),
-		TLS: p.security.serverTLS(p.config), BreakGlass: breakGlass, PublicMetrics: p.config.PublicMetrics})
+		TLS: p.security.serverTLS(p.config), BreakGlass: breakGlass, PublicMetrics: p.config.PublicMetrics,
+		Audit: p.audit, AuditChanges: p.config.AuditChanges})
 	watching, stop := context.WithCancel(context.Background())
 	p.stopWatching = stop
 	p.security.watch(watching, p.log)
@@ -94,7 +99,7 @@ func (p *process) open(ctx context.Context) (err error) {
 		Cell: c.Cell, ID: c.ID, Version: buildinfo.Version(),
 		LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(), Clock: p.replica.Now,
 		Quotas: quotas(c.Quotas), FoundToken: foundToken, FoundedWithAccess: p.replica.FoundedWithAccess(),
-		Logger: p.log,
+		Happened: happened(p.audit), Logger: p.log,
 	})
 	p.server.Attach(p.master, p.replica)
 	if !p.replica.Proven() {

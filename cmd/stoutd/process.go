@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/internal/async"
+	"github.com/stoutlock/stout/internal/audit"
 	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
@@ -31,7 +32,7 @@ func serve(ctx context.Context, c *config.Config, log zerolog.Logger, stdout io.
 	}
 	go paceCollector(ctx)
 	for {
-		p := &process{config: c, log: log, maxConnections: most, began: time.Now()}
+		p := &process{config: c, log: log, stdout: stdout, maxConnections: most, began: time.Now()}
 		if err := p.serve(ctx, stdout); !errors.Is(err, replica.ErrReplaced) {
 			return err
 		}
@@ -75,6 +76,7 @@ func (p *process) serve(ctx context.Context, stdout io.Writer) error {
 type process struct {
 	config  *config.Config
 	log     zerolog.Logger
+	stdout  io.Writer
 	dataDir string
 	temp    string // removed at the end, where not empty
 
@@ -83,6 +85,9 @@ type process struct {
 
 	security     security
 	stopWatching func() // its files; nil before
+
+	audit       *audit.Log // nil for none
+	stopReopens func()     // of its file; nil before
 
 	listener  net.Listener
 	candidate *replica.Candidate // what replica was before it was started
@@ -193,6 +198,12 @@ func (p *process) close() {
 	}
 	if p.stopWatching != nil {
 		p.stopWatching()
+	}
+	last, cancel := context.WithTimeout(context.Background(), lastStep)
+	defer cancel()
+	p.warn("closing the audit log", p.audit.Close(last))
+	if p.stopReopens != nil {
+		p.stopReopens()
 	}
 	p.removeTemp()
 }

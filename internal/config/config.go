@@ -108,6 +108,15 @@ type Config struct {
 	// PublicMetrics shows /metrics to everybody, also while access is on.
 	PublicMetrics bool
 
+	// AuditLog is the file of the audit log, "-" for standard output; empty for none.
+	AuditLog string
+	// AuditChanges has it take a line for each change of a file, a lock or a session,
+	// too. AuditRequired refuses changes while it can't be written.
+	AuditChanges, AuditRequired bool
+	// AuditMaxSize is the size in bytes, whole MiB, at which the file is put aside, 0
+	// for never, and AuditKeep how many of those are kept, 0 for all.
+	AuditMaxSize, AuditKeep uint64
+
 	// LogLevel is trace, debug, info, warn or error.
 	LogLevel string
 	// LogFormat is json (one object a line) or console (for people).

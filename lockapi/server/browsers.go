@@ -41,7 +41,7 @@ var (
 	varyOrigin   = []string{"Origin"}
 	allHeaders   = []string{"*"}
 	allMethods   = []string{"GET, HEAD, PUT, POST, DELETE, PATCH"}
-	askedHeaders = []string{"Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Stout-Forward"}
+	askedHeaders = []string{"Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Stout-Forward"}
 	tenMinutes   = []string{"600"}
 	yes          = []string{"true"}
 )

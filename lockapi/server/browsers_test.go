@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -184,4 +185,37 @@ func TestPreflights(t *testing.T) {
 	if calls := n.made(); len(calls) > 0 {
 		t.Errorf("the master was asked for %q", calls)
 	}
+}
+
+// While access is on, a page of an allowed site asks first without a credential, calls
+// with one, and reads refusals, too. One of another site is not even asked for it.
+func TestPagesWithAccess(t *testing.T) {
+	s := startSecured(t, shared)
+	n := &node{addr: strings.TrimPrefix(s.url, "http://"), url: s.url}
+	token := []string{"Authorization", "Bearer " + s.tokens["writer"]}
+	page := []string{"Origin", ui, "Sec-Fetch-Site", "cross-site"}
+	asked := callAs(t, n, "OPTIONS", n.addr, "/v1/files/p/f", "", append(page, "Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "authorization")...)
+	asked.wantStatus(t, http.StatusNoContent)
+	for _, name := range []string{"Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "Last-Event-ID"} {
+		if !strings.Contains(asked.header.Get("Access-Control-Allow-Headers"), name) {
+			t.Errorf("%s may not be sent: %v", name, asked.header)
+		}
+	}
+	for _, c := range []struct {
+		headers []string
+		status  int
+	}{
+		{slices.Concat(page, token), 201}, {page, 401}, {slices.Concat(page, []string{"Authorization", "Bearer stout_x"}), 401},
+		{slices.Concat(page, []string{"Authorization", "Bearer " + s.tokens["reader"]}), 403},
+	} {
+		got := callAs(t, n, "PUT", n.addr, "/v1/files/p/f", "x", c.headers...)
+		got.wantStatus(t, c.status)
+		if got.header.Get("Access-Control-Allow-Origin") != ui || got.header.Get("Access-Control-Expose-Headers") != "*" || got.header.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%d: %v", c.status, got.header)
+		}
+	}
+	callAs(t, n, "PUT", n.addr, "/v1/files/p/g", "x", append(token, "Origin", evil)...).wantCode(t, lockapi.CodeCrossOrigin)
+	callAs(t, n, "PUT", "evil.example", "/v1/files/p/g", "x", append(token, "Origin", "http://evil.example")...).wantCode(t, lockapi.CodeCrossOrigin)
+	callAs(t, n, "PUT", "stout.example.com", "/v1/files/p/g", "x", append(token, "Origin", "http://stout.example.com", "Sec-Fetch-Site", "same-origin")...).wantStatus(t, 201)
+	s.call(t, "reader", "GET", "/v1/files/p/g", "").wantStatus(t, 200)
 }

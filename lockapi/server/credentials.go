@@ -71,6 +71,7 @@ func (x *exchange) caller() master.Caller {
 	if x.broke {
 		by.Principal, by.How, by.Secret = lockapi.PrincipalRoot, lockapi.HowBreakGlass, nil
 	}
+	x.watch(&by)
 	return by
 }
 

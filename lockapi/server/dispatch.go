@@ -69,7 +69,7 @@ func (x *exchange) search(t task, follow bool, try func(at Location) error) erro
 		}
 		began := time.Now()
 		err = try(at)
-		if !errors.Is(err, lockapi.CodeNoMaster) {
+		if !errors.Is(err, lockapi.CodeNoMaster) || x.noted.refused {
 			return err
 		}
 		if t.wait > 0 {

@@ -40,6 +40,7 @@ var errStreamEnds = errors.New("the stream is over")
 func (w *watch) stream(fresh bool) error {
 	h := w.c.Writer.Header()
 	w.stamp(h)
+	w.identify()
 	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = typeEvents, noCache, noBuffering
 	w.c.Writer.WriteHeader(http.StatusOK)
 	if w.c.Request.Method == http.MethodHead {
@@ -87,7 +88,8 @@ func (w *watch) tell(events master.EventWatch) (more bool, err error) {
 		_ = w.event(gone.Revision, lockapi.StreamCompacted, gone.Compacted)
 		return false, errStreamEnds
 	}
-	if errors.Is(err, lockapi.CodeUnauthenticated) || errors.Is(err, lockapi.CodePermissionDenied) {
+	if denied := new(lockapi.Error); errors.As(err, &denied) && isDenial(denied.Code) {
+		w.noted.code = denied.Code
 		_ = w.event(w.after, lockapi.StreamDenied, struct{}{})
 		return false, errStreamEnds
 	}

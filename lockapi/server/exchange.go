@@ -39,6 +39,7 @@ type exchange struct {
 	// misplaced says that it brings that secret where it is nobody's.
 	misplaced bool
 	lost      error // of an attempt that may have had an effect; nil for none
+	noted     noted // for the audit log
 	body      []byte
 	query     query
 }
@@ -52,7 +53,7 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
 		s.metrics.inFlight.Inc()
-		x := &exchange{Server: s, c: c, peer: peer, asks: r.asks}
+		x := &exchange{Server: s, c: c, peer: peer, asks: r.asks, noted: noted{audits: r.audits, route: r.template}}
 		if at := s.attached.Load(); at != nil {
 			x.master, x.peers, x.proven = at.Master, at.peers, at.proven
 		}
@@ -64,6 +65,9 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 				s.metrics.count(r.template, x.methodLabel(), status, took)
 			}
 		}()
+		if s.opts.Audit != nil {
+			defer x.audit()
+		}
 		defer func() {
 			if p := recover(); p != nil {
 				x.panicked(p, &r)
@@ -142,6 +146,7 @@ func (x *exchange) path() string {
 func (x *exchange) reply(status int, body any) error {
 	if body == nil {
 		x.stamp(x.c.Writer.Header())
+		x.identify()
 		x.c.Writer.WriteHeader(status)
 		x.c.Writer.WriteHeaderNow()
 		return nil
@@ -174,6 +179,7 @@ func (x *exchange) writeStamped(status int, body []byte) {
 		}
 		defer release()
 	}
+	x.identify()
 	x.c.Writer.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.c.Writer.WriteHeader(status)
 	// An error here means that the caller is gone; there is nobody to tell.
@@ -192,6 +198,7 @@ func (x *exchange) fail(err error) {
 	if e.Code == lockapi.CodeUnauthenticated && x.misplaced {
 		e = errMisplaced(x.master.Known())
 	}
+	x.noted.code = e.Code
 	if retry := retryAfter(e); retry > 0 {
 		x.c.Writer.Header().Set("Retry-After", strconv.Itoa(retry))
 	}

@@ -78,3 +78,13 @@ func (s *Server) Crowd(sent, served int) (leave func()) {
 
 // WriteEvent writes an event of a stream.
 var WriteEvent = writeEvent
+
+// Audits says which calls of a route the audit log has.
+func Audits(method, template string) string {
+	for _, r := range routes {
+		if r.method == method && r.template == template {
+			return map[audited]string{never: "never", ifChanges: "if changes", ifOthers: "if others", always: "always"}[r.audits]
+		}
+	}
+	return "unknown"
+}

@@ -145,6 +145,7 @@ func (x *exchange) refusal(got answer, t task) error {
 // pass writes another replica's answer as this one's. Its Stout-* headers are
 // the ones that go with its body.
 func (x *exchange) pass(got answer) {
+	x.noted.elsewhere = true
 	h := x.c.Writer.Header()
 	x.stamp(h)
 	for name, values := range got.header {

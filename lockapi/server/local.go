@@ -55,6 +55,7 @@ func ready(x *exchange) error {
 
 func readMetrics(x *exchange) error {
 	x.stamp(x.c.Writer.Header())
+	x.identify()
 	x.metrics.page.ServeHTTP(x.c.Writer, x.c.Request)
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/internal/audit"
 	"github.com/stoutlock/stout/internal/origin"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
@@ -55,6 +56,10 @@ type Options struct {
 	// replica itself while it is master; nil for none. It is the way back for who has
 	// lost every token of the root.
 	BreakGlass *[32]byte
+	// Audit takes a line for each call that the audit is about; nil for none.
+	// AuditChanges has it take one for each change.
+	Audit        *audit.Log
+	AuditChanges bool
 	// Browsers says who may call from a web page. Its Named is the server's own.
 	Browsers origin.Settings
 

@@ -42,6 +42,11 @@ type Options struct {
 	Secure bool
 	// Clients are the names of those that certificates are made for, too.
 	Clients []string
+	// RootToken is a file with the secret of user:root with which the cell is founded
+	// with access on. The harness's own calls bring it. Empty for access off.
+	RootToken string
+	// Audit has each replica keep an audit log, of changes too: see Replica.AuditLog.
+	Audit bool
 }
 
 // Cell is a running cell. Its methods are safe for concurrent use.
@@ -132,6 +137,11 @@ func (c *Cell) layOut() error {
 			return err
 		}
 	}
+	if c.opts.RootToken != "" {
+		if err := c.authorize(); err != nil {
+			return err
+		}
+	}
 	for _, r := range c.replicas {
 		list, err := c.listFor(r)
 		if err != nil {
@@ -140,7 +150,7 @@ func (c *Cell) layOut() error {
 		r.args = append([]string{
 			"--cell", c.opts.Name, "--id", r.ID, "--data-dir", r.DataDir,
 			"--api-listen", r.Addr(), "--raft-listen", r.RaftAddr,
-		}, slices.Concat(list, c.tlsFlags(r), c.opts.Args)...)
+		}, slices.Concat(list, c.tlsFlags(r), c.accessFlags(r), c.opts.Args)...)
 	}
 	return nil
 }

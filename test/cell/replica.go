@@ -37,6 +37,9 @@ func (r *Replica) Addr() string {
 	return addr
 }
 
+// AuditLog is the file of its audit log, with Options.Audit.
+func (r *Replica) AuditLog() string { return r.DataDir + ".audit.log" }
+
 // Start runs the replica's process, and fails where one runs already. It does
 // not wait until the replica serves.
 func (r *Replica) Start() error { return r.StartWith() }

@@ -24,8 +24,8 @@ Usage:
   --data DIR   where data and logs are; default .stout in the clone
   --port N     of the first API; the others follow, and those of the replicas from
                N + 100. Default 7101, or the next free ones. A cell keeps its ports.
-  --secure     all speak TLS (make run SECURE=1); data and certificates are in
-               .stout-secure
+  --secure     with TLS everywhere, access on and an audit log (make run SECURE=1);
+               data, certificates and the root's token are in .stout-secure
 
 Exit codes: 0 done, or stopped in good order; 1 anything else.`
 

@@ -25,7 +25,7 @@ type runOptions struct {
 	data string // directory; empty for the usual one
 	port int    // of the first API; 0 for any
 
-	secure bool // all speak TLS
+	secure bool // with TLS, access and audit
 }
 
 // runCell runs a cell of three replicas in the foreground until ctx ends.
@@ -49,15 +49,26 @@ func runCell(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	c, err := cell.Start(cell.Options{
+	options := cell.Options{
 		Dir: o.data, Name: "local", Size: size, Binary: filepath.Join(bin, "stoutd"),
 		APIPort: p.API, RaftPort: p.Raft,
-		Secure: o.secure, Clients: []string{secureClient},
-	})
+		Secure: o.secure, Clients: []string{secureClient}, Audit: o.secure,
+	}
+	if o.secure {
+		if options.RootToken, err = rootToken(o.data); err != nil {
+			return err
+		}
+	}
+	c, err := cell.Start(options)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if o.secure {
+		if err := writeCurl(c, options.RootToken); err != nil {
+			return err
+		}
+	}
 	starting, cancel := context.WithTimeout(ctx, startBound)
 	defer cancel()
 	master, err := c.WaitReady(starting)
@@ -112,7 +123,8 @@ func introduce(ctx context.Context, c *cell.Cell, master *cell.Replica, bin stri
 	say("\nTry, in another terminal:\n")
 	curl := "curl"
 	if c.TLS() != nil {
-		curl = "curl " + sayTLS(c)
+		curl = "curl -K " + absolute(curlFile(c.Dir()))
+		saySecure(c)
 	}
 	say("  %s -s %s/v1/cell", curl, urls[0])
 	say(`  S=$(%[1]s -s %[2]s/v1/sessions -d '{"name":"me","ttl_ms":60000}' | sed 's/.*"id": *"\([^"]*\)".*/\1/'); %[1]s -s -X PUT %[2]s/v1/locks/db/migrate -d "{\"session\":\"$S\"}"`, curl, urls[1])
@@ -126,18 +138,35 @@ func introduce(ctx context.Context, c *cell.Cell, master *cell.Replica, bin stri
 	}
 	say("  %s status", stout)
 	say("  %s lock /db/backup -- sh -c 'echo I hold $STOUT_PATH with token $STOUT_TOKEN'", stout)
+	if c.TLS() != nil {
+		sayAccess(c, curl, urls[0])
+	}
 	say("\nKill the master (kill -9 %d) and watch another take over. Ctrl-C stops the cell.\n", master.PID())
 }
 
 // secureClient is whom a cell that speaks TLS has a certificate for.
 const secureClient = "me"
 
-// sayTLS shows what has stout call a cell that speaks TLS, and returns what has
-// curl do so.
-func sayTLS(c *cell.Cell) string {
-	ca, cert, key := absolute(c.Cert("ca.pem")), absolute(c.Cert(secureClient+".pem")), absolute(c.Cert(secureClient+"-key.pem"))
-	say("  export STOUT_CA_CERT=%s STOUT_CERT=%s STOUT_KEY=%s", ca, cert, key)
-	return `--cacert "$STOUT_CA_CERT" --cert "$STOUT_CERT" --key "$STOUT_KEY"`
+// saySecure shows what has stout call a secured cell.
+func saySecure(c *cell.Cell) {
+	say("  export STOUT_CA_CERT=%s STOUT_CERT=%s STOUT_KEY=%s", absolute(c.Cert("ca.pem")), absolute(c.Cert(secureClient+".pem")), absolute(c.Cert(secureClient+"-key.pem")))
+	if token := tokenFile(c.Dir()); exists(token) {
+		say("  export STOUT_AUTH_TOKEN_FILE=%s", absolute(token))
+	}
+}
+
+// sayAccess shows what there is to try of access and audit.
+func sayAccess(c *cell.Cell, curl, url string) {
+	if !exists(tokenFile(c.Dir())) {
+		return
+	}
+	say("")
+	say("  %s -s %s/v1/access/whoami", curl, url)
+	say("  %s -s -X PUT -d '{\"read\":[\"*\"],\"lock\":[\"user:me\"],\"write\":[\"user:me\"]}' %s/v1/access/rules/app", curl, url)
+	say("  %s -s '%s/v1/access/check?path=/app/x&principal=user:me'", curl, url)
+	say("  tail -qn 1 %s/*.audit.log", absolute(c.Dir()))
+	say("")
+	say("The root's token is in %s, and what curl is to send in %s.", relative(tokenFile(c.Dir())), relative(curlFile(c.Dir())))
 }
 
 // absolute is a path for a shell that may be anywhere.

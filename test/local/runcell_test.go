@@ -48,23 +48,35 @@ func TestRunAgain(t *testing.T) {
 }
 
 // TestRunSecure: what the cell of `local run --secure` shows works as it is
-// shown, with TLS, and goes on working in the next run.
+// shown, with TLS and access, and goes on working in the next run. The root's token
+// is nobody else's to read.
 func TestRunSecure(t *testing.T) {
 	dir, port := t.TempDir(), freeBase(t)
 	for range 2 {
 		said, end := startLocal(t, "run", "--secure", "--data", dir, "--port", fmt.Sprint(port))
 		var script []string
 		for line := range strings.Lines(said) {
-			if line = strings.TrimSpace(line); strings.HasPrefix(line, "export ") || strings.HasPrefix(line, "curl ") || strings.HasPrefix(line, "S=") || strings.Contains(line, "stout status") || strings.Contains(line, "stout lock") {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "export ") || strings.HasPrefix(line, "curl ") || strings.HasPrefix(line, "S=") || strings.HasPrefix(line, "tail ") || strings.Contains(line, "stout status") || strings.Contains(line, "stout lock") {
 				script = append(script, line)
 			}
 		}
 		sh := exec.CommandContext(cell.Bounded(t), "sh", "-ec", strings.Join(script, "\n"))
 		out, err := sh.CombinedOutput()
-		for _, want := range []string{`"cell":"local"`, `"token":`, `"state":"held"`, "REPLICA  ROLE", "I hold /db/backup with token "} {
+		for _, want := range []string{`"cell":"local"`, `"token":`, `"state":"held"`, "REPLICA  ROLE", "I hold /db/backup with token ",
+			`{"principal":"user:root","how":"token"}`, `"lock":{"allowed":true,"rule":"/app"}`, `"method":"PUT","route":"/v1/access/rules/{path}","path":"/app","status":200`} {
 			if err != nil || !strings.Contains(string(out), want) {
 				t.Errorf("%v, without %s:\n%s\nsays:\n%s", err, want, strings.Join(script, "\n"), out)
 			}
+		}
+		for _, file := range []string{tokenFile(dir), curlFile(dir), dir + "/r1.audit.log"} {
+			if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+				t.Errorf("%s: %v, %v", file, info, err)
+			}
+		}
+		url, _, _ := strings.Cut(said[strings.Index(said, "https://"):], " ")
+		bare := exec.CommandContext(cell.Bounded(t), "curl", "-s", "--cacert", dir+"/certs/ca.pem", url+"/v1/sessions")
+		if out, err := bare.CombinedOutput(); err != nil || !strings.Contains(string(out), `"code":"unauthenticated"`) {
+			t.Errorf("without a token: %v, %s", err, out)
 		}
 		end()
 		port = 0

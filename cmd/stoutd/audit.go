@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/internal/audit"
+	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/master"
+)
+
+// openAudit opens the audit log that the settings name, nil where they name none.
+func openAudit(c *config.Config, log zerolog.Logger, stdout io.Writer) (*audit.Log, error) {
+	if c.AuditLog == "" {
+		return nil, nil
+	}
+	own, err := ownOutput(stdout)
+	if err != nil {
+		return nil, err
+	}
+	l, err := audit.Open(audit.Options{
+		Path: c.AuditLog, Stdout: own, Required: c.AuditRequired,
+		MaxBytes: int64(c.AuditMaxSize), Keep: int(c.AuditKeep), Logger: log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("audit-log %q (%s): %w", c.AuditLog, c.Source("audit-log"), err)
+	}
+	return l, nil
+}
+
+// ownOutput is standard output as a file of its own. Of the first one Go ends the
+// process when its reader has gone; of this one a write fails.
+func ownOutput(stdout io.Writer) (audit.Sink, error) {
+	f, ok := stdout.(*os.File)
+	if !ok {
+		return audit.Writer(stdout), nil
+	}
+	fd, err := syscall.Dup(int(f.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("standard output: %w", err)
+	}
+	syscall.CloseOnExec(fd)
+	return audit.Writer(os.NewFile(uintptr(fd), f.Name())), nil
+}
+
+// reopenOnHangup has the file opened again at each SIGHUP, as logrotate sends it,
+// until the returned function is called. Without an audit log SIGHUP ends the process
+// as it always does.
+func reopenOnHangup(l *audit.Log) (stop func()) {
+	if l == nil {
+		return func() {}
+	}
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		for {
+			select {
+			case <-hangup:
+				l.Reopen()
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(hangup)
+		cancel()
+	}
+}
+
+// happened notes what a master does by itself.
+func happened(to *audit.Log) func(master.Happening) {
+	return func(h master.Happening) {
+		to.Note(audit.Record{Event: h.Event, Member: h.Member, Epoch: h.Epoch, Revision: h.Revision})
+	}
+}
+
+// auditing is the metrics of an audit log.
+type auditing struct{ log *audit.Log }
+
+var (
+	auditLinesDesc = prometheus.NewDesc("stout_audit_lines_total",
+		"Lines of the audit log that were written, and those that were lost.", []string{"result"}, nil)
+	auditDenialsDesc = prometheus.NewDesc("stout_audit_denials_suppressed_total",
+		"Denials without a line of their own in the audit log, since there were too many at once.", nil, nil)
+	auditFailingDesc = prometheus.NewDesc("stout_audit_failing",
+		"1 while the audit log cannot be written.", nil, nil)
+)
+
+func (auditing) Describe(to chan<- *prometheus.Desc) {
+	to <- auditLinesDesc
+	to <- auditDenialsDesc
+	to <- auditFailingDesc
+}
+
+func (a auditing) Collect(to chan<- prometheus.Metric) {
+	if a.log == nil {
+		return
+	}
+	n, failing := a.log.Counts(), 0.0
+	if n.Failing {
+		failing = 1
+	}
+	to <- prometheus.MustNewConstMetric(auditLinesDesc, prometheus.CounterValue, float64(n.Written), "written")
+	to <- prometheus.MustNewConstMetric(auditLinesDesc, prometheus.CounterValue, float64(n.Lost), "lost")
+	to <- prometheus.MustNewConstMetric(auditDenialsDesc, prometheus.CounterValue, float64(n.Suppressed))
+	to <- prometheus.MustNewConstMetric(auditFailingDesc, prometheus.GaugeValue, failing)
+}

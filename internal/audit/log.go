@@ -1,0 +1,351 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+const (
+	// mostQueued bounds the lines that wait for the file, some 2 MiB.
+	mostQueued = 4096
+	// patience is what a call waits for its line: a disk that takes longer hangs.
+	patience = 2 * time.Second
+	// retryEvery is how often a file that could not be written is tried again.
+	retryEvery = time.Second
+	// warnEvery is how often it is said that it can't.
+	warnEvery = time.Minute
+)
+
+// Options say where a log goes.
+type Options struct {
+	// Path is the file: a regular one, which is made where there is none, a named
+	// pipe or a device; "-" is Stdout.
+	Path string
+	// Stdout is where "-" leads to.
+	Stdout Sink
+	// MaxBytes is the size at which a regular file is put aside, in whole MiB, and
+	// Keep how many of those are kept; 0 is never, and all.
+	MaxBytes int64
+	Keep     int
+	// Required has changes refused while the log can't be written.
+	Required bool
+	Logger   zerolog.Logger
+}
+
+// Log is an audit log. Its methods are safe for concurrent use. A nil one takes
+// everything and keeps nothing.
+type Log struct {
+	required bool
+	logger   zerolog.Logger
+	sink     Sink
+	lines    chan entry
+	reopen   chan struct{}
+	look     chan struct{} // failing was set by another goroutine
+	denials  denials
+
+	failing atomic.Pointer[error] // why the last write failed, or hangs; nil where it did not
+	written atomic.Uint64
+	lost    atomic.Uint64
+
+	closing sync.Once
+	stop    chan struct{} // closed by Close
+	stopped chan struct{} // closed when the file is
+
+	// Of the goroutine that has the file.
+	untold uint64    // lines that were lost since the last that was written
+	torn   bool      // the file ends within a line
+	warned time.Time // when it was last said that the file can't be written
+}
+
+// entry is a line on its way; done, where it is not nil, is told what became of it.
+type entry struct {
+	text []byte
+	done chan<- error
+}
+
+// Open opens the file and begins the log.
+func Open(o Options) (*Log, error) {
+	sink, err := openSink(&o)
+	if err != nil {
+		return nil, err
+	}
+	return newLog(sink, o.Required, o.Logger), nil
+}
+
+func newLog(sink Sink, required bool, logger zerolog.Logger) *Log {
+	l := &Log{
+		required: required, logger: logger, sink: sink,
+		lines: make(chan entry, mostQueued), reopen: make(chan struct{}, 1), look: make(chan struct{}, 1),
+		stop: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	l.denials.tell = l.Note
+	l.Note(Record{Event: Started})
+	go l.run()
+	return l
+}
+
+// format is a record's line, with the line's end.
+func format(r *Record) []byte {
+	var out bytes.Buffer
+	to := zerolog.New(&out)
+	r.line(&to, time.Now())
+	return out.Bytes()
+}
+
+// Note has a record written. It does not wait: where the file can't keep up, the
+// line is lost and counted.
+func (l *Log) Note(r Record) {
+	if l == nil {
+		return
+	}
+	select {
+	case l.lines <- entry{text: format(&r)}:
+	default:
+		l.lost.Add(1)
+	}
+}
+
+// Denied counts a denial of a host and port, and reports whether it is to have a line:
+// those of one address beyond a few a second have one together, with their number.
+func (l *Log) Denied(remote string) bool { return l != nil && l.denials.admit(remote) }
+
+// Required reports whether changes are to be refused while the log can't be written.
+func (l *Log) Required() bool { return l != nil && l.required }
+
+// Err is why the log can't be written now, or nil. It does not wait.
+func (l *Log) Err() error {
+	if l != nil {
+		if err := l.failing.Load(); err != nil {
+			return *err
+		}
+	}
+	return nil
+}
+
+// Demand has a record written, and returns when the file has it. An error says that
+// the record may not be there: what it announces must not be done.
+func (l *Log) Demand(ctx context.Context, r Record) error {
+	if err := l.Err(); err != nil {
+		l.lost.Add(1)
+		return err
+	}
+	done := make(chan error, 1)
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case l.lines <- entry{format(&r), done}:
+	case <-t.C:
+		l.lost.Add(1)
+		return l.hangs()
+	case <-ctx.Done():
+		l.lost.Add(1)
+		return ctx.Err()
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-l.stopped:
+		select {
+		case err := <-done:
+			return err
+		default:
+			return errors.New("the audit log is closed")
+		}
+	case <-t.C:
+		return l.hangs()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// hangs has the calls that come next not wait. The next line that is written, though
+// late, puts that right.
+func (l *Log) hangs() error {
+	err := fmt.Errorf("its file has taken no line for %v", patience)
+	if l.failing.CompareAndSwap(nil, &err) {
+		select {
+		case l.look <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// Reopen has the file opened again by its name: somebody has moved it away.
+func (l *Log) Reopen() {
+	if l == nil {
+		return
+	}
+	select {
+	case l.reopen <- struct{}{}:
+	default: // it is about to be
+	}
+}
+
+// Close writes what was noted until now, and closes the file. ctx bounds it: a file
+// that hangs is left behind.
+func (l *Log) Close(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	l.denials.flush()
+	l.closing.Do(func() { close(l.stop) })
+	select {
+	case <-l.stopped:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the audit log's file has not taken what is left: %w", ctx.Err())
+	}
+}
+
+// run writes until Close. Lines that wait together are written together.
+func (l *Log) run() {
+	defer close(l.stopped)
+	retry := time.NewTimer(retryEvery)
+	defer retry.Stop()
+	for {
+		retry.Stop()
+		if l.Err() != nil {
+			retry.Reset(retryEvery)
+		}
+		select {
+		case first := <-l.lines:
+			l.take(first)
+		case <-l.reopen:
+			l.openAgain()
+		case <-l.look: // and have it retried
+		case <-retry.C:
+			_ = l.write(nil)
+		case <-l.stop:
+			l.finish()
+			return
+		}
+	}
+}
+
+func (l *Log) finish() {
+	if first := l.waiting(); first != nil {
+		l.take(*first)
+	}
+	if err := l.sink.Close(); err != nil {
+		l.logger.Warn().Err(err).Msg("the audit log was not closed in good order")
+	}
+}
+
+// mostTogether bounds what is written at once: a pipe takes so much as a whole.
+const mostTogether = 4096
+
+// take writes an entry and those that wait behind it.
+func (l *Log) take(first entry) {
+	for next := &first; next != nil; {
+		together, text := []entry{*next}, next.text
+		for next = l.waiting(); next != nil && len(text)+len(next.text) <= mostTogether; next = l.waiting() {
+			together, text = append(together, *next), append(text, next.text...)
+		}
+		err := l.writeNow(text, len(together))
+		for _, e := range together {
+			if e.done != nil {
+				e.done <- err
+			}
+		}
+	}
+}
+
+// waiting is the next entry, nil where none waits.
+func (l *Log) waiting() *entry {
+	select {
+	case next := <-l.lines:
+		return &next
+	default:
+		return nil
+	}
+}
+
+// writeNow is write, unless that failed a moment ago: then it is left to the retries,
+// so that a full disk is not asked for each line.
+func (l *Log) writeNow(text []byte, lines int) error {
+	if err := l.Err(); err != nil && l.untold > 0 {
+		l.lose(lines)
+		return err
+	}
+	if err := l.write(text); err != nil {
+		l.lose(lines)
+		return err
+	}
+	l.written.Add(uint64(lines))
+	return nil
+}
+
+func (l *Log) lose(lines int) {
+	l.untold += uint64(lines)
+	l.lost.Add(uint64(lines))
+}
+
+// write writes whole lines, and before them that others were lost.
+func (l *Log) write(text []byte) error {
+	missing := l.untold
+	if missing > 0 {
+		text = append(format(&Record{Event: Lost, Count: missing}), text...)
+	}
+	if l.torn {
+		text = append([]byte{'\n'}, text...)
+	}
+	n, err := l.sink.Write(text)
+	if err == nil && n < len(text) {
+		err = fmt.Errorf("%d bytes of %d were written", n, len(text))
+	}
+	if err != nil {
+		l.torn = l.torn && n == 0 || n > 0
+		l.failing.Store(&err)
+		l.warn(err)
+		return err
+	}
+	l.torn, l.untold = false, 0
+	if l.failing.Swap(nil) != nil {
+		l.warned = time.Time{}
+		l.logger.Info().Uint64("lost", missing).Msg("the audit log is written again")
+	}
+	return nil
+}
+
+func (l *Log) warn(err error) {
+	if now := time.Now(); now.Sub(l.warned) >= warnEvery {
+		l.warned = now
+		what := "the audit log cannot be written: its lines are lost, and counted"
+		if l.required {
+			what = "the audit log cannot be written: changes are refused (audit-required)"
+		}
+		l.logger.Error().Err(err).Uint64("lost", l.lost.Load()).Msg(what)
+	}
+}
+
+func (l *Log) openAgain() {
+	if err := l.sink.Reopen(); err != nil {
+		l.logger.Error().Err(err).Msg("the audit log cannot be opened again: what was open stays in use")
+		return
+	}
+	l.torn = false
+	l.logger.Info().Msg("the audit log was opened again")
+	if l.Err() != nil {
+		_ = l.write(nil)
+	}
+}
+
+// Counts are what a log has done so far.
+type Counts struct {
+	Written, Lost uint64 // lines
+	Suppressed    uint64 // denials that have no line of their own
+	Failing       bool   // the last write has failed, or hangs
+}
+
+// Counts tells what the log has done so far.
+func (l *Log) Counts() Counts {
+	return Counts{l.written.Load(), l.lost.Load(), l.denials.suppressed.Load(), l.Err() != nil}
+}

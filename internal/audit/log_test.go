@@ -1,0 +1,368 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// disk is a Sink that can be full, or hang.
+type disk struct {
+	mu      sync.Mutex
+	got     bytes.Buffer
+	room    int // what it takes before it is full; below 0 for any
+	hangs   chan struct{}
+	writes  int
+	reopens int
+	closed  bool
+}
+
+func (d *disk) Write(p []byte) (int, error) {
+	d.mu.Lock()
+	hangs := d.hangs
+	d.writes++
+	d.mu.Unlock()
+	if hangs != nil {
+		<-hangs
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.room >= 0 && len(p) > d.room {
+		n, _ := d.got.Write(p[:d.room])
+		d.room = 0
+		return n, syscall.ENOSPC
+	}
+	if d.room >= 0 {
+		d.room -= len(p)
+	}
+	return d.got.Write(p)
+}
+
+func (d *disk) Reopen() error { d.reopens++; return nil }
+func (d *disk) Close() error  { d.closed = true; return nil }
+
+func (d *disk) set(room int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.room = room
+}
+
+// lines are what the disk has, by what happened or who called.
+func (d *disk) lines(t *testing.T) (out []map[string]any) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, text := range strings.Split(strings.TrimSuffix(d.got.String(), "\n"), "\n") {
+		var line map[string]any
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			line = map[string]any{"torn": text}
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func (d *disk) told(t *testing.T) string {
+	var out []string
+	for _, l := range d.lines(t) {
+		switch {
+		case l["torn"] != nil:
+			out = append(out, "torn")
+		case l["count"] != nil:
+			out = append(out, fmt.Sprintf("%v %v%v", l["event"], l["remote"], l["count"]))
+		case l["event"] != nil:
+			out = append(out, l["event"].(string))
+		default:
+			out = append(out, l["principal"].(string))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// ownLog is what a log says of itself.
+type ownLog struct {
+	mu  sync.Mutex
+	got strings.Builder
+}
+
+func (o *ownLog) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.got.Write(p)
+}
+
+func (o *ownLog) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.got.String()
+}
+
+func who(name string) Record { return Record{Principal: name} }
+
+// begin is a log on a disk, in a bubble, closed at its end; its own log is text.
+func begin(t *testing.T, d *disk, required bool) (*Log, *ownLog) {
+	text := new(ownLog)
+	l := newLog(d, required, zerolog.New(text))
+	t.Cleanup(func() {
+		if err := l.Close(context.Background()); err != nil || !d.closed {
+			t.Errorf("closed %t, %v", d.closed, err)
+		}
+	})
+	synctest.Wait()
+	return l, text
+}
+
+// A line has the fields of the contract and no other.
+func TestFields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1}
+		l, _ := begin(t, d, false)
+		l.Note(Record{Principal: "user:a", How: "token", Remote: "[::1]:5", Method: "PUT", Route: "/v1/files/{path}", Path: "/a",
+			Status: 403, Code: "permission_denied", RequestID: "R", Epoch: 3, Revision: 9})
+		synctest.Wait()
+		const want = `{"time":"2000-01-01T00:00:00.000000Z","principal":"user:a","how":"token","remote":"[::1]:5","method":"PUT",` +
+			`"route":"/v1/files/{path}","path":"/a","status":403,"code":"permission_denied","request_id":"R","epoch":3,"revision":9}` + "\n"
+		if got := d.got.String(); !strings.HasSuffix(got, "\n"+want) {
+			t.Errorf("%s; want %s", got, want)
+		}
+	})
+}
+
+// What others have chosen can be no line of its own, and does nothing to a terminal.
+func TestTextsAreHarmless(t *testing.T) {
+	for _, text := range []string{"/a\nb", "/\x1b[2J", "/\u009b2J", "/\u202eb", "/\"\\", "/\U000e0001", "/é😀", "/\xff", "/\u2028", "/\u200b", "/\x7f"} {
+		line := string(format(&Record{Path: text, Principal: text, Method: text}))
+		var got struct{ Path string }
+		if err := json.Unmarshal([]byte(line), &got); err != nil || got.Path != strings.ToValidUTF8(text, "\ufffd") {
+			t.Errorf("%q: %v, %q in %s", text, err, got.Path, line)
+		}
+		for _, r := range strings.TrimSuffix(line, "\n") {
+			if r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x202e || r == 0x2028 || r == 0x200b || r == 0xe0001 || r == 0xfffd {
+				t.Errorf("%q: %q has %q", text, line, r)
+			}
+		}
+	}
+}
+
+// A disk that is full costs the lines that it does not take, and is said once a
+// minute; when there is room again the log says how many are missing.
+func TestFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1}
+		l, text := begin(t, d, false)
+		d.set(10)
+		for range 100 {
+			l.Note(who("lost"))
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(3 * time.Minute)
+		if n := strings.Count(text.String(), "cannot be written"); n < 2 || n > 5 {
+			t.Errorf("said %d times in three minutes:\n%s", n, text)
+		}
+		d.mu.Lock()
+		if d.writes > 200 {
+			t.Errorf("%d writes to a disk that was full for three minutes", d.writes)
+		}
+		d.mu.Unlock()
+		if c := l.Counts(); c.Lost != 100 || !c.Failing || l.Err() == nil {
+			t.Errorf("%+v %v", c, l.Err())
+		}
+		d.set(-1)
+		time.Sleep(2 * retryEvery)
+		l.Note(who("again"))
+		synctest.Wait()
+		if got := d.told(t); got != "audit_started torn audit_lost 100 again" {
+			t.Error(got)
+		}
+		if c := l.Counts(); c.Failing || c.Written != 2 || !strings.Contains(text.String(), "written again") {
+			t.Errorf("%+v\n%s", c, text)
+		}
+	})
+}
+
+// Nothing is promised to a caller whose line the disk has not taken.
+func TestDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1}
+		l, text := begin(t, d, true)
+		if err := l.Demand(t.Context(), who("a")); err != nil || d.told(t) != "audit_started a" {
+			t.Fatalf("%v: %s", err, d.told(t))
+		}
+		d.set(0)
+		for range 3 {
+			began := time.Now()
+			if err := l.Demand(t.Context(), who("b")); !errors.Is(err, syscall.ENOSPC) || time.Since(began) > 0 {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+		}
+		if !strings.Contains(text.String(), "changes are refused (audit-required)") {
+			t.Error(text)
+		}
+		d.set(-1)
+		time.Sleep(2 * retryEvery)
+		if err := l.Demand(t.Context(), who("c")); err != nil || d.told(t) != "audit_started a audit_lost 1 c" {
+			t.Errorf("%v: %s", err, d.told(t)) // two have been refused without a try
+		}
+	})
+}
+
+// A disk that hangs keeps a call for so long, those after it not at all, and
+// whoever only notes never.
+func TestHangingDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1}
+		l, _ := begin(t, d, true)
+		d.mu.Lock()
+		d.hangs = make(chan struct{})
+		d.mu.Unlock()
+		began := time.Now()
+		for range 3 * mostQueued {
+			l.Note(who("a"))
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("noting took %v", took)
+		}
+		if lost := l.Counts().Lost; lost < mostQueued {
+			t.Errorf("%d lost", lost)
+		}
+		for i, want := range []time.Duration{patience, 0, 0} {
+			began := time.Now()
+			if err := l.Demand(t.Context(), who("b")); err == nil || time.Since(began) != want {
+				t.Errorf("%d: %v after %v", i, err, time.Since(began))
+			}
+		}
+		close(d.hangs)
+		time.Sleep(2 * retryEvery)
+		if err := l.Demand(t.Context(), who("c")); err != nil || !strings.HasSuffix(d.told(t), " c") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A line that comes late is no reason to refuse those after it for ever.
+func TestLateLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1}
+		l, _ := begin(t, d, true)
+		for range 20 { // the disk answers just when the patience is over
+			d.mu.Lock()
+			d.hangs = make(chan struct{})
+			d.mu.Unlock()
+			time.AfterFunc(patience, func() {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				close(d.hangs)
+				d.hangs = nil
+			})
+			_ = l.Demand(t.Context(), who("a"))
+			time.Sleep(2 * retryEvery)
+			if err := l.Demand(t.Context(), who("b")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// What is left when the log is closed is written; what nobody takes is left.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1}
+		l := newLog(d, false, zerolog.Nop())
+		for i := range 200 {
+			l.Note(who(fmt.Sprint("user:", i)))
+		}
+		if err := l.Close(t.Context()); err != nil || !strings.HasSuffix(d.told(t), " user:198 user:199") || len(d.lines(t)) != 201 {
+			t.Errorf("%v: %s", err, d.told(t))
+		}
+		if err := l.Demand(t.Context(), who("late")); err == nil {
+			t.Error("a line is taken that nobody writes")
+		}
+
+		stuck := &disk{room: -1, hangs: make(chan struct{})}
+		l = newLog(stuck, false, zerolog.Nop())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		close(stuck.hangs)
+	})
+}
+
+// A nil log takes everything.
+func TestNone(t *testing.T) {
+	var l *Log
+	l.Note(who("a"))
+	l.Reopen()
+	if l.Denied("a") || l.Required() || l.Err() != nil || l.Close(t.Context()) != nil {
+		t.Error("a nil log does something")
+	}
+}
+
+// Of each address so many denials have lines; the rest are counted. Neither the
+// lines nor the memory grow with the attack.
+func TestDenialsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1}
+		l, _ := begin(t, d, false)
+		lines := 0
+		deny := func(remote string, n int) {
+			for range n {
+				if l.Denied(remote) {
+					lines++
+				}
+			}
+		}
+		deny("10.0.0.1:1", 25)
+		deny("10.0.0.1:2", 5) // the same host
+		deny("10.0.0.2:1", 10)
+		deny("[2001:db8::1]:1", 6)
+		deny("[2001:db8::ffff]:1", 6) // the same network
+		deny("", 11)                  // by another member, who has not said
+		if lines != 4*denialsOfOne {
+			t.Errorf("%d lines", lines)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := d.told(t); got != "audit_started denials_suppressed 10.0.0.120 denials_suppressed 2001:db8::/642 denials_suppressed 1" {
+			t.Error(got)
+		}
+		deny("10.0.0.1:1", 1)
+		if lines != 4*denialsOfOne+1 {
+			t.Errorf("%d lines in the next second", lines)
+		}
+
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		lines = 0
+		for i := range 100_000 {
+			deny(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255), 1)
+		}
+		l.denials.mu.Lock()
+		if lines != denialsOfAll || len(l.denials.of) > mostCounted+1 {
+			t.Errorf("%d lines for 100000 addresses, of which %d are known", lines, len(l.denials.of))
+		}
+		l.denials.mu.Unlock()
+		before := len(d.lines(t))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		var sum float64
+		all := d.lines(t)[before:]
+		for _, line := range all {
+			sum += line["count"].(float64)
+		}
+		if sum != 100_000-denialsOfAll || len(all) > denialsOfAll+1 {
+			t.Errorf("%v are counted in %d lines", sum, len(all))
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/rs/zerolog"
+)
+
+// Record is one line. It has no field for a secret, for a content, nor for anything
+// else that a caller may write freely, but for the path of a node.
+type Record struct {
+	Principal, How string // who has called, and how that was proved
+	Remote         string // from where, as host and port
+	Method, Route  string // Route is the path with the names of its variables
+	Path           string // of the node that the call is about; left out where there is none
+	Status         int    // of the answer; 0 where the call is about to take effect
+	Code           string // of a refusal
+	RequestID      string
+	Epoch          uint64
+	Revision       uint64 // of the cell, when the line was made
+
+	// What follows is left out of the line of a call.
+
+	Event  string // what has happened, where no call has done it
+	Member string // the replica that it is about
+	Count  uint64 // of lines or denials that have none of their own
+}
+
+// Events of records that are no call's. Those of the master are named by package
+// master.
+const (
+	Started    = "audit_started"      // this replica writes the log from now on
+	Lost       = "audit_lost"         // Count lines before this one could not be written
+	Suppressed = "denials_suppressed" // Count denials of Remote in one second, beyond those with lines
+)
+
+// timeForm has all of the digits, so that lines sort.
+const timeForm = "2006-01-02T15:04:05.000000Z"
+
+// line writes the record, as of now.
+func (r *Record) line(to *zerolog.Logger, now time.Time) {
+	e := to.Log().Str("time", now.UTC().Format(timeForm))
+	if r.Event != "" {
+		e = e.Str("event", r.Event)
+		if r.Member != "" {
+			e = safe(e, "member", r.Member)
+		}
+		if r.Count > 0 {
+			e = e.Uint64("count", r.Count)
+		}
+	}
+	e = safe(e, "principal", r.Principal).Str("how", r.How).Str("remote", r.Remote)
+	e = safe(e, "method", r.Method).Str("route", r.Route)
+	if r.Path != "" {
+		e = safe(e, "path", r.Path)
+	}
+	e.Int("status", r.Status).Str("code", r.Code).Str("request_id", r.RequestID).
+		Uint64("epoch", r.Epoch).Uint64("revision", r.Revision).Send()
+}
+
+// safe adds a text that a caller has chosen. What a terminal might obey, or would
+// show as something else, is escaped: zerolog does so below U+0080 only.
+func safe(e *zerolog.Event, name, text string) *zerolog.Event {
+	plain := func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
+	if !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
+		return e.Str(name, text)
+	}
+	out := []byte{'"'}
+	for _, r := range text {
+		switch {
+		case r == '"' || r == '\\':
+			out = append(out, '\\', byte(r))
+		case plain(r):
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return e.RawJSON(name, append(out, '"'))
+}

@@ -1,0 +1,213 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/DeRuina/timberjack"
+)
+
+// Sink is where lines go. It is used by one goroutine.
+type Sink interface {
+	io.WriteCloser
+	// Reopen opens it again by its name; where it can't, it stays as it is.
+	Reopen() error
+}
+
+const fileMode = 0o600
+
+func openSink(o *Options) (Sink, error) {
+	if o.Path == "-" {
+		return o.Stdout, nil
+	}
+	info, err := os.Stat(o.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		dir := filepath.Dir(o.Path)
+		if _, err := os.Stat(dir); err != nil {
+			return nil, fmt.Errorf("there is no directory %q: make it (mkdir -m 700 %s), so that the user that stoutd runs as can write there", dir, dir)
+		}
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, errors.New("it is a directory; name the file")
+	case info.Mode()&fs.ModeSocket != 0:
+		return nil, errors.New("it is a socket, which cannot be opened; for that of standard output say -")
+	case !info.Mode().IsRegular():
+		if o.MaxBytes > 0 {
+			return nil, errors.New("it is no regular file, and cannot be rotated: leave audit-max-size out")
+		}
+		return openStream(o.Path, info.Mode())
+	}
+	lock, err := claim(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	sink, err := openRegular(o)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return &claimed{sink, lock}, nil
+}
+
+func openRegular(o *Options) (Sink, error) {
+	f := &file{path: o.Path, flag: os.O_CREATE}
+	if err := f.Reopen(); err != nil {
+		return nil, err
+	}
+	if o.MaxBytes == 0 {
+		return f, nil
+	}
+	if err := f.Close(); err != nil { // it can be opened
+		return nil, err
+	}
+	return newRotating(o), nil
+}
+
+// claim has the file for this process alone: what two replicas wrote and rotated
+// would be lost between them. The lock is beside the file, which comes and goes.
+func claim(path string) (*os.File, error) {
+	if whole, err := filepath.EvalSymlinks(path); err == nil {
+		path = whole
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, fileMode)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.New("another process writes it: each replica needs a file of its own")
+		}
+		return nil, fmt.Errorf("%s: %w", path+".lock", err)
+	}
+	return lock, nil
+}
+
+// claimed gives the claim up with the file.
+type claimed struct {
+	Sink
+	lock *os.File
+}
+
+func (c *claimed) Close() error { return errors.Join(c.Sink.Close(), c.lock.Close()) }
+
+// file is a file, named pipe or device that is open, or is to be with the next
+// write.
+type file struct {
+	path   string
+	flag   int
+	stream bool // its other end may be another one after a failure
+	open   *os.File
+}
+
+// openStream opens a named pipe or a device. A pipe that nobody reads yet is tried
+// again with each write: the reader may well start later.
+func openStream(path string, mode fs.FileMode) (Sink, error) {
+	f := &file{path: path, stream: true}
+	if mode&fs.ModeNamedPipe != 0 {
+		f.flag = syscall.O_NONBLOCK // it would wait for a reader
+	}
+	if err := f.Reopen(); err != nil && !errors.Is(err, syscall.ENXIO) {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *file) Reopen() error {
+	next, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|f.flag, fileMode)
+	if err != nil {
+		return err
+	}
+	if !f.stream {
+		if err := endLine(next, f.path); err != nil {
+			_ = next.Close()
+			return err
+		}
+	}
+	if f.open != nil {
+		_ = f.open.Close()
+	}
+	f.open = next
+	return nil
+}
+
+// endLine ends the line in which a process before may have ended. A disk that is
+// full is left to the first line to find.
+func endLine(f *os.File, path string) error {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	r, err := os.Open(path)
+	if err != nil {
+		return nil // it may be written only
+	}
+	defer r.Close()
+	last := []byte{0}
+	if _, err := r.ReadAt(last, info.Size()-1); err == nil && last[0] != '\n' {
+		_, _ = f.Write([]byte{'\n'})
+	}
+	return nil
+}
+
+func (f *file) Write(p []byte) (int, error) {
+	if f.open == nil {
+		if err := f.Reopen(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := f.open.Write(p)
+	if err != nil && f.stream {
+		_ = f.open.Close()
+		f.open = nil
+	}
+	return n, err
+}
+
+func (f *file) Close() error {
+	if f.open == nil {
+		return nil
+	}
+	return f.open.Close()
+}
+
+// rotating is a file that is put aside when it has grown to a size.
+type rotating struct {
+	of *Options
+	to *timberjack.Logger
+}
+
+func newRotating(o *Options) *rotating {
+	r := &rotating{of: o}
+	r.begin()
+	return r
+}
+
+func (r *rotating) begin() {
+	r.to = &timberjack.Logger{Filename: r.of.Path, MaxSize: int(r.of.MaxBytes >> 20), MaxBackups: r.of.Keep, FileMode: fileMode}
+}
+
+func (r *rotating) Write(p []byte) (int, error) { return r.to.Write(p) }
+
+// Reopen has the next write open the file by its name.
+func (r *rotating) Reopen() error {
+	err := r.to.Close()
+	r.begin()
+	return err
+}
+
+func (r *rotating) Close() error { return r.to.Close() }
+
+// Writer is a Sink of whatever is open already. It is not closed.
+func Writer(w io.Writer) Sink { return writer{w} }
+
+type writer struct{ io.Writer }
+
+func (writer) Reopen() error { return nil }
+func (writer) Close() error  { return nil }

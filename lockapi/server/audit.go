@@ -1,0 +1,145 @@
+package server
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+
+	"github.com/stoutlock/stout/internal/audit"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
+)
+
+// audited says which calls of a route the audit log has, besides those that are
+// denied or made by the secret behind the glass.
+type audited uint8
+
+const (
+	never     audited = iota // reads, and keepalives
+	ifChanges                // with Options.AuditChanges
+	ifOthers                 // what is done to another principal's session; else as ifChanges
+	always                   // changes of access, members and mastership
+)
+
+// noted is what is known of a call for the audit log.
+type noted struct {
+	audits    audited
+	route     string
+	told      master.Told  // by whoever judged it
+	code      lockapi.Code // that it was refused with
+	id        string       // of the request, once it was asked for
+	begun     bool         // a line says that it is about to take effect
+	refused   bool         // since there could be no such line
+	elsewhere bool         // another replica has judged it, and answered
+}
+
+// isDenial reports whether a refusal is for who calls, or from where.
+func isDenial(c lockapi.Code) bool {
+	return c == lockapi.CodeUnauthenticated || c == lockapi.CodePermissionDenied || c == lockapi.CodeCrossOrigin
+}
+
+// watch has the call's judge tell what it finds out, and ask before there is an
+// effect.
+func (x *exchange) watch(by *master.Caller) {
+	if x.opts.Audit == nil {
+		return
+	}
+	x.noted.told = master.Told{Principal: by.Principal, How: by.How}
+	by.Told = &x.noted.told
+	if x.noted.audits != never && x.opts.Audit.Required() {
+		by.Admitted = x.announce
+	}
+}
+
+// matters reports whether the audit log is to have the call, as far as it is known
+// that it may be made.
+func (x *exchange) matters() bool {
+	switch {
+	case x.broke, x.noted.audits == always:
+		return true
+	case x.noted.audits == ifOthers && x.noted.told.Others:
+		return true
+	}
+	return x.noted.audits != never && x.opts.AuditChanges
+}
+
+// announce notes that a change is about to take effect, where it must not without.
+// While the log can't be written no change is made, also where it would have no
+// line: who is denied would have none.
+func (x *exchange) announce() error {
+	err := x.opts.Audit.Err()
+	if err == nil && x.matters() && !x.noted.begun {
+		if err = x.opts.Audit.Demand(x.ctx(), x.record(0)); err == nil {
+			x.noted.begun = true
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	x.noted.refused = true
+	e := lockapi.Errorf(lockapi.CodeNoMaster, "no change is made while the audit log of this replica, which is the master, cannot be written (audit-required): %v", cause(err))
+	e.RetryAfter = 1
+	return e
+}
+
+// cause leaves out the name of the file, which is nobody's business here.
+func cause(err error) error {
+	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
+		err = next
+	}
+	return err
+}
+
+// audit notes the call when it was answered, if it is one to be noted and this
+// replica has judged it.
+func (x *exchange) audit() {
+	switch {
+	case x.noted.begun:
+		x.opts.Audit.Note(x.record(x.c.Writer.Status()))
+	case x.noted.elsewhere:
+	case isDenial(x.noted.code):
+		if x.opts.Audit.Denied(x.remote()) {
+			x.opts.Audit.Note(x.record(x.c.Writer.Status()))
+		}
+	case x.broke, x.mayHaveChanged() && x.matters():
+		x.opts.Audit.Note(x.record(x.c.Writer.Status()))
+	}
+}
+
+// mayHaveChanged reports whether the answer leaves it open that there was an effect.
+func (x *exchange) mayHaveChanged() bool {
+	return x.noted.code == "" || x.noted.code == lockapi.CodeOutcomeUnknown || x.noted.code == lockapi.CodeInternal
+}
+
+// record is the line about the call, with the status of its answer.
+func (x *exchange) record(status int) audit.Record {
+	told := &x.noted.told
+	r := audit.Record{
+		Principal: cmp.Or(told.Principal, lockapi.PrincipalAnonymous), How: cmp.Or(told.How, lockapi.HowNone),
+		Remote: x.remote(), Method: x.methodLabel(), Route: x.noted.route, Path: x.node,
+		Status: status, Code: string(x.noted.code), RequestID: x.requestID(),
+	}
+	if x.master != nil {
+		r.Epoch = x.master.Known().Epoch
+		r.Revision, _ = x.master.Revision(x.ctx(), master.Read{Caller: master.Caller{Ask: master.Ask{Right: master.Nothing}}, Stale: true})
+	}
+	return r
+}
+
+// requestID tells the call from all others.
+func (x *exchange) requestID() string {
+	if x.noted.id == "" {
+		x.noted.id = rand.Text()
+	}
+	return x.noted.id
+}
+
+// identify tells the caller by which id the audit log has the call, if it has.
+func (x *exchange) identify() {
+	if x.opts.Audit == nil || x.noted.elsewhere {
+		return
+	}
+	if x.noted.begun || isDenial(x.noted.code) || x.broke || x.mayHaveChanged() && x.matters() {
+		x.c.Writer.Header()[lockapi.HeaderRequestID] = []string{x.requestID()}
+	}
+}

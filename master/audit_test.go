@@ -1,0 +1,105 @@
+package master
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestHappenings: each office's beginning and end is told, with its epoch.
+func TestHappenings(t *testing.T) {
+	var mu sync.Mutex
+	var told []string
+	o := Options{Drift: drift, Happened: func(h Happening) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, fmt.Sprint(h.Event, " ", h.Member, " ", h.Epoch))
+	}}
+	inCell(t, 3, o, func(t *testing.T, c *fakeCell) {
+		c.office("r1")
+		pass(time.Minute)
+		c.office("r2")
+		pass(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		slices.Sort(told)
+		if got := strings.Join(told, ", "); got != "master_elected r1 1, master_elected r2 2, master_ended r1 1" {
+			t.Error(got)
+		}
+	})
+}
+
+// TestAdmitted: who may make a change is asked about it before it has any effect,
+// who may not is not, and what was refused has none. Whoever judged tells who it was.
+func TestAdmitted(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		refusal := errors.New("no line")
+		asked := 0
+		caller := func(by Caller, told *Told, err error) Caller {
+			by.Told = told
+			by.Admitted = func() error {
+				asked++
+				return err
+			}
+			return by
+		}
+		before := n.State()
+		for _, change := range []func(Caller) error{
+			func(by Caller) error {
+				_, err := m.PutRule(t.Context(), RuleChange{Caller: by, Path: "/refused"})
+				return err
+			},
+			func(by Caller) error {
+				_, err := m.OpenSession(t.Context(), OpenSessionRequest{Caller: by, SessionRequest: lockapi.NewSessionRequest()})
+				return err
+			},
+			func(by Caller) error {
+				_, err := m.WriteFile(t.Context(), FileWrite{Caller: by, Path: "/a"})
+				return err
+			},
+			func(by Caller) error {
+				return m.CloseSession(t.Context(), CloseSessionRequest{Caller: by, Session: "s"})
+			},
+			func(by Caller) error { return m.DisableAccess(t.Context(), by) },
+			func(by Caller) error {
+				_, err := m.Transfer(t.Context(), TransferRequest{Caller: by})
+				return err
+			},
+			func(by Caller) error {
+				_, err := m.Transact(t.Context(), TransactionRequest{Caller: by})
+				return err
+			},
+			func(by Caller) error {
+				_, err := m.Release(t.Context(), ReleaseRequest{Caller: by, Session: "s", Path: "/a"})
+				return err
+			},
+			func(by Caller) error {
+				_, err := m.Acquire(t.Context(), AcquireRequest{Caller: by, Path: "/a", LockRequest: lockapi.NewLockRequest("s")})
+				return err
+			},
+			func(by Caller) error { return m.Replace(t.Context(), ReplaceRequest{Caller: by}) },
+		} {
+			var told Told
+			asked = 0
+			if err := change(caller(root(Operate), &told, refusal)); !errors.Is(err, refusal) || asked != 1 {
+				t.Errorf("%v, asked %d times", err, asked)
+			}
+			if told.Principal != lockapi.PrincipalRoot {
+				t.Errorf("%+v", told)
+			}
+			asked = 0
+			if err := change(caller(Caller{Ask: Ask{Right: Operate}}, &told, nil)); !errors.Is(err, lockapi.CodeUnauthenticated) || asked != 0 {
+				t.Errorf("%v, asked %d times about what is denied", err, asked)
+			}
+		}
+		if s := n.State(); s.Revision != before.Revision || !s.AccessOn || s.SessionCount() != before.SessionCount() || s.Policy().RuleCount() != before.Policy().RuleCount() {
+			t.Error("what was refused had an effect")
+		}
+	})
+}
