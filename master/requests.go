@@ -1,6 +1,8 @@
 package master
 
 import (
+	"time"
+
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -11,6 +13,8 @@ type Caller struct {
 	// Principal is who the caller has proved to be, and How; empty for nobody
 	// known. It goes into the log with what is done for it (state.Command).
 	Principal, How string
+	// Ends is when that counts no more; zero for never.
+	Ends time.Time
 	// Secret is the SHA-256 of the token that the caller brings; nil without one.
 	// Whose it is, is found out where the call is judged.
 	Secret *[32]byte

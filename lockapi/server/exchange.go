@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
 )
@@ -34,9 +35,13 @@ type exchange struct {
 	node   string            // the path that it is about, once that was read
 	secret *[32]byte         // SHA-256 of the token that it brings
 	broke  bool              // it brings the secret behind the glass
-	lost   error             // of an attempt that may have had an effect; nil for none
-	body   []byte
-	query  query
+	proof  identity.Proof    // who its JWT or certificate says that the caller is
+	how    string            // which of them it is; empty for neither
+	// brought says that it brings a credential, good or bad.
+	brought bool
+	lost    error // of an attempt that may have had an effect; nil for none
+	body    []byte
+	query   query
 }
 
 // handler is the frame of every operation: it runs the operation, writes its
