@@ -122,8 +122,11 @@ func (e *exchanger) close() {
 }
 
 // roundTrip makes one, of which the answer has to be there in time. The answer
-// is in buf's memory. Where the token was refused and there is another one by
-// now, it makes a second one: a token may end on its way, or while a call waits.
+// is in buf's memory.
+//
+// Where the credential was refused it makes a second one, if there is another
+// credential by now: a token may end on its way, or while a call waits, and a
+// certificate is that of its connection, which may be older than the present one.
 func (e *exchanger) roundTrip(ctx context.Context, r *route, q *call, within time.Duration, buf *bytes.Buffer) (wire.Answer, error) {
 	as, err := e.authorization(ctx)
 	if err != nil {
@@ -134,7 +137,13 @@ func (e *exchanger) roundTrip(ctx context.Context, r *route, q *call, within tim
 		return a, err
 	}
 	next, err := e.authorization(ctx)
-	if err != nil || slices.Equal(next, as) {
+	switch {
+	case err != nil:
+		return a, nil
+	case !slices.Equal(next, as):
+	case r.to.scheme == "https" && a.Header.Get("Connection") == "close":
+		e.close() // the other connections are as old
+	default:
 		return a, nil
 	}
 	buf.Reset()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
 	"strings"
 
@@ -23,15 +22,6 @@ func openJWTs(c *config.Config) (*identity.JWTs, error) {
 		return nil, fmt.Errorf("jwt-keys %q (%s): %w", c.JWTKeys, c.Source("jwt-keys"), err)
 	}
 	return &identity.JWTs{Issuer: c.JWTIssuer, Audience: c.JWTAudience, Claim: c.JWTClaim, Keys: keys}, nil
-}
-
-// clients judges the certificates of the API's clients; nil where they are not
-// asked for any.
-func (s security) clients(c *config.Config) *identity.Certificates {
-	if s.api == nil || c.APIClientCA == "" || c.APIClientAuth == config.ClientAuthNone {
-		return nil
-	}
-	return &identity.Certificates{CAs: func() []*x509.Certificate { return s.api.Set().CAs }}
 }
 
 // watchKeys follows the file of keys until ctx ends, and logs what happens to it.

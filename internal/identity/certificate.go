@@ -5,57 +5,36 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
 // replicaScheme is that of the URIs in certificates of replicas.
 const replicaScheme = "stout"
 
-// Certificates judges the certificates that clients show over TLS.
-type Certificates struct {
-	// CAs are those that sign them, as they are now. A connection may be older.
-	CAs func() []*x509.Certificate
-}
-
-// Prove finds whose a connection is by the certificate that its client has
-// shown; nil where it has shown none. The handshake has verified it: looked at
-// here is whether that still holds for a connection that is kept.
-func (c Certificates) Prove(state *tls.ConnectionState) (*Proof, error) {
+// OfCertificate finds whose a connection is by the certificate that its client
+// has shown; nil where it has shown none. The handshake has verified it. Looked at
+// here is whether it has ended since, for a connection may be older.
+func OfCertificate(state *tls.ConnectionState) (*Proof, error) {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return nil, nil
 	}
-	ends, err := c.verified(state.VerifiedChains, time.Now())
-	if err != nil {
-		return nil, err
+	var ends time.Time // of the chain that ends last
+	for _, chain := range state.VerifiedChains {
+		if end := endOf(chain); end.After(ends) {
+			ends = end
+		}
+	}
+	switch {
+	case len(state.VerifiedChains) == 0:
+		return nil, errors.New("nobody has verified it")
+	case !time.Now().Before(ends):
+		return nil, fmt.Errorf("it ended at %s", ends.UTC().Format(time.RFC3339))
 	}
 	principal, err := principalOfCertificate(state.PeerCertificates[0])
 	if err != nil {
 		return nil, err
 	}
 	return &Proof{Principal: principal, Ends: ends}, nil
-}
-
-// verified is when the last of the chains ends that lead to a CA in force.
-func (c Certificates) verified(chains [][]*x509.Certificate, now time.Time) (ends time.Time, err error) {
-	cas := c.CAs()
-	trusted := false
-	for _, chain := range chains {
-		if len(chain) == 0 || !slices.ContainsFunc(cas, chain[len(chain)-1].Equal) {
-			continue
-		}
-		trusted = true
-		if end := endOf(chain); end.After(ends) {
-			ends = end
-		}
-	}
-	switch {
-	case !trusted:
-		return ends, errors.New("no CA that signs clients' certificates here has signed it")
-	case !now.Before(ends):
-		return ends, fmt.Errorf("it ended at %s", ends.UTC().Format(time.RFC3339))
-	}
-	return ends, nil
 }
 
 func endOf(chain []*x509.Certificate) time.Time {

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"strings"
 
+	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
 )
@@ -49,13 +50,14 @@ func (x *exchange) bearing() (*[sha256.Size]byte, error) {
 // showing looks at the certificate that the caller has shown, if he has. Between
 // members a certificate is a replica's.
 func (x *exchange) showing() error {
-	if x.peer || x.opts.Certificates == nil {
+	if x.peer || !x.opts.Certificates {
 		return nil
 	}
-	proof, err := x.opts.Certificates.Prove(x.c.Request.TLS)
+	proof, err := identity.OfCertificate(x.c.Request.TLS)
 	switch {
 	case err != nil:
 		x.brought = true
+		x.c.Writer.Header().Set("Connection", "close") // another one needs another handshake
 		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the client's certificate proves nothing: %v", err)
 	case proof != nil:
 		x.brought = true

@@ -51,10 +51,11 @@ type Options struct {
 	// HTTP/1.1 only, whatever its protocols of ALPN say.
 	TLS *tls.Config
 	// JWTs judges the bearer tokens that are none of the cell's; nil where no JWT is
-	// taken. Certificates judges what clients show over TLS; nil where that proves
-	// nothing.
-	JWTs         *identity.JWTs
-	Certificates *identity.Certificates
+	// taken.
+	JWTs *identity.JWTs
+	// Certificates says that those which clients show over TLS, and which TLS
+	// verifies, prove who they are.
+	Certificates bool
 	// PublicMetrics opens /metrics to everybody, also while access is on.
 	PublicMetrics bool
 	// BreakGlass is the SHA-256 of a secret that is the root's in calls to this
