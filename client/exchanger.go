@@ -141,7 +141,7 @@ func (e *exchanger) roundTrip(ctx context.Context, r *route, q *call, within tim
 	case err != nil:
 		return a, nil
 	case !slices.Equal(next, as):
-	case r.to.scheme == "https" && a.Header.Get("Connection") == "close":
+	case r.to.scheme == "https" && a.Last:
 		e.close() // the other connections are as old
 	default:
 		return a, nil
