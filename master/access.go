@@ -352,6 +352,9 @@ func (m *Master) DisableAccess(_ context.Context, by Caller) error {
 	return err
 }
 
+// AccessOn reports whether access is on, as far as this replica knows.
+func (m *Master) AccessOn() bool { return m.log.State().AccessOn }
+
 // WhoAmI tells who the caller is taken for.
 func (m *Master) WhoAmI(ctx context.Context, q Read) (lockapi.WhoAmI, error) {
 	return read(ctx, m, &q, func(*office, *state.State) (lockapi.WhoAmI, error) {

@@ -105,6 +105,15 @@ func TestFoundedWithAccess(t *testing.T) {
 		}
 		newSession(t, last.master, time.Minute)
 	})
+	// One whose token was taken away serves nobody, and does not serve everybody.
+	inCell(t, 1, Options{Drift: drift, FoundedWithAccess: true}, func(t *testing.T, c *fakeCell) {
+		first := c.office("r1")
+		pass(time.Minute)
+		_, err := first.master.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.NewSessionRequest()})
+		code(t, err, lockapi.CodeNoMaster)
+		_, err = first.master.EnableAccess(t.Context(), AccessEnabling{Caller: by("", Operate)})
+		code(t, err, lockapi.CodeNoMaster)
+	})
 	inCell(t, 1, Options{Drift: drift, FoundToken: &sum}, func(t *testing.T, c *fakeCell) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
 		n := c.node("r1")

@@ -201,7 +201,7 @@ func (by *Caller) concealFailure(s *state.State, err error, f *state.Failure, st
 }
 
 func errFounding() error {
-	return errNoMaster("the cell is being founded with access on, which takes all of its replicas")
+	return errNoMaster("the cell is being founded with access on, which takes all of its replicas, and their found-token-file")
 }
 
 // Judge judges a call that this replica answers itself, by its own state.
@@ -217,7 +217,7 @@ func (m *Master) Judge(by *Caller) error {
 // read: it needs the lease.
 func (o *office) judge(by *Caller) error {
 	s := o.log.State()
-	if o.opts.FoundToken != nil && o.awaitsFounding(s) {
+	if o.opts.awaitsFounding(s) {
 		return errFounding()
 	}
 	if by.free(s) {

@@ -72,7 +72,10 @@ type Options struct {
 	// access on; nil to found it with access off. A cell that is there already takes no
 	// notice of it.
 	FoundToken *[32]byte
-	Logger     zerolog.Logger
+	// FoundedWithAccess says that the founders have agreed to have access on. Without
+	// a FoundToken such a cell is served by nobody before access is on.
+	FoundedWithAccess bool
+	Logger            zerolog.Logger
 }
 
 // leaseMS is the lease as a batch carries it.

@@ -21,7 +21,7 @@ func linear[T any](ctx context.Context, m *Master, q *Read, read func(o *office,
 	deadline := o.now() + m.opts.Patience
 	for {
 		s := o.log.State()
-		if o.opts.FoundToken != nil && o.awaitsFounding(s) {
+		if o.opts.awaitsFounding(s) {
 			return none, errFounding()
 		}
 		v, err := judged(o, s, q, read)

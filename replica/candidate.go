@@ -67,7 +67,7 @@ func (c *Candidate) Wait(ctx context.Context) error {
 	self, _ := c.opts.member(c.opts.ID)
 	seeker := admission.Seeker{
 		Self: admission.Self{
-			Identity: c.host.dir.Identity(), RaftAddr: self.RaftAddr, Names: c.opts.names(),
+			Identity: c.host.dir.Identity(), RaftAddr: self.RaftAddr, Names: c.opts.names(), Access: c.opts.FoundAccess,
 			NewDirectory: admission.NewDirectory,
 		},
 		Ask: c.host.Ask, Save: c.host.dir.Save, Note: c.note,

@@ -43,7 +43,10 @@ func newHost(o *Options, dir *datadir.Dir) (*host, error) {
 func (h *host) judge(o link.Opening) (card []byte, err error) {
 	who := h.dir.Identity()
 	if o.Cell != who.Cell {
-		return nil, fmt.Errorf("this is replica %s of cell %q, not of %q", who.ID, who.Cell, o.Cell)
+		// The caller is not told of which: the name is all that a stranger has to know
+		// to be told the rest.
+		h.few.Warn().Str("from", fmt.Sprintf("%.80q", o.From)).Str("cell", fmt.Sprintf("%.80q", o.Cell)).Str("own_cell", who.Cell).Msg("a replica of another cell called; is one of the two cell settings mistyped?")
+		return nil, fmt.Errorf("this is replica %s of another cell than %.80q; its log says of which", who.ID, o.Cell)
 	}
 	if o.Kind == link.Ask {
 		if o.To != who.ID {
@@ -94,10 +97,14 @@ func (h *host) card(asks string) admission.Card {
 // card is that of a replica that does not run yet.
 func (o *Options) card(who admission.Identity) admission.Card {
 	self, _ := o.member(o.ID)
-	return admission.Card{
+	card := admission.Card{
 		Cell: who.Cell, ID: who.ID, Directory: who.Directory, RaftAddr: self.RaftAddr, Names: o.names(),
 		Founding: who.Founding, CellID: who.CellID, Version: o.Version, Level: state.Level,
 	}
+	if who.CellID == "" {
+		card.Access = o.FoundAccess
+	}
+	return card
 }
 
 // names are those of the founding list, sorted.

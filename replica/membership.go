@@ -280,6 +280,14 @@ func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 // calls.
 func (r *Replica) Calls() net.Listener { return r.peers.host.links.Kind(link.Call) }
 
+// FoundedWithAccess says that the founders of the cell have agreed to found it with
+// access on, and this directory is one of theirs.
+func (r *Replica) FoundedWithAccess() bool { return r.stores.Identity.Access != "" }
+
+// Proven says that the connections between members have TLS, in which both ends
+// show whose they are.
+func (r *Replica) Proven() bool { return r.peers.host.opts.Security != nil }
+
 // DialCall opens a connection for calls to the member of that name.
 func (r *Replica) DialCall(ctx context.Context, name string) (net.Conn, error) {
 	for _, m := range r.Members() {

@@ -294,7 +294,7 @@ func TestCellsDoNotMix(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{Options{Cell: "test", ID: "r2"}, `of cell "other", not of "test"`},
+		{Options{Cell: "test", ID: "r2"}, `of another cell than "test"`},
 		{Options{Cell: "other", ID: "r2"}, "this is replica r1, not r2"},
 	} {
 		dir, err := datadir.Claim(t.TempDir(), tc.o.Cell, "r1")

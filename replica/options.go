@@ -27,6 +27,9 @@ type Options struct {
 	// membership.
 	Members []cell.Member
 	Version string // of this release, for the other replicas to show
+	// FoundAccess is with what the founders found a cell with access on: a digest
+	// of the root's secret, the same on all of them; empty where access is off.
+	FoundAccess string
 
 	MasterLease      time.Duration // term of the lease that each batch carries; at most lease.MaxTerm
 	HeartbeatTimeout time.Duration // silence of the leader after which a replica campaigns

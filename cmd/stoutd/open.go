@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -68,7 +69,7 @@ func (p *process) open(ctx context.Context) (err error) {
 		return err
 	}
 	c := p.config
-	if p.candidate, err = replica.Prepare(p.replicaOptions()); err != nil {
+	if p.candidate, err = replica.Prepare(p.replicaOptions(foundToken)); err != nil {
 		return explainDataDir(c, p.dataDir, explainListen(c, "raft-listen", c.RaftListen, err))
 	}
 	registry := prometheus.NewRegistry()
@@ -92,15 +93,18 @@ func (p *process) open(ctx context.Context) (err error) {
 	p.master = master.New(p.replica, p.replica, master.Options{
 		Cell: c.Cell, ID: c.ID, Version: buildinfo.Version(),
 		LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(), Clock: p.replica.Now,
-		Quotas: quotas(c.Quotas), FoundToken: foundToken,
+		Quotas: quotas(c.Quotas), FoundToken: foundToken, FoundedWithAccess: p.replica.FoundedWithAccess(),
 		Logger: p.log,
 	})
 	p.server.Attach(p.master, p.replica)
+	if !p.replica.Proven() {
+		go warnUnproven(watching, p.log, func() bool { return p.master.AccessOn() && len(p.replica.Members()) > 1 })
+	}
 	return nil
 }
 
 // replicaOptions are the settings as the replica takes them.
-func (p *process) replicaOptions() replica.Options {
+func (p *process) replicaOptions(foundToken *[sha256.Size]byte) replica.Options {
 	c := p.config
 	members := make([]cell.Member, len(c.Replicas))
 	for i, r := range c.Replicas {
@@ -108,7 +112,7 @@ func (p *process) replicaOptions() replica.Options {
 	}
 	return replica.Options{
 		Cell: c.Cell, ID: c.ID, DataDir: p.dataDir, Version: buildinfo.Version(),
-		RaftListen: c.RaftListen, Members: members, Security: p.security.links(),
+		RaftListen: c.RaftListen, Members: members, Security: p.security.links(), FoundAccess: foundingDigest(foundToken),
 		MasterLease: c.MasterLease, HeartbeatTimeout: c.HeartbeatTimeout,
 		ElectionTimeout: c.ElectionTimeout, ClockDrift: c.ClockDrift,
 		SnapshotThreshold: c.SnapshotThreshold, SnapshotInterval: c.SnapshotInterval, TrailingLogs: c.TrailingLogs,

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"strings"
@@ -29,4 +30,15 @@ func readSecret(setting, file string) (*[sha256.Size]byte, error) {
 	}
 	sum := sha256.Sum256(secret)
 	return &sum, nil
+}
+
+// foundingDigest is what the founders of a cell show each other of the token with
+// which they found it, to see that it is the same; empty without one. It is another
+// digest than the one by which a cell knows a token.
+func foundingDigest(token *[sha256.Size]byte) string {
+	if token == nil {
+		return ""
+	}
+	sum := sha256.Sum256(append([]byte("stout founding token\n"), token[:]...))
+	return hex.EncodeToString(sum[:16])
 }

@@ -23,13 +23,15 @@ type attached struct {
 	Master
 	cell  []string          // the cell's id, as the value of a header
 	peers http.RoundTripper // the way to the other members
+	// proven says that members have shown each other their certificates.
+	proven bool
 }
 
 // Attach has the server answer for a member from now on; links are its
 // connections to the others, nil where there are none. It is called once, and
 // not where Options.Master is set.
 func (s *Server) Attach(m Master, links Links) {
-	at := &attached{m, []string{m.CellID()}, s.opts.Peers}
+	at := &attached{Master: m, cell: []string{m.CellID()}, peers: s.opts.Peers, proven: links != nil && links.Proven()}
 	if at.peers == nil {
 		at.peers = newPeers(links)
 	}

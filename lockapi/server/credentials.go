@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"strings"
 
 	"github.com/stoutlock/stout/internal/identity"
@@ -70,7 +71,11 @@ func (x *exchange) showing() error {
 // replica, being master, was sent by its caller. Elsewhere it is no token.
 func (x *exchange) breakGlass(r *route) {
 	secret := x.opts.BreakGlass
-	if secret == nil || x.peer || subtle.ConstantTimeCompare(secret[:], x.secret[:]) != 1 || !x.master.Known().Self {
+	if secret == nil || x.peer || subtle.ConstantTimeCompare(secret[:], x.secret[:]) != 1 {
+		return
+	}
+	if !x.master.Known().Self {
+		x.misplaced = true
 		return
 	}
 	x.broke = true
@@ -78,9 +83,21 @@ func (x *exchange) breakGlass(r *route) {
 		Msg("break-glass: a call was made as user:root by the secret on this replica's host")
 }
 
+// errMisplaced refuses the secret behind the glass at a replica that is not master.
+func errMisplaced(at Location) *lockapi.Error {
+	where := "no master is known now"
+	if at.ID != "" {
+		where = fmt.Sprintf("that is %s at %s now", at.ID, at.URL)
+	}
+	return lockapi.Errorf(lockapi.CodeUnauthenticated, "the secret of break-glass-token-file counts in calls to the master itself only, where that has the same file: %s", where)
+}
+
 // caller is who makes the call, and what its route asks for.
 func (x *exchange) caller() master.Caller {
-	by := master.Caller{Secret: x.secret, Ask: master.Ask{Right: x.asks, Path: x.node}}
+	by := master.Caller{
+		Principal: x.claim.Principal, How: x.claim.How, Ends: x.claim.Ends, Secret: x.secret, RemoteAddr: x.remote(),
+		Ask: master.Ask{Right: x.asks, Path: x.node},
+	}
 	if x.how != "" {
 		by.Principal, by.How, by.Ends = x.proof.Principal, x.how, x.proof.Ends
 	}

@@ -31,17 +31,21 @@ type exchange struct {
 	master Master            // nil on a replica that is no member
 	peers  http.RoundTripper // the way to the other members
 	peer   bool              // another member sent it
+	proven bool              // members have shown each other their certificates
 	asks   master.Right      // for what its route asks
 	node   string            // the path that it is about, once that was read
 	secret *[32]byte         // SHA-256 of the token that it brings
+	claim  claim             // what another member says of the caller
 	broke  bool              // it brings the secret behind the glass
 	proof  identity.Proof    // who its JWT or certificate says that the caller is
 	how    string            // which of them it is; empty for neither
 	// brought says that it brings a credential, good or bad.
 	brought bool
-	lost    error // of an attempt that may have had an effect; nil for none
-	body    []byte
-	query   query
+	// misplaced says that it brings that secret where it is nobody's.
+	misplaced bool
+	lost      error // of an attempt that may have had an effect; nil for none
+	body      []byte
+	query     query
 }
 
 // handler is the frame of every operation: it runs the operation, writes its
@@ -55,7 +59,7 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 		s.metrics.inFlight.Inc()
 		x := &exchange{Server: s, c: c, peer: peer, asks: r.asks}
 		if at := s.attached.Load(); at != nil {
-			x.master, x.peers = at.Master, at.peers
+			x.master, x.peers, x.proven = at.Master, at.peers, at.proven
 		}
 		defer func() {
 			s.metrics.inFlight.Dec()
@@ -109,7 +113,7 @@ func (x *exchange) admit(r *route) (err error) {
 	if x.master == nil || r.asks == master.Nothing {
 		return nil
 	}
-	if x.secret, err = x.bearing(); err != nil {
+	if x.secret, err = x.credential(); err != nil {
 		return err
 	}
 	if x.secret != nil {
@@ -189,6 +193,9 @@ func (x *exchange) fail(err error) {
 		x.log.Error().Err(err).Str("method", x.c.Request.Method).Str("path", lockapi.Clip(x.c.Request.URL.RawPath)).
 			Msg("an HTTP handler failed with an error outside the contract")
 		e = lockapi.Errorf(lockapi.CodeInternal, "the server failed to handle the call; its log has the reason")
+	}
+	if e.Code == lockapi.CodeUnauthenticated && x.misplaced {
+		e = errMisplaced(x.master.Known())
 	}
 	if retry := retryAfter(e); retry > 0 {
 		x.c.Writer.Header().Set("Retry-After", strconv.Itoa(retry))

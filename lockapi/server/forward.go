@@ -16,9 +16,9 @@ import (
 )
 
 // Headers of a request that say what it asks for, and those of a reply that go with
-// its body, beside all that begin with Stout-.
+// its body, beside all that begin with Stout-. Who asks is told by tell.
 var (
-	forwardedHeaders = []string{lockapi.HeaderIdempotencyKey, headerIfMatch, headerIfNoneMatch, headerAuthorization}
+	forwardedHeaders = []string{lockapi.HeaderIdempotencyKey, headerIfMatch, headerIfNoneMatch}
 	passedHeaders    = []string{"Content-Type", "Retry-After", "Etag", "Last-Modified", "Location", "X-Content-Type-Options", "Www-Authenticate"}
 )
 
@@ -68,6 +68,9 @@ func (x *exchange) forward(at Location, t task) error {
 		return err
 	}
 	x.metrics.forwarded.WithLabelValues(forwardAnswered).Inc()
+	if got.status == http.StatusUnauthorized && x.misplaced {
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the master refuses it") // fail says more
+	}
 	x.penalizeAnswer(&got)
 	x.pass(got)
 	return nil
@@ -101,6 +104,9 @@ func (x *exchange) send(ctx context.Context, id string) (got answer, sent bool, 
 		}
 	}
 	out.Header.Set(lockapi.HeaderForward, lockapi.ForwardNever)
+	if err := x.tell(out.Header); err != nil {
+		return answer{}, false, err
+	}
 	resp, err := x.peers.RoundTrip(out)
 	if err != nil {
 		return answer{}, sent, err

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,11 +72,7 @@ func startTrusting(t *testing.T, tune ...func(*server.Options)) *trusting {
 	s := &trusting{secured: &secured{tokens: map[string]string{"root": secretOf("root")}}, ca: newCA(t), issuer: issuer.New(), trust: x509.NewCertPool()}
 	s.trust.AddCert(s.ca.Certificate)
 	url, _ := startReal(t, append([]func(*server.Options){func(o *server.Options) {
-		o.TLS = &tls.Config{
-			Certificates: []tls.Certificate{pairOf(t, s.ca, certs.Leaf{Hosts: []string{"127.0.0.1"}})},
-			ClientCAs:    s.trust, ClientAuth: tls.VerifyClientCertIfGiven,
-		}
-		o.Certificates, o.JWTs = true, newJWTs(t, s.issuer)
+		o.TLS, o.Certificates, o.JWTs = s.tls(t), true, newJWTs(t, s.issuer)
 	}}, tune...)...)
 	s.url = strings.Replace(url, "http://", "https://", 1)
 	s.through, s.via = s.url, s.showing(t)
@@ -107,17 +104,31 @@ func (s *trusting) whoAmI(t *testing.T, via http.RoundTripper, headers ...string
 	return r, who
 }
 
+// proofsOf are those of all principals, by certificate and by JWT. The root has a
+// token only.
+func (s *trusting) proofsOf(t *testing.T) map[string]map[string]proof {
+	byCertificate, byJWT := map[string]proof{}, map[string]proof{}
+	for _, name := range append([]string{"other"}, known[:len(known)-1]...) {
+		byCertificate[name] = proof{via: s.as(t, certs.Leaf{Name: name})}
+		byJWT[name] = proof{via: s.via, header: []string{"Authorization", "Bearer " + s.issuer.Token(name, time.Hour, nil)}}
+	}
+	return map[string]map[string]proof{lockapi.HowCertificate: byCertificate, lockapi.HowJWT: byJWT}
+}
+
+// tls is that of a server with a certificate of the CA.
+func (s *trusting) tls(t *testing.T) *tls.Config {
+	return &tls.Config{
+		Certificates: []tls.Certificate{pairOf(t, s.ca, certs.Leaf{Hosts: []string{"127.0.0.1"}})},
+		ClientCAs:    s.trust, ClientAuth: tls.VerifyClientCertIfGiven,
+	}
+}
+
 // TestEachRouteIsJudgedByEachProof: every route judges a principal that proves
 // itself by a certificate or a JWT as it judges one that brings a token.
 func TestEachRouteIsJudgedByEachProof(t *testing.T) {
 	s := startTrusting(t)
 	s.secure(t)
-	byCertificate, byJWT := map[string]proof{}, map[string]proof{}
-	for _, name := range append([]string{"other"}, known[:len(known)-1]...) { // the root has a token only
-		byCertificate[name] = proof{via: s.as(t, certs.Leaf{Name: name})}
-		byJWT[name] = proof{via: s.via, header: []string{"Authorization", "Bearer " + s.issuer.Token(name, time.Hour, nil)}}
-	}
-	for name, proofs := range map[string]map[string]proof{lockapi.HowCertificate: byCertificate, lockapi.HowJWT: byJWT} {
+	for name, proofs := range s.proofsOf(t) {
 		t.Run(name, func(t *testing.T) {
 			s.proofs = proofs
 			if _, who := s.whoAmI(t, proofs["reader"].via, proofs["reader"].header...); who != (lockapi.WhoAmI{Principal: "user:reader", How: name}) {
@@ -131,6 +142,42 @@ func TestEachRouteIsJudgedByEachProof(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestForwardedProofs: a replica that forwards a call tells the master whom a
+// certificate or a JWT proved to it; where replicas do not prove who they are, the
+// JWT itself goes on. Every route is judged the same.
+func TestForwardedProofs(t *testing.T) {
+	for way, tune := range ways {
+		s := startTrusting(t, tune)
+		s.secure(t)
+		replica := startNode(t, "r2", func(o *server.Options) {
+			tune(o)
+			o.AttemptEvery = time.Nanosecond
+			o.TLS, o.Certificates, o.JWTs = s.tls(t), true, newJWTs(t, s.issuer)
+		})
+		replica.setMaster(3, "r1", strings.Replace(s.url, "https://", "http://", 1))
+		s.through = strings.Replace(replica.url, "http://", "https://", 1)
+		for how, proofs := range s.proofsOf(t) {
+			if how == lockapi.HowCertificate && way != "proven" {
+				continue // such settings are refused at the start
+			}
+			s.proofs = proofs
+			if r := s.call(t, "reader", "GET", "/v1/access/whoami", ""); strings.TrimSpace(r.body) != `{"principal":"user:reader","how":"`+how+`"}` {
+				t.Errorf("%s, %s: %d %s", way, how, r.status, r.body)
+			}
+			for _, route := range server.Routes() {
+				for _, d := range decisions[route] {
+					if slices.Contains(local, route) || strings.Contains(d.path, "stale") {
+						continue // which the replica, a fake, answers by itself
+					}
+					for _, who := range principals {
+						s.judged(t, route, d, who)
+					}
+				}
+			}
+		}
 	}
 }
 

@@ -190,15 +190,24 @@ func (s *secured) session(t *testing.T, as string) string {
 }
 
 // TestEachRouteIsJudged: every route, by every principal, at the master and through
-// a replica that forwards.
+// a replica that forwards, whichever way it proves who calls.
 func TestEachRouteIsJudged(t *testing.T) {
 	for _, route := range server.Routes() {
 		if len(decisions[route]) == 0 {
 			t.Errorf("%s has no decision: say in the table who may make the call", route)
 		}
 	}
-	s := startSecured(t)
-	replica := startNode(t, "r2", func(o *server.Options) { o.AttemptEvery = time.Nanosecond })
+	for way, tune := range ways {
+		t.Run(way, func(t *testing.T) { eachRouteIsJudged(t, tune) })
+	}
+}
+
+func eachRouteIsJudged(t *testing.T, way func(*server.Options)) {
+	s := startSecured(t, way)
+	replica := startNode(t, "r2", func(o *server.Options) {
+		way(o)
+		o.AttemptEvery = time.Nanosecond
+	})
 	replica.setMaster(3, "r1", s.url)
 	for _, through := range []string{s.url, replica.url} {
 		for _, route := range server.Routes() {

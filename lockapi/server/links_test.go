@@ -11,13 +11,15 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
 )
 
 // links are a node's connections to the others, on loopback, without openings.
 // Who is dialled is who the node's fake has under that name.
 type links struct {
-	calls net.Listener
-	of    *fakeMaster
+	calls  net.Listener
+	of     *fakeMaster
+	proven bool
 }
 
 // callPorts tells where a node that has its API at an address takes the calls
@@ -35,6 +37,10 @@ func newLinks(t testing.TB, of *fakeMaster) *links {
 }
 
 func (l *links) Calls() net.Listener { return l.calls }
+func (l *links) Proven() bool        { return l.proven }
+
+// proven has the connections between members be such that prove who they are.
+func proven(o *server.Options) { o.Links.(*links).proven = true }
 
 func (l *links) DialCall(ctx context.Context, id string) (net.Conn, error) {
 	address := strings.TrimPrefix(strings.TrimSuffix(l.of.urlOf(id), "/"), "http://")

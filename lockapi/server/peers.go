@@ -27,6 +27,9 @@ type Links interface {
 	Calls() net.Listener
 	// DialCall opens one to the member of that name.
 	DialCall(ctx context.Context, id string) (net.Conn, error)
+	// Proven says that on each of these connections, both ways, both ends have
+	// shown certificates of the members that they are.
+	Proven() bool
 }
 
 const (

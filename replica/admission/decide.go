@@ -42,6 +42,7 @@ type Self struct {
 	RaftAddr    string
 	Names       []string // of the founding list, its own among them
 	ConfigIndex uint64   // of the latest configuration in its log, committed or not; FindReplaced only
+	Access      string   // digest of the secret with which it founds a cell with access on; empty for off
 	// NewDirectory makes an id for a directory that gives its founding up.
 	NewDirectory func() string
 }
@@ -136,6 +137,7 @@ func (s Self) belong(answers map[string]Answer) (Decision, bool) {
 func (s Self) afresh(why string) Decision {
 	who := s.Identity
 	who.Founding, who.Directory = nil, s.NewDirectory()
+	who.Access = ""
 	return Decision{Step: Save, Identity: who, Why: why}
 }
 
@@ -226,6 +228,8 @@ func (s Self) found(answers map[string]Answer) Decision {
 			missing = append(missing, fmt.Sprintf("%s (%v)", name, a.Err))
 		case !slices.Equal(a.Card.Names, s.Names):
 			return wait("the founding list of %s is %s, and that of %s is %s: give all the same", name, list(a.Card.Names), s.ID, list(s.Names))
+		case a.Card.Access != s.Access:
+			return wait("%s: give all the same found-token-file, or none", differ(name, a.Card.Access, s.ID, s.Access))
 		default:
 			proposed = append(proposed, Founder{ID: name, Directory: a.Card.Directory, RaftAddr: a.Card.RaftAddr})
 		}
@@ -235,6 +239,17 @@ func (s Self) found(answers map[string]Answer) Decision {
 	}
 	slices.SortFunc(proposed, func(a, b Founder) int { return strings.Compare(a.ID, b.ID) })
 	return s.settle(proposed, answers)
+}
+
+// differ says how two replicas differ in what they would found the cell with.
+func differ(one, ones, other, others string) string {
+	switch {
+	case ones == "":
+		return fmt.Sprintf("%s has a found-token-file, and %s has none", other, one)
+	case others == "":
+		return fmt.Sprintf("%s has a found-token-file, and %s has none", one, other)
+	}
+	return fmt.Sprintf("the found-token-file of %s and that of %s have different secrets", one, other)
 }
 
 // settle prepares, founds or gives up, where all others answered.
@@ -255,7 +270,7 @@ func (s Self) settle(proposed Founding, answers map[string]Answer) Decision {
 	}
 	if s.Founding == nil {
 		who := s.Identity
-		who.Founding = proposed
+		who.Founding, who.Access = proposed, s.Access
 		return Decision{Step: Save, Identity: who, Why: "preparing to found the cell"}
 	}
 	if !prepared {

@@ -399,3 +399,33 @@ func TestKnown(t *testing.T) {
 		t.Errorf("nothing is known, and %v", err)
 	}
 }
+
+// TestFoundersAgreeOnAccess: nobody prepares anything before all found the cell with
+// the same root's token, or all without; and what they have agreed on is kept.
+func TestFoundersAgreeOnAccess(t *testing.T) {
+	for _, c := range []struct{ own, theirs, why string }{
+		{"", "", ""},
+		{"x", "x", ""},
+		{"x", "", "r1 has a found-token-file, and r2 has none"},
+		{"", "x", "r2 has a found-token-file, and r1 has none"},
+		{"x", "y", "the found-token-file of r2 and that of r1 have different secrets"},
+	} {
+		self := Self{Identity: Identity{Cell: "c", ID: "r1", Directory: "a"}, Names: []string{"r1", "r2"}, Access: c.own}
+		card := Card{Cell: "c", ID: "r2", Directory: "b", Names: self.Names, Access: c.theirs}
+		d := Decide(self, map[string]Answer{"r2": {Card: card}})
+		if c.why != "" {
+			if d.Step != Wait || !strings.Contains(d.Why, c.why) {
+				t.Errorf("%q and %q: %+v", c.own, c.theirs, d)
+			}
+			continue
+		}
+		if d.Step != Save || d.Identity.Access != c.own {
+			t.Fatalf("%q and %q: %+v", c.own, c.theirs, d)
+		}
+		self.Identity, self.Access, card.Founding = d.Identity, "", d.Identity.Founding
+		card.Access = ""
+		if d = Decide(self, map[string]Answer{"r2": {Card: card}}); d.Step != Go || d.Identity.Access != c.own {
+			t.Errorf("%q, taken away when it was prepared: %+v", c.own, d)
+		}
+	}
+}

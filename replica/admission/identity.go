@@ -19,6 +19,9 @@ type Identity struct {
 	// Founding is what the directory has prepared to found, or the founding of the
 	// cell that it belongs to. The directory is a founder where that names it.
 	Founding Founding `json:"founding,omitempty"`
+	// Access is what the founders have agreed on about access, when it prepared to
+	// found with them: a digest of the root's secret, empty where access is off.
+	Access string `json:"access,omitempty"`
 	// CellID is that of the cell that it belongs to; empty before.
 	CellID string `json:"cell_id,omitempty"`
 	// Founded says that the log has been there: if it is gone later, so are this
@@ -132,6 +135,9 @@ type Card struct {
 	Voters []string `cbor:"15,keyasint,omitempty"`
 	// Level is the highest that its release knows; see package state.
 	Level uint64 `cbor:"16,keyasint,omitempty"`
+	// Access is with what it would found: see Self. It is not told once it belongs
+	// to a cell.
+	Access string `cbor:"17,keyasint,omitempty"`
 }
 
 // Stored is what a directory has told a leader to have stored: in that term,

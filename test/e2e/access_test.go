@@ -89,6 +89,14 @@ func TestAccessOverReplicas(t *testing.T) {
 		}
 	}
 	check("at first")
+	for _, r := range c.Replicas() { // the connections between them have no TLS
+		must(t, cell.Wait(cell.Bounded(t), r.ID+" warns", func(context.Context) error {
+			if !strings.Contains(r.LogTail(1000), "access is on, and the connections between replicas have no TLS") {
+				return errors.New("it does not")
+			}
+			return nil
+		}))
+	}
 	master := c.Ready(t)
 	must(t, master.Kill())
 	newMaster(t, c, master)

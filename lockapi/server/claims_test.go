@@ -1,0 +1,391 @@
+package server_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+	"github.com/stoutlock/stout/master"
+)
+
+// ways are the two kinds of connections between members.
+var ways = map[string]func(*server.Options){
+	"proven":  proven,
+	"without": func(*server.Options) {},
+}
+
+// startSecuredPair is a secured master, and a replica that forwards to it.
+func startSecuredPair(t *testing.T, way func(*server.Options), tune ...func(*server.Options)) (*secured, *node) {
+	t.Helper()
+	s := startSecured(t, append(tune, way)...)
+	replica := startNode(t, "r2", func(o *server.Options) {
+		for _, f := range append(tune, way) {
+			f(o)
+		}
+	})
+	replica.setMaster(3, "r1", s.url)
+	return s, replica
+}
+
+// TestNoCredentialTravels: between members that have shown their certificates; and
+// without those, nothing but it.
+func TestNoCredentialTravels(t *testing.T) {
+	secret := "stout_" + strings.Repeat("secret", 8)
+	for way, tune := range ways {
+		t.Run(way, func(t *testing.T) {
+			var got http.Header
+			other := startOther(t, func(w http.ResponseWriter, r *http.Request) {
+				got = r.Header
+				w.WriteHeader(http.StatusNoContent)
+			})
+			replica := startNode(t, "r2", tune)
+			replica.setMaster(3, "r1", other.URL)
+			for _, as := range []string{"", secret} {
+				headers := []string{"Stout-Caller", `{"principal":"user:zoe","how":"certificate"}`}
+				if as != "" {
+					headers = append(headers, "Authorization", "Bearer "+as)
+				}
+				call(t, "DELETE", replica.url+"/v1/sessions/s1", "", headers...).wantStatus(t, http.StatusNoContent)
+				var told struct{ Principal, How, Token, Remote string }
+				if all := got.Values("Stout-Caller"); len(all) != 1 || json.Unmarshal([]byte(all[0]), &told) != nil {
+					t.Fatalf("the master is told %q", all)
+				}
+				if !strings.HasPrefix(told.Remote, "127.0.0.1:") || told.Principal != "" || told.How != "" {
+					t.Errorf("the master is told %+v", told)
+				}
+				handed, hash := strings.TrimPrefix(got.Get("Authorization"), "Bearer "), ""
+				if way == "proven" && as != "" {
+					hash = sumText(as)
+				}
+				if want := as; way == "proven" && handed != "" || way == "without" && handed != want || told.Token != hash {
+					t.Errorf("by %q: %v", as, got)
+				}
+				if way == "proven" && strings.Contains(fmt.Sprint(got), "secretsecret") {
+					t.Errorf("the secret travels: %v", got)
+				}
+			}
+		})
+	}
+}
+
+// behind makes a call behind the door of a server's peers.
+func behind(s *server.Server, method, path string, headers ...string) reply {
+	r := httptest.NewRequest(method, path, nil)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.PeerHandler().ServeHTTP(w, r)
+	return reply{w.Code, w.Header(), w.Body.String()}
+}
+
+// TestClaims: what a replica says of its caller is believed where it has proved who
+// it is, and counts for nothing elsewhere. Nobody becomes the root by it.
+func TestClaims(t *testing.T) {
+	servers := map[string]*secured{}
+	for way, tune := range ways {
+		servers[way] = startSecured(t, tune)
+	}
+	const bad = "bad"
+	for _, c := range []struct{ claim, proven, without string }{
+		{`{"principal":"user:zoe","how":"certificate","remote":"10.0.0.9:1"}`, "user:zoe certificate", bad},
+		{`{"principal":"user:zoe","how":"jwt"}`, "user:zoe jwt", bad},
+		{`{}`, "anonymous none", "anonymous none"},
+		{`{"remote":"10.0.0.9:1"}`, "anonymous none", "anonymous none"},
+		{`{"remote":"` + strings.Repeat("x", 100) + `"}`, "anonymous none", "anonymous none"},
+		{`{"token":"${reader}"}`, "user:reader token", bad},
+		{`{"token":"${none}"}`, bad, bad},
+		{`{"token":"00"}`, bad, bad},
+		{`{"token":"stout_x"}`, bad, bad},
+		{`{"principal":"user:zoe","how":"jwt","token":"${reader}"}`, bad, bad},
+		{`{"how":"jwt","token":"${reader}"}`, bad, bad},
+		{`{"ends":"2030-01-01T00:00:00Z"}`, bad, bad},
+		{`{"principal":"user:zoe","how":"jwt","ends":"soon"}`, bad, bad},
+		{`{"principal":"user:zoe","how":"jwt","ends":"2200-01-01T00:00:00Z"}`, "user:zoe jwt", bad},
+		{`{"principal":"user:root","how":"certificate"}`, bad, bad},
+		{`{"principal":"user:root","how":"jwt"}`, bad, bad},
+		{`{"principal":"user:root","how":"token"}`, bad, bad},
+		{`{"principal":"user:root","how":"break_glass"}`, bad, bad},
+		{`{"principal":"user:zoe","how":"token"}`, bad, bad},
+		{`{"principal":"user:zoe","how":"none"}`, bad, bad},
+		{`{"principal":"user:zoe"}`, bad, bad},
+		{`{"how":"certificate"}`, bad, bad},
+		{`{"principal":"anonymous","how":"certificate"}`, bad, bad},
+		{`{"principal":"group:operators","how":"certificate"}`, bad, bad},
+		{`{"principal":"*","how":"certificate"}`, bad, bad},
+		{`{"principal":"user:a\n","how":"certificate"}`, bad, bad},
+		{`{"principal":["user:zoe"]}`, bad, bad},
+		{`user:zoe`, bad, bad},
+		{``, bad, bad},
+	} {
+		for way, s := range servers {
+			want := map[string]string{"proven": c.proven, "without": c.without}[way]
+			text := strings.NewReplacer("${reader}", sumText(s.tokens["reader"]), "${none}", sumText("stout_none")).Replace(c.claim)
+			// A credential that comes along helps nobody on in a proven connection.
+			for _, more := range [][]string{nil, {"Authorization", "Bearer " + s.tokens["root"]}} {
+				got := behind(s.server, "GET", "/v1/access/whoami", append([]string{"Stout-Caller", text}, more...)...)
+				if way == "without" && want != bad && more != nil {
+					want = "user:root token"
+				}
+				if want == bad {
+					got.wantCode(t, lockapi.CodeUnauthenticated)
+					continue
+				}
+				var who lockapi.WhoAmI
+				if err := json.Unmarshal([]byte(got.body), &who); err != nil || who.Principal+" "+who.How != want {
+					t.Errorf("%s, %s: %d %s, want %s", way, text, got.status, got.body, want)
+				}
+			}
+		}
+	}
+	s := servers["proven"]
+	zoe := []string{"Stout-Caller", `{"principal":"user:zoe","how":"certificate"}`}
+	behind(s.server, "GET", "/v1/access/whoami", append(zoe, zoe...)...).wantCode(t, lockapi.CodeUnauthenticated)
+	behind(s.server, "GET", "/v1/locks/p/l", zoe...).wantCode(t, lockapi.CodePermissionDenied)
+	s.call(t, "root", "PUT", "/v1/access/rules/p", `{"read":["user:zoe"]}`).wantStatus(t, 200)
+	behind(s.server, "GET", "/v1/locks/p/l", zoe...).wantStatus(t, 200)
+	behind(s.server, "GET", "/v1/access/whoami", "Authorization", "Bearer "+s.tokens["root"]).wantStatus(t, 200)
+	if got := behind(s.server, "GET", "/v1/access/whoami", "Authorization", "Bearer "+s.tokens["root"]); strings.Contains(got.body, "root") {
+		t.Errorf("a credential is looked at where none travels: %s", got.body)
+	}
+}
+
+// forgeries are headers by which a caller may pass itself off as somebody: those of
+// proxies, and those that replicas use among themselves.
+func forgeries(s *secured) (all [][]string) {
+	for _, name := range []string{
+		"Stout-Principal", "Stout-How", "Stout-Peer", "Stout-Remote", "Stout-Replica", "X-Stout-Caller",
+		"X-Forwarded-User", "X-Forwarded-For", "X-Forwarded-Client-Cert", "X-Forwarded-Email", "X-Remote-User", "X-Real-Ip", "X-Client-Cert",
+		"X-Ssl-Client-Cert", "X-Ssl-Client-S-Dn", "X-Ssl-Client-Verify", "Ssl-Client-Cert", "Client-Cert", "Remote-User", "Forwarded", "Via", "From", "Cookie",
+		"Proxy-Authorization", "X-Authorization", "X-Api-Key",
+	} {
+		for _, value := range []string{"user:root", "root", "Bearer " + s.tokens["root"], "127.0.0.1"} {
+			all = append(all, []string{name, value})
+		}
+	}
+	for _, claim := range []string{
+		`{"principal":"user:root","how":"token"}`, `{"principal":"user:root","how":"break_glass"}`, `{"principal":"user:operator","how":"certificate"}`,
+		`{"principal":"user:operator","how":"jwt","remote":"127.0.0.1:1"}`, `{"token":"` + sumText(s.tokens["root"]) + `"}`, "user:root", "{", "",
+	} {
+		for _, name := range []string{"Stout-Caller", "stout-caller", "STOUT-CALLER"} {
+			all = append(all, []string{name, claim}, []string{name, claim, "Stout-Caller", claim},
+				[]string{name, claim, "Stout-Forward", "never"}, []string{name, claim, "Connection", name})
+		}
+	}
+	return all
+}
+
+// TestForgedHeaders: at the API's port nobody is somebody by a header but
+// Authorization, at the master and at a replica that forwards, whatever the
+// connections between these are.
+func TestForgedHeaders(t *testing.T) {
+	for way, tune := range ways {
+		t.Run(way, func(t *testing.T) {
+			s, replica := startSecuredPair(t, tune)
+			for _, url := range []string{s.url, replica.url} {
+				for _, headers := range forgeries(s) {
+					if url == replica.url && strings.Contains(strings.Join(headers, " "), "Stout-Forward never") {
+						continue // which the replica answers by itself
+					}
+					for _, as := range []string{"", "reader"} {
+						want, mine := `{"principal":"anonymous","how":"none"}`, headers
+						if as != "" {
+							want, mine = `{"principal":"user:reader","how":"token"}`, append([]string{"Authorization", "Bearer " + s.tokens[as]}, headers...)
+						}
+						if got := call(t, "GET", url+"/v1/access/whoami", "", mine...); got.status != 200 || strings.TrimSpace(got.body) != want {
+							t.Fatalf("%q: %d %s, want %s", mine, got.status, got.body, want)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// lagging is a replica whose own state knows no token, as that of one which lags
+// behind.
+type lagging struct{ *fakeMaster }
+
+func (lagging) Judge(*master.Caller) error {
+	return lockapi.Errorf(lockapi.CodeUnauthenticated, "the token is not known here")
+}
+
+// TestReplicasThatLagDecideNothing: a token that was just made is good through a
+// replica that has not heard of it, and one that was revoked is not, through one that
+// takes it still.
+func TestReplicasThatLagDecideNothing(t *testing.T) {
+	for way, tune := range ways {
+		t.Run(way, func(t *testing.T) {
+			s, trusts := startSecuredPair(t, tune) // whose fake takes every token
+			knowsNone := startNode(t, "r3", func(o *server.Options) {
+				tune(o)
+				o.Master = lagging{o.Master.(*fakeMaster)}
+			})
+			knowsNone.setMaster(3, "r1", s.url)
+			all := []*node{trusts, knowsNone}
+			r := s.call(t, "root", "POST", "/v1/access/tokens", `{"principal":"user:reader"}`)
+			r.wantStatus(t, 201)
+			var token lockapi.Token
+			if err := json.Unmarshal([]byte(r.body), &token); err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range all {
+				call(t, "GET", n.url+"/v1/locks/p/l", "", "Authorization", "Bearer "+token.Secret).wantStatus(t, 200)
+			}
+			s.call(t, "root", "DELETE", "/v1/access/tokens/"+token.ID, "").wantStatus(t, 204)
+			for _, n := range all {
+				call(t, "GET", n.url+"/v1/locks/p/l", "", "Authorization", "Bearer "+token.Secret).wantCode(t, lockapi.CodeUnauthenticated)
+			}
+		})
+	}
+}
+
+// TestBreakGlassElsewhere: at a replica that is not master the secret is refused, and
+// whoever has it is told where it counts. Where it is a token as well, it is one.
+func TestBreakGlassElsewhere(t *testing.T) {
+	for way, tune := range ways {
+		t.Run(way, func(t *testing.T) {
+			secret := "stout_" + strings.Repeat("glass", 8)
+			sum := sha256.Sum256([]byte(secret))
+			s, replica := startSecuredPair(t, tune, func(o *server.Options) { o.BreakGlass = &sum })
+			as := []string{"Authorization", "Bearer " + secret}
+			for _, path := range []string{"/v1/access/whoami", "/v1/access/tokens", "/v1/sessions"} {
+				e := call(t, "GET", replica.url+path, "", as...).wantCode(t, lockapi.CodeUnauthenticated)
+				if !strings.Contains(e.Detail, "break-glass-token-file") || !strings.Contains(e.Detail, "r1 at "+s.url) {
+					t.Errorf("%s: %s", path, e.Detail)
+				}
+			}
+			if e := call(t, "GET", replica.url+"/v1/access/whoami", "", "Authorization", "Bearer stout_"+strings.Repeat("x", 40)).wantCode(t, lockapi.CodeUnauthenticated); strings.Contains(e.Detail, "glass") {
+				t.Errorf("anybody is told of it: %s", e.Detail)
+			}
+			s.call(t, "root", "POST", "/v1/access/tokens", `{"principal":"user:reader","token_sha256":"`+sumText(secret)+`"}`).wantStatus(t, 201)
+			if got := call(t, "GET", replica.url+"/v1/access/whoami", "", as...); strings.TrimSpace(got.body) != `{"principal":"user:reader","how":"token"}` {
+				t.Errorf("%d %s", got.status, got.body)
+			}
+		})
+	}
+}
+
+// TestBreakGlassIsNotHandedOn: also where the replica loses its office between the
+// look at the secret and the call.
+func TestBreakGlassIsNotHandedOn(t *testing.T) {
+	secret := "stout_" + strings.Repeat("glass", 8)
+	sum := sha256.Sum256([]byte(secret))
+	s := startSecured(t, proven)
+	var replica *node
+	replica = startNode(t, "r2", func(o *server.Options) {
+		proven(o)
+		o.BreakGlass = &sum
+		o.Master = &resigning{fakeMaster: o.Master.(*fakeMaster), resign: func() { replica.setMaster(4, "r1", s.url) }}
+	})
+	replica.setMaster(3, "r2", replica.url)
+	call(t, "GET", replica.url+"/v1/access/whoami", "", "Authorization", "Bearer "+secret).wantCode(t, lockapi.CodeUnauthenticated)
+}
+
+// resigning is a master that has lost its office when it is asked who calls.
+type resigning struct {
+	*fakeMaster
+	resign func()
+}
+
+func (r *resigning) WhoAmI(context.Context, master.Read) (lockapi.WhoAmI, error) {
+	r.resign()
+	return lockapi.WhoAmI{}, lockapi.Errorf(lockapi.CodeNoMaster, "not any more")
+}
+
+// noting is a master that notes who calls.
+type noting struct {
+	*fakeMaster
+	mu sync.Mutex
+	by []master.Caller
+}
+
+func (n *noting) OpenSession(ctx context.Context, req master.OpenSessionRequest) (lockapi.Session, error) {
+	n.mu.Lock()
+	n.by = append(n.by, req.Caller)
+	n.mu.Unlock()
+	return n.fakeMaster.OpenSession(ctx, req)
+}
+
+// TestTheMasterKnowsFromWhere: the caller's own address reaches the master, not that
+// of the replica that forwards, and not what the caller says.
+func TestTheMasterKnowsFromWhere(t *testing.T) {
+	for way, tune := range ways {
+		t.Run(way, func(t *testing.T) {
+			at := &noting{}
+			first := startNode(t, "r1", func(o *server.Options) {
+				tune(o)
+				at.fakeMaster = o.Master.(*fakeMaster)
+				o.Master = at
+			})
+			first.setMaster(3, "r1", first.url)
+			replica := startNode(t, "r2", tune)
+			replica.setMaster(3, "r1", first.url)
+			for _, handler := range []http.Handler{first.server.Handler(), replica.server.Handler()} {
+				r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/sessions", nil)
+				r.RemoteAddr = "[2001:db8::7]:4711"
+				r.Header.Set("X-Forwarded-For", "10.0.0.1")
+				r.Header.Set("Stout-Caller", `{"remote":"10.0.0.1:1"}`)
+				w := httptest.NewRecorder()
+				handler.ServeHTTP(w, r)
+				if w.Code != http.StatusCreated {
+					t.Fatalf("%d %s", w.Code, w.Body)
+				}
+			}
+			for i, by := range at.by {
+				if by.RemoteAddr != "[2001:db8::7]:4711" {
+					t.Errorf("call %d comes from %q", i, by.RemoteAddr)
+				}
+			}
+			if len(at.by) != 2 {
+				t.Errorf("%d calls", len(at.by))
+			}
+		})
+	}
+}
+
+// FuzzClaims: no claim makes the root, and none makes anybody where nothing is
+// proven.
+func FuzzClaims(f *testing.F) {
+	for _, claim := range []string{`{"principal":"user:zoe","how":"certificate"}`, `{"token":"` + sumText("stout_x") + `"}`, `{"principal":"user:root","how":"token"}`, `{"Principal":"user:root","How":"jwt"}`} {
+		f.Add(claim)
+	}
+	var by master.Caller
+	servers := map[string]*server.Server{}
+	for way, tune := range ways {
+		of := newFake("r1")
+		of.setMaster(3, "r1", "http://r1")
+		o := server.Options{Master: seeing{of, &by}, Links: &links{calls: &pipeListener{make(chan struct{})}, of: of}, AttemptEvery: time.Nanosecond}
+		tune(&o)
+		servers[way] = server.New(o)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for way, s := range servers {
+			by = master.Caller{}
+			_ = behind(s, "GET", "/v1/access/whoami", "Stout-Caller", text)
+			if by.Principal == lockapi.PrincipalRoot || by.Principal != "" && (way == "without" || lockapi.ValidatePrincipal(by.Principal) != nil || by.Secret != nil) || way == "without" && by.Secret != nil {
+				t.Errorf("%s, %q: %+v", way, text, by)
+			}
+		}
+	})
+}
+
+// seeing tells who asks who he is.
+type seeing struct {
+	*fakeMaster
+	by *master.Caller
+}
+
+func (s seeing) WhoAmI(_ context.Context, q master.Read) (lockapi.WhoAmI, error) {
+	*s.by = q.Caller
+	return lockapi.WhoAmI{}, nil
+}

@@ -1,0 +1,184 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// forger puts headers into each call by which somebody may pass for somebody else.
+type forger struct{ via http.RoundTripper }
+
+func (f forger) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	for name, value := range map[string]string{
+		"Stout-Caller": `{"principal":"user:admin","how":"certificate"}`, "Stout-Principal": "user:root", "X-Forwarded-User": "user:root",
+		"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Client-Cert": "URI=user:root", "Forwarded": "for=127.0.0.1", "Remote-User": "root",
+	} {
+		r.Header.Set(name, value)
+	}
+	return f.via.RoundTrip(r)
+}
+
+// TestSameDecisionEverywhere: over TLS a caller is taken for the same, and may do
+// the same, at the master and at each replica that forwards, by whatever he proves
+// who he is, and whatever he says of himself.
+func TestSameDecisionEverywhere(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Args: calm, Secure: true, Clients: []string{"billing"}})
+	master := c.Ready(t)
+	config, err := c.ClientTLS("billing")
+	must(t, err)
+	nobody := &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.TLS()}
+	shows := &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}
+	root := call[lockapi.Token](t, c.Others(master)[0], http.MethodPost, lockapi.RouteEnable, nil)
+	admin := &http.Client{Transport: bearer{root.Secret, nobody}}
+	change := func(method, path string, in any) {
+		t.Helper()
+		_, err := through[map[string]any](t.Context(), admin, master, method, path, in)
+		must(t, err)
+	}
+	change(http.MethodPut, lockapi.RouteCellAccess, lockapi.CellAccess{Observe: []string{"anonymous"}, Operate: []string{}})
+	change(http.MethodPut, lockapi.RouteRules+"/c", lockapi.AccessLists{Read: []string{"user:billing"}, Write: []string{"user:billing"}})
+	change(http.MethodPut, lockapi.RouteRules+"/t", lockapi.AccessLists{Read: []string{"*"}, Write: []string{"user:writer"}})
+	change(http.MethodPut, lockapi.RouteRules+"/o", lockapi.AccessLists{Read: []string{"anonymous", "*"}})
+	token, err := through[lockapi.Token](t.Context(), admin, master, http.MethodPost, lockapi.RouteTokens, lockapi.TokenRequest{Principal: "user:writer"})
+	must(t, err)
+
+	callers := map[string]http.RoundTripper{
+		"nobody":          nobody,
+		"a certificate":   shows,
+		"a token":         bearer{token.Secret, nobody},
+		"both":            bearer{token.Secret, shows},
+		"the root":        bearer{root.Secret, shows},
+		"a wrong token":   bearer{"stout_" + strings.Repeat("x", 64), shows},
+		"no token at all": bearer{"eyJhbGciOiJub25lIn0.eyJzdWIiOiJyb290In0.", shows},
+	}
+	calls := []struct {
+		method, path string
+		in           any
+	}{
+		{http.MethodGet, lockapi.RouteWhoAmI, nil},
+		{http.MethodPut, lockapi.RouteFiles + "/c/f", "x"},
+		{http.MethodPut, lockapi.RouteFiles + "/t/f", "x"},
+		{http.MethodGet, lockapi.RouteFiles + "/c/f?as=json", nil},
+		{http.MethodGet, lockapi.RouteFiles + "/o/none?as=json", nil},
+		{http.MethodGet, lockapi.RouteFiles + "?prefix=/", nil},
+		{http.MethodGet, lockapi.RouteTokens, nil},
+		{http.MethodPut, lockapi.RouteRules + "/x", lockapi.AccessLists{}},
+	}
+	decision := func(via http.RoundTripper, r *cell.Replica, method, path string, in any) string {
+		_, err := through[map[string]any](t.Context(), &http.Client{Transport: via}, r, method, path, in)
+		e, _ := err.(*lockapi.Error)
+		switch {
+		case err == nil:
+			return "done"
+		case e == nil:
+			return err.Error()
+		}
+		return fmt.Sprintf("%s %s %s %s", e.Code, e.Principal, e.Permission, e.Path)
+	}
+	for who, via := range callers {
+		for _, do := range calls {
+			want := decision(via, master, do.method, do.path, do.in)
+			for _, r := range c.Replicas() {
+				for _, by := range []http.RoundTripper{via, forger{via}} {
+					if got := decision(by, r, do.method, do.path, do.in); got != want {
+						t.Errorf("%s: %s %s at %s: %s; at the master: %s", who, do.method, do.path, r.ID, got, want)
+					}
+				}
+			}
+		}
+		if strings.Contains(who, "token") || who == "the root" || who == "both" {
+			continue
+		}
+		if got := decision(via, master, http.MethodGet, lockapi.RouteTokens, nil); got == "done" {
+			t.Errorf("%s reads tokens", who)
+		}
+	}
+	if got := decision(callers["a token"], c.Others(master)[0], http.MethodPut, lockapi.RouteFiles+"/t/f", "x"); got != "done" {
+		t.Errorf("who may write is told %s", got)
+	}
+	for _, r := range c.Replicas() {
+		if tail := r.LogTail(1000); strings.Contains(tail, "have no TLS") || strings.Contains(tail, token.Secret) || strings.Contains(tail, root.Secret) {
+			t.Errorf("the log of %s: %s", r.ID, tail)
+		}
+	}
+}
+
+// TestFoundersAgreeOnAccess: where one has no found-token-file, or another secret,
+// nothing is founded, and each says so; with the same everywhere it is.
+func TestFoundersAgreeOnAccess(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, of string) string {
+		name = filepath.Join(dir, name)
+		must(t, os.WriteFile(name, []byte("stout_"+strings.Repeat(of, 40)+"\n"), 0o600))
+		return "--found-token-file=" + name
+	}
+	same, other := file("same", "a"), file("other", "b")
+	c := cell.NewPrepared(t, cell.Options{Args: calm})
+	last := c.Replicas()[2]
+	for _, r := range c.Replicas()[:2] {
+		must(t, r.StartWith(same))
+	}
+	for _, step := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "has a found-token-file, and r3 has none"},
+		{[]string{other}, "have different secrets"},
+	} {
+		must(t, last.StartWith(step.args...))
+		must(t, cell.Wait(cell.Bounded(t), "all say what keeps them", func(ctx context.Context) error {
+			for _, r := range []*cell.Replica{c.Replicas()[0], last} {
+				if says, err := standby(ctx, r); err != nil || !strings.Contains(says.Detail, "found-token-file") || r != last && !strings.Contains(says.Detail, step.want) {
+					return fmt.Errorf("%s says %v, %v", r.ID, says, err)
+				}
+			}
+			return nil
+		}))
+		must(t, last.Terminate(cell.Bounded(t)))
+	}
+	must(t, last.StartWith(same))
+	must(t, cell.Wait(cell.Bounded(t), "access is on", func(ctx context.Context) error {
+		for _, r := range c.Replicas() {
+			if _, err := r.Call(ctx, http.MethodGet, lockapi.RouteSessions, nil, nil); err == nil || !strings.Contains(err.Error(), string(lockapi.CodeUnauthenticated)) {
+				return fmt.Errorf("%s answers %v", r.ID, err)
+			}
+		}
+		return nil
+	}))
+}
+
+// TestForwardedCallsAreClearOfMaxConnections: where the master's API has no
+// connection left, calls by way of another replica are answered.
+func TestForwardedCallsAreClearOfMaxConnections(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Args: append([]string{"--max-connections=16"}, calm...)})
+	master := c.Ready(t)
+	other := c.Others(master)[0]
+	for range 3 {
+		s := open(t, other, aWhile)
+		for range 8 { // 24 in all, which is more than there are connections
+			keepalive(t, master, s.ID, "")
+		}
+	}
+	must(t, cell.Wait(cell.Bounded(t), "the master's connections are used up", func(ctx context.Context) error {
+		if status, err := master.Call(ctx, http.MethodGet, lockapi.RouteCell, nil, nil); status != http.StatusTooManyRequests {
+			return fmt.Errorf("%d, %v", status, err)
+		}
+		return nil
+	}))
+	for range 20 {
+		s := open(t, other, aWhile)
+		release(t, other, acquire(t, other, "/clear", ask(s.ID, "", 0)))
+	}
+}
