@@ -192,6 +192,8 @@ func (r *reader) stat(name []byte, v *lockapi.FileStat) bool {
 		return r.text(&v.Session)
 	case "created_at":
 		return r.time(&v.CreatedAt)
+	case "principal":
+		return r.text(&v.Principal)
 	case "modified_at":
 		return r.time(&v.ModifiedAt)
 	}
@@ -227,6 +229,8 @@ func (r *reader) holder(v *lockapi.Holder) bool {
 			return r.token(&v.Token)
 		case "granted_at":
 			return r.time(&v.GrantedAt)
+		case "principal":
+			return r.text(&v.Principal)
 		}
 		return false
 	})
@@ -251,6 +255,8 @@ func (r *reader) waiter(v *lockapi.Waiter) bool {
 			return r.time(&v.Since)
 		case "waiting_ms":
 			return r.number(&v.WaitingMS)
+		case "principal":
+			return r.text(&v.Principal)
 		}
 		return false
 	})

@@ -123,11 +123,34 @@ func (e *exchanger) close() {
 
 // roundTrip makes one, of which the answer has to be there in time. The answer
 // is in buf's memory.
+//
+// Where the credential was refused it makes a second one, if there is another
+// credential by now: a token may end on its way, or while a call waits, and a
+// certificate is that of its connection, which may be older than the present one.
 func (e *exchanger) roundTrip(ctx context.Context, r *route, q *call, within time.Duration, buf *bytes.Buffer) (wire.Answer, error) {
 	as, err := e.authorization(ctx)
 	if err != nil {
 		return wire.Answer{}, &unsentError{err}
 	}
+	a, err := e.send(ctx, r, q, within, as, buf)
+	if err != nil || a.StatusCode != http.StatusUnauthorized || q.hedge.race != nil {
+		return a, err
+	}
+	next, err := e.authorization(ctx)
+	switch {
+	case err != nil:
+		return a, nil
+	case !slices.Equal(next, as):
+	case r.to.scheme == "https" && a.Last:
+		e.close() // the other connections are as old
+	default:
+		return a, nil
+	}
+	buf.Reset()
+	return e.send(ctx, r, q, within, next, buf)
+}
+
+func (e *exchanger) send(ctx context.Context, r *route, q *call, within time.Duration, as []field, buf *bytes.Buffer) (wire.Answer, error) {
 	if e.wire != nil && r.to.addr != "" {
 		return e.wire.of(r.to).Do(ctx, e.plain(r, q, within, as), buf, mostAnswer)
 	}

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -228,4 +229,58 @@ func TestTLSThatChanges(t *testing.T) {
 	read(first)
 	now.Store(config(after))
 	read(second)
+}
+
+// A certificate that ends while its connection is kept costs no call: a server
+// that refuses it ends the connection, and the next one has the present one.
+func TestCertificatesOfKeptConnections(t *testing.T) {
+	ca := newAuthority(t)
+	var mu sync.Mutex // guards the following
+	ended, conns := false, map[string]int{}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		conns[r.RemoteAddr]++
+		if ended && r.TLS.PeerCertificates[0].Subject.CommonName == "old" {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.Header().Set("Connection", "close")
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"type":"about:blank","title":"x","status":401,"code":"unauthenticated","detail":"it ended"}`)
+			return
+		}
+		w.Header().Set(lockapi.HeaderRevision, "1")
+		fmt.Fprint(w, `{"path":"/a","state":"free","holders":[],"waiters":0}`)
+	}))
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{ca.pair(t, certs.Leaf{Hosts: []string{"127.0.0.1"}})}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.pool()}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	old, young := ca.pair(t, certs.Leaf{Name: "old", Client: true}), ca.pair(t, certs.Leaf{Name: "new", Client: true})
+	present := old
+	c, err := NewWith([]string{s.URL}, WithTLS(&tls.Config{RootCAs: ca.pool(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &present, nil }}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	read := func(now bool, own tls.Certificate, want error, calls, connections int) {
+		t.Helper()
+		mu.Lock()
+		clear(conns)
+		ended, present = now, own
+		mu.Unlock()
+		_, err := c.ReadLock(t.Context(), "/a")
+		mu.Lock()
+		defer mu.Unlock()
+		sum := 0
+		for _, n := range conns {
+			sum += n
+		}
+		if !errors.Is(err, want) || sum != calls || len(conns) != connections {
+			t.Errorf("%v, %v", err, conns)
+		}
+	}
+	read(false, old, nil, 1, 1)
+	read(true, old, ErrUnauthenticated, 2, 2) // nothing better is there
+	read(false, old, nil, 1, 1)
+	read(true, young, nil, 2, 2)
+	read(true, young, nil, 1, 1)
 }

@@ -8,9 +8,11 @@ import (
 	"strings"
 )
 
-// WithToken has each request carry a bearer token: one of the cell's access tokens.
+// WithToken has each request carry a bearer token: one of the cell's access tokens,
+// or a JWT.
 // The function is asked for each attempt, by many goroutines, and should remember what
-// it takes long to find; so a token that was exchanged is taken up at once. An attempt
+// it takes long to find; so a token that was exchanged is taken up at once. Where one is refused, the function
+// is asked once more, and what it gives then is sent if it is another. An attempt
 // without a token, since the function failed, counts as one that was not sent. A token
 // is sent to every URL that the client calls, also where that is http.
 func WithToken(token func(ctx context.Context) (string, error)) Option {

@@ -73,3 +73,48 @@ func TestToken(t *testing.T) {
 		})
 	}
 }
+
+// TestTokenThatEnded: a call whose token is refused is made once more where there is
+// another by then, and no oftener.
+func TestTokenThatEnded(t *testing.T) {
+	var calls atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		w.Header().Set("Stout-Revision", "7")
+		if r.Header.Get("Authorization") == "Bearer good" {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"path":"/a","revision":7,"instance":7,"generation":1,"size":1,"sha256":"2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881","created_at":"2026-01-01T00:00:00Z","modified_at":"2026-01-01T00:00:00Z"}`))
+			return
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"type":"about:blank","title":"x","status":401,"code":"unauthenticated","detail":"no"}`))
+	}))
+	defer server.Close()
+	for name, transport := range map[string]http.RoundTripper{"own connections": nil, "transport": new(http.Transport)} {
+		for _, test := range []struct {
+			tokens []string // one after the other; the last one stays
+			calls  int64
+			fine   bool
+		}{
+			{[]string{"ended", "good"}, 2, true},
+			{[]string{"ended"}, 1, false},
+			{[]string{"ended", "ended-too", "good"}, 2, false},
+			{[]string{"good"}, 1, true},
+			{[]string{"ended", ""}, 1, false}, // no token is no better
+		} {
+			var asked atomic.Int64
+			c, err := Config{URLs: []string{server.URL}, Transport: transport}.New(WithToken(func(context.Context) (string, error) {
+				return test.tokens[min(int(asked.Add(1)), len(test.tokens))-1], nil
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := calls.Load()
+			_, err = c.Put(t.Context(), "/a", []byte("x"))
+			if (err == nil) != test.fine || !test.fine && !errors.Is(err, ErrUnauthenticated) || calls.Load()-before != test.calls {
+				t.Errorf("%s, %q: %v after %d calls", name, test.tokens, err, calls.Load()-before)
+			}
+		}
+	}
+}

@@ -89,6 +89,9 @@ func (l *AccessLists) Validate() error {
 type AccessRule struct {
 	Path string `json:"path"`
 	AccessLists
+	// Principal is who put it. Only the list of rules tells; it is empty where nobody
+	// was known.
+	Principal string `json:"principal,omitempty"`
 }
 
 // AccessRuleList is a page of rules, in bytewise order of their paths.

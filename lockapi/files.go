@@ -34,6 +34,7 @@ type FileStat struct {
 	Session    string    `json:"session,omitempty"` // that it ends with
 	CreatedAt  time.Time `json:"created_at"`
 	ModifiedAt time.Time `json:"modified_at"`
+	Principal  string    `json:"principal,omitempty"` // who wrote it last; empty where nobody is known
 }
 
 // File is a file as JSON: its stat, and its content in one of two ways.

@@ -97,6 +97,7 @@ type Session struct {
 	Epoch     uint64            `json:"epoch"`
 	CreatedAt time.Time         `json:"created_at"`
 	Meta      map[string]string `json:"meta"`
+	Principal string            `json:"principal,omitempty"` // whose it is; empty where nobody known has used it
 }
 
 // SessionState is a session with what it holds and waits for.
@@ -275,6 +276,7 @@ type Holder struct {
 	Mode        Mode              `json:"mode"`
 	Token       uint64            `json:"token"`
 	GrantedAt   time.Time         `json:"granted_at"`
+	Principal   string            `json:"principal,omitempty"` // whose the session is
 }
 
 // Waiter is one queue position of a lock.
@@ -291,7 +293,8 @@ type Waiter struct {
 	Since time.Time `json:"since"`
 	// WaitingMS is how long ago that is, by the clock of the replica that
 	// answers.
-	WaitingMS int64 `json:"waiting_ms"`
+	WaitingMS int64  `json:"waiting_ms"`
+	Principal string `json:"principal,omitempty"` // whose the session is
 }
 
 // Lock is the state of one lock.

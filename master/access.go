@@ -147,7 +147,9 @@ func (m *Master) Rules(ctx context.Context, q AccessPage) (lockapi.AccessRuleLis
 				break
 			}
 			size += ruleSize(r)
-			page.Rules = append(page.Rules, ruleOf(r))
+			one := ruleOf(r)
+			one.Principal = r.Principal
+			page.Rules = append(page.Rules, one)
 		}
 		return page, nil
 	})
@@ -366,7 +368,7 @@ func (m *Master) WhoAmI(ctx context.Context, q Read) (lockapi.WhoAmI, error) {
 
 // ruleSize is about what a rule takes in JSON.
 func ruleSize(r *access.Rule) int {
-	n := 64 + len(r.Path)
+	n := 80 + len(r.Path) + len(r.Principal)
 	for _, p := range access.Permissions {
 		for _, entry := range r.Lists[p] {
 			n += len(entry) + 3

@@ -178,6 +178,54 @@ func TestTokens(t *testing.T) {
 	})
 }
 
+// TestProofsThatEnd: a JWT or a certificate counts until its end, to the
+// nanosecond: for calls, for what waits when rights change, and for watchers before
+// they are told anything more. For calls it is so while access is off, too.
+func TestProofsThatEnd(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		s := sessionOfCaller(t, m, "user:a")
+		by := Caller{Principal: "user:a", How: lockapi.HowJWT, Ends: time.Now().Add(time.Minute), Ask: Ask{Right: Anybody}}
+		who := func() error {
+			got, err := m.WhoAmI(t.Context(), Read{Caller: by})
+			if err == nil && got != (lockapi.WhoAmI{Principal: "user:a", How: lockapi.HowJWT}) {
+				t.Errorf("%+v", got)
+			}
+			return err
+		}
+		called := make(chan error)
+		keeping := by
+		keeping.Ask = Ask{Right: Nobody, Session: s}
+		go func() {
+			called <- second(m.Keepalive(context.Background(), KeepaliveRequest{Caller: keeping, Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
+		}()
+		filter, _ := NewEventFilter(nil, nil, nil, false)
+		watch := m.WatchEvents(filter.For(by))
+		defer watch.Close()
+		pass(time.Minute - time.Nanosecond)
+		if err := who(); err != nil {
+			t.Errorf("before its end: %v", err)
+		}
+		if _, _, err := watch.Read(m.log.State().Revision, 10, 1000); err != nil {
+			t.Errorf("a watcher before its end: %v", err)
+		}
+		pass(time.Nanosecond)
+		code(t, who(), lockapi.CodeUnauthenticated)
+		_, _, err := watch.Read(m.log.State().Revision, 10, 1000)
+		code(t, err, lockapi.CodeUnauthenticated)
+		if _, err := m.PutRule(t.Context(), RuleChange{Caller: root(AdminAt), Path: "/q", AccessLists: lockapi.AccessLists{Read: []string{}}}); err != nil {
+			t.Fatal(err)
+		}
+		code(t, soon(t, called), lockapi.CodeUnauthenticated)
+		if err := m.DisableAccess(t.Context(), root(Operate)); err != nil {
+			t.Fatal(err)
+		}
+		code(t, who(), lockapi.CodeUnauthenticated)
+		if err := m.Judge(&by); err == nil {
+			t.Error("a replica takes it for its own answers")
+		}
+	})
+}
+
 // TestForgottenAsksAreDenied: to all but operators.
 func TestForgottenAsksAreDenied(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {

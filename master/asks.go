@@ -77,12 +77,16 @@ func judge(s *state.State, by *Caller) error {
 // free reports whether there is nothing to be judged: access is off and the caller
 // brings nothing to be looked at.
 func (by *Caller) free(s *state.State) bool {
-	return !s.AccessOn && by.Secret == nil
+	return !s.AccessOn && by.Secret == nil && by.Ends.IsZero()
 }
 
-// identify finds the principal of a token.
+// identify finds the principal of a token. That of another proof is known, which
+// may have ended since.
 func (by *Caller) identify(s *state.State) error {
 	if by.Secret == nil {
+		if !by.Ends.IsZero() && !time.Now().Before(by.Ends) {
+			return lockapi.Errorf(lockapi.CodeUnauthenticated, "the credential has ended at %s, while the call was under way", by.Ends.UTC().Format(time.RFC3339))
+		}
 		return nil
 	}
 	t, ok := s.TokenOf(*by.Secret)
@@ -154,7 +158,7 @@ func (by *Caller) has(p *access.Policy, right Right, path string) (bool, string)
 // denied is the refusal of a permission. It says nothing of what there is.
 func (by *Caller) denied(permission, path string) *lockapi.Error {
 	if by.Principal == "" {
-		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the call is not one that anybody may make, and it brings no credential: send a token of the cell as Authorization: Bearer")
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the call is not one that anybody may make, and it brings no credential: send a token as Authorization: Bearer, or show a client's certificate")
 	}
 	e := lockapi.Errorf(lockapi.CodePermissionDenied, "%s may not do this: it takes %s of the cell", by.Principal, permission)
 	switch {

@@ -199,7 +199,7 @@ func sequencerOf(q state.Sequencer) lockapi.Sequencer {
 func statOf(f *state.File) lockapi.FileStat {
 	return lockapi.FileStat{Path: f.Path, Revision: f.Revision, Instance: f.Instance, Generation: f.Generation,
 		Size: f.Size, SHA256: hex.EncodeToString(f.Sum), Session: f.Session,
-		CreatedAt: time.Unix(0, f.CreatedAt).UTC(), ModifiedAt: time.Unix(0, f.ModifiedAt).UTC()}
+		CreatedAt: time.Unix(0, f.CreatedAt).UTC(), ModifiedAt: time.Unix(0, f.ModifiedAt).UTC(), Principal: f.Principal}
 }
 
 // FileRead is a file; Content is not to be changed.

@@ -50,7 +50,7 @@ func lockOf(o *office, s *state.State, path string, most int, room *metaRoom) lo
 		}
 		holder := lockapi.Holder{Session: h.Session, Handle: h.Handle, Mode: mode(h.Mode), Token: h.Token, GrantedAt: time.Unix(0, h.GrantedAt).UTC()}
 		if v, ok := s.Session(h.Session); ok {
-			holder.SessionName, holder.SessionMeta = v.Name, room.take(v.Meta)
+			holder.SessionName, holder.SessionMeta, holder.Principal = v.Name, room.take(v.Meta), v.Principal
 		}
 		out.Holders = append(out.Holders, holder)
 	}
@@ -83,7 +83,7 @@ func queueOf(s *state.State, path string, most int, now time.Time, room *metaRoo
 		waiter := lockapi.Waiter{Session: w.Session, Handle: w.Handle, Mode: mode(w.Mode), Position: len(out) + 1,
 			Since: time.Unix(0, w.Since).UTC(), WaitingMS: time.Duration(present - w.Since).Milliseconds()}
 		if v, ok := s.Session(w.Session); ok {
-			waiter.SessionName, waiter.SessionMeta = v.Name, room.take(v.Meta)
+			waiter.SessionName, waiter.SessionMeta, waiter.Principal = v.Name, room.take(v.Meta), v.Principal
 		}
 		out = append(out, waiter)
 	}
@@ -117,9 +117,9 @@ func (m *Master) CrowdedSession(id string) bool {
 // estimated from above.
 const (
 	lockFrame    = 150
-	holderFrame  = 170
-	sessionFrame = 170
-	fileFrame    = 280
+	holderFrame  = 186
+	sessionFrame = 186
+	fileFrame    = 296
 	claimFrame   = 130
 	pairFrame    = len(`"":"",`)
 )
@@ -128,13 +128,13 @@ func lockSize(l *lockapi.Lock) int {
 	n := lockFrame + textSize(l.Path)
 	for i := range l.Holders {
 		h := &l.Holders[i]
-		n += holderFrame + textSize(h.Session) + textSize(h.SessionName) + textSize(h.Handle) + metaSize(h.SessionMeta)
+		n += holderFrame + textSize(h.Session) + textSize(h.SessionName) + textSize(h.Handle) + metaSize(h.SessionMeta) + textSize(h.Principal)
 	}
 	return n
 }
 
 func sessionSize(v *lockapi.SessionState) int {
-	n := sessionFrame + textSize(v.ID) + textSize(v.Name) + metaSize(v.Meta)
+	n := sessionFrame + textSize(v.ID) + textSize(v.Name) + metaSize(v.Meta) + textSize(v.Principal)
 	for i := range v.Holds {
 		h := &v.Holds[i]
 		n += claimFrame + textSize(h.Path) + textSize(h.Handle) + textSize(h.Sequencer)
@@ -147,7 +147,7 @@ func sessionSize(v *lockapi.SessionState) int {
 }
 
 func fileSize(f *lockapi.File) int {
-	n := fileFrame + textSize(f.Path) + textSize(f.Session) + (len(f.ContentBase64)+2)/3*4
+	n := fileFrame + textSize(f.Path) + textSize(f.Session) + textSize(f.Principal) + (len(f.ContentBase64)+2)/3*4
 	if f.Content != nil {
 		n += textSize(*f.Content)
 	}

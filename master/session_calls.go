@@ -112,5 +112,5 @@ func sessionOf(v *state.Session, epoch uint64) lockapi.Session {
 		meta = map[string]string{}
 	}
 	return lockapi.Session{ID: v.ID, Name: v.Name, TTLMS: v.TTLMS, Epoch: epoch,
-		CreatedAt: time.Unix(0, v.CreatedAt).UTC(), Meta: meta}
+		CreatedAt: time.Unix(0, v.CreatedAt).UTC(), Meta: meta, Principal: v.Principal}
 }

@@ -80,7 +80,7 @@ func (p *process) open(ctx context.Context) (err error) {
 	registry.MustRegister(certificates{p.security}, auditing{p.audit})
 	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum, Registry: registry,
 		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr()),
-		TLS: p.security.serverTLS(p.config), BreakGlass: breakGlass, PublicMetrics: p.config.PublicMetrics,
+		TLS: p.security.serverTLS(p.config), JWTs: p.security.jwts, Certificates: p.config.APIClientAuth != config.ClientAuthNone, BreakGlass: breakGlass, PublicMetrics: p.config.PublicMetrics,
 		Audit: p.audit, AuditChanges: p.config.AuditChanges})
 	watching, stop := context.WithCancel(context.Background())
 	p.stopWatching = stop

@@ -11,14 +11,18 @@ import (
 
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/replica/link"
 )
 
-// security is the certificates of a replica; those of either use are nil where
-// it has none.
-type security struct{ api, raft *certs.Source }
+// security is the certificates of a replica, and what JWTs are judged by; each is
+// nil where it has none.
+type security struct {
+	api, raft *certs.Source
+	jwts      *identity.JWTs
+}
 
-// openSecurity reads the certificates that the settings name.
+// openSecurity reads the certificates and keys that the settings name.
 func openSecurity(c *config.Config) (s security, err error) {
 	if c.APISecure() {
 		s.api, err = certs.Open(certs.Files{Cert: c.APICert, Key: c.APIKey, CA: c.APIClientCA}, nil)
@@ -32,7 +36,8 @@ func openSecurity(c *config.Config) (s security, err error) {
 			return s, fmt.Errorf("raft-cert %q (%s): %w", c.RaftCert, c.Source("raft-cert"), err)
 		}
 	}
-	return s, nil
+	s.jwts, err = openJWTs(c)
+	return s, err
 }
 
 // clientAuth is the setting of that name as crypto/tls has it.
@@ -74,6 +79,7 @@ func (s security) watch(ctx context.Context, log zerolog.Logger) {
 		warnExposed(log, use, source)
 		go source.Watch(ctx, func(n certs.Notice) { note(log, use, source, n) })
 	})
+	s.watchKeys(ctx, log)
 	if s.api != nil && s.raft == nil {
 		log.Warn().Msg("the API speaks TLS, and the connections between replicas have none: see raft-cert")
 	}
@@ -108,7 +114,7 @@ func note(log zerolog.Logger, use string, source *certs.Source, n certs.Notice) 
 	}
 }
 
-// certificates are the metrics of a replica's certificates.
+// certificates are the metrics of a replica's certificates, and of its keys.
 type certificates struct{ security }
 
 var (
@@ -121,9 +127,12 @@ var (
 func (certificates) Describe(to chan<- *prometheus.Desc) {
 	to <- expiryDesc
 	to <- reloadsDesc
+	to <- keysDesc
+	to <- keyReloadsDesc
 }
 
 func (c certificates) Collect(to chan<- prometheus.Metric) {
+	c.collectKeys(to)
 	c.each(func(use string, source *certs.Source) {
 		certificate, cas := source.Ends()
 		for part, ends := range map[string]time.Time{"certificate": certificate, "ca": cas} {

@@ -101,6 +101,10 @@ type Config struct {
 	// AllowOrigins.
 	APIHosts []string
 
+	// JWTKeys is the file of keys (JWKS) by which JWTs are judged that are by
+	// JWTIssuer and for JWTAudience; JWTClaim names their principal. All but the
+	// claim are empty where none are taken.
+	JWTIssuer, JWTAudience, JWTKeys, JWTClaim string
 	// FoundTokenFile has the secret of user:root with which a cell is founded with
 	// access on. BreakGlassTokenFile has one that is user:root's in calls to this
 	// replica while it is master. Empty for none.
@@ -198,6 +202,7 @@ func defaults() *Config {
 		Quotas:            defaultQuotas(),
 		MaxWatchers:       20_000,
 		APIClientAuth:     ClientAuthNone,
+		JWTClaim:          defaultClaim,
 		LogLevel:          "info",
 		LogFormat:         "json",
 		sources:           map[string]Source{},

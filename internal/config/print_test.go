@@ -58,6 +58,10 @@ max-connections          0                                         default
 allow-origin             https://ui.example.com                    flag --allow-origin
 allow-origin             http://[::1]:8080                         flag --allow-origin
 api-host                 -                                         default
+jwt-issuer               -                                         default
+jwt-audience             -                                         default
+jwt-keys                 -                                         default
+jwt-claim                sub                                       default
 found-token-file         -                                         default
 break-glass-token-file   -                                         default
 public-metrics           false                                     default

@@ -77,6 +77,15 @@ func TestRefusals(t *testing.T) {
 		{"client certificates in another way", secureCell("--api-client-ca", "ca.pem", "--api-client-auth", "maybe"), `api-client-auth "maybe" (flag --api-client-auth): it is one of none, optional, required`},
 		{"http where https is spoken", cell("--api-cert", "c.pem", "--api-key", "k.pem"), `replica "r2=127.0.0.1:7202,http://127.0.0.1:7102" (flag --replica): the API speaks https where api-cert is given`},
 
+		{"JWTs without an audience", cell("--jwt-keys", "keys.json", "--jwt-issuer", "https://id.example.com"), `jwt-issuer "https://id.example.com" (flag --jwt-issuer): give jwt-audience as well: a JWT counts where`},
+		{"JWTs without keys", cell("--jwt-issuer", "a", "--jwt-audience", "b"), `jwt-issuer "a" (flag --jwt-issuer): give jwt-keys as well`},
+		{"keys of JWTs alone", env("STOUTD_JWT_KEYS=keys.json"), `jwt-keys "keys.json" (environment STOUTD_JWT_KEYS): give jwt-issuer and jwt-audience as well`},
+		{"a claim without JWTs", cell("--jwt-claim", "email"), `jwt-claim "email" (flag --jwt-claim): it is of use with jwt-issuer, jwt-audience and jwt-keys only`},
+		{"no claim", jwts("--jwt-claim="), `jwt-claim (flag --jwt-claim): it is the name of a claim; leave it out for sub`},
+		{"a claim that names nobody", jwts("--jwt-claim", "iss"), `jwt-claim "iss" (flag --jwt-claim): that claim does not say who has the token`},
+		{"an issuer and a space", jwts("--jwt-issuer", "a "), `jwt-issuer "a " (flag --jwt-issuer): it is compared as it stands`},
+		{"an audience of two lines", jwts("--jwt-audience", "a\nb"), `jwt-audience "a\nb" (flag --jwt-audience): it is compared as it stands`},
+
 		{"log level", cell("--log-level", "loud"), `log-level "loud" (flag --log-level): it is one of trace, debug, info, warn, error`},
 		{"log store", cell("--log-store", "memory"), `log-store "memory" (flag --log-store): it is one of bolt, wal`},
 		{"log format", cell("--log-format", "xml"), `log-format "xml" (flag --log-format): it is one of json, console`},

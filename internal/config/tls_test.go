@@ -37,3 +37,21 @@ func TestDevWithTLS(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// jwts is an input of three replicas that take JWTs, and further arguments.
+func jwts(args ...string) input {
+	return cell(append([]string{"--jwt-issuer", "https://id.example.com", "--jwt-audience", "stout", "--jwt-keys", "keys.json"}, args...)...)
+}
+
+// Whose claim names the principal need not be said.
+func TestJWTs(t *testing.T) {
+	if c := mustLoad(t, jwts()); !c.TakesJWTs() || c.JWTClaim != "sub" || c.JWTIssuer != "https://id.example.com" || c.JWTAudience != "stout" {
+		t.Errorf("%+v", c)
+	}
+	if c := mustLoad(t, jwts("--jwt-claim", "https://example.com/name")); c.JWTClaim != "https://example.com/name" {
+		t.Errorf("%+v", c)
+	}
+	if c := mustLoad(t, cell()); c.TakesJWTs() {
+		t.Errorf("%+v", c)
+	}
+}

@@ -18,6 +18,7 @@ func (c *Config) validate() Problems {
 	v.addresses()
 	v.replicas()
 	v.tls()
+	v.jwt()
 	v.timings()
 	v.quotas()
 	v.audit()

@@ -69,7 +69,7 @@ func networkOf(a netip.Addr) netip.Prefix {
 // penalize holds the answer to a bad credential back, as a peer's is not: the replica
 // that it comes through does it.
 func (x *exchange) penalize() {
-	if x.peer || len(x.c.Request.Header[headerAuthorization]) == 0 {
+	if x.peer || !x.brought {
 		return
 	}
 	x.metrics.badCredentials.Inc()

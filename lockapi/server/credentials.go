@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
 )
@@ -17,24 +18,53 @@ const headerAuthorization = "Authorization"
 // handler that does not is one for operators only.
 const inRequest = master.Right(255)
 
-// bearing is the SHA-256 of the token that a request brings, nil where it brings no
-// credential. A wrong credential is never passed over.
+// bearing is the SHA-256 of the token that a request brings, nil where it brings
+// none. What else proves who calls is in x.proof then: a JWT or, where there is no
+// header for a credential, a client's certificate. A wrong credential is never
+// passed over.
 func (x *exchange) bearing() (*[sha256.Size]byte, error) {
 	values := x.c.Request.Header[headerAuthorization]
 	if len(values) == 0 {
-		return nil, nil
+		return nil, x.showing()
 	}
+	x.brought = true
 	scheme, secret, _ := strings.Cut(values[0], " ")
 	switch {
 	case len(values) > 1:
 		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "the header %s is given more than once", headerAuthorization)
 	case !strings.EqualFold(scheme, "Bearer"):
 		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "%s has another scheme than Bearer", headerAuthorization)
-	case !strings.HasPrefix(secret, lockapi.SecretPrefix):
-		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "the credential is not a token of a cell, which begins with %q", lockapi.SecretPrefix)
+	case strings.HasPrefix(secret, lockapi.SecretPrefix):
+		sum := sha256.Sum256([]byte(secret))
+		return &sum, nil
+	case x.opts.JWTs == nil:
+		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "the credential is not a token of a cell, which begins with %q, and this replica takes no JWTs", lockapi.SecretPrefix)
 	}
-	sum := sha256.Sum256([]byte(secret))
-	return &sum, nil
+	proof, err := x.opts.JWTs.Prove(secret)
+	if err != nil {
+		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "the credential is not a token of a cell, which begins with %q, and is refused as a JWT: %v", lockapi.SecretPrefix, err)
+	}
+	x.proof, x.how = *proof, lockapi.HowJWT
+	return nil, nil
+}
+
+// showing looks at the certificate that the caller has shown, if he has. Between
+// members a certificate is a replica's.
+func (x *exchange) showing() error {
+	if x.peer || !x.opts.Certificates {
+		return nil
+	}
+	proof, err := identity.OfCertificate(x.c.Request.TLS)
+	switch {
+	case err != nil:
+		x.brought = true
+		x.c.Writer.Header().Set("Connection", "close") // another one needs another handshake
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the client's certificate proves nothing: %v", err)
+	case proof != nil:
+		x.brought = true
+		x.proof, x.how = *proof, lockapi.HowCertificate
+	}
+	return nil
 }
 
 // breakGlass takes the secret behind the glass for the root's, in a call that this
@@ -67,6 +97,9 @@ func (x *exchange) caller() master.Caller {
 	by := master.Caller{
 		Principal: x.claim.Principal, How: x.claim.How, Ends: x.claim.Ends, Secret: x.secret, RemoteAddr: x.remote(),
 		Ask: master.Ask{Right: x.asks, Path: x.node},
+	}
+	if x.how != "" {
+		by.Principal, by.How, by.Ends = x.proof.Principal, x.how, x.proof.Ends
 	}
 	if x.broke {
 		by.Principal, by.How, by.Secret = lockapi.PrincipalRoot, lockapi.HowBreakGlass, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
 )
@@ -36,6 +37,10 @@ type exchange struct {
 	secret *[32]byte         // SHA-256 of the token that it brings
 	claim  claim             // what another member says of the caller
 	broke  bool              // it brings the secret behind the glass
+	proof  identity.Proof    // who its JWT or certificate says that the caller is
+	how    string            // which of them it is; empty for neither
+	// brought says that it brings a credential, good or bad.
+	brought bool
 	// misplaced says that it brings that secret where it is nobody's.
 	misplaced bool
 	lost      error // of an attempt that may have had an effect; nil for none

@@ -104,6 +104,12 @@ type reply struct {
 // call sends a request; headers are name, value, name, value.
 func call(t *testing.T, method, url, body string, headers ...string) reply {
 	t.Helper()
+	return callVia(t, http.DefaultTransport, method, url, body, headers...)
+}
+
+// callVia is call over connections of the caller's own.
+func callVia(t *testing.T, via http.RoundTripper, method, url, body string, headers ...string) reply {
+	t.Helper()
 	var r io.Reader
 	if body != "" {
 		r = strings.NewReader(body)
@@ -115,7 +121,7 @@ func call(t *testing.T, method, url, body string, headers ...string) reply {
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
+	resp, err := via.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
 	}

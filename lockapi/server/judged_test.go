@@ -110,6 +110,16 @@ type secured struct {
 	server  *server.Server
 	through string            // where the calls go
 	tokens  map[string]string // by principal, without user:
+	via     http.RoundTripper // the way there; nil for the usual one
+	// proofs are the ways of those who prove who they are by it, with a header or
+	// without, instead of by a token.
+	proofs map[string]proof
+}
+
+// proof is how somebody proves who he is.
+type proof struct {
+	via    http.RoundTripper
+	header []string
 }
 
 func secretOf(name string) string { return "stout_" + strings.Repeat(name[:1], 40) + name }
@@ -123,8 +133,15 @@ func startSecured(t *testing.T, tune ...func(*server.Options)) *secured {
 	t.Helper()
 	s := &secured{tokens: map[string]string{"root": secretOf("root")}}
 	s.url, s.server = startReal(t, tune...)
+	s.secure(t)
+	return s
+}
+
+// secure turns access on, with the rules of the table.
+func (s *secured) secure(t *testing.T) {
+	t.Helper()
 	s.through = s.url
-	call(t, "POST", s.url+"/v1/access/enable", `{"token_sha256":"`+sumText(s.tokens["root"])+`"}`).wantStatus(t, 201)
+	s.call(t, "anonymous", "POST", "/v1/access/enable", `{"token_sha256":"`+sumText(s.tokens["root"])+`"}`).wantStatus(t, 201)
 	for _, c := range []struct{ method, path, body string }{
 		{"PUT", "/v1/access/rules/p", `{"read":["user:reader"],"lock":["user:locker"],"write":["user:writer"],"admin":["user:admin"]}`},
 		{"PUT", "/v1/access/groups/operators", `{"members":["user:operator"]}`},
@@ -141,16 +158,21 @@ func startSecured(t *testing.T, tune ...func(*server.Options)) *secured {
 		}
 		s.tokens[name] = token.Secret
 	}
-	return s
 }
 
 // call makes a call as a principal.
 func (s *secured) call(t *testing.T, as, method, path, body string, headers ...string) reply {
 	t.Helper()
-	if as != "anonymous" {
+	via := s.via
+	if p, ok := s.proofs[as]; ok {
+		via, headers = p.via, append(headers, p.header...)
+	} else if as != "anonymous" {
 		headers = append(headers, "Authorization", "Bearer "+s.tokens[as])
 	}
-	return call(t, method, s.through+path, body, headers...)
+	if via == nil {
+		via = http.DefaultTransport
+	}
+	return callVia(t, via, method, s.through+path, body, headers...)
 }
 
 // session opens a session as a principal; the anonymous one is given somebody's.
@@ -228,10 +250,11 @@ func (s *secured) judged(t *testing.T, route string, d judged, who string) {
 			t.Errorf("%s; it is to be refused", what)
 		}
 	}
-	if bad := call(t, method, s.through+fill(d.path), fill(d.body), "Authorization", "Bearer stout_"+strings.Repeat("x", 64)); (bad.status != http.StatusUnauthorized) != slices.Contains(open, route) {
+	s.tokens["bad"] = "stout_" + strings.Repeat("x", 64)
+	if bad := s.call(t, "bad", method, fill(d.path), fill(d.body)); (bad.status != http.StatusUnauthorized) != slices.Contains(open, route) {
 		t.Errorf("%s %s with a bad token: %d", method, d.path, bad.status)
 	}
 	if route == "POST /v1/access/disable" {
-		_ = call(t, "POST", s.url+"/v1/access/enable", `{"token_sha256":"`+sumText(s.tokens["root"])+`"}`)
+		_ = s.call(t, "anonymous", "POST", "/v1/access/enable", `{"token_sha256":"`+sumText(s.tokens["root"])+`"}`)
 	}
 }

@@ -55,7 +55,7 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 		}, []string{"result"}),
 		watchersRefused: counter("stout_watchers_refused_total", "Calls for events that were refused because max-watchers was used up."),
 		eventsTold:      counter("stout_events_told_total", "Events told to watchers of this replica."),
-		badCredentials:  counter("stout_bad_credentials_total", "Calls refused for a token that is none, is not of this cell, or has ended."),
+		badCredentials:  counter("stout_bad_credentials_total", "Calls refused for a token, a JWT or a client's certificate that proves nothing, or nothing any more."),
 		compacted:       counter("stout_events_compacted_total", "Watchers that were told to read everything anew, since what they had to be told next is not kept any more."),
 		page:            promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/internal/audit"
+	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/internal/origin"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
@@ -50,6 +51,12 @@ type Options struct {
 	// TLS, where it is set, is spoken on every connection to the API. The API has
 	// HTTP/1.1 only, whatever its protocols of ALPN say.
 	TLS *tls.Config
+	// JWTs judges the bearer tokens that are none of the cell's; nil where no JWT is
+	// taken.
+	JWTs *identity.JWTs
+	// Certificates says that those which clients show over TLS, and which TLS
+	// verifies, prove who they are.
+	Certificates bool
 	// PublicMetrics opens /metrics to everybody, also while access is on.
 	PublicMetrics bool
 	// BreakGlass is the SHA-256 of a secret that is the root's in calls to this

@@ -51,7 +51,13 @@ func (op *PutRule) would(s *State) (Result, bool) {
 	return s.wouldPut(s.policy.PutRule(&op.Rule))
 }
 
-func (op *PutRule) do(e *editor, r Result) Result { return e.putPolicy(r)(e.policy.PutRule(&op.Rule)) }
+func (op *PutRule) do(e *editor, r Result) Result {
+	rule := op.Rule
+	if rule.Principal = ""; access.IsUser(e.caller) {
+		rule.Principal = e.caller
+	}
+	return e.putPolicy(r)(e.policy.PutRule(&rule))
+}
 
 // wouldPut is what a change of the policy comes to.
 func (s *State) wouldPut(_ *access.Policy, err error) (Result, bool) {

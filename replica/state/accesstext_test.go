@@ -104,5 +104,8 @@ func ruleText(r access.Rule) string {
 			text += fmt.Sprint(" ", p, "=", strings.Join(list, ","))
 		}
 	}
+	if r.Principal != "" {
+		text += " by=" + r.Principal
+	}
 	return text
 }

@@ -117,6 +117,7 @@ func TestRestoreRefusesContradictions(t *testing.T) {
 		{"access before its level", parts{rules: []item{rule}}, "level 1"},
 		{"access on before its level", parts{header: item{12: true}}, "level 1"},
 		{"rule that can't be", parts{header: later, rules: []item{rule.with(item{1: "a"})}}, "such as can be"},
+		{"rule by nobody that can be", parts{header: later, rules: []item{rule.with(item{3: "anonymous"})}}, "such as can be"},
 		{"rule of an unknown permission", parts{header: later, rules: []item{rule.with(item{2: map[int][]string{5: {}}})}}, "such as can be"},
 		{"rule with no list", parts{header: later, rules: []item{rule.with(item{2: map[int][]string{1: nil}})}}, "such as can be"},
 		{"rule twice", parts{header: later, rules: []item{rule, rule}}, "in order"},

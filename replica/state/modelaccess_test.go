@@ -80,7 +80,12 @@ func (m *model) changeAccess(op state.Operation) (state.Result, bool) {
 	switch op := op.(type) {
 	case *state.PutRule:
 		was, there := a.rules[op.Rule.Path]
-		return change(!there || ruleText(was) != ruleText(op.Rule), func() { a.rules[op.Rule.Path] = op.Rule })
+		rule := op.Rule
+		rule.Principal = was.Principal // which is no difference
+		return change(!there || ruleText(was) != ruleText(rule), func() {
+			rule.Principal = m.caller
+			a.rules[rule.Path] = rule
+		})
 	case *state.DropRule:
 		_, there := a.rules[op.Path]
 		return change(there, func() { delete(a.rules, op.Path) })

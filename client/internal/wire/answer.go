@@ -12,6 +12,7 @@ type Answer struct {
 	StatusCode int
 	Header     Header
 	Body       []byte
+	Last       bool // of its connection
 }
 
 // Header is the lines of an answer's header, each with its line end.
@@ -51,7 +52,7 @@ func ReadAnswer(resp *http.Response, buf *bytes.Buffer, most int64) (Answer, err
 	_ = resp.Header.Write(buf) // to memory
 	body := buf.Len()
 	_, err := buf.ReadFrom(io.LimitReader(resp.Body, most))
-	return Answer{resp.StatusCode, Header(buf.Bytes()[start:body]), buf.Bytes()[body:]}, err
+	return Answer{resp.StatusCode, Header(buf.Bytes()[start:body]), buf.Bytes()[body:], resp.Close}, err
 }
 
 // plain is the head of a plain answer, which is what a replica sends: one in

@@ -153,7 +153,7 @@ func (c *conn) receivePlain(p plain, buf *bytes.Buffer) (Answer, error) {
 		return Answer{}, err
 	}
 	whole := buf.Bytes()[start:]
-	return Answer{p.status, Header(whole[p.fields : p.size-len(lineEnd)]), whole[p.size:]}, nil
+	return Answer{p.status, Header(whole[p.fields : p.size-len(lineEnd)]), whole[p.size:], false}, nil
 }
 
 func noEOF(err error) error {

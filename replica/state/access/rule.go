@@ -33,11 +33,14 @@ type Rule struct {
 	Path string `cbor:"1,keyasint"` // "/" for the root
 	// Lists are by permission; one that is missing is inherited.
 	Lists map[Permission][]string `cbor:"2,keyasint,omitempty"`
+	// Principal is who put it; empty where nobody is known. Nothing is decided by
+	// it.
+	Principal string `cbor:"3,keyasint,omitempty"`
 }
 
 // Sound reports whether a policy takes the rule.
 func (r *Rule) Sound() bool {
-	if !soundPath(r.Path) || len(r.Lists) > len(Permissions) {
+	if !soundPath(r.Path) || r.Principal != "" && !IsUser(r.Principal) || len(r.Lists) > len(Permissions) {
 		return false
 	}
 	named := 0
@@ -53,7 +56,8 @@ func (r *Rule) Sound() bool {
 	return named == len(r.Lists)
 }
 
-// Same reports whether two rules say the same in the same words.
+// Same reports whether two rules say the same in the same words, whoever put
+// them.
 func (r *Rule) Same(other *Rule) bool {
 	if r.Path != other.Path || len(r.Lists) != len(other.Lists) {
 		return false

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/internal/identity"
+	"github.com/stoutlock/stout/internal/issuer"
+)
+
+// jwtFlags are those of a replica that takes an issuer's JWTs.
+func jwtFlags(t *testing.T, by *issuer.Issuer) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "keys.json")
+	if err := os.WriteFile(file, by.Keys(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--jwt-issuer", issuer.Name, "--jwt-audience", issuer.Audience, "--jwt-keys", file}
+}
+
+// Keys that can't be used are refused before anything is written, with the
+// setting, the file and the reason.
+func TestRefusedJWTKeys(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "broken.json")
+	if err := os.WriteFile(broken, []byte(`{"keys":[{"kty":"oct","kid":"a","k":"c2VjcmV0"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, file := range map[string]string{
+		`jwt-keys "nowhere.json" (flag --jwt-keys): open nowhere.json`: "nowhere.json",
+		"it is a secret, and no public key":                            broken,
+	} {
+		data := filepath.Join(t.TempDir(), "data")
+		code, _, stderr := invoke(t, append(replicaFlags(data), "--jwt-issuer", "a", "--jwt-audience", "b", "--jwt-keys", file)...)
+		if code != exitStart || !strings.Contains(stderr, want) || strings.Contains(stderr, "c2VjcmV0") {
+			t.Errorf("exit code %d, %s; want %s", code, stderr, want)
+		}
+		if _, err := os.Stat(data); err == nil {
+			t.Error("something was written")
+		}
+	}
+}
+
+// A replica tells who calls, by a certificate, a JWT, or neither, as its settings
+// say. Keys that change are in force without a start, and it is logged.
+func TestWhoCalls(t *testing.T) {
+	dir, via := newCerts(t)
+	trust := via.Transport.(*http.Transport).TLSClientConfig
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "billing.pem"), filepath.Join(dir, "billing-key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := issuer.New(), issuer.New()
+	flags := jwtFlags(t, first)
+	keys := flags[len(flags)-1]
+	ctx, stop := context.WithCancel(t.Context())
+	var log lines
+	ended := make(chan struct{})
+	port := freePort(t)
+	go func() {
+		defer close(ended)
+		run(ctx, append(append(tlsFlags(dir), flags...), "--dev", "--api-listen", "127.0.0.1:"+port, "--raft-listen", "127.0.0.1:0", "--log-format", "json"), io.Discard, &log)
+	}()
+	defer func() { stop(); <-ended }()
+	who := func(token string, shown ...tls.Certificate) string {
+		config := trust.Clone()
+		config.Certificates = shown
+		q, err := http.NewRequest(http.MethodGet, "https://127.0.0.1:"+port+"/v1/access/whoami", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			q.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := (&http.Transport{DisableKeepAlives: true, TLSClientConfig: config}).RoundTrip(q)
+		if err != nil {
+			return err.Error()
+		}
+		defer resp.Body.Close()
+		var got struct{ Principal, How, Code string }
+		if err := json.NewDecoder(resp.Body).Decode(&got); err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(got.Principal + " " + got.How + got.Code)
+	}
+	until := func(want, token string, shown ...tls.Certificate) {
+		t.Helper()
+		got := ""
+		for deadline := time.Now().Add(30 * time.Second); got != want; got = who(token, shown...) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s, want %s; %s", got, want, &log)
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+	}
+	until("anonymous none", "")
+	until("user:billing certificate", "", pair)
+	old := first.Token("zoe", time.Hour, nil)
+	until("user:zoe jwt", old, pair)
+	until("unauthenticated", second.Token("zoe", time.Hour, nil), pair)
+	if err := os.WriteFile(keys, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(log.String(), "those before stay in force"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("a broken file is not told of: %s", &log)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	until("user:zoe jwt", old)
+	if err := os.WriteFile(keys, second.Keys(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until("unauthenticated", old)
+	until("user:zoe jwt", second.Token("zoe", time.Hour, nil))
+	if said := log.String(); !strings.Contains(said, "the keys of JWTs have changed, and those are in force") || strings.Contains(said, old) {
+		t.Errorf("the log: %s", said)
+	}
+}
+
+// Keys of the file that are not used are told of, and JWTs that anybody could
+// read on their way.
+func TestNotesOfKeys(t *testing.T) {
+	by := issuer.New()
+	content := bytes.Replace(by.Keys(), []byte("["), []byte(`[{"kty":"oct","kid":"a\u001b","k":"c2VjcmV0"},`), 1)
+	file := filepath.Join(t.TempDir(), "keys.json")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := identity.OpenKeys(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var log lines
+	security{jwts: &identity.JWTs{Keys: keys}}.watch(ctx, zerolog.New(&log))
+	for _, want := range []string{`"level":"warn"`, "it is a secret, and no public key", "the API speaks no TLS"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%s; want %s", &log, want)
+		}
+	}
+	if strings.Contains(log.String(), "c2VjcmV0") || strings.Contains(log.String(), "\x1b") {
+		t.Errorf("the log: %s", &log)
+	}
+}

@@ -1,0 +1,99 @@
+package identity
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func uris(all ...string) (parsed []*url.URL) {
+	for _, one := range all {
+		u, err := url.Parse(one)
+		if err != nil {
+			panic(err)
+		}
+		parsed = append(parsed, u)
+	}
+	return parsed
+}
+
+// TestNamesInCertificates: the first URI, else the first DNS name, else the common
+// name; no other where that one can't be a principal.
+func TestNamesInCertificates(t *testing.T) {
+	long := strings.Repeat("x", 250)
+	for name, test := range map[string]struct {
+		uris       []*url.URL
+		dns        []string
+		common     string
+		want, fail string
+	}{
+		"a URI":               {uris("spiffe://example.com/billing", "spiffe://example.com/x"), []string{"a"}, "b", "user:spiffe://example.com/billing", ""},
+		"a DNS name":          {nil, []string{"billing.example.com", "b"}, "c", "user:billing.example.com", ""},
+		"a common name":       {nil, nil, "billing", "user:billing", ""},
+		"letters of a word":   {nil, nil, "Zoë, Ops", "user:Zoë, Ops", ""},
+		"a wildcard":          {nil, []string{"*.example.com"}, "", "user:*.example.com", ""},
+		"the longest name":    {nil, nil, long + "123456", "user:" + long + "123456", ""},
+		"nothing":             {nil, nil, "", "", "it names nobody"},
+		"a replica's":         {uris("stout://replica/r1"), []string{"r1"}, "r1", "", "it is a replica's"},
+		"a replica's, second": {uris("spiffe://a/b", "stout://replica/r1"), nil, "r1", "", "it is a replica's"},
+		"a replica's kind":    {uris("STOUT://replica/r1"), nil, "r1", "", "it is a replica's"},
+		"another of ours":     {uris("stout:x"), nil, "r1", "", "it is a replica's"},
+		"the root by name":    {nil, nil, "root", "", "it names user:root"},
+		"the root by DNS":     {nil, []string{"root"}, "billing", "", "it names user:root"},
+		"the root by URI":     {uris("root"), nil, "billing", "", "it names user:root"},
+		"an empty DNS name":   {nil, []string{"", "b"}, "c", "", "is empty"},
+		"two lines":           {nil, nil, "a\nb", "", "is no name of a principal"},
+		"a NUL":               {nil, nil, "root\x00", "", "is no name of a principal"},
+		"an escape":           {nil, []string{"a\x1b[2J"}, "b", "", "is no name of a principal"},
+		"a name too long":     {nil, nil, long + "1234567", "", "is no name of a principal"},
+		"a URI too long":      {uris("spiffe://" + long), nil, "b", "", "is no name of a principal"},
+		"no UTF-8":            {nil, nil, "a\xff", "", "is no name of a principal"},
+	} {
+		got, err := principalOfCertificate(&x509.Certificate{URIs: test.uris, DNSNames: test.dns, Subject: pkix.Name{CommonName: test.common}})
+		switch {
+		case test.fail == "" && (err != nil || got != test.want):
+			t.Errorf("%s: %q, %v; want %s", name, got, err, test.want)
+		case test.fail != "" && (err == nil || !strings.Contains(err.Error(), test.fail)):
+			t.Errorf("%s: %q, %v; want %q", name, got, err, test.fail)
+		}
+	}
+}
+
+// A connection that is kept counts until a certificate of its chain ends.
+func TestKeptConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ends := time.Now().Add(time.Hour)
+		chain := func(leaf, between, ca time.Duration) (all []*x509.Certificate) {
+			for _, d := range []time.Duration{leaf, between, ca} {
+				all = append(all, &x509.Certificate{NotAfter: ends.Add(d), Subject: pkix.Name{CommonName: "billing"}})
+			}
+			return all
+		}
+		last := chain(time.Hour, 0, time.Hour)
+		state := &tls.ConnectionState{PeerCertificates: last[:2], VerifiedChains: [][]*x509.Certificate{chain(0, 0, -time.Minute), last, chain(-time.Minute, 0, 0)}}
+		for _, none := range []*tls.ConnectionState{nil, {}} {
+			if p, err := OfCertificate(none); p != nil || err != nil {
+				t.Errorf("without a certificate: %+v, %v", p, err)
+			}
+		}
+		if p, err := OfCertificate(&tls.ConnectionState{PeerCertificates: last}); err == nil || !strings.Contains(err.Error(), "nobody has verified it") {
+			t.Errorf("a certificate that nobody verified: %+v, %v", p, err)
+		}
+		if p, err := OfCertificate(state); err != nil || p.Principal != "user:billing" || !p.Ends.Equal(ends) {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		time.Sleep(time.Hour - time.Nanosecond)
+		if _, err := OfCertificate(state); err != nil {
+			t.Errorf("before its end: %v", err)
+		}
+		time.Sleep(time.Nanosecond)
+		if _, err := OfCertificate(state); err == nil || !strings.Contains(err.Error(), "it ended at") {
+			t.Errorf("at its end: %v", err)
+		}
+	})
+}

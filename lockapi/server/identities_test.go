@@ -1,0 +1,359 @@
+package server_test
+
+import (
+	"bufio"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/internal/certs"
+	"github.com/stoutlock/stout/internal/identity"
+	"github.com/stoutlock/stout/internal/issuer"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+// trusting is a server over TLS that takes client certificates and JWTs, and who
+// makes both.
+type trusting struct {
+	*secured
+	ca     *certs.Authority
+	issuer *issuer.Issuer
+	trust  *x509.CertPool
+}
+
+func newCA(t *testing.T) *certs.Authority {
+	t.Helper()
+	ca, err := certs.NewAuthority("test", time.Now().AddDate(1, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
+}
+
+func pairOf(t *testing.T, ca *certs.Authority, l certs.Leaf) tls.Certificate {
+	t.Helper()
+	if l.Ends.IsZero() {
+		l.Ends = time.Now().Add(time.Hour)
+	}
+	leaf, key, err := ca.Issue(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}
+}
+
+func newJWTs(t *testing.T, by *issuer.Issuer) *identity.JWTs {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "keys.json")
+	if err := os.WriteFile(file, by.Keys(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := identity.OpenKeys(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &identity.JWTs{Issuer: issuer.Name, Audience: issuer.Audience, Claim: "sub", Keys: keys}
+}
+
+// startTrusting starts it with access off; secure turns that on.
+func startTrusting(t *testing.T, tune ...func(*server.Options)) *trusting {
+	t.Helper()
+	s := &trusting{secured: &secured{tokens: map[string]string{"root": secretOf("root")}}, ca: newCA(t), issuer: issuer.New(), trust: x509.NewCertPool()}
+	s.trust.AddCert(s.ca.Certificate)
+	url, _ := startReal(t, append([]func(*server.Options){func(o *server.Options) {
+		o.TLS, o.Certificates, o.JWTs = s.tls(t), true, newJWTs(t, s.issuer)
+	}}, tune...)...)
+	s.url = strings.Replace(url, "http://", "https://", 1)
+	s.through, s.via = s.url, s.showing(t)
+	return s
+}
+
+// showing is a way to the server on which these certificates are shown.
+func (s *trusting) showing(t *testing.T, own ...tls.Certificate) http.RoundTripper {
+	via := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.trust, Certificates: own}}
+	t.Cleanup(via.CloseIdleConnections)
+	return via
+}
+
+// as is a way on which the certificate of a client is shown.
+func (s *trusting) as(t *testing.T, l certs.Leaf) http.RoundTripper {
+	l.Client = true
+	return s.showing(t, pairOf(t, s.ca, l))
+}
+
+func (s *trusting) whoAmI(t *testing.T, via http.RoundTripper, headers ...string) (reply, lockapi.WhoAmI) {
+	t.Helper()
+	var who lockapi.WhoAmI
+	r := callVia(t, via, "GET", s.url+"/v1/access/whoami", "", headers...)
+	if r.status == http.StatusOK {
+		if err := json.Unmarshal([]byte(r.body), &who); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r, who
+}
+
+// proofsOf are those of all principals, by certificate and by JWT. The root has a
+// token only.
+func (s *trusting) proofsOf(t *testing.T) map[string]map[string]proof {
+	byCertificate, byJWT := map[string]proof{}, map[string]proof{}
+	for _, name := range append([]string{"other"}, known[:len(known)-1]...) {
+		byCertificate[name] = proof{via: s.as(t, certs.Leaf{Name: name})}
+		byJWT[name] = proof{via: s.via, header: []string{"Authorization", "Bearer " + s.issuer.Token(name, time.Hour, nil)}}
+	}
+	return map[string]map[string]proof{lockapi.HowCertificate: byCertificate, lockapi.HowJWT: byJWT}
+}
+
+// tls is that of a server with a certificate of the CA.
+func (s *trusting) tls(t *testing.T) *tls.Config {
+	return &tls.Config{
+		Certificates: []tls.Certificate{pairOf(t, s.ca, certs.Leaf{Hosts: []string{"127.0.0.1"}})},
+		ClientCAs:    s.trust, ClientAuth: tls.VerifyClientCertIfGiven,
+	}
+}
+
+// TestEachRouteIsJudgedByEachProof: every route judges a principal that proves
+// itself by a certificate or a JWT as it judges one that brings a token.
+func TestEachRouteIsJudgedByEachProof(t *testing.T) {
+	s := startTrusting(t)
+	s.secure(t)
+	for name, proofs := range s.proofsOf(t) {
+		t.Run(name, func(t *testing.T) {
+			s.proofs = proofs
+			if _, who := s.whoAmI(t, proofs["reader"].via, proofs["reader"].header...); who != (lockapi.WhoAmI{Principal: "user:reader", How: name}) {
+				t.Fatalf("%+v", who)
+			}
+			for _, route := range server.Routes() {
+				for _, d := range decisions[route] {
+					for _, who := range principals {
+						s.judged(t, route, d, who)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestForwardedProofs: a replica that forwards a call tells the master whom a
+// certificate or a JWT proved to it; where replicas do not prove who they are, the
+// JWT itself goes on. Every route is judged the same.
+func TestForwardedProofs(t *testing.T) {
+	for way, tune := range ways {
+		s := startTrusting(t, tune)
+		s.secure(t)
+		replica := startNode(t, "r2", func(o *server.Options) {
+			tune(o)
+			o.AttemptEvery = time.Nanosecond
+			o.TLS, o.Certificates, o.JWTs = s.tls(t), true, newJWTs(t, s.issuer)
+		})
+		replica.setMaster(3, "r1", strings.Replace(s.url, "https://", "http://", 1))
+		s.through = strings.Replace(replica.url, "http://", "https://", 1)
+		for how, proofs := range s.proofsOf(t) {
+			if how == lockapi.HowCertificate && way != "proven" {
+				continue // such settings are refused at the start
+			}
+			s.proofs = proofs
+			if r := s.call(t, "reader", "GET", "/v1/access/whoami", ""); strings.TrimSpace(r.body) != `{"principal":"user:reader","how":"`+how+`"}` {
+				t.Errorf("%s, %s: %d %s", way, how, r.status, r.body)
+			}
+			for _, route := range server.Routes() {
+				for _, d := range decisions[route] {
+					if slices.Contains(local, route) || strings.Contains(d.path, "stale") {
+						continue // which the replica, a fake, answers by itself
+					}
+					for _, who := range principals {
+						s.judged(t, route, d, who)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestOrderOfProofs: the header goes first, and a bad one is never made good by a
+// certificate; without it the certificate counts, and without both nobody is known.
+// Access is off, which is no matter.
+func TestOrderOfProofs(t *testing.T) {
+	s := startTrusting(t)
+	billing := s.as(t, certs.Leaf{Name: "billing"})
+	jwt := "Bearer " + s.issuer.Token("zoe", time.Hour, nil)
+	r := s.call(t, "anonymous", "POST", "/v1/access/tokens", `{"principal":"user:tom"}`)
+	r.wantStatus(t, 201)
+	var token lockapi.Token
+	if err := json.Unmarshal([]byte(r.body), &token); err != nil {
+		t.Fatal(err)
+	}
+	for _, via := range []http.RoundTripper{s.via, billing} {
+		for header, want := range map[string]lockapi.WhoAmI{
+			jwt: {Principal: "user:zoe", How: "jwt"},
+			strings.Replace(jwt, "Bearer", "bearer", 1): {Principal: "user:zoe", How: "jwt"},
+			"Bearer " + token.Secret:                    {Principal: "user:tom", How: "token"},
+		} {
+			if r, who := s.whoAmI(t, via, "Authorization", header); who != want {
+				t.Errorf("%+v, want %+v: %s", who, want, r.body)
+			}
+		}
+		for _, bad := range []string{
+			"", "Bearer", "Bearer ", "Basic YTpi", "Bearer  " + jwt[7:], jwt + "x", jwt[:len(jwt)-8], "Bearer stout_" + strings.Repeat("x", 40), "JWT " + jwt[7:],
+			"Bearer " + s.issuer.Token("zoe", -time.Minute, nil), "Bearer " + s.issuer.Token("root", time.Hour, nil), "Bearer " + issuer.New().Token("zoe", time.Hour, nil),
+			"Bearer " + s.issuer.Token("zoe", time.Hour, map[string]any{"x": strings.Repeat("x", identity.MaxJWT)}),
+		} {
+			r, _ := s.whoAmI(t, via, "Authorization", bad)
+			r.wantCode(t, lockapi.CodeUnauthenticated)
+			if r.header.Get("WWW-Authenticate") != "Bearer" {
+				t.Errorf("%.40q: %v", bad, r.header)
+			}
+		}
+		r, _ := s.whoAmI(t, via, "Authorization", jwt, "Authorization", jwt)
+		r.wantCode(t, lockapi.CodeUnauthenticated)
+	}
+	if _, who := s.whoAmI(t, billing); who != (lockapi.WhoAmI{Principal: "user:billing", How: "certificate"}) {
+		t.Errorf("%+v", who)
+	}
+	if _, who := s.whoAmI(t, s.via); who != (lockapi.WhoAmI{Principal: "anonymous", How: "none"}) {
+		t.Errorf("%+v", who)
+	}
+}
+
+// TestCertificates: what a certificate of our CA says counts over TLS as it does
+// by itself, what another CA has signed does not get that far, and a credential
+// that is bad is looked at by nobody where none is asked for.
+func TestCertificates(t *testing.T) {
+	s := startTrusting(t)
+	uri := func(text string) []*url.URL {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []*url.URL{u}
+	}
+	for name, test := range map[string]struct {
+		leaf certs.Leaf
+		want string // the principal, or else the refusal
+	}{
+		"a common name":      {certs.Leaf{Name: "billing"}, "user:billing"},
+		"a DNS name":         {certs.Leaf{Name: "x", Hosts: []string{"127.0.0.1", "billing.example.com"}}, "user:billing.example.com"},
+		"a URI":              {certs.Leaf{Name: "x", Hosts: []string{"y"}, URIs: uri("spiffe://example.com/billing")}, "user:spiffe://example.com/billing"},
+		"a member's":         {certs.Leaf{Name: "r1", Hosts: []string{"127.0.0.1"}, URIs: uri("stout://replica/r1")}, "it is a replica's, and no client's"},
+		"no name":            {certs.Leaf{}, "it names nobody"},
+		"the root":           {certs.Leaf{Name: "root"}, "it names user:root"},
+		"control characters": {certs.Leaf{Name: "a\x1b[2J"}, "is no name of a principal"},
+		"a name too long":    {certs.Leaf{URIs: uri("x:" + strings.Repeat("x", 255))}, "is no name of a principal"},
+	} {
+		via := s.as(t, test.leaf)
+		r, who := s.whoAmI(t, via)
+		if strings.HasPrefix(test.want, "user:") {
+			if who.Principal != test.want || who.How != lockapi.HowCertificate {
+				t.Errorf("%s: %d %s, want %s", name, r.status, r.body, test.want)
+			}
+			continue
+		}
+		r.wantCode(t, lockapi.CodeUnauthenticated)
+		if !strings.Contains(r.problem(t).Detail, test.want) {
+			t.Errorf("%s: %s, want %q", name, r.body, test.want)
+		}
+		callVia(t, via, "GET", s.url+"/livez", "").wantStatus(t, http.StatusOK)
+		callVia(t, via, "PUT", s.url+"/v1/files/a", "x").wantCode(t, lockapi.CodeUnauthenticated)
+		if _, who := s.whoAmI(t, via, "Authorization", "Bearer "+s.issuer.Token("zoe", time.Hour, nil)); who.Principal != "user:zoe" {
+			t.Errorf("%s, and a good JWT: %+v", name, who)
+		}
+	}
+	ours := pairOf(t, s.ca, certs.Leaf{Name: "x", Client: true})
+	for name, pair := range map[string]tls.Certificate{
+		"another CA's":         pairOf(t, newCA(t), certs.Leaf{Name: "billing", Client: true}),
+		"one that has ended":   pairOf(t, s.ca, certs.Leaf{Name: "billing", Client: true, Ends: time.Now().Add(-time.Minute)}),
+		"a server's":           pairOf(t, s.ca, certs.Leaf{Name: "billing", Hosts: []string{"127.0.0.1"}}),
+		"one of its own CA's":  {Certificate: [][]byte{newCA(t).Certificate.Raw}, PrivateKey: newCA(t).Key},
+		"our CA's by another":  {Certificate: [][]byte{s.ca.Certificate.Raw}, PrivateKey: newCA(t).Key},
+		"one signed by a leaf": pairOf(t, &certs.Authority{Certificate: ours.Leaf, Key: ours.PrivateKey.(crypto.Signer)}, certs.Leaf{Name: "billing", Client: true}),
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/v1/access/whoami", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		via := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.trust, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }}}
+		if resp, err := via.RoundTrip(req); err == nil {
+			resp.Body.Close()
+			t.Errorf("%s: answered %s", name, resp.Status)
+		}
+	}
+	unasked := startTrusting(t, func(o *server.Options) { o.Certificates = false })
+	if _, who := unasked.whoAmI(t, unasked.as(t, certs.Leaf{Name: "billing"})); who.How != lockapi.HowNone {
+		t.Errorf("certificates prove nothing here: %+v", who)
+	}
+}
+
+// TestCertificateThatEnds: on a connection that is kept it counts no longer, and
+// the connection ends, so that the next one may show another.
+func TestCertificateThatEnds(t *testing.T) {
+	s := startTrusting(t)
+	pair := pairOf(t, s.ca, certs.Leaf{Name: "billing", Client: true, Ends: time.Now().Add(2 * time.Second)})
+	c, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{RootCAs: s.trust, Certificates: []tls.Certificate{pair}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	in := bufio.NewReader(c)
+	ask := func() (*http.Response, string) {
+		send(t, c, "GET /v1/access/whoami HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, string(body)
+	}
+	resp, body := ask()
+	if resp.StatusCode != http.StatusOK || resp.Close {
+		t.Fatalf("%s %s", resp.Status, body)
+	}
+	eventually(t, "its end", func() bool { resp, body = ask(); return resp.StatusCode != http.StatusOK })
+	if resp.StatusCode != http.StatusUnauthorized || !strings.Contains(body, "it ended at") || !resp.Close {
+		t.Errorf("%s %s, close: %v", resp.Status, body, resp.Close)
+	}
+}
+
+// TestBadProofsAreSlowedDown: bad JWTs and certificates as bad tokens, and they are
+// counted; who brings nothing is not.
+func TestBadProofsAreSlowedDown(t *testing.T) {
+	const every = 20 * time.Millisecond
+	s := startTrusting(t, func(o *server.Options) { o.AttemptEvery = every })
+	s.secure(t)
+	measure := func(via http.RoundTripper, headers ...string) time.Duration {
+		began := time.Now()
+		for range 15 { // ten are free
+			r, _ := s.whoAmI(t, via, headers...)
+			if r.status != http.StatusUnauthorized && r.status != http.StatusOK {
+				t.Fatalf("%d %s", r.status, r.body)
+			}
+		}
+		return time.Since(began)
+	}
+	if took := measure(s.via, "Authorization", "Bearer "+s.issuer.Token("zoe", -time.Hour, nil)); took < 5*every {
+		t.Errorf("15 bad JWTs took %v", took)
+	}
+	if took := measure(s.as(t, certs.Leaf{Name: "root"})); took < 5*every {
+		t.Errorf("15 bad certificates took %v", took)
+	}
+	for range 15 {
+		callVia(t, s.via, "GET", s.url+"/v1/sessions", "").wantCode(t, lockapi.CodeUnauthenticated)
+	}
+	page := s.call(t, "root", "GET", "/metrics", "").body
+	if !strings.Contains(page, "\nstout_bad_credentials_total 30\n") {
+		t.Error("not 30 bad credentials are counted")
+	}
+}
