@@ -213,32 +213,35 @@ func (b *rulebook) reason(ctx context.Context, principal, permission string, v l
 	case v.Rule == nil && v.Allowed:
 		return "operates the cell: no rule is asked"
 	case v.Rule == nil:
-		return fmt.Sprintf("no rule says who may %s here, so only who operates the cell may", permission)
+		return fmt.Sprintf("no rule here is about %s: only who operates the cell may", permission)
 	}
 	at := "the rule at " + clean(*v.Rule)
 	rule := b.rule(ctx, *v.Rule)
 	if rule == nil {
-		return at + " decides"
+		return "by " + at
 	}
 	list := *listOf(&rule.AccessLists, permission)
 	if !v.Allowed {
-		if len(list) == 0 {
-			return fmt.Sprintf("%s lets nobody %s", at, permission)
+		switch {
+		case len(list) == 0:
+			return at + " is for nobody"
+		case slices.Equal(list, []string{lockapi.Everybody}):
+			return at + " is for those who are known"
 		}
-		return fmt.Sprintf("%s lets only %s", at, entries(list, 6))
+		return fmt.Sprintf("%s is for %s", at, entries(list, 6))
 	}
 	entry, through := b.entryFor(ctx, list, principal)
 	switch {
 	case entry == "":
-		return at + " decides"
+		return "by " + at
 	case entry == principal:
 		return fmt.Sprintf("%s names %s", at, clean(principal))
 	case entry == lockapi.Everybody:
-		return fmt.Sprintf("%s lets everybody who is known", at)
+		return at + " is for everybody who is known"
 	}
-	reason := fmt.Sprintf("%s names %s", at, clean(entry))
-	for _, group := range through {
-		reason += ", of which " + clean(group) + " is a part"
+	reason := fmt.Sprintf("%s names %s, of which %s is a member", at, clean(entry), clean(principal))
+	for i, group := range through {
+		reason += []string{" by way of ", ", "}[min(i, 1)] + clean(group)
 	}
 	return reason
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -55,8 +56,11 @@ func (a *app) enable(ctx context.Context, out string, yes bool) error {
 	token, err := a.made(ctx, s, lockapi.PrincipalRoot, func(ctx context.Context, c client.Access) (lockapi.Token, error) {
 		return c.Enable(ctx, lockapi.EnableRequest{TokenSHA256: s.sum})
 	})
+	if errors.Is(err, client.ErrConflict) {
+		return &failure{code: exitFailed, message: "access is on already"}
+	}
 	if err != nil {
-		return err
+		return aboutAccess(err)
 	}
 	a.ui.note("access is on: each call is judged from now on")
 	return a.showSecret(s, token)

@@ -133,23 +133,27 @@ func (a *app) changeGroupCommand(use, short, long string, change func(now, membe
 			if err != nil {
 				return err
 			}
-			return a.changeGroup(cmd.Context(), name, true, func(now []string) []string { return change(now, members) })
+			return a.changeGroup(cmd.Context(), name, true, func(now []string) ([]string, error) { return change(now, members), nil })
 		},
 	}
 }
 
 // changeGroup writes a group; made says that there need not be one.
-func (a *app) changeGroup(ctx context.Context, name string, made bool, change func(now []string) []string) error {
+func (a *app) changeGroup(ctx context.Context, name string, made bool, change func(now []string) ([]string, error)) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	g, err := a.client.Access().Group(ctx, name)
 	if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Code == lockapi.CodeNotFound && made {
 		err = nil
 	}
-	if err == nil {
-		g, err = a.client.Access().PutGroup(ctx, name, change(g.Members))
-	}
 	if err != nil {
+		return aboutAccess(err)
+	}
+	members, err := change(g.Members)
+	if err != nil {
+		return err
+	}
+	if g, err = a.client.Access().PutGroup(ctx, name, members); err != nil {
 		return aboutAccess(err)
 	}
 	return a.tellGroup(&g)
@@ -186,20 +190,14 @@ the cell has no master, 4 no replica can be reached.`,
 
 // leaveGroup refuses to remove who is no member: that is mistyped.
 func (a *app) leaveGroup(ctx context.Context, name string, members []string) error {
-	var missing string
-	err := a.changeGroup(ctx, name, false, func(now []string) []string {
+	return a.changeGroup(ctx, name, false, func(now []string) ([]string, error) {
 		for _, m := range members {
 			if !slices.Contains(now, m) {
-				missing = m
-				return now
+				return nil, &failure{code: exitFailed, message: fmt.Sprintf("%s is no member of %s: nothing was changed", clean(m), clean(name))}
 			}
 		}
-		return slices.DeleteFunc(now, func(m string) bool { return slices.Contains(members, m) })
+		return slices.DeleteFunc(now, func(m string) bool { return slices.Contains(members, m) }), nil
 	})
-	if err == nil && missing != "" {
-		return &failure{code: exitFailed, message: fmt.Sprintf("%s is no member of %s: nothing was changed", clean(missing), clean(name))}
-	}
-	return err
 }
 
 func (a *app) removeGroup(ctx context.Context, name string) error {

@@ -127,6 +127,10 @@ func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 		asked.Wait()
 		return cmp.Or(a.masterSilent(cell.failed, dead, within), f)
 	}
+	if isDenial(err) {
+		return (&failure{code: exitNoMaster, message: "no master has answered within " + human(within)}).
+			hint("stout status shows which replicas are well, to who may observe the cell")
+	}
 	if !inOffice(cell.Cell) {
 		return a.noMaster(cell.Cell)
 	}

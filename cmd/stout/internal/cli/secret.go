@@ -61,7 +61,7 @@ func (a *app) made(ctx context.Context, s *secret, principal string, call func(c
 	}
 	if !errors.Is(err, client.ErrOutcomeUnknown) {
 		s.forget()
-		return token, aboutAccess(err)
+		return token, err
 	}
 	switch me, asErr := a.knows(ctx, s.text); {
 	case asErr == nil && me == principal:

@@ -97,7 +97,7 @@ func (a *app) createToken(ctx context.Context, req lockapi.TokenRequest, out str
 	req.TokenSHA256 = s.sum
 	token, err := a.made(ctx, s, req.Principal, func(ctx context.Context, c client.Access) (lockapi.Token, error) { return c.CreateToken(ctx, req) })
 	if err != nil {
-		return err
+		return aboutAccess(err)
 	}
 	return a.showSecret(s, token)
 }
