@@ -69,12 +69,16 @@ func membersOf(words []string) ([]string, error) {
 	if len(words) == 1 && words[0] == nobody {
 		return nil, nil
 	}
+	var members []string
 	for _, m := range words {
 		if !lockapi.IsMember(m) {
 			return nil, badPrincipal(m, "user:NAME or, of a group, group:NAME")
 		}
+		if !slices.Contains(members, m) {
+			members = append(members, m)
+		}
 	}
-	return words, nil
+	return members, nil
 }
 
 func (a *app) groups(ctx context.Context) error {

@@ -189,6 +189,9 @@ func addYes(flags *pflag.FlagSet, yes *bool) {
 
 // whoOf reads the list that a flag gives: nil for one that is inherited.
 func whoOf(flag string, given []string) ([]string, error) {
+	if len(given) == 0 {
+		given = []string{""}
+	}
 	list := []string{}
 	for _, word := range given {
 		switch word = strings.TrimSpace(word); {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // completeTimeout bounds how long a person waits for the Tab key, and
@@ -115,7 +117,7 @@ func (a *app) completeToken(cmd *cobra.Command, _ []string, typed string) ([]com
 			break
 		}
 		if strings.HasPrefix(t.ID, typed) {
-			found = offer(found, t.ID, t.Principal+" "+t.Note)
+			found = offer(found, t.ID, strings.TrimSpace(strings.TrimPrefix(t.Principal, lockapi.PrefixUser)+" "+t.Note))
 		}
 	}
 	return found, cobra.ShellCompDirectiveNoFileComp
