@@ -181,8 +181,6 @@ func TestAccessBadArguments(t *testing.T) {
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
-
 // A change of access is never sent again where its answer got lost: arriving a
 // second time, after a later change, it would undo that. To read, and to revoke
 // a token, is.
