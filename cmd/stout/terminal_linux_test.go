@@ -232,3 +232,22 @@ func TestGetOnATerminal(t *testing.T) {
 		t.Errorf("a program is given %q, %v", out, err)
 	}
 }
+
+// To enable access is asked about, after what there is to judge by was said.
+func TestTerminalEnable(t *testing.T) {
+	c, stop := serveFakeCell()
+	defer stop()
+	for answer, code := range map[string]int{"\n": 1, "no\n": 1, "y\n": 0} {
+		shown, state := withTerminal(t, c, "Enable access? [y/N] ", answer, "access", "enable")
+		c.mu.Lock()
+		on := c.access.on
+		c.mu.Unlock()
+		if state.ExitCode() != code || on != (code == 0) || !strings.Contains(shown, "by 0 rules and 0 tokens") || strings.Contains(shown, "stout_") != on {
+			t.Errorf("answered %q: it is on: %v, %v\n%s", answer, on, state, shown)
+		}
+		c.mu.Lock()
+		c.access.on = false
+		clear(c.access.tokens)
+		c.mu.Unlock()
+	}
+}
