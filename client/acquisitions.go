@@ -82,13 +82,13 @@ func (t *acquisitions) askAgain() {
 }
 
 // lateAnswer is how long a waiting call may take to tell of a grant itself,
-// after the event that told of it has come.
+// or a refusal itself, after the event that told of it has come.
 const lateAnswer = 200 * time.Millisecond
 
-// granted takes in that a lock was granted. That is a hint only: it is believed
-// of the answer to the call that asks for it. It reports whether anybody here
-// wanted or has it.
-func (t *acquisitions) granted(path, handle string) (known bool) {
+// news takes in that a lock was granted, or a place in its queue taken away. That
+// is a hint only: it is believed of the answer to the call that asks for it. It
+// reports whether anybody here wanted or has it.
+func (t *acquisitions) news(path, handle string) (known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a, known := t.byHandle[handle]

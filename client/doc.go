@@ -111,6 +111,15 @@
 // what becomes of them. Package recipe has what is most often built of sessions,
 // files and events.
 //
+// # Access
+//
+// While access is on a call needs a credential: a token, which WithToken gives
+// for each attempt, or a client's certificate. Who may not do what it asks for
+// is told so by ErrPermissionDenied, and who is not known by
+// ErrUnauthenticated. Rights that are taken away end a Lock that waits, and
+// leave a hold alone; a Watch leaves out from then on what may not be read.
+// Client.Access has the calls that say who may do what.
+//
 // # TLS
 //
 // A cell that speaks TLS is called by https URLs. NewWith and WithTLS, or
@@ -141,8 +150,8 @@
 // the cell has no master or does not know the outcome. All of these may be
 // repeated without doing their work twice. Give a deadline to a context that
 // has no other end. ReplaceMember is repeated so, too, but by one call after
-// another; Transfer is repeated only if it certainly had no effect, and else
-// ends with ErrOutcomeUnknown. A refusal is never repeated.
+// another; Transfer and the changes of access are repeated only if they
+// certainly had no effect, and else end with ErrOutcomeUnknown. A refusal is never repeated.
 //
 // Handles, which tell the holds of a session apart, are made up for every hold
 // and never used again. Should a request arrive after its caller has given up,

@@ -120,11 +120,16 @@ func (f *fakeCell) stream(req *http.Request, r *fakeReplica, broken <-chan struc
 	}
 	f.mu.Lock()
 	r.events.streams++
-	mute, script, oldest := r.events.mute, r.events.script, r.events.oldest
+	mute, script, oldest, gate := r.events.mute, r.events.script, r.events.oldest, f.gate
 	f.mu.Unlock()
 	if mute {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
+	}
+	if e := through(gate, req); e != nil {
+		w := httptest.NewRecorder()
+		refuse(w, e)
+		return w.Result(), nil
 	}
 	if after < oldest {
 		w := httptest.NewRecorder()
@@ -158,7 +163,12 @@ func (f *fakeCell) tellAll(req *http.Request, r *fakeReplica, out io.Writer, aft
 			return err
 		}
 		events, upTo := f.tellable(r, after, req.URL.Query())
+		gate := f.gate
 		f.mu.Unlock()
+		if through(gate, req) != nil {
+			_, err := io.WriteString(out, sse(lockapi.StreamDenied, after, struct{}{}))
+			return err
+		}
 		for _, e := range events {
 			if _, err := io.WriteString(out, sse(string(e.Type), e.Revision, e)); err != nil {
 				return err

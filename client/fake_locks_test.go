@@ -142,6 +142,11 @@ func (f *fakeCell) acquire(w http.ResponseWriter, req *http.Request, path string
 		refuse(w, lockapi.Errorf(lockapi.CodeSessionNotFound, "no session %s", in.Session))
 		return
 	}
+	if f.forbidden[path] {
+		f.mu.Unlock()
+		refuse(w, lockapi.Errorf(lockapi.CodePermissionDenied, "it takes lock at %s", path))
+		return
+	}
 	l := f.locks[path]
 	if l == nil {
 		l = &fakeLock{}
@@ -185,6 +190,8 @@ func (f *fakeCell) awaitGrant(w http.ResponseWriter, req *http.Request, path str
 		switch {
 		case f.sessions[in.Session] == nil:
 			refuse(w, lockapi.Errorf(lockapi.CodeSessionNotFound, "no session %s", in.Session))
+		case h.exited && f.forbidden[path]:
+			refuse(w, lockapi.Errorf(lockapi.CodePermissionDenied, "it takes lock at %s", path))
 		case h.exited:
 			refuse(w, lockapi.Errorf(lockapi.CodeLockHeld, "left the queue"))
 		case h.token != 0:
@@ -222,6 +229,25 @@ func (f *fakeCell) awaitGrant(w http.ResponseWriter, req *http.Request, path str
 		f.mu.Unlock()
 		return
 	}
+}
+
+// forbid takes the right to a lock away from everybody: those who wait for it
+// are told, and its holders stay.
+func (f *fakeCell) forbid(path string) {
+	f.set(func() {
+		f.forbidden[path] = true
+		l := f.locks[path]
+		for _, h := range l.queue {
+			h.exited = true
+			if s := f.sessions[h.req.Session]; h.told && s != nil {
+				f.seq++
+				s.events = append(s.events, lockapi.Event{
+					Seq: f.seq, Type: lockapi.EventLockWithdrawn, Path: path, Handle: h.req.Handle, Mode: h.req.Mode, Reason: lockapi.ReasonDenied,
+				})
+			}
+		}
+		l.queue = nil
+	})
 }
 
 func sequencer(path string, h *fakeHold) string {

@@ -27,19 +27,22 @@ type fakeCell struct {
 	cost    time.Duration // of a replica's time, for each call: it serves one after another
 	start   time.Time
 
-	mu       sync.Mutex
-	master   string
-	epoch    uint64
-	token    uint64
-	seq      uint64
-	opened   int // sessions
-	replicas map[string]*fakeReplica
-	sessions map[string]*fakeSession
-	keys     map[string]string // Idempotency-Key -> session
-	locks    map[string]*fakeLock
-	change   chan struct{} // closed at every change of state
-	requests []fakeRequest
-	files    fakeFiles
+	mu        sync.Mutex
+	master    string
+	epoch     uint64
+	token     uint64
+	seq       uint64
+	opened    int // sessions
+	replicas  map[string]*fakeReplica
+	sessions  map[string]*fakeSession
+	keys      map[string]string // Idempotency-Key -> session
+	locks     map[string]*fakeLock
+	change    chan struct{} // closed at every change of state
+	requests  []fakeRequest
+	files     fakeFiles
+	forbidden map[string]bool // paths whose locks nobody may have
+	// gate, if set, says why a replica does not let a request in.
+	gate func(*http.Request) *lockapi.Error
 	// drop, if set, says which answers get lost after the work is done.
 	drop func(*http.Request) bool
 	// delay, if set, says for how long a request is under way before it
@@ -94,7 +97,7 @@ func newFakeCell() *fakeCell {
 	f := &fakeCell{
 		latency: 5 * time.Millisecond, start: time.Now(), master: "r1", epoch: 1,
 		replicas: map[string]*fakeReplica{}, sessions: map[string]*fakeSession{}, keys: map[string]string{},
-		locks: map[string]*fakeLock{}, change: make(chan struct{}),
+		locks: map[string]*fakeLock{}, change: make(chan struct{}), forbidden: map[string]bool{},
 		files: fakeFiles{files: map[string]*fakeFile{}, answers: map[string]fakeAnswer{}},
 	}
 	for _, id := range []string{"r1", "r2", "r3"} {
@@ -285,7 +288,7 @@ func (f *fakeCell) deliver(req *http.Request, body *bytes.Buffer, broken chan st
 // serveAs answers as the replica with the given id.
 func (f *fakeCell) serveAs(id string, w http.ResponseWriter, req *http.Request) {
 	f.mu.Lock()
-	master, epoch := f.master, f.epoch
+	master, epoch, gate := f.master, f.epoch, f.gate
 	f.mu.Unlock()
 	w.Header().Set(lockapi.HeaderEpoch, strconv.FormatUint(epoch, 10))
 	if master != "" {
@@ -305,7 +308,18 @@ func (f *fakeCell) serveAs(id string, w http.ResponseWriter, req *http.Request) 
 		refuse(w, e)
 		return
 	}
+	if e := through(gate, req); e != nil {
+		refuse(w, e)
+		return
+	}
 	f.ServeHTTP(w, req)
+}
+
+func through(gate func(*http.Request) *lockapi.Error, req *http.Request) *lockapi.Error {
+	if gate == nil {
+		return nil
+	}
+	return gate(req)
 }
 
 func refuse(w http.ResponseWriter, e *lockapi.Error) { reply(w, e.Code.Status(), e) }

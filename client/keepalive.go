@@ -197,11 +197,16 @@ func (k *keeper) renewed(sent time.Duration, answer *lockapi.Keepalive) (news bo
 
 // notice takes an event in.
 func (k *keeper) notice(e *lockapi.Event) {
-	if e.Type != lockapi.EventLockGranted || !k.s.locks.isOurs(e.Handle) {
+	if !k.s.locks.isOurs(e.Handle) {
 		return
 	}
-	if !k.s.locks.granted(e.Path, e.Handle) {
-		k.s.reconciler.expectOrphan()
+	switch e.Type {
+	case lockapi.EventLockGranted:
+		if !k.s.locks.news(e.Path, e.Handle) {
+			k.s.reconciler.expectOrphan()
+		}
+	case lockapi.EventLockWithdrawn:
+		k.s.locks.news(e.Path, e.Handle)
 	}
 }
 

@@ -24,7 +24,8 @@ import (
 // the lock but not extended the session's lease (ErrJeopardy as well);
 // ErrConflict for a limit that does not fit; ErrTooMany, at once, where a quota
 // leaves no room for the grant or the position in the queue;
-// ErrInvalidArgument; ErrSessionExpired and ErrSessionClosed.
+// ErrPermissionDenied, also where the right is taken away meanwhile: that ends
+// the waiting, while a hold stays until it is given up; ErrInvalidArgument; ErrSessionExpired and ErrSessionClosed.
 func (s *Session) Lock(ctx context.Context, path string, opts ...LockOption) (*Held, error) {
 	return s.lock(ctx, path, makeLockOptions(opts))
 }

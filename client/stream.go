@@ -124,6 +124,8 @@ func (w *watch) take(m *message) error {
 			return err
 		}
 		return &lockapi.Error{Code: lockapi.CodeCompacted, Compacted: at}
+	case lockapi.StreamDenied:
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "%s says that the caller may not watch any more", w.at.base)
 	}
 	var e lockapi.CellEvent
 	if err := w.decode(m, &e, &e.Revision); err != nil {

@@ -49,6 +49,11 @@ type Event struct {
 // it. One that takes so long that events are not kept any more is told of it by
 // Event.Compacted.
 //
+// A credential is looked at for as long as the watch lasts. When it ends, or is
+// revoked, the watch goes on with what the function given to WithToken gives
+// then; it ends with ErrUnauthenticated where that is no good either. What the
+// caller loses the right to read is left out from then on.
+//
 // An error is yielded last: the context's, a refusal, or ErrInternal where
 // replica after replica tells what is not to be believed: events that go back,
 // come twice, or were not asked for.
@@ -116,7 +121,7 @@ func (w *watch) run(ctx context.Context) error {
 		if ctx.Err() != nil && err != errStopped {
 			break
 		}
-		if over := w.judge(err); over != nil {
+		if over := w.judge(ctx, err); over != nil {
 			return over
 		}
 		w.c.log.Debug("stout: watch goes on elsewhere", "replica", w.at.base, "after", w.after, "error", err)
@@ -170,7 +175,7 @@ func (w *watch) listen(ctx context.Context) error {
 }
 
 // judge says with which error the watch is over; nil where it goes on.
-func (w *watch) judge(err error) error {
+func (w *watch) judge(ctx context.Context, err error) error {
 	refused, isRefusal := errors.AsType[*lockapi.Error](err)
 	switch {
 	case err == errStopped:
@@ -192,7 +197,10 @@ func (w *watch) judge(err error) error {
 		}
 		return w.isBad(refused)
 	}
-	if isNonsense(err) {
+	switch {
+	case isDenial(refused):
+		return w.isDenied(ctx, refused)
+	case isNonsense(err):
 		return w.isBad(refused)
 	}
 	return refused
@@ -218,6 +226,26 @@ func (w *watch) isBad(err error) error {
 		}
 	}
 	return err
+}
+
+// isDenied deals with a replica that will not tell us anything. It judges by its
+// own copy of who may do what, which may be old, and a stream by the credential
+// that it began with, which may have been exchanged since. So the master is asked
+// by the present one, and its refusal is the watch's end. Where it has none, or
+// does not answer, the other replicas are asked.
+func (w *watch) isDenied(ctx context.Context, refused *lockapi.Error) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	_, err := w.c.Revision(ctx)
+	if err, ok := err.(*lockapi.Error); ok && isDenial(err) {
+		return err
+	}
+	return w.isBad(refused)
+}
+
+// isDenial says whether a refusal is about who asks.
+func isDenial(e *lockapi.Error) bool {
+	return e.Code == lockapi.CodeUnauthenticated || e.Code == lockapi.CodePermissionDenied
 }
 
 // isCompacted deals with a replica that does not keep what comes next.

@@ -3,62 +3,144 @@
 package main
 
 import (
+	"context"
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stoutlock/stout/internal/safetext"
 	"github.com/stoutlock/stout/lockapi"
 )
 
 // nasty is what a terminal would obey: it clears the screen, in seven bits and
-// in eight, sets the title, turns text round, and pretends to be another line.
-const nasty = "x\x1b[2J\u009b2J\x1b]0;t\a\u202e\u2066\r\nstout: all is well\x7f\xff"
+// in eight, sets the title, turns text round, is not to be seen, and pretends to
+// be another line.
+const nasty = "x\x1b[2J\u009b2J\x1b]0;t\a\u202e\u2066\u200b\ufe0f\u3164\r\nstout: all is well\x7f\xff"
 
-// nastyPath is as nasty as a path may be.
-const nastyPath = "/a\u202eb\u2066\u00a0\ufeff/`id`$(id)"
+// nastyPath is as nasty as a path may be, and nastyName as a principal's name.
+const (
+	nastyPath = "/a\u202eb\u2066\u00a0\ufeff\u200b\u2028/`id`$(id)"
+	nastyName = "u\u202eb\u2066\ufeff\u200b\u2028\ufe0f"
+)
 
-// Names, metadata and paths that others chose, and all else that a cell says,
-// are shown, not obeyed.
-func TestNothingControlsTheTerminal(t *testing.T) {
+// evilCell is a cell of which whatever somebody may choose is nasty, and the
+// words that stand for its things on a command line.
+func evilCell(t *testing.T) (*fakeCell, map[string]string) {
+	t.Helper()
 	c, stop := serveFakeCell()
-	defer stop()
+	t.Cleanup(stop)
 	c.mu.Lock()
-	c.fault = evil
-	var ids []string
-	for range 2 {
+	defer c.mu.Unlock()
+	words := map[string]string{"PATH": nastyPath, "USER": "user:" + nastyName, "GROUP": nastyName, "TOKEN": "TOKEN9\u202e"}
+	for _, id := range []string{"HOLDER", "WAITER"} {
 		s := c.open(lockapi.SessionRequest{TTLMS: 60_000, Name: nasty, Meta: map[string]string{nasty: nasty}})
 		req := lockapi.NewLockRequest(s.ID)
 		req.Handle = nasty
 		if err := c.request(nastyPath, req); err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, s.ID)
+		words[id] = s.ID
 	}
-	c.mu.Unlock()
-	for _, line := range []string{
-		"status", "status --check", "locks", "locks PATH", "sessions", "session show " + ids[0], "session show " + ids[1],
-		"session show nobody", "check exclusive:1:PATH", "transfer", "transfer r9", "lock PATH --try -- true",
-		"lock PATH --wait 400ms -- true", "release PATH --token 3", "release PATH", "session kill " + ids[1],
-		"lock /free -- true",
-	} {
-		for _, format := range []string{"table", "json"} {
-			args := []string{"-o", format}
+	c.fault = evil
+	content := strings.ToValidUTF8(nasty, "")
+	c.files.files[nastyPath] = &lockapi.File{FileStat: lockapi.FileStat{Path: nastyPath, Revision: 1, Instance: 1, Generation: 1, Size: len(content), SHA256: fmt.Sprintf("%x", sha256.Sum256([]byte(content))), Session: nasty}, Content: &content}
+	list := []string{"user:" + nastyName, "group:" + nastyName}
+	rule := lockapi.AccessRule{Path: nastyPath, AccessLists: lockapi.AccessLists{Read: list, Lock: list, Write: list, Admin: list}}
+	c.access.rules[nastyPath] = rule
+	c.access.groups[nastyName] = lockapi.Group{Name: nastyName, GroupMembers: lockapi.GroupMembers{Members: list[:1]}}
+	c.access.cell = lockapi.CellAccess{Observe: list, Operate: list}
+	c.access.tokens["0"] = &lockapi.Token{ID: words["TOKEN"], Principal: "user:" + nastyName, Note: nasty}
+	return c, words
+}
+
+// evilLines call every command that prints what the cell says, and say what is not
+// there as well as what is. A word in capitals stands for a thing of the cell.
+var evilLines = []string{
+	"status", "status --check", "locks", "locks PATH", "sessions", "session show HOLDER", "session show WAITER",
+	"session show nobody", "check exclusive:1:PATH", "transfer", "transfer r9", "lock PATH --try -- true",
+	"lock PATH --wait 400ms -- true", "release PATH --token 3", "release PATH", "session kill WAITER",
+	"lock /free -- true",
+	"ls", "ls --all", "ls --tree", "ls PATH", "get PATH -o json", "get /none", "put PATH x --if-absent", "put PATH x --if-revision 7",
+	"put PATH x", "put /e x --ephemeral -- true", "rm PATH --if-revision 7", "rm /none", "rm --all PATH", "watch --after 0 -n 1", "watch PATH --after 0 -n 1",
+	"member list", "member replace r1 --yes", "member replace r9 --yes",
+	"access whoami", "access rules", "access rules list PATH", "access rules show PATH", "access rules show /none", "access rules set PATH --read USER",
+	"access check PATH USER", "access check PATH", "access check PATH USER --can admin", "access check PATHx anonymous", "access cell", "access cell show",
+	"access cell set --observe USER", "access groups", "access groups list", "access groups show GROUP", "access groups show none",
+	"access groups set g USER", "access groups add g USER group:GROUP", "access groups remove g nobody", "access groups remove g user:x", "access groups remove g USER",
+	"access groups remove GROUP", "access rules remove PATH", "access rules remove PATH",
+	"token create USER --note USER", "token create USERx --out no/such/dir/USER", "token list", "token list USER", "token revoke no", "token revoke TOKEN",
+	"access enable --yes", "access enable --yes", "access disable --yes",
+	"certs new --dir PATH", "version",
+	"-s PATH status", "--ca-cert PATH status", "--token-file PATH status", "frob USER", "access rules USER", "status USER", "--USER",
+}
+
+// unasked are the commands that only say what their parts are.
+var unasked = []string{"help", "completion", "completion bash", "completion zsh", "completion fish", "completion powershell", "member", "session", "token", "access", "certs"}
+
+// Names, metadata, notes and paths that others chose, and all else that a cell
+// says, are shown, not obeyed.
+func TestNothingControlsTheTerminal(t *testing.T) {
+	for _, format := range []string{"table", "json"} {
+		c, words := evilCell(t)
+		var pairs []string
+		for word, thing := range words {
+			pairs = append(pairs, word, thing)
+		}
+		things := strings.NewReplacer(pairs...)
+		for _, line := range evilLines {
+			args := []string{"-o", format, "--timeout", "2s"}
 			for _, arg := range strings.Fields(line) {
-				args = append(args, strings.ReplaceAll(arg, "PATH", nastyPath))
+				args = append(args, things.Replace(arg))
 			}
-			cmd := exec.Command("stout", args...)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			cmd := exec.CommandContext(ctx, "stout", args...)
+			cmd.Dir = t.TempDir()
 			cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.url)
 			out, _ := cmd.CombinedOutput()
-			obeyed := func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }
+			if ctx.Err() != nil {
+				t.Errorf("%q has not ended", args)
+			}
+			cancel()
+			obeyed := func(r rune) bool { return r != '\n' && safetext.Hidden(r) }
 			if i := strings.IndexFunc(string(out), obeyed); i >= 0 || !utf8.Valid(out) {
 				t.Errorf("%q sends the terminal what it obeys, at byte %d of %q", args, i, out)
 			}
 			if strings.Contains("\n"+string(out), "\nstout: all is well") {
 				t.Errorf("%q lets a name stand as a line of its own:\n%s", args, out)
 			}
+			if strings.Contains(string(out), "panic:") {
+				t.Errorf("%q:\n%s", args, out)
+			}
 		}
 	}
+}
+
+// No command is forgotten in evilLines.
+func TestEvilLinesHaveAllCommands(t *testing.T) {
+	var walk func(path []string)
+	walk = func(path []string) {
+		out, err := exec.Command("stout", append(slices.Clone(path), "--help")...).Output()
+		if err != nil {
+			t.Fatalf("%q: %v", path, err)
+		}
+		_, list, parts := strings.Cut(string(out), "\nAvailable Commands:\n")
+		name := strings.Join(path, " ")
+		called := slices.Contains(unasked, name) || slices.ContainsFunc(evilLines, func(line string) bool { return line == name || strings.HasPrefix(line, name+" ") })
+		if len(path) > 0 && !called {
+			t.Errorf("stout %s is not among what is called with nasty answers", name)
+		}
+		if !parts || name == "completion" {
+			return
+		}
+		list, _, _ = strings.Cut(list, "\n\n")
+		for line := range strings.Lines(list) {
+			walk(append(slices.Clone(path), strings.Fields(line)[0]))
+		}
+	}
+	walk(nil)
 }

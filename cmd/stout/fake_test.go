@@ -30,6 +30,7 @@ type fakeCell struct {
 	sessions map[string]*fakeSession
 	locks    map[string]*fakeLock
 	files    fakeFiles
+	access   fakeAccess
 	expiries map[string]time.Time // by path: when the lease of its latest expired holder ended
 }
 
@@ -43,6 +44,8 @@ const (
 	noLease  fault = "no-lease"  // names a master that does not hold its lease
 	quota    fault = "quota"     // has no room for another session
 	unsafe   fault = "unsafe"    // has too few members that are well to replace one
+	deaf     fault = "deaf"      // makes no token, and does not say so
+	lossy    fault = "lossy"     // makes tokens, and does not say so
 	evil     fault = "evil"      // whatever it may choose the words of is nasty
 )
 
@@ -62,6 +65,7 @@ func newFakeCell() *fakeCell {
 		changed: make(chan struct{}), master: "r1", token: 100,
 		sessions: make(map[string]*fakeSession), locks: make(map[string]*fakeLock),
 		expiries: make(map[string]time.Time), files: fakeFiles{revision: 1, files: make(map[string]*lockapi.File)},
+		access: fakeAccess{rules: make(map[string]lockapi.AccessRule), groups: make(map[string]lockapi.Group), tokens: make(map[string]*lockapi.Token)},
 	}
 }
 

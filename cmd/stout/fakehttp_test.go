@@ -59,6 +59,9 @@ func (c *fakeCell) handler() http.Handler {
 	} {
 		mux.HandleFunc(pattern, c.serve(h))
 	}
+	for pattern, h := range c.routesOfAccess() {
+		mux.HandleFunc(pattern, c.serve(h))
+	}
 	return mux
 }
 
@@ -89,7 +92,11 @@ func (c *fakeCell) serve(h func(*http.Request) (any, error)) http.HandlerFunc {
 		if c.fault == healthy {
 			w.Header().Set(lockapi.HeaderMaster, c.url)
 		}
-		out, err := h(r)
+		var out any
+		err = c.judgeCall(r)
+		if err == nil {
+			out, err = h(r)
+		}
 		if api, ok := errors.AsType[*lockapi.Error](err); ok {
 			if c.fault == evil {
 				api.Detail += nasty
@@ -102,13 +109,20 @@ func (c *fakeCell) serve(h func(*http.Request) (any, error)) http.HandlerFunc {
 		case nil:
 			w.WriteHeader(http.StatusNoContent)
 			return
-		case lockapi.Session:
+		case lockapi.Session, lockapi.Token:
 			w.WriteHeader(http.StatusCreated)
 		case lockapi.MemberChange:
 			w.WriteHeader(http.StatusAccepted)
 		}
 		_ = json.NewEncoder(w).Encode(out)
 	}
+}
+
+func (c *fakeCell) judgeCall(r *http.Request) error {
+	if refused := c.judge(r); refused != nil {
+		return refused
+	}
+	return nil
 }
 
 func writeError(w http.ResponseWriter, err *lockapi.Error) {

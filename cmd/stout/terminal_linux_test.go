@@ -213,3 +213,41 @@ func TestTerminalWaiting(t *testing.T) {
 		t.Error("it waits still")
 	}
 }
+
+// What a file has in it is shown on a terminal, not obeyed, unless it is asked for
+// as it is; elsewhere it is as it is.
+func TestGetOnATerminal(t *testing.T) {
+	c, _ := evilCell(t)
+	shown, _ := withTerminal(t, c, "", "", "get", nastyPath)
+	if !strings.Contains(shown, `x\x1b[2J\u009b2J\x1b]0;t\a\u202e\u2066\u200b\ufe0f\u3164`+"\r\n"+`stout: all is well\x7f`) ||
+		!strings.Contains(shown, "--raw prints it as it is") {
+		t.Errorf("shown is %q", shown)
+	}
+	if shown, _ := withTerminal(t, c, "", "", "get", nastyPath, "--raw"); !strings.Contains(shown, "x\x1b[2J") {
+		t.Errorf("shown with --raw is %q", shown)
+	}
+	cmd := exec.Command("stout", "get", nastyPath)
+	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.url)
+	if out, err := cmd.Output(); err != nil || !strings.HasPrefix(string(out), "x\x1b[2J\u009b2J") || strings.HasSuffix(string(out), "\n") {
+		t.Errorf("a program is given %q, %v", out, err)
+	}
+}
+
+// To enable access is asked about, after what there is to judge by was said.
+func TestTerminalEnable(t *testing.T) {
+	c, stop := serveFakeCell()
+	defer stop()
+	for answer, code := range map[string]int{"\n": 1, "no\n": 1, "y\n": 0} {
+		shown, state := withTerminal(t, c, "Enable access? [y/N] ", answer, "access", "enable")
+		c.mu.Lock()
+		on := c.access.on
+		c.mu.Unlock()
+		if state.ExitCode() != code || on != (code == 0) || !strings.Contains(shown, "by 0 rules and") || strings.Contains(shown, "stout_") != on {
+			t.Errorf("answered %q: it is on: %v, %v\n%s", answer, on, state, shown)
+		}
+		c.mu.Lock()
+		c.access.on = false
+		clear(c.access.tokens)
+		c.mu.Unlock()
+	}
+}

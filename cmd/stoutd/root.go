@@ -14,6 +14,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/internal/safetext"
 	"github.com/stoutlock/stout/internal/suggest"
 )
 
@@ -50,11 +51,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	exit := exitError{}
 	if !errors.As(err, &exit) {
-		fmt.Fprintf(stderr, "stoutd: %v%s\nRun 'stoutd --help' for usage.\n", err, meant(cmd, err))
+		fmt.Fprintf(stderr, "stoutd: %s%s\nRun 'stoutd --help' for usage.\n", safetext.Page(err.Error()), meant(cmd, err))
 		return exitUsage
 	}
 	if !exit.logged {
-		fmt.Fprintf(stderr, "stoutd: %v\n", err)
+		fmt.Fprintf(stderr, "stoutd: %s\n", safetext.Page(err.Error()))
 	}
 	return exit.code
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // completeTimeout bounds how long a person waits for the Tab key, and
@@ -65,7 +67,60 @@ func (a *app) completing(cmd *cobra.Command) (context.Context, context.CancelFun
 		ctx = context.Background()
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
-	return ctx, cancel, a.connect() == nil
+	return ctx, cancel, a.certificates(ctx) == nil && a.credential() == nil && a.connect() == nil
+}
+
+// completeRule completes the path of a rule, as the first argument.
+func (a *app) completeRule(cmd *cobra.Command, args []string, typed string) ([]completion, cobra.ShellCompDirective) {
+	ctx, cancel, ok := a.completing(cmd)
+	defer cancel()
+	if len(args) > 0 || !ok {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var found []completion
+	for rule, err := range a.client.Access().Rules(ctx, typed) {
+		if err != nil || len(found) == completeMost {
+			break
+		}
+		found = offer(found, rule.Path, "a rule")
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeGroup completes the name of a group, as the first argument.
+func (a *app) completeGroup(cmd *cobra.Command, args []string, typed string) ([]completion, cobra.ShellCompDirective) {
+	ctx, cancel, ok := a.completing(cmd)
+	defer cancel()
+	if len(args) > 0 || !ok {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var found []completion
+	groups, _ := a.client.Access().Groups(ctx)
+	for _, g := range groups {
+		if strings.HasPrefix(g.Name, typed) && len(found) < completeMost {
+			found = offer(found, g.Name, plural(len(g.Members), "member"))
+		}
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeToken completes the ids of tokens.
+func (a *app) completeToken(cmd *cobra.Command, _ []string, typed string) ([]completion, cobra.ShellCompDirective) {
+	ctx, cancel, ok := a.completing(cmd)
+	defer cancel()
+	if !ok {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var found []completion
+	for t, err := range a.client.Access().Tokens(ctx) {
+		if err != nil || len(found) == completeMost {
+			break
+		}
+		if strings.HasPrefix(t.ID, typed) {
+			found = offer(found, t.ID, strings.TrimSpace(strings.TrimPrefix(t.Principal, lockapi.PrefixUser)+" "+t.Note))
+		}
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeLock completes stout lock: the path, and behind it the command and

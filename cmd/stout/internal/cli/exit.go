@@ -92,6 +92,18 @@ func (a *app) explain(err error) *failure {
 		f.hint("mastership changed during the call; look whether it took effect, or repeat it: that does no harm")
 	case lockapi.CodeTooMany:
 		f.hint("a quota of the cell is used up; try again later")
+	case lockapi.CodeUnauthenticated:
+		if a.token == nil && a.opts.files.Cert == "" {
+			f.hint("say who you are: --token-file FILE, or --cert and --key; a token is what stout token create makes")
+		} else {
+			f.hint("the credential that was sent is not one that the cell takes; stout access whoami tries it")
+		}
+	case lockapi.CodePermissionDenied:
+		if api, ok := errors.AsType[*lockapi.Error](err); ok && plainWord(api.Path) { // others chose it: a shell is to read it as itself
+			f.hint("stout access check %s shows what you may do there, and by which rule", api.Path)
+		} else {
+			f.hint("stout access whoami shows who the cell takes you for")
+		}
 	case lockapi.CodeNotFound:
 		f.hint("does the URL belong to a stoutd replica? it was %s", strings.Join(a.opts.servers, ", "))
 	}
@@ -114,6 +126,10 @@ func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		asked.Wait()
 		return cmp.Or(a.masterSilent(cell.failed, dead, within), f)
+	}
+	if isDenial(err) {
+		return (&failure{code: exitNoMaster, message: "no master has answered within " + human(within)}).
+			hint("stout status shows which replicas are well, to who may observe the cell")
 	}
 	if !inOffice(cell.Cell) {
 		return a.noMaster(cell.Cell)

@@ -15,11 +15,14 @@ import (
 )
 
 func (a *app) getCommand() *cobra.Command {
-	var stale bool
+	var stale, raw bool
 	cmd := &cobra.Command{
 		Use:   "get PATH",
 		Short: "Print a file",
 		Long: `Prints the content of the file at PATH as it is; with -o json its stat as well.
+
+On a terminal, what that would obey rather than show (others may have written
+the file) is printed as an escape, such as \x1b; --raw prints it as it is.
 
 ` + exitHelp,
 		Example: `  stout get /app/conf > app.conf
@@ -31,14 +34,15 @@ func (a *app) getCommand() *cobra.Command {
 			if err := validPath(args[0]); err != nil {
 				return err
 			}
-			return a.get(cmd.Context(), args[0], readOptions(stale))
+			return a.get(cmd.Context(), args[0], raw, readOptions(stale))
 		},
 	}
 	addStale(cmd, &stale)
+	cmd.Flags().BoolVar(&raw, "raw", false, "print the content as it is also on a terminal, whatever it does to that")
 	return cmd
 }
 
-func (a *app) get(ctx context.Context, path string, opts []client.ReadOption) error {
+func (a *app) get(ctx context.Context, path string, raw bool, opts []client.ReadOption) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	file, err := a.client.Get(ctx, path, opts...)
@@ -48,8 +52,7 @@ func (a *app) get(ctx context.Context, path string, opts []client.ReadOption) er
 	if a.ui.json {
 		return a.ui.object(jsonFile(&file))
 	}
-	_, err = a.ui.out.w.Write(file.Content)
-	return err
+	return a.ui.content(file.Content, raw)
 }
 
 // jsonFile is a file as the API shows it.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
@@ -147,19 +145,21 @@ func (a *app) takeBack(ctx context.Context, r replacement, next lockapi.Member) 
 			hint("start %s with the new directory; or take it back: stout member replace %s --directory %s", clean(r.id), clean(r.id), r.directory)
 	}
 	if !r.yes {
-		if err := a.ask(fmt.Sprintf("Directory %s keeps the place of %s, and %s, which was to get it, does not?", r.directory, clean(r.id), clean(next.Directory))); err != nil {
+		if err := a.ask(forGood, fmt.Sprintf("Directory %s keeps the place of %s, and %s, which was to get it, does not?", r.directory, clean(r.id), clean(next.Directory))); err != nil {
 			return err
 		}
 	}
 	return a.beginReplace(ctx, r)
 }
 
+const forGood = "to replace a directory is for good"
+
 // confirm says what will be, and asks for a yes.
 func (a *app) confirm(list lockapi.Members, old lockapi.Member, r replacement) error {
 	if r.yes {
 		return nil
 	}
-	if err := a.someoneToAsk(); err != nil {
+	if err := a.someoneToAsk(forGood); err != nil {
 		return err
 	}
 	state := "not well"
@@ -187,30 +187,7 @@ func (a *app) confirm(list lockapi.Members, old lockapi.Member, r replacement) e
 		"The new one gets everything from the master. Until it has caught up, the cell rests on the other %s: %d of them well, and %d needed.",
 		plural(voters-1, "member"), well, voters/2+1))
 	u.printf("\n")
-	return a.ask("Replace it?")
-}
-
-func (a *app) someoneToAsk() error {
-	if !term.IsTerminal(int(a.stdin.Fd())) {
-		return usagef("to replace a directory is for good, and there is nobody here to ask").hint("--yes does it unasked")
-	}
-	return nil
-}
-
-// ask returns nil for a yes.
-func (a *app) ask(question string) error {
-	if err := a.someoneToAsk(); err != nil {
-		return err
-	}
-	u := *a.ui
-	u.out = a.ui.err // a question is no answer
-	u.printf("%s [y/N] ", question)
-	answer, _ := bufio.NewReader(a.stdin).ReadString('\n')
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return &failure{code: exitFailed, message: "nothing was changed"}
+	return a.ask(forGood, "Replace it?")
 }
 
 // replaceAgain is how long a refusal as busy is waited out before the next try:

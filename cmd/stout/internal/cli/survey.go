@@ -48,12 +48,30 @@ func (a *app) survey(ctx context.Context, within time.Duration) (picture, error)
 	}
 	best := s.best(ctx)
 	switch {
+	case best == nil && s.denied() != nil:
+		return picture{failed: s.failed}, s.denied()
 	case best == nil:
 		return picture{failed: s.failed}, a.unreachable(s.failed, within)
 	case inOffice(*best):
 		return picture{Cell: *best}, nil
 	}
 	return a.askEach(ctx, *best), nil
+}
+
+// denied is the refusal of a replica that lets nobody see the cell who may not
+// observe it; nil where there is none.
+func (s *asking) denied() error {
+	for _, err := range s.failed {
+		if isDenial(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// isDenial says whether an error is about who asks.
+func isDenial(err error) bool {
+	return errors.Is(err, client.ErrUnauthenticated) || errors.Is(err, client.ErrPermissionDenied)
 }
 
 // best is the first view that shows a master in office, or else the newest; nil

@@ -5,62 +5,20 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/lipgloss"
+
+	"github.com/stoutlock/stout/internal/safetext"
 )
 
-// clean makes foreign text safe to print: what a terminal would obey rather
-// than show (control and invisible characters, bad UTF-8) is written as an
-// escape, as in Go strings. Empty text is a dash, so that columns stay whole.
+// clean makes foreign text safe to print (see package safetext). Empty text is a
+// dash, so that columns stay whole.
 func clean(s string) string {
 	if s == "" {
 		return "-"
 	}
-	quoted := strconv.Quote(s)
-	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
-}
-
-// printable is s with escapes for what a terminal would obey rather than show.
-// Unlike clean it takes no notice of what can be shown, backslashes included,
-// so that what was cleaned before stays as it is.
-func printable(s string) string {
-	return escape(s, func(b *strings.Builder, r rune) {
-		quoted := strconv.QuoteRune(r)
-		b.WriteString(quoted[1 : len(quoted)-1])
-	})
-}
-
-// printableJSON is printable for a JSON text, in which line ends are nobody's
-// choice, and escapes are those of JSON.
-func printableJSON(s string) string {
-	return escape(s, func(b *strings.Builder, r rune) {
-		if r == '\n' {
-			b.WriteRune(r)
-			return
-		}
-		for _, unit := range utf16.Encode([]rune{r}) {
-			fmt.Fprintf(b, `\u%04x`, unit)
-		}
-	})
-}
-
-// escape has write put down each character of s that cannot be shown.
-func escape(s string, write func(*strings.Builder, rune)) string {
-	hidden := func(r rune) bool { return !strconv.IsPrint(r) }
-	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if hidden(r) {
-			write(&b, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+	return safetext.Name(s)
 }
 
 // wrap sets text behind a head, broken at blanks into lines of at most width

@@ -43,7 +43,7 @@ func (a *app) credential() error {
 		return token, err
 	}
 	if _, err := read(context.Background()); err != nil {
-		return usagef("%s: %v", source, err).hint("it names a file with an access token, such as an operator makes by POST /v1/access/tokens")
+		return usagef("%s: %v", source, err).hint("it names a file with an access token, such as an operator makes by stout token create")
 	}
 	a.token = read
 	return nil

@@ -11,6 +11,8 @@ import (
 	"github.com/charmbracelet/lipgloss"
 	"github.com/muesli/termenv"
 	"golang.org/x/term"
+
+	"github.com/stoutlock/stout/internal/safetext"
 )
 
 // This file is all that writes to the terminal. The rules are:
@@ -30,6 +32,7 @@ type ui struct {
 	json     bool
 	quiet    bool   // nothing on the side, and nothing that the exit code says
 	width    int    // columns of the terminal that answers go to; 0 if they go to none
+	screen   bool   // answers go to a terminal
 	live     bool   // standard error goes to a terminal, where a line can change
 	errWidth int    // columns of that terminal
 	news     string // the kind of what progress told last
@@ -52,6 +55,7 @@ func newUI(stdout, stderr *os.File, asJSON, noColor bool) *ui {
 	u := &ui{out: newPalette(stdout, noColor), err: newPalette(stderr, noColor), json: asJSON}
 	u.width, _, _ = term.GetSize(int(stdout.Fd())) // 0 where it is no terminal
 	u.errWidth, _, _ = term.GetSize(int(stderr.Fd()))
+	u.screen = term.IsTerminal(int(stdout.Fd()))
 	u.live = term.IsTerminal(int(stderr.Fd())) && os.Getenv("TERM") != "dumb"
 	return u
 }
@@ -87,7 +91,23 @@ func (u *ui) object(v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := io.WriteString(u.out.w, printableJSON(b.String()))
+	_, err := io.WriteString(u.out.w, safetext.JSON(b.String()))
+	return err
+}
+
+// content writes a file's content: as it is for a program, and safe to look at
+// for a person, unless that is to be raw.
+func (u *ui) content(content []byte, raw bool) error {
+	text := string(content)
+	if u.screen && !raw {
+		if text = safetext.Page(text); text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n" // the prompt is to be on a line of its own
+		}
+		if len(text) > len(content)+1 {
+			defer u.note("what a terminal would obey is shown as an escape; --raw prints it as it is")
+		}
+	}
+	_, err := io.WriteString(u.out.w, text)
 	return err
 }
 
@@ -121,7 +141,7 @@ func (u *ui) paragraph(name, text string) {
 // note prints a remark to standard error.
 func (u *ui) note(format string, args ...any) {
 	if !u.quiet {
-		fmt.Fprintf(u.err.w, "stout: %s\n", printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(u.err.w, "stout: %s\n", safetext.Line(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -133,7 +153,7 @@ func (u *ui) progress(kind, text string) {
 	switch {
 	case u.quiet:
 	case u.live && text != "":
-		line := "stout: " + printable(text)
+		line := "stout: " + safetext.Line(text)
 		if u.errWidth > len("^C")+1 { // which would else wrap the line, to stay there
 			line = truncate(line, u.errWidth-len("^C")-1)
 		}
@@ -155,11 +175,11 @@ func (u *ui) failure(f *failure) {
 	if f.message == "" || u.quiet && f.expected {
 		return
 	}
-	fmt.Fprintf(u.err.w, "stout: %s\n", u.err.fail.Render(printable(f.message)))
+	fmt.Fprintf(u.err.w, "stout: %s\n", u.err.fail.Render(safetext.Line(f.message)))
 	for _, line := range f.details {
-		fmt.Fprintf(u.err.w, "  %s\n", printable(line))
+		fmt.Fprintf(u.err.w, "  %s\n", safetext.Line(line))
 	}
 	for _, hint := range f.hints {
-		fmt.Fprintf(u.err.w, "%s %s\n", u.err.dim.Render("hint:"), printable(hint))
+		fmt.Fprintf(u.err.w, "%s %s\n", u.err.dim.Render("hint:"), safetext.Line(hint))
 	}
 }

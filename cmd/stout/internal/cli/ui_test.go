@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,31 +42,6 @@ func TestClean(t *testing.T) {
 		if got := clean(in); got != want {
 			t.Errorf("clean(%q) = %q, want %q", in, got, want)
 		}
-	}
-}
-
-// What a terminal would obey does not reach it, whichever way it goes there.
-func TestPrintable(t *testing.T) {
-	const evil = "a\x1b[2J\u009b31m\u202e\u2066\a\r\n\x7f\U000e0041é"
-	if got, want := printable(evil), `a\x1b[2J\u009b31m\u202e\u2066\a\r\n\x7f\U000e0041é`; got != want {
-		t.Errorf("printable: %q, want %q", got, want)
-	}
-	if got := printable(clean(evil)); got != clean(evil) {
-		t.Errorf("what is clean is changed to %q", got)
-	}
-	text, err := json.MarshalIndent(map[string]string{evil: evil}, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	safe := printableJSON(string(text))
-	for _, r := range safe {
-		if r != '\n' && !strconv.IsPrint(r) {
-			t.Errorf("JSON has %q in %q", r, safe)
-		}
-	}
-	var back map[string]string
-	if err := json.Unmarshal([]byte(safe), &back); err != nil || back[evil] != evil {
-		t.Errorf("%s is read as %q, %v", safe, back, err)
 	}
 }
 

@@ -1,0 +1,262 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Access is the calls that say who may do what, for those who may say so. They
+// are linearizable: whoever has an answer to a change knows that each call which
+// begins from then on is judged by it.
+//
+// A rule, a group and the cell's lists are each written whole. To change one,
+// read it, change it and put it back; nothing guards against somebody else who
+// does the same at that moment.
+//
+// A change is repeated only if it certainly had no effect, and else ends with
+// ErrOutcomeUnknown: were it under way twice, the second could arrive after a
+// later change, and undo it. Whoever gets that error looks how things are.
+// RevokeToken alone is repeated, since no id is given out twice.
+type Access struct{ c *Client }
+
+// Access is the calls that say who may do what.
+func (c *Client) Access() Access { return Access{c} }
+
+// WhoAmI tells who the cell takes this client for. Anybody may ask;
+// ErrUnauthenticated says that the credential is bad.
+func (a Access) WhoAmI(ctx context.Context) (out lockapi.WhoAmI, err error) {
+	q := call{path: lockapi.RouteWhoAmI, out: &out, check: func(*call) string {
+		if out.Principal == "" || out.How == "" {
+			return "nobody's name"
+		}
+		return ""
+	}}
+	err = a.c.read(ctx, q, nil, nil)
+	return out, err
+}
+
+// Check tells what a principal (user:NAME or anonymous, where it is empty whoever
+// asks) may do at a path, and the path of the rule that decides it. It takes admin
+// there to ask about others.
+func (a Access) Check(ctx context.Context, path, principal string) (out lockapi.AccessCheck, err error) {
+	if err := lockapi.ValidateRulePath(path); err != nil {
+		return out, err
+	}
+	query := url.Values{"path": {path}}
+	if principal != "" {
+		if err := lockapi.ValidatePrincipal(principal); err != nil {
+			return out, err
+		}
+		query.Set("principal", principal)
+	}
+	q := call{path: lockapi.RouteCheck, out: &out, check: func(*call) string {
+		if out.Path != path || principal != "" && out.Principal != principal {
+			return fmt.Sprintf("what %q may do at %q", lockapi.Clip(out.Principal), lockapi.Clip(out.Path))
+		}
+		return ""
+	}}
+	err = a.c.read(ctx, q, query, nil)
+	return out, err
+}
+
+// Rules yields the rules whose paths begin with prefix, a plain string, in
+// bytewise order, as far as one has admin at them. It pages as ListLocks does.
+func (a Access) Rules(ctx context.Context, prefix string) iter.Seq2[lockapi.AccessRule, error] {
+	query := url.Values{}
+	if prefix != "" {
+		query.Set("prefix", prefix)
+	}
+	return pages(query, func(q url.Values) ([]lockapi.AccessRule, string, error) {
+		var page lockapi.AccessRuleList
+		err := a.c.read(ctx, call{path: lockapi.RouteRules, out: &page}, q, nil)
+		return page.Rules, page.Next, err
+	})
+}
+
+// Rule reads the rule that stands at a path, "/" for the root. ErrNotFound says
+// that there is none: what is above it decides.
+func (a Access) Rule(ctx context.Context, path string) (out lockapi.AccessRule, err error) {
+	err = a.rule(ctx, http.MethodGet, path, nil, &out)
+	return out, err
+}
+
+// PutRule puts a rule at a path, whole: a list that is nil is inherited from
+// above, and one that is empty is nobody. It returns the rule as it stands.
+func (a Access) PutRule(ctx context.Context, path string, lists lockapi.AccessLists) (out lockapi.AccessRule, err error) {
+	if err := lists.Validate(); err != nil {
+		return out, err
+	}
+	err = a.rule(ctx, http.MethodPut, path, encode(lists), &out)
+	return out, err
+}
+
+// DeleteRule removes the rule at a path. It succeeds where there is none.
+func (a Access) DeleteRule(ctx context.Context, path string) error {
+	if err := lockapi.ValidateRulePath(path); err != nil {
+		return err
+	}
+	return a.drop(ctx, lockapi.RouteRules+path, true)
+}
+
+// rule is a call that is answered with a rule.
+func (a Access) rule(ctx context.Context, method, path string, body []byte, out *lockapi.AccessRule) error {
+	if err := lockapi.ValidateRulePath(path); err != nil {
+		return err
+	}
+	return a.c.calls.do(ctx, &call{method: method, path: lockapi.RouteRules + path, body: body, once: method != http.MethodGet, out: out, check: func(*call) string {
+		if out.Path != path {
+			return fmt.Sprintf("the rule at %q", lockapi.Clip(out.Path))
+		}
+		return ""
+	}})
+}
+
+// drop is a call after which something is gone.
+func (a Access) drop(ctx context.Context, path string, once bool) error {
+	return a.c.calls.do(ctx, &call{method: http.MethodDelete, path: path, once: once, status: http.StatusNoContent})
+}
+
+// Groups reads all groups, in the order of their names.
+func (a Access) Groups(ctx context.Context) ([]lockapi.Group, error) {
+	var out lockapi.GroupList
+	err := a.c.read(ctx, call{path: lockapi.RouteGroups, out: &out}, nil, nil)
+	return out.Groups, err
+}
+
+// Group reads a group, by its name without "group:". The error may be
+// ErrNotFound.
+func (a Access) Group(ctx context.Context, name string) (out lockapi.Group, err error) {
+	err = a.group(ctx, http.MethodGet, name, nil, &out)
+	return out, err
+}
+
+// PutGroup makes a group, or changes it, whole: its members are user:NAME and
+// group:NAME, and none leads back to it (ErrInvalidArgument).
+func (a Access) PutGroup(ctx context.Context, name string, members []string) (out lockapi.Group, err error) {
+	g := lockapi.GroupMembers{Members: append([]string{}, members...)}
+	if err := g.Validate(); err != nil {
+		return out, err
+	}
+	err = a.group(ctx, http.MethodPut, name, encode(g), &out)
+	return out, err
+}
+
+// DeleteGroup removes a group: rules that name it name nobody by that. It
+// succeeds where there is none.
+func (a Access) DeleteGroup(ctx context.Context, name string) error {
+	if err := lockapi.ValidateGroup(name); err != nil {
+		return err
+	}
+	return a.drop(ctx, lockapi.RouteGroups+"/"+name, true)
+}
+
+// group is a call that is answered with a group.
+func (a Access) group(ctx context.Context, method, name string, body []byte, out *lockapi.Group) error {
+	if err := lockapi.ValidateGroup(name); err != nil {
+		return err
+	}
+	return a.c.calls.do(ctx, &call{method: method, path: lockapi.RouteGroups + "/" + name, body: body, once: method != http.MethodGet, out: out, check: func(*call) string {
+		if out.Name != name {
+			return fmt.Sprintf("the group %q", lockapi.Clip(out.Name))
+		}
+		return ""
+	}})
+}
+
+// Cell reads who observes and who operates the cell as a whole.
+func (a Access) Cell(ctx context.Context) (out lockapi.CellAccess, err error) {
+	err = a.c.read(ctx, call{path: lockapi.RouteCellAccess, out: &out}, nil, nil)
+	return out, err
+}
+
+// PutCell says who observes and who operates the cell: both lists, whole.
+// user:root always operates it.
+func (a Access) PutCell(ctx context.Context, lists lockapi.CellAccess) (out lockapi.CellAccess, err error) {
+	if err := lists.Validate(); err != nil {
+		return out, err
+	}
+	err = a.c.calls.do(ctx, &call{method: http.MethodPut, path: lockapi.RouteCellAccess, body: encode(lists), once: true, out: &out})
+	return out, err
+}
+
+// NewSecret makes the secret of a token, of 256 random bits, and its SHA-256 as a
+// TokenRequest and an EnableRequest take it. Who makes it himself, and keeps it
+// before he asks, has it whatever becomes of the answer; and it never travels but
+// as a credential.
+func NewSecret() (secret, sha256sum string) {
+	var random [sha256.Size]byte
+	_, _ = rand.Read(random[:]) // never fails
+	secret = lockapi.SecretPrefix + hex.EncodeToString(random[:])
+	sum := sha256.Sum256([]byte(secret))
+	return secret, hex.EncodeToString(sum[:])
+}
+
+// CreateToken makes an access token. Its Secret is in the answer this once, and
+// only where req.TokenSHA256 is empty (see NewSecret). After
+// ErrOutcomeUnknown there may be a token that nobody has.
+func (a Access) CreateToken(ctx context.Context, req lockapi.TokenRequest) (lockapi.Token, error) {
+	if err := req.Validate(); err != nil {
+		return lockapi.Token{}, err
+	}
+	return a.token(ctx, lockapi.RouteTokens, encode(req), req.Principal, req.TokenSHA256 == "")
+}
+
+// Enable has the cell judge its callers from now on, and makes a token of
+// user:root, as CreateToken does. ErrConflict says that access is on already.
+// While it is off every caller may do this; so put the rules before.
+func (a Access) Enable(ctx context.Context, req lockapi.EnableRequest) (lockapi.Token, error) {
+	if err := req.Validate(); err != nil {
+		return lockapi.Token{}, err
+	}
+	return a.token(ctx, lockapi.RouteEnable, encode(req), lockapi.PrincipalRoot, req.TokenSHA256 == "")
+}
+
+// token is a call that makes a token.
+func (a Access) token(ctx context.Context, path string, body []byte, principal string, secret bool) (out lockapi.Token, err error) {
+	err = a.c.calls.do(ctx, &call{
+		method: http.MethodPost, path: path, body: body, out: &out, once: true, status: http.StatusCreated,
+		check: func(*call) string {
+			switch {
+			case !isSessionID(out.ID) || out.Principal != principal:
+				return fmt.Sprintf("the token %q of %q", lockapi.Clip(out.ID), lockapi.Clip(out.Principal))
+			case secret && !strings.HasPrefix(out.Secret, lockapi.SecretPrefix):
+				return "a token without its secret"
+			}
+			return ""
+		},
+	})
+	return out, err
+}
+
+// Tokens yields the tokens, without their secrets, in the order of their ids. It
+// pages as ListLocks does.
+func (a Access) Tokens(ctx context.Context) iter.Seq2[lockapi.Token, error] {
+	return pages(url.Values{}, func(q url.Values) ([]lockapi.Token, string, error) {
+		var page lockapi.TokenList
+		err := a.c.read(ctx, call{path: lockapi.RouteTokens, out: &page}, q, nil)
+		return page.Tokens, page.Next, err
+	})
+}
+
+// RevokeToken ends a token at once. It succeeds where there is none of that id.
+func (a Access) RevokeToken(ctx context.Context, id string) error {
+	if !isSessionID(id) {
+		return lockapi.Invalid("id", "%q is not the id of a token", lockapi.Clip(id))
+	}
+	return a.drop(ctx, lockapi.RouteTokens+"/"+id, false)
+}
+
+// Disable lets every caller do everything again. Rules, groups and tokens stay
+// for the next time. It succeeds where access is off.
+func (a Access) Disable(ctx context.Context) error {
+	return a.c.calls.do(ctx, &call{method: http.MethodPost, path: lockapi.RouteDisable, body: []byte("{}"), once: true, status: http.StatusNoContent})
+}

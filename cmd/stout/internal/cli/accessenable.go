@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+func (a *app) enableCommand() *cobra.Command {
+	var out string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "enable",
+		Short: "Have the cell judge its callers, from now on",
+		Long: `Has the cell judge each call from now on, by the rules, groups and tokens that
+there are, and makes a token of user:root, which may do everything. The token is
+printed this once, or written into the file of --out before the cell is asked.
+Keep it well: without it the way back is stoutd's --break-glass-token-file.
+
+Make the rules, the groups and the tokens of your programs before: they can be
+checked with stout access check while access is off. A program without a
+credential can then do nothing that no rule lets anonymous do. Its session can't
+be extended either, so what it holds is lost when its lease ends.
+
+It says first what will be, and asks; --yes is for scripts.
+
+Exit codes: 0 enabled, 1 it was on already or nobody said yes, 2 wrong usage,
+3 the cell has no master, 4 no replica can be reached.`,
+		Example: `  stout access enable --out root-token
+  STOUT_AUTH_TOKEN_FILE=root-token stout access whoami`,
+		SuggestFor:        []string{"on", "start"},
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return a.enable(cmd.Context(), out, yes) },
+	}
+	cmd.Flags().StringVar(&out, "out", "", outUsage)
+	addYes(cmd.Flags(), &yes)
+	return cmd
+}
+
+func (a *app) enable(ctx context.Context, out string, yes bool) error {
+	if !yes {
+		if err := a.confirmEnable(ctx); err != nil {
+			return err
+		}
+	}
+	s, err := newSecret(out)
+	if err != nil {
+		return err
+	}
+	token, err := a.made(ctx, s, lockapi.PrincipalRoot, func(ctx context.Context, c client.Access) (lockapi.Token, error) {
+		return c.Enable(ctx, lockapi.EnableRequest{TokenSHA256: s.sum})
+	})
+	if errors.Is(err, client.ErrConflict) {
+		return &failure{code: exitFailed, message: "access is on already"}
+	}
+	if err != nil {
+		return aboutAccess(err)
+	}
+	a.ui.note("access is on: each call is judged from now on")
+	return a.showSecret(s, token)
+}
+
+// confirmEnable says what there is to judge by, and asks.
+func (a *app) confirmEnable(ctx context.Context) error {
+	const why = "to enable access ends what programs without a credential do"
+	if err := a.someoneToAsk(why); err != nil {
+		return err
+	}
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	rules, err := collect(a.client.Access().Rules(ctx, ""))
+	if err != nil {
+		return aboutAccess(err)
+	}
+	tokens, err := collect(a.client.Access().Tokens(ctx))
+	if err != nil {
+		return aboutAccess(err)
+	}
+	lists, err := a.client.Access().Cell(ctx)
+	if err != nil {
+		return aboutAccess(err)
+	}
+	return a.warn(false, why, fmt.Sprintf("From then on each call is judged, by %s and %s. The cell is operated by %s and %s. "+
+		"A program without a credential can do nothing that no rule lets anonymous do; what it holds is lost when its session's lease ends.",
+		plural(len(rules), "rule"), plural(len(tokens), "token"), lockapi.PrincipalRoot, entries(lists.Operate, 5)), "Enable access?")
+}
+
+func (a *app) disableCommand() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "disable",
+		Short: "Let every caller do everything again",
+		Long: `Lets everybody who reaches the cell do everything again. Rules, groups and
+tokens stay, for the next time. It asks first; --yes is for scripts.
+
+Exit codes: 0 disabled, 1 the cell said no, or nobody said yes, 2 wrong usage, 3
+the cell has no master, 4 no replica can be reached.`,
+		SuggestFor:        []string{"off", "stop"},
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := a.warn(yes, "to disable access lets everybody do everything",
+				"From then on everybody who reaches the cell may do everything: read and write all files, take and release all locks, end others' sessions. "+
+					"Rules, groups and tokens stay, for the next time.", "Disable access?")
+			if err != nil {
+				return err
+			}
+			if err := a.removed(cmd.Context(), func(ctx context.Context, c client.Access) error { return c.Disable(ctx) }); err != nil || a.ui.json {
+				return err
+			}
+			a.ui.printf("access is off: everybody may do everything\n")
+			return nil
+		},
+	}
+	addYes(cmd.Flags(), &yes)
+	return cmd
+}
