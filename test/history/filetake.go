@@ -164,11 +164,19 @@ func (t *taking) acquire(op *lockapi.AcquireOperation, result *lockapi.Operation
 	}
 	t.expect(result, func() bool { return h.token != 0 })
 	if held {
+		t.tell(at, h.token)
 		t.expect(result, func() bool { return t.holds[at].token == h.token })
 		return true
 	}
 	t.holds = slices.Insert(t.holds, at, h)
 	return true
+}
+
+// tell has the token of a hold known, where nobody was told of it when it was granted.
+func (t *taking) tell(at int, token uint64) {
+	if t.holds[at].token == 0 && token != 0 {
+		t.holds[at].token = token
+	}
 }
 
 // release gives a lock back.

@@ -30,8 +30,17 @@ func tokens(attempts []*Attempt) (problems []string) {
 			owners[s.token] = s
 		}
 	}
-	asked := map[string]int64{} // by claim: the first attempt that could bring a grant about
+	asked := map[string]int64{}     // by claim: the first attempt that could bring a grant about
+	unsure := map[string]int64{}    // by hold: the first transaction that may have taken it, and nobody knows
+	released := map[string]uint64{} // by hold: the last token that was given back
 	for _, a := range attempts {
+		if a.Kind == Transact && a.Outcome == Unknown {
+			for _, hold := range a.acquires() {
+				if _, known := unsure[hold]; !known {
+					unsure[hold] = a.Call
+				}
+			}
+		}
 		if name := a.claim(); (a.Kind == Acquire || a.Kind == Transact) && a.Outcome != NoEffect {
 			if _, known := asked[name]; !known {
 				asked[name] = a.Call
@@ -45,9 +54,20 @@ func tokens(attempts []*Attempt) (problems []string) {
 			see(s)
 			granted = append(granted, s)
 		}
+		for hold, token := range a.released() {
+			released[hold] = token
+		}
 		for _, g := range a.grants() {
 			s := sighting{a, g.Path, pair(g.Session, g.Handle), g.Token, asked[a.claim()], a.Return}
+			hold := s.path + " " + s.who
+			first, told := owners[s.token]
 			see(s)
+			if told && first.path == s.path && first.who == s.who && released[hold] != s.token {
+				continue // it has the lock already
+			}
+			if call, maybe := unsure[hold]; maybe {
+				s.call = min(s.call, call)
+			}
 			granted = append(granted, s)
 		}
 	}
@@ -83,6 +103,30 @@ func (a *Attempt) grants() (all []*lockapi.Grant) {
 		}
 	}
 	return all
+}
+
+// acquires are the holds that a transaction may take, as path and pair.
+func (a *Attempt) acquires() (holds []string) {
+	for op := range a.Files.operations() {
+		if op.Acquire != nil {
+			holds = append(holds, op.Acquire.Path+" "+pair(a.Session, op.Acquire.Handle))
+		}
+	}
+	return holds
+}
+
+// released are the holds that a transaction has given back, with their tokens.
+func (a *Attempt) released() map[string]uint64 {
+	if a.Files == nil {
+		return nil
+	}
+	holds := map[string]uint64{}
+	for op, r := range a.Files.taken() {
+		if op.Release != nil && r.Released != nil && r.Released.Released {
+			holds[op.Release.Path+" "+pair(a.Session, op.Release.Handle)] = op.Release.Token
+		}
+	}
+	return holds
 }
 
 // overtaking finds grants that came out of their turn. A pair that was told of
