@@ -423,6 +423,50 @@ func TestNextOfficeJudgesWaits(t *testing.T) {
 	})
 }
 
+// TestEmptyReplicaJudgesNoToken: one that has just come knows none yet, and says so.
+func TestEmptyReplicaJudgesNoToken(t *testing.T) {
+	sum := sha256.Sum256([]byte("stout_whatever"))
+	code(t, judge(state.New(), &Caller{Secret: &sum, Ask: Ask{Right: Anybody}}), lockapi.CodeNoMaster)
+}
+
+// TestRefusedWaitIsOver when its caller is told so, also where its place was to be
+// kept: what was refused has no effect later.
+func TestRefusedWaitIsOver(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
+		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
+			t.Fatal(err)
+		}
+		token, err := m.CreateToken(t.Context(), TokenCreation{Caller: root(Operate), TokenRequest: lockapi.TokenRequest{Principal: "user:b"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256([]byte(token.Secret))
+		over := make(chan string, 2)
+		for name, change := range map[string]func(*lockapi.LockRequest){"kept": queueing, "not kept": waiting(time.Hour)} {
+			req := locking("user:b", b, waiting(time.Hour), change, handle(name))
+			req.Caller.Principal, req.Caller.Secret = "", &sum
+			go func() {
+				_, err := m.Acquire(context.Background(), req)
+				_, wait := n.State().Claim(b, "/p/l", name)
+				if !errors.Is(err, lockapi.CodeUnauthenticated) || wait != nil {
+					over <- fmt.Sprintf("who waits with a place that is %s is told %v, and waits: %v", name, err, wait)
+				}
+				over <- ""
+			}()
+		}
+		pass(time.Second)
+		if err := m.RevokeToken(t.Context(), TokenRevocation{Caller: root(Operate), ID: token.ID}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if wrong := soon(t, over); wrong != "" {
+				t.Error(wrong)
+			}
+		}
+	})
+}
+
 // TestRevokedTokensEndWhatWaits: keepalives, and watchers are told.
 func TestRevokedTokensEndWhatWaits(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {

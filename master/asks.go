@@ -90,6 +90,9 @@ func (by *Caller) identify(s *state.State) error {
 		return nil
 	}
 	t, ok := s.TokenOf(*by.Secret)
+	if !ok && s.Epoch == 0 {
+		return errNoMaster("this replica has nothing of the cell's state yet, by which it could judge the token")
+	}
 	if !ok || t.ExpiresAt != 0 && time.Now().UnixNano() >= t.ExpiresAt {
 		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the token is not one of this cell, or it has ended or expired")
 	}

@@ -101,21 +101,23 @@ func (m *Master) tellEvents(found []events.Event, upTo uint64, content bool, byt
 }
 
 // visible are the next events that the caller may read, as far as there are any. He
-// is judged each time.
+// is judged each time, when they have been found: by a state that is not behind them,
+// so that who has lost a right is told nothing that came about later.
 func (w *eventWatch) visible(after uint64, limit int) ([]events.Event, uint64, error) {
 	by := &w.f.by
 	for {
-		if s := w.m.log.State(); !by.free(s) {
+		found, upTo, gone := w.Watch.Read(after, limit)
+		s := w.m.log.State()
+		if !by.free(s) {
 			if err := judge(s, by); err != nil {
 				return nil, after, err
 			}
 		}
-		found, upTo, err := w.Watch.Read(after, limit)
-		if err != nil {
-			return nil, upTo, errCompacted(err)
+		if gone != nil {
+			return nil, upTo, errCompacted(gone)
 		}
-		none := len(found) == 0               // or else the watch is not waited for yet
-		if s := w.m.log.State(); s.AccessOn { // it is not behind the events
+		none := len(found) == 0 // or else the watch is not waited for yet
+		if s.AccessOn {
 			found = slices.DeleteFunc(found, func(e events.Event) bool { return e.Path != "" && !by.sees(s, e.Path) })
 		}
 		if len(found) > 0 || none {

@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"errors"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
@@ -26,8 +27,7 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 			return grant, err
 		}
 		if err := a.o.judge(&a.req.Caller); err != nil {
-			a.expel(seq)
-			return lockapi.Grant{}, err
+			return a.forbidden(seq, err)
 		}
 		left := a.until - a.o.now()
 		if left <= 0 {
@@ -45,12 +45,27 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 	}
 }
 
-// expel gives up a place that is kept, which the caller may not have any more. One
-// that is not kept goes with its last call.
-func (a *acquire) expel(seq uint64) {
-	if _, wait := a.key.in(a.o.log.State()); wait != nil && wait.Seq == seq && wait.Keep {
-		_, _ = a.o.propose(a.req.Caller, &state.Expel{Session: wait.Session, Path: wait.Path, Handle: wait.Handle, Seq: seq})
+// forbidden ends the wait of a caller who may not have it any more. He is told so
+// when it has ended: a call that was refused has no effect. A grant that was first
+// stays, and is told.
+func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
+	if errors.Is(refusal, lockapi.CodeNoMaster) {
+		return lockapi.Grant{}, errUnknown() // the place may be there for a successor
 	}
+	a.o.mu.Lock()
+	if len(a.claim.calls) > 1 {
+		a.claim.leave(a.waiter) // the others are judged by themselves
+		a.o.mu.Unlock()
+		return lockapi.Grant{}, refusal
+	}
+	a.o.mu.Unlock()
+	if _, err := a.o.propose(a.req.Caller, &state.Expel{Session: a.key.session, Path: a.key.path, Handle: a.key.handle, Seq: seq}); err != nil {
+		return lockapi.Grant{}, errUnknown()
+	}
+	if hold, _ := a.key.in(a.o.log.State()); hold != nil && hold.WaitSeq == seq {
+		return a.answer(state.AcquireResult{Verdict: state.Held, Hold: hold})
+	}
+	return lockapi.Grant{}, refusal
 }
 
 // look reads from the state what has become of the wait.
@@ -66,6 +81,9 @@ func (a *acquire) look(seq uint64) (done bool, grant lockapi.Grant, err error) {
 	}
 	if _, lives := s.Session(a.key.session); !lives {
 		return true, grant, errNoSession(a.key.session)
+	}
+	if err := a.o.judge(&a.req.Caller); err != nil { // for which it was ended
+		return true, grant, err
 	}
 	return true, grant, a.errHeld()
 }

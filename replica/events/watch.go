@@ -12,6 +12,7 @@ type Watch struct {
 	ring   *Ring
 	filter Filter
 	ready  chan struct{}
+	number uint64 // its own among those of the ring
 
 	// The ring's mu guards what follows: between clear and first the ring has told
 	// nothing that passes. first is 0 where it has told nothing after clear at all:
@@ -88,16 +89,18 @@ func (w *Watch) sees(e *Event) {
 	}
 }
 
-type watchSet map[*Watch]struct{}
+// watchSet has watches by their numbers.
+type watchSet map[uint64]*Watch
 
 func (s watchSet) see(e *Event) {
-	for w := range s {
+	for _, w := range s {
 		w.sees(e)
 	}
 }
 
 // watches finds who may want an event by its path.
 type watches struct {
+	made     uint64 // so many were added so far
 	every    watchSet
 	unnamed  watchSet // of those that name no node
 	paths    map[string]watchSet
@@ -109,6 +112,8 @@ type watches struct {
 type length struct{ n, prefixes int }
 
 func (a *watches) add(w *Watch) {
+	a.made++
+	w.number = a.made
 	put(&a.every, w)
 	if len(w.filter.paths) == 0 && len(w.filter.prefixes) == 0 {
 		put(&a.unnamed, w)
@@ -125,8 +130,8 @@ func (a *watches) add(w *Watch) {
 }
 
 func (a *watches) remove(w *Watch) {
-	delete(a.every, w)
-	delete(a.unnamed, w)
+	delete(a.every, w.number)
+	delete(a.unnamed, w.number)
 	for path := range w.filter.paths {
 		removeAt(a.paths, path, w)
 	}
@@ -155,7 +160,7 @@ func put(s *watchSet, w *Watch) {
 	if *s == nil {
 		*s = watchSet{}
 	}
-	(*s)[w] = struct{}{}
+	(*s)[w.number] = w
 }
 
 func putAt(m map[string]watchSet, name string, w *Watch) map[string]watchSet {
@@ -165,12 +170,12 @@ func putAt(m map[string]watchSet, name string, w *Watch) map[string]watchSet {
 	if m[name] == nil {
 		m[name] = watchSet{}
 	}
-	m[name][w] = struct{}{}
+	m[name][w.number] = w
 	return m
 }
 
 func removeAt(m map[string]watchSet, name string, w *Watch) {
-	if delete(m[name], w); len(m[name]) == 0 {
+	if delete(m[name], w.number); len(m[name]) == 0 {
 		delete(m, name)
 	}
 }
@@ -193,7 +198,7 @@ func (a *watches) see(e *Event) {
 
 // begin has all look anew: what they wait for may be gone.
 func (a *watches) begin() {
-	for w := range a.every {
+	for _, w := range a.every {
 		if w.first == 0 {
 			w.first = w.clear + 1
 		}

@@ -272,8 +272,25 @@ func (op *Expel) would(s *State) (Result, bool) {
 
 func (op *Expel) do(e *editor, r Result) Result {
 	_, w := e.Claim(op.Session, op.Path, op.Handle)
-	e.dropWait(w)
-	e.tell(Expelled{Wait: w, EventSeq: e.nextSeq()})
+	e.expel(w)
 	e.settle(op.Path)
 	return r
+}
+
+// expel ends a wait whose session's principal may not lock there any more.
+func (e *editor) expel(w *Wait) {
+	e.dropWait(w)
+	e.tell(Expelled{Wait: w, EventSeq: e.nextSeq()})
+}
+
+// mayLock reports whether the principal of a wait's session may lock there.
+func (e *editor) mayLock(w *Wait) bool {
+	if !e.AccessOn {
+		return true
+	}
+	who := access.Anonymous
+	if v, ok := e.Session(w.Session); ok && v.Principal != "" {
+		who = v.Principal
+	}
+	return e.policy.May(who, access.Lock, w.Path).Allowed
 }

@@ -119,13 +119,20 @@ func (e *editor) grant(n *Node, w *Wait, queued bool) *Hold {
 }
 
 // settle hands the lock on to those at the head of the queue, in order, as far
-// as it admits them. It is called after everything that may have made room.
+// as it admits them. It is called after everything that may have made room. A place
+// whose session's principal may not lock there any more does not become a hold: the
+// right may have been taken away a moment ago, and Expel be under way.
 func (e *editor) settle(path string) {
 	n := e.node(path)
 	for n.DelayID == 0 && n.Waiters > 0 {
 		w := e.next(path)
 		if !n.admits(w.Mode, w.Limit) {
 			return
+		}
+		if !e.mayLock(w) {
+			e.expel(w)
+			n = e.node(path)
+			continue
 		}
 		e.unqueue(&n, w)
 		e.grant(&n, w, true)

@@ -399,6 +399,10 @@ func (m *model) handOn(path string) {
 	l := m.lock(path)
 	for l.delayID == 0 && len(l.queue) > 0 && l.hasRoom(l.queue[0].Mode, l.queue[0].Limit) {
 		w := l.queue[0]
+		if !m.mayLock(w) {
+			m.end(w)
+			continue
+		}
 		l.queue = l.queue[1:]
 		m.grant(w, w)
 	}

@@ -178,11 +178,43 @@ func (m *model) expel(op *state.Expel) state.Result {
 	if w == nil || w.Seq != op.Seq {
 		return state.Nothing
 	}
+	m.end(w)
+	m.handOn(op.Path)
+	return state.Done
+}
+
+// end ends a wait whose owner may not lock there.
+func (m *model) end(w *state.Wait) {
 	m.dropWait(w)
 	m.seq++
 	m.emit(state.Expelled{Wait: w, EventSeq: m.seq})
-	m.handOn(op.Path)
-	return state.Done
+}
+
+// mayLock reports whether the owner of a wait may lock there: by the nearest rule
+// that names the permission.
+func (m *model) mayLock(w *state.Wait) bool {
+	who := m.session(w.Session).Principal
+	if !m.access.on || who == "user:root" || m.listed(m.access.cell.Operate, who) {
+		return true
+	}
+	for path := w.Path; path != ""; path = path[:strings.LastIndexByte(path, '/')] {
+		if list, named := m.access.rules[path].Lists[access.Lock]; named {
+			return m.listed(list, who)
+		}
+	}
+	return m.listed(m.access.rules["/"].Lists[access.Lock], who)
+}
+
+// listed reports whether a list has somebody, also by a group.
+func (m *model) listed(list []string, who string) bool {
+	if who == "" {
+		return slices.Contains(list, "anonymous")
+	}
+	return slices.Contains(list, "*") || slices.Contains(list, who) ||
+		slices.ContainsFunc(list, func(entry string) bool {
+			name, isGroup := strings.CutPrefix(entry, "group:")
+			return isGroup && m.listed(m.access.groups[name], who)
+		})
 }
 
 // text is what accessText says of the state.

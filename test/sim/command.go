@@ -18,6 +18,7 @@ type settings struct {
 	fresh   uint64
 	steps   int
 	skew    float64
+	access  bool
 	jobs    int
 	story   bool
 	mutants bool
@@ -50,6 +51,7 @@ func command(out, say io.Writer) *cobra.Command {
 	f.Uint64Var(&s.fresh, "fresh", 100, "and how many that nobody has run before (none with --seed)")
 	f.IntVar(&s.steps, "steps", 200, "steps of each run")
 	f.Float64Var(&s.skew, "skew", 1, "how far clocks run off, as a multiple of the bound that replicas are told; above 1 promises get broken")
+	f.BoolVar(&s.access, "access", false, "have callers be judged in every run, not in one of four")
 	f.IntVar(&s.jobs, "jobs", runtime.NumCPU(), "processes at once")
 	f.BoolVar(&s.story, "story", false, "print the story of the run (with --seed)")
 	f.BoolVar(&s.mutants, "mutants", false, "put deliberate faults in, one at a time, and show which are found")

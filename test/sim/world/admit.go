@@ -331,7 +331,7 @@ func (w *world) command(id, directory string) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(p.gone, 5*time.Second)
-		err := p.master.Replace(ctx, master.ReplaceRequest{ID: id, ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: directory}})
+		err := p.master.Replace(ctx, master.ReplaceRequest{Caller: w.operator(), ID: id, ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: directory}})
 		cancel()
 		w.trace.note("operator", "replace %s by %s through %s: %v", id, directory, m.id, err)
 		if err == nil || !errors.Is(err, lockapi.CodeNoMaster) {

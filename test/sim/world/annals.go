@@ -124,6 +124,8 @@ func (y *annals) wrong(w *write, index uint64, f *state.File, old version) strin
 		return "" // its key may be forgotten
 	case w.index != 0 && w.index != index:
 		return fmt.Sprintf("it was done by entry %d", w.index)
+	case w.plea != nil && !y.w.judge.permitted(w.plea, index):
+		return fmt.Sprintf("its caller was never allowed to since entry %d, before its call", w.plea.floor)
 	case w.session != "" && !lives:
 		return "its session does not live"
 	case !w.names(f):

@@ -249,6 +249,14 @@ func short(v any) string {
 		return fmt.Sprintf("%v place %d undo %v", about(v), v.Seq, v.Undo)
 	case *state.EndDelay:
 		return fmt.Sprintf("at %s number %d", v.Path, v.ID)
+	case *state.PutRule:
+		return fmt.Sprintf("at %s %v", v.Rule.Path, v.Rule.Lists)
+	case *state.PutGroup:
+		return fmt.Sprint(v.Group)
+	case *state.DropRule, *state.DropToken, *state.AdoptSession, *state.Expel:
+		return fmt.Sprint(v)
+	case *state.AddToken:
+		return fmt.Sprintf("%s of %s until %d", v.Token.ID, v.Token.Principal, v.Token.ExpiresAt)
 	case state.Operation:
 		return fmt.Sprint(about(v))
 	case state.AcquireResult:
@@ -261,6 +269,8 @@ func short(v any) string {
 		}
 		return text
 	case state.SessionResult:
+		return v.Verdict.String()
+	case state.TokenResult:
 		return v.Verdict.String()
 	case nil:
 		return "refused"

@@ -21,5 +21,7 @@
 // acts together that chance would not (plots.go). The judge sees the committed
 // log, what each replica has applied, and what each user was told: by the SDK,
 // by bare HTTP calls sent once, and by witnesses, who take a session at its
-// word to the last moment.
+// word to the last moment. In a quarter of the runs access is on: an operator
+// changes rights all the time, guests do what they may and what they may not,
+// and the judge makes out of the log by itself who may do what (rights.go).
 package world

@@ -42,6 +42,8 @@ type judge struct {
 	claimed   map[string]uint64 // by path: the latest entry that has let somebody hold or wait
 	untouched map[pair]string   // told that their only release had no effect: why
 	denied    map[place][]pair  // by entry: whose release was answered before it, though it came behind it
+
+	permits *permits
 }
 
 // grant is one hold, and what became of it.
@@ -65,6 +67,7 @@ func newJudge(w *world) *judge {
 	return &judge{
 		w: w, annals: newAnnals(w), watchers: map[string]*watcher{}, followers: map[string]*follower{}, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, stored: map[uint64]raft.Log{}, ended: map[string]end{},
 		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, offered: map[uint64]offer{}, early: map[uint64]string{}, signs: map[string]time.Duration{}, untouched: map[pair]string{}, claimed: map[string]uint64{}, denied: map[place][]pair{},
+		permits: newPermits(),
 	}
 }
 
@@ -143,6 +146,7 @@ func (j *judge) replay(p *process) bool {
 	}
 	if l.Type != raft.LogCommand {
 		j.history = append(j.history, nil)
+		j.permits.skip()
 		return true
 	}
 	batch, err := state.DecodeBatch(l.Data)
@@ -158,6 +162,7 @@ func (j *judge) replay(p *process) bool {
 	if j.w.opts.Trace {
 		j.w.trace.note("log", "entry %d, term %d: %s", index, l.Term, describe(batch, out))
 	}
+	j.entitled(batch, out)
 	j.admission(before, l.Term, batch, out)
 	j.transition(before, after, batch, out)
 	j.annals.take(after, out)

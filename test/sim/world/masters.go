@@ -164,7 +164,7 @@ func (w *world) transfer() {
 		})
 	}
 	if p := from.process; p != nil && p.master != nil {
-		go func() { _, _ = p.master.Transfer(p.gone, master.TransferRequest{To: to}) }()
+		go func() { _, _ = p.master.Transfer(p.gone, master.TransferRequest{Caller: w.operator(), To: to}) }()
 	}
 }
 

@@ -47,7 +47,7 @@ func (m *machine) leads() bool {
 // handOver begins to hand mastership over.
 func (w *world) handOver(from, to *machine) {
 	if p := from.process; p != nil && p.master != nil {
-		go func() { _, _ = p.master.Transfer(p.gone, master.TransferRequest{To: to.id}) }()
+		go func() { _, _ = p.master.Transfer(p.gone, master.TransferRequest{Caller: w.operator(), To: to.id}) }()
 	}
 }
 
@@ -165,6 +165,12 @@ func (w *world) lateResignation() {
 func (w *world) silence(d time.Duration) {
 	for _, u := range w.users {
 		w.mute(u, d)
+	}
+	if w.access != nil {
+		w.mute(w.access.op, d)
+		for _, one := range w.access.guests {
+			w.mute(one.user, d)
+		}
 	}
 }
 

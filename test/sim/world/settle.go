@@ -27,6 +27,7 @@ func (w *world) settle() {
 	go w.tend()
 	w.within(memberWithin, "every directory votes", w.allVote)
 	w.within(electedWithin, "a master is in office", w.hasMaster)
+	w.access.conclude()
 	w.quiet = true
 	for _, u := range w.users {
 		clear(u.served)

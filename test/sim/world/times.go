@@ -64,6 +64,7 @@ func (j *judge) overdue() {
 		return
 	}
 	j.reviewed = now
+	j.linger()
 	j.w.stats.check("review of sessions")
 	s := j.latest()
 	for v := range s.Sessions("") {

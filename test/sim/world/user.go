@@ -85,6 +85,9 @@ func newUser(w *world, i int) *user {
 
 // start starts the user's program, in the place of one that has crashed.
 func (u *user) start() {
+	if u.w.access.holdsUsers() {
+		return
+	}
 	u.ctx, u.crash = context.WithCancel(context.Background())
 	var urls []string
 	for _, m := range u.w.machines {
@@ -99,7 +102,8 @@ func (u *user) start() {
 	if err != nil {
 		panic(err)
 	}
-	u.client, u.session, u.held, u.last, u.testimony, u.spared = c, nil, nil, pair{}, "", ""
+	u.client = c
+	u.forgets()
 	go u.work(u.ctx)
 	for range u.w.profile.witnesses {
 		go u.witness(u.ctx)
@@ -117,6 +121,11 @@ func (u *user) kill() {
 	u.w.trace.note(u.name, "crashes")
 	u.crash()
 	u.start()
+}
+
+// forgets is what becomes of what a program knew that has crashed.
+func (u *user) forgets() {
+	u.session, u.held, u.last, u.testimony, u.spared = nil, nil, pair{}, "", ""
 }
 
 // remaining is for how long the user counts on a session yet; false where it

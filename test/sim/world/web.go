@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // endpoint is the HTTP transport of one sender. It ends with ctx.
@@ -31,6 +33,7 @@ type answer struct {
 // RoundTrip implements http.RoundTripper.
 func (e *endpoint) RoundTrip(q *http.Request) (*http.Response, error) {
 	e.w.stats.Requests++
+	with := e.w.access.credential(e.from, q)
 	if e.w.requests++; e.w.requests == mostRequests(e.w.opts.Steps) {
 		e.w.fail("%s calls without end: %d requests, the last of them %s %s", e.from, e.w.requests, q.Method, q.URL)
 	}
@@ -43,12 +46,21 @@ func (e *endpoint) RoundTrip(q *http.Request) (*http.Response, error) {
 	go e.carry(q, body, got)
 	select {
 	case a := <-got:
+		if with && a.err == nil && !ownState(q) && (a.resp.StatusCode == http.StatusUnauthorized || a.resp.StatusCode == http.StatusForbidden) {
+			e.w.fail("%s, who may do everything that it does, is answered %s for %s %s", e.from, a.resp.Status, q.Method, q.URL)
+		}
 		return a.resp, a.err
 	case <-q.Context().Done():
 		return nil, q.Context().Err()
 	case <-e.ctx.Done():
 		return nil, errReset
 	}
+}
+
+// ownState reports whether a request is judged by its receiver's own state, which
+// may be an old one.
+func ownState(q *http.Request) bool {
+	return q.URL.Path == lockapi.RouteEvents || q.URL.Query().Get("consistency") == "stale"
 }
 
 // carry takes the request to its receiver and the answer back. A request that

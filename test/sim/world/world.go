@@ -13,9 +13,11 @@ type Options struct {
 	Steps int
 	// Skew is how far clocks run from true time, as a multiple of the bound
 	// that the replicas are told: 1 is the most that they have to tolerate.
-	Skew  float64
-	Trace bool
-	Dir   string // where the disks' files are
+	Skew float64
+	// Access has callers be judged, which is so in one of four runs anyway.
+	Access bool
+	Trace  bool
+	Dir    string // where the disks' files are
 }
 
 // drift is the bound on clocks that the replicas are told: far more than a real
@@ -32,6 +34,7 @@ type world struct {
 	machines      []*machine
 	users         []*user
 	judge         *judge
+	access        *operator // nil where nobody is judged
 	profile       profile
 	trace         *trace
 	stats         *Stats
@@ -90,6 +93,7 @@ func newWorld(o Options, stats *Stats) *world {
 	w.trace = &trace{w: w, on: o.Trace}
 	w.net = newNetwork(w)
 	w.judge = newJudge(w)
+	w.access = newOperator(w)
 	return w
 }
 
@@ -179,6 +183,7 @@ func (w *world) run() *Failure {
 		w.users = append(w.users, u)
 		u.start()
 	}
+	w.access.start()
 	w.play()
 	if !w.failed() {
 		w.settle()

@@ -21,6 +21,7 @@ type write struct {
 	ephemeral    *bool             // as it asks
 	guards       []uint64          // tokens that have to be held
 	when         map[string]uint64 // the revisions that files have to have; 0 = there is none
+	plea         *plea             // what it takes; nil where everybody may
 
 	done    map[string]uint64 // by path: the revision that it made
 	index   uint64            // of the entry that did it
@@ -166,19 +167,25 @@ func (j *judge) filesRead(who string, floor, revision uint64, prefix string, got
 	if !j.readAt(who, floor, revision) {
 		return
 	}
-	var want, has []string
-	for path := range j.annals.files {
-		if f := j.annals.at(path, revision).file; f != nil && strings.HasPrefix(path, prefix) {
-			want = append(want, path+" "+statLine(f))
-		}
-	}
+	want := j.annals.listing(prefix, revision, func(string) bool { return true })
+	var has []string
 	for i := range got {
 		has = append(has, got[i].Path+" "+statLineOf(&got[i].FileStat))
 	}
-	slices.Sort(want)
 	if !slices.Equal(want, has) {
 		j.w.fail("%s listed %q at revision %d: %q; there were %q", who, prefix, revision, has, want)
 	}
+}
+
+// listing is what a list of the files below a prefix shows at a revision.
+func (y *annals) listing(prefix string, revision uint64, shows func(path string) bool) (all []string) {
+	for path := range y.files {
+		if f := y.at(path, revision).file; f != nil && strings.HasPrefix(path, prefix) && shows(path) {
+			all = append(all, path+" "+statLine(f))
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 func statLine(f *state.File) string {
