@@ -130,6 +130,9 @@ type Error struct {
 	// guard of a not_held.
 	Current   *File
 	Sequencer string
+	// Concealed says that the caller may not read there: a precondition_failed
+	// then has no Current, not even null, which would tell that there is none.
+	Concealed bool
 	// Operation is the number, from 0, of the operation of a transaction's
 	// branch that can't be done; nil where it is not of one.
 	Operation *int
@@ -211,7 +214,7 @@ func (e *Error) Problem() *Problem {
 	if e.Code == CodeCompacted {
 		p.Compacted = &e.Compacted
 	}
-	if e.Code == CodePrecondition {
+	if e.Code == CodePrecondition && !e.Concealed {
 		current, _ := json.Marshal(e.Current) // strings, numbers and times
 		p.Current = (*json.RawMessage)(&current)
 	}

@@ -3,9 +3,11 @@ package master
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -299,6 +301,15 @@ func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 		if e := code(t, second(m.WriteFile(t.Context(), write)), lockapi.CodePrecondition); e.Current != nil {
 			t.Errorf("%+v", e)
 		}
+		// A write tells the same where there is a file and where there is none.
+		other := uint64(lockapi.MaxToken)
+		unlike := FileWrite{Caller: write.Caller, Path: "/p/f", IfRevision: &other}
+		there := answered(t, code(t, second(m.WriteFile(t.Context(), unlike)), lockapi.CodePrecondition))
+		unlike.Path, unlike.Caller = "/p/g", by("user:a", WriteAt, "/p/g")
+		absent := answered(t, code(t, second(m.WriteFile(t.Context(), unlike)), lockapi.CodePrecondition))
+		if there != strings.ReplaceAll(absent, "/p/g", "/p/f") || strings.Contains(there, "current") {
+			t.Errorf("a file that may not be read: %s; none: %s", there, absent)
+		}
 		for who, sees := range map[string]int{"user:c": 1, "user:b": 0, "": 0, "user:root": 1} {
 			read := Read{Caller: by(who, Anybody)}
 			locks, err := m.Locks(t.Context(), LocksQuery{Read: read, Limit: 10})
@@ -497,6 +508,53 @@ func TestRevokedTokensEndWhatWaits(t *testing.T) {
 		soon(t, watch.Ready())
 		_, _, err = watch.Read(1, 10, 1000)
 		code(t, err, lockapi.CodeUnauthenticated)
+	})
+}
+
+// answered is a refusal as it is sent.
+func answered(t *testing.T, e *lockapi.Error) string {
+	t.Helper()
+	b, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestCredentialsThatEndEndWhatWaits: at the moment when they end, so that nobody is
+// granted a lock, or has a session extended, by one that counts no more.
+func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		const ttl = 5 * time.Second
+		token, err := m.CreateToken(t.Context(), TokenCreation{Caller: root(Operate), TokenRequest: lockapi.TokenRequest{Principal: "user:a", TTLMS: ttl.Milliseconds()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256([]byte(token.Secret))
+		if _, err := m.Acquire(t.Context(), locking("user:a", sessionOfCaller(t, m, "user:a"))); err != nil {
+			t.Fatal(err)
+		}
+		called := make(chan error, 4)
+		for _, proof := range []Caller{{Secret: &sum}, {Principal: "user:a", Ends: time.Now().Add(ttl)}} {
+			s := sessionOfCaller(t, m, "user:a")
+			ask := locking("user:a", s, waiting(time.Hour))
+			ask.Caller.Secret, ask.Caller.Ends = proof.Secret, proof.Ends
+			kept := KeepaliveRequest{Caller: proof, Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}
+			kept.Caller.Ask = Ask{Right: Nobody, Session: s}
+			go func() { called <- second(m.Acquire(context.Background(), ask)) }()
+			go func() { called <- second(m.Keepalive(context.Background(), kept)) }()
+		}
+		pass(ttl - time.Second)
+		if len(called) > 0 {
+			t.Fatalf("%v, while the credential counted", <-called)
+		}
+		pass(2 * time.Second)
+		for range 4 {
+			code(t, soon(t, called), lockapi.CodeUnauthenticated)
+		}
+		if s := n.State(); s.WaitCount() != 0 {
+			t.Errorf("%d wait", s.WaitCount())
+		}
 	})
 }
 

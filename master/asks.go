@@ -80,6 +80,23 @@ func (by *Caller) free(s *state.State) bool {
 	return !s.AccessOn && by.Secret == nil && by.Ends.IsZero()
 }
 
+// within is a time to wait, or less: no longer than the caller's credential counts,
+// if that is known. Who waits has it judged then.
+func (by *Caller) within(s *state.State, wait time.Duration) time.Duration {
+	ends := by.Ends
+	if by.Secret != nil {
+		t, ok := s.TokenOf(*by.Secret)
+		if !ok || t.ExpiresAt == 0 {
+			return wait
+		}
+		ends = time.Unix(0, t.ExpiresAt)
+	}
+	if ends.IsZero() {
+		return wait
+	}
+	return min(wait, max(time.Until(ends), time.Millisecond))
+}
+
 // identify finds the principal of a token. That of another proof is known, which
 // may have ended since.
 func (by *Caller) identify(s *state.State) error {
@@ -185,11 +202,12 @@ func (by *Caller) conceal(s *state.State, err *lockapi.Error, path string) *lock
 		return err
 	}
 	err.Holders, err.MoreHolders, err.Current = nil, 0, nil
+	err.Concealed = true
 	switch err.Code {
 	case lockapi.CodeLockHeld:
 		err.Detail = lockapi.Errorf(err.Code, "lock %q was not granted; wait with wait_ms or queue", path).Detail
 	case lockapi.CodePrecondition:
-		err.Detail = lockapi.Errorf(err.Code, "a file is not as the call wants it: nothing was changed").Detail
+		err.Detail = lockapi.Errorf(err.Code, "it is not as the call wants it at %q, where you may not read: nothing was changed", lockapi.Clip(path)).Detail
 	}
 	return err
 }
@@ -200,11 +218,16 @@ func (by *Caller) concealFailure(s *state.State, err error, f *state.Failure, st
 	if !ok || f == nil || !s.AccessOn {
 		return err
 	}
-	if take, ok := steps[f.Step].(*state.Take); ok {
-		return by.conceal(s, told, take.Path)
-	}
 	if f.Current != nil {
 		return by.conceal(s, told, f.Current.Path)
+	}
+	switch step := steps[f.Step].(type) {
+	case *state.Take:
+		return by.conceal(s, told, step.Path)
+	case *state.Write:
+		return by.conceal(s, told, step.Path)
+	case *state.Delete:
+		return by.conceal(s, told, step.Path)
 	}
 	return err
 }

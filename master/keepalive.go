@@ -64,9 +64,17 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 		if again == 0 {
 			return reply, err
 		}
+		if k.by != nil {
+			again = k.by.within(k.o.log.State(), again)
+		}
 		t.Reset(again)
 		select {
 		case <-t.C:
+			if k.by != nil && k.by.identify(k.o.log.State()) != nil {
+				if err := k.judged(id); err != nil {
+					return lockapi.Keepalive{}, err
+				}
+			}
 		case <-k.wakeup:
 			if err := k.judged(id); err != nil {
 				return lockapi.Keepalive{}, err

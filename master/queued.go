@@ -33,7 +33,7 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 		if left <= 0 {
 			return a.timedOut(seq, position)
 		}
-		t.Reset(left)
+		t.Reset(a.req.Caller.within(a.o.log.State(), left))
 		position = 0 // it changes while the call waits
 		select {
 		case <-a.waiter.wakeup:
