@@ -448,6 +448,47 @@ func TestHoldsStayWhenTheRightIsTakenAway(t *testing.T) {
 	})
 }
 
+// TestPlacesOutliveCredentials: a JWT or a token may well end while a call waits. It
+// is answered then with its kept place, which the next call finds again.
+func TestPlacesOutliveCredentials(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
+		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
+			t.Fatal(err)
+		}
+		token, err := m.CreateToken(t.Context(), TokenCreation{Caller: root(Operate), TokenRequest: lockapi.TokenRequest{Principal: "user:b", TTLMS: 60_000}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256([]byte(token.Secret))
+		for i, proof := range []Caller{{Principal: "user:b", Ends: time.Now().Add(time.Minute)}, {Secret: &sum}} {
+			req := locking("user:b", b, queueing, waiting(time.Hour), handle(fmt.Sprint(i)))
+			req.Caller.Principal, req.Caller.Ends, req.Caller.Secret = proof.Principal, proof.Ends, proof.Secret
+			called := make(chan error, 1)
+			go func() {
+				g, err := m.Acquire(context.Background(), req)
+				if err == nil && (g.State != lockapi.StateQueued || g.Position != i+1) {
+					err = fmt.Errorf("%+v", g)
+				}
+				called <- err
+			}()
+			defer func() {
+				if err := soon(t, called); err != nil {
+					t.Errorf("when its credential ends, call %d is told %v", i, err)
+				}
+				if g, err := m.Acquire(t.Context(), locking("user:b", b, queueing, handle(fmt.Sprint(i)))); err != nil || g.Position != i+1 {
+					t.Errorf("%+v, %v; want place %d", g, err, i+1)
+				}
+			}()
+			pass(time.Second)
+		}
+		pass(time.Minute)
+		if s := n.State(); s.WaitCount() != 2 {
+			t.Errorf("%d wait", s.WaitCount())
+		}
+	})
+}
+
 // TestNextOfficeJudgesWaits: the one in which rights changed may have ended before it
 // was through with the queues.
 func TestNextOfficeJudgesWaits(t *testing.T) {
