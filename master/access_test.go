@@ -396,6 +396,99 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 	})
 }
 
+// TestHoldsStayWhenTheRightIsTakenAway: whoever was not told of a grant, since the
+// master changed, still claims it so. It is no way to another one.
+func TestHoldsStayWhenTheRightIsTakenAway(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
+		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
+			t.Fatal(err)
+		}
+		called := make(chan error)
+		go func() {
+			called <- second(m.Acquire(context.Background(), locking("user:b", b, waiting(time.Hour))))
+		}()
+		pass(time.Second)
+		c.elect("r1")
+		code(t, soon(t, called), lockapi.CodeOutcomeUnknown)
+		c.inOffice(n, time.Minute)
+		release := ReleaseRequest{Caller: root(AdminAt), Path: "/p/l", Session: a}
+		if r, err := m.Release(t.Context(), release); err != nil || !r.Released {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		pass(time.Second)
+		if err := m.changeRule(t, lockapi.AccessLists{Lock: []string{}}); err != nil {
+			t.Fatal(err)
+		}
+		denied := func(when string, req AcquireRequest) {
+			t.Helper()
+			if e := code(t, second(m.Acquire(t.Context(), req)), lockapi.CodePermissionDenied); e.Holders != nil {
+				t.Errorf("%s: %+v", when, e)
+			}
+		}
+		denied("by another principal", locking("user:a", b))
+		denied("by another session", locking("user:a", a))
+		denied("by another handle", locking("user:b", b, handle("other")))
+		g, err := m.Acquire(t.Context(), locking("user:b", b))
+		if err != nil || g.State != lockapi.StateHeld {
+			t.Fatalf("%+v, %v", g, err)
+		}
+		pass(2 * orphanGrace)
+		if again, err := m.Acquire(t.Context(), locking("user:b", b)); err != nil || again.Token != g.Token {
+			t.Errorf("%+v, %v; want the grant %+v", again, err, g)
+		}
+		release.Session = b
+		if r, err := m.Release(t.Context(), release); err != nil || !r.Released {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		denied("released", locking("user:b", b))
+		if s := n.State(); s.HoldCount() != 0 || s.WaitCount() != 0 {
+			t.Errorf("%d hold and %d wait", s.HoldCount(), s.WaitCount())
+		}
+	})
+}
+
+// TestPlacesOutliveCredentials: a JWT or a token may well end while a call waits. It
+// is answered then with its kept place, which the next call finds again.
+func TestPlacesOutliveCredentials(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
+		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
+			t.Fatal(err)
+		}
+		token, err := m.CreateToken(t.Context(), TokenCreation{Caller: root(Operate), TokenRequest: lockapi.TokenRequest{Principal: "user:b", TTLMS: 60_000}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256([]byte(token.Secret))
+		for i, proof := range []Caller{{Principal: "user:b", Ends: time.Now().Add(time.Minute)}, {Secret: &sum}} {
+			req := locking("user:b", b, queueing, waiting(time.Hour), handle(fmt.Sprint(i)))
+			req.Caller.Principal, req.Caller.Ends, req.Caller.Secret = proof.Principal, proof.Ends, proof.Secret
+			called := make(chan error, 1)
+			go func() {
+				g, err := m.Acquire(context.Background(), req)
+				if err == nil && (g.State != lockapi.StateQueued || g.Position != i+1) {
+					err = fmt.Errorf("%+v", g)
+				}
+				called <- err
+			}()
+			defer func() {
+				if err := soon(t, called); err != nil {
+					t.Errorf("when its credential ends, call %d is told %v", i, err)
+				}
+				if g, err := m.Acquire(t.Context(), locking("user:b", b, queueing, handle(fmt.Sprint(i)))); err != nil || g.Position != i+1 {
+					t.Errorf("%+v, %v; want place %d", g, err, i+1)
+				}
+			}()
+			pass(time.Second)
+		}
+		pass(time.Minute)
+		if s := n.State(); s.WaitCount() != 2 {
+			t.Errorf("%d wait", s.WaitCount())
+		}
+	})
+}
+
 // TestNextOfficeJudgesWaits: the one in which rights changed may have ended before it
 // was through with the queues.
 func TestNextOfficeJudgesWaits(t *testing.T) {

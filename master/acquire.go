@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -19,6 +20,9 @@ import (
 // a grant that came in the same moment is taken back.
 func (m *Master) Acquire(ctx context.Context, req AcquireRequest) (lockapi.Grant, error) {
 	o, err := m.admit(&req.Caller)
+	if errors.Is(err, lockapi.CodePermissionDenied) {
+		return o.held(&req, err)
+	}
 	if err != nil {
 		return lockapi.Grant{}, err
 	}
@@ -29,6 +33,24 @@ func (m *Master) Acquire(ctx context.Context, req AcquireRequest) (lockapi.Grant
 	a.enter()
 	defer a.exit()
 	return a.run(ctx)
+}
+
+// held answers a caller who may not lock there any more with what it holds there
+// already: a hold stays when the right to it is taken away, and one of which nobody
+// was told is taken back unless its session asks for it. To all others it says that
+// they were denied.
+func (o *office) held(req *AcquireRequest, denied error) (lockapi.Grant, error) {
+	a, s := newAcquire(o, req), o.log.State()
+	own, _ := s.Session(req.Session)
+	if hold, _ := a.key.in(s); hold == nil || own == nil || own.Principal != req.Caller.Principal {
+		return lockapi.Grant{}, denied
+	}
+	a.enter()
+	defer a.exit()
+	if r, ok := a.fromMemory(); ok && r.Hold != nil {
+		return a.answer(r)
+	}
+	return lockapi.Grant{}, denied
 }
 
 // acquire is one call under way.
@@ -91,13 +113,8 @@ func (a *acquire) run(ctx context.Context) (lockapi.Grant, error) {
 // change, else through the log. full is the quota for which a call that would
 // have waited was proposed as one that does not.
 func (a *acquire) decide() (r state.AcquireResult, full *exceeded, err error) {
-	a.o.mu.Lock()
-	settled := a.claim.withdrawals == 0
-	a.o.mu.Unlock()
-	if settled {
-		if r, ok := a.atOnce(); ok {
-			return r, nil, nil
-		}
+	if r, ok := a.fromMemory(); ok {
+		return r, nil, nil
 	}
 	full, err = a.o.accounting.reserve(&a.op)
 	if err != nil {
@@ -129,6 +146,17 @@ func (a *acquire) atOnce() (state.AcquireResult, bool) {
 		return state.AcquireResult{}, false
 	}
 	return r.(state.AcquireResult), true
+}
+
+// fromMemory is atOnce for a call that is registered.
+func (a *acquire) fromMemory() (state.AcquireResult, bool) {
+	a.o.mu.Lock()
+	settled := a.claim.withdrawals == 0
+	a.o.mu.Unlock()
+	if !settled {
+		return state.AcquireResult{}, false
+	}
+	return a.atOnce()
 }
 
 // answer turns a verdict into a reply.

@@ -97,6 +97,19 @@ func (by *Caller) within(s *state.State, wait time.Duration) time.Duration {
 	return min(wait, max(time.Until(ends), time.Millisecond))
 }
 
+// ended reports whether the caller's credential has ended by itself.
+func (by *Caller) ended(s *state.State) bool {
+	ends := by.Ends
+	if by.Secret != nil {
+		t, ok := s.TokenOf(*by.Secret)
+		if !ok || t.ExpiresAt == 0 {
+			return false
+		}
+		ends = time.Unix(0, t.ExpiresAt)
+	}
+	return !ends.IsZero() && !time.Now().Before(ends)
+}
+
 // identify finds the principal of a token. That of another proof is known, which
 // may have ended since.
 func (by *Caller) identify(s *state.State) error {

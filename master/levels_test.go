@@ -3,6 +3,7 @@ package master
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -45,11 +46,19 @@ func TestLevelIsRaisedWhenAllKnowIt(t *testing.T) {
 func TestEarlyOperationsAreRefused(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		id := newSession(t, m, time.Minute)
-		n.c.mu.Lock()
-		before := *n.state
-		before.Level = 0 // every operation is of a later one
-		n.state = &before
-		n.c.mu.Unlock()
+		level := func(l uint64) {
+			n.set(func() {
+				s := *n.state
+				s.Level = l
+				n.state = &s
+			})
+		}
+		// In this instant nothing is applied: a renewal of the lease would be to a state
+		// that has no level.
+		synctest.Wait()
+		was := n.State().Level
+		level(0) // every operation is of a later one
+		defer level(was)
 		sent := len(n.sent())
 		if err := m.CloseSession(t.Context(), CloseSessionRequest{Session: id}); !errors.Is(err, lockapi.CodeConflict) {
 			t.Errorf("it comes to %v", err)

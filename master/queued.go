@@ -47,10 +47,15 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 
 // forbidden ends the wait of a caller who may not have it any more. He is told so
 // when it has ended: a call that was refused has no effect. A grant that was first
-// stays, and is told.
+// stays, and is told. A credential that has ended by itself ends the waiting, and
+// takes no kept place away from those who may have it.
 func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
 	if errors.Is(refusal, lockapi.CodeNoMaster) {
 		return lockapi.Grant{}, errUnknown() // the place may be there for a successor
+	}
+	s := a.o.log.State()
+	if _, wait := a.key.in(s); wait != nil && wait.Seq == seq && wait.Keep && mayWait(s, wait) && a.req.Caller.ended(s) {
+		return a.queued(seq, 0)
 	}
 	a.o.mu.Lock()
 	if len(a.claim.calls) > 1 {

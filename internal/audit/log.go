@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/internal/safetext"
 )
 
 const (
@@ -91,10 +93,11 @@ func newLog(sink Sink, required bool, logger zerolog.Logger) *Log {
 	return l
 }
 
-// format is a record's line, with the line's end.
+// format is a record's line, with the line's end. What callers have chosen is escaped
+// as in stoutd's own log.
 func format(r *Record) []byte {
 	var out bytes.Buffer
-	to := zerolog.New(&out)
+	to := zerolog.New(safetext.Lines(&out))
 	r.line(&to, time.Now())
 	return out.Bytes()
 }

@@ -1,12 +1,7 @@
 package audit
 
 import (
-	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 )
@@ -48,41 +43,17 @@ func (r *Record) line(to *zerolog.Logger, now time.Time) {
 	if r.Event != "" {
 		e = e.Str("event", r.Event)
 		if r.Member != "" {
-			e = safe(e, "member", r.Member)
+			e = e.Str("member", r.Member)
 		}
 		if r.Count > 0 {
 			e = e.Uint64("count", r.Count)
 		}
 	}
-	e = safe(e, "principal", r.Principal).Str("how", r.How).Str("remote", r.Remote)
-	e = safe(e, "method", r.Method).Str("route", r.Route)
+	e = e.Str("principal", r.Principal).Str("how", r.How).Str("remote", r.Remote).
+		Str("method", r.Method).Str("route", r.Route)
 	if r.Path != "" {
-		e = safe(e, "path", r.Path)
+		e = e.Str("path", r.Path)
 	}
 	e.Int("status", r.Status).Str("code", r.Code).Str("request_id", r.RequestID).
 		Uint64("epoch", r.Epoch).Uint64("revision", r.Revision).Send()
-}
-
-// safe adds a text that a caller has chosen. What a terminal might obey, or would
-// show as something else, is escaped: zerolog does so below U+0080 only.
-func safe(e *zerolog.Event, name, text string) *zerolog.Event {
-	plain := func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
-	if !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
-		return e.Str(name, text)
-	}
-	out := []byte{'"'}
-	for _, r := range text {
-		switch {
-		case r == '"' || r == '\\':
-			out = append(out, '\\', byte(r))
-		case plain(r):
-			out = utf8.AppendRune(out, r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
-		default:
-			out = fmt.Appendf(out, `\u%04x`, r)
-		}
-	}
-	return e.RawJSON(name, append(out, '"'))
 }

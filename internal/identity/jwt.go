@@ -21,6 +21,9 @@ const (
 	MaxJWT = 16 << 10
 	// Leeway is how far the clock of who makes the tokens may be from ours.
 	Leeway = 30 * time.Second
+	// lastYear is that which a time in JSON has at most: what ends later can't be told
+	// to another replica, and never ends.
+	lastYear = 9999
 	// mostProved bounds the tokens that are known to have been proved.
 	mostProved = 4096
 )
@@ -142,7 +145,7 @@ func (j *JWTs) judge(claims *jwt.Claims, all map[string]any, now time.Time) (*Pr
 		return nil, errors.New("it has no exp: it would never end")
 	}
 	err := claims.ValidateWithLeeway(jwt.Expected{Issuer: j.Issuer, AnyAudience: jwt.Audience{j.Audience}, Time: now}, Leeway)
-	ends := claims.Expiry.Time().Add(Leeway)
+	ends := claims.Expiry.Time().Add(Leeway).UTC()
 	switch {
 	case errors.Is(err, jwt.ErrInvalidIssuer):
 		return nil, fmt.Errorf("its iss is %q, not jwt-issuer", lockapi.Clip(claims.Issuer))
@@ -154,6 +157,8 @@ func (j *JWTs) judge(claims *jwt.Claims, all map[string]any, now time.Time) (*Pr
 		return nil, fmt.Errorf("it was made at %s, which is to come; are the clocks right?", claims.IssuedAt.Time().UTC().Format(time.RFC3339))
 	case errors.Is(err, jwt.ErrExpired) || err == nil && !now.Before(ends):
 		return nil, errEnded(ends)
+	case ends.Year() > lastYear:
+		return nil, fmt.Errorf("its exp is in the year %d: it is to be in seconds, not in milliseconds", ends.Year())
 	case err != nil:
 		return nil, err
 	}

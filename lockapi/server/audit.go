@@ -113,7 +113,12 @@ func (x *exchange) mayHaveChanged() bool {
 
 // record is the line about the call, with the status of its answer.
 func (x *exchange) record(status int) audit.Record {
-	told := &x.noted.told
+	told := x.noted.told
+	if told.How == "" && x.secret != nil && x.noted.code != lockapi.CodeUnauthenticated {
+		// Another replica was to judge the call, and its answer was lost.
+		me, _ := x.master.WhoAmI(x.ctx(), master.Read{Caller: master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.Anybody}}, Stale: true})
+		told.Principal, told.How = me.Principal, me.How
+	}
 	r := audit.Record{
 		Principal: cmp.Or(told.Principal, lockapi.PrincipalAnonymous), How: cmp.Or(told.How, lockapi.HowNone),
 		Remote: x.remote(), Method: x.methodLabel(), Route: x.noted.route, Path: x.node,

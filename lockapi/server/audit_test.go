@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/stoutlock/stout/internal/audit"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
+	"github.com/stoutlock/stout/master"
 )
 
 // tape keeps what an audit log writes, and can be full.
@@ -306,6 +308,41 @@ func TestAuditOfForwardedCalls(t *testing.T) {
 	if lines := via.told(t, cross, 1); lines[0].Code != "cross_origin" || lines[0].Status != 403 {
 		t.Errorf("%v", lines)
 	}
+}
+
+// TestAuditOfLostAnswers: where the master may have made a change, and could not say
+// so, the replica that was asked has a line about who wanted it.
+func TestAuditOfLostAnswers(t *testing.T) {
+	const secret = "stout_of-the-operator"
+	sum := sha256.Sum256([]byte(secret))
+	for way, tune := range ways {
+		w := new(tape)
+		gone := startOther(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		replica := startNode(t, "r2", func(o *server.Options) {
+			tune(o)
+			taped(t, w, false, false)(o)
+			o.Master = knowing{o.Master.(*fakeMaster), sum}
+		})
+		replica.setMaster(3, "r1", gone.URL)
+		got := call(t, "POST", replica.url+"/v1/access/tokens", `{"principal":"user:x"}`, "Authorization", "Bearer "+secret)
+		got.wantCode(t, lockapi.CodeOutcomeUnknown)
+		if l := w.told(t, got, 1); len(l) != 1 || l[0].Principal != "user:operator" || l[0].How != "token" || l[0].Code != "outcome_unknown" {
+			t.Errorf("%s: %v", way, l)
+		}
+	}
+}
+
+// knowing is a replica's fake that knows a token.
+type knowing struct {
+	*fakeMaster
+	token [sha256.Size]byte
+}
+
+func (k knowing) WhoAmI(_ context.Context, q master.Read) (lockapi.WhoAmI, error) {
+	if !q.Stale || q.Caller.Secret == nil || *q.Caller.Secret != k.token {
+		return lockapi.WhoAmI{}, lockapi.Errorf(lockapi.CodeUnauthenticated, "the token is not known here")
+	}
+	return lockapi.WhoAmI{Principal: "user:operator", How: lockapi.HowToken}, nil
 }
 
 // TestAuditOfManyDenials: guessing fills no disk.

@@ -159,3 +159,18 @@ func TestUnreadBetweenReplicas(t *testing.T) {
 		}
 	}
 }
+
+// TestNoRoomForAnAnswerOfAChange: too_many would say that nothing was changed.
+func TestNoRoomForAnAnswerOfAChange(t *testing.T) {
+	url, s := startReal(t)
+	call(t, "PUT", url+"/v1/files/p/f", strings.Repeat("x", 20<<10)).wantStatus(t, 201)
+	s.FillUnread()
+	ask := func(method, path, body string) reply {
+		w := httptest.NewRecorder()
+		s.PeerHandler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
+		return reply{w.Code, w.Header(), w.Body.String()}
+	}
+	ask("GET", "/v1/files/p/f", "").wantCode(t, lockapi.CodeTooMany)
+	ask("POST", "/v1/transactions", `{"then":[{"put":{"path":"/p/g","content":"x"}},{"get":{"path":"/p/f"}}]}`).wantCode(t, lockapi.CodeOutcomeUnknown)
+	call(t, "GET", url+"/v1/files/p/g", "").wantStatus(t, 200)
+}

@@ -291,6 +291,37 @@ func TestBreakGlassIsNotHandedOn(t *testing.T) {
 	call(t, "GET", replica.url+"/v1/access/whoami", "", "Authorization", "Bearer "+secret).wantCode(t, lockapi.CodeUnauthenticated)
 }
 
+// TestBreakGlassIsNotShown: to whoever reads what replicas without TLS send each other.
+func TestBreakGlassIsNotShown(t *testing.T) {
+	secret := "stout_" + strings.Repeat("glass", 8)
+	sum := sha256.Sum256([]byte(secret))
+	for way, tune := range ways {
+		for _, resigns := range []bool{false, true} {
+			other := startOther(t, func(w http.ResponseWriter, r *http.Request) {
+				if way != "proven" || strings.Contains(fmt.Sprint(r.Header), "glassglass") {
+					t.Errorf("%s: the secret is handed on: %v", way, r.Header)
+				}
+				w.WriteHeader(http.StatusUnauthorized)
+			})
+			var replica *node
+			replica = startNode(t, "r2", func(o *server.Options) {
+				tune(o)
+				o.BreakGlass = &sum
+				o.Master = forgetful{&resigning{o.Master.(*fakeMaster), func() { replica.setMaster(4, "r1", other.URL) }}}
+			})
+			replica.setMaster(3, "r1", other.URL)
+			if resigns {
+				replica.setMaster(3, "r2", replica.url)
+			}
+			got := call(t, "GET", replica.url+"/v1/access/whoami", "", "Authorization", "Bearer "+secret)
+			got.wantStatus(t, http.StatusUnauthorized)
+			if way != "proven" && !strings.Contains(got.body, "break-glass-token-file counts in calls to the master") {
+				t.Errorf("%s: %s", way, got.body)
+			}
+		}
+	}
+}
+
 // resigning is a master that has lost its office when it is asked who calls.
 type resigning struct {
 	*fakeMaster
@@ -301,6 +332,11 @@ func (r *resigning) WhoAmI(context.Context, master.Read) (lockapi.WhoAmI, error)
 	r.resign()
 	return lockapi.WhoAmI{}, lockapi.Errorf(lockapi.CodeNoMaster, "not any more")
 }
+
+// forgetful is one whose state knows no token.
+type forgetful struct{ *resigning }
+
+func (forgetful) Judge(by *master.Caller) error { return lagging{}.Judge(by) }
 
 // noting is a master that notes who calls.
 type noting struct {

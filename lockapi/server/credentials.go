@@ -83,6 +83,20 @@ func (x *exchange) breakGlass(r *route) {
 		Msg("break-glass: a call was made as user:root by the secret on this replica's host")
 }
 
+// keepGlass refuses to hand the secret behind the glass on where it would travel for
+// everybody to read, unless it is, as far as is known here, a token as well.
+func (x *exchange) keepGlass() error {
+	if x.proven || !x.broke && !x.misplaced {
+		return nil
+	}
+	err := x.master.Judge(&master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.Anybody}})
+	if err != nil {
+		x.broke, x.misplaced = false, true
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "it is no token here: %v", err) // fail says more
+	}
+	return nil
+}
+
 // errMisplaced refuses the secret behind the glass at a replica that is not master.
 func errMisplaced(at Location) *lockapi.Error {
 	where := "no master is known now"

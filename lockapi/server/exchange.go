@@ -179,6 +179,9 @@ func (x *exchange) writeStamped(status int, body []byte) {
 	if x.peer {
 		release, err := x.holdReply(len(body))
 		if err != nil {
+			if status < http.StatusBadRequest && x.methodLabel() != http.MethodGet && x.methodLabel() != http.MethodHead {
+				err = lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call was made, and there is no room for its answer: %v", err)
+			}
 			x.fail(err)
 			return
 		}

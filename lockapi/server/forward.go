@@ -33,6 +33,9 @@ type answer struct {
 // back. The error is no_master where the call certainly had no effect or is
 // repeatable, and outcome_unknown where it may have had one.
 func (x *exchange) forward(at Location, t task) error {
+	if err := x.keepGlass(); err != nil {
+		return err
+	}
 	if !x.sent.enter(1) {
 		return lockapi.Errorf(lockapi.CodeTooMany, "this replica has %d calls under way that it forwarded, which is all that it may; ask the master at %s", x.sent.most, at.URL)
 	}

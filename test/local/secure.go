@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -34,9 +32,8 @@ func rootToken(dir string) (string, error) {
 	if exists(filepath.Join(dir, "r1")) {
 		return "", nil
 	}
-	var random [32]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return path, newFile(path, lockapi.SecretPrefix+hex.EncodeToString(random[:])+"\n")
+	secret, _ := client.NewSecret()
+	return path, newFile(path, secret+"\n")
 }
 
 // writeCurl writes the file of curl's settings.

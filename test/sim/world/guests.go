@@ -242,7 +242,7 @@ func (g *guest) claims(ctx context.Context) {
 		g.w.judge.forbidden(p, err)
 		switch e := refusal(err); {
 		case err == nil && got.State == lockapi.StateHeld:
-			g.w.judge.allowed(p, "that it holds a lock")
+			g.w.judge.allowed(p, "that it holds a lock", t.claims[at]...)
 			g.w.judge.acquired(g.name, p.floor, at, got.Token)
 			g.wait(ctx, pick(g.rng, 50*time.Millisecond, 2*time.Second))
 			g.gives(ctx, at)

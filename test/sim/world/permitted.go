@@ -119,11 +119,12 @@ func (j *judge) permitted(p *plea, before uint64) bool {
 	return slices.ContainsFunc(all[min(p.floor, uint64(len(all))):], func(r *rights) bool { return r.answer(p, p.began) == "" })
 }
 
-// allowed: a call came to something, so it was allowed.
-func (j *judge) allowed(p *plea, what string) {
+// allowed: a call came to something, so it was allowed, or one of those before it by
+// which that came about: what is held stays when the right to it is taken away.
+func (j *judge) allowed(p *plea, what string, before ...*plea) {
 	j.look()
 	j.w.stats.check("told what is permitted")
-	if !j.permitted(p, uint64(len(j.permits.by))) {
+	if !slices.ContainsFunc(append([]*plea{p}, before...), func(p *plea) bool { return j.permitted(p, uint64(len(j.permits.by))) }) {
 		j.w.fail("%s was told %s, and was never allowed to since before its call (entry %d)", p.who, what, p.floor)
 	}
 }
