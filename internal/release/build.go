@@ -65,6 +65,9 @@ func (r release) build(t target, dir string) (build, error) {
 	args := []string{"build", "-C", r.root, "-mod=readonly", "-trimpath", "-buildvcs=false", "-tags", tags,
 		"-ldflags", fmt.Sprintf("-s -w -buildid= -X %[1]s.version=%[2]s -X %[1]s.revision=%[3]s", info, r.version, r.revision),
 		"-o", dir + string(filepath.Separator)}
+	if r.quick { // it shares what go vet and go test have compiled
+		args = slices.DeleteFunc(args, func(a string) bool { return a == "-trimpath" })
+	}
 	for _, p := range t.programs {
 		args = append(args, "./cmd/"+p)
 	}
