@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -116,6 +117,28 @@ func TestFollowerWhoseDiskHangs(t *testing.T) {
 	disks[slow].goOn()
 	write(t, leader, epoch, "b", 1)
 	same(t, leader, all...)
+}
+
+// TestAnswers: who leads and who follows answer whoever asks whether they work; a
+// replica whose disk hangs does not, until it goes on.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	all, disks := startSlow(t)
+	leader, epoch := lead(t, all...)
+	for _, r := range all {
+		must(t, r.Answers(t.Context()))
+	}
+	slow := without(all, leader)[0]
+	disks[slow].hang()
+	write(t, leader, epoch, "a", 1)
+	for hangs := false; !hangs; { // as soon as the entry has reached it
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		hangs = slow.Answers(ctx) != nil
+		cancel()
+	}
+	must(t, leader.Answers(t.Context()))
+	disks[slow].goOn()
+	must(t, slow.Answers(t.Context()))
 }
 
 // TestDamageIsToldWhenItIsRead: an entry that a peer needs cannot be read any
