@@ -167,7 +167,6 @@ func serve(t *testing.T, dir string) {
 	cmd.Env = []string{"NOTIFY_SOCKET=/var/lib/stoutd/notify"}
 	if os.Geteuid() != 0 {
 		cmd.Env = []string{"NOTIFY_SOCKET=" + name}
-		cmd.Args[6] = filepath.Join(state, "data")
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

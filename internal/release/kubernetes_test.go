@@ -52,7 +52,7 @@ func readManifests(t *testing.T) *manifests {
 		}
 		delete(kinds, kind)
 		if err := yaml.UnmarshalStrict(doc, object); err != nil {
-			t.Errorf("%s: %v", kind, err)
+			t.Fatalf("%s: %v", kind, err)
 		}
 	}
 	for kind := range kinds {

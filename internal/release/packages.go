@@ -63,7 +63,7 @@ func (r release) info(tree string, b build) (*nfpm.Info, error) {
 	contents := files.Contents{}
 	add := func(from, to, kind string, mode os.FileMode) {
 		contents = append(contents, &files.Content{Source: from, Destination: to, Type: kind,
-			FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: r.time}})
+			FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode}})
 	}
 	for _, p := range append(made, b.programs...) {
 		name := filepath.Join(tree, p.name)

@@ -104,6 +104,10 @@ func TestSameBytes(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, sums)
 		}
 	}
+	// The machine's name would be in it, which is the same for both.
+	if rpm, err := os.ReadFile(filepath.Join(now, "stout-1.2.3-1.x86_64.rpm")); err != nil || !bytes.Contains(rpm, []byte("\x00localhost\x00")) {
+		t.Errorf("the .rpm tells where it was built: %v", err)
+	}
 	if err := emptyDir(now); err != nil {
 		t.Errorf("a directory of an earlier run: %v", err)
 	}
