@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 type supervisor struct {
 	log    zerolog.Logger
 	notify func(state string) // sends it; tests have their own
-	every  time.Duration      // between two looks
+	every  time.Duration      // between two looks; 0 where nobody listens
 	bound  time.Duration      // on a look; 0 for no watchdog
 
 	look atomic.Pointer[look]
@@ -36,12 +37,16 @@ const statusEvery = 5 * time.Second
 // is told four times in its time that the process works, so that a late one does
 // no harm.
 func newSupervisor(log zerolog.Logger) *supervisor {
-	s := &supervisor{log: log, every: statusEvery}
+	s := &supervisor{log: log}
 	s.notify = func(state string) {
 		if _, err := daemon.SdNotify(false, state); err != nil {
 			log.Warn().Err(err).Str("state", state).Msg("the supervisor cannot be told")
 		}
 	}
+	if os.Getenv("NOTIFY_SOCKET") == "" {
+		return s
+	}
+	s.every = statusEvery
 	watchdog, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
 		log.Warn().Err(err).Msg("no watchdog: what the environment says of it cannot be read")
@@ -55,6 +60,9 @@ func newSupervisor(log zerolog.Logger) *supervisor {
 // begin tells the supervisor again and again what the process does, until ctx
 // ends. It feeds the watchdog as long as the looks succeed.
 func (s *supervisor) begin(ctx context.Context) {
+	if s.every == 0 {
+		return
+	}
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
 	told := ""

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	rpmutils "github.com/sassoftware/go-rpmutils"
 )
 
 // TestDebian: the package is installed, upgraded, removed and purged in a root of
@@ -123,6 +125,49 @@ func (b *built) pack(t *testing.T, format string) string {
 		t.Fatalf("%q, %v", names, err)
 	}
 	return names[0]
+}
+
+// TestRPM: the package as another library reads it. It is not installed.
+func TestRPM(t *testing.T) {
+	r, builds := imagined(t)
+	out := t.TempDir()
+	if err := r.writePackage(out, "rpm", t.TempDir(), builds[0]); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(out, "stout-1.2.3-1.x86_64.rpm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	header, err := rpmutils.ReadHeader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := header.GetFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modes := map[string]os.FileMode{}
+	for _, f := range files {
+		modes[f.Name()] = os.FileMode(f.Mode()).Perm()
+		if f.UserName() != "root" || f.GroupName() != "root" || int64(f.Mtime()) != r.time.Unix() {
+			t.Errorf("%s is %s:%s's, of %d", f.Name(), f.UserName(), f.GroupName(), f.Mtime())
+		}
+		const config, noreplace = 1, 1 << 4
+		if f.Name() == "/etc/stout/stoutd.yaml" && f.Flags() != config|noreplace {
+			t.Errorf("%s is replaced by an upgrade: flags %#x", f.Name(), f.Flags())
+		}
+	}
+	for name, mode := range map[string]os.FileMode{"/usr/bin/stoutd": 0o755, "/usr/bin/stout": 0o755, "/etc/stout/stoutd.yaml": 0o644, "/usr/lib/systemd/system/stoutd.service": 0o644} {
+		if modes[name] != mode {
+			t.Errorf("%s has mode %v", name, modes[name])
+		}
+	}
+	for tag, want := range map[int]string{rpmutils.POSTIN: "systemd-sysusers", rpmutils.PREUN: "systemctl disable --now", rpmutils.POSTUN: "daemon-reload"} {
+		if script, err := header.GetString(tag); err != nil || !strings.Contains(script, want) {
+			t.Errorf("script %d has no %q: %q, %v", tag, want, script, err)
+		}
+	}
 }
 
 // TestUnitIsHardened: systemd's own judgement.

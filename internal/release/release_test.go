@@ -71,15 +71,7 @@ func (b *built) program(t *testing.T, name string) string {
 // TestSameBytes: the same programs are packed to the same bytes, whatever the time
 // is and wherever they lie. (Of the programs see TestSameBuilds.)
 func TestSameBytes(t *testing.T) {
-	r := release{root: root(t), version: "v1.2.3", number: "1.2.3", revision: "0123456789ab", time: time.Unix(1700000000, 0).UTC()}
-	var builds []build
-	for _, target := range targets {
-		b := build{target: target, bom: []byte("{}"), notices: []byte("theirs")}
-		for _, p := range target.programs {
-			b.programs = append(b.programs, file{name: p, mode: 0o755, body: []byte("a program: " + p)})
-		}
-		builds = append(builds, b)
-	}
+	r, builds := imagined(t)
 	now, another := t.TempDir(), t.TempDir()
 	if err := r.writeAll(now, builds); err != nil {
 		t.Fatal(err)
@@ -117,6 +109,21 @@ func TestSameBytes(t *testing.T) {
 	if err := emptyDir(root(t)); err == nil {
 		t.Error("a directory that holds something else is emptied")
 	}
+}
+
+// imagined is a release whose programs are a few words: for what is not about the
+// programs.
+func imagined(t *testing.T) (r release, builds []build) {
+	t.Helper()
+	r = release{root: root(t), version: "v1.2.3", number: "1.2.3", revision: "0123456789ab", time: time.Unix(1700000000, 0).UTC()}
+	for _, target := range targets {
+		b := build{target: target, bom: []byte("{}"), notices: []byte("theirs")}
+		for _, p := range target.programs {
+			b.programs = append(b.programs, file{name: p, mode: 0o755, body: []byte("a program: " + p)})
+		}
+		builds = append(builds, b)
+	}
+	return r, builds
 }
 
 // TestSameBuilds: two clones of the sources, in places of their own, give the same
