@@ -8,7 +8,7 @@ go 1.26.0
 require (
 	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/google/go-containerregistry v0.22.1
-	github.com/goreleaser/nfpm/v2 v2.45.2
+	github.com/goreleaser/nfpm/v2 v2.45.2 // pinned: later ones want go.digitalxero.dev, which not every module proxy has
 	github.com/sassoftware/go-rpmutils v0.4.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2

@@ -21,7 +21,8 @@ var licences = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlic
 // A module without any is an error: it may not be given away.
 func (r release) notices(mods []debug.Module) ([]byte, error) {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "Stout is built from the following works of others, under their own terms.\n")
+	fmt.Fprintf(&out, "Stout is built from the following works of others, under their own terms.\n"+
+		"The source of each is to be had by: go mod download -json PATH@VERSION\n")
 	goroot, err := r.goCommand("env", "GOROOT")
 	if err != nil {
 		return nil, err
