@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -137,6 +138,25 @@ func TestAnswers(t *testing.T) {
 		cancel()
 	}
 	must(t, leader.Answers(t.Context()))
+
+	// A snapshot that gets on keeps the loop as well, and does no harm.
+	before := leader.progress.Load()
+	must(t, leader.raft.Snapshot().Error())
+	if leader.progress.Load() == before {
+		t.Error("a snapshot's bytes are not counted")
+	}
+	arriving, over := context.WithCancel(t.Context())
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		for arriving.Err() == nil {
+			slow.progress.Add(1)
+			runtime.Gosched()
+		}
+	})
+	must(t, slow.Answers(t.Context()))
+	over()
+	sender.Wait()
+
 	disks[slow].goOn()
 	must(t, slow.Answers(t.Context()))
 }
