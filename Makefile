@@ -54,6 +54,18 @@ crash: ## Lose the power under a replica's stores, at any write; ARGS="--duratio
 build: ## Build bin/stoutd and bin/stout, static binaries
 	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/stoutd ./cmd/stout
 
+# What makes a release is a module of its own: what that needs chooses no version
+# of what the programs are built from. The same commit gives the same bytes.
+RELEASE = $(GO) build -C internal/release -o ../../bin/release . && bin/release --root .
+
+.PHONY: release
+release: ## Make archives, packages, the image and their checksums in dist/release; ARGS="--targets linux/amd64"
+	@$(RELEASE) --out dist/release $(ARGS)
+
+.PHONY: image
+image: ## Make the container image for Linux in dist/image, in OCI's layout
+	@$(RELEASE) --image --out dist/image $(ARGS)
+
 # The tests in test/ run processes built from the sources, which go test does
 # not see: -count=1 keeps it from showing an old result. Lint has run go vet, and
 # the linker need not write what a debugger wants.
@@ -64,10 +76,12 @@ TEST := CGO_ENABLED=1 $(GO) test -race -tags $(TAGS) -vet=off -ldflags=-w -count
 .PHONY: test
 test: ## Run all tests with the race detector, with a sample of each attack
 	GORACE=atexit_sleep_ms=20 $(TEST) -timeout 15m ./...
+	cd internal/release && $(GO) test -vet=off -count=1 ./...
 
 .PHONY: test-long
 test-long: ## Run all tests with the whole of each attack: nightly
 	STOUT_TEST=long $(TEST) -timeout 60m ./...
+	cd internal/release && STOUT_TEST=long $(GO) test -vet=off -count=1 -timeout 60m ./...
 
 .PHONY: lint
 lint: ## Check the format, and run go vet and staticcheck
@@ -75,6 +89,7 @@ lint: ## Check the format, and run go vet and staticcheck
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) tool staticcheck -tags $(TAGS) ./...
+	staticcheck=$$($(GO) tool -n staticcheck) && cd internal/release && $(GO) vet ./... && "$$staticcheck" ./...
 
 # Systems that the programs are for, and that this machine may not be. stoutd
 # wants a system whose disks can be synced and files locked as on Unix.
@@ -103,4 +118,4 @@ fuzz-long: ## Run the fuzz tests of what faces the network for LONGTIME each (10
 
 .PHONY: clean
 clean: ## Remove what was built (not the data in ./.stout)
-	rm -rf bin
+	rm -rf bin dist

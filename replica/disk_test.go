@@ -2,9 +2,11 @@ package replica
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -116,6 +118,47 @@ func TestFollowerWhoseDiskHangs(t *testing.T) {
 	disks[slow].goOn()
 	write(t, leader, epoch, "b", 1)
 	same(t, leader, all...)
+}
+
+// TestAnswers: who leads and who follows answer whoever asks whether they work; a
+// replica whose disk hangs does not, until it goes on.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	all, disks := startSlow(t)
+	leader, epoch := lead(t, all...)
+	for _, r := range all {
+		must(t, r.Answers(t.Context()))
+	}
+	slow := without(all, leader)[0]
+	disks[slow].hang()
+	write(t, leader, epoch, "a", 1)
+	for hangs := false; !hangs; { // as soon as the entry has reached it
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		hangs = slow.Answers(ctx) != nil
+		cancel()
+	}
+	must(t, leader.Answers(t.Context()))
+
+	// A snapshot that gets on keeps the loop as well, and does no harm.
+	before := leader.progress.Load()
+	must(t, leader.raft.Snapshot().Error())
+	if leader.progress.Load() == before {
+		t.Error("a snapshot's bytes are not counted")
+	}
+	arriving, over := context.WithCancel(t.Context())
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		for arriving.Err() == nil {
+			slow.progress.Add(1)
+			runtime.Gosched()
+		}
+	})
+	must(t, slow.Answers(t.Context()))
+	over()
+	sender.Wait()
+
+	disks[slow].goOn()
+	must(t, slow.Answers(t.Context()))
 }
 
 // TestDamageIsToldWhenItIsRead: an entry that a peer needs cannot be read any

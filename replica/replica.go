@@ -39,6 +39,8 @@ type Replica struct {
 
 	notingSnapshot sync.Mutex
 
+	progress atomic.Uint64 // bytes of snapshots, written and read
+
 	failOnce sync.Once
 	failed   chan error
 
@@ -92,7 +94,7 @@ func (r *Replica) startRaft() error {
 	if r.fsm.sums.before, err = r.disk.Logs.LastIndex(); err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
-	if r.raft, err = raft.NewRaft(conf, r.fsm, r.disk.Logs, r.disk.Votes, r.disk.Snapshots, r.wire); err != nil {
+	if r.raft, err = raft.NewRaft(conf, r.fsm, r.disk.Logs, r.disk.Votes, progressing{r.disk.Snapshots, &r.progress}, r.wire); err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.library.Store(r.raft)

@@ -76,6 +76,8 @@ func (p *process) open(ctx context.Context) (err error) {
 	if p.candidate, err = replica.Prepare(p.replicaOptions(foundToken)); err != nil {
 		return explainDataDir(c, p.dataDir, explainListen(c, "raft-listen", c.RaftListen, err))
 	}
+	candidate := p.candidate
+	p.supervisor.waiting(func() string { return candidate.Standby().Why })
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(certificates{p.security}, auditing{p.audit})
 	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum, Registry: registry,
@@ -90,7 +92,6 @@ func (p *process) open(ctx context.Context) (err error) {
 	if err := p.join(ctx); err != nil {
 		return err
 	}
-	candidate := p.candidate
 	p.candidate = nil // used up, also where it does not start
 	if p.replica, err = candidate.Start(); err != nil {
 		return explainDataDir(c, p.dataDir, err)

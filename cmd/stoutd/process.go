@@ -31,8 +31,10 @@ func serve(ctx context.Context, c *config.Config, log zerolog.Logger, stdout io.
 		return exitError{code: exitConfig, err: err}
 	}
 	go paceCollector(ctx)
+	supervisor := newSupervisor(log)
+	go supervisor.begin(ctx)
 	for {
-		p := &process{config: c, log: log, stdout: stdout, maxConnections: most, began: time.Now()}
+		p := &process{config: c, log: log, stdout: stdout, supervisor: supervisor, maxConnections: most, began: time.Now()}
 		if err := p.serve(ctx, stdout); !errors.Is(err, replica.ErrReplaced) {
 			return err
 		}
@@ -48,6 +50,7 @@ func (p *process) serve(ctx context.Context, stdout io.Writer) error {
 	switch {
 	case err == nil:
 		p.tellStarted()
+		p.supervisor.ready(p.works)
 		if c.Dev {
 			go p.introduce(ctx, stdout)
 		}
@@ -55,6 +58,7 @@ func (p *process) serve(ctx context.Context, stdout io.Writer) error {
 		switch {
 		case errors.Is(err, replica.ErrReplaced):
 			log.Warn().Err(err).Msg("standing by from now on")
+			p.supervisor.waiting(err.Error)
 		case err != nil:
 			log.Error().Err(err).Msg("ending on a fault")
 			p.removeTemp()
@@ -64,6 +68,9 @@ func (p *process) serve(ctx context.Context, stdout io.Writer) error {
 		err = nil
 	default:
 		return exitError{code: exitStart, err: err}
+	}
+	if err == nil {
+		p.supervisor.stopping()
 	}
 	began := time.Now()
 	log.Info().Dur("within_ms", c.ShutdownTimeout).Msg("stopping")
@@ -80,6 +87,7 @@ type process struct {
 	dataDir string
 	temp    string // removed at the end, where not empty
 
+	supervisor     *supervisor
 	maxConnections int
 	began          time.Time
 
@@ -162,6 +170,22 @@ func (p *process) wait(ctx context.Context) error {
 		return err
 	case err := <-p.served:
 		return fmt.Errorf("the API's listener ended: %w", err)
+	}
+}
+
+// works tells the supervisor what a member of the cell does. A replica that
+// cannot write its log hangs here.
+func (p *process) works(ctx context.Context) (string, error) {
+	if err := p.replica.Answers(ctx); err != nil {
+		return "", err
+	}
+	switch leader := p.replica.Leader(); leader {
+	case "":
+		return "serving; knows no master", nil
+	case p.config.ID:
+		return "serving; master", nil
+	default:
+		return "serving; follows " + leader, nil
 	}
 }
 

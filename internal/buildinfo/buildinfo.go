@@ -12,6 +12,9 @@ import (
 // install.
 var version string
 
+// revision is the commit, put in likewise.
+var revision string
+
 // Info describes the running program's build.
 type Info struct {
 	// Version is the release, a pseudo-version, or "devel" where the build
@@ -28,7 +31,7 @@ type Info struct {
 // Get describes the running program's build.
 func Get() Info {
 	build, _ := debug.ReadBuildInfo()
-	return describe(version, build)
+	return describe(version, revision, build)
 }
 
 // Version is Get().Version.
@@ -43,7 +46,7 @@ func (i Info) String() string {
 }
 
 // describe prefers what the linker was told over what the toolchain noted.
-func describe(linked string, build *debug.BuildInfo) Info {
+func describe(linked, commit string, build *debug.BuildInfo) Info {
 	info := Info{Version: linked, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if build == nil {
 		build = &debug.BuildInfo{}
@@ -67,6 +70,9 @@ func describe(linked string, build *debug.BuildInfo) Info {
 	}
 	if info.Revision != "" {
 		info.Revision += dirty
+	}
+	if commit != "" {
+		info.Revision = commit
 	}
 	return info
 }

@@ -1,0 +1,69 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSupervised: what a supervisor is told by a process that starts, serves and
+// stops, over the socket that it names.
+func TestSupervised(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Skipf("no socket can be made (its name may be too long: %q): %v", name, err)
+	}
+	defer socket.Close()
+	t.Setenv("NOTIFY_SOCKET", name)
+	t.Setenv("WATCHDOG_USEC", fmt.Sprint(time.Minute.Microseconds()/60))
+	t.Setenv("WATCHDOG_PID", "")
+	if err := socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	api := "127.0.0.1:" + freePort(t)
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"--dev", "--api-listen", api, "--raft-listen", "127.0.0.1:0", "--log-level", "error"}, io.Discard, io.Discard)
+	}()
+	next := func(prefix string) {
+		t.Helper()
+		var others []string
+		for buf := make([]byte, 4096); ; {
+			n, err := socket.Read(buf)
+			if err != nil {
+				t.Fatalf("waiting for %s: %v; told %q", prefix, err, others)
+			}
+			got := string(buf[:n])
+			if strings.HasPrefix(got, prefix) {
+				return
+			}
+			others = append(others, got)
+		}
+	}
+	next("READY=1")
+	resp, err := http.Get("http://" + api + "/livez")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	next("WATCHDOG=1")
+	next("STATUS=serving; master")
+	next("WATCHDOG=1")
+	cancel()
+	next("STOPPING=1")
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d", got)
+	}
+}

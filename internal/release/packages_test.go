@@ -1,0 +1,199 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rpmutils "github.com/sassoftware/go-rpmutils"
+)
+
+// TestDebian: the package is installed, upgraded, removed and purged in a root of
+// its own. What a cell needs is left.
+func TestDebian(t *testing.T) {
+	for _, tool := range []string{"dpkg", "dpkg-deb", "systemd-sysusers"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("no %s on this machine", tool)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("dpkg gives files to root: it takes root to install")
+	}
+	b := hostBuild(t)
+	deb := b.pack(t, "deb")
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"etc", "var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"} {
+		if err := os.MkdirAll(in(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"var/lib/dpkg/status", "var/lib/dpkg/available"} {
+		if err := os.WriteFile(in(name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dpkg := func(args ...string) string {
+		t.Helper()
+		// The root has no shell, and no systemd.
+		cmd := exec.Command("dpkg", append([]string{"--root=" + dir, "--log=" + in("log"), "--force-script-chrootless", "--force-depends"}, args...)...)
+		cmd.Env = append(os.Environ(), "LC_ALL=C", "PATH=/usr/local/sbin:/usr/sbin:/sbin:"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("dpkg %q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+
+	if said := dpkg("--install", deb); !strings.Contains(said, "systemctl enable --now stoutd") {
+		t.Errorf("it does not say how to go on:\n%s", said)
+	}
+	for name, mode := range map[string]os.FileMode{
+		"usr/bin/stoutd": 0o755, "usr/bin/stout": 0o755, "etc/stout/stoutd.yaml": 0o644,
+		"usr/lib/systemd/system/stoutd.service": 0o644, "usr/share/doc/stout/copyright": 0o644,
+		"usr/share/doc/stout/LICENSES-OF-OTHERS.txt": 0o644, "usr/share/doc/stout/sbom.cdx.json": 0o644,
+	} {
+		if info, err := os.Stat(in(name)); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	if users, err := os.ReadFile(in("etc/passwd")); err != nil || !strings.Contains(string(users), "stoutd:") || !strings.Contains(string(users), "nologin") {
+		t.Errorf("users: %s, %v", users, err)
+	}
+	if out, err := exec.Command(in("usr/bin/stoutd"), "version").CombinedOutput(); err != nil || !strings.Contains(string(out), "stoutd v0.0.1-test ("+b.release.revision+")") {
+		t.Errorf("stoutd version: %s, %v", out, err)
+	}
+	// As it comes it is a cell with TLS, access and an audit log, or none.
+	if out, err := exec.Command(in("usr/bin/stoutd"), "--config", in("etc/stout/stoutd.yaml"), "config").CombinedOutput(); err != nil {
+		t.Errorf("its settings are refused: %v\n%s", err, out)
+	}
+	if out, err := exec.Command(in("usr/bin/stoutd"), "--config", in("etc/stout/stoutd.yaml")).CombinedOutput(); err == nil {
+		t.Errorf("it serves without certificates:\n%s", out)
+	}
+
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(in(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(in(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func(name, text string) {
+		t.Helper()
+		if body, err := os.ReadFile(in(name)); string(body) != text {
+			t.Errorf("%s: %q, %v", name, body, err)
+		}
+	}
+	write("etc/stout/stoutd.yaml", "cell: mine\n")
+	write("etc/stout/r1-key.pem", "a key")
+	write("var/lib/stoutd/replica.json", "{}")
+	if said := dpkg("--install", deb); !strings.Contains(said, "restart one replica after the other") {
+		t.Errorf("an upgrade does not say how to go on:\n%s", said)
+	}
+	left("etc/stout/stoutd.yaml", "cell: mine\n")
+	dpkg("--remove", "stout")
+	left("etc/stout/stoutd.yaml", "cell: mine\n")
+	if _, err := os.Stat(in("usr/bin/stoutd")); err == nil {
+		t.Error("the program is left")
+	}
+	if said := dpkg("--purge", "stout"); !strings.Contains(said, "/var/lib/stoutd is left") {
+		t.Errorf("it does not say what is left:\n%s", said)
+	}
+	if _, err := os.Stat(in("etc/stout/stoutd.yaml")); err == nil {
+		t.Error("the settings are left")
+	}
+	left("etc/stout/r1-key.pem", "a key")
+	left("var/lib/stoutd/replica.json", "{}")
+	if _, err := os.Stat(in("usr/share/doc/stout")); err == nil {
+		t.Error("the documents are left")
+	}
+}
+
+// pack writes one package of this machine's build.
+func (b *built) pack(t *testing.T, format string) string {
+	t.Helper()
+	if b.build.target.os != "linux" {
+		t.Skipf("packages are for Linux, and this is %s", b.build.target.os)
+	}
+	out := t.TempDir()
+	if err := b.release.writePackage(out, format, t.TempDir(), b.build); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(filepath.Join(out, "*."+format))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%q, %v", names, err)
+	}
+	return names[0]
+}
+
+// TestRPM: the package as another library reads it. It is not installed.
+func TestRPM(t *testing.T) {
+	r, builds := imagined(t)
+	out := t.TempDir()
+	if err := r.writePackage(out, "rpm", t.TempDir(), builds[0]); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(out, "stout-1.2.3-1.x86_64.rpm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	header, err := rpmutils.ReadHeader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := header.GetFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modes := map[string]os.FileMode{}
+	for _, f := range files {
+		modes[f.Name()] = os.FileMode(f.Mode()).Perm()
+		if f.UserName() != "root" || f.GroupName() != "root" || int64(f.Mtime()) != r.time.Unix() {
+			t.Errorf("%s is %s:%s's, of %d", f.Name(), f.UserName(), f.GroupName(), f.Mtime())
+		}
+		const config, noreplace = 1, 1 << 4
+		if f.Name() == "/etc/stout/stoutd.yaml" && f.Flags() != config|noreplace {
+			t.Errorf("%s is replaced by an upgrade: flags %#x", f.Name(), f.Flags())
+		}
+	}
+	for name, mode := range map[string]os.FileMode{"/usr/bin/stoutd": 0o755, "/usr/bin/stout": 0o755, "/etc/stout/stoutd.yaml": 0o644, "/usr/lib/systemd/system/stoutd.service": 0o644} {
+		if modes[name] != mode {
+			t.Errorf("%s has mode %v", name, modes[name])
+		}
+	}
+	for tag, want := range map[int]string{rpmutils.POSTIN: "systemd-sysusers", rpmutils.PREUN: "systemctl disable --now", rpmutils.POSTUN: "daemon-reload"} {
+		if script, err := header.GetString(tag); err != nil || !strings.Contains(script, want) {
+			t.Errorf("script %d has no %q: %q, %v", tag, want, script, err)
+		}
+	}
+}
+
+// TestUnitIsHardened: systemd's own judgement.
+func TestUnitIsHardened(t *testing.T) {
+	unit, err := os.ReadFile("../../configs/systemd/stoutd.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Type=notify", "WatchdogSec=", "User=stoutd", "StateDirectory=stoutd", "StateDirectoryMode=0700", "LogsDirectory=stoutd",
+		"NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=\n", "RestartPreventExitStatus=64 74 78", "ExecStart=/usr/bin/stoutd --config /etc/stout/stoutd.yaml"} {
+		if !strings.Contains(string(unit), "\n"+want) {
+			t.Errorf("no line %q", want)
+		}
+	}
+	tool, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("no systemd-analyze on this machine")
+	}
+	out, err := exec.Command(tool, "security", "--offline=true", "--threshold=20", "../../configs/systemd/stoutd.service").CombinedOutput()
+	if strings.Contains(string(out), "unrecognized option") {
+		t.Skip("this systemd-analyze judges no files")
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

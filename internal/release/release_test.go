@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	cyclonedx "github.com/CycloneDX/cyclonedx-go"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir := builtIn; dir != "" {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// built are the programs for this machine, built once for all tests.
+type built struct {
+	release release
+	build   build
+	dir     string
+}
+
+var (
+	builtIn  string
+	onceHost = sync.OnceValues(func() (*built, error) {
+		r, err := newRelease("../..", "v0.0.1-test")
+		if err != nil {
+			return nil, err
+		}
+		r.quick = os.Getenv("STOUT_TEST") != "long"
+		if builtIn, err = os.MkdirTemp("", "stout-release-test-"); err != nil {
+			return nil, err
+		}
+		chosen, err := chooseTargets(runtime.GOOS + "/" + runtime.GOARCH)
+		if err != nil {
+			return nil, err
+		}
+		b, err := r.build(chosen[0], builtIn)
+		return &built{r, b, builtIn}, err
+	})
+)
+
+// hostBuild skips the test on a system that a release has no stoutd for.
+func hostBuild(t *testing.T) *built {
+	t.Helper()
+	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
+		t.Skipf("a release has no stoutd for %s", runtime.GOOS)
+	}
+	b, err := onceHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *built) program(t *testing.T, name string) string {
+	t.Helper()
+	return filepath.Join(b.dir, name)
+}
+
+// TestSameBytes: the same programs are packed to the same bytes, whatever the time
+// is and wherever they lie. (Of the programs see TestSameBuilds.)
+func TestSameBytes(t *testing.T) {
+	r, builds := imagined(t)
+	now, another := t.TempDir(), t.TempDir()
+	if err := r.writeAll(now, builds); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) { // at another time
+		if err := r.writeAll(another, builds); err != nil {
+			t.Fatal(err)
+		}
+	})
+	same(t, now, another)
+
+	sums, err := os.ReadFile(filepath.Join(now, "SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"stout_1.2.3_linux_amd64.tar.gz", "stout_1.2.3_linux_arm64.tar.gz", "stout_1.2.3_darwin_amd64.tar.gz", "stout_1.2.3_darwin_arm64.tar.gz",
+		"stout_1.2.3_windows_amd64.zip", "stout_1.2.3_windows_amd64.cdx.json",
+		"stout_1.2.3-1_amd64.deb", "stout_1.2.3-1_arm64.deb", "stout-1.2.3-1.x86_64.rpm", "stout-1.2.3-1.aarch64.rpm", "stout_1.2.3_image.oci.tar",
+	} {
+		if !strings.Contains(string(sums), "  "+want+"\n") {
+			t.Errorf("no %s in\n%s", want, sums)
+		}
+	}
+	// The machine's name would be in it, which is the same for both.
+	if rpm, err := os.ReadFile(filepath.Join(now, "stout-1.2.3-1.x86_64.rpm")); err != nil || !bytes.Contains(rpm, []byte("\x00localhost\x00")) {
+		t.Errorf("the .rpm tells where it was built: %v", err)
+	}
+	if err := emptyDir(now); err != nil {
+		t.Errorf("a directory of an earlier run: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(another, ".made-by-release"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := emptyDir(root(t)); err == nil {
+		t.Error("a directory that holds something else is emptied")
+	}
+}
+
+// imagined is a release whose programs are a few words: for what is not about the
+// programs.
+func imagined(t *testing.T) (r release, builds []build) {
+	t.Helper()
+	r = release{root: root(t), version: "v1.2.3", number: "1.2.3", revision: "0123456789ab", time: time.Unix(1700000000, 0).UTC()}
+	for _, target := range targets {
+		b := build{target: target, bom: []byte("{}"), notices: []byte("theirs")}
+		for _, p := range target.programs {
+			b.programs = append(b.programs, file{name: p, mode: 0o755, body: []byte("a program: " + p)})
+		}
+		builds = append(builds, b)
+	}
+	return r, builds
+}
+
+// TestSameBuilds: two clones of the sources, in places of their own, give the same
+// release.
+func TestSameBuilds(t *testing.T) {
+	if os.Getenv("STOUT_TEST") != "long" {
+		t.Skip("it builds everything twice: with STOUT_TEST=long")
+	}
+	var outs []string
+	for _, place := range []string{"here", "in/another/place"} {
+		clone, out := filepath.Join(t.TempDir(), place), t.TempDir()
+		r := release{root: root(t)}
+		if _, err := r.git("clone", "-q", "--no-hardlinks", root(t), clone); err != nil {
+			t.Skipf("the sources can't be cloned: %v", err)
+		}
+		if err := run([]string{"--root", clone, "--out", out, "--targets", "linux/amd64,windows/amd64"}, t.Output()); err != nil {
+			t.Fatal(err)
+		}
+		outs = append(outs, out)
+	}
+	same(t, outs[0], outs[1])
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// same compares all files of two directories.
+func same(t *testing.T, a, b string) {
+	t.Helper()
+	n := 0
+	err := fs.WalkDir(os.DirFS(a), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		n++
+		one, err := os.ReadFile(filepath.Join(a, name))
+		if err != nil {
+			return err
+		}
+		other, err := os.ReadFile(filepath.Join(b, name))
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(one, other) {
+			t.Errorf("%s differs", name)
+		}
+		return nil
+	})
+	if err != nil || n == 0 {
+		t.Fatalf("%d files: %v", n, err)
+	}
+}
+
+// TestBillOfMaterials: it has what the programs are built from, and each of these
+// has a licence.
+func TestBillOfMaterials(t *testing.T) {
+	b := hostBuild(t)
+	var doc cyclonedx.BOM
+	if err := cyclonedx.NewBOMDecoder(bytes.NewReader(b.build.bom), cyclonedx.BOMFileFormatJSON).Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, c := range *doc.Components {
+		found[c.Name] = true
+		if c.Version == "" || c.Name != "std" && (c.Hashes == nil || !strings.Contains(string(b.build.notices), c.Name+" "+c.Version)) {
+			t.Errorf("%s %s lacks its version, its checksum or its licence", c.Name, c.Version)
+		}
+	}
+	for _, want := range []string{"std", "github.com/hashicorp/raft", "go.etcd.io/bbolt"} {
+		if !found[want] {
+			t.Errorf("no %s in it", want)
+		}
+	}
+	for _, not := range []string{"github.com/goreleaser/nfpm/v2", "honnef.co/go/tools", "pgregory.net/rapid"} {
+		if found[not] {
+			t.Errorf("%s is in it, and in no program", not)
+		}
+	}
+	if doc.Metadata.Timestamp != b.release.time.Format(time.RFC3339) {
+		t.Errorf("its time is %s", doc.Metadata.Timestamp)
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for version, want := range map[string]string{
+		"v1.2.3":                    "1.2.3",
+		"1.2.3":                     "1.2.3",
+		"v1.2.3-rc.1":               "1.2.3-rc.1",
+		"v1.2.3-4-g0123456":         "1.2.3+4.g0123456",
+		"v1.2.3-rc.1-4-g0123456":    "1.2.3-rc.1+4.g0123456",
+		"v1.2.3-dirty":              "1.2.3+dirty",
+		"v1.2.3-4-g0123456-dirty":   "1.2.3+4.g0123456.dirty",
+		"0123456":                   "0.0.0+g0123456",
+		"0123456-dirty":             "0.0.0+g0123456.dirty",
+		"v1.2":                      "",
+		"":                          "",
+		"v1.2.3; rm -rf /":          "",
+		"v1.2.3 -X main.evil=1":     "",
+		"../../etc":                 "",
+		"v1.2.3-4-g0123456-rebuilt": "",
+	} {
+		got, err := number(version)
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("number(%q) = %q, %v; want %q", version, got, err, want)
+		}
+	}
+}
+
+func TestSourceDateEpoch(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "86400")
+	r, err := newRelease("../..", "v1.2.3")
+	if err != nil || !r.time.Equal(time.Date(1970, 1, 2, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("%v, %v", r.time, err)
+	}
+	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
+	if _, err := newRelease("../..", "v1.2.3"); err == nil || !strings.Contains(err.Error(), `"yesterday"`) {
+		t.Errorf("err = %v", err)
+	}
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// release is what all parts of a release have in common.
+type release struct {
+	root     string
+	version  string // as the programs tell it: v1.2.3
+	number   string // as packages have it: 1.2.3, or 1.2.3+4.g0123456 after it
+	revision string // of the commit; empty where git does not know
+	time     time.Time
+	quick    bool // leave out what makes builds equal: tests that look at something else
+}
+
+// newRelease asks git what is not said.
+func newRelease(root, version string) (release, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return release{}, err
+	}
+	r := release{root: root, version: version}
+	if r.version == "" {
+		if r.version, err = r.git("describe", "--tags", "--always", "--dirty"); err != nil {
+			return r, fmt.Errorf("which version is it? Give --version: %w", err)
+		}
+	}
+	if r.number, err = number(r.version); err != nil {
+		return r, err
+	}
+	r.revision, _ = r.git("rev-parse", "--short=12", "HEAD")
+	r.time, err = r.when()
+	return r, err
+}
+
+// when is the time that everything gets.
+func (r release) when() (time.Time, error) {
+	said, from := os.Getenv("SOURCE_DATE_EPOCH"), "SOURCE_DATE_EPOCH"
+	if said == "" {
+		var err error
+		if said, err = r.git("log", "-1", "--format=%ct"); err != nil {
+			return time.Time{}, fmt.Errorf("when was it made? Give SOURCE_DATE_EPOCH, in seconds: %w", err)
+		}
+		from = "git's time of the commit"
+	}
+	seconds, err := strconv.ParseInt(said, 10, 64)
+	if err != nil || seconds < 0 {
+		return time.Time{}, fmt.Errorf("%s is %q: it is a number of seconds since 1970", from, said)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}
+
+func (r release) git(args ...string) (string, error) {
+	cmd := exec.Command("git", append([]string{"-C", r.root}, args...)...)
+	out, err := cmd.Output()
+	if exit, ok := err.(*exec.ExitError); ok {
+		return "", fmt.Errorf("git %s: %s", args[0], strings.TrimSpace(string(exit.Stderr)))
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+var (
+	tagged = regexp.MustCompile(`^v?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.]+)??)(?:-(\d+)-(g[0-9a-f]+))?(-dirty)?$`)
+	commit = regexp.MustCompile(`^([0-9a-f]{7,40}|devel)(-dirty)?$`)
+)
+
+// number is a version as packages compare them, of what git describe says. What
+// comes after a tag has a higher one than the tag; without any tag it is
+// 0.0.0 and the commit.
+func number(version string) (string, error) {
+	if m := commit.FindStringSubmatch(version); m != nil {
+		return "0.0.0+g" + m[1] + strings.ReplaceAll(m[2], "-", "."), nil
+	}
+	m := tagged.FindStringSubmatch(version)
+	if m == nil {
+		return "", fmt.Errorf("version %q: it is one like v1.2.3, v1.2.3-rc.1, v1.2.3-4-g0123456 or a commit", version)
+	}
+	var after []string
+	if m[2] != "" {
+		after = append(after, m[2], m[3])
+	}
+	if m[4] != "" {
+		after = append(after, "dirty")
+	}
+	if len(after) == 0 {
+		return m[1], nil
+	}
+	return m[1] + "+" + strings.Join(after, "."), nil
+}
+
+func (r release) name() string { return "stout_" + r.number }
