@@ -125,7 +125,7 @@ func TestToldAndKilled(t *testing.T) {
 // A renewal after it was told saves a command from being killed, and it may
 // still end as it likes; it stays told.
 func TestToldThenRenewed(t *testing.T) {
-	r := run(t, `trap "touch $D/told" TERM; touch $D/ready; until [ -e $D/go ]; do sleep 0.01; done`)
+	r := run(t, `trap "touch $D/told" TERM; touch $D/ready; until [ -e $D/go ]; do sleep 0.01; done; exit 0`) // else as the last sleep, which hears the signal, too
 	r.lease.set(1900 * time.Millisecond)
 	await(t, filepath.Join(r.dir, "told"))
 	r.lease.set(time.Hour)
