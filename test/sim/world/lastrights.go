@@ -32,16 +32,16 @@ func (g *operator) conclude() {
 	holder, keeper, waiter := g.guests[0], g.guests[1], g.guests[2]
 	lock := []string{"user:g1", "user:g2", "user:g3"}
 	g.insist(ctx, http.MethodPut, lockapi.RouteRules+path, lockapi.AccessLists{Read: append(lock, "group:crew"), Lock: lock}, nil)
-	sessions := map[*guest]string{}
+	sessions := map[string]string{} // by the name of a guest
 	for _, one := range g.guests {
 		q := lockapi.NewSessionRequest()
 		q.TTLMS = 60_000
 		var got lockapi.Session
 		one.insists(ctx, http.MethodPost, lockapi.RouteSessions, q, &got)
-		sessions[one] = got.ID
+		sessions[one.name] = got.ID
 	}
 	ask := func(one *guest, q lockapi.LockRequest) error {
-		q.Session, q.Mode, q.Handle = sessions[one], lockapi.Exclusive, "end"
+		q.Session, q.Mode, q.Handle = sessions[one.name], lockapi.Exclusive, "end"
 		return one.insists(ctx, http.MethodPut, lockapi.RouteLocks+path, q, &lockapi.Grant{})
 	}
 	if err := errors.Join(ask(holder, lockapi.LockRequest{}), ask(keeper, lockapi.LockRequest{Queue: true})); err != nil {
@@ -72,9 +72,9 @@ func (g *operator) conclude() {
 		w.fail("who waits for %s, and may not lock there any more, is told %v", path, told)
 	}
 	for _, one := range []*guest{holder, waiter} {
-		one.insists(ctx, http.MethodDelete, lockapi.RouteSessions+"/"+sessions[one], nil, nil)
+		one.insists(ctx, http.MethodDelete, lockapi.RouteSessions+"/"+sessions[one.name], nil, nil)
 	}
-	g.insist(ctx, http.MethodDelete, lockapi.RouteSessions+"/"+sessions[keeper], nil, nil)
+	g.insist(ctx, http.MethodDelete, lockapi.RouteSessions+"/"+sessions[keeper.name], nil, nil)
 }
 
 // insists makes a call with the token that counts, until it is answered by what
