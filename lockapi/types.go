@@ -345,6 +345,7 @@ type Cell struct {
 	Locks    *int       `json:"locks,omitempty"`
 	Waiters  *int       `json:"waiters,omitempty"`
 	Files    *int       `json:"files,omitempty"`
+	Access   bool       `json:"access"` // whether it is on
 
 	ContentBytes *int64 `json:"content_bytes,omitempty"` // of all files
 }

@@ -683,8 +683,14 @@ func TestEnablingIsForWhatWaits(t *testing.T) {
 		mustHold(t, m, "/p/l", want(sessionOfCaller(t, m, "")))
 		go func() { called <- second(m.Acquire(context.Background(), locking("", s, waiting(time.Hour)))) }()
 		pass(time.Second)
+		if m.Cell().Access {
+			t.Error("the cell says that access is on")
+		}
 		if _, err := m.EnableAccess(t.Context(), AccessEnabling{Caller: by("", Operate)}); err != nil {
 			t.Fatal(err)
+		}
+		if !m.Cell().Access {
+			t.Error("the cell says that access is off")
 		}
 		for range 2 {
 			code(t, soon(t, called), lockapi.CodeUnauthenticated)
