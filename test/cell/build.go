@@ -73,7 +73,7 @@ var Releases = sync.OnceValues(func() (all struct{ Present, Before Release }, er
 		return all, err
 	}
 	text := slices.Concat(source[:found[2]], strconv.AppendUint(nil, known-1, 10), source[found[3]:])
-	file, config := filepath.Join(dir, "level.go"), filepath.Join(dir, "overlay.json")
+	file, config := filepath.Join(dir, "level"), filepath.Join(dir, "overlay.json") // no .go file is to be in bin
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, name): file}})
 	if err != nil {
 		return all, err
