@@ -46,7 +46,7 @@ type ElectionResult struct {
 	Leader          *int         `json:"leader"`  // of all, where they agree
 	Leaders         map[int]*int `json:"leaders"` // of each process alive
 	Announced       []int        `json:"announced"`
-	WinnersPerPhase []int        `json:"winners_per_phase,omitempty"`
+	WinnersPerPhase []int        `json:"winners_per_phase,omitzero"` // of algorithms that go by phases
 }
 
 // MutexResult is what mutual exclusion has.

@@ -21,7 +21,7 @@ func (a *app) run() *cobra.Command {
 		Example: `  stoutlab run ring -n 6 --initiators 3 --crash 5@elected --seed 7
   stoutlab run bully --latency 1..20 --bound 1 --seed 5
   stoutlab run maekawa -n 13 --entries 0:1 -o json`,
-		Args: cobra.ExactArgs(1),
+		Args: oneAlgorithm,
 	}
 	o := options(cmd)
 	return a.command(cmd, []string{"table", "json"}, func(format string, args []string) error {
