@@ -397,6 +397,14 @@ func TestDelays(t *testing.T) {
 			t.Errorf("%s: client %+v, synchronization %+v, ordered %t", name, *r.ClientDelay, *r.SynchronizationDelay, *r.Ordering)
 		}
 	}
+	// Two whose voting sets meet in a third: its vote goes by way of the one who
+	// leaves.
+	for _, name := range []string{"maekawa", "maekawa-deadlock-free"} {
+		r := good(t, lab.Options{Algorithm: name, N: 7, Entries: "0:1,2:1"})
+		if two := (lab.Delay{Min: 2, Mean: 2, Max: 2}); *r.ClientDelay != two || *r.SynchronizationDelay != two {
+			t.Errorf("%s: client %+v, synchronization %+v", name, *r.ClientDelay, *r.SynchronizationDelay)
+		}
+	}
 	// Many entries are no run without end.
 	if r := good(t, lab.Options{Algorithm: "central", N: 3, Entries: "20000"}); len(r.Entries) != 40000 {
 		t.Errorf("%d entries", len(r.Entries))
