@@ -21,12 +21,11 @@ type claim struct {
 
 // header is the part of a state that is not in a tree.
 type header struct {
-	Index  uint64 `cbor:"1,keyasint"` // of the last entry applied
-	Term   uint64 `cbor:"2,keyasint"` // raft term of that entry
-	Epoch  uint64 `cbor:"3,keyasint"` // raised by one by every office
-	Office Office `cbor:"4,keyasint"`
-	// 5 was of a part of tokens that nothing ever set.
-	Counter uint64 `cbor:"6,keyasint"` // of tokens; see Restored
+	Index   uint64 `cbor:"1,keyasint"` // of the last entry applied
+	Term    uint64 `cbor:"2,keyasint"` // raft term of that entry
+	Epoch   uint64 `cbor:"3,keyasint"` // raised by one by every office
+	Office  Office `cbor:"4,keyasint"`
+	Counter uint64 `cbor:"6,keyasint"` // of tokens; 5 was of a part of them that nothing ever set
 	Seq     uint64 `cbor:"7,keyasint"` // of waits, delays and events
 	Now     int64  `cbor:"8,keyasint"` // highest command time seen
 	// Members is the table that a master noted last. It is not changed in place.
