@@ -25,7 +25,9 @@ func backupOfDev(t *testing.T) []byte {
 	ctx, stop := context.WithCancel(t.Context())
 	var log lines
 	code := make(chan int)
-	go func() { code <- run(ctx, []string{"--dev", "--api-listen", api, "--raft-listen", "127.0.0.1:0"}, &log, &log) }()
+	go func() {
+		code <- run(ctx, []string{"--dev", "--api-listen", api, "--raft-listen", "127.0.0.1:0"}, &log, &log)
+	}()
 	defer func() {
 		stop()
 		if got := <-code; got != exitOK {
