@@ -23,7 +23,7 @@ func Save(name string, overwrite bool, write func(w io.Writer) error) error {
 	if err := free(name, overwrite); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), Partial+"*") // with mode 0600
+	f, err := os.CreateTemp(filepath.Dir(name), Partial+filepath.Base(name)+"-*") // with mode 0600
 	if err != nil {
 		return err
 	}
