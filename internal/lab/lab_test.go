@@ -151,7 +151,7 @@ func TestHirschbergSinclair(t *testing.T) {
 	for n := 8; n <= 300; n++ {
 		cheaper := n >= 39
 		hs := run(t, lab.Options{Algorithm: "hs", N: n, Order: "worst"}).Messages.Total
-		lcr := run(t, lab.Options{Algorithm: "lcr", N: n, Order: "worst"}).Messages.Total
+		lcr := n*(n+1)/2 + n // TestCounts
 		if (hs < lcr) != cheaper {
 			t.Errorf("n = %d: hs %d, lcr %d", n, hs, lcr)
 		}

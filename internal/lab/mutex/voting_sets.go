@@ -30,14 +30,14 @@ var sixSets = [][]int{{0, 1, 2}, {1, 3, 5}, {2, 4, 5}, {0, 3, 4}, {0, 3, 4}, {1,
 
 // differenceSet finds q+1 numbers below n = q²+q+1 whose differences modulo n
 // are all different: 0 and 1, and more by trying. Shifted by 0 to n−1 they are
-// the lines of a plane (Singer 1938). It is nil if there is none, or n is
-// large.
+// the lines of a plane (Singer 1938). It is nil if there is none, as of order 6
+// (Bruck, Ryser 1949), or n is large.
 func differenceSet(n int) []int {
 	q := 1
 	for q*q+q+1 < n {
 		q++
 	}
-	if q*q+q+1 != n || n > 57 {
+	if q*q+q+1 != n || q == 6 || n > 57 {
 		return nil
 	}
 	line := []int{0, 1}
