@@ -33,7 +33,7 @@ func scheduled(t *testing.T, dir string, full *atomic.Bool, f func(t *testing.T,
 		b.own = func() (master.Backup, error) {
 			revision++
 			return master.Backup{
-				Header:   lockapi.BackupHeader{Revision: revision, Time: time.Now(), Stale: revision%2 == 0},
+				Header: lockapi.BackupHeader{Revision: revision, Time: time.Now(), Stale: revision%2 == 0},
 				Snapshot: func(w io.Writer) error {
 					_, err := w.Write(make([]byte, 1<<20))
 					if full.Load() {
