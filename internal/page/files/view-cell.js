@@ -81,7 +81,7 @@ function replicas(cell) {
         h('td', { class: 'wide mono' }, release.get(r.id) || '–'),
         h('td', { class: 'wide mono' }, r.url),
         may && h('td', { class: 'act' }, r.role !== 'master' && r.healthy && r.role !== 'nonvoter' &&
-          h('button', { type: 'button', class: 'quietly', 'aria-label': `Make ${r.id} the master`, onclick: () => transfer(cell.master?.id, r.id) }, 'Make master…')))))));
+          h('button', { type: 'button', class: 'quietly', onclick: () => transfer(cell.master?.id, r.id) }, 'Make master…', h('span', { class: 'unseen' }, ` ${r.id}`))))))));
 }
 
 function promise(r) {

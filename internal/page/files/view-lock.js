@@ -57,8 +57,8 @@ function holders({ holders: all, queue: next = [], more_holders: more }) {
         h('td', { class: 'wide' }, x.principal || quiet()), h('td', { class: 'wide mono' }, x.handle || quiet()),
         h('td', null, x.mode), h('td', { class: 'mono' }, x.token),
         h('td', { title: x.granted_at }, ago(x.granted_at), x.unclaimed_ms ? status('warn', 'not claimed') : ''),
-        admin && h('td', { class: 'act' }, h('button', { type: 'button', class: 'danger quietly', 'aria-label': `Release the hold of ${called(x.session_name, x.session)} by force`,
-          onclick: () => release({ path }, x, called(x.session_name, x.session), after) }, 'Release…')))))),
+        admin && h('td', { class: 'act' }, h('button', { type: 'button', class: 'danger quietly', onclick: () => release({ path }, x, called(x.session_name, x.session), after) },
+          'Release…', h('span', { class: 'unseen' }, ` by force from ${called(x.session_name, x.session)}`))))))),
     (all.length > 200 || more) && h('p', { class: 'quiet' }, `and ${count(all.length - Math.min(200, all.length) + (more ?? 0))} more`));
 }
 
