@@ -51,7 +51,7 @@ func newFake(id string) *fakeMaster {
 	own := lockapi.Replica{ID: id, Role: lockapi.RoleReplica, Healthy: true, RaftAddr: "127.0.0.1:1"}
 	f := &fakeMaster{id: id, sessions: map[string]lockapi.Session{}, locks: map[string]*fakeLock{}, files: map[string]*fakeFile{}, access: newFakeAccess(), own: own}
 	f.own.Version, f.own.UptimeMS = "v1", &uptime
-	f.cell = lockapi.Cell{Cell: "test", Replicas: []lockapi.Replica{own}}
+	f.cell = lockapi.Cell{Cell: "test", Level: 1, Replicas: []lockapi.Replica{own}}
 	return f
 }
 

@@ -192,6 +192,7 @@ func TestFailOver(t *testing.T) {
 	}
 	p.shows("#link", "not live")
 	p.shows(".note.bad", "does not answer")
+	p.shows(".verdict", "Not known")
 	p.shoot("away")
 	left := c.Others(stays)
 	at := calls{t: t, at: c.WaitMasterOf(t, left...)}

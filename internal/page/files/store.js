@@ -12,7 +12,7 @@ const AWAY = 60_000; // for so long a page goes on that nobody sees
 export const store = {
   who: null, // whom the caller is taken for; null before that is known
   refused: '', // why the caller was not let in
-  cell: null, cellAt: 0, cellError: null,
+  cell: null, cellAt: 0, cellSeen: 0, cellError: null,
   members: null,
   locks: new Map(), // by path; a free one stays as a trace of when it was freed
   locksRead: false, stale: false,
@@ -178,7 +178,7 @@ async function readCell() {
   if (!store.who?.observe) return;
   try {
     const { body } = await read('v1/cell');
-    Object.assign(store, { cell: body, cellAt: performance.now(), cellError: null, master: body.master?.id ?? store.master });
+    Object.assign(store, { cell: body, cellAt: performance.now(), cellSeen: clock(), cellError: null, master: body.master?.id ?? store.master });
   } catch (error) {
     store.cellError = error;
     if (error.status === 401 || error.status === 403) await identify().catch(() => {});

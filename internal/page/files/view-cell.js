@@ -14,6 +14,7 @@ const since = () => performance.now() - store.cellAt;
 export function verdict() {
   const { cell, members } = store;
   if (!cell) return ['wait', store.cellError ? store.cellError.message : 'Asking the cell…'];
+  if (store.cellError) return ['bad', `Not known: ${store.cellError.status ? store.cellError.message : 'this replica does not answer'}. What is shown is as it was at ${timeOfDay(store.cellSeen)}.`];
   const ill = cell.replicas.filter(r => !r.healthy).map(r => r.id);
   const borne = members ? bears(members.tolerates) : '';
   if (!cell.master) return ['bad', 'No master is in office: nothing can be locked or changed until there is one.'];
@@ -30,7 +31,7 @@ export const cellView = {
     if (!cell) return [h('h1', null, 'Cell'), h('p', { class: 'verdict' }, status(kind, says))];
     return [
       h('div', { class: 'head' }, h('h1', null, cell.cell), h('p', { class: 'verdict' }, status(kind, says))),
-      h('div', { class: 'glance' }, office(cell), figures(cell)),
+      h('div', { class: `glance ${store.cellError ? 'old' : ''}` }, office(cell), figures(cell)),
       replicas(cell),
       h('section', { 'aria-labelledby': 'lately' },
         h('div', { class: 'over' }, h('h2', { id: 'lately' }, 'Lately'), link('#/events', 'All events')),
@@ -45,7 +46,7 @@ function office(cell) {
   const { lease, master, epoch } = cell;
   const left = lease.held ? Math.max(0, lease.remaining_ms - since()) : 0;
   return h('section', { class: 'card office', 'aria-labelledby': 'office' },
-    h('h2', { id: 'office' }, 'Master'),
+    h('div', { class: 'over' }, h('h2', { id: 'office' }, 'Master'), h('span', { class: 'quiet small' }, cell.access === undefined ? '' : cell.access ? 'access on' : 'access off', cell.level ? ` · level ${cell.level}` : '')),
     h('p', { class: 'large' }, master ? master.id : 'none', h('span', { class: 'quiet' }, `epoch ${epoch}`)),
     meter('Lease of the master', left, lease.term_ms, lease.held ? `${lasting(left)} of ${lasting(lease.term_ms)}` : 'no lease', 'lease'),
     h('p', { class: 'quiet small' }, lease.held
