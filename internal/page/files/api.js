@@ -58,6 +58,9 @@ export async function read(path, init) {
   return { body, stale, revision: Number(response.headers.get('Stout-Revision')) || 0 };
 }
 
+// final is whether the same read, asked again, is refused again.
+export const final = error => error?.status >= 400 && error.status < 500 && error.status !== 429;
+
 // change makes a call that changes something.
 export const change = (method, path, body) =>
   send(path, { method, body: body === undefined ? undefined : JSON.stringify(body) });

@@ -29,7 +29,7 @@ export const filesView = {
         columns: [{ name: 'Name', class: 'path' }, { name: 'Size', class: 'number' }, { name: 'Generation', class: 'number' }, { name: 'Changed', class: 'number' }, { name: 'Ends with', class: 'wide' }, { name: 'By', class: 'wide' }],
         row: item => (item.dir
           ? { key: item.dir, class: 'dir', cells: [link(`#/files${escaped(item.dir)}`, item.dir.slice(prefix.length), { class: 'mono' }), '', '', '', '', ''] }
-          : { key: item.path, cells: [fileLink(item.path, item.path.slice(prefix.length)), bytes(item.size), item.generation, h('span', { title: item.modified_at }, ago(item.modified_at)), item.session ? sessionLink(item.session, '') : h('span', { class: 'quiet' }, '–'), item.principal ?? h('span', { class: 'quiet' }, '–')] }),
+          : { key: item.path, cells: [fileLink(item.path, item.path.slice(prefix.length)), bytes(item.size), item.generation, h('span', { title: item.modified_at }, ago(item.modified_at)), item.session ? sessionLink(item.session, '') : '', item.principal ?? ''] }),
       }),
     ];
   },

@@ -1,6 +1,6 @@
 // One lock: who has it, who waits, and what happened to it.
 
-import { clock, query, read } from './api.js';
+import { clock, final, query, read } from './api.js';
 import { release } from './ask.js';
 import { h } from './dom.js';
 import { back, sessionLink, status } from './parts.js';
@@ -9,6 +9,7 @@ import { stateOf } from './view-locks.js';
 import { ago, called, count, happened, lasting, plural, reason, timeOfDay, told } from './words.js';
 
 let path, lock, error, admin, history;
+let none = false; // the replica keeps no history
 
 export const lockView = {
   title: () => path, every: 1000, under: 'locks',
@@ -22,6 +23,7 @@ export const lockView = {
   },
   async tick() {
     const wanted = path;
+    if (final(error)) return;
     try {
       const got = await readLock(wanted);
       if (wanted === path) [lock, error] = [{ ...got, at: clock() }, undefined];
@@ -51,26 +53,24 @@ function holders({ holders: all, queue: next = [], more_holders: more }) {
   if (!all.length) return null;
   const after = next[0] && called(next[0].session_name, next[0].session);
   return h('section', { 'aria-labelledby': 'holders' }, h('h2', { id: 'holders' }, all.length === 1 ? 'Holder' : 'Holders'),
-    h('table', { class: 'short' }, head('Session', wide('Principal'), wide('Handle'), 'Mode', 'Token', 'Held for', ...(admin ? [{ name: h('span', { class: 'unseen' }, 'Action') }] : [])),
+    h('table', { class: 'short' }, head('Session', wide('Principal'), wide('Handle'), wide('Mode'), 'Token', 'Held for', ...(admin ? [{ name: h('span', { class: 'unseen' }, 'Action') }] : [])),
       h('tbody', null, all.slice(0, 200).map(x => h('tr', { key: x.token },
         h('th', { scope: 'row' }, sessionLink(x.session, x.session_name)),
-        h('td', { class: 'wide' }, x.principal || quiet()), h('td', { class: 'wide mono' }, x.handle || quiet()),
-        h('td', null, x.mode), h('td', { class: 'mono' }, x.token),
+        h('td', { class: 'wide' }, x.principal), h('td', { class: 'wide mono' }, x.handle),
+        h('td', { class: 'wide' }, x.mode), h('td', { class: 'mono' }, x.token),
         h('td', { title: x.granted_at }, ago(x.granted_at), x.unclaimed_ms ? status('warn', 'not claimed') : ''),
         admin && h('td', { class: 'act' }, h('button', { type: 'button', class: 'danger quietly', onclick: () => release({ path }, x, called(x.session_name, x.session), after) },
           'Release…', h('span', { class: 'unseen' }, ` by force from ${called(x.session_name, x.session)}`))))))),
     (all.length > 200 || more) && h('p', { class: 'quiet' }, `and ${count(all.length - Math.min(200, all.length) + (more ?? 0))} more`));
 }
 
-const quiet = () => h('span', { class: 'quiet' }, '–');
-
 function queue({ queue: all = [], waiters, at }) {
   if (!waiters) return null;
   return h('section', { 'aria-labelledby': 'queue' }, h('h2', { id: 'queue' }, 'Queue'),
-    h('table', { class: 'short' }, head('Place', 'Session', wide('Principal'), wide('Handle'), 'Mode', 'Waits for'),
+    h('table', { class: 'short' }, head('Place', 'Session', wide('Principal'), wide('Handle'), wide('Mode'), 'Waits for'),
       h('tbody', null, all.map(x => h('tr', { key: `${x.session}/${x.handle}` },
         h('td', { class: 'number' }, x.position), h('th', { scope: 'row' }, sessionLink(x.session, x.session_name)),
-        h('td', { class: 'wide' }, x.principal || quiet()), h('td', { class: 'wide mono' }, x.handle || quiet()), h('td', null, x.mode), h('td', { title: x.since }, lasting(x.waiting_ms + clock() - at)))))),
+        h('td', { class: 'wide' }, x.principal), h('td', { class: 'wide mono' }, x.handle), h('td', { class: 'wide' }, x.mode), h('td', { title: x.since }, lasting(x.waiting_ms + clock() - at)))))),
     waiters > all.length && h('p', { class: 'quiet' }, `and ${count(waiters - all.length)} more`));
 }
 
@@ -78,11 +78,13 @@ function queue({ queue: all = [], waiters, at }) {
 // none, the events that the page has seen itself.
 async function past() {
   const wanted = path;
+  if (none) return;
   try {
     const got = await read(`v1/history?${query({ path: wanted, limit: 50 })}`);
     if (wanted === path) history = got.body;
-  } catch {
+  } catch (failure) {
     if (wanted === path) history = null;
+    none = failure.status === 404;
   }
 }
 

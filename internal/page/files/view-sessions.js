@@ -1,6 +1,6 @@
 // Sessions, and how much of their ttl is left; one of them.
 
-import { query, read } from './api.js';
+import { final, query, read } from './api.js';
 import { endSession } from './ask.js';
 import { h } from './dom.js';
 import { back, lockLink, meter, sessionLink } from './parts.js';
@@ -54,18 +54,16 @@ export const sessionsView = {
       table({
         id: 'sessions', label: 'Sessions', items: all, empty: complete ? (known.size ? 'No session is as you ask.' : 'No session is open.') : 'Reading the sessions…',
         columns: [{ name: 'Session', class: 'path' }, { name: 'Lease left', class: 'lease' }, { name: 'Holds', class: 'number' }, { name: 'Waits', class: 'number' }, { name: 'Principal', class: 'wide' }, { name: 'Open for', class: 'number wide' }],
-        row: s => ({ key: s.id, cells: [sessionLink(s.id, s.name), lease(s), s.holds.length || dash(), s.waits.length || dash(), s.principal ?? dash(), ago(s.created_at)] }),
+        row: s => ({ key: s.id, cells: [sessionLink(s.id, s.name), lease(s), s.holds.length || '', s.waits.length || '', s.principal ?? '', ago(s.created_at)] }),
       }),
     ];
   },
 };
 
-const dash = () => h('span', { class: 'quiet' }, '–');
-
 function lease(s) {
   const rest = left(s);
   if (rest === undefined) return h('span', { class: 'quiet' }, `ttl ${lasting(s.ttl_ms)}`);
-  return h('span', { class: 'left' }, meter(`Lease of ${called(s.name, s.id)}`, rest, s.ttl_ms, `${lasting(rest)} of ${lasting(s.ttl_ms)}`), h('span', { class: 'small' }, lasting(rest), h('span', { class: 'quiet' }, ` / ${lasting(s.ttl_ms)}`)));
+  return h('span', { class: 'left' }, meter(`Lease of ${called(s.name, s.id)}`, rest, s.ttl_ms, `${lasting(rest)} of ${lasting(s.ttl_ms)}`), h('span', { class: 'small' }, lasting(rest), h('span', { class: 'quiet wide' }, ` / ${lasting(s.ttl_ms)}`)));
 }
 
 let id, session, error;
@@ -79,6 +77,7 @@ export const sessionView = {
   },
   async tick() {
     const wanted = id;
+    if (final(error)) return;
     try {
       const { body } = await read(`v1/sessions/${encodeURIComponent(wanted)}`);
       if (wanted === id) [session, error] = [{ ...body, readAt: performance.now() }, undefined];
