@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/internal/pace"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -108,7 +109,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 type snapshot struct{ state *state.State }
 
 func (s snapshot) Persist(sink raft.SnapshotSink) error {
-	if err := s.state.Snapshot(newThrottle(sink)); err != nil {
+	if err := s.state.Snapshot(pace.NewWriter(sink)); err != nil {
 		sink.Cancel()
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 // programs are the names that Chromium goes by.
-var programs = []string{"chromium", "chromium-browser", "google-chrome", "headless-shell"}
+var programs = []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"}
 
 // program finds Chromium, or skips the test.
 func program(t *testing.T) string {
@@ -36,7 +36,7 @@ func program(t *testing.T) string {
 			return path
 		}
 	}
-	t.Skip("there is no Chromium here; .ci/browser installs one, or STOUT_TEST_BROWSER names one")
+	t.Skip("there is no Chromium here; .ci/chromium installs one, or STOUT_TEST_BROWSER names one")
 	return ""
 }
 

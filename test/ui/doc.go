@@ -3,7 +3,7 @@
 // code of its own.
 //
 // Where there is no Chromium the tests are skipped, unless STOUT_TEST_BROWSER
-// says which program it is; .ci/browser installs one. STOUT_TEST_SHOTS names a
+// says which program it is; .ci/chromium installs one. STOUT_TEST_SHOTS names a
 // directory for pictures of what the tests looked at.
 //
 // testdata/axe.min.js is axe-core 4.14.1 (https://github.com/dequelabs/axe-core),
