@@ -97,7 +97,7 @@ func TestLooks(t *testing.T) {
 	for _, look := range looks {
 		t.Run(look.name, func(t *testing.T) {
 			p := open(t, at.at.URL, look.where, look.window, look.scheme)
-			p.expects("/v1/history") // which not every release has
+			p.expects("/v1/history", "/v1/deadlocks") // which not every release has
 			p.shows("#link", "live")
 			if look.where != "locks" && look.where != "sessions" {
 				busy(calls{t: t, at: at.at})
@@ -149,6 +149,11 @@ func TestLive(t *testing.T) {
 	within("a place in the queue", p.until(`[...document.querySelectorAll('#locks td.queue')].some(e => e.innerText === '1')`))
 	at.release(s, "/live/one")
 	within("a hand-over", p.shows("#locks", "waiter"))
+	p.expects("/v1/history") // which not every release has
+	p.to("lock/live/one")
+	p.shows(".timeline", "released")
+	at.lock(s, "/live/one")
+	within("who waits", p.shows("main", "1 request waits"))
 	p.to("files/live/")
 	p.shows("main", "There is no file here")
 	put(at, "/live/<i>f", "<script>alert(3)</script>")
@@ -160,6 +165,27 @@ func TestLive(t *testing.T) {
 	if n := eval[int](p, `document.querySelectorAll('main img, main script, main b b, main i').length`); n > 0 {
 		t.Errorf("%d elements were made of what others chose", n)
 	}
+}
+
+// TestDeadlock: sessions that wait for each other are named where one looks first.
+func TestDeadlock(t *testing.T) {
+	c := cell.New(t, cell.Options{Size: 1})
+	at := calls{t: t, at: c.Ready(t)}
+	if status, _ := at.at.Call(t.Context(), http.MethodGet, "/v1/deadlocks", nil, nil); status == http.StatusNotFound {
+		t.Skip("this release does not look for deadlocks")
+	}
+	a, b := at.session("ada", hour, nil), at.session("bob", hour, nil)
+	at.lock(a, "/x")
+	at.lock(b, "/y")
+	p := open(t, at.at.URL, "cell", desk, "light")
+	p.shows("#link", "live")
+	at.lock(a, "/y")
+	at.lock(b, "/x")
+	p.shows(".alarm", "Deadlock")
+	p.until(`/ada waits for .y held by bob waits for .x held by ada\.|bob waits for .x held by ada waits for .y held by bob\./.test(document.querySelector(".alarm").innerText)`)
+	p.shoot("deadlock")
+	at.release(a, "/x")
+	p.until(`!document.querySelector('.alarm')`)
 }
 
 // TestFailOver: the page at a replica that stays sees another master come to office,
@@ -311,7 +337,7 @@ func TestKeyboard(t *testing.T) {
 	at := calls{t: t, at: c.Ready(t)}
 	fill(at)
 	p := open(t, at.at.URL, "locks", desk, "light")
-	p.expects("/v1/history")
+	p.expects("/v1/history", "/v1/deadlocks")
 	p.shows("#locks", "billing@host7")
 	focus := func(want string) {
 		t.Helper()
