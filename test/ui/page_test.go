@@ -182,7 +182,7 @@ func TestDeadlock(t *testing.T) {
 	at.lock(a, "/y")
 	at.lock(b, "/x")
 	p.shows(".alarm", "Deadlock")
-	p.until(`/ada waits for .y held by bob waits for .x held by ada\.|bob waits for .x held by ada waits for .y held by bob\./.test(document.querySelector(".alarm").innerText)`)
+	p.until(`/ada waits for .y, held by bob, which waits for .x, held by ada\.|bob waits for .x, held by ada, which waits for .y, held by bob\./.test(document.querySelector(".alarm").innerText)`)
 	p.shoot("deadlock")
 	at.release(a, "/x")
 	p.until(`!document.querySelector('.alarm')`)

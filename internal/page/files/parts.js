@@ -26,7 +26,8 @@ export const sessionLink = (id, name) => link(`#/session/${encodeURIComponent(id
 export const circles = all => all.length > 0 && h('section', { class: 'card alarm', 'aria-labelledby': 'circles' },
   h('h2', { id: 'circles' }, all.length === 1 ? 'Deadlock' : `${all.length} deadlocks`),
   all.map(({ links }) => h('p', { key: links.map(l => l.session + l.path).join() },
-    links.map((l, i) => [sessionLink(l.session, l.session_name), ' waits for ', lockLink(l.path), l.token ? ' held by ' : ' behind ', i + 1 < links.length ? '' : sessionLink(links[0].session, links[0].session_name), i + 1 < links.length ? '' : '.']))),
+    links.map((l, i) => [sessionLink(l.session, l.session_name), i ? ', which waits for ' : ' waits for ', lockLink(l.path), l.token ? ', held by ' : ', behind ']),
+    sessionLink(links[0].session, links[0].session_name), '.')),
   h('p', { class: 'quiet' }, 'They wait for each other: none gets on until one gives up or is ended.'));
 
 // back leads to where a single thing is listed.
