@@ -259,6 +259,8 @@ function listen() {
       if (link.state === 'live' && before.state === 'broken' && before.was) {
         note('good', `Live again after ${lasting(Date.now() - before.since)}. Every change meanwhile has been told.`, { lasts: 20_000, key: 'live' });
       }
+      // Without a master there is no "from now on"; the replica's own state is there.
+      if (link.state === 'broken' && !store.locksRead) readLocks().catch(() => {});
       changed();
     },
     compacted(revision) {
