@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -97,7 +98,7 @@ func TestLooks(t *testing.T) {
 	for _, look := range looks {
 		t.Run(look.name, func(t *testing.T) {
 			p := open(t, at.at.URL, look.where, look.window, look.scheme)
-			p.expects("/v1/history") // which not every release has
+			p.expects("/v1/history", "/v1/deadlocks") // which not every release has
 			p.shows("#link", "live")
 			if look.where != "locks" && look.where != "sessions" {
 				busy(calls{t: t, at: at.at})
@@ -149,6 +150,11 @@ func TestLive(t *testing.T) {
 	within("a place in the queue", p.until(`[...document.querySelectorAll('#locks td.queue')].some(e => e.innerText === '1')`))
 	at.release(s, "/live/one")
 	within("a hand-over", p.shows("#locks", "waiter"))
+	p.expects("/v1/history") // which not every release has
+	p.to("lock/live/one")
+	p.shows(".timeline", "released")
+	at.lock(s, "/live/one")
+	within("who waits", p.shows("main", "1 request waits"))
 	p.to("files/live/")
 	p.shows("main", "There is no file here")
 	put(at, "/live/<i>f", "<script>alert(3)</script>")
@@ -160,6 +166,27 @@ func TestLive(t *testing.T) {
 	if n := eval[int](p, `document.querySelectorAll('main img, main script, main b b, main i').length`); n > 0 {
 		t.Errorf("%d elements were made of what others chose", n)
 	}
+}
+
+// TestDeadlock: sessions that wait for each other are named where one looks first.
+func TestDeadlock(t *testing.T) {
+	c := cell.New(t, cell.Options{Size: 1})
+	at := calls{t: t, at: c.Ready(t)}
+	if status, _ := at.at.Call(t.Context(), http.MethodGet, "/v1/deadlocks", nil, nil); status == http.StatusNotFound {
+		t.Skip("this release does not look for deadlocks")
+	}
+	a, b := at.session("ada", hour, nil), at.session("bob", hour, nil)
+	at.lock(a, "/x")
+	at.lock(b, "/y")
+	p := open(t, at.at.URL, "cell", desk, "light")
+	p.shows("#link", "live")
+	at.lock(a, "/y")
+	at.lock(b, "/x")
+	p.shows(".alarm", "Deadlock")
+	p.until(`/ada waits for .y, held by bob, which waits for .x, held by ada\.|bob waits for .x, held by ada, which waits for .y, held by bob\./.test(document.querySelector(".alarm").innerText)`)
+	p.shoot("deadlock")
+	at.release(a, "/x")
+	p.until(`!document.querySelector('.alarm')`)
 }
 
 // TestFailOver: the page at a replica that stays sees another master come to office,
@@ -205,6 +232,36 @@ func TestFailOver(t *testing.T) {
 	p.to("locks")
 	p.lists("/held")
 	p.lists("/meanwhile")
+}
+
+// TestWithoutMaster: a page that is opened while there is no master shows what its
+// replica knows, and says that it may be out of date.
+func TestWithoutMaster(t *testing.T) {
+	c := cell.New(t, cell.Options{})
+	master := c.Ready(t)
+	at := calls{t: t, at: master}
+	at.lock(at.session("holder", hour, nil), "/held")
+	left := c.Others(master)[0]
+	err := cell.Wait(cell.Bounded(t), "the replica that stays knows of the lock", func(ctx context.Context) error {
+		var l lockapi.Lock
+		if _, err := left.Call(ctx, http.MethodGet, lockapi.RouteLocks+"/held?consistency=stale", nil, &l); err != nil || l.State == lockapi.StateHeld {
+			return err
+		}
+		return errors.New("not yet")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range c.Others(left) {
+		if err := r.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := open(t, left.URL, "locks", desk, "light")
+	p.expects("Failed to load resource")
+	p.lists("/held")
+	p.shows(".verdict", "perhaps out of date")
+	p.shows(".note.bad", "No master is in office")
 }
 
 // TestAccess: who may not see a thing does not, and nothing says that it is there; who
@@ -311,7 +368,7 @@ func TestKeyboard(t *testing.T) {
 	at := calls{t: t, at: c.Ready(t)}
 	fill(at)
 	p := open(t, at.at.URL, "locks", desk, "light")
-	p.expects("/v1/history")
+	p.expects("/v1/history", "/v1/deadlocks")
 	p.shows("#locks", "billing@host7")
 	focus := func(want string) {
 		t.Helper()
@@ -389,7 +446,17 @@ func TestTenThousand(t *testing.T) {
 	smooth("sessions")
 }
 
-// crowd opens sessions that have a lock each.
+// hundred is a transaction that takes a hundred locks.
+func hundred(s lockapi.Session, first int) any {
+	type object = map[string]any
+	var then []object
+	for i := first; i < first+100; i++ {
+		then = append(then, object{"acquire": object{"path": fmt.Sprintf("/many/%02d/lock-%04d", i/100, i)}})
+	}
+	return object{"session": s.ID, "then": then}
+}
+
+// crowd opens n sessions, and has every hundredth take a hundred locks.
 func crowd(t *testing.T, at *cell.Replica, n int) {
 	t.Helper()
 	via := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
@@ -403,8 +470,8 @@ func crowd(t *testing.T, at *cell.Replica, n int) {
 			for i := worker; i < n && failed.Load() == nil; i += 64 {
 				var s lockapi.Session
 				_, err := cell.CallVia(ctx, via, http.MethodPost, at.URL, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: hour, Name: fmt.Sprintf("worker-%04d", i)}, &s)
-				if err == nil {
-					_, err = cell.CallVia(ctx, via, http.MethodPut, at.URL, fmt.Sprintf("%s/many/%02d/lock-%04d", lockapi.RouteLocks, i/100, i), lockapi.NewLockRequest(s.ID), nil)
+				if err == nil && i%100 == 0 {
+					_, err = cell.CallVia(ctx, via, http.MethodPost, at.URL, lockapi.RouteTransactions, hundred(s, i), nil)
 				}
 				if err != nil {
 					failed.Store(&err)

@@ -25,6 +25,9 @@ export const token = {
 let skew = 0;
 export const clock = () => Date.now() + skew;
 
+// withoutMaster is when a call was last refused since there was no master.
+let withoutMaster = -Infinity;
+
 // send makes a call; what is no success is thrown as Failed.
 export async function send(path, { headers, ...init } = {}) {
   const all = new Headers(headers);
@@ -40,23 +43,30 @@ export async function send(path, { headers, ...init } = {}) {
   if (date) skew = Math.abs(date - Date.now()) > 2000 ? date - Date.now() : 0;
   if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
+  if (problem.code === 'no_master') withoutMaster = performance.now();
   throw new Failed(response.status, problem, Number(response.headers.get('Retry-After')) || 0);
 }
 
 // read is a read whose answer is JSON: linearizable, or, while there is no master,
-// this replica's own. The answer has its revision and whether it may be out of date.
-export async function read(path, init) {
-  let response, stale = false;
+// this replica's own. The answer has its revision and whether it may be out of date. A
+// replica looks for a master for seconds: that is not waited for twice in a row.
+export async function read(path) {
+  let response, stale = performance.now() - withoutMaster < 500;
   try {
-    response = await send(path, init);
+    if (!stale) response = await send(path);
   } catch (error) {
     if (error.code !== 'no_master') throw error;
-    response = await send(path + (path.includes('?') ? '&' : '?') + 'consistency=stale', init);
     stale = true;
   }
+  if (stale) response = await send(own(path));
   const body = await response.json();
   return { body, stale, revision: Number(response.headers.get('Stout-Revision')) || 0 };
 }
+
+// LOCAL are what each replica answers by itself, and in one way only.
+const LOCAL = /^v1\/(cell|history)/;
+
+const own = path => (LOCAL.test(path) ? path : path + (path.includes('?') ? '&' : '?') + 'consistency=stale');
 
 // final is whether the same read, asked again, is refused again.
 export const final = error => error?.status >= 400 && error.status < 500 && error.status !== 429;

@@ -22,5 +22,13 @@ export const lockLink = (path, text = path, props) => link(`#/lock${escaped(path
 export const fileLink = (path, text = path) => link(`#/file${escaped(path)}`, text, { class: 'mono' });
 export const sessionLink = (id, name) => link(`#/session/${encodeURIComponent(id)}`, called(name, id));
 
+// circles tells of sessions that wait for each other.
+export const circles = all => all.length > 0 && h('section', { class: 'card alarm', 'aria-labelledby': 'circles' },
+  h('h2', { id: 'circles' }, all.length === 1 ? 'Deadlock' : `${all.length} deadlocks`),
+  all.map(({ links }) => h('p', { key: links.map(l => l.session + l.path).join() },
+    links.map((l, i) => [sessionLink(l.session, l.session_name), i ? ', which waits for ' : ' waits for ', lockLink(l.path), l.token ? ', held by ' : ', behind ']),
+    sessionLink(links[0].session, links[0].session_name), '.')),
+  h('p', { class: 'quiet' }, 'They wait for each other: none gets on until one gives up or is ended.'));
+
 // back leads to where a single thing is listed.
 export const back = (href, text) => h('nav', { class: 'back', 'aria-label': 'Back' }, link(href, `‹ ${text}`));

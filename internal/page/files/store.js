@@ -17,6 +17,7 @@ export const store = {
   locks: new Map(), // by path; a free one stays as a trace of when it was freed
   locksRead: false, stale: false,
   files: new Map(), // by directory: {files, dirs, more, read}
+  circles: [], // of sessions that wait for each other
   events: [], // newest first
   revision: 0, // up to which events are known
   link: { state: 'connecting', since: Date.now() },
@@ -194,6 +195,23 @@ async function readMembers() {
   changed();
 }
 
+// readCircles looks for sessions that wait for each other, where any wait.
+let findsCircles = true;
+async function readCircles() {
+  const wait = store.cell?.waiters ?? [...store.locks.values()].filter(l => l.waiters > 0).length;
+  if (!findsCircles || wait < 2) {
+    store.circles = [];
+    return;
+  }
+  try {
+    store.circles = (await read('v1/deadlocks')).body.deadlocks;
+  } catch (error) {
+    store.circles = [];
+    findsCircles = error.status !== 404; // of a release that does not
+  }
+  changed();
+}
+
 // identify finds out whom the caller is taken for.
 export async function identify() {
   try {
@@ -241,6 +259,8 @@ function listen() {
       if (link.state === 'live' && before.state === 'broken' && before.was) {
         note('good', `Live again after ${lasting(Date.now() - before.since)}. Every change meanwhile has been told.`, { lasts: 20_000, key: 'live' });
       }
+      // Without a master there is no "from now on"; the replica's own state is there.
+      if (link.state === 'broken' && !store.locksRead) readLocks().catch(() => {});
       changed();
     },
     compacted(revision) {
@@ -281,7 +301,7 @@ export async function signIn(secret) {
 
 // forget drops what another caller could see.
 function forget() {
-  Object.assign(store, { cell: null, members: null, locks: new Map(), locksRead: false, files: new Map(), events: [], revision: 0, cellError: null });
+  Object.assign(store, { cell: null, members: null, circles: [], locks: new Map(), locksRead: false, files: new Map(), events: [], revision: 0, cellError: null });
   changed();
 }
 
@@ -293,6 +313,7 @@ export async function start() {
   listen();
   repeat(readCell, () => pace.cell);
   repeat(readMembers, () => pace.members);
+  repeat(readCircles, () => 3000);
   repeat(async () => { if (!store.who) await identify().catch(() => {}); }, () => 1000);
   repeat(async () => { // traces of what was freed go after a while
     const old = clock() - 10_000;

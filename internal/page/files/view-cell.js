@@ -2,7 +2,7 @@
 
 import { transfer } from './ask.js';
 import { h } from './dom.js';
-import { link, meter, status } from './parts.js';
+import { circles, link, meter, status } from './parts.js';
 import { store } from './store.js';
 import { bears, bytes, count, lasting, plural, timeOfDay } from './words.js';
 import { eventLine } from './view-events.js';
@@ -32,6 +32,7 @@ export const cellView = {
     return [
       h('div', { class: 'head' }, h('h1', null, cell.cell), h('p', { class: 'verdict' }, status(kind, says))),
       h('div', { class: `glance ${store.cellError ? 'old' : ''}` }, office(cell), figures(cell)),
+      circles(store.circles),
       replicas(cell),
       h('section', { 'aria-labelledby': 'lately' },
         h('div', { class: 'over' }, h('h2', { id: 'lately' }, 'Lately'), link('#/events', 'All events')),

@@ -43,6 +43,7 @@ function trail(path) {
 }
 
 let path, file, failed, body;
+let news; // a reading that is about to begin
 
 export const fileView = {
   title: () => path, every: 1000, under: 'files',
@@ -51,7 +52,7 @@ export const fileView = {
     file = failed = undefined;
     load();
   },
-  event(e) { if (e.path === path) load(); },
+  event(e) { if (e.path === path) news ??= setTimeout(() => { news = undefined; load(); }, 100); },
   draw() {
     const dir = path.slice(0, path.lastIndexOf('/') + 1);
     return [

@@ -9,6 +9,7 @@ import { stateOf } from './view-locks.js';
 import { ago, called, count, happened, lasting, plural, reason, timeOfDay, told } from './words.js';
 
 let path, lock, error, admin, history;
+let news; // a reading that is about to begin
 let none = false; // the replica keeps no history
 
 export const lockView = {
@@ -31,7 +32,7 @@ export const lockView = {
       if (wanted === path) error = failure;
     }
   },
-  event(e) { if (e.path === path) { lockView.tick(); past(); } },
+  event(e) { if (e.path === path) news ??= setTimeout(() => { news = undefined; lockView.tick(); past(); }, 100); },
   draw() {
     return [back('#/locks', 'Locks'), h('div', { class: 'head' }, h('h1', { class: 'mono' }, path), lock && h('p', { class: 'verdict' }, stateOf(lock), ' ', says(lock))),
       error && h('p', { class: 'error' }, error.message),
@@ -96,7 +97,8 @@ function timeline() {
         h('time', { datetime: e.at && new Date(e.at).toISOString(), class: 'quiet' }, e.at ? timeOfDay(e.at) : ''),
         h('span', { class: 'what' }, h('b', null, happened(e.type)), ' ', sentence(e)),
         h('span', { class: 'quiet mono small wide' }, `revision ${e.revision}`))))
-      : h('p', { class: 'empty' }, history ? 'The replica keeps nothing that happened to it.' : 'Nothing since the page was opened.'));
+      : h('p', { class: 'empty' }, history ? 'The replica remembers nothing that happened to it.' : 'Nothing since the page was opened.'),
+    history && h('p', { class: 'quiet small' }, history.more && 'This is not all. ', history.since && `The replica remembers everything since ${timeOfDay(history.since)}.`));
 }
 
 function sentence(e) {
