@@ -24,7 +24,7 @@ func fullBatch() state.Batch {
 		&state.OpenSession{Session: "s1", Name: "billing@host7", TTLMS: 86_400_000,
 			Meta: map[string]string{"pid": "811", "a": "", "é": "ü"}, Key: "once", Digest: []byte{0, 1, 255}},
 		&state.CloseSession{Session: "s1"},
-		&state.ExpireSession{Session: "s2"},
+		&state.ExpireSession{Session: "s2", SilentMS: 14_200},
 		&state.Acquire{Session: "s1", Path: "/db/migrate", Handle: "h\x00\xff", Mode: state.Shared, Limit: 1_000_000,
 			Wait: state.Persistent, DelayMS: 60_000},
 		&state.Release{Session: "s1", Path: "/db/migrate", Handle: "h\x00\xff", Token: 1<<53 - 1},

@@ -224,7 +224,9 @@ var someOperations = slices.Concat(
 	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).release, (*run).withdraw, (*run).endDelay, (*run).openSession}, 4),
 	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).transaction, (*run).changeAccess}, 10),
 	slices.Repeat([]func(*run, *rapid.T) state.Operation{
-		func(_ *run, t *rapid.T) state.Operation { return &state.ExpireSession{Session: drawSession(t)} }}, 3),
+		func(_ *run, t *rapid.T) state.Operation {
+			return &state.ExpireSession{Session: drawSession(t), SilentMS: rapid.Int64Range(0, 2).Draw(t, "silent")}
+		}}, 3),
 	[]func(*run, *rapid.T) state.Operation{
 		func(_ *run, t *rapid.T) state.Operation { return &state.CloseSession{Session: drawSession(t)} },
 		func(*run, *rapid.T) state.Operation { return &state.CloseOffice{} },

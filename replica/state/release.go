@@ -28,18 +28,27 @@ func (op *Release) would(s *State) (Result, bool) {
 }
 
 func (op *Release) do(e *editor, r Result) Result {
-	e.drop(claimKey{op.Session, op.Path, op.Handle})
+	e.drop(claimKey{op.Session, op.Path, op.Handle}, e.gives(op.Session))
 	return r
 }
 
 // drop ends a claim that is there, and hands its lock on.
-func (e *editor) drop(key claimKey) {
+func (e *editor) drop(key claimKey, why Reason) {
 	if has, _ := e.claims.Get(key); has.hold != nil {
-		e.dropHold(has.hold, GivenBack)
+		e.dropHold(has.hold, why)
 	} else {
 		e.dropWait(has.wait)
 	}
 	e.settle(key.path)
+}
+
+// gives says why a grant of a session ends that the present command releases.
+func (e *editor) gives(session string) Reason {
+	s, _ := e.sessions.Get(session)
+	if e.caller != "" && s.Principal != "" && s.Principal != e.caller {
+		return Forced
+	}
+	return GivenBack
 }
 
 // Withdraw ends the wait with number Seq, unless it is a persistent one,
@@ -77,6 +86,6 @@ func (op *Withdraw) would(s *State) (Result, bool) {
 }
 
 func (op *Withdraw) do(e *editor, r Result) Result {
-	e.drop(claimKey{op.Session, op.Path, op.Handle})
+	e.drop(claimKey{op.Session, op.Path, op.Handle}, GivenBack)
 	return r
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"slices"
+	"time"
 )
 
 // Session is an open session. How long it still lives is known to the master
@@ -90,16 +91,29 @@ type CloseSession struct {
 }
 
 // ExpireSession ends a session that was not kept alive: what it held leaves its
-// lock-delays behind.
+// lock-delays behind. Make it with State.Expire.
 type ExpireSession struct {
 	Session string `cbor:"1,keyasint,omitempty"`
+	// SilentMS is for how long the master had heard nothing of it, in milliseconds;
+	// 0 where that was not told. It is only shown to people.
+	SilentMS int64 `cbor:"2,keyasint,omitempty"`
+}
+
+// Expire is the end of a session of which the master has heard nothing for so long.
+// A cell whose members may run a release that can't read how long is not told.
+func (s *State) Expire(session string, silent time.Duration) *ExpireSession {
+	op := &ExpireSession{Session: session}
+	if s.Level >= levelAccess {
+		op.SilentMS = silent.Milliseconds()
+	}
+	return op
 }
 
 func (op *CloseSession) wellFormed() bool  { return true }
 func (op *ExpireSession) wellFormed() bool { return true }
 
 func (op *CloseSession) size() int  { return 16 + len(op.Session) }
-func (op *ExpireSession) size() int { return 16 + len(op.Session) }
+func (op *ExpireSession) size() int { return 24 + len(op.Session) }
 
 func (op *CloseSession) would(s *State) (Result, bool)  { return s.wouldEnd(op.Session) }
 func (op *ExpireSession) would(s *State) (Result, bool) { return s.wouldEnd(op.Session) }
@@ -110,6 +124,7 @@ func (op *CloseSession) do(e *editor, r Result) Result {
 }
 
 func (op *ExpireSession) do(e *editor, r Result) Result {
+	e.silentMS = op.SilentMS
 	e.endSession(op.Session, Expired)
 	return r
 }
