@@ -77,6 +77,8 @@ type EventService interface {
 	Revision(ctx context.Context, r master.Read) (uint64, error)
 	// WatchEvents reads those after a revision, and wakes its reader.
 	WatchEvents(f master.EventFilter) master.EventWatch
+	// History looks back at one path.
+	History(ctx context.Context, q master.HistoryQuery) (lockapi.History, error)
 }
 
 // AccessService is the calls about who may do what, and what every call is judged by.

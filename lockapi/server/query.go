@@ -41,6 +41,7 @@ var (
 	paramWaitMS      = param{name: "wait_ms"}
 	paramAccessPath  = param{name: "path", need: "the path that is asked about"}
 	paramPrincipal   = param{name: "principal"}
+	paramPastOf      = param{name: "path", need: "the path whose history is asked for"}
 	paramBelow       = param{name: "prefix", need: "the directory whose files are to be deleted"}
 )
 
