@@ -150,7 +150,7 @@ func (s *session) due(o *office, now time.Duration) {
 		return
 	}
 	s.expiring = true
-	go o.proposeEnd(Caller{}, o.log.State().Expire(s.id, now-s.base), s.id)
+	go o.proposeEnd(Caller{}, o.log.State().Expire(s.id, (now-s.base).Milliseconds()), s.id)
 }
 
 // sessionEnded takes note of a session's end, and returns what there is to log

@@ -3,7 +3,6 @@ package state
 import (
 	"bytes"
 	"slices"
-	"time"
 )
 
 // Session is an open session. How long it still lives is known to the master
@@ -99,12 +98,12 @@ type ExpireSession struct {
 	SilentMS int64 `cbor:"2,keyasint,omitempty"`
 }
 
-// Expire is the end of a session of which the master has heard nothing for so long.
-// A cell whose members may run a release that can't read how long is not told.
-func (s *State) Expire(session string, silent time.Duration) *ExpireSession {
+// Expire is the end of a session of which the master has heard nothing for so many
+// milliseconds. A cell whose members may run a release that can't read how long is not told.
+func (s *State) Expire(session string, silentMS int64) *ExpireSession {
 	op := &ExpireSession{Session: session}
 	if s.Level >= levelAccess {
-		op.SilentMS = silent.Milliseconds()
+		op.SilentMS = silentMS
 	}
 	return op
 }
