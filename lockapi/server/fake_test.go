@@ -462,3 +462,13 @@ func (f *fakeMaster) forget() {
 	defer f.mu.Unlock()
 	f.calls = nil
 }
+
+// Deadlocks is one circle of one session.
+func (f *fakeMaster) Deadlocks(ctx context.Context, r master.Read) (lockapi.Deadlocks, error) {
+	if err := f.enter(ctx, "deadlocks", r.Stale); err != nil {
+		return lockapi.Deadlocks{}, err
+	}
+	defer f.mu.Unlock()
+	link := lockapi.DeadlockLink{Session: "s1", Path: "/a", Mode: lockapi.Exclusive, Since: time.Unix(1, 0), Token: 1}
+	return lockapi.Deadlocks{Deadlocks: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{link}}}}, nil
+}

@@ -31,3 +31,8 @@ func readHistory(x *exchange) error {
 		return http.StatusOK, h, err
 	}})
 }
+
+// readDeadlocks finds the sessions that wait for each other.
+func readDeadlocks(x *exchange) error {
+	return x.readList(func(ctx context.Context, r master.Read) (any, error) { return x.master.Deadlocks(ctx, r) })
+}

@@ -68,6 +68,7 @@ var decisions = map[string][]judged{
 	},
 	"GET /v1/events":                 {{"/v1/events?after=1", "", everybody}},
 	"GET /v1/history":                {{"/v1/history?path=/p/l", "", and("reader")}, {"/v1/history?path=/pp&limit=1", "", operators}},
+	"GET /v1/deadlocks":              {{"/v1/deadlocks", "", everybody}, {"/v1/deadlocks?consistency=stale", "", everybody}},
 	"GET /v1/cell":                   {{"/v1/cell", "", and("observer")}, {"/v1/cell", "", and("observer")}},
 	"POST /v1/cell/transfer":         {{"/v1/cell/transfer", `{"to":"r9"}`, operators}},
 	"GET /v1/replica":                {{"/v1/replica", "", and("observer")}},

@@ -58,6 +58,7 @@ type LockService interface {
 	// the answer about one lock is as long as a list.
 	CrowdedLock(path string) bool
 	CheckSequencer(ctx context.Context, q master.SequencerQuery) (lockapi.SequencerCheck, error)
+	Deadlocks(ctx context.Context, r master.Read) (lockapi.Deadlocks, error)
 }
 
 // FileService is the calls about files, and those of several things at once. Those that are not stale reads answer

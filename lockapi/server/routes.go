@@ -81,6 +81,8 @@ var routes = table{
 		params: []param{paramAfter, paramPaths, paramPrefixes, paramTypes, paramContent, paramWaitMS, paramLimit}},
 	{method: http.MethodGet, template: lockapi.RouteHistory, pattern: lockapi.RouteHistory, asks: master.ReadAt, handle: readHistory,
 		params: []param{paramPastOf, paramLimit}},
+	{method: http.MethodGet, template: lockapi.RouteDeadlocks, pattern: lockapi.RouteDeadlocks, asks: master.Anybody, handle: readDeadlocks,
+		params: []param{paramConsistency}},
 	{method: http.MethodGet, template: lockapi.RouteCell, pattern: lockapi.RouteCell, asks: master.Observe, local: true, handle: readCell},
 	{method: http.MethodPost, template: lockapi.RouteTransfer, pattern: lockapi.RouteTransfer, asks: master.Operate, audits: always, handle: transfer},
 	{method: http.MethodGet, template: lockapi.RouteReplica, pattern: lockapi.RouteReplica, asks: master.Observe, local: true, peers: true, handle: readReplica},
