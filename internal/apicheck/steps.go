@@ -59,6 +59,7 @@ var Steps = []Step{
 	{Name: "deadlocks, stale", Method: "GET", Path: "/v1/deadlocks?consistency=stale", Status: 200},
 	{Name: "release", Method: "DELETE", Path: "/v1/locks/apicheck/a%20b?session=${a}&handle=&token=${token}", Status: 200},
 	{Name: "release again", Method: "DELETE", Path: "/v1/locks/apicheck/a%20b?session=${a}", Status: 200},
+	{Name: "release by force", Method: "DELETE", Path: "/v1/locks/apicheck/w?session=${b}&by_force=true", Status: 200},
 	{Name: "release for nobody", Method: "DELETE", Path: "/v1/locks/apicheck/a%20b?session=nobody", Status: 404, Code: "session_not_found"},
 	{Name: "create a file", Method: "PUT", Path: "/v1/files/apicheck/f", Body: "x=1", Header: map[string]string{"If-None-Match": "*"}, Status: 201,
 		Save: map[string]string{"revision": "revision"}},

@@ -26,6 +26,7 @@ var (
 	paramSession     = param{name: "session", need: "the id of the session that holds or waits"}
 	paramHandle      = param{name: "handle"}
 	paramToken       = param{name: "token"}
+	paramByForce     = param{name: "by_force"}
 	paramValue       = param{name: "value", need: "a sequencer, mode:token:path"}
 	paramWaiters     = param{name: "waiters"}
 	paramForce       = param{name: "force"}

@@ -61,7 +61,7 @@ var routes = table{
 	{method: http.MethodGet, template: routeLock, pattern: patternLock, asks: master.ReadAt, handle: readLock,
 		params: []param{paramWaiters, paramConsistency}},
 	{method: http.MethodDelete, template: routeLock, pattern: patternLock, asks: master.AdminAt, audits: ifOthers, handle: release,
-		params: []param{paramSession, paramHandle, paramToken}},
+		params: []param{paramSession, paramHandle, paramToken, paramByForce}},
 	{method: http.MethodGet, template: lockapi.RouteSequencers, pattern: lockapi.RouteSequencers, asks: master.ReadAt, handle: checkSequencer,
 		params: []param{paramValue, paramConsistency}},
 	{method: http.MethodGet, template: lockapi.RouteFiles, pattern: lockapi.RouteFiles, asks: master.Anybody, handle: listFiles,

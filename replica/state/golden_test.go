@@ -27,7 +27,7 @@ func fullBatch() state.Batch {
 		&state.ExpireSession{Session: "s2", SilentMS: 14_200},
 		&state.Acquire{Session: "s1", Path: "/db/migrate", Handle: "h\x00\xff", Mode: state.Shared, Limit: 1_000_000,
 			Wait: state.Persistent, DelayMS: 60_000},
-		&state.Release{Session: "s1", Path: "/db/migrate", Handle: "h\x00\xff", Token: 1<<53 - 1},
+		&state.Release{Session: "s1", Path: "/db/migrate", Handle: "h\x00\xff", Token: 1<<53 - 1, Forced: true},
 		&state.Withdraw{Session: "s1", Path: "/db/migrate", Handle: "h\x00\xff", Seq: 1 << 40, Undo: true},
 		&state.EndDelay{Path: "/db/migrate", ID: 1 << 40},
 		&state.MarkState{},

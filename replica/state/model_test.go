@@ -434,7 +434,7 @@ func (m *model) release(c *state.Release) state.Result {
 	switch {
 	case h != nil && (c.Token == 0 || c.Token == h.Token):
 		why := state.GivenBack
-		if owner := m.session(c.Session).Principal; m.caller != "" && owner != "" && owner != m.caller {
+		if owner := m.session(c.Session).Principal; m.caller != "" && owner != "" && owner != m.caller || c.Forced {
 			why = state.Forced
 		}
 		m.dropHold(h, why)

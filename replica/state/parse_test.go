@@ -40,7 +40,7 @@ var parsers = map[string]func(a *args) state.Operation{
 		return op
 	},
 	"release": func(a *args) state.Operation {
-		return &state.Release{Path: a.path(), Handle: a.str("h"), Token: a.unsigned("token"), Session: a.word()}
+		return &state.Release{Path: a.path(), Handle: a.str("h"), Token: a.unsigned("token"), Forced: a.flag("forced"), Session: a.word()}
 	},
 	"withdraw": func(a *args) state.Operation {
 		return &state.Withdraw{Path: a.path(), Handle: a.str("h"), Seq: a.unsigned("seq"), Undo: a.flag("undo"), Session: a.word()}

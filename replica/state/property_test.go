@@ -263,6 +263,7 @@ func (r *run) release(t *rapid.T) state.Operation {
 	if h, _ := r.model.claim(op.Session, op.Path, op.Handle); h != nil && rapid.Bool().Draw(t, "by token") {
 		op.Token = h.Token - rapid.Uint64Range(0, 1).Draw(t, "old")
 	}
+	op.Forced = rapid.IntRange(0, 4).Draw(t, "forced") == 0
 	return op
 }
 

@@ -90,23 +90,18 @@ type CloseSession struct {
 }
 
 // ExpireSession ends a session that was not kept alive: what it held leaves its
-// lock-delays behind. Make it with State.Expire.
+// lock-delays behind.
 type ExpireSession struct {
 	Session string `cbor:"1,keyasint,omitempty"`
 	// SilentMS is for how long the master had heard nothing of it, in milliseconds;
-	// 0 where that was not told. It is only shown to people.
+	// 0 where that was not told: see State.TellsEndings. It is only shown to people.
 	SilentMS int64 `cbor:"2,keyasint,omitempty"`
 }
 
-// Expire is the end of a session of which the master has heard nothing for so many
-// milliseconds. A cell whose members may run a release that can't read how long is not told.
-func (s *State) Expire(session string, silentMS int64) *ExpireSession {
-	op := &ExpireSession{Session: session}
-	if s.Level >= levelAccess {
-		op.SilentMS = silentMS
-	}
-	return op
-}
+// TellsEndings reports whether commands may say more of how something ends than what
+// it comes to: ExpireSession.SilentMS and Release.Forced. Members of a cell of an
+// earlier level may run a release that can't read it.
+func (s *State) TellsEndings() bool { return s.Level >= levelAccess }
 
 func (op *CloseSession) wellFormed() bool  { return true }
 func (op *ExpireSession) wellFormed() bool { return true }
