@@ -286,7 +286,7 @@ func (a *app) tellPast(e *explained, last int) {
 		told++
 	}
 	if told > 0 {
-		a.ui.printf("\nBefore:\n")
+		a.ui.printf("\nWhat happened, newest first:\n")
 	}
 	for _, l := range lines {
 		a.ui.hanging(a.ui.out.dim.Render(l[0]), l[1])
