@@ -82,7 +82,8 @@ func (c *Client) KillSession(ctx context.Context, id string) error {
 // be of this program: the operator's way to free a lock. token 0 stands for
 // whichever grant the handle has; otherwise only that very grant is released.
 // It reports whether there was something to release, which is not certain after
-// a repeated call: the first may have done it.
+// a repeated call: the first may have done it. The history of the lock has it as a
+// release by force.
 func (c *Client) Release(ctx context.Context, path, session, handle string, token uint64) (bool, error) {
 	if err := lockapi.ValidatePath(path); err != nil {
 		return false, err
@@ -95,6 +96,7 @@ func (c *Client) Release(ctx context.Context, path, session, handle string, toke
 	}
 	var out lockapi.Released
 	q := releaseCall(path, session, handle, token)
+	q.query += "&by_force=true"
 	q.out = &out
 	err := c.calls.do(ctx, &q)
 	return out.Released, err

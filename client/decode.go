@@ -229,6 +229,8 @@ func (r *reader) holder(v *lockapi.Holder) bool {
 			return r.token(&v.Token)
 		case "granted_at":
 			return r.time(&v.GrantedAt)
+		case "lock_delay_ms":
+			return r.number(&v.LockDelayMS)
 		case "principal":
 			return r.text(&v.Principal)
 		}

@@ -277,7 +277,9 @@ type Holder struct {
 	Mode        Mode              `json:"mode"`
 	Token       uint64            `json:"token"`
 	GrantedAt   time.Time         `json:"granted_at"`
-	Principal   string            `json:"principal,omitempty"` // whose the session is
+	// LockDelayMS is for how long nobody gets the lock should the session expire.
+	LockDelayMS int64  `json:"lock_delay_ms,omitempty"`
+	Principal   string `json:"principal,omitempty"` // whose the session is
 }
 
 // Waiter is one queue position of a lock.

@@ -188,10 +188,10 @@ func cellEventOf(e events.Event, present *state.State) lockapi.CellEvent {
 		out.File = &f
 	case e.Hold() != nil:
 		h := e.Hold()
-		out.Hold = &lockapi.EventHold{Session: h.Session, SessionName: e.SessionName(), Handle: h.Handle, Mode: mode(h.Mode), Token: h.Token}
+		out.Hold = &lockapi.EventHold{Session: h.Session, SessionName: e.Owner().Name, Handle: h.Handle, Mode: mode(h.Mode), Token: h.Token}
 	case e.Wait() != nil:
 		w := e.Wait()
-		out.Hold = &lockapi.EventHold{Session: w.Session, SessionName: e.SessionName(), Handle: w.Handle, Mode: mode(w.Mode)}
+		out.Hold = &lockapi.EventHold{Session: w.Session, SessionName: e.Owner().Name, Handle: w.Handle, Mode: mode(w.Mode)}
 	default:
 		epoch, id := e.Master()
 		out.Master = &lockapi.EventMaster{Epoch: epoch, Master: id}

@@ -15,7 +15,7 @@ func (m *Master) Release(_ context.Context, req ReleaseRequest) (lockapi.Release
 	if err != nil {
 		return lockapi.Released{}, err
 	}
-	op := &state.Release{Session: req.Session, Path: req.Path, Handle: req.Handle, Token: req.Token}
+	op := &state.Release{Session: req.Session, Path: req.Path, Handle: req.Handle, Token: req.Token, Forced: req.Forced && o.log.State().TellsEndings()}
 	if r, ok := o.nothingToRelease(op); ok {
 		return released(op, r, nil)
 	}

@@ -48,7 +48,7 @@ func lockOf(o *office, s *state.State, path string, most int, room *metaRoom) lo
 			out.MoreHolders = l.Holders - most
 			break
 		}
-		holder := lockapi.Holder{Session: h.Session, Handle: h.Handle, Mode: mode(h.Mode), Token: h.Token, GrantedAt: time.Unix(0, h.GrantedAt).UTC()}
+		holder := lockapi.Holder{Session: h.Session, Handle: h.Handle, Mode: mode(h.Mode), Token: h.Token, GrantedAt: time.Unix(0, h.GrantedAt).UTC(), LockDelayMS: h.DelayMS}
 		if v, ok := s.Session(h.Session); ok {
 			holder.SessionName, holder.SessionMeta, holder.Principal = v.Name, room.take(v.Meta), v.Principal
 		}
@@ -117,7 +117,7 @@ func (m *Master) CrowdedSession(id string) bool {
 // estimated from above.
 const (
 	lockFrame    = 150
-	holderFrame  = 186
+	holderFrame  = 208
 	sessionFrame = 186
 	fileFrame    = 296
 	claimFrame   = 130

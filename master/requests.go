@@ -77,6 +77,7 @@ type ReleaseRequest struct {
 	Caller                Caller
 	Path, Session, Handle string
 	Token                 uint64 // that of the only grant to be ended; 0 for any
+	Forced                bool   // somebody else than the holder's program asks for it, and it is told so
 }
 
 // ReplaceRequest asks for another directory in a member's place.

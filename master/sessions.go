@@ -150,7 +150,11 @@ func (s *session) due(o *office, now time.Duration) {
 		return
 	}
 	s.expiring = true
-	go o.proposeEnd(Caller{}, &state.ExpireSession{Session: s.id}, s.id)
+	op := &state.ExpireSession{Session: s.id}
+	if o.log.State().TellsEndings() {
+		op.SilentMS = (now - s.base).Milliseconds()
+	}
+	go o.proposeEnd(Caller{}, op, s.id)
 }
 
 // sessionEnded takes note of a session's end, and returns what there is to log

@@ -6,7 +6,9 @@ import (
 
 	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/deadlock"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -20,6 +22,9 @@ type Vitals struct {
 	// Content is the bytes of content of the files.
 	Sessions, Locks, Waiters, Files int
 	Content                         int64
+	// Deadlocks is how many circles of sessions that wait for each other it has, at
+	// most lockapi.MaxDeadlocks.
+	Deadlocks int
 	// Offices is how often this replica took office since it was started, and
 	// Expired how many sessions expired while it was in office.
 	Offices, Expired uint64
@@ -71,7 +76,8 @@ func (m *Master) Vitals() Vitals {
 	return Vitals{
 		Location: m.Known(), Lease: m.Lease(), LeaseTerm: m.opts.LeaseTerm,
 		Sessions: s.SessionCount(), Locks: s.LockCount(), Waiters: s.WaitCount(), Files: s.FileCount(), Content: s.ContentBytes(),
-		Offices: m.vitals.offices.Load(), Expired: m.vitals.expired.Load(),
+		Deadlocks: len(deadlock.Find(s, lockapi.MaxDeadlocks)),
+		Offices:   m.vitals.offices.Load(), Expired: m.vitals.expired.Load(),
 		Committed: m.vitals.committed.Snapshot(), Margin: m.vitals.margin.Snapshot(), Waited: m.vitals.waited.Snapshot(),
 		Replica: m.members.Vitals(),
 	}

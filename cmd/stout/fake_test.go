@@ -31,6 +31,7 @@ type fakeCell struct {
 	locks    map[string]*fakeLock
 	files    fakeFiles
 	access   fakeAccess
+	past     fakePast
 	expiries map[string]time.Time // by path: when the lease of its latest expired holder ended
 }
 
@@ -63,7 +64,7 @@ type fakeLock struct {
 
 func newFakeCell() *fakeCell {
 	return &fakeCell{
-		changed: make(chan struct{}), master: "r1", token: 100,
+		changed: make(chan struct{}), master: "r1", token: 100, past: fakePast{began: time.Now()},
 		sessions: make(map[string]*fakeSession), locks: make(map[string]*fakeLock),
 		expiries: make(map[string]time.Time), files: fakeFiles{revision: 1, files: make(map[string]*lockapi.File)},
 		access: fakeAccess{rules: make(map[string]lockapi.AccessRule), groups: make(map[string]lockapi.Group), tokens: make(map[string]*lockapi.Token)},
@@ -90,7 +91,17 @@ func (c *fakeCell) open(req lockapi.SessionRequest) lockapi.Session {
 func (s *fakeSession) renew() { s.ends = time.Now().Add(time.Duration(s.TTLMS) * time.Millisecond) }
 
 // end closes a session and passes on what it held.
-func (c *fakeCell) end(id string) {
+func (c *fakeCell) end(id string) { c.finish(id, lockapi.ReasonSessionClosed, nil) }
+
+// finish ends a session for a reason, after it was silent for so long.
+func (c *fakeCell) finish(id, reason string, silent *int64) {
+	for path, l := range c.locks {
+		for _, h := range l.holders {
+			if h.Session == id {
+				c.ended(path, h, reason, silent)
+			}
+		}
+	}
 	delete(c.sessions, id)
 	c.endFiles(id)
 	for path, l := range c.locks {
@@ -109,7 +120,7 @@ func (c *fakeCell) expire() {
 			for _, h := range c.session(s).Holds {
 				c.expiries[h.Path] = s.ends
 			}
-			c.end(id)
+			c.finish(id, lockapi.ReasonSessionExpired, ms(time.Since(s.ends)+time.Duration(s.TTLMS)*time.Millisecond))
 		}
 	}
 }
@@ -122,7 +133,9 @@ func (c *fakeCell) pass(path string) {
 		h := l.waiters[0]
 		l.waiters = l.waiters[1:]
 		c.token++
+		asked := h.GrantedAt
 		h.Token, h.GrantedAt = c.token, time.Now().UTC()
+		c.granted(path, h, asked)
 		l.holders = append(l.holders, h)
 	}
 	if len(l.holders)+len(l.waiters) == 0 {
@@ -171,8 +184,8 @@ func (l *fakeLock) find(req lockapi.LockRequest) *lockapi.Holder {
 	return nil
 }
 
-// release ends a hold or a wait and reports whether there was one.
-func (c *fakeCell) release(path, session, handle string, token uint64) bool {
+// release ends a hold or a wait, for a reason, and reports whether there was one.
+func (c *fakeCell) release(path, session, handle string, token uint64, reason string) bool {
 	l := c.locks[path]
 	if l == nil {
 		return false
@@ -180,7 +193,11 @@ func (c *fakeCell) release(path, session, handle string, token uint64) bool {
 	before := len(l.holders) + len(l.waiters)
 	mine := same(lockapi.LockRequest{Session: session, Handle: handle})
 	l.holders = slices.DeleteFunc(l.holders, func(h lockapi.Holder) bool {
-		return mine(h) && (token == 0 || token == h.Token)
+		gone := mine(h) && (token == 0 || token == h.Token)
+		if gone {
+			c.ended(path, h, reason, nil)
+		}
+		return gone
 	})
 	l.waiters = slices.DeleteFunc(l.waiters, func(h lockapi.Holder) bool { return mine(h) && token == 0 })
 	released := len(l.holders)+len(l.waiters) < before

@@ -56,6 +56,8 @@ func (c *fakeCell) handler() http.Handler {
 		"PUT /v1/files/{path...}":          c.putFile,
 		"DELETE /v1/files/{path...}":       c.deleteFile,
 		"GET /v1/events":                   c.getEvents,
+		"GET /v1/history":                  c.getHistory,
+		"GET /v1/deadlocks":                c.getDeadlocks,
 	} {
 		mux.HandleFunc(pattern, c.serve(h))
 	}
@@ -310,11 +312,11 @@ func (c *fakeCell) putLock(r *http.Request) (any, error) {
 				return grant, nil
 			}
 			holders := slices.Clone(l.holders)
-			c.release(path, req.Session, req.Handle, 0)
+			c.release(path, req.Session, req.Handle, 0, lockapi.ReasonReleased)
 			return nil, &lockapi.Error{Code: lockapi.CodeLockHeld, Detail: path + " is held", Holders: holders}
 		}
 		if c.wait(r, over) != nil {
-			c.release(path, req.Session, req.Handle, 0)
+			c.release(path, req.Session, req.Handle, 0, lockapi.ReasonReleased)
 			return nil, nil
 		}
 		c.expire()
@@ -327,7 +329,11 @@ func (c *fakeCell) deleteLock(r *http.Request) (any, error) {
 		return nil, lockapi.Errorf(lockapi.CodeSessionNotFound, "there is no session %q", q.Get("session"))
 	}
 	token, _ := strconv.ParseUint(q.Get("token"), 10, 64)
-	return lockapi.Released{Released: c.release(lockPath(r), q.Get("session"), q.Get("handle"), token)}, nil
+	reason := lockapi.ReasonReleased
+	if q.Get("by_force") == "true" {
+		reason = lockapi.ReasonForced
+	}
+	return lockapi.Released{Released: c.release(lockPath(r), q.Get("session"), q.Get("handle"), token, reason)}, nil
 }
 
 func (c *fakeCell) getSequencer(r *http.Request) (any, error) {

@@ -468,6 +468,16 @@ func (f *fakeMaster) forget() {
 	f.calls = nil
 }
 
+// Deadlocks is one circle of one session.
+func (f *fakeMaster) Deadlocks(ctx context.Context, r master.Read) (lockapi.Deadlocks, error) {
+	if err := f.enter(ctx, "deadlocks", r.Stale); err != nil {
+		return lockapi.Deadlocks{}, err
+	}
+	defer f.mu.Unlock()
+	link := lockapi.DeadlockLink{Session: "s1", Path: "/a", Mode: lockapi.Exclusive, Since: time.Unix(1, 0), Token: 1}
+	return lockapi.Deadlocks{Deadlocks: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{link}}}}, nil
+}
+
 // Backup is of so many bytes as the fake was told, all of them the same.
 func (f *fakeMaster) Backup(ctx context.Context, r master.Read) (master.Backup, error) {
 	if err := f.enter(ctx, "backup", false); err != nil {

@@ -3,6 +3,8 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
@@ -99,4 +101,17 @@ func (f *fakeMaster) Events(_ master.EventFilter, after uint64, limit, _ int) ([
 		return found, found[limit-1].Revision, nil
 	}
 	return found, max(after, f.ring.reached), nil
+}
+
+// History is the fake ring's, newest first.
+func (f *fakeMaster) History(_ context.Context, q master.HistoryQuery) (lockapi.History, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := lockapi.History{Path: q.Path, Events: []lockapi.PastEvent{}, Oldest: f.ring.oldest, Revision: f.ring.reached}
+	for _, e := range slices.Backward(f.ring.events) {
+		if e.Path == q.Path && len(out.Events) < q.Limit {
+			out.Events = append(out.Events, lockapi.PastEvent{Revision: e.Revision, Type: e.Type, Path: e.Path, At: time.Unix(1, 0)})
+		}
+	}
+	return out, nil
 }

@@ -67,6 +67,8 @@ var decisions = map[string][]judged{
 		{"/v1/transactions", `{"else":[{"put":{"path":"/q","content":"x"}}]}`, operators},
 	},
 	"GET /v1/events":                 {{"/v1/events?after=1", "", everybody}},
+	"GET /v1/history":                {{"/v1/history?path=/p/l", "", and("reader")}, {"/v1/history?path=/pp&limit=1", "", operators}},
+	"GET /v1/deadlocks":              {{"/v1/deadlocks", "", everybody}, {"/v1/deadlocks?consistency=stale", "", everybody}},
 	"GET /v1/cell":                   {{"/v1/cell", "", and("observer")}, {"/v1/cell", "", and("observer")}},
 	"POST /v1/cell/transfer":         {{"/v1/cell/transfer", `{"to":"r9"}`, operators}},
 	"GET /v1/backup":                 {{"/v1/backup", "", operators}},
@@ -106,7 +108,7 @@ const cellLists = `{"observe":["user:observer"],"operate":["group:operators"]}`
 var open = []string{"GET /v1/openapi.yaml", "GET /livez", "GET /readyz", "GET /", "GET /ui", "GET /ui/{file}"}
 
 // local are the routes that each replica answers by itself.
-var local = append([]string{"GET /v1/events", "GET /v1/cell", "GET /v1/replica", "GET /metrics"}, open...)
+var local = append([]string{"GET /v1/events", "GET /v1/history", "GET /v1/cell", "GET /v1/replica", "GET /metrics"}, open...)
 
 // secured is a master with access on, and a token for each of the principals.
 type secured struct {

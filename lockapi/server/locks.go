@@ -39,6 +39,9 @@ func release(x *exchange) error {
 	if req.Token, err = x.query.token(); err != nil {
 		return err
 	}
+	if req.Forced, err = x.query.flag(paramByForce); err != nil {
+		return err
+	}
 	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
 		r, err := x.master.Release(ctx, req)
 		return http.StatusOK, r, err

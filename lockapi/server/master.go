@@ -58,6 +58,7 @@ type LockService interface {
 	// the answer about one lock is as long as a list.
 	CrowdedLock(path string) bool
 	CheckSequencer(ctx context.Context, q master.SequencerQuery) (lockapi.SequencerCheck, error)
+	Deadlocks(ctx context.Context, r master.Read) (lockapi.Deadlocks, error)
 }
 
 // FileService is the calls about files, and those of several things at once. Those that are not stale reads answer
@@ -77,6 +78,8 @@ type EventService interface {
 	Revision(ctx context.Context, r master.Read) (uint64, error)
 	// WatchEvents reads those after a revision, and wakes its reader.
 	WatchEvents(f master.EventFilter) master.EventWatch
+	// History looks back at one path.
+	History(ctx context.Context, q master.HistoryQuery) (lockapi.History, error)
 }
 
 // AccessService is the calls about who may do what, and what every call is judged by.

@@ -26,6 +26,7 @@ var (
 	paramSession     = param{name: "session", need: "the id of the session that holds or waits"}
 	paramHandle      = param{name: "handle"}
 	paramToken       = param{name: "token"}
+	paramByForce     = param{name: "by_force"}
 	paramValue       = param{name: "value", need: "a sequencer, mode:token:path"}
 	paramWaiters     = param{name: "waiters"}
 	paramForce       = param{name: "force"}
@@ -41,6 +42,7 @@ var (
 	paramWaitMS      = param{name: "wait_ms"}
 	paramAccessPath  = param{name: "path", need: "the path that is asked about"}
 	paramPrincipal   = param{name: "principal"}
+	paramPastOf      = param{name: "path", need: "the path whose history is asked for"}
 	paramBelow       = param{name: "prefix", need: "the directory whose files are to be deleted"}
 )
 

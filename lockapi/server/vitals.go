@@ -31,6 +31,7 @@ var (
 	sessionsDesc   = describe("stout_sessions", "Open sessions in this replica's state.")
 	locksDesc      = describe("stout_locks", "Locks in this replica's state that are held, waited for or delayed.")
 	waitersDesc    = describe("stout_waiters", "Places in queues in this replica's state.")
+	deadlocksDesc  = describe("stout_deadlocks", "Circles of sessions in this replica's state that wait for each other; 100 are many.")
 	filesDesc      = describe("stout_files", "Files in this replica's state.")
 	contentDesc    = describe("stout_content_bytes", "Bytes of content of the files in this replica's state.")
 	expiredDesc    = describe("stout_sessions_expired_total", "Sessions that expired while this replica was the master.")
@@ -51,7 +52,7 @@ var (
 func (vitals) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		readyDesc, hasMasterDesc, isMasterDesc, epochDesc, officesDesc, leaseHeldDesc, leaseLeftDesc, leaseTermDesc, marginDesc, committedDesc,
-		sessionsDesc, locksDesc, waitersDesc, filesDesc, contentDesc, expiredDesc, waitedDesc, memberUpDesc, memberAtDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
+		sessionsDesc, locksDesc, waitersDesc, deadlocksDesc, filesDesc, contentDesc, expiredDesc, waitedDesc, memberUpDesc, memberAtDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
 		raftAtDesc, raftHeardDesc, electionsDesc, leadersDesc, storedDesc, applyingDesc,
 	} {
 		to <- d
@@ -77,6 +78,7 @@ func (c vitals) Collect(to chan<- prometheus.Metric) {
 	gauge(to, sessionsDesc, float64(v.Sessions))
 	gauge(to, locksDesc, float64(v.Locks))
 	gauge(to, waitersDesc, float64(v.Waiters))
+	gauge(to, deadlocksDesc, float64(v.Deadlocks))
 	gauge(to, filesDesc, float64(v.Files))
 	gauge(to, contentDesc, float64(v.Content))
 	count(to, expiredDesc, v.Expired)

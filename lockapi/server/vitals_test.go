@@ -49,7 +49,7 @@ func TestVitals(t *testing.T) {
 	n.setReplicas(lockapi.Replica{ID: "r1", URL: n.url}, lockapi.Replica{ID: "r2"})
 	n.setVitals(master.Vitals{
 		Lease: lease.View{Held: true, Remaining: 1250 * time.Millisecond}, LeaseTerm: 2 * time.Second,
-		Sessions: 3, Locks: 4, Waiters: 5, Files: 15, Content: 16, Offices: 6, Expired: 7,
+		Sessions: 3, Locks: 4, Waiters: 5, Files: 15, Content: 16, Deadlocks: 2, Offices: 6, Expired: 7,
 		Committed: of(5 * time.Millisecond), Margin: of(0), Waited: of(time.Minute),
 		Replica: cell.Vitals{Term: 8, Last: 12, Committed: 11, Applied: 10, Elections: 13, Leaders: 14,
 			Stored: of(time.Millisecond), Applying: of(500 * time.Millisecond)},
@@ -59,7 +59,7 @@ func TestVitals(t *testing.T) {
 		"stout_lease_held 1", "stout_lease_remaining_seconds 1.25", "stout_lease_term_seconds 2",
 		`stout_lease_renewal_margin_seconds_bucket{le="0"} 1`, "stout_lease_renewal_margin_seconds_count 1",
 		`stout_commit_duration_seconds_bucket{le="0"} 0`, `stout_commit_duration_seconds_bucket{le="0.01"} 1`, "stout_commit_duration_seconds_sum 0.005",
-		"stout_sessions 3", "stout_locks 4", "stout_waiters 5", "stout_files 15", "stout_content_bytes 16", "stout_sessions_expired_total 7",
+		"stout_sessions 3", "stout_locks 4", "stout_waiters 5", "stout_files 15", "stout_content_bytes 16", "stout_deadlocks 2", "stout_sessions_expired_total 7",
 		`stout_lock_wait_duration_seconds_bucket{le="1"} 0`, `stout_lock_wait_duration_seconds_bucket{le="+Inf"} 1`,
 		"stout_raft_term 8", "stout_raft_last_index 12", "stout_raft_commit_index 11", "stout_raft_applied_index 10",
 		"stout_raft_last_contact_seconds 0", "stout_raft_elections_total 13", "stout_raft_leader_changes_total 14",

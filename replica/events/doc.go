@@ -7,7 +7,7 @@
 // [Compacted]. A watcher is a revision, nothing more: it reads on from there when
 // [Ring.Changed] tells it to, and a slow one holds nobody up.
 //
-// What it costs: an event takes some 80 bytes and its stat, never the content of
+// What it costs: an event takes some 150 bytes and its stat or grant, never the content of
 // a file. A read takes the ring's mutex for as long as it takes to copy a slice
 // header, and looks at the events without it: one comparison of bits for an event
 // whose type is not asked for, else one look into a map and one binary search. It

@@ -2,6 +2,7 @@ package events
 
 import (
 	"slices"
+	"time"
 
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -16,8 +17,17 @@ type Event struct {
 	file   *state.File // without its content
 	hold   *state.Hold
 	wait   *state.Wait
-	name   string // of the hold's or the wait's session
+	owner  *Owner // of the hold or the wait
 	office *state.OfficeOpened
+	ending state.Ending
+	waited time.Duration // of a grant
+}
+
+// Owner is what is kept of the session of a hold or a wait, as it was when the event
+// came about.
+type Owner struct {
+	Name, Principal string
+	TTL             time.Duration
 }
 
 // File is the stat of the file, which has no content here: as it was written, or,
@@ -42,9 +52,35 @@ func (e Event) Content(present *state.State) ([]byte, bool) {
 // Hold is the grant of LockAcquired and LockReleased, nil for others.
 func (e Event) Hold() *state.Hold { return e.hold }
 
-// SessionName is the name of the session that has, or had, the Hold or the Wait. It
-// stays when the session has ended.
-func (e Event) SessionName() string { return e.name }
+// Owner is the session that has, or had, the Hold or the Wait. It stays when the
+// session has ended, and is nil for others.
+func (e Event) Owner() *Owner { return e.owner }
+
+// Ending is what is known of how LockReleased and FileDeleted came about; zero for
+// others.
+func (e Event) Ending() state.Ending { return e.ending }
+
+// Waited is for how long the session of LockAcquired had waited; false where it got
+// the lock at once, and for others.
+func (e Event) Waited() (d time.Duration, ok bool) {
+	return e.waited, e.Type == LockAcquired && e.hold.WaitSeq != 0
+}
+
+// At is when it came about, Unix nanoseconds, by the clock of the master then. It
+// never goes back within a cell.
+func (e Event) At() int64 {
+	switch e.Type {
+	case FileCreated, FileChanged:
+		return e.file.ModifiedAt
+	case LockAcquired:
+		return e.hold.GrantedAt
+	case LockContended:
+		return e.wait.Since
+	case MasterChanged:
+		return e.office.At
+	}
+	return e.ending.At
+}
 
 // Wait is the place in the queue that made a lock contended; nil for others.
 func (e Event) Wait() *state.Wait { return e.wait }
@@ -76,21 +112,26 @@ func (e Event) Reason() string {
 			return "session_closed"
 		case state.Expired:
 			return "session_expired"
+		case state.Forced:
+			return "forced"
 		}
 	}
 	return ""
 }
 
-// of is the event of a change; false where it makes none. It leaves the name of the
-// session empty.
+// of is the event of a change; false where it makes none. It leaves the owner out.
 func of(c state.Change) (Event, bool) {
 	switch c := c.(type) {
 	case state.OfficeOpened:
 		return Event{Type: MasterChanged, Revision: c.Revision, office: &c}, true
 	case state.Granted:
-		return Event{Type: LockAcquired, Revision: c.Revision, Path: c.Hold.Path, hold: c.Hold}, true
+		e := Event{Type: LockAcquired, Revision: c.Revision, Path: c.Hold.Path, hold: c.Hold}
+		if c.Wait != nil {
+			e.waited = time.Duration(c.Hold.GrantedAt - c.Wait.Since)
+		}
+		return e, true
 	case state.Released:
-		return Event{Type: LockReleased, Revision: c.Revision, Path: c.Hold.Path, hold: c.Hold, reason: c.Reason}, true
+		return Event{Type: LockReleased, Revision: c.Revision, Path: c.Hold.Path, hold: c.Hold, reason: c.Reason, ending: c.Ending}, true
 	case state.Enqueued:
 		return Event{Type: LockContended, Revision: c.Revision, Path: c.Wait.Path, wait: c.Wait}, c.Revision != 0
 	case state.FileChanged:
@@ -100,7 +141,7 @@ func of(c state.Change) (Event, bool) {
 		}
 		return Event{Type: kind, Revision: c.File.Revision, Path: c.File.Path, file: stat(c.File)}, true
 	case state.FileDeleted:
-		return Event{Type: FileDeleted, Revision: c.Revision, Path: c.File.Path, file: stat(c.File), reason: c.Reason}, true
+		return Event{Type: FileDeleted, Revision: c.Revision, Path: c.File.Path, file: stat(c.File), reason: c.Reason, ending: c.Ending}, true
 	}
 	return Event{}, false
 }
@@ -116,7 +157,10 @@ func stat(f *state.File) *state.File {
 // bytes is about what an event takes in memory: its place in the ring, what it
 // refers to, and their strings.
 func (e *Event) bytes() int64 {
-	n := 112 + len(e.Path) + len(e.name)
+	n := 144 + len(e.Path) + len(e.ending.By)
+	if e.owner != nil {
+		n += 40 + len(e.owner.Name) + len(e.owner.Principal)
+	}
 	switch {
 	case e.file != nil:
 		n += 176 + len(e.file.Sum) + len(e.file.Session)

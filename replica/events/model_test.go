@@ -59,6 +59,31 @@ func (m *model) read(after uint64, a asked, limit int) (wanted []told, upTo uint
 	return wanted, max(after, m.reached)
 }
 
+// past is a model's look back at a node.
+type past struct {
+	events []told
+	more   bool
+}
+
+// past is what a ring that has all after a revision would say of a node.
+func (m *model) past(after uint64, path string, limit int) (p past) {
+	own, masters := 0, 0
+	for _, t := range slices.Backward(m.all) {
+		switch {
+		case t.revision <= after:
+		case t.kind == "master_changed" && own < limit && masters < limit:
+			masters++
+			p.events = append(p.events, t)
+		case t.path == path && own == limit:
+			p.more = true
+		case t.path == path:
+			own++
+			p.events = append(p.events, t)
+		}
+	}
+	return p
+}
+
 var (
 	nodes    = []string{"/a", "/a/b", "/a/b/c", "/ab", "/a-", "/b", "/b/a"}
 	prefixes = []string{"/a", "/a/", "/a/b", "/a/b/", "/b/", "/c", "/"}
@@ -156,6 +181,15 @@ func TestRingAgainstModel(t *testing.T) {
 				a := rapid.SampledFrom([]asked{{}, drawAsked(t)}).Draw(t, "asked")
 				for limit := 1; limit <= 6; limit++ {
 					oldest = check(t, ring, &m, after, oldest, a, limit)
+				}
+			},
+			"look back": func(t *rapid.T) {
+				path := rapid.SampledFrom(nodes).Draw(t, "path")
+				for limit := 1; limit <= 4; limit++ {
+					got, want := ring.Past(path, limit), m.past(oldest, path, limit)
+					if !slices.Equal(said(got.Events), want.events) || got.More != want.more || got.Oldest != oldest || got.Revision != m.reached {
+						t.Fatalf("past of %s, limit %d: %v, %+v; want %+v after %d", path, limit, said(got.Events), got, want, oldest)
+					}
 				}
 			},
 			"": func(t *rapid.T) { oldest = edge(t, ring, &m, oldest, maxEvents, maxBytes) },

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -82,14 +83,14 @@ func behind(all []Event, revision uint64) int {
 // fresh are the events of changes.
 func fresh(changes []state.Change, after *state.State) []Event {
 	var all []Event
-	names := names{changes: changes, after: after}
+	owners := owners{changes: changes, after: after}
 	for _, c := range changes {
 		if e, ok := of(c); ok {
 			switch {
 			case e.hold != nil:
-				e.name = names.of(e.hold.Session)
+				e.owner = owners.of(e.hold.Session)
 			case e.wait != nil:
-				e.name = names.of(e.wait.Session)
+				e.owner = owners.of(e.wait.Session)
 			}
 			all = append(all, e)
 		}
@@ -97,27 +98,36 @@ func fresh(changes []state.Change, after *state.State) []Event {
 	return all
 }
 
-// names finds the names of the sessions of one entry's changes: in the state after
-// it, or else among those that it ended.
-type names struct {
+// owners finds the sessions of one entry's changes: in the state after it, or else
+// among those that it ended.
+type owners struct {
 	changes []state.Change
 	after   *state.State
-	ended   map[string]string // by id; made when it is first needed
+	ended   map[string]*state.Session // by id; made when it is first needed
 }
 
-func (n *names) of(id string) string {
-	if s, ok := n.after.Session(id); ok {
-		return s.Name
+func (o *owners) of(id string) *Owner {
+	s, ok := o.after.Session(id)
+	if !ok {
+		s = o.gone(id)
 	}
-	if n.ended == nil {
-		n.ended = map[string]string{}
-		for _, c := range n.changes {
+	if s == nil {
+		return &Owner{}
+	}
+	return &Owner{Name: s.Name, Principal: s.Principal, TTL: time.Duration(s.TTLMS) * time.Millisecond}
+}
+
+// gone is a session that the entry ended; nil where it did not.
+func (o *owners) gone(id string) *state.Session {
+	if o.ended == nil {
+		o.ended = map[string]*state.Session{}
+		for _, c := range o.changes {
 			if c, ok := c.(state.SessionEnded); ok {
-				n.ended[c.Session.ID] = c.Session.Name
+				o.ended[c.Session.ID] = c.Session
 			}
 		}
 	}
-	return n.ended[id]
+	return o.ended[id]
 }
 
 // add puts an event at the end. A full array is replaced, not grown, by one with

@@ -133,12 +133,18 @@ func TestNothingIsToldBeforeItMay(t *testing.T) {
 	if got, upTo, err := ring.Read(0, events.Filter{}, 10); err != nil || len(got) != 1 || upTo != 1 || ready(watch) {
 		t.Errorf("told are %v up to %d, %v", said(got), upTo, err)
 	}
+	if past := ring.Past("/a", 10); len(past.Events) != 1 || past.Revision != 1 {
+		t.Errorf("remembered is %+v", past)
+	}
 	ring.Tell()
 	if got, upTo, err := ring.Read(0, events.Filter{}, 10); err != nil || len(got) != 2 || upTo != 2 || !ready(watch) {
 		t.Errorf("told are %v up to %d, %v", said(got), upTo, err)
 	}
 	for r := uint64(3); r <= 9; r++ {
 		add(r)
+	}
+	if past := ring.Past("/a", 10); past.Events != nil || past.Revision != 2 || past.Oldest != 2 {
+		t.Errorf("remembered is %+v", past)
 	}
 	var gone *events.Compacted
 	if got, upTo, err := ring.Read(1, events.Filter{}, 10); err != nil || got != nil || upTo != 1 {
@@ -190,7 +196,7 @@ func TestSessionNames(t *testing.T) {
 		state.SessionEnded{Session: &state.Session{ID: "s1", Name: "worker"}, Expired: true}}, at(2))
 	ring.Tell()
 	got, _, _ := ring.Read(0, events.Filter{}, 10)
-	if len(got) != 2 || got[0].SessionName() != "worker" || got[1].SessionName() != "worker" || got[1].Reason() != "session_expired" {
+	if len(got) != 2 || got[0].Owner().Name != "worker" || got[1].Owner().Name != "worker" || got[1].Reason() != "session_expired" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -235,6 +241,14 @@ func BenchmarkRead(b *testing.B) {
 	f := events.NewFilter([]string{"/x"}, []string{"/y/", "/z/"}, nil)
 	for b.Loop() {
 		ring.Read(0, f, 100)
+	}
+}
+
+// BenchmarkPast: a look back through a full ring that has nothing of the node.
+func BenchmarkPast(b *testing.B) {
+	ring := full()
+	for b.Loop() {
+		ring.Past("/app/none", 20)
 	}
 }
 

@@ -26,8 +26,7 @@ func (s *State) Apply(index, term uint64, b Batch) (*State, Outcome) {
 	switch {
 	case b.LeaseMS <= 0 || b.LeaseMS > MaxLeaseMS:
 	case opens:
-		if out.Accepted = e.openOffice(opening, term, b.LeaseMS); out.Accepted {
-			e.Now = max(e.Now, b.Commands[0].Time)
+		if out.Accepted = e.openOffice(opening, term, b.LeaseMS, b.Commands[0].Time); out.Accepted {
 			out.Results[0] = Done
 		}
 	case e.Office.Open && e.Office.Term == term && e.Epoch == b.Epoch:
@@ -51,7 +50,7 @@ func (s *State) Apply(index, term uint64, b Batch) (*State, Outcome) {
 func (e *editor) apply(c *Command) Result {
 	before := e.Now
 	e.Now = max(e.Now, c.Time)
-	if e.caller = ""; e.Level >= levelAccess {
+	if e.caller, e.silentMS = "", 0; e.Level >= levelAccess {
 		e.caller = c.Caller
 	}
 	if t, ok := c.Operation.(*Transaction); ok && e.takes(t) {

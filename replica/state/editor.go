@@ -16,7 +16,8 @@ type editor struct {
 	ephemeral btree.Edit[owned, *File]
 	answers   btree.Edit[string, *Answers]
 
-	caller string // principal for whom the present command is; empty where nobody is known
+	caller   string // principal for whom the present command is; empty where nobody is known
+	silentMS int64  // of the session that it expires, 0 in others
 
 	changes []Change
 	likely  int // changes

@@ -62,6 +62,14 @@ type Released struct {
 	Revision uint64
 	Hold     *Hold
 	Reason   Reason
+	Ending
+}
+
+// Ending is what else is known of how something ended. It is only shown to people.
+type Ending struct {
+	At       int64  // Unix nanoseconds; never goes back within a cell
+	By       string // principal whose command it was; empty where nobody is known
+	SilentMS int64  // of what went with an expired session: ExpireSession.SilentMS
 }
 
 // Reason says why a grant or a file ended.
@@ -73,10 +81,11 @@ const (
 	Closed    Reason = 2 // its session was closed
 	Expired   Reason = 3 // its session expired
 	Deleted   Reason = 4 // a file: by a call
+	Forced    Reason = 5 // a grant: by a release of another principal than its session's
 )
 
 func (r Reason) String() string {
-	return [...]string{"", "given-back", "closed", "expired", "deleted"}[r]
+	return [...]string{"", "given-back", "closed", "expired", "deleted", "forced"}[r]
 }
 
 // sound reports whether a lock can be held in this mode with this limit.
@@ -179,5 +188,10 @@ func (e *editor) dropHold(h *Hold, why Reason) {
 		n.shared--
 	}
 	e.putNode(n)
-	e.tell(Released{Revision: e.nextRevision(), Hold: h, Reason: why})
+	e.tell(Released{Revision: e.nextRevision(), Hold: h, Reason: why, Ending: e.ending()})
+}
+
+// ending is what is known of an end that the present command brings about.
+func (e *editor) ending() Ending {
+	return Ending{At: e.Now, By: e.caller, SilentMS: e.silentMS}
 }

@@ -30,6 +30,7 @@ type model struct {
 	answers  []modelAnswer // oldest first
 	access   modelAccess
 	caller   string // of the command being applied
+	silentMS int64  // the same
 }
 
 type modelLock struct {
@@ -52,7 +53,7 @@ func (m *model) apply(index, term uint64, b state.Batch) state.Outcome {
 				m.epoch++
 				m.tick(b.Commands[0].Time)
 				m.office = state.Office{Open: true, Term: term, Master: op.Master, LeaseMS: b.LeaseMS}
-				m.emit(state.OfficeOpened{Revision: m.number(), Epoch: m.epoch, Master: op.Master})
+				m.emit(state.OfficeOpened{Revision: m.number(), Epoch: m.epoch, Master: op.Master, At: m.now})
 				out.Accepted, out.Results[0] = true, state.Done
 			}
 		} else if m.office.Open && m.office.Term == term && m.epoch == b.Epoch {
@@ -63,7 +64,7 @@ func (m *model) apply(index, term uint64, b state.Batch) state.Outcome {
 			for i, c := range b.Commands {
 				if m.office.Open && !m.senseless(c.Operation) {
 					m.tick(c.Time)
-					if m.caller = ""; m.level >= 2 {
+					if m.caller, m.silentMS = "", 0; m.level >= 2 {
 						m.caller = c.Caller
 					}
 					out.Results[i] = m.command(c.Operation)
@@ -153,6 +154,7 @@ func (m *model) command(op state.Operation) state.Result {
 	case *state.CloseSession:
 		return m.endSession(op.Session, state.Closed)
 	case *state.ExpireSession:
+		m.silentMS = op.SilentMS
 		return m.endSession(op.Session, state.Expired)
 	case *state.Acquire:
 		return m.acquire(op)
@@ -438,7 +440,11 @@ func (m *model) handOn(path string) {
 func (m *model) dropHold(h *state.Hold, why state.Reason) {
 	l := m.lock(h.Path)
 	l.holders = slices.DeleteFunc(slices.Clone(l.holders), func(o *state.Hold) bool { return o == h })
-	m.emit(state.Released{Revision: m.number(), Hold: h, Reason: why})
+	m.emit(state.Released{Revision: m.number(), Hold: h, Reason: why, Ending: m.ending()})
+}
+
+func (m *model) ending() state.Ending {
+	return state.Ending{At: m.now, By: m.caller, SilentMS: m.silentMS}
 }
 
 func (m *model) dropWait(w *state.Wait) {
@@ -454,7 +460,11 @@ func (m *model) release(c *state.Release) state.Result {
 	h, w := m.claim(c.Session, c.Path, c.Handle)
 	switch {
 	case h != nil && (c.Token == 0 || c.Token == h.Token):
-		m.dropHold(h, state.GivenBack)
+		why := state.GivenBack
+		if owner := m.session(c.Session).Principal; m.caller != "" && owner != "" && owner != m.caller || c.Forced {
+			why = state.Forced
+		}
+		m.dropHold(h, why)
 	case w != nil && c.Token == 0:
 		m.dropWait(w)
 	default:

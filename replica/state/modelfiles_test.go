@@ -216,7 +216,7 @@ func (m *model) write(w *state.Write, session string) (state.StepResult, *state.
 
 func (m *model) deleteFile(f *state.File, why state.Reason) {
 	delete(m.files, f.Path)
-	m.emit(state.FileDeleted{Revision: m.number(), File: f, Reason: why})
+	m.emit(state.FileDeleted{Revision: m.number(), File: f, Reason: why, Ending: m.ending()})
 }
 
 // endFiles is what the end of a session does to its files and answers.

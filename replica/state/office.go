@@ -22,6 +22,7 @@ type OfficeOpened struct {
 	Revision uint64
 	Epoch    uint64
 	Master   string
+	At       int64 // Unix nanoseconds; only shown to people
 }
 
 // opens is the operation of a batch that is to open an office.
@@ -35,13 +36,14 @@ func (b *Batch) opens() (*OpenOffice, bool) {
 
 // openOffice begins the next term of office, unless the entry was written in
 // another raft term than it was made for: then its maker is no longer master.
-func (e *editor) openOffice(op *OpenOffice, term uint64, leaseMS int64) bool {
+func (e *editor) openOffice(op *OpenOffice, term uint64, leaseMS, now int64) bool {
 	if op.Term != term || op.Master == "" {
 		return false
 	}
 	e.Epoch++
+	e.Now = max(e.Now, now)
 	e.Office = Office{Open: true, Term: term, Master: op.Master, LeaseMS: leaseMS}
-	e.tell(OfficeOpened{Revision: e.nextRevision(), Epoch: e.Epoch, Master: op.Master})
+	e.tell(OfficeOpened{Revision: e.nextRevision(), Epoch: e.Epoch, Master: op.Master, At: e.Now})
 	return true
 }
 

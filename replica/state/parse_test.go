@@ -20,8 +20,10 @@ var parsers = map[string]func(a *args) state.Operation{
 	"open-session": func(a *args) state.Operation {
 		return &state.OpenSession{Session: a.word(), Name: a.str("name"), TTLMS: a.num("ttl", 0), Key: a.str("key"), Digest: a.bytes("digest")}
 	},
-	"close-session":  func(a *args) state.Operation { return &state.CloseSession{Session: a.word()} },
-	"expire-session": func(a *args) state.Operation { return &state.ExpireSession{Session: a.word()} },
+	"close-session": func(a *args) state.Operation { return &state.CloseSession{Session: a.word()} },
+	"expire-session": func(a *args) state.Operation {
+		return &state.ExpireSession{Session: a.word(), SilentMS: a.num("silent", 0)}
+	},
 	"acquire": func(a *args) state.Operation {
 		op := &state.Acquire{Path: a.path(), Handle: a.str("h"), Mode: state.Exclusive, Limit: a.num("limit", 0), DelayMS: a.num("delay", 0)}
 		for word, set := range map[string]func(){
@@ -38,7 +40,7 @@ var parsers = map[string]func(a *args) state.Operation{
 		return op
 	},
 	"release": func(a *args) state.Operation {
-		return &state.Release{Path: a.path(), Handle: a.str("h"), Token: a.unsigned("token"), Session: a.word()}
+		return &state.Release{Path: a.path(), Handle: a.str("h"), Token: a.unsigned("token"), Forced: a.flag("forced"), Session: a.word()}
 	},
 	"withdraw": func(a *args) state.Operation {
 		return &state.Withdraw{Path: a.path(), Handle: a.str("h"), Seq: a.unsigned("seq"), Undo: a.flag("undo"), Session: a.word()}

@@ -240,7 +240,9 @@ var someOperations = slices.Concat(
 	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).release, (*run).withdraw, (*run).endDelay, (*run).openSession}, 4),
 	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).transaction, (*run).changeAccess}, 10),
 	slices.Repeat([]func(*run, *rapid.T) state.Operation{
-		func(_ *run, t *rapid.T) state.Operation { return &state.ExpireSession{Session: drawSession(t)} }}, 3),
+		func(_ *run, t *rapid.T) state.Operation {
+			return &state.ExpireSession{Session: drawSession(t), SilentMS: rapid.Int64Range(0, 2).Draw(t, "silent")}
+		}}, 3),
 	[]func(*run, *rapid.T) state.Operation{
 		func(_ *run, t *rapid.T) state.Operation { return &state.CloseSession{Session: drawSession(t)} },
 		func(*run, *rapid.T) state.Operation { return &state.CloseOffice{} },
@@ -277,6 +279,7 @@ func (r *run) release(t *rapid.T) state.Operation {
 	if h, _ := r.model.claim(op.Session, op.Path, op.Handle); h != nil && rapid.Bool().Draw(t, "by token") {
 		op.Token = h.Token - rapid.Uint64Range(0, 1).Draw(t, "old")
 	}
+	op.Forced = rapid.IntRange(0, 4).Draw(t, "forced") == 0
 	return op
 }
 

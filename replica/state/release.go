@@ -7,11 +7,14 @@ type Release struct {
 	Path    string `cbor:"2,keyasint,omitempty"`
 	Handle  string `cbor:"3,keyasint,omitempty"`
 	Token   uint64 `cbor:"4,keyasint,omitempty"` // only that very grant; 0 = any, and a place in the queue
+	// Forced says that somebody else than the holder's program does it: see
+	// State.TellsEndings. It is only shown to people.
+	Forced bool `cbor:"5,keyasint,omitempty"`
 }
 
 func (op *Release) wellFormed() bool { return plain(op.Path) }
 
-func (op *Release) size() int { return 32 + len(op.Session) + len(op.Path) + len(op.Handle) }
+func (op *Release) size() int { return 40 + len(op.Session) + len(op.Path) + len(op.Handle) }
 
 func (op *Release) would(s *State) (Result, bool) {
 	has, ok := s.claims.Get(claimKey{op.Session, op.Path, op.Handle})
@@ -28,18 +31,31 @@ func (op *Release) would(s *State) (Result, bool) {
 }
 
 func (op *Release) do(e *editor, r Result) Result {
-	e.drop(claimKey{op.Session, op.Path, op.Handle})
+	why := e.gives(op.Session)
+	if op.Forced {
+		why = Forced
+	}
+	e.drop(claimKey{op.Session, op.Path, op.Handle}, why)
 	return r
 }
 
 // drop ends a claim that is there, and hands its lock on.
-func (e *editor) drop(key claimKey) {
+func (e *editor) drop(key claimKey, why Reason) {
 	if has, _ := e.claims.Get(key); has.hold != nil {
-		e.dropHold(has.hold, GivenBack)
+		e.dropHold(has.hold, why)
 	} else {
 		e.dropWait(has.wait)
 	}
 	e.settle(key.path)
+}
+
+// gives says why a grant of a session ends that the present command releases.
+func (e *editor) gives(session string) Reason {
+	s, _ := e.sessions.Get(session)
+	if e.caller != "" && s.Principal != "" && s.Principal != e.caller {
+		return Forced
+	}
+	return GivenBack
 }
 
 // Withdraw ends the wait with number Seq, unless it is a persistent one,
@@ -77,6 +93,6 @@ func (op *Withdraw) would(s *State) (Result, bool) {
 }
 
 func (op *Withdraw) do(e *editor, r Result) Result {
-	e.drop(claimKey{op.Session, op.Path, op.Handle})
+	e.drop(claimKey{op.Session, op.Path, op.Handle}, GivenBack)
 	return r
 }

@@ -93,13 +93,21 @@ type CloseSession struct {
 // lock-delays behind.
 type ExpireSession struct {
 	Session string `cbor:"1,keyasint,omitempty"`
+	// SilentMS is for how long the master had heard nothing of it, in milliseconds;
+	// 0 where that was not told: see State.TellsEndings. It is only shown to people.
+	SilentMS int64 `cbor:"2,keyasint,omitempty"`
 }
+
+// TellsEndings reports whether commands may say more of how something ends than what
+// it comes to: ExpireSession.SilentMS and Release.Forced. Members of a cell of an
+// earlier level may run a release that can't read it.
+func (s *State) TellsEndings() bool { return s.Level >= levelAccess }
 
 func (op *CloseSession) wellFormed() bool  { return true }
 func (op *ExpireSession) wellFormed() bool { return true }
 
 func (op *CloseSession) size() int  { return 16 + len(op.Session) }
-func (op *ExpireSession) size() int { return 16 + len(op.Session) }
+func (op *ExpireSession) size() int { return 24 + len(op.Session) }
 
 func (op *CloseSession) would(s *State) (Result, bool)  { return s.wouldEnd(op.Session) }
 func (op *ExpireSession) would(s *State) (Result, bool) { return s.wouldEnd(op.Session) }
@@ -110,6 +118,7 @@ func (op *CloseSession) do(e *editor, r Result) Result {
 }
 
 func (op *ExpireSession) do(e *editor, r Result) Result {
+	e.silentMS = op.SilentMS
 	e.endSession(op.Session, Expired)
 	return r
 }

@@ -103,10 +103,14 @@ func resultText(r state.Result) string {
 	return fmt.Sprintf("a result of type %T", r)
 }
 
+func endingText(e state.Ending) string {
+	return fields(opt("ended", e.At), opt("by", e.By), opt("silent", e.SilentMS))
+}
+
 func changeText(c state.Change) string {
 	switch c := c.(type) {
 	case state.OfficeOpened:
-		return fields("office opened", opt("r", c.Revision), opt("epoch", c.Epoch), opt("master", c.Master))
+		return fields("office opened", opt("r", c.Revision), opt("epoch", c.Epoch), opt("master", c.Master), opt("at", c.At))
 	case state.OfficeClosed:
 		return "office closed"
 	case state.SessionOpened:
@@ -122,7 +126,7 @@ func changeText(c state.Change) string {
 	case state.Withdrawn:
 		return "withdrawn " + waitText(c.Wait)
 	case state.Released:
-		return fields("released", opt("r", c.Revision), c.Reason.String(), holdText(c.Hold))
+		return fields("released", opt("r", c.Revision), c.Reason.String(), holdText(c.Hold), endingText(c.Ending))
 	case state.DelayBegan:
 		return fields("delay", c.Path, opt("delay-seq", c.ID), opt("delay", c.MS))
 	case state.DelayEnded:
@@ -134,7 +138,7 @@ func changeText(c state.Change) string {
 	case state.FileChanged:
 		return "file " + fileText(c.File)
 	case state.FileDeleted:
-		return fields("file deleted", opt("r", c.Revision), c.Reason.String(), c.File.Path)
+		return fields("file deleted", opt("r", c.Revision), c.Reason.String(), c.File.Path, endingText(c.Ending))
 	case state.Answered:
 		text := fields("answered", c.Session, c.Answer.Key)
 		if c.Forgotten != nil {

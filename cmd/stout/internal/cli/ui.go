@@ -138,6 +138,34 @@ func (u *ui) paragraph(name, text string) {
 	}
 }
 
+// prose writes sentences.
+func (u *ui) prose(text string) { u.block("", "", text) }
+
+// indented writes a paragraph that belongs to the line above it.
+func (u *ui) indented(text string) { u.block(indentation, indentation, text) }
+
+// hanging is indented behind a name, whose width the lines that follow keep free.
+func (u *ui) hanging(name, text string) {
+	u.block(indentation+name+"  ", indentation+strings.Repeat(" ", lipgloss.Width(name)+gap), text)
+}
+
+const indentation = "    "
+
+// block writes text in lines that fit, behind a head and then behind blanks.
+func (u *ui) block(head, blanks, text string) {
+	width := pageWidth
+	if u.width > 0 {
+		width = min(width, u.width)
+	}
+	for i, line := range wrap("", text, width-len(blanks), 0) {
+		if i == 0 {
+			u.printf("%s%s\n", head, line)
+		} else {
+			u.printf("%s%s\n", blanks, line)
+		}
+	}
+}
+
 // note prints a remark to standard error.
 func (u *ui) note(format string, args ...any) {
 	if !u.quiet {

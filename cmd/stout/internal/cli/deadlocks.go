@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+func (a *app) deadlocksCommand() *cobra.Command {
+	var stale bool
+	cmd := &cobra.Command{
+		Use:   "deadlocks",
+		Short: "Find sessions that wait for each other",
+		Long: `Finds circles of sessions each of which waits for a lock that the next one
+holds, or stands ahead for, and the last one because of the first. None of them
+gets on until one gives up or is ended (stout session kill).
+
+A session is taken as a whole: a program with several threads may hold and wait
+by different ones, and get on by itself.
+
+` + exitHelp,
+		SuggestFor:        []string{"deadlock", "cycles", "circles"},
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.deadlocks(cmd.Context(), readOptions(stale))
+		},
+	}
+	addStale(cmd, &stale)
+	return cmd
+}
+
+func (a *app) deadlocks(ctx context.Context, opts []client.ReadOption) error {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	all, err := a.client.Deadlocks(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	if a.ui.json {
+		return a.ui.object(lockapi.Deadlocks{Deadlocks: all})
+	}
+	if len(all) == 0 {
+		a.ui.note("no sessions wait for each other")
+		return nil
+	}
+	a.tellDeadlocks(all)
+	a.ui.note("each gets on when one of its sessions gives up; stout session kill SESSION ends one")
+	return nil
+}
+
+// tellDeadlocks tells of circles, a session a line.
+func (a *app) tellDeadlocks(all []lockapi.Deadlock) {
+	for i, d := range all {
+		if i > 0 {
+			a.ui.printf("\n")
+		}
+		if len(d.Links) == 1 {
+			a.ui.printf("%s\n", a.ui.out.fail.Render("A session waits for itself:"))
+		} else {
+			a.ui.printf("%s\n", a.ui.out.fail.Render(fmt.Sprintf("%d sessions wait for each other:", len(d.Links))))
+		}
+		for i, l := range d.Links {
+			next := d.Links[(i+1)%len(d.Links)]
+			why := fmt.Sprintf("where %s stands ahead", clean(next.SessionName))
+			if l.Token != 0 {
+				why = fmt.Sprintf("which %s holds with token %d", clean(next.SessionName), l.Token)
+			}
+			a.ui.indented(fmt.Sprintf("%s (session %s) waits %s for %s, %s", clean(l.SessionName), clean(l.Session), millis(l.WaitingMS), clean(l.Path), why))
+		}
+	}
+}

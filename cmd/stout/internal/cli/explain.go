@@ -1,0 +1,408 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// explained is all that stout explain tells of a path, as it is with -o json.
+type explained struct {
+	Lock      lockapi.Lock           `json:"lock"`
+	Sessions  []lockapi.SessionState `json:"sessions"` // of the holders, as far as they may be read
+	Deadlocks []lockapi.Deadlock     `json:"deadlocks"`
+	History   lockapi.History        `json:"history"`
+
+	left map[string]string // what is to be said of a holder's session, by id
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	var stale bool
+	last := 5
+	cmd := &cobra.Command{
+		Use:   "explain PATH",
+		Short: "Tell who holds a lock, who waits, and how it came to that",
+		Long: `Tells in plain sentences how the lock at PATH stands: who holds it, by which
+session, since when and for how long the session is still good; who waits at
+which place; what would happen if the holder died now; and who held it before,
+and why each of them lost it. Of the file at PATH it tells who wrote it.
+
+What was before is told from the memory of the replica that answers, which
+keeps the last events of the cell; how far it reaches is told as well.
+
+` + exitHelp,
+		Example: `  stout explain /jobs/nightly
+  stout explain /jobs/nightly --last 20`,
+		SuggestFor:        []string{"why", "who", "history", "describe", "info"},
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completePath,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := validPath(args[0]); err != nil {
+				return err
+			}
+			if last < 0 || last > mostLast {
+				return usagef("--last is %d; it must be within 0..%d", last, mostLast)
+			}
+			return a.explainPath(cmd.Context(), args[0], last, readOptions(stale))
+		},
+	}
+	addStale(cmd, &stale)
+	cmd.Flags().IntVar(&last, "last", last, "tell of at most so `many` earlier holders and writes")
+	return cmd
+}
+
+// mostLast is how many earlier holders can be asked for. One takes up to three events.
+const mostLast = lockapi.MaxListLimit / 4
+
+func (a *app) explainPath(ctx context.Context, path string, last int, opts []client.ReadOption) error {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	e := explained{Sessions: []lockapi.SessionState{}, Deadlocks: []lockapi.Deadlock{}, left: map[string]string{}}
+	var err error
+	if e.Lock, err = a.client.ReadLock(ctx, path, append(opts, client.Queue(lockapi.MaxWaiters))...); err != nil {
+		return err
+	}
+	if e.History, err = a.client.History(ctx, path, 4*max(last, 1)); err != nil {
+		return err
+	}
+	if err := a.readHolders(ctx, &e, opts); err != nil {
+		return err
+	}
+	if e.Lock.Waiters > 0 {
+		all, err := a.client.Deadlocks(ctx, opts...)
+		if err != nil {
+			return err
+		}
+		for _, d := range all {
+			if goesThrough(d, path) {
+				e.Deadlocks = append(e.Deadlocks, d)
+			}
+		}
+	}
+	if a.ui.json {
+		return a.ui.object(e)
+	}
+	a.tellHolders(&e)
+	a.tellWaiters(&e)
+	if len(e.Deadlocks) > 0 {
+		a.ui.printf("\n")
+		a.tellDeadlocks(e.Deadlocks)
+	}
+	if text := whatIf(&e); text != "" {
+		a.ui.printf("\n")
+		a.ui.prose(text)
+	}
+	a.tellPast(&e, last)
+	return nil
+}
+
+// readHolders reads how long the sessions of the first holders are still good, where
+// that may be known.
+func (a *app) readHolders(ctx context.Context, e *explained, opts []client.ReadOption) error {
+	for _, h := range e.Lock.Holders[:min(len(e.Lock.Holders), mostHolders)] {
+		if _, asked := e.left[h.Session]; asked {
+			continue
+		}
+		s, err := a.client.ReadSession(ctx, h.Session, opts...)
+		switch {
+		case errors.Is(err, client.ErrSessionNotFound):
+			e.left[h.Session] = "Its session has ended at this moment."
+		case isDenial(err):
+			e.left[h.Session] = "For how long its session is still good only who observes the cell may see."
+		case err != nil:
+			return err
+		case s.LeaseRemainingMS == nil:
+			e.left[h.Session] = fmt.Sprintf("For how long its session is still good only the master knows; its ttl is %s.", millis(s.TTLMS))
+			e.Sessions = append(e.Sessions, s)
+		default:
+			e.left[h.Session] = fmt.Sprintf("Its session is still good for %s of %s.", seconds(*s.LeaseRemainingMS), millis(s.TTLMS))
+			e.Sessions = append(e.Sessions, s)
+		}
+	}
+	return nil
+}
+
+// tellHolders tells who holds the lock, or that nobody does.
+func (a *app) tellHolders(e *explained) {
+	l := e.Lock
+	head := a.ui.out.head.Render(clean(l.Path))
+	switch n := len(l.Holders) + l.MoreHolders; {
+	case n == 0 && l.DelayRemainingMS > 0:
+		a.ui.printf("%s is held by nobody, and in its lock-delay for another %s.\n", head, seconds(l.DelayRemainingMS))
+		a.ui.indented("The session of its last holder expired, who may still be at work.")
+	case n == 0:
+		a.ui.printf("%s is free.\n", head)
+	case n == 1:
+		h := l.Holders[0]
+		a.ui.printf("%s is held by %s since %s, for %s.\n", head, clean(h.SessionName), clock(h.GrantedAt), since(h.GrantedAt))
+	case l.Limit > 0:
+		a.ui.printf("%s is shared by %d, of %d that may hold it.\n", head, n, l.Limit)
+	default:
+		a.ui.printf("%s is shared by %d.\n", head, n)
+	}
+	shown := l.Holders[:min(len(l.Holders), mostHolders)]
+	for _, h := range shown {
+		name := ""
+		if len(shown) > 1 {
+			name = fmt.Sprintf("%s since %s, for %s: ", clean(h.SessionName), clock(h.GrantedAt), since(h.GrantedAt))
+		}
+		text := name + fmt.Sprintf("Token %d, %s, session %s%s. ", h.Token, clean(string(h.Mode)), clean(h.Session), ownedBy(h.Principal, h.SessionMeta))
+		if waited := e.waited(h.Token); waited != nil {
+			text += fmt.Sprintf("It waited %s for it. ", millis(*waited))
+		}
+		a.ui.indented(text + e.left[h.Session])
+	}
+	if more := len(l.Holders) - len(shown) + l.MoreHolders; more > 0 {
+		a.ui.indented(fmt.Sprintf("And %s more.", plural(more, "holder")))
+	}
+}
+
+// waited is how long the grant with that token was waited for, in milliseconds; nil
+// where that is not known, or no time.
+func (e *explained) waited(token uint64) *int64 {
+	for _, p := range e.History.Events {
+		if p.Type == lockapi.EventLockAcquired && p.Token == token {
+			return p.WaitedMS
+		}
+	}
+	return nil
+}
+
+// ownedBy is what else is known of who has a place or a hold.
+func ownedBy(principal string, meta map[string]string) string {
+	text := ""
+	if principal != "" {
+		text += " of " + clean(principal)
+	}
+	if len(meta) > 0 {
+		text += ", " + metaText(meta)
+	}
+	return text
+}
+
+// tellWaiters tells who waits at which place.
+func (a *app) tellWaiters(e *explained) {
+	l := e.Lock
+	switch {
+	case l.Waiters == 0 && l.State == lockapi.StateFree:
+		return
+	case l.Waiters == 0:
+		a.ui.printf("\nNobody waits for it.\n")
+		return
+	case l.Waiters == 1:
+		a.ui.printf("\nOne waits for it:\n")
+	default:
+		a.ui.printf("\n%d wait for it:\n", l.Waiters)
+	}
+	shown := l.Queue[:min(len(l.Queue), mostHolders)]
+	for _, w := range shown {
+		a.ui.hanging(fmt.Sprintf("%d.", w.Position), fmt.Sprintf("%s since %s, for %s; %s, session %s%s", clean(w.SessionName), clock(w.Since), millis(w.WaitingMS),
+			clean(string(w.Mode)), clean(w.Session), ownedBy(w.Principal, w.SessionMeta)))
+	}
+	if more := l.Waiters - len(shown); more > 0 {
+		a.ui.indented(fmt.Sprintf("and %d more; stout locks %s shows them", more, clean(l.Path)))
+	}
+}
+
+// whatIf says what would happen if the holder died now, or when the lock-delay is
+// over.
+func whatIf(e *explained) string {
+	l := e.Lock
+	holders := len(l.Holders) + l.MoreHolders
+	switch {
+	case holders == 0 && l.DelayRemainingMS > 0:
+		return fmt.Sprintf("When the lock-delay is over, %s.", heirs(l, holders))
+	case holders == 0:
+		return ""
+	}
+	h, who := l.Holders[0], "the holder"
+	if holders > 1 {
+		who = "the first of the holders"
+	}
+	text := fmt.Sprintf("If %s died now, its session would expire when its ttl is over", who)
+	for _, s := range e.Sessions {
+		if s.ID == h.Session && s.LeaseRemainingMS != nil {
+			text = fmt.Sprintf("If %s died now, its session would expire in about %s", who, seconds(*s.LeaseRemainingMS))
+		}
+	}
+	if h.LockDelayMS > 0 {
+		text += fmt.Sprintf(", nobody would get the lock for the %s of its lock-delay", millis(h.LockDelayMS))
+	}
+	return text + ", and then " + heirs(l, holders-1) + "."
+}
+
+// heirs are those in the queue who get a lock that so many others hold then.
+func heirs(l lockapi.Lock, others int) string {
+	switch {
+	case l.Waiters == 0 && others > 0:
+		return "the others would still hold it"
+	case l.Waiters == 0:
+		return "the lock would be free"
+	case len(l.Queue) == 0:
+		return "the first of those who wait would get it"
+	}
+	first := l.Queue[0]
+	if others > 0 && (first.Mode == lockapi.Exclusive || l.Mode == lockapi.Exclusive) {
+		return fmt.Sprintf("%s would still wait for the other %s", clean(first.SessionName), plural(others, "holder"))
+	}
+	together := 1
+	for together < len(l.Queue) && first.Mode == lockapi.Shared && l.Queue[together].Mode == lockapi.Shared && (l.Limit == 0 || int64(others+together) < l.Limit) {
+		together++
+	}
+	if together > 1 {
+		return fmt.Sprintf("%s and the next %d of those who wait would get it together", clean(first.SessionName), together-1)
+	}
+	return clean(first.SessionName) + " would get it"
+}
+
+// tellPast tells who held the lock before, and who wrote the file, newest first.
+func (a *app) tellPast(e *explained, last int) {
+	var lines [][2]string
+	var masters []lockapi.PastEvent // since the last line
+	told := 0
+	for i, p := range e.History.Events {
+		if p.Type == lockapi.EventMasterChanged {
+			masters = append(masters, p)
+			continue
+		}
+		text := e.past(i)
+		if text == "" {
+			continue
+		}
+		if told == last {
+			break
+		}
+		if m := mastersText(masters); m[1] != "" {
+			lines = append(lines, m)
+		}
+		masters = nil
+		lines = append(lines, [2]string{clock(p.At), text})
+		told++
+	}
+	if told > 0 {
+		a.ui.printf("\nWhat happened, newest first:\n")
+	}
+	for _, l := range lines {
+		a.ui.hanging(a.ui.out.dim.Render(l[0]), l[1])
+	}
+	reach := "the replica that answered remembers nothing yet"
+	if s := e.History.Since; s != nil {
+		reach = "the replica that answered remembers what was since " + clock(*s)
+	}
+	switch {
+	case told == 0 && last > 0:
+		a.ui.printf("\n")
+		a.ui.prose(fmt.Sprintf("Of earlier holders nothing is known: %s.", reach))
+	case last > 0:
+		a.ui.note("%s (revision %d)", reach, e.History.Oldest)
+	}
+}
+
+// mastersText tells of changes of master that came one after the other, newest first.
+func mastersText(all []lockapi.PastEvent) [2]string {
+	switch len(all) {
+	case 0:
+		return [2]string{}
+	case 1:
+		return [2]string{clock(all[0].At), fmt.Sprintf("%s became master, in epoch %d", clean(all[0].Master), all[0].Epoch)}
+	}
+	return [2]string{clock(all[0].At), fmt.Sprintf("%s became master, in epoch %d, the last of %d changes since %s", clean(all[0].Master), all[0].Epoch, len(all), clock(all[len(all)-1].At))}
+}
+
+// past tells of an event that ended something, or wrote the file; "" for others.
+func (e *explained) past(i int) string {
+	p := e.History.Events[i]
+	switch p.Type {
+	case lockapi.EventLockReleased:
+		text := fmt.Sprintf("%s (token %d", clean(p.SessionName), p.Token)
+		if p.Principal != "" {
+			text += ", " + clean(p.Principal)
+		}
+		text += ")"
+		if p.HeldMS != nil {
+			text += " had it for " + millis(*p.HeldMS)
+		}
+		return text + "; " + e.why(p)
+	case lockapi.EventFileDeleted:
+		if p.Reason == lockapi.ReasonSessionEnded {
+			return "the file ended with its session"
+		}
+		return "the file was deleted" + by(p)
+	case lockapi.EventFileCreated, lockapi.EventFileChanged:
+		return fmt.Sprintf("the file was written%s: %s, generation %d", by(p), byteSize(int64(p.Size)), p.Generation)
+	}
+	return ""
+}
+
+func by(p lockapi.PastEvent) string {
+	if p.By == "" {
+		return ""
+	}
+	return " by " + clean(p.By)
+}
+
+// why says why a hold ended.
+func (e *explained) why(p lockapi.PastEvent) string {
+	switch p.Reason {
+	case lockapi.ReasonReleased:
+		return "released"
+	case lockapi.ReasonForced:
+		return "released by force" + by(p)
+	case lockapi.ReasonSessionClosed:
+		if p.By == p.Principal {
+			return "closed"
+		}
+		return "closed" + by(p)
+	case lockapi.ReasonSessionExpired:
+		if p.SilentMS == nil {
+			return fmt.Sprintf("expired: no keepalive, ttl %s", millis(p.TTLMS))
+		}
+		return fmt.Sprintf("expired: last keepalive %s%s before, ttl %s", e.atLeast(p), seconds(*p.SilentMS), millis(p.TTLMS))
+	}
+	return clean(p.Reason)
+}
+
+// atLeast qualifies how long a session was silent where its master had taken office at
+// that time, and knew nothing of what was before.
+func (e *explained) atLeast(end lockapi.PastEvent) string {
+	heard := end.At.Add(-time.Duration(*end.SilentMS) * time.Millisecond)
+	for _, p := range e.History.Events {
+		if p.Type == lockapi.EventMasterChanged && p.At.Before(end.At) && heard.Sub(p.At).Abs() < time.Second {
+			return "at least "
+		}
+	}
+	return ""
+}
+
+// seconds writes milliseconds to a tenth of a second where that matters.
+func seconds(ms int64) string {
+	if ms < 100_000 {
+		return fmt.Sprintf("%.1fs", float64(ms)/1000)
+	}
+	return millis(ms)
+}
+
+// clock is a time of day here, with its date where that is not today's.
+func clock(t time.Time) string {
+	t = t.Local()
+	if now := time.Now(); t.YearDay() != now.YearDay() || t.Year() != now.Year() {
+		return t.Format("2006-01-02 15:04:05")
+	}
+	return t.Format("15:04:05")
+}
+
+// goesThrough reports whether somebody in a circle waits for the lock at a path.
+func goesThrough(d lockapi.Deadlock, path string) bool {
+	for _, l := range d.Links {
+		if l.Path == path {
+			return true
+		}
+	}
+	return false
+}

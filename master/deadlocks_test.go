@@ -1,0 +1,80 @@
+package master
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestDeadlocks: a circle is shown with who waits for what for how long, at the
+// master and by what another replica knows, until one of its sessions is ended.
+func TestDeadlocks(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		m := c.office("r1").master
+		a, b := lasting(t, m, "a", time.Hour), lasting(t, m, "b", time.Hour)
+		first, second := mustHold(t, m, "/1", want(a)), mustHold(t, m, "/2", want(b))
+		find := func(m *Master, stale bool) []lockapi.Deadlock {
+			t.Helper()
+			d, err := m.Deadlocks(t.Context(), Read{Caller: root(Anybody), Stale: stale})
+			must(t, err)
+			return d.Deadlocks
+		}
+		ask := func(session, path string) {
+			t.Helper()
+			_, err := m.Acquire(t.Context(), AcquireRequest{Path: path, LockRequest: want(session, queueing)})
+			must(t, err)
+		}
+		if ask(a, "/2"); len(find(m, false)) != 0 || m.Vitals().Deadlocks != 0 {
+			t.Errorf("one waits: %+v", find(m, false))
+		}
+		ask(b, "/1")
+		pass(5 * time.Second)
+		for i, n := range c.nodes {
+			found := find(n.master, i > 0)
+			if len(found) != 1 || len(found[0].Links) != 2 || n.master.Vitals().Deadlocks != 1 {
+				t.Fatalf("%s: %+v", n.id, found)
+			}
+			for _, l := range found[0].Links {
+				name, path, token := "a", "/2", second.Token
+				if l.Session == b {
+					name, path, token = "b", "/1", first.Token
+				}
+				if l.SessionName != name || l.Path != path || l.Token != token || l.WaitingMS < 5000 || l.Mode != lockapi.Exclusive {
+					t.Errorf("%s: %+v", n.id, l)
+				}
+			}
+		}
+		must(t, m.CloseSession(t.Context(), CloseSessionRequest{Session: a}))
+		if found := find(m, false); len(found) != 0 {
+			t.Errorf("after its end: %+v", found)
+		}
+	})
+}
+
+// TestDeadlocksLeaveOut circles with a path that the caller may not read.
+func TestDeadlocksLeaveOut(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		_, err := m.PutRule(t.Context(), RuleChange{Caller: root(Operate), Path: "/q", AccessLists: lockapi.AccessLists{Lock: []string{"user:a"}}})
+		must(t, err)
+		ask := func(session, path string) {
+			t.Helper()
+			_, err := m.Acquire(t.Context(), AcquireRequest{Caller: using(by("user:a", LockAt, path), session), Path: path, LockRequest: want(session, queueing)})
+			must(t, err)
+		}
+		for _, paths := range [][2]string{{"/p/1", "/p/2"}, {"/p/3", "/q/1"}} {
+			s, other := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:a")
+			ask(s, paths[0])
+			ask(other, paths[1])
+			ask(s, paths[1])
+			ask(other, paths[0])
+		}
+		for who, seen := range map[string]int{"user:c": 1, "user:root": 2, "user:zoe": 0} {
+			d, err := m.Deadlocks(t.Context(), Read{Caller: by(who, Anybody)})
+			must(t, err)
+			if len(d.Deadlocks) != seen {
+				t.Errorf("%s sees %+v", who, d.Deadlocks)
+			}
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package master
+
+import (
+	"context"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/events"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// HistoryQuery asks for what happened at one path.
+type HistoryQuery struct {
+	Caller Caller
+	Path   string
+	Limit  int // of events of the path, and of changes of master
+}
+
+// History is what this replica remembers of the lock and the file at a path. It needs
+// no master, and never blocks.
+func (m *Master) History(ctx context.Context, q HistoryQuery) (lockapi.History, error) {
+	return read(ctx, m, &Read{Caller: q.Caller, Stale: true}, func(*office, *state.State) (lockapi.History, error) {
+		past := m.log.Events().Past(q.Path, q.Limit)
+		out := lockapi.History{Path: q.Path, Events: make([]lockapi.PastEvent, 0, len(past.Events)), More: past.More, Oldest: past.Oldest, Revision: past.Revision}
+		if past.Since != 0 {
+			at := time.Unix(0, past.Since).UTC()
+			out.Since = &at
+		}
+		for i := range past.Events {
+			out.Events = append(out.Events, pastEventOf(&past.Events[i]))
+		}
+		return out, nil
+	})
+}
+
+// pastEventOf shows an event with how it came about.
+func pastEventOf(e *events.Event) lockapi.PastEvent {
+	out := lockapi.PastEvent{Revision: e.Revision, Type: lockapi.EventType(e.Type.String()), At: time.Unix(0, e.At()).UTC(),
+		Path: e.Path, Reason: e.Reason(), By: e.Ending().By}
+	if silent := e.Ending().SilentMS; silent > 0 {
+		out.SilentMS = &silent
+	}
+	out.Epoch, out.Master = e.Master()
+	if o := e.Owner(); o != nil {
+		out.SessionName, out.Principal, out.TTLMS = o.Name, o.Principal, o.TTL.Milliseconds()
+	}
+	if h := e.Hold(); h != nil {
+		out.Session, out.Handle, out.Mode, out.Token = h.Session, h.Handle, mode(h.Mode), h.Token
+		if e.Type == events.LockReleased {
+			out.HeldMS = milliseconds(e.At() - h.GrantedAt)
+		}
+		if waited, ok := e.Waited(); ok {
+			out.WaitedMS = milliseconds(int64(waited))
+		}
+	}
+	if w := e.Wait(); w != nil {
+		out.Session, out.Handle, out.Mode = w.Session, w.Handle, mode(w.Mode)
+	}
+	if f := e.File(); f != nil {
+		out.Session, out.Generation, out.Size = f.Session, f.Generation, f.Size
+		if e.Type != events.FileDeleted {
+			out.By = f.Principal
+		}
+	}
+	return out
+}
+
+// milliseconds is so many nanoseconds in milliseconds.
+func milliseconds(ns int64) *int64 {
+	ms := time.Duration(ns).Milliseconds()
+	return &ms
+}

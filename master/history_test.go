@@ -1,0 +1,121 @@
+package master
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// historyText is what a replica remembers of a path, an event a line.
+func historyText(t *testing.T, m *Master, path string, limit int) (string, lockapi.History) {
+	t.Helper()
+	h, err := m.History(t.Context(), HistoryQuery{Caller: root(ReadAt), Path: path, Limit: limit})
+	must(t, err)
+	var lines []string
+	for _, e := range h.Events {
+		line := fmt.Sprintf("%s %s", e.Type, e.Reason)
+		for name, ms := range map[string]*int64{"waited": e.WaitedMS, "silent": e.SilentMS} {
+			if ms != nil {
+				line += fmt.Sprintf(" %s %s", name, (time.Duration(*ms) * time.Millisecond).Round(time.Second))
+			}
+		}
+		lines = append(lines, strings.Join(strings.Fields(line+" "+e.SessionName+" "+e.Master), " "))
+	}
+	return strings.Join(lines, "\n"), h
+}
+
+func lasting(t *testing.T, m *Master, name string, ttl time.Duration) string {
+	t.Helper()
+	s, err := m.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.SessionRequest{TTLMS: ttl.Milliseconds(), Name: name}})
+	must(t, err)
+	return s.ID
+}
+
+// TestHistory: who held a lock, who waited for how long, why each ended, and the
+// masters between; newest first, and the same at each replica.
+func TestHistory(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		c.set(func(f *fakeConf) {
+			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
+		})
+		_, err := n.master.PutGroup(t.Context(), GroupChange{Name: "g"}) // which takes the level that the times of silence are told from
+		must(t, err)
+		a, b := lasting(t, n.master, "a", time.Hour), lasting(t, n.master, "b", 12*time.Second)
+		held := mustHold(t, n.master, "/l", want(a))
+		mustHold(t, n.master, "/other", want(a))
+		call := begin(t.Context(), n.master, "/l", want(b, waiting(time.Minute)))
+		pass(5 * time.Second)
+		_, err = n.master.Release(t.Context(), ReleaseRequest{Path: "/l", Session: a})
+		must(t, err)
+		<-call.done
+		must(t, call.err)
+		alive(n, b, time.Minute) // and no longer
+		n = c.office("r2")
+		mustHold(t, n.master, "/l", want(a))
+		must(t, n.master.CloseSession(t.Context(), CloseSessionRequest{Session: a}))
+		pass(time.Second) // for the others to hear of it
+		const all = "lock_released session_closed a\nlock_acquired a\nmaster_changed r2\nlock_released session_expired silent 12s b\n" +
+			"lock_acquired waited 5s b\nlock_released released a\nlock_contended b\nlock_acquired a\nmaster_changed r1"
+		for _, n := range c.nodes {
+			got, h := historyText(t, n.master, "/l", 20)
+			if got != all || h.More || h.Oldest != 0 || h.Since == nil || h.Path != "/l" {
+				t.Errorf("%s: %+v\n%s", n.id, h, got)
+			}
+			if first, last := h.Events[0], h.Events[7]; last.Token != held.Token || last.Session != a || !last.At.Equal(*held.GrantedAt) ||
+				last.TTLMS != 3_600_000 || first.HeldMS == nil || last.HeldMS != nil || h.Revision != first.Revision+1 { // the end of /other
+				t.Errorf("%s: %+v ... %+v", n.id, first, last)
+			}
+		}
+		if got, h := historyText(t, n.master, "/l", 2); got != "lock_released session_closed a\nlock_acquired a" || !h.More {
+			t.Errorf("%+v\n%s", h, got)
+		}
+		if got, h := historyText(t, n.master, "/none", 1); got != "master_changed r2" || h.More {
+			t.Errorf("%+v\n%s", h, got)
+		}
+	})
+}
+
+// TestHistoryNamesWhoForced a release, and who ended a session that is not his.
+func TestHistoryNamesWhoForced(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		for i := range 2 {
+			s, err := m.OpenSession(t.Context(), OpenSessionRequest{Caller: by("user:a", Anybody), SessionRequest: lockapi.SessionRequest{TTLMS: 60_000}})
+			must(t, err)
+			_, err = m.Acquire(t.Context(), AcquireRequest{Caller: using(by("user:a", LockAt, "/p/l"), s.ID), Path: "/p/l", LockRequest: want(s.ID)})
+			must(t, err)
+			if i == 0 {
+				_, err = m.Release(t.Context(), ReleaseRequest{Caller: root(AdminAt), Path: "/p/l", Session: s.ID})
+			} else {
+				err = m.CloseSession(t.Context(), CloseSessionRequest{Caller: root(Operate), Session: s.ID})
+			}
+			must(t, err)
+		}
+		_, h := historyText(t, m, "/p/l", 20)
+		closed, forced := h.Events[0], h.Events[2]
+		if forced.Reason != lockapi.ReasonForced || forced.By != "user:root" || forced.Principal != "user:a" {
+			t.Errorf("%+v", forced)
+		}
+		if closed.Reason != lockapi.ReasonSessionClosed || closed.By != "user:root" || closed.Principal != "user:a" {
+			t.Errorf("%+v", closed)
+		}
+	})
+}
+
+// TestHistoryOfFiles: who wrote one, and who deleted it.
+func TestHistoryOfFiles(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		must(t, putSized(t, m, "/f", 100))
+		must(t, putSized(t, m, "/f", 10))
+		_, err := m.DeleteFiles(t.Context(), FileDelete{Path: "/f"})
+		must(t, err)
+		got, h := historyText(t, m, "/f", 20)
+		if got != "file_deleted deleted\nfile_changed\nfile_created\nmaster_changed r1" || h.Events[1].Size != 10 || h.Events[1].Generation != 2 {
+			t.Errorf("%+v\n%s", h, got)
+		}
+	})
+}
