@@ -77,10 +77,12 @@ var evilLines = []string{
 	"access enable --yes", "access enable --yes", "access disable --yes",
 	"certs new --dir PATH", "version",
 	"-s PATH status", "--ca-cert PATH status", "--token-file PATH status", "frob USER", "access rules USER", "status USER", "--USER",
+	"backup save evil.backup", // which no answer of that cell is
 }
 
-// unasked are the commands that only say what their parts are.
-var unasked = []string{"help", "completion", "completion bash", "completion zsh", "completion fish", "completion powershell", "member", "session", "token", "access", "certs"}
+// unasked are the commands that only say what their parts are, and those that read a
+// file of the caller's and ask nobody.
+var unasked = []string{"backup", "backup show", "backup verify", "help", "completion", "completion bash", "completion zsh", "completion fish", "completion powershell", "member", "session", "token", "access", "certs"}
 
 // Names, metadata, notes and paths that others chose, and all else that a cell
 // says, are shown, not obeyed.

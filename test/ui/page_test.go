@@ -98,7 +98,6 @@ func TestLooks(t *testing.T) {
 	for _, look := range looks {
 		t.Run(look.name, func(t *testing.T) {
 			p := open(t, at.at.URL, look.where, look.window, look.scheme)
-			p.expects("/v1/history", "/v1/deadlocks") // which not every release has
 			p.shows("#link", "live")
 			if look.where != "locks" && look.where != "sessions" {
 				busy(calls{t: t, at: at.at})
@@ -150,7 +149,6 @@ func TestLive(t *testing.T) {
 	within("a place in the queue", p.until(`[...document.querySelectorAll('#locks td.queue')].some(e => e.innerText === '1')`))
 	at.release(s, "/live/one")
 	within("a hand-over", p.shows("#locks", "waiter"))
-	p.expects("/v1/history") // which not every release has
 	p.to("lock/live/one")
 	p.shows(".timeline", "released")
 	at.lock(s, "/live/one")
@@ -281,7 +279,7 @@ func TestAccess(t *testing.T) {
 		at.lock(s, path)
 	}
 	p := open(t, at.at.URL, "", desk, "light")
-	p.expects("status of 401", "status of 403", "/v1/history", lockapi.RouteSessions+"/"+s.ID) // what is refused, and the session that has ended
+	p.expects("status of 401", "status of 403", lockapi.RouteSessions+"/"+s.ID) // what is refused, and the session that has ended
 	p.shows("main", "Locks")
 	if menu := p.text("#bar nav"); strings.Contains(menu, "Sessions") || strings.Contains(menu, "Members") {
 		t.Errorf("anonymous is shown the menu %q", menu)
@@ -368,7 +366,6 @@ func TestKeyboard(t *testing.T) {
 	at := calls{t: t, at: c.Ready(t)}
 	fill(at)
 	p := open(t, at.at.URL, "locks", desk, "light")
-	p.expects("/v1/history", "/v1/deadlocks")
 	p.shows("#locks", "billing@host7")
 	focus := func(want string) {
 		t.Helper()
