@@ -43,9 +43,9 @@ var parsers = map[string]func(a *args) state.Operation{
 	"withdraw": func(a *args) state.Operation {
 		return &state.Withdraw{Path: a.path(), Handle: a.str("h"), Seq: a.unsigned("seq"), Undo: a.flag("undo"), Session: a.word()}
 	},
-	"end-delay":   func(a *args) state.Operation { return &state.EndDelay{Path: a.path(), ID: a.unsigned("seq")} },
-	"mark-state":  func(*args) state.Operation { return &state.MarkState{} },
-	"tell-sum":    func(a *args) state.Operation { return &state.TellSum{Entry: a.unsigned("seq"), Sum: a.hex("sum")} },
+	"end-delay":  func(a *args) state.Operation { return &state.EndDelay{Path: a.path(), ID: a.unsigned("seq")} },
+	"mark-state": func(*args) state.Operation { return &state.MarkState{} },
+	"tell-sum":   func(a *args) state.Operation { return &state.TellSum{Entry: a.unsigned("seq"), Sum: a.hex("sum")} },
 	"note-members": func(a *args) state.Operation {
 		op := &state.NoteMembers{}
 		for len(a.plain) > 0 {
