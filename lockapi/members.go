@@ -89,6 +89,12 @@ type MemberChange struct {
 	Directory string `json:"directory"`
 }
 
+// MemberRemoved says that a member is none any more.
+type MemberRemoved struct {
+	ID      string `json:"id"`
+	Removed bool   `json:"removed"`
+}
+
 // Validate reports the first field that is out of bounds as an
 // invalid_argument, or nil.
 func (r *ReplaceMemberRequest) Validate() error { return ValidateDirectory(r.Directory) }
@@ -189,6 +195,19 @@ func ValidateMemberURL(raw string) error {
 func everyInterface(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+// Joining is what a replica is told that is to become a member: where to ask for
+// more.
+type Joining struct {
+	CellID   string   `json:"cell_id"`
+	Replicas []Joined `json:"replicas"`
+}
+
+// Joined is a member as other replicas reach it.
+type Joined struct {
+	ID       string `json:"id"`
+	RaftAddr string `json:"raft_addr"`
 }
 
 // MaxMembers bounds the members of a cell. Each entry of the log goes to all of

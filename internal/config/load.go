@@ -193,6 +193,8 @@ func (c *Config) derive() {
 	}
 	if c.Dev {
 		c.deriveDev()
+	} else {
+		c.deriveJoin()
 	}
 }
 
