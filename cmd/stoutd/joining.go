@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"time"
 
 	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/lockapi"
@@ -95,4 +98,27 @@ func askOneToJoin(ctx context.Context, client *http.Client, name, at string) ([]
 		return nil, fmt.Errorf("%s tells of no members", at)
 	}
 	return members, nil
+}
+
+const (
+	joinTimeout  = time.Second
+	maxJoinBytes = 64 << 10
+)
+
+// trusted is the system's CAs and those of the named files, as far as there are
+// any: what is wrong with a file is told where it is used first.
+func trusted(files ...string) *x509.CertPool {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	for _, name := range files {
+		if name == "" {
+			continue
+		}
+		if content, err := os.ReadFile(name); err == nil {
+			pool.AppendCertsFromPEM(content)
+		}
+	}
+	return pool
 }

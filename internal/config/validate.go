@@ -109,7 +109,7 @@ func (v *validator) replicas() {
 		return
 	}
 	if len(c.Replicas) == 0 {
-		v.require(nameReplica, "id=host:port,http://host:port of each replica of the cell, this one included (or --join, to become a member of a cell that runs)")
+		v.require(nameReplica, "id=host:port,http://host:port of each replica of the cell, this one included")
 		return
 	}
 	seen := map[string]string{}
