@@ -23,6 +23,9 @@ import (
 // contract as the tests need. It is an http.RoundTripper (hosts r1, r2 and r3)
 // and an http.Handler (one replica that is always the master).
 type fakeCell struct {
+	rawBackup    []byte // that it answers with, guarded by mu as all
+	refuseBackup *lockapi.Error
+
 	latency time.Duration // one way
 	cost    time.Duration // of a replica's time, for each call: it serves one after another
 	start   time.Time
@@ -369,6 +372,8 @@ func (f *fakeCell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		reply(w, 200, lockapi.Replica{ID: req.URL.Host, Role: lockapi.RoleReplica})
 	case path == lockapi.RouteTransfer:
 		f.transfer(w, req)
+	case path == lockapi.RouteBackup:
+		f.backup(w)
 	default:
 		refuse(w, lockapi.Errorf(lockapi.CodeNotFound, "no route %s", path))
 	}

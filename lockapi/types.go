@@ -346,6 +346,10 @@ type Cell struct {
 	Locks    *int       `json:"locks,omitempty"`
 	Waiters  *int       `json:"waiters,omitempty"`
 	Files    *int       `json:"files,omitempty"`
+	Access   bool       `json:"access"` // whether it is on
+	// Level says which releases may be in the cell: those that know it. The master
+	// raises it to what all members know; see docs/operations.md, Upgrades.
+	Level uint64 `json:"level"`
 
 	ContentBytes *int64 `json:"content_bytes,omitempty"` // of all files
 }

@@ -627,8 +627,25 @@ func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 		if _, err := m.Acquire(t.Context(), locking("user:a", sessionOfCaller(t, m, "user:a"))); err != nil {
 			t.Fatal(err)
 		}
-		called := make(chan error, 4)
+		called, watched := make(chan error, 4), make(chan error, 2)
+		all, err := NewEventFilter(nil, []string{"/q/"}, nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, proof := range []Caller{{Secret: &sum}, {Principal: "user:a", Ends: time.Now().Add(ttl)}} {
+			watcher := proof
+			watcher.Ask = Ask{Right: Anybody}
+			go func() {
+				watch := m.WatchEvents(all.For(watcher))
+				defer watch.Close()
+				for after := uint64(0); ; <-watch.Ready() {
+					var err error
+					if _, after, err = watch.Read(after, 10, 1000); err != nil {
+						watched <- err
+						return
+					}
+				}
+			}()
 			s := sessionOfCaller(t, m, "user:a")
 			ask := locking("user:a", s, waiting(time.Hour))
 			ask.Caller.Secret, ask.Caller.Ends = proof.Secret, proof.Ends
@@ -638,12 +655,15 @@ func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 			go func() { called <- second(m.Keepalive(context.Background(), kept)) }()
 		}
 		pass(ttl - time.Second)
-		if len(called) > 0 {
-			t.Fatalf("%v, while the credential counted", <-called)
+		if len(called)+len(watched) > 0 {
+			t.Fatalf("%d calls and %d watches have ended, while the credential counted", len(called), len(watched))
 		}
 		pass(2 * time.Second)
 		for range 4 {
 			code(t, soon(t, called), lockapi.CodeUnauthenticated)
+		}
+		for range 2 {
+			code(t, soon(t, watched), lockapi.CodeUnauthenticated)
 		}
 		if s := n.State(); s.WaitCount() != 0 {
 			t.Errorf("%d wait", s.WaitCount())
@@ -663,8 +683,14 @@ func TestEnablingIsForWhatWaits(t *testing.T) {
 		mustHold(t, m, "/p/l", want(sessionOfCaller(t, m, "")))
 		go func() { called <- second(m.Acquire(context.Background(), locking("", s, waiting(time.Hour)))) }()
 		pass(time.Second)
+		if m.Cell().Access {
+			t.Error("the cell says that access is on")
+		}
 		if _, err := m.EnableAccess(t.Context(), AccessEnabling{Caller: by("", Operate)}); err != nil {
 			t.Fatal(err)
+		}
+		if !m.Cell().Access {
+			t.Error("the cell says that access is off")
 		}
 		for range 2 {
 			code(t, soon(t, called), lockapi.CodeUnauthenticated)

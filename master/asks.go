@@ -80,34 +80,32 @@ func (by *Caller) free(s *state.State) bool {
 	return !s.AccessOn && by.Secret == nil && by.Ends.IsZero()
 }
 
+// end is when the caller's credential ends by itself: zero if it does not, or if that
+// is not known.
+func (by *Caller) end(s *state.State) time.Time {
+	if by.Secret == nil {
+		return by.Ends
+	}
+	if t, ok := s.TokenOf(*by.Secret); ok && t.ExpiresAt != 0 {
+		return time.Unix(0, t.ExpiresAt)
+	}
+	return time.Time{}
+}
+
 // within is a time to wait, or less: no longer than the caller's credential counts,
 // if that is known. Who waits has it judged then.
 func (by *Caller) within(s *state.State, wait time.Duration) time.Duration {
-	ends := by.Ends
-	if by.Secret != nil {
-		t, ok := s.TokenOf(*by.Secret)
-		if !ok || t.ExpiresAt == 0 {
-			return wait
-		}
-		ends = time.Unix(0, t.ExpiresAt)
-	}
-	if ends.IsZero() {
+	end := by.end(s)
+	if end.IsZero() {
 		return wait
 	}
-	return min(wait, max(time.Until(ends), time.Millisecond))
+	return min(wait, max(time.Until(end), time.Millisecond))
 }
 
 // ended reports whether the caller's credential has ended by itself.
 func (by *Caller) ended(s *state.State) bool {
-	ends := by.Ends
-	if by.Secret != nil {
-		t, ok := s.TokenOf(*by.Secret)
-		if !ok || t.ExpiresAt == 0 {
-			return false
-		}
-		ends = time.Unix(0, t.ExpiresAt)
-	}
-	return !ends.IsZero() && !time.Now().Before(ends)
+	end := by.end(s)
+	return !end.IsZero() && !time.Now().Before(end)
 }
 
 // identify finds the principal of a token. That of another proof is known, which

@@ -12,7 +12,7 @@ import (
 // filled in on the master.
 func (m *Master) Cell() lockapi.Cell {
 	known, s := m.Known(), m.log.State()
-	out := lockapi.Cell{Cell: m.opts.Cell, Epoch: s.Epoch, Lease: lockapi.Lease{TermMS: m.opts.leaseMS()}, Replicas: []lockapi.Replica{}}
+	out := lockapi.Cell{Cell: m.opts.Cell, Epoch: s.Epoch, Access: s.AccessOn, Level: s.Level, Lease: lockapi.Lease{TermMS: m.opts.leaseMS()}, Replicas: []lockapi.Replica{}}
 	if known.ID != "" {
 		out.Master = &lockapi.MasterRef{ID: known.ID, URL: known.URL}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/events"
@@ -56,21 +57,44 @@ type EventWatch interface {
 	// below after; the next call goes on from there. The errors are compacted, and
 	// those of a caller who may not watch any more.
 	Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error)
-	// Ready has a value when there may be more. Wait for it after a Read that has
-	// found nothing.
+	// Ready has a value when there may be more, and when the caller's credential has
+	// ended. Wait for it after a Read that has found nothing.
 	Ready() <-chan struct{}
 	Close()
 }
 
 // WatchEvents makes a watch of this replica's own log.
 func (m *Master) WatchEvents(f EventFilter) EventWatch {
-	return &eventWatch{m.log.Events().Watch(f.filter), m, f}
+	return &eventWatch{Watch: m.log.Events().Watch(f.filter), m: m, f: f}
 }
 
 type eventWatch struct {
 	*events.Watch
 	m *Master
 	f EventFilter
+
+	ending *time.Timer // wakes the reader when the credential ends; nil if that is not known
+	end    time.Time   // for which it is set
+}
+
+func (w *eventWatch) Close() {
+	if w.ending != nil {
+		w.ending.Stop()
+	}
+	w.Watch.Close()
+}
+
+// wakeAt wakes the reader then.
+func (w *eventWatch) wakeAt(end time.Time) {
+	switch {
+	case end.Equal(w.end):
+		return
+	case w.ending != nil:
+		w.ending.Stop()
+	}
+	if w.ending, w.end = nil, end; !end.IsZero() {
+		w.ending = time.AfterFunc(time.Until(end), w.Watch.Wake)
+	}
 }
 
 func (w *eventWatch) Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error) {
@@ -113,6 +137,7 @@ func (w *eventWatch) visible(after uint64, limit int) ([]events.Event, uint64, e
 				return nil, after, err
 			}
 		}
+		w.wakeAt(by.end(s))
 		if gone != nil {
 			return nil, upTo, errCompacted(gone)
 		}

@@ -176,7 +176,7 @@ func errNotTaken(path string, f *state.Failure) *lockapi.Error {
 	e.MoreHolders = f.Lock.Held - len(f.Lock.Holders)
 	for _, h := range f.Lock.Holders {
 		e.Holders = append(e.Holders, lockapi.Holder{Session: h.Session, SessionName: h.Name, Handle: h.Handle,
-			Mode: mode(h.Mode), Token: h.Token, GrantedAt: time.Unix(0, h.GrantedAt).UTC()})
+			Mode: mode(h.Mode), Token: h.Token, GrantedAt: time.Unix(0, h.GrantedAt).UTC(), Principal: h.Principal})
 	}
 	return e
 }

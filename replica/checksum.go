@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoutlock/stout/internal/pace"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -118,11 +119,11 @@ func (c *checksums) sum(m *mark) {
 // throttledSum is the state's Hash, with rests, and how long they were.
 func throttledSum(s *state.State) (sum [sha256.Size]byte, rested time.Duration) {
 	h := sha256.New()
-	g := newThrottle(h)
+	g := pace.NewWriter(h)
 	if err := s.Snapshot(g); err != nil {
 		panic(err) // a hash cannot fail to be written to, and every state can be encoded
 	}
-	return [sha256.Size]byte(h.Sum(nil)), g.rested
+	return [sha256.Size]byte(h.Sum(nil)), g.Rested()
 }
 
 // summed notes the sum of a mark and returns the next one to be summed.

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/internal/pace"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -29,7 +30,7 @@ type fsm struct {
 	restored    atomic.Bool // a snapshot, whose configuration nobody has looked at yet
 	// configured is told each committed configuration; nil where nobody wants it.
 	configured func(index uint64, c raft.Configuration)
-	broken     bool // of the library's FSM goroutine: an entry could not be read
+	broken     bool // of the library's FSM goroutine: an entry or a snapshot could not be read
 }
 
 var errFailed = errors.New("the replica has failed")
@@ -86,10 +87,16 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 // so the promise is noted before Raft goes on.
 func (f *fsm) Restore(r io.ReadCloser) error {
 	defer r.Close()
+	if f.broken {
+		return errFailed
+	}
 	s, err := state.Restore(r)
 	if err != nil {
+		// The library would go on without it, try again for ever or, at the start,
+		// take the one before it, to which the log need not reach back.
+		f.broken = true
 		err = fmt.Errorf("restore a snapshot: %w", err)
-		f.fail(err) // the library would go on without it, or try again for ever
+		f.fail(err)
 		return err
 	}
 	f.restored.Store(true) // before the state is to be seen, see Replica.Card
@@ -102,7 +109,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 type snapshot struct{ state *state.State }
 
 func (s snapshot) Persist(sink raft.SnapshotSink) error {
-	if err := s.state.Snapshot(newThrottle(sink)); err != nil {
+	if err := s.state.Snapshot(pace.NewWriter(sink)); err != nil {
 		sink.Cancel()
 		return err
 	}

@@ -104,14 +104,22 @@ func TestSnapshotRestore(t *testing.T) {
 	}
 }
 
-// TestDamagedSnapshotChangesNothing.
+// TestDamagedSnapshotChangesNothing, and no other one is taken in its place: the log
+// need not reach back to it.
 func TestDamagedSnapshotChangesNothing(t *testing.T) {
 	now, failed := time.Minute, error(nil)
 	f := newTestFSM(&now, &failed)
 	f.Apply(twoEntries(t)[0])
 	before := f.current.Load()
-	if err := f.Restore(io.NopCloser(bytes.NewReader([]byte("stout-state\x63...")))); err == nil {
+	var earlier bytes.Buffer
+	if err := before.Snapshot(&earlier); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Restore(io.NopCloser(bytes.NewReader([]byte("stout-state\x63...")))); err == nil || failed == nil {
 		t.Error("restored from a snapshot of an unknown version")
+	}
+	if err := f.Restore(io.NopCloser(&earlier)); err == nil {
+		t.Error("restored from the snapshot before it")
 	}
 	if f.current.Load() != before {
 		t.Error("the state was replaced")

@@ -95,6 +95,11 @@ func (r *Replica) startRaft() error {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
 	if r.raft, err = raft.NewRaft(conf, r.fsm, r.disk.Logs, r.disk.Votes, progressing{r.disk.Snapshots, &r.progress}, r.wire); err != nil {
+		select {
+		case why := <-r.failed: // the library does not say why a snapshot could not be read
+			err = fmt.Errorf("%w: %w", err, why)
+		default:
+		}
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.library.Store(r.raft)

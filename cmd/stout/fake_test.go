@@ -46,6 +46,7 @@ const (
 	unsafe   fault = "unsafe"    // has too few members that are well to replace one
 	deaf     fault = "deaf"      // makes no token, and does not say so
 	lossy    fault = "lossy"     // makes tokens, and does not say so
+	torn     fault = "torn"      // breaks its backups off
 	evil     fault = "evil"      // whatever it may choose the words of is nasty
 )
 

@@ -59,6 +59,7 @@ func (c *fakeCell) handler() http.Handler {
 	} {
 		mux.HandleFunc(pattern, c.serve(h))
 	}
+	mux.HandleFunc("GET /v1/backup", c.getBackup)
 	for pattern, h := range c.routesOfAccess() {
 		mux.HandleFunc(pattern, c.serve(h))
 	}

@@ -27,7 +27,7 @@ import (
 // shortLife is for how long a token of the test counts, the leeway included, and
 // rotateEvery is how often there is another one.
 const (
-	shortLife   = 2 * time.Second
+	shortLife   = 3 * time.Second
 	rotateEvery = 500 * time.Millisecond
 )
 

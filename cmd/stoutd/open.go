@@ -79,7 +79,8 @@ func (p *process) open(ctx context.Context) (err error) {
 	candidate := p.candidate
 	p.supervisor.waiting(func() string { return candidate.Standby().Why })
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(certificates{p.security}, auditing{p.audit})
+	p.backups = newBackups(c, p.log)
+	registry.MustRegister(certificates{p.security}, auditing{p.audit}, p.backups)
 	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum, Registry: registry,
 		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr()),
 		TLS: p.security.serverTLS(p.config), JWTs: p.security.jwts, Certificates: p.config.APIClientAuth != config.ClientAuthNone, BreakGlass: breakGlass, PublicMetrics: p.config.PublicMetrics,
@@ -103,6 +104,9 @@ func (p *process) open(ctx context.Context) (err error) {
 		Happened: happened(p.audit), Logger: p.log,
 	})
 	p.server.Attach(p.master, p.replica)
+	p.backups.own = p.master.OwnBackup
+	p.backing = true
+	go p.backups.run(watching)
 	if !p.replica.Proven() {
 		go warnUnproven(watching, p.log, func() bool { return p.master.AccessOn() && len(p.replica.Members()) > 1 })
 	}

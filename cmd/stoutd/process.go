@@ -100,6 +100,9 @@ type process struct {
 	audit       *audit.Log // nil for none
 	stopReopens func()     // of its file; nil before
 
+	backups *backups
+	backing bool // they are under way
+
 	listener  net.Listener
 	candidate *replica.Candidate // what replica was before it was started
 	replica   *replica.Replica
@@ -225,6 +228,9 @@ func (p *process) close() {
 	}
 	if p.stopWatching != nil {
 		p.stopWatching()
+	}
+	if p.backing {
+		p.warn("ending a backup", atMost(ctx, lastStep, func() error { <-p.backups.done; return nil }))
 	}
 	last, cancel := context.WithTimeout(context.Background(), lastStep)
 	defer cancel()

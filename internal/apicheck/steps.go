@@ -113,6 +113,7 @@ var Steps = []Step{
 	{Name: "cell", Method: "GET", Path: "/v1/cell", Status: 200, Save: map[string]string{"master": "master.id", "cell": "cell"}},
 	{Name: "cell, own view", Method: "GET", Path: "/v1/cell", Header: map[string]string{"Stout-Forward": "never"}, Status: 200},
 	{Name: "transfer to the master", Method: "POST", Path: "/v1/cell/transfer", Body: `{"to":"${master}"}`, Status: 200},
+	{Name: "backup", Method: "GET", Path: "/v1/backup", Status: 200},
 	{Name: "replica", Method: "GET", Path: "/v1/replica", Status: 200, Save: map[string]string{"self": "id", "directory": "directory"}},
 	{Name: "members", Method: "GET", Path: "/v1/members", Status: 200},
 	{Name: "members, own view", Method: "GET", Path: "/v1/members?consistency=stale", Status: 200},

@@ -35,7 +35,10 @@ type denied struct{ lines, more uint64 }
 
 // admit counts one, and reports whether it has a line.
 func (d *denials) admit(remote string) bool {
-	from := networkOf(remote)
+	var from netip.Prefix // the zero one where it is no address
+	if a, err := netip.ParseAddr(cmp.Or(host(remote), remote)); err == nil {
+		from = NetworkOf(a)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.of == nil {
@@ -97,16 +100,15 @@ func (d *denials) flush() {
 	}
 }
 
-// networkOf is the network of a host and port; the zero one where it is none.
-func networkOf(remote string) netip.Prefix {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
-	}
-	a, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Prefix{}
-	}
+// host is that of a host and port; "" where there is no port.
+func host(remote string) string {
+	host, _, _ := net.SplitHostPort(remote)
+	return host
+}
+
+// NetworkOf is what a single host has: its address or, of IPv6, its network of 64
+// bits.
+func NetworkOf(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := a.BitLen()
 	if a.Is6() {

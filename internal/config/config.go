@@ -124,6 +124,12 @@ type Config struct {
 	// for never, and AuditKeep how many of those are kept, 0 for all.
 	AuditMaxSize, AuditKeep uint64
 
+	// BackupEvery is how often this replica writes a backup of its own state into
+	// BackupDir, 0 for never, and BackupKeep how many of them stay there, 0 for all.
+	BackupEvery time.Duration
+	BackupDir   string
+	BackupKeep  uint64
+
 	// LogLevel is trace, debug, info, warn or error.
 	LogLevel string
 	// LogFormat is json (one object a line) or console (for people).
@@ -200,6 +206,7 @@ func defaults() *Config {
 		TrailingLogs:      10240,
 		EventHistory:      65536,
 		EventHistoryBytes: 64 << 20,
+		BackupKeep:        defaultBackupKeep,
 		LogStore:          StoreWAL,
 		ShutdownTimeout:   10 * time.Second,
 		Quotas:            defaultQuotas(),

@@ -21,6 +21,12 @@ import (
 // read. The Config is never nil: beside an error it holds what could be read,
 // for showing it to a person and for nothing else.
 func Load(ctx context.Context, flags *Flags, environ []string) (*Config, error) {
+	return LoadAs(ctx, flags, environ, "")
+}
+
+// LoadAs is Load where the cell's name is known from elsewhere, for settings that do
+// not name one.
+func LoadAs(ctx context.Context, flags *Flags, environ []string, cell string) (*Config, error) {
 	if flags == nil {
 		flags = &Flags{}
 	}
@@ -30,6 +36,9 @@ func Load(ctx context.Context, flags *Flags, environ []string) (*Config, error) 
 	}
 	l.readEnvironment()
 	l.readFlags(flags)
+	if cell != "" && l.config.Cell == "" {
+		l.config.Cell = cell
+	}
 	l.config.derive()
 	problems := l.problems
 	for _, p := range l.config.validate() {

@@ -23,6 +23,7 @@ func (c *Config) validate() Problems {
 	v.timings()
 	v.quotas()
 	v.audit()
+	v.backups()
 	v.choice(nameLogStore, c.LogStore, StoreBolt, StoreWAL)
 	v.choice(nameLogLevel, c.LogLevel, "trace", "debug", "info", "warn", "error")
 	v.choice(nameLogFormat, c.LogFormat, "json", "console")

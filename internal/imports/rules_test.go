@@ -16,13 +16,13 @@ type arrow struct {
 // first entry that matches a package counts; one that matches none is an error.
 var arrows = []arrow{
 	{"lockapi", nil, "the contract stands below everything: both sides of the wire import it"},
-	{"lockapi/server", []string{"lockapi", "master", "internal/audit", "internal/buildinfo", "internal/histogram", "internal/identity", "internal/origin", "lockapi/server/internal/wire"},
+	{"lockapi/server", []string{"lockapi", "master", "internal/audit", "internal/backup", "internal/buildinfo", "internal/histogram", "internal/identity", "internal/origin", "internal/pace", "lockapi/server/internal/wire"},
 		"HTTP binds, calls the master, and writes; it knows nothing of the log"},
 	{"lockapi/server/internal/wire", nil, "it carries requests and replies, whatever they say"},
 	{"master", []string{"replica/cell", "replica/events", "replica/state", "replica/state/access", "replica/admission", "lease", "lockapi", "internal/async", "internal/histogram"},
 		"an office is tested without HTTP and without Raft; it asks for the parts of a replica that it needs"},
 	{"lease", nil, "the arithmetic of time depends on nothing that reads a clock"},
-	{"replica", []string{"replica/cell", "replica/events", "replica/state", "replica/admission", "replica/link", "replica/datadir", "replica/raftstore", "replica/rafttransport", "replica/raftlogger", "lease", "internal/async", "internal/boottime", "internal/histogram"},
+	{"replica", []string{"replica/cell", "replica/events", "replica/state", "replica/admission", "replica/link", "replica/datadir", "replica/raftstore", "replica/rafttransport", "replica/raftlogger", "lease", "internal/async", "internal/boottime", "internal/histogram", "internal/pace"},
 		"a member of the cell knows nothing of sessions' calls, nor of who is master; what is on the disk it has from the data directory"},
 	{"replica/raftstore", []string{"replica/datadir", "lease", "internal/histogram"},
 		"what the library stores is put right, wherever it is kept"},
@@ -43,7 +43,7 @@ var arrows = []arrow{
 	{"replica/guard", nil, "what is to be decoded is bounded by what the library sends, whoever uses it"},
 	{"replica/link", nil, "a connection is judged by whoever it is for"},
 	{"replica/state/internal/btree", nil, "a tree of values, whatever they are"},
-	{"client", []string{"lockapi", "internal/boottime", "client/internal/wire"},
+	{"client", []string{"lockapi", "internal/backup", "internal/boottime", "client/internal/wire"},
 		"who uses the SDK gets the contract and nothing of the server"},
 	{"client/internal/wire", nil, "it carries bytes, whatever they say"},
 	{"client/recipe", []string{"client", "lockapi"}, "a recipe is what a caller could have written: it sees the exported parts only"},
@@ -111,4 +111,4 @@ var testBans = []ban{
 
 // standardOnly are the packages whose every dependency is the standard library
 // or one of these very packages.
-var standardOnly = []string{"client", "client/internal/wire", "client/recipe", "lockapi", "lease", "internal/boottime"}
+var standardOnly = []string{"client", "client/internal/wire", "client/recipe", "lockapi", "lease", "internal/backup", "internal/boottime"}

@@ -19,6 +19,9 @@ func (p *Plan) judgeElection(r *Result) {
 	if e.Announced == nil {
 		e.Announced = []int{}
 	}
+	if p.Algorithm.Phases && e.WinnersPerPhase == nil {
+		e.WinnersPerPhase = []int{}
+	}
 	r.ElectionResult = e
 	var without []int
 	for id := range p.Case.N {

@@ -73,6 +73,7 @@ func TestCounts(t *testing.T) {
 			{lab.Options{Algorithm: "chubby"}, 2 * (n - 1) * 25, 0},
 			{lab.Options{Algorithm: "central"}, 3 * (n - 1), 0},
 			{lab.Options{Algorithm: "ricart-agrawala"}, 2 * (n - 1) * n, 0},
+			{lab.Options{Algorithm: "token-ring"}, n + 1, 0}, // the token comes around once, and is passed on
 			{lab.Options{Algorithm: "stout"}, 3 * n, 0},
 		} {
 			c.o.N, c.o.Drift = n, 0.01
@@ -147,7 +148,7 @@ func TestHirschbergSinclair(t *testing.T) {
 		}
 	}
 	// Each on its own worst ring: from n = 39 on hs is cheaper.
-	for _, n := range []int{8, 16, 37, 38, 39, 40, 41, 48, 63, 64, 65, 100, 128, 129, 256} {
+	for n := 8; n <= 300; n++ {
 		cheaper := n >= 39
 		hs := run(t, lab.Options{Algorithm: "hs", N: n, Order: "worst"}).Messages.Total
 		lcr := run(t, lab.Options{Algorithm: "lcr", N: n, Order: "worst"}).Messages.Total
@@ -394,6 +395,14 @@ func TestDelays(t *testing.T) {
 		r := good(t, lab.Options{Algorithm: name, N: n})
 		if *r.ClientDelay != want[0] || *r.SynchronizationDelay != want[1] || !*r.Ordering {
 			t.Errorf("%s: client %+v, synchronization %+v, ordered %t", name, *r.ClientDelay, *r.SynchronizationDelay, *r.Ordering)
+		}
+	}
+	// Two whose voting sets meet in a third: its vote goes by way of the one who
+	// leaves.
+	for _, name := range []string{"maekawa", "maekawa-deadlock-free"} {
+		r := good(t, lab.Options{Algorithm: name, N: 7, Entries: "0:1,2:1"})
+		if two := (lab.Delay{Min: 2, Mean: 2, Max: 2}); *r.ClientDelay != two || *r.SynchronizationDelay != two {
+			t.Errorf("%s: client %+v, synchronization %+v", name, *r.ClientDelay, *r.SynchronizationDelay)
 		}
 	}
 	// Many entries are no run without end.

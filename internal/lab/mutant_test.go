@@ -81,6 +81,8 @@ func TestMutants(t *testing.T) {
 			mutant{after: set("Participant", false)}},
 		{"swallows nothing", lab.Options{Algorithm: "lcr"}, mutant{after: set("Candidate", false)}},
 		{"takes one reply for two", lab.Options{Algorithm: "hs", N: 16, Order: "worst"}, mutant{after: set("Replies", 1)}},
+		{"looks at its index", lab.Options{Algorithm: "anonymous", N: 3},
+			mutant{before: func(m *sim.Message) bool { m.ID = (m.ID + b2i(m.To == 0)) % 4; return true }}},
 		{"takes an id that others drew for its own", lab.Options{Algorithm: "itai-rodeh", N: 3},
 			mutant{before: func(m *sim.Message) bool { m.By = 1; return true }}},
 		{"does not hear of the others", lab.Options{Algorithm: "sync-ring"}, mutant{before: deaf(0)}},
@@ -138,6 +140,9 @@ func bad(t *testing.T, o lab.Options, fault *mutant) bool {
 		}
 	}
 	r := p.Run()
+	if o.Algorithm == "anonymous" { // it elects nobody as it is: that some lead and some do not is wrong
+		return len(r.Announced) > 0 && len(r.Announced) < r.N
+	}
 	if o.Algorithm == "maekawa" { // it deadlocks as it is: only safety counts
 		return !r.Safety
 	}

@@ -3,6 +3,7 @@ package lab_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -225,6 +226,122 @@ func TestCrashWithoutDetector(t *testing.T) {
 			t.Errorf("%s: no crash did any harm", name)
 		}
 	}
+}
+
+// TestCrashesBreak: what a crash of one process, at any point of its run, breaks
+// in each algorithm where nothing tells of it: this, and nothing else. A best
+// process that is dead is believed in where it crashed after it had begun to
+// tell. The service and the master's lease ride all of it out.
+func TestCrashesBreak(t *testing.T) {
+	const (
+		dead  = "believed in though it crashed"
+		other = "another is believed in"
+		loop  = "never ends"
+		stuck = "nobody known"
+		waits = "somebody waits"
+	)
+	for _, c := range []struct {
+		o      lab.Options
+		breaks []string
+	}{
+		{lab.Options{Algorithm: "ring"}, []string{dead, loop, stuck}},
+		{lab.Options{Algorithm: "ring", Initiators: "all", Order: "worst"}, []string{dead, loop, stuck}},
+		{lab.Options{Algorithm: "ring-naive"}, []string{dead, loop, stuck}},
+		{lab.Options{Algorithm: "ring-naive", Initiators: "0,2"}, []string{dead, loop}},
+		{lab.Options{Algorithm: "chang-roberts"}, []string{dead, loop, stuck}},
+		{lab.Options{Algorithm: "chang-roberts", Initiators: "all", Order: "worst"}, []string{dead, loop, stuck}},
+		{lab.Options{Algorithm: "lcr"}, []string{dead, loop, stuck}},
+		{lab.Options{Algorithm: "hs"}, []string{dead, loop, stuck}},
+		{lab.Options{Algorithm: "anonymous"}, []string{stuck}},
+		{lab.Options{Algorithm: "itai-rodeh"}, []string{dead, loop, stuck}},
+		{lab.Options{Algorithm: "sync-ring"}, []string{dead, other}},
+		{lab.Options{Algorithm: "multicast"}, []string{dead, stuck}},
+		{lab.Options{Algorithm: "multicast-disagree"}, []string{dead, stuck}},
+		{lab.Options{Algorithm: "bully"}, []string{dead, stuck}},
+		{lab.Options{Algorithm: "zookeeper"}, nil},
+		{lab.Options{Algorithm: "zookeeper-herd"}, nil},
+		{lab.Options{Algorithm: "chubby", Lease: 12, Drift: 0.01}, nil},
+		{lab.Options{Algorithm: "central"}, []string{waits}},
+		{lab.Options{Algorithm: "token-ring"}, []string{waits}},
+		{lab.Options{Algorithm: "ricart-agrawala"}, []string{waits}},
+		{lab.Options{Algorithm: "maekawa", Entries: "0:1"}, []string{waits}},
+		{lab.Options{Algorithm: "maekawa-deadlock-free"}, []string{waits}},
+		{lab.Options{Algorithm: "stout"}, nil},
+	} {
+		c.o.N = 5
+		found := map[string]string{}
+		eachCrash(t, c.o, func(o lab.Options, r *lab.Result) {
+			if r.Violation == nil {
+				return
+			}
+			what := r.Violation.Event
+			for _, kind := range [][2]string{
+				{"which has crashed", dead}, {"believes in", other}, {"never ends", loop}, {"has not ended", loop},
+				{"no leader", stuck}, {"still wait", waits},
+			} {
+				if strings.Contains(what, kind[0]) {
+					what = kind[1]
+					break
+				}
+			}
+			found[what] = fmt.Sprintf("%+v: %v", o, r.Violation)
+		})
+		for _, kind := range c.breaks {
+			if found[kind] == "" {
+				t.Errorf("%s: no crash has %q", c.o.Algorithm, kind)
+			}
+			delete(found, kind)
+		}
+		for kind, run := range found {
+			t.Errorf("%s: a crash has %q: %s", c.o.Algorithm, kind, run)
+		}
+	}
+}
+
+// TestRingCountsExactly: on any ring what lcr, chang-roberts, hs and ring send
+// is a function of the arrangement that can be counted without a run.
+func TestRingCountsExactly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 40).Draw(t, "n")
+		ring := rapid.Permutation(spec.Ascending(n, 0)).Draw(t, "ring")
+		o := lab.Options{N: n, Initiators: "all", Order: strings.Trim(strings.ReplaceAll(fmt.Sprint(ring), " ", ","), "[]")}
+		// hops is how far an id goes before it meets a better one.
+		hops := func(at, step int) (k int) {
+			for k = 1; k < n && ring[((at+k*step)%n+n)%n] < ring[at]; k++ {
+			}
+			return k
+		}
+		elections, reach := 0, make([]int, n)
+		for at := range ring {
+			elections += hops(at, +1)
+			reach[at] = min(hops(at, +1), hops(at, -1))
+		}
+		for _, o.Algorithm = range []string{"lcr", "chang-roberts"} {
+			if k := run(t, o).Messages.ByKind; k["election"] != elections || k["elected"] != n {
+				t.Fatalf("%+v: %v, want %d", o, k, elections)
+			}
+		}
+		o.Algorithm = "hs" // who is the best within 2^k on both sides wins phase k
+		var winners []int
+		for reachOf := 1; reachOf < n; reachOf *= 2 {
+			won := 0
+			for at := range ring {
+				won += b2i(reach[at] > reachOf || ring[at] == n-1)
+			}
+			winners = append(winners, won)
+		}
+		if got := run(t, o).WinnersPerPhase; fmt.Sprint(got) != fmt.Sprint(winners) {
+			t.Fatalf("%+v: winners %v, want %v", o, got, winners)
+		}
+		first := rapid.IntRange(0, n-1).Draw(t, "first")
+		at, best := slices.Index(ring, first), slices.Index(ring, n-1)
+		o.Initiators = fmt.Sprint(first)
+		for _, o.Algorithm = range []string{"ring", "ring-naive", "chang-roberts"} {
+			if r := run(t, o); r.Messages.Total != 2*n+(best-at+n)%n || r.Turnaround != r.Messages.Total {
+				t.Fatalf("%+v: %d messages in %d", o, r.Messages.Total, r.Turnaround)
+			}
+		}
+	})
 }
 
 // eachCrash makes a run for every process and every message of it.

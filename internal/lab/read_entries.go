@@ -65,6 +65,7 @@ func readCounts(c *spec.Case, text string, server bool) error {
 		each(c, times, server)
 		return tooMany(c, text)
 	}
+	named := make([]bool, c.N)
 	for _, word := range strings.Split(text, ",") {
 		id, times, _ := strings.Cut(word, ":")
 		i, err1 := strconv.Atoi(id)
@@ -72,7 +73,10 @@ func readCounts(c *spec.Case, text string, server bool) error {
 		if err1 != nil || err2 != nil || i < 0 || i >= c.N || k < 0 || k > maxEntries {
 			return usage("--entries %q: it is a number for all, or ID:TIMES,… with ids 0 … %d", text, c.N-1)
 		}
-		c.Entries[i] = k
+		if named[i] {
+			return usage("--entries %q: %d is there twice", text, i)
+		}
+		named[i], c.Entries[i] = true, k
 	}
 	if sum(c.Entries) == 0 {
 		return usage("--entries %q: nobody enters", text)

@@ -28,9 +28,10 @@ type Result struct {
 	Within    *bool          `json:"within"`
 	Note      string         `json:"note,omitempty"`
 
-	Trace   []sim.Record `json:"trace,omitempty"`
-	Outcome *sim.Outcome `json:"-"`
-	Plan    *Plan        `json:"-"`
+	Trace       []sim.Record   `json:"trace,omitempty"`
+	Outcome     *sim.Outcome   `json:"-"`
+	Plan        *Plan          `json:"-"`
+	Undisturbed *spec.Expected `json:"-"` // what the books say of the run if nothing broke in it
 }
 
 // Messages are counts of messages.
@@ -46,7 +47,7 @@ type ElectionResult struct {
 	Leader          *int         `json:"leader"`  // of all, where they agree
 	Leaders         map[int]*int `json:"leaders"` // of each process alive
 	Announced       []int        `json:"announced"`
-	WinnersPerPhase []int        `json:"winners_per_phase,omitempty"`
+	WinnersPerPhase []int        `json:"winners_per_phase,omitzero"` // of algorithms that go by phases
 }
 
 // MutexResult is what mutual exclusion has.
@@ -120,8 +121,11 @@ func (p *Plan) Judge(out *sim.Outcome) *Result {
 	} else {
 		p.judgeMutex(r)
 	}
-	if !p.Case.Faulty && a.Expect != nil && p.Case.N > 1 { // who is alone sends to itself only
-		r.Expected = a.Expect(p.Case)
+	if a.Expect != nil && p.Case.N > 1 { // who is alone sends to itself only
+		r.Undisturbed = a.Expect(p.Case)
+	}
+	if !p.Case.Faulty {
+		r.Expected = r.Undisturbed
 	}
 	if r.Expected != nil {
 		within := r.Expected.Messages.Holds(out.Messages)

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/stoutlock/stout/internal/audit"
 )
 
 // Bad credentials from one address are answered more slowly the more of them there
@@ -30,7 +32,7 @@ type attempts struct {
 func (a *attempts) failed(from netip.Addr, now time.Duration) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	key := networkOf(from)
+	key := audit.NetworkOf(from)
 	until, known := a.of[key]
 	if !known && len(a.of) >= mostAddresses {
 		a.forget(now)
@@ -54,16 +56,6 @@ func (a *attempts) forget(now time.Duration) {
 	if len(a.of) >= mostAddresses {
 		clear(a.of)
 	}
-}
-
-func networkOf(a netip.Addr) netip.Prefix {
-	a = a.Unmap().WithZone("")
-	bits := a.BitLen()
-	if a.Is6() {
-		bits = 64
-	}
-	p, _ := a.Prefix(bits)
-	return p
 }
 
 // penalize holds the answer to a bad credential back, as a peer's is not: the replica

@@ -18,7 +18,7 @@ const (
 	never     audited = iota // reads, and keepalives
 	ifChanges                // with Options.AuditChanges
 	ifOthers                 // what is done to another principal's session; else as ifChanges
-	always                   // changes of access, members and mastership
+	always                   // changes of access, members and mastership, and backups
 )
 
 // noted is what is known of a call for the audit log.

@@ -195,13 +195,16 @@ func TestAuditOfChanges(t *testing.T) {
 }
 
 // TestEveryChangeIsAudited: no route that changes something is forgotten, and those
-// about access, members and mastership always have a line.
+// about access, members and mastership always have a line, and so has a backup, which
+// shows all.
 func TestEveryChangeIsAudited(t *testing.T) {
 	for _, r := range server.Routes() {
 		method, template, _ := strings.Cut(r, " ")
 		got := server.Audits(method, template)
 		want := "if changes"
 		switch {
+		case template == lockapi.RouteBackup:
+			want = "always"
 		case method == http.MethodGet, strings.HasSuffix(template, "/keepalive"):
 			want = "never"
 		case strings.HasPrefix(template, "/v1/access/"), strings.HasPrefix(template, lockapi.RouteMembers), template == lockapi.RouteTransfer:

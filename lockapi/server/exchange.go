@@ -74,7 +74,11 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 			defer x.audit()
 		}
 		defer func() {
-			if p := recover(); p != nil {
+			switch p := recover(); p {
+			case nil:
+			case http.ErrAbortHandler: // the answer is broken off
+				panic(p)
+			default:
 				x.panicked(p, &r)
 			}
 		}()

@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"sync"
 	"time"
@@ -33,6 +35,9 @@ type fakeMaster struct {
 	access   fakeAccess
 	lastID   uint64
 	revision uint64
+
+	backupSize   int   // bytes
+	backupBroken error // behind them
 }
 
 // crowded is the lock, and the session, with more than a list is long.
@@ -51,7 +56,7 @@ func newFake(id string) *fakeMaster {
 	own := lockapi.Replica{ID: id, Role: lockapi.RoleReplica, Healthy: true, RaftAddr: "127.0.0.1:1"}
 	f := &fakeMaster{id: id, sessions: map[string]lockapi.Session{}, locks: map[string]*fakeLock{}, files: map[string]*fakeFile{}, access: newFakeAccess(), own: own}
 	f.own.Version, f.own.UptimeMS = "v1", &uptime
-	f.cell = lockapi.Cell{Cell: "test", Replicas: []lockapi.Replica{own}}
+	f.cell = lockapi.Cell{Cell: "test", Level: 1, Replicas: []lockapi.Replica{own}}
 	return f
 }
 
@@ -497,4 +502,24 @@ func (f *fakeMaster) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls = nil
+}
+
+// Backup is of so many bytes as the fake was told, all of them the same.
+func (f *fakeMaster) Backup(ctx context.Context, r master.Read) (master.Backup, error) {
+	if err := f.enter(ctx, "backup", false); err != nil {
+		return master.Backup{}, err
+	}
+	defer f.mu.Unlock()
+	size, broken := f.backupSize, f.backupBroken
+	return master.Backup{
+		Header: lockapi.BackupHeader{Cell: "test", CellID: "cell-1", Replica: f.id, Time: time.Unix(1, 0).UTC(), Release: "v1", Index: 9, Revision: 57},
+		Snapshot: func(w io.Writer) error {
+			for left := size; left > 0; left -= 1000 {
+				if _, err := w.Write(bytes.Repeat([]byte("s"), min(left, 1000))); err != nil {
+					return err
+				}
+			}
+			return broken
+		},
+	}, nil
 }

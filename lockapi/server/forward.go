@@ -71,6 +71,11 @@ func (x *exchange) forward(at Location, t task) error {
 		return err
 	}
 	x.metrics.forwarded.WithLabelValues(forwardAnswered).Inc()
+	return x.passAnswer(got)
+}
+
+// passAnswer is pass for what the master has answered to the caller, good or bad.
+func (x *exchange) passAnswer(got answer) error {
 	if got.status == http.StatusUnauthorized && x.misplaced {
 		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the master refuses it") // fail says more
 	}
@@ -82,13 +87,24 @@ func (x *exchange) forward(at Location, t task) error {
 // send puts the request to the replica of the given name, which must answer it
 // itself. sent is false where the request certainly never left.
 func (x *exchange) send(ctx context.Context, id string) (got answer, sent bool, err error) {
+	resp, sent, err := x.ask(ctx, id)
+	if err != nil {
+		return answer{}, sent, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, body}, sent, err
+}
+
+// ask is send for an answer whose body is yet to be read.
+func (x *exchange) ask(ctx context.Context, id string) (resp *http.Response, sent bool, err error) {
 	in := x.c.Request
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { sent = true },
 	})
 	target, err := peerURL(id, in.URL.EscapedPath(), in.URL.RawQuery)
 	if err != nil {
-		return answer{}, false, err
+		return nil, false, err
 	}
 	method := in.Method
 	if method == http.MethodHead {
@@ -96,7 +112,7 @@ func (x *exchange) send(ctx context.Context, id string) (got answer, sent bool, 
 	}
 	out, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(x.body))
 	if err != nil {
-		return answer{}, false, err
+		return nil, false, err
 	}
 	if len(x.body) > 0 {
 		out.Header["Content-Type"] = typeJSON
@@ -108,15 +124,10 @@ func (x *exchange) send(ctx context.Context, id string) (got answer, sent bool, 
 	}
 	out.Header.Set(lockapi.HeaderForward, lockapi.ForwardNever)
 	if err := x.tell(out.Header); err != nil {
-		return answer{}, false, err
+		return nil, false, err
 	}
-	resp, err := x.peers.RoundTrip(out)
-	if err != nil {
-		return answer{}, sent, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, body}, sent, err
+	resp, err = x.peers.RoundTrip(out)
+	return resp, sent, err
 }
 
 // refusal is no_master where the answer says that the call certainly had no
@@ -149,17 +160,22 @@ func (x *exchange) refusal(got answer, t task) error {
 // the ones that go with its body.
 func (x *exchange) pass(got answer) {
 	x.noted.elsewhere = true
-	h := x.c.Writer.Header()
-	x.stamp(h)
-	for name, values := range got.header {
-		if slices.Contains(passedHeaders, name) || strings.HasPrefix(name, "Stout-") {
-			h[name] = values
-		}
-	}
+	x.take(got.header)
 	if got.status == http.StatusNoContent || got.status == http.StatusNotModified {
 		x.c.Writer.WriteHeader(got.status)
 		x.c.Writer.WriteHeaderNow()
 		return
 	}
 	x.writeStamped(got.status, got.body)
+}
+
+// take has the reply carry what another replica's answer says in its headers.
+func (x *exchange) take(from http.Header) {
+	h := x.c.Writer.Header()
+	x.stamp(h)
+	for name, values := range from {
+		if slices.Contains(passedHeaders, name) || strings.HasPrefix(name, "Stout-") {
+			h[name] = values
+		}
+	}
 }

@@ -69,6 +69,7 @@ var decisions = map[string][]judged{
 	"GET /v1/events":                 {{"/v1/events?after=1", "", everybody}},
 	"GET /v1/cell":                   {{"/v1/cell", "", and("observer")}, {"/v1/cell", "", and("observer")}},
 	"POST /v1/cell/transfer":         {{"/v1/cell/transfer", `{"to":"r9"}`, operators}},
+	"GET /v1/backup":                 {{"/v1/backup", "", operators}},
 	"GET /v1/replica":                {{"/v1/replica", "", and("observer")}},
 	"GET /v1/members":                {{"/v1/members", "", and("observer")}, {"/v1/members?consistency=stale", "", and("observer")}},
 	"POST /v1/members":               {{"/v1/members", `{"id":"r9","directory":"0123456789abcde0","raft_addr":"h:1","url":"http://h"}`, operators}},

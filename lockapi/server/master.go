@@ -132,6 +132,9 @@ type Observer interface {
 	Vitals() master.Vitals
 	// Quotas is how far each quota is used up.
 	Quotas() []master.QuotaUse
+	// Backup is a backup of the cell as of now; no_master on a replica that is not
+	// the master.
+	Backup(ctx context.Context, r master.Read) (master.Backup, error)
 	// Transfer hands mastership to another replica.
 	Transfer(ctx context.Context, req master.TransferRequest) (lockapi.Transferred, error)
 	// Ready is nil while this replica is the master or hears of one, else the

@@ -19,6 +19,7 @@ type metrics struct {
 	duration  *prometheus.HistogramVec
 	inFlight  prometheus.Gauge
 	forwarded *prometheus.CounterVec
+	backups   *prometheus.CounterVec
 
 	watchersRefused, eventsTold, compacted prometheus.Counter
 	badCredentials                         prometheus.Counter
@@ -49,6 +50,10 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 			Name: "stout_http_requests_in_flight",
 			Help: "Calls being handled now, those that wait included.",
 		}),
+		backups: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stout_backups_sent_total",
+			Help: "Backups that this replica answered with, its own or the master's, by result: whole or broken.",
+		}, []string{"result"}),
 		forwarded: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stout_http_forwarded_total",
 			Help: "Attempts to have the master answer a call: answered, refused (it was not the master), failed (no answer).",
@@ -62,13 +67,16 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 	for _, result := range forwardResults {
 		m.forwarded.WithLabelValues(result) // which is there from the beginning
 	}
+	for _, result := range []string{backupWhole, backupBroken} {
+		m.backups.WithLabelValues(result)
+	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "stout_build_info",
 		Help:        "1, labelled with the version that runs.",
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	registry.MustRegister(m.requests, m.duration, m.inFlight, m.forwarded, m.watchersRefused, m.eventsTold, m.compacted, m.badCredentials, build)
+	registry.MustRegister(m.requests, m.duration, m.inFlight, m.forwarded, m.backups, m.watchersRefused, m.eventsTold, m.compacted, m.badCredentials, build)
 	registerShared(registry,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

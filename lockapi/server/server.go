@@ -147,6 +147,7 @@ type Server struct {
 	watched  forwardWatch // the same
 	watching room         // for calls that wait for events, streams and others
 	told     toldEvents
+	backups  room          // that are under way
 	streamed room          // for the bytes of events that streams are about to send
 	stopping chan struct{} // closed by Drain
 	stopOnce sync.Once
@@ -167,6 +168,7 @@ func New(opts Options) *Server {
 
 		watching: watchersRoom(opts.MaxWatchers),
 		streamed: room{most: maxUnreadBytes},
+		backups:  room{most: mostBackups},
 
 		conns:    newConns(opts.MaxConnections),
 		attempts: attempts{every: opts.AttemptEvery},

@@ -73,7 +73,11 @@ func (w *Watch) Read(after uint64, limit int) (found []Event, upTo uint64, err e
 	return found, upTo, nil
 }
 
-// wake has the reader look. The caller has the ring's mu.
+// Wake has the reader look, though nothing may have come. It may be called at any
+// time, by any goroutine.
+func (w *Watch) Wake() { w.wake() }
+
+// wake has the reader look.
 func (w *Watch) wake() {
 	select {
 	case w.ready <- struct{}{}:

@@ -31,7 +31,7 @@ func (f *Failure) size() int {
 	}
 	if f.Lock != nil {
 		for _, h := range f.Lock.Holders {
-			n += 224 + textSize(h.Name) + textSize(h.Handle)
+			n += 240 + textSize(h.Name) + textSize(h.Handle) + textSize(h.Principal)
 		}
 	}
 	return n

@@ -104,8 +104,8 @@ func (s *State) checkHold(l *Node, h *Hold) error {
 		return fmt.Errorf("has limit %d, the lock %d", h.Limit, l.Limit)
 	case h.Limit > 0 && int64(l.Holders) > h.Limit:
 		return fmt.Errorf("has limit %d, with %d holders", h.Limit, l.Holders)
-	case h.Token == 0 || h.Token > s.Incarnation<<incarnationShift+s.Counter:
-		return fmt.Errorf("token is not within 1 and the counter %d of incarnation %d", s.Counter, s.Incarnation)
+	case h.Token == 0 || h.Token > s.Counter:
+		return fmt.Errorf("token is not within 1 and the counter %d", s.Counter)
 	case h.WaitSeq > s.Seq || h.EventSeq > s.Seq:
 		return fmt.Errorf("numbers %d, %d are beyond the sequence %d", h.WaitSeq, h.EventSeq, s.Seq)
 	}
@@ -183,12 +183,10 @@ func (s *State) checkHeader() error {
 	switch {
 	case s.Office.LeaseMS < 0 || s.Office.LeaseMS > MaxLeaseMS:
 		return fmt.Errorf("office lease of %d ms is not within 0..%d", s.Office.LeaseMS, MaxLeaseMS)
-	case s.Counter >= 1<<incarnationShift:
-		return fmt.Errorf("token counter %d has run into the incarnation", s.Counter)
+	case s.Counter >= 1<<tokenBits || s.Revision >= 1<<tokenBits:
+		return fmt.Errorf("token counter %d or revision %d is beyond %d bits", s.Counter, s.Revision, tokenBits)
 	case s.Level < 1:
 		return errors.New("has no level")
-	case s.Incarnation >= 1<<(tokenBits-incarnationShift):
-		return fmt.Errorf("incarnation %d lifts tokens above %d bits", s.Incarnation, tokenBits)
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ type Holding struct {
 	Mode      Mode   `cbor:"4,keyasint"`
 	Token     uint64 `cbor:"5,keyasint"`
 	GrantedAt int64  `cbor:"6,keyasint"`
+	Principal string `cbor:"7,keyasint,omitempty"` // whose the session is
 }
 
 // MostTold bounds the holders that a Standing has.
@@ -74,7 +75,7 @@ func (s *State) standing(path string) *Standing {
 			break
 		}
 		v, _ := s.Session(h.Session)
-		out.Holders = append(out.Holders, Holding{Session: h.Session, Name: v.Name, Handle: h.Handle, Mode: h.Mode, Token: h.Token, GrantedAt: h.GrantedAt})
+		out.Holders = append(out.Holders, Holding{Session: h.Session, Name: v.Name, Handle: h.Handle, Mode: h.Mode, Token: h.Token, GrantedAt: h.GrantedAt, Principal: v.Principal})
 	}
 	return out
 }

@@ -68,7 +68,7 @@ func fullBatch() state.Batch {
 // richState has at least one of each thing that a snapshot keeps.
 func richState(t testing.TB) *state.State {
 	s := opened(t, 0)
-	s.Incarnation = 2
+	s.Counter = 2 << 43
 	s = applied(t, s,
 		state.Command{Time: 1_700_000_000_000_000_001, Operation: &state.OpenSession{Session: "s1", Name: "billing@host7", TTLMS: 12_000,
 			Meta: map[string]string{"pid": "811", "a": ""}, Key: "once", Digest: []byte{0, 1, 255}}},

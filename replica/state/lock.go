@@ -97,7 +97,7 @@ func (l *Lock) admits(mode Mode, limit int64) bool {
 func (e *editor) grant(n *Node, w *Wait, queued bool) *Hold {
 	e.Counter++
 	h := &Hold{Path: w.Path, Session: w.Session, Handle: w.Handle, Mode: w.Mode, Limit: w.Limit,
-		Token: e.Incarnation<<incarnationShift + e.Counter, GrantedAt: e.Now, DelayMS: w.DelayMS, WaitSeq: w.Seq}
+		Token: e.Counter, GrantedAt: e.Now, DelayMS: w.DelayMS, WaitSeq: w.Seq}
 	if w.Keep {
 		h.EventSeq = e.nextSeq()
 	}

@@ -76,6 +76,33 @@ func (m *model) apply(index, term uint64, b state.Batch) state.Outcome {
 	return out
 }
 
+// restored is what a new cell begins with that goes on from a backup of this one.
+func (m *model) restored(floor uint64) {
+	for _, path := range slices.Sorted(maps.Keys(m.locks)) {
+		l := m.lock(path)
+		for _, h := range l.holders {
+			m.seq++
+			l.delayID = m.seq
+			asked := h.DelayMS
+			if asked == 0 {
+				asked = 60_000
+			}
+			l.delayMS = max(l.delayMS, asked)
+		}
+		l.holders, l.queue = nil, nil
+	}
+	for path, f := range m.files {
+		if f.Session != "" {
+			delete(m.files, path)
+		}
+	}
+	m.sessions, m.answers, m.members = nil, nil, nil
+	m.counter, m.revision = max(m.counter+1, floor), max(m.revision+1, floor)
+	m.epoch++
+	m.index = 1
+	m.office = state.Office{Open: true, Master: m.office.Master, LeaseMS: 60_000}
+}
+
 func theOnly(b state.Batch) state.Operation {
 	if len(b.Commands) == 1 {
 		return b.Commands[0].Operation

@@ -118,7 +118,7 @@ func (m *model) standing(path string) *state.Standing {
 	out := &state.Standing{Held: len(l.holders), Waiters: len(l.queue), DelayMS: l.delayMS}
 	for _, h := range l.holders {
 		out.Holders = append(out.Holders, state.Holding{Session: h.Session, Name: m.session(h.Session).Name, Handle: h.Handle,
-			Mode: h.Mode, Token: h.Token, GrantedAt: h.GrantedAt})
+			Mode: h.Mode, Token: h.Token, GrantedAt: h.GrantedAt, Principal: m.session(h.Session).Principal})
 	}
 	return out
 }

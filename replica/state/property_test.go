@@ -42,6 +42,7 @@ func againstModel(t *rapid.T) {
 		"office":  r.openOffice,
 		"stray":   r.stray,
 		"restore": r.restore,
+		"backup":  r.backup,
 		"":        r.check,
 	})
 	r.checkHistory(t)
@@ -191,6 +192,21 @@ func (r *run) restore(t *rapid.T) {
 		t.Fatal(err)
 	}
 	r.replica = s
+}
+
+// backup has the cell go on as another that is restored from a backup.
+func (r *run) backup(t *rapid.T) {
+	if rapid.IntRange(0, 4).Draw(t, "a backup") > 0 {
+		return
+	}
+	floor := rapid.SampledFrom([]uint64{0, r.state.LastToken(), r.state.Revision + 1, r.state.Revision + 1000}).Draw(t, "floor")
+	tokens, revision := r.state.LastToken(), r.state.Revision
+	r.state, r.replica = r.state.Restored(floor), r.replica.Restored(floor)
+	r.model.restored(floor)
+	if n := r.state.LastToken(); n <= tokens || n < floor || r.state.Revision <= revision || r.state.Revision < floor {
+		t.Fatalf("floor %d: tokens go on from %d and revisions from %d; they were %d and %d", floor, n, r.state.Revision, tokens, revision)
+	}
+	r.openOffice(t)
 }
 
 func (r *run) lease(t *rapid.T) int64 {

@@ -25,7 +25,7 @@ var rewrite = flag.Bool("rewrite", false, "record what the scenarios and golden 
 //
 //	cell S…                    open an office in term 1 and the sessions S…
 //	now N                      time of the commands that follow
-//	incarnation N              as after a restore from a backup
+//	restore FLOOR              as from a backup
 //	claim S P [handle]         what the pair has, and its position
 //	would OPERATION            what it would come to
 //	file P | files PREFIX [AFTER]
@@ -201,9 +201,11 @@ func (p *player) line(w []string) (string, error) {
 		n, err := strconv.ParseInt(a.at(0), 10, 64)
 		p.now = n
 		return "", err
-	case "incarnation":
+	case "restore":
 		n, err := strconv.ParseUint(a.at(0), 10, 64)
-		s.Incarnation = n
+		if err == nil {
+			p.state = s.Restored(n)
+		}
 		return "", err
 	case "claim":
 		h, wait := s.Claim(a.at(0), a.at(1), a.at(2))

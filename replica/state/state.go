@@ -9,12 +9,8 @@ import (
 	"github.com/stoutlock/stout/replica/state/internal/btree"
 )
 
-// incarnationShift places the incarnation above the counter in a token. Nothing
-// raises the incarnation yet: a restore from a backup is to, so that tokens
-// never go back.
-const incarnationShift = 43
-
-// tokenBits is what a token has room in, so that every JSON reader can hold it.
+// tokenBits is what tokens and revisions have room in, so that every JSON reader
+// can hold them.
 const tokenBits = 53
 
 // claim is what a (session, path, handle) has: a grant or a place in the queue.
@@ -25,14 +21,13 @@ type claim struct {
 
 // header is the part of a state that is not in a tree.
 type header struct {
-	Index       uint64 `cbor:"1,keyasint"` // of the last entry applied
-	Term        uint64 `cbor:"2,keyasint"` // raft term of that entry
-	Epoch       uint64 `cbor:"3,keyasint"` // raised by one by every office
-	Office      Office `cbor:"4,keyasint"`
-	Incarnation uint64 `cbor:"5,keyasint,omitempty"`
-	Counter     uint64 `cbor:"6,keyasint"` // of tokens, within the incarnation
-	Seq         uint64 `cbor:"7,keyasint"` // of waits, delays and events
-	Now         int64  `cbor:"8,keyasint"` // highest command time seen
+	Index   uint64 `cbor:"1,keyasint"` // of the last entry applied
+	Term    uint64 `cbor:"2,keyasint"` // raft term of that entry
+	Epoch   uint64 `cbor:"3,keyasint"` // raised by one by every office
+	Office  Office `cbor:"4,keyasint"`
+	Counter uint64 `cbor:"6,keyasint"` // of tokens; 5 was of a part of them that nothing ever set
+	Seq     uint64 `cbor:"7,keyasint"` // of waits, delays and events
+	Now     int64  `cbor:"8,keyasint"` // highest command time seen
 	// Members is the table that a master noted last. It is not changed in place.
 	Members  []Member `cbor:"9,keyasint,omitempty"`
 	Level    uint64   `cbor:"10,keyasint"`           // see level.go

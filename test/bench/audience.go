@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync"
@@ -31,10 +30,12 @@ type audience struct {
 }
 
 // newAudience makes n watchers, who do not watch yet.
-func newAudience(via string, urls []string, config *tls.Config, n int, path string, writer drive.Session) (*audience, error) {
+func newAudience(via string, way drive.Way, n int, path string, writer drive.Session) (*audience, error) {
 	a := &audience{path: path, writer: writer, last: make(chan time.Time, 1), broken: make(chan struct{})}
 	for i := range n {
-		c, err := drive.NewClient(via, urls[i%len(urls):][:1], config)
+		one := way
+		one.URLs = way.URLs[i%len(way.URLs):][:1]
+		c, err := drive.NewClient(via, one)
 		if err != nil {
 			return nil, err
 		}

@@ -50,6 +50,10 @@ func TestParseRefuses(t *testing.T) {
 		"failover --server http://a":  "leave --server out",
 		"return --server http://a":    "leave --server out",
 		"files --server http://a":     "leave --server out",
+		"secured --secure":            "leave --secure",
+		"read --rules 10":             "--rules is 10",
+		"handshake":                   "give --secure",
+		"ephemeral --access":          "not for ephemeral",
 		"read --no-such-flag":         "no-such-flag",
 		"cycle --n 0 --ttl 1ms --n x": "invalid argument",
 	} {

@@ -154,3 +154,38 @@ func TestManyFiles(t *testing.T) {
 		t.Error(stdout.String())
 	}
 }
+
+// TestSecuredCells: a cell with TLS, access and rules takes the same loads, and is
+// compared with a plain one.
+func TestSecuredCells(t *testing.T) {
+	for _, args := range []string{
+		"secured --n 2 --rules 20",
+		"cycle get handshake --secure --access --rules 1 --n 2 --via sdk,http",
+	} {
+		results := filepath.Join(t.TempDir(), "results.json")
+		var stdout, stderr strings.Builder
+		args += " --runs 1 --warmup 100ms --duration 200ms --timeout 3m --json " + results
+		if code := run(t.Context(), strings.Fields(args), &stdout, &stderr); code != exitOK {
+			t.Fatalf("%s: exit code %d\n%s", args, code, stderr.String())
+		}
+		var got report.Report
+		content, err := os.ReadFile(results)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(content, &got); err != nil {
+			t.Fatal(err)
+		}
+		compared := 0
+		for _, row := range got.Rows {
+			if row.Load == nil || row.Load.Rate.Median <= 0 || row.Load.Errors > 0 {
+				t.Errorf("%s via %s: %+v", row.Work, row.Via, row.Load)
+			} else if row.Load.OfPlain.Median > 0 {
+				compared++
+			}
+		}
+		if want := strings.Count(args, "secured") * 2; compared != want || len(got.Rows) < 4 {
+			t.Errorf("%s: %d rows, of which %d are compared; want %d", args, len(got.Rows), compared, want)
+		}
+	}
+}

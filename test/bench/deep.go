@@ -18,7 +18,7 @@ const deepTime = 10 * time.Second
 // and then leaves it alone: what does a single operation cost on a full cell?
 // The other client's figures are those after the filling.
 func loadDeep(ctx context.Context, o *overload) error {
-	c := drive.NewCaller(o.cell.URLs(), o.cell.TLS())
+	c := drive.NewCaller(o.cell.Way())
 	defer c.Close()
 	under := o.probing.Swap(newHistogram())
 	ids, err := openMany(ctx, c, 1+(o.n+perSession-1)/perSession, func() time.Duration { return longTTL })
@@ -52,7 +52,7 @@ func loadDeep(ctx context.Context, o *overload) error {
 // leaves the cell alone: what is past should cost nothing. The other client's
 // figures are those after it.
 func loadPast(ctx context.Context, o *overload) error {
-	c := drive.NewCaller(o.cell.URLs(), o.cell.TLS())
+	c := drive.NewCaller(o.cell.Way())
 	defer c.Close()
 	under := o.probing.Swap(newHistogram())
 	id, err := openRaw(ctx, c, longTTL)

@@ -65,7 +65,7 @@ func runEphemeral(ctx context.Context, b *bench) error {
 // change.
 func (b *bench) die(ctx context.Context, label string, n, sessions int, life time.Duration) (took time.Duration, parted int, err error) {
 	b.progress.step("%s: opening", label)
-	watcher, err := client.NewWith(b.cell.URLs(), client.WithTLS(b.cell.TLS()))
+	watcher, err := b.cell.Way().SDK()
 	if err != nil {
 		return 0, 0, err
 	}

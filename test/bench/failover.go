@@ -94,7 +94,7 @@ type prober struct {
 }
 
 func (p *prober) open(ctx context.Context, b *bench) (err error) {
-	if p.client, err = drive.NewClient(p.via, b.cell.URLs(), b.cell.TLS()); err != nil {
+	if p.client, err = drive.NewClient(p.via, b.cell.Way()); err != nil {
 		return err
 	}
 	p.session, err = p.client.Open(ctx, b.ttl)

@@ -114,7 +114,7 @@ func (f *fanout) openOthers(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, setup)
 	defer cancel()
 	f.others = &field{}
-	if f.others.clients, err = drive.Clients(f.via, f.cell.URLs(), f.cell.TLS(), others, f.shared); err != nil {
+	if f.others.clients, err = drive.Clients(f.via, f.cell.Way(), others, f.shared); err != nil {
 		return err
 	}
 	return preparePut(ctx, f.bench, f.others)
@@ -124,13 +124,13 @@ func (f *fanout) openOthers(ctx context.Context) (err error) {
 func (f *fanout) openRounds(ctx context.Context, running *sync.WaitGroup) (err error) {
 	f.progress.step("%s: opening", f.label)
 	f.rounds = &field{}
-	if f.rounds.clients, err = drive.Clients(f.via, f.cell.URLs(), f.cell.TLS(), 1, false); err != nil {
+	if f.rounds.clients, err = drive.Clients(f.via, f.cell.Way(), 1, false); err != nil {
 		return err
 	}
 	if err := f.rounds.openSessions(ctx, f.bench); err != nil {
 		return err
 	}
-	a, err := newAudience(f.via, f.cell.URLs(), f.cell.TLS(), f.n, nodePath("fanout", 0), f.rounds.sessions[0])
+	a, err := newAudience(f.via, f.cell.Way(), f.n, nodePath("fanout", 0), f.rounds.sessions[0])
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (f *filling) run(ctx context.Context) (err error) {
 
 func (f *filling) open(ctx context.Context, s *site) (err error) {
 	s.writers = &field{}
-	if s.writers.clients, err = drive.Clients(f.via, s.cell.URLs(), s.cell.TLS(), fillers, f.shared); err != nil {
+	if s.writers.clients, err = drive.Clients(f.via, s.cell.Way(), fillers, f.shared); err != nil {
 		return err
 	}
 	return s.writers.openSessions(ctx, f.bench)

@@ -23,7 +23,7 @@ const floodTime = 20 * time.Second
 // nothing, one a byte each second, and one asks for much and reads no reply.
 // One that the master closes is opened again.
 func loadSlowloris(ctx context.Context, o *overload) error {
-	c := drive.NewCaller(o.cell.URLs(), o.cell.TLS())
+	c := drive.NewCaller(o.cell.Way())
 	defer c.Close()
 	id, err := openRaw(ctx, c, longTTL)
 	if err != nil {
@@ -106,7 +106,7 @@ const pageReaders = 16
 
 // loadPages makes n locks and has readers list them.
 func loadPages(ctx context.Context, o *overload) error {
-	c := drive.NewCaller(o.cell.URLs(), o.cell.TLS())
+	c := drive.NewCaller(o.cell.Way())
 	defer c.Close()
 	ids, err := openMany(ctx, c, (o.n+perSession-1)/perSession, func() time.Duration { return longTTL })
 	if err != nil {

@@ -76,7 +76,7 @@ const (
 // the lock goes from hand to hand through those that wait, and the others
 // leave.
 func loadWaiters(ctx context.Context, o *overload) error {
-	c := drive.NewCaller(o.cell.URLs(), o.cell.TLS())
+	c := drive.NewCaller(o.cell.Way())
 	defer c.Close()
 	const path = "/bench/waiters"
 	ids, err := openMany(ctx, c, 1+(o.n+perSession-1)/perSession, func() time.Duration { return longTTL })
@@ -159,7 +159,7 @@ const expireIn = 40 * time.Second
 // loadExpire opens n sessions that all end at one instant, each with a lock for
 // which another session waits.
 func loadExpire(ctx context.Context, o *overload) error {
-	c := drive.NewCaller(o.cell.URLs(), o.cell.TLS())
+	c := drive.NewCaller(o.cell.Way())
 	defer c.Close()
 	heirs, err := openMany(ctx, c, (o.n+perSession-1)/perSession, func() time.Duration { return longTTL })
 	if err != nil {
@@ -209,7 +209,7 @@ func loadExpire(ctx context.Context, o *overload) error {
 
 // loadReturn has n sessions of the SDK, each with a lock, and kills the master.
 func loadReturn(ctx context.Context, o *overload) error {
-	sdk, err := client.NewWith(o.cell.URLs(), client.WithTLS(o.cell.TLS()))
+	sdk, err := o.cell.Way().SDK()
 	if err != nil {
 		return err
 	}

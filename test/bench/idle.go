@@ -44,7 +44,7 @@ func (b *bench) idle(ctx context.Context, via string, n int) error {
 		return err
 	}
 	f := &field{}
-	if f.clients, err = drive.Clients(via, b.cell.URLs(), b.cell.TLS(), n, b.shared); err != nil {
+	if f.clients, err = drive.Clients(via, b.cell.Way(), n, b.shared); err != nil {
 		return err
 	}
 	defer f.close(ctx)

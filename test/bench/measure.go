@@ -42,7 +42,7 @@ func (b *bench) measure(ctx context.Context, row report.Row, p prepare, plan loa
 	b.progress.step("%s: opening", label)
 	f := &field{}
 	var err error
-	if f.clients, err = drive.Clients(row.Via, b.cell.URLs(), b.cell.TLS(), row.Sessions, row.SharedClient); err != nil {
+	if f.clients, err = drive.Clients(row.Via, b.cell.Way(), row.Sessions, row.SharedClient); err != nil {
 		return err
 	}
 	defer f.close(ctx)

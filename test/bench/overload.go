@@ -55,7 +55,7 @@ func overloaded(name string, n int, load func(context.Context, *overload) error)
 }
 
 func (o *overload) run(ctx context.Context, name string, load func(context.Context, *overload) error) error {
-	client, err := drive.NewClient(drive.HTTP, o.cell.URLs(), o.cell.TLS())
+	client, err := drive.NewClient(drive.HTTP, o.cell.Way())
 	if err != nil {
 		return err
 	}

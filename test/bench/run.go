@@ -65,7 +65,7 @@ type bench struct {
 // runAll runs the works one after the other.
 func (b *bench) runAll(ctx context.Context) (err error) {
 	b.progress.note("waiting for the cell")
-	b.cell, err = host.Open(ctx, host.Options{URLs: b.servers, Binary: b.stoutd, Args: b.stoutdArgs, Dir: b.dir, Secure: b.secure})
+	b.cell, err = host.Open(ctx, host.Options{URLs: b.servers, Binary: b.stoutd, Args: b.stoutdArgs, Dir: b.dir, Secure: b.secure, Access: b.access, Rules: b.rules})
 	if err != nil {
 		return err
 	}

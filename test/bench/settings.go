@@ -37,6 +37,8 @@ type settings struct {
 	stoutdArgs []string
 	dir        string
 	secure     bool
+	access     bool
+	rules      int
 
 	json, plot string
 }
@@ -69,6 +71,8 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringArrayVar(&s.stoutdArgs, "stoutd-arg", nil, "a further flag of stoutd, as --stoutd-arg=--master-lease=2s; may be repeated")
 	f.StringVar(&s.dir, "dir", "", "directory of the started cell's data, kept (default: a temporary one)")
 	f.BoolVar(&s.secure, "secure", false, "start a cell that speaks TLS, to its clients and between replicas")
+	f.BoolVar(&s.access, "access", false, "start a cell with access on, whose calls bring a token")
+	f.IntVar(&s.rules, "rules", 0, "rules of access in that cell and in the one of secured, and a group for each ten of them")
 	f.StringVar(&s.json, "json", "", "write the results to this file")
 	f.StringVar(&s.plot, "plot", "", "write an SVG plot of throughput and latency to this file")
 	if err := f.Parse(args); err != nil {
@@ -134,8 +138,18 @@ func (s *settings) validate() error {
 	if len(s.servers) > 0 && slices.Contains(s.works, "files") {
 		bad("files compares two cells of its own: leave --server out, or name the other works")
 	}
-	if s.secure && (len(s.servers) > 0 || slices.Contains(s.works, "ephemeral")) {
-		bad("--secure is for a cell to start, and not for ephemeral, whose clients are processes that speak no TLS")
+	if (s.secure || s.access) && (len(s.servers) > 0 || slices.Contains(s.works, "ephemeral")) {
+		bad("--secure and --access are for a cell to start, and not for ephemeral, whose clients are processes that speak no TLS and bring no token")
+	}
+	secured := slices.Contains(s.works, "secured")
+	if secured && (s.secure || s.access || len(s.servers) > 0) {
+		bad("secured compares a plain cell of its own with one that has TLS and access: leave --secure, --access and --server out")
+	}
+	if s.rules < 0 || s.rules > 0 && !s.access && !secured {
+		bad("--rules is %d; it is not negative, and for --access or the work secured", s.rules)
+	}
+	if slices.Contains(s.works, "handshake") && !s.secure {
+		bad("handshake is for a cell that speaks TLS: give --secure")
 	}
 	return errors.Join(errs...)
 }

@@ -38,7 +38,7 @@ type phases struct {
 // others take and release locks of their own: what do they notice of the
 // snapshots? The cell's settings say how often there is one.
 func loadSnapshots(ctx context.Context, o *overload) error {
-	c := drive.NewCaller(o.cell.URLs(), o.cell.TLS())
+	c := drive.NewCaller(o.cell.Way())
 	defer c.Close()
 	under := o.probing.Swap(newHistogram())
 	began := time.Now()
@@ -61,7 +61,7 @@ func loadSnapshots(ctx context.Context, o *overload) error {
 // besideSnapshots has sessions take and release locks for a while.
 func (o *overload) besideSnapshots(ctx context.Context, under *hdrhistogram.Histogram) (err error) {
 	f := &field{}
-	if f.clients, err = drive.Clients(drive.HTTP, o.cell.URLs(), o.cell.TLS(), besideSessions, false); err != nil {
+	if f.clients, err = drive.Clients(drive.HTTP, o.cell.Way(), besideSessions, false); err != nil {
 		return err
 	}
 	defer f.close(ctx)

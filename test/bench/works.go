@@ -21,6 +21,8 @@ var works = []work{
 	{"get", "linearizable reads of a file of 1 KiB", looped("get", prepareGet, 64)},
 	{"cas", "all sessions count up one file by compare-and-set", looped("cas", prepareCas, 16)},
 	{"txn", "transactions of 2 conditions and 4 writes of 1 KiB, each session on files of its own", looped("txn", prepareTxn, 64)},
+	{"secured", "cycle and read in a cell with TLS and access, in turn with a plain one", runSecured},
+	{"handshake", "connections with TLS that ask one thing and end", looped("handshake", prepareHandshake, 16)},
 	{"idle", "sessions that do nothing but live", runIdle},
 	{"failover", "kill -9 of the master: the gap in service", runFailover},
 	{"fanout", "a write, until the last of n watchers of a file is told; and 16 others who write meanwhile", runFanout},
@@ -39,7 +41,7 @@ var works = []work{
 
 // onlyByName are the works that do not run without being named: they take long,
 // or a machine that does nothing else.
-var onlyByName = []string{"fanout", "ephemeral", "files", "waiters", "expire", "return", "slowloris", "pages", "deep", "past", "snapshot", "soak"}
+var onlyByName = []string{"secured", "handshake", "fanout", "ephemeral", "files", "waiters", "expire", "return", "slowloris", "pages", "deep", "past", "snapshot", "soak"}
 
 // defaultWorks are those that run without being named.
 func defaultWorks() (names []string) {

@@ -2,11 +2,15 @@ package cell
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,7 +39,61 @@ var stoutd = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "stoutd"), nil
 })
 
-// Build builds main packages of the module at root into dir. Several programs
+// Release is a stoutd to run.
+type Release struct {
+	Binary string
+	Level  uint64 // that it knows
+}
+
+// Releases are the stoutd of this release and of the one before it, which knows a
+// level less. They are built once.
+var Releases = sync.OnceValues(func() (all struct{ Present, Before Release }, err error) {
+	root, err := ModuleRoot()
+	if err != nil {
+		return all, err
+	}
+	const name = "replica/state/level.go"
+	source, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		return all, err
+	}
+	found := level.FindSubmatchIndex(source)
+	if found == nil {
+		return all, fmt.Errorf("%s does not say which level this release knows", name)
+	}
+	known, err := strconv.ParseUint(string(source[found[2]:found[3]]), 10, 64)
+	if err != nil {
+		return all, err
+	}
+	dir := filepath.Join(root, "bin", "test-before")
+	if raceEnabled {
+		dir += "-race"
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return all, err
+	}
+	text := slices.Concat(source[:found[2]], strconv.AppendUint(nil, known-1, 10), source[found[3]:])
+	file, config := filepath.Join(dir, "level"), filepath.Join(dir, "overlay.json") // no .go file is to be in bin
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, name): file}})
+	if err != nil {
+		return all, err
+	}
+	if err := errors.Join(os.WriteFile(file, text, 0o644), os.WriteFile(config, overlay, 0o644)); err != nil {
+		return all, err
+	}
+	if err := Build(context.Background(), root, dir, raceEnabled, "-overlay="+config, "./cmd/stoutd"); err != nil {
+		return all, err
+	}
+	all.Before = Release{filepath.Join(dir, "stoutd"), known - 1}
+	all.Present.Level = known
+	all.Present.Binary, err = stoutd()
+	return all, err
+})
+
+var level = regexp.MustCompile(`(?m)^const Level = (\d+)$`)
+
+// Build builds main packages of the module at root into dir; flags of go build may go
+// before them. Several programs
 // may do so at once: they take turns.
 func Build(ctx context.Context, root, dir string, race bool, packages ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {

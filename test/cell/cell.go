@@ -28,7 +28,8 @@ type Options struct {
 	Size int
 	// Args are further flags of stoutd for every replica, as --master-lease=2s.
 	Args []string
-	// Binary is the stoutd to run; default: built from the sources.
+	// Binary is the stoutd to run; default: built from the sources. Releases
+	// builds others.
 	Binary string
 	// APIPort and RaftPort are the ports of r1, those of the others follow; 0
 	// means free ones.

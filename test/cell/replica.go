@@ -72,8 +72,19 @@ func plainEnvironment() []string {
 	return env
 }
 
+// Use has the next Start run another release's stoutd.
+func (r *Replica) Use(binary string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.binary = binary
+}
+
 // Command is the command line that Start runs.
-func (r *Replica) Command() []string { return append([]string{r.binary}, r.args...) }
+func (r *Replica) Command() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string{r.binary}, r.args...)
+}
 
 // Kill ends the process as kill -9 does, and returns when it is gone. It is no
 // error if there was none.

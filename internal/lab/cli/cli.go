@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/internal/lab"
@@ -69,6 +70,7 @@ and what breaks them is shown.
   stoutlab run ring -n 6 --initiators 3 --crash 5@elected --seed 7
   stoutlab draw bully --order worst -o svg --out bully.svg
   stoutlab explore maekawa -n 3
+  stoutlab compare
 
 Exit code 0: safety and liveness hold. 3: one of them does not, which is a
 result. 64: the command line was not understood.`
@@ -84,6 +86,7 @@ func (a *app) root() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetFlagErrorFunc(wrongFlag)
 	root.SetVersionTemplate("stoutlab {{.Version}}\n")
 	root.AddCommand(a.list(), a.run(), a.draw(), a.play(), a.sweep(), a.explore(), a.compare())
 	return root
@@ -97,8 +100,8 @@ func (a *app) command(cmd *cobra.Command, formats []string, do func(format strin
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		for _, f := range formats {
 			if f == format {
-				if n := cmd.Flags().Lookup("n"); n != nil && n.Changed && n.Value.String() == "0" {
-					return lab.NewUsage("-n 0: there is at least 1 process")
+				if err := checkGiven(cmd.Flags()); err != nil {
+					return err
 				}
 				a.started = true
 				return do(format, args)
@@ -107,6 +110,52 @@ func (a *app) command(cmd *cobra.Command, formats []string, do func(format strin
 		return fmt.Errorf("-o %q: this command writes %s", format, join(formats))
 	}
 	return cmd
+}
+
+// checkGiven refuses what would stand for the default if it were not given.
+func checkGiven(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		switch value := f.Value.String(); {
+		case value == "":
+			err = lab.NewUsage("--%s: nothing is given", f.Name)
+		case value != "0" || f.Value.Type() != "int":
+		case f.Name == "n":
+			err = lab.NewUsage("-n 0: there is at least 1 process")
+		case f.Name == "bound" || f.Name == "lease":
+			err = lab.NewUsage("--%s 0: it is at least 1 unit", f.Name)
+		}
+	})
+	return err
+}
+
+// oneAlgorithm is the argument of the commands that run one.
+func oneAlgorithm(_ *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return lab.NewUsage("which algorithm? 'stoutlab list' has them all")
+	case 1:
+		return nil
+	}
+	return lab.NewUsage("%q: there is one algorithm at a time, and %s comes first", args[1], args[0])
+}
+
+// wrongFlag says what a flag's value should be.
+func wrongFlag(_ *cobra.Command, err error) error {
+	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	f, dashes := wrong.GetFlag(), "--"
+	if len(f.Name) == 1 {
+		dashes = "-"
+	}
+	should := map[string]string{
+		"int": "a whole number", "uint64": "a whole number, 0 or more", "float64": "a number", "bool": "true or false",
+	}[f.Value.Type()]
+	if should == "" {
+		return err
+	}
+	return lab.NewUsage("%s%s %q: it is %s", dashes, f.Name, wrong.GetValue(), should)
 }
 
 func join(words []string) string {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,11 @@ func (a *app) compare() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if two := meeting(r); alg.Alone && two != "" { // else there is no synchronization to be seen
+				if r, err = lab.Run(lab.Options{Algorithm: alg.Name, N: n, Seed: seed, Entries: two}); err != nil {
+					return err
+				}
+			}
 			all = append(all, compared{r, alg.Family, alg.Breaks})
 		}
 		if format == "json" {
@@ -41,6 +47,21 @@ func (a *app) compare() *cobra.Command {
 		}
 		return a.comparison(n, all)
 	})
+}
+
+// meeting are the entries of 0 and of another, whose voting sets meet in others
+// only; or empty.
+func meeting(r *lab.Result) string {
+	if r.MutexResult == nil || len(r.VotingSets) == 0 || !r.Good() {
+		return ""
+	}
+	first := r.VotingSets[0]
+	for id, set := range r.VotingSets[1:] {
+		if id++; !slices.Contains(first, id) && !slices.Contains(set, 0) {
+			return fmt.Sprintf("0:1,%d:1", id)
+		}
+	}
+	return ""
 }
 
 func (a *app) comparison(n int, all []compared) error {
@@ -54,11 +75,15 @@ func (a *app) comparison(n int, all []compared) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nMutual exclusion, n = %d\tan entry\tthe book\tclient delay\tsynchronization\tsafe\tlive\n", n)
+	fmt.Fprintf(w, "\nMutual exclusion, n = %d\tan entry\tthe book\tclient delay\tthe book\tsynchronization\tthe book\tsafe\tlive\n", n)
 	for _, c := range all {
 		if c.Family == spec.Mutex {
-			fmt.Fprintf(w, "  %s\t%.1f\t%s\t%s\t%s\t%s\t%s\n", c.Algorithm, c.PerEntry.Messages, book(c.Result),
-				brief(c.ClientDelay), brief(c.SynchronizationDelay), yes(c.Safety), yes(c.Liveness))
+			client, synchronization := "–", "–"
+			if e := c.Expected; e != nil && e.ClientDelay != nil {
+				client, synchronization = span(*e.ClientDelay), span(*e.SynchronizationDelay)
+			}
+			fmt.Fprintf(w, "  %s\t%.1f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Algorithm, c.PerEntry.Messages, book(c.Result),
+				brief(c.ClientDelay), client, brief(c.SynchronizationDelay), synchronization, yes(c.Safety), yes(c.Liveness))
 		}
 	}
 	if err := w.Flush(); err != nil {

@@ -11,7 +11,7 @@ func (a *app) draw() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "draw ALGORITHM",
 		Short: "Draw a run as a space–time diagram, for a terminal or as SVG",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneAlgorithm,
 	}
 	return a.picture(cmd, map[string]func(*lab.Result) []byte{"text": draw.Text, "svg": draw.SVG}, "text", "svg")
 }
@@ -20,7 +20,7 @@ func (a *app) play() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "play ALGORITHM",
 		Short: "Write a page that plays a run, step by step, forwards and back",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneAlgorithm,
 	}
 	return a.picture(cmd, map[string]func(*lab.Result) []byte{"html": draw.HTML}, "html")
 }

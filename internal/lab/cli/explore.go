@@ -13,9 +13,9 @@ func (a *app) explore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explore ALGORITHM",
 		Short: "Walk through all schedules of a few processes, and show a shortest one that breaks something",
-		Example: `  stoutlab explore maekawa -n 3 --entries 1
+		Example: `  stoutlab explore maekawa -n 3
   stoutlab explore ring -n 3 --crashes 2 --detector perfect`,
-		Args: cobra.ExactArgs(1),
+		Args: oneAlgorithm,
 	}
 	o := options(cmd)
 	l := explore.Limits{}
@@ -31,6 +31,9 @@ func (a *app) explore() *cobra.Command {
 		}
 		if l.Depth < 1 || l.States < 1 || l.Crashes < 0 {
 			return lab.NewUsage("--depth %d --states %d --crashes %d: there is nothing to walk", l.Depth, l.States, l.Crashes)
+		}
+		if alg, err := lab.Find(o.Algorithm); err == nil && alg.Alone && o.Entries == "" && o.N != 6 {
+			o.Entries = "1" // one that is alone shows nothing
 		}
 		plan, err := lab.Prepare(*o)
 		if err != nil {
@@ -59,6 +62,9 @@ func (a *app) explored(r *explore.Result) {
 	whole := "all schedules, to their ends"
 	if !r.Complete {
 		whole = "not all schedules: raise --depth or --states"
+		if r.Walks > 0 {
+			whole += fmt.Sprintf("; and %d by chance, to their ends", r.Walks)
+		}
 	}
 	fmt.Fprintf(w, "%s, n = %d, crashes up to %d: %d states, %d ends, %d deep; %s\n\n",
 		r.Algorithm, r.N, r.Crashes, r.States, r.Schedules, r.Depth, whole)
@@ -69,7 +75,11 @@ func (a *app) explored(r *explore.Result) {
 	for _, b := range r.Broken {
 		fmt.Fprintf(w, "BROKEN %s\n", b)
 	}
-	fmt.Fprintf(w, "\nA shortest schedule that breaks %s:\n", r.Counterexample.Property)
+	which := "A shortest schedule"
+	if !r.Counterexample.Shortest {
+		which = "A schedule"
+	}
+	fmt.Fprintf(w, "\n%s that breaks %s:\n", which, r.Counterexample.Property)
 	for i, step := range r.Counterexample.Schedule {
 		fmt.Fprintf(w, "%4d  %s\n", i+1, step)
 	}

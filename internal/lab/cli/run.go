@@ -21,7 +21,7 @@ func (a *app) run() *cobra.Command {
 		Example: `  stoutlab run ring -n 6 --initiators 3 --crash 5@elected --seed 7
   stoutlab run bully --latency 1..20 --bound 1 --seed 5
   stoutlab run maekawa -n 13 --entries 0:1 -o json`,
-		Args: cobra.ExactArgs(1),
+		Args: oneAlgorithm,
 	}
 	o := options(cmd)
 	return a.command(cmd, []string{"table", "json"}, func(format string, args []string) error {
@@ -96,11 +96,14 @@ func short(ids []int) string {
 func counts(t io.Writer, r *lab.Result) {
 	book := func(string) string { return "" }
 	fmt.Fprint(t, "\tmeasured\tthe book\t\n")
-	if e := r.Expected; e != nil {
+	if e := r.Undisturbed; e != nil {
 		book = func(what string) string {
 			v, got := e.Messages, r.Messages.Total
 			if what == "turnaround" {
 				v, got = e.Turnaround, r.Turnaround
+			}
+			if r.Expected == nil {
+				return span(v) + "\tif nothing broke"
 			}
 			verdict := "within"
 			if v.Min == v.Max {
@@ -168,7 +171,7 @@ func mutex(t io.Writer, r *lab.Result) {
 	fmt.Fprintf(t, "entries\t%d\t\n", len(m.Entries))
 	fmt.Fprintf(t, "messages an entry\t%.2f\t\n", m.PerEntry.Messages)
 	client, synchronization := "", ""
-	if e := r.Expected; e != nil && e.ClientDelay != nil {
+	if e := r.Undisturbed; e != nil && e.ClientDelay != nil {
 		client, synchronization = span(*e.ClientDelay), span(*e.SynchronizationDelay)
 	}
 	fmt.Fprintf(t, "client delay, alone\t%s\t%s\n", delay(m.ClientDelay), client)
@@ -222,8 +225,8 @@ func verdict(w io.Writer, r *lab.Result) {
 	if r.Violation != nil {
 		fmt.Fprintf(w, "          %s\n", r.Violation)
 	}
-	if r.Expected != nil {
-		fmt.Fprintf(w, "\nThe book: %s.\n  %s\n", r.Expected.Formula, r.Expected.Source)
+	if e := r.Undisturbed; e != nil {
+		fmt.Fprintf(w, "\nThe book: %s.\n  %s\n", e.Formula, e.Source)
 	}
 	if r.Note != "" {
 		fmt.Fprintf(w, "Note: %s.\n", r.Note)

@@ -111,42 +111,89 @@ func chromium(t *testing.T) string {
 			return path
 		}
 	}
-	t.Skip("there is no Chromium")
+	t.Skip("there is no Chromium: .ci/chromium installs Debian's")
 	return ""
 }
 
-// TestPageInBrowser steps through a run in a browser, forwards and back.
-func TestPageInBrowser(t *testing.T) {
+// inBrowser runs a script at the end of a run's page, and returns the title that
+// it leaves.
+func inBrowser(t *testing.T, r *lab.Result, script string) string {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("a browser takes a second")
 	}
 	browser := chromium(t)
+	script = `<script>window.onerror = m => { document.title = "error: " + m; };` + script + `</script></html>`
+	file := filepath.Join(t.TempDir(), "page.html")
+	page := strings.Replace(string(draw.HTML(r)), "</html>", script, 1)
+	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync",
+		"--user-data-dir="+t.TempDir(), "--dump-dom", "file://"+file)
+	out, err := cmd.Output()
+	if err != nil {
+		var stderr []byte
+		if exit, ran := errors.AsType[*exec.ExitError](err); ran {
+			stderr = exit.Stderr
+		}
+		t.Skipf("%s does not run here: %v\n%s", browser, err, stderr)
+	}
+	title := regexp.MustCompile(`<title>(.*?)</title>`).FindSubmatch(out)
+	if title == nil {
+		t.Fatalf("no title in\n%s", out)
+	}
+	return string(title[1])
+}
+
+// TestPageGoesBack steps through whole runs, forwards and back: what is seen
+// after a number of events is the same either way.
+func TestPageGoesBack(t *testing.T) {
+	for _, o := range []lab.Options{
+		{Algorithm: "maekawa-deadlock-free", N: 6},
+		{Algorithm: "zookeeper", N: 4, Crash: []string{"3@after-commit"}},
+		{Algorithm: "ring", N: 5, Crash: []string{"4@after-election"}}, // it never ends
+		{Algorithm: "token-ring", N: 4, Latency: "1..5"},
+	} {
+		t.Run(o.Algorithm, func(t *testing.T) {
+			r := run(t, o)
+			title := inBrowser(t, r, `
+	const see = () => $("stage").innerHTML + $("states").innerHTML + $("clock").textContent + $("events").innerHTML;
+	const seen = [see()];
+	let changes = 0, same = 0;
+	while (at < trace.length) {
+		$("next").click();
+		seen.push(see());
+		if (seen[at] !== seen[at - 1]) changes++;
+	}
+	for (; at > 0; ) {
+		$("back").click();
+		if (see() === seen[at]) same++;
+	}
+	document.title = [trace.length, changes, same].join(" ");`)
+			if n := itoa(len(r.Outcome.Trace)); title != n+" "+n+" "+n || n == "0" {
+				t.Errorf("title %q, want %s three times", title, n)
+			}
+		})
+	}
+}
+
+// TestPageInBrowser steps through a run in a browser, forwards and back.
+func TestPageInBrowser(t *testing.T) {
 	r := run(t, lab.Options{Algorithm: "bully", N: 5, Crash: []string{"3@after-ok"}})
 	// The script clicks as a person would, and writes down what is to be seen.
-	script := `<script>
-	window.onerror = m => { document.title = "error: " + m; };
+	title := inBrowser(t, r, `
 	const log = [], see = () => log.push([$("clock").textContent, $("states").children.length, document.querySelectorAll(".message").length,
 		document.querySelectorAll(".process.dead").length, document.querySelectorAll("li.now").length].join("|"));
 	see(); $("next").click(); $("next").click(); see(); $("back").click(); see(); $("last").click(); see(); $("first").click(); see();
 	document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true})); see();
 	$("events").children[20].click(); see();
-	document.title = "seen: " + log.join("; ");
-	</script></html>`
-	page := strings.Replace(string(draw.HTML(r)), "</html>", script, 1)
-	file := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "file://"+file)
-	out, err := cmd.Output()
-	if err != nil {
-		t.Skipf("the browser does not run here: %v", err)
-	}
-	title := regexp.MustCompile(`<title>(.*?)</title>`).FindStringSubmatch(string(out))
-	if title == nil || !strings.HasPrefix(title[1], "seen: ") {
+	document.title = "seen: " + log.join("; ");`)
+	if !strings.HasPrefix(title, "seen: ") {
 		t.Fatalf("title %q", title)
 	}
-	seen := strings.Split(strings.TrimPrefix(title[1], "seen: "), "; ")
+	seen := strings.Split(strings.TrimPrefix(title, "seen: "), "; ")
 	last := len(r.Outcome.Trace)
 	for i, want := range []string{
 		`^time 0, event 0 of \d+, 0 in flight\|5\|0\|0\|0$`,

@@ -1,6 +1,8 @@
 package elect
 
 import (
+	"math"
+
 	"github.com/stoutlock/stout/internal/lab/sim"
 	"github.com/stoutlock/stout/internal/lab/spec"
 )
@@ -101,7 +103,7 @@ var hsSpec = spec.Algorithm{
 	New: func(c spec.Case, id int) sim.Process {
 		return &hs{Id: id, Leader: sim.Nobody, Candidate: c.Starts(id)}
 	},
-	Ring: true, All: true, Candidates: true, Decides: hsElected,
+	Ring: true, All: true, Candidates: true, Phases: true, Decides: hsElected,
 	Best: spec.Ascending, Worst: bitReversed,
 	Expect: func(c spec.Case) *spec.Expected {
 		n := c.N
@@ -124,15 +126,9 @@ func hsTime(n int) int {
 	return t
 }
 
-// hsBound is 8n(⌈log n⌉ + 2) + 5n: at most 4n in each of the phases but the
-// first, whatever the arrangement.
-func hsBound(n int) int {
-	log := 0
-	for 1<<log < n {
-		log++
-	}
-	return 8*n*(log+2) + 5*n
-}
+// hsBound is 8n(log n + 2) + 5n, whatever the arrangement: at most 8n in a
+// phase.
+func hsBound(n int) int { return int(8*float64(n)*(math.Log2(float64(n))+2)) + 5*n }
 
 // bitReversed arranges the ids so that the winners of each phase are spread
 // evenly, and many: the order of the bit-reversed places.

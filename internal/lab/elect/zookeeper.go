@@ -117,16 +117,16 @@ func (s *service) Receive(net *sim.Port, m sim.Message) {
 // above is the entry that a process has to watch: the next-higher one, or the
 // highest for the herd. Its own means that there is none.
 func (s *service) above(n, id int) int {
-	found := id
-	for other := id + 1; other < n; other++ {
+	others, step := id+1, +1
+	if s.Herd {
+		others, step = n-1, -1
+	}
+	for other := others; id < other && other < n; other += step {
 		if !s.Gone.has(other) {
-			found = other
-			if !s.Herd {
-				break
-			}
+			return other
 		}
 	}
-	return found
+	return id
 }
 
 func (s *service) Suspect(net *sim.Port, who int) {

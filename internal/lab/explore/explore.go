@@ -3,6 +3,7 @@
 package explore
 
 import (
+	"math/rand/v2"
 	"slices"
 
 	"github.com/stoutlock/stout/internal/lab"
@@ -26,10 +27,11 @@ type Result struct {
 	Schedules int      `json:"schedules"` // that came to an end
 	Depth     int      `json:"depth"`     // of the longest schedule walked
 	Complete  bool     `json:"complete"`  // all schedules were walked to their end
+	Walks     int      `json:"walks"`     // by chance, where that was too much and nothing broke
 	Safety    bool     `json:"safety"`
 	Liveness  bool     `json:"liveness"`
 	Broken    []string `json:"broken"` // each way in which something breaks, the shortest first
-	// Counterexample is a shortest schedule that breaks something.
+	// Counterexample is a schedule that breaks something.
 	Counterexample *Counterexample `json:"counterexample"`
 }
 
@@ -37,6 +39,7 @@ type Result struct {
 type Counterexample struct {
 	Property string   `json:"property"`
 	Event    string   `json:"event"`
+	Shortest bool     `json:"shortest"` // else it was found by chance
 	Schedule []string `json:"schedule"`
 }
 
@@ -50,11 +53,12 @@ type node struct {
 
 // walk is an exploration under way.
 type walk struct {
-	plan   *lab.Plan
-	limits Limits
-	seen   map[string]*node
-	result Result
-	next   map[*node][]edge // where each state leads, to find runs without end
+	plan    *lab.Plan
+	limits  Limits
+	seen    map[string]*node
+	result  Result
+	strolls bool             // by chance now
+	next    map[*node][]edge // where each state leads, to find runs without end
 }
 
 // edge is what happens in a state, and where it leads.
@@ -82,7 +86,54 @@ func Explore(p *lab.Plan, l Limits) *Result {
 	}
 	w.result.States = len(w.seen)
 	w.findCycle(root)
+	if !w.result.Complete && w.result.Counterexample == nil {
+		w.stroll()
+	}
 	return &w.result
+}
+
+// walks is how many schedules are tried where there are too many to walk all.
+const walks = 300
+
+// stroll takes schedules by chance, each to its end.
+func (w *walk) stroll() {
+	w.strolls = true
+	for w.result.Walks < walks && w.result.Counterexample == nil {
+		rng := rand.New(rand.NewPCG(uint64(w.result.Walks), 0x57011))
+		at, n := &node{}, sim.Choosing(w.plan.Config)
+		for at != nil && at.depth < maxStroll {
+			at = w.stray(n, at, rng)
+		}
+		w.result.Walks++
+	}
+}
+
+// maxStroll bounds a schedule by chance: some have no end.
+const maxStroll = 2000
+
+// stray takes one more step of a schedule, and returns nil at its end.
+func (w *walk) stray(n *sim.Network, at *node, rng *rand.Rand) *node {
+	choices := n.Choices(!w.limits.Async, at.crash < w.limits.Crashes && rng.IntN(10) == 0)
+	if out := n.Outcome(); out.Broken != nil {
+		w.broken("safety", out.Broken.Text, at)
+		return nil
+	}
+	if len(choices) == 0 || n.Over() {
+		w.ended(n, at)
+		return nil
+	}
+	c := choices[rng.IntN(len(choices))]
+	n.Take(c)
+	return at.then(c)
+}
+
+// then is the node that a choice leads to.
+func (at *node) then(c sim.Choice) *node {
+	to := &node{parent: at, take: c, depth: at.depth + 1, crash: at.crash}
+	if c.Crash {
+		to.crash++
+	}
+	return to
 }
 
 func (w *walk) replay(at *node) *sim.Network {
@@ -125,10 +176,7 @@ func (w *walk) visit(at *node) (fresh []*node) {
 			w.result.Complete = false
 			return fresh
 		}
-		to := &node{parent: at, take: c, depth: at.depth + 1, crash: at.crash}
-		if c.Crash {
-			to.crash++
-		}
+		to := at.then(c)
 		key := w.key(w.replay(to), to)
 		if known, old := w.seen[key]; old {
 			w.next[at] = append(w.next[at], edge{known, c.Text})
@@ -169,7 +217,7 @@ func (w *walk) broken(property, event string, at *node) {
 		w.result.Broken = append(w.result.Broken, text)
 	}
 	if w.result.Counterexample == nil {
-		w.result.Counterexample = &Counterexample{property, event, schedule(at)}
+		w.result.Counterexample = &Counterexample{property, event, !w.strolls, schedule(at)}
 	}
 }
 

@@ -49,38 +49,54 @@ func TestAllSchedules(t *testing.T) {
 		// Without failures.
 		{"ring", 4, lab.Options{}, explore.Limits{}, nil},
 		{"ring", 4, lab.Options{Initiators: "all"}, explore.Limits{}, nil},
-		{"ring-naive", 4, lab.Options{Initiators: "0,2"}, explore.Limits{}, nil},
+		{"ring-naive", 4, lab.Options{Initiators: "all"}, explore.Limits{}, nil},
 		{"chang-roberts", 4, lab.Options{Initiators: "all", Order: "worst"}, explore.Limits{}, nil},
 		{"lcr", 4, lab.Options{Order: "worst"}, explore.Limits{}, nil},
-		{"hs", 3, lab.Options{}, explore.Limits{}, nil},
+		{"hs", 4, lab.Options{Order: "worst"}, explore.Limits{}, nil},
 		{"sync-ring", 4, lab.Options{}, explore.Limits{}, nil},
-		{"anonymous", 3, lab.Options{}, explore.Limits{}, []string{stuck}},
-		{"multicast", 3, lab.Options{}, explore.Limits{}, nil},
-		{"multicast-disagree", 3, lab.Options{}, explore.Limits{}, nil},
+		{"anonymous", 4, lab.Options{}, explore.Limits{}, []string{stuck}},
+		{"itai-rodeh", 4, lab.Options{Seed: 1}, explore.Limits{}, nil},
+		{"multicast", 4, lab.Options{}, explore.Limits{}, nil},
+		{"multicast-disagree", 4, lab.Options{}, explore.Limits{}, nil},
 		{"bully", 4, lab.Options{}, explore.Limits{}, nil},
-		{"zookeeper", 3, lab.Options{}, explore.Limits{}, nil},
-		{"zookeeper-herd", 3, lab.Options{}, explore.Limits{}, nil},
-		{"central", 4, lab.Options{}, explore.Limits{}, nil},
+		{"bully", 4, lab.Options{Initiators: "all"}, explore.Limits{}, nil},
+		{"zookeeper", 4, lab.Options{}, explore.Limits{}, nil},
+		{"zookeeper", 4, lab.Options{Initiators: "all"}, explore.Limits{}, []string{stuck}},
+		{"zookeeper-herd", 4, lab.Options{}, explore.Limits{}, nil},
+		{"central", 4, lab.Options{Entries: "2"}, explore.Limits{}, nil},
 		{"token-ring", 4, lab.Options{}, explore.Limits{}, nil},
 		{"ricart-agrawala", 3, lab.Options{}, explore.Limits{}, nil},
+		{"ricart-agrawala", 4, lab.Options{Entries: "0:1,1:1,3:1"}, explore.Limits{}, nil},
 		{"maekawa", 3, lab.Options{Entries: "1"}, explore.Limits{}, []string{waits}},
+		{"maekawa", 4, lab.Options{Entries: "0:1,3:1"}, explore.Limits{}, []string{waits}},
 		{"maekawa-deadlock-free", 3, lab.Options{Entries: "1"}, explore.Limits{}, nil},
-		{"stout", 3, lab.Options{}, explore.Limits{}, nil},
+		{"maekawa-deadlock-free", 4, lab.Options{Entries: "0:1,3:1"}, explore.Limits{}, nil},
+		{"stout", 4, lab.Options{}, explore.Limits{}, nil},
 
 		// One process crashes, at any time.
-		{"ring", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead, loop}},
+		{"ring", 4, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead, loop}},
 		{"ring", 3, lab.Options{Detector: "perfect"}, explore.Limits{Crashes: 1}, nil},
-		{"lcr", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead, loop}},
+		{"ring", 4, lab.Options{Detector: "incomplete"}, explore.Limits{Crashes: 1}, []string{dead, loop}},
+		{"ring-naive", 4, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead, loop}},
+		{"chang-roberts", 4, lab.Options{Initiators: "all"}, explore.Limits{Crashes: 1}, []string{dead, loop}},
+		{"lcr", 4, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead, loop}},
+		{"hs", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead, loop}},
+		{"sync-ring", 4, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead, loop}},
+		{"multicast", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead}},
+		{"multicast-disagree", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead}},
 		{"bully", 4, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead}},
-		{"bully", 3, lab.Options{Detector: "perfect"}, explore.Limits{Crashes: 1}, nil},
+		{"bully", 4, lab.Options{Detector: "perfect"}, explore.Limits{Crashes: 1}, nil},
 		{"zookeeper", 3, lab.Options{}, explore.Limits{Crashes: 1}, nil},
-		{"central", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{waits, wait1}},
-		{"token-ring", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{waits, wait1}},
+		{"zookeeper-herd", 3, lab.Options{}, explore.Limits{Crashes: 1}, nil},
+		{"central", 4, lab.Options{}, explore.Limits{Crashes: 1}, []string{waits, wait1}},
+		{"token-ring", 4, lab.Options{}, explore.Limits{Crashes: 1}, []string{waits, wait1}},
 		{"ricart-agrawala", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{waits, wait1}},
+		{"maekawa-deadlock-free", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{waits, wait1}},
 		{"stout", 3, lab.Options{}, explore.Limits{Crashes: 1}, nil},
 
 		// Time-outs that may be wrong.
 		{"multicast", 3, lab.Options{}, explore.Limits{Async: true}, []string{two}},
+		{"multicast-disagree", 3, lab.Options{}, explore.Limits{Async: true}, []string{two}},
 		{"sync-ring", 3, lab.Options{}, explore.Limits{Async: true}, []string{two}},
 	} {
 		name := fmt.Sprintf("%s/%d/%d crashes/%s", c.algorithm, c.n, c.limits.Crashes, c.more.Detector)
@@ -121,6 +137,28 @@ func TestAsyncBully(t *testing.T) {
 	r := walk(t, lab.Options{Algorithm: "bully", N: 4, Initiators: "1"}, explore.Limits{Async: true, States: 3000})
 	if r.Safety {
 		t.Errorf("%d states, %q", r.States, r.Broken)
+	}
+}
+
+// TestInaccurateRing: a detector that names a live process makes two leaders.
+// Not every schedule ends: the round grows with each new run.
+func TestInaccurateRing(t *testing.T) {
+	r := walk(t, lab.Options{Algorithm: "ring", N: 3, Detector: "inaccurate"}, explore.Limits{Depth: 60})
+	if r.Safety || r.Complete {
+		t.Errorf("%d states, %q", r.States, r.Broken)
+	}
+}
+
+// TestWalksByChance: where there are too many schedules to walk them all, some
+// are taken to their ends.
+func TestWalksByChance(t *testing.T) {
+	r := walk(t, lab.Options{Algorithm: "maekawa", N: 4, Entries: "1"}, explore.Limits{States: 500})
+	if r.Complete || r.Liveness || r.Counterexample == nil || r.Counterexample.Shortest {
+		t.Errorf("%+v", r)
+	}
+	r = walk(t, lab.Options{Algorithm: "maekawa-deadlock-free", N: 4, Entries: "1"}, explore.Limits{States: 500})
+	if r.Complete || r.Walks != 300 || r.Counterexample != nil {
+		t.Errorf("%+v", r)
 	}
 }
 

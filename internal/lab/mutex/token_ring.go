@@ -50,10 +50,11 @@ var tokenRingSpec = spec.Algorithm{
 	}),
 	Ring: true, Forever: true,
 	Expect: func(c spec.Case) *spec.Expected {
-		// Between two entries the token makes at most N hops.
+		// Between two entries the token makes at most N hops, and one after the
+		// last.
 		n, all := c.N, entries(c)
 		e := &spec.Expected{
-			Messages: spec.Range{Min: all, Max: n*all + n}, Turnaround: spec.Range{Min: 1, Max: (n+2)*all + n + 2},
+			Messages: spec.Range{Min: all, Max: n*all + 1}, Turnaround: spec.Range{Min: 1, Max: (n+2)*all + n + 2},
 			Formula: "1 … N an entry, and without one as well; client delay 0 … N, synchronization delay 1 … N",
 			Source:  books,
 		}

@@ -122,6 +122,10 @@ func (n *Network) Key() string {
 		fmt.Fprintf(&b, "%s %d\n", State(proc), n.leader[p])
 	}
 	fmt.Fprintln(&b, n.within, n.cut, n.faults)
+	if n.chance { // what will be drawn
+		state, _ := n.source.MarshalBinary() // it has no way to fail
+		fmt.Fprintf(&b, "%x\n", state)
+	}
 	if n.leads != nil { // spans of office, and what processes keep of them, are in absolute time
 		fmt.Fprintln(&b, n.now, n.leads)
 	}

@@ -10,12 +10,13 @@ const Nobody = -1
 
 // Network is a run under way.
 type Network struct {
-	cfg   Config
-	procs []Process
-	alive []bool
-	cut   []bool // off from the network
-	port  Port   // the one that every call gets, to save making them
-	rng   *rand.Rand
+	cfg    Config
+	procs  []Process
+	alive  []bool
+	cut    []bool // off from the network
+	port   Port   // the one that every call gets, to save making them
+	rng    *rand.Rand
+	source *rand.PCG
 
 	now     Time
 	agenda  *agenda         // of what is to come; nil where the caller chooses,
@@ -50,13 +51,15 @@ type Network struct {
 func New(cfg Config) *Network {
 	cfg = cfg.normal()
 	all := cfg.N + cfg.Extra
+	source := rand.NewPCG(cfg.Seed, 0x10caa1)
 	n := &Network{
 		cfg:     cfg,
 		procs:   make([]Process, all),
 		alive:   make([]bool, all),
 		cut:     make([]bool, all),
 		leader:  make([]int, all),
-		rng:     rand.New(rand.NewPCG(cfg.Seed, 0x10caa1)),
+		rng:     rand.New(source),
+		source:  source,
 		place:   make([]int, all),
 		timers:  make([]map[int]int, all),
 		lastOn:  map[[2]int]Time{},

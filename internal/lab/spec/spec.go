@@ -42,6 +42,7 @@ type Algorithm struct {
 	All        bool                  // by default all processes begin, not only who detects
 	Nobody     bool                  // by default nobody begins by itself
 	Candidates bool                  // only who begins can be elected
+	Phases     bool                  // it goes by phases, and tallies the winners of each
 	Dead       bool                  // the highest process is the failed coordinator from the start
 	Winner     Winner                // who has to be elected
 	Decides    sim.Kind              // the kind of message that announces the leader

@@ -117,6 +117,11 @@ func (a *app) showCell(cell lockapi.Cell, found []finding) {
 	if cell.Files != nil && cell.ContentBytes != nil {
 		pairs = append(pairs, [2]string{"files", fmt.Sprintf("%d, %s of content", *cell.Files, byteSize(*cell.ContentBytes))})
 	}
+	access := "off: whoever reaches the cell may do everything"
+	if cell.Access {
+		access = "on"
+	}
+	pairs = append(pairs, [2]string{"access", access})
 	a.ui.pairs(pairs...)
 	a.ui.printf("\n")
 	a.ui.table([]column{

@@ -68,29 +68,46 @@ const (
 	HTTP = "http"
 )
 
-// NewClient makes a client of the cell whose replicas are at urls, with TLS as
-// config says.
-func NewClient(via string, urls []string, config *tls.Config) (Client, error) {
+// Way is how a cell is reached.
+type Way struct {
+	URLs  []string    // base URLs of its replicas
+	TLS   *tls.Config // nil for plain HTTP
+	Token string      // that calls carry; "" for none
+}
+
+// SDK makes a client of the Go package.
+func (w Way) SDK() (*client.Client, error) {
+	var options []client.Option
+	if w.TLS != nil {
+		options = append(options, client.WithTLS(w.TLS))
+	}
+	if w.Token != "" {
+		options = append(options, client.WithToken(func(context.Context) (string, error) { return w.Token, nil }))
+	}
+	return client.NewWith(w.URLs, options...)
+}
+
+// NewClient makes a client of a cell.
+func NewClient(via string, way Way) (Client, error) {
 	switch via {
 	case SDK:
-		return newSDK(urls, config)
+		return newSDK(way)
 	case HTTP:
-		return newRaw(urls, config), nil
+		return newRaw(way), nil
 	}
 	return nil, fmt.Errorf("the way to make calls is %q; it is %q or %q", via, SDK, HTTP)
 }
 
 // Clients makes n clients, or one that is handed out n times: by default each
-// session is a program of its own, with connections of its own. config is as for
-// NewClient.
-func Clients(via string, urls []string, config *tls.Config, n int, shared bool) ([]Client, error) {
+// session is a program of its own, with connections of its own.
+func Clients(via string, way Way, n int, shared bool) ([]Client, error) {
 	out := make([]Client, n)
 	for i := range out {
 		if shared && i > 0 {
 			out[i] = out[0]
 			continue
 		}
-		c, err := NewClient(via, urls, config)
+		c, err := NewClient(via, way)
 		if err != nil {
 			return nil, err
 		}

@@ -103,7 +103,7 @@ func TestFilesBothWays(t *testing.T) {
 	for _, via := range []string{SDK, HTTP} {
 		t.Run(via, func(t *testing.T) {
 			r, ctx := newReplica(t), bounded(t)
-			c, err := NewClient(via, []string{r.URL}, nil)
+			c, err := NewClient(via, Way{URLs: []string{r.URL}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,7 +3,6 @@ package drive
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,21 +22,25 @@ import (
 type raw struct {
 	transport *http.Transport
 	urls      []string
+	bearer    []string // the value of Authorization; nil for none
 	base      atomic.Pointer[string]
 	turn      atomic.Int64
 }
 
-func newRaw(urls []string, config *tls.Config) *raw {
+func newRaw(way Way) *raw {
 	dialer := &net.Dialer{Timeout: 2 * time.Second}
-	c := &raw{urls: urls, transport: &http.Transport{
+	c := &raw{urls: way.URLs, transport: &http.Transport{
 		DialContext:         dialer.DialContext,
 		MaxIdleConnsPerHost: 1 << 16, // none is closed between two calls
-		TLSClientConfig:     config,
+		TLSClientConfig:     way.TLS,
 		DisableCompression:  true,
 		WriteBufferSize:     2 << 10, // a call is a few hundred bytes
 		ReadBufferSize:      2 << 10,
 	}}
-	c.base.Store(&urls[0])
+	if way.Token != "" {
+		c.bearer = []string{"Bearer " + way.Token}
+	}
+	c.base.Store(&way.URLs[0])
 	return c
 }
 
@@ -45,9 +48,9 @@ func newRaw(urls []string, config *tls.Config) *raw {
 // the master.
 type Caller struct{ c *raw }
 
-// NewCaller makes a caller of the cell whose replicas are at urls, with as many
-// connections as it makes calls at once.
-func NewCaller(urls []string, config *tls.Config) Caller { return Caller{newRaw(urls, config)} }
+// NewCaller makes a caller of a cell, with as many connections as it makes calls at
+// once.
+func NewCaller(way Way) Caller { return Caller{newRaw(way)} }
 
 // Call sends one call once. in and out may be nil: nothing sent, answer unread;
 // in may be the bytes of a file rather than what is sent as JSON. An answer that is not a success is a *lockapi.Error.
@@ -92,6 +95,9 @@ func (c *raw) call(ctx context.Context, method, pathAndQuery string, fields http
 		return err
 	}
 	maps.Copy(req.Header, fields)
+	if c.bearer != nil {
+		req.Header["Authorization"] = c.bearer
+	}
 	if in != nil {
 		body, isFile := in.([]byte)
 		if !isFile {

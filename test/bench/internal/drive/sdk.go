@@ -2,7 +2,6 @@ package drive
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -15,8 +14,8 @@ var ErrRefused = client.ErrLockHeld
 
 type sdkClient struct{ c *client.Client }
 
-func newSDK(urls []string, config *tls.Config) (Client, error) {
-	c, err := client.NewWith(urls, client.WithTLS(config))
+func newSDK(way Way) (Client, error) {
+	c, err := way.SDK()
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/bench/internal/drive"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -28,6 +29,8 @@ type Options struct {
 	Args   []string
 	Dir    string
 	Secure bool // it speaks TLS everywhere
+	Access bool // access is on, and the load's calls bring a token
+	Rules  int  // of access, besides the one that lets the load do its work
 }
 
 // Cell is a running cell. Close it.
@@ -35,6 +38,8 @@ type Cell struct {
 	urls []string
 	own  *cell.Cell // nil where the cell was given
 	temp string     // directory to remove
+
+	root, token string // secrets of user:root and of the load's caller; "" where access is off
 }
 
 // Open starts the cell, or looks at the given one, and waits for its master.
@@ -56,16 +61,27 @@ func Open(ctx context.Context, o Options) (*Cell, error) {
 		}
 		o.Dir, c.temp = dir, dir
 	}
-	var err error
-	c.own, err = cell.Start(cell.Options{Dir: o.Dir, Name: "bench", Binary: o.Binary, Args: o.Args, Secure: o.Secure})
-	if err == nil {
-		c.urls = c.own.URLs()
-		_, err = c.own.WaitReady(ctx)
-	}
-	if err != nil {
+	if err := c.start(ctx, o); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
+}
+
+func (c *Cell) start(ctx context.Context, o Options) (err error) {
+	own := cell.Options{Dir: o.Dir, Name: "bench", Binary: o.Binary, Args: o.Args, Secure: o.Secure}
+	if o.Access {
+		if own.RootToken, err = c.foundingToken(o.Dir); err != nil {
+			return err
+		}
+	}
+	if c.own, err = cell.Start(own); err != nil {
+		return err
+	}
+	c.urls = c.own.URLs()
+	if _, err = c.own.WaitReady(ctx); err == nil && o.Access {
+		err = c.allow(ctx, o.Rules)
+	}
+	return err
 }
 
 // Close ends a cell that Open started.
@@ -103,8 +119,11 @@ func (c *Cell) Refresh(ctx context.Context) error {
 // URLs are the base URLs of the replicas.
 func (c *Cell) URLs() []string { return c.urls }
 
-// TLS is the configuration of its clients; nil where it speaks none.
-func (c *Cell) TLS() *tls.Config {
+// Way is how the load reaches the cell.
+func (c *Cell) Way() drive.Way { return drive.Way{URLs: c.urls, TLS: c.tls(), Token: c.token} }
+
+// tls is the configuration of its clients; nil where it speaks none.
+func (c *Cell) tls() *tls.Config {
 	if c.own == nil {
 		return nil
 	}
@@ -114,10 +133,16 @@ func (c *Cell) TLS() *tls.Config {
 // View is the cell's state as the first replica sees it that knows a master.
 func (c *Cell) View(ctx context.Context) (lockapi.Cell, error) {
 	var errs []error
-	via := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.TLS()}}
-	for _, url := range c.urls {
+	for i, url := range c.urls {
+		way := c.Way()
+		way.URLs = c.urls[i : i+1]
+		if c.root != "" {
+			way.Token = c.root // the caller's is not there from the start
+		}
 		var view lockapi.Cell
-		_, err := cell.CallVia(ctx, via, http.MethodGet, url, lockapi.RouteCell, nil, &view)
+		one := drive.NewCaller(way)
+		err := one.Call(ctx, http.MethodGet, lockapi.RouteCell, nil, &view)
+		one.Close()
 		if err == nil && view.Master != nil {
 			return view, nil
 		}

@@ -59,6 +59,8 @@ type Load struct {
 	// Tries are those that an operation took, of a work whose operations may
 	// take several.
 	Tries load.Spread `json:"tries_each,omitzero"`
+	// OfPlain is the rate, run by run, of what a plain cell made in turn with it.
+	OfPlain load.Spread `json:"of_plain,omitzero"`
 	// Share is how many operations the sessions got, in the least even run.
 	Share *Share `json:"share,omitempty"`
 	// Elections are the changes of epoch during the runs.

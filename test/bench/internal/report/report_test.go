@@ -22,7 +22,7 @@ func sample() *Report {
 		}},
 		{Work: "cycle", Via: "http", SharedClient: true, Sessions: 64, Runs: 1, Offered: 2000, Load: &Load{
 			Rate: one(1987.4), P50: one(3), P99: one(9), P999: one(20), Max: one(31), Elections: 1,
-			Missed: 4, Errors: 2, FirstError: "no <master>", Share: &Share{Least: 30, Most: 32},
+			Missed: 4, Errors: 2, FirstError: "no <master>", OfPlain: load.Spread{Median: 0.9, Min: 0.85, Max: 1.01}, Share: &Share{Least: 30, Most: 32},
 		}},
 		{Work: "idle", Via: "sdk", Sessions: 1000, Idle: &Idle{TTL: 12, MasterPercent: one(2.5), CellPercent: one(4), KiBPerSession: 31.2, MasterRSS: 70, Expired: 3}},
 		{Work: "failover", Via: "sdk", Sessions: 1, Failover: NewFailover([]time.Duration{time.Second, 1200 * time.Millisecond, 1100 * time.Millisecond})},
@@ -37,7 +37,7 @@ func TestTable(t *testing.T) {
 	const want = `
 work   via            n  ops/s   ±%  p50 ms  p99 ms  p99.9 ms  max ms  cell CPU  master CPU  bench CPU  RSS MiB  notes
 cycle  sdk            1    500  3.0    1.90    4.25      8.00    12.5       600         250       99.5     40.0
-cycle  http, shared  64   1987    –    3.00    9.00      20.0    31.0         –           –          –        –  open loop at 2000/s, each 30..32, 1 elections, 4 missed, 2 errors: no <master>
+cycle  http, shared  64   1987    –    3.00    9.00      20.0    31.0         –           –          –        –  open loop at 2000/s, 0.90 of plain (0.85–1.01), each 30..32, 1 elections, 4 missed, 2 errors: no <master>
 CPU: milliseconds per 1000 operations (cell: all replicas; bench: this program). RSS: the master's.
 
 work  via     n  ttl s  master CPU %  cell CPU %  KiB/session  RSS MiB  notes

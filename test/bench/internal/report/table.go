@@ -79,6 +79,9 @@ func (l *Load) notes(offered float64) string {
 	if l.Tries.Median > 0 {
 		notes = append(notes, figure(l.Tries.Median)+" tries each")
 	}
+	if l.OfPlain.Median > 0 {
+		notes = append(notes, fmt.Sprintf("%s of plain (%s–%s)", figure(l.OfPlain.Median), figure(l.OfPlain.Min), figure(l.OfPlain.Max)))
+	}
 	if l.Share != nil {
 		notes = append(notes, fmt.Sprintf("each %d..%d", l.Share.Least, l.Share.Most))
 	}

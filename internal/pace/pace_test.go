@@ -1,11 +1,9 @@
-package replica
+package pace
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/stoutlock/stout/replica/state"
 )
 
 // slowWriter takes a time for each piece.
@@ -23,23 +21,15 @@ func TestRests(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			g := newThrottle(slowWriter(piece))
+			g := NewWriter(slowWriter(piece))
 			for range 5 {
 				if n, err := g.Write([]byte("piece")); n != 5 || err != nil {
 					t.Fatalf("%d, %v", n, err)
 				}
 			}
-			if took := time.Since(began); g.rested != 5*want || took != 5*(piece+want) {
-				t.Errorf("5 pieces of %v: rested %v of %v, want %v", piece, g.rested, took, 5*want)
+			if took := time.Since(began); g.Rested() != 5*want || took != 5*(piece+want) {
+				t.Errorf("5 pieces of %v: rested %v of %v, want %v", piece, g.Rested(), took, 5*want)
 			}
 		})
-	}
-}
-
-// TestThrottledSum is the state's hash.
-func TestThrottledSum(t *testing.T) {
-	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: 1, Master: "r1"}}}})
-	if sum, _ := throttledSum(s); sum != s.Hash() {
-		t.Errorf("%x, want %x", sum, s.Hash())
 	}
 }

@@ -1,0 +1,136 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stoutlock/stout/internal/backup"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// fakeBackup is a whole one.
+func fakeBackup(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	h := lockapi.BackupHeader{Cell: "fake", Revision: 57}
+	if err := backup.Write(&out, h, func(w io.Writer) error { _, err := io.WriteString(w, strings.Repeat("state", 20_000)); return err }); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func (f *fakeCell) backup(w http.ResponseWriter) {
+	f.mu.Lock()
+	refused := f.refuseBackup
+	raw := f.rawBackup
+	f.mu.Unlock()
+	if refused != nil {
+		refuse(w, refused)
+		return
+	}
+	w.Header().Set("Content-Type", lockapi.TypeBackup)
+	w.Header().Set(lockapi.HeaderRevision, "57")
+	_, _ = w.Write(raw)
+}
+
+// A backup is that of the master, wherever it is by then.
+func TestBackup(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		whole := fakeBackup(t)
+		f.set(func() { f.rawBackup = whole })
+		f.kill("r1")
+		f.elect("r3")
+		var out bytes.Buffer
+		h, err := c.Backup(t.Context(), &out)
+		if err != nil || h.Revision != 57 || !bytes.Equal(out.Bytes(), whole) {
+			t.Errorf("%+v, %v; %d of %d bytes", h, err, out.Len(), len(whole))
+		}
+	})
+}
+
+// What is not whole is not a backup, however it ends.
+func TestBrokenBackups(t *testing.T) {
+	whole := fakeBackup(t)
+	header := http.Header{"Content-Type": {lockapi.TypeBackup}, lockapi.HeaderRevision: {"57"}}
+	connection := errors.New("connection reset by peer")
+	for name, c := range map[string]struct {
+		body   io.Reader
+		header http.Header
+		want   string
+	}{
+		"cut off":          {bytes.NewReader(whole[:len(whole)-1]), header, "damaged or cut off"},
+		"half":             {bytes.NewReader(whole[:len(whole)/2]), header, "damaged or cut off"},
+		"nothing":          {bytes.NewReader(nil), header, "damaged or cut off"},
+		"broken":           {io.MultiReader(bytes.NewReader(whole[:len(whole)-1]), iotest.ErrReader(connection)), header, "reset by peer"},
+		"broken at begin":  {iotest.ErrReader(connection), header, "reset by peer"},
+		"something else":   {strings.NewReader("<html>"), http.Header{"Content-Type": {"text/html"}}, "base URL"},
+		"another revision": {bytes.NewReader(whole), http.Header{"Content-Type": {lockapi.TypeBackup}, lockapi.HeaderRevision: {"58"}}, "revision 57"},
+	} {
+		sent := 0
+		transport := roundTrip(func(*http.Request) (*http.Response, error) {
+			sent++
+			return &http.Response{StatusCode: 200, Header: c.header, Body: io.NopCloser(c.body)}, nil
+		})
+		cl, err := Config{URLs: []string{"http://r1"}, Transport: transport}.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cl.Backup(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), c.want) || sent != 1 {
+			t.Errorf("%s: %v, sent %d times", name, err, sent)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// One that falls silent is given up.
+func TestSilentBackup(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+		whole := fakeBackup(t)
+		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+			body := io.MultiReader(bytes.NewReader(whole[:100]), blocked{r.Context()})
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {lockapi.TypeBackup}}, Body: io.NopCloser(body)}, nil
+		})
+		c, err := Config{URLs: []string{"http://r1"}, Transport: transport}.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := c.Backup(t.Context(), io.Discard); err == nil || time.Since(began) > time.Minute {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+type blocked struct{ ctx context.Context }
+
+func (b blocked) Read([]byte) (int, error) {
+	<-b.ctx.Done()
+	return 0, b.ctx.Err()
+}
+
+// A cell that is busy, or refuses, says so; one without a master is waited for.
+func TestBackupRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		for _, code := range []lockapi.Code{lockapi.CodeTooMany, lockapi.CodePermissionDenied} {
+			f.set(func() { f.refuseBackup = lockapi.Errorf(code, "no") })
+			_, err := c.Backup(t.Context(), io.Discard)
+			wantErr(t, err, code)
+		}
+		f.set(func() { f.master = "" })
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err := c.Backup(ctx, io.Discard)
+		wantErr(t, err, context.DeadlineExceeded)
+		wantErr(t, err, ErrNoMaster)
+	})
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/internal/backup"
+	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/internal/pace"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
+)
+
+// backups writes backups of this replica's own state by schedule. Nothing that
+// goes wrong with them stops the replica: it is a warning, and is counted.
+type backups struct {
+	dir   string
+	every time.Duration // 0: none are written
+	keep  int           // 0: all
+	name  string        // that those of this replica begin with
+	own   func() (master.Backup, error)
+	log   zerolog.Logger
+	done  chan struct{} // closed when run has returned
+
+	mu      sync.Mutex // guards the rest
+	last    lockapi.BackupHeader
+	size    int64
+	written uint64
+	failed  uint64
+}
+
+const (
+	backupSuffix = ".backup"
+	// backupRetry is the pause behind one that failed, unless they are written more
+	// often anyway.
+	backupRetry = time.Minute
+)
+
+func newBackups(c *config.Config, log zerolog.Logger) *backups {
+	return &backups{
+		dir: c.BackupDir, every: c.BackupEvery, keep: int(c.BackupKeep), name: c.Cell + "-" + c.ID + "-", log: log, done: make(chan struct{}),
+	}
+}
+
+// run writes until ctx ends. The first is due when the latest that is there is as old
+// as the schedule has it: restarts do not put it off.
+func (b *backups) run(ctx context.Context) {
+	defer close(b.done)
+	if b.every == 0 {
+		return
+	}
+	b.sweep()
+	next := max(0, b.every-b.age())
+	for {
+		t := time.NewTimer(next)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+		next = b.every
+		if err := b.write(ctx); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			b.mu.Lock()
+			b.failed++
+			b.mu.Unlock()
+			next = min(b.every, backupRetry)
+			b.log.Warn().Err(err).Str("backup_dir", b.dir).Dur("next_in_ms", next).Msg("no backup was written")
+		}
+	}
+}
+
+// names are those of this replica's backups, oldest first: their names tell the time.
+func (b *backups) names() []string {
+	entries, err := os.ReadDir(b.dir)
+	if err != nil {
+		return nil // writing will say why
+	}
+	var names []string
+	for _, e := range entries {
+		if name := e.Name(); strings.HasPrefix(name, b.name) && strings.HasSuffix(name, backupSuffix) && e.Type().IsRegular() && b.isTime(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// backupTime is how a name tells the time; a name is the name of a cell and a
+// replica, the time, the revision, and "stale" where it is.
+const backupTime = "20060102T150405.000Z"
+
+// isTime tells this replica's backups from those of one whose name goes on from its.
+func (b *backups) isTime(name string) bool {
+	rest := strings.TrimPrefix(name, b.name)
+	if len(rest) < len(backupTime) {
+		return false
+	}
+	_, err := time.Parse(backupTime, rest[:len(backupTime)])
+	return err == nil
+}
+
+// age is that of the latest backup, or as much as the schedule where there is none.
+func (b *backups) age() time.Duration {
+	names := b.names()
+	if len(names) == 0 {
+		return b.every
+	}
+	info, err := os.Stat(filepath.Join(b.dir, names[len(names)-1]))
+	if err != nil {
+		return b.every
+	}
+	return max(0, time.Since(info.ModTime()))
+}
+
+// sweep removes what a process that was killed has left half done.
+func (b *backups) sweep() {
+	left, _ := filepath.Glob(filepath.Join(b.dir, backup.Partial+"*"))
+	for _, name := range left {
+		if of := strings.TrimPrefix(filepath.Base(name), backup.Partial); strings.HasPrefix(of, b.name) && b.isTime(of) {
+			_ = os.Remove(name)
+		}
+	}
+}
+
+// write writes one, whole or not at all, and removes the oldest beyond those to keep.
+func (b *backups) write(ctx context.Context) error {
+	own, err := b.own()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(b.dir, 0o700); err != nil {
+		return err
+	}
+	h := own.Header
+	name := fmt.Sprintf("%s%s-r%d", b.name, h.Time.UTC().Format(backupTime), h.Revision)
+	if h.Stale {
+		name += "-stale"
+	}
+	name += backupSuffix
+	counted := &counter{ctx: ctx}
+	err = backup.Save(filepath.Join(b.dir, name), false, func(w io.Writer) error {
+		counted.to = w
+		return backup.Write(pace.NewWriter(counted), h, own.Snapshot)
+	})
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.last, b.size, b.written = h, counted.n, b.written+1
+	b.mu.Unlock()
+	b.log.Info().Str("file", name).Int64("bytes", counted.n).Uint64("revision", h.Revision).Bool("stale", h.Stale).Msg("backup written")
+	return b.prune(name)
+}
+
+func (b *backups) prune(newest string) error {
+	if b.keep == 0 {
+		return nil
+	}
+	names := slices.DeleteFunc(b.names(), func(name string) bool { return name == newest })
+	for len(names) > b.keep-1 {
+		if err := os.Remove(filepath.Join(b.dir, names[0])); err != nil {
+			return fmt.Errorf("an old backup stays: %w", err)
+		}
+		names = names[1:]
+	}
+	return nil
+}
+
+// counter counts what is written, until ctx ends.
+type counter struct {
+	ctx context.Context
+	to  io.Writer
+	n   int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := c.to.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+var (
+	backupTimeDesc    = prometheus.NewDesc("stout_backup_last_timestamp_seconds", "When the last backup by schedule was begun that this process has written; 0 before.", nil, nil)
+	backupSizeDesc    = prometheus.NewDesc("stout_backup_last_size_bytes", "Size of that backup.", nil, nil)
+	backupStaleDesc   = prometheus.NewDesc("stout_backup_last_stale", "1 where that is not of the cell's master.", nil, nil)
+	backupWrittenDesc = prometheus.NewDesc("stout_backups_written_total", "Backups written by schedule.", nil, nil)
+	backupFailedDesc  = prometheus.NewDesc("stout_backups_failed_total", "Backups by schedule that could not be written, and old ones that could not be removed.", nil, nil)
+)
+
+// Describe and Collect make it a prometheus.Collector.
+func (b *backups) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{backupTimeDesc, backupSizeDesc, backupStaleDesc, backupWrittenDesc, backupFailedDesc} {
+		to <- d
+	}
+}
+
+// Collect tells of the last one, and how many there were.
+func (b *backups) Collect(to chan<- prometheus.Metric) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at, stale := 0.0, 0.0
+	if b.written > 0 {
+		at = float64(b.last.Time.UnixMilli()) / 1000
+	}
+	if b.last.Stale {
+		stale = 1
+	}
+	to <- prometheus.MustNewConstMetric(backupTimeDesc, prometheus.GaugeValue, at)
+	to <- prometheus.MustNewConstMetric(backupSizeDesc, prometheus.GaugeValue, float64(b.size))
+	to <- prometheus.MustNewConstMetric(backupStaleDesc, prometheus.GaugeValue, stale)
+	to <- prometheus.MustNewConstMetric(backupWrittenDesc, prometheus.CounterValue, float64(b.written))
+	to <- prometheus.MustNewConstMetric(backupFailedDesc, prometheus.CounterValue, float64(b.failed))
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/internal/backup"
+	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
+)
+
+// scheduled runs backups every hour in a bubble, of which three are kept. Each has a
+// revision more than the one before; stale ones are those of even revisions.
+func scheduled(t *testing.T, dir string, f func(t *testing.T, b *backups, log *bytes.Buffer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		b := newBackups(&config.Config{Cell: "prod", ID: "r1", BackupDir: dir, BackupEvery: time.Hour, BackupKeep: 3}, zerolog.New(&log))
+		revision := uint64(0)
+		b.own = func() (master.Backup, error) {
+			revision++
+			return master.Backup{
+				Header:   lockapi.BackupHeader{Revision: revision, Time: time.Now(), Stale: revision%2 == 0},
+				Snapshot: func(w io.Writer) error { _, err := io.WriteString(w, "state"); return err },
+			}, nil
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		go b.run(ctx)
+		f(t, b, &log)
+		stop()
+		<-b.done
+	})
+}
+
+// TestScheduledBackups: the first at once, then each hour; they are whole, say whether
+// they are stale, and the oldest go. What is not of this replica stays.
+func TestScheduledBackups(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	others := []string{"prod-r10-20260101T000000.000Z-r1.backup", "prod-r1-mine.backup", "prod-r1-x-20260101T000000.000Z-r1.backup", backup.Partial + "prod-r2-20260101T000000.000Z-r1.backup-1"}
+	for _, name := range append(others, backup.Partial+"prod-r1-20260101T000000.000Z-r1.backup-1") {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scheduled(t, dir, func(t *testing.T, b *backups, _ *bytes.Buffer) {
+		for hour := range 6 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			names := b.names()
+			if want := min(hour+1, 3); len(names) != want {
+				t.Fatalf("hour %d: %q", hour, names)
+			}
+			newest := names[len(names)-1]
+			h, err := backup.VerifyFile(filepath.Join(dir, newest))
+			if err != nil || h.Revision != uint64(hour+1) || h.Stale != strings.HasSuffix(newest, "-stale.backup") || h.Stale != (hour%2 == 1) {
+				t.Errorf("hour %d: %s has %+v, %v", hour, newest, h, err)
+			}
+			time.Sleep(time.Hour - time.Second)
+		}
+	})
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 3+len(others) {
+		t.Errorf("there are %v, %v", entries, err)
+	}
+	for _, name := range others {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestBackupsThatFail are a warning, are counted, and are tried again a minute later;
+// nothing is left of them.
+func TestBackupsThatFail(t *testing.T) {
+	dir := t.TempDir()
+	scheduled(t, dir, func(t *testing.T, b *backups, log *bytes.Buffer) {
+		own := b.own
+		b.own = func() (master.Backup, error) {
+			all, err := own()
+			all.Snapshot = func(w io.Writer) error {
+				_, _ = w.Write(make([]byte, 1<<20))
+				return errors.New("no space left on device")
+			}
+			return all, err
+		}
+		time.Sleep(90 * time.Second)
+		synctest.Wait()
+		if b.failed != 2 || b.written != 0 || strings.Count(log.String(), "no space left on device") != 2 || !strings.Contains(log.String(), `"level":"warn"`) {
+			t.Errorf("failed %d times, written %d: %s", b.failed, b.written, log)
+		}
+		if entries, _ := os.ReadDir(dir); len(entries) > 0 {
+			t.Errorf("left: %v", entries)
+		}
+		b.own = own
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if b.failed != 2 || b.written != 1 || b.size == 0 {
+			t.Errorf("then failed %d times, written %d", b.failed, b.written)
+		}
+	})
+}
+
+// TestRestartsPutNoBackupOff, nor make one each.
+func TestRestartsPutNoBackupOff(t *testing.T) {
+	b := newBackups(&config.Config{Cell: "prod", ID: "r1", BackupDir: t.TempDir(), BackupEvery: time.Hour, BackupKeep: 3}, zerolog.Nop())
+	if b.age() != time.Hour {
+		t.Errorf("without one: %v", b.age())
+	}
+	name := filepath.Join(b.dir, "prod-r1-20260101T000000.000Z-r1.backup")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(name, time.Time{}, time.Now().Add(-40*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if age := b.age(); age < 40*time.Minute || age > 50*time.Minute {
+		t.Errorf("%v", age)
+	}
+}
+
+// TestBackupsOfAProcess: a replica with the settings writes them while it serves, and
+// stops in good order.
+func TestBackupsOfAProcess(t *testing.T) {
+	dir := t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	var log lines
+	code := make(chan int)
+	go func() {
+		code <- run(ctx, []string{"--dev", "--api-listen", "127.0.0.1:" + freePort(t), "--raft-listen", "127.0.0.1:0", "--backup-every", "1s", "--backup-dir", dir, "--backup-keep", "1"}, &log, &log)
+	}()
+	var fresh lockapi.BackupHeader
+	for deadline := time.Now().Add(20 * time.Second); fresh.Revision == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		names, err := filepath.Glob(filepath.Join(dir, "dev-*.backup"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if h, err := backup.VerifyFile(name); err == nil && !h.Stale {
+				fresh = h
+			}
+		}
+	}
+	stop()
+	if got := <-code; got != exitOK || fresh.Revision == 0 || fresh.Cell != "dev" {
+		t.Errorf("exit code %d, backup %+v: %s", got, fresh, log.String())
+	}
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/internal/backup"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// backupOfDev is a backup that a cell of --dev has made of itself.
+func backupOfDev(t *testing.T) []byte {
+	t.Helper()
+	api := "127.0.0.1:" + freePort(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var log lines
+	code := make(chan int)
+	go func() {
+		code <- run(ctx, []string{"--dev", "--api-listen", api, "--raft-listen", "127.0.0.1:0"}, &log, &log)
+	}()
+	defer func() {
+		stop()
+		if got := <-code; got != exitOK {
+			t.Errorf("exit code %d: %s", got, log.String())
+		}
+	}()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		resp, err := http.Get("http://" + api + lockapi.RouteBackup)
+		if err != nil {
+			continue
+		}
+		raw, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err == nil && resp.StatusCode == http.StatusOK {
+			return raw
+		}
+	}
+	t.Fatalf("no backup: %s", log.String())
+	return nil
+}
+
+// withHeader is a whole backup with another header.
+func withHeader(t *testing.T, raw []byte, change func(*lockapi.BackupHeader)) []byte {
+	t.Helper()
+	r, err := backup.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	change(&r.Header)
+	if err := backup.Write(&out, r.Header, func(w io.Writer) error { _, err := io.Copy(w, r); return err }); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestRestore: what it refuses leaves nothing behind; the second time tokens are higher.
+func TestRestore(t *testing.T) {
+	raw := backupOfDev(t)
+	cut, flipped := raw[:len(raw)-40], bytes.Clone(raw)
+	flipped[len(flipped)/2] ^= 1
+	later := withHeader(t, raw, func(h *lockapi.BackupHeader) { h.Time = time.Now().Add(time.Hour) })
+	other := withHeader(t, raw, func(h *lockapi.BackupHeader) { h.Token++ })
+	replica := []string{"--id", "r1", "--replica", "r1=127.0.0.1:7201,http://127.0.0.1:7101"}
+	for i, c := range []struct {
+		raw  []byte
+		args []string
+		code int
+		want string
+	}{
+		{raw, []string{"--above", "9007199254740992"}, exitStart, "tokens are below 2^53"},
+		{raw, []string{"--above", "9007199254740991"}, exitStart, "tokens are below 2^53"},
+		{raw, []string{"--above", "-1"}, exitUsage, "above"},
+		{raw, []string{"--cell", "other"}, exitConfig, "the backup is of cell"},
+		{raw, []string{"--dev"}, exitConfig, "dev"},
+		{raw, []string{"more"}, exitUsage, "more"},
+		{raw, []string{"--id", "r2"}, exitConfig, "r2"},
+		{cut, nil, exitStart, "damaged or cut off"},
+		{flipped, nil, exitStart, "nothing was written"},
+		{other, nil, exitStart, "another state"},
+		{later, nil, exitStart, "this machine's clock says"},
+		{nil, nil, exitStart, "damaged or cut off"},
+	} {
+		file, dir := filepath.Join(t.TempDir(), "cell.backup"), filepath.Join(t.TempDir(), "data")
+		if err := os.WriteFile(file, c.raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		args := append(append([]string{"restore", "--from", file, "--data-dir", dir}, replica...), c.args...)
+		if got := run(t.Context(), args, &out, &out); got != c.code || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%d: exit code %d, want %d: %s", i, got, c.code, out.String())
+		}
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("%d: the directory was made: %v", i, err)
+		}
+	}
+	var out bytes.Buffer
+	if got := run(t.Context(), append([]string{"restore", "--data-dir", "x"}, replica...), &out, &out); got != exitUsage && got != exitStart {
+		t.Errorf("without --from: %d: %s", got, out.String())
+	}
+
+	file, top := filepath.Join(t.TempDir(), "cell.backup"), t.TempDir()
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	restore := func(dir string, more ...string) (code int, above uint64, said string) {
+		var out bytes.Buffer
+		code = run(t.Context(), append(append([]string{"restore", "--from", file, "--data-dir", filepath.Join(top, dir)}, replica...), more...), &out, &out)
+		if m := regexp.MustCompile(`above (\d+)`).FindStringSubmatch(out.String()); m != nil {
+			above, _ = strconv.ParseUint(m[1], 10, 64)
+		}
+		return code, above, out.String()
+	}
+	var last uint64
+	for i := range 3 {
+		code, above, said := restore(fmt.Sprint(i))
+		if code != exitOK || above <= last {
+			t.Errorf("restored %d times: exit code %d, tokens above %d, and before above %d: %s", i+1, code, above, last, said)
+		}
+		last = above
+	}
+	if code, _, said := restore("0"); code != exitStart || !strings.Contains(said, "is not empty") {
+		t.Errorf("in a directory that is not empty: %d: %s", code, said)
+	}
+	if code, above, said := restore("a", "--above", "77"); code != exitOK || above != 78 {
+		t.Errorf("--above 77: %d, %d: %s", code, above, said)
+	}
+	if err := os.WriteFile(file, later, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, above, said := restore("b", "--above", "9007199254740000"); code != exitOK || above != 9007199254740001 {
+		t.Errorf("--above and a clock that is behind: %d, %d: %s", code, above, said)
+	}
+}

@@ -1,0 +1,149 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/stoutlock/stout/internal/backup"
+	"github.com/stoutlock/stout/internal/pace"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
+)
+
+// mostBackups is how many backups a replica writes, or passes on, at a time. Each
+// keeps the state in memory as it was when it began.
+const mostBackups = 2
+
+// What became of a backup that was answered, as metrics label it.
+const (
+	backupWhole  = "whole"
+	backupBroken = "broken"
+)
+
+var typeBackup = []string{lockapi.TypeBackup}
+
+// readBackup answers with the whole state of the cell, as a stream. One that can't
+// be brought to its end breaks off: neither HTTP nor the sum in it lets it be taken
+// for a whole one.
+func readBackup(x *exchange) error {
+	follow, err := x.mayForward()
+	if err != nil {
+		return err
+	}
+	if !x.backups.enter(1) {
+		e := lockapi.Errorf(lockapi.CodeTooMany, "this replica is busy with %d backups, which is all that it makes at a time; ask again when one is done", x.backups.most)
+		e.RetryAfter = 5
+		return e
+	}
+	defer x.backups.leave(1)
+	t := task{repeatable: true}
+	return x.seek(t, follow, func(at Location) error {
+		switch {
+		case at.Self:
+			return x.writeBackup()
+		case !follow:
+			return x.errNotMaster(at)
+		}
+		return x.relayBackup(at, t)
+	})
+}
+
+// writeBackup answers with this master's own state. The work rests as long as it
+// takes, so that calls find a processor beside it.
+func (x *exchange) writeBackup() error {
+	b, err := x.master.Backup(x.ctx(), master.Read{Caller: x.caller()})
+	if err != nil {
+		return err
+	}
+	h := x.c.Writer.Header()
+	x.stamp(h)
+	h[lockapi.HeaderRevision] = []string{strconv.FormatUint(b.Header.Revision, 10)}
+	if x.beginBackup() {
+		return nil
+	}
+	x.endBackup(backup.Write(pace.NewWriter(flushing{x}), b.Header, b.Snapshot))
+	return nil
+}
+
+// beginBackup sends the headers, and says whether that is all.
+func (x *exchange) beginBackup() (all bool) {
+	x.identify()
+	h := x.c.Writer.Header()
+	h["Content-Type"], h["Cache-Control"] = typeBackup, noCache
+	x.c.Writer.WriteHeader(http.StatusOK)
+	if x.c.Request.Method == http.MethodHead {
+		x.c.Writer.WriteHeaderNow()
+		return true
+	}
+	x.c.Writer.Flush()
+	return false
+}
+
+// endBackup breaks the answer off where it has not been sent whole.
+func (x *exchange) endBackup(err error) {
+	if err == nil {
+		x.metrics.backups.WithLabelValues(backupWhole).Inc()
+		return
+	}
+	x.metrics.backups.WithLabelValues(backupBroken).Inc()
+	x.noted.code = lockapi.CodeInternal
+	x.log.Warn().Err(err).Msg("a backup was not sent to its end")
+	panic(http.ErrAbortHandler)
+}
+
+// flushing sends what is written at once: a backup is not to be kept in memory.
+type flushing struct{ *exchange }
+
+func (f flushing) Write(b []byte) (int, error) {
+	n, err := f.c.Writer.Write(b)
+	if err == nil {
+		f.c.Writer.Flush()
+		err = f.ctx().Err()
+	}
+	return n, err
+}
+
+// relayBackup passes on what the master answers, as it comes.
+func (x *exchange) relayBackup(at Location, t task) error {
+	if err := x.keepGlass(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(x.ctx())
+	defer cancel()
+	resp, _, err := x.ask(ctx, at.ID)
+	if err != nil {
+		x.metrics.forwarded.WithLabelValues(forwardFailed).Inc()
+		return lockapi.Errorf(lockapi.CodeNoMaster, "master %s at %s cannot be reached: %v", at.ID, at.URL, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return x.relayRefusal(at, t, resp)
+	}
+	x.metrics.forwarded.WithLabelValues(forwardAnswered).Inc()
+	x.noted.elsewhere = true
+	x.take(resp.Header)
+	if x.beginBackup() {
+		return nil
+	}
+	_, err = io.Copy(flushing{x}, resp.Body)
+	x.endBackup(err)
+	return nil
+}
+
+// relayRefusal passes on why the master sends no backup.
+func (x *exchange) relayRefusal(at Location, t task, resp *http.Response) error {
+	body, err := io.ReadAll(resp.Body)
+	got := answer{resp.StatusCode, resp.Header, body}
+	if err == nil {
+		err = x.refusal(got, t)
+	} else {
+		err = lockapi.Errorf(lockapi.CodeNoMaster, "the answer of master %s was lost: %v", at.ID, err)
+	}
+	if err != nil {
+		x.metrics.forwarded.WithLabelValues(forwardRefused).Inc()
+		return err
+	}
+	return x.passAnswer(got)
+}

@@ -1,0 +1,107 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/internal/backup"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestBackupIsWhole: through the master and through a replica, however long it is.
+func TestBackupIsWhole(t *testing.T) {
+	master, replica := startPair(t, nil)
+	for _, size := range []int{0, 10, 3 << 20} {
+		master.backupSize = size
+		for _, n := range []*node{master, replica} {
+			got := call(t, "GET", n.url+"/v1/backup", "")
+			got.wantStatus(t, 200)
+			h, err := backup.Verify(strings.NewReader(got.body))
+			if err != nil || h.Revision != 57 || len(got.body) < size {
+				t.Errorf("%d bytes of state by %s: %+v, %v", size, n.id, h, err)
+			}
+			if h := got.header; h.Get("Content-Type") != lockapi.TypeBackup || h.Get(lockapi.HeaderRevision) != "57" || h.Get(lockapi.HeaderCell) != "cell-1" || h.Get("Cache-Control") != "no-cache" {
+				t.Errorf("headers by %s: %v", n.id, h)
+			}
+			head := call(t, "HEAD", n.url+"/v1/backup", "")
+			if head.status != 200 || head.body != "" || head.header.Get(lockapi.HeaderRevision) != "57" {
+				t.Errorf("HEAD by %s: %d %q %v", n.id, head.status, head.body, head.header)
+			}
+		}
+	}
+}
+
+// TestBrokenBackupIsNone: a state that can't be written to its end breaks the answer
+// off, at the master and through a replica.
+func TestBrokenBackupIsNone(t *testing.T) {
+	master, replica := startPair(t, nil)
+	for _, size := range []int{0, 10, 3 << 20} {
+		master.backupSize, master.backupBroken = size, errors.New("no more")
+		for _, n := range []*node{master, replica} {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", n.url+"/v1/backup", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.DefaultTransport.RoundTrip(req)
+			if err != nil {
+				continue // it broke off before anything was sent
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err == nil {
+				t.Errorf("%d bytes of state by %s: the answer of %d bytes ends as if it were whole", size, n.id, len(body))
+			}
+			if _, err := backup.Verify(strings.NewReader(string(body))); err == nil {
+				t.Errorf("%d bytes of state by %s: it verifies", size, n.id)
+			}
+		}
+	}
+}
+
+// TestFewBackupsAtATime: further ones are told so, and there is room again behind them.
+func TestFewBackupsAtATime(t *testing.T) {
+	master, replica := startPair(t, nil)
+	for _, n := range []*node{master, replica} {
+		entered, leave := make(chan struct{}), make(chan struct{})
+		master.setHook(func(ctx context.Context, _ string) error {
+			entered <- struct{}{}
+			<-leave
+			return nil
+		})
+		done := make(chan reply, 2)
+		for range 2 {
+			go func() { done <- call(t, "GET", n.url+"/v1/backup", "") }()
+			<-entered
+		}
+		e := call(t, "GET", n.url+"/v1/backup", "")
+		e.wantCode(t, lockapi.CodeTooMany)
+		if e.header.Get("Retry-After") != "5" {
+			t.Errorf("%v", e.header)
+		}
+		close(leave)
+		for range 2 {
+			(<-done).wantStatus(t, 200)
+		}
+		master.setHook(nil)
+		call(t, "GET", n.url+"/v1/backup", "").wantStatus(t, 200)
+	}
+}
+
+// TestBackupAtNoMaster: whoever does not want it forwarded is sent there.
+func TestBackupAtNoMaster(t *testing.T) {
+	master, replica := startPair(t, nil)
+	e := call(t, "GET", replica.url+"/v1/backup", "", lockapi.HeaderForward, lockapi.ForwardNever).wantCode(t, lockapi.CodeNotMaster)
+	if e.Master != master.url {
+		t.Errorf("%+v", e)
+	}
+	master.setHook(func(context.Context, string) error { return lockapi.Errorf(lockapi.CodePermissionDenied, "no") })
+	call(t, "GET", replica.url+"/v1/backup", "").wantCode(t, lockapi.CodePermissionDenied)
+	url, _ := breaking(t)
+	lost := startNode(t, "r2", nil)
+	lost.setMaster(3, "r1", url)
+	call(t, "GET", lost.url+"/v1/backup", "").wantCode(t, lockapi.CodeNoMaster)
+}

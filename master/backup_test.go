@@ -1,0 +1,62 @@
+package master
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// TestBackupHasWhatWasAcknowledged, says what it has, and is restored as that.
+func TestBackupHasWhatWasAcknowledged(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		s := newSession(t, m, time.Minute)
+		req := lockapi.NewLockRequest(s)
+		g, err := m.Acquire(t.Context(), AcquireRequest{Path: "/a", LockRequest: req})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := m.Backup(t.Context(), Read{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := b.Header
+		if h.Stale || h.Token != g.Token || h.Revision != n.State().Revision || h.Index != n.State().Index || h.Replica != "r1" ||
+			h.Contents != (lockapi.BackupContents{Sessions: 1, Holds: 1, Locks: 1}) {
+			t.Errorf("%+v", h)
+		}
+		var raw bytes.Buffer
+		if err := b.Snapshot(&raw); err != nil {
+			t.Fatal(err)
+		}
+		back, err := state.Restore(&raw)
+		if err != nil || back.LastToken() != g.Token {
+			t.Errorf("%v", err)
+		}
+		own, err := m.OwnBackup()
+		if err != nil || own.Header.Stale || own.Header.Revision != h.Revision {
+			t.Errorf("%+v, %v", own.Header, err)
+		}
+	})
+}
+
+// TestBackupOfAReplica is its own state, and says so; the cell's is the master's to
+// give.
+func TestBackupOfAReplica(t *testing.T) {
+	inCell(t, 3, Options{Drift: 0.01}, func(t *testing.T, c *fakeCell) {
+		c.office("r1")
+		for _, n := range c.nodes {
+			own, err := n.master.OwnBackup()
+			if err != nil || own.Header.Stale != (n.id != "r1") || own.Header.Replica != n.id {
+				t.Errorf("%s: %+v, %v", n.id, own.Header, err)
+			}
+			_, err = n.master.Backup(t.Context(), Read{Stale: true})
+			if n.id == "r1" && err != nil || n.id != "r1" && !errors.Is(err, lockapi.CodeNoMaster) {
+				t.Errorf("%s: %v", n.id, err)
+			}
+		}
+	})
+}

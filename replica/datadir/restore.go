@@ -1,0 +1,80 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/disk"
+)
+
+// unfinished is why a directory is not opened in which Begin was not followed by
+// its finish.
+const unfinished = "founding a cell from a backup began here, and did not come to its end; empty the directory, and do it again"
+
+// Empty says why a directory is not one that a cell can be founded in; nil where it
+// is not there. It changes nothing.
+func Empty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	for _, e := range entries {
+		if e.Name() != "lost+found" && e.Name() != quarantineFile+".new" {
+			return fmt.Errorf("data directory %s is not empty: it holds %q; nothing was changed: give an empty directory", dir, e.Name())
+		}
+	}
+	return nil
+}
+
+// Begin opens new stores for a member of a cell in an empty directory. Until finish
+// has returned nil nobody opens them again: a crash leaves a directory that is empty,
+// or refused with what to do. finish closes the stores; give up has to be called in
+// its place where it is not.
+func Begin(dir string, who admission.Identity, wal bool, logger zerolog.Logger) (s Stores, finish, giveUp func() error, err error) {
+	if err := Empty(dir); err != nil {
+		return s, nil, nil, err
+	}
+	if err := disk.MakeDir(dir); err != nil {
+		return s, nil, nil, fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return s, nil, nil, err
+	}
+	if err := Empty(dir); err != nil { // it may have been another's until now
+		return s, nil, nil, errors.Join(err, lock.Close())
+	}
+	if err := quarantine(dir, unfinished); err != nil {
+		return s, nil, nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), lock.Close())
+	}
+	who.Format = dataFormat
+	err = writeIdentity(dir, who)
+	if err == nil {
+		s, err = (&Dir{path: dir, who: who}).Open(wal, logger)
+	}
+	if err != nil {
+		return s, nil, nil, errors.Join(err, lock.Close())
+	}
+	giveUp = func() error { return errors.Join(s.Close(), lock.Close()) }
+	finish = func() error {
+		who.Founded = true
+		err := errors.Join(s.Close(), writeIdentity(dir, who))
+		if err == nil {
+			err = os.Remove(filepath.Join(dir, quarantineFile))
+		}
+		if err == nil {
+			err = disk.SyncDir(dir)
+		}
+		return errors.Join(err, lock.Close())
+	}
+	return s, finish, giveUp, nil
+}

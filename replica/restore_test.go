@@ -1,0 +1,161 @@
+package replica
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/disk"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// saved is a state with a session that holds a lock.
+func saved(t *testing.T) Saved {
+	t.Helper()
+	s := state.New()
+	for i, op := range []state.Operation{
+		&state.OpenOffice{Term: 1, Master: "r1"},
+		&state.OpenSession{Session: "s1", TTLMS: 1000},
+		&state.Acquire{Session: "s1", Path: "/a", Mode: state.Exclusive},
+	} {
+		s, _ = s.Apply(uint64(i+2), 1, state.Batch{Epoch: min(uint64(i), 1), LeaseMS: 1000, Commands: []state.Command{{Operation: op}}})
+	}
+	var raw bytes.Buffer
+	must(t, s.Snapshot(&raw))
+	out, err := ReadSaved(&raw)
+	must(t, err)
+	if out.LastToken() != 1 {
+		t.Fatalf("%+v", out.state)
+	}
+	return out
+}
+
+// TestFoundedFromABackup: a cell of one, of a new id, that leads itself and begins with
+// what the backup has; twice from one backup are two cells.
+func TestFoundedFromABackup(t *testing.T) {
+	from, ids := saved(t), map[string]bool{}
+	for _, wal := range []bool{true, false} {
+		o := options(t, 1)[0]
+		o.WAL = wal
+		o.DataDir = filepath.Join(o.DataDir, "new")
+		id, err := from.Found(o, 5000)
+		must(t, err)
+		ids[id] = true
+		for first := true; ; first = false { // starts
+			r := start(t, o)
+			if s := r.State(); first {
+				if l, held := s.Lock("/a"); s.SessionCount() != 0 || !held || l.DelayMS != state.DelayOfNone || s.LastToken() != 5000 || s.Revision != 5000 {
+					t.Errorf("%d sessions, lock %+v, token %d, revision %d", s.SessionCount(), l, s.LastToken(), s.Revision)
+				}
+				if !s.Office.Open || s.Office.LeaseMS != state.MaxLeaseMS {
+					t.Errorf("the first master waits for %+v", s.Office)
+				}
+			}
+			lead(t, r)
+			if r.CellID() != id || len(r.Members()) != 1 {
+				t.Errorf("cell %s with %v, want %s", r.CellID(), r.Members(), id)
+			}
+			must(t, r.Close())
+			if !first {
+				break
+			}
+		}
+		if _, err := from.Found(o, 6000); err == nil || !strings.Contains(err.Error(), "is not empty") {
+			t.Errorf("founded again in the same directory: %v", err)
+		}
+	}
+	if len(ids) != 2 {
+		t.Errorf("ids %v", ids)
+	}
+}
+
+// TestNothingWrittenWhereRefused: a floor without room, a directory of somebody else's.
+func TestNothingWrittenWhereRefused(t *testing.T) {
+	o := options(t, 1)[0]
+	if _, err := saved(t).Found(o, 1<<53); err == nil || !strings.Contains(err.Error(), "53 bits") {
+		t.Error(err)
+	}
+	if found, _ := os.ReadDir(o.DataDir); len(found) > 0 {
+		t.Errorf("written: %v", found)
+	}
+	must(t, os.WriteFile(filepath.Join(o.DataDir, "holiday.jpg"), nil, 0o600))
+	if _, err := saved(t).Found(o, 1); err == nil || !strings.Contains(err.Error(), "holiday.jpg") {
+		t.Error(err)
+	}
+	if found, _ := os.ReadDir(o.DataDir); len(found) != 1 {
+		t.Errorf("written: %v", found)
+	}
+	raw := []byte("stout-state\x03 and then nothing")
+	if _, err := ReadSaved(bytes.NewReader(raw)); err == nil {
+		t.Error("a damaged state was read")
+	}
+}
+
+// TestCrashWhileFounding: whatever was synced last, the directory as it was left then
+// is empty, or refused with what to do, or that of the new cell.
+func TestCrashWhileFounding(t *testing.T) {
+	o := options(t, 1)[0]
+	top := t.TempDir()
+	o.DataDir = filepath.Join(top, "data")
+	var left []string
+	wholly, data := disk.SyncFile, disk.SyncData
+	t.Cleanup(func() { disk.SyncFile, disk.SyncData = wholly, data })
+	keep := func() {
+		name := filepath.Join(t.TempDir(), "left")
+		if err := os.CopyFS(name, os.DirFS(o.DataDir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+		left = append(left, name)
+	}
+	disk.SyncFile = func(f *os.File) error { keep(); return wholly(f) }
+	disk.SyncData = func(f *os.File) error { keep(); return data(f) }
+	id, err := saved(t).Found(o, 5000)
+	must(t, err)
+	disk.SyncFile, disk.SyncData = wholly, data
+	keep()
+	empty, refused, whole := 0, 0, 0
+	for i, dir := range left {
+		at := o
+		at.DataDir = dir
+		if datadir.Empty(dir) == nil {
+			empty++
+			continue
+		}
+		d, err := datadir.Lock(dir, o.Cell, o.ID)
+		if err != nil {
+			refused++
+			if !strings.Contains(err.Error(), "empty the directory, and do it again") {
+				t.Errorf("left by sync %d of %d: %v", i, len(left), err)
+			}
+			continue
+		}
+		whole++
+		if who := d.Identity(); who.CellID != id || !who.Founded {
+			t.Errorf("left by sync %d of %d: %+v", i, len(left), who)
+		}
+		must(t, d.Close())
+	}
+	if empty == 0 || refused == 0 || whole == 0 {
+		t.Errorf("%d were empty, %d refused, %d whole", empty, refused, whole)
+	}
+}
+
+// TestFloorOfTheClock is above what a cell can have given, and has room for long.
+func TestFloorOfTheClock(t *testing.T) {
+	at := func(year int) time.Time { return time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC) }
+	if a, b := RestoreFloor(at(2026)), RestoreFloor(at(2026).Add(time.Millisecond)); b-a != 4096 || a == 0 {
+		t.Errorf("%d, %d", a, b)
+	}
+	if n := RestoreFloor(at(2092)); n >= 1<<53 {
+		t.Errorf("%d in 2092", n)
+	}
+	if n := RestoreFloor(at(2001)); n != 0 {
+		t.Errorf("%d in 2001", n)
+	}
+}

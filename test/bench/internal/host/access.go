@@ -1,0 +1,62 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/bench/internal/drive"
+)
+
+// caller is whom the load is made by where access is on.
+const caller = "user:bench"
+
+// rulesOfGroup is how many rules there are for each group.
+const rulesOfGroup = 10
+
+// foundingToken writes the secret of user:root to a file, and has the harness's calls
+// bring it.
+func (c *Cell) foundingToken(dir string) (file string, err error) {
+	c.root, _ = client.NewSecret()
+	file = filepath.Join(dir, "root-token")
+	return file, os.WriteFile(file, []byte(c.root+"\n"), 0o600)
+}
+
+// allow lets the load's caller do what works do, by groups, and makes a token of his.
+// There are so many rules besides, and a group of his for every ten of them.
+func (c *Cell) allow(ctx context.Context, rules int) error {
+	sdk, err := drive.Way{URLs: c.urls, TLS: c.tls(), Token: c.root}.SDK()
+	if err != nil {
+		return err
+	}
+	defer sdk.Close()
+	access := sdk.Access()
+	group := func(i int) string { return fmt.Sprintf("group:g%d", i) }
+	err = drive.Each(1+rules/rulesOfGroup, func(i int) error {
+		_, err := access.PutGroup(ctx, group(i)[len("group:"):], []string{caller})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	most := []string{group(0)}
+	if _, err := access.PutRule(ctx, "/bench", lockapi.AccessLists{Read: most, Lock: most, Write: most}); err != nil {
+		return err
+	}
+	err = drive.Each(rules, func(i int) error {
+		_, err := access.PutRule(ctx, fmt.Sprintf("/bench/rules/%d", i), lockapi.AccessLists{Read: []string{group(i / rulesOfGroup)}})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := access.PutCell(ctx, lockapi.CellAccess{Observe: most, Operate: []string{}}); err != nil {
+		return err
+	}
+	token, err := access.CreateToken(ctx, lockapi.TokenRequest{Principal: caller, Note: "bench"})
+	c.token = token.Secret
+	return err
+}

@@ -1,0 +1,101 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// upgrade is a cell whose replicas go from one release to another under load.
+type upgrade struct {
+	*cell.Cell
+	load *load
+}
+
+// roll has replicas run a release, one after the other, as docs/operations.md says.
+func (u *upgrade) roll(t *testing.T, release cell.Release, replicas ...*cell.Replica) {
+	t.Helper()
+	for _, r := range replicas {
+		must(t, r.Terminate(cell.Bounded(t)))
+		u.load.progress(t, 20)
+		r.Use(release.Binary)
+		must(t, r.Start())
+		u.Ready(t)
+		u.load.progress(t, 20)
+	}
+}
+
+// level is the cell's, as all replicas see it.
+func (u *upgrade) level(t *testing.T) (level uint64) {
+	t.Helper()
+	must(t, cell.Wait(cell.Bounded(t), "one level", func(ctx context.Context) error {
+		level = 0
+		for _, r := range u.Replicas() {
+			view, err := r.Cell(ctx)
+			if err != nil {
+				return err
+			}
+			if level != 0 && view.Level != level {
+				return fmt.Errorf("%s is at level %d, another at %d", r.ID, view.Level, level)
+			}
+			level = view.Level
+		}
+		return nil
+	}))
+	return level
+}
+
+// reaches waits until the cell is at a level.
+func (u *upgrade) reaches(t *testing.T, level uint64) {
+	t.Helper()
+	must(t, cell.Wait(cell.Bounded(t), fmt.Sprintf("level %d", level), func(context.Context) error {
+		if now := u.level(t); now != level {
+			return fmt.Errorf("it is %d", now)
+		}
+		return nil
+	}))
+}
+
+// TestUpgradeUnderLoad: a cell goes from one release to the next, back while one
+// replica still runs the earlier one, and on again. What was acknowledged stays. Its
+// level rises only when all run the new release; from then on the earlier one does not
+// start any more, and says why.
+func TestUpgradeUnderLoad(t *testing.T) {
+	t.Parallel()
+	releases, err := cell.Releases()
+	must(t, err)
+	present, before := releases.Present, releases.Before
+	u := &upgrade{Cell: cell.New(t, cell.Options{Binary: before.Binary, Args: frequentSnapshots})}
+	all := u.Replicas()
+	u.load = startLoad(t, u.Cell, 4)
+	u.reaches(t, before.Level)
+	u.roll(t, present, all[0], all[1])
+	if now := u.level(t); now != before.Level {
+		t.Fatalf("the cell is at level %d, and %s knows %d only", now, all[2].ID, before.Level)
+	}
+	u.roll(t, before, all[0])
+	u.roll(t, present, all[0], all[2])
+	u.reaches(t, present.Level)
+	u.load.progress(t, 100)
+
+	// Back, and too late.
+	must(t, all[1].Terminate(cell.Bounded(t)))
+	all[1].Use(before.Binary)
+	must(t, all[1].Start())
+	select {
+	case <-all[1].Exited():
+	case <-cell.Bounded(t).Done():
+		t.Fatalf("%s serves a cell of a level that it does not know", all[1].ID)
+	}
+	want := fmt.Sprintf("level %d; this release knows levels up to %d", present.Level, before.Level)
+	if code, words := all[1].ExitState(); code == 0 || !strings.Contains(all[1].LogTail(20), want) {
+		t.Errorf("%s ended with %s and does not say %q:\n%s", all[1].ID, words, want, all[1].LogTail(20))
+	}
+	all[1].Use(present.Binary)
+	must(t, all[1].Start())
+	u.Ready(t)
+	u.load.end(t)
+}
