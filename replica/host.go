@@ -139,28 +139,28 @@ func (h *host) others(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// addresses are where the replica of a name may be, likeliest first. Each knows
-// another part: the cell's own table, which a replica has when it runs, Raft's
-// configuration, which is in its log before that, and the settings. That the
-// right one answers is made sure of by the opening of each connection.
+// addresses are where the replica of a name may be, likeliest first: where the
+// cell was told (state.PutMember), where the settings say, and, for one that they
+// do not know, where Raft's configuration has it, which is in the log before
+// anything is applied. That the right one answers is made sure of by the opening
+// of each connection.
 func (h *host) addresses(name string) (all []string) {
 	add := func(addr string) {
 		if addr != "" && !slices.Contains(all, addr) {
 			all = append(all, addr)
 		}
 	}
+	m, given := h.opts.member(name)
 	if r := h.running.Load(); r != nil {
 		add(r.member(name).RaftAddr)
 		for _, s := range r.servers() {
-			if n, _ := admission.Split(string(s.ID)); n == name {
+			if n, _ := admission.Split(string(s.ID)); n == name && !given {
 				_, at := rafttransport.SplitAddress(s.Address)
 				add(at)
 			}
 		}
 	}
-	if m, ok := h.opts.member(name); ok {
-		add(m.RaftAddr)
-	}
+	add(m.RaftAddr)
 	if told := h.told.Load(); told != nil {
 		for _, m := range *told {
 			if m.ID == name {
@@ -200,11 +200,15 @@ func (h *host) refused(caller net.Addr, err error) {
 	h.few.Warn().Stringer("caller", caller).Err(err).Msg("a connection to the replicas' port was refused")
 }
 
-// dial opens a connection to a member, at an address or wherever else it may be.
+// dial opens a connection to a member, wherever it may be; at addr, where nothing
+// else is known.
 func (h *host) dial(ctx context.Context, kind link.Kind, server, addr string) (net.Conn, error) {
 	name, _ := admission.Split(server)
-	addresses := slices.DeleteFunc(h.addresses(name), func(a string) bool { return a == addr })
-	return reach(ctx, append([]string{addr}, addresses...),
+	addresses := h.addresses(name)
+	if len(addresses) == 0 {
+		addresses = []string{addr}
+	}
+	return reach(ctx, addresses,
 		func(ctx context.Context, addr string) (net.Conn, error) { return h.dialAt(ctx, kind, server, addr) },
 		func(c net.Conn) { _ = c.Close() })
 }
