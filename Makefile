@@ -51,8 +51,8 @@ crash: ## Lose the power under a replica's stores, at any write; ARGS="--duratio
 	@exec bin/crash $(ARGS)
 
 .PHONY: build
-build: ## Build bin/stoutd and bin/stout, static binaries
-	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/stoutd ./cmd/stout
+build: ## Build bin/stoutd, bin/stout and bin/stoutlab, static binaries
+	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/stoutd ./cmd/stout ./cmd/stoutlab
 
 # What makes a release is a module of its own: what that needs chooses no version
 # of what the programs are built from. The same commit gives the same bytes.

@@ -25,6 +25,7 @@ const (
 type caller struct {
 	exchanger
 	targets *targets
+	cell    sameCell
 	clock   clock
 	log     *slog.Logger
 }
@@ -98,6 +99,13 @@ const (
 // that is redirect, and lets the choice of replica learn from it. ctx is the
 // one that the attempt ran under.
 func (c *caller) judge(ctx context.Context, r *route, q *call, err error) (verdict, *route) {
+	if other, all := c.isStrange(err); other {
+		c.targets.failed(r)
+		if all {
+			return giveUp, nil
+		}
+		return retry, nil
+	}
 	var refused *lockapi.Error
 	if !errors.As(err, &refused) {
 		if ctx.Err() != nil {

@@ -46,6 +46,9 @@ type Config struct {
 	// Logger is told of changes of a session's state (info and warn) and of
 	// attempts that failed (debug). Default: nothing is logged.
 	Logger *slog.Logger
+	// AnyCell has the client go on with whichever cell answers, without a word. By
+	// default it speaks with the cell of the first answer only, see ErrOtherCell.
+	AnyCell bool
 	// UserAgent goes with every request. Default: "stout-client".
 	UserAgent string
 
@@ -120,6 +123,7 @@ func (c Config) New(opts ...Option) (*Client, error) {
 	out.calls = caller{
 		exchanger: exchanger{transport: c.Transport, headers: makeHeaders(c.UserAgent), token: c.Token},
 		targets:   newTargets(endpoints, out.clock.now), clock: out.clock, log: out.log,
+		cell: sameCell{any: c.AnyCell},
 	}
 	if c.Transport == nil {
 		out.calls.transport, out.calls.wire = &following{source: source}, newPools(source)

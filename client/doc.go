@@ -176,7 +176,9 @@
 // the other codes, and errors.As gives holders and other details. A call whose
 // context ended returns an error that Is the context's, and ErrNoMaster if it
 // certainly had no effect or ErrOutcomeUnknown if it may have had; where not
-// one replica answered it Is ErrNoAnswer, too.
+// one replica answered it Is ErrNoAnswer, too. Where another cell answers than the
+// one that the client has spoken with (it was restored from a backup, say), the
+// error Is ErrOtherCell, and nothing that the other one says counts.
 //
 // # Concurrency
 //
@@ -190,6 +192,7 @@
 //	Client             shared by its sessions
 //	  caller           makes calls: repeats them, follows the master
 //	    targets        which replica to ask, and which to pass over
+//	    sameCell       which cell counts
 //	    exchanger      makes HTTP round trips; owns the connections
 //	  limiter          how many sessions ask at a time for what is answered at once
 //	  high             the highest token, and the highest revision, seen

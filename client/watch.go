@@ -180,6 +180,11 @@ func (w *watch) judge(ctx context.Context, err error) error {
 	switch {
 	case err == errStopped:
 		return err
+	case errors.Is(err, ErrOtherCell):
+		if _, all := w.c.calls.isStrange(err); all {
+			return err
+		}
+		return w.missed(lockapi.Compacted{})
 	case !isRefusal:
 		if isDialError(err) {
 			w.c.calls.targets.failed(&route{to: w.at})

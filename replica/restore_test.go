@@ -159,3 +159,49 @@ func TestFloorOfTheClock(t *testing.T) {
 		t.Errorf("%d in 2001", n)
 	}
 }
+
+// TestFoundedFromAStoppedReplica: a cell of one goes on from all that its log has, with
+// and without a snapshot before it; the old directory is retired.
+func TestFoundedFromAStoppedReplica(t *testing.T) {
+	for _, entries := range []int{3, 150} {
+		o := options(t, 1)[0]
+		r := start(t, o)
+		_, epoch := lead(t, r)
+		for i := range entries {
+			op := &state.Transaction{Then: []state.Step{&state.Write{Path: "/f", Content: []byte{byte(i)}, Sum: make([]byte, 32)}}}
+			out, err := r.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{{Time: 7, Operation: op}}})()
+			if err != nil || !out.Accepted {
+				t.Fatalf("%+v, %v", out, err)
+			}
+		}
+		want := r.State()
+		if _, err := OpenStopped(o); err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("while it runs: %v", err)
+		}
+		must(t, r.Close())
+		old, err := OpenStopped(o)
+		must(t, err)
+		if !old.state.Equal(want) || old.CellID != r.CellID() || old.Last < want.Index {
+			t.Errorf("%d entries: it has revision %d up to entry %d, want %d up to %d", entries, old.Revision(), old.Last, want.Revision, want.Index)
+		}
+		next := o
+		next.DataDir = filepath.Join(t.TempDir(), "new")
+		id, err := old.Found(next, 5000)
+		must(t, err)
+		must(t, old.Retire("it was recovered"))
+		must(t, old.Close())
+		if _, err := Prepare(o); err == nil || !strings.Contains(err.Error(), "it was recovered") {
+			t.Errorf("the old directory: %v", err)
+		}
+		r = start(t, next)
+		lead(t, r)
+		if f, ok := r.State().File("/f"); r.CellID() != id || !ok || f.Content[0] != byte(entries-1) {
+			t.Errorf("cell %s has %+v", r.CellID(), f)
+		}
+		must(t, r.Close())
+	}
+	o := options(t, 1)[0]
+	if _, err := OpenStopped(o); err == nil || !strings.Contains(err.Error(), "nothing to recover") {
+		t.Errorf("an empty directory: %v", err)
+	}
+}

@@ -130,7 +130,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		}
 		return serve(cmd.Context(), c, newLogger(c, stderr), cmd.OutOrStdout())
 	}
-	root.AddCommand(newConfigCommand(flags), newRestoreCommand(flags), newVersionCommand())
+	root.AddCommand(newConfigCommand(flags), newRestoreCommand(flags), newRecoverCommand(flags), newVersionCommand())
 	return root
 }
 

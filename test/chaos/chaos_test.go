@@ -19,7 +19,7 @@ import (
 // TestChaos is the short run that belongs to every change: a cell of three, as
 // many of these faults as there is time for, a fresh seed.
 func TestChaos(t *testing.T) {
-	const faults = "kill,pause,isolate,one-way,lossy,transfer,restart"
+	const faults = "kill,pause,isolate,one-way,lossy,transfer,restart,replace,upgrade,backup"
 	var stdout, progress bytes.Buffer
 	code := run(t.Context(), []string{"--size", "3", "--duration", "25s", "--faults", faults}, &stdout, &progress)
 	t.Logf("%s\n%s", &progress, &stdout)

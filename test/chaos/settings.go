@@ -98,6 +98,11 @@ func (s *settings) validate(rest []string) error {
 	return errors.Join(errs...)
 }
 
+// does reports whether a kind of fault is among those that are done.
+func (s *settings) does(fault string) bool {
+	return len(s.faults) == 0 || slices.Contains(s.faults, fault)
+}
+
 // command runs one cell again with the same seed.
 func (s *settings) command(size int) string {
 	args := fmt.Sprintf("--seed %d --size %d --duration %v", s.seed, size, s.duration)

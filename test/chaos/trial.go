@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,8 +65,16 @@ func (t *trial) prepare() (err error) {
 	if t.log, err = os.Create(filepath.Join(t.dir, "nemesis.log")); err != nil {
 		return err
 	}
+	var present, before string
+	if t.stoutd == "" && t.does("upgrade") {
+		releases, err := cell.Releases()
+		if err != nil {
+			return err
+		}
+		present, before = releases.Present.Binary, releases.Before.Binary
+	}
 	t.cell, err = cell.Prepare(cell.Options{
-		Dir: filepath.Join(t.dir, "cell"), Name: "chaos", Size: t.size, Binary: t.stoutd, Network: true,
+		Dir: filepath.Join(t.dir, "cell"), Name: "chaos", Size: t.size, Binary: cmp.Or(before, t.stoutd), Network: true,
 	})
 	if err != nil {
 		return err
@@ -82,6 +91,7 @@ func (t *trial) prepare() (err error) {
 	}
 	t.nemesis, err = nemesis.New(nemesis.Options{
 		Cell: t.cell, Seed: t.seed, Faults: t.faults, Log: io.MultiWriter(t.log, t.progress), Now: t.recorder.Now,
+		Present: present, Before: before,
 	})
 	return err
 }

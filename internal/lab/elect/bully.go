@@ -147,29 +147,6 @@ var bullySpec = spec.Algorithm{
 		return p
 	},
 	Crowd: true, Dead: true, Decides: coordinator,
-	Expect: func(c spec.Case) *spec.Expected {
-		n := c.N
-		e := &spec.Expected{
-			Messages:   spec.Range{Min: n - 2, Max: n*(n-1)/2 + (n-1)*(n-2)/2 + n - 2},
-			Turnaround: spec.Range{Min: 1, Max: 5},
-			Formula:    "N−2 … N(N−1)/2 Election, (N−1)(N−2)/2 OK, N−2 Coordinator",
-			Source:     "Garcia-Molina 1982; Gupta, Cloud Computing Concepts; Coulouris et al., 15.3.2",
-		}
-		if len(c.Initiators) > 1 && c.Starts(n-2) {
-			return nil // it tells the others at once, and who asks later again: no book counts that
-		}
-		if n == 2 { // the other one is the failed coordinator
-			e.Messages, e.Turnaround = spec.Exactly(0), spec.Exactly(0)
-		} else if len(c.Initiators) == 1 {
-			// Initiator i has N−1−i processes above it, of which all but the
-			// failed one answer and ask in their turn.
-			above := n - 1 - c.Initiators[0]
-			e.Messages = spec.Exactly(above*(above+1)/2 + above*(above-1)/2 + n - 2)
-			if above == 1 {
-				e.Messages = spec.Exactly(n - 2)
-			}
-		}
-		return e
-	},
-	Note: "N−1 has failed before the run; at fixed latency an OK and the next Election fly together",
+	Expect: bullyBook,
+	Note:   "N−1 has failed before the run; at fixed latency an OK and the next Election fly together",
 }

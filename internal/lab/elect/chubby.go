@@ -201,18 +201,6 @@ var chubbySpec = spec.Algorithm{
 	Kinds:  []sim.KindInfo{{Name: "ask", Carries: "round"}, {Name: "vote", Carries: "round"}, {Name: "give_back", Carries: "round"}},
 	New:    func(c spec.Case, id int) sim.Process { return newChubby(c, id) },
 	Winner: spec.Anybody, Office: true, Decides: ask,
-	Until: func(c spec.Case) sim.Time { return office*c.Lease + 2*c.Bound },
-	Expect: func(c spec.Case) *spec.Expected {
-		asked := 1 + 4*office // once to be elected, then in every quarter of a lease
-		most := 2 * (c.N - 1) * asked
-		if len(c.Initiators) > 1 { // a process whose try fails asks and gives back, a few times
-			most += 5 * 3 * (c.N - 1) * len(c.Initiators)
-		}
-		return &spec.Expected{
-			Messages:   spec.Range{Min: 2 * (c.N - 1), Max: most},
-			Turnaround: spec.Range{Min: 2, Max: 3 * asked},
-			Formula:    fmt.Sprintf("2(N−1) to elect, 2(N−1) for each of %d renewals", 4*office),
-			Source:     "Burrows 2006; Gupta, Cloud Computing Concepts; Stout's package lease",
-		}
-	},
+	Until:  func(c spec.Case) sim.Time { return office*c.Lease + 2*c.Bound },
+	Expect: chubbyBook,
 }

@@ -1,8 +1,6 @@
 package elect
 
 import (
-	"math"
-
 	"github.com/stoutlock/stout/internal/lab/sim"
 	"github.com/stoutlock/stout/internal/lab/spec"
 )
@@ -105,51 +103,5 @@ var hsSpec = spec.Algorithm{
 	},
 	Ring: true, All: true, Candidates: true, Phases: true, Decides: hsElected,
 	Best: spec.Ascending, Worst: bitReversed,
-	Expect: func(c spec.Case) *spec.Expected {
-		n := c.N
-		return &spec.Expected{
-			Messages:   spec.Range{Min: 3 * n, Max: hsBound(n)},
-			Turnaround: spec.Range{Min: 2 * n, Max: hsTime(n)},
-			Formula:    "below 8n(log n + 2) + 5n, announcement included",
-			Source:     "Hirschberg, Sinclair 1980; Lynch, Distributed Algorithms, 3.4",
-		}
-	},
-}
-
-// hsTime bounds the turnaround: a way and back in each phase but the last, n
-// hops in that, and n to tell of it.
-func hsTime(n int) int {
-	t := 2 * n
-	for k := 0; 1<<k < n; k++ {
-		t += 2 << k
-	}
-	return t
-}
-
-// hsBound is 8n(log n + 2) + 5n, whatever the arrangement: at most 8n in a
-// phase.
-func hsBound(n int) int { return int(8*float64(n)*(math.Log2(float64(n))+2)) + 5*n }
-
-// bitReversed arranges the ids so that the winners of each phase are spread
-// evenly, and many: the order of the bit-reversed places.
-func bitReversed(n, _ int) []int {
-	log := 0
-	for 1<<log < n {
-		log++
-	}
-	place := make([]int, 0, n)
-	for i := range 1 << log {
-		r := 0
-		for b := range log {
-			r |= (i >> b & 1) << (log - 1 - b)
-		}
-		if r < n {
-			place = append(place, r)
-		}
-	}
-	ids := make([]int, n)
-	for rank, at := range place {
-		ids[at] = n - 1 - rank
-	}
-	return ids
+	Expect: hsBook,
 }

@@ -1,8 +1,6 @@
 package elect
 
 import (
-	"slices"
-
 	"github.com/stoutlock/stout/internal/lab/sim"
 	"github.com/stoutlock/stout/internal/lab/spec"
 )
@@ -114,58 +112,3 @@ var ringSpec = spec.Algorithm{
 		return ringOne(c)
 	},
 }
-
-// ringOne is what one initiator costs: its message comes to the best process
-// after 0 to N−1 hops; then two whole rounds follow.
-func ringOne(c spec.Case) *spec.Expected {
-	r := spec.Range{Min: 2 * c.N, Max: 3*c.N - 1}
-	return &spec.Expected{Messages: r, Turnaround: r, Formula: "2N … 3N−1", Source: courseUIUC}
-}
-
-// ringSeveral is what several cost: the run of the highest initiator is whole,
-// any other ends at the next higher initiator at the latest.
-func ringSeveral(c spec.Case) *spec.Expected {
-	top := c.Top()
-	whole := 2*c.N + c.Distance(top, c.N-1)
-	sum := whole
-	for _, id := range c.Initiators {
-		if id != top {
-			sum += toHigher(c, id)
-		}
-	}
-	r := spec.Range{Min: whole + len(c.Initiators) - 1, Max: sum}
-	return &spec.Expected{
-		Messages: r, Turnaround: spec.Range{Min: whole, Max: sum},
-		Formula: "2N + hops to the best, and of each lower run the hops to a higher initiator", Source: courseUIUC,
-	}
-}
-
-// toHigher is the number of hops from an initiator to the next higher one.
-func toHigher(c spec.Case, id int) int {
-	at := slices.Index(c.Ring, id)
-	for hops := 1; ; hops++ {
-		if other := c.Ring[(at+hops)%c.N]; other > id && c.Starts(other) {
-			return hops
-		}
-	}
-}
-
-// bestForOne has the best process follow the one that begins, and worstForOne
-// has it come last. Where the best one begins, any order is as good.
-func bestForOne(n, first int) []int {
-	ids := worstForOne(n, first)
-	slices.Reverse(ids[1:])
-	return ids
-}
-
-func worstForOne(n, first int) []int {
-	ids := []int{first}
-	for id := range n {
-		if id != first {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-const courseUIUC = "Gupta, Cloud Computing Concepts, leader election; Coulouris et al., 15.3"

@@ -96,53 +96,6 @@ func (p *candidate) become(net *sim.Port, leader int) {
 
 func (p *candidate) Timeout(*sim.Port, int) {}
 
-// service is the service, simplified to one node that does not fail: entries
-// and watches. That an entry goes away with its process is the service's own
-// failure detector, the session.
-type service struct {
-	Gone    set
-	Epoch   int
-	Watches []int // of each process, whom it watches
-	Herd    bool
-}
-
-func (s *service) Init(*sim.Port) {}
-
-func (s *service) Receive(net *sim.Port, m sim.Message) {
-	above := s.above(net.N(), m.From)
-	s.Watches[m.From] = above
-	net.Send(m.From, sim.Message{Kind: watching, ID: above, Round: s.Epoch})
-}
-
-// above is the entry that a process has to watch: the next-higher one, or the
-// highest for the herd. Its own means that there is none.
-func (s *service) above(n, id int) int {
-	others, step := id+1, +1
-	if s.Herd {
-		others, step = n-1, -1
-	}
-	for other := others; id < other && other < n; other += step {
-		if !s.Gone.has(other) {
-			return other
-		}
-	}
-	return id
-}
-
-func (s *service) Suspect(net *sim.Port, who int) {
-	s.Gone.add(who)
-	s.Epoch++
-	s.Watches[who] = sim.Nobody
-	for id, watched := range s.Watches {
-		if watched == who {
-			s.Watches[id] = sim.Nobody
-			net.Send(id, sim.Message{Kind: gone, ID: who})
-		}
-	}
-}
-
-func (s *service) Timeout(*sim.Port, int) {}
-
 func zookeeperOf(herd bool) func(spec.Case, int) sim.Process {
 	return func(c spec.Case, id int) sim.Process {
 		if id < c.N {
@@ -166,20 +119,7 @@ var zookeeperSpec = spec.Algorithm{
 		{Name: "new_leader", Carries: "round"}, {Name: "ack", Carries: "round"}, {Name: "commit", Carries: "id round"},
 	},
 	New: zookeeperOf(false), Extra: 1, Session: true, Nobody: true, Decides: commit,
-	Expect: func(c spec.Case) *spec.Expected {
-		if len(c.Initiators) > 0 {
-			return nil // they rush ahead of the service: no book counts that
-		}
-		e := &spec.Expected{
-			Messages: spec.Exactly(5*c.N - 3), Turnaround: spec.Exactly(5),
-			Formula: "N watch + N watching + 3(N−1) in two phases",
-			Source:  "Gupta, Cloud Computing Concepts; ZooKeeper recipes; the lab's own count",
-		}
-		if c.N == 1 {
-			e.Turnaround = spec.Exactly(2)
-		}
-		return e
-	},
+	Expect: zookeeperBook,
 }
 
 var herdSpec = func() spec.Algorithm {

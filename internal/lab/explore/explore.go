@@ -98,18 +98,23 @@ const walks = 300
 // stroll takes schedules by chance, each to its end.
 func (w *walk) stroll() {
 	w.strolls = true
-	for w.result.Walks < walks && w.result.Counterexample == nil {
+	for steps := 0; w.result.Walks < walks && steps < maxSteps && w.result.Counterexample == nil; {
 		rng := rand.New(rand.NewPCG(uint64(w.result.Walks), 0x57011))
 		at, n := &node{}, sim.Choosing(w.plan.Config)
 		for at != nil && at.depth < maxStroll {
 			at = w.stray(n, at, rng)
+			steps++
 		}
 		w.result.Walks++
 	}
 }
 
-// maxStroll bounds a schedule by chance: some have no end.
-const maxStroll = 2000
+// A schedule by chance is left where it has no end, and they are fewer where
+// they are long.
+const (
+	maxStroll = 2000
+	maxSteps  = 30_000
+)
 
 // stray takes one more step of a schedule, and returns nil at its end.
 func (w *walk) stray(n *sim.Network, at *node, rng *rand.Rand) *node {

@@ -101,6 +101,7 @@ func TestAllSchedules(t *testing.T) {
 	} {
 		name := fmt.Sprintf("%s/%d/%d crashes/%s", c.algorithm, c.n, c.limits.Crashes, c.more.Detector)
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c.more.Algorithm, c.more.N = c.algorithm, c.n
 			r := walk(t, c.more, c.limits)
 			if !r.Complete {

@@ -4,7 +4,7 @@ import "slices"
 
 // votingSets gives each of n processes a set that it is in itself, such that
 // any two sets meet. Where n is q²+q+1 and a finite projective plane of order q
-// is found, the sets are its lines: q+1 processes each, any two meet in exactly
+// is known, the sets are its lines: q+1 processes each, any two meet in exactly
 // one, which is the least there can be. Elsewhere the processes stand in rows
 // and columns, and a set is one row and one column.
 func votingSets(n int) [][]int {
@@ -17,7 +17,7 @@ func votingSets(n int) [][]int {
 
 // votingSet is the set of one of them.
 func votingSet(n, id int) []int {
-	if line := differenceSet(n); line != nil {
+	if line := lines[n]; line != nil {
 		return shifted(line, n, id)
 	}
 	return rowAndColumn(n, id)
@@ -28,65 +28,22 @@ func votingSet(n, id int) []int {
 // figure that their owners are on.
 var sixSets = [][]int{{0, 1, 2}, {1, 3, 5}, {2, 4, 5}, {0, 3, 4}, {0, 3, 4}, {1, 3, 5}}
 
-// differenceSet finds q+1 numbers below n = q²+q+1 whose differences modulo n
-// are all different: 0 and 1, and more by trying. Shifted by 0 to n−1 they are
-// the lines of a plane (Singer 1938). It is nil if there is none, or n is
-// large.
-func differenceSet(n int) []int {
-	q := 1
-	for q*q+q+1 < n {
-		q++
-	}
-	if q*q+q+1 != n || n > 57 {
-		return nil
-	}
-	line := []int{0, 1}
-	used := make([]bool, n)
-	used[1], used[n-1] = true, true
-	if extend(&line, used, q+1, n) {
-		return line
-	}
-	return nil
-}
-
-// extend adds numbers to the line until it has size of them, and takes back
-// what leads nowhere.
-func extend(line *[]int, used []bool, size, n int) bool {
-	if len(*line) == size {
-		return true
-	}
-	for x := (*line)[len(*line)-1] + 1; x < n; x++ {
-		var fresh []int
-		for _, y := range *line {
-			fresh = append(fresh, x-y, n-x+y)
-		}
-		if !allNew(fresh, used) {
-			continue
-		}
-		mark(used, fresh, true)
-		*line = append(*line, x)
-		if extend(line, used, size, n) {
-			return true
-		}
-		*line = (*line)[:len(*line)-1]
-		mark(used, fresh, false)
-	}
-	return false
-}
-
-func allNew(differences []int, used []bool) bool {
-	for i, d := range differences {
-		if used[d] || slices.Contains(differences[:i], d) {
-			return false
-		}
-	}
-	return true
-}
-
-func mark(used []bool, differences []int, as bool) {
-	for _, d := range differences {
-		used[d] = as
-	}
+// lines has q+1 numbers below n = q²+q+1 for each n of which a plane of a small
+// order q is known: their differences modulo n are all different. Shifted by 0
+// to n−1 they are the lines of the plane (Singer 1938). There is none of orders
+// 6, 10 and 14 (Bruck, Ryser 1949; Lam 1989).
+var lines = map[int][]int{
+	3:   {0, 1},
+	7:   {0, 1, 3},
+	13:  {0, 1, 3, 9},
+	21:  {0, 1, 4, 14, 16},
+	31:  {0, 1, 3, 8, 12, 18},
+	57:  {0, 1, 3, 13, 32, 36, 43, 52},
+	73:  {0, 1, 3, 7, 15, 31, 36, 54, 63},
+	91:  {0, 1, 3, 9, 27, 49, 56, 61, 77, 81},
+	133: {0, 1, 3, 12, 20, 34, 38, 81, 88, 94, 104, 109},
+	183: {0, 1, 3, 16, 23, 28, 42, 76, 82, 86, 119, 137, 154, 175},
+	273: {0, 1, 3, 7, 15, 31, 63, 90, 116, 127, 136, 181, 194, 204, 233, 238, 255},
 }
 
 func shifted(line []int, n, by int) (set []int) {

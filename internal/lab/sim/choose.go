@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -137,7 +138,12 @@ func (n *Network) Key() string {
 		}
 		link := [3]int{int(e.what), e.m.From, e.to}
 		place[link]++
-		under = append(under, fmt.Sprint(link, place[link], e.timer, e.around, e.m, n.wait(e)))
+		m := e.m
+		text := make([]byte, 0, 64)
+		for _, v := range [...]int{link[0], link[1], link[2], place[link], e.timer, e.around, int(m.Kind), m.To, m.ID, m.By, m.Round, m.Hops} {
+			text = append(strconv.AppendInt(text, int64(v), 10), ' ')
+		}
+		under = append(under, string(strconv.AppendInt(text, n.wait(e), 10)))
 	}
 	for _, e := range n.pending {
 		each(e)

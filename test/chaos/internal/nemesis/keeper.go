@@ -2,7 +2,9 @@ package nemesis
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -46,12 +48,24 @@ func (k *Keeper) kill(r *cell.Replica) error {
 	return r.Kill()
 }
 
+// wipe ends a replica as kill -9 does, and loses its directory.
+func (k *Keeper) wipe(r *cell.Replica) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !r.Running() && !k.down[r.ID] {
+		return nil // it ended by itself, which Ended tells
+	}
+	k.down[r.ID] = true
+	return errors.Join(r.Kill(), os.RemoveAll(r.DataDir))
+}
+
 // start starts a replica that was killed or terminated. One that ended by
-// itself stays down, for all to see.
+// itself stays down, for all to see; one that is on its way down is started by
+// whoever has terminated it.
 func (k *Keeper) start(r *cell.Replica) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.down[r.ID] {
+	if !k.down[r.ID] || r.Running() {
 		return nil
 	}
 	delete(k.down, r.ID)

@@ -26,7 +26,7 @@ type fault struct {
 }
 
 // faults are all there are.
-var faults = slices.Concat(processFaults, networkFaults, diskFaults)
+var faults = slices.Concat(processFaults, networkFaults, diskFaults, operatorFaults)
 
 // Names are the names of the faults, with what they do.
 func Names() map[string]string {
@@ -44,6 +44,8 @@ type Options struct {
 	Faults []string  // by name; empty for all
 	Log    io.Writer // one line for each begin and end
 	Now    func() time.Duration
+	// Present and Before are the stoutd of two releases; empty where there is one.
+	Present, Before string
 }
 
 // Nemesis is at work on one cell.
@@ -51,6 +53,8 @@ type Nemesis struct {
 	Options
 	chosen []fault
 	keeper *Keeper
+
+	replacing sync.Mutex // while a replica's directory is lost
 
 	mu       sync.Mutex
 	counts   map[string]int
@@ -137,6 +141,9 @@ func (n *Nemesis) heal() error {
 	n.Cell.Network().Heal()
 	for _, r := range n.Cell.Replicas() {
 		errs = append(errs, n.keeper.resume(r), n.keeper.start(r))
+	}
+	for _, r := range n.Cell.Replicas() {
+		errs = append(errs, n.present(r))
 	}
 	n.log("all is healed")
 	return errors.Join(errs...)

@@ -1,0 +1,81 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// ErrOtherCell says that the replicas that a client was given answer as another
+// cell than the one that it has spoken with: the cell was restored from a backup,
+// say, or others have its addresses now. What the client knows of sessions, locks,
+// tokens and revisions is of the former. To go on with the other one make a new
+// client, or set Config.AnyCell.
+var ErrOtherCell = errors.New("stout: another cell answers")
+
+// WithAnyCell sets Config.AnyCell.
+func WithAnyCell() Option { return func(to *Config) { to.AnyCell = true } }
+
+// sameCell is the cell that a client speaks with: that of the first answer. It is
+// safe for concurrent use.
+type sameCell struct {
+	any bool // whichever answers
+
+	mu      sync.Mutex
+	id      string          // empty before the first answer
+	strange map[string]bool // bases of endpoints that have answered as another since this one has
+}
+
+// otherCell is an answer of another cell.
+type otherCell struct{ base, seen, is string }
+
+func (e *otherCell) Error() string {
+	return fmt.Sprintf("%s is a replica of the cell with id %s, and this client has spoken with the one with id %s: was it restored from a backup, or has another its address? To accept it make a new client, or set Config.AnyCell", e.base, e.is, e.seen)
+}
+
+func (e *otherCell) Is(target error) bool { return target == ErrOtherCell }
+
+// check refuses the answer of another cell's replica. What is asked of a replica
+// itself, and answers of whoever says no cell, are of no matter.
+func (s *sameCell) check(base string, q *call, is string) error {
+	if is == "" || s.any {
+		return nil
+	}
+	switch q.path {
+	case lockapi.RouteCell, lockapi.RouteReplica, lockapi.RouteReady:
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id == "" {
+		s.id = is
+	}
+	if s.id != is {
+		if s.strange == nil {
+			s.strange = map[string]bool{}
+		}
+		s.strange[base] = true
+		return &otherCell{base, s.id, lockapi.Clip(is)}
+	}
+	clear(s.strange)
+	return nil
+}
+
+// strangers is how many replicas have answered as another cell since one has
+// answered as this one.
+func (s *sameCell) strangers() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.strange)
+}
+
+// isStrange reports whether an answer is of another cell, and there is no replica
+// left that might be of this one.
+func (c *caller) isStrange(err error) (other, all bool) {
+	if _, other = errors.AsType[*otherCell](err); !other {
+		return false, false
+	}
+	return true, c.cell.strangers() >= len(c.targets.configured)
+}

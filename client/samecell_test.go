@@ -1,0 +1,108 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// inCells has each replica of a fake cell answer as the cell that is noted for it.
+func inCells(t *testing.T, any bool, f func(t *testing.T, f *fakeCell, c *Client, cells map[string]string)) {
+	t.Helper()
+	bubble(t, func(t *testing.T, fake *fakeCell, _ *Client) {
+		cells := map[string]string{"r1": "old", "r2": "old", "r3": "old"}
+		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+			resp, err := fake.RoundTrip(r)
+			if err == nil {
+				fake.set(func() { resp.Header.Set(lockapi.HeaderCell, cells[r.URL.Host]) })
+			}
+			return resp, err
+		})
+		c, err := Config{
+			URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: transport, AnyCell: any,
+			Clock: func() time.Duration { return time.Since(fake.start) },
+		}.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, fake, c, cells)
+	})
+}
+
+// A client that has spoken with a cell goes on with no other one, and says why.
+func TestAnotherCell(t *testing.T) {
+	inCells(t, false, func(t *testing.T, f *fakeCell, c *Client, cells map[string]string) {
+		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		f.set(func() {
+			for id := range cells {
+				cells[id] = "new"
+			}
+		})
+		for name, call := range map[string]func(context.Context) error{
+			"a read":  func(ctx context.Context) error { _, err := c.ReadLock(ctx, "/a"); return err },
+			"a write": func(ctx context.Context) error { _, err := c.NewSession(ctx); return err },
+			"a backup": func(ctx context.Context) error {
+				_, err := c.Backup(ctx, &strings.Builder{})
+				return err
+			},
+			"a watch": func(ctx context.Context) error {
+				for _, err := range c.Watch(ctx, 1) {
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			began := time.Now()
+			err := call(ctx)
+			cancel()
+			if !errors.Is(err, ErrOtherCell) || !strings.Contains(err.Error(), "id new") || !strings.Contains(err.Error(), "AnyCell") || time.Since(began) > 10*time.Second {
+				t.Errorf("%s: %v after %v", name, err, time.Since(began))
+			}
+		}
+		if _, err := c.Cell(t.Context()); err != nil {
+			t.Errorf("what a replica says of itself: %v", err)
+		}
+	})
+}
+
+// One replica of another cell among those of this one is passed over.
+func TestOneOfAnotherCell(t *testing.T) {
+	inCells(t, false, func(t *testing.T, f *fakeCell, c *Client, cells map[string]string) {
+		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		f.set(func() { cells["r1"] = "new" })
+		f.elect("r2")
+		for range 10 {
+			if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Whoever says so goes on with any.
+func TestAnyCell(t *testing.T) {
+	inCells(t, true, func(t *testing.T, f *fakeCell, c *Client, cells map[string]string) {
+		for _, cell := range []string{"old", "new"} {
+			f.set(func() { cells["r1"], cells["r2"], cells["r3"] = cell, cell, cell })
+			if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	c, err := NewWith([]string{"http://r1"}, WithAnyCell())
+	if err != nil || !c.calls.cell.any {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica"
+)
+
+const recoverHelp = `For a cell whose majority is lost for good, with no backup that is better: founds
+a cell of one replica from what this one, which is stopped, has in its data
+directory. The new cell is in the empty directory --into; start stoutd with that
+as its data directory. The old directory is kept, and never opened again.
+
+What this replica had not heard of is lost, also where it was acknowledged. Take
+the replica whose log goes furthest: each attempt says how far, before it asks.
+What it had heard of may come true although it never was committed.
+
+Everything else is as for stoutd restore: it is a new cell, no session lives on,
+locks that were held are delayed, tokens and revisions go on above all that the
+old cell has given by the wall clock or --above, and the first master waits one
+minute, as long as any lease may last.
+
+The other replicas of the old cell must never run again.`
+
+func newRecoverCommand(flags *config.Flags) *cobra.Command {
+	var r recovery
+	var above uint64
+	cmd := &cobra.Command{
+		Use:     "recover --data-dir DIR --into DIR --id ID --replica ID=HOST:PORT,URL",
+		Short:   "Found a cell from what one replica has, where a majority is lost",
+		Long:    recoverHelp,
+		Example: "  stoutd recover --config /etc/stout/r1.yaml --into /var/lib/stoutd-new",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if r.into == "" {
+				return errors.New("where to? --into is missing: an empty directory for the new cell")
+			}
+			if r.now = time.Now(); cmd.Flags().Changed("above") {
+				r.above = &above
+			}
+			r.in, r.out = cmd.InOrStdin(), cmd.OutOrStdout()
+			return r.run(cmd.Context(), flags)
+		},
+	}
+	cmd.Flags().StringVar(&r.into, "into", "", "an empty `directory` for the new cell")
+	cmd.Flags().BoolVar(&r.yes, "yes", false, "do not ask")
+	cmd.Flags().Uint64Var(&above, "above", 0, "fencing tokens and revisions go on above this `number`, whatever the clock says")
+	return cmd
+}
+
+// recovery is a cell that is to be founded from what a stopped replica has.
+type recovery struct {
+	restoration
+	into string
+	yes  bool
+	in   io.Reader
+	out  io.Writer
+}
+
+func (r *recovery) run(ctx context.Context, flags *config.Flags) error {
+	c, err := config.Load(ctx, flags, os.Environ())
+	if err != nil {
+		return exitError{code: exitConfig, err: err}
+	}
+	if c.Dev {
+		return exitError{code: exitConfig, err: errors.New("dev keeps no directory that could be recovered")}
+	}
+	if err := r.recover(c); err != nil {
+		return exitError{code: exitStart, err: err}
+	}
+	return nil
+}
+
+func (r *recovery) recover(c *config.Config) (err error) {
+	options := foundOptions(c)
+	old, err := replica.OpenStopped(options)
+	if err != nil {
+		return explainDataDir(c, c.DataDir, err)
+	}
+	defer func() { err = errors.Join(err, old.Close()) }()
+	floor, err := r.floor(lockapi.BackupHeader{Time: old.Time})
+	if err != nil {
+		return err
+	}
+	if err := r.confirm(c, old); err != nil {
+		return err
+	}
+	if options.DataDir, err = filepath.Abs(r.into); err != nil {
+		return err
+	}
+	id, err := old.Found(options, floor)
+	if err != nil {
+		return err
+	}
+	if err := old.Retire(fmt.Sprintf("the cell was recovered from it, as the cell with id %s in %s", id, options.DataDir)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(r.out, `founded cell %s with id %s in %s, from %s at revision %d
+tokens and revisions go on above %d
+start stoutd with --data-dir %s: it serves after a minute, when every lease of the old cell is over
+`, c.Cell, id, options.DataDir, c.DataDir, old.Revision(), max(floor, old.LastToken()+1), options.DataDir)
+	return err
+}
+
+// confirm says what it costs, and asks.
+func (r *recovery) confirm(c *config.Config, old *replica.Stopped) error {
+	fmt.Fprintf(r.out, `replica %s of cell %s (id %s) has the log up to entry %d, revision %d, of %s
+- what was changed after that is lost, also where it was acknowledged; what is at its end may never have been committed
+- it will be a new cell: no session lives on, locks that were held are delayed, ephemeral files are gone
+- the other replicas of the old cell must never run again
+`, c.ID, c.Cell, old.CellID, old.Last, old.Revision(), old.Time.Format(time.RFC3339))
+	if r.yes {
+		return nil
+	}
+	fmt.Fprint(r.out, "Go on? Type yes: ")
+	line, _ := bufio.NewReader(r.in).ReadString('\n')
+	if strings.TrimSpace(line) != "yes" {
+		return errors.New("nobody said yes: nothing was done (--yes is for scripts)")
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// invokeOn runs a command with an answer on its standard input.
+func invokeOn(t *testing.T, answer string, args ...string) (code int, said string) {
+	t.Helper()
+	var out bytes.Buffer
+	root := newRoot(&out)
+	root.SetArgs(args)
+	root.SetIn(strings.NewReader(answer))
+	root.SetOut(&out)
+	root.SetErr(&out)
+	err := root.ExecuteContext(t.Context())
+	if err != nil {
+		return err.(exitError).code, out.String() + err.Error()
+	}
+	return exitOK, out.String()
+}
+
+// TestRecover: it says what it costs, and asks. What is founded has what the replica
+// had; the old directory is kept, and never opened again.
+func TestRecover(t *testing.T) {
+	api, raft := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
+	top := t.TempDir()
+	old, into := filepath.Join(top, "old"), filepath.Join(top, "new")
+	settings := []string{"--cell", "prod", "--id", "r1", "--api-listen", api, "--raft-listen", raft, "--replica", "r1=" + raft + ",http://" + api, "--data-dir", old}
+	ctx, stop := context.WithCancel(t.Context())
+	var log lines
+	code := make(chan int)
+	go func() { code <- run(ctx, settings, &log, &log) }()
+	wrote := false
+	for deadline := time.Now().Add(20 * time.Second); !wrote && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+api+lockapi.RouteFiles+"/kept", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			wrote = resp.StatusCode == http.StatusCreated
+		}
+	}
+	recover := append([]string{"recover", "--into", into}, settings...)
+	if code, said := invokeOn(t, "yes\n", recover...); code != exitStart || !strings.Contains(said, "in use") {
+		t.Errorf("beside a running replica: %d: %s", code, said)
+	}
+	stop()
+	if got := <-code; got != exitOK || !wrote {
+		t.Fatalf("exit code %d, wrote %v: %s", got, wrote, log.String())
+	}
+	for _, answer := range []string{"", "no\n", "y\n"} {
+		if code, said := invokeOn(t, answer, recover...); code != exitStart || !strings.Contains(said, "must never run again") || !strings.Contains(said, "nothing was done") {
+			t.Errorf("answer %q: %d: %s", answer, code, said)
+		}
+		if _, err := os.Stat(into); !os.IsNotExist(err) {
+			t.Errorf("answer %q: %v", answer, err)
+		}
+	}
+	if code, said := invokeOn(t, "", append(recover, "--yes")...); code != exitOK || !strings.Contains(said, "founded cell prod") {
+		t.Fatalf("%d: %s", code, said)
+	}
+	if code, said := invokeOn(t, "", append(recover, "--yes")...); code != exitStart || !strings.Contains(said, "the cell was recovered from it") {
+		t.Errorf("again: %d: %s", code, said)
+	}
+	// The new directory is a member's of another cell; it has a minute to wait before it
+	// serves.
+	ctx, stop = context.WithCancel(t.Context())
+	go func() { code <- run(ctx, append(settings, "--data-dir", into), &log, &log) }()
+	stale := 0
+	for deadline := time.Now().Add(20 * time.Second); stale != http.StatusOK && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if resp, err := http.Get("http://" + api + lockapi.RouteFiles + "/kept?consistency=stale"); err == nil {
+			resp.Body.Close()
+			stale = resp.StatusCode
+		}
+	}
+	stop()
+	if got := <-code; got != exitOK || stale != http.StatusOK {
+		t.Errorf("exit code %d, status %d: %s", got, stale, log.String())
+	}
+}

@@ -1,0 +1,106 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// Stopped is the data directory of a replica that does not run, for a cell whose
+// majority is lost: another cell may go on from what it has.
+type Stopped struct {
+	Saved
+	CellID string    // of the cell that it was a member of
+	Last   uint64    // the last entry of its log: nobody can tell whether it was committed
+	Time   time.Time // of the last command in it, by its master's clock
+
+	dir    *datadir.Dir
+	stores datadir.Stores
+}
+
+// OpenStopped reads the whole state of a replica that does not run: its latest
+// snapshot, and every entry of the log behind it, committed or not. Nobody else can
+// have the directory before Close.
+func OpenStopped(o Options) (*Stopped, error) {
+	o.setDefaults()
+	if err := datadir.Empty(o.DataDir); err == nil {
+		return nil, fmt.Errorf("data directory %s is empty: there is nothing to recover", o.DataDir)
+	}
+	dir, err := datadir.Lock(o.DataDir, o.Cell, o.ID)
+	if err != nil {
+		return nil, err
+	}
+	r := &Stopped{dir: dir, CellID: dir.Identity().CellID}
+	if !dir.Identity().Founded {
+		return nil, errors.Join(fmt.Errorf("data directory %s was never a member's: there is nothing to recover", o.DataDir), dir.Close())
+	}
+	if r.stores, err = dir.Open(o.WAL, o.Logger); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	s, err := r.read()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("data directory %s: %w", o.DataDir, err), r.Close())
+	}
+	r.Saved, r.Time = Saved{s}, time.Unix(0, s.Now).UTC()
+	return r, nil
+}
+
+// read is the state after the last entry.
+func (r *Stopped) read() (*state.State, error) {
+	s, err := r.latestSnapshot()
+	if err != nil {
+		return nil, err
+	}
+	if r.Last, err = r.stores.Logs.LastIndex(); err != nil {
+		return nil, err
+	}
+	r.Last = max(r.Last, s.Index)
+	first, err := r.stores.Logs.FirstIndex()
+	if err != nil {
+		return nil, err
+	}
+	for index := max(first, s.Index+1); index <= r.Last && first > 0; index++ {
+		var entry raft.Log
+		if err := r.stores.Logs.GetLog(index, &entry); err != nil {
+			return nil, fmt.Errorf("log entry %d: %w", index, err)
+		}
+		if entry.Type != raft.LogCommand {
+			continue
+		}
+		batch, err := state.DecodeBatch(entry.Data)
+		if err != nil {
+			return nil, fmt.Errorf("log entry %d: %w", index, err)
+		}
+		s, _ = s.Apply(index, entry.Term, batch)
+	}
+	return s, s.Check()
+}
+
+// latestSnapshot is the state of the latest that can be read, or an empty one where
+// there is none. That the log has all behind it was made sure of.
+func (r *Stopped) latestSnapshot() (*state.State, error) {
+	metas, err := r.stores.Snapshots.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range metas {
+		_, in, err := r.stores.Snapshots.Open(m.ID)
+		if err != nil {
+			continue // the log goes on from an earlier one
+		}
+		s, err := state.Restore(in)
+		return s, errors.Join(err, in.Close())
+	}
+	return state.New(), nil
+}
+
+// Retire sees to it, durably, that the directory is never opened again.
+func (r *Stopped) Retire(why string) error { return r.stores.Quarantine(why) }
+
+// Close lets others have the directory.
+func (r *Stopped) Close() error { return errors.Join(r.stores.Close(), r.dir.Close()) }
