@@ -3,8 +3,10 @@ package client
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -178,7 +180,10 @@ func TestMembersChange(t *testing.T) {
 	for _, err := range []error{
 		c.AddMember(t.Context(), lockapi.AddMemberRequest{}),
 		c.RemoveMember(t.Context(), "a/b", lockapi.RemoveMemberRequest{}),
-		func() error { _, err := c.SetMember(t.Context(), "", lockapi.SetMemberRequest{Suffrage: &stays}); return err }(),
+		func() error {
+			_, err := c.SetMember(t.Context(), "", lockapi.SetMemberRequest{Suffrage: &stays})
+			return err
+		}(),
 		func() error { _, err := c.SetMember(t.Context(), "r4", lockapi.SetMemberRequest{}); return err }(),
 	} {
 		if !errors.Is(err, ErrInvalidArgument) {
