@@ -203,10 +203,13 @@ type TokenList struct {
 	Next   string  `json:"next,omitempty"`
 }
 
-// WhoAmI tells who the caller is taken for.
+// WhoAmI tells who the caller is taken for, and which rights in the cell as a
+// whole it has: all while access is off.
 type WhoAmI struct {
 	Principal string `json:"principal"`
 	How       string `json:"how"`
+	Observe   bool   `json:"observe,omitempty"`
+	Operate   bool   `json:"operate,omitempty"`
 }
 
 // IsUser reports whether it is a known principal: user: and a name.

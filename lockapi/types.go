@@ -34,6 +34,7 @@ const (
 	RouteLive       = "/livez"
 	RouteReady      = "/readyz"
 	RouteMetrics    = "/metrics"
+	RoutePage       = "/ui/" // the page for people; its files follow
 )
 
 // Bounds and defaults of requests.

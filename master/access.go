@@ -357,8 +357,10 @@ func (m *Master) AccessOn() bool { return m.log.State().AccessOn }
 
 // WhoAmI tells who the caller is taken for.
 func (m *Master) WhoAmI(ctx context.Context, q Read) (lockapi.WhoAmI, error) {
-	return read(ctx, m, &q, func(*office, *state.State) (lockapi.WhoAmI, error) {
-		out := lockapi.WhoAmI{Principal: q.Caller.who(), How: q.Caller.How}
+	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.WhoAmI, error) {
+		who := q.Caller.who()
+		out := lockapi.WhoAmI{Principal: who, How: q.Caller.How,
+			Observe: !s.AccessOn || s.Policy().Observes(who), Operate: !s.AccessOn || s.Policy().Operates(who)}
 		if out.How == "" {
 			out.How = lockapi.HowNone
 		}

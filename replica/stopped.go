@@ -52,19 +52,19 @@ func OpenStopped(o Options) (*Stopped, error) {
 
 // read is the state after the last entry.
 func (r *Stopped) read() (*state.State, error) {
-	s, err := r.latestSnapshot()
+	s, upTo, err := r.latestSnapshot()
 	if err != nil {
 		return nil, err
 	}
 	if r.Last, err = r.stores.Logs.LastIndex(); err != nil {
 		return nil, err
 	}
-	r.Last = max(r.Last, s.Index)
+	r.Last = max(r.Last, upTo)
 	first, err := r.stores.Logs.FirstIndex()
 	if err != nil {
 		return nil, err
 	}
-	for index := max(first, s.Index+1); index <= r.Last && first > 0; index++ {
+	for index := max(first, upTo+1); index <= r.Last && first > 0; index++ { // what a log has before is no matter
 		var entry raft.Log
 		if err := r.stores.Logs.GetLog(index, &entry); err != nil {
 			return nil, fmt.Errorf("log entry %d: %w", index, err)
@@ -81,12 +81,13 @@ func (r *Stopped) read() (*state.State, error) {
 	return s, s.Check()
 }
 
-// latestSnapshot is the state of the latest that can be read, or an empty one where
-// there is none. That the log has all behind it was made sure of.
-func (r *Stopped) latestSnapshot() (*state.State, error) {
+// latestSnapshot is the state of the latest that can be read, and the entry up to which
+// it has all; an empty one where there is none. That the log has all behind it was made
+// sure of.
+func (r *Stopped) latestSnapshot() (*state.State, uint64, error) {
 	metas, err := r.stores.Snapshots.List()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for _, m := range metas {
 		_, in, err := r.stores.Snapshots.Open(m.ID)
@@ -94,9 +95,9 @@ func (r *Stopped) latestSnapshot() (*state.State, error) {
 			continue // the log goes on from an earlier one
 		}
 		s, err := state.Restore(in)
-		return s, errors.Join(err, in.Close())
+		return s, m.Index, errors.Join(err, in.Close())
 	}
-	return state.New(), nil
+	return state.New(), 0, nil
 }
 
 // Retire sees to it, durably, that the directory is never opened again.

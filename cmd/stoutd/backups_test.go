@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,8 +22,9 @@ import (
 )
 
 // scheduled runs backups every hour in a bubble, of which three are kept. Each has a
-// revision more than the one before; stale ones are those of even revisions.
-func scheduled(t *testing.T, dir string, f func(t *testing.T, b *backups, log *bytes.Buffer)) {
+// revision more than the one before; stale ones are those of even revisions. While full
+// is set they can't be written to their end.
+func scheduled(t *testing.T, dir string, full *atomic.Bool, f func(t *testing.T, b *backups, log *bytes.Buffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -31,8 +33,14 @@ func scheduled(t *testing.T, dir string, f func(t *testing.T, b *backups, log *b
 		b.own = func() (master.Backup, error) {
 			revision++
 			return master.Backup{
-				Header:   lockapi.BackupHeader{Revision: revision, Time: time.Now(), Stale: revision%2 == 0},
-				Snapshot: func(w io.Writer) error { _, err := io.WriteString(w, "state"); return err },
+				Header: lockapi.BackupHeader{Revision: revision, Time: time.Now(), Stale: revision%2 == 0},
+				Snapshot: func(w io.Writer) error {
+					_, err := w.Write(make([]byte, 1<<20))
+					if full.Load() {
+						return errors.New("no space left on device")
+					}
+					return err
+				},
 			}, nil
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -56,7 +64,7 @@ func TestScheduledBackups(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	scheduled(t, dir, func(t *testing.T, b *backups, _ *bytes.Buffer) {
+	scheduled(t, dir, new(atomic.Bool), func(t *testing.T, b *backups, _ *bytes.Buffer) {
 		for hour := range 6 {
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -86,17 +94,9 @@ func TestScheduledBackups(t *testing.T) {
 // TestBackupsThatFail are a warning, are counted, and are tried again a minute later;
 // nothing is left of them.
 func TestBackupsThatFail(t *testing.T) {
-	dir := t.TempDir()
-	scheduled(t, dir, func(t *testing.T, b *backups, log *bytes.Buffer) {
-		own := b.own
-		b.own = func() (master.Backup, error) {
-			all, err := own()
-			all.Snapshot = func(w io.Writer) error {
-				_, _ = w.Write(make([]byte, 1<<20))
-				return errors.New("no space left on device")
-			}
-			return all, err
-		}
+	dir, full := t.TempDir(), new(atomic.Bool)
+	full.Store(true)
+	scheduled(t, dir, full, func(t *testing.T, b *backups, log *bytes.Buffer) {
 		time.Sleep(90 * time.Second)
 		synctest.Wait()
 		if b.failed != 2 || b.written != 0 || strings.Count(log.String(), "no space left on device") != 2 || !strings.Contains(log.String(), `"level":"warn"`) {
@@ -105,7 +105,7 @@ func TestBackupsThatFail(t *testing.T) {
 		if entries, _ := os.ReadDir(dir); len(entries) > 0 {
 			t.Errorf("left: %v", entries)
 		}
-		b.own = own
+		full.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if b.failed != 2 || b.written != 1 || b.size == 0 {

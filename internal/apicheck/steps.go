@@ -127,6 +127,7 @@ var Steps = []Step{
 	{Name: "replace a directory by itself", Method: "POST", Path: "/v1/members/${self}/replace?force=true", Body: `{"directory":"${directory}"}`, Status: 202},
 	{Name: "replace nobody", Method: "POST", Path: "/v1/members/nobody/replace", Body: `{"directory":"${directory}"}`, Status: 404, Code: "not_found"},
 	{Name: "document", Method: "GET", Path: "/v1/openapi.yaml", Status: 200},
+	{Name: "a file of the page", Method: "GET", Path: "/ui/page.js", Status: 200},
 	{Name: "live", Method: "GET", Path: "/livez", Status: 200},
 	{Name: "ready", Method: "GET", Path: "/readyz", Status: 200},
 	{Name: "metrics", Method: "GET", Path: "/metrics", Status: 200},

@@ -16,7 +16,7 @@ type arrow struct {
 // first entry that matches a package counts; one that matches none is an error.
 var arrows = []arrow{
 	{"lockapi", nil, "the contract stands below everything: both sides of the wire import it"},
-	{"lockapi/server", []string{"lockapi", "master", "internal/audit", "internal/backup", "internal/buildinfo", "internal/histogram", "internal/identity", "internal/origin", "internal/pace", "lockapi/server/internal/wire"},
+	{"lockapi/server", []string{"lockapi", "master", "internal/audit", "internal/backup", "internal/buildinfo", "internal/histogram", "internal/identity", "internal/origin", "internal/pace", "internal/page", "lockapi/server/internal/wire"},
 		"HTTP binds, calls the master, and writes; it knows nothing of the log"},
 	{"lockapi/server/internal/wire", nil, "it carries requests and replies, whatever they say"},
 	{"master", []string{"replica/cell", "replica/events", "replica/state", "replica/state/access", "replica/admission", "lease", "lockapi", "internal/async", "internal/histogram"},
@@ -85,7 +85,7 @@ var bans = []ban{
 	{[]string{"lease"}, false,
 		[]string{"context", "net/...", "os/...", "syscall", "runtime/...", "unsafe", "math/rand/...", "crypto/rand", "log/..."},
 		"every method takes the instant that it is to be judged at; time is for time.Duration, sync for its mutexes"},
-	{[]string{"cmd/..."}, true, []string{module + "test/...", module + "internal/attack", module + "internal/issuer", "pgregory.net/rapid", "github.com/getkin/kin-openapi/..."},
+	{[]string{"cmd/..."}, true, []string{module + "test/...", module + "internal/attack", module + "internal/issuer", "pgregory.net/rapid", "github.com/getkin/kin-openapi/...", "github.com/chromedp/..."},
 		"what serves tests is not shipped"},
 	{[]string{"client/...", "lockapi/...", "master", "lease", "replica/...", "cmd/..."}, false, []string{"testing/..."},
 		"test doubles live in test files; what serves tests is not shipped"},

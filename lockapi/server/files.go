@@ -277,7 +277,7 @@ func (x *exchange) fileDocument(f master.FileRead, asJSON bool) *document {
 		d.header[lockapi.HeaderSession] = s.Session
 	}
 	switch {
-	case x.hasAlready(s.Revision):
+	case x.hasAlready(etag(s.Revision)):
 		d.status = http.StatusNotModified
 	case asJSON:
 		d.json = master.FileOf(*s, f.Content, true)
@@ -290,12 +290,12 @@ func (x *exchange) fileDocument(f master.FileRead, asJSON bool) *document {
 	return d
 }
 
-// hasAlready reports whether the caller has that revision of the file.
-func (x *exchange) hasAlready(revision uint64) bool {
+// hasAlready reports whether the caller has what the ETag goes with.
+func (x *exchange) hasAlready(present string) bool {
 	for _, values := range x.c.Request.Header.Values(headerIfNoneMatch) {
 		for tag := range strings.SplitSeq(values, ",") {
 			tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
-			if tag == "*" || tag == etag(revision) {
+			if tag == "*" || tag == present {
 				return true
 			}
 		}

@@ -99,12 +99,15 @@ var decisions = map[string][]judged{
 	"GET /v1/join":                    {{"/v1/join?cell=test", "", everybody}},
 	"GET /readyz":                     {{"/readyz", "", everybody}},
 	"GET /metrics":                    {{"/metrics", "", and("observer")}},
+	"GET /":                           {{"/", "", everybody}},
+	"GET /ui":                         {{"/ui", "", everybody}},
+	"GET /ui/{file}":                  {{"/ui/", "", everybody}, {"/ui/page.js", "", everybody}, {"/ui/none", "", everybody}},
 }
 
 const cellLists = `{"observe":["user:observer"],"operate":["group:operators"]}`
 
 // open are the routes that look at no credential.
-var open = []string{"GET /v1/openapi.yaml", "GET /livez", "GET /readyz", "GET /v1/join"}
+var open = []string{"GET /v1/openapi.yaml", "GET /livez", "GET /readyz", "GET /v1/join", "GET /", "GET /ui", "GET /ui/{file}"}
 
 // local are the routes that each replica answers by itself.
 var local = append([]string{"GET /v1/events", "GET /v1/cell", "GET /v1/replica", "GET /metrics"}, open...)

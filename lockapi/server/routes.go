@@ -46,6 +46,9 @@ const (
 	patternGroup   = lockapi.RouteGroups + "/:name"
 	routeToken     = lockapi.RouteTokens + "/{id}"
 	patternToken   = lockapi.RouteTokens + "/:id"
+	routePageBare  = "/ui"
+	routePage      = lockapi.RoutePage + "{file}"
+	patternPage    = lockapi.RoutePage + "*file"
 )
 
 // routes are all operations, in the order of the contract.
@@ -124,6 +127,9 @@ var routes = table{
 	{method: http.MethodGet, template: lockapi.RouteOpenAPI, pattern: lockapi.RouteOpenAPI, asks: master.Nothing, local: true, handle: readOpenAPI},
 	{method: http.MethodGet, template: lockapi.RouteLive, pattern: lockapi.RouteLive, asks: master.Nothing, local: true, handle: live},
 	{method: http.MethodGet, template: lockapi.RouteReady, pattern: lockapi.RouteReady, asks: master.Nothing, local: true, handle: ready},
+	{method: http.MethodGet, template: "/", pattern: "/", asks: master.Nothing, local: true, handle: readRoot},
+	{method: http.MethodGet, template: routePageBare, pattern: routePageBare, asks: master.Nothing, local: true, handle: readPageBare},
+	{method: http.MethodGet, template: routePage, pattern: patternPage, asks: master.Nothing, local: true, handle: readPage},
 	{method: http.MethodGet, template: lockapi.RouteMetrics, pattern: lockapi.RouteMetrics, asks: master.Observe, local: true, handle: readMetrics},
 }
 

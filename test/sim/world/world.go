@@ -35,6 +35,7 @@ type world struct {
 	users         []*user
 	judge         *judge
 	access        *operator // nil where nobody is judged
+	keeper        *keeper   // nil where nobody keeps backups
 	profile       profile
 	trace         *trace
 	stats         *Stats
@@ -94,6 +95,7 @@ func newWorld(o Options, stats *Stats) *world {
 	w.net = newNetwork(w)
 	w.judge = newJudge(w)
 	w.access = newOperator(w)
+	w.keeper = newKeeper(w)
 	return w
 }
 
@@ -184,6 +186,7 @@ func (w *world) run() *Failure {
 		u.start()
 	}
 	w.access.start()
+	w.keeper.start()
 	w.play()
 	if !w.failed() {
 		w.settle()

@@ -1,0 +1,83 @@
+// Elements as values, and their way into the document. A string is text wherever it
+// comes from: nothing here turns one into markup.
+
+const there = child => child !== null && child !== undefined && child !== false;
+
+// h describes an element. Props: on… are listeners, vars are custom properties of
+// CSS, key tells children apart that move, and all else is an attribute.
+export function h(tag, props, ...children) {
+  return { tag, props: props ?? {}, children: children.flat(Infinity).filter(there) };
+}
+
+// render makes the children of a node what is described. Elements that are there
+// already are kept, and with them focus, scroll and selection.
+export function render(parent, ...described) {
+  const children = described.flat(Infinity).filter(there);
+  const wanted = new Set(children.map(child => child.props?.key));
+  const keyed = new Map();
+  for (const node of parent.childNodes) {
+    if (node.key !== undefined) keyed.set(node.key, node);
+  }
+  let at = parent.firstChild;
+  for (const child of children) {
+    while (at && at.key !== undefined && !wanted.has(at.key)) at = removed(at);
+    const node = find(child, at, keyed);
+    if (node !== at) parent.insertBefore(node, at);
+    if (node.nodeType === Node.ELEMENT_NODE) update(node, child);
+    at = node.nextSibling;
+  }
+  while (at) at = removed(at);
+}
+
+function removed(node) {
+  const next = node.nextSibling;
+  node.remove();
+  return next;
+}
+
+// find is the node for a child: the one at its place or of its key, or a new one.
+function find(child, at, keyed) {
+  if (child.tag === undefined) {
+    const text = String(child);
+    if (at?.nodeType !== Node.TEXT_NODE) return document.createTextNode(text);
+    if (at.data !== text) at.data = text;
+    return at;
+  }
+  const key = child.props.key;
+  const old = key === undefined ? at : keyed.get(key);
+  if (old?.localName === child.tag && old.key === key) return old;
+  const node = document.createElement(child.tag);
+  node.key = key;
+  return node;
+}
+
+function update(node, { props, children }) {
+  const before = node.props ?? {};
+  for (const name of Object.keys(before)) {
+    if (!there(props[name])) assign(node, name, null, before[name]);
+  }
+  for (const [name, value] of Object.entries(props)) {
+    if (value !== before[name] || name === 'value') assign(node, name, value, before[name]);
+  }
+  node.props = props;
+  render(node, children);
+}
+
+function assign(node, name, value, before) {
+  if (name === 'key') return;
+  if (name.startsWith('on')) {
+    node[name] = value ?? null;
+  } else if (name === 'vars') {
+    for (const [key, v] of Object.entries(value ?? {})) {
+      if (v !== before?.[key]) node.style.setProperty(key, v);
+    }
+  } else if (name === 'value') {
+    if (node.value !== value) node.value = value ?? '';
+  } else if (!there(value)) {
+    node.removeAttribute(name);
+  } else {
+    node.setAttribute(name, value === true ? '' : value);
+  }
+}
+
+export const byId = id => document.getElementById(id);

@@ -1,0 +1,180 @@
+// The page: what stands above every view, and which view is shown.
+
+import { token } from './api.js';
+import { byId, h, render } from './dom.js';
+import { link, status } from './parts.js';
+import { dismiss, onChange, pace, signIn, start, store } from './store.js';
+import { onScroll } from './table.js';
+import { cellView, membersView, verdict } from './view-cell.js';
+import { eventsView } from './view-events.js';
+import { fileView, filesView } from './view-files.js';
+import { lockView } from './view-lock.js';
+import { locksView } from './view-locks.js';
+import { sessionView, sessionsView } from './view-sessions.js';
+import { lasting, timeOfDay } from './words.js';
+
+const views = {
+  cell: cellView, locks: locksView, lock: lockView, sessions: sessionsView, session: sessionView,
+  files: filesView, file: fileView, events: eventsView, members: membersView,
+};
+
+// NAV are the places of the menu; those that take observe are there for who has it.
+const NAV = [['cell', 'Cell', true], ['locks', 'Locks'], ['sessions', 'Sessions', true], ['files', 'Files'], ['events', 'Events'], ['members', 'Members', true]];
+
+let name = '', view, asking = false, signError = '', timer;
+
+const may = ([, , observe]) => !observe || store.who?.observe;
+
+// plain is a part of the address as it is meant; one that can't be is taken as it is.
+function plain(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+// go shows the view that the address names.
+function go(event) {
+  const [where, params] = location.hash.slice(2).split('?');
+  const [first, ...rest] = where.split('/').map(plain);
+  name = views[first] ? first : store.who && !store.who.observe ? 'locks' : 'cell';
+  view = views[name];
+  view.enter?.(`/${rest.join('/')}`, new URLSearchParams(params));
+  pace.cell = view.pace ?? 2000;
+  pace.members = name === 'members' || name === 'cell' ? 2000 : 10_000;
+  clearInterval(timer);
+  let busy = false;
+  const tick = async () => {
+    draw();
+    if (busy || document.hidden || !view.tick) return;
+    busy = true;
+    await view.tick();
+    busy = false;
+  };
+  timer = setInterval(tick, view.every ?? 1000);
+  tick();
+  if (event) {
+    scrollTo(0, 0);
+    byId('main').focus({ preventScroll: true });
+  }
+}
+
+function draw() {
+  render(byId('bar'), bar());
+  render(byId('notes'), store.notes.map(n => h('div', { class: `note ${n.kind}`, key: n.key }, h('span', { class: 'mono small' }, timeOfDay(n.at)), h('span', null, n.text), h('button', { type: 'button', 'aria-label': 'Dismiss the note', onclick: () => dismiss(n) }, '×'))), trouble());
+  render(byId('main'), shown());
+  const title = typeof view.title === 'function' ? view.title() : view.title;
+  const full = `${title} · ${store.cell?.cell ?? 'Stout'}`;
+  if (document.title !== full) document.title = full;
+}
+
+// shown is the view, or what is asked for before it.
+function shown() {
+  if (asking || store.refused) return sign();
+  if (!store.who) return h('p', { class: 'empty' }, store.cellError ? store.cellError.message : 'Asking the cell…');
+  if (!may(NAV.find(([n]) => n === (view.under ?? name)))) {
+    return [h('h1', null, 'Not for everybody'), h('p', null, `${store.who.principal} may not see the cell as a whole. Give a token that may, or look at the locks and files that are yours to see.`), h('p', null, h('button', { type: 'button', onclick: askToken }, 'Give a token'), ' ', link('#/locks', 'Locks'))];
+  }
+  return view.draw(draw);
+}
+
+function bar() {
+  const { who, link: l, cell } = store;
+  return [
+    h('a', { class: 'brand', href: '#/cell' }, h('img', { src: 'icon.svg', alt: '', width: 22, height: 22 }), h('span', null, 'Stout'), cell && h('span', { class: 'quiet cellname' }, cell.cell)),
+    h('nav', { 'aria-label': 'Views' }, NAV.filter(may).map(([n, text]) => link(`#/${n === 'files' ? 'files/' : n}`, text, { key: n, 'aria-current': (view.under ?? name) === n ? 'page' : null }))),
+    h('div', { class: 'end' }, h('span', { id: 'link', title: l.why || null }, linkState(l)),
+      who && (who.how !== 'none' || token.get()
+        ? h('button', { type: 'button', class: 'quietly', onclick: leave, title: 'Forget the token' }, who.principal)
+        : h('button', { type: 'button', class: 'quietly', onclick: askToken }, who.operate ? 'Token' : 'Give a token'))),
+  ];
+}
+
+function linkState({ state, since }) {
+  switch (state) {
+    case 'live': return status('good', 'live');
+    case 'broken': return status('bad', `not live for ${lasting(Date.now() - since)}`);
+    case 'asleep': return status('wait', 'asleep');
+  }
+  return status('wait', 'connecting');
+}
+
+// trouble says what is wrong with the way to the cell, while it is.
+function trouble() {
+  const { link: l, cell, cellError, members } = store;
+  const [kind, says] = verdict();
+  if (l.state === 'broken' && cellError?.status === 0) {
+    const others = (members?.members ?? []).filter(m => !m.url.startsWith(location.origin));
+    return h('div', { class: 'note bad', key: 'trouble' }, h('span', null, 'This replica does not answer; what is shown is as it was. The page tries again.'),
+      others.length ? h('span', null, 'The page of another: ', others.map(m => [' ', link(new URL('/ui/', m.url).href, m.id)])) : null);
+  }
+  if (kind === 'bad' && cell && !cell.master) return h('div', { class: 'note bad', key: 'trouble' }, h('span', null, says));
+  if (l.state === 'broken' && l.why) return h('div', { class: 'note warn', key: 'trouble' }, h('span', null, `Not live: ${l.why}`));
+  return null;
+}
+
+function askToken() {
+  asking = true;
+  signError = '';
+  draw();
+  byId('token').focus();
+}
+
+function leave() {
+  signIn('').catch(() => {});
+  go();
+}
+
+function sign() {
+  return h('form', { class: 'card sign', onsubmit: submit },
+    h('h1', null, 'Who asks?'),
+    h('p', null, 'Access is on in this cell, or may be. Give a token of the cell (', h('code', null, 'stout_…'), ') or a JWT. It is kept for this tab only, and forgotten when you close it.'),
+    h('label', { for: 'token' }, 'Token'),
+    h('input', { id: 'token', type: 'password', autocomplete: 'off', spellcheck: 'false', required: true }),
+    (signError || store.refused) && h('p', { class: 'error', role: 'alert' }, signError || store.refused),
+    h('div', { class: 'buttons' },
+      h('button', { type: 'button', onclick() { asking = false; store.refused = ''; draw(); } }, 'Go on without'),
+      h('button', { type: 'submit', class: 'main' }, 'Go on')));
+}
+
+async function submit(event) {
+  event.preventDefault();
+  const field = byId('token');
+  try {
+    await signIn(field.value.trim());
+    field.value = '';
+    asking = false;
+    store.refused = '';
+    go(true);
+  } catch (error) {
+    signError = error.message;
+    store.refused = '';
+    draw();
+  }
+}
+
+// A slash goes to the search, as it does on many pages.
+addEventListener('keydown', event => {
+  if (event.key === '/' && !event.ctrlKey && !event.metaKey && !event.altKey && !/INPUT|TEXTAREA/.test(document.activeElement?.tagName) && byId('search')) {
+    event.preventDefault();
+    byId('search').select();
+  }
+});
+
+document.querySelector('.skip').addEventListener('click', event => {
+  event.preventDefault();
+  byId('main').focus();
+});
+addEventListener('hashchange', go);
+onChange(draw);
+onScroll(draw);
+let last = 0;
+onChange(() => {
+  const fresh = store.events.filter(e => e.revision > last);
+  last = store.events[0]?.revision ?? last;
+  for (const e of fresh) view?.event?.(e);
+});
+view = cellView;
+await start();
+go();

@@ -1,0 +1,327 @@
+// What the page knows of the cell, and how it comes to know it: lists that are read
+// once, events that change them, and short answers that are asked for again and again.
+
+import { Failed, clock, escaped, query, read, token } from './api.js';
+import { follow } from './live.js';
+import { count, lasting } from './words.js';
+
+const PAGE = 1000; // items of a list that are asked for at a time
+const KEPT = 2000; // events that are kept
+const AWAY = 60_000; // for so long a page goes on that nobody sees
+
+export const store = {
+  who: null, // whom the caller is taken for; null before that is known
+  refused: '', // why the caller was not let in
+  cell: null, cellAt: 0, cellSeen: 0, cellError: null,
+  members: null,
+  locks: new Map(), // by path; a free one stays as a trace of when it was freed
+  locksRead: false, stale: false,
+  files: new Map(), // by directory: {files, dirs, more, read}
+  circles: [], // of sessions that wait for each other
+  events: [], // newest first
+  revision: 0, // up to which events are known
+  link: { state: 'connecting', since: Date.now() },
+  notes: [],
+};
+
+const listeners = new Set();
+export const onChange = listener => listeners.add(listener);
+
+let waiting = false;
+// changed has the views drawn again, at most ten times a second.
+export function changed() {
+  if (waiting) return;
+  waiting = true;
+  setTimeout(() => {
+    waiting = false;
+    for (const listener of listeners) listener();
+  }, 100);
+}
+
+// note shows a line above the view until somebody takes it away, or for a time.
+export function note(kind, text, { lasts = 0, key = text } = {}) {
+  store.notes = store.notes.filter(n => n.key !== key);
+  const entry = { kind, text, key, at: clock() };
+  store.notes.push(entry);
+  if (store.notes.length > 3) store.notes.shift();
+  if (lasts) setTimeout(() => dismiss(entry), lasts);
+  changed();
+}
+
+export function dismiss(entry) {
+  store.notes = store.notes.filter(n => n !== entry);
+  changed();
+}
+
+// Locks.
+
+// putLock takes what a reading says of a lock, unless what is known is newer.
+function putLock(lock, revision) {
+  const known = store.locks.get(lock.path);
+  if (known && known.revision > revision) return;
+  if (lock.state === 'free' && !known) return;
+  store.locks.set(lock.path, { ...lock, revision, at: clock(), dirty: false, freed: lock.state === 'free' ? clock() : 0 });
+}
+
+// readLock reads one lock again, with its queue.
+export async function readLock(path, waiters = 100) {
+  const got = await read(`v1/locks${escaped(path)}?waiters=${waiters}`);
+  putLock(got.body, got.revision);
+  store.stale = got.stale;
+  changed();
+  return got.body;
+}
+
+async function readLocks() {
+  const began = store.revision, seen = new Set();
+  for (let after = ''; ;) {
+    const got = await read(`v1/locks?${query({ limit: PAGE, ...(after && { after }) })}`);
+    for (const lock of got.body.locks) {
+      seen.add(lock.path);
+      putLock(lock, got.revision);
+    }
+    store.stale = got.stale;
+    changed();
+    after = got.body.next;
+    if (!after) break;
+  }
+  for (const [path, lock] of store.locks) {
+    if (!seen.has(path) && lock.revision <= began) store.locks.delete(path);
+  }
+  store.locksRead = true;
+  changed();
+}
+
+function lockEvent(e) {
+  const lock = store.locks.get(e.path) ?? { path: e.path, state: 'free', limit: 0, holders: [], waiters: 0, delay_remaining_ms: 0, revision: 0 };
+  if (e.revision <= lock.revision) return;
+  const { session, session_name, handle, mode, token: fence } = e;
+  let { holders, waiters } = lock;
+  if (e.type === 'lock_acquired') {
+    holders = [...holders.filter(x => x.token !== fence), { session, session_name, handle, mode, token: fence, granted_at: new Date(clock()).toISOString() }];
+    waiters = Math.max(0, waiters - 1);
+  } else if (e.type === 'lock_released') {
+    holders = holders.filter(x => x.token !== fence);
+  } else {
+    waiters = Math.max(1, waiters);
+  }
+  const state = holders.length ? 'held' : 'free';
+  store.locks.set(e.path, {
+    ...lock, state, holders, waiters, mode: holders[0]?.mode, revision: e.revision, at: clock(), changed: clock(),
+    dirty: true, freed: state === 'free' ? clock() : 0,
+  });
+}
+
+// Files: a directory is read when somebody looks at it.
+
+export async function readDirectory(prefix) {
+  const known = store.files.get(prefix) ?? { files: new Map(), dirs: new Set(), read: false };
+  const files = new Map(), dirs = new Set();
+  for (let after = ''; ;) {
+    const got = await read(`v1/files?${query({ prefix, delimiter: '/', limit: PAGE, ...(after && { after }) })}`);
+    for (const file of got.body.files) files.set(file.path, file);
+    for (const dir of got.body.dirs) dirs.add(dir);
+    after = got.body.next;
+    if (!after || files.size + dirs.size >= 20 * PAGE) break;
+  }
+  store.files.set(prefix, { ...known, files, dirs, read: true });
+  changed();
+}
+
+function fileEvent(e) {
+  for (const [prefix, dir] of store.files) {
+    if (!e.path.startsWith(prefix)) continue;
+    const below = e.path.indexOf('/', prefix.length);
+    if (below >= 0) {
+      if (e.type === 'file_deleted') dir.stale = true;
+      else dir.dirs.add(e.path.slice(0, below + 1));
+    } else if (e.type === 'file_deleted') {
+      dir.files.delete(e.path);
+    } else {
+      const { type, reason, ...stat } = e;
+      dir.files.set(e.path, stat);
+    }
+  }
+}
+
+// Events.
+
+function happen(e) {
+  store.revision = Math.max(store.revision, e.revision);
+  store.events.unshift({ ...e, at: clock() });
+  if (store.events.length > KEPT + 200) store.events.length = KEPT;
+  if (e.type.startsWith('lock_')) lockEvent(e);
+  else if (e.type.startsWith('file_')) fileEvent(e);
+  else if (e.type === 'master_changed') masterChanged(e);
+  changed();
+}
+
+function masterChanged(e) {
+  const before = store.master;
+  store.master = e.master;
+  note('turn', before && before !== e.master
+    ? `${e.master} is master now, in epoch ${e.epoch}; it was ${before}. Sessions and locks have stayed.`
+    : `${e.master} is master, in epoch ${e.epoch}.`, { key: `epoch ${e.epoch}` });
+  readCell();
+  readMembers();
+}
+
+// again reads everything anew: events were missed.
+async function again() {
+  store.events = [];
+  for (const prefix of [...store.files.keys()]) readDirectory(prefix).catch(() => store.files.delete(prefix));
+  await readLocks();
+}
+
+// Answers that are asked for again and again.
+
+async function readCell() {
+  if (!store.who?.observe) return;
+  try {
+    const { body } = await read('v1/cell');
+    Object.assign(store, { cell: body, cellAt: performance.now(), cellSeen: clock(), cellError: null, master: body.master?.id ?? store.master });
+  } catch (error) {
+    store.cellError = error;
+    if (error.status === 401 || error.status === 403) await identify().catch(() => {});
+  }
+  changed();
+}
+
+async function readMembers() {
+  if (!store.who?.observe) return;
+  try {
+    store.members = (await read('v1/members')).body;
+  } catch { /* the cell's answer says what is wrong */ }
+  changed();
+}
+
+// readCircles looks for sessions that wait for each other, where any wait.
+let findsCircles = true;
+async function readCircles() {
+  const wait = store.cell?.waiters ?? [...store.locks.values()].filter(l => l.waiters > 0).length;
+  if (!findsCircles || wait < 2) {
+    store.circles = [];
+    return;
+  }
+  try {
+    store.circles = (await read('v1/deadlocks')).body.deadlocks;
+  } catch (error) {
+    store.circles = [];
+    findsCircles = error.status !== 404; // of a release that does not
+  }
+  changed();
+}
+
+// identify finds out whom the caller is taken for.
+export async function identify() {
+  try {
+    store.who = (await read('v1/access/whoami')).body;
+    store.refused = '';
+  } catch (error) {
+    if (error.status === 401) {
+      Object.assign(store, { who: { principal: 'anonymous', how: 'none', observe: false, operate: false }, refused: error.message });
+    }
+    throw error;
+  } finally {
+    changed();
+  }
+}
+
+// pace is how often the cell is asked, in ms: the view says so.
+export const pace = { cell: 2000, members: 5000 };
+
+async function repeat(job, every) {
+  for (;;) {
+    if (!asleep()) await job();
+    await new Promise(done => setTimeout(done, every()));
+  }
+}
+
+// A page that nobody sees lets its connection go: browsers have few to a host.
+let hiddenAt = 0;
+const asleep = () => document.hidden && Date.now() - hiddenAt > AWAY;
+
+let stream = null;
+
+function listen() {
+  stream?.stop();
+  stream = follow({
+    after: () => store.revision,
+    event: happen,
+    upTo(revision) { store.revision = Math.max(store.revision, revision); },
+    async began(fresh) {
+      if (!fresh) return;
+      await readLocks().catch(failed);
+    },
+    state(link) {
+      const before = store.link;
+      store.link = link;
+      if (link.state === 'live' && before.state === 'broken' && before.was) {
+        note('good', `Live again after ${lasting(Date.now() - before.since)}. Every change meanwhile has been told.`, { lasts: 20_000, key: 'live' });
+      }
+      // Without a master there is no "from now on"; the replica's own state is there.
+      if (link.state === 'broken' && !store.locksRead) readLocks().catch(() => {});
+      changed();
+    },
+    compacted(revision) {
+      note('warn', 'Some changes were missed: more happened meanwhile than the replica keeps. Everything is read again.', { lasts: 30_000 });
+      store.revision = revision;
+      again().catch(failed);
+    },
+    denied() {
+      note('warn', 'The credential does not count any more.', { lasts: 30_000 });
+      identify().catch(() => {});
+    },
+  });
+}
+
+function failed(error) {
+  if (error instanceof Failed) note('warn', `The locks can't be read: ${error.message}`, { lasts: 10_000, key: 'locks' });
+  else throw error;
+}
+
+// signIn goes on as somebody else; an empty token is nobody.
+export async function signIn(secret) {
+  const before = token.get();
+  token.set(secret);
+  try {
+    await identify();
+  } catch (error) {
+    if (error.status === 401) {
+      token.set(before === secret ? '' : before);
+      await identify().catch(() => {});
+    }
+    throw error;
+  }
+  forget();
+  listen();
+  readCell();
+  readMembers();
+}
+
+// forget drops what another caller could see.
+function forget() {
+  Object.assign(store, { cell: null, members: null, circles: [], locks: new Map(), locksRead: false, files: new Map(), events: [], revision: 0, cellError: null });
+  changed();
+}
+
+export async function start() {
+  await identify().catch(error => {
+    if (error.status === 401) token.set('');
+    else store.cellError = error;
+  });
+  listen();
+  repeat(readCell, () => pace.cell);
+  repeat(readMembers, () => pace.members);
+  repeat(readCircles, () => 3000);
+  repeat(async () => { if (!store.who) await identify().catch(() => {}); }, () => 1000);
+  repeat(async () => { // traces of what was freed go after a while
+    const old = clock() - 10_000;
+    for (const [path, lock] of store.locks) if (lock.freed && lock.freed < old && !lock.dirty) store.locks.delete(path);
+  }, () => 5000);
+  document.addEventListener('visibilitychange', () => {
+    if (document.hidden) hiddenAt = Date.now();
+    else if (stream.asleep()) stream.wake();
+  });
+  setInterval(() => { if (asleep()) stream.sleep(); }, 5000);
+}

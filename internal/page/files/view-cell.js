@@ -1,0 +1,117 @@
+// The cell at a glance, and its members.
+
+import { transfer } from './ask.js';
+import { h } from './dom.js';
+import { circles, link, meter, status } from './parts.js';
+import { store } from './store.js';
+import { bears, bytes, count, lasting, plural, timeOfDay } from './words.js';
+import { eventLine } from './view-events.js';
+
+// since is how long ago the cell's answer came, which its spans are counted on by.
+const since = () => performance.now() - store.cellAt;
+
+// verdict says in a sentence how the cell is.
+export function verdict() {
+  const { cell, members } = store;
+  if (!cell) return ['wait', store.cellError ? store.cellError.message : 'Asking the cell…'];
+  if (store.cellError) return ['bad', `Not known: ${store.cellError.status ? store.cellError.message : 'this replica does not answer'}. What is shown is as it was at ${timeOfDay(store.cellSeen)}.`];
+  const ill = cell.replicas.filter(r => !r.healthy).map(r => r.id);
+  const borne = members ? bears(members.tolerates) : '';
+  if (!cell.master) return ['bad', 'No master is in office: nothing can be locked or changed until there is one.'];
+  if (ill.length) return [members?.tolerates ? 'warn' : 'bad', `${ill.join(' and ')} ${ill.length === 1 ? 'is' : 'are'} not well. ${borne}`];
+  if (members && members.tolerates === 0 && cell.replicas.length > 1) return ['warn', `All replicas are well. ${borne}`];
+  return ['good', `All replicas are well. ${borne}`];
+}
+
+export const cellView = {
+  title: 'Cell', pace: 300, every: 100,
+  draw() {
+    const { cell } = store;
+    const [kind, says] = verdict();
+    if (!cell) return [h('h1', null, 'Cell'), h('p', { class: 'verdict' }, status(kind, says))];
+    return [
+      h('div', { class: 'head' }, h('h1', null, cell.cell), h('p', { class: 'verdict' }, status(kind, says))),
+      h('div', { class: `glance ${store.cellError ? 'old' : ''}` }, office(cell), figures(cell)),
+      circles(store.circles),
+      replicas(cell),
+      h('section', { 'aria-labelledby': 'lately' },
+        h('div', { class: 'over' }, h('h2', { id: 'lately' }, 'Lately'), link('#/events', 'All events')),
+        store.events.length
+          ? h('ul', { class: 'lines' }, store.events.slice(0, 8).map(eventLine))
+          : h('p', { class: 'empty' }, 'Nothing has changed since the page was opened.')),
+    ];
+  },
+};
+
+function office(cell) {
+  const { lease, master, epoch } = cell;
+  const left = lease.held ? Math.max(0, lease.remaining_ms - since()) : 0;
+  return h('section', { class: 'card office', 'aria-labelledby': 'office' },
+    h('div', { class: 'over' }, h('h2', { id: 'office' }, 'Master'), h('span', { class: 'quiet small' }, cell.access === undefined ? '' : cell.access ? 'access on' : 'access off', cell.level ? ` · level ${cell.level}` : '')),
+    h('p', { class: 'large' }, master ? master.id : 'none', h('span', { class: 'quiet' }, `epoch ${epoch}`)),
+    meter('Lease of the master', left, lease.term_ms, lease.held ? `${lasting(left)} of ${lasting(lease.term_ms)}` : 'no lease', 'lease'),
+    h('p', { class: 'quiet small' }, lease.held
+      ? ['Lease: ', h('b', null, lasting(left)), ` of ${lasting(lease.term_ms)} left, renewed ${lasting(lease.renewed_ago_ms + since())} ago`]
+      : 'No lease is held.'));
+}
+
+function figures(cell) {
+  const figure = (name, n, to, more) => h('a', { class: 'figure', href: to }, h('span', { class: 'n' }, n === undefined ? '–' : count(n)), h('span', { class: 'quiet' }, name, more && ` · ${more}`));
+  return h('section', { class: 'figures', 'aria-label': 'How much there is' },
+    figure('sessions', cell.sessions, '#/sessions'),
+    figure('locks', cell.locks, '#/locks'),
+    figure('waiting', cell.waiters, '#/locks?show=waiting'),
+    figure('files', cell.files, '#/files/', cell.content_bytes ? bytes(cell.content_bytes) : ''));
+}
+
+function replicas(cell) {
+  const most = Math.max(...cell.replicas.map(r => r.applied_index));
+  const release = new Map(store.members?.members.map(m => [m.id, m.version]));
+  const may = store.who.operate && cell.replicas.length > 1;
+  return h('section', { 'aria-labelledby': 'replicas' },
+    h('h2', { id: 'replicas' }, 'Replicas'),
+    h('table', { class: 'short' },
+      h('thead', null, h('tr', null,
+        ['Replica', 'State', 'Behind'].map(name => h('th', { scope: 'col' }, name)), h('th', { scope: 'col', class: 'wide' }, 'Promise'),
+        h('th', { scope: 'col', class: 'wide' }, 'Release'), h('th', { scope: 'col', class: 'wide' }, 'Address'),
+        may && h('th', { scope: 'col' }, h('span', { class: 'unseen' }, 'Action')))),
+      h('tbody', null, cell.replicas.map(r => h('tr', { key: r.id },
+        h('th', { scope: 'row' }, r.id, r.role === 'master' && h('span', { class: 'tag' }, 'master'), r.role === 'nonvoter' && h('span', { class: 'tag plain' }, 'no vote')),
+        h('td', null, r.healthy ? status('good', 'well') : status('bad', `silent for ${lasting(r.last_contact_ms + since())}`)),
+        h('td', { class: 'number' }, most - r.applied_index ? plural(most - r.applied_index, 'entry', 'entries') : 'level'),
+        h('td', { class: 'wide' }, promise(r)),
+        h('td', { class: 'wide mono' }, release.get(r.id) || '–'),
+        h('td', { class: 'wide mono' }, r.url),
+        may && h('td', { class: 'act' }, r.role !== 'master' && r.healthy && r.role !== 'nonvoter' &&
+          h('button', { type: 'button', class: 'quietly', onclick: () => transfer(cell.master?.id, r.id) }, 'Make master…', h('span', { class: 'unseen' }, ` ${r.id}`))))))));
+}
+
+function promise(r) {
+  if (!r.promise) return h('span', { class: 'quiet' }, '–');
+  const left = Math.max(0, r.promise.remaining_ms - since());
+  return h('span', { class: 'promise' },
+    meter(`Promise of ${r.id} to ${r.promise.to}`, left, Math.max(store.cell.lease.term_ms, r.promise.remaining_ms), `${lasting(left)} more`),
+    h('span', { class: 'quiet small' }, `to ${r.promise.to}`));
+}
+
+export const membersView = {
+  title: 'Members', pace: 2000, every: 1000,
+  draw() {
+    const { members } = store;
+    if (!members) return [h('h1', null, 'Members'), h('p', { class: 'empty' }, 'Asking for the members…')];
+    return [
+      h('div', { class: 'head' }, h('h1', null, 'Members'), h('p', { class: 'verdict' }, bears(members.tolerates), ' ', h('span', { class: 'quiet' }, 'Cell ', h('code', null, members.cell_id)))),
+      h('div', { class: 'cards' }, members.members.map(m => h('section', { class: 'card', key: m.id + m.directory, 'aria-label': `Replica ${m.id}` },
+        h('div', { class: 'over' }, h('h2', null, m.id), m.role === 'master' && h('span', { class: 'tag' }, 'master'),
+          m.healthy ? status('good', 'well') : status('bad', 'does not answer')),
+        h('dl', null,
+          fact('Part', m.suffrage === 'voter' ? 'votes' : 'has no vote'),
+          fact('Log', m.behind ? `${plural(m.behind, 'entry', 'entries')} behind` : `level, at entry ${count(m.applied_index)}`),
+          fact('Release', m.version || 'not known'),
+          fact('Member since', timeOfDay(m.since)),
+          fact('API', m.url, true), fact('Raft', m.raft_addr, true), fact('Directory', m.directory, true))))),
+    ];
+  },
+};
+
+export const fact = (name, value, mono) => [h('dt', null, name), h('dd', { class: mono && 'mono' }, value)];

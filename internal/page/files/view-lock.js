@@ -1,0 +1,113 @@
+// One lock: who has it, who waits, and what happened to it.
+
+import { clock, final, query, read } from './api.js';
+import { release } from './ask.js';
+import { h } from './dom.js';
+import { back, sessionLink, status } from './parts.js';
+import { readLock, store } from './store.js';
+import { stateOf } from './view-locks.js';
+import { ago, called, count, happened, lasting, plural, reason, timeOfDay, told } from './words.js';
+
+let path, lock, error, admin, history;
+let news; // a reading that is about to begin
+let none = false; // the replica keeps no history
+
+export const lockView = {
+  title: () => path, every: 1000, under: 'locks',
+  enter(rest) {
+    path = rest;
+    lock = error = history = undefined;
+    admin = store.who?.operate ?? false;
+    lockView.tick();
+    past();
+    if (!admin) read(`v1/access/check?${query({ path })}`).then(got => { admin = got.body.admin.allowed; }, () => {});
+  },
+  async tick() {
+    const wanted = path;
+    if (final(error)) return;
+    try {
+      const got = await readLock(wanted);
+      if (wanted === path) [lock, error] = [{ ...got, at: clock() }, undefined];
+    } catch (failure) {
+      if (wanted === path) error = failure;
+    }
+  },
+  event(e) { if (e.path === path) news ??= setTimeout(() => { news = undefined; lockView.tick(); past(); }, 100); },
+  draw() {
+    return [back('#/locks', 'Locks'), h('div', { class: 'head' }, h('h1', { class: 'mono' }, path), lock && h('p', { class: 'verdict' }, stateOf(lock), ' ', says(lock))),
+      error && h('p', { class: 'error' }, error.message),
+      lock && holders(lock), lock && queue(lock), timeline()];
+  },
+};
+
+function says({ holders, state, delay_remaining_ms: delay, waiters }) {
+  if (state === 'free') return 'Nobody holds it.';
+  if (state === 'delayed') return `Its last holder's session expired: nobody gets it for another ${lasting(delay)}.`;
+  const who = holders.length === 1 ? called(holders[0].session_name, holders[0].session) : `${count(holders.length)} sessions`;
+  return `${who} ${holders.length === 1 ? 'has held' : 'hold'} it${holders.length === 1 ? ` for ${ago(holders[0].granted_at)}` : ''}; ${waiters ? `${plural(waiters, 'request waits', 'requests wait')}.` : 'nobody waits.'}`;
+}
+
+const head = (...names) => h('thead', null, h('tr', null, names.map(n => h('th', { scope: 'col', class: n.class }, n.name ?? n))));
+const wide = name => ({ name, class: 'wide' });
+
+function holders({ holders: all, queue: next = [], more_holders: more }) {
+  if (!all.length) return null;
+  const after = next[0] && called(next[0].session_name, next[0].session);
+  return h('section', { 'aria-labelledby': 'holders' }, h('h2', { id: 'holders' }, all.length === 1 ? 'Holder' : 'Holders'),
+    h('table', { class: 'short' }, head('Session', wide('Principal'), wide('Handle'), wide('Mode'), 'Token', 'Held for', ...(admin ? [{ name: h('span', { class: 'unseen' }, 'Action') }] : [])),
+      h('tbody', null, all.slice(0, 200).map(x => h('tr', { key: x.token },
+        h('th', { scope: 'row' }, sessionLink(x.session, x.session_name)),
+        h('td', { class: 'wide' }, x.principal), h('td', { class: 'wide mono' }, x.handle),
+        h('td', { class: 'wide' }, x.mode), h('td', { class: 'mono' }, x.token),
+        h('td', { title: x.granted_at }, ago(x.granted_at), x.unclaimed_ms ? status('warn', 'not claimed') : ''),
+        admin && h('td', { class: 'act' }, h('button', { type: 'button', class: 'danger quietly', onclick: () => release({ path }, x, called(x.session_name, x.session), after) },
+          'Release…', h('span', { class: 'unseen' }, ` by force from ${called(x.session_name, x.session)}`))))))),
+    (all.length > 200 || more) && h('p', { class: 'quiet' }, `and ${count(all.length - Math.min(200, all.length) + (more ?? 0))} more`));
+}
+
+function queue({ queue: all = [], waiters, at }) {
+  if (!waiters) return null;
+  return h('section', { 'aria-labelledby': 'queue' }, h('h2', { id: 'queue' }, 'Queue'),
+    h('table', { class: 'short' }, head('Place', 'Session', wide('Principal'), wide('Handle'), wide('Mode'), 'Waits for'),
+      h('tbody', null, all.map(x => h('tr', { key: `${x.session}/${x.handle}` },
+        h('td', { class: 'number' }, x.position), h('th', { scope: 'row' }, sessionLink(x.session, x.session_name)),
+        h('td', { class: 'wide' }, x.principal), h('td', { class: 'wide mono' }, x.handle), h('td', { class: 'wide' }, x.mode), h('td', { title: x.since }, lasting(x.waiting_ms + clock() - at)))))),
+    waiters > all.length && h('p', { class: 'quiet' }, `and ${count(waiters - all.length)} more`));
+}
+
+// past reads what happened to the lock: its history, or, from a replica that keeps
+// none, the events that the page has seen itself.
+async function past() {
+  const wanted = path;
+  if (none) return;
+  try {
+    const got = await read(`v1/history?${query({ path: wanted, limit: 50 })}`);
+    if (wanted === path) history = got.body;
+  } catch (failure) {
+    if (wanted === path) history = null;
+    none = failure.status === 404;
+  }
+}
+
+function timeline() {
+  const events = history?.events ?? store.events.filter(e => e.path === path).slice(0, 50);
+  return h('section', { 'aria-labelledby': 'past' }, h('h2', { id: 'past' }, 'What happened'),
+    events.length
+      ? h('ol', { class: 'timeline' }, events.map(e => h('li', { key: e.revision, class: `is ${e.type} ${e.reason ?? ''}` },
+        h('time', { datetime: e.at && new Date(e.at).toISOString(), class: 'quiet' }, e.at ? timeOfDay(e.at) : ''),
+        h('span', { class: 'what' }, h('b', null, happened(e.type)), ' ', sentence(e)),
+        h('span', { class: 'quiet mono small wide' }, `revision ${e.revision}`))))
+      : h('p', { class: 'empty' }, history ? 'The replica remembers nothing that happened to it.' : 'Nothing since the page was opened.'),
+    history && h('p', { class: 'quiet small' }, history.more && 'This is not all. ', history.since && `The replica remembers everything since ${timeOfDay(history.since)}.`));
+}
+
+function sentence(e) {
+  if (!e.session) return told(e);
+  const who = sessionLink(e.session, e.session_name);
+  if (e.type === 'lock_acquired') return [who, ` · ${e.mode} · token ${e.token}`, e.waited_ms ? ` · had waited for ${lasting(e.waited_ms)}` : ''];
+  if (e.type === 'lock_released') {
+    return [who, ` · ${reason(e.reason)}`, e.reason === 'forced' && e.by ? ` by ${e.by}` : '', e.silent_ms ? `: last keepalive ${lasting(e.silent_ms)} before, ttl ${lasting(e.ttl_ms)}` : '',
+      e.held_ms ? ` · had held it for ${lasting(e.held_ms)}` : ''];
+  }
+  return [who, ` · ${e.mode}`];
+}

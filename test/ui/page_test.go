@@ -1,0 +1,535 @@
+package ui_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// calls makes calls of programs that use the cell.
+type calls struct {
+	t   *testing.T
+	at  *cell.Replica
+	via *http.Client // nil for the harness's own
+}
+
+func call[T any](c calls, method, path string, in any) (out T) {
+	c.t.Helper()
+	via := c.via
+	if via == nil {
+		via = c.at.Via()
+	}
+	if _, err := cell.CallVia(cell.Bounded(c.t), via, method, c.at.URL, path, in, &out); err != nil {
+		c.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return out
+}
+
+func (c calls) session(name string, ttl int64, meta map[string]string) lockapi.Session {
+	c.t.Helper()
+	return call[lockapi.Session](c, http.MethodPost, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: ttl, Name: name, Meta: meta})
+}
+
+// lock takes a lock, or a place in its queue.
+func (c calls) lock(s lockapi.Session, path string, tune ...func(*lockapi.LockRequest)) lockapi.Grant {
+	c.t.Helper()
+	req := lockapi.NewLockRequest(s.ID)
+	req.Queue = true
+	for _, f := range tune {
+		f(&req)
+	}
+	return call[lockapi.Grant](c, http.MethodPut, lockapi.RouteLocks+path, req)
+}
+
+func (c calls) release(s lockapi.Session, path string) {
+	c.t.Helper()
+	call[lockapi.Released](c, http.MethodDelete, lockapi.RouteLocks+path+"?"+url.Values{"session": {s.ID}, "handle": {""}}.Encode(), nil)
+}
+
+const hour = 3_600_000
+
+// looks are what is looked at: each view, on a desk and on a phone, by day and by
+// night.
+var looks = []struct {
+	name, where, ready string
+	window             size
+	scheme             string
+}{
+	{"cell-light", "", "All replicas are well", desk, "light"},
+	{"cell-dark", "cell", "All replicas are well", desk, "dark"},
+	{"cell-phone", "cell", "All replicas are well", phone, "light"},
+	{"locks-light", "locks", "billing@host7", desk, "light"},
+	{"locks-phone", "locks", "billing@host7", phone, "dark"},
+	{"lock-light", "lock/db/migrate", "Holder", desk, "light"},
+	{"lock-phone", "lock/db/migrate", "Holder", phone, "dark"},
+	{"sessions-light", "sessions", "billing@host7", desk, "light"},
+	{"sessions-phone", "sessions", "billing@host7", phone, "dark"},
+	{"files-light", "files/app/", "conf", desk, "light"},
+	{"file-dark", "file/app/conf", "SHA-256", desk, "dark"},
+	{"events-light", "events", "/db/vacuum", desk, "light"},
+	{"members-phone", "members", "Directory", phone, "light"},
+}
+
+// TestLooks: each view is there, is not wider than its window, and has nothing that
+// axe-core calls serious. STOUT_TEST_SHOTS keeps pictures.
+func TestLooks(t *testing.T) {
+	c := cell.New(t, cell.Options{Name: "prod"})
+	at := calls{t: t, at: c.Ready(t)}
+	fill(at)
+	axe, err := os.ReadFile("testdata/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, look := range looks {
+		t.Run(look.name, func(t *testing.T) {
+			p := open(t, at.at.URL, look.where, look.window, look.scheme)
+			p.expects("/v1/history", "/v1/deadlocks") // which not every release has
+			p.shows("#link", "live")
+			if look.where != "locks" && look.where != "sessions" {
+				busy(calls{t: t, at: at.at})
+			}
+			p.shows("main", look.ready)
+			p.shoot(look.name)
+			if wide := eval[int](p, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
+				t.Errorf("it is %d px wider than its window", wide)
+			}
+			p.examine(string(axe))
+		})
+	}
+}
+
+// examine has axe-core look at the page. Its own code comes from outside of the page,
+// by the protocol, and is not under the page's policy.
+func (p *tab) examine(axe string) {
+	p.t.Helper()
+	eval[bool](p, axe+`; true`)
+	found := eval[string](p, `axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.filter(v => v.impact === 'serious' || v.impact === 'critical')
+		.map(v => v.id + ': ' + v.help + ' ' + v.nodes.slice(0, 3).map(n => n.html + ' ' + n.any.map(x => x.message).join(' ')).join(' | ')).join('\n'))`)
+	if found != "" {
+		p.t.Errorf("axe-core: %s", found)
+	}
+}
+
+// TestLive: a grant, a release and a file are on the page within a second, from any
+// replica; what others chose is text.
+func TestLive(t *testing.T) {
+	c := cell.New(t, cell.Options{})
+	at := calls{t: t, at: c.Ready(t)}
+	p := open(t, c.Others(at.at)[0].URL, "locks", desk, "light")
+	p.shows("#link", "live")
+	p.shows("main", "No lock is held")
+	evil := "<img src=x onerror=alert(1)>"
+	s := at.session(evil, hour, map[string]string{"<b>k</b>": "<script>alert(2)</script>"})
+	within := func(what string, took time.Duration) {
+		t.Helper()
+		t.Logf("%s: seen after %v", what, took.Round(time.Millisecond))
+		if took > time.Second {
+			t.Errorf("%s: seen after %v", what, took)
+		}
+	}
+	at.lock(s, "/live/one")
+	within("a grant", p.lists("/live/one"))
+	p.shows("#locks", evil)
+	other := at.session("waiter", hour, nil)
+	at.lock(other, "/live/one")
+	within("a place in the queue", p.until(`[...document.querySelectorAll('#locks td.queue')].some(e => e.innerText === '1')`))
+	at.release(s, "/live/one")
+	within("a hand-over", p.shows("#locks", "waiter"))
+	p.expects("/v1/history") // which not every release has
+	p.to("lock/live/one")
+	p.shows(".timeline", "released")
+	at.lock(s, "/live/one")
+	within("who waits", p.shows("main", "1 request waits"))
+	p.to("files/live/")
+	p.shows("main", "There is no file here")
+	put(at, "/live/<i>f", "<script>alert(3)</script>")
+	within("a file", p.shows("#files", "<i>f"))
+	p.to("file/live/%3Ci%3Ef")
+	p.shows("pre", "<script>alert(3)</script>")
+	p.to("session/" + s.ID)
+	p.shows("main", "<script>alert(2)</script>")
+	if n := eval[int](p, `document.querySelectorAll('main img, main script, main b b, main i').length`); n > 0 {
+		t.Errorf("%d elements were made of what others chose", n)
+	}
+}
+
+// TestDeadlock: sessions that wait for each other are named where one looks first.
+func TestDeadlock(t *testing.T) {
+	c := cell.New(t, cell.Options{Size: 1})
+	at := calls{t: t, at: c.Ready(t)}
+	if status, _ := at.at.Call(t.Context(), http.MethodGet, "/v1/deadlocks", nil, nil); status == http.StatusNotFound {
+		t.Skip("this release does not look for deadlocks")
+	}
+	a, b := at.session("ada", hour, nil), at.session("bob", hour, nil)
+	at.lock(a, "/x")
+	at.lock(b, "/y")
+	p := open(t, at.at.URL, "cell", desk, "light")
+	p.shows("#link", "live")
+	at.lock(a, "/y")
+	at.lock(b, "/x")
+	p.shows(".alarm", "Deadlock")
+	p.until(`/ada waits for .y, held by bob, which waits for .x, held by ada\.|bob waits for .x, held by ada, which waits for .y, held by bob\./.test(document.querySelector(".alarm").innerText)`)
+	p.shoot("deadlock")
+	at.release(a, "/x")
+	p.until(`!document.querySelector('.alarm')`)
+}
+
+// TestFailOver: the page at a replica that stays sees another master come to office,
+// says so, and is live all the while; at one that comes back it goes on.
+func TestFailOver(t *testing.T) {
+	c := cell.New(t, cell.Options{})
+	master := c.Ready(t)
+	stays := c.Others(master)[0]
+	p := open(t, stays.URL, "cell", desk, "dark")
+	p.expects("Failed to load resource") // while there is no master, and while the replica is away
+	p.shows(".office", master.ID)
+	p.shows("#link", "live")
+	s := calls{t: t, at: stays}.session("holder", hour, nil)
+	calls{t: t, at: stays}.lock(s, "/held")
+	if err := master.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	next := c.WaitMasterOf(t, c.Others(master)...)
+	t.Logf("the note is seen %v after the harness has seen the new master", p.shows(".note", next.ID+" is master now").Round(time.Millisecond))
+	p.shows(".office", next.ID)
+	p.shows("main", master.ID+" is not well. No further failure is borne.")
+	p.shoot("failover")
+	if err := master.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.shows("main", "All replicas are well. One more replica may fail.")
+	// The replica that the page is from goes and comes: what happened meanwhile is told.
+	if err := stays.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	p.shows("#link", "not live")
+	p.shows(".note.bad", "does not answer")
+	p.shows(".verdict", "Not known")
+	p.shoot("away")
+	left := c.Others(stays)
+	at := calls{t: t, at: c.WaitMasterOf(t, left...)}
+	at.lock(s, "/meanwhile")
+	if err := stays.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.shows(".note", "Live again after")
+	p.shows(".lines", "/meanwhile")
+	p.to("locks")
+	p.lists("/held")
+	p.lists("/meanwhile")
+}
+
+// TestWithoutMaster: a page that is opened while there is no master shows what its
+// replica knows, and says that it may be out of date.
+func TestWithoutMaster(t *testing.T) {
+	c := cell.New(t, cell.Options{})
+	master := c.Ready(t)
+	at := calls{t: t, at: master}
+	at.lock(at.session("holder", hour, nil), "/held")
+	left := c.Others(master)[0]
+	err := cell.Wait(cell.Bounded(t), "the replica that stays knows of the lock", func(ctx context.Context) error {
+		var l lockapi.Lock
+		if _, err := left.Call(ctx, http.MethodGet, lockapi.RouteLocks+"/held?consistency=stale", nil, &l); err != nil || l.State == lockapi.StateHeld {
+			return err
+		}
+		return errors.New("not yet")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range c.Others(left) {
+		if err := r.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := open(t, left.URL, "locks", desk, "light")
+	p.expects("Failed to load resource")
+	p.lists("/held")
+	p.shows(".verdict", "perhaps out of date")
+	p.shows(".note.bad", "No master is in office")
+}
+
+// TestAccess: who may not see a thing does not, and nothing says that it is there; who
+// may not do it is not offered it.
+func TestAccess(t *testing.T) {
+	const root = "stout_0123456789abcdef0123456789abcdef0123456789"
+	file := filepath.Join(t.TempDir(), "root")
+	if err := os.WriteFile(file, []byte(root), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := cell.New(t, cell.Options{RootToken: file})
+	at := calls{t: t, at: c.Ready(t)}
+	call[any](at, http.MethodPut, lockapi.RouteRules+"/mine", lockapi.AccessLists{Read: []string{"user:reader"}, Admin: []string{"user:reader"}})
+	token := call[lockapi.Token](at, http.MethodPost, lockapi.RouteTokens, lockapi.TokenRequest{Principal: "user:reader"})
+	s := at.session("holder", hour, nil)
+	for _, path := range []string{"/mine/lock", "/secret/lock"} {
+		at.lock(s, path)
+	}
+	p := open(t, at.at.URL, "", desk, "light")
+	p.expects("status of 401", "status of 403", "/v1/history", lockapi.RouteSessions+"/"+s.ID) // what is refused, and the session that has ended
+	p.shows("main", "Locks")
+	if menu := p.text("#bar nav"); strings.Contains(menu, "Sessions") || strings.Contains(menu, "Members") {
+		t.Errorf("anonymous is shown the menu %q", menu)
+	}
+	p.sign("stout_wrong_0123456789abcdef0123456789abcdef")
+	p.shows(".error", "token")
+	p.enter(token.Secret)
+	p.shows("#bar", "user:reader")
+	p.to("locks")
+	p.lists("/mine/lock")
+	at.lock(s, "/secret/later")
+	at.lock(s, "/mine/later")
+	p.lists("/mine/later")
+	p.to("events")
+	p.shows("#events", "/mine/later")
+	if text := p.text("body"); strings.Contains(text, "secret") {
+		t.Errorf("the page tells of what its caller may not see: %s", text)
+	}
+	if stored := eval[int](p, `localStorage.length + document.cookie.length`); stored != 0 {
+		t.Error("the token is kept beyond the tab")
+	}
+	// admin at the path: release by force, when it was confirmed, and not before.
+	p.to("lock/mine/lock")
+	p.click(`td.act button`)
+	p.shows("dialog", "Only what checks fencing tokens keeps it out.")
+	p.shoot("confirm")
+	p.click(`dialog button`) // Cancel
+	p.until(`!document.querySelector('dialog').open`)
+	if l := call[lockapi.Lock](at, http.MethodGet, lockapi.RouteLocks+"/mine/lock", nil); l.State != lockapi.StateHeld {
+		t.Errorf("cancelled, and %+v", l)
+	}
+	p.click(`td.act button`)
+	p.click(`dialog button.danger`)
+	p.shows(".note", "was released by force")
+	p.shows("main", "Nobody holds it.")
+	// The root is offered the rest.
+	p.click(`#bar .end button`)
+	p.until(`!document.querySelector('#bar').innerText.includes('user:reader')`)
+	p.sign(root)
+	p.shows("#bar", "user:root")
+	p.to("cell")
+	p.shows("main table", "Make master")
+	p.click(`td.act button`)
+	p.click(`dialog button.danger`)
+	p.shows(".note", "is master now")
+	p.to("session/" + s.ID)
+	p.shows("main", "/secret/lock")
+	p.click(`.head button.danger`)
+	p.shows("dialog", "locks are free at once")
+	p.click(`dialog button.danger`)
+	p.shows("main", "There is no such session any more")
+}
+
+// lists waits for a lock to be among those in sight.
+func (p *tab) lists(path string) time.Duration {
+	p.t.Helper()
+	return p.until(fmt.Sprintf(`document.querySelector('#locks a[aria-label=%q]')`, path))
+}
+
+func (p *tab) sign(secret string) {
+	p.t.Helper()
+	p.until(`[...document.querySelectorAll('#bar .end button')].some(b => b.innerText.includes('oken'))`)
+	p.click(`#bar .end button`)
+	p.enter(secret)
+}
+
+func (p *tab) enter(secret string) {
+	p.t.Helper()
+	p.until(`document.activeElement?.id === 'token' || document.querySelector('#token')`)
+	eval[bool](p, `(document.querySelector('#token').focus(), document.querySelector('#token').select(), true)`)
+	p.do(chromedp.KeyEvent(secret + "\r"))
+}
+
+// click clicks what is there, or will be.
+func (p *tab) click(selector string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`document.querySelector(%q)`, selector))
+	eval[bool](p, fmt.Sprintf(`(document.querySelector(%q).click(), true)`, selector))
+}
+
+// TestKeyboard: what can be done can be done without a mouse.
+func TestKeyboard(t *testing.T) {
+	c := cell.New(t, cell.Options{Size: 1})
+	at := calls{t: t, at: c.Ready(t)}
+	fill(at)
+	p := open(t, at.at.URL, "locks", desk, "light")
+	p.expects("/v1/history", "/v1/deadlocks")
+	p.shows("#locks", "billing@host7")
+	focus := func(want string) {
+		t.Helper()
+		p.until(fmt.Sprintf(`[document.activeElement].some(e => e.id === %[1]q || (e.getAttribute('aria-label') || e.innerText).includes(%[1]q))`, want))
+	}
+	p.do(chromedp.KeyEvent(kb.Tab))
+	focus("Skip to the content")
+	p.do(chromedp.KeyEvent("\r"))
+	focus("main")
+	p.do(chromedp.KeyEvent("/"))
+	focus("Search locks")
+	p.do(chromedp.KeyEvent("migr"))
+	p.until(`document.querySelectorAll('#locks tbody tr').length === 1`)
+	p.do(chromedp.KeyEvent("\b\b\b\b"))
+	p.until(`document.querySelectorAll('#locks tbody tr').length > 10`)
+	for range 5 {
+		p.do(chromedp.KeyEvent(kb.Tab)) // past the four choices, to the first row
+	}
+	focus("/cron/")
+	p.do(chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown))
+	focus("/cron/hourly/mail")
+	p.do(chromedp.KeyEvent(kb.End))
+	focus("/search/index/rebuild")
+	p.do(chromedp.KeyEvent(kb.Home))
+	focus("/cron/")
+	p.do(chromedp.KeyEvent("\r"))
+	p.until(`document.activeElement.getAttribute('aria-expanded') === 'false' && !document.querySelector('#locks').innerText.includes('nightly')`)
+	p.do(chromedp.KeyEvent(kb.End), chromedp.KeyEvent("\r"))
+	p.shows("h1", "/search/index/rebuild")
+	focus("main")
+	p.until(`document.querySelector('td.act button')`)
+	eval[bool](p, `(document.querySelector('td.act button').focus(), true)`)
+	p.do(chromedp.KeyEvent("\r"))
+	p.until(`document.querySelector('dialog').open && document.activeElement.innerText === 'Cancel'`)
+	p.do(chromedp.KeyEvent(kb.Escape))
+	p.until(`!document.querySelector('dialog').open && document.activeElement.matches('td.act button')`)
+}
+
+// TestTenThousand: so many locks and sessions are listed, found and scrolled, with few
+// rows in the document.
+func TestTenThousand(t *testing.T) {
+	const n = 10_000
+	c := cell.New(t, cell.Options{Size: 1, Args: []string{"--max-sessions=20000", "--max-holds=20000"}})
+	at := calls{t: t, at: c.Ready(t)}
+	crowd(t, at.at, n)
+	p := open(t, at.at.URL, "locks", desk, "light")
+	t.Logf("%d locks are listed after %v", n, p.until(`document.querySelector('.verdict')?.innerText.includes('10\u202f000 locks')`).Round(time.Millisecond))
+	smooth := func(table string) {
+		t.Helper()
+		worst := eval[float64](p, `new Promise(done => {
+			const end = document.documentElement.scrollHeight - innerHeight; let i = 0, last = performance.now(); const took = [];
+			const step = now => {
+				took.push(now - last); last = now;
+				if (++i > 60) { took.sort((a, b) => a - b); return done(took[Math.floor(took.length * 0.9)]); }
+				scrollTo(0, end * i / 60); requestAnimationFrame(step);
+			};
+			requestAnimationFrame(step);
+		})`)
+		t.Logf("%s: 9 of 10 frames of a scroll over all take at most %.0f ms", table, worst)
+		if worst > 1000 { // on a machine that does much else
+			t.Errorf("%s: a frame takes %.0f ms", table, worst)
+		}
+		if rows := eval[int](p, `document.querySelectorAll('tbody tr').length`); rows > 100 {
+			t.Errorf("%s: %d rows are in the document", table, rows)
+		}
+	}
+	smooth("locks")
+	p.lists("/many/99/lock-9999")
+	p.shoot("many")
+	eval[bool](p, `(scrollTo(0, 0), document.querySelector('#search').focus(), true)`)
+	p.do(chromedp.KeyEvent("lock-4711"))
+	p.shows(".verdict", "1 of 10")
+	p.to("sessions")
+	p.until(`document.querySelector('.verdict')?.innerText.includes('10\u202f000 sessions')`)
+	smooth("sessions")
+}
+
+// hundred is a transaction that takes a hundred locks.
+func hundred(s lockapi.Session, first int) any {
+	type object = map[string]any
+	var then []object
+	for i := first; i < first+100; i++ {
+		then = append(then, object{"acquire": object{"path": fmt.Sprintf("/many/%02d/lock-%04d", i/100, i)}})
+	}
+	return object{"session": s.ID, "then": then}
+}
+
+// crowd opens n sessions, and has every hundredth take a hundred locks.
+func crowd(t *testing.T, at *cell.Replica, n int) {
+	t.Helper()
+	via := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	defer via.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(t.Context(), cell.Step)
+	defer cancel()
+	var wait sync.WaitGroup
+	var failed atomic.Pointer[error]
+	for worker := range 64 {
+		wait.Go(func() {
+			for i := worker; i < n && failed.Load() == nil; i += 64 {
+				var s lockapi.Session
+				_, err := cell.CallVia(ctx, via, http.MethodPost, at.URL, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: hour, Name: fmt.Sprintf("worker-%04d", i)}, &s)
+				if err == nil && i%100 == 0 {
+					_, err = cell.CallVia(ctx, via, http.MethodPost, at.URL, lockapi.RouteTransactions, hundred(s, i), nil)
+				}
+				if err != nil {
+					failed.Store(&err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if err := failed.Load(); err != nil {
+		t.Fatal(*err)
+	}
+}
+
+// fill gives a cell locks, sessions and files.
+func fill(at calls) {
+	var all []lockapi.Session
+	for i, name := range []string{"billing@host7", "billing@host8", "search-indexer@host2", "search-indexer@host3", "deploy@ci-14", "backup@host1", "cron@host1", "cron@host4", "mailer@host5", "reports@host9"} {
+		all = append(all, at.session(name, int64(12_000*(1+i%5)+hour), map[string]string{"pid": fmt.Sprint(4000 + 17*i), "release": "2026.11.2"}))
+	}
+	for i, path := range []string{"/db/migrate", "/db/primary/orders", "/db/primary/users", "/search/index/rebuild", "/deploy/prod", "/deploy/staging", "/cron/nightly", "/cron/hourly/mail", "/cron/hourly/reports", "/leader/billing"} {
+		at.lock(all[i%len(all)], path)
+	}
+	for i := range 3 {
+		at.lock(all[i+1], "/db/migrate")
+	}
+	at.lock(all[5], "/deploy/prod")
+	for i := range 4 {
+		at.lock(all[i+2], "/pool/gpu", func(r *lockapi.LockRequest) { r.Mode, r.Limit = lockapi.Shared, 4 })
+	}
+	for _, f := range []struct{ path, content string }{
+		{"/app/conf", "listen = \":8080\"\nworkers = 16\n\n[database]\nprimary = \"db-2.internal\"\nreplicas = [\"db-1.internal\", \"db-3.internal\"]\n"},
+		{"/app/flags/dark-mode", "on"}, {"/app/flags/new-checkout", "10%"}, {"/app/release", "2026.11.2"}, {"/leader/billing", "host7:8080"},
+	} {
+		put(at, f.path, f.content)
+	}
+}
+
+func put(at calls, path, content string) {
+	at.t.Helper()
+	req, err := http.NewRequestWithContext(cell.Bounded(at.t), http.MethodPut, at.at.URL+lockapi.RouteFiles+path, strings.NewReader(content))
+	if err != nil {
+		at.t.Fatal(err)
+	}
+	resp, err := at.at.Via().Do(req)
+	if err != nil || resp.StatusCode >= 300 {
+		at.t.Fatalf("%v %v", resp, err)
+	}
+	resp.Body.Close()
+}
+
+// busy makes some events.
+func busy(at calls) {
+	s := at.session("vacuum@host3", hour, nil)
+	for _, path := range []string{"/db/vacuum", "/db/analyze"} {
+		at.lock(s, path)
+		at.release(s, path)
+	}
+	at.lock(s, "/db/vacuum")
+	put(at, "/app/release", "2026.11.3")
+	call[any](at, http.MethodDelete, lockapi.RouteSessions+"/"+s.ID, nil)
+}
