@@ -138,6 +138,10 @@ func TestExample(t *testing.T) {
 
 // TestBully pins the counts by kind, from the best case to the worst.
 func TestBully(t *testing.T) {
+	// With a detector all hear of the failure, and the book's count is of another run.
+	if r := good(t, lab.Options{Algorithm: "bully", N: 5, Detector: "perfect"}); r.Expected != nil {
+		t.Errorf("with a detector: expected %+v", r.Expected)
+	}
 	for _, n := range []int{3, 5, 6, 9, 20, 70} {
 		r := good(t, lab.Options{Algorithm: "bully", N: n, Initiators: fmt.Sprint(n - 2)})
 		if k := r.Messages.ByKind; k["coordinator"] != n-2 || r.Messages.Total != n-2 || r.Turnaround != 1 || r.VirtualTime != 1 {

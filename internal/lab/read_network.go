@@ -144,6 +144,9 @@ func readDetector(p *Plan) error {
 		p.Case.Faulty = true
 		p.suspectBest()
 	}
+	if p.Algorithm.Dead && d != sim.NoDetector {
+		p.Case.Faulty = true // others than who begins hear of the failure, too
+	}
 	return nil
 }
 
