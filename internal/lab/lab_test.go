@@ -86,6 +86,37 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// TestOrders compares the best and the worst order with all orders there are,
+// whoever begins.
+func TestOrders(t *testing.T) {
+	const n = 5
+	var rings []string
+	var arrange func(ring string, left []string)
+	arrange = func(ring string, left []string) {
+		if len(left) == 0 {
+			rings = append(rings, ring)
+		}
+		for i, id := range left {
+			arrange(ring+","+id, slices.Delete(slices.Clone(left), i, i+1))
+		}
+	}
+	arrange("0", []string{"1", "2", "3", "4"})
+	for _, algorithm := range []string{"ring", "ring-naive", "chang-roberts", "lcr"} {
+		for _, begin := range []string{"", "0", "2", "4", "0,2", "3,1", "1,4", "0,2,3", "all"} {
+			count := func(order string) int {
+				return good(t, lab.Options{Algorithm: algorithm, N: n, Initiators: begin, Order: order}).Messages.Total
+			}
+			least, most := math.MaxInt, 0
+			for _, ring := range rings {
+				least, most = min(least, count(ring)), max(most, count(ring))
+			}
+			if best, worst := count("best"), count("worst"); best != least || worst != most {
+				t.Errorf("%s, begins %q: best %d, worst %d; of all orders %d and %d", algorithm, begin, best, worst, least, most)
+			}
+		}
+	}
+}
+
 // TestExample is the object that the documentation shows.
 func TestExample(t *testing.T) {
 	r := run(t, lab.Options{Algorithm: "ring", N: 5})
@@ -107,6 +138,10 @@ func TestExample(t *testing.T) {
 
 // TestBully pins the counts by kind, from the best case to the worst.
 func TestBully(t *testing.T) {
+	// With a detector all hear of the failure, and the book's count is of another run.
+	if r := good(t, lab.Options{Algorithm: "bully", N: 5, Detector: "perfect"}); r.Expected != nil {
+		t.Errorf("with a detector: expected %+v", r.Expected)
+	}
 	for _, n := range []int{3, 5, 6, 9, 20, 70} {
 		r := good(t, lab.Options{Algorithm: "bully", N: n, Initiators: fmt.Sprint(n - 2)})
 		if k := r.Messages.ByKind; k["coordinator"] != n-2 || r.Messages.Total != n-2 || r.Turnaround != 1 || r.VirtualTime != 1 {

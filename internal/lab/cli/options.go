@@ -20,7 +20,7 @@ func settings(cmd *cobra.Command, o *lab.Options) {
 	f := cmd.Flags()
 	f.StringVar(&o.Initiators, "initiators", "", "who begins: ids such as 0,3, or all (default: as the book has it)")
 	f.StringVar(&o.Order, "order", "", "ids around the ring, in the direction of messages: best, worst, random, or 0,3,1,2")
-	f.StringVar(&o.Entries, "entries", "", "mutual exclusion: how often each enters, 2 or 0:1,1:1 (default 1 each)")
+	f.StringVar(&o.Entries, "entries", "", "mutual exclusion: how often each enters, 2 or 0:1,1:1 (default 1 each; maekawa one process, with -n 6 the deadlock)")
 	network(f, o)
 	faults(f, o)
 	f.IntVar(&o.Trace, "trace", 0, "with -o json: as many events of the run, with Lamport clocks")

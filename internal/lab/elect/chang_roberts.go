@@ -56,7 +56,7 @@ var changRobertsSpec = spec.Algorithm{
 		return &changRoberts{Id: id, Leader: sim.Nobody, Begins: c.Starts(id)}
 	},
 	Ring: true, Decides: elected,
-	Best: spec.Ascending, Worst: spec.Descending,
+	Best: shortWays, Worst: longWays,
 	Expect: func(c spec.Case) *spec.Expected {
 		if len(c.Initiators) == 1 {
 			return ringOne(c)

@@ -49,7 +49,7 @@ var lcrSpec = spec.Algorithm{
 		return &lcr{Id: id, Leader: sim.Nobody, Candidate: c.Starts(id)}
 	},
 	Ring: true, All: true, Candidates: true, Decides: elected,
-	Best: spec.Ascending, Worst: spec.Descending,
+	Best: shortWays, Worst: longWays,
 	Expect: func(c spec.Case) *spec.Expected {
 		n := c.N
 		e := &spec.Expected{

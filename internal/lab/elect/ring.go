@@ -104,7 +104,7 @@ var ringSpec = spec.Algorithm{
 		return &ring{Id: id, Leader: sim.Nobody, Initiator: sim.Nobody, Begins: c.Starts(id)}
 	},
 	Ring: true, Decides: elected,
-	Best: bestForOne, Worst: worstForOne,
+	Best: shortWays, Worst: longWays,
 	Expect: func(c spec.Case) *spec.Expected {
 		if len(c.Initiators) > 1 {
 			return ringSeveral(c)

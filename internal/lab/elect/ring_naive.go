@@ -47,7 +47,7 @@ var naiveSpec = spec.Algorithm{
 		return &naive{Id: id, Leader: sim.Nobody, Begins: c.Starts(id)}
 	},
 	Ring: true, Decides: elected,
-	Best: bestForOne, Worst: worstForOne,
+	Best: shortWays, Worst: longWays,
 	Expect: func(c spec.Case) *spec.Expected {
 		sum, longest := 0, 0
 		for _, from := range c.Initiators {
