@@ -90,6 +90,8 @@ func readInitiators(p *Plan) (err error) {
 			return usage("--initiators %s: in %s all processes begin", text, a.Name)
 		}
 	case a.Nobody, a.Family == spec.Mutex:
+	case a.Best != nil && p.Options.Order == "best": // who is to be elected begins
+		c.Initiators = []int{c.N - 1}
 	default:
 		c.Initiators = []int{0}
 	}
@@ -121,6 +123,12 @@ func readOrder(p *Plan) (err error) {
 		}
 	}
 	return err
+}
+
+// IsBest reports whether this ring is the one that costs least.
+func (p *Plan) IsBest() bool {
+	best := p.Algorithm.Best
+	return best != nil && slices.Equal(p.Case.Ring, best(p.Case.N, p.Case.Initiators))
 }
 
 var detectors = map[string]sim.Detector{

@@ -36,7 +36,8 @@ func others(n int, named []int) []int {
 }
 
 // bitReversed arranges the ids so that the winners of each phase are spread
-// evenly, and many: the order of the bit-reversed places.
+// evenly, and many: the order of the bit-reversed places. It is a bad ring for
+// hs; the worst is not known.
 func bitReversed(n int, _ []int) []int {
 	log := 0
 	for 1<<log < n {

@@ -55,7 +55,7 @@ var changRobertsSpec = spec.Algorithm{
 	New: func(c spec.Case, id int) sim.Process {
 		return &changRoberts{Id: id, Leader: sim.Nobody, Begins: c.Starts(id)}
 	},
-	Ring: true, Decides: elected,
+	Ring: true, Anew: true, Decides: elected,
 	Best: shortWays, Worst: longWays,
 	Expect: func(c spec.Case) *spec.Expected {
 		if len(c.Initiators) == 1 {

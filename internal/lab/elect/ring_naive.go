@@ -46,7 +46,7 @@ var naiveSpec = spec.Algorithm{
 	New: func(c spec.Case, id int) sim.Process {
 		return &naive{Id: id, Leader: sim.Nobody, Begins: c.Starts(id)}
 	},
-	Ring: true, Decides: elected,
+	Ring: true, Anew: true, Decides: elected,
 	Best: shortWays, Worst: longWays,
 	Expect: func(c spec.Case) *spec.Expected {
 		sum, longest := 0, 0

@@ -34,7 +34,7 @@ type Algorithm struct {
 	// The network.
 	Ring    bool                           // the processes form a ring
 	Best    func(n int, begin []int) []int // the ring that costs least if those begin
-	Worst   func(n int, begin []int) []int // and most
+	Worst   func(n int, begin []int) []int // and most, or nearly
 	Extra   int                            // nodes that serve, behind the processes
 	Session bool                           // one of these watches over the processes: its detector is perfect by default
 
@@ -42,6 +42,7 @@ type Algorithm struct {
 	All        bool                  // by default all processes begin, not only who detects
 	Nobody     bool                  // by default nobody begins by itself
 	Candidates bool                  // only who begins can be elected
+	Anew       bool                  // told of a crash, all begin anew
 	Phases     bool                  // it goes by phases, and tallies the winners of each
 	Dead       bool                  // the highest process is the failed coordinator from the start
 	Winner     Winner                // who has to be elected
