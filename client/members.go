@@ -96,10 +96,72 @@ func (c *Client) ReplaceMember(ctx context.Context, id string, req lockapi.Repla
 	if err := req.Validate(); err != nil {
 		return err
 	}
+	if err := memberPath(id); err != nil {
+		return err
+	}
+	q := call{method: http.MethodPost, path: lockapi.RouteMembers + "/" + id + "/replace", body: encode(req), single: true}
+	if req.Force {
+		q.query = "force=true"
+	}
+	return c.calls.do(ctx, &q)
+}
+
+// memberPath says why an id can't stand in a path, or nil.
+func memberPath(id string) error {
 	if id == "" || id == "." || id == ".." || strings.Contains(id, "/") {
 		return lockapi.Invalid("id", "%q is not the id of a member", id)
 	}
-	q := call{method: http.MethodPost, path: lockapi.RouteMembers + "/" + id + "/replace", body: encode(req), single: true}
+	return nil
+}
+
+// AddMember has a replica that waits for it become a member (see stoutd --join).
+// It returns once the cell has taken it in without a vote; the cell gives it one
+// when it has caught up (see Members), unless req.Suffrage is "nonvoter". To add
+// it again changes nothing.
+//
+// Errors: ErrInvalidArgument, ErrConflict where the name, the directory or an
+// address is another member's, and ErrBusy while another change is not committed.
+func (c *Client) AddMember(ctx context.Context, req lockapi.AddMemberRequest) error {
+	if err := req.Validate(); err != nil {
+		return err
+	}
+	return c.calls.do(ctx, &call{method: http.MethodPost, path: lockapi.RouteMembers, body: encode(req), single: true})
+}
+
+// SetMember changes where a member is reached, or whether it votes, and returns
+// the member as it is then. One that is to get a vote gets it when it has caught
+// up.
+//
+// Errors: ErrInvalidArgument, ErrNotFound, ErrConflict for an address of another
+// member, ErrBusy while another change is not committed, and ErrUnsafe, unless
+// req.Force is set, where too few would be well without its vote.
+func (c *Client) SetMember(ctx context.Context, id string, req lockapi.SetMemberRequest) (out lockapi.Member, err error) {
+	if err := req.Validate(); err != nil {
+		return out, err
+	}
+	if err := memberPath(id); err != nil {
+		return out, err
+	}
+	q := call{method: http.MethodPatch, path: lockapi.RouteMembers + "/" + id, body: encode(req), single: true, out: &out}
+	if req.Force {
+		q.query = "force=true"
+	}
+	err = c.calls.do(ctx, &q)
+	return out, err
+}
+
+// RemoveMember takes a member out of the cell. The master hands over first, if it
+// is that one. A member that is none any more is ErrNotFound, also where an
+// earlier call whose answer was lost has removed it.
+//
+// Errors: ErrNotFound, ErrBusy while another change is not committed, and ErrUnsafe
+// where too few of the others are well, which req.Force overrides, or where it is
+// the only one that votes, which nothing does.
+func (c *Client) RemoveMember(ctx context.Context, id string, req lockapi.RemoveMemberRequest) error {
+	if err := memberPath(id); err != nil {
+		return err
+	}
+	q := call{method: http.MethodDelete, path: lockapi.RouteMembers + "/" + id, single: true}
 	if req.Force {
 		q.query = "force=true"
 	}

@@ -3,8 +3,10 @@ package client
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,5 +141,60 @@ func TestReplaceMemberIsNotHedged(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestMembersChange: each method makes its one call, and refuses by itself what is
+// no member.
+func TestMembersChange(t *testing.T) {
+	var got []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = append(got, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(body)))
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set(lockapi.HeaderEpoch, "1")
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusAccepted)
+		}
+		_, _ = io.WriteString(w, `{"id":"r4","directory":"0123456789abcdef","suffrage":"nonvoter"}`)
+	}))
+	defer s.Close()
+	c, err := New(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := lockapi.AddMemberRequest{ID: "r4", Directory: "0123456789abcdef", RaftAddr: "h:1", URL: "http://h:2"}
+	if err := c.AddMember(t.Context(), add); err != nil {
+		t.Error(err)
+	}
+	stays := lockapi.SuffrageNonvoter
+	if m, err := c.SetMember(t.Context(), "r4", lockapi.SetMemberRequest{Suffrage: &stays, Force: true}); err != nil || m.Suffrage != stays {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if err := c.RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{}); err != nil {
+		t.Error(err)
+	}
+	if err := c.RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{Force: true}); err != nil {
+		t.Error(err)
+	}
+	for _, err := range []error{
+		c.AddMember(t.Context(), lockapi.AddMemberRequest{}),
+		c.RemoveMember(t.Context(), "a/b", lockapi.RemoveMemberRequest{}),
+		func() error {
+			_, err := c.SetMember(t.Context(), "", lockapi.SetMemberRequest{Suffrage: &stays})
+			return err
+		}(),
+		func() error { _, err := c.SetMember(t.Context(), "r4", lockapi.SetMemberRequest{}); return err }(),
+	} {
+		if !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("it comes to %v", err)
+		}
+	}
+	want := []string{
+		`POST /v1/members {"id":"r4","directory":"0123456789abcdef","raft_addr":"h:1","url":"http://h:2"}`,
+		`PATCH /v1/members/r4?force=true {"suffrage":"nonvoter"}`, "DELETE /v1/members/r4", "DELETE /v1/members/r4?force=true",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

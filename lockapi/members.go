@@ -1,6 +1,10 @@
 package lockapi
 
 import (
+	"net"
+	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -49,15 +53,166 @@ type ReplaceMemberRequest struct {
 	Force bool `json:"-"`
 }
 
+// AddMemberRequest has a replica become a member of the cell.
+type AddMemberRequest struct {
+	// ID and Directory are the name of the replica and its data directory, as its
+	// /readyz shows them.
+	ID        string `json:"id"`
+	Directory string `json:"directory"`
+	RaftAddr  string `json:"raft_addr"` // host:port at which the other replicas reach it
+	URL       string `json:"url"`       // base URL of its API
+	// Suffrage is SuffrageNonvoter for a replica that is to have no vote. Any other
+	// has one as soon as it has caught up.
+	Suffrage string `json:"suffrage,omitempty"`
+}
+
+// SetMemberRequest changes where a member is reached, or whether it votes. What
+// is nil stays as it is.
+type SetMemberRequest struct {
+	RaftAddr *string `json:"raft_addr,omitempty"`
+	URL      *string `json:"url,omitempty"`
+	Suffrage *string `json:"suffrage,omitempty"`
+	// Force overrides the judgement that too few of the members would be well, where
+	// one is to lose its vote. It travels in the query.
+	Force bool `json:"-"`
+}
+
+// RemoveMemberRequest says how a member is to be removed.
+type RemoveMemberRequest struct {
+	// Force overrides the judgement that too few of the others are well.
+	Force bool
+}
+
 // MemberChange is a change of the members that has begun.
 type MemberChange struct {
 	ID        string `json:"id"`
 	Directory string `json:"directory"`
 }
 
+// MemberRemoved says that a member is none any more.
+type MemberRemoved struct {
+	ID      string `json:"id"`
+	Removed bool   `json:"removed"`
+}
+
 // Validate reports the first field that is out of bounds as an
 // invalid_argument, or nil.
 func (r *ReplaceMemberRequest) Validate() error { return ValidateDirectory(r.Directory) }
+
+// Validate reports the first field that is out of bounds as an
+// invalid_argument, or nil.
+func (r *AddMemberRequest) Validate() error {
+	if err := ValidateMemberID(r.ID); err != nil {
+		return err
+	}
+	if err := ValidateDirectory(r.Directory); err != nil {
+		return err
+	}
+	if err := ValidateRaftAddr(r.RaftAddr); err != nil {
+		return err
+	}
+	if err := ValidateMemberURL(r.URL); err != nil {
+		return err
+	}
+	if r.Suffrage == "" {
+		return nil
+	}
+	return validateSuffrage(r.Suffrage)
+}
+
+// Validate reports the first field that is out of bounds as an
+// invalid_argument, or nil.
+func (r *SetMemberRequest) Validate() error {
+	if r.RaftAddr == nil && r.URL == nil && r.Suffrage == nil {
+		return Invalid("raft_addr", "nothing is to be changed; give raft_addr, url or suffrage")
+	}
+	if r.RaftAddr != nil {
+		if err := ValidateRaftAddr(*r.RaftAddr); err != nil {
+			return err
+		}
+	}
+	if r.URL != nil {
+		if err := ValidateMemberURL(*r.URL); err != nil {
+			return err
+		}
+	}
+	if r.Suffrage != nil {
+		return validateSuffrage(*r.Suffrage)
+	}
+	return nil
+}
+
+func validateSuffrage(s string) error {
+	if s != SuffrageVoter && s != SuffrageNonvoter {
+		return Invalid("suffrage", "suffrage is %q; it is %s or %s", Clip(s), SuffrageVoter, SuffrageNonvoter)
+	}
+	return nil
+}
+
+// ValidateMemberID reports what is wrong with the name of a member, or nil.
+func ValidateMemberID(id string) error {
+	if !memberID.MatchString(id) {
+		return Invalid("id", "id is %q; the name of a replica is 1 to %d of A-Z a-z 0-9 . _ -, beginning with a letter or a digit", Clip(id), MaxMemberIDBytes)
+	}
+	return nil
+}
+
+var memberID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// maxAddressBytes bounds an address of a member; no name of a host is longer.
+const maxAddressBytes = 512
+
+// ValidateRaftAddr reports what is wrong with the address at which replicas reach
+// each other, or nil.
+func ValidateRaftAddr(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	switch {
+	case err != nil || bad != nil || n == 0 || len(addr) > maxAddressBytes || strings.ContainsAny(addr, "@ \t\r\n/\x00"):
+		return Invalid("raft_addr", "raft_addr is %q; it is host:port, as the other replicas dial it", Clip(addr))
+	case everyInterface(host):
+		return Invalid("raft_addr", "raft_addr is %q; the other replicas must be able to dial it, so it needs a host", Clip(addr))
+	}
+	return nil
+}
+
+// ValidateMemberURL reports what is wrong with the base URL of a member's API, or
+// nil.
+func ValidateMemberURL(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || len(raw) > maxAddressBytes ||
+		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return Invalid("url", "url is %q; it is http:// or https:// with a host and a port, and nothing more", Clip(raw))
+	case everyInterface(u.Hostname()):
+		return Invalid("url", "url is %q; clients must be able to dial it, so it needs a host", Clip(raw))
+	}
+	return nil
+}
+
+// everyInterface reports whether a host stands for all of a machine's
+// addresses, so that nobody else can dial it.
+func everyInterface(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+// Joining is what a replica is told that is to become a member: where to ask for
+// more.
+type Joining struct {
+	CellID   string   `json:"cell_id"`
+	Replicas []Joined `json:"replicas"`
+}
+
+// Joined is a member as other replicas reach it.
+type Joined struct {
+	ID       string `json:"id"`
+	RaftAddr string `json:"raft_addr"`
+}
+
+// MaxMembers bounds the members of a cell. Each entry of the log goes to all of
+// them, and waits for a majority of those that vote.
+const MaxMembers = 15
 
 // MaxMemberIDBytes bounds the name of a member.
 const MaxMemberIDBytes = 64

@@ -28,6 +28,7 @@ const (
 	RouteCell       = "/v1/cell"
 	RouteReplica    = "/v1/replica"
 	RouteMembers    = "/v1/members"
+	RouteJoin       = "/v1/join"
 	RouteTransfer   = "/v1/cell/transfer"
 	RouteOpenAPI    = "/v1/openapi.yaml"
 	RouteLive       = "/livez"

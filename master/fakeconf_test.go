@@ -38,7 +38,7 @@ func newFakeConf(nodes []*node) fakeConf {
 }
 
 func standing(name, directory string, voter bool) cell.MemberStatus {
-	return cell.MemberStatus{Member: cell.Member{ID: name, RaftAddr: name + ":7201", APIURL: "http://" + name}, Directory: directory, Voter: voter}
+	return cell.MemberStatus{Member: cell.Member{ID: name, RaftAddr: name + ":7201", APIURL: "http://" + name}, Directory: directory, Voter: voter, At: name + ":7201"}
 }
 
 func (c *fakeConf) change(what cell.Change, s cell.MemberStatus) {
@@ -50,7 +50,12 @@ func (c *fakeConf) change(what cell.Change, s cell.MemberStatus) {
 	case what == cell.MakeVoter && i >= 0:
 		all[i].Voter = true
 	case what == cell.AddNonvoter && i < 0:
-		all = append(all, standing(s.ID, s.Directory, false))
+		s.Voter, s.At = false, s.RaftAddr
+		all = append(all, s)
+	case what == cell.DemoteMember && i >= 0:
+		all[i].Voter = false
+	case what == cell.MoveMember && i >= 0:
+		all[i].RaftAddr, all[i].At = s.RaftAddr, s.RaftAddr
 	}
 	for _, m := range c.members {
 		c.lost = c.lost || !slices.ContainsFunc(all, func(o cell.MemberStatus) bool { return o.ID == m.ID })

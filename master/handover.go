@@ -22,6 +22,11 @@ func (m *Master) Transfer(ctx context.Context, req TransferRequest) (lockapi.Tra
 	if to == m.opts.ID {
 		return lockapi.Transferred{Master: to}, nil
 	}
+	return m.handOff(ctx, to)
+}
+
+// handOff hands mastership over, to the named replica or to any.
+func (m *Master) handOff(ctx context.Context, to string) (lockapi.Transferred, error) {
 	if err := m.canHandTo(to); err != nil {
 		return lockapi.Transferred{}, err
 	}

@@ -61,30 +61,53 @@ func (m *Master) keepMembers(o *office) {
 // next look.
 func (m *Master) memberRound(ctx context.Context, o *office) time.Duration {
 	for {
-		now, err := m.members.Membership()
-		if err != nil || m.noteMembers(o, now.Members) != nil || m.raiseLevel(ctx, o) != nil {
+		if m.quietly(ctx, func(ctx context.Context) error { return m.settleMembers(ctx, o) }) != nil || m.raiseLevel(ctx, o) != nil {
 			return memberPace
 		}
-		if !slices.ContainsFunc(now.Members, func(s cell.MemberStatus) bool { return !s.Voter }) {
+		now, err := m.members.Membership()
+		if err != nil {
+			return memberPace
+		}
+		if !slices.ContainsFunc(now.Members, m.isToVote) {
 			return memberRest
 		}
 		seen, err := m.look(ctx)
 		if err != nil {
 			return memberPace
 		}
-		step := seen.step()
-		if step == nil || step(ctx, m) != nil {
+		step := seen.step(m.isToVote)
+		if step == nil || m.quietly(ctx, func(ctx context.Context) error { return step(ctx, m) }) != nil {
 			return memberPace
 		}
 	}
 }
 
+// isToVote reports whether a member is to get a vote that has none.
+func (m *Master) isToVote(s cell.MemberStatus) bool {
+	put, _ := m.log.State().MemberNamed(s.ID)
+	return !s.Voter && !put.Stays
+}
+
+// settleMembers has the table and Raft's configuration say the same, whatever a
+// master before has left: the table drops who is not in the configuration, and
+// the configuration takes the addresses of the table.
+func (m *Master) settleMembers(ctx context.Context, o *office) error {
+	now, err := m.members.Membership()
+	if err != nil {
+		return err
+	}
+	if err := m.noteMembers(o, now.Members); err != nil {
+		return err
+	}
+	return m.move(ctx)
+}
+
 // step is the next step of a change that can be taken now, or nil. A directory
 // that is to have the master's own place is not well before the master's
 // process has ended and it runs there: another finishes that.
-func (r roll) step() func(context.Context, *Master) error {
+func (r roll) step(isToVote func(cell.MemberStatus) bool) func(context.Context, *Master) error {
 	for _, v := range r.members {
-		if v.Voter || !v.well || v.card.Applied+caughtUpWithin < r.applied {
+		if !isToVote(v.MemberStatus) || !v.well || v.card.Applied+caughtUpWithin < r.applied {
 			continue
 		}
 		old := slices.IndexFunc(r.members, func(o member) bool { return o.ID == v.ID && o.Voter })
@@ -99,7 +122,12 @@ func (r roll) step() func(context.Context, *Master) error {
 }
 
 func (r roll) make(change cell.Change, v member) func(context.Context, *Master) error {
-	return func(ctx context.Context, m *Master) error { return m.change(ctx, r.index, change, v.MemberStatus) }
+	return func(ctx context.Context, m *Master) error {
+		if change == cell.MakeVoter && !m.isToVote(v.MemberStatus) {
+			return nil // it has come to stay without one
+		}
+		return m.change(ctx, r.index, change, v.MemberStatus)
+	}
 }
 
 // noteMembers has the state know the members as they are.

@@ -30,7 +30,8 @@ type Master struct {
 	refused refusals
 	vitals  *vitals
 
-	memberWakeup wakeup // of keepMembers
+	memberWakeup wakeup        // of keepMembers
+	membersTurn  chan struct{} // has room for who changes the members, see exclusively
 
 	mu      sync.Mutex
 	office  *office
@@ -65,7 +66,7 @@ func New(log Log, members Membership, o Options) *Master {
 	m := &Master{
 		log: log, members: members, opts: o, started: o.Clock(),
 		changed: make(chan struct{}), stop: stop, done: make(chan struct{}),
-		memberWakeup: newWakeup(), vitals: newVitals(o.LeaseTerm),
+		memberWakeup: newWakeup(), membersTurn: make(chan struct{}, 1), vitals: newVitals(o.LeaseTerm),
 	}
 	go m.run(ctx)
 	return m

@@ -147,15 +147,16 @@ func (m *Master) Replace(ctx context.Context, req ReplaceRequest) error {
 	case old < 0:
 		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell; GET %s lists them", req.ID, lockapi.RouteMembers)
 	case slices.ContainsFunc(seen.members, func(v member) bool { return v.ID == req.ID && v.Directory == req.Directory }):
-		return m.takeBack(ctx, req.ID, req.Directory)
+		return m.exclusively(ctx, func(ctx context.Context) error { return m.takeBack(ctx, req.ID, req.Directory) })
 	case slices.ContainsFunc(seen.members, func(v member) bool { return v.Directory == req.Directory }):
 		return lockapi.Errorf(lockapi.CodeConflict, "directory %s is another member's", req.Directory)
 	}
 	if err := seen.mayRemove(old); err != nil && !req.Force {
 		return err
 	}
-	defer m.memberWakeup.wake()
-	return m.takeIn(ctx, seen, seen.members[old].Member, req.Directory)
+	return m.exclusively(ctx, func(ctx context.Context) error {
+		return m.takeIn(ctx, seen, seen.members[old].Member, req.Directory)
+	})
 }
 
 // mayRemove says what would be lost by the removal of the member at a place.

@@ -96,9 +96,12 @@ const (
 	MemberAdded   = "member_added"   // as a nonvoter
 	MemberVotes   = "member_votes"   // from now on
 	MemberRemoved = "member_removed"
+	MemberDemoted = "member_demoted" // has no vote from now on
+	MemberMoved   = "member_moved"   // to another address
 )
 
-var memberEvents = map[cell.Change]string{cell.AddNonvoter: MemberAdded, cell.MakeVoter: MemberVotes, cell.RemoveMember: MemberRemoved}
+var memberEvents = map[cell.Change]string{cell.AddNonvoter: MemberAdded, cell.MakeVoter: MemberVotes, cell.RemoveMember: MemberRemoved,
+	cell.DemoteMember: MemberDemoted, cell.MoveMember: MemberMoved}
 
 func (o *Options) happened(log Log, event, member string, epoch uint64) {
 	if o.Happened != nil {

@@ -87,6 +87,26 @@ type ReplaceRequest struct {
 	lockapi.ReplaceMemberRequest
 }
 
+// AddRequest asks for another member.
+type AddRequest struct {
+	Caller Caller
+	lockapi.AddMemberRequest
+}
+
+// SetRequest asks for a member to be changed.
+type SetRequest struct {
+	Caller Caller
+	ID     string
+	lockapi.SetMemberRequest
+}
+
+// RemoveRequest asks for a member to go.
+type RemoveRequest struct {
+	Caller Caller
+	ID     string
+	lockapi.RemoveMemberRequest
+}
+
 // TransferRequest asks for another master.
 type TransferRequest struct {
 	Caller Caller

@@ -68,9 +68,10 @@ func (c *Candidate) Wait(ctx context.Context) error {
 	seeker := admission.Seeker{
 		Self: admission.Self{
 			Identity: c.host.dir.Identity(), RaftAddr: self.RaftAddr, Names: c.opts.names(), Access: c.opts.FoundAccess,
-			NewDirectory: admission.NewDirectory,
+			NewDirectory: admission.NewDirectory, Joins: c.opts.Join != nil,
 		},
-		Ask: c.host.Ask, Save: c.host.dir.Save, Note: c.note,
+		Others: c.host.others,
+		Ask:    c.host.Ask, Save: c.host.dir.Save, Note: c.note,
 	}
 	_, err := seeker.Run(ctx)
 	return err
@@ -82,7 +83,10 @@ func (c *Candidate) note(d admission.Decision) {
 	now := Standby{ID: who.ID, Directory: who.Directory, CellID: who.CellID, Why: d.Why}
 	if d.Step == admission.Stranger {
 		now.CellID = d.CellID
-		now.Command = fmt.Sprintf("stout member replace %s --directory %s", who.ID, who.Directory)
+		if now.Command = fmt.Sprintf("stout member replace %s --directory %s", who.ID, who.Directory); !d.Member {
+			self, _ := c.opts.member(who.ID)
+			now.Command = fmt.Sprintf("stout member add %s --directory %s --raft-addr %s --url %s", who.ID, who.Directory, self.RaftAddr, self.APIURL)
+		}
 	}
 	c.mu.Lock()
 	changed := now != c.stage
@@ -124,7 +128,8 @@ func (c *Candidate) Start() (*Replica, error) {
 	defer cancel()
 	known := make(chan admission.Stored, 1)
 	go func() {
-		known <- admission.AskLeader(ctx, c.opts.ID, c.host.dir.Identity().CellID, c.opts.names(), c.host.Ask)
+		names, _ := c.host.others(ctx)
+		known <- admission.AskLeader(ctx, c.opts.ID, c.host.dir.Identity().CellID, names, c.host.Ask)
 	}()
 	s, p, err := c.open()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/link"
 	"github.com/stoutlock/stout/replica/rafttransport"
@@ -25,8 +26,9 @@ type host struct {
 	opts    *Options
 	links   *link.Listener
 	dir     *datadir.Dir
-	running atomic.Pointer[Replica] // nil before it has started
-	few     zerolog.Logger          // of what may come often: a few lines at a time
+	running atomic.Pointer[Replica]       // nil before it has started
+	told    atomic.Pointer[[]cell.Member] // what Options.Join came to last; nil before
+	few     zerolog.Logger                // of what may come often: a few lines at a time
 }
 
 func newHost(o *Options, dir *datadir.Dir) (*host, error) {
@@ -117,16 +119,70 @@ func (o *Options) names() []string {
 	return names
 }
 
-// Ask asks the replica of the given name for its card, at the address that the
-// settings have for it.
-func (h *host) Ask(ctx context.Context, name string) (admission.Card, error) {
-	var card admission.Card
-	m, ok := h.opts.member(name)
-	if !ok {
-		return card, fmt.Errorf("replica %q is not in the list of replicas", name)
+// others are the names of those whom a replica asks that does not run.
+func (h *host) others(ctx context.Context) ([]string, error) {
+	names := h.opts.names()
+	if h.opts.Join == nil {
+		return names, nil
 	}
+	told, err := h.opts.Join(ctx)
+	if err == nil {
+		h.told.Store(&told)
+	}
+	if known := h.told.Load(); known != nil {
+		for _, m := range *known {
+			if !slices.Contains(names, m.ID) {
+				names = append(names, m.ID)
+			}
+		}
+	}
+	return names, err
+}
+
+// addresses are where the replica of a name may be, likeliest first: where the
+// cell was told (state.PutMember), where the settings say, and, for one that they
+// do not know, where Raft's configuration has it, which is in the log before
+// anything is applied. That the right one answers is made sure of by the opening
+// of each connection.
+func (h *host) addresses(name string) (all []string) {
+	add := func(addr string) {
+		if addr != "" && !slices.Contains(all, addr) {
+			all = append(all, addr)
+		}
+	}
+	m, given := h.opts.member(name)
+	if r := h.running.Load(); r != nil {
+		add(r.member(name).RaftAddr)
+		for _, s := range r.servers() {
+			if n, _ := admission.Split(string(s.ID)); n == name && !given {
+				_, at := rafttransport.SplitAddress(s.Address)
+				add(at)
+			}
+		}
+	}
+	add(m.RaftAddr)
+	if told := h.told.Load(); told != nil {
+		for _, m := range *told {
+			if m.ID == name {
+				add(m.RaftAddr)
+			}
+		}
+	}
+	return all
+}
+
+// Ask asks the replica of the given name for its card.
+func (h *host) Ask(ctx context.Context, name string) (admission.Card, error) {
+	addresses := h.addresses(name)
+	if len(addresses) == 0 {
+		return admission.Card{}, fmt.Errorf("where replica %q is, is not known", name)
+	}
+	return reach(ctx, addresses, func(ctx context.Context, addr string) (admission.Card, error) { return h.askAt(ctx, name, addr) }, nil)
+}
+
+func (h *host) askAt(ctx context.Context, name, addr string) (card admission.Card, err error) {
 	who := h.dir.Identity()
-	raw, err := link.AskCard(ctx, m.RaftAddr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name}, h.opts.Security)
+	raw, err := link.AskCard(ctx, addr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name}, h.opts.Security)
 	if err != nil {
 		return card, err
 	}
@@ -134,7 +190,7 @@ func (h *host) Ask(ctx context.Context, name string) (admission.Card, error) {
 		return card, fmt.Errorf("the card of replica %s: %w", name, err)
 	}
 	if card.ID != name || card.Cell != who.Cell {
-		return card, fmt.Errorf("the replica at %s is %s of cell %q", m.RaftAddr, card.ID, card.Cell)
+		return card, fmt.Errorf("the replica at %s is %s of cell %q", addr, card.ID, card.Cell)
 	}
 	return card, nil
 }
@@ -144,8 +200,20 @@ func (h *host) refused(caller net.Addr, err error) {
 	h.few.Warn().Stringer("caller", caller).Err(err).Msg("a connection to the replicas' port was refused")
 }
 
-// dial opens a connection to a member.
+// dial opens a connection to a member, wherever it may be; at addr, where nothing
+// else is known.
 func (h *host) dial(ctx context.Context, kind link.Kind, server, addr string) (net.Conn, error) {
+	name, _ := admission.Split(server)
+	addresses := h.addresses(name)
+	if len(addresses) == 0 {
+		addresses = []string{addr}
+	}
+	return reach(ctx, addresses,
+		func(ctx context.Context, addr string) (net.Conn, error) { return h.dialAt(ctx, kind, server, addr) },
+		func(c net.Conn) { _ = c.Close() })
+}
+
+func (h *host) dialAt(ctx context.Context, kind link.Kind, server, addr string) (net.Conn, error) {
 	who := h.dir.Identity()
 	c, err := link.Dial(ctx, addr, link.Opening{Kind: kind, Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: server}, h.opts.Security)
 	if errors.Is(err, link.ErrTrust) {
@@ -165,8 +233,11 @@ func (h *host) network() rafttransport.Network {
 			return h.dial(ctx, link.Raft, server, addr)
 		},
 		At: func(name string) (string, bool) {
-			m, ok := h.opts.member(name)
-			return m.RaftAddr, ok
+			addresses := h.addresses(name)
+			if len(addresses) == 0 {
+				return "", false
+			}
+			return addresses[0], true
 		},
 	}
 }

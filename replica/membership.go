@@ -51,12 +51,12 @@ func (r *Replica) Members() []cell.MemberStatus {
 
 func (r *Replica) standing(s raft.Server) cell.MemberStatus {
 	name, directory := admission.Split(string(s.ID))
-	m, ok := r.opts.member(name)
-	if !ok {
-		_, addr := rafttransport.SplitAddress(s.Address)
-		m = cell.Member{ID: name, RaftAddr: addr}
+	_, at := rafttransport.SplitAddress(s.Address)
+	m := r.member(name)
+	if m.RaftAddr == "" {
+		m.RaftAddr = at
 	}
-	return cell.MemberStatus{Member: m, Directory: directory, Voter: s.Suffrage == raft.Voter}
+	return cell.MemberStatus{Member: m, Directory: directory, Voter: s.Suffrage == raft.Voter, At: at}
 }
 
 // voter is the member of that name that votes.
@@ -92,6 +92,11 @@ func (r *Replica) ChangeMember(ctx context.Context, since uint64, change cell.Ch
 		future = r.raft.AddVoter(id, addr, since, changeTimeout)
 	case cell.RemoveMember:
 		future = r.raft.RemoveServer(id, since, changeTimeout)
+	case cell.DemoteMember:
+		future = r.raft.DemoteVoter(id, since, changeTimeout)
+	case cell.MoveMember:
+		// Both leave the suffrage as it is.
+		future = r.raft.AddNonvoter(id, addr, since, changeTimeout)
 	}
 	select {
 	case err := <-async.Err(future.Error):
@@ -198,6 +203,18 @@ func (r *Replica) hears() bool {
 	return !last.IsZero() && time.Since(last) < 2*r.opts.HeartbeatTimeout
 }
 
+// askNames are the names of those who may know of this replica: of the founding
+// list, and of the configurations in its log.
+func (r *Replica) askNames() []string {
+	names := r.opts.names()
+	for _, id := range r.memberIDs() {
+		if name, _ := admission.Split(id); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Ask asks a member, by name, for its card.
 func (r *Replica) Ask(ctx context.Context, name string) (admission.Card, error) {
 	if name == r.opts.ID {
@@ -210,8 +227,12 @@ func (r *Replica) Ask(ctx context.Context, name string) (admission.Card, error) 
 }
 
 // ErrReplaced is the fault of a replica whose place in the cell another
-// directory has.
-var ErrReplaced = errors.New("this directory is not a member of the cell any more")
+// directory has, and ErrRemoved that of one which the cell has no place for any
+// more.
+var (
+	ErrReplaced = errors.New("this directory is not a member of the cell any more")
+	ErrRemoved  = errors.New("this replica was removed from the cell")
+)
 
 // replacementPace is how often a replica that hears of no leader asks whether
 // it was replaced.
@@ -240,7 +261,7 @@ func (r *Replica) mindReplacement() {
 		if r.hears() {
 			continue
 		}
-		answers := admission.AskAll(ctx, r.opts.ID, r.opts.names(), r.peers.Ask)
+		answers := admission.AskAll(ctx, r.opts.ID, r.askNames(), r.peers.Ask)
 		if err := r.isReplaced(answers); err != nil {
 			r.fail(err)
 			return
@@ -259,8 +280,8 @@ func (r *Replica) mindReplacement() {
 }
 
 // isReplaced is the fault of a replica that the others know not to be a member
-// any more. It is ErrReplaced only where that is on the disk: the next start
-// would go on as a member, and find the same.
+// any more. It is ErrReplaced or ErrRemoved only where that is on the disk: the
+// next start would go on as a member, and find the same.
 func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 	own, err := r.Membership()
 	if err != nil {
@@ -272,6 +293,9 @@ func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 	}
 	if err := r.stores.Save(d.Identity); err != nil {
 		return fmt.Errorf("note that this directory is not a member of the cell any more (%s): %w", d.Why, err)
+	}
+	if !d.Member {
+		return fmt.Errorf("%w: %s", ErrRemoved, d.Why)
 	}
 	return fmt.Errorf("%w: %s", ErrReplaced, d.Why)
 }
@@ -290,10 +314,15 @@ func (r *Replica) Proven() bool { return r.peers.host.opts.Security != nil }
 
 // DialCall opens a connection for calls to the member of that name.
 func (r *Replica) DialCall(ctx context.Context, name string) (net.Conn, error) {
+	// Of two directories of one name the one that votes is meant.
+	var to *cell.MemberStatus
 	for _, m := range r.Members() {
-		if m.ID == name && m.Voter {
-			return r.peers.host.dial(ctx, link.Call, admission.ServerID(m.ID, m.Directory), m.RaftAddr)
+		if m.ID == name && (to == nil || m.Voter) {
+			to = &m
 		}
 	}
-	return nil, fmt.Errorf("replica %q is not a member of the cell", name)
+	if to == nil {
+		return nil, fmt.Errorf("replica %q is not a member of the cell", name)
+	}
+	return r.peers.host.dial(ctx, link.Call, admission.ServerID(to.ID, to.Directory), to.RaftAddr)
 }

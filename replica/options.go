@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -26,6 +27,10 @@ type Options struct {
 	// they only say how to reach each replica; they do not change the
 	// membership.
 	Members []cell.Member
+	// Join, where it is not nil, tells the members of a cell that is there: of
+	// Members this replica has its own entry only, and founds no cell. It is called
+	// again and again while the replica is no member, and when it starts.
+	Join    func(context.Context) ([]cell.Member, error)
 	Version string // of this release, for the other replicas to show
 	// FoundAccess is with what the founders found a cell with access on: a digest
 	// of the root's secret, the same on all of them; empty where access is off.

@@ -68,8 +68,21 @@ func (r *Replica) Promise() (to string, remaining time.Duration, ok bool) {
 
 // URL is the base URL of a replica's API, empty for an unknown one.
 func (r *Replica) URL(id string) string {
-	m, _ := r.opts.member(id)
-	return m.APIURL
+	return r.member(id).APIURL
+}
+
+// member is where a member is. What the cell was told counts (state.PutMember),
+// then this replica's settings, then what a master's settings have. The zero
+// Member is of one that nobody knows, or that only Raft's configuration does.
+func (r *Replica) member(name string) cell.Member {
+	noted, known := r.State().MemberNamed(name)
+	if m, ok := r.opts.member(name); ok && !noted.Put {
+		return m
+	}
+	if !known {
+		return cell.Member{ID: name}
+	}
+	return cell.Member{ID: name, RaftAddr: noted.RaftAddr, APIURL: noted.URL}
 }
 
 // Health describes the replica now.

@@ -68,6 +68,7 @@ var evilLines = []string{
 	"ls", "ls --all", "ls --tree", "ls PATH", "get PATH -o json", "get /none", "put PATH x --if-absent", "put PATH x --if-revision 7",
 	"put PATH x", "put /e x --ephemeral -- true", "rm PATH --if-revision 7", "rm /none", "rm --all PATH", "watch --after 0 -n 1", "watch PATH --after 0 -n 1",
 	"member list", "member replace r1 --yes", "member replace r9 --yes",
+	"member add r9 --directory 5f0a81c2d3e4b697 --raft-addr r9:1 --url http://r9 --yes", "member remove r1 --yes", "member set r1 --suffrage nonvoter --yes",
 	"access whoami", "access rules", "access rules list PATH", "access rules show PATH", "access rules show /none", "access rules set PATH --read USER",
 	"access check PATH USER", "access check PATH", "access check PATH USER --can admin", "access check PATHx anonymous", "access cell", "access cell show",
 	"access cell set --observe USER", "access groups", "access groups list", "access groups show GROUP", "access groups show none",

@@ -94,6 +94,38 @@ func (c *fakeCell) postReplace(r *http.Request) (any, error) {
 	return lockapi.MemberChange{ID: r.PathValue("id"), Directory: req.Directory}, nil
 }
 
+func (c *fakeCell) postMember(r *http.Request) (any, error) {
+	var req lockapi.AddMemberRequest
+	if err := decode(r, &req); err != nil {
+		return nil, err
+	}
+	if req.Directory == oldDirectory {
+		return nil, lockapi.Errorf(lockapi.CodeConflict, "directory %s is that of member r3", req.Directory)
+	}
+	return lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, req.Validate()
+}
+
+func (c *fakeCell) patchMember(r *http.Request) (any, error) {
+	var req lockapi.SetMemberRequest
+	if err := decode(r, &req); err != nil {
+		return nil, err
+	}
+	out := lockapi.Member{ID: r.PathValue("id"), Directory: oldDirectory, RaftAddr: "old:1", URL: "http://old", Suffrage: lockapi.SuffrageVoter}
+	for _, one := range []struct{ field, to *string }{{req.RaftAddr, &out.RaftAddr}, {req.URL, &out.URL}, {req.Suffrage, &out.Suffrage}} {
+		if one.field != nil {
+			*one.to = *one.field
+		}
+	}
+	return out, nil
+}
+
+func (c *fakeCell) deleteMember(r *http.Request) (any, error) {
+	if c.fault == unsafe && r.URL.Query().Get("force") != "true" {
+		return nil, lockapi.Errorf(lockapi.CodeUnsafe, "1 of 2 members that vote are well")
+	}
+	return lockapi.MemberRemoved{ID: r.PathValue("id"), Removed: true}, nil
+}
+
 // newDirectory is the directory that an outsider has.
 const newDirectory = "00c0ffee00c0ffee"
 

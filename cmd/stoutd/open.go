@@ -121,6 +121,7 @@ func (p *process) replicaOptions(foundToken *[sha256.Size]byte) replica.Options 
 		members[i] = cell.Member{ID: r.ID, RaftAddr: r.RaftAddr, APIURL: r.APIURL}
 	}
 	return replica.Options{
+		Join: p.joining(),
 		Cell: c.Cell, ID: c.ID, DataDir: p.dataDir, Version: buildinfo.Version(),
 		RaftListen: c.RaftListen, Members: members, Security: p.security.links(), FoundAccess: foundingDigest(foundToken),
 		MasterLease: c.MasterLease, HeartbeatTimeout: c.HeartbeatTimeout,

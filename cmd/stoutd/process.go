@@ -56,6 +56,9 @@ func (p *process) serve(ctx context.Context, stdout io.Writer) error {
 		}
 		err = p.wait(ctx)
 		switch {
+		case errors.Is(err, replica.ErrRemoved):
+			log.Warn().Err(err).Msg("this replica was removed from the cell, and ends")
+			err = nil
 		case errors.Is(err, replica.ErrReplaced):
 			log.Warn().Err(err).Msg("standing by from now on")
 			p.supervisor.waiting(err.Error)

@@ -48,6 +48,9 @@ type Config struct {
 	// new: the same list on every replica. Later it says where to reach each of
 	// them; it does not change the membership.
 	Replicas []Replica
+	// Join are base URLs of replicas of a cell that runs. This replica then founds
+	// none: it waits to be made a member, and Replicas has its own entry only.
+	Join []string
 
 	// MasterLease is for how long a master may act on its own after a batch of
 	// the log was proposed. A longer lease rides out slower disks; a successor

@@ -202,6 +202,8 @@ func (c *Config) derive() {
 	}
 	if c.Dev {
 		c.deriveDev()
+	} else {
+		c.deriveJoin()
 	}
 }
 

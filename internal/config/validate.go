@@ -17,6 +17,7 @@ func (c *Config) validate() Problems {
 	v.identity()
 	v.addresses()
 	v.replicas()
+	v.join()
 	v.tls()
 	v.jwt()
 	v.timings()
@@ -141,10 +142,15 @@ func (v *validator) replica(r Replica) {
 	switch {
 	case err != nil:
 		v.refuse(nameReplica, r.String(), "raft address %q: %v", r.RaftAddr, err)
+	case v.config.derivedEntry() && unspecified(host):
+		v.refuse(nameRaftListen, v.config.RaftListen, "others can't dial it; say where they reach this replica: --replica %s=host:port,url", r.ID)
+		return
 	case unspecified(host) || port == 0:
 		v.refuse(nameReplica, r.String(), "raft address %q: others must be able to dial it, so it needs a host and a port", r.RaftAddr)
 	}
-	if err := checkURL(r.APIURL); err != nil {
+	if err := checkURL(r.APIURL); err != nil && v.config.derivedEntry() {
+		v.refuse(nameAPIListen, v.config.APIListen, "clients can't dial it; say where they reach this replica: --replica %s=host:port,url", r.ID)
+	} else if err != nil {
 		v.refuse(nameReplica, r.String(), "API URL %q: %v", r.APIURL, err)
 	}
 }

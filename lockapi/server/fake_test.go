@@ -192,6 +192,42 @@ func (f *fakeMaster) MemberList(ctx context.Context, r master.Read) (lockapi.Mem
 	}}}, nil
 }
 
+func (f *fakeMaster) Add(ctx context.Context, req master.AddRequest) error {
+	if err := f.enter(ctx, fmt.Sprintf("add %s %s %s %s %s", req.ID, req.Directory, req.RaftAddr, req.URL, req.Suffrage), false); err != nil {
+		return err
+	}
+	defer f.mu.Unlock()
+	return nil
+}
+
+func (f *fakeMaster) Set(ctx context.Context, req master.SetRequest) (lockapi.Member, error) {
+	text := func(s *string) string {
+		if s == nil {
+			return "-"
+		}
+		return *s
+	}
+	if err := f.enter(ctx, fmt.Sprintf("set %s %s %s %s %v", req.ID, text(req.RaftAddr), text(req.URL), text(req.Suffrage), req.Force), false); err != nil {
+		return lockapi.Member{}, err
+	}
+	defer f.mu.Unlock()
+	if req.ID == "nobody" {
+		return lockapi.Member{}, lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member", req.ID)
+	}
+	return lockapi.Member{ID: req.ID, Directory: directoryOf(f.id), Suffrage: lockapi.SuffrageVoter, Role: lockapi.RoleReplica, Since: time.Unix(1, 0).UTC()}, nil
+}
+
+func (f *fakeMaster) Remove(ctx context.Context, req master.RemoveRequest) error {
+	if err := f.enter(ctx, fmt.Sprintf("remove %s %v", req.ID, req.Force), false); err != nil {
+		return err
+	}
+	defer f.mu.Unlock()
+	if req.ID == "nobody" {
+		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member", req.ID)
+	}
+	return nil
+}
+
 func (f *fakeMaster) Replace(ctx context.Context, req master.ReplaceRequest) error {
 	if err := f.enter(ctx, fmt.Sprintf("replace %s %s %v", req.ID, req.Directory, req.Force), false); err != nil {
 		return err

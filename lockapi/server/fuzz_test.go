@@ -88,6 +88,26 @@ func (s *strictMaster) CheckSequencer(ctx context.Context, q master.SequencerQue
 	return s.fakeMaster.CheckSequencer(ctx, q)
 }
 
+func (s *strictMaster) Add(ctx context.Context, req master.AddRequest) error {
+	s.want(req.Validate())
+	return s.fakeMaster.Add(ctx, req)
+}
+
+func (s *strictMaster) Set(ctx context.Context, req master.SetRequest) (lockapi.Member, error) {
+	s.want(req.Validate())
+	if req.ID == "" || len(req.ID) > lockapi.MaxMemberIDBytes {
+		s.want(fmt.Errorf("replica id %q", req.ID))
+	}
+	return s.fakeMaster.Set(ctx, req)
+}
+
+func (s *strictMaster) Remove(ctx context.Context, req master.RemoveRequest) error {
+	if req.ID == "" || len(req.ID) > lockapi.MaxMemberIDBytes {
+		s.want(fmt.Errorf("replica id %q", req.ID))
+	}
+	return s.fakeMaster.Remove(ctx, req)
+}
+
 func (s *strictMaster) Replace(ctx context.Context, req master.ReplaceRequest) error {
 	s.want(req.Validate())
 	if req.ID == "" || len(req.ID) > lockapi.MaxMemberIDBytes {
@@ -230,6 +250,12 @@ var requestSeeds = []struct{ method, target, forward, key, body string }{
 	{"GET", "/v1/replica", "", "", ``},
 	{"GET", "/v1/members?consistency=stale", "", "", ``},
 	{"POST", "/v1/members/r1/replace?force=true", "", "", `{"directory":"0123456789abcdef"}`},
+	{"POST", "/v1/members", "", "", `{"id":"r4","directory":"0123456789abcdef","raft_addr":"h:1","url":"http://h:2","suffrage":"nonvoter"}`},
+	{"PATCH", "/v1/members/r4?force=true", "", "", `{"raft_addr":"h:1","url":"http://h:2","suffrage":"voter"}`},
+	{"PATCH", "/v1/members/nobody", "", "", `{"url":"https://h"}`},
+	{"DELETE", "/v1/members/r4?force=true", "", "", ``},
+	{"DELETE", "/v1/members/nobody", "", "", ``},
+	{"GET", "/v1/join?cell=test", "", "", ``},
 	{"POST", "/v1/members/nobody/replace", "", "", `{"directory":"0123456789abcdef"}`},
 	{"GET", "/v1/openapi.yaml", "", "", ``},
 	{"GET", "/livez?x=1", "", "", ``},

@@ -74,6 +74,9 @@ var decisions = map[string][]judged{
 	"GET /v1/backup":                 {{"/v1/backup", "", operators}},
 	"GET /v1/replica":                {{"/v1/replica", "", and("observer")}},
 	"GET /v1/members":                {{"/v1/members", "", and("observer")}, {"/v1/members?consistency=stale", "", and("observer")}},
+	"POST /v1/members":               {{"/v1/members", `{"id":"r9","directory":"0123456789abcde0","raft_addr":"h:1","url":"http://h"}`, operators}},
+	"PATCH /v1/members/{id}":         {{"/v1/members/r9", `{"suffrage":"voter"}`, operators}},
+	"DELETE /v1/members/{id}":        {{"/v1/members/r9", "", operators}},
 	"POST /v1/members/{id}/replace":  {{"/v1/members/r9/replace", `{"directory":"0123456789abcde0"}`, operators}},
 	"PUT /v1/access/rules/{path}":    {{"/v1/access/rules/p/x", `{"read":["*"]}`, and("admin")}, {"/v1/access/rules/", `{}`, operators}, {"/v1/access/rules/q", `{}`, operators}},
 	"GET /v1/access/rules/{path}":    {{"/v1/access/rules/p", "", and("admin")}, {"/v1/access/rules/", "", operators}},
@@ -95,6 +98,7 @@ var decisions = map[string][]judged{
 	"GET /v1/access/whoami":           {{"/v1/access/whoami", "", everybody}},
 	"GET /v1/openapi.yaml":            {{"/v1/openapi.yaml", "", everybody}},
 	"GET /livez":                      {{"/livez", "", everybody}},
+	"GET /v1/join":                    {{"/v1/join?cell=test", "", everybody}},
 	"GET /readyz":                     {{"/readyz", "", everybody}},
 	"GET /metrics":                    {{"/metrics", "", and("observer")}},
 	"GET /":                           {{"/", "", everybody}},
@@ -105,7 +109,7 @@ var decisions = map[string][]judged{
 const cellLists = `{"observe":["user:observer"],"operate":["group:operators"]}`
 
 // open are the routes that look at no credential.
-var open = []string{"GET /v1/openapi.yaml", "GET /livez", "GET /readyz", "GET /", "GET /ui", "GET /ui/{file}"}
+var open = []string{"GET /v1/openapi.yaml", "GET /livez", "GET /readyz", "GET /v1/join", "GET /", "GET /ui", "GET /ui/{file}"}
 
 // local are the routes that each replica answers by itself.
 var local = append([]string{"GET /v1/events", "GET /v1/history", "GET /v1/cell", "GET /v1/replica", "GET /metrics"}, open...)

@@ -117,6 +117,11 @@ type MemberService interface {
 	// Replace begins to put another directory in a member's place; no_master on a
 	// replica that is not the master.
 	Replace(ctx context.Context, req master.ReplaceRequest) error
+	// Add, Set and Remove change the members; no_master on a replica that is not the
+	// master, or has just handed over because it is itself to go.
+	Add(ctx context.Context, req master.AddRequest) error
+	Set(ctx context.Context, req master.SetRequest) (lockapi.Member, error)
+	Remove(ctx context.Context, req master.RemoveRequest) error
 }
 
 // Observer tells of the cell and its replicas, and hands mastership over.

@@ -15,6 +15,64 @@ func listMembers(x *exchange) error {
 	})
 }
 
+func addMember(x *exchange) error {
+	var req lockapi.AddMemberRequest
+	if err := x.request(&req); err != nil {
+		return err
+	}
+	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
+		err := x.master.Add(ctx, master.AddRequest{Caller: x.caller(), AddMemberRequest: req})
+		return http.StatusAccepted, lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, err
+	}})
+}
+
+func setMember(x *exchange) error {
+	id, err := x.memberID()
+	if err != nil {
+		return err
+	}
+	var req lockapi.SetMemberRequest
+	if err := x.request(&req); err != nil {
+		return err
+	}
+	if req.Force, err = x.query.flag(paramForce); err != nil {
+		return err
+	}
+	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
+		m, err := x.master.Set(ctx, master.SetRequest{Caller: x.caller(), ID: id, SetMemberRequest: req})
+		return http.StatusOK, m, err
+	}})
+}
+
+func removeMember(x *exchange) error {
+	id, err := x.memberID()
+	if err != nil {
+		return err
+	}
+	var req lockapi.RemoveMemberRequest
+	if req.Force, err = x.query.flag(paramForce); err != nil {
+		return err
+	}
+	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
+		err := x.master.Remove(ctx, master.RemoveRequest{Caller: x.caller(), ID: id, RemoveMemberRequest: req})
+		return http.StatusOK, lockapi.MemberRemoved{ID: id, Removed: true}, err
+	}})
+}
+
+// tellJoiner tells a replica that is to join where the others' ports are. Whoever
+// knows the name of the cell is told that there, too (see package link).
+func tellJoiner(x *exchange) error {
+	cell := x.master.Cell()
+	if name := x.query.of(paramCell); name != cell.Cell {
+		return lockapi.Errorf(lockapi.CodeNotFound, "this is a replica of another cell than %q; its log says of which", lockapi.Clip(name))
+	}
+	out := lockapi.Joining{CellID: x.master.CellID(), Replicas: []lockapi.Joined{}}
+	for _, r := range cell.Replicas {
+		out.Replicas = append(out.Replicas, lockapi.Joined{ID: r.ID, RaftAddr: r.RaftAddr})
+	}
+	return x.reply(http.StatusOK, out)
+}
+
 func replaceMember(x *exchange) error {
 	id, err := x.memberID()
 	if err != nil {

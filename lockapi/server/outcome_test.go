@@ -118,7 +118,7 @@ func (o *outcome) fits(e *lockapi.Error) bool {
 	case lockapi.CodeInvalidArgument:
 		return !called
 	case lockapi.CodeNotFound:
-		return !called || strings.HasSuffix(o.target.EscapedPath(), "/replace")
+		return !called || strings.HasPrefix(o.target.EscapedPath(), lockapi.RouteMembers+"/")
 	case lockapi.CodeMethodNotAllowed:
 		allow := o.reply.Header().Get("Allow")
 		return !called && allow != "" && !strings.Contains(", "+allow+",", " "+o.method+",")
@@ -172,6 +172,12 @@ func (o *outcome) promised() (status int, body any) {
 	_, isSession := strings.CutPrefix(o.target.EscapedPath(), lockapi.RouteSessions+"/")
 	method := strings.Replace(o.method, http.MethodHead, http.MethodGet, 1)
 	if member, ok := strings.CutPrefix(o.target.EscapedPath(), lockapi.RouteMembers+"/"); ok && member != "" {
+		switch {
+		case method == http.MethodPatch:
+			return http.StatusOK, &lockapi.Member{}
+		case method == http.MethodDelete:
+			return http.StatusOK, &lockapi.MemberRemoved{}
+		}
 		return http.StatusAccepted, &lockapi.MemberChange{}
 	}
 	switch {
@@ -204,6 +210,10 @@ func (o *outcome) promised() (status int, body any) {
 		return http.StatusOK, &lockapi.Cell{}
 	case "POST " + lockapi.RouteTransfer:
 		return http.StatusOK, &lockapi.Transferred{}
+	case "POST " + lockapi.RouteMembers:
+		return http.StatusAccepted, &lockapi.MemberChange{}
+	case "GET " + lockapi.RouteJoin:
+		return http.StatusOK, &lockapi.Joining{}
 	case "GET " + lockapi.RouteMembers:
 		return http.StatusOK, &lockapi.Members{}
 	case "GET " + lockapi.RouteReplica:

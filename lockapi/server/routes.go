@@ -31,6 +31,8 @@ type table []route
 const (
 	routeSession   = lockapi.RouteSessions + "/{id}"
 	routeKeepalive = routeSession + "/keepalive"
+	routeMember    = lockapi.RouteMembers + "/{id}"
+	patternMember  = lockapi.RouteMembers + "/:id"
 	routeReplace   = lockapi.RouteMembers + "/{id}/replace"
 	patternReplace = lockapi.RouteMembers + "/:id/replace"
 	routeLock      = lockapi.RouteLocks + "/{path}"
@@ -92,6 +94,13 @@ var routes = table{
 	{method: http.MethodGet, template: lockapi.RouteReplica, pattern: lockapi.RouteReplica, asks: master.Observe, local: true, peers: true, handle: readReplica},
 	{method: http.MethodGet, template: lockapi.RouteMembers, pattern: lockapi.RouteMembers, asks: master.Observe, handle: listMembers,
 		params: []param{paramConsistency}},
+	{method: http.MethodPost, template: lockapi.RouteMembers, pattern: lockapi.RouteMembers, asks: master.Operate, audits: always, handle: addMember},
+	{method: http.MethodPatch, template: routeMember, pattern: patternMember, asks: master.Operate, audits: always, handle: setMember,
+		params: []param{paramForce}},
+	{method: http.MethodDelete, template: routeMember, pattern: patternMember, asks: master.Operate, audits: always, handle: removeMember,
+		params: []param{paramForce}},
+	{method: http.MethodGet, template: lockapi.RouteJoin, pattern: lockapi.RouteJoin, asks: master.Nothing, local: true, handle: tellJoiner,
+		params: []param{paramCell}},
 	{method: http.MethodPost, template: routeReplace, pattern: patternReplace, asks: master.Operate, audits: always, handle: replaceMember,
 		params: []param{paramForce}},
 	{method: http.MethodPut, template: routeRule, pattern: patternRule, asks: master.AdminAt, audits: always, handle: putRule},

@@ -34,6 +34,7 @@ type Decision struct {
 	Identity Identity // where it is to be kept
 	Why      string   // what is waited for, for people
 	CellID   string   // of the cell that the directory is a stranger to
+	Member   bool     // whether that cell has a member of the same name, as far as is known
 }
 
 // Self is what a replica brings to a decision.
@@ -43,6 +44,10 @@ type Self struct {
 	Names       []string // of the founding list, its own among them
 	ConfigIndex uint64   // of the latest configuration in its log, committed or not; FindReplaced only
 	Access      string   // digest of the secret with which it founds a cell with access on; empty for off
+	// Joins says that it is to be a member of a cell that is there: it founds none.
+	// Unanswered is why the members of that cell are not known, if they are not.
+	Joins      bool
+	Unanswered error
 	// NewDirectory makes an id for a directory that gives its founding up.
 	NewDirectory func() string
 }
@@ -55,6 +60,9 @@ func Decide(self Self, answers map[string]Answer) Decision {
 	}
 	if d, ok := self.belong(answers); ok {
 		return d
+	}
+	if self.Joins {
+		return self.awaitCell(answers)
 	}
 	return self.found(answers)
 }
@@ -79,11 +87,27 @@ func (s Self) comeBack(answers map[string]Answer) Decision {
 	if latest.CellID == "" {
 		latest = Card{CellID: s.CellID, ID: "this directory"}
 	}
-	return s.stranger(latest, replaced)
+	return s.stranger(latest, gone)
 }
 
-// replaced is what has happened to a directory that another has the place of.
-const replaced = "another was put in its place"
+// awaitCell is for a directory that is to join a cell of which nobody answers.
+func (s Self) awaitCell(answers map[string]Answer) Decision {
+	var missing []string
+	if s.Unanswered != nil {
+		missing = append(missing, s.Unanswered.Error())
+	}
+	for _, name := range slices.Sorted(maps.Keys(answers)) {
+		if err := answers[name].Err; err != nil {
+			missing = append(missing, fmt.Sprintf("%s (%v)", name, err))
+		} else {
+			missing = append(missing, fmt.Sprintf("%s (it belongs to no cell yet)", name))
+		}
+	}
+	return wait("to join cell %q, waiting for a member of it to answer: %s", s.Cell, list(missing))
+}
+
+// gone is for stranger to say how a member has come not to be one.
+const gone = ""
 
 // FindReplaced is for a running replica that hears of no leader. It reports
 // whether the others know that this directory is no member any more: the latest
@@ -99,7 +123,7 @@ func FindReplaced(self Self, answers map[string]Answer) (Decision, bool) {
 	if !ok || latest.ConfigIndex == 0 || seen < max(self.ConfigIndex, self.Admitted) || latest.lists(self.ServerID()) {
 		return Decision{}, false
 	}
-	d := self.stranger(latest, replaced)
+	d := self.stranger(latest, gone)
 	d.Identity = self.Identity
 	d.Identity.Replaced = latest.ConfigIndex
 	return d, true
@@ -153,12 +177,21 @@ func (s Self) stranger(card Card, happened string) Decision {
 	if card.ConfigIndex == 0 {
 		member = "does not tell its members before it has a master"
 	}
+	// Who joins is new, until the cell says otherwise.
+	known := card.ConfigIndex == 0 && !s.Joins
 	for _, m := range card.Members {
 		if name, directory := Split(m); name == s.ID {
+			known = true
 			member = fmt.Sprintf("knows %s by directory %s", s.ID, directory)
 		}
 	}
-	return Decision{Step: Stranger, CellID: card.CellID, Why: fmt.Sprintf(
+	switch {
+	case happened == gone && known:
+		happened = "another was put in its place"
+	case happened == gone:
+		happened = "it was removed"
+	}
+	return Decision{Step: Stranger, CellID: card.CellID, Member: known, Why: fmt.Sprintf(
 		"data directory %s of replica %s is not a member of cell %q: %s, and the cell (id %s, as %s tells) %s",
 		s.Directory, s.ID, s.Cell, happened, card.CellID, card.ID, member)}
 }

@@ -9,7 +9,9 @@ import (
 // Seeker asks and decides until a directory is a member's.
 type Seeker struct {
 	Self Self
-	// Ask asks another replica of the founding list for its card.
+	// Others are the names of those to be asked; nil for the founding list.
+	Others func(ctx context.Context) ([]string, error)
+	// Ask asks another replica for its card.
 	Ask func(ctx context.Context, name string) (Card, error)
 	// Save keeps an identity, durably, before it returns. From then on the
 	// replica's own card is of that identity.
@@ -31,7 +33,11 @@ func (s *Seeker) Run(ctx context.Context) (Identity, error) {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		var answers map[string]Answer
 		if !s.Self.settled() {
-			answers = AskAll(ctx, s.Self.ID, s.Self.Names, s.Ask)
+			names := s.Self.Names
+			if s.Others != nil {
+				names, s.Self.Unanswered = s.Others(ctx)
+			}
+			answers = AskAll(ctx, s.Self.ID, names, s.Ask)
 		}
 		d := Decide(s.Self, answers)
 		if ctx.Err() != nil {

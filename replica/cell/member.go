@@ -15,6 +15,9 @@ type MemberStatus struct {
 	Member
 	Directory string
 	Voter     bool
+	// At is the address that Raft's configuration has for it, which may lag behind
+	// RaftAddr: that is where it is sought first.
+	At string
 }
 
 // Membership is a configuration of the cell.
@@ -31,6 +34,8 @@ const (
 	AddNonvoter  Change = "add as a nonvoter"
 	MakeVoter    Change = "make a voter"
 	RemoveMember Change = "remove"
+	DemoteMember Change = "take the vote of"
+	MoveMember   Change = "move" // to its RaftAddr
 )
 
 // ErrBusy says that a change of the membership had no effect, because another

@@ -56,6 +56,7 @@ func fullBatch() state.Batch {
 		&state.DisableAccess{},
 		&state.AdoptSession{Session: "s1", Principal: "user:a"},
 		&state.Expel{Session: "s1", Path: "/a", Handle: "h\x00\xff", Seq: 1 << 40},
+		&state.PutMember{Member: state.Member{ID: "r4", Directory: "fedcba9876543210", RaftAddr: "10.0.0.4:7201", URL: "http://10.0.0.4:7101", Stays: true}},
 		&state.CloseOffice{},
 	} {
 		b.Commands = append(b.Commands, state.Command{Time: 1_700_000_000_000_000_000 + int64(i), Caller: "spiffe://cell/billing", Operation: op})
@@ -95,6 +96,8 @@ func richState(t testing.TB) *state.State {
 		state.Command{Operation: &state.AddToken{Token: state.Token{ID: "t1", Sum: sumOf("a"), Principal: "user:a", Note: "n", ExpiresAt: 1 << 60}}},
 		state.Command{Operation: &state.AdoptSession{Session: "s2", Principal: "user:a"}},
 		state.Command{Caller: "user:c", Operation: &state.OpenSession{Session: "s4", TTLMS: 1000}},
+		state.Command{Operation: &state.RaiseLevel{Level: 3}},
+		state.Command{Operation: &state.PutMember{Member: state.Member{ID: "r4", Directory: "fedcba9876543210", RaftAddr: "10.0.0.4:7201", URL: "http://10.0.0.4:7101", Stays: true}}},
 	)
 	if s.HoldCount() != 3 || s.WaitCount() != 3 || s.LockCount() != 4 {
 		t.Fatalf("the rich state is not what it should be:\n%s", dumpText(s))

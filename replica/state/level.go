@@ -11,7 +11,7 @@ import "fmt"
 // release that does not know the level does not start (ErrVersion).
 
 // Level is the highest level that this release knows.
-const Level = 2
+const Level = 3
 
 // RaiseLevel raises the cell's level.
 type RaiseLevel struct {

@@ -139,6 +139,8 @@ func (m *model) senseless(op state.Operation) bool {
 		return op.Entry < 1 || op.Entry > m.index
 	case *state.NoteMembers:
 		return oddMembers(op.Members)
+	case *state.PutMember:
+		return oddMembers([]state.Member{op.Member})
 	}
 	return false
 }
@@ -179,6 +181,8 @@ func (m *model) command(op state.Operation) state.Result {
 		return state.Done
 	case *state.NoteMembers:
 		return m.noteMembers(op)
+	case *state.PutMember:
+		return m.putMember(op)
 	case *state.Transaction:
 		return m.transaction(op)
 	case *state.RaiseLevel:
@@ -212,18 +216,51 @@ func oddMembers(table []state.Member) bool {
 
 func (m *model) noteMembers(op *state.NoteMembers) state.Result {
 	var table []state.Member
-	same := len(op.Members) == len(m.members)
-	for i, v := range op.Members {
-		v.Since = m.now
+	for _, v := range op.Members {
+		v.Put, v.Stays = false, false
 		for _, was := range m.members {
-			if was.ID == v.ID && was.Directory == v.Directory {
-				v.Since = was.Since
+			if was.ID == v.ID && was.Put {
+				v.Put, v.Stays, v.RaftAddr, v.URL = true, was.Stays, was.RaftAddr, was.URL
 			}
 		}
 		table = append(table, v)
-		same = same && v == m.members[i]
 	}
-	if same {
+	return m.setMembers(table)
+}
+
+func (m *model) putMember(op *state.PutMember) state.Result {
+	put := op.Member
+	put.Put = true
+	table, there := []state.Member{}, false
+	for _, v := range m.members {
+		if v.ID == put.ID {
+			there = there || v.Directory == op.Member.Directory
+			put.Directory = v.Directory
+			v = put
+		}
+		table = append(table, v)
+	}
+	if put.Directory = op.Member.Directory; !there {
+		table = append(table, put)
+	}
+	if len(table) > 64 {
+		return state.Full
+	}
+	return m.setMembers(table)
+}
+
+// setMembers makes a table the cell's; each member keeps the time since which it
+// is one.
+func (m *model) setMembers(table []state.Member) state.Result {
+	for i := range table {
+		table[i].Since = m.now
+		for _, was := range m.members {
+			if was.ID == table[i].ID && was.Directory == table[i].Directory {
+				table[i].Since = was.Since
+			}
+		}
+	}
+	if slices.Equal(table, m.members) {
 		return state.Nothing
 	}
 	m.members = table

@@ -31,6 +31,8 @@ func (m *model) early(op state.Operation) bool {
 	case *state.PutRule, *state.DropRule, *state.PutGroup, *state.DropGroup, *state.PutCellRules,
 		*state.AddToken, *state.DropToken, *state.EnableAccess, *state.DisableAccess, *state.AdoptSession, *state.Expel:
 		return m.level < 2
+	case *state.PutMember:
+		return m.level < 3
 	}
 	return false
 }

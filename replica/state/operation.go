@@ -67,6 +67,7 @@ var operations = [...]row{
 	23: {"disable-access", levelAccess, decode[DisableAccess]},
 	24: {"adopt-session", levelAccess, decode[AdoptSession]},
 	25: {"expel", levelAccess, decode[Expel]},
+	26: {"put-member", levelMembers, decode[PutMember]},
 }
 
 func (*OpenOffice) kind() Kind    { return 1 }
@@ -94,6 +95,7 @@ func (*EnableAccess) kind() Kind  { return 22 }
 func (*DisableAccess) kind() Kind { return 23 }
 func (*AdoptSession) kind() Kind  { return 24 }
 func (*Expel) kind() Kind         { return 25 }
+func (*PutMember) kind() Kind     { return 26 }
 
 // decode reads an operation and returns the bytes behind it.
 func decode[T any, P interface {

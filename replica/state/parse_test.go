@@ -45,9 +45,22 @@ var parsers = map[string]func(a *args) state.Operation{
 	"withdraw": func(a *args) state.Operation {
 		return &state.Withdraw{Path: a.path(), Handle: a.str("h"), Seq: a.unsigned("seq"), Undo: a.flag("undo"), Session: a.word()}
 	},
-	"end-delay":   func(a *args) state.Operation { return &state.EndDelay{Path: a.path(), ID: a.unsigned("seq")} },
-	"mark-state":  func(*args) state.Operation { return &state.MarkState{} },
-	"tell-sum":    func(a *args) state.Operation { return &state.TellSum{Entry: a.unsigned("seq"), Sum: a.hex("sum")} },
+	"end-delay":  func(a *args) state.Operation { return &state.EndDelay{Path: a.path(), ID: a.unsigned("seq")} },
+	"mark-state": func(*args) state.Operation { return &state.MarkState{} },
+	"tell-sum":   func(a *args) state.Operation { return &state.TellSum{Entry: a.unsigned("seq"), Sum: a.hex("sum")} },
+	"note-members": func(a *args) state.Operation {
+		op := &state.NoteMembers{}
+		for len(a.plain) > 0 {
+			id, directory, _ := strings.Cut(a.word(), "/")
+			op.Members = append(op.Members, state.Member{ID: id, Directory: directory, RaftAddr: id + ":7201"})
+		}
+		return op
+	},
+	"put-member": func(a *args) state.Operation {
+		op := &state.PutMember{Member: state.Member{RaftAddr: a.str("raft"), URL: a.str("url"), Stays: a.flag("stays")}}
+		op.Member.ID, op.Member.Directory, _ = strings.Cut(a.word(), "/")
+		return op
+	},
 	"raise-level": func(a *args) state.Operation { return &state.RaiseLevel{Level: a.unsigned("to")} },
 }
 

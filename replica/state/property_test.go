@@ -253,6 +253,11 @@ var someOperations = slices.Concat(
 			return &state.NoteMembers{Members: rapid.SliceOfN(rapid.SampledFrom(someMembers), 1, 3).Draw(t, "members")}
 		},
 		func(_ *run, t *rapid.T) state.Operation {
+			m := rapid.SampledFrom(someMembers).Draw(t, "member")
+			m.URL, m.Stays = rapid.SampledFrom([]string{"", "http://a"}).Draw(t, "url"), rapid.Bool().Draw(t, "stays")
+			return &state.PutMember{Member: m}
+		},
+		func(_ *run, t *rapid.T) state.Operation {
 			return &state.RaiseLevel{Level: rapid.Uint64Range(0, state.Level).Draw(t, "level")}
 		},
 	},

@@ -166,6 +166,9 @@ func dumpText(s *state.State) string {
 	for v := range s.Sessions("") {
 		fmt.Fprintln(&b, "session", sessionText(v))
 	}
+	for _, m := range s.Members {
+		fmt.Fprintln(&b, "member", fields(m.ID+"/"+m.Directory, opt("raft", m.RaftAddr), opt("url", m.URL), opt("at", m.Since), word("put", m.Put), word("stays", m.Stays)))
+	}
 	b.WriteString(accessText(s))
 	for f := range s.Files("", "") {
 		fmt.Fprintln(&b, "file", fileText(f))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,6 +55,7 @@ type Options struct {
 type Cell struct {
 	opts     Options
 	replicas []*Replica
+	joined   []*Replica // none of Replicas
 	network  *Network
 	tls      *tls.Config // of its clients; nil where it speaks none
 }
@@ -173,10 +175,43 @@ func (c *Cell) listFor(r *Replica) ([]string, error) {
 	return flags, nil
 }
 
+// Join starts a replica that is to become a member (--join), and waits for that. It
+// is none of Replicas. Nobody else uses the cell meanwhile. It is for cells
+// without TLS and proxies.
+func (c *Cell) Join(id string) (*Replica, error) {
+	r, err := c.Rejoin(&Replica{ID: id, DataDir: filepath.Join(c.opts.Dir, id), LogFile: filepath.Join(c.opts.Dir, id+".log")})
+	if err != nil {
+		return nil, err
+	}
+	return r, r.Start()
+}
+
+// Rejoin is a replica that has joined and was stopped, at other ports; it waits for
+// its Start.
+func (c *Cell) Rejoin(r *Replica) (*Replica, error) {
+	api, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	raft, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	moved := &Replica{ID: r.ID, URL: c.scheme() + loopback(api), RaftAddr: loopback(raft), DataDir: r.DataDir, LogFile: r.LogFile, binary: c.opts.Binary}
+	moved.args = c.joinArgs(moved)
+	c.joined = append(c.joined, moved)
+	return moved, nil
+}
+
+func (c *Cell) joinArgs(r *Replica) []string {
+	return append([]string{"--cell", c.opts.Name, "--id", r.ID, "--data-dir", r.DataDir, "--api-listen", r.Addr(),
+		"--raft-listen", r.RaftAddr, "--join", strings.Join(c.URLs(), ",")}, c.opts.Args...)
+}
+
 // Close ends every process, at once, and the proxies. Stop is the orderly way.
 func (c *Cell) Close() error {
 	var errs []error
-	for _, r := range c.replicas {
+	for _, r := range slices.Concat(c.replicas, c.joined) {
 		errs = append(errs, r.Kill())
 	}
 	if c.network != nil {

@@ -122,7 +122,8 @@ func (y *annals) was(path string, floor, revision uint64) bool {
 
 // readAt: a caller was told how the cell was at a revision, by a read that began
 // when the effect of entry floor had been told. It reports false where it can't
-// have been so.
+// have been so. A stale read, whose floor is 0, may be ahead of what a master knows:
+// nobody else need see what it has seen.
 func (j *judge) readAt(who string, floor, revision uint64) bool {
 	j.look()
 	j.w.stats.check("read at a revision")
@@ -132,7 +133,9 @@ func (j *judge) readAt(who string, floor, revision uint64) bool {
 	case revision < least:
 		j.w.fail("%s read at revision %d; %d had been told of before its call", who, revision, least)
 	default:
-		j.told = max(j.told, j.annals.events[revision].index)
+		if floor > 0 {
+			j.told = max(j.told, j.annals.events[revision].index)
+		}
 		return true
 	}
 	return false

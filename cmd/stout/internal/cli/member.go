@@ -15,10 +15,12 @@ import (
 func (a *app) memberCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "member",
-		Short:      "List the members of the cell, and replace a lost directory",
+		Short:      "List the members of the cell, and change them",
 		SuggestFor: []string{"members", "replace"},
 		Args:       cobra.NoArgs,
-		RunE:       func(*cobra.Command, []string) error { return usagef("say what to do: stout member list or replace") },
+		RunE: func(*cobra.Command, []string) error {
+			return usagef("say what to do: stout member list, add, remove, set or replace")
+		},
 	}
 	var stale bool
 	list := &cobra.Command{
@@ -39,7 +41,7 @@ cell stops.
 		RunE:              func(cmd *cobra.Command, _ []string) error { return a.members(cmd.Context(), stale) },
 	}
 	addStale(list, &stale)
-	cmd.AddCommand(list, a.replaceCommand())
+	cmd.AddCommand(list, a.addMemberCommand(), a.removeMemberCommand(), a.setMemberCommand(), a.replaceCommand())
 	return cmd
 }
 

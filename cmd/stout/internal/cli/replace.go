@@ -196,10 +196,18 @@ const replaceAgain = 200 * time.Millisecond
 
 // beginReplace has the cell begin.
 func (a *app) beginReplace(ctx context.Context, r replacement) error {
+	return a.changeMember(ctx, func(ctx context.Context) error {
+		return a.client.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, Force: r.force})
+	})
+}
+
+// changeMember has the cell begin a change of the members, and waits while another
+// is under way.
+func (a *app) changeMember(ctx context.Context, change func(context.Context) error) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	for {
-		err := a.client.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, Force: r.force})
+		err := change(ctx)
 		refused, _ := errors.AsType[*lockapi.Error](err)
 		switch {
 		case errors.Is(err, client.ErrBusy) && sleep(ctx, replaceAgain):

@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+const memberExits = `
+Exit codes: 0 done, 1 the cell refused or nobody said yes, 2 wrong usage, 3 the
+cell has no master, 4 no replica can be reached.`
+
+func (a *app) addMemberCommand() *cobra.Command {
+	var req lockapi.AddMemberRequest
+	var nonvoter bool
+	cmd := &cobra.Command{
+		Use:   "add ID",
+		Short: "Have a replica become a member",
+		Long: `Has the replica ID, which was started with --join and waits for this, become a
+member of the cell. Its log and its /readyz tell this command with all that it
+needs. The cell gives it everything, and a vote once it has caught up; stout
+member list shows how far it is.
+` + memberExits,
+		Example: `  stout member add r4 --directory 5f0a81c2d3e4b697 \
+    --raft-addr 10.0.0.4:7201 --url http://10.0.0.4:7101`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if req.ID = args[0]; nonvoter {
+				req.Suffrage = lockapi.SuffrageNonvoter
+			}
+			if err := req.Validate(); err != nil {
+				return usagef("%s", err.(*lockapi.Error).Detail)
+			}
+			if err := a.changeMember(cmd.Context(), func(ctx context.Context) error { return a.client.AddMember(ctx, req) }); err != nil {
+				return err
+			}
+			if a.ui.json {
+				return a.ui.object(lockapi.MemberChange{ID: req.ID, Directory: req.Directory})
+			}
+			a.ui.printf("%s is a member, without a vote", req.ID)
+			if !nonvoter {
+				a.ui.printf(" until it has caught up")
+			}
+			a.ui.printf("\n")
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&req.Directory, "directory", "", "`id` of its data directory")
+	flags.StringVar(&req.RaftAddr, "raft-addr", "", "`host:port` at which the other replicas reach it")
+	flags.StringVar(&req.URL, "url", "", "base `URL` of its API")
+	flags.BoolVar(&nonvoter, "nonvoter", false, "it stays without a vote, for stale reads and events")
+	for _, name := range []string{"directory", "raft-addr", "url"} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
+	return cmd
+}
+
+func (a *app) removeMemberCommand() *cobra.Command {
+	var yes, force bool
+	cmd := &cobra.Command{
+		Use:   "remove ID",
+		Short: "Take a member out of the cell",
+		Long: `Takes the member ID out of the cell. Its process says so, and ends. What its
+directory holds is not used again, unless it is added again. The master hands
+over before it is removed.
+
+It says first what will be, and asks; --yes is for scripts. The cell refuses
+where too few of its other members are well. What --force has it do all the same
+may not be committed: its outcome is unknown then, and the cell may stand still.
+` + memberExits,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeReplica,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.removeMember(cmd.Context(), args[0], yes, force)
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&force, "force", false, "also where too few of the other members are well")
+	return cmd
+}
+
+// toRemove is what a question about a removal is about.
+const toRemove = "a removal takes a vote from the cell"
+
+func (a *app) removeMember(ctx context.Context, id string, yes, force bool) error {
+	list, err := a.listMembers(ctx)
+	if err != nil {
+		return err
+	}
+	m := present(list, id)
+	if m == nil {
+		return (&failure{code: exitFailed, message: fmt.Sprintf("the cell has no member %s", clean(id))}).
+			hint("it has %s", strings.Join(names(list), ", "))
+	}
+	if !yes {
+		if err := a.someoneToAsk(toRemove); err != nil {
+			return err
+		}
+		well, voters := 0, 0
+		for _, o := range list.Members {
+			if o.Suffrage == lockapi.SuffrageVoter && o.ID != id {
+				voters++
+				if o.Healthy {
+					well++
+				}
+			}
+		}
+		state := "not well"
+		if m.Healthy {
+			state = "well"
+		}
+		u := *a.ui
+		u.out = a.ui.err // a question is no answer
+		u.pairs([2]string{"member", clean(m.ID) + "  " + clean(m.URL)}, [2]string{"out", fmt.Sprintf("directory %s, %s, a %s", clean(m.Directory), state, clean(m.Suffrage))})
+		u.printf("\n")
+		what := fmt.Sprintf("The cell goes on with %s that vote: %d of them well, and %d needed.", plural(voters, "member"), well, voters/2+1)
+		if force {
+			what += " Forced where fewer are well, it may stand still, and whether the removal comes about is unknown until they are back."
+		}
+		u.paragraph("", what)
+		u.printf("\n")
+		if err := a.ask(toRemove, "Remove it?"); err != nil {
+			return err
+		}
+	}
+	if err := a.changeMember(ctx, func(ctx context.Context) error {
+		return a.client.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Force: force})
+	}); err != nil {
+		return err
+	}
+	if a.ui.json {
+		return a.ui.object(lockapi.MemberRemoved{ID: id, Removed: true})
+	}
+	a.ui.printf("%s is no member any more\n", clean(id))
+	return nil
+}
+
+func (a *app) setMemberCommand() *cobra.Command {
+	var raftAddr, url, suffrage string
+	var yes, force bool
+	cmd := &cobra.Command{
+		Use:   "set ID",
+		Short: "Change a member's addresses, or whether it votes",
+		Long: `Changes where the member ID is reached, or whether it votes. The addresses count
+from now on, whatever the settings of replicas say. One that is to vote does so
+once it has caught up. To take a vote is judged as a removal is, and asks first;
+the master hands over before.
+` + memberExits,
+		Example: `  stout member set r2 --raft-addr 10.0.0.9:7201 --url http://10.0.0.9:7101
+  stout member set r5 --suffrage nonvoter --yes`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeReplica,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := lockapi.SetMemberRequest{Force: force}
+			for name, to := range map[string]struct {
+				value *string
+				field **string
+			}{"raft-addr": {&raftAddr, &req.RaftAddr}, "url": {&url, &req.URL}, "suffrage": {&suffrage, &req.Suffrage}} {
+				if cmd.Flags().Changed(name) {
+					*to.field = to.value
+				}
+			}
+			if err := req.Validate(); err != nil {
+				return usagef("%s", err.(*lockapi.Error).Detail)
+			}
+			return a.setMember(cmd.Context(), args[0], req, yes)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&raftAddr, "raft-addr", "", "`host:port` at which the other replicas reach it")
+	flags.StringVar(&url, "url", "", "base `URL` of its API")
+	flags.StringVar(&suffrage, "suffrage", "", "voter or nonvoter")
+	flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	flags.BoolVar(&force, "force", false, "also where too few of the other members are well")
+	for _, name := range []string{"raft-addr", "url"} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
+	_ = cmd.RegisterFlagCompletionFunc("suffrage", cobra.FixedCompletions([]string{lockapi.SuffrageVoter, lockapi.SuffrageNonvoter}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (a *app) setMember(ctx context.Context, id string, req lockapi.SetMemberRequest, yes bool) error {
+	if !yes && req.Suffrage != nil && *req.Suffrage == lockapi.SuffrageNonvoter {
+		if err := a.someoneToAsk(toRemove); err != nil {
+			return err
+		}
+		if err := a.ask(toRemove, fmt.Sprintf("%s has no vote any more?", clean(id))); err != nil {
+			return err
+		}
+	}
+	var now lockapi.Member
+	err := a.changeMember(ctx, func(ctx context.Context) (err error) {
+		now, err = a.client.SetMember(ctx, id, req)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if a.ui.json {
+		return a.ui.object(now)
+	}
+	a.ui.printf("%s is a %s at %s, %s\n", clean(now.ID), clean(now.Suffrage), clean(now.RaftAddr), clean(now.URL))
+	return nil
+}

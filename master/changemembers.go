@@ -1,0 +1,335 @@
+package master
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// A change of the members is up to two entries: one of the table of members, which
+// says where each is and which are to stay without a vote, and one of Raft's
+// configuration. Whatever comes second may be missing when a master is lost. The
+// order is such that the next one can tell what was meant (see settleMembers and
+// step in keepmembers.go):
+//
+//	add      table, configuration   the table has one more: undone, it is dropped
+//	remove   configuration, table   the table has one more: finished, it is dropped
+//	move     table, configuration   the addresses differ: finished, that of the table counts
+//	demote   configuration, table   a nonvoter that is not to stay one: undone, it votes again
+//	promote  table, configuration   a nonvoter that is not to stay one: finished, it votes
+
+const (
+	// membersWait is how long a change of the members waits for another one to end
+	// before it is refused as busy.
+	membersWait = 500 * time.Millisecond
+	// changeBound is how long a change may take to be committed before its outcome
+	// is unknown.
+	changeBound = 5 * time.Second
+)
+
+// exclusively makes a change of the members while this master makes no other, and
+// then has keepMembers look what is left to do. The entries of two changes do not
+// mix, and keepMembers does not undo what is under way.
+func (m *Master) exclusively(ctx context.Context, change func(context.Context) error) error {
+	defer m.memberWakeup.wake()
+	return m.quietly(ctx, change)
+}
+
+// quietly is exclusively for keepMembers itself.
+func (m *Master) quietly(ctx context.Context, change func(context.Context) error) error {
+	wait := time.NewTimer(membersWait)
+	defer wait.Stop()
+	select {
+	case m.membersTurn <- struct{}{}:
+	case <-wait.C:
+		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again when it is committed", cell.ErrBusy)
+	case <-ctx.Done():
+		return errNoMaster("the call ended while it waited for another change of the members")
+	}
+	defer func() { <-m.membersTurn }()
+	ctx, cancel := context.WithTimeout(ctx, changeBound)
+	defer cancel()
+	return change(ctx)
+}
+
+// putMember puts what the table is to say of a member through the log.
+func (m *Master) putMember(o *office, row state.Member) error {
+	op := &state.PutMember{Member: row}
+	if err := o.readyFor(op); err != nil {
+		return err
+	}
+	r, ok := o.fromMemory(op)
+	if !ok {
+		var err error
+		if r, err = o.propose(Caller{}, op); err != nil {
+			return err
+		}
+	}
+	if r == state.Full {
+		return errFull()
+	}
+	return nil
+}
+
+func errFull() error {
+	return lockapi.Errorf(lockapi.CodeConflict, "the cell has as many members as it may have, %d", lockapi.MaxMembers)
+}
+
+// Add makes a replica a member, without a vote. It returns when the cell has
+// taken it in; this master, or the next, gives it a vote once it has caught up,
+// unless it is to stay without one (see keepMembers). To add a member again that
+// is one already changes nothing.
+func (m *Master) Add(ctx context.Context, req AddRequest) error {
+	o, err := m.admit(&req.Caller)
+	if err != nil {
+		return err
+	}
+	if err := req.Validate(); err != nil {
+		return err
+	}
+	return m.exclusively(ctx, func(ctx context.Context) error {
+		now, err := m.members.Membership()
+		if err != nil {
+			return errNoMaster("the membership is not known: %v", err)
+		}
+		row := state.Member{ID: req.ID, Directory: req.Directory, RaftAddr: req.RaftAddr, URL: req.URL, Stays: req.Suffrage == lockapi.SuffrageNonvoter}
+		there, err := mayAdd(now.Members, row)
+		if there || err != nil {
+			return err
+		}
+		if err := m.putMember(o, row); err != nil {
+			return err
+		}
+		return m.change(ctx, now.Index, cell.AddNonvoter, cell.MemberStatus{
+			Member: cell.Member{ID: req.ID, RaftAddr: req.RaftAddr, APIURL: req.URL}, Directory: req.Directory})
+	})
+}
+
+// mayAdd says why a member can't be added, if so, or that it is there.
+func mayAdd(now []cell.MemberStatus, row state.Member) (there bool, err error) {
+	for _, s := range now {
+		switch {
+		case s.ID == row.ID && s.Directory == row.Directory:
+			if s.RaftAddr == row.RaftAddr && s.APIURL == row.URL {
+				return true, nil
+			}
+			return true, lockapi.Errorf(lockapi.CodeConflict, "replica %q with that directory is a member already, at %s and %s; PATCH it to change that", s.ID, s.RaftAddr, s.APIURL)
+		case s.ID == row.ID:
+			return true, lockapi.Errorf(lockapi.CodeConflict, "the cell has a member %q already, with directory %s; replace its directory, or add the replica by another id", s.ID, s.Directory)
+		case s.Directory == row.Directory:
+			return true, lockapi.Errorf(lockapi.CodeConflict, "directory %s is that of member %q", s.Directory, s.ID)
+		}
+	}
+	if err := addressesFree(now, row); err != nil {
+		return false, err
+	}
+	if len(now) >= lockapi.MaxMembers {
+		return false, errFull()
+	}
+	return false, nil
+}
+
+// addressesFree says which other member has one of a member's addresses.
+func addressesFree(now []cell.MemberStatus, row state.Member) error {
+	for _, s := range now {
+		switch {
+		case s.ID == row.ID:
+		case s.RaftAddr == row.RaftAddr:
+			return lockapi.Errorf(lockapi.CodeConflict, "raft_addr %s is that of member %q", row.RaftAddr, s.ID)
+		case s.APIURL == row.URL:
+			return lockapi.Errorf(lockapi.CodeConflict, "url %s is that of member %q", row.URL, s.ID)
+		}
+	}
+	return nil
+}
+
+// Remove takes a member out, with all directories of its name. The master hands
+// over first, which is a no_master: the next master is to be asked.
+func (m *Master) Remove(ctx context.Context, req RemoveRequest) error {
+	if _, err := m.admit(&req.Caller); err != nil {
+		return err
+	}
+	seen, err := m.look(ctx)
+	if err != nil {
+		return err
+	}
+	voter, err := seen.place(req.ID)
+	if err != nil {
+		return err
+	}
+	if seen.members[voter].Voter {
+		if err := m.mayLose(ctx, seen, voter, req.Force); err != nil {
+			return err
+		}
+	}
+	return m.exclusively(ctx, func(ctx context.Context) error {
+		for since := seen.index; ; {
+			now, err := m.members.Membership()
+			if err != nil {
+				return err
+			}
+			if now.Index != since {
+				return lockapi.Errorf(lockapi.CodeBusy, "%v; try again", cell.ErrBusy)
+			}
+			// Who is to take its place goes first.
+			next := -1
+			for i, s := range now.Members {
+				if s.ID == req.ID && (next < 0 || !s.Voter) {
+					next = i
+				}
+			}
+			if next < 0 {
+				return nil
+			}
+			if err := m.change(ctx, now.Index, cell.RemoveMember, now.Members[next]); err != nil {
+				return err
+			}
+			if now, err = m.members.Membership(); err != nil {
+				return nil // it is out; the table is put right by keepMembers
+			}
+			since = now.Index
+		}
+	})
+}
+
+// place is that of a member in the roll: of its directory that votes, where it
+// has one.
+func (r roll) place(id string) (int, error) {
+	i := slices.IndexFunc(r.members, func(v member) bool { return v.ID == id && v.Voter })
+	if i < 0 {
+		i = slices.IndexFunc(r.members, func(v member) bool { return v.ID == id })
+	}
+	if i < 0 {
+		return i, lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell; GET %s lists them", id, lockapi.RouteMembers)
+	}
+	return i, nil
+}
+
+// mayLose says why the cell can't lose the vote of a member. This master hands
+// over where the vote is its own, and is none any more.
+func (m *Master) mayLose(ctx context.Context, seen roll, place int, force bool) error {
+	all, _ := seen.voters(place)
+	if all == 0 {
+		return lockapi.Errorf(lockapi.CodeUnsafe, "replica %s is the only one that votes: without it there is no cell", seen.members[place].ID)
+	}
+	if err := seen.mayRemove(place); err != nil && !force {
+		return err
+	}
+	if v := seen.members[place]; v.ID != m.opts.ID || v.Directory != m.members.Directory() {
+		return nil
+	}
+	if _, err := m.handOff(ctx, ""); err != nil {
+		return err
+	}
+	return errNoMaster("mastership was handed over; the new master is to be asked")
+}
+
+// Set changes where a member is reached, and whether it votes. One that is to get
+// a vote gets it once it has caught up. The master hands over before it loses its
+// own, which is a no_master.
+func (m *Master) Set(ctx context.Context, req SetRequest) (lockapi.Member, error) {
+	o, err := m.admit(&req.Caller)
+	if err != nil {
+		return lockapi.Member{}, err
+	}
+	if err := req.Validate(); err != nil {
+		return lockapi.Member{}, err
+	}
+	seen, err := m.look(ctx)
+	if err != nil {
+		return lockapi.Member{}, err
+	}
+	place, err := seen.place(req.ID)
+	if err != nil {
+		return lockapi.Member{}, err
+	}
+	demote := req.Suffrage != nil && *req.Suffrage == lockapi.SuffrageNonvoter && seen.members[place].Voter
+	if demote {
+		if err := m.mayLose(ctx, seen, place, req.Force); err != nil {
+			return lockapi.Member{}, err
+		}
+	}
+	err = m.exclusively(ctx, func(ctx context.Context) error { return m.set(ctx, o, seen, place, req, demote) })
+	if err != nil {
+		return lockapi.Member{}, err
+	}
+	if seen, err = m.look(ctx); err != nil {
+		return lockapi.Member{}, err
+	}
+	if place, err = seen.place(req.ID); err != nil {
+		return lockapi.Member{}, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "replica %q was changed, and is no member any more", req.ID)
+	}
+	return m.show(seen).Members[place], nil
+}
+
+func (m *Master) set(ctx context.Context, o *office, seen roll, place int, req SetRequest, demote bool) error {
+	now, err := m.members.Membership()
+	switch {
+	case err != nil:
+		return errNoMaster("the membership is not known: %v", err)
+	case now.Index != seen.index:
+		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again", cell.ErrBusy)
+	}
+	is := seen.members[place].MemberStatus
+	put, _ := m.log.State().MemberNamed(is.ID)
+	row := state.Member{ID: is.ID, Directory: is.Directory, RaftAddr: is.RaftAddr, URL: is.APIURL, Stays: put.Stays}
+	if req.RaftAddr != nil {
+		row.RaftAddr = *req.RaftAddr
+	}
+	if req.URL != nil {
+		row.URL = *req.URL
+	}
+	if err := addressesFree(now.Members, row); err != nil {
+		return err
+	}
+	if req.Suffrage != nil {
+		if row.Stays = *req.Suffrage == lockapi.SuffrageNonvoter; row.Stays != put.Stays &&
+			slices.ContainsFunc(now.Members, func(s cell.MemberStatus) bool { return s.ID == is.ID && s.Directory != is.Directory }) {
+			return lockapi.Errorf(lockapi.CodeBusy, "another directory is about to take the place of %q; wait for that, or take it back", is.ID)
+		}
+	}
+	// Before the vote is lost: the table is of a level that the cell may lack.
+	if err := o.readyFor(&state.PutMember{}); err != nil {
+		return err
+	}
+	if !o.log.State().Knows(&state.PutMember{}) {
+		return errLevel(&state.PutMember{}, o.log.State().Level)
+	}
+	if demote {
+		if err := m.change(ctx, now.Index, cell.DemoteMember, is); err != nil {
+			return err
+		}
+	}
+	if err := m.putMember(o, row); err != nil {
+		return err
+	}
+	return m.move(ctx)
+}
+
+// move has Raft's configuration take the addresses of the table.
+func (m *Master) move(ctx context.Context) error {
+	for {
+		now, err := m.members.Membership()
+		if err != nil {
+			return errNoMaster("the membership is not known: %v", err)
+		}
+		s := m.log.State()
+		i := slices.IndexFunc(now.Members, func(is cell.MemberStatus) bool {
+			put, ok := s.Member(is.ID, is.Directory)
+			return ok && put.Put && put.RaftAddr != is.At
+		})
+		if i < 0 {
+			return nil
+		}
+		moved := now.Members[i]
+		put, _ := s.MemberNamed(moved.ID)
+		moved.RaftAddr = put.RaftAddr
+		if err := m.change(ctx, now.Index, cell.MoveMember, moved); err != nil {
+			return err
+		}
+	}
+}

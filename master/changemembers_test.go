@@ -1,0 +1,315 @@
+package master
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+const fourth = "00000000000000a4"
+
+// inMembersCell is a cell of n whose releases all know the level of members, with
+// a fourth replica that knocks.
+func inMembersCell(t *testing.T, n int, f func(t *testing.T, c *fakeCell, m *Master)) {
+	inCell(t, n, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		c.set(func(f *fakeConf) {
+			f.level = map[string]uint64{fourth: state.Level, newDirectory: state.Level}
+			for _, s := range f.members {
+				f.level[s.Directory] = state.Level
+			}
+			f.at["r4"] = fourth
+		})
+		m := c.office("r1").master
+		pass(time.Second)
+		f(t, c, m)
+	})
+}
+
+func addition(suffrage string) AddRequest {
+	return AddRequest{AddMemberRequest: lockapi.AddMemberRequest{ID: "r4", Directory: fourth, RaftAddr: "r4:7201", URL: "http://r4", Suffrage: suffrage}}
+}
+
+func text(s string) *string { return &s }
+
+func suffrage(s string) SetRequest {
+	return SetRequest{ID: "r4", SetMemberRequest: lockapi.SetMemberRequest{Suffrage: &s}}
+}
+
+// wantMembers looks at the configuration ("+" for a vote) and at the table, which
+// have the same members.
+func (c *fakeCell) wantMembers(t *testing.T, when string, m *Master, want ...string) {
+	t.Helper()
+	s := m.log.State()
+	c.set(func(f *fakeConf) {
+		var got, table []string
+		for _, v := range f.members {
+			one := v.ID
+			if v.Voter {
+				one += "+"
+			}
+			got = append(got, one)
+			if put, ok := s.Member(v.ID, v.Directory); !ok || put.Put && (put.RaftAddr != v.At) {
+				t.Errorf("%s the table has %+v for %+v", when, put, v)
+			}
+		}
+		for _, v := range s.Members {
+			table = append(table, v.ID)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) || len(table) != len(want) {
+			t.Errorf("%s: %q, the table has %q, want %q; after %q", when, got, table, want, f.changes)
+		}
+	})
+}
+
+// TestAdd: a new member votes once it has caught up, and one that is to stay
+// without a vote stays so until it is told otherwise.
+func TestAdd(t *testing.T) {
+	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
+		write(t, m, caughtUpWithin+10)
+		c.set(func(f *fakeConf) { f.behind[fourth] = 1 << 20 })
+		for range 2 { // the second changes nothing
+			if err := m.Add(t.Context(), addition("")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(time.Minute)
+		c.wantMembers(t, "behind", m, "r1+", "r2+", "r3+", "r4")
+		list, err := m.MemberList(t.Context(), Read{})
+		if err != nil || list.Members[3].URL != "http://r4" || list.Members[3].Behind == 0 {
+			t.Errorf("%+v, %v", list, err)
+		}
+		c.set(func(f *fakeConf) { f.behind[fourth] = 0 })
+		pass(time.Second)
+		c.wantMembers(t, "caught up", m, "r1+", "r2+", "r3+", "r4+")
+		if err := m.Remove(t.Context(), RemoveRequest{ID: "r4"}); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		c.wantMembers(t, "removed", m, "r1+", "r2+", "r3+")
+		code(t, m.Remove(t.Context(), RemoveRequest{ID: "r4"}), lockapi.CodeNotFound)
+
+		if err := m.Add(t.Context(), addition(lockapi.SuffrageNonvoter)); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		c.wantMembers(t, "without a vote", m, "r1+", "r2+", "r3+", "r4")
+		if _, err := m.Set(t.Context(), suffrage(lockapi.SuffrageVoter)); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		c.wantMembers(t, "promoted", m, "r1+", "r2+", "r3+", "r4+")
+		got, err := m.Set(t.Context(), suffrage(lockapi.SuffrageNonvoter))
+		if err != nil || got.Suffrage != lockapi.SuffrageNonvoter {
+			t.Errorf("%+v, %v", got, err)
+		}
+		pass(time.Minute)
+		c.wantMembers(t, "demoted", m, "r1+", "r2+", "r3+", "r4")
+		got, err = m.Set(t.Context(), SetRequest{ID: "r2", SetMemberRequest: lockapi.SetMemberRequest{RaftAddr: text("moved:1"), URL: text("http://moved")}})
+		if err != nil || got.ID != "r2" {
+			t.Errorf("%+v, %v", got, err)
+		}
+		pass(time.Second)
+		c.wantMembers(t, "moved", m, "r1+", "r2+", "r3+", "r4")
+	})
+}
+
+// TestHalfChanges: of each change that is two entries the first alone has come
+// about when the master is lost. The next one finishes it or undoes it.
+func TestHalfChanges(t *testing.T) {
+	put := func(m state.Member) func(*testing.T, *fakeCell, *Master) {
+		return func(t *testing.T, _ *fakeCell, m1 *Master) {
+			if err := m1.putMember(m1.inOffice(), m); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	conf := func(what cell.Change, s cell.MemberStatus) func(*testing.T, *fakeCell, *Master) {
+		return func(_ *testing.T, c *fakeCell, _ *Master) { c.set(func(f *fakeConf) { f.change(what, s) }) }
+	}
+	second := state.Member{ID: "r2", Directory: founder("r2"), RaftAddr: "moved:1", URL: "http://moved"}
+	stays := state.Member{ID: "r4", Directory: fourth, RaftAddr: "r4:7201", URL: "http://r4"}
+	for name, tc := range map[string]struct {
+		before, half func(*testing.T, *fakeCell, *Master)
+		want         []string
+	}{
+		"add is undone":      {nil, put(stays), []string{"r1+", "r2+", "r3+"}},
+		"remove is finished": {nil, conf(cell.RemoveMember, standing("r3", founder("r3"), true)), []string{"r1+", "r2+"}},
+		"move is finished":   {nil, put(second), []string{"r1+", "r2+", "r3+"}},
+		"demote is undone":   {nil, conf(cell.DemoteMember, standing("r3", founder("r3"), true)), []string{"r1+", "r2+", "r3+"}},
+		"promote is finished": {func(t *testing.T, _ *fakeCell, m *Master) {
+			if err := m.Add(t.Context(), addition(lockapi.SuffrageNonvoter)); err != nil {
+				t.Error(err)
+			}
+		}, put(stays), []string{"r1+", "r2+", "r3+", "r4+"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
+				if tc.before != nil {
+					tc.before(t, c, m)
+				}
+				m.membersTurn <- struct{}{} // as while it makes the change
+				tc.half(t, c, m)
+				c.cutOff("r1", true)
+				next := c.office("r2").master
+				pass(time.Minute)
+				c.wantMembers(t, "the next master", next, tc.want...)
+				c.cutOff("r1", false)
+				pass(time.Second)
+				<-m.membersTurn
+			})
+		})
+	}
+}
+
+// TestMasterRemovesItself: it hands over, and is removed by the next one; the
+// same for its vote.
+func TestMasterRemovesItself(t *testing.T) {
+	for name, tc := range map[string]struct {
+		do   func(*testing.T, *Master) error
+		want []string
+	}{
+		"removed": {func(t *testing.T, m *Master) error { return m.Remove(t.Context(), RemoveRequest{ID: "r1"}) }, []string{"r2+", "r3+"}},
+		"demoted": {func(t *testing.T, m *Master) error {
+			_, err := m.Set(t.Context(), SetRequest{ID: "r1", SetMemberRequest: lockapi.SetMemberRequest{Suffrage: text(lockapi.SuffrageNonvoter)}})
+			return err
+		}, []string{"r1", "r2+", "r3+"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
+				err := tc.do(t, m)
+				code(t, err, lockapi.CodeNoMaster)
+				c.set(func(f *fakeConf) {
+					if len(f.changes) > 0 {
+						t.Errorf("the master made %q itself", f.changes)
+					}
+				})
+				at := m.Known()
+				if at.Self || at.ID == "" {
+					t.Fatalf("after it has handed over: %+v", at)
+				}
+				next := c.node(at.ID).master
+				pass(time.Second)
+				if err := tc.do(t, next); err != nil {
+					t.Fatal(err)
+				}
+				pass(time.Second)
+				c.wantMembers(t, "by the next master", next, tc.want...)
+			})
+		})
+	}
+}
+
+// TestChangeRefusals: with what would be lost, and nothing is changed.
+func TestChangeRefusals(t *testing.T) {
+	remove := func(id string, force bool) func(*testing.T, *Master) error {
+		return func(t *testing.T, m *Master) error {
+			return m.Remove(t.Context(), RemoveRequest{ID: id, RemoveMemberRequest: lockapi.RemoveMemberRequest{Force: force}})
+		}
+	}
+	add := func(change func(*lockapi.AddMemberRequest)) func(*testing.T, *Master) error {
+		return func(t *testing.T, m *Master) error {
+			req := addition("")
+			change(&req.AddMemberRequest)
+			return m.Add(t.Context(), req)
+		}
+	}
+	set := func(id string, req lockapi.SetMemberRequest) func(*testing.T, *Master) error {
+		return func(t *testing.T, m *Master) error {
+			_, err := m.Set(t.Context(), SetRequest{ID: id, SetMemberRequest: req})
+			return err
+		}
+	}
+	away := func(names ...string) func(*fakeConf) {
+		return func(f *fakeConf) {
+			for _, name := range names {
+				delete(f.at, name)
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		size    int
+		prepare func(*fakeConf)
+		do      func(*testing.T, *Master) error
+		want    lockapi.Code
+		says    string
+	}{
+		"one of three is away":       {3, away("r3"), remove("r2", false), lockapi.CodeUnsafe, "1 of 2 members that vote are well"},
+		"the master itself":          {3, away("r3"), remove("r1", false), lockapi.CodeUnsafe, "1 of 2"},
+		"demoting is judged as well": {3, away("r3"), set("r2", lockapi.SetMemberRequest{Suffrage: text("nonvoter")}), lockapi.CodeUnsafe, "1 of 2"},
+		"the only one":               {1, nil, remove("r1", false), lockapi.CodeUnsafe, "without it there is no cell"},
+		"the only one, forced":       {1, nil, remove("r1", true), lockapi.CodeUnsafe, "without it there is no cell"},
+		"the only one, demoted":      {1, nil, set("r1", lockapi.SetMemberRequest{Suffrage: text("nonvoter"), Force: true}), lockapi.CodeUnsafe, "without it there is no cell"},
+		"who is away may go":         {3, away("r3"), remove("r3", false), "", ""},
+		"forced":                     {3, away("r3"), remove("r2", true), "", ""},
+		"two of five are away":       {5, away("r4", "r5"), remove("r4", false), "", ""},
+		"and one that is well":       {5, away("r4", "r5"), remove("r3", false), lockapi.CodeUnsafe, "2 of 4"},
+		"nobody":                     {3, nil, remove("r9", false), lockapi.CodeNotFound, `"r9"`},
+		"nobody is set":              {3, nil, set("r9", lockapi.SetMemberRequest{URL: text("http://x")}), lockapi.CodeNotFound, `"r9"`},
+		"nothing is set":             {3, nil, set("r2", lockapi.SetMemberRequest{}), lockapi.CodeInvalidArgument, "nothing"},
+		"remove while busy":          {3, func(f *fakeConf) { f.busy = true }, remove("r3", false), lockapi.CodeBusy, "under way"},
+		"add while busy":             {3, func(f *fakeConf) { f.busy = true }, add(func(*lockapi.AddMemberRequest) {}), lockapi.CodeBusy, "under way"},
+		"a name that is taken":       {3, nil, add(func(r *lockapi.AddMemberRequest) { r.ID = "r2" }), lockapi.CodeConflict, "replace its directory"},
+		"another's directory":        {3, nil, add(func(r *lockapi.AddMemberRequest) { r.Directory = founder("r2") }), lockapi.CodeConflict, `"r2"`},
+		"another's address":          {3, nil, add(func(r *lockapi.AddMemberRequest) { r.RaftAddr = "r2:7201" }), lockapi.CodeConflict, "r2:7201"},
+		"another's URL":              {3, nil, add(func(r *lockapi.AddMemberRequest) { r.URL = "http://r2" }), lockapi.CodeConflict, "http://r2"},
+		"move to another's address":  {3, nil, set("r2", lockapi.SetMemberRequest{RaftAddr: text("r3:7201")}), lockapi.CodeConflict, "r3:7201"},
+		"malformed":                  {3, nil, add(func(r *lockapi.AddMemberRequest) { r.RaftAddr = "x" }), lockapi.CodeInvalidArgument, "raft_addr"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inMembersCell(t, tc.size, func(t *testing.T, c *fakeCell, m *Master) {
+				c.set(func(f *fakeConf) {
+					if tc.prepare != nil {
+						tc.prepare(f)
+					}
+				})
+				err := tc.do(t, m)
+				if tc.want == "" {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				code(t, err, tc.want)
+				if err == nil || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("%q does not say %q", err, tc.says)
+				}
+				c.set(func(f *fakeConf) {
+					f.busy = false
+					if len(f.changes) > 0 {
+						t.Errorf("changed: %q", f.changes)
+					}
+				})
+				pass(time.Minute) // nothing is left to be finished
+				c.set(func(f *fakeConf) {
+					if len(f.changes) > 0 || len(f.members) != tc.size {
+						t.Errorf("changed later: %q", f.changes)
+					}
+				})
+				if !m.Known().Self {
+					t.Error("a refusal has cost the master its office")
+				}
+			})
+		})
+	}
+}
+
+// TestOneChangeAtATime: who comes while another change is made waits a moment,
+// and is busy then.
+func TestOneChangeAtATime(t *testing.T) {
+	inMembersCell(t, 3, func(t *testing.T, _ *fakeCell, m *Master) {
+		m.membersTurn <- struct{}{}
+		if err := m.Add(t.Context(), addition("")); !errors.Is(err, lockapi.CodeBusy) {
+			t.Errorf("it comes to %v", err)
+		}
+		<-m.membersTurn
+		if err := m.Add(t.Context(), addition("")); err != nil {
+			t.Error(err)
+		}
+	})
+}
