@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stoutlock/stout/internal/lab/sim"
 	"github.com/stoutlock/stout/internal/lab/spec"
@@ -88,8 +89,9 @@ func (p *Plan) best(out *sim.Outcome) int {
 		return sim.Nobody
 	}
 	best := sim.Nobody
+	candidates := a.Candidates && !p.begunAnew(out)
 	for id := range c.N {
-		if !out.Alive[id] || out.Cut[id] || a.Candidates && !c.Starts(id) {
+		if !out.Alive[id] || out.Cut[id] || candidates && !c.Starts(id) {
 			continue
 		}
 		if best == sim.Nobody || a.Winner == spec.Highest {
@@ -97,6 +99,12 @@ func (p *Plan) best(out *sim.Outcome) int {
 		}
 	}
 	return best
+}
+
+// begunAnew reports whether all were told of a crash, and began anew.
+func (p *Plan) begunAnew(out *sim.Outcome) bool {
+	d := p.Config.Detector
+	return p.Algorithm.Anew && (d == sim.Perfect || d == sim.Inaccurate) && slices.Contains(out.Alive[:p.Case.N], false)
 }
 
 // firstWrong is the first event by which a process came to a belief that it

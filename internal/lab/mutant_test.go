@@ -79,6 +79,8 @@ func TestMutants(t *testing.T) {
 			mutant{before: func(m *sim.Message) bool { m.ID = max(m.ID, 3); return true }}},
 		{"forgets that it takes part", lab.Options{Algorithm: "chang-roberts", Initiators: "all", Order: "worst"},
 			mutant{after: set("Participant", false)}},
+		{"does not tell what was sent before a crash", lab.Options{Algorithm: "chang-roberts", Crash: []string{"4@after-election"}, Detector: "perfect"},
+			mutant{after: set("Era", 0)}},
 		{"swallows nothing", lab.Options{Algorithm: "lcr"}, mutant{after: set("Candidate", false)}},
 		{"takes one reply for two", lab.Options{Algorithm: "hs", N: 16, Order: "worst"}, mutant{after: set("Replies", 1)}},
 		{"looks at its index", lab.Options{Algorithm: "anonymous", N: 3},

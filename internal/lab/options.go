@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 
+	"github.com/stoutlock/stout/internal/lab/elect"
 	"github.com/stoutlock/stout/internal/lab/sim"
 	"github.com/stoutlock/stout/internal/lab/spec"
 )
@@ -99,6 +100,9 @@ func (p *Plan) configure() {
 	a, c, cfg := p.Algorithm, p.Case, &p.Config
 	cfg.N, cfg.Extra, cfg.Kinds, cfg.Ring, cfg.Seed = c.N, a.Extra, a.Kinds, c.Ring, c.Seed
 	cfg.New = func(id int) sim.Process { return a.New(c, id) }
+	if a.Anew && cfg.Detector != sim.NoDetector {
+		cfg.New = func(id int) sim.Process { return elect.BeginsAnew(a, c, id) }
+	}
 	cfg.Trace = p.Options.Trace
 	if a.Until != nil {
 		cfg.Until = a.Until(c)

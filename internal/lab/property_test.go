@@ -161,12 +161,12 @@ func TestChubbyNeverTwo(t *testing.T) {
 func TestCrashesAreRiddenOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := lab.Options{
-			Algorithm: rapid.SampledFrom([]string{"ring", "bully", "zookeeper", "zookeeper-herd", "stout"}).Draw(t, "algorithm"),
+			Algorithm: rapid.SampledFrom([]string{"ring", "ring-naive", "chang-roberts", "lcr", "hs", "bully", "zookeeper", "zookeeper-herd", "stout"}).Draw(t, "algorithm"),
 			N:         rapid.IntRange(5, 8).Draw(t, "n"), Detector: "perfect",
 			Seed:    rapid.Uint64Range(0, 1<<20).Draw(t, "seed"),
 			Latency: rapid.SampledFrom([]string{"1", "1..3", "2..9"}).Draw(t, "latency"),
 		}
-		if o.Algorithm == "ring" {
+		if a, _ := lab.Find(o.Algorithm); a.Ring {
 			o.Order = "random"
 			o.Initiators = drawIDs(t, o.N)
 		}
@@ -190,6 +190,10 @@ func TestCrashAnywhere(t *testing.T) {
 	for _, o := range []lab.Options{
 		{Algorithm: "ring", N: 5, Detector: "perfect"},
 		{Algorithm: "ring", N: 4, Detector: "perfect", Initiators: "all", Order: "worst"},
+		{Algorithm: "ring-naive", N: 5, Detector: "perfect", Initiators: "0,2"},
+		{Algorithm: "chang-roberts", N: 5, Detector: "perfect", Latency: "1..6"},
+		{Algorithm: "lcr", N: 5, Detector: "perfect", Order: "worst"},
+		{Algorithm: "hs", N: 5, Detector: "perfect", Order: "worst"},
 		{Algorithm: "bully", N: 5, Detector: "perfect"},
 		{Algorithm: "bully", N: 5, Detector: "perfect", Latency: "1..6", Seed: 5},
 		{Algorithm: "zookeeper", N: 5},
@@ -303,7 +307,7 @@ func TestCrashesBreak(t *testing.T) {
 func TestRingCountsExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 40).Draw(t, "n")
-		ring := rapid.Permutation(spec.Ascending(n, 0)).Draw(t, "ring")
+		ring := rapid.Permutation(spec.Ascending(n, nil)).Draw(t, "ring")
 		o := lab.Options{N: n, Initiators: "all", Order: strings.Trim(strings.ReplaceAll(fmt.Sprint(ring), " ", ","), "[]")}
 		// hops is how far an id goes before it meets a better one.
 		hops := func(at, step int) (k int) {

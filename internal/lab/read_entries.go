@@ -71,7 +71,7 @@ func readCounts(c *spec.Case, text string, server bool) error {
 		i, err1 := strconv.Atoi(id)
 		k, err2 := strconv.Atoi(times)
 		if err1 != nil || err2 != nil || i < 0 || i >= c.N || k < 0 || k > maxEntries {
-			return usage("--entries %q: it is a number for all, or ID:TIMES,… with ids 0 … %d", text, c.N-1)
+			return usage("--entries %q: it is a number for all, or ID:TIMES,… with ids 0 … %d, and at most %d times", text, c.N-1, maxEntries)
 		}
 		if named[i] {
 			return usage("--entries %q: %d is there twice", text, i)

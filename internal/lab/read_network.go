@@ -77,7 +77,7 @@ func readInitiators(p *Plan) (err error) {
 	}
 	switch {
 	case text == "all", text == "" && a.All:
-		c.Initiators = spec.Ascending(c.N, 0)
+		c.Initiators = spec.Ascending(c.N, nil)
 		if a.Dead { // the one that has failed does not notice it
 			c.Initiators = c.Initiators[:c.N-1]
 		}
@@ -90,6 +90,8 @@ func readInitiators(p *Plan) (err error) {
 			return usage("--initiators %s: in %s all processes begin", text, a.Name)
 		}
 	case a.Nobody, a.Family == spec.Mutex:
+	case a.Best != nil && p.Options.Order == "best": // who is to be elected begins
+		c.Initiators = []int{c.N - 1}
 	default:
 		c.Initiators = []int{0}
 	}
@@ -101,13 +103,9 @@ func readOrder(p *Plan) (err error) {
 	if text != "" && !a.Ring {
 		return usage("--order %s: %s is not an algorithm of rings", text, a.Name)
 	}
-	first := 0
-	if len(c.Initiators) > 0 {
-		first = c.Initiators[0]
-	}
 	switch text {
 	case "":
-		c.Ring = spec.Ascending(c.N, 0)
+		c.Ring = spec.Ascending(c.N, nil)
 	case "best", "worst":
 		order := a.Best
 		if text == "worst" {
@@ -116,7 +114,7 @@ func readOrder(p *Plan) (err error) {
 		if order == nil {
 			return usage("--order %s: in %s all orders cost the same", text, a.Name)
 		}
-		c.Ring = order(c.N, first)
+		c.Ring = order(c.N, c.Initiators)
 	case "random":
 		c.Ring = rand.New(rand.NewPCG(c.Seed, 0x0de7)).Perm(c.N)
 	default:
@@ -125,6 +123,12 @@ func readOrder(p *Plan) (err error) {
 		}
 	}
 	return err
+}
+
+// IsBest reports whether this ring is the one that costs least.
+func (p *Plan) IsBest() bool {
+	best := p.Algorithm.Best
+	return best != nil && slices.Equal(p.Case.Ring, best(p.Case.N, p.Case.Initiators))
 }
 
 var detectors = map[string]sim.Detector{
@@ -147,6 +151,9 @@ func readDetector(p *Plan) error {
 	if d == sim.Inaccurate {
 		p.Case.Faulty = true
 		p.suspectBest()
+	}
+	if p.Algorithm.Dead && d != sim.NoDetector {
+		p.Case.Faulty = true // others than who begins hear of the failure, too
 	}
 	return nil
 }

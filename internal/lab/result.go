@@ -24,7 +24,7 @@ type Result struct {
 	Safety    bool           `json:"safety"`
 	Liveness  bool           `json:"liveness"`
 	Violation *Violation     `json:"violation"`
-	Expected  *spec.Expected `json:"expected"` // null where something is made to break, and of one process
+	Expected  *spec.Expected `json:"expected"` // null where something is made to break, and of a ring of one
 	Within    *bool          `json:"within"`
 	Note      string         `json:"note,omitempty"`
 
@@ -113,6 +113,9 @@ func (p *Plan) Judge(out *sim.Outcome) *Result {
 		Messages: Messages{Total: out.Messages, ByKind: map[string]int{}, ToSelf: out.ToSelf, Bits: out.Bits},
 		Note:     a.Note, Trace: out.Trace, Outcome: out, Plan: p,
 	}
+	if p.Options.Detector != "" && p.Config.Detector != sim.NoDetector && !p.listens() {
+		r.Note = strings.TrimPrefix(r.Note+"; nobody here listens to a detector", "; ")
+	}
 	for k, info := range a.Kinds {
 		r.Messages.ByKind[info.Name] = out.ByKind[k]
 	}
@@ -121,7 +124,7 @@ func (p *Plan) Judge(out *sim.Outcome) *Result {
 	} else {
 		p.judgeMutex(r)
 	}
-	if a.Expect != nil && p.Case.N > 1 { // who is alone sends to itself only
+	if a.Expect != nil && (p.Case.N > 1 || !a.Ring) { // a ring of one sends to itself only
 		r.Undisturbed = a.Expect(p.Case)
 	}
 	if !p.Case.Faulty {
@@ -139,6 +142,21 @@ func (p *Plan) Judge(out *sim.Outcome) *Result {
 		}
 	}
 	return r
+}
+
+// listens reports whether processes of this run listen to a detector.
+func (p *Plan) listens() bool {
+	for _, id := range []int{0, p.Case.N + p.Algorithm.Extra - 1} {
+		switch process := p.Config.New(id).(type) {
+		case interface{ Listens() bool }:
+			if process.Listens() {
+				return true
+			}
+		case sim.Suspecter:
+			return true
+		}
+	}
+	return false
 }
 
 // delaysWithin reports whether the delays of mutual exclusion are what the book

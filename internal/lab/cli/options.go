@@ -19,8 +19,8 @@ func options(cmd *cobra.Command) *lab.Options {
 func settings(cmd *cobra.Command, o *lab.Options) {
 	f := cmd.Flags()
 	f.StringVar(&o.Initiators, "initiators", "", "who begins: ids such as 0,3, or all (default: as the book has it)")
-	f.StringVar(&o.Order, "order", "", "ids around the ring, in the direction of messages: best, worst, random, or 0,3,1,2")
-	f.StringVar(&o.Entries, "entries", "", "mutual exclusion: how often each enters, 2 or 0:1,1:1 (default 1 each)")
+	f.StringVar(&o.Order, "order", "", "ids around the ring, in the direction of messages: best, worst, random, or 0,3,1,2 (best: who is to be elected begins, unless --initiators; hs: worst is a bad one)")
+	f.StringVar(&o.Entries, "entries", "", "mutual exclusion: how often each enters, 2 or 0:1,1:1 (default 1 each; maekawa one process, with -n 6 the deadlock)")
 	network(f, o)
 	faults(f, o)
 	f.IntVar(&o.Trace, "trace", 0, "with -o json: as many events of the run, with Lamport clocks")
@@ -42,8 +42,8 @@ func network(f *pflag.FlagSet, o *lab.Options) {
 
 func faults(f *pflag.FlagSet, o *lab.Options) {
 	f.StringArrayVar(&o.Crash, "crash", nil,
-		"ID@EVENT: start, KIND (before its first such message), after-KIND, or with #K its Kth; repeatable")
+		"ID@EVENT: start, KIND (before its first such message), after-KIND (just after it, in the midst of a multicast), or with #K its Kth; repeatable")
 	f.StringArrayVar(&o.Cut, "cut", nil, "as --crash: the process is cut off from the network")
 	f.StringArrayVar(&o.Reboot, "reboot", nil, "as --crash: the process comes back after two bounds, if it can")
-	f.StringVar(&o.Detector, "detector", "", "of failures: none, perfect, incomplete or inaccurate (default none)")
+	f.StringVar(&o.Detector, "detector", "", "of failures: none, perfect, incomplete or inaccurate (default none; services have a perfect one)")
 }

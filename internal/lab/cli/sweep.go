@@ -16,6 +16,8 @@ func (a *app) sweep() *cobra.Command {
 		Short: "Count messages over many n and seeds, as CSV or as a plot with the book's range and a fit",
 		Example: `  stoutlab sweep lcr hs --order worst -n 4..1024 --seeds 1 -o svg --out sweep.svg
   stoutlab sweep lcr --order random -n 8,64,512 --seeds 20`,
+		Long: `Count messages over many n and seeds, as CSV or as a plot with the book's range
+and a fit. Without --order, rings are random where 0, 1, … n−1 is the best case.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return lab.NewUsage("which algorithms? 'stoutlab list' has them all")

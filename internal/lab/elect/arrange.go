@@ -4,27 +4,41 @@ import "slices"
 
 // Arrangements of ids around a ring.
 
-// bestForOne has the best process follow the one that begins, and worstForOne
-// has it come last. Where the best one begins, any order is as good.
-func bestForOne(n, first int) []int {
-	ids := worstForOne(n, first)
-	slices.Reverse(ids[1:])
-	return ids
+// shortWays has each process that begins followed by a higher one, and the last
+// of them by the best: no message of theirs goes further than it must.
+func shortWays(n int, begin []int) []int {
+	ids := slices.Compact(append(slices.Sorted(slices.Values(begin)), n-1))
+	return append(ids, others(n, ids)...)
 }
 
-func worstForOne(n, first int) []int {
-	ids := []int{first}
+// longWays has each of them followed by lower ones, and the best come last: all
+// messages go as far as they may.
+func longWays(n int, begin []int) []int {
+	ids := slices.Sorted(slices.Values(begin))
+	rest := others(n, ids)
+	slices.Reverse(ids)
+	return append(ids, rest...)
+}
+
+// others are the processes that are not named.
+func others(n int, named []int) []int {
+	is := make([]bool, n)
+	for _, id := range named {
+		is[id] = true
+	}
+	var rest []int
 	for id := range n {
-		if id != first {
-			ids = append(ids, id)
+		if !is[id] {
+			rest = append(rest, id)
 		}
 	}
-	return ids
+	return rest
 }
 
 // bitReversed arranges the ids so that the winners of each phase are spread
-// evenly, and many: the order of the bit-reversed places.
-func bitReversed(n, _ int) []int {
+// evenly, and many: the order of the bit-reversed places. It is a bad ring for
+// hs; the worst is not known.
+func bitReversed(n int, _ []int) []int {
 	log := 0
 	for 1<<log < n {
 		log++

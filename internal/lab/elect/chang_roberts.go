@@ -55,8 +55,8 @@ var changRobertsSpec = spec.Algorithm{
 	New: func(c spec.Case, id int) sim.Process {
 		return &changRoberts{Id: id, Leader: sim.Nobody, Begins: c.Starts(id)}
 	},
-	Ring: true, Decides: elected,
-	Best: spec.Ascending, Worst: spec.Descending,
+	Ring: true, Anew: true, Decides: elected,
+	Best: shortWays, Worst: longWays,
 	Expect: func(c spec.Case) *spec.Expected {
 		if len(c.Initiators) == 1 {
 			return ringOne(c)

@@ -101,7 +101,7 @@ var hsSpec = spec.Algorithm{
 	New: func(c spec.Case, id int) sim.Process {
 		return &hs{Id: id, Leader: sim.Nobody, Candidate: c.Starts(id)}
 	},
-	Ring: true, All: true, Candidates: true, Phases: true, Decides: hsElected,
+	Ring: true, All: true, Candidates: true, Phases: true, Anew: true, Decides: hsElected,
 	Best: spec.Ascending, Worst: bitReversed,
 	Expect: hsBook,
 }

@@ -48,8 +48,8 @@ var lcrSpec = spec.Algorithm{
 	New: func(c spec.Case, id int) sim.Process {
 		return &lcr{Id: id, Leader: sim.Nobody, Candidate: c.Starts(id)}
 	},
-	Ring: true, All: true, Candidates: true, Decides: elected,
-	Best: spec.Ascending, Worst: spec.Descending,
+	Ring: true, All: true, Candidates: true, Anew: true, Decides: elected,
+	Best: shortWays, Worst: longWays,
 	Expect: func(c spec.Case) *spec.Expected {
 		n := c.N
 		e := &spec.Expected{

@@ -15,9 +15,9 @@ import (
 // the highest one that it heard of, and stops the runs of lower ones.
 //
 // Where a failure detector says that a process has crashed, nothing about that
-// process goes any further, and who took part in an election begins anew, in a
-// round higher than all that it has heard of: a higher round stops a lower one,
-// whoever began it. The ring closes around who is taken for crashed.
+// process goes any further, and who is told begins anew, in a round higher than
+// all that it has heard of: a higher round stops a lower one, whoever began it.
+// The ring closes around who is taken for crashed.
 type ring struct {
 	Id        int
 	Leader    int
@@ -74,9 +74,7 @@ func (p *ring) Suspect(net *sim.Port, who int) {
 	if p.Leader == who {
 		p.elect(net, sim.Nobody)
 	}
-	if p.Initiator != sim.Nobody {
-		p.anew(net)
-	}
+	p.anew(net)
 }
 
 func (p *ring) anew(net *sim.Port) {
@@ -104,7 +102,7 @@ var ringSpec = spec.Algorithm{
 		return &ring{Id: id, Leader: sim.Nobody, Initiator: sim.Nobody, Begins: c.Starts(id)}
 	},
 	Ring: true, Decides: elected,
-	Best: bestForOne, Worst: worstForOne,
+	Best: shortWays, Worst: longWays,
 	Expect: func(c spec.Case) *spec.Expected {
 		if len(c.Initiators) > 1 {
 			return ringSeveral(c)

@@ -46,8 +46,8 @@ var naiveSpec = spec.Algorithm{
 	New: func(c spec.Case, id int) sim.Process {
 		return &naive{Id: id, Leader: sim.Nobody, Begins: c.Starts(id)}
 	},
-	Ring: true, Decides: elected,
-	Best: bestForOne, Worst: worstForOne,
+	Ring: true, Anew: true, Decides: elected,
+	Best: shortWays, Worst: longWays,
 	Expect: func(c spec.Case) *spec.Expected {
 		sum, longest := 0, 0
 		for _, from := range c.Initiators {

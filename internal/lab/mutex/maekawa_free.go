@@ -173,7 +173,7 @@ var deadlockFreeSpec = spec.Algorithm{
 	Crowd: true, Sets: setsOf, Default: 6, Delay: sixDelays,
 	Expect: func(c spec.Case) *spec.Expected {
 		e := maekawaExpect(c)
-		if entries(c) > 1 {
+		if c.N > 1 && entries(c) > 1 {
 			// Every request may be failed, inquired and relinquished, as often
 			// as an earlier one comes to one of its members.
 			e.Messages.Max *= 3 + entries(c)

@@ -17,13 +17,16 @@ const ringToken sim.Kind = 0
 
 func (p *tokenRing) Init(net *sim.Port) {
 	if p.Begins {
-		net.Next(sim.Message{Kind: ringToken})
+		p.hold(net)
 	}
 }
 
 func (p *tokenRing) Request(*sim.Port) { p.Wants = true }
 
-func (p *tokenRing) Receive(net *sim.Port, _ sim.Message) {
+func (p *tokenRing) Receive(net *sim.Port, _ sim.Message) { p.hold(net) }
+
+// hold has the token: it is used, or goes on.
+func (p *tokenRing) hold(net *sim.Port) {
 	if p.Wants {
 		p.Wants, p.Inside = false, true
 		enter(net)
@@ -50,11 +53,11 @@ var tokenRingSpec = spec.Algorithm{
 	}),
 	Ring: true, Forever: true,
 	Expect: func(c spec.Case) *spec.Expected {
-		// Between two entries the token makes at most N hops, and one after the
-		// last.
+		// Before the first entry the token makes at most N−1 hops, between two
+		// entries at most N, and one after the last.
 		n, all := c.N, entries(c)
 		e := &spec.Expected{
-			Messages: spec.Range{Min: all, Max: n*all + 1}, Turnaround: spec.Range{Min: 1, Max: (n+2)*all + n + 2},
+			Messages: spec.Range{Min: all, Max: n * all}, Turnaround: spec.Range{Min: 1, Max: (n + 1) * all},
 			Formula: "1 … N an entry, and without one as well; client delay 0 … N, synchronization delay 1 … N",
 			Source:  books,
 		}

@@ -11,7 +11,7 @@ import (
 // that the process is in by net.Enter.
 type Lock interface {
 	sim.Process
-	Request(net *sim.Port)
+	Request(net *sim.Port) // who wants to enter at the start requests before Init
 	Release(net *sim.Port)
 }
 
@@ -42,8 +42,8 @@ func using(make func(c spec.Case, id int) Lock) func(spec.Case, int) sim.Process
 }
 
 func (u *user) Init(net *sim.Port) {
-	u.Lock.Init(net)
 	u.want(net)
+	u.Lock.Init(net)
 }
 
 func (u *user) want(net *sim.Port) {
@@ -74,6 +74,12 @@ func (u *user) Suspect(net *sim.Port, who int) {
 	if s, listens := u.Lock.(sim.Suspecter); listens {
 		s.Suspect(net, who)
 	}
+}
+
+// Listens reports whether the algorithm listens to a detector.
+func (u *user) Listens() bool {
+	_, listens := u.Lock.(sim.Suspecter)
+	return listens
 }
 
 func (u *user) String() string { return fmt.Sprintf("%s left:%d", sim.State(u.Lock), u.Left) }

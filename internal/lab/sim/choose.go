@@ -140,7 +140,7 @@ func (n *Network) Key() string {
 		place[link]++
 		m := e.m
 		text := make([]byte, 0, 64)
-		for _, v := range [...]int{link[0], link[1], link[2], place[link], e.timer, e.around, int(m.Kind), m.To, m.ID, m.By, m.Round, m.Hops} {
+		for _, v := range [...]int{link[0], link[1], link[2], place[link], e.timer, e.around, int(m.Kind), m.To, m.ID, m.By, m.Round, m.Hops, m.Era} {
 			text = append(strconv.AppendInt(text, int64(v), 10), ' ')
 		}
 		under = append(under, string(strconv.AppendInt(text, n.wait(e), 10)))

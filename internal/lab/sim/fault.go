@@ -9,8 +9,8 @@ type Fault struct {
 
 // Trigger is the moment of a fault: the start of the run, or the Nth time (from
 // 1) that the process sends a message of the kind. Before such a message the
-// process goes no further: the message is not sent. After it means at the end
-// of that step: a multicast is sent whole.
+// process goes no further: the message is not sent. After it the process goes
+// no further either: the rest of a multicast is not sent.
 type Trigger struct {
 	Start bool
 	Kind  Kind
@@ -62,7 +62,7 @@ func (n *Network) sending(from int, kind Kind) bool {
 		}
 		f.done = true
 		if f.When.After {
-			n.afterStep = append(n.afterStep, f.Fault)
+			n.afterSend = append(n.afterSend, f.Fault)
 			continue
 		}
 		n.harm(f.Fault)

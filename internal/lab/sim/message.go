@@ -29,6 +29,7 @@ type Message struct {
 	By       int // who began this run, or a direction
 	Round    int // a round, phase or logical time
 	Hops     int // how far it has come
+	Era      int // of the sender, see Port.InEra; set by the network
 }
 
 // bits is the size of a message of this kind among n processes: the kind

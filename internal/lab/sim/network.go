@@ -27,7 +27,7 @@ type Network struct {
 	epoch   int
 
 	faults    []armed
-	afterStep []Fault // what befalls at the end of the present step
+	afterSend []Fault // what befalls once the present message is out
 	loop      loop
 	chance    bool // something in this run is random
 
@@ -181,19 +181,14 @@ func (n *Network) happen(e event) {
 	n.end(p)
 }
 
-// end closes a step: the faults that it triggered come now.
+// end closes a step.
 func (n *Network) end(p int) {
 	n.record(p)
-	for len(n.afterStep) > 0 {
-		f := n.afterStep[0]
-		n.afterStep = n.afterStep[1:]
-		n.harm(f)
-	}
 	n.current = -1
 }
 
 func (n *Network) portOf(p int) *Port {
-	n.port = Port{n, p}
+	n.port = Port{n: n, self: p}
 	return &n.port
 }
 
@@ -236,6 +231,15 @@ func (n *Network) send(from, to, around int, m Message) {
 	if !n.alive[from] || !n.sending(from, m.Kind) {
 		return
 	}
+	n.emit(from, to, around, m)
+	for _, f := range n.afterSend {
+		n.harm(f)
+	}
+	n.afterSend = n.afterSend[:0]
+}
+
+// emit puts a message out, or loses it.
+func (n *Network) emit(from, to, around int, m Message) {
 	m.From, m.To = from, to
 	if from == to {
 		n.out.ToSelf++

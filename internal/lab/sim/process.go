@@ -35,6 +35,8 @@ type Restarter interface {
 type Port struct {
 	n    *Network
 	self int
+	era  int
+	gone func(id int) bool
 }
 
 // N is the number of processes, Self the caller's index among them, which is
@@ -55,21 +57,33 @@ func (p *Port) Rand() *rand.Rand {
 }
 
 // Send sends a message.
-func (p *Port) Send(to int, m Message) { p.n.send(p.self, to, 0, m) }
+func (p *Port) Send(to int, m Message) { p.send(to, 0, m) }
 
 // Next sends to the successor in the ring, and Previous to the predecessor. The
 // ring closes around a process that has crashed.
-func (p *Port) Next(m Message)     { p.n.send(p.self, p.n.neighbour(p.self, +1), +1, m) }
-func (p *Port) Previous(m Message) { p.n.send(p.self, p.n.neighbour(p.self, -1), -1, m) }
+func (p *Port) Next(m Message)     { p.around(+1, p.gone, m) }
+func (p *Port) Previous(m Message) { p.around(-1, p.gone, m) }
 
 // NextBut sends to the next process in the ring of which skip is false.
-func (p *Port) NextBut(skip func(id int) bool, m Message) {
-	to := p.n.neighbour(p.self, +1)
-	for to != p.self && skip(to) {
-		to = p.n.neighbour(to, +1)
+func (p *Port) NextBut(skip func(id int) bool, m Message) { p.around(+1, skip, m) }
+
+func (p *Port) around(direction int, skip func(id int) bool, m Message) {
+	to := p.n.neighbour(p.self, direction)
+	for skip != nil && to != p.self && skip(to) {
+		to = p.n.neighbour(to, direction)
 	}
-	p.n.send(p.self, to, +1, m)
+	p.send(to, direction, m)
 }
+
+func (p *Port) send(to, around int, m Message) {
+	m.Era = p.era
+	p.n.send(p.self, to, around, m)
+}
+
+// InEra marks what is sent from now until the end of the event with the era,
+// and leaves those who are gone out of the ring. A process that begins anew so
+// tells its runs apart.
+func (p *Port) InEra(era int, gone func(id int) bool) { p.era, p.gone = era, gone }
 
 // Others sends to every process but the caller.
 func (p *Port) Others(m Message) {

@@ -145,7 +145,8 @@ func TestFaults(t *testing.T) {
 	}{
 		{"before the first", Fault{Who: 0, When: Trigger{Kind: 0}}, 0, []int{0}},
 		{"before the third", Fault{Who: 0, When: Trigger{Kind: 0, Nth: 3}}, 2, []int{0}},
-		{"after the step", Fault{Who: 0, When: Trigger{Kind: 0, After: true}}, 20, []int{0}},
+		{"after the first", Fault{Who: 0, When: Trigger{Kind: 0, After: true}}, 1, []int{0}},
+		{"after the third", Fault{Who: 0, When: Trigger{Kind: 0, After: true, Nth: 3}}, 3, []int{0}},
 		{"another kind", Fault{Who: 0, When: Trigger{Kind: 1}}, 20, nil},
 		{"any kind", Fault{Who: 0, When: Trigger{Any: true, Kind: 9}}, 0, []int{0}},
 		{"at the start", Fault{Who: 0, When: Trigger{Start: true}}, 0, []int{0}},

@@ -32,16 +32,17 @@ type Algorithm struct {
 	Default int                    // the number of processes by default; 0: 5
 
 	// The network.
-	Ring    bool                     // the processes form a ring
-	Best    func(n, first int) []int // the ring that costs least if that process begins
-	Worst   func(n, first int) []int // and most
-	Extra   int                      // nodes that serve, behind the processes
-	Session bool                     // one of these watches over the processes: its detector is perfect by default
+	Ring    bool                           // the processes form a ring
+	Best    func(n int, begin []int) []int // the ring that costs least if those begin
+	Worst   func(n int, begin []int) []int // and most, or nearly
+	Extra   int                            // nodes that serve, behind the processes
+	Session bool                           // one of these watches over the processes: its detector is perfect by default
 
 	// Election.
 	All        bool                  // by default all processes begin, not only who detects
 	Nobody     bool                  // by default nobody begins by itself
 	Candidates bool                  // only who begins can be elected
+	Anew       bool                  // told of a crash, all begin anew
 	Phases     bool                  // it goes by phases, and tallies the winners of each
 	Dead       bool                  // the highest process is the failed coordinator from the start
 	Winner     Winner                // who has to be elected
@@ -129,7 +130,7 @@ type Expected struct {
 }
 
 // Ascending is the ring 0, 1, … n−1 and Descending its reverse, whoever begins.
-func Ascending(n, _ int) []int {
+func Ascending(n int, _ []int) []int {
 	ids := make([]int, n)
 	for i := range ids {
 		ids[i] = i
@@ -138,8 +139,8 @@ func Ascending(n, _ int) []int {
 }
 
 // Descending is the ring n−1, … 1, 0.
-func Descending(n, _ int) []int {
-	ids := Ascending(n, 0)
+func Descending(n int, _ []int) []int {
+	ids := Ascending(n, nil)
 	slices.Reverse(ids)
 	return ids
 }
