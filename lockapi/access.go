@@ -203,8 +203,8 @@ type TokenList struct {
 	Next   string  `json:"next,omitempty"`
 }
 
-// WhoAmI tells who the caller is taken for, and which rights in the cell as a
-// whole it has: all while access is off.
+// WhoAmI tells who the caller is taken for and, where that is asked for, which rights
+// in the cell as a whole it has: all while access is off.
 type WhoAmI struct {
 	Principal string `json:"principal"`
 	How       string `json:"how"`

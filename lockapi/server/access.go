@@ -204,5 +204,15 @@ func disableAccess(x *exchange) error {
 }
 
 func whoAmI(x *exchange) error {
-	return x.read(func(ctx context.Context, r master.Read) (any, error) { return x.master.WhoAmI(ctx, r) })
+	rights, err := x.query.flag(paramRights)
+	if err != nil {
+		return err
+	}
+	return x.read(func(ctx context.Context, r master.Read) (any, error) {
+		me, err := x.master.WhoAmI(ctx, r)
+		if !rights {
+			me.Observe, me.Operate = false, false
+		}
+		return me, err
+	})
 }

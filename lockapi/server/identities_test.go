@@ -196,9 +196,9 @@ func TestOrderOfProofs(t *testing.T) {
 	}
 	for _, via := range []http.RoundTripper{s.via, billing} {
 		for header, want := range map[string]lockapi.WhoAmI{
-			jwt: all("user:zoe", "jwt"),
-			strings.Replace(jwt, "Bearer", "bearer", 1): all("user:zoe", "jwt"),
-			"Bearer " + token.Secret:                    all("user:tom", "token"),
+			jwt: {Principal: "user:zoe", How: "jwt"},
+			strings.Replace(jwt, "Bearer", "bearer", 1): {Principal: "user:zoe", How: "jwt"},
+			"Bearer " + token.Secret:                    {Principal: "user:tom", How: "token"},
 		} {
 			if r, who := s.whoAmI(t, via, "Authorization", header); who != want {
 				t.Errorf("%+v, want %+v: %s", who, want, r.body)
@@ -218,10 +218,10 @@ func TestOrderOfProofs(t *testing.T) {
 		r, _ := s.whoAmI(t, via, "Authorization", jwt, "Authorization", jwt)
 		r.wantCode(t, lockapi.CodeUnauthenticated)
 	}
-	if _, who := s.whoAmI(t, billing); who != all("user:billing", "certificate") {
+	if _, who := s.whoAmI(t, billing); who != (lockapi.WhoAmI{Principal: "user:billing", How: "certificate"}) {
 		t.Errorf("%+v", who)
 	}
-	if _, who := s.whoAmI(t, s.via); who != all("anonymous", "none") {
+	if _, who := s.whoAmI(t, s.via); who != (lockapi.WhoAmI{Principal: "anonymous", How: "none"}) {
 		t.Errorf("%+v", who)
 	}
 }
@@ -376,9 +376,4 @@ func TestBadProofsAreSlowedDown(t *testing.T) {
 	if !strings.Contains(page, "\nstout_bad_credentials_total 30\n") {
 		t.Error("not 30 bad credentials are counted")
 	}
-}
-
-// all is who may do everything, as everybody may while access is off.
-func all(principal, how string) lockapi.WhoAmI {
-	return lockapi.WhoAmI{Principal: principal, How: how, Observe: true, Operate: true}
 }

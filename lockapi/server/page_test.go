@@ -133,7 +133,7 @@ func TestPageAsksForNothing(t *testing.T) {
 		"observer": `{"principal":"user:observer","how":"token","observe":true}`,
 		"operator": `{"principal":"user:operator","how":"token","observe":true,"operate":true}`,
 	} {
-		if r := s.call(t, who, "GET", "/v1/access/whoami", ""); strings.TrimSpace(r.body) != want {
+		if r := s.call(t, who, "GET", "/v1/access/whoami?rights=true", ""); strings.TrimSpace(r.body) != want {
 			t.Errorf("%s, want %s", r.body, want)
 		}
 	}

@@ -127,7 +127,7 @@ var routes = table{
 	{method: http.MethodPost, template: lockapi.RouteEnable, pattern: lockapi.RouteEnable, asks: master.Operate, audits: always, handle: enableAccess},
 	{method: http.MethodPost, template: lockapi.RouteDisable, pattern: lockapi.RouteDisable, asks: master.Operate, audits: always, handle: disableAccess},
 	{method: http.MethodGet, template: lockapi.RouteWhoAmI, pattern: lockapi.RouteWhoAmI, asks: master.Anybody, handle: whoAmI,
-		params: []param{paramConsistency}},
+		params: []param{paramRights, paramConsistency}},
 	{method: http.MethodGet, template: lockapi.RouteOpenAPI, pattern: lockapi.RouteOpenAPI, asks: master.Nothing, local: true, handle: readOpenAPI},
 	{method: http.MethodGet, template: lockapi.RouteLive, pattern: lockapi.RouteLive, asks: master.Nothing, local: true, handle: live},
 	{method: http.MethodGet, template: lockapi.RouteReady, pattern: lockapi.RouteReady, asks: master.Nothing, local: true, handle: ready},

@@ -215,7 +215,7 @@ async function readCircles() {
 // identify finds out whom the caller is taken for.
 export async function identify() {
   try {
-    store.who = (await read('v1/access/whoami')).body;
+    store.who = (await read('v1/access/whoami?rights=true')).body;
     store.refused = '';
   } catch (error) {
     if (error.status === 401) {
