@@ -27,7 +27,7 @@ func (y *annals) happened(index uint64, c state.Change) (happening, bool) {
 		h.kind, h.path = lockapi.EventLockAcquired, c.Hold.Path
 		h.line = lineOfLock(c.Hold.Session, y.names[c.Hold.Session], c.Hold.Handle, c.Hold.Mode == state.Shared, c.Hold.Token, "")
 	case state.Released:
-		why := map[state.Reason]string{state.GivenBack: lockapi.ReasonReleased, state.Closed: lockapi.ReasonSessionClosed, state.Expired: lockapi.ReasonSessionExpired}
+		why := map[state.Reason]string{state.GivenBack: lockapi.ReasonReleased, state.Closed: lockapi.ReasonSessionClosed, state.Expired: lockapi.ReasonSessionExpired, state.Forced: lockapi.ReasonForced}
 		h.kind, h.path = lockapi.EventLockReleased, c.Hold.Path
 		h.line = lineOfLock(c.Hold.Session, y.names[c.Hold.Session], c.Hold.Handle, c.Hold.Mode == state.Shared, c.Hold.Token, why[c.Reason])
 	case state.Enqueued:
