@@ -167,6 +167,25 @@ func TestHalfChanges(t *testing.T) {
 	}
 }
 
+// TestLateChange: a change of which the outcome is not known comes about after the master
+// has looked at the members again and again. What was said of the member stays.
+func TestLateChange(t *testing.T) {
+	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
+		c.set(func(f *fakeConf) { f.late = true })
+		code(t, m.Add(t.Context(), addition(lockapi.SuffrageNonvoter)), lockapi.CodeOutcomeUnknown)
+		pass(time.Minute)
+		c.set(func(f *fakeConf) {
+			f.lands()
+			f.lands = nil
+		})
+		pass(time.Minute)
+		c.wantMembers(t, "the change has come late", m, "r1+", "r2+", "r3+", "r4")
+		if put, _ := m.log.State().MemberNamed("r4"); put.URL != "http://r4" || !put.Stays {
+			t.Errorf("the table has %+v", put)
+		}
+	})
+}
+
 // TestMasterRemovesItself: it hands over, and is removed by the next one; the
 // same for its vote.
 func TestMasterRemovesItself(t *testing.T) {

@@ -19,6 +19,8 @@ type fakeConf struct {
 	behind  map[string]uint64 // directory → how far
 	level   map[string]uint64 // directory → the level that its release knows, if it is not 1
 	busy    bool              // a change is not committed
+	late    bool              // the next change comes about when lands is called
+	lands   func()            // nil but then
 	changes []string          // made so far
 	onAsk   func()            // is called, with the cell's mu held, when somebody is asked; nil for nothing
 	most    int               // voters of one name, at any time
@@ -91,7 +93,7 @@ func (n *node) Members() []cell.MemberStatus {
 func (n *node) Membership() (cell.Membership, error) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	return cell.Membership{Index: n.c.conf.index, Members: n.c.conf.members}, nil
+	return cell.Membership{Index: n.c.conf.index, Members: n.c.conf.members, Changing: n.c.conf.lands != nil}, nil
 }
 
 func (n *node) ChangeMember(_ context.Context, since uint64, change cell.Change, s cell.MemberStatus) error {
@@ -102,6 +104,9 @@ func (n *node) ChangeMember(_ context.Context, since uint64, change cell.Change,
 		return fmt.Errorf("%w: not the leader", cell.ErrNotApplied)
 	case conf.busy || since != 0 && since != conf.index:
 		return cell.ErrBusy
+	case conf.late:
+		conf.late, conf.lands = false, func() { conf.change(change, s) }
+		return cell.ErrUnknown
 	default:
 		conf.change(change, s)
 	}

@@ -96,6 +96,9 @@ func (m *Master) settleMembers(ctx context.Context, o *office) error {
 	if err != nil {
 		return err
 	}
+	if now.Changing {
+		return cell.ErrBusy // the table may be ahead of a change that comes late
+	}
 	if err := m.noteMembers(o, now.Members); err != nil {
 		return err
 	}

@@ -30,12 +30,13 @@ func (r *Replica) self() raft.ServerID { return raft.ServerID(r.stores.Identity.
 // Membership is the latest configuration in this replica's log, committed or
 // not.
 func (r *Replica) Membership() (cell.Membership, error) {
+	changing := r.changing.Load() > 0 // before the configuration: what has ended since is in it
 	future := r.raft.GetConfiguration()
 	if err := future.Error(); err != nil {
 		return cell.Membership{}, err
 	}
 	r.noteSnapshot()
-	m := cell.Membership{Index: max(r.disk.LastConfiguration(), r.committed.latest())}
+	m := cell.Membership{Index: max(r.disk.LastConfiguration(), r.committed.latest()), Changing: changing}
 	for _, s := range future.Configuration().Servers {
 		m.Members = append(m.Members, r.standing(s))
 	}
@@ -80,11 +81,13 @@ const changeTimeout = 500 * time.Millisecond
 // ChangeMember makes one change of the membership, if the latest is still the
 // one at index since, and returns when it is committed. The library has it wait
 // until the one before it, and an entry of the leader's own term, are
-// committed. The error is cell.ErrBusy, cell.ErrNotApplied or cell.ErrUnknown.
+// committed. The error is cell.ErrBusy, cell.ErrNotApplied or cell.ErrUnknown. One that
+// ctx has ended may come about later; until then Membership says so.
 func (r *Replica) ChangeMember(ctx context.Context, since uint64, change cell.Change, s cell.MemberStatus) error {
 	server := admission.ServerID(s.ID, s.Directory)
 	id, addr := raft.ServerID(server), rafttransport.Address(server, s.RaftAddr)
 	var future raft.IndexFuture
+	r.changing.Add(1)
 	switch change {
 	case cell.AddNonvoter:
 		future = r.raft.AddNonvoter(id, addr, since, changeTimeout)
@@ -99,7 +102,7 @@ func (r *Replica) ChangeMember(ctx context.Context, since uint64, change cell.Ch
 		future = r.raft.AddNonvoter(id, addr, since, changeTimeout)
 	}
 	select {
-	case err := <-async.Err(future.Error):
+	case err := <-async.Err(func() error { defer r.changing.Add(-1); return future.Error() }):
 		return r.classifyChange(err)
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", cell.ErrUnknown, ctx.Err())

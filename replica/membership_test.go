@@ -305,3 +305,28 @@ func TestCellsDoNotMix(t *testing.T) {
 		}
 	}
 }
+
+// TestLateChange: a change that nobody waits for any more comes about, and Membership
+// says so until it has.
+func TestLateChange(t *testing.T) {
+	t.Parallel()
+	all := startAll(t, options(t, 1)...)
+	leader, _ := lead(t, all...)
+	before, err := leader.Membership()
+	must(t, err)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := cell.MemberStatus{Member: cell.Member{ID: "r9", RaftAddr: "127.0.0.1:1"}, Directory: "00000000000000a9"}
+	if err := leader.ChangeMember(gone, before.Index, cell.AddNonvoter, s); err != nil && !errors.Is(err, cell.ErrUnknown) {
+		t.Fatal(err)
+	}
+	var after cell.Membership
+	until(t, "the change has an outcome", func() bool {
+		after, err = leader.Membership()
+		must(t, err)
+		return !after.Changing
+	})
+	if len(after.Members) != 2 {
+		t.Errorf("no change is under way, and the members are %+v", after.Members)
+	}
+}

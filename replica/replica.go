@@ -35,7 +35,8 @@ type Replica struct {
 	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
 
 	vitals    vitals
-	committed committed // membership
+	changing  atomic.Int32 // changes of the membership without an outcome yet
+	committed committed    // membership
 
 	notingSnapshot sync.Mutex
 

@@ -24,6 +24,9 @@ type MemberStatus struct {
 type Membership struct {
 	Index   uint64         // its place in the log
 	Members []MemberStatus // by name
+	// Changing says that a change was begun here of which the outcome is not known yet:
+	// it may still enter the log.
+	Changing bool
 }
 
 // Change is a change of the membership, of one member.
