@@ -38,9 +38,11 @@ func (e *otherCell) Error() string {
 func (e *otherCell) Is(target error) bool { return target == ErrOtherCell }
 
 // check refuses the answer of another cell's replica. What is asked of a replica
-// itself, and answers of whoever says no cell, are of no matter.
-func (s *sameCell) check(base string, q *call, is string) error {
-	if is == "" || s.any {
+// itself, and answers of whoever says no cell, are of no matter; nor is a cell that has
+// had no master yet: a founding that was cut off may begin anew, with another id.
+func (s *sameCell) check(base string, q *call, answer interface{ Get(string) string }) error {
+	is := answer.Get(lockapi.HeaderCell)
+	if is == "" || s.any || answer.Get(lockapi.HeaderEpoch) == "0" {
 		return nil
 	}
 	switch q.path {

@@ -50,7 +50,7 @@ func (w *watch) stream(ctx context.Context) error {
 		return &attemptError{base: w.at.base, sent: !isDialError(err), err: errors.Join(err, context.Cause(ctx))}
 	}
 	defer resp.Body.Close()
-	if err := w.c.calls.cell.check(r.to.base, q, resp.Header.Get(lockapi.HeaderCell)); err != nil {
+	if err := w.c.calls.cell.check(r.to.base, q, resp.Header); err != nil {
 		return err
 	}
 	if err := w.opened(r, resp); err != nil {
