@@ -189,3 +189,31 @@ func TestSecuredCells(t *testing.T) {
 		}
 	}
 }
+
+// TestRenewal has a small cell get new machines under load: nobody is refused,
+// no session is lost, and mastership changes hands as often as it is handed over.
+func TestRenewal(t *testing.T) {
+	t.Parallel()
+	results := filepath.Join(t.TempDir(), "results.json")
+	var stdout, stderr strings.Builder
+	code := run(t.Context(), []string{"renewal", "--n", "8", "--warmup", "100ms", "--duration", "100ms", "--timeout", "3m", "--json", results}, &stdout, &stderr)
+	if code != exitOK {
+		t.Fatalf("exit code %d\n%s", code, stderr.String())
+	}
+	var got report.Report
+	content, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(content, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Rows) != 8 {
+		t.Fatalf("%d rows\n%s", len(got.Rows), stdout.String())
+	}
+	for _, row := range got.Rows {
+		if r := row.Renewal; r == nil || r.Under.Count == 0 || r.Lost > 0 || r.Gap <= 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+}

@@ -25,6 +25,8 @@
 //	txn       transactions of 2 conditions and 4 writes of 1 KiB
 //	idle      sessions that do nothing but live: what they cost the master
 //	failover  kill -9 of the master: the gap in service
+//	renewal   what clients notice of a backup, a transfer, a new member and new machines for
+//	          all three, in a cell of n locks and n files of 1 KiB under full load
 //	soak      cycles for long: elections that nobody asked for
 //	fanout    a write, until the last of n watchers of a file is told, over all
 //	          replicas; and what 16 others write meanwhile, of what they write

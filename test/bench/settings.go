@@ -138,6 +138,9 @@ func (s *settings) validate() error {
 	if len(s.servers) > 0 && slices.Contains(s.works, "files") {
 		bad("files compares two cells of its own: leave --server out, or name the other works")
 	}
+	if (s.secure || s.access || len(s.servers) > 0) && slices.Contains(s.works, "renewal") {
+		bad("renewal changes the members of a plain cell of its own: leave --secure, --access and --server out")
+	}
 	if (s.secure || s.access) && (len(s.servers) > 0 || slices.Contains(s.works, "ephemeral")) {
 		bad("--secure and --access are for a cell to start, and not for ephemeral, whose clients are processes that speak no TLS and bring no token")
 	}

@@ -36,12 +36,13 @@ var works = []work{
 	{"deep", "single operations on a cell of n held locks and n places in a queue", overloaded("deep", 100_000, loadDeep)},
 	{"past", "single operations on a cell that has granted n locks, all released", overloaded("past", 1_000_000, loadPast)},
 	{"snapshot", "16 sessions on a cell of n others with a lock each, while it writes snapshots", overloaded("snapshot", 99_000, loadSnapshots)},
+	{"renewal", "a backup, a transfer and new machines for all three, in a cell of n locks and n files under load", runRenewal},
 	{"soak", "cycles for long: elections that nobody asked for", runSoak},
 }
 
 // onlyByName are the works that do not run without being named: they take long,
 // or a machine that does nothing else.
-var onlyByName = []string{"secured", "handshake", "fanout", "ephemeral", "files", "waiters", "expire", "return", "slowloris", "pages", "deep", "past", "snapshot", "soak"}
+var onlyByName = []string{"secured", "handshake", "fanout", "ephemeral", "files", "waiters", "expire", "return", "slowloris", "pages", "deep", "past", "snapshot", "renewal", "soak"}
 
 // defaultWorks are those that run without being named.
 func defaultWorks() (names []string) {

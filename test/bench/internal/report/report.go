@@ -23,7 +23,7 @@ type Machine struct {
 	Go   string `json:"go"`
 }
 
-// Row is one work with one number of sessions. One of its last seven fields is
+// Row is one work with one number of sessions. One of its last eight fields is
 // set, as befits the work.
 type Row struct {
 	Work         string    `json:"work"`
@@ -39,6 +39,7 @@ type Row struct {
 	Fanout       *Fanout   `json:"fanout,omitempty"`
 	Farewell     *Farewell `json:"farewell,omitempty"`
 	Filled       *Filled   `json:"filled,omitempty"`
+	Renewal      *Renewal  `json:"renewal,omitempty"`
 }
 
 // Load is the outcome of operations in a loop. Each Spread is over the runs.

@@ -14,7 +14,7 @@ import (
 // order of the rows. Figures are medians of the runs; ± is half of the distance
 // between the least and the most, in percent of the median.
 func (r *Report) WriteTable(w io.Writer) error {
-	var loads, idles, failovers, overloads, fanouts, farewells, filleds table
+	var loads, idles, failovers, overloads, fanouts, farewells, filleds, renewals table
 	loads.head("work", "via", "n", "ops/s", "±%", "p50 ms", "p99 ms", "p99.9 ms", "max ms",
 		"cell CPU", "master CPU", "bench CPU", "RSS MiB", "notes")
 	idles.head("work", "via", "n", "ttl s", "master CPU %", "cell CPU %", "KiB/session", "RSS MiB", "notes")
@@ -25,6 +25,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	farewells.head("work", "via", "files", "sessions", "ttl s", "gone after s", "least", "most", "notes")
 	filleds.head("work", "via", "files", "MiB", "RSS empty", "full", "most", "more ×", "mapped empty", "full", "filled s", "put/s empty", "full",
 		"p50 ms", "full", "×", "p99 ms", "full", "snapshots", "of s", "p99 without", "with", "longest without", "with", "notes")
+	renewals.head("work", "meanwhile", "n", "s", "p50 ms", "p99 ms", "max ms", "longest gap ms", "masters", "sessions lost", "notes")
 	for _, row := range r.Rows {
 		name, via := row.Work, row.Via
 		if row.SharedClient {
@@ -45,6 +46,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 			farewells.add(append([]string{name, via, row.sessions()}, row.Farewell.cells()...)...)
 		case row.Filled != nil:
 			filleds.add(append([]string{name, via, row.sessions()}, row.Filled.cells()...)...)
+		case row.Renewal != nil:
+			renewals.add(append([]string{name, row.Renewal.What, row.sessions()}, row.Renewal.cells()...)...)
 		}
 	}
 	var out strings.Builder
@@ -55,6 +58,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	fanouts.write(&out, "Last told: from the call of a write until the last watcher knows; alone, and while 16 others write files of their own.")
 	farewells.write(&out, "Gone: from the process's death until the last file's deletion is told.")
 	filleds.write(&out, "RSS: of the replica that has most, in MiB, without mapped files; empty: another cell, after as many writes; more: by the content. Puts: of a single writer; beside snapshots in ms.")
+	renewals.write(&out, "Cycles of 64 sessions that do nothing else. Gap: in which none of them was served. Masters: changes of master.")
 	_, err := io.WriteString(w, out.String())
 	return err
 }
