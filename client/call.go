@@ -28,6 +28,7 @@ type call struct {
 	status int                // of success; 0 stands for any 2xx
 	check  func(*call) string // says what is wrong with out, given want; may be nil
 	want   wanted
+	span   context.Context // of its Tracer; nil without one
 
 	account
 	overdue bool  // the last attempt's answer was late, from a master that gives others

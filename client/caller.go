@@ -33,6 +33,14 @@ type caller struct {
 // do makes a call, again and again where that is safe, until it is answered or
 // ctx ends. Refusals come back as *lockapi.Error.
 func (c *caller) do(ctx context.Context, q *call) error {
+	if c.tracer != nil {
+		return c.traced(ctx, q)
+	}
+	return c.see(ctx, q)
+}
+
+// see is do without a span of its own.
+func (c *caller) see(ctx context.Context, q *call) error {
 	var (
 		pause backoff
 		last  error

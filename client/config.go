@@ -49,6 +49,8 @@ type Config struct {
 	// AnyCell has the client go on with whichever cell answers, without a word. By
 	// default it speaks with the cell of the first answer only, see ErrOtherCell.
 	AnyCell bool
+	// Tracer is told of the spans of calls, for distributed tracing. Default: nobody.
+	Tracer Tracer
 	// UserAgent goes with every request. Default: "stout-client".
 	UserAgent string
 
@@ -121,7 +123,7 @@ func (c Config) New(opts ...Option) (*Client, error) {
 		out.clock = clock{boottime.Now, true}
 	}
 	out.calls = caller{
-		exchanger: exchanger{transport: c.Transport, headers: makeHeaders(c.UserAgent), token: c.Token},
+		exchanger: exchanger{transport: c.Transport, headers: makeHeaders(c.UserAgent), token: c.Token, tracer: c.Tracer},
 		targets:   newTargets(endpoints, out.clock.now), clock: out.clock, log: out.log,
 		cell: sameCell{any: c.AnyCell},
 	}

@@ -28,6 +28,7 @@ type exchanger struct {
 	wire      *pools // for what needs no transport; nil where one was given
 	headers   headers
 	token     func(context.Context) (string, error) // nil: none is sent
+	tracer    Tracer                                // nil: nobody is told of spans
 }
 
 // pools are the connections without TLS and those with it.
@@ -150,7 +151,18 @@ func (e *exchanger) roundTrip(ctx context.Context, r *route, q *call, within tim
 	return e.send(ctx, r, q, within, next, buf)
 }
 
-func (e *exchanger) send(ctx context.Context, r *route, q *call, within time.Duration, as []field, buf *bytes.Buffer) (wire.Answer, error) {
+func (e *exchanger) send(ctx context.Context, r *route, q *call, within time.Duration, as []field, buf *bytes.Buffer) (a wire.Answer, err error) {
+	if q.span == nil {
+		return e.transmit(ctx, r, q, within, as, buf)
+	}
+	e.tracedSend(q, r, as, func(as []field) (int, error) {
+		a, err = e.transmit(ctx, r, q, within, as, buf)
+		return a.StatusCode, err
+	})
+	return a, err
+}
+
+func (e *exchanger) transmit(ctx context.Context, r *route, q *call, within time.Duration, as []field, buf *bytes.Buffer) (wire.Answer, error) {
 	if e.wire != nil && r.to.addr != "" {
 		return e.wire.of(r.to).Do(ctx, e.plain(r, q, within, as), buf, mostAnswer)
 	}

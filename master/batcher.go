@@ -55,6 +55,8 @@ type batcher struct {
 type call struct {
 	cmd    state.Command
 	result chan reply // capacity 1
+	traced *Timeline  // nil for most
+	asked  time.Time  // where it is traced
 }
 
 type reply struct {
@@ -64,6 +66,7 @@ type reply struct {
 
 type flight struct {
 	proposed time.Duration
+	sent     time.Time
 	calls    []*call
 	wait     func() (*state.Outcome, error)
 }
@@ -86,19 +89,22 @@ func newBatcher(o batcherOptions) *batcher {
 // Do proposes one command and waits for its result. The error wraps
 // cell.ErrNotApplied when the command certainly has no effect, and
 // cell.ErrUnknown when it may have one.
-func (b *batcher) Do(cmd state.Command) (state.Result, error) { return b.Begin(cmd)() }
+func (b *batcher) Do(cmd state.Command) (state.Result, error) { return b.Begin(cmd, nil)() }
 
 // Begin takes one command and returns at once: a command that is begun later
 // comes behind it in the log. The returned function waits for the result as Do
-// does, and is to be called once.
-func (b *batcher) Begin(cmd state.Command) func() (state.Result, error) {
+// does, and is to be called once. What becomes of the command is noted in traced,
+// which may be nil.
+func (b *batcher) Begin(cmd state.Command, traced *Timeline) func() (state.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.refuse; err != nil {
 		return func() (state.Result, error) { return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, err) }
 	}
 	c := b.spare.Get().(*call)
-	c.cmd = cmd
+	if c.cmd, c.traced = cmd, traced; traced != nil {
+		c.asked = time.Now()
+	}
 	b.pending = append(b.pending, c)
 	b.waiting++
 	b.wakeup.wake()
@@ -109,7 +115,7 @@ func (b *batcher) result(c *call) (state.Result, error) {
 	defer b.leave()
 	select {
 	case r := <-c.result:
-		c.cmd = state.Command{} // which may be large
+		c.cmd, c.traced = state.Command{}, nil // which may be large
 		b.spare.Put(c)
 		return r.result, r.err
 	case <-b.done:
@@ -207,6 +213,9 @@ func (b *batcher) receive() {
 		} else {
 			b.opts.Accepted(f.proposed, out)
 			for i, c := range f.calls {
+				if c.traced != nil {
+					c.traced.add(Write{Asked: c.asked, Sent: f.sent, Done: time.Now(), Index: out.Index, With: len(out.Results)})
+				}
 				c.result <- reply{result: out.Results[i]}
 			}
 		}

@@ -238,7 +238,7 @@ func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
 		b, _, _ := newTestBatcher(l, 1)
 		var results []func() (state.Result, error)
 		for i := range 300 {
-			results = append(results, b.Begin(open(fmt.Sprintf("s%03d", i))))
+			results = append(results, b.Begin(open(fmt.Sprintf("s%03d", i)), nil))
 		}
 		for i, result := range results {
 			if r, err := resultOf[state.SessionResult](result()); err != nil || r.Session.ID != fmt.Sprintf("s%03d", i) {
@@ -255,7 +255,7 @@ func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
 			}
 		}
 		b.Close(errors.New("test is over"))
-		if _, err := b.Begin(open("late"))(); !errors.Is(err, cell.ErrNotApplied) {
+		if _, err := b.Begin(open("late"), nil)(); !errors.Is(err, cell.ErrNotApplied) {
 			t.Errorf("after the end: %v", err)
 		}
 		b.Wait()

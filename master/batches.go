@@ -1,6 +1,8 @@
 package master
 
 import (
+	"time"
+
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -42,7 +44,7 @@ func (b *batcher) send() {
 		}
 		batch := b.batch(calls)
 		proposed := b.opts.Clock() // before the log can know of it: the lease counts from here
-		b.inflight <- flight{proposed, calls, b.opts.Submit(batch)}
+		b.inflight <- flight{proposed, time.Now(), calls, b.opts.Submit(batch)}
 	}
 }
 

@@ -55,7 +55,7 @@ func (p *proposer) begin(by Caller, op state.Operation) func() (state.Result, er
 			return nil, lockapi.Errorf(lockapi.CodeTooLarge, "the call has %d bytes; the log takes %d", n, cell.MaxCommandBytes)
 		}
 	}
-	wait := p.batcher.Begin(c)
+	wait := p.batcher.Begin(c, by.Timeline)
 	return func() (state.Result, error) { return outcomeOf(wait()) }
 }
 

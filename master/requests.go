@@ -29,6 +29,9 @@ type Caller struct {
 	// before it has any effect; its error refuses the change. Reads don't call it.
 	Admitted func() error
 
+	// Timeline, where it is not nil, takes what the log does for the call.
+	Timeline *Timeline
+
 	adopts string // session that is to become the caller's
 	// RemoteAddr is where the call came from, as host and port. Nothing is
 	// decided by it.

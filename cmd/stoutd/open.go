@@ -69,6 +69,10 @@ func (p *process) open(ctx context.Context) (err error) {
 		return err
 	}
 	p.stopReopens = reopenOnHangup(p.audit)
+	spans, err := p.openTraces(ctx)
+	if err != nil {
+		return err
+	}
 	if err := p.openDataDir(); err != nil {
 		return err
 	}
@@ -84,7 +88,7 @@ func (p *process) open(ctx context.Context) (err error) {
 	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum, Registry: registry,
 		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr()),
 		TLS: p.security.serverTLS(p.config), JWTs: p.security.jwts, Certificates: p.config.APIClientAuth != config.ClientAuthNone, BreakGlass: breakGlass, PublicMetrics: p.config.PublicMetrics,
-		Audit: p.audit, AuditChanges: p.config.AuditChanges})
+		Audit: p.audit, AuditChanges: p.config.AuditChanges, Tracer: spans})
 	watching, stop := context.WithCancel(context.Background())
 	p.stopWatching = stop
 	p.security.watch(watching, p.log)

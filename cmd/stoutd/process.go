@@ -16,6 +16,7 @@ import (
 	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/internal/audit"
 	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/internal/tracing"
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica"
@@ -99,6 +100,8 @@ type process struct {
 
 	audit       *audit.Log // nil for none
 	stopReopens func()     // of its file; nil before
+
+	traces *tracing.Traces // nil for none
 
 	backups *backups
 	backing bool // they are under way
@@ -234,6 +237,9 @@ func (p *process) close() {
 	}
 	last, cancel := context.WithTimeout(context.Background(), lastStep)
 	defer cancel()
+	if p.traces != nil {
+		p.warn("sending the last spans", p.traces.Close(last))
+	}
 	p.warn("closing the audit log", p.audit.Close(last))
 	if p.stopReopens != nil {
 		p.stopReopens()

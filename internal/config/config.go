@@ -130,6 +130,12 @@ type Config struct {
 	BackupDir   string
 	BackupKeep  uint64
 
+	// TraceEndpoint is the URL of a collector of traces by OTLP over HTTP, empty for
+	// none. TraceShare is the share of the calls without a trace of their own that
+	// begin one.
+	TraceEndpoint string
+	TraceShare    float64
+
 	// LogLevel is trace, debug, info, warn or error.
 	LogLevel string
 	// LogFormat is json (one object a line) or console (for people).

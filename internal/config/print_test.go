@@ -74,6 +74,8 @@ audit-keep               0                                         default
 backup-dir               -                                         default
 backup-every             0s                                        default
 backup-keep              24                                        default
+trace-endpoint           -                                         default
+trace-share              0                                         default
 log-level                debug                                     flag --log-level
 log-format               json                                      default
 `
@@ -87,6 +89,7 @@ func TestYAMLReadsBackTheSame(t *testing.T) {
 		"cell":             cell("--master-lease", "2s", "--data-dir", "a: b # c", "--max-bytes", "3GiB", "--max-waiters", "0"),
 		"audit":            cell("--audit-log", "-", "--audit-changes"),
 		"backups":          cell("--backup-dir", "b", "--backup-every", "1h", "--backup-keep", "5"),
+		"traces":           cell("--trace-endpoint", "https://otel.example:4318", "--trace-share", "0.01"),
 		"audit to a file":  cell("--audit-log", "a.log", "--audit-required", "--audit-max-size", "100MiB", "--audit-keep", "5"),
 		"a name of digits": cell("--cell", "007"),
 		"lists":            cell("--allow-origin", "http://a", "--allow-origin", "https://[::1]:8", "--api-host", "007", "--api-host", "stout.example.com"),

@@ -89,7 +89,7 @@ func settings() []setting {
 		text(nameLogStore, "store", "wal: a write-ahead log before raft-boltdb, one sync an entry; bolt: raft-boltdb alone", func(c *Config) *string { return &c.LogStore }),
 		duration(nameShutdown, "bound on an orderly stop", func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
 	}
-	list = slices.Concat(list, tlsSettings(), quotaSettings(), browserSettings(), accessSettings(), auditSettings(), backupSettings())
+	list = slices.Concat(list, tlsSettings(), quotaSettings(), browserSettings(), accessSettings(), auditSettings(), backupSettings(), traceSettings())
 	return append(list,
 		text(nameLogLevel, "level", "trace, debug, info, warn or error", func(c *Config) *string { return &c.LogLevel }),
 		text(nameLogFormat, "format", "json or console; unless given, console with --dev", func(c *Config) *string { return &c.LogFormat }))

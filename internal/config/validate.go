@@ -24,6 +24,7 @@ func (c *Config) validate() Problems {
 	v.quotas()
 	v.audit()
 	v.backups()
+	v.traces()
 	v.choice(nameLogStore, c.LogStore, StoreBolt, StoreWAL)
 	v.choice(nameLogLevel, c.LogLevel, "trace", "debug", "info", "warn", "error")
 	v.choice(nameLogFormat, c.LogFormat, "json", "console")

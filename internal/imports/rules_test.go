@@ -47,6 +47,7 @@ var arrows = []arrow{
 	{"client", []string{"lockapi", "internal/backup", "internal/boottime", "client/internal/wire"},
 		"who uses the SDK gets the contract and nothing of the server"},
 	{"client/internal/wire", nil, "it carries bytes, whatever they say"},
+	{"client/otelstout", []string{"client", "lockapi"}, "who wants traces gets them by an option of the SDK, and nobody else pays for them"},
 	{"client/recipe", []string{"client", "lockapi"}, "a recipe is what a caller could have written: it sees the exported parts only"},
 	{"cmd/stoutd", []string{"cmd/stoutd/...", "lockapi", "lockapi/server", "master", "replica", "replica/cell", "replica/link", "lease", "internal/..."},
 		"the server puts the layers together; it does not use its own client"},

@@ -119,6 +119,7 @@ func (x *exchange) caller() master.Caller {
 		by.Principal, by.How, by.Secret = lockapi.PrincipalRoot, lockapi.HowBreakGlass, nil
 	}
 	x.watch(&by)
+	by.Timeline = x.timeline
 	return by
 }
 

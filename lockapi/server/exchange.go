@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/lockapi"
@@ -43,8 +44,10 @@ type exchange struct {
 	brought bool
 	// misplaced says that it brings that secret where it is nobody's.
 	misplaced bool
-	lost      error // of an attempt that may have had an effect; nil for none
-	noted     noted // for the audit log
+	lost      error            // of an attempt that may have had an effect; nil for none
+	noted     noted            // for the audit log
+	span      trace.Span       // nil where calls are not traced
+	timeline  *master.Timeline // of one whose span is recorded
 	body      []byte
 	query     query
 }
@@ -61,6 +64,10 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 		x := &exchange{Server: s, c: c, peer: peer, asks: r.asks, noted: noted{audits: r.audits, route: r.template}}
 		if at := s.attached.Load(); at != nil {
 			x.master, x.peers, x.proven = at.Master, at.peers, at.proven
+		}
+		if s.opts.Tracer != nil && r.isTraced() {
+			x.trace(&r)
+			defer x.endSpan()
 		}
 		defer func() {
 			s.metrics.inFlight.Dec()

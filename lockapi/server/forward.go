@@ -126,7 +126,9 @@ func (x *exchange) ask(ctx context.Context, id string) (resp *http.Response, sen
 	if err := x.tell(out.Header); err != nil {
 		return nil, false, err
 	}
+	end := x.traceForward(ctx, id, out.Header)
 	resp, err = x.peers.RoundTrip(out)
+	end(err)
 	return resp, sent, err
 }
 

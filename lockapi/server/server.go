@@ -15,6 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stoutlock/stout/internal/audit"
 	"github.com/stoutlock/stout/internal/identity"
@@ -67,6 +68,9 @@ type Options struct {
 	// AuditChanges has it take one for each change.
 	Audit        *audit.Log
 	AuditChanges bool
+	// Tracer makes spans of OpenTelemetry, of calls and of what becomes of them; nil
+	// makes none.
+	Tracer trace.Tracer
 	// Browsers says who may call from a web page. Its Named is the server's own.
 	Browsers origin.Settings
 

@@ -1,0 +1,140 @@
+// Package otelstout has the calls of package client make spans of OpenTelemetry, and
+// carry their trace to the cell in the headers of W3C Trace Context:
+//
+//	c, err := client.NewWith(urls, client.WithTracer(otelstout.New()))
+//	...
+//	ctx, span := tracer.Start(ctx, "nightly job")
+//	held, err := session.Lock(ctx, "/jobs/nightly") // a child of the span, and what the cell does below it
+//
+// A call makes spans only where its context has one already: what a session does by
+// itself, such as its keepalives, makes none.
+//
+// Only programs that import this package depend on OpenTelemetry.
+package otelstout
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// scope is the name of the instrumentation.
+const scope = "github.com/stoutlock/stout/client/otelstout"
+
+// Option adjusts a tracer.
+type Option func(*tracer)
+
+// WithTracerProvider has another provider than the global one make the spans.
+func WithTracerProvider(p trace.TracerProvider) Option {
+	return func(t *tracer) { t.spans = p.Tracer(scope) }
+}
+
+// New makes what client.WithTracer takes.
+func New(options ...Option) client.Tracer {
+	t := &tracer{spans: otel.GetTracerProvider().Tracer(scope)}
+	for _, o := range options {
+		o(t)
+	}
+	return t
+}
+
+type tracer struct{ spans trace.Tracer }
+
+// Call makes a span for a whole call.
+func (t *tracer) Call(ctx context.Context, method, path string) (context.Context, func(error)) {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return ctx, func(error) {}
+	}
+	ctx, span := t.spans.Start(ctx, "stout "+method+" "+route(path), trace.WithAttributes(attribute.String("stout.path", lockapi.Clip(path))))
+	return ctx, func(err error) {
+		fail(span, err)
+		span.End()
+	}
+}
+
+// Attempt makes a span for one request of a call, as OpenTelemetry's conventions for
+// HTTP clients have it.
+func (t *tracer) Attempt(ctx context.Context, method, path, base string) ([][2]string, func(int, error)) {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return nil, func(int, error) {}
+	}
+	ctx, span := t.spans.Start(ctx, method+" "+route(path), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(target(method, base)...))
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	var fields [][2]string
+	for name, value := range carrier {
+		fields = append(fields, [2]string{name, value})
+	}
+	return fields, func(status int, err error) {
+		if status != 0 {
+			span.SetAttributes(attribute.Int("http.response.status_code", status))
+		}
+		if err == nil && status >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, strconv.Itoa(status))
+		}
+		fail(span, err)
+		span.End()
+	}
+}
+
+// target are the attributes of a request to a replica.
+func target(method, base string) []attribute.KeyValue {
+	out := []attribute.KeyValue{attribute.String("http.request.method", method)}
+	u, err := url.Parse(base)
+	if err != nil {
+		return out
+	}
+	out = append(out, attribute.String("server.address", u.Hostname()))
+	if port, err := strconv.Atoi(u.Port()); err == nil {
+		out = append(out, attribute.Int("server.port", port))
+	}
+	return out
+}
+
+// fail has a span say what went wrong. That a lock is held, or that the caller gave
+// up, is no fault of anybody's: it is told, and the span is not marked.
+func fail(span trace.Span, err error) {
+	if err == nil {
+		return
+	}
+	var refused *lockapi.Error
+	if errors.As(err, &refused) {
+		span.SetAttributes(attribute.String("error.type", string(refused.Code)))
+		if refused.Code.Status() < http.StatusInternalServerError {
+			return
+		}
+	}
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	span.SetStatus(codes.Error, err.Error())
+}
+
+// route is a path without what makes it one of many: the name of a span is to be one
+// of few.
+func route(path string) string {
+	parts := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 3)
+	if len(parts) < 3 {
+		return path
+	}
+	out := "/" + parts[0] + "/" + parts[1] + "/{}"
+	if parts[1] != "sessions" {
+		return out
+	}
+	if _, action, ok := strings.Cut(parts[2], "/"); ok {
+		out += "/" + action
+	}
+	return out
+}

@@ -1,0 +1,168 @@
+package otelstout_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	api "go.opentelemetry.io/otel/trace"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/otelstout"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// replica answers each call with 421 to the other one, or as it is told.
+type replica struct {
+	*httptest.Server
+	mu     sync.Mutex
+	heard  []http.Header
+	status int
+	body   string
+}
+
+func start(t *testing.T, status int, body string) *replica {
+	r := &replica{status: status, body: body}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.heard = append(r.heard, q.Header)
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(r.status)
+		_, _ = w.Write([]byte(r.body))
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *replica) headers() []http.Header {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.heard
+}
+
+// spans are recorded in the order of their end.
+func record(t *testing.T) (*trace.TracerProvider, func() tracetest.SpanStubs) {
+	kept := tracetest.NewInMemoryExporter()
+	p := trace.NewTracerProvider(trace.WithSyncer(kept))
+	t.Cleanup(func() { _ = p.Shutdown(context.Background()) })
+	return p, kept.GetSpans
+}
+
+const refused = `{"type":"x","title":"x","status":404,"code":"not_found","detail":"no"}`
+
+// TestSpans: a call and each of its attempts is a span, the attempt's is what the
+// replica is told of, and what the cell refuses is no fault.
+func TestSpans(t *testing.T) {
+	second := start(t, http.StatusNotFound, refused)
+	first := start(t, http.StatusMisdirectedRequest, `{"type":"x","title":"x","status":421,"code":"not_master","detail":"no","master":"`+second.URL+`"}`)
+	provider, ended := record(t)
+	c, err := client.NewWith([]string{first.URL, second.URL}, client.WithTracer(otelstout.New(otelstout.WithTracerProvider(provider))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, job := provider.Tracer("test").Start(t.Context(), "job")
+	if _, err := c.Get(ctx, "/a/b"); !errors.Is(err, client.ErrNotFound) {
+		t.Fatal(err)
+	}
+	job.End()
+	spans := ended()
+	if len(spans) != 4 {
+		t.Fatalf("%d spans: %+v", len(spans), spans)
+	}
+	one, two, call := spans[0], spans[1], spans[2]
+	if call.Name != "stout GET /v1/files/{}" || call.Parent.SpanID() != job.SpanContext().SpanID() || call.Status.Code != codes.Unset {
+		t.Errorf("the call's span is %+v", call)
+	}
+	if !has(call, attribute.String("stout.path", "/v1/files/a/b")) || !has(call, attribute.String("error.type", "not_found")) {
+		t.Errorf("the call's attributes are %v", call.Attributes)
+	}
+	for i, at := range []struct {
+		span   tracetest.SpanStub
+		to     *replica
+		status int
+	}{{one, first, 421}, {two, second, 404}} {
+		if at.span.Name != "GET /v1/files/{}" || at.span.SpanKind != api.SpanKindClient || at.span.Parent.SpanID() != call.SpanContext.SpanID() {
+			t.Errorf("attempt %d has span %+v", i, at.span)
+		}
+		if !has(at.span, attribute.Int("http.response.status_code", at.status)) || !strings.Contains(at.to.URL, port(at.span)) {
+			t.Errorf("attempt %d has attributes %v", i, at.span.Attributes)
+		}
+		heard := at.to.headers()
+		if len(heard) != 1 {
+			t.Fatalf("replica %d heard %v", i, heard)
+		}
+		told := api.SpanContextFromContext(propagation.TraceContext{}.Extract(t.Context(), propagation.HeaderCarrier(heard[0])))
+		if told.SpanID() != at.span.SpanContext.SpanID() || told.TraceID() != job.SpanContext().TraceID() {
+			t.Errorf("attempt %d is told as %v", i, heard[0])
+		}
+	}
+}
+
+// TestNoParent: without a span in the context there are none, and nothing is sent.
+func TestNoParent(t *testing.T) {
+	r := start(t, http.StatusNotFound, refused)
+	provider, ended := record(t)
+	c, err := client.NewWith([]string{r.URL}, client.WithTracer(otelstout.New(otelstout.WithTracerProvider(provider))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Get(t.Context(), "/a"); !errors.Is(err, client.ErrNotFound) {
+		t.Fatal(err)
+	}
+	if len(ended()) > 0 || len(r.headers()) != 1 || r.headers()[0].Get("Traceparent") != "" {
+		t.Errorf("%v, %v", ended(), r.headers())
+	}
+}
+
+// TestFaults: what the cell could not do, and what nobody answers, is marked.
+func TestFaults(t *testing.T) {
+	r := start(t, http.StatusInternalServerError, `{"type":"x","title":"x","status":500,"code":"internal","detail":"no"}`)
+	provider, ended := record(t)
+	tracer := otelstout.New(otelstout.WithTracerProvider(provider))
+	c, err := client.NewWith([]string{r.URL}, client.WithTracer(tracer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, job := provider.Tracer("test").Start(t.Context(), "job")
+	if _, err := c.Get(ctx, "/a"); !errors.Is(err, lockapi.CodeInternal) {
+		t.Fatal(err)
+	}
+	job.End()
+	for _, s := range ended()[:2] {
+		if s.Status.Code != codes.Error {
+			t.Errorf("%s has status %+v", s.Name, s.Status)
+		}
+	}
+}
+
+func has(s tracetest.SpanStub, want attribute.KeyValue) bool {
+	for _, a := range s.Attributes {
+		if a == want {
+			return true
+		}
+	}
+	return false
+}
+
+// port is what a span says of the port, as it stands in a URL.
+func port(s tracetest.SpanStub) string {
+	for _, a := range s.Attributes {
+		if a.Key == "server.port" {
+			return ":" + a.Value.Emit()
+		}
+	}
+	return "none"
+}

@@ -1,0 +1,58 @@
+// Package tracing sends the spans of a process to a collector, by OTLP over HTTP.
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Settings say where spans go, and which there are.
+type Settings struct {
+	Endpoint string  // base URL of the collector, http or https
+	Share    float64 // of the calls without a trace of their own that begin one, 0 to 1
+	// Who makes them.
+	Cell, Replica, Version string
+	Log                    zerolog.Logger // told once a minute, at most, that spans are lost
+}
+
+// Traces sends spans in the background. What the collector does not take in time is
+// dropped: nobody waits for it, and no more than some thousand spans wait in memory.
+type Traces struct{ provider *sdk.TracerProvider }
+
+// Open does not connect yet. A call that brings a trace which is recorded is recorded
+// here too. What the environment says to every program that uses OpenTelemetry
+// (OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_BSP_…) counts, but
+// for the endpoint.
+func Open(ctx context.Context, s Settings) (*Traces, error) {
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(s.Endpoint))
+	if err != nil {
+		return nil, fmt.Errorf("traces to %s: %w", s.Endpoint, err)
+	}
+	log := s.Log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute})
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn().Err(err).Msg("spans of traces are lost") }))
+	return &Traces{sdk.NewTracerProvider(
+		sdk.WithBatcher(exporter),
+		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(s.Share))),
+		sdk.WithResource(resource.NewSchemaless(
+			attribute.String("service.name", "stoutd"),
+			attribute.String("service.namespace", s.Cell),
+			attribute.String("service.instance.id", s.Replica),
+			attribute.String("service.version", s.Version),
+		)),
+	)}, nil
+}
+
+// Tracer makes the spans.
+func (t *Traces) Tracer() trace.Tracer { return t.provider.Tracer("github.com/stoutlock/stout") }
+
+// Close sends what is left, until ctx ends.
+func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }

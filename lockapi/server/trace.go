@@ -1,0 +1,83 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master"
+)
+
+// traceContext reads and writes the headers of W3C Trace Context. Baggage is neither
+// kept nor passed on.
+var traceContext propagation.TraceContext
+
+// isTraced reports whether calls of a route make spans: those of the API, and not
+// what is asked every few seconds of every replica.
+func (r *route) isTraced() bool { return r.asks != master.Nothing }
+
+// trace begins the span of the call. The caller's span, or that of the replica which
+// has forwarded the call, is above it.
+func (x *exchange) trace(r *route) {
+	parent := traceContext.Extract(x.ctx(), propagation.HeaderCarrier(x.c.Request.Header))
+	ctx, span := x.opts.Tracer.Start(parent, r.method+" "+r.template, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("http.request.method", x.methodLabel()),
+		attribute.String("http.route", r.template),
+		attribute.String("url.path", lockapi.Clip(x.c.Request.URL.Path)),
+		attribute.Bool("stout.forwarded", x.peer),
+	))
+	x.span = span
+	if span.IsRecording() {
+		x.timeline = new(master.Timeline)
+	}
+	x.c.Request = x.c.Request.WithContext(ctx)
+}
+
+// endSpan ends the span of the call with what became of it. Each of its commands in
+// the log has two spans below it: while it waited for its entry, and until that was
+// on the disks of a majority and applied.
+func (x *exchange) endSpan() {
+	if x.timeline != nil {
+		for _, w := range x.timeline.Writes() {
+			x.stage("queue", w.Asked, w.Sent)
+			x.stage("commit", w.Sent, w.Done, attribute.Int64("stout.log.index", int64(w.Index)), attribute.Int("stout.log.commands", w.With))
+		}
+	}
+	status := x.statusLabel()
+	x.span.SetAttributes(attribute.Int("http.response.status_code", status))
+	if x.noted.code != "" {
+		x.span.SetAttributes(attribute.String("error.type", string(x.noted.code)))
+	}
+	if status >= http.StatusInternalServerError {
+		x.span.SetStatus(codes.Error, string(x.noted.code))
+	}
+	x.span.End()
+}
+
+// stage adds a span that has ended, below the call's.
+func (x *exchange) stage(name string, from, to time.Time, more ...attribute.KeyValue) {
+	_, span := x.opts.Tracer.Start(x.ctx(), name, trace.WithTimestamp(from), trace.WithAttributes(more...))
+	span.End(trace.WithTimestamp(to))
+}
+
+// traceForward begins the span of the call's way to the master, and has out carry it.
+func (x *exchange) traceForward(ctx context.Context, master string, out http.Header) (end func(error)) {
+	if x.span == nil {
+		return func(error) {}
+	}
+	ctx, span := x.opts.Tracer.Start(ctx, "forward", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		attribute.String("stout.master", master)))
+	traceContext.Inject(ctx, propagation.HeaderCarrier(out))
+	return func(err error) {
+		if err != nil {
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+	}
+}
