@@ -161,7 +161,7 @@ func has(s tracetest.SpanStub, want attribute.KeyValue) bool {
 func port(s tracetest.SpanStub) string {
 	for _, a := range s.Attributes {
 		if a.Key == "server.port" {
-			return ":" + a.Value.Emit()
+			return ":" + a.Value.String()
 		}
 	}
 	return "none"
