@@ -17,7 +17,11 @@ const fourth = "00000000000000a4"
 // inMembersCell is a cell of n whose releases all know the level of members, with
 // a fourth replica that knocks.
 func inMembersCell(t *testing.T, n int, f func(t *testing.T, c *fakeCell, m *Master)) {
-	inCell(t, n, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+	inMembersCellWith(t, n, Options{Drift: drift}, f)
+}
+
+func inMembersCellWith(t *testing.T, n int, o Options, f func(t *testing.T, c *fakeCell, m *Master)) {
+	inCell(t, n, o, func(t *testing.T, c *fakeCell) {
 		c.set(func(f *fakeConf) {
 			f.level = map[string]uint64{fourth: state.Level, newDirectory: state.Level}
 			for _, s := range f.members {

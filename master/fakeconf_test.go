@@ -18,6 +18,7 @@ type fakeConf struct {
 	at      map[string]string // name → directory that answers there; none where it is away
 	behind  map[string]uint64 // directory → how far
 	level   map[string]uint64 // directory → the level that its release knows, if it is not 1
+	blank   map[string]bool   // directories that belong to no cell
 	busy    bool              // a change is not committed
 	late    bool              // the next change comes about when lands is called
 	lands   func()            // nil but then
@@ -127,7 +128,11 @@ func (n *node) Ask(_ context.Context, name string) (admission.Card, error) {
 		return admission.Card{}, errors.New("nobody answers")
 	}
 	applied := uint64(n.applied)
-	return admission.Card{ID: name, Directory: directory, CellID: "c1", Heard: true, Version: "test", Level: max(1, n.c.conf.level[directory]),
+	in := "c1"
+	if n.c.conf.blank[directory] && !slices.ContainsFunc(n.c.conf.members, func(s cell.MemberStatus) bool { return s.Directory == directory }) {
+		in = ""
+	}
+	return admission.Card{ID: name, Directory: directory, CellID: in, Heard: true, Version: "test", Level: max(1, n.c.conf.level[directory]),
 		Applied: applied - min(applied, n.c.conf.behind[directory])}, nil
 }
 

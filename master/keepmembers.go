@@ -46,8 +46,9 @@ func (m *Master) keepMembers(o *office) {
 	}()
 	t := stoppedTimer()
 	defer t.Stop()
+	var a absences
 	for {
-		t.Reset(m.memberRound(ctx, o))
+		t.Reset(m.memberRound(ctx, o, &a))
 		select {
 		case <-o.done:
 			return
@@ -59,7 +60,7 @@ func (m *Master) keepMembers(o *office) {
 
 // memberRound takes as many steps as it can, and returns how long it is to the
 // next look.
-func (m *Master) memberRound(ctx context.Context, o *office) time.Duration {
+func (m *Master) memberRound(ctx context.Context, o *office, a *absences) time.Duration {
 	for {
 		if m.quietly(ctx, func(ctx context.Context) error { return m.settleMembers(ctx, o) }) != nil || m.raiseLevel(ctx, o) != nil {
 			return memberPace
@@ -68,12 +69,19 @@ func (m *Master) memberRound(ctx context.Context, o *office) time.Duration {
 		if err != nil {
 			return memberPace
 		}
-		if !slices.ContainsFunc(now.Members, m.isToVote) {
+		toVote := slices.ContainsFunc(now.Members, m.isToVote)
+		if !toVote && m.opts.AutoReplace == 0 {
 			return memberRest
 		}
 		seen, err := m.look(ctx)
 		if err != nil {
 			return memberPace
+		}
+		if m.opts.AutoReplace > 0 && m.replaceGone(ctx, a, seen) {
+			continue
+		}
+		if !toVote {
+			return m.autoReplacePace()
 		}
 		step := seen.step(m.isToVote)
 		if step == nil || m.quietly(ctx, func(ctx context.Context) error { return step(ctx, m) }) != nil {

@@ -45,7 +45,11 @@ func (m *Master) MemberList(ctx context.Context, q Read) (lockapi.Members, error
 type member struct {
 	cell.MemberStatus
 	card admission.Card
-	well bool // it answered, is that very directory, and leads or hears a leader
+	// there says that it answered and is that very directory; well, that it leads or
+	// hears a leader besides. stranger is the directory that answered in its place and
+	// belongs to no cell; empty for none.
+	there, well bool
+	stranger    string
 }
 
 // roll is the membership with what became of asking all.
@@ -69,10 +73,14 @@ func (m *Master) look(ctx context.Context) (roll, error) {
 		asking.Go(func() {
 			card, err := m.members.Ask(ctx, s.ID)
 			there := err == nil && card.Directory == s.Directory && card.CellID == m.members.CellID()
+			stranger := ""
+			if err == nil && card.CellID == "" && card.Directory != s.Directory {
+				stranger = card.Directory
+			}
 			if !there {
 				card = admission.Card{}
 			}
-			out.members[i] = member{s, card, there && card.Heard}
+			out.members[i] = member{s, card, there, there && card.Heard, stranger}
 		})
 	}
 	asking.Wait()

@@ -75,6 +75,9 @@ type Options struct {
 	// FoundedWithAccess says that the founders have agreed to have access on. Without
 	// a FoundToken such a cell is served by nobody before access is on.
 	FoundedWithAccess bool
+	// AutoReplace is for how long a member's directory is not heard of before another
+	// one that answers in its place gets it, unasked; 0 for never.
+	AutoReplace time.Duration
 	// Happened, where it is not nil, is told of each change of mastership and of the
 	// members, and of a founding with access on, for the audit log. It must not block.
 	Happened func(Happening)

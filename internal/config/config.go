@@ -130,6 +130,10 @@ type Config struct {
 	BackupDir   string
 	BackupKeep  uint64
 
+	// AutoReplace is for how long a member's directory is not heard of before this
+	// replica, while it is master, gives its place to a new one; 0 for never.
+	AutoReplace time.Duration
+
 	// TraceEndpoint is the URL of a collector of traces by OTLP over HTTP, empty for
 	// none. TraceShare is the share of the calls without a trace of their own that
 	// begin one.

@@ -27,6 +27,7 @@ replica                  r1=127.0.0.1:7201,http://127.0.0.1:7101   flag --replic
 replica                  r2=127.0.0.1:7202,http://127.0.0.1:7102   flag --replica
 replica                  r3=127.0.0.1:7203,http://127.0.0.1:7103   flag --replica
 join                     -                                         default
+auto-replace             0s                                        default
 master-lease             450ms                                     default, 1.5 × heartbeat-timeout
 heartbeat-timeout        300ms                                     environment STOUTD_HEARTBEAT_TIMEOUT
 election-timeout         300ms                                     default, as heartbeat-timeout

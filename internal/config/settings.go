@@ -77,6 +77,7 @@ func settings() []setting {
 		text(nameRaftListen, "host:port", "address to serve the other replicas on", func(c *Config) *string { return &c.RaftListen }),
 		replicaList(),
 		joinList(),
+		autoReplaceSetting(),
 		duration(nameLease, "how long a master may act after a proposal; unless given, 1.5 × heartbeat-timeout", func(c *Config) *time.Duration { return &c.MasterLease }),
 		duration(nameHeartbeat, "silence after which a master is suspected", func(c *Config) *time.Duration { return &c.HeartbeatTimeout }),
 		duration(nameElection, "how long a candidate waits for votes; unless given, heartbeat-timeout", func(c *Config) *time.Duration { return &c.ElectionTimeout }),

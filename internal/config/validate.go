@@ -25,6 +25,7 @@ func (c *Config) validate() Problems {
 	v.audit()
 	v.backups()
 	v.traces()
+	v.autoReplace()
 	v.choice(nameLogStore, c.LogStore, StoreBolt, StoreWAL)
 	v.choice(nameLogLevel, c.LogLevel, "trace", "debug", "info", "warn", "error")
 	v.choice(nameLogFormat, c.LogFormat, "json", "console")

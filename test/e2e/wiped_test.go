@@ -166,3 +166,37 @@ func TestTwoWiped(t *testing.T) {
 	wantHolder(t, read(t, present, "/kept"), held)
 	must(t, c.Admit(cell.Bounded(t), second))
 }
+
+// TestAutoReplace: a wiped member is one again without anybody's doing, the master
+// too; the old directory is not any more.
+func TestAutoReplace(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Args: []string{"--auto-replace", "1s"}})
+	master := c.Ready(t)
+	s := open(t, master, aWhile)
+	held := acquire(t, master, "/kept", ask(s.ID, "", 0))
+	for _, r := range []*cell.Replica{c.Others(master)[0], master} {
+		old := wipe(t, r)
+		must(t, cell.Wait(cell.Bounded(t), r.ID+" votes again", func(ctx context.Context) error {
+			if _, err := r.Call(ctx, http.MethodGet, lockapi.RouteReady, nil, nil); err != nil {
+				return err
+			}
+			var now lockapi.Members
+			if _, err := r.Call(ctx, http.MethodGet, lockapi.RouteMembers, nil, &now); err != nil {
+				return err
+			}
+			if now.Tolerates != 1 || len(now.Members) != 3 {
+				return fmt.Errorf("%+v", now)
+			}
+			return nil
+		}))
+		wantHolder(t, read(t, r, "/kept"), held)
+		if r != master {
+			continue
+		}
+		bringBack(t, r, old)
+		if says, err := r.Stranger(cell.Bounded(t)); err != nil || !strings.Contains(says.Detail, "not a member") {
+			t.Errorf("the old directory says %+v, %v", says, err)
+		}
+	}
+}

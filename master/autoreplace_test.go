@@ -1,0 +1,140 @@
+package master
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+const auto = time.Minute
+
+// inAutoCell is a cell whose masters replace directories by themselves.
+func inAutoCell(t *testing.T, n int, what func(t *testing.T, c *fakeCell)) {
+	inCell(t, n, Options{Drift: drift, AutoReplace: auto}, what)
+}
+
+// wipe has a new directory answer in a member's place.
+func wipe(f *fakeConf, id, directory string) {
+	f.at[id] = directory
+	if f.blank == nil {
+		f.blank = map[string]bool{}
+	}
+	f.blank[directory] = true
+}
+
+// changes are those made so far.
+func changes(c *fakeCell) (out []string) {
+	c.set(func(f *fakeConf) { out = slices.Clone(f.changes) })
+	return out
+}
+
+// TestAutoReplace: not before the time is over, and then as Replace does.
+func TestAutoReplace(t *testing.T) {
+	inAutoCell(t, 3, func(t *testing.T, c *fakeCell) {
+		c.office("r1")
+		pass(10 * time.Second)
+		c.set(func(f *fakeConf) { wipe(f, "r2", newDirectory) })
+		pass(auto - 10*time.Second)
+		if got := changes(c); len(got) > 0 {
+			t.Errorf("too soon: %q", got)
+		}
+		pass(20 * time.Second)
+		want := []string{"add as a nonvoter r2/" + newDirectory, "remove r2/" + founder("r2"), "make a voter r2/" + newDirectory}
+		if got := changes(c); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		// The new one may be lost as well.
+		c.set(func(f *fakeConf) { wipe(f, "r2", "00000000000000bb") })
+		pass(auto + 10*time.Second)
+		if got := changes(c); len(got) != 6 || got[5] != "make a voter r2/00000000000000bb" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestNotReplaced: whatever may come back, and where the cell would be the worse for
+// it, the place is kept.
+func TestNotReplaced(t *testing.T) {
+	for name, happens := range map[string]func(*fakeConf){
+		"nobody knocks":                      func(f *fakeConf) { delete(f.at, "r2") },
+		"it is of some cell":                 func(f *fakeConf) { f.at["r2"] = newDirectory },
+		"another member is away":             func(f *fakeConf) { wipe(f, "r2", newDirectory); delete(f.at, "r3") },
+		"another member is wiped, too":       func(f *fakeConf) { wipe(f, "r2", newDirectory); wipe(f, "r3", "00000000000000bb") },
+		"it answers with what is a member's": func(f *fakeConf) { wipe(f, "r2", founder("r3")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inAutoCell(t, 3, func(t *testing.T, c *fakeCell) {
+				c.office("r1")
+				c.set(happens)
+				pass(10 * auto)
+				if got := changes(c); len(got) > 0 {
+					t.Errorf("%q", got)
+				}
+			})
+		})
+	}
+	t.Run("it is off", func(t *testing.T) {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			c.office("r1")
+			c.set(func(f *fakeConf) { wipe(f, "r2", newDirectory) })
+			pass(10 * auto)
+			if got := changes(c); len(got) > 0 {
+				t.Errorf("%q", got)
+			}
+		})
+	})
+}
+
+// TestAbsenceIsBroken: a directory that answers now and then is not gone.
+func TestAbsenceIsBroken(t *testing.T) {
+	inAutoCell(t, 3, func(t *testing.T, c *fakeCell) {
+		c.office("r1")
+		for range 5 {
+			c.set(func(f *fakeConf) { wipe(f, "r2", newDirectory) })
+			pass(auto - 10*time.Second)
+			c.set(func(f *fakeConf) { f.at["r2"] = founder("r2") })
+			pass(10 * time.Second)
+		}
+		if got := changes(c); len(got) > 0 {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestNextMasterCountsAnew: what the master before has heard is not known to it.
+func TestNextMasterCountsAnew(t *testing.T) {
+	inAutoCell(t, 5, func(t *testing.T, c *fakeCell) {
+		c.office("r1")
+		c.set(func(f *fakeConf) { wipe(f, "r2", newDirectory) })
+		pass(auto - 10*time.Second)
+		c.elect("r3")
+		c.office("r3")
+		pass(auto - 10*time.Second)
+		if got := changes(c); len(got) > 0 {
+			t.Errorf("too soon: %q", got)
+		}
+		pass(20 * time.Second)
+		if got := changes(c); len(got) != 3 {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestNonvoterIsReplaced, which is to stay one.
+func TestNonvoterIsReplaced(t *testing.T) {
+	inMembersCellWith(t, 3, Options{Drift: drift, AutoReplace: auto}, func(t *testing.T, c *fakeCell, m *Master) {
+		if err := m.Add(t.Context(), addition(lockapi.SuffrageNonvoter)); err != nil {
+			t.Fatal(err)
+		}
+		c.set(func(f *fakeConf) { wipe(f, "r4", newDirectory) })
+		pass(auto + 10*time.Second)
+		c.wantMembers(t, "replaced", m, "r1+", "r2+", "r3+", "r4")
+		c.set(func(f *fakeConf) {
+			if f.members[3].Directory != newDirectory {
+				t.Errorf("%+v after %q", f.members, f.changes)
+			}
+		})
+	})
+}
