@@ -120,14 +120,10 @@ func (p *process) open(ctx context.Context) (err error) {
 // replicaOptions are the settings as the replica takes them.
 func (p *process) replicaOptions(foundToken *[sha256.Size]byte) replica.Options {
 	c := p.config
-	members := make([]cell.Member, len(c.Replicas))
-	for i, r := range c.Replicas {
-		members[i] = cell.Member{ID: r.ID, RaftAddr: r.RaftAddr, APIURL: r.APIURL}
-	}
 	return replica.Options{
 		Join: p.joining(),
 		Cell: c.Cell, ID: c.ID, DataDir: p.dataDir, Version: buildinfo.Version(),
-		RaftListen: c.RaftListen, Members: members, Security: p.security.links(), FoundAccess: foundingDigest(foundToken),
+		RaftListen: c.RaftListen, Members: members(c), Security: p.security.links(), FoundAccess: foundingDigest(foundToken),
 		MasterLease: c.MasterLease, HeartbeatTimeout: c.HeartbeatTimeout,
 		ElectionTimeout: c.ElectionTimeout, ClockDrift: c.ClockDrift,
 		SnapshotThreshold: c.SnapshotThreshold, SnapshotInterval: c.SnapshotInterval, TrailingLogs: c.TrailingLogs,
@@ -135,6 +131,15 @@ func (p *process) replicaOptions(foundToken *[sha256.Size]byte) replica.Options 
 		WAL:    c.LogStore == config.StoreWAL,
 		Logger: p.log,
 	}
+}
+
+// members is the list of replicas of the settings.
+func members(c *config.Config) []cell.Member {
+	all := make([]cell.Member, len(c.Replicas))
+	for i, r := range c.Replicas {
+		all[i] = cell.Member{ID: r.ID, RaftAddr: r.RaftAddr, APIURL: r.APIURL}
+	}
+	return all
 }
 
 // join waits, without a bound, until the data directory is a member's.
