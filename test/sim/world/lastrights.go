@@ -114,5 +114,6 @@ func (g *guest) newClient(ctx context.Context, secret string) *client.Client {
 	if err != nil {
 		panic(err)
 	}
+	context.AfterFunc(ctx, func() { _ = c.Close() })
 	return c
 }
