@@ -58,7 +58,6 @@ type finder struct {
 	timer  *time.Timer
 	due    time.Duration // clock of the look that is due
 	looks  bool          // one is under way
-	again  time.Duration // how soon the next one is wanted, while one is under way; 0 for not
 	last   time.Duration // clock at the end of the last look
 	looked bool          // there was one
 	told   bool          // the master has told the members
@@ -85,26 +84,17 @@ func newFinder(c *caller, fixed []*endpoint, names []*dnsName, dns Resolver, lea
 	return f
 }
 
-// want has replicas looked for within d. lookEvery is said with every answer, and
-// does nothing where a look is due.
+// want has replicas looked for within d, unless that is due sooner. lookEvery is said
+// with every answer, and does nothing where a look is due. What is wanted during a
+// look may be by what the look itself asks, and counts for nothing: else a client
+// whose cell is gone would look for ever.
 func (f *finder) want(d time.Duration) {
 	if f == nil || d == lookEvery && f.waits.Load() || len(f.names) == 0 && !f.learns {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.looks {
-		if d < lookEvery && (f.again == 0 || d < f.again) {
-			f.again = d
-		}
-		return
-	}
-	f.schedule(d)
-}
-
-// schedule sets the timer, unless it goes off earlier. mu is held.
-func (f *finder) schedule(d time.Duration) {
-	if f.ctx.Err() != nil {
+	if f.looks || f.ctx.Err() != nil {
 		return
 	}
 	if !f.looked {
@@ -148,10 +138,6 @@ func (f *finder) look() {
 	defer f.mu.Unlock()
 	f.looks, f.looked, f.last = false, true, f.c.clock.now()
 	f.waits.Store(false)
-	if f.again != 0 {
-		f.schedule(f.again)
-		f.again = 0
-	}
 }
 
 // ask asks the master for the members. Its answers follow one another as the

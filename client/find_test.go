@@ -303,6 +303,13 @@ func TestLooksOnlyWhereUsed(t *testing.T) {
 		if f.count(isLook) != n {
 			t.Error("it looks after it was closed")
 		}
+		left := f.knowing(t, Config{}, "http://r1")
+		wantRead(t, left, time.Second)
+		f.kill("r1")
+		time.Sleep(time.Hour)
+		if n := f.count(func(r fakeRequest) bool { return r.at > time.Since(f.start)-50*time.Minute }); n != 0 {
+			t.Errorf("%d requests of a client that nobody uses, to a cell that is gone", n)
+		}
 	})
 }
 
@@ -313,7 +320,7 @@ func TestLooksAreSpread(t *testing.T) {
 		f.has("r1", "r2", "r3")
 		const clients = 300
 		for range clients {
-			s := open(t, f.knowing(t, Config{}, "http://r1", "http://r2"), WithTTL(time.Minute))
+			s := open(t, f.knowing(t, Config{}, "http://r1", "http://r2"))
 			t.Cleanup(func() { _ = s.Close(context.Background()) })
 		}
 		wantSpread := func(what string, from time.Duration, over, least, most time.Duration) {
