@@ -59,7 +59,8 @@ func (vitals) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		readyDesc, hasMasterDesc, isMasterDesc, epochDesc, officesDesc, leaseHeldDesc, leaseLeftDesc, leaseTermDesc, marginDesc, committedDesc,
 		sessionsDesc, locksDesc, waitersDesc, deadlocksDesc, filesDesc, contentDesc, expiredDesc, waitedDesc,
-		heldDesc, keptDesc, stageDesc, readDesc, failoverDesc, memberUpDesc, memberAtDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
+		heldDesc, keptDesc, stageDesc, readDesc, failoverDesc,
+		clockDesc, clockErrorDesc, clockAllowedDesc, memberUpDesc, memberAtDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
 		raftAtDesc, raftHeardDesc, electionsDesc, leadersDesc, storedDesc, applyingDesc,
 	} {
 		to <- d
@@ -93,6 +94,7 @@ func (c vitals) Collect(to chan<- prometheus.Metric) {
 	r := v.Replica
 	collectDurations(to, &v)
 	c.collectMembers(to, at)
+	gauge(to, clockAllowedDesc, c.opts.Drift.Between())
 	gauge(to, raftTermDesc, float64(r.Term))
 	gauge(to, raftLastDesc, float64(r.Last))
 	gauge(to, raftCommitDesc, float64(r.Committed))
@@ -138,6 +140,7 @@ func (c vitals) collectMembers(to chan<- prometheus.Metric, at *attached) {
 		}
 		gauge(to, memberUpDesc, oneIf(up), r.ID)
 		gauge(to, memberAtDesc, float64(applied), r.ID)
+		c.clocks.collect(to, r.ID, r.ID == own.ID)
 	}
 }
 
