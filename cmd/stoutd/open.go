@@ -10,8 +10,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stoutlock/stout/internal/boottime"
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
@@ -86,6 +88,7 @@ func (p *process) open(ctx context.Context) (err error) {
 	p.backups = newBackups(c, p.log)
 	registry.MustRegister(certificates{p.security}, auditing{p.audit}, p.backups)
 	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum, Registry: registry,
+		Clock: boottime.Now, Drift: lease.Drift(p.config.ClockDrift),
 		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr()),
 		TLS: p.security.serverTLS(p.config), JWTs: p.security.jwts, Certificates: p.config.APIClientAuth != config.ClientAuthNone, BreakGlass: breakGlass, PublicMetrics: p.config.PublicMetrics,
 		Audit: p.audit, AuditChanges: p.config.AuditChanges, Tracer: spans})
