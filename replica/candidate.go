@@ -80,6 +80,7 @@ func (c *Candidate) Wait(ctx context.Context) error {
 // note shows what is waited for, and logs it when it changes.
 func (c *Candidate) note(d admission.Decision) {
 	who := c.host.dir.Identity()
+	d.Why += c.elsewhere(d)
 	now := Standby{ID: who.ID, Directory: who.Directory, CellID: who.CellID, Why: d.Why}
 	if d.Step == admission.Stranger {
 		now.CellID = d.CellID
@@ -100,6 +101,23 @@ func (c *Candidate) note(d admission.Decision) {
 		e = c.opts.Logger.Warn().Str("command", now.Command)
 	}
 	e.Str("directory", now.Directory).Msg(d.Why)
+}
+
+// elsewhere says that the member whose name a replica that joins has is reached
+// somewhere else, as far as that was told: nobody would come here for its directory.
+func (c *Candidate) elsewhere(d admission.Decision) string {
+	told := c.host.told.Load()
+	self, _ := c.opts.member(c.opts.ID)
+	if d.Step != admission.Stranger || !d.Member || told == nil {
+		return ""
+	}
+	for _, m := range *told {
+		if m.ID == self.ID && m.RaftAddr != self.RaftAddr {
+			return fmt.Sprintf("; that member is at %s, and this replica at %s: if it is another one, give it an id of its own; if the member is to be here, first stout member set %s --raft-addr %s --url %s",
+				m.RaftAddr, self.RaftAddr, self.ID, self.RaftAddr, self.APIURL)
+		}
+	}
+	return ""
 }
 
 // take has the candidate's parts go over to one caller.

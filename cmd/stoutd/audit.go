@@ -52,9 +52,10 @@ func ownOutput(stdout io.Writer) (audit.Sink, error) {
 
 // reopenOnHangup has the file opened again at each SIGHUP, as logrotate sends it,
 // until the returned function is called. Without an audit log SIGHUP ends the process
-// as it always does.
-func reopenOnHangup(l *audit.Log) (stop func()) {
-	if l == nil {
+// as it always does, but under a supervisor: there it comes from `systemctl reload`,
+// and an end by it is one in good order, after which nobody starts the replica again.
+func reopenOnHangup(l *audit.Log, supervised bool, log zerolog.Logger) (stop func()) {
+	if l == nil && !supervised {
 		return func() {}
 	}
 	hangup := make(chan os.Signal, 1)
@@ -64,6 +65,10 @@ func reopenOnHangup(l *audit.Log) (stop func()) {
 		for {
 			select {
 			case <-hangup:
+				if l == nil {
+					log.Info().Msg("a SIGHUP opens the audit log again, and there is none: nothing was done")
+					continue
+				}
 				l.Reopen()
 			case <-ctx.Done():
 				return

@@ -70,7 +70,7 @@ func (p *process) open(ctx context.Context) (err error) {
 	if p.audit, err = openAudit(p.config, p.log, p.stdout); err != nil {
 		return err
 	}
-	p.stopReopens = reopenOnHangup(p.audit)
+	p.stopReopens = reopenOnHangup(p.audit, hasSupervisor(), p.log)
 	spans, err := p.openTraces(ctx)
 	if err != nil {
 		return err

@@ -33,6 +33,8 @@ type look func(context.Context) (string, error)
 // it has no watchdog that wants to be told more often.
 const statusEvery = 5 * time.Second
 
+func hasSupervisor() bool { return os.Getenv("NOTIFY_SOCKET") != "" }
+
 // newSupervisor reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. A watchdog
 // is told four times in its time that the process works, so that a late one does
 // no harm.
@@ -43,7 +45,7 @@ func newSupervisor(log zerolog.Logger) *supervisor {
 			log.Warn().Err(err).Str("state", state).Msg("the supervisor cannot be told")
 		}
 	}
-	if os.Getenv("NOTIFY_SOCKET") == "" {
+	if !hasSupervisor() {
 		return s
 	}
 	s.every = statusEvery

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	shellBlocks = regexp.MustCompile("(?s)```sh\n(.*?)```")
+	shellWords  = regexp.MustCompile(`'[^']*'|"[^"]*"|\$\([^)]*\)`) // taken for one word each
+	shellEnds   = regexp.MustCompile(`\s(#|\||>|<|&|;).*`)
+)
+
+// TestCommandsOfTheDocs: each call of stout in a block of the documentation is one that
+// there is, with flags that it has and as many arguments as it takes.
+func TestCommandsOfTheDocs(t *testing.T) {
+	const top = "../../../.."
+	pages, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, page := range append(pages, filepath.Join(top, "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range shellBlocks.FindAllStringSubmatch(string(text), -1) {
+			for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", " ")) {
+				line = shellEnds.ReplaceAllString(shellWords.ReplaceAllString(strings.TrimSpace(line), "word"), "")
+				words := strings.Fields(strings.TrimSuffix(line, " …"))
+				if len(words) == 0 || words[0] != "stout" {
+					continue
+				}
+				seen++
+				a := &app{ui: newUI(os.Stdout, os.Stderr, false, true)}
+				cmd, rest, err := a.root().Find(words[1:])
+				if err == nil {
+					err = cmd.ParseFlags(rest)
+				}
+				if err == nil {
+					err = cmd.ValidateArgs(cmd.Flags().Args())
+				}
+				if err != nil || !cmd.Runnable() || len(cmd.Commands()) > 0 {
+					t.Errorf("%s: %s: %v", filepath.Base(page), line, err)
+				}
+			}
+		}
+	}
+	if seen < 15 {
+		t.Errorf("%d calls were found", seen)
+	}
+}

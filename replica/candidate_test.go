@@ -1,0 +1,38 @@
+package replica
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
+)
+
+// TestNameOfAMemberElsewhere: a replica that joins by the name of a member which is
+// reached somewhere else says so: a replacement would wait for it there.
+func TestNameOfAMemberElsewhere(t *testing.T) {
+	o := options(t, 1)[0]
+	at := "10.0.0.9:7201"
+	o.Join = func(context.Context) ([]cell.Member, error) { return []cell.Member{{ID: "r1", RaftAddr: at}}, nil }
+	c, err := Prepare(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, tc := range []struct {
+		at     string
+		member bool
+		says   bool
+	}{{at, true, true}, {at, false, false}, {o.RaftListen, true, false}} {
+		at = tc.at
+		if _, err := c.host.others(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.note(admission.Decision{Step: admission.Stranger, Member: tc.member, Why: "why"})
+		now := c.Standby()
+		if got := strings.Contains(now.Why, "that member is at "+at) && strings.Contains(now.Why, "stout member set r1 --raft-addr "+o.RaftListen); got != tc.says {
+			t.Errorf("%+v: %+v", tc, now)
+		}
+	}
+}
