@@ -2,16 +2,22 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stoutlock/stout/internal/certs"
 )
 
 // fakeDNS answers for names. Its zero value knows of none.
@@ -314,5 +320,93 @@ func TestNamesAndURLs(t *testing.T) {
 	})
 	if _, err := (Config{URLs: []string{"dns+https:stout.example:7101"}, Transport: http.DefaultTransport}).New(); err == nil || !strings.Contains(err.Error(), "give TLS or TLSSource") {
 		t.Error(err)
+	}
+}
+
+// atMoving calls a function when a watch goes on elsewhere.
+type atMoving struct {
+	slog.Handler
+	then func()
+}
+
+func (atMoving) Enabled(context.Context, slog.Level) bool { return true }
+
+func (a atMoving) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "stout: watch goes on elsewhere" {
+		a.then()
+	}
+	return nil
+}
+
+// nobodysToken is a client's token that must not get anywhere.
+const nobodysToken = "stout_secret"
+
+// A replica that a name of the DNS stands for shows a certificate with that name:
+// whoever answers for the DNS may lead elsewhere, and is sent nothing, by calls and
+// by streams. What the client was given beside names is judged as ever.
+func TestCertificatesOfNames(t *testing.T) {
+	ca := newAuthority(t)
+	dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"127.0.0.1"}}, srv: map[string][]*net.SRV{}}
+	dns.hosts["elsewhere.example."] = dns.hosts["stout.example"]
+	for name, test := range map[string]struct {
+		hosts  []string // of the certificate
+		config *tls.Config
+		given  string // %s is the port
+		want   string // error; empty for none
+	}{
+		"the name":              {hosts: []string{"stout.example"}, given: "dns:stout.example:%s"},
+		"with a final dot":      {hosts: []string{"stout.example"}, given: "dns+https:stout.example.:%s"},
+		"of SRV records":        {hosts: []string{"stout.example"}, given: "dns:stout.example"},
+		"its address":           {hosts: []string{"127.0.0.1"}, given: "dns:stout.example:%s", want: "stout.example"},
+		"the record's target":   {hosts: []string{"elsewhere.example"}, given: "dns:stout.example", want: "stout.example"},
+		"an address, by a URL":  {hosts: []string{"127.0.0.1"}, given: "https://127.0.0.1:%s"},
+		"the name, by a URL":    {hosts: []string{"stout.example"}, given: "https://127.0.0.1:%s", want: "127.0.0.1"},
+		"a name of one's own":   {hosts: []string{"cell"}, config: &tls.Config{ServerName: "cell"}, given: "dns:stout.example:%s"},
+		"another than that one": {hosts: []string{"stout.example"}, config: &tls.Config{ServerName: "cell"}, given: "dns:stout.example:%s", want: "cell"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, callers, _ := secureServer(t, &tls.Config{Certificates: []tls.Certificate{ca.pair(t, certs.Leaf{Name: "r1", Hosts: test.hosts})}})
+			u, err := url.Parse(server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			port, _ := strconv.Atoi(u.Port())
+			dns.set(func() {
+				dns.hosts["stout.example."] = dns.hosts["stout.example"]
+				dns.srv["_stout._tcp.stout.example"] = []*net.SRV{{Target: "elsewhere.example.", Port: uint16(port)}}
+			})
+			config := test.config
+			if config == nil {
+				config = &tls.Config{}
+			}
+			config.RootCAs = ca.pool()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c, err := Config{
+				URLs: []string{strings.ReplaceAll(test.given, "%s", u.Port())}, TLS: config, Resolver: dns,
+				Token:  func(context.Context) (string, error) { return nobodysToken, nil },
+				Logger: slog.New(atFailure{slog.DiscardHandler, cancel}),
+			}.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			_, err = c.ReadLock(ctx, "/a")
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+			if test.want == "" {
+				<-callers
+			}
+			again, stop := context.WithCancel(t.Context())
+			defer stop()
+			c.log = slog.New(atMoving{slog.DiscardHandler, stop})
+			for range c.Watch(again, 1) {
+				break
+			}
+			if heard := len(callers) > 0; heard != (test.want == "") {
+				t.Errorf("the server heard of the watch: %v", heard)
+			}
+		})
 	}
 }
