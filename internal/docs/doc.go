@@ -1,3 +1,3 @@
-// Package docs has tests of what people read: the pages of this repository are
-// laid out alike, and what they point to is there.
+// Package docs reads the pages of this repository, and has tests of them: they
+// are laid out alike, what they point to is there, and what they show is run.
 package docs

@@ -21,20 +21,17 @@ type page struct {
 
 func pages(t *testing.T) []page {
 	t.Helper()
+	names, err := Pages(root)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var all []page
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/lab/*.md"} {
-		names, err := filepath.Glob(filepath.Join(root, pattern))
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range names {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			short, _ := filepath.Rel(root, name)
-			all = append(all, page{filepath.ToSlash(short), string(text)})
-		}
+		all = append(all, page{name, string(text)})
 	}
 	if len(all) < 5 {
 		t.Fatalf("only %d pages were found", len(all))

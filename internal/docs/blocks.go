@@ -1,0 +1,168 @@
+package docs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Block is a block of code in a page. A comment right above its fence, which no
+// reader sees, says how it is run:
+//
+//	<!-- run                    typed into a shell, it exits with 0
+//	start                       it goes on beside the next ones
+//	until                       it goes on, and is ended when it has said all of "says"
+//	in: DIR                     typed in that directory, made if need be
+//	before: COMMAND             typed first, in the same shell; may be repeated
+//	says: TEXT                  its output has that, after what was wanted before; may be repeated
+//	file: NAME                  it is no command: a file that the reader writes
+//	-->
+//	<!-- run by PACKAGE TEST    a test of that package runs it
+//	-->
+//	<!-- not run: REASON -->    one of the reasons that TestBlocksAreRun knows
+//
+// A block without a language right below one that is run is what that says.
+type Block struct {
+	Page string
+	Line int // of the fence
+	Lang string
+	Text string
+
+	Marked bool
+	Run    bool
+	Start  bool
+	Until  bool
+	In     string
+	Before []string
+	Says   []string
+	File   string
+	By     string // package and test
+	Not    string // reason
+}
+
+// Where names the block in messages.
+func (b Block) Where() string { return fmt.Sprintf("%s:%d", b.Page, b.Line) }
+
+// Pages are the pages of the module at root, by their names from there.
+func Pages(root string) (all []string, err error) {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/lab/*.md"} {
+		names, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			short, err := filepath.Rel(root, name)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, filepath.ToSlash(short))
+		}
+	}
+	return all, nil
+}
+
+// Blocks reads the blocks of a page, by its name from the root of the module.
+func Blocks(root, page string) ([]Block, error) {
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		return nil, err
+	}
+	return parse(page, string(text))
+}
+
+func parse(page, text string) (all []Block, err error) {
+	lines := strings.Split(text, "\n")
+	mark, end := "", -1 // the last comment, and the line behind it
+	for i := 0; i < len(lines); i++ {
+		line := strings.TrimSpace(lines[i])
+		if strings.HasPrefix(line, "<!--") {
+			from := i
+			for ; i < len(lines) && !strings.HasSuffix(strings.TrimSpace(lines[i]), "-->"); i++ {
+			}
+			if i == len(lines) {
+				return nil, fmt.Errorf("%s:%d: the comment has no end", page, from+1)
+			}
+			mark, end = strings.Join(lines[from:i+1], "\n"), i+1
+			continue
+		}
+		if !strings.HasPrefix(line, "```") {
+			continue
+		}
+		b := Block{Page: page, Line: i + 1, Lang: strings.TrimPrefix(line, "```")}
+		indent := lines[i][:strings.Index(lines[i], "```")]
+		var body []string
+		for at := i + 1; ; at++ {
+			if at == len(lines) {
+				return nil, fmt.Errorf("%s: the block has no end", b.Where())
+			}
+			if strings.TrimSpace(lines[at]) == "```" {
+				if end == i && mark != "" {
+					if err := b.read(mark); err != nil {
+						return nil, err
+					}
+				}
+				i = at
+				break
+			}
+			body = append(body, strings.TrimPrefix(lines[at], indent)+"\n")
+		}
+		b.Text = strings.Join(body, "")
+		if last := len(all) - 1; last >= 0 && b.Lang == "" && all[last].Run && follows(lines, all[last], b.Line) {
+			for _, want := range strings.Split(strings.TrimSuffix(b.Text, "\n"), "\n") {
+				all[last].Says = append(all[last].Says, want)
+			}
+			continue
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// follows reports whether nothing but empty lines is between the end of a block
+// and the line of the next one's fence.
+func follows(lines []string, before Block, line int) bool {
+	behind := before.Line + strings.Count(before.Text, "\n") + 1
+	return strings.TrimSpace(strings.Join(lines[behind:line-1], "")) == ""
+}
+
+// read reads the comment above the block.
+func (b *Block) read(comment string) error {
+	comment = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(comment), "<!--"), "-->"))
+	first, rest, _ := strings.Cut(comment, "\n")
+	reason, not := strings.CutPrefix(first, "not run: ")
+	by, other := strings.CutPrefix(first, "run by ")
+	switch {
+	case not:
+		b.Not = strings.Join(strings.Fields(reason+" "+rest), " ")
+		rest = ""
+	case other:
+		b.By = strings.TrimSpace(by)
+	case strings.TrimSpace(first) == "run":
+		b.Run = true
+	default:
+		return nil // a comment for other purposes
+	}
+	b.Marked = true
+	for line := range strings.SplitSeq(rest, "\n") {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch key {
+		case "":
+		case "start":
+			b.Start = true
+		case "until":
+			b.Until = true
+		case "in":
+			b.In = value
+		case "before":
+			b.Before = append(b.Before, value)
+		case "says":
+			b.Says = append(b.Says, value)
+		case "file":
+			b.File = value
+		default:
+			return fmt.Errorf("%s: the comment above it has %q", b.Where(), line)
+		}
+	}
+	return nil
+}

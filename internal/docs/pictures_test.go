@@ -1,0 +1,59 @@
+package docs
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestPictures: each drawing is well-formed, says in words what it shows, loads
+// nothing from elsewhere, and stands in a page.
+func TestPictures(t *testing.T) {
+	names, err := filepath.Glob(filepath.Join(root, "docs/img/*.svg"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no pictures: %v", err)
+	}
+	all := pages(t)
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := map[string]string{}
+		in := ""
+		for d := xml.NewDecoder(strings.NewReader(string(content))); ; {
+			token, err := d.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			switch token := token.(type) {
+			case xml.StartElement:
+				in = token.Name.Local
+				for _, a := range token.Attr {
+					if a.Name.Local == "href" || a.Name.Local == "src" {
+						t.Errorf("%s loads %s", name, a.Value)
+					}
+				}
+			case xml.CharData:
+				said[in] += strings.TrimSpace(string(token))
+			}
+		}
+		if said["title"] == "" || len(said["desc"]) < 50 {
+			t.Errorf("%s does not say in words what it shows", name)
+		}
+		shown := false
+		for _, p := range all {
+			shown = shown || strings.Contains(p.text, "img/"+filepath.Base(name)+")")
+		}
+		if !shown {
+			t.Errorf("%s stands in no page", name)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/internal/docs"
+)
+
+// smaller are the flags that say how much a work does.
+var smaller = []string{"--n", "--runs", "--duration", "--warmup", "--beside-snapshots", "--rules", "--ttl"}
+
+// TestShownCommands: what the pages have people measure by runs, each line as it
+// stands there but for how much it does.
+func TestShownCommands(t *testing.T) {
+	const makeBench, root = `make bench ARGS="`, "../.."
+	pages, err := docs.Pages(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for _, page := range pages {
+		blocks, err := docs.Blocks(root, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range blocks {
+			if b.By != "test/bench "+t.Name() {
+				continue
+			}
+			for line := range strings.Lines(b.Text) {
+				args, ok := strings.CutPrefix(strings.TrimSuffix(line, "\"\n"), makeBench)
+				if !ok {
+					t.Errorf("%s: it is not of the form %s…\": %s", b.Where(), makeBench, line)
+					continue
+				}
+				lines++
+				t.Run(args, func(t *testing.T) { runSmall(t, strings.Fields(args)) })
+			}
+		}
+	}
+	if lines < 5 {
+		t.Errorf("only %d lines were run", lines)
+	}
+}
+
+// runSmall runs a command line that is right as it stands, with as little to do as
+// each of its works can have.
+func runSmall(t *testing.T, args []string) {
+	var stderr strings.Builder
+	if _, err := parse(args, &stderr); err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	small := []string{"--n", "4", "--runs", "1", "--duration", "50ms", "--warmup", "50ms", "--ttl", "1s", "--beside-snapshots", "100ms", "--timeout", "3m"}
+	for i := 0; i < len(args); i++ {
+		if slices.Contains(smaller, args[i]) {
+			i++
+			continue
+		}
+		small = append(small, args[i])
+	}
+	var stdout strings.Builder
+	if code := run(t.Context(), small, &stdout, &stderr); code != exitOK {
+		t.Errorf("exit code %d of bench %q\n%s", code, small, stderr.String())
+	}
+}

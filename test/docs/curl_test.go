@@ -1,0 +1,67 @@
+package docs
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+)
+
+// curl is as much of curl as the pages use, for machines that have none. It ends
+// the process.
+func curl(args []string) {
+	method, url, body := "", "", ""
+	header := http.Header{}
+	for i := 0; i < len(args); i++ {
+		value := func() string {
+			if i++; i == len(args) {
+				fail("curl: " + args[i-1] + " has no value")
+			}
+			return args[i]
+		}
+		switch args[i] {
+		case "-s", "-sN", "-N":
+		case "-X":
+			method = value()
+		case "-d":
+			body = value()
+			if method == "" {
+				method = http.MethodPost
+			}
+		case "-H":
+			name, text, _ := strings.Cut(value(), ":")
+			header.Add(name, strings.TrimSpace(text))
+		default:
+			if strings.HasPrefix(args[i], "-") || url != "" {
+				fail("curl: what is " + args[i] + "?")
+			}
+			url = args[i]
+		}
+	}
+	if !strings.Contains(url, "://") {
+		url = "http://" + url
+	}
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		fail(err)
+	}
+	if body != "" {
+		header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl does
+	}
+	req.Header = header
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		fail(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(os.Stdout, resp.Body); err != nil {
+		fail(err)
+	}
+	os.Exit(0)
+}
+
+func fail(why any) {
+	fmt.Fprintln(os.Stderr, why)
+	os.Exit(1)
+}

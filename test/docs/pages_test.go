@@ -1,0 +1,133 @@
+package docs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/internal/docs"
+)
+
+// TestPages types what each page shows, from its first block to its last.
+func TestPages(t *testing.T) {
+	pages, err := docs.Pages("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, page := range pages {
+		blocks, err := docs.Blocks("../..", page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mine []docs.Block
+		for _, b := range blocks {
+			if b.Run {
+				mine = append(mine, b)
+			}
+		}
+		if len(mine) == 0 {
+			continue
+		}
+		ran += len(mine)
+		t.Run(page, func(t *testing.T) { read(t, mine) })
+	}
+	if ran < 20 {
+		t.Errorf("only %d blocks were run", ran)
+	}
+}
+
+// read types the blocks of one page.
+func read(t *testing.T, blocks []docs.Block) {
+	dir, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReader(t, dir)
+	shown := func(b docs.Block) bool { return b.Text == makeRun }
+	if !slices.ContainsFunc(blocks, shown) {
+		r.cell(t, docs.Block{Page: blocks[0].Page, Text: makeRun})
+	}
+	for _, b := range blocks {
+		if shown(b) {
+			r.cell(t, b)
+			continue
+		}
+		r.do(t, b)
+	}
+}
+
+// makeRun starts the cell that a page's other blocks are typed for.
+const makeRun = "make run\n"
+
+// newReader is one who has a clone, and a cell unless he starts one himself.
+func newReader(t *testing.T, clone string) *reader {
+	t.Helper()
+	bare, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := freePorts(t, 120)
+	r := &reader{dir: clone, first: first}
+	r.env = environment(map[string]string{
+		"PATH":         filepath.Join(clone, "bin") + ":" + os.Getenv("PATH") + ":" + bare,
+		"STOUT_SERVER": fmt.Sprintf("localhost:%d,localhost:%d,localhost:%d", first, first+1, first+2),
+		"FREE_API":     fmt.Sprint(first + 5), "FREE_RAFT": fmt.Sprint(first + 105),
+		"ARGS": fmt.Sprintf("--port %d", first),
+	})
+	r.instead = elsewhere(first, t.TempDir())
+	t.Cleanup(func() {
+		for i := len(r.running) - 1; i >= 0; i-- {
+			r.running[i].end(t)
+		}
+		if err := os.RemoveAll(filepath.Join(clone, ".stout")); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// elsewhere puts what this machine has in the place of addresses and directories
+// that it does not have.
+func elsewhere(first int, dir string, pairs ...string) *strings.Replacer {
+	for i := range 3 {
+		here := fmt.Sprintf("localhost:%d", first+i)
+		pairs = append(pairs, fmt.Sprintf("localhost:%d", 7101+i), here, fmt.Sprintf("127.0.0.1:%d", 7101+i), here,
+			fmt.Sprintf("10.0.0.%d:7101", i+1), here)
+	}
+	pairs = append(pairs, "--cell prod --id r4", "--cell local --id r4", "5f0a81c2d3e4b697", "$(cat r4.directory)",
+		"10.0.0.4:7101", fmt.Sprintf("127.0.0.1:%d", first+3), "10.0.0.4:7201", fmt.Sprintf("127.0.0.1:%d", first+103),
+		"10.0.0.1:7201", fmt.Sprintf("127.0.0.1:%d", first+110),
+		"/var/lib/stoutd --id r1", filepath.Join(dir, "restored")+" --id r1")
+	pairs = append(pairs, "localhost:7301", fmt.Sprintf("localhost:%d", first+50),
+		"/etc/stout", filepath.Join(dir, "etc"), "/var/lib/stoutd", filepath.Join(dir, "lib"))
+	return strings.NewReplacer(pairs...)
+}
+
+// cell types `make run`. What a page says of the master's process is of that one.
+func (r *reader) cell(t *testing.T, b docs.Block) {
+	t.Helper()
+	b.Start = true
+	b.Says = append(b.Says, "Ctrl-C stops the cell.")
+	r.do(t, b)
+	now := r.running[len(r.running)-1]
+	said := now.said()
+	found := killMaster.FindStringSubmatch(said)
+	if found == nil {
+		t.Fatal("make run does not say how to kill the master")
+	}
+	r.instead = elsewhere(r.first, t.TempDir(), "kill -9 4711", "kill -9 "+found[1])
+	r.env = append(r.env, "SAID="+now.out)
+	for _, row := range processes.FindAllStringSubmatch(said, -1) {
+		r.env = append(r.env, "PID_R"+row[1]+"="+row[2])
+	}
+}
+
+// processes are the rows of make run's table of replicas.
+var processes = regexp.MustCompile(`(?m)^  r(\d)  .* (\d+)(?:  master.*| *)$`)
+
+var killMaster = regexp.MustCompile(`Kill the master \(kill -9 (\d+)\)`)
