@@ -65,7 +65,7 @@ type Config struct {
 	// goes on while the machine sleeps. Default: such a clock of the system,
 	// with timers of its own. A test in a bubble of testing/synctest gives the
 	// bubble's clock, for instance func() time.Duration { return
-	// time.Since(start) }.
+	// time.Since(start) }, and closes the client before the bubble ends.
 	Clock func() time.Duration
 }
 

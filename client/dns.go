@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ type Resolver interface {
 
 const (
 	lookupTime = 5 * time.Second // for all that a name takes
-	lookupGap  = time.Second     // between two lookups of a name that fail
+	lookupGap  = time.Second     // between two lookups of a name
 	mostFound  = 32              // addresses that a name stands for
 )
 
@@ -131,15 +132,15 @@ func (n *dnsName) check(wrong func(string, ...any) error, asked string) error {
 	return nil
 }
 
-// begin begins to look a name up, unless that is under way, or has failed a
-// moment ago.
+// begin begins to look a name up, unless that is under way, or was done a moment
+// ago.
 func (f *finder) begin(n *dnsName) *lookup {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if l := n.under; l != nil {
 		select {
 		case <-l.done:
-			if l.err != nil && time.Since(n.ended) < lookupGap {
+			if time.Since(n.ended) < lookupGap {
 				return l
 			}
 		default:
@@ -220,6 +221,25 @@ func (f *finder) first(ctx context.Context) error {
 		return nil
 	}
 	return errors.Join(errs...)
+}
+
+// lookUpNow is what a name stands for that the client was given.
+func (f *finder) lookUpNow(ctx context.Context, text string) ([]*endpoint, error) {
+	i := slices.IndexFunc(f.names, func(n *dnsName) bool { return n.text == text })
+	if i < 0 {
+		return nil, fmt.Errorf("stout: %q is no name that this client was given", text)
+	}
+	n := f.names[i]
+	l := f.begin(n)
+	if err := await(ctx, l.done); err != nil {
+		return nil, &attemptError{base: n.text, err: err}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.found) == 0 {
+		return nil, &attemptError{base: n.text, err: l.err}
+	}
+	return n.found, nil
 }
 
 // resolve asks the DNS for what a name stands for. Where it does not answer in

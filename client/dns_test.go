@@ -2,16 +2,22 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stoutlock/stout/internal/certs"
 )
 
 // fakeDNS answers for names. Its zero value knows of none.
@@ -88,7 +94,7 @@ func at(f *fakeCell, addrs map[string]string) roundTrip {
 
 func TestNames(t *testing.T) {
 	long := strings.Repeat("a", 63)
-	for text, want := range map[string]dnsName{
+	for text, want := range map[string]*dnsName{
 		"dns:stout.example:7101":                 {scheme: "http", host: "stout.example", port: "7101", cert: "stout.example"},
 		"dns:stout.example.:7101":                {scheme: "http", host: "stout.example.", port: "7101", cert: "stout.example"},
 		"DNS:stout.example:7101":                 {scheme: "http", host: "stout.example", port: "7101", cert: "stout.example"},
@@ -112,32 +118,32 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"dns:":                          "no name; write dns:NAME:PORT, for instance dns:stout.example.com:7101",
-		"dns+https:":                    "no name; write dns+https:NAME:PORT",
-		"dns://stout.example:7101":      "no slashes belong there; write dns:stout.example:7101",
-		"dns:///stout.example:7101":     "write dns:stout.example:7101",
-		"dns+ftp:stout.example:7101":    "dns+ftp is not known",
-		"dns:7101":                      "that is a port, and no name; write dns:NAME:7101, or http://dns:7101",
-		"dns:stout.example:":            `port "" is not within 1..65535`,
-		"dns:stout.example:0":           `port "0" is not within`,
-		"dns:stout.example:65536":       `port "65536" is not within`,
-		"dns:stout.example:http":        `port "http" is not within`,
-		"dns:stout.example:-1":          `port "-1" is not within`,
-		"dns::7101":                     "has 1 to 63 bytes",
-		"dns:::1:7101":                  "an address of IPv6 in brackets",
-		"dns:stout example:7101":        `" " does not belong`,
-		"dns: stout.example:7101":       `" " does not belong`,
-		"dns:stout.example:7101 ":       `port "7101 " is not within`,
-		"dns:stout.example:7101/v1":     `port "7101/v1" is not within`,
-		"dns:stout.example/v1":          `"/" does not belong`,
-		"dns:me@stout.example:7101":     `"@" does not belong`,
-		"dns:stout.example?x":           `"?" does not belong`,
-		"dns:http://stout.example:7101": "too many colons",
-		"dns:größe.example:7101":        "write the name as the DNS has it, with xn--",
-		"dns:stout..example:7101":       "has 1 to 63 bytes",
-		"dns:.:7101":                    "has 1 to 63 bytes",
-		"dns:-stout.example:7101":       "begins or ends with a hyphen",
-		"dns:" + long + "a:7101":        "has 64",
+		"dns:":                                            "no name; write dns:NAME:PORT, for instance dns:stout.example.com:7101",
+		"dns+https:":                                      "no name; write dns+https:NAME:PORT",
+		"dns://stout.example:7101":                        "no slashes belong there; write dns:stout.example:7101",
+		"dns:///stout.example:7101":                       "write dns:stout.example:7101",
+		"dns+ftp:stout.example:7101":                      "dns+ftp is not known",
+		"dns:7101":                                        "that is a port, and no name; write dns:NAME:7101, or http://dns:7101",
+		"dns:stout.example:":                              `port "" is not within 1..65535`,
+		"dns:stout.example:0":                             `port "0" is not within`,
+		"dns:stout.example:65536":                         `port "65536" is not within`,
+		"dns:stout.example:http":                          `port "http" is not within`,
+		"dns:stout.example:-1":                            `port "-1" is not within`,
+		"dns::7101":                                       "has 1 to 63 bytes",
+		"dns:::1:7101":                                    "an address of IPv6 in brackets",
+		"dns:stout example:7101":                          `" " does not belong`,
+		"dns: stout.example:7101":                         `" " does not belong`,
+		"dns:stout.example:7101 ":                         `port "7101 " is not within`,
+		"dns:stout.example:7101/v1":                       `port "7101/v1" is not within`,
+		"dns:stout.example/v1":                            `"/" does not belong`,
+		"dns:me@stout.example:7101":                       `"@" does not belong`,
+		"dns:stout.example?x":                             `"?" does not belong`,
+		"dns:http://stout.example:7101":                   "too many colons",
+		"dns:größe.example:7101":                          "write the name as the DNS has it, with xn--",
+		"dns:stout..example:7101":                         "has 1 to 63 bytes",
+		"dns:.:7101":                                      "has 1 to 63 bytes",
+		"dns:-stout.example:7101":                         "begins or ends with a hyphen",
+		"dns:" + long + "a:7101":                          "has 64",
 		"dns:" + strings.Repeat(long+".", 4) + "com:7101": "at most 253 bytes",
 		"dns:_stout._tcp.stout.example:7101":              "an SRV record has its own ports; write dns:_stout._tcp.stout.example",
 		"dns:_stout.stout.example":                        "_SERVICE._PROTO.NAME",
@@ -314,5 +320,93 @@ func TestNamesAndURLs(t *testing.T) {
 	})
 	if _, err := (Config{URLs: []string{"dns+https:stout.example:7101"}, Transport: http.DefaultTransport}).New(); err == nil || !strings.Contains(err.Error(), "give TLS or TLSSource") {
 		t.Error(err)
+	}
+}
+
+// atMoving calls a function when a watch goes on elsewhere.
+type atMoving struct {
+	slog.Handler
+	then func()
+}
+
+func (atMoving) Enabled(context.Context, slog.Level) bool { return true }
+
+func (a atMoving) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "stout: watch goes on elsewhere" {
+		a.then()
+	}
+	return nil
+}
+
+// nobodysToken is a client's token that must not get anywhere.
+const nobodysToken = "stout_secret"
+
+// A replica that a name of the DNS stands for shows a certificate with that name:
+// whoever answers for the DNS may lead elsewhere, and is sent nothing, by calls and
+// by streams. What the client was given beside names is judged as ever.
+func TestCertificatesOfNames(t *testing.T) {
+	ca := newAuthority(t)
+	dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"127.0.0.1"}}, srv: map[string][]*net.SRV{}}
+	dns.hosts["elsewhere.example."] = dns.hosts["stout.example"]
+	for name, test := range map[string]struct {
+		hosts  []string // of the certificate
+		config *tls.Config
+		given  string // %s is the port
+		want   string // error; empty for none
+	}{
+		"the name":              {hosts: []string{"stout.example"}, given: "dns:stout.example:%s"},
+		"with a final dot":      {hosts: []string{"stout.example"}, given: "dns+https:stout.example.:%s"},
+		"of SRV records":        {hosts: []string{"stout.example"}, given: "dns:stout.example"},
+		"its address":           {hosts: []string{"127.0.0.1"}, given: "dns:stout.example:%s", want: "stout.example"},
+		"the record's target":   {hosts: []string{"elsewhere.example"}, given: "dns:stout.example", want: "stout.example"},
+		"an address, by a URL":  {hosts: []string{"127.0.0.1"}, given: "https://127.0.0.1:%s"},
+		"the name, by a URL":    {hosts: []string{"stout.example"}, given: "https://127.0.0.1:%s", want: "127.0.0.1"},
+		"a name of one's own":   {hosts: []string{"cell"}, config: &tls.Config{ServerName: "cell"}, given: "dns:stout.example:%s"},
+		"another than that one": {hosts: []string{"stout.example"}, config: &tls.Config{ServerName: "cell"}, given: "dns:stout.example:%s", want: "cell"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, callers, _ := secureServer(t, &tls.Config{Certificates: []tls.Certificate{ca.pair(t, certs.Leaf{Name: "r1", Hosts: test.hosts})}})
+			u, err := url.Parse(server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			port, _ := strconv.Atoi(u.Port())
+			dns.set(func() {
+				dns.hosts["stout.example."] = dns.hosts["stout.example"]
+				dns.srv["_stout._tcp.stout.example"] = []*net.SRV{{Target: "elsewhere.example.", Port: uint16(port)}}
+			})
+			config := test.config
+			if config == nil {
+				config = &tls.Config{}
+			}
+			config.RootCAs = ca.pool()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c, err := Config{
+				URLs: []string{strings.ReplaceAll(test.given, "%s", u.Port())}, TLS: config, Resolver: dns,
+				Token:  func(context.Context) (string, error) { return nobodysToken, nil },
+				Logger: slog.New(atFailure{slog.DiscardHandler, cancel}),
+			}.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			_, err = c.ReadLock(ctx, "/a")
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+			if test.want == "" {
+				<-callers
+			}
+			again, stop := context.WithCancel(t.Context())
+			defer stop()
+			c.log = slog.New(atMoving{slog.DiscardHandler, stop})
+			for range c.Watch(again, 1) {
+				break
+			}
+			if heard := len(callers) > 0; heard != (test.want == "") {
+				t.Errorf("the server heard of the watch: %v", heard)
+			}
+		})
 	}
 }

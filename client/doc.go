@@ -128,6 +128,23 @@
 // when that has changed. A replica that is not trusted is sent nothing, and
 // passed over like one that is down.
 //
+// # Finding the cell
+//
+// One URL is enough for a client that runs: it asks the master where the replicas
+// are, and goes on asking, so that it finds a cell whose every machine was
+// replaced. A name of the DNS stands for all replicas, also when the program
+// starts; it is looked up again while the client runs. New has the forms.
+//
+//	cell, err := client.New("dns:stout.prod.example:7101")
+//
+// A client asks about a second after its first answer, then once in 30 to 60 s, and
+// within 5 s of a change of master or the failure of a replica; within a second,
+// where nobody answers. It does so while it is used, by calls, sessions or watches.
+// What it was given it keeps, and tries before anything that it was told and has not
+// met. It takes the list of the cell that it speaks with only, and of the master,
+// whose answers are never older than what it knows already. OnlyURLs turns it off.
+// What is going on is ended by Close, at a bubble's end for instance.
+//
 // # Masters and retries
 //
 // Calls go to the master and follow it silently when it changes. A replica
@@ -192,6 +209,7 @@
 //	Client             shared by its sessions
 //	  caller           makes calls: repeats them, follows the master
 //	    targets        which replica to ask, and which to pass over
+//	    finder         where replicas are: by the DNS, and by asking the cell
 //	    sameCell       which cell counts
 //	    exchanger      makes HTTP round trips; owns the connections
 //	  limiter          how many sessions ask at a time for what is answered at once

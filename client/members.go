@@ -1,8 +1,11 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -47,7 +50,8 @@ func (c *Client) otherView(ctx context.Context, view lockapi.Cell) lockapi.Cell 
 
 // CellAt reads the state of the cell from the very replica whose base URL is
 // given, in one attempt: its master's view, if the replica knows a master that
-// answers it quickly, else its own.
+// answers it quickly, else its own. A name of the DNS that the client was given
+// stands for any of its replicas, here and with Ready and Replica.
 func (c *Client) CellAt(ctx context.Context, url string) (out lockapi.Cell, err error) {
 	err = c.askOne(ctx, url, call{path: lockapi.RouteCell, any: true, out: &out})
 	return out, err
@@ -61,8 +65,12 @@ func (c *Client) Ready(ctx context.Context, url string) error {
 	return c.askOne(ctx, url, call{path: lockapi.RouteReady})
 }
 
-// askOne makes one attempt of a read, of the replica at url.
+// askOne makes one attempt of a read, of the replica at url. For a name of the DNS
+// those are asked that it stands for, and one that answers will do.
 func (c *Client) askOne(ctx context.Context, url string, q call) error {
+	if isName(url) {
+		return c.askNamed(ctx, url, q)
+	}
 	e := c.calls.targets.known.Load().find(url)
 	if e == nil {
 		var err error
@@ -76,6 +84,45 @@ func (c *Client) askOne(ctx context.Context, url string, q call) error {
 		return q.outcome(err)
 	}
 	return err
+}
+
+// askNamed makes one attempt of a read of each replica that a name stands for. The
+// first success counts, else a refusal, else what is wrong with all of them.
+func (c *Client) askNamed(ctx context.Context, text string, q call) error {
+	found, err := c.calls.finder.lookUpNow(ctx, text)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan racer, len(found))
+	for _, e := range found {
+		own := q
+		own.method = http.MethodGet
+		if q.out != nil {
+			own.out = reflect.New(reflect.TypeOf(q.out).Elem()).Interface()
+		}
+		go func() { answers <- racer{q: &own, err: c.calls.attempt(ctx, &route{to: e}, &own)} }()
+	}
+	var refused error
+	var failed []error
+	for range found {
+		a := <-answers
+		switch {
+		case a.err == nil && q.out != nil:
+			reflect.ValueOf(q.out).Elem().Set(reflect.ValueOf(a.q.out).Elem())
+			return nil
+		case a.err == nil:
+			return nil
+		case isAnswer(a.err):
+			refused = a.err
+		case isForeign(a.err):
+			failed = append(failed, a.q.outcome(a.err))
+		default:
+			failed = append(failed, a.err)
+		}
+	}
+	return cmp.Or(refused, errors.Join(failed...))
 }
 
 // Members reads the members of the cell.

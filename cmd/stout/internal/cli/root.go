@@ -135,7 +135,10 @@ lock, and reads, writes and watches files.
 
 The cell is found through any of its replicas: name one or more with --server,
 or in STOUT_SERVER, parted by commas. Name all of them, so that it is found
-while any of them is up. With --ca-cert or --cert it is called by https.`,
+while any of them is up; or a name of the DNS that stands for all of them:
+dns:NAME:PORT for its addresses, dns:NAME for the SRV records of
+_stout._tcp.NAME. With --ca-cert or --cert it is called by https, and a name's
+replicas have that name in their certificates.`,
 		Example: `  stout status
   stout lock /jobs/nightly -- ./nightly.sh
   stout locks /jobs/
@@ -152,7 +155,7 @@ while any of them is up. With --ca-cert or --cert it is called by https.`,
 	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", pageWidth)))
 	flags := cmd.PersistentFlags()
 	flags.StringSliceVarP(&a.opts.servers, "server", "s", nil,
-		"base `URLs` of replicas, separated by commas (default $"+serverEnv+", else localhost's ports 7101 to 7103)")
+		"base `URLs` of replicas, or dns:NAME:PORT, separated by commas (default $"+serverEnv+", else localhost's ports 7101 to 7103)")
 	a.addTLS(flags)
 	a.addToken(flags)
 	flags.StringVarP(&a.opts.output, "output", "o", "table", "`format` of the answer: table, or json as in the HTTP API")
@@ -218,7 +221,10 @@ func (a *app) connect() error {
 		if url == "" {
 			continue
 		}
-		if !strings.Contains(url, "://") {
+		switch name, isName := strings.CutPrefix(url, "dns:"); {
+		case isName && a.certs != nil && !strings.HasPrefix(name, "//"):
+			url = "dns+https:" + name
+		case !isName && !strings.HasPrefix(url, "dns+") && !strings.Contains(url, "://"):
 			url = a.scheme() + url
 		}
 		urls = append(urls, url)
@@ -232,7 +238,7 @@ func (a *app) connect() error {
 	a.opts.servers = urls
 	c, err := client.Config{URLs: urls, UserAgent: "stout/" + buildinfo.Version(), Grace: endlessGrace, TLSSource: a.tlsSource(), Token: a.token}.New()
 	if err != nil {
-		return usagef("%s: %v", source, err).hint("a server is the base URL of a replica's API, such as %s", a.scheme()+localCell[0])
+		return usagef("%s: %v", source, err).hint("a server is the base URL of a replica's API, such as %s, or a name of the DNS, such as dns:stout.example.com:7101", a.scheme()+localCell[0])
 	}
 	a.client = c
 	return nil

@@ -17,6 +17,7 @@ func TestServers(t *testing.T) {
 		{nil, "", []string{"http://127.0.0.1:7101", "http://127.0.0.1:7102", "http://127.0.0.1:7103"}},
 		{nil, " , ", []string{"http://127.0.0.1:7101", "http://127.0.0.1:7102", "http://127.0.0.1:7103"}},
 		{nil, "a:1, https://b:2/", []string{"http://a:1", "https://b:2/"}},
+		{nil, "dns:a.example:1,dns+https:b.example,dns.example:2", []string{"dns:a.example:1", "dns+https:b.example", "http://dns.example:2"}},
 		{[]string{"c:3"}, "a:1", []string{"http://c:3"}},
 	} {
 		t.Setenv(serverEnv, tt.env)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -206,9 +207,18 @@ func each[T any](items []T, f func(int, T)) {
 func (a *app) unreachable(failed map[string]error, within time.Duration) *failure {
 	out := &failure{code: exitUnreachable, message: "no replica can be reached"}
 	waits, strangers := 0, 0
+	var unnamed *net.DNSError
 	for _, url := range a.opts.servers {
 		err := cmp.Or(failed[url], context.DeadlineExceeded)
+		if several, ok := err.(interface{ Unwrap() []error }); ok { // of those that a name stands for
+			for _, err := range several.Unwrap() {
+				at, _, _ := strings.Cut(err.Error(), ": ")
+				out.tell("%s: %s: %s", url, clean(at), reason(err, within))
+			}
+			continue
+		}
 		out.tell("%s: %s", url, reason(err, within))
+		errors.As(err, &unnamed)
 		if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Directory != "" {
 			waits++
 			if refused.Command != "" {
@@ -224,6 +234,9 @@ func (a *app) unreachable(failed map[string]error, within time.Duration) *failur
 		return out.hint("name the other replicas, too, with --server or %s: stout status then has the command that mends it", serverEnv)
 	case waits > 0:
 		return out.hint("a cell is founded once all its replicas run and see each other")
+	}
+	if unnamed != nil {
+		return out.hint("does the DNS have %s? the replicas' API addresses will do as well, with --server or %s", clean(unnamed.Name), serverEnv)
 	}
 	return out.hint("name the replicas' API addresses with --server or %s; is stoutd running there?", serverEnv)
 }
