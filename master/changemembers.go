@@ -167,33 +167,46 @@ func (m *Master) Remove(ctx context.Context, req RemoveRequest) error {
 		}
 	}
 	return m.exclusively(ctx, func(ctx context.Context) error {
-		for since := seen.index; ; {
-			now, err := m.members.Membership()
-			if err != nil {
+		for since, begun := seen.index, false; ; begun = true {
+			left, next, err := m.removeOne(ctx, req.ID, since)
+			switch {
+			case err != nil && begun:
+				return halfway(err)
+			case err != nil || !left:
 				return err
 			}
-			if now.Index != since {
-				return lockapi.Errorf(lockapi.CodeBusy, "%v; try again", cell.ErrBusy)
-			}
-			// Who is to take its place goes first.
-			next := -1
-			for i, s := range now.Members {
-				if s.ID == req.ID && (next < 0 || !s.Voter) {
-					next = i
-				}
-			}
-			if next < 0 {
-				return nil
-			}
-			if err := m.change(ctx, now.Index, cell.RemoveMember, now.Members[next]); err != nil {
-				return err
-			}
-			if now, err = m.members.Membership(); err != nil {
-				return nil // it is out; the table is put right by keepMembers
-			}
-			since = now.Index
+			since = next
 		}
 	})
+}
+
+// removeOne takes one directory of a name out, if the latest configuration is still
+// that at index since. It reports whether there was one, and the index after that.
+func (m *Master) removeOne(ctx context.Context, id string, since uint64) (there bool, index uint64, err error) {
+	now, err := m.members.Membership()
+	if err != nil {
+		return false, 0, err
+	}
+	if now.Index != since {
+		return false, 0, lockapi.Errorf(lockapi.CodeBusy, "%v; try again", cell.ErrBusy)
+	}
+	// Who is to take its place goes first.
+	next := -1
+	for i, s := range now.Members {
+		if s.ID == id && (next < 0 || !s.Voter) {
+			next = i
+		}
+	}
+	if next < 0 {
+		return false, 0, nil
+	}
+	if err := m.change(ctx, now.Index, cell.RemoveMember, now.Members[next]); err != nil {
+		return false, 0, err
+	}
+	if now, err = m.members.Membership(); err != nil {
+		return false, 0, nil // it is out; the table is put right by keepMembers
+	}
+	return true, now.Index, nil
 }
 
 // place is that of a member in the roll: of its directory that votes, where it
@@ -258,7 +271,7 @@ func (m *Master) Set(ctx context.Context, req SetRequest) (lockapi.Member, error
 		return lockapi.Member{}, err
 	}
 	if seen, err = m.look(ctx); err != nil {
-		return lockapi.Member{}, err
+		return lockapi.Member{}, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "replica %q was changed, and can't be shown: %v", req.ID, err)
 	}
 	if place, err = seen.place(req.ID); err != nil {
 		return lockapi.Member{}, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "replica %q was changed, and is no member any more", req.ID)
@@ -305,9 +318,21 @@ func (m *Master) set(ctx context.Context, o *office, seen roll, place int, req S
 		}
 	}
 	if err := m.putMember(o, row); err != nil {
+		if demote {
+			return halfway(err)
+		}
 		return err
 	}
-	return m.move(ctx)
+	return halfway(m.move(ctx))
+}
+
+// halfway is the error of a change of two entries of which the first was made: what
+// kept the second from being made is no refusal of the change.
+func halfway(err error) error {
+	if err == nil {
+		return nil
+	}
+	return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "a part of the change was made, and the rest was not yet (%v): the master finishes it or undoes it; see GET %s", err, lockapi.RouteMembers)
 }
 
 // move has Raft's configuration take the addresses of the table.

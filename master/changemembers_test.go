@@ -336,3 +336,58 @@ func TestOneChangeAtATime(t *testing.T) {
 		}
 	})
 }
+
+// TestHalfIsNoRefusal: what keeps the second entry of a change from being made, when
+// the first has come about, is told as an outcome that is not known.
+func TestHalfIsNoRefusal(t *testing.T) {
+	set := func(q lockapi.SetMemberRequest) func(*testing.T, *Master) error {
+		return func(t *testing.T, m *Master) error {
+			_, err := m.Set(t.Context(), SetRequest{ID: "r3", SetMemberRequest: q})
+			return err
+		}
+	}
+	for name, tc := range map[string]struct {
+		do     func(*testing.T, *Master) error
+		before func(*fakeConf)
+	}{
+		"demote": {set(lockapi.SetMemberRequest{Suffrage: text(lockapi.SuffrageNonvoter)}), func(f *fakeConf) {
+			f.onChange = func(n *node) { n.leads = false }
+		}},
+		"move": {set(lockapi.SetMemberRequest{RaftAddr: text("moved:1")}), func(f *fakeConf) { f.busy = true }},
+		"remove": {func(t *testing.T, m *Master) error { return m.Remove(t.Context(), RemoveRequest{ID: "r3"}) }, func(f *fakeConf) {
+			f.behind[newDirectory] = 1 << 20 // it never catches up
+			f.change(cell.AddNonvoter, standing("r3", newDirectory, false))
+			f.onChange = func(*node) { f.busy = true }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
+				c.set(tc.before)
+				code(t, tc.do(t, m), lockapi.CodeOutcomeUnknown)
+			})
+		})
+	}
+}
+
+// TestTableIsNotedOnce: a table that says what it is to say is not put into the log
+// again and again, also where an operator has put something there.
+func TestTableIsNotedOnce(t *testing.T) {
+	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
+		if err := m.Add(t.Context(), addition(lockapi.SuffrageNonvoter)); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		o := m.inOffice()
+		before := m.log.State().Index
+		now, err := m.members.Membership()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.noteMembers(o, now.Members); err != nil {
+			t.Fatal(err)
+		}
+		if after := m.log.State().Index; after != before {
+			t.Errorf("a table that is there already took entries %d to %d", before, after)
+		}
+	})
+}

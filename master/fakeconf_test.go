@@ -13,19 +13,20 @@ import (
 // fakeConf is the membership of a fake cell, and what runs at each name. It is
 // guarded by the cell's mu.
 type fakeConf struct {
-	index   uint64
-	members []cell.MemberStatus
-	at      map[string]string // name → directory that answers there; none where it is away
-	behind  map[string]uint64 // directory → how far
-	level   map[string]uint64 // directory → the level that its release knows, if it is not 1
-	blank   map[string]bool   // directories that belong to no cell
-	busy    bool              // a change is not committed
-	late    bool              // the next change comes about when lands is called
-	lands   func()            // nil but then
-	changes []string          // made so far
-	onAsk   func()            // is called, with the cell's mu held, when somebody is asked; nil for nothing
-	most    int               // voters of one name, at any time
-	lost    bool              // whether a name had nobody, at any time
+	index    uint64
+	members  []cell.MemberStatus
+	at       map[string]string // name → directory that answers there; none where it is away
+	behind   map[string]uint64 // directory → how far
+	level    map[string]uint64 // directory → the level that its release knows, if it is not 1
+	blank    map[string]bool   // directories that belong to no cell
+	busy     bool              // a change is not committed
+	late     bool              // the next change comes about when lands is called
+	lands    func()            // nil but then
+	changes  []string          // made so far
+	onAsk    func()            // is called, with the cell's mu held, when somebody is asked; nil for nothing
+	onChange func(n *node)     // is called, with the cell's mu held, when a change was made; nil for nothing
+	most     int               // voters of one name, at any time
+	lost     bool              // whether a name had nobody, at any time
 }
 
 // founder is the directory that a member of the fake cell has at first.
@@ -110,6 +111,9 @@ func (n *node) ChangeMember(_ context.Context, since uint64, change cell.Change,
 		return cell.ErrUnknown
 	default:
 		conf.change(change, s)
+		if conf.onChange != nil {
+			conf.onChange(n)
+		}
 	}
 	return nil
 }

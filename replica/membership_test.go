@@ -222,6 +222,20 @@ func TestCardOfARestoredState(t *testing.T) {
 	}
 }
 
+// TestJoinerAsksWhomItWasToldOf: a replica that joins and has nothing of the log knows of
+// nobody else whether it was removed meanwhile.
+func TestJoinerAsksWhomItWasToldOf(t *testing.T) {
+	t.Parallel()
+	r := start(t, options(t, 1)[0])
+	lead(t, r)
+	r.peers.Others = func(context.Context) ([]string, error) {
+		return []string{"r1", "r7"}, errors.New("another does not answer")
+	}
+	if names := r.askNames(t.Context()); !slices.Equal(names, []string{"r1", "r7"}) {
+		t.Errorf("it asks %q", names)
+	}
+}
+
 // TestReplacementThatCannotBeNoted: the fault of the disk ends the process; the
 // next start would find the same.
 func TestReplacementThatCannotBeNoted(t *testing.T) {

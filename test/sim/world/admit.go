@@ -101,7 +101,9 @@ var errNobody = errors.New("none of the machines tells who the members are")
 // card is what the process tells of itself to a directory that asks.
 func (p *process) card(asks string) admission.Card {
 	if p.replica != nil {
-		return p.replica.CardFor(asks)
+		card := p.replica.CardFor(asks)
+		card.Level = min(card.Level, p.level)
+		return card
 	}
 	who := p.disk.who
 	return admission.Card{Cell: who.Cell, ID: who.ID, Directory: who.Directory, RaftAddr: who.ID,
@@ -312,6 +314,9 @@ func (w *world) whole() bool {
 // tend is the operator at the end, when nothing fails any more: whoever asks for the
 // place of its name is admitted, and a founding that came to nothing is begun anew.
 func (w *world) tend() {
+	for w.steward != nil && w.steward.mixes {
+		w.steward.upgrades()
+	}
 	for ; !w.isOver(); w.until(time.Second) {
 		for _, m := range w.machines {
 			if w.wants(m) {

@@ -23,5 +23,7 @@
 // by bare HTTP calls sent once, and by witnesses, who take a session at its
 // word to the last moment. In a quarter of the runs access is on: an operator
 // changes rights all the time, guests do what they may and what they may not,
-// and the judge makes out of the log by itself who may do what (rights.go).
+// and the judge makes out of the log by itself who may do what (rights.go). In a
+// quarter of them members come and go (steward.go), and the judge wants to know what
+// each change of the configuration and of the table of members is for (roster.go).
 package world

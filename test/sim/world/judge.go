@@ -68,7 +68,7 @@ func newJudge(w *world) *judge {
 	return &judge{
 		w: w, annals: newAnnals(w), watchers: map[string]*watcher{}, followers: map[string]*follower{}, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, stored: map[uint64]raft.Log{}, ended: map[string]end{},
 		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, offered: map[uint64]offer{}, early: map[uint64]string{}, signs: map[string]time.Duration{}, untouched: map[pair]string{}, claimed: map[string]uint64{}, denied: map[place][]pair{},
-		permits: newPermits(),
+		permits: newPermits(), roster: newRoster(),
 	}
 }
 

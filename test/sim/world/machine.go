@@ -51,10 +51,11 @@ type machine struct {
 	forgot     bool          // and that was found
 	joins      bool          // it is to be a member of the cell that is there
 	port       int           // where it listens; 0 = at no port
+	level      uint64        // the highest that its release knows
 }
 
 func newMachine(w *world, i int) *machine {
-	m := &machine{w: w, id: fmt.Sprintf("r%d", i+1), disk: newDisk(w), lease: w.lease, notice: make(chan struct{}, 1)}
+	m := &machine{w: w, id: fmt.Sprintf("r%d", i+1), disk: newDisk(w), lease: w.lease, level: state.Level, notice: make(chan struct{}, 1)}
 	if w.mixed {
 		m.lease = time.Duration(1+w.script.IntN(5)) * time.Second
 	}
@@ -71,6 +72,13 @@ func (w *world) machine(id string) *machine {
 	for _, m := range w.machines {
 		if m.id == id {
 			return m
+		}
+	}
+	if w.steward != nil {
+		for _, m := range w.steward.late {
+			if m.id == id {
+				return m
+			}
 		}
 	}
 	panic("no machine " + id)
@@ -104,12 +112,13 @@ type process struct {
 	seen    *state.State // the last one that the judge has looked at
 
 	disk     *mounted
-	stranger bool // it waits to be admitted
+	stranger bool   // it waits to be admitted
+	level    uint64 // the highest that its release knows
 }
 
 // start starts the machine's process.
 func (m *machine) start() {
-	p := &process{m: m, clock: m.clock, changed: make(chan struct{}), opened: make(chan struct{})}
+	p := &process{m: m, clock: m.clock, changed: make(chan struct{}), opened: make(chan struct{}), level: m.level}
 	p.gone, p.kill = context.WithCancel(context.Background())
 	p.wire = newWire(p)
 	p.disk = m.disk.mount(p)
@@ -150,10 +159,11 @@ func (p *process) open() {
 		m.w.fail("replica %s does not start: %v", m.id, err)
 		return
 	}
+	m.w.judge.roster.runs(p.disk.who.ServerID())
 	log = log.With().Logger()
 	p.master = master.New(watched{p.replica, p}, p.replica, master.Options{
 		Cell: "sim", ID: m.id, Version: "sim", LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(),
-		Clock: p.now, Logger: log, AutoReplace: m.w.steward.autoReplace(),
+		Clock: p.now, Logger: log, AutoReplace: m.w.steward.autoReplace(), Level: p.level,
 	})
 	p.server = server.New(server.Options{
 		Master: p.master, Logger: log, Registry: prometheus.NewRegistry(), Peers: m.w.endpoint(m.id, p.gone),
@@ -215,6 +225,7 @@ func (m *machine) crash() {
 	}
 	m.w.trace.note(m.id, "crashes")
 	m.process = nil
+	m.w.judge.roster.leaves(p.disk.who.ServerID(), m.w.now())
 	p.kill()
 	p.disk.unmount()
 	m.wake()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -29,7 +30,20 @@ type conf struct {
 type roster struct {
 	confs   []conf // in the log's order
 	demands []*demand
+	came    map[string]*demand       // by server id: what it was added by
+	ran     map[string]bool          // by server id: a process of it has run
+	left    map[string]time.Duration // by server id: when its last process ended
+	since   time.Duration            // when the present office was opened
 }
+
+func newRoster() roster {
+	return roster{came: map[string]*demand{}, ran: map[string]bool{}, left: map[string]time.Duration{}}
+}
+
+// runs and leaves: a process with a directory runs from then on, or does not any more.
+func (r *roster) runs(server string) { r.ran[server] = true }
+
+func (r *roster) leaves(server string, now time.Duration) { r.left[server] = now }
 
 func (r *roster) latest() conf {
 	if len(r.confs) == 0 {
@@ -150,15 +164,19 @@ func (j *judge) agreed(d *demand, alone bool) {
 	}
 }
 
-// open finds a call that may have an effect, and notes that it has one.
+// open finds a call that may have an effect, and notes that it has one, where no
+// other may have the same.
 func (r *roster) open(so func(*demand) bool) bool {
+	var found []*demand
 	for _, d := range r.demands {
 		if !d.over && so(d) {
-			d.done = true
-			return true
+			found = append(found, d)
 		}
 	}
-	return false
+	if len(found) == 1 {
+		found[0].done = true
+	}
+	return len(found) > 0
 }
 
 // configured: the log has come to another configuration.
@@ -210,6 +228,13 @@ func (j *judge) configured(l raft.Log) {
 			j.w.fail("entry %d takes %s out, and nobody has asked for it", l.Index, was.ID)
 		}
 	}
+	for id, voter := range before.all() {
+		name, _ := admission.Split(id)
+		now, there := next.server(id)
+		if o := j.latest().Office; voter && o.Open && o.Term == l.Term && o.Master == name && (!there || now.Suffrage != raft.Voter) {
+			j.w.fail("entry %d takes the vote of %s, who is the master and has not handed over", l.Index, id)
+		}
+	}
 	if changes > 1 {
 		j.w.fail("entry %d makes %d changes of the members: %v → %v", l.Index, changes, before.Servers, next.Servers)
 	}
@@ -220,13 +245,61 @@ func (j *judge) mayCome(name, directory string, s raft.Server) string {
 	if s.Suffrage == raft.Voter {
 		return "nobody has a vote from the beginning"
 	}
+	var by *demand
 	asked := j.roster.open(func(d *demand) bool {
-		return (d.kind == adds || d.kind == replaces) && d.name == name && d.directory == directory
+		so := (d.kind == adds || d.kind == replaces) && d.name == name && d.directory == directory
+		if so {
+			by = d
+		}
+		return so
 	})
-	if !asked && j.w.steward.autoReplace() == 0 {
+	switch {
+	case asked:
+		j.roster.came[string(s.ID)] = by
+		return ""
+	case j.w.steward.autoReplace() == 0:
 		return "nobody has asked for it"
 	}
+	return j.mayReplaceUnasked(name, string(s.ID))
+}
+
+// mayReplaceUnasked says why a directory may not be the one that a master takes in
+// unasked. A directory that was a member is an operator's business, and so is a cell
+// of which another member is gone. No silence is counted that is not one office's.
+func (j *judge) mayReplaceUnasked(name, server string) string {
+	now, after := j.w.now(), j.w.steward.after
+	least := time.Duration(float64(after) / (1 + drift*j.w.opts.Skew))
+	j.w.stats.check("replaced unasked")
+	if now-j.roster.since < least {
+		return fmt.Sprintf("nobody has asked for it, and the office is %v old, of %v", now-j.roster.since, after)
+	}
+	for _, c := range j.roster.confs[:len(j.roster.confs)-1] {
+		if c.hasServer(server) {
+			return "nobody has asked for it, and it was a member before"
+		}
+	}
+	before := j.roster.confs[len(j.roster.confs)-2]
+	for id, voter := range before.all() {
+		other, _ := admission.Split(id)
+		m := j.w.machine(other)
+		up := m.process != nil && m.process.runsAs(id)
+		switch {
+		case !voter:
+		case other == name && !up && now-j.roster.left[id] < least:
+			return fmt.Sprintf("nobody has asked for it, and %s was there %v ago, of %v", id, now-j.roster.left[id], after)
+		case other != name && !up && now-j.roster.left[id] > lookedAgo:
+			return fmt.Sprintf("nobody has asked for it, and %s has been away for %v", id, now-j.roster.left[id])
+		}
+	}
 	return ""
+}
+
+// lookedAgo is more than a master's look at the members and the change after it take.
+const lookedAgo = 8 * time.Second
+
+// runsAs reports whether the process is that of a member's directory.
+func (p *process) runsAs(server string) bool {
+	return p.replica != nil && p.disk.who.ServerID() == server
 }
 
 // mayVote says why a directory may not get a vote.
@@ -239,11 +312,23 @@ func (j *judge) mayVote(next conf, name string, s raft.Server) string {
 			return "two of its name vote"
 		}
 	}
+	if by := j.roster.came[string(s.ID)]; by != nil && by.stays && !j.roster.promoted(by) {
+		return "it was added to stay without a vote"
+	}
+	if !j.roster.ran[string(s.ID)] {
+		return "it has not run yet"
+	}
 	m := j.w.machine(name)
 	if m.disk.who.ServerID() == string(s.ID) && m.disk.high+mostBehind < next.index {
 		return fmt.Sprintf("it has got no further than entry %d", m.disk.high)
 	}
 	return ""
+}
+
+// promoted reports whether somebody has asked for a vote since a member was added.
+func (r *roster) promoted(added *demand) bool {
+	i := slices.Index(r.demands, added)
+	return slices.ContainsFunc(r.demands[i:], func(d *demand) bool { return d.kind == votes && d.name == added.name })
 }
 
 // mostBehind is how far behind a directory may be that gets a vote: what the product
@@ -271,6 +356,17 @@ func (j *judge) mayGo(before, next conf, name string, was raft.Server) bool {
 // tabled: an entry has changed the table of members. Nothing of what was put there for
 // a member changes unasked.
 func (j *judge) tabled(before, after *state.State) {
+	if before.Epoch != after.Epoch {
+		j.roster.since = j.w.now()
+	}
+	for _, was := range before.Members {
+		if _, there := after.Member(was.ID, was.Directory); !there && j.roster.latest().hasServer(admission.ServerID(was.ID, was.Directory)) {
+			j.w.fail("entry %d drops %s with directory %s from the table of members, and the configuration has it", after.Index, was.ID, was.Directory)
+		}
+	}
+	if after.Level > before.Level {
+		j.raised(after)
+	}
 	for _, now := range after.Members {
 		was, there := before.Member(now.ID, now.Directory)
 		if !there || was == now {
@@ -287,6 +383,17 @@ func (j *judge) tabled(before, after *state.State) {
 			return (d.kind == votes || d.kind == demotes || d.kind == adds) && d.name == now.ID && d.stays == now.Stays
 		}) {
 			j.w.fail("entry %d has %s stay without a vote: %v, and nobody has asked for it", after.Index, now.ID, now.Stays)
+		}
+	}
+}
+
+// raised: the cell's level is one that every member's release knows.
+func (j *judge) raised(after *state.State) {
+	j.w.stats.check("level raised")
+	for id := range j.roster.latest().all() {
+		name, _ := admission.Split(id)
+		if m := j.w.machine(name); m.level < after.Level {
+			j.w.fail("entry %d raises the cell's level to %d, and %s runs a release that knows level %d", after.Index, after.Level, name, m.level)
 		}
 	}
 }

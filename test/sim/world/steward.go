@@ -13,6 +13,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // In some runs members come and go: machines that the founding list does not name
@@ -29,6 +30,7 @@ type steward struct {
 	ports   int           // that were given to machines
 	calling int           // calls under way, or whose change may be
 	resting bool          // no call is made
+	mixes   bool          // the machines run several releases at first
 }
 
 // newSteward draws whether there is one. The draw is of its own: the other runs are
@@ -38,7 +40,7 @@ func newSteward(w *world) *steward {
 	if rng.IntN(4) > 0 && !w.opts.Members {
 		return nil
 	}
-	return &steward{w: w, rng: rng, after: pick(rng, 0, 0, 3*time.Second, 12*time.Second)}
+	return &steward{w: w, rng: rng, after: pick(rng, 0, 0, 3*time.Second, 12*time.Second), mixes: rng.IntN(3) == 0}
 }
 
 func (s *steward) autoReplace() time.Duration {
@@ -58,7 +60,40 @@ func (s *steward) start() {
 		m.joins = true
 		s.late = append(s.late, m)
 	}
+	if s.mixes {
+		for _, m := range s.w.machines {
+			m.level = pick(s.rng, 1, 2, uint64(state.Level))
+		}
+	}
 	go s.serve()
+}
+
+// addresses are those of all machines that there are or will be: a client that is cut
+// off while all others are replaced has to find those from somewhere.
+func (w *world) addresses() (names []string) {
+	for _, m := range w.machines {
+		names = append(names, m.id)
+	}
+	if w.steward != nil {
+		for _, m := range w.steward.late {
+			names = append(names, m.id)
+		}
+	}
+	return names
+}
+
+// upgrades has a machine run the latest release.
+func (s *steward) upgrades() {
+	for _, i := range s.rng.Perm(len(s.w.machines)) {
+		if m := s.w.machines[i]; m.level < state.Level {
+			s.w.stats.check("upgrade")
+			m.crash()
+			m.level = min(state.Level, m.level+1+s.rng.Uint64N(2))
+			m.restart(false)
+			return
+		}
+	}
+	s.mixes = false
 }
 
 func (s *steward) serve() {
@@ -72,6 +107,10 @@ func (s *steward) serve() {
 		}
 		if len(s.late) > 0 && s.rng.IntN(4) == 0 {
 			s.arrives()
+			continue
+		}
+		if s.mixes && s.rng.IntN(3) == 0 {
+			s.upgrades()
 			continue
 		}
 		if s.rng.IntN(6) == 0 {
@@ -112,7 +151,10 @@ func (s *steward) rushes() {
 			}
 		})
 	case 3:
-		m := s.w.machines[s.rng.IntN(len(s.w.machines))]
+		m := s.w.leader()
+		if m == nil {
+			return
+		}
 		m.fatal, m.afterCrash, m.reboots = 1+s.rng.IntN(6), between(s.rng, time.Millisecond, time.Second), false
 	}
 }

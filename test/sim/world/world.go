@@ -184,6 +184,7 @@ func (w *world) run() *Failure {
 		m := newMachine(w, i)
 		w.machines, w.founders = append(w.machines, m), append(w.founders, m.id)
 	}
+	w.steward.start()
 	for _, m := range w.machines {
 		m.start()
 	}
@@ -194,7 +195,6 @@ func (w *world) run() *Failure {
 	}
 	w.access.start()
 	w.keeper.start()
-	w.steward.start()
 	w.play()
 	if !w.failed() {
 		w.settle()
