@@ -132,6 +132,7 @@ type Server struct {
 	log      zerolog.Logger
 	metrics  *metrics
 	contacts contacts
+	asked    questions
 	attempts attempts // with bad credentials
 	conns    *conns
 	stamps   atomic.Pointer[stamps]
