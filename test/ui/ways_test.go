@@ -26,6 +26,7 @@ func TestHungReplica(t *testing.T) {
 	p.shows(".verdict", "this replica does not answer")
 	p.shows(".note.bad", "The page of another: ")
 	p.shows("#link", "no answer")
+	p.shows("table", "was well")
 	p.shoot("hung")
 	at := calls{t: t, at: c.WaitMasterOf(t, c.Others(stands)...)}
 	at.lock(at.session("holder", hour, nil), "/meanwhile")
@@ -87,7 +88,7 @@ func TestLongNames(t *testing.T) {
 		p := open(t, at.at.URL, "cell", window, "light")
 		p.shows("#link", "live")
 		for _, view := range []struct{ where, ready string }{
-			{"cell", "Deadlock"}, {"locks", "Deadlock"}, {"lock" + path, "What happened"}, {"sessions", "2 sessions"}, {"session/" + s.ID, "Holds"},
+			{"cell", "Deadlock"}, {"locks", "Deadlock"}, {"lock" + path, "Queue"}, {"sessions", "2 sessions"}, {"session/" + s.ID, "Holds"},
 			{"files/", "www"}, {"file" + path, "SHA-256"}, {"events", "Events"}, {"members", "Directory"},
 		} {
 			p.to(view.where)

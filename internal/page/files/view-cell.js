@@ -68,7 +68,8 @@ function figures(cell) {
 function replicas(cell) {
   const most = Math.max(...cell.replicas.map(r => r.applied_index));
   const release = new Map(store.members?.members.map(m => [m.id, m.version]));
-  const may = store.who.operate && cell.replicas.length > 1;
+  const old = store.cellError || hung();
+  const may = store.who.operate && cell.replicas.length > 1 && !old;
   return h('section', { 'aria-labelledby': 'replicas' },
     h('h2', { id: 'replicas' }, 'Replicas'),
     h('table', { class: 'short' },
@@ -78,7 +79,7 @@ function replicas(cell) {
         may && h('th', { scope: 'col' }, h('span', { class: 'unseen' }, 'Action')))),
       h('tbody', null, cell.replicas.map(r => h('tr', { key: r.id },
         h('th', { scope: 'row' }, r.id, r.role === 'master' && h('span', { class: 'tag' }, 'master'), r.role === 'nonvoter' && h('span', { class: 'tag plain' }, 'no vote')),
-        h('td', null, r.healthy ? status('good', 'well') : status('bad', `silent for ${lasting(r.last_contact_ms + since())}`)),
+        h('td', null, old ? status('wait', r.healthy ? 'was well' : 'was silent') : r.healthy ? status('good', 'well') : status('bad', `silent for ${lasting(r.last_contact_ms + since())}`)),
         h('td', { class: 'number' }, most - r.applied_index ? plural(most - r.applied_index, 'entry', 'entries') : 'up to date'),
         h('td', { class: 'wide' }, promise(r)),
         h('td', { class: 'wide mono' }, release.get(r.id) || '–'),

@@ -97,7 +97,7 @@ function timeline() {
         h('time', { datetime: e.at && new Date(e.at).toISOString(), class: 'quiet' }, e.at ? timeOfDay(e.at) : ''),
         h('span', { class: 'what' }, h('b', null, happened(e.type)), ' ', sentence(e)),
         h('span', { class: 'quiet mono small wide' }, `revision ${e.revision}`))))
-      : h('p', { class: 'empty' }, history ? 'The replica remembers nothing that happened to it.' : 'Nothing since the page was opened.'),
+      : h('p', { class: 'empty' }, history === undefined && !none ? 'Reading what the replica remembers…' : history ? 'The replica remembers nothing that happened to it.' : 'Nothing since the page was opened.'),
     history && h('p', { class: 'quiet small' }, history.more && 'This is not all. ', history.since && `The replica remembers everything since ${timeOfDay(history.since)}.`));
 }
 
