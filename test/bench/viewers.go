@@ -24,6 +24,10 @@ const (
 // them open. The other client's changes are what they have to show.
 func loadViewers(ctx context.Context, o *overload) error {
 	way := o.cell.Way()
+	before, err := o.cell.Sample(ctx)
+	if err != nil {
+		return err
+	}
 	viewing, stop := context.WithTimeout(ctx, floodTime)
 	defer stop()
 	var all sync.WaitGroup
@@ -41,8 +45,18 @@ func loadViewers(ctx context.Context, o *overload) error {
 		})
 	}
 	all.Wait()
-	o.note("%d pages: %.0f calls/s, %d failed", o.n, float64(asked.Load())/floodTime.Seconds(), failed.Load())
-	return ctx.Err()
+	after, err := o.cell.Sample(ctx)
+	if err != nil {
+		return err
+	}
+	var cpu time.Duration // of all replicas, what the other client costs in it
+	for id, u := range after.Replicas {
+		cpu += u.CPU - before.Replicas[id].CPU
+	}
+	master := after.Replicas[after.Master].CPU - before.Replicas[after.Master].CPU
+	o.note("%d pages: %.0f calls/s, %d failed; CPU of the master %.0f %%, of all replicas %.0f %%", o.n, float64(asked.Load())/floodTime.Seconds(), failed.Load(),
+		100*master.Seconds()/floodTime.Seconds(), 100*cpu.Seconds()/floodTime.Seconds())
+	return nil
 }
 
 // viewer is a page in a browser: it makes the calls that the page makes, and draws
