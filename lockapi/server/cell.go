@@ -123,9 +123,7 @@ func (s *Server) probeAll(ctx context.Context, m Master, peers http.RoundTripper
 // probe replaces what this replica knows of another by what the other reports.
 // One that does not answer is unhealthy, its applied index the last one known.
 func (s *Server) probe(ctx context.Context, peers http.RoundTripper, r *lockapi.Replica) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.ProbeTimeout)
-	defer cancel()
-	got, err := s.clocks.look(ctx, peers, r.ID)
+	got, age, err := s.asked.of(ctx, peers, r.ID, s.opts.ProbeTimeout)
 	if err != nil || got.ID != r.ID {
 		known := s.contacts.of(r.ID)
 		r.Healthy = false
@@ -134,7 +132,10 @@ func (s *Server) probe(ctx context.Context, peers http.RoundTripper, r *lockapi.
 		r.Promise = nil
 		return
 	}
-	s.contacts.note(r.ID, got.AppliedIndex)
+	if age == 0 {
+		s.contacts.note(r.ID, got.AppliedIndex)
+	}
+	got = aged(got, age)
 	r.Role = got.Role
 	r.Healthy = true
 	r.LastContactMS = got.LastContactMS

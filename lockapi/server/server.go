@@ -138,6 +138,7 @@ type Server struct {
 	metrics  *metrics
 	contacts contacts
 	clocks   *clocks
+	asked    questions
 	attempts attempts // with bad credentials
 	conns    *conns
 	stamps   atomic.Pointer[stamps]
@@ -190,6 +191,7 @@ func New(opts Options) *Server {
 	s.metrics.watchers(opts.Registry, &s.watching)
 	s.contacts.started = time.Now()
 	s.clocks = newClocks(opts.Clock)
+	s.asked.ask = s.clocks.look
 	s.browsers = s.newPolicy()
 	s.engine = s.newEngine(false)
 	s.calls = s.newCalls()

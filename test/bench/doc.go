@@ -44,6 +44,7 @@
 //	return     n sessions come back after a kill -9 of the master
 //	slowloris  n connections that send nothing, little, or read no reply
 //	pages      readers page through n locks
+//	viewers    n browsers show the page of the cell, at all replicas
 //	deep       single operations on a cell of n held locks and n places in a queue
 //	past       single operations on a cell that has granted n locks, all released
 //	snapshot   16 sessions on a cell of n others, while it writes snapshots; give it

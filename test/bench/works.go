@@ -33,6 +33,7 @@ var works = []work{
 	{"return", "n sessions come back after a kill -9 of the master", overloaded("return", 10_000, loadReturn)},
 	{"slowloris", "n connections that send nothing, a byte now and then, or read no reply", overloaded("slowloris", 10_000, loadSlowloris)},
 	{"pages", "16 readers page through n locks, 1000 at a time", overloaded("pages", 100_000, loadPages)},
+	{"viewers", "single operations while n browsers show the cell's page", overloaded("viewers", 200, loadViewers)},
 	{"deep", "single operations on a cell of n held locks and n places in a queue", overloaded("deep", 100_000, loadDeep)},
 	{"past", "single operations on a cell that has granted n locks, all released", overloaded("past", 1_000_000, loadPast)},
 	{"snapshot", "16 sessions on a cell of n others with a lock each, while it writes snapshots", overloaded("snapshot", 99_000, loadSnapshots)},
@@ -42,7 +43,7 @@ var works = []work{
 
 // onlyByName are the works that do not run without being named: they take long,
 // or a machine that does nothing else.
-var onlyByName = []string{"secured", "handshake", "fanout", "ephemeral", "files", "waiters", "expire", "return", "slowloris", "pages", "deep", "past", "snapshot", "renewal", "soak"}
+var onlyByName = []string{"secured", "handshake", "fanout", "ephemeral", "files", "waiters", "expire", "return", "slowloris", "pages", "viewers", "deep", "past", "snapshot", "renewal", "soak"}
 
 // defaultWorks are those that run without being named.
 func defaultWorks() (names []string) {

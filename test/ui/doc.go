@@ -4,7 +4,8 @@
 //
 // Where there is no Chromium the tests are skipped, unless STOUT_TEST_BROWSER
 // says which program it is; .ci/chromium installs one. STOUT_TEST_SHOTS names a
-// directory for pictures of what the tests looked at.
+// directory for pictures of what the tests looked at; .ci/run keeps them in
+// bin/pages.
 //
 // testdata/axe.min.js is axe-core 4.14.1 (https://github.com/dequelabs/axe-core),
 // which finds what keeps people with assistive technology out, under the

@@ -170,9 +170,6 @@ func TestLive(t *testing.T) {
 func TestDeadlock(t *testing.T) {
 	c := cell.New(t, cell.Options{Size: 1})
 	at := calls{t: t, at: c.Ready(t)}
-	if status, _ := at.at.Call(t.Context(), http.MethodGet, "/v1/deadlocks", nil, nil); status == http.StatusNotFound {
-		t.Skip("this release does not look for deadlocks")
-	}
 	a, b := at.session("ada", hour, nil), at.session("bob", hour, nil)
 	at.lock(a, "/x")
 	at.lock(b, "/y")
@@ -315,6 +312,7 @@ func TestAccess(t *testing.T) {
 	p.click(`dialog button.danger`)
 	p.shows(".note", "was released by force")
 	p.shows("main", "Nobody holds it.")
+	p.shows(".timeline", "released by force by user:reader")
 	// The root is offered the rest.
 	p.click(`#bar .end button`)
 	p.until(`!document.querySelector('#bar').innerText.includes('user:reader')`)
@@ -402,6 +400,11 @@ func TestKeyboard(t *testing.T) {
 	p.until(`document.querySelector('dialog').open && document.activeElement.innerText === 'Cancel'`)
 	p.do(chromedp.KeyEvent(kb.Escape))
 	p.until(`!document.querySelector('dialog').open && document.activeElement.matches('td.act button')`)
+	// Nobody is known here, and a release by force is told as one all the same.
+	p.do(chromedp.KeyEvent("\r"))
+	p.until(`document.querySelector('dialog').open`)
+	p.do(chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent("\r"))
+	p.shows(".timeline", "released by force")
 }
 
 // TestTenThousand: so many locks and sessions are listed, found and scrolled, with few

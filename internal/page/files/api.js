@@ -28,16 +28,23 @@ export const clock = () => Date.now() + skew;
 // withoutMaster is when a call was last refused since there was no master.
 let withoutMaster = -Infinity;
 
-// send makes a call; what is no success is thrown as Failed.
+const PATIENCE = 10_000; // a replica without a master says so within half of that
+
+// unanswered is a call that came to nothing: the replica is down, or stands still.
+const unanswered = () => new Failed(0, { detail: 'the replica does not answer' });
+
+// send makes a call; what is no success is thrown as Failed. A read that has no signal
+// of its own is given up after a while.
 export async function send(path, { headers, ...init } = {}) {
   const all = new Headers(headers);
   if (token.get()) all.set('Authorization', `Bearer ${token.get()}`);
   let response;
   try {
-    response = await fetch(new URL(path, base), { cache: 'no-store', credentials: 'same-origin', redirect: 'error', ...init, headers: all });
+    const signal = init.method ? undefined : AbortSignal.timeout(PATIENCE);
+    response = await fetch(new URL(path, base), { signal, cache: 'no-store', credentials: 'same-origin', redirect: 'error', ...init, headers: all });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
-    throw new Failed(0, { detail: 'the replica does not answer' });
+    throw unanswered();
   }
   const date = Date.parse(response.headers.get('Date'));
   if (date) skew = Math.abs(date - Date.now()) > 2000 ? date - Date.now() : 0;
@@ -59,7 +66,7 @@ export async function read(path) {
     stale = true;
   }
   if (stale) response = await send(own(path));
-  const body = await response.json();
+  const body = await response.json().catch(() => { throw unanswered(); });
   return { body, stale, revision: Number(response.headers.get('Stout-Revision')) || 0 };
 }
 

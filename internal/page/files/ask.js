@@ -56,7 +56,7 @@ export const release = (lock, holder, name, next) => ask({
     next ? `${next} is next and gets the lock at once, without lock-delay.` : 'Nobody waits: the lock is free at once, without lock-delay.',
   ],
   verb: 'Release by force',
-  run: () => change('DELETE', `v1/locks${lock.path.split('/').map(encodeURIComponent).join('/')}?${new URLSearchParams({ session: holder.session, handle: holder.handle, token: holder.token })}`),
+  run: () => change('DELETE', `v1/locks${lock.path.split('/').map(encodeURIComponent).join('/')}?${new URLSearchParams({ session: holder.session, handle: holder.handle, token: holder.token, by_force: true })}`),
   done: `${lock.path} was released by force.`,
 });
 
@@ -64,7 +64,8 @@ export const release = (lock, holder, name, next) => ask({
 export const endSession = (session, name) => ask({
   title: `End ${name}?`,
   says: [
-    `Its ${session.holds.length === 1 ? 'lock is' : `${session.holds.length} locks are`} free at once, without lock-delay, and its ${session.waits.length === 1 ? 'place' : `${session.waits.length} places`} in queues ${session.waits.length === 1 ? 'goes' : 'go'}. Files that end with it are deleted.`,
+    session.holds.length ? `Its ${session.holds.length === 1 ? 'lock is' : `${session.holds.length} locks are`} free at once, without lock-delay; who waits gets them.` : 'It holds no lock.',
+    `${session.waits.length ? `Its ${session.waits.length === 1 ? 'place in a queue goes' : `${session.waits.length} places in queues go`}. ` : ''}Files that end with it are deleted.`,
     'Its program is not asked. It learns of it with its next call, and may go on until then as if it had its locks.',
   ],
   verb: 'End the session',

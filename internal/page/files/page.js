@@ -3,7 +3,7 @@
 import { token } from './api.js';
 import { byId, h, render } from './dom.js';
 import { link, status } from './parts.js';
-import { dismiss, onChange, pace, signIn, start, store } from './store.js';
+import { dismiss, hung, onChange, pace, signIn, start, store } from './store.js';
 import { onScroll } from './table.js';
 import { cellView, membersView, verdict } from './view-cell.js';
 import { eventsView } from './view-events.js';
@@ -42,7 +42,7 @@ function go(event) {
   view = views[name];
   view.enter?.(`/${rest.join('/')}`, new URLSearchParams(params));
   pace.cell = view.pace ?? 2000;
-  pace.members = name === 'members' || name === 'cell' ? 2000 : 10_000;
+  pace.members = name === 'members' ? 2000 : 10_000;
   clearInterval(timer);
   let busy = false;
   const tick = async () => {
@@ -92,6 +92,7 @@ function bar() {
 }
 
 function linkState({ state, since }) {
+  if (hung()) return status('bad', 'no answer');
   switch (state) {
     case 'live': return status('good', 'live');
     case 'broken': return status('bad', `not live for ${lasting(Date.now() - since)}`);
@@ -104,7 +105,7 @@ function linkState({ state, since }) {
 function trouble() {
   const { link: l, cell, cellError, members } = store;
   const [kind, says] = verdict();
-  if (l.state === 'broken' && cellError?.status === 0) {
+  if (hung() || (l.state === 'broken' && cellError?.status === 0)) {
     const others = (members?.members ?? []).filter(m => !m.url.startsWith(location.origin));
     return h('div', { class: 'note bad', key: 'trouble' }, h('span', null, 'This replica does not answer; what is shown is as it was. The page tries again.'),
       others.length ? h('span', null, 'The page of another: ', others.map(m => [' ', link(new URL('/ui/', m.url).href, m.id)])) : null);

@@ -4,7 +4,8 @@ import { h } from './dom.js';
 import { escaped } from './api.js';
 import { called } from './words.js';
 
-export const link = (href, text, props) => h('a', { href, ...props }, text);
+// link leads somewhere. Where its text may be cut, the whole of it is its title.
+export const link = (href, text, props) => h('a', { href, title: text.length > 24 ? text : null, ...props }, text);
 
 // status is a mark and the words for it: nothing is said by colour alone.
 export const status = (kind, text) => h('span', { class: `status ${kind}` }, text);

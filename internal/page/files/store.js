@@ -13,6 +13,7 @@ export const store = {
   who: null, // whom the caller is taken for; null before that is known
   refused: '', // why the caller was not let in
   cell: null, cellAt: 0, cellSeen: 0, cellError: null,
+  asking: 0, // since when the cell is asked without an answer; 0 where it is not
   members: null,
   locks: new Map(), // by path; a free one stays as a trace of when it was freed
   locksRead: false, stale: false,
@@ -177,15 +178,23 @@ async function again() {
 
 async function readCell() {
   if (!store.who?.observe) return;
+  store.asking ||= performance.now();
   try {
     const { body } = await read('v1/cell');
+    if (health(body) !== health(store.cell)) readMembers(); // how much it bears is the members' to tell
     Object.assign(store, { cell: body, cellAt: performance.now(), cellSeen: clock(), cellError: null, master: body.master?.id ?? store.master });
   } catch (error) {
     store.cellError = error;
     if (error.status === 401 || error.status === 403) await identify().catch(() => {});
   }
+  store.asking = 0;
   changed();
 }
+
+const health = cell => cell?.replicas.map(r => `${r.id} ${r.healthy} ${r.role}`).join();
+
+// hung is whether the replica has let the page wait for far longer than it needs.
+export const hung = () => store.asking > 0 && performance.now() - store.asking > 3000;
 
 async function readMembers() {
   if (!store.who?.observe) return;
@@ -232,12 +241,13 @@ export const pace = { cell: 2000, members: 5000 };
 
 async function repeat(job, every) {
   for (;;) {
-    if (!asleep()) await job();
+    if (!document.hidden) await job();
     await new Promise(done => setTimeout(done, every()));
   }
 }
 
-// A page that nobody sees lets its connection go: browsers have few to a host.
+// A page that nobody sees asks nothing, and lets its connection go after a while:
+// browsers have few to a host.
 let hiddenAt = 0;
 const asleep = () => document.hidden && Date.now() - hiddenAt > AWAY;
 
@@ -321,7 +331,10 @@ export async function start() {
   }, () => 5000);
   document.addEventListener('visibilitychange', () => {
     if (document.hidden) hiddenAt = Date.now();
-    else if (stream.asleep()) stream.wake();
+    else {
+      if (stream.asleep()) stream.wake();
+      readCell();
+    }
   });
   setInterval(() => { if (asleep()) stream.sleep(); }, 5000);
 }

@@ -3,7 +3,7 @@
 import { transfer } from './ask.js';
 import { h } from './dom.js';
 import { circles, link, meter, status } from './parts.js';
-import { store } from './store.js';
+import { hung, store } from './store.js';
 import { bears, bytes, count, lasting, plural, timeOfDay } from './words.js';
 import { eventLine } from './view-events.js';
 
@@ -14,6 +14,7 @@ const since = () => performance.now() - store.cellAt;
 export function verdict() {
   const { cell, members } = store;
   if (!cell) return ['wait', store.cellError ? store.cellError.message : 'Asking the cell…'];
+  if (hung()) return ['bad', `Not known: this replica does not answer. What is shown is as it was at ${timeOfDay(store.cellSeen)}.`];
   if (store.cellError) return ['bad', `Not known: ${store.cellError.status ? store.cellError.message : 'this replica does not answer'}. What is shown is as it was at ${timeOfDay(store.cellSeen)}.`];
   const ill = cell.replicas.filter(r => !r.healthy).map(r => r.id);
   const borne = members ? bears(members.tolerates) : '';
@@ -24,14 +25,14 @@ export function verdict() {
 }
 
 export const cellView = {
-  title: 'Cell', pace: 300, every: 100,
+  title: 'Cell', pace: 500, every: 100,
   draw() {
     const { cell } = store;
     const [kind, says] = verdict();
     if (!cell) return [h('h1', null, 'Cell'), h('p', { class: 'verdict' }, status(kind, says))];
     return [
       h('div', { class: 'head' }, h('h1', null, cell.cell), h('p', { class: 'verdict' }, status(kind, says))),
-      h('div', { class: `glance ${store.cellError ? 'old' : ''}` }, office(cell), figures(cell)),
+      h('div', { class: `glance ${store.cellError || hung() ? 'old' : ''}` }, office(cell), figures(cell)),
       circles(store.circles),
       replicas(cell),
       h('section', { 'aria-labelledby': 'lately' },
@@ -67,7 +68,8 @@ function figures(cell) {
 function replicas(cell) {
   const most = Math.max(...cell.replicas.map(r => r.applied_index));
   const release = new Map(store.members?.members.map(m => [m.id, m.version]));
-  const may = store.who.operate && cell.replicas.length > 1;
+  const old = store.cellError || hung();
+  const may = store.who.operate && cell.replicas.length > 1 && !old;
   return h('section', { 'aria-labelledby': 'replicas' },
     h('h2', { id: 'replicas' }, 'Replicas'),
     h('table', { class: 'short' },
@@ -77,8 +79,8 @@ function replicas(cell) {
         may && h('th', { scope: 'col' }, h('span', { class: 'unseen' }, 'Action')))),
       h('tbody', null, cell.replicas.map(r => h('tr', { key: r.id },
         h('th', { scope: 'row' }, r.id, r.role === 'master' && h('span', { class: 'tag' }, 'master'), r.role === 'nonvoter' && h('span', { class: 'tag plain' }, 'no vote')),
-        h('td', null, r.healthy ? status('good', 'well') : status('bad', `silent for ${lasting(r.last_contact_ms + since())}`)),
-        h('td', { class: 'number' }, most - r.applied_index ? plural(most - r.applied_index, 'entry', 'entries') : 'level'),
+        h('td', null, old ? status('wait', r.healthy ? 'was well' : 'was silent') : r.healthy ? status('good', 'well') : status('bad', `silent for ${lasting(r.last_contact_ms + since())}`)),
+        h('td', { class: 'number' }, most - r.applied_index ? plural(most - r.applied_index, 'entry', 'entries') : 'up to date'),
         h('td', { class: 'wide' }, promise(r)),
         h('td', { class: 'wide mono' }, release.get(r.id) || '–'),
         h('td', { class: 'wide mono' }, r.url),
@@ -106,7 +108,7 @@ export const membersView = {
           m.healthy ? status('good', 'well') : status('bad', 'does not answer')),
         h('dl', null,
           fact('Part', m.suffrage === 'voter' ? 'votes' : 'has no vote'),
-          fact('Log', m.behind ? `${plural(m.behind, 'entry', 'entries')} behind` : `level, at entry ${count(m.applied_index)}`),
+          fact('Log', m.behind ? `${plural(m.behind, 'entry', 'entries')} behind` : `up to date, at entry ${count(m.applied_index)}`),
           fact('Release', m.version || 'not known'),
           fact('Member since', timeOfDay(m.since)),
           fact('API', m.url, true), fact('Raft', m.raft_addr, true), fact('Directory', m.directory, true))))),

@@ -1,0 +1,104 @@
+package ui_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// TestHungReplica: a replica that takes calls and answers none is told as one, and not
+// as the well one that it was; when it goes on so does the page.
+func TestHungReplica(t *testing.T) {
+	c := cell.New(t, cell.Options{})
+	master := c.Ready(t)
+	stands := c.Others(master)[0]
+	p := open(t, stands.URL, "cell", desk, "light")
+	p.expects("Failed to load resource")
+	p.shows("#link", "live")
+	p.shows(".verdict", "All replicas are well")
+	if err := stands.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	p.shows(".verdict", "this replica does not answer")
+	p.shows(".note.bad", "The page of another: ")
+	p.shows("#link", "no answer")
+	p.shows("table", "was well")
+	p.shoot("hung")
+	at := calls{t: t, at: c.WaitMasterOf(t, c.Others(stands)...)}
+	at.lock(at.session("holder", hour, nil), "/meanwhile")
+	if err := stands.Continue(); err != nil {
+		t.Fatal(err)
+	}
+	p.shows("#link", "live")
+	p.shows(".verdict", "All replicas are well")
+	p.shows(".lines", "/meanwhile")
+	p.until(`!document.querySelector('.note.bad')`)
+}
+
+// TestTwoTabs: each is live, and goes its own way; back and forward lead through what
+// one has looked at.
+func TestTwoTabs(t *testing.T) {
+	c := cell.New(t, cell.Options{Size: 1})
+	at := calls{t: t, at: c.Ready(t)}
+	fill(at)
+	one, two := open(t, at.at.URL, "locks", desk, "light"), open(t, at.at.URL, "cell", phone, "light")
+	one.lists("/db/migrate")
+	two.shows("#link", "live")
+	eval[bool](one, `(document.querySelector('#search').focus(), true)`)
+	one.do(chromedp.KeyEvent("migrate"))
+	one.until(`document.querySelectorAll('#locks tbody tr').length === 1`)
+	one.click(`#locks td.path a`)
+	one.shows("h1", "/db/migrate")
+	one.click(`#holders ~ table a`)
+	one.shows("h1", "billing@host7")
+	at.lock(at.session("late", hour, nil), "/late")
+	two.shows(".lines", "/late")
+	for _, step := range []struct{ way, heading string }{
+		{"back", "/db/migrate"}, {"back", "Locks"}, {"forward", "/db/migrate"}, {"forward", "billing@host7"}, {"back", "/db/migrate"}, {"back", "Locks"},
+	} {
+		eval[bool](one, `(history.`+step.way+`(), true)`)
+		one.shows("h1", step.heading)
+	}
+	one.until(`document.querySelector('#search').value === 'migrate' && document.querySelectorAll('#locks tbody tr').length === 1`)
+	two.shows("h1", "test")
+}
+
+// TestLongNames: what is as long as it may be stands in its place, cut where that has
+// to be, and the page is no wider than its window.
+func TestLongNames(t *testing.T) {
+	c := cell.New(t, cell.Options{Size: 1, Name: strings.Repeat("cell", 16)})
+	at := calls{t: t, at: c.Ready(t)}
+	name, path := strings.Repeat("session-", 16), "/"+strings.Repeat("w", 255)+strings.Repeat("/part-of-a-path", 28)
+	s := at.session(name, hour, map[string]string{strings.Repeat("k", 64): strings.Repeat("v", 200)})
+	waits := at.session(name, hour, nil)
+	at.lock(s, path)
+	at.lock(waits, path)
+	at.lock(waits, "/"+strings.Repeat("o", 255))
+	at.lock(s, "/"+strings.Repeat("o", 255)) // and so they wait for each other
+	put(at, path, strings.Repeat("x", 5000))
+	axe, err := os.ReadFile("testdata/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, window := range []size{desk, phone} {
+		p := open(t, at.at.URL, "cell", window, "light")
+		p.shows("#link", "live")
+		for _, view := range []struct{ where, ready string }{
+			{"cell", "Deadlock"}, {"locks", "Deadlock"}, {"lock" + path, "Queue"}, {"sessions", "2 sessions"}, {"session/" + s.ID, "Holds"},
+			{"files/", "www"}, {"file" + path, "SHA-256"}, {"events", "Events"}, {"members", "Directory"},
+		} {
+			p.to(view.where)
+			p.shows("main", view.ready)
+			first, _, _ := strings.Cut(strings.TrimPrefix(view.where, "/"), "/")
+			p.shoot("long-" + first + map[bool]string{true: "-phone"}[window == phone])
+			if wide := eval[int](p, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
+				t.Errorf("%s is %d px wider than its window of %d px", first, wide, window.width)
+			}
+			p.examine(string(axe))
+		}
+	}
+}
