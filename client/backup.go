@@ -56,7 +56,12 @@ func (c *Client) openBackup(ctx context.Context, q *call) (*http.Response, error
 		hops  int
 	)
 	for ctx.Err() == nil {
-		r := c.calls.targets.pick()
+		r, err := c.calls.pick(ctx)
+		if err != nil {
+			last = err
+			sleep(ctx, pause.next())
+			continue
+		}
 		resp, err := c.calls.stream(ctx, r, q, lockapi.TypeBackup)
 		if err == nil {
 			return resp, nil
@@ -91,7 +96,7 @@ func (c *caller) beginStream(ctx context.Context, r *route, q *call, media strin
 	}
 	under, cut := context.WithCancelCause(ctx)
 	late := time.AfterFunc(answerTime, func() { cut(errSilent) })
-	resp, err := c.transport.RoundTrip(c.request(under, r, q, as))
+	resp, err := c.transportTo(r.to).RoundTrip(c.request(under, r, q, as))
 	if !late.Stop() && err == nil {
 		resp.Body.Close()
 		err = errSilent

@@ -82,6 +82,7 @@ func TestBrokenBackups(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = cl.Close() })
 		if _, err := cl.Backup(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), c.want) || sent != 1 {
 			t.Errorf("%s: %v, sent %d times", name, err, sent)
 		}
@@ -104,6 +105,7 @@ func TestSilentBackup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = c.Close() })
 		began := time.Now()
 		if _, err := c.Backup(t.Context(), io.Discard); err == nil || time.Since(began) > time.Minute {
 			t.Errorf("%v after %v", err, time.Since(began))

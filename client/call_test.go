@@ -108,6 +108,7 @@ func TestForwardsWhereTheMasterIsOutOfReach(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = c.Close() })
 		s := open(t, c)
 		h := lock(t, s, "/a")
 		time.Sleep(10 * time.Minute)
@@ -231,6 +232,7 @@ func TestForeignAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = c.Close() })
 		_, err = c.ReadLock(t.Context(), "/a")
 		wantErr(t, err, test.want)
 		if _, ok := err.(*lockapi.Error); !ok {

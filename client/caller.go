@@ -25,6 +25,7 @@ const (
 type caller struct {
 	exchanger
 	targets *targets
+	finder  *finder
 	cell    sameCell
 	clock   clock
 	log     *slog.Logger
@@ -60,13 +61,17 @@ func (c *caller) see(ctx context.Context, q *call) error {
 		if under.Err() != nil {
 			return errCut
 		}
-		r := c.targets.pick()
-		next, err := c.hedged(under, r, q)
+		next, at := retry, ""
+		r, err := c.pick(under)
+		if err == nil {
+			at = r.to.base
+			next, err = c.hedged(under, r, q)
+		}
 		if next == giveUp {
 			return q.outcome(err)
 		}
 		last = err
-		c.log.Debug("stout: attempt failed", "method", q.method, "path", q.path, "replica", r.to.base, "error", err)
+		c.log.Debug("stout: attempt failed", "method", q.method, "path", q.path, "replica", at, "error", err)
 		if hops++; next == redirect && hops <= mostHops {
 			continue
 		}
@@ -75,11 +80,25 @@ func (c *caller) see(ctx context.Context, q *call) error {
 	}
 }
 
+// pick is the route to use now. Where no replica is known it waits for the DNS.
+func (c *caller) pick(ctx context.Context) (*route, error) {
+	if r := c.targets.pick(); r != nil {
+		return r, nil
+	}
+	if err := c.finder.first(ctx); err != nil {
+		return nil, err
+	}
+	return c.targets.pick(), nil
+}
+
 // findMaster finds the master by a read before a call that is not hedged.
 func (c *caller) findMaster(ctx context.Context, q *call) error {
-	r := c.targets.pick()
-	if q.isHedged() || r.heard.Load() != 0 || !c.targets.hasOther(r) {
+	if q.isHedged() {
 		return nil
+	}
+	r, err := c.pick(ctx)
+	if err != nil || r.heard.Load() != 0 || !c.targets.hasOther(r) {
+		return err
 	}
 	return c.do(ctx, &call{method: http.MethodGet, path: lockapi.RouteLocks, query: "limit=1", out: new(lockapi.LockList)})
 }

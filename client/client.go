@@ -31,11 +31,25 @@ type Client struct {
 	log     *slog.Logger
 }
 
-// Close closes the connections that are idle. Sessions of the client are not
-// closed by it: close them first.
+// Close closes the connections that are idle, and ends the search for replicas.
+// Sessions of the client are not closed by it: close them first.
 func (c *Client) Close() error {
+	c.calls.finder.close()
 	c.calls.close()
 	return nil
+}
+
+// URLs are the base URLs of the replicas that the client knows: first those that it
+// was given, and that the DNS has for the names that it was given; then those that
+// it has learned from the cell. It waits for the DNS while it knows none.
+func (c *Client) URLs(ctx context.Context) (out []string, err error) {
+	if _, err := c.calls.pick(ctx); err != nil {
+		return nil, err
+	}
+	for _, e := range c.calls.targets.known.Load().all {
+		out = append(out, e.base)
+	}
+	return out, nil
 }
 
 // ReadLock reads the state of one lock. A lock that nobody holds or waits for

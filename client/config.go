@@ -20,10 +20,17 @@ const DefaultGrace = 45 * time.Second
 // Config is for those who need more than New. The zero value of each field but
 // URLs stands for its default.
 type Config struct {
-	// URLs are the base URLs of any replicas of the cell, at least one; see
-	// New. One is enough to find the master; the others serve when that one is
-	// down.
+	// URLs are the base URLs of any replicas of the cell, or names of the DNS that
+	// stand for some, at least one; see New. One is enough to find the master, and
+	// the others; more serve when that one is down at the start.
 	URLs []string
+	// OnlyURLs has the client call the replicas that URLs name, and the master that
+	// they name, and no others. By default it asks the cell where its members are,
+	// and follows it when its machines are replaced.
+	OnlyURLs bool
+	// Resolver asks the DNS. Default: net.DefaultResolver. What URLs name by the
+	// names of hosts the system looks up.
+	Resolver Resolver
 	// TLS says how https URLs are called: by which CAs a replica's certificate is
 	// judged (RootCAs, by default those of the system), and which certificate the
 	// client shows (Certificates or GetClientCertificate). It is not to be changed
@@ -66,6 +73,18 @@ type Config struct {
 // not connect yet. A URL has the form http://host:port or https://host:port,
 // with or without a path to prefix the API's routes with; host:port alone
 // stands for http://host:port.
+//
+// A name of the DNS stands for all replicas that it has addresses of, and is looked
+// up again while the client runs:
+//
+//	dns:stout.prod.example:7101        the addresses of that host, at that port
+//	dns:stout.prod.example             what the SRV records of _stout._tcp.stout.prod.example name
+//	dns:_api._tcp.stout.prod.example   what these SRV records name
+//
+// They are called by http, or by https where it is set how (see NewWith); dns+http:
+// and dns+https: say by which. The certificates are judged by the name that was
+// given (stout.prod.example in all of these), since anybody may answer for the DNS,
+// or by the ServerName of the tls.Config if it has one.
 func New(urls ...string) (*Client, error) { return Config{URLs: urls}.New() }
 
 // Option sets a field of a Config.
@@ -74,8 +93,11 @@ type Option func(*Config)
 // WithTLS sets how https URLs are called, see Config.TLS.
 func WithTLS(c *tls.Config) Option { return func(to *Config) { to.TLS = c } }
 
+// WithOnlyURLs sets Config.OnlyURLs.
+func WithOnlyURLs() Option { return func(to *Config) { to.OnlyURLs = true } }
+
 // NewWith is New with options, such as WithTLS. With that host:port alone
-// stands for https://host:port.
+// stands for https://host:port, and dns: for dns+https:.
 func NewWith(urls []string, opts ...Option) (*Client, error) { return Config{URLs: urls}.New(opts...) }
 
 // New makes a client, or says which setting is wrong. Options go before the
@@ -104,13 +126,12 @@ func (c Config) New(opts ...Option) (*Client, error) {
 		fixed := c.TLS.Clone()
 		source = func() *tls.Config { return fixed }
 	}
-	var endpoints []*endpoint
-	for _, u := range c.URLs {
-		e, err := givenEndpoint(u, scheme)
-		if err != nil {
-			return nil, err
-		}
-		endpoints = append(endpoints, e)
+	if c.Resolver == nil {
+		c.Resolver = net.DefaultResolver
+	}
+	fixed, names, err := c.given(scheme)
+	if err != nil {
+		return nil, err
 	}
 	out := &Client{grace: c.Grace, log: c.Logger, clock: clock{now: c.Clock}, scheme: scheme}
 	if out.grace == 0 {
@@ -124,13 +145,44 @@ func (c Config) New(opts ...Option) (*Client, error) {
 	}
 	out.calls = caller{
 		exchanger: exchanger{transport: c.Transport, headers: makeHeaders(c.UserAgent), token: c.Token, tracer: c.Tracer},
-		targets:   newTargets(endpoints, out.clock.now), clock: out.clock, log: out.log,
+		targets:   newTargets(fixed, out.clock.now), clock: out.clock, log: out.log,
 		cell: sameCell{any: c.AnyCell},
 	}
 	if c.Transport == nil {
 		out.calls.transport, out.calls.wire = &following{source: source}, newPools(source)
+		out.calls.named = map[string]*way{}
+		for _, n := range names {
+			if n.scheme == "https" && out.calls.named[n.cert] == nil {
+				out.calls.named[n.cert] = newWay(judgedBy(n.cert, source))
+			}
+		}
 	}
+	out.calls.finder = newFinder(&out.calls, fixed, names, c.Resolver, !c.OnlyURLs)
+	out.calls.targets.finder = out.calls.finder
 	return out, nil
+}
+
+// given reads URLs.
+func (c *Config) given(scheme string) (fixed []*endpoint, names []*dnsName, err error) {
+	for _, text := range c.URLs {
+		if !isName(text) {
+			e, err := givenEndpoint(text, scheme)
+			if err != nil {
+				return nil, nil, err
+			}
+			fixed = append(fixed, e)
+			continue
+		}
+		n, err := parseName(text, scheme)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case c.Transport != nil && n.scheme == "https":
+			return nil, nil, fmt.Errorf("stout: %q with a Transport: it can't be told by which name to judge the certificates; give TLS or TLSSource instead of the Transport, or URLs", text)
+		}
+		names = append(names, n)
+	}
+	return fixed, names, nil
 }
 
 // newTransport makes the default transport for what is not spoken to directly.

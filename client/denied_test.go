@@ -132,6 +132,7 @@ func secured(t *testing.T, f *fakeCell) (*gatekeeper, *Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = c.Close() })
 	return g, c
 }
 

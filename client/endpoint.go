@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unicode"
 )
 
@@ -17,6 +18,9 @@ type endpoint struct {
 	host   string
 	path   string
 	addr   string // host:port, where it is spoken to directly; else empty
+	name   string // that its certificate is judged by; empty for its host's
+
+	works atomic.Bool // it has answered since it last failed to
 }
 
 // givenEndpoint reads what the caller wrote: a URL, or a host and a port, for

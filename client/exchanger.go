@@ -25,10 +25,65 @@ const mostAnswer = 64 << 20 // bytes of an answer's body
 // else through net/http.
 type exchanger struct {
 	transport http.RoundTripper
-	wire      *pools // for what needs no transport; nil where one was given
+	wire      *pools          // for what needs no transport; nil where one was given
+	named     map[string]*way // for endpoints whose certificates are judged by a name
 	headers   headers
 	token     func(context.Context) (string, error) // nil: none is sent
 	tracer    Tracer                                // nil: nobody is told of spans
+}
+
+// way is what endpoints are reached by.
+type way struct {
+	transport http.RoundTripper
+	wire      *pools
+}
+
+// newWay makes one that speaks TLS as source says.
+func newWay(source func() *tls.Config) *way {
+	return &way{&following{source: source}, newPools(source)}
+}
+
+// judgedBy is a source whose certificates are judged by a name, unless it has one
+// itself.
+func judgedBy(name string, source func() *tls.Config) func() *tls.Config {
+	var mu sync.Mutex
+	var of, out *tls.Config
+	return func() *tls.Config {
+		now := source()
+		mu.Lock()
+		defer mu.Unlock()
+		if out == nil || now != of {
+			of, out = now, now.Clone()
+			if out == nil {
+				out = new(tls.Config)
+			}
+			if out.ServerName == "" {
+				out.ServerName = name
+			}
+		}
+		return out
+	}
+}
+
+// transportTo is that for an endpoint.
+func (e *exchanger) transportTo(to *endpoint) http.RoundTripper {
+	if w := e.named[to.name]; w != nil {
+		return w.transport
+	}
+	return e.transport
+}
+
+// wireTo is the connections to an endpoint, or nil where it is reached by the
+// transport.
+func (e *exchanger) wireTo(to *endpoint) *wire.Pool {
+	pools := e.wire
+	if w := e.named[to.name]; w != nil {
+		pools = w.wire
+	}
+	if pools == nil || to.addr == "" {
+		return nil
+	}
+	return pools.of(to)
 }
 
 // pools are the connections without TLS and those with it.
@@ -111,11 +166,19 @@ func (p *pools) of(e *endpoint) *wire.Pool {
 	return &p.plain
 }
 
+func (p *pools) close() {
+	p.plain.CloseIdle()
+	p.secure.CloseIdle()
+}
+
 // close closes the connections that are idle.
 func (e *exchanger) close() {
 	if e.wire != nil {
-		e.wire.plain.CloseIdle()
-		e.wire.secure.CloseIdle()
+		e.wire.close()
+	}
+	for _, w := range e.named {
+		w.wire.close()
+		w.transport.(*following).CloseIdleConnections()
 	}
 	if t, ok := e.transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
@@ -163,8 +226,8 @@ func (e *exchanger) send(ctx context.Context, r *route, q *call, within time.Dur
 }
 
 func (e *exchanger) transmit(ctx context.Context, r *route, q *call, within time.Duration, as []field, buf *bytes.Buffer) (wire.Answer, error) {
-	if e.wire != nil && r.to.addr != "" {
-		return e.wire.of(r.to).Do(ctx, e.plain(r, q, within, as), buf, mostAnswer)
+	if pool := e.wireTo(r.to); pool != nil {
+		return pool.Do(ctx, e.plain(r, q, within, as), buf, mostAnswer)
 	}
 	return e.standard(ctx, r, q, within, as, buf)
 }
@@ -195,7 +258,7 @@ func (e *exchanger) standard(ctx context.Context, r *route, q *call, within time
 	stop := vigil.During(cancel)
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
-	resp, err := e.transport.RoundTrip(e.request(httptrace.WithClientTrace(ctx, trace), r, q, as))
+	resp, err := e.transportTo(r.to).RoundTrip(e.request(httptrace.WithClientTrace(ctx, trace), r, q, as))
 	stop()
 	if isDialError(err) && connected.Load() {
 		err = fmt.Errorf("sent once, and then: %s", err.Error())

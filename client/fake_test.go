@@ -43,6 +43,7 @@ type fakeCell struct {
 	change    chan struct{} // closed at every change of state
 	requests  []fakeRequest
 	files     fakeFiles
+	told      *lockapi.URLs   // where its replicas are; nil where it does not tell
 	forbidden map[string]bool // paths whose locks nobody may have
 	// gate, if set, says why a replica does not let a request in.
 	gate func(*http.Request) *lockapi.Error
@@ -368,6 +369,8 @@ func (f *fakeCell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			out.Master = &lockapi.MasterRef{ID: f.master, URL: "http://" + f.master}
 		}
 		reply(w, 200, out)
+	case path == lockapi.RouteURLs && f.members() != nil:
+		reply(w, 200, f.members())
 	case path == lockapi.RouteReplica:
 		reply(w, 200, lockapi.Replica{ID: req.URL.Host, Role: lockapi.RoleReplica})
 	case path == lockapi.RouteTransfer:

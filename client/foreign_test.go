@@ -57,6 +57,7 @@ func TestNonsenseSettlesNoRace(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
+					t.Cleanup(func() { _ = c.Close() })
 					return c
 				}
 				began := time.Now()
@@ -89,6 +90,7 @@ func TestNonsenseIsToldWhereNobodyElseAnswers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				t.Cleanup(func() { _ = c.Close() })
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				_, err = c.ReadLock(ctx, "/a")

@@ -80,6 +80,7 @@ func checkAnswer(t *testing.T, q *call, a *answerOf) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = c.Close() })
 	for range 3 { // each at the place that the one before led to
 		r := c.calls.targets.pick()
 		err := c.calls.attempt(t.Context(), r, q)

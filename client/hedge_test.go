@@ -167,6 +167,7 @@ func TestAnswerAtTheEndOfTheContext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = c.Close() })
 		ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
 		defer cancel()
 		if l, err := c.ReadLock(ctx, "/a"); err != nil || l.Path != "/a" {
@@ -215,6 +216,7 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { _ = slow.Close() })
 			mine := open(t, slow)
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {

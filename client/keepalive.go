@@ -128,7 +128,7 @@ func (k *keeper) keepalive(ctx context.Context, failures int) (bool, error) {
 		defer c.limiter.give()
 	}
 	for hops := 0; ; hops++ {
-		r := c.calls.targets.pick()
+		r := c.calls.targets.pick() // there is one: the session was opened there
 		sent := c.clock.now()
 		err := c.calls.attempt(ctx, r, &q)
 		if err == nil {
@@ -168,7 +168,7 @@ func (k *keeper) answerTime(wait time.Duration, failures int) time.Duration {
 		return min(max(k.s.ttl/8, 100*time.Millisecond), 2*time.Second)
 	}
 	d := min(max(k.s.ttl/12, 200*time.Millisecond), time.Second)
-	return min(d<<min(failures/len(k.s.c.calls.targets.configured), 4), 4*time.Second)
+	return min(d<<min(failures/len(k.s.c.calls.targets.known.Load().all), 4), 4*time.Second)
 }
 
 // renewed takes a keepalive's answer in, and reports whether there are events

@@ -66,6 +66,7 @@ func amongLies(t *testing.T, about func(*http.Request) bool, test func(*testing.
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = told.Close() })
 		test(t, l, told)
 	})
 }

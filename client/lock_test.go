@@ -393,6 +393,7 @@ func TestGrantCrossesTheWithdrawal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { _ = slow.Close() })
 			s := open(t, slow)
 			time.AfterFunc(time.Duration(ms)*time.Millisecond, func() { _ = h.Unlock(context.Background()) })
 			got, err := s.Lock(t.Context(), "/a", Wait(time.Second))

@@ -28,15 +28,16 @@ const viewTime = time.Second
 func (c *Client) otherView(ctx context.Context, view lockapi.Cell) lockapi.Cell {
 	ctx, cancel := context.WithTimeout(ctx, viewTime)
 	defer cancel()
-	views := make(chan lockapi.Cell, len(c.calls.targets.configured))
-	for _, e := range c.calls.targets.configured {
+	all := c.calls.targets.known.Load().all
+	views := make(chan lockapi.Cell, len(all))
+	for _, e := range all {
 		go func() {
 			var out lockapi.Cell
 			_ = c.calls.attempt(ctx, &route{to: e}, &call{method: http.MethodGet, path: lockapi.RouteCell, any: true, out: &out})
 			views <- out
 		}()
 	}
-	for range c.calls.targets.configured {
+	for range all {
 		if other := <-views; other.Master != nil && other.Epoch >= view.Epoch {
 			return other
 		}
@@ -62,12 +63,15 @@ func (c *Client) Ready(ctx context.Context, url string) error {
 
 // askOne makes one attempt of a read, of the replica at url.
 func (c *Client) askOne(ctx context.Context, url string, q call) error {
-	e, err := givenEndpoint(url, c.scheme)
-	if err != nil {
-		return err
+	e := c.calls.targets.known.Load().find(url)
+	if e == nil {
+		var err error
+		if e, err = givenEndpoint(url, c.scheme); err != nil {
+			return err
+		}
 	}
 	q.method = http.MethodGet
-	err = c.calls.attempt(ctx, &route{to: e}, &q)
+	err := c.calls.attempt(ctx, &route{to: e}, &q)
 	if isForeign(err) {
 		return q.outcome(err)
 	}

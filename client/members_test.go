@@ -131,6 +131,7 @@ func TestReplaceMemberIsNotHedged(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				t.Cleanup(func() { _ = c.Close() })
 				err = c.ReplaceMember(t.Context(), "r3", lockapi.ReplaceMemberRequest{Directory: "0123456789abcdef"})
 				if !errors.Is(err, test.want) {
 					t.Errorf("%v, want %v", err, test.want)

@@ -87,6 +87,7 @@ func TestPaceAmongLies(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				t.Cleanup(func() { _ = c.Close() })
 				s := open(t, c)
 				i.say(answer)
 				i.elect("r1") // a reason to read the session
@@ -127,6 +128,7 @@ func TestNonsenseIsPassedOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = c.Close() })
 		f.elect("r2")
 		s := open(t, c)
 		h := lock(t, s, "/a")
@@ -165,6 +167,7 @@ func TestNoDowngrade(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = c.Close() })
 		for range 3 {
 			_, err = c.ReadLock(t.Context(), "/a")
 		}
@@ -202,6 +205,7 @@ func TestRetryAfterIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = c.Close() })
 		var e *lockapi.Error
 		if _, err := c.ReadLock(t.Context(), "/a"); !errors.As(err, &e) || e.RetryAfter != want || e.DelayRemainingMS != 0 {
 			t.Errorf("Retry-After %s: %+v", given, e)

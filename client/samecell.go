@@ -65,12 +65,19 @@ func (s *sameCell) check(base string, q *call, answer interface{ Get(string) str
 	return nil
 }
 
-// strangers is how many replicas have answered as another cell since one has
-// answered as this one.
-func (s *sameCell) strangers() int {
+// isStrange says whether the replica at an endpoint has answered as another cell
+// since one has answered as this one.
+func (s *sameCell) isStrange(base string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.strange)
+	return s.strange[base]
+}
+
+// isThis says whether an id is that of the cell that counts.
+func (s *sameCell) isThis(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.any || s.id == "" || s.id == id
 }
 
 // isStrange reports whether an answer is of another cell, and there is no replica
@@ -79,5 +86,5 @@ func (c *caller) isStrange(err error) (other, all bool) {
 	if _, other = errors.AsType[*otherCell](err); !other {
 		return false, false
 	}
-	return true, c.cell.strangers() >= len(c.targets.configured)
+	return true, c.targets.abandoned(c.cell.isStrange)
 }

@@ -30,6 +30,7 @@ func inCells(t *testing.T, any bool, f func(t *testing.T, f *fakeCell, c *Client
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = c.Close() })
 		f(t, fake, c, cells)
 	})
 }

@@ -40,7 +40,7 @@ func (w *watch) stream(ctx context.Context) error {
 	if err != nil {
 		return &attemptError{base: w.at.base, err: err}
 	}
-	resp, err := w.c.calls.transport.RoundTrip(w.c.calls.request(ctx, r, q, as))
+	resp, err := w.c.calls.transportTo(r.to).RoundTrip(w.c.calls.request(ctx, r, q, as))
 	if err != nil {
 		if context.Cause(ctx) == errSilent {
 			if w.mute++; w.mute >= mostMute {
@@ -56,6 +56,7 @@ func (w *watch) stream(ctx context.Context) error {
 	if err := w.opened(r, resp); err != nil {
 		return err
 	}
+	w.c.calls.targets.answered(r, "")
 	return w.read(ctx, resp, silence)
 }
 
@@ -146,6 +147,7 @@ func (w *watch) mark(revision uint64) error {
 		return w.lie("that it has told everything up to revision %d, after revision %d", revision, w.after)
 	}
 	w.reach(revision)
+	w.c.calls.finder.want(lookEvery)
 	return nil
 }
 

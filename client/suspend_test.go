@@ -31,6 +31,7 @@ func onLaptop(t *testing.T, test func(*testing.T, *laptop, *Held)) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = c.Close() })
 		h := lock(t, open(t, c), "/a")
 		time.Sleep(100 * time.Millisecond)
 		test(t, l, h)

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -48,31 +47,29 @@ func (r *route) answered(now time.Duration, q *call) {
 }
 
 // targets chooses the replica to talk to: the master where it is known and can
-// be reached, else one of the configured replicas in turn. All calls of a
-// client share one choice, so that one of them finds the new master for all.
+// be reached, else one of those that are known in turn. All calls of a client
+// share one choice, so that one of them finds the new master for all.
 type targets struct {
-	now        func() time.Duration
-	configured []*endpoint
-	current    atomic.Pointer[route]
-	punished   atomic.Int32 // len(penalties), read without the mutex
+	now      func() time.Duration
+	finder   *finder // is told when to look for replicas; may be nil
+	known    atomic.Pointer[known]
+	current  atomic.Pointer[route] // nil while none is known
+	punished atomic.Int32          // len(penalties), read without the mutex
+	barren   atomic.Int32          // answers of no use since the last one that was of use
 
-	mu        sync.Mutex         // guards the following
-	last      int                // configured endpoint that was taken
+	mu        sync.Mutex         // guards the following, and writing known
+	last      int                // known endpoint that was taken
 	penalties map[string]penalty // by endpoint.base
 }
 
-type penalty struct {
-	length time.Duration
-	until  time.Duration
-}
-
-func newTargets(configured []*endpoint, now func() time.Duration) *targets {
-	t := &targets{now: now, configured: configured, penalties: make(map[string]penalty)}
-	t.current.Store(&route{to: configured[0]})
+func newTargets(given []*endpoint, now func() time.Duration) *targets {
+	t := &targets{now: now, penalties: make(map[string]penalty)}
+	t.known.Store(&known{})
+	t.setGiven(given)
 	return t
 }
 
-// pick is the route to use now.
+// pick is the route to use now, or nil where no replica is known yet.
 func (t *targets) pick() *route { return t.current.Load() }
 
 // answered notes that r works, and the master that its answer named, if any.
@@ -83,11 +80,19 @@ func (t *targets) answered(r *route, master string) {
 		t.punished.Store(int32(len(t.penalties)))
 		t.mu.Unlock()
 	}
+	if t.barren.Load() != 0 {
+		t.barren.Store(0)
+	}
+	if !r.to.works.Load() {
+		r.to.works.Store(true)
+		t.finder.met(r.to)
+	}
+	t.finder.want(lookEvery)
 	if master == "" || master == r.to.base {
 		return
 	}
-	if e := t.resolve(r, master); e != nil && e.base != r.to.base {
-		t.current.CompareAndSwap(r, &route{to: e})
+	if e := t.resolve(r, master); e != nil && e.base != r.to.base && t.current.CompareAndSwap(r, &route{to: e}) {
+		t.finder.want(soon)
 	}
 }
 
@@ -99,6 +104,8 @@ func (t *targets) redirected(r *route, master string) *route {
 		t.skip(r)
 		return nil
 	}
+	r.to.works.Store(true)
+	t.finder.want(soon)
 	next := &route{to: r.to, forward: true}
 	if e := t.resolve(r, master); e != nil && e.base != r.to.base {
 		next = &route{to: e}
@@ -114,73 +121,58 @@ func (t *targets) redirected(r *route, master string) *route {
 
 // hasOther reports whether there is another replica to ask than that of r.
 func (t *targets) hasOther(r *route) bool {
-	return slices.ContainsFunc(t.configured, func(e *endpoint) bool { return e.base != r.to.base })
+	return slices.ContainsFunc(t.known.Load().all, func(e *endpoint) bool { return e.base != r.to.base })
+}
+
+// some are replicas to ask, each once, the most promising first: n of them where
+// there are as many.
+func (t *targets) some(n int) (out []*endpoint) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for range n {
+		e := t.next(func(e *endpoint) bool { return slices.Contains(out, e) })
+		if e == nil {
+			break
+		}
+		out = append(out, e)
+	}
+	return out
 }
 
 // other is a way to a replica that is not asked yet: the one that all calls go
-// by, else the next of those that were configured, one without a penalty first.
-// It is nil where all are asked.
+// by, else the next of those that are known. It is nil where all are asked.
 func (t *targets) other(asked func(*route) bool) *route {
 	if r := t.pick(); !asked(r) {
 		return r
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var found *route
-	for range t.configured {
-		t.last = (t.last + 1) % len(t.configured)
-		r := &route{to: t.configured[t.last]}
-		if asked(r) {
-			continue
-		}
-		if t.now() >= t.penalties[r.to.base].until {
-			return r
-		}
-		if found == nil {
-			found = r
-		}
+	if e := t.next(func(e *endpoint) bool { return asked(&route{to: e}) }); e != nil {
+		return &route{to: e}
 	}
-	return found
-}
-
-// any is a replica for what every one of them can tell: one at random; one
-// without a penalty, and one that is not to be avoided, where there is such.
-func (t *targets) any(avoid func(*endpoint) bool) *endpoint {
-	for _, free := range []func(*endpoint) bool{
-		func(e *endpoint) bool { return !avoid(e) && !t.isPunished(e) },
-		func(e *endpoint) bool { return !avoid(e) },
-	} {
-		n := 0
-		var found *endpoint
-		for _, e := range t.configured {
-			if !free(e) {
-				continue
-			}
-			if n++; rand.N(n) == 0 {
-				found = e
-			}
-		}
-		if found != nil {
-			return found
-		}
-	}
-	return t.configured[rand.N(len(t.configured))]
-}
-
-// isPunished says whether an endpoint is to be passed over at present.
-func (t *targets) isPunished(e *endpoint) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.now() < t.penalties[e.base].until
+	return nil
 }
 
 // skip moves on from a replica that answered but has no master to offer.
 func (t *targets) skip(r *route) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.current.Load() == r {
-		t.current.Store(&route{to: t.nextAfter(r.to)})
+	t.moveOn(r)
+}
+
+// moveOn goes on to the next replica, if calls go by r at present. mu is held.
+func (t *targets) moveOn(r *route) {
+	if t.current.Load() != r {
+		return
 	}
+	if int(t.barren.Add(1)) == 2*t.known.Load().given {
+		t.finder.want(urgently)
+	}
+	to := t.next(func(e *endpoint) bool { return e.base == r.to.base })
+	if to == nil {
+		to = r.to
+	}
+	t.current.Store(&route{to: to})
 }
 
 // failed moves on from an endpoint that did not answer, and passes it over for
@@ -189,6 +181,8 @@ func (t *targets) failed(r *route) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
+	r.to.works.Store(false)
+	t.finder.want(soon)
 	p := t.penalties[r.to.base]
 	if now >= p.until { // one count for all the calls that failed together
 		p.length = min(max(2*p.length, firstPenalty), mostPenalty)
@@ -197,9 +191,7 @@ func (t *targets) failed(r *route) {
 		t.penalties[r.to.base] = p
 		t.punished.Store(int32(len(t.penalties)))
 	}
-	if t.current.Load() == r {
-		t.current.Store(&route{to: t.nextAfter(r.to)})
-	}
+	t.moveOn(r)
 }
 
 // mostPenalties bounds the endpoints that penalties are kept of. A cell has
@@ -221,37 +213,17 @@ func (t *targets) forgive(now time.Duration) {
 	}
 }
 
-// nextAfter is the next configured endpoint in turn, without a penalty where
-// there is one such, and another than was where there is another. mu is held.
-func (t *targets) nextAfter(was *endpoint) *endpoint {
-	now := t.now()
-	var fallback *endpoint
-	for range t.configured {
-		t.last = (t.last + 1) % len(t.configured)
-		e := t.configured[t.last]
-		if e.base == was.base {
-			continue
-		}
-		if now >= t.penalties[e.base].until {
-			return e
-		}
-		if fallback == nil {
-			fallback = e
-		}
-	}
-	if fallback == nil {
-		return t.configured[t.last]
-	}
-	return fallback
-}
-
 // resolve is the endpoint of a URL that r named, or nil where it is malformed,
 // was not to be reached a moment ago, or leads from https to http: what was
 // asked for in private is not to be told to the network. (Where the caller gave
 // that very URL, he has said that it may.)
 func (t *targets) resolve(r *route, master string) *endpoint {
 	e, err := parseEndpoint(master)
-	if err != nil || r.to.scheme == "https" && e.scheme != "https" && !t.isConfigured(e) {
+	if err != nil {
+		return nil
+	}
+	e, given := t.same(e)
+	if r.to.scheme == "https" && e.scheme != "https" && !given {
 		return nil
 	}
 	if t.punished.Load() == 0 {
@@ -265,6 +237,15 @@ func (t *targets) resolve(r *route, master string) *endpoint {
 	return e
 }
 
-func (t *targets) isConfigured(e *endpoint) bool {
-	return slices.ContainsFunc(t.configured, func(c *endpoint) bool { return c.base == e.base })
+// same is the known endpoint that is the same as e, or else e: one with its base,
+// or one of the DNS at its address, if that has answered by the name that it has
+// there. given says that the caller has named it.
+func (t *targets) same(e *endpoint) (own *endpoint, given bool) {
+	k := t.known.Load()
+	for i, o := range k.all {
+		if o.base == e.base || o.name != "" && o.scheme == e.scheme && o.host == e.host && o.works.Load() {
+			return o, i < k.given
+		}
+	}
+	return e, false
 }

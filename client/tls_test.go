@@ -142,6 +142,7 @@ func TestTLSThatIsNotTrusted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { _ = c.Close() })
 			_, err = c.Transfer(ctx, "")
 			if err == nil || !strings.Contains(err.Error(), test.want) || !errors.Is(err, ErrNoMaster) || errors.Is(err, ErrOutcomeUnknown) {
 				t.Errorf("%v, want %q", err, test.want)
@@ -210,6 +211,7 @@ func TestTLSThatChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = c.Close() })
 	defer c.Close()
 	read := func(url string) {
 		t.Helper()

@@ -45,6 +45,7 @@ func TestNewsOfAMasterWhileUnlocking(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = c.Close() })
 		s := open(t, c)
 		news := func() {
 			s.locks.askAgain()

@@ -116,6 +116,10 @@ func (w *watch) run(ctx context.Context) error {
 		w.after = now
 	}
 	for ctx.Err() == nil {
+		if _, err := w.c.calls.pick(ctx); err != nil {
+			sleep(ctx, w.pause.next())
+			continue
+		}
 		w.at = w.c.calls.targets.any(w.avoids)
 		err := w.listen(ctx)
 		if ctx.Err() != nil && err != errStopped {
@@ -225,7 +229,7 @@ func (w *watch) isBad(err error) error {
 	if w.bad++; w.bad <= fewBad {
 		return nil
 	}
-	for _, e := range w.c.calls.targets.configured {
+	for _, e := range w.c.calls.targets.known.Load().all {
 		if !w.useless[e.base] {
 			return nil
 		}
@@ -272,7 +276,7 @@ func (w *watch) missed(at lockapi.Compacted) error {
 		return nil
 	}
 	w.compacted[w.at.base] = at
-	for _, e := range w.c.calls.targets.configured {
+	for _, e := range w.c.calls.targets.known.Load().all {
 		if _, asked := w.compacted[e.base]; !asked {
 			return nil
 		}

@@ -286,10 +286,14 @@ func TestWatchByPolls(t *testing.T) {
 				}
 				time.Sleep(2 * time.Minute)
 				wantTold(t, w, upTo(100)...)
-				before := len(f.sent())
+				calls := func(r fakeRequest) bool { return !isLook(r) }
+				before, looks := f.count(calls), f.count(isLook)
 				time.Sleep(time.Hour)
-				if n := len(f.sent()) - before; n > 400 {
+				if n := f.count(calls) - before; n > 400 {
 					t.Errorf("%d requests in an idle hour", n)
+				}
+				if n := f.count(isLook) - looks; n < 60 || n > 120 {
+					t.Errorf("%d looks in an hour", n)
 				}
 			})
 		})

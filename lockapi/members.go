@@ -197,6 +197,20 @@ func everyInterface(host string) bool {
 	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
+// URLs is where the replicas of a cell are called. It is for clients, so that they
+// find the cell when those that they were given are gone: how the members are, and
+// where they reach each other, it does not tell.
+type URLs struct {
+	CellID   string       `json:"cell_id"`
+	Replicas []ReplicaURL `json:"replicas"` // those without a vote, too
+}
+
+// ReplicaURL is the base URL of a replica's API.
+type ReplicaURL struct {
+	ID  string `json:"id"`
+	URL string `json:"url"`
+}
+
 // Joining is what a replica is told that is to become a member: where to ask for
 // more.
 type Joining struct {

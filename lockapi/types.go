@@ -30,6 +30,7 @@ const (
 	RouteMembers    = "/v1/members"
 	RouteJoin       = "/v1/join"
 	RouteTransfer   = "/v1/cell/transfer"
+	RouteURLs       = "/v1/cell/urls"
 	RouteOpenAPI    = "/v1/openapi.yaml"
 	RouteLive       = "/livez"
 	RouteReady      = "/readyz"

@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -10,30 +11,45 @@ import (
 // while it could not reach anybody, says nothing of the others. A member is so
 // replaced later than it might be, and never sooner.
 type absences struct {
-	heard map[string]time.Duration // server id (name/directory) → when it last answered
+	at      time.Duration            // when it was looked last
+	unheard map[string]time.Duration // server id (name/directory) → for how long
 }
 
-// note takes in what became of asking all, at an instant of the office's clock.
-func (a *absences) note(now time.Duration, r roll) {
-	heard := make(map[string]time.Duration, len(r.members))
+// note takes in what became of asking all, at an instant of the office's clock. No
+// more than most counts of the time since the last look: a master that was paused,
+// or its machine, has asked nobody meanwhile.
+func (a *absences) note(now, most time.Duration, r roll) {
+	since := min(now-a.at, most)
+	unheard := make(map[string]time.Duration, len(r.members))
 	for _, v := range r.members {
 		id := v.ID + "/" + v.Directory
-		was, known := a.heard[id]
-		if v.there || !known {
-			was = now
+		unheard[id] = 0
+		if was, known := a.unheard[id]; known && !v.there {
+			unheard[id] = was + since
 		}
-		heard[id] = was
 	}
-	a.heard = heard
+	a.at, a.unheard = now, unheard
+}
+
+// of is for how long no directory of a name was heard of: neither the one that has
+// the place, nor one that an operator wants to have it.
+func (a *absences) of(id string, r roll) time.Duration {
+	least := time.Duration(math.MaxInt64)
+	for _, v := range r.members {
+		if v.ID == id {
+			least = min(least, a.unheard[v.ID+"/"+v.Directory])
+		}
+	}
+	return least
 }
 
 // gone is a member whose place is to go to another directory of its name, and that
 // directory: it was not heard of for so long, the other one answers in its place,
 // belongs to no cell and is on its way to no place, and all other members that vote
 // are well. Chubby's replacement (section 2) waits for some hours.
-func (a *absences) gone(now, after time.Duration, r roll) (old int, directory string, ok bool) {
+func (a *absences) gone(after time.Duration, r roll) (old int, directory string, ok bool) {
 	for i, v := range r.members {
-		if v.stranger == "" || now-a.heard[v.ID+"/"+v.Directory] < after || r.isMember(v.stranger) {
+		if v.stranger == "" || a.of(v.ID, r) < after || r.isMember(v.stranger) {
 			continue
 		}
 		if r.hasVoter(v.ID) && !v.Voter {
@@ -70,15 +86,14 @@ func (r roll) hasVoter(id string) bool {
 // replaceGone has a new directory take the place of one that is gone, as an operator
 // would by Replace. It reports whether there was one.
 func (m *Master) replaceGone(ctx context.Context, a *absences, seen roll) bool {
-	now := m.opts.Clock()
-	a.note(now, seen)
-	old, directory, ok := a.gone(now, m.opts.AutoReplace, seen)
+	a.note(m.opts.Clock(), m.autoReplacePace()+2*askTimeout, seen)
+	old, directory, ok := a.gone(m.opts.AutoReplace, seen)
 	if !ok {
 		return false
 	}
 	v := seen.members[old]
 	m.opts.Logger.Warn().Str("member", v.ID).Str("lost", v.Directory).Str("directory", directory).
-		Dur("unheard_ms", now-a.heard[v.ID+"/"+v.Directory]).Msg("auto-replace: a new directory takes the place of one that was not heard of")
+		Dur("unheard_ms", a.of(v.ID, seen)).Msg("auto-replace: a new directory takes the place of one that was not heard of")
 	return m.quietly(ctx, func(ctx context.Context) error { return m.takeIn(ctx, seen, v.Member, directory) }) == nil
 }
 

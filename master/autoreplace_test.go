@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/cell"
 )
 
 const auto = time.Minute
@@ -137,4 +138,62 @@ func TestNonvoterIsReplaced(t *testing.T) {
 			}
 		})
 	})
+}
+
+// wiped is what became of asking three, where r2 has lost its directory, and with
+// further members.
+func wiped(more ...member) roll {
+	var r roll
+	for _, id := range []string{"r1", "r2", "r3"} {
+		one := member{MemberStatus: cell.MemberStatus{Member: cell.Member{ID: id}, Directory: "d" + id, Voter: true}, there: true, well: true}
+		if id == "r2" {
+			one.there, one.well, one.stranger = false, false, newDirectory
+		}
+		r.members = append(r.members, one)
+	}
+	r.members = append(r.members, more...)
+	return r
+}
+
+// TestPausedMasterCountsNothing: a master that was stopped for a day, with its
+// machine, has asked nobody in that day.
+func TestPausedMasterCountsNothing(t *testing.T) {
+	const most = 12 * time.Second
+	var a absences
+	seen := wiped()
+	a.note(0, most, seen)
+	a.note(24*time.Hour, most, seen)
+	if _, _, ok := a.gone(auto, seen); ok {
+		t.Errorf("it was not heard of for %s", a.of("r2", seen))
+	}
+	for i := range 5 {
+		a.note(24*time.Hour+time.Duration(i+1)*10*time.Second, most, seen)
+	}
+	if old, directory, ok := a.gone(auto, seen); !ok || old != 1 || directory != newDirectory {
+		t.Errorf("%d, %q, %v after %s", old, directory, ok, a.of("r2", seen))
+	}
+}
+
+// TestOperatorsReplacementGoesFirst: where an operator has named a directory that is
+// to have the place, another that knocks does not get in its way before that one was
+// not heard of for as long.
+func TestOperatorsReplacementGoesFirst(t *testing.T) {
+	const most = time.Minute
+	named := member{MemberStatus: cell.MemberStatus{Member: cell.Member{ID: "r2"}, Directory: "named"}, stranger: newDirectory}
+	var a absences
+	a.note(0, most, wiped())
+	for at := 10 * time.Second; at < 2*auto; at += 10 * time.Second {
+		a.note(at, most, wiped())
+	}
+	seen := wiped(named)
+	a.note(2*auto, most, seen)
+	if _, directory, ok := a.gone(auto, seen); ok {
+		t.Errorf("%s is put in the place of one that an operator has just named", directory)
+	}
+	for at := 2*auto + 10*time.Second; at <= 3*auto; at += 10 * time.Second {
+		a.note(at, most, seen)
+	}
+	if old, directory, ok := a.gone(auto, seen); !ok || old != 1 || directory != newDirectory {
+		t.Errorf("%d, %q, %v", old, directory, ok)
+	}
 }

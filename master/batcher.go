@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -24,6 +25,9 @@ type batcherOptions struct {
 	// proposal began, in log order on one goroutine, before any caller gets its
 	// result.
 	Accepted func(p time.Duration, out *state.Outcome)
+	// Queued is how long each command gathered with others for an entry, and
+	// Replied how long after that was applied its caller went on.
+	Queued, Replied *histogram.Histogram
 	// Failed is told, once, of the first batch that was not accepted. No
 	// command is taken after it.
 	Failed func(error)
@@ -56,12 +60,13 @@ type call struct {
 	cmd    state.Command
 	result chan reply // capacity 1
 	traced *Timeline  // nil for most
-	asked  time.Time  // where it is traced
+	asked  time.Time
 }
 
 type reply struct {
 	result state.Result
 	err    error
+	at     time.Time // when the outcome was known; zero with an error
 }
 
 type flight struct {
@@ -102,9 +107,7 @@ func (b *batcher) Begin(cmd state.Command, traced *Timeline) func() (state.Resul
 		return func() (state.Result, error) { return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, err) }
 	}
 	c := b.spare.Get().(*call)
-	if c.cmd, c.traced = cmd, traced; traced != nil {
-		c.asked = time.Now()
-	}
+	c.cmd, c.traced, c.asked = cmd, traced, time.Now()
 	b.pending = append(b.pending, c)
 	b.waiting++
 	b.wakeup.wake()
@@ -117,6 +120,9 @@ func (b *batcher) result(c *call) (state.Result, error) {
 	case r := <-c.result:
 		c.cmd, c.traced = state.Command{}, nil // which may be large
 		b.spare.Put(c)
+		if r.err == nil {
+			b.opts.Replied.Observe(time.Since(r.at))
+		}
 		return r.result, r.err
 	case <-b.done:
 	}
@@ -211,12 +217,14 @@ func (b *batcher) receive() {
 		if err != nil {
 			b.broke(f, err)
 		} else {
+			at := time.Now()
 			b.opts.Accepted(f.proposed, out)
 			for i, c := range f.calls {
+				b.opts.Queued.Observe(f.sent.Sub(c.asked))
 				if c.traced != nil {
 					c.traced.add(Write{Asked: c.asked, Sent: f.sent, Done: time.Now(), Index: out.Index, With: len(out.Results)})
 				}
-				c.result <- reply{result: out.Results[i]}
+				c.result <- reply{result: out.Results[i], at: at}
 			}
 		}
 		b.arrived()

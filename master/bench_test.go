@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -39,11 +40,18 @@ func (l *instantLog) Submit(b state.Batch) func() (*state.Outcome, error) {
 	return func() (*state.Outcome, error) { return &out, nil }
 }
 
+// alone is a membership that nobody can read: there are no members to look after.
+type alone struct{ members }
+
+type members = Membership
+
+func (alone) Membership() (cell.Membership, error) { return cell.Membership{}, errors.New("none") }
+
 // benchMaster is a master in office on an instantLog, with n sessions.
 func benchMaster(b *testing.B, n int) (m *Master, sessions []string) {
 	began, log := time.Now(), &instantLog{}
 	log.current.Store(state.New())
-	m = New(log, nil, Options{ID: "r1", LeaseTerm: time.Second, Clock: func() time.Duration { return time.Since(began) }})
+	m = New(log, alone{}, Options{ID: "r1", LeaseTerm: time.Second, Clock: func() time.Duration { return time.Since(began) }})
 	b.Cleanup(func() { // there is nobody to hand over to
 		m.stop()
 		<-m.done

@@ -111,6 +111,10 @@ func (k *keepalive) join(id string) (*session, error) {
 	}
 	if s != nil {
 		s.events.acknowledge(k.ack)
+		if !k.deaf {
+			left, _ := k.o.sessions.remaining(id, k.began)
+			k.o.vitals.kept(left, s.ttl)
+		}
 	}
 	k.o.mu.Unlock()
 	if s == nil {

@@ -154,7 +154,8 @@ func (m *Master) noteMembers(o *office, now []cell.MemberStatus) error {
 	return err
 }
 
+// sameMember leaves out what NoteMembers leaves as it is.
 func sameMember(a, b state.Member) bool {
-	a.Since, b.Since = 0, 0
+	a.Since, a.Put, a.Stays = b.Since, b.Put, b.Stays
 	return a == b
 }

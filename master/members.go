@@ -41,6 +41,18 @@ func (m *Master) MemberList(ctx context.Context, q Read) (lockapi.Members, error
 	return m.show(seen), nil
 }
 
+// URLs is where the replicas are called: as of the last change of the members on the
+// master, as this replica has heard elsewhere. No other replica is asked.
+func (m *Master) URLs(ctx context.Context, q Read) (lockapi.URLs, error) {
+	return read(ctx, m, &q, func(*office, *state.State) (lockapi.URLs, error) {
+		out := lockapi.URLs{CellID: m.members.CellID(), Replicas: []lockapi.ReplicaURL{}}
+		for _, r := range onePerName(m.members.Members()) {
+			out.Replicas = append(out.Replicas, lockapi.ReplicaURL{ID: r.ID, URL: r.APIURL})
+		}
+		return out, nil
+	})
+}
+
 // member is one as it answered.
 type member struct {
 	cell.MemberStatus

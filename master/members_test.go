@@ -27,6 +27,9 @@ func TestReplaceIsFinished(t *testing.T) {
 		if err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}); err != nil {
 			t.Fatal(err)
 		}
+		if list, err := m.URLs(t.Context(), Read{}); err != nil || len(list.Replicas) != 3 || list.CellID == "" || list.Replicas[0].ID != "r1" {
+			t.Errorf("%+v, %v", list, err) // each name once
+		}
 		if list, err := m.MemberList(t.Context(), Read{}); err != nil || len(list.Members) != 4 || list.Tolerates != 0 || list.Members[3].Suffrage != lockapi.SuffrageNonvoter || list.Members[3].Role != lockapi.RoleReplica {
 			t.Errorf("%+v, %v", list, err)
 		}

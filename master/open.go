@@ -22,6 +22,7 @@ func (m *Master) open(ctx context.Context, term uint64) (*office, error) {
 	if err := m.log.Barrier(barrier); err != nil {
 		return nil, fmt.Errorf("barrier: %w", err)
 	}
+	caughtUp := m.opts.Clock()
 	// Read after the barrier: now the state tells what every earlier master
 	// could have promised itself.
 	waited, err := m.outwait(ctx, term, m.log.State().Office)
@@ -40,6 +41,7 @@ func (m *Master) open(ctx context.Context, term uint64) (*office, error) {
 		return nil, fmt.Errorf("open the office: the entry came into raft term %d: %w", outcome.Term, errNotLeading)
 	}
 	o := m.newOffice(term, outcome, p)
+	m.vitals.opened(caughtUp-begun, waited, m.opts.Clock()-p)
 	o.logger.Info().Uint64("term", term).Dur("waited_ms", waited).Dur("opened_in_ms", m.opts.Clock()-begun).
 		Int("sessions", o.log.State().SessionCount()).Msg("elected: this replica is the master")
 	m.opts.happened(m.log, Elected, m.opts.ID, o.epoch)

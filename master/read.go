@@ -47,6 +47,8 @@ func linear[T any](ctx context.Context, m *Master, q *Read, read func(o *office,
 // read is linear, or a stale read of this replica's own state, whose office is
 // nil.
 func read[T any](ctx context.Context, m *Master, q *Read, f func(o *office, s *state.State) (T, error)) (T, error) {
+	began := time.Now()
+	defer func() { m.vitals.read(q.Stale, time.Since(began)) }()
 	if q.Stale {
 		s := m.log.State()
 		if m.opts.awaitsFounding(s) {

@@ -31,22 +31,65 @@ type Vitals struct {
 	Committed        histogram.Snapshot // from the proposal of a batch to its outcome
 	Margin           histogram.Snapshot // what was left of the lease when it was renewed
 	Waited           histogram.Snapshot // time in a queue, of those who got the lock
-	Replica          cell.Vitals
+	Held             histogram.Snapshot // from a grant to its end, by the wall clock
+	Queued, Replied  histogram.Snapshot // the first stage of a write, and the last
+	Linear, Stale    histogram.Snapshot // how long reads took
+	// Kept is what was left of a session's lease when a keepalive of it came, in
+	// parts of its ttl: a second is the whole of it.
+	Kept histogram.Snapshot
+	// What it took to come into office: to apply what was committed before, to wait
+	// for the leases of earlier masters, and to have the office opened in the log.
+	Barrier, Outwaited, Opening histogram.Snapshot
+	Replica                     cell.Vitals
 }
 
 // vitals are counted where they arise, over all offices of this replica.
 type vitals struct {
-	offices, expired          atomic.Uint64
-	committed, margin, waited *histogram.Histogram
+	offices, expired                atomic.Uint64
+	committed, margin, waited, held *histogram.Histogram
+	queued, replied                 *histogram.Histogram
+	linear, stale                   *histogram.Histogram
+	keptAlive                       *histogram.Histogram
+	barrier, outwaited, opening     *histogram.Histogram
 }
 
 func newVitals(term time.Duration) *vitals {
-	const ms, s = time.Millisecond, time.Second
+	const us, ms, s = time.Microsecond, time.Millisecond, time.Second
+	stage := func() *histogram.Histogram { return histogram.New(histogram.Stages...) }
+	read := func() *histogram.Histogram {
+		return histogram.New(us, 2500*time.Nanosecond, 5*us, 10*us, 25*us, 50*us, 100*us, 250*us, 500*us, ms, 5*ms, 25*ms, 100*ms, 500*ms, 2*s)
+	}
+	step := func() *histogram.Histogram { return histogram.New(histogram.Steps...) }
 	return &vitals{
-		committed: histogram.New(500*time.Microsecond, ms, 2500*time.Microsecond, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, s, 2500*ms, 5*s, 10*s),
+		committed: histogram.New(500*us, ms, 2500*us, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, s, 2500*ms, 5*s, 10*s),
 		margin:    histogram.New(0, term/10, term/5, 3*term/10, 2*term/5, term/2, 3*term/5, 7*term/10, 4*term/5, 9*term/10),
 		waited:    histogram.New(10*ms, 100*ms, s, 10*s, time.Minute, 10*time.Minute, time.Hour, 24*time.Hour),
+		held:      histogram.New(ms, 10*ms, 100*ms, s, 10*s, time.Minute, 10*time.Minute, time.Hour, 24*time.Hour, 7*24*time.Hour),
+		queued:    stage(), replied: stage(), linear: read(), stale: read(),
+		keptAlive: histogram.New(0, s/20, s/10, s/5, 3*s/10, 2*s/5, s/2, 3*s/5, 7*s/10, 4*s/5, 9*s/10, 19*s/20),
+		barrier:   step(), outwaited: step(), opening: step(),
 	}
+}
+
+// read counts a read that took so long.
+func (v *vitals) read(stale bool, took time.Duration) {
+	if stale {
+		v.stale.Observe(took)
+	} else {
+		v.linear.Observe(took)
+	}
+}
+
+// kept counts a keepalive that came with so much of the ttl left.
+func (v *vitals) kept(left, ttl time.Duration) {
+	v.keptAlive.Observe(time.Duration(float64(left) / float64(ttl) * float64(time.Second)))
+}
+
+// opened counts an office that was opened, by how long each step took.
+func (v *vitals) opened(barrier, outwaited, opening time.Duration) {
+	v.barrier.Observe(barrier)
+	v.outwaited.Observe(outwaited)
+	v.opening.Observe(opening)
 }
 
 // renewed counts a batch that was accepted: proposed at p, accepted now, with
@@ -67,6 +110,8 @@ func (v *vitals) happened(c state.Change) {
 		if c.Wait != nil {
 			v.waited.Observe(time.Duration(c.Hold.GrantedAt - c.Wait.Since))
 		}
+	case state.Released:
+		v.held.Observe(time.Duration(time.Now().UnixNano() - c.Hold.GrantedAt))
 	}
 }
 
@@ -79,6 +124,9 @@ func (m *Master) Vitals() Vitals {
 		Deadlocks: len(deadlock.Find(s, lockapi.MaxDeadlocks)),
 		Offices:   m.vitals.offices.Load(), Expired: m.vitals.expired.Load(),
 		Committed: m.vitals.committed.Snapshot(), Margin: m.vitals.margin.Snapshot(), Waited: m.vitals.waited.Snapshot(),
+		Held: m.vitals.held.Snapshot(), Queued: m.vitals.queued.Snapshot(), Replied: m.vitals.replied.Snapshot(),
+		Linear: m.vitals.linear.Snapshot(), Stale: m.vitals.stale.Snapshot(), Kept: m.vitals.keptAlive.Snapshot(),
+		Barrier: m.vitals.barrier.Snapshot(), Outwaited: m.vitals.outwaited.Snapshot(), Opening: m.vitals.opening.Snapshot(),
 		Replica: m.members.Vitals(),
 	}
 }

@@ -40,8 +40,48 @@ func TestVitals(t *testing.T) {
 		if v.Waiters != 0 || v.Expired != 1 || v.Waited.Count != 1 || v.Waited.UpTo[10*time.Second] != 1 || v.Waited.UpTo[time.Second] != 0 {
 			t.Errorf("%+v", v)
 		}
+		if err := m.CloseSession(t.Context(), CloseSessionRequest{Session: waiter}); err != nil {
+			t.Fatal(err)
+		}
+		if v := m.Vitals(); v.Held.Count != 2 || v.Held.UpTo[10*time.Second] != 2 || v.Held.UpTo[time.Second] != 1 {
+			t.Errorf("the lock was released after 5 s, and then at once with its holder's session: %+v", v.Held)
+		}
 		if _, ok := n.State().Session(mortal); ok {
 			t.Error("it lives: the test shows nothing")
+		}
+	})
+}
+
+// Each write has waited in the queue and was answered, each read took its time,
+// and a keepalive is counted by what it had left.
+func TestStages(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, c *fakeCell) {
+		before := m.Vitals()
+		if before.Barrier.Count != 1 || before.Outwaited.Count != 1 || before.Opening.Count != 1 {
+			t.Errorf("steps of the office: %+v, %+v, %+v", before.Barrier, before.Outwaited, before.Opening)
+		}
+		s := newSession(t, m, 10*time.Second)
+		mustHold(t, m, "/a", want(s))
+		pass(4 * time.Second)
+		for range 2 { // the first answer has the lease count anew
+			if _, err := m.Keepalive(t.Context(), KeepaliveRequest{Session: s}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, stale := range []bool{false, false, true} {
+			if _, err := m.Lock(t.Context(), LockQuery{Path: "/a", Read: Read{Stale: stale}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v := m.Vitals()
+		if n := v.Queued.Count - before.Queued.Count; n < 2 || v.Replied.Count-before.Replied.Count != n {
+			t.Errorf("of two writes, and the master's own: %+v, %+v", v.Queued, v.Replied)
+		}
+		if v.Linear.Count != 2 || v.Stale.Count != 1 {
+			t.Errorf("of three reads: %+v, %+v", v.Linear, v.Stale)
+		}
+		if v.Kept.Count != 2 || v.Kept.UpTo[time.Second/2] != 0 || v.Kept.UpTo[7*time.Second/10] != 1 || v.Kept.UpTo[19*time.Second/20] != 1 {
+			t.Errorf("keepalives at 6/10 and the whole of the ttl: %+v", v.Kept)
 		}
 	})
 }

@@ -145,7 +145,7 @@ func (c *Candidate) open() (datadir.Stores, Peers, error) {
 	if err != nil {
 		return s, Peers{}, err
 	}
-	return s, Peers{Transport: c.host.network().Wire(), Ask: c.host.Ask, host: c.host}, nil
+	return s, Peers{Transport: c.host.network().Wire(), Ask: c.host.Ask, Others: c.host.others, host: c.host}, nil
 }
 
 // Close gives the candidate up.

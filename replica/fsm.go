@@ -27,7 +27,11 @@ type fsm struct {
 	waitDurable func(index uint64) error
 	sums        *checksums
 	took        *histogram.Histogram
-	restored    atomic.Bool // a snapshot, whose configuration nobody has looked at yet
+	// landed is when an entry that this replica proposed came onto its disk, and
+	// followers and applied are the stages of such a one; nil in tests.
+	landed             func(index, term uint64) (time.Duration, bool)
+	followers, applied *histogram.Histogram
+	restored           atomic.Bool // a snapshot, whose configuration nobody has looked at yet
 	// configured is told each committed configuration; nil where nobody wants it.
 	configured func(index uint64, c raft.Configuration)
 	broken     bool // of the library's FSM goroutine: an entry or a snapshot could not be read
@@ -56,9 +60,21 @@ func (f *fsm) Apply(l *raft.Log) any {
 	next, out := f.current.Load().Apply(l.Index, l.Term, batch)
 	f.current.Store(next)
 	f.telling.took(l.Index, out.Changes, next)
-	f.took.Observe(f.clock() - began)
+	f.timed(l, began, f.clock())
 	f.sums.note(next, &out)
 	return &out
+}
+
+// timed counts how long an entry took that was applied between two instants.
+func (f *fsm) timed(l *raft.Log, began, ended time.Duration) {
+	f.took.Observe(ended - began)
+	if f.landed == nil {
+		return
+	}
+	if at, own := f.landed(l.Index, l.Term); own {
+		f.followers.Observe(began - at)
+		f.applied.Observe(ended - began)
+	}
 }
 
 // StoreConfiguration is told each configuration that was committed, in the

@@ -207,9 +207,12 @@ func (r *Replica) hears() bool {
 }
 
 // askNames are the names of those who may know of this replica: of the founding
-// list, and of the configurations in its log.
-func (r *Replica) askNames() []string {
+// list or the cell that it was to join, and of the configurations in its log.
+func (r *Replica) askNames(ctx context.Context) []string {
 	names := r.opts.names()
+	if r.peers.Others != nil {
+		names, _ = r.peers.Others(ctx) // those that are known, also where not all are
+	}
 	for _, id := range r.memberIDs() {
 		if name, _ := admission.Split(id); !slices.Contains(names, name) {
 			names = append(names, name)
@@ -264,7 +267,7 @@ func (r *Replica) mindReplacement() {
 		if r.hears() {
 			continue
 		}
-		answers := admission.AskAll(ctx, r.opts.ID, r.askNames(), r.peers.Ask)
+		answers := admission.AskAll(ctx, r.opts.ID, r.askNames(ctx), r.peers.Ask)
 		if err := r.isReplaced(answers); err != nil {
 			r.fail(err)
 			return

@@ -12,6 +12,9 @@ type Peers struct {
 	Transport rafttransport.Wire
 	// Ask asks another replica for its card. Nil where there is nobody to ask.
 	Ask func(ctx context.Context, name string) (admission.Card, error)
+	// Others are the names of those to be asked besides who is in the log: one that
+	// joins, and has nothing of the log yet, knows of nobody else. May be nil.
+	Others func(ctx context.Context) ([]string, error)
 	// Known is what others know that the stores hold. They are refused where
 	// that is not there.
 	Known admission.Stored

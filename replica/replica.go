@@ -61,7 +61,7 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 		failed: make(chan error, 1), changed: make(chan struct{}), quit: make(chan struct{}), vitals: newVitals(),
 	}
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail}
-	r.fsm.took = r.vitals.applying
+	r.fsm.took, r.fsm.followers, r.fsm.applied = r.vitals.applying, r.vitals.followers, r.vitals.applied
 	r.fsm.current.Store(state.New())
 	r.fsm.telling = telling{leads: r.leadsIn, events: events.New(o.EventHistory, o.EventHistoryBytes, 0), advanced: make(chan struct{}, 1)}
 	r.fsm.sums = newChecksums(o.Clock, r.diverged)
@@ -117,12 +117,12 @@ func (r *Replica) startRaft() error {
 // correct puts stores and transport right, as the library is to have them.
 func (r *Replica) correct() (err error) {
 	r.disk, err = raftstore.New(r.stores, raftstore.Options{
-		Leading: r.leads, Clock: r.opts.Clock, Fail: r.fail, Promises: r.promises, Took: r.vitals.stored,
+		Leading: r.leads, Clock: r.opts.Clock, Fail: r.fail, Promises: r.promises, Took: r.vitals.stored, Disk: r.vitals.disk,
 	})
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
-	r.fsm.waitDurable = r.disk.WaitDurable
+	r.fsm.waitDurable, r.fsm.landed = r.disk.WaitDurable, r.disk.Landed
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
 		Leading: r.leads, Leads: r.leadsIn, Mute: r.diskHangs, Durable: r.disk.DurableIndex,
 		Told: r.fsm.telling.upTo, Heard: r.fsm.telling.hear, Forgot: r.tellForgotten,

@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"time"
+
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/replica/admission"
@@ -54,7 +56,7 @@ func (r *Replica) tellChanged() {
 // noticed handles one notice; silent holds the peers that are known not to
 // answer, so that each silence is told once.
 func (r *Replica) noticed(data any, silent map[raft.ServerID]bool) {
-	r.vitals.noticed(data)
+	r.vitals.noticed(data, r.self(), r.raft.LastContact(), time.Now())
 	switch d := data.(type) {
 	case raft.LeaderObservation:
 		clear(silent)

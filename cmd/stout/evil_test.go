@@ -62,7 +62,7 @@ func evilCell(t *testing.T) (*fakeCell, map[string]string) {
 // there as well as what is. A word in capitals stands for a thing of the cell.
 var evilLines = []string{
 	"status", "status --check", "locks", "locks PATH", "explain PATH", "deadlocks", "sessions", "session show HOLDER", "session show WAITER",
-	"session show nobody", "check exclusive:1:PATH", "transfer", "transfer r9", "lock PATH --try -- true",
+	"session show nobody", "doctor --for 10ms", "check exclusive:1:PATH", "transfer", "transfer r9", "lock PATH --try -- true",
 	"lock PATH --wait 400ms -- true", "release PATH --token 3", "release PATH", "explain PATH", "session kill WAITER", "explain PATH --last 1",
 	"lock /free -- true",
 	"ls", "ls --all", "ls --tree", "ls PATH", "get PATH -o json", "get /none", "put PATH x --if-absent", "put PATH x --if-revision 7",

@@ -142,6 +142,6 @@ func outsider(w http.ResponseWriter, r *http.Request) {
 		Code: lockapi.CodeNoMaster, Directory: newDirectory, Command: evilCommand,
 		Detail: "this replica is r3 by name, and its data directory " + newDirectory +
 			" is not the one of member r3; it was wiped or replaced, and does nothing until it is admitted" +
-			"; to have it take that place: " + evilCommand,
+			"; to admit it: " + evilCommand,
 	})
 }

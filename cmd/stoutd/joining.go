@@ -79,7 +79,12 @@ func askOneToJoin(ctx context.Context, client *http.Client, name, at string) ([]
 	}
 	if resp.StatusCode != http.StatusOK {
 		refused := &lockapi.Error{}
-		if json.Unmarshal(body, refused) == nil && refused.Detail != "" {
+		_ = json.Unmarshal(body, refused) // which stays empty where it is none of ours
+		switch {
+		case refused.Directory != "":
+			// What that one waits for may be this one.
+			return nil, fmt.Errorf("%s: the replica there is no member either; it waits to become one", at)
+		case refused.Detail != "":
 			return nil, fmt.Errorf("%s: %s", at, refused.Detail)
 		}
 		return nil, fmt.Errorf("%s answers %s; is it the URL of a replica?", at, resp.Status)

@@ -112,6 +112,23 @@ func labels(page, metric string) string {
 	return ""
 }
 
+// Of each label there are few values, whatever callers do: each one is known
+// here, and why it is bounded.
+func TestLabelsAreBounded(t *testing.T) {
+	bounded := map[string]string{
+		"route": "the API's templates, and other", "method": "those of HTTP, and other", "status": "those that the server gives",
+		"replica": "members", "quota": "settings", "use": "api or raft", "part": "certificate or ca", "result": "fixed words", "side": "sent or served",
+		"stage": "of a write", "kind": "of a read", "step": "of a fail-over", "version": "the one that runs", "le": "bounds of a histogram",
+	}
+	for _, m := range series.FindAllStringSubmatch(metricsPage(t), -1) {
+		for _, l := range labelName.FindAllStringSubmatch(m[2], -1) {
+			if bounded[l[1]] == "" {
+				t.Errorf("%s has the label %q: say here what bounds its values, or drop it", m[1], l[1])
+			}
+		}
+	}
+}
+
 // Names and help are as Prometheus wants them: base units, _total, no type in a
 // name.
 func TestMetricsPassTheLinter(t *testing.T) {

@@ -10,8 +10,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stoutlock/stout/internal/boottime"
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
@@ -86,6 +88,7 @@ func (p *process) open(ctx context.Context) (err error) {
 	p.backups = newBackups(c, p.log)
 	registry.MustRegister(certificates{p.security}, auditing{p.audit}, p.backups)
 	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum, Registry: registry,
+		Clock: boottime.Now, Drift: lease.Drift(p.config.ClockDrift),
 		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr()),
 		TLS: p.security.serverTLS(p.config), JWTs: p.security.jwts, Certificates: p.config.APIClientAuth != config.ClientAuthNone, BreakGlass: breakGlass, PublicMetrics: p.config.PublicMetrics,
 		Audit: p.audit, AuditChanges: p.config.AuditChanges, Tracer: spans})
@@ -120,14 +123,10 @@ func (p *process) open(ctx context.Context) (err error) {
 // replicaOptions are the settings as the replica takes them.
 func (p *process) replicaOptions(foundToken *[sha256.Size]byte) replica.Options {
 	c := p.config
-	members := make([]cell.Member, len(c.Replicas))
-	for i, r := range c.Replicas {
-		members[i] = cell.Member{ID: r.ID, RaftAddr: r.RaftAddr, APIURL: r.APIURL}
-	}
 	return replica.Options{
 		Join: p.joining(),
 		Cell: c.Cell, ID: c.ID, DataDir: p.dataDir, Version: buildinfo.Version(),
-		RaftListen: c.RaftListen, Members: members, Security: p.security.links(), FoundAccess: foundingDigest(foundToken),
+		RaftListen: c.RaftListen, Members: members(c), Security: p.security.links(), FoundAccess: foundingDigest(foundToken),
 		MasterLease: c.MasterLease, HeartbeatTimeout: c.HeartbeatTimeout,
 		ElectionTimeout: c.ElectionTimeout, ClockDrift: c.ClockDrift,
 		SnapshotThreshold: c.SnapshotThreshold, SnapshotInterval: c.SnapshotInterval, TrailingLogs: c.TrailingLogs,
@@ -135,6 +134,15 @@ func (p *process) replicaOptions(foundToken *[sha256.Size]byte) replica.Options 
 		WAL:    c.LogStore == config.StoreWAL,
 		Logger: p.log,
 	}
+}
+
+// members is the list of replicas of the settings.
+func members(c *config.Config) []cell.Member {
+	all := make([]cell.Member, len(c.Replicas))
+	for i, r := range c.Replicas {
+		all[i] = cell.Member{ID: r.ID, RaftAddr: r.RaftAddr, APIURL: r.APIURL}
+	}
+	return all
 }
 
 // join waits, without a bound, until the data directory is a member's.

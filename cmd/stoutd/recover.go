@@ -32,7 +32,8 @@ locks that were held are delayed, tokens and revisions go on above all that the
 old cell has given by the wall clock or --above, and the first master waits one
 minute, as long as any lease may last.
 
-The other replicas of the old cell must never run again.`
+The other replicas of the old cell must never run again: while one of them
+answers, this is refused.`
 
 func newRecoverCommand(flags *config.Flags) *cobra.Command {
 	var r recovery
@@ -77,14 +78,22 @@ func (r *recovery) run(ctx context.Context, flags *config.Flags) error {
 	if c.Dev {
 		return exitError{code: exitConfig, err: errors.New("dev keeps no directory that could be recovered")}
 	}
-	if err := r.recover(c); err != nil {
+	if err := r.recover(ctx, c); err != nil {
 		return exitError{code: exitStart, err: err}
 	}
 	return nil
 }
 
-func (r *recovery) recover(c *config.Config) (err error) {
+func (r *recovery) recover(ctx context.Context, c *config.Config) (err error) {
 	options := foundOptions(c)
+	into, err := r.apart(c.DataDir)
+	if err != nil {
+		return err
+	}
+	raft, err := openRaftSecurity(c)
+	if err != nil {
+		return err
+	}
 	old, err := replica.OpenStopped(options)
 	if err != nil {
 		return explainDataDir(c, c.DataDir, err)
@@ -94,12 +103,13 @@ func (r *recovery) recover(c *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := old.StillRuns(ctx, members(c), security{raft: raft}.links()); err != nil {
+		return fmt.Errorf("%w; nothing was changed", err)
+	}
 	if err := r.confirm(c, old); err != nil {
 		return err
 	}
-	if options.DataDir, err = filepath.Abs(r.into); err != nil {
-		return err
-	}
+	options.DataDir = into
 	id, err := old.Found(options, floor)
 	if err != nil {
 		return err
@@ -112,6 +122,23 @@ tokens and revisions go on above %d
 start stoutd with --data-dir %s: it serves after a minute, when every lease of the old cell is over
 `, c.Cell, id, options.DataDir, c.DataDir, old.Revision(), max(floor, old.LastToken()+1), options.DataDir)
 	return err
+}
+
+// apart is the new directory, which is neither in the old one, that is never opened
+// again, nor around it.
+func (r *recovery) apart(old string) (into string, err error) {
+	if into, err = filepath.Abs(r.into); err != nil {
+		return "", err
+	}
+	if old, err = filepath.Abs(old); err != nil {
+		return "", err
+	}
+	for _, pair := range [2][2]string{{into, old}, {old, into}} {
+		if rel, err := filepath.Rel(pair[1], pair[0]); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+			return "", fmt.Errorf("--into %s and the old data directory %s are one in the other: give an empty directory beside it; nothing was changed", into, old)
+		}
+	}
+	return into, nil
 }
 
 // confirm says what it costs, and asks.

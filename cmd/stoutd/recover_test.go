@@ -61,6 +61,11 @@ func TestRecover(t *testing.T) {
 	if got := <-code; got != exitOK || !wrote {
 		t.Fatalf("exit code %d, wrote %v: %s", got, wrote, log.String())
 	}
+	for _, inside := range []string{old, filepath.Join(old, "new"), top} {
+		if code, said := invokeOn(t, "yes\n", append(recover, "--into", inside)...); code != exitStart || !strings.Contains(said, "one in the other") {
+			t.Errorf("into %s: %d: %s", inside, code, said)
+		}
+	}
 	for _, answer := range []string{"", "no\n", "y\n"} {
 		if code, said := invokeOn(t, answer, recover...); code != exitStart || !strings.Contains(said, "must never run again") || !strings.Contains(said, "nothing was done") {
 			t.Errorf("answer %q: %d: %s", answer, code, said)

@@ -30,14 +30,24 @@ func openSecurity(c *config.Config) (s security, err error) {
 			return s, fmt.Errorf("api-cert %q (%s): %w", c.APICert, c.Source("api-cert"), err)
 		}
 	}
-	if c.RaftSecure() {
-		s.raft, err = certs.Open(certs.Files{Cert: c.RaftCert, Key: c.RaftKey, CA: c.RaftCA}, certs.OfReplica(c.ID))
-		if err != nil {
-			return s, fmt.Errorf("raft-cert %q (%s): %w", c.RaftCert, c.Source("raft-cert"), err)
-		}
+	if s.raft, err = openRaftSecurity(c); err != nil {
+		return s, err
 	}
 	s.jwts, err = openJWTs(c)
 	return s, err
+}
+
+// openRaftSecurity reads those of the connections between replicas, nil where they
+// have none.
+func openRaftSecurity(c *config.Config) (*certs.Source, error) {
+	if !c.RaftSecure() {
+		return nil, nil
+	}
+	s, err := certs.Open(certs.Files{Cert: c.RaftCert, Key: c.RaftKey, CA: c.RaftCA}, certs.OfReplica(c.ID))
+	if err != nil {
+		return nil, fmt.Errorf("raft-cert %q (%s): %w", c.RaftCert, c.Source("raft-cert"), err)
+	}
+	return s, nil
 }
 
 // clientAuth is the setting of that name as crypto/tls has it.

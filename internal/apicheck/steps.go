@@ -123,6 +123,8 @@ var Steps = []Step{
 	{Name: "transfer to the master", Method: "POST", Path: "/v1/cell/transfer", Body: `{"to":"${master}"}`, Status: 200},
 	{Name: "backup", Method: "GET", Path: "/v1/backup", Status: 200},
 	{Name: "replica", Method: "GET", Path: "/v1/replica", Status: 200, Save: map[string]string{"self": "id", "directory": "directory"}},
+	{Name: "URLs", Method: "GET", Path: "/v1/cell/urls", Status: 200},
+	{Name: "URLs, own view", Method: "GET", Path: "/v1/cell/urls?consistency=stale", Status: 200},
 	{Name: "members", Method: "GET", Path: "/v1/members", Status: 200},
 	{Name: "members, own view", Method: "GET", Path: "/v1/members?consistency=stale", Status: 200},
 	{Name: "a member that stays without a vote", Method: "POST", Path: "/v1/members",

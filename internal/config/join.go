@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -59,6 +60,8 @@ func (v *validator) join() {
 		v.refuse(nameJoin, joined, "contradicts dev, which is a cell of its own")
 	case len(c.Replicas) > 1 || len(c.Replicas) == 1 && c.Replicas[0].ID != c.ID:
 		v.refuse(nameJoin, joined, "who joins a cell gives no list of replicas (%s), or no other entry than its own", c.Source(nameReplica))
+	case !slices.ContainsFunc(c.Join, func(at string) bool { return at != strings.TrimSuffix(c.Self().APIURL, "/") }):
+		v.refuse(nameJoin, joined, "it is this replica's own URL; give those of the members of the cell that it is to join")
 	case c.FoundTokenFile != "":
 		v.refuse(nameJoin, joined, "contradicts found-token-file, with which a cell is founded: who joins founds none")
 	}

@@ -34,6 +34,8 @@ func TestJoin(t *testing.T) {
 		{nameAPIListen, ":7101", nameAPIListen, "--replica r4="},
 		{nameJoin, "a:1", nameJoin, "http://"},
 		{nameJoin, "", nameJoin, "http://"},
+		{nameJoin, "http://10.0.0.4:7101", nameJoin, "own URL"},
+		{nameJoin, "http://10.0.0.4:7101/,http://10.0.0.4:7101", nameJoin, "own URL"},
 		{nameReplica, "r1=a:1,http://a:2", nameJoin, "no other entry"},
 		{nameFoundToken, "/token", nameJoin, "founds none"},
 		{nameDev, "true", nameJoin, "contradicts dev"},
@@ -41,6 +43,9 @@ func TestJoin(t *testing.T) {
 		_, err := Load(t.Context(), joined(tc.name, tc.value), nil)
 		problems, _ := err.(Problems)
 		found := false
+		if tc.field == nameJoin && tc.name == nameJoin && len(problems) != 1 {
+			t.Errorf("%s %q: more than that is blamed: %v", tc.name, tc.value, err)
+		}
 		for _, p := range problems {
 			found = found || p.Field == tc.field && strings.Contains(p.Reason, tc.says)
 		}

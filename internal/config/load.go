@@ -42,7 +42,7 @@ func LoadAs(ctx context.Context, flags *Flags, environ []string, cell string) (*
 	l.config.derive()
 	problems := l.problems
 	for _, p := range l.config.validate() {
-		explained := p.missing && (l.unread || l.sought[p.Field])
+		explained := p.missing && (l.unread || l.sought[p.Field] || p.Field == nameReplica && l.refused[nameJoin])
 		if !l.refused[p.Field] && !explained {
 			problems = append(problems, p)
 		}

@@ -113,7 +113,7 @@ func TestRefusals(t *testing.T) {
 		{"port 0", cell("--api-listen", ":0"), `api-listen ":0" (flag --api-listen): port 0`},
 		{"one address twice", cell("--raft-listen", "127.0.0.1:7101"), `raft-listen "127.0.0.1:7101" (flag --raft-listen): it is api-listen's address too`},
 
-		{"no replicas", input{args: threeReplicas[:6]}, `replica: it is required: id=host:port,http://host:port of each replica of the cell, this one included; give --replica, STOUTD_REPLICA, or replicas in the file`},
+		{"no replicas", input{args: threeReplicas[:6]}, `replica: it is required: id=host:port,http://host:port of each replica of the cell, this one included (or --join, for one that is to become a member of a cell that runs); give --replica, STOUTD_REPLICA, or replicas in the file`},
 		{"replica without an address", with("r4"), `replica "` /* the whole list is the value */},
 		{"replica with a bad id", with("r 4=h:1,http://h:2"), `replica "r 4=h:1,http://h:2" (flag --replica): id "r 4": a name is`},
 		{"replica with a bad raft address", with("r4=h,http://h:2"), `raft address "h": not of the form host:port`},

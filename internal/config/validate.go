@@ -112,7 +112,7 @@ func (v *validator) replicas() {
 		return
 	}
 	if len(c.Replicas) == 0 {
-		v.require(nameReplica, "id=host:port,http://host:port of each replica of the cell, this one included")
+		v.require(nameReplica, "id=host:port,http://host:port of each replica of the cell, this one included (or --join, for one that is to become a member of a cell that runs)")
 		return
 	}
 	seen := map[string]string{}

@@ -16,7 +16,7 @@ type arrow struct {
 // first entry that matches a package counts; one that matches none is an error.
 var arrows = []arrow{
 	{"lockapi", nil, "the contract stands below everything: both sides of the wire import it"},
-	{"lockapi/server", []string{"lockapi", "master", "internal/audit", "internal/backup", "internal/buildinfo", "internal/histogram", "internal/identity", "internal/origin", "internal/pace", "internal/page", "lockapi/server/internal/wire"},
+	{"lockapi/server", []string{"lockapi", "master", "lease", "internal/audit", "internal/backup", "internal/buildinfo", "internal/histogram", "internal/identity", "internal/origin", "internal/pace", "internal/page", "lockapi/server/internal/wire"},
 		"HTTP binds, calls the master, and writes; it knows nothing of the log"},
 	{"lockapi/server/internal/wire", nil, "it carries requests and replies, whatever they say"},
 	{"master", []string{"replica/cell", "replica/deadlock", "replica/events", "replica/state", "replica/state/access", "replica/admission", "lease", "lockapi", "internal/async", "internal/histogram"},

@@ -58,7 +58,7 @@ func (s *Server) standbyProblem() *lockapi.Error {
 		why = "this replica is about to start"
 	}
 	if now.Command != "" {
-		why += "; to have it take that place: " + now.Command
+		why += "; to admit it: " + now.Command
 	}
 	e := lockapi.Errorf(lockapi.CodeNoMaster, "%s", why)
 	e.Directory, e.Command = now.Replica.Directory, now.Command

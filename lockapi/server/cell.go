@@ -125,7 +125,7 @@ func (s *Server) probeAll(ctx context.Context, m Master, peers http.RoundTripper
 func (s *Server) probe(ctx context.Context, peers http.RoundTripper, r *lockapi.Replica) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ProbeTimeout)
 	defer cancel()
-	got, err := askReplica(ctx, peers, r.ID)
+	got, err := s.clocks.look(ctx, peers, r.ID)
 	if err != nil || got.ID != r.ID {
 		known := s.contacts.of(r.ID)
 		r.Healthy = false
@@ -148,30 +148,30 @@ const maxReplicaBytes = 64 << 10
 // askReplica asks another replica for its own entry.
 func askReplica(ctx context.Context, peers http.RoundTripper, id string) (lockapi.Replica, error) {
 	var got lockapi.Replica
-	err := ask(ctx, peers, id, lockapi.RouteReplica, &got)
+	_, err := ask(ctx, peers, id, lockapi.RouteReplica, &got)
 	return got, err
 }
 
-// ask reads a short answer of another replica.
-func ask(ctx context.Context, peers http.RoundTripper, id, route string, into any) error {
+// ask reads a short answer of another replica, and returns its headers.
+func ask(ctx context.Context, peers http.RoundTripper, id, route string, into any) (http.Header, error) {
 	url, err := peerURL(id, route, "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	resp, err := peers.RoundTrip(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("replica %s answered %s", id, resp.Status)
+		return nil, fmt.Errorf("replica %s answered %s", id, resp.Status)
 	}
 	// Fields that a newer replica adds are no fault of this one.
-	return json.NewDecoder(http.MaxBytesReader(nil, resp.Body, maxReplicaBytes)).Decode(into)
+	return resp.Header, json.NewDecoder(http.MaxBytesReader(nil, resp.Body, maxReplicaBytes)).Decode(into)
 }
 
 // caughtUpWithin is how many entries a replica may lag behind its master and

@@ -223,7 +223,7 @@ func (x *exchange) askRevision(at Location) (uint64, error) {
 	ctx, cancel := context.WithTimeout(x.ctx(), x.opts.ForwardTimeout)
 	defer cancel()
 	var now lockapi.EventList
-	if err := ask(ctx, x.peers, at.ID, lockapi.RouteEvents, &now); err != nil {
+	if _, err := ask(ctx, x.peers, at.ID, lockapi.RouteEvents, &now); err != nil {
 		return 0, lockapi.Errorf(lockapi.CodeNoMaster, "master %s at %s does not tell the present revision: %v", at.ID, at.URL, err)
 	}
 	return now.Revision, nil

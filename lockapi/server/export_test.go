@@ -79,6 +79,9 @@ func (s *Server) Crowd(sent, served int) (leave func()) {
 // FillUnread leaves no room for answers to other replicas that are not read.
 func (s *Server) FillUnread() { s.unread.enter(s.unread.most) }
 
+// ReadClock reads what another member says that its clock reads.
+var ReadClock = readClock
+
 // WriteEvent writes an event of a stream.
 var WriteEvent = writeEvent
 

@@ -192,6 +192,14 @@ func (f *fakeMaster) MemberList(ctx context.Context, r master.Read) (lockapi.Mem
 	}}}, nil
 }
 
+func (f *fakeMaster) URLs(ctx context.Context, r master.Read) (lockapi.URLs, error) {
+	if err := f.enter(ctx, "urls", r.Stale); err != nil {
+		return lockapi.URLs{}, err
+	}
+	defer f.mu.Unlock()
+	return lockapi.URLs{CellID: "cell-1", Replicas: []lockapi.ReplicaURL{{ID: f.id, URL: f.own.URL}}}, nil
+}
+
 func (f *fakeMaster) Add(ctx context.Context, req master.AddRequest) error {
 	if err := f.enter(ctx, fmt.Sprintf("add %s %s %s %s %s", req.ID, req.Directory, req.RaftAddr, req.URL, req.Suffrage), false); err != nil {
 		return err

@@ -70,6 +70,7 @@ var decisions = map[string][]judged{
 	"GET /v1/history":                {{"/v1/history?path=/p/l", "", and("reader")}, {"/v1/history?path=/pp&limit=1", "", operators}},
 	"GET /v1/deadlocks":              {{"/v1/deadlocks", "", everybody}, {"/v1/deadlocks?consistency=stale", "", everybody}},
 	"GET /v1/cell":                   {{"/v1/cell", "", and("observer")}, {"/v1/cell", "", and("observer")}},
+	"GET /v1/cell/urls":              {{"/v1/cell/urls", "", known}, {"/v1/cell/urls?consistency=stale", "", known}},
 	"POST /v1/cell/transfer":         {{"/v1/cell/transfer", `{"to":"r9"}`, operators}},
 	"GET /v1/backup":                 {{"/v1/backup", "", operators}},
 	"GET /v1/replica":                {{"/v1/replica", "", and("observer")}},

@@ -15,7 +15,7 @@ var (
 	unreadCutDesc = describe("stout_http_unread_cut_total", "Replies cut off because such replies took too much together.")
 	halfDesc      = describe("stout_http_half_sent_bytes", "Requests that have arrived in part, and what was sent behind calls that are under way.")
 	halfCutDesc   = describe("stout_http_half_sent_cut_total", "Requests refused, or their connections closed, because such requests took too much together.")
-	passedDesc    = describe("stout_forwarded_in_flight", "Calls under way that this replica has sent to others (sent), or serves for others (served).", "side")
+	passedDesc    = describe("stout_http_forwarded_in_flight", "Calls under way that this replica has sent to others (sent), or serves for others (served).", "side")
 )
 
 func (load) Describe(to chan<- *prometheus.Desc) {

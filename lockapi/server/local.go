@@ -15,6 +15,9 @@ func readReplica(x *exchange) error {
 	}
 	own := x.master.Replica()
 	own.Directory = x.master.Directory()
+	if x.peer {
+		x.clocks.show(x.c.Writer.Header())
+	}
 	return x.reply(http.StatusOK, own)
 }
 

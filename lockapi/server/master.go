@@ -114,6 +114,9 @@ type MemberService interface {
 	// MemberList is who the members are and how they are; on a replica that is not
 	// the master no_master, unless stale: it is this replica's own view then.
 	MemberList(ctx context.Context, r master.Read) (lockapi.Members, error)
+	// URLs is where they are called; on a replica that is not the master no_master,
+	// unless stale.
+	URLs(ctx context.Context, r master.Read) (lockapi.URLs, error)
 	// Replace begins to put another directory in a member's place; no_master on a
 	// replica that is not the master.
 	Replace(ctx context.Context, req master.ReplaceRequest) error

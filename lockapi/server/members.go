@@ -15,6 +15,12 @@ func listMembers(x *exchange) error {
 	})
 }
 
+func listURLs(x *exchange) error {
+	return x.read(func(ctx context.Context, r master.Read) (any, error) {
+		return x.master.URLs(ctx, r)
+	})
+}
+
 func addMember(x *exchange) error {
 	var req lockapi.AddMemberRequest
 	if err := x.request(&req); err != nil {

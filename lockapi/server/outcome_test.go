@@ -208,6 +208,8 @@ func (o *outcome) promised() (status int, body any) {
 		return http.StatusOK, &lockapi.SequencerCheck{}
 	case "GET " + lockapi.RouteCell:
 		return http.StatusOK, &lockapi.Cell{}
+	case "GET " + lockapi.RouteURLs:
+		return http.StatusOK, &lockapi.URLs{}
 	case "POST " + lockapi.RouteTransfer:
 		return http.StatusOK, &lockapi.Transferred{}
 	case "POST " + lockapi.RouteMembers:

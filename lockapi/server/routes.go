@@ -89,6 +89,8 @@ var routes = table{
 	{method: http.MethodGet, template: lockapi.RouteDeadlocks, pattern: lockapi.RouteDeadlocks, asks: master.Anybody, handle: readDeadlocks,
 		params: []param{paramConsistency}},
 	{method: http.MethodGet, template: lockapi.RouteCell, pattern: lockapi.RouteCell, asks: master.Observe, local: true, handle: readCell},
+	{method: http.MethodGet, template: lockapi.RouteURLs, pattern: lockapi.RouteURLs, asks: master.Known, handle: listURLs,
+		params: []param{paramConsistency}},
 	{method: http.MethodPost, template: lockapi.RouteTransfer, pattern: lockapi.RouteTransfer, asks: master.Operate, audits: always, handle: transfer},
 	{method: http.MethodGet, template: lockapi.RouteBackup, pattern: lockapi.RouteBackup, asks: master.Operate, audits: always, handle: readBackup},
 	{method: http.MethodGet, template: lockapi.RouteReplica, pattern: lockapi.RouteReplica, asks: master.Observe, local: true, peers: true, handle: readReplica},

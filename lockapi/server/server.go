@@ -20,6 +20,7 @@ import (
 	"github.com/stoutlock/stout/internal/audit"
 	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/internal/origin"
+	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
@@ -41,6 +42,10 @@ type Options struct {
 	// is of, for /metrics; false before the first. Nil where there is none to
 	// show. It is not called before Attach.
 	Checksum func() (index uint64, sum []byte, ok bool)
+	// Clock is the clock that leases are counted on, which other members are told
+	// of, and Drift bounds how far it may run from true time. Nil is told to nobody.
+	Clock func() time.Duration
+	Drift lease.Drift
 	// Peers carries calls to the other members, instead of Links: the host of a
 	// URL is a member's name.
 	Peers http.RoundTripper
@@ -132,6 +137,7 @@ type Server struct {
 	log      zerolog.Logger
 	metrics  *metrics
 	contacts contacts
+	clocks   *clocks
 	attempts attempts // with bad credentials
 	conns    *conns
 	stamps   atomic.Pointer[stamps]
@@ -183,6 +189,7 @@ func New(opts Options) *Server {
 	opts.Registry.MustRegister(vitals{s}, load{s})
 	s.metrics.watchers(opts.Registry, &s.watching)
 	s.contacts.started = time.Now()
+	s.clocks = newClocks(opts.Clock)
 	s.browsers = s.newPolicy()
 	s.engine = s.newEngine(false)
 	s.calls = s.newCalls()

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/master"
 )
 
 // vitals shows the figures of the cell and of its log, as this replica knows
@@ -36,6 +37,11 @@ var (
 	contentDesc    = describe("stout_content_bytes", "Bytes of content of the files in this replica's state.")
 	expiredDesc    = describe("stout_sessions_expired_total", "Sessions that expired while this replica was the master.")
 	waitedDesc     = describe("stout_lock_wait_duration_seconds", "Time in a lock's queue, of those who got the lock from this replica as master.")
+	heldDesc       = describe("stout_lock_hold_duration_seconds", "Time from a lock's grant to its end, of those that ended while this replica was the master; by the wall clock.")
+	keptDesc       = describe("stout_session_keepalive_margin_ratio", "What was left of a session's lease when a keepalive of it came to this replica as master, in parts of its ttl.")
+	stageDesc      = describe("stout_write_stage_duration_seconds", "Time of the stages of writes through this replica as master: queue, disk, followers, apply, reply.", "stage")
+	readDesc       = describe("stout_read_duration_seconds", "Time to read the state for a call: linear as the master with its lease, stale as any replica.", "kind")
+	failoverDesc   = describe("stout_failover_step_duration_seconds", "Time of the steps by which this replica came into office: detect, elect, barrier, wait, open.", "step")
 	memberUpDesc   = describe("stout_member_up", "1 where the member has answered this replica lately.", "replica")
 	memberAtDesc   = describe("stout_member_applied_index", "Index of the last entry that the member has applied, as this replica knows it.", "replica")
 	raftTermDesc   = describe("stout_raft_term", "The term of Raft that this replica is in.")
@@ -52,7 +58,9 @@ var (
 func (vitals) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		readyDesc, hasMasterDesc, isMasterDesc, epochDesc, officesDesc, leaseHeldDesc, leaseLeftDesc, leaseTermDesc, marginDesc, committedDesc,
-		sessionsDesc, locksDesc, waitersDesc, deadlocksDesc, filesDesc, contentDesc, expiredDesc, waitedDesc, memberUpDesc, memberAtDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
+		sessionsDesc, locksDesc, waitersDesc, deadlocksDesc, filesDesc, contentDesc, expiredDesc, waitedDesc,
+		heldDesc, keptDesc, stageDesc, readDesc, failoverDesc,
+		clockDesc, clockErrorDesc, clockAllowedDesc, memberUpDesc, memberAtDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
 		raftAtDesc, raftHeardDesc, electionsDesc, leadersDesc, storedDesc, applyingDesc,
 	} {
 		to <- d
@@ -83,8 +91,10 @@ func (c vitals) Collect(to chan<- prometheus.Metric) {
 	gauge(to, contentDesc, float64(v.Content))
 	count(to, expiredDesc, v.Expired)
 	spread(to, waitedDesc, v.Waited)
-	c.collectMembers(to, at)
 	r := v.Replica
+	collectDurations(to, &v)
+	c.collectMembers(to, at)
+	gauge(to, clockAllowedDesc, c.opts.Drift.Between())
 	gauge(to, raftTermDesc, float64(r.Term))
 	gauge(to, raftLastDesc, float64(r.Last))
 	gauge(to, raftCommitDesc, float64(r.Committed))
@@ -94,6 +104,27 @@ func (c vitals) Collect(to chan<- prometheus.Metric) {
 	count(to, leadersDesc, r.Leaders)
 	spread(to, storedDesc, r.Stored)
 	spread(to, applyingDesc, r.Applying)
+}
+
+// collectDurations shows where the time goes: of writes, of reads, and of a
+// fail-over.
+func collectDurations(to chan<- prometheus.Metric, v *master.Vitals) {
+	spread(to, heldDesc, v.Held)
+	spread(to, keptDesc, v.Kept)
+	r := &v.Replica
+	for stage, took := range map[string]histogram.Snapshot{
+		"queue": v.Queued, "disk": r.Disk, "followers": r.Followers, "apply": r.OwnApplied, "reply": v.Replied,
+	} {
+		spread(to, stageDesc, took, stage)
+	}
+	for kind, took := range map[string]histogram.Snapshot{"linear": v.Linear, "stale": v.Stale} {
+		spread(to, readDesc, took, kind)
+	}
+	for step, took := range map[string]histogram.Snapshot{
+		"detect": r.Detected, "elect": r.Elected, "barrier": v.Barrier, "wait": v.Outwaited, "open": v.Opening,
+	} {
+		spread(to, failoverDesc, took, step)
+	}
 }
 
 // upFor is for how long a member counts as up that has answered.
@@ -109,6 +140,7 @@ func (c vitals) collectMembers(to chan<- prometheus.Metric, at *attached) {
 		}
 		gauge(to, memberUpDesc, oneIf(up), r.ID)
 		gauge(to, memberAtDesc, float64(applied), r.ID)
+		c.clocks.collect(to, r.ID, r.ID == own.ID)
 	}
 }
 
@@ -127,10 +159,10 @@ func count(to chan<- prometheus.Metric, d *prometheus.Desc, n uint64, labels ...
 	to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 }
 
-func spread(to chan<- prometheus.Metric, d *prometheus.Desc, s histogram.Snapshot) {
+func spread(to chan<- prometheus.Metric, d *prometheus.Desc, s histogram.Snapshot, labels ...string) {
 	buckets := make(map[float64]uint64, len(s.UpTo))
 	for bound, n := range s.UpTo {
 		buckets[bound.Seconds()] = n
 	}
-	to <- prometheus.MustNewConstHistogram(d, s.Count, s.Sum.Seconds(), buckets)
+	to <- prometheus.MustNewConstHistogram(d, s.Count, s.Sum.Seconds(), buckets, labels...)
 }

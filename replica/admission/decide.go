@@ -85,9 +85,20 @@ func (s Self) comeBack(answers map[string]Answer) Decision {
 		return Decision{Step: Go, Identity: who}
 	}
 	if latest.CellID == "" {
-		latest = Card{CellID: s.CellID, ID: "this directory"}
+		return s.nobodyTells()
 	}
 	return s.stranger(latest, gone)
+}
+
+// nobodyTells is for a directory that is no member any more where no member of the
+// cell answers: whether another has its place, or there is none, is not known.
+func (s Self) nobodyTells() Decision {
+	why := fmt.Sprintf("data directory %s of replica %s is not a member of cell %q (id %s) any more: it was removed or replaced, and no member of the cell answers at %s",
+		s.Directory, s.ID, s.Cell, s.CellID, list(s.Names))
+	if !s.Joins {
+		why += "; where these are not the members any more, start it with --join and the URL of one that is"
+	}
+	return Decision{Step: Stranger, CellID: s.CellID, Member: !s.Joins, Why: why}
 }
 
 // awaitCell is for a directory that is to join a cell of which nobody answers.

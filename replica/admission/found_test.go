@@ -291,7 +291,7 @@ func TestDecide(t *testing.T) {
 		"admitted, and others vote":    {Identity{Cell: "c", ID: "r1", Directory: "n"}, []Card{votes(member(card("r2", "b"), 9, "r1/n", "r2/b", "r3/c"), "r2/b", "r3/c")}, Go, "", nil},
 		"a member alone":               {Identity{Cell: "c", ID: "r1", Directory: "a", Founding: all, CellID: id}, nil, Go, "", nil},
 		"replaced":                     {gone, []Card{member(card("r2", "b"), 9, "r1/x", "r2/b", "r3/c")}, Stranger, "another was put in its place", nil},
-		"replaced, and nobody answers": {gone, nil, Stranger, "another was put in its place", nil},
+		"replaced, and nobody answers": {gone, nil, Stranger, "it was removed or replaced, and no member of the cell answers at r1, r2, r3; where", nil},
 		"replaced, and one lags":       {gone, []Card{member(card("r2", "b"), 7, "r1/a", "r2/b", "r3/c")}, Stranger, "", nil},
 		"replaced and admitted again":  {gone, []Card{member(card("r2", "b"), 11, "r1/a", "r2/b", "r3/c")}, Go, "", func(w Identity) bool { return w.Replaced == 0 && w.Admitted == 11 }},
 	} {

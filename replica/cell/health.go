@@ -24,4 +24,11 @@ type Vitals struct {
 	Leaders   uint64 // and how often it has learned of a leader that it did not know of
 	Stored    histogram.Snapshot
 	Applying  histogram.Snapshot
+	// Stages of the entries that this replica proposed itself, as leader: until
+	// one was on its own disk, from then until it was committed, and until it was
+	// applied here.
+	Disk, Followers, OwnApplied histogram.Snapshot
+	// Steps of a fail-over to this replica: from the last word of a leader to its
+	// campaign, and from there to its election.
+	Detected, Elected histogram.Snapshot
 }

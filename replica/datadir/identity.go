@@ -83,7 +83,15 @@ func identitySum(who admission.Identity) string {
 	return fmt.Sprintf("%08x", crc32.Checksum(raw, disk.Castagnoli))
 }
 
+// readIdentity reads an identity. Of one of another format it reads the format alone:
+// its fields need not be ours.
 func readIdentity(raw []byte) (who admission.Identity, sum string, err error) {
+	var of struct {
+		Format int `json:"format"`
+	}
+	if json.Unmarshal(raw, &of) == nil && of.Format > dataFormat {
+		return admission.Identity{Format: of.Format}, "", nil
+	}
 	var kept keptIdentity
 	in := json.NewDecoder(bytes.NewReader(raw))
 	in.DisallowUnknownFields()

@@ -67,6 +67,7 @@ func TestDataDirRefusals(t *testing.T) {
 		{"another id", identityFile, `{"format":4,"cell":"local","id":"r2"}`, []string{`"r2"`, `"r1"`}},
 		{"a newer format", identityFile, `{"format":5,"cell":"local","id":"r1"}`, []string{"format 5", "newer"}},
 		{"damaged", identityFile, `{"format":4,"cell":"lo`, []string{identityFile, "damaged"}},
+		{"a newer format with fields of its own", identityFile, `{"format":5,"cell":"local","id":"r1","shard":{"of":7}}`, []string{"format 5", "newer"}},
 		{"an earlier format", identityFile, `{"format":3,"cell":"local","id":"r1"}`, []string{"format 3", "format 4"}},
 		{"an unknown format", identityFile, `{"format":0,"cell":"local","id":"r1"}`, []string{"format 0"}},
 		{"an unknown field", identityFile, `{"format":4,"cell":"local","id":"r1","foundee":true}`, []string{identityFile, "damaged", "foundee"}},

@@ -42,6 +42,8 @@ type asyncLog struct {
 	fail    func(error)
 	began   atomic.Int64 // when the write under way began, on the clock; 0 without one
 	took    *histogram.Histogram
+	disk    *histogram.Histogram
+	landed  landings // has a mutex of its own
 
 	mu      sync.Mutex  // guards what follows
 	changed sync.Cond   // of queue and err
@@ -69,6 +71,7 @@ func (s *asyncLog) StoreLogs(logs []*raft.Log) error {
 				go s.write()
 			}
 			s.queue = append(s.queue, logs...)
+			s.landed.left(logs, s.clock())
 		}
 		return s.err
 	}
@@ -110,6 +113,9 @@ func (s *asyncLog) write() {
 		logs := s.queue
 		s.mu.Unlock()
 		err := s.store(logs)
+		if err == nil {
+			s.landed.arrived(logs, s.clock(), s.disk)
+		}
 		s.mu.Lock()
 		if err != nil {
 			s.err = err

@@ -240,14 +240,25 @@ func TestEntriesAreOnDiskBeforeALaterTerm(t *testing.T) {
 // also one that fails, and a leader's, which goes on behind its back.
 func TestWritesAreTimed(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
-		took := histogram.New(500*time.Millisecond, time.Second)
-		b.asyncLog.took = took
+		took, disk := histogram.New(500*time.Millisecond, time.Second), histogram.New()
+		b.asyncLog.took, b.asyncLog.disk = took, disk
 		must(t, b.store(t, 1, 3))
 		b.leading = true
 		must(t, b.store(t, 4, 4))
 		must(t, b.waitDurable(4))
 		if s := took.Snapshot(); s.Count != 2 || s.Sum != 2*time.Second || s.UpTo[time.Second] != 2 || s.UpTo[500*time.Millisecond] != 0 {
 			t.Errorf("%+v", s)
+		}
+		if s := disk.Snapshot(); s.Count != 1 || s.Sum != time.Second {
+			t.Errorf("a leader's own entries: %+v", s)
+		}
+		for _, c := range []struct {
+			index, term uint64
+			own         bool
+		}{{4, 1, true}, {4, 2, false}, {3, 1, false}, {4 + CacheSize, 1, false}} {
+			if at, own := b.landed.find(c.index, c.term); own != c.own || own && at != b.clock() {
+				t.Errorf("entry %d of term %d: %v, %v", c.index, c.term, at, own)
+			}
 		}
 	})
 }

@@ -22,6 +22,9 @@ type Options struct {
 	Promises *lease.Promises
 	// Took is told how long each write to the log has taken.
 	Took *histogram.Histogram
+	// Disk is told how long each entry that a leader proposed took to come onto its
+	// disk, the wait for the write before it included.
+	Disk *histogram.Histogram
 }
 
 // Stores are what the library is given.
@@ -42,7 +45,7 @@ const CacheSize = 256
 // New puts the stores of a data directory right.
 func New(under datadir.Stores, o Options) (*Stores, error) {
 	async := newAsyncLog(under.Logs, o.Leading, o.Clock, o.Fail)
-	async.took = o.Took
+	async.took, async.disk = o.Took, o.Disk
 	cached, err := raft.NewLogCache(CacheSize, async)
 	if err != nil {
 		return nil, err
@@ -58,6 +61,12 @@ func New(under datadir.Stores, o Options) (*Stores, error) {
 // WaitDurable waits until the entry at index is on this replica's disk. The
 // error is the disk's.
 func (s *Stores) WaitDurable(index uint64) error { return s.async.waitDurable(index) }
+
+// Landed is when an entry came onto this replica's disk that it proposed itself
+// as leader, where it is one of the last of those.
+func (s *Stores) Landed(index, term uint64) (at time.Duration, own bool) {
+	return s.async.landed.find(index, term)
+}
 
 // DurableIndex is index, or the last one before it up to which all entries are
 // on this replica's disk.

@@ -19,6 +19,7 @@ type settings struct {
 	steps   int
 	skew    float64
 	access  bool
+	members bool
 	jobs    int
 	story   bool
 	mutants bool
@@ -51,6 +52,7 @@ func command(out, say io.Writer) *cobra.Command {
 	f.Uint64Var(&s.fresh, "fresh", 100, "and how many that nobody has run before (none with --seed)")
 	f.IntVar(&s.steps, "steps", 200, "steps of each run")
 	f.Float64Var(&s.skew, "skew", 1, "how far clocks run off, as a multiple of the bound that replicas are told; above 1 promises get broken")
+	f.BoolVar(&s.members, "members", false, "have members come and go in every run, not in one of four")
 	f.BoolVar(&s.access, "access", false, "have callers be judged in every run, not in one of four")
 	f.IntVar(&s.jobs, "jobs", runtime.NumCPU(), "processes at once")
 	f.BoolVar(&s.story, "story", false, "print the story of the run (with --seed)")

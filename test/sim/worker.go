@@ -64,6 +64,7 @@ type job struct {
 	steps       int
 	skew        float64
 	access      bool
+	members     bool
 	story       bool
 }
 
@@ -81,7 +82,7 @@ func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 	cmd := exec.CommandContext(ctx, p.path, "-test.run=^TestSeeds$", "-test.timeout=0",
 		"-seed="+strconv.FormatUint(j.seed, 10), "-seeds="+strconv.FormatUint(j.seeds, 10),
 		"-steps="+strconv.Itoa(j.steps), "-skew="+strconv.FormatFloat(j.skew, 'g', -1, 64),
-		"-access="+strconv.FormatBool(j.access), "-story="+strconv.FormatBool(j.story), "-disks="+disks)
+		"-access="+strconv.FormatBool(j.access), "-members="+strconv.FormatBool(j.members), "-story="+strconv.FormatBool(j.story), "-disks="+disks)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	complaint := lookout{patience: patience(j), hung: time.AfterFunc(patience(j), func() { cancel(errHung) })}
 	defer complaint.hung.Stop()

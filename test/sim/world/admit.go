@@ -27,7 +27,7 @@ func (p *process) seek(log zerolog.Logger) (stores datadir.Stores, peers replica
 	err := disk.claim(log)
 	if err == nil && !p.dead() {
 		seeker := admission.Seeker{
-			Self: admission.Self{Identity: disk.who, RaftAddr: m.id, Names: m.w.names(), NewDirectory: admission.NewDirectory},
+			Self: admission.Self{Identity: disk.who, RaftAddr: m.id, Names: m.names(), Joins: m.joins, NewDirectory: admission.NewDirectory},
 			Ask:  p.ask, Save: disk.save,
 			Note: func(d admission.Decision) {
 				p.point()
@@ -35,14 +35,24 @@ func (p *process) seek(log zerolog.Logger) (stores datadir.Stores, peers replica
 				m.w.trace.note(m.id, "%v: %s", d.Step, d.Why)
 			},
 		}
+		if m.joins {
+			seeker.Others = p.others
+		}
 		_, err = seeker.Run(p.gone)
 	}
 	if err == nil && !p.dead() {
 		ctx, cancel := context.WithTimeout(p.gone, 250*time.Millisecond)
-		known := admission.AskLeader(ctx, m.id, disk.who.CellID, m.w.names(), p.ask)
+		names := m.names()
+		if m.joins {
+			names, _ = p.others(ctx)
+		}
+		known := admission.AskLeader(ctx, m.id, disk.who.CellID, names, p.ask)
 		cancel()
 		stores, err = disk.open()
 		peers = replica.Peers{Transport: p.wire, Ask: p.ask, Known: known}
+		if m.joins {
+			peers.Others = p.others
+		}
 	}
 	if p.dead() {
 		if err == nil && stores.Close != nil {
@@ -56,14 +66,37 @@ func (p *process) seek(log zerolog.Logger) (stores datadir.Stores, peers replica
 	return stores, peers, err == nil
 }
 
-func (w *world) names() []string {
+// names are those of the machine's founding list, sorted.
+func (m *machine) names() []string {
 	var names []string
-	for _, m := range w.machines {
-		names = append(names, m.id)
+	for _, one := range m.settings() {
+		names = append(names, one.ID)
 	}
 	slices.Sort(names)
 	return names
 }
+
+// others are whom a machine asks that is to join: it knows all machines by their
+// addresses, and is told by those that answer who the members are.
+func (p *process) others(ctx context.Context) (names []string, err error) {
+	var all []string
+	for _, m := range p.m.w.machines {
+		all = append(all, m.id)
+	}
+	names, err = []string{p.m.id}, errNobody
+	for _, a := range admission.AskAll(ctx, p.m.id, all, p.ask) {
+		for _, server := range a.Card.Members {
+			err = nil
+			if name, _ := admission.Split(server); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+var errNobody = errors.New("none of the machines tells who the members are")
 
 // card is what the process tells of itself to a directory that asks.
 func (p *process) card(asks string) admission.Card {
@@ -72,7 +105,7 @@ func (p *process) card(asks string) admission.Card {
 	}
 	who := p.disk.who
 	return admission.Card{Cell: who.Cell, ID: who.ID, Directory: who.Directory, RaftAddr: who.ID,
-		Names: p.m.w.names(), Founding: who.Founding, CellID: who.CellID}
+		Names: p.m.names(), Founding: who.Founding, CellID: who.CellID}
 }
 
 // ask asks another machine for its card, over the network.
@@ -152,6 +185,9 @@ func (w *world) mayLose(m *machine) bool {
 	if !w.founded() {
 		return true
 	}
+	if w.steward != nil && !w.steward.mayLose(m) {
+		return false
+	}
 	voters, ok := w.voters()
 	kept := 0
 	for _, o := range w.machines {
@@ -165,94 +201,6 @@ func (w *world) mayLose(m *machine) bool {
 // founded reports whether any directory is one of a cell.
 func (w *world) founded() bool {
 	return slices.ContainsFunc(w.machines, func(m *machine) bool { return m.disk.who.CellID != "" })
-}
-
-// disturbFounding has machines crash, lose their disks and get old ones back
-// while they found the cell.
-func (w *world) disturbFounding() {
-	w.stats.check("disturbed founding")
-	for range 2 + w.script.IntN(8) {
-		w.until(between(w.script, time.Millisecond, 200*time.Millisecond))
-		switch w.script.IntN(5) {
-		case 0:
-			w.crashOne()
-		case 1:
-			w.crashInWrite()
-		case 2:
-			w.cutOneWay()
-		case 3:
-			w.wipeOne()
-		case 4:
-			w.oldDisk()
-		}
-	}
-	w.heal()
-}
-
-// shortFounding: one machine is down while the others might found the cell
-// without it. Of those, one loses its disk, and the others are down.
-func (w *world) shortFounding() {
-	w.stats.check("short founding")
-	late, wiped, others := w.machines[0], w.machines[1], w.machines[2:]
-	late.crash()
-	w.until(between(w.script, time.Second, 4*time.Second))
-	for _, m := range others {
-		m.crash()
-	}
-	w.trace.note(wiped.id, "has lost its disk")
-	wiped.swap(newDisk(w), time.Millisecond) // no cell is founded yet
-	late.restart(false)
-	w.until(between(w.script, time.Second, 4*time.Second))
-	for _, m := range others {
-		m.restart(false)
-	}
-}
-
-// tornFounding: of a founding that all have prepared, one alone goes on. It has
-// another disk until the others have given that founding up.
-func (w *world) tornFounding() {
-	first := w.firstFounder()
-	if first == nil {
-		return
-	}
-	w.stats.check("torn founding")
-	founded := first.disk
-	for _, m := range w.machines {
-		if m.crash(); m != first {
-			m.restart(false)
-		}
-	}
-	first.disk = newDisk(w)
-	first.restart(false)
-	w.soon(func() bool {
-		return w.founded() || !slices.ContainsFunc(w.machines, func(m *machine) bool {
-			return m.disk.who.Founding.Has(founded.who.ServerID())
-		})
-	})
-	if !w.founded() {
-		w.trace.note(first.id, "has its disk again")
-		first.crash()
-		first.disk = founded
-		first.restart(false)
-		w.soon(w.cameToNothing)
-		w.beginAnew()
-	}
-}
-
-// firstFounder waits until one machine alone has founded the cell.
-func (w *world) firstFounder() (first *machine) {
-	for end := w.now() + 5*time.Second; w.now() < end && first == nil && !w.isOver(); w.until(20 * time.Microsecond) {
-		for _, m := range w.machines {
-			switch {
-			case m.disk.who.CellID == "":
-			case first != nil:
-				return nil
-			default:
-				first = m
-			}
-		}
-	}
-	return first
 }
 
 // swap has a machine come back with another disk.
@@ -292,7 +240,7 @@ func (w *world) oldDisk() {
 // one, as its replica asks for.
 func (w *world) replaceOne() {
 	for _, i := range w.script.Perm(len(w.machines)) {
-		if m := w.machines[i]; m.process != nil && m.process.stranger {
+		if m := w.machines[i]; w.wants(m) {
 			w.replace(m)
 			if ids, _ := w.voters(); w.script.IntN(3) == 0 {
 				w.thinkBetter(m.id, ids)
@@ -325,6 +273,8 @@ func (w *world) replace(m *machine) { go w.command(m.id, m.disk.who.Directory) }
 
 // command goes to each replica, until the master has taken it.
 func (w *world) command(id, directory string) {
+	d := &demand{kind: replaces, name: id, directory: directory}
+	w.judge.demanded(d)
 	for _, m := range w.machines {
 		p := m.process
 		if p == nil || p.master == nil {
@@ -334,7 +284,11 @@ func (w *world) command(id, directory string) {
 		err := p.master.Replace(ctx, master.ReplaceRequest{Caller: w.operator(), ID: id, ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: directory}})
 		cancel()
 		w.trace.note("operator", "replace %s by %s through %s: %v", id, directory, m.id, err)
-		if err == nil || !errors.Is(err, lockapi.CodeNoMaster) {
+		switch {
+		case err == nil, p.dead(), isUnknown(err):
+			return
+		case !errors.Is(err, lockapi.CodeNoMaster):
+			w.judge.declined(d, err)
 			return
 		}
 	}
@@ -346,7 +300,7 @@ func (w *world) whole() bool {
 	w.well()
 	for n := 0; n < 10 && !w.allVote(); n++ {
 		for _, m := range w.machines {
-			if m.process != nil && m.process.stranger {
+			if w.wants(m) {
 				w.replace(m)
 			}
 		}
@@ -355,122 +309,12 @@ func (w *world) whole() bool {
 	return w.allVote()
 }
 
-// laggingVoter: one machine gets a new directory, and the last voter that was there
-// before does not hear of its promotion. Then the master loses its disk: the two that
-// are left are a majority. It needs the three of them to be all.
-func (w *world) laggingVoter() {
-	if len(w.machines) != 3 {
-		return
-	}
-	if !w.whole() {
-		return
-	}
-	old, next := w.rivals()
-	if old == nil || !w.mayLose(next) {
-		return
-	}
-	next.swap(newDisk(w), between(w.script, time.Millisecond, 100*time.Millisecond))
-	w.soon(func() bool { return next.process != nil && next.process.stranger })
-	w.replace(next)
-	for _, m := range w.machines { // what is sent to the third takes long, and then does not arrive
-		if m != old && m != next {
-			w.net.lag[[2]string{old.id, m.id}] = between(w.script, 50*time.Millisecond, 300*time.Millisecond)
-		}
-	}
-	promoted := false
-	for end := w.now() + 5*time.Second; w.now() < end && !promoted && !w.isOver(); w.until(200 * time.Microsecond) {
-		ids, ok := w.voters()
-		promoted = ok && slices.Contains(ids, next.disk.who.ServerID())
-	}
-	if promoted && w.mayLose(old) {
-		w.stats.check("lagging voter")
-		w.part(old)
-		w.trace.note(old.id, "has lost its disk")
-		old.swap(newDisk(w), between(w.script, time.Millisecond, 3*time.Second))
-	}
-	w.heal()
-}
-
-// hungryVoter: one machine gets a new directory and becomes a voter before it
-// has anything of the log. Then the master loses its disk, and the third is
-// restarted: it does not know yet that the new directory was committed.
-func (w *world) hungryVoter() {
-	if len(w.machines) != 3 || !w.whole() {
-		return
-	}
-	old, next := w.rivals()
-	if old == nil || !w.mayLose(next) {
-		return
-	}
-	next.swap(newDisk(w), time.Millisecond)
-	if w.soon(func() bool { return next.process != nil && next.process.stranger }) {
-		w.replace(next)
-	}
-	w.net.lag[[2]string{old.id, next.id}] = 300 * time.Millisecond
-	if w.soon(next.runs) {
-		next.disk.hangs = true
-	}
-	promoted := w.soon(func() bool {
-		ids, ok := w.voters()
-		return ok && slices.Contains(ids, next.disk.who.ServerID())
-	})
-	w.part(old)
-	next.disk.hangs = false
-	if promoted && w.mayLose(old) {
-		w.stats.check("hungry voter")
-		for _, m := range w.machines {
-			if m != old && m != next {
-				m.crash()
-				m.restart(false)
-				// Votes come too late, and what is asked about members does not.
-				late := between(w.script, 350*time.Millisecond, 490*time.Millisecond)
-				w.net.lag[[2]string{m.id, next.id}], w.net.lag[[2]string{next.id, m.id}] = late, late
-			}
-		}
-		w.trace.note(old.id, "has lost its disk")
-		old.swap(newDisk(w), between(w.script, time.Millisecond, 3*time.Second))
-		w.until(between(w.script, 3*time.Second, 6*time.Second))
-	}
-	w.heal()
-}
-
-// tooLate: an operator wants the old directory back, and what the master asks
-// the members for takes so long that the old one is taken out meanwhile.
-func (w *world) tooLate() {
-	if !w.whole() {
-		return
-	}
-	old, next := w.rivals()
-	if old == nil || !w.mayLose(next) {
-		return
-	}
-	before := next.disk.who.Directory
-	next.swap(newDisk(w), time.Millisecond)
-	if w.soon(func() bool { return next.process != nil && next.process.stranger }) {
-		w.replace(next)
-	}
-	if !w.soon(next.runs) {
-		return
-	}
-	w.stats.check("taken back too late")
-	w.until(between(w.script, time.Millisecond, 100*time.Millisecond))
-	for _, m := range w.machines {
-		if m != old && m != next {
-			w.net.lag[[2]string{m.id, old.id}] = 800 * time.Millisecond
-		}
-	}
-	go w.command(next.id, before)
-	w.until(3 * time.Millisecond) // what is sent from now on does not take as long
-	clear(w.net.lag)
-	w.until(2 * time.Second)
-}
-
-// tend is the operator at the end, when nothing fails any more: whoever asks is
-// admitted, and a founding that came to nothing is begun anew.
+// tend is the operator at the end, when nothing fails any more: whoever asks for the
+// place of its name is admitted, and a founding that came to nothing is begun anew.
 func (w *world) tend() {
 	for ; !w.isOver(); w.until(time.Second) {
 		for _, m := range w.machines {
-			if m.process != nil && m.process.stranger {
+			if w.wants(m) {
 				w.replace(m)
 			}
 		}
@@ -478,30 +322,10 @@ func (w *world) tend() {
 	}
 }
 
-// cameToNothing reports whether disks were lost while the cell was founded, so
-// that a founder is left alone.
-func (w *world) cameToNothing() bool {
-	strangers := 0
-	for _, m := range w.machines {
-		if m.process != nil && m.process.stranger {
-			strangers++
-		}
-	}
-	return strangers > len(w.machines)/2 && len(w.judge.history) == 1
-}
-
-// beginAnew is the operator's way out of that: nothing was ever served, and no
-// disk is kept.
-func (w *world) beginAnew() {
-	if w.cameToNothing() {
-		w.trace.note("operator", "a founding came to nothing: all begin anew")
-		w.stats.check("founding begun anew")
-		for _, m := range w.machines {
-			m.swap(newDisk(w), time.Millisecond)
-			m.attic = nil
-		}
-		w.until(5 * time.Second)
-	}
+// wants reports whether a machine waits for the place that a directory of its name
+// has.
+func (w *world) wants(m *machine) bool {
+	return m.process != nil && m.process.stranger && (w.steward == nil || w.judge.roster.latest().has(m.id))
 }
 
 // allVote: every machine's directory is a voter's.

@@ -331,7 +331,7 @@ func (g *guest) looksOn(ctx context.Context) {
 		secret := g.secrets[len(g.secrets)-1]
 		p := &plea{who: w.who, sum: sumOf(secret), began: time.Now().UnixNano()}
 		watching, stop := context.WithTimeout(ctx, between(g.rng, 100*time.Millisecond, 10*time.Second))
-		for e, err := range g.newClient(ctx, secret).Watch(watching, w.after, w.asked.filters()...) {
+		for e, err := range g.newClient(watching, secret).Watch(watching, w.after, w.asked.filters()...) {
 			switch {
 			case err != nil:
 				g.w.trace.note(w.who, "ends: %v", err)

@@ -44,6 +44,7 @@ type judge struct {
 	denied    map[place][]pair  // by entry: whose release was answered before it, though it came behind it
 
 	permits *permits
+	roster  roster
 }
 
 // grant is one hold, and what became of it.
@@ -144,6 +145,9 @@ func (j *judge) replay(p *process) bool {
 		j.w.fail("no disk ever had entry %d, which %s has applied", index, p.m.id)
 		return false
 	}
+	if l.Type == raft.LogConfiguration {
+		j.configured(l)
+	}
 	if l.Type != raft.LogCommand {
 		j.history = append(j.history, nil)
 		j.permits.skip()
@@ -165,6 +169,7 @@ func (j *judge) replay(p *process) bool {
 	j.entitled(batch, out)
 	j.admission(before, l.Term, batch, out)
 	j.transition(before, after, batch, out)
+	j.tabled(before, after)
 	j.annals.take(after, out)
 	j.denials(place{index, l.Term}, batch, out)
 	return !j.w.failed()

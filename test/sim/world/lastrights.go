@@ -95,6 +95,8 @@ func (g *guest) insists(ctx context.Context, method, route string, in, out any) 
 // watchesToTheEnd watches with the token that counts until it may not any more.
 func (g *guest) watchesToTheEnd(ctx context.Context) error {
 	secret := g.secrets[len(g.secrets)-1]
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	for _, err := range g.newClient(ctx, secret).Watch(ctx, g.w.judge.annals.revision()) {
 		if err != nil {
 			return err
@@ -114,5 +116,6 @@ func (g *guest) newClient(ctx context.Context, secret string) *client.Client {
 	if err != nil {
 		panic(err)
 	}
+	context.AfterFunc(ctx, func() { _ = c.Close() })
 	return c
 }

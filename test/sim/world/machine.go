@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,6 +49,8 @@ type machine struct {
 	reboots    bool          // with a clock that starts anew
 	putBack    bool          // its directory is one that has forgotten something
 	forgot     bool          // and that was found
+	joins      bool          // it is to be a member of the cell that is there
+	port       int           // where it listens; 0 = at no port
 }
 
 func newMachine(w *world, i int) *machine {
@@ -71,6 +74,13 @@ func (w *world) machine(id string) *machine {
 		}
 	}
 	panic("no machine " + id)
+}
+
+// at is the machine at an address, and whether it listens there.
+func (w *world) at(addr string) (m *machine, listens bool) {
+	name, port, given := strings.Cut(addr, ":")
+	m = w.machine(name)
+	return m, !given || port == strconv.Itoa(m.port)
 }
 
 func (w *world) isReplica(id string) bool {
@@ -123,7 +133,7 @@ func (p *process) open() {
 	stores.Quarantine = p.quarantined
 	var err error
 	p.replica, err = replica.Start(replica.Options{
-		Cell: "sim", ID: m.id, Members: m.w.members(), MasterLease: m.lease, ClockDrift: drift,
+		Cell: "sim", ID: m.id, Members: m.settings(), MasterLease: m.lease, ClockDrift: drift,
 		HeartbeatTimeout: heartbeat, ElectionTimeout: heartbeat,
 		SnapshotThreshold: m.w.snapshotAfter, SnapshotInterval: 500 * time.Millisecond, TrailingLogs: trailing,
 		EventHistory: m.w.profile.events,
@@ -143,7 +153,7 @@ func (p *process) open() {
 	log = log.With().Logger()
 	p.master = master.New(watched{p.replica, p}, p.replica, master.Options{
 		Cell: "sim", ID: m.id, Version: "sim", LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(),
-		Clock: p.now, Logger: log,
+		Clock: p.now, Logger: log, AutoReplace: m.w.steward.autoReplace(),
 	})
 	p.server = server.New(server.Options{
 		Master: p.master, Logger: log, Registry: prometheus.NewRegistry(), Peers: m.w.endpoint(m.id, p.gone),
@@ -167,6 +177,8 @@ func (p *process) mindFaults() {
 			m.w.stats.check("end of a replaced directory")
 			m.crash()
 			m.w.later(100*time.Millisecond, func() { m.restart(false) })
+		case errors.Is(err, replica.ErrRemoved):
+			m.removed()
 		case errors.Is(err, replica.ErrForgotten) && m.putBack:
 			m.crash()
 		case strings.Contains(err.Error(), "transfer of mastership has not ended"):
@@ -302,10 +314,16 @@ func (p *process) now() time.Duration {
 	return at
 }
 
-func (w *world) members() []cell.Member {
+// settings are what a machine is told of the members: the founding list, or its own
+// entry where it is to join them.
+func (m *machine) settings() []cell.Member {
+	names := m.w.founders
+	if m.joins {
+		names = []string{m.id}
+	}
 	var out []cell.Member
-	for _, m := range w.machines {
-		out = append(out, cell.Member{ID: m.id, RaftAddr: m.id, APIURL: "http://" + m.id})
+	for _, name := range names {
+		out = append(out, cell.Member{ID: name, RaftAddr: name, APIURL: "http://" + name})
 	}
 	return out
 }

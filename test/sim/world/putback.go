@@ -17,9 +17,10 @@ import (
 // sound one, and what only it had is lost. So here all others have it, too.
 func (w *world) putBack() {
 	old, _ := w.well()
-	if old == nil {
+	if old == nil || !w.steward.rests() {
 		return
 	}
+	defer w.steward.goesOn()
 	voters, _ := w.voters() // one that was replaced is no member, whatever it has
 	i := slices.IndexFunc(w.machines, func(m *machine) bool {
 		return m != old && m.process != nil && slices.Contains(voters, m.disk.who.ServerID()) && w.mayLose(m)

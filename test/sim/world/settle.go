@@ -25,7 +25,8 @@ func (w *world) settle() {
 	w.trace.note("script", "the faults are over")
 	w.mend()
 	go w.tend()
-	w.within(memberWithin, "every directory votes", w.allVote)
+	w.within(memberWithin, "every directory votes", w.settled)
+	w.lacks = ""
 	w.within(electedWithin, "a master is in office", w.hasMaster)
 	w.access.conclude()
 	w.quiet = true
@@ -48,6 +49,9 @@ func (w *world) settle() {
 	all := w.judge.latest().Index
 	w.within(followedWithin, "every replica has applied all", func() bool {
 		return !slices.ContainsFunc(w.machines, func(m *machine) bool {
+			if w.steward != nil && !w.judge.roster.latest().has(m.id) {
+				return false
+			}
 			return m.process == nil || m.process.replica == nil || m.process.replica.State().Index < all
 		})
 	})
@@ -76,7 +80,7 @@ func (w *world) within(bound time.Duration, what string, so func() bool) {
 			return
 		}
 		if w.now() > deadline {
-			w.fail("%v after the faults ended it does not hold that %s", bound, what)
+			w.fail("%v after the faults ended it does not hold that %s: %s", bound, what, w.lacks)
 			return
 		}
 		w.until(20 * time.Millisecond)

@@ -102,6 +102,7 @@ func (u *user) start() {
 	if err != nil {
 		panic(err)
 	}
+	context.AfterFunc(u.ctx, func() { _ = c.Close() })
 	u.client = c
 	u.forgets()
 	go u.work(u.ctx)

@@ -66,12 +66,14 @@ func ownState(q *http.Request) bool {
 // carry takes the request to its receiver and the answer back. A request that
 // its sender has given up may arrive all the same.
 func (e *endpoint) carry(q *http.Request, body []byte, got chan<- answer) {
-	w, to := e.w, q.URL.Host
+	w := e.w
+	m, listens := w.at(q.URL.Host)
+	to := m.id
 	if !w.net.arrives(e.from, to) {
 		return
 	}
-	p := w.machine(to).process
-	if p == nil || p.api == nil {
+	p := m.process
+	if p == nil || p.api == nil || !listens {
 		got <- answer{err: &net.OpError{Op: "dial", Net: "tcp", Err: errRefused}}
 		return
 	}

@@ -16,8 +16,10 @@ type Options struct {
 	Skew float64
 	// Access has callers be judged, which is so in one of four runs anyway.
 	Access bool
-	Trace  bool
-	Dir    string // where the disks' files are
+	// Members has members come and go, which is so in one of four runs anyway.
+	Members bool
+	Trace   bool
+	Dir     string // where the disks' files are
 }
 
 // drift is the bound on clocks that the replicas are told: far more than a real
@@ -36,6 +38,9 @@ type world struct {
 	judge         *judge
 	access        *operator // nil where nobody is judged
 	keeper        *keeper   // nil where nobody keeps backups
+	steward       *steward  // nil where nobody comes or goes
+	lacks         string    // see settled
+	founders      []string  // names of the founding list
 	profile       profile
 	trace         *trace
 	stats         *Stats
@@ -96,6 +101,7 @@ func newWorld(o Options, stats *Stats) *world {
 	w.judge = newJudge(w)
 	w.access = newOperator(w)
 	w.keeper = newKeeper(w)
+	w.steward = newSteward(w)
 	return w
 }
 
@@ -175,7 +181,8 @@ func (w *world) run() *Failure {
 	w.mixed = w.script.IntN(4) == 0
 	w.snapshotAfter = []uint64{12, 40, 1000}[w.script.IntN(3)]
 	for i := range size {
-		w.machines = append(w.machines, newMachine(w, i))
+		m := newMachine(w, i)
+		w.machines, w.founders = append(w.machines, m), append(w.founders, m.id)
 	}
 	for _, m := range w.machines {
 		m.start()
@@ -187,6 +194,7 @@ func (w *world) run() *Failure {
 	}
 	w.access.start()
 	w.keeper.start()
+	w.steward.start()
 	w.play()
 	if !w.failed() {
 		w.settle()

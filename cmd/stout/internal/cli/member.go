@@ -57,11 +57,20 @@ func (a *app) members(ctx context.Context, stale bool) error {
 	}
 	a.ui.pairs([2]string{"cell", clean(list.CellID)}, [2]string{"tolerates", a.tolerance(list)})
 	a.ui.printf("\n")
-	a.ui.table([]column{
-		left("MEMBER"), left("ROLE"), left("SUFFRAGE"), left("HEALTH"), right("BEHIND"),
-		left("DIRECTORY"), left("ADDRESS"), left("RAFT").sparing(3), left("VERSION").sparing(2), right("MEMBER FOR").sparing(1),
-	}, a.memberRows(list.Members))
+	a.ui.table(memberColumns(list), a.memberRows(list.Members))
 	return nil
+}
+
+// memberColumns are those of memberRows. On a narrow terminal the release goes last.
+func memberColumns(list lockapi.Members) []column {
+	directory := left("DIRECTORY")
+	if len(names(list)) == len(list.Members) { // else it tells two of a name apart
+		directory = directory.sparing(3)
+	}
+	return []column{
+		left("MEMBER"), left("ROLE"), left("SUFFRAGE"), left("HEALTH"), right("BEHIND"),
+		directory, left("ADDRESS"), left("RAFT").sparing(4), left("VERSION").sparing(1), right("MEMBER FOR").sparing(2),
+	}
 }
 
 // tolerance says how many failures a cell tolerates.

@@ -85,47 +85,20 @@ may not be committed: its outcome is unknown then, and the cell may stand still.
 	return cmd
 }
 
-// toRemove is what a question about a removal is about.
-const toRemove = "a removal takes a vote from the cell"
+// What a question is about that costs the cell a vote.
+const (
+	toRemove = "a removal takes a vote from the cell"
+	toDemote = "to have no vote any more takes it from the cell"
+)
 
 func (a *app) removeMember(ctx context.Context, id string, yes, force bool) error {
-	list, err := a.listMembers(ctx)
+	list, m, err := a.mayLose(ctx, id)
 	if err != nil {
 		return err
 	}
-	m := present(list, id)
-	if m == nil {
-		return (&failure{code: exitFailed, message: fmt.Sprintf("the cell has no member %s", clean(id))}).
-			hint("it has %s", strings.Join(names(list), ", "))
-	}
 	if !yes {
-		if err := a.someoneToAsk(toRemove); err != nil {
-			return err
-		}
-		well, voters := 0, 0
-		for _, o := range list.Members {
-			if o.Suffrage == lockapi.SuffrageVoter && o.ID != id {
-				voters++
-				if o.Healthy {
-					well++
-				}
-			}
-		}
-		state := "not well"
-		if m.Healthy {
-			state = "well"
-		}
-		u := *a.ui
-		u.out = a.ui.err // a question is no answer
-		u.pairs([2]string{"member", clean(m.ID) + "  " + clean(m.URL)}, [2]string{"out", fmt.Sprintf("directory %s, %s, a %s", clean(m.Directory), state, clean(m.Suffrage))})
-		u.printf("\n")
-		what := fmt.Sprintf("The cell goes on with %s that vote: %d of them well, and %d needed.", plural(voters, "member"), well, voters/2+1)
-		if force {
-			what += " Forced where fewer are well, it may stand still, and whether the removal comes about is unknown until they are back."
-		}
-		u.paragraph("", what)
-		u.printf("\n")
-		if err := a.ask(toRemove, "Remove it?"); err != nil {
+		what := fmt.Sprintf("directory %s, %s, a %s", clean(m.Directory), wellness(m), clean(m.Suffrage))
+		if err := a.askToLose(list, m, force, toRemove, [2]string{"out", what}, "Remove it?"); err != nil {
 			return err
 		}
 	}
@@ -139,6 +112,62 @@ func (a *app) removeMember(ctx context.Context, id string, yes, force bool) erro
 	}
 	a.ui.printf("%s is no member any more\n", clean(id))
 	return nil
+}
+
+// mayLose finds the member whose vote is to go. That of the only one that votes
+// can't, whatever else is asked for.
+func (a *app) mayLose(ctx context.Context, id string) (list lockapi.Members, m *lockapi.Member, err error) {
+	if list, err = a.listMembers(ctx); err != nil {
+		return list, nil, err
+	}
+	if m = present(list, id); m == nil {
+		return list, nil, (&failure{code: exitFailed, message: fmt.Sprintf("the cell has no member %s", clean(id))}).
+			hint("it has %s", strings.Join(names(list), ", "))
+	}
+	if others, _ := votersBut(list, id); others == 0 && m.Suffrage == lockapi.SuffrageVoter {
+		return list, nil, (&failure{code: exitFailed, message: fmt.Sprintf("%s is the only member that votes: without it there is no cell", clean(id))}).
+			hint("have another one vote first: stout member add, or stout member set ID --suffrage voter")
+	}
+	return list, m, nil
+}
+
+// votersBut are the members that vote, without one, and how many of them are well.
+func votersBut(list lockapi.Members, id string) (all, well int) {
+	for _, o := range list.Members {
+		if o.Suffrage == lockapi.SuffrageVoter && o.ID != id {
+			all++
+			if o.Healthy {
+				well++
+			}
+		}
+	}
+	return all, well
+}
+
+func wellness(m *lockapi.Member) string {
+	if m.Healthy {
+		return "well"
+	}
+	return "not well"
+}
+
+// askToLose says what the cell will be without a member's vote, and asks.
+func (a *app) askToLose(list lockapi.Members, m *lockapi.Member, force bool, toDo string, change [2]string, question string) error {
+	if err := a.someoneToAsk(toDo); err != nil {
+		return err
+	}
+	u := *a.ui
+	u.out = a.ui.err // a question is no answer
+	u.pairs([2]string{"member", clean(m.ID) + "  " + clean(m.URL)}, change)
+	u.printf("\n")
+	voters, well := votersBut(list, m.ID)
+	what := fmt.Sprintf("The cell goes on with %s that vote: %d of them well, and %d needed.", plural(voters, "member"), well, voters/2+1)
+	if force {
+		what += " Forced where fewer are well, it may stand still, and whether this comes about is unknown until they are back."
+	}
+	u.paragraph("", what)
+	u.printf("\n")
+	return a.ask(toDo, question)
 }
 
 func (a *app) setMemberCommand() *cobra.Command {
@@ -186,12 +215,16 @@ the master hands over before.
 }
 
 func (a *app) setMember(ctx context.Context, id string, req lockapi.SetMemberRequest, yes bool) error {
-	if !yes && req.Suffrage != nil && *req.Suffrage == lockapi.SuffrageNonvoter {
-		if err := a.someoneToAsk(toRemove); err != nil {
+	if req.Suffrage != nil && *req.Suffrage == lockapi.SuffrageNonvoter {
+		list, m, err := a.mayLose(ctx, id)
+		if err != nil {
 			return err
 		}
-		if err := a.ask(toRemove, fmt.Sprintf("%s has no vote any more?", clean(id))); err != nil {
-			return err
+		if !yes && m.Suffrage == lockapi.SuffrageVoter {
+			change := [2]string{"vote", fmt.Sprintf("none any more; it is %s, and goes on without", wellness(m))}
+			if err := a.askToLose(list, m, req.Force, toDemote, change, "Take its vote?"); err != nil {
+				return err
+			}
 		}
 	}
 	var now lockapi.Member
@@ -205,6 +238,10 @@ func (a *app) setMember(ctx context.Context, id string, req lockapi.SetMemberReq
 	if a.ui.json {
 		return a.ui.object(now)
 	}
-	a.ui.printf("%s is a %s at %s, %s\n", clean(now.ID), clean(now.Suffrage), clean(now.RaftAddr), clean(now.URL))
+	a.ui.printf("%s is a %s at %s, %s", clean(now.ID), clean(now.Suffrage), clean(now.RaftAddr), clean(now.URL))
+	if req.Suffrage != nil && *req.Suffrage != now.Suffrage {
+		a.ui.printf("; it gets a vote once it has caught up")
+	}
+	a.ui.printf("\n")
 	return nil
 }

@@ -255,7 +255,7 @@ func reason(err error, within time.Duration) string {
 // with: whoever answers at a replica's address does not choose what an operator
 // types.
 func saying(refused *lockapi.Error) string {
-	why, _, _ := strings.Cut(refused.Detail, "; to have it take that place:")
+	why, _, _ := strings.Cut(refused.Detail, "; to admit it:")
 	return clean(why)
 }
 

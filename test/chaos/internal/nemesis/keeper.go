@@ -50,13 +50,18 @@ func (k *Keeper) kill(r *cell.Replica) error {
 
 // wipe ends a replica as kill -9 does, and loses its directory.
 func (k *Keeper) wipe(r *cell.Replica) error {
+	return k.swap(r, func() error { return os.RemoveAll(r.DataDir) })
+}
+
+// swap ends a replica as kill -9 does, and does something to its disk.
+func (k *Keeper) swap(r *cell.Replica, disk func() error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !r.Running() && !k.down[r.ID] {
 		return nil // it ended by itself, which Ended tells
 	}
 	k.down[r.ID] = true
-	return errors.Join(r.Kill(), os.RemoveAll(r.DataDir))
+	return errors.Join(r.Kill(), disk())
 }
 
 // start starts a replica that was killed or terminated. One that ended by

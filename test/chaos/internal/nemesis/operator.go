@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"time"
 
 	"github.com/stoutlock/stout/client"
@@ -16,6 +17,7 @@ import (
 // operatorFaults are what an operator does to a cell that lives for years.
 var operatorFaults = []fault{
 	{name: "replace", about: "wipe the directory of one replica, have another admitted in its place", most: 5 * time.Second, begin: replace},
+	{name: "wipe", about: "run one replica with an empty directory; put the old one back, or admit the new", least: 2 * time.Second, most: 6 * time.Second, begin: wipe},
 	{name: "upgrade", about: "restart one replica with the release before, or again with this one", begin: upgrade},
 	{name: "backup", about: "take a backup, which is whole or says that it is not", begin: takeBackup},
 }
@@ -43,6 +45,38 @@ func replace(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() erro
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), admitting)
 		defer cancel()
 		return n.Cell.Admit(ctx, victim)
+	}, nil
+}
+
+// wipe has one replica run with a new directory that nobody has admitted: it must not
+// help to elect anybody, whatever else is going on. Its old directory has kept all that
+// it had acknowledged, and may come back.
+func wipe(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+	if !n.replacing.TryLock() {
+		return "nobody: another one is being replaced", nil, nil
+	}
+	victim, comesBack := n.any(ctx, r), r.IntN(2) == 0
+	away := victim.DataDir + ".away"
+	err := n.keeper.swap(victim, func() error { return os.Rename(victim.DataDir, away) })
+	if err = errors.Join(err, n.keeper.start(victim)); err != nil {
+		n.replacing.Unlock()
+		return victim.ID, nil, err
+	}
+	if !comesBack {
+		return victim.ID + ", for good", func() error {
+			defer n.replacing.Unlock()
+			if err := errors.Join(os.RemoveAll(away), n.keeper.start(victim)); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), admitting)
+			defer cancel()
+			return n.Cell.Admit(ctx, victim)
+		}, nil
+	}
+	return victim.ID + ", for a while", func() error {
+		defer n.replacing.Unlock()
+		err := n.keeper.swap(victim, func() error { return errors.Join(os.RemoveAll(victim.DataDir), os.Rename(away, victim.DataDir)) })
+		return errors.Join(err, n.keeper.start(victim))
 	}, nil
 }
 

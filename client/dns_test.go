@@ -1,0 +1,318 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fakeDNS answers for names. Its zero value knows of none.
+type fakeDNS struct {
+	mu    sync.Mutex
+	hosts map[string][]string
+	srv   map[string][]*net.SRV
+	hangs bool
+	asked int
+}
+
+func (d *fakeDNS) set(change func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change()
+}
+
+func (d *fakeDNS) answer(ctx context.Context) error {
+	d.mu.Lock()
+	d.asked++
+	hangs := d.hangs
+	d.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
+func notFound(name string) error {
+	return &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+}
+
+func (d *fakeDNS) LookupNetIP(ctx context.Context, _, host string) (out []netip.Addr, err error) {
+	if err := d.answer(ctx); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	addrs, ok := d.hosts[host]
+	if !ok {
+		return nil, notFound(host)
+	}
+	for _, a := range addrs {
+		out = append(out, netip.MustParseAddr(a))
+	}
+	return out, nil
+}
+
+func (d *fakeDNS) LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error) {
+	if err := d.answer(ctx); err != nil {
+		return "", nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if service != "" || proto != "" || d.srv[name] == nil {
+		return "", nil, notFound(name)
+	}
+	return name, d.srv[name], nil
+}
+
+// at is a network in which the replicas of a fake cell are at addresses.
+func at(f *fakeCell, addrs map[string]string) roundTrip {
+	return func(r *http.Request) (*http.Response, error) {
+		f.mu.Lock()
+		id := addrs[r.URL.Host]
+		f.mu.Unlock()
+		r = r.Clone(r.Context())
+		if r.URL.Host = id; id == "" {
+			r.URL.Host = "nobody"
+		}
+		return f.RoundTrip(r)
+	}
+}
+
+func TestNames(t *testing.T) {
+	long := strings.Repeat("a", 63)
+	for text, want := range map[string]dnsName{
+		"dns:stout.example:7101":                 {scheme: "http", host: "stout.example", port: "7101", cert: "stout.example"},
+		"dns:stout.example.:7101":                {scheme: "http", host: "stout.example.", port: "7101", cert: "stout.example"},
+		"DNS:stout.example:7101":                 {scheme: "http", host: "stout.example", port: "7101", cert: "stout.example"},
+		"dns:localhost:1":                        {scheme: "http", host: "localhost", port: "1", cert: "localhost"},
+		"dns:10.0.0.1:7101":                      {scheme: "http", host: "10.0.0.1", port: "7101", cert: "10.0.0.1"},
+		"dns:[::1]:7101":                         {scheme: "http", host: "::1", port: "7101", cert: "::1"},
+		"dns+https:stout.example:7101":           {scheme: "https", host: "stout.example", port: "7101", cert: "stout.example"},
+		"dns+http:stout.example:7101":            {scheme: "http", host: "stout.example", port: "7101", cert: "stout.example"},
+		"dns:stout.example":                      {scheme: "http", srv: "_stout._tcp.stout.example", cert: "stout.example"},
+		"dns:stout.example.":                     {scheme: "http", srv: "_stout._tcp.stout.example.", cert: "stout.example"},
+		"dns+https:_api._tcp.stout.svc":          {scheme: "https", srv: "_api._tcp.stout.svc", cert: "stout.svc"},
+		"dns:" + long + "." + long + ".com:7101": {scheme: "http", host: long + "." + long + ".com", port: "7101", cert: long + "." + long + ".com"},
+	} {
+		got, err := parseName(text, "http")
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if !isName(text) || got.scheme != want.scheme || got.host != want.host || got.port != want.port || got.srv != want.srv || got.cert != want.cert {
+			t.Errorf("%s stands for %+v", text, got)
+		}
+	}
+	for text, want := range map[string]string{
+		"dns:":                          "no name; write dns:NAME:PORT, for instance dns:stout.example.com:7101",
+		"dns+https:":                    "no name; write dns+https:NAME:PORT",
+		"dns://stout.example:7101":      "no slashes belong there; write dns:stout.example:7101",
+		"dns:///stout.example:7101":     "write dns:stout.example:7101",
+		"dns+ftp:stout.example:7101":    "dns+ftp is not known",
+		"dns:7101":                      "that is a port, and no name; write dns:NAME:7101, or http://dns:7101",
+		"dns:stout.example:":            `port "" is not within 1..65535`,
+		"dns:stout.example:0":           `port "0" is not within`,
+		"dns:stout.example:65536":       `port "65536" is not within`,
+		"dns:stout.example:http":        `port "http" is not within`,
+		"dns:stout.example:-1":          `port "-1" is not within`,
+		"dns::7101":                     "has 1 to 63 bytes",
+		"dns:::1:7101":                  "an address of IPv6 in brackets",
+		"dns:stout example:7101":        `" " does not belong`,
+		"dns: stout.example:7101":       `" " does not belong`,
+		"dns:stout.example:7101 ":       `port "7101 " is not within`,
+		"dns:stout.example:7101/v1":     `port "7101/v1" is not within`,
+		"dns:stout.example/v1":          `"/" does not belong`,
+		"dns:me@stout.example:7101":     `"@" does not belong`,
+		"dns:stout.example?x":           `"?" does not belong`,
+		"dns:http://stout.example:7101": "too many colons",
+		"dns:größe.example:7101":        "write the name as the DNS has it, with xn--",
+		"dns:stout..example:7101":       "has 1 to 63 bytes",
+		"dns:.:7101":                    "has 1 to 63 bytes",
+		"dns:-stout.example:7101":       "begins or ends with a hyphen",
+		"dns:" + long + "a:7101":        "has 64",
+		"dns:" + strings.Repeat(long+".", 4) + "com:7101": "at most 253 bytes",
+		"dns:_stout._tcp.stout.example:7101":              "an SRV record has its own ports; write dns:_stout._tcp.stout.example",
+		"dns:_stout.stout.example":                        "_SERVICE._PROTO.NAME",
+		"dns:_stout._tcp":                                 "_SERVICE._PROTO.NAME",
+		"dns:a\x00b:7101":                                 "does not belong",
+	} {
+		if _, err := New(text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) {
+			t.Errorf("%s: %v; want %q", text, err, want)
+		}
+	}
+}
+
+// A client that was given a name finds the cell by it, and goes on when each of its
+// addresses is another one: without being told of members.
+func TestFindsByName(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+		dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1", "10.0.0.2", "fd00::3"}}}
+		addrs := map[string]string{"10.0.0.1:7101": "r1", "10.0.0.2:7101": "r2", "[fd00::3]:7101": "r3"}
+		c := f.knowing(t, Config{Transport: at(f, addrs), Resolver: dns}, "dns:stout.example:7101")
+		s := open(t, c)
+		h := lock(t, s, "/a")
+		w := watchFor(t, c, 0)
+		wantKnown(t, c, "http://10.0.0.1:7101", "http://10.0.0.2:7101", "http://[fd00::3]:7101")
+		f.set(func() {
+			addrs["10.0.0.4:7101"], addrs["10.0.0.5:7101"] = "r3", "r2"
+			delete(addrs, "10.0.0.1:7101")
+			delete(addrs, "10.0.0.2:7101")
+			delete(addrs, "[fd00::3]:7101")
+		})
+		dns.set(func() { dns.hosts["stout.example"] = []string{"10.0.0.4", "10.0.0.5"} })
+		f.kill("r1")
+		f.elect("r2")
+		time.Sleep(time.Minute)
+		wantState(t, s, Safe)
+		if h.Err() != nil {
+			t.Error(h.Err())
+		}
+		f.put("/f", "x")
+		time.Sleep(time.Minute)
+		wantTold(t, w, upTo(1)...)
+	})
+}
+
+// The DNS may fail, hang, or have nothing to tell: what it has told before counts,
+// calls end with their contexts, and it is not asked in a loop.
+func TestTheDNSIsNotWell(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+		dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1"}}, hangs: true}
+		way := at(f, map[string]string{"10.0.0.1:7101": "r1"})
+		c := f.knowing(t, Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := c.ReadLock(ctx, "/a")
+		if wantErr(t, err, ErrNoAnswer); time.Since(began) != time.Second || !strings.Contains(err.Error(), "dns:stout.example:7101") {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if _, err := c.URLs(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		dns.set(func() { dns.hangs = false })
+		time.Sleep(lookupTime)
+		wantRead(t, c, time.Second)
+		for what, change := range map[string]func(){
+			"hangs":      func() { dns.hangs = true },
+			"no such":    func() { dns.hangs = false; delete(dns.hosts, "stout.example") },
+			"no address": func() { dns.hosts["stout.example"] = nil },
+			"useless":    func() { dns.hosts["stout.example"] = []string{"0.0.0.0", "::", "ff02::1"} },
+		} {
+			dns.set(change)
+			for range 5 {
+				wantRead(t, c, time.Second)
+				time.Sleep(time.Minute)
+			}
+			if t.Failed() {
+				t.Fatal(what)
+			}
+		}
+		wantKnown(t, c, "http://10.0.0.1:7101")
+		f.kill("r1")
+		dns.set(func() { dns.asked = 0 })
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = c.ReadLock(ctx, "/a")
+		wantErr(t, err, ErrNoAnswer)
+		if dns.asked < 5 || dns.asked > 13 {
+			t.Errorf("the DNS was asked %d times in a minute in which nobody answers", dns.asked)
+		}
+	})
+}
+
+// A name that does not exist is asked for again until it does, not in a loop.
+func TestANameThatComesLater(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+		dns := &fakeDNS{hosts: map[string][]string{}}
+		way := at(f, map[string]string{"10.0.0.1:7101": "r1"})
+		c := f.knowing(t, Config{Transport: way, Resolver: dns}, "dns:stout.example:7101", "dns:other.example")
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err := c.ReadLock(ctx, "/a")
+		if wantErr(t, err, ErrNoMaster); !strings.Contains(err.Error(), "no such host") {
+			t.Error(err)
+		}
+		if dns.asked > 2*21 {
+			t.Errorf("the DNS was asked %d times in 20 s", dns.asked)
+		}
+		for _, err := range c.Watch(ctx, 1) {
+			wantErr(t, err, context.DeadlineExceeded)
+		}
+		dns.set(func() { dns.hosts["stout.example"] = []string{"10.0.0.1"} })
+		wantRead(t, c, 3*time.Second)
+	})
+}
+
+// SRV records name hosts and ports; a host that has no address, and a record that
+// says that there is no such service, are in nobody's way.
+func TestFindsByService(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+		dns := &fakeDNS{
+			hosts: map[string][]string{"a.example.": {"10.0.0.1"}, "b.example.": {"10.0.0.2", "10.0.0.3"}},
+			srv: map[string][]*net.SRV{
+				"_stout._tcp.stout.example": {{Target: "a.example.", Port: 1}, {Target: "b.example.", Port: 2}, {Target: "none.example.", Port: 3}, {Target: ".", Port: 4}, {Target: "a.example."}},
+				"_api._tcp.stout.example":   {{Target: "a.example.", Port: 1}},
+				"_no._tcp.stout.example":    {{Target: "."}},
+			},
+		}
+		way := at(f, map[string]string{"10.0.0.1:1": "r1", "10.0.0.2:2": "r2", "10.0.0.3:2": "r3"})
+		c := f.knowing(t, Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example")
+		wantKnown(t, c, "http://10.0.0.1:1", "http://10.0.0.2:2", "http://10.0.0.3:2")
+		wantRead(t, c, time.Second)
+		dns.set(func() { delete(dns.hosts, "a.example."); dns.hosts["b.example."] = []string{"10.0.0.4"} })
+		time.Sleep(time.Minute)
+		wantRead(t, c, time.Second)
+		time.Sleep(time.Minute)
+		wantKnown(t, c, "http://10.0.0.1:1", "http://10.0.0.2:2", "http://10.0.0.3:2", "http://10.0.0.4:2") // a.example's is kept
+		api := f.knowing(t, Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:_api._tcp.stout.example", "http://10.0.0.2:2", "http://10.0.0.2:2/")
+		wantKnown(t, api, "http://10.0.0.2:2")
+		no := f.knowing(t, Config{Transport: way, Resolver: dns}, "dns:_no._tcp.stout.example")
+		if _, err := no.URLs(t.Context()); err == nil || !strings.Contains(err.Error(), "name no host") {
+			t.Error(err)
+		}
+	})
+}
+
+// Of a name with very many addresses some are taken, others each time.
+func TestANameWithManyAddresses(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+		var all []string
+		for i := range 500 {
+			all = append(all, fmt.Sprintf("10.0.%d.%d", i/250, i%250))
+		}
+		all = append(all, all...)
+		dns := &fakeDNS{hosts: map[string][]string{"stout.example": all}}
+		way := at(f, map[string]string{"10.0.1.7:7101": "r1"})
+		c := f.knowing(t, Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
+		urls, err := c.URLs(t.Context())
+		if slices.Sort(urls); err != nil || len(urls) > mostFound || len(slices.Compact(urls)) < mostFound-5 {
+			t.Errorf("%d addresses, %v", len(urls), err)
+		}
+		wantRead(t, c, time.Hour)
+	})
+}
+
+// With names in plain text the client goes on with those that were given as well,
+// and does not wait for the DNS.
+func TestNamesAndURLs(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+		dns := &fakeDNS{hangs: true}
+		c := f.knowing(t, Config{Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101", "http://r1")
+		wantRead(t, c, 100*time.Millisecond)
+		time.Sleep(time.Minute)
+		wantRead(t, c, 100*time.Millisecond)
+		wantKnown(t, c, "http://r1")
+	})
+	if _, err := (Config{URLs: []string{"dns+https:stout.example:7101"}, Transport: http.DefaultTransport}).New(); err == nil || !strings.Contains(err.Error(), "give TLS or TLSSource") {
+		t.Error(err)
+	}
+}

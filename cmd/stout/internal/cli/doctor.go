@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/cmd/stout/internal/doctor"
+	"github.com/stoutlock/stout/internal/buildinfo"
+)
+
+// exitLook is that of stout doctor where there is something to look at, and
+// nothing that is bad.
+const exitLook = 5
+
+// doctorFor is for how long clocks are watched unless somebody says.
+const doctorFor = 3 * time.Second
+
+func (a *app) doctorCommand() *cobra.Command {
+	var watched time.Duration
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check a cell and the way to it, and say what to do",
+		Long: `Checks the way from here to the cell (names, connections, TLS, certificates,
+latency, credentials), the cell (its master, how many failures it bears, lag,
+releases) and each replica (disk and lease against the timing, elections, the
+rates of clocks, quotas, open files, connections, certificates, backups). It
+asks each replica that is named and each that a member tells of, and changes
+nothing. Findings that are not well say what to do.
+
+The rates of clocks are told from how fast each replica's uptime grows, within
+bounds that are told, too: --for 30s tells them ten times as exactly as 3s.
+
+Exit codes: 0 nothing is the matter, 1 something is bad, 2 wrong usage, 3 the
+cell has no master, 4 no replica can be reached, 5 there is something to look
+at, and nothing bad.`,
+		Example: `  stout doctor
+  stout doctor --for 30s
+  stout doctor -o json | jq '.findings[] | select(.verdict == "bad")'`,
+		Args:              cobra.NoArgs,
+		SuggestFor:        []string{"diagnose", "checkup", "verify-cell", "troubleshoot"},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if watched < 0 || watched > 10*time.Minute {
+				return usagef("--for is %v; it is within 0s and 10m", watched)
+			}
+			return a.doctor(cmd.Context(), watched)
+		},
+	}
+	cmd.Flags().DurationVar(&watched, "for", doctorFor, "watch clocks and mastership for this `duration`")
+	return cmd
+}
+
+func (a *app) doctor(ctx context.Context, watched time.Duration) error {
+	look := doctor.Looker{
+		Client: a.client, Servers: a.opts.servers, TLS: a.tlsSource(), Token: a.token, Version: buildinfo.Version(),
+		Step: min(a.opts.timeout, defaultTimeout), For: watched,
+		Doing: func(what string) { a.ui.progress("doctor", what) },
+	}
+	seen := look.Look(ctx)
+	a.ui.progress("", "")
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	report := doctor.Examine(seen)
+	if a.ui.json {
+		if err := a.ui.object(report); err != nil {
+			return err
+		}
+	} else {
+		a.showReport(report)
+	}
+	return doctorFailure(seen, report)
+}
+
+// doctorFailure has the exit code that the findings stand for. They have been
+// shown.
+func doctorFailure(seen *doctor.Seen, report doctor.Report) error {
+	reached := false
+	for _, at := range seen.Servers {
+		reached = reached || at.Err == nil
+	}
+	switch {
+	case !reached:
+		return &failure{code: exitUnreachable, message: "no replica can be reached", expected: true}
+	case seen.Cell != nil && !inOffice(*seen.Cell):
+		return &failure{code: exitNoMaster, message: "the cell has no master", expected: true}
+	case report.Worst == doctor.Bad:
+		return &failure{code: exitFailed}
+	case report.Worst == doctor.Warn:
+		return &failure{code: exitLook}
+	}
+	return nil
+}
+
+var areaTitles = map[string]string{
+	doctor.AreaWay: "The way from here", doctor.AreaCell: "The cell", doctor.AreaReplicas: "The replicas",
+}
+
+func (a *app) showReport(report doctor.Report) {
+	area := ""
+	count := make(map[doctor.Verdict]int)
+	for _, f := range report.Findings {
+		if f.Area != area {
+			if area != "" {
+				a.ui.printf("\n")
+			}
+			area = f.Area
+			a.ui.printf("%s\n", a.ui.out.head.Render(areaTitles[area]))
+		}
+		count[f.Verdict]++
+		a.showFinding(f)
+	}
+	a.ui.printf("\n%s, %d to look at, %d that can't be told, %d ok\n", pluralOf(count[doctor.Bad], "is bad", "are bad"),
+		count[doctor.Warn], count[doctor.Unknown], count[doctor.OK])
+}
+
+// marks are how a line begins.
+var marks = map[doctor.Verdict]string{doctor.OK: "ok", doctor.Unknown: "?", doctor.Warn: "WARN", doctor.Bad: "BAD"}
+
+// checkWidth is that of the longest name of a check.
+const checkWidth = 15
+
+func (a *app) showFinding(f doctor.Finding) {
+	p := a.ui.out
+	style := map[doctor.Verdict]func(...string) string{
+		doctor.OK: p.good.Render, doctor.Unknown: p.dim.Render, doctor.Warn: p.warn.Render, doctor.Bad: p.fail.Render,
+	}[f.Verdict]
+	head := fmt.Sprintf("  %s  %-*s ", style(fmt.Sprintf("%-4s", marks[f.Verdict])), checkWidth, f.Check)
+	blanks := fmt.Sprintf("%*s", 2+4+2+checkWidth+1, "")
+	a.ui.block(head, blanks, safe(f.Found))
+	if f.Do != "" && f.Verdict != doctor.OK {
+		a.ui.block(blanks, blanks, p.dim.Render("→ ")+safe(f.Do))
+	}
+}

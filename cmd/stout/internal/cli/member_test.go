@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/muesli/termenv"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestMembersOnATerminal: 80 columns show who is well, how far behind and which
+// release; and while a directory is replaced, which of the two is which.
+func TestMembersOnATerminal(t *testing.T) {
+	list := lockapi.Members{}
+	for i := range 3 {
+		list.Members = append(list.Members, lockapi.Member{
+			ID: fmt.Sprintf("r%d", i+1), Directory: fmt.Sprintf("%016x", i+1), RaftAddr: "10.0.0.11:7201", URL: "http://10.0.0.11:7101",
+			Suffrage: lockapi.SuffrageNonvoter, Role: lockapi.RoleReplica, Healthy: true, Behind: 123, Version: "v1.10.0",
+		})
+	}
+	show := func() string {
+		var out bytes.Buffer
+		a := &app{ui: &ui{out: paint(&out, termenv.Ascii), width: pageWidth}}
+		a.ui.table(memberColumns(list), a.memberRows(list.Members))
+		for line := range strings.Lines(out.String()) {
+			if len(line) > pageWidth+1 {
+				t.Errorf("%d columns: %s", len(line)-1, line)
+			}
+		}
+		return out.String()
+	}
+	if got := show(); !strings.Contains(got, "VERSION") || !strings.Contains(got, "v1.10.0") || !strings.Contains(got, "123") {
+		t.Errorf("\n%s", got)
+	}
+	list.Members[2].ID = "r2"
+	if got := show(); !strings.Contains(got, "0000000000000003") {
+		t.Errorf("\n%s", got)
+	}
+}

@@ -1,0 +1,342 @@
+package doctor
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// wellCell is a cell of three with which nothing is the matter, on three hosts.
+func wellCell() *Seen {
+	s := &Seen{
+		At: now, For: 3 * time.Second, Version: "v1.2.0",
+		Cell:       &lockapi.Cell{Epoch: 7, Access: true, Level: 3, Master: &lockapi.MasterRef{ID: "r1"}, Lease: lockapi.Lease{Held: true, TermMS: 750, RemainingMS: 700}},
+		Members:    &lockapi.Members{Tolerates: 1},
+		Credential: Credential{Token: true, Who: &lockapi.WhoAmI{Principal: "user:ops", How: lockapi.HowToken}},
+	}
+	for i := range 3 {
+		id, host := fmt.Sprintf("r%d", i+1), fmt.Sprintf("10.0.0.%d", i+1)
+		up := int64(86_400_000)
+		leaf := &x509.Certificate{Subject: pkix.Name{CommonName: id}, NotAfter: now.Add(90 * 24 * time.Hour)}
+		ca := &x509.Certificate{Subject: pkix.Name{CommonName: "ca"}, NotAfter: now.Add(900 * 24 * time.Hour)}
+		s.Servers = append(s.Servers, &Server{
+			URL: "https://" + host + ":7101", Named: true, Members: []string{id}, Host: host, Literal: true, Addresses: []string{host},
+			Dials: []Dial{{Address: host, Took: time.Millisecond}},
+			TLS:   &Handshake{Version: tls.VersionTLS13, Shown: []*x509.Certificate{leaf}, Trusted: []*x509.Certificate{leaf, ca}},
+			Took:  2 * time.Millisecond, CellID: "c0ffee", Dated: true, Date: Window{-900 * time.Millisecond, 200 * time.Millisecond},
+			Replica: &lockapi.Replica{ID: id, Version: "v1.2.0", UptimeMS: &up, RaftAddr: host + ":7201"},
+			Figures: figuresOf(wellFigures), Samples: samplesAt(0),
+		})
+		role := lockapi.RoleReplica
+		if i == 0 {
+			role = lockapi.RoleMaster
+		}
+		s.Members.Members = append(s.Members.Members, lockapi.Member{ID: id, Directory: fmt.Sprint(i), Suffrage: lockapi.SuffrageVoter, Role: role, Healthy: true, Version: "v1.2.0"})
+	}
+	return s
+}
+
+const wellFigures = `
+stout_is_master 1
+stout_deadlocks 0
+stout_lease_term_seconds 0.75
+stout_raft_elections_total 2
+# TYPE stout_raft_store_duration_seconds histogram
+stout_raft_store_duration_seconds_bucket{le="0.01"} 990
+stout_raft_store_duration_seconds_bucket{le="0.1"} 1000
+stout_raft_store_duration_seconds_bucket{le="0.25"} 1000
+stout_raft_store_duration_seconds_bucket{le="0.5"} 1000
+stout_raft_store_duration_seconds_bucket{le="+Inf"} 1000
+stout_raft_store_duration_seconds_sum 3
+stout_raft_store_duration_seconds_count 1000
+# TYPE stout_lease_renewal_margin_seconds histogram
+stout_lease_renewal_margin_seconds_bucket{le="0"} 0
+stout_lease_renewal_margin_seconds_bucket{le="0.15"} 1
+stout_lease_renewal_margin_seconds_bucket{le="0.45"} 100
+stout_lease_renewal_margin_seconds_bucket{le="+Inf"} 1000
+stout_lease_renewal_margin_seconds_sum 600
+stout_lease_renewal_margin_seconds_count 1000
+stout_quota_max{quota="max-sessions"} 100
+stout_quota_max{quota="max-waiters"} 0
+stout_quota_used{quota="max-sessions"} 79
+stout_quota_used{quota="max-waiters"} 79
+process_open_fds 100
+process_max_fds 20000
+stout_http_connections 79
+stout_http_max_connections 100
+stout_certificate_expiry_timestamp_seconds{use="raft",part="certificate"} 1809000000
+stout_certificate_reloads_total{use="api",result="refused"} 0
+stout_backup_last_timestamp_seconds 1777633200
+stout_backups_failed_total 0
+stout_audit_failing 0
+stout_audit_lines_total{result="lost"} 0
+stout_state_checksum_index 4096
+stout_state_checksum 77
+`
+
+func figuresOf(text string) Figures {
+	f, err := ReadFigures(strings.NewReader(text))
+	if err != nil {
+		panic(err)
+	}
+	return f
+}
+
+// with changes a metric of a replica: line stands in place of the one that begins
+// as it does up to its last blank.
+func (s *Server) with(lines ...string) {
+	text := wellFigures
+	for _, line := range lines {
+		name := line[:strings.LastIndex(line, " ")+1]
+		i := strings.Index(text, "\n"+name)
+		if i < 0 {
+			panic("no metric " + name)
+		}
+		rest := text[i+1:]
+		text = text[:i+1] + line + rest[strings.Index(rest, "\n"):]
+	}
+	s.Figures = figuresOf(text)
+}
+
+// samplesAt are looks at a clock that runs faster by rate, over 10 s, each of
+// which takes a millisecond.
+func samplesAt(rate float64) (out []Sample) {
+	for i := range 11 {
+		t := time.Duration(i) * time.Second
+		up := time.Duration(float64(t+time.Millisecond/2) * (1 + rate))
+		out = append(out, Sample{t, t + time.Millisecond, 5000 + up.Milliseconds()})
+	}
+	return out
+}
+
+func certUntil(d time.Duration) *x509.Certificate {
+	return &x509.Certificate{Subject: pkix.Name{CommonName: "x"}, NotAfter: now.Add(d)}
+}
+
+// Each row changes one thing of a cell that is well, and says which one finding
+// that is not ok it makes.
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		name   string
+		change func(s *Seen, r1 *Server)
+		want   string // "check: verdict", or empty: all is well
+		found  string // part of what was found
+	}{
+		{"all is well", func(*Seen, *Server) {}, "", ""},
+
+		{"a name that is not known", func(_ *Seen, r *Server) { r.Literal, r.LookupErr, r.Host = false, errors.New("no such host"), "db" }, "names: bad", "db: no such host"},
+		{"a slow resolver", func(_ *Seen, r *Server) { r.Literal, r.LookedUp = false, slowLookup }, "names: warn", "500ms"},
+		{"one just not slow", func(_ *Seen, r *Server) { r.Literal, r.LookedUp = false, slowLookup-1 }, "", ""},
+		{"one of two addresses is dead", func(_ *Seen, r *Server) {
+			r.Dials = append(r.Dials, Dial{Address: "10.9.9.9", Err: errors.New("refused")})
+		}, "connect: warn", "10.9.9.9 does not connect"},
+		{"a server that does not connect", func(_ *Seen, r *Server) {
+			r.Dials[0].Err, r.Err, r.Replica = errors.New("refused"), errors.New("refused"), nil
+			r.TLS = nil
+		}, "connect: warn", "refused"},
+		{"a long way", func(_ *Seen, r *Server) { r.Dials[0].Took = slowDial }, "connect: warn", "200ms"},
+		{"a proxy", func(_ *Seen, r *Server) { r.Proxy = "http://proxy:3128" }, "proxy: warn", "http://proxy:3128"},
+		{"one that hangs", func(_ *Seen, r *Server) { r.Err, r.Replica, r.TLS = errors.New("no answer in time"), nil, nil }, "answers: bad", "no answer in time"},
+		{"one that tells us nothing", func(_ *Seen, r *Server) {
+			r.Err, r.Replica = lockapi.Errorf(lockapi.CodePermissionDenied, "observe"), nil
+		}, "answers: cannot tell", "observe"},
+		{"a slow answer", func(_ *Seen, r *Server) { r.Took = slowAnswer }, "latency: warn", "250ms"},
+		{"no tls there", func(_ *Seen, r *Server) { r.TLS = &Handshake{Err: errors.New("not a TLS handshake")} }, "tls: bad", "not a TLS handshake"},
+		{"another CA", func(_ *Seen, r *Server) { r.TLS.Distrust = x509.UnknownAuthorityError{} }, "tls: bad", "unknown authority"},
+		{"another name", func(_ *Seen, r *Server) {
+			r.TLS.Distrust = x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"db.local"}}, Host: "10.0.0.1"}
+		}, "tls: bad", "10.0.0.1"},
+		{"a certificate that ends", func(_ *Seen, r *Server) { r.TLS.Trusted = []*x509.Certificate{certUntil(certSoon - 1)} }, "certificates: warn", "13 days"},
+		{"one that just lasts", func(_ *Seen, r *Server) { r.TLS.Trusted = []*x509.Certificate{certUntil(certSoon)} }, "", ""},
+		{"one that is over", func(_ *Seen, r *Server) { r.TLS.Trusted = []*x509.Certificate{certUntil(0)} }, "certificates: bad", "0 days ago"},
+		{"a CA that ends", func(_ *Seen, r *Server) { r.TLS.Trusted[1] = certUntil(day) }, "certificates: warn", `CA "x" ends in 1 day`},
+		{"plain text", func(_ *Seen, r *Server) { r.URL, r.TLS = "http://10.0.0.1:7101", nil }, "encryption: warn", "http://10.0.0.1:7101"},
+		{"two cells", func(_ *Seen, r *Server) { r.CellID = "other" }, "one cell: bad", "other by https://10.0.0.1:7101"},
+		{"a wall clock ahead", func(_ *Seen, r *Server) { r.Date = Window{wallWarn, wallWarn + time.Second} }, "wall clock: warn", "ahead of this host by at least 5.0s"},
+		{"one that may be ahead", func(_ *Seen, r *Server) { r.Date = Window{wallWarn - 1, wallWarn + time.Second} }, "", ""},
+		{"one far behind", func(_ *Seen, r *Server) { r.Date = Window{-wallBad - time.Second, -wallBad} }, "wall clock: bad", "behind"},
+		{"a JWT that ends", func(s *Seen, _ *Server) { s.TokenEnds = now.Add(tokenSoon - 1) }, "token: warn", "ends in 59m59s"},
+		{"one that is over", func(s *Seen, _ *Server) { s.TokenEnds = now }, "token: bad", "ended"},
+		{"one that lasts", func(s *Seen, _ *Server) { s.TokenEnds = now.Add(tokenSoon) }, "", ""},
+		{"a token that is refused", func(s *Seen, _ *Server) {
+			s.Who, s.WhoErr = nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "no such token")
+		}, "who we are: bad", "no such token"},
+		{"nobody, with access on", func(s *Seen, _ *Server) {
+			s.Token, s.Who = false, &lockapi.WhoAmI{Principal: "anonymous", How: lockapi.HowNone}
+		}, "who we are: warn", "no credential"},
+		{"an older client", func(s *Seen, _ *Server) { s.Version = "v1.1.0" }, "this program: warn", "stout is v1.1.0, and r1 runs v1.2.0"},
+
+		{"no master", func(s *Seen, _ *Server) { s.Cell.Master = nil }, "master: bad", "none"},
+		{"a master without its lease", func(s *Seen, _ *Server) { s.Cell.Lease.Held = false }, "master: bad", "does not hold its lease"},
+		{"no failure is borne", func(s *Seen, _ *Server) { s.Members.Tolerates = 0 }, "failures borne: bad", "where it could be 1"},
+		{"a cell of one", func(s *Seen, _ *Server) { s.Members.Tolerates, s.Members.Members = 0, s.Members.Members[:1] }, "failures borne: warn", "1 replica has a vote"},
+		{"four", func(s *Seen, _ *Server) {
+			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r4", Suffrage: lockapi.SuffrageVoter, Healthy: true})
+		}, "failures borne: warn", "of 4 voters"},
+		{"a member that is not heard", func(s *Seen, _ *Server) { s.Members.Members[2].Healthy = false }, "members: warn", "r3 is not heard"},
+		{"a member without a vote", func(s *Seen, _ *Server) {
+			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r4", Suffrage: lockapi.SuffrageNonvoter, Healthy: true})
+		}, "members: warn", "r4 has no vote"},
+		{"a change under way", func(s *Seen, _ *Server) {
+			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r3", Suffrage: lockapi.SuffrageNonvoter, Healthy: true})
+		}, "members: warn", "a new directory is taking the place of r3's"},
+		{"a lag", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagWarn + 1 }, "lag: warn", "r2 is 65 entries behind"},
+		{"one just not", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagWarn }, "", ""},
+		{"a large one", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagBad + 1 }, "lag: bad", "10001"},
+		{"half an upgrade", func(s *Seen, _ *Server) { s.Members.Members[1].Version = "v1.3.0" }, "releases: warn", "r1, r3 run v1.2.0, r2 run v1.3.0"},
+		{"a URL of another network", func(_ *Seen, r *Server) {
+			r.Named, r.Err, r.Replica, r.Dials, r.TLS = false, errors.New("no route"), nil, nil, nil
+			r.Proxy = ""
+		}, "members' URLs: warn", "can't be reached from here"},
+		{"another at a member's URL", func(_ *Seen, r *Server) { r.Members = []string{"r9"} }, "members' URLs: bad", "where r1 answers"},
+		{"access off", func(s *Seen, _ *Server) { s.Cell.Access = false }, "access: warn", "off"},
+		{"access off at home", func(s *Seen, _ *Server) {
+			s.Cell.Access = false
+			for _, at := range s.Servers {
+				at.Addresses = []string{"127.0.0.1"}
+			}
+		}, "", ""},
+		{"a deadlock", func(_ *Seen, r *Server) { r.with("stout_deadlocks 1") }, "deadlocks: warn", "1 circle"},
+
+		{"no metrics", func(_ *Seen, r *Server) { r.Figures, r.FiguresErr = nil, errors.New("denied") }, "metrics: cannot tell", "r1 shows no metrics: denied"},
+		{"a disk at the edge", func(_ *Seen, r *Server) { r.with(`stout_raft_store_duration_seconds_bucket{le="0.01"} 989`) }, "", ""},
+		{"a slow disk", func(_ *Seen, r *Server) {
+			r.with(`stout_raft_store_duration_seconds_bucket{le="0.01"} 0`, `stout_raft_store_duration_seconds_bucket{le="0.1"} 989`)
+		}, "disk: warn", "99 of 100 writes within 250ms"},
+		{"one too slow", func(_ *Seen, r *Server) {
+			r.with(`stout_raft_store_duration_seconds_bucket{le="0.01"} 0`, `stout_raft_store_duration_seconds_bucket{le="0.1"} 0`,
+				`stout_raft_store_duration_seconds_bucket{le="0.25"} 0`, `stout_raft_store_duration_seconds_bucket{le="0.5"} 989`)
+		}, "disk: bad", "more than 1 of 100"},
+		{"too few writes", func(_ *Seen, r *Server) {
+			r.with(`stout_raft_store_duration_seconds_bucket{le="+Inf"} 49`, "stout_raft_store_duration_seconds_count 49")
+		}, "disk: cannot tell", "49 times"},
+		{"elections", func(_ *Seen, r *Server) { r.with("stout_raft_elections_total 25") }, "elections: warn", "25 times in 24h00m"},
+		{"few for their time", func(_ *Seen, r *Server) { r.with("stout_raft_elections_total 24") }, "", ""},
+		{"one while we look", func(_ *Seen, r *Server) { r.Later = figuresOf("stout_raft_elections_total 3\n") }, "elections: warn", "while it was looked at"},
+		{"a lapse", func(_ *Seen, r *Server) { r.with(`stout_lease_renewal_margin_seconds_bucket{le="0"} 1`) }, "lease: warn", "lapse 1 time"},
+		{"a thin margin", func(_ *Seen, r *Server) { r.with(`stout_lease_renewal_margin_seconds_bucket{le="0.15"} 11`) }, "lease: warn", "in 11 of 1000"},
+		{"just not", func(_ *Seen, r *Server) { r.with(`stout_lease_renewal_margin_seconds_bucket{le="0.15"} 10`) }, "", ""},
+		{"a fast clock", func(_ *Seen, r *Server) { r.Samples = samplesAt(0.021) }, "clock rates: bad", "r1 and r2 differ by at least"},
+		{"one that is faster than allowed", func(_ *Seen, r *Server) { r.Samples = samplesAt(0.0105) }, "clock rates: warn", "r1 and r2"},
+		{"one that is just allowed", func(_ *Seen, r *Server) { r.Samples = samplesAt(0.0095) }, "", ""},
+		{"a short look", func(_ *Seen, r *Server) { r.Samples = r.Samples[:2]; r.Samples[1].Received += 20 * time.Millisecond }, "clock rates: cannot tell", "at most"},
+		{"a restart", func(_ *Seen, r *Server) { r.Samples[5].UptimeMS = 1 }, "clock rates: cannot tell", "started anew"},
+		{"another timing", func(_ *Seen, r *Server) { r.with("stout_lease_term_seconds 0.9") }, "timing: warn", "r2 750ms, r3 750ms"},
+		{"a quota nearly used", func(_ *Seen, r *Server) { r.with(`stout_quota_used{quota="max-sessions"} 80`) }, "quotas: warn", "max-sessions is used to 80%"},
+		{"one used up", func(_ *Seen, r *Server) { r.with(`stout_quota_used{quota="max-sessions"} 95`) }, "quotas: bad", "95 of 100"},
+		{"files", func(_ *Seen, r *Server) { r.with("process_open_fds 16000") }, "open files: warn", "16000 of 20000"},
+		{"files used up", func(_ *Seen, r *Server) { r.with("process_open_fds 19000") }, "open files: bad", "19000"},
+		{"few files", func(_ *Seen, r *Server) { r.with("process_open_fds 1", "process_max_fds 1023") }, "open files: warn", "1023"},
+		{"connections", func(_ *Seen, r *Server) { r.with("stout_http_connections 80") }, "connections: warn", "80 of 100"},
+		{"connections used up", func(_ *Seen, r *Server) { r.with("stout_http_connections 95") }, "connections: bad", "95 of 100"},
+		{"the raft certificate ends", func(_ *Seen, r *Server) {
+			r.with(fmt.Sprintf(`stout_certificate_expiry_timestamp_seconds{use="raft",part="certificate"} %d`, now.Add(certSoon).Unix()-1))
+		}, "certificates: warn", "raft certificate ends in 13 days"},
+		{"new certificates are refused", func(_ *Seen, r *Server) { r.with(`stout_certificate_reloads_total{use="api",result="refused"} 2`) }, "certificates: warn", "2 times"},
+		{"no tls between replicas", func(_ *Seen, r *Server) {
+			r.Figures = figuresOf(strings.ReplaceAll(wellFigures, `use="raft"`, `use="api"`))
+		}, "replicas' port: warn", "r1 take part without TLS"},
+		{"no backup", func(_ *Seen, r *Server) { r.with("stout_backup_last_timestamp_seconds 0") }, "backups: warn", "by r1"},
+		{"an old backup", func(_ *Seen, r *Server) {
+			r.with(fmt.Sprintf("stout_backup_last_timestamp_seconds %d", now.Add(-backupOld).Unix()-1))
+		}, "backups: warn", "26h00m ago"},
+		{"a backup that failed", func(_ *Seen, r *Server) { r.with("stout_backups_failed_total 1") }, "backups: warn", "1 backup "},
+		{"the audit log fails", func(_ *Seen, r *Server) { r.with("stout_audit_failing 1") }, "audit log: bad", "r1"},
+		{"the audit log lost lines", func(_ *Seen, r *Server) { r.with(`stout_audit_lines_total{result="lost"} 3`) }, "audit log: warn", "3 lines"},
+		{"states that differ", func(_ *Seen, r *Server) { r.with("stout_state_checksum 78") }, "state: bad", "r1 and r2"},
+		{"of different entries", func(_ *Seen, r *Server) { r.with("stout_state_checksum 78", "stout_state_checksum_index 8192") }, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := wellCell()
+			c.change(s, s.Servers[0])
+			report := Examine(s)
+			var got []string
+			for _, f := range report.Findings {
+				if f.Verdict == OK {
+					continue
+				}
+				got = append(got, f.Check+": "+f.Verdict.String())
+				if f.Do == "" && f.Verdict != Unknown {
+					t.Errorf("%s: nothing is said to do about %q", f.Check, f.Found)
+				}
+				if c.want != "" && strings.HasPrefix(c.want, f.Check+":") && !strings.Contains(f.Found, c.found) {
+					t.Errorf("found %q, without %q", f.Found, c.found)
+				}
+			}
+			if c.want == "" && len(got) > 0 || c.want != "" && !slices.Contains(got, c.want) || len(got) > 2 {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestRateOf(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []float64{0, 0.001, -0.001, 0.02, -0.5} {
+		r, ok := RateOf(samplesAt(rate))
+		if !ok || r.Low > rate || r.High < rate {
+			t.Errorf("rate %g: got %+v, %v", rate, r, ok)
+		}
+		if wide := r.High - r.Low; wide > 0.0005 {
+			t.Errorf("rate %g: known within %g only, of 10 s", rate, wide)
+		}
+	}
+	for name, samples := range map[string][]Sample{"none": nil, "one": samplesAt(0)[:1]} {
+		if r, ok := RateOf(samples); ok {
+			t.Errorf("%s: a rate %+v", name, r)
+		}
+	}
+	stepped := samplesAt(0)
+	stepped[7].UptimeMS += 3_000
+	if r, ok := RateOf(stepped); ok {
+		t.Errorf("a clock that stepped has a rate: %+v", r)
+	}
+}
+
+func TestEndOf(t *testing.T) {
+	t.Parallel()
+	jwt := func(claims string) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+	}
+	for token, want := range map[string]time.Time{
+		jwt(`{"exp":1777636800}`):   now,
+		jwt(`{"exp":1777636800.9}`): now,
+		jwt(`{"sub":"x"}`):          {},
+		jwt(`no`):                   {},
+		"stout_abc":                 {},
+		"a.!.c":                     {},
+	} {
+		if got := endOf(token); !got.Equal(want) {
+			t.Errorf("%s: %v, want %v", token, got, want)
+		}
+	}
+}
+
+// A metric that is judged and that no replica has would never be missed.
+func TestMetricsAreThoseOfTheReference(t *testing.T) {
+	t.Parallel()
+	reference, err := os.ReadFile("../../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range figuresOf(wellFigures) {
+		if !strings.HasPrefix(name, "process_") && !strings.Contains(string(reference), "`"+name+"`") {
+			t.Errorf("docs/metrics.md has no %s", name)
+		}
+	}
+}

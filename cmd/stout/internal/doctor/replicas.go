@@ -1,0 +1,376 @@
+package doctor
+
+import (
+	"math"
+	"net"
+	"strings"
+	"time"
+)
+
+const (
+	nearlyUsed = 0.8 // of what is bounded, from where on to do something
+	usedUp     = 0.95
+	fewFiles   = 1024
+	fewWrites  = 50             // too few to judge a disk by
+	backupOld  = 26 * time.Hour // a daily one, and some
+	// defaultDrift is the default of clock-drift, which no replica tells.
+	defaultDrift = 0.01
+	// leaseOverHeartbeat is the default of master-lease in heartbeat-timeouts, which
+	// no replica tells either.
+	leaseOverHeartbeat = 1.5
+)
+
+// figures is whether there are any to judge.
+func figures(s *Seen) []Finding {
+	g := gathered{area: AreaReplicas, check: "metrics"}
+	for _, at := range s.answered() {
+		switch {
+		case at.Figures != nil:
+		case isDenial(at.FiguresErr):
+			g.add(Unknown, "Ask with a credential that may observe the cell. Until then nothing below is told of it.", "%s shows no metrics: %v", at.Replica.ID, at.FiguresErr)
+		default:
+			g.add(Unknown, "", "%s shows no metrics: %s", at.Replica.ID, orNothing(at.FiguresErr))
+		}
+	}
+	return g.all()
+}
+
+// eachFigures calls f for each replica that shows its metrics.
+func (s *Seen) eachFigures(f func(id string, at *Server)) {
+	for _, at := range s.answered() {
+		if at.Figures != nil {
+			f(at.Replica.ID, at)
+		}
+	}
+}
+
+// disks judges the time of a write to the log against the heartbeat-timeout that
+// the term of the lease stands for: a fifth of that is the most that it may take
+// in the long run, and with the whole of it elections follow.
+func disks(s *Seen) []Finding {
+	g := gathered{area: AreaReplicas, check: "disk"}
+	s.eachFigures(func(id string, at *Server) {
+		p99, of := within(at.latest().spread(metricStore), 0.99)
+		term, ok := at.Figures.value(metricTerm)
+		if !ok || of < fewWrites {
+			g.add(Unknown, "", "%s has written %s since its start: too few to judge its disk by", id, plural(int(of), "time"))
+			return
+		}
+		beat := term / leaseOverHeartbeat
+		text := "99 of 100 writes within " + took(seconds(p99))
+		if math.IsInf(p99, 1) {
+			text = "more than 1 of 100 writes takes longer than is counted"
+		}
+		const do = "A faster disk, or one that others do not use; or a longer heartbeat-timeout on all replicas, at least five times that."
+		switch {
+		case p99 > beat:
+			g.add(Bad, do, "%s: %s of %d, and a master that is silent for about %s is deposed", id, text, of, took(seconds(beat)))
+		case p99 > beat/5:
+			g.add(Warn, do, "%s: %s of %d, more than a fifth of about %s, by which a silent master is deposed", id, text, of, took(seconds(beat)))
+		default:
+			g.ok("%s %s", id, text)
+		}
+	})
+	return g.all()
+}
+
+// stability is whether mastership stays where it is.
+func stability(s *Seen) []Finding {
+	g := gathered{area: AreaReplicas, check: "elections"}
+	s.eachFigures(func(id string, at *Server) {
+		n, ok := at.Figures.value(metricElections)
+		if !ok || at.Replica.UptimeMS == nil {
+			return
+		}
+		up := time.Duration(*at.Replica.UptimeMS) * time.Millisecond
+		const do = "Mastership that moves means slow disks, an overloaded machine, a bad network, or a heartbeat-timeout that is too short."
+		if later, ok := at.Later.value(metricElections); ok && later > n {
+			g.add(Warn, do, "%s campaigned while it was looked at", id)
+			return
+		}
+		if n >= 4 && up < time.Duration(n)*time.Hour {
+			g.add(Warn, do, "%s campaigned %.0f times in %s", id, n, took(up))
+			return
+		}
+		g.ok("%s %.0f in %s", id, n, took(up))
+	})
+	return g.all()
+}
+
+// margins is how much of its lease a master had left when it was renewed.
+func margins(s *Seen) []Finding {
+	g := gathered{area: AreaReplicas, check: "lease"}
+	s.eachFigures(func(id string, at *Server) {
+		h := at.Figures.spread(metricMargin)
+		if h.GetSampleCount() == 0 {
+			return // it never was the master
+		}
+		term, _ := at.Figures.value(metricTerm)
+		of := h.GetSampleCount()
+		lapsed, thin := upTo(h, 0), upTo(h, term/5)
+		const do = "Entries take too long to get to a majority: look at the disks and at the network between the replicas."
+		switch {
+		case lapsed > 0:
+			g.add(Warn, do, "%s as master let its lease lapse %s, of %d renewals since its start", id, plural(int(lapsed), "time"), of)
+		case float64(thin) > 0.01*float64(of):
+			g.add(Warn, do, "%s as master had less than a fifth of its lease left in %d of %d renewals", id, thin, of)
+		default:
+			g.ok("%s never lapsed, in %d renewals", id, of)
+		}
+	})
+	return g.all()
+}
+
+// clockRates compares the clocks of the replicas with each other.
+func clockRates(s *Seen) []Finding {
+	g := gathered{area: AreaReplicas, check: "clock rates"}
+	type clock struct {
+		id string
+		Rate
+	}
+	var clocks []clock
+	for _, at := range s.answered() {
+		if len(at.Samples) == 0 {
+			continue
+		}
+		r, ok := RateOf(at.Samples)
+		if !ok {
+			g.add(Unknown, "", "%s: no rate can be told from %d looks; was it started anew meanwhile?", at.Replica.ID, len(at.Samples))
+			continue
+		}
+		clocks = append(clocks, clock{at.Replica.ID, r})
+	}
+	const do = "Leases rely on clocks that run alike to within clock-drift (0.01 unless it was set). Is a virtual machine starved or badly slewed by NTP? Mend that, or raise clock-drift on all replicas."
+	for i, a := range clocks {
+		for _, b := range clocks[i+1:] {
+			switch least, most := a.Apart(b.Rate); {
+			case least > 2*defaultDrift:
+				g.add(Bad, do, "%s and %s differ by at least %s", a.id, b.id, parts(least))
+			case least > defaultDrift:
+				g.add(Warn, do, "%s and %s differ by at least %s", a.id, b.id, parts(least))
+			case most > defaultDrift:
+				g.add(Unknown, "Look for longer: --for 30s.", "%s and %s differ by at most %s, which is as fine as %s of looking tells", a.id, b.id, parts(most), took(s.For))
+			default:
+				g.ok("%s and %s differ by at most %s", a.id, b.id, parts(most))
+			}
+		}
+	}
+	return g.all()
+}
+
+// terms is whether all replicas have the same timing.
+func terms(s *Seen) []Finding {
+	first, at := 0.0, ""
+	var differ []string
+	s.eachFigures(func(id string, on *Server) {
+		term, ok := on.Figures.value(metricTerm)
+		switch {
+		case !ok:
+		case at == "":
+			first, at = term, id
+		case term != first:
+			differ = append(differ, id+" "+took(seconds(term)))
+		}
+	})
+	switch {
+	case at == "":
+		return nil
+	case len(differ) > 0:
+		return one(AreaReplicas, "timing", Warn, "Give all replicas the same heartbeat-timeout and master-lease.", "the leases' terms differ: %s %s, %s", at, took(seconds(first)), list(differ))
+	}
+	return one(AreaReplicas, "timing", OK, "", "the lease's term is %s on all that show it", took(seconds(first)))
+}
+
+func quotas(s *Seen) []Finding {
+	g := gathered{area: AreaReplicas, check: "quotas"}
+	s.eachFigures(func(id string, at *Server) {
+		most, what := 0.0, ""
+		at.Figures.each(metricQuotaMax, "quota", func(quota string, max float64) {
+			used, ok := at.Figures.value(metricQuotaUsed, "quota", quota)
+			if !ok || max <= 0 {
+				return
+			}
+			do := "Raise " + quota + " on all replicas, or find out who uses it: stout sessions, stout locks, stout ls."
+			switch of := used / max; {
+			case of >= usedUp:
+				g.add(Bad, do, "%s: %s is used to %s (%.0f of %.0f)", id, quota, share(used, max), used, max)
+			case of >= nearlyUsed:
+				g.add(Warn, do, "%s: %s is used to %s (%.0f of %.0f)", id, quota, share(used, max), used, max)
+			case of >= most:
+				most, what = of, quota
+			}
+		})
+		if what != "" {
+			g.ok("%s at most %s", id, share(most, 1))
+		}
+	})
+	return g.all()
+}
+
+func openFiles(s *Seen) []Finding {
+	g := gathered{area: AreaReplicas, check: "open files"}
+	s.eachFigures(func(id string, at *Server) {
+		open, ok := at.Figures.value(metricOpenFiles)
+		limit, known := at.Figures.value(metricMaxFiles)
+		const do = "Raise the limit on open files of stoutd (LimitNOFILE of systemd, ulimit -n) and start it anew."
+		switch {
+		case !ok || !known || limit <= 0:
+			g.add(Unknown, "", "%s does not tell of its files", id)
+		case open/limit >= usedUp:
+			g.add(Bad, do, "%s has %.0f of %.0f open", id, open, limit)
+		case open/limit >= nearlyUsed:
+			g.add(Warn, do, "%s has %.0f of %.0f open", id, open, limit)
+		case limit < fewFiles:
+			g.add(Warn, do, "%s may have %.0f open only: each waiting client takes one", id, limit)
+		default:
+			g.ok("%s %.0f of %.0f", id, open, limit)
+		}
+	})
+	return g.all()
+}
+
+func sockets(s *Seen) []Finding {
+	g := gathered{area: AreaReplicas, check: "connections"}
+	s.eachFigures(func(id string, at *Server) {
+		open, ok := at.Figures.value(metricConns)
+		limit, known := at.Figures.value(metricMaxConns)
+		const do = "Raise max-connections (and the limit on open files), or find out who opens so many."
+		switch {
+		case !ok || !known || limit <= 0:
+		case open/limit >= usedUp:
+			g.add(Bad, do, "%s has %.0f of %.0f", id, open, limit)
+		case open/limit >= nearlyUsed:
+			g.add(Warn, do, "%s has %.0f of %.0f", id, open, limit)
+		default:
+			g.ok("%s %.0f of %.0f", id, open, limit)
+		}
+	})
+	return g.all()
+}
+
+// replicaCertificates are those that the replicas tell of, the ones between them
+// included.
+func replicaCertificates(s *Seen) []Finding {
+	g := gathered{area: AreaReplicas, check: "certificates"}
+	s.eachFigures(func(id string, at *Server) {
+		if f := at.Figures[metricCertEnds]; f != nil {
+			for _, m := range f.Metric {
+				what := label(m, "use") + " " + label(m, "part")
+				left := time.Unix(int64(number(m)), 0).Sub(s.At)
+				switch {
+				case left <= 0:
+					g.add(Bad, "Put a new one in its place; stoutd takes it up without a restart.", "%s: the %s ended %s ago", id, what, days(-left))
+				case left < certSoon:
+					g.add(Warn, "Put a new one in its place; stoutd takes it up without a restart.", "%s: the %s ends in %s", id, what, days(left))
+				default:
+					g.ok("%s %s for %s", id, what, days(left))
+				}
+			}
+		}
+		at.Figures.each(metricCertLoads, "result", func(result string, n float64) {
+			if result == "refused" && n > 0 {
+				g.add(Warn, "The files are broken, and those before are in force until a restart: see its log.", "%s refused new certificates %s since its start", id, plural(int(n), "time"))
+			}
+		})
+	})
+	return g.all()
+}
+
+// between is whether replicas prove to each other who they are.
+func between(s *Seen) []Finding {
+	var open []string
+	s.eachFigures(func(id string, at *Server) {
+		host, _, err := net.SplitHostPort(at.Replica.RaftAddr)
+		if err != nil || isLoopback(host) {
+			return
+		}
+		if _, secured := at.Figures.value(metricCertEnds, "use", "raft"); !secured {
+			open = append(open, id)
+		}
+	})
+	if len(open) == 0 {
+		return nil
+	}
+	return one(AreaReplicas, "replicas' port", Warn, "raft-cert, raft-key and raft-ca have them prove who they are; until then a firewall has to keep everybody else from that port.", "%s take part without TLS", list(open))
+}
+
+func backups(s *Seen) []Finding {
+	g := gathered{area: AreaReplicas, check: "backups"}
+	var none []string
+	s.eachFigures(func(id string, at *Server) {
+		last, ok := at.Figures.value(metricBackupAt)
+		if !ok {
+			return
+		}
+		if n, _ := at.Figures.value(metricBackupFail); n > 0 {
+			g.add(Warn, "Is backup-dir full, or not to be written? See its log.", "%s could not write %s since its start", id, plural(int(n), "backup"))
+		}
+		age := s.At.Sub(time.Unix(int64(last), 0))
+		switch {
+		case last == 0:
+			none = append(none, id)
+		case age > backupOld:
+			g.add(Warn, "If backup-every is less than that, see its log.", "%s wrote its last one %s ago", id, took(age))
+		default:
+			g.ok("%s wrote one %s ago", id, took(age))
+		}
+	})
+	if len(none) > 0 {
+		g.add(Warn, "Set backup-every and backup-dir, and give the first one time. Of what calls stout backup save nothing is seen here.", "none written by schedule since their start by %s", list(none))
+	}
+	return g.all()
+}
+
+func auditLog(s *Seen) []Finding {
+	g := gathered{area: AreaReplicas, check: "audit log"}
+	s.eachFigures(func(id string, at *Server) {
+		failing, ok := at.Figures.value(metricAuditFails)
+		lost, _ := at.Figures.value(metricAuditLines, "result", "lost")
+		switch {
+		case !ok:
+		case failing == 1:
+			g.add(Bad, "Make room on its disk, or have stoutd be allowed to write the file: with audit-required no change is made until then.", "%s can't write its file", id)
+		case lost > 0:
+			g.add(Warn, "The file could not be written for a while: see its log.", "%s has lost %s since its start", id, plural(int(lost), "line"))
+		default:
+			g.ok("%s is written", id)
+		}
+	})
+	return g.all()
+}
+
+// sums compares the states of replicas that were summed after the same entry.
+func sums(s *Seen) []Finding {
+	type summed struct {
+		id  string
+		sum float64
+	}
+	first := map[float64]summed{}
+	var differ []string
+	same := 0
+	s.eachFigures(func(id string, at *Server) {
+		for _, f := range []Figures{at.Figures, at.Later} {
+			index, ok := f.value(metricSumIndex)
+			sum, _ := f.value(metricSum)
+			if !ok || index == 0 {
+				continue
+			}
+			switch known, seen := first[index]; {
+			case !seen:
+				first[index] = summed{id, sum}
+			case known.id == id:
+			case known.sum != sum:
+				differ = append(differ, known.id+" and "+id)
+			default:
+				same++
+			}
+		}
+	})
+	switch {
+	case len(differ) > 0:
+		return one(AreaReplicas, "state", Bad, "One of them is damaged. Stop and replace the one that is not the master (docs/operations.md, When a data directory is damaged).", "%s have different states after the same entry", strings.Join(differ, ", "))
+	case same > 0:
+		return one(AreaReplicas, "state", OK, "", "the same after the same entry, as far as they were summed alike")
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package doctor
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"strings"
+	"time"
+)
+
+// took is a duration to two or three digits, fractions of a millisecond too.
+func took(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + took(-max(d, -math.MaxInt64))
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1fms", float64(d)/float64(time.Millisecond))
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+// days is a time until a date.
+func days(d time.Duration) string {
+	n := int(d / (24 * time.Hour))
+	if n == 1 {
+		return "1 day"
+	}
+	return fmt.Sprintf("%d days", n)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// share is a part of a whole in per cent.
+func share(of, all float64) string { return fmt.Sprintf("%.0f%%", 100*of/all) }
+
+// parts is a rate as a share of a second.
+func parts(r float64) string { return fmt.Sprintf("%.2g ms/s", 1000*r) }
+
+func list(words []string) string { return strings.Join(words, ", ") }
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,53 @@
+package raftstore
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/internal/histogram"
+)
+
+// landings remember of a leader's last own entries when they left for its disk,
+// and when they came onto it. An entry is known by index and term: another one
+// may take the place of one that was never committed.
+type landings struct {
+	mu   sync.Mutex
+	last [CacheSize]landing // by index
+}
+
+type landing struct {
+	index, term   uint64
+	left, arrived time.Duration
+	there         bool
+}
+
+// left notes entries that are on their way.
+func (l *landings) left(logs []*raft.Log, now time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range logs {
+		l.last[e.Index%CacheSize] = landing{index: e.Index, term: e.Term, left: now}
+	}
+}
+
+// arrived notes that they are on the disk, and how long each took.
+func (l *landings) arrived(logs []*raft.Log, now time.Duration, took *histogram.Histogram) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range logs {
+		if at := &l.last[e.Index%CacheSize]; at.index == e.Index && at.term == e.Term {
+			at.arrived, at.there = now, true
+			took.Observe(now - at.left)
+		}
+	}
+}
+
+// find is when an entry came onto the disk.
+func (l *landings) find(index, term uint64) (at time.Duration, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := &l.last[index%CacheSize]
+	return e.arrived, e.index == index && e.term == term && e.there
+}
