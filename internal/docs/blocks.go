@@ -13,6 +13,7 @@ import (
 //	<!-- run                    typed into a shell, it exits with 0
 //	start                       it goes on beside the next ones
 //	until                       it goes on, and is ended when it has said all of "says"
+//	fresh                       all that runs is ended first, and a new cell started
 //	in: DIR                     typed in that directory, made if need be
 //	before: COMMAND             typed first, in the same shell; may be repeated
 //	says: TEXT                  its output has that, after what was wanted before; may be repeated
@@ -33,6 +34,7 @@ type Block struct {
 	Run    bool
 	Start  bool
 	Until  bool
+	Fresh  bool
 	In     string
 	Before []string
 	Says   []string
@@ -152,6 +154,8 @@ func (b *Block) read(comment string) error {
 			b.Start = true
 		case "until":
 			b.Until = true
+		case "fresh":
+			b.Fresh = true
 		case "in":
 			b.In = value
 		case "before":
