@@ -111,9 +111,7 @@ func parse(page, text string) (all []Block, err error) {
 		}
 		b.Text = strings.Join(body, "")
 		if last := len(all) - 1; last >= 0 && b.Lang == "" && all[last].Run && follows(lines, all[last], b.Line) {
-			for _, want := range strings.Split(strings.TrimSuffix(b.Text, "\n"), "\n") {
-				all[last].Says = append(all[last].Says, want)
-			}
+			all[last].Says = append(all[last].Says, strings.Split(strings.TrimSuffix(b.Text, "\n"), "\n")...)
 			continue
 		}
 		all = append(all, b)
