@@ -13,6 +13,7 @@ import (
 //	<!-- run                    typed into a shell, it exits with 0
 //	start                       it goes on beside the next ones
 //	until                       it goes on, and is ended when it has said all of "says"
+//	fresh                       all that runs is ended first, and a new cell started
 //	in: DIR                     typed in that directory, made if need be
 //	before: COMMAND             typed first, in the same shell; may be repeated
 //	says: TEXT                  its output has that, after what was wanted before; may be repeated
@@ -33,6 +34,7 @@ type Block struct {
 	Run    bool
 	Start  bool
 	Until  bool
+	Fresh  bool
 	In     string
 	Before []string
 	Says   []string
@@ -109,9 +111,7 @@ func parse(page, text string) (all []Block, err error) {
 		}
 		b.Text = strings.Join(body, "")
 		if last := len(all) - 1; last >= 0 && b.Lang == "" && all[last].Run && follows(lines, all[last], b.Line) {
-			for _, want := range strings.Split(strings.TrimSuffix(b.Text, "\n"), "\n") {
-				all[last].Says = append(all[last].Says, want)
-			}
+			all[last].Says = append(all[last].Says, strings.Split(strings.TrimSuffix(b.Text, "\n"), "\n")...)
 			continue
 		}
 		all = append(all, b)
@@ -152,6 +152,8 @@ func (b *Block) read(comment string) error {
 			b.Start = true
 		case "until":
 			b.Until = true
+		case "fresh":
+			b.Fresh = true
 		case "in":
 			b.In = value
 		case "before":

@@ -180,6 +180,38 @@ var (
 	makeTarget = regexp.MustCompile(`(?m)^([a-z]+):`)
 )
 
+// TestWordsAreExplained: each word of ours that the tutorial introduces is in the
+// glossary, and there once.
+func TestWordsAreExplained(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	there := map[string]int{}
+	for line := range strings.Lines(read("docs/glossary.md")) {
+		if row := cells(strings.TrimSpace(line)); len(row) == 3 {
+			there[row[0]]++
+		}
+	}
+	words := regexp.MustCompile(`\*\*(\w+)\*\*`).FindAllStringSubmatch(read("docs/tutorial.md"), -1)
+	if len(words) < 5 {
+		t.Errorf("the tutorial introduces only %q", words)
+	}
+	for _, found := range words {
+		if there[found[1]] == 0 && found[1] != "held" { // a form of hold
+			t.Errorf("docs/tutorial.md introduces %q, which docs/glossary.md does not explain", found[1])
+		}
+	}
+	for word, times := range there {
+		if times > 1 && word != "word" && !strings.HasPrefix(word, "---") {
+			t.Errorf("docs/glossary.md explains %q %d times", word, times)
+		}
+	}
+}
+
 // TestMakeTargetsAreThere: the targets that the pages have people call are
 // those of the Makefile.
 func TestMakeTargetsAreThere(t *testing.T) {

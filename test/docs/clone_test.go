@@ -106,7 +106,7 @@ var built = sync.OnceValues(func() (string, error) {
 // environment is that of a shell. The directory of a build does not count, so
 // that what was compiled elsewhere is of use here.
 func environment(more map[string]string) []string {
-	env := append(os.Environ(), "GOFLAGS=-trimpath")
+	env := append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"))
 	for name, value := range more {
 		env = append(env, name+"="+value)
 	}

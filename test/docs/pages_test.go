@@ -53,6 +53,10 @@ func read(t *testing.T, blocks []docs.Block) {
 		r.cell(t, docs.Block{Page: blocks[0].Page, Text: makeRun})
 	}
 	for _, b := range blocks {
+		if b.Fresh {
+			r.endAll(t)
+			r.cell(t, docs.Block{Page: b.Page, Line: b.Line, Text: makeRun})
+		}
 		if shown(b) {
 			r.cell(t, b)
 			continue
@@ -72,23 +76,28 @@ func newReader(t *testing.T, clone string) *reader {
 		t.Fatal(err)
 	}
 	first := freePorts(t, 120)
-	r := &reader{dir: clone, first: first}
+	r := &reader{dir: clone, first: first, elsewhere: t.TempDir()}
 	r.env = environment(map[string]string{
 		"PATH":         filepath.Join(clone, "bin") + ":" + os.Getenv("PATH") + ":" + bare,
 		"STOUT_SERVER": fmt.Sprintf("localhost:%d,localhost:%d,localhost:%d", first, first+1, first+2),
 		"FREE_API":     fmt.Sprint(first + 5), "FREE_RAFT": fmt.Sprint(first + 105),
 		"ARGS": fmt.Sprintf("--port %d", first),
 	})
-	r.instead = elsewhere(first, t.TempDir())
-	t.Cleanup(func() {
-		for i := len(r.running) - 1; i >= 0; i-- {
-			r.running[i].end(t)
-		}
-		if err := os.RemoveAll(filepath.Join(clone, ".stout")); err != nil {
-			t.Error(err)
-		}
-	})
+	r.instead = elsewhere(first, r.elsewhere)
+	t.Cleanup(func() { r.endAll(t) })
 	return r
+}
+
+// endAll ends all that runs, the last first, and removes the cell's data.
+func (r *reader) endAll(t *testing.T) {
+	t.Helper()
+	for i := len(r.running) - 1; i >= 0; i-- {
+		r.running[i].end(t)
+	}
+	r.running = nil
+	if err := os.RemoveAll(filepath.Join(r.dir, ".stout")); err != nil {
+		t.Error(err)
+	}
 }
 
 // elsewhere puts what this machine has in the place of addresses and directories
@@ -120,14 +129,18 @@ func (r *reader) cell(t *testing.T, b docs.Block) {
 	if found == nil {
 		t.Fatal("make run does not say how to kill the master")
 	}
-	r.instead = elsewhere(r.first, t.TempDir(), "kill -9 4711", "kill -9 "+found[1])
+	r.instead = elsewhere(r.first, r.elsewhere, "kill -9 4711", "kill -9 "+found[1])
 	r.env = append(r.env, "SAID="+now.out)
-	for _, row := range processes.FindAllStringSubmatch(said, -1) {
+	rows := processes.FindAllStringSubmatch(said, -1)
+	if len(rows) != 3 {
+		t.Fatalf("make run shows %d replicas:\n%s", len(rows), said)
+	}
+	for _, row := range rows {
 		r.env = append(r.env, "PID_R"+row[1]+"="+row[2])
 	}
 }
 
-// processes are the rows of make run's table of replicas.
-var processes = regexp.MustCompile(`(?m)^  r(\d)  .* (\d+)(?:  master.*| *)$`)
+// processes are the rows of make run's table of replicas: name, API, Raft, process.
+var processes = regexp.MustCompile(`(?m)^  r(\d) +http\S+ +\S+:\d+ +(\d+)\b`)
 
 var killMaster = regexp.MustCompile(`Kill the master \(kill -9 (\d+)\)`)

@@ -19,12 +19,13 @@ import (
 
 // reader is who reads one page and types what it shows.
 type reader struct {
-	dir     string            // where he types
-	first   int               // port of the API of r1
-	env     []string          // of his shells
-	instead *strings.Replacer // what he types in place of others' addresses
-	typed   int               // blocks so far
-	running []*typed          // what goes on beside the next blocks
+	dir       string            // where he types
+	first     int               // port of the API of r1
+	elsewhere string            // in place of directories outside
+	env       []string          // of his shells
+	instead   *strings.Replacer // what he types in place of others' addresses
+	typed     int               // blocks so far
+	running   []*typed          // what goes on beside the next blocks
 }
 
 // typed is a block that was typed into a shell.
@@ -53,7 +54,7 @@ func (r *reader) do(t *testing.T, b docs.Block) {
 				t.Fatalf("%s: %v\n%s\nsays:\n%s", b.Where(), err, b.Text, now.said())
 			}
 		case <-cell.Bounded(t).Done():
-			t.Fatalf("%s does not end:\n%s\nsays:\n%s", b.Where(), b.Text, now.said())
+			t.Fatalf("%s does not end:\n%s\nsays:\n%s\nwhile the cell said:\n%s", b.Where(), b.Text, now.said(), r.running[0].said())
 		}
 	}
 	now.await(t, r.instead)
