@@ -62,7 +62,7 @@ func evilCell(t *testing.T) (*fakeCell, map[string]string) {
 // there as well as what is. A word in capitals stands for a thing of the cell.
 var evilLines = []string{
 	"status", "status --check", "locks", "locks PATH", "explain PATH", "deadlocks", "sessions", "session show HOLDER", "session show WAITER",
-	"session show nobody", "doctor --for 10ms", "check exclusive:1:PATH", "transfer", "transfer r9", "lock PATH --try -- true",
+	"session show nobody", "doctor --for 10ms", "rehearse failover --yes", "check exclusive:1:PATH", "transfer", "transfer r9", "lock PATH --try -- true",
 	"lock PATH --wait 400ms -- true", "release PATH --token 3", "release PATH", "explain PATH", "session kill WAITER", "explain PATH --last 1",
 	"lock /free -- true",
 	"ls", "ls --all", "ls --tree", "ls PATH", "get PATH -o json", "get /none", "put PATH x --if-absent", "put PATH x --if-revision 7",
@@ -83,7 +83,7 @@ var evilLines = []string{
 
 // unasked are the commands that only say what their parts are, and those that read a
 // file of the caller's and ask nobody.
-var unasked = []string{"backup", "backup show", "backup verify", "help", "completion", "completion bash", "completion zsh", "completion fish", "completion powershell", "member", "session", "token", "access", "certs"}
+var unasked = []string{"rehearse", "backup", "backup show", "backup verify", "help", "completion", "completion bash", "completion zsh", "completion fish", "completion powershell", "member", "session", "token", "access", "certs"}
 
 // Names, metadata, notes and paths that others chose, and all else that a cell
 // says, are shown, not obeyed.

@@ -168,7 +168,7 @@ replicas have that name in their certificates.`,
 		a.statusCommand(), a.locksCommand(), a.explainCommand(), a.deadlocksCommand(), a.lockCommand(), a.releaseCommand(),
 		a.sessionsCommand(), a.sessionCommand(), a.checkCommand(),
 		a.getCommand(), a.putCommand(), a.lsCommand(), a.rmCommand(), a.watchCommand(),
-		a.transferCommand(), a.doctorCommand(), a.memberCommand(), a.backupCommand(), a.accessCommand(), a.tokenCommand(), a.certsCommand(), a.versionCommand(),
+		a.transferCommand(), a.rehearseCommand(), a.doctorCommand(), a.memberCommand(), a.backupCommand(), a.accessCommand(), a.tokenCommand(), a.certsCommand(), a.versionCommand(),
 	)
 	return cmd
 }

@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/cmd/stout/internal/child"
+	"github.com/stoutlock/stout/cmd/stout/internal/rehearse"
+	"github.com/stoutlock/stout/internal/buildinfo"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// exitNotAsItShould is that of a rehearsal that was done, and had something lost
+// or near it.
+const exitNotAsItShould = 5
+
+// rehearsalPath is below which a rehearsal has its locks unless somebody says.
+const rehearsalPath = "/stout-rehearsal"
+
+// rehearsal is what the flags say.
+type rehearsal struct {
+	to, path     string
+	yes          bool
+	lead, settle time.Duration
+}
+
+func (a *app) rehearseCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:        "rehearse",
+		Short:      "Rehearse what is to work when it has to",
+		SuggestFor: []string{"drill", "gameday", "exercise", "chaos"},
+		Args:       cobra.NoArgs,
+		RunE:       func(*cobra.Command, []string) error { return usagef("say what to rehearse: stout rehearse failover") },
+	}
+	var r rehearsal
+	failover := &cobra.Command{
+		Use:   "failover",
+		Short: "Change the master, and look what becomes of sessions and waiters",
+		Long: `Says what speaks against a change of master and what it will do, asks, and then
+changes it while looking: at the time without service, by calls of its own that
+are made in turn to all replicas and never repeated; at each session, how much
+of it was left when service was back; at each waiter, whether it kept its place.
+Its own lock, waiters and sessions are below ` + rehearsalPath + `, and are gone
+when it ends, also by Ctrl-C.
+
+It is a no-go, and nothing is changed, unless all members that vote are well and
+close behind, the cell bears one more failure, and no change of members is under
+way. Sessions that may come near their end are named.
+
+Who does it needs the right to operate and to observe the cell, and to lock and
+read below --path.
+
+Exit codes: 0 done, and all is as it should be; 1 a no-go, or the cell said no;
+2 wrong usage; 3 the cell has no master; 4 no replica can be reached; 5 done,
+and something was lost, or near it.`,
+		Example: `  stout rehearse failover
+  stout rehearse failover --to r2 --yes -o json`,
+		Args:              cobra.NoArgs,
+		SuggestFor:        []string{"transfer", "fail-over"},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return a.rehearse(cmd.Context(), r) },
+	}
+	flags := failover.Flags()
+	flags.StringVar(&r.to, "to", "", "`id` of the replica that becomes master; else the cell chooses")
+	flags.StringVar(&r.path, "path", rehearsalPath, "have its own locks below this `path`")
+	flags.BoolVar(&r.yes, "yes", false, "do not ask")
+	flags.DurationVar(&r.lead, "before", rehearse.Lead, "look for this `duration` before")
+	flags.DurationVar(&r.settle, "after", rehearse.Settle, "look for this `duration` after")
+	_ = failover.RegisterFlagCompletionFunc("to", a.completeReplica)
+	cmd.AddCommand(failover)
+	return cmd
+}
+
+func (r *rehearsal) check() error {
+	if err := validPath(r.path + "/x/held"); err != nil {
+		return err
+	}
+	for name, d := range map[string]time.Duration{"--before": r.lead, "--after": r.settle} {
+		if d < 500*time.Millisecond || d > 10*time.Minute {
+			return usagef("%s is %v; it is within 500ms and 10m", name, d)
+		}
+	}
+	return nil
+}
+
+func (a *app) rehearse(ctx context.Context, r rehearsal) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	if !r.yes {
+		if err := a.someoneToAsk("a rehearsal changes the master"); err != nil {
+			return err
+		}
+	}
+	run := rehearse.Rehearsal{
+		Client: a.client, HTTP: a.plainTransport(), Token: a.token, Agent: "stout/" + buildinfo.Version(),
+		Path: r.path, To: r.to, Lead: r.lead, Settle: r.settle,
+		Doing: func(what string) { a.ui.progress(what, what) },
+	}
+	looking, cancel := a.bounded(ctx)
+	defer cancel()
+	before, err := run.Look(looking)
+	if err != nil {
+		return err
+	}
+	if !inOffice(before.Cell) {
+		return a.noMaster(before.Cell)
+	}
+	run.URLs = a.proberURLs(before.Cell)
+	concerns := rehearse.Beforehand(before)
+	if !rehearse.Go(concerns) {
+		return a.noGo(concerns)
+	}
+	if err := a.warn(r.yes, "a rehearsal changes the master", plan(before, concerns), "do it?"); err != nil {
+		return err
+	}
+	if r.yes {
+		for _, c := range concerns {
+			a.ui.note("%s", c.What)
+		}
+	}
+	report, err := a.runRehearsal(ctx, &run, before)
+	if err != nil {
+		return err
+	}
+	if a.ui.json {
+		err = a.ui.object(rehearsed{true, concerns, &report})
+	} else {
+		a.showRehearsal(report)
+	}
+	if err == nil && report.Verdict != rehearse.Passed {
+		return &failure{code: exitNotAsItShould}
+	}
+	return err
+}
+
+// runRehearsal runs it until it ends, or a signal has it clean up and end.
+func (a *app) runRehearsal(ctx context.Context, run *rehearse.Rehearsal, before *rehearse.Before) (rehearse.Report, error) {
+	signals, stop := child.Signals()
+	defer stop()
+	report, err := unlessSignalled(ctx, signals, func(ctx context.Context) (rehearse.Report, error) { return run.Run(ctx, before) })
+	a.ui.progress("", "")
+	if f, ok := errors.AsType[*failure](err); ok {
+		f.message = "interrupted; what was its own in the cell is gone"
+		f.hint("stout status shows who is master")
+	}
+	return report, err
+}
+
+// rehearsed is the answer in JSON.
+type rehearsed struct {
+	Go       bool               `json:"go"`
+	Concerns []rehearse.Concern `json:"concerns"`
+	Report   *rehearse.Report   `json:"report,omitempty"`
+}
+
+// noGo is the end of a rehearsal that is better not begun.
+func (a *app) noGo(concerns []rehearse.Concern) error {
+	out := &failure{code: exitFailed, message: "no-go: nothing was changed"}
+	if a.ui.json {
+		if err := a.ui.object(rehearsed{false, concerns, nil}); err != nil {
+			return err
+		}
+	}
+	for _, c := range concerns {
+		if c.NoGo {
+			out.tell("%s", c.What)
+		}
+	}
+	return out.hint("stout status and stout doctor show what is wrong, and what to do")
+}
+
+// plan is what will be done, in sentences.
+func plan(b *rehearse.Before, concerns []rehearse.Concern) string {
+	to := "another replica"
+	if b.To != "" {
+		to = clean(b.To)
+	}
+	text := fmt.Sprintf("Go: all members are well. Mastership will be handed over from %s to %s, in good order. "+
+		"Service may be missed for up to %s; calls wait or fail meanwhile, and %s and their locks stay.",
+		clean(b.Cell.Master.ID), to, human(b.Gap()), plural(len(b.Sessions), "session"))
+	for _, c := range concerns {
+		text += " Mind: " + safe(c.What) + "."
+	}
+	return text
+}
+
+// proberURLs are those that the prober calls: of the members that are well, else
+// those that were named.
+func (a *app) proberURLs(cell lockapi.Cell) (urls []string) {
+	secret := slices.ContainsFunc(a.opts.servers, func(u string) bool { return strings.HasPrefix(u, "https://") })
+	for _, r := range cell.Replicas {
+		if r.Healthy && lockapi.ValidateMemberURL(r.URL) == nil && (!secret || strings.HasPrefix(r.URL, "https://")) {
+			urls = append(urls, strings.TrimRight(r.URL, "/"))
+		}
+	}
+	if len(urls) == 0 {
+		return a.opts.servers
+	}
+	return urls
+}
+
+// plainTransport carries calls that are made once.
+func (a *app) plainTransport() *http.Transport {
+	t := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 128, TLSHandshakeTimeout: 2 * time.Second,
+	}
+	if c := a.tlsConfig(); c != nil {
+		t.TLSClientConfig = c.Clone()
+	}
+	return t
+}

@@ -1,0 +1,195 @@
+package rehearse
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+)
+
+// own is what the rehearsal has in the cell: a session that holds a lock, one whose
+// waiters stand behind it, and which makes calls as a program does, by the SDK.
+type own struct {
+	c              *client.Client
+	path           string
+	holder, waiter *client.Session
+	held           *client.Held
+	queue          []string // handles, in the order of their places
+	leave          context.CancelFunc
+	waiting        sync.WaitGroup
+
+	mu       sync.Mutex
+	jeopardy bool
+	calls    int
+	failed   int
+	slowest  time.Duration
+}
+
+const (
+	ownWaiters = 3
+	ownEvery   = 50 * time.Millisecond
+	ownCall    = 10 * time.Second
+)
+
+// openOwn opens the sessions, takes the lock, and queues the waiters. What it
+// returns is to be closed, also beside an error.
+func openOwn(ctx context.Context, c *client.Client, path string) (*own, error) {
+	o := &own{c: c, path: path, leave: func() {}}
+	var err error
+	if o.holder, err = c.NewSession(ctx, client.WithName("rehearsal of a fail-over (holder)")); err != nil {
+		return o, err
+	}
+	if o.waiter, err = c.NewSession(ctx, client.WithName("rehearsal of a fail-over (waiters)")); err != nil {
+		return o, err
+	}
+	if o.held, err = o.holder.TryLock(ctx, path+"/held"); err != nil {
+		return o, err
+	}
+	var waiting context.Context
+	waiting, o.leave = context.WithCancel(context.WithoutCancel(ctx))
+	for n := range ownWaiters {
+		o.waiting.Go(func() {
+			if h, err := o.waiter.Lock(waiting, path+"/held"); err == nil {
+				_ = h.Unlock(waiting) // the lock before was lost, which is reported
+			}
+		})
+		for len(o.queue) <= n {
+			if o.queue, err = o.places(ctx); err != nil {
+				return o, err
+			}
+			if err := pause(ctx, 10*time.Millisecond); err != nil {
+				return o, err
+			}
+		}
+	}
+	return o, nil
+}
+
+// places are the handles of the waiters, in the order of their places.
+func (o *own) places(ctx context.Context) (handles []string, err error) {
+	l, err := o.c.ReadLock(ctx, o.path+"/held", client.Queue(2*ownWaiters))
+	for _, w := range l.Queue {
+		if w.Session == o.waiter.ID() {
+			handles = append(handles, w.Handle)
+		}
+	}
+	return handles, err
+}
+
+// work makes calls until ctx ends, and notes what becomes of the sessions.
+func (o *own) work(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, s := range []*client.Session{o.holder, o.waiter} {
+		all.Go(func() { o.follow(ctx, s) })
+	}
+	tick := time.NewTicker(ownEvery)
+	defer tick.Stop()
+	defer all.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			o.call(ctx)
+		}
+	}
+}
+
+// call takes a lock and gives it back.
+func (o *own) call(ctx context.Context) {
+	within, cancel := context.WithTimeout(ctx, ownCall)
+	defer cancel()
+	begun := time.Now()
+	h, err := o.waiter.TryLock(within, o.path+"/app")
+	took := time.Since(begun)
+	if err == nil {
+		err = h.Unlock(within)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.calls++; err != nil {
+		o.failed++
+	}
+	o.slowest = max(o.slowest, took)
+}
+
+func (o *own) follow(ctx context.Context, s *client.Session) {
+	for {
+		changed := s.Changed()
+		if s.State() != client.Safe {
+			o.mu.Lock()
+			o.jeopardy = true
+			o.mu.Unlock()
+		}
+		select {
+		case <-changed:
+		case <-s.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// became says what became of it.
+func (o *own) became(ctx context.Context) (Own, error) {
+	after, err := o.places(ctx)
+	if err != nil {
+		return Own{}, fmt.Errorf("read the queue of %s/held: %w", o.path, err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := Own{
+		Jeopardy: o.jeopardy, Expired: o.holder.Err() != nil || o.waiter.Err() != nil, LockKept: o.held.Err() == nil,
+		Waiters: len(o.queue), Calls: o.calls, Failed: o.failed, Slowest: toMS(o.slowest),
+	}
+	for i, handle := range o.queue {
+		if i == slices.Index(after, handle) {
+			out.InOrder++
+		}
+	}
+	return out, nil
+}
+
+// cleanUp is how long it takes at most to leave nothing behind. The sessions
+// expire by themselves where the cell can't be reached.
+const cleanUp = 5 * time.Second
+
+// close leaves nothing behind, also under a context that has ended.
+func (o *own) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
+	defer cancel()
+	var err error
+	for _, s := range []*client.Session{o.waiter, o.holder} {
+		if s == nil {
+			continue
+		}
+		if s == o.waiter {
+			o.leave()
+		}
+		if closing := s.Close(ctx); err == nil {
+			err = closing
+		}
+	}
+	o.leave()
+	o.waiting.Wait()
+	return err
+}
+
+// pause returns early, with the reason, when ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

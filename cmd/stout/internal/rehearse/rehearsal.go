@@ -1,0 +1,202 @@
+package rehearse
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Rehearsal is one change of master, and the look at it.
+type Rehearsal struct {
+	Client *client.Client
+	URLs   []string // that the prober calls in turn: those of the replicas
+	HTTP   http.RoundTripper
+	Token  func(context.Context) (string, error) // nil for none
+	Agent  string
+	Path   string        // below which its own locks are
+	To     string        // who is to be master; empty for any
+	Lead   time.Duration // for how long it looks before
+	Settle time.Duration // and after
+	Doing  func(string)  // told of what goes on
+}
+
+// Bounds of a rehearsal.
+const (
+	// Lead and Settle are usual. A place in a queue that nobody has asked for again
+	// 5 s after a change of master is taken back: it looks for longer.
+	Lead   = 3 * time.Second
+	Settle = 7 * time.Second
+	// officeTime is how long a new master is waited for.
+	officeTime = 30 * time.Second
+	lookTime   = 10 * time.Second
+	mostAsked  = 20 // sessions whose end the cell is asked about
+)
+
+// Look reads what Beforehand judges.
+func (r *Rehearsal) Look(ctx context.Context) (*Before, error) {
+	b := &Before{To: r.To}
+	var err error
+	if b.Cell, err = r.Client.Cell(ctx); err != nil {
+		return nil, err
+	}
+	if b.Cell.Master == nil {
+		return b, nil
+	}
+	if b.Members, err = r.Client.Members(ctx); err != nil {
+		return nil, err
+	}
+	for s, err := range r.Client.ListSessions(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		b.Sessions = append(b.Sessions, s)
+	}
+	return b, nil
+}
+
+// Run makes the change and returns what came of it. However it ends it leaves
+// nothing of its own in the cell, unless that can't be reached.
+func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err error) {
+	path := strings.TrimRight(r.Path, "/") + "/" + strings.ToLower(rand.Text()[:12])
+	r.Doing("opening sessions of its own")
+	mine, err := openOwn(ctx, r.Client, path)
+	defer func() {
+		r.Doing("cleaning up")
+		if left := mine.close(ctx); left != nil && err == nil {
+			report.Why = append(report.Why, fmt.Sprintf("its own sessions could not be closed (%v); they expire by themselves", left))
+		}
+	}()
+	if err != nil {
+		return report, fmt.Errorf("before anything was changed: %w", err)
+	}
+	begun := time.Now()
+	p := &prober{urls: r.URLs, http: &http.Client{Transport: r.HTTP}, token: r.Token, agent: r.Agent, session: mine.waiter.ID(), path: path + "/probe", begun: begun}
+	w := newWatcher(r.Client, begun, mine.holder.ID(), mine.waiter.ID())
+	running, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	for _, run := range []func(context.Context){p.run, w.run, mine.work} {
+		all.Go(func() { run(running) })
+	}
+	seen, err := r.act(ctx, b, p, w)
+	if err != nil {
+		return report, err
+	}
+	if seen.Own, err = mine.became(ctx); err != nil {
+		return report, err
+	}
+	seen.Reads, seen.Writes = p.attempts()
+	return Judge(seen), nil
+}
+
+// act looks, makes the change, and looks again.
+func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (*Seen, error) {
+	since := func() time.Duration { return time.Since(p.begun) }
+	r.Doing("looking at the cell for " + r.Lead.String())
+	if err := pause(ctx, r.Lead); err != nil {
+		return nil, err
+	}
+	if err := w.look(ctx); err != nil {
+		return nil, fmt.Errorf("before anything was changed: %w", err)
+	}
+	if reads, writes := p.attempts(); !anyDone(reads) || !anyDone(writes) {
+		return nil, fmt.Errorf("before anything was changed: none of %d reads and %d writes was answered well (%s)", len(reads), len(writes), firstFailure(reads, writes))
+	}
+	s := &Seen{How: ByTransfer, From: Office{b.Cell.Master.ID, b.Cell.Epoch}}
+	s.Ends, s.Before = w.freeze()
+	s.Change = since()
+	r.Doing("changing the master")
+	if err := r.change(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.awaitOffice(ctx, s); err != nil {
+		return nil, err
+	}
+	r.Doing("looking at the cell for another " + r.Settle.String())
+	if err := pause(ctx, r.Settle); err != nil {
+		return nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	if err := w.look(within); err != nil {
+		s.Notes = append(s.Notes, fmt.Sprintf("the sessions could not be listed at the end: %v", err))
+	}
+	s.After, s.End = w.last(), since()
+	s.Gone = r.askWhy(within, s)
+	return s, nil
+}
+
+// change makes the change. Where its outcome is not known, the cell shows it.
+func (r *Rehearsal) change(ctx context.Context) error {
+	_, err := r.Client.Transfer(ctx, r.To)
+	if err != nil && !errors.Is(err, client.ErrOutcomeUnknown) {
+		return err
+	}
+	return ctx.Err()
+}
+
+// awaitOffice waits until another office is open than before.
+func (r *Rehearsal) awaitOffice(ctx context.Context, s *Seen) error {
+	within, cancel := context.WithTimeout(ctx, officeTime)
+	defer cancel()
+	for within.Err() == nil {
+		cell, err := r.Client.Cell(within)
+		if err == nil && cell.Master != nil && cell.Lease.Held && cell.Epoch > s.From.Epoch {
+			s.To = Office{cell.Master.ID, cell.Epoch}
+			return nil
+		}
+		_ = pause(within, 20*time.Millisecond)
+	}
+	return ctx.Err() // no office is for Judge to say
+}
+
+// askWhy asks the cell why sessions have ended that held something: the history of
+// a lock has it.
+func (r *Rehearsal) askWhy(ctx context.Context, s *Seen) map[string]string {
+	out := map[string]string{}
+	for id, one := range s.Before.Sessions {
+		if _, lives := s.After.Sessions[id]; lives || len(one.Holds) == 0 || len(out) == mostAsked {
+			continue
+		}
+		h, err := r.Client.History(ctx, one.Holds[0].Path, lockapi.MaxListLimit)
+		if err != nil {
+			continue
+		}
+		for _, e := range h.Events {
+			if e.Type == lockapi.EventLockReleased && e.Session == id {
+				out[id] = e.Reason
+				break
+			}
+		}
+	}
+	return out
+}
+
+func anyDone(all []Attempt) bool {
+	for _, a := range all {
+		if a.Failed == "" {
+			return true
+		}
+	}
+	return false
+}
+
+func firstFailure(kinds ...[]Attempt) string {
+	for _, all := range kinds {
+		for _, a := range all {
+			if a.Failed != "" {
+				return a.Failed
+			}
+		}
+	}
+	return "no attempt has ended"
+}

@@ -1,0 +1,58 @@
+package rehearse
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// A watcher of a cell whose listings take long pauses nine times as long, and
+// counts what is left from the beginning of each.
+func TestWatcher(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		const takes = 100 * time.Millisecond
+		lists, fails := 0, false
+		w := &watcher{begun: begun, but: []string{"own"}, ends: map[string]time.Duration{}}
+		w.list = func(context.Context) iter.Seq2[lockapi.SessionState, error] {
+			return func(yield func(lockapi.SessionState, error) bool) {
+				lists++
+				time.Sleep(takes)
+				if fails {
+					yield(lockapi.SessionState{}, errors.New("no master"))
+					return
+				}
+				_ = yield(session("own", time.Minute, time.Minute), nil) && yield(session("a", time.Minute, 5*time.Second), nil)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { w.run(ctx); close(done) }()
+		time.Sleep(10*time.Second - 1)
+		if lists != 10 {
+			t.Errorf("%d listings in 10 s, each of %v: want a tenth of the time", lists, takes)
+		}
+		ends, before := w.freeze()
+		if len(ends) != 1 || ends["a"] != 14*time.Second || len(before.Sessions) != 1 {
+			t.Errorf("ends %v, sessions %v; want a until 14s", ends, before.Sessions)
+		}
+		fails = true
+		time.Sleep(5 * time.Second)
+		if w.last().Begun != before.Begun {
+			t.Error("a listing that failed counts as a sighting")
+		}
+		fails = false
+		time.Sleep(5 * time.Second)
+		if after := w.last(); after.Begun <= before.Begun || ends["a"] != 14*time.Second {
+			t.Errorf("after the change: %v, ends %v", after.Begun, ends)
+		}
+		cancel()
+		<-done
+	})
+}

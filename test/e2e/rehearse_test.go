@@ -1,0 +1,202 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// buildStout is the command line, built once.
+var buildStout = sync.OnceValues(func() (string, error) {
+	root, err := cell.ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", "stout-e2e-")
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "stout"), cell.Build(context.Background(), root, dir, false, "./cmd/stout")
+})
+
+// rehearsal is what the report of a rehearsal says, as far as it is looked at here.
+type rehearsal struct {
+	Go     bool
+	Report struct {
+		How           string
+		Before, After struct {
+			Master string
+			Epoch  uint64
+		}
+		Reads, Writes struct {
+			Attempts, Failed int
+			GapMS            float64 `json:"longest_gap_ms"`
+		}
+		Own struct {
+			LockKept bool `json:"lock_kept"`
+			Waiters  int
+			InOrder  int `json:"waiters_in_order"`
+		}
+		Sessions, Closed int
+		Nearest          []struct {
+			Session string
+			LeftMS  int64 `json:"left_ms"`
+		}
+		Waiters struct {
+			Seen, Kept int
+			Overtaken  []string
+		}
+		Holds      struct{ Seen, Kept int }
+		ReturnedMS int64 `json:"silenced_back_after_ms"`
+		Verdict    string
+		Why        []string
+	}
+}
+
+// rehearse runs stout rehearse failover against the cell.
+func rehearse(t *testing.T, c *cell.Cell, args ...string) (out rehearsal, code int) {
+	t.Helper()
+	bin, err := buildStout()
+	must(t, err)
+	args = append([]string{"rehearse", "failover", "--yes", "-o", "json", "-s", strings.Join(c.URLs(), ",")}, args...)
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(cell.Bounded(t), bin, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	if stdout.Len() > 0 {
+		if err := json.Unmarshal(stdout.Bytes(), &out); err != nil {
+			t.Fatalf("%v in %s", err, stdout.String())
+		}
+	}
+	t.Logf("stout %s: exit code %d, %q\n%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), out.Report.Why, stderr.String())
+	return out, cmd.ProcessState.ExitCode()
+}
+
+// crowd has sessions hold locks and wait for them, each for the next one's.
+func crowd(t *testing.T, c *cell.Cell, n int) []*client.Session {
+	t.Helper()
+	sdk, err := client.New(c.URLs()...)
+	must(t, err)
+	ctx, leave := context.WithCancel(context.WithoutCancel(t.Context()))
+	var all []*client.Session
+	var waiting sync.WaitGroup
+	for i := range n {
+		s, err := sdk.NewSession(cell.Bounded(t), client.WithName(fmt.Sprintf("crowd %d", i)))
+		must(t, err)
+		_, err = s.TryLock(cell.Bounded(t), fmt.Sprintf("/crowd/%d", i))
+		must(t, err)
+		all = append(all, s)
+		waiting.Go(func() { _, _ = s.Lock(ctx, "/crowd/all") })
+	}
+	t.Cleanup(func() {
+		leave()
+		waiting.Wait()
+		for _, s := range all {
+			_ = s.Close(context.WithoutCancel(t.Context()))
+		}
+		_ = sdk.Close()
+	})
+	must(t, cell.Wait(cell.Bounded(t), "all but one wait", func(ctx context.Context) error {
+		l, err := sdk.ReadLock(ctx, "/crowd/all")
+		if err == nil && l.Waiters != n-1 {
+			err = fmt.Errorf("%d wait", l.Waiters)
+		}
+		return err
+	}))
+	return all
+}
+
+// sound checks what every rehearsal that went well says, and that it has left
+// nothing behind.
+func (r *rehearsal) sound(t *testing.T, c *cell.Cell, sessions []*client.Session) {
+	t.Helper()
+	got := &r.Report
+	if !r.Go || got.Verdict == "failed" {
+		t.Errorf("go %v, verdict %s: %q", r.Go, got.Verdict, got.Why)
+	}
+	if got.After.Epoch <= got.Before.Epoch || got.Before.Master == got.After.Master {
+		t.Errorf("%+v is master after %+v", got.After, got.Before)
+	}
+	if got.Sessions != len(sessions) || len(got.Nearest) != min(len(sessions), 10) {
+		t.Errorf("of %d sessions it saw %d, and names %d", len(sessions), got.Sessions, len(got.Nearest))
+	}
+	if got.Waiters.Seen != len(sessions)-1 || got.Waiters.Kept != got.Waiters.Seen || len(got.Waiters.Overtaken) > 0 {
+		t.Errorf("waiters: %+v, of %d", got.Waiters, len(sessions)-1)
+	}
+	if got.Holds.Seen != len(sessions)+1 || got.Holds.Kept != got.Holds.Seen {
+		t.Errorf("holds: %+v, of %d", got.Holds, len(sessions)+1)
+	}
+	if got.Writes.Attempts < 100 || got.Reads.Attempts < 100 || got.Writes.GapMS <= 0 {
+		t.Errorf("writes %+v, reads %+v", got.Writes, got.Reads)
+	}
+	if !got.Own.LockKept || got.Own.InOrder != got.Own.Waiters || got.Own.Waiters == 0 {
+		t.Errorf("its own: %+v", got.Own)
+	}
+	for _, s := range sessions {
+		if s.Err() != nil {
+			t.Errorf("session %s: %v", s.Name(), s.Err())
+		}
+	}
+	left := call[lockapi.SessionList](t, c.Ready(t), "GET", lockapi.RouteSessions, nil)
+	if len(left.Sessions) != len(sessions) {
+		t.Errorf("%d sessions live, and %d are ours", len(left.Sessions), len(sessions))
+	}
+}
+
+// TestRehearsalByTransfer has the command rehearse a fail-over of a cell with holders
+// and waiters, to a name.
+func TestRehearsalByTransfer(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Args: calm})
+	sessions := crowd(t, c, 12)
+	to := c.Others(c.Ready(t))[0]
+	r, _ := rehearse(t, c, "--to", to.ID)
+	r.sound(t, c, sessions)
+	if r.Report.After.Master != to.ID || r.Report.How != "transfer" {
+		t.Errorf("%s is master, by %s", r.Report.After.Master, r.Report.How)
+	}
+	if r, code := rehearse(t, c, "--to", to.ID); code != 1 || r.Go {
+		t.Errorf("to the master itself: exit code %d, go %v", code, r.Go)
+	}
+}
+
+// TestRehearsalThatIsInterrupted leaves nothing behind.
+func TestRehearsalThatIsInterrupted(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Args: calm})
+	master := c.Ready(t)
+	bin, err := buildStout()
+	must(t, err)
+	cmd := exec.CommandContext(cell.Bounded(t), bin, "rehearse", "failover", "--yes", "--before", "1m", "-s", strings.Join(c.URLs(), ","))
+	must(t, cmd.Start())
+	sessions := func() int {
+		return len(call[lockapi.SessionList](t, master, "GET", lockapi.RouteSessions, nil).Sessions)
+	}
+	must(t, cell.Wait(cell.Bounded(t), "it has begun", func(context.Context) error {
+		if n := sessions(); n != 2 {
+			return fmt.Errorf("%d sessions", n)
+		}
+		return nil
+	}))
+	must(t, cmd.Process.Signal(os.Interrupt))
+	_ = cmd.Wait()
+	if n := sessions(); n != 0 {
+		t.Errorf("it ended and left %d sessions", n)
+	}
+	if now := c.Ready(t); now != master {
+		t.Errorf("%s is master, and nothing was to be changed", now.ID)
+	}
+}
