@@ -162,7 +162,7 @@ while any of them is up. With --ca-cert or --cert it is called by https.`,
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("server", cobra.NoFileCompletions)
 	cmd.AddCommand(
-		a.statusCommand(), a.locksCommand(), a.explainCommand(), a.deadlocksCommand(), a.lockCommand(), a.releaseCommand(),
+		a.statusCommand(), a.topCommand(), a.locksCommand(), a.explainCommand(), a.deadlocksCommand(), a.lockCommand(), a.releaseCommand(),
 		a.sessionsCommand(), a.sessionCommand(), a.checkCommand(),
 		a.getCommand(), a.putCommand(), a.lsCommand(), a.rmCommand(), a.watchCommand(),
 		a.transferCommand(), a.memberCommand(), a.backupCommand(), a.accessCommand(), a.tokenCommand(), a.certsCommand(), a.versionCommand(),
