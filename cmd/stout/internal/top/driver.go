@@ -29,11 +29,13 @@ type Source interface {
 
 // How often the cell is asked, and how long is waited for an answer.
 const (
-	lookEvery   = time.Second
-	memberEvery = 3 * time.Second
-	readEvery   = time.Second
-	patience    = 5 * time.Second
-	listPause   = 50 * time.Millisecond // between two parts of a list
+	beat     = time.Second // between looks, and between readings of what is shown
+	patience = 5 * time.Second
+	// Members are asked for each third beat; parts of a list, and batches of
+	// events, have some time between them.
+	memberBeats = 3
+	partPause   = 50 * time.Millisecond
+	batchFor    = 100 * time.Millisecond
 )
 
 // driver asks the cell for what a model wants and sends what it is told.
@@ -41,6 +43,7 @@ type driver struct {
 	source Source
 	client *client.Client
 	send   func(msg any)
+	beat   time.Duration
 
 	mu      sync.Mutex
 	want    Want
@@ -49,7 +52,7 @@ type driver struct {
 }
 
 func newDriver(source Source, c *client.Client, send func(any)) *driver {
-	return &driver{source: source, client: c, send: send, changed: make(chan struct{}), office: true, want: Want{Page: cellPage}}
+	return &driver{source: source, client: c, send: send, beat: beat, changed: make(chan struct{}), office: true, want: Want{Page: cellPage}}
 }
 
 // panicked is a panic on a goroutine of the driver's. Whoever has the terminal
@@ -134,7 +137,7 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 func (d *driver) looks(ctx context.Context) {
-	d.every(ctx, lookEvery, func(ctx context.Context) {
+	d.every(ctx, d.beat, func(ctx context.Context) {
 		bounded, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		look, err := d.source.Look(bounded)
@@ -158,7 +161,7 @@ func (d *driver) trouble(err error) *Trouble {
 // members asks who makes up the cell, and for circles of who wait for each other.
 // That there are none is not asked of a cell in which nobody may.
 func (d *driver) members(ctx context.Context) {
-	d.every(ctx, memberEvery, func(ctx context.Context) {
+	d.every(ctx, memberBeats*d.beat, func(ctx context.Context) {
 		bounded, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		members, err := d.client.Members(bounded, d.options()...)
@@ -176,6 +179,10 @@ func (d *driver) members(ctx context.Context) {
 // events tells of events from now on. Once there was a first, none is left out
 // unless that is told.
 func (d *driver) events(ctx context.Context) {
+	heard := make(chan client.Event, mostEvents)
+	var telling sync.WaitGroup
+	telling.Go(func() { d.tell(ctx, heard) })
+	defer telling.Wait()
 	after, known := uint64(client.FromNow), false
 	for ctx.Err() == nil {
 		if !known {
@@ -193,13 +200,49 @@ func (d *driver) events(ctx context.Context) {
 			switch {
 			case err != nil:
 				d.unheard(ctx, err)
+				continue
 			case e.Compacted != nil:
 				after = e.Compacted.Revision
-				d.send(Missed{At: time.Now()})
 			default:
 				after = max(after, e.Revision)
-				d.send(Happened{At: time.Now(), Events: []lockapi.CellEvent{e.CellEvent}})
 			}
+			select {
+			case heard <- e:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// tell sends what was heard, in batches: a screen for each event is more than
+// anybody sees.
+func (d *driver) tell(ctx context.Context, heard <-chan client.Event) {
+	for ctx.Err() == nil {
+		var batch []lockapi.CellEvent
+		var full <-chan time.Time
+		missed := false
+		for over := false; !over; {
+			select {
+			case e := <-heard:
+				if missed = e.Compacted != nil; missed {
+					over = true
+					break
+				}
+				batch = append(batch, e.CellEvent)
+				if full == nil {
+					full = time.After(min(batchFor, d.beat))
+				}
+			case <-full:
+				over = true
+			case <-ctx.Done():
+				return
+			}
+		}
+		if len(batch) > 0 {
+			d.send(Happened{At: time.Now(), Events: batch})
+		}
+		if missed {
+			d.send(Missed{At: time.Now()})
 		}
 	}
 }
@@ -207,7 +250,7 @@ func (d *driver) events(ctx context.Context) {
 func (d *driver) unheard(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		d.send(Unheard{At: time.Now(), Err: d.trouble(err)})
-		sleep(ctx, readEvery)
+		sleep(ctx, d.beat)
 	}
 }
 
@@ -243,15 +286,19 @@ func (d *driver) lists(ctx context.Context) {
 		}
 		select {
 		case <-changed:
-		case <-time.After(readEvery):
+		case <-time.After(d.beat):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// part reads the items of a list up to a bound, and sends each page of them. It
-// says whether it came to an end.
-func part[T any](ctx context.Context, d *driver, of string, items iter.Seq2[T, error], send func(Part, []T)) bool {
+// part reads the items of a list up to a bound, and sends each page of them, for
+// none of which it waits too long. It says whether it came to an end.
+func part[T any](ctx context.Context, d *driver, of string, list func(context.Context) iter.Seq2[T, error], send func(Part, []T)) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silent := time.AfterFunc(patience, cancel)
+	defer silent.Stop()
 	p := Part{Of: of, Began: time.Now(), First: true, Stale: d.stale()}
 	var batch []T
 	flush := func(done bool) {
@@ -260,12 +307,10 @@ func part[T any](ctx context.Context, d *driver, of string, items iter.Seq2[T, e
 		batch, p.First = nil, false
 	}
 	n := 0
-	for item, err := range items {
+	for item, err := range list(ctx) {
 		if err != nil {
-			if ctx.Err() == nil {
-				p.Err = d.trouble(err)
-				flush(true)
-			}
+			p.Err = d.trouble(err)
+			flush(true)
 			return false
 		}
 		batch = append(batch, item)
@@ -275,47 +320,52 @@ func part[T any](ctx context.Context, d *driver, of string, items iter.Seq2[T, e
 		}
 		if len(batch) == lockapi.MaxListLimit {
 			flush(false)
-			sleep(ctx, listPause)
+			sleep(ctx, min(partPause, d.beat))
+			silent.Reset(patience)
 		}
 	}
 	flush(true)
 	return true
 }
 
-// listPatience is how long the reading of a whole list may take.
-const listPatience = time.Minute
-
 func (d *driver) readLocks(ctx context.Context, w Want) bool {
-	ctx, cancel := context.WithTimeout(ctx, listPatience)
-	defer cancel()
-	return part(ctx, d, w.Prefix, d.client.ListLocks(ctx, w.Prefix, d.options()...), func(p Part, l []lockapi.Lock) { d.send(LocksRead{p, l}) })
+	list := func(ctx context.Context) iter.Seq2[lockapi.Lock, error] {
+		return d.client.ListLocks(ctx, w.Prefix, d.options()...)
+	}
+	return part(ctx, d, w.Prefix, list, func(p Part, l []lockapi.Lock) { d.send(LocksRead{p, l}) })
 }
 
 func (d *driver) readDir(ctx context.Context, w Want) bool {
-	ctx, cancel := context.WithTimeout(ctx, listPatience)
-	defer cancel()
-	return part(ctx, d, w.Dir, d.client.ReadDir(ctx, w.Dir, d.options()...), func(p Part, e []client.DirEntry) { d.send(DirRead{p, e}) })
+	list := func(ctx context.Context) iter.Seq2[client.DirEntry, error] {
+		return d.client.ReadDir(ctx, w.Dir, d.options()...)
+	}
+	return part(ctx, d, w.Dir, list, func(p Part, e []client.DirEntry) { d.send(DirRead{p, e}) })
 }
 
 // readAgain reads locks that are in sight.
 func (d *driver) readAgain(ctx context.Context, paths []string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	msg := AgainRead{At: time.Now()}
 	for _, path := range slices.Clone(paths) {
-		began := time.Now()
 		if l, err := d.client.ReadLock(ctx, path, d.options()...); err == nil {
-			d.send(LockRead{At: began, Lock: l})
+			msg.Locks = append(msg.Locks, l)
 		}
+	}
+	if len(msg.Locks) > 0 {
+		d.send(msg)
 	}
 }
 
 // sessionReader goes round the list of sessions.
 type sessionReader struct {
 	next  func() (lockapi.SessionState, error, bool)
-	end   func()
+	end   func() // gives the iteration up
 	part  Part
 	count int
 	round int // how often it came round
+
+	cancel context.CancelFunc // ends a call that is under way
 }
 
 func (r *sessionReader) stop() {
@@ -329,11 +379,13 @@ func (r *sessionReader) stop() {
 // the first round.
 func (r *sessionReader) read(ctx context.Context, d *driver) bool {
 	if r.next == nil {
-		bounded, cancel := context.WithTimeout(ctx, listPatience)
+		bounded, cancel := context.WithCancel(ctx)
 		next, stop := iter.Pull2(d.client.ListSessions(bounded, d.options()...))
-		r.next, r.end = next, func() { stop(); cancel() }
+		r.next, r.cancel, r.end = next, cancel, func() { stop(); cancel() }
 		r.part, r.count = Part{Began: time.Now(), Stale: d.stale()}, 0
 	}
+	silent := time.AfterFunc(patience, r.cancel)
+	defer silent.Stop()
 	var batch []lockapi.SessionState
 	for len(batch) < lockapi.MaxListLimit && r.count < mostListed {
 		s, err, ok := r.next()
@@ -343,9 +395,7 @@ func (r *sessionReader) read(ctx context.Context, d *driver) bool {
 		}
 		if err != nil {
 			r.stop()
-			if ctx.Err() == nil {
-				d.send(SessionsRead{Part: Part{Began: r.part.Began, At: time.Now(), Err: d.trouble(err)}})
-			}
+			d.send(SessionsRead{Part: Part{Began: r.part.Began, At: time.Now(), Err: d.trouble(err)}})
 			return false
 		}
 		batch, r.count = append(batch, s), r.count+1
@@ -378,7 +428,7 @@ func (d *driver) details(ctx context.Context) {
 		}
 		select {
 		case <-changed:
-		case <-time.After(readEvery):
+		case <-time.After(d.beat):
 		case <-ctx.Done():
 		}
 	}

@@ -171,7 +171,7 @@ func TestEventsAndReadings(t *testing.T) {
 	if row := m.locks.rows["/db/primary"]; len(row.Holders) != 0 || !row.doubt {
 		t.Errorf("it is %+v", row)
 	}
-	m.Update(LockRead{At: at(3), Lock: held("/db/primary", 0, holder("S9", "db-9", 200))})
+	m.Update(AgainRead{At: at(3), Locks: []lockapi.Lock{held("/db/primary", 0, holder("S9", "db-9", 200))}})
 	if row := m.locks.rows["/db/primary"]; row.doubt || row.Holders[0].SessionName != "db-9" {
 		t.Errorf("it is %+v", row)
 	}

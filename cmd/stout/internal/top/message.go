@@ -42,14 +42,15 @@ type (
 		Err *Trouble
 	}
 
-	// LocksRead is a part of the list of locks, LockRead one of them.
+	// LocksRead is a part of the list of locks, AgainRead are some of them, whose
+	// reading began At.
 	LocksRead struct {
 		Part
 		Locks []lockapi.Lock
 	}
-	LockRead struct {
-		At   time.Time
-		Lock lockapi.Lock
+	AgainRead struct {
+		At    time.Time
+		Locks []lockapi.Lock
 	}
 	// SessionsRead is a part of the list of sessions.
 	SessionsRead struct {

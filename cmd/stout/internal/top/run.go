@@ -109,7 +109,9 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		case "ctrl+c":
 			return s, tea.Interrupt
 		case "ctrl+z":
-			return s, tea.Suspend
+			if mayStop() {
+				return s, tea.Suspend
+			}
 		default:
 			s.model.Update(Key{Name: name(key), Text: key.Text})
 		}
@@ -118,7 +120,7 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case Tick:
 		s.model.Update(msg)
 		next = tick()
-	case Looked, Membered, Happened, Missed, Unheard, LocksRead, LockRead, SessionsRead, DirRead, DetailRead:
+	case Looked, Membered, Happened, Missed, Unheard, LocksRead, AgainRead, SessionsRead, DirRead, DetailRead:
 		s.model.Update(msg)
 	}
 	s.driver.wants(s.model.Wanted())

@@ -82,8 +82,10 @@ func (m *Model) take(msg any) {
 		m.unheard = msg.Err
 	case LocksRead:
 		m.locksRead(msg)
-	case LockRead:
-		m.putLock(msg.Lock, msg.At, msg.At)
+	case AgainRead:
+		for _, l := range msg.Locks {
+			m.putLock(l, msg.At, msg.At)
+		}
 		m.locks.sorted = nil
 	case SessionsRead:
 		m.sessionsRead(msg)

@@ -182,8 +182,10 @@ func listLines[R any](m *Model, height int, columns []column, rows []R, t *table
 		about += fmt.Sprintf("; %d with %q", len(rows), words.Clean(l.search))
 	}
 	switch {
-	case t.err != nil:
+	case t.err != nil && !t.read:
 		return m.troubleLines(t.err)
+	case t.err != nil:
+		about += "; NOT READ AGAIN: " + t.err.Text
 	case !t.read:
 		about += ", reading..."
 	case t.cut:
