@@ -57,7 +57,7 @@ var arrows = []arrow{
 	{"internal/lab/...", []string{"internal/lab/...", "internal/buildinfo", "internal/suggest", "lease"},
 		"the lab stands apart: of the service it takes the arithmetic of leases, and nothing else"},
 	{"internal/...", []string{"internal/...", "lockapi"}, "helpers stand below those whom they help"},
-	{"test/sim/...", []string{"test/...", "client", "lockapi", "lockapi/server", "master", "replica", "replica/cell", "replica/datadir", "replica/state", "replica/state/access", "replica/admission"},
+	{"test/sim/...", []string{"test/...", "client", "lockapi", "lockapi/server", "master", "replica", "replica/cell", "replica/datadir", "replica/state", "replica/state/access", "replica/admission", "replica/rafttransport"},
 		"a simulated cell is the server's own layers, put together as command stoutd does"},
 	{"test/crash/...", []string{"test/...", "replica/datadir"},
 		"what loses its power is the stores of a replica, with nothing around them"},

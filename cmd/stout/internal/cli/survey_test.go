@@ -107,6 +107,7 @@ func asApp(t *testing.T, h hosts, servers ...string) *app {
 	if a.client, err = (client.Config{URLs: servers, Transport: h, Clock: clock}).New(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = a.client.Close() })
 	return a
 }
 
