@@ -51,9 +51,12 @@ func (c *fakeCell) memberList() lockapi.Members {
 	for i, r := range c.state().Replicas {
 		out.Members = append(out.Members, lockapi.Member{
 			ID: r.ID, Directory: fmt.Sprintf("%016x", i+1), URL: r.URL, RaftAddr: r.RaftAddr, Suffrage: lockapi.SuffrageVoter,
-			Role: r.Role, Healthy: r.Healthy, AppliedIndex: r.AppliedIndex, Behind: 991 - r.AppliedIndex, Version: "v1.0.0",
+			Role: r.Role, Healthy: r.Healthy, AppliedIndex: r.AppliedIndex, Behind: 991 - r.AppliedIndex,
 			Since: time.Now().Add(-time.Hour),
 		})
+		if r.Healthy { // who does not answer tells no release
+			out.Members[i].Version = "v1.0.0"
+		}
 	}
 	third := &out.Members[2]
 	third.Directory = oldDirectory

@@ -32,7 +32,8 @@ replace has put the new directory into the old one's place. While that is under
 way both are listed, the new one as a nonvoter.
 
 It also says how many more of the members that are well may fail before the
-cell stops.
+cell stops. One that is DOWN does not answer as that member; one with no master
+answers and does not hear one (--stale shows them where there is none).
 
 ` + exitHelp,
 		Args:              cobra.NoArgs,
@@ -90,6 +91,9 @@ func (a *app) memberRows(members []lockapi.Member) [][]string {
 		role, health, behind, joined := p.plain.Render(clean(m.Role)), p.fail.Render("DOWN"), "-", "-"
 		if m.Role == lockapi.RoleMaster {
 			role = p.good.Render(clean(m.Role))
+		}
+		if !m.Healthy && m.Version != "" { // it has told its release, and hears no master
+			health = p.warn.Render("no master")
 		}
 		if m.Healthy {
 			health, behind = p.good.Render("ok"), fmt.Sprint(m.Behind)

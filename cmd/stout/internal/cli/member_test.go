@@ -35,6 +35,11 @@ func TestMembersOnATerminal(t *testing.T) {
 	if got := show(); !strings.Contains(got, "VERSION") || !strings.Contains(got, "v1.10.0") || !strings.Contains(got, "123") {
 		t.Errorf("\n%s", got)
 	}
+	list.Members[0].Healthy = false
+	list.Members[1].Healthy, list.Members[1].Version = false, ""
+	if got := show(); strings.Count(got, "no master") != 1 || strings.Count(got, "DOWN") != 1 || strings.Count(got, " ok ") != 1 {
+		t.Errorf("\n%s", got)
+	}
 	list.Members[2].ID = "r2"
 	if got := show(); !strings.Contains(got, "0000000000000003") {
 		t.Errorf("\n%s", got)
