@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -329,8 +330,8 @@ func (m *Master) set(ctx context.Context, o *office, seen roll, place int, req S
 // halfway is the error of a change of two entries of which the first was made: what
 // kept the second from being made is no refusal of the change.
 func halfway(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, lockapi.CodeOutcomeUnknown) {
+		return err
 	}
 	return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "a part of the change was made, and the rest was not yet (%v): the master finishes it or undoes it; see GET %s", err, lockapi.RouteMembers)
 }

@@ -245,17 +245,20 @@ func (j *judge) mayCome(name, directory string, s raft.Server) string {
 	if s.Suffrage == raft.Voter {
 		return "nobody has a vote from the beginning"
 	}
-	var by *demand
+	var by []*demand
 	asked := j.roster.open(func(d *demand) bool {
 		so := (d.kind == adds || d.kind == replaces) && d.name == name && d.directory == directory
 		if so {
-			by = d
+			by = append(by, d)
 		}
 		return so
 	})
+	delete(j.roster.came, string(s.ID))
 	switch {
+	case len(by) == 1:
+		j.roster.came[string(s.ID)] = by[0]
+		return ""
 	case asked:
-		j.roster.came[string(s.ID)] = by
 		return ""
 	case j.w.steward.autoReplace() == 0:
 		return "nobody has asked for it"
