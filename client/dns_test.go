@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/internal/certs"
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // fakeDNS answers for names. Its zero value knows of none.
@@ -304,6 +305,35 @@ func TestANameWithManyAddresses(t *testing.T) {
 			t.Errorf("%d addresses, %v", len(urls), err)
 		}
 		wantRead(t, c, time.Hour)
+	})
+}
+
+// One replica is asked itself by a name, too: the first of those that it stands for
+// that has an answer.
+func TestOneOfAName(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+		dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1", "10.0.0.2", "10.0.0.3"}, "dead.example": {"10.0.0.8", "10.0.0.9"}}}
+		way := at(f, map[string]string{"10.0.0.1:7101": "r1", "10.0.0.2:7101": "r2"})
+		c := f.knowing(t, Config{Transport: way, Resolver: dns}, "dns:stout.example:7101", "dns:dead.example:7101", "dns:none.example:7101")
+		f.silence("r1", true)
+		began := time.Now()
+		cell, err := c.CellAt(t.Context(), "dns:stout.example:7101")
+		if err != nil || cell.Cell != "fake" || time.Since(began) > time.Second {
+			t.Errorf("%+v, %v after %v", cell, err, time.Since(began))
+		}
+		f.replicas["r2"].lonely = true
+		if err := c.Ready(t.Context(), "dns:stout.example:7101"); !errors.Is(err, lockapi.CodeNoMaster) {
+			t.Error(err)
+		}
+		if _, err := c.Replica(t.Context(), "dns:dead.example:7101"); err == nil || strings.Count(err.Error(), "connection refused") != 2 {
+			t.Error(err)
+		}
+		if _, err := c.Replica(t.Context(), "dns:none.example:7101"); err == nil || !strings.Contains(err.Error(), "no such host") {
+			t.Error(err)
+		}
+		if _, err := c.Replica(t.Context(), "dns:other.example:7101"); err == nil || !strings.Contains(err.Error(), "no name that this client was given") {
+			t.Error(err)
+		}
 	})
 }
 

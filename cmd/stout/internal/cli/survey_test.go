@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -104,11 +106,61 @@ func asApp(t *testing.T, h hosts, servers ...string) *app {
 	var err error
 	began := time.Now()
 	clock := func() time.Duration { return time.Since(began) }
-	if a.client, err = (client.Config{URLs: servers, Transport: h, Clock: clock}).New(); err != nil {
+	if a.client, err = (client.Config{URLs: servers, Transport: h, Clock: clock, Resolver: fakeDNS{}}).New(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = a.client.Close() })
 	return a
+}
+
+// fakeDNS is a DNS that knows of one.
+type fakeDNS struct{}
+
+func (fakeDNS) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	if host != "cell.example" {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	return []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}, nil
+}
+
+func (fakeDNS) LookupSRV(_ context.Context, _, _, name string) (string, []*net.SRV, error) {
+	return "", nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+}
+
+// A name stands for replicas of which one that answers will do, and what is wrong
+// with one that leads nowhere is told: what was asked for, and what to do.
+func TestSurveyByName(t *testing.T) {
+	for given, test := range map[string]struct {
+		hosts hosts
+		fails []string
+	}{
+		"dns:cell.example:7101": {hosts: hosts{"10.0.0.1:7101": {hung: true}, "10.0.0.2:7101": {cell: view(3, "r3", true)}}},
+		"dns:none.example:7101": {fails: []string{"dns:none.example:7101: lookup none.example: no such host", "does the DNS have none.example?"}},
+		"dns:none.example":      {fails: []string{"dns:none.example: lookup _stout._tcp.none.example: no such host", "does the DNS have _stout._tcp.none.example?"}},
+		"dns:cell.example:1":    {fails: []string{"dns:cell.example:1: http://10.0.0.1:1: ", "dns:cell.example:1: http://10.0.0.2:1: ", "is stoutd running there?"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := asApp(t, test.hosts, given)
+			defer a.client.Close()
+			seen, err := a.survey(t.Context(), defaultTimeout)
+			if test.fails == nil {
+				if err != nil || seen.Master == nil || seen.Master.ID != "r3" {
+					t.Errorf("%s: %+v, %v", given, seen, err)
+				}
+				return
+			}
+			f, ok := errors.AsType[*failure](err)
+			if !ok || f.code != exitUnreachable {
+				t.Fatalf("%s: %v", given, err)
+			}
+			text := strings.Join(append(f.details, f.hints...), "\n")
+			for _, want := range test.fails {
+				if !strings.Contains(text, want) {
+					t.Errorf("%s: %q does not say %q", given, text, want)
+				}
+			}
+		})
+	}
 }
 
 func TestSurvey(t *testing.T) {
