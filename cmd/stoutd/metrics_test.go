@@ -59,8 +59,7 @@ var (
 	part      = regexp.MustCompile(`_(bucket|sum|count)$`)
 )
 
-// What is shown is documented, with its type and labels, and nothing else is;
-// the suggested alerts use metrics that exist.
+// What is shown is documented, with its type and labels, and nothing else is.
 func TestMetricsAreDocumented(t *testing.T) {
 	page := metricsPage(t)
 	shown := map[string]string{}

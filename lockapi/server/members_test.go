@@ -57,8 +57,37 @@ func TestSilentMembersAreDown(t *testing.T) {
 	})
 }
 
+// five is a Master that knows of five members with a vote, and one without.
+type five struct{ knowing }
+
+func (five) Cell() lockapi.Cell {
+	return lockapi.Cell{Replicas: []lockapi.Replica{{ID: "r1"}, {ID: "r2"}, {ID: "r3"}, {ID: "r4", Role: lockapi.RoleNonvoter}, {ID: "r5"}, {ID: "r6"}}}
+}
+
+// Whoever has no vote is of no help when others fail.
+func TestFailuresTolerated(t *testing.T) {
+	s := New(Options{Master: five{}})
+	for _, c := range []struct {
+		answers string
+		want    float64
+	}{{"r2", 0}, {"r4", 0}, {"r3", 0}, {"r5", 1}, {"r6", 2}} {
+		s.contacts.note(c.answers, 1)
+		shown := gauges(t, s, "r1")
+		if got, most := shown["stout_failures_tolerated"], shown["stout_failures_tolerated_max"]; got != c.want || most != 2 {
+			t.Errorf("when %s has answered too: %v of %v, want %v of 2", c.answers, got, most, c.want)
+		}
+	}
+}
+
 // shownOf is what the metrics say of a member: whether it is up, and how far.
 func shownOf(t *testing.T, s *Server, id string) string {
+	t.Helper()
+	shown := gauges(t, s, id)
+	return fmt.Sprint(shown["stout_member_up"], " ", shown["stout_member_applied_index"])
+}
+
+// gauges are those without a label, and those of a member.
+func gauges(t *testing.T, s *Server, id string) map[string]float64 {
 	t.Helper()
 	r := prometheus.NewRegistry()
 	r.MustRegister(members{s})
@@ -69,10 +98,10 @@ func shownOf(t *testing.T, s *Server, id string) string {
 	shown := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if m.GetLabel()[0].GetValue() == id {
+			if l := m.GetLabel(); len(l) == 0 || l[0].GetValue() == id {
 				shown[f.GetName()] = m.GetGauge().GetValue()
 			}
 		}
 	}
-	return fmt.Sprint(shown["stout_member_up"], " ", shown["stout_member_applied_index"])
+	return shown
 }

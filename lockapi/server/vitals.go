@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -44,6 +45,8 @@ var (
 	failoverDesc   = describe("stout_failover_step_duration_seconds", "Time of the steps by which this replica came into office: detect, elect, barrier, wait, open.", "step")
 	memberUpDesc   = describe("stout_member_up", "1 where the member has answered this replica lately.", "replica")
 	memberAtDesc   = describe("stout_member_applied_index", "Index of the last entry that the member has applied, as this replica knows it.", "replica")
+	toleratedDesc  = describe("stout_failures_tolerated", "How many more of the members that vote and have answered this replica lately may fail, with a majority left.")
+	tolerableDesc  = describe("stout_failures_tolerated_max", "How many may fail where all of them are up.")
 	raftTermDesc   = describe("stout_raft_term", "The term of Raft that this replica is in.")
 	raftLastDesc   = describe("stout_raft_last_index", "Index of the last entry of this replica's log.")
 	raftCommitDesc = describe("stout_raft_commit_index", "Index up to which this replica knows that entries are committed.")
@@ -60,7 +63,7 @@ func (vitals) Describe(to chan<- *prometheus.Desc) {
 		readyDesc, hasMasterDesc, isMasterDesc, epochDesc, officesDesc, leaseHeldDesc, leaseLeftDesc, leaseTermDesc, marginDesc, committedDesc,
 		sessionsDesc, locksDesc, waitersDesc, deadlocksDesc, filesDesc, contentDesc, expiredDesc, waitedDesc,
 		heldDesc, keptDesc, stageDesc, readDesc, failoverDesc,
-		clockDesc, clockErrorDesc, clockAllowedDesc, memberUpDesc, memberAtDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
+		clockDesc, clockErrorDesc, clockAllowedDesc, memberUpDesc, memberAtDesc, toleratedDesc, tolerableDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
 		raftAtDesc, raftHeardDesc, electionsDesc, leadersDesc, storedDesc, applyingDesc,
 	} {
 		to <- d
@@ -132,16 +135,26 @@ const upFor = 3 * contactEvery
 
 func (c vitals) collectMembers(to chan<- prometheus.Metric, at *attached) {
 	own := at.Replica()
+	voters, well := 0, 0
 	for _, r := range at.Cell().Replicas {
 		known, heard := c.contacts.heard(r.ID)
 		up, applied := heard && time.Since(known.at) < upFor, known.applied
 		if r.ID == own.ID {
 			up, applied = true, own.AppliedIndex
 		}
+		if r.Role != lockapi.RoleNonvoter {
+			voters++
+			if up {
+				well++
+			}
+		}
 		gauge(to, memberUpDesc, oneIf(up), r.ID)
 		gauge(to, memberAtDesc, float64(applied), r.ID)
 		c.clocks.collect(to, r.ID, r.ID == own.ID)
 	}
+	majority := voters/2 + 1
+	gauge(to, toleratedDesc, float64(max(0, well-majority)))
+	gauge(to, tolerableDesc, float64(max(0, voters-majority)))
 }
 
 func oneIf(yes bool) float64 {

@@ -1,0 +1,132 @@
+package monitoring
+
+import (
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	alertsFile = "../../configs/prometheus/alerts.yaml"
+	unitTests  = "../../configs/prometheus/alerts_test.yaml"
+	runbooks   = "../../docs/alerts.md"
+	runbookURL = "https://github.com/stoutlock/stout/blob/main/docs/alerts.md#"
+)
+
+var promql = parser.NewParser(parser.Options{})
+
+// alerts are the rules as Prometheus reads them.
+func alerts(t *testing.T) (all []rulefmt.Rule) {
+	t.Helper()
+	groups, errs := rulefmt.ParseFile(alertsFile, false, model.UTF8Validation, promql, slog.New(slog.DiscardHandler))
+	for _, err := range errs {
+		t.Fatal(err)
+	}
+	for _, g := range groups.Groups {
+		all = append(all, g.Rules...)
+	}
+	if len(all) < 20 {
+		t.Fatalf("only %d alerts", len(all))
+	}
+	return all
+}
+
+// Each alert fires when it is to, and not when not, by Prometheus's own tool.
+func TestAlertsFire(t *testing.T) {
+	promtool := filepath.Join(binaries(t), "promtool")
+	for _, args := range [][]string{
+		{"go", "build", "-tags", "remove_all_sd", "-ldflags", "-w", "-o", promtool, "github.com/prometheus/prometheus/cmd/promtool"},
+		{promtool, "check", "rules", "--lint-fatal", alertsFile},
+		{promtool, "test", "rules", unitTests},
+	} {
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
+
+// There is a test in which each alert fires, and one in which it does not.
+func TestAlertsAreTested(t *testing.T) {
+	var file struct {
+		Tests []struct {
+			Name   string
+			Checks []struct {
+				Alert  string      `yaml:"alertname"`
+				Expect []yaml.Node `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	text, err := os.ReadFile(unitTests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	fires, rests := map[string]bool{}, map[string]bool{}
+	for _, test := range file.Tests {
+		for _, c := range test.Checks {
+			if len(c.Expect) > 0 {
+				fires[c.Alert] = true
+			} else {
+				rests[c.Alert] = true
+			}
+		}
+	}
+	for _, a := range alerts(t) {
+		if !fires[a.Alert] || !rests[a.Alert] {
+			t.Errorf("%s: fires in a test: %v, does not in one: %v", a.Alert, fires[a.Alert], rests[a.Alert])
+		}
+		delete(fires, a.Alert)
+		delete(rests, a.Alert)
+	}
+	if len(fires)+len(rests) > 0 {
+		t.Errorf("tests of alerts that are not there: %v, %v", slices.Sorted(maps.Keys(fires)), slices.Sorted(maps.Keys(rests)))
+	}
+}
+
+var heading = regexp.MustCompile(`(?m)^## (Stout\w+)$`)
+
+// Whoever is called finds what the alert means and what to do.
+func TestAlertsHaveRunbooks(t *testing.T) {
+	text, err := os.ReadFile(runbooks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]int{}
+	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
+		sections[m[1]]++
+	}
+	for _, a := range alerts(t) {
+		if s := a.Labels["severity"]; s != "critical" && s != "warning" {
+			t.Errorf("%s has the severity %q", a.Alert, s)
+		}
+		for _, name := range []string{"summary", "description"} {
+			if len(a.Annotations[name]) < 20 {
+				t.Errorf("%s has the %s %q", a.Alert, name, a.Annotations[name])
+			}
+		}
+		if got, want := a.Annotations["runbook_url"], runbookURL+strings.ToLower(a.Alert); got != want {
+			t.Errorf("%s leads to %s, want %s", a.Alert, got, want)
+		}
+		if sections[a.Alert] != 1 {
+			t.Errorf("%s has %d sections in %s", a.Alert, sections[a.Alert], runbooks)
+		}
+		delete(sections, a.Alert)
+	}
+	for name := range sections {
+		t.Errorf("%s has a section %s, and there is no such alert", runbooks, name)
+	}
+}
