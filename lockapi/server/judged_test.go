@@ -71,6 +71,7 @@ var decisions = map[string][]judged{
 	"GET /v1/deadlocks":              {{"/v1/deadlocks", "", everybody}, {"/v1/deadlocks?consistency=stale", "", everybody}},
 	"GET /v1/cell":                   {{"/v1/cell", "", and("observer")}, {"/v1/cell", "", and("observer")}},
 	"POST /v1/cell/transfer":         {{"/v1/cell/transfer", `{"to":"r9"}`, operators}},
+	"POST /v1/cell/silence":          {{"/v1/cell/silence", `{"for_ms":1000}`, operators}},
 	"GET /v1/backup":                 {{"/v1/backup", "", operators}},
 	"GET /v1/replica":                {{"/v1/replica", "", and("observer")}},
 	"GET /v1/members":                {{"/v1/members", "", and("observer")}, {"/v1/members?consistency=stale", "", and("observer")}},

@@ -26,6 +26,9 @@ func (a *app) showRehearsal(r rehearse.Report) {
 		{"waiters", waitersText(r.Waiters)},
 		{"of its own", ownText(r.Own)},
 	}...)
+	if r.ReturnedMS > 0 {
+		a.ui.pairs([2]string{"came back", fmt.Sprintf("%s, as a follower, %s after it fell silent", clean(r.Before.Master), millis(r.ReturnedMS))})
+	}
 	for _, why := range r.Why {
 		a.ui.printf("\n")
 		a.ui.prose(safe(why) + ".")
