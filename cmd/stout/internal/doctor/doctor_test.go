@@ -153,10 +153,10 @@ func TestFindings(t *testing.T) {
 		{"one that hangs", func(_ *Seen, r *Server) { r.Err, r.Replica, r.TLS = errors.New("no answer in time"), nil, nil }, "answers: bad", "no answer in time"},
 		{"one that tells us nothing", func(_ *Seen, r *Server) {
 			r.Err, r.Replica = lockapi.Errorf(lockapi.CodePermissionDenied, "observe"), nil
-		}, "answers: cannot tell", "observe"},
+		}, "answers: warn", "permission_denied"},
 		{"a slow answer", func(_ *Seen, r *Server) { r.Took = slowAnswer }, "latency: warn", "250ms"},
 		{"no tls there", func(_ *Seen, r *Server) { r.TLS = &Handshake{Err: errors.New("not a TLS handshake")} }, "tls: bad", "not a TLS handshake"},
-		{"another CA", func(_ *Seen, r *Server) { r.TLS.Distrust = x509.UnknownAuthorityError{} }, "tls: bad", "unknown authority"},
+		{"another CA", func(_ *Seen, r *Server) { r.TLS.Distrust = x509.UnknownAuthorityError{} }, "tls: bad", "nobody who is trusted here"},
 		{"another name", func(_ *Seen, r *Server) {
 			r.TLS.Distrust = x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"db.local"}}, Host: "10.0.0.1"}
 		}, "tls: bad", "10.0.0.1"},

@@ -263,7 +263,7 @@ func replicaCertificates(s *Seen) []Finding {
 				case left < certSoon:
 					g.add(Warn, "Put a new one in its place; stoutd takes it up without a restart.", "%s: the %s ends in %s", id, what, days(left))
 				default:
-					g.ok("%s %s for %s", id, what, days(left))
+					g.ok("%s for %s", what, days(left))
 				}
 			}
 		}
