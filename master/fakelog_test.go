@@ -107,6 +107,12 @@ func (n *node) Transfer(_ context.Context, to string) error {
 	return nil
 }
 
+// Silence cuts the node off: who sends it nothing and hears nothing is beyond reach.
+func (n *node) Silence(d time.Duration) {
+	n.c.cutOff(n.id, true)
+	time.AfterFunc(d, func() { n.c.cutOff(n.id, false) })
+}
+
 // Membership.
 
 func (n *node) Leader() string {

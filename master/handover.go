@@ -72,7 +72,7 @@ func (m *Master) canHandTo(to string) error {
 func (m *Master) beginHandover() *office {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.office == nil || m.handing {
+	if m.office == nil || m.handing || m.silent {
 		return nil
 	}
 	m.handing = true

@@ -38,6 +38,7 @@ type Master struct {
 	changed chan struct{} // closed and replaced when office changes
 	handing bool          // mastership is being given up: open no office
 	closing bool          // and none after that: this replica is stopping
+	silent  bool          // nor while this replica is silent
 
 	stop context.CancelFunc
 	done chan struct{}
@@ -149,7 +150,7 @@ func (m *Master) officeChanged() <-chan struct{} {
 func (m *Master) mayOpen() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !m.handing && !m.closing
+	return !m.handing && !m.closing && !m.silent
 }
 
 // inOffice is the present office, or nil where this replica is not the master
@@ -157,7 +158,7 @@ func (m *Master) mayOpen() bool {
 func (m *Master) inOffice() *office {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.office == nil || m.handing {
+	if m.office == nil || m.handing || m.silent {
 		return nil
 	}
 	select {

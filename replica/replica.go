@@ -40,7 +40,8 @@ type Replica struct {
 
 	notingSnapshot sync.Mutex
 
-	progress atomic.Uint64 // bytes of snapshots, written and read
+	progress    atomic.Uint64 // bytes of snapshots, written and read
+	silentUntil atomic.Int64  // by the clock; see Silence
 
 	failOnce sync.Once
 	failed   chan error
@@ -124,7 +125,7 @@ func (r *Replica) correct() (err error) {
 	}
 	r.fsm.waitDurable, r.fsm.landed = r.disk.WaitDurable, r.disk.Landed
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
-		Leading: r.leads, Leads: r.leadsIn, Mute: r.diskHangs, Durable: r.disk.DurableIndex,
+		Leading: r.leads, Leads: r.leadsIn, Mute: r.diskHangs, Silent: r.silenced, Durable: r.disk.DurableIndex,
 		Told: r.fsm.telling.upTo, Heard: r.fsm.telling.hear, Forgot: r.tellForgotten,
 	})
 	return nil

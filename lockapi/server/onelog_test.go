@@ -46,6 +46,7 @@ func (l *oneLog) Vitals() cell.Vitals           { return cell.Vitals{} }
 
 func (l *oneLog) PromisedBefore(uint64) time.Duration    { return -time.Hour }
 func (l *oneLog) Promise() (string, time.Duration, bool) { return "", 0, false }
+func (l *oneLog) Silence(time.Duration)                  {}
 func (l *oneLog) Transfer(context.Context, string) error { return errors.New("there is nobody else") }
 func (l *oneLog) Members() []cell.MemberStatus           { m, _ := l.Membership(); return m.Members }
 func (l *oneLog) clock() time.Duration                   { return time.Since(l.began) }

@@ -2,6 +2,7 @@ package rafttransport
 
 import (
 	"errors"
+	"io"
 
 	"github.com/hashicorp/raft"
 )
@@ -30,6 +31,10 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 	for {
 		select {
 		case m := <-from:
+			if err := t.silent(); err != nil {
+				refuse(m, err)
+				continue
+			}
 			switch q := m.Command.(type) {
 			case *raft.AppendEntriesRequest:
 				t.opts.Heard(q.LeaderCommitIndex)
@@ -57,6 +62,15 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 			return
 		}
 	}
+}
+
+// refuse answers a message with an error, as if it had not arrived. A snapshot
+// behind it is read past, so that the next message is found.
+func refuse(m raft.RPC, why error) {
+	if m.Reader != nil {
+		_, _ = io.Copy(io.Discard, m.Reader)
+	}
+	m.Respond(nil, why)
 }
 
 // caughtUp waits until the library is through with all earlier messages, and

@@ -49,8 +49,9 @@ func TestEachReplicaIsAsDocumented(t *testing.T) {
 			name += ", the master"
 		}
 		t.Run(name, func(t *testing.T) {
+			c.Ready(t) // again, after the silence
 			checker := apicheck.NewChecker(doc, &http.Transport{DisableKeepAlives: true})
-			apicheck.Run(t, checker, r.URL, slices.Concat(apicheck.Steps, apicheck.StreamSteps))
+			apicheck.Run(t, checker, r.URL, slices.Concat(apicheck.Steps, apicheck.StreamSteps, apicheck.SilenceSteps))
 			if missing := checker.Missing(); len(missing) > 0 {
 				t.Errorf("documented but never seen: %q", missing)
 			}

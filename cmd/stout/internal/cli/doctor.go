@@ -80,7 +80,7 @@ func (a *app) doctor(ctx context.Context, watched time.Duration) error {
 func doctorFailure(seen *doctor.Seen, report doctor.Report) error {
 	reached := false
 	for _, at := range seen.Servers {
-		reached = reached || at.Err == nil
+		reached = reached || at.Answers()
 	}
 	switch {
 	case !reached:

@@ -27,7 +27,7 @@ const rehearsalPath = "/stout-rehearsal"
 // rehearsal is what the flags say.
 type rehearsal struct {
 	to, path     string
-	yes          bool
+	kill, yes    bool
 	lead, settle time.Duration
 }
 
@@ -50,6 +50,10 @@ of it was left when service was back; at each waiter, whether it kept its place.
 Its own lock, waiters and sessions are below ` + rehearsalPath + `, and are gone
 when it ends, also by Ctrl-C.
 
+With --kill-lease the master does not hand over. It falls silent, as one that
+hangs: the others have to notice, elect, and outwait its lease. After some
+seconds it follows again by itself.
+
 It is a no-go, and nothing is changed, unless all members that vote are well and
 close behind, the cell bears one more failure, and no change of members is under
 way. Sessions that may come near their end are named.
@@ -61,6 +65,7 @@ Exit codes: 0 done, and all is as it should be; 1 a no-go, or the cell said no;
 2 wrong usage; 3 the cell has no master; 4 no replica can be reached; 5 done,
 and something was lost, or near it.`,
 		Example: `  stout rehearse failover
+  stout rehearse failover --kill-lease
   stout rehearse failover --to r2 --yes -o json`,
 		Args:              cobra.NoArgs,
 		SuggestFor:        []string{"transfer", "fail-over"},
@@ -70,6 +75,7 @@ and something was lost, or near it.`,
 	flags := failover.Flags()
 	flags.StringVar(&r.to, "to", "", "`id` of the replica that becomes master; else the cell chooses")
 	flags.StringVar(&r.path, "path", rehearsalPath, "have its own locks below this `path`")
+	flags.BoolVar(&r.kill, "kill-lease", false, "have the master fall silent, so that its lease has to run out")
 	flags.BoolVar(&r.yes, "yes", false, "do not ask")
 	flags.DurationVar(&r.lead, "before", rehearse.Lead, "look for this `duration` before")
 	flags.DurationVar(&r.settle, "after", rehearse.Settle, "look for this `duration` after")
@@ -81,6 +87,9 @@ and something was lost, or near it.`,
 func (r *rehearsal) check() error {
 	if err := validPath(r.path + "/x/held"); err != nil {
 		return err
+	}
+	if r.kill && r.to != "" {
+		return usagef("--to and --kill-lease do not go together: who follows a silent master is elected")
 	}
 	for name, d := range map[string]time.Duration{"--before": r.lead, "--after": r.settle} {
 		if d < 500*time.Millisecond || d > 10*time.Minute {
@@ -101,7 +110,7 @@ func (a *app) rehearse(ctx context.Context, r rehearsal) error {
 	}
 	run := rehearse.Rehearsal{
 		Client: a.client, HTTP: a.plainTransport(), Token: a.token, Agent: "stout/" + buildinfo.Version(),
-		Path: r.path, To: r.to, Lead: r.lead, Settle: r.settle,
+		Path: r.path, To: r.to, Silence: r.kill, Lead: r.lead, Settle: r.settle,
 		Doing: func(what string) { a.ui.progress(what, what) },
 	}
 	looking, cancel := a.bounded(ctx)
@@ -183,9 +192,13 @@ func plan(b *rehearse.Before, concerns []rehearse.Concern) string {
 	if b.To != "" {
 		to = clean(b.To)
 	}
-	text := fmt.Sprintf("Go: all members are well. Mastership will be handed over from %s to %s, in good order. "+
-		"Service may be missed for up to %s; calls wait or fail meanwhile, and %s and their locks stay.",
-		clean(b.Cell.Master.ID), to, human(b.Gap()), plural(len(b.Sessions), "session"))
+	what := fmt.Sprintf("Mastership will be handed over from %s to %s, in good order.", clean(b.Cell.Master.ID), to)
+	if b.Silence {
+		what = fmt.Sprintf("The master %s will fall silent for %s, as one that hangs; the others have to notice, elect one of them, and outwait its lease of %s.",
+			clean(b.Cell.Master.ID), human(b.Quiet()), millis(b.Cell.Lease.TermMS))
+	}
+	text := fmt.Sprintf("Go: all members are well. %s Service may be missed for up to %s; calls wait or fail meanwhile, and %s and their locks stay.",
+		what, human(b.Gap()), plural(len(b.Sessions), "session"))
 	for _, c := range concerns {
 		text += " Mind: " + safe(c.What) + "."
 	}

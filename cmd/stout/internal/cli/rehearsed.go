@@ -15,7 +15,7 @@ func (a *app) showRehearsal(r rehearse.Report) {
 	verdict := map[string]string{
 		rehearse.Passed: p.good.Render("passed"), rehearse.Look: p.warn.Render("look at it"), rehearse.Failed: p.fail.Render("failed"),
 	}[r.Verdict]
-	a.ui.pairs([][2]string{
+	lines := [][2]string{
 		{"verdict", verdict},
 		{"master", fmt.Sprintf("%s in epoch %d, before %s in %d", clean(r.After.Master), r.After.Epoch, clean(r.Before.Master), r.Before.Epoch)},
 		{"writes", serviceText(r.Writes)},
@@ -25,7 +25,13 @@ func (a *app) showRehearsal(r rehearse.Report) {
 		{"holds", holdsText(r.Holds)},
 		{"waiters", waitersText(r.Waiters)},
 		{"of its own", ownText(r.Own)},
-	}...)
+	}
+	if r.ReturnedMS > 0 {
+		lines = append(lines, [2]string{"came back", fmt.Sprintf("%s, as a follower, %s after it fell silent", clean(r.Before.Master), millis(r.ReturnedMS))})
+	}
+	for _, l := range lines {
+		a.ui.block(p.dim.Render(fmt.Sprintf("%-10s", l[0]))+"  ", fmt.Sprintf("%12s", ""), l[1])
+	}
 	for _, why := range r.Why {
 		a.ui.printf("\n")
 		a.ui.prose(safe(why) + ".")

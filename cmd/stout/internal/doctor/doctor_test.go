@@ -121,6 +121,10 @@ func samplesAt(rate float64) (out []Sample) {
 	return out
 }
 
+func clockSeen(differs, off float64) Figures {
+	return figuresOf(fmt.Sprintf("%sstout_member_clock_rate_difference_ratio{replica=\"r1\"} 1\nstout_member_clock_rate_difference_ratio{replica=\"r2\"} %g\nstout_member_clock_rate_error_ratio{replica=\"r2\"} %g\n", wellFigures, differs, off))
+}
+
 func certUntil(d time.Duration) *x509.Certificate {
 	return &x509.Certificate{Subject: pkix.Name{CommonName: "x"}, NotAfter: now.Add(d)}
 }
@@ -153,10 +157,10 @@ func TestFindings(t *testing.T) {
 		{"one that hangs", func(_ *Seen, r *Server) { r.Err, r.Replica, r.TLS = errors.New("no answer in time"), nil, nil }, "answers: bad", "no answer in time"},
 		{"one that tells us nothing", func(_ *Seen, r *Server) {
 			r.Err, r.Replica = lockapi.Errorf(lockapi.CodePermissionDenied, "observe"), nil
-		}, "answers: cannot tell", "observe"},
+		}, "answers: warn", "permission_denied"},
 		{"a slow answer", func(_ *Seen, r *Server) { r.Took = slowAnswer }, "latency: warn", "250ms"},
 		{"no tls there", func(_ *Seen, r *Server) { r.TLS = &Handshake{Err: errors.New("not a TLS handshake")} }, "tls: bad", "not a TLS handshake"},
-		{"another CA", func(_ *Seen, r *Server) { r.TLS.Distrust = x509.UnknownAuthorityError{} }, "tls: bad", "unknown authority"},
+		{"another CA", func(_ *Seen, r *Server) { r.TLS.Distrust = x509.UnknownAuthorityError{} }, "tls: bad", "nobody who is trusted here"},
 		{"another name", func(_ *Seen, r *Server) {
 			r.TLS.Distrust = x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"db.local"}}, Host: "10.0.0.1"}
 		}, "tls: bad", "10.0.0.1"},
@@ -235,6 +239,15 @@ func TestFindings(t *testing.T) {
 		{"one that is just allowed", func(_ *Seen, r *Server) { r.Samples = samplesAt(0.0095) }, "", ""},
 		{"a short look", func(_ *Seen, r *Server) { r.Samples = r.Samples[:2]; r.Samples[1].Received += 20 * time.Millisecond }, "clock rates: cannot tell", "at most"},
 		{"a restart", func(_ *Seen, r *Server) { r.Samples[5].UptimeMS = 1 }, "clock rates: cannot tell", "started anew"},
+		{"a drift that replicas allow", func(_ *Seen, r *Server) {
+			r.Samples, r.Figures = samplesAt(0.021), figuresOf(wellFigures+"stout_clock_rate_difference_max_ratio 0.05\n")
+		}, "", ""},
+		{"a drift that they do not", func(_ *Seen, r *Server) {
+			r.Samples, r.Figures = samplesAt(0.009), figuresOf(wellFigures+"stout_clock_rate_difference_max_ratio 0.002\n")
+		}, "clock rates: bad", "r1 and r2 differ by at least"},
+		{"a clock as another sees it", func(_ *Seen, r *Server) { r.Figures = clockSeen(-0.0255, 0.005) }, "clocks, as told: bad", "r1 sees r2 differ by at least 20 ms/s"},
+		{"one that may be well", func(_ *Seen, r *Server) { r.Figures = clockSeen(0.0249, 0.015) }, "", ""},
+		{"one that is hardly known yet", func(_ *Seen, r *Server) { r.Figures = clockSeen(0, 0.03) }, "clocks, as told: cannot tell", "within 30 ms/s"},
 		{"another timing", func(_ *Seen, r *Server) { r.with("stout_lease_term_seconds 0.9") }, "timing: warn", "r2 750ms, r3 750ms"},
 		{"a quota nearly used", func(_ *Seen, r *Server) { r.with(`stout_quota_used{quota="max-sessions"} 80`) }, "quotas: warn", "max-sessions is used to 80%"},
 		{"one used up", func(_ *Seen, r *Server) { r.with(`stout_quota_used{quota="max-sessions"} 95`) }, "quotas: bad", "95 of 100"},

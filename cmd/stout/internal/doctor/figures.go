@@ -34,6 +34,9 @@ const (
 	metricAuditLines = "stout_audit_lines_total"
 	metricSumIndex   = "stout_state_checksum_index"
 	metricSum        = "stout_state_checksum"
+	metricClock      = "stout_member_clock_rate_difference_ratio" // as replicas see each other
+	metricClockError = "stout_member_clock_rate_error_ratio"
+	metricClockMost  = "stout_clock_rate_difference_max_ratio"
 	metricOpenFiles  = "process_open_fds"
 	metricMaxFiles   = "process_max_fds"
 )

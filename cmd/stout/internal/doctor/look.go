@@ -249,4 +249,13 @@ func isDenial(err error) bool {
 	return errors.Is(err, lockapi.CodePermissionDenied) || isUnauthenticated(err)
 }
 
+// codeOf is the code of a refusal, without its words.
+func codeOf(err error) lockapi.Code {
+	code, _ := errors.AsType[*lockapi.Error](err)
+	return code.Code
+}
+
+// Answers says whether a replica answers there, be it with a refusal.
+func (s *Server) Answers() bool { return s.Err == nil || isDenial(s.Err) }
+
 func isUnauthenticated(err error) bool { return errors.Is(err, lockapi.CodeUnauthenticated) }

@@ -13,7 +13,7 @@ const (
 	fewFiles   = 1024
 	fewWrites  = 50             // too few to judge a disk by
 	backupOld  = 26 * time.Hour // a daily one, and some
-	// defaultDrift is the default of clock-drift, which no replica tells.
+	// defaultDrift is the default of clock-drift, for replicas that do not tell theirs.
 	defaultDrift = 0.01
 	// leaseOverHeartbeat is the default of master-lease in heartbeat-timeouts, which
 	// no replica tells either.
@@ -140,21 +140,62 @@ func clockRates(s *Seen) []Finding {
 		}
 		clocks = append(clocks, clock{at.Replica.ID, r})
 	}
-	const do = "Leases rely on clocks that run alike to within clock-drift (0.01 unless it was set). Is a virtual machine starved or badly slewed by NTP? Mend that, or raise clock-drift on all replicas."
+	allowed := s.allowedDrift()
 	for i, a := range clocks {
 		for _, b := range clocks[i+1:] {
 			switch least, most := a.Apart(b.Rate); {
-			case least > 2*defaultDrift:
-				g.add(Bad, do, "%s and %s differ by at least %s", a.id, b.id, parts(least))
-			case least > defaultDrift:
-				g.add(Warn, do, "%s and %s differ by at least %s", a.id, b.id, parts(least))
-			case most > defaultDrift:
+			case least > allowed:
+				g.add(Bad, mendClocks, "%s and %s differ by at least %s", a.id, b.id, parts(least))
+			case least > allowed/2:
+				g.add(Warn, mendClocks, "%s and %s differ by at least %s", a.id, b.id, parts(least))
+			case most > allowed/2:
 				g.add(Unknown, "Look for longer: --for 30s.", "%s and %s differ by at most %s, which is as fine as %s of looking tells", a.id, b.id, parts(most), took(s.For))
 			default:
 				g.ok("%s and %s differ by at most %s", a.id, b.id, parts(most))
 			}
 		}
 	}
+	return g.all()
+}
+
+const mendClocks = "Leases rely on clocks that run alike to within what clock-drift allows (0.01 unless it was set). Is a virtual machine starved, or badly slewed by NTP? Mend that, or raise clock-drift on all replicas."
+
+// allowedDrift is how much the rates of two clocks may differ: the least that
+// replicas say, else what the default of clock-drift allows to both.
+func (s *Seen) allowedDrift() float64 {
+	least := math.Inf(1)
+	s.eachFigures(func(_ string, at *Server) {
+		if a, ok := at.Figures.value(metricClockMost); ok && a > 0 {
+			least = min(least, a)
+		}
+	})
+	if math.IsInf(least, 1) {
+		return 2 * defaultDrift
+	}
+	return least
+}
+
+// clocksOfOthers is what the replicas found out of each other's clocks themselves,
+// over a longer time than one looks at them here.
+func clocksOfOthers(s *Seen) []Finding {
+	g := gathered{area: AreaReplicas, check: "clocks, as told"}
+	allowed := s.allowedDrift()
+	s.eachFigures(func(id string, at *Server) {
+		at.latest().each(metricClock, "replica", func(other string, differs float64) {
+			off, _ := at.latest().value(metricClockError, "replica", other)
+			switch least := math.Abs(differs) - off; {
+			case other == id:
+			case least > allowed:
+				g.add(Bad, mendClocks, "%s sees %s differ by at least %s", id, other, parts(least))
+			case least > allowed/2:
+				g.add(Warn, mendClocks, "%s sees %s differ by at least %s", id, other, parts(least))
+			case off > allowed:
+				g.add(Unknown, "", "%s knows %s's only to within %s so far", id, other, parts(off))
+			default:
+				g.ok("%s of %s within %s", id, other, parts(math.Abs(differs)+off))
+			}
+		})
+	})
 	return g.all()
 }
 
@@ -263,7 +304,7 @@ func replicaCertificates(s *Seen) []Finding {
 				case left < certSoon:
 					g.add(Warn, "Put a new one in its place; stoutd takes it up without a restart.", "%s: the %s ends in %s", id, what, days(left))
 				default:
-					g.ok("%s %s for %s", id, what, days(left))
+					g.ok("%s for %s", what, days(left))
 				}
 			}
 		}

@@ -15,12 +15,20 @@ func handshakes(s *Seen) []Finding {
 			g.add(Bad, "Is the URL's scheme right, and does stoutd there speak TLS (api-cert)? A port that speaks none is http://.", "%s: no handshake: %v", at.URL, h.Err)
 		case h.Distrust != nil:
 			v, do := distrust(h)
-			g.add(v, do, "%s: %v", at.URL, h.Distrust)
+			g.add(v, do, "%s: %s", at.URL, distrustText(h.Distrust))
 		default:
 			g.ok("%s, certificate of %q good for %s", tls.VersionName(h.Version), h.Shown[0].Subject.CommonName, at.Host)
 		}
 	}
 	return g.all()
+}
+
+// distrustText is why a certificate is not trusted, without guesses at why not.
+func distrustText(err error) string {
+	if _, ok := err.(x509.UnknownAuthorityError); ok {
+		return "its certificate is signed by nobody who is trusted here"
+	}
+	return err.Error()
 }
 
 func distrust(h *Handshake) (Verdict, string) {

@@ -106,7 +106,7 @@ func answers(s *Seen) []Finding {
 			g.ok("%s is %s", at.URL, cmp.Or(at.Replica.ID, "nameless"))
 		case !connects, at.TLS != nil && (at.TLS.Err != nil || at.TLS.Distrust != nil):
 		case denied:
-			g.add(Unknown, "Ask with a credential that may observe the cell: --token-file FILE, or --cert and --key.", "%s tells nothing to who asks: %v", at.URL, at.Err)
+			g.add(Warn, "Ask with a credential that may observe the cell: --token-file FILE, or --cert and --key.", "%s tells nothing to who asks: %s", at.URL, codeOf(at.Err))
 		default:
 			g.add(Bad, "Something takes connections there and gives no answer: a process that hangs, a machine that is overloaded, or no stoutd. Look at its log.", "%s: %v", at.URL, at.Err)
 		}

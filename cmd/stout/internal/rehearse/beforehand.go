@@ -39,9 +39,16 @@ const (
 func (b *Before) Gap() time.Duration {
 	term := time.Duration(b.Cell.Lease.TermMS) * time.Millisecond
 	if b.Silence {
-		return 3 * term
+		return 2 * term
 	}
 	return term
+}
+
+// Quiet is for how long a master is to be silent: for longer than its lease and an
+// election take, so that another is elected, and not for too long: the cell bears
+// one failure less meanwhile.
+func (b *Before) Quiet() time.Duration {
+	return max(lockapi.DefaultSilenceMS*time.Millisecond, 3*time.Duration(b.Cell.Lease.TermMS)*time.Millisecond)
 }
 
 // Beforehand is what speaks against it, worst first; nothing where all is well.
@@ -75,6 +82,9 @@ func Beforehand(b *Before) []Concern {
 	}
 	if b.To != "" {
 		out = append(out, b.target()...)
+	}
+	if b.Silence && b.Quiet() > lockapi.MaxSilenceMS*time.Millisecond {
+		no("the term of the lease is %s: a master can't be silent for long enough", time.Duration(b.Cell.Lease.TermMS)*time.Millisecond)
 	}
 	return append(out, b.sessions()...)
 }

@@ -62,10 +62,12 @@ func TestBeforehand(t *testing.T) {
 		{"a short one", func(b *Before) { b.Sessions = append(b.Sessions, session("b", 1499*time.Millisecond, time.Second)) }, false,
 			"1 session may come near its end in a gap of 750ms: b (1s of 1.499s)"},
 		{"just long enough", func(b *Before) { b.Sessions = append(b.Sessions, session("b", 1500*time.Millisecond, time.Second)) }, false, ""},
+		{"a lease that is too long to be outlived", func(b *Before) { b.Silence, b.Cell.Lease.TermMS = true, 10_001 }, true, "the lease is 10.001s"},
+		{"one just not", func(b *Before) { b.Silence, b.Cell.Lease.TermMS, b.Sessions = true, 10_000, nil }, false, ""},
 		{"a silent master takes longer", func(b *Before) {
 			b.Silence = true
 			b.Sessions = append(b.Sessions, session("b", 1500*time.Millisecond, time.Second))
-		}, false, "1 session may come near its end in a gap of 2.25s"},
+		}, false, "1 session may come near its end in a gap of 1.5s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

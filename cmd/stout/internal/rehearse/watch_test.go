@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,13 +19,14 @@ func TestWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		const takes = 100 * time.Millisecond
-		lists, fails := 0, false
+		var lists atomic.Int32
+		var fails atomic.Bool
 		w := &watcher{begun: begun, but: []string{"own"}, ends: map[string]time.Duration{}}
 		w.list = func(context.Context) iter.Seq2[lockapi.SessionState, error] {
 			return func(yield func(lockapi.SessionState, error) bool) {
-				lists++
+				lists.Add(1)
 				time.Sleep(takes)
-				if fails {
+				if fails.Load() {
 					yield(lockapi.SessionState{}, errors.New("no master"))
 					return
 				}
@@ -35,19 +37,19 @@ func TestWatcher(t *testing.T) {
 		done := make(chan struct{})
 		go func() { w.run(ctx); close(done) }()
 		time.Sleep(10*time.Second - 1)
-		if lists != 10 {
-			t.Errorf("%d listings in 10 s, each of %v: want a tenth of the time", lists, takes)
+		if n := lists.Load(); n != 10 {
+			t.Errorf("%d listings in 10 s, each of %v: want a tenth of the time", n, takes)
 		}
 		ends, before := w.freeze()
 		if len(ends) != 1 || ends["a"] != 14*time.Second || len(before.Sessions) != 1 {
 			t.Errorf("ends %v, sessions %v; want a until 14s", ends, before.Sessions)
 		}
-		fails = true
+		fails.Store(true)
 		time.Sleep(5 * time.Second)
 		if w.last().Begun != before.Begun {
 			t.Error("a listing that failed counts as a sighting")
 		}
-		fails = false
+		fails.Store(false)
 		time.Sleep(5 * time.Second)
 		if after := w.last(); after.Begun <= before.Begun || ends["a"] != 14*time.Second {
 			t.Errorf("after the change: %v, ends %v", after.Begun, ends)

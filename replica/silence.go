@@ -1,0 +1,19 @@
+package replica
+
+import (
+	"fmt"
+	"time"
+)
+
+// Silence cuts this replica off from the others for a while, as a partition of the
+// network would: no message of Raft's leaves it, and none that arrives is heeded. A
+// leader steps down then, and follows whom the others have elected when it is over.
+func (r *Replica) Silence(d time.Duration) { r.silentUntil.Store(int64(r.opts.Clock() + d)) }
+
+// silenced is an error while this replica is to be silent.
+func (r *Replica) silenced() error {
+	if left := time.Duration(r.silentUntil.Load()) - r.opts.Clock(); left > 0 {
+		return fmt.Errorf("replica %s is silent for another %v, as it was told to", r.opts.ID, left)
+	}
+	return nil
+}
