@@ -61,7 +61,7 @@ func evilCell(t *testing.T) (*fakeCell, map[string]string) {
 // evilLines call every command that prints what the cell says, and say what is not
 // there as well as what is. A word in capitals stands for a thing of the cell.
 var evilLines = []string{
-	"status", "status --check", "locks", "locks PATH", "explain PATH", "deadlocks", "sessions", "session show HOLDER", "session show WAITER",
+	"status", "status --check", "top", "locks", "locks PATH", "explain PATH", "deadlocks", "sessions", "session show HOLDER", "session show WAITER",
 	"session show nobody", "doctor --for 10ms", "rehearse failover --yes", "check exclusive:1:PATH", "transfer", "transfer r9", "lock PATH --try -- true",
 	"lock PATH --wait 400ms -- true", "release PATH --token 3", "release PATH", "explain PATH", "session kill WAITER", "explain PATH --last 1",
 	"lock /free -- true",

@@ -20,7 +20,7 @@ const (
 type questions struct {
 	ask func(ctx context.Context, peers http.RoundTripper, id string) (lockapi.Replica, error) // for its own entry
 
-	mu   sync.Mutex // guards the following
+	mu   sync.Mutex         // guards the following
 	last map[string]*probed // by id
 }
 

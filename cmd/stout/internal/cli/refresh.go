@@ -3,11 +3,14 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"strings"
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/stoutlock/stout/internal/safetext"
 )
 
 // refreshEvery is how long a watched answer stays.
@@ -29,6 +32,27 @@ func (a *app) refresh(ctx context.Context, show func(context.Context) error) err
 		}
 		a.ui.out.w, a.ui.err.w = stdout, stderr
 		if _, err := io.WriteString(stdout, a.frame(picture.String(), first)); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// refreshLines prints an answer again and again, as a line of JSON each time. Each
+// is written as a whole, so that whatever ends us leaves no half of one.
+func (a *app) refreshLines(ctx context.Context, look func(context.Context) any) error {
+	tick := time.NewTicker(refreshEvery)
+	defer tick.Stop()
+	for {
+		line, err := json.Marshal(look(ctx))
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(a.ui.out.w, safetext.JSON(string(line))+"\n"); err != nil {
 			return err
 		}
 		select {

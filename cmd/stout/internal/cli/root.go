@@ -165,7 +165,7 @@ replicas have that name in their certificates.`,
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("server", cobra.NoFileCompletions)
 	cmd.AddCommand(
-		a.statusCommand(), a.locksCommand(), a.explainCommand(), a.deadlocksCommand(), a.lockCommand(), a.releaseCommand(),
+		a.statusCommand(), a.topCommand(), a.locksCommand(), a.explainCommand(), a.deadlocksCommand(), a.lockCommand(), a.releaseCommand(),
 		a.sessionsCommand(), a.sessionCommand(), a.checkCommand(),
 		a.getCommand(), a.putCommand(), a.lsCommand(), a.rmCommand(), a.watchCommand(),
 		a.transferCommand(), a.rehearseCommand(), a.doctorCommand(), a.memberCommand(), a.backupCommand(), a.accessCommand(), a.tokenCommand(), a.certsCommand(), a.versionCommand(),

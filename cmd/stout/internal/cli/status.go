@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,10 @@ with those that are not well, and the command that mends it where there is one.
 
 All replicas are asked at once: one that hangs does not stand in the way.
 
+With --watch -o json each look is a line: the cell as in the HTTP API, at, when
+that was, and findings, what is the matter; or at, error and details, where no
+replica tells of the cell.
+
 Exit codes: 0 a master holds its lease, 2 wrong usage, 3 the cell has no
 master, 4 no replica can be reached; with --check also 1: a master holds its
 lease, and something else is the matter.`,
@@ -37,6 +42,9 @@ lease, and something else is the matter.`,
 			if watch && check {
 				return usagef("--watch and --check do not go together: --check ends with the answer")
 			}
+			if watch && a.ui.json {
+				return a.refreshLines(cmd.Context(), a.statusLine)
+			}
 			if watch {
 				return a.refresh(cmd.Context(), func(ctx context.Context) error { return a.status(ctx, false) })
 			}
@@ -46,6 +54,43 @@ lease, and something else is the matter.`,
 	cmd.Flags().BoolVar(&check, "check", false, "exit with 1 also where a replica is not well")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second, until Ctrl-C")
 	return cmd
+}
+
+// statusLook is one look of a watched status, for programs.
+type statusLook struct {
+	At time.Time `json:"at"`
+	*lockapi.Cell
+	Findings []statusFinding `json:"findings,omitempty"`
+	Error    string          `json:"error,omitempty"`
+	Details  []string        `json:"details,omitempty"`
+}
+
+// statusFinding is what is wrong with one replica, and what mends it.
+type statusFinding struct {
+	ID      string `json:"id"`
+	What    string `json:"what"`
+	Command string `json:"command,omitempty"`
+}
+
+// statusLine looks at the cell once. That there is no master is told by the cell,
+// and as an error beside it.
+func (a *app) statusLine(ctx context.Context) any {
+	seen, err := a.survey(ctx, a.opts.timeout)
+	line := statusLook{At: time.Now().UTC()}
+	if err != nil {
+		f := a.explain(err)
+		line.Error, line.Details = f.message, append(f.details, f.hints...)
+		return line
+	}
+	for _, f := range a.endings(ctx, seen.Cell, a.examine(ctx, &seen)) {
+		line.Findings = append(line.Findings, statusFinding{f.id, f.what, f.command})
+	}
+	line.Cell = &seen.Cell
+	if !inOffice(seen.Cell) {
+		f := a.noMaster(seen.Cell)
+		line.Error, line.Details = f.message, f.hints
+	}
+	return line
 }
 
 // status shows the cell and returns what is wrong with it as an error.

@@ -211,3 +211,14 @@ func (u *ui) failure(f *failure) {
 		fmt.Fprintf(u.err.w, "%s %s\n", u.err.dim.Render("hint:"), safetext.Line(hint))
 	}
 }
+
+// safeLine is a message as one safe line.
+func safeLine(message string) string { return safetext.Line(message) }
+
+// capital is a message as a sentence of its own.
+func capital(message string) string {
+	if message == "" || !isAlphanumeric(rune(message[0])) {
+		return message
+	}
+	return strings.ToUpper(message[:1]) + message[1:]
+}

@@ -1,0 +1,147 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/internal/safetext"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// detailLines shows what is looked at closely.
+func (m *Model) detailLines() []string {
+	names := map[kind]string{lockKind: "Lock", sessionKind: "Session", fileKind: "File"}
+	lines := m.hard(m.paint.head(names[m.detail.Kind]+" "+words.Clean(m.detail.Name)), m.width)
+	r := &m.reading
+	if r.of != m.detail {
+		return append(lines, "", m.paint.dim("Reading..."))
+	}
+	if age := m.clock.Sub(r.at); age > oldAfter && m.detail.Kind != fileKind {
+		lines = append(lines, m.paint.warn(fmt.Sprintf("STALE: this is %s old", words.Human(age))))
+	} else if r.Stale {
+		lines = append(lines, m.paint.warn("Perhaps out of date: there was no master."))
+	}
+	lines = append(lines, "")
+	if r.Err != nil {
+		return append(lines, m.troubleLines(r.Err)...)
+	}
+	for line := range strings.Lines(r.Text) {
+		lines = append(lines, strings.Split(ansi.Wrap(strings.TrimRight(line, "\n"), max(8, m.width), ""), "\n")...)
+	}
+	if r.History != nil {
+		lines = append(lines, m.timeline(r.History)...)
+	}
+	if r.File != nil {
+		lines = append(lines, m.fileLines()...)
+	}
+	return lines
+}
+
+// hard breaks a line that is wider than the screen wherever that is.
+func (m *Model) hard(line string, width int) []string {
+	return strings.Split(ansi.Hardwrap(line, max(8, width), true), "\n")
+}
+
+// timeline is what happened to a lock, newest first.
+func (m *Model) timeline(h *lockapi.History) []string {
+	lines := []string{"", m.paint.head("What happened, newest first")}
+	if len(h.Events) == 0 {
+		lines = append(lines, "  nothing that the replica remembers")
+	}
+	for i := range h.Events {
+		p := &h.Events[i]
+		mark := map[lockapi.EventType]string{lockapi.EventLockAcquired: "+", lockapi.EventLockReleased: "-", lockapi.EventMasterChanged: "="}[p.Type]
+		head := fmt.Sprintf("  %s %s %-8s ", m.timeOfDay(p.At), cmp.Or(mark, "|"), happening(p.Type))
+		text := past(p)
+		room := max(12, min(m.width, 100)-ansi.StringWidth(head))
+		if m.width < 60 { // below the time, where there is no room beside it
+			lines, head, room = append(lines, head), "      ", max(12, m.width-6)
+		}
+		for i, line := range strings.Split(ansi.Wrap(text, room, ""), "\n") {
+			if i > 0 {
+				head = strings.Repeat(" ", ansi.StringWidth(head))
+			}
+			lines = append(lines, head+line)
+		}
+	}
+	reach := ""
+	if h.More {
+		reach = "This is not all. "
+	}
+	if h.Since != nil {
+		reach += "The replica remembers what was since " + m.timeOfDay(*h.Since) + "."
+	}
+	if reach != "" {
+		lines = append(lines, "")
+		for _, line := range m.wrapped(reach) {
+			lines = append(lines, m.paint.dim(line))
+		}
+	}
+	return lines
+}
+
+// past tells of what happened once.
+func past(p *lockapi.PastEvent) string {
+	who := called(p.SessionName, p.Session)
+	switch p.Type {
+	case lockapi.EventMasterChanged:
+		return fmt.Sprintf("%s became master, in epoch %d", words.Clean(p.Master), p.Epoch)
+	case lockapi.EventLockAcquired:
+		text := fmt.Sprintf("%s, %s, token %d", who, words.Clean(string(p.Mode)), p.Token)
+		if p.WaitedMS != nil {
+			text += ", had waited " + millis(*p.WaitedMS)
+		}
+		return text
+	case lockapi.EventLockReleased:
+		text := who + ", " + ending(p.Reason)
+		if p.Reason == lockapi.ReasonForced && p.By != "" {
+			text += " by " + words.Clean(p.By)
+		}
+		if p.SilentMS != nil {
+			text += fmt.Sprintf(": last keepalive %s before, ttl %s", millis(*p.SilentMS), millis(p.TTLMS))
+		}
+		if p.HeldMS != nil {
+			text += ", had it for " + millis(*p.HeldMS)
+		}
+		return text
+	case lockapi.EventFileDeleted:
+		return ending(p.Reason)
+	case lockapi.EventFileCreated, lockapi.EventFileChanged:
+		text := fmt.Sprintf("%s, generation %d", words.Bytes(int64(p.Size)), p.Generation)
+		if p.By != "" {
+			text += ", by " + words.Clean(p.By)
+		}
+		return text
+	}
+	return who
+}
+
+// fileLines are a file's stat and its content, with escapes for what a terminal
+// would obey.
+func (m *Model) fileLines() []string {
+	f := m.reading.File
+	pairs := [][2]string{
+		{"size", words.Bytes(int64(f.Size))}, {"generation", fmt.Sprintf("%d, revision %d, created as %d", f.Generation, f.Revision, f.Instance)},
+		{"written", fmt.Sprintf("%s, %s ago, by %s", m.timeOfDay(f.ModifiedAt), m.ago(f.ModifiedAt), words.Clean(f.Principal))},
+		{"created", m.timeOfDay(f.CreatedAt)}, {"sha256", words.Clean(f.SHA256)},
+	}
+	if f.Session != "" {
+		pairs = append(pairs, [2]string{"ends with", "session " + words.Clean(f.Session)})
+	}
+	var lines []string
+	for _, p := range pairs {
+		lines = append(lines, m.hard(m.paint.dim(fmt.Sprintf("%-11s", p[0]))+p[1], m.width)...)
+	}
+	lines = append(lines, "", m.paint.head("Content"))
+	for line := range strings.Lines(safetext.Page(string(f.Content))) {
+		line = strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    ")
+		for _, part := range m.hard(line, m.width-2) {
+			lines = append(lines, "  "+part)
+		}
+	}
+	return lines
+}

@@ -1,0 +1,468 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Source is the cell as the rest of stout asks it and tells of it.
+type Source interface {
+	// Look looks at the cell as a whole, with what is the matter. It ends with
+	// ctx, soon after it at the latest.
+	Look(ctx context.Context) (Look, error)
+	// Explain tells of the lock at a path, and Session of a session, in lines of a
+	// width that are safe to print. Stale allows any replica to answer.
+	Explain(ctx context.Context, path string, width int, stale bool) (string, error)
+	Session(ctx context.Context, id string, width int, stale bool) (string, error)
+	// Say says what an error means to who looks.
+	Say(err error) *Trouble
+}
+
+// How often the cell is asked, and how long is waited for an answer.
+const (
+	beat     = time.Second // between looks, and between readings of what is shown
+	patience = 5 * time.Second
+	// Members are asked for each third beat; parts of a list, and batches of
+	// events, have some time between them.
+	memberBeats = 3
+	partPause   = 50 * time.Millisecond
+	batchFor    = 100 * time.Millisecond
+)
+
+// driver asks the cell for what a model wants and sends what it is told.
+type driver struct {
+	source Source
+	client *client.Client
+	send   func(msg any)
+	beat   time.Duration
+
+	mu      sync.Mutex
+	want    Want
+	changed chan struct{} // closed, and made anew, when want changed
+	office  bool          // a master was in office when last looked
+}
+
+func newDriver(source Source, c *client.Client, send func(any)) *driver {
+	return &driver{source: source, client: c, send: send, beat: beat, changed: make(chan struct{}), office: true, want: Want{Page: cellPage}}
+}
+
+// panicked is a panic on a goroutine of the driver's. Whoever has the terminal
+// goes on with it, once that is as it was.
+type panicked struct {
+	what  any
+	stack []byte
+}
+
+// run asks until ctx ends.
+func (d *driver) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, job := range []func(context.Context){d.looks, d.members, d.events, d.lists, d.details} {
+		wg.Go(func() {
+			defer func() {
+				if what := recover(); what != nil {
+					d.send(panicked{what: what, stack: debug.Stack()})
+				}
+			}()
+			job(ctx)
+		})
+	}
+	wg.Wait()
+}
+
+// wants says what the model wants from now on.
+func (d *driver) wants(w Want) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old := d.want
+	d.want = w
+	old.Again, w.Again = nil, nil // which is looked at when it is time
+	if fmt.Sprint(old) != fmt.Sprint(w) {
+		close(d.changed)
+		d.changed = make(chan struct{})
+	}
+}
+
+func (d *driver) wanted() (Want, <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.want, d.changed
+}
+
+// stale says whether there is no master that could answer.
+func (d *driver) stale() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.office
+}
+
+func (d *driver) options() []client.ReadOption {
+	if d.stale() {
+		return []client.ReadOption{client.Stale()}
+	}
+	return nil
+}
+
+// every does a job again and again, but for while paused.
+func (d *driver) every(ctx context.Context, pause time.Duration, job func(context.Context)) {
+	for ctx.Err() == nil {
+		w, changed := d.wanted()
+		if w.Paused {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		job(ctx)
+		sleep(ctx, pause)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+func (d *driver) looks(ctx context.Context) {
+	d.every(ctx, d.beat, func(ctx context.Context) {
+		bounded, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		look, err := d.source.Look(bounded)
+		if ctx.Err() != nil {
+			return
+		}
+		d.mu.Lock()
+		d.office = err != nil || inOffice(look.Cell) // who may not look is told by what it reads
+		d.mu.Unlock()
+		d.send(Looked{At: time.Now(), Look: look, Err: d.trouble(err)})
+	})
+}
+
+func (d *driver) trouble(err error) *Trouble {
+	if err == nil {
+		return nil
+	}
+	return d.source.Say(err)
+}
+
+// members asks who makes up the cell, and for circles of who wait for each other.
+// That there are none is not asked of a cell in which nobody may.
+func (d *driver) members(ctx context.Context) {
+	d.every(ctx, memberBeats*d.beat, func(ctx context.Context) {
+		bounded, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		members, err := d.client.Members(bounded, d.options()...)
+		if ctx.Err() != nil {
+			return
+		}
+		msg := Membered{At: time.Now(), Members: members, Err: d.trouble(err)}
+		if err == nil {
+			msg.Circles, _ = d.client.Deadlocks(bounded, d.options()...) // of a release that finds none there are none
+		}
+		d.send(msg)
+	})
+}
+
+// events tells of events from now on. Once there was a first, none is left out
+// unless that is told.
+func (d *driver) events(ctx context.Context) {
+	heard := make(chan client.Event, mostEvents)
+	var telling sync.WaitGroup
+	telling.Go(func() { d.tell(ctx, heard) })
+	defer telling.Wait()
+	after, known := uint64(client.FromNow), false
+	for ctx.Err() == nil {
+		if !known {
+			bounded, cancel := context.WithTimeout(ctx, patience)
+			now, err := d.client.Revision(bounded)
+			cancel()
+			if err != nil {
+				d.unheard(ctx, err)
+				continue
+			}
+			after, known = now, true
+		}
+		d.send(Unheard{At: time.Now()})
+		for e, err := range d.client.Watch(ctx, after) {
+			switch {
+			case err != nil:
+				d.unheard(ctx, err)
+				continue
+			case e.Compacted != nil:
+				after = e.Compacted.Revision
+			default:
+				after = max(after, e.Revision)
+			}
+			select {
+			case heard <- e:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// tell sends what was heard, in batches: a screen for each event is more than
+// anybody sees.
+func (d *driver) tell(ctx context.Context, heard <-chan client.Event) {
+	for ctx.Err() == nil {
+		var batch []lockapi.CellEvent
+		var full <-chan time.Time
+		missed := false
+		for over := false; !over; {
+			select {
+			case e := <-heard:
+				if missed = e.Compacted != nil; missed {
+					over = true
+					break
+				}
+				batch = append(batch, e.CellEvent)
+				if full == nil {
+					full = time.After(min(batchFor, d.beat))
+				}
+			case <-full:
+				over = true
+			case <-ctx.Done():
+				return
+			}
+		}
+		if len(batch) > 0 {
+			d.send(Happened{At: time.Now(), Events: batch})
+		}
+		if missed {
+			d.send(Missed{At: time.Now()})
+		}
+	}
+}
+
+func (d *driver) unheard(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		d.send(Unheard{At: time.Now(), Err: d.trouble(err)})
+		sleep(ctx, d.beat)
+	}
+}
+
+// lists reads the list of the page that is shown: locks and directories once, for
+// events tell of changes; of locks in sight again what events do not tell; of
+// sessions a part each second.
+func (d *driver) lists(ctx context.Context) {
+	done := map[page]string{} // what was read to its end
+	var sessions sessionReader
+	defer sessions.stop()
+	for ctx.Err() == nil {
+		w, changed := d.wanted()
+		what := fmt.Sprint(w.Prefix, "\n", w.Dir, "\n", w.Missed, d.stale())
+		switch {
+		case w.Paused:
+		case w.Page == locksPage && done[locksPage] != what:
+			if d.readLocks(ctx, w) {
+				done[locksPage] = what
+			}
+		case w.Page == locksPage:
+			d.readAgain(ctx, w.Again)
+		case w.Page == filesPage && done[filesPage] != what:
+			if d.readDir(ctx, w) {
+				done[filesPage] = what
+			}
+		case w.Page == sessionsPage:
+			for more := true; more && ctx.Err() == nil; {
+				more = sessions.read(ctx, d)
+			}
+		}
+		if w.Page != filesPage {
+			delete(done, filesPage) // that a directory is empty now no event tells
+		}
+		select {
+		case <-changed:
+		case <-time.After(d.beat):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// part reads the items of a list up to a bound, and sends each page of them, for
+// none of which it waits too long. It says whether it came to an end.
+func part[T any](ctx context.Context, d *driver, of string, list func(context.Context) iter.Seq2[T, error], send func(Part, []T)) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silent := time.AfterFunc(patience, cancel)
+	defer silent.Stop()
+	p := Part{Of: of, Began: time.Now(), First: true, Stale: d.stale()}
+	var batch []T
+	flush := func(done bool) {
+		p.At, p.Done = time.Now(), done
+		send(p, batch)
+		batch, p.First = nil, false
+	}
+	n := 0
+	for item, err := range list(ctx) {
+		if err != nil {
+			p.Err = d.trouble(err)
+			flush(true)
+			return false
+		}
+		batch = append(batch, item)
+		if n++; n == mostListed {
+			p.Cut = true
+			break
+		}
+		if len(batch) == lockapi.MaxListLimit {
+			flush(false)
+			sleep(ctx, min(partPause, d.beat))
+			silent.Reset(patience)
+		}
+	}
+	flush(true)
+	return true
+}
+
+func (d *driver) readLocks(ctx context.Context, w Want) bool {
+	list := func(ctx context.Context) iter.Seq2[lockapi.Lock, error] {
+		return d.client.ListLocks(ctx, w.Prefix, d.options()...)
+	}
+	return part(ctx, d, w.Prefix, list, func(p Part, l []lockapi.Lock) { d.send(LocksRead{p, l}) })
+}
+
+func (d *driver) readDir(ctx context.Context, w Want) bool {
+	list := func(ctx context.Context) iter.Seq2[client.DirEntry, error] {
+		return d.client.ReadDir(ctx, w.Dir, d.options()...)
+	}
+	return part(ctx, d, w.Dir, list, func(p Part, e []client.DirEntry) { d.send(DirRead{p, e}) })
+}
+
+// readAgain reads locks that are in sight.
+func (d *driver) readAgain(ctx context.Context, paths []string) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	msg := AgainRead{At: time.Now()}
+	for _, path := range slices.Clone(paths) {
+		if l, err := d.client.ReadLock(ctx, path, d.options()...); err == nil {
+			msg.Locks = append(msg.Locks, l)
+		}
+	}
+	if len(msg.Locks) > 0 {
+		d.send(msg)
+	}
+}
+
+// sessionReader goes round the list of sessions.
+type sessionReader struct {
+	next  func() (lockapi.SessionState, error, bool)
+	end   func() // gives the iteration up
+	part  Part
+	count int
+	round int // how often it came round
+
+	cancel context.CancelFunc // ends a call that is under way
+}
+
+func (r *sessionReader) stop() {
+	if r.end != nil {
+		r.end()
+	}
+	r.next, r.end = nil, nil
+}
+
+// read reads a page of sessions and says whether to read the next one at once: in
+// the first round.
+func (r *sessionReader) read(ctx context.Context, d *driver) bool {
+	if r.next == nil {
+		bounded, cancel := context.WithCancel(ctx)
+		next, stop := iter.Pull2(d.client.ListSessions(bounded, d.options()...))
+		r.next, r.cancel, r.end = next, cancel, func() { stop(); cancel() }
+		r.part, r.count = Part{Began: time.Now(), Stale: d.stale()}, 0
+	}
+	silent := time.AfterFunc(patience, r.cancel)
+	defer silent.Stop()
+	var batch []lockapi.SessionState
+	for len(batch) < lockapi.MaxListLimit && r.count < mostListed {
+		s, err, ok := r.next()
+		if !ok {
+			r.part.Done = true
+			break
+		}
+		if err != nil {
+			r.stop()
+			d.send(SessionsRead{Part: Part{Began: r.part.Began, At: time.Now(), Err: d.trouble(err)}})
+			return false
+		}
+		batch, r.count = append(batch, s), r.count+1
+	}
+	r.part.Cut = r.count == mostListed
+	r.part.Done = r.part.Done || r.part.Cut
+	r.part.At = time.Now()
+	d.send(SessionsRead{r.part, batch})
+	if r.part.Done {
+		r.stop()
+		r.round++
+		return false
+	}
+	return r.round == 0
+}
+
+// details reads what is looked at closely: each second, or for a file where an
+// event says that it changed.
+func (d *driver) details(ctx context.Context) {
+	last := Want{}
+	for ctx.Err() == nil {
+		w, changed := d.wanted()
+		fresh := w.Detail != last.Detail || w.Nudge != last.Nudge || w.Width != last.Width
+		if w.Detail.Kind != noKind && (fresh || w.Detail.Kind != fileKind && !w.Paused) {
+			last = w
+			d.readDetail(ctx, w)
+		}
+		if w.Detail.Kind == noKind {
+			last = w
+		}
+		select {
+		case <-changed:
+		case <-time.After(d.beat):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// historyLimit is how much of what happened to a lock is shown.
+const historyLimit = 200
+
+func (d *driver) readDetail(ctx context.Context, w Want) {
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	out, err := Detailed{Stale: d.stale()}, error(nil)
+	switch w.Detail.Kind {
+	case lockKind:
+		if out.Text, err = d.source.Explain(bounded, w.Detail.Name, w.Width, out.Stale); err == nil {
+			var h lockapi.History
+			h, err = d.client.History(bounded, w.Detail.Name, historyLimit)
+			out.History = &h
+		}
+	case sessionKind:
+		out.Text, err = d.source.Session(bounded, w.Detail.Name, w.Width, out.Stale)
+	case fileKind:
+		var f client.File
+		f, err = d.client.Get(bounded, w.Detail.Name, d.options()...)
+		out.File = &f
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		out = Detailed{Err: d.trouble(err)}
+		if errors.Is(err, client.ErrNotFound) {
+			out.Err = &Trouble{Text: "There is no such file any more."}
+		}
+	}
+	d.send(DetailRead{At: time.Now(), Of: w.Detail, Detailed: out})
+}

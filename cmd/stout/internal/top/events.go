@@ -1,0 +1,89 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// happenings are the types of events in a word.
+var happenings = map[lockapi.EventType]string{
+	lockapi.EventLockAcquired: "acquired", lockapi.EventLockReleased: "released", lockapi.EventLockContended: "waits",
+	lockapi.EventFileCreated: "created", lockapi.EventFileChanged: "changed", lockapi.EventFileDeleted: "deleted",
+	lockapi.EventMasterChanged: "master",
+}
+
+func happening(t lockapi.EventType) string {
+	if word := happenings[t]; word != "" {
+		return word
+	}
+	return words.Clean(string(t))
+}
+
+// ends are the reasons for which something ended.
+var ends = map[string]string{
+	lockapi.ReasonReleased: "released", lockapi.ReasonSessionClosed: "its session was closed", lockapi.ReasonSessionExpired: "its session expired",
+	lockapi.ReasonForced: "released by force", lockapi.ReasonDeleted: "deleted", lockapi.ReasonSessionEnded: "its session ended",
+	lockapi.ReasonDenied: "its session may not lock there any more",
+}
+
+func ending(reason string) string {
+	if word := ends[reason]; word != "" {
+		return word
+	}
+	return words.Clean(strings.ReplaceAll(reason, "_", " "))
+}
+
+// told is what an event says beside its type and its path.
+func told(e *lockapi.CellEvent) string {
+	switch {
+	case e.Master != nil:
+		return fmt.Sprintf("%s is master, epoch %d", words.Clean(e.Master.Master), e.Master.Epoch)
+	case e.Hold != nil && e.Type == lockapi.EventLockReleased:
+		return called(e.Hold.SessionName, e.Hold.Session) + ", " + ending(e.Reason)
+	case e.Hold != nil && e.Hold.Token != 0:
+		return fmt.Sprintf("%s, token %d", called(e.Hold.SessionName, e.Hold.Session), e.Hold.Token)
+	case e.Hold != nil:
+		return called(e.Hold.SessionName, e.Hold.Session)
+	case e.Type == lockapi.EventFileDeleted:
+		return ending(e.Reason)
+	case e.File != nil:
+		return fmt.Sprintf("%s, generation %d", words.Bytes(int64(e.File.Size)), e.File.Generation)
+	}
+	return ""
+}
+
+// eventRows are the events that are searched for, newest first.
+func (m *Model) eventRows() []*seen {
+	search := m.lists[eventsPage].search
+	out := make([]*seen, 0, len(m.events))
+	for i := range m.events {
+		e := &m.events[i]
+		if search == "" || matches(search, e.Path, happening(e.Type), told(&e.CellEvent)) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+var eventColumns = []column{
+	{title: "SEEN", width: 8}, {title: "WHAT", width: 8}, {title: "PATH", flex: 16},
+	{title: "WHO", width: 34, most: 80, rank: 1}, {title: "REVISION", width: 9, right: true, rank: 2},
+}
+
+func (m *Model) eventCells(e *seen) []cell {
+	what := cell{text: happening(e.Type)}
+	switch {
+	case e.Type == lockapi.EventMasterChanged, e.Reason == lockapi.ReasonSessionExpired, e.Reason == lockapi.ReasonForced:
+		what.style = m.paint.warn
+	case e.Type == lockapi.EventLockAcquired:
+		what.style = m.paint.good
+	}
+	path, who := cell{text: words.Clean(e.Path)}, told(&e.CellEvent)
+	if e.Master != nil {
+		path.text, who = words.Clean(e.Master.Master), fmt.Sprintf("is master, in epoch %d", e.Master.Epoch)
+	}
+	return []cell{{text: m.timeOfDay(e.at), style: m.paint.dim}, what, path, {text: who}, {text: fmt.Sprint(e.Revision), style: m.paint.dim}}
+}

@@ -1,0 +1,135 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// fileRow is an entry of the directory that is shown.
+type fileRow struct {
+	client.DirEntry
+	changed time.Time // when an event last told of it
+	at      time.Time
+}
+
+// enter goes to a directory.
+func (m *Model) enter(dir string) {
+	l := m.lists[filesPage]
+	l.key, l.search = "", ""
+	if up, ok := strings.CutPrefix(m.dir, dir); ok && up != "" { // upwards: to where that stands
+		l.key = dir + up[:strings.IndexByte(up, '/')+1]
+	}
+	m.dir, l.cursor, l.offset = dir, 0, 0
+	m.files = table[*fileRow]{rows: map[string]*fileRow{}}
+}
+
+// parent is the directory that one lies in.
+func parent(dir string) string {
+	return dir[:strings.LastIndexByte(strings.TrimSuffix(dir, "/"), '/')+1]
+}
+
+func (m *Model) dirRead(p DirRead) {
+	if p.Of != m.dir {
+		return
+	}
+	m.files.begin(p.Part)
+	for _, e := range p.Entries {
+		if known := m.files.rows[e.Path]; known == nil || !known.changed.After(p.Began) {
+			m.files.rows[e.Path] = &fileRow{DirEntry: e, at: p.At}
+		}
+	}
+	if p.Done && p.Err == nil {
+		for path, row := range m.files.rows {
+			if row.at.Before(p.Began) && row.changed.Before(p.Began) {
+				delete(m.files.rows, path)
+			}
+		}
+	}
+}
+
+// fileEvent changes the directory by what an event tells. That a directory below
+// it is empty now shows when it is read again.
+func (m *Model) fileEvent(at time.Time, e lockapi.CellEvent) {
+	name, in := strings.CutPrefix(e.Path, m.dir)
+	if !in || m.files.at.IsZero() {
+		return
+	}
+	m.files.sorted = nil
+	if i := strings.IndexByte(name, '/'); i >= 0 {
+		dir := m.dir + name[:i+1]
+		if e.Type != lockapi.EventFileDeleted && m.files.rows[dir] == nil {
+			m.files.rows[dir] = &fileRow{DirEntry: client.DirEntry{Path: dir}, changed: at, at: at}
+		}
+		return
+	}
+	if e.Type == lockapi.EventFileDeleted {
+		delete(m.files.rows, e.Path)
+	} else if e.File != nil && len(m.files.rows) < mostListed {
+		m.files.rows[e.Path] = &fileRow{DirEntry: client.DirEntry{Path: e.Path, File: &client.File{FileStat: e.File.FileStat}}, changed: at, at: at}
+	}
+}
+
+var fileSorts = []struct {
+	name string
+	less func(a, b *client.File) int
+}{
+	{"name", func(_, _ *client.File) int { return 0 }},
+	{"size", func(a, b *client.File) int { return cmp.Compare(b.Size, a.Size) }},
+	{"newest", func(a, b *client.File) int { return b.ModifiedAt.Compare(a.ModifiedAt) }},
+}
+
+// fileRows has directories first where the order is not by name.
+func (m *Model) fileRows() []*fileRow {
+	if m.files.sorted != nil {
+		return m.files.sorted
+	}
+	l := m.lists[filesPage]
+	out := make([]*fileRow, 0, len(m.files.rows))
+	for _, row := range m.files.rows {
+		if matches(l.search, row.Path) {
+			out = append(out, row)
+		}
+	}
+	order := fileSorts[l.sort].less
+	slices.SortFunc(out, func(a, b *fileRow) int {
+		by := 0
+		switch {
+		case a.File != nil && b.File != nil:
+			by = order(a.File, b.File)
+		case l.sort > 0 && a.File == nil && b.File != nil:
+			return -1
+		case l.sort > 0 && a.File != nil && b.File == nil:
+			return 1
+		}
+		by = cmp.Or(by, strings.Compare(a.Path, b.Path))
+		if l.reverse {
+			by = -by
+		}
+		return by
+	})
+	m.files.sorted = out
+	return out
+}
+
+var fileColumns = []column{
+	{title: "NAME", flex: 16}, {title: "SIZE", width: 10, right: true}, {title: "GEN", width: 5, right: true, rank: 2},
+	{title: "WRITTEN", width: 10, right: true, rank: 1}, {title: "BY", width: 20, most: 40, rank: 3}, {title: "ENDS WITH SESSION", width: 26, rank: 4},
+}
+
+func (m *Model) fileCells(r *fileRow) []cell {
+	name := words.Clean(strings.TrimPrefix(r.Path, m.dir))
+	if r.File == nil {
+		return []cell{{text: name, style: m.paint.head}, {text: "directory", style: m.paint.dim}, {}, {}, {}, {}}
+	}
+	f := r.File
+	return []cell{
+		{text: name}, {text: words.Bytes(int64(f.Size))}, {text: some(int(f.Generation))},
+		{text: m.ago(f.ModifiedAt) + " ago"}, {text: words.Clean(f.Principal)}, {text: words.Clean(f.Session)},
+	}
+}

@@ -1,0 +1,188 @@
+package top
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+var rewrite = flag.Bool("rewrite", false, "record what the screens are now")
+
+// nasty is what a terminal would obey, or not show; wide is letters of two columns
+// and ones that combine.
+const (
+	nasty = "x\x1b[2J\u009b2J\x1b]0;t\a\u202e\u2066\u200b\ufe0f\r\nall is well\x7f\xff"
+	wide  = "/数据库/主节点/e\u0301te\u0301/👩‍👩‍👧‍👦/한국어"
+)
+
+var unreachable = &Trouble{Text: "No replica can be reached.", More: []string{"http://10.0.0.1:7101: connection refused", "http://10.0.0.2:7101: no answer within 5s", "hint: name the replicas' API addresses with --server or STOUT_SERVER; is stoutd running there?"}}
+
+// noMasterLook is what is seen of a cell that has lost two of three.
+func noMasterLook() Look {
+	c := theCell(3, "")
+	c.Replicas[1].Healthy, c.Replicas[2].Healthy = false, false
+	return Look{Cell: c, Findings: []string{"r2 does not answer (connection refused); last heard of 14s ago", "r3 answers, and is not ready: it has no master"}}
+}
+
+func nastyThings() []any {
+	l := held("/a\u202eb\u2066\u00a0\ufeff\u200b\u2028", 1, lockapi.Holder{Session: nasty, SessionName: nasty, Mode: nasty, Token: 1, GrantedAt: start})
+	s := theSession(nasty, nasty, 5000)
+	s.Principal = nasty
+	members := theMembers(2, 0)
+	members.Members[0].ID, members.Members[0].URL, members.Members[0].Version, members.CellID = nasty, nasty, nasty, nasty
+	cell := theCell(2, "r1")
+	cell.Cell, cell.Replicas[1].ID, cell.Replicas[1].URL, cell.Replicas[1].Role, cell.Replicas[0].Promise.To = nasty, nasty, nasty, nasty, nasty
+	cell.Master.ID, cell.Master.URL = nasty, nasty
+	link := lockapi.DeadlockLink{Session: nasty, SessionName: nasty, Path: nasty, Mode: nasty}
+	return []any{
+		Tick(start), Looked{At: start, Look: Look{Cell: cell}},
+		Membered{At: start, Members: members, Circles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{link, link}}}},
+		LocksRead{all(""), []lockapi.Lock{l, held(wide, 0, holder("S", wide, 2)), held("/"+strings.Repeat("long/", 200)+"end", 0, holder("S", strings.Repeat("n", 128), 3))}},
+		SessionsRead{all(""), []lockapi.SessionState{s, theSession("S9", wide, 9000)}},
+		DirRead{all("/"), []client.DirEntry{{Path: "/" + nasty + "/"}, {Path: "/" + nasty, File: &client.File{FileStat: lockapi.FileStat{Path: "/" + nasty, Principal: nasty, Session: nasty}}}}},
+		Happened{start, []lockapi.CellEvent{
+			lockEventOf(lockapi.EventLockAcquired, 7, wide, nasty, nasty, 9, ""), lockEventOf(lockapi.EventLockReleased, 8, nasty, nasty, nasty, 9, nasty),
+			{Revision: 9, Type: nasty, Path: nasty}, {Revision: 10, Type: lockapi.EventMasterChanged, Master: &lockapi.EventMaster{Epoch: 4, Master: nasty}},
+		}},
+	}
+}
+
+// lockDetail is what was read of /db/primary.
+func lockDetail() DetailRead {
+	return DetailRead{At: start, Of: subject{lockKind, "/db/primary"}, Detailed: Detailed{
+		Text: "/db/primary is held by db-1.example since 02:58:30, for 1m30s.\n    Token 101, exclusive, session S1. Its session is still good for 9.1s of 12s.\n",
+		History: &lockapi.History{Path: "/db/primary", More: true, Since: ptr(at(-7000)), Events: []lockapi.PastEvent{
+			{Revision: 9, Type: lockapi.EventLockContended, At: at(-60), SessionName: "db-2.example"},
+			{Revision: 8, Type: lockapi.EventLockAcquired, At: at(-90), SessionName: "db-1.example", Mode: lockapi.Exclusive, Token: 101, WaitedMS: ptr(int64(31_000))},
+			{Revision: 7, Type: lockapi.EventMasterChanged, At: at(-95), Master: "r1", Epoch: 3},
+			{Revision: 6, Type: lockapi.EventLockReleased, At: at(-100), SessionName: "db-3.example", Token: 90, Reason: lockapi.ReasonSessionExpired, SilentMS: ptr(int64(14_200)), TTLMS: 12_000, HeldMS: ptr(int64(86_400_000))},
+			{Revision: 5, Type: lockapi.EventLockReleased, At: at(-90_000), SessionName: nasty, Token: 80, Reason: lockapi.ReasonForced, By: "user:ops", HeldMS: ptr(int64(500))},
+		}},
+	}}
+}
+
+// screens are the scenarios: what is promised of each stands in its name.
+var screens = []struct {
+	name     string
+	messages []any
+}{
+	{"cell-well", well()},
+	{"cell-lease-runs-out", script(well(), Tick(at(1)))},
+	{"cell-of-one", script(Tick(start), Looked{At: start, Look: Look{Cell: theCell(1, "r1")}}, Membered{At: start, Members: theMembers(1, 0)})},
+	{"no-master", script(well(), Tick(at(2)), Looked{At: at(2), Look: noMasterLook()}, Unheard{At: at(2), Err: &Trouble{Text: "no master"}})},
+	{"never-reached", script(Tick(start), Looked{At: start, Err: unreachable}, Tick(at(3)))},
+	{"lost-and-stale", script(well(), keys("2"), Tick(at(1)), Looked{At: at(1), Err: unreachable}, Looked{At: at(6), Err: unreachable}, Tick(at(13)))},
+	{"found-again", script(well(), Looked{At: at(1), Err: unreachable}, Looked{At: at(9), Look: Look{Cell: theCell(3, "r1")}}, Tick(at(9)))},
+	{"denied", script(Tick(start), Looked{At: start, Err: &Trouble{Text: "User:guest may not observe the cell.", Denied: true, More: []string{"hint: stout access whoami shows who the cell takes you for"}}})},
+	{"fail-over", script(well(), Tick(at(4)), Happened{at(4), []lockapi.CellEvent{{Revision: 50, Type: lockapi.EventMasterChanged, Master: &lockapi.EventMaster{Epoch: 4, Master: "r2"}}}}, Looked{At: at(4), Look: Look{Cell: theCell(3, "r2")}})},
+	{"locks-tree", script(well(), keys("2"), Tick(at(4)))},
+	{"locks-folded", script(well(), keys("2"), keys("j", "j", "enter"))},
+	{"locks-by-queue", script(well(), keys("2", "s"))},
+	{"locks-searched", script(well(), keys("2", "/", "c", "r", "o", "n", "enter"))},
+	{"locks-search-typed", script(well(), keys("2", "/", "/", "j", "o"))},
+	{"locks-change-by-events", script(well(), keys("2"), Tick(at(3)), Happened{at(3), []lockapi.CellEvent{
+		lockEventOf(lockapi.EventLockReleased, 60, "/db/primary", "S1", "db-1.example", 101, lockapi.ReasonReleased),
+		lockEventOf(lockapi.EventLockAcquired, 61, "/db/primary", "S7", "db-2.example", 120, ""),
+		lockEventOf(lockapi.EventLockReleased, 62, "/jobs/nightly/backup", "S2", "cron@batch-1", 102, lockapi.ReasonSessionExpired),
+		lockEventOf(lockapi.EventLockAcquired, 63, "/new", "S8", "newcomer", 121, ""),
+	}})},
+	{"lock-closely", script(well(), keys("2", "enter"), lockDetail())},
+	{"lock-closely-old", script(well(), keys("2", "enter"), lockDetail(), Tick(at(20)))},
+	{"sessions", script(well(), keys("3"), Tick(at(1)))},
+	{"session-gone", script(well(), keys("3", "enter"), DetailRead{At: start, Of: subject{sessionKind, "S2"}, Detailed: Detailed{Err: &Trouble{Text: "There is no such session any more."}}})},
+	{"files", script(well(), keys("4"))},
+	{"file-closely", script(well(), keys("4", "j", "enter"), DetailRead{At: start, Of: subject{fileKind, "/motd"}, Detailed: Detailed{File: &client.File{
+		FileStat: lockapi.FileStat{Path: "/motd", Size: 12, Generation: 2, Revision: 44, Instance: 40, ModifiedAt: at(-60), CreatedAt: at(-600), SHA256: strings.Repeat("ab", 32), Session: "S1"},
+		Content:  []byte("line one\n\ttabbed " + nasty + "\nlast"),
+	}}})},
+	{"events", script(well(), keys("5"), Happened{at(1), []lockapi.CellEvent{
+		lockEventOf(lockapi.EventLockContended, 70, "/db/primary", "S3", "db-3.example", 0, ""),
+		lockEventOf(lockapi.EventLockReleased, 71, "/db/primary", "S1", "db-1.example", 101, lockapi.ReasonSessionExpired),
+		{Revision: 72, Type: lockapi.EventFileChanged, Path: "/app/conf", File: &lockapi.File{FileStat: lockapi.FileStat{Size: 5000, Generation: 9}}},
+	}})},
+	{"members", script(well(), keys("6"))},
+	{"members-in-a-circle", script(well(), keys("6"), Membered{At: start, Members: theMembers(3, 1), Circles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{
+		{Session: "A", SessionName: "left", Path: "/x", Mode: lockapi.Exclusive, WaitingMS: 4000, Token: 7}, {Session: "B", SessionName: "right", Path: "/y", Mode: lockapi.Exclusive, WaitingMS: 3000, Token: 8}}}}})},
+	{"paused", script(well(), keys("2", "p"), Tick(at(30)), Happened{at(10), []lockapi.CellEvent{lockEventOf(lockapi.EventLockReleased, 60, "/db/primary", "S1", "db-1.example", 101, "released")}})},
+	{"missed", script(well(), keys("2"), Missed{At: at(1)}, Tick(at(1)))},
+	{"help", script(well(), keys("?"))},
+	{"nasty-cell", script(nastyThings(), keys("1"))},
+	{"nasty-locks", script(nastyThings(), keys("2"))},
+	{"nasty-sessions", script(nastyThings(), keys("3"))},
+	{"nasty-files", script(nastyThings(), keys("4"))},
+	{"nasty-events", script(nastyThings(), keys("5"))},
+	{"nasty-members", script(nastyThings(), keys("6"))},
+	{"nasty-search", script(nastyThings(), keys("2", "/"), Key{Name: "paste", Text: nasty})},
+}
+
+// Each screen is as it was recorded, on a terminal of the usual size, a small and
+// a large one; fits there; and holds nothing that a terminal would obey.
+func TestScreens(t *testing.T) {
+	for _, s := range screens {
+		for _, size := range [][2]int{{80, 24}, {40, 20}, {200, 60}} {
+			name := fmt.Sprintf("%s-%dx%d", s.name, size[0], size[1])
+			t.Run(name, func(t *testing.T) {
+				var got strings.Builder
+				for line := range strings.Lines(shown(t, false, size[0], size[1], s.messages) + "\n") {
+					got.WriteString(strings.TrimRight(line, " \n") + "\n")
+				}
+				file := filepath.Join("testdata", name+".txt")
+				if *rewrite {
+					if err := os.WriteFile(file, []byte(got.String()), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.String() != string(want) {
+					t.Errorf("it is\n%s\nand was\n%s", got.String(), want)
+				}
+			})
+		}
+	}
+}
+
+// With colour the text is the same: nothing is said by colour alone. Sizes that
+// nobody can read break nothing.
+func TestColourSaysNothing(t *testing.T) {
+	for _, s := range screens {
+		plain, coloured := shown(t, false, 80, 24, s.messages), shown(t, true, 80, 24, s.messages)
+		if got := stripped(coloured); got != stripped(plain) {
+			t.Errorf("%s: in colour it says\n%s\nand else\n%s", s.name, got, plain)
+		}
+		if !strings.Contains(coloured, "\x1b[") || strings.Contains(plain, "\x1b") {
+			t.Errorf("%s: no colour with it, or some without", s.name)
+		}
+		for _, size := range [][2]int{{1, 1}, {7, 3}, {20, 5}, {300, 2}} {
+			shown(t, false, size[0], size[1], s.messages)
+		}
+	}
+}
+
+// sgr is what colours text.
+func stripped(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		for {
+			before, after, found := strings.Cut(line, "\x1b[")
+			out.WriteString(before)
+			if !found {
+				break
+			}
+			_, line, _ = strings.Cut(after, "m")
+		}
+	}
+	var lines []string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,206 @@
+package top
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/muesli/termenv"
+
+	"github.com/stoutlock/stout/cmd/stout/internal/words"
+)
+
+// paint is the styles, each a function of text that is safe to print. Colour is
+// never the only sign of something.
+type paint struct {
+	dim, good, warn, fail, head, chosen func(string) string
+}
+
+func newPaint(colour bool) paint {
+	profile := termenv.Ascii
+	if colour {
+		profile = termenv.ANSI
+	}
+	r := lipgloss.NewRenderer(io.Discard, termenv.WithProfile(profile))
+	r.SetColorProfile(profile)
+	style := func(s lipgloss.Style) func(string) string { return func(text string) string { return s.Render(text) } }
+	color := func(c string) lipgloss.Style { return r.NewStyle().Foreground(lipgloss.Color(c)) }
+	return paint{
+		dim: style(r.NewStyle().Faint(true)), good: style(color("2")), warn: style(color("3")),
+		fail: style(color("1").Bold(true)), head: style(r.NewStyle().Bold(true)), chosen: style(r.NewStyle().Reverse(true)),
+	}
+}
+
+// column is one of a list. A column with flex takes what the others leave, at
+// least that much; others are left out for that, the highest rank first. Those of
+// rank 0 stay. Where there is room one grows up to most.
+type column struct {
+	title string
+	width int
+	most  int
+	flex  int
+	right bool
+	rank  int
+}
+
+// cell is what stands in a column of a row: text that is safe to print.
+type cell struct {
+	text, tail string // tail is never cut
+	style      func(string) string
+}
+
+const gap = 2
+
+// layout is how wide each column is on a screen; 0 for those that are left out.
+func layout(columns []column, width int) []int {
+	out := make([]int, len(columns))
+	for i, c := range columns {
+		out[i] = c.width + c.flex
+	}
+	for sum(out) > width {
+		last := -1
+		for i, c := range columns {
+			if out[i] > 0 && c.rank > 0 && (last < 0 || c.rank >= columns[last].rank) {
+				last = i
+			}
+		}
+		if last < 0 {
+			break
+		}
+		out[last] = 0
+	}
+	for i, c := range columns {
+		if c.flex > 0 && out[i] > 0 {
+			out[i] = max(1, min(out[i]+width-sum(out), max(mostFlex, width/3)))
+		}
+	}
+	for i, c := range columns {
+		if c.most > 0 && out[i] > 0 {
+			out[i] = max(out[i], min(c.most, out[i]+width-sum(out)))
+		}
+	}
+	return out
+}
+
+// mostFlex is from when on a column that takes what others leave leaves some to
+// them.
+const mostFlex = 56
+
+func sum(widths []int) int {
+	n := -gap
+	for _, w := range widths {
+		if w > 0 {
+			n += w + gap
+		}
+	}
+	return n
+}
+
+// row sets cells in their columns.
+func row(cells []cell, columns []column, widths []int) string {
+	var parts []string
+	for i, c := range cells {
+		if widths[i] == 0 {
+			continue
+		}
+		text := middle(c.text, widths[i]-ansi.StringWidth(c.tail)) + c.tail
+		blanks := strings.Repeat(" ", max(0, widths[i]-ansi.StringWidth(text)))
+		if c.style != nil && text != "" {
+			text = c.style(text)
+		}
+		if columns[i].right {
+			text = blanks + text
+		} else {
+			text += blanks
+		}
+		parts = append(parts, text)
+	}
+	return strings.TrimRight(strings.Join(parts, strings.Repeat(" ", gap)), " ")
+}
+
+func (m *Model) heading(columns []column, widths []int) string {
+	cells := make([]cell, len(columns))
+	for i, c := range columns {
+		cells[i] = cell{text: c.title, style: m.paint.head}
+	}
+	return row(cells, columns, widths)
+}
+
+// middle cuts text to a width, out of its middle: paths and names differ at their
+// ends.
+func middle(text string, width int) string {
+	n := ansi.StringWidth(text)
+	if n <= width {
+		return text
+	}
+	if width < 8 {
+		return ansi.Truncate(text, max(0, width), "…")
+	}
+	head := (width - 1) / 3
+	tail := ansi.TruncateLeft(text, n-(width-1-head), "")
+	return ansi.Truncate(text, head, "") + "…" + ansi.Truncate(tail, width-1-head, "")
+}
+
+// bar shows a part of a whole, as well without colour.
+func bar(part, whole time.Duration, width int) string {
+	full := 0
+	if whole > 0 {
+		full = max(0, min(width, int((part*time.Duration(width)+whole/2)/whole)))
+	}
+	return "[" + strings.Repeat("#", full) + strings.Repeat(".", width-full) + "]"
+}
+
+// tenths is a duration to a tenth of a second.
+func tenths(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
+
+func millis(ms int64) string { return words.Human(time.Duration(ms) * time.Millisecond) }
+
+// ago is how long ago t was.
+func (m *Model) ago(t time.Time) string { return whole(m.now.Sub(t)) }
+
+// whole is a duration in whole seconds; one that is over is none.
+func whole(d time.Duration) string {
+	if d < time.Second {
+		return "0s"
+	}
+	return words.Human(d.Truncate(time.Second))
+}
+
+// address is a URL as it is named to --server.
+func address(url string) string { return words.Clean(strings.TrimPrefix(url, "http://")) }
+
+// timeOfDay is the time here, with the date where that is not today's.
+func (m *Model) timeOfDay(t time.Time) string {
+	t, now := t.In(m.zone), m.now.In(m.zone)
+	if t.YearDay() != now.YearDay() || t.Year() != now.Year() {
+		return t.Format("2006-01-02 15:04:05")
+	}
+	return t.Format("15:04:05")
+}
+
+// wrapped is sentences in lines of the screen's width, at most 80.
+func (m *Model) wrapped(text string) []string { return m.broken(text, 0) }
+
+// broken breaks text that is safe to print at its blanks, and what is too long
+// within, into lines that leave so many columns free.
+func (m *Model) broken(text string, free int) []string {
+	return strings.Split(ansi.Wrap(text, max(8, min(80, m.width)-free), ""), "\n")
+}
+
+// troubleLines tells why something is not there.
+func (m *Model) troubleLines(t *Trouble) []string {
+	lines := m.wrapped("! " + t.Text)
+	for i := range lines {
+		lines[i] = m.paint.fail(lines[i])
+	}
+	for _, more := range t.More {
+		for _, line := range m.broken(more, 2) {
+			lines = append(lines, "  "+line)
+		}
+	}
+	return slices.Clip(lines)
+}

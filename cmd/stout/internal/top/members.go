@@ -1,0 +1,90 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+var memberColumns = []column{
+	{title: "MEMBER", width: 8}, {title: "PART", width: 8}, {title: "HEALTH", width: 6},
+	{title: "BEHIND", width: 6, right: true}, {title: "RELEASE", width: 12, rank: 1}, {title: "SINCE", width: 10, right: true, rank: 2},
+	{title: "ADDRESS", flex: 22}, {title: "RAFT", width: 22, rank: 3}, {title: "DIRECTORY", width: 16, rank: 4},
+}
+
+// membersLines shows who makes up the cell, and who waits for each other in it.
+func (m *Model) membersLines() []string {
+	if m.noMembers != nil && m.membersAt.IsZero() {
+		return m.troubleLines(m.noMembers)
+	}
+	if m.membersAt.IsZero() {
+		return []string{m.paint.dim("Asking for the members...")}
+	}
+	lines := m.wrapped(fmt.Sprintf("Cell %s. It bears %s.", words.Clean(m.members.CellID), m.bears()))
+	lines = append(lines, "")
+	widths := layout(memberColumns, m.width-2)
+	lines = append(lines, "  "+m.heading(memberColumns, widths))
+	for i := range m.members.Members {
+		lines = append(lines, "  "+row(m.memberCells(&m.members.Members[i]), memberColumns, widths))
+	}
+	lines = append(lines, "")
+	if len(m.circles) == 0 {
+		return append(lines, "No sessions wait for each other.")
+	}
+	return append(lines, m.circleLines()...)
+}
+
+func (m *Model) memberCells(r *lockapi.Member) []cell {
+	part, health, behind := "votes", cell{text: "ok", style: m.paint.good}, fmt.Sprint(r.Behind)
+	if r.Suffrage != lockapi.SuffrageVoter {
+		part = "no vote"
+	}
+	if r.Role == lockapi.RoleMaster {
+		part = "master"
+	}
+	if !r.Healthy {
+		health, behind = cell{text: "DOWN", style: m.paint.fail}, "-"
+	}
+	return []cell{
+		{text: words.Clean(r.ID)}, {text: part}, health, {text: behind}, {text: words.Clean(r.Version)},
+		{text: m.ago(r.Since)}, {text: address(r.URL)}, {text: words.Clean(r.RaftAddr)}, {text: words.Clean(r.Directory)},
+	}
+}
+
+// circleLines tells of sessions that wait for each other.
+func (m *Model) circleLines() []string {
+	var lines []string
+	for _, d := range m.circles {
+		head := fmt.Sprintf("! %d sessions wait for each other:", len(d.Links))
+		if len(d.Links) == 1 {
+			head = "! A session waits for itself:"
+		}
+		lines = append(lines, m.paint.fail(head))
+		for i, l := range d.Links {
+			next := d.Links[(i+1)%len(d.Links)]
+			why := "where " + called(next.SessionName, next.Session) + " stands ahead"
+			if l.Token != 0 {
+				why = fmt.Sprintf("which %s holds", called(next.SessionName, next.Session))
+			}
+			text := fmt.Sprintf("%s waits %s for %s, %s", called(l.SessionName, l.Session), millis(l.WaitingMS), words.Clean(l.Path), why)
+			for i, line := range m.broken(text, 2) {
+				lines = append(lines, strings.Repeat(" ", 2+2*min(i, 1))+line)
+			}
+		}
+	}
+	return lines
+}
+
+// bears is how many more failures the cell bears.
+func (m *Model) bears() string {
+	switch n := m.members.Tolerates; n {
+	case 0:
+		return "no further failure"
+	case 1:
+		return "one more failure"
+	default:
+		return fmt.Sprintf("%d more failures", n)
+	}
+}

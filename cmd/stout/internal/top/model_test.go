@@ -1,0 +1,139 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/internal/safetext"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// start is when the scenarios begin.
+var start = time.Date(2026, 3, 1, 3, 0, 0, 0, time.UTC)
+
+func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
+
+func ptr[T any](v T) *T { return &v }
+
+// theCell is a cell of so many replicas, whose master is one of them or none.
+func theCell(size int, master string) lockapi.Cell {
+	c := lockapi.Cell{Cell: "prod", Epoch: 3, Replicas: []lockapi.Replica{}}
+	for i := range size {
+		id := fmt.Sprintf("r%d", i+1)
+		r := lockapi.Replica{ID: id, URL: "http://10.0.0." + id[1:] + ":7101", Role: lockapi.RoleReplica, Healthy: true, LastContactMS: 40, AppliedIndex: 1000}
+		if master != "" {
+			r.Promise = &lockapi.Promise{To: master, RemainingMS: 1700}
+		}
+		if id == master {
+			r.Role = lockapi.RoleMaster
+			c.Master = &lockapi.MasterRef{ID: id, URL: r.URL}
+			c.Lease = lockapi.Lease{Held: true, TermMS: 2000, RemainingMS: 1500, RenewedAgoMS: 500}
+			c.Sessions, c.Locks, c.Waiters, c.Files, c.ContentBytes = ptr(12), ptr(5), ptr(2), ptr(3), ptr(int64(2048))
+		}
+		c.Replicas = append(c.Replicas, r)
+	}
+	return c
+}
+
+func theMembers(size, tolerates int) lockapi.Members {
+	out := lockapi.Members{CellID: "5f0a81c2d3e4b6975f0a81c2d3e4b697", Tolerates: tolerates}
+	for i := range size {
+		id := fmt.Sprintf("r%d", i+1)
+		out.Members = append(out.Members, lockapi.Member{ID: id, Directory: "00c0ffee00c0ffee", RaftAddr: "10.0.0." + id[1:] + ":7201", URL: "http://10.0.0." + id[1:] + ":7101",
+			Suffrage: lockapi.SuffrageVoter, Role: map[bool]string{true: lockapi.RoleMaster, false: lockapi.RoleReplica}[i == 0], Healthy: true, AppliedIndex: 1000, Version: "v1.4.0", Since: at(-86400 * 3)})
+	}
+	return out
+}
+
+func holder(session, name string, token uint64) lockapi.Holder {
+	return lockapi.Holder{Session: session, SessionName: name, Mode: lockapi.Exclusive, Token: token, GrantedAt: at(-90)}
+}
+
+func held(path string, waiters int, holders ...lockapi.Holder) lockapi.Lock {
+	return lockapi.Lock{Path: path, State: lockapi.StateHeld, Mode: holders[0].Mode, Holders: holders, Waiters: waiters}
+}
+
+func all(of string) Part { return Part{Of: of, Began: start, At: start, First: true, Done: true} }
+
+func theLocks() []lockapi.Lock {
+	shared := held("/pools/gpu", 0, holder("S4", "trainer-1", 104), holder("S5", "trainer-2", 105))
+	shared.Mode, shared.Limit = lockapi.Shared, 5
+	return []lockapi.Lock{
+		held("/db/primary", 3, holder("S1", "db-1.example", 101)),
+		{Path: "/deploy", State: lockapi.StateDelayed, DelayRemainingMS: 12_000},
+		held("/jobs/nightly/backup", 0, holder("S2", "cron@batch-1", 102)),
+		held("/jobs/nightly/vacuum", 1, holder("S3", "cron@batch-2", 103)),
+		shared,
+	}
+}
+
+func theSession(id, name string, left int64) lockapi.SessionState {
+	return lockapi.SessionState{Session: lockapi.Session{ID: id, Name: name, TTLMS: 12_000, Epoch: 3, CreatedAt: at(-3700)}, LeaseRemainingMS: &left,
+		Holds: []lockapi.Hold{{Path: "/db/primary", Mode: lockapi.Exclusive, Token: 101}}}
+}
+
+func lockEventOf(typ lockapi.EventType, revision uint64, path, session, name string, token uint64, reason string) lockapi.CellEvent {
+	return lockapi.CellEvent{Revision: revision, Type: typ, Path: path, Reason: reason, Hold: &lockapi.EventHold{Session: session, SessionName: name, Mode: lockapi.Exclusive, Token: token}}
+}
+
+// well is a model of a cell of three that is well.
+func well() []any {
+	return []any{
+		Tick(start), Looked{At: start, Look: Look{Cell: theCell(3, "r1")}}, Membered{At: start, Members: theMembers(3, 1)},
+		LocksRead{all(""), theLocks()},
+		SessionsRead{all(""), []lockapi.SessionState{theSession("S1", "db-1.example", 11_000), theSession("S2", "cron@batch-1", 2_000)}},
+		DirRead{all("/"), []client.DirEntry{{Path: "/app/"}, {Path: "/motd", File: &client.File{FileStat: lockapi.FileStat{Path: "/motd", Size: 12, Generation: 2, ModifiedAt: at(-60), CreatedAt: at(-600), Principal: "user:ops"}}}}},
+	}
+}
+
+func keys(names ...string) []any {
+	var out []any
+	for _, name := range names {
+		out = append(out, Key{Name: name, Text: name})
+	}
+	return out
+}
+
+// script is messages one after the other; single ones or lists of them.
+func script(parts ...any) []any {
+	var out []any
+	for _, p := range parts {
+		if list, ok := p.([]any); ok {
+			out = append(out, list...)
+		} else {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// shown is the screen after messages, having seen to it that it fits and that
+// nothing in it would be obeyed.
+func shown(t *testing.T, colour bool, width, height int, messages []any) string {
+	t.Helper()
+	m := New(colour, time.UTC)
+	m.Update(Size{width, height})
+	for _, msg := range messages {
+		m.Update(msg)
+		m.View()
+	}
+	view := m.View()
+	lines := strings.Split(view, "\n")
+	if len(lines) != height {
+		t.Errorf("%d lines on a screen of %d", len(lines), height)
+	}
+	for _, line := range lines {
+		if w := ansi.StringWidth(line); w > width {
+			t.Errorf("%d columns on a screen of %d: %q", w, width, line)
+		}
+		if i := strings.IndexFunc(ansi.Strip(line), safetext.Hidden); i >= 0 {
+			t.Errorf("what a terminal obeys is in %q", line)
+		}
+	}
+	return view
+}

@@ -1,0 +1,146 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+
+	"github.com/stoutlock/stout/client"
+)
+
+// Options are what Run needs.
+type Options struct {
+	In, Out *os.File // a terminal
+	Source  Source
+	Client  *client.Client
+	Colour  bool
+}
+
+// ErrInterrupted is Run's after Ctrl-C.
+var ErrInterrupted = tea.ErrInterrupted
+
+// Signalled is Run's error after a signal that ends programs.
+type Signalled struct{ Signal syscall.Signal }
+
+func (s *Signalled) Error() string { return "ended by signal " + s.Signal.String() }
+
+// Run shows the cell until somebody has had enough, which is no error. The
+// terminal is then as it was, also after a panic or a signal.
+func Run(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &screen{model: New(o.Colour, time.Local)}
+	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithoutSignalHandler(), tea.WithFPS(30)}
+	if !o.Colour {
+		options = append(options, tea.WithColorProfile(colorprofile.Ascii))
+	}
+	p := tea.NewProgram(s, options...)
+	s.driver = newDriver(o.Source, o.Client, func(msg any) { p.Send(msg) })
+
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	ended, over := make(chan struct{}), make(chan struct{})
+	go func() { s.driver.run(ctx); close(ended) }()
+	go func() {
+		select {
+		case sig := <-signals:
+			p.Send(sig)
+		case <-over:
+		}
+	}()
+	_, err := p.Run()
+	close(over)
+	cancel()
+	select {
+	case <-ended:
+	case <-time.After(time.Second): // what is under way is nothing that has to be ended well
+	}
+	switch {
+	case s.signal == syscall.SIGINT:
+		return ErrInterrupted
+	case s.signal != 0:
+		return &Signalled{s.signal}
+	case errors.Is(err, tea.ErrProgramPanic):
+		return fmt.Errorf("stout top: a fault of its own: %w", err)
+	}
+	return err
+}
+
+// tickEvery is how often the time goes on: the lease runs out before one's eyes.
+const tickEvery = 200 * time.Millisecond
+
+func tick() tea.Cmd {
+	return tea.Tick(tickEvery, func(t time.Time) tea.Msg { return Tick(t) })
+}
+
+// screen puts a model on a terminal.
+type screen struct {
+	model  *Model
+	driver *driver
+	signal syscall.Signal // that ended it
+}
+
+// Init implements tea.Model.
+func (s *screen) Init() tea.Cmd {
+	s.model.Update(Tick(time.Now()))
+	return tick()
+}
+
+// Update implements tea.Model.
+func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	var next tea.Cmd
+	switch msg := msg.(type) {
+	case panicked:
+		panic(fmt.Sprintf("%v\n\n%s", msg.what, msg.stack))
+	case syscall.Signal:
+		s.signal = msg
+		return s, tea.Quit
+	case tea.WindowSizeMsg:
+		s.model.Update(Size{msg.Width, msg.Height})
+	case tea.KeyPressMsg:
+		switch key := tea.Key(msg); key.Keystroke() {
+		case "ctrl+c":
+			return s, tea.Interrupt
+		case "ctrl+z":
+			if mayStop() {
+				return s, tea.Suspend
+			}
+		default:
+			s.model.Update(Key{Name: name(key), Text: key.Text})
+		}
+	case tea.PasteMsg:
+		s.model.Update(Key{Name: "paste", Text: msg.Content})
+	case Tick:
+		s.model.Update(msg)
+		next = tick()
+	case Looked, Membered, Happened, Missed, Unheard, LocksRead, AgainRead, SessionsRead, DirRead, DetailRead:
+		s.model.Update(msg)
+	}
+	s.driver.wants(s.model.Wanted())
+	if s.model.Over() {
+		next = tea.Quit
+	}
+	return s, next
+}
+
+// name is what the model calls a key: what it types, or else its name.
+func name(k tea.Key) string {
+	if k.Text != "" && k.Text != " " {
+		return k.Text
+	}
+	return k.Keystroke()
+}
+
+// View implements tea.Model.
+func (s *screen) View() tea.View {
+	v := tea.NewView(s.model.View())
+	v.AltScreen = true
+	return v
+}

@@ -1,0 +1,159 @@
+package top
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stoutlock/stout/cmd/stout/internal/words"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Update takes one message. While paused, what is told of the cell is kept for
+// later, but for what is looked at closely.
+func (m *Model) Update(msg any) {
+	switch msg := msg.(type) {
+	case Tick:
+		m.clock = time.Time(msg)
+		if !m.paused {
+			m.now = m.clock
+			m.fade()
+		}
+	case Size:
+		m.width, m.height = msg.Width, msg.Height
+	case Key:
+		m.press(msg)
+	case DetailRead:
+		if msg.Of == m.detail {
+			m.reading = reading{of: msg.Of, at: msg.At, Detailed: msg.Detailed}
+		}
+	default:
+		if m.paused {
+			m.hold(msg)
+		} else {
+			m.take(msg)
+		}
+	}
+}
+
+// hold keeps a message for when the pause is over: all events up to a bound, and
+// of everything else the last.
+func (m *Model) hold(msg any) {
+	switch msg.(type) {
+	case Looked, Membered, Unheard:
+		m.held = slices.DeleteFunc(m.held, func(old any) bool { return fmt.Sprintf("%T", old) == fmt.Sprintf("%T", msg) })
+	}
+	m.held = append(m.held, msg)
+	if len(m.held) > mostEvents {
+		m.held, m.dropped = m.held[1:], true
+	}
+}
+
+// resume ends a pause.
+func (m *Model) resume() {
+	held, dropped := m.held, m.dropped
+	m.paused, m.held, m.dropped, m.now = false, nil, false, m.clock
+	for _, msg := range held {
+		m.take(msg)
+	}
+	if dropped {
+		m.take(Missed{At: m.now})
+	}
+	m.fade()
+}
+
+// take takes what is told of the cell.
+func (m *Model) take(msg any) {
+	switch msg := msg.(type) {
+	case Looked:
+		m.looked(msg)
+	case Membered:
+		if m.noMembers = msg.Err; msg.Err == nil {
+			m.members, m.membersAt, m.circles = msg.Members, msg.At, msg.Circles
+		}
+	case Happened:
+		for i := range msg.Events {
+			m.happened(msg.At, msg.Events[i])
+		}
+	case Missed:
+		m.missed++
+		m.note(msg.At, "Some changes were missed: more happened than the replicas keep. Everything is read again.")
+	case Unheard:
+		m.unheard = msg.Err
+	case LocksRead:
+		m.locksRead(msg)
+	case AgainRead:
+		for _, l := range msg.Locks {
+			m.putLock(l, msg.At, msg.At)
+		}
+		m.locks.sorted = nil
+	case SessionsRead:
+		m.sessionsRead(msg)
+	case DirRead:
+		m.dirRead(msg)
+	}
+}
+
+func (m *Model) looked(l Looked) {
+	if l.Err != nil {
+		if m.lost == nil {
+			m.lostSince = l.At
+		}
+		m.lost = l.Err
+		return
+	}
+	if m.lost != nil && !m.lost.Denied && !m.lookedAt.IsZero() {
+		m.note(l.At, fmt.Sprintf("The cell answers again, after %s.", words.Human(l.At.Sub(m.lostSince))))
+	}
+	m.lost, m.look, m.lookedAt = nil, l.Look, l.At
+	if c := l.Look.Cell; inOffice(c) {
+		m.turn(l.At, c.Master.ID, c.Epoch)
+	}
+}
+
+// turn notes who is master, from whomever that was heard.
+func (m *Model) turn(at time.Time, id string, epoch uint64) {
+	if m.master == id {
+		return
+	}
+	if m.master != "" {
+		m.note(at, fmt.Sprintf("%s is master now, in epoch %d; it was %s. Sessions and locks have stayed.", words.Clean(id), epoch, words.Clean(m.master)))
+	}
+	m.master = id
+}
+
+// note shows a line above the page for a while. There are at most two.
+func (m *Model) note(at time.Time, text string) {
+	m.notes = append(m.notes, note{at: at, text: text})
+	m.notes = m.notes[max(0, len(m.notes)-2):]
+}
+
+// fade drops what was to be seen for a while only.
+func (m *Model) fade() {
+	m.notes = slices.DeleteFunc(m.notes, func(n note) bool { return m.now.Sub(n.at) > noteFor })
+	for path, row := range m.locks.rows {
+		if !row.freed.IsZero() && m.now.Sub(row.freed) > traceFor {
+			delete(m.locks.rows, path)
+			m.locks.sorted = nil
+		}
+	}
+}
+
+func (m *Model) happened(at time.Time, e lockapi.CellEvent) {
+	m.events = slices.Insert(m.events, 0, seen{at: at, CellEvent: e})
+	m.events = m.events[:min(len(m.events), mostEvents)]
+	m.lists[eventsPage].grew(&m.events[0])
+	switch e.Type {
+	case lockapi.EventMasterChanged:
+		if e.Master != nil {
+			m.turn(at, e.Master.Master, e.Master.Epoch)
+		}
+	case lockapi.EventLockAcquired, lockapi.EventLockReleased, lockapi.EventLockContended:
+		m.lockEvent(at, e)
+	case lockapi.EventFileCreated, lockapi.EventFileChanged, lockapi.EventFileDeleted:
+		m.fileEvent(at, e)
+	}
+	if e.Path != "" && e.Path == m.detail.Name || m.detail.Kind == sessionKind && e.Hold != nil && e.Hold.Session == m.detail.Name {
+		m.nudge++
+	}
+}
