@@ -13,6 +13,7 @@ var notRun = []string{
 	"it needs a registry of containers",
 	"it needs a Kubernetes cluster",
 	"it needs an issuer of JWTs",
+	"it needs a terminal",
 	"it is what runs this",
 }
 

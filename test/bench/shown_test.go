@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +45,25 @@ func TestShownCommands(t *testing.T) {
 	}
 	if lines < 5 {
 		t.Errorf("only %d lines were run", lines)
+	}
+}
+
+// TestShownWorks: the commands in the table of figures are right.
+func TestShownWorks(t *testing.T) {
+	text, err := os.ReadFile("../../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "## Figures by release")
+	table, _, _ = strings.Cut(table, "\n## ")
+	shown := regexp.MustCompile("(?m)\\| `([a-z][^`]*)` \\|$").FindAllStringSubmatch(table, -1)
+	if len(shown) < 10 {
+		t.Errorf("only %d commands were found", len(shown))
+	}
+	for _, found := range shown {
+		if _, err := parse(strings.Fields(found[1]), io.Discard); err != nil {
+			t.Errorf("%s: %v", found[1], err)
+		}
 	}
 }
 
