@@ -26,9 +26,10 @@ with who holds them and who waits; sessions with what is left of their leases;
 files; events as they come; members, and sessions that wait for each other. The
 key ? shows the keys. Nothing in it changes anything.
 
-It follows the cell's events. Beside that it asks for the cell each second, for
-the members each 3 s, and of a list for what is in sight: up to 8 locks each
-second, or 1000 sessions. Locks and directories are listed once, up to 20000.
+It follows the cell's events. Beside that it asks for the cell each second (each
+0.3 s where the lease is shown), for the members each 3 s, and of a list for
+what is in sight: up to 8 locks each second, or 1000 sessions. Locks and
+directories are listed once, up to 20000.
 
 Where output is no terminal, stout status --watch shows the cell each second.
 
@@ -78,7 +79,12 @@ func (s *topSource) Look(ctx context.Context) (top.Look, error) {
 		return top.Look{}, err
 	}
 	out := top.Look{}
-	for _, f := range s.a.examine(ctx, &seen) {
+	found := s.a.examine(ctx, &seen)
+	if !inOffice(seen.Cell) {
+		f := s.a.noMaster(seen.Cell)
+		out.Findings = append([]string{safeLine(f.message)}, f.hints...)
+	}
+	for _, f := range found {
 		out.Findings = append(out.Findings, clean(f.id)+" "+f.what)
 		if f.command != "" {
 			out.Findings = append(out.Findings, mending(seen.Cell)+f.command)

@@ -217,7 +217,8 @@ func safeLine(message string) string { return safetext.Line(message) }
 
 // capital is a message as a sentence of its own.
 func capital(message string) string {
-	if message == "" || !isAlphanumeric(rune(message[0])) {
+	word, _, _ := strings.Cut(message, " ")
+	if word == "" || strings.ContainsFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) { // a name, or a path
 		return message
 	}
 	return strings.ToUpper(message[:1]) + message[1:]

@@ -81,7 +81,7 @@ func (m *Model) glance(c lockapi.Cell) []string {
 	}
 	lines := []string{pair("master", master), pair("lease", lease), pair("health", m.verdict(c))}
 	if !m.membersAt.IsZero() && inOffice(c) {
-		lines = append(lines, pair("bears", m.bears()))
+		lines = append(lines, pair("bears", m.borne()))
 	}
 	if c.Sessions != nil && c.Locks != nil && c.Waiters != nil {
 		text := fmt.Sprintf("%s, %s, %s", words.Plural(*c.Sessions, "session"), words.Plural(*c.Locks, "lock"), words.Plural(*c.Waiters, "waiter"))

@@ -36,6 +36,9 @@ const (
 	memberBeats = 3
 	partPause   = 50 * time.Millisecond
 	batchFor    = 100 * time.Millisecond
+	// Who may not observe the cell is refused so much more seldom: each refusal is a
+	// line in the audit log.
+	deniedBeats = 30
 )
 
 // driver asks the cell for what a model wants and sends what it is told.
@@ -49,6 +52,7 @@ type driver struct {
 	want    Want
 	changed chan struct{} // closed, and made anew, when want changed
 	office  bool          // a master was in office when last looked
+	denied  bool          // and who looks may not
 }
 
 func newDriver(source Source, c *client.Client, send func(any)) *driver {
@@ -111,8 +115,27 @@ func (d *driver) options() []client.ReadOption {
 	return nil
 }
 
+// pace is how long a beat is for what takes the right to observe the cell.
+func (d *driver) pace() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.denied {
+		return deniedBeats * d.beat
+	}
+	return d.beat
+}
+
+// lookPace is how long after one look the next comes: where the lease is shown, it
+// is to be seen being renewed.
+func (d *driver) lookPace() time.Duration {
+	if w, _ := d.wanted(); w.Page == cellPage && w.Detail.Kind == noKind {
+		return d.pace() * 3 / 10
+	}
+	return d.pace()
+}
+
 // every does a job again and again, but for while paused.
-func (d *driver) every(ctx context.Context, pause time.Duration, job func(context.Context)) {
+func (d *driver) every(ctx context.Context, pause func() time.Duration, job func(context.Context)) {
 	for ctx.Err() == nil {
 		w, changed := d.wanted()
 		if w.Paused {
@@ -123,7 +146,7 @@ func (d *driver) every(ctx context.Context, pause time.Duration, job func(contex
 			continue
 		}
 		job(ctx)
-		sleep(ctx, pause)
+		sleep(ctx, pause())
 	}
 }
 
@@ -137,17 +160,19 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 func (d *driver) looks(ctx context.Context) {
-	d.every(ctx, d.beat, func(ctx context.Context) {
+	d.every(ctx, d.lookPace, func(ctx context.Context) {
 		bounded, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		look, err := d.source.Look(bounded)
 		if ctx.Err() != nil {
 			return
 		}
+		trouble := d.trouble(err)
 		d.mu.Lock()
+		d.denied = trouble != nil && trouble.Denied
 		d.office = err != nil || inOffice(look.Cell) // who may not look is told by what it reads
 		d.mu.Unlock()
-		d.send(Looked{At: time.Now(), Look: look, Err: d.trouble(err)})
+		d.send(Looked{At: time.Now(), Look: look, Err: trouble})
 	})
 }
 
@@ -161,7 +186,7 @@ func (d *driver) trouble(err error) *Trouble {
 // members asks who makes up the cell, and for circles of who wait for each other.
 // That there are none is not asked of a cell in which nobody may.
 func (d *driver) members(ctx context.Context) {
-	d.every(ctx, memberBeats*d.beat, func(ctx context.Context) {
+	d.every(ctx, func() time.Duration { return memberBeats * d.pace() }, func(ctx context.Context) {
 		bounded, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		members, err := d.client.Members(bounded, d.options()...)
@@ -258,21 +283,24 @@ func (d *driver) unheard(ctx context.Context, err error) {
 // events tell of changes; of locks in sight again what events do not tell; of
 // sessions a part each second.
 func (d *driver) lists(ctx context.Context) {
-	done := map[page]string{} // what was read to its end
+	done := map[page]listed{} // what was read to its end
 	var sessions sessionReader
 	defer sessions.stop()
 	for ctx.Err() == nil {
 		w, changed := d.wanted()
-		what := fmt.Sprint(w.Prefix, "\n", w.Dir, "\n", w.Missed, d.stale())
+		what := listed{of: w.Prefix, missed: w.Missed, stale: d.stale(), read: true}
+		if w.Page == filesPage {
+			what.of = w.Dir
+		}
 		switch {
 		case w.Paused:
-		case w.Page == locksPage && done[locksPage] != what:
+		case w.Page == locksPage && !done[locksPage].serves(what):
 			if d.readLocks(ctx, w) {
 				done[locksPage] = what
 			}
 		case w.Page == locksPage:
 			d.readAgain(ctx, w.Again)
-		case w.Page == filesPage && done[filesPage] != what:
+		case w.Page == filesPage && !done[filesPage].serves(what):
 			if d.readDir(ctx, w) {
 				done[filesPage] = what
 			}
@@ -284,12 +312,31 @@ func (d *driver) lists(ctx context.Context) {
 		if w.Page != filesPage {
 			delete(done, filesPage) // that a directory is empty now no event tells
 		}
+		beat := d.beat
+		if w.Page == sessionsPage {
+			beat = d.pace()
+		}
 		select {
 		case <-changed:
-		case <-time.After(d.beat):
+		case <-time.After(beat):
 		case <-ctx.Done():
 		}
 	}
+}
+
+// listed is what was listed.
+type listed struct {
+	of     string // the prefix or directory
+	missed int
+	stale  bool
+	read   bool
+}
+
+// serves says that a list need not be read again: one that was read from the
+// master is kept right by events, also while there is none.
+func (l listed) serves(what listed) bool {
+	what.stale = what.stale && l.stale
+	return l == what
 }
 
 // part reads the items of a list up to a bound, and sends each page of them, for
@@ -428,7 +475,7 @@ func (d *driver) details(ctx context.Context) {
 		}
 		select {
 		case <-changed:
-		case <-time.After(d.beat):
+		case <-time.After(d.pace()):
 		case <-ctx.Done():
 		}
 	}

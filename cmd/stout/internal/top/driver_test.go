@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func (s *cellServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	from, to := 0, manyThings
-	if after := q.Get("after"); after != "" {
+	if after := q.Get("after"); len(after) >= 5 {
 		n, _ := strconv.Atoi(after[len(after)-5:])
 		from = n + 1
 	}
@@ -116,7 +117,9 @@ func (*source) Session(context.Context, string, int, bool) (string, error) {
 	return "", client.ErrSessionNotFound
 }
 
-func (*source) Say(err error) *Trouble { return &Trouble{Text: err.Error()} }
+func (*source) Say(err error) *Trouble {
+	return &Trouble{Text: err.Error(), Denied: errors.Is(err, client.ErrPermissionDenied)}
+}
 
 // driving runs a driver whose second is short on a cell, and feeds a model with
 // what it sends. The returned function goes on until something is so.
@@ -243,6 +246,24 @@ func TestDriverTellsOfTrouble(t *testing.T) {
 	set(nil)
 	s.fail(nil)
 	until("it is over", func() bool { return m.lost == nil && m.noMembers == nil && m.locks.err == nil && m.locks.read })
+}
+
+// Who may not observe the cell is not refused each second: that is in the audit
+// log each time. The locks that he may read are as live as ever.
+func TestDriverDenied(t *testing.T) {
+	var looks atomic.Int32
+	src := &source{look: func() (Look, error) {
+		looks.Add(1)
+		return Look{}, lockapi.Errorf(lockapi.CodePermissionDenied, "you may not")
+	}}
+	s, m, until := driving(t, src)
+	m.Update(Key{Name: "2"})
+	until("locks", func() bool { return m.lost != nil && m.locks.read })
+	before, read := looks.Load(), s.count("locks/l/00000")
+	until("a lock in sight 60 times more", func() bool { return s.count("locks/l/00000") >= read+60 })
+	if n := looks.Load() - before; n > 30 {
+		t.Errorf("%d looks in 60 beats", n)
+	}
 }
 
 // A panic of the driver's is told, so that whoever has the terminal restores it.

@@ -155,7 +155,7 @@ func bar(part, whole time.Duration, width int) string {
 }
 
 // tenths is a duration to a tenth of a second.
-func tenths(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
+func tenths(d time.Duration) string { return fmt.Sprintf("%.1fs", max(0, d).Seconds()) }
 
 func millis(ms int64) string { return words.Human(time.Duration(ms) * time.Millisecond) }
 
@@ -171,7 +171,9 @@ func whole(d time.Duration) string {
 }
 
 // address is a URL as it is named to --server.
-func address(url string) string { return words.Clean(strings.TrimPrefix(url, "http://")) }
+func address(url string) string {
+	return words.Clean(strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "https://"))
+}
 
 // timeOfDay is the time here, with the date where that is not today's.
 func (m *Model) timeOfDay(t time.Time) string {

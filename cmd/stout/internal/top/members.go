@@ -77,6 +77,14 @@ func (m *Model) circleLines() []string {
 	return lines
 }
 
+// borne is bears, with its colour.
+func (m *Model) borne() string {
+	if m.members.Tolerates == 0 && len(m.members.Members) > 1 {
+		return m.paint.warn(m.bears())
+	}
+	return m.bears()
+}
+
 // bears is how many more failures the cell bears.
 func (m *Model) bears() string {
 	switch n := m.members.Tolerates; n {

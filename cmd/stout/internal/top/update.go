@@ -117,7 +117,7 @@ func (m *Model) turn(at time.Time, id string, epoch uint64) {
 		return
 	}
 	if m.master != "" {
-		m.note(at, fmt.Sprintf("%s is master now, in epoch %d; it was %s. Sessions and locks have stayed.", words.Clean(id), epoch, words.Clean(m.master)))
+		m.note(at, fmt.Sprintf("%s is master now, epoch %d; it was %s. Sessions and locks stay.", words.Clean(id), epoch, words.Clean(m.master)))
 	}
 	m.master = id
 }

@@ -90,8 +90,9 @@ func (m *Model) noteLines() []string {
 			t.Text = fmt.Sprintf("%s, since %s. What is shown is %s old.", strings.TrimSuffix(t.Text, "."), m.timeOfDay(m.lostSince), whole(m.now.Sub(m.lookedAt)))
 		}
 		lines = m.troubleLines(&t)
-	} else if m.unheard != nil && inOffice(m.look.Cell) {
-		lines = m.troubleLines(&Trouble{Text: "Events are not told: " + m.unheard.Text})
+	}
+	if m.unheard != nil && (m.lost == nil && inOffice(m.look.Cell) || m.lost != nil && m.lost.Denied) {
+		lines = append(lines, m.troubleLines(&Trouble{Text: "Events are not told: " + m.unheard.Text})...)
 	}
 	for _, n := range m.notes {
 		lines = append(lines, m.wrapped("* "+m.timeOfDay(n.at)+" "+n.text)...)
@@ -115,7 +116,11 @@ func (m *Model) body(height int) []string {
 		return m.scrolled(m.cellLines(height), height)
 	case locksPage:
 		rows := m.lockRows()
-		return listLines(m, height, lockColumns, rows, &m.locks, "No lock is held, waited for or delayed.",
+		none := "No lock is held, waited for or delayed."
+		if m.look.Cell.Access || m.lost != nil && m.lost.Denied {
+			none = "No lock that you may read is held, waited for or delayed."
+		}
+		return listLines(m, height, lockColumns, rows, &m.locks, none,
 			func(i int) string { return rows[i].key() }, func(i int) []cell { return m.lockCells(rows[i]) }, m.lockWords())
 	case sessionsPage:
 		rows := m.sessionRows()
