@@ -23,5 +23,7 @@
 // by bare HTTP calls sent once, and by witnesses, who take a session at its
 // word to the last moment. In a quarter of the runs access is on: an operator
 // changes rights all the time, guests do what they may and what they may not,
-// and the judge makes out of the log by itself who may do what (rights.go).
+// and the judge makes out of the log by itself who may do what (rights.go). In
+// another quarter somebody reads histories at any replica, and the judge makes out of
+// the commands what each ending was and how long was waited (histories.go).
 package world

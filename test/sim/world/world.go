@@ -34,8 +34,9 @@ type world struct {
 	machines      []*machine
 	users         []*user
 	judge         *judge
-	access        *operator // nil where nobody is judged
-	keeper        *keeper   // nil where nobody keeps backups
+	access        *operator  // nil where nobody is judged
+	keeper        *keeper    // nil where nobody keeps backups
+	historian     *historian // nil where nobody reads histories
 	profile       profile
 	trace         *trace
 	stats         *Stats
@@ -96,6 +97,7 @@ func newWorld(o Options, stats *Stats) *world {
 	w.judge = newJudge(w)
 	w.access = newOperator(w)
 	w.keeper = newKeeper(w)
+	w.historian = newHistorian(w)
 	return w
 }
 
@@ -187,6 +189,7 @@ func (w *world) run() *Failure {
 	}
 	w.access.start()
 	w.keeper.start()
+	w.historian.start()
 	w.play()
 	if !w.failed() {
 		w.settle()
