@@ -17,7 +17,8 @@ type judge struct {
 	instant time.Duration
 	points  int // steps made at that instant
 
-	annals    *annals // by revision, where history is by index
+	annals    *annals    // by revision, where history is by index
+	chronicle *chronicle // how that came about; nil where nobody asks
 	watchers  map[string]*watcher
 	followers map[string]*follower
 
@@ -171,6 +172,7 @@ func (j *judge) replay(p *process) bool {
 	j.transition(before, after, batch, out)
 	j.tabled(before, after)
 	j.annals.take(after, out)
+	j.chronicle.take(before, after, batch, out)
 	j.denials(place{index, l.Term}, batch, out)
 	return !j.w.failed()
 }

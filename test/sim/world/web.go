@@ -60,7 +60,7 @@ func (e *endpoint) RoundTrip(q *http.Request) (*http.Response, error) {
 // ownState reports whether a request is judged by its receiver's own state, which
 // may be an old one.
 func ownState(q *http.Request) bool {
-	return q.URL.Path == lockapi.RouteEvents || q.URL.Query().Get("consistency") == "stale"
+	return q.URL.Path == lockapi.RouteEvents || q.URL.Path == lockapi.RouteHistory || q.URL.Query().Get("consistency") == "stale"
 }
 
 // carry takes the request to its receiver and the answer back. A request that

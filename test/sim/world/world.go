@@ -36,11 +36,12 @@ type world struct {
 	machines      []*machine
 	users         []*user
 	judge         *judge
-	access        *operator // nil where nobody is judged
-	keeper        *keeper   // nil where nobody keeps backups
-	steward       *steward  // nil where nobody comes or goes
-	lacks         string    // see settled
-	founders      []string  // names of the founding list
+	access        *operator  // nil where nobody is judged
+	keeper        *keeper    // nil where nobody keeps backups
+	steward       *steward   // nil where nobody comes or goes
+	lacks         string     // see settled
+	founders      []string   // names of the founding list
+	historian     *historian // nil where nobody reads histories
 	profile       profile
 	trace         *trace
 	stats         *Stats
@@ -102,6 +103,7 @@ func newWorld(o Options, stats *Stats) *world {
 	w.access = newOperator(w)
 	w.keeper = newKeeper(w)
 	w.steward = newSteward(w)
+	w.historian = newHistorian(w)
 	return w
 }
 
@@ -195,6 +197,7 @@ func (w *world) run() *Failure {
 	}
 	w.access.start()
 	w.keeper.start()
+	w.historian.start()
 	w.play()
 	if !w.failed() {
 		w.settle()
