@@ -167,7 +167,7 @@ func TestColourSaysNothing(t *testing.T) {
 	}
 }
 
-// sgr is what colours text.
+// stripped is text without its colours, and without blanks at its lines' ends.
 func stripped(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {

@@ -54,7 +54,7 @@ func (l *list) place(n, height int, find func(key string) int) {
 
 // grew says that a row came on top. Who looks at the first row goes on to look at
 // the newest.
-func (l *list) grew(any) {
+func (l *list) grew() {
 	if l.cursor > 0 {
 		l.cursor++
 		l.offset++

@@ -142,7 +142,7 @@ func (m *Model) fade() {
 func (m *Model) happened(at time.Time, e lockapi.CellEvent) {
 	m.events = slices.Insert(m.events, 0, seen{at: at, CellEvent: e})
 	m.events = m.events[:min(len(m.events), mostEvents)]
-	m.lists[eventsPage].grew(&m.events[0])
+	m.lists[eventsPage].grew()
 	switch e.Type {
 	case lockapi.EventMasterChanged:
 		if e.Master != nil {
