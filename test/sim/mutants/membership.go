@@ -3,7 +3,7 @@ package mutants
 import "github.com/stoutlock/stout/test/internal/overlay"
 
 // membership are faults of adding, removing, promoting, demoting and moving members,
-// of who joins, and of the cell's level.
+// and of who joins.
 func membership() []Mutant {
 	const (
 		section = "A member is a name and a directory"
@@ -79,11 +79,5 @@ func membership() []Mutant {
 		{"silence-of-before", section, "for how long a directory was not heard of is counted by one office alone",
 			"a master is elected while a member's directory is gone",
 			overlay.Edit{File: auto, Old: "\t\tif v.there || !known {", New: "\t\tif v.there || known && !known {"}},
-		{"member-taken-back-unasked", section, "a directory that was a member before is an operator's business",
-			"an old disk comes back, and directories are replaced unasked",
-			overlay.Edit{File: roll, Old: "card.CellID == \"\" && card.Directory != s.Directory {", New: "card.Directory != s.Directory {"}},
-		{"level-of-who-answers", "The state is a pure function of the log", "the level is raised when every member has told that it knows it",
-			"a replica of an older release is down",
-			overlay.Edit{File: "master/levels.go", Old: "\t\tmost = min(most, v.card.Level)\n", New: "\t\tif v.there {\n\t\t\tmost = min(most, v.card.Level)\n\t\t}\n"}},
 	}
 }
