@@ -78,6 +78,8 @@ func membership() []Mutant {
 			overlay.Edit{File: "replica/membership.go", Old: "\tif r.peers.Others != nil {\n", New: "\tif r.peers.Others != nil && len(names) > 1 {\n"}},
 		{"silence-of-before", section, "for how long a directory was not heard of is counted by one office alone",
 			"a master is elected while a member's directory is gone",
-			overlay.Edit{File: auto, Old: "\t\tif v.there || !known {", New: "\t\tif v.there || known && !known {"}},
+			overlay.Edit{File: auto,
+				Old: "known && !v.there {\n\t\t\tunheard[id] = was + since",
+				New: "!v.there {\n\t\t\tunheard[id] = was + since\n\t\t\tif !known {\n\t\t\t\tunheard[id] = now\n\t\t\t}"}},
 	}
 }
