@@ -32,12 +32,13 @@ type roster struct {
 	demands []*demand
 	came    map[string]*demand       // by server id: what it was added by
 	ran     map[string]bool          // by server id: a process of it has run
+	gone    map[string]bool          // by server id: it has ended as one that was removed
 	left    map[string]time.Duration // by server id: when its last process ended
 	since   time.Duration            // when the present office was opened
 }
 
 func newRoster() roster {
-	return roster{came: map[string]*demand{}, ran: map[string]bool{}, left: map[string]time.Duration{}}
+	return roster{came: map[string]*demand{}, ran: map[string]bool{}, gone: map[string]bool{}, left: map[string]time.Duration{}}
 }
 
 // runs and leaves: a process with a directory runs from then on, or does not any more.
@@ -254,6 +255,7 @@ func (j *judge) mayCome(name, directory string, s raft.Server) string {
 		return so
 	})
 	delete(j.roster.came, string(s.ID))
+	delete(j.roster.gone, string(s.ID))
 	switch {
 	case len(by) == 1:
 		j.roster.came[string(s.ID)] = by[0]
