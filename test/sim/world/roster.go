@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/rafttransport"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -156,7 +156,7 @@ func (j *judge) agreed(d *demand, alone bool) {
 		so = noted && put.RaftAddr == d.addr && put.URL == d.url
 		for _, s := range now.Servers {
 			name, _ := admission.Split(string(s.ID))
-			_, at := rafttransport.SplitAddress(s.Address)
+			at := addressIn(s)
 			so = so && (name != d.name || at == d.addr)
 		}
 	}
@@ -342,7 +342,7 @@ const mostBehind = 256 + 100
 
 // mayMove says why a member may not be at another address.
 func (j *judge) mayMove(name string, s raft.Server) string {
-	_, at := rafttransport.SplitAddress(s.Address)
+	at := addressIn(s)
 	if put, ok := j.latest().MemberNamed(name); !ok || !put.Put || put.RaftAddr != at {
 		return fmt.Sprintf("the table of members has it at %q", put.RaftAddr)
 	}
@@ -450,7 +450,7 @@ func (w *world) unsettled() string {
 	now, s := w.judge.roster.latest(), w.judge.latest()
 	for _, in := range now.Servers {
 		name, directory := admission.Split(string(in.ID))
-		_, at := rafttransport.SplitAddress(in.Address)
+		at := addressIn(in)
 		row, noted := s.Member(name, directory)
 		m := w.machine(name)
 		switch {
@@ -470,4 +470,10 @@ func (w *world) unsettled() string {
 		return fmt.Sprintf("the table of members has %+v, and the configuration %v", s.Members, now.Servers)
 	}
 	return ""
+}
+
+// addressIn is where a configuration has a member: it says so behind the server's id.
+func addressIn(s raft.Server) string {
+	_, at, _ := strings.Cut(string(s.Address), "@")
+	return at
 }
