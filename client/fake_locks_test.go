@@ -37,12 +37,20 @@ func (f *fakeCell) keepalive(w http.ResponseWriter, req *http.Request, id string
 	if err := json.NewDecoder(req.Body).Decode(&in); err != nil {
 		panic(err)
 	}
-	began := time.Now()
+	began, epoch := time.Now(), uint64(0)
 	timer := time.NewTimer(time.Duration(in.WaitMS) * time.Millisecond)
 	defer timer.Stop()
 	for waited := false; ; {
 		f.mu.Lock()
 		f.expire()
+		if epoch == 0 {
+			epoch = f.epoch
+		}
+		if epoch < f.handed {
+			sendAway(w, f.master)
+			f.mu.Unlock()
+			return
+		}
 		s := f.sessions[id]
 		if s == nil {
 			f.mu.Unlock()

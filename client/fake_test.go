@@ -33,6 +33,7 @@ type fakeCell struct {
 	mu        sync.Mutex
 	master    string
 	epoch     uint64
+	handed    uint64 // the last epoch that began with a hand-over
 	token     uint64
 	seq       uint64
 	opened    int // sessions
@@ -148,6 +149,13 @@ func (f *fakeCell) elect(id string) {
 			s.deadline = time.Now().Add(time.Duration(s.TTLMS) * time.Millisecond)
 		}
 	})
+}
+
+// handOver makes a replica the master: the master before it sends away
+// the keepalives that wait.
+func (f *fakeCell) handOver(id string) {
+	f.elect(id)
+	f.set(func() { f.handed = f.epoch })
 }
 
 func (f *fakeCell) lag() time.Duration {
@@ -307,9 +315,7 @@ func (f *fakeCell) serveAs(id string, w http.ResponseWriter, req *http.Request) 
 		refuse(w, lockapi.Errorf(lockapi.CodeNoMaster, "no master"))
 		return
 	case master != id && req.Header.Get(lockapi.HeaderForward) == lockapi.ForwardNever:
-		e := lockapi.Errorf(lockapi.CodeNotMaster, "not the master")
-		e.Master = "http://" + master
-		refuse(w, e)
+		sendAway(w, master)
 		return
 	}
 	if e := through(gate, req); e != nil {
@@ -324,6 +330,13 @@ func through(gate func(*http.Request) *lockapi.Error, req *http.Request) *lockap
 		return nil
 	}
 	return gate(req)
+}
+
+// sendAway names the master to a call that asks not to be forwarded.
+func sendAway(w http.ResponseWriter, master string) {
+	e := lockapi.Errorf(lockapi.CodeNotMaster, "not the master")
+	e.Master = "http://" + master
+	refuse(w, e)
 }
 
 func refuse(w http.ResponseWriter, e *lockapi.Error) { reply(w, e.Code.Status(), e) }

@@ -107,9 +107,22 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// keepalive makes one attempt and takes its answer in. It reports whether the
-// answer brought news.
+// keepalive asks one replica, or those that it sends us on to, and takes the
+// answer in. It reports whether the answer brought news.
 func (k *keeper) keepalive(ctx context.Context, failures int) (bool, error) {
+	for hops := 0; ; hops++ {
+		news, next, err := k.ask(ctx, failures)
+		if next != redirect || hops == mostHops {
+			return news, err
+		}
+	}
+}
+
+// ask makes one attempt. How long it may wait is counted anew for each: a
+// replica that sends us on may have held the call for most of the lease, and
+// the next master, which gives the session a whole ttl, would hold it for all
+// of the time that it names.
+func (k *keeper) ask(ctx context.Context, failures int) (news bool, next verdict, err error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	c := k.s.c
@@ -123,24 +136,21 @@ func (k *keeper) keepalive(ctx context.Context, failures int) (bool, error) {
 	}
 	if wait == 0 {
 		if !c.limiter.take(ctx) {
-			return false, errCut
+			return false, giveUp, errCut
 		}
 		defer c.limiter.give()
 	}
-	for hops := 0; ; hops++ {
-		r := c.calls.targets.pick() // there is one: the session was opened there
-		sent := c.clock.now()
-		err := c.calls.attempt(ctx, r, &q)
-		if err == nil {
-			return k.renewed(sent, &answer), nil
-		}
-		if ctx.Err() != nil {
-			return false, errCut
-		}
-		if next, _ := c.calls.judge(ctx, r, &q, err); next != redirect || hops == mostHops {
-			return false, err
-		}
+	r := c.calls.targets.pick() // there is one: the session was opened there
+	sent := c.clock.now()
+	err = c.calls.attempt(ctx, r, &q)
+	switch {
+	case err == nil:
+		return k.renewed(sent, &answer), giveUp, nil
+	case ctx.Err() != nil:
+		return false, giveUp, errCut
 	}
+	next, _ = c.calls.judge(ctx, r, &q, err)
+	return false, next, err
 }
 
 // begin says how long the next call shall wait at the server: until a third

@@ -226,6 +226,30 @@ func TestShortSessionSurvivesBlackHole(t *testing.T) {
 	}
 }
 
+// A keepalive that waits as mastership is handed over goes on at the next
+// master. That gives the session a whole ttl and would hold the call for all of
+// the time that it names: it is asked for no more than the lease here has left.
+func TestKeepaliveThatIsSentOnKeepsToTheLease(t *testing.T) {
+	for first := time.Second; first < 9*time.Second; first += time.Second {
+		for _, later := range [][]time.Duration{{}, {time.Second}, {time.Second, time.Second}, {2 * time.Second, 2 * time.Second, 2 * time.Second}} {
+			pauses := append([]time.Duration{first}, later...)
+			t.Run(fmt.Sprint(pauses), func(t *testing.T) {
+				bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+					h := lock(t, open(t, c), "/a")
+					for i, d := range pauses {
+						time.Sleep(d)
+						f.handOver([]string{"r2", "r3", "r1"}[i%3])
+					}
+					time.Sleep(24 * time.Second)
+					if h.Err() != nil {
+						t.Errorf("the hold ended, though a master was in office all the time: %v", h.Err())
+					}
+				})
+			})
+		}
+	}
+}
+
 func TestJeopardyAndRecovery(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		s := open(t, c)

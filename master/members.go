@@ -28,6 +28,9 @@ func (m *Master) MemberList(ctx context.Context, q Read) (lockapi.Members, error
 	if err := m.Judge(&q.Caller); err != nil && q.Stale {
 		return lockapi.Members{}, err
 	}
+	if q.Stale {
+		q.of(m.log.State())
+	}
 	seen, err := m.look(ctx)
 	if err != nil {
 		return lockapi.Members{}, err

@@ -57,6 +57,19 @@ func TestReplaceIsFinished(t *testing.T) {
 	})
 }
 
+// TestMembersTellTheirRevision: also where they may be out of date.
+func TestMembersTellTheirRevision(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		m := c.office("r1").master
+		for _, stale := range []bool{false, true} {
+			var got uint64
+			if _, err := m.MemberList(t.Context(), Read{Stale: stale, AsOf: &got}); err != nil || got == 0 || got != m.log.State().Revision {
+				t.Errorf("stale %t: revision %d, %v; the state's is %d", stale, got, err, m.log.State().Revision)
+			}
+		}
+	})
+}
+
 // write opens sessions, an entry each.
 func write(t *testing.T, m *Master, n int) {
 	t.Helper()
