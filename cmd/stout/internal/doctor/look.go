@@ -194,9 +194,9 @@ func (l *Looker) watch(ctx context.Context, s *Seen) {
 	var done sync.WaitGroup
 	for _, at := range all {
 		done.Go(func() {
-			l.sample(ctx, begun, at)
 			v := l.visit(s, at)
 			defer v.transport.CloseIdleConnections()
+			v.sample(ctx, begun)
 			_, _ = v.get(ctx, lockapi.RouteMetrics, &at.Later)
 		})
 	}
@@ -204,16 +204,17 @@ func (l *Looker) watch(ctx context.Context, s *Seen) {
 }
 
 // sample looks at a replica's clock again and again.
-func (l *Looker) sample(ctx context.Context, begun time.Time, at *Server) {
-	ctx, cancel := context.WithTimeout(ctx, l.For)
+func (v *visit) sample(ctx context.Context, begun time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, v.l.For)
 	defer cancel()
-	tick := time.NewTicker(max(l.For/looks, 20*time.Millisecond))
+	tick := time.NewTicker(max(v.l.For/looks, 20*time.Millisecond))
 	defer tick.Stop()
 	for ctx.Err() == nil {
+		var r lockapi.Replica
 		sent := time.Since(begun)
-		r, err := l.Client.Replica(ctx, at.URL)
-		if err == nil && r.UptimeMS != nil && r.ID == at.Replica.ID {
-			at.Samples = append(at.Samples, Sample{sent, time.Since(begun), *r.UptimeMS})
+		_, err := v.get(ctx, lockapi.RouteReplica, &r)
+		if err == nil && r.UptimeMS != nil && r.ID == v.at.Replica.ID {
+			v.at.Samples = append(v.at.Samples, Sample{sent, time.Since(begun), *r.UptimeMS})
 		}
 		select {
 		case <-tick.C:
