@@ -101,13 +101,14 @@ func (b *batcher) Do(cmd state.Command) (state.Result, error) { return b.Begin(c
 // does, and is to be called once. What becomes of the command is noted in traced,
 // which may be nil.
 func (b *batcher) Begin(cmd state.Command, traced *Timeline) func() (state.Result, error) {
+	asked := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.refuse; err != nil {
 		return func() (state.Result, error) { return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, err) }
 	}
 	c := b.spare.Get().(*call)
-	c.cmd, c.traced, c.asked = cmd, traced, time.Now()
+	c.cmd, c.traced, c.asked = cmd, traced, asked
 	b.pending = append(b.pending, c)
 	b.waiting++
 	b.wakeup.wake()

@@ -159,6 +159,10 @@ func (p *process) open() {
 		m.w.fail("replica %s does not start: %v", m.id, err)
 		return
 	}
+	m.w.judge.look()
+	if m.w.judge.roster.gone[p.disk.who.ServerID()] {
+		m.w.fail("%s goes on with a directory that was removed", m.id)
+	}
 	m.w.judge.roster.runs(p.disk.who.ServerID())
 	log = log.With().Logger()
 	p.master = master.New(watched{p.replica, p}, p.replica, master.Options{

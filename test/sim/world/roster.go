@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/rafttransport"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -32,12 +32,13 @@ type roster struct {
 	demands []*demand
 	came    map[string]*demand       // by server id: what it was added by
 	ran     map[string]bool          // by server id: a process of it has run
+	gone    map[string]bool          // by server id: it has ended as one that was removed
 	left    map[string]time.Duration // by server id: when its last process ended
 	since   time.Duration            // when the present office was opened
 }
 
 func newRoster() roster {
-	return roster{came: map[string]*demand{}, ran: map[string]bool{}, left: map[string]time.Duration{}}
+	return roster{came: map[string]*demand{}, ran: map[string]bool{}, gone: map[string]bool{}, left: map[string]time.Duration{}}
 }
 
 // runs and leaves: a process with a directory runs from then on, or does not any more.
@@ -155,7 +156,7 @@ func (j *judge) agreed(d *demand, alone bool) {
 		so = noted && put.RaftAddr == d.addr && put.URL == d.url
 		for _, s := range now.Servers {
 			name, _ := admission.Split(string(s.ID))
-			_, at := rafttransport.SplitAddress(s.Address)
+			at := addressIn(s)
 			so = so && (name != d.name || at == d.addr)
 		}
 	}
@@ -254,6 +255,7 @@ func (j *judge) mayCome(name, directory string, s raft.Server) string {
 		return so
 	})
 	delete(j.roster.came, string(s.ID))
+	delete(j.roster.gone, string(s.ID))
 	switch {
 	case len(by) == 1:
 		j.roster.came[string(s.ID)] = by[0]
@@ -340,7 +342,7 @@ const mostBehind = 256 + 100
 
 // mayMove says why a member may not be at another address.
 func (j *judge) mayMove(name string, s raft.Server) string {
-	_, at := rafttransport.SplitAddress(s.Address)
+	at := addressIn(s)
 	if put, ok := j.latest().MemberNamed(name); !ok || !put.Put || put.RaftAddr != at {
 		return fmt.Sprintf("the table of members has it at %q", put.RaftAddr)
 	}
@@ -448,7 +450,7 @@ func (w *world) unsettled() string {
 	now, s := w.judge.roster.latest(), w.judge.latest()
 	for _, in := range now.Servers {
 		name, directory := admission.Split(string(in.ID))
-		_, at := rafttransport.SplitAddress(in.Address)
+		at := addressIn(in)
 		row, noted := s.Member(name, directory)
 		m := w.machine(name)
 		switch {
@@ -468,4 +470,10 @@ func (w *world) unsettled() string {
 		return fmt.Sprintf("the table of members has %+v, and the configuration %v", s.Members, now.Servers)
 	}
 	return ""
+}
+
+// addressIn is where a configuration has a member: it says so behind the server's id.
+func addressIn(s raft.Server) string {
+	_, at, _ := strings.Cut(string(s.Address), "@")
+	return at
 }

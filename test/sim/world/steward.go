@@ -364,6 +364,7 @@ func (m *machine) removed() {
 	if w.judge.look(); !w.judge.roster.lacked(m.disk.who.ServerID()) {
 		w.fail("%s ends as one that was removed, and never was", m.id)
 	}
+	w.judge.roster.gone[m.disk.who.ServerID()] = true
 	m.crash()
 	m.joins = true
 	if w.chance(3) {
