@@ -5,8 +5,12 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
@@ -75,5 +79,40 @@ func TestTokenStaysPrivate(t *testing.T) {
 	}
 	if !slices.Contains(secret.shown[lockapi.RouteReplica], "Bearer s3cret") {
 		t.Errorf("the server that was named was shown %q", secret.shown)
+	}
+}
+
+// local is a DNS in which every name is this host's.
+type local struct{ client.Resolver }
+
+func (local) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+}
+
+// What a name of the DNS stands for is called, and its certificates are judged by
+// that name.
+func TestNamesOfTheDNS(t *testing.T) {
+	server := httptest.NewUnstartedServer(&host{id: "r1", shown: map[string][]string{}})
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS() // with a certificate of example.com
+	defer server.Close()
+	conf := server.Client().Transport.(*http.Transport).TLSClientConfig
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	for name, trusted := range map[string]bool{"example.com": true, "elsewhere.example": false} {
+		named := "dns+https:" + name + ":" + port
+		c, err := client.Config{URLs: []string{named}, TLS: conf, Resolver: local{}}.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		l := Looker{Client: c, Servers: []string{named}, TLS: func() *tls.Config { return conf }, Step: 10 * time.Second, Doing: func(string) {}}
+		s := l.Look(t.Context())
+		if len(s.Servers) != 1 || s.Servers[0].URL != server.URL || s.Servers[0].TLS == nil {
+			t.Fatalf("%s: %v, %+v", name, s.NamesErr, s.Servers)
+		}
+		at := s.Servers[0]
+		if (at.TLS.Distrust == nil) != trusted || (at.Replica != nil) != trusted || (s.Cell != nil) != trusted {
+			t.Errorf("%s: distrust %v, replica %v, cell %v (%v)", name, at.TLS.Distrust, at.Replica, s.Cell, s.CellErr)
+		}
 	}
 }
