@@ -30,11 +30,12 @@ func TestToken(t *testing.T) {
 	for name, transport := range map[string]http.RoundTripper{"own connections": nil, "transport": new(http.Transport)} {
 		t.Run(name, func(t *testing.T) {
 			token, failed := "stout_one", error(nil)
-			c, err := Config{URLs: []string{server.URL}, Transport: transport}.New(
+			c, err := Config{URLs: []string{server.URL}, Transport: transport, OnlyURLs: true}.New(
 				WithToken(func(context.Context) (string, error) { return token, failed }))
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer c.Close()
 			read := func() error {
 				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 				defer cancel()

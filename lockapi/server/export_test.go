@@ -44,6 +44,8 @@ func (knowing) Known() Location { return Location{Epoch: 7, ID: "r1", URL: "http
 
 func (knowing) Replica() lockapi.Replica { return lockapi.Replica{ID: "r1"} }
 
+func (knowing) Cell() lockapi.Cell { return lockapi.Cell{} }
+
 func (knowing) CellID() string { return "c1" }
 
 func (knowing) Quotas() []master.QuotaUse { return nil }

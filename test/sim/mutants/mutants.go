@@ -26,9 +26,8 @@
 // TestPipelineEndsWithItsFirstFailure): since a deposed leader is silent, runs
 // that had met it within tens of seeds do so hardly ever.
 //
-// Nor are two of membership met often enough: a level that is raised without a
-// member that is down (master TestLevelIsRaisedWhenAllKnowIt), and a directory that
-// was a member before and is taken in again unasked (master TestNotReplaced).
+// Nor is one of membership met often enough: a directory that was a member before
+// and is taken in again unasked (master TestNotReplaced).
 //
 // What only delays is not seen either: who has the next turn to write a file by
 // compare-and-set (master TestTurns, TestTurnOfWhoLeft, TestTurnComesToAll), and

@@ -26,6 +26,6 @@
 // and the judge makes out of the log by itself who may do what (rights.go). In a
 // quarter of them members come and go (steward.go), and the judge wants to know what
 // each change of the configuration and of the table of members is for (roster.go).
-// In another quarter somebody reads histories at any replica, and the judge makes out
+// In a quarter somebody reads histories at any replica, and the judge makes out
 // of the commands what each ending was and how long was waited (histories.go).
 package world

@@ -24,7 +24,7 @@ type historian struct {
 // newHistorian draws whether there is one. The draws are of its own: the other runs
 // are what they were.
 func newHistorian(w *world) *historian {
-	rng := rand.New(rand.NewPCG(w.opts.Seed, 5))
+	rng := rand.New(rand.NewPCG(w.opts.Seed, 6))
 	if rng.IntN(4) > 0 {
 		return nil
 	}

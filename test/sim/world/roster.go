@@ -324,8 +324,12 @@ func (j *judge) mayVote(next conf, name string, s raft.Server) string {
 		return "it has not run yet"
 	}
 	m := j.w.machine(name)
-	if m.disk.who.ServerID() == string(s.ID) && m.disk.high+mostBehind < next.index {
-		return fmt.Sprintf("it has got no further than entry %d", m.disk.high)
+	got := m.disk.high
+	if p := m.process; p != nil && p.runsAs(string(s.ID)) {
+		got = max(got, p.replica.State().Index) // by a snapshot
+	}
+	if m.disk.who.ServerID() == string(s.ID) && got+mostBehind < next.index {
+		return fmt.Sprintf("it has got no further than entry %d", got)
 	}
 	return ""
 }
@@ -448,13 +452,14 @@ func (w *world) unsettled() string {
 		return "a change of the members is under way"
 	}
 	now, s := w.judge.roster.latest(), w.judge.latest()
-	for _, in := range now.Servers {
+	for i, in := range now.Servers {
 		name, directory := admission.Split(string(in.ID))
 		at := addressIn(in)
 		row, noted := s.Member(name, directory)
 		m := w.machine(name)
+		stays := slices.ContainsFunc(now.Servers[:i], func(before raft.Server) bool { return string(before.ID) == m.disk.who.ServerID() })
 		switch {
-		case in.Suffrage == raft.Nonvoter && now.votes(name): // one that is to have the place, and never comes, holds nothing up
+		case in.Suffrage == raft.Nonvoter && (now.votes(name) || stays): // one that is to have the place, and never comes, holds nothing up
 		case !noted || row.RaftAddr != at || row.Stays != (in.Suffrage == raft.Nonvoter):
 			return fmt.Sprintf("the configuration has %v, and the table %+v", in, row)
 		case m.disk.who.ServerID() != string(in.ID) || m.process == nil || m.process.replica == nil:

@@ -96,6 +96,37 @@ func (s *steward) upgrades() {
 	s.mixes = false
 }
 
+// leavesBehind has all machines run the latest release but one of the earliest, which
+// is down meanwhile and tells nobody what it knows.
+func (s *steward) leavesBehind() {
+	var last *machine
+	for _, m := range s.w.machines {
+		if m.level < state.Level && (last == nil || m.level < last.level) {
+			last = m
+		}
+	}
+	if last == nil {
+		s.mixes = false
+		return
+	}
+	s.w.stats.check("release left behind")
+	last.crash()
+	for _, m := range slices.Clone(s.w.machines) {
+		if m == last || m.level == state.Level {
+			continue
+		}
+		if s.w.mended || s.w.isOver() {
+			return
+		}
+		m.crash()
+		m.level = state.Level
+		m.restart(false)
+		s.w.until(between(s.rng, time.Second, 3*time.Second))
+	}
+	s.w.until(between(s.rng, 2*time.Second, 12*time.Second))
+	last.restart(false)
+}
+
 func (s *steward) serve() {
 	for !s.w.hasMaster() && !s.w.isOver() {
 		s.w.until(100 * time.Millisecond)
@@ -110,7 +141,7 @@ func (s *steward) serve() {
 			continue
 		}
 		if s.mixes && s.rng.IntN(3) == 0 {
-			s.upgrades()
+			pick(s.rng, s.upgrades, s.upgrades, s.leavesBehind)()
 			continue
 		}
 		if s.rng.IntN(6) == 0 {
