@@ -112,8 +112,7 @@ func (k *keepalive) join(id string) (*session, error) {
 	if s != nil {
 		s.events.acknowledge(k.ack)
 		if !k.deaf {
-			left, _ := k.o.sessions.remaining(id, k.began)
-			k.o.vitals.kept(left, s.ttl)
+			k.o.vitals.kept(k.o.sessions.left(s, k.began), s.ttl)
 		}
 	}
 	k.o.mu.Unlock()

@@ -65,7 +65,11 @@ func (ss *sessions) remaining(id string, now time.Duration) (left time.Duration,
 	if s == nil {
 		return 0, false
 	}
-	return max(0, s.base+s.ttl+ss.lease.Lapsed()-s.lapsed-now), true
+	return ss.left(s, now), true
+}
+
+func (ss *sessions) left(s *session, now time.Duration) time.Duration {
+	return max(0, s.base+s.ttl+ss.lease.Lapsed()-s.lapsed-now)
 }
 
 // orphanGrace is how long a wait that an earlier office left behind is kept for

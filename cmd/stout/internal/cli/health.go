@@ -60,6 +60,9 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 // belong to the cell.
 func (a *app) inquire(ctx context.Context, r lockapi.Replica, err error) finding {
 	if err == nil {
+		err = a.mayCall(r.URL)
+	}
+	if err == nil {
 		err = a.client.Ready(ctx, r.URL)
 	}
 	f := finding{id: r.ID}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -208,9 +207,8 @@ func plan(b *rehearse.Before, concerns []rehearse.Concern) string {
 // proberURLs are those that the prober calls: of the members that are well, else
 // those that were named.
 func (a *app) proberURLs(cell lockapi.Cell) (urls []string) {
-	secret := slices.ContainsFunc(a.opts.servers, func(u string) bool { return strings.HasPrefix(u, "https://") })
 	for _, r := range cell.Replicas {
-		if r.Healthy && lockapi.ValidateMemberURL(r.URL) == nil && (!secret || strings.HasPrefix(r.URL, "https://")) {
+		if r.Healthy && lockapi.ValidateMemberURL(r.URL) == nil && a.mayCall(r.URL) == nil {
 			urls = append(urls, strings.TrimRight(r.URL, "/"))
 		}
 	}

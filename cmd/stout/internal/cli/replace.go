@@ -122,7 +122,11 @@ func (a *app) presentDirectory(ctx context.Context, m *lockapi.Member) (string, 
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	at := fmt.Sprintf("%s, at %s", clean(m.ID), clean(m.URL))
-	own, err := a.client.Replica(ctx, m.URL)
+	var own lockapi.Replica
+	err := a.mayCall(m.URL)
+	if err == nil {
+		own, err = a.client.Replica(ctx, m.URL)
+	}
 	switch {
 	case err != nil:
 		return "", (&failure{code: exitFailed, message: fmt.Sprintf("%s, cannot be asked for its directory: %s", at, reason(err, a.opts.timeout))}).

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -166,6 +168,9 @@ func (a *app) askEach(ctx context.Context, cell lockapi.Cell) picture {
 	own, failed := make([]lockapi.Replica, len(cell.Replicas)), make([]error, len(cell.Replicas))
 	var now atomic.Pointer[lockapi.Cell]
 	each(cell.Replicas, func(i int, r lockapi.Replica) {
+		if failed[i] = a.mayCall(r.URL); failed[i] != nil {
+			return
+		}
 		if own[i], failed[i] = a.client.Replica(ctx, r.URL); failed[i] != nil || own[i].ID != r.ID || own[i].Role != lockapi.RoleMaster {
 			return
 		}
@@ -191,6 +196,16 @@ func (a *app) askEach(ctx context.Context, cell lockapi.Cell) picture {
 		r.URL = url
 	}
 	return out
+}
+
+// mayCall says why a URL that the cell has told is not to be called: whatever was
+// asked for in private, a token above all, is not to be told to the network.
+func (a *app) mayCall(url string) error {
+	isSecure := func(u string) bool { return strings.HasPrefix(u, "https://") || strings.HasPrefix(u, "dns+https:") }
+	if isSecure(url) || slices.Contains(a.opts.servers, strings.TrimRight(url, "/")) || !slices.ContainsFunc(a.opts.servers, isSecure) {
+		return nil
+	}
+	return fmt.Errorf("its URL %s leads from https to http", clean(url))
 }
 
 // each calls f for all items at once and returns when all calls have.

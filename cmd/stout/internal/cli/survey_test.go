@@ -403,3 +403,28 @@ func TestDiagnose(t *testing.T) {
 		})
 	}
 }
+
+// TestMayCall: what the cell tells leads from https to http nowhere, unless that very
+// URL was given as well.
+func TestMayCall(t *testing.T) {
+	for _, tc := range []struct {
+		servers []string
+		url     string
+		may     bool
+	}{
+		{[]string{"http://r1:7101"}, "http://r2:7101", true},
+		{[]string{"http://r1:7101"}, "https://r2:7101", true},
+		{[]string{"https://r1:7101"}, "https://r2:7101", true},
+		{[]string{"https://r1:7101"}, "http://r2:7101", false},
+		{[]string{"dns+https:stout.example:7101"}, "http://r2:7101", false},
+		{[]string{"dns:stout.example:7101"}, "http://r2:7101", true},
+		{[]string{"https://r1:7101", "http://r2:7101"}, "http://r2:7101/", true},
+		{[]string{"https://r1:7101", "http://r2:7101"}, "http://r3:7101", false},
+	} {
+		a := &app{}
+		a.opts.servers = tc.servers
+		if err := a.mayCall(tc.url); (err == nil) != tc.may {
+			t.Errorf("%s of %q: %v", tc.url, tc.servers, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -20,7 +21,7 @@ import (
 // Looker looks at a cell and at the way to it. It changes nothing.
 type Looker struct {
 	Client  *client.Client
-	Servers []string                              // base URLs, at least one
+	Servers []string                              // base URLs and names of the DNS, at least one
 	TLS     func() *tls.Config                    // how https is called; nil for the system's CAs
 	Token   func(context.Context) (string, error) // nil for none
 	Version string                                // of this program
@@ -33,9 +34,9 @@ type Looker struct {
 // returns.
 func (l *Looker) Look(ctx context.Context) *Seen {
 	s := &Seen{At: time.Now(), Version: l.Version}
-	for _, u := range l.Servers {
+	for _, u := range l.named(ctx, s) {
 		if s.at(u) == nil {
-			s.Servers = append(s.Servers, &Server{URL: strings.TrimRight(u, "/"), Named: true})
+			s.Servers = append(s.Servers, newServer(u))
 		}
 	}
 	l.Doing("calling the servers")
@@ -48,6 +49,27 @@ func (l *Looker) Look(ctx context.Context) *Seen {
 	l.askWho(ctx, s)
 	l.watch(ctx, s)
 	return s
+}
+
+// named are the base URLs that were named, those that a name of the DNS stands for
+// as the client has them.
+func (l *Looker) named(ctx context.Context, s *Seen) (urls []string) {
+	if !slices.ContainsFunc(l.Servers, isName) {
+		return l.Servers
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.Step)
+	defer cancel()
+	urls, s.NamesErr = l.Client.URLs(ctx)
+	return urls
+}
+
+func isName(u string) bool { return strings.HasPrefix(u, "dns:") || strings.HasPrefix(u, "dns+") }
+
+// newServer is one that was named. Behind the URL of one that a name stands for is,
+// in brackets, the name that its certificate is judged by.
+func newServer(u string) *Server {
+	base, name, _ := strings.Cut(strings.TrimRight(u, "/"), " ")
+	return &Server{URL: base, Named: true, CertName: strings.Trim(name, "()"), asked: u}
 }
 
 // at is the server of a URL, or nil.
@@ -97,7 +119,7 @@ func (l *Looker) visitAll(ctx context.Context, s *Seen, servers []*Server) {
 // not go to a URL of http that a member told: as with the SDK.
 func (l *Looker) visit(s *Seen, at *Server) *visit {
 	secret := slices.ContainsFunc(s.Servers, func(at *Server) bool { return at.Named && isSecure(at.URL) })
-	return &visit{l, at, l.transport(), at.Named || isSecure(at.URL) || !secret}
+	return &visit{l, at, l.transport(at.CertName), at.Named || isSecure(at.URL) || !secret}
 }
 
 func isSecure(u string) bool { return strings.HasPrefix(u, "https://") }
@@ -115,7 +137,7 @@ func (l *Looker) askCell(ctx context.Context, s *Seen) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, l.Step)
 			defer cancel()
-			view, err := l.Client.CellAt(ctx, at.URL)
+			view, err := l.Client.CellAt(ctx, at.asked)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -194,9 +216,9 @@ func (l *Looker) watch(ctx context.Context, s *Seen) {
 	var done sync.WaitGroup
 	for _, at := range all {
 		done.Go(func() {
-			l.sample(ctx, begun, at)
 			v := l.visit(s, at)
 			defer v.transport.CloseIdleConnections()
+			v.sample(ctx, begun)
 			_, _ = v.get(ctx, lockapi.RouteMetrics, &at.Later)
 		})
 	}
@@ -204,16 +226,17 @@ func (l *Looker) watch(ctx context.Context, s *Seen) {
 }
 
 // sample looks at a replica's clock again and again.
-func (l *Looker) sample(ctx context.Context, begun time.Time, at *Server) {
-	ctx, cancel := context.WithTimeout(ctx, l.For)
+func (v *visit) sample(ctx context.Context, begun time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, v.l.For)
 	defer cancel()
-	tick := time.NewTicker(max(l.For/looks, 20*time.Millisecond))
+	tick := time.NewTicker(max(v.l.For/looks, 20*time.Millisecond))
 	defer tick.Stop()
 	for ctx.Err() == nil {
+		var r lockapi.Replica
 		sent := time.Since(begun)
-		r, err := l.Client.Replica(ctx, at.URL)
-		if err == nil && r.UptimeMS != nil && r.ID == at.Replica.ID {
-			at.Samples = append(at.Samples, Sample{sent, time.Since(begun), *r.UptimeMS})
+		_, err := v.get(ctx, lockapi.RouteReplica, &r)
+		if err == nil && r.UptimeMS != nil && r.ID == v.at.Replica.ID {
+			v.at.Samples = append(v.at.Samples, Sample{sent, time.Since(begun), *r.UptimeMS})
 		}
 		select {
 		case <-tick.C:
@@ -226,13 +249,19 @@ func (l *Looker) sample(ctx context.Context, begun time.Time, at *Server) {
 const looks = 50
 
 // transport is that of one server's questions, which are made as the SDK makes
-// them.
-func (l *Looker) transport() *http.Transport {
+// them: its certificate is judged by a name, if there is one.
+func (l *Looker) transport(name string) *http.Transport {
 	t := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: l.Step, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
 	}
 	if l.TLS != nil {
 		t.TLSClientConfig = l.TLS().Clone()
+	}
+	if name != "" {
+		if t.TLSClientConfig == nil {
+			t.TLSClientConfig = new(tls.Config)
+		}
+		t.TLSClientConfig.ServerName = cmp.Or(t.TLSClientConfig.ServerName, name)
 	}
 	return t
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"strings"
@@ -17,7 +18,7 @@ func handshakes(s *Seen) []Finding {
 			v, do := distrust(h)
 			g.add(v, do, "%s: %s", at.URL, distrustText(h.Distrust))
 		default:
-			g.ok("%s, certificate of %q good for %s", tls.VersionName(h.Version), h.Shown[0].Subject.CommonName, at.Host)
+			g.ok("%s, certificate of %q good for %s", tls.VersionName(h.Version), h.Shown[0].Subject.CommonName, cmp.Or(at.CertName, at.Host))
 		}
 	}
 	return g.all()

@@ -16,8 +16,9 @@ type Seen struct {
 	Servers []*Server // those that were named, then those that members tell of
 	Cell    *lockapi.Cell
 	Members *lockapi.Members
-	// CellErr and MembersErr are why there are none.
-	CellErr, MembersErr error
+	// CellErr and MembersErr are why there are none, and NamesErr why nothing that a
+	// name of the DNS stands for was called.
+	CellErr, MembersErr, NamesErr error
 }
 
 // Credential is who we are to the cell.
@@ -35,6 +36,8 @@ type Server struct {
 	Members []string
 	Proxy   string // that the environment has it called through
 
+	CertName  string // that its certificate is judged by; empty for its host's
+	asked     string // what the client calls it
 	Host      string
 	Literal   bool // the host is an address
 	Addresses []string

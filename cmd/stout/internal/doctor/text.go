@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"github.com/stoutlock/stout/cmd/stout/internal/words"
 )
 
 // took is a duration to two or three digits, fractions of a millisecond too.
@@ -29,18 +31,7 @@ func took(d time.Duration) string {
 
 // days is a time until a date.
 func days(d time.Duration) string {
-	n := int(d / (24 * time.Hour))
-	if n == 1 {
-		return "1 day"
-	}
-	return fmt.Sprintf("%d days", n)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return words.Plural(int(d/(24*time.Hour)), "day")
 }
 
 // share is a part of a whole in per cent.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -107,7 +108,8 @@ func (v *visit) shake(ctx context.Context, port string) {
 	if v.l.TLS != nil {
 		conf = v.l.TLS().Clone()
 	}
-	conf.ServerName, conf.InsecureSkipVerify = v.at.Host, true
+	name := cmp.Or(v.at.CertName, v.at.Host)
+	conf.ServerName, conf.InsecureSkipVerify = name, true
 	c, err := (&tls.Dialer{Config: conf}).DialContext(ctx, "tcp", net.JoinHostPort(v.at.Host, port))
 	if h.Err = innermost(err); err != nil {
 		return
@@ -119,7 +121,7 @@ func (v *visit) shake(ctx context.Context, port string) {
 	for _, c := range h.Shown[1:] {
 		between.AddCert(c)
 	}
-	chains, err := h.Shown[0].Verify(x509.VerifyOptions{DNSName: v.at.Host, Roots: conf.RootCAs, Intermediates: between})
+	chains, err := h.Shown[0].Verify(x509.VerifyOptions{DNSName: name, Roots: conf.RootCAs, Intermediates: between})
 	if h.Distrust = err; err == nil {
 		h.Trusted = chains[0]
 	}

@@ -23,6 +23,9 @@ const (
 
 func names(s *Seen) []Finding {
 	g := gathered{area: AreaWay, check: "names"}
+	if s.NamesErr != nil {
+		g.add(Bad, "Correct the name in --server or STOUT_SERVER, or have the DNS know it: dns:NAME:PORT is of addresses, dns:NAME of SRV records.", "%v", s.NamesErr)
+	}
 	for _, at := range s.Servers {
 		switch {
 		case at.Proxy != "":

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/words"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -118,10 +119,10 @@ func (b *Before) sessions() []Concern {
 	}
 	var out []Concern
 	if len(late) > 0 {
-		out = append(out, Concern{false, fmt.Sprintf("%s with less than a quarter of the ttl left, as if nobody kept it alive: %s", count(len(late), "session"), nearest(late))})
+		out = append(out, Concern{false, fmt.Sprintf("%s with less than a quarter of the ttl left, as if nobody kept it alive: %s", words.Plural(len(late), "session"), nearest(late))})
 	}
 	if len(short) > 0 {
-		out = append(out, Concern{false, fmt.Sprintf("%s may come near its end in a gap of %s: %s", count(len(short), "session"), b.Gap(), nearest(short))})
+		out = append(out, Concern{false, fmt.Sprintf("%s may come near its end in a gap of %s: %s", words.Plural(len(short), "session"), b.Gap(), nearest(short))})
 	}
 	return out
 }
@@ -149,13 +150,6 @@ func nearest(all []lockapi.SessionState) string {
 		text += fmt.Sprintf("%s (%s of %s)", cmp.Or(s.Name, s.ID), leftOf(s), ttlOf(s))
 	}
 	return text
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Go says whether nothing speaks against it for good.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/words"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -229,10 +230,10 @@ func (r *Report) judge(s *Seen) {
 		look("%s is master again, in a new epoch", s.From.Master)
 	}
 	if len(r.Expired) > 0 {
-		fail("%s expired", count(len(r.Expired), "session"))
+		fail("%s expired", words.Plural(len(r.Expired), "session"))
 	}
 	if len(r.Waiters.Overtaken) > 0 {
-		fail("%s lost its place", count(len(r.Waiters.Overtaken), "waiter"))
+		fail("%s lost its place", words.Plural(len(r.Waiters.Overtaken), "waiter"))
 	}
 	switch o := s.Own; {
 	case o.Expired:
@@ -240,12 +241,12 @@ func (r *Report) judge(s *Seen) {
 	case !o.LockKept:
 		fail("the rehearsal's own lock was lost")
 	case o.InOrder < o.Waiters:
-		fail("of the rehearsal's own %s %d kept their places", count(o.Waiters, "waiter"), o.InOrder)
+		fail("of the rehearsal's own %s %d kept their places", words.Plural(o.Waiters, "waiter"), o.InOrder)
 	case o.Jeopardy:
 		look("the rehearsal's own session was in jeopardy")
 	}
 	if r.Jeopardy > 0 {
-		look("%s may have been in jeopardy: what they held could not be relied upon until service was back", count(r.Jeopardy, "session"))
+		look("%s may have been in jeopardy: what they held could not be relied upon until service was back", words.Plural(r.Jeopardy, "session"))
 	}
 	if s.How == BySilence && s.Returned == 0 {
 		look("%s was not seen to be well again", s.From.Master)

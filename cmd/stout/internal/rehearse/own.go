@@ -50,18 +50,26 @@ func openOwn(ctx context.Context, c *client.Client, path string) (*own, error) {
 	}
 	var waiting context.Context
 	waiting, o.leave = context.WithCancel(context.WithoutCancel(ctx))
+	refused := make(chan error, ownWaiters)
 	for n := range ownWaiters {
 		o.waiting.Go(func() {
-			if h, err := o.waiter.Lock(waiting, path+"/held"); err == nil {
-				_ = h.Unlock(waiting) // the lock before was lost, which is reported
+			h, err := o.waiter.Lock(waiting, path+"/held")
+			if err != nil {
+				refused <- err
+				return
 			}
+			_ = h.Unlock(waiting) // the lock before was lost, which is reported
 		})
 		for len(o.queue) <= n {
 			if o.queue, err = o.places(ctx); err != nil {
 				return o, err
 			}
-			if err := pause(ctx, 10*time.Millisecond); err != nil {
-				return o, err
+			select {
+			case err := <-refused:
+				return o, fmt.Errorf("wait for %s/held: %w", path, err)
+			case <-time.After(10 * time.Millisecond):
+			case <-ctx.Done():
+				return o, ctx.Err()
 			}
 		}
 	}

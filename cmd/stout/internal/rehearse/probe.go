@@ -35,7 +35,7 @@ const (
 // the SDK it tries nothing again, so that it sees all the time without service.
 type prober struct {
 	urls    []string
-	http    *http.Client
+	http    http.RoundTripper                     // which follows nobody elsewhere
 	token   func(context.Context) (string, error) // nil for none
 	agent   string
 	session string
@@ -148,7 +148,7 @@ func (p *prober) call(ctx context.Context, method, at string, in, out any) error
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := p.http.Do(req)
+	resp, err := p.http.RoundTrip(req)
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err erro
 		return report, fmt.Errorf("before anything was changed: %w", err)
 	}
 	begun := time.Now()
-	p := &prober{urls: r.URLs, http: &http.Client{Transport: r.HTTP}, token: r.Token, agent: r.Agent, session: mine.waiter.ID(), path: path + "/probe", begun: begun}
+	p := &prober{urls: r.URLs, http: r.HTTP, token: r.Token, agent: r.Agent, session: mine.waiter.ID(), path: path + "/probe", begun: begun}
 	w := newWatcher(r.Client, begun, mine.holder.ID(), mine.waiter.ID())
 	running, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup

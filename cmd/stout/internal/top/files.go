@@ -63,7 +63,7 @@ func (m *Model) fileEvent(at time.Time, e lockapi.CellEvent) {
 	m.files.sorted = nil
 	if i := strings.IndexByte(name, '/'); i >= 0 {
 		dir := m.dir + name[:i+1]
-		if e.Type != lockapi.EventFileDeleted && m.files.rows[dir] == nil {
+		if e.Type != lockapi.EventFileDeleted && m.files.rows[dir] == nil && len(m.files.rows) < mostListed {
 			m.files.rows[dir] = &fileRow{DirEntry: client.DirEntry{Path: dir}, changed: at, at: at}
 		}
 		return

@@ -137,3 +137,15 @@ func shown(t *testing.T, colour bool, width, height int, messages []any) string 
 	}
 	return view
 }
+
+// However many directories come and go, no more rows are kept than are listed.
+func TestDirectoriesAreBounded(t *testing.T) {
+	m := New(false, time.UTC)
+	m.dirRead(DirRead{Part: Part{Of: "/", At: time.Now(), First: true, Done: true}})
+	for i := range mostListed + 10 {
+		m.fileEvent(time.Now(), lockapi.CellEvent{Type: lockapi.EventFileCreated, Path: fmt.Sprintf("/%d/x", i)})
+	}
+	if n := len(m.files.rows); n != mostListed {
+		t.Errorf("%d rows", n)
+	}
+}

@@ -1,0 +1,118 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// host is a server that keeps what credentials it was shown, by path.
+type host struct {
+	id      string
+	replica []lockapi.Replica // of the cell that it tells
+
+	mu    sync.Mutex
+	shown map[string][]string
+}
+
+func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	h.shown[r.URL.Path] = append(h.shown[r.URL.Path], r.Header.Get("Authorization"))
+	h.mu.Unlock()
+	w.Header().Set(lockapi.HeaderCell, "c0ffee")
+	w.Header().Set("Content-Type", "application/json")
+	switch up := int64(1000); r.URL.Path {
+	case lockapi.RouteReplica:
+		_ = json.NewEncoder(w).Encode(lockapi.Replica{ID: h.id, UptimeMS: &up})
+	case lockapi.RouteCell:
+		_ = json.NewEncoder(w).Encode(lockapi.Cell{Cell: "prod", Replicas: h.replica})
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, "{}")
+	}
+}
+
+// A cell that was called by https is believed where a member is, and the member at
+// a URL of http is looked at: without the token, whatever is asked of it.
+func TestTokenStaysPrivate(t *testing.T) {
+	plain := &host{id: "r2", shown: map[string][]string{}}
+	open := httptest.NewServer(plain)
+	defer open.Close()
+	secret := &host{id: "r1", shown: map[string][]string{}, replica: []lockapi.Replica{{ID: "r2", URL: open.URL}}}
+	private := httptest.NewTLSServer(secret)
+	defer private.Close()
+
+	conf := private.Client().Transport.(*http.Transport).TLSClientConfig
+	token := func(context.Context) (string, error) { return "s3cret", nil }
+	c, err := client.Config{URLs: []string{private.URL}, TLS: conf, Token: token}.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	l := Looker{
+		Client: c, Servers: []string{private.URL}, TLS: func() *tls.Config { return conf }, Token: token,
+		Step: 10 * time.Second, For: 100 * time.Millisecond, Doing: func(string) {},
+	}
+	s := l.Look(t.Context())
+	at := s.at(open.URL)
+	if at == nil || at.Replica == nil || len(at.Samples) == 0 || len(s.Servers[0].Samples) == 0 {
+		t.Fatalf("the clocks were not looked at: %+v", s.Servers)
+	}
+	for path, shown := range plain.shown {
+		if i := slices.IndexFunc(shown, func(s string) bool { return s != "" }); i >= 0 {
+			t.Errorf("%s was shown %q by http", path, shown[i])
+		}
+	}
+	if !slices.Contains(secret.shown[lockapi.RouteReplica], "Bearer s3cret") {
+		t.Errorf("the server that was named was shown %q", secret.shown)
+	}
+}
+
+// local is a DNS in which every name is this host's.
+type local struct{ client.Resolver }
+
+func (local) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+}
+
+// What a name of the DNS stands for is called, and its certificates are judged by
+// that name.
+func TestNamesOfTheDNS(t *testing.T) {
+	server := httptest.NewUnstartedServer(&host{id: "r1", shown: map[string][]string{}})
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS() // with a certificate of example.com
+	defer server.Close()
+	conf := server.Client().Transport.(*http.Transport).TLSClientConfig
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	for name, trusted := range map[string]bool{"example.com": true, "elsewhere.example": false} {
+		named := "dns+https:" + name + ":" + port
+		c, err := client.Config{URLs: []string{named}, TLS: conf, Resolver: local{}}.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		l := Looker{Client: c, Servers: []string{named}, TLS: func() *tls.Config { return conf }, Step: 10 * time.Second, Doing: func(string) {}}
+		s := l.Look(t.Context())
+		if len(s.Servers) != 1 || s.Servers[0].URL != server.URL || s.Servers[0].TLS == nil {
+			t.Fatalf("%s: %v, %+v", name, s.NamesErr, s.Servers)
+		}
+		at := s.Servers[0]
+		if (at.TLS.Distrust == nil) != trusted || (at.Replica != nil) != trusted || (s.Cell != nil) != trusted {
+			t.Errorf("%s: distrust %v, replica %v, cell %v (%v)", name, at.TLS.Distrust, at.Replica, s.Cell, s.CellErr)
+		}
+	}
+}
