@@ -226,6 +226,26 @@ func TestSilenceThatIsUnsafe(t *testing.T) {
 	}
 }
 
+// TestSecondSilence is refused from the first moment of the next office on: two
+// masters that are silent at once would leave a cell of three without a majority.
+func TestSecondSilence(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Args: calm})
+	first := c.Ready(t)
+	call[lockapi.Silenced](t, first, http.MethodPost, lockapi.RouteSilence, lockapi.SilenceRequest{ForMS: lockapi.MaxSilenceMS})
+	next := c.Others(first)
+	must(t, cell.Wait(cell.Bounded(t), "the next master refuses", func(ctx context.Context) error {
+		_, err := next[0].Call(ctx, http.MethodPost, lockapi.RouteSilence, nil, nil)
+		if err == nil {
+			t.Fatal("a second master was told to be silent")
+		}
+		if !errors.Is(err, lockapi.CodeUnsafe) {
+			return fmt.Errorf("answered %v", err)
+		}
+		return nil
+	}))
+}
+
 // TestRehearsalThatIsInterrupted leaves nothing behind.
 func TestRehearsalThatIsInterrupted(t *testing.T) {
 	t.Parallel()
