@@ -279,7 +279,9 @@ func (s Self) found(answers map[string]Answer) Decision {
 		}
 	}
 	if missing != nil {
-		return wait("a new cell is founded by all of %s together; waiting for %s", list(s.Names), list(missing))
+		// A directory that was lost founds nothing by this, but waits for ever where
+		// the cell that it was of has other members by now.
+		return wait("a new cell is founded by all of %s together; waiting for %s; a replica of a cell that runs, with none of these as a member any more, is started with join instead", list(s.Names), list(missing))
 	}
 	slices.SortFunc(proposed, func(a, b Founder) int { return strings.Compare(a.ID, b.ID) })
 	return s.settle(proposed, answers)
