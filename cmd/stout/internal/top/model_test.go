@@ -137,3 +137,13 @@ func shown(t *testing.T, colour bool, width, height int, messages []any) string 
 	}
 	return view
 }
+
+// TestLeaseOfAnOldLook: a look that is older than what was left of the lease then does
+// not tell that it has run out.
+func TestLeaseOfAnOldLook(t *testing.T) {
+	t.Parallel()
+	got := shown(t, false, 80, 24, append(well(), Tick(at(2))))
+	if !strings.Contains(got, "lease    held when last seen, 2.0s ago") || strings.Contains(got, "0.0s of") {
+		t.Error(got)
+	}
+}
