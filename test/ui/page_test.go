@@ -180,6 +180,8 @@ func TestDeadlock(t *testing.T) {
 	p.shows(".alarm", "Deadlock")
 	p.until(`/ada waits for .y, held by bob, which waits for .x, held by ada\.|bob waits for .x, held by ada, which waits for .y, held by bob\./.test(document.querySelector(".alarm").innerText)`)
 	p.shoot("deadlock")
+	p.to("lock/x")
+	p.shows(".alarm", "Deadlock")
 	at.release(a, "/x")
 	p.until(`!document.querySelector('.alarm')`)
 }

@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -100,5 +101,29 @@ func TestLongNames(t *testing.T) {
 			}
 			p.examine(string(axe))
 		}
+	}
+}
+
+// TestHiddenCharacters: a name with characters that are not seen, or that turn the text
+// around them, is shown with escapes, as at a terminal; what the page says about it is
+// not turned. The lines of a file are.
+func TestHiddenCharacters(t *testing.T) {
+	c := cell.New(t, cell.Options{Size: 1})
+	at := calls{t: t, at: c.Ready(t)}
+	s := at.session("eve\u202e\x1b[2J\nadam\u200b\U000e0041", hour, nil)
+	at.lock(s, "/x")
+	put(at, "/x", "one\r\n\ttwo\u202e\rthree\n")
+	p := open(t, at.at.URL, "lock/x", desk, "light")
+	const shown = `eve\u202e\x1b[2J\x0aadam\u200b\U000e0041`
+	p.shows(".verdict", shown+" has held it for")
+	p.to("locks")
+	p.shows("#locks", shown)
+	p.to("session/" + s.ID)
+	p.shows("h1", shown)
+	p.until(`document.title.startsWith(` + strconv.Quote(shown) + `)`)
+	p.to("file/x")
+	p.until(`document.querySelector('pre')?.textContent === ` + strconv.Quote("one\r\n\ttwo\\u202e\\x0dthree\n"))
+	if n := eval[int](p, `[...document.querySelectorAll('body *')].filter(e => /[\u202e\u200b\x1b]/u.test((e.title ?? '') + (e.ariaLabel ?? ''))).length`); n > 0 {
+		t.Errorf("%d titles have what is hidden", n)
 	}
 }

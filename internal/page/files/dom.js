@@ -1,6 +1,18 @@
 // Elements as values, and their way into the document. A string is text wherever it
 // comes from: nothing here turns one into markup.
 
+// What is not shown as it is, as stout shows it at a terminal: control characters,
+// those that turn the text around them, those of no width, and odd blanks, but the
+// narrow one in our own figures.
+const HIDDEN = /[\p{C}\p{Zl}\p{Zp}\p{Variation_Selector}\p{Default_Ignorable_Code_Point}\u00a0\u1680\u2000-\u200a\u205f\u2800\u3000]/gu;
+
+// seen is text with escapes for what is hidden: names are others' choice. Where lines
+// are kept, their ends and tabs are.
+export const seen = (text, lines) => text.replace(HIDDEN, (c, at) =>
+  (lines && (c === '\n' || c === '\t' || (c === '\r' && text[at + 1] === '\n')) ? c : named(c.codePointAt(0).toString(16))));
+
+const named = hex => (hex.length < 3 ? `\\x${hex.padStart(2, '0')}` : hex.length < 5 ? `\\u${hex.padStart(4, '0')}` : `\\U${hex.padStart(8, '0')}`);
+
 const there = child => child !== null && child !== undefined && child !== false;
 
 // h describes an element. Props: on… are listeners, vars are custom properties of
@@ -21,7 +33,7 @@ export function render(parent, ...described) {
   let at = parent.firstChild;
   for (const child of children) {
     while (at && at.key !== undefined && !wanted.has(at.key)) at = removed(at);
-    const node = find(child, at, keyed);
+    const node = find(child, at, keyed, parent.localName === 'pre');
     if (node !== at) parent.insertBefore(node, at);
     if (node.nodeType === Node.ELEMENT_NODE) update(node, child);
     at = node.nextSibling;
@@ -36,9 +48,9 @@ function removed(node) {
 }
 
 // find is the node for a child: the one at its place or of its key, or a new one.
-function find(child, at, keyed) {
+function find(child, at, keyed, lines) {
   if (child.tag === undefined) {
-    const text = String(child);
+    const text = seen(String(child), lines);
     if (at?.nodeType !== Node.TEXT_NODE) return document.createTextNode(text);
     if (at.data !== text) at.data = text;
     return at;
@@ -76,7 +88,7 @@ function assign(node, name, value, before) {
   } else if (!there(value)) {
     node.removeAttribute(name);
   } else {
-    node.setAttribute(name, value === true ? '' : value);
+    node.setAttribute(name, value === true ? '' : name === 'title' || name === 'aria-label' ? seen(String(value)) : value);
   }
 }
 

@@ -1,7 +1,7 @@
 // The page: what stands above every view, and which view is shown.
 
 import { token } from './api.js';
-import { byId, h, render } from './dom.js';
+import { byId, h, render, seen } from './dom.js';
 import { link, status } from './parts.js';
 import { dismiss, hung, onChange, pace, signIn, start, store } from './store.js';
 import { onScroll } from './table.js';
@@ -65,7 +65,7 @@ function draw() {
   render(byId('notes'), store.notes.map(n => h('div', { class: `note ${n.kind}`, key: n.key }, h('span', { class: 'mono small' }, timeOfDay(n.at)), h('span', null, n.text), h('button', { type: 'button', 'aria-label': 'Dismiss the note', onclick: () => dismiss(n) }, '×'))), trouble());
   render(byId('main'), shown());
   const title = typeof view.title === 'function' ? view.title() : view.title;
-  const full = `${title} · ${store.cell?.cell ?? 'Stout'}`;
+  const full = seen(`${title} · ${store.cell?.cell ?? 'Stout'}`);
   if (document.title !== full) document.title = full;
 }
 

@@ -181,8 +181,10 @@ async function readCell() {
   store.asking ||= performance.now();
   try {
     const { body } = await read('v1/cell');
+    const first = !store.cell;
     if (health(body) !== health(store.cell)) readMembers(); // how much it bears is the members' to tell
     Object.assign(store, { cell: body, cellAt: performance.now(), cellSeen: clock(), cellError: null, master: body.master?.id ?? store.master });
+    if (first) readCircles();
   } catch (error) {
     store.cellError = error;
     if (error.status === 401 || error.status === 403) await identify().catch(() => {});

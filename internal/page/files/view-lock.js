@@ -3,7 +3,7 @@
 import { clock, final, query, read } from './api.js';
 import { release } from './ask.js';
 import { h } from './dom.js';
-import { back, sessionLink, status } from './parts.js';
+import { back, circles, sessionLink, status } from './parts.js';
 import { readLock, store } from './store.js';
 import { stateOf } from './view-locks.js';
 import { ago, called, count, happened, lasting, plural, reason, timeOfDay, told } from './words.js';
@@ -36,6 +36,7 @@ export const lockView = {
   draw() {
     return [back('#/locks', 'Locks'), h('div', { class: 'head' }, h('h1', { class: 'mono' }, path), lock && h('p', { class: 'verdict' }, stateOf(lock), ' ', says(lock))),
       error && h('p', { class: 'error' }, error.message),
+      circles(store.circles.filter(c => c.links.some(l => l.path === path))),
       lock && holders(lock), lock && queue(lock), timeline()];
   },
 };

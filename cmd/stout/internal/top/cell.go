@@ -78,6 +78,10 @@ func (m *Model) glance(c lockapi.Cell) []string {
 			text += fmt.Sprintf(", renewed %s ago", tenths(time.Duration(l.RenewedAgoMS)*time.Millisecond+gone))
 		}
 		lease = bar(left, term, max(8, min(24, m.width/4))) + " " + text
+		if left == 0 {
+			// A replica that hangs keeps a look waiting: the lease goes on meanwhile.
+			lease = fmt.Sprintf("held when last seen, %s ago; its term is %s", tenths(gone), words.Human(term))
+		}
 	}
 	lines := []string{pair("master", master), pair("lease", lease), pair("health", m.verdict(c))}
 	if !m.membersAt.IsZero() && inOffice(c) {

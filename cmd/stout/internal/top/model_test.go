@@ -149,3 +149,13 @@ func TestDirectoriesAreBounded(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 }
+
+// TestLeaseOfAnOldLook: a look that is older than what was left of the lease then does
+// not tell that it has run out.
+func TestLeaseOfAnOldLook(t *testing.T) {
+	t.Parallel()
+	got := shown(t, false, 80, 24, append(well(), Tick(at(2))))
+	if !strings.Contains(got, "lease    held when last seen, 2.0s ago") || strings.Contains(got, "0.0s of") {
+		t.Error(got)
+	}
+}
