@@ -45,7 +45,7 @@ func newZone(t *testing.T) *zone {
 func (z *zone) has(replicas ...*cell.Replica) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.replicas = replicas
+	z.replicas = slices.Clone(replicas)
 }
 
 // resolver asks it.

@@ -18,7 +18,6 @@ import (
 // historian is who reads them.
 type historian struct {
 	*user
-	asked map[*process]uint64 // by process: the last revision that it told
 }
 
 // newHistorian draws whether there is one. The draws are of its own: the other runs
@@ -29,7 +28,7 @@ func newHistorian(w *world) *historian {
 		return nil
 	}
 	w.judge.chronicle = &chronicle{waits: map[uint64]span{}}
-	return &historian{asked: map[*process]uint64{}, user: &user{
+	return &historian{user: &user{
 		w: w, name: "u1", rng: rng, clock: &clock{w: w, rate: 1}, ctx: context.Background(),
 		promised: map[string]time.Duration{}, epochs: map[string]uint64{}, releasing: map[uint64]bool{},
 	}}
@@ -68,10 +67,10 @@ func (h *historian) reads(ctx context.Context) {
 		return
 	}
 	h.w.judge.recounted(at.id, asks, limit, &got)
-	if got.Revision < h.asked[p] {
-		h.w.fail("%s tells the history of %s up to revision %d; before it told one up to %d", at.id, asks, got.Revision, h.asked[p])
+	if got.Revision < p.recounted {
+		h.w.fail("%s tells the history of %s up to revision %d; before it told one up to %d", at.id, asks, got.Revision, p.recounted)
 	}
-	h.asked[p] = got.Revision
+	p.recounted = got.Revision
 }
 
 // makes has one session take a lock that another waits for, and lose it in some way.

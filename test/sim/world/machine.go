@@ -114,6 +114,8 @@ type process struct {
 	disk     *mounted
 	stranger bool   // it waits to be admitted
 	level    uint64 // the highest that its release knows
+
+	recounted uint64 // the last revision up to which it told a history
 }
 
 // start starts the machine's process.
