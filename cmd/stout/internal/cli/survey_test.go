@@ -106,7 +106,7 @@ func asApp(t *testing.T, h hosts, servers ...string) *app {
 	var err error
 	began := time.Now()
 	clock := func() time.Duration { return time.Since(began) }
-	if a.client, err = (client.Config{URLs: servers, Transport: h, Clock: clock, Resolver: fakeDNS{}}).New(); err != nil {
+	if a.client, err = (client.Config{URLs: servers, OnlyURLs: true, Transport: h, Clock: clock, Resolver: fakeDNS{}}).New(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = a.client.Close() })
