@@ -125,10 +125,19 @@ func (r *Replica) correct() (err error) {
 	}
 	r.fsm.waitDurable, r.fsm.landed = r.disk.WaitDurable, r.disk.Landed
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
-		Leading: r.leads, Leads: r.leadsIn, Mute: r.diskHangs, Silent: r.silenced, Durable: r.disk.DurableIndex,
+		Leading: r.leads, Leads: r.leadsIn, Mute: r.diskHangs, Silent: r.silenced, Clings: r.clingsAsCandidate, Durable: r.disk.DurableIndex,
 		Told: r.fsm.telling.upTo, Heard: r.fsm.telling.hear, Forgot: r.tellForgotten,
 	})
 	return nil
+}
+
+// clingsAsCandidate reports whether the library campaigns and knows a leader all the same.
+func (r *Replica) clingsAsCandidate() (term uint64, clings bool) {
+	if r.raft.State() != raft.Candidate {
+		return 0, false
+	}
+	at, _ := r.raft.LeaderWithID()
+	return r.raft.CurrentTerm(), at != ""
 }
 
 // diskHangs is an error where the write to the log that is under way takes too

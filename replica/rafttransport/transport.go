@@ -28,6 +28,9 @@ type Options struct {
 	// Silent is why no message of any kind is sent, and none that arrives is handed
 	// on; nil while they are. It may be left out.
 	Silent func() error
+	// Clings reports whether the library campaigns and knows a leader all the same,
+	// and its term. It may be left out. See Pass.
+	Clings func() (term uint64, clings bool)
 	// Durable is index, or the last one before it up to which all entries are
 	// on this replica's disk.
 	Durable func(index uint64) uint64

@@ -3,6 +3,7 @@ package rafttransport
 import (
 	"errors"
 	"io"
+	"math"
 
 	"github.com/hashicorp/raft"
 )
@@ -24,6 +25,14 @@ import (
 // looks, and first waits until the library is through with what came before.
 // An entry that it still stores may be the one that takes this vote.
 //
+// A candidate that was told to campaign, and hears meanwhile from who has won that
+// very term, takes that one for its leader and stays a candidate. Where that leader
+// is lost before its next message, the candidate refuses its vote to everybody, since
+// it has a leader, and never looks whether it still has: where its own log is behind
+// and its vote is needed, there would be no master until it is restarted (found by
+// the simulator; v1.8.0 reads the same). So a candidate that is asked for its
+// vote, and knows a leader, is made a follower first, which none is too many of.
+//
 // servers are those of the library's latest configuration, committed or not.
 // Pass returns when quit is closed.
 func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <-chan struct{}) {
@@ -43,6 +52,10 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 					return
 				}
 				continue
+			case *raft.RequestPreVoteRequest:
+				if !t.stepDown(quit) {
+					return
+				}
 			case *raft.TimeoutNowRequest:
 				if !t.caughtUp(quit) {
 					return
@@ -62,6 +75,24 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 			return
 		}
 	}
+}
+
+// stepDown has a library that is stuck as a candidate follow nobody, and reports
+// false where quit is closed first. It sends what a leader of this term would, with
+// no name and behind an entry that nobody has.
+func (t Transport) stepDown(quit <-chan struct{}) bool {
+	if t.opts.Clings == nil {
+		return true
+	}
+	term, clings := t.opts.Clings()
+	if !clings {
+		return true
+	}
+	nobody := &raft.AppendEntriesRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}, Term: term, PrevLogEntry: math.MaxUint64, PrevLogTerm: term,
+	}
+	_, ok := t.ask(raft.RPC{Command: nobody}, quit)
+	return ok
 }
 
 // refuse answers a message with an error, as if it had not arrived. A snapshot
