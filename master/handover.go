@@ -3,9 +3,12 @@ package master
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/cell"
 )
 
 // successorBound is how long a transfer waits to see the successor in office.
@@ -28,6 +31,9 @@ func (m *Master) Transfer(ctx context.Context, req TransferRequest) (lockapi.Tra
 // handOff hands mastership over, to the named replica or to any.
 func (m *Master) handOff(ctx context.Context, to string) (lockapi.Transferred, error) {
 	if err := m.canHandTo(to); err != nil {
+		return lockapi.Transferred{}, err
+	}
+	if err := m.isWell(ctx, to); err != nil {
 		return lockapi.Transferred{}, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*successorBound)
@@ -64,6 +70,37 @@ func (m *Master) canHandTo(to string) error {
 		return lockapi.Errorf(lockapi.CodeConflict, "replica %q is the cell's only one that votes: there is nobody to hand mastership to", m.opts.ID)
 	}
 	return nil
+}
+
+// isWell says why the named replica could not take mastership now, before the
+// office is given up for it. Nobody is asked where any replica will do, or where
+// there is nothing to hand over.
+func (m *Master) isWell(ctx context.Context, to string) error {
+	if to == "" || m.inOffice() == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	card, err := m.members.Ask(ctx, to)
+	what := ""
+	switch {
+	case err != nil:
+		what = fmt.Sprintf("does not answer (%v)", err)
+	case card.CellID != m.members.CellID() || !m.votes(to, card.Directory):
+		what = fmt.Sprintf("answers with directory %s, which is not the member's", card.Directory)
+	case !card.Heard:
+		what = "does not hear this master"
+	default:
+		return nil
+	}
+	return lockapi.Errorf(lockapi.CodeConflict, "replica %q is not well and cannot take mastership: it %s. Nothing was changed; name another, or none", to, what)
+}
+
+// votes says whether a directory is the one that votes for a member.
+func (m *Master) votes(id, directory string) bool {
+	return slices.ContainsFunc(m.members.Members(), func(s cell.MemberStatus) bool {
+		return s.ID == id && s.Directory == directory && s.Voter
+	})
 }
 
 // beginHandover returns the office that is to be given up and lets no other be

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"strings"
 	"testing"
 	"time"
 
@@ -376,6 +377,17 @@ func TestTransferIsValidated(t *testing.T) {
 		}
 		_, err = c.node("r2").master.Transfer(t.Context(), TransferRequest{To: "r3"})
 		code(t, err, lockapi.CodeNoMaster)
+		for at, says := range map[string]string{"": "does not answer", "00c0ffee00c0ffee": "which is not the member's"} {
+			c.set(func(f *fakeConf) {
+				if f.at["r3"] = at; at == "" {
+					delete(f.at, "r3")
+				}
+			})
+			_, err = n.master.Transfer(t.Context(), TransferRequest{To: "r3"})
+			if e := code(t, err, lockapi.CodeConflict); !strings.Contains(e.Detail, `"r3" is not well`) || !strings.Contains(e.Detail, says) {
+				t.Errorf("to one that is not well: %v", err)
+			}
+		}
 		if e := openOffice(t, n).epoch; e != 1 {
 			t.Errorf("epoch %d: a refused transfer changed something", e)
 		}

@@ -42,7 +42,7 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	found := make([]finding, len(cell.Replicas))
 	each(cell.Replicas, func(i int, r lockapi.Replica) {
 		if !r.Healthy || !inOffice(cell.Cell) {
-			found[i] = a.inquire(ctx, r, cell.silent[r.ID])
+			found[i] = a.inquire(ctx, cell.Cell.Cell, r, cell.silent[r.ID])
 		}
 		if found[i].what == "" && newest-r.AppliedIndex > largeLag {
 			found[i] = finding{id: r.ID, what: fmt.Sprintf("is %d entries behind", newest-r.AppliedIndex)}
@@ -58,7 +58,7 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 // inquire asks a replica whether it is ready, unless it is known why it does
 // not answer. Of one that is well nothing is reported but that it does not
 // belong to the cell.
-func (a *app) inquire(ctx context.Context, r lockapi.Replica, err error) finding {
+func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, err error) finding {
 	if err == nil {
 		err = a.mayCall(r.URL)
 	}
@@ -72,6 +72,10 @@ func (a *app) inquire(ctx context.Context, r lockapi.Replica, err error) finding
 		f.outside, f.what, f.command = true, saying(refused), replaceCommand(r.ID, refused.Directory)
 	case r.Healthy:
 	case err == nil:
+		if f.what = a.another(ctx, cell, r); f.what != "" {
+			f.outside = true
+			break
+		}
 		f.what = "is not heard by the master, and answers here"
 	case answers:
 		f.what = "answers, and is not ready: " + saying(refused)
@@ -79,6 +83,30 @@ func (a *app) inquire(ctx context.Context, r lockapi.Replica, err error) finding
 		f.what = fmt.Sprintf("does not answer (%s); last heard of %s ago", reason(err, probeTimeout), millis(r.LastContactMS))
 	}
 	return f
+}
+
+// another says who else answers, and is ready, at a replica's address; empty
+// where nobody else is seen to. Two cells may have one name: then the directory
+// tells them apart.
+func (a *app) another(ctx context.Context, cell string, r lockapi.Replica) string {
+	if view, err := a.client.CellAt(ctx, r.URL); err == nil && view.Cell != cell {
+		return fmt.Sprintf("does not answer: a replica of another cell, %s, answers at its address", clean(view.Cell))
+	}
+	own, err := a.client.Replica(ctx, r.URL)
+	if err != nil {
+		return ""
+	}
+	if own.ID != r.ID {
+		return fmt.Sprintf("does not answer: another replica, %s, answers at its address", clean(own.ID))
+	}
+	list, err := a.client.Members(ctx)
+	if err != nil || own.Directory == "" || present(list, r.ID) == nil {
+		return ""
+	}
+	if slices.ContainsFunc(list.Members, func(m lockapi.Member) bool { return m.ID == r.ID && m.Directory == own.Directory }) {
+		return ""
+	}
+	return fmt.Sprintf("does not answer: a replica of another cell of the same name, with directory %s, answers at its address", clean(own.Directory))
 }
 
 // outsider says whether a replica was found not to belong to the cell.

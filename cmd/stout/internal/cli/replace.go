@@ -240,12 +240,16 @@ func sleep(ctx context.Context, d time.Duration) bool {
 const (
 	replaceLook     = 500 * time.Millisecond
 	replacePatience = time.Minute
+	// replaceNews is how often it is told what the replica says of itself, while a
+	// replacement waits for it.
+	replaceNews = 10 * time.Second
 )
 
 // awaitReplaced waits until the new directory is the only one of its member,
 // and votes.
 func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members, error) {
 	defer a.ui.progress("", "")
+	kind, says, asked := "replace", "", time.Now()
 	for seen := time.Now(); ; {
 		list, err := a.listMembers(ctx)
 		switch {
@@ -258,7 +262,11 @@ func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members
 			if how == "" {
 				return list, &failure{code: exitFailed, message: fmt.Sprintf("directory %s is not on its way to member %s any more", r.directory, clean(r.id))}
 			}
-			a.ui.progress("replace", fmt.Sprintf("%s: %s", r.id, how))
+			if now := time.Now(); now.Sub(asked) >= replaceNews {
+				asked, says = now, a.saysItself(ctx, present(list, r.id))
+				kind = fmt.Sprint("replace ", now.UnixNano()) // is told again
+			}
+			a.ui.progress(kind, fmt.Sprintf("%s: %s%s", r.id, how, says))
 		case time.Since(seen) > replacePatience:
 			return list, err
 		}
@@ -266,6 +274,28 @@ func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members
 			return list, ctx.Err()
 		}
 	}
+}
+
+// saysItself is what a replica tells whether it is ready, as the end of a line;
+// empty for no replica.
+func (a *app) saysItself(ctx context.Context, m *lockapi.Member) string {
+	if m == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	err := a.mayCall(m.URL)
+	if err == nil {
+		err = a.client.Ready(ctx, m.URL)
+	}
+	refused, answers := errors.AsType[*lockapi.Error](err)
+	switch {
+	case err == nil:
+		return "; it says that it is ready"
+	case answers:
+		return "; it says: " + saying(refused)
+	}
+	return fmt.Sprintf("; it does not answer at %s (%s)", clean(m.URL), reason(err, probeTimeout))
 }
 
 // progressOf says how far a replacement is; how is empty where the cell knows

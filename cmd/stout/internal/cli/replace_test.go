@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -36,6 +40,34 @@ func TestProgressOfAReplacement(t *testing.T) {
 		if done != tt.done || how != tt.how {
 			t.Errorf("%s: done %v, %q; want %v, %q", name, done, how, tt.done, tt.how)
 		}
+	}
+}
+
+// TestReplaceTellsWhatItWaitsFor: while the new directory does not come, what the
+// replica says of itself is told every now and then.
+func TestReplaceTellsWhatItWaitsFor(t *testing.T) {
+	const before, after = "0123456789abcdef", "00c0ffee00c0ffee"
+	list := lockapi.Members{Members: []lockapi.Member{
+		{ID: "r2", URL: "http://r2", Directory: before, Suffrage: lockapi.SuffrageVoter},
+		{ID: "r2", URL: "http://r2", Directory: after, Suffrage: lockapi.SuffrageNonvoter},
+	}}
+	for says, at := range map[string]*host{
+		"; it says: its disk is full":                            {ready: lockapi.Errorf(lockapi.CodeNoMaster, "its disk is full")},
+		"; it says that it is ready":                             {cell: view(3, "r1", true)},
+		"; it does not answer at http://r2 (connection refused)": {},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var told bytes.Buffer
+			a := asApp(t, hosts{"r1": {cell: view(3, "r1", true), api: map[string]any{lockapi.RouteMembers: list}}, "r2": at}, "http://r1")
+			a.ui.err.w = &told
+			ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
+			defer cancel()
+			_, err := a.awaitReplaced(ctx, replacement{id: "r2", directory: after})
+			first, rest, _ := strings.Cut(told.String(), "\n")
+			if err == nil || !strings.HasSuffix(first, "is not heard of yet") || strings.Count(rest, "is not heard of yet"+says+"\n") != 3 {
+				t.Errorf("%v; told %q, want %q three times", err, told.String(), says)
+			}
+		})
 	}
 }
 

