@@ -42,7 +42,11 @@ func (c *Client) Close() error {
 
 // URLs are the base URLs of the replicas that the client knows: first those that it
 // was given, and that the DNS has for the names that it was given; then those that
-// it has learned from the cell. It waits for the DNS while it knows none.
+// it has learned from the cell. Behind one that the DNS has for a name given as
+// dns+https is that name, by which its certificate is judged, as in
+// "https://10.0.0.2:7101 (stout.example.com)": CellAt, Ready and Replica take it so,
+// and other programs the part before the space. It waits for the DNS while it knows
+// none.
 func (c *Client) URLs(ctx context.Context) (out []string, err error) {
 	if _, err := c.calls.pick(ctx); err != nil {
 		return nil, err

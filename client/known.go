@@ -138,15 +138,17 @@ func (t *targets) next(leftOut func(*endpoint) bool) *endpoint {
 
 // any is a replica for what every one of them can tell: one at random; one that is
 // not to be avoided, that has no penalty, and that was given or has answered,
-// where there is such. It is nil where none is known.
+// where there is such. One that was learned, never answered and has a penalty is
+// the last resort. It is nil where none is known.
 func (t *targets) any(avoid func(*endpoint) bool) *endpoint {
 	k := t.known.Load()
 	proven := func(i int) bool { return i < k.given || k.all[i].works.Load() }
 	for _, free := range []func(i int) bool{
 		func(i int) bool { return proven(i) && !avoid(k.all[i]) && !t.isPunished(k.all[i]) },
 		func(i int) bool { return !avoid(k.all[i]) && !t.isPunished(k.all[i]) },
-		func(i int) bool { return !avoid(k.all[i]) },
+		func(i int) bool { return proven(i) && !avoid(k.all[i]) },
 		proven,
+		func(i int) bool { return !avoid(k.all[i]) },
 	} {
 		if e := k.random(free); e != nil {
 			return e

@@ -19,7 +19,8 @@ const FromNow = math.MaxUint64
 type Event struct {
 	lockapi.CellEvent
 	// Compacted is set, and nothing else is, where the events that come next
-	// are not kept by any replica: read what matters again before going on. What
+	// are not kept by any replica that is given, or that was learned and can be
+	// reached: read what matters again before going on. What
 	// follows are the events after Compacted.Revision.
 	Compacted *lockapi.Compacted
 }
@@ -220,7 +221,7 @@ func (w *watch) judge(ctx context.Context, err error) error {
 const fewBad = 2
 
 // isBad counts an answer of no use. When every replica has given one it is the
-// watch's end.
+// watch's end; those that were learned and can't be reached are not waited for.
 func (w *watch) isBad(err error) error {
 	if w.useless == nil {
 		w.useless = make(map[string]bool)
@@ -229,10 +230,8 @@ func (w *watch) isBad(err error) error {
 	if w.bad++; w.bad <= fewBad {
 		return nil
 	}
-	for _, e := range w.c.calls.targets.known.Load().all {
-		if !w.useless[e.base] {
-			return nil
-		}
+	if !w.c.calls.targets.abandoned(func(base string) bool { return w.useless[base] }) {
+		return nil
 	}
 	return err
 }
@@ -270,16 +269,16 @@ func (w *watch) isCompacted(at lockapi.Compacted) error {
 
 // missed notes, where a replica does not keep what comes next, what another one
 // has to say of it, if it says anything. When all have been asked the caller is
-// told of the latest.
+// told of the latest; those that were learned and can't be reached are not waited
+// for.
 func (w *watch) missed(at lockapi.Compacted) error {
 	if w.compacted == nil {
 		return nil
 	}
 	w.compacted[w.at.base] = at
-	for _, e := range w.c.calls.targets.known.Load().all {
-		if _, asked := w.compacted[e.base]; !asked {
-			return nil
-		}
+	asked := func(base string) bool { _, asked := w.compacted[base]; return asked }
+	if !w.c.calls.targets.abandoned(asked) {
+		return nil
 	}
 	for _, other := range w.compacted {
 		if other.Revision > at.Revision {

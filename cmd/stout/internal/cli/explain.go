@@ -217,7 +217,7 @@ func whatIf(e *explained) string {
 	holders := len(l.Holders) + l.MoreHolders
 	switch {
 	case holders == 0 && l.DelayRemainingMS > 0:
-		return fmt.Sprintf("When the lock-delay is over, %s.", heirs(l, holders))
+		return fmt.Sprintf("When the lock-delay is over, %s.", heirs(l, holders, "will"))
 	case holders == 0:
 		return ""
 	}
@@ -234,31 +234,32 @@ func whatIf(e *explained) string {
 	if h.LockDelayMS > 0 {
 		text += fmt.Sprintf(", nobody would get the lock for the %s of its lock-delay", millis(h.LockDelayMS))
 	}
-	return text + ", and then " + heirs(l, holders-1) + "."
+	return text + ", and then " + heirs(l, holders-1, "would") + "."
 }
 
-// heirs are those in the queue who get a lock that so many others hold then.
-func heirs(l lockapi.Lock, others int) string {
+// heirs are those in the queue who get a lock that so many others hold then: who
+// "will", or "would".
+func heirs(l lockapi.Lock, others int, will string) string {
 	switch {
 	case l.Waiters == 0 && others > 0:
-		return "the others would still hold it"
+		return "the others " + will + " still hold it"
 	case l.Waiters == 0:
-		return "the lock would be free"
+		return "the lock " + will + " be free"
 	case len(l.Queue) == 0:
-		return "the first of those who wait would get it"
+		return "the first of those who wait " + will + " get it"
 	}
 	first := l.Queue[0]
 	if others > 0 && (first.Mode == lockapi.Exclusive || l.Mode == lockapi.Exclusive) {
-		return fmt.Sprintf("%s would still wait for the other %s", clean(first.SessionName), plural(others, "holder"))
+		return fmt.Sprintf("%s %s still wait for the other %s", clean(first.SessionName), will, plural(others, "holder"))
 	}
 	together := 1
 	for together < len(l.Queue) && first.Mode == lockapi.Shared && l.Queue[together].Mode == lockapi.Shared && (l.Limit == 0 || int64(others+together) < l.Limit) {
 		together++
 	}
 	if together > 1 {
-		return fmt.Sprintf("%s and the next %d of those who wait would get it together", clean(first.SessionName), together-1)
+		return fmt.Sprintf("%s and the next %d of those who wait %s get it together", clean(first.SessionName), together-1, will)
 	}
-	return clean(first.SessionName) + " would get it"
+	return clean(first.SessionName) + " " + will + " get it"
 }
 
 // tellPast tells who held the lock before, and who wrote the file, newest first.

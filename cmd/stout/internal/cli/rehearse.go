@@ -121,7 +121,9 @@ func (a *app) rehearse(ctx context.Context, r rehearsal) error {
 	if !inOffice(before.Cell) {
 		return a.noMaster(before.Cell)
 	}
-	run.URLs = a.proberURLs(before.Cell)
+	if run.URLs, err = a.proberURLs(looking, before.Cell); err != nil {
+		return err
+	}
 	concerns := rehearse.Beforehand(before)
 	if !rehearse.Go(concerns) {
 		return a.noGo(concerns)
@@ -205,17 +207,30 @@ func plan(b *rehearse.Before, concerns []rehearse.Concern) string {
 }
 
 // proberURLs are those that the prober calls: of the members that are well, else
-// those that were named.
-func (a *app) proberURLs(cell lockapi.Cell) (urls []string) {
+// those that the client knows. One whose certificate is judged by another name than
+// its host's is none of them.
+func (a *app) proberURLs(ctx context.Context, cell lockapi.Cell) (urls []string, err error) {
 	for _, r := range cell.Replicas {
 		if r.Healthy && lockapi.ValidateMemberURL(r.URL) == nil && a.mayCall(r.URL) == nil {
 			urls = append(urls, strings.TrimRight(r.URL, "/"))
 		}
 	}
-	if len(urls) == 0 {
-		return a.opts.servers
+	if len(urls) > 0 {
+		return urls, nil
 	}
-	return urls
+	known, err := a.client.URLs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range known {
+		if !strings.Contains(u, " ") {
+			urls = append(urls, u)
+		}
+	}
+	if len(urls) == 0 {
+		return nil, fmt.Errorf("no URL of a member can be called from here, and %s stands for addresses whose certificates are judged by a name; name the replicas by their URLs with --server", strings.Join(a.opts.servers, ", "))
+	}
+	return urls, nil
 }
 
 // plainTransport carries calls that are made once.

@@ -18,6 +18,8 @@ const (
 
 func office(s *Seen) []Finding {
 	switch c := s.Cell; {
+	case c == nil && isDenial(s.CellErr):
+		return one(AreaCell, "master", Unknown, "Ask with a credential of one who may observe.", "the cell does not tell us of its master: %v", s.CellErr)
 	case c == nil:
 		return one(AreaCell, "master", Unknown, "", "no replica tells of the cell: %s", orNothing(s.CellErr))
 	case c.Master == nil:

@@ -125,13 +125,14 @@ func (l *Looker) visit(s *Seen, at *Server) *visit {
 func isSecure(u string) bool { return strings.HasPrefix(u, "https://") }
 
 // askCell asks the replicas that answer for the state of the cell, and takes the
-// view that shows a master in office, else the newest.
+// view that shows a master in office, else the newest. Where they only refuse to
+// tell, that refusal is why there is none.
 func (l *Looker) askCell(ctx context.Context, s *Seen) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	s.CellErr = errors.New("no server answers")
 	for _, at := range s.Servers {
-		if at.Err != nil {
+		if !at.Answers() {
 			continue
 		}
 		all.Go(func() {
@@ -141,7 +142,7 @@ func (l *Looker) askCell(ctx context.Context, s *Seen) {
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case err != nil && s.Cell == nil:
+			case err != nil && s.Cell == nil && !isDenial(s.CellErr):
 				s.CellErr = err
 			case err != nil:
 			case s.Cell == nil || better(&view, s.Cell):
@@ -152,6 +153,9 @@ func (l *Looker) askCell(ctx context.Context, s *Seen) {
 	all.Wait()
 	if s.Cell == nil || s.Cell.Master == nil {
 		s.MembersErr = errors.New("there is no master that could tell")
+		if isDenial(s.CellErr) {
+			s.MembersErr = s.CellErr
+		}
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.Step)
@@ -176,7 +180,7 @@ func (l *Looker) askWho(ctx context.Context, s *Seen) {
 			s.TokenEnds = endOf(token)
 		}
 	}
-	if s.Cell == nil || s.Cell.Master == nil {
+	if (s.Cell == nil || s.Cell.Master == nil) && !isDenial(s.CellErr) {
 		s.WhoErr = errors.New("there is no master to ask")
 		return
 	}

@@ -82,6 +82,34 @@ func TestTokenStaysPrivate(t *testing.T) {
 	}
 }
 
+// Replicas that tell us nothing for want of a right do answer, and are asked who we
+// are.
+func TestLookWithoutRights(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(lockapi.HeaderCell, "c0ffee")
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == lockapi.RouteWhoAmI {
+			_ = json.NewEncoder(w).Encode(lockapi.WhoAmI{Principal: "user:low", How: lockapi.HowToken})
+			return
+		}
+		w.WriteHeader(lockapi.CodePermissionDenied.Status())
+		_ = json.NewEncoder(w).Encode(lockapi.Errorf(lockapi.CodePermissionDenied, "user:low may not observe"))
+	}))
+	defer server.Close()
+	c, err := client.Config{URLs: []string{server.URL}}.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s := (&Looker{Client: c, Servers: []string{server.URL}, Step: 10 * time.Second, Doing: func(string) {}}).Look(t.Context())
+	if !isDenial(s.CellErr) || !isDenial(s.MembersErr) || s.Who == nil || s.Who.Principal != "user:low" {
+		t.Errorf("cell %v, members %v, who %+v (%v)", s.CellErr, s.MembersErr, s.Who, s.WhoErr)
+	}
+	if f := office(s); len(f) != 1 || f[0].Verdict != Unknown || f[0].Do == "" {
+		t.Errorf("of the master: %+v", f)
+	}
+}
+
 // local is a DNS in which every name is this host's.
 type local struct{ client.Resolver }
 

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// oneAddress is a DNS in which every name has one address.
+type oneAddress struct{ client.Resolver }
+
+func (oneAddress) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+}
+
+// The prober gets URLs, also where names of the DNS were given.
+func TestProberURLs(t *testing.T) {
+	for server, want := range map[string][]string{
+		"dns:stout.example:7101":       {"http://127.0.0.1:7101"},
+		"dns+https:stout.example:7101": nil,
+		"http://127.0.0.1:7102":        {"http://127.0.0.1:7102"},
+	} {
+		config := client.Config{URLs: []string{server}, Resolver: oneAddress{}}
+		if want == nil {
+			config.TLS = new(tls.Config)
+		}
+		c, err := config.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		a := &app{client: c}
+		a.opts.servers = []string{server}
+		urls, err := a.proberURLs(t.Context(), lockapi.Cell{})
+		if !slices.Equal(urls, want) || (err != nil) != (want == nil) || err != nil && !strings.Contains(err.Error(), "--server") {
+			t.Errorf("%s: %q, %v", server, urls, err)
+		}
+	}
+}
