@@ -137,6 +137,9 @@ func (p *process) ask(ctx context.Context, name string) (admission.Card, error) 
 	}()
 	select {
 	case a := <-got:
+		if a.err == nil && p.m.process == p && p.m.leads() {
+			w.judge.roster.heard[admission.ServerID(a.card.ID, a.card.Directory)] = w.now()
+		}
 		p.point()
 		return a.card, a.err
 	case <-ctx.Done():

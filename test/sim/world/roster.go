@@ -34,11 +34,12 @@ type roster struct {
 	ran     map[string]bool          // by server id: a process of it has run
 	gone    map[string]bool          // by server id: it has ended as one that was removed
 	left    map[string]time.Duration // by server id: when its last process ended
+	heard   map[string]time.Duration // by server id: when it answered a leader last
 	since   time.Duration            // when the present office was opened
 }
 
 func newRoster() roster {
-	return roster{came: map[string]*demand{}, ran: map[string]bool{}, gone: map[string]bool{}, left: map[string]time.Duration{}}
+	return roster{came: map[string]*demand{}, ran: map[string]bool{}, gone: map[string]bool{}, left: map[string]time.Duration{}, heard: map[string]time.Duration{}}
 }
 
 // runs and leaves: a process with a directory runs from then on, or does not any more.
@@ -290,8 +291,8 @@ func (j *judge) mayReplaceUnasked(name, server string) string {
 		up := m.process != nil && m.process.runsAs(id)
 		switch {
 		case !voter:
-		case other == name && !up && now-j.roster.left[id] < least:
-			return fmt.Sprintf("nobody has asked for it, and %s was there %v ago, of %v", id, now-j.roster.left[id], after)
+		case other == name && !up && now-j.roster.heard[id] < least: // it may have run, and been cut off
+			return fmt.Sprintf("nobody has asked for it, and %s was heard %v ago, of %v", id, now-j.roster.heard[id], after)
 		case other != name && !up && now-j.roster.left[id] > lookedAgo:
 			return fmt.Sprintf("nobody has asked for it, and %s has been away for %v", id, now-j.roster.left[id])
 		}
