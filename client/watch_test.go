@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -496,53 +495,4 @@ func TestMessages(t *testing.T) {
 			t.Errorf("a message without end: %v", err)
 		}
 	}
-}
-
-// Replicas that were learned and can't be reached do not keep a watch of nonsense
-// alive, and hold up no news of what was missed.
-func TestWatchEndsBehindATunnel(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
-		f.set(func() {
-			f.told = &lockapi.URLs{CellID: "fake"}
-			for _, id := range []string{"in1", "in2", "in3"} {
-				f.told.Replicas = append(f.told.Replicas, lockapi.ReplicaURL{ID: id, URL: "http://" + id})
-			}
-		})
-		i := &instead{fakeCell: f}
-		i.say(func(r *http.Request) (int, any) {
-			if r.URL.Path == lockapi.RouteEvents {
-				return http.StatusBadRequest, "nonsense"
-			}
-			return 0, nil
-		})
-		c := f.knowing(t, Config{Transport: tunnel{i}}, "http://r1")
-		wantRead(t, c, time.Second)
-		time.Sleep(time.Minute)
-		wantKnown(t, c, "http://in1", "http://in2", "http://in3", "http://r1")
-		w := watchFor(t, c, 0)
-		time.Sleep(time.Minute)
-		if _, err := w.over(); err == nil {
-			t.Error("the watch goes on")
-		}
-		i.say(func(*http.Request) (int, any) { return 0, nil })
-		for range 10 {
-			f.put("/a", "x")
-		}
-		f.forget("r1", "r2", "r3")
-		w = watchFor(t, c, 3)
-		time.Sleep(10 * time.Second)
-		if compacted, err := w.over(); err != nil || len(compacted) != 1 {
-			t.Errorf("compacted %+v, %v", compacted, err)
-		}
-	})
-}
-
-// tunnel leads to what was given, and to nothing else.
-type tunnel struct{ http.RoundTripper }
-
-func (n tunnel) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.HasPrefix(r.URL.Host, "in") {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
-	}
-	return n.RoundTripper.RoundTrip(r)
 }
