@@ -74,6 +74,11 @@ func TestTenThousandConnections(t *testing.T) {
 							failed.Add(1)
 							continue
 						}
+						// Most go with a reset: where thousands of ports wait, the kernel's
+						// search for a free one takes the processors of this test.
+						if i%10 != 0 {
+							_ = conn.(*net.TCPConn).SetLinger(0)
+						}
 						_, _ = io.WriteString(conn, test.sends[int(i)%len(test.sends)])
 						if held = append(held, conn); len(held) > 2 {
 							_ = held[0].Close()
@@ -87,7 +92,7 @@ func TestTenThousandConnections(t *testing.T) {
 			}
 			over := make(chan struct{})
 			go func() { attackers.Wait(); close(over) }()
-			opened, kept, largest := 0, 0, uint64(0)
+			opened, largest := 0, uint64(0)
 			for done := false; !done; {
 				select {
 				case <-over:
@@ -95,15 +100,12 @@ func TestTenThousandConnections(t *testing.T) {
 				default:
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
-				if _, err := AskCard(ctx, l.Addr().String(), Opening{Cell: "c", From: "r2/b", To: "r1"}, member); err != nil {
-					// Where a connection had to make way for others, as replicas do.
-					if kept++; kept == 3 {
-						t.Errorf("a member is kept out: %v", err)
-					}
-				} else {
-					kept = 0
-				}
+				asked := time.Now()
+				_, err := AskCard(ctx, l.Addr().String(), Opening{Cell: "c", From: "r2/b", To: "r1"}, member)
 				cancel()
+				if err != nil {
+					t.Errorf("a member is kept out after %v: %v", time.Since(asked), err)
+				}
 				opened++
 				runtime.ReadMemStats(&after)
 				largest = max(largest, after.HeapAlloc)
