@@ -19,6 +19,7 @@ type fakeConf struct {
 	behind   map[string]uint64 // directory → how far
 	level    map[string]uint64 // directory → the level that its release knows, if it is not 1
 	blank    map[string]bool   // directories that belong to no cell
+	deaf     map[string]bool   // names that hear no master
 	busy     bool              // a change is not committed
 	late     bool              // the next change comes about when lands is called
 	lands    func()            // nil but then
@@ -136,7 +137,7 @@ func (n *node) Ask(_ context.Context, name string) (admission.Card, error) {
 	if n.c.conf.blank[directory] && !slices.ContainsFunc(n.c.conf.members, func(s cell.MemberStatus) bool { return s.Directory == directory }) {
 		in = ""
 	}
-	return admission.Card{ID: name, Directory: directory, CellID: in, Heard: true, Version: "test", Level: max(1, n.c.conf.level[directory]),
+	return admission.Card{ID: name, Directory: directory, CellID: in, Heard: !n.c.conf.deaf[name], Version: "test", Level: max(1, n.c.conf.level[directory]),
 		Applied: applied - min(applied, n.c.conf.behind[directory])}, nil
 }
 

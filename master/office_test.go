@@ -377,12 +377,12 @@ func TestTransferIsValidated(t *testing.T) {
 		}
 		_, err = c.node("r2").master.Transfer(t.Context(), TransferRequest{To: "r3"})
 		code(t, err, lockapi.CodeNoMaster)
-		for at, says := range map[string]string{"": "does not answer", "00c0ffee00c0ffee": "which is not the member's"} {
-			c.set(func(f *fakeConf) {
-				if f.at["r3"] = at; at == "" {
-					delete(f.at, "r3")
-				}
-			})
+		for says, set := range map[string]func(f *fakeConf){
+			"does not answer":           func(f *fakeConf) { delete(f.at, "r3") },
+			"which is not the member's": func(f *fakeConf) { f.at["r3"] = "00c0ffee00c0ffee" },
+			"does not hear this master": func(f *fakeConf) { f.at["r3"], f.deaf = founder("r3"), map[string]bool{"r3": true} },
+		} {
+			c.set(set)
 			_, err = n.master.Transfer(t.Context(), TransferRequest{To: "r3"})
 			if e := code(t, err, lockapi.CodeConflict); !strings.Contains(e.Detail, `"r3" is not well`) || !strings.Contains(e.Detail, says) {
 				t.Errorf("to one that is not well: %v", err)
