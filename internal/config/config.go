@@ -6,7 +6,7 @@ import (
 	"github.com/stoutlock/stout/internal/origin"
 )
 
-// Where log entries go first; see docs/operations.md.
+// Where log entries go first; see docs/settings.md.
 const (
 	StoreBolt = "bolt" // raft-boltdb
 	StoreWAL  = "wal"  // a write-ahead log, and raft-boltdb from time to time

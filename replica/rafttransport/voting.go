@@ -31,7 +31,7 @@ import (
 // it has a leader, and never looks whether it still has: where its own log is behind
 // and its vote is needed, there would be no master until it is restarted (found by
 // the simulator; v1.8.0 reads the same). So a candidate that is asked for its
-// vote, and knows a leader, is made a follower first, which none is too many of.
+// vote, and knows a leader, is first made a follower.
 //
 // servers are those of the library's latest configuration, committed or not.
 // Pass returns when quit is closed.

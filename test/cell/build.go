@@ -111,6 +111,8 @@ func Build(ctx context.Context, root, dir string, race bool, packages ...string)
 	cgo := "CGO_ENABLED=0"
 	if race {
 		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
+	} else {
+		args = append(args, "-trimpath") // as make build does, which then has nothing to compile
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Dir = root

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -84,13 +85,17 @@ func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 		"-steps="+strconv.Itoa(j.steps), "-skew="+strconv.FormatFloat(j.skew, 'g', -1, 64),
 		"-access="+strconv.FormatBool(j.access), "-members="+strconv.FormatBool(j.members), "-story="+strconv.FormatBool(j.story), "-disks="+disks)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-	complaint := lookout{patience: patience(j), hung: time.AfterFunc(patience(j), func() { cancel(errHung) })}
-	defer complaint.hung.Stop()
+	complaint := lookout{patience: patience(j), alarm: func() { cancel(errHung) }}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // it tells where its goroutines are
 	cmd.WaitDelay = 5 * time.Second
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &complaint
-	err = cmd.Run()
+	if err := cmd.Start(); err != nil {
+		return world.Report{}, "", err
+	}
+	leave := complaint.watch(func() (time.Duration, bool) { return spent(cmd.Process.Pid) })
+	err = cmd.Wait()
+	leave()
 	if ctx.Err() != nil && context.Cause(ctx) != errHung {
 		return world.Report{}, "", ctx.Err()
 	}
@@ -132,23 +137,70 @@ func (p program) insist(ctx context.Context, j job) (world.Report, string, error
 // errHung ends a process that stays at one seed for far longer than that needs.
 var errHung = errors.New("the process hangs")
 
-// patience is how long one seed may take, on a machine that has much else to
-// do.
+// patience is how long one seed may take of a processor.
 var patience = func(j job) time.Duration {
 	return 3*time.Minute + time.Duration(j.steps)*200*time.Millisecond
 }
 
 // lookout collects what a process complains of, where each seed has a line, and
-// raises the alarm when no more comes.
+// raises the alarm when no more comes, although the process had the time for it or
+// does nothing: on a busy machine one that is well may get little of a processor.
 type lookout struct {
 	bytes.Buffer
 	patience time.Duration
-	hung     *time.Timer
+	alarm    func()
+
+	mu     sync.Mutex
+	timer  *time.Timer
+	spent  func() (time.Duration, bool) // by the process; false where nobody knows
+	looked time.Duration                // what it had spent at the last look
+	since  time.Duration                // and at the last line
+}
+
+// watch looks after the process until leave is called.
+func (l *lookout) watch(spent func() (time.Duration, bool)) (leave func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spent = spent
+	l.timer = time.AfterFunc(l.patience, l.look)
+	return func() { l.timer.Stop() }
+}
+
+func (l *lookout) look() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, known := l.spent()
+	idle := now-l.looked < l.patience/1000
+	if l.looked = now; !known || idle || now-l.since > l.patience*3/4 {
+		l.alarm()
+		return
+	}
+	l.timer.Reset(l.patience)
 }
 
 func (l *lookout) Write(p []byte) (int, error) {
-	l.hung.Reset(l.patience)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil {
+		l.looked, _ = l.spent()
+		l.since = l.looked
+		l.timer.Reset(l.patience)
+	}
 	return l.Buffer.Write(p)
+}
+
+// spent is the processors' time that a process has taken, where there is a /proc.
+func spent(pid int) (time.Duration, bool) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, after, found := strings.Cut(string(stat), ") ") // its name may have blanks
+	fields := strings.Fields(after)
+	if err != nil || !found || len(fields) < 13 {
+		return 0, false
+	}
+	user, err := strconv.ParseInt(fields[11], 10, 64)
+	system, err2 := strconv.ParseInt(fields[12], 10, 64)
+	const tick = 10 * time.Millisecond // as for every program, whatever the kernel counts in
+	return time.Duration(user+system) * tick, errors.Join(err, err2) == nil
 }
 
 // split finds the report among what a process has printed; the rest is the

@@ -10,27 +10,60 @@ import (
 	"time"
 )
 
-// TestSlowIsNotHung: however long all seeds take, the alarm is raised only
-// where one takes too long.
+// TestSlowIsNotHung: however long all seeds take, and however little of a processor
+// there is for one, the alarm is raised only where one takes too much of it or none.
 func TestSlowIsNotHung(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var hung atomic.Bool
-		l := lookout{patience: time.Minute, hung: time.AfterFunc(time.Minute, func() { hung.Store(true) })}
-		for range 10 {
-			time.Sleep(59 * time.Second)
-			if _, err := l.Write([]byte("seed 7\n")); err != nil || hung.Load() {
-				t.Fatal("the alarm is raised, and seeds go on", err)
-			}
-		}
-		time.Sleep(61 * time.Second)
-		synctest.Wait()
-		if !hung.Load() {
-			t.Error("no alarm")
-		}
-		if lastSeed(l.Bytes()) != 7 {
-			t.Errorf("the last seed is %d", lastSeed(l.Bytes()))
-		}
-	})
+	for _, c := range []struct {
+		name    string
+		share   time.Duration // of a processor, in hundredths
+		unknown bool
+		after   time.Duration // without a line
+	}{
+		{"busy", 100, false, time.Minute},
+		{"with a tenth of a processor", 10, false, 8 * time.Minute},
+		{"idle", 0, false, time.Minute},
+		{"where nobody knows", 100, true, time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				var hung atomic.Bool
+				l := lookout{patience: time.Minute, alarm: func() { hung.Store(true) }}
+				defer l.watch(func() (time.Duration, bool) { return time.Since(began) * c.share / 100, !c.unknown })()
+				for range 10 {
+					time.Sleep(59 * time.Second)
+					if _, err := l.Write([]byte("seed 7\n")); err != nil || hung.Load() {
+						t.Fatal("the alarm is raised, and seeds go on", err)
+					}
+				}
+				time.Sleep(c.after - time.Second)
+				if hung.Load() {
+					t.Error("the alarm is raised too early")
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if !hung.Load() {
+					t.Error("no alarm")
+				}
+				if lastSeed(l.Bytes()) != 7 {
+					t.Errorf("the last seed is %d", lastSeed(l.Bytes()))
+				}
+			})
+		})
+	}
+}
+
+// TestSpent: a process has spent what it was busy for.
+func TestSpent(t *testing.T) {
+	for began := time.Now(); time.Since(began) < 50*time.Millisecond; {
+	}
+	now, known := spent(os.Getpid())
+	if _, err := os.Stat("/proc/self/stat"); err == nil && (!known || now <= 0) {
+		t.Errorf("%v, %v", now, known)
+	}
+	if _, known := spent(-1); known {
+		t.Error("it knows of a process that is not there")
+	}
 }
 
 // TestHungOnce: a process that hangs is run again, and what it said is kept.

@@ -9,7 +9,7 @@ func backups() []Mutant {
 		{"backup-without-the-lease", "The log is the lease", "a read checks that the office's lease runs, after it has read",
 			"a master that was deposed gives a backup that lacks what its successor has acknowledged",
 			overlay.Edit{File: "master/backup.go", Old: "\tr.Stale = false\n", New: "\tr.Stale = true\n"}},
-		{"own-backup-not-stale", "docs/operations.md", "a backup by schedule says whether it was the master's",
+		{"own-backup-not-stale", "docs/backups.md", "a backup by schedule says whether it was the master's",
 			"a replica that lags behind writes a backup that passes for the cell's",
 			overlay.Edit{File: "master/backup.go", Old: "o == nil || !o.leaseValid()), nil", New: "o == nil && false), nil"}},
 		{"restore-keeps-sessions", "The state is a pure function of the log", "no session lives on in a restored cell",

@@ -184,7 +184,7 @@ func accessOn(s *Seen) []Finding {
 	case s.Cell.Access:
 		return one(AreaCell, "access", OK, "", "on")
 	case away:
-		return one(AreaCell, "access", Warn, "stout access enable turns it on; docs/operations.md, Access, says what to do before.", "off: whoever reaches the cell may do everything")
+		return one(AreaCell, "access", Warn, "stout access enable turns it on; docs/settings.md, Access, says what to do before.", "off: whoever reaches the cell may do everything")
 	}
 	return one(AreaCell, "access", OK, "", "off, and the replicas listen on this machine only as far as can be seen")
 }
