@@ -26,12 +26,22 @@ func (m *Master) Backup(ctx context.Context, r Read) (Backup, error) {
 // OwnBackup is a backup of this replica's own state, whoever is master. It is
 // marked stale unless this replica is the master, and held its lease. The error is
 // no_master before a cell that is founded with access on has it on: whoever
-// restored such a backup would have a cell that is open to everybody.
+// restored such a backup would have a cell that is open to everybody. It is
+// no_master as well while this replica, since its start, has heard of no master, or
+// has not applied what it knows to be committed: it starts with its last snapshot,
+// and what is behind that in its log it does not know to be true.
 func (m *Master) OwnBackup() (Backup, error) {
 	o := m.inOffice()
+	h := m.members.Health()
 	s := m.log.State()
 	if m.opts.awaitsFounding(s) {
 		return Backup{}, errFounding()
+	}
+	if o == nil && !h.Heard {
+		return Backup{}, errNoMaster("this replica has heard of no master since it was started, and has but the state of its last snapshot")
+	}
+	if o == nil && h.Behind > caughtUpWithin {
+		return Backup{}, errNoMaster("this replica is %d entries behind, and reads its log", h.Behind)
 	}
 	return m.backupOf(s, o == nil || !o.leaseValid()), nil
 }

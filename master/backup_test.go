@@ -53,6 +53,11 @@ func TestBackupOfAReplica(t *testing.T) {
 			if err != nil || own.Header.Stale != (n.id != "r1") || own.Header.Replica != n.id {
 				t.Errorf("%s: %+v, %v", n.id, own.Header, err)
 			}
+			c.set(func(f *fakeConf) { f.deaf = map[string]bool{n.id: true} })
+			if _, err := n.master.OwnBackup(); (n.id == "r1") != (err == nil) || n.id != "r1" && !errors.Is(err, lockapi.CodeNoMaster) {
+				t.Errorf("%s, which has heard of no master since its start: %v", n.id, err)
+			}
+			c.set(func(f *fakeConf) { f.deaf = nil })
 			_, err = n.master.Backup(t.Context(), Read{Stale: true})
 			if n.id == "r1" && err != nil || n.id != "r1" && !errors.Is(err, lockapi.CodeNoMaster) {
 				t.Errorf("%s: %v", n.id, err)

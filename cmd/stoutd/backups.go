@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -59,8 +61,11 @@ func (b *backups) run(ctx context.Context) {
 	if b.every == 0 {
 		return
 	}
+	// Here alone: where it goes away later, a disk is no longer mounted, and what is
+	// under its name is another.
+	_ = os.MkdirAll(b.dir, 0o700)
 	b.sweep()
-	next := max(0, b.every-b.age())
+	next, began := max(0, b.every-b.age()), time.Now()
 	for {
 		t := time.NewTimer(next)
 		select {
@@ -73,6 +78,10 @@ func (b *backups) run(ctx context.Context) {
 		if err := b.write(ctx); err != nil {
 			if ctx.Err() != nil {
 				return
+			}
+			if errors.Is(err, lockapi.CodeNoMaster) && time.Since(began) < backupRetry {
+				next = min(b.every, time.Second) // it has just been started
+				continue
 			}
 			b.mu.Lock()
 			b.failed++
@@ -113,6 +122,18 @@ func (b *backups) isTime(name string) bool {
 	return err == nil
 }
 
+// furthest is this replica's backup of the highest revision, and that.
+func (b *backups) furthest() (name string, revision uint64) {
+	for _, n := range b.names() {
+		_, after, _ := strings.Cut(n[len(b.name)+len(backupTime):], "-r")
+		digits, _, _ := strings.Cut(strings.TrimSuffix(after, backupSuffix), "-")
+		if r, err := strconv.ParseUint(digits, 10, 64); err == nil && r >= revision {
+			name, revision = n, r
+		}
+	}
+	return name, revision
+}
+
 // age is that of the latest backup, or as much as the schedule where there is none.
 func (b *backups) age() time.Duration {
 	names := b.names()
@@ -142,10 +163,14 @@ func (b *backups) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(b.dir, 0o700); err != nil {
-		return err
+	if _, err := os.Stat(b.dir); err != nil {
+		return fmt.Errorf("backup-dir: %w; is its disk mounted? It is made at the start of a replica only", err)
 	}
 	h := own.Header
+	if name, revision := b.furthest(); h.Revision < revision {
+		return fmt.Errorf("the state of this replica is that of revision %d, and %s has more: one that has less would push it out. "+
+			"Where this is a new cell of the old name, put the backups of the old one away", h.Revision, name)
+	}
 	name := fmt.Sprintf("%s%s-r%d", b.name, h.Time.UTC().Format(backupTime), h.Revision)
 	if h.Stale {
 		name += "-stale"

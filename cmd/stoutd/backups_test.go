@@ -114,6 +114,77 @@ func TestBackupsThatFail(t *testing.T) {
 	})
 }
 
+// TestNoBackupPushesOutABetterOne: a replica that was restarted without a majority has
+// but the state of its last snapshot, and its backups were of all.
+func TestNoBackupPushesOutABetterOne(t *testing.T) {
+	dir := t.TempDir()
+	best := "prod-r1-20260101T000000.000Z-r21-stale.backup"
+	for _, name := range []string{best, "prod-r1-20260101T010000.000Z-r20.backup", "prod-r2-20260101T000000.000Z-r99.backup"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scheduled(t, dir, new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
+		time.Sleep(time.Hour + 15*time.Minute) // due after an hour, and then revisions up to 16
+		synctest.Wait()
+		if b.written != 0 || b.failed == 0 || !strings.Contains(log.String(), best) || len(b.names()) != 2 {
+			t.Errorf("written %d, failed %d, there are %q: %s", b.written, b.failed, b.names(), log)
+		}
+	})
+}
+
+// TestBackupsOfAReplicaThatStarts wait for what it is to hear, without a warning for a
+// minute.
+func TestBackupsOfAReplicaThatStarts(t *testing.T) {
+	dir := t.TempDir()
+	scheduled(t, dir, new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
+		own, heard := b.own, new(atomic.Bool)
+		b.own = func() (master.Backup, error) {
+			if !heard.Load() {
+				return master.Backup{}, lockapi.Errorf(lockapi.CodeNoMaster, "it has heard of none")
+			}
+			return own()
+		}
+		time.Sleep(59 * time.Second)
+		synctest.Wait()
+		if b.failed != 0 {
+			t.Errorf("failed %d times in the first minute: %s", b.failed, log)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if b.failed != 1 || !strings.Contains(log.String(), "it has heard of none") {
+			t.Errorf("failed %d times then: %s", b.failed, log)
+		}
+		heard.Store(true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if b.written != 1 {
+			t.Errorf("written %d", b.written)
+		}
+	})
+}
+
+// TestBackupDirThatGoesAway is not made anew: what is under its name then is not the
+// disk that it was on.
+func TestBackupDirThatGoesAway(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mounted", "backups")
+	scheduled(t, dir, new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if b.written != 1 {
+			t.Errorf("written %d: %s", b.written, log)
+		}
+		if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if _, err := os.Stat(dir); err == nil || b.failed == 0 || !strings.Contains(log.String(), "is its disk mounted?") {
+			t.Errorf("%v, failed %d times: %s", err, b.failed, log)
+		}
+	})
+}
+
 // TestRestartsPutNoBackupOff, nor make one each.
 func TestRestartsPutNoBackupOff(t *testing.T) {
 	b := newBackups(&config.Config{Cell: "prod", ID: "r1", BackupDir: t.TempDir(), BackupEvery: time.Hour, BackupKeep: 3}, zerolog.Nop())
