@@ -114,6 +114,7 @@ func (p *process) open(ctx context.Context) (err error) {
 	p.backups.own = p.master.OwnBackup
 	p.backing = true
 	go p.backups.run(watching)
+	go warnMoved(watching, p.log, c, func() bool { return p.master.Known().ID != "" }, p.replica.Members)
 	if !p.replica.Proven() {
 		go warnUnproven(watching, p.log, func() bool { return p.master.AccessOn() && len(p.replica.Members()) > 1 })
 	}
