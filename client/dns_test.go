@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -233,6 +234,34 @@ func TestTheDNSIsNotWell(t *testing.T) {
 		if dns.asked < 5 || dns.asked > 13 {
 			t.Errorf("the DNS was asked %d times in a minute in which nobody answers", dns.asked)
 		}
+	})
+}
+
+// A name that leads to who answers to no purpose is looked up for as long as calls
+// have no better answer: one look that comes to nothing is not the last.
+func TestANameThatLeadsToNoPurpose(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+		dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1"}}}
+		cell := at(f, map[string]string{"10.0.0.1:7101": "r1", "10.0.0.2:7101": "r2"})
+		way := roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host != "10.0.0.1:7101" {
+				return cell(r)
+			}
+			w := httptest.NewRecorder()
+			refuse(w, lockapi.Errorf(lockapi.CodeNoMaster, "no master"))
+			return w.Result(), nil
+		})
+		c := f.knowing(t, Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		_, err := c.ReadLock(ctx, "/a")
+		wantErr(t, err, ErrNoMaster)
+		if dns.asked < 20 || dns.asked > 5*60/5+2 {
+			t.Errorf("the DNS was asked %d times in five minutes of answers to no purpose", dns.asked)
+		}
+		f.elect("r2")
+		dns.set(func() { dns.hosts["stout.example"] = []string{"10.0.0.2"} })
+		wantRead(t, c, 2*leastLook)
 	})
 }
 
