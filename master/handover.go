@@ -128,7 +128,7 @@ func (m *Master) votes(id, directory string) bool {
 func (m *Master) beginHandover() *office {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.office == nil || m.handing || m.silent {
+	if m.office == nil || m.handing || m.isSilent() {
 		return nil
 	}
 	m.handing = true
@@ -181,7 +181,9 @@ func (m *Master) successor(ctx context.Context) (lockapi.Transferred, error) {
 // is unknown.
 func (m *Master) Close(ctx context.Context) error {
 	m.mu.Lock()
-	m.closing = true
+	if m.closing = true; m.silence != nil {
+		m.silence.Stop()
+	}
 	m.mu.Unlock()
 	o := m.beginHandover()
 	switch {
