@@ -149,8 +149,9 @@ func (c *Client) Replica(ctx context.Context, url string) (out lockapi.Replica, 
 }
 
 // Transfer hands mastership to the replica with the id to, or to any other
-// where to is empty. It is sent once: where its outcome is unknown the error
-// says so, and Cell tells who is master.
+// where to is empty. ErrConflict says that it is not well, or that nobody else
+// votes, and that nothing was changed. It is sent once: where its outcome is unknown
+// the error says so, and Cell tells who is master.
 func (c *Client) Transfer(ctx context.Context, to string) (out lockapi.Transferred, err error) {
 	q := call{
 		method: http.MethodPost, path: lockapi.RouteTransfer, out: &out, once: true,

@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -234,6 +236,73 @@ func TestTheDNSIsNotWell(t *testing.T) {
 			t.Errorf("the DNS was asked %d times in a minute in which nobody answers", dns.asked)
 		}
 	})
+}
+
+// A name that leads to who answers to no purpose is looked up for as long as calls
+// have no better answer: one look that comes to nothing is not the last.
+func TestANameThatLeadsToNoPurpose(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+		dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1"}}}
+		cell := at(f, map[string]string{"10.0.0.1:7101": "r1", "10.0.0.2:7101": "r2"})
+		way := roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host != "10.0.0.1:7101" {
+				return cell(r)
+			}
+			w := httptest.NewRecorder()
+			refuse(w, lockapi.Errorf(lockapi.CodeNoMaster, "no master"))
+			return w.Result(), nil
+		})
+		c := f.knowing(t, Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		_, err := c.ReadLock(ctx, "/a")
+		wantErr(t, err, ErrNoMaster)
+		if dns.asked < 20 || dns.asked > 5*60/5+2 {
+			t.Errorf("the DNS was asked %d times in five minutes of answers to no purpose", dns.asked)
+		}
+		f.elect("r2")
+		dns.set(func() { dns.hosts["stout.example"] = []string{"10.0.0.2"} })
+		wantRead(t, c, 2*leastLook)
+	})
+}
+
+// A watch looks a name up as well where those that it leads to tell nothing, whether
+// they refuse, do not answer, or break off.
+func TestAWatchByANameThatLeadsToNoPurpose(t *testing.T) {
+	refuses := func(*http.Request) (*http.Response, error) {
+		w := httptest.NewRecorder()
+		refuse(w, lockapi.Errorf(lockapi.CodeNoMaster, "no master"))
+		return w.Result(), nil
+	}
+	hangs := func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	breaksOff := func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }
+	for name, useless := range map[string]roundTrip{"refuses": refuses, "hangs": hangs, "breaks off": breaksOff} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+				dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1"}}}
+				cell := at(f, map[string]string{"10.0.0.2:7101": "r1"})
+				way := roundTrip(func(r *http.Request) (*http.Response, error) {
+					if r.URL.Host == "10.0.0.1:7101" {
+						return useless(r)
+					}
+					return cell(r)
+				})
+				c := f.knowing(t, Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
+				f.put("/f", "x")
+				w := watchFor(t, c, 0)
+				time.Sleep(5 * time.Minute)
+				if dns.asked > 5*60/5+2 {
+					t.Errorf("the DNS was asked %d times in five minutes", dns.asked)
+				}
+				dns.set(func() { dns.hosts["stout.example"] = []string{"10.0.0.2"} })
+				time.Sleep(time.Minute)
+				wantTold(t, w, 1)
+			})
+		})
+	}
 }
 
 // A name that does not exist is asked for again until it does, not in a loop.

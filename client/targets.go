@@ -165,7 +165,9 @@ func (t *targets) moveOn(r *route) {
 	if t.current.Load() != r {
 		return
 	}
-	if int(t.barren.Add(1)) == 2*t.known.Load().given {
+	// What is wanted while a look is under way is dropped, and a look may find an
+	// old answer of the DNS: so it is said each time.
+	if int(t.barren.Add(1)) >= 2*t.known.Load().given {
 		t.finder.want(urgently)
 	}
 	to := t.next(func(e *endpoint) bool { return e.base == r.to.base })

@@ -193,6 +193,8 @@ func (w *watch) judge(ctx context.Context, err error) error {
 	case !isRefusal:
 		if isDialError(err) {
 			w.c.calls.targets.failed(&route{to: w.at})
+		} else {
+			w.c.calls.finder.want(soon)
 		}
 		return w.missed(lockapi.Compacted{})
 	}
@@ -200,6 +202,7 @@ func (w *watch) judge(ctx context.Context, err error) error {
 	case lockapi.CodeCompacted:
 		return w.isCompacted(refused.Compacted)
 	case lockapi.CodeNoMaster, lockapi.CodeOutcomeUnknown, lockapi.CodeNotMaster:
+		w.c.calls.finder.want(soon)
 		return w.missed(lockapi.Compacted{})
 	case lockapi.CodeTooMany:
 		if w.connected { // what was told so far is not to be in vain

@@ -3,6 +3,7 @@ package master
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,7 +48,8 @@ type outcome struct {
 type node struct {
 	c      *fakeCell
 	id     string
-	rate   float64 // of its clock, 1 = true
+	rate   float64      // of its clock, 1 = true
+	slept  atomic.Int64 // for how long its machine was suspended, in which its clock went on
 	master *Master
 
 	// Guarded by c.mu.
@@ -119,7 +121,7 @@ func pass(d time.Duration) { <-time.After(d) }
 
 // clock is the node's own: it began at an arbitrary value and runs at its rate.
 func (n *node) clock() time.Duration {
-	return time.Duration(n.id[1]-'0')*time.Hour + time.Duration(float64(time.Since(n.c.began))*n.rate)
+	return time.Duration(n.id[1]-'0')*time.Hour + time.Duration(float64(time.Since(n.c.began))*n.rate) + time.Duration(n.slept.Load())
 }
 
 func (c *fakeCell) node(id string) *node {

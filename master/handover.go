@@ -14,9 +14,13 @@ import (
 // successorBound is how long a transfer waits to see the successor in office.
 const successorBound = 5 * time.Second
 
+// askAgain is after how long a successor that is not well is asked again.
+const askAgain = 50 * time.Millisecond
+
 // Transfer hands mastership to the named replica, or to any where to is empty,
-// and returns when it is in office. An unknown name is an invalid_argument;
-// this replica's own changes nothing.
+// and returns when it is in office. An unknown name is an invalid_argument; one
+// that is not well within askTimeout, and a cell where nobody else votes, are a
+// conflict. This replica's own name changes nothing.
 func (m *Master) Transfer(ctx context.Context, req TransferRequest) (lockapi.Transferred, error) {
 	to := req.To
 	if _, err := m.admit(&req.Caller); err != nil {
@@ -73,7 +77,8 @@ func (m *Master) canHandTo(to string) error {
 }
 
 // isWell says why the named replica could not take mastership now, before the
-// office is given up for it. Nobody is asked where any replica will do, or where
+// office is given up for it. One that has just started hears of its master within
+// moments, and is waited for. Nobody is asked where any replica will do, or where
 // there is nothing to hand over.
 func (m *Master) isWell(ctx context.Context, to string) error {
 	if to == "" || m.inOffice() == nil {
@@ -81,19 +86,33 @@ func (m *Master) isWell(ctx context.Context, to string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	for what := ""; ; pause(ctx, askAgain) {
+		now, passes := m.lacks(ctx, to)
+		if now == "" {
+			return nil
+		}
+		if what == "" || ctx.Err() == nil { // who was not asked to the end lacks what it lacked before
+			what = now
+		}
+		if !passes || ctx.Err() != nil {
+			return lockapi.Errorf(lockapi.CodeConflict, "replica %q is not well and cannot take mastership: it %s. Nothing was changed; name another, or none", to, what)
+		}
+	}
+}
+
+// lacks asks the named replica what it lacks for mastership, once; empty for nothing.
+// passes says that this may pass by itself.
+func (m *Master) lacks(ctx context.Context, to string) (what string, passes bool) {
 	card, err := m.members.Ask(ctx, to)
-	what := ""
 	switch {
 	case err != nil:
-		what = fmt.Sprintf("does not answer (%v)", err)
+		return fmt.Sprintf("does not answer (%v)", err), true
 	case card.CellID != m.members.CellID() || !m.votes(to, card.Directory):
-		what = fmt.Sprintf("answers with directory %s, which is not the member's", card.Directory)
+		return fmt.Sprintf("answers with directory %s, which is not the member's", card.Directory), false
 	case !card.Heard:
-		what = "does not hear this master"
-	default:
-		return nil
+		return "does not hear this master", true
 	}
-	return lockapi.Errorf(lockapi.CodeConflict, "replica %q is not well and cannot take mastership: it %s. Nothing was changed; name another, or none", to, what)
+	return "", false
 }
 
 // votes says whether a directory is the one that votes for a member.
@@ -109,7 +128,7 @@ func (m *Master) votes(id, directory string) bool {
 func (m *Master) beginHandover() *office {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.office == nil || m.handing || m.silent {
+	if m.office == nil || m.handing || m.isSilent() {
 		return nil
 	}
 	m.handing = true
@@ -162,7 +181,9 @@ func (m *Master) successor(ctx context.Context) (lockapi.Transferred, error) {
 // is unknown.
 func (m *Master) Close(ctx context.Context) error {
 	m.mu.Lock()
-	m.closing = true
+	if m.closing = true; m.silence != nil {
+		m.silence.Stop()
+	}
 	m.mu.Unlock()
 	o := m.beginHandover()
 	switch {

@@ -38,7 +38,8 @@ type Master struct {
 	changed chan struct{} // closed and replaced when office changes
 	handing bool          // mastership is being given up: open no office
 	closing bool          // and none after that: this replica is stopping
-	silent  bool          // nor while this replica is silent
+	silent  time.Duration // nor before the clock says this: the replica is silent; 0 = it is not
+	silence *time.Timer   // looks whether that is over; nil before the first silence
 
 	stop context.CancelFunc
 	done chan struct{}
@@ -150,7 +151,7 @@ func (m *Master) officeChanged() <-chan struct{} {
 func (m *Master) mayOpen() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !m.handing && !m.closing && !m.silent
+	return !m.handing && !m.closing && !m.isSilent()
 }
 
 // inOffice is the present office, or nil where this replica is not the master
@@ -158,7 +159,7 @@ func (m *Master) mayOpen() bool {
 func (m *Master) inOffice() *office {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.office == nil || m.handing || m.silent {
+	if m.office == nil || m.handing || m.isSilent() {
 		return nil
 	}
 	select {

@@ -365,6 +365,24 @@ func TestFailedTransferOpensANewOffice(t *testing.T) {
 	})
 }
 
+// TestTransferToOneThatHasJustStarted: it answers, and hears the master, a moment
+// later, and is waited for.
+func TestTransferToOneThatHasJustStarted(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		c.set(func(f *fakeConf) { delete(f.at, "r3") })
+		time.AfterFunc(200*time.Millisecond, func() {
+			c.set(func(f *fakeConf) { f.at["r3"], f.deaf = founder("r3"), map[string]bool{"r3": true} })
+		})
+		time.AfterFunc(400*time.Millisecond, func() { c.set(func(f *fakeConf) { f.deaf = nil }) })
+		began := time.Now()
+		to, err := n.master.Transfer(t.Context(), TransferRequest{To: "r3"})
+		if took := time.Since(began); err != nil || to.Master != "r3" || took > 500*time.Millisecond {
+			t.Errorf("%+v, %v after %v", to, err, took)
+		}
+	})
+}
+
 func TestTransferIsValidated(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")

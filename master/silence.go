@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -41,7 +42,7 @@ func (m *Master) Silence(ctx context.Context, req SilenceRequest) (lockapi.Silen
 	m.log.Silence(d)
 	o.logger.Warn().Dur("for_ms", d).Msg("this replica falls silent, as it was told to")
 	o.end(errors.New("this replica was told to be silent"))
-	time.AfterFunc(d, m.endSilence)
+	m.endSilenceIn(d)
 	return lockapi.Silenced{Master: m.opts.ID, ForMS: req.ForMS}, nil
 }
 
@@ -75,19 +76,47 @@ func (r roll) goesOnWithout(id string) error {
 func (m *Master) beginSilence() *office {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.office == nil || m.handing || m.silent {
+	if m.office == nil || m.handing || m.isSilent() {
 		return nil
 	}
-	m.silent = true
+	m.silent = math.MaxInt64 // see endSilenceIn
 	m.broadcast()
 	return m.office
 }
 
-// endSilence lets an office be opened again.
+// isSilent reports whether this replica is silent. m.mu is held.
+func (m *Master) isSilent() bool { return m.silent != 0 && m.opts.Clock() < m.silent }
+
+// silenceLook is how often is looked whether a silence is over. Timers stand still
+// while the machine is suspended; the clock, by which the log is heard again, goes on.
+const silenceLook = time.Second
+
+// endSilenceIn lets an office be opened again after d of the clock. The log is silent
+// already, so that it is heard again first.
+func (m *Master) endSilenceIn(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.silent = m.opts.Clock() + d
+	switch look := min(d, silenceLook); {
+	case m.closing:
+	case m.silence == nil:
+		m.silence = time.AfterFunc(look, m.endSilence)
+	default:
+		m.silence.Reset(look)
+	}
+}
+
+// endSilence tells whoever waits that the silence is over, as soon as it is.
 func (m *Master) endSilence() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.silent = false
-	m.broadcast()
-	m.opts.Logger.Info().Msg("the silence is over")
+	switch left := m.silent - m.opts.Clock(); {
+	case m.closing || m.silent == 0:
+	case left > 0:
+		m.silence.Reset(min(left, silenceLook))
+	default:
+		m.silent = 0
+		m.broadcast()
+		m.opts.Logger.Info().Msg("the silence is over")
+	}
 }

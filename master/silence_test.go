@@ -81,6 +81,25 @@ func TestSilenceThatNobodyNoticed(t *testing.T) {
 	})
 }
 
+// TestSilenceThroughASuspend is over when the log is heard again, which goes by a clock
+// that goes on while the machine is suspended.
+func TestSilenceThroughASuspend(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		if _, err := n.master.Silence(t.Context(), silenceFor(30*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		pass(5 * time.Second)
+		n.slept.Store(int64(24 * time.Second))
+		if pass(999 * time.Millisecond); n.master.inOffice() != nil {
+			t.Error("in office before the silence is over")
+		}
+		n.slept.Store(int64(time.Minute))
+		c.cutOff(n.id, false)
+		c.inOffice(n, 2*leaseTerm)
+	})
+}
+
 // TestSilentReplicaStops without waiting for anybody.
 func TestSilentReplicaStops(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -91,6 +110,9 @@ func TestSilentReplicaStops(t *testing.T) {
 		began := time.Now()
 		if err := n.master.Close(t.Context()); err != nil || time.Since(began) > time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if n.master.silence.Stop() {
+			t.Error("a replica that stopped looks whether its silence is over")
 		}
 		pass(30 * time.Second)
 		if n.master.inOffice() != nil {

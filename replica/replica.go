@@ -132,12 +132,23 @@ func (r *Replica) correct() (err error) {
 }
 
 // clingsAsCandidate reports whether the library campaigns and knows a leader all the same.
-func (r *Replica) clingsAsCandidate() (term uint64, clings bool) {
-	if r.raft.State() != raft.Candidate {
-		return 0, false
-	}
-	at, _ := r.raft.LeaderWithID()
-	return r.raft.CurrentTerm(), at != ""
+func (r *Replica) clingsAsCandidate() (term uint64, clings bool) { return follows(r.raft, r.self()) }
+
+// candidacy is what the library tells of its campaign, while its main loop goes on.
+type candidacy interface {
+	State() raft.RaftState
+	CurrentTerm() uint64
+	LeaderWithID() (raft.ServerAddress, raft.ServerID)
+}
+
+// follows reports whether a candidate has another one for its leader, in which term.
+// It reads the state last: a candidate that wins meanwhile names itself as the
+// leader, and must not be taken for one that follows another. A term that ends after
+// it was read makes a message of it that nobody heeds.
+func follows(c candidacy, self raft.ServerID) (term uint64, follows bool) {
+	at, leader := c.LeaderWithID()
+	term = c.CurrentTerm()
+	return term, at != "" && leader != self && c.State() == raft.Candidate
 }
 
 // diskHangs is an error where the write to the log that is under way takes too

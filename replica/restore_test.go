@@ -130,7 +130,7 @@ func TestCrashWhileFounding(t *testing.T) {
 		d, err := datadir.Lock(dir, o.Cell, o.ID)
 		if err != nil {
 			refused++
-			if !strings.Contains(err.Error(), "empty the directory, and do it again") {
+			if !strings.Contains(err.Error(), "stoutd restore or stoutd recover began to found a cell here, and did not come to its end; empty the directory, and do it again") {
 				t.Errorf("left by sync %d of %d: %v", i, len(left), err)
 			}
 			continue

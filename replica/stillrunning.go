@@ -3,7 +3,9 @@ package replica
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -12,17 +14,23 @@ import (
 	"github.com/stoutlock/stout/replica/link"
 )
 
-// StillRuns says which member of the same cell answers, nil where none does: at the
-// addresses that the state has, and at the given ones. Two cells that go on from one
-// log give the same locks. One that does not answer may run all the same. This
-// replica's own name is asked as well: as its directory is open here, who answers
+// StillRuns says which member of the same cell runs, or may run, nil where none does:
+// at the addresses that the state has, and at the given ones. Two cells that go on
+// from one log give the same locks. A member that refuses, hangs, or shows a
+// certificate that has ended runs as well as one that answers: whatever takes a
+// connection at its address is taken for it. Only for those named in gone it is not,
+// unless it answers as a member; they are stopped, and another program has the port.
+// Where nothing takes a connection a member may run all the same.
+//
+// This replica's own name is asked as well: as its directory is open here, who answers
 // has another one that took its place, or a copy.
-func (r *Stopped) StillRuns(ctx context.Context, given []cell.Member, s link.Security) error {
+func (r *Stopped) StillRuns(ctx context.Context, given []cell.Member, gone []string, s link.Security) error {
 	who := r.dir.Identity()
-	at := map[string][]string{}
+	type place struct{ name, addr string }
+	places, names := map[string]place{}, []string{}
 	add := func(name, addr string) {
-		if addr != "" && !slices.Contains(at[name], addr) {
-			at[name] = append(at[name], addr)
+		if names = append(names, name); addr != "" {
+			places[name+" "+addr] = place{name, addr}
 		}
 	}
 	for _, m := range r.state.Members {
@@ -31,22 +39,27 @@ func (r *Stopped) StillRuns(ctx context.Context, given []cell.Member, s link.Sec
 	for _, m := range given {
 		add(m.ID, m.RaftAddr)
 	}
-	names := make([]string, 0, len(at))
-	for name := range at {
-		names = append(names, name)
-	}
-	answers := admission.AskAll(ctx, "", names, func(ctx context.Context, name string) (card admission.Card, err error) {
-		return reach(ctx, at[name], func(ctx context.Context, addr string) (card admission.Card, err error) {
-			raw, err := link.AskCard(ctx, addr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name}, s)
-			if err == nil {
-				err = cbor.Unmarshal(raw, &card)
-			}
-			return card, err
-		}, nil)
-	})
 	slices.Sort(names)
-	for _, name := range names {
-		a := answers[name]
+	names = slices.Compact(names)
+	for _, name := range gone {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("replica %q is said to be gone, and is none of the cell's: these are %s", name, strings.Join(names, ", "))
+		}
+	}
+	keys := slices.Sorted(maps.Keys(places))
+	answers := admission.AskAll(ctx, "", keys, func(ctx context.Context, key string) (card admission.Card, err error) {
+		at := places[key]
+		raw, err := link.AskCard(ctx, at.addr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: at.name}, s)
+		if err == nil {
+			err = cbor.Unmarshal(raw, &card)
+		}
+		return card, err
+	})
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("whether other replicas run is not known: %w", context.Cause(ctx))
+	}
+	for _, key := range keys {
+		a, name := answers[key], places[key].name
 		if a.Err != nil || a.Card.CellID != who.CellID {
 			continue
 		}
@@ -54,6 +67,11 @@ func (r *Stopped) StillRuns(ctx context.Context, given []cell.Member, s link.Sec
 			return fmt.Errorf("replica %s of this cell runs, at %s, with directory %s, in the place of this one, %s: recover from that one, or stop it, for good, for two cells that go on from one log give the same locks", name, a.Card.RaftAddr, a.Card.Directory, who.Directory)
 		}
 		return fmt.Errorf("replica %s of this cell runs, at %s: stop it, for good, for two cells that go on from one log give the same locks; where a majority still runs, nothing is lost, and this replica is only to be started again", name, a.Card.RaftAddr)
+	}
+	for _, key := range keys {
+		if at, err := places[key], answers[key].Err; link.Connected(err) && !slices.Contains(gone, at.name) {
+			return fmt.Errorf("replica %s of this cell may run: its address %s takes connections (%w). Stop it, for good, for two cells that go on from one log give the same locks; if it is stopped, and another program listens there, say so by --gone %s", at.name, at.addr, err, at.name)
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -35,10 +36,79 @@ func TestStillRunsUnderItsOwnName(t *testing.T) {
 			},
 			Members: func() []string { return nil },
 		})
-		err = old.StillRuns(t.Context(), []cell.Member{{ID: o.ID, RaftAddr: at}}, nil)
+		err = old.StillRuns(t.Context(), []cell.Member{{ID: o.ID, RaftAddr: at}}, nil, nil)
 		if (err != nil) != (tt.says != "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("directory %s of cell %q answers: %v", tt.directory, tt.cellID, err)
 		}
 		must(t, other.Close())
+	}
+}
+
+// TestStillRunsThoughItDoesNotAnswer: whatever takes connections at the address of a
+// member is taken for it, unless the operator says that it is not; one who answers is
+// one, whatever is said. Only an address where nothing takes them is nobody's.
+func TestStillRunsThoughItDoesNotAnswer(t *testing.T) {
+	o := options(t, 1)[0]
+	id, err := saved(t).Found(o, 5000)
+	must(t, err)
+	old, err := OpenStopped(o)
+	must(t, err)
+	defer func() { must(t, old.Close()) }()
+	listen := func() net.Listener {
+		in, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		t.Cleanup(func() { _ = in.Close() })
+		return in
+	}
+	judged := func(judge link.Judge) string {
+		l := link.Listen(listen(), link.Rules{Judge: judge, Members: func() []string { return nil }})
+		t.Cleanup(func() { must(t, l.Close()) })
+		return l.Addr().String()
+	}
+	refuses := judged(func(link.Opening) ([]byte, error) { return nil, errors.New("this is replica r3, not r2") })
+	answers := judged(func(link.Opening) ([]byte, error) {
+		return cbor.Marshal(admission.Card{Cell: o.Cell, ID: "r2", Directory: "00c0ffee00c0ffee", CellID: id, RaftAddr: "there"})
+	})
+	another := judged(func(link.Opening) ([]byte, error) {
+		return cbor.Marshal(admission.Card{Cell: o.Cell, ID: "r2", Directory: "00c0ffee00c0ffee", CellID: "another", RaftAddr: "there"})
+	})
+	hangs := listen().Addr().String() // it takes connections as the system does for a process that is stopped
+	closing := listen()
+	go func() {
+		for {
+			c, err := closing.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	nobody := listen()
+	must(t, nobody.Close())
+	for _, tt := range []struct {
+		what string
+		at   []string
+		gone []string
+		says string // empty for none
+	}{
+		{"nothing listens", []string{nobody.Addr().String()}, nil, ""},
+		{"it refuses", []string{refuses}, nil, "replica r2 of this cell may run: its address " + refuses + " takes connections (refused: this is replica r3"},
+		{"it hangs", []string{hangs}, nil, hangs + " takes connections (what listens there does not answer"},
+		{"it ends connections", []string{closing.Addr().String()}, nil, "takes connections (what listens there ends connections"},
+		{"one of its addresses hangs", []string{nobody.Addr().String(), hangs}, nil, "say so by --gone r2"},
+		{"one of its addresses is another cell's", []string{another, refuses}, nil, "may run"},
+		{"another cell's", []string{another}, nil, ""},
+		{"another program has its port", []string{refuses, hangs}, []string{"r2"}, ""},
+		{"another program is said to have its port", []string{hangs, answers}, []string{"r2"}, "replica r2 of this cell runs, at there"},
+		{"one who is gone is mistyped", nil, []string{"r9"}, `replica "r9" is said to be gone, and is none of the cell's: these are r2`},
+	} {
+		given := []cell.Member{{ID: "r2"}}
+		for _, at := range tt.at {
+			given = append(given, cell.Member{ID: "r2", RaftAddr: at})
+		}
+		err := old.StillRuns(t.Context(), given, tt.gone, nil)
+		if (err != nil) != (tt.says != "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v", tt.what, err)
+		}
 	}
 }

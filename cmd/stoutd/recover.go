@@ -32,8 +32,10 @@ locks that were held are delayed, tokens and revisions go on above all that the
 old cell has given by the wall clock or --above, and the first master waits one
 minute, as long as any lease may last.
 
-The other replicas of the old cell must never run again: while one of them
-answers, this is refused.`
+The other replicas of the old cell must never run again. While anything takes
+connections at the address of one of them, this is refused: it may be the
+replica, which hangs, or whose certificate has ended. Where that replica is
+stopped for good, and another program has its port, say so by --gone.`
 
 func newRecoverCommand(flags *config.Flags) *cobra.Command {
 	var r recovery
@@ -56,6 +58,7 @@ func newRecoverCommand(flags *config.Flags) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&r.into, "into", "", "an empty `directory` for the new cell")
+	cmd.Flags().StringSliceVar(&r.gone, "gone", nil, "the replica with this `id` is stopped for good, although something takes connections at its address")
 	cmd.Flags().BoolVar(&r.yes, "yes", false, "do not ask")
 	cmd.Flags().Uint64Var(&above, "above", 0, "fencing tokens and revisions go on above this `number`, whatever the clock says")
 	return cmd
@@ -65,6 +68,7 @@ func newRecoverCommand(flags *config.Flags) *cobra.Command {
 type recovery struct {
 	restoration
 	into string
+	gone []string
 	yes  bool
 	in   io.Reader
 	out  io.Writer
@@ -103,7 +107,7 @@ func (r *recovery) recover(ctx context.Context, c *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := old.StillRuns(ctx, members(c), security{raft: raft}.links()); err != nil {
+	if err := old.StillRuns(ctx, members(c), r.gone, security{raft: raft}.links()); err != nil {
 		return fmt.Errorf("%w; nothing was changed", err)
 	}
 	if err := r.confirm(c, old); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -72,6 +73,25 @@ func TestRecover(t *testing.T) {
 		}
 		if _, err := os.Stat(into); !os.IsNotExist(err) {
 			t.Errorf("answer %q: %v", answer, err)
+		}
+	}
+	hangs, err := net.Listen("tcp", "127.0.0.1:0") // what is stopped by a signal takes connections, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hangs.Close()
+	beside := append(recover, "--replica", "r2="+hangs.Addr().String()+",http://127.0.0.1:"+freePort(t))
+	for gone, want := range map[string]string{
+		"":   "replica r2 of this cell may run: its address " + hangs.Addr().String(),
+		"r9": "these are r1, r2; nothing was changed",
+		"r2": "nothing was done",
+	} {
+		args := beside
+		if gone != "" {
+			args = append(beside, "--gone", gone)
+		}
+		if code, said := invokeOn(t, "no\n", args...); code != exitStart || !strings.Contains(said, want) {
+			t.Errorf("--gone %s: %d: %s", gone, code, said)
 		}
 	}
 	if code, said := invokeOn(t, "", append(recover, "--yes")...); code != exitOK || !strings.Contains(said, "founded cell prod") {

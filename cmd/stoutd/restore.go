@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -123,7 +124,7 @@ func readBackup(name string) (h lockapi.BackupHeader, saved replica.Saved, err e
 	r, err := backup.NewReader(f)
 	if err == nil {
 		h = r.Header
-		saved, err = replica.ReadSaved(r)
+		saved, err = readState(r)
 	}
 	if err == nil && (saved.Index() != h.Index || saved.Revision() != h.Revision || saved.LastToken() != h.Token) {
 		err = errors.New("its header tells of another state than it has")
@@ -132,6 +133,19 @@ func readBackup(name string) (h lockapi.BackupHeader, saved replica.Saved, err e
 		return h, saved, fmt.Errorf("--from %s: %w; nothing was written", name, err)
 	}
 	return h, saved, nil
+}
+
+// readState reads the state in a backup. One that can't be read is most often damaged,
+// which only the sum at the end of the backup tells.
+func readState(r *backup.Reader) (replica.Saved, error) {
+	saved, wrong := replica.ReadSaved(r)
+	if wrong == nil {
+		return saved, nil
+	}
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		return saved, err
+	}
+	return saved, fmt.Errorf("its SHA-256 is right, and its state is none that this release can go on from (%w): take another backup, or the release that wrote this one", wrong)
 }
 
 // floor is where tokens and revisions begin, unless those of the backup are above.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net/http"
@@ -64,6 +65,25 @@ func withHeader(t *testing.T, raw []byte, change func(*lockapi.BackupHeader)) []
 	return out.Bytes()
 }
 
+// spoiled is a backup whose state is no CBOR from its first record on.
+func spoiled(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	const magic = "stout-state"
+	at := bytes.Index(raw, []byte(magic))
+	if at < 0 {
+		t.Fatal("no state in the backup")
+	}
+	out := bytes.Clone(raw)
+	copy(out[at+len(magic)+1:], "\xff\xff\xff\xff")
+	return out
+}
+
+// summed is a backup whose SHA-256 is right, whatever was done to it.
+func summed(raw []byte) []byte {
+	sum := sha256.Sum256(raw[:len(raw)-sha256.Size])
+	return append(bytes.Clone(raw[:len(raw)-sha256.Size]), sum[:]...)
+}
+
 // TestRestore: what it refuses leaves nothing behind; the second time tokens are higher.
 func TestRestore(t *testing.T) {
 	raw := backupOfDev(t)
@@ -86,7 +106,9 @@ func TestRestore(t *testing.T) {
 		{raw, []string{"more"}, exitUsage, "more"},
 		{raw, []string{"--id", "r2"}, exitConfig, "r2"},
 		{cut, nil, exitStart, "damaged or cut off"},
-		{flipped, nil, exitStart, "nothing was written"},
+		{flipped, nil, exitStart, "damaged or cut off"},
+		{spoiled(t, raw), nil, exitStart, "damaged or cut off"},
+		{summed(spoiled(t, raw)), nil, exitStart, "its SHA-256 is right, and its state is none that this release can go on from (read snapshot: cbor"},
 		{other, nil, exitStart, "another state"},
 		{later, nil, exitStart, "this machine's clock says"},
 		{nil, nil, exitStart, "damaged or cut off"},

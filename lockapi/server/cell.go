@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -64,10 +65,31 @@ func (s *Server) keepContacts() {
 			return
 		case <-tick.C:
 			if at := s.attached.Load(); at != nil {
-				s.probeAll(ctx, at.Master, at.peers, at.Cell().Replicas)
+				replicas := at.Cell().Replicas
+				s.forgetOthers(replicas)
+				s.probeAll(ctx, at.Master, at.peers, replicas)
 			}
 		}
 	}
+}
+
+// forgetOthers forgets what was heard of replicas that are members no more: names come
+// and go for as long as the process lives.
+func (s *Server) forgetOthers(members []lockapi.Replica) {
+	stay := make(map[string]bool, len(members))
+	for _, r := range members {
+		stay[r.ID] = true
+	}
+	forget(&s.contacts.mu, &s.contacts.last, stay)
+	forget(&s.asked.mu, &s.asked.last, stay)
+	forget(&s.clocks.mu, &s.clocks.rates, stay)
+}
+
+// forget deletes from a map, by replica, that mu guards whoever does not stay.
+func forget[T any](mu *sync.Mutex, from *map[string]T, stay map[string]bool) {
+	mu.Lock()
+	defer mu.Unlock()
+	maps.DeleteFunc(*from, func(id string, _ T) bool { return !stay[id] })
 }
 
 // readCell answers from the master's view where there is a master that answers

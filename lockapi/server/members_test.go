@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,6 +54,48 @@ func TestSilentMembersAreDown(t *testing.T) {
 			if got := shownOf(t, s, "r1"); got != "1 0" {
 				t.Errorf("of itself: %s", got)
 			}
+		}
+	})
+}
+
+// losing is a Master whose members change.
+type losing struct {
+	knowing
+	ids *[]string
+}
+
+func (losing) Replica() lockapi.Replica { return lockapi.Replica{ID: "r1"} }
+
+func (c losing) Cell() (cell lockapi.Cell) {
+	for _, id := range *c.ids {
+		cell.Replicas = append(cell.Replicas, lockapi.Replica{ID: id})
+	}
+	return cell
+}
+
+// What was heard of members is forgotten when they are members no more.
+func TestRemovedMembersAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ids := []string{"r1", "r2", "r3"}
+		began := time.Now()
+		s := New(Options{Master: losing{ids: &ids}, Peers: &respondent{}, ProbeTimeout: time.Second, Clock: func() time.Duration { return time.Since(began) }})
+		var keeping sync.WaitGroup
+		keeping.Go(s.keepContacts)
+		defer func() { close(s.stopping); keeping.Wait() }()
+		known := func() string {
+			synctest.Wait()
+			return fmt.Sprint(len(s.contacts.last), len(s.asked.last), len(s.clocks.rates))
+		}
+		time.Sleep(2*contactEvery + contactEvery/2)
+		if got := known(); got != "1 2 0" { // the respondent says that it is r2, and shows no clock
+			t.Fatalf("of r2 and r3 is known %s", got)
+		}
+		s.clocks.of("r2")
+		s.clocks.of("r3")
+		ids = []string{"r1", "r3"}
+		time.Sleep(2*contactEvery + contactEvery/2)
+		if got := known(); got != "0 1 1" || s.asked.last["r3"] == nil || s.clocks.rates["r3"] == nil {
+			t.Errorf("without r2 is known %s", got)
 		}
 	})
 }

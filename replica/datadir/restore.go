@@ -15,7 +15,7 @@ import (
 
 // unfinished is why a directory is not opened in which Begin was not followed by
 // its finish.
-const unfinished = "founding a cell from a backup began here, and did not come to its end; empty the directory, and do it again"
+const unfinished = "stoutd restore or stoutd recover began to found a cell here, and did not come to its end; empty the directory, and do it again"
 
 // Empty says why a directory is not one that a cell can be founded in; nil where it
 // is not there. It changes nothing.

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"net"
 	"time"
 )
@@ -22,6 +23,13 @@ func AskCard(ctx context.Context, addr string, o Opening, s Security) ([]byte, e
 		return nil, err
 	}
 	return card, c.Close()
+}
+
+// Connected says whether an error of Dial or AskCard came after something had taken
+// the connection: it listens there, whatever it is, and whether it answers or not.
+func Connected(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return err != nil && (!ok || op.Op != "dial")
 }
 
 func dial(ctx context.Context, addr string, o Opening, s Security) (net.Conn, []byte, error) {

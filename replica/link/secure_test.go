@@ -144,7 +144,7 @@ func TestWrongCertificates(t *testing.T) {
 					conn.Close()
 					t.Fatal("it is open")
 				}
-				if errors.Is(err, ErrRefused) != test.refused || !strings.Contains(err.Error(), test.want) {
+				if errors.Is(err, ErrRefused) != test.refused || !Connected(err) || !strings.Contains(err.Error(), test.want) {
 					t.Errorf("%v, want %q", err, test.want)
 				}
 			}

@@ -31,7 +31,7 @@ import (
 // it has a leader, and never looks whether it still has: where its own log is behind
 // and its vote is needed, there would be no master until it is restarted (found by
 // the simulator; v1.8.0 reads the same). So a candidate that is asked for its
-// vote, and knows a leader, is first made a follower.
+// vote, and knows a leader, is first made to forget that one (see stepDown).
 //
 // servers are those of the library's latest configuration, committed or not.
 // Pass returns when quit is closed.
@@ -79,7 +79,9 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 
 // stepDown has a library that is stuck as a candidate follow nobody, and reports
 // false where quit is closed first. It sends what a leader of this term would, with
-// no name and behind an entry that nobody has.
+// no name and behind an entry that nobody has. In the first round after it was told
+// to campaign the library stays a candidate and forgets the leader, which is enough
+// for its vote; in a later one it becomes a follower.
 func (t Transport) stepDown(quit <-chan struct{}) bool {
 	if t.opts.Clings == nil {
 		return true
