@@ -18,6 +18,7 @@ type finding struct {
 	id      string
 	what    string
 	outside bool   // it answers with a directory that does not belong to the cell
+	deaf    bool   // it answers, and hears no master while there is one
 	command string // repairs it; empty if no command does
 }
 
@@ -32,7 +33,8 @@ func replaceCommand(id, directory string) string {
 }
 
 // examine finds out what is wrong with the replicas that are not well, by
-// asking those themselves that the master does not hear; without a master, all.
+// asking those themselves that the master does not hear, or that do not hear it;
+// without a master, all.
 // A replica that does not belong to the cell does not count as well, whatever
 // it says.
 func (a *app) examine(ctx context.Context, cell *picture) []finding {
@@ -41,8 +43,8 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	newest := newestIndex(cell.Replicas)
 	found := make([]finding, len(cell.Replicas))
 	each(cell.Replicas, func(i int, r lockapi.Replica) {
-		if !r.Healthy || !inOffice(cell.Cell) {
-			found[i] = a.inquire(ctx, cell.Cell.Cell, r, cell.silent[r.ID])
+		if deaf := isDeaf(cell.Cell, r); !r.Healthy || deaf || !inOffice(cell.Cell) {
+			found[i] = a.inquire(ctx, cell.Cell.Cell, r, deaf, cell.silent[r.ID])
 		}
 		if found[i].what == "" && newest-r.AppliedIndex > largeLag {
 			found[i] = finding{id: r.ID, what: fmt.Sprintf("is %d entries behind", newest-r.AppliedIndex)}
@@ -55,10 +57,17 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	return found
 }
 
+// isDeaf says whether a replica that answers hears nothing of the master in office:
+// it has heard from none for a whole term, and holds no promise, which each round of
+// the lease renews.
+func isDeaf(cell lockapi.Cell, r lockapi.Replica) bool {
+	return inOffice(cell) && r.Healthy && r.ID != cell.Master.ID && r.Promise == nil && r.LastContactMS > cell.Lease.TermMS
+}
+
 // inquire asks a replica whether it is ready, unless it is known why it does
 // not answer. Of one that is well nothing is reported but that it does not
-// belong to the cell.
-func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, err error) finding {
+// belong to the cell, or is deaf and says so.
+func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, deaf bool, err error) finding {
 	if err == nil {
 		err = a.mayCall(r.URL)
 	}
@@ -70,6 +79,8 @@ func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, err e
 	switch {
 	case answers && refused.Command != "":
 		f.outside, f.what, f.command = true, saying(refused), replaceCommand(r.ID, refused.Directory)
+	case deaf && answers:
+		f.deaf, f.what = true, fmt.Sprintf("answers, and hears no master: %s; its last contact was %s ago", saying(refused), millis(r.LastContactMS))
 	case r.Healthy:
 	case err == nil:
 		if f.what = a.another(ctx, cell, r); f.what != "" {
@@ -112,6 +123,11 @@ func (a *app) another(ctx context.Context, cell string, r lockapi.Replica) strin
 // outsider says whether a replica was found not to belong to the cell.
 func outsider(found []finding, id string) bool {
 	return slices.ContainsFunc(found, func(f finding) bool { return f.id == id && f.outside })
+}
+
+// isDeafIn says whether a replica was found to hear no master.
+func isDeafIn(found []finding, id string) bool {
+	return slices.ContainsFunc(found, func(f finding) bool { return f.id == id && f.deaf })
 }
 
 func newestIndex(replicas []lockapi.Replica) uint64 {

@@ -187,7 +187,7 @@ func (a *app) replicaRows(replicas []lockapi.Replica, found []finding) [][]strin
 	replicas = slices.SortedFunc(slices.Values(replicas), func(x, y lockapi.Replica) int { return strings.Compare(x.ID, y.ID) })
 	rows := make([][]string, 0, len(replicas))
 	for _, r := range replicas {
-		rows = append(rows, a.replicaRow(r, newest, outsider(found, r.ID)))
+		rows = append(rows, a.replicaRow(r, newest, outsider(found, r.ID), isDeafIn(found, r.ID)))
 	}
 	return rows
 }
@@ -196,7 +196,7 @@ func (a *app) replicaRows(replicas []lockapi.Replica, found []finding) [][]strin
 // not age: how far it is behind now, and what it has promised, nobody knows. Of
 // one that answers with a directory that does not belong to the cell nothing is
 // known.
-func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider bool) []string {
+func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider, deaf bool) []string {
 	p := a.ui.out
 	role, health := p.plain.Render(clean(r.Role)), p.fail.Render("DOWN")
 	applied, lag, promise, contact := "-", "-", "-", "-"
@@ -219,6 +219,9 @@ func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider bool) []stri
 		if r.Promise != nil {
 			promise = fmt.Sprintf("%s %s", clean(r.Promise.To), millis(r.Promise.RemainingMS))
 		}
+	}
+	if deaf {
+		health = p.fail.Render("no master")
 	}
 	return []string{clean(r.ID), role, health, applied, lag, promise, contact, a.address(r.URL)}
 }

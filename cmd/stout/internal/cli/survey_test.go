@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/muesli/termenv"
+
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -292,12 +294,12 @@ func TestExamine(t *testing.T) {
 			})
 		}
 		want := []finding{
-			{"r1", "its directory is not the member's", true, "stout member replace r1 --directory 00c0ffee00c0ffee"},
-			{"r2", "does not answer (connection refused); last heard of 4s ago", false, ""},
-			{"r3", "does not answer (no answer within 1s); last heard of 4s ago", false, ""},
-			{"r5", "answers, and is not ready: no master is known", false, ""},
-			{"r6", "is not heard by the master, and answers here", false, ""},
-			{"r7", "is 65 entries behind", false, ""},
+			{"r1", "its directory is not the member's", true, false, "stout member replace r1 --directory 00c0ffee00c0ffee"},
+			{"r2", "does not answer (connection refused); last heard of 4s ago", false, false, ""},
+			{"r3", "does not answer (no answer within 1s); last heard of 4s ago", false, false, ""},
+			{"r5", "answers, and is not ready: no master is known", false, false, ""},
+			{"r6", "is not heard by the master, and answers here", false, false, ""},
+			{"r7", "is 65 entries behind", false, false, ""},
 		}
 		got := asApp(t, h, "http://r1").examine(t.Context(), &cell)
 		if !slices.Equal(got, want) {
@@ -314,6 +316,39 @@ func TestExamine(t *testing.T) {
 		got = asApp(t, h, "http://r1").examine(t.Context(), &cell)
 		if !slices.Equal(got, want[:1]) || !slices.Equal(wellOf(cell.Cell), []string{"r2", "r3"}) {
 			t.Errorf("without a master: %+v; %q are well", got, wellOf(cell.Cell))
+		}
+	})
+}
+
+// TestExamineDeaf: a replica that the master hears and that hears no master is not
+// well, where it says so itself. One that holds a promise hears it, and so does one
+// whose contact is fresh.
+func TestExamineDeaf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		not := lockapi.Errorf(lockapi.CodeNoMaster, "no master is known")
+		h := hosts{"r1": {cell: view(3, "r1", true)}, "r2": {ready: not}, "r3": {ready: not}}
+		cell := picture{Cell: *view(3, "r1", true)}
+		cell.Lease.TermMS = 2000
+		cell.Replicas[1].LastContactMS = 8000
+		cell.Replicas[2].LastContactMS = 1900
+		a := asApp(t, h, "http://r1")
+		got := a.examine(t.Context(), &cell)
+		want := []finding{{"r2", "answers, and hears no master: no master is known; its last contact was 8s ago", false, true, ""}}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %+v\nwant %+v", got, want)
+		}
+		a.ui.out = paint(io.Discard, termenv.Ascii)
+		if row := a.replicaRow(cell.Replicas[1], 0, false, isDeafIn(got, "r2")); row[2] != "no master" {
+			t.Errorf("its row says %q", row)
+		}
+
+		cell.Replicas[1].Promise = &lockapi.Promise{To: "r1", RemainingMS: 1}
+		if got := a.examine(t.Context(), &cell); len(got) > 0 {
+			t.Errorf("with a promise: %+v", got)
+		}
+		cell.Replicas[1].Promise, h["r2"] = nil, &host{cell: view(3, "r1", true)}
+		if got := a.examine(t.Context(), &cell); len(got) > 0 {
+			t.Errorf("it says that it is ready: %+v", got)
 		}
 	})
 }

@@ -86,6 +86,9 @@ func (s *topSource) Look(ctx context.Context) (top.Look, error) {
 	}
 	for _, f := range found {
 		out.Findings = append(out.Findings, clean(f.id)+" "+f.what)
+		if f.deaf {
+			out.Deaf = append(out.Deaf, f.id)
+		}
 		if f.command != "" {
 			out.Findings = append(out.Findings, mending(seen.Cell)+f.command)
 		}

@@ -30,6 +30,14 @@ func noMasterLook() Look {
 	return Look{Cell: c, Findings: []string{"r2 does not answer (connection refused); last heard of 14s ago", "r3 answers, and is not ready: it has no master"}}
 }
 
+// deafLook is what is seen of a cell one of whose replicas answers, and hears no
+// master.
+func deafLook() Look {
+	c := theCell(3, "r1")
+	c.Replicas[2].Promise, c.Replicas[2].LastContactMS = nil, 8000
+	return Look{Cell: c, Findings: []string{"r3 answers, and hears no master: no master is known; its last contact was 8s ago"}, Deaf: []string{"r3"}}
+}
+
 func nastyThings() []any {
 	l := held("/a\u202eb\u2066\u00a0\ufeff\u200b\u2028", 1, lockapi.Holder{Session: nasty, SessionName: nasty, Mode: nasty, Token: 1, GrantedAt: start})
 	s := theSession(nasty, nasty, 5000)
@@ -76,6 +84,7 @@ var screens = []struct {
 	{"cell-lease-runs-out", script(well(), Tick(at(1)))},
 	{"cell-of-one", script(Tick(start), Looked{At: start, Look: Look{Cell: theCell(1, "r1")}}, Membered{At: start, Members: theMembers(1, 0)})},
 	{"no-master", script(well(), Tick(at(2)), Looked{At: at(2), Look: noMasterLook()}, Unheard{At: at(2), Err: &Trouble{Text: "no master"}})},
+	{"cell-deaf", script(well(), Tick(at(2)), Looked{At: at(2), Look: deafLook()})},
 	{"never-reached", script(Tick(start), Looked{At: start, Err: unreachable}, Tick(at(3)))},
 	{"lost-and-stale", script(well(), keys("2"), Tick(at(1)), Looked{At: at(1), Err: unreachable}, Looked{At: at(6), Err: unreachable}, Tick(at(13)))},
 	{"found-again", script(well(), Looked{At: at(1), Err: unreachable}, Looked{At: at(9), Look: Look{Cell: theCell(3, "r1")}}, Tick(at(9)))},
