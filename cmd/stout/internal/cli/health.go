@@ -79,7 +79,7 @@ func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, deaf 
 	switch {
 	case answers && refused.Command != "":
 		f.outside, f.what, f.command = true, saying(refused), replaceCommand(r.ID, refused.Directory)
-	case deaf && answers:
+	case deaf && answers: // and is known to the master: it is of this cell
 		f.deaf, f.what = true, fmt.Sprintf("answers, and hears no master: %s; its last contact was %s ago", saying(refused), millis(r.LastContactMS))
 	case r.Healthy:
 	case err == nil:
@@ -89,6 +89,10 @@ func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, deaf 
 		}
 		f.what = "is not heard by the master, and answers here"
 	case answers:
+		if f.what = a.another(ctx, cell, r); f.what != "" {
+			f.outside = true
+			break
+		}
 		f.what = "answers, and is not ready: " + saying(refused)
 	default:
 		f.what = fmt.Sprintf("does not answer (%s); last heard of %s ago", reason(err, probeTimeout), millis(r.LastContactMS))
@@ -96,9 +100,9 @@ func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, deaf 
 	return f
 }
 
-// another says who else answers, and is ready, at a replica's address; empty
-// where nobody else is seen to. Two cells may have one name: then the directory
-// tells them apart.
+// another says who else answers at a replica's address; empty where nobody else
+// is seen to. Two cells may have one name: then their ids tell them apart, and the
+// directory, where the id is not told.
 func (a *app) another(ctx context.Context, cell string, r lockapi.Replica) string {
 	if view, err := a.client.CellAt(ctx, r.URL); err == nil && view.Cell != cell {
 		return fmt.Sprintf("does not answer: a replica of another cell, %s, answers at its address", clean(view.Cell))
@@ -111,7 +115,13 @@ func (a *app) another(ctx context.Context, cell string, r lockapi.Replica) strin
 		return fmt.Sprintf("does not answer: another replica, %s, answers at its address", clean(own.ID))
 	}
 	list, err := a.client.Members(ctx)
-	if err != nil || own.Directory == "" || present(list, r.ID) == nil {
+	if err != nil {
+		return ""
+	}
+	if id := a.cellIDAt(ctx, r.URL); id != "" && list.CellID != "" && id != list.CellID {
+		return fmt.Sprintf("does not answer: a replica of another cell of the same name, with id %s, answers at its address", clean(id))
+	}
+	if own.Directory == "" || present(list, r.ID) == nil {
 		return ""
 	}
 	if slices.ContainsFunc(list.Members, func(m lockapi.Member) bool { return m.ID == r.ID && m.Directory == own.Directory }) {

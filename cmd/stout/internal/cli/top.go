@@ -74,15 +74,20 @@ type topSource struct {
 
 // Look implements top.Source.
 func (s *topSource) Look(ctx context.Context) (top.Look, error) {
+	cells := s.a.askCells(ctx)
 	seen, err := s.a.survey(ctx, min(s.a.opts.timeout, remaining(ctx)))
 	if err != nil {
 		return top.Look{}, err
 	}
 	out := top.Look{}
 	found := s.a.examine(ctx, &seen)
+	several := <-cells
 	if !inOffice(seen.Cell) {
 		f := s.a.noMaster(seen.Cell)
 		out.Findings = append([]string{safeLine(f.message)}, f.hints...)
+	}
+	if several != nil {
+		out.Findings = append(append([]string{several.message}, several.details...), out.Findings...)
 	}
 	for _, f := range found {
 		out.Findings = append(out.Findings, clean(f.id)+" "+f.what)
