@@ -51,9 +51,9 @@ function says({ holders, state, delay_remaining_ms: delay, waiters }) {
 const head = (...names) => h('thead', null, h('tr', null, names.map(n => h('th', { scope: 'col', class: n.class }, n.name ?? n))));
 const wide = name => ({ name, class: 'wide' });
 
-function holders({ holders: all, queue: next = [], more_holders: more }) {
+function holders(known) {
+  const { holders: all, more_holders: more } = known;
   if (!all.length) return null;
-  const after = next[0] && called(next[0].session_name, next[0].session);
   return h('section', { 'aria-labelledby': 'holders' }, h('h2', { id: 'holders' }, all.length === 1 ? 'Holder' : 'Holders'),
     h('table', { class: 'short' }, head('Session', wide('Principal'), wide('Handle'), wide('Mode'), 'Token', 'Held for', ...(admin ? [{ name: h('span', { class: 'unseen' }, 'Action') }] : [])),
       h('tbody', null, all.slice(0, 200).map(x => h('tr', { key: x.token },
@@ -61,7 +61,7 @@ function holders({ holders: all, queue: next = [], more_holders: more }) {
         h('td', { class: 'wide' }, x.principal), h('td', { class: 'wide mono' }, x.handle),
         h('td', { class: 'wide' }, x.mode), h('td', { class: 'mono' }, x.token),
         h('td', { title: x.granted_at }, ago(x.granted_at), x.unclaimed_ms ? status('warn', 'not claimed') : ''),
-        admin && h('td', { class: 'act' }, h('button', { type: 'button', class: 'danger quietly', onclick: () => release({ path }, x, called(x.session_name, x.session), after) },
+        admin && h('td', { class: 'act' }, h('button', { type: 'button', class: 'danger quietly', onclick: () => release({ ...known, path }, x, called(x.session_name, x.session)) },
           'Release…', h('span', { class: 'unseen' }, ` by force from ${called(x.session_name, x.session)}`))))))),
     (all.length > 200 || more) && h('p', { class: 'quiet' }, `and ${count(all.length - Math.min(200, all.length) + (more ?? 0))} more`));
 }

@@ -44,6 +44,28 @@ export function bears(n) {
   return `${NUMBERS[n] ?? n} more ${n === 1 ? 'replica' : 'replicas'} may fail.`;
 }
 
+// heirs says who has a lock when one of its holders is no more, which others hold with
+// him; of its queue the beginning is known.
+export function heirs({ queue = [], waiters, mode, limit }, others) {
+  if (!waiters) return others ? `Nobody waits; the ${plural(others, 'other holder')} still ${others === 1 ? 'has' : 'have'} it.` : 'Nobody waits: the lock is free at once, without lock-delay.';
+  const [first] = queue;
+  if (!first) return 'Who is first in the queue is next, without lock-delay.';
+  const name = called(first.session_name, first.session);
+  if (others && (first.mode === 'exclusive' || mode === 'exclusive')) return `${name} is next, and still waits for the ${plural(others, 'other holder')}.`;
+  let together = 1;
+  while (together < queue.length && first.mode === 'shared' && queue[together].mode === 'shared' && (!limit || others + together < limit)) together++;
+  if (together > 1) return `${name} and the next ${count(together - 1)} of those who wait get the lock at once, without lock-delay.`;
+  return `${name} is next and gets the lock at once, without lock-delay.`;
+}
+
+// freed says what becomes of the locks of a session that is ended.
+export function freed(holds) {
+  if (!holds.length) return 'It holds no lock.';
+  const all = holds.length === 1 ? 'lock is' : `${count(holds.length)} locks are`;
+  if (holds.every(x => x.mode !== 'shared')) return `Its ${all} free at once, without lock-delay; who waits gets ${holds.length === 1 ? 'it' : 'them'}.`;
+  return `Its ${all} given back at once, without lock-delay. What it shares with others these still have, and who waits for all of them waits on; what nobody else has is free, and who waits gets it.`;
+}
+
 // called is a session's name, or the beginning of its id where it has none.
 export const called = (name, id) => name || `session ${short(id)}`;
 
