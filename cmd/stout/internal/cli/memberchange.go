@@ -12,7 +12,8 @@ import (
 
 const memberExits = `
 Exit codes: 0 done, 1 the cell refused or nobody said yes, 2 wrong usage, 3 the
-cell has no master, 4 no replica can be reached.`
+cell has no master, 4 no replica can be reached, 6 it is not known whether it is
+done.`
 
 func (a *app) addMemberCommand() *cobra.Command {
 	var req lockapi.AddMemberRequest
@@ -36,7 +37,7 @@ member list shows how far it is.
 			if err := req.Validate(); err != nil {
 				return usagef("%s", err.(*lockapi.Error).Detail)
 			}
-			if err := a.changeMember(cmd.Context(), func(ctx context.Context) error { return a.client.AddMember(ctx, req) }); err != nil {
+			if err := a.changeMember(cmd.Context(), clean(req.ID)+" was added", func(ctx context.Context) error { return a.client.AddMember(ctx, req) }); err != nil {
 				return err
 			}
 			if a.ui.json {
@@ -102,7 +103,7 @@ func (a *app) removeMember(ctx context.Context, id string, yes, force bool) erro
 			return err
 		}
 	}
-	if err := a.changeMember(ctx, func(ctx context.Context) error {
+	if err := a.changeMember(ctx, clean(id)+" was removed", func(ctx context.Context) error {
 		return a.client.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Force: force})
 	}); err != nil {
 		return err
@@ -228,7 +229,7 @@ func (a *app) setMember(ctx context.Context, id string, req lockapi.SetMemberReq
 		}
 	}
 	var now lockapi.Member
-	err := a.changeMember(ctx, func(ctx context.Context) (err error) {
+	err := a.changeMember(ctx, clean(id)+" was changed", func(ctx context.Context) (err error) {
 		now, err = a.client.SetMember(ctx, id, req)
 		return err
 	})

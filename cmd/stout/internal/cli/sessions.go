@@ -98,7 +98,7 @@ waits are dropped. Its program learns of it by its next keepalive, which may be
 seconds later: until then it may work on, beside the next holder. Only fencing
 tokens keep these apart.
 
-` + exitHelp,
+` + changeHelp,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeSession,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.killSession(cmd.Context(), args[0]) },
