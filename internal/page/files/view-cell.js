@@ -3,7 +3,7 @@
 import { transfer } from './ask.js';
 import { h } from './dom.js';
 import { circles, link, meter, status } from './parts.js';
-import { hung, store } from './store.js';
+import { hung, mine, store } from './store.js';
 import { bears, bytes, count, lasting, plural, timeOfDay } from './words.js';
 import { eventLine } from './view-events.js';
 
@@ -43,7 +43,7 @@ export const cellView = {
         h('div', { class: 'over' }, h('h2', { id: 'lately' }, 'Lately'), link('#/events', 'All events')),
         store.events.length
           ? h('ul', { class: 'lines' }, store.events.slice(0, 8).map(eventLine))
-          : h('p', { class: 'empty' }, 'Nothing has changed since the page was opened.')),
+          : h('p', { class: 'empty' }, `Nothing${mine(' that you may read')} has changed since the page was opened.`)),
     ];
   },
 };

@@ -135,7 +135,7 @@ func (a *app) ls(ctx context.Context, dir, file string, all, tree bool, opts []c
 	case a.ui.json:
 		return a.ui.object(fileList(entries))
 	case len(entries) == 0:
-		a.ui.note("there is no file below %s", clean(dir))
+		a.ui.note("there is no file%s below %s", a.thatMayBeRead(ctx, " that you may read"), clean(dir))
 		return nil
 	case tree && strings.HasPrefix(entries[0].Path, dir):
 		a.showTree(dir, entries)

@@ -53,7 +53,7 @@ func (m *Model) cellLines(height int) []string {
 	}
 	lines = append(lines, "", m.paint.head("Lately"))
 	if len(m.events) == 0 {
-		return append(lines, m.paint.dim("  nothing has changed since stout top was started"))
+		return append(lines, m.paint.dim(fmt.Sprintf("  nothing%s has changed since stout top was started", m.hedge(" that you may read"))))
 	}
 	widths = layout(eventColumns, m.width-2)
 	for i := range m.events[:min(room, len(m.events))] {

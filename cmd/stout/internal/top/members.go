@@ -31,7 +31,7 @@ func (m *Model) membersLines() []string {
 	}
 	lines = append(lines, "")
 	if len(m.circles) == 0 {
-		return append(lines, "No sessions wait for each other.")
+		return append(lines, fmt.Sprintf("No sessions wait for each other%s.", m.hedge(" over locks that you may read")))
 	}
 	return append(lines, m.circleLines()...)
 }
