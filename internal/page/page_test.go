@@ -178,3 +178,28 @@ func TestVerdict(t *testing.T) {
 		at(8000): "warn: r3 is not well. One more replica may fail.",
 	})
 }
+
+// TestOfMembers: how far one is behind that is not well nobody knows, and without a master
+// it is not said what the cell bears.
+func TestOfMembers(t *testing.T) {
+	const tell = `(store.members = {cell_id: 'c', tolerates: 0, members: %s}, text(membersView.draw()))`
+	imports := `const { membersView } = await import('./view-cell.js');
+const { store } = await import('./store.js');
+const text = x => (x === null || x === undefined || x === false ? '' : Array.isArray(x) ? x.map(text).join('') : x.tag ? text(x.children) + '|' : String(x));`
+	says(t, imports, map[string]string{
+		fmt.Sprintf(tell, `[{id: 'r1', role: 'replica', healthy: false, version: 'v1', behind: 0, applied_index: 7}]`) + ".includes('hears no master')":    "true",
+		fmt.Sprintf(tell, `[{id: 'r1', role: 'replica', healthy: false, version: 'v1', behind: 0, applied_index: 7}]`) + ".includes('is borne')":           "false",
+		fmt.Sprintf(tell, `[{id: 'r1', role: 'replica', healthy: false, version: 'v1', behind: 0, applied_index: 7}]`) + ".includes('There is no master')": "true",
+		fmt.Sprintf(tell, `[{id: 'r1', role: 'master', healthy: true}, {id: 'r2', healthy: false, behind: 1637}]`) + ".includes('behind')":                 "false",
+		fmt.Sprintf(tell, `[{id: 'r1', role: 'master', healthy: true}, {id: 'r2', healthy: false, behind: 1637}]`) + ".includes('No further failure')":     "true",
+	})
+}
+
+// TestAtLeast: a master that took office knows nothing of the keepalives before.
+func TestAtLeast(t *testing.T) {
+	const end = `{at: '2026-03-01T03:00:12Z', silent_ms: 12000}`
+	says(t, "const { atLeast } = await import('./words.js');", map[string]string{
+		`'<' + atLeast(` + end + `, [{type: 'master_changed', at: '2026-03-01T03:00:00.4Z'}]) + '>'`: "<at least >",
+		`'<' + atLeast(` + end + `, [{type: 'master_changed', at: '2026-03-01T02:59:00Z'}]) + '>'`:   "<>",
+	})
+}

@@ -4,7 +4,7 @@ import { transfer } from './ask.js';
 import { h } from './dom.js';
 import { circles, link, meter, status } from './parts.js';
 import { hung, mine, store } from './store.js';
-import { bears, bytes, count, lasting, plural, timeOfDay } from './words.js';
+import { bearing, bears, bytes, count, lasting, plural, timeOfDay } from './words.js';
 import { eventLine } from './view-events.js';
 
 // since is how long ago the cell's answer came, which its spans are counted on by.
@@ -84,7 +84,7 @@ function replicas(cell) {
       h('tbody', null, cell.replicas.map(r => h('tr', { key: r.id },
         h('th', { scope: 'row' }, r.id, r.role === 'master' && h('span', { class: 'tag' }, 'master'), r.role === 'nonvoter' && h('span', { class: 'tag plain' }, 'no vote')),
         h('td', null, old ? status('wait', r.healthy ? 'was well' : 'was silent') : deaf(cell, r) ? status('bad', `hears no master for ${lasting(r.last_contact_ms + since())}`) : r.healthy ? status('good', 'well') : status('bad', `silent for ${lasting(r.last_contact_ms + since())}`)),
-        h('td', { class: 'number' }, most - r.applied_index ? plural(most - r.applied_index, 'entry', 'entries') : 'up to date'),
+        h('td', { class: 'number' }, !r.healthy ? 'not known' : most - r.applied_index ? plural(most - r.applied_index, 'entry', 'entries') : 'up to date'),
         h('td', { class: 'wide' }, promise(r)),
         h('td', { class: 'wide mono' }, release.get(r.id) || '–'),
         h('td', { class: 'wide mono' }, r.url),
@@ -106,13 +106,13 @@ export const membersView = {
     const { members } = store;
     if (!members) return [h('h1', null, 'Members'), h('p', { class: 'empty' }, 'Asking for the members…')];
     return [
-      h('div', { class: 'head' }, h('h1', null, 'Members'), h('p', { class: 'verdict' }, bears(members.tolerates), ' ', h('span', { class: 'quiet' }, 'Cell ', h('code', null, members.cell_id)))),
+      h('div', { class: 'head' }, h('h1', null, 'Members'), h('p', { class: 'verdict' }, bearing(members), ' ', h('span', { class: 'quiet' }, 'Cell ', h('code', null, members.cell_id)))),
       h('div', { class: 'cards' }, members.members.map(m => h('section', { class: 'card', key: m.id + m.directory, 'aria-label': `Replica ${m.id}` },
         h('div', { class: 'over' }, h('h2', null, m.id), m.role === 'master' && h('span', { class: 'tag' }, 'master'),
-          m.healthy ? status('good', 'well') : status('bad', 'does not answer')),
+          m.healthy ? status('good', 'well') : status('bad', m.version ? 'hears no master' : 'does not answer')),
         h('dl', null,
           fact('Part', m.suffrage === 'voter' ? 'votes' : 'has no vote'),
-          fact('Log', m.behind ? `${plural(m.behind, 'entry', 'entries')} behind` : `up to date, at entry ${count(m.applied_index)}`),
+          fact('Log', !m.healthy ? 'not known' : m.behind ? `${plural(m.behind, 'entry', 'entries')} behind` : `up to date, at entry ${count(m.applied_index)}`),
           fact('Release', m.version || 'not known'),
           fact('Member since', timeOfDay(m.since)),
           fact('API', m.url, true), fact('Raft', m.raft_addr, true), fact('Directory', m.directory, true))))),

@@ -6,7 +6,7 @@ import { h } from './dom.js';
 import { back, circles, sessionLink, status } from './parts.js';
 import { readLock, store } from './store.js';
 import { stateOf } from './view-locks.js';
-import { ago, called, count, happened, lasting, plural, reason, timeOfDay, told } from './words.js';
+import { ago, atLeast, called, count, happened, lasting, plural, reason, timeOfDay, told } from './words.js';
 
 let path, lock, error, admin, history;
 let news; // a reading that is about to begin
@@ -96,18 +96,18 @@ function timeline() {
     events.length
       ? h('ol', { class: 'timeline' }, events.map(e => h('li', { key: e.revision, class: `is ${e.type} ${e.reason ?? ''}` },
         h('time', { datetime: e.at && new Date(e.at).toISOString(), class: 'quiet' }, e.at ? timeOfDay(e.at) : ''),
-        h('span', { class: 'what' }, h('b', null, happened(e.type)), ' ', sentence(e)),
+        h('span', { class: 'what' }, h('b', null, happened(e.type)), ' ', sentence(e, events)),
         h('span', { class: 'quiet mono small wide' }, `revision ${e.revision}`))))
       : h('p', { class: 'empty' }, history === undefined && !none ? 'Reading what the replica remembers…' : history ? 'The replica remembers nothing that happened to it.' : 'Nothing since the page was opened.'),
     history && h('p', { class: 'quiet small' }, history.more && 'This is not all. ', history.since && `The replica remembers everything since ${timeOfDay(history.since)}.`));
 }
 
-function sentence(e) {
+function sentence(e, events) {
   if (!e.session) return told(e);
   const who = sessionLink(e.session, e.session_name);
   if (e.type === 'lock_acquired') return [who, ` · ${e.mode} · token ${e.token}`, e.waited_ms ? ` · had waited for ${lasting(e.waited_ms)}` : ''];
   if (e.type === 'lock_released') {
-    return [who, ` · ${reason(e.reason)}`, e.by && (e.reason === 'forced' || e.by !== e.principal) ? ` by ${e.by}` : '', e.silent_ms ? `: last keepalive ${lasting(e.silent_ms)} before, ttl ${lasting(e.ttl_ms)}` : '',
+    return [who, ` · ${reason(e.reason)}`, e.by && (e.reason === 'forced' || e.by !== e.principal) ? ` by ${e.by}` : '', e.silent_ms ? `: last keepalive ${atLeast(e, events)}${lasting(e.silent_ms)} before, ttl ${lasting(e.ttl_ms)}` : '',
       e.held_ms ? ` · had held it for ${lasting(e.held_ms)}` : ''];
   }
   return [who, ` · ${e.mode}`];

@@ -38,6 +38,10 @@ export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one
 
 const NUMBERS = ['No', 'One', 'Two', 'Three', 'Four'];
 
+// bearing says how many more failures a list of members bears.
+export const bearing = ({ members, tolerates }) => (members.some(m => m.role === 'master')
+  ? bears(tolerates) : 'There is no master: what the cell bears is exceeded, or one is about to be elected.');
+
 // bears says how many more failures a cell bears.
 export function bears(n) {
   if (n === 0) return 'No further failure is borne.';
@@ -84,6 +88,14 @@ const HAPPENED = {
 };
 
 export const happened = type => HAPPENED[type] ?? type.replaceAll('_', ' ');
+
+// atLeast qualifies how long a session was silent where its master had taken office at
+// that time, and knew nothing of what was before.
+export function atLeast(end, events) {
+  const heard = Date.parse(end.at) - end.silent_ms;
+  const turned = e => e.type === 'master_changed' && Date.parse(e.at) < Date.parse(end.at) && Math.abs(heard - Date.parse(e.at)) < 1000;
+  return events.some(turned) ? 'at least ' : '';
+}
 
 // told is what an event says beside its kind and path.
 export function told(e) {

@@ -30,6 +30,17 @@ func noMasterLook() Look {
 	return Look{Cell: c, Findings: []string{"r2 does not answer (connection refused); last heard of 14s ago", "r3 answers, and is not ready: it has no master"}}
 }
 
+// unled is the members as a replica tells them that hears no master, with one more
+// that it can't ask.
+func unled() lockapi.Members {
+	out := theMembers(3, 0)
+	for i := range out.Members {
+		out.Members[i].Role, out.Members[i].Healthy = lockapi.RoleReplica, false
+	}
+	out.Members[2].Version = ""
+	return out
+}
+
 // guarded is a cell with nothing in it, and access on.
 func guarded() Looked {
 	c := theCell(3, "r1")
@@ -73,10 +84,11 @@ func lockDetail() DetailRead {
 	return DetailRead{At: start, Of: subject{lockKind, "/db/primary"}, Detailed: Detailed{
 		Text: "/db/primary is held by db-1.example since 02:58:30, for 1m30s.\n    Token 101, exclusive, session S1. Its session is still good for 9.1s of 12s.\n",
 		History: &lockapi.History{Path: "/db/primary", More: true, Since: ptr(at(-7000)), Events: []lockapi.PastEvent{
-			{Revision: 9, Type: lockapi.EventLockContended, At: at(-60), SessionName: "db-2.example"},
-			{Revision: 8, Type: lockapi.EventLockAcquired, At: at(-90), SessionName: "db-1.example", Mode: lockapi.Exclusive, Token: 101, WaitedMS: ptr(int64(31_000))},
-			{Revision: 7, Type: lockapi.EventMasterChanged, At: at(-95), Master: "r1", Epoch: 3},
-			{Revision: 6, Type: lockapi.EventLockReleased, At: at(-100), SessionName: "db-3.example", Token: 90, Reason: lockapi.ReasonSessionExpired, SilentMS: ptr(int64(14_200)), TTLMS: 12_000, HeldMS: ptr(int64(86_400_000))},
+			{Revision: 10, Type: lockapi.EventLockContended, At: at(-60), SessionName: "db-2.example"},
+			{Revision: 9, Type: lockapi.EventLockAcquired, At: at(-90), SessionName: "db-1.example", Mode: lockapi.Exclusive, Token: 101, WaitedMS: ptr(int64(31_000))},
+			{Revision: 8, Type: lockapi.EventMasterChanged, At: at(-95), Master: "r1", Epoch: 3},
+			{Revision: 7, Type: lockapi.EventLockReleased, At: at(-100), SessionName: "db-3.example", Token: 90, Reason: lockapi.ReasonSessionExpired, SilentMS: ptr(int64(14_200)), TTLMS: 12_000, HeldMS: ptr(int64(86_400_000))},
+			{Revision: 6, Type: lockapi.EventMasterChanged, At: at(-114), Master: "r2", Epoch: 2},
 			{Revision: 5, Type: lockapi.EventLockReleased, At: at(-90_000), SessionName: nasty, Token: 80, Reason: lockapi.ReasonForced, By: "user:ops", HeldMS: ptr(int64(500))},
 		}},
 	}}
@@ -125,6 +137,7 @@ var screens = []struct {
 		{Revision: 72, Type: lockapi.EventFileChanged, Path: "/app/conf", File: &lockapi.File{FileStat: lockapi.FileStat{Size: 5000, Generation: 9}}},
 	}})},
 	{"members", script(well(), keys("6"))},
+	{"members-without-master", script(well(), keys("6"), Looked{At: start, Look: noMasterLook()}, Membered{At: start, Members: unled()})},
 	{"members-in-a-circle", script(well(), keys("6"), Membered{At: start, Members: theMembers(3, 1), Circles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{
 		{Session: "A", SessionName: "left", Path: "/x", Mode: lockapi.Exclusive, WaitingMS: 4000, Token: 7}, {Session: "B", SessionName: "right", Path: "/y", Mode: lockapi.Exclusive, WaitingMS: 3000, Token: 8}}}}})},
 	{"paused", script(well(), keys("2", "p"), Tick(at(30)), Happened{at(10), []lockapi.CellEvent{lockEventOf(lockapi.EventLockReleased, 60, "/db/primary", "S1", "db-1.example", 101, "released")}})},
