@@ -138,6 +138,7 @@ func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 			hint("stout status shows which replicas are well, to who may observe the cell")
 	}
 	if !inOffice(cell.Cell) {
+		a.examine(ctx, &cell) // one that is none of the cell's counts for nothing
 		return a.noMaster(cell.Cell)
 	}
 	return (&failure{code: exitUnreachable, message: "the cell did not answer within " + human(within)}).

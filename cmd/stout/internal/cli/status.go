@@ -147,10 +147,11 @@ func (a *app) noMaster(cell lockapi.Cell) *failure {
 			continue
 		}
 		voters++
-		if r.Healthy {
+		well := r.Healthy && r.Role != lockapi.RoleNone // which is that of one that waits to be a member
+		if well {
 			up++
 		}
-		if r.Healthy && r.Promise != nil {
+		if well && r.Promise != nil {
 			promised = max(promised, r.Promise.RemainingMS)
 		}
 	}

@@ -556,3 +556,25 @@ func TestMayCall(t *testing.T) {
 		}
 	}
 }
+
+// TestNoMasterCountsVoters: a replica that waits to be a member answers, and has no vote.
+func TestNoMasterCountsVoters(t *testing.T) {
+	cell := *view(1, "", false)
+	cell.Replicas[1].Role = lockapi.RoleNone
+	cell.Replicas[2].Healthy = false
+	f := (&app{}).noMaster(cell)
+	if want := "1 of 3 replicas answer; a master needs 2 that see each other"; f.hints[0] != want {
+		t.Errorf("%q, want %q", f.hints[0], want)
+	}
+
+	// Nor has one whose directory is not the member's, which says so when it is asked.
+	synctest.Test(t, func(t *testing.T) {
+		out := view(1, "", false)
+		wiped := &lockapi.Error{Code: lockapi.CodeNoMaster, Directory: "00c0ffee00c0ffee", Command: "x", Detail: "another directory"}
+		h := hosts{"r1": {cell: out}, "r2": {cell: out, ready: wiped}}
+		f := asApp(t, h, "http://r1").diagnose(t.Context(), time.Second)
+		if want := "1 of 3 replicas answer; a master needs 2 that see each other"; len(f.hints) == 0 || f.hints[0] != want {
+			t.Errorf("%+v, want %q", f, want)
+		}
+	})
+}
