@@ -37,6 +37,9 @@ member list shows how far it is.
 			if err := req.Validate(); err != nil {
 				return usagef("%s", err.(*lockapi.Error).Detail)
 			}
+			if err := a.notAnothers(cmd.Context(), req); err != nil {
+				return err
+			}
 			if err := a.changeMember(cmd.Context(), clean(req.ID)+" was added", func(ctx context.Context) error { return a.client.AddMember(ctx, req) }); err != nil {
 				return err
 			}
@@ -60,6 +63,23 @@ member list shows how far it is.
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	return cmd
+}
+
+// notAnothers refuses a replica that says that it is a member of another cell: it does
+// nothing in this one, though it may be of the same name.
+func (a *app) notAnothers(ctx context.Context, req lockapi.AddMemberRequest) error {
+	asked, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	is := a.cellIDAt(asked, req.URL)
+	if is == "" {
+		return nil
+	}
+	list, err := a.listMembers(ctx)
+	if err != nil || list.CellID == "" || list.CellID == is { // what is wrong the change tells
+		return nil
+	}
+	return (&failure{code: exitFailed, message: fmt.Sprintf("the replica at %s is of another cell, with id %s; this one has id %s", clean(req.URL), clean(is), clean(list.CellID))}).
+		hint("start it with an empty data directory and --join; nothing was changed")
 }
 
 func (a *app) removeMemberCommand() *cobra.Command {

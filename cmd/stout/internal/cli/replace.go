@@ -247,6 +247,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 const (
 	replaceLook     = 500 * time.Millisecond
 	replacePatience = time.Minute
+	// replaceSilence is from when on it is told that nobody answers.
+	replaceSilence = 5 * time.Second
 	// replaceNews is how often it is told what the replica says of itself, while a
 	// replacement waits for it.
 	replaceNews = 10 * time.Second
@@ -276,6 +278,8 @@ func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members
 			a.ui.progress(kind, fmt.Sprintf("%s: %s%s", r.id, how, says))
 		case time.Since(seen) > replacePatience:
 			return list, err
+		case time.Since(seen) >= replaceSilence:
+			a.ui.progress("replace silent", fmt.Sprintf("%s: the cell does not say how far it is: it has no master, or none that answers; asking for %s at most", clean(r.id), human(replacePatience)))
 		}
 		if !sleep(ctx, replaceLook) {
 			return list, ctx.Err()
