@@ -413,6 +413,9 @@ func (e *explained) why(p lockapi.PastEvent) string {
 	case lockapi.ReasonForced:
 		return "released by force" + by(p)
 	case lockapi.ReasonSessionClosed:
+		if p.By == p.Principal && (p.By == "" || p.By == lockapi.PrincipalAnonymous) {
+			return "its session was closed, by its program or by whoever killed it"
+		}
 		if p.By == p.Principal {
 			return "closed"
 		}

@@ -118,3 +118,37 @@ func TestExplainWithoutMaster(t *testing.T) {
 		t.Errorf("nobody answers: %+v", err)
 	}
 }
+
+// TestWhyClosed: where nobody is known, a session that was killed looks as one that was
+// closed by its program, and that is said.
+func TestWhyClosed(t *testing.T) {
+	for _, tt := range []struct{ by, principal, want string }{
+		{"", "", "its session was closed, by its program or by whoever killed it"},
+		{"anonymous", "anonymous", "its session was closed, by its program or by whoever killed it"},
+		{"user:a", "user:a", "closed"},
+		{"user:b", "user:a", "closed by user:b"},
+	} {
+		if got := (&explained{}).why(lockapi.PastEvent{Reason: lockapi.ReasonSessionClosed, By: tt.by, Principal: tt.principal}); got != tt.want {
+			t.Errorf("by %q, of %q: %q", tt.by, tt.principal, got)
+		}
+	}
+}
+
+// TestSessionWithoutMaster: what is left of a lease only the master knows; a ttl is not
+// shown as that.
+func TestSessionWithoutMaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for left, want := range map[int64]string{-1: "ttl 10m00s", 5000: "lease 5s of 10m00s left"} {
+			s := lockapi.SessionState{Session: lockapi.Session{ID: "S", Name: "n", TTLMS: 600_000}}
+			if left >= 0 {
+				s.LeaseRemainingMS = &left
+			}
+			var out bytes.Buffer
+			a := asApp(t, hosts{"r1": {cell: view(3, "r1", true), api: map[string]any{lockapi.RouteSessions + "/S": s}}}, "http://r1")
+			a.ui = &ui{out: paint(&out, termenv.Ascii)}
+			if err := a.showSession(t.Context(), "S", nil); err != nil || !strings.Contains(strings.Join(strings.Fields(out.String()), " "), want) {
+				t.Errorf("%v: %s", err, out.String())
+			}
+		}
+	})
+}

@@ -117,12 +117,12 @@ func (a *app) showSession(ctx context.Context, id string, opts []client.ReadOpti
 	if a.ui.json {
 		return a.ui.object(s)
 	}
-	lease := millis(s.TTLMS)
+	word, lease := "ttl", millis(s.TTLMS)
 	if s.LeaseRemainingMS != nil {
-		lease = fmt.Sprintf("%s of %s left", a.leaseLeft(s), lease)
+		word, lease = "lease", fmt.Sprintf("%s of %s left", a.leaseLeft(s), lease)
 	}
 	pairs := [][2]string{
-		{"session", clean(s.ID)}, {"name", clean(s.Name)}, {"lease", lease},
+		{"session", clean(s.ID)}, {"name", clean(s.Name)}, {word, lease},
 		{"age", since(s.CreatedAt)}, {"epoch", fmt.Sprint(s.Epoch)},
 	}
 	if len(s.Meta) > 0 {
