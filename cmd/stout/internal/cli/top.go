@@ -33,7 +33,8 @@ directories are listed once, up to 20000.
 
 Where output is no terminal, stout status --watch shows the cell each second.
 
-Exit codes: 0 it was quit, 1 something failed, 2 wrong usage.`,
+Exit codes: 0 it was quit by q, 1 something failed, 2 wrong usage, 128+n if
+signal n ended it: 130 for Ctrl-C.`,
 		Example: `  stout top
   stout top -s 10.0.0.1:7101,10.0.0.2:7101`,
 		SuggestFor:        []string{"ui", "tui", "dashboard", "monitor", "live"},

@@ -67,6 +67,8 @@ func (m *Model) state() string {
 	switch {
 	case m.paused:
 		return m.paint.warn("PAUSED " + whole(m.clock.Sub(m.now)))
+	case m.lost != nil && m.lost.Denied && m.mayBeRead() && m.unheard == nil:
+		return m.paint.good("live")
 	case m.lost != nil && m.lost.Denied:
 		return m.paint.warn("DENIED")
 	case m.lost != nil && m.lookedAt.IsZero():
@@ -79,6 +81,15 @@ func (m *Model) state() string {
 		return m.paint.fail("NO MASTER")
 	}
 	return m.paint.good("live")
+}
+
+// mayBeRead says that what is shown takes no right to observe the cell: it is what who
+// looks may read, and it may be fresh.
+func (m *Model) mayBeRead() bool {
+	if m.detail.Kind != noKind {
+		return m.detail.Kind != sessionKind
+	}
+	return m.page == locksPage || m.page == filesPage || m.page == eventsPage
 }
 
 // noteLines are what has to be known on every page.
@@ -95,6 +106,9 @@ func (m *Model) noteLines() []string {
 		lines = append(lines, m.troubleLines(&Trouble{Text: "Events are not told: " + m.unheard.Text})...)
 	}
 	for _, n := range m.notes {
+		if n.turn && !m.lookedAt.IsZero() && !inOffice(m.look.Cell) {
+			continue
+		}
 		lines = append(lines, m.wrapped("* "+m.timeOfDay(n.at)+" "+n.text)...)
 	}
 	if most := max(1, m.height/3); len(lines) > most {
