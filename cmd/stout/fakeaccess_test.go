@@ -36,7 +36,8 @@ func (c *fakeCell) routesOfAccess() map[string]func(*http.Request) (any, error) 
 	return map[string]func(*http.Request) (any, error){
 		"GET /v1/access/whoami": func(r *http.Request) (any, error) {
 			who, how := c.caller(r)
-			return lockapi.WhoAmI{Principal: c.words(who), How: c.words(how)}, nil
+			operates := !a.on || who == lockapi.PrincipalRoot || slices.Contains(a.cell.Operate, who)
+			return lockapi.WhoAmI{Principal: c.words(who), How: c.words(how), Operate: operates && r.URL.Query().Get("rights") == "true"}, nil
 		},
 		"GET /v1/access/check": c.getCheck,
 		"GET /v1/access/rules": func(r *http.Request) (any, error) {

@@ -126,6 +126,9 @@ func (c *fakeCell) deleteMember(r *http.Request) (any, error) {
 	if c.fault == unsafe && r.URL.Query().Get("force") != "true" {
 		return nil, lockapi.Errorf(lockapi.CodeUnsafe, "1 of 2 members that vote are well")
 	}
+	if c.fault == lossy {
+		return nil, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the answer got lost")
+	}
 	return lockapi.MemberRemoved{ID: r.PathValue("id"), Removed: true}, nil
 }
 

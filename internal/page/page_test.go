@@ -2,6 +2,9 @@ package page_test
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -89,4 +92,114 @@ func TestImportsAreThere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// evaluated is what an expression is in a module that has some names of the page's own
+// ones, by node; where there is none the test is skipped.
+func evaluated(t *testing.T, expressions map[string]string, imports string) map[string]string {
+	t.Helper()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("there is no node here")
+	}
+	dir := t.TempDir()
+	put := func(name string, content []byte) {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range page.Names() {
+		if strings.HasSuffix(name, ".js") {
+			f, _ := page.Find(name)
+			put(name, f.Content)
+		}
+	}
+	put("package.json", []byte(`{"type": "module"}`))
+	var code strings.Builder
+	code.WriteString("globalThis.location = { href: 'http://here/ui/' };\nglobalThis.document = {};\n" + imports + "\n")
+	for name, expression := range expressions {
+		fmt.Fprintf(&code, "console.log(%q + '\t' + (%s));\n", name, expression)
+	}
+	put("run.js", []byte(code.String()))
+	out, err := exec.Command(node, filepath.Join(dir, "run.js")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	got := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		got[name] = value
+	}
+	return got
+}
+
+// says checks what expressions are: pairs of one and what it is.
+func says(t *testing.T, imports string, wants map[string]string) {
+	t.Helper()
+	asked := map[string]string{}
+	for expression := range wants {
+		asked[fmt.Sprint(len(asked))] = expression
+	}
+	for name, got := range evaluated(t, asked, imports) {
+		if expression := asked[name]; got != wants[expression] {
+			t.Errorf("%s\nis  %s\nnot %s", expression, got, wants[expression])
+		}
+	}
+}
+
+// TestWhatAReleaseLeaves: who has a lock after a release by force depends on who else holds it.
+func TestWhatAReleaseLeaves(t *testing.T) {
+	const next = `queue: [{session_name: 'next', mode: 'exclusive'}]`
+	const some = `queue: [{session_name: 'a', mode: 'shared'}, {session_name: 'b', mode: 'shared'}, {session_name: 'c', mode: 'exclusive'}]`
+	says(t, "const { freed, heirs } = await import('./words.js');", map[string]string{
+		`heirs({waiters: 0, mode: 'exclusive'}, 0)`:                      "Nobody waits: the lock is free at once, without lock-delay.",
+		`heirs({waiters: 0, mode: 'shared'}, 2)`:                         "Nobody waits; the 2 other holders still have it.",
+		`heirs({waiters: 1, mode: 'exclusive', ` + next + `}, 0)`:        "next is next and gets the lock at once, without lock-delay.",
+		`heirs({waiters: 1, mode: 'shared', ` + next + `}, 1)`:           "next is next, and still waits for the 1 other holder.",
+		`heirs({waiters: 3, mode: 'exclusive', ` + some + `}, 0)`:        "a and the next 1 of those who wait get the lock at once, without lock-delay.",
+		`heirs({waiters: 3, mode: 'shared', limit: 3, ` + some + `}, 2)`: "a is next and gets the lock at once, without lock-delay.",
+		`heirs({waiters: 3, mode: 'shared'}, 1)`:                         "Who is first in the queue is next, without lock-delay.",
+		`freed([])`:                                                      "It holds no lock.",
+		`freed([{mode: 'exclusive'}])`:                                   "Its lock is free at once, without lock-delay; who waits gets it.",
+		`freed([{mode: 'exclusive'}, {mode: 'exclusive'}])`:              "Its 2 locks are free at once, without lock-delay; who waits gets them.",
+		`freed([{mode: 'shared'}]).includes('free at once')`:             "false",
+		`freed([{mode: 'shared'}]).includes('these still have')`:         "true",
+	})
+}
+
+// TestVerdict: a cell is not well with a replica that answers and hears no master.
+func TestVerdict(t *testing.T) {
+	const cell = `{master: {id: 'r1'}, lease: {held: true, term_ms: 2000}, replicas: [{id: 'r1', healthy: true, last_contact_ms: 0}, {id: 'r2', healthy: true, promise: {to: 'r1'}, last_contact_ms: 9000}, {id: 'r3', healthy: true, last_contact_ms: %d}]}`
+	at := func(contact int) string {
+		return fmt.Sprintf(`(Object.assign(store, {cell: `+cell+`, members: {tolerates: 1}}), verdict().join(': '))`, contact)
+	}
+	says(t, "const { verdict } = await import('./view-cell.js');\nconst { store } = await import('./store.js');", map[string]string{
+		at(100):  "good: All replicas are well. One more replica may fail.",
+		at(8000): "warn: r3 is not well. One more replica may fail.",
+	})
+}
+
+// TestOfMembers: how far one is behind that is not well nobody knows, and without a master
+// it is not said what the cell bears.
+func TestOfMembers(t *testing.T) {
+	const tell = `(store.members = {cell_id: 'c', tolerates: 0, members: %s}, text(membersView.draw()))`
+	imports := `const { membersView } = await import('./view-cell.js');
+const { store } = await import('./store.js');
+const text = x => (x === null || x === undefined || x === false ? '' : Array.isArray(x) ? x.map(text).join('') : x.tag ? text(x.children) + '|' : String(x));`
+	says(t, imports, map[string]string{
+		fmt.Sprintf(tell, `[{id: 'r1', role: 'replica', healthy: false, version: 'v1', behind: 0, applied_index: 7}]`) + ".includes('hears no master')":    "true",
+		fmt.Sprintf(tell, `[{id: 'r1', role: 'replica', healthy: false, version: 'v1', behind: 0, applied_index: 7}]`) + ".includes('is borne')":           "false",
+		fmt.Sprintf(tell, `[{id: 'r1', role: 'replica', healthy: false, version: 'v1', behind: 0, applied_index: 7}]`) + ".includes('There is no master')": "true",
+		fmt.Sprintf(tell, `[{id: 'r1', role: 'master', healthy: true}, {id: 'r2', healthy: false, behind: 1637}]`) + ".includes('behind')":                 "false",
+		fmt.Sprintf(tell, `[{id: 'r1', role: 'master', healthy: true}, {id: 'r2', healthy: false, behind: 1637}]`) + ".includes('No further failure')":     "true",
+	})
+}
+
+// TestAtLeast: a master that took office knows nothing of the keepalives before.
+func TestAtLeast(t *testing.T) {
+	const end = `{at: '2026-03-01T03:00:12Z', silent_ms: 12000}`
+	says(t, "const { atLeast } = await import('./words.js');", map[string]string{
+		`'<' + atLeast(` + end + `, [{type: 'master_changed', at: '2026-03-01T03:00:00.4Z'}]) + '>'`: "<at least >",
+		`'<' + atLeast(` + end + `, [{type: 'master_changed', at: '2026-03-01T02:59:00Z'}]) + '>'`:   "<>",
+	})
 }

@@ -3,6 +3,7 @@
 import { change } from './api.js';
 import { byId, h, render } from './dom.js';
 import { note } from './store.js';
+import { freed, heirs } from './words.js';
 
 // ask shows what an action will do, and does it when that is confirmed.
 export function ask({ title, says, verb, run, done }) {
@@ -47,13 +48,13 @@ export const transfer = (from, to) => ask({
   done: `${to} was asked to be the master.`,
 });
 
-// release takes a lock from its holder.
-export const release = (lock, holder, name, next) => ask({
+// release takes a lock from one of its holders.
+export const release = (lock, holder, name) => ask({
   title: 'Release by force?',
   says: [
-    `${name} loses ${lock.path}, which it holds ${holder.mode === 'shared' ? 'shared, with others it may be' : 'alone'}, by token ${holder.token}.`,
+    `${name} loses ${lock.path}, which it holds ${holder.mode === 'shared' ? 'shared' : 'alone'}, by token ${holder.token}.`,
     'Its program is not asked, and may go on as if it had the lock. Only what checks fencing tokens keeps it out.',
-    next ? `${next} is next and gets the lock at once, without lock-delay.` : 'Nobody waits: the lock is free at once, without lock-delay.',
+    heirs(lock, lock.holders.length - 1 + (lock.more_holders ?? 0)),
   ],
   verb: 'Release by force',
   run: () => change('DELETE', `v1/locks${lock.path.split('/').map(encodeURIComponent).join('/')}?${new URLSearchParams({ session: holder.session, handle: holder.handle, token: holder.token, by_force: true })}`),
@@ -64,7 +65,7 @@ export const release = (lock, holder, name, next) => ask({
 export const endSession = (session, name) => ask({
   title: `End ${name}?`,
   says: [
-    session.holds.length ? `Its ${session.holds.length === 1 ? 'lock is' : `${session.holds.length} locks are`} free at once, without lock-delay; who waits gets them.` : 'It holds no lock.',
+    freed(session.holds),
     `${session.waits.length ? `Its ${session.waits.length === 1 ? 'place in a queue goes' : `${session.waits.length} places in queues go`}. ` : ''}Files that end with it are deleted.`,
     'Its program is not asked. It learns of it with its next call, and may go on until then as if it had its locks.',
   ],

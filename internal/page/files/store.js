@@ -25,6 +25,9 @@ export const store = {
   notes: [],
 };
 
+// mine is a reservation about what is not listed, where the caller may not see all.
+export const mine = text => (store.who?.operate ? '' : text);
+
 const listeners = new Set();
 export const onChange = listener => listeners.add(listener);
 

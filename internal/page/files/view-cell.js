@@ -3,12 +3,16 @@
 import { transfer } from './ask.js';
 import { h } from './dom.js';
 import { circles, link, meter, status } from './parts.js';
-import { hung, store } from './store.js';
-import { bears, bytes, count, lasting, plural, timeOfDay } from './words.js';
+import { hung, mine, store } from './store.js';
+import { bearing, bears, bytes, count, lasting, plural, timeOfDay } from './words.js';
 import { eventLine } from './view-events.js';
 
 // since is how long ago the cell's answer came, which its spans are counted on by.
 const since = () => performance.now() - store.cellAt;
+
+// deaf is whether a replica answers and hears nothing of the master in office: it holds
+// no promise, which each round of the lease renews.
+const deaf = ({ master, lease }, r) => !!master && lease.held && r.healthy && r.id !== master.id && !r.promise && r.last_contact_ms > lease.term_ms;
 
 // verdict says in a sentence how the cell is.
 export function verdict() {
@@ -16,7 +20,7 @@ export function verdict() {
   if (!cell) return ['wait', store.cellError ? store.cellError.message : 'Asking the cell…'];
   if (hung()) return ['bad', `Not known: this replica does not answer. What is shown is as it was at ${timeOfDay(store.cellSeen)}.`];
   if (store.cellError) return ['bad', `Not known: ${store.cellError.status ? store.cellError.message : 'this replica does not answer'}. What is shown is as it was at ${timeOfDay(store.cellSeen)}.`];
-  const ill = cell.replicas.filter(r => !r.healthy).map(r => r.id);
+  const ill = cell.replicas.filter(r => !r.healthy || deaf(cell, r)).map(r => r.id);
   const borne = members ? bears(members.tolerates) : '';
   if (!cell.master) return ['bad', 'No master is in office: nothing can be locked or changed until there is one.'];
   if (ill.length) return [members?.tolerates ? 'warn' : 'bad', `${ill.join(' and ')} ${ill.length === 1 ? 'is' : 'are'} not well. ${borne}`];
@@ -39,7 +43,7 @@ export const cellView = {
         h('div', { class: 'over' }, h('h2', { id: 'lately' }, 'Lately'), link('#/events', 'All events')),
         store.events.length
           ? h('ul', { class: 'lines' }, store.events.slice(0, 8).map(eventLine))
-          : h('p', { class: 'empty' }, 'Nothing has changed since the page was opened.')),
+          : h('p', { class: 'empty' }, `Nothing${mine(' that you may read')} has changed since the page was opened.`)),
     ];
   },
 };
@@ -79,12 +83,12 @@ function replicas(cell) {
         may && h('th', { scope: 'col' }, h('span', { class: 'unseen' }, 'Action')))),
       h('tbody', null, cell.replicas.map(r => h('tr', { key: r.id },
         h('th', { scope: 'row' }, r.id, r.role === 'master' && h('span', { class: 'tag' }, 'master'), r.role === 'nonvoter' && h('span', { class: 'tag plain' }, 'no vote')),
-        h('td', null, old ? status('wait', r.healthy ? 'was well' : 'was silent') : r.healthy ? status('good', 'well') : status('bad', `silent for ${lasting(r.last_contact_ms + since())}`)),
-        h('td', { class: 'number' }, most - r.applied_index ? plural(most - r.applied_index, 'entry', 'entries') : 'up to date'),
+        h('td', null, old ? status('wait', r.healthy ? 'was well' : 'was silent') : deaf(cell, r) ? status('bad', `hears no master for ${lasting(r.last_contact_ms + since())}`) : r.healthy ? status('good', 'well') : status('bad', `silent for ${lasting(r.last_contact_ms + since())}`)),
+        h('td', { class: 'number' }, !r.healthy ? 'not known' : most - r.applied_index ? plural(most - r.applied_index, 'entry', 'entries') : 'up to date'),
         h('td', { class: 'wide' }, promise(r)),
         h('td', { class: 'wide mono' }, release.get(r.id) || '–'),
         h('td', { class: 'wide mono' }, r.url),
-        may && h('td', { class: 'act' }, r.role !== 'master' && r.healthy && r.role !== 'nonvoter' &&
+        may && h('td', { class: 'act' }, r.role !== 'master' && r.healthy && !deaf(cell, r) && r.role !== 'nonvoter' &&
           h('button', { type: 'button', class: 'quietly', onclick: () => transfer(cell.master?.id, r.id) }, 'Make master…', h('span', { class: 'unseen' }, ` ${r.id}`))))))));
 }
 
@@ -102,13 +106,13 @@ export const membersView = {
     const { members } = store;
     if (!members) return [h('h1', null, 'Members'), h('p', { class: 'empty' }, 'Asking for the members…')];
     return [
-      h('div', { class: 'head' }, h('h1', null, 'Members'), h('p', { class: 'verdict' }, bears(members.tolerates), ' ', h('span', { class: 'quiet' }, 'Cell ', h('code', null, members.cell_id)))),
+      h('div', { class: 'head' }, h('h1', null, 'Members'), h('p', { class: 'verdict' }, bearing(members), ' ', h('span', { class: 'quiet' }, 'Cell ', h('code', null, members.cell_id)))),
       h('div', { class: 'cards' }, members.members.map(m => h('section', { class: 'card', key: m.id + m.directory, 'aria-label': `Replica ${m.id}` },
         h('div', { class: 'over' }, h('h2', null, m.id), m.role === 'master' && h('span', { class: 'tag' }, 'master'),
-          m.healthy ? status('good', 'well') : status('bad', 'does not answer')),
+          m.healthy ? status('good', 'well') : status('bad', m.version ? 'hears no master' : 'does not answer')),
         h('dl', null,
           fact('Part', m.suffrage === 'voter' ? 'votes' : 'has no vote'),
-          fact('Log', m.behind ? `${plural(m.behind, 'entry', 'entries')} behind` : `up to date, at entry ${count(m.applied_index)}`),
+          fact('Log', !m.healthy ? 'not known' : m.behind ? `${plural(m.behind, 'entry', 'entries')} behind` : `up to date, at entry ${count(m.applied_index)}`),
           fact('Release', m.version || 'not known'),
           fact('Member since', timeOfDay(m.since)),
           fact('API', m.url, true), fact('Raft', m.raft_addr, true), fact('Directory', m.directory, true))))),

@@ -2,7 +2,7 @@
 
 import { h } from './dom.js';
 import { fileLink, lockLink } from './parts.js';
-import { store } from './store.js';
+import { mine, store } from './store.js';
 import { table } from './table.js';
 import { count, happened, plural, timeOfDay, told } from './words.js';
 
@@ -27,7 +27,7 @@ export const eventsView = {
         h('input', { id: 'search', type: 'search', 'aria-label': 'Search events by path, kind or session', placeholder: 'Search path, kind, session', autocomplete: 'off', spellcheck: 'false', value: search, oninput() { search = this.value; redraw(); } }),
         h('button', { type: 'button', 'aria-pressed': String(!!held), onclick() { held = held ? null : [...store.events]; redraw(); } }, 'Hold up')),
       table({
-        id: 'events', label: 'Events, newest first', items: all, empty: store.events.length ? 'No event is as you ask.' : 'Nothing has changed since the page was opened.',
+        id: 'events', label: 'Events, newest first', items: all, empty: store.events.length ? 'No event is as you ask.' : `Nothing${mine(' that you may read')} has changed since the page was opened.`,
         columns: [{ name: 'Seen', class: 'time' }, { name: 'What', class: 'kind' }, { name: 'Path', class: 'path' }, { name: 'Who', class: 'wide' }, { name: 'Revision', class: 'number wide' }],
         row: e => ({ key: e.revision, cells: [h('span', { class: 'mono quiet' }, timeOfDay(e.at)), what(e), where(e) || told(e), e.path ? told(e) : '', h('span', { class: 'mono quiet' }, e.revision)] }),
       }),

@@ -3,7 +3,7 @@
 import { escaped, read } from './api.js';
 import { h } from './dom.js';
 import { back, fileLink, link, sessionLink } from './parts.js';
-import { changed, readDirectory, store } from './store.js';
+import { changed, mine, readDirectory, store } from './store.js';
 import { table } from './table.js';
 import { ago, bytes, timeOfDay } from './words.js';
 import { fact } from './view-cell.js';
@@ -25,7 +25,7 @@ export const filesView = {
       h('div', { class: 'head' }, h('h1', null, 'Files'), trail(prefix)),
       error && h('p', { class: 'error' }, error.message),
       table({
-        id: 'files', label: `Files in ${prefix}`, items, empty: dir?.read ? 'There is no file here.' : 'Reading the files…',
+        id: 'files', label: `Files in ${prefix}`, items, empty: dir?.read ? `There is no file here${mine(' that you may read')}.` : 'Reading the files…',
         columns: [{ name: 'Name', class: 'path' }, { name: 'Size', class: 'number' }, { name: 'Generation', class: 'number' }, { name: 'Changed', class: 'number' }, { name: 'Ends with', class: 'wide' }, { name: 'By', class: 'wide' }],
         row: item => (item.dir
           ? { key: item.dir, class: 'dir', cells: [link(`#/files${escaped(item.dir)}`, item.dir.slice(prefix.length), { class: 'mono' }), '', '', '', '', ''] }

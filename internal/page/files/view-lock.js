@@ -6,7 +6,7 @@ import { h } from './dom.js';
 import { back, circles, sessionLink, status } from './parts.js';
 import { readLock, store } from './store.js';
 import { stateOf } from './view-locks.js';
-import { ago, called, count, happened, lasting, plural, reason, timeOfDay, told } from './words.js';
+import { ago, atLeast, called, count, happened, lasting, plural, reason, timeOfDay, told } from './words.js';
 
 let path, lock, error, admin, history;
 let news; // a reading that is about to begin
@@ -51,9 +51,9 @@ function says({ holders, state, delay_remaining_ms: delay, waiters }) {
 const head = (...names) => h('thead', null, h('tr', null, names.map(n => h('th', { scope: 'col', class: n.class }, n.name ?? n))));
 const wide = name => ({ name, class: 'wide' });
 
-function holders({ holders: all, queue: next = [], more_holders: more }) {
+function holders(known) {
+  const { holders: all, more_holders: more } = known;
   if (!all.length) return null;
-  const after = next[0] && called(next[0].session_name, next[0].session);
   return h('section', { 'aria-labelledby': 'holders' }, h('h2', { id: 'holders' }, all.length === 1 ? 'Holder' : 'Holders'),
     h('table', { class: 'short' }, head('Session', wide('Principal'), wide('Handle'), wide('Mode'), 'Token', 'Held for', ...(admin ? [{ name: h('span', { class: 'unseen' }, 'Action') }] : [])),
       h('tbody', null, all.slice(0, 200).map(x => h('tr', { key: x.token },
@@ -61,7 +61,7 @@ function holders({ holders: all, queue: next = [], more_holders: more }) {
         h('td', { class: 'wide' }, x.principal), h('td', { class: 'wide mono' }, x.handle),
         h('td', { class: 'wide' }, x.mode), h('td', { class: 'mono' }, x.token),
         h('td', { title: x.granted_at }, ago(x.granted_at), x.unclaimed_ms ? status('warn', 'not claimed') : ''),
-        admin && h('td', { class: 'act' }, h('button', { type: 'button', class: 'danger quietly', onclick: () => release({ path }, x, called(x.session_name, x.session), after) },
+        admin && h('td', { class: 'act' }, h('button', { type: 'button', class: 'danger quietly', onclick: () => release({ ...known, path }, x, called(x.session_name, x.session)) },
           'Release…', h('span', { class: 'unseen' }, ` by force from ${called(x.session_name, x.session)}`))))))),
     (all.length > 200 || more) && h('p', { class: 'quiet' }, `and ${count(all.length - Math.min(200, all.length) + (more ?? 0))} more`));
 }
@@ -96,18 +96,18 @@ function timeline() {
     events.length
       ? h('ol', { class: 'timeline' }, events.map(e => h('li', { key: e.revision, class: `is ${e.type} ${e.reason ?? ''}` },
         h('time', { datetime: e.at && new Date(e.at).toISOString(), class: 'quiet' }, e.at ? timeOfDay(e.at) : ''),
-        h('span', { class: 'what' }, h('b', null, happened(e.type)), ' ', sentence(e)),
+        h('span', { class: 'what' }, h('b', null, happened(e.type)), ' ', sentence(e, events)),
         h('span', { class: 'quiet mono small wide' }, `revision ${e.revision}`))))
       : h('p', { class: 'empty' }, history === undefined && !none ? 'Reading what the replica remembers…' : history ? 'The replica remembers nothing that happened to it.' : 'Nothing since the page was opened.'),
     history && h('p', { class: 'quiet small' }, history.more && 'This is not all. ', history.since && `The replica remembers everything since ${timeOfDay(history.since)}.`));
 }
 
-function sentence(e) {
+function sentence(e, events) {
   if (!e.session) return told(e);
   const who = sessionLink(e.session, e.session_name);
   if (e.type === 'lock_acquired') return [who, ` · ${e.mode} · token ${e.token}`, e.waited_ms ? ` · had waited for ${lasting(e.waited_ms)}` : ''];
   if (e.type === 'lock_released') {
-    return [who, ` · ${reason(e.reason)}`, e.by && (e.reason === 'forced' || e.by !== e.principal) ? ` by ${e.by}` : '', e.silent_ms ? `: last keepalive ${lasting(e.silent_ms)} before, ttl ${lasting(e.ttl_ms)}` : '',
+    return [who, ` · ${reason(e.reason)}`, e.by && (e.reason === 'forced' || e.by !== e.principal) ? ` by ${e.by}` : '', e.silent_ms ? `: last keepalive ${atLeast(e, events)}${lasting(e.silent_ms)} before, ttl ${lasting(e.ttl_ms)}` : '',
       e.held_ms ? ` · had held it for ${lasting(e.held_ms)}` : ''];
   }
   return [who, ` · ${e.mode}`];

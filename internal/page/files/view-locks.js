@@ -2,7 +2,7 @@
 
 import { h } from './dom.js';
 import { circles, lockLink, sessionLink, status } from './parts.js';
-import { readLock, store } from './store.js';
+import { mine, readLock, store } from './store.js';
 import { table, visible } from './table.js';
 import { clock } from './api.js';
 import { ago, called, count, lasting, plural } from './words.js';
@@ -43,7 +43,7 @@ export const locksView = {
         id: TABLE, label: 'Locks', items: rows,
         columns: [{ name: 'Path', class: 'path' }, { name: 'Holder', class: 'wide' }, { name: 'State', class: 'state' }, { name: 'Queue', class: 'number queue' }, { name: 'Since', class: 'number since wide' }],
         row: item => (item.dir ? directory(item, redraw) : line(item)),
-        empty: !store.locksRead ? 'Reading the locks…' : total ? 'No lock is as you ask.' : 'No lock is held, waited for or delayed.',
+        empty: !store.locksRead ? 'Reading the locks…' : total ? 'No lock is as you ask.' : `No lock${mine(' that you may read')} is held, waited for or delayed.`,
       }),
     ];
   },

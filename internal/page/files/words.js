@@ -38,10 +38,36 @@ export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one
 
 const NUMBERS = ['No', 'One', 'Two', 'Three', 'Four'];
 
+// bearing says how many more failures a list of members bears.
+export const bearing = ({ members, tolerates }) => (members.some(m => m.role === 'master')
+  ? bears(tolerates) : 'There is no master: what the cell bears is exceeded, or one is about to be elected.');
+
 // bears says how many more failures a cell bears.
 export function bears(n) {
   if (n === 0) return 'No further failure is borne.';
   return `${NUMBERS[n] ?? n} more ${n === 1 ? 'replica' : 'replicas'} may fail.`;
+}
+
+// heirs says who has a lock when one of its holders is no more, which others hold with
+// him; of its queue the beginning is known.
+export function heirs({ queue = [], waiters, mode, limit }, others) {
+  if (!waiters) return others ? `Nobody waits; the ${plural(others, 'other holder')} still ${others === 1 ? 'has' : 'have'} it.` : 'Nobody waits: the lock is free at once, without lock-delay.';
+  const [first] = queue;
+  if (!first) return 'Who is first in the queue is next, without lock-delay.';
+  const name = called(first.session_name, first.session);
+  if (others && (first.mode === 'exclusive' || mode === 'exclusive')) return `${name} is next, and still waits for the ${plural(others, 'other holder')}.`;
+  let together = 1;
+  while (together < queue.length && first.mode === 'shared' && queue[together].mode === 'shared' && (!limit || others + together < limit)) together++;
+  if (together > 1) return `${name} and the next ${count(together - 1)} of those who wait get the lock at once, without lock-delay.`;
+  return `${name} is next and gets the lock at once, without lock-delay.`;
+}
+
+// freed says what becomes of the locks of a session that is ended.
+export function freed(holds) {
+  if (!holds.length) return 'It holds no lock.';
+  const all = holds.length === 1 ? 'lock is' : `${count(holds.length)} locks are`;
+  if (holds.every(x => x.mode !== 'shared')) return `Its ${all} free at once, without lock-delay; who waits gets ${holds.length === 1 ? 'it' : 'them'}.`;
+  return `Its ${all} given back at once, without lock-delay. What it shares with others these still have, and who waits for all of them waits on; what nobody else has is free, and who waits gets it.`;
 }
 
 // called is a session's name, or the beginning of its id where it has none.
@@ -62,6 +88,14 @@ const HAPPENED = {
 };
 
 export const happened = type => HAPPENED[type] ?? type.replaceAll('_', ' ');
+
+// atLeast qualifies how long a session was silent where its master had taken office at
+// that time, and knew nothing of what was before.
+export function atLeast(end, events) {
+  const heard = Date.parse(end.at) - end.silent_ms;
+  const turned = e => e.type === 'master_changed' && Date.parse(e.at) < Date.parse(end.at) && Math.abs(heard - Date.parse(e.at)) < 1000;
+  return events.some(turned) ? 'at least ' : '';
+}
 
 // told is what an event says beside its kind and path.
 export function told(e) {

@@ -49,7 +49,7 @@ func aboutAccess(err error) error {
 	case refused.Code == lockapi.CodeConflict, refused.Code == lockapi.CodeTooMany:
 		return &failure{code: exitFailed, message: clean(refused.Detail)}
 	case refused.Code == lockapi.CodeOutcomeUnknown:
-		return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("it may or may not be done: look how things are before it is done again")
+		return (&failure{code: exitUnknown, message: clean(refused.Detail)}).hint("it may or may not be done: look how things are before it is done again")
 	}
 	return err
 }

@@ -29,8 +29,9 @@ be extended either, so what it holds is lost when its lease ends.
 
 It says first what will be, and asks; --yes is for scripts.
 
-Exit codes: 0 enabled, 1 it was on already or nobody said yes, 2 wrong usage,
-3 the cell has no master, 4 no replica can be reached.`,
+Exit codes: 0 enabled, 1 it was on already or nobody said yes, 2 wrong usage, 3
+the cell has no master, 4 no replica can be reached, 6 it is not known whether
+it is done.`,
 		Example: `  stout access enable --out root-token
   STOUT_AUTH_TOKEN_FILE=root-token stout access whoami`,
 		SuggestFor:        []string{"on", "start"},
@@ -100,7 +101,8 @@ func (a *app) disableCommand() *cobra.Command {
 tokens stay, for the next time. It asks first; --yes is for scripts.
 
 Exit codes: 0 disabled, 1 the cell said no, or nobody said yes, 2 wrong usage, 3
-the cell has no master, 4 no replica can be reached.`,
+the cell has no master, 4 no replica can be reached, 6 it is not known whether
+it is done.`,
 		SuggestFor:        []string{"off", "stop"},
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,

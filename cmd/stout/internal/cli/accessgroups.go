@@ -124,7 +124,7 @@ func (a *app) tellGroup(g *lockapi.Group) error {
 // of those that it has and those that are named.
 func (a *app) changeGroupCommand(use, short, long string, change func(now, members []string) []string, like ...string) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Long: long + "\n\n" + exitHelp, SuggestFor: like,
+		Use: use, Short: short, Long: long + "\n\n" + changeHelp, SuggestFor: like,
 		Example:           "  stout access groups " + strings.Fields(use)[0] + " ops user:ada user:grace",
 		Args:              cobra.MinimumNArgs(2),
 		ValidArgsFunction: a.completeGroup,
@@ -171,7 +171,8 @@ func (a *app) removeGroupCommand() *cobra.Command {
 removes those, and the group stays.
 
 Exit codes: 0 removed, 1 there is none, or the cell said no, 2 wrong usage, 3
-the cell has no master, 4 no replica can be reached.`,
+the cell has no master, 4 no replica can be reached, 6 it is not known whether
+it is done.`,
 		SuggestFor:        []string{"rm", "delete", "del", "leave"},
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeGroup,
@@ -248,7 +249,7 @@ list. What is not given stays as it is.
 It asks first where you would not operate the cell any more; --yes is for
 scripts.
 
-` + exitHelp,
+` + changeHelp,
 		Example:               `  stout access cell set --observe '*' --operate group:ops`,
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.NoArgs,

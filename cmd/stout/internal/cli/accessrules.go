@@ -140,7 +140,7 @@ permission whose flag is not given stays as it is.
 
 It asks first where you would lose admin there yourself; --yes is for scripts.
 
-` + exitHelp,
+` + changeHelp,
 		Example: `  stout access rules set /billing --read '*' --lock user:billing,group:ops
   stout access rules set /billing --write inherit`,
 		SuggestFor:            []string{"put", "add", "create", "edit"},
@@ -288,7 +288,8 @@ func (a *app) removeRuleCommand() *cobra.Command {
 first where you would lose admin there yourself; --yes is for scripts.
 
 Exit codes: 0 removed, 1 there was none, or the cell said no, 2 wrong usage, 3
-the cell has no master, 4 no replica can be reached.`,
+the cell has no master, 4 no replica can be reached, 6 it is not known whether
+it is done.`,
 		SuggestFor:        []string{"rm", "delete", "del", "unset"},
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeRule,

@@ -81,6 +81,10 @@ verifies it, too. No cell is asked.
 }
 
 func (a *app) saveBackup(ctx context.Context, name string, force bool) error {
+	if name == "-" {
+		return usagef("FILE is -, and a backup is not written to standard output: cut off there it could not be told from a whole one").
+			hint("name a file; ./- is one of that name")
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := time.AfterFunc(a.opts.timeout, func() { cancel(context.DeadlineExceeded) })

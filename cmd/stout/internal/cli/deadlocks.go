@@ -45,7 +45,7 @@ func (a *app) deadlocks(ctx context.Context, opts []client.ReadOption) error {
 		return a.ui.object(lockapi.Deadlocks{Deadlocks: all})
 	}
 	if len(all) == 0 {
-		a.ui.note("no sessions wait for each other")
+		a.ui.note("no sessions wait for each other%s", a.thatMayBeRead(ctx, " over locks that you may read"))
 		return nil
 	}
 	a.tellDeadlocks(all)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -27,15 +26,10 @@ func (a *app) endings(ctx context.Context, cell lockapi.Cell, found []finding) [
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	via := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: a.tlsConfig()}}
-	token := ""
-	if a.token != nil {
-		token, _ = a.token(ctx) // the replicas refuse who has none
-	}
 	said := make([]string, len(cell.Replicas))
 	each(cell.Replicas, func(i int, r lockapi.Replica) {
 		if r.Healthy {
-			said[i] = strings.Join(askEndings(ctx, via, r.URL, token), ", and ")
+			said[i] = strings.Join(a.askEndings(ctx, r.URL), ", and ")
 		}
 	})
 	for i, r := range cell.Replicas {
@@ -65,15 +59,8 @@ var expiry = regexp.MustCompile(`^stout_certificate_expiry_timestamp_seconds\{pa
 
 // askEndings asks the replica at url which of its certificates end soon. One
 // that does not tell is not asked again.
-func askEndings(ctx context.Context, via *http.Client, url, token string) (said []string) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+lockapi.RouteMetrics, nil)
-	if err != nil {
-		return nil
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := via.Do(req)
+func (a *app) askEndings(ctx context.Context, url string) (said []string) {
+	resp, err := a.call(ctx, url, lockapi.RouteMetrics)
 	if err != nil {
 		return nil
 	}

@@ -129,6 +129,6 @@ func (a *app) endFile(session *client.Session) {
 	defer cancel()
 	err := async.Do(ctx, func() error { return session.Close(context.Background()) })
 	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
-		a.ui.note("could not tell the cell that we are done; the file is gone in at most %s", human(session.TTL()))
+		a.ui.note("could not tell the cell that we are done; the file is gone in at most %s%s", human(session.TTL()), onceInOffice)
 	}
 }

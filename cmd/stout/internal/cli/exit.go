@@ -20,6 +20,7 @@ const (
 	exitUsage       = 2   // the command line is wrong; nothing was done
 	exitNoMaster    = 3   // replicas answer, and the cell has no master now
 	exitUnreachable = 4   // no replica answers
+	exitUnknown     = 6   // a change may or may not be done (5 is that of doctor and rehearse)
 	exitUnavailable = 69  // stout lock: the cell could not give it (EX_UNAVAILABLE of sysexits.h)
 	exitConflict    = 75  // stout lock: somebody else has it, or it is delayed (EX_TEMPFAIL)
 	exitLost        = 76  // stout lock: lost before the command ended, whatever its own code
@@ -29,6 +30,10 @@ const (
 // exitHelp is part of the help of every command that has nothing to add.
 const exitHelp = `Exit codes: 0 done, 1 the cell said no, 2 wrong usage, 3 the cell has no
 master, 4 no replica can be reached.`
+
+// changeHelp is that of commands that change something.
+const changeHelp = `Exit codes: 0 done, 1 the cell said no, 2 wrong usage, 3 the cell has no
+master, 4 no replica can be reached, 6 it is not known whether it is done.`
 
 // failure is an error that knows its exit code and what to do about it. An
 // empty message prints nothing: all was said already, or the code says it.
@@ -89,7 +94,8 @@ func (a *app) explain(err error) *failure {
 	case lockapi.CodeConflict:
 		f.hint("stout locks PATH shows the mode and the limit of the present holders")
 	case lockapi.CodeOutcomeUnknown:
-		f.hint("mastership changed during the call; look whether it took effect, or repeat it: that does no harm")
+		f.code = exitUnknown
+		f.hint("it may or may not be done: look how things are before it is done again")
 	case lockapi.CodeTooMany:
 		f.hint("a quota of the cell is used up; try again later")
 	case lockapi.CodeUnauthenticated:
@@ -132,6 +138,7 @@ func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 			hint("stout status shows which replicas are well, to who may observe the cell")
 	}
 	if !inOffice(cell.Cell) {
+		a.examine(ctx, &cell) // one that is none of the cell's counts for nothing
 		return a.noMaster(cell.Cell)
 	}
 	return (&failure{code: exitUnreachable, message: "the cell did not answer within " + human(within)}).

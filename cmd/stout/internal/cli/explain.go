@@ -19,7 +19,8 @@ type explained struct {
 	Deadlocks []lockapi.Deadlock     `json:"deadlocks"`
 	History   lockapi.History        `json:"history"`
 
-	left map[string]string // what is to be said of a holder's session, by id
+	left  map[string]string // what is to be said of a holder's session, by id
+	stale bool              // any replica was allowed to answer, also without a master
 }
 
 func (a *app) explainCommand() *cobra.Command {
@@ -33,8 +34,10 @@ session, since when and for how long the session is still good; who waits at
 which place; what would happen if the holder died now; and who held it before,
 and why each of them lost it. Of the file at PATH it tells who wrote it.
 
-What was before is told from the memory of the replica that answers, which
-keeps the last events of the cell; how far it reaches is told as well.
+What was before is told from the memory of the replicas, each of which keeps the
+last events of the cell: of the one that answers, and of those that --server
+names by their URLs, where they remember more. How far that reaches is told as
+well.
 
 ` + exitHelp,
 		Example: `  stout explain /jobs/nightly
@@ -49,7 +52,7 @@ keeps the last events of the cell; how far it reaches is told as well.
 			if last < 0 || last > mostLast {
 				return usagef("--last is %d; it must be within 0..%d", last, mostLast)
 			}
-			return a.explainPath(cmd.Context(), args[0], last, readOptions(stale))
+			return a.orStale(a.explainPath(cmd.Context(), args[0], last, readOptions(stale)), stale)
 		},
 	}
 	addStale(cmd, &stale)
@@ -63,12 +66,12 @@ const mostLast = lockapi.MaxListLimit / 4
 func (a *app) explainPath(ctx context.Context, path string, last int, opts []client.ReadOption) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	e := explained{Sessions: []lockapi.SessionState{}, Deadlocks: []lockapi.Deadlock{}, left: map[string]string{}}
+	e := explained{Sessions: []lockapi.SessionState{}, Deadlocks: []lockapi.Deadlock{}, left: map[string]string{}, stale: len(opts) > 0}
 	var err error
 	if e.Lock, err = a.client.ReadLock(ctx, path, append(opts, client.Queue(lockapi.MaxWaiters))...); err != nil {
 		return err
 	}
-	if e.History, err = a.client.History(ctx, path, 4*max(last, 1)); err != nil {
+	if err = a.readPast(ctx, &e, path, last); err != nil {
 		return err
 	}
 	if err := a.readHolders(ctx, &e, opts); err != nil {
@@ -88,6 +91,9 @@ func (a *app) explainPath(ctx context.Context, path string, last int, opts []cli
 	if a.ui.json {
 		return a.ui.object(e)
 	}
+	if e.stale {
+		a.ui.note("told by any replica: it may be out of date")
+	}
 	a.tellHolders(&e)
 	a.tellWaiters(&e)
 	if len(e.Deadlocks) > 0 {
@@ -100,6 +106,42 @@ func (a *app) explainPath(ctx context.Context, path string, last int, opts []cli
 	}
 	a.tellPast(&e, last)
 	return nil
+}
+
+// readPast reads what happened at a path: as much as so many ends are usually found in,
+// and all that can be asked for where they are not.
+func (a *app) readPast(ctx context.Context, e *explained, path string, last int) (err error) {
+	if last == 0 { // how long a holder has waited is all that is told of it
+		e.History, err = a.client.History(ctx, path, 4)
+		return err
+	}
+	e.History, err = a.remembered(ctx, path, 4*last)
+	if err != nil || !e.History.More {
+		return err
+	}
+	ends := 0
+	for i := range e.History.Events {
+		if e.past(i) != "" {
+			ends++
+		}
+	}
+	if ends < last {
+		e.History, err = a.remembered(ctx, path, lockapi.MaxListLimit)
+	}
+	return err
+}
+
+// orStale adds to an error of a cell without a master that a replica can tell all the
+// same.
+func (a *app) orStale(err error, stale bool) error {
+	if err == nil || stale {
+		return err
+	}
+	f := a.explain(err)
+	if f.code == exitNoMaster {
+		f.hint("--stale has any replica tell what it knows, without a master too; that may be out of date")
+	}
+	return f
 }
 
 // readHolders reads how long the sessions of the first holders are still good, where
@@ -226,6 +268,9 @@ func whatIf(e *explained) string {
 		who = "the first of the holders"
 	}
 	text := fmt.Sprintf("If %s died now, its session would expire when its ttl is over", who)
+	if e.stale { // there may be none: then no session expires
+		text += ", which begins anew with a master where there is none now"
+	}
 	for _, s := range e.Sessions {
 		if s.ID == h.Session && s.LeaseRemainingMS != nil {
 			text = fmt.Sprintf("If %s died now, its session would expire in about %s", who, seconds(*s.LeaseRemainingMS))
@@ -267,6 +312,7 @@ func (a *app) tellPast(e *explained, last int) {
 	var lines [][2]string
 	var masters []lockapi.PastEvent // since the last line
 	told := 0
+	whole := last > 0 // what is told ends with what is known
 	for i, p := range e.History.Events {
 		if p.Type == lockapi.EventMasterChanged {
 			masters = append(masters, p)
@@ -277,6 +323,7 @@ func (a *app) tellPast(e *explained, last int) {
 			continue
 		}
 		if told == last {
+			whole = false
 			break
 		}
 		if m := mastersText(masters); m[1] != "" {
@@ -286,17 +333,27 @@ func (a *app) tellPast(e *explained, last int) {
 		lines = append(lines, [2]string{clock(p.At), text})
 		told++
 	}
-	if told > 0 {
+	if m := mastersText(masters); whole && m[1] != "" {
+		lines = append(lines, m)
+	}
+	if len(lines) > 0 {
 		a.ui.printf("\nWhat happened, newest first:\n")
 	}
 	for _, l := range lines {
 		a.ui.hanging(a.ui.out.dim.Render(l[0]), l[1])
 	}
-	reach := "the replica that answered remembers nothing yet"
+	reach := "the replicas that were asked remember nothing yet"
 	if s := e.History.Since; s != nil {
-		reach = "the replica that answered remembers what was since " + clock(*s)
+		reach = "the replicas that were asked remember what was since " + clock(*s)
 	}
+	short := e.History.More && told < last // more is remembered, and was not asked for
+	asked := plural(len(e.History.Events), "event")
 	switch {
+	case told == 0 && short:
+		a.ui.printf("\n")
+		a.ui.prose(fmt.Sprintf("Of earlier holders none is among the last %s of it; %s.", asked, reach))
+	case short:
+		a.ui.note("others are not among its last %s; %s (revision %d)", asked, reach, e.History.Oldest)
 	case told == 0 && last > 0:
 		a.ui.printf("\n")
 		a.ui.prose(fmt.Sprintf("Of earlier holders nothing is known: %s.", reach))
@@ -356,6 +413,9 @@ func (e *explained) why(p lockapi.PastEvent) string {
 	case lockapi.ReasonForced:
 		return "released by force" + by(p)
 	case lockapi.ReasonSessionClosed:
+		if p.By == p.Principal && (p.By == "" || p.By == lockapi.PrincipalAnonymous) {
+			return "its session was closed, by its program or by whoever killed it"
+		}
 		if p.By == p.Principal {
 			return "closed"
 		}

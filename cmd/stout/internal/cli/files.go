@@ -80,7 +80,7 @@ func aboutFile(path string, err error) error {
 		f := &failure{code: exitFailed, message: fmt.Sprintf("%s is at revision %d", clean(path), refused.Current.Revision)}
 		return f.hint("stout get %s shows what was written meanwhile", clean(path))
 	case refused.Code == lockapi.CodeOutcomeUnknown:
-		return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("it may or may not be done; stout get %s shows", clean(path))
+		return (&failure{code: exitUnknown, message: clean(refused.Detail)}).hint("it may or may not be done; stout get %s shows", clean(path))
 	}
 	return err
 }
@@ -135,7 +135,7 @@ func (a *app) ls(ctx context.Context, dir, file string, all, tree bool, opts []c
 	case a.ui.json:
 		return a.ui.object(fileList(entries))
 	case len(entries) == 0:
-		a.ui.note("there is no file below %s", clean(dir))
+		a.ui.note("there is no file%s below %s", a.thatMayBeRead(ctx, " that you may read"), clean(dir))
 		return nil
 	case tree && strings.HasPrefix(entries[0].Path, dir):
 		a.showTree(dir, entries)
@@ -226,7 +226,8 @@ func (a *app) rmCommand() *cobra.Command {
 change, of at most 10000 files.
 
 Exit codes: 0 deleted, 1 there was none, or the cell said no, 2 wrong usage, 3
-the cell has no master, 4 no replica can be reached.`,
+the cell has no master, 4 no replica can be reached, 6 it is not known whether
+it is done.`,
 		Example: `  stout rm /app/conf
   stout rm --all /app`,
 		SuggestFor:        []string{"delete", "remove", "unlink"},

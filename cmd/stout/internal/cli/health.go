@@ -18,6 +18,7 @@ type finding struct {
 	id      string
 	what    string
 	outside bool   // it answers with a directory that does not belong to the cell
+	deaf    bool   // it answers, and hears no master while there is one
 	command string // repairs it; empty if no command does
 }
 
@@ -32,7 +33,8 @@ func replaceCommand(id, directory string) string {
 }
 
 // examine finds out what is wrong with the replicas that are not well, by
-// asking those themselves that the master does not hear; without a master, all.
+// asking those themselves that the master does not hear, or that do not hear it;
+// without a master, all.
 // A replica that does not belong to the cell does not count as well, whatever
 // it says.
 func (a *app) examine(ctx context.Context, cell *picture) []finding {
@@ -41,8 +43,8 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	newest := newestIndex(cell.Replicas)
 	found := make([]finding, len(cell.Replicas))
 	each(cell.Replicas, func(i int, r lockapi.Replica) {
-		if !r.Healthy || !inOffice(cell.Cell) {
-			found[i] = a.inquire(ctx, cell.Cell.Cell, r, cell.silent[r.ID])
+		if deaf := isDeaf(cell.Cell, r); !r.Healthy || deaf || !inOffice(cell.Cell) {
+			found[i] = a.inquire(ctx, cell.Cell.Cell, r, deaf, cell.silent[r.ID])
 		}
 		if found[i].what == "" && newest-r.AppliedIndex > largeLag {
 			found[i] = finding{id: r.ID, what: fmt.Sprintf("is %d entries behind", newest-r.AppliedIndex)}
@@ -55,10 +57,17 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	return found
 }
 
+// isDeaf says whether a replica that answers hears nothing of the master in office:
+// it has heard from none for a whole term, and holds no promise, which each round of
+// the lease renews.
+func isDeaf(cell lockapi.Cell, r lockapi.Replica) bool {
+	return inOffice(cell) && r.Healthy && r.ID != cell.Master.ID && r.Promise == nil && r.LastContactMS > cell.Lease.TermMS
+}
+
 // inquire asks a replica whether it is ready, unless it is known why it does
 // not answer. Of one that is well nothing is reported but that it does not
-// belong to the cell.
-func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, err error) finding {
+// belong to the cell, or is deaf and says so.
+func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, deaf bool, err error) finding {
 	if err == nil {
 		err = a.mayCall(r.URL)
 	}
@@ -70,6 +79,8 @@ func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, err e
 	switch {
 	case answers && refused.Command != "":
 		f.outside, f.what, f.command = true, saying(refused), replaceCommand(r.ID, refused.Directory)
+	case deaf && answers: // and is known to the master: it is of this cell
+		f.deaf, f.what = true, fmt.Sprintf("answers, and hears no master: %s; its last contact was %s ago", saying(refused), millis(r.LastContactMS))
 	case r.Healthy:
 	case err == nil:
 		if f.what = a.another(ctx, cell, r); f.what != "" {
@@ -78,6 +89,10 @@ func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, err e
 		}
 		f.what = "is not heard by the master, and answers here"
 	case answers:
+		if f.what = a.another(ctx, cell, r); f.what != "" {
+			f.outside = true
+			break
+		}
 		f.what = "answers, and is not ready: " + saying(refused)
 	default:
 		f.what = fmt.Sprintf("does not answer (%s); last heard of %s ago", reason(err, probeTimeout), millis(r.LastContactMS))
@@ -85,9 +100,9 @@ func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, err e
 	return f
 }
 
-// another says who else answers, and is ready, at a replica's address; empty
-// where nobody else is seen to. Two cells may have one name: then the directory
-// tells them apart.
+// another says who else answers at a replica's address; empty where nobody else
+// is seen to. Two cells may have one name: then their ids tell them apart, and the
+// directory, where the id is not told.
 func (a *app) another(ctx context.Context, cell string, r lockapi.Replica) string {
 	if view, err := a.client.CellAt(ctx, r.URL); err == nil && view.Cell != cell {
 		return fmt.Sprintf("does not answer: a replica of another cell, %s, answers at its address", clean(view.Cell))
@@ -100,7 +115,13 @@ func (a *app) another(ctx context.Context, cell string, r lockapi.Replica) strin
 		return fmt.Sprintf("does not answer: another replica, %s, answers at its address", clean(own.ID))
 	}
 	list, err := a.client.Members(ctx)
-	if err != nil || own.Directory == "" || present(list, r.ID) == nil {
+	if err != nil {
+		return ""
+	}
+	if id := a.cellIDAt(ctx, r.URL); id != "" && list.CellID != "" && id != list.CellID {
+		return fmt.Sprintf("does not answer: a replica of another cell of the same name, with id %s, answers at its address", clean(id))
+	}
+	if own.Directory == "" || present(list, r.ID) == nil {
 		return ""
 	}
 	if slices.ContainsFunc(list.Members, func(m lockapi.Member) bool { return m.ID == r.ID && m.Directory == own.Directory }) {
@@ -112,6 +133,11 @@ func (a *app) another(ctx context.Context, cell string, r lockapi.Replica) strin
 // outsider says whether a replica was found not to belong to the cell.
 func outsider(found []finding, id string) bool {
 	return slices.ContainsFunc(found, func(f finding) bool { return f.id == id && f.outside })
+}
+
+// isDeafIn says whether a replica was found to hear no master.
+func isDeafIn(found []finding, id string) bool {
+	return slices.ContainsFunc(found, func(f finding) bool { return f.id == id && f.deaf })
 }
 
 func newestIndex(replicas []lockapi.Replica) uint64 {

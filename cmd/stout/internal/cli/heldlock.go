@@ -121,9 +121,13 @@ func (a *app) closeSession(ctx context.Context, session *client.Session) {
 	}
 	err := async.Do(ctx, func() error { return session.Close(context.Background()) })
 	if err != nil && !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrSessionNotFound) {
-		a.ui.note("could not tell the cell that we stopped waiting; it will know in at most %s", human(session.TTL()))
+		a.ui.note("could not tell the cell that we stopped waiting; it will know in at most %s%s", human(session.TTL()), onceInOffice)
 	}
 }
+
+// onceInOffice is what bounds of a session's end rest on: nothing expires without a
+// master, and a new one gives each session its whole ttl.
+const onceInOffice = ", counted from when the cell has a master again if it has none now"
 
 func closePatience(session *client.Session) time.Duration {
 	if session.Remaining() < session.TTL()/5 { // long past the last keepalive that came through
@@ -133,5 +137,5 @@ func closePatience(session *client.Session) time.Duration {
 }
 
 func (a *app) noteUntold(session *client.Session) {
-	a.ui.note("could not tell the cell that we are done; the lock is free in at most %s", human(session.TTL()))
+	a.ui.note("could not tell the cell that we are done; the lock is free in at most %s%s", human(session.TTL()), onceInOffice)
 }

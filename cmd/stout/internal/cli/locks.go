@@ -77,9 +77,9 @@ func (a *app) locks(ctx context.Context, prefix string, opts []client.ReadOption
 	}
 	if len(locks) == 0 {
 		if prefix != "" {
-			a.ui.note("no lock whose path begins with %s is held or waited for", clean(prefix))
+			a.ui.note("no lock%s whose path begins with %s is held or waited for", a.thatMayBeRead(ctx, " that you may read and"), clean(prefix))
 		} else {
-			a.ui.note("no lock is held or waited for")
+			a.ui.note("no lock%s is held or waited for", a.thatMayBeRead(ctx, " that you may read"))
 		}
 		return nil
 	}

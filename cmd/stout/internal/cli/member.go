@@ -76,6 +76,9 @@ func memberColumns(list lockapi.Members) []column {
 
 // tolerance says how many failures a cell tolerates.
 func (a *app) tolerance(list lockapi.Members) string {
+	if !slices.ContainsFunc(list.Members, func(m lockapi.Member) bool { return m.Role == lockapi.RoleMaster }) {
+		return a.ui.out.fail.Render("not known: the cell has no master")
+	}
 	text := plural(list.Tolerates, "more failure")
 	if list.Tolerates == 0 {
 		return a.ui.out.warn.Render("no more failure")

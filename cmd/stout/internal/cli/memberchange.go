@@ -12,7 +12,8 @@ import (
 
 const memberExits = `
 Exit codes: 0 done, 1 the cell refused or nobody said yes, 2 wrong usage, 3 the
-cell has no master, 4 no replica can be reached.`
+cell has no master, 4 no replica can be reached, 6 it is not known whether it is
+done.`
 
 func (a *app) addMemberCommand() *cobra.Command {
 	var req lockapi.AddMemberRequest
@@ -36,7 +37,10 @@ member list shows how far it is.
 			if err := req.Validate(); err != nil {
 				return usagef("%s", err.(*lockapi.Error).Detail)
 			}
-			if err := a.changeMember(cmd.Context(), func(ctx context.Context) error { return a.client.AddMember(ctx, req) }); err != nil {
+			if err := a.notAnothers(cmd.Context(), req); err != nil {
+				return err
+			}
+			if err := a.changeMember(cmd.Context(), clean(req.ID)+" was added", func(ctx context.Context) error { return a.client.AddMember(ctx, req) }); err != nil {
 				return err
 			}
 			if a.ui.json {
@@ -59,6 +63,23 @@ member list shows how far it is.
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	return cmd
+}
+
+// notAnothers refuses a replica that says that it is a member of another cell: it does
+// nothing in this one, though it may be of the same name.
+func (a *app) notAnothers(ctx context.Context, req lockapi.AddMemberRequest) error {
+	asked, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	is := a.cellIDAt(asked, req.URL)
+	if is == "" {
+		return nil
+	}
+	list, err := a.listMembers(ctx)
+	if err != nil || list.CellID == "" || list.CellID == is { // what is wrong the change tells
+		return nil
+	}
+	return (&failure{code: exitFailed, message: fmt.Sprintf("the replica at %s is of another cell, with id %s; this one has id %s", clean(req.URL), clean(is), clean(list.CellID))}).
+		hint("start it with an empty data directory and --join; nothing was changed")
 }
 
 func (a *app) removeMemberCommand() *cobra.Command {
@@ -102,7 +123,7 @@ func (a *app) removeMember(ctx context.Context, id string, yes, force bool) erro
 			return err
 		}
 	}
-	if err := a.changeMember(ctx, func(ctx context.Context) error {
+	if err := a.changeMember(ctx, clean(id)+" was removed", func(ctx context.Context) error {
 		return a.client.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Force: force})
 	}); err != nil {
 		return err
@@ -228,7 +249,7 @@ func (a *app) setMember(ctx context.Context, id string, req lockapi.SetMemberReq
 		}
 	}
 	var now lockapi.Member
-	err := a.changeMember(ctx, func(ctx context.Context) (err error) {
+	err := a.changeMember(ctx, clean(id)+" was changed", func(ctx context.Context) (err error) {
 		now, err = a.client.SetMember(ctx, id, req)
 		return err
 	})

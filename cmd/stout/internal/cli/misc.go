@@ -64,7 +64,7 @@ func (a *app) transferCommand() *cobra.Command {
 the new master need not wait for the lease of the old one. Without REPLICA the
 cell chooses.
 
-` + exitHelp,
+` + changeHelp,
 		Example: `  stout transfer
   stout transfer r2`,
 		Args:              cobra.MaximumNArgs(1),
@@ -90,7 +90,7 @@ func (a *app) transfer(ctx context.Context, to string) error {
 	defer cancel()
 	done, err := a.client.Transfer(ctx, to)
 	if errors.Is(err, client.ErrOutcomeUnknown) && ctx.Err() != nil {
-		return (&failure{code: exitFailed, message: fmt.Sprintf("the cell did not say within %s whether mastership was handed over", human(a.opts.timeout))}).
+		return (&failure{code: exitUnknown, message: fmt.Sprintf("the cell did not say within %s whether mastership was handed over", human(a.opts.timeout))}).
 			hint("stout status shows who is master; --timeout waits for longer")
 	}
 	if err != nil {

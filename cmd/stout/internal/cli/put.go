@@ -45,8 +45,9 @@ Once the cell says that the session is over, CMD gets a SIGTERM, and a SIGKILL
 
 Exit codes: 0 written, 1 the cell said no: the file is not as --if-revision or
 --if-absent wants it, 2 wrong usage, 3 the cell has no master, 4 no replica can
-be reached. With CMD: its own, 128+n if signal n ended it, 126 or 127 if it
-cannot be run, and 76 where the session was over before.`
+be reached, 6 it is not known whether it is done. With CMD: its own, 128+n if
+signal n ended it, 126 or 127 if it cannot be run, and 76 where the session was
+over before.`
 
 func (a *app) putCommand() *cobra.Command {
 	var f putFlags

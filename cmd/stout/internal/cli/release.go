@@ -36,8 +36,9 @@ stout lock does so every few seconds, other programs may never. Only fencing
 tokens keep the two apart. stout session kill ends all that its session holds,
 and tells it.
 
-Exit codes: 0 released, 1 there was nothing to release or it is not clear
-which, 2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
+Exit codes: 0 released, 1 there was nothing to release or it is not clear which,
+2 wrong usage, 3 the cell has no master, 4 no replica can be reached, 6 it is
+not known whether it is done.`,
 		Example: `  stout release /jobs/nightly
   stout release /pool/workers --token 4711`,
 		SuggestFor:        []string{"unlock", "free", "unhold"},

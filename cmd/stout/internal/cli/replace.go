@@ -43,7 +43,8 @@ It says first what will be, and asks; --yes is for scripts. The cell refuses
 where too few of its other members are well: repair them first.
 
 Exit codes: 0 done (with --no-wait: begun), 1 the cell refused or nobody said
-yes, 2 wrong usage, 3 the cell has no master, 4 no replica can be reached.`,
+yes, 2 wrong usage, 3 the cell has no master, 4 no replica can be reached, 6 it
+is not known whether it is done.`,
 		Example: `  stout member replace r1
   stout member replace r1 --directory 5f0a81c2d3e4b697 --yes`,
 		Args:              cobra.ExactArgs(1),
@@ -200,14 +201,14 @@ const replaceAgain = 200 * time.Millisecond
 
 // beginReplace has the cell begin.
 func (a *app) beginReplace(ctx context.Context, r replacement) error {
-	return a.changeMember(ctx, func(ctx context.Context) error {
+	return a.changeMember(ctx, "the replacement of "+clean(r.id)+" was begun", func(ctx context.Context) error {
 		return a.client.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, Force: r.force})
 	})
 }
 
 // changeMember has the cell begin a change of the members, and waits while another
-// is under way.
-func (a *app) changeMember(ctx context.Context, change func(context.Context) error) error {
+// is under way. Done says in words what it is when it is done.
+func (a *app) changeMember(ctx context.Context, done string, change func(context.Context) error) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	for {
@@ -216,6 +217,12 @@ func (a *app) changeMember(ctx context.Context, change func(context.Context) err
 		switch {
 		case errors.Is(err, client.ErrBusy) && sleep(ctx, replaceAgain):
 			continue
+		case errors.Is(err, client.ErrOutcomeUnknown):
+			f := &failure{code: exitUnknown, message: "it is not known whether " + done}
+			if refused != nil {
+				f.tell("%s", clean(refused.Detail))
+			}
+			return f.hint("stout member list shows whether it is done; it may still come about, with a majority of the members that vote")
 		case errors.Is(err, client.ErrUnsafe):
 			return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("stout member list shows who is well; --force goes on all the same")
 		case errors.Is(err, client.ErrConflict), errors.Is(err, client.ErrNotFound), errors.Is(err, client.ErrBusy):
@@ -240,6 +247,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 const (
 	replaceLook     = 500 * time.Millisecond
 	replacePatience = time.Minute
+	// replaceSilence is from when on it is told that nobody answers.
+	replaceSilence = 5 * time.Second
 	// replaceNews is how often it is told what the replica says of itself, while a
 	// replacement waits for it.
 	replaceNews = 10 * time.Second
@@ -269,6 +278,8 @@ func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members
 			a.ui.progress(kind, fmt.Sprintf("%s: %s%s", r.id, how, says))
 		case time.Since(seen) > replacePatience:
 			return list, err
+		case time.Since(seen) >= replaceSilence:
+			a.ui.progress("replace silent", fmt.Sprintf("%s: the cell does not say how far it is: it has no master, or none that answers; asking for %s at most", clean(r.id), human(replacePatience)))
 		}
 		if !sleep(ctx, replaceLook) {
 			return list, ctx.Err()

@@ -84,3 +84,35 @@ func TestNothingIsTakenBackUnnamed(t *testing.T) {
 		t.Errorf("%+v", err)
 	}
 }
+
+// While nobody answers, who waits for a replacement is told so.
+func TestReplaceTellsThatNobodyAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told bytes.Buffer
+		a := asApp(t, hosts{"r1": {cell: view(3, "", false), api: map[string]any{lockapi.RouteMembers: lockapi.Errorf(lockapi.CodeNoMaster, "no master")}}}, "http://r1")
+		a.ui.err.w = &told
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := a.awaitReplaced(ctx, replacement{id: "r2", directory: "00c0ffee00c0ffee"})
+		if err == nil || time.Since(began) != 20*time.Second || strings.Count(told.String(), "r2: the cell does not say how far it is") != 1 {
+			t.Errorf("%v; told %q", err, told.String())
+		}
+	})
+}
+
+// A replica of another cell is not made a member: it would do nothing.
+func TestNoReplicaOfAnotherCellIsAdded(t *testing.T) {
+	for id, refused := range map[string]bool{"a11ce": false, "": false, "b0b": true} {
+		synctest.Test(t, func(t *testing.T) {
+			a := asApp(t, hosts{
+				"r1": {cell: view(3, "r1", true), api: map[string]any{lockapi.RouteMembers: lockapi.Members{CellID: "a11ce"}}},
+				"r4": {cell: view(3, "r1", true), id: id, api: map[string]any{lockapi.RouteReplica: lockapi.Replica{ID: "r4"}}},
+			}, "http://r1")
+			err := a.notAnothers(t.Context(), lockapi.AddMemberRequest{ID: "r4", URL: "http://r4"})
+			if (err != nil) != refused || refused && !strings.Contains(err.Error(), "is of another cell, with id b0b; this one has id a11ce") {
+				t.Errorf("%q: %v", id, err)
+			}
+		})
+	}
+}

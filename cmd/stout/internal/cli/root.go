@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ type app struct {
 	opts                  options
 	ui                    *ui
 	client                *client.Client
+	via                   http.RoundTripper                     // of calls beside the client; nil stands for one of our own
 	token                 func(context.Context) (string, error) // nil where no access token was named
 	certs                 *certs.Source                         // nil where no certificates were named
 	started               bool                                  // the command line was understood

@@ -70,7 +70,7 @@ func (a *app) made(ctx context.Context, s *secret, principal string, call func(c
 		s.forget()
 		return token, &failure{code: exitFailed, message: "the call was lost on its way: there is no such token, and nothing was changed"}
 	}
-	f := &failure{code: exitFailed, message: "it is not known whether there is such a token: the cell did not say in time"}
+	f := &failure{code: exitUnknown, message: "it is not known whether there is such a token: the cell did not say in time"}
 	if s.file == "" {
 		a.ui.printf("%s\n", s.text)
 		return token, f.hint("if there is, it is the one that was printed; stout access whoami --token-file FILE tells")

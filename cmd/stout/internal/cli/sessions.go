@@ -98,7 +98,7 @@ waits are dropped. Its program learns of it by its next keepalive, which may be
 seconds later: until then it may work on, beside the next holder. Only fencing
 tokens keep these apart.
 
-` + exitHelp,
+` + changeHelp,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeSession,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.killSession(cmd.Context(), args[0]) },
@@ -117,12 +117,12 @@ func (a *app) showSession(ctx context.Context, id string, opts []client.ReadOpti
 	if a.ui.json {
 		return a.ui.object(s)
 	}
-	lease := millis(s.TTLMS)
+	word, lease := "ttl", millis(s.TTLMS)
 	if s.LeaseRemainingMS != nil {
-		lease = fmt.Sprintf("%s of %s left", a.leaseLeft(s), lease)
+		word, lease = "lease", fmt.Sprintf("%s of %s left", a.leaseLeft(s), lease)
 	}
 	pairs := [][2]string{
-		{"session", clean(s.ID)}, {"name", clean(s.Name)}, {"lease", lease},
+		{"session", clean(s.ID)}, {"name", clean(s.Name)}, {word, lease},
 		{"age", since(s.CreatedAt)}, {"epoch", fmt.Sprint(s.Epoch)},
 	}
 	if len(s.Meta) > 0 {

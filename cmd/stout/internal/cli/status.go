@@ -30,9 +30,12 @@ With --watch -o json each look is a line: the cell as in the HTTP API, at, when
 that was, and findings, what is the matter; or at, error and details, where no
 replica tells of the cell.
 
-Exit codes: 0 a master holds its lease, 2 wrong usage, 3 the cell has no
-master, 4 no replica can be reached; with --check also 1: a master holds its
-lease, and something else is the matter.`,
+Servers that are named by their URLs are each asked of which cell they are: the
+ones of several cells, which one may be after a recovery, are told.
+
+Exit codes: 0 a master holds its lease, 1 the servers are of several cells, 2
+wrong usage, 3 the cell has no master, 4 no replica can be reached; with --check
+1 is also: a master holds its lease, and something else is the matter.`,
 		Example: `  stout status
   stout status --watch
   stout status --check --quiet || notify-send "the cell is not well"`,
@@ -75,6 +78,7 @@ type statusFinding struct {
 // statusLine looks at the cell once. That there is no master is told by the cell,
 // and as an error beside it.
 func (a *app) statusLine(ctx context.Context) any {
+	cells := a.askCells(ctx)
 	seen, err := a.survey(ctx, a.opts.timeout)
 	line := statusLook{At: time.Now().UTC()}
 	if err != nil {
@@ -90,11 +94,15 @@ func (a *app) statusLine(ctx context.Context) any {
 		f := a.noMaster(seen.Cell)
 		line.Error, line.Details = f.message, f.hints
 	}
+	if f := <-cells; f != nil {
+		line.Error, line.Details = f.message, append(f.details, f.hints...)
+	}
 	return line
 }
 
 // status shows the cell and returns what is wrong with it as an error.
 func (a *app) status(ctx context.Context, check bool) error {
+	cells := a.askCells(ctx)
 	seen, err := a.survey(ctx, a.opts.timeout)
 	if err != nil {
 		return err
@@ -109,9 +117,15 @@ func (a *app) status(ctx context.Context, check bool) error {
 	default:
 		a.showCell(cell, found)
 	}
+	several := <-cells
 	switch {
 	case err != nil:
 		return err
+	case several != nil:
+		if !inOffice(cell) {
+			several.code = exitNoMaster
+		}
+		return several
 	case !inOffice(cell):
 		return a.noMaster(cell)
 	case check && len(found) > 0:
@@ -133,10 +147,11 @@ func (a *app) noMaster(cell lockapi.Cell) *failure {
 			continue
 		}
 		voters++
-		if r.Healthy {
+		well := r.Healthy && r.Role != lockapi.RoleNone // which is that of one that waits to be a member
+		if well {
 			up++
 		}
-		if r.Healthy && r.Promise != nil {
+		if well && r.Promise != nil {
 			promised = max(promised, r.Promise.RemainingMS)
 		}
 	}
@@ -187,7 +202,7 @@ func (a *app) replicaRows(replicas []lockapi.Replica, found []finding) [][]strin
 	replicas = slices.SortedFunc(slices.Values(replicas), func(x, y lockapi.Replica) int { return strings.Compare(x.ID, y.ID) })
 	rows := make([][]string, 0, len(replicas))
 	for _, r := range replicas {
-		rows = append(rows, a.replicaRow(r, newest, outsider(found, r.ID)))
+		rows = append(rows, a.replicaRow(r, newest, outsider(found, r.ID), isDeafIn(found, r.ID)))
 	}
 	return rows
 }
@@ -196,7 +211,7 @@ func (a *app) replicaRows(replicas []lockapi.Replica, found []finding) [][]strin
 // not age: how far it is behind now, and what it has promised, nobody knows. Of
 // one that answers with a directory that does not belong to the cell nothing is
 // known.
-func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider bool) []string {
+func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider, deaf bool) []string {
 	p := a.ui.out
 	role, health := p.plain.Render(clean(r.Role)), p.fail.Render("DOWN")
 	applied, lag, promise, contact := "-", "-", "-", "-"
@@ -219,6 +234,9 @@ func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider bool) []stri
 		if r.Promise != nil {
 			promise = fmt.Sprintf("%s %s", clean(r.Promise.To), millis(r.Promise.RemainingMS))
 		}
+	}
+	if deaf {
+		health = p.fail.Render("no master")
 	}
 	return []string{clean(r.ID), role, health, applied, lag, promise, contact, a.address(r.URL)}
 }

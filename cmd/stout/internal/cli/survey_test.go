@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/muesli/termenv"
+
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -32,6 +34,7 @@ type host struct {
 	hung  bool           // takes calls and does not answer them
 	// asleep: it hangs for so long, then answers for awake, and so on.
 	asleep time.Duration
+	id     string         // of its cell, which its answers tell
 	mute   string         // calls of paths that begin so are not answered
 	api    map[string]any // other answers, by path
 }
@@ -78,8 +81,12 @@ func (h hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 		body = at.cell.Replicas[i]
 	}
 	text, err := json.Marshal(body)
+	header := http.Header{"Content-Type": {"application/json"}}
+	if at.id != "" {
+		header.Set(lockapi.HeaderCell, at.id)
+	}
 	return &http.Response{
-		StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		StatusCode: status, Header: header,
 		Body: io.NopCloser(strings.NewReader(string(text))), ContentLength: int64(len(text)),
 	}, err
 }
@@ -102,7 +109,7 @@ func view(epoch uint64, master string, held bool) *lockapi.Cell {
 // asApp is an app that asks the given servers.
 func asApp(t *testing.T, h hosts, servers ...string) *app {
 	t.Helper()
-	a := &app{ui: &ui{}, opts: options{servers: servers, timeout: defaultTimeout}}
+	a := &app{ui: &ui{}, via: h, opts: options{servers: servers, timeout: defaultTimeout}}
 	var err error
 	began := time.Now()
 	clock := func() time.Duration { return time.Since(began) }
@@ -292,12 +299,12 @@ func TestExamine(t *testing.T) {
 			})
 		}
 		want := []finding{
-			{"r1", "its directory is not the member's", true, "stout member replace r1 --directory 00c0ffee00c0ffee"},
-			{"r2", "does not answer (connection refused); last heard of 4s ago", false, ""},
-			{"r3", "does not answer (no answer within 1s); last heard of 4s ago", false, ""},
-			{"r5", "answers, and is not ready: no master is known", false, ""},
-			{"r6", "is not heard by the master, and answers here", false, ""},
-			{"r7", "is 65 entries behind", false, ""},
+			{"r1", "its directory is not the member's", true, false, "stout member replace r1 --directory 00c0ffee00c0ffee"},
+			{"r2", "does not answer (connection refused); last heard of 4s ago", false, false, ""},
+			{"r3", "does not answer (no answer within 1s); last heard of 4s ago", false, false, ""},
+			{"r5", "answers, and is not ready: no master is known", false, false, ""},
+			{"r6", "is not heard by the master, and answers here", false, false, ""},
+			{"r7", "is 65 entries behind", false, false, ""},
 		}
 		got := asApp(t, h, "http://r1").examine(t.Context(), &cell)
 		if !slices.Equal(got, want) {
@@ -318,6 +325,39 @@ func TestExamine(t *testing.T) {
 	})
 }
 
+// TestExamineDeaf: a replica that the master hears and that hears no master is not
+// well, where it says so itself. One that holds a promise hears it, and so does one
+// whose contact is fresh.
+func TestExamineDeaf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		not := lockapi.Errorf(lockapi.CodeNoMaster, "no master is known")
+		h := hosts{"r1": {cell: view(3, "r1", true)}, "r2": {ready: not}, "r3": {ready: not}}
+		cell := picture{Cell: *view(3, "r1", true)}
+		cell.Lease.TermMS = 2000
+		cell.Replicas[1].LastContactMS = 8000
+		cell.Replicas[2].LastContactMS = 1900
+		a := asApp(t, h, "http://r1")
+		got := a.examine(t.Context(), &cell)
+		want := []finding{{"r2", "answers, and hears no master: no master is known; its last contact was 8s ago", false, true, ""}}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %+v\nwant %+v", got, want)
+		}
+		a.ui.out = paint(io.Discard, termenv.Ascii)
+		if row := a.replicaRow(cell.Replicas[1], 0, false, isDeafIn(got, "r2")); row[2] != "no master" {
+			t.Errorf("its row says %q", row)
+		}
+
+		cell.Replicas[1].Promise = &lockapi.Promise{To: "r1", RemainingMS: 1}
+		if got := a.examine(t.Context(), &cell); len(got) > 0 {
+			t.Errorf("with a promise: %+v", got)
+		}
+		cell.Replicas[1].Promise, h["r2"] = nil, &host{cell: view(3, "r1", true)}
+		if got := a.examine(t.Context(), &cell); len(got) > 0 {
+			t.Errorf("it says that it is ready: %+v", got)
+		}
+	})
+}
+
 // TestExamineFindsAnotherCell: who is ready at a member's address, and is not it, is
 // told by the cell's name, its own, or its directory.
 func TestExamineFindsAnotherCell(t *testing.T) {
@@ -325,26 +365,67 @@ func TestExamineFindsAnotherCell(t *testing.T) {
 	for want, tt := range map[string]struct {
 		cell string
 		own  lockapi.Replica
+		id   string
 	}{
-		"does not answer: a replica of another cell, prod, answers at its address": {"prod", lockapi.Replica{ID: "r2", Directory: theirs}},
-		"does not answer: another replica, r9, answers at its address":             {"test", lockapi.Replica{ID: "r9", Directory: theirs}},
+		"does not answer: a replica of another cell, prod, answers at its address": {"prod", lockapi.Replica{ID: "r2", Directory: theirs}, ""},
+		"does not answer: another replica, r9, answers at its address":             {"test", lockapi.Replica{ID: "r9", Directory: theirs}, ""},
 		"does not answer: a replica of another cell of the same name, with directory 00c0ffee00c0ffee, answers at its address": {
-			"test", lockapi.Replica{ID: "r2", Directory: theirs}},
-		"is not heard by the master, and answers here": {"test", lockapi.Replica{ID: "r2", Directory: ours}},
+			"test", lockapi.Replica{ID: "r2", Directory: theirs}, ""},
+		"does not answer: a replica of another cell of the same name, with id b0b, answers at its address": {
+			"test", lockapi.Replica{ID: "r2", Directory: ours}, "b0b"},
+		"is not heard by the master, and answers here": {"test", lockapi.Replica{ID: "r2", Directory: ours}, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			list := lockapi.Members{Members: []lockapi.Member{{ID: "r2", Directory: ours, Suffrage: lockapi.SuffrageVoter}}}
+			list := lockapi.Members{CellID: "a11ce", Members: []lockapi.Member{{ID: "r2", Directory: ours, Suffrage: lockapi.SuffrageVoter}}}
 			there := view(1, "r2", true)
 			there.Cell = tt.cell
 			h := hosts{
 				"r1": {cell: view(3, "r1", true), api: map[string]any{lockapi.RouteMembers: list}},
-				"r2": {cell: there, api: map[string]any{lockapi.RouteReplica: tt.own}},
+				"r2": {cell: there, id: tt.id, api: map[string]any{lockapi.RouteReplica: tt.own}},
 			}
 			cell := picture{Cell: *view(3, "r1", true)}
 			cell.Replicas[1].Healthy = false
 			got := asApp(t, h, "http://r1").examine(t.Context(), &cell)
 			if len(got) != 1 || got[0].what != want || got[0].outside != strings.Contains(want, "another") {
 				t.Errorf("got %+v, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestStatusOfTwoCells: after a recovery the replicas of the former cell may run, too.
+// Whichever cell is shown, it is said, and the exit code is not that all is well.
+func TestStatusOfTwoCells(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ids   [3]string
+		check bool
+		says  string
+	}{
+		"one cell":           {ids: [3]string{"a11ce", "a11ce", "a11ce"}},
+		"two":                {ids: [3]string{"a11ce", "b0b", "b0b"}, says: "replicas of 2 cells answer|of the cell with id a11ce: http://r1|of the cell with id b0b: http://r2, http://r3"},
+		"two, checked":       {ids: [3]string{"a11ce", "b0b", "b0b"}, check: true, says: "replicas of 2 cells answer|of the cell with id a11ce: http://r1|of the cell with id b0b: http://r2, http://r3"},
+		"one tells none yet": {ids: [3]string{"a11ce", "", "a11ce"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := hosts{}
+			for i, id := range tt.ids {
+				h[fmt.Sprint("r", i+1)] = &host{cell: view(3, "r1", true), id: id}
+			}
+			a := asApp(t, h, "http://r1", "http://r2", "http://r3")
+			a.ui = &ui{out: paint(io.Discard, termenv.Ascii), err: paint(io.Discard, termenv.Ascii), quiet: tt.check}
+			f, ok := errors.AsType[*failure](a.status(t.Context(), tt.check))
+			if ok != (tt.says != "") || ok && f.code != exitFailed {
+				t.Fatalf("%s: %+v", name, f)
+			}
+			if !ok {
+				return
+			}
+			if text := strings.Join(append([]string{strings.SplitN(f.message, ":", 2)[0]}, f.details...), "|"); text != tt.says || f.expected {
+				t.Errorf("%s: %q", name, text)
+			}
+			line := a.statusLine(t.Context()).(statusLook)
+			if line.Error != f.message || line.Cell == nil {
+				t.Errorf("%s: a line of it says %q", name, line.Error)
 			}
 		})
 	}
@@ -474,4 +555,26 @@ func TestMayCall(t *testing.T) {
 			t.Errorf("%s of %q: %v", tc.url, tc.servers, err)
 		}
 	}
+}
+
+// TestNoMasterCountsVoters: a replica that waits to be a member answers, and has no vote.
+func TestNoMasterCountsVoters(t *testing.T) {
+	cell := *view(1, "", false)
+	cell.Replicas[1].Role = lockapi.RoleNone
+	cell.Replicas[2].Healthy = false
+	f := (&app{}).noMaster(cell)
+	if want := "1 of 3 replicas answer; a master needs 2 that see each other"; f.hints[0] != want {
+		t.Errorf("%q, want %q", f.hints[0], want)
+	}
+
+	// Nor has one whose directory is not the member's, which says so when it is asked.
+	synctest.Test(t, func(t *testing.T) {
+		out := view(1, "", false)
+		wiped := &lockapi.Error{Code: lockapi.CodeNoMaster, Directory: "00c0ffee00c0ffee", Command: "x", Detail: "another directory"}
+		h := hosts{"r1": {cell: out}, "r2": {cell: out, ready: wiped}}
+		f := asApp(t, h, "http://r1").diagnose(t.Context(), time.Second)
+		if want := "1 of 3 replicas answer; a master needs 2 that see each other"; len(f.hints) == 0 || f.hints[0] != want {
+			t.Errorf("%+v, want %q", f, want)
+		}
+	})
 }

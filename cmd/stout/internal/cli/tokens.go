@@ -40,7 +40,7 @@ programs send it as Authorization: Bearer.
 
 To exchange a token make another one, give it out, and revoke the first.
 
-` + exitHelp,
+` + changeHelp,
 		Example: `  stout token create user:billing --note 'host7' --ttl 90d --out billing-token
   stout --token-file billing-token access whoami`,
 		SuggestFor:        []string{"new", "add", "make", "issue"},
@@ -185,7 +185,8 @@ nobody can extend any more end with their leases, and their locks with them.
 It asks first where no token of user:root would be left; --yes is for scripts.
 
 Exit codes: 0 revoked, 1 there is no such token, or the cell said no, 2 wrong
-usage, 3 the cell has no master, 4 no replica can be reached.`,
+usage, 3 the cell has no master, 4 no replica can be reached, 6 it is not known
+whether it is done.`,
 		SuggestFor:        []string{"rm", "remove", "delete", "del", "end"},
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeToken,

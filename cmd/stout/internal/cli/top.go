@@ -33,7 +33,8 @@ directories are listed once, up to 20000.
 
 Where output is no terminal, stout status --watch shows the cell each second.
 
-Exit codes: 0 it was quit, 1 something failed, 2 wrong usage.`,
+Exit codes: 0 it was quit by q, 1 something failed, 2 wrong usage, 128+n if
+signal n ended it: 130 for Ctrl-C.`,
 		Example: `  stout top
   stout top -s 10.0.0.1:7101,10.0.0.2:7101`,
 		SuggestFor:        []string{"ui", "tui", "dashboard", "monitor", "live"},
@@ -74,18 +75,26 @@ type topSource struct {
 
 // Look implements top.Source.
 func (s *topSource) Look(ctx context.Context) (top.Look, error) {
+	cells := s.a.askCells(ctx)
 	seen, err := s.a.survey(ctx, min(s.a.opts.timeout, remaining(ctx)))
 	if err != nil {
 		return top.Look{}, err
 	}
 	out := top.Look{}
 	found := s.a.examine(ctx, &seen)
+	several := <-cells
 	if !inOffice(seen.Cell) {
 		f := s.a.noMaster(seen.Cell)
 		out.Findings = append([]string{safeLine(f.message)}, f.hints...)
 	}
+	if several != nil {
+		out.Findings = append(append([]string{several.message}, several.details...), out.Findings...)
+	}
 	for _, f := range found {
 		out.Findings = append(out.Findings, clean(f.id)+" "+f.what)
+		if f.deaf {
+			out.Deaf = append(out.Deaf, f.id)
+		}
 		if f.command != "" {
 			out.Findings = append(out.Findings, mending(seen.Cell)+f.command)
 		}

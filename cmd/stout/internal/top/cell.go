@@ -15,9 +15,9 @@ import (
 const largeLag = 64
 
 var replicaColumns = []column{
-	{title: "REPLICA", width: 8}, {title: "ROLE", width: 8}, {title: "HEALTH", width: 6},
+	{title: "REPLICA", width: 8}, {title: "ROLE", width: 8}, {title: "HEALTH", width: 9},
 	{title: "BEHIND", width: 6, right: true}, {title: "PROMISE", width: 10, rank: 1}, {title: "CONTACT", width: 7, right: true, rank: 3},
-	{title: "RELEASE", width: 14, rank: 4}, {title: "ADDRESS", flex: 20, rank: 2},
+	{title: "RELEASE", width: 14, rank: 4}, {title: "ADDRESS", flex: 17, rank: 2},
 }
 
 // cellLines shows the cell at a glance.
@@ -53,7 +53,7 @@ func (m *Model) cellLines(height int) []string {
 	}
 	lines = append(lines, "", m.paint.head("Lately"))
 	if len(m.events) == 0 {
-		return append(lines, m.paint.dim("  nothing has changed since stout top was started"))
+		return append(lines, m.paint.dim(fmt.Sprintf("  nothing%s has changed since stout top was started", m.hedge(" that you may read"))))
 	}
 	widths = layout(eventColumns, m.width-2)
 	for i := range m.events[:min(room, len(m.events))] {
@@ -108,7 +108,7 @@ func (m *Model) glance(c lockapi.Cell) []string {
 func (m *Model) verdict(c lockapi.Cell) string {
 	var ill []string
 	for _, r := range c.Replicas {
-		if !r.Healthy {
+		if !r.Healthy || slices.Contains(m.look.Deaf, r.ID) {
 			ill = append(ill, words.Clean(r.ID))
 		}
 	}
@@ -143,6 +143,9 @@ func (m *Model) replicaCells(r lockapi.Replica, newest uint64) []cell {
 		if r.Promise != nil {
 			promise = fmt.Sprintf("%s %s", words.Clean(r.Promise.To), tenths(max(0, time.Duration(r.Promise.RemainingMS)*time.Millisecond-gone)))
 		}
+	}
+	if slices.Contains(m.look.Deaf, r.ID) {
+		health = cell{text: "no master", style: m.paint.fail}
 	}
 	role := cell{text: words.Clean(r.Role)}
 	if r.Role == lockapi.RoleMaster {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -56,7 +57,7 @@ func (m *Model) timeline(h *lockapi.History) []string {
 		p := &h.Events[i]
 		mark := map[lockapi.EventType]string{lockapi.EventLockAcquired: "+", lockapi.EventLockReleased: "-", lockapi.EventMasterChanged: "="}[p.Type]
 		head := fmt.Sprintf("  %s %s %-8s ", m.timeOfDay(p.At), cmp.Or(mark, "|"), happening(p.Type))
-		text := past(p)
+		text := past(p, h.Events)
 		room := max(12, min(m.width, 100)-ansi.StringWidth(head))
 		if m.width < 60 { // below the time, where there is no room beside it
 			lines, head, room = append(lines, head), "      ", max(12, m.width-6)
@@ -84,8 +85,8 @@ func (m *Model) timeline(h *lockapi.History) []string {
 	return lines
 }
 
-// past tells of what happened once.
-func past(p *lockapi.PastEvent) string {
+// past tells of what happened once, among events.
+func past(p *lockapi.PastEvent, events []lockapi.PastEvent) string {
 	who := called(p.SessionName, p.Session)
 	switch p.Type {
 	case lockapi.EventMasterChanged:
@@ -102,7 +103,7 @@ func past(p *lockapi.PastEvent) string {
 			text += " by " + words.Clean(p.By)
 		}
 		if p.SilentMS != nil {
-			text += fmt.Sprintf(": last keepalive %s before, ttl %s", millis(*p.SilentMS), millis(p.TTLMS))
+			text += fmt.Sprintf(": last keepalive %s%s before, ttl %s", atLeast(p, events), millis(*p.SilentMS), millis(p.TTLMS))
 		}
 		if p.HeldMS != nil {
 			text += ", had it for " + millis(*p.HeldMS)
@@ -118,6 +119,19 @@ func past(p *lockapi.PastEvent) string {
 		return text
 	}
 	return who
+}
+
+// atLeast qualifies how long a session was silent where its master had taken office at
+// that time, and knew nothing of what was before.
+func atLeast(end *lockapi.PastEvent, events []lockapi.PastEvent) string {
+	heard := end.At.Add(-time.Duration(*end.SilentMS) * time.Millisecond)
+	for i := range events {
+		p := &events[i]
+		if p.Type == lockapi.EventMasterChanged && p.At.Before(end.At) && heard.Sub(p.At).Abs() < time.Second {
+			return "at least "
+		}
+	}
+	return ""
 }
 
 // fileLines are a file's stat and its content, with escapes for what a terminal

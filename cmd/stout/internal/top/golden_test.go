@@ -30,6 +30,32 @@ func noMasterLook() Look {
 	return Look{Cell: c, Findings: []string{"r2 does not answer (connection refused); last heard of 14s ago", "r3 answers, and is not ready: it has no master"}}
 }
 
+// unled is the members as a replica tells them that hears no master, with one more
+// that it can't ask.
+func unled() lockapi.Members {
+	out := theMembers(3, 0)
+	for i := range out.Members {
+		out.Members[i].Role, out.Members[i].Healthy = lockapi.RoleReplica, false
+	}
+	out.Members[2].Version = ""
+	return out
+}
+
+// guarded is a cell with nothing in it, and access on.
+func guarded() Looked {
+	c := theCell(3, "r1")
+	c.Access = true
+	return Looked{At: start, Look: Look{Cell: c}}
+}
+
+// deafLook is what is seen of a cell one of whose replicas answers, and hears no
+// master.
+func deafLook() Look {
+	c := theCell(3, "r1")
+	c.Replicas[2].Promise, c.Replicas[2].LastContactMS = nil, 8000
+	return Look{Cell: c, Findings: []string{"r3 answers, and hears no master: no master is known; its last contact was 8s ago"}, Deaf: []string{"r3"}}
+}
+
 func nastyThings() []any {
 	l := held("/a\u202eb\u2066\u00a0\ufeff\u200b\u2028", 1, lockapi.Holder{Session: nasty, SessionName: nasty, Mode: nasty, Token: 1, GrantedAt: start})
 	s := theSession(nasty, nasty, 5000)
@@ -58,10 +84,11 @@ func lockDetail() DetailRead {
 	return DetailRead{At: start, Of: subject{lockKind, "/db/primary"}, Detailed: Detailed{
 		Text: "/db/primary is held by db-1.example since 02:58:30, for 1m30s.\n    Token 101, exclusive, session S1. Its session is still good for 9.1s of 12s.\n",
 		History: &lockapi.History{Path: "/db/primary", More: true, Since: ptr(at(-7000)), Events: []lockapi.PastEvent{
-			{Revision: 9, Type: lockapi.EventLockContended, At: at(-60), SessionName: "db-2.example"},
-			{Revision: 8, Type: lockapi.EventLockAcquired, At: at(-90), SessionName: "db-1.example", Mode: lockapi.Exclusive, Token: 101, WaitedMS: ptr(int64(31_000))},
-			{Revision: 7, Type: lockapi.EventMasterChanged, At: at(-95), Master: "r1", Epoch: 3},
-			{Revision: 6, Type: lockapi.EventLockReleased, At: at(-100), SessionName: "db-3.example", Token: 90, Reason: lockapi.ReasonSessionExpired, SilentMS: ptr(int64(14_200)), TTLMS: 12_000, HeldMS: ptr(int64(86_400_000))},
+			{Revision: 10, Type: lockapi.EventLockContended, At: at(-60), SessionName: "db-2.example"},
+			{Revision: 9, Type: lockapi.EventLockAcquired, At: at(-90), SessionName: "db-1.example", Mode: lockapi.Exclusive, Token: 101, WaitedMS: ptr(int64(31_000))},
+			{Revision: 8, Type: lockapi.EventMasterChanged, At: at(-95), Master: "r1", Epoch: 3},
+			{Revision: 7, Type: lockapi.EventLockReleased, At: at(-100), SessionName: "db-3.example", Token: 90, Reason: lockapi.ReasonSessionExpired, SilentMS: ptr(int64(14_200)), TTLMS: 12_000, HeldMS: ptr(int64(86_400_000))},
+			{Revision: 6, Type: lockapi.EventMasterChanged, At: at(-114), Master: "r2", Epoch: 2},
 			{Revision: 5, Type: lockapi.EventLockReleased, At: at(-90_000), SessionName: nasty, Token: 80, Reason: lockapi.ReasonForced, By: "user:ops", HeldMS: ptr(int64(500))},
 		}},
 	}}
@@ -76,10 +103,13 @@ var screens = []struct {
 	{"cell-lease-runs-out", script(well(), Tick(at(1)))},
 	{"cell-of-one", script(Tick(start), Looked{At: start, Look: Look{Cell: theCell(1, "r1")}}, Membered{At: start, Members: theMembers(1, 0)})},
 	{"no-master", script(well(), Tick(at(2)), Looked{At: at(2), Look: noMasterLook()}, Unheard{At: at(2), Err: &Trouble{Text: "no master"}})},
+	{"cell-deaf", script(well(), Tick(at(2)), Looked{At: at(2), Look: deafLook()})},
 	{"never-reached", script(Tick(start), Looked{At: start, Err: unreachable}, Tick(at(3)))},
 	{"lost-and-stale", script(well(), keys("2"), Tick(at(1)), Looked{At: at(1), Err: unreachable}, Looked{At: at(6), Err: unreachable}, Tick(at(13)))},
 	{"found-again", script(well(), Looked{At: at(1), Err: unreachable}, Looked{At: at(9), Look: Look{Cell: theCell(3, "r1")}}, Tick(at(9)))},
 	{"denied", script(Tick(start), Looked{At: start, Err: &Trouble{Text: "User:guest may not observe the cell.", Denied: true, More: []string{"hint: stout access whoami shows who the cell takes you for"}}})},
+	{"guarded-files", script(Tick(start), guarded(), keys("4"), DirRead{all("/"), nil})},
+	{"guarded-events", script(Tick(start), guarded(), keys("5"))},
 	{"fail-over", script(well(), Tick(at(4)), Happened{at(4), []lockapi.CellEvent{{Revision: 50, Type: lockapi.EventMasterChanged, Master: &lockapi.EventMaster{Epoch: 4, Master: "r2"}}}}, Looked{At: at(4), Look: Look{Cell: theCell(3, "r2")}})},
 	{"locks-tree", script(well(), keys("2"), Tick(at(4)))},
 	{"locks-folded", script(well(), keys("2"), keys("j", "j", "enter"))},
@@ -107,6 +137,7 @@ var screens = []struct {
 		{Revision: 72, Type: lockapi.EventFileChanged, Path: "/app/conf", File: &lockapi.File{FileStat: lockapi.FileStat{Size: 5000, Generation: 9}}},
 	}})},
 	{"members", script(well(), keys("6"))},
+	{"members-without-master", script(well(), keys("6"), Looked{At: start, Look: noMasterLook()}, Membered{At: start, Members: unled()})},
 	{"members-in-a-circle", script(well(), keys("6"), Membered{At: start, Members: theMembers(3, 1), Circles: []lockapi.Deadlock{{Links: []lockapi.DeadlockLink{
 		{Session: "A", SessionName: "left", Path: "/x", Mode: lockapi.Exclusive, WaitingMS: 4000, Token: 7}, {Session: "B", SessionName: "right", Path: "/y", Mode: lockapi.Exclusive, WaitingMS: 3000, Token: 8}}}}})},
 	{"paused", script(well(), keys("2", "p"), Tick(at(30)), Happened{at(10), []lockapi.CellEvent{lockEventOf(lockapi.EventLockReleased, 60, "/db/primary", "S1", "db-1.example", 101, "released")}})},

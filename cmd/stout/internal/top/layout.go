@@ -43,6 +43,7 @@ type column struct {
 	width int
 	most  int
 	flex  int
+	least int // of flex, before one of rank 1 is left out; 0 stands for flex
 	right bool
 	rank  int
 }
@@ -70,6 +71,10 @@ func layout(columns []column, width int) []int {
 		}
 		if last < 0 {
 			break
+		}
+		if at := slices.IndexFunc(columns, func(c column) bool { return c.least > 0 }); at >= 0 && columns[last].rank == 1 && out[at] > columns[at].least {
+			out[at] = columns[at].least
+			continue
 		}
 		out[last] = 0
 	}

@@ -232,7 +232,7 @@ func onlyChild(path string, i int, counts map[string]int) bool {
 }
 
 var lockColumns = []column{
-	{title: "PATH", flex: 26}, {title: "STATE", width: 12}, {title: "HOLDER", width: 18, most: 48, rank: 1},
+	{title: "PATH", flex: 26, least: 17}, {title: "STATE", width: 12}, {title: "HOLDER", width: 18, most: 48, rank: 1},
 	{title: "QUEUE", width: 5, right: true}, {title: "TOKEN", width: 10, right: true, rank: 3}, {title: "HELD", width: 7, right: true, rank: 2},
 }
 

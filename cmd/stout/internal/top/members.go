@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stoutlock/stout/cmd/stout/internal/words"
@@ -9,7 +10,7 @@ import (
 )
 
 var memberColumns = []column{
-	{title: "MEMBER", width: 8}, {title: "PART", width: 8}, {title: "HEALTH", width: 6},
+	{title: "MEMBER", width: 8}, {title: "PART", width: 8}, {title: "HEALTH", width: 9},
 	{title: "BEHIND", width: 6, right: true}, {title: "RELEASE", width: 12, rank: 1}, {title: "SINCE", width: 10, right: true, rank: 2},
 	{title: "ADDRESS", flex: 22}, {title: "RAFT", width: 22, rank: 3}, {title: "DIRECTORY", width: 16, rank: 4},
 }
@@ -22,7 +23,11 @@ func (m *Model) membersLines() []string {
 	if m.membersAt.IsZero() {
 		return []string{m.paint.dim("Asking for the members...")}
 	}
-	lines := m.wrapped(fmt.Sprintf("Cell %s. It bears %s.", words.Clean(m.members.CellID), m.bears()))
+	bears := fmt.Sprintf("It bears %s.", m.bears())
+	if !m.led() {
+		bears = "It has no master: what it bears is exceeded, or one is about to be elected."
+	}
+	lines := m.wrapped(fmt.Sprintf("Cell %s. %s", words.Clean(m.members.CellID), bears))
 	lines = append(lines, "")
 	widths := layout(memberColumns, m.width-2)
 	lines = append(lines, "  "+m.heading(memberColumns, widths))
@@ -31,7 +36,7 @@ func (m *Model) membersLines() []string {
 	}
 	lines = append(lines, "")
 	if len(m.circles) == 0 {
-		return append(lines, "No sessions wait for each other.")
+		return append(lines, fmt.Sprintf("No sessions wait for each other%s.", m.hedge(" over locks that you may read")))
 	}
 	return append(lines, m.circleLines()...)
 }
@@ -46,11 +51,19 @@ func (m *Model) memberCells(r *lockapi.Member) []cell {
 	}
 	if !r.Healthy {
 		health, behind = cell{text: "DOWN", style: m.paint.fail}, "-"
+		if r.Version != "" { // it has told its release, and hears no master
+			health.text = "no master"
+		}
 	}
 	return []cell{
 		{text: words.Clean(r.ID)}, {text: part}, health, {text: behind}, {text: words.Clean(r.Version)},
 		{text: m.ago(r.Since)}, {text: address(r.URL)}, {text: words.Clean(r.RaftAddr)}, {text: words.Clean(r.Directory)},
 	}
+}
+
+// led says whether the members that were told have a master.
+func (m *Model) led() bool {
+	return slices.ContainsFunc(m.members.Members, func(r lockapi.Member) bool { return r.Role == lockapi.RoleMaster })
 }
 
 // circleLines tells of sessions that wait for each other.

@@ -76,6 +76,9 @@ type Look struct {
 	// Findings are what is the matter with replicas, each with its id in front,
 	// and below it the command that mends it, where there is one.
 	Findings []string
+	// Deaf are the ids of replicas that answer, and hear no master while there is
+	// one.
+	Deaf []string
 }
 
 // Trouble is why something could not be read.

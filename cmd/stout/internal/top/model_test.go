@@ -159,3 +159,42 @@ func TestLeaseOfAnOldLook(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestTurnIsNotToldWithoutMaster: that somebody is master now is no more true where
+// nobody is.
+func TestTurnIsNotToldWithoutMaster(t *testing.T) {
+	turn := script(well(), Happened{at(4), []lockapi.CellEvent{{Revision: 50, Type: lockapi.EventMasterChanged, Master: &lockapi.EventMaster{Epoch: 4, Master: "r2"}}}})
+	for name, tt := range map[string]struct {
+		look Look
+		told bool
+	}{"r2 is": {Look{Cell: theCell(3, "r2")}, true}, "nobody is": {noMasterLook(), false}} {
+		screen := shown(t, false, 80, 24, script(turn, Looked{At: at(5), Look: tt.look}, Tick(at(5))))
+		if strings.Contains(screen, "r2 is master now") != tt.told {
+			t.Errorf("%s:\n%s", name, screen)
+		}
+	}
+}
+
+// TestHolderAtSixty: who holds a lock is worth more than a long path.
+func TestHolderAtSixty(t *testing.T) {
+	for width, want := range map[int]bool{60: true, 59: false, 80: true} {
+		if screen := shown(t, false, width, 24, script(well(), keys("2"))); strings.Contains(screen, "HOLDER") != want {
+			t.Errorf("%d columns:\n%s", width, screen)
+		}
+	}
+}
+
+// TestDeniedWhereItMatters: what takes no right to observe is not denied.
+func TestDeniedWhereItMatters(t *testing.T) {
+	denied := []any{Tick(start), Looked{At: start, Err: &Trouble{Text: "Denied.", Denied: true}}, LocksRead{all(""), theLocks()}}
+	for key, want := range map[string]string{"1": "DENIED", "2": "live", "3": "DENIED", "4": "live", "5": "live", "6": "DENIED"} {
+		head, _, _ := strings.Cut(shown(t, false, 80, 24, script(denied, keys(key))), "\n")
+		if !strings.HasSuffix(strings.TrimSpace(head), want) {
+			t.Errorf("page %s: %q, want %s", key, head, want)
+		}
+	}
+	head, _, _ := strings.Cut(shown(t, false, 80, 24, script(denied, keys("2"), Unheard{At: start, Err: &Trouble{Text: "Denied.", Denied: true}})), "\n")
+	if !strings.HasSuffix(strings.TrimSpace(head), "DENIED") {
+		t.Errorf("without events: %q", head)
+	}
+}

@@ -90,6 +90,7 @@ type Model struct {
 type note struct {
 	at   time.Time
 	text string
+	turn bool // who is master, which is not said while nobody is
 }
 
 // seen is an event and when it was heard of.

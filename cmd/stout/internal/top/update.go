@@ -118,6 +118,7 @@ func (m *Model) turn(at time.Time, id string, epoch uint64) {
 	}
 	if m.master != "" {
 		m.note(at, fmt.Sprintf("%s is master now, epoch %d; it was %s. Sessions and locks stay.", words.Clean(id), epoch, words.Clean(m.master)))
+		m.notes[len(m.notes)-1].turn = true
 	}
 	m.master = id
 }

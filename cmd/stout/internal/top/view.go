@@ -67,6 +67,8 @@ func (m *Model) state() string {
 	switch {
 	case m.paused:
 		return m.paint.warn("PAUSED " + whole(m.clock.Sub(m.now)))
+	case m.lost != nil && m.lost.Denied && m.mayBeRead() && m.unheard == nil:
+		return m.paint.good("live")
 	case m.lost != nil && m.lost.Denied:
 		return m.paint.warn("DENIED")
 	case m.lost != nil && m.lookedAt.IsZero():
@@ -79,6 +81,15 @@ func (m *Model) state() string {
 		return m.paint.fail("NO MASTER")
 	}
 	return m.paint.good("live")
+}
+
+// mayBeRead says that what is shown takes no right to observe the cell: it is what who
+// looks may read, and it may be fresh.
+func (m *Model) mayBeRead() bool {
+	if m.detail.Kind != noKind {
+		return m.detail.Kind != sessionKind
+	}
+	return m.page == locksPage || m.page == filesPage || m.page == eventsPage
 }
 
 // noteLines are what has to be known on every page.
@@ -95,6 +106,9 @@ func (m *Model) noteLines() []string {
 		lines = append(lines, m.troubleLines(&Trouble{Text: "Events are not told: " + m.unheard.Text})...)
 	}
 	for _, n := range m.notes {
+		if n.turn && !m.lookedAt.IsZero() && !inOffice(m.look.Cell) {
+			continue
+		}
 		lines = append(lines, m.wrapped("* "+m.timeOfDay(n.at)+" "+n.text)...)
 	}
 	if most := max(1, m.height/3); len(lines) > most {
@@ -116,10 +130,7 @@ func (m *Model) body(height int) []string {
 		return m.scrolled(m.cellLines(height), height)
 	case locksPage:
 		rows := m.lockRows()
-		none := "No lock is held, waited for or delayed."
-		if m.look.Cell.Access || m.lost != nil && m.lost.Denied {
-			none = "No lock that you may read is held, waited for or delayed."
-		}
+		none := fmt.Sprintf("No lock%s is held, waited for or delayed.", m.hedge(" that you may read"))
 		return listLines(m, height, lockColumns, rows, &m.locks, none,
 			func(i int) string { return rows[i].key() }, func(i int) []cell { return m.lockCells(rows[i]) }, m.lockWords())
 	case sessionsPage:
@@ -129,16 +140,24 @@ func (m *Model) body(height int) []string {
 			fmt.Sprintf("%s by %s", words.Plural(len(m.sessions.rows), "session"), m.order()))
 	case filesPage:
 		rows := m.fileRows()
-		return listLines(m, height, fileColumns, rows, &m.files, "There is nothing here.",
+		return listLines(m, height, fileColumns, rows, &m.files, fmt.Sprintf("There is nothing here%s.", m.hedge(" that you may read")),
 			func(i int) string { return rows[i].Path }, func(i int) []cell { return m.fileCells(rows[i]) },
 			fmt.Sprintf("%s: %s by %s", words.Clean(m.dir), words.PluralOf(len(m.files.rows), "entry", "entries"), m.order()))
 	case eventsPage:
 		rows := m.eventRows()
 		known := table[*seen]{read: true}
-		return listLines(m, height, eventColumns, rows, &known, "Nothing has changed since stout top was started.",
+		return listLines(m, height, eventColumns, rows, &known, fmt.Sprintf("Nothing%s has changed since stout top was started.", m.hedge(" that you may read")),
 			nil, func(i int) []cell { return m.eventCells(rows[i]) }, words.Plural(len(m.events), "event")+", newest first")
 	}
 	return m.scrolled(m.membersLines(), height)
+}
+
+// hedge is a reservation about what is not listed, where who looks may not see all.
+func (m *Model) hedge(text string) string {
+	if m.look.Cell.Access || m.lost != nil && m.lost.Denied {
+		return text
+	}
+	return ""
 }
 
 func (m *Model) lockWords() string {
