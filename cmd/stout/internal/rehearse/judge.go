@@ -27,6 +27,7 @@ type Seen struct {
 	How           string
 	From, To      Office
 	Change, End   time.Duration
+	Office        time.Duration // when that of To was seen first
 	Reads, Writes []Attempt
 	Gone          map[string]string // why sessions ended that are not there any more, by id, as far as the cell tells
 	Ends          map[string]time.Duration
@@ -106,8 +107,12 @@ type Report struct {
 // Judge says what came of it.
 func Judge(s *Seen) Report {
 	r := Report{How: s.How, Before: s.From, After: s.To, Own: s.Own, Verdict: Passed}
-	r.Reads = ServiceOf(s.Reads, 0, s.Change, s.End)
-	r.Writes = ServiceOf(s.Writes, 0, s.Change, s.End)
+	office := s.Office
+	if s.To.Master == "" {
+		office = s.End
+	}
+	r.Reads = ServiceOf(s.Reads, 0, s.Change, office, s.End)
+	r.Writes = ServiceOf(s.Writes, 0, s.Change, office, s.End)
 	if s.Returned > 0 {
 		r.ReturnedMS = (s.Returned - s.Change).Milliseconds()
 	}

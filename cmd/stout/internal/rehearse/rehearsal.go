@@ -124,7 +124,7 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 	if err := r.change(ctx, b); err != nil {
 		return nil, err
 	}
-	if err := r.awaitOffice(ctx, s); err != nil {
+	if err := r.awaitOffice(ctx, s, since); err != nil {
 		return nil, err
 	}
 	r.Doing("looking at the cell for another " + r.Settle.String())
@@ -159,13 +159,13 @@ func (r *Rehearsal) change(ctx context.Context, b *Before) error {
 }
 
 // awaitOffice waits until another office is open than before.
-func (r *Rehearsal) awaitOffice(ctx context.Context, s *Seen) error {
+func (r *Rehearsal) awaitOffice(ctx context.Context, s *Seen, since func() time.Duration) error {
 	within, cancel := context.WithTimeout(ctx, officeTime)
 	defer cancel()
 	for within.Err() == nil {
 		cell, err := r.Client.Cell(within)
 		if err == nil && cell.Master != nil && cell.Lease.Held && cell.Epoch > s.From.Epoch {
-			s.To = Office{cell.Master.ID, cell.Epoch}
+			s.To, s.Office = Office{cell.Master.ID, cell.Epoch}, since()
 			return nil
 		}
 		_ = pause(within, 20*time.Millisecond)
