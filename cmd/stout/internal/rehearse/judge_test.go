@@ -152,7 +152,7 @@ func lookedAt() *Seen {
 	b.Waits = []lockapi.Wait{{Path: "/x", Position: 2, Handle: "h"}}
 	sessions := map[string]lockapi.SessionState{"a": a, "b": b}
 	return &Seen{
-		How: ByTransfer, From: Office{"r1", 3}, To: Office{"r2", 4}, Change: time.Second, Office: 1900 * ms, End: 10 * time.Second,
+		How: ByTransfer, From: Office{"r1", 3}, To: Office{"r2", 4}, Last: Office{"r2", 4}, Change: time.Second, Office: 1900 * ms, End: 10 * time.Second,
 		Reads: steady(), Writes: steady(),
 		Ends:   map[string]time.Duration{"a": 9 * time.Second, "b": 8 * time.Second},
 		Before: Sighting{Begun: 900 * ms, Ended: 950 * ms, Sessions: sessions},
@@ -183,6 +183,10 @@ func TestJudge(t *testing.T) {
 	}{
 		{"all went well", func(*Seen) {}, Passed, ""},
 		{"no master", func(s *Seen) { s.To = Office{} }, Failed, "no master took office"},
+		{"none at the end", func(s *Seen) { s.Last = Office{} }, Failed, "r2 took office, and at the end no master holds its lease"},
+		{"another one at the end", func(s *Seen) { s.Last = Office{"r3", 5} }, Look, "at the end r3 is master in epoch 5"},
+		{"the same one at the end, of later", func(s *Seen) { s.Last.Epoch = 6 }, Look, "r2 lost its office again"},
+		{"something that could not be seen", func(s *Seen) { s.Notes = []string{"no list"} }, Look, "no list"},
 		{"nothing changed", func(s *Seen) { s.To = s.From }, Failed, "in the same epoch"},
 		{"the same again", func(s *Seen) { s.To = Office{"r1", 4} }, Look, "r1 is master again"},
 		{"a session expired by its lock's history", func(s *Seen) {

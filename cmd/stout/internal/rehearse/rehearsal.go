@@ -94,8 +94,13 @@ func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err erro
 	if err != nil {
 		return report, err
 	}
-	if seen.Own, err = mine.became(ctx); err != nil {
-		return report, err
+	within, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	if seen.Own, err = mine.became(within); err != nil {
+		if ctx.Err() != nil {
+			return report, ctx.Err()
+		}
+		seen.Notes = append(seen.Notes, err.Error())
 	}
 	seen.Reads, seen.Writes = p.attempts()
 	return Judge(seen), nil
@@ -140,6 +145,12 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 		s.Notes = append(s.Notes, fmt.Sprintf("the sessions could not be listed at the end: %v", err))
 	}
 	s.After, s.End = w.last(), since()
+	if cell, err := r.Client.Cell(within); err != nil {
+		s.Notes = append(s.Notes, fmt.Sprintf("who is master at the end could not be asked: %v", err))
+		s.Last = s.To
+	} else if cell.Master != nil && cell.Lease.Held {
+		s.Last = Office{cell.Master.ID, cell.Epoch}
+	}
 	s.Gone = r.askWhy(within, s)
 	return s, nil
 }

@@ -1,0 +1,203 @@
+package rehearse
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// testCell is as much of a cell as a rehearsal calls, behind one transport.
+type testCell struct {
+	mu       sync.Mutex
+	masters  []string // the last one is in office, in the epoch that their number is
+	unwell   string   // member that is not well
+	sessions []string
+	queue    []lockapi.Waiter
+	calls    []string // changes that were asked for
+	quiet    time.Duration
+	// hook, if set, is called before a call, without mu.
+	hook   func(r *http.Request)
+	rights map[string]bool // false: who calls lacks it
+}
+
+func (c *testCell) elect(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.masters = append(c.masters, id)
+}
+
+func (c *testCell) cell() lockapi.Cell {
+	out := lockapi.Cell{Cell: "test", Epoch: uint64(len(c.masters)), Access: c.rights != nil}
+	if id := c.masters[len(c.masters)-1]; id != "" {
+		out.Master, out.Lease = &lockapi.MasterRef{ID: id, URL: "http://" + id}, lockapi.Lease{Held: true, TermMS: 750, RemainingMS: 700}
+	}
+	return out
+}
+
+func (c *testCell) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.hook != nil {
+		c.hook(r)
+	}
+	answer, err := c.answer(r)
+	if err != nil {
+		return nil, err
+	}
+	status := http.StatusOK
+	if refused, ok := answer.(*lockapi.Error); ok {
+		status = refused.Code.Status()
+	}
+	body, err := json.Marshal(answer)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
+}
+
+func (c *testCell) answer(r *http.Request) (any, error) {
+	id, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, lockapi.RouteSessions+"/"), "/")
+	switch path := r.URL.Path; {
+	case strings.HasSuffix(path, "/keepalive"):
+		return lockapi.Keepalive{TTLMS: 12_000, HeldMS: 1000, Epoch: 1}, pause(r.Context(), time.Second)
+	case r.Method == http.MethodPut:
+		return c.grant(r)
+	case path == lockapi.RouteTransfer, path == lockapi.RouteSilence:
+		return c.change(r)
+	}
+	if err := pause(r.Context(), time.Millisecond); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch path := r.URL.Path; {
+	case r.Method == http.MethodPost:
+		c.sessions = append(c.sessions, fmt.Sprintf("s%d", len(c.sessions)+1))
+		return lockapi.Session{ID: c.sessions[len(c.sessions)-1], TTLMS: 12_000, Epoch: 1}, nil
+	case r.Method == http.MethodDelete && strings.HasPrefix(path, lockapi.RouteSessions):
+		c.sessions = slices.DeleteFunc(c.sessions, func(s string) bool { return s == id })
+		return struct{}{}, nil
+	case r.Method == http.MethodDelete:
+		return lockapi.Released{Released: true}, nil
+	case path == lockapi.RouteCell:
+		return c.cell(), nil
+	case path == lockapi.RouteMembers:
+		out := lockapi.Members{Tolerates: 1}
+		for _, id := range []string{"r1", "r2", "r3"} {
+			out.Members = append(out.Members, lockapi.Member{ID: id, Suffrage: lockapi.SuffrageVoter, Healthy: id != c.unwell})
+		}
+		return out, nil
+	case path == lockapi.RouteWhoAmI:
+		return lockapi.WhoAmI{Principal: "user:ann", How: lockapi.HowToken, Operate: c.rights["operate"], Observe: true}, nil
+	case path == lockapi.RouteCheck:
+		verdict := func(right string) lockapi.AccessVerdict { return lockapi.AccessVerdict{Allowed: c.rights[right]} }
+		return lockapi.AccessCheck{Principal: "user:ann", Path: r.URL.Query().Get("path"), Read: verdict("read"), Lock: verdict("lock")}, nil
+	case strings.HasPrefix(path, lockapi.RouteLocks):
+		return lockapi.Lock{
+			Path: strings.TrimPrefix(path, lockapi.RouteLocks), State: lockapi.StateHeld, Mode: lockapi.Exclusive,
+			Holders: []lockapi.Holder{{Session: "s1", Handle: "h", Mode: lockapi.Exclusive, Token: 1}}, Waiters: len(c.queue), Queue: slices.Clone(c.queue),
+		}, nil
+	}
+	return lockapi.SessionList{Sessions: []lockapi.SessionState{}}, nil
+}
+
+// grant gives every lock at once, but has all but the first wait for the one held.
+func (c *testCell) grant(r *http.Request) (any, error) {
+	var asked lockapi.LockRequest
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(r.URL.Path, "/held") && asked.Session != "s1" {
+		c.mu.Lock()
+		if !slices.ContainsFunc(c.queue, func(w lockapi.Waiter) bool { return w.Handle == asked.Handle }) {
+			c.queue = append(c.queue, lockapi.Waiter{Session: asked.Session, Handle: asked.Handle, Mode: lockapi.Exclusive, Position: len(c.queue) + 1})
+		}
+		at := len(c.queue)
+		c.mu.Unlock()
+		err := pause(r.Context(), time.Duration(asked.WaitMS)*time.Millisecond)
+		return lockapi.Grant{Path: strings.TrimPrefix(r.URL.Path, lockapi.RouteLocks), State: lockapi.StateQueued, Session: asked.Session, Handle: asked.Handle, Mode: asked.Mode, Position: at}, err
+	}
+	g := lockapi.Grant{Path: strings.TrimPrefix(r.URL.Path, lockapi.RouteLocks), State: lockapi.StateHeld, Session: asked.Session, Handle: asked.Handle, Mode: asked.Mode, Token: 1}
+	g.Sequencer = lockapi.Sequencer{Mode: g.Mode, Token: g.Token, Path: g.Path}.String()
+	return g, pause(r.Context(), time.Millisecond)
+}
+
+func (c *testCell) change(r *http.Request) (any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, r.URL.Path)
+	c.masters = append(c.masters, "r2")
+	if r.URL.Path == lockapi.RouteTransfer {
+		return lockapi.Transferred{Master: "r2"}, nil
+	}
+	var asked lockapi.SilenceRequest
+	err := json.NewDecoder(r.Body).Decode(&asked)
+	c.quiet = time.Duration(asked.ForMS) * time.Millisecond
+	return lockapi.Silenced{Master: "r1", ForMS: asked.ForMS}, err
+}
+
+// rehearsed runs a rehearsal of c in a bubble, and f beside it.
+func rehearsed(t *testing.T, c *testCell, silence bool, f func(ctx context.Context, cancel context.CancelFunc), judge func(Report, error)) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		sdk, err := client.Config{
+			URLs: []string{"http://r1"}, OnlyURLs: true, AnyCell: true, Transport: c,
+			Clock: func() time.Duration { return time.Since(begun) },
+		}.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sdk.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := Rehearsal{
+			Client: sdk, URLs: []string{"http://r1"}, HTTP: c, Agent: "test", Path: "/r", Silence: silence,
+			Lead: Lead, Settle: Settle, Doing: func(string) {},
+		}
+		before, err := r.Look(ctx)
+		if err != nil || !Go(Beforehand(before)) {
+			t.Fatal(err, Beforehand(before))
+		}
+		go f(ctx, cancel)
+		judge(r.Run(ctx, before))
+	})
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	c := &testCell{masters: []string{"r3", "r1"}}
+	rehearsed(t, c, false, func(context.Context, context.CancelFunc) {}, func(r Report, err error) {
+		if err != nil || r.Verdict != Passed || r.Before != (Office{"r1", 2}) || r.After != (Office{"r2", 3}) {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if len(c.sessions) > 0 || len(c.calls) != 1 {
+			t.Errorf("it left %q, and called %q", c.sessions, c.calls)
+		}
+	})
+}
+
+// A new master that is lost while it is looked at is told, and is no success.
+func TestNewMasterIsLost(t *testing.T) {
+	t.Parallel()
+	for next, want := range map[string]string{"r3": Look, "": Failed} {
+		c := &testCell{masters: []string{"r1"}}
+		rehearsed(t, c, false, func(ctx context.Context, _ context.CancelFunc) {
+			_ = pause(ctx, Lead+Settle/2)
+			c.elect(next)
+		}, func(r Report, err error) {
+			if err != nil || r.Verdict != want || r.After != (Office{"r2", 2}) || !strings.Contains(strings.Join(r.Why, "; "), "at the end") {
+				t.Errorf("then %q: %+v, %v", next, r, err)
+			}
+		})
+	}
+}
