@@ -137,6 +137,9 @@ func (a *app) rehearse(ctx context.Context, r rehearsal) error {
 		}
 	}
 	report, err := a.runRehearsal(ctx, &run, before)
+	if late, ok := errors.AsType[*rehearse.NoGo](err); ok {
+		return a.noGo(late.Concerns)
+	}
 	if err != nil {
 		return err
 	}

@@ -45,16 +45,9 @@ const (
 
 // Look reads what Beforehand judges.
 func (r *Rehearsal) Look(ctx context.Context) (*Before, error) {
-	b := &Before{To: r.To, Silence: r.Silence}
-	var err error
-	if b.Cell, err = r.Client.Cell(ctx); err != nil {
-		return nil, err
-	}
-	if b.Cell.Master == nil {
-		return b, nil
-	}
-	if b.Members, err = r.Client.Members(ctx); err != nil {
-		return nil, err
+	b, err := r.glance(ctx)
+	if err != nil || b.Cell.Master == nil {
+		return b, err
 	}
 	for s, err := range r.Client.ListSessions(ctx) {
 		if err != nil {
@@ -65,10 +58,61 @@ func (r *Rehearsal) Look(ctx context.Context) (*Before, error) {
 	return b, nil
 }
 
+// glance is Look without the sessions, of which there may be thousands.
+func (r *Rehearsal) glance(ctx context.Context) (b *Before, err error) {
+	b = &Before{To: r.To, Silence: r.Silence}
+	if b.Cell, err = r.Client.Cell(ctx); err == nil && b.Cell.Master != nil {
+		b.Members, err = r.Client.Members(ctx)
+	}
+	return b, err
+}
+
+// NoGo is the error of a rehearsal that had become one before it changed anything.
+type NoGo struct{ Concerns []Concern }
+
+func (n *NoGo) Error() string {
+	var all []string
+	for _, c := range n.Concerns {
+		all = append(all, c.What)
+	}
+	return "before anything was changed: " + strings.Join(all, "; ")
+}
+
+// still is nil while it is a go as it was before: whoever agreed to it may have
+// taken his time, and the cell is not what he was told. A member that is behind has
+// a moment to catch up: the calls of the rehearsal itself may be the cause.
+func (r *Rehearsal) still(ctx context.Context, b *Before) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	for tries := 0; ; tries++ {
+		now, err := r.glance(ctx)
+		if err != nil {
+			return fmt.Errorf("before anything was changed: %w", err)
+		}
+		concerns := Beforehand(now)
+		if was, is := b.Cell, now.Cell; is.Master != nil && is.Epoch != was.Epoch {
+			concerns = append(concerns, Concern{true, fmt.Sprintf("mastership has changed meanwhile: %s was master in epoch %d, and %s is in %d", was.Master.ID, was.Epoch, is.Master.ID, is.Epoch)})
+		}
+		if Go(concerns) {
+			return nil
+		}
+		if tries == 4 {
+			return &NoGo{concerns}
+		}
+		if err := pause(ctx, rest); err != nil {
+			return err
+		}
+	}
+}
+
 // Run makes the change and returns what came of it. However it ends it leaves
-// nothing of its own in the cell, unless that can't be reached.
+// nothing of its own in the cell, unless that can't be reached. The error is a NoGo
+// where the cell is not as in b any more.
 func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err error) {
 	path := strings.TrimRight(r.Path, "/") + "/" + strings.ToLower(rand.Text()[:12])
+	if err := r.still(ctx, b); err != nil {
+		return report, err
+	}
 	r.Doing("opening sessions of its own")
 	mine, err := openOwn(ctx, r.Client, path)
 	defer func() {
@@ -111,6 +155,9 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 	since := func() time.Duration { return time.Since(p.begun) }
 	r.Doing("looking at the cell for " + r.Lead.String())
 	if err := pause(ctx, r.Lead); err != nil {
+		return nil, err
+	}
+	if err := r.still(ctx, b); err != nil {
 		return nil, err
 	}
 	if err := w.look(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,6 +37,12 @@ func (c *testCell) elect(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.masters = append(c.masters, id)
+}
+
+func (c *testCell) ail(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unwell = id
 }
 
 func (c *testCell) cell() lockapi.Cell {
@@ -146,8 +153,9 @@ func (c *testCell) change(r *http.Request) (any, error) {
 	return lockapi.Silenced{Master: "r1", ForMS: asked.ForMS}, err
 }
 
-// rehearsed runs a rehearsal of c in a bubble, and f beside it.
-func rehearsed(t *testing.T, c *testCell, silence bool, f func(ctx context.Context, cancel context.CancelFunc), judge func(Report, error)) {
+// rehearsed runs a rehearsal of c in a bubble, with something between the look before
+// and the run, and f beside that.
+func rehearsed(t *testing.T, c *testCell, silence bool, between func(), f func(ctx context.Context, cancel context.CancelFunc), judge func(Report, error)) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		sdk, err := client.Config{
@@ -168,6 +176,7 @@ func rehearsed(t *testing.T, c *testCell, silence bool, f func(ctx context.Conte
 		if err != nil || !Go(Beforehand(before)) {
 			t.Fatal(err, Beforehand(before))
 		}
+		between()
 		go f(ctx, cancel)
 		judge(r.Run(ctx, before))
 	})
@@ -176,7 +185,7 @@ func rehearsed(t *testing.T, c *testCell, silence bool, f func(ctx context.Conte
 func TestRun(t *testing.T) {
 	t.Parallel()
 	c := &testCell{masters: []string{"r3", "r1"}}
-	rehearsed(t, c, false, func(context.Context, context.CancelFunc) {}, func(r Report, err error) {
+	rehearsed(t, c, false, func() {}, func(context.Context, context.CancelFunc) {}, func(r Report, err error) {
 		if err != nil || r.Verdict != Passed || r.Before != (Office{"r1", 2}) || r.After != (Office{"r2", 3}) {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -191,13 +200,51 @@ func TestNewMasterIsLost(t *testing.T) {
 	t.Parallel()
 	for next, want := range map[string]string{"r3": Look, "": Failed} {
 		c := &testCell{masters: []string{"r1"}}
-		rehearsed(t, c, false, func(ctx context.Context, _ context.CancelFunc) {
+		rehearsed(t, c, false, func() {}, func(ctx context.Context, _ context.CancelFunc) {
 			_ = pause(ctx, Lead+Settle/2)
 			c.elect(next)
 		}, func(r Report, err error) {
 			if err != nil || r.Verdict != want || r.After != (Office{"r2", 2}) || !strings.Contains(strings.Join(r.Why, "; "), "at the end") {
 				t.Errorf("then %q: %+v, %v", next, r, err)
 			}
+		})
+	}
+}
+
+// What was a go when it was agreed to is looked at again before anything is changed:
+// at once, and after the time of looking.
+func TestGoIsJudgedAgain(t *testing.T) {
+	t.Parallel()
+	none := func() {}
+	for name, c := range map[string]struct {
+		becomes func(*testCell)
+		later   bool
+		want    string
+	}{
+		"a member is not well while it is asked": {func(c *testCell) { c.ail("r3") }, false, "r3 is not well"},
+		"nor while it looks":                     {func(c *testCell) { c.ail("r3") }, true, "r3 is not well"},
+		"another master while it is asked":       {func(c *testCell) { c.elect("r3") }, false, "mastership has changed meanwhile: r1 was master in epoch 1, and r3 is in 2"},
+		"another one while it looks":             {func(c *testCell) { c.elect("r3") }, true, "mastership has changed meanwhile"},
+		"none":                                   {func(c *testCell) { c.elect("") }, false, "no master holds its lease"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cell := &testCell{masters: []string{"r1"}}
+			between, beside := func() { c.becomes(cell) }, func(context.Context, context.CancelFunc) {}
+			if c.later {
+				between, beside = none, func(ctx context.Context, _ context.CancelFunc) {
+					_ = pause(ctx, Lead/2)
+					c.becomes(cell)
+				}
+			}
+			rehearsed(t, cell, false, between, beside, func(r Report, err error) {
+				if late, ok := errors.AsType[*NoGo](err); !ok || Go(late.Concerns) || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%+v, %v", r, err)
+				}
+				if len(cell.calls)+len(cell.sessions) > 0 {
+					t.Errorf("it called %q and left %q", cell.calls, cell.sessions)
+				}
+			})
 		})
 	}
 }
