@@ -121,6 +121,15 @@ func samplesAt(rate float64) (out []Sample) {
 	return out
 }
 
+// tornBy are samples of a clock that makes a step.
+func tornBy(ms int64) []Sample {
+	out := samplesAt(0)
+	for i := range out[7:] {
+		out[7+i].UptimeMS += ms
+	}
+	return out
+}
+
 func clockSeen(differs, off float64) Figures {
 	return figuresOf(fmt.Sprintf("%sstout_member_clock_rate_difference_ratio{replica=\"r1\"} 1\nstout_member_clock_rate_difference_ratio{replica=\"r2\"} %g\nstout_member_clock_rate_error_ratio{replica=\"r2\"} %g\n", wellFigures, differs, off))
 }
@@ -238,6 +247,13 @@ func TestFindings(t *testing.T) {
 		{"one that is faster than allowed", func(_ *Seen, r *Server) { r.Samples = samplesAt(0.0105) }, "clock rates: warn", "r1 and r2"},
 		{"one that is just allowed", func(_ *Seen, r *Server) { r.Samples = samplesAt(0.0095) }, "", ""},
 		{"a short look", func(_ *Seen, r *Server) { r.Samples = r.Samples[:2]; r.Samples[1].Received += 20 * time.Millisecond }, "clock rates: cannot tell", "at most"},
+		{"a clock that stood still", func(_ *Seen, r *Server) { r.Samples = tornBy(-600) }, "clock rates: bad", "r1's clock stood still or stepped while it was looked at: it differed from r"},
+		{"the last one's", func(s *Seen, _ *Server) { s.Servers[2].Samples = tornBy(-600) }, "clock rates: bad", "r3's clock stood still"},
+		{"ours that stood still", func(s *Seen, _ *Server) {
+			for _, at := range s.Servers {
+				at.Samples = tornBy(600)
+			}
+		}, "clock rates: cannot tell", "all at once"},
 		{"a restart", func(_ *Seen, r *Server) { r.Samples[5].UptimeMS = 1 }, "clock rates: cannot tell", "started anew"},
 		{"a drift that replicas allow", func(_ *Seen, r *Server) {
 			r.Samples, r.Figures = samplesAt(0.021), figuresOf(wellFigures+"stout_clock_rate_difference_max_ratio 0.05\n")
@@ -314,10 +330,12 @@ func TestRateOf(t *testing.T) {
 			t.Errorf("%s: a rate %+v", name, r)
 		}
 	}
-	stepped := samplesAt(0)
-	stepped[7].UptimeMS += 3_000
-	if r, ok := RateOf(stepped); ok {
-		t.Errorf("a clock that stepped has a rate: %+v", r)
+	// One that stood still, or stepped, while it was looked at.
+	for name, by := range map[string]int64{"stood still": -600, "stepped": 3_000} {
+		r, ok := RateOf(tornBy(by))
+		if !ok || !r.Torn || (by < 0) != (r.High < -0.02) || (by > 0) != (r.Low > 0.02) {
+			t.Errorf("a clock that %s: %+v, %v", name, r, ok)
+		}
 	}
 }
 
