@@ -103,6 +103,13 @@ type Report struct {
 	ReturnedMS int64    `json:"silenced_back_after_ms,omitempty"`
 	Verdict    string   `json:"verdict"`
 	Why        []string `json:"why,omitempty"`
+
+	// What it leaves: Left is why its own sessions could not be closed. Where it did
+	// not come to its end, Changed says that the change was asked for, and Silent for
+	// how long the old master may yet be silent, at most.
+	Left    error         `json:"-"`
+	Changed bool          `json:"-"`
+	Silent  time.Duration `json:"-"`
 }
 
 // Judge says what came of it.

@@ -29,6 +29,8 @@ type Rehearsal struct {
 	Lead    time.Duration // for how long it looks before
 	Settle  time.Duration // and after
 	Doing   func(string)  // told of what goes on
+
+	changed time.Time // when the change was asked for
 }
 
 // Bounds of a rehearsal.
@@ -107,7 +109,8 @@ func (r *Rehearsal) still(ctx context.Context, b *Before) error {
 
 // Run makes the change and returns what came of it. However it ends it leaves
 // nothing of its own in the cell, unless that can't be reached. The error is a NoGo
-// where the cell is not as in b any more.
+// where the cell is not as in b any more. Beside any other error the report has what
+// it leaves.
 func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err error) {
 	path := strings.TrimRight(r.Path, "/") + "/" + strings.ToLower(rand.Text()[:12])
 	if err := r.still(ctx, b); err != nil {
@@ -117,8 +120,14 @@ func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err erro
 	mine, err := openOwn(ctx, r.Client, path)
 	defer func() {
 		r.Doing("cleaning up")
-		if left := mine.close(ctx); left != nil && err == nil {
-			report.Why = append(report.Why, fmt.Sprintf("its own sessions could not be closed (%v); they expire by themselves", left))
+		if report.Left = mine.close(ctx); report.Left != nil {
+			report.Why = append(report.Why, fmt.Sprintf("its own sessions could not be closed (%v); they expire by themselves", report.Left))
+		}
+		if err != nil && !r.changed.IsZero() {
+			report.Changed = true
+			if r.Silence {
+				report.Silent = max(0, b.Quiet()-time.Since(r.changed))
+			}
 		}
 	}()
 	if err != nil {
@@ -205,6 +214,7 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 // change makes the change. Where its outcome is not known, the cell shows it.
 func (r *Rehearsal) change(ctx context.Context, b *Before) error {
 	var err error
+	r.changed = time.Now()
 	if r.Silence {
 		_, err = r.Client.Silence(ctx, b.Quiet())
 	} else {

@@ -26,11 +26,9 @@ type testCell struct {
 	unwell   string   // member that is not well
 	sessions []string
 	queue    []lockapi.Waiter
-	calls    []string // changes that were asked for
-	quiet    time.Duration
-	// hook, if set, is called before a call, without mu.
-	hook   func(r *http.Request)
-	rights map[string]bool // false: who calls lacks it
+	calls    []string        // changes that were asked for
+	lost     bool            // nobody answers
+	rights   map[string]bool // false: who calls lacks it
 }
 
 func (c *testCell) elect(id string) {
@@ -54,8 +52,12 @@ func (c *testCell) cell() lockapi.Cell {
 }
 
 func (c *testCell) RoundTrip(r *http.Request) (*http.Response, error) {
-	if c.hook != nil {
-		c.hook(r)
+	c.mu.Lock()
+	lost := c.lost
+	c.mu.Unlock()
+	if lost {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
 	}
 	answer, err := c.answer(r)
 	if err != nil {
@@ -64,6 +66,9 @@ func (c *testCell) RoundTrip(r *http.Request) (*http.Response, error) {
 	status := http.StatusOK
 	if refused, ok := answer.(*lockapi.Error); ok {
 		status = refused.Code.Status()
+	}
+	if answer == nil {
+		status = http.StatusNoContent
 	}
 	body, err := json.Marshal(answer)
 	if err != nil {
@@ -93,7 +98,7 @@ func (c *testCell) answer(r *http.Request) (any, error) {
 		return lockapi.Session{ID: c.sessions[len(c.sessions)-1], TTLMS: 12_000, Epoch: 1}, nil
 	case r.Method == http.MethodDelete && strings.HasPrefix(path, lockapi.RouteSessions):
 		c.sessions = slices.DeleteFunc(c.sessions, func(s string) bool { return s == id })
-		return struct{}{}, nil
+		return nil, nil
 	case r.Method == http.MethodDelete:
 		return lockapi.Released{Released: true}, nil
 	case path == lockapi.RouteCell:
@@ -149,7 +154,6 @@ func (c *testCell) change(r *http.Request) (any, error) {
 	}
 	var asked lockapi.SilenceRequest
 	err := json.NewDecoder(r.Body).Decode(&asked)
-	c.quiet = time.Duration(asked.ForMS) * time.Millisecond
 	return lockapi.Silenced{Master: "r1", ForMS: asked.ForMS}, err
 }
 
@@ -189,7 +193,7 @@ func TestRun(t *testing.T) {
 		if err != nil || r.Verdict != Passed || r.Before != (Office{"r1", 2}) || r.After != (Office{"r2", 3}) {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if len(c.sessions) > 0 || len(c.calls) != 1 {
+		if r.Left != nil || len(c.sessions) > 0 || len(c.calls) != 1 {
 			t.Errorf("it left %q, and called %q", c.sessions, c.calls)
 		}
 	})
@@ -245,6 +249,34 @@ func TestGoIsJudgedAgain(t *testing.T) {
 					t.Errorf("it called %q and left %q", cell.calls, cell.sessions)
 				}
 			})
+		})
+	}
+}
+
+// What is left behind is told also where a rehearsal does not come to its end.
+func TestRunThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]time.Duration{"before the change": Lead / 2, "after it": Lead + time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, lost := range []bool{false, true} {
+				c := &testCell{masters: []string{"r1"}}
+				rehearsed(t, c, true, func() {}, func(ctx context.Context, cancel context.CancelFunc) {
+					_ = pause(ctx, at)
+					c.mu.Lock()
+					c.lost = lost
+					c.mu.Unlock()
+					cancel()
+				}, func(r Report, err error) {
+					if !errors.Is(err, context.Canceled) || (r.Left != nil) != lost || r.Changed != (at > Lead) {
+						t.Errorf("lost %v: left %v, changed %v, %v", lost, r.Left, r.Changed, err)
+					}
+					// The cell that is lost takes the time of cleaning up.
+					if silent := r.Silent > 0; silent != (r.Changed && !lost) || r.Silent > 5*time.Second {
+						t.Errorf("lost %v, %v: silent for %v", lost, name, r.Silent)
+					}
+				})
+			}
 		})
 	}
 }
