@@ -124,6 +124,9 @@ func (a *app) rehearse(ctx context.Context, r rehearsal) error {
 	if run.URLs, err = a.proberURLs(looking, before.Cell); err != nil {
 		return err
 	}
+	if err := run.Rights(looking, before); err != nil {
+		return err
+	}
 	concerns := rehearse.Beforehand(before)
 	if !rehearse.Go(concerns) {
 		return a.noGo(concerns)

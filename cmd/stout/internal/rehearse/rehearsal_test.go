@@ -110,7 +110,7 @@ func (c *testCell) answer(r *http.Request) (any, error) {
 		}
 		return out, nil
 	case path == lockapi.RouteWhoAmI:
-		return lockapi.WhoAmI{Principal: "user:ann", How: lockapi.HowToken, Operate: c.rights["operate"], Observe: true}, nil
+		return lockapi.WhoAmI{Principal: "user:ann", How: lockapi.HowToken, Operate: c.rights["operate"], Observe: c.rights["observe"]}, nil
 	case path == lockapi.RouteCheck:
 		verdict := func(right string) lockapi.AccessVerdict { return lockapi.AccessVerdict{Allowed: c.rights[right]} }
 		return lockapi.AccessCheck{Principal: "user:ann", Path: r.URL.Query().Get("path"), Read: verdict("read"), Lock: verdict("lock")}, nil
@@ -276,6 +276,44 @@ func TestRunThatIsCutOff(t *testing.T) {
 						t.Errorf("lost %v, %v: silent for %v", lost, name, r.Silent)
 					}
 				})
+			}
+		})
+	}
+}
+
+// Who lacks a right that it takes is told before anything is done.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	all := []string{"operate", "observe", "lock", "read"}
+	for lacks, want := range map[string]string{
+		"": "", "operate": "user:ann may not operate the cell, which", "observe": "observe it, which", "lock": "may not lock below /r, which",
+		"read": "read below /r, which", "operate lock": "may not operate the cell, nor lock below /r, which",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &testCell{masters: []string{"r1"}, rights: map[string]bool{}}
+			for _, right := range all {
+				c.rights[right] = !strings.Contains(lacks, right)
+			}
+			begun := time.Now()
+			sdk, err := client.Config{
+				URLs: []string{"http://r1"}, OnlyURLs: true, AnyCell: true, Transport: c,
+				Clock: func() time.Duration { return time.Since(begun) },
+			}.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer sdk.Close()
+			r := Rehearsal{Client: sdk, URLs: []string{"http://r1"}, HTTP: c, Path: "/r"}
+			b, err := r.Look(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Rights(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			got := Beforehand(b)
+			if Go(got) != (want == "") || want != "" && !strings.Contains(got[0].What, want) {
+				t.Errorf("without %q: %+v, want %q", lacks, got, want)
 			}
 		})
 	}
