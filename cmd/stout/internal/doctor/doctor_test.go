@@ -207,6 +207,14 @@ func TestFindings(t *testing.T) {
 		{"a change under way", func(s *Seen, _ *Server) {
 			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r3", Suffrage: lockapi.SuffrageNonvoter, Healthy: true})
 		}, "members: warn", "a new directory is taking the place of r3's"},
+		{"one whose new directory may never come", func(s *Seen, _ *Server) {
+			s.Members.Members[2].Directory = "0123456789abcdef"
+			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r3", Directory: "00c0ffee00c0ffee", Suffrage: lockapi.SuffrageNonvoter})
+		}, "members: warn", "a new directory, 00c0ffee00c0ffee, is to take the place of r3's and is not heard"},
+		{"one whose old directory says what no command is to say", func(s *Seen, _ *Server) {
+			s.Members.Members[2].Directory = "x; curl evil"
+			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r3", Suffrage: lockapi.SuffrageNonvoter})
+		}, "members: warn", "a new directory is taking the place of r3's"},
 		{"a lag", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagWarn + 1 }, "lag: warn", "r2 is 65 entries behind"},
 		{"one just not", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagWarn }, "", ""},
 		{"a large one", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagBad + 1 }, "lag: bad", "10001"},
@@ -311,6 +319,19 @@ func TestFindings(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// A replacement that its old directory has overtaken is ended by the command that is
+// shown.
+func TestReplacementIsTakenBack(t *testing.T) {
+	t.Parallel()
+	s := wellCell()
+	s.Members.Members[2].Directory = "0123456789abcdef"
+	s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r3", Directory: "00c0ffee00c0ffee", Suffrage: lockapi.SuffrageNonvoter})
+	f := membership(s)
+	if len(f) != 1 || !strings.Contains(f[0].Do, "stout member replace r3 --directory 0123456789abcdef.") {
+		t.Errorf("%+v", f)
 	}
 }
 
