@@ -335,6 +335,40 @@ func TestReplacementIsTakenBack(t *testing.T) {
 	}
 }
 
+// Where nobody answers there are no others that could serve, or be asked who we are.
+func TestNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	for _, others := range []bool{false, true} {
+		s := wellCell()
+		for i, at := range s.Servers {
+			if i == 0 || !others {
+				at.Dials, at.Err, at.Replica, at.TLS = []Dial{{Err: errors.New("refused")}}, errors.New("refused"), nil, nil
+			}
+		}
+		f := connections(s)
+		if i := slices.IndexFunc(f, func(f Finding) bool { return strings.Contains(f.Do, "The others serve") }); i >= 0 != others {
+			t.Errorf("others %v: %+v", others, f)
+		}
+	}
+	s := &Seen{Servers: []*Server{{Err: errors.New("refused")}}}
+	l := &Looker{Step: time.Second}
+	l.askCell(t.Context(), s)
+	l.askWho(t.Context(), s)
+	if s.WhoErr == nil || s.WhoErr.Error() != "no server answers" {
+		t.Errorf("who we are: %v", s.WhoErr)
+	}
+}
+
+// A lease that lapsed and was never renewed leaves no margin: nothing is said of it.
+func TestLeaseIsNotPraised(t *testing.T) {
+	t.Parallel()
+	for _, f := range margins(wellCell()) {
+		if strings.Contains(f.Found, "never") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
 func TestRateOf(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []float64{0, 0.001, -0.001, 0.02, -0.5} {

@@ -117,7 +117,7 @@ func margins(s *Seen) []Finding {
 		case float64(thin) > 0.01*float64(of):
 			g.add(Warn, do, "%s as master had less than a fifth of its lease left in %d of %d renewals", id, thin, of)
 		default:
-			g.ok("%s never lapsed, in %d renewals", id, of)
+			g.ok("%s as master was in time with each of %s", id, words.Plural(int(of), "renewal"))
 		}
 	})
 	return g.all()
