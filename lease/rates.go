@@ -30,6 +30,8 @@ const (
 	// below any drift, and as long as a clock that stood still is remembered.
 	mostSights  = 128
 	sightsApart = 750 * time.Millisecond
+	// remembered is how old the last sight may be.
+	remembered = 2 * time.Minute
 	// shortest is the least time between two sights that are compared.
 	shortest = 4 * time.Second
 )
@@ -70,10 +72,15 @@ func (r Rate) certain() float64 { return max(0, r.Low-1, 1-r.High) }
 
 // Worst is the rate between those two sights between which the clocks have
 // certainly run apart the most; where they have not in any, the one with the
-// least error. False before there are two sights far enough apart.
-func (r *Rates) Worst() (worst Rate, ok bool) {
+// least error. False before there are two sights far enough apart, and where at
+// now, on this clock, the last one is more than two minutes old: nothing is known
+// any more of how the other runs.
+func (r *Rates) Worst(now time.Duration) (worst Rate, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if n := len(r.sights); n == 0 || now-r.sights[n-1].Came > remembered {
+		return worst, false
+	}
 	for i, b := range r.sights {
 		for _, a := range r.sights[:i] {
 			if b.Sent-a.Came < shortest {

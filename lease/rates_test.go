@@ -55,7 +55,7 @@ func TestRates(t *testing.T) {
 			for i := range c.looks {
 				r.Saw("boot", clock.look(time.Duration(i)*s))
 			}
-			got, known := r.Worst()
+			got, known := r.Worst(time.Duration(c.looks) * s)
 			if known != c.known {
 				t.Fatalf("known: %v, %+v", known, got)
 			}
@@ -83,17 +83,17 @@ func TestRatesAfterARestart(t *testing.T) {
 			for i := range 10 {
 				r.Saw("1", before.look(time.Duration(i)*s))
 			}
-			if _, ok := r.Worst(); !ok {
+			if _, ok := r.Worst(10 * s); !ok {
 				t.Fatal("nothing is known: the test shows nothing")
 			}
 			r.Saw(c.origin, after.look(10*s))
-			if got, ok := r.Worst(); ok {
+			if got, ok := r.Worst(11 * s); ok {
 				t.Errorf("clocks of two starts are compared: %+v", got)
 			}
 			for i := range 10 {
 				r.Saw(c.origin, after.look(time.Duration(11+i)*s))
 			}
-			if got, ok := r.Worst(); !ok || got.certain() > 0 {
+			if got, ok := r.Worst(21 * s); !ok || got.certain() > 0 {
 				t.Errorf("%+v, %v", got, ok)
 			}
 		})
@@ -111,8 +111,24 @@ func TestRatesKeepOneLookASecond(t *testing.T) {
 	if n := len(r.sights); n != mostSights || cap(r.sights) > 2*mostSights {
 		t.Errorf("%d looks are kept, with room for %d", n, cap(r.sights))
 	}
-	if got, ok := r.Worst(); !ok || got.certain() > 0 {
+	if got, ok := r.Worst(100 * time.Second); !ok || got.certain() > 0 {
 		t.Errorf("%+v, %v", got, ok)
+	}
+}
+
+// Of a clock that has not been seen for two minutes nothing is told any more, though
+// none was seen since that could take its place.
+func TestRatesAreForgotten(t *testing.T) {
+	var r Rates
+	c := otherClock{rate: 1.05, there: ms, back: ms}
+	for i := range 10 {
+		r.Saw("1", c.look(time.Duration(i)*time.Second))
+	}
+	last := 9*time.Second + 2*ms
+	for now, want := range map[time.Duration]bool{last: true, last + 2*time.Minute: true, last + 2*time.Minute + 1: false} {
+		if got, ok := r.Worst(now); ok != want {
+			t.Errorf("%v after the last sight: %+v, %v", now-last, got, ok)
+		}
 	}
 }
 
@@ -131,7 +147,7 @@ func TestRatesAreCertain(t *testing.T) {
 			r.Saw("1", s)
 			now = s.Came + time.Duration(rapid.Int64Range(0, int64(10*time.Second)).Draw(t, "pause"))
 		}
-		if got, ok := r.Worst(); ok && (got.Low > rate+1e-9 || got.High < rate-1e-9) {
+		if got, ok := r.Worst(now); ok && (got.Low > rate+1e-9 || got.High < rate-1e-9) {
 			t.Fatalf("%+v does not hold %v", got, rate)
 		}
 	})

@@ -101,7 +101,7 @@ func (c *clocks) collect(to chan<- prometheus.Metric, id string, own bool) {
 		return
 	}
 	if !own {
-		rate, known := c.of(id).Worst()
+		rate, known := c.of(id).Worst(c.now())
 		if !known {
 			return
 		}

@@ -124,6 +124,9 @@ func (a *app) rehearse(ctx context.Context, r rehearsal) error {
 	if run.URLs, err = a.proberURLs(looking, before.Cell); err != nil {
 		return err
 	}
+	if err := run.Rights(looking, before); err != nil {
+		return err
+	}
 	concerns := rehearse.Beforehand(before)
 	if !rehearse.Go(concerns) {
 		return a.noGo(concerns)
@@ -137,6 +140,9 @@ func (a *app) rehearse(ctx context.Context, r rehearsal) error {
 		}
 	}
 	report, err := a.runRehearsal(ctx, &run, before)
+	if late, ok := errors.AsType[*rehearse.NoGo](err); ok {
+		return a.noGo(late.Concerns)
+	}
 	if err != nil {
 		return err
 	}
@@ -158,10 +164,26 @@ func (a *app) runRehearsal(ctx context.Context, run *rehearse.Rehearsal, before 
 	report, err := unlessSignalled(ctx, signals, func(ctx context.Context) (rehearse.Report, error) { return run.Run(ctx, before) })
 	a.ui.progress("", "")
 	if f, ok := errors.AsType[*failure](err); ok {
-		f.message = "interrupted; what was its own in the cell is gone"
-		f.hint("stout status shows who is master")
+		interrupted(f, report, clean(before.Cell.Master.ID))
 	}
 	return report, err
+}
+
+// interrupted says what a rehearsal leaves that a signal has ended.
+func interrupted(f *failure, report rehearse.Report, old string) {
+	f.message = "interrupted; what was its own in the cell is gone"
+	if report.Left != nil {
+		f.message = fmt.Sprintf("interrupted; its own sessions could not be closed (%s), and expire by themselves", safe(report.Left.Error()))
+	}
+	switch {
+	case report.Silent > 0:
+		f.tell("%s was told to be silent, and may be for up to %s more; until it follows again, by itself, the cell bears one failure less", old, human(report.Silent))
+	case report.Changed:
+		f.tell("the change of master was asked for already")
+	default:
+		f.tell("no change of master was asked for")
+	}
+	f.hint("stout status shows who is master")
 }
 
 // rehearsed is the answer in JSON.

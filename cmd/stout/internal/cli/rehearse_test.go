@@ -3,12 +3,15 @@ package cli
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/rehearse"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -40,6 +43,22 @@ func TestProberURLs(t *testing.T) {
 		urls, err := a.proberURLs(t.Context(), lockapi.Cell{})
 		if !slices.Equal(urls, want) || (err != nil) != (want == nil) || err != nil && !strings.Contains(err.Error(), "--server") {
 			t.Errorf("%s: %q, %v", server, urls, err)
+		}
+	}
+}
+
+// Whoever interrupts a rehearsal is told what it leaves.
+func TestInterruptedRehearsal(t *testing.T) {
+	for want, r := range map[string]rehearse.Report{
+		"interrupted; what was its own in the cell is gone: no change of master was asked for":                                  {},
+		"interrupted; its own sessions could not be closed (no route), and expire by themselves: no change of master was asked": {Left: errors.New("no route")},
+		"interrupted; what was its own in the cell is gone: the change of master was asked for already":                         {Changed: true},
+		"interrupted; what was its own in the cell is gone: r1 was told to be silent, and may be for up to 4s more":             {Changed: true, Silent: 4 * time.Second},
+	} {
+		var f failure
+		interrupted(&f, r, "r1")
+		if got := f.message + ": " + strings.Join(f.details, "; "); !strings.HasPrefix(got, want) {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

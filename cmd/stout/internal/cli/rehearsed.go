@@ -58,7 +58,11 @@ func (a *app) showNear(title string, all []rehearse.Near) {
 
 // serviceText is about the time without service.
 func serviceText(s rehearse.Service) string {
-	text := fmt.Sprintf("none for %s, usually %s; %d of %d calls failed", msText(s.GapMS), msText(s.UsualMS), s.Failed, s.Attempts)
+	text := fmt.Sprintf("none for %s, usually %s", msText(s.GapMS), msText(s.UsualMS))
+	if s.LaterMS > max(s.GapMS, s.UsualMS) {
+		text += fmt.Sprintf(", under the new master once for %s", msText(s.LaterMS))
+	}
+	text += fmt.Sprintf("; %d of %d calls failed", s.Failed, s.Attempts)
 	if len(s.By) == 0 {
 		return text
 	}

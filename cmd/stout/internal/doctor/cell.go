@@ -77,13 +77,36 @@ func membership(s *Seen) []Finding {
 			g.add(Warn, "It gets a vote when it has caught up, unless it was added without (stout member set).", "%s has no vote", m.ID)
 		}
 		if count[m.ID] == 2 {
-			g.add(Warn, "Wait until it is through before anything else is changed; stout member list shows how far it is.", "a new directory is taking the place of %s's", m.ID)
+			g.replacement(s, m.ID)
 		}
 	}
 	if len(g.findings) == 0 {
 		g.ok("%s, no change under way", words.Plural(len(count), "member"))
 	}
 	return g.all()
+}
+
+// replacement is about a member with two directories. Where the one with the vote is
+// well and the other is not heard, the new one may never come, as when the old
+// directory came back: who has it so says which stays.
+func (g *gathered) replacement(s *Seen, id string) {
+	var old, next *lockapi.Member
+	for i, m := range s.Members.Members {
+		switch {
+		case m.ID != id:
+		case m.Suffrage == lockapi.SuffrageVoter && old == nil:
+			old = &s.Members.Members[i]
+		default:
+			next = &s.Members.Members[i]
+		}
+	}
+	plain := old != nil && lockapi.ValidateMemberID(id) == nil && lockapi.ValidateDirectory(old.Directory) == nil
+	if plain && next != nil && old.Healthy && !next.Healthy {
+		g.add(Warn, "If the new one is not to come, take it back: stout member replace "+id+" --directory "+old.Directory+". Else start its replica.",
+			"a new directory, %s, is to take the place of %s's and is not heard, while the old one, %s, is well", next.Directory, id, old.Directory)
+		return
+	}
+	g.add(Warn, "Wait until it is through before anything else is changed; stout member list shows how far it is.", "a new directory is taking the place of %s's", id)
 }
 
 func lag(s *Seen) []Finding {

@@ -121,6 +121,15 @@ func samplesAt(rate float64) (out []Sample) {
 	return out
 }
 
+// tornBy are samples of a clock that makes a step.
+func tornBy(ms int64) []Sample {
+	out := samplesAt(0)
+	for i := range out[7:] {
+		out[7+i].UptimeMS += ms
+	}
+	return out
+}
+
 func clockSeen(differs, off float64) Figures {
 	return figuresOf(fmt.Sprintf("%sstout_member_clock_rate_difference_ratio{replica=\"r1\"} 1\nstout_member_clock_rate_difference_ratio{replica=\"r2\"} %g\nstout_member_clock_rate_error_ratio{replica=\"r2\"} %g\n", wellFigures, differs, off))
 }
@@ -198,6 +207,14 @@ func TestFindings(t *testing.T) {
 		{"a change under way", func(s *Seen, _ *Server) {
 			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r3", Suffrage: lockapi.SuffrageNonvoter, Healthy: true})
 		}, "members: warn", "a new directory is taking the place of r3's"},
+		{"one whose new directory may never come", func(s *Seen, _ *Server) {
+			s.Members.Members[2].Directory = "0123456789abcdef"
+			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r3", Directory: "00c0ffee00c0ffee", Suffrage: lockapi.SuffrageNonvoter})
+		}, "members: warn", "a new directory, 00c0ffee00c0ffee, is to take the place of r3's and is not heard"},
+		{"one whose old directory says what no command is to say", func(s *Seen, _ *Server) {
+			s.Members.Members[2].Directory = "x; curl evil"
+			s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r3", Suffrage: lockapi.SuffrageNonvoter})
+		}, "members: warn", "a new directory is taking the place of r3's"},
 		{"a lag", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagWarn + 1 }, "lag: warn", "r2 is 65 entries behind"},
 		{"one just not", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagWarn }, "", ""},
 		{"a large one", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagBad + 1 }, "lag: bad", "10001"},
@@ -238,6 +255,13 @@ func TestFindings(t *testing.T) {
 		{"one that is faster than allowed", func(_ *Seen, r *Server) { r.Samples = samplesAt(0.0105) }, "clock rates: warn", "r1 and r2"},
 		{"one that is just allowed", func(_ *Seen, r *Server) { r.Samples = samplesAt(0.0095) }, "", ""},
 		{"a short look", func(_ *Seen, r *Server) { r.Samples = r.Samples[:2]; r.Samples[1].Received += 20 * time.Millisecond }, "clock rates: cannot tell", "at most"},
+		{"a clock that stood still", func(_ *Seen, r *Server) { r.Samples = tornBy(-600) }, "clock rates: bad", "r1's clock stood still or stepped while it was looked at: it differed from r"},
+		{"the last one's", func(s *Seen, _ *Server) { s.Servers[2].Samples = tornBy(-600) }, "clock rates: bad", "r3's clock stood still"},
+		{"ours that stood still", func(s *Seen, _ *Server) {
+			for _, at := range s.Servers {
+				at.Samples = tornBy(600)
+			}
+		}, "clock rates: cannot tell", "all at once"},
 		{"a restart", func(_ *Seen, r *Server) { r.Samples[5].UptimeMS = 1 }, "clock rates: cannot tell", "started anew"},
 		{"a drift that replicas allow", func(_ *Seen, r *Server) {
 			r.Samples, r.Figures = samplesAt(0.021), figuresOf(wellFigures+"stout_clock_rate_difference_max_ratio 0.05\n")
@@ -298,6 +322,53 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// A replacement that its old directory has overtaken is ended by the command that is
+// shown.
+func TestReplacementIsTakenBack(t *testing.T) {
+	t.Parallel()
+	s := wellCell()
+	s.Members.Members[2].Directory = "0123456789abcdef"
+	s.Members.Members = append(s.Members.Members, lockapi.Member{ID: "r3", Directory: "00c0ffee00c0ffee", Suffrage: lockapi.SuffrageNonvoter})
+	f := membership(s)
+	if len(f) != 1 || !strings.Contains(f[0].Do, "stout member replace r3 --directory 0123456789abcdef.") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// Where nobody answers there are no others that could serve, or be asked who we are.
+func TestNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	for _, others := range []bool{false, true} {
+		s := wellCell()
+		for i, at := range s.Servers {
+			if i == 0 || !others {
+				at.Dials, at.Err, at.Replica, at.TLS = []Dial{{Err: errors.New("refused")}}, errors.New("refused"), nil, nil
+			}
+		}
+		f := connections(s)
+		if i := slices.IndexFunc(f, func(f Finding) bool { return strings.Contains(f.Do, "The others serve") }); i >= 0 != others {
+			t.Errorf("others %v: %+v", others, f)
+		}
+	}
+	s := &Seen{Servers: []*Server{{Err: errors.New("refused")}}}
+	l := &Looker{Step: time.Second}
+	l.askCell(t.Context(), s)
+	l.askWho(t.Context(), s)
+	if s.WhoErr == nil || s.WhoErr.Error() != "no server answers" {
+		t.Errorf("who we are: %v", s.WhoErr)
+	}
+}
+
+// A lease that lapsed and was never renewed leaves no margin: nothing is said of it.
+func TestLeaseIsNotPraised(t *testing.T) {
+	t.Parallel()
+	for _, f := range margins(wellCell()) {
+		if strings.Contains(f.Found, "never") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
 func TestRateOf(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []float64{0, 0.001, -0.001, 0.02, -0.5} {
@@ -314,10 +385,12 @@ func TestRateOf(t *testing.T) {
 			t.Errorf("%s: a rate %+v", name, r)
 		}
 	}
-	stepped := samplesAt(0)
-	stepped[7].UptimeMS += 3_000
-	if r, ok := RateOf(stepped); ok {
-		t.Errorf("a clock that stepped has a rate: %+v", r)
+	// One that stood still, or stepped, while it was looked at.
+	for name, by := range map[string]int64{"stood still": -600, "stepped": 3_000} {
+		r, ok := RateOf(tornBy(by))
+		if !ok || !r.Torn || (by < 0) != (r.High < -0.02) || (by > 0) != (r.Low > 0.02) {
+			t.Errorf("a clock that %s: %+v, %v", name, r, ok)
+		}
 	}
 }
 

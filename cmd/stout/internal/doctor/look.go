@@ -182,6 +182,9 @@ func (l *Looker) askWho(ctx context.Context, s *Seen) {
 	}
 	if (s.Cell == nil || s.Cell.Master == nil) && !isDenial(s.CellErr) {
 		s.WhoErr = errors.New("there is no master to ask")
+		if s.Cell == nil {
+			s.WhoErr = s.CellErr
+		}
 		return
 	}
 	who, err := l.Client.Access().WhoAmI(ctx)

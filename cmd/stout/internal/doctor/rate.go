@@ -10,13 +10,20 @@ type Sample struct {
 
 // Rate is how much faster than ours a clock runs, for certain between the two:
 // 0.001 is a millisecond a second.
-type Rate struct{ Low, High float64 }
+type Rate struct {
+	Low, High float64
+	// Torn: no one rate fits all that was seen, so that a clock stood still or
+	// stepped meanwhile, this one or ours. It is then that of the pair of looks
+	// that is certainly the farthest from ours, as with lease.Rates.
+	Torn bool
+}
 
 // RateOf finds the rate from all pairs of samples. An uptime was cut, so the
 // clock stood less than a millisecond above it, at some instant between sent and
-// received. It is false where nothing can be said: too few samples, a process
-// that was started anew, a clock that stepped.
+// received. It is false where nothing can be said: too few samples, or a process
+// that was started anew.
 func RateOf(samples []Sample) (r Rate, ok bool) {
+	var worst Rate
 	for i, a := range samples {
 		for _, b := range samples[i+1:] {
 			least, most := b.Sent-a.Received, b.Received-a.Sent
@@ -27,17 +34,26 @@ func RateOf(samples []Sample) (r Rate, ok bool) {
 				continue
 			}
 			gone := time.Duration(b.UptimeMS-a.UptimeMS) * time.Millisecond
-			low := float64(gone-time.Millisecond)/float64(most) - 1
-			high := float64(gone+time.Millisecond)/float64(least) - 1
+			one := Rate{Low: float64(gone-time.Millisecond)/float64(most) - 1, High: float64(gone+time.Millisecond)/float64(least) - 1}
 			if !ok {
-				r, ok = Rate{low, high}, true
+				r, worst, ok = one, one, true
 				continue
 			}
-			r.Low, r.High = max(r.Low, low), min(r.High, high)
+			r.Low, r.High = max(r.Low, one.Low), min(r.High, one.High)
+			if one.certain() > worst.certain() {
+				worst = one
+			}
 		}
 	}
-	return r, ok && r.Low <= r.High
+	if r.Low > r.High {
+		worst.Torn = true
+		return worst, ok
+	}
+	return r, ok
 }
+
+// certain is how far the rate is from ours at least.
+func (r Rate) certain() float64 { return max(0, r.Low, -r.High) }
 
 // Apart is how far two rates differ: at least and at most, both at least 0.
 func (r Rate) Apart(o Rate) (least, most float64) {

@@ -117,7 +117,7 @@ func margins(s *Seen) []Finding {
 		case float64(thin) > 0.01*float64(of):
 			g.add(Warn, do, "%s as master had less than a fifth of its lease left in %d of %d renewals", id, thin, of)
 		default:
-			g.ok("%s never lapsed, in %d renewals", id, of)
+			g.ok("%s as master was in time with each of %s", id, words.Plural(int(of), "renewal"))
 		}
 	})
 	return g.all()
@@ -142,10 +142,27 @@ func clockRates(s *Seen) []Finding {
 		}
 		clocks = append(clocks, clock{at.Replica.ID, r})
 	}
+	torn := 0
+	for _, c := range clocks {
+		if c.Torn {
+			torn++
+		}
+	}
+	if torn == len(clocks) && torn > 0 {
+		g.add(Unknown, "", "a clock stood still or stepped while it was looked at, all at once: it may have been that of this machine. Look again.")
+		return g.all()
+	}
 	allowed := s.allowedDrift()
 	for i, a := range clocks {
 		for _, b := range clocks[i+1:] {
+			a, b := a, b
+			if b.Torn {
+				a, b = b, a
+			}
 			switch least, most := a.Apart(b.Rate); {
+			case b.Torn: // each by one that is not; of two different moments nothing follows
+			case a.Torn && least > allowed:
+				g.add(Bad, mendClocks, "%s's clock stood still or stepped while it was looked at: it differed from %s's by at least %s", a.id, b.id, parts(least))
 			case least > allowed:
 				g.add(Bad, mendClocks, "%s and %s differ by at least %s", a.id, b.id, parts(least))
 			case least > allowed/2:

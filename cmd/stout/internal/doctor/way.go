@@ -46,7 +46,7 @@ func names(s *Seen) []Finding {
 
 func connections(s *Seen) []Finding {
 	g := gathered{area: AreaWay, check: "connect"}
-	none := !slices.ContainsFunc(s.Servers, func(at *Server) bool { return at.Err == nil })
+	none := !slices.ContainsFunc(s.Servers, (*Server).Answers)
 	for _, at := range s.Servers {
 		failed := 0
 		for _, d := range at.Dials {
@@ -58,11 +58,13 @@ func connections(s *Seen) []Finding {
 		case len(at.Dials) == 0: // by a proxy, or without an address
 		case !at.Named && failed == len(at.Dials): // see urls
 		case failed == len(at.Dials):
-			v := Warn
+			v, do := Warn, "Is stoutd running there, and does a firewall let this host through?"
 			if none {
 				v = Bad
+			} else {
+				do += " The others serve meanwhile, if they are well."
 			}
-			g.add(v, "Is stoutd running there, and does a firewall let this host through? The others serve meanwhile, if they are well.", "%s: %v", at.URL, at.Dials[0].Err)
+			g.add(v, do, "%s: %v", at.URL, at.Dials[0].Err)
 		case failed > 0:
 			for _, d := range at.Dials {
 				if d.Err != nil {

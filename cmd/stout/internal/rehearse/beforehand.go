@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/cmd/stout/internal/words"
@@ -15,8 +16,10 @@ type Before struct {
 	Cell     lockapi.Cell
 	Members  lockapi.Members
 	Sessions []lockapi.SessionState
-	To       string // who is to be master; empty for any
-	Silence  bool   // the master is to fall silent, rather than to hand over
+	To       string   // who is to be master; empty for any
+	Silence  bool     // the master is to fall silent, rather than to hand over
+	Caller   string   // who asks, where the cell has access control on
+	Lacks    []string // rights that the caller has not, and which it takes
 }
 
 // Concern speaks against it: for good, or for a person to weigh.
@@ -59,6 +62,9 @@ func Beforehand(b *Before) []Concern {
 	if b.Cell.Master == nil || !b.Cell.Lease.Held {
 		no("no master holds its lease")
 		return out
+	}
+	if len(b.Lacks) > 0 {
+		no("%s may not %s, which it takes", b.Caller, strings.Join(b.Lacks, ", nor "))
 	}
 	voters, changing := 0, map[string]int{}
 	for _, m := range b.Members.Members {

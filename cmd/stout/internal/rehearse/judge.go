@@ -27,13 +27,15 @@ type Seen struct {
 	How           string
 	From, To      Office
 	Change, End   time.Duration
+	Office        time.Duration // when that of To was seen first
+	Last          Office        // at the end; no master where none holds its lease
 	Reads, Writes []Attempt
 	Gone          map[string]string // why sessions ended that are not there any more, by id, as far as the cell tells
 	Ends          map[string]time.Duration
 	Before, After Sighting
 	Own           Own
 	Returned      time.Duration // when the one that was silenced was well again; 0 for never, or where nobody was
-	Notes         []string
+	Notes         []string      // what could not be seen
 }
 
 // Own is what became of the rehearsal's own session.
@@ -101,13 +103,24 @@ type Report struct {
 	ReturnedMS int64    `json:"silenced_back_after_ms,omitempty"`
 	Verdict    string   `json:"verdict"`
 	Why        []string `json:"why,omitempty"`
+
+	// What it leaves: Left is why its own sessions could not be closed. Where it did
+	// not come to its end, Changed says that the change was asked for, and Silent for
+	// how long the old master may yet be silent, at most.
+	Left    error         `json:"-"`
+	Changed bool          `json:"-"`
+	Silent  time.Duration `json:"-"`
 }
 
 // Judge says what came of it.
 func Judge(s *Seen) Report {
 	r := Report{How: s.How, Before: s.From, After: s.To, Own: s.Own, Verdict: Passed}
-	r.Reads = ServiceOf(s.Reads, 0, s.Change, s.End)
-	r.Writes = ServiceOf(s.Writes, 0, s.Change, s.End)
+	office := s.Office
+	if s.To.Master == "" {
+		office = s.End
+	}
+	r.Reads = ServiceOf(s.Reads, 0, s.Change, office, s.End)
+	r.Writes = ServiceOf(s.Writes, 0, s.Change, office, s.End)
 	if s.Returned > 0 {
 		r.ReturnedMS = (s.Returned - s.Change).Milliseconds()
 	}
@@ -229,6 +242,13 @@ func (r *Report) judge(s *Seen) {
 	case s.To.Master == s.From.Master:
 		look("%s is master again, in a new epoch", s.From.Master)
 	}
+	switch {
+	case s.To.Master == "":
+	case s.Last.Master == "":
+		fail("%s took office, and at the end no master holds its lease", s.To.Master)
+	case s.Last.Epoch > s.To.Epoch:
+		look("%s lost its office again, and not by the rehearsal: at the end %s is master in epoch %d", s.To.Master, s.Last.Master, s.Last.Epoch)
+	}
 	if len(r.Expired) > 0 {
 		fail("%s expired", words.Plural(len(r.Expired), "session"))
 	}
@@ -251,5 +271,7 @@ func (r *Report) judge(s *Seen) {
 	if s.How == BySilence && s.Returned == 0 {
 		look("%s was not seen to be well again", s.From.Master)
 	}
-	r.Why = append(r.Why, s.Notes...)
+	for _, n := range s.Notes {
+		look("%s", n)
+	}
 }

@@ -1,6 +1,7 @@
 package rehearse
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -112,22 +113,27 @@ func TestServiceOf(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		attempts []Attempt
+		office   time.Duration // seen first; 0 for the end
 		want     Service
 	}{
-		{"none at all", nil, Service{GapMS: 1000, FromMS: -100, UsualMS: 0, Back: 1000 * ms}},
-		{"steady", []Attempt{at(50*ms, ""), at(100*ms, ""), at(500*ms, ""), at(990*ms, "")},
+		{"none at all", nil, 0, Service{GapMS: 1000, FromMS: -100, UsualMS: 0, Back: 1000 * ms}},
+		{"steady", []Attempt{at(50*ms, ""), at(100*ms, ""), at(500*ms, ""), at(990*ms, "")}, 0,
 			Service{Attempts: 4, UsualMS: 50, GapMS: 490, FromMS: 400, Back: 990 * ms}},
-		{"in any order", []Attempt{at(990*ms, ""), at(500*ms, ""), at(50*ms, ""), at(100*ms, "")},
+		{"in any order", []Attempt{at(990*ms, ""), at(500*ms, ""), at(50*ms, ""), at(100*ms, "")}, 0,
 			Service{Attempts: 4, UsualMS: 50, GapMS: 490, FromMS: 400, Back: 990 * ms}},
-		{"one that failed does not end a gap", []Attempt{at(100*ms, ""), at(300*ms, "no_master"), at(600*ms, ""), at(900*ms, "")},
+		{"one that failed does not end a gap", []Attempt{at(100*ms, ""), at(300*ms, "no_master"), at(600*ms, ""), at(900*ms, "")}, 0,
 			Service{Attempts: 4, Failed: 1, UsualMS: 100, GapMS: 500, FromMS: 0, Back: 600 * ms}},
-		{"it never came back", []Attempt{at(100*ms, ""), at(300*ms, "no_master")},
+		{"it never came back", []Attempt{at(100*ms, ""), at(300*ms, "no_master")}, 0,
 			Service{Attempts: 2, Failed: 1, UsualMS: 100, GapMS: 900, FromMS: 0, Back: 1000 * ms}},
-		{"a long one is counted by its end", []Attempt{at(90*ms, ""), {Begun: 110 * ms, Ended: 700 * ms}, at(950*ms, "")},
+		{"a long one is counted by its end", []Attempt{at(90*ms, ""), {Begun: 110 * ms, Ended: 700 * ms}, at(950*ms, "")}, 0,
 			Service{Attempts: 3, UsualMS: 90, GapMS: 610, FromMS: -10, Back: 700 * ms}},
-		{"after the end", []Attempt{at(50*ms, ""), at(200*ms, ""), at(1001*ms, "")}, Service{Attempts: 2, UsualMS: 50, GapMS: 800, FromMS: 100, Back: 1000 * ms}},
+		{"after the end", []Attempt{at(50*ms, ""), at(200*ms, ""), at(1001*ms, "")}, 0, Service{Attempts: 2, UsualMS: 50, GapMS: 800, FromMS: 100, Back: 1000 * ms}},
+		{"one in office that is slow once", []Attempt{at(100*ms, ""), at(300*ms, ""), at(350*ms, ""), at(990*ms, "")}, 310 * ms,
+			Service{Attempts: 4, UsualMS: 100, GapMS: 200, FromMS: 0, LaterMS: 640, Back: 300 * ms}},
+		{"one in office that does not serve yet", []Attempt{at(100*ms, ""), at(700*ms, ""), at(900*ms, "")}, 300 * ms,
+			Service{Attempts: 3, UsualMS: 100, GapMS: 600, FromMS: 0, LaterMS: 200, Back: 700 * ms}},
 	} {
-		got := ServiceOf(c.attempts, 0, 100*ms, 1000*ms)
+		got := ServiceOf(c.attempts, 0, 100*ms, cmp.Or(c.office, 1000*ms), 1000*ms)
 		by := got.By
 		got.By = nil
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {
@@ -146,7 +152,7 @@ func lookedAt() *Seen {
 	b.Waits = []lockapi.Wait{{Path: "/x", Position: 2, Handle: "h"}}
 	sessions := map[string]lockapi.SessionState{"a": a, "b": b}
 	return &Seen{
-		How: ByTransfer, From: Office{"r1", 3}, To: Office{"r2", 4}, Change: time.Second, End: 10 * time.Second,
+		How: ByTransfer, From: Office{"r1", 3}, To: Office{"r2", 4}, Last: Office{"r2", 4}, Change: time.Second, Office: 1900 * ms, End: 10 * time.Second,
 		Reads: steady(), Writes: steady(),
 		Ends:   map[string]time.Duration{"a": 9 * time.Second, "b": 8 * time.Second},
 		Before: Sighting{Begun: 900 * ms, Ended: 950 * ms, Sessions: sessions},
@@ -177,6 +183,10 @@ func TestJudge(t *testing.T) {
 	}{
 		{"all went well", func(*Seen) {}, Passed, ""},
 		{"no master", func(s *Seen) { s.To = Office{} }, Failed, "no master took office"},
+		{"none at the end", func(s *Seen) { s.Last = Office{} }, Failed, "r2 took office, and at the end no master holds its lease"},
+		{"another one at the end", func(s *Seen) { s.Last = Office{"r3", 5} }, Look, "at the end r3 is master in epoch 5"},
+		{"the same one at the end, of later", func(s *Seen) { s.Last.Epoch = 6 }, Look, "r2 lost its office again"},
+		{"something that could not be seen", func(s *Seen) { s.Notes = []string{"no list"} }, Look, "no list"},
 		{"nothing changed", func(s *Seen) { s.To = s.From }, Failed, "in the same epoch"},
 		{"the same again", func(s *Seen) { s.To = Office{"r1", 4} }, Look, "r1 is master again"},
 		{"a session expired by its lock's history", func(s *Seen) {
@@ -194,6 +204,10 @@ func TestJudge(t *testing.T) {
 		}, Failed, "1 session expired"},
 		{"one in jeopardy", func(s *Seen) { s.Ends["a"] = 2*time.Second - ms }, Look, "1 session may have been in jeopardy"},
 		{"one just not", func(s *Seen) { s.Ends["a"] = 2 * time.Second }, Passed, ""},
+		{"one whose end lies in a pause much later", func(s *Seen) {
+			s.Ends["a"] = 5 * time.Second
+			s.Writes = slices.DeleteFunc(s.Writes, func(a Attempt) bool { return a.Ended > 4*time.Second && a.Ended < 7*time.Second })
+		}, Passed, ""},
 		{"a waiter is overtaken", func(s *Seen) {
 			b := s.After.Sessions["b"]
 			b.Waits = []lockapi.Wait{{Path: "/x", Position: 3, Handle: "h"}}

@@ -146,18 +146,19 @@ func (o *own) follow(ctx context.Context, s *client.Session) {
 	}
 }
 
-// became says what became of it.
+// became says what became of it; beside an error, of all but the waiters.
 func (o *own) became(ctx context.Context) (Own, error) {
 	after, err := o.places(ctx)
-	if err != nil {
-		return Own{}, fmt.Errorf("read the queue of %s/held: %w", o.path, err)
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	out := Own{
 		Jeopardy: o.jeopardy, Expired: o.holder.Err() != nil || o.waiter.Err() != nil, LockKept: o.held.Err() == nil,
-		Waiters: len(o.queue), Calls: o.calls, Failed: o.failed, Slowest: toMS(o.slowest),
+		Calls: o.calls, Failed: o.failed, Slowest: toMS(o.slowest),
 	}
+	if err != nil {
+		return out, fmt.Errorf("the places of its own waiters could not be read at the end: %w", err)
+	}
+	out.Waiters = len(o.queue)
 	for i, handle := range o.queue {
 		if i == slices.Index(after, handle) {
 			out.InOrder++

@@ -29,6 +29,8 @@ type Rehearsal struct {
 	Lead    time.Duration // for how long it looks before
 	Settle  time.Duration // and after
 	Doing   func(string)  // told of what goes on
+
+	changed time.Time // when the change was asked for
 }
 
 // Bounds of a rehearsal.
@@ -45,16 +47,9 @@ const (
 
 // Look reads what Beforehand judges.
 func (r *Rehearsal) Look(ctx context.Context) (*Before, error) {
-	b := &Before{To: r.To, Silence: r.Silence}
-	var err error
-	if b.Cell, err = r.Client.Cell(ctx); err != nil {
-		return nil, err
-	}
-	if b.Cell.Master == nil {
-		return b, nil
-	}
-	if b.Members, err = r.Client.Members(ctx); err != nil {
-		return nil, err
+	b, err := r.glance(ctx)
+	if err != nil || b.Cell.Master == nil {
+		return b, err
 	}
 	for s, err := range r.Client.ListSessions(ctx) {
 		if err != nil {
@@ -65,16 +60,74 @@ func (r *Rehearsal) Look(ctx context.Context) (*Before, error) {
 	return b, nil
 }
 
+// glance is Look without the sessions, of which there may be thousands.
+func (r *Rehearsal) glance(ctx context.Context) (b *Before, err error) {
+	b = &Before{To: r.To, Silence: r.Silence}
+	if b.Cell, err = r.Client.Cell(ctx); err == nil && b.Cell.Master != nil {
+		b.Members, err = r.Client.Members(ctx)
+	}
+	return b, err
+}
+
+// NoGo is the error of a rehearsal that had become one before it changed anything.
+type NoGo struct{ Concerns []Concern }
+
+func (n *NoGo) Error() string {
+	var all []string
+	for _, c := range n.Concerns {
+		all = append(all, c.What)
+	}
+	return "before anything was changed: " + strings.Join(all, "; ")
+}
+
+// still is nil while it is a go as it was before: whoever agreed to it may have
+// taken his time, and the cell is not what he was told. A member that is behind has
+// a moment to catch up: the calls of the rehearsal itself may be the cause.
+func (r *Rehearsal) still(ctx context.Context, b *Before) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	for tries := 0; ; tries++ {
+		now, err := r.glance(ctx)
+		if err != nil {
+			return fmt.Errorf("before anything was changed: %w", err)
+		}
+		concerns := Beforehand(now)
+		if was, is := b.Cell, now.Cell; is.Master != nil && is.Epoch != was.Epoch {
+			concerns = append(concerns, Concern{true, fmt.Sprintf("mastership has changed meanwhile: %s was master in epoch %d, and %s is in %d", was.Master.ID, was.Epoch, is.Master.ID, is.Epoch)})
+		}
+		if Go(concerns) {
+			return nil
+		}
+		if tries == 4 {
+			return &NoGo{concerns}
+		}
+		if err := pause(ctx, rest); err != nil {
+			return err
+		}
+	}
+}
+
 // Run makes the change and returns what came of it. However it ends it leaves
-// nothing of its own in the cell, unless that can't be reached.
+// nothing of its own in the cell, unless that can't be reached. The error is a NoGo
+// where the cell is not as in b any more. Beside any other error the report has what
+// it leaves.
 func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err error) {
 	path := strings.TrimRight(r.Path, "/") + "/" + strings.ToLower(rand.Text()[:12])
+	if err := r.still(ctx, b); err != nil {
+		return report, err
+	}
 	r.Doing("opening sessions of its own")
 	mine, err := openOwn(ctx, r.Client, path)
 	defer func() {
 		r.Doing("cleaning up")
-		if left := mine.close(ctx); left != nil && err == nil {
-			report.Why = append(report.Why, fmt.Sprintf("its own sessions could not be closed (%v); they expire by themselves", left))
+		if report.Left = mine.close(ctx); report.Left != nil {
+			report.Why = append(report.Why, fmt.Sprintf("its own sessions could not be closed (%v); they expire by themselves", report.Left))
+		}
+		if err != nil && !r.changed.IsZero() {
+			report.Changed = true
+			if r.Silence {
+				report.Silent = max(0, b.Quiet()-time.Since(r.changed))
+			}
 		}
 	}()
 	if err != nil {
@@ -94,8 +147,13 @@ func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err erro
 	if err != nil {
 		return report, err
 	}
-	if seen.Own, err = mine.became(ctx); err != nil {
-		return report, err
+	within, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	if seen.Own, err = mine.became(within); err != nil {
+		if ctx.Err() != nil {
+			return report, ctx.Err()
+		}
+		seen.Notes = append(seen.Notes, err.Error())
 	}
 	seen.Reads, seen.Writes = p.attempts()
 	return Judge(seen), nil
@@ -106,6 +164,9 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 	since := func() time.Duration { return time.Since(p.begun) }
 	r.Doing("looking at the cell for " + r.Lead.String())
 	if err := pause(ctx, r.Lead); err != nil {
+		return nil, err
+	}
+	if err := r.still(ctx, b); err != nil {
 		return nil, err
 	}
 	if err := w.look(ctx); err != nil {
@@ -124,7 +185,7 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 	if err := r.change(ctx, b); err != nil {
 		return nil, err
 	}
-	if err := r.awaitOffice(ctx, s); err != nil {
+	if err := r.awaitOffice(ctx, s, since); err != nil {
 		return nil, err
 	}
 	r.Doing("looking at the cell for another " + r.Settle.String())
@@ -140,6 +201,12 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 		s.Notes = append(s.Notes, fmt.Sprintf("the sessions could not be listed at the end: %v", err))
 	}
 	s.After, s.End = w.last(), since()
+	if cell, err := r.Client.Cell(within); err != nil {
+		s.Notes = append(s.Notes, fmt.Sprintf("who is master at the end could not be asked: %v", err))
+		s.Last = s.To
+	} else if cell.Master != nil && cell.Lease.Held {
+		s.Last = Office{cell.Master.ID, cell.Epoch}
+	}
 	s.Gone = r.askWhy(within, s)
 	return s, nil
 }
@@ -147,6 +214,7 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 // change makes the change. Where its outcome is not known, the cell shows it.
 func (r *Rehearsal) change(ctx context.Context, b *Before) error {
 	var err error
+	r.changed = time.Now()
 	if r.Silence {
 		_, err = r.Client.Silence(ctx, b.Quiet())
 	} else {
@@ -159,13 +227,13 @@ func (r *Rehearsal) change(ctx context.Context, b *Before) error {
 }
 
 // awaitOffice waits until another office is open than before.
-func (r *Rehearsal) awaitOffice(ctx context.Context, s *Seen) error {
+func (r *Rehearsal) awaitOffice(ctx context.Context, s *Seen, since func() time.Duration) error {
 	within, cancel := context.WithTimeout(ctx, officeTime)
 	defer cancel()
 	for within.Err() == nil {
 		cell, err := r.Client.Cell(within)
 		if err == nil && cell.Master != nil && cell.Lease.Held && cell.Epoch > s.From.Epoch {
-			s.To = Office{cell.Master.ID, cell.Epoch}
+			s.To, s.Office = Office{cell.Master.ID, cell.Epoch}, since()
 			return nil
 		}
 		_ = pause(within, 20*time.Millisecond)

@@ -11,18 +11,20 @@ type Service struct {
 	Failed   int            `json:"failed"`
 	By       map[string]int `json:"failed_by,omitempty"` // code, or why there was no answer
 	// GapMS is the longest time without an attempt that did its work, which began
-	// at FromMS after the change; UsualMS is that before the change.
+	// at FromMS after the change; UsualMS is that before the change. LaterMS is that
+	// which began when the new office was seen already: the change is not its cause.
 	GapMS   float64 `json:"longest_gap_ms"`
 	FromMS  float64 `json:"gap_from_ms"`
 	UsualMS float64 `json:"usual_gap_ms"`
+	LaterMS float64 `json:"later_gap_ms"`
 	// Back is when the gap was over.
 	Back time.Duration `json:"-"`
 }
 
-// ServiceOf judges attempts between begin and end, with a change at an instant
-// between. The gap is from one that did its work to the next one, by when they
-// ended; it may lie before the end of the last attempt, or be the end.
-func ServiceOf(attempts []Attempt, begin, change, end time.Duration) Service {
+// ServiceOf judges attempts between begin and end, with a change and, later, the
+// first sight of the new office between. A gap is from one that did its work to the
+// next one, by when they ended, or to the end.
+func ServiceOf(attempts []Attempt, begin, change, office, end time.Duration) Service {
 	out := Service{By: map[string]int{}, Back: change}
 	var done []time.Duration
 	for _, a := range attempts {
@@ -40,10 +42,12 @@ func ServiceOf(attempts []Attempt, begin, change, end time.Duration) Service {
 	slices.Sort(done)
 	last := begin
 	for _, at := range append(done, end) {
-		gap := toMS(at - last)
-		if at <= change {
+		switch gap := toMS(at - last); {
+		case at <= change:
 			out.UsualMS = max(out.UsualMS, gap)
-		} else if gap > out.GapMS {
+		case last >= office:
+			out.LaterMS = max(out.LaterMS, gap)
+		case gap > out.GapMS:
 			out.GapMS, out.FromMS, out.Back = gap, toMS(last-change), at
 		}
 		last = at
