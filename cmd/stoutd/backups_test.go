@@ -114,6 +114,13 @@ func TestBackupsThatFail(t *testing.T) {
 	})
 }
 
+// counts are how many were written, and how many were not.
+func (b *backups) counts() (written, failed uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.written, b.failed
+}
+
 // TestNoBackupPushesOutABetterOne: a replica that was restarted without a majority has
 // but the state of its last snapshot, and its backups were of all.
 func TestNoBackupPushesOutABetterOne(t *testing.T) {
@@ -127,8 +134,8 @@ func TestNoBackupPushesOutABetterOne(t *testing.T) {
 	scheduled(t, dir, new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
 		time.Sleep(time.Hour + 15*time.Minute) // due after an hour, and then revisions up to 16
 		synctest.Wait()
-		if b.written != 0 || b.failed == 0 || !strings.Contains(log.String(), best) || len(b.names()) != 2 {
-			t.Errorf("written %d, failed %d, there are %q: %s", b.written, b.failed, b.names(), log)
+		if written, failed := b.counts(); written != 0 || failed == 0 || !strings.Contains(log.String(), best) || len(b.names()) != 2 {
+			t.Errorf("written %d, failed %d, there are %q: %s", written, failed, b.names(), log)
 		}
 	})
 }
@@ -137,29 +144,33 @@ func TestNoBackupPushesOutABetterOne(t *testing.T) {
 // minute.
 func TestBackupsOfAReplicaThatStarts(t *testing.T) {
 	dir := t.TempDir()
-	scheduled(t, dir, new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
-		own, heard := b.own, new(atomic.Bool)
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var heard atomic.Bool
+		b := newBackups(&config.Config{Cell: "prod", ID: "r1", BackupDir: dir, BackupEvery: time.Hour, BackupKeep: 3}, zerolog.New(&log))
 		b.own = func() (master.Backup, error) {
 			if !heard.Load() {
 				return master.Backup{}, lockapi.Errorf(lockapi.CodeNoMaster, "it has heard of none")
 			}
-			return own()
+			return master.Backup{Header: lockapi.BackupHeader{Revision: 1, Time: time.Now()}, Snapshot: func(io.Writer) error { return nil }}, nil
 		}
-		time.Sleep(59 * time.Second)
-		synctest.Wait()
-		if b.failed != 0 {
-			t.Errorf("failed %d times in the first minute: %s", b.failed, log)
+		ctx, stop := context.WithCancel(t.Context())
+		go b.run(ctx)
+		for _, step := range []struct {
+			after           time.Duration
+			written, failed uint64
+		}{{59 * time.Second, 0, 0}, {2 * time.Second, 0, 1}, {time.Minute, 1, 1}} {
+			time.Sleep(step.after)
+			synctest.Wait()
+			if written, failed := b.counts(); written != step.written || failed != step.failed {
+				t.Errorf("written %d, failed %d, want %+v", written, failed, step)
+			}
+			heard.Store(step.failed > 0)
 		}
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		if b.failed != 1 || !strings.Contains(log.String(), "it has heard of none") {
-			t.Errorf("failed %d times then: %s", b.failed, log)
-		}
-		heard.Store(true)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if b.written != 1 {
-			t.Errorf("written %d", b.written)
+		stop()
+		<-b.done
+		if !strings.Contains(log.String(), "it has heard of none") {
+			t.Errorf("the log says %s", &log)
 		}
 	})
 }
@@ -171,16 +182,17 @@ func TestBackupDirThatGoesAway(t *testing.T) {
 	scheduled(t, dir, new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if b.written != 1 {
-			t.Errorf("written %d: %s", b.written, log)
+		if written, _ := b.counts(); written != 1 {
+			t.Errorf("written %d: %s", written, log)
 		}
 		if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if _, err := os.Stat(dir); err == nil || b.failed == 0 || !strings.Contains(log.String(), "is its disk mounted?") {
-			t.Errorf("%v, failed %d times: %s", err, b.failed, log)
+		_, failed := b.counts()
+		if _, err := os.Stat(dir); err == nil || failed == 0 || !strings.Contains(log.String(), "is its disk mounted?") {
+			t.Errorf("%v, failed %d times: %s", err, failed, log)
 		}
 	})
 }
