@@ -17,11 +17,14 @@ import (
 type Keeper struct {
 	cell *cell.Cell
 
-	mu   sync.Mutex
-	down map[string]bool
+	mu     sync.Mutex
+	down   map[string]bool
+	killed map[string]int // how often
 }
 
-func newKeeper(c *cell.Cell) *Keeper { return &Keeper{cell: c, down: map[string]bool{}} }
+func newKeeper(c *cell.Cell) *Keeper {
+	return &Keeper{cell: c, down: map[string]bool{}, killed: map[string]int{}}
+}
 
 // Ended are the replicas that ended by themselves, and how.
 func (k *Keeper) Ended() []string {
@@ -45,6 +48,7 @@ func (k *Keeper) kill(r *cell.Replica) error {
 		return nil // by another fault, or by itself, which Ended tells
 	}
 	k.down[r.ID] = true
+	k.killed[r.ID]++
 	return r.Kill()
 }
 
@@ -61,6 +65,7 @@ func (k *Keeper) swap(r *cell.Replica, disk func() error) error {
 		return nil // it ended by itself, which Ended tells
 	}
 	k.down[r.ID] = true
+	k.killed[r.ID]++
 	return errors.Join(r.Kill(), disk())
 }
 
@@ -88,12 +93,15 @@ func (k *Keeper) terminate(r *cell.Replica) error {
 		return nil
 	}
 	k.down[r.ID] = true
+	killed := k.killed[r.ID]
 	k.mu.Unlock() // it may take a while, and the process may be killed meanwhile
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	err := r.Terminate(ctx)
-	if code, _ := r.ExitState(); code == -1 && !r.Running() {
-		return nil // another fault killed it in the middle
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.killed[r.ID] != killed {
+		return nil // by another fault in the middle, which may have started it again
 	}
 	return err
 }
