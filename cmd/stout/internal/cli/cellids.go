@@ -22,29 +22,36 @@ func (a *app) transport() http.RoundTripper {
 	return &http.Transport{DisableKeepAlives: true, TLSClientConfig: a.tlsConfig()}
 }
 
-// call makes one call of a replica beside the client. The caller closes the answer's
-// body.
+// call makes one call of a replica beside the client, as the caller. The caller closes
+// the answer's body.
 func (a *app) call(ctx context.Context, url, route string) (*http.Response, error) {
+	token := ""
+	if a.token != nil {
+		token, _ = a.token(ctx) // the replicas refuse who has none
+	}
+	return a.callAs(ctx, token, url, route)
+}
+
+// callAs makes a call with a token, or with none where that is empty.
+func (a *app) callAs(ctx context.Context, token, url, route string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+route, nil)
 	if err != nil {
 		return nil, err
 	}
-	if a.token != nil {
-		if token, _ := a.token(ctx); token != "" { // the replicas refuse who has none
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	return a.transport().RoundTrip(req)
 }
 
 // cellIDAt is the id of the cell of the replica at url; empty where nobody tells, and
 // where that cell has had no master yet: a founding that was cut off may begin anew,
-// with another id.
+// with another id. Whoever is there may be no replica of this cell: no token is shown.
 func (a *app) cellIDAt(ctx context.Context, url string) string {
 	if !strings.Contains(url, "://") || strings.HasPrefix(url, "dns+") || a.mayCall(url) != nil {
 		return ""
 	}
-	resp, err := a.call(ctx, url, lockapi.RouteReplica)
+	resp, err := a.callAs(ctx, "", url, lockapi.RouteLive)
 	if err != nil {
 		return ""
 	}
