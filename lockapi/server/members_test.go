@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,13 +62,13 @@ func TestSilentMembersAreDown(t *testing.T) {
 // losing is a Master whose members change.
 type losing struct {
 	knowing
-	ids *[]string
+	ids *atomic.Pointer[[]string]
 }
 
 func (losing) Replica() lockapi.Replica { return lockapi.Replica{ID: "r1"} }
 
 func (c losing) Cell() (cell lockapi.Cell) {
-	for _, id := range *c.ids {
+	for _, id := range *c.ids.Load() {
 		cell.Replicas = append(cell.Replicas, lockapi.Replica{ID: id})
 	}
 	return cell
@@ -76,7 +77,8 @@ func (c losing) Cell() (cell lockapi.Cell) {
 // What was heard of members is forgotten when they are members no more.
 func TestRemovedMembersAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ids := []string{"r1", "r2", "r3"}
+		var ids atomic.Pointer[[]string]
+		ids.Store(&[]string{"r1", "r2", "r3"})
 		began := time.Now()
 		s := New(Options{Master: losing{ids: &ids}, Peers: &respondent{}, ProbeTimeout: time.Second, Clock: func() time.Duration { return time.Since(began) }})
 		var keeping sync.WaitGroup
@@ -84,17 +86,21 @@ func TestRemovedMembersAreForgotten(t *testing.T) {
 		defer func() { close(s.stopping); keeping.Wait() }()
 		known := func() string {
 			synctest.Wait()
-			return fmt.Sprint(len(s.contacts.last), len(s.asked.last), len(s.clocks.rates))
+			for _, mu := range []*sync.Mutex{&s.contacts.mu, &s.asked.mu, &s.clocks.mu} {
+				mu.Lock()
+				defer mu.Unlock()
+			}
+			return fmt.Sprint(len(s.contacts.last), len(s.asked.last), len(s.clocks.rates), s.asked.last["r3"] != nil, s.clocks.rates["r3"] != nil)
 		}
 		time.Sleep(2*contactEvery + contactEvery/2)
-		if got := known(); got != "1 2 0" { // the respondent says that it is r2, and shows no clock
+		if got := known(); got != "1 2 0 true false" { // the respondent says that it is r2, and shows no clock
 			t.Fatalf("of r2 and r3 is known %s", got)
 		}
 		s.clocks.of("r2")
 		s.clocks.of("r3")
-		ids = []string{"r1", "r3"}
+		ids.Store(&[]string{"r1", "r3"})
 		time.Sleep(2*contactEvery + contactEvery/2)
-		if got := known(); got != "0 1 1" || s.asked.last["r3"] == nil || s.clocks.rates["r3"] == nil {
+		if got := known(); got != "0 1 1 true true" {
 			t.Errorf("without r2 is known %s", got)
 		}
 	})
