@@ -103,6 +103,9 @@ func (k *Keeper) terminate(r *cell.Replica) error {
 	if k.killed[r.ID] != killed {
 		return nil // by another fault in the middle, which may have started it again
 	}
+	if _, how := r.ExitState(); how == "signal: terminated" {
+		return nil // it was started a moment ago, and had not come to heed signals
+	}
 	return err
 }
 
