@@ -72,11 +72,10 @@ image: ## Make the container image for Linux in dist/image, in OCI's layout
 TEST := CGO_ENABLED=1 $(GO) test -race -tags $(TAGS) -vet=off -ldflags=-w -count=1
 
 # The race detector has every process sleep for a second at its end, also the
-# programs that the tests run: not in the short run. Many tests wait more than they
-# compute, for leases and for other processes: four at a time keep two processors busy.
+# programs that the tests run: not in the short run.
 .PHONY: test
 test: ## Run all tests with the race detector, with a sample of each attack
-	GORACE=atexit_sleep_ms=20 $(TEST) -parallel 4 -timeout 15m ./...
+	GORACE=atexit_sleep_ms=20 $(TEST) -timeout 15m ./...
 	cd internal/release && $(GO) test -vet=off -count=1 ./...
 	cd internal/monitoring && $(GO) test -vet=off -ldflags=-w -count=1 -timeout 20m ./...
 
