@@ -126,7 +126,7 @@ func (n *node) URL(id string) string { return "http://" + id }
 func (n *node) Health() cell.Health {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	return cell.Health{Heard: !n.c.conf.deaf[n.id], Applied: uint64(n.applied), Behind: uint64(len(n.log) - n.applied)}
+	return cell.Health{Heard: !n.c.conf.deaf[n.id], Applied: uint64(n.applied), Behind: uint64(len(n.log)-n.applied) + n.c.conf.behind[founder(n.id)]}
 }
 
 func (n *node) Vitals() cell.Vitals { return cell.Vitals{Term: 7} }

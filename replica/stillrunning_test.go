@@ -13,15 +13,23 @@ import (
 	"github.com/stoutlock/stout/replica/link"
 )
 
+// stopped is the directory of a cell of one that was founded, opened while nobody runs
+// on it, with the id of that cell.
+func stopped(t *testing.T) (o Options, cellID string, old *Stopped) {
+	t.Helper()
+	o = options(t, 1)[0]
+	cellID, err := saved(t).Found(o, 5000)
+	must(t, err)
+	old, err = OpenStopped(o)
+	must(t, err)
+	t.Cleanup(func() { must(t, old.Close()) })
+	return o, cellID, old
+}
+
 // TestStillRunsUnderItsOwnName: a directory that took this one's place runs on, which
 // one that waits to be admitted, or is another cell's, does not.
 func TestStillRunsUnderItsOwnName(t *testing.T) {
-	o := options(t, 1)[0]
-	id, err := saved(t).Found(o, 5000)
-	must(t, err)
-	old, err := OpenStopped(o)
-	must(t, err)
-	defer func() { must(t, old.Close()) }()
+	o, id, old := stopped(t)
 	for _, tt := range []struct{ cellID, directory, says string }{
 		{id, "00c0ffee00c0ffee", "with directory 00c0ffee00c0ffee, in the place of this one"},
 		{"0123456789abcdef", "00c0ffee00c0ffee", ""},
@@ -48,12 +56,7 @@ func TestStillRunsUnderItsOwnName(t *testing.T) {
 // member is taken for it, unless the operator says that it is not; one who answers is
 // one, whatever is said. Only an address where nothing takes them is nobody's.
 func TestStillRunsThoughItDoesNotAnswer(t *testing.T) {
-	o := options(t, 1)[0]
-	id, err := saved(t).Found(o, 5000)
-	must(t, err)
-	old, err := OpenStopped(o)
-	must(t, err)
-	defer func() { must(t, old.Close()) }()
+	o, id, old := stopped(t)
 	listen := func() net.Listener {
 		in, err := net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)

@@ -157,18 +157,25 @@ func (c *testCell) change(r *http.Request) (any, error) {
 	return lockapi.Silenced{Master: "r1", ForMS: asked.ForMS}, err
 }
 
+// client is of c, in the time of the bubble.
+func (c *testCell) client(t *testing.T) *client.Client {
+	t.Helper()
+	begun := time.Now()
+	sdk, err := client.Config{
+		URLs: []string{"http://r1"}, OnlyURLs: true, AnyCell: true, Transport: c,
+		Clock: func() time.Duration { return time.Since(begun) },
+	}.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sdk
+}
+
 // rehearsed runs a rehearsal of c in a bubble, with something between the look before
 // and the run, and f beside that.
 func rehearsed(t *testing.T, c *testCell, silence bool, between func(), f func(ctx context.Context, cancel context.CancelFunc), judge func(Report, error)) {
 	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		sdk, err := client.Config{
-			URLs: []string{"http://r1"}, OnlyURLs: true, AnyCell: true, Transport: c,
-			Clock: func() time.Duration { return time.Since(begun) },
-		}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
+		sdk := c.client(t)
 		defer sdk.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -294,14 +301,7 @@ func TestRights(t *testing.T) {
 			for _, right := range all {
 				c.rights[right] = !strings.Contains(lacks, right)
 			}
-			begun := time.Now()
-			sdk, err := client.Config{
-				URLs: []string{"http://r1"}, OnlyURLs: true, AnyCell: true, Transport: c,
-				Clock: func() time.Duration { return time.Since(begun) },
-			}.New()
-			if err != nil {
-				t.Fatal(err)
-			}
+			sdk := c.client(t)
 			defer sdk.Close()
 			r := Rehearsal{Client: sdk, URLs: []string{"http://r1"}, HTTP: c, Path: "/r"}
 			b, err := r.Look(t.Context())
