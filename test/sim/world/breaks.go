@@ -14,15 +14,15 @@ import (
 // behind whose connection broke.
 const givenUpWithin = 10 * time.Second
 
-// claimant is the pair that a request asks a lock for. It is not one where the
+// claimant is the pair that a request asks a lock for, and keeps says that its
 // place is to be kept.
-func claimant(q *http.Request, body []byte) (p pair, ok bool) {
+func claimant(q *http.Request, body []byte) (p pair, keeps, ok bool) {
 	path, locks := strings.CutPrefix(q.URL.Path, lockapi.RouteLocks)
 	var in lockapi.LockRequest
 	if q.Method != http.MethodPut || !locks || json.Unmarshal(body, &in) != nil {
-		return p, false
+		return p, false, false
 	}
-	return pair{in.Session, path, in.Handle}, !in.Queue
+	return pair{in.Session, path, in.Handle}, in.Queue, true
 }
 
 // broke is called when a process has answered a call whose connection it knew
@@ -30,7 +30,8 @@ func claimant(q *http.Request, body []byte) (p pair, ok bool) {
 // it to a copy of the call, nothing may be left of a pair for which no call, or
 // late copy of one, is under way any more: whoever does not hear of a grant
 // does not become a holder. That is for the office in which the call came: to a
-// later one a grant of an earlier one's is as good as any.
+// later one a grant of an earlier one's is as good as any. And it is for pairs
+// that never asked for a place to be kept: such a place outlives its calls.
 func (p *process) broke(who pair, came master.Location, status int) {
 	at := p.master.Known()
 	if status == http.StatusOK || !at.Self || at.Epoch != came.Epoch {
@@ -42,7 +43,7 @@ func (p *process) broke(who pair, came master.Location, status int) {
 		if p.dead() || p.m.resume != nil || !now.Self || now.Epoch != at.Epoch {
 			return
 		}
-		if w.called[who] != called || w.calling[who] > 0 || w.granted[who] {
+		if w.called[who] != called || w.calling[who] > 0 || w.granted[who] || w.keeps[who] {
 			return
 		}
 		j.look()

@@ -106,7 +106,10 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		panic(err)
 	}
 	in.Header, in.RequestURI, in.RemoteAddr = q.Header, q.URL.RequestURI(), e.from
-	who, claims := claimant(q, body)
+	who, keeps, claims := claimant(q, body)
+	if keeps {
+		e.w.keeps[who], claims = true, false
+	}
 	if claims {
 		e.w.calling[who]++
 		e.w.called[who] = e.w.now()

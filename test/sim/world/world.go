@@ -51,6 +51,7 @@ type world struct {
 	calling       map[pair]int           // calls for a lock that are under way, by who made them
 	called        map[pair]time.Duration // when the last one came or ended
 	granted       map[pair]bool          // whether one of them was answered with the lock
+	keeps         map[pair]bool          // whether one of their calls asked for a place that is kept
 	lease         time.Duration          // of all masters, unless mixed
 	mixed         bool                   // replicas are configured differently
 	pauses        bool                   // pauses may fall anywhere
@@ -92,7 +93,7 @@ func Run(o Options, out *Report) (story []string) {
 
 func newWorld(o Options, stats *Stats) *world {
 	w := &world{
-		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}), calling: map[pair]int{}, called: map[pair]time.Duration{}, granted: map[pair]bool{},
+		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}), calling: map[pair]int{}, called: map[pair]time.Duration{}, granted: map[pair]bool{}, keeps: map[pair]bool{},
 		rng:    rand.New(rand.NewPCG(o.Seed, 1)),
 		script: rand.New(rand.NewPCG(o.Seed, 2)),
 	}
