@@ -7,12 +7,14 @@ import (
 )
 
 // welcome is what a person who started a cell with --dev may try, shown when it
-// serves. The address has both commands go to this very cell, whatever else
+// serves. The address has all of them go to this very cell, whatever else
 // runs.
 const welcome = `A cell of one replica serves at %[1]s. Its data will be gone when it ends. Try:
 
   curl -s %[1]s/v1/cell
   stout --server %[1]s lock /jobs/demo -- sh -c 'echo "I alone run, with token $STOUT_TOKEN"'
+
+or see it in a browser, live: %[1]s/ui/
 
 `
 

@@ -100,7 +100,7 @@ func TestDevSaysWhatToTry(t *testing.T) {
 		t.Fatal(err)
 	}
 	welcome := string(text[:n])
-	for _, want := range []string{"A cell of one replica serves at http://127.0.0.1:", "curl -s http://127.0.0.1:", "stout --server http://127.0.0.1:"} {
+	for _, want := range []string{"A cell of one replica serves at http://127.0.0.1:", "curl -s http://127.0.0.1:", "stout --server http://127.0.0.1:", "/ui/\n"} {
 		if !strings.Contains(welcome, want) {
 			t.Errorf("no %q in:\n%s", want, welcome)
 		}

@@ -49,16 +49,18 @@ func ParseReplica(s string) (Replica, error) {
 		return r, fmt.Errorf("%q is not of the form id=host, as in r1=10.0.0.1", s)
 	}
 	for _, h := range r.Hosts {
-		if net.ParseIP(h) == nil && !hostForm.MatchString(h) {
+		if net.ParseIP(h) == nil && (len(h) > longestHost || !hostForm.MatchString(h)) {
 			return r, fmt.Errorf("%q is neither a host's name nor an address, without a port, as in r1=10.0.0.1 or r1=host1.example.com", h)
 		}
 	}
 	return r, nil
 }
 
+const longestHost = 253
+
 var (
 	nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
-	hostForm = regexp.MustCompile(`^[A-Za-z0-9*_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?$`)
+	hostForm = regexp.MustCompile(`^[A-Za-z0-9*_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`)
 )
 
 // Made is what was made of an Order.

@@ -104,10 +104,13 @@ func TestRefusedOrders(t *testing.T) {
 			t.Errorf("%s: something was written", name)
 		}
 	}
-	for _, s := range []string{"r1", "r1=", "r1=h:7101", "r1=http://h", "r1=h,", "r1=a b"} {
+	for _, s := range []string{"r1", "r1=", "r1=h:7101", "r1=http://h", "r1=h,", "r1=a b", "r1=" + strings.Repeat("h", longestHost+1)} {
 		if r, err := ParseReplica(s); err == nil {
 			t.Errorf("%q is read as %v", s, r)
 		}
+	}
+	if _, err := ParseReplica("r1=" + strings.Repeat("h", longestHost)); err != nil {
+		t.Error(err)
 	}
 }
 

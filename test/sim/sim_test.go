@@ -45,7 +45,7 @@ func built(t *testing.T) program {
 // likes.
 func TestSeedsRunClean(t *testing.T) {
 	var out bytes.Buffer
-	each := uint64(attack.Times(perProcess, 200))
+	each := uint64(attack.Times(10, 200))
 	s := &settings{seed: 1, seeds: each, fresh: each, steps: steps, skew: 1, jobs: runtime.NumCPU(), out: &out, say: &out}
 	err := s.runSeeds(t.Context())
 	t.Log(out.String())
