@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -23,7 +24,8 @@ import (
 )
 
 // TestMain makes the commands of the scripts: stout itself, and exits, which
-// runs a command and succeeds if its exit code is the one expected.
+// runs a command and succeeds if its exit code is the one expected, where that is
+// to be done in the background or by a shell.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"stout": main, "exits": exits})
 }
@@ -37,7 +39,7 @@ func TestScript(t *testing.T) {
 }
 
 // TestFault runs testdata/fault: scripts that need the fake cell, because they
-// have it fail or compare its every number.
+// have it fail or compare its every number, and those that need none.
 func TestFault(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, params("testdata/fault", ""))
@@ -65,7 +67,7 @@ func params(dir, server string) testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"fault": cmdFault, "take": cmdTake, "until": cmdUntil, "signal": cmdSignal, "outlasted": cmdOutlasted,
-			"hung": cmdHung, "outsider": cmdOutsider, "secure": cmdSecure,
+			"hung": cmdHung, "outsider": cmdOutsider, "secure": cmdSecure, "exits": cmdExits,
 		},
 	}
 }
@@ -92,6 +94,22 @@ func exits() {
 	if got := cmd.ProcessState.ExitCode(); got != want {
 		fmt.Fprintf(os.Stderr, "exits: got exit code %d, expected %d\n", got, want)
 		os.Exit(1)
+	}
+}
+
+// exits CODE COMMAND... is exec of a command whose exit code is that one.
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	code := 0
+	if exited := (*exec.ExitError)(nil); errors.As(err, &exited) {
+		code = exited.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if code != want {
+		ts.Fatalf("got exit code %d, expected %d", code, want)
 	}
 }
 
