@@ -93,7 +93,8 @@ func Run(o Options, out *Report) (story []string) {
 
 func newWorld(o Options, stats *Stats) *world {
 	w := &world{
-		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}), calling: map[pair]int{}, called: map[pair]time.Duration{}, granted: map[pair]bool{}, keeps: map[pair]bool{},
+		opts: o, began: time.Now(), stats: stats, over: make(chan struct{}),
+		calling: map[pair]int{}, called: map[pair]time.Duration{}, granted: map[pair]bool{}, keeps: map[pair]bool{},
 		rng:    rand.New(rand.NewPCG(o.Seed, 1)),
 		script: rand.New(rand.NewPCG(o.Seed, 2)),
 	}
