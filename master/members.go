@@ -201,29 +201,38 @@ func (m *Master) takeIn(ctx context.Context, seen roll, as cell.Member, director
 	if err := m.change(ctx, seen.index, cell.AddNonvoter, cell.MemberStatus{Member: as, Directory: directory}); err != nil {
 		return err
 	}
-	return m.takeBack(ctx, as.ID, directory)
+	return halfway(m.takeBack(ctx, as.ID, directory))
 }
 
 // takeBack removes the directories of a name that do not vote, but for one.
-// That one has to be a member still: the other is what the cell knows the name
-// by, where a step of a replacement has come in between.
 func (m *Master) takeBack(ctx context.Context, id, but string) error {
-	for {
-		now, err := m.members.Membership()
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(now.Members, func(s cell.MemberStatus) bool { return s.ID == id && s.Directory == but }) {
-			return lockapi.Errorf(lockapi.CodeBusy, "directory %s of replica %s is no member any more: another change came in between; see GET %s", but, id, lockapi.RouteMembers)
-		}
-		i := slices.IndexFunc(now.Members, func(s cell.MemberStatus) bool { return s.ID == id && !s.Voter && s.Directory != but })
-		if i < 0 {
-			return nil
-		}
-		if err := m.change(ctx, now.Index, cell.RemoveMember, now.Members[i]); err != nil {
+	for begun := false; ; begun = true {
+		left, err := m.takeOneBack(ctx, id, but)
+		switch {
+		case err != nil && begun:
+			return halfway(err)
+		case err != nil || !left:
 			return err
 		}
 	}
+}
+
+// takeOneBack removes one of them, and reports whether there was one. The other has
+// to be a member still: it is what the cell knows the name by, where a step of a
+// replacement has come in between.
+func (m *Master) takeOneBack(ctx context.Context, id, but string) (there bool, err error) {
+	now, err := m.members.Membership()
+	if err != nil {
+		return false, errNoMaster("the membership is not known: %v", err)
+	}
+	if !slices.ContainsFunc(now.Members, func(s cell.MemberStatus) bool { return s.ID == id && s.Directory == but }) {
+		return false, lockapi.Errorf(lockapi.CodeBusy, "directory %s of replica %s is no member any more: another change came in between; see GET %s", but, id, lockapi.RouteMembers)
+	}
+	i := slices.IndexFunc(now.Members, func(s cell.MemberStatus) bool { return s.ID == id && !s.Voter && s.Directory != but })
+	if i < 0 {
+		return false, nil
+	}
+	return true, m.change(ctx, now.Index, cell.RemoveMember, now.Members[i])
 }
 
 // change makes one change and puts what became of it into the errors of the

@@ -315,6 +315,33 @@ func TestTakingBackComesTooLate(t *testing.T) {
 	})
 }
 
+// TestReplacedHalfway: where the new directory was taken in, and the rest is refused,
+// a part has come about. That is no refusal.
+func TestReplacedHalfway(t *testing.T) {
+	for name, then := range map[string]func(f *fakeConf){
+		"taken out":   func(f *fakeConf) { f.change(cell.RemoveMember, standing("r2", newDirectory, false)) },
+		"one is busy": func(f *fakeConf) { f.busy = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+				m := c.office("r1").master
+				c.set(func(f *fakeConf) {
+					f.change(cell.AddNonvoter, standing("r2", "00000000000000bb", false))
+					f.onChange = func(*node) {
+						f.onChange = nil
+						then(f)
+					}
+				})
+				err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})
+				if !errors.Is(err, lockapi.CodeOutcomeUnknown) {
+					t.Errorf("it comes to %v", err)
+				}
+				c.set(func(f *fakeConf) { f.busy = false })
+			})
+		})
+	}
+}
+
 // TestOldOneStaysWhileOthersAreAway: the new directory has caught up, but
 // without the old one too few would be well.
 func TestOldOneStaysWhileOthersAreAway(t *testing.T) {
