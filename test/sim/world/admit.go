@@ -159,7 +159,8 @@ func (p *process) opens(from *process, wanted string) bool {
 }
 
 // voters are the server ids of the directories that vote, as the latest
-// configuration has it; false while one is not committed, or none is known.
+// configuration has it; false while one is not committed, or those that run know
+// none, or a former one only: old disks may be all that runs.
 func (w *world) voters() (ids []string, ok bool) {
 	w.judge.looking = true
 	defer func() { w.judge.looking = false }()
@@ -180,7 +181,7 @@ func (w *world) voters() (ids []string, ok bool) {
 			ids = append(ids, admission.ServerID(s.ID, s.Directory))
 		}
 	}
-	return ids, latest.Index > 0 && committed == latest.Index
+	return ids, latest.Index > 0 && committed == latest.Index && latest.Index >= w.judge.roster.latest().index
 }
 
 // mayLose reports whether a machine's disk may be taken away: nobody can hold
