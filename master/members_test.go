@@ -315,24 +315,32 @@ func TestTakingBackComesTooLate(t *testing.T) {
 	})
 }
 
-// TestReplacedHalfway: where the new directory was taken in, and the rest is refused,
-// a part has come about. That is no refusal.
+// TestReplacedHalfway: where the new directory was taken in, or one of two was taken
+// back, and the rest is refused, a part has come about. That is no refusal.
 func TestReplacedHalfway(t *testing.T) {
-	for name, then := range map[string]func(f *fakeConf){
-		"taken out":   func(f *fakeConf) { f.change(cell.RemoveMember, standing("r2", newDirectory, false)) },
-		"one is busy": func(f *fakeConf) { f.busy = true },
+	busy := func(f *fakeConf) { f.busy = true }
+	for name, tt := range map[string]struct {
+		onTheirWay []string
+		by         string
+		then       func(f *fakeConf) // once the first change is made
+	}{
+		"taken out":            {nil, newDirectory, func(f *fakeConf) { f.change(cell.RemoveMember, standing("r2", newDirectory, false)) }},
+		"an earlier one stays": {[]string{"00000000000000bb"}, newDirectory, busy},
+		"one of two goes":      {[]string{"00000000000000bb", "00000000000000cc"}, founder("r2"), busy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 				m := c.office("r1").master
 				c.set(func(f *fakeConf) {
-					f.change(cell.AddNonvoter, standing("r2", "00000000000000bb", false))
+					for _, directory := range tt.onTheirWay {
+						f.change(cell.AddNonvoter, standing("r2", directory, false))
+					}
 					f.onChange = func(*node) {
 						f.onChange = nil
-						then(f)
+						tt.then(f)
 					}
 				})
-				err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})
+				err := m.Replace(t.Context(), ReplaceRequest{ID: "r2", ReplaceMemberRequest: replaceBy(tt.by)})
 				if !errors.Is(err, lockapi.CodeOutcomeUnknown) {
 					t.Errorf("it comes to %v", err)
 				}
