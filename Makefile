@@ -1,5 +1,4 @@
-# Stout needs Go, make and git; the tests need a C compiler as well, for the
-# race detector. `make` lists the targets.
+# Stout needs Go, make and git. `make` lists the targets.
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -66,24 +65,36 @@ release: ## Make archives, packages, the image and their checksums in dist/relea
 image: ## Make the container image for Linux in dist/image, in OCI's layout
 	@$(RELEASE) --image --out dist/image $(ARGS)
 
-# The tests in test/ run processes built from the sources, which go test does
-# not see: -count=1 keeps it from showing an old result. Lint has run go vet, and
-# the linker need not write what a debugger wants.
-TEST := CGO_ENABLED=1 $(GO) test -race -tags $(TAGS) -vet=off -ldflags=-w -count=1
+# Which tests a run makes is decided by package internal/testrun and STOUT_TEST.
+# Samples are drawn anew each time, so results are not cached (-count=1). Lint has
+# run go vet, and a debugger has no use for these binaries.
+TEST := -tags $(TAGS) -vet=off -ldflags='-s -w' -count=1
+GOTEST := GO='$(GO)' .ci/gotest
 
-# The race detector has every process sleep for a second at its end, also the
-# programs that the tests run: not in the short run.
 .PHONY: test
-test: ## Run all tests with the race detector, with a sample of each attack
-	GORACE=atexit_sleep_ms=20 $(TEST) -timeout 15m ./...
-	cd internal/release && $(GO) test -vet=off -count=1 ./...
-	cd internal/monitoring && $(GO) test -vet=off -ldflags=-w -count=1 -timeout 20m ./...
+test: ## Run all that is pure or in memory, one story of real processes, and 20 simulated cells
+	@CGO_ENABLED=0 $(GOTEST) $(TEST) -timeout 10m $$(.ci/packages quick; echo ./internal/testrun)
 
-.PHONY: test-long
-test-long: ## Run all tests with the whole of each attack: nightly
-	STOUT_TEST=long $(TEST) -timeout 60m ./...
-	cd internal/release && STOUT_TEST=long $(GO) test -vet=off -count=1 -timeout 60m ./...
-	cd internal/monitoring && $(GO) test -vet=off -ldflags=-w -count=1 -timeout 20m ./...
+.PHONY: race
+race: ## Run the tests of code with goroutines under the race detector; needs a C compiler
+	@.ci/needs 'cc|gcc|clang=all of it'
+	@CGO_ENABLED=1 GORACE=atexit_sleep_ms=20 $(GOTEST) -race $(TEST) -timeout 20m $$(.ci/packages race)
+
+.PHONY: e2e
+e2e: ## Run the tests of real processes, the page, the shown commands, monitoring and the release
+	@.ci/needs 'chromium|chromium-headless-shell|chromium-browser|google-chrome=the pages (.ci/chromium installs it)' \
+		'node=modules of the page' 'bash=completion' 'dpkg=packages' 'systemd-analyze=units' 'root=installation of packages'
+	@CGO_ENABLED=0 STOUT_TEST=e2e $(GOTEST) $(TEST) -timeout 20m $$(.ci/packages e2e)
+	cd internal/release && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
+	cd internal/monitoring && STOUT_TEST=e2e $(GO) test -vet=off -ldflags='-s -w' -count=1 -timeout 20m ./...
+
+.PHONY: nightly
+nightly: ## Run every test under the race detector with the whole of each attack, and fuzz for hours
+	@.ci/needs 'cc|gcc|clang=all of it'
+	@CGO_ENABLED=1 STOUT_TEST=nightly $(GOTEST) -race $(TEST) -timeout 90m ./...
+	cd internal/release && STOUT_TEST=nightly $(GO) test -vet=off -count=1 -timeout 60m ./...
+	cd internal/monitoring && STOUT_TEST=nightly $(GO) test -vet=off -ldflags='-s -w' -count=1 -timeout 20m ./...
+	$(MAKE) fuzz fuzz-long
 
 .PHONY: lint
 lint: ## Check the format, and run go vet and staticcheck

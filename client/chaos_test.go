@@ -11,15 +11,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stoutlock/stout/internal/attack"
 	_ "github.com/stoutlock/stout/internal/bubbles"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 // Under silent replicas, elections and lost answers: no two holds of an
 // exclusive lock are ever good at once, tokens grow from one to the next, and
 // when all is well again nothing is left in the cell.
 func TestHoldsUnderFaults(t *testing.T) {
-	for _, seed := range attack.Sample(t, 4, 12) {
+	for _, seed := range testrun.Sample(t, 4, 12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeCell()

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stoutlock/stout/internal/attack"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
@@ -19,7 +19,7 @@ import (
 // TestAccessChaos: rights come and go while masters do, and calls are judged by what
 // was acknowledged before they began, whichever replica is asked.
 func TestAccessChaos(t *testing.T) {
-	for _, seed := range attack.Sample(t, 3, 12) {
+	for _, seed := range testrun.Sample(t, 3, 12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(seed), 2))
 			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {

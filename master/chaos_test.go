@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stoutlock/stout/internal/attack"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -46,7 +46,7 @@ type contender struct {
 const contenderTTL = 3 * time.Second
 
 func TestChaos(t *testing.T) {
-	for _, seed := range attack.Sample(t, 2, 6) {
+	for _, seed := range testrun.Sample(t, 2, 6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(seed), 1))
 			rate := func() float64 { return 1 + drift*(2*rng.Float64()-1) }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stoutlock/stout/internal/attack"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
@@ -172,7 +172,7 @@ func TestIdleMasterKeepsItsOffice(t *testing.T) {
 			c.setDelay(tc.delay)
 			n := c.office("r1")
 			o := openOffice(t, n)
-			for range attack.Times(300, 1000) {
+			for range testrun.Times(300, 1000) {
 				pass(tc.term / 100)
 				if !o.lease.Valid(n.clock()) {
 					t.Fatalf("term %v, messages of %v: the lease lapsed %v after the opening", tc.term, tc.delay, n.clock()-o.sessions.opened)
@@ -205,7 +205,7 @@ func TestNeverTwoLeases(t *testing.T) {
 			inCell(t, 3, Options{Drift: lease.Drift(tc.drift), LeaseTerm: tc.term}, func(t *testing.T, c *fakeCell) {
 				c.setDelay(50 * time.Microsecond) // little of it hides in messages
 				ids := []string{"r1", "r2", "r3"}
-				for i, phase := range attack.Sample(t, 8, 24) {
+				for i, phase := range testrun.Sample(t, 8, 24) {
 					old, next := ids[i%3], ids[(i+1)%3]
 					n := c.office(old)
 					pass(tc.term + time.Duration(phase)*37357*time.Microsecond)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stoutlock/stout/internal/attack"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -98,7 +98,7 @@ func TestRepeatedCallUnderWayNeedsNoRoom(t *testing.T) {
 }
 
 func TestUseIsCountedRight(t *testing.T) {
-	for _, seed := range attack.Sample(t, 1, 4) {
+	for _, seed := range testrun.Sample(t, 1, 4) {
 		withQuotas(t, Quotas{Sessions: 6, Holds: 12, Waiters: 5, SessionHolds: 6, SessionWaiters: 3, Files: 5, Content: 60}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 			o := openOffice(t, n)
 			work, stop := context.WithCancel(t.Context())

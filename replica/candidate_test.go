@@ -12,6 +12,7 @@ import (
 // TestNameOfAMemberElsewhere: a replica that joins by the name of a member which is
 // reached somewhere else says so: a replacement would wait for it there.
 func TestNameOfAMemberElsewhere(t *testing.T) {
+	t.Parallel()
 	o := options(t, 1)[0]
 	at := "10.0.0.9:7201"
 	o.Join = func(context.Context) ([]cell.Member, error) { return []cell.Member{{ID: "r1", RaftAddr: at}}, nil }

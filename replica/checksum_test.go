@@ -284,6 +284,7 @@ func isSum(c state.Command, entry uint64, sum [sha256.Size]byte) bool {
 
 // TestThrottledSum is the state's hash.
 func TestThrottledSum(t *testing.T) {
+	t.Parallel()
 	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: 1, Master: "r1"}}}})
 	if sum, _ := throttledSum(s); sum != s.Hash() {
 		t.Errorf("%x, want %x", sum, s.Hash())

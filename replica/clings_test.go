@@ -39,6 +39,7 @@ func (stuckCandidate) LeaderWithID() (raft.ServerAddress, raft.ServerID) { retur
 // TestWhoWinsDoesNotCling: a candidate that wins while it is looked at does not cling
 // to a leader: it would be made to step down.
 func TestWhoWinsDoesNotCling(t *testing.T) {
+	t.Parallel()
 	for wins := range 5 {
 		if _, clings := follows(&campaign{wins}, "r1"); clings {
 			t.Errorf("one that wins after %d questions is taken for one that follows itself", wins)

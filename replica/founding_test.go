@@ -9,6 +9,7 @@ import (
 // only the first was made nothing was promised, and the cell is founded all the
 // same.
 func TestCrashBetweenTermAndConfiguration(t *testing.T) {
+	t.Parallel()
 	for _, ahead := range []bool{true, false} {
 		o := options(t, 1)[0]
 		o.WAL, o.HeartbeatTimeout, o.ElectionTimeout = ahead, 20*time.Millisecond, 20*time.Millisecond

@@ -42,6 +42,7 @@ func twoEntries(t *testing.T) []*raft.Log {
 
 // TestUnknownVersionStopsTheReplica: nothing behind it is applied.
 func TestUnknownVersionStopsTheReplica(t *testing.T) {
+	t.Parallel()
 	var failed error
 	f := newTestFSM(new(time.Duration), &failed)
 	logs := twoEntries(t)
@@ -71,6 +72,7 @@ func (*memSink) Close() error    { return nil }
 func (s *memSink) Cancel() error { s.cancelled = true; return nil }
 
 func TestSnapshotRestore(t *testing.T) {
+	t.Parallel()
 	now, failed := time.Minute, error(nil)
 	f := newTestFSM(&now, &failed)
 	for _, l := range twoEntries(t) {
@@ -107,6 +109,7 @@ func TestSnapshotRestore(t *testing.T) {
 // TestDamagedSnapshotChangesNothing, and no other one is taken in its place: the log
 // need not reach back to it.
 func TestDamagedSnapshotChangesNothing(t *testing.T) {
+	t.Parallel()
 	now, failed := time.Minute, error(nil)
 	f := newTestFSM(&now, &failed)
 	f.Apply(twoEntries(t)[0])
@@ -129,6 +132,7 @@ func TestDamagedSnapshotChangesNothing(t *testing.T) {
 // TestEventsAreWhatWasApplied: the ring has the changes of each entry, and begins
 // anew behind a state that was restored: what came before is compacted, not lost.
 func TestEventsAreWhatWasApplied(t *testing.T) {
+	t.Parallel()
 	var now time.Duration
 	var failed error
 	f := newTestFSM(&now, &failed)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,9 +14,17 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/internal/freeport"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
+
+// TestMain lets tests wait for elections and disks together.
+func TestMain(m *testing.M) {
+	testrun.Wait(16)
+	os.Exit(m.Run())
+}
 
 // patience bounds every wait of these tests, which use real disks and sockets.
 const patience = 30 * time.Second
@@ -35,16 +42,13 @@ func until(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// freeAddrs are n addresses on loopback that nobody listens on.
+// freeAddrs returns n loopback addresses on which no program listens.
 func freeAddrs(t *testing.T, n int) (addrs []string) {
 	t.Helper()
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		addrs = append(addrs, l.Addr().String())
+		port, err := freeport.Get()
+		must(t, err)
+		addrs = append(addrs, freeport.Address(port))
 	}
 	return addrs
 }
@@ -60,7 +64,7 @@ func options(t *testing.T, n int) []Options {
 	for _, m := range members {
 		all = append(all, Options{
 			Cell: "test", ID: m.ID, DataDir: t.TempDir(), RaftListen: m.RaftAddr, Members: members,
-			MasterLease: time.Second, HeartbeatTimeout: time.Second, ElectionTimeout: time.Second,
+			MasterLease: time.Second, HeartbeatTimeout: 2 * time.Second, ElectionTimeout: 2 * time.Second,
 			ClockDrift: 0.01, SnapshotThreshold: 40, SnapshotInterval: 50 * time.Millisecond, TrailingLogs: 10,
 			Logger: zerolog.Nop(),
 		})
@@ -236,6 +240,7 @@ func (o Options) now() time.Duration {
 }
 
 func TestOpenRefusals(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*Options)
 		want   string
@@ -366,6 +371,7 @@ func TestLostLogIsRefused(t *testing.T) {
 // TestMessagesHaveRoomForMoreThanIsUncommitted: with what is left uncommitted
 // by two leaders, one after the other. The compiler sees to it as well.
 func TestMessagesHaveRoomForMoreThanIsUncommitted(t *testing.T) {
+	t.Parallel()
 	if r := (&Replica{}); r.config(nil).MaxAppendEntries < 2*(cell.BatchesInFlight+5) {
 		t.Errorf("a message has %d entries at most, with %d batches in flight", r.config(nil).MaxAppendEntries, cell.BatchesInFlight)
 	}

@@ -39,6 +39,7 @@ func saved(t *testing.T) Saved {
 // TestFoundedFromABackup: a cell of one, of a new id, that leads itself and begins with
 // what the backup has; twice from one backup are two cells.
 func TestFoundedFromABackup(t *testing.T) {
+	t.Parallel()
 	from, ids := saved(t), map[string]bool{}
 	for _, wal := range []bool{true, false} {
 		o := options(t, 1)[0]
@@ -77,6 +78,7 @@ func TestFoundedFromABackup(t *testing.T) {
 
 // TestNothingWrittenWhereRefused: a floor without room, a directory of somebody else's.
 func TestNothingWrittenWhereRefused(t *testing.T) {
+	t.Parallel()
 	o := options(t, 1)[0]
 	if _, err := saved(t).Found(o, 1<<53); err == nil || !strings.Contains(err.Error(), "53 bits") {
 		t.Error(err)
@@ -99,7 +101,7 @@ func TestNothingWrittenWhereRefused(t *testing.T) {
 
 // TestCrashWhileFounding: whatever was synced last, the directory as it was left then
 // is empty, or refused with what to do, or that of the new cell.
-func TestCrashWhileFounding(t *testing.T) {
+func TestCrashWhileFounding(t *testing.T) { // not parallel: it watches the disk of the process
 	o := options(t, 1)[0]
 	top := t.TempDir()
 	o.DataDir = filepath.Join(top, "data")
@@ -148,6 +150,7 @@ func TestCrashWhileFounding(t *testing.T) {
 
 // TestFloorOfTheClock is above what a cell can have given, and has room for long.
 func TestFloorOfTheClock(t *testing.T) {
+	t.Parallel()
 	at := func(year int) time.Time { return time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC) }
 	if a, b := RestoreFloor(at(2026)), RestoreFloor(at(2026).Add(time.Millisecond)); b-a != 4096 || a == 0 {
 		t.Errorf("%d, %d", a, b)
@@ -163,6 +166,7 @@ func TestFloorOfTheClock(t *testing.T) {
 // TestFoundedFromAStoppedReplica: a cell of one goes on from all that its log has, with
 // and without a snapshot before it; the old directory is retired.
 func TestFoundedFromAStoppedReplica(t *testing.T) {
+	t.Parallel()
 	for _, entries := range []int{3, 150} {
 		o := options(t, 1)[0]
 		r := start(t, o)

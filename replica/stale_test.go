@@ -78,6 +78,7 @@ func TestSnapshotThatEndsWithinStaleEntries(t *testing.T) {
 // TestOnlyVoterEndsWithinStaleEntries: as above, and without the follower
 // nothing can be committed, so that no later snapshot helps.
 func TestOnlyVoterEndsWithinStaleEntries(t *testing.T) {
+	t.Parallel()
 	for _, n := range []uint64{4, 7} { // the snapshot ends at the last of them, or before
 		t.Run(fmt.Sprintf("%d stale entries", n), func(t *testing.T) {
 			t.Parallel()

@@ -29,6 +29,7 @@ func stopped(t *testing.T) (o Options, cellID string, old *Stopped) {
 // TestStillRunsUnderItsOwnName: a directory that took this one's place runs on, which
 // one that waits to be admitted, or is another cell's, does not.
 func TestStillRunsUnderItsOwnName(t *testing.T) {
+	t.Parallel()
 	o, id, old := stopped(t)
 	for _, tt := range []struct{ cellID, directory, says string }{
 		{id, "00c0ffee00c0ffee", "with directory 00c0ffee00c0ffee, in the place of this one"},
@@ -56,6 +57,7 @@ func TestStillRunsUnderItsOwnName(t *testing.T) {
 // member is taken for it, unless the operator says that it is not; one who answers is
 // one, whatever is said. Only an address where nothing takes them is nobody's.
 func TestStillRunsThoughItDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	o, id, old := stopped(t)
 	listen := func() net.Listener {
 		in, err := net.Listen("tcp", "127.0.0.1:0")

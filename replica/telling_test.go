@@ -49,6 +49,7 @@ func (w *teller) wantTold(entry, revision uint64) {
 
 // TestMasterTellsWhatItHasApplied, and nobody else does before.
 func TestMasterTellsWhatItHasApplied(t *testing.T) {
+	t.Parallel()
 	w := newTeller(t)
 	w.term = 1
 	w.apply(2, 1, true)
@@ -59,6 +60,7 @@ func TestMasterTellsWhatItHasApplied(t *testing.T) {
 
 // TestFollowersTellWhatTheyAreTold, in whichever order they hear and apply.
 func TestFollowersTellWhatTheyAreTold(t *testing.T) {
+	t.Parallel()
 	w := newTeller(t)
 	w.apply(2, 1, true)
 	w.wantTold(0, 0)
@@ -76,6 +78,7 @@ func TestFollowersTellWhatTheyAreTold(t *testing.T) {
 // TestSuccessorTellsWhenItIsInOffice: what it has committed of its predecessor's
 // before is told then, or when the next leader says so.
 func TestSuccessorTellsWhenItIsInOffice(t *testing.T) {
+	t.Parallel()
 	for name, told := range map[string]func(*teller){
 		"it opens its office":      func(w *teller) { w.apply(5, 3, true) },
 		"another one is in office": func(w *teller) { w.term = 0; w.hear(5); w.apply(5, 4, true) },
@@ -96,6 +99,7 @@ func TestSuccessorTellsWhenItIsInOffice(t *testing.T) {
 // TestRestoredState is told of when a leader says that it is committed: then
 // who was told of less has to read it.
 func TestRestoredState(t *testing.T) {
+	t.Parallel()
 	w := newTeller(t)
 	w.apply(2, 1, true)
 	w.hear(2)

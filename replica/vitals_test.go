@@ -9,6 +9,7 @@ import (
 
 // An entry is counted when it was applied, and not when it cannot be.
 func TestApplyingIsTimed(t *testing.T) {
+	t.Parallel()
 	var now time.Duration
 	var failed error
 	f := newTestFSM(&now, &failed)
@@ -24,6 +25,7 @@ func TestApplyingIsTimed(t *testing.T) {
 }
 
 func TestElectionsAreCounted(t *testing.T) {
+	t.Parallel()
 	v := newVitals()
 	now := time.Now()
 	for _, data := range []any{
@@ -40,6 +42,7 @@ func TestElectionsAreCounted(t *testing.T) {
 // The steps of a fail-over count from the last word of a leader to the first
 // campaign, and from there to the election, whatever campaigns failed between.
 func TestStepsOfAnElection(t *testing.T) {
+	t.Parallel()
 	start := time.Unix(1000, 0)
 	type notice struct {
 		at   time.Duration

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -28,6 +29,7 @@ const standIn = `_get_comp_words_by_ref() {
 // line, as in ~/.bashrc, and returns what the terminal showed. It runs in dir.
 func inBash(t *testing.T, c *fakeCell, dir, keys string) string {
 	t.Helper()
+	testrun.E2E(t) // it takes bash
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("there is no bash here")

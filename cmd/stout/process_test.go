@@ -14,15 +14,14 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/test/cell"
 )
 
 // TestScriptOnProcesses runs testdata/script on a cell of three real replicas:
 // the fake cell is to be no kinder than that.
 func TestScriptOnProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs processes of stoutd")
-	}
+	testrun.E2E(t)
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: []string{"--heartbeat-timeout=2s"}})
 	testscript.Run(t, params("testdata/script", strings.Join(c.URLs(), ",")))
@@ -31,9 +30,7 @@ func TestScriptOnProcesses(t *testing.T) {
 // TestWatchAndPutOverAChangeOfMaster: stout watch misses nothing, and stout put
 // --ephemeral keeps its file, while the master is killed.
 func TestWatchAndPutOverAChangeOfMaster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs processes of stoutd")
-	}
+	testrun.E2E(t)
 	c := cell.New(t, cell.Options{})
 	t.Setenv("STOUT_SERVER", strings.Join(c.URLs(), ","))
 	ctx := cell.Bounded(t)

@@ -20,6 +20,7 @@ import (
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/internal/issuer"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
@@ -82,9 +83,7 @@ func (r *rotation) lives(n int) {
 // TestRotatedTokens: stout waits for a lock, holds it and releases it under JWTs
 // that last for a part of each of these only, while access is on.
 func TestRotatedTokens(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs processes of stoutd")
-	}
+	testrun.E2E(t)
 	t.Parallel()
 	by := issuer.New()
 	keys := filepath.Join(t.TempDir(), "keys.json")

@@ -87,7 +87,7 @@ var bans = []ban{
 	{[]string{"lease"}, false,
 		[]string{"context", "net/...", "os/...", "syscall", "runtime/...", "unsafe", "math/rand/...", "crypto/rand", "log/..."},
 		"every method takes the instant that it is to be judged at; time is for time.Duration, sync for its mutexes"},
-	{[]string{"cmd/..."}, true, []string{module + "test/...", module + "internal/attack", module + "internal/issuer", "pgregory.net/rapid", "github.com/getkin/kin-openapi/...", "github.com/chromedp/..."},
+	{[]string{"cmd/..."}, true, []string{module + "test/...", module + "internal/testrun", module + "internal/issuer", "pgregory.net/rapid", "github.com/getkin/kin-openapi/...", "github.com/chromedp/..."},
 		"what serves tests is not shipped"},
 	{[]string{"client/...", "lockapi/...", "master", "lease", "replica/...", "cmd/..."}, false, []string{"testing/..."},
 		"test doubles live in test files; what serves tests is not shipped"},

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/internal/page"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 // maxBytes is what all files weigh together at most: a person on a slow line waits for
@@ -95,9 +96,10 @@ func TestImportsAreThere(t *testing.T) {
 }
 
 // evaluated is what an expression is in a module that has some names of the page's own
-// ones, by node; where there is none the test is skipped.
+// ones, by node; without node the test is skipped.
 func evaluated(t *testing.T, expressions map[string]string, imports string) map[string]string {
 	t.Helper()
+	testrun.E2E(t) // it takes node
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("there is no node here")

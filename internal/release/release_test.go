@@ -37,7 +37,7 @@ var (
 		if err != nil {
 			return nil, err
 		}
-		r.quick = os.Getenv("STOUT_TEST") != "long"
+		r.quick = os.Getenv("STOUT_TEST") != "nightly"
 		if builtIn, err = os.MkdirTemp("", "stout-release-test-"); err != nil {
 			return nil, err
 		}
@@ -129,8 +129,8 @@ func imagined(t *testing.T) (r release, builds []build) {
 // TestSameBuilds: two clones of the sources, in places of their own, give the same
 // release.
 func TestSameBuilds(t *testing.T) {
-	if os.Getenv("STOUT_TEST") != "long" {
-		t.Skip("it builds everything twice: with STOUT_TEST=long")
+	if os.Getenv("STOUT_TEST") != "nightly" {
+		t.Skip("it builds everything twice: make nightly")
 	}
 	var outs []string
 	for _, place := range []string{"here", "in/another/place"} {

@@ -149,9 +149,6 @@ func TestCallsThatWaitKeepLittle(t *testing.T) {
 
 // What is half sent is bounded in all; the oldest is told so.
 func TestHalfSentIsRefused(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes 64 MiB")
-	}
 	n := startMaster(t, nil)
 	const each = 60_000
 	text := "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 65000\r\n\r\n" + strings.Repeat(" ", each)

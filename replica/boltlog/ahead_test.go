@@ -14,7 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stoutlock/stout/internal/attack"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/replica/wal"
 )
 
@@ -75,7 +75,7 @@ func reopened(t *testing.T, dir string, with bool) string {
 // after a crash behind each write, also where the write-ahead log is taken away
 // at the start, or brought in.
 func TestNothingIsLostAhead(t *testing.T) {
-	for _, seed := range attack.Sample(t, 1, 2) {
+	for _, seed := range testrun.Sample(t, 1, 2) {
 		random := rand.New(rand.NewPCG(damageSeed, uint64(seed)))
 		f := ahead(t)
 		at, term := uint64(0), uint64(1)
@@ -99,7 +99,7 @@ func TestNothingIsLostAhead(t *testing.T) {
 				return errors.Join(err, store(2))
 			},
 		}
-		tried := attack.Sample(t, 4, 15)
+		tried := testrun.Sample(t, 4, 15)
 		for n := range 60 {
 			must(t, writes[min(random.IntN(12), len(writes)-1)*random.IntN(2)]())
 			want := contents(t, f)
@@ -190,7 +190,7 @@ func TestTornWriteAhead(t *testing.T) {
 		if len(differ) < 5 {
 			t.Fatalf("the last write is %d blocks", len(differ))
 		}
-		for _, n := range attack.Sample(t, 10, 40) {
+		for _, n := range testrun.Sample(t, 10, 40) {
 			random := rand.New(rand.NewPCG(damageSeed+uint64(n), 11))
 			raw, there := bytes.Clone(before), 0
 			for _, at := range differ {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stoutlock/stout/internal/attack"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/replica/disk"
 	"github.com/stoutlock/stout/replica/wal"
 )
@@ -27,7 +27,7 @@ func testDamageAhead(t *testing.T, w torn) {
 	if n, err := read(raw); n != 30 || err != nil {
 		t.Fatalf("it reads %d entries, %v", n, err)
 	}
-	for _, n := range attack.Sample(t, 300, 2000) {
+	for _, n := range testrun.Sample(t, 300, 2000) {
 		random := rand.New(rand.NewPCG(damageSeed+uint64(n), 12))
 		bit := 8*wal.BlockSize*areaOf(uint64(n)) + random.IntN(8*80*wal.BlockSize)
 		raw[bit/8] ^= 1 << (bit % 8)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stoutlock/stout/internal/attack"
 	_ "github.com/stoutlock/stout/internal/bubbles"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/replica/wal"
 )
 
@@ -38,7 +38,7 @@ func (h *talkingHome) StoreLogs(logs []*raft.Log) error {
 // was and they, and one behind it the change and they; what is read meanwhile
 // is what there was and they.
 func TestCrashBesideATransaction(t *testing.T) {
-	for _, seed := range attack.Sample(t, 1, 2) {
+	for _, seed := range testrun.Sample(t, 1, 2) {
 		random := rand.New(rand.NewPCG(damageSeed, 20+uint64(seed)))
 		f := ahead(t)
 		at, term := uint64(0), uint64(1)
@@ -60,7 +60,7 @@ func TestCrashBesideATransaction(t *testing.T) {
 			after = leftNow(t, f)
 		}}
 		f.bolt = home
-		tried := attack.Sample(t, 5, 12)
+		tried := testrun.Sample(t, 5, 12)
 		for n := range 12 {
 			store(1 + random.IntN(30))
 			var err error

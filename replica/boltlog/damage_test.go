@@ -14,7 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stoutlock/stout/internal/attack"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 // damageSeed is fixed: what a long run finds, the next one finds as well.
@@ -117,7 +117,7 @@ func TestFlippedBitsInTheLog(t *testing.T) {
 	must(t, err)
 	random := rand.New(rand.NewPCG(damageSeed, 1))
 	const parts = 10 // each goes through the whole file
-	tried := attack.Sample(t, 1, parts)
+	tried := testrun.Sample(t, 1, parts)
 	found, harmless := 0, 0
 	for n, at := 0, 0; at < len(file); n, at = n+1, at+1 {
 		step := 80
@@ -222,7 +222,7 @@ func TestTornLastWrite(t *testing.T) {
 	}
 	metas := 2 * os.Getpagesize()
 	const all = 2000
-	tried := attack.Sample(t, 250, all)
+	tried := testrun.Sample(t, 250, all)
 	refused := 0
 	for _, n := range tried {
 		random := rand.New(rand.NewPCG(damageSeed+uint64(n), 3))

@@ -14,7 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stoutlock/stout/internal/attack"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 var errDisk = errors.New("no space left on device")
@@ -289,7 +289,7 @@ func TestPagesLostBehindTheSync(t *testing.T) {
 		return raw
 	}
 	const all = 100
-	tried := attack.Sample(t, 25, all)
+	tried := testrun.Sample(t, 25, all)
 	lost, found, before := 0, 0, read()
 	for n := range all {
 		must(t, writes[random.IntN(len(writes))]())

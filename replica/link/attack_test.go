@@ -17,11 +17,13 @@ import (
 
 	_ "github.com/stoutlock/stout/internal/bubbles"
 	"github.com/stoutlock/stout/internal/certs"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 // elsewhere dials from another address than the members of a test have.
 func elsewhere(t *testing.T) func(addr string) (net.Conn, error) {
 	t.Helper()
+	testrun.E2E(t) // it takes an address that not every machine has
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: patience}
 	probe, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {

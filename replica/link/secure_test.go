@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/internal/certs"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 // ca signs for the replicas of a test.
@@ -329,6 +330,7 @@ func TestTooManyHandshakes(t *testing.T) {
 // Who opens more connections in the time of a handshake than there is room for
 // keeps out nobody who calls from another address.
 func TestFloodOfOneAddress(t *testing.T) {
+	testrun.E2E(t) // it takes an address that not every machine has
 	c := newCA(t)
 	l := serveWith(t, c.source(t, of("r1")))
 	flood := func() {

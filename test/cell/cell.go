@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoutlock/stout/internal/freeport"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -114,7 +115,7 @@ func (c *Cell) layOut() error {
 		if first != 0 {
 			return first + i, nil
 		}
-		return freePort()
+		return freeport.Get()
 	}
 	for i := range c.opts.Size {
 		api, err := port(c.opts.APIPort, i)
@@ -127,7 +128,7 @@ func (c *Cell) layOut() error {
 		}
 		id := fmt.Sprintf("r%d", i+1)
 		c.replicas = append(c.replicas, &Replica{
-			ID: id, URL: c.scheme() + loopback(api), RaftAddr: loopback(raft),
+			ID: id, URL: c.scheme() + freeport.Address(api), RaftAddr: freeport.Address(raft),
 			DataDir: filepath.Join(c.opts.Dir, id), LogFile: filepath.Join(c.opts.Dir, id+".log"),
 			binary: c.opts.Binary,
 		})
@@ -189,15 +190,15 @@ func (c *Cell) Join(id string) (*Replica, error) {
 // Rejoin is a replica that has joined and was stopped, at other ports; it waits for
 // its Start.
 func (c *Cell) Rejoin(r *Replica) (*Replica, error) {
-	api, err := freePort()
+	api, err := freeport.Get()
 	if err != nil {
 		return nil, err
 	}
-	raft, err := freePort()
+	raft, err := freeport.Get()
 	if err != nil {
 		return nil, err
 	}
-	moved := &Replica{ID: r.ID, URL: c.scheme() + loopback(api), RaftAddr: loopback(raft), DataDir: r.DataDir, LogFile: r.LogFile, binary: c.opts.Binary}
+	moved := &Replica{ID: r.ID, URL: c.scheme() + freeport.Address(api), RaftAddr: freeport.Address(raft), DataDir: r.DataDir, LogFile: r.LogFile, binary: c.opts.Binary}
 	moved.args = c.joinArgs(moved)
 	c.joined = append(c.joined, moved)
 	return moved, nil

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stoutlock/stout/internal/freeport"
 )
 
 // bounded is a context for one step of a test. Its length is no expectation:
@@ -191,11 +193,11 @@ func TestDevLeavesNothingBehind(t *testing.T) {
 	t.Setenv("TMPDIR", temp)
 	binary, err := stoutd()
 	must(t, err)
-	port, err := freePort()
+	port, err := freeport.Get()
 	must(t, err)
 	r := &Replica{
-		ID: "dev", URL: "http://" + loopback(port), LogFile: filepath.Join(t.TempDir(), "dev.log"), binary: binary,
-		args: []string{"--dev", "--api-listen", loopback(port), "--raft-listen", "127.0.0.1:0"},
+		ID: "dev", URL: "http://" + freeport.Address(port), LogFile: filepath.Join(t.TempDir(), "dev.log"), binary: binary,
+		args: []string{"--dev", "--api-listen", freeport.Address(port), "--raft-listen", "127.0.0.1:0"},
 	}
 	must(t, r.Start())
 	t.Cleanup(func() { _ = r.Kill() })

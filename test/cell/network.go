@@ -3,6 +3,8 @@ package cell
 import (
 	"fmt"
 	"sync"
+
+	"github.com/stoutlock/stout/internal/freeport"
 )
 
 // Network is the proxies between the replicas of a cell and the rules by which
@@ -112,7 +114,7 @@ func (n *Network) set(r rule, dirs ...direction) {
 
 // link makes the proxy through which from reaches to, and returns its address.
 func (n *Network) link(from, to, target string) (string, error) {
-	listener, err := listen()
+	listener, err := freeport.Listen()
 	if err != nil {
 		return "", fmt.Errorf("proxy from %s to %s: %w", from, to, err)
 	}

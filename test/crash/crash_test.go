@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stoutlock/stout/internal/attack"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/test/cell"
 	"github.com/stoutlock/stout/test/internal/overlay"
 )
@@ -42,7 +42,7 @@ func trial(t *testing.T, seed uint64, lives int, edits ...overlay.Edit) (said st
 // before; make crash tries as many as one likes.
 func TestCrashAnywhere(t *testing.T) {
 	t.Parallel()
-	seed, lives := uint64(time.Now().UnixMilli()), attack.Times(2, 40)
+	seed, lives := uint64(time.Now().UnixMilli()), testrun.Times(2, 40)
 	said, err := trial(t, seed, lives)
 	if err != nil || !strings.Contains(said, fmt.Sprintf("%d lives", lives)) {
 		t.Errorf("%d lives from seed %d on: %v\n%s", lives, seed, err, said)
@@ -53,7 +53,7 @@ func TestCrashAnywhere(t *testing.T) {
 // TestDeliberateFaults: each sync counts, and so does the order of things. A
 // short run tries some of the faults.
 func TestDeliberateFaults(t *testing.T) {
-	for _, n := range attack.Sample(t, 3, len(faults)) {
+	for _, n := range testrun.Sample(t, 3, len(faults)) {
 		f := faults[n]
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()

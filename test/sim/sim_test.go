@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stoutlock/stout/internal/attack"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/test/internal/overlay"
 	"github.com/stoutlock/stout/test/sim/mutants"
 	"github.com/stoutlock/stout/test/sim/world"
@@ -45,7 +45,7 @@ func built(t *testing.T) program {
 // likes.
 func TestSeedsRunClean(t *testing.T) {
 	var out bytes.Buffer
-	each := uint64(attack.Times(10, 200))
+	each := uint64(testrun.Times(10, 200))
 	s := &settings{seed: 1, seeds: each, fresh: each, steps: steps, skew: 1, jobs: runtime.NumCPU(), out: &out, say: &out}
 	err := s.runSeeds(t.Context())
 	t.Log(out.String())
@@ -116,7 +116,7 @@ func TestFaultsAreFound(t *testing.T) {
 	few := []string{"no-wait", "file-not-synced", "promise-survives-restart"} // the last one takes many seeds
 	s := &settings{
 		seed: 1, seeds: 200, steps: steps, skew: 1, jobs: runtime.NumCPU(), out: &out, say: io.Discard,
-		only: few[:attack.Times(2, len(few))],
+		only: few[:testrun.Times(2, len(few))],
 	}
 	if err := s.runMutants(t.Context(), mutants.All()); err != nil {
 		t.Errorf("%v\n%s", err, out.String())

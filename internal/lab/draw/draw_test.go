@@ -14,6 +14,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/lab"
 	"github.com/stoutlock/stout/internal/lab/draw"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 func run(t *testing.T, o lab.Options) *lab.Result {
@@ -119,9 +120,7 @@ func chromium(t *testing.T) string {
 // it leaves.
 func inBrowser(t *testing.T, r *lab.Result, script string) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("a browser takes a second")
-	}
+	testrun.E2E(t) // it takes Chromium
 	browser := chromium(t)
 	script = `<script>window.onerror = m => { document.title = "error: " + m; };` + script + `</script></html>`
 	file := filepath.Join(t.TempDir(), "page.html")
@@ -138,7 +137,7 @@ func inBrowser(t *testing.T, r *lab.Result, script string) string {
 		if exit, ran := errors.AsType[*exec.ExitError](err); ran {
 			stderr = exit.Stderr
 		}
-		t.Skipf("%s does not run here: %v\n%s", browser, err, stderr)
+		t.Fatalf("%s does not run here: %v\n%s", browser, err, stderr)
 	}
 	title := regexp.MustCompile(`<title>(.*?)</title>`).FindSubmatch(out)
 	if title == nil {

@@ -1,4 +1,7 @@
-package cell
+// Package freeport gives tests loopback ports that stay theirs. A port that the
+// system picks for a listener and that the listener gives back may be taken by
+// another test program, or by an outgoing connection, before it is used again.
+package freeport
 
 import (
 	"errors"
@@ -27,9 +30,9 @@ var ports struct {
 	next  int
 }
 
-// freePort finds a loopback port that nobody listens on. No other process of
-// this harness is given it while this one runs.
-func freePort() (int, error) {
+// Get returns a loopback port on which no program listens. No other process gets
+// it from here while this one runs. Safe for concurrent use.
+func Get() (int, error) {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()
 	if ports.claim == nil {
@@ -40,7 +43,7 @@ func freePort() (int, error) {
 	for range portBlock {
 		port := ports.first + ports.next%portBlock
 		ports.next++
-		l, err := net.Listen("tcp", loopback(port))
+		l, err := net.Listen("tcp", Address(port))
 		if err != nil {
 			continue
 		}
@@ -49,15 +52,15 @@ func freePort() (int, error) {
 	return 0, errors.New("no free port on 127.0.0.1")
 }
 
-// listen listens on a free port. Who is not of this harness may take one that
-// was just found free.
-func listen() (net.Listener, error) {
+// Listen listens on a free port. It tries again where a program that does not use
+// this package has taken the port meanwhile.
+func Listen() (net.Listener, error) {
 	for tries := 0; ; tries++ {
-		port, err := freePort()
+		port, err := Get()
 		if err != nil {
 			return nil, err
 		}
-		if l, err := net.Listen("tcp", loopback(port)); err == nil || tries == 10 {
+		if l, err := net.Listen("tcp", Address(port)); err == nil || tries == 10 {
 			return l, err
 		}
 	}
@@ -85,4 +88,5 @@ func claimBlock() error {
 	return errors.New("every block of test ports is in use")
 }
 
-func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+// Address returns the loopback address with a port.
+func Address(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

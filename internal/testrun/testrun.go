@@ -1,0 +1,137 @@
+// Package testrun places tests: it decides which of them a run makes, and how
+// much of each. The environment's STOUT_TEST selects the run:
+//
+//	(unset)   pure code and code in memory, and a sample of each attack (make test)
+//	e2e       tests that start processes as well (make e2e)
+//	nightly   all tests, and the whole of each attack (make nightly)
+//
+// A test that starts processes, builds programs, or needs a program that not
+// every machine has begins with E2E; a package of such tests has Main.
+package testrun
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Variables of the environment: the run, and the seed of the samples of a run
+// that is to be repeated.
+const (
+	runVariable  = "STOUT_TEST"
+	seedVariable = "STOUT_TEST_SEED"
+)
+
+// The runs, each of which includes the ones before it.
+const (
+	quick = iota
+	e2e
+	nightly
+)
+
+var (
+	run  = runOf(os.Getenv(runVariable))
+	seed = seedOf(os.Getenv(seedVariable))
+)
+
+// runOf panics at an unknown value: a nightly run would silently be a quick one.
+func runOf(name string) int {
+	switch name {
+	case "":
+		return quick
+	case "e2e":
+		return e2e
+	case "nightly":
+		return nightly
+	}
+	panic(fmt.Sprintf("%s is %q; leave it out, or set it to e2e or nightly", runVariable, name))
+}
+
+// seedOf returns the seed that is given, or a new one. It panics as runOf does.
+func seedOf(given string) uint64 {
+	if given == "" {
+		return uint64(time.Now().UnixMilli())
+	}
+	n, err := strconv.ParseUint(given, 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("%s is %q; give the number that a failed test printed", seedVariable, given))
+	}
+	return n
+}
+
+// E2E skips the test in a quick run.
+func E2E(t testing.TB) {
+	t.Helper()
+	if run < e2e {
+		t.Skip("it starts processes: make e2e")
+	}
+}
+
+// Nightly skips the test in all runs but the nightly one.
+func Nightly(t testing.TB) {
+	t.Helper()
+	if run < nightly {
+		t.Skip("it takes long: make nightly")
+	}
+}
+
+// Main runs the tests of a package that starts processes; a quick run makes
+// none of them. It returns the exit code for TestMain.
+func Main(run func() int) int {
+	if Quick() {
+		fmt.Println("no tests: they start processes: make e2e")
+		return 0
+	}
+	return run()
+}
+
+// Quick reports whether this is a quick run.
+func Quick() bool { return run == quick }
+
+// Wait lets n parallel tests of a package run at once, for tests that wait for
+// disks, sockets and elections more than they compute. TestMain calls it before
+// it runs the tests; an explicit -parallel prevails.
+func Wait(n int) {
+	flag.Parse()
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
+	if !set {
+		_ = flag.Set("test.parallel", strconv.Itoa(n))
+	}
+}
+
+// Times returns how often to do something: all times at night, else some.
+func Times(some, all int) int {
+	if run == nightly {
+		return all
+	}
+	return some
+}
+
+// Sample draws numbers below all, in order and without repetition: each of them
+// at night, else some. The draw depends on the seed and the name of the test
+// alone, and a test that fails prints how to repeat it.
+func Sample(t testing.TB, some, all int) []int {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() && run < nightly {
+			t.Logf("the same sample again: %s=%d", seedVariable, seed)
+		}
+	})
+	return draw(seed, t.Name(), Times(min(some, all), all), all)
+}
+
+// draw draws n numbers below all.
+func draw(seed uint64, name string, n, all int) []int {
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(name))
+	drawn := rand.New(rand.NewPCG(seed, sum.Sum64())).Perm(all)[:n]
+	slices.Sort(drawn)
+	return drawn
+}
