@@ -68,7 +68,7 @@ network: their messages are counted against the books, what happened is drawn,
 and what breaks them is shown.
 
   stoutlab run ring -n 6 --initiators 3 --crash 5@elected --seed 7
-  stoutlab draw bully --order worst -o svg --out bully.svg
+  stoutlab draw bully --crash 3@after-ok -o svg --out bully.svg
   stoutlab explore maekawa -n 3
   stoutlab compare
 

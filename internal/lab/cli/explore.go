@@ -14,7 +14,7 @@ func (a *app) explore() *cobra.Command {
 		Use:   "explore ALGORITHM",
 		Short: "Walk through all schedules of a few processes, and show a shortest one that breaks something",
 		Example: `  stoutlab explore maekawa -n 3
-  stoutlab explore ring -n 3 --crashes 2 --detector perfect`,
+  stoutlab explore ring -n 3 --crashes 1 --detector perfect`,
 		Args: oneAlgorithm,
 	}
 	o := options(cmd)

@@ -47,6 +47,27 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// example is a line of a command's help that a reader may type.
+var example = regexp.MustCompile(`(?m)^  stoutlab (.*)$`)
+
+// TestHelp: each example in the help of each command works.
+func TestHelp(t *testing.T) {
+	t.Chdir(t.TempDir()) // some write a file
+	root := (&app{}).root()
+	shown := 0
+	for _, cmd := range append(root.Commands(), root) {
+		for _, found := range example.FindAllStringSubmatch(cmd.Long+"\n"+cmd.Example, -1) {
+			shown++
+			if _, code := stoutlab(t, found[1]); code != exitOK && code != exitBroken {
+				t.Errorf("stoutlab %s: exit code %d", found[1], code)
+			}
+		}
+	}
+	if shown < 10 {
+		t.Errorf("the help has %d examples", shown)
+	}
+}
+
 func stoutlab(t *testing.T, line string) (out string, code int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

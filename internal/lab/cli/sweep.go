@@ -14,7 +14,7 @@ func (a *app) sweep() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep ALGORITHM…",
 		Short: "Count messages over many n and seeds, as CSV or as a plot with the book's range and a fit",
-		Example: `  stoutlab sweep lcr hs --order worst -n 4..1024 --seeds 1 -o svg --out sweep.svg
+		Example: `  stoutlab sweep lcr hs --order worst -n 4..256 --seeds 1 -o svg --out sweep.svg
   stoutlab sweep lcr --order random -n 8,64,512 --seeds 20`,
 		Long: `Count messages over many n and seeds, as CSV or as a plot with the book's range
 and a fit. Without --order, rings are random where 0, 1, … n−1 is the best case.`,
