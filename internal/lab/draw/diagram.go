@@ -37,6 +37,7 @@ type arrow struct {
 	kind     int
 	text     string
 	lost     bool
+	beside   int // earlier arrows with the same ends
 }
 
 type mark struct {
@@ -74,6 +75,7 @@ func layout(r *lab.Result) *diagram {
 		kinds[k.Name] = i
 	}
 	sent := map[int]sim.Record{}
+	drawn := map[arrow]int{} // by their ends
 	open := map[int]sim.Time{}
 	for _, rec := range out.Trace {
 		d.end = max(d.end, rec.At)
@@ -86,10 +88,11 @@ func layout(r *lab.Result) *diagram {
 			if !known {
 				continue
 			}
-			d.arrows = append(d.arrows, arrow{
-				from: d.row[s.Process], to: at, at: s.At, till: rec.At, kind: kinds[s.Kind], text: s.Text,
-				lost: rec.What == sim.Dropped,
-			})
+			ends := arrow{from: d.row[s.Process], to: at, at: s.At, till: rec.At}
+			a := ends
+			a.kind, a.text, a.lost, a.beside = kinds[s.Kind], s.Text, rec.What == sim.Dropped, drawn[ends]
+			drawn[ends]++
+			d.arrows = append(d.arrows, a)
 		case sim.Crashed:
 			d.rows[at].dead = rec.At
 			d.marks = append(d.marks, mark{at, rec.At, rec.What, rec.Text})

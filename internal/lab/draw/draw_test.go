@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -69,6 +70,29 @@ func TestArrows(t *testing.T) {
 	}
 	if got := strings.Count(svg, "★3"); got != 4 {
 		t.Errorf("%d believe in 3", got)
+	}
+}
+
+// TestNothingIsHidden: no arrow covers another, and the legend fits.
+func TestNothingIsHidden(t *testing.T) {
+	paths := regexp.MustCompile(`d="(M[^"]*)"[^>]*><title>[^<]*, sent at `)
+	width := regexp.MustCompile(`^<svg [^>]* width="(\d+)"`)
+	legend := regexp.MustCompile(`<g transform="translate\((\d+) \d+\)">.*<text x="30" [^>]*>([^<]*)</text>`)
+	for _, a := range lab.Algorithms() {
+		svg := string(draw.SVG(run(t, lab.Options{Algorithm: a.Name, N: 4})))
+		seen := map[string]bool{}
+		for _, path := range paths.FindAllStringSubmatch(svg, -1) {
+			if seen[path[1]] {
+				t.Errorf("%s: two arrows at %s", a.Name, path[1])
+			}
+			seen[path[1]] = true
+		}
+		room, _ := strconv.Atoi(width.FindStringSubmatch(svg)[1])
+		for _, item := range legend.FindAllStringSubmatch(svg, -1) {
+			if at, _ := strconv.Atoi(item[1]); at+30+6*len(item[2]) > room {
+				t.Errorf("%s: %q at %d of %d", a.Name, item[2], at, room)
+			}
+		}
 	}
 }
 

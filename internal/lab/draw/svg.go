@@ -36,9 +36,10 @@ func SVG(r *lab.Result) []byte {
 	unit := d.scale()
 	x := func(t sim.Time) float64 { return left + unit*float64(t) }
 	y := func(row int) float64 { return top + rowHeight*float64(row) }
-	width := max(640, int(x(d.end))+right)
 	height := int(y(len(d.rows)-1)) + 92
-	var b bytes.Buffer
+	var b, legend bytes.Buffer
+	legendEnd := d.legend(&legend, r, float64(height)-16)
+	width := max(640, int(x(d.end))+right, legendEnd)
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" `+
 		`font-family="system-ui, sans-serif" font-size="12">`+"\n", width, height)
 	fmt.Fprintf(&b, "<title>%s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", html.EscapeString(d.title))
@@ -55,7 +56,7 @@ func SVG(r *lab.Result) []byte {
 		d.arrow(&b, i, a, x, y)
 	}
 	d.drawMarks(&b, x, y)
-	d.legend(&b, r, float64(height)-16)
+	b.Write(legend.Bytes())
 	b.WriteString("</svg>\n")
 	return b.Bytes()
 }
@@ -97,7 +98,8 @@ func (d *diagram) lines(b *bytes.Buffer, x func(sim.Time) float64, y func(int) f
 }
 
 func (d *diagram) arrow(b *bytes.Buffer, i int, a arrow, x func(sim.Time) float64, y func(int) float64) {
-	x1, y1, x2, y2 := x(a.at), y(a.from), x(a.till), y(a.to)
+	shift := float64(a.beside) // so that no arrow hides another
+	x1, y1, x2, y2 := x(a.at)+6*shift, y(a.from), x(a.till)+6*shift, y(a.to)
 	dash, tip := "", fmt.Sprintf(` marker-end="url(#head%d)"`, a.kind%len(colours))
 	if a.lost {
 		dash = ` stroke-dasharray="5 4"`
@@ -121,7 +123,7 @@ func (d *diagram) arrow(b *bytes.Buffer, i int, a arrow, x func(sim.Time) float6
 	}
 	tx, ty := x1+(x2-x1)*part, y1+(y2-y1)*part
 	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" font-size="10" fill="%s" stroke="white" stroke-width="3" paint-order="stroke">%s</text>`+"\n",
-		tx+5, ty+1, colour(a.kind), html.EscapeString(a.text))
+		tx+5, ty+1+11*shift, colour(a.kind), html.EscapeString(a.text))
 }
 
 // labelled reports whether an arrow carries its text: of a multicast only the
@@ -170,7 +172,8 @@ func crown(text string) string {
 	return fmt.Sprintf("★%d", id)
 }
 
-func (d *diagram) legend(b *bytes.Buffer, r *lab.Result, y float64) {
+// legend says what the colours and signs mean, and returns where it ends.
+func (d *diagram) legend(b *bytes.Buffer, r *lab.Result, y float64) int {
 	x := float64(left)
 	item := func(sign, text string) {
 		fmt.Fprintf(b, `<g transform="translate(%.0f %.0f)">%s<text x="30" y="4" fill="#444">%s</text></g>`+"\n", x, y, sign, text)
@@ -195,6 +198,7 @@ func (d *diagram) legend(b *bytes.Buffer, r *lab.Result, y float64) {
 	if d.cut {
 		item("", "the rest is left out")
 	}
+	return int(x)
 }
 
 func (d *diagram) spanName(seen map[sim.What]bool) string {
