@@ -70,10 +70,13 @@ func TestCounts(t *testing.T) {
 			{lab.Options{Algorithm: "lcr", Order: "best"}, 3*n - 1, 2 * n},
 			{lab.Options{Algorithm: "lcr", Order: "worst"}, n*(n+1)/2 + n, 2 * n},
 			{lab.Options{Algorithm: "sync-ring", Order: "worst"}, n, n + 1},
-			{lab.Options{Algorithm: "multicast"}, n * (n - 1), 0},
-			{lab.Options{Algorithm: "multicast", Initiators: "all"}, n * (n - 1), 0},
-			{lab.Options{Algorithm: "multicast-disagree"}, n * (n - 1), 0},
-			{lab.Options{Algorithm: "multicast-disagree", Initiators: best}, n - 1, 0},
+			{lab.Options{Algorithm: "multicast"}, (2*n + 1) * (n - 1), 4},
+			{lab.Options{Algorithm: "multicast", Initiators: "all"}, (2*n + 1) * (n - 1), 3},
+			{lab.Options{Algorithm: "multicast", Initiators: best}, 3 * (n - 1), 3},
+			{lab.Options{Algorithm: "multicast-timeout"}, (2*n + 1) * (n - 1), 4},
+			{lab.Options{Algorithm: "multicast-timeout", Initiators: best}, 3 * (n - 1), 3},
+			{lab.Options{Algorithm: "multicast-disagree"}, (n+1)*(n-1) + n*(n-1)/2, 3},
+			{lab.Options{Algorithm: "multicast-disagree", Initiators: best}, 2 * (n - 1), 2},
 			{lab.Options{Algorithm: "zookeeper"}, 5*n - 3, 5},
 			{lab.Options{Algorithm: "zookeeper-herd"}, 5*n - 3, 5},
 			{lab.Options{Algorithm: "chubby"}, 2 * (n - 1) * 25, 0},
@@ -350,7 +353,7 @@ func TestRingsBeginAnew(t *testing.T) {
 // TestNobodyListens: an answer says where a detector changes nothing.
 func TestNobodyListens(t *testing.T) {
 	for name, listens := range map[string]bool{
-		"bully": true, "zookeeper": true, "stout": true, "chubby": false, "itai-rodeh": false, "sync-ring": false, "central": false,
+		"multicast-timeout": false, "bully": true, "zookeeper": true, "stout": true, "chubby": false, "itai-rodeh": false, "sync-ring": false, "central": false,
 	} {
 		r := run(t, lab.Options{Algorithm: name, Detector: "perfect", Drift: 0.01})
 		if strings.Contains(r.Note, "nobody here listens") == listens {
@@ -597,7 +600,7 @@ func TestAlone(t *testing.T) {
 // TestLarge: sizes that would not fit are refused, and others come to an end.
 func TestLarge(t *testing.T) {
 	var wrong *lab.Usage
-	for _, name := range []string{"multicast", "multicast-disagree", "bully", "ricart-agrawala", "maekawa", "maekawa-deadlock-free"} {
+	for _, name := range []string{"multicast", "multicast-timeout", "multicast-disagree", "bully", "ricart-agrawala", "maekawa", "maekawa-deadlock-free"} {
 		if _, err := lab.Prepare(lab.Options{Algorithm: name, N: 50_000}); !errors.As(err, &wrong) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -260,6 +260,7 @@ func TestCrashesBreak(t *testing.T) {
 		{lab.Options{Algorithm: "itai-rodeh"}, []string{dead, loop, stuck}},
 		{lab.Options{Algorithm: "sync-ring"}, []string{dead, other}},
 		{lab.Options{Algorithm: "multicast"}, []string{dead, stuck}},
+		{lab.Options{Algorithm: "multicast-timeout"}, []string{dead, stuck}},
 		{lab.Options{Algorithm: "multicast-disagree"}, []string{dead, stuck}},
 		{lab.Options{Algorithm: "bully"}, []string{dead, stuck}},
 		{lab.Options{Algorithm: "zookeeper"}, nil},

@@ -72,6 +72,44 @@ func hsTime(n int) int {
 // phase.
 func hsBound(n int) int { return int(8*float64(n)*(math.Log2(float64(n))+2)) + 5*n }
 
+// answersBook counts the forms of multicast in which all answer: each election
+// costs a question and an answer for each other process. Above the lowest
+// initiator a process starts one unless it learns the leader before.
+func answersBook(c spec.Case) *spec.Expected {
+	begin := len(c.Initiators)
+	if !c.Starts(c.N - 1) {
+		begin++
+	}
+	count := func(elections int) int { return (2*elections + 1) * (c.N - 1) }
+	e := &spec.Expected{
+		Messages:   spec.Range{Min: count(begin), Max: count(c.N - slices.Min(c.Initiators))},
+		Turnaround: spec.Range{Min: 3, Max: 4},
+		Formula:    "E elections: E(N−1) Election, E(N−1) Agree or Disagree, N−1 Coordinator; E up to N − lowest initiator",
+		Source:     "the lab's own count",
+	}
+	if c.N == 1 {
+		e.Turnaround = spec.Exactly(0)
+	}
+	return e
+}
+
+// silenceBook counts the form in which only higher ids answer. All above the
+// lowest initiator start an election, since its question takes D and the
+// earliest leader 2D.
+func silenceBook(c spec.Case) *spec.Expected {
+	elections := c.N - slices.Min(c.Initiators)
+	e := &spec.Expected{
+		Messages:   spec.Exactly((elections+1)*(c.N-1) + elections*(elections-1)/2),
+		Turnaround: spec.Range{Min: 2, Max: 3},
+		Formula:    "E = N − lowest initiator: E(N−1) Election, E(E−1)/2 Disagree, N−1 Coordinator",
+		Source:     "the lab's own count",
+	}
+	if c.N == 1 {
+		e.Turnaround = spec.Exactly(1)
+	}
+	return e
+}
+
 // bullyBook counts exactly where one process detects the failure.
 func bullyBook(c spec.Case) *spec.Expected {
 	n := c.N

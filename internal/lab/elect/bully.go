@@ -12,6 +12,9 @@ import (
 // got an OK waits for that, at most 4D, and begins again if it does not come. A
 // process that knows that all higher ones are gone tells the others at once.
 //
+// Bully improves on the third form of multicast, silence: an initiator asks only
+// the processes that can disagree. OK is their Disagree.
+//
 // 2D is there and back. 4D from the first OK is enough for the highest alive to
 // be asked (D), wait without an answer (2D), and tell (D). Where the bound is
 // wrong a time-out is, too, and two may call themselves coordinator.

@@ -11,7 +11,7 @@ func All() []spec.Algorithm {
 	return []spec.Algorithm{
 		ringSpec, naiveSpec, changRobertsSpec, lcrSpec, hsSpec,
 		anonymousSpec, itaiRodehSpec, syncRingSpec,
-		multicastSpec, disagreeSpec, bullySpec,
+		multicastSpec, multicastTimeoutSpec, multicastDisagreeSpec, bullySpec,
 		zookeeperSpec, herdSpec, chubbySpec,
 	}
 }

@@ -5,104 +5,163 @@ import (
 	"github.com/stoutlock/stout/internal/lab/spec"
 )
 
-// multicast is election where everybody can send to everybody. Who finds the
-// leader gone multicasts its id. Who hears of an election for the first time
-// multicasts its own. Everybody waits until all answers must be here, which is
-// two message times, and takes the highest id that it heard of.
+// multicast is election by asking all processes, in the three forms of the
+// lecture notes. An initiator multicasts Election with its id. A process with a
+// higher id answers Disagree and starts its own election, unless it has one
+// running or knows the leader. An initiator that gets a Disagree gives up and
+// waits for the leader. An elected process multicasts Coordinator.
 //
-// Two improvements lead to bully. First, only who disagrees speaks: a process
-// whose id is lower than one that it heard of stays silent
-// (multicast-disagree). Second, who wants to be leader asks the higher ones
-// only, and tells the result to the lower ones: that is bully.
+// The forms differ in what elects an initiator:
+//
+//   - agreement: processes with lower ids answer Agree; Agree from all elects.
+//     One silent process blocks the election.
+//   - timeout: as agreement, but a process that has not answered after 2D
+//     counts as failed.
+//   - silence: lower ids do not answer; no Disagree within 2D elects.
+//
+// D is the network's bound and 2D is there and back. Only the highest id of all
+// can get Agree from all, so agreement never elects two. The other forms can,
+// where a Disagree is lost or later than 2D.
 type multicast struct {
-	Id        int
-	Best      int
-	Spoke     bool
-	Waits     bool
-	Leader    int
-	Disagrees bool // only who disagrees speaks
-	Begins    bool
+	Id     int
+	Leader int
+	Form   form
+	Stage  stage
+	Agreed set
+	Begins bool
 }
 
-const allAnswers = 0
+type form int
+
+const (
+	agreement form = iota // (a) in the notes
+	timeout               // (b)
+	silence               // (c)
+)
+
+const (
+	disagree sim.Kind = 1
+	agree    sim.Kind = 3
+)
+
+const noAnswer = 0
 
 func (p *multicast) Init(net *sim.Port) {
 	if p.Begins {
-		p.speak(net)
+		p.begin(net)
 	}
 }
 
-func (p *multicast) speak(net *sim.Port) {
-	p.Spoke = true
-	p.Best = max(p.Best, p.Id)
+func (p *multicast) begin(net *sim.Port) {
+	p.Stage = asking
 	net.Others(sim.Message{Kind: election, ID: p.Id})
-	p.wait(net)
+	if p.Form != agreement {
+		net.After(2*net.Bound(), noAnswer)
+	}
+	p.count(net)
 }
 
-func (p *multicast) wait(net *sim.Port) {
-	if !p.Waits {
-		p.Waits = true
-		net.After(2*net.Bound(), allAnswers)
+// count elects the process if all others agree, as all do where it is alone.
+func (p *multicast) count(net *sim.Port) {
+	if p.Form == silence {
+		return
 	}
+	for id := range net.N() {
+		if id != p.Id && !p.Agreed.has(id) {
+			return
+		}
+	}
+	p.announce(net)
+}
+
+func (p *multicast) announce(net *sim.Port) {
+	p.become(net, p.Id)
+	net.Others(sim.Message{Kind: coordinator, ID: p.Id})
 }
 
 func (p *multicast) Receive(net *sim.Port, m sim.Message) {
-	p.Best = max(p.Best, m.ID)
-	if !p.Spoke && (!p.Disagrees || p.Best < p.Id) {
-		p.speak(net)
-	}
-	if p.Leader == sim.Nobody {
-		p.wait(net)
+	switch m.Kind {
+	case election:
+		p.answer(net, m)
+	case agree:
+		if p.Stage == asking {
+			p.Agreed.add(m.From)
+			p.count(net)
+		}
+	case disagree:
+		if p.Stage == asking {
+			p.Stage = waiting
+			net.Stop(noAnswer)
+		}
+	case coordinator:
+		p.become(net, m.ID)
 	}
 }
 
-func (p *multicast) Timeout(net *sim.Port, _ int) {
-	p.Leader = p.Best
-	net.Elect(p.Best)
+func (p *multicast) answer(net *sim.Port, m sim.Message) {
+	switch {
+	case m.ID < p.Id:
+		net.Send(m.From, sim.Message{Kind: disagree, ID: p.Id})
+		if p.Stage == idle && p.Leader == sim.Nobody {
+			p.begin(net)
+		}
+	case p.Form != silence:
+		net.Send(m.From, sim.Message{Kind: agree, ID: p.Id})
+	}
 }
 
-func multicastOf(disagrees bool) func(spec.Case, int) sim.Process {
+func (p *multicast) Timeout(net *sim.Port, _ int) { p.announce(net) }
+
+// become ends the process's own election, if one runs.
+func (p *multicast) become(net *sim.Port, leader int) {
+	p.Stage = idle
+	net.Stop(noAnswer)
+	p.Leader = leader
+	net.Elect(leader)
+}
+
+func multicastOf(f form) func(spec.Case, int) sim.Process {
 	return func(c spec.Case, id int) sim.Process {
-		return &multicast{Id: id, Best: sim.Nobody, Leader: sim.Nobody, Disagrees: disagrees, Begins: c.Starts(id)}
+		return &multicast{Id: id, Leader: sim.Nobody, Form: f, Begins: c.Starts(id)}
 	}
 }
 
-var multicastKinds = []sim.KindInfo{{Name: "election", Carries: "id"}}
+// multicastKinds are the kinds of all forms. Those of silence are the first
+// three.
+var multicastKinds = []sim.KindInfo{
+	{Name: "election", Carries: "id"}, {Name: "disagree", Carries: "id"},
+	{Name: "coordinator", Carries: "id"}, {Name: "agree", Carries: "id"},
+}
 
 var multicastSpec = spec.Algorithm{
 	Name:   "multicast",
-	Line:   "everybody multicasts its id and takes the highest that it hears of",
+	Line:   "an initiator asks all; agree from all elects it, one disagree ends its election",
 	Family: spec.Election,
-	Breaks: "a message later than the bound, or a crash in the middle of a multicast: two leaders",
+	Breaks: "one process that does not answer: the election never ends",
 	Kinds:  multicastKinds,
-	Crowd:  true,
-	New:    multicastOf(false),
-	Expect: func(c spec.Case) *spec.Expected {
-		return &spec.Expected{
-			Messages: spec.Exactly(c.N * (c.N - 1)), Turnaround: spec.Range{Min: 1, Max: 3},
-			Formula: "N(N−1)", Source: "the lab's own count; all multicast once",
-		}
-	},
+	New:    multicastOf(agreement),
+	Crowd:  true, Decides: coordinator,
+	Expect: answersBook,
 }
 
-var disagreeSpec = spec.Algorithm{
-	Name:   "multicast-disagree",
-	Line:   "as multicast, but only who has a higher id answers",
+var multicastTimeoutSpec = spec.Algorithm{
+	Name:   "multicast-timeout",
+	Line:   "as multicast, but a process that does not answer in time counts as failed",
 	Family: spec.Election,
-	Breaks: multicastSpec.Breaks,
+	Breaks: "a disagree later than the bound, or lost: two leaders",
 	Kinds:  multicastKinds,
-	Crowd:  true,
-	New:    multicastOf(true),
-	Expect: func(c spec.Case) *spec.Expected {
-		low := c.Initiators[0]
-		for _, id := range c.Initiators {
-			low = min(low, id)
-		}
-		speakers := spec.Range{Min: len(c.Initiators), Max: c.N - low}
-		return &spec.Expected{
-			Messages:   spec.Range{Min: speakers.Min * (c.N - 1), Max: speakers.Max * (c.N - 1)},
-			Turnaround: spec.Range{Min: 1, Max: 3},
-			Formula:    "N−1 … (N − lowest initiator)(N−1)", Source: "the lab's own count",
-		}
-	},
+	New:    multicastOf(timeout),
+	Crowd:  true, Decides: coordinator,
+	Expect: answersBook,
+}
+
+var multicastDisagreeSpec = spec.Algorithm{
+	Name:   "multicast-disagree",
+	Line:   "as multicast-timeout, but without agree: no disagree in time elects",
+	Family: spec.Election,
+	Breaks: multicastTimeoutSpec.Breaks,
+	Kinds:  multicastKinds[:agree],
+	New:    multicastOf(silence),
+	Crowd:  true, Decides: coordinator,
+	Expect: silenceBook,
 }

@@ -33,6 +33,7 @@ func TestAllSchedules(t *testing.T) {
 		holds  = ""
 		dead   = "safety: which has crashed" // nobody noticed that the leader crashed
 		two    = "safety: and process"       // two leaders
+		lower  = "safety: the best alive is" // a leader that is not the best
 		stuck  = "liveness: know no leader"
 		waits  = "liveness: still wait"
 		stuck1 = "liveness: knows no leader"
@@ -56,8 +57,11 @@ func TestAllSchedules(t *testing.T) {
 		{"sync-ring", 4, lab.Options{}, explore.Limits{}, nil},
 		{"anonymous", 4, lab.Options{}, explore.Limits{}, []string{stuck}},
 		{"itai-rodeh", 4, lab.Options{Seed: 1}, explore.Limits{}, nil},
-		{"multicast", 4, lab.Options{}, explore.Limits{}, nil},
-		{"multicast-disagree", 4, lab.Options{}, explore.Limits{}, nil},
+		{"multicast", 3, lab.Options{Initiators: "all"}, explore.Limits{}, nil},
+		{"multicast", 4, lab.Options{Initiators: "2"}, explore.Limits{}, nil},
+		{"multicast-timeout", 3, lab.Options{Initiators: "all"}, explore.Limits{}, nil},
+		{"multicast-timeout", 4, lab.Options{Initiators: "2"}, explore.Limits{}, nil},
+		{"multicast-disagree", 4, lab.Options{Initiators: "1,2"}, explore.Limits{}, nil},
 		{"bully", 4, lab.Options{}, explore.Limits{}, nil},
 		{"bully", 4, lab.Options{Initiators: "all"}, explore.Limits{}, nil},
 		{"zookeeper", 4, lab.Options{}, explore.Limits{}, nil},
@@ -86,8 +90,9 @@ func TestAllSchedules(t *testing.T) {
 		{"lcr", 4, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead, loop}},
 		{"hs", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead, loop}},
 		{"sync-ring", 4, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead, loop}},
-		{"multicast", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead}},
-		{"multicast-disagree", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead}},
+		{"multicast", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead, stuck}},
+		{"multicast-timeout", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead, stuck}},
+		{"multicast-disagree", 3, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead, stuck}},
 		{"bully", 4, lab.Options{}, explore.Limits{Crashes: 1}, []string{dead}},
 		{"bully", 4, lab.Options{Detector: "perfect"}, explore.Limits{Crashes: 1}, nil},
 		{"zookeeper", 3, lab.Options{}, explore.Limits{Crashes: 1}, nil},
@@ -99,8 +104,9 @@ func TestAllSchedules(t *testing.T) {
 		{"stout", 3, lab.Options{}, explore.Limits{Crashes: 1}, nil},
 
 		// Time-outs that may be wrong.
-		{"multicast", 3, lab.Options{}, explore.Limits{Async: true}, []string{two}},
-		{"multicast-disagree", 3, lab.Options{}, explore.Limits{Async: true}, []string{two}},
+		{"multicast", 3, lab.Options{}, explore.Limits{Async: true}, nil}, // it has none
+		{"multicast-timeout", 3, lab.Options{Initiators: "1"}, explore.Limits{Async: true}, []string{two, lower}},
+		{"multicast-disagree", 3, lab.Options{Initiators: "1"}, explore.Limits{Async: true}, []string{two, lower}},
 		{"sync-ring", 3, lab.Options{}, explore.Limits{Async: true}, []string{two}},
 	} {
 		name := fmt.Sprintf("%s/%d/%d crashes/%s", c.algorithm, c.n, c.limits.Crashes, c.more.Detector)
