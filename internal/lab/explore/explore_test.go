@@ -8,6 +8,7 @@ import (
 	"github.com/stoutlock/stout/internal/lab"
 	"github.com/stoutlock/stout/internal/lab/explore"
 	"github.com/stoutlock/stout/internal/lab/sim"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 func walk(t *testing.T, o lab.Options, l explore.Limits) *explore.Result {
@@ -40,7 +41,7 @@ func TestAllSchedules(t *testing.T) {
 		wait1  = "liveness: still waits"
 		loop   = "liveness: a state comes back"
 	)
-	for _, c := range []struct {
+	rows := []struct {
 		algorithm string
 		n         int
 		more      lab.Options
@@ -108,7 +109,9 @@ func TestAllSchedules(t *testing.T) {
 		{"multicast-timeout", 3, lab.Options{Initiators: "1"}, explore.Limits{Async: true}, []string{two, lower}},
 		{"multicast-disagree", 3, lab.Options{Initiators: "1"}, explore.Limits{Async: true}, []string{two, lower}},
 		{"sync-ring", 3, lab.Options{}, explore.Limits{Async: true}, []string{two}},
-	} {
+	}
+	for _, n := range testrun.Sample(t, 16, len(rows)) {
+		c := rows[n]
 		name := fmt.Sprintf("%s/%d/%d crashes/%s", c.algorithm, c.n, c.limits.Crashes, c.more.Detector)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

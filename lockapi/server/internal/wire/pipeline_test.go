@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
@@ -108,7 +109,7 @@ func TestNothingFollowsTheLast(t *testing.T) {
 						panic(http.ErrAbortHandler)
 					}
 				})
-				for range 1000 {
+				for range testrun.Times(150, 1000) {
 					c := h.connect(t)
 					c.send(head)
 					<-begun
