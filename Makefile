@@ -94,7 +94,7 @@ nightly: ## Run every test under the race detector with the whole of each attack
 	@CGO_ENABLED=1 STOUT_TEST=nightly $(GOTEST) -race $(TEST) -timeout 90m ./...
 	cd internal/release && STOUT_TEST=nightly $(GO) test -vet=off -count=1 -timeout 60m ./...
 	cd internal/monitoring && STOUT_TEST=nightly $(GO) test -vet=off -ldflags='-s -w' -count=1 -timeout 20m ./...
-	$(MAKE) fuzz fuzz-long
+	$(MAKE) cross-vet fuzz fuzz-long
 
 .PHONY: lint
 lint: ## Check the format, and run go vet and staticcheck
@@ -111,6 +111,10 @@ CROSS := darwin/arm64:./cmd/... darwin/amd64:./cmd/... linux/arm64:./cmd/... win
 
 .PHONY: cross
 cross: ## Check that the programs compile for the other systems that they are for
+	@$(GO) run ./internal/cross $(CROSS)
+
+.PHONY: cross-vet
+cross-vet: ## The same by go vet, which compiles everything: nightly
 	@for target in $(CROSS); do \
 		platform=$${target%%:*}; echo "$$platform $${target#*:}"; \
 		GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0 $(GO) vet -tags $(TAGS) $$(echo $${target#*:} | tr , " ") || exit 1; \
