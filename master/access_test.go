@@ -127,11 +127,7 @@ func TestFoundedWithAccess(t *testing.T) {
 	inCell(t, 1, Options{Drift: drift, FoundToken: &sum}, func(t *testing.T, c *fakeCell) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
 		n := c.node("r1")
-		c.mu.Lock()
-		there := *n.state
-		there.Revision = 7 // something was done
-		n.state = &there
-		c.mu.Unlock()
+		n.change(func(s *state.State) { s.Revision = 7 }) // something was done
 		c.office("r1")
 		pass(time.Minute)
 		if s := n.State(); s.AccessOn {
@@ -502,19 +498,11 @@ func TestNextOfficeJudgesWaits(t *testing.T) {
 				t.Fatalf("%+v, %v", g, err)
 			}
 		}
-		c.mu.Lock()
-		without := *n.state
-		without.AccessOn = false // so that this office does not judge
-		n.state = &without
-		c.mu.Unlock()
+		n.change(func(s *state.State) { s.AccessOn = false }) // so that this office does not judge
 		if err := m.changeRule(t, lockapi.AccessLists{Lock: []string{}}); err != nil {
 			t.Fatal(err)
 		}
-		c.mu.Lock()
-		with := *n.state
-		with.AccessOn = true
-		n.state = &with
-		c.mu.Unlock()
+		n.change(func(s *state.State) { s.AccessOn = true })
 		pass(time.Second)
 		if s := n.State(); s.WaitCount() == 0 {
 			t.Fatal("this office has judged the waits already")

@@ -131,7 +131,7 @@ func (x *accessChaos) judge() {
 			node = n
 		}
 	}
-	found, _, err := node.ring.Read(0, events.Filter{}, 1<<20)
+	found, _, err := node.Events().Read(0, events.Filter{}, 1<<20)
 	if err != nil {
 		x.t.Fatal(err)
 	}

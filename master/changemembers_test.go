@@ -351,7 +351,7 @@ func TestHalfIsNoRefusal(t *testing.T) {
 		before func(*fakeConf)
 	}{
 		"demote": {set(lockapi.SetMemberRequest{Suffrage: text(lockapi.SuffrageNonvoter)}), func(f *fakeConf) {
-			f.onChange = func(n *node) { n.leads = false }
+			f.onChange = func(n *node) { n.c.depose(n.id) }
 		}},
 		"move": {set(lockapi.SetMemberRequest{RaftAddr: text("moved:1")}), func(f *fakeConf) { f.busy = true }},
 		"remove": {func(t *testing.T, m *Master) error { return m.Remove(t.Context(), RemoveRequest{ID: "r3"}) }, func(f *fakeConf) {

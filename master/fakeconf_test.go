@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stoutlock/stout/internal/memlog"
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
 )
 
 // fakeConf is the membership of a fake cell, and what runs at each name. It is
-// guarded by the cell's mu.
+// guarded by the cell's mu, under which the log's own may be taken.
 type fakeConf struct {
 	index    uint64
 	members  []cell.MemberStatus
@@ -31,7 +32,7 @@ type fakeConf struct {
 }
 
 // founder is the directory that a member of the fake cell has at first.
-func founder(id string) string { return "d1d1d1d1d1d1d1d" + id[1:] }
+func founder(id string) string { return memlog.Directory(id) }
 
 func newFakeConf(nodes []*node) fakeConf {
 	c := fakeConf{index: 1, at: map[string]string{}, behind: map[string]uint64{}}
@@ -103,7 +104,7 @@ func (n *node) ChangeMember(_ context.Context, since uint64, change cell.Change,
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	switch conf := &n.c.conf; {
-	case !n.leads:
+	case !n.leads():
 		return fmt.Errorf("%w: not the leader", cell.ErrNotApplied)
 	case conf.busy || since != 0 && since != conf.index:
 		return cell.ErrBusy
@@ -132,7 +133,7 @@ func (n *node) Ask(_ context.Context, name string) (admission.Card, error) {
 	if !ok {
 		return admission.Card{}, errors.New("nobody answers")
 	}
-	applied := uint64(n.applied)
+	applied := n.Node.Health().Applied
 	in := "c1"
 	if n.c.conf.blank[directory] && !slices.ContainsFunc(n.c.conf.members, func(s cell.MemberStatus) bool { return s.Directory == directory }) {
 		in = ""
@@ -141,6 +142,11 @@ func (n *node) Ask(_ context.Context, name string) (admission.Card, error) {
 		Applied: applied - min(applied, n.c.conf.behind[directory])}, nil
 }
 
-func (n *node) CellID() string { return "c1" }
-
-func (n *node) Directory() string { return founder(n.id) }
+func (n *node) Health() cell.Health {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	h := n.Node.Health()
+	h.Heard = !n.c.conf.deaf[n.id]
+	h.Behind += n.c.conf.behind[founder(n.id)]
+	return h
+}

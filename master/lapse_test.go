@@ -26,10 +26,10 @@ func TestReadAfterTheLeaseLapsedIsMadeAgain(t *testing.T) {
 			c.office("r2")
 			mustHold(t, c.node("r2").master, "/a", want(id))
 		}
-		n.set(func() { n.onState = hook })
+		n.OnState(hook)
 		_, err := n.master.Lock(t.Context(), LockQuery{Path: "/a"})
 		code(t, err, lockapi.CodeNoMaster)
-		n.set(func() { n.onState = nil })
+		n.OnState(nil)
 		if l, err := n.master.Lock(t.Context(), LockQuery{Read: Read{Stale: true}, Path: "/a"}); err != nil || l.State != lockapi.StateFree {
 			t.Errorf("stale read of the old master: %+v, %v", l, err)
 		}

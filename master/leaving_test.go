@@ -123,10 +123,12 @@ func TestEventIsNotToldTwice(t *testing.T) {
 // releaseUnheard releases path behind the office's back: the state is ahead of
 // what the office has been told, as it is for a moment after every entry.
 func (n *node) releaseUnheard(o *office, session, path string) (released *state.Outcome) {
-	n.set(func() {
-		next, out := n.state.Apply(uint64(n.applied)+1, n.term, state.Batch{Epoch: o.epoch, LeaseMS: o.opts.leaseMS(),
+	term := n.term()
+	n.Replace(func(now *state.State) *state.State {
+		next, out := now.Apply(now.Index+1, term, state.Batch{Epoch: o.epoch, LeaseMS: o.opts.leaseMS(),
 			Commands: []state.Command{{Operation: &state.Release{Session: session, Path: path}}}})
-		n.state, released = next, &out
+		released = &out
+		return next
 	})
 	return released
 }

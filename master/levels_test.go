@@ -20,7 +20,7 @@ func TestLevelIsRaisedWhenAllKnowIt(t *testing.T) {
 			t.Helper()
 			pass(time.Minute)
 			for _, n := range c.nodes {
-				if n.leads && n.State().Level != want {
+				if n.leads() && n.State().Level != want {
 					t.Errorf("%s the cell is at level %d, want %d", when, n.State().Level, want)
 				}
 			}
@@ -47,11 +47,7 @@ func TestEarlyOperationsAreRefused(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		id := newSession(t, m, time.Minute)
 		level := func(l uint64) {
-			n.set(func() {
-				s := *n.state
-				s.Level = l
-				n.state = &s
-			})
+			n.change(func(s *state.State) { s.Level = l })
 		}
 		// In this instant nothing is applied: a renewal of the lease would be to a state
 		// that has no level.

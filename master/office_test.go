@@ -32,7 +32,7 @@ func TestSuccessorWaitsOutAnOpenOffice(t *testing.T) {
 		c.office("r1")
 		pass(10 * time.Second)
 		c.cutOff("r1", true)
-		stored := c.node("r2").promises.Last()
+		stored := c.node("r2").Promises().Last()
 		c.elect("r2")
 		c.inOffice(c.node("r2"), time.Minute)
 		waited := c.node("r2").clock() - stored
@@ -55,9 +55,10 @@ func TestSuccessorIsNotAMillisecondEarly(t *testing.T) {
 			pass(10 * time.Second)
 			c.cutOff("r1", true)
 			n := c.node("r2")
-			over := n.promises.Last() + leaseTerm*101/100
+			over := n.Promises().Last() + leaseTerm*101/100
 			c.office("r2")
-			if late := n.handed[0] - over; late <= 0 || late > time.Microsecond && rate <= 1 || late > leaseTerm/40 {
+			_, handed := n.Sent()
+			if late := handed[0] - over; late <= 0 || late > time.Microsecond && rate <= 1 || late > leaseTerm/40 {
 				t.Errorf("rate %v: the opening was handed over %v after the earlier lease, want it later, and at once", rate, late)
 			}
 		}, 1, rate)
@@ -96,7 +97,7 @@ func TestLongestLeaseCounts(t *testing.T) {
 		c.node("r1").master.opts.LeaseTerm = long // before it is elected
 		c.office("r1")
 		pass(time.Second)
-		stored := c.node("r2").promises.Last()
+		stored := c.node("r2").Promises().Last()
 		c.cutOff("r1", true)
 		c.elect("r2")
 		c.inOffice(c.node("r2"), time.Minute)
@@ -114,10 +115,10 @@ func TestOwnTermsBatchesDoNotCount(t *testing.T) {
 		pass(time.Second)
 		c.cutOff("r1", true)
 		n := c.elect("r2")
-		before := n.PromisedBefore(n.term)
+		before := n.PromisedBefore(n.term())
 		c.inOffice(n, time.Minute)
 		pass(5 * time.Second)
-		if after := n.PromisedBefore(n.term); after != before {
+		if after := n.PromisedBefore(n.term()); after != before {
 			t.Errorf("r moved from %v to %v by the term's own batches", before, after)
 		}
 	})
@@ -264,7 +265,7 @@ func TestRefusedBatchEndsTheOffice(t *testing.T) {
 		o := openOffice(t, n)
 		pass(5 * fakeDelay) // the members are noted
 		out, err := n.Submit(state.Batch{LeaseMS: 1000, Commands: []state.Command{
-			{Operation: &state.OpenOffice{Master: "r9", Term: n.term}},
+			{Operation: &state.OpenOffice{Master: "r9", Term: n.term()}},
 		}})()
 		if err != nil || !out.Accepted {
 			t.Fatal(out, err)
@@ -353,7 +354,7 @@ func TestFailedTransferOpensANewOffice(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
 		id := newSession(t, n.master, time.Minute)
-		n.set(func() { n.failTransfer = errors.New("the target does not answer") })
+		n.RefuseTransfer(errors.New("the target does not answer"))
 		_, err := n.master.Transfer(t.Context(), TransferRequest{To: "r2"})
 		code(t, err, lockapi.CodeOutcomeUnknown)
 		if o := c.inOffice(n, time.Second); o.epoch != 2 {
@@ -447,7 +448,9 @@ func TestCloseHandsOver(t *testing.T) {
 // on the batches that open and close an office.
 func TestEndsOfAnOfficeStandAlone(t *testing.T) {
 	inCell(t, 1, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		c.node("r1").set(func() { c.node("r1").due = true })
+		for range 100 {
+			c.node("r1").Put(state.Command{Operation: &state.MarkState{}})
+		}
 		n := c.office("r1")
 		pass(leaseTerm)
 		if err := n.master.Close(t.Context()); err != nil {
@@ -482,7 +485,7 @@ func TestCloseIsForGood(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			inCell(t, tc.replicas, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 				n := c.office("r1")
-				n.set(func() { n.failTransfer = errors.New("the target does not answer") })
+				n.RefuseTransfer(errors.New("the target does not answer"))
 				var transfer sync.WaitGroup
 				if tc.transferring {
 					transfer.Go(func() { _, _ = n.master.Transfer(context.Background(), TransferRequest{To: "r2"}) })

@@ -90,11 +90,11 @@ func TestSilenceThroughASuspend(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(5 * time.Second)
-		n.slept.Store(int64(24 * time.Second))
+		n.Sleep(24 * time.Second)
 		if pass(999 * time.Millisecond); n.master.inOffice() != nil {
 			t.Error("in office before the silence is over")
 		}
-		n.slept.Store(int64(time.Minute))
+		n.Sleep(time.Minute)
 		c.cutOff(n.id, false)
 		c.inOffice(n, 2*leaseTerm)
 	})

@@ -1,0 +1,216 @@
+package memlog
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/events"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// Delay is how long an entry takes to be committed, unless SetDelay changes it.
+const Delay = 10 * time.Millisecond
+
+// Options say what the nodes are like. The zero value is good.
+type Options struct {
+	// Rates are how fast the nodes' clocks run; 1, which is true, where missing.
+	Rates []float64
+	// URL is the base URL of a node's API. Default: "http://" and the node's id.
+	URL func(id string) string
+	// Broken is called with each fault of a state that an entry leads to. Default:
+	// panic.
+	Broken func(error)
+}
+
+// Cell is the log and its nodes.
+type Cell struct {
+	opts  Options
+	began time.Time
+	nodes []*Node
+	carry sync.WaitGroup
+
+	mu    sync.Mutex // guards what follows, and most of each node
+	delay time.Duration
+	term  uint64 // the highest so far
+}
+
+type entry struct {
+	term  uint64
+	batch *state.Batch // nil: an entry of Raft's own
+}
+
+type outcome struct {
+	out *state.Outcome
+	err error
+}
+
+// New makes a cell of n nodes r1, r2, … without a leader.
+func New(n int, o Options) *Cell {
+	if o.URL == nil {
+		o.URL = func(id string) string { return "http://" + id }
+	}
+	if o.Broken == nil {
+		o.Broken = func(err error) { panic(err) }
+	}
+	c := &Cell{opts: o, began: time.Now(), delay: Delay}
+	for i := range n {
+		r := &Node{c: c, id: fmt.Sprintf("r%d", i+1), offset: time.Duration(i+1) * time.Hour, rate: 1, state: state.New(),
+			ring: events.New(1000, 1<<20, 0), changed: make(chan struct{}), futures: map[int]chan outcome{}}
+		if i < len(o.Rates) {
+			r.rate = o.Rates[i]
+		}
+		r.promises = lease.NewPromises(r.Clock())
+		c.nodes = append(c.nodes, r)
+	}
+	return c
+}
+
+// Nodes are the cell's nodes, by their names.
+func (c *Cell) Nodes() []*Node { return c.nodes }
+
+// Close ends what is under way with an unknown outcome, and waits until the
+// messages under way are gone. Nothing leads after it.
+func (c *Cell) Close() {
+	c.mu.Lock()
+	for _, r := range c.nodes {
+		r.stepDown()
+	}
+	c.mu.Unlock()
+	c.carry.Wait()
+}
+
+// pass lets d of true time go by.
+func pass(d time.Duration) { <-time.After(d) }
+
+// Elect makes n the leader of the next raft term. A leader that n does not reach
+// does not learn of it.
+func (c *Cell) Elect(n *Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.elect(n)
+}
+
+func (c *Cell) elect(n *Node) {
+	c.term++
+	n.stepDown()
+	n.leads, n.term, n.seen, n.leader = true, c.term, c.term, n.id
+	n.log = append(n.log, entry{term: n.term})
+	for _, r := range c.nodes {
+		if r != n && c.reach(n, r) {
+			r.follow(n)
+		}
+	}
+	n.tellChanged()
+	c.send(n, len(n.log))
+}
+
+// Campaign elects n where Raft could: n reaches a majority whose logs are not
+// ahead of its own. It reports whether n was elected.
+func (c *Cell) Campaign(n *Node) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	votes := 0
+	for _, r := range c.nodes {
+		if c.reach(n, r) && !r.ahead(n) {
+			votes++
+		}
+	}
+	if 2*votes <= len(c.nodes) {
+		return false
+	}
+	c.elect(n)
+	return true
+}
+
+// Cut parts a node from all others, or joins it to them again.
+func (c *Cell) Cut(n *Node, cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n.cut = cut
+	for _, r := range c.nodes {
+		if r.leads {
+			c.send(r, len(r.log))
+		}
+	}
+}
+
+// Depose makes a leader notice that it leads no more.
+func (c *Cell) Depose(n *Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n.stepDown()
+}
+
+// SetDelay sets how long an entry takes to be committed.
+func (c *Cell) SetDelay(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.delay = d
+}
+
+func (c *Cell) reach(a, b *Node) bool { return a == b || !a.cut && !b.cut }
+
+// send brings the leader's log up to index to the others, and then commits it.
+// c.mu is held.
+func (c *Cell) send(n *Node, index int) {
+	term, half := n.term, c.delay/2
+	c.carry.Go(func() {
+		pass(half)
+		c.spread(n, term)
+		pass(half)
+		c.commit(n, term, index)
+	})
+}
+
+// spread stores the leader's log on all nodes that it reaches.
+func (c *Cell) spread(n *Node, term uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !n.leads || n.term != term {
+		return
+	}
+	for _, r := range c.nodes {
+		if r == n || !c.reach(n, r) {
+			continue
+		}
+		if r.seen > n.term {
+			n.stepDown()
+			return
+		}
+		r.follow(n)
+		r.store(n.log)
+	}
+}
+
+// commit applies the leader's log up to index if a majority has stored it.
+func (c *Cell) commit(n *Node, term uint64, index int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !n.leads || n.term != term || n.log[index-1].term != term {
+		return
+	}
+	has := func(r *Node) bool {
+		return c.reach(n, r) && len(r.log) >= index && r.log[index-1].term == term
+	}
+	have := 0
+	for _, r := range c.nodes {
+		if has(r) {
+			have++
+		}
+	}
+	if 2*have <= len(c.nodes) {
+		return
+	}
+	n.apply(index)
+	for _, r := range c.nodes {
+		if r != n && has(r) {
+			r.apply(index)
+		}
+	}
+}
+
+// unknown is the outcome of what was under way when leadership ended.
+var unknown = outcome{err: fmt.Errorf("%w: leadership was lost", cell.ErrUnknown)}

@@ -1,0 +1,83 @@
+package memlog
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// Directory is the id of the data directory that the node of that name has.
+func Directory(id string) string {
+	return fmt.Sprintf("d1d1d1d1d1d1d1d%s", strings.TrimPrefix(id, "r"))
+}
+
+// Leader is the leader's id as far as known here, or empty.
+func (n *Node) Leader() string {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return n.leader
+}
+
+// URL is the base URL of a node's API.
+func (n *Node) URL(id string) string { return n.c.opts.URL(id) }
+
+// CellID is the cell's id.
+func (n *Node) CellID() string { return "c1" }
+
+// Directory is the id of the node's data directory.
+func (n *Node) Directory() string { return Directory(n.id) }
+
+// Health is how the node stands to its leader.
+func (n *Node) Health() cell.Health {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return cell.Health{Heard: n.leader != "", Applied: uint64(n.applied), Behind: uint64(len(n.log) - n.applied)}
+}
+
+// Vitals are the node's figures.
+func (n *Node) Vitals() cell.Vitals {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return cell.Vitals{Term: n.seen, Last: uint64(len(n.log)), Committed: uint64(n.applied), Applied: uint64(n.applied)}
+}
+
+// Promise reports no promise to a leader.
+func (n *Node) Promise() (string, time.Duration, bool) { return "", 0, false }
+
+// Members are all nodes, which vote.
+func (n *Node) Members() []cell.MemberStatus {
+	var out []cell.MemberStatus
+	for _, r := range n.c.nodes {
+		addr := r.id + ":7201"
+		out = append(out, cell.MemberStatus{Member: cell.Member{ID: r.id, RaftAddr: addr, APIURL: n.URL(r.id)}, Directory: r.Directory(), Voter: true, At: addr})
+	}
+	return out
+}
+
+// Membership is the only configuration.
+func (n *Node) Membership() (cell.Membership, error) {
+	return cell.Membership{Index: 1, Members: n.Members()}, nil
+}
+
+// ChangeMember fails with cell.ErrBusy: the members do not change.
+func (n *Node) ChangeMember(context.Context, uint64, cell.Change, cell.MemberStatus) error {
+	return cell.ErrBusy
+}
+
+// Ask asks a node that is in reach how it is.
+func (n *Node) Ask(_ context.Context, name string) (admission.Card, error) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	for _, r := range n.c.nodes {
+		if r.id == name && n.c.reach(n, r) {
+			return admission.Card{ID: r.id, Directory: r.Directory(), CellID: r.CellID(), Heard: r.leader != "", Version: "memlog",
+				Level: state.Level, Applied: uint64(r.applied)}, nil
+		}
+	}
+	return admission.Card{}, fmt.Errorf("%s does not answer", name)
+}
