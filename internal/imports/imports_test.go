@@ -105,7 +105,7 @@ func TestBans(t *testing.T) {
 			found := false
 			for _, p := range all {
 				from := strings.TrimPrefix(p.ImportPath, module)
-				if !matchesAny(b.from, from) {
+				if !b.guards(from) {
 					continue
 				}
 				found = true
@@ -123,6 +123,14 @@ func TestBans(t *testing.T) {
 				t.Errorf("there is no package %v: the rule guards nothing", b.from)
 			}
 		}
+	})
+}
+
+// guards reports whether a package is one of those that the ban is about.
+func (b *ban) guards(path string) bool {
+	return matchesAny(b.from, path) && !slices.ContainsFunc(b.from, func(p string) bool {
+		except, ok := strings.CutPrefix(p, "!")
+		return ok && matches(except, path)
 	})
 }
 
@@ -235,6 +243,12 @@ func TestTheRulesBite(t *testing.T) {
 		p := pkg{ImportPath: module + tc.from, Imports: []string{"fmt", module + tc.imports}}
 		if errs := against(arrows, p); (len(errs) > 0) != tc.wrong {
 			t.Errorf("%s → %s: %v", tc.from, tc.imports, errs)
+		}
+	}
+	b := ban{from: []string{"client/...", "!client/stouttest"}}
+	for path, want := range map[string]bool{"client": true, "client/recipe": true, "client/stouttest": false, "lockapi": false} {
+		if b.guards(path) != want {
+			t.Errorf("%v guards %s: want %v", b.from, path, want)
 		}
 	}
 	for _, tc := range []struct {

@@ -1,0 +1,27 @@
+// Package stouttest is a cell in memory, for unit tests of programs that use
+// package client:
+//
+//	cell := stouttest.New(t, stouttest.Options{})
+//	session, err := cell.Client().NewSession(t.Context())
+//
+// The replicas are the server's own code from the HTTP interface down to the
+// replicated state. Only the log between them and the network are made of
+// memory: nothing listens on a port, and nothing is written to a disk.
+//
+// # Virtual time
+//
+// In a bubble of testing/synctest everything runs in virtual time, so a test of
+// sessions that expire takes milliseconds. Make the cell and its clients inside
+// the bubble, and close the sessions before it ends. Outside of a bubble the
+// same calls run in real time.
+//
+// # Harm
+//
+// KillMaster and IsolateMaster have another replica take over, ExpireSession
+// and ReleaseByForce take away what a program holds, Cut, Lose and LoseAnswers
+// disturb the network of one client, and Delay that of all. Each works at once
+// and lasts until it is taken back, or until the method returns.
+//
+// The members of the cell and their URLs do not change: calls that change them
+// are refused.
+package stouttest

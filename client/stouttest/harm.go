@@ -1,0 +1,121 @@
+package stouttest
+
+import (
+	"context"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/master"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// KillMaster ends the master's process, as a crash does, and returns when
+// another replica is in office and the killed one runs again. In a cell of one
+// replica that very one is the next master. Sessions and locks live on; what
+// was under way has an unknown outcome.
+func (c *Cell) KillMaster() {
+	old := c.inOffice()
+	old.end()
+	pass(electionTime)
+	if len(c.replicas) > 1 {
+		c.elect(old)
+	}
+	old.begin()
+	c.log.Cut(old.node, false)
+	if len(c.replicas) == 1 {
+		c.elect(nil)
+	}
+}
+
+// IsolateMaster parts the master from the other replicas, and returns when
+// another one is in office and the old one is back among them. Clients reach
+// all replicas all the time. It needs a cell of three or more.
+func (c *Cell) IsolateMaster() {
+	if len(c.replicas) == 1 {
+		c.fatalf("IsolateMaster: a cell of one replica has no others")
+	}
+	old := c.inOffice()
+	c.net.part(peerPort(old.node.ID()), true)
+	c.log.Cut(old.node, true)
+	pass(electionTime)
+	c.log.Depose(old.node)
+	c.elect(old)
+	c.net.part(peerPort(old.node.ID()), false)
+	c.log.Cut(old.node, false)
+}
+
+// inOffice is the master's replica.
+func (c *Cell) inOffice() *replica {
+	for _, r := range c.replicas {
+		if m := r.running(); m != nil && m.Known().Self {
+			return r
+		}
+	}
+	c.fatalf("no replica is master")
+	return nil
+}
+
+// ExpireSession ends a session as if its lease had run out, and returns when
+// the cell has done so: what it held leaves its lock-delays behind.
+func (c *Cell) ExpireSession(id string) {
+	at := c.inOffice().node
+	if _, ok := at.State().Session(id); !ok {
+		c.fatalf("ExpireSession: the cell has no session %q", id)
+	}
+	at.Put(state.Command{Time: time.Now().UnixNano(), Operation: &state.ExpireSession{Session: id}})
+	for began := time.Now(); ; pass(entryTime) {
+		if _, ok := at.State().Session(id); !ok {
+			return
+		}
+		if time.Since(began) > patience {
+			c.fatalf("ExpireSession: session %q does not end", id)
+		}
+	}
+}
+
+// ReleaseByForce releases the lock at path for all its holders, as an operator
+// does. Their sessions live on.
+func (c *Cell) ReleaseByForce(path string) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	m := c.inOffice().running()
+	lock, err := m.Lock(ctx, master.LockQuery{Path: path})
+	if err != nil {
+		c.fatalf("ReleaseByForce: the holders of %q: %v", path, err)
+	}
+	for _, h := range lock.Holders {
+		_, err := m.Release(ctx, master.ReleaseRequest{Path: path, Session: h.Session, Handle: h.Handle, Token: h.Token, Forced: true})
+		if err != nil {
+			c.fatalf("ReleaseByForce: %q: %v", path, err)
+		}
+	}
+}
+
+// Cut takes the network away from a client: its connections break, and new ones
+// are refused, until Mend.
+func (c *Cell) Cut(of *client.Client) { c.wayOf(of).set(refused) }
+
+// Lose has all get lost that a client sends and is sent, without a word, until
+// Mend. Its calls wait until they give up.
+func (c *Cell) Lose(of *client.Client) { c.wayOf(of).set(lost) }
+
+// LoseAnswers has a client's requests arrive, and the answers get lost, until
+// Mend.
+func (c *Cell) LoseAnswers(of *client.Client) { c.wayOf(of).set(deaf) }
+
+// Mend ends what Cut, Lose and LoseAnswers began.
+func (c *Cell) Mend(of *client.Client) { c.wayOf(of).set(whole) }
+
+func (c *Cell) wayOf(of *client.Client) *way {
+	c.mu.Lock()
+	w := c.clients[of]
+	c.mu.Unlock()
+	if w == nil {
+		c.fatalf("the client is none of this cell's")
+	}
+	return w
+}
+
+// Delay has each answer to a client, and each beginning of a stream of events,
+// take d longer; 0 ends that.
+func (c *Cell) Delay(d time.Duration) { c.delay.Store(int64(d)) }

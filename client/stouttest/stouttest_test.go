@@ -1,0 +1,247 @@
+package stouttest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/stouttest"
+	_ "github.com/stoutlock/stout/internal/bubbles"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// inCell runs a test in a bubble with a cell.
+func inCell(t *testing.T, size int, test func(t *testing.T, cell *stouttest.Cell)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, stouttest.New(t, stouttest.Options{Size: size})) })
+}
+
+func open(t *testing.T, c *client.Client, ttl time.Duration) *client.Session {
+	t.Helper()
+	s, err := c.NewSession(t.Context(), client.WithTTL(ttl))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = s.Close(ctx)
+	})
+	return s
+}
+
+func lock(t *testing.T, s *client.Session, path string, opts ...client.LockOption) *client.Held {
+	t.Helper()
+	h, err := s.Lock(t.Context(), path, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestMasterIsKilled: another takes over, in a cell of one the same again, and
+// holds survive.
+func TestMasterIsKilled(t *testing.T) {
+	for _, size := range []int{1, 3, 5} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			inCell(t, size, func(t *testing.T, cell *stouttest.Cell) {
+				s := open(t, cell.Client(), 10*time.Second)
+				h := lock(t, s, "/a")
+				for range 3 {
+					before := cell.Master()
+					cell.KillMaster()
+					if now := cell.Master(); now == "" || size > 1 && now == before {
+						t.Errorf("%q is master after %q was killed", now, before)
+					}
+					time.Sleep(15 * time.Second)
+					if s.State() != client.Safe || h.Err() != nil {
+						t.Fatalf("the session is %v, the hold %v", s.State(), h.Err())
+					}
+				}
+				if err := h.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestMasterIsIsolated: another takes over, and clients of the old one follow.
+func TestMasterIsIsolated(t *testing.T) {
+	inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {
+		s := open(t, cell.Client(), 10*time.Second)
+		h := lock(t, s, "/a")
+		before := cell.Master()
+		cell.IsolateMaster()
+		if now := cell.Master(); now == before {
+			t.Errorf("%q is master still", now)
+		}
+		lock(t, s, "/b")
+		time.Sleep(15 * time.Second)
+		if h.Err() != nil {
+			t.Error(h.Err())
+		}
+	})
+}
+
+// TestForwarding: a call to a replica that is not the master gets to it.
+func TestForwarding(t *testing.T) {
+	inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {
+		for _, url := range cell.URLs() {
+			c := cell.Client(func(c *client.Config) { c.URLs, c.OnlyURLs = []string{url}, true })
+			if _, err := c.Put(t.Context(), "/f", []byte(url)); err != nil {
+				t.Errorf("%s: %v", url, err)
+			}
+			if f, err := c.Get(t.Context(), "/f"); err != nil || string(f.Content) != url {
+				t.Errorf("%s: %q, %v", url, f.Content, err)
+			}
+		}
+	})
+}
+
+// TestSessionExpires: a session that is ended by the cell, or that cannot reach
+// it, is over, and what it held goes to the next one.
+func TestSessionExpires(t *testing.T) {
+	for name, end := range map[string]func(*stouttest.Cell, *client.Client, string){
+		"by the cell": func(cell *stouttest.Cell, _ *client.Client, id string) { cell.ExpireSession(id) },
+		"cut":         func(cell *stouttest.Cell, c *client.Client, _ string) { cell.Cut(c) },
+		"all is lost": func(cell *stouttest.Cell, c *client.Client, _ string) { cell.Lose(c) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {
+				c := cell.Client()
+				s := open(t, c, 5*time.Second)
+				h := lock(t, s, "/a")
+				began := time.Now()
+				end(cell, c, s.ID())
+				next := lock(t, open(t, cell.Client(), time.Minute), "/a", client.Wait(time.Minute))
+				if h.Err() == nil || next.Token() <= h.Token() {
+					t.Errorf("the next holds it with token %d after %d, while the first has %v", next.Token(), h.Token(), h.Err())
+				}
+				cell.Mend(c)
+				select {
+				case <-s.Done():
+				case <-time.After(time.Minute):
+				}
+				if !errors.Is(s.Err(), client.ErrSessionExpired) {
+					t.Errorf("after %v: %v", time.Since(began), s.Err())
+				}
+			})
+		})
+	}
+}
+
+// TestReleaseByForce: the holder learns that it holds no more, and its session
+// lives.
+func TestReleaseByForce(t *testing.T) {
+	inCell(t, 1, func(t *testing.T, cell *stouttest.Cell) {
+		s := open(t, cell.Client(), 10*time.Second)
+		h := lock(t, s, "/a")
+		cell.ReleaseByForce("/a")
+		lock(t, open(t, cell.Client(), time.Minute), "/a")
+		if err := h.Unlock(t.Context()); !errors.Is(err, client.ErrLockLost) {
+			t.Errorf("the first one's unlock: %v", err)
+		}
+		if s.State() != client.Safe {
+			t.Errorf("its session is %v", s.State())
+		}
+	})
+}
+
+// TestLostAnswers: a write whose answers are lost is made all the same.
+func TestLostAnswers(t *testing.T) {
+	inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {
+		c, other := cell.Client(), cell.Client()
+		if _, err := c.Put(t.Context(), "/known", nil); err != nil { // the client knows its cell
+			t.Fatal(err)
+		}
+		cell.LoseAnswers(c)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := c.Create(ctx, "/f", []byte("x")); err == nil {
+			t.Error("an answer came")
+		}
+		if f, err := other.Get(t.Context(), "/f"); err != nil || string(f.Content) != "x" {
+			t.Errorf("%q, %v", f.Content, err)
+		}
+		cell.Mend(c)
+		if f, err := c.Get(t.Context(), "/f"); err != nil || string(f.Content) != "x" {
+			t.Errorf("mended: %q, %v", f.Content, err)
+		}
+	})
+}
+
+// TestDelay: answers take so long.
+func TestDelay(t *testing.T) {
+	inCell(t, 1, func(t *testing.T, cell *stouttest.Cell) {
+		c := cell.Client()
+		if _, err := c.Put(t.Context(), "/f", nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range []time.Duration{700 * time.Millisecond, 0} {
+			cell.Delay(d)
+			began := time.Now()
+			if _, err := c.Get(t.Context(), "/f"); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took < d || took > d+10*time.Millisecond {
+				t.Errorf("with a delay of %v it took %v", d, took)
+			}
+		}
+	})
+}
+
+// TestEvents: a stream of events goes on over changes of master and lost
+// connections, and misses nothing.
+func TestEvents(t *testing.T) {
+	inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {
+		c, writer := cell.Client(), cell.Client()
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := make(chan string, 100)
+		ended := make(chan bool)
+		go func() {
+			defer close(ended)
+			for e, err := range c.Watch(ctx, 0, client.OnPrefix("/f/"), client.OfType(lockapi.EventFileCreated)) {
+				if err != nil {
+					return
+				}
+				if e.File != nil {
+					seen <- e.Path
+				}
+			}
+		}()
+		for i, harm := range []func(){func() {}, cell.KillMaster, func() { cell.Cut(c); cell.Mend(c) }, cell.IsolateMaster, func() { cell.Lose(c); time.Sleep(time.Second); cell.Mend(c) }} {
+			harm()
+			path := fmt.Sprintf("/f/%d", i)
+			if _, err := writer.Create(t.Context(), path, nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-seen; got != path {
+				t.Errorf("%s after %s", got, path)
+			}
+		}
+		cancel()
+		<-ended
+	})
+}
+
+// TestRealTime: outside of a bubble, and without a test, a cell works as well.
+func TestRealTime(t *testing.T) {
+	cell := stouttest.New(nil, stouttest.Options{})
+	defer cell.Close()
+	s, err := cell.Client().NewSession(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := lock(t, s, "/a")
+	if err := h.Unlock(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
