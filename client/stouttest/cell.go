@@ -21,6 +21,9 @@ type Options struct {
 	// LeaseTerm is the master's lease. A new master waits for the end of the
 	// earlier one's. Default: 2 s.
 	LeaseTerm time.Duration
+	// Events is how many events each replica keeps; a reader that is further behind
+	// learns that they are compacted. Default: 1000.
+	Events int
 	// Log, if it is set, is called with each line that a replica logs. Default: the
 	// lines are dropped.
 	Log func(replica, line string)
@@ -78,7 +81,7 @@ func New(t TB, o Options) *Cell {
 	if o.Size < 1 || o.Size%2 == 0 {
 		c.fatalf("a cell of %d replicas: Size is to be odd", o.Size)
 	}
-	c.log = memlog.New(o.Size, memlog.Options{Broken: c.broken})
+	c.log = memlog.New(o.Size, memlog.Options{Events: o.Events, Broken: c.broken})
 	c.log.SetDelay(entryTime)
 	for _, n := range c.log.Nodes() {
 		r := &replica{c: c, node: n}

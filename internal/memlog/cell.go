@@ -18,6 +18,8 @@ const Delay = 10 * time.Millisecond
 type Options struct {
 	// Rates are how fast the nodes' clocks run; 1, which is true, where missing.
 	Rates []float64
+	// Events is how many events each node keeps. Default: 1000.
+	Events int
 	// URL is the base URL of a node's API. Default: "http://" and the node's id.
 	URL func(id string) string
 	// Broken is called with each fault of a state that an entry leads to. Default:
@@ -49,6 +51,9 @@ type outcome struct {
 
 // New makes a cell of n nodes r1, r2, … without a leader.
 func New(n int, o Options) *Cell {
+	if o.Events == 0 {
+		o.Events = 1000
+	}
 	if o.URL == nil {
 		o.URL = func(id string) string { return "http://" + id }
 	}
@@ -58,7 +63,7 @@ func New(n int, o Options) *Cell {
 	c := &Cell{opts: o, began: time.Now(), delay: Delay}
 	for i := range n {
 		r := &Node{c: c, id: fmt.Sprintf("r%d", i+1), offset: time.Duration(i+1) * time.Hour, rate: 1, state: state.New(),
-			ring: events.New(1000, 1<<20, 0), changed: make(chan struct{}), futures: map[int]chan outcome{}}
+			ring: events.New(o.Events, 1<<20, 0), changed: make(chan struct{}), futures: map[int]chan outcome{}}
 		if i < len(o.Rates) {
 			r.rate = o.Rates[i]
 		}
