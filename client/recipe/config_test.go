@@ -1,5 +1,3 @@
-//go:build unix
-
 package recipe_test
 
 import (
@@ -9,63 +7,103 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/recipe"
-	"github.com/stoutlock/stout/test/cell"
+	"github.com/stoutlock/stout/client/stouttest"
 )
 
 // TestConfig: every good value arrives, over changes of master and a way that
 // was cut, and what is no good leaves the last good one.
 func TestConfig(t *testing.T) {
-	ctx, path := cell.Bounded(t), newPath()
-	m, writer := newMachine(t), newCell()
-	limit, err := recipe.FollowConfig(ctx, m.Client, path, 10, func(b []byte) (int, error) { return strconv.Atoi(string(b)) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait := func(value int, failed error) {
-		t.Helper()
-		for {
-			changed := limit.Changed()
-			if err := limit.Err(); limit.Value() == value && (err == nil) == (failed == nil) && (failed == nil || errors.Is(err, failed)) {
-				return
-			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				t.Fatalf("the value is %d, %v; wanted %d, %v", limit.Value(), limit.Err(), value, failed)
-			}
-		}
-	}
-	put := func(content string) uint64 {
-		t.Helper()
-		stat, err := writer.Put(ctx, path, []byte(content))
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, path := bounded(t), "/t"
+		m, writer := c.Client(), c.Client()
+		limit, err := recipe.FollowConfig(ctx, m, path, 10, func(b []byte) (int, error) { return strconv.Atoi(string(b)) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		return stat.Revision
-	}
-	wait(10, client.ErrNotFound)
-	put("20")
-	wait(20, nil)
-	good := put("21")
-	wait(21, nil)
-	if got := limit.Revision(); got != good {
-		t.Errorf("revision %d; it was written at %d", got, good)
-	}
-	put("a lot")
-	wait(21, strconv.ErrSyntax)
-	if _, err := writer.Put(ctx, path+"0", []byte("99")); err != nil { // somebody else's
-		t.Fatal(err)
-	}
-	killMaster(t)
-	put("22")
-	wait(22, nil)
-	m.way.cut()
-	put("23")
-	put("24")
-	m.way.mend()
-	wait(24, nil)
-	if _, err := writer.Delete(ctx, path); err != nil {
-		t.Fatal(err)
-	}
-	wait(24, client.ErrNotFound)
+		wait := func(value int, failed error) {
+			t.Helper()
+			for {
+				changed := limit.Changed()
+				if err := limit.Err(); limit.Value() == value && (err == nil) == (failed == nil) && (failed == nil || errors.Is(err, failed)) {
+					return
+				}
+				select {
+				case <-changed:
+				case <-ctx.Done():
+					t.Fatalf("the value is %d, %v; wanted %d, %v", limit.Value(), limit.Err(), value, failed)
+				}
+			}
+		}
+		put := func(content string) uint64 {
+			t.Helper()
+			stat, err := writer.Put(ctx, path, []byte(content))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return stat.Revision
+		}
+		wait(10, client.ErrNotFound)
+		put("20")
+		wait(20, nil)
+		good := put("21")
+		wait(21, nil)
+		if got := limit.Revision(); got != good {
+			t.Errorf("revision %d; it was written at %d", got, good)
+		}
+		put("a lot")
+		wait(21, strconv.ErrSyntax)
+		if _, err := writer.Put(ctx, path+"0", []byte("99")); err != nil { // somebody else's
+			t.Fatal(err)
+		}
+		c.KillMaster()
+		put("22")
+		wait(22, nil)
+		c.Cut(m)
+		put("23")
+		put("24")
+		c.Mend(m)
+		wait(24, nil)
+		if _, err := writer.Delete(ctx, path); err != nil {
+			t.Fatal(err)
+		}
+		wait(24, client.ErrNotFound)
+	})
+}
+
+// TestConfigAfterRefusal: a value whose events were refused for a while, or are
+// no longer kept, is followed again.
+func TestConfigAfterRefusal(t *testing.T) {
+	inCellOf(t, stouttest.Options{Events: 5}, func(t *testing.T, c *stouttest.Cell) {
+		ctx, path := bounded(t), "/t"
+		m, meddler := newMeddled(c)
+		refuse, refused := noEvents()
+		meddler.set(refuse)
+		limit, err := recipe.FollowConfig(ctx, m, path, 10, func(b []byte) (int, error) { return strconv.Atoi(string(b)) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait := func(value int) {
+			t.Helper()
+			for limit.Value() != value || limit.Err() != nil {
+				pause(t, ctx, "the value is "+strconv.Itoa(value))
+			}
+		}
+		put := func(path, content string) {
+			t.Helper()
+			if _, err := c.Client().Put(ctx, path, []byte(content)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-refused
+		put(path, "20")
+		meddler.set(nil)
+		wait(20)
+		c.Cut(m)
+		put(path, "30")
+		for range 10 {
+			put("/other", "")
+		}
+		c.Mend(m)
+		wait(30)
+	})
 }

@@ -1,5 +1,3 @@
-//go:build unix
-
 package recipe_test
 
 import (
@@ -9,7 +7,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/recipe"
-	"github.com/stoutlock/stout/test/cell"
+	"github.com/stoutlock/stout/client/stouttest"
 )
 
 // observe tells who leads on a channel.
@@ -34,109 +32,165 @@ func named(name string) func(recipe.Leader) bool {
 // TestLateLeaderWritesNothing: a leader that was cut off, and comes back, does
 // not overwrite what its successor says of itself, nor delete it.
 func TestLateLeaderWritesNothing(t *testing.T) {
-	ctx, path := cell.Bounded(t), newPath()
-	a, b := newMachine(t), newMachine(t)
-	leaders := observe(t, newCell(), path)
-	one, err := recipe.Campaign(ctx, a.session(t, "a"), path, []byte("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := receive(t, leaders, "a leads", named("a"))
-	campaign := make(chan *recipe.Leadership, 1)
-	second := b.sessionFor(t, "b", longTTL)
-	go func() {
-		l, err := recipe.Campaign(ctx, second, path, []byte("b"))
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, path := bounded(t), "/t"
+		a, b := c.Client(), c.Client()
+		leaders := observe(t, c.Client(), path)
+		one, err := recipe.Campaign(ctx, session(t, c, a, "a"), path, []byte("a"))
 		if err != nil {
+			t.Fatal(err)
+		}
+		first := receive(t, leaders, "a leads", named("a"))
+		campaign := make(chan *recipe.Leadership, 1)
+		second := sessionFor(t, c, b, "b", longTTL)
+		go func() {
+			l, err := recipe.Campaign(ctx, second, path, []byte("b"))
+			if err != nil {
+				t.Error(err)
+			}
+			campaign <- l
+		}()
+		c.KillMaster()
+		if now, err := recipe.Now(ctx, b, path); err != nil || string(now.Value) != "a" {
+			t.Fatalf("after a change of master %q leads, %v", now.Value, err)
+		}
+
+		c.Cut(a)
+		two := <-campaign
+		if one.Err() == nil {
+			t.Error("two lead at a time")
+		}
+		later := receive(t, leaders, "b leads", named("b"))
+		if later.Revision <= first.Revision {
+			t.Errorf("b leads at revision %d, after a at %d", later.Revision, first.Revision)
+		}
+		c.Mend(a)
+		if err := one.Proclaim(ctx, []byte("a again")); !errors.Is(err, client.ErrNotHeld) && !errors.Is(err, client.ErrSessionExpired) {
+			t.Errorf("a late leader wrote: %v", err)
+		}
+		if err := one.Resign(ctx); err == nil {
+			t.Error("a late leader resigned from what it had")
+		}
+		if now, err := recipe.Now(ctx, a, path); err != nil || string(now.Value) != "b" {
+			t.Errorf("%q leads, %v", now.Value, err)
+		}
+
+		c.IsolateMaster()
+		if err := two.Proclaim(ctx, []byte("b, elsewhere")); err != nil {
 			t.Error(err)
 		}
-		campaign <- l
-	}()
-	killMaster(t)
-	if now, err := recipe.Now(ctx, b.Client, path); err != nil || string(now.Value) != "a" {
-		t.Fatalf("after a change of master %q leads, %v", now.Value, err)
-	}
-
-	a.way.cut()
-	two := <-campaign
-	if one.Err() == nil {
-		t.Error("two lead at a time")
-	}
-	later := receive(t, leaders, "b leads", named("b"))
-	if later.Revision <= first.Revision {
-		t.Errorf("b leads at revision %d, after a at %d", later.Revision, first.Revision)
-	}
-	a.way.mend()
-	if err := one.Proclaim(ctx, []byte("a again")); !errors.Is(err, client.ErrNotHeld) && !errors.Is(err, client.ErrSessionExpired) {
-		t.Errorf("a late leader wrote: %v", err)
-	}
-	if err := one.Resign(ctx); err == nil {
-		t.Error("a late leader resigned from what it had")
-	}
-	if now, err := recipe.Now(ctx, a.Client, path); err != nil || string(now.Value) != "b" {
-		t.Errorf("%q leads, %v", now.Value, err)
-	}
-
-	cutMaster(t)
-	if err := two.Proclaim(ctx, []byte("b, elsewhere")); err != nil {
-		t.Error(err)
-	}
-	receive(t, leaders, "b says where it is now", named("b, elsewhere"))
-	if err := two.Resign(ctx); err != nil {
-		t.Error(err)
-	}
-	receive(t, leaders, "nobody leads", func(l recipe.Leader) bool { return l.Revision == 0 })
+		receive(t, leaders, "b says where it is now", named("b, elsewhere"))
+		if err := two.Resign(ctx); err != nil {
+			t.Error(err)
+		}
+		receive(t, leaders, "nobody leads", func(l recipe.Leader) bool { return l.Revision == 0 })
+	})
 }
 
 // TestLeadAgain: who loses the office campaigns again in the same process, with
 // a new session where the old one is over.
 func TestLeadAgain(t *testing.T) {
-	ctx, path := cell.Bounded(t), newPath()
-	m := newMachine(t)
-	leaders := observe(t, newCell(), path)
-	started, stopped := make(chan *recipe.Leadership, 10), make(chan bool, 10)
-	leading, resign := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- recipe.Lead(leading, m.Client, path, []byte("me"), recipe.Callbacks{
-			Started: func(ctx context.Context, l *recipe.Leadership) error {
-				started <- l
-				<-ctx.Done()
-				return ctx.Err()
-			},
-			Stopped: func() { stopped <- true },
-		}, client.WithTTL(ttl))
-	}()
-	always := func(*recipe.Leadership) bool { return true }
-	first := receive(t, started, "it leads", always)
-	receive(t, leaders, "it says so", named("me"))
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, path := bounded(t), "/t"
+		m := c.Client()
+		leaders := observe(t, c.Client(), path)
+		started, stopped := make(chan *recipe.Leadership, 10), make(chan bool, 10)
+		leading, resign := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() {
+			ended <- recipe.Lead(leading, m, path, []byte("me"), recipe.Callbacks{
+				Started: func(ctx context.Context, l *recipe.Leadership) error {
+					started <- l
+					<-ctx.Done()
+					return ctx.Err()
+				},
+				Stopped: func() { stopped <- true },
+			}, client.WithTTL(ttl))
+		}()
+		always := func(*recipe.Leadership) bool { return true }
+		first := receive(t, started, "it leads", always)
+		receive(t, leaders, "it says so", named("me"))
 
-	// An operator takes the lock: the session lives.
-	lock, err := m.ReadLock(ctx, path)
-	if err != nil || len(lock.Holders) != 1 {
-		t.Fatalf("holders %v, %v", lock.Holders, err)
-	}
-	session := lock.Holders[0].Session
-	if done, err := m.Release(ctx, path, session, first.Handle(), first.Token()); err != nil || !done {
-		t.Fatalf("released: %v, %v", done, err)
-	}
-	<-stopped
-	second := receive(t, started, "it leads again", always)
-	if second.Token() <= first.Token() {
-		t.Errorf("token %d after %d", second.Token(), first.Token())
-	}
-	// The session is ended.
-	if err := m.KillSession(ctx, session); err != nil {
-		t.Fatal(err)
-	}
-	<-stopped
-	third := receive(t, started, "it leads with a new session", always)
-	if third.Token() <= second.Token() {
-		t.Errorf("token %d after %d", third.Token(), second.Token())
-	}
-	resign()
-	<-stopped
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("Lead returned %v", err)
-	}
-	receive(t, leaders, "nobody leads", func(l recipe.Leader) bool { return l.Revision == 0 })
+		// An operator takes the lock: the session lives.
+		lock, err := m.ReadLock(ctx, path)
+		if err != nil || len(lock.Holders) != 1 {
+			t.Fatalf("holders %v, %v", lock.Holders, err)
+		}
+		session := lock.Holders[0].Session
+		if done, err := m.Release(ctx, path, session, first.Handle(), first.Token()); err != nil || !done {
+			t.Fatalf("released: %v, %v", done, err)
+		}
+		<-stopped
+		second := receive(t, started, "it leads again", always)
+		if second.Token() <= first.Token() {
+			t.Errorf("token %d after %d", second.Token(), first.Token())
+		}
+		// The session is ended.
+		if err := m.KillSession(ctx, session); err != nil {
+			t.Fatal(err)
+		}
+		<-stopped
+		third := receive(t, started, "it leads with a new session", always)
+		if third.Token() <= second.Token() {
+			t.Errorf("token %d after %d", third.Token(), second.Token())
+		}
+		resign()
+		<-stopped
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Lead returned %v", err)
+		}
+		receive(t, leaders, "nobody leads", func(l recipe.Leader) bool { return l.Revision == 0 })
+	})
+}
+
+// TestForcedOutLeaderWritesNothing: a leader whose lock an operator has released
+// writes no more of itself, though its session lives.
+func TestForcedOutLeaderWritesNothing(t *testing.T) {
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, path := bounded(t), "/t"
+		m := c.Client()
+		l, err := recipe.Campaign(ctx, sessionFor(t, c, m, "a", longTTL), path, []byte("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.ReleaseByForce(path)
+		if err := l.Proclaim(ctx, []byte("late")); !errors.Is(err, client.ErrNotHeld) && !errors.Is(err, client.ErrLockLost) {
+			t.Errorf("a late leader wrote: %v", err)
+		}
+		if now, err := recipe.Now(ctx, m, path); err != nil || string(now.Value) == "late" {
+			t.Errorf("%q leads, %v", now.Value, err)
+		}
+	})
+}
+
+// TestLeaderIsCutOff: its context ends before another can lead.
+func TestLeaderIsCutOff(t *testing.T) {
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, path := bounded(t), "/t"
+		a, b := c.Client(), c.Client()
+		leading, stop := context.WithCancel(ctx)
+		started, stopped, ended := make(chan bool, 1), make(chan bool, 1), make(chan bool)
+		go func() {
+			defer close(ended)
+			_ = recipe.Lead(leading, a, path, nil, recipe.Callbacks{Started: func(ctx context.Context, _ *recipe.Leadership) error {
+				started <- true
+				<-ctx.Done()
+				stopped <- true
+				return ctx.Err()
+			}}, client.WithTTL(ttl))
+		}()
+		<-started
+		c.Cut(a)
+		if _, err := recipe.Campaign(ctx, session(t, c, b, "b"), path, nil); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-stopped:
+		default:
+			t.Error("b leads while a does")
+		}
+		c.Mend(a)
+		stop()
+		<-ended
+	})
 }

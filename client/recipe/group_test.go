@@ -1,5 +1,3 @@
-//go:build unix
-
 package recipe_test
 
 import (
@@ -11,7 +9,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/recipe"
-	"github.com/stoutlock/stout/test/cell"
+	"github.com/stoutlock/stout/client/stouttest"
 )
 
 // members tells a group's members on a channel, as "name=value ...".
@@ -39,164 +37,171 @@ func same(want string) func(string) bool { return func(got string) bool { return
 // TestMembers: who dies is told to be gone, who comes back is there again, and
 // a change of master is neither.
 func TestMembers(t *testing.T) {
-	ctx, dir := cell.Bounded(t), newPath()+"/"
-	told := members(t, newCell(), dir)
-	receive(t, told, "nobody is there", same(""))
-	staying, leave := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	a, b := newMachine(t), newMachine(t)
-	go func() { ended <- recipe.Stay(staying, a.Client, dir, "a", []byte("1"), client.WithTTL(ttl)) }()
-	receive(t, told, "a is there", same("a=1"))
-	s := b.session(t, "b")
-	if err := recipe.Join(ctx, s, dir, "b", []byte("2")); err != nil {
-		t.Fatal(err)
-	}
-	receive(t, told, "b is there", same("a=1 b=2"))
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, dir := bounded(t), "/t/"
+		told := members(t, c.Client(), dir)
+		receive(t, told, "nobody is there", same(""))
+		staying, leave := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		a, b := c.Client(), c.Client()
+		go func() { ended <- recipe.Stay(staying, a, dir, "a", []byte("1"), client.WithTTL(ttl)) }()
+		receive(t, told, "a is there", same("a=1"))
+		s := session(t, c, b, "b")
+		if err := recipe.Join(ctx, s, dir, "b", []byte("2")); err != nil {
+			t.Fatal(err)
+		}
+		receive(t, told, "b is there", same("a=1 b=2"))
 
-	killMaster(t)
-	cutMaster(t)
-	if err := recipe.Join(ctx, s, dir, "b", []byte("3")); err != nil {
-		t.Fatal(err)
-	}
-	if got := <-told; got != "a=1 b=3" {
-		t.Errorf("after changes of master %q are there", got)
-	}
+		c.KillMaster()
+		c.IsolateMaster()
+		if err := recipe.Join(ctx, s, dir, "b", []byte("3")); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-told; got != "a=1 b=3" {
+			t.Errorf("after changes of master %q are there", got)
+		}
 
-	a.way.cut()
-	receive(t, told, "a is gone", same("b=3"))
-	a.way.mend()
-	receive(t, told, "a is back", same("a=1 b=3"))
-	if err := recipe.Leave(ctx, s, dir, "b"); err != nil {
-		t.Fatal(err)
-	}
-	receive(t, told, "b has left", same("a=1"))
-	leave()
-	receive(t, told, "a has left", same(""))
-	if err := <-ended; err == nil {
-		t.Error("Stay returned nil")
-	}
+		c.Cut(a)
+		receive(t, told, "a is gone", same("b=3"))
+		c.Mend(a)
+		receive(t, told, "a is back", same("a=1 b=3"))
+		if err := recipe.Leave(ctx, s, dir, "b"); err != nil {
+			t.Fatal(err)
+		}
+		receive(t, told, "b has left", same("a=1"))
+		leave()
+		receive(t, told, "a has left", same(""))
+		if err := <-ended; err == nil {
+			t.Error("Stay returned nil")
+		}
+	})
 }
 
 // TestMeet: nobody is let through before all are there, and everybody after.
 func TestMeet(t *testing.T) {
-	ctx, dir := cell.Bounded(t), newPath()+"/"
-	met := make(chan string, 3)
-	meet := func(name string) {
-		s := newMachine(t).session(t, name)
-		go func() {
-			if err := recipe.Meet(ctx, s, dir, name, 3); err != nil {
-				t.Error(err)
-			}
-			met <- name
-		}()
-	}
-	meet("a")
-	meet("b")
-	killMaster(t)
-	select {
-	case name := <-met:
-		t.Errorf("%s did not wait for the third", name)
-	default:
-	}
-	meet("c")
-	for range 3 {
-		receive(t, met, "all are there", func(string) bool { return true })
-	}
-	meet("late")
-	receive(t, met, "a late one is let through", same("late"))
-	if err := recipe.Meet(ctx, newMachine(t).session(t, "x"), dir, "all.there", 3); err == nil {
-		t.Error("a name that says that all are there was taken")
-	}
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, dir := bounded(t), "/t/"
+		met := make(chan string, 3)
+		meet := func(name string) {
+			s := session(t, c, c.Client(), name)
+			go func() {
+				if err := recipe.Meet(ctx, s, dir, name, 3); err != nil {
+					t.Error(err)
+				}
+				met <- name
+			}()
+		}
+		meet("a")
+		meet("b")
+		c.KillMaster()
+		select {
+		case name := <-met:
+			t.Errorf("%s did not wait for the third", name)
+		default:
+		}
+		meet("c")
+		for range 3 {
+			receive(t, met, "all are there", func(string) bool { return true })
+		}
+		meet("late")
+		receive(t, met, "a late one is let through", same("late"))
+		if err := recipe.Meet(ctx, session(t, c, c.Client(), "x"), dir, "all.there", 3); err == nil {
+			t.Error("a name that says that all are there was taken")
+		}
+	})
 }
 
 // TestMeetWithoutTheDead: who dies before the meeting is complete counts no more,
 // and is told.
 func TestMeetWithoutTheDead(t *testing.T) {
-	t.Parallel()
-	ctx, dir := cell.Bounded(t), newPath()+"/"
-	told := members(t, newCell(), dir)
-	met := make(chan string, 3)
-	meet := func(name string) *client.Session {
-		s := newMachine(t).sessionFor(t, name, longTTL)
-		go func() {
-			switch err := recipe.Meet(ctx, s, dir, name, 3); {
-			case errors.Is(err, client.ErrSessionClosed):
-				name = "closed"
-			case err != nil:
-				t.Error(err)
-			}
-			met <- name
-		}()
-		return s
-	}
-	meet("a")
-	dying := meet("b")
-	receive(t, told, "two are there", same("a= b="))
-	if err := dying.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
-	receive(t, met, "it is told", same("closed"))
-	meet("c")
-	receive(t, told, "two are there again", same("a= c="))
-	meet("d")
-	all := map[string]bool{}
-	for range 3 {
-		all[receive(t, met, "all are there", func(string) bool { return true })] = true
-	}
-	if len(all) != 3 || !all["a"] || !all["c"] || !all["d"] {
-		t.Errorf("%v have met", all)
-	}
-	var revisions []uint64
-	for _, name := range []string{"d", "all.there"} {
-		file, err := newCell().Get(ctx, dir+name)
-		if err != nil {
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, dir := bounded(t), "/t/"
+		told := members(t, c.Client(), dir)
+		met := make(chan string, 3)
+		meet := func(name string) *client.Session {
+			s := sessionFor(t, c, c.Client(), name, longTTL)
+			go func() {
+				switch err := recipe.Meet(ctx, s, dir, name, 3); {
+				case errors.Is(err, client.ErrSessionClosed):
+					name = "closed"
+				case err != nil:
+					t.Error(err)
+				}
+				met <- name
+			}()
+			return s
+		}
+		meet("a")
+		dying := meet("b")
+		receive(t, told, "two are there", same("a= b="))
+		if err := dying.Close(ctx); err != nil {
 			t.Fatal(err)
 		}
-		revisions = append(revisions, file.Revision)
-	}
-	if revisions[0] > revisions[1] {
-		t.Error("they did not wait for the last of them, but for the dead")
-	}
+		receive(t, met, "it is told", same("closed"))
+		meet("c")
+		receive(t, told, "two are there again", same("a= c="))
+		meet("d")
+		all := map[string]bool{}
+		for range 3 {
+			all[receive(t, met, "all are there", func(string) bool { return true })] = true
+		}
+		if len(all) != 3 || !all["a"] || !all["c"] || !all["d"] {
+			t.Errorf("%v have met", all)
+		}
+		var revisions []uint64
+		for _, name := range []string{"d", "all.there"} {
+			file, err := c.Client().Get(ctx, dir+name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			revisions = append(revisions, file.Revision)
+		}
+		if revisions[0] > revisions[1] {
+			t.Error("they did not wait for the last of them, but for the dead")
+		}
+	})
 }
 
 // TestBarrier: whoever awaits it passes when it is lowered, or when the session
 // that raised it is over, and not before.
 func TestBarrier(t *testing.T) {
-	ctx, path := cell.Bounded(t), newPath()
-	m := newMachine(t)
-	if err := recipe.Await(ctx, m.Client, path); err != nil {
-		t.Fatal(err)
-	}
-	s := m.session(t, "guard")
-	passed := make(chan string, 1)
-	await := func() {
-		go func() {
-			if err := recipe.Await(ctx, newCell(), path); err != nil {
-				t.Error(err)
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, path := bounded(t), "/t"
+		m := c.Client()
+		if err := recipe.Await(ctx, m, path); err != nil {
+			t.Fatal(err)
+		}
+		s := session(t, c, m, "guard")
+		passed := make(chan string, 1)
+		await := func() {
+			go func() {
+				if err := recipe.Await(ctx, c.Client(), path); err != nil {
+					t.Error(err)
+				}
+				passed <- "passed"
+			}()
+		}
+		for range 2 {
+			if err := recipe.Raise(ctx, s, path, client.Ephemeral()); err != nil {
+				t.Fatal(err)
 			}
-			passed <- "passed"
-		}()
-	}
-	for range 2 {
+		}
+		await()
+		c.KillMaster()
+		select {
+		case <-passed:
+			t.Error("the barrier was passed while it was up")
+		default:
+		}
+		if err := recipe.Lower(ctx, s, path); err != nil {
+			t.Fatal(err)
+		}
+		receive(t, passed, "it is passed", same("passed"))
 		if err := recipe.Raise(ctx, s, path, client.Ephemeral()); err != nil {
 			t.Fatal(err)
 		}
-	}
-	await()
-	killMaster(t)
-	select {
-	case <-passed:
-		t.Error("the barrier was passed while it was up")
-	default:
-	}
-	if err := recipe.Lower(ctx, s, path); err != nil {
-		t.Fatal(err)
-	}
-	receive(t, passed, "it is passed", same("passed"))
-	if err := recipe.Raise(ctx, s, path, client.Ephemeral()); err != nil {
-		t.Fatal(err)
-	}
-	await()
-	m.way.cut() // its guard dies
-	receive(t, passed, "it is passed", same("passed"))
+		await()
+		c.Cut(m) // its guard dies
+		receive(t, passed, "it is passed", same("passed"))
+	})
 }

@@ -1,5 +1,3 @@
-//go:build unix
-
 package recipe_test
 
 import (
@@ -12,7 +10,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/recipe"
-	"github.com/stoutlock/stout/test/cell"
+	"github.com/stoutlock/stout/client/stouttest"
 )
 
 // record is who does which job, and who has done it.
@@ -50,132 +48,134 @@ func (r *record) count() int {
 // killed, each job is done, by one at a time, and once by those who heed their
 // context.
 func TestQueue(t *testing.T) {
-	ctx, dir := cell.Bounded(t), newPath()+"/"
-	q, err := recipe.NewQueue(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const jobs = 30
-	adder := newMachine(t).session(t, "adder")
-	for i := range jobs {
-		if _, err := q.Add(ctx, adder, fmt.Appendf(nil, "job %d", i)); err != nil {
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, dir := bounded(t), "/t/"
+		q, err := recipe.NewQueue(dir)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	r := &record{doing: make(map[string]int), done: make(map[string]int)}
-	hanging := make(chan string, 1)
-	working, stop := context.WithCancel(ctx)
-	var workers sync.WaitGroup
-	work := func(name string, do func(context.Context, recipe.Job) error) *machine {
-		m := newMachine(t)
-		s := m.session(t, name)
-		workers.Go(func() {
-			err := q.Work(working, s, func(ctx context.Context, job recipe.Job) error {
-				r.begin(t, string(job.Content))
-				err := do(ctx, job)
-				r.end(string(job.Content), err == nil)
-				return err
+		const jobs = 30
+		adder := session(t, c, c.Client(), "adder")
+		for i := range jobs {
+			if _, err := q.Add(ctx, adder, fmt.Appendf(nil, "job %d", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := &record{doing: make(map[string]int), done: make(map[string]int)}
+		hanging := make(chan string, 1)
+		working, stop := context.WithCancel(ctx)
+		var workers sync.WaitGroup
+		work := func(name string, do func(context.Context, recipe.Job) error) *client.Client {
+			m := c.Client()
+			s := session(t, c, m, name)
+			workers.Go(func() {
+				err := q.Work(working, s, func(ctx context.Context, job recipe.Job) error {
+					r.begin(t, string(job.Content))
+					err := do(ctx, job)
+					r.end(string(job.Content), err == nil)
+					return err
+				})
+				if !errors.Is(err, context.Canceled) && !errors.Is(err, client.ErrSessionExpired) {
+					t.Errorf("%s ended with %v", name, err)
+				}
 			})
-			if !errors.Is(err, context.Canceled) && !errors.Is(err, client.ErrSessionExpired) {
-				t.Errorf("%s ended with %v", name, err)
-			}
+			return m
+		}
+		victim := work("victim", func(ctx context.Context, job recipe.Job) error {
+			hanging <- string(job.Content)
+			<-ctx.Done()
+			return context.Cause(ctx)
 		})
-		return m
-	}
-	victim := work("victim", func(ctx context.Context, job recipe.Job) error {
-		hanging <- string(job.Content)
-		<-ctx.Done()
-		return context.Cause(ctx)
-	})
-	receive(t, hanging, "the victim has a job", func(string) bool { return true })
-	var failures sync.Map
-	for i := range 3 {
-		work(fmt.Sprint("w", i), func(ctx context.Context, job recipe.Job) error {
-			time.Sleep(20 * time.Millisecond) // what a job takes
-			if _, failed := failures.LoadOrStore(job.Name, true); !failed && i == 0 {
-				return errors.New("not this time")
+		receive(t, hanging, "the victim has a job", func(string) bool { return true })
+		var failures sync.Map
+		for i := range 3 {
+			work(fmt.Sprint("w", i), func(ctx context.Context, job recipe.Job) error {
+				time.Sleep(20 * time.Millisecond) // what a job takes
+				if _, failed := failures.LoadOrStore(job.Name, true); !failed && i == 0 {
+					return errors.New("not this time")
+				}
+				return nil
+			})
+		}
+		c.Cut(victim)
+		c.KillMaster()
+		c.IsolateMaster()
+		for r.count() < jobs {
+			pause(t, ctx, "all jobs are done")
+		}
+		// The last to be done is gone from the queue a moment later.
+		for left := 1; left > 0; pause(t, ctx, "the queue is empty") {
+			left = 0
+			for _, err := range adder.Client().List(ctx, dir) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				left++
 			}
-			return nil
-		})
-	}
-	victim.way.cut()
-	killMaster(t)
-	cutMaster(t)
-	err = cell.Wait(ctx, "all jobs are done", func(context.Context) error {
-		if n := r.count(); n < jobs {
-			return fmt.Errorf("%d of %d are", n, jobs)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The last to be done is gone from the queue a moment later.
-	err = cell.Wait(ctx, "the queue is empty", func(ctx context.Context) error {
-		left := 0
-		for _, err := range adder.Client().List(ctx, dir) {
-			if err != nil {
-				return err
+		c.Mend(victim) // and hears that its session is over
+		stop()
+		workers.Wait()
+		for job, n := range r.done {
+			if n != 1 {
+				t.Errorf("%s was done %d times", job, n)
 			}
-			left++
 		}
-		if left > 0 {
-			return fmt.Errorf("%d files are left", left)
-		}
-		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
-	victim.way.mend() // and hears that its session is over
-	stop()
-	workers.Wait()
-	for job, n := range r.done {
-		if n != 1 {
-			t.Errorf("%s was done %d times", job, n)
-		}
-	}
 }
 
 // TestEachPeriod: of machines that die, and under a master that does, one does
 // the job of each period, and none is done twice.
 func TestEachPeriod(t *testing.T) {
-	ctx, path := cell.Bounded(t), newPath()
-	const period = time.Second
-	done := make(chan time.Time, 100)
-	running, stop := context.WithCancel(ctx)
-	var machines sync.WaitGroup
-	var all []*machine
-	for i := range 3 {
-		m := newMachine(t)
-		all = append(all, m)
-		s := m.session(t, fmt.Sprint("m", i))
-		machines.Go(func() {
-			err := recipe.EachPeriod(running, s, path, period, func(ctx context.Context, begins time.Time, held *client.Held) error {
-				done <- begins
-				return nil
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, path := bounded(t), "/t"
+		const period = time.Second
+		done := make(chan time.Time, 100)
+		running, stop := context.WithCancel(ctx)
+		var machines sync.WaitGroup
+		var all []*client.Client
+		for i := range 3 {
+			m := c.Client()
+			all = append(all, m)
+			s := session(t, c, m, fmt.Sprint("m", i))
+			machines.Go(func() {
+				err := recipe.EachPeriod(running, s, path, period, func(ctx context.Context, begins time.Time, held *client.Held) error {
+					done <- begins
+					return nil
+				})
+				if !errors.Is(err, context.Canceled) && !errors.Is(err, client.ErrSessionExpired) {
+					t.Errorf("m%d ended with %v", i, err)
+				}
 			})
-			if !errors.Is(err, context.Canceled) && !errors.Is(err, client.ErrSessionExpired) {
-				t.Errorf("m%d ended with %v", i, err)
+		}
+		next := func() time.Time { return receive(t, done, "a job is done", func(time.Time) bool { return true }) }
+		last := next()
+		for i := range 4 {
+			switch i {
+			case 1:
+				c.Cut(all[0])
+			case 2:
+				c.KillMaster()
 			}
-		})
-	}
-	next := func() time.Time { return receive(t, done, "a job is done", func(time.Time) bool { return true }) }
-	last := next()
-	for i := range 4 {
-		switch i {
-		case 1:
-			all[0].way.cut()
-		case 2:
-			killMaster(t)
+			begins := next()
+			if !begins.After(last) || begins.Truncate(period) != begins {
+				t.Errorf("the period of %v was done after that of %v", begins, last)
+			}
+			last = begins
 		}
-		begins := next()
-		if !begins.After(last) || begins.Truncate(period) != begins {
-			t.Errorf("the period of %v was done after that of %v", begins, last)
-		}
-		last = begins
+		c.Mend(all[0]) // and hears that its session is over
+		stop()
+		machines.Wait()
+	})
+}
+
+// pause lets a moment go by in a wait for something that is to happen before ctx
+// ends.
+func pause(t *testing.T, ctx context.Context, what string) {
+	t.Helper()
+	select {
+	case <-time.After(10 * time.Millisecond):
+	case <-ctx.Done():
+		t.Fatalf("%s: it did not happen", what)
 	}
-	all[0].way.mend() // and hears that its session is over
-	stop()
-	machines.Wait()
 }

@@ -1,5 +1,3 @@
-//go:build unix
-
 package recipe_test
 
 import (
@@ -17,12 +15,14 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/recipe"
+	"github.com/stoutlock/stout/client/stouttest"
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/test/cell"
 )
 
 // meddler is what may be between a program and its cell.
 type meddler struct {
+	cell http.RoundTripper
+
 	mu     sync.Mutex // guards meddle
 	meddle func(*http.Request) (*http.Response, error)
 }
@@ -36,7 +36,7 @@ func (m *meddler) RoundTrip(req *http.Request) (*http.Response, error) {
 			return resp, err
 		}
 	}
-	return http.DefaultTransport.RoundTrip(req)
+	return m.cell.RoundTrip(req)
 }
 
 // set sets what to answer; nil, nil stands for what the cell does.
@@ -46,15 +46,9 @@ func (m *meddler) set(meddle func(*http.Request) (*http.Response, error)) {
 	m.meddle = meddle
 }
 
-func newMeddled(t *testing.T, config client.Config) (*client.Client, *meddler) {
-	t.Helper()
+func newMeddled(c *stouttest.Cell, opts ...client.Option) (*client.Client, *meddler) {
 	m := new(meddler)
-	config.URLs, config.Transport = shared.URLs(), m
-	c, err := config.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, m
+	return c.Client(append(opts, func(to *client.Config) { m.cell, to.Transport = to.Transport, m })...), m
 }
 
 // noEvents refuses to tell events, and says on a channel that it has.
@@ -81,246 +75,244 @@ func problem(req *http.Request, code lockapi.Code) *http.Response {
 	}
 }
 
-func sessionOf(t *testing.T, c *client.Client, name string) *client.Session {
-	t.Helper()
-	s, err := c.NewSession(cell.Bounded(t), client.WithTTL(longTTL), client.WithName(name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close(cell.Bounded(t)) })
-	return s
-}
-
 // TestLargeJobs: a job may be as large as a file.
 func TestLargeJobs(t *testing.T) {
-	t.Parallel()
-	ctx, stop := context.WithCancel(cell.Bounded(t))
-	s := sessionOf(t, newCell(), "worker")
-	q, err := recipe.NewQueue(newPath() + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	large := bytes.Repeat([]byte("x"), lockapi.MaxFileBytes)
-	if _, err := q.Add(ctx, s, large); err != nil {
-		t.Fatal(err)
-	}
-	err = q.Work(ctx, s, func(_ context.Context, job recipe.Job) error {
-		if !bytes.Equal(job.Content, large) {
-			t.Errorf("a job of %d bytes", len(job.Content))
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, stop := context.WithCancel(bounded(t))
+		s := sessionFor(t, c, c.Client(), "worker", longTTL)
+		q, err := recipe.NewQueue("/t/")
+		if err != nil {
+			t.Fatal(err)
 		}
-		stop()
-		return nil
+		large := bytes.Repeat([]byte("x"), lockapi.MaxFileBytes)
+		if _, err := q.Add(ctx, s, large); err != nil {
+			t.Fatal(err)
+		}
+		err = q.Work(ctx, s, func(_ context.Context, job recipe.Job) error {
+			if !bytes.Equal(job.Content, large) {
+				t.Errorf("a job of %d bytes", len(job.Content))
+			}
+			stop()
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 	})
-	if !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
 }
 
 // TestWorkAfterRefusal: a worker that was told nothing for a while knows again
 // what there is to do.
 func TestWorkAfterRefusal(t *testing.T) {
-	t.Parallel()
-	ctx := cell.Bounded(t)
-	c, meddler := newMeddled(t, client.Config{})
-	q, err := recipe.NewQueue(newPath() + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, s := sessionOf(t, newCell(), "other"), sessionOf(t, c, "worker")
-	if _, err := q.Add(ctx, other, []byte("job")); err != nil {
-		t.Fatal(err)
-	}
-	refuse, refused := noEvents()
-	meddler.set(refuse)
-	done := make(chan string, 1)
-	working, stop := context.WithCancel(ctx)
-	var worker sync.WaitGroup
-	defer worker.Wait()
-	defer stop()
-	once, finish := context.WithCancel(ctx)
-	_ = q.Work(once, other, func(context.Context, recipe.Job) error {
-		worker.Go(func() {
-			_ = q.Work(working, s, func(_ context.Context, job recipe.Job) error {
-				done <- string(job.Content)
-				return nil
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx := bounded(t)
+		m, meddler := newMeddled(c)
+		q, err := recipe.NewQueue("/t/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, s := sessionFor(t, c, c.Client(), "other", longTTL), sessionFor(t, c, m, "worker", longTTL)
+		if _, err := q.Add(ctx, other, []byte("job")); err != nil {
+			t.Fatal(err)
+		}
+		refuse, refused := noEvents()
+		meddler.set(refuse)
+		done := make(chan string, 1)
+		working, stop := context.WithCancel(ctx)
+		var worker sync.WaitGroup
+		defer worker.Wait()
+		defer stop()
+		once, finish := context.WithCancel(ctx)
+		_ = q.Work(once, other, func(context.Context, recipe.Job) error {
+			worker.Go(func() {
+				_ = q.Work(working, s, func(_ context.Context, job recipe.Job) error {
+					done <- string(job.Content)
+					return nil
+				})
 			})
+			<-refused // it knows that the job is taken
+			finish()
+			return errors.New("not by this one")
 		})
-		<-refused // it knows that the job is taken
-		finish()
-		return errors.New("not by this one")
+		meddler.set(nil)
+		receive(t, done, "the job is done", func(job string) bool { return job == "job" })
 	})
-	meddler.set(nil)
-	receive(t, done, "the job is done", func(job string) bool { return job == "job" })
 }
 
 // TestFailedJob: whoever has failed leaves the job to others for a second.
 func TestFailedJob(t *testing.T) {
-	t.Parallel()
-	s := sessionOf(t, newCell(), "worker")
-	q, err := recipe.NewQueue(newPath() + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	working, stop := context.WithCancel(cell.Bounded(t))
-	if _, err := q.Add(working, s, nil); err != nil {
-		t.Fatal(err)
-	}
-	var failed time.Time
-	_ = q.Work(working, s, func(ctx context.Context, job recipe.Job) error {
-		if !failed.IsZero() {
-			if left := time.Since(failed); left < time.Second {
-				t.Errorf("it was tried again after %s", left)
-			}
-			stop()
-			return nil
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		s := sessionFor(t, c, c.Client(), "worker", longTTL)
+		q, err := recipe.NewQueue("/t/")
+		if err != nil {
+			t.Fatal(err)
 		}
-		<-time.After(1100 * time.Millisecond) // what the job takes
-		failed = time.Now()
-		return errors.New("not this time")
+		working, stop := context.WithCancel(bounded(t))
+		if _, err := q.Add(working, s, nil); err != nil {
+			t.Fatal(err)
+		}
+		var failed time.Time
+		_ = q.Work(working, s, func(ctx context.Context, job recipe.Job) error {
+			if !failed.IsZero() {
+				if left := time.Since(failed); left < time.Second {
+					t.Errorf("it was tried again after %s", left)
+				}
+				stop()
+				return nil
+			}
+			<-time.After(1100 * time.Millisecond) // what the job takes
+			failed = time.Now()
+			return errors.New("not this time")
+		})
 	})
 }
 
 // TestUntoldProclamation: a campaign that is broken off leaves nothing that says
 // that somebody leads, also where it was not told that it had written that.
 func TestUntoldProclamation(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(cell.Bounded(t))
-	c, meddler := newMeddled(t, client.Config{})
-	s, path := sessionOf(t, c, "candidate"), newPath()
-	meddler.set(func(req *http.Request) (*http.Response, error) {
-		if req.Method != http.MethodPut || !strings.HasPrefix(req.URL.Path, lockapi.RouteFiles) {
-			return nil, nil
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, cancel := context.WithCancel(bounded(t))
+		m, meddler := newMeddled(c)
+		s, path := sessionFor(t, c, m, "candidate", longTTL), "/t"
+		meddler.set(func(req *http.Request) (*http.Response, error) {
+			if req.Method != http.MethodPut || !strings.HasPrefix(req.URL.Path, lockapi.RouteFiles) {
+				return nil, nil
+			}
+			resp, err := meddler.cell.RoundTrip(req)
+			if err == nil {
+				resp.Body.Close()
+			}
+			cancel()
+			return nil, errors.New("the answer is lost")
+		})
+		if _, err := recipe.Campaign(ctx, s, path, []byte("me")); !errors.Is(err, context.Canceled) {
+			t.Errorf("the campaign ended with %v", err)
 		}
-		resp, err := http.DefaultTransport.RoundTrip(req)
-		if err == nil {
-			resp.Body.Close()
+		if now, err := recipe.Now(bounded(t), m, path); err != nil || now.Revision != 0 {
+			t.Errorf("%q leads, %v", now.Value, err)
 		}
-		cancel()
-		return nil, errors.New("the answer is lost")
 	})
-	if _, err := recipe.Campaign(ctx, s, path, []byte("me")); !errors.Is(err, context.Canceled) {
-		t.Errorf("the campaign ended with %v", err)
-	}
-	if now, err := recipe.Now(cell.Bounded(t), c, path); err != nil || now.Revision != 0 {
-		t.Errorf("%q leads, %v", now.Value, err)
-	}
 }
 
 // TestReleaseAfterRefusal: a leader that was told nothing for a while hears
 // after it that an operator has released the lock.
 func TestReleaseAfterRefusal(t *testing.T) {
-	t.Parallel()
-	ctx, path := cell.Bounded(t), newPath()
-	c, meddler := newMeddled(t, client.Config{})
-	refuse, refused := noEvents()
-	meddler.set(refuse)
-	terms := 0
-	err := recipe.Lead(ctx, c, path, nil, recipe.Callbacks{Started: func(ctx context.Context, l *recipe.Leadership) error {
-		if terms++; terms == 2 {
-			return nil
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, path := bounded(t), "/t"
+		m, meddler := newMeddled(c)
+		refuse, refused := noEvents()
+		meddler.set(refuse)
+		terms := 0
+		err := recipe.Lead(ctx, m, path, nil, recipe.Callbacks{Started: func(ctx context.Context, l *recipe.Leadership) error {
+			if terms++; terms == 2 {
+				return nil
+			}
+			<-refused
+			lock, err := m.ReadLock(ctx, path)
+			if err == nil {
+				_, err = m.Release(ctx, path, lock.Holders[0].Session, l.Handle(), l.Token())
+			}
+			if err != nil {
+				return err
+			}
+			meddler.set(nil)
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		if err != nil || terms != 2 {
+			t.Errorf("after %d terms: %v", terms, err)
 		}
-		<-refused
-		lock, err := c.ReadLock(ctx, path)
-		if err == nil {
-			_, err = c.Release(ctx, path, lock.Holders[0].Session, l.Handle(), l.Token())
-		}
-		if err != nil {
-			return err
-		}
-		meddler.set(nil)
-		<-ctx.Done()
-		return ctx.Err()
-	}})
-	if err != nil || terms != 2 {
-		t.Errorf("after %d terms: %v", terms, err)
-	}
+	})
 }
 
 // TestSlowOpening: a session that is over before it is known to be open is not
 // the last.
 func TestSlowOpening(t *testing.T) {
-	t.Parallel()
-	ctx, path := cell.Bounded(t), newPath()
-	c, meddler := newMeddled(t, client.Config{Grace: time.Millisecond})
-	var opened, kept atomic.Int32
-	meddler.set(func(req *http.Request) (*http.Response, error) {
-		switch {
-		case req.URL.Path == lockapi.RouteSessions && opened.Add(1) == 1:
-			resp, err := http.DefaultTransport.RoundTrip(req)
-			<-time.After(1500 * time.Millisecond)
-			return resp, err
-		case strings.HasSuffix(req.URL.Path, "/keepalive") && kept.Add(1) == 1:
-			return nil, errors.New("lost")
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, path := bounded(t), "/t"
+		m, meddler := newMeddled(c, func(to *client.Config) { to.Grace = time.Millisecond })
+		var opened, kept atomic.Int32
+		meddler.set(func(req *http.Request) (*http.Response, error) {
+			switch {
+			case req.URL.Path == lockapi.RouteSessions && opened.Add(1) == 1:
+				resp, err := meddler.cell.RoundTrip(req)
+				<-time.After(1500 * time.Millisecond)
+				return resp, err
+			case strings.HasSuffix(req.URL.Path, "/keepalive") && kept.Add(1) == 1:
+				return nil, errors.New("lost")
+			}
+			return nil, nil
+		})
+		leads := func(context.Context, *recipe.Leadership) error { return nil }
+		if err := recipe.Lead(ctx, m, path, nil, recipe.Callbacks{Started: leads}, client.WithTTL(time.Second)); err != nil {
+			t.Error(err)
 		}
-		return nil, nil
 	})
-	leads := func(context.Context, *recipe.Leadership) error { return nil }
-	if err := recipe.Lead(ctx, c, path, nil, recipe.Callbacks{Started: leads}, client.WithTTL(time.Second)); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestUnwrittenPeriod: a machine that can't write down that it has done a job
 // does not do it again.
 func TestUnwrittenPeriod(t *testing.T) {
-	t.Parallel()
-	ctx, stop := context.WithCancel(cell.Bounded(t))
-	c, meddler := newMeddled(t, client.Config{})
-	s, path := sessionOf(t, c, "machine"), newPath()
-	var tries, jobs atomic.Int32
-	meddler.set(func(req *http.Request) (*http.Response, error) {
-		if req.Method != http.MethodPut || req.URL.Path != lockapi.RouteFiles+path {
-			return nil, nil
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, stop := context.WithCancel(bounded(t))
+		m, meddler := newMeddled(c)
+		s, path := sessionFor(t, c, m, "machine", longTTL), "/t"
+		var tries, jobs atomic.Int32
+		meddler.set(func(req *http.Request) (*http.Response, error) {
+			if req.Method != http.MethodPut || req.URL.Path != lockapi.RouteFiles+path {
+				return nil, nil
+			}
+			if tries.Add(1) == 2 {
+				stop()
+			}
+			return problem(req, lockapi.CodeTooMany), nil
+		})
+		err := recipe.EachPeriod(ctx, s, path, 1000*time.Hour, func(context.Context, time.Time, *client.Held) error {
+			jobs.Add(1)
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) || jobs.Load() != 1 {
+			t.Errorf("%d jobs were done, %v", jobs.Load(), err)
 		}
-		if tries.Add(1) == 2 {
-			stop()
-		}
-		return problem(req, lockapi.CodeTooMany), nil
 	})
-	err := recipe.EachPeriod(ctx, s, path, 1000*time.Hour, func(context.Context, time.Time, *client.Held) error {
-		jobs.Add(1)
-		return nil
-	})
-	if !errors.Is(err, context.Canceled) || jobs.Load() != 1 {
-		t.Errorf("%d jobs were done, %v", jobs.Load(), err)
-	}
 }
 
 // TestBadNames: what is no path is refused, rather than tried for ever or taken
 // for another one.
 func TestBadNames(t *testing.T) {
-	t.Parallel()
-	ctx := cell.Bounded(t)
-	s, dir := sessionOf(t, newCell(), "any"), newPath()
-	for name, call := range map[string]func() error{
-		"period":    func() error { return recipe.EachPeriod(ctx, s, dir+"/", time.Hour, nil) },
-		"no name":   func() error { return recipe.Join(ctx, s, dir+"/", "", nil) },
-		"no member": func() error { return recipe.Join(ctx, s, dir+"/", "a/b", nil) },
-		"no group":  func() error { return recipe.Join(ctx, s, dir, "a", nil) },
-		"leave":     func() error { return recipe.Leave(ctx, s, dir, "a") },
-		"stay":      func() error { return recipe.Stay(ctx, s.Client(), dir, "a", nil) },
-		"meeting":   func() error { return recipe.Meet(ctx, s, dir, "a", 1) },
-		"members": func() error {
-			for _, err := range recipe.Members(ctx, s.Client(), dir) {
-				return err
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx := bounded(t)
+		s, dir := sessionFor(t, c, c.Client(), "any", longTTL), "/t"
+		for name, call := range map[string]func() error{
+			"period":    func() error { return recipe.EachPeriod(ctx, s, dir+"/", time.Hour, nil) },
+			"no name":   func() error { return recipe.Join(ctx, s, dir+"/", "", nil) },
+			"no member": func() error { return recipe.Join(ctx, s, dir+"/", "a/b", nil) },
+			"no group":  func() error { return recipe.Join(ctx, s, dir, "a", nil) },
+			"leave":     func() error { return recipe.Leave(ctx, s, dir, "a") },
+			"stay":      func() error { return recipe.Stay(ctx, s.Client(), dir, "a", nil) },
+			"meeting":   func() error { return recipe.Meet(ctx, s, dir, "a", 1) },
+			"members": func() error {
+				for _, err := range recipe.Members(ctx, s.Client(), dir) {
+					return err
+				}
+				return nil
+			},
+		} {
+			if err := call(); !errors.Is(err, client.ErrInvalidArgument) {
+				t.Errorf("%s: %v", name, err)
 			}
-			return nil
-		},
-	} {
-		if err := call(); !errors.Is(err, client.ErrInvalidArgument) {
-			t.Errorf("%s: %v", name, err)
 		}
-	}
-	// What lies deeper is of another group.
-	for _, err := range []error{recipe.Join(ctx, s, dir+"/", "a", nil), recipe.Join(ctx, s, dir+"/b/", "c", nil)} {
-		if err != nil {
-			t.Fatal(err)
+		// What lies deeper is of another group.
+		for _, err := range []error{recipe.Join(ctx, s, dir+"/", "a", nil), recipe.Join(ctx, s, dir+"/b/", "c", nil)} {
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	for members, err := range recipe.Members(ctx, s.Client(), dir+"/") {
-		if err != nil || len(members) != 1 || members[0].Name != "a" {
-			t.Errorf("members are %v, %v", members, err)
+		for members, err := range recipe.Members(ctx, s.Client(), dir+"/") {
+			if err != nil || len(members) != 1 || members[0].Name != "a" {
+				t.Errorf("members are %v, %v", members, err)
+			}
+			break
 		}
-		break
-	}
+	})
 }
