@@ -9,7 +9,7 @@ import (
 
 // library is one with a log in memory and nobody to talk to but the test. Its first
 // election lasts for as long as the test wants.
-func library(t *testing.T, to Transport) *raft.Raft {
+func library(t *testing.T, to raft.Transport) *raft.Raft {
 	t.Helper()
 	c := raft.DefaultConfig()
 	c.LocalID, c.LogLevel = "r1", "OFF"

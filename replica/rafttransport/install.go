@@ -1,28 +1,37 @@
 package rafttransport
 
 import (
+	"io"
+
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/replica/raftstore"
 )
 
-// install hands a snapshot to the library, and has it discard the entries that
-// disagree with the snapshot, before the leader is told that it is installed.
-// It reports false where quit is closed first.
+// install handles a snapshot as Raft does (Ongaro and Ousterhout 2014, figure 13).
+// It reports false where quit is closed first. The library leaves out two steps.
 //
-// A follower may have entries of an earlier leader's around the end of the
-// snapshot, which were never committed. Raft has it discard them: "If existing
-// log entry has same index and term as snapshot's last included entry, retain
-// log entries following it [...] Discard the entire log" (Ongaro and Ousterhout
-// 2014, figure 13). The library keeps them, goes by their last one, not by the
-// snapshot, where it votes, and refuses what goes on from the snapshot. It would
-// be sent that again, for ever where nothing new can be committed without it
-// (found by the simulator).
+// Step 6: "If existing log entry has same index and term as snapshot's last included
+// entry, retain log entries following it and reply." The library installs the
+// snapshot all the same. Its state and its configuration are then those of the
+// snapshot, also where the log has later configurations behind it. So a late copy of
+// a message that was installed before can make two masters, each with a majority of
+// its own configuration.
 //
-// What the library does discard is whatever disagrees with an entry that it is
-// sent. So it is sent the one at which the snapshot ends, or rather a stand-in,
-// which raftstore does not store.
+// Step 7: "Discard the entire log." The library keeps entries of an earlier leader's
+// around the end of the snapshot, which were never committed, goes by their last one
+// where it votes, and refuses for them what goes on from the snapshot. It discards what
+// disagrees with an entry that it is sent. So it is sent the one at which the snapshot
+// ends, or rather a stand-in, which raftstore does not store.
 func (t Transport) install(m raft.RPC, q *raft.InstallSnapshotRequest, quit <-chan struct{}) bool {
+	has, ok := t.has(q, quit)
+	if !ok {
+		return false
+	}
+	if has != nil {
+		go retain(m, has)
+		return true
+	}
 	answer, ok := t.ask(raft.RPC{Command: q, Reader: m.Reader}, quit)
 	if !ok {
 		return false
@@ -36,4 +45,26 @@ func (t Transport) install(m raft.RPC, q *raft.InstallSnapshotRequest, quit <-ch
 	}
 	m.Respond(answer.Response, answer.Error)
 	return true
+}
+
+// has asks the library whether it has the entry at which a snapshot ends: a message
+// without entries that goes on from there succeeds where the log has that entry, or
+// where the latest snapshot ends with it. The answer is nil where it does not, and ok
+// is false where quit is closed first.
+func (t Transport) has(q *raft.InstallSnapshotRequest, quit <-chan struct{}) (r *raft.AppendEntriesResponse, ok bool) {
+	behind := &raft.AppendEntriesRequest{RPCHeader: q.RPCHeader, Term: q.Term, PrevLogEntry: q.LastLogIndex, PrevLogTerm: q.LastLogTerm}
+	answer, ok := t.ask(raft.RPC{Command: behind}, quit)
+	if r, _ = answer.Response.(*raft.AppendEntriesResponse); r != nil && !r.Success {
+		r = nil
+	}
+	return r, ok
+}
+
+// retain answers a snapshot that is not needed, once it is read past. A sender that has
+// given it up may never send the rest.
+func retain(m raft.RPC, has *raft.AppendEntriesResponse) {
+	if m.Reader != nil {
+		_, _ = io.Copy(io.Discard, m.Reader)
+	}
+	m.Respond(&raft.InstallSnapshotResponse{RPCHeader: has.RPCHeader, Term: has.Term, Success: true}, nil)
 }

@@ -2,6 +2,7 @@ package rafttransport
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -9,6 +10,50 @@ import (
 
 	"github.com/stoutlock/stout/replica/raftstore"
 )
+
+// installing is a transport that was sent a snapshot, in front of a library that the
+// test plays.
+type installing struct {
+	Transport
+	wire   received
+	q      *raft.InstallSnapshotRequest
+	answer chan raft.RPCResponse
+}
+
+func sendSnapshot(t *testing.T, content io.Reader) installing {
+	wire, quit := received{messages: make(chan raft.RPC)}, make(chan struct{})
+	to := New(wire, Options{Heard: func(uint64) {}})
+	go to.Pass("r1/a", func() []raft.Server { return nil }, quit)
+	t.Cleanup(func() { close(quit) })
+	q := &raft.InstallSnapshotRequest{
+		RPCHeader: raft.RPCHeader{ID: []byte("r2/b"), Addr: []byte("r2")}, Term: 9, LastLogIndex: 432, LastLogTerm: 8,
+	}
+	s := installing{to, wire, q, make(chan raft.RPCResponse, 1)}
+	wire.messages <- raft.RPC{Command: q, Reader: content, RespChan: s.answer}
+	return s
+}
+
+// entries is the next message to the library, which has to be of the leader that sent
+// the snapshot, and to commit nothing.
+func (s installing) entries(t *testing.T) (raft.RPC, *raft.AppendEntriesRequest) {
+	t.Helper()
+	m := <-s.Consumer()
+	e, _ := m.Command.(*raft.AppendEntriesRequest)
+	if e == nil || e.Term != 9 || string(e.ID) != "r2/b" || string(e.Addr) != "r2" || e.LeaderCommitIndex != 0 {
+		t.Fatalf("the library is handed %+v", m.Command)
+	}
+	return m, e
+}
+
+// asked answers the question whether the library has the snapshot's end.
+func (s installing) asked(t *testing.T, has bool) {
+	t.Helper()
+	m, e := s.entries(t)
+	if e.PrevLogEntry != 432 || e.PrevLogTerm != 8 || len(e.Entries) != 0 {
+		t.Errorf("the library is asked %+v", e)
+	}
+	m.Respond(&raft.AppendEntriesResponse{Term: 9, Success: has}, nil)
+}
 
 // TestSnapshotIsFollowedByItsEnd: the library is told to discard what disagrees
 // with a snapshot once it is installed, and before the leader hears of it.
@@ -23,37 +68,55 @@ func TestSnapshotIsFollowedByItsEnd(t *testing.T) {
 		{name: "refused", err: errors.New("no")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wire, quit := received{messages: make(chan raft.RPC)}, make(chan struct{})
-			to := New(wire, Options{Heard: func(uint64) {}})
-			go to.Pass("r1/a", func() []raft.Server { return nil }, quit)
-			defer close(quit)
-			q := &raft.InstallSnapshotRequest{
-				RPCHeader: raft.RPCHeader{ID: []byte("r2/b"), Addr: []byte("r2")}, Term: 9, LastLogIndex: 432, LastLogTerm: 8,
-			}
-			content, answer := strings.NewReader("state"), make(chan raft.RPCResponse, 1)
-			wire.messages <- raft.RPC{Command: q, Reader: content, RespChan: answer}
-
-			m := <-to.Consumer()
-			if m.Command != q || m.Reader != content {
+			content := strings.NewReader("state")
+			s := sendSnapshot(t, content)
+			s.asked(t, false)
+			m := <-s.Consumer()
+			if m.Command != s.q || m.Reader != content {
 				t.Errorf("the library is handed %+v", m)
 			}
 			m.Respond(&raft.InstallSnapshotResponse{Term: 9, Success: c.success}, c.err)
 			if c.success {
-				m = <-to.Consumer()
-				e, _ := m.Command.(*raft.AppendEntriesRequest)
-				if e == nil || e.Term != 9 || string(e.ID) != "r2/b" || string(e.Addr) != "r2" || e.PrevLogEntry != 0 || e.LeaderCommitIndex != 0 ||
-					len(e.Entries) != 1 || e.Entries[0].Index != 432 || e.Entries[0].Term != 8 || e.Entries[0].Type != raftstore.StandIn {
-					t.Errorf("it is handed %+v then", m.Command)
+				m, e := s.entries(t)
+				if e.PrevLogEntry != 0 || len(e.Entries) != 1 || e.Entries[0].Index != 432 || e.Entries[0].Term != 8 || e.Entries[0].Type != raftstore.StandIn {
+					t.Errorf("it is handed %+v then", e)
 				}
-				if len(answer) != 0 {
+				if len(s.answer) != 0 {
 					t.Error("the leader is told before")
 				}
 				m.Respond(&raft.AppendEntriesResponse{Term: 9, Success: true}, nil)
 			}
-			a := <-answer
+			a := <-s.answer
 			if r, _ := a.Response.(*raft.InstallSnapshotResponse); r == nil || r.Success != c.success || !errors.Is(a.Error, c.err) {
 				t.Errorf("the leader is told %+v", a)
 			}
 		})
 	}
+}
+
+// TestSnapshotThatIsThere is read to its end, so that the next message is found, and
+// answered as one that was installed. The library does not get it.
+func TestSnapshotThatIsThere(t *testing.T) {
+	content := strings.NewReader("state")
+	s := sendSnapshot(t, content)
+	s.asked(t, true)
+	a := <-s.answer
+	if r, _ := a.Response.(*raft.InstallSnapshotResponse); r == nil || !r.Success || r.Term != 9 || a.Error != nil || content.Len() != 0 {
+		t.Errorf("the leader is told %+v, with %d bytes left", a, content.Len())
+	}
+}
+
+// TestSnapshotThatDoesNotComeToItsEnd keeps no later message waiting: its sender may
+// have given it up.
+func TestSnapshotThatDoesNotComeToItsEnd(t *testing.T) {
+	content, sender := io.Pipe()
+	s := sendSnapshot(t, content)
+	s.asked(t, true)
+	next := &raft.AppendEntriesRequest{Term: 9}
+	s.wire.messages <- raft.RPC{Command: next}
+	if m := <-s.Consumer(); m.Command != next || len(s.answer) != 0 {
+		t.Errorf("the library is handed %+v; the snapshot is answered: %v", m.Command, len(s.answer) != 0)
+	}
+	must(t, sender.Close())
+	<-s.answer
 }

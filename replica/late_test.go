@@ -1,0 +1,200 @@
+package replica
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/rafttransport"
+)
+
+// Copies of messages that come late, from the leader that leads still: it had given
+// one up, and sent it again over another connection.
+
+// header is that of a leader's messages.
+func header(leader *Replica) raft.RPCHeader {
+	return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(leader.self()), Addr: []byte(inMemory(leader.ID()))}
+}
+
+// snapshots has replicas take snapshots, and keep what is behind them only.
+func snapshots(t *testing.T, all ...*Replica) {
+	t.Helper()
+	for _, r := range all {
+		must(t, r.raft.Snapshot().Error())
+		metas, err := r.stores.Snapshots.List()
+		must(t, err)
+		must(t, r.disk.Logs.DeleteRange(1, metas[0].Index))
+	}
+}
+
+// snapshot sends a follower the latest snapshot of a leader, as the library does
+// (replication.go, sendLatestSnapshot), each time that it is called.
+func (c *memoryCell) snapshot(leader, follower *Replica) (send func(), end uint64) {
+	t := c.t
+	t.Helper()
+	metas, err := leader.stores.Snapshots.List()
+	must(t, err)
+	meta, body, err := leader.stores.Snapshots.Open(metas[0].ID)
+	must(t, err)
+	raw, err := io.ReadAll(body)
+	must(t, err)
+	term, _ := leader.Leading()
+	q := raft.InstallSnapshotRequest{
+		RPCHeader: header(leader), SnapshotVersion: meta.Version, Term: term,
+		LastLogIndex: meta.Index, LastLogTerm: meta.Term, Size: meta.Size,
+		Configuration: raft.EncodeConfiguration(meta.Configuration), ConfigurationIndex: meta.ConfigurationIndex,
+	}
+	return func() {
+		t.Helper()
+		var r raft.InstallSnapshotResponse
+		must(t, c.wires[leader.ID()].InmemTransport.InstallSnapshot(follower.self(), inMemory(follower.ID()), &q, &r, bytes.NewReader(raw)))
+		if !r.Success {
+			t.Error("the snapshot is refused")
+		}
+	}, meta.Index
+}
+
+// lateSnapshot is a cell of three in which a follower has got a snapshot, of which a
+// copy is late.
+func lateSnapshot(t *testing.T) (c *memoryCell, a, f *Replica, epoch uint64, late func()) {
+	c = steered(t, 3)
+	a, epoch = lead(t, c.all...)
+	same(t, a, c.all...)
+	f = without(c.all, a)[0]
+	c.cut(f)
+	write(t, a, epoch, "x", 20)
+	snapshots(t, a) // f needs it
+	late, end := c.snapshot(a, f)
+	c.link(c.all...)
+	same(t, a, c.all...)
+	if own, err := f.stores.Snapshots.List(); err != nil || len(own) == 0 || own[0].Index != end {
+		t.Fatalf("the follower has got no snapshot (%v): the test shows nothing", err)
+	}
+	return c, a, f, epoch, late
+}
+
+// TestLateSnapshotChangesNothing: neither right behind it, nor after later entries.
+func TestLateSnapshotChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, a, f, epoch, late := lateSnapshot(t)
+		defer c.close()
+		for _, prefix := range []string{"y", "z"} {
+			before, last, hash := f.State(), f.raft.LastIndex(), f.State().Hash()
+			late()
+			synctest.Wait()
+			if now := f.State(); now != before || now.Hash() != hash || f.raft.LastIndex() != last {
+				t.Errorf("the follower is at entry %d of %d, and was at %d of %d", now.Index, f.raft.LastIndex(), before.Index, last)
+			}
+			write(t, a, epoch, prefix, 20)
+			same(t, a, c.all...)
+		}
+	})
+}
+
+// TestLateSnapshotKeepsTheConfiguration: the cell has grown to five meanwhile. With the
+// configuration of three the follower and one other would elect a second master.
+func TestLateSnapshotKeepsTheConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, a, f, epoch, late := lateSnapshot(t)
+		defer c.close()
+		b := without(without(c.all, a), f)[0]
+		for _, id := range []string{"r4", "r5"} {
+			r := c.join(a, id)
+			c.link(c.all...)
+			c.change(a, cell.AddNonvoter, r)
+			same(t, a, r)
+			c.change(a, cell.MakeVoter, r)
+		}
+		same(t, a, c.all...)
+		late()
+		if n := voters(f); n != 5 {
+			t.Errorf("the follower goes by a configuration with %d voters", n)
+		}
+		write(t, a, epoch, "y", 5)
+		same(t, a, c.all...)
+		must(t, f.raft.Snapshot().Error())
+		if metas, err := f.stores.Snapshots.List(); err != nil || len(metas[0].Configuration.Servers) != 5 {
+			t.Errorf("its snapshot up to entry %d has a configuration of %d servers", metas[0].Index, len(metas[0].Configuration.Servers))
+		}
+		c.cut(b, f)
+		c.link(b, f)
+		time.Sleep(20 * time.Second) // virtual
+		for _, r := range []*Replica{b, f} {
+			if term, leads := r.Leading(); leads {
+				t.Errorf("%s leads in term %d, with two of five", r.ID(), term)
+			}
+		}
+		write(t, a, epoch, "z", 1)
+	})
+}
+
+// TestSnapshotWithinTheLog: a leader sends one to a follower that has all of it, and a
+// configuration behind it, since answers were lost. It keeps both.
+func TestSnapshotWithinTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := steered(t, 3)
+		defer c.close()
+		a, epoch := lead(t, c.all...)
+		write(t, a, epoch, "x", 20)
+		must(t, a.raft.Snapshot().Error())
+		r := c.join(a, "r4")
+		c.link(c.all...)
+		c.change(a, cell.AddNonvoter, r)
+		same(t, a, c.all...)
+		f := without(c.all, a)[0]
+		before := f.State()
+		send, _ := c.snapshot(a, f)
+		send()
+		if now := f.State(); now != before || len(f.servers()) != 4 {
+			t.Errorf("the follower is at entry %d, and was at %d; it goes by a configuration of %d servers", now.Index, before.Index, len(f.servers()))
+		}
+		write(t, a, epoch, "y", 5)
+		same(t, a, c.all...)
+	})
+}
+
+// join starts a replica that has nothing, of a directory that the cell is to take in.
+func (c *memoryCell) join(of *Replica, id string) *Replica {
+	c.t.Helper()
+	o := of.opts
+	o.ID, o.Members = id, append(slices.Clone(o.Members), cell.Member{ID: id, RaftAddr: id})
+	c.disks[id] = newMemoryDisk(raft.NewInmemStore())
+	_, wire := raft.NewInmemTransportWithTimeout(inMemory(id), rafttransport.Timeout)
+	c.wires[id] = &memoryWire{InmemTransport: wire}
+	r, err := Start(o, datadir.Stores{
+		Logs: c.disks[id], Votes: c.disks[id], Snapshots: raft.NewInmemSnapshotStore(),
+		Identity: admission.Identity{Cell: o.Cell, ID: id, Directory: id, CellID: of.CellID(), Admitted: 1},
+		Save:     func(admission.Identity) error { return nil }, Close: func() error { return nil },
+	}, Peers{Transport: c.wires[id]})
+	must(c.t, err)
+	c.all = append(c.all, r)
+	return r
+}
+
+// change makes one change of the members.
+func (c *memoryCell) change(leader *Replica, what cell.Change, r *Replica) {
+	c.t.Helper()
+	until(c.t, "a change of the members", func() bool {
+		m, err := leader.Membership()
+		must(c.t, err)
+		return leader.ChangeMember(c.t.Context(), m.Index, what, cell.MemberStatus{Member: cell.Member{ID: r.ID(), RaftAddr: r.ID()}, Directory: r.ID()}) == nil
+	})
+}
+
+// voters is how many a replica's latest configuration has.
+func voters(r *Replica) (n int) {
+	for _, s := range r.servers() {
+		if s.Suffrage == raft.Voter {
+			n++
+		}
+	}
+	return n
+}
