@@ -161,6 +161,61 @@ func TestSnapshotWithinTheLog(t *testing.T) {
 	})
 }
 
+// TestLateEntriesRemoveNothing: a follower had entries that were never committed where
+// it got a snapshot. A message that replaces them comes when its log goes on behind
+// the snapshot. It has acknowledged that.
+func TestLateEntriesRemoveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := steered(t, 3)
+		defer c.close()
+		a, epoch := lead(t, c.all...)
+		same(t, a, c.all...)
+		f, end := c.stale(without(c.all, a)[0])
+		two := without(c.all, f)
+		must(t, a.Transfer(t.Context(), without(two, a)[0].ID()))
+		a, epoch = lead(t, without(two, a)...)
+		write(t, a, epoch, "x", 20)
+		term, _ := a.Leading()
+		late := raft.AppendEntriesRequest{RPCHeader: header(a), Term: term, PrevLogEntry: end.Index, PrevLogTerm: end.Term}
+		for i := range uint64(3) {
+			l := new(raft.Log)
+			must(t, c.disks[a.ID()].GetLog(end.Index+1+i, l))
+			late.Entries = append(late.Entries, l)
+		}
+		snapshots(t, two...)
+		c.link(c.all...)
+		same(t, a, c.all...)
+		write(t, a, epoch, "y", 5)
+		same(t, a, c.all...)
+
+		disk := c.disks[f.ID()]
+		before, err := disk.LastIndex()
+		must(t, err)
+		var r raft.AppendEntriesResponse
+		must(t, c.wires[a.ID()].InmemTransport.AppendEntries(f.self(), inMemory(f.ID()), &late, &r))
+		if now, err := disk.LastIndex(); err != nil || now < before || r.LastLog != before {
+			t.Errorf("the log of the follower ends at entry %d, and ended at %d", now, before)
+		}
+		write(t, a, epoch, "z", 5)
+		same(t, a, c.all...)
+	})
+}
+
+// stale restarts a replica, cut off, with entries that nobody else has. It returns the
+// last entry that others have.
+func (c *memoryCell) stale(r *Replica) (again *Replica, end raft.Log) {
+	c.t.Helper()
+	disk := c.disks[r.ID()]
+	c.cut(r)
+	last, err := disk.LastIndex()
+	must(c.t, err)
+	must(c.t, disk.GetLog(last, &end))
+	for i := range uint64(3) {
+		must(c.t, disk.StoreLog(&raft.Log{Index: last + 1 + i, Term: end.Term, Type: end.Type, Data: end.Data}))
+	}
+	return c.restarted(r), end
+}
+
 // join starts a replica that has nothing, of a directory that the cell is to take in.
 func (c *memoryCell) join(of *Replica, id string) *Replica {
 	c.t.Helper()

@@ -368,15 +368,6 @@ func TestLostLogIsRefused(t *testing.T) {
 	}
 }
 
-// TestMessagesHaveRoomForMoreThanIsUncommitted: with what is left uncommitted
-// by two leaders, one after the other. The compiler sees to it as well.
-func TestMessagesHaveRoomForMoreThanIsUncommitted(t *testing.T) {
-	t.Parallel()
-	if r := (&Replica{}); r.config(nil).MaxAppendEntries < 2*(cell.BatchesInFlight+5) {
-		t.Errorf("a message has %d entries at most, with %d batches in flight", r.config(nil).MaxAppendEntries, cell.BatchesInFlight)
-	}
-}
-
 // isDone reports whether the opening of a session came to one.
 func isDone(r state.Result) bool {
 	opened, ok := r.(state.SessionResult)

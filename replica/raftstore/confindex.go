@@ -11,9 +11,8 @@ import (
 // not: the library keeps that to itself. It is told what the log stores,
 // deletes and, when the library looks for configurations at its start, reads.
 type confIndex struct {
-	mu       sync.Mutex // guards what follows
-	at       []uint64   // ascending
-	snapshot uint64     // see behind
+	mu sync.Mutex // guards at
+	at []uint64   // ascending
 }
 
 func (c *confIndex) note(l *raft.Log) {
@@ -22,19 +21,9 @@ func (c *confIndex) note(l *raft.Log) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i, there := slices.BinarySearch(c.at, l.Index); !there && l.Index > c.snapshot {
+	if i, there := slices.BinarySearch(c.at, l.Index); !there {
 		c.at = slices.Insert(c.at, i, l.Index)
 	}
-}
-
-// behind is told of a snapshot. A log may keep entries from before it that were
-// never committed; which configuration is the last one up to there, the
-// snapshot tells.
-func (c *confIndex) behind(snapshot uint64) {
-	c.deleted(0, snapshot)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.snapshot = max(c.snapshot, snapshot)
 }
 
 // deleted is told of entries that are gone.

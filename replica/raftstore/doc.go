@@ -5,7 +5,7 @@
 //   - storing a batch is a promise, which is noted; an entry that cannot be
 //     read ends the replica; a follower knows where its snapshot ends
 //     (logstore.go; hashicorp/raft #614, #697)
-//   - a leader reads nothing from before a gap (gap.go)
+//   - a log has no gap, and goes on from its latest snapshot (logstore.go)
 //   - it is known where the last configuration stands (confindex.go)
 //   - a follower never goes back to an older snapshot (snapshots.go)
 //   - a vote is stored atomically, and a later term is entered when all that

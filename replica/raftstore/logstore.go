@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -29,21 +30,29 @@ type logStore struct {
 	clock     func() time.Duration
 	fail      func(error)
 	configs   confIndex
-	gap       gap
+	snapshot  atomic.Uint64 // where the latest snapshot ends; 0 without one
 }
 
 func (s *logStore) StoreLog(log *raft.Log) error { return s.StoreLogs([]*raft.Log{log}) }
 
-// StoreLogs stores all but a stand-in for the end of a snapshot, which is there.
+// StoreLogs stores entries that follow the last one, or the latest snapshot. It
+// refuses others: those of a late message, which the snapshot holds already. The
+// library would also go by the configurations among them.
+//
+// A stand-in is not stored. The library stores it where the log does not have the
+// entry at which an installed snapshot ends. Raft has a follower "discard the entire
+// log" then (Ongaro and Ousterhout 2014, figure 13, step 7).
 func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	if logs[0].Type == StandIn {
-		return s.behind(logs[0].Index)
+		return discardAll(s)
 	}
 	last, err := s.LastIndex()
 	if err != nil {
 		return err
 	}
-	s.gap.store(logs[0].Index, last)
+	if next := max(last, s.snapshot.Load()) + 1; logs[0].Index != next {
+		return fmt.Errorf("log entry %d can't be stored: the next one is %d", logs[0].Index, next)
+	}
 	if err := s.LogStore.StoreLogs(logs); err != nil {
 		return err
 	}
@@ -57,57 +66,66 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// look finds out where the log beneath has its last gap. It first discards what
-// disagrees with the latest snapshot: a crash came before the library did (see
-// rafttransport, install).
+// look discards what is left of a log that does not go on from its latest snapshot: a
+// crash came before the library discarded it, or an earlier release kept it. A damaged
+// snapshot stands for nothing.
 func (s *logStore) look(log raft.LogStore) error {
 	metas, err := s.snapshots.List()
 	if err != nil {
 		return err
 	}
-	if len(metas) == 0 {
-		return s.gap.find(log)
+	var end, there raft.Log
+	if len(metas) == 0 || s.standIn(metas[0].Index, &end) != nil {
+		return nil
 	}
-	end := metas[0]
-	if err := s.discard(log, end.Index, end.Term); err != nil {
-		return fmt.Errorf("discard the log entries from %d on, which disagree with snapshot %s: %w", end.Index, end.ID, err)
+	s.finished(end.Index)
+	if gapped, ok := log.(interface{ AfterGap() uint64 }); ok {
+		if after := gapped.AfterGap(); after > 0 {
+			if err := log.DeleteRange(0, after-1); err != nil {
+				return fmt.Errorf("discard the log entries before the gap that ends at %d: %w", after, err)
+			}
+		}
 	}
-	if err := s.gap.find(log); err != nil {
+	last, err := log.LastIndex()
+	if err != nil || last == 0 {
 		return err
 	}
-	return s.behind(end.Index)
+	err = log.GetLog(end.Index, &there)
+	switch {
+	case errors.Is(err, raft.ErrLogNotFound) && last > end.Index:
+		return nil
+	case err == nil && there.Term == end.Term:
+		return nil
+	case err != nil && !errors.Is(err, raft.ErrLogNotFound):
+		return err
+	}
+	if err := discardAll(log); err != nil {
+		return fmt.Errorf("discard the log, which disagrees with snapshot %s: %w", metas[0].ID, err)
+	}
+	return nil
 }
 
-// discard removes the entries from the end of a snapshot on, if the first of
-// them is of another term, and the snapshot is sound.
-func (s *logStore) discard(log raft.LogStore, index, term uint64) error {
-	var there, end raft.Log
-	err := log.GetLog(index, &there)
-	switch {
-	case errors.Is(err, raft.ErrLogNotFound):
-		return nil
-	case err != nil || there.Term == term || s.standIn(index, &end) != nil:
+// finished notes a snapshot that is there.
+func (s *logStore) finished(snapshot uint64) {
+	for had := s.snapshot.Load(); had < snapshot && !s.snapshot.CompareAndSwap(had, snapshot); {
+		had = s.snapshot.Load()
+	}
+}
+
+// discardAll removes all entries of a log.
+func discardAll(log raft.LogStore) error {
+	first, err := log.FirstIndex()
+	if err != nil || first == 0 {
 		return err
 	}
 	last, err := log.LastIndex()
 	if err != nil {
 		return err
 	}
-	return log.DeleteRange(index, last)
-}
-
-// behind is told of a snapshot that is there.
-func (s *logStore) behind(snapshot uint64) error {
-	last, err := s.LastIndex()
-	s.gap.snapshot(snapshot, last)
-	s.configs.behind(snapshot)
-	return err
+	return log.DeleteRange(first, last)
 }
 
 func (s *logStore) GetLog(index uint64, l *raft.Log) error {
-	if s.gap.before(index) && s.leading() {
-		return raft.ErrLogNotFound
-	}
 	err := s.LogStore.GetLog(index, l)
 	switch {
 	case errors.Is(err, raft.ErrLogNotFound) && !s.leading():

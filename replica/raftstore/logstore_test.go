@@ -1,56 +1,166 @@
 package raftstore
 
 import (
+	"fmt"
+	"io"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/datadir"
 )
 
-// TestDiscardWhatDisagreesWithASnapshot: of entries behind the end of a
-// snapshot that is found when the stores are opened, those stay which go on
-// from it.
-func TestDiscardWhatDisagreesWithASnapshot(t *testing.T) {
+// entries are log entries from one index to another, of one term.
+func entries(from, to, term uint64) (logs []*raft.Log) {
+	for i := from; i <= to; i++ {
+		logs = append(logs, &raft.Log{Index: i, Term: term, Data: fmt.Appendf(nil, "entry %d of term %d", i, term)})
+	}
+	return logs
+}
+
+// newLogStore is one over a log, of a follower.
+func newLogStore(t *testing.T, log raft.LogStore, snapshots raft.SnapshotStore) *logStore {
+	return &logStore{LogStore: log, snapshots: snapshots, leading: func() bool { return false },
+		fail: func(err error) { t.Error(err) }, clock: func() time.Duration { return 0 }, promises: lease.NewPromises(0)}
+}
+
+// finish finishes a snapshot.
+func finish(t *testing.T, store raft.SnapshotStore, index, term uint64) {
+	t.Helper()
 	_, wire := raft.NewInmemTransport("")
+	sink, err := store.Create(raft.SnapshotVersionMax, index, term, raft.Configuration{}, 1, wire)
+	must(t, err)
+	must(t, sink.Close())
+}
+
+// wantLog checks which entries a log has.
+func wantLog(t *testing.T, log raft.LogStore, from, to uint64) {
+	t.Helper()
+	first, err := log.FirstIndex()
+	must(t, err)
+	last, err := log.LastIndex()
+	must(t, err)
+	if first != from || last != to {
+		t.Errorf("the log has entries %d to %d, want %d to %d", first, last, from, to)
+	}
+}
+
+// TestDiscardWhatDisagreesWithASnapshot: a log that is opened goes on from its latest
+// snapshot, or nothing of it stays.
+func TestDiscardWhatDisagreesWithASnapshot(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		term uint64 // of the snapshot's last entry, 20; the log has entries 5 to 24 of term 3
-		from uint64 // of the log
-		want uint64 // its last entry then
+		name             string
+		term             uint64 // of the snapshot's last entry, 20; those of the log are of term 3
+		from, to         uint64
+		wantFrom, wantTo uint64
 	}{
-		{"it agrees", 3, 5, 24},
-		{"it disagrees", 4, 5, 19},
-		{"nothing is before it", 4, 20, 0},
-		{"its end is not there", 4, 21, 24},
+		{"it has the snapshot's end", 3, 5, 24, 5, 24},
+		{"it ends with the snapshot", 3, 5, 20, 5, 20},
+		{"it has another entry there", 4, 5, 24, 0, 0},
+		{"it begins with another entry there", 4, 20, 24, 0, 0},
+		{"it begins behind the snapshot", 4, 21, 24, 21, 24},
+		{"it ends one entry before the snapshot", 3, 5, 19, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			snapshots := raft.NewInmemSnapshotStore()
-			sink, err := snapshots.Create(raft.SnapshotVersionMax, 20, c.term, raft.Configuration{}, 1, wire)
-			must(t, err)
-			must(t, sink.Close())
-			log := raft.NewInmemStore()
-			must(t, log.StoreLogs(entries(c.from, 24, 3)))
-			l := &logStore{LogStore: log, snapshots: snapshots, leading: func() bool { return false }, fail: func(err error) { t.Error(err) }}
-			must(t, l.look(log))
-			last, err := log.LastIndex()
-			must(t, err)
-			if last != c.want {
-				t.Errorf("the log ends at %d, want %d", last, c.want)
-			}
-			if want := c.want < 20; l.gap.before(20) != want {
-				t.Errorf("the log goes on behind the snapshot only: %v, want %v", !want, want)
-			}
+			snapshots, log := raft.NewInmemSnapshotStore(), raft.NewInmemStore()
+			finish(t, snapshots, 20, c.term)
+			must(t, log.StoreLogs(entries(c.from, c.to, 3)))
+			must(t, newLogStore(t, log, snapshots).look(log))
+			wantLog(t, log, c.wantFrom, c.wantTo)
 		})
 	}
 }
 
-// TestStandInIsNotStored: what the library discards for it is, and a leader
-// reads nothing from before it.
-func TestStandInIsNotStored(t *testing.T) {
-	log := raft.NewInmemStore()
-	must(t, log.StoreLogs(entries(1, 19, 3)))
-	l := &logStore{LogStore: log}
-	must(t, l.StoreLogs([]*raft.Log{{Index: 20, Term: 4, Type: StandIn}}))
-	if last, err := log.LastIndex(); err != nil || last != 19 || !l.gap.before(20) {
-		t.Errorf("the log ends at %d (%v); a leader reads from before the snapshot: %v", last, err, !l.gap.before(20))
+// TestGapOfAnEarlierRelease: what it left before a snapshot that it had installed may
+// never have been committed, and goes when the log is opened.
+func TestGapOfAnEarlierRelease(t *testing.T) {
+	for _, gap := range []uint64{1, 20} {
+		t.Run(fmt.Sprintf("of %d entries", gap), func(t *testing.T) {
+			d, err := datadir.Claim(t.TempDir(), "test", "r1")
+			must(t, err)
+			s, err := d.Open(false, zerolog.Nop())
+			must(t, err)
+			defer s.Close()
+			behind := 60 + gap
+			must(t, s.Logs.StoreLogs(entries(1, 60, 1)))
+			must(t, s.Logs.StoreLogs(entries(behind+1, behind+40, 2)))
+			snapshots := raft.NewInmemSnapshotStore()
+			finish(t, snapshots, behind, 2)
+			must(t, newLogStore(t, s.Logs, snapshots).look(s.Logs))
+			wantLog(t, s.Logs, behind+1, behind+40)
+		})
 	}
 }
+
+// TestInstalledSnapshotEmptiesTheLog: the library stores a stand-in where the log does
+// not have the entry at which the snapshot ends.
+func TestInstalledSnapshotEmptiesTheLog(t *testing.T) {
+	log, snapshots := raft.NewInmemStore(), raft.NewInmemSnapshotStore()
+	l := newLogStore(t, log, snapshots)
+	must(t, l.StoreLogs(entries(1, 17, 3)))
+	must(t, l.StoreLogs([]*raft.Log{{Index: 18, Term: 3, Type: raft.LogConfiguration}}))
+	finish(t, forwardOnly{snapshots, l}, 20, 4)
+	must(t, l.StoreLogs([]*raft.Log{{Index: 20, Term: 4, Type: StandIn}}))
+	wantLog(t, log, 0, 0)
+	if at := l.configs.latest(); at != 0 {
+		t.Errorf("the last configuration of the log is at entry %d", at)
+	}
+	must(t, l.StoreLogs([]*raft.Log{{Index: 20, Term: 4, Type: StandIn}}))
+	must(t, l.StoreLogs(entries(21, 23, 4)))
+	wantLog(t, log, 21, 23)
+}
+
+// TestLogHasNoGap: an entry follows the last one, or the latest snapshot. What comes
+// late, and is in the snapshot already, is refused.
+func TestLogHasNoGap(t *testing.T) {
+	store := func(t *testing.T, l *logStore, from, to uint64, want bool) {
+		t.Helper()
+		err := l.StoreLogs(entries(from, to, 3))
+		var got raft.Log
+		if there := l.LogStore.GetLog(from, &got) == nil; (err == nil) != want || there != want {
+			t.Errorf("entries %d to %d: stored %v, %v", from, to, there, err)
+		}
+	}
+	log, snapshots := raft.NewInmemStore(), raft.NewInmemSnapshotStore()
+	l := newLogStore(t, log, snapshots)
+	store(t, l, 2, 3, false)
+	store(t, l, 1, 5, true)
+	store(t, l, 7, 7, false)
+	store(t, l, 6, 6, true)
+	must(t, l.DeleteRange(5, 6)) // entries that another leader replaces
+	store(t, l, 6, 6, false)
+	store(t, l, 5, 9, true)
+	finish(t, forwardOnly{snapshots, l}, 7, 3) // its own
+	store(t, l, 10, 10, true)
+
+	for _, again := range []bool{false, true} {
+		log, snapshots := raft.NewInmemStore(), raft.NewInmemSnapshotStore()
+		l := newLogStore(t, log, snapshots)
+		finish(t, forwardOnly{snapshots, l}, 7, 3) // of a leader
+		if again {
+			l = newLogStore(t, log, snapshots)
+			must(t, l.look(log))
+		}
+		store(t, l, 1, 7, false)
+		store(t, l, 1, 9, false)
+		store(t, l, 9, 9, false)
+		store(t, l, 8, 9, true)
+	}
+}
+
+// TestLogOfADamagedSnapshotStays: the log reaches back to the snapshot before it.
+func TestLogOfADamagedSnapshotStays(t *testing.T) {
+	log, snapshots := raft.NewInmemStore(), raft.NewInmemSnapshotStore()
+	finish(t, snapshots, 20, 4)
+	must(t, log.StoreLogs(entries(5, 19, 3)))
+	must(t, newLogStore(t, log, unreadable{snapshots}).look(log))
+	wantLog(t, log, 5, 19)
+}
+
+// unreadable lists snapshots that can't be read.
+type unreadable struct{ raft.SnapshotStore }
+
+func (unreadable) Open(string) (*raft.SnapshotMeta, io.ReadCloser, error) { return nil, nil, errDisk }

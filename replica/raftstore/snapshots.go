@@ -17,9 +17,6 @@ import (
 // sent to it: the library would take the end of its own for the last one's, and
 // the replica would say, and vote, as if it had not got so far (found by the
 // simulator).
-//
-// What comes of a snapshot for the log beside it is noted before anything else
-// is.
 type forwardOnly struct {
 	raft.SnapshotStore
 	log *logStore
@@ -58,5 +55,6 @@ func (s *forwardSink) Close() error {
 	if err := s.SnapshotSink.Close(); err != nil {
 		return err
 	}
-	return s.of.log.behind(s.index)
+	s.of.log.finished(s.index)
+	return nil
 }

@@ -179,10 +179,12 @@ func TestStoringABatchIsAPromise(t *testing.T) {
 	d := &disk{InmemStore: raft.NewInmemStore(), stored: func() { now += time.Second }}
 	promises := lease.NewPromises(0)
 	l := &logStore{LogStore: d, promises: promises, clock: func() time.Duration { return now }, fail: func(err error) { t.Error(err) }}
+	last := uint64(0)
 	store := func(kinds ...raft.LogType) {
 		var logs []*raft.Log
 		for _, k := range kinds {
-			logs = append(logs, &raft.Log{Index: 1, Term: 1, Type: k})
+			last++
+			logs = append(logs, &raft.Log{Index: last, Term: 1, Type: k})
 		}
 		if err := l.StoreLogs(logs); err != nil {
 			t.Fatal(err)

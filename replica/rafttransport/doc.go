@@ -7,15 +7,14 @@
 //     has on disk and may tell (Options.Told); that it tells soon (notices.go);
 //     none leaves a replica that does not lead any more; a leader
 //     whose disk hangs falls silent (transport.go)
-//   - a follower discards what disagrees with a snapshot (install.go)
+//   - a follower keeps a log that has the end of a snapshot, and discards any
+//     other (install.go)
 //   - a follower that has forgotten what it had acknowledged is sent nothing
 //     (acknowledged.go)
 //   - candidates are judged by their logs alone, and campaign only with a vote
 //     (voting.go)
 //   - a pipeline ends with its first failure (pipeline.go; hashicorp/raft #612)
 //   - a follower that comes back is sent what it lacks at once (retry.go)
-//   - a message has room for more entries than leaders leave uncommitted
-//     (uncommitted.go)
 //   - a message is for one server, whoever has its address, and is bounded
 //     before it is decoded (network.go)
 package rafttransport

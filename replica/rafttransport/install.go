@@ -18,11 +18,15 @@ import (
 // a message that was installed before can make two masters, each with a majority of
 // its own configuration.
 //
-// Step 7: "Discard the entire log." The library keeps entries of an earlier leader's
-// around the end of the snapshot, which were never committed, goes by their last one
-// where it votes, and refuses for them what goes on from the snapshot. It discards what
-// disagrees with an entry that it is sent. So it is sent the one at which the snapshot
-// ends, or rather a stand-in, which raftstore does not store.
+// Step 7: "Discard the entire log." The library keeps it. Entries of an earlier
+// leader's, which were never committed, stay before the snapshot's end or around it.
+// The library goes by the last of them where it votes, refuses for them what goes on
+// from the snapshot, and reads them once it leads. A late message that disagrees with
+// one of them removes all that is behind it, entries that were acknowledged included.
+//
+// The library discards what disagrees with an entry that it is sent. So it is sent the
+// one at which the snapshot ends, or rather a stand-in, for which raftstore discards
+// the rest.
 func (t Transport) install(m raft.RPC, q *raft.InstallSnapshotRequest, quit <-chan struct{}) bool {
 	has, ok := t.has(q, quit)
 	if !ok {

@@ -92,3 +92,21 @@ func TestLibraryGoesBackToASnapshot(t *testing.T) {
 		}
 	})
 }
+
+// TestLibraryRemovesEntriesBehindASnapshot: it keeps entries that were never committed
+// before a snapshot, and removes all behind them, the snapshot's end included, for a
+// message that disagrees.
+func TestLibraryRemovesEntriesBehindASnapshot(t *testing.T) {
+	asLibrary(t, func(t *testing.T, f uncorrected) {
+		f.entries(2, 1, 1, 0, raft.LogCommand, raft.LogCommand) // stale ones
+		f.snapshot(3)
+		f.entries(3, 10, 3, 12, raft.LogCommand, raft.LogCommand)
+		if f.LastIndex() != 12 {
+			t.Fatalf("its log ends at %d", f.LastIndex())
+		}
+		f.entries(3, 1, 1, 0, raft.LogCommand) // late
+		if f.LastIndex() == 12 {
+			t.Error("it has what it had acknowledged: the library is not as it was")
+		}
+	})
+}

@@ -24,6 +24,10 @@ const (
 	// each so many bytes.
 	bytesPerTimeout = 32 << 10
 	pool            = 3
+
+	// MaxAppendEntries bounds the entries of one message to a follower. An entry is
+	// a whole batch, and a message has Timeout to arrive.
+	MaxAppendEntries = 16
 )
 
 // Network says how connections between replicas are made.
