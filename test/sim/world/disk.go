@@ -36,18 +36,36 @@ type disk struct {
 	// What the process that has the disk has found and stored, or that had it
 	// last.
 	logs      map[uint64]raft.Log
+	confs     map[uint64]raft.Configuration // of logs
+	snapshot  ending
 	low, high uint64
 	begun     uint64 // as far as there are entries, snapshots, or writes of them under way
 	votes     map[string][]byte
 	who       admission.Identity
 }
 
+// ending is the end of the latest snapshot.
+type ending struct {
+	index uint64
+	conf  raft.Configuration
+}
+
 func newDisk(w *world) *disk {
 	w.disks++
 	return &disk{
 		w: w, power: powerloss.NewDisk(powerloss.NewTree()), worst: 2 * time.Millisecond, used: 1000 * w.disks,
-		logs: map[uint64]raft.Log{}, votes: map[string][]byte{},
+		logs: map[uint64]raft.Log{}, confs: map[uint64]raft.Configuration{}, votes: map[string][]byte{},
 	}
+}
+
+// has notes that an entry is there.
+func (d *disk) has(l raft.Log) {
+	d.logs[l.Index] = l
+	delete(d.confs, l.Index)
+	if l.Type == raft.LogConfiguration {
+		d.confs[l.Index] = raft.DecodeConfiguration(l.Data)
+	}
+	d.w.judge.wrote(l)
 }
 
 var errCrashed = errors.New("the machine has crashed")
@@ -145,16 +163,16 @@ func (d *mounted) look(stores datadir.Stores) error {
 	if err != nil {
 		return err
 	}
-	d.logs, d.votes, d.low, d.high, d.begun = map[uint64]raft.Log{}, map[string][]byte{}, first, last, last
+	d.logs, d.confs, d.votes = map[uint64]raft.Log{}, map[uint64]raft.Configuration{}, map[string][]byte{}
+	d.low, d.high, d.begun, d.snapshot = first, last, last, ending{}
 	if len(metas) > 0 {
-		d.begun = max(last, metas[0].Index)
+		d.begun, d.snapshot = max(last, metas[0].Index), ending{metas[0].Index, metas[0].Configuration}
 	}
 	for i := max(first, 1); i <= last; i++ {
 		var l raft.Log
 		switch err := stores.Logs.GetLog(i, &l); {
 		case err == nil:
-			d.logs[i] = l
-			d.w.judge.wrote(l)
+			d.has(l)
 		case !errors.Is(err, raft.ErrLogNotFound):
 			return err
 		}

@@ -115,6 +115,7 @@ func (j *judge) follow(p *process) {
 		}
 	}
 	s := p.replica.State()
+	j.goesForward(p, h.Applied, s)
 	if s == p.seen {
 		return
 	}

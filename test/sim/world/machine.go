@@ -110,6 +110,7 @@ type process struct {
 	kill    context.CancelFunc
 	changed chan struct{}
 	seen    *state.State // the last one that the judge has looked at
+	applied uint64       // the last entry that its library has applied
 
 	disk     *mounted
 	stranger bool   // it waits to be admitted

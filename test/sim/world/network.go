@@ -65,6 +65,30 @@ const (
 	lastRepeat  = 3200 * time.Millisecond
 )
 
+// Bounds of how late the second copy of a message may come.
+const (
+	leastLate = time.Millisecond
+	mostLate  = 4 * time.Second
+)
+
+// copies says how late each copy of a message leaves. A sender that gives a connection
+// up sends the message again over another one, and both may arrive. A snapshot takes
+// long, and is sent twice also where the network is fair.
+func (n *network) copies(snapshot bool) []time.Duration {
+	often := n.twice
+	if snapshot {
+		often = 3
+	}
+	if often == 0 || !n.w.chance(often) {
+		return []time.Duration{0}
+	}
+	late := between(n.w.rng, leastLate, mostLate)
+	if !snapshot && n.w.chance(2) {
+		late = 0
+	}
+	return []time.Duration{0, late}
+}
+
 // conveys takes part of a stream on its way: what is lost is sent again. It
 // reports false where the connection is given up.
 func (n *network) conveys(from, to string, sent time.Duration) bool {

@@ -19,6 +19,8 @@ type watchedLogs struct {
 func (s watchedLogs) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
 func (s watchedLogs) StoreLogs(all []*raft.Log) error {
+	s.d.w.judge.goesBy(s.d)
+	s.d.w.judge.goesOn(s.d, all[0].Index)
 	copies := make([]raft.Log, len(all))
 	for i, l := range all {
 		copies[i] = *l
@@ -31,8 +33,7 @@ func (s watchedLogs) StoreLogs(all []*raft.Log) error {
 		return err
 	}
 	for _, l := range copies {
-		s.d.logs[l.Index] = l
-		s.d.w.judge.wrote(l)
+		s.d.has(l)
 		s.d.high = max(s.d.high, l.Index)
 		if s.d.low == 0 || l.Index < s.d.low {
 			s.d.low = l.Index
@@ -48,6 +49,7 @@ func (s watchedLogs) DeleteRange(from, to uint64) error {
 	}
 	for i := from; i <= to; i++ {
 		delete(s.d.logs, i)
+		delete(s.d.confs, i)
 	}
 	if s.d.low, err = s.FirstIndex(); err == nil {
 		s.d.high, err = s.LastIndex()
@@ -101,17 +103,19 @@ func (s watchedSnapshots) Create(version raft.SnapshotVersion, index, term uint6
 		return nil, err
 	}
 	s.d.begun = max(s.d.begun, index)
-	return watchedSink{sink, s.d}, nil
+	return watchedSink{sink, s.d, ending{index, conf}}, nil
 }
 
 type watchedSink struct {
 	raft.SnapshotSink
-	d *mounted
+	d   *mounted
+	end ending
 }
 
 func (s watchedSink) Close() error {
 	err := s.SnapshotSink.Close()
 	if err == nil && !s.d.p.dead() {
+		s.d.snapshot = s.end
 		s.d.w.ambush(s.d.p.m)
 	}
 	return err

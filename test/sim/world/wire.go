@@ -60,14 +60,11 @@ func (t *wire) InstallSnapshot(id raft.ServerID, _ raft.ServerAddress, q *raft.I
 func exchange[Q, A any](t *wire, to raft.ServerID, q *Q, a *A, data []byte) error {
 	w := t.p.m.w
 	t.p.point()
-	copies := 1
-	if n := w.net.twice; n != 0 && data == nil && w.chance(n) {
-		copies = 2
-	}
-	answer := make(chan raft.RPCResponse, copies)
-	for range copies {
+	copies := w.net.copies(data != nil)
+	answer := make(chan raft.RPCResponse, len(copies))
+	for _, late := range copies {
 		message := *q
-		go t.carry(string(to), &message, data, answer)
+		go t.carry(string(to), &message, data, late, answer)
 	}
 	timeout := time.NewTimer(wireTimeout)
 	defer timeout.Stop()
@@ -86,11 +83,11 @@ func exchange[Q, A any](t *wire, to raft.ServerID, q *Q, a *A, data []byte) erro
 }
 
 // carry takes one copy of a message to its receiver and the answer back.
-func (t *wire) carry(server string, q any, data []byte, answer chan<- raft.RPCResponse) {
+func (t *wire) carry(server string, q any, data []byte, late time.Duration, answer chan<- raft.RPCResponse) {
 	w, from := t.p.m.w, t.p.m.id
 	to, _ := admission.Split(server)
 	w.stats.Messages++
-	if !w.net.arrives(from, to) {
+	if !w.net.arrivesOf(from, to, w.now()+late) {
 		return
 	}
 	receiver := w.machine(to).process

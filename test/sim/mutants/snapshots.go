@@ -1,0 +1,20 @@
+package mutants
+
+import "github.com/stoutlock/stout/test/internal/overlay"
+
+// snapshots are faults of how a follower installs them.
+func snapshots() []Mutant {
+	const section = "Raft must be Raft"
+	return []Mutant{
+		{"late-snapshot-installed", section, "a follower that has the end of a snapshot keeps its log",
+			"a snapshot is sent twice, and the second copy arrives after later entries",
+			overlay.Edit{File: "replica/rafttransport/install.go",
+				Old: "\tif has != nil {\n",
+				New: "\tif has != nil && quit == nil {\n"}},
+		{"log-kept-before-a-snapshot", section, "a follower that has not the end of a snapshot discards its log",
+			"a follower has entries that were never committed where it is sent a snapshot, and leads later, or is sent the entries in their place late",
+			overlay.Edit{File: "replica/raftstore/logstore.go",
+				Old: "\t\treturn discardAll(s)\n",
+				New: "\t\treturn nil\n"}},
+	}
+}
