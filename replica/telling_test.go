@@ -58,6 +58,24 @@ func TestMasterTellsWhatItHasApplied(t *testing.T) {
 	w.wantTold(3, 2)
 }
 
+// TestDeposedMasterTellsNoMore of what it applies than leaders say is committed, also
+// where it leads again in a later term, in which it has opened no office yet.
+func TestDeposedMasterTellsNoMore(t *testing.T) {
+	for _, term := range []uint64{0, 3} {
+		w := newTeller(t)
+		w.term = 1
+		w.apply(2, 1, true)
+		w.wantTold(2, 1)
+		w.term = term
+		w.apply(3, 1, false)
+		w.wantTold(2, 1)
+		w.hear(3)
+		w.wantTold(3, 2)
+		w.apply(4, 1, false)
+		w.wantTold(3, 2)
+	}
+}
+
 // TestFollowersTellWhatTheyAreTold, in whichever order they hear and apply.
 func TestFollowersTellWhatTheyAreTold(t *testing.T) {
 	t.Parallel()

@@ -64,6 +64,36 @@ func TestFilesPutBackAlone(t *testing.T) {
 	}
 }
 
+// TestFilesPutBackBehindASnapshot: a crash comes after it, and both files are as they
+// were before it.
+func TestFilesPutBackBehindASnapshot(t *testing.T) {
+	for _, with := range []bool{true, false} {
+		f, err := Open(t.TempDir(), false, with)
+		must(t, err)
+		defer f.Close()
+		must(t, f.StoreLogs(entries(1, 5, 1)))
+		before := asLeft(t, f)
+		must(t, f.NoteSnapshot(3))
+		put := asLeft(t, f)
+		reopened(t, copyOf(t, put), with)
+		files := []string{FileName}
+		if with {
+			files = append(files, wal.FileName)
+		}
+		for _, file := range files {
+			raw, err := os.ReadFile(filepath.Join(before, file))
+			must(t, err)
+			must(t, os.WriteFile(filepath.Join(put, file), raw, 0o600))
+		}
+		if f, err := Open(put, true, with); err == nil || !strings.Contains(err.Error(), "highwater.json tells") {
+			t.Errorf("with a write-ahead log: %v: it opens, %v", with, err)
+			if err == nil {
+				must(t, f.Close())
+			}
+		}
+	}
+}
+
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	out := t.TempDir()

@@ -172,6 +172,27 @@ func TestWatchesAreWokenByName(t *testing.T) {
 	}
 }
 
+// TestWatchIsWokenForWhatIsToldWhileItReads. A read without room ends as one does that
+// found nothing before that was told.
+func TestWatchIsWokenForWhatIsToldWhileItReads(t *testing.T) {
+	ring := events.New(10, 1<<20, 0)
+	for revision := range uint64(3) {
+		change, _ := change(5, revision+1, "/a")
+		ring.Append([]state.Change{change}, at(revision+1))
+	}
+	ring.Tell()
+	for after := range uint64(4) {
+		w := ring.Watch(events.Filter{})
+		if got, upTo, err := w.Read(after, 0); got != nil || upTo != after || err != nil {
+			t.Errorf("after %d: %v up to %d, %v", after, said(got), upTo, err)
+		}
+		if more := after < 3; ready(w) != more {
+			t.Errorf("after %d of 3 that are told the watch is woken: %v", after, !more)
+		}
+		w.Close()
+	}
+}
+
 // TestWatchOfARingThatWasEmptied: who reads before that may be told is told of it
 // later, and does not take what it has not read for read.
 func TestWatchOfARingThatWasEmptied(t *testing.T) {

@@ -61,9 +61,10 @@ func leaderOf(t *testing.T) (Transport, *forgetful, func(id raft.ServerID, term,
 func TestForgetfulFollower(t *testing.T) {
 	to, f, send, lost := leaderOf(t)
 	must(t, errors.Join(send("r2/a", 3, 0, 10), send("r3/b", 3, 0, 10), send("r2/a", 3, 10, 5)))
-	f.last["r2/a"] = 12
+	must(t, send("r2/a", 3, 0, 0))
+	f.last["r2/a"] = 14          // it has lost one entry
 	err := send("r2/a", 3, 0, 0) // a heartbeat
-	if err == nil || !strings.Contains(err.Error(), "ends at entry 12") || !strings.Contains(err.Error(), "up to entry 15 in term 3") || !strings.Contains(err.Error(), "stout member replace r2") {
+	if err == nil || !strings.Contains(err.Error(), "ends at entry 14") || !strings.Contains(err.Error(), "up to entry 15 in term 3") || !strings.Contains(err.Error(), "stout member replace r2") {
 		t.Errorf("the answer is taken: %v", err)
 	}
 	before := f.handled
@@ -74,7 +75,7 @@ func TestForgetfulFollower(t *testing.T) {
 	defer pipe.Close()
 	_, piped := pipe.AppendEntries(&raft.AppendEntriesRequest{Term: 3}, nil)
 	for what, err := range map[string]error{
-		"entries":       send("r2/a", 3, 12, 3),
+		"entries":       send("r2/a", 3, 14, 3),
 		"a heartbeat":   send("r2/a", 3, 0, 0),
 		"a snapshot":    to.InstallSnapshot("r2/a", "", &raft.InstallSnapshotRequest{Term: 3, LastLogIndex: 20}, &raft.InstallSnapshotResponse{}, nil),
 		"mastership":    to.TimeoutNow("r2/a", "", nil, nil),
@@ -85,7 +86,7 @@ func TestForgetfulFollower(t *testing.T) {
 		}
 	}
 	must(t, errors.Join(send("r3/b", 3, 10, 1), to.TimeoutNow("r3/b", "", nil, nil)))
-	must(t, errors.Join(send("r2/a", 4, 12, 3), to.TimeoutNow("r2/a", "", nil, nil))) // another term, of which nothing is known
+	must(t, errors.Join(send("r2/a", 4, 14, 3), to.TimeoutNow("r2/a", "", nil, nil))) // another term, of which nothing is known
 	if len(*lost) != 1 || (*lost)[0] != "r2/a" {
 		t.Errorf("%v were told of", *lost)
 	}

@@ -45,3 +45,44 @@ func TestMarkWithoutAFrame(t *testing.T) {
 		t.Errorf("read: %v", err)
 	}
 }
+
+// TestAreaIsFilledToItsEnd and no further: behind it are the entries of the generation
+// before, which may be nowhere else.
+func TestAreaIsFilledToItsEnd(t *testing.T) {
+	blocks := func(n int) *raft.Log { // an entry that takes so many
+		l := &raft.Log{Index: 1, Term: 1}
+		l.Data = make([]byte, n*roomSize-entrySize(l))
+		return l
+	}
+	for generation := range uint64(2) {
+		dir := t.TempDir()
+		must(t, Create(dir))
+		w, err := Open(dir, generation)
+		must(t, err)
+		defer w.Close()
+		mark := w.now
+		must(t, w.Append([]*raft.Log{blocks(AreaBlocks - 2)}))
+		for n, want := range map[int]bool{1: true, 2: true, 3: false} {
+			if w.Fits([]*raft.Log{blocks(n)}) != want {
+				t.Errorf("2 blocks are left; an entry of %d fits: %v", n, !want)
+			}
+		}
+		if w.Fits([]*raft.Log{blocks(1), blocks(1), blocks(1)}) {
+			t.Error("2 blocks are left; three entries of one fit")
+		}
+		must(t, w.Append([]*raft.Log{blocks(2)}))
+		if w.Fits([]*raft.Log{{Index: 3, Term: 1}}) {
+			t.Error("no block is left, and an entry fits")
+		}
+		if read, _, err := Read(dir, mark); err != nil || len(read) != 2 {
+			t.Errorf("%d entries are read, %v", len(read), err)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
