@@ -34,6 +34,12 @@ import (
 // A follower's entries are on disk before StoreLogs returns, behind those which
 // it may have left from its time as leader.
 //
+// DeleteRange need not wait for the queue. A follower replaces entries for a
+// leader of a later term, which it enters when the queue is empty (see
+// voteStore). The entries up to a snapshot were applied, so that no command
+// among them is queued. A barrier may be, which changes nothing. It is written
+// later, and stays until the next snapshot.
+//
 // It is safe for concurrent use, as far as the log beneath is.
 type asyncLog struct {
 	raft.LogStore
@@ -195,15 +201,6 @@ func (s *asyncLog) LastIndex() (uint64, error) {
 	}
 	s.mu.Unlock()
 	return s.LogStore.LastIndex()
-}
-
-// DeleteRange removes entries from the end, or from the beginning up to a
-// snapshot, which reaches no further than what was applied.
-func (s *asyncLog) DeleteRange(from, to uint64) error {
-	if err := s.waitDurable(to); err != nil {
-		return err
-	}
-	return s.LogStore.DeleteRange(from, to)
 }
 
 // close waits, after the library's end, until the log beneath may be closed.

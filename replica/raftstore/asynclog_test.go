@@ -145,9 +145,10 @@ func TestLeadersFirstEntryIsOnDisk(t *testing.T) {
 }
 
 // TestDeposedLeaderWritesInOrder: what it has as a follower comes behind what
-// it left as a leader, also where that is taken out again.
+// it left as a leader, also where that is taken out again, in a later term.
 func TestDeposedLeaderWritesInOrder(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
+		votes := &voteStore{StableStore: raft.NewInmemStore(), waitDurable: b.waitAll, fail: func(err error) { t.Error(err) }}
 		b.leading = true
 		must(t, b.store(t, 1, 4))
 		first, err := b.FirstIndex()
@@ -155,11 +156,31 @@ func TestDeposedLeaderWritesInOrder(t *testing.T) {
 			t.Errorf("the first entry is %d (%v), want 1", first, err)
 		}
 		b.leading = false
-		if d := took(func() { must(t, b.DeleteRange(3, 4)) }); d != time.Second {
+		if d := took(func() { must(t, errors.Join(votes.SetUint64([]byte(KeyTerm), 2), b.DeleteRange(3, 4))) }); d != time.Second {
 			t.Errorf("taken out after %v, want a second: when they are there", d)
 		}
 		if d := took(func() { must(t, b.store(t, 3, 3)) }); d != time.Second || !slices.Equal(b.onDisk(), []uint64{1, 2, 3}) {
 			t.Errorf("stored after %v, on disk are %v", d, b.onDisk())
+		}
+	})
+}
+
+// TestSnapshotThatEndsWithABarrier: the log is cut there while the barrier is on its
+// way to the disk, where it stays.
+func TestSnapshotThatEndsWithABarrier(t *testing.T) {
+	async(t, func(t *testing.T, b *asyncBench) {
+		must(t, b.store(t, 1, 3))
+		b.leading = true
+		must(t, b.StoreLog(&raft.Log{Index: 4, Term: 1, Type: raft.LogBarrier}))
+		if d := took(func() { must(t, b.DeleteRange(1, 4)) }); d > 0 {
+			t.Errorf("cut after %v", d)
+		}
+		must(t, b.store(t, 5, 5))
+		wantLog(t, b.asyncLog, 4, 5)
+		must(t, b.waitDurable(5))
+		wantLog(t, b.asyncLog, 4, 5)
+		if on := b.onDisk(); !slices.Equal(on, []uint64{4, 5}) {
+			t.Errorf("on disk are %v", on)
 		}
 	})
 }
