@@ -11,8 +11,8 @@ type span struct {
 	Last  uint64 `json:"last"`
 }
 
-// spans are the indexes of log entries, in order, with gaps in between: behind
-// a snapshot that was installed there may be one. The methods change nothing.
+// spans are the indexes of log entries, in order, with gaps in between: an earlier
+// release left one behind a snapshot that it installed. The methods change nothing.
 // No index is math.MaxUint64.
 type spans []span
 
