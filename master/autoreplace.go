@@ -3,7 +3,10 @@ package master
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
+
+	"github.com/stoutlock/stout/replica/admission"
 )
 
 // absences knows for how long each member's directory has not been heard of, in one
@@ -12,23 +15,32 @@ import (
 // replaced later than it might be, and never sooner.
 type absences struct {
 	at      time.Duration            // when it was looked last
-	unheard map[string]time.Duration // server id (name/directory) → for how long
+	unheard map[string]time.Duration // server id → for how long
+	answers map[string]uint64        // server id → cell.MemberStatus.Answers at the last look
 }
 
-// note takes in what became of asking all, at an instant of the office's clock. No
-// more than most counts of the time since the last look: a master that was paused,
-// or its machine, has asked nobody meanwhile.
+// note records a look at all members, at an instant of the office's clock. A directory
+// was heard of if it has answered a message of Raft's since the look before, or answers
+// now. The time counts only while all others that vote are well, look by look. At most
+// the given time counts since the look before: a master that was paused, or its machine,
+// has asked nobody meanwhile.
 func (a *absences) note(now, most time.Duration, r roll) {
 	since := min(now-a.at, most)
-	unheard := make(map[string]time.Duration, len(r.members))
+	unheard, answers := make(map[string]time.Duration, len(r.members)), make(map[string]uint64, len(r.members))
 	for _, v := range r.members {
-		id := v.ID + "/" + v.Directory
-		unheard[id] = 0
-		if was, known := a.unheard[id]; known && !v.there {
+		id := admission.ServerID(v.ID, v.Directory)
+		unheard[id], answers[id] = 0, v.Answers
+		heard := v.there || v.Answers != a.answers[id]
+		if was, known := a.unheard[id]; known && !heard && r.othersAreWell(v.ID) {
 			unheard[id] = was + since
 		}
 	}
-	a.at, a.unheard = now, unheard
+	a.at, a.unheard, a.answers = now, unheard, answers
+}
+
+// othersAreWell reports whether all members of other names that vote are well.
+func (r roll) othersAreWell(id string) bool {
+	return !slices.ContainsFunc(r.members, func(v member) bool { return v.ID != id && v.Voter && !v.well })
 }
 
 // of is for how long no directory of a name was heard of: neither the one that has
@@ -37,16 +49,16 @@ func (a *absences) of(id string, r roll) time.Duration {
 	least := time.Duration(math.MaxInt64)
 	for _, v := range r.members {
 		if v.ID == id {
-			least = min(least, a.unheard[v.ID+"/"+v.Directory])
+			least = min(least, a.unheard[admission.ServerID(v.ID, v.Directory)])
 		}
 	}
 	return least
 }
 
 // gone is a member whose place is to go to another directory of its name, and that
-// directory: it was not heard of for so long, the other one answers in its place,
-// belongs to no cell and is on its way to no place, and all other members that vote
-// are well. Chubby's replacement (section 2) waits for some hours.
+// directory. The member was not heard of for so long, while all others that vote were
+// well. The directory answers in its place, belongs to no cell and is on its way to no
+// place. Chubby's replacement (section 2) waits for some hours.
 func (a *absences) gone(after time.Duration, r roll) (old int, directory string, ok bool) {
 	for i, v := range r.members {
 		if v.stranger == "" || a.of(v.ID, r) < after || r.isMember(v.stranger) {
@@ -54,9 +66,6 @@ func (a *absences) gone(after time.Duration, r roll) (old int, directory string,
 		}
 		if r.hasVoter(v.ID) && !v.Voter {
 			continue // it is about the one that votes
-		}
-		if all, well := r.voters(i); well < all || r.mayRemove(i) != nil {
-			continue
 		}
 		return i, v.stranger, true
 	}

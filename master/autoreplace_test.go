@@ -1,6 +1,7 @@
 package master
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -9,11 +10,19 @@ import (
 	"github.com/stoutlock/stout/replica/cell"
 )
 
-const auto = time.Minute
+const (
+	auto  = time.Minute
+	early = 8 * time.Second // members are looked at every 2 s then
+)
 
 // inAutoCell is a cell whose masters replace directories by themselves.
 func inAutoCell(t *testing.T, n int, what func(t *testing.T, c *fakeCell)) {
 	inCell(t, n, Options{Drift: drift, AutoReplace: auto}, what)
+}
+
+// inEarlyCell is inAutoCell with a shorter time.
+func inEarlyCell(t *testing.T, n int, what func(t *testing.T, c *fakeCell)) {
+	inCell(t, n, Options{Drift: drift, AutoReplace: early}, what)
 }
 
 // wipe has a new directory answer in a member's place.
@@ -65,16 +74,18 @@ func TestNotReplaced(t *testing.T) {
 		"another member is wiped, too":       func(f *fakeConf) { wipe(f, "r2", newDirectory); wipe(f, "r3", "00000000000000bb") },
 		"it answers with what is a member's": func(f *fakeConf) { wipe(f, "r2", founder("r3")) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			inAutoCell(t, 3, func(t *testing.T, c *fakeCell) {
-				c.office("r1")
-				c.set(happens)
-				pass(10 * auto)
-				if got := changes(c); len(got) > 0 {
-					t.Errorf("%q", got)
-				}
+		for _, n := range []int{3, 5} { // of five a majority is well without two
+			t.Run(fmt.Sprintf("%s of %d", name, n), func(t *testing.T) {
+				inEarlyCell(t, n, func(t *testing.T, c *fakeCell) {
+					c.office("r1")
+					c.set(happens)
+					pass(10 * early)
+					if got := changes(c); len(got) > 0 {
+						t.Errorf("%q", got)
+					}
+				})
 			})
-		})
+		}
 	}
 	t.Run("it is off", func(t *testing.T) {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -100,6 +111,50 @@ func TestAbsenceIsBroken(t *testing.T) {
 		}
 		if got := changes(c); len(got) > 0 {
 			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestOthersAreWellAllTheWhile: the time counts from when the last of the others that
+// vote is well again.
+func TestOthersAreWellAllTheWhile(t *testing.T) {
+	inEarlyCell(t, 5, func(t *testing.T, c *fakeCell) {
+		c.office("r1")
+		c.set(func(f *fakeConf) { wipe(f, "r2", newDirectory) })
+		pass(early / 4)
+		c.set(func(f *fakeConf) { delete(f.at, "r3") })
+		pass(2 * early)
+		c.set(func(f *fakeConf) { f.at["r3"] = founder("r3") })
+		pass(early - 3*time.Second)
+		if got := changes(c); len(got) > 0 {
+			t.Errorf("%q, while another member was away for most of the time", got)
+		}
+		pass(10 * time.Second)
+		if got := changes(c); len(got) != 3 {
+			t.Errorf("%q after %v in which all others were well", got, early)
+		}
+	})
+}
+
+// TestAnswersToRaftAreHeard: a directory that answers the master's messages is not gone,
+// whatever answers in its place when it is asked.
+func TestAnswersToRaftAreHeard(t *testing.T) {
+	inEarlyCell(t, 3, func(t *testing.T, c *fakeCell) {
+		c.office("r1")
+		c.set(func(f *fakeConf) { wipe(f, "r2", newDirectory) })
+		for range 10 {
+			c.set(func(f *fakeConf) {
+				f.members = slices.Clone(f.members) // others read them
+				f.members[1].Answers++
+			})
+			pass(early / 2)
+		}
+		if got := changes(c); len(got) > 0 {
+			t.Errorf("%q, while it answers", got)
+		}
+		pass(2 * early)
+		if got := changes(c); len(got) != 3 {
+			t.Errorf("%q when it does not answer any more", got)
 		}
 	})
 }

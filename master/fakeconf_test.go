@@ -120,7 +120,8 @@ func (n *node) ChangeMember(_ context.Context, since uint64, change cell.Change,
 	return nil
 }
 
-func (n *node) Ask(_ context.Context, name string) (admission.Card, error) {
+func (n *node) Ask(_ context.Context, id string) (admission.Card, error) {
+	name, _ := admission.Split(id)
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	if n.c.conf.onAsk != nil {

@@ -86,7 +86,7 @@ func (m *Master) look(ctx context.Context) (roll, error) {
 	var asking sync.WaitGroup
 	for i, s := range now.Members {
 		asking.Go(func() {
-			card, err := m.members.Ask(ctx, s.ID)
+			card, err := m.members.Ask(ctx, admission.ServerID(s.ID, s.Directory))
 			there := err == nil && card.Directory == s.Directory && card.CellID == m.members.CellID()
 			stranger := ""
 			if err == nil && card.CellID == "" && card.Directory != s.Directory {

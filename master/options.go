@@ -48,10 +48,11 @@ type Membership interface {
 	Leader() string // id of the leader as far as known here, or empty
 	Members() []cell.MemberStatus
 	// Membership is the latest configuration, ChangeMember makes one change of
-	// it (see package replica), and Ask asks a member how it is.
+	// it (see package replica), and Ask asks a member how it is,
+	// by its name or its server id.
 	Membership() (cell.Membership, error)
 	ChangeMember(ctx context.Context, since uint64, change cell.Change, s cell.MemberStatus) error
-	Ask(ctx context.Context, name string) (admission.Card, error)
+	Ask(ctx context.Context, id string) (admission.Card, error)
 	CellID() string
 	Directory() string
 	URL(id string) string

@@ -171,13 +171,28 @@ func (h *host) addresses(name string) (all []string) {
 	return all
 }
 
-// Ask asks the replica of the given name for its card.
-func (h *host) Ask(ctx context.Context, name string) (admission.Card, error) {
+// Ask asks a replica for its card. A name takes the first address that answers. A
+// server id takes the first at which that directory does; another directory's card is
+// returned where none does.
+func (h *host) Ask(ctx context.Context, id string) (admission.Card, error) {
+	name, directory := admission.Split(id)
 	addresses := h.addresses(name)
 	if len(addresses) == 0 {
 		return admission.Card{}, fmt.Errorf("where replica %q is, is not known", name)
 	}
-	return reach(ctx, addresses, func(ctx context.Context, addr string) (admission.Card, error) { return h.askAt(ctx, name, addr) }, nil)
+	var other atomic.Pointer[admission.Card]
+	card, err := reach(ctx, addresses, func(ctx context.Context, addr string) (admission.Card, error) {
+		card, err := h.askAt(ctx, name, addr)
+		if err == nil && directory != "" && card.Directory != directory {
+			other.Store(&card)
+			err = fmt.Errorf("the replica at %s has directory %s, not %s", addr, card.Directory, directory)
+		}
+		return card, err
+	}, nil)
+	if other := other.Load(); err != nil && other != nil {
+		return *other, nil
+	}
+	return card, err
 }
 
 func (h *host) askAt(ctx context.Context, name, addr string) (card admission.Card, err error) {

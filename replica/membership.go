@@ -57,7 +57,7 @@ func (r *Replica) standing(s raft.Server) cell.MemberStatus {
 	if m.RaftAddr == "" {
 		m.RaftAddr = at
 	}
-	return cell.MemberStatus{Member: m, Directory: directory, Voter: s.Suffrage == raft.Voter, At: at}
+	return cell.MemberStatus{Member: m, Directory: directory, Voter: s.Suffrage == raft.Voter, At: at, Answers: r.wire.Answers(string(s.ID))}
 }
 
 // voter is the member of that name that votes.
@@ -226,15 +226,21 @@ func (r *Replica) askNames(ctx context.Context) []string {
 	return names
 }
 
-// Ask asks a member, by name, for its card.
-func (r *Replica) Ask(ctx context.Context, name string) (admission.Card, error) {
+// Ask asks a member for its card: by its server id, or by its name, which stands for
+// the directory that votes. The card is that of another directory of the name only
+// where the wanted one answers at none of the addresses that are known.
+func (r *Replica) Ask(ctx context.Context, id string) (admission.Card, error) {
+	name, directory := admission.Split(id)
 	if name == r.opts.ID {
 		return r.Card(), nil
+	}
+	if votes, err := r.voter(name); directory == "" && err == nil {
+		id = string(votes.ID)
 	}
 	if r.peers.Ask == nil {
 		return admission.Card{}, errors.New("there is no way to ask the other replicas")
 	}
-	return r.peers.Ask(ctx, name)
+	return r.peers.Ask(ctx, id)
 }
 
 // ErrReplaced is the fault of a replica whose place in the cell another

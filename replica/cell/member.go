@@ -18,6 +18,9 @@ type MemberStatus struct {
 	// At is the address that Raft's configuration has for it, which may lag behind
 	// RaftAddr: that is where it is sought first.
 	At string
+	// Answers counts the messages of Raft's that this very directory has answered to
+	// this leader, in its term.
+	Answers uint64
 }
 
 // Membership is a configuration of the cell.

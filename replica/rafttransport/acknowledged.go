@@ -32,7 +32,8 @@ type acknowledged struct {
 	mu     sync.Mutex // guards what follows
 	term   uint64
 	upTo   map[raft.ServerID]uint64
-	errors map[raft.ServerID]error // why a follower is sent nothing more
+	errors map[raft.ServerID]error  // why a follower is sent nothing more
+	count  map[raft.ServerID]uint64 // answers that have come
 }
 
 // sending is called before a message of a term leaves. It returns what the
@@ -44,7 +45,7 @@ func (a *acknowledged) sending(id raft.ServerID, term uint64) (least uint64, err
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if term > a.term {
-		a.term, a.upTo, a.errors = term, map[raft.ServerID]uint64{}, map[raft.ServerID]error{}
+		a.term, a.upTo, a.errors, a.count = term, map[raft.ServerID]uint64{}, map[raft.ServerID]error{}, map[raft.ServerID]uint64{}
 	}
 	if term < a.term {
 		return 0, nil // whoever answers knows of a later term, or will
@@ -58,6 +59,7 @@ func (a *acknowledged) answered(id raft.ServerID, least uint64, q *raft.AppendEn
 	if a == nil || r.Term != q.Term {
 		return nil
 	}
+	a.counted(id, q.Term)
 	if r.LastLog < least {
 		return a.lose(id, q.Term, fmt.Errorf(
 			"replica %s has lost what it had acknowledged: its log ends at entry %d, and it had stored all up to entry %d in term %d; it is sent nothing more: %s",
@@ -79,6 +81,23 @@ func (a *acknowledged) stored(id raft.ServerID, term, index uint64) {
 	if term == a.term {
 		a.upTo[id] = max(a.upTo[id], index)
 	}
+}
+
+// counted counts an answer of a follower's.
+func (a *acknowledged) counted(id raft.ServerID, term uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if term == a.term {
+		a.count[id]++
+	}
+}
+
+// answers is how many answers have come of a follower in the latest term that this
+// replica has led in.
+func (a *acknowledged) answers(id raft.ServerID) uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.count[id]
 }
 
 func (a *acknowledged) lose(id raft.ServerID, term uint64, why error) error {

@@ -67,6 +67,10 @@ func (t Transport) Stored(server string, term uint64) admission.Stored {
 	return t.acks.by(server, term)
 }
 
+// Answers counts the messages of this leader that a follower, by its server id, has
+// answered in the present term.
+func (t Transport) Answers(server string) uint64 { return t.acks.answers(raft.ServerID(server)) }
+
 // Consumer is where the library takes the messages of the other replicas from.
 func (t Transport) Consumer() <-chan raft.RPC { return t.messages }
 

@@ -111,7 +111,8 @@ func (p *process) card(asks string) admission.Card {
 }
 
 // ask asks another machine for its card, over the network.
-func (p *process) ask(ctx context.Context, name string) (admission.Card, error) {
+func (p *process) ask(ctx context.Context, id string) (admission.Card, error) {
+	name, _ := admission.Split(id)
 	type answer struct {
 		card admission.Card
 		err  error
