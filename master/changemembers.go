@@ -11,17 +11,12 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// A change of the members is up to two entries: one of the table of members, which
-// says where each is and which are to stay without a vote, and one of Raft's
-// configuration. Whatever comes second may be missing when a master is lost. The
-// order is such that the next one can tell what was meant (see settleMembers and
-// step in keepmembers.go):
-//
-//	add      table, configuration   the table has one more: undone, it is dropped
-//	remove   configuration, table   the table has one more: finished, it is dropped
-//	move     table, configuration   the addresses differ: finished, that of the table counts
-//	demote   configuration, table   a nonvoter that is not to stay one: undone, it votes again
-//	promote  table, configuration   a nonvoter that is not to stay one: finished, it votes
+// A change of a member is two entries: one of the table of members, which says where
+// each is and which are to stay without a vote, and one of Raft's configuration, or two
+// of the configuration. The second may be missing when a master is lost. The order is
+// such that the next one can tell what was meant, and finishes or undoes it (see
+// settleMembers and step in keepmembers.go): docs/design.md, "The table of members", has
+// a row for each kind of change, and TestHalfChanges makes the half of each.
 
 const (
 	// membersWait is how long a change of the members waits for another one to end
@@ -167,47 +162,47 @@ func (m *Master) Remove(ctx context.Context, req RemoveRequest) error {
 			return err
 		}
 	}
-	return m.exclusively(ctx, func(ctx context.Context) error {
-		for since, begun := seen.index, false; ; begun = true {
-			left, next, err := m.removeOne(ctx, req.ID, since)
-			switch {
-			case err != nil && begun:
-				return halfway(err)
-			case err != nil || !left:
-				return err
-			}
-			since = next
-		}
-	})
+	return m.exclusively(ctx, func(ctx context.Context) error { return m.drop(ctx, req.ID, "", seen.index) })
 }
 
-// removeOne takes one directory of a name out, if the latest configuration is still
-// that at index since. It reports whether there was one, and the index after that.
-func (m *Master) removeOne(ctx context.Context, id string, since uint64) (there bool, index uint64, err error) {
-	now, err := m.members.Membership()
-	if err != nil {
-		return false, 0, err
+// drop removes all directories of a name, or, where one is to stay, the others without a
+// vote. The configuration has to be the one at index since, else the call is busy: another
+// change came in between. After the first removal an error is an outcome_unknown.
+func (m *Master) drop(ctx context.Context, id, but string, since uint64) error {
+	for begun := false; ; begun = true {
+		now, err := m.members.Membership()
+		switch {
+		case err != nil:
+			err = errNoMaster("the membership is not known: %v", err)
+		case !begun && now.Index != since:
+			err = lockapi.Errorf(lockapi.CodeBusy, "%v; try again", cell.ErrBusy)
+		}
+		next := goesNext(now.Members, id, but)
+		if err == nil && next >= 0 {
+			err = m.change(ctx, now.Index, cell.RemoveMember, now.Members[next])
+		}
+		switch {
+		case err != nil && begun:
+			return halfway(err)
+		case err != nil || next < 0:
+			return err
+		}
 	}
-	if now.Index != since {
-		return false, 0, lockapi.Errorf(lockapi.CodeBusy, "%v; try again", cell.ErrBusy)
-	}
-	// Who is to take its place goes first.
+}
+
+// goesNext is the place of the next directory that drop removes, or -1. Those without a
+// vote go first, in the order in which they were taken in.
+func goesNext(now []cell.MemberStatus, id, but string) int {
 	next := -1
-	for i, s := range now.Members {
-		if s.ID == id && (next < 0 || !s.Voter) {
+	for i, s := range now {
+		if s.ID != id || s.Directory == but || but != "" && s.Voter {
+			continue
+		}
+		if next < 0 || now[next].Voter && !s.Voter {
 			next = i
 		}
 	}
-	if next < 0 {
-		return false, 0, nil
-	}
-	if err := m.change(ctx, now.Index, cell.RemoveMember, now.Members[next]); err != nil {
-		return false, 0, err
-	}
-	if now, err = m.members.Membership(); err != nil {
-		return false, 0, nil // it is out; the table is put right by keepMembers
-	}
-	return true, now.Index, nil
+	return next
 }
 
 // place is that of a member in the roll: of its directory that votes, where it
@@ -221,6 +216,17 @@ func (r roll) place(id string) (int, error) {
 		return i, lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell; GET %s lists them", id, lockapi.RouteMembers)
 	}
 	return i, nil
+}
+
+// latest is the directory of a name that was taken in last: the one that the name has
+// once everything under way is done.
+func (r roll) latest(id string) (directory string) {
+	for _, v := range r.members {
+		if v.ID == id {
+			directory = v.Directory
+		}
+	}
+	return directory
 }
 
 // mayLose says why the cell can't lose the vote of a member. This master hands
@@ -285,7 +291,7 @@ func (m *Master) set(ctx context.Context, o *office, seen roll, place int, req S
 	switch {
 	case err != nil:
 		return errNoMaster("the membership is not known: %v", err)
-	case now.Index != seen.index:
+	case now.Index != seen.index, now.Changing: // one that comes late would belie the table
 		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again", cell.ErrBusy)
 	}
 	is := seen.members[place].MemberStatus

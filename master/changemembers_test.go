@@ -123,54 +123,6 @@ func TestAdd(t *testing.T) {
 	})
 }
 
-// TestHalfChanges: of each change that is two entries the first alone has come
-// about when the master is lost. The next one finishes it or undoes it.
-func TestHalfChanges(t *testing.T) {
-	put := func(m state.Member) func(*testing.T, *fakeCell, *Master) {
-		return func(t *testing.T, _ *fakeCell, m1 *Master) {
-			if err := m1.putMember(m1.inOffice(), m); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	conf := func(what cell.Change, s cell.MemberStatus) func(*testing.T, *fakeCell, *Master) {
-		return func(_ *testing.T, c *fakeCell, _ *Master) { c.set(func(f *fakeConf) { f.change(what, s) }) }
-	}
-	second := state.Member{ID: "r2", Directory: founder("r2"), RaftAddr: "moved:1", URL: "http://moved"}
-	stays := state.Member{ID: "r4", Directory: fourth, RaftAddr: "r4:7201", URL: "http://r4"}
-	for name, tc := range map[string]struct {
-		before, half func(*testing.T, *fakeCell, *Master)
-		want         []string
-	}{
-		"add is undone":      {nil, put(stays), []string{"r1+", "r2+", "r3+"}},
-		"remove is finished": {nil, conf(cell.RemoveMember, standing("r3", founder("r3"), true)), []string{"r1+", "r2+"}},
-		"move is finished":   {nil, put(second), []string{"r1+", "r2+", "r3+"}},
-		"demote is undone":   {nil, conf(cell.DemoteMember, standing("r3", founder("r3"), true)), []string{"r1+", "r2+", "r3+"}},
-		"promote is finished": {func(t *testing.T, _ *fakeCell, m *Master) {
-			if err := m.Add(t.Context(), addition(lockapi.SuffrageNonvoter)); err != nil {
-				t.Error(err)
-			}
-		}, put(stays), []string{"r1+", "r2+", "r3+", "r4+"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
-				if tc.before != nil {
-					tc.before(t, c, m)
-				}
-				m.membersTurn <- struct{}{} // as while it makes the change
-				tc.half(t, c, m)
-				c.cutOff("r1", true)
-				next := c.office("r2").master
-				pass(time.Minute)
-				c.wantMembers(t, "the next master", next, tc.want...)
-				c.cutOff("r1", false)
-				pass(time.Second)
-				<-m.membersTurn
-			})
-		})
-	}
-}
-
 // TestLateChange: a change of which the outcome is not known comes about after the master
 // has looked at the members again and again. What was said of the member stays.
 func TestLateChange(t *testing.T) {
@@ -188,6 +140,72 @@ func TestLateChange(t *testing.T) {
 			t.Errorf("the table has %+v", put)
 		}
 	})
+}
+
+// TestNoChangeBesideALateOne: a vote that is given late is not belied by a call that says
+// meanwhile that the member is to have none: that call is busy, and has no effect.
+func TestNoChangeBesideALateOne(t *testing.T) {
+	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
+		write(t, m, caughtUpWithin+10)
+		c.set(func(f *fakeConf) { f.behind[fourth] = 1 << 20 })
+		if err := m.Add(t.Context(), addition("")); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		c.set(func(f *fakeConf) { f.behind[fourth], f.late = 0, true })
+		pass(time.Second)
+		_, err := m.Set(t.Context(), suffrage(lockapi.SuffrageNonvoter))
+		code(t, err, lockapi.CodeBusy)
+		c.set(func(f *fakeConf) {
+			f.lands()
+			f.lands = nil
+		})
+		pass(time.Second)
+		c.wantMembers(t, "the vote has come late", m, "r1+", "r2+", "r3+", "r4+")
+		if put, _ := m.log.State().MemberNamed("r4"); put.Stays {
+			t.Errorf("it votes, and is marked to stay without a vote: %+v", put)
+		}
+	})
+}
+
+// TestOthersChangeInBetween: a set and a removal go by the members as they were looked
+// at. Where another change comes in between, they are busy and have no effect.
+func TestOthersChangeInBetween(t *testing.T) {
+	for name, do := range map[string]func(*testing.T, *Master) error{
+		"set": func(t *testing.T, m *Master) error {
+			_, err := m.Set(t.Context(), SetRequest{ID: "r5", SetMemberRequest: lockapi.SetMemberRequest{URL: text("http://moved")}})
+			return err
+		},
+		"demote": func(t *testing.T, m *Master) error {
+			_, err := m.Set(t.Context(), SetRequest{ID: "r5", SetMemberRequest: lockapi.SetMemberRequest{Suffrage: text(lockapi.SuffrageNonvoter)}})
+			return err
+		},
+		"remove": func(t *testing.T, m *Master) error { return m.Remove(t.Context(), RemoveRequest{ID: "r5"}) },
+		"replace": func(t *testing.T, m *Master) error {
+			return m.Replace(t.Context(), ReplaceRequest{ID: "r5", ReplaceMemberRequest: replaceBy(newDirectory)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inMembersCell(t, 5, func(t *testing.T, c *fakeCell, m *Master) {
+				c.set(func(f *fakeConf) {
+					f.at["r4"] = founder("r4")
+					f.onAsk = func() {
+						f.onAsk = nil
+						f.change(cell.RemoveMember, standing("r4", founder("r4"), true))
+					}
+				})
+				code(t, do(t, m), lockapi.CodeBusy)
+				c.set(func(f *fakeConf) {
+					if len(f.changes) != 1 || len(f.members) != 4 {
+						t.Errorf("it was made: %q", f.changes)
+					}
+				})
+				if put, _ := m.log.State().MemberNamed("r5"); put.Put {
+					t.Errorf("the table has %+v", put)
+				}
+			})
+		})
+	}
 }
 
 // TestMasterRemovesItself: it hands over, and is removed by the next one; the

@@ -32,6 +32,9 @@ const caughtUpWithin = 256
 //	              nonvoter r1/new   make it a voter
 //	              voter r1/new
 //
+// Of several directories of one name without a vote only the one that was taken in
+// last is to get the place: the others go (see superseded).
+//
 // Before the second step it can be taken back, by one entry that removes
 // r1/new. The old one goes before the new one votes, so that two of one name
 // never vote. Each step is one entry, made by the library when the one before
@@ -96,16 +99,21 @@ func (m *Master) isToVote(s cell.MemberStatus) bool {
 	return !s.Voter && !put.Stays
 }
 
-// settleMembers has the table and Raft's configuration say the same, whatever a
-// master before has left: the table drops who is not in the configuration, and
-// the configuration takes the addresses of the table.
+// settleMembers finishes or undoes what an earlier master has left half done:
+// directories that another one supersedes go, the table drops the members that the
+// configuration lacks, and the configuration takes the addresses of the table.
 func (m *Master) settleMembers(ctx context.Context, o *office) error {
+	if now, err := m.members.Membership(); err != nil {
+		return err
+	} else if now.Changing {
+		return cell.ErrBusy // the table may be ahead of a change that comes late
+	}
+	if err := m.makeWay(ctx); err != nil {
+		return err
+	}
 	now, err := m.members.Membership()
 	if err != nil {
 		return err
-	}
-	if now.Changing {
-		return cell.ErrBusy // the table may be ahead of a change that comes late
 	}
 	if err := m.noteMembers(o, now.Members); err != nil {
 		return err
@@ -113,12 +121,41 @@ func (m *Master) settleMembers(ctx context.Context, o *office) error {
 	return m.move(ctx)
 }
 
+// makeWay removes the directories that another one supersedes.
+func (m *Master) makeWay(ctx context.Context) error {
+	for {
+		now, err := m.members.Membership()
+		if err != nil {
+			return errNoMaster("the membership is not known: %v", err)
+		}
+		i := superseded(now.Members)
+		if i < 0 {
+			return nil
+		}
+		if err := m.change(ctx, now.Index, cell.RemoveMember, now.Members[i]); err != nil {
+			return err
+		}
+	}
+}
+
+// superseded is the place of a directory without a vote behind which another of its
+// name was taken in, or -1. A configuration lists members in the order in which they
+// were taken in.
+func superseded(members []cell.MemberStatus) int {
+	for i, s := range members {
+		if !s.Voter && slices.ContainsFunc(members[i+1:], func(o cell.MemberStatus) bool { return o.ID == s.ID }) {
+			return i
+		}
+	}
+	return -1
+}
+
 // step is the next step of a change that can be taken now, or nil. A directory
 // that is to have the master's own place is not well before the master's
 // process has ended and it runs there: another finishes that.
 func (r roll) step(isToVote func(cell.MemberStatus) bool) func(context.Context, *Master) error {
 	for _, v := range r.members {
-		if !isToVote(v.MemberStatus) || !v.well || v.card.Applied+caughtUpWithin < r.applied {
+		if !isToVote(v.MemberStatus) || v.Directory != r.latest(v.ID) || !v.well || v.card.Applied+caughtUpWithin < r.applied {
 			continue
 		}
 		old := slices.IndexFunc(r.members, func(o member) bool { return o.ID == v.ID && o.Voter })

@@ -170,7 +170,7 @@ func (m *Master) Replace(ctx context.Context, req ReplaceRequest) error {
 	case old < 0:
 		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell; GET %s lists them", req.ID, lockapi.RouteMembers)
 	case slices.ContainsFunc(seen.members, func(v member) bool { return v.ID == req.ID && v.Directory == req.Directory }):
-		return m.exclusively(ctx, func(ctx context.Context) error { return m.takeBack(ctx, req.ID, req.Directory) })
+		return m.exclusively(ctx, func(ctx context.Context) error { return m.drop(ctx, req.ID, req.Directory, seen.index) })
 	case slices.ContainsFunc(seen.members, func(v member) bool { return v.Directory == req.Directory }):
 		return lockapi.Errorf(lockapi.CodeConflict, "directory %s is another member's", req.Directory)
 	}
@@ -195,44 +195,13 @@ func (r roll) mayRemove(place int) error {
 }
 
 // takeIn makes the new directory a nonvoter, and then has an earlier one make
-// way that was to have the same place and does not vote yet. It comes first, so
+// way that was to have the same place and does not vote. The new one comes first, so
 // that there is always one of the name: the cell would not know it any more.
 func (m *Master) takeIn(ctx context.Context, seen roll, as cell.Member, directory string) error {
 	if err := m.change(ctx, seen.index, cell.AddNonvoter, cell.MemberStatus{Member: as, Directory: directory}); err != nil {
 		return err
 	}
-	return halfway(m.takeBack(ctx, as.ID, directory))
-}
-
-// takeBack removes the directories of a name that do not vote, but for one.
-func (m *Master) takeBack(ctx context.Context, id, but string) error {
-	for begun := false; ; begun = true {
-		left, err := m.takeOneBack(ctx, id, but)
-		switch {
-		case err != nil && begun:
-			return halfway(err)
-		case err != nil || !left:
-			return err
-		}
-	}
-}
-
-// takeOneBack removes one of them, and reports whether there was one. The other has
-// to be a member still: it is what the cell knows the name by, where a step of a
-// replacement has come in between.
-func (m *Master) takeOneBack(ctx context.Context, id, but string) (there bool, err error) {
-	now, err := m.members.Membership()
-	if err != nil {
-		return false, errNoMaster("the membership is not known: %v", err)
-	}
-	if !slices.ContainsFunc(now.Members, func(s cell.MemberStatus) bool { return s.ID == id && s.Directory == but }) {
-		return false, lockapi.Errorf(lockapi.CodeBusy, "directory %s of replica %s is no member any more: another change came in between; see GET %s", but, id, lockapi.RouteMembers)
-	}
-	i := slices.IndexFunc(now.Members, func(s cell.MemberStatus) bool { return s.ID == id && !s.Voter && s.Directory != but })
-	if i < 0 {
-		return false, nil
-	}
-	return true, m.change(ctx, now.Index, cell.RemoveMember, now.Members[i])
+	return halfway(m.makeWay(ctx))
 }
 
 // change makes one change and puts what became of it into the errors of the

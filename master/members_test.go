@@ -324,7 +324,6 @@ func TestReplacedHalfway(t *testing.T) {
 		by         string
 		then       func(f *fakeConf) // once the first change is made
 	}{
-		"taken out":            {nil, newDirectory, func(f *fakeConf) { f.change(cell.RemoveMember, standing("r2", newDirectory, false)) }},
 		"an earlier one stays": {[]string{"00000000000000bb"}, newDirectory, busy},
 		"one of two goes":      {[]string{"00000000000000bb", "00000000000000cc"}, founder("r2"), busy},
 	} {

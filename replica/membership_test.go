@@ -320,6 +320,26 @@ func TestCellsDoNotMix(t *testing.T) {
 	}
 }
 
+// TestMembersAreInTheOrderInWhichTheyCame: a master goes by it to know which directory of
+// a name was named last. A move leaves it as it is, and so does a vote.
+func TestMembersAreInTheOrderInWhichTheyCame(t *testing.T) {
+	t.Parallel()
+	leader, _ := lead(t, startAll(t, options(t, 1)...)...)
+	change := func(what cell.Change, directory, addr string) {
+		t.Helper()
+		s := cell.MemberStatus{Member: cell.Member{ID: "r0", RaftAddr: addr}, Directory: directory}
+		must(t, leader.ChangeMember(t.Context(), 0, what, s))
+	}
+	change(cell.AddNonvoter, "00000000000000ff", "127.0.0.1:1")
+	change(cell.AddNonvoter, "00000000000000aa", "127.0.0.1:1")
+	change(cell.MoveMember, "00000000000000ff", "127.0.0.1:2")
+	now, err := leader.Membership()
+	must(t, err)
+	if m := now.Members; len(m) != 3 || m[0].Directory != "00000000000000ff" || m[1].Directory != "00000000000000aa" || m[2].ID != leader.ID() {
+		t.Errorf("%+v", m)
+	}
+}
+
 // TestLateChange: a change that nobody waits for any more comes about, and Membership
 // says so until it has.
 func TestLateChange(t *testing.T) {

@@ -27,8 +27,8 @@ func membership() []Mutant {
 		{"removed-from-the-table-first", section, "remove: first the configuration, then the table",
 			"a member is removed",
 			overlay.Edit{File: change,
-				Old: "\tif err := m.change(ctx, now.Index, cell.RemoveMember, now.Members[next]); err != nil {\n\t\treturn false, 0, err\n\t}\n",
-				New: "\tif o := m.inOffice(); o != nil && len(now.Members) > 1 {\n\t\tif err := m.noteMembers(o, slices.Delete(slices.Clone(now.Members), next, next+1)); err != nil {\n\t\t\treturn false, 0, err\n\t\t}\n\t}\n\tif err := m.change(ctx, now.Index, cell.RemoveMember, now.Members[next]); err != nil {\n\t\treturn false, 0, err\n\t}\n"}},
+				Old: "\t\tif err == nil && next >= 0 {\n",
+				New: "\t\tif o := m.inOffice(); err == nil && next >= 0 && o != nil && len(now.Members) > 1 {\n\t\t\terr = m.noteMembers(o, slices.Delete(slices.Clone(now.Members), next, next+1))\n\t\t}\n\t\tif err == nil && next >= 0 {\n"}},
 		{"added-with-a-vote", section, "a replica is added without a vote",
 			"a replica joins",
 			overlay.Edit{File: change, Old: "m.change(ctx, now.Index, cell.AddNonvoter, cell.MemberStatus{", New: "m.change(ctx, now.Index, cell.MakeVoter, cell.MemberStatus{"}},
@@ -75,7 +75,7 @@ func membership() []Mutant {
 		{"silence-of-before", section, "for how long a directory was not heard of is counted by one office alone",
 			"a master is elected while a member's directory is gone",
 			overlay.Edit{File: auto,
-				Old: "known && !v.there {\n\t\t\tunheard[id] = was + since",
-				New: "!v.there {\n\t\t\tunheard[id] = was + since\n\t\t\tif !known {\n\t\t\t\tunheard[id] = now\n\t\t\t}"}},
+				Old: "known && !heard && r.othersAreWell(v.ID) {\n\t\t\tunheard[id] = was + since",
+				New: "!heard && r.othersAreWell(v.ID) {\n\t\t\tunheard[id] = was + since\n\t\t\tif !known {\n\t\t\t\tunheard[id] = now\n\t\t\t}"}},
 	}
 }

@@ -42,8 +42,8 @@ func offices() []Mutant {
 				New: "!changes && r != nil {"}},
 		{"name-taken-back", "1.5", "a name is never without a directory while it is replaced",
 			"an operator wants the old directory back in the moment in which it is taken out",
-			overlay.Edit{File: "master/members.go",
-				Old: "return s.ID == id && s.Directory == but }) {",
-				New: "return s.ID == id }) {"}},
+			overlay.Edit{File: "master/changemembers.go",
+				Old: "case !begun && now.Index != since:",
+				New: "case !begun && now.Index < since:"}},
 	}
 }
