@@ -93,6 +93,17 @@ func (c Code) Valid() bool {
 	return ok
 }
 
+// Settles reports whether a keyed write that is refused with the code had no
+// effect in any attempt, and will have none. The cell gives these answers by
+// what it remembers under the key: an attempt that took effect would have been
+// answered again, and one that is still under way will be answered the same.
+// Any other refusal is of its own attempt alone. Rights, sessions and quotas
+// may have changed since the one before, so where that got no answer the
+// outcome of the write is unknown.
+func (c Code) Settles() bool {
+	return c == CodePrecondition || c == CodeNotHeld || c == CodeConflict
+}
+
 // Codes lists every code of the contract, in no particular order.
 func Codes() []Code {
 	out := make([]Code, 0, len(codes))

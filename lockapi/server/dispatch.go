@@ -47,11 +47,14 @@ func (x *exchange) dispatch(t task) error {
 }
 
 // seek finds the master and tries, until that comes to something else than
-// no_master or its time is over. What certainly had no effect by itself may have
-// had one all the same when an attempt before it got no answer.
+// no_master or its time is over. If an earlier attempt got no answer, a refusal
+// that does not settle that one is outcome_unknown.
 func (x *exchange) seek(t task, follow bool, try func(at Location) error) error {
 	err := x.search(t, follow, try)
-	if x.lost != nil && (errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeTooMany)) {
+	if refused, ok := errors.AsType[*lockapi.Error](err); ok && x.lost != nil && !refused.Code.Settles() {
+		if refused.Code == lockapi.CodeUnauthenticated {
+			x.penalize()
+		}
 		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call may have taken effect: %v; then: %v; the same call may be sent again safely", x.lost, err)
 	}
 	return err

@@ -132,28 +132,30 @@ func (x *exchange) ask(ctx context.Context, id string) (resp *http.Response, sen
 	return resp, sent, err
 }
 
-// refusal is no_master where the answer says that the call certainly had no
-// effect because the replica is not the master, or that a repeatable one got no
-// answer. It is too_many where an attempt before may have had an effect.
+// refusal is the answer as an error where it is not passed on as it is:
+// no_master where the call certainly had no effect because the replica is not
+// the master, or where a repeatable one got no answer; the refusal itself where
+// it does not settle an earlier attempt that got no answer.
 func (x *exchange) refusal(got answer, t task) error {
-	switch got.status {
-	case http.StatusMisdirectedRequest, http.StatusServiceUnavailable, http.StatusTooManyRequests:
+	switch {
+	case got.status == http.StatusMisdirectedRequest, got.status == http.StatusServiceUnavailable:
+	case got.status >= http.StatusBadRequest && x.lost != nil:
 	default:
 		return nil
 	}
 	var e lockapi.Error
-	if err := json.Unmarshal(got.body, &e); err != nil {
+	if err := json.Unmarshal(got.body, &e); err != nil && x.lost == nil {
 		return nil
 	}
 	if e.Code == lockapi.CodeOutcomeUnknown && t.keyed {
 		x.lost = &e
 	}
 	switch {
-	case x.lost != nil && e.Code == lockapi.CodeTooMany:
-		return &e
 	case e.Code == lockapi.CodeNotMaster, e.Code == lockapi.CodeNoMaster,
 		e.Code == lockapi.CodeOutcomeUnknown && t.repeatable:
 		return lockapi.Errorf(lockapi.CodeNoMaster, "the replica that was thought to be master answered %v", &e)
+	case x.lost != nil && !e.Code.Settles():
+		return &e
 	}
 	return nil
 }

@@ -244,20 +244,51 @@ func TestLostAnswersUnderAKey(t *testing.T) {
 			t.Errorf("%s %s was not sent", c.method, c.target)
 		}
 	}
-	for _, code := range []lockapi.Code{lockapi.CodeNoMaster, lockapi.CodeTooMany} {
-		master, replica := startPair(t, nil)
-		for _, c := range calls {
+	// Whatever refuses the next attempt: it passes only where it settles the first.
+	master, replica := startPair(t, nil)
+	for _, code := range lockapi.Codes() {
+		refuse := func(context.Context, string) error { return lockapi.Errorf(code, "x") }
+		want := lockapi.CodeOutcomeUnknown
+		if code.Settles() {
+			want = code
+		}
+		retried := code == lockapi.CodeNoMaster || code == lockapi.CodeNotMaster || code == lockapi.CodeOutcomeUnknown
+		for i, c := range calls {
+			if retried && i > 0 {
+				continue // it takes a while
+			}
 			var made atomic.Int64
-			master.setHook(func(context.Context, string) error {
+			master.setHook(func(ctx context.Context, name string) error {
 				if made.Add(1) == 1 {
 					return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "x")
 				}
-				return lockapi.Errorf(code, "x")
+				return refuse(ctx, name)
 			})
-			call(t, c.method, replica.url+c.target, c.body, "Idempotency-Key", "k").wantCode(t, lockapi.CodeOutcomeUnknown)
-			master.setHook(func(context.Context, string) error { return lockapi.Errorf(code, "x") })
+			call(t, c.method, replica.url+c.target, c.body, "Idempotency-Key", "k").wantCode(t, want)
+			if retried && code != lockapi.CodeNoMaster {
+				continue
+			}
+			master.setHook(refuse)
 			call(t, c.method, replica.url+c.target, c.body, "Idempotency-Key", "k").wantCode(t, code)
 		}
+	}
+}
+
+// The replica that has lost an answer is master itself by the next attempt.
+func TestLostAnswerBeforeItsOwnRefusal(t *testing.T) {
+	for _, code := range []lockapi.Code{lockapi.CodePermissionDenied, lockapi.CodePrecondition} {
+		replica := startNode(t, "r2", nil)
+		replica.setHook(func(context.Context, string) error { return lockapi.Errorf(code, "x") })
+		before := startOther(t, func(http.ResponseWriter, *http.Request) {
+			replica.setMaster(4, "r2", replica.url)
+			panic(http.ErrAbortHandler)
+		})
+		replica.setMaster(3, "r1", before.URL)
+		want := lockapi.CodeOutcomeUnknown
+		if code.Settles() {
+			want = code
+		}
+		call(t, "PUT", replica.url+"/v1/files/a?session=s", "x", "Idempotency-Key", "k").wantCode(t, want)
 	}
 }
 
