@@ -122,7 +122,7 @@ func (a Access) rule(ctx context.Context, method, path string, body []byte, out 
 
 // drop is a call after which something is gone.
 func (a Access) drop(ctx context.Context, path string, once bool) error {
-	return a.c.calls.do(ctx, &call{method: http.MethodDelete, path: path, once: once, status: http.StatusNoContent})
+	return a.c.calls.do(ctx, &call{method: http.MethodDelete, path: path, once: once, status: http.StatusNoContent, settles: isGone})
 }
 
 // Groups reads all groups, in the order of their names.

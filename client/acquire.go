@@ -130,7 +130,7 @@ func (a *acquisition) ask(ctx context.Context) (grant lockapi.Grant, err error) 
 func (a *acquisition) acquireCall(req *lockapi.LockRequest, grant *lockapi.Grant) call {
 	return call{
 		method: http.MethodPut, path: lockapi.RouteLocks + a.path, body: encode(req), out: grant,
-		check: verifyGrant, want: a.wanted(req),
+		check: verifyGrant, want: a.wanted(req), settles: seenThrough,
 	}
 }
 

@@ -29,6 +29,9 @@ type call struct {
 	check  func(*call) string // says what is wrong with out, given want; may be nil
 	want   wanted
 	span   context.Context // of its Tracer; nil without one
+	// settles reports which refusals leave nothing open of earlier attempts that
+	// got no answer; nil for none of them. See outcome.
+	settles func(lockapi.Code) bool
 
 	account
 	overdue bool  // the last attempt's answer was late, from a master that gives others
@@ -41,6 +44,17 @@ type field struct{ name, value string }
 // under has the call done once however often it is sent.
 func (q *call) under(key string) {
 	q.fields = append(q.fields, field{lockapi.HeaderIdempotencyKey, key})
+	q.settles = lockapi.Code.Settles
+}
+
+// seenThrough is for calls whose maker looks for what earlier attempts may have
+// left in the cell: any refusal settles them.
+func seenThrough(lockapi.Code) bool { return true }
+
+// isGone is for calls after which something is gone: it is, whichever attempt
+// did it.
+func isGone(c lockapi.Code) bool {
+	return c == lockapi.CodeNotFound || c == lockapi.CodeSessionNotFound
 }
 
 // account is what the attempts of a call have shown, and may have done.

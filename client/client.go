@@ -116,7 +116,7 @@ func (c *Client) Release(ctx context.Context, path, session, handle string, toke
 	var out lockapi.Released
 	q := releaseCall(path, session, handle, token)
 	q.query += "&by_force=true"
-	q.out = &out
+	q.out, q.settles = &out, isGone
 	err := c.calls.do(ctx, &q)
 	return out.Released, err
 }
@@ -127,7 +127,7 @@ func releaseCall(path, session, handle string, token uint64) call {
 	if token != 0 {
 		query += "&token=" + strconv.FormatUint(token, 10)
 	}
-	return call{method: http.MethodDelete, path: lockapi.RouteLocks + path, query: query}
+	return call{method: http.MethodDelete, path: lockapi.RouteLocks + path, query: query, settles: seenThrough}
 }
 
 // CheckSequencer asks whether the very grant that a sequencer describes is held

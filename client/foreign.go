@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -32,23 +33,38 @@ func isNonsense(err error) bool {
 func (q *call) outcome(err error) error {
 	switch e := err.(type) {
 	case *foreignAnswer:
-		return e.refusal
+		err = e.refusal
 	case *attemptError: // and the call must not be sent again
 		return fmt.Errorf("stout: %s %s: %w: %w", q.method, q.path, lockapi.CodeOutcomeUnknown, err)
+	}
+	if refused, ok := err.(*lockapi.Error); ok && q.leavesOpen(refused.Code) {
+		return q.unknown(refused)
 	}
 	return err
 }
 
-// unknown is the error of a call that was refused when it was sent again: what
-// came of the attempts before nobody has told. That the last one had no effect
-// says nothing of them.
-func (q *call) unknown(refusal error) error {
+// leavesOpen reports whether the call may have taken effect although its last
+// attempt was refused with the code: an earlier one got no answer, and the
+// refusal is not of that one. Two codes say by themselves that they leave it
+// open.
+func (q *call) leavesOpen(code lockapi.Code) bool {
+	return q.unsettled && q.method != http.MethodGet &&
+		code != lockapi.CodeOutcomeUnknown && code != lockapi.CodeInternal &&
+		(q.settles == nil || !q.settles(code))
+}
+
+// unsettledError is outcome_unknown for a call that was refused when it was sent
+// again. It is not the refusal: that one is of the last attempt alone.
+type unsettledError struct{ outcome, refusal *lockapi.Error }
+
+func (e *unsettledError) Error() string { return e.outcome.Error() }
+func (e *unsettledError) Unwrap() error { return e.outcome }
+
+func (q *call) unknown(refusal *lockapi.Error) error {
 	e := lockapi.Errorf(lockapi.CodeOutcomeUnknown,
 		"%s %s may have taken effect: an attempt got no answer; the next was refused: %v", q.method, q.path, refusal)
-	if refused, ok := errors.AsType[*lockapi.Error](refusal); ok {
-		e.RetryAfter = refused.RetryAfter
-	}
-	return e
+	e.RetryAfter = refusal.RetryAfter
+	return &unsettledError{e, refusal}
 }
 
 // isAnswer says whether an attempt that ended so was answered by a replica.

@@ -212,7 +212,7 @@ func (c *Client) RemoveMember(ctx context.Context, id string, req lockapi.Remove
 	if err := memberPath(id); err != nil {
 		return err
 	}
-	q := call{method: http.MethodDelete, path: lockapi.RouteMembers + "/" + id, single: true}
+	q := call{method: http.MethodDelete, path: lockapi.RouteMembers + "/" + id, single: true, settles: isGone}
 	if req.Force {
 		q.query = "force=true"
 	}

@@ -91,11 +91,11 @@ func (w sender) send(ctx context.Context, q *call) error {
 	defer w.s.writes.leave(place)
 	q.under(rand.Text())
 	err = w.c.calls.do(ctx, q)
-	switch {
-	case errors.Is(err, lockapi.CodeSessionNotFound):
+	if errors.Is(err, lockapi.CodeSessionNotFound) {
 		return w.s.expire()
-	case q.unsettled && errors.Is(err, lockapi.CodeTooMany):
-		return q.unknown(err)
+	}
+	if open, ok := errors.AsType[*unsettledError](err); ok && open.refusal.Code == lockapi.CodeSessionNotFound {
+		return fmt.Errorf("%w: %w", w.s.expire(), err)
 	}
 	return err
 }

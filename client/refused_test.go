@@ -1,0 +1,88 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// loseOne has the answer to the first change get lost, and what comes after it
+// refused with a code.
+func (f *fakeCell) loseOne(code lockapi.Code) {
+	lost := false
+	changes := func(r *http.Request) bool { return r.Method != http.MethodGet }
+	f.set(func() {
+		f.drop = func(r *http.Request) bool {
+			first := changes(r) && !lost
+			lost = lost || first
+			return first
+		}
+		f.gate = func(r *http.Request) *lockapi.Error {
+			if !lost || !changes(r) {
+				return nil
+			}
+			return lockapi.Errorf(code, "refused")
+		}
+	})
+}
+
+// A write that was made, and whose answer was lost, is never told to have had no
+// effect: whatever refuses the next attempt is of that attempt, unless it is an
+// answer from what the cell remembers under the key.
+func TestRefusalsBehindALostAnswer(t *testing.T) {
+	for _, code := range lockapi.Codes() {
+		switch code {
+		case lockapi.CodeNotMaster, lockapi.CodeNoMaster, lockapi.CodeOutcomeUnknown, lockapi.CodeBusy, lockapi.CodeInternal:
+			continue // the write is sent again, or may have been made by its last attempt
+		}
+		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			s := open(t, c)
+			f.loseOne(code)
+			_, err := s.Put(ctx, "/a", []byte("made"))
+			wantFile(t, c, "/a", "made")
+			if unknown := errors.Is(err, ErrOutcomeUnknown); err == nil || unknown == code.Settles() || errors.Is(err, code) == unknown {
+				t.Errorf("%s: %v", code, err)
+			}
+			if over := s.Err() != nil; over != (code == lockapi.CodeSessionNotFound) || over != errors.Is(err, ErrSessionExpired) {
+				t.Errorf("%s: %v, and the session: %v", code, err, s.Err())
+			}
+		})
+	}
+}
+
+// So it is with every other change that is sent again. One that takes something
+// away may find it gone.
+func TestChangesRefusedBehindALostAnswer(t *testing.T) {
+	member := lockapi.AddMemberRequest{ID: "r4", Directory: "d1d1d1d1d1d1d1d4", RaftAddr: "r4:1", URL: "http://r4"}
+	for name, change := range map[string]struct {
+		call func(context.Context, *Client) error
+		gone bool // it takes something away: not to find that settles it
+	}{
+		"open":    {func(ctx context.Context, c *Client) error { return second(c.NewSession(ctx)) }, false},
+		"kill":    {func(ctx context.Context, c *Client) error { return c.KillSession(ctx, "S1") }, false},
+		"release": {func(ctx context.Context, c *Client) error { return second(c.Release(ctx, "/a", "S1", "h", 0)) }, true},
+		"revoke":  {func(ctx context.Context, c *Client) error { return c.Access().RevokeToken(ctx, "T1") }, true},
+		"add":     {func(ctx context.Context, c *Client) error { return c.AddMember(ctx, member) }, false},
+		"remove": {func(ctx context.Context, c *Client) error {
+			return c.RemoveMember(ctx, "r3", lockapi.RemoveMemberRequest{})
+		}, true},
+	} {
+		for _, code := range []lockapi.Code{ErrPermissionDenied, ErrUnauthenticated, ErrInvalidArgument, ErrSessionNotFound, ErrNotFound} {
+			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				f.loseOne(code)
+				err := change.call(ctx, c)
+				if settled := change.gone && isGone(code); errors.Is(err, ErrOutcomeUnknown) == settled || errors.Is(err, code) != settled {
+					t.Errorf("%s, %s: %v", name, code, err)
+				}
+			})
+		}
+	}
+}
