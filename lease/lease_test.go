@@ -44,6 +44,31 @@ func TestMasterLease(t *testing.T) {
 	}
 }
 
+// TestVouches: for the past a lease vouches while it runs, and a batch that was
+// accepted vouches for ever, also behind Drop.
+func TestVouches(t *testing.T) {
+	var m Master
+	check := func(since, now time.Duration, want bool) {
+		t.Helper()
+		if got := m.Vouches(since, now); got != want {
+			t.Errorf("for %v, at %v: %v, want %v", since, now, got, want)
+		}
+	}
+	check(0, 0, false)
+	m.Extend(100*ms, 1000*ms, 150*ms, 0.01)
+	check(1000*ms, 1090*ms-1, true)
+	check(1000*ms, 1090*ms, false)
+	check(100*ms, 5000*ms, true)
+	check(100*ms+1, 5000*ms, false)
+	m.Extend(50*ms, 1000*ms, 200*ms, 0.01)
+	check(100*ms, 5000*ms, true)
+	m.Drop()
+	check(300*ms, 300*ms, false)
+	m.Extend(400*ms, 1000*ms, 500*ms, 0.01)
+	check(400*ms, 500*ms, true)
+	check(401*ms, 500*ms, false)
+}
+
 func TestPromisesCountOnlyEarlierTerms(t *testing.T) {
 	p := NewPromises(10)
 	if got := p.Before(1); got != 10 {

@@ -11,6 +11,7 @@ type Master struct {
 	mu      sync.Mutex
 	until   time.Duration
 	renewed time.Duration // the proposal that made until
+	newest  time.Duration // the latest proposal that was accepted, also after Drop
 	term    time.Duration
 	held    bool // was ever extended
 	dropped bool
@@ -26,6 +27,7 @@ type Master struct {
 func (m *Master) Extend(p, term, now time.Duration, drift Drift) (lapse time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.newest = max(m.newest, p)
 	until := p + drift.Short(term)
 	if m.dropped || m.held && until <= m.until {
 		return 0
@@ -47,6 +49,15 @@ func (m *Master) Valid(now time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.held && !m.dropped && now < m.until
+}
+
+// Vouches reports whether nobody else can have been the master at the instant
+// since: the lease runs at now, or a batch that was proposed at since or later
+// was accepted.
+func (m *Master) Vouches(since, now time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held && (!m.dropped && now < m.until || m.newest >= since)
 }
 
 // Drop ends the lease for good: the first step of giving up office.

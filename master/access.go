@@ -76,26 +76,28 @@ type CheckQuery struct {
 
 // changeAccess puts a change through the log, unless it changes nothing.
 func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, error) {
-	o, err := m.admit(by)
-	if err != nil {
-		return nil, err
-	}
-	if err := o.readyFor(op); err != nil {
-		return nil, err
-	}
-	r, ok := o.fromMemory(op)
-	if !ok {
-		if r, err = o.propose(*by, op); err != nil {
+	return serve(m, func(o *office) (state.Result, error) {
+		if err := o.admit(by); err != nil {
 			return nil, err
 		}
-	}
-	switch r {
-	case state.Full:
-		return r, lockapi.Errorf(lockapi.CodeTooMany, "there are as many rules, groups or members of groups as there may be (%d rules, %d groups)", access.MaxRules, access.MaxGroups)
-	case state.Circle:
-		return r, lockapi.Invalid("members", "the group would be a member of itself: one of its members leads back to it")
-	}
-	return r, nil
+		if err := o.readyFor(op); err != nil {
+			return nil, err
+		}
+		r, ok := o.fromMemory(op)
+		if !ok {
+			var err error
+			if r, err = o.propose(*by, op); err != nil {
+				return nil, err
+			}
+		}
+		switch r {
+		case state.Full:
+			return r, lockapi.Errorf(lockapi.CodeTooMany, "there are as many rules, groups or members of groups as there may be (%d rules, %d groups)", access.MaxRules, access.MaxGroups)
+		case state.Circle:
+			return r, lockapi.Invalid("members", "the group would be a member of itself: one of its members leads back to it")
+		}
+		return r, nil
+	})
 }
 
 // PutRule puts a rule at a path.

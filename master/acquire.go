@@ -19,20 +19,22 @@ import (
 // the queue unless another of their calls waits or the place is a kept one, and
 // a grant that came in the same moment is taken back.
 func (m *Master) Acquire(ctx context.Context, req AcquireRequest) (lockapi.Grant, error) {
-	o, err := m.admit(&req.Caller)
-	if errors.Is(err, lockapi.CodePermissionDenied) {
-		return o.held(&req, err)
-	}
-	if err != nil {
-		return lockapi.Grant{}, err
-	}
-	a := newAcquire(o, &req)
-	if a.refusedAtOnce() {
-		return lockapi.Grant{}, a.errHeld()
-	}
-	a.enter()
-	defer a.exit()
-	return a.run(ctx)
+	return serve(m, func(o *office) (lockapi.Grant, error) {
+		err := o.admit(&req.Caller)
+		if errors.Is(err, lockapi.CodePermissionDenied) {
+			return o.held(&req, err)
+		}
+		if err != nil {
+			return lockapi.Grant{}, err
+		}
+		a := newAcquire(o, &req)
+		if a.refusedAtOnce() {
+			return lockapi.Grant{}, a.errHeld()
+		}
+		a.enter()
+		defer a.exit()
+		return a.run(ctx)
+	})
 }
 
 // held answers a caller who may not lock there any more with what it holds there

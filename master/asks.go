@@ -262,8 +262,7 @@ func (m *Master) Judge(by *Caller) error {
 	return judge(s, by)
 }
 
-// judge is judge for a call that is to be served in this office. A refusal is a
-// read: it needs the lease.
+// judge is judge for a call that is to be served in this office.
 func (o *office) judge(by *Caller) error {
 	s := o.log.State()
 	if o.opts.awaitsFounding(s) {
@@ -272,14 +271,8 @@ func (o *office) judge(by *Caller) error {
 	if by.free(s) {
 		return nil
 	}
-	if err := judge(s, by); err != nil {
-		if !o.leaseValid() {
-			return errNoMaster("the master lease has lapsed")
-		}
+	if err := judge(s, by); err != nil || by.adopts == "" {
 		return err
-	}
-	if by.adopts == "" {
-		return nil
 	}
 	if err := o.readyFor(&state.AdoptSession{}); err != nil {
 		return err

@@ -80,8 +80,11 @@ func errFull() error {
 // unless it is to stay without one (see keepMembers). To add a member again that
 // is one already changes nothing.
 func (m *Master) Add(ctx context.Context, req AddRequest) error {
-	o, err := m.admit(&req.Caller)
-	if err != nil {
+	return m.served(func(o *office) error { return m.add(ctx, o, req) })
+}
+
+func (m *Master) add(ctx context.Context, o *office, req AddRequest) error {
+	if err := o.admit(&req.Caller); err != nil {
 		return err
 	}
 	if err := req.Validate(); err != nil {
@@ -146,7 +149,11 @@ func addressesFree(now []cell.MemberStatus, row state.Member) error {
 // Remove takes a member out, with all directories of its name. The master hands
 // over first, which is a no_master: the next master is to be asked.
 func (m *Master) Remove(ctx context.Context, req RemoveRequest) error {
-	if _, err := m.admit(&req.Caller); err != nil {
+	return m.served(func(o *office) error { return m.remove(ctx, o, req) })
+}
+
+func (m *Master) remove(ctx context.Context, o *office, req RemoveRequest) error {
+	if err := o.admit(&req.Caller); err != nil {
 		return err
 	}
 	seen, err := m.look(ctx)
@@ -242,6 +249,9 @@ func (m *Master) mayLose(ctx context.Context, seen roll, place int, force bool) 
 	if v := seen.members[place]; v.ID != m.opts.ID || v.Directory != m.members.Directory() {
 		return nil
 	}
+	if err := m.mayHandTo(ctx, ""); err != nil {
+		return err
+	}
 	if _, err := m.handOff(ctx, ""); err != nil {
 		return err
 	}
@@ -252,8 +262,11 @@ func (m *Master) mayLose(ctx context.Context, seen roll, place int, force bool) 
 // a vote gets it once it has caught up. The master hands over before it loses its
 // own, which is a no_master.
 func (m *Master) Set(ctx context.Context, req SetRequest) (lockapi.Member, error) {
-	o, err := m.admit(&req.Caller)
-	if err != nil {
+	return serve(m, func(o *office) (lockapi.Member, error) { return m.setMember(ctx, o, req) })
+}
+
+func (m *Master) setMember(ctx context.Context, o *office, req SetRequest) (lockapi.Member, error) {
+	if err := o.admit(&req.Caller); err != nil {
 		return lockapi.Member{}, err
 	}
 	if err := req.Validate(); err != nil {

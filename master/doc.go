@@ -16,7 +16,8 @@
 //
 //   - a proposal's instant is read before the proposal (batches.go)
 //   - a read is checked after it was made, against the lease of the very office
-//     that it named (read.go)
+//     that it named (read.go), and so is every other answer, good or bad
+//     (serve.go)
 //   - the instant that a keepalive extends from is read before the lease is
 //     checked, and the answer leaves only if the check passes (keepalive.go)
 //

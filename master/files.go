@@ -99,21 +99,23 @@ func (m *Master) DeleteFiles(_ context.Context, d FileDelete) (FilesDeleted, err
 // transact puts a transaction through the log, unless it would change nothing.
 // call is what the caller has asked for, of which the key's digest is made.
 func (m *Master) transact(by Caller, op *state.Transaction, call any) (state.TransactionResult, error) {
-	o, err := m.admit(&by)
-	if err != nil {
-		return state.TransactionResult{}, err
-	}
-	if op.Key != "" {
-		op.Digest = digestOf(call)
-	}
-	found, ok := o.fromMemory(op)
-	if !ok {
-		if found, err = o.putThrough(by, op); err != nil {
+	return serve(m, func(o *office) (state.TransactionResult, error) {
+		if err := o.admit(&by); err != nil {
 			return state.TransactionResult{}, err
 		}
-	}
-	r := found.(state.TransactionResult)
-	return r, by.concealFailure(o.log.State(), errOf(op, r), r.Failure, op.Then)
+		if op.Key != "" {
+			op.Digest = digestOf(call)
+		}
+		found, ok := o.fromMemory(op)
+		if !ok {
+			var err error
+			if found, err = o.putThrough(by, op); err != nil {
+				return state.TransactionResult{}, err
+			}
+		}
+		r := found.(state.TransactionResult)
+		return r, by.concealFailure(o.log.State(), errOf(op, r), r.Failure, op.Then)
+	})
 }
 
 // putThrough puts a transaction through the log when its turn has come, and there is

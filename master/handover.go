@@ -22,24 +22,33 @@ const askAgain = 50 * time.Millisecond
 // that is not well within askTimeout, and a cell where nobody else votes, are a
 // conflict. This replica's own name changes nothing.
 func (m *Master) Transfer(ctx context.Context, req TransferRequest) (lockapi.Transferred, error) {
-	to := req.To
-	if _, err := m.admit(&req.Caller); err != nil {
+	if req.To == m.opts.ID {
+		return serve(m, func(o *office) (lockapi.Transferred, error) {
+			return lockapi.Transferred{Master: req.To}, o.admit(&req.Caller)
+		})
+	}
+	err := m.allowed(func(o *office) error {
+		if err := o.admit(&req.Caller); err != nil {
+			return err
+		}
+		return m.mayHandTo(ctx, req.To)
+	})
+	if err != nil {
 		return lockapi.Transferred{}, err
 	}
-	if to == m.opts.ID {
-		return lockapi.Transferred{Master: to}, nil
-	}
-	return m.handOff(ctx, to)
+	return m.handOff(ctx, req.To)
 }
 
-// handOff hands mastership over, to the named replica or to any.
-func (m *Master) handOff(ctx context.Context, to string) (lockapi.Transferred, error) {
+// mayHandTo says why mastership can't be handed to the named replica, or to any.
+func (m *Master) mayHandTo(ctx context.Context, to string) error {
 	if err := m.canHandTo(to); err != nil {
-		return lockapi.Transferred{}, err
+		return err
 	}
-	if err := m.isWell(ctx, to); err != nil {
-		return lockapi.Transferred{}, err
-	}
+	return m.isWell(ctx, to)
+}
+
+// handOff hands mastership over, to the named replica or to any (see mayHandTo).
+func (m *Master) handOff(ctx context.Context, to string) (lockapi.Transferred, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*successorBound)
 	defer cancel()
 	o := m.beginHandover()

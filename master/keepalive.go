@@ -19,17 +19,18 @@ const mostWaiting = 8
 // others have come after it. A session past due is not revived; the call waits
 // for its end and answers session_not_found.
 func (m *Master) Keepalive(ctx context.Context, req KeepaliveRequest) (lockapi.Keepalive, error) {
-	o, err := m.admit(&req.Caller)
-	if err != nil {
-		return lockapi.Keepalive{}, err
-	}
-	k := newKeepalive(o)
-	if c := req.Caller; c.Principal != "" || c.Secret != nil || m.log.State().AccessOn {
-		k.by = new(Caller)
-		*k.by = c
-	}
-	k.ack, k.wait = req.Ack, time.Duration(req.WaitMS)*time.Millisecond
-	return k.run(ctx, req.Session)
+	return serve(m, func(o *office) (lockapi.Keepalive, error) {
+		if err := o.admit(&req.Caller); err != nil {
+			return lockapi.Keepalive{}, err
+		}
+		k := newKeepalive(o)
+		if c := req.Caller; c.Principal != "" || c.Secret != nil || m.log.State().AccessOn {
+			k.by = new(Caller)
+			*k.by = c
+		}
+		k.ack, k.wait = req.Ack, time.Duration(req.WaitMS)*time.Millisecond
+		return k.run(ctx, req.Session)
+	})
 }
 
 // keepalive is one call under way.
@@ -117,7 +118,7 @@ func (k *keepalive) join(id string) (*session, error) {
 	}
 	k.o.mu.Unlock()
 	if s == nil {
-		return nil, k.gone(id)
+		return nil, errNoSession(id)
 	}
 	return s, nil
 }
@@ -171,7 +172,7 @@ func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keep
 	now := k.o.now() // before the lease is checked
 	switch {
 	case s.ended:
-		return reply, 0, k.gone(s.id)
+		return reply, 0, errNoSession(s.id)
 	case s.expiring || now >= k.o.sessions.due(s):
 		return k.later(s, lapseRecheck) // its end has been, or is about to be, proposed
 	case len(s.events) == 0 && now < answerBy && !k.crowded:
@@ -198,19 +199,10 @@ func (k *keepalive) later(s *session, again time.Duration) (lockapi.Keepalive, t
 	if k.crowded {
 		e := lockapi.Errorf(lockapi.CodeTooMany, "session %q has %d other keepalives waiting, and the call can't be answered now; send one at a time", s.id, mostWaiting)
 		e.RetryAfter = 1
-		return lockapi.Keepalive{}, 0, e
+		return lockapi.Keepalive{}, 0, ownRefusal{e}
 	}
 	k.waits(s)
 	return lockapi.Keepalive{}, again, nil
-}
-
-// gone is the answer where a session is not to be found. To say so is a read,
-// so it needs the lease.
-func (k *keepalive) gone(id string) error {
-	if !k.o.leaseValid() {
-		return errNoMaster("the master lease lapsed during the call")
-	}
-	return errNoSession(id)
 }
 
 func errNoSession(id string) *lockapi.Error {

@@ -170,23 +170,17 @@ func (m *Master) inOffice() *office {
 	}
 }
 
-// admit is inOffice for a call that is to be served here, if its caller may make
-// it. Whoever he is, is known then.
-func (m *Master) admit(by *Caller) (*office, error) {
-	o := m.inOffice()
-	if o == nil {
-		return nil, errNotMaster()
-	}
-	if err := o.judge(by); err != nil {
-		return o, err
-	}
-	if by.Admitted == nil {
-		return o, nil
+// admit judges the caller of a change that is to be served in this office, and
+// judges it again once the audit log has the call. From then on the caller is
+// known, by a token as well.
+func (o *office) admit(by *Caller) error {
+	if err := o.judge(by); err != nil || by.Admitted == nil {
+		return err
 	}
 	if err := by.Admitted(); err != nil {
-		return o, err
+		return err
 	}
-	return o, o.judge(by) // that may have taken a while
+	return o.judge(by) // that may have taken a while
 }
 
 // Known is what this replica knows now of the master; it never blocks.

@@ -35,13 +35,11 @@ func (m *Master) MemberList(ctx context.Context, q Read) (lockapi.Members, error
 	if err != nil {
 		return lockapi.Members{}, err
 	}
-	if !q.Stale {
-		// Who was asked before the lease was checked is as it was then.
-		if _, err := linear(ctx, m, &q, func(*office, *state.State) (struct{}, error) { return struct{}{}, nil }); err != nil {
-			return lockapi.Members{}, err
-		}
+	if q.Stale {
+		return m.show(seen), nil
 	}
-	return m.show(seen), nil
+	// The members were asked before the lease is checked: they are as they were then.
+	return linear(ctx, m, &q, func(*office, *state.State) (lockapi.Members, error) { return m.show(seen), nil })
 }
 
 // URLs is where the replicas are called: as of the last change of the members on the
@@ -152,7 +150,11 @@ func (m *Master) show(r roll) lockapi.Members {
 // goes on, and that which has it keeps it; any other that is on its way is
 // taken back.
 func (m *Master) Replace(ctx context.Context, req ReplaceRequest) error {
-	if _, err := m.admit(&req.Caller); err != nil {
+	return m.served(func(o *office) error { return m.replace(ctx, o, req) })
+}
+
+func (m *Master) replace(ctx context.Context, o *office, req ReplaceRequest) error {
+	if err := o.admit(&req.Caller); err != nil {
 		return err
 	}
 	if err := req.Validate(); err != nil {

@@ -11,16 +11,17 @@ import (
 // other than 0 only that very grant. Where there is nothing to release it costs
 // no log entry.
 func (m *Master) Release(_ context.Context, req ReleaseRequest) (lockapi.Released, error) {
-	o, err := m.admit(&req.Caller)
-	if err != nil {
-		return lockapi.Released{}, err
-	}
-	op := &state.Release{Session: req.Session, Path: req.Path, Handle: req.Handle, Token: req.Token, Forced: req.Forced && o.log.State().TellsEndings()}
-	if r, ok := o.nothingToRelease(op); ok {
-		return released(op, r, nil)
-	}
-	r, err := o.propose(req.Caller, op)
-	return released(op, r, err)
+	return serve(m, func(o *office) (lockapi.Released, error) {
+		if err := o.admit(&req.Caller); err != nil {
+			return lockapi.Released{}, err
+		}
+		op := &state.Release{Session: req.Session, Path: req.Path, Handle: req.Handle, Token: req.Token, Forced: req.Forced && o.log.State().TellsEndings()}
+		if r, ok := o.nothingToRelease(op); ok {
+			return released(op, r, nil)
+		}
+		r, err := o.propose(req.Caller, op)
+		return released(op, r, err)
+	})
 }
 
 func released(op *state.Release, r state.Result, err error) (lockapi.Released, error) {

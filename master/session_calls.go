@@ -19,8 +19,11 @@ import (
 // Another request under the key is a conflict. A quota that is used up is
 // too_many.
 func (m *Master) OpenSession(ctx context.Context, req OpenSessionRequest) (lockapi.Session, error) {
-	o, err := m.admit(&req.Caller)
-	if err != nil {
+	return serve(m, func(o *office) (lockapi.Session, error) { return o.openSession(ctx, req) })
+}
+
+func (o *office) openSession(ctx context.Context, req OpenSessionRequest) (lockapi.Session, error) {
+	if err := o.admit(&req.Caller); err != nil {
 		return lockapi.Session{}, err
 	}
 	c := &state.OpenSession{Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: req.Key}
@@ -92,16 +95,17 @@ func digest(req lockapi.SessionRequest) []byte {
 // CloseSession ends a session and frees all that it holds, without lock-delay.
 // A session that is not there is closed already.
 func (m *Master) CloseSession(_ context.Context, req CloseSessionRequest) error {
-	o, err := m.admit(&req.Caller)
-	if err != nil {
+	return m.served(func(o *office) error {
+		if err := o.admit(&req.Caller); err != nil {
+			return err
+		}
+		op := &state.CloseSession{Session: req.Session}
+		if _, ok := o.fromMemory(op); ok {
+			return nil
+		}
+		_, err := o.proposeEnd(req.Caller, op, req.Session)
 		return err
-	}
-	op := &state.CloseSession{Session: req.Session}
-	if _, ok := o.fromMemory(op); ok {
-		return nil
-	}
-	_, err = o.proposeEnd(req.Caller, op, req.Session)
-	return err
+	})
 }
 
 func (o *office) sessionOf(v *state.Session) lockapi.Session { return sessionOf(v, o.epoch) }

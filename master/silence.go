@@ -21,17 +21,20 @@ import (
 // silence is over before another was elected, this replica opens a new office, as
 // after any that has ended.
 func (m *Master) Silence(ctx context.Context, req SilenceRequest) (lockapi.Silenced, error) {
-	if _, err := m.admit(&req.Caller); err != nil {
-		return lockapi.Silenced{}, err
-	}
-	if err := req.Validate(); err != nil {
-		return lockapi.Silenced{}, err
-	}
-	seen, err := m.look(ctx)
+	err := m.allowed(func(o *office) error {
+		if err := o.admit(&req.Caller); err != nil {
+			return err
+		}
+		if err := req.Validate(); err != nil {
+			return err
+		}
+		seen, err := m.look(ctx)
+		if err != nil {
+			return err
+		}
+		return seen.goesOnWithout(m.opts.ID)
+	})
 	if err != nil {
-		return lockapi.Silenced{}, err
-	}
-	if err := seen.goesOnWithout(m.opts.ID); err != nil {
 		return lockapi.Silenced{}, err
 	}
 	o := m.beginSilence()

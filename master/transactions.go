@@ -28,22 +28,24 @@ type TransactionDone struct {
 // precondition_failed with the operation that can't be done, conflict for another
 // call under the key, session_not_found, too_many, and those of every call.
 func (m *Master) Transact(_ context.Context, req TransactionRequest) (TransactionDone, error) {
-	o, err := m.admit(&req.Caller)
-	if err != nil {
-		return TransactionDone{}, err
-	}
-	t := &transaction{o: o, req: &req, op: &state.Transaction{Session: req.Session, Key: req.Key,
-		If: conditionsOf(req.If), Then: stepsOf(req.Then), Else: stepsOf(req.Else)}}
-	if req.Key != "" {
-		t.op.Digest = digestOf(req)
-	}
-	r, ok := t.fromMemory()
-	if !ok {
-		if r, err = t.propose(); err != nil {
+	return serve(m, func(o *office) (TransactionDone, error) {
+		if err := o.admit(&req.Caller); err != nil {
 			return TransactionDone{}, err
 		}
-	}
-	return t.answer(r)
+		t := &transaction{o: o, req: &req, op: &state.Transaction{Session: req.Session, Key: req.Key,
+			If: conditionsOf(req.If), Then: stepsOf(req.Then), Else: stepsOf(req.Else)}}
+		if req.Key != "" {
+			t.op.Digest = digestOf(req)
+		}
+		r, ok := t.fromMemory()
+		if !ok {
+			var err error
+			if r, err = t.propose(); err != nil {
+				return TransactionDone{}, err
+			}
+		}
+		return t.answer(r)
+	})
 }
 
 // transaction is one call under way.

@@ -143,18 +143,14 @@ func TestRefusedLockIsToldTheSameAgain(t *testing.T) {
 // TestReplayTakesNothingBack: that an earlier grant is told again does not make the
 // office forget that the present one was told.
 func TestReplayTakesNothingBack(t *testing.T) {
-	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s, other := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
 		body := `{"session":"` + s + `","then":[{"acquire":{"path":"/l"}},{"release":{"path":"/l"}}]}`
 		if _, err := transacting(t, m, "k", body); err != nil {
 			t.Fatal(err)
 		}
 		held := mustHold(t, m, "/l", want(other))
-		o, err := m.admit(&Caller{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := newAcquire(o, &AcquireRequest{Path: "/l", LockRequest: want(s, func(r *lockapi.LockRequest) { r.WaitMS = 10_000 })})
+		a := newAcquire(openOffice(t, n), &AcquireRequest{Path: "/l", LockRequest: want(s, func(r *lockapi.LockRequest) { r.WaitMS = 10_000 })})
 		a.enter()
 		time.AfterFunc(time.Second, func() {
 			_, _ = m.Release(context.Background(), ReleaseRequest{Session: other, Path: "/l", Token: held.Token})

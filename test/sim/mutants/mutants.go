@@ -3,7 +3,9 @@
 // find is a gap of the simulator's. They are compiled in by package overlay;
 // the product's sources have no hooks for them.
 //
-// Some are not in the list. Two are made up for in every schedule: a withdrawal
+// Some are not in the list. Three are made up for in every schedule: a refusal
+// from memory without a look at the lease (it does not leave the office; master
+// TestNoAnswerLeavesWithoutTheLease), a withdrawal
 // that takes back a later grant of its pair (the office puts each withdrawal
 // into the log before the next request of that pair), and a read for which the
 // lease is checked first (a replica's state never goes back, so what is read

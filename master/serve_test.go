@@ -1,0 +1,369 @@
+package master
+
+import (
+	"context"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// heldCell is a cell of three with access on, and something of everything in it.
+type heldCell struct {
+	*fakeCell
+	n             *node
+	m             *Master
+	holder, other string // sessions of the root's
+	grant         lockapi.Grant
+}
+
+func (h *heldCell) transact(by Caller, body lockapi.Transaction, key string) error {
+	return second(h.m.Transact(context.Background(), TransactionRequest{Caller: by, Key: key, Transaction: body}))
+}
+
+func newHeldCell(t *testing.T, c *fakeCell) *heldCell {
+	t.Helper()
+	c.set(func(f *fakeConf) {
+		f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
+	})
+	h := &heldCell{fakeCell: c, n: c.office("r1")}
+	h.m = h.n.master
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, ctx := root(Operate), t.Context()
+	must(second(h.m.EnableAccess(ctx, AccessEnabling{Caller: all})))
+	s, err := h.m.OpenSession(ctx, OpenSessionRequest{Caller: all, SessionRequest: lockapi.SessionRequest{TTLMS: 3_600_000}, Key: "k"})
+	must(err)
+	h.holder, h.other = s.ID, sessionOfCaller(t, h.m, lockapi.PrincipalRoot)
+	h.grant, err = h.m.Acquire(ctx, AcquireRequest{Caller: all, Path: "/l", LockRequest: want(h.holder)})
+	must(err)
+	must(second(h.m.WriteFile(ctx, FileWrite{Caller: all, Path: "/f", Session: h.holder, Key: "w"})))
+	must(second(h.m.PutRule(ctx, RuleChange{Caller: all, Path: "/p"})))
+	must(second(h.m.PutGroup(ctx, GroupChange{Caller: all, Name: "g"})))
+	must(second(h.m.PutGroup(ctx, GroupChange{Caller: all, Name: "h", GroupMembers: lockapi.GroupMembers{Members: []string{"group:g"}}})))
+	must(second(h.m.PutCellAccess(ctx, CellAccessChange{Caller: all})))
+	return h
+}
+
+// leaving is a call, and what it is answered while all is well.
+type leaving struct {
+	code lockapi.Code // "" for a success
+	call func(h *heldCell, by Caller) error
+}
+
+var withoutEnd = context.Background()
+
+// calls are those of a Master whose answer is a statement about the cell, by
+// method, with each way to answer them from what the master knows.
+var calls = map[string][]leaving{
+	"OpenSession": {
+		{"", func(h *heldCell, by Caller) error { return h.open(by, 3_600_000) }},
+		{lockapi.CodeConflict, func(h *heldCell, by Caller) error { return h.open(by, 1_800_000) }},
+		{lockapi.CodeConflict, func(h *heldCell, by Caller) error { // the key of another principal's session
+			by.Principal, by.Ask = "user:"+by.Principal[5:]+"x", Ask{Right: Anybody}
+			return h.open(by, 3_600_000)
+		}},
+	},
+	"CloseSession": {
+		{"", func(h *heldCell, by Caller) error {
+			return h.m.CloseSession(withoutEnd, CloseSessionRequest{Caller: by, Session: "none"})
+		}},
+		{"", func(h *heldCell, by Caller) error {
+			return h.m.CloseSession(withoutEnd, CloseSessionRequest{Caller: by, Session: h.holder})
+		}},
+	},
+	"Keepalive": {
+		{"", func(h *heldCell, by Caller) error {
+			return second(h.m.Keepalive(withoutEnd, KeepaliveRequest{Caller: by, Session: h.holder}))
+		}},
+		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error {
+			return second(h.m.Keepalive(withoutEnd, KeepaliveRequest{Caller: by, Session: "none"}))
+		}},
+	},
+	"Acquire": {
+		{"", func(h *heldCell, by Caller) error { return h.acquire(by, "/l", want(h.holder)) }},
+		{"", func(h *heldCell, by Caller) error { return h.acquire(by, "/new", want(h.holder)) }},
+		{lockapi.CodeLockHeld, func(h *heldCell, by Caller) error { return h.acquire(by, "/l", want(h.other)) }},
+		{lockapi.CodeConflict, func(h *heldCell, by Caller) error { return h.acquire(by, "/l", want(h.holder, shared(2))) }},
+		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error { return h.acquire(by, "/l", want("none")) }},
+		{"", func(h *heldCell, by Caller) error { // the right is gone, and the hold stays
+			by.Principal, by.Ask = lockapi.PrincipalRoot, Ask{Right: Nobody}
+			return h.acquire(by, "/l", want(h.holder))
+		}},
+	},
+	"Release": {
+		{"", func(h *heldCell, by Caller) error { return h.release(by, h.other) }},
+		{"", func(h *heldCell, by Caller) error { return h.release(by, h.holder) }},
+		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error { return h.release(by, "none") }},
+	},
+	"Transact": {
+		{"", func(h *heldCell, by Caller) error {
+			return h.transact(by, lockapi.Transaction{Then: []lockapi.Operation{{Get: &lockapi.FileOperation{Path: "/f"}}}}, "")
+		}},
+		{lockapi.CodePrecondition, func(h *heldCell, by Caller) error {
+			return h.transact(by, lockapi.Transaction{Then: []lockapi.Operation{{Create: &lockapi.WriteOperation{Path: "/f"}}}}, "")
+		}},
+		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error { return h.transact(by, lockapi.Transaction{Session: "none"}, "") }},
+		{lockapi.CodeConflict, func(h *heldCell, by Caller) error { return h.transact(by, lockapi.Transaction{Session: h.holder}, "w") }},
+	},
+	"WriteFile": {
+		{"", func(h *heldCell, by Caller) error {
+			return second(h.m.WriteFile(withoutEnd, FileWrite{Caller: by, Path: "/f", Session: h.holder, Key: "w"}))
+		}},
+		{"", func(h *heldCell, by Caller) error {
+			return second(h.m.WriteFile(withoutEnd, FileWrite{Caller: by, Path: "/g"}))
+		}},
+		{lockapi.CodePrecondition, func(h *heldCell, by Caller) error {
+			return second(h.m.WriteFile(withoutEnd, FileWrite{Caller: by, Path: "/f", IfAbsent: true}))
+		}},
+		{lockapi.CodeNotHeld, func(h *heldCell, by Caller) error {
+			return second(h.m.WriteFile(withoutEnd, FileWrite{Caller: by, Path: "/f", Sequencers: []lockapi.Sequencer{{Mode: lockapi.Exclusive, Token: 1, Path: "/x"}}}))
+		}},
+		{lockapi.CodeConflict, func(h *heldCell, by Caller) error {
+			return second(h.m.WriteFile(withoutEnd, FileWrite{Caller: by, Path: "/g", Session: h.holder, Key: "w"}))
+		}},
+		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error {
+			return second(h.m.WriteFile(withoutEnd, FileWrite{Caller: by, Path: "/f", Session: "none"}))
+		}},
+	},
+	"DeleteFiles": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.DeleteFiles(withoutEnd, FileDelete{Caller: by, Path: "/none"}))
+	}}},
+
+	"PutRule": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.PutRule(withoutEnd, RuleChange{Caller: by, Path: "/p"}))
+	}}},
+	"DropRule": {{"", func(h *heldCell, by Caller) error {
+		return h.m.DropRule(withoutEnd, RuleChange{Caller: by, Path: "/q"})
+	}}},
+	"DropGroup": {{"", func(h *heldCell, by Caller) error {
+		return h.m.DropGroup(withoutEnd, GroupChange{Caller: by, Name: "x"})
+	}}},
+	"RevokeToken": {{"", func(h *heldCell, by Caller) error {
+		return h.m.RevokeToken(withoutEnd, TokenRevocation{Caller: by, ID: "T"})
+	}}},
+	"DisableAccess": {{"", func(h *heldCell, by Caller) error { return h.m.DisableAccess(withoutEnd, by) }}},
+	"PutCellAccess": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.PutCellAccess(withoutEnd, CellAccessChange{Caller: by}))
+	}}},
+	"CreateToken": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.CreateToken(withoutEnd, TokenCreation{Caller: by, TokenRequest: lockapi.TokenRequest{Principal: "user:a"}}))
+	}}},
+	"EnableAccess": {{lockapi.CodeConflict, func(h *heldCell, by Caller) error {
+		return second(h.m.EnableAccess(withoutEnd, AccessEnabling{Caller: by}))
+	}}},
+	"PutGroup": {
+		{"", func(h *heldCell, by Caller) error {
+			return second(h.m.PutGroup(withoutEnd, GroupChange{Caller: by, Name: "g"}))
+		}},
+		{lockapi.CodeInvalidArgument, func(h *heldCell, by Caller) error {
+			return second(h.m.PutGroup(withoutEnd, GroupChange{Caller: by, Name: "g", GroupMembers: lockapi.GroupMembers{Members: []string{"group:h"}}}))
+		}},
+	},
+
+	"Add": {
+		{"", func(h *heldCell, by Caller) error { return h.add(by, "r2", founder("r2")) }},
+		{lockapi.CodeConflict, func(h *heldCell, by Caller) error { return h.add(by, "r2", founder("r9")) }},
+	},
+	"Remove": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
+		return h.m.Remove(withoutEnd, RemoveRequest{Caller: by, ID: "r9"})
+	}}},
+	"Set": {
+		{"", func(h *heldCell, by Caller) error {
+			return second(h.m.Set(withoutEnd, SetRequest{Caller: by, ID: "r2", SetMemberRequest: lockapi.SetMemberRequest{URL: new("http://r2")}}))
+		}},
+		{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
+			return second(h.m.Set(withoutEnd, SetRequest{Caller: by, ID: "r9", SetMemberRequest: lockapi.SetMemberRequest{URL: new("http://r9")}}))
+		}},
+	},
+	"Replace": {
+		{lockapi.CodeNotFound, func(h *heldCell, by Caller) error { return h.replace(by, "r9", founder("r9")) }},
+		{lockapi.CodeConflict, func(h *heldCell, by Caller) error { return h.replace(by, "r2", founder("r3")) }},
+		{"", func(h *heldCell, by Caller) error { return h.replace(by, "r2", founder("r2")) }},
+	},
+	"Transfer": {
+		{"", func(h *heldCell, by Caller) error {
+			return second(h.m.Transfer(withoutEnd, TransferRequest{Caller: by, To: "r1"}))
+		}},
+		{lockapi.CodeInvalidArgument, func(h *heldCell, by Caller) error {
+			return second(h.m.Transfer(withoutEnd, TransferRequest{Caller: by, To: "r9"}))
+		}},
+	},
+	"Silence": {{lockapi.CodeUnsafe, func(h *heldCell, by Caller) error {
+		h.set(func(f *fakeConf) { f.deaf = map[string]bool{"r2": true, "r3": true} })
+		return second(h.m.Silence(withoutEnd, SilenceRequest{Caller: by, SilenceRequest: lockapi.SilenceRequest{ForMS: 1000}}))
+	}}},
+
+	"Session": {
+		{"", func(h *heldCell, by Caller) error {
+			return second(h.m.Session(withoutEnd, SessionQuery{Read: Read{Caller: by}, ID: h.holder}))
+		}},
+		{lockapi.CodeSessionNotFound, func(h *heldCell, by Caller) error {
+			return second(h.m.Session(withoutEnd, SessionQuery{Read: Read{Caller: by}, ID: "none"}))
+		}},
+	},
+	"File": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
+		return second(h.m.File(withoutEnd, FileQuery{Read: Read{Caller: by}, Path: "/none"}))
+	}}},
+	"Rule": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
+		return second(h.m.Rule(withoutEnd, AccessQuery{Read: Read{Caller: by}, Path: "/q"}))
+	}}},
+	"Group": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
+		return second(h.m.Group(withoutEnd, AccessQuery{Read: Read{Caller: by}, Name: "x"}))
+	}}},
+	"CheckSequencer": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.CheckSequencer(withoutEnd, SequencerQuery{Read: Read{Caller: by}, Sequencer: lockapi.Sequencer{Mode: lockapi.Exclusive, Token: h.grant.Token, Path: "/l"}}))
+	}}},
+	"Sessions": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.Sessions(withoutEnd, SessionsQuery{Read: Read{Caller: by}, Limit: 9}))
+	}}},
+	"Lock": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.Lock(withoutEnd, LockQuery{Read: Read{Caller: by}, Path: "/l"}))
+	}}},
+	"Locks": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.Locks(withoutEnd, LocksQuery{Read: Read{Caller: by}, Limit: 9}))
+	}}},
+	"Files": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.Files(withoutEnd, FilePage{Read: Read{Caller: by}, Limit: 9}))
+	}}},
+	"Rules": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.Rules(withoutEnd, AccessPage{Read: Read{Caller: by}, Limit: 9}))
+	}}},
+	"Tokens": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.Tokens(withoutEnd, AccessPage{Read: Read{Caller: by}, Limit: 9}))
+	}}},
+	"CheckAccess": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.CheckAccess(withoutEnd, CheckQuery{Read: Read{Caller: by}, Path: "/p"}))
+	}}},
+	"Groups":     {{"", func(h *heldCell, by Caller) error { return second(h.m.Groups(withoutEnd, Read{Caller: by})) }}},
+	"CellAccess": {{"", func(h *heldCell, by Caller) error { return second(h.m.CellAccess(withoutEnd, Read{Caller: by})) }}},
+	"WhoAmI":     {{"", func(h *heldCell, by Caller) error { return second(h.m.WhoAmI(withoutEnd, Read{Caller: by})) }}},
+	"MemberList": {{"", func(h *heldCell, by Caller) error { return second(h.m.MemberList(withoutEnd, Read{Caller: by})) }}},
+	"URLs":       {{"", func(h *heldCell, by Caller) error { return second(h.m.URLs(withoutEnd, Read{Caller: by})) }}},
+	"Revision":   {{"", func(h *heldCell, by Caller) error { return second(h.m.Revision(withoutEnd, Read{Caller: by})) }}},
+	"Deadlocks":  {{"", func(h *heldCell, by Caller) error { return second(h.m.Deadlocks(withoutEnd, Read{Caller: by})) }}},
+	"Backup":     {{"", func(h *heldCell, by Caller) error { return second(h.m.Backup(withoutEnd, Read{Caller: by})) }}},
+}
+
+// ofTheReplica are the calls that a replica answers for itself, master or not.
+var ofTheReplica = map[string]bool{"Close": true, "History": true, "Judge": true, "Locate": true, "OwnBackup": true, "Ready": true}
+
+func (h *heldCell) open(by Caller, ttl int64) error {
+	return second(h.m.OpenSession(withoutEnd, OpenSessionRequest{Caller: by, SessionRequest: lockapi.SessionRequest{TTLMS: ttl}, Key: "k"}))
+}
+
+func (h *heldCell) acquire(by Caller, path string, r lockapi.LockRequest) error {
+	return second(h.m.Acquire(withoutEnd, AcquireRequest{Caller: by, Path: path, LockRequest: r}))
+}
+
+func (h *heldCell) release(by Caller, session string) error {
+	return second(h.m.Release(withoutEnd, ReleaseRequest{Caller: by, Path: "/l", Session: session}))
+}
+
+func (h *heldCell) add(by Caller, id, directory string) error {
+	return h.m.Add(withoutEnd, AddRequest{Caller: by, AddMemberRequest: lockapi.AddMemberRequest{ID: id, Directory: directory, RaftAddr: id + ":7201", URL: "http://" + id}})
+}
+
+func (h *heldCell) replace(by Caller, id, directory string) error {
+	return h.m.Replace(withoutEnd, ReplaceRequest{Caller: by, ID: id, ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: directory}})
+}
+
+// TestNoAnswerLeavesWithoutTheLease: whatever a call comes to, and at whichever
+// look at the state the lease is over: its caller is not told, unless the log has
+// accepted something since the call began. That goes for every method of a Master.
+func TestNoAnswerLeavesWithoutTheLease(t *testing.T) {
+	methods := reflect.TypeFor[*Master]()
+	for i := range methods.NumMethod() {
+		m := methods.Method(i)
+		out := m.Type.NumOut()
+		if out == 0 || m.Type.Out(out-1) != reflect.TypeFor[error]() || ofTheReplica[m.Name] {
+			continue
+		}
+		if len(calls[m.Name]) == 0 {
+			t.Errorf("%s is a call of no kind that is known here: add it", m.Name)
+		}
+		for n, one := range calls[m.Name] {
+			t.Run(m.Name, func(t *testing.T) {
+				one.without(t, root(Operate))
+				if n == 0 {
+					(&leaving{lockapi.CodePermissionDenied, one.call}).without(t, by("user:nobody", Operate))
+				}
+			})
+		}
+	}
+}
+
+// make is call as a function with a name, for onStack.
+func (l *leaving) make(h *heldCell, by Caller) error { return l.call(h, by) }
+
+// without makes the call while the lease ends before it, at its first look at the
+// state, its second, and so on, until it does not look as often.
+func (l *leaving) without(t *testing.T, by Caller) {
+	for at, lapsed := 0, true; lapsed; at++ {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			h := newHeldCell(t, c)
+			began, applied := h.appliedNow(), 0
+			lapsed = false
+			lapse := func() {
+				lapsed, applied = true, h.appliedNow()
+				c.cutOff("r1", true)
+				h.n.slept.Add(int64(leaseTerm))
+			}
+			if looks := 0; at == 0 {
+				lapse()
+			} else {
+				h.n.set(func() {
+					h.n.onState = func() {
+						if !onStack("(*leaving).make(") {
+							return // it is the office's own look
+						}
+						if looks++; looks == at {
+							lapse()
+						}
+					}
+				})
+			}
+			told := make(chan error, 1)
+			go func() { told <- l.make(h, by) }()
+			pass(time.Second)
+			h.n.set(func() { h.n.onState = nil })
+			c.depose("r1")
+			err := <-told
+			switch {
+			case !lapsed && !isCode(err, l.code):
+				t.Errorf("all is well: %v, want %q", err, l.code)
+			case lapsed && applied == began && !unanswered(err):
+				t.Errorf("without the lease from look %d on: %v", at, err)
+			}
+		})
+		if at == 50 {
+			t.Fatal("it looks at the state again and again")
+		}
+	}
+}
+
+func (h *heldCell) appliedNow() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.n.applied
+}
+
+// isCode reports whether err is of the code, or nil for none.
+func isCode(err error, code lockapi.Code) bool {
+	e, ok := err.(*lockapi.Error)
+	return err == nil && code == "" || ok && e.Code == code
+}
+
+// onStack reports whether the goroutine is within a function of that name.
+func onStack(name string) bool {
+	stack := make([]byte, 16<<10)
+	return strings.Contains(string(stack[:runtime.Stack(stack, false)]), name)
+}
