@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,20 +93,62 @@ func (b *backups) run(ctx context.Context) {
 	}
 }
 
-// names are those of this replica's backups, oldest first: their names tell the time.
-func (b *backups) names() []string {
+// kept is one of this replica's backups. Its revision says how far its state goes, and
+// its log entry where two have the same: sessions and access change without a revision.
+// The time in its name does not: a wall clock may be wrong.
+type kept struct {
+	name            string
+	revision, index uint64
+}
+
+// earlier compares how far two states go.
+func earlier(a, b kept) int {
+	return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(a.index, b.index), strings.Compare(a.name, b.name))
+}
+
+// kept lists this replica's backups, the earliest state first.
+func (b *backups) kept() []kept {
 	entries, err := os.ReadDir(b.dir)
 	if err != nil {
-		return nil // writing will say why
+		return nil // writing reports why
 	}
-	var names []string
+	var all []kept
+	of := map[uint64]int{} // how many have a revision
 	for _, e := range entries {
 		if name := e.Name(); strings.HasPrefix(name, b.name) && strings.HasSuffix(name, backupSuffix) && e.Type().IsRegular() && b.isTime(name) {
-			names = append(names, name)
+			r := b.revision(name)
+			all, of[r] = append(all, kept{name: name, revision: r}), of[r]+1
 		}
 	}
-	slices.Sort(names)
-	return names
+	for i, k := range all {
+		if of[k.revision] > 1 { // else its header decides nothing
+			all[i].index = b.index(k.name)
+		}
+	}
+	slices.SortFunc(all, earlier)
+	return all
+}
+
+// revision is the revision in a name; 0 where there is none.
+func (b *backups) revision(name string) uint64 {
+	_, after, _ := strings.Cut(name[len(b.name)+len(backupTime):], "-r")
+	digits, _, _ := strings.Cut(strings.TrimSuffix(after, backupSuffix), "-")
+	r, _ := strconv.ParseUint(digits, 10, 64)
+	return r
+}
+
+// index is the log entry up to which a backup goes; 0 where its header cannot be read.
+func (b *backups) index(name string) uint64 {
+	f, err := os.Open(filepath.Join(b.dir, name))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	r, err := backup.NewReader(f)
+	if err != nil {
+		return 0
+	}
+	return r.Header.Index
 }
 
 // backupTime is how a name tells the time; a name is the name of a cell and a
@@ -122,29 +165,19 @@ func (b *backups) isTime(name string) bool {
 	return err == nil
 }
 
-// furthest is this replica's backup of the highest revision, and that.
-func (b *backups) furthest() (name string, revision uint64) {
-	for _, n := range b.names() {
-		_, after, _ := strings.Cut(n[len(b.name)+len(backupTime):], "-r")
-		digits, _, _ := strings.Cut(strings.TrimSuffix(after, backupSuffix), "-")
-		if r, err := strconv.ParseUint(digits, 10, 64); err == nil && r >= revision {
-			name, revision = n, r
+// age is that of the latest backup, at most the schedule's interval. A file with a time
+// in the future does not count: a clock that was ahead would put off the next backup
+// with each restart.
+func (b *backups) age() time.Duration {
+	least := b.every
+	for _, k := range b.kept() {
+		if info, err := os.Stat(filepath.Join(b.dir, k.name)); err == nil {
+			if age := time.Since(info.ModTime()); age >= 0 {
+				least = min(least, age)
+			}
 		}
 	}
-	return name, revision
-}
-
-// age is that of the latest backup, or as much as the schedule where there is none.
-func (b *backups) age() time.Duration {
-	names := b.names()
-	if len(names) == 0 {
-		return b.every
-	}
-	info, err := os.Stat(filepath.Join(b.dir, names[len(names)-1]))
-	if err != nil {
-		return b.every
-	}
-	return max(0, time.Since(info.ModTime()))
+	return least
 }
 
 // sweep removes what a process that was killed has left half done.
@@ -167,9 +200,12 @@ func (b *backups) write(ctx context.Context) error {
 		return fmt.Errorf("backup-dir: %w; is its disk mounted? It is made at the start of a replica only", err)
 	}
 	h := own.Header
-	if name, revision := b.furthest(); h.Revision < revision {
-		return fmt.Errorf("the state of this replica is that of revision %d, and %s has more: one that has less would push it out. "+
-			"Where this is a new cell of the old name, put the backups of the old one away", h.Revision, name)
+	if all := b.kept(); len(all) > 0 {
+		last := all[len(all)-1]
+		if h.Revision < last.revision || h.Revision == last.revision && h.Index < b.index(last.name) {
+			return fmt.Errorf("the state of this replica is that of revision %d (log entry %d), and %s has more: one that has less would push it out. "+
+				"Where this is a new cell of the old name, put the backups of the old one away", h.Revision, h.Index, last.name)
+		}
 	}
 	name := fmt.Sprintf("%s%s-r%d", b.name, h.Time.UTC().Format(backupTime), h.Revision)
 	if h.Stale {
@@ -195,12 +231,12 @@ func (b *backups) prune(newest string) error {
 	if b.keep == 0 {
 		return nil
 	}
-	names := slices.DeleteFunc(b.names(), func(name string) bool { return name == newest })
-	for len(names) > b.keep-1 {
-		if err := os.Remove(filepath.Join(b.dir, names[0])); err != nil {
+	others := slices.DeleteFunc(b.kept(), func(k kept) bool { return k.name == newest })
+	for len(others) > b.keep-1 {
+		if err := os.Remove(filepath.Join(b.dir, others[0].name)); err != nil {
 			return fmt.Errorf("an old backup stays: %w", err)
 		}
-		names = names[1:]
+		others = others[1:]
 	}
 	return nil
 }

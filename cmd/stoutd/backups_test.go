@@ -51,6 +51,14 @@ func scheduled(t *testing.T, dir string, full *atomic.Bool, f func(t *testing.T,
 	})
 }
 
+// names lists this replica's backups, the earliest state first.
+func (b *backups) names() (names []string) {
+	for _, k := range b.kept() {
+		names = append(names, k.name)
+	}
+	return names
+}
+
 // TestScheduledBackups: the first at once, then each hour; they are whole, say whether
 // they are stale, and the oldest go. What is not of this replica stays.
 func TestScheduledBackups(t *testing.T) {
@@ -132,10 +140,72 @@ func TestNoBackupPushesOutABetterOne(t *testing.T) {
 		}
 	}
 	scheduled(t, dir, new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
-		time.Sleep(time.Hour + 15*time.Minute) // due after an hour, and then revisions up to 16
+		time.Sleep(15 * time.Minute) // revisions up to 16
 		synctest.Wait()
 		if written, failed := b.counts(); written != 0 || failed == 0 || !strings.Contains(log.String(), best) || len(b.names()) != 2 {
 			t.Errorf("written %d, failed %d, there are %q: %s", written, failed, b.names(), log)
+		}
+	})
+}
+
+// states has b write backups of states of a test's.
+func states(b *backups, next func() lockapi.BackupHeader) {
+	b.own = func() (master.Backup, error) {
+		return master.Backup{Header: next(), Snapshot: func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err }}, nil
+	}
+}
+
+// TestTheEarliestStateGoes, whatever the wall clock said when its backup was made: the
+// clock is years ahead for the first two. Where the revision stays, the log entry tells.
+func TestTheEarliestStateGoes(t *testing.T) {
+	for name, revises := range map[string]uint64{"each state has a revision of its own": 1, "all have one revision": 0} {
+		t.Run(name, func(t *testing.T) {
+			scheduled(t, t.TempDir(), new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
+				time.Sleep(time.Second)
+				synctest.Wait()
+				revision, index := uint64(100), uint64(1000)
+				states(b, func() lockapi.BackupHeader {
+					at := time.Now()
+					if index++; index <= 1002 {
+						at = at.AddDate(5, 0, 0)
+					}
+					revision += revises
+					return lockapi.BackupHeader{Revision: revision, Index: index, Time: at}
+				})
+				for range 8 {
+					time.Sleep(time.Hour)
+					synctest.Wait()
+					for i, kept := range b.kept() {
+						if h, err := backup.VerifyFile(filepath.Join(b.dir, kept.name)); err != nil || index > 1002 && h.Index != index-2+uint64(i) {
+							t.Errorf("at entry %d, place %d has %+v, %v: %s", index, i, h, err, log)
+						}
+					}
+				}
+				if n := len(b.kept()); n != 3 {
+					t.Errorf("%d are kept: %s", n, log)
+				}
+			})
+		})
+	}
+}
+
+// TestBackupOfTheStateJustBefore is refused, by a revision and by a log entry; the same
+// state is written again.
+func TestBackupOfTheStateJustBefore(t *testing.T) {
+	scheduled(t, t.TempDir(), new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for _, step := range []struct {
+			revision, index uint64
+			refused         bool
+		}{{21, 90, false}, {20, 91, true}, {21, 89, true}, {21, 90, false}, {22, 80, false}} {
+			states(b, func() lockapi.BackupHeader {
+				return lockapi.BackupHeader{Revision: step.revision, Index: step.index, Time: time.Now()}
+			})
+			if err := b.write(t.Context()); (err != nil) != step.refused {
+				t.Errorf("%+v: %v", step, err)
+			}
+			time.Sleep(time.Second)
 		}
 	})
 }
@@ -212,6 +282,16 @@ func TestRestartsPutNoBackupOff(t *testing.T) {
 	}
 	if age := b.age(); age < 40*time.Minute || age > 50*time.Minute {
 		t.Errorf("%v", age)
+	}
+	ahead := filepath.Join(b.dir, "prod-r1-20310101T000000.000Z-r2.backup") // by a clock that was wrong
+	if err := os.WriteFile(ahead, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(ahead, time.Time{}, time.Now().AddDate(5, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if age := b.age(); age < 40*time.Minute || age > 50*time.Minute {
+		t.Errorf("beside one of the future: %v", age)
 	}
 }
 
