@@ -27,9 +27,9 @@ type fsm struct {
 	waitDurable func(index uint64) error
 	sums        *checksums
 	took        *histogram.Histogram
-	// landed is when an entry that this replica proposed came onto its disk, and
-	// followers and applied are the stages of such a one; nil in tests.
-	landed             func(index, term uint64) (time.Duration, bool)
+	// landed is when an entry that this replica proposed left for its disk and came
+	// onto it, and followers and applied are the stages of such a one; nil in tests.
+	landed             func(index, term uint64) (left, arrived time.Duration, own bool)
 	followers, applied *histogram.Histogram
 	restored           atomic.Bool // a snapshot, whose configuration nobody has looked at yet
 	// configured is told each committed configuration; nil where nobody wants it.
@@ -60,20 +60,24 @@ func (f *fsm) Apply(l *raft.Log) any {
 	next, out := f.current.Load().Apply(l.Index, l.Term, batch)
 	f.current.Store(next)
 	f.telling.took(l.Index, out.Changes, next)
-	f.timed(l, began, f.clock())
+	f.timed(l, &out, began, f.clock())
 	f.sums.note(next, &out)
 	return &out
 }
 
-// timed counts how long an entry took that was applied between two instants.
-func (f *fsm) timed(l *raft.Log, began, ended time.Duration) {
+// timed counts how long an entry took that was applied between two instants. An own one
+// that was accepted shows as of when the state has everything.
+func (f *fsm) timed(l *raft.Log, out *state.Outcome, began, ended time.Duration) {
 	f.took.Observe(ended - began)
 	if f.landed == nil {
 		return
 	}
-	if at, own := f.landed(l.Index, l.Term); own {
-		f.followers.Observe(began - at)
+	if left, arrived, own := f.landed(l.Index, l.Term); own {
+		f.followers.Observe(began - arrived)
 		f.applied.Observe(ended - began)
+		if out.Accepted {
+			f.telling.proposed(left)
+		}
 	}
 }
 

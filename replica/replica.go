@@ -65,6 +65,7 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 	r.fsm.took, r.fsm.followers, r.fsm.applied = r.vitals.applying, r.vitals.followers, r.vitals.applied
 	r.fsm.current.Store(state.New())
 	r.fsm.telling = telling{leads: r.leadsIn, events: events.New(o.EventHistory, o.EventHistoryBytes, 0), advanced: make(chan struct{}, 1)}
+	r.fsm.telling.fresh.clock, r.fsm.telling.fresh.present = o.Clock, r.term
 	r.fsm.sums = newChecksums(o.Clock, r.diverged)
 	r.fsm.configured = r.committed.note
 	err := o.check()
@@ -175,6 +176,14 @@ func (r *Replica) leadsIn(term uint64) bool {
 	return library != nil && library.State() == raft.Leader && library.CurrentTerm() == term
 }
 
+// term is Raft's present term at this replica.
+func (r *Replica) term() uint64 {
+	if library := r.library.Load(); library != nil {
+		return library.CurrentTerm()
+	}
+	return 0
+}
+
 func (r *Replica) config(notify chan bool) *raft.Config {
 	conf := raft.DefaultConfig()
 	conf.LocalID = r.self()
@@ -269,12 +278,14 @@ func (r *Replica) stuck() {
 // Barrier returns when everything that was committed before it was called has
 // been applied here. It fails on a replica that does not lead.
 func (r *Replica) Barrier(ctx context.Context) error {
+	began := r.opts.Clock()
 	future := r.raft.Barrier(rafttransport.Timeout)
 	select {
 	case err := <-async.Err(future.Error):
 		if err != nil {
 			return r.classify(err)
 		}
+		r.fsm.telling.proposed(began)
 		r.mu.Lock()
 		r.transfer = 0
 		r.mu.Unlock()

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"sync"
+	"time"
 
 	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
@@ -24,6 +25,7 @@ type telling struct {
 	leads    func(term uint64) bool // whether this replica does
 	events   *events.Ring
 	advanced chan struct{} // has a value when told has grown
+	fresh    freshness
 
 	mu      sync.Mutex // guards what follows
 	heard   uint64     // entries up to it are committed, by the word of leaders
@@ -38,15 +40,27 @@ func (t *telling) took(index uint64, changes []state.Change, after *state.State)
 	defer t.mu.Unlock()
 	t.events.Append(changes, after)
 	t.applied, t.mine = index, t.leads(after.Office.Term)
+	t.fresh.reach(index, after.Office.Term)
 	t.tell()
 }
 
-// hear takes in what a leader says is committed.
-func (t *telling) hear(index uint64) {
+// hear takes in what a leader of a term says is committed; last reports that its
+// message goes to the end of its log.
+func (t *telling) hear(term, index uint64, last bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.heard = max(t.heard, index)
+	if last {
+		t.fresh.hear(term, index)
+	}
 	t.tell()
+}
+
+// proposed takes in that an entry which this replica made at an instant was accepted.
+func (t *telling) proposed(at time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fresh.since(at)
 }
 
 // restored begins anew with a state, which watchers are told to read.
@@ -55,6 +69,7 @@ func (t *telling) restored(s *state.State) {
 	defer t.mu.Unlock()
 	t.events.Restore(s.Revision)
 	t.applied, t.mine, t.told = s.Index, false, 0
+	t.fresh.reach(s.Index, s.Office.Term)
 	t.tell()
 }
 

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
@@ -11,16 +12,22 @@ import (
 // teller is a telling of a test's, of a replica that leads in one term.
 type teller struct {
 	telling
-	t     *testing.T
-	term  uint64
-	state *state.State
+	t       *testing.T
+	term    uint64
+	state   *state.State
+	now     time.Duration
+	present uint64 // Raft's term
 }
 
 func newTeller(t *testing.T) *teller {
 	w := &teller{t: t, state: state.New()}
 	w.telling = telling{leads: func(term uint64) bool { return term == w.term }, events: events.New(100, 1<<20, 0), advanced: make(chan struct{}, 1)}
+	w.fresh.clock, w.fresh.present = func() time.Duration { return w.now }, func() uint64 { return w.present }
 	return w
 }
+
+// hear hears a leader, as far as only what is committed counts.
+func (w *teller) hear(index uint64) { w.telling.hear(w.present, index, false) }
 
 // apply applies an entry of a term that writes a file, or that opens an office.
 func (w *teller) apply(index, term uint64, opens bool) {

@@ -277,8 +277,8 @@ func TestWritesAreTimed(t *testing.T) {
 			index, term uint64
 			own         bool
 		}{{4, 1, true}, {4, 2, false}, {3, 1, false}, {4 + CacheSize, 1, false}} {
-			if at, own := b.landed.find(c.index, c.term); own != c.own || own && at != b.clock() {
-				t.Errorf("entry %d of term %d: %v, %v", c.index, c.term, at, own)
+			if left, at, own := b.landed.find(c.index, c.term); own != c.own || own && (at != b.clock() || left != at-time.Second) {
+				t.Errorf("entry %d of term %d: %v, %v, %v", c.index, c.term, left, at, own)
 			}
 		}
 	})

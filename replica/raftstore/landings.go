@@ -44,10 +44,10 @@ func (l *landings) arrived(logs []*raft.Log, now time.Duration, took *histogram.
 	}
 }
 
-// find is when an entry came onto the disk.
-func (l *landings) find(index, term uint64) (at time.Duration, ok bool) {
+// find is when an entry left for the disk, and when it came onto it.
+func (l *landings) find(index, term uint64) (left, arrived time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := &l.last[index%CacheSize]
-	return e.arrived, e.index == index && e.term == term && e.there
+	return e.left, e.arrived, e.index == index && e.term == term && e.there
 }

@@ -62,9 +62,10 @@ func New(under datadir.Stores, o Options) (*Stores, error) {
 // error is the disk's.
 func (s *Stores) WaitDurable(index uint64) error { return s.async.waitDurable(index) }
 
-// Landed is when an entry came onto this replica's disk that it proposed itself
-// as leader, where it is one of the last of those.
-func (s *Stores) Landed(index, term uint64) (at time.Duration, own bool) {
+// Landed is when an entry left for this replica's disk, and came onto it, that it
+// proposed itself as leader, where it is one of the last of those. It left before any
+// follower was sent it.
+func (s *Stores) Landed(index, term uint64) (left, arrived time.Duration, own bool) {
 	return s.async.landed.find(index, term)
 }
 

@@ -44,7 +44,7 @@ func TestSilence(t *testing.T) {
 	test := sending(func(index uint64) uint64 { return index })
 	test.Wire = wired{left: &left, messages: make(chan raft.RPC)}
 	test.messages = make(chan raft.RPC)
-	test.opts.Heard = func(uint64) {}
+	test.opts.Heard = func(uint64, uint64, bool) {}
 	var why error
 	asked := make(chan error) // the answer of whoever says whether it is silent
 	test.opts.Silent = func() error { return why }

@@ -36,8 +36,9 @@ type Options struct {
 	Durable func(index uint64) uint64
 	// Told is the last entry that followers may be told is committed.
 	Told func() uint64
-	// Heard is told what leaders say is committed.
-	Heard func(index uint64)
+	// Heard takes what a leader of a term says is committed. last reports that the
+	// message goes to the end of that leader's log: it then says all.
+	Heard func(term, index uint64, last bool)
 	// Forgot is told, once for each, of a follower that has lost what it had
 	// acknowledged.
 	Forgot func(id raft.ServerID, why error)

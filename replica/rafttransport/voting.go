@@ -46,7 +46,7 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 			}
 			switch q := m.Command.(type) {
 			case *raft.AppendEntriesRequest:
-				t.opts.Heard(q.LeaderCommitIndex)
+				t.opts.Heard(q.Term, q.LeaderCommitIndex, len(q.Entries) < MaxAppendEntries)
 			case *raft.InstallSnapshotRequest:
 				if !t.install(m, q, quit) {
 					return

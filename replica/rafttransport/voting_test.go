@@ -27,7 +27,7 @@ func TestVoteIsLookedForBehindEarlierMessages(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var suffrage atomic.Int32 // as the library knows it
 				wire, quit := received{messages: make(chan raft.RPC)}, make(chan struct{})
-				to := New(wire, Options{Heard: func(uint64) {}})
+				to := New(wire, Options{Heard: func(uint64, uint64, bool) {}})
 				go to.Pass("r1/a", func() []raft.Server {
 					return []raft.Server{{ID: "r1/a", Suffrage: raft.ServerSuffrage(suffrage.Load())}}
 				}, quit)

@@ -1,0 +1,150 @@
+package replica
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// wantAsOf checks as of when the state is known to have everything; negative for never.
+func (w *teller) wantAsOf(when string, want time.Duration) {
+	w.t.Helper()
+	r := &Replica{fsm: &fsm{}}
+	r.fsm.telling.fresh.asOf.Store(w.fresh.asOf.Load())
+	if at, known := r.AsOf(); known != (want >= 0) || known && at != want {
+		w.t.Errorf("%s: as of %v, %v; want %v", when, at, known, want)
+	}
+}
+
+// says has a leader say what is committed, an instant after what came before. last is
+// whether the message goes to the end of its log.
+func (w *teller) says(term, index uint64, last bool) {
+	w.now++
+	w.telling.hear(term, index, last)
+}
+
+// TestStateIsAsOfTheWordThatItReached, of a master in office, to the end of its log.
+func TestStateIsAsOfTheWordThatItReached(t *testing.T) {
+	w := newTeller(t)
+	w.present = 3
+	w.says(3, 0, true)
+	w.wantAsOf("a heartbeat", -1)
+	w.says(3, 5, true) // at 2
+	w.apply(2, 1, true)
+	w.apply(3, 1, false)
+	w.wantAsOf("a part", -1)
+	w.says(3, 6, true) // at 3
+	w.apply(5, 1, false)
+	w.wantAsOf("all, and no office of that leader", -1)
+	w.apply(6, 3, true)
+	w.wantAsOf("the office that covers all before", 2)
+	w.says(3, 6, false) // at 4
+	w.wantAsOf("a message that is full", 2)
+	w.says(3, 6, true) // at 5
+	w.wantAsOf("a message to the end", 5)
+	w.says(3, 6, true)
+	w.says(3, 5, true)
+	w.wantAsOf("the same again, and a late one", 5)
+	w.says(3, 8, true) // at 8
+	w.says(3, 9, true)
+	w.apply(7, 3, false)
+	w.wantAsOf("behind that word", 5)
+	w.apply(8, 3, false)
+	w.wantAsOf("the first of two words", 8)
+	w.present = 4
+	w.says(3, 9, true)
+	w.apply(9, 3, false)
+	w.wantAsOf("a leader that is deposed", 8)
+	w.says(4, 10, true) // at 11
+	w.apply(10, 4, true)
+	w.wantAsOf("the next master", 11)
+	w.proposed(10)
+	w.wantAsOf("an own entry of before", 11)
+}
+
+// TestStateIsAsOfASnapshot only when a word is reached by it.
+func TestStateIsAsOfASnapshot(t *testing.T) {
+	from := newTeller(t)
+	from.apply(2, 1, true)
+	from.apply(9, 1, false)
+	w := newTeller(t)
+	w.present = 1
+	w.restored(from.state)
+	w.wantAsOf("its own, at the start", -1)
+	w.says(1, 9, true)
+	w.wantAsOf("with a word", 1)
+	w = newTeller(t)
+	w.present = 1
+	w.says(1, 9, true)
+	w.restored(from.state)
+	w.wantAsOf("that was installed", 1)
+}
+
+// TestStateIsAsOfOwnEntries: when they were made, not when they were committed, and only
+// of those that were accepted.
+func TestStateIsAsOfOwnEntries(t *testing.T) {
+	now, failed := 7*time.Second, error(nil)
+	f := newTestFSM(&now, &failed)
+	f.took, f.followers, f.applied = newVitals().applying, newVitals().followers, newVitals().applied
+	f.landed = func(index, _ uint64) (left, arrived time.Duration, own bool) {
+		return time.Duration(index) * time.Second, 5 * time.Second, index != 2
+	}
+	r := &Replica{fsm: f}
+	logs := twoEntries(t)
+	for i, want := range []time.Duration{1, 1, 3, 3} {
+		l := logs[min(i, 1)]
+		switch i {
+		case 2:
+			l = logEntry(t, 3, state.Batch{Epoch: 1, LeaseMS: 1000})
+		case 3:
+			l = logEntry(t, 4, state.Batch{Epoch: 9, LeaseMS: 1000})
+		}
+		f.Apply(l)
+		if at, known := r.AsOf(); !known || at != want*time.Second {
+			t.Errorf("after entry %d: as of %v, %v", l.Index, at, known)
+		}
+	}
+}
+
+// TestReplicasThatStartKnowNothing until a master is in office that they have caught up
+// with. Then they have all that they knew to be committed when they stopped.
+func TestReplicasThatStartKnowNothing(t *testing.T) {
+	t.Parallel()
+	opts := options(t, 3)
+	all := startAll(t, opts...)
+	leader, epoch := lead(t, all...)
+	write(t, leader, epoch, "s", 60) // over the threshold: a snapshot and a log behind it
+	same(t, leader, all...)
+	last := leader.State().Index
+	for _, r := range all {
+		until(t, r.ID()+" knows", func() bool { _, known := r.AsOf(); return known })
+		stop(t, r)
+	}
+
+	first := start(t, opts[0])
+	if at, known := first.AsOf(); known {
+		t.Errorf("alone, with entry %d of %d, it is as of %v", first.State().Index, last, at)
+	}
+	rest := append([]*Replica{first}, start(t, opts[1]), start(t, opts[2]))
+	until(t, "a leader that has everything", func() bool {
+		for _, r := range rest {
+			if _, leads := r.Leading(); leads && r.Barrier(t.Context()) == nil {
+				leader = r
+				return true
+			}
+		}
+		return false
+	})
+	began := leader.Now()
+	if at, known := leader.AsOf(); !known || at > began || leader.State().Index < last {
+		t.Errorf("a leader that is not in office yet, with entry %d of %d, is as of %v, %v; it is %v", leader.State().Index, last, at, known, began)
+	}
+	leader, _ = lead(t, rest...)
+	for _, r := range rest {
+		until(t, r.ID()+" has caught up", func() bool { _, known := r.AsOf(); return known })
+		if r.State().Index < last {
+			t.Errorf("%s has entry %d of %d", r.ID(), r.State().Index, last)
+		}
+	}
+}
