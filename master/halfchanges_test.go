@@ -125,7 +125,7 @@ func (tc halfChange) half(t *testing.T, c *fakeCell, m *Master, first string) {
 		f.onChange = func(n *node) {
 			if left--; left == 0 {
 				f.onChange = nil
-				n.stepDown()
+				n.c.depose(n.id)
 			}
 		}
 	})

@@ -310,31 +310,29 @@ func (l *leaving) without(t *testing.T, by Caller) {
 	for at, lapsed := 0, true; lapsed; at++ {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 			h := newHeldCell(t, c)
-			began, applied := h.appliedNow(), 0
+			began, applied := h.n.Applied(), 0
 			lapsed = false
 			lapse := func() {
-				lapsed, applied = true, h.appliedNow()
+				lapsed, applied = true, h.n.Applied()
 				c.cutOff("r1", true)
-				h.n.slept.Add(int64(leaseTerm))
+				h.n.Sleep(leaseTerm)
 			}
 			if looks := 0; at == 0 {
 				lapse()
 			} else {
-				h.n.set(func() {
-					h.n.onState = func() {
-						if !onStack("(*leaving).make(") {
-							return // it is the office's own look
-						}
-						if looks++; looks == at {
-							lapse()
-						}
+				h.n.OnState(func() {
+					if !onStack("(*leaving).make(") {
+						return // it is the office's own look
+					}
+					if looks++; looks == at {
+						lapse()
 					}
 				})
 			}
 			told := make(chan error, 1)
 			go func() { told <- l.make(h, by) }()
 			pass(time.Second)
-			h.n.set(func() { h.n.onState = nil })
+			h.n.OnState(nil)
 			c.depose("r1")
 			err := <-told
 			switch {
@@ -348,12 +346,6 @@ func (l *leaving) without(t *testing.T, by Caller) {
 			t.Fatal("it looks at the state again and again")
 		}
 	}
-}
-
-func (h *heldCell) appliedNow() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.n.applied
 }
 
 // isCode reports whether err is of the code, or nil for none.

@@ -82,6 +82,13 @@ func (n *Node) RefuseTransfer(err error) {
 	n.refuses = err
 }
 
+// Applied returns how many entries of the log the node has applied.
+func (n *Node) Applied() int {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return n.applied
+}
+
 // OnState sets what is called at each State, before it returns; nil ends that.
 func (n *Node) OnState(f func()) {
 	n.c.mu.Lock()
