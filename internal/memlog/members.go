@@ -70,7 +70,8 @@ func (n *Node) ChangeMember(context.Context, uint64, cell.Change, cell.MemberSta
 }
 
 // Ask asks a node that is in reach how it is.
-func (n *Node) Ask(_ context.Context, name string) (admission.Card, error) {
+func (n *Node) Ask(_ context.Context, id string) (admission.Card, error) {
+	name, _ := admission.Split(id)
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	for _, r := range n.c.nodes {
