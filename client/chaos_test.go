@@ -19,7 +19,7 @@ import (
 // exclusive lock are ever good at once, tokens grow from one to the next, and
 // when all is well again nothing is left in the cell.
 func TestHoldsUnderFaults(t *testing.T) {
-	for _, seed := range testrun.Sample(t, 4, 12) {
+	for _, seed := range testrun.Sample(t, 2, 12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeCell()

@@ -13,7 +13,7 @@ import (
 // nobody waits for any more: it has the time for all of them, and none for
 // calls that are given up and made again.
 func TestHerdSurvivesAChangeOfMaster(t *testing.T) {
-	const n = 250
+	const n = 120
 	every := func(fakeRequest) bool { return true }
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		sessions := make([]*Session, n)
@@ -23,7 +23,7 @@ func TestHerdSurvivesAChangeOfMaster(t *testing.T) {
 			holds[i] = lock(t, sessions[i], "/herd/"+sessions[i].ID())
 			time.Sleep(50 * time.Millisecond)
 		}
-		f.set(func() { f.cost = 12 * time.Millisecond })
+		f.set(func() { f.cost = 25 * time.Millisecond })
 		time.Sleep(12 * time.Second) // the keepalives are spread over the lease
 		f.kill("r1")
 		before := f.count(every)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -29,16 +28,27 @@ func TestToken(t *testing.T) {
 	defer server.Close()
 	for name, transport := range map[string]http.RoundTripper{"own connections": nil, "transport": new(http.Transport)} {
 		t.Run(name, func(t *testing.T) {
-			token, failed := "stout_one", error(nil)
+			token, failed, enough := "stout_one", error(nil), func() {}
 			c, err := Config{URLs: []string{server.URL}, Transport: transport, OnlyURLs: true}.New(
-				WithToken(func(context.Context) (string, error) { return token, failed }))
+				WithToken(func(context.Context) (string, error) { enough(); return token, failed }))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.Close()
 			read := func() error {
-				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				_, err := c.Get(t.Context(), "/a")
+				return err
+			}
+			// readTwice gives up at the second attempt: the first one has failed by then.
+			readTwice := func() error {
+				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
+				asked := 0
+				enough = func() {
+					if asked++; asked == 2 {
+						cancel()
+					}
+				}
 				_, err := c.Get(ctx, "/a")
 				return err
 			}
@@ -64,7 +74,7 @@ func TestToken(t *testing.T) {
 				{"", errors.New("the vault is closed"), "the vault is closed"},
 			} {
 				token, failed = bad.token, bad.err
-				if err := read(); err == nil || !strings.Contains(err.Error(), bad.want) || errors.Is(err, ErrOutcomeUnknown) {
+				if err := readTwice(); err == nil || !strings.Contains(err.Error(), bad.want) || errors.Is(err, ErrOutcomeUnknown) {
 					t.Errorf("%v, want %q", err, bad.want)
 				}
 			}
