@@ -50,10 +50,9 @@ const (
 	patience = time.Minute
 )
 
-// Cell is a cell in memory. Its methods are safe for concurrent use, but for
-// KillMaster and IsolateMaster, which are called one at a time. Those that
-// return nothing fail the test where they cannot do their work; in a cell
-// without a test they panic.
+// Cell is a cell in memory. Its methods are safe for concurrent use; those that
+// do harm are called by the goroutine of the test, which they end if they cannot
+// do it. In a cell without a test they panic then.
 type Cell struct {
 	t        TB // nil: no test
 	opts     Options
@@ -161,12 +160,29 @@ func (c *Cell) Client(opts ...client.Option) *client.Client {
 
 // Master is the id of the replica that is master; empty while there is none.
 func (c *Cell) Master() string {
-	for _, r := range c.replicas {
-		if m := r.running(); m != nil && m.Known().Self {
-			return r.node.ID()
-		}
+	if r := c.master(); r != nil {
+		return r.node.ID()
 	}
 	return ""
+}
+
+// master is the replica that is master; nil while there is none.
+func (c *Cell) master() *replica {
+	for _, r := range c.replicas {
+		if m := r.running(); m != nil && m.Known().Self {
+			return r
+		}
+	}
+	return nil
+}
+
+// inOffice is the replica that is master; without one the test ends.
+func (c *Cell) inOffice() *replica {
+	r := c.master()
+	if r == nil {
+		c.fatalf("no replica is master")
+	}
+	return r
 }
 
 // elect makes one of the replicas the master, but not the one named, and waits

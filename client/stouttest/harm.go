@@ -16,7 +16,7 @@ import (
 func (c *Cell) KillMaster() {
 	old := c.inOffice()
 	old.end()
-	pass(electionTime)
+	time.Sleep(electionTime)
 	if len(c.replicas) > 1 {
 		c.elect(old)
 	}
@@ -37,22 +37,11 @@ func (c *Cell) IsolateMaster() {
 	old := c.inOffice()
 	c.net.part(peerPort(old.node.ID()), true)
 	c.log.Cut(old.node, true)
-	pass(electionTime)
+	time.Sleep(electionTime)
 	c.log.Depose(old.node)
 	c.elect(old)
 	c.net.part(peerPort(old.node.ID()), false)
 	c.log.Cut(old.node, false)
-}
-
-// inOffice is the master's replica.
-func (c *Cell) inOffice() *replica {
-	for _, r := range c.replicas {
-		if m := r.running(); m != nil && m.Known().Self {
-			return r
-		}
-	}
-	c.fatalf("no replica is master")
-	return nil
 }
 
 // ExpireSession ends a session as if its lease had run out, and returns when
@@ -63,7 +52,7 @@ func (c *Cell) ExpireSession(id string) {
 		c.fatalf("ExpireSession: the cell has no session %q", id)
 	}
 	at.Put(state.Command{Time: time.Now().UnixNano(), Operation: &state.ExpireSession{Session: id}})
-	for began := time.Now(); ; pass(entryTime) {
+	for began := time.Now(); ; time.Sleep(entryTime) {
 		if _, ok := at.State().Session(id); !ok {
 			return
 		}

@@ -9,14 +9,14 @@ import (
 
 // network has the listeners of the cell and the connections to them.
 type network struct {
-	mu      sync.Mutex // guards what follows
-	at      map[string]*listener
-	conns   map[*wire]bool
-	refused map[string]bool // whom nothing gets to, and from whom nothing comes
+	mu     sync.Mutex // guards what follows
+	at     map[string]*listener
+	conns  map[*wire]bool
+	parted map[string]bool // addresses that reach no other, and that no other reaches
 }
 
 func newNetwork() *network {
-	return &network{at: map[string]*listener{}, conns: map[*wire]bool{}, refused: map[string]bool{}}
+	return &network{at: map[string]*listener{}, conns: map[*wire]bool{}, parted: map[string]bool{}}
 }
 
 var (
@@ -76,7 +76,7 @@ func (n *network) dial(ctx context.Context, from, to string) (net.Conn, error) {
 	near, far := net.Pipe()
 	out := &wire{near, n, addr(from), addr(to)}
 	n.mu.Lock()
-	l, parted := n.at[to], n.refused[from] || n.refused[to]
+	l, parted := n.at[to], n.parted[from] || n.parted[to]
 	if l != nil && !parted {
 		n.conns[out] = true
 	}
@@ -121,7 +121,7 @@ func (n *network) unplug(at string) {
 // part cuts an address off from all others, or joins it again.
 func (n *network) part(at string, parted bool) {
 	n.mu.Lock()
-	n.refused[at] = parted
+	n.parted[at] = parted
 	n.mu.Unlock()
 	if parted {
 		n.breakAll(at)

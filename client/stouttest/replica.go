@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/stoutlock/stout/internal/memlog"
 	"github.com/stoutlock/stout/lockapi/server"
@@ -83,6 +82,3 @@ func (l links) Proven() bool        { return true }
 func (l links) DialCall(ctx context.Context, id string) (net.Conn, error) {
 	return l.r.c.net.dial(ctx, peerPort(l.r.node.ID()), peerPort(id))
 }
-
-// pass lets d go by.
-func pass(d time.Duration) { <-time.After(d) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,10 +230,11 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestRealTime: outside of a bubble, and without a test, a cell works as well.
+// TestRealTime: outside of a bubble, and without a test, a cell works as well,
+// and its end leaves no goroutine behind.
 func TestRealTime(t *testing.T) {
+	before := runtime.NumGoroutine()
 	cell := stouttest.New(nil, stouttest.Options{})
-	defer cell.Close()
 	s, err := cell.Client().NewSession(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -243,5 +245,12 @@ func TestRealTime(t *testing.T) {
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+	cell.Close()
+	cell.Close() // does nothing
+	for began := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("%d goroutines, where there were %d before", runtime.NumGoroutine(), before)
+		}
 	}
 }

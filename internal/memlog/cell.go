@@ -87,9 +87,6 @@ func (c *Cell) Close() {
 	c.carry.Wait()
 }
 
-// pass lets d of true time go by.
-func pass(d time.Duration) { <-time.After(d) }
-
 // Elect makes n the leader of the next raft term. A leader that n does not reach
 // does not learn of it.
 func (c *Cell) Elect(n *Node) {
@@ -163,9 +160,9 @@ func (c *Cell) reach(a, b *Node) bool { return a == b || !a.cut && !b.cut }
 func (c *Cell) send(n *Node, index int) {
 	term, half := n.term, c.delay/2
 	c.carry.Go(func() {
-		pass(half)
+		time.Sleep(half)
 		c.spread(n, term)
-		pass(half)
+		time.Sleep(half)
 		c.commit(n, term, index)
 	})
 }

@@ -206,7 +206,7 @@ func (n *Node) Transfer(_ context.Context, to string) error {
 	case next == nil:
 		return errors.New("no other node is in reach")
 	}
-	pass(delay)
+	time.Sleep(delay)
 	if !n.c.Campaign(next) {
 		return errors.New("the target was not elected")
 	}
