@@ -145,10 +145,10 @@ const StandIn raft.LogType = 0xff
 
 // standIn answers a follower that looks for the last entry of its snapshot, of
 // which the term is all that it wants to know. The library compares a message
-// that goes on from there with its log only, which may have a hole where the
-// snapshot came from a leader that was far ahead: it would refuse the message,
-// be sent an older snapshot, go back to that, and in the end look for entries
-// in the hole (found by the simulator; hashicorp/raft #697 is of the kind).
+// that goes on from there with its log only, which begins behind the snapshot
+// where that came from a leader: it would refuse the message, be sent an older
+// snapshot, go back to that, and in the end look for entries that it does not
+// have (found by the simulator; hashicorp/raft #697 is of the kind).
 // Nobody else sees the stand-in: the transport lets none pass.
 func (s *logStore) standIn(index uint64, l *raft.Log) error {
 	metas, err := s.snapshots.List()
