@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 	"time"
@@ -137,17 +138,23 @@ func (c *Client) Members(ctx context.Context, opts ...ReadOption) (out lockapi.M
 // Members). Where that is so already, or under way, it changes nothing; but one
 // that was to get the place of the directory that is named, and has not yet, is
 // taken back. So it is sent again where its answer got lost, but is never under
-// way twice at a time.
+// way twice at a time. It always names the directory that it replaces, so that a
+// copy that arrives late undoes no newer change: where req.InPlaceOf is empty, the
+// member's present one is read first.
 //
 // Errors: ErrInvalidArgument for what is no directory's id, ErrNotFound where
-// the cell has no such member, ErrConflict for a directory of another, ErrBusy
-// while another change is not committed, and ErrUnsafe, unless req.Force is
-// set, where too few of the members are well.
-func (c *Client) ReplaceMember(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) error {
+// the cell has no such member, ErrConflict for a directory of another and where
+// the member has another than req.InPlaceOf, ErrBusy while another change is not
+// committed, and ErrUnsafe, unless req.Force is set, where too few of the members
+// are well.
+func (c *Client) ReplaceMember(ctx context.Context, id string, req lockapi.ReplaceMemberRequest) (err error) {
 	if err := req.Validate(); err != nil {
 		return err
 	}
 	if err := memberPath(id); err != nil {
+		return err
+	}
+	if req.InPlaceOf, err = c.presentDirectory(ctx, id, req.InPlaceOf); err != nil {
 		return err
 	}
 	q := call{method: http.MethodPost, path: lockapi.RouteMembers + "/" + id + "/replace", body: encode(req), single: true}
@@ -155,6 +162,27 @@ func (c *Client) ReplaceMember(ctx context.Context, id string, req lockapi.Repla
 		q.query = "force=true"
 	}
 	return c.calls.do(ctx, &q)
+}
+
+// presentDirectory returns the directory that a caller has named, or else the one that a
+// member has now: the last one that is listed for its id.
+func (c *Client) presentDirectory(ctx context.Context, id, named string) (string, error) {
+	if named != "" {
+		return named, nil
+	}
+	list, err := c.Members(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range list.Members {
+		if m.ID == id {
+			named = m.Directory
+		}
+	}
+	if named == "" {
+		return "", lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell", id)
+	}
+	return named, nil
 }
 
 // memberPath says why an id can't stand in a path, or nil.
@@ -203,18 +231,26 @@ func (c *Client) SetMember(ctx context.Context, id string, req lockapi.SetMember
 
 // RemoveMember takes a member out of the cell. The master hands over first, if it
 // is that one. A member that is none any more is ErrNotFound, also where an
-// earlier call whose answer was lost has removed it.
+// earlier call whose answer was lost has removed it. It always names the member's
+// directory, as ReplaceMember does.
 //
-// Errors: ErrNotFound, ErrBusy while another change is not committed, and ErrUnsafe
+// Errors: ErrNotFound, ErrConflict where the member has another directory than
+// req.Directory, ErrBusy while another change is not committed, and ErrUnsafe
 // where too few of the others are well, which req.Force overrides, or where it is
 // the only one that votes, which nothing does.
-func (c *Client) RemoveMember(ctx context.Context, id string, req lockapi.RemoveMemberRequest) error {
+func (c *Client) RemoveMember(ctx context.Context, id string, req lockapi.RemoveMemberRequest) (err error) {
+	if err := req.Validate(); err != nil {
+		return err
+	}
 	if err := memberPath(id); err != nil {
 		return err
 	}
-	q := call{method: http.MethodDelete, path: lockapi.RouteMembers + "/" + id, single: true, settles: isGone}
+	if req.Directory, err = c.presentDirectory(ctx, id, req.Directory); err != nil {
+		return err
+	}
+	q := call{method: http.MethodDelete, path: lockapi.RouteMembers + "/" + id, query: "directory=" + url.QueryEscape(req.Directory), single: true, settles: isGone}
 	if req.Force {
-		q.query = "force=true"
+		q.query += "&force=true"
 	}
 	return c.calls.do(ctx, &q)
 }

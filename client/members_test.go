@@ -35,7 +35,8 @@ func (a *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func TestMembers(t *testing.T) {
 	const d2 = "0123456789abcdef"
-	want := lockapi.Members{CellID: "c1", Tolerates: 1, Members: []lockapi.Member{{ID: "r1", Directory: "d1", Suffrage: lockapi.SuffrageVoter}}}
+	want := lockapi.Members{CellID: "c1", Tolerates: 1, Members: []lockapi.Member{
+		{ID: "r1", Directory: "d1", Suffrage: lockapi.SuffrageVoter}, {ID: "r1", Directory: "d3", Suffrage: lockapi.SuffrageNonvoter}, {ID: "r2", Directory: "d4", Suffrage: lockapi.SuffrageVoter}}}
 	outsider := &lockapi.Error{Code: lockapi.CodeNoMaster, Detail: "none of the cell's", Directory: d2, Command: "stout member replace r1"}
 	replica := &scripted{
 		status: map[string]int{
@@ -57,7 +58,7 @@ func TestMembers(t *testing.T) {
 	defer c.Close()
 	ctx := t.Context()
 
-	if got, err := c.Members(ctx); err != nil || got.CellID != "c1" || len(got.Members) != 1 || got.Members[0] != want.Members[0] || got.Tolerates != 1 {
+	if got, err := c.Members(ctx); err != nil || got.CellID != "c1" || len(got.Members) != 3 || got.Members[0] != want.Members[0] || got.Tolerates != 1 {
 		t.Errorf("Members: %+v, %v", got, err)
 	}
 	if got, err := c.CellAt(ctx, server.URL); err != nil || got.Cell != "prod" {
@@ -69,7 +70,7 @@ func TestMembers(t *testing.T) {
 	if err := c.ReplaceMember(ctx, "r1", lockapi.ReplaceMemberRequest{Directory: d2}); err != nil {
 		t.Errorf("ReplaceMember: %v", err)
 	}
-	if got := replica.got["POST /v1/members/r1/replace"]; got.Directory != d2 {
+	if got := replica.got["POST /v1/members/r1/replace"]; got.Directory != d2 || got.InPlaceOf != "d3" {
 		t.Errorf("it was sent as %+v", got)
 	}
 	if err := c.ReplaceMember(ctx, "r2", lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, ErrBusy) {
@@ -77,6 +78,9 @@ func TestMembers(t *testing.T) {
 	}
 	if err := c.ReplaceMember(ctx, "r1", lockapi.ReplaceMemberRequest{Directory: "/var/lib/stoutd"}); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("ReplaceMember with a path for a directory: %v", err)
+	}
+	if err := c.ReplaceMember(ctx, "r9", lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("ReplaceMember of no member: %v", err)
 	}
 	for _, id := range []string{"", ".", "..", "a/b"} {
 		if err := c.ReplaceMember(ctx, id, lockapi.ReplaceMemberRequest{Directory: d2}); !errors.Is(err, ErrInvalidArgument) {
@@ -132,7 +136,7 @@ func TestReplaceMemberIsNotHedged(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = c.Close() })
-				err = c.ReplaceMember(t.Context(), "r3", lockapi.ReplaceMemberRequest{Directory: "0123456789abcdef"})
+				err = c.ReplaceMember(t.Context(), "r3", lockapi.ReplaceMemberRequest{Directory: "0123456789abcdef", InPlaceOf: "00000000000000aa"})
 				if !errors.Is(err, test.want) {
 					t.Errorf("%v, want %v", err, test.want)
 				}
@@ -157,7 +161,7 @@ func TestMembersChange(t *testing.T) {
 		if r.Method == http.MethodPost {
 			w.WriteHeader(http.StatusAccepted)
 		}
-		_, _ = io.WriteString(w, `{"id":"r4","directory":"0123456789abcdef","suffrage":"nonvoter"}`)
+		_, _ = io.WriteString(w, `{"id":"r4","directory":"0123456789abcdef","suffrage":"nonvoter","members":[{"id":"r4","directory":"0123456789abcdef"}]}`)
 	}))
 	defer s.Close()
 	c, err := New(s.URL)
@@ -175,12 +179,13 @@ func TestMembersChange(t *testing.T) {
 	if err := c.RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{}); err != nil {
 		t.Error(err)
 	}
-	if err := c.RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{Force: true}); err != nil {
+	if err := c.RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{Directory: "00000000000000aa", Force: true}); err != nil {
 		t.Error(err)
 	}
 	for _, err := range []error{
 		c.AddMember(t.Context(), lockapi.AddMemberRequest{}),
 		c.RemoveMember(t.Context(), "a/b", lockapi.RemoveMemberRequest{}),
+		c.RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{Directory: "/var/lib/stoutd"}),
 		func() error {
 			_, err := c.SetMember(t.Context(), "", lockapi.SetMemberRequest{Suffrage: &stays})
 			return err
@@ -193,7 +198,8 @@ func TestMembersChange(t *testing.T) {
 	}
 	want := []string{
 		`POST /v1/members {"id":"r4","directory":"0123456789abcdef","raft_addr":"h:1","url":"http://h:2"}`,
-		`PATCH /v1/members/r4?force=true {"suffrage":"nonvoter"}`, "DELETE /v1/members/r4", "DELETE /v1/members/r4?force=true",
+		`PATCH /v1/members/r4?force=true {"suffrage":"nonvoter"}`, "GET /v1/members",
+		"DELETE /v1/members/r4?directory=0123456789abcdef", "DELETE /v1/members/r4?directory=00000000000000aa&force=true",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

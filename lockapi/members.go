@@ -48,6 +48,10 @@ type Member struct {
 type ReplaceMemberRequest struct {
 	// Directory is the id of the new one, as /readyz of its replica shows it.
 	Directory string `json:"directory"`
+	// InPlaceOf is the directory that the member has now, the last one that the list of
+	// members shows for its id. Where that is another one the request is refused as a
+	// conflict: it was made before a newer change. Empty for whichever it is.
+	InPlaceOf string `json:"in_place_of,omitempty"`
 	// Force overrides the judgement that too few of the members are well. It
 	// travels in the query.
 	Force bool `json:"-"`
@@ -79,6 +83,9 @@ type SetMemberRequest struct {
 
 // RemoveMemberRequest says how a member is to be removed.
 type RemoveMemberRequest struct {
+	// Directory is the directory that the member has now, as ReplaceMemberRequest's
+	// InPlaceOf. Empty for whichever it is.
+	Directory string
 	// Force overrides the judgement that too few of the others are well.
 	Force bool
 }
@@ -97,7 +104,21 @@ type MemberRemoved struct {
 
 // Validate reports the first field that is out of bounds as an
 // invalid_argument, or nil.
-func (r *ReplaceMemberRequest) Validate() error { return ValidateDirectory(r.Directory) }
+func (r *ReplaceMemberRequest) Validate() error {
+	if err := ValidateDirectory(r.Directory); err != nil || r.InPlaceOf == "" {
+		return err
+	}
+	return validateDirectory("in_place_of", r.InPlaceOf)
+}
+
+// Validate reports the first field that is out of bounds as an
+// invalid_argument, or nil.
+func (r *RemoveMemberRequest) Validate() error {
+	if r.Directory == "" {
+		return nil
+	}
+	return ValidateDirectory(r.Directory)
+}
 
 // Validate reports the first field that is out of bounds as an
 // invalid_argument, or nil.
@@ -236,10 +257,12 @@ const DirectoryDigits = 16
 
 // ValidateDirectory reports what is wrong with the id of a data directory, or
 // nil.
-func ValidateDirectory(id string) error {
+func ValidateDirectory(id string) error { return validateDirectory("directory", id) }
+
+func validateDirectory(field, id string) error {
 	if len(id) != DirectoryDigits || strings.Trim(id, "0123456789abcdef") != "" {
-		return Invalid("directory", "directory is %q; it is %d hexadecimal digits in small letters, as /readyz of the replica tells them",
-			Clip(id), DirectoryDigits)
+		return Invalid(field, "%s is %q; it is %d hexadecimal digits in small letters, as /readyz of the replica tells them",
+			field, Clip(id), DirectoryDigits)
 	}
 	return nil
 }

@@ -24,6 +24,19 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
+func TestDirectoriesThatAreNamed(t *testing.T) {
+	for id, ok := range map[string]bool{"": true, "0123456789abcdef": true, "0123": false} {
+		for field, err := range map[string]error{
+			"in_place_of": (&ReplaceMemberRequest{Directory: "0123456789abcdef", InPlaceOf: id}).Validate(),
+			"directory":   (&RemoveMemberRequest{Directory: id}).Validate(),
+		} {
+			if e := new(Error); (err == nil) != ok || err != nil && (!errors.As(err, &e) || e.Field != field) {
+				t.Errorf("%s %q: %v", field, id, err)
+			}
+		}
+	}
+}
+
 // Whether a judgement is overridden travels in the query alone.
 func TestForceIsNotInTheBody(t *testing.T) {
 	raw, err := json.Marshal(ReplaceMemberRequest{Directory: "0123456789abcdef", Force: true})

@@ -147,7 +147,8 @@ func addressesFree(now []cell.MemberStatus, row state.Member) error {
 }
 
 // Remove takes a member out, with all directories of its name. The master hands
-// over first, which is a no_master: the next master is to be asked.
+// over first, which is a no_master: the next master is to be asked. A request that names
+// another directory than the member's latest is a conflict.
 func (m *Master) Remove(ctx context.Context, req RemoveRequest) error {
 	return m.served(func(o *office) error { return m.remove(ctx, o, req) })
 }
@@ -162,6 +163,9 @@ func (m *Master) remove(ctx context.Context, o *office, req RemoveRequest) error
 	}
 	voter, err := seen.place(req.ID)
 	if err != nil {
+		return err
+	}
+	if err := seen.mayChange(req.ID, req.Directory); err != nil {
 		return err
 	}
 	if seen.members[voter].Voter {
@@ -234,6 +238,15 @@ func (r roll) latest(id string) (directory string) {
 		}
 	}
 	return directory
+}
+
+// mayChange refuses a change that was asked for while a member had another directory,
+// which comes late, maybe: it would undo what was changed since. Empty is any directory.
+func (r roll) mayChange(id, directory string) error {
+	if now := r.latest(id); directory != "" && directory != now {
+		return lockapi.Errorf(lockapi.CodeConflict, "replica %q has directory %s now, and not %s; see GET %s, and ask again for the one that it has", id, now, directory, lockapi.RouteMembers)
+	}
+	return nil
 }
 
 // mayLose says why the cell can't lose the vote of a member. This master hands

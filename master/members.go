@@ -148,7 +148,8 @@ func (m *Master) show(r roll) lockapi.Members {
 // the cell has taken the new one in as a nonvoter; this master, or the next,
 // does the rest (see keepMembers). A directory that is on its way to the place
 // goes on, and that which has it keeps it; any other that is on its way is
-// taken back.
+// taken back. A request that is to replace another directory than the member's latest is
+// a conflict, unless the latest is the one that it wants.
 func (m *Master) Replace(ctx context.Context, req ReplaceRequest) error {
 	return m.served(func(o *office) error { return m.replace(ctx, o, req) })
 }
@@ -164,13 +165,14 @@ func (m *Master) replace(ctx context.Context, o *office, req ReplaceRequest) err
 	if err != nil {
 		return err
 	}
-	old := slices.IndexFunc(seen.members, func(v member) bool { return v.ID == req.ID && v.Voter })
-	if old < 0 {
-		old = slices.IndexFunc(seen.members, func(v member) bool { return v.ID == req.ID })
+	old, err := seen.place(req.ID)
+	if err != nil {
+		return err
+	}
+	if err := seen.mayChange(req.ID, req.InPlaceOf); err != nil && seen.latest(req.ID) != req.Directory {
+		return err
 	}
 	switch {
-	case old < 0:
-		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell; GET %s lists them", req.ID, lockapi.RouteMembers)
 	case slices.ContainsFunc(seen.members, func(v member) bool { return v.ID == req.ID && v.Directory == req.Directory }):
 		return m.exclusively(ctx, func(ctx context.Context) error { return m.drop(ctx, req.ID, req.Directory, seen.index) })
 	case slices.ContainsFunc(seen.members, func(v member) bool { return v.Directory == req.Directory }):

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -86,6 +87,9 @@ func (c *fakeCell) postReplace(r *http.Request) (any, error) {
 	if err := decode(r, &req); err != nil {
 		return nil, err
 	}
+	if has := cmp.Or(c.next, oldDirectory); req.InPlaceOf != has {
+		return nil, lockapi.Errorf(lockapi.CodeConflict, "replica r3 has directory %s now, and not %q", has, req.InPlaceOf)
+	}
 	if req.Directory == oldDirectory {
 		c.next = "" // taken back
 		return lockapi.MemberChange{ID: r.PathValue("id"), Directory: req.Directory}, nil
@@ -128,6 +132,9 @@ func (c *fakeCell) deleteMember(r *http.Request) (any, error) {
 	}
 	if c.fault == lossy {
 		return nil, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the answer got lost")
+	}
+	if lockapi.ValidateDirectory(r.URL.Query().Get("directory")) != nil {
+		return nil, lockapi.Errorf(lockapi.CodeConflict, "the directory is not named")
 	}
 	return lockapi.MemberRemoved{ID: r.PathValue("id"), Removed: true}, nil
 }

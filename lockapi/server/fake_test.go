@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -225,24 +226,33 @@ func (f *fakeMaster) Set(ctx context.Context, req master.SetRequest) (lockapi.Me
 	return lockapi.Member{ID: req.ID, Directory: directoryOf(f.id), Suffrage: lockapi.SuffrageVoter, Role: lockapi.RoleReplica, Since: time.Unix(1, 0).UTC()}, nil
 }
 
+// directoryBefore is one that no member has any more.
+const directoryBefore = "0123456789abcdef"
+
 func (f *fakeMaster) Remove(ctx context.Context, req master.RemoveRequest) error {
-	if err := f.enter(ctx, fmt.Sprintf("remove %s %v", req.ID, req.Force), false); err != nil {
+	if err := f.enter(ctx, strings.TrimSpace(fmt.Sprintf("remove %s %v %s", req.ID, req.Force, req.Directory)), false); err != nil {
 		return err
 	}
 	defer f.mu.Unlock()
 	if req.ID == "nobody" {
 		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member", req.ID)
+	}
+	if req.Directory == directoryBefore {
+		return lockapi.Errorf(lockapi.CodeConflict, "replica %q has another directory now", req.ID)
 	}
 	return nil
 }
 
 func (f *fakeMaster) Replace(ctx context.Context, req master.ReplaceRequest) error {
-	if err := f.enter(ctx, fmt.Sprintf("replace %s %s %v", req.ID, req.Directory, req.Force), false); err != nil {
+	if err := f.enter(ctx, strings.TrimSpace(fmt.Sprintf("replace %s %s %v %s", req.ID, req.Directory, req.Force, req.InPlaceOf)), false); err != nil {
 		return err
 	}
 	defer f.mu.Unlock()
 	if req.ID == "nobody" {
 		return lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member", req.ID)
+	}
+	if req.InPlaceOf == directoryBefore {
+		return lockapi.Errorf(lockapi.CodeConflict, "replica %q has another directory now", req.ID)
 	}
 	return nil
 }

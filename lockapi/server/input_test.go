@@ -247,6 +247,8 @@ func TestBadPathsAndParameters(t *testing.T) {
 		{"PATCH", "/v1/members/r1", "raft_addr"},
 		{"DELETE", "/v1/members/r1?force=1", "force"},
 		{"DELETE", "/v1/members/r1?x=1", "x"},
+		{"DELETE", "/v1/members/r1?directory=", "directory"},
+		{"DELETE", "/v1/members/r1?directory=0123", "directory"},
 		{"GET", "/v1/join", "cell"},
 		{"POST", "/v1/members/r1/replace?force=", "force"},
 		{"POST", "/v1/members/r1/replace?consistency=stale", "consistency"},
@@ -328,6 +330,8 @@ func TestUnusualInput(t *testing.T) {
 		{"PATCH", "/v1/members/r4", `{"raft_addr":"h:1","url":"http://h:2"}`, "set r4 h:1 http://h:2 - false"},
 		{"DELETE", "/v1/members/r4", "", "remove r4 false"},
 		{"DELETE", "/v1/members/r4?force=true", "", "remove r4 true"},
+		{"DELETE", "/v1/members/r4?directory=0123456789abcdef", "", "remove r4 false 0123456789abcdef"},
+		{"POST", "/v1/members/r1/replace", `{"directory":"0123456789abcdef","in_place_of":"00000000000000aa"}`, "replace r1 0123456789abcdef false 00000000000000aa"},
 		{"POST", "/v1/members/%72.1/replace?force=true", `{"directory":"0123456789abcdef"}`, "replace r.1 0123456789abcdef true"},
 		{"POST", "/v1/members/r1/replace?force=false", `{"directory":"0123456789abcdef"}`, "replace r1 0123456789abcdef false"},
 	} {

@@ -59,6 +59,12 @@ func removeMember(x *exchange) error {
 	if req.Force, err = x.query.flag(paramForce); err != nil {
 		return err
 	}
+	if directory, given := x.query[paramDirectory.name]; given {
+		if err := lockapi.ValidateDirectory(directory); err != nil {
+			return err
+		}
+		req.Directory = directory
+	}
 	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
 		err := x.master.Remove(ctx, master.RemoveRequest{Caller: x.caller(), ID: id, RemoveMemberRequest: req})
 		return http.StatusOK, lockapi.MemberRemoved{ID: id, Removed: true}, err

@@ -131,7 +131,7 @@ func (o *outcome) fits(e *lockapi.Error) bool {
 	case lockapi.CodeLockHeld:
 		return called && o.method == http.MethodPut && len(e.Holders) > 0
 	case lockapi.CodeConflict:
-		return called && o.method == http.MethodPut
+		return called && (o.method == http.MethodPut || strings.HasPrefix(o.target.EscapedPath(), lockapi.RouteMembers+"/"))
 	case lockapi.CodeSessionNotFound:
 		return called
 	}

@@ -30,6 +30,7 @@ var (
 	paramValue       = param{name: "value", need: "a sequencer, mode:token:path"}
 	paramWaiters     = param{name: "waiters"}
 	paramForce       = param{name: "force"}
+	paramDirectory   = param{name: "directory"}
 	paramRights      = param{name: "rights"}
 	paramCell        = param{name: "cell", need: "the name of the cell"}
 	paramOnBehalf    = param{name: "session"}

@@ -101,7 +101,7 @@ var routes = table{
 	{method: http.MethodPatch, template: routeMember, pattern: patternMember, asks: master.Operate, audits: always, handle: setMember,
 		params: []param{paramForce}},
 	{method: http.MethodDelete, template: routeMember, pattern: patternMember, asks: master.Operate, audits: always, handle: removeMember,
-		params: []param{paramForce}},
+		params: []param{paramForce, paramDirectory}},
 	{method: http.MethodGet, template: lockapi.RouteJoin, pattern: lockapi.RouteJoin, asks: master.Nothing, local: true, handle: tellJoiner,
 		params: []param{paramCell}},
 	{method: http.MethodPost, template: routeReplace, pattern: patternReplace, asks: master.Operate, audits: always, handle: replaceMember,

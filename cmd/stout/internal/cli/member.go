@@ -130,6 +130,13 @@ func places(list lockapi.Members, id string) (voter, next *lockapi.Member) {
 	return voter, next
 }
 
+// latest is the directory of a member that was named last: the one that it has, or is
+// about to have.
+func latest(list lockapi.Members, id string) string {
+	voter, next := places(list, id)
+	return cmp.Or(next, voter).Directory
+}
+
 // names lists the members' names, each once.
 func names(list lockapi.Members) []string {
 	var ids []string

@@ -124,7 +124,7 @@ func (a *app) removeMember(ctx context.Context, id string, yes, force bool) erro
 		}
 	}
 	if err := a.changeMember(ctx, clean(id)+" was removed", func(ctx context.Context) error {
-		return a.client.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Force: force})
+		return a.client.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Directory: latest(list, id), Force: force})
 	}); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 type replacement struct {
 	id        string
 	directory string // the new one; "" is the one that the replica has
+	inPlaceOf string // the one that the member has, or was to have
 	named     bool   // directory was given, not asked for
 	yes       bool   // do not ask
 	force     bool
@@ -84,6 +85,7 @@ func (a *app) replace(ctx context.Context, r replacement) error {
 			return err
 		}
 	}
+	r.inPlaceOf = latest(list, r.id)
 	switch voter, next := places(list, r.id); {
 	case voter != nil && voter.Directory == r.directory && next != nil:
 		if err := a.takeBack(ctx, r, *next); err != nil {
@@ -202,7 +204,7 @@ const replaceAgain = 200 * time.Millisecond
 // beginReplace has the cell begin.
 func (a *app) beginReplace(ctx context.Context, r replacement) error {
 	return a.changeMember(ctx, "the replacement of "+clean(r.id)+" was begun", func(ctx context.Context) error {
-		return a.client.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, Force: r.force})
+		return a.client.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, InPlaceOf: r.inPlaceOf, Force: r.force})
 	})
 }
 
