@@ -70,7 +70,7 @@ func TestChangesRefusedBehindALostAnswer(t *testing.T) {
 		"revoke":  {func(ctx context.Context, c *Client) error { return c.Access().RevokeToken(ctx, "T1") }, true},
 		"add":     {func(ctx context.Context, c *Client) error { return c.AddMember(ctx, member) }, false},
 		"remove": {func(ctx context.Context, c *Client) error {
-			return c.RemoveMember(ctx, "r3", lockapi.RemoveMemberRequest{})
+			return c.RemoveMember(ctx, "r3", lockapi.RemoveMemberRequest{Directory: "d1d1d1d1d1d1d1d3"})
 		}, true},
 	} {
 		for _, code := range []lockapi.Code{ErrPermissionDenied, ErrUnauthenticated, ErrInvalidArgument, ErrSessionNotFound, ErrNotFound} {
