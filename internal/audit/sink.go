@@ -79,14 +79,15 @@ func claim(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = lock.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, errors.New("another process writes it: each replica needs a file of its own")
-		}
-		return nil, fmt.Errorf("%s: %w", path+".lock", err)
+	switch err := tryLock(lock); {
+	case err == nil:
+		return lock, nil
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = errors.New("another process writes it: each replica needs a file of its own")
+		return nil, errors.Join(err, lock.Close())
+	default:
+		return nil, errors.Join(fmt.Errorf("%s: %w", path+".lock", err), lock.Close())
 	}
-	return lock, nil
 }
 
 // claimed gives the claim up with the file.
