@@ -197,7 +197,7 @@ func TestProofsThatEnd(t *testing.T) {
 			called <- second(m.Keepalive(context.Background(), KeepaliveRequest{Caller: keeping, Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
 		}()
 		filter, _ := NewEventFilter(nil, nil, nil, false)
-		watch := m.WatchEvents(filter.For(by))
+		watch := watching(t, m, filter.For(by))
 		defer watch.Close()
 		pass(time.Minute - time.Nanosecond)
 		if err := who(); err != nil {
@@ -314,7 +314,7 @@ func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 				t.Errorf("%q sees %v and %v; %v, %v", who, locks, files, err, err2)
 			}
 			filter, _ := NewEventFilter(nil, nil, nil, false)
-			watch := m.WatchEvents(filter.For(by(who, Anybody)))
+			watch := watching(t, m, filter.For(by(who, Anybody)))
 			found, upTo, err := watch.Read(1, 1, 1<<20)
 			watch.Close()
 			if err != nil || len(found) != sees || sees == 0 && upTo != m.log.State().Revision {
@@ -517,8 +517,10 @@ func TestNextOfficeJudgesWaits(t *testing.T) {
 
 // TestEmptyReplicaJudgesNoToken: one that has just come knows none yet, and says so.
 func TestEmptyReplicaJudgesNoToken(t *testing.T) {
-	sum := sha256.Sum256([]byte("stout_whatever"))
-	code(t, judge(state.New(), &Caller{Secret: &sum, Ask: Ask{Right: Anybody}}), lockapi.CodeNoMaster)
+	inCell(t, 1, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		sum := sha256.Sum256([]byte("stout_whatever"))
+		code(t, c.node("r1").master.Judge(&Caller{Secret: &sum, Ask: Ask{Right: Anybody}}), lockapi.CodeNoMaster)
+	})
 }
 
 // TestRefusedWaitIsOver when its caller is told so, also where its place was to be
@@ -574,7 +576,7 @@ func TestRevokedTokensEndWhatWaits(t *testing.T) {
 		}()
 		pass(time.Second)
 		filter, _ := NewEventFilter(nil, nil, nil, false)
-		watch := m.WatchEvents(filter.For(Caller{Secret: &sum, Ask: Ask{Right: Anybody}}))
+		watch := watching(t, m, filter.For(Caller{Secret: &sum, Ask: Ask{Right: Anybody}}))
 		defer watch.Close()
 		if found, _, err := watch.Read(m.log.State().Revision, 10, 1000); err != nil || len(found) > 0 {
 			t.Fatalf("%v, %v", found, err)
@@ -624,7 +626,7 @@ func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 			watcher := proof
 			watcher.Ask = Ask{Right: Anybody}
 			go func() {
-				watch := m.WatchEvents(all.For(watcher))
+				watch := watching(t, m, all.For(watcher))
 				defer watch.Close()
 				for after := uint64(0); ; <-watch.Ready() {
 					var err error

@@ -118,9 +118,6 @@ func (by *Caller) identify(s *state.State) error {
 		return nil
 	}
 	t, ok := s.TokenOf(*by.Secret)
-	if !ok && s.Epoch == 0 {
-		return errNoMaster("this replica has nothing of the cell's state yet, by which it could judge the token")
-	}
 	if !ok || t.ExpiresAt != 0 && time.Now().UnixNano() >= t.ExpiresAt {
 		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the token is not one of this cell, or it has ended or expired")
 	}
@@ -247,7 +244,9 @@ func errFounding() error {
 	return errNoMaster("the cell is being founded with access on, which takes all of its replicas, and their found-token-file")
 }
 
-// Judge judges a call that this replica answers itself, by its own state.
+// Judge judges a call that this replica answers itself, by its own state: about the
+// replica, or for events, which WatchEvents judges again. A credential is refused only
+// where the replica answers by its own state: else it may not know of the token yet.
 func (m *Master) Judge(by *Caller) error {
 	s := m.log.State()
 	if by.Ask.Right == Nothing {
@@ -259,7 +258,13 @@ func (m *Master) Judge(by *Caller) error {
 	if by.free(s) {
 		return nil
 	}
-	return judge(s, by)
+	err := judge(s, by)
+	if err != nil && (by.Secret != nil || by.Principal != "") {
+		if _, _, behind := m.ownState(); behind != nil {
+			return behind
+		}
+	}
+	return err
 }
 
 // judge is judge for a call that is to be served in this office.

@@ -23,25 +23,16 @@ func (m *Master) Backup(ctx context.Context, r Read) (Backup, error) {
 	return read(ctx, m, &r, func(_ *office, s *state.State) (Backup, error) { return m.backupOf(s, false), nil })
 }
 
-// OwnBackup is a backup of this replica's own state, whoever is master. It is
-// marked stale unless this replica is the master, and held its lease. The error is
-// no_master before a cell that is founded with access on has it on: whoever
-// restored such a backup would have a cell that is open to everybody. It is
-// no_master as well while this replica, since its start, has heard of no master, or
-// has not applied what it knows to be committed: it starts with its last snapshot,
-// and what is behind that in its log it does not know to be true.
+// OwnBackup is a backup of this replica's own state, also without a master. It is marked
+// stale unless this replica is the master, and held its lease. The error is no_master
+// before the replica has caught up with a master since its start, and before a cell that
+// is founded with access on has it on: a cell restored from such a backup would be open to
+// everybody. It reads no credential, so it has no other bound on how old the state is.
 func (m *Master) OwnBackup() (Backup, error) {
 	o := m.inOffice()
-	h := m.members.Health()
-	s := m.log.State()
-	if m.opts.awaitsFounding(s) {
-		return Backup{}, errFounding()
-	}
-	if o == nil && !h.Heard {
-		return Backup{}, errNoMaster("this replica has heard of no master since it was started, and has but the state of its last snapshot")
-	}
-	if o == nil && h.Behind > caughtUpWithin {
-		return Backup{}, errNoMaster("this replica is %d entries behind, and reads its log", h.Behind)
+	s, _, err := m.caughtUp()
+	if err != nil {
+		return Backup{}, err
 	}
 	return m.backupOf(s, o == nil || !o.leaseValid()), nil
 }

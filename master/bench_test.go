@@ -22,11 +22,13 @@ type instantLog struct {
 	mu      sync.Mutex // over Submit
 }
 
-func (l *instantLog) Leading() (uint64, bool)                { return 1, true }
-func (l *instantLog) Changed() <-chan struct{}               { return nil }
-func (l *instantLog) Barrier(context.Context) error          { return nil }
-func (l *instantLog) State() *state.State                    { return l.current.Load() }
-func (l *instantLog) Events() *events.Ring                   { return nil }
+func (l *instantLog) Leading() (uint64, bool)       { return 1, true }
+func (l *instantLog) Changed() <-chan struct{}      { return nil }
+func (l *instantLog) Barrier(context.Context) error { return nil }
+func (l *instantLog) State() *state.State           { return l.current.Load() }
+func (l *instantLog) Events() *events.Ring          { return nil }
+
+func (l *instantLog) AsOf() (time.Duration, bool)            { return 0, true }
 func (l *instantLog) PromisedBefore(uint64) time.Duration    { return 0 }
 func (l *instantLog) Due() (state.Command, bool)             { return state.Command{}, false }
 func (l *instantLog) Silence(time.Duration)                  {}

@@ -86,9 +86,9 @@ func (m *Master) Replica() lockapi.Replica {
 	return out
 }
 
-// Ready is nil when this replica is the master, or hears of one. Whether it has
-// caught up with that one the master has to be asked: a follower is told only
-// of commits that it has the entries of.
+// Ready is nil when this replica is the master, or hears of one and answers stale
+// reads. How far it is behind that one the master has to be asked: a follower is told
+// only of commits that it has the entries of.
 func (m *Master) Ready() error {
 	if m.opts.awaitsFounding(m.log.State()) {
 		return errFounding()
@@ -106,5 +106,6 @@ func (m *Master) Ready() error {
 	if bound := m.opts.LeaseTerm * 2; !health.Heard || health.Contact > bound {
 		return errNoMaster("this replica has not heard of the master for %v", health.Contact.Round(time.Millisecond))
 	}
-	return nil
+	_, _, err := m.ownState()
+	return err
 }

@@ -54,18 +54,24 @@ type EventWatch interface {
 	// Read returns those after a revision, in order, from this replica's own log:
 	// at most limit of them, and no more than make about so many bytes, but one at
 	// least. Everything is told up to the revision that it returns, which is never
-	// below after; the next call goes on from there. The errors are compacted, and
-	// those of a caller who may not watch any more.
+	// below after; the next call goes on from there. The errors are compacted, those of
+	// a caller that may not watch any more, and no_master where the replica does not
+	// answer by its own state any more.
 	Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error)
-	// Ready has a value when there may be more, and when the caller's credential has
-	// ended. Wait for it after a Read that has found nothing.
+	// Ready has a value when there may be more, and when the caller's credential or the
+	// replica's right to answer has ended. Wait for it after a Read that has found
+	// nothing.
 	Ready() <-chan struct{}
 	Close()
 }
 
-// WatchEvents makes a watch of this replica's own log.
-func (m *Master) WatchEvents(f EventFilter) EventWatch {
-	return &eventWatch{Watch: m.log.Events().Watch(f.filter), m: m, f: f}
+// WatchEvents makes a watch of this replica's own log. The error is that of the first
+// Read on a replica that does not answer by its own state.
+func (m *Master) WatchEvents(f EventFilter) (EventWatch, error) {
+	if _, _, err := m.ownState(); err != nil {
+		return nil, err
+	}
+	return &eventWatch{Watch: m.log.Events().Watch(f.filter), m: m, f: f}, nil
 }
 
 type eventWatch struct {
@@ -73,7 +79,7 @@ type eventWatch struct {
 	m *Master
 	f EventFilter
 
-	ending *time.Timer // wakes the reader when the credential ends; nil if that is not known
+	ending *time.Timer // wakes the reader when it may have to stop; nil if that is not known
 	end    time.Time   // for which it is set
 }
 
@@ -84,16 +90,17 @@ func (w *eventWatch) Close() {
 	w.Watch.Close()
 }
 
-// wakeAt wakes the reader then.
+// wakeAt wakes the reader then, or sooner: it looks again.
 func (w *eventWatch) wakeAt(end time.Time) {
-	switch {
-	case end.Equal(w.end):
+	now := time.Now()
+	if !end.IsZero() && now.Before(w.end) && !end.Before(w.end) {
 		return
-	case w.ending != nil:
+	}
+	if w.ending != nil {
 		w.ending.Stop()
 	}
 	if w.ending, w.end = nil, end; !end.IsZero() {
-		w.ending = time.AfterFunc(time.Until(end), w.Watch.Wake)
+		w.ending = time.AfterFunc(end.Sub(now), w.Watch.Wake)
 	}
 }
 
@@ -131,13 +138,20 @@ func (w *eventWatch) visible(after uint64, limit int) ([]events.Event, uint64, e
 	by := &w.f.by
 	for {
 		found, upTo, gone := w.Watch.Read(after, limit)
-		s := w.m.log.State()
+		s, left, err := w.m.ownState()
+		if err != nil {
+			return nil, after, err
+		}
 		if !by.free(s) {
 			if err := judge(s, by); err != nil {
 				return nil, after, err
 			}
 		}
-		w.wakeAt(by.end(s))
+		end := by.end(s)
+		if left > 0 && (end.IsZero() || time.Until(end) > left) {
+			end = time.Now().Add(left)
+		}
+		w.wakeAt(end)
 		if gone != nil {
 			return nil, upTo, errCompacted(gone)
 		}

@@ -12,7 +12,7 @@ func eventsOf(t *testing.T, m *Master, after uint64, bytes int, content bool, ty
 	t.Helper()
 	f, err := NewEventFilter(nil, nil, types, content)
 	must(t, err)
-	w := m.WatchEvents(f)
+	w := watching(t, m, f)
 	defer w.Close()
 	all, upTo, err := w.Read(after, 100, bytes)
 	must(t, err)

@@ -47,16 +47,20 @@ type Master struct {
 
 // Location says where the master is.
 type Location struct {
-	Epoch uint64 // the latest term of office that this replica knows of
-	Self  bool   // this replica is the master
-	ID    string // the master's replica id; empty where no master is known
-	URL   string // base URL of the master's API
+	Epoch    uint64 // the latest term of office that this replica knows of
+	Revision uint64 // of this replica's own state
+	Self     bool   // this replica is the master
+	ID       string // the master's replica id; empty where no master is known
+	URL      string // base URL of the master's API
 }
 
 // New starts a master on a replica. It ends with Close.
 func New(log Log, members Membership, o Options) *Master {
 	if o.Patience == 0 {
 		o.Patience = 2 * time.Second
+	}
+	if o.StaleFor == 0 {
+		o.StaleFor = time.Minute
 	}
 	if o.Level == 0 {
 		o.Level = state.Level
@@ -185,9 +189,11 @@ func (o *office) admit(by *Caller) error {
 
 // Known is what this replica knows now of the master; it never blocks.
 func (m *Master) Known() Location {
-	loc := Location{Epoch: m.log.State().Epoch}
+	s := m.log.State()
+	loc := Location{Epoch: s.Epoch, Revision: s.Revision}
 	if o := m.inOffice(); o != nil {
-		return Location{Epoch: o.epoch, Self: true, ID: m.opts.ID, URL: m.members.URL(m.opts.ID)}
+		loc.Epoch, loc.Self, loc.ID, loc.URL = o.epoch, true, m.opts.ID, m.members.URL(m.opts.ID)
+		return loc
 	}
 	if id := m.members.Leader(); id != "" && id != m.opts.ID {
 		loc.ID, loc.URL = id, m.members.URL(id)

@@ -33,6 +33,10 @@ type Log interface {
 	// Events are the last ones of what was applied here. They are told after State
 	// shows them.
 	Events() *events.Ring
+	// AsOf is an instant, by the clock: State has everything that was acknowledged before
+	// it. Read it before State. It is false until the replica has caught up with the cell
+	// since its start.
+	AsOf() (at time.Duration, known bool)
 	// PromisedBefore is the instant from which a master of that raft term
 	// waits.
 	PromisedBefore(term uint64) time.Duration
@@ -70,6 +74,9 @@ type Options struct {
 	// Patience is how long a call waits for a master before it is told that
 	// there is none; default 2 s, which rides out most elections.
 	Patience time.Duration
+	// StaleFor is for how long after it has last caught up with a master this replica
+	// still answers by its own state while access is on; default 1 min.
+	StaleFor time.Duration
 	Quotas   Quotas // none unless set
 	Level    uint64 // the highest that this release knows; default state.Level
 	// FoundToken is the SHA-256 of the root's secret with which a cell is founded with

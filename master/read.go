@@ -50,10 +50,10 @@ func read[T any](ctx context.Context, m *Master, q *Read, f func(o *office, s *s
 	began := time.Now()
 	defer func() { m.vitals.read(q.Stale, time.Since(began)) }()
 	if q.Stale {
-		s := m.log.State()
-		if m.opts.awaitsFounding(s) {
+		s, _, err := m.ownState()
+		if err != nil {
 			var none T
-			return none, errFounding()
+			return none, err
 		}
 		return judged(nil, s, q, f)
 	}

@@ -480,16 +480,17 @@ func TestCallsWithoutAMaster(t *testing.T) {
 			"acquire":   func() error { _, err := m.Acquire(ctx, AcquireRequest{Path: "/a", LockRequest: want("s")}); return err },
 			"release":   func() error { _, err := m.Release(ctx, ReleaseRequest{Path: "/a", Session: "s"}); return err },
 			"read":      func() error { _, err := m.Lock(ctx, LockQuery{Path: "/a"}); return err },
-			"transfer":  func() error { _, err := m.Transfer(ctx, TransferRequest{}); return err },
-			"ready":     m.Ready,
+			"stale read": func() error {
+				_, err := m.Lock(ctx, LockQuery{Read: Read{Stale: true}, Path: "/a"})
+				return err
+			},
+			"transfer": func() error { _, err := m.Transfer(ctx, TransferRequest{}); return err },
+			"ready":    m.Ready,
 		} {
 			err := call()
 			if e := code(t, err, lockapi.CodeNoMaster); e.RetryAfter != 1 {
 				t.Errorf("%s: Retry-After %d", name, e.RetryAfter)
 			}
-		}
-		if _, err := m.Lock(ctx, LockQuery{Read: Read{Stale: true}, Path: "/a"}); err != nil {
-			t.Errorf("stale read: %v", err)
 		}
 		if cell := m.Cell(); cell.Master != nil || cell.Lease.Held || cell.Sessions != nil || len(cell.Replicas) != 3 {
 			t.Errorf("%+v", cell)

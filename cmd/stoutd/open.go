@@ -108,7 +108,7 @@ func (p *process) open(ctx context.Context) (err error) {
 		Cell: c.Cell, ID: c.ID, Version: buildinfo.Version(),
 		LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(), Clock: p.replica.Now,
 		Quotas: quotas(c.Quotas), FoundToken: foundToken, FoundedWithAccess: p.replica.FoundedWithAccess(),
-		AutoReplace: c.AutoReplace, Happened: happened(p.audit), Logger: p.log,
+		AutoReplace: c.AutoReplace, StaleFor: c.StaleFor, Happened: happened(p.audit), Logger: p.log,
 	})
 	p.server.Attach(p.master, p.replica)
 	p.backups.own = p.master.OwnBackup

@@ -134,6 +134,10 @@ type Config struct {
 	// replica, while it is master, gives its place to a new one; 0 for never.
 	AutoReplace time.Duration
 
+	// StaleFor is for how long after it has last caught up with a master this replica
+	// answers by its own state while access is on.
+	StaleFor time.Duration
+
 	// TraceEndpoint is the URL of a collector of traces by OTLP over HTTP, empty for
 	// none. TraceShare is the share of the calls without a trace of their own that
 	// begin one.
@@ -217,6 +221,7 @@ func defaults() *Config {
 		EventHistory:      65536,
 		EventHistoryBytes: 64 << 20,
 		BackupKeep:        defaultBackupKeep,
+		StaleFor:          defaultStaleFor,
 		LogStore:          StoreWAL,
 		ShutdownTimeout:   10 * time.Second,
 		Quotas:            defaultQuotas(),

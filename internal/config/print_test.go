@@ -31,6 +31,7 @@ auto-replace             0s                                        default
 master-lease             450ms                                     default, 1.5 × heartbeat-timeout
 heartbeat-timeout        300ms                                     environment STOUTD_HEARTBEAT_TIMEOUT
 election-timeout         300ms                                     default, as heartbeat-timeout
+stale-for                1m0s                                      default
 clock-drift              0.01                                      default
 snapshot-threshold       8192                                      default
 snapshot-interval        30s                                       default

@@ -81,6 +81,7 @@ func settings() []setting {
 		duration(nameLease, "how long a master may act after a proposal; unless given, 1.5 × heartbeat-timeout", func(c *Config) *time.Duration { return &c.MasterLease }),
 		duration(nameHeartbeat, "silence after which a master is suspected", func(c *Config) *time.Duration { return &c.HeartbeatTimeout }),
 		duration(nameElection, "how long a candidate waits for votes; unless given, heartbeat-timeout", func(c *Config) *time.Duration { return &c.ElectionTimeout }),
+		staleForSetting(),
 		fraction(nameDrift, "bound on the error of this machine's clock rate", func(c *Config) *float64 { return &c.ClockDrift }),
 		count(nameSnapLogs, "log entries between snapshots", func(c *Config) *uint64 { return &c.SnapshotThreshold }),
 		duration(nameSnapEvery, "how often to look whether a snapshot is due", func(c *Config) *time.Duration { return &c.SnapshotInterval }),

@@ -21,6 +21,7 @@ func (c *Config) validate() Problems {
 	v.tls()
 	v.jwt()
 	v.timings()
+	v.staleFor()
 	v.quotas()
 	v.audit()
 	v.backups()

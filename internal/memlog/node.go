@@ -41,6 +41,8 @@ type Node struct {
 	due     []state.Command // one goes with each of the next batches
 	refuses error           // what Transfer fails with; nil: it works
 	onState func()          // called at each State, without locks; nil for nothing
+	asOf    time.Duration   // when the last batch was applied, on this node's clock
+	behind  bool            // it has not caught up since its start
 }
 
 // ID is the node's name.
@@ -87,6 +89,28 @@ func (n *Node) Applied() int {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	return n.applied
+}
+
+// AsOf returns the instant, on the node's clock, before which all that was
+// acknowledged is in its state, and whether there is one.
+func (n *Node) AsOf() (time.Duration, bool) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return n.asOf, n.asOf > 0 && !n.behind
+}
+
+// SetAsOf sets the instant of AsOf, until the next batch is applied.
+func (n *Node) SetAsOf(at time.Duration) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	n.asOf = at
+}
+
+// Lag makes the node one that has not caught up since its start, or ends that.
+func (n *Node) Lag(behind bool) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	n.behind = behind
 }
 
 // OnState sets what is called at each State, before it returns; nil ends that.
@@ -266,6 +290,7 @@ func (n *Node) apply(index int) {
 			n.state, answer.out = next, &out
 			n.ring.Append(out.Changes, next)
 			n.ring.Tell()
+			n.asOf = n.Clock()
 		}
 		if f := n.futures[n.applied]; f != nil {
 			delete(n.futures, n.applied)

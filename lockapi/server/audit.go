@@ -116,8 +116,7 @@ func (x *exchange) record(status int) audit.Record {
 	told := x.noted.told
 	if told.How == "" && x.secret != nil && x.noted.code != lockapi.CodeUnauthenticated {
 		// Another replica was to judge the call, and its answer was lost.
-		me, _ := x.master.WhoAmI(x.ctx(), master.Read{Caller: master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.Anybody}}, Stale: true})
-		told.Principal, told.How = me.Principal, me.How
+		_ = x.master.Judge(&master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.Anybody}, Told: &told})
 	}
 	r := audit.Record{
 		Principal: cmp.Or(told.Principal, lockapi.PrincipalAnonymous), How: cmp.Or(told.How, lockapi.HowNone),
@@ -125,8 +124,8 @@ func (x *exchange) record(status int) audit.Record {
 		Status: status, Code: string(x.noted.code), RequestID: x.requestID(),
 	}
 	if x.master != nil {
-		r.Epoch = x.master.Known().Epoch
-		r.Revision, _ = x.master.Revision(x.ctx(), master.Read{Caller: master.Caller{Ask: master.Ask{Right: master.Nothing}}, Stale: true})
+		at := x.master.Known()
+		r.Epoch, r.Revision = at.Epoch, at.Revision
 	}
 	return r
 }

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -341,11 +340,14 @@ type knowing struct {
 	token [sha256.Size]byte
 }
 
-func (k knowing) WhoAmI(_ context.Context, q master.Read) (lockapi.WhoAmI, error) {
-	if !q.Stale || q.Caller.Secret == nil || *q.Caller.Secret != k.token {
-		return lockapi.WhoAmI{}, lockapi.Errorf(lockapi.CodeUnauthenticated, "the token is not known here")
+func (k knowing) Judge(by *master.Caller) error {
+	if by.Secret == nil || *by.Secret != k.token {
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the token is not known here")
 	}
-	return lockapi.WhoAmI{Principal: "user:operator", How: lockapi.HowToken}, nil
+	if by.Told != nil {
+		*by.Told = master.Told{Principal: "user:operator", How: lockapi.HowToken}
+	}
+	return nil
 }
 
 // TestAuditOfManyDenials: guessing fills no disk.

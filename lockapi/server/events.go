@@ -26,7 +26,7 @@ func watchersRoom(most int) room {
 // take it. It keeps nobody else waiting.
 type watch struct {
 	*exchange
-	filter master.EventFilter
+	events master.EventWatch
 	after  uint64
 }
 
@@ -34,7 +34,7 @@ type watch struct {
 // log. Only "from now on" needs the master.
 func readEvents(x *exchange) error {
 	streams := x.acceptsStream()
-	w, err := x.newWatch()
+	filter, err := x.eventFilter()
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,12 @@ func readEvents(x *exchange) error {
 		}
 		defer x.watching.leave(1)
 	}
-	if w.after = from; !given {
+	w := watch{exchange: x, after: from}
+	if w.events, err = x.master.WatchEvents(filter); err != nil {
+		return err
+	}
+	defer w.events.Close()
+	if !given {
 		if w.after, err = x.presentRevision(); err != nil {
 			return err
 		}
@@ -105,17 +110,17 @@ func accepted(one string) (media string, weight float64) {
 	return strings.ToLower(strings.TrimSpace(media)), weight
 }
 
-// newWatch reads what is asked for.
-func (x *exchange) newWatch() (*watch, error) {
+// eventFilter reads which events are asked for.
+func (x *exchange) eventFilter() (none master.EventFilter, err error) {
 	paths, prefixes := x.query.all(paramPaths), x.query.all(paramPrefixes)
 	for _, path := range paths {
 		if err := lockapi.ValidatePath(path); err != nil {
-			return nil, err
+			return none, err
 		}
 	}
 	for _, prefix := range prefixes {
 		if err := checkPrefix(prefix); err != nil {
-			return nil, err
+			return none, err
 		}
 	}
 	var types []lockapi.EventType
@@ -126,10 +131,10 @@ func (x *exchange) newWatch() (*watch, error) {
 	}
 	content, err := x.query.flag(paramContent)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	filter, err := master.NewEventFilter(paths, prefixes, types, content)
-	return &watch{exchange: x, filter: filter.For(x.caller())}, err
+	return filter.For(x.caller()), err
 }
 
 // eventsAfter is the revision that the caller knows of; false where it says none. In
@@ -170,10 +175,8 @@ func (w *watch) list(wait time.Duration, limit int) error {
 	}
 	over := time.NewTimer(wait)
 	defer over.Stop()
-	events := w.master.WatchEvents(w.filter)
-	defer events.Close()
 	for {
-		found, upTo, err := events.Read(w.after, limit, lockapi.PageBytes)
+		found, upTo, err := w.events.Read(w.after, limit, lockapi.PageBytes)
 		if err != nil {
 			if errors.Is(err, lockapi.CodeCompacted) {
 				w.metrics.compacted.Inc()
@@ -186,7 +189,7 @@ func (w *watch) list(wait time.Duration, limit int) error {
 			return w.reply(http.StatusOK, lockapi.EventList{Events: found, Revision: upTo})
 		}
 		select {
-		case <-events.Ready():
+		case <-w.events.Ready():
 		case <-over.C:
 			wait = 0
 		case <-w.stopping:

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/master"
 )
 
 // streamBatch is how many events a stream reads at a time, streamBytes how much
@@ -34,9 +33,9 @@ var atOnce = func() <-chan struct{} { c := make(chan struct{}); close(c); return
 var errStreamEnds = errors.New("the stream is over")
 
 // stream sends server-sent events until the caller leaves, is too far behind or does
-// not read, or this replica stops: a stream that is cut off is gone on with by
-// Last-Event-ID, at any replica. fresh has it begin with the revision that it
-// begins after, which its caller does not know yet.
+// not read, or this replica stops, or may not answer by its own state any more: a stream
+// that is cut off is gone on with by Last-Event-ID, at any replica. fresh has it begin
+// with the revision that it begins after, which its caller does not know yet.
 func (w *watch) stream(fresh bool) error {
 	h := w.c.Writer.Header()
 	w.stamp(h)
@@ -54,21 +53,19 @@ func (w *watch) stream(fresh bool) error {
 	}
 	tick := time.NewTicker(bookmarkEvery)
 	defer tick.Stop()
-	events := w.master.WatchEvents(w.filter)
-	defer events.Close()
 	for {
-		more, err := w.tell(events)
+		more, err := w.tell()
 		if err != nil {
 			return nil
 		}
-		next := events.Ready()
+		next := w.events.Ready()
 		if more {
 			next = atOnce
 		}
 		select {
 		case <-next:
 		case <-tick.C:
-			if _, err := w.tell(events); err != nil || w.bookmark() != nil {
+			if _, err := w.tell(); err != nil || w.bookmark() != nil {
 				return nil
 			}
 		case <-w.stopping:
@@ -81,8 +78,8 @@ func (w *watch) stream(fresh bool) error {
 
 // tell sends what has come since, and whether that was any. An error is the stream's
 // end.
-func (w *watch) tell(events master.EventWatch) (more bool, err error) {
-	found, upTo, err := events.Read(w.after, streamBatch, streamBytes)
+func (w *watch) tell() (more bool, err error) {
+	found, upTo, err := w.events.Read(w.after, streamBatch, streamBytes)
 	if gone := new(lockapi.Error); errors.As(err, &gone) && gone.Code == lockapi.CodeCompacted {
 		w.metrics.compacted.Inc()
 		_ = w.event(gone.Revision, lockapi.StreamCompacted, gone.Compacted)

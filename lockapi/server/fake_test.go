@@ -37,6 +37,8 @@ type fakeMaster struct {
 	lastID   uint64
 	revision uint64
 
+	unfinished bool // it does not answer by its own state
+
 	backupSize   int   // bytes
 	backupBroken error // behind them
 }
@@ -260,7 +262,9 @@ func (f *fakeMaster) Replace(ctx context.Context, req master.ReplaceRequest) err
 func (f *fakeMaster) Known() server.Location {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.where
+	at := f.where
+	at.Revision = f.revision
+	return at
 }
 
 // Locate waits for a master as long as ctx lets it.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // The principals of the table below, each of whom has the right that he is called
@@ -230,6 +232,69 @@ func eachRouteIsJudged(t *testing.T, way func(*server.Options)) {
 				for _, who := range principals {
 					s.through = through
 					s.judged(t, route, d, who)
+				}
+			}
+		}
+	}
+}
+
+// reports are the routes by which a replica reports on itself. It answers them in any
+// state, by the rights that it knows.
+var reports = append([]string{"GET /v1/cell", "GET /v1/replica", "GET /metrics"}, open...)
+
+// TestReplicaThatHasNotCaughtUp answers no route by its own state but those that report on
+// the replica itself, whatever credential comes with the call. A stream and a call that
+// wait end.
+func TestReplicaThatHasNotCaughtUp(t *testing.T) {
+	url, log, api := startOneLog(t, func(o *server.Options) { o.ForwardTimeout = 50 * time.Millisecond })
+	s := &secured{url: url, server: api, tokens: map[string]string{"root": secretOf("root"), "bad": "stout_" + strings.Repeat("x", 64)}}
+	s.secure(t)
+	stream, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/events?after=0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream.Header.Set("Accept", lockapi.TypeEventStream)
+	stream.Header.Set("Authorization", "Bearer "+s.tokens["root"])
+	told, err := http.DefaultClient.Do(stream)
+	if err != nil || told.StatusCode != http.StatusOK {
+		t.Fatalf("%v, %v", told, err)
+	}
+	defer told.Body.Close()
+	waiting := make(chan reply)
+	go func() { waiting <- s.call(t, "root", "GET", "/v1/events?path=/never&after=1&wait_ms=600000", "") }()
+	eventually(t, "both wait", func() bool {
+		return strings.Contains(s.call(t, "root", "GET", "/metrics", "").body, "stout_watchers 2")
+	})
+
+	n := log.Nodes()[0]
+	n.Lag(true)
+	log.Depose(n)
+	s.call(t, "root", "PUT", "/v1/files/p/f", "x").wantCode(t, lockapi.CodeNoMaster)
+	n.Events().Append([]state.Change{state.AccessChanged{}}, n.State()) // as time would have it
+	n.Events().Tell()
+	(<-waiting).wantCode(t, lockapi.CodeNoMaster)
+	if _, err := io.ReadAll(told.Body); err != nil {
+		t.Errorf("the stream ends with %v", err)
+	}
+	for _, route := range server.Routes() {
+		if !strings.HasPrefix(route, "GET ") {
+			continue
+		}
+		for _, d := range decisions[route] {
+			path := strings.NewReplacer("${own}", "s", "${other}", "s").Replace(d.path)
+			if !slices.Contains(local, route) && !strings.Contains(path, "consistency") && route != "GET /v1/backup" {
+				path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "consistency=stale"
+			}
+			for _, who := range []string{"root", "bad"} {
+				got := s.call(t, who, "GET", path, "")
+				what := fmt.Sprintf("%s as %s: %d %s", path, who, got.status, got.body)
+				switch reporting := slices.Contains(reports, route); {
+				case !reporting || who == "bad" && !slices.Contains(open, route) || route == "GET /readyz":
+					if got.status != http.StatusServiceUnavailable || got.problem(t).Code != lockapi.CodeNoMaster {
+						t.Errorf("%s; it is to be no_master", what)
+					}
+				case got.status >= http.StatusInternalServerError:
+					t.Errorf("%s; it is to be answered", what)
 				}
 			}
 		}

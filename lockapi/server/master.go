@@ -72,12 +72,13 @@ type FileService interface {
 }
 
 // EventService is the cell's events, of this replica's own log. It never blocks, and
-// needs no master but for the linearizable Revision.
+// needs no master but for the linearizable Revision, and to have caught up with one.
 type EventService interface {
 	// Revision is the present one.
 	Revision(ctx context.Context, r master.Read) (uint64, error)
-	// WatchEvents reads those after a revision, and wakes its reader.
-	WatchEvents(f master.EventFilter) master.EventWatch
+	// WatchEvents reads those after a revision, and wakes its reader. The error is
+	// no_master where the replica does not answer by its own state.
+	WatchEvents(f master.EventFilter) (master.EventWatch, error)
 	// History looks back at one path.
 	History(ctx context.Context, q master.HistoryQuery) (lockapi.History, error)
 }
@@ -145,7 +146,7 @@ type Observer interface {
 	Transfer(ctx context.Context, req master.TransferRequest) (lockapi.Transferred, error)
 	// Silence has the master fall silent for a while.
 	Silence(ctx context.Context, req master.SilenceRequest) (lockapi.Silenced, error)
-	// Ready is nil while this replica is the master or hears of one, else the
-	// reason why it is not ready.
+	// Ready is nil while this replica is the master, or hears of one and answers stale
+	// reads; else the reason why it is not ready.
 	Ready() error
 }

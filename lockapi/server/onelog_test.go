@@ -17,12 +17,19 @@ import (
 // takes calls of others, too.
 func startReal(t *testing.T, tune ...func(*server.Options)) (url string, s *server.Server) {
 	t.Helper()
+	url, _, s = startOneLog(t, tune...)
+	return url, s
+}
+
+// startOneLog is startReal, and returns the log as well.
+func startOneLog(t *testing.T, tune ...func(*server.Options)) (url string, log *memlog.Cell, s *server.Server) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	url = "http://" + l.Addr().String()
-	log := memlog.New(1, memlog.Options{URL: func(string) string { return url }, Broken: func(err error) { t.Error(err) }})
+	log = memlog.New(1, memlog.Options{URL: func(string) string { return url }, Broken: func(err error) { t.Error(err) }})
 	log.SetDelay(0)
 	n := log.Nodes()[0]
 	m := master.New(n, n, master.Options{Cell: "test", ID: n.ID(), Version: "v1", LeaseTerm: 2 * time.Second, Clock: n.Clock, Logger: zerolog.Nop()})
@@ -44,5 +51,5 @@ func startReal(t *testing.T, tune ...func(*server.Options)) (url string, s *serv
 	})
 	log.Elect(n)
 	eventually(t, "an office", func() bool { return m.Known().Self })
-	return url, s
+	return url, log, s
 }

@@ -1,0 +1,198 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// watching makes a watch that there has to be.
+func watching(t *testing.T, m *Master, f EventFilter) EventWatch {
+	t.Helper()
+	w, err := m.WatchEvents(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// ownAnswers are all that a replica answers by its own state, whoever is master.
+func ownAnswers(m *Master) map[string]func(Caller) error {
+	ctx := context.Background()
+	stale := func(by Caller) Read { return Read{Caller: by, Stale: true} }
+	return map[string]func(Caller) error{
+		"lock":  func(by Caller) error { return second(m.Lock(ctx, LockQuery{Read: stale(by), Path: "/p/a"})) },
+		"locks": func(by Caller) error { return second(m.Locks(ctx, LocksQuery{Read: stale(by), Limit: 1})) },
+		"sequencer": func(by Caller) error {
+			return second(m.CheckSequencer(ctx, SequencerQuery{Read: stale(by), Sequencer: lockapi.Sequencer{Path: "/p/a", Token: 1}}))
+		},
+		"sessions":    func(by Caller) error { return second(m.Sessions(ctx, SessionsQuery{Read: stale(by), Limit: 1})) },
+		"files":       func(by Caller) error { return second(m.Files(ctx, FilePage{Read: stale(by), Limit: 1})) },
+		"deadlocks":   func(by Caller) error { return second(m.Deadlocks(ctx, stale(by))) },
+		"rules":       func(by Caller) error { return second(m.Rules(ctx, AccessPage{Read: stale(by), Limit: 1})) },
+		"check":       func(by Caller) error { return second(m.CheckAccess(ctx, CheckQuery{Read: stale(by), Path: "/p"})) },
+		"groups":      func(by Caller) error { return second(m.Groups(ctx, stale(by))) },
+		"tokens":      func(by Caller) error { return second(m.Tokens(ctx, AccessPage{Read: stale(by), Limit: 1})) },
+		"cell access": func(by Caller) error { return second(m.CellAccess(ctx, stale(by))) },
+		"who am I":    func(by Caller) error { return second(m.WhoAmI(ctx, stale(by))) },
+		"revision":    func(by Caller) error { return second(m.Revision(ctx, stale(by))) },
+		"members":     func(by Caller) error { return second(m.MemberList(ctx, stale(by))) },
+		"URLs":        func(by Caller) error { return second(m.URLs(ctx, stale(by))) },
+		"history":     func(by Caller) error { return second(m.History(ctx, HistoryQuery{Caller: by, Path: "/p/a", Limit: 1})) },
+		"events": func(by Caller) error {
+			w, err := m.WatchEvents(EventFilter{}.For(by))
+			if err != nil {
+				return err
+			}
+			defer w.Close()
+			return third(w.Read(0, 1, 1<<20))
+		},
+	}
+}
+
+func third[T, U any](_ T, _ U, err error) error { return err }
+
+// wantOwnAnswers checks that a replica answers by its own state, or why it does not.
+func wantOwnAnswers(t *testing.T, when string, n *node, by Caller, want error) {
+	t.Helper()
+	for what, ask := range ownAnswers(n.master) {
+		if err := ask(by); !errors.Is(err, want) {
+			t.Errorf("%s, %s answers %s with %v, want %v", when, n.id, what, err, want)
+		}
+	}
+}
+
+// accessible has all of a cell know the level of access, and its first master turn it on.
+func accessible(t *testing.T, c *fakeCell) *node {
+	t.Helper()
+	c.set(func(f *fakeConf) {
+		f.level = map[string]uint64{}
+		for _, n := range c.nodes {
+			f.level[founder(n.id)] = state.Level
+		}
+	})
+	n := c.office("r1")
+	if _, err := n.master.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)}); err != nil {
+		t.Fatal(err)
+	}
+	pass(time.Second) // all replicas have that
+	return n
+}
+
+// TestReplicaThatStarts answers nothing by its own state, backs nothing up and is not
+// ready, until it has caught up. Before that it refuses no credential, either: it may not
+// know of it yet.
+func TestReplicaThatStarts(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		none := c.node("r2")
+		wantOwnAnswers(t, "before there was a master", none, Caller{Ask: Ask{Right: Operate}}, lockapi.CodeNoMaster)
+		accessible(t, c)
+		n, watch := c.node("r3"), watching(t, c.node("r3").master, EventFilter{}.For(root(Anybody)))
+		defer watch.Close()
+		secret := Caller{Secret: new([32]byte), Ask: Ask{Right: Observe}}
+		for _, behind := range []bool{true, false} {
+			n.Lag(behind)
+			want, judged := error(nil), error(lockapi.CodeUnauthenticated)
+			if behind {
+				want, judged = lockapi.CodeNoMaster, lockapi.CodeNoMaster
+			}
+			wantOwnAnswers(t, "starting", n, root(Operate), want)
+			if err := n.master.Ready(); !errors.Is(err, want) {
+				t.Errorf("behind %v, it is ready: %v", behind, err)
+			}
+			if err := third(watch.Read(0, 1, 1<<20)); !errors.Is(err, want) {
+				t.Errorf("behind %v, a watch that was open reads %v", behind, err)
+			}
+			if _, err := n.master.OwnBackup(); !errors.Is(err, want) {
+				t.Errorf("behind %v, it backs up %v", behind, err)
+			}
+			code(t, n.master.Judge(&secret), judged.(lockapi.Code))
+			code(t, n.master.Judge(&Caller{Ask: Ask{Right: Observe}}), lockapi.CodeUnauthenticated)
+		}
+	})
+}
+
+// TestReplicaThatIsCutOff answers by its own state for stale-for, and no longer, while
+// access is on. A watch wakes its reader then, and a machine that slept counts its sleep.
+func TestReplicaThatIsCutOff(t *testing.T) {
+	const bound = 30 * time.Second
+	inCell(t, 3, Options{Drift: drift, StaleFor: bound}, func(t *testing.T, c *fakeCell) {
+		c.office("r1")
+		pass(time.Second)
+		c.cutOff("r3", true)
+		pass(2 * bound)
+		wantOwnAnswers(t, "cut off, with access off", c.node("r3"), Caller{Ask: Ask{Right: Operate}}, nil)
+	})
+	inCell(t, 3, Options{Drift: drift, StaleFor: bound}, func(t *testing.T, c *fakeCell) {
+		accessible(t, c)
+		n := c.node("r3")
+		watch := watching(t, n.master, EventFilter{}.For(root(Anybody)))
+		defer watch.Close()
+		if err := third(watch.Read(n.State().Revision, 1, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+		pass(2 * bound)
+		wantOwnAnswers(t, "beside a master", n, root(Operate), nil)
+		for len(watch.Ready()) > 0 { // it looked meanwhile
+			<-watch.Ready()
+			must(t, third(watch.Read(n.State().Revision, 1, 1<<20)))
+		}
+
+		c.cutOff("r3", true)
+		asOf, _ := n.AsOf()
+		left := bound - (n.clock() - asOf)
+		pass(left - time.Millisecond)
+		wantOwnAnswers(t, "just before stale-for is over", n, root(Operate), nil)
+		must(t, third(watch.Read(n.State().Revision, 1, 1<<20)))
+		pass(2 * time.Millisecond)
+		synctest.Wait()
+		wantOwnAnswers(t, "when stale-for is over", n, root(Operate), lockapi.CodeNoMaster)
+		if len(watch.Ready()) == 0 {
+			t.Error("a watch does not wake its reader when stale-for is over")
+		}
+		code(t, third(watch.Read(n.State().Revision, 1, 1<<20)), lockapi.CodeNoMaster)
+		code(t, n.master.Judge(&Caller{Secret: new([32]byte), Ask: Ask{Right: Observe}}), lockapi.CodeNoMaster)
+		if _, err := n.master.OwnBackup(); err != nil {
+			t.Errorf("it backs nothing up: %v", err)
+		}
+
+		c.cutOff("r3", false)
+		pass(time.Second)
+		wantOwnAnswers(t, "when it hears of a master again", n, root(Operate), nil)
+		n.Sleep(time.Hour)
+		wantOwnAnswers(t, "waking up", n, root(Operate), lockapi.CodeNoMaster)
+	})
+}
+
+// TestMasterThatIsCutOff: with its lease a master answers whatever it is asked; without
+// it is a replica as any other, also while it believes to be in office.
+func TestMasterThatIsCutOff(t *testing.T) {
+	const bound = 30 * time.Second
+	inCell(t, 3, Options{Drift: drift, StaleFor: bound}, func(t *testing.T, c *fakeCell) {
+		n := accessible(t, c)
+		n.SetAsOf(time.Nanosecond)
+		wantOwnAnswers(t, "with its lease", n, root(Operate), nil)
+		pass(time.Second)
+		watch := watching(t, n.master, EventFilter{}.For(root(Anybody)))
+		defer watch.Close()
+		must(t, third(watch.Read(n.State().Revision, 1, 1<<20)))
+		c.cutOff("r1", true)
+		pass(2 * leaseTerm)
+		if openOffice(t, n).leaseValid() {
+			t.Fatal("its lease runs")
+		}
+		wantOwnAnswers(t, "without its lease", n, root(Operate), nil)
+		if b, err := n.master.OwnBackup(); err != nil || !b.Header.Stale {
+			t.Errorf("without its lease its backup passes for the cell's: %+v, %v", b.Header, err)
+		}
+		pass(bound)
+		wantOwnAnswers(t, "when stale-for is over", n, root(Operate), lockapi.CodeNoMaster)
+		soon(t, watch.Ready())
+		code(t, third(watch.Read(n.State().Revision, 1, 1<<20)), lockapi.CodeNoMaster)
+	})
+}
