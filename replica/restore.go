@@ -54,6 +54,11 @@ const cellIDBytes = 16
 // Where the error is of the state, the floor or a directory that is not empty,
 // nothing was written. A crash leaves a directory that is empty, or refused.
 func (s Saved) Found(o Options, floor uint64) (cellID string, err error) {
+	return s.found(o, floor, func() error { return nil })
+}
+
+// found is Found, which calls ready before it writes anything.
+func (s Saved) found(o Options, floor uint64, ready func() error) (cellID string, err error) {
 	o.setDefaults()
 	if err := o.check(); err != nil {
 		return "", err
@@ -61,6 +66,12 @@ func (s Saved) Found(o Options, floor uint64) (cellID string, err error) {
 	begin := s.state.Restored(floor)
 	if err := begin.Check(); err != nil {
 		return "", fmt.Errorf("tokens and revisions would begin at %d: %w", floor, err)
+	}
+	if err := datadir.Empty(o.DataDir); err != nil {
+		return "", err
+	}
+	if err := ready(); err != nil {
+		return "", err
 	}
 	id := make([]byte, cellIDBytes)
 	if _, err := rand.Read(id); err != nil {

@@ -190,11 +190,10 @@ func TestFoundedFromAStoppedReplica(t *testing.T) {
 		}
 		next := o
 		next.DataDir = filepath.Join(t.TempDir(), "new")
-		id, err := old.Found(next, 5000)
+		id, err := old.Move(next, 5000)
 		must(t, err)
-		must(t, old.Retire("it was recovered"))
 		must(t, old.Close())
-		if _, err := Prepare(o); err == nil || !strings.Contains(err.Error(), "it was recovered") {
+		if _, err := Prepare(o); err == nil || !strings.Contains(err.Error(), "the cell was recovered from it, as the cell with id "+id) {
 			t.Errorf("the old directory: %v", err)
 		}
 		r = start(t, next)
@@ -207,5 +206,96 @@ func TestFoundedFromAStoppedReplica(t *testing.T) {
 	o := options(t, 1)[0]
 	if _, err := OpenStopped(o); err == nil || !strings.Contains(err.Error(), "nothing to recover") {
 		t.Errorf("an empty directory: %v", err)
+	}
+}
+
+// opens reports whether a replica could start with a directory and go on as a cell.
+func opens(t *testing.T, o Options) bool {
+	t.Helper()
+	if datadir.Empty(o.DataDir) == nil {
+		return false
+	}
+	d, err := datadir.Lock(o.DataDir, o.Cell, o.ID)
+	if err != nil {
+		return false
+	}
+	defer func() { must(t, d.Close()) }()
+	return d.Identity().Founded
+}
+
+// TestRecoveryThatIsKilled at any point between its first write and its last: at most one
+// of the two directories can be opened, and the next run finishes it, or says what to do.
+func TestRecoveryThatIsKilled(t *testing.T) {
+	top := t.TempDir()
+	o := options(t, 1)[0]
+	o.DataDir = filepath.Join(top, "old")
+	r := start(t, o)
+	_, epoch := lead(t, r)
+	write(t, r, epoch, "s", 3)
+	must(t, r.Close())
+	next := o
+	next.DataDir = filepath.Join(top, "new")
+
+	var left []string
+	wholly, data := disk.SyncFile, disk.SyncData
+	t.Cleanup(func() { disk.SyncFile, disk.SyncData = wholly, data })
+	keep := func() {
+		left = append(left, filepath.Join(t.TempDir(), "left"))
+		must(t, os.CopyFS(left[len(left)-1], os.DirFS(top)))
+	}
+	old, err := OpenStopped(o)
+	must(t, err)
+	keep()
+	disk.SyncFile = func(f *os.File) error { keep(); return wholly(f) }
+	disk.SyncData = func(f *os.File) error { keep(); return data(f) }
+	_, err = old.Move(next, 5000)
+	must(t, err)
+	disk.SyncFile, disk.SyncData = wholly, data
+	keep()
+	must(t, old.Close())
+
+	untouched, begun, founded, over := 0, 0, 0, 0
+	for i, files := range left {
+		must(t, os.RemoveAll(top))
+		must(t, os.CopyFS(top, os.DirFS(files)))
+		if opens(t, o) && opens(t, next) {
+			t.Errorf("killed in sync %d of %d: both directories can be opened", i, len(left))
+		}
+		if opens(t, o) {
+			untouched++
+		}
+		for again := 0; !opens(t, next); again++ {
+			old, err := OpenStopped(o)
+			if done := new(AlreadyRecovered); errors.As(err, &done) {
+				t.Errorf("killed in sync %d of %d: %v", i, len(left), err)
+				break
+			}
+			must(t, err)
+			_, err = old.Move(next, 5000)
+			must(t, old.Close())
+			if err == nil {
+				continue
+			}
+			begun++
+			if again > 0 || !strings.Contains(err.Error(), "empty the directory, and do it again") {
+				t.Fatalf("killed in sync %d of %d: %v", i, len(left), err)
+			}
+			must(t, os.RemoveAll(next.DataDir))
+		}
+		if opens(t, o) || !opens(t, next) {
+			t.Errorf("killed in sync %d of %d: in the end the old one can be opened: %v, the new one: %v", i, len(left), opens(t, o), opens(t, next))
+		}
+		_, err := OpenStopped(o)
+		if done := new(AlreadyRecovered); errors.As(err, &done) && done.Into == next.DataDir {
+			founded++
+			_, err = OpenStopped(o)
+		}
+		if err == nil || !strings.Contains(err.Error(), "the cell was recovered from it") {
+			t.Errorf("killed in sync %d of %d: the next run says %v", i, len(left), err)
+		}
+		over++
+	}
+	if untouched == 0 || begun == 0 || founded == 0 || over != len(left) {
+		t.Errorf("%d were untouched, %d begun, %d founded, %d of %d came to an end", untouched, begun, founded, over, len(left))
 	}
 }

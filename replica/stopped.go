@@ -23,17 +23,32 @@ type Stopped struct {
 	stores datadir.Stores
 }
 
+// AlreadyRecovered is the error of a directory from which another cell goes on: an earlier
+// Move has founded it, and was killed before it noted that.
+type AlreadyRecovered struct {
+	From string
+	datadir.Recovery
+}
+
+func (e *AlreadyRecovered) Error() string {
+	return fmt.Sprintf("an earlier run has founded the cell with id %s in %s from data directory %s: start stoutd there", e.CellID, e.Into, e.From)
+}
+
 // OpenStopped reads the whole state of a replica that does not run: its latest
 // snapshot, and every entry of the log behind it, committed or not. Nobody else can
-// have the directory before Close.
+// have the directory before Close. Where a Move was killed it goes on: the error is an
+// AlreadyRecovered where there is nothing left to do.
 func OpenStopped(o Options) (*Stopped, error) {
 	o.setDefaults()
 	if err := datadir.Empty(o.DataDir); err == nil {
 		return nil, fmt.Errorf("data directory %s is empty: there is nothing to recover", o.DataDir)
 	}
-	dir, err := datadir.Lock(o.DataDir, o.Cell, o.ID)
+	dir, begun, err := datadir.LockStopped(o.DataDir, o.Cell, o.ID)
 	if err != nil {
 		return nil, err
+	}
+	if err := finishMove(dir, o.DataDir, begun); err != nil {
+		return nil, errors.Join(err, dir.Close())
 	}
 	r := &Stopped{dir: dir, CellID: dir.Identity().CellID}
 	if !dir.Identity().Founded {
@@ -100,8 +115,33 @@ func (r *Stopped) latestSnapshot() (*state.State, uint64, error) {
 	return state.New(), 0, nil
 }
 
-// Retire sees to it, durably, that the directory is never opened again.
-func (r *Stopped) Retire(why string) error { return r.stores.Quarantine(why) }
+// Move founds a cell of one from the state, as Saved.Found does, and has the old
+// directory never opened again. That is noted there before the cell is founded, and with
+// its id after: two cells that go on from one log would give the same locks. Where Move is
+// killed between, OpenStopped and Move go on.
+func (r *Stopped) Move(o Options, floor uint64) (cellID string, err error) {
+	to := datadir.Recovery{Into: o.DataDir}
+	to.CellID, err = r.found(o, floor, func() error { return r.dir.Recover(to) })
+	if err != nil {
+		return "", err
+	}
+	return to.CellID, r.dir.Recover(to)
+}
+
+// finishMove notes the cell that a Move has founded before it was killed. The error is an
+// AlreadyRecovered then.
+func finishMove(dir *datadir.Dir, from string, begun datadir.Recovery) (err error) {
+	if begun.Into == "" {
+		return nil
+	}
+	if begun.CellID, err = datadir.FoundedIn(begun.Into); err != nil || begun.CellID == "" {
+		return err
+	}
+	if err := dir.Recover(begun); err != nil {
+		return err
+	}
+	return &AlreadyRecovered{from, begun}
+}
 
 // Close lets others have the directory.
 func (r *Stopped) Close() error { return errors.Join(r.stores.Close(), r.dir.Close()) }

@@ -21,7 +21,8 @@ import (
 const recoverHelp = `For a cell whose majority is lost for good, with no backup that is better: founds
 a cell of one replica from what this one, which is stopped, has in its data
 directory. The new cell is in the empty directory --into; start stoutd with that
-as its data directory. The old directory is kept, and never opened again.
+as its data directory. The old directory is kept, and never opened again. A run that
+was interrupted is gone on with by the next one.
 
 What this replica had not heard of is lost, also where it was acknowledged. Take
 the replica whose log goes furthest: each attempt says how far, before it asks.
@@ -99,6 +100,10 @@ func (r *recovery) recover(ctx context.Context, c *config.Config) (err error) {
 		return err
 	}
 	old, err := replica.OpenStopped(options)
+	if done, is := errors.AsType[*replica.AlreadyRecovered](err); is && done.Into == into {
+		_, err := fmt.Fprintf(r.out, "an earlier run, which did not come to its end, has founded cell %s with id %s in %s\n%s", c.Cell, done.CellID, into, startThere(into))
+		return err
+	}
 	if err != nil {
 		return explainDataDir(c, c.DataDir, err)
 	}
@@ -114,18 +119,19 @@ func (r *recovery) recover(ctx context.Context, c *config.Config) (err error) {
 		return err
 	}
 	options.DataDir = into
-	id, err := old.Found(options, floor)
+	id, err := old.Move(options, floor)
 	if err != nil {
-		return err
-	}
-	if err := old.Retire(fmt.Sprintf("the cell was recovered from it, as the cell with id %s in %s", id, options.DataDir)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(r.out, `founded cell %s with id %s in %s, from %s at revision %d
 tokens and revisions go on above %d
-start stoutd with --data-dir %s: it serves after a minute, when every lease of the old cell is over
-`, c.Cell, id, options.DataDir, c.DataDir, old.Revision(), max(floor, old.LastToken()+1), options.DataDir)
+%s`, c.Cell, id, into, c.DataDir, old.Revision(), max(floor, old.LastToken()+1), startThere(into))
 	return err
+}
+
+// startThere is what remains to be done.
+func startThere(dir string) string {
+	return fmt.Sprintf("start stoutd with --data-dir %s: it serves after a minute, when every lease of the old cell is over\n", dir)
 }
 
 // apart is the new directory, which is neither in the old one, that is never opened

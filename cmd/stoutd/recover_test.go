@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -99,6 +100,22 @@ func TestRecover(t *testing.T) {
 	}
 	if code, said := invokeOn(t, "", append(recover, "--yes")...); code != exitStart || !strings.Contains(said, "the cell was recovered from it") {
 		t.Errorf("again: %d: %s", code, said)
+	}
+	// As it is where the first run was killed before it noted what it had founded.
+	if err := os.WriteFile(filepath.Join(old, "recovered.json"), fmt.Appendf(nil, `{"into":%q,"cell_id":""}`, into), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := invokeOn(t, "", "--data-dir", old, "--cell", "prod", "--id", "r1", "--replica", "r1="+raft+",http://"+api); code != exitStart || !strings.Contains(said, "run it again, and it goes on from there") {
+		t.Errorf("a replica in the old directory: %d: %s", code, said)
+	}
+	if code, said := invokeOn(t, "", append(recover, "--yes", "--into", into+"-2")...); code != exitStart || !strings.Contains(said, "in "+into+" from data directory "+old) {
+		t.Errorf("into another directory: %d: %s", code, said)
+	}
+	if err := os.WriteFile(filepath.Join(old, "recovered.json"), fmt.Appendf(nil, `{"into":%q,"cell_id":""}`, into), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := invokeOn(t, "", append(recover, "--yes")...); code != exitOK || !strings.Contains(said, "an earlier run, which did not come to its end, has founded cell prod with id ") {
+		t.Errorf("the next run: %d: %s", code, said)
 	}
 	// The new directory is a member's of another cell; it has a minute to wait before it
 	// serves.

@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -38,26 +39,39 @@ type Dir struct {
 // Claim makes the data directory, or makes sure that it belongs to this very
 // replica of this very cell. The error says why it must not be opened. Nobody
 // else may have it meanwhile: see Lock.
-func Claim(path, cell, id string) (*Dir, error) {
+func Claim(path, cell, id string) (*Dir, error) { return claimIf(path, cell, id, openable) }
+
+// claimIf is Claim of a directory for which may is nil.
+func claimIf(path, cell, id string, may func(dir string) error) (*Dir, error) {
+	if err := may(path); err != nil {
+		return nil, err
+	}
 	who, err := claim(path, cell, id)
 	return &Dir{path: path, who: who}, err
 }
 
+// openable is why a directory is not to be opened as a replica's, nil where it may be.
+func openable(dir string) error {
+	return cmp.Or(quarantined(dir), recovered(dir))
+}
+
 // Lock is Claim in a directory that no other process has, nor gets before
 // Close. Of two that start at the same time in a new one, one makes its id.
-func Lock(path, cell, id string) (*Dir, error) {
+func Lock(path, cell, id string) (*Dir, error) { return lock(path, cell, id, openable) }
+
+func lock(path, cell, id string, may func(dir string) error) (*Dir, error) {
 	if err := disk.MakeDir(path); err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", path, err)
 	}
-	lock, err := lockDir(path)
+	locked, err := lockDir(path)
 	if err != nil {
 		return nil, err
 	}
-	d, err := Claim(path, cell, id)
+	d, err := claimIf(path, cell, id, may)
 	if err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, locked.Close())
 	}
-	d.lock = lock
+	d.lock = locked
 	return d, nil
 }
 

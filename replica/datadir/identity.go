@@ -23,9 +23,6 @@ const identityFile = "replica.json"
 // under another name they would be broken.
 func claim(dir, cell, id string) (admission.Identity, error) {
 	var have admission.Identity
-	if err := quarantined(dir); err != nil {
-		return have, err
-	}
 	if err := disk.MakeDir(dir); err != nil {
 		return have, fmt.Errorf("data directory %s: %w", dir, err)
 	}

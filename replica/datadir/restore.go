@@ -1,11 +1,13 @@
 package datadir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -17,6 +19,15 @@ import (
 // its finish.
 const unfinished = "stoutd restore or stoutd recover began to found a cell here, and did not come to its end; empty the directory, and do it again"
 
+// isUnfinished reports whether Begin was not followed by its finish in a directory.
+func isUnfinished(dir string) (bool, error) {
+	why, err := os.ReadFile(filepath.Join(dir, quarantineFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return strings.TrimSpace(string(why)) == unfinished, err
+}
+
 // Empty says why a directory is not one that a cell can be founded in; nil where it
 // is not there. It changes nothing.
 func Empty(dir string) error {
@@ -26,6 +37,9 @@ func Empty(dir string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	if begun, err := isUnfinished(dir); err != nil || begun {
+		return cmp.Or(err, fmt.Errorf("data directory %s: %s", dir, unfinished))
 	}
 	for _, e := range entries {
 		if e.Name() != "lost+found" && e.Name() != quarantineFile+".new" {
