@@ -64,6 +64,7 @@ var actions = []action{
 	{"hearsay", 2, (*world).hearsay},
 	{"recount", 1, (*world).recount},
 	{"lost answer", 2, (*world).lostAnswer},
+	{"lost session", 2, (*world).lostSession},
 	{"late list", 1, (*world).lateList},
 }
 

@@ -237,7 +237,7 @@ func (u *user) underSequencer(ctx context.Context, h *client.Held) {
 
 // noEffect takes in a refusal of a call that was sent once.
 func (u *user) noEffect(w *write, err error) {
-	if errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeNotMaster) {
+	if e := refusal(err); e != nil && e.Code != lockapi.CodeOutcomeUnknown && e.Code != lockapi.CodeInternal {
 		u.w.judge.notWritten(w, err)
 	}
 }

@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -47,6 +48,63 @@ func (w *world) lostAnswer() {
 	old.restart(false)
 	w.soon(w.hasMaster)
 	w.until(500 * time.Millisecond)
+}
+
+// lostSession: keyed writes are forwarded to a master that makes them; its
+// answers are lost, it dies, and the sessions end before the replica that has
+// forwarded the writes finds the next master. No caller is told that a write
+// which was made had no effect.
+func (w *world) lostSession() {
+	old, next := w.well()
+	if old == nil {
+		return
+	}
+	sessions := make([]string, len(w.users))
+	for i, u := range w.users {
+		u.handles++
+		sessions[i] = u.open(u.ctx, next.id, fmt.Sprintf("lost-%s-%d", u.name, u.handles), 10*time.Second)
+	}
+	w.net.worst = 2 * w.net.calm
+	dead, over := make(chan struct{}), make(chan struct{}, len(w.users))
+	for i, u := range w.users {
+		go u.writesAndCloses(u.ctx, next.id, sessions[i], dead, over)
+	}
+	w.until(between(w.script, 200*time.Microsecond, 5*time.Millisecond))
+	w.net.setCut(old.id, next.id, true)
+	w.until(between(w.script, 10*time.Millisecond, 200*time.Millisecond))
+	old.crash()
+	close(dead)
+	for range w.users {
+		<-over
+	}
+	w.net.fair()
+	w.heal()
+	old.restart(false)
+	w.soon(w.hasMaster)
+}
+
+// writesAndCloses sends one keyed write once, by one replica, and closes its
+// session by another as soon as the master is dead.
+func (u *user) writesAndCloses(ctx context.Context, at, session string, dead <-chan struct{}, over chan<- struct{}) {
+	defer func() { over <- struct{}{} }()
+	if session == "" {
+		return
+	}
+	written := make(chan struct{})
+	go func() {
+		u.sendsKeyed(ctx, at, session)
+		close(written)
+	}()
+	<-dead
+	for {
+		select {
+		case <-written:
+			return
+		default:
+			u.bareClose(ctx, u.anyone(), session)
+			u.wait(ctx, 100*time.Millisecond)
+		}
+	}
 }
 
 // sendsKeyed sends one keyed write once. A refusal says that it has no effect,
