@@ -228,27 +228,45 @@ func TestCancelledLockLeavesNothing(t *testing.T) {
 	}
 }
 
-// A request that arrives after its caller has given up is found and undone.
+// A request that arrives after its caller has given up is found and undone, by
+// the time that it was late by once more: also one that arrives when nobody
+// expects it any more. The session is looked through ever more seldom for that.
 func TestLateGrantIsSwept(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		s := open(t, c)
-		f.set(func() {
-			f.delay = func(r *http.Request) time.Duration {
-				if r.Method == http.MethodPut {
-					return 6 * time.Second
+	for _, ttl := range []time.Duration{2 * time.Second, 15 * time.Second, time.Minute} {
+		for _, late := range []time.Duration{6 * time.Second, 30 * time.Second, 20 * time.Minute} {
+			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+				s := open(t, c, WithTTL(ttl))
+				f.set(func() {
+					f.delay = func(r *http.Request) time.Duration {
+						if r.Method == http.MethodPut {
+							return late
+						}
+						return 0
+					}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := s.Lock(ctx, "/a")
+				wantErr(t, err, context.DeadlineExceeded)
+				isReview := func(r fakeRequest) bool {
+					return r.method == http.MethodGet && r.path == "/v1/sessions/"+s.ID()
 				}
-				return 0
-			}
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := s.Lock(ctx, "/a")
-		wantErr(t, err, context.DeadlineExceeded)
-		time.Sleep(4900 * time.Millisecond)
-		wantTokens(t, f, "/a", 1) // the late request has been granted
-		time.Sleep(s.TTL())
-		wantTokens(t, f, "/a")
-	})
+				time.Sleep(late - 2*time.Second)
+				if n := f.count(isReview); n > 25 {
+					t.Errorf("the session was looked through %d times within %v", n, late)
+				}
+				time.Sleep(time.Second + f.lag() + max(lostTime, late) + s.TTL())
+				f.set(func() {
+					if f.token == 0 {
+						t.Error("the late request was not granted")
+					}
+				})
+				if held := f.held("/a"); len(held) != 0 {
+					t.Errorf("ttl %v, late by %v: it is held still", ttl, late)
+				}
+			})
+		}
+	}
 }
 
 // A lost answer: the call is repeated with the same handle, and gets the same

@@ -22,28 +22,35 @@ type reconciler struct {
 	newMaster bool // is in office, and not asked yet; only the keeper's goroutine looks
 
 	mu      sync.Mutex    // guards the following
-	rounds  int           // how many more times to look for orphans
-	until   time.Duration // and not to stop before
-	overdue bool          // the last such look failed
+	once    bool          // look for orphans at the next keepalive
+	lost    bool          // a request was lost, and may arrive late
+	since   time.Duration // the last such one
+	again   time.Duration // when to look for what it may have left
+	overdue bool          // the last look failed
 }
 
-// lostTime is for how long a request that got lost is expected to arrive late:
-// much longer than a replica is silent before it is taken for dead.
+// lostTime is for how long the session is looked through at each keepalive
+// after a request was lost: much longer than a replica is silent before it is
+// taken for dead.
 const lostTime = 10 * time.Second
 
-// expectOrphans has the session looked through at each keepalive for a while.
+// expectOrphans has the session looked through for what a lost request may yet
+// leave in the cell: at each keepalive for lostTime, and then each time that
+// twice as much time has passed. No bound is known for how late a request may
+// arrive. So what one leaves that arrives late by more than lostTime is released
+// when twice that time has passed, at the next keepalive.
 func (r *reconciler) expectOrphans() {
 	now := r.s.c.clock.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rounds, r.until = 2, now+lostTime
+	r.lost, r.since, r.again = true, now, now
 }
 
 // expectOrphan has the session looked through at least once more.
 func (r *reconciler) expectOrphan() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rounds = max(r.rounds, 1)
+	r.once = true
 }
 
 // lookNow is expectOrphans, from now on.
@@ -63,9 +70,10 @@ func (r *reconciler) isOverdue() bool {
 
 // begin reports whether there is reason to ask the cell.
 func (r *reconciler) begin() bool {
+	now := r.s.c.clock.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.newMaster && r.rounds == 0 {
+	if !r.newMaster && !r.once && (!r.lost || now < r.again) {
 		return false
 	}
 	r.overdue = true
@@ -77,9 +85,9 @@ func (r *reconciler) end() {
 	now := r.s.c.clock.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.overdue = false
-	if r.rounds > 1 || now >= r.until {
-		r.rounds = max(r.rounds-1, 0)
+	r.overdue, r.once = false, false
+	if late := now - r.since; late >= lostTime {
+		r.again = now + late
 	}
 }
 

@@ -38,7 +38,12 @@ func sdk() []Mutant {
 		{"orphans-not-released", "2", "what a Lock that failed left in the cell is released in the background",
 			"a Lock is given up while the cell cannot be reached, its request was granted, and the session goes on",
 			overlay.Edit{File: "client/reconcile.go",
-				Old: "r.rounds, r.until = 2, now+lostTime",
+				Old: "r.lost, r.since, r.again = true, now, now",
 				New: "_ = now"}},
+		{"orphans-looked-for-once", "2", "a session is looked through for orphans until a lost request can't arrive any more",
+			"a Lock is given up while the cell cannot be reached, the session is looked through, and the request arrives then",
+			overlay.Edit{File: "client/reconcile.go",
+				Old: "r.overdue, r.once = false, false",
+				New: "r.overdue, r.once, r.lost = false, false, false"}},
 	}
 }
