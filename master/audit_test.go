@@ -1,6 +1,8 @@
 package master
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -100,6 +102,43 @@ func TestAdmitted(t *testing.T) {
 		}
 		if s := n.State(); s.Revision != before.Revision || !s.AccessOn || s.SessionCount() != before.SessionCount() || s.Policy().RuleCount() != before.Policy().RuleCount() {
 			t.Error("what was refused had an effect")
+		}
+	})
+}
+
+// TestRightsEndWhileTheCallIsAnnounced: the audit log may take its time for the line
+// that has to come before a change. Rights that are taken away by then count.
+func TestRightsEndWhileTheCallIsAnnounced(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		sum := sha256.Sum256([]byte("stout_a"))
+		token, err := m.CreateToken(t.Context(), TokenCreation{Caller: root(Operate), TokenRequest: lockapi.TokenRequest{Principal: "user:a", TokenSHA256: hex.EncodeToString(sum[:])}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rule := func(lists lockapi.AccessLists) {
+			if _, err := m.PutRule(t.Context(), RuleChange{Caller: root(Operate), Path: "/p", AccessLists: lists}); err != nil {
+				t.Error(err)
+			}
+		}
+		write := func(announced func()) error {
+			by := Caller{Secret: &sum, Ask: Ask{Right: WriteAt, Path: "/p/f"}}
+			by.Admitted = func() error { announced(); return nil }
+			_, err := m.WriteFile(t.Context(), FileWrite{Caller: by, Path: "/p/f"})
+			return err
+		}
+		if err := write(func() {}); err != nil {
+			t.Fatal(err)
+		}
+		before := n.State().Revision
+		code(t, write(func() { rule(lockapi.AccessLists{}) }), lockapi.CodePermissionDenied)
+		rule(lockapi.AccessLists{Write: []string{"user:a"}})
+		code(t, write(func() {
+			if err := m.RevokeToken(t.Context(), TokenRevocation{Caller: root(Operate), ID: token.ID}); err != nil {
+				t.Error(err)
+			}
+		}), lockapi.CodeUnauthenticated)
+		if f, _ := n.State().File("/p/f"); f == nil || f.Revision > before {
+			t.Errorf("%+v: what was denied had an effect", f)
 		}
 	})
 }

@@ -339,3 +339,33 @@ func TestGrantInTheMomentOfTheBreak(t *testing.T) {
 		})
 	}
 }
+
+// TestGrantToldByATransactionStays: no call waits for the lock when the transaction
+// looks for one, and by the time that it reads the state one has come, was granted
+// the lock, and has broken off. That grant is on its way back: what the transaction
+// tells its caller is a grant that stays.
+func TestGrantToldByATransactionStays(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a, b := two(t, m)
+		mustHold(t, m, "/a", want(a))
+		n.BeforeState(func() {
+			if !onStack("(*transaction).fromMemory(") {
+				return
+			}
+			n.BeforeState(nil)
+			call, place := placed(t, n, "/a", want(b, waiting(time.Minute)))
+			if _, err := m.Release(t.Context(), ReleaseRequest{Path: "/a", Session: a}); err != nil {
+				t.Error(err)
+			}
+			call.breakOff(place)
+		})
+		done, err := transacting(t, m, "", `{"session":"`+b+`","then":[{"acquire":{"path":"/a"}}]}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(5 * fakeDelay)
+		if h, ok := holdOf(t, m, b, "/a"); !ok || h.Token != done.Results[0].Grant.Token || h.UnclaimedMS != 0 {
+			t.Errorf("%+v, %v: the transaction has told of %+v", h, ok, done.Results[0].Grant)
+		}
+	})
+}

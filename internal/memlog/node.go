@@ -26,23 +26,24 @@ type Node struct {
 	promises *lease.Promises // the same
 
 	// Guarded by c.mu.
-	log     []entry
-	applied int
-	state   *state.State
-	leads   bool
-	term    uint64 // leads in
-	seen    uint64 // highest raft term that it knows of
-	leader  string // as far as known here
-	cut     bool   // reaches no other node
-	changed chan struct{}
-	futures map[int]chan outcome
-	batches []state.Batch   // handed over here
-	handed  []time.Duration // when, on this node's clock
-	due     []state.Command // one goes with each of the next batches
-	refuses error           // what Transfer fails with; nil: it works
-	onState func()          // called at each State, without locks; nil for nothing
-	asOf    time.Duration   // when the last batch was applied, on this node's clock
-	behind  bool            // it has not caught up since its start
+	log         []entry
+	applied     int
+	state       *state.State
+	leads       bool
+	term        uint64 // leads in
+	seen        uint64 // highest raft term that it knows of
+	leader      string // as far as known here
+	cut         bool   // reaches no other node
+	changed     chan struct{}
+	futures     map[int]chan outcome
+	batches     []state.Batch   // handed over here
+	handed      []time.Duration // when, on this node's clock
+	due         []state.Command // one goes with each of the next batches
+	refuses     error           // what Transfer fails with; nil: it works
+	onState     func()          // called at each State, without locks; nil for nothing
+	beforeState func()          // as onState, before the state is read
+	asOf        time.Duration   // when the last batch was applied, on this node's clock
+	behind      bool            // it has not caught up since its start
 }
 
 // ID is the node's name.
@@ -118,6 +119,14 @@ func (n *Node) OnState(f func()) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	n.onState = f
+}
+
+// BeforeState sets what is called at each State, before the state is read; nil
+// ends that.
+func (n *Node) BeforeState(f func()) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	n.beforeState = f
 }
 
 // Replace puts another state in the place of the node's, behind the log's back.
@@ -196,6 +205,12 @@ func (n *Node) Barrier(ctx context.Context) error {
 
 // State is the state after the last entry applied here.
 func (n *Node) State() *state.State {
+	n.c.mu.Lock()
+	before := n.beforeState
+	n.c.mu.Unlock()
+	if before != nil {
+		before()
+	}
 	n.c.mu.Lock()
 	s, hook := n.state, n.onState
 	n.c.mu.Unlock()

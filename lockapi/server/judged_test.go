@@ -67,6 +67,7 @@ var decisions = map[string][]judged{
 		{"/v1/transactions", `{"session":"${other}","then":[{"release":{"path":"/p/t"}}]}`, noOne},
 		{"/v1/transactions", `{"if":[{"session":"${other}"}]}`, and("observer")},
 		{"/v1/transactions", `{"else":[{"put":{"path":"/q","content":"x"}}]}`, operators},
+		{"/v1/transactions", `{"then":[{"create_sequential":{"path":"/p","content":"x"}}]}`, operators}, // which makes /p000…, not below /p
 	},
 	"GET /v1/events":                 {{"/v1/events?after=1", "", everybody}},
 	"GET /v1/history":                {{"/v1/history?path=/p/l", "", and("reader")}, {"/v1/history?path=/pp&limit=1", "", operators}},
