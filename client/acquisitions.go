@@ -144,6 +144,9 @@ func (t *acquisitions) compare(held map[string]uint64, state *lockapi.SessionSta
 	for handle, token := range held {
 		if a := t.byHandle[handle]; a != nil && there[handle] != token {
 			t.lose(a, token)
+			if there[handle] != 0 { // another grant of the same handle
+				orphans = append(orphans, orphan{a.path, handle})
+			}
 		}
 	}
 	return orphans, unclaimed

@@ -36,6 +36,7 @@ func (h *Held) Resume(ctx context.Context) (*Held, error) {
 		if next != nil {
 			return next, nil
 		}
+		s.reconciler.expectOrphan() // the handle may have another grant
 	}
 }
 

@@ -301,6 +301,38 @@ func TestJeopardyAndRecovery(t *testing.T) {
 	})
 }
 
+// What was released by force in a jeopardy, and granted to the same handle once more
+// by a request that came late, is another hold, which nobody wants.
+func TestResumeOfALaterGrant(t *testing.T) {
+	for _, changes := range []bool{false, true} { // of master, behind which the session is looked through
+		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+			s := open(t, c)
+			h := lock(t, s, "/a")
+			silence := func(on bool) {
+				for id := range f.replicas {
+					f.silence(id, on)
+				}
+			}
+			silence(true)
+			<-h.Done()
+			f.set(func() {
+				f.token++
+				f.locks["/a"].holders[0].token = f.token
+				f.sessions[s.ID()].deadline = time.Now().Add(time.Hour)
+			})
+			if changes {
+				f.elect("r2")
+			}
+			silence(false)
+			_, err := h.Resume(t.Context())
+			wantErr(t, err, ErrLockLost)
+			wantState(t, s, Safe)
+			time.Sleep(2 * s.TTL())
+			wantTokens(t, f, "/a")
+		})
+	}
+}
+
 // In jeopardy the contexts of holds end exactly when the local lease does,
 // which is before the server may end the session.
 func TestHoldEndsWithTheLocalLease(t *testing.T) {
