@@ -223,7 +223,7 @@ func TestRoomPassesToTheOpeningInTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		release, err := openOffice(t, n).accounting.reserveSession(&state.OpenSession{Session: "b", Key: "key", Digest: digest(body)})
+		release, err := openOffice(t, n).accounting.reserveSession(&state.OpenSession{Session: "b", Key: "key", Digest: digestOf(body)})
 		if err != nil {
 			t.Fatal(err)
 		}

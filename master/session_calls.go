@@ -3,8 +3,6 @@ package master
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -28,7 +26,7 @@ func (o *office) openSession(ctx context.Context, req OpenSessionRequest) (locka
 	}
 	c := &state.OpenSession{Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: req.Key}
 	if req.Key != "" {
-		c.Digest = digest(req.SessionRequest)
+		c.Digest = digestOf(req.SessionRequest)
 	}
 	for {
 		v, err := o.sessionUnder(req.Caller, c)
@@ -80,16 +78,6 @@ func (o *office) sessionUnder(by Caller, op *state.OpenSession) (*state.Session,
 func errOtherBody(key string) error {
 	return lockapi.Errorf(lockapi.CodeConflict,
 		"%s %q was used for a session with another body; use a fresh key for a new session", lockapi.HeaderIdempotencyKey, key)
-}
-
-// digest is the fingerprint of a request that came with an idempotency key.
-func digest(req lockapi.SessionRequest) []byte {
-	raw, err := json.Marshal(req) // map keys are sorted
-	if err != nil {
-		panic(err) // strings and numbers only
-	}
-	sum := sha256.Sum256(raw)
-	return sum[:16]
 }
 
 // CloseSession ends a session and frees all that it holds, without lock-delay.
