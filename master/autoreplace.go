@@ -29,9 +29,13 @@ func (a *absences) note(now, most time.Duration, r roll) {
 	unheard, answers := make(map[string]time.Duration, len(r.members)), make(map[string]uint64, len(r.members))
 	for _, v := range r.members {
 		id := admission.ServerID(v.ID, v.Directory)
-		unheard[id], answers[id] = 0, v.Answers
+		answers[id] = v.Answers
+		if !r.othersAreWell(v.ID) {
+			continue // the time begins with the first look at which they are
+		}
 		heard := v.there || v.Answers != a.answers[id]
-		if was, known := a.unheard[id]; known && !heard && r.othersAreWell(v.ID) {
+		unheard[id] = 0
+		if was, known := a.unheard[id]; known && !heard {
 			unheard[id] = was + since
 		}
 	}

@@ -136,6 +136,23 @@ func TestOthersAreWellAllTheWhile(t *testing.T) {
 	})
 }
 
+// TestTimeBeginsWithALook at which all others are well.
+func TestTimeBeginsWithALook(t *testing.T) {
+	const most = time.Minute
+	var a absences
+	away := wiped()
+	away.members[2].well = false
+	for at, look := range []struct {
+		roll
+		want time.Duration
+	}{{wiped(), 0}, {wiped(), 10 * time.Second}, {away, 0}, {wiped(), 0}, {wiped(), 10 * time.Second}} {
+		a.note(time.Duration(at)*10*time.Second, most, look.roll)
+		if got := a.of("r2", look.roll); got != look.want {
+			t.Errorf("at the look %d it was not heard of for %v, want %v", at, got, look.want)
+		}
+	}
+}
+
 // TestAnswersToRaftAreHeard: a directory that answers the master's messages is not gone,
 // whatever answers in its place when it is asked.
 func TestAnswersToRaftAreHeard(t *testing.T) {

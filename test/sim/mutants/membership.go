@@ -75,7 +75,7 @@ func membership() []Mutant {
 		{"silence-of-before", section, "for how long a directory was not heard of is counted by one office alone",
 			"a master is elected while a member's directory is gone",
 			overlay.Edit{File: auto,
-				Old: "known && !heard && r.othersAreWell(v.ID) {\n\t\t\tunheard[id] = was + since",
-				New: "!heard && r.othersAreWell(v.ID) {\n\t\t\tunheard[id] = was + since\n\t\t\tif !known {\n\t\t\t\tunheard[id] = now\n\t\t\t}"}},
+				Old: "known && !heard {\n\t\t\tunheard[id] = was + since",
+				New: "!heard {\n\t\t\tunheard[id] = was + since\n\t\t\tif !known {\n\t\t\t\tunheard[id] = now\n\t\t\t}"}},
 	}
 }
