@@ -56,5 +56,5 @@ type Mutant struct {
 
 // All lists the mutants, those of one layer together. Their names are unique.
 func All() []Mutant {
-	return slices.Concat(leases(), offices(), sessions(), locks(), answers(), pipelines(), sdk(), members(), membership(), disks(), files(), events(), access(), backups(), history(), snapshots())
+	return slices.Concat(leases(), offices(), sessions(), locks(), answers(), pipelines(), sdk(), members(), membership(), disks(), files(), events(), access(), backups(), history(), ownState(), snapshots())
 }

@@ -81,6 +81,9 @@ func (k *keeper) take(p *process) {
 		k.w.fail("a backup by %s says that it is of entry %d, revision %d, token %d, and is of %d, %d, %d", p.m.id, h.Index, h.Revision, h.Token, s.Index, s.Revision, s.LastToken())
 	}
 	j.backedUp(p.m.id, floor, s)
+	if known := p.disk.knew; own && s.Revision < known && !p.m.putBack {
+		k.w.fail("a backup by %s of its own state is of revision %d; it had applied %d before it was started", p.m.id, s.Revision, known)
+	}
 	j.restored(s, uint64(k.rng.Int64N(2_000)))
 }
 

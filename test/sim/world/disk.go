@@ -40,6 +40,7 @@ type disk struct {
 	snapshot  ending
 	low, high uint64
 	begun     uint64 // as far as there are entries, snapshots, or writes of them under way
+	knew      uint64 // the revision that earlier processes had applied
 	votes     map[string][]byte
 	who       admission.Identity
 }

@@ -27,6 +27,7 @@ type judge struct {
 	holds   map[pair]uint64          // the last token of each pair
 	top     uint64                   // highest token so far
 	told    uint64                   // index of the latest entry whose effect somebody was told of
+	telling []toldBy                 // how that went on
 	stored  map[uint64]raft.Log      // what disks had at each index, of the highest term
 	ended   map[string]end           // by session
 	delays  map[string]time.Duration // by path: until when nobody may be granted
@@ -88,6 +89,7 @@ func (j *judge) look() {
 	}
 	j.leases()
 	j.overdue()
+	j.noteTold()
 }
 
 // mostPoints is how many steps may be made at one instant: more, and somebody

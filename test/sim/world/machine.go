@@ -170,7 +170,7 @@ func (p *process) open() {
 	log = log.With().Logger()
 	p.master = master.New(watched{p.replica, p}, p.replica, master.Options{
 		Cell: "sim", ID: m.id, Version: "sim", LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(),
-		Clock: p.now, Logger: log, AutoReplace: m.w.steward.autoReplace(), Level: p.level,
+		Clock: p.now, StaleFor: staleFor, Logger: log, AutoReplace: m.w.steward.autoReplace(), Level: p.level,
 	})
 	p.server = server.New(server.Options{
 		Master: p.master, Logger: log, Registry: prometheus.NewRegistry(), Peers: m.w.endpoint(m.id, p.gone),
@@ -232,6 +232,9 @@ func (m *machine) crash() {
 	}
 	m.w.trace.note(m.id, "crashes")
 	m.process = nil
+	if p.replica != nil {
+		m.disk.knew = max(m.disk.knew, p.replica.State().Revision)
+	}
 	m.w.judge.roster.leaves(p.disk.who.ServerID(), m.w.now())
 	p.kill()
 	p.disk.unmount()
@@ -270,7 +273,7 @@ func (m *machine) wake() {
 	if m.resume != nil {
 		m.w.trace.note(m.id, "goes on")
 		close(m.resume)
-		m.resume = nil
+		m.resume, m.w.woke = nil, m.w.now()
 	}
 }
 

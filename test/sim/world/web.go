@@ -125,6 +125,7 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 	}
 	done := make(chan *http.Response, 1)
 	out := &reply{ResponseRecorder: httptest.NewRecorder(), stream: &stream{e: e, q: q, at: p, more: make(chan struct{})}, began: make(chan struct{})}
+	began := e.w.now()
 	go func() {
 		defer cancel()
 		defer stop()
@@ -132,6 +133,9 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		out.over()
 		e.w.judge.deny(ahead, out.ResponseRecorder)
 		e.w.judge.answered(q, out.ResponseRecorder)
+		if !p.dead() {
+			e.w.judge.ownAnswer(p, q, began, out.ResponseRecorder)
+		}
 		if claims {
 			e.w.calling[who]--
 			e.w.called[who] = e.w.now()

@@ -55,6 +55,7 @@ type world struct {
 	lease         time.Duration          // of all masters, unless mixed
 	mixed         bool                   // replicas are configured differently
 	pauses        bool                   // pauses may fall anywhere
+	woke          time.Duration          // when a machine last went on after a pause
 	old           *machine               // the last one against which another campaigned
 	waiting       *machine               // see lieInWait
 	snapshotAfter uint64                 // entries
@@ -201,6 +202,7 @@ func (w *world) run() *Failure {
 	w.keeper.start()
 	w.historian.start()
 	w.play()
+	w.exile()
 	if !w.failed() {
 		w.settle()
 	}
