@@ -112,6 +112,16 @@ func (a *acquisition) ask(ctx context.Context) (grant lockapi.Grant, err error) 
 	defer a.disarm()
 	q := a.acquireCall(&a.req, &grant)
 	q.wait, q.cut = time.Duration(a.req.WaitMS)*time.Millisecond, under
+	if a.req.Queue {
+		over := a.s.c.clock.now() + q.wait
+		q.renew = func(q *call) {
+			// A proxy may end each attempt before its time. The last one has to
+			// be answered when the wait is over, and so asks for less.
+			q.wait = min(q.wait, max(over-a.s.c.clock.now(), time.Millisecond))
+			a.req.WaitMS = q.wait.Milliseconds()
+			q.body = encode(&a.req)
+		}
+	}
 	settle := a.withdrawAtEnd(ctx, cut)
 	err = a.s.c.calls.do(ctx, &q)
 	settle()

@@ -25,6 +25,7 @@ type call struct {
 	any    bool               // any replica may take it and ask the master itself
 	stale  bool               // what may be out of date will do
 	cut    context.Context    // if set, attempts run under it rather than the caller's context
+	renew  func(*call)        // if set, is called before each further attempt, for what depends on the time
 	status int                // of success; 0 stands for any 2xx
 	check  func(*call) string // says what is wrong with out, given want; may be nil
 	want   wanted

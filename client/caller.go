@@ -72,6 +72,12 @@ func (c *caller) see(ctx context.Context, q *call) error {
 		}
 		last = err
 		c.log.Debug("stout: attempt failed", "method", q.method, "path", q.path, "replica", at, "error", err)
+		if q.renew != nil {
+			q.renew(q)
+		}
+		if q.wait > 0 && c.clock.now()-q.hedge.sent >= mostPause {
+			pause.reset() // it waited as it should, and something on the way ended that
+		}
 		if hops++; next == redirect && hops <= mostHops {
 			continue
 		}

@@ -1,6 +1,9 @@
 package client
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -107,5 +110,56 @@ func TestWaitOverWhileMastershipMoves(t *testing.T) {
 				f.lose(func(*http.Request) bool { return false })
 			})
 		})
+	}
+}
+
+// idleProxy ends a call that is not answered within after, as a proxy does with
+// a connection that is idle.
+type idleProxy struct {
+	http.RoundTripper
+	after time.Duration
+}
+
+func (p idleProxy) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(req.Context(), p.after)
+	defer cancel()
+	resp, err := p.RoundTripper.RoundTrip(req.WithContext(ctx))
+	if err != nil && req.Context().Err() == nil {
+		err = io.EOF
+	}
+	return resp, err
+}
+
+// A wait that outlasts what a proxy allows a call ends as any other: when it is
+// over, with the news that somebody has the lock, or with the lock.
+func TestWaitOutlastsAProxy(t *testing.T) {
+	for _, idle := range []time.Duration{time.Second, 3 * time.Second, 7900 * time.Millisecond, 8 * time.Second} {
+		for _, free := range []time.Duration{time.Hour, 6 * time.Second, 7950 * time.Millisecond} {
+			bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+				const wait = 8 * time.Second
+				h := lock(t, open(t, c), "/a")
+				time.AfterFunc(free, func() { _ = h.Unlock(context.Background()) })
+				proxied, err := Config{
+					URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: idleProxy{f, idle}, Clock: c.clock.now,
+				}.New()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer proxied.Close()
+				s := open(t, proxied)
+				began := time.Now()
+				held, err := s.Lock(t.Context(), "/a", Wait(wait))
+				took := time.Since(began)
+				if free < wait {
+					if err != nil || took > free+300*time.Millisecond {
+						t.Errorf("cut after %v, free after %v: %v after %v", idle, free, err, took)
+					}
+					return
+				}
+				if held != nil || !errors.Is(err, ErrLockHeld) || took < wait || took > wait+200*time.Millisecond || f.waiting("/a") != 0 {
+					t.Errorf("cut after %v: %v after %v, %d wait still", idle, err, took, f.waiting("/a"))
+				}
+			})
+		}
 	}
 }
