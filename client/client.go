@@ -34,6 +34,11 @@ type Client struct {
 
 // Close closes the connections that are idle, and ends the search for replicas.
 // Sessions of the client are not closed by it: close them first.
+//
+// A client that is dropped without Close, and has no session, is collected
+// within a minute, and its connections with it. A session keeps its client, and
+// two connections, until it is closed or expires: the garbage collector ends no
+// session, since a program may work under a lock whose values it has dropped.
 func (c *Client) Close() error {
 	c.calls.finder.close()
 	c.calls.close()

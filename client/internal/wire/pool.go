@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"weak"
 )
 
 const (
@@ -194,8 +195,19 @@ func (p *Pool) put(addr string, c *conn) {
 	}
 	p.idle[addr] = append(p.idle[addr], c)
 	if p.reaper == nil {
-		p.reaper = time.AfterFunc(idleTime, func() { p.reap(time.Now().Add(-idleTime)) })
+		p.reapIn(idleTime)
 	}
+}
+
+// reapIn has reap called. The timer does not keep the pool: one that is dropped
+// is collected with its connections, which closes them.
+func (p *Pool) reapIn(d time.Duration) {
+	dropped := weak.Make(p)
+	p.reaper = time.AfterFunc(d, func() {
+		if p := dropped.Value(); p != nil {
+			p.reap(time.Now().Add(-idleTime))
+		}
+	})
 }
 
 // reap closes the connections that have been idle since before.
@@ -219,7 +231,7 @@ func (p *Pool) reap(before time.Time) {
 		}
 	}
 	if len(p.idle) > 0 {
-		p.reaper = time.AfterFunc(idleTime/2, func() { p.reap(time.Now().Add(-idleTime)) })
+		p.reapIn(idleTime / 2)
 	}
 }
 

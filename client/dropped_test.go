@@ -1,0 +1,44 @@
+package client
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// A client that is dropped without Close leaves no connection, though the timer
+// that closes idle ones still runs.
+func TestDroppedClient(t *testing.T) {
+	closed := make(chan struct{}, 1)
+	server := httptest.NewUnstartedServer(newFakeCell())
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateClosed {
+			closed <- struct{}{}
+		}
+	}
+	server.Start()
+	defer server.Close()
+	func() {
+		c, err := Config{URLs: []string{server.URL}, OnlyURLs: true}.New() // else a look at the cell keeps it a while
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cell, err := c.Cell(t.Context()); err != nil || cell.Cell != "fake" {
+			t.Fatalf("%+v, %v", cell, err)
+		}
+	}()
+	end := time.After(time.Minute)
+	for {
+		runtime.GC()
+		select {
+		case <-closed:
+			return
+		case <-end:
+			t.Fatal("the connection is still open")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
