@@ -25,6 +25,7 @@ type fakeCell struct {
 	master   string
 	next     string // the directory that is to be r3's
 	steps    int    // how often was asked how far it is
+	reads    int    // of single locks
 	serial   int
 	token    uint64
 	sessions map[string]*fakeSession

@@ -252,6 +252,7 @@ func (c *fakeCell) postKeepalive(r *http.Request) (any, error) {
 func lockPath(r *http.Request) string { return "/" + r.PathValue("path") }
 
 func (c *fakeCell) getLock(r *http.Request) (any, error) {
+	c.reads++
 	path := lockPath(r)
 	out := c.lock(path)
 	if most, _ := strconv.Atoi(r.URL.Query().Get("waiters")); most > 0 && c.locks[path] != nil {

@@ -165,8 +165,8 @@ func (s *supervisor) look(over bool) time.Duration {
 	due, nap := s.watch.step(remaining)
 	switch due {
 	case syscall.SIGTERM:
-		s.notice(Told)
 		s.proc.tell()
+		s.notice(Told)
 	case syscall.SIGKILL:
 		s.proc.kill()
 		s.notice(Killed)

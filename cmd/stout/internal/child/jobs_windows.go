@@ -46,3 +46,6 @@ func Foreground() bool { return true }
 
 // DieOfInterrupt does nothing: programs do not die of signals here.
 func DieOfInterrupt() {}
+
+// DieOfPipe does nothing either.
+func DieOfPipe(*os.File) {}

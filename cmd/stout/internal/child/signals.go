@@ -57,3 +57,10 @@ func DieOfInterrupt() {
 		time.Sleep(time.Second) // for the signal to end us
 	}
 }
+
+// DieOfPipe ends this process as the system ends a program that writes to a pipe
+// without a reader: by SIGPIPE. It returns only if there is a reader after all.
+func DieOfPipe(stdout *os.File) {
+	signal.Reset(syscall.SIGPIPE)
+	_, _ = stdout.WriteString("\n") // Go's runtime raises it at such a write only
+}

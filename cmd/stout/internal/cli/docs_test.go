@@ -36,7 +36,7 @@ func TestCommandsOfTheDocs(t *testing.T) {
 					continue
 				}
 				seen++
-				a := &app{ui: newUI(os.Stdout, os.Stderr, false, true)}
+				a := new(app)
 				cmd, rest, err := a.root().Find(words[1:])
 				if err == nil {
 					err = cmd.ParseFlags(rest)

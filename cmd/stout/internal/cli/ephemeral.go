@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"time"
@@ -31,23 +32,24 @@ type ephemeral struct {
 func (a *app) putEphemeral(ctx context.Context, f *putFlags, content []byte) error {
 	signals, stop := child.Signals()
 	defer stop()
-	e, err := unlessSignalled(ctx, signals, func(ctx context.Context) (*ephemeral, error) { return a.writeEphemeral(ctx, f, content) })
+	e, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (*ephemeral, error) { return a.writeEphemeral(ctx, f, content) })
 	if e != nil {
 		defer a.endFile(e.session)
 	}
 	if err != nil {
 		return err
 	}
-	if len(f.command) == 0 || a.ui.json {
-		if err := a.showStat(e.stat); err != nil {
-			return err
-		}
+	if len(f.command) > 0 {
+		return a.runBeside(ctx, e, f, signals)
 	}
-	if len(f.command) == 0 {
-		a.ui.note("Ctrl-C deletes it")
-		return awaitEnd(e.session, signals)
+	early, err := untilSignal(ctx, signals, func() error {
+		defer a.ui.note("Ctrl-C deletes it")
+		return a.showStat(e.stat)
+	}, e.session.Done(), nil)
+	if early {
+		return sessionOver()
 	}
-	return a.runBeside(e.session, f, signals)
+	return err
 }
 
 // writeEphemeral opens a session and writes the file. What it returns beside an
@@ -66,20 +68,6 @@ func (a *app) writeEphemeral(ctx context.Context, f *putFlags, content []byte) (
 	return &ephemeral{session, stat}, err
 }
 
-// awaitEnd waits for a signal, which is the ordinary end, or for the session's.
-func awaitEnd(session *client.Session, signals <-chan os.Signal) error {
-	for {
-		select {
-		case sig := <-signals:
-			if child.Ends(sig) {
-				return nil
-			}
-		case <-session.Done():
-			return sessionOver()
-		}
-	}
-}
-
 func sessionOver() *failure {
 	return &failure{code: exitLost, message: "the session was ended (closed or expired), and the file with it"}
 }
@@ -92,35 +80,25 @@ func (unbounded) Remaining() time.Duration { return math.MaxInt64 }
 func (u unbounded) Done() <-chan struct{}  { return u }
 
 // runBeside runs the command until it has ended. Its exit code is ours.
-func (a *app) runBeside(session *client.Session, f *putFlags, signals <-chan os.Signal) error {
-	name := clean(f.command[0])
-	result, err := child.Run(child.Command{
+func (a *app) runBeside(ctx context.Context, e *ephemeral, f *putFlags, signals <-chan os.Signal) error {
+	if a.ui.json { // before what the command writes
+		_, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (any, error) {
+			return nil, async.Do(ctx, func() error { return a.showStat(e.stat) })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	result, err := a.command(child.Command{
 		Args: f.command, Env: append(a.cellEnvironment(), "STOUT_PATH="+f.path),
-		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
-		Margins: child.Margins{Term: lastSteps, Kill: lastSteps}, Revoked: session.Done(), Signals: signals,
-		Notice: func(e child.Event) {
-			switch e {
-			case child.Told:
-				a.ui.note("the session is over; told %s to stop (%s)", name, child.TellWord)
-			case child.Killed:
-				a.ui.note("the session is over; killed %s (%s)", name, child.KillWord)
-			case child.Stopped:
-				a.ui.note("stopped; unless continued, %s is gone in %s", clean(f.path), human(f.ttl))
-			}
-		},
-	}, make(unbounded))
-	if start, ok := errors.AsType[*child.StartError](err); ok {
-		return &failure{code: start.Code(), message: start.Error()}
-	}
-	switch {
-	case err != nil:
-		return err
-	case result.Lost || session.Err() != nil:
+		Margins: child.Margins{Term: lastSteps, Kill: lastSteps}, Revoked: e.session.Done(), Signals: signals,
+	}, make(unbounded), func(what child.Event) string {
+		return happened(what, f.command[0], "the session is over", fmt.Sprintf("%s is gone in %s", clean(f.path), human(f.ttl)))
+	})
+	if result.Lost || e.session.Err() != nil {
 		return sessionOver()
-	case result.Code != exitOK:
-		return &failure{code: result.Code, interrupted: result.Interrupted}
 	}
-	return nil
+	return err
 }
 
 // endFile ends the session, and the file with it.

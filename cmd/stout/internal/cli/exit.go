@@ -21,6 +21,7 @@ const (
 	exitNoMaster    = 3   // replicas answer, and the cell has no master now
 	exitUnreachable = 4   // no replica answers
 	exitUnknown     = 6   // a change may or may not be done (5 is that of doctor and rehearse)
+	exitUnwritten   = 74  // the answer could not be written (EX_IOERR), whatever it was
 	exitUnavailable = 69  // stout lock: the cell could not give it (EX_UNAVAILABLE of sysexits.h)
 	exitConflict    = 75  // stout lock: somebody else has it, or it is delayed (EX_TEMPFAIL)
 	exitLost        = 76  // stout lock: lost before the command ended, whatever its own code
@@ -29,11 +30,12 @@ const (
 
 // exitHelp is part of the help of every command that has nothing to add.
 const exitHelp = `Exit codes: 0 done, 1 the cell said no, 2 wrong usage, 3 the cell has no
-master, 4 no replica can be reached.`
+master, 4 no replica can be reached, 74 the answer can't be written.`
 
 // changeHelp is that of commands that change something.
 const changeHelp = `Exit codes: 0 done, 1 the cell said no, 2 wrong usage, 3 the cell has no
-master, 4 no replica can be reached, 6 it is not known whether it is done.`
+master, 4 no replica can be reached, 6 it is not known whether it is done, 74
+the answer can't be written.`
 
 // failure is an error that knows its exit code and what to do about it. An
 // empty message prints nothing: all was said already, or the code says it.
@@ -46,6 +48,8 @@ type failure struct {
 	expected bool
 	// interrupted: a Ctrl-C ended us, and the shell must see that it did.
 	interrupted bool
+	// unread: the reader of standard output has gone, and ends us.
+	unread bool
 }
 
 func (f *failure) Error() string { return f.message }

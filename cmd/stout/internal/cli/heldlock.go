@@ -42,19 +42,14 @@ func (h *heldLock) why() error {
 	return client.ErrJeopardy
 }
 
-// notice says what happens to the running command.
-func (a *app) notice(h *heldLock) func(child.Event) {
-	path, name := clean(h.flags.path), clean(h.flags.command[0])
-	return func(e child.Event) {
-		switch e {
-		case child.Told:
-			a.ui.note("%s; told %s to stop (%s)", cutShort(h.why(), path, "was not renewed"), name, child.TellWord)
-		case child.Killed:
-			a.ui.note("%s; killed %s (%s)", cutShort(h.why(), path, "is over or about to end"), name, child.KillWord)
-		case child.Stopped:
-			a.ui.note("stopped; unless continued, %s is lost in %s", path, human(h.flags.ttl))
-		}
+// says puts what happens to the running command into words.
+func (h *heldLock) says(e child.Event) string {
+	lease := "was not renewed"
+	if e == child.Killed {
+		lease = "is over or about to end"
 	}
+	path := clean(h.flags.path)
+	return happened(e, h.flags.command[0], cutShort(h.why(), path, lease), fmt.Sprintf("%s is lost in %s", path, human(h.flags.ttl)))
 }
 
 // cutShort is why a command cannot go on; lease says how its lease stands,

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -11,7 +10,7 @@ import (
 // The help of every command fits into 80 columns, and speaks of durations as
 // such.
 func TestHelp(t *testing.T) {
-	a := &app{ui: newUI(os.Stdout, os.Stderr, false, true)}
+	a := new(app)
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		help := cmd.Long + "\n" + cmd.UsageString()

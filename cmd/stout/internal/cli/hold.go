@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 func (a *app) lock(ctx context.Context, f lockFlags) error {
 	signals, stop := child.Signals()
 	defer stop()
-	h, err := unlessSignalled(ctx, signals, func(ctx context.Context) (*heldLock, error) { return a.acquire(ctx, f) })
+	h, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (*heldLock, error) { return a.acquire(ctx, f) })
 	if err != nil {
 		if h != nil { // granted at the moment of the signal
 			a.giveBack(h)
@@ -41,7 +42,7 @@ func (a *app) serve(ctx context.Context, h *heldLock, signals <-chan os.Signal) 
 	if len(h.flags.command) > 0 {
 		spend = a.run
 	}
-	why, err := spend(h, signals)
+	why, err := spend(ctx, h, signals)
 	cancel() // what we release ourselves must not be reported as lost
 	if gone := a.giveBack(h); why == nil {
 		why = gone
@@ -53,8 +54,9 @@ func (a *app) serve(ctx context.Context, h *heldLock, signals <-chan os.Signal) 
 }
 
 // unlessSignalled runs f, and has it give up at the first signal that ends
-// programs. It returns only when f has, with f's value in any case.
-func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, f func(context.Context) (T, error)) (T, error) {
+// programs. It returns only when f has, with f's value in any case. Other
+// signals go to rest, where there is one with room for them.
+func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, rest chan<- os.Signal, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := async.Go(func() (T, error) { return f(ctx) })
@@ -64,6 +66,10 @@ func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, f fun
 			return out.Value, out.Err
 		case sig := <-signals:
 			if !child.Ends(sig) {
+				select {
+				case rest <- sig:
+				default:
+				}
 				continue
 			}
 			cancel()
@@ -79,43 +85,82 @@ func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, f fun
 // run runs the command under the lock. It returns why the lock was lost, if the
 // command was asked to stop or killed for it; the error is how the command
 // ended. The command's exit code is ours.
-func (a *app) run(h *heldLock, signals <-chan os.Signal) (lost, ended error) {
-	result, err := child.Run(child.Command{
+func (a *app) run(_ context.Context, h *heldLock, signals <-chan os.Signal) (lost, ended error) {
+	result, err := a.command(child.Command{
 		Args: h.flags.command, Env: a.environment(h.Held),
-		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
-		Margins: h.flags.margins, Revoked: h.watch.gone,
-		Signals: signals, Notice: a.notice(h),
-	}, h)
-	if start, ok := errors.AsType[*child.StartError](err); ok {
-		return nil, &failure{code: start.Code(), message: start.Error()}
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case result.Lost:
+		Margins: h.flags.margins, Revoked: h.watch.gone, Signals: signals,
+	}, h, h.says)
+	if result.Lost {
 		return h.why(), nil
-	case result.Code != exitOK:
-		return nil, &failure{code: result.Code, interrupted: result.Interrupted}
 	}
-	return nil, nil
+	return nil, err
+}
+
+// command runs a command that has our streams, and for standard input its own
+// where it is given one. says puts what happens to it into words. The error is
+// that it did not start, or has an exit code other than 0.
+func (a *app) command(c child.Command, lease child.Lease, says func(child.Event) string) (child.Result, error) {
+	c.Stdin, c.Stdout, c.Stderr = cmp.Or(c.Stdin, a.stdin), a.stdout, a.stderr
+	c.Notice = func(e child.Event) {
+		a.ui.note("%s", says(e))
+		if e == child.Stopped {
+			a.notices.settle() // this process stops next
+		}
+	}
+	result, err := child.Run(c, lease)
+	if start, ok := errors.AsType[*child.StartError](err); ok {
+		return result, &failure{code: start.Code(), message: start.Error()}
+	}
+	if err == nil && result.Code != exitOK {
+		err = &failure{code: result.Code, interrupted: result.Interrupted}
+	}
+	return result, err
+}
+
+// happened is what happens to a command and why, or, where it is stopped from
+// the keyboard, what is at stake.
+func happened(e child.Event, name, why, stake string) string {
+	switch e {
+	case child.Told:
+		return fmt.Sprintf("%s; told %s to stop (%s)", why, clean(name), child.TellWord)
+	case child.Killed:
+		return fmt.Sprintf("%s; killed %s (%s)", why, clean(name), child.KillWord)
+	}
+	return "stopped; unless continued, " + stake
 }
 
 // hold prints the grant and keeps it until a signal ends us, which is the
 // ordinary end, or until it is lost.
-func (a *app) hold(h *heldLock, signals <-chan os.Signal) (lost, ended error) {
-	if err := a.showGrant(h.session.ID(), h.Held); err != nil {
-		return nil, err
+func (a *app) hold(ctx context.Context, h *heldLock, signals <-chan os.Signal) (lost, ended error) {
+	early, err := untilSignal(ctx, signals, func() error { return a.showGrant(h.session.ID(), h.Held) }, h.Done(), h.watch.gone)
+	if early {
+		return h.why(), nil
 	}
+	return nil, err
+}
+
+// untilSignal returns at the first signal that ends programs, or when ctx ends.
+// It reports whether one of the channels was closed before. show is called
+// beside that: standard output may block.
+func untilSignal(ctx context.Context, signals <-chan os.Signal, show func() error, over, gone <-chan struct{}) (early bool, err error) {
+	shown := async.Err(show)
 	for {
 		select {
+		case err := <-shown:
+			if err != nil {
+				return false, err
+			}
+			shown = nil
 		case sig := <-signals:
 			if child.Ends(sig) {
-				return nil, nil
+				return false, nil
 			}
-		case <-h.Done():
-			return h.why(), nil
-		case <-h.watch.gone:
-			return h.why(), nil
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case <-over:
+			return true, nil
+		case <-gone:
+			return true, nil
 		}
 	}
 }

@@ -161,7 +161,7 @@ func (a *app) rehearse(ctx context.Context, r rehearsal) error {
 func (a *app) runRehearsal(ctx context.Context, run *rehearse.Rehearsal, before *rehearse.Before) (rehearse.Report, error) {
 	signals, stop := child.Signals()
 	defer stop()
-	report, err := unlessSignalled(ctx, signals, func(ctx context.Context) (rehearse.Report, error) { return run.Run(ctx, before) })
+	report, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (rehearse.Report, error) { return run.Run(ctx, before) })
 	a.ui.progress("", "")
 	if f, ok := errors.AsType[*failure](err); ok {
 		interrupted(f, report, clean(before.Cell.Master.ID))

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +34,9 @@ var localCell = []string{"127.0.0.1:7101", "127.0.0.1:7102", "127.0.0.1:7103"}
 
 // app is one run of stout.
 type app struct {
-	stdin, stdout, stderr *os.File
+	stdin, stdout, stderr *os.File // what is printed goes through answers and notices
+	answers               *answers
+	notices               *notices
 	opts                  options
 	ui                    *ui
 	client                *client.Client
@@ -57,25 +61,50 @@ type options struct {
 // Run executes the command line args (without the program's name) and returns
 // the exit code. It writes to the given files only.
 func Run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
-	a.ui = newUI(stdout, stderr, false, false) // until the flags are known
+	// A write to a pipe without a reader then fails, and ends no command.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	said := &notices{to: stderr}
+	a := &app{
+		stdin: stdin, stdout: stdout, stderr: stderr,
+		notices: said, answers: &answers{to: stdout, before: said.settle, end: cancel},
+	}
+	a.ui = newUI(a, false, false) // until the flags are known
 	root := a.root()
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(a.answers)
+	root.SetErr(a.notices)
 	cmd, err := root.ExecuteContextC(ctx)
 	if a.client != nil {
 		_ = a.client.Close()
 	}
-	if err == nil {
-		return exitOK
-	}
-	f := a.explain(a.usage(cmd, err))
+	f := a.ending(cmd, err)
 	a.ui.failure(f)
-	if f.interrupted {
+	a.notices.flush(lastNotices)
+	switch {
+	case f.interrupted:
 		child.DieOfInterrupt()
+	case f.unread:
+		child.DieOfPipe(stdout)
 	}
 	return f.code
+}
+
+// ending is how a run ends whose command returned err. An answer that was not
+// written counts for more than anything else: the caller does not have it. A
+// reader that has read enough, as head does, is no fault: the run then ends as
+// other programs do, by SIGPIPE.
+func (a *app) ending(cmd *cobra.Command, err error) *failure {
+	switch lost := a.answers.lost(); {
+	case errors.Is(lost, syscall.EPIPE):
+		return &failure{code: exitSignal + int(syscall.SIGPIPE), unread: true}
+	case lost != nil:
+		return &failure{code: exitUnwritten, message: fmt.Sprintf("the answer is not whole: %v", lost)}
+	case err != nil:
+		return a.explain(a.usage(cmd, err))
+	}
+	return &failure{code: exitOK}
 }
 
 // usage marks every error from before the command began as one of usage: that
@@ -204,7 +233,7 @@ func (a *app) checkFlags() error {
 	if a.opts.timeout <= 0 {
 		return usagef("--timeout is %v; it must be above zero", a.opts.timeout)
 	}
-	a.ui = newUI(a.stdout, a.stderr, a.opts.output == "json", a.opts.noColor)
+	a.ui = newUI(a, a.opts.output == "json", a.opts.noColor)
 	a.ui.quiet = a.opts.quiet
 	return nil
 }

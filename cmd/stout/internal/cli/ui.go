@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
-// This file is all that writes to the terminal. The rules are:
+// This file is all that is printed, through the two of streams.go. The rules are:
 //
 //   - Answers go to standard output, everything else to standard error, behind
 //     "stout: ". No capital at the start of a message, no full stop at its end.
@@ -50,22 +50,22 @@ type palette struct {
 
 // newUI decides about colour: never where that was turned off by flag or by
 // NO_COLOR (no-color.org), and not on a dumb terminal.
-func newUI(stdout, stderr *os.File, asJSON, noColor bool) *ui {
+func newUI(a *app, asJSON, noColor bool) *ui {
 	noColor = noColor || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
-	u := &ui{out: newPalette(stdout, noColor), err: newPalette(stderr, noColor), json: asJSON}
-	u.width, _, _ = term.GetSize(int(stdout.Fd())) // 0 where it is no terminal
-	u.errWidth, _, _ = term.GetSize(int(stderr.Fd()))
-	u.screen = term.IsTerminal(int(stdout.Fd()))
-	u.live = term.IsTerminal(int(stderr.Fd())) && os.Getenv("TERM") != "dumb"
-	return u
-}
-
-func newPalette(f *os.File, noColor bool) palette {
-	profile := termenv.Ascii
-	if !noColor && term.IsTerminal(int(f.Fd())) {
-		profile = termenv.ANSI
+	u := &ui{json: asJSON}
+	u.width, _, _ = term.GetSize(int(a.stdout.Fd())) // 0 where it is no terminal
+	u.errWidth, _, _ = term.GetSize(int(a.stderr.Fd()))
+	u.screen = term.IsTerminal(int(a.stdout.Fd()))
+	u.live = term.IsTerminal(int(a.stderr.Fd()))
+	profile := func(coloured bool) termenv.Profile {
+		if coloured && !noColor {
+			return termenv.ANSI
+		}
+		return termenv.Ascii
 	}
-	return paint(f, profile)
+	u.out, u.err = paint(a.answers, profile(u.screen)), paint(a.notices, profile(u.live))
+	u.live = u.live && os.Getenv("TERM") != "dumb"
+	return u
 }
 
 func paint(w io.Writer, profile termenv.Profile) palette {

@@ -182,7 +182,7 @@ func TestWaitWatchTells(t *testing.T) {
 // waits for it gives it back.
 func TestAwaitReturnsWhatCameWithTheSignal(t *testing.T) {
 	signals := make(chan os.Signal, 1)
-	value, err := unlessSignalled(t.Context(), signals, func(ctx context.Context) (int, error) {
+	value, err := unlessSignalled(t.Context(), signals, nil, func(ctx context.Context) (int, error) {
 		signals <- syscall.SIGTERM
 		<-ctx.Done()
 		return 42, nil

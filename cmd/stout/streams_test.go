@@ -1,0 +1,196 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// fullPipe is the end to write of a pipe that takes nothing more, and its other
+// end, which nobody reads.
+func fullPipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	var ends [2]int
+	if err := errors.Join(syscall.Pipe(ends[:]), syscall.SetNonblock(ends[1], true)); err != nil {
+		t.Fatal(err)
+	}
+	for size := 1 << 12; size > 0; {
+		if _, err := syscall.Write(ends[1], make([]byte, size)); err != nil {
+			size /= 2
+		}
+	}
+	if err := syscall.SetNonblock(ends[1], false); err != nil {
+		t.Fatal(err)
+	}
+	r, w = os.NewFile(uintptr(ends[0]), "r"), os.NewFile(uintptr(ends[1]), "w")
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+// started starts stout against a cell. The function returned waits for its end.
+func started(t *testing.T, c *fakeCell, stdout, stderr *os.File, args ...string) (cmd *exec.Cmd, ended func() *os.ProcessState) {
+	t.Helper()
+	cmd = exec.Command("stout", args...)
+	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.url)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, func() *os.ProcessState {
+		kill := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		defer kill.Stop()
+		_ = cmd.Wait()
+		return cmd.ProcessState
+	}
+}
+
+// awaited waits until a condition of the cell holds.
+func awaited(t *testing.T, c *fakeCell, holds func() bool) {
+	t.Helper()
+	end := time.After(patience)
+	for {
+		c.mu.Lock()
+		ok, changed := holds(), c.changed
+		c.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-time.After(5 * time.Millisecond): // it is no change of the cell's
+		case <-end:
+			t.Fatal("it does not come about")
+		}
+	}
+}
+
+// The command of stout lock is told, and a hold without one ends, though nobody
+// takes what stout says of it: standard error, or all that it prints, is a pipe
+// that is full, or has no reader.
+func TestLockWithoutAReader(t *testing.T) {
+	t.Parallel()
+	for _, reader := range []string{"hangs", "gone"} {
+		for _, command := range []string{"", "sleep 1000"} {
+			t.Run(reader+" "+command, func(t *testing.T) {
+				t.Parallel()
+				c, stop := serveFakeCell()
+				t.Cleanup(stop)
+				r, w := fullPipe(t)
+				if reader == "gone" {
+					r.Close()
+				}
+				args, stdout := []string{"lock", "/a", "--ttl", "1s"}, w
+				if command != "" {
+					args, stdout = append(append(args, "--"), strings.Fields(command)...), nil
+				}
+				_, ended := started(t, c, stdout, w, args...)
+				awaited(t, c, func() bool { return c.locks["/a"] != nil })
+				c.mu.Lock()
+				h := c.locks["/a"].holders[0]
+				c.release("/a", h.Session, h.Handle, 0, lockapi.ReasonForced)
+				c.mu.Unlock()
+				state := ended()
+				switch {
+				case command == "" && reader == "gone": // at once, without being told of the release
+					if s := state.Sys().(syscall.WaitStatus); !s.Signaled() || s.Signal() != syscall.SIGPIPE {
+						t.Errorf("it ended as %v", state)
+					}
+				case state.ExitCode() != 76:
+					t.Errorf("it ended as %v", state)
+				}
+			})
+		}
+	}
+}
+
+// A waiter of which nobody reads what it says has its turn, and ends by a
+// signal.
+func TestWaiterWithoutAReader(t *testing.T) {
+	t.Parallel()
+	c, stop := serveFakeCell()
+	t.Cleanup(stop)
+	c.mu.Lock()
+	holder := c.open(lockapi.SessionRequest{TTLMS: 60_000, Name: "holder"})
+	if err := c.request("/a", lockapi.NewLockRequest(holder.ID)); err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Unlock()
+	_, w := fullPipe(t)
+	first, firstEnded := started(t, c, nil, w, "lock", "/a", "--", "sh", "-c", "exit 3")
+	awaited(t, c, func() bool { return len(c.locks["/a"].waiters) == 1 && c.reads > 0 })
+	second, secondEnded := started(t, c, nil, w, "lock", "/a", "--", "true")
+	awaited(t, c, func() bool { return len(c.locks["/a"].waiters) == 2 && c.reads > 1 })
+	_ = second.Process.Signal(syscall.SIGTERM)
+	if state := secondEnded(); state.ExitCode() != 128+int(syscall.SIGTERM) {
+		t.Errorf("the one that was signalled ended as %v", state)
+	}
+	c.mu.Lock()
+	c.end(holder.ID)
+	c.mu.Unlock()
+	if state := firstEnded(); state.ExitCode() != 3 {
+		t.Errorf("%v ended as %v", first.Args, state)
+	}
+}
+
+// An answer that can't be written is exit code 74, whatever the command; where
+// its reader has read enough, stout ends by SIGPIPE, as other programs do, and
+// says nothing.
+func TestAnswersThatNobodyGets(t *testing.T) {
+	t.Parallel()
+	c, stop := serveFakeCell()
+	t.Cleanup(stop)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	s := c.open(lockapi.SessionRequest{TTLMS: 60_000, Name: "holder"})
+	if err := c.request("/a", lockapi.NewLockRequest(s.ID)); err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{
+		"status", "locks", "explain /a", "sessions", "session show " + s.ID, "check exclusive:101:/a", "check exclusive:7:/b",
+		"put /f x", "get /f", "ls", "ls --tree", "watch /f --after 0 -n 1", "watch /f --after 0", "watch /f --after 0 -o json", "rm /f",
+		"member list", "lock /free", "put /e x --ephemeral", "put /e x --ephemeral -o json -- true", "access whoami", "token create user:x",
+		"status --watch", "status --watch -o json", "version", "--version", "--help", "lock --help", "completion bash", "__complete lock ''",
+	}
+	for _, line := range lines {
+		said, err := os.CreateTemp(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, ended := started(t, c, full, said, strings.Fields(line)...)
+		state := ended()
+		text, _ := os.ReadFile(said.Name())
+		if state.ExitCode() != 74 || !bytes.Contains(text, []byte("stout: the answer is not whole: write /dev/stdout: no space left on device\n")) {
+			t.Errorf("stout %s, to a full disk: %v; it said %q", line, state, text)
+		}
+	}
+	for _, line := range lines {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		_, ended := started(t, c, w, nil, strings.Fields(line)...)
+		state := ended()
+		w.Close()
+		if status := state.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGPIPE {
+			t.Errorf("stout %s, to nobody: %v", line, state)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.locks) != 1 {
+		t.Errorf("locks were left behind: %v", c.locks)
+	}
+}
