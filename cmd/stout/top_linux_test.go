@@ -193,6 +193,24 @@ func TestTopOnATerminal(t *testing.T) {
 	}
 }
 
+// A signal ends stout top also on a terminal that takes nothing, as that of an
+// ssh that hangs.
+func TestTopOnATerminalThatHangs(t *testing.T) {
+	tt := startOnTerminal(t, lockedCell(t), "stout", "top")
+	tt.until("REPLICA")
+	if err := unix.IoctlSetInt(int(tt.screen.Fd()), unix.TCXONC, unix.TCOOFF); err != nil {
+		t.Fatal(err)
+	}
+	_ = tt.cmd.Process.Signal(syscall.SIGTERM)
+	kill := time.AfterFunc(patience, func() { _ = tt.cmd.Process.Kill() })
+	defer kill.Stop()
+	_ = tt.cmd.Wait()
+	after, err := unix.IoctlGetTermios(int(tt.screen.Fd()), unix.TCGETS)
+	if code := tt.cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGTERM) || err != nil || *after != *tt.before {
+		t.Errorf("it ended as %v, and left the terminal as %+v (%v); it was %+v", tt.cmd.ProcessState, after, err, tt.before)
+	}
+}
+
 // Ctrl-Z gives the terminal to the shell, and fg takes it again.
 func TestTopIsSuspended(t *testing.T) {
 	tt := startOnTerminal(t, lockedCell(t), "bash", "--norc", "-mc", "stout top; echo st''opped; fg; echo e''nd")

@@ -11,8 +11,10 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
+	"golang.org/x/term"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/internal/async"
 )
 
 // Options are what Run needs.
@@ -31,8 +33,12 @@ type Signalled struct{ Signal syscall.Signal }
 
 func (s *Signalled) Error() string { return "ended by signal " + s.Signal.String() }
 
+// lastPicture is how long a signal waits for the terminal to be given back.
+const lastPicture = time.Second
+
 // Run shows the cell until somebody has had enough, which is no error. The
-// terminal is then as it was, also after a panic or a signal.
+// terminal is then as it was, also after a panic or a signal. One that takes
+// nothing, as on an ssh that hangs, gets its modes back only.
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &screen{model: New(o.Colour, time.Local)}
@@ -46,27 +52,32 @@ func Run(ctx context.Context, o Options) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	ended, over := make(chan struct{}), make(chan struct{})
+	modes, _ := term.GetState(int(o.In.Fd()))
+	ended := make(chan struct{})
 	go func() { s.driver.run(ctx); close(ended) }()
-	go func() {
+	ran := async.Err(func() error { _, err := p.Run(); return err })
+	var err error
+	var sig os.Signal
+	select {
+	case err = <-ran:
+	case sig = <-signals:
+		go p.Quit()
 		select {
-		case sig := <-signals:
-			p.Send(sig)
-		case <-over:
+		case err = <-ran:
+		case <-time.After(lastPicture):
+			_ = term.Restore(int(o.In.Fd()), modes)
 		}
-	}()
-	_, err := p.Run()
-	close(over)
+	}
 	cancel()
 	select {
 	case <-ended:
 	case <-time.After(time.Second): // what is under way is nothing that has to be ended well
 	}
 	switch {
-	case s.signal == syscall.SIGINT:
+	case sig == syscall.SIGINT:
 		return ErrInterrupted
-	case s.signal != 0:
-		return &Signalled{s.signal}
+	case sig != nil:
+		return &Signalled{sig.(syscall.Signal)}
 	case errors.Is(err, tea.ErrProgramPanic):
 		return fmt.Errorf("stout top: a fault of its own: %w", err)
 	}
@@ -84,7 +95,6 @@ func tick() tea.Cmd {
 type screen struct {
 	model  *Model
 	driver *driver
-	signal syscall.Signal // that ended it
 }
 
 // Init implements tea.Model.
@@ -99,9 +109,6 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case panicked:
 		panic(fmt.Sprintf("%v\n\n%s", msg.what, msg.stack))
-	case syscall.Signal:
-		s.signal = msg
-		return s, tea.Quit
 	case tea.WindowSizeMsg:
 		s.model.Update(Size{msg.Width, msg.Height})
 	case tea.KeyPressMsg:
