@@ -34,8 +34,10 @@ type Command struct {
 	// Signals are what to pass on: the channel of Signals, so that nothing that
 	// arrives before the command has started is missed.
 	Signals <-chan os.Signal
-	// Notice, if set, is called before the command is asked to stop, killed, or
-	// stopped from the keyboard. It must not block.
+	// Spares has what the command leaves in its group go on. It does on Unix only.
+	Spares bool
+	// Notice, if set, is called once the command was asked to stop or killed, and
+	// before this process stops with it. It must not block.
 	Notice func(Event)
 }
 
@@ -90,7 +92,8 @@ func (e *StartError) Code() int {
 // Run starts the command and returns when it has ended and all that it left in
 // its process group is killed. A command that did not start, because the
 // program cannot be run, is a *StartError; where the lease is too short to
-// start it, the Result says Lost.
+// start it, the Result says Lost. One command runs at a time: Run reaps every
+// child of this process, as the first process of a container has to.
 //
 // While it runs, what arrives on Signals goes to the group. If this process is
 // in the foreground of a terminal, the command is given the terminal, and job

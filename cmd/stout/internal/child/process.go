@@ -10,7 +10,8 @@ import (
 
 // process is a running command and its group, whose id is the command's pid.
 type process struct {
-	pid int
+	pid    int
+	spares bool
 	// changes gets each stop of the command, and last its end.
 	changes chan syscall.WaitStatus
 }
@@ -35,7 +36,7 @@ func start(c Command, tty *terminal) (*process, error) {
 	killWithParent(cmd.SysProcAttr)
 	tty.attach(cmd.SysProcAttr)
 
-	p := &process{changes: make(chan syscall.WaitStatus, 1)}
+	p := &process{spares: c.Spares, changes: make(chan syscall.WaitStatus, 1)}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -43,6 +44,7 @@ func start(c Command, tty *terminal) (*process, error) {
 		err := cmd.Start()
 		if err == nil {
 			p.pid = cmd.Process.Pid
+			_ = cmd.Process.Release() // it is waited for here
 		}
 		started <- err
 		if err == nil {
@@ -59,12 +61,14 @@ func start(c Command, tty *terminal) (*process, error) {
 // wait reports stops until the command has ended. It uses wait4 rather than
 // exec.Cmd.Wait, which does not report stops. What the command left behind in
 // its group is killed before its end is reported: it must not outlive the lock.
+// Other children are orphans that this process got as the first of a container;
+// they are reaped.
 func (p *process) wait() {
 	for {
 		var status syscall.WaitStatus
-		_, err := syscall.Wait4(p.pid, &status, syscall.WUNTRACED, nil)
+		pid, err := syscall.Wait4(-1, &status, syscall.WUNTRACED, nil)
 		switch {
-		case err == syscall.EINTR:
+		case err == syscall.EINTR || err == nil && pid != p.pid:
 			continue
 		case err != nil:
 			// Only possible if somebody else reaped our child; it has ended,
@@ -72,7 +76,7 @@ func (p *process) wait() {
 			status = syscall.WaitStatus(255 << 8)
 		}
 		ended := !status.Stopped()
-		if ended {
+		if ended && !p.spares {
 			p.signal(syscall.SIGKILL)
 		}
 		p.changes <- status

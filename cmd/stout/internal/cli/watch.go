@@ -1,12 +1,11 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/child"
 	"github.com/stoutlock/stout/internal/safetext"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -27,6 +27,7 @@ type watchFlags struct {
 	content bool
 	exec    string
 	count   int
+	signals chan os.Signal // for the command of exec that runs
 }
 
 var eventTypes = []string{
@@ -52,7 +53,8 @@ on with those that are.
 With --exec CMD is run by the shell for each, one after another, with the event
 as JSON on its standard input, and STOUT_EVENT (its type), STOUT_PATH,
 STOUT_REVISION and STOUT_SERVER in its environment. A CMD that fails ends
-nothing.
+nothing. A signal that ends stout ends CMD before: with a SIGTERM, and a SIGKILL
+10s later.
 
 ` + exitHelp,
 		Example: `  stout watch /app/ /db/primary
@@ -69,7 +71,16 @@ nothing.
 			if err != nil {
 				return err
 			}
-			return a.watch(cmd.Context(), &f, filters)
+			if f.exec == "" {
+				return a.watch(cmd.Context(), &f, filters)
+			}
+			signals, stop := child.Signals()
+			defer stop()
+			f.signals = make(chan os.Signal, 1)
+			_, err = unlessSignalled(cmd.Context(), signals, f.signals, func(ctx context.Context) (any, error) {
+				return nil, a.watch(ctx, &f, filters)
+			})
+			return err
 		},
 	}
 	flags := cmd.Flags()
@@ -182,7 +193,7 @@ func (a *app) showEvent(ctx context.Context, f *watchFlags, e *client.Event) err
 	case err != nil:
 		return err
 	case f.exec != "":
-		return a.react(ctx, f.exec, kind, e.Path, revision, append(raw, '\n'))
+		return a.react(ctx, f, kind, e.Path, revision, append(raw, '\n'))
 	case a.ui.json:
 		a.ui.printf("%s\n", safetext.JSON(string(raw)))
 	case e.Compacted != nil:
@@ -194,19 +205,33 @@ func (a *app) showEvent(ctx context.Context, f *watchFlags, e *client.Event) err
 }
 
 // react runs a command of the shell for an event. That it fails is noted; only
-// that there is no shell to run it ends the watch.
-func (a *app) react(ctx context.Context, command, kind, path string, revision uint64, event []byte) error {
-	words := shell(command)
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(event), a.stdout, a.stderr
-	cmd.Env = append(a.cellEnvironment(),
-		"STOUT_EVENT="+kind, "STOUT_PATH="+path, fmt.Sprintf("STOUT_REVISION=%d", revision))
-	err := cmd.Run()
-	if _, failed := errors.AsType[*exec.ExitError](err); failed {
-		a.ui.note("the command for revision %d: %v", revision, err)
-		return nil
+// that there is no shell to run it ends the watch, or that ctx ends it.
+func (a *app) react(ctx context.Context, f *watchFlags, kind, path string, revision uint64, event []byte) error {
+	in, out, err := os.Pipe()
+	if err != nil {
+		return err
 	}
-	return err
+	defer in.Close()
+	defer out.Close() // which ends a write that nobody reads
+	go func() {
+		_, _ = out.Write(event)
+		_ = out.Close()
+	}()
+	result, err := a.command(child.Command{
+		Args: shell(f.exec), Stdin: in, Spares: true,
+		Env:     append(a.cellEnvironment(), "STOUT_EVENT="+kind, "STOUT_PATH="+path, fmt.Sprintf("STOUT_REVISION=%d", revision)),
+		Margins: child.Margins{Term: lastSteps, Kill: lastSteps}, Revoked: ctx.Done(), Signals: f.signals,
+	}, make(unbounded), func(e child.Event) string {
+		return happened(e, f.exec, "the watch ends", "no change is seen")
+	})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case result.Code == exitOK || result.Interrupted:
+		return err
+	}
+	a.ui.note("the command for revision %d: exit status %d", revision, result.Code)
+	return nil
 }
 
 // eventWords are what there is to say of an event.
