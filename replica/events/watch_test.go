@@ -172,8 +172,8 @@ func TestWatchesAreWokenByName(t *testing.T) {
 	}
 }
 
-// TestWatchIsWokenForWhatIsToldWhileItReads. A read without room ends as one does that
-// found nothing before that was told.
+// TestWatchIsWokenForWhatIsToldWhileItReads: a read without room ends like one that
+// found nothing and ended before the event came.
 func TestWatchIsWokenForWhatIsToldWhileItReads(t *testing.T) {
 	ring := events.New(10, 1<<20, 0)
 	for revision := range uint64(3) {
@@ -187,7 +187,7 @@ func TestWatchIsWokenForWhatIsToldWhileItReads(t *testing.T) {
 			t.Errorf("after %d: %v up to %d, %v", after, said(got), upTo, err)
 		}
 		if more := after < 3; ready(w) != more {
-			t.Errorf("after %d of 3 that are told the watch is woken: %v", after, !more)
+			t.Errorf("after %d of 3 events the watch is woken: %v", after, !more)
 		}
 		w.Close()
 	}

@@ -113,8 +113,8 @@ func TestInstalledSnapshotEmptiesTheLog(t *testing.T) {
 	wantLog(t, log, 21, 23)
 }
 
-// TestLogHasNoGap: an entry follows the last one, or the latest snapshot. What comes
-// late, and is in the snapshot already, is refused.
+// TestLogHasNoGap: an entry follows the last one, or the latest snapshot. A late one,
+// which the snapshot holds already, is refused.
 func TestLogHasNoGap(t *testing.T) {
 	store := func(t *testing.T, l *logStore, from, to uint64, want bool) {
 		t.Helper()

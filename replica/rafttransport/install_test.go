@@ -102,7 +102,7 @@ func TestSnapshotThatIsThere(t *testing.T) {
 	s.asked(t, true)
 	a := <-s.answer
 	if r, _ := a.Response.(*raft.InstallSnapshotResponse); r == nil || !r.Success || r.Term != 9 || a.Error != nil || content.Len() != 0 {
-		t.Errorf("the leader is told %+v, with %d bytes left", a, content.Len())
+		t.Errorf("the answer is %+v, with %d bytes left", a, content.Len())
 	}
 }
 

@@ -8,8 +8,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// What the library does by itself with copies of messages that come late. These are
-// the schedules of docs/found.md; where one fails the library has mended that.
+// These tests show how the library by itself handles copies of messages that come late.
+// They are the schedules of docs/found.md. One that fails says that the library has
+// mended its fault.
 
 // uncorrected is a library alone, which follows r2.
 type uncorrected struct {

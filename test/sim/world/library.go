@@ -12,7 +12,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// What has to hold of the library within one process, whatever messages come late.
+// These checks hold the library to its log within one process.
 
 // goesForward checks that what a process has applied is never taken back.
 func (j *judge) goesForward(p *process, applied uint64, s *state.State) {
@@ -56,7 +56,7 @@ func (j *judge) goesBy(d *mounted) {
 }
 
 // goesOn checks that a log has no gap: an entry follows the last one, or the latest
-// snapshot. What stands before a gap may never have been committed.
+// snapshot. Entries before a gap may never have been committed.
 func (j *judge) goesOn(d *mounted, next uint64) {
 	if d.high != 0 && next != d.high+1 && !d.p.dead() {
 		j.w.fail("the log of %s ends at entry %d, and goes on at entry %d", d.p.m.id, d.high, next)
