@@ -47,9 +47,9 @@ const (
 	ErrTooMany = lockapi.CodeTooMany
 	// ErrNoMaster: no master could be reached until the context ended.
 	ErrNoMaster = lockapi.CodeNoMaster
-	// ErrOutcomeUnknown: the call may or may not have taken effect. That is so,
-	// too, where an attempt got no answer and the next was refused, unless the
-	// refusal settles the attempt before (lockapi.Code.Settles). A write by a
+	// ErrOutcomeUnknown: the call may or may not have taken effect. A call whose
+	// attempt got no answer, and whose next attempt was refused, ends so, unless
+	// the refusal settles the attempt before (lockapi.Code.Settles). A write by a
 	// session that has ended meanwhile is ErrSessionExpired as well.
 	ErrOutcomeUnknown = lockapi.CodeOutcomeUnknown
 	// ErrBusy: another change of the members is not committed yet.

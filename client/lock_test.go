@@ -228,9 +228,9 @@ func TestCancelledLockLeavesNothing(t *testing.T) {
 	}
 }
 
-// A request that arrives after its caller has given up is found and undone, by
-// the time that it was late by once more: also one that arrives when nobody
-// expects it any more. The session is looked through ever more seldom for that.
+// A grant to a request that arrives after its caller has given up is released
+// once twice the time has passed that the request was late by, however late that
+// is. The session is read ever more seldom for it.
 func TestLateGrantIsSwept(t *testing.T) {
 	for _, ttl := range []time.Duration{2 * time.Second, 15 * time.Second, time.Minute} {
 		for _, late := range []time.Duration{6 * time.Second, 30 * time.Second, 20 * time.Minute} {

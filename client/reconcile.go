@@ -36,9 +36,9 @@ const lostTime = 10 * time.Second
 
 // expectOrphans has the session looked through for what a lost request may yet
 // leave in the cell: at each keepalive for lostTime, and then each time that
-// twice as much time has passed. No bound is known for how late a request may
-// arrive. So what one leaves that arrives late by more than lostTime is released
-// when twice that time has passed, at the next keepalive.
+// twice as much time has passed. A request may arrive late by any time. A grant
+// to one that is later than lostTime is released at the first keepalive after
+// twice that time.
 func (r *reconciler) expectOrphans() {
 	now := r.s.c.clock.now()
 	r.mu.Lock()

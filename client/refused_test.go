@@ -10,7 +10,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// loseOne has the answer to the first change get lost, and what comes after it
+// loseOne has the answer to the first change get lost, and every later change
 // refused with a code.
 func (f *fakeCell) loseOne(code lockapi.Code) {
 	lost := false
@@ -30,9 +30,9 @@ func (f *fakeCell) loseOne(code lockapi.Code) {
 	})
 }
 
-// A write that was made, and whose answer was lost, is never told to have had no
-// effect: whatever refuses the next attempt is of that attempt, unless it is an
-// answer from what the cell remembers under the key.
+// A write that was made, and whose answer was lost, never ends as one without
+// effect: the refusal of the next attempt is of that attempt, unless the cell
+// gives it by what it remembers under the key.
 func TestRefusalsBehindALostAnswer(t *testing.T) {
 	for _, code := range lockapi.Codes() {
 		switch code {
@@ -56,8 +56,8 @@ func TestRefusalsBehindALostAnswer(t *testing.T) {
 	}
 }
 
-// So it is with every other change that is sent again. One that takes something
-// away may find it gone.
+// The same goes for every other change that is sent again. One that takes
+// something away may find it gone.
 func TestChangesRefusedBehindALostAnswer(t *testing.T) {
 	member := lockapi.AddMemberRequest{ID: "r4", Directory: "d1d1d1d1d1d1d1d4", RaftAddr: "r4:1", URL: "http://r4"}
 	for name, change := range map[string]struct {

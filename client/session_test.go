@@ -301,8 +301,8 @@ func TestJeopardyAndRecovery(t *testing.T) {
 	})
 }
 
-// What was released by force in a jeopardy, and granted to the same handle once more
-// by a request that came late, is another hold, which nobody wants.
+// A hold that was released by force in a jeopardy is lost, also where a late request
+// has got the lock for the same handle once more. That later grant is released.
 func TestResumeOfALaterGrant(t *testing.T) {
 	for _, changes := range []bool{false, true} { // of master, behind which the session is looked through
 		bubble(t, func(t *testing.T, f *fakeCell, c *Client) {

@@ -7,10 +7,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// What a master answers is a statement about the cell, be it good news or a
-// refusal. It is true if no other master may have changed the cell before the
-// call began. So an answer leaves an office by one of these functions or, for
-// reads, by linear: nothing else finds the office in which a call is served.
+// An answer of a master is a statement about the cell, a refusal no less than a
+// good one. It is true if no other master may have changed the cell before the
+// call began. So every answer leaves an office by one of these functions or, for
+// reads, by linear. No call finds its office in another way.
 
 // serve makes a call in the present office. Its answer leaves if the office
 // vouches for it.
@@ -48,11 +48,11 @@ func (m *Master) allowed(call func(o *office) error) error {
 	return nil
 }
 
-// vouch is the error of an answer, nil for a good one, as it may leave. It is
-// the same if no other master was in office when the call began. That is so if
-// the lease runs now, or if the log has accepted a batch of this office that
-// was proposed since: the log accepts none once another office has opened. What
-// the log has answered the call itself is of such a batch.
+// vouch returns the error of an answer, nil for a good one, as it may leave. It
+// is unchanged if no other master was in office when the call began: if the
+// lease runs now, or if the log has accepted a batch of this office that was
+// proposed since. The log accepts none once another office has opened. Every
+// result that the log gives to the call itself is of such a batch.
 func (o *office) vouch(began time.Duration, err error) error {
 	if own, ok := err.(ownRefusal); ok {
 		return own.told

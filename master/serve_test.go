@@ -276,9 +276,9 @@ func (h *heldCell) replace(by Caller, id, directory string) error {
 	return h.m.Replace(withoutEnd, ReplaceRequest{Caller: by, ID: id, ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: directory}})
 }
 
-// TestNoAnswerLeavesWithoutTheLease: whatever a call comes to, and at whichever
-// look at the state the lease is over: its caller is not told, unless the log has
-// accepted something since the call began. That goes for every method of a Master.
+// TestNoAnswerLeavesWithoutTheLease: no answer of any method of a Master leaves, good
+// or bad, if the lease ends at any of the call's looks at the state, unless the log
+// has accepted something since the call began.
 func TestNoAnswerLeavesWithoutTheLease(t *testing.T) {
 	methods := reflect.TypeFor[*Master]()
 	for i := range methods.NumMethod() {

@@ -341,9 +341,8 @@ func TestGrantInTheMomentOfTheBreak(t *testing.T) {
 }
 
 // TestGrantToldByATransactionStays: no call waits for the lock when the transaction
-// looks for one, and by the time that it reads the state one has come, was granted
-// the lock, and has broken off. That grant is on its way back: what the transaction
-// tells its caller is a grant that stays.
+// looks for one. Before it reads the state one comes, gets the lock, and breaks off,
+// so that this grant is on its way back. The transaction returns a grant that stays.
 func TestGrantToldByATransactionStays(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)

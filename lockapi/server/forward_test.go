@@ -244,7 +244,7 @@ func TestLostAnswersUnderAKey(t *testing.T) {
 			t.Errorf("%s %s was not sent", c.method, c.target)
 		}
 	}
-	// Whatever refuses the next attempt: it passes only where it settles the first.
+	// The refusal of the next attempt passes only where it settles the first.
 	master, replica := startPair(t, nil)
 	for _, code := range lockapi.Codes() {
 		refuse := func(context.Context, string) error { return lockapi.Errorf(code, "x") }
