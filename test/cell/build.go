@@ -39,6 +39,17 @@ var stoutd = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "stoutd"), nil
 })
 
+// Stout builds the command line for this test program, once, without the race
+// detector.
+var Stout = sync.OnceValues(func() (string, error) {
+	root, err := ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(root, "bin", "test")
+	return filepath.Join(dir, "stout"), Build(context.Background(), root, dir, false, "./cmd/stout")
+})
+
 // Release is a stoutd to run.
 type Release struct {
 	Binary string
