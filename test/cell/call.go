@@ -26,11 +26,11 @@ func Call(ctx context.Context, method, base, pathAndQuery string, in, out any) (
 // CallVia makes one call of the HTTP API of the replica at the base URL: in,
 // where not nil, is sent as JSON; out, where not nil, takes the reply. A
 // problem document comes back as a *lockapi.Error. Without a deadline in ctx
-// the call is given ten seconds.
+// the call is given a Step.
 func CallVia(ctx context.Context, via *http.Client, method, base, pathAndQuery string, in, out any) (status int, err error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, 10*time.Second)
+		ctx, cancel = context.WithTimeout(ctx, Step)
 		defer cancel()
 	}
 	var body io.Reader
@@ -88,24 +88,36 @@ func (r *Replica) Cell(ctx context.Context) (lockapi.Cell, error) {
 	return c, err
 }
 
-// Wait calls try every few milliseconds until it returns nil or ctx ends; the
-// error then has try's last one. Each try gets at most two seconds.
+// Wait calls try until it returns nil or ctx ends; the error then has try's last
+// one. It tries every 20 ms for the first seconds, and more rarely later. A try
+// gets two seconds, and twice as long after each one that used them up: on a busy
+// machine a call may take longer than that.
 func Wait(ctx context.Context, what string, try func(context.Context) error) error {
 	const (
-		pause = 20 * time.Millisecond
-		each  = 2 * time.Second
+		soon   = 20 * time.Millisecond
+		rarest = 500 * time.Millisecond
+		calm   = 5 * time.Second // from then on a fiftieth of the time waited is between two tries
 	)
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
+	began, each := time.Now(), 2*time.Second
+	pause := time.NewTimer(0)
+	defer pause.Stop()
 	for {
 		tryCtx, cancel := context.WithTimeout(ctx, each)
 		err := try(tryCtx)
+		if tryCtx.Err() != nil {
+			each *= 2
+		}
 		cancel()
 		if err == nil {
 			return nil
 		}
+		next := soon
+		if waited := time.Since(began); waited > calm {
+			next = min(waited/50, rarest)
+		}
+		pause.Reset(next)
 		select {
-		case <-tick.C:
+		case <-pause.C:
 		case <-ctx.Done():
 			return fmt.Errorf("wait until %s: %w; at last: %w", what, context.Cause(ctx), err)
 		}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/stoutlock/stout/internal/freeport"
 	"github.com/stoutlock/stout/lockapi"
@@ -349,4 +348,4 @@ func (c *Cell) WaitReady(ctx context.Context) (*Replica, error) {
 
 // StartTimeout is what New gives a cell to have a master: many times what it
 // takes, for machines that do other work as well.
-const StartTimeout = 60 * time.Second
+const StartTimeout = Step

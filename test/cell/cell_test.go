@@ -16,7 +16,7 @@ import (
 // it only ends a test that hangs.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), StartTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), Step)
 	t.Cleanup(cancel)
 	return ctx
 }

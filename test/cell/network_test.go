@@ -39,7 +39,7 @@ func newPair(t *testing.T) *pair {
 	}
 	for _, c := range []net.Conn{p.a, p.b} {
 		t.Cleanup(func() { _ = c.Close() })
-		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(Step))
 	}
 	p.fromA, p.fromB = bufio.NewReader(p.b), bufio.NewReader(p.a)
 	return p
@@ -100,7 +100,7 @@ func TestCutHidesTheEnd(t *testing.T) {
 	if _, err := p.fromB.ReadByte(); !isTimeout(err) {
 		t.Fatalf("a heard %v through a cut, want nothing", err)
 	}
-	_ = p.a.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = p.a.SetReadDeadline(time.Now().Add(Step))
 	p.network.HealBetween("a", "b")
 	if _, err := p.fromB.ReadByte(); err == nil || isTimeout(err) {
 		t.Fatalf("after the heal a heard %v, want a broken connection", err)
@@ -116,7 +116,7 @@ func TestHoldDeliversLate(t *testing.T) {
 	if _, err := p.fromA.ReadByte(); !isTimeout(err) {
 		t.Fatalf("b heard %v during the hold, want nothing", err)
 	}
-	_ = p.b.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = p.b.SetReadDeadline(time.Now().Add(Step))
 	p.network.Heal()
 	receive(t, p.fromA, "late")
 	send(t, p.b, "still the same connection")

@@ -20,7 +20,7 @@ func New(t testing.TB, opts Options) *Cell {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), StartTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), Step)
 	defer cancel()
 	if _, err := c.WaitReady(ctx); err != nil {
 		t.Fatal(err)
@@ -73,8 +73,8 @@ func (c *Cell) showLogs(t testing.TB) {
 }
 
 // Step bounds one step of a test. It is no expectation: it only ends a test
-// that hangs.
-const Step = 60 * time.Second
+// that hangs. The longest steps take some ten seconds on an idle machine.
+const Step = 3 * time.Minute
 
 // Bounded is a context that ends after a Step.
 func Bounded(t testing.TB) context.Context {
