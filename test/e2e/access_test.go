@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
@@ -30,9 +31,15 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.via.RoundTrip(r)
 }
 
-// through makes a call by a client, and returns the answer or the refusal.
+// through makes a call by a client, and returns the answer or the refusal that
+// settles it.
 func through[T any](ctx context.Context, via *http.Client, r *cell.Replica, method, path string, in any) (out T, err error) {
-	_, err = cell.CallVia(ctx, via, method, r.URL, path, in, &out)
+	ctx, cancel := context.WithTimeout(ctx, cell.Step)
+	defer cancel()
+	_, err = repeat(ctx, func(int) error {
+		_, err := cell.CallVia(ctx, via, method, r.URL, path, in, &out)
+		return err
+	})
 	return out, err
 }
 
@@ -130,7 +137,7 @@ func TestAccessOverReplicas(t *testing.T) {
 // call2 is a call without a credential, with its error.
 func call2(t *testing.T, r *cell.Replica, method, path string) (out lockapi.File, err error) {
 	t.Helper()
-	_, err = r.Call(t.Context(), method, path, nil, &out)
+	_, err = insist(cell.Bounded(t), []*cell.Replica{r}, method, path, nil, &out)
 	return out, err
 }
 
@@ -160,7 +167,7 @@ func TestFoundedWithAccess(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-time.After(5 * time.Millisecond):
 			}
 		}
 	}()
@@ -169,7 +176,8 @@ func TestFoundedWithAccess(t *testing.T) {
 	}
 	who := func(secret string) (all []lockapi.WhoAmI) {
 		for _, r := range c.Replicas() {
-			if one, err := through[lockapi.WhoAmI](t.Context(), bearing(secret), r, http.MethodGet, lockapi.RouteWhoAmI, nil); err == nil {
+			var one lockapi.WhoAmI
+			if _, err := cell.CallVia(t.Context(), bearing(secret), http.MethodGet, r.URL, lockapi.RouteWhoAmI, nil, &one); err == nil {
 				all = append(all, one)
 			}
 		}

@@ -24,7 +24,7 @@ func TestAuditLog(t *testing.T) {
 	root := "stout_" + strings.Repeat("r00t", 8)
 	token := filepath.Join(dir, "root.token")
 	must(t, os.WriteFile(token, []byte(root), 0o600))
-	c := cell.New(t, cell.Options{RootToken: token, Audit: true, Args: calm})
+	c := cell.New(t, cell.Options{RootToken: token, Audit: true, Args: still})
 	master := c.Ready(t)
 	follower := c.Others(master)[0]
 	made, err := through[lockapi.Token](t.Context(), bearing(root), follower, http.MethodPost, lockapi.RouteTokens, lockapi.TokenRequest{Principal: "user:ada"})
@@ -101,33 +101,40 @@ func TestAuditDiskFull(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, required := range []bool{true, false} {
-		c := cell.New(t, cell.Options{Args: append([]string{"--audit-log=/dev/full", "--audit-changes", fmt.Sprintf("--audit-required=%t", required)}, calm...)})
-		master := c.Ready(t)
-		follower := c.Others(master)[0]
-		epoch := view(t, master).Epoch
-		for _, r := range []*cell.Replica{master, follower} {
-			_, err := through[lockapi.FileStat](t.Context(), r.Via(), r, http.MethodPut, lockapi.RouteFiles+"/a", "x")
-			switch {
-			case required && (!errors.Is(err, lockapi.CodeNoMaster) || !strings.Contains(err.Error(), "audit")):
-				t.Errorf("a change at %s: %v", r.ID, err)
-			case !required && err != nil:
-				t.Errorf("a change at %s: %v", r.ID, err)
-			}
-			_, err = through[lockapi.File](t.Context(), r.Via(), r, http.MethodGet, lockapi.RouteFiles+"/a?as=json", nil)
-			if required != errors.Is(err, lockapi.CodeNotFound) {
-				t.Errorf("a read at %s: %v", r.ID, err)
-			}
+		t.Run(fmt.Sprintf("required %t", required), func(t *testing.T) {
+			t.Parallel()
+			auditDiskFull(t, required)
+		})
+	}
+}
+
+func auditDiskFull(t *testing.T, required bool) {
+	c := cell.New(t, cell.Options{Args: append([]string{"--audit-log=/dev/full", "--audit-changes", fmt.Sprintf("--audit-required=%t", required)}, still...)})
+	master := c.Ready(t)
+	follower := c.Others(master)[0]
+	epoch := view(t, master).Epoch
+	for _, r := range []*cell.Replica{master, follower} {
+		_, err := r.Call(cell.Bounded(t), http.MethodPut, lockapi.RouteFiles+"/a", "x", nil)
+		switch {
+		case required && (!errors.Is(err, lockapi.CodeNoMaster) || !strings.Contains(err.Error(), "audit")):
+			t.Errorf("a change at %s: %v", r.ID, err)
+		case !required && err != nil:
+			t.Errorf("a change at %s: %v", r.ID, err)
 		}
-		if now := view(t, master).Epoch; now != epoch {
-			t.Errorf("epoch %d, then %d", epoch, now)
+		_, err = through[lockapi.File](t.Context(), r.Via(), r, http.MethodGet, lockapi.RouteFiles+"/a?as=json", nil)
+		if required != errors.Is(err, lockapi.CodeNotFound) {
+			t.Errorf("a read at %s: %v", r.ID, err)
 		}
-		page := metrics(t.Context(), t, master.Via(), master)
-		if !strings.Contains(page, "stout_audit_failing 1\n") || strings.Contains(page, `stout_audit_lines_total{result="lost"} 0`) {
-			t.Error("the metrics say nothing of it")
-		}
-		if n := strings.Count(logOf(t, master), "the audit log cannot be written"); n != 1 {
-			t.Errorf("the log says %d times that the audit log cannot be written", n)
-		}
+	}
+	if now := view(t, master).Epoch; now != epoch {
+		t.Errorf("epoch %d, then %d", epoch, now)
+	}
+	page := metrics(t.Context(), t, master.Via(), master)
+	if !strings.Contains(page, "stout_audit_failing 1\n") || strings.Contains(page, `stout_audit_lines_total{result="lost"} 0`) {
+		t.Error("the metrics say nothing of it")
+	}
+	if n := strings.Count(logOf(t, master), "the audit log cannot be written"); n != 1 {
+		t.Errorf("the log says %d times that the audit log cannot be written", n)
 	}
 }
 

@@ -5,41 +5,45 @@
 // Waits have a condition and a generous deadline. Where a test asserts a time,
 // the bound is one that holds however slow the machine is: it counts from an
 // instant before the cell could have begun to count, or to one after it ended.
+//
+// On a busy machine a master may lose its office at any time. Helpers therefore
+// repeat calls that found no master, or whose outcome is unknown, as the contract
+// lets any client do. A test that wants one of these answers makes the call itself.
 package e2e_test
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// TestMain lets several cells run at once even on two cores: the tests wait for
-// the most part.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", "4")
-	}
-	os.Exit(m.Run())
+	testrun.Wait(8)
+	os.Exit(testrun.Main(m.Run))
 }
 
 // aWhile is a ttl or a wait that no test outlasts.
 const aWhile = 10 * time.Minute
 
-// calm are settings under which a master stays in office on a busy machine.
-var calm = []string{"--heartbeat-timeout=2s"}
+// Settings under which a master stays in office on a busy machine: calm mostly,
+// and still for tests that fail when it does not. A cell takes as long to elect.
+var (
+	calm  = []string{"--heartbeat-timeout=2s"}
+	still = []string{"--heartbeat-timeout=5s"}
+)
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -63,6 +67,22 @@ func newMaster(t *testing.T, c *cell.Cell, old *cell.Replica) *cell.Replica {
 	return master
 }
 
+// throughout looks again and again for as long as a few elections take, and ends
+// the test when a look finds a fault.
+func throughout(t *testing.T, look func() error) {
+	t.Helper()
+	tick, over := time.NewTicker(20*time.Millisecond), time.After(3*time.Second)
+	defer tick.Stop()
+	for {
+		must(t, look())
+		select {
+		case <-tick.C:
+		case <-over:
+			return
+		}
+	}
+}
+
 // isMaster is nil if the replica says that it is master and holds the lease.
 func isMaster(ctx context.Context, r *cell.Replica) error {
 	view, err := ownView(ctx, r)
@@ -72,10 +92,10 @@ func isMaster(ctx context.Context, r *cell.Replica) error {
 	return err
 }
 
-// call makes one call of a replica and wants a good answer.
+// call makes a call of a replica and wants a good answer.
 func call[T any](t *testing.T, r *cell.Replica, method, target string, in any) (out T) {
 	t.Helper()
-	if _, err := r.Call(cell.Bounded(t), method, target, in, &out); err != nil {
+	if _, err := insist(cell.Bounded(t), []*cell.Replica{r}, method, target, in, &out); err != nil {
 		t.Fatalf("%s %s at %s: %v", method, target, r.ID, err)
 	}
 	return out
@@ -85,10 +105,18 @@ func call[T any](t *testing.T, r *cell.Replica, method, target string, in any) (
 // good, as the contract lets a client do. It reports how many attempts it took.
 // No attempt is given up before ctx ends: one that was could take effect later.
 func insist(ctx context.Context, replicas []*cell.Replica, method, target string, in, out any) (attempts int, err error) {
+	return repeat(ctx, func(n int) error {
+		_, err := replicas[n%len(replicas)].Call(ctx, method, target, in, out)
+		return err
+	})
+}
+
+// repeat makes the attempts 0, 1, … of a call until its answer settles it.
+func repeat(ctx context.Context, attempt func(n int) error) (attempts int, err error) {
 	pause := time.NewTicker(5 * time.Millisecond)
 	defer pause.Stop()
 	for {
-		_, err := replicas[attempts%len(replicas)].Call(ctx, method, target, in, out)
+		err := attempt(attempts)
 		attempts++
 		if refused := new(lockapi.Error); err == nil ||
 			errors.As(err, &refused) && refused.Code != lockapi.CodeNoMaster && refused.Code != lockapi.CodeOutcomeUnknown {
@@ -114,9 +142,36 @@ func releaseRoute(path, session, handle string, token uint64) string {
 	return lockRoute(path) + "?" + q.Encode()
 }
 
-func open(t *testing.T, r *cell.Replica, ttl time.Duration) lockapi.Session {
+// open opens a session, once however often it is asked for.
+func open(t *testing.T, r *cell.Replica, ttl time.Duration) (s lockapi.Session) {
 	t.Helper()
-	return call[lockapi.Session](t, r, http.MethodPost, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: ttl.Milliseconds()})
+	ctx, key := cell.Bounded(t), rand.Text()
+	_, err := repeat(ctx, func(int) (err error) {
+		s, err = openWithKey(ctx, r, key, "", ttl)
+		return err
+	})
+	must(t, err)
+	return s
+}
+
+// openWithKey makes one attempt to open a session with an idempotency key.
+func openWithKey(ctx context.Context, r *cell.Replica, key, name string, ttl time.Duration) (s lockapi.Session, err error) {
+	body := fmt.Sprintf(`{"name":%q,"ttl_ms":%d}`, name, ttl.Milliseconds())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL+lockapi.RouteSessions, strings.NewReader(body))
+	if err != nil {
+		return s, err
+	}
+	req.Header.Set(lockapi.HeaderIdempotencyKey, key)
+	resp, err := r.Via().Do(req)
+	if err != nil {
+		return s, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusCreated {
+		return s, json.NewDecoder(resp.Body).Decode(&s)
+	}
+	problem := &lockapi.Error{}
+	return s, errors.Join(json.NewDecoder(resp.Body).Decode(problem), problem)
 }
 
 // ask is a request for an exclusive lock that waits so long.
@@ -133,8 +188,10 @@ func acquire(t *testing.T, r *cell.Replica, path string, req lockapi.LockRequest
 
 func release(t *testing.T, r *cell.Replica, g lockapi.Grant) {
 	t.Helper()
-	got := call[lockapi.Released](t, r, http.MethodDelete, releaseRoute(g.Path, g.Session, g.Handle, g.Token), nil)
-	if !got.Released {
+	var got lockapi.Released
+	attempts, err := insist(cell.Bounded(t), []*cell.Replica{r}, http.MethodDelete, releaseRoute(g.Path, g.Session, g.Handle, g.Token), nil, &got)
+	must(t, err)
+	if !got.Released && attempts == 1 { // an attempt before may have released it
 		t.Errorf("the release of %+v at %s found nothing", g, r.ID)
 	}
 }
@@ -170,13 +227,28 @@ type answer[T any] struct {
 
 // begin makes a call in the background, for as long as it takes.
 func begin[T any](t *testing.T, r *cell.Replica, method, target string, in any) <-chan answer[T] {
+	return inBackground(t, func(ctx context.Context, out *T) error {
+		_, err := insist(ctx, []*cell.Replica{r}, method, target, in, out)
+		return err
+	})
+}
+
+// beginOnce is begin for a call that is not repeated, whatever its answer is.
+func beginOnce[T any](t *testing.T, r *cell.Replica, method, target string, in any) <-chan answer[T] {
+	return inBackground(t, func(ctx context.Context, out *T) error {
+		_, err := r.Call(ctx, method, target, in, out)
+		return err
+	})
+}
+
+func inBackground[T any](t *testing.T, do func(ctx context.Context, out *T) error) <-chan answer[T] {
 	got := make(chan answer[T], 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*cell.Step)
 	go func() {
 		defer cancel()
 		var a answer[T]
 		began := time.Now()
-		_, a.err = r.Call(ctx, method, target, in, &a.out)
+		a.err = do(ctx, &a.out)
 		a.took = time.Since(began)
 		got <- a
 	}()

@@ -196,8 +196,14 @@ func TestEveryMachineIsReplaced(t *testing.T) {
 		want[i] = fmt.Sprintf("/put/%d", i)
 	}
 	for _, f := range finders {
-		if f.session.State() != client.Safe || f.held.Err() != nil {
-			t.Errorf("%s: the session is %v, the hold %v", f.what, f.session.State(), f.held.Err())
+		must(t, cell.Wait(cell.Bounded(t), f.what+" has its session", func(context.Context) error {
+			if now := f.session.State(); now != client.Safe {
+				return fmt.Errorf("it is %v", now)
+			}
+			return nil
+		}))
+		if f.held.Err() != nil {
+			t.Errorf("%s: the hold: %v", f.what, f.held.Err())
 		}
 		if l := read(t, now[0], "/held/"+f.what); len(l.Holders) != 1 || l.Holders[0].Token != f.held.Token() {
 			t.Errorf("%s: the lock is %+v, want held with token %d", f.what, l, f.held.Token())

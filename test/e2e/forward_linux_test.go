@@ -24,7 +24,7 @@ func files(t *testing.T, r *cell.Replica) int {
 func TestForwardedCallsTakeFewFiles(t *testing.T) {
 	t.Parallel()
 	const each = 400
-	c := cell.New(t, cell.Options{Args: calm})
+	c := cell.New(t, cell.Options{Args: still})
 	master := c.Ready(t)
 	s := open(t, master, aWhile)
 	acquire(t, master, "/busy", ask(s.ID, "holder", 0))

@@ -162,7 +162,7 @@ func TestFoundersAgreeOnAccess(t *testing.T) {
 // connection left, calls by way of another replica are answered.
 func TestForwardedCallsAreClearOfMaxConnections(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: append([]string{"--max-connections=16"}, calm...)})
+	c := cell.New(t, cell.Options{Args: append([]string{"--max-connections=16"}, still...)})
 	master := c.Ready(t)
 	other := c.Others(master)[0]
 	for range 3 {

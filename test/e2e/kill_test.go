@@ -2,11 +2,8 @@ package e2e_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -51,10 +48,10 @@ func TestRepeatedCallAfterTheMasterDied(t *testing.T) {
 	const path, key, name = "/died", "a key of this test", "opened by a dead master"
 
 	c.Network().CutOneWay(master.ID, forwarder.ID)
-	locking := begin[lockapi.Grant](t, forwarder, http.MethodPut, lockRoute(path), ask(session.ID, "h", 0))
+	locking := beginOnce[lockapi.Grant](t, forwarder, http.MethodPut, lockRoute(path), ask(session.ID, "h", 0))
 	opening := make(chan error, 1)
 	go func() {
-		_, err := openWithKey(cell.Bounded(t), forwarder, key, name)
+		_, err := openWithKey(cell.Bounded(t), forwarder, key, name, aWhile)
 		opening <- err
 	}()
 	var committed lockapi.Lock
@@ -87,30 +84,10 @@ func TestRepeatedCallAfterTheMasterDied(t *testing.T) {
 	must(t, err)
 	wantHolder(t, committed, again)
 	must(t, cell.Wait(cell.Bounded(t), "the session is given again", func(ctx context.Context) error {
-		s, err := openWithKey(ctx, witness, key, name)
+		s, err := openWithKey(ctx, witness, key, name, aWhile)
 		if err == nil && s.ID != opened {
 			t.Errorf("the repeated call opened session %s beside %s", s.ID, opened)
 		}
 		return err
 	}))
-}
-
-// openWithKey opens a session with an idempotency key.
-func openWithKey(ctx context.Context, r *cell.Replica, key, name string) (s lockapi.Session, err error) {
-	body := fmt.Sprintf(`{"name":%q,"ttl_ms":%d}`, name, aWhile.Milliseconds())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL+lockapi.RouteSessions, strings.NewReader(body))
-	if err != nil {
-		return s, err
-	}
-	req.Header.Set(lockapi.HeaderIdempotencyKey, key)
-	resp, err := r.Via().Do(req)
-	if err != nil {
-		return s, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusCreated {
-		return s, json.NewDecoder(resp.Body).Decode(&s)
-	}
-	problem := &lockapi.Error{}
-	return s, errors.Join(json.NewDecoder(resp.Body).Decode(problem), problem)
 }

@@ -144,7 +144,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		wantRemoved(t, r)
 	}
 	wantVoters(t, rest[1], 0, rest[1].ID+"+")
-	_, err = rest[1].Call(cell.Bounded(t), http.MethodDelete, lockapi.RouteMembers+"/"+rest[1].ID+"?force=true", nil, nil)
+	_, err = insist(cell.Bounded(t), rest[1:2], http.MethodDelete, lockapi.RouteMembers+"/"+rest[1].ID+"?force=true", nil, nil)
 	wantCode(t, "the last one is removed", err, lockapi.CodeUnsafe)
 	wantHolder(t, read(t, rest[1], "/kept"), held)
 

@@ -43,11 +43,13 @@ func calmly(t *testing.T, c *cell.Cell, load func(master *cell.Replica)) {
 	var all sync.WaitGroup
 	var cycles int
 	all.Go(func() {
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
 		for i := 0; ; i++ {
 			select {
 			case <-over:
 				return
-			default:
+			case <-tick.C:
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), cell.Step)
 			var g lockapi.Grant
@@ -85,7 +87,7 @@ func TestFloodOfConnections(t *testing.T) {
 	t.Parallel()
 	const files, flood = 200, 250
 	c := cell.New(t, cell.Options{Binary: underFileLimit(t, files), Args: append([]string{
-		"--snapshot-threshold=20", "--snapshot-interval=100ms", "--trailing-logs=20", "--log-level=debug"}, calm...)})
+		"--snapshot-threshold=20", "--snapshot-interval=100ms", "--trailing-logs=20", "--log-level=debug"}, still...)})
 	calmly(t, c, func(*cell.Replica) {
 		ctx, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -153,7 +155,7 @@ func snapshots(c *cell.Cell) map[string]uint64 {
 func TestManyWaiters(t *testing.T) {
 	t.Parallel()
 	const waiters = 300
-	c := cell.New(t, cell.Options{Args: calm})
+	c := cell.New(t, cell.Options{Args: still})
 	calmly(t, c, func(master *cell.Replica) {
 		holder, id := open(t, master, aWhile).ID, open(t, master, aWhile).ID
 		held := acquire(t, master, "/many", ask(holder, "", 0))
@@ -185,14 +187,14 @@ func TestManyWaiters(t *testing.T) {
 func TestManySessionsExpireAtOnce(t *testing.T) {
 	t.Parallel()
 	const sessions = 300
-	c := cell.New(t, cell.Options{Args: calm})
+	c := cell.New(t, cell.Options{Args: still})
 	calmly(t, c, func(master *cell.Replica) {
 		heir := open(t, master, aWhile).ID
 		for i := range sessions {
 			path := fmt.Sprintf("/left/%d", i)
 			id := open(t, master, 3*time.Second).ID
 			req := ask(id, "", 0)
-			if _, err := master.Call(cell.Bounded(t), http.MethodPut, lockRoute(path), req, nil); err != nil && !errors.Is(err, lockapi.CodeSessionNotFound) {
+			if _, err := insist(cell.Bounded(t), []*cell.Replica{master}, http.MethodPut, lockRoute(path), req, nil); err != nil && !errors.Is(err, lockapi.CodeSessionNotFound) {
 				t.Fatal(err)
 			}
 			queue := ask(heir, fmt.Sprint(i), 0)

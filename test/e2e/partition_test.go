@@ -11,8 +11,8 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// lease is the master's lease under the default settings.
-const lease = time.Second
+// calmLease is the master's lease under calm settings.
+const calmLease = 3 * time.Second
 
 // TestIsolatedMaster: a master that is cut off answers nothing linearizable
 // once its lease is over, says within a bound that there is no master, and goes
@@ -20,20 +20,20 @@ const lease = time.Second
 // healed all are one.
 func TestIsolatedMaster(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Network: true})
+	c := cell.New(t, cell.Options{Args: calm, Network: true})
 	old := c.Ready(t)
 	watchLeases(t, c, false)
 	const path = "/isolated"
 	s := open(t, old, aWhile)
 	before := acquire(t, old, path, ask(s.ID, "before", 0))
-	waiting := begin[lockapi.Grant](t, old, http.MethodPut, lockRoute(path), ask(s.ID, "waiting", aWhile))
+	waiting := beginOnce[lockapi.Grant](t, old, http.MethodPut, lockRoute(path), ask(s.ID, "waiting", aWhile))
 	wantWaiters(t, old, path, 1)
 
 	c.Network().Isolate(old.ID)
 	isolated := time.Now()
 	last := readWhileMaster(t, old, path)
-	if last.After(isolated.Add(lease)) {
-		t.Errorf("a read sent %v after the cut was answered; the lease is %v", last.Sub(isolated), lease)
+	if last.After(isolated.Add(calmLease)) {
+		t.Errorf("a read sent %v after the cut was answered; the lease is %v", last.Sub(isolated), calmLease)
 	}
 	t.Logf("the last read that was answered was sent %v after the cut", last.Sub(isolated))
 	_, err := old.Call(cell.Bounded(t), http.MethodPut, lockRoute(path), ask(s.ID, "isolated", 0), nil)

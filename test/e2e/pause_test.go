@@ -175,15 +175,15 @@ func (p *pendingCall) check(t *testing.T, before, after lockapi.Grant) {
 }
 
 // TestPausedFollowers: while the others stand still the master's lease runs
-// out; when they go on, so does everything, and no session has ended meanwhile:
-// the time without a lease is given back.
+// out; when they go on, so does everything, and no session has ended meanwhile,
+// however short its ttl: the time without a lease is given back.
 func TestPausedFollowers(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{})
 	master := c.Ready(t)
 	watchLeases(t, c, false)
-	const path = "/others-paused"
-	g := acquire(t, master, path, ask(open(t, master, 3*time.Second).ID, "", 0))
+	const path, ttl = "/others-paused", 10 * time.Second
+	g := acquire(t, master, path, ask(open(t, master, ttl).ID, "", 0))
 	for _, r := range c.Others(master) {
 		must(t, r.Pause())
 	}
@@ -195,6 +195,7 @@ func TestPausedFollowers(t *testing.T) {
 	}))
 	_, err := request(cell.Bounded(t), master, http.MethodGet, lockRoute(path), &lockapi.Lock{})
 	wantCode(t, "a read without a lease", err, lockapi.CodeNoMaster, lockapi.CodeNotMaster)
+	waitUntil(t, time.Now().Add(ttl))
 	for _, r := range c.Others(master) {
 		must(t, r.Continue())
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
@@ -36,7 +37,7 @@ func TestReplicasPortUnderAttack(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %v", secure), func(t *testing.T) {
-			c := cell.New(t, cell.Options{Args: calm, Secure: secure})
+			c := cell.New(t, cell.Options{Args: still, Secure: secure})
 			master := c.Ready(t)
 			epoch := call[lockapi.Cell](t, master, http.MethodGet, lockapi.RouteCell, nil).Epoch
 			other := c.Others(master)[0]
@@ -44,10 +45,13 @@ func TestReplicasPortUnderAttack(t *testing.T) {
 			memory, open := resident(t, master), files(t, master)
 			attack := startAttack(t, 10_000, c.Replicas()...)
 			most, mostFiles := 0, 0
+			tick := time.NewTicker(pace)
+			defer tick.Stop()
 			for i := 0; i == 0 || !attack.isOver(); i++ {
+				<-tick.C
 				release(t, other, acquire(t, other, "/under/attack", ask(s.ID, "", 0)))
 				most, mostFiles = max(most, resident(t, master)), max(mostFiles, files(t, master))
-				if i == 10 {
+				if i == 3 {
 					must(t, c.Others(master)[1].Restart(cell.Bounded(t)))
 				}
 			}

@@ -65,7 +65,7 @@ func TestRecoverLostMajority(t *testing.T) {
 
 	began := time.Now()
 	must(t, survivor.StartWith("--data-dir", into))
-	waits, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	waits, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	if _, err := c.WaitMaster(waits); err != nil {
 		t.Fatal(err)

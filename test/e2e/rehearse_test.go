@@ -7,30 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
-
-// buildStout is the command line, built once.
-var buildStout = sync.OnceValues(func() (string, error) {
-	root, err := cell.ModuleRoot()
-	if err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp("", "stout-e2e-")
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, "stout"), cell.Build(context.Background(), root, dir, false, "./cmd/stout")
-})
 
 // rehearsal is what the report of a rehearsal says, as far as it is looked at here.
 type rehearsal struct {
@@ -72,9 +58,9 @@ type rehearsal struct {
 // rehearse runs stout rehearse failover against the cell.
 func rehearse(t *testing.T, c *cell.Cell, args ...string) (out rehearsal, code int) {
 	t.Helper()
-	bin, err := buildStout()
+	bin, err := cell.Stout()
 	must(t, err)
-	args = append([]string{"rehearse", "failover", "--yes", "-o", "json", "-s", strings.Join(c.URLs(), ",")}, args...)
+	args = append([]string{"rehearse", "failover", "--yes", "--before", "1s", "--after", "3s", "-o", "json", "-s", strings.Join(c.URLs(), ",")}, args...)
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(cell.Bounded(t), bin, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -144,7 +130,7 @@ func (r *rehearsal) sound(t *testing.T, c *cell.Cell, sessions []*client.Session
 	if got.Holds.Kept < len(sessions)+1 || got.Holds.Lost > 0 {
 		t.Errorf("holds: %+v, of %d", got.Holds, len(sessions)+1)
 	}
-	if got.Writes.Attempts < 100 || got.Reads.Attempts < 100 || got.Writes.GapMS <= 0 {
+	if got.Writes.Attempts < 20 || got.Reads.Attempts < 20 || got.Writes.GapMS <= 0 { // of some 200
 		t.Errorf("writes %+v, reads %+v", got.Writes, got.Reads)
 	}
 	if !got.Own.LockKept || got.Own.InOrder != got.Own.Waiters || got.Own.Waiters == 0 {
@@ -165,7 +151,7 @@ func (r *rehearsal) sound(t *testing.T, c *cell.Cell, sessions []*client.Session
 // and waiters, to a name.
 func TestRehearsalByTransfer(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: calm})
+	c := cell.New(t, cell.Options{Args: still})
 	sessions := crowd(t, c, 12)
 	to := c.Others(c.Ready(t))[0]
 	r, _ := rehearse(t, c, "--to", to.ID)
@@ -208,7 +194,7 @@ func TestRehearsalOfASilentMaster(t *testing.T) {
 // and in a cell of one.
 func TestSilenceThatIsUnsafe(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: calm})
+	c := cell.New(t, cell.Options{Args: still})
 	master := c.Ready(t)
 	must(t, c.Others(master)[0].Kill())
 	must(t, cell.Wait(cell.Bounded(t), "it is refused", func(ctx context.Context) error {
@@ -249,9 +235,9 @@ func TestSecondSilence(t *testing.T) {
 // TestRehearsalThatIsInterrupted leaves nothing behind.
 func TestRehearsalThatIsInterrupted(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: calm})
+	c := cell.New(t, cell.Options{Args: still})
 	master := c.Ready(t)
-	bin, err := buildStout()
+	bin, err := cell.Stout()
 	must(t, err)
 	cmd := exec.CommandContext(cell.Bounded(t), bin, "rehearse", "failover", "--yes", "--before", "1m", "-s", strings.Join(c.URLs(), ","))
 	must(t, cmd.Start())
@@ -264,7 +250,7 @@ func TestRehearsalThatIsInterrupted(t *testing.T) {
 		}
 		return nil
 	}))
-	must(t, cmd.Process.Signal(os.Interrupt))
+	must(t, cmd.Process.Signal(syscall.SIGTERM)) // a shell's background job has SIGINT ignored
 	_ = cmd.Wait()
 	if n := sessions(); n != 0 {
 		t.Errorf("it ended and left %d sessions", n)

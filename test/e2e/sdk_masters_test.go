@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
@@ -83,7 +84,10 @@ func TestExactlyOnceByTheClient(t *testing.T) {
 // writeUntil makes changes of each kind until writing ends, and returns how
 // many. None is given up.
 func writeUntil(writing, ctx context.Context, t *testing.T, s *client.Session, writer int) (n int) {
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
 	for ; writing.Err() == nil; n++ {
+		<-tick.C
 		_, put := s.Put(ctx, fmt.Sprintf("/put/%d", writer), fmt.Append(nil, n))
 		_, made := s.CreateSequential(ctx, fmt.Sprintf("/seq/%d-", writer), nil)
 		_, txn := s.Txn().Then(client.OpPut(fmt.Sprintf("/txn/%d", writer), fmt.Append(nil, n))).Commit(ctx)

@@ -122,7 +122,7 @@ func strangersToTLS(t *testing.T, c *cell.Cell, r *cell.Replica) {
 // connection ends, and the master stays.
 func TestCertificatesChange(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: calm, Secure: true, Clients: []string{"billing"}})
+	c := cell.New(t, cell.Options{Args: still, Secure: true, Clients: []string{"billing"}})
 	master := c.Ready(t)
 	epoch := view(t, master).Epoch
 	ctx, stop := context.WithCancel(cell.Bounded(t))
@@ -135,7 +135,10 @@ func TestCertificatesChange(t *testing.T) {
 	working, enough := context.WithCancel(ctx)
 	defer enough()
 	calls.Go(func() {
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
 		for n := 0; working.Err() == nil; n++ {
+			<-tick.C
 			if _, err := session.Put(ctx, "/traffic", fmt.Append(nil, n)); err != nil {
 				t.Errorf("write %d: %v", n, err)
 				return

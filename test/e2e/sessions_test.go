@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,9 +15,9 @@ const (
 	// expiryBound is how late a session may end beyond its ttl and the slack
 	// for clocks, by the contract.
 	expiryBound = time.Second
-	// machineShare is what a loaded machine may add between an event and a test
-	// that looks for it.
-	machineShare = 2 * time.Second
+	// machineShare is what a busy machine may add: to the end of the session, and
+	// until the test sees it.
+	machineShare = 30 * time.Second
 )
 
 // latest is the longest that a session of that ttl may live unextended, under
@@ -38,22 +37,24 @@ func waitUntil(t *testing.T, at time.Time) {
 // TestSessionsExpire: never before the ttl, and not much after it.
 func TestSessionsExpire(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: calm})
+	c := cell.New(t, cell.Options{Args: still})
 	master := c.Ready(t)
-	var all sync.WaitGroup
 	for i, ttl := range []time.Duration{time.Second, 1500 * time.Millisecond, 2 * time.Second} {
-		before := time.Now()
-		s := open(t, c.Replicas()[i], ttl)
-		opened := time.Now()
-		all.Go(func() {
+		t.Run(ttl.String(), func(t *testing.T) {
+			t.Parallel()
+			before := time.Now()
+			s := open(t, c.Replicas()[i], ttl)
+			opened := time.Now()
 			alive, gone := lifeOf(t, c.Replicas()[i], s.ID)
 			wantLife(t, ttl, before, opened, alive, gone)
 		})
 	}
-	all.Go(func() { keptAlive(t, c) })
-	all.Wait()
-	t.Run("past due", func(t *testing.T) { pastDue(t, master) })
-	t.Run("lock-delay", func(t *testing.T) { lockDelay(t, c, master) })
+	for name, test := range map[string]func(*testing.T, *cell.Cell, *cell.Replica){"kept alive": keptAlive, "past due": pastDue, "lock-delay": lockDelay} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c, master)
+		})
+	}
 }
 
 // lifeOf reads a session until it is gone: alive is when the last read that
@@ -90,16 +91,15 @@ func wantLife(t *testing.T, ttl time.Duration, from, to, alive, gone time.Time) 
 
 // keptAlive extends a session by waiting keepalives through each replica, and
 // then by none.
-func keptAlive(t *testing.T, c *cell.Cell) {
-	const ttl = 1500 * time.Millisecond
+func keptAlive(t *testing.T, c *cell.Cell, _ *cell.Replica) {
+	const ttl = 4 * time.Second // the caller has a third of it between two calls
 	s := open(t, c.Replicas()[0], ttl)
 	var from, to time.Time
 	for i := range 4 {
 		from = time.Now()
 		var k lockapi.Keepalive
-		if _, err := c.Replicas()[i%3].Call(cell.Bounded(t), http.MethodPost, sessionRoute(s.ID)+"/keepalive", lockapi.KeepaliveRequest{WaitMS: 60_000}, &k); err != nil {
-			t.Error(err)
-			return
+		if _, err := insist(cell.Bounded(t), c.Replicas()[i%3:], http.MethodPost, sessionRoute(s.ID)+"/keepalive", lockapi.KeepaliveRequest{WaitMS: 60_000}, &k); err != nil {
+			t.Fatal(err)
 		}
 		to = time.Now()
 		from = from.Add(time.Duration(k.HeldMS) * time.Millisecond) // what the client counts from
@@ -115,19 +115,19 @@ func keptAlive(t *testing.T, c *cell.Cell) {
 }
 
 // pastDue: a keepalive that comes when the ttl is over revives nothing.
-func pastDue(t *testing.T, master *cell.Replica) {
+func pastDue(t *testing.T, _ *cell.Cell, master *cell.Replica) {
 	const ttl = time.Second
 	s := open(t, master, ttl)
 	// From here on it is due, if it is not gone yet.
 	waitUntil(t, time.Now().Add(ttl+ttl*3/100))
-	_, err := master.Call(cell.Bounded(t), http.MethodPost, sessionRoute(s.ID)+"/keepalive", nil, nil)
+	_, err := insist(cell.Bounded(t), []*cell.Replica{master}, http.MethodPost, sessionRoute(s.ID)+"/keepalive", nil, nil)
 	wantCode(t, "a keepalive past due", err, lockapi.CodeSessionNotFound)
 }
 
 // lockDelay: the lock of a session that expired is nobody's for its delay; that
 // of one that was closed is free at once.
 func lockDelay(t *testing.T, c *cell.Cell, master *cell.Replica) {
-	const path, ttl, delay = "/delayed", time.Second, 1500 * time.Millisecond
+	const path, ttl, delay = "/delayed", 2 * time.Second, 4 * time.Second
 	waiter := open(t, master, aWhile)
 	begun := time.Now()
 	dying := open(t, c.Replicas()[0], ttl)
@@ -136,7 +136,7 @@ func lockDelay(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	first := acquire(t, c.Replicas()[1], path, req)
 	waiting := begin[lockapi.Grant](t, c.Replicas()[2], http.MethodPut, lockRoute(path), ask(waiter.ID, "", aWhile))
 	lifeOf(t, master, dying.ID)
-	_, err := master.Call(cell.Bounded(t), http.MethodPut, lockRoute(path), ask(waiter.ID, "another", 0), nil)
+	_, err := insist(cell.Bounded(t), []*cell.Replica{master}, http.MethodPut, lockRoute(path), ask(waiter.ID, "another", 0), nil)
 	refused := new(lockapi.Error)
 	if !errors.As(err, &refused) || refused.Code != lockapi.CodeLockDelayed ||
 		refused.DelayRemainingMS <= 0 || refused.DelayRemainingMS > delay.Milliseconds()*102/100 {
@@ -166,7 +166,7 @@ func lockDelay(t *testing.T, c *cell.Cell, master *cell.Replica) {
 // master changes, by a kill as by a transfer.
 func TestNewMasterGivesAWholeTTL(t *testing.T) {
 	t.Parallel()
-	const ttl = 4 * time.Second
+	const ttl = 6 * time.Second
 	c := cell.New(t, cell.Options{})
 	master := c.Ready(t)
 	s := open(t, master, ttl)

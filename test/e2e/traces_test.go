@@ -80,7 +80,7 @@ func (c *spanCollector) take(r *http.Request) error {
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	told := collectSpans(t)
-	c := cell.New(t, cell.Options{Args: []string{"--trace-endpoint", told.URL}})
+	c := cell.New(t, cell.Options{Args: append([]string{"--trace-endpoint", told.URL}, still...)})
 	master := c.Ready(t)
 	other := c.Others(master)[0]
 	s := open(t, master, aWhile)

@@ -35,7 +35,7 @@ func transferTo(t *testing.T, c *cell.Cell, at, to *cell.Replica) {
 // lost.
 func TestTransferUnderLoad(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: calm})
+	c := cell.New(t, cell.Options{Args: still})
 	master := c.Ready(t)
 	refusedTransfers(t, c, master)
 	l := startLoad(t, c, 8)
@@ -72,7 +72,7 @@ func refusedTransfers(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	t.Helper()
 	before := call[lockapi.Cell](t, master, http.MethodGet, lockapi.RouteCell, nil)
 	for _, r := range c.Replicas() {
-		_, err := r.Call(cell.Bounded(t), http.MethodPost, lockapi.RouteTransfer, lockapi.TransferRequest{To: "r9"}, nil)
+		_, err := insist(cell.Bounded(t), []*cell.Replica{r}, http.MethodPost, lockapi.RouteTransfer, lockapi.TransferRequest{To: "r9"}, nil)
 		wantCode(t, "a transfer to nobody", err, lockapi.CodeInvalidArgument)
 		got := call[lockapi.Transferred](t, r, http.MethodPost, lockapi.RouteTransfer, lockapi.TransferRequest{To: master.ID})
 		if got.Master != master.ID {
@@ -92,16 +92,16 @@ const patience = 8 * time.Second
 // exits with 0.
 func TestTerminatedMaster(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: calm})
+	c := cell.New(t, cell.Options{Args: still})
 	master := c.Ready(t)
 	l := startLoad(t, c, 8)
 	watchLeases(t, c, true)
 	const path = "/terminated"
 	held := acquire(t, master, path, ask(open(t, master, aWhile).ID, "", 0))
 	waiter := open(t, master, aWhile)
-	lock := begin[lockapi.Grant](t, master, http.MethodPut, lockRoute(path), ask(waiter.ID, "direct", aWhile))
-	forwarded := begin[lockapi.Grant](t, c.Others(master)[0], http.MethodPut, lockRoute(path), ask(waiter.ID, "forwarded", aWhile))
-	alive := begin[lockapi.Keepalive](t, master, http.MethodPost, sessionRoute(waiter.ID)+"/keepalive", lockapi.KeepaliveRequest{WaitMS: aWhile.Milliseconds()})
+	lock := beginOnce[lockapi.Grant](t, master, http.MethodPut, lockRoute(path), ask(waiter.ID, "direct", aWhile))
+	forwarded := beginOnce[lockapi.Grant](t, c.Others(master)[0], http.MethodPut, lockRoute(path), ask(waiter.ID, "forwarded", aWhile))
+	alive := beginOnce[lockapi.Keepalive](t, master, http.MethodPost, sessionRoute(waiter.ID)+"/keepalive", lockapi.KeepaliveRequest{WaitMS: aWhile.Milliseconds()})
 	wantWaiters(t, master, path, 2)
 	l.progress(t, 100)
 

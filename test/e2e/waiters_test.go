@@ -121,7 +121,7 @@ func timesOut(t *testing.T, master, r *cell.Replica) {
 // replica that stops: it would cut them off, and their place went with them.
 func TestWaitersKeepTheirPlace(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{})
+	c := cell.New(t, cell.Options{Args: still})
 	old := c.Ready(t)
 	const path = "/place"
 	held := acquire(t, old, path, ask(open(t, old, aWhile).ID, "", 0))
@@ -130,7 +130,7 @@ func TestWaitersKeepTheirPlace(t *testing.T) {
 	for i := range cap(grants) {
 		id := open(t, old, aWhile).ID
 		order = append(order, id)
-		first := begin[lockapi.Grant](t, c.Replicas()[i%3], http.MethodPut, lockRoute(path), ask(id, "", aWhile))
+		first := beginOnce[lockapi.Grant](t, c.Replicas()[i%3], http.MethodPut, lockRoute(path), ask(id, "", aWhile))
 		go func() {
 			a := <-first
 			wantCode(t, "a waiting call", a.err, lockapi.CodeOutcomeUnknown, lockapi.CodeNoMaster)

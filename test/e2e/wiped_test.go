@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
@@ -53,13 +52,14 @@ func stranger(t *testing.T, r *cell.Replica) *lockapi.Error {
 // takes itself for the master.
 func staysWithoutMaster(t *testing.T, replicas ...*cell.Replica) {
 	t.Helper()
-	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); {
+	throughout(t, func() error {
 		for _, r := range replicas {
 			if isMaster(cell.Bounded(t), r) == nil {
-				t.Fatalf("%s is master", r.ID)
+				return fmt.Errorf("%s is master", r.ID)
 			}
 		}
-	}
+		return nil
+	})
 }
 
 // TestWipedDirectory: a replica that comes back with an empty directory counts
