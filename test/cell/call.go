@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -86,6 +87,37 @@ func (r *Replica) Cell(ctx context.Context) (lockapi.Cell, error) {
 	var c lockapi.Cell
 	_, err := r.Call(ctx, http.MethodGet, lockapi.RouteCell, nil, &c)
 	return c, err
+}
+
+// Insist makes a call at each of the replicas in turn until one answers for
+// good, as the contract lets a client do. It reports how many attempts it took.
+// No attempt is given up before ctx ends: one that was could take effect later.
+func Insist(ctx context.Context, replicas []*Replica, method, pathAndQuery string, in, out any) (attempts int, err error) {
+	return Repeat(ctx, func(n int) error {
+		_, err := replicas[n%len(replicas)].Call(ctx, method, pathAndQuery, in, out)
+		return err
+	})
+}
+
+// Repeat makes the attempts 0, 1, … of a call until its answer settles it: until
+// there is one, and it is not that there is no master, or that the outcome is
+// unknown.
+func Repeat(ctx context.Context, attempt func(n int) error) (attempts int, err error) {
+	pause := time.NewTicker(5 * time.Millisecond)
+	defer pause.Stop()
+	for {
+		err := attempt(attempts)
+		attempts++
+		if refused := new(lockapi.Error); err == nil ||
+			errors.As(err, &refused) && refused.Code != lockapi.CodeNoMaster && refused.Code != lockapi.CodeOutcomeUnknown {
+			return attempts, err
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return attempts, err
+		}
+	}
 }
 
 // Wait calls try until it returns nil or ctx ends; the error then has try's last

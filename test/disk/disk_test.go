@@ -17,13 +17,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
 
+func TestMain(m *testing.M) {
+	testrun.Wait(8)
+	os.Exit(testrun.Main(m.Run))
+}
+
 // settings make snapshots often, each with the whole log behind the one before
-// it.
-var settings = []string{"--snapshot-threshold=50", "--snapshot-interval=100ms", "--trailing-logs=20"}
+// it, and keep a master in office on a busy machine.
+var settings = []string{"--snapshot-threshold=50", "--snapshot-interval=100ms", "--trailing-logs=20", "--heartbeat-timeout=2s"}
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -35,13 +41,14 @@ func must(t *testing.T, err error) {
 // work opens n sessions of the given name, each with a lock.
 func work(t *testing.T, r *cell.Replica, name string, n int) {
 	t.Helper()
+	at := []*cell.Replica{r}
 	for i := range n {
 		req := lockapi.NewSessionRequest()
 		req.Name, req.TTLMS = fmt.Sprintf("%s-%d", name, i), (time.Hour).Milliseconds()
 		var s lockapi.Session
-		_, err := r.Call(cell.Bounded(t), http.MethodPost, lockapi.RouteSessions, req, &s)
+		_, err := cell.Insist(cell.Bounded(t), at, http.MethodPost, lockapi.RouteSessions, req, &s)
 		must(t, err)
-		_, err = r.Call(cell.Bounded(t), http.MethodPut, fmt.Sprintf("%s/%s/%d", lockapi.RouteLocks, name, i), map[string]string{"session": s.ID}, nil)
+		_, err = cell.Insist(cell.Bounded(t), at, http.MethodPut, fmt.Sprintf("%s/%s/%d", lockapi.RouteLocks, name, i), map[string]string{"session": s.ID}, nil)
 		must(t, err)
 	}
 }

@@ -34,7 +34,7 @@ func testFullDisk(t *testing.T, store string) {
 	for i := 0; full.Running() && i < 200; i++ {
 		req := lockapi.NewSessionRequest()
 		req.Meta = map[string]string{"padding": strings.Repeat("x", 30<<10)}
-		_, err := master.Call(cell.Bounded(t), http.MethodPost, lockapi.RouteSessions, req, nil)
+		_, err := cell.Insist(cell.Bounded(t), []*cell.Replica{master}, http.MethodPost, lockapi.RouteSessions, req, nil)
 		must(t, err)
 	}
 	select {

@@ -36,7 +36,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 func through[T any](ctx context.Context, via *http.Client, r *cell.Replica, method, path string, in any) (out T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cell.Step)
 	defer cancel()
-	_, err = repeat(ctx, func(int) error {
+	_, err = cell.Repeat(ctx, func(int) error {
 		_, err := cell.CallVia(ctx, via, method, r.URL, path, in, &out)
 		return err
 	})
@@ -137,7 +137,7 @@ func TestAccessOverReplicas(t *testing.T) {
 // call2 is a call without a credential, with its error.
 func call2(t *testing.T, r *cell.Replica, method, path string) (out lockapi.File, err error) {
 	t.Helper()
-	_, err = insist(cell.Bounded(t), []*cell.Replica{r}, method, path, nil, &out)
+	_, err = cell.Insist(cell.Bounded(t), []*cell.Replica{r}, method, path, nil, &out)
 	return out, err
 }
 

@@ -42,7 +42,7 @@ func TestBackupAndRestore(t *testing.T) {
 		at := c.Replicas()[w%3]
 		writers.Go(func() {
 			for n := int64(1); ctx.Err() == nil; n++ {
-				if _, err := insist(ctx, []*cell.Replica{at}, http.MethodPut, fmt.Sprintf("%s/writer/%d/%d", lockapi.RouteFiles, w, n), nil, nil); err == nil {
+				if _, err := cell.Insist(ctx, []*cell.Replica{at}, http.MethodPut, fmt.Sprintf("%s/writer/%d/%d", lockapi.RouteFiles, w, n), nil, nil); err == nil {
 					acknowledged[w].Store(n)
 				}
 			}
@@ -100,10 +100,10 @@ func TestBackupAndRestore(t *testing.T) {
 			}
 		}
 		for _, gone := range []string{lockapi.RouteFiles + "/ephemeral?as=json", lockapi.RouteFiles + "/after-the-backup?as=json"} {
-			_, err := insist(cell.Bounded(t), []*cell.Replica{r}, http.MethodGet, gone, nil, nil)
+			_, err := cell.Insist(cell.Bounded(t), []*cell.Replica{r}, http.MethodGet, gone, nil, nil)
 			wantCode(t, gone, err, lockapi.CodeNotFound)
 		}
-		_, err = insist(cell.Bounded(t), []*cell.Replica{r}, http.MethodGet, lockapi.RouteSessions+"/"+s.ID, nil, nil)
+		_, err = cell.Insist(cell.Bounded(t), []*cell.Replica{r}, http.MethodGet, lockapi.RouteSessions+"/"+s.ID, nil, nil)
 		wantCode(t, "a session of the old cell", err, lockapi.CodeSessionNotFound)
 		if l := call[lockapi.Lock](t, r, http.MethodGet, lockapi.RouteLocks+"/long", nil); l.State != lockapi.StateDelayed {
 			t.Errorf("/long is %s", l.State)

@@ -95,39 +95,10 @@ func isMaster(ctx context.Context, r *cell.Replica) error {
 // call makes a call of a replica and wants a good answer.
 func call[T any](t *testing.T, r *cell.Replica, method, target string, in any) (out T) {
 	t.Helper()
-	if _, err := insist(cell.Bounded(t), []*cell.Replica{r}, method, target, in, &out); err != nil {
+	if _, err := cell.Insist(cell.Bounded(t), []*cell.Replica{r}, method, target, in, &out); err != nil {
 		t.Fatalf("%s %s at %s: %v", method, target, r.ID, err)
 	}
 	return out
-}
-
-// insist makes a call at each of the replicas in turn until one answers for
-// good, as the contract lets a client do. It reports how many attempts it took.
-// No attempt is given up before ctx ends: one that was could take effect later.
-func insist(ctx context.Context, replicas []*cell.Replica, method, target string, in, out any) (attempts int, err error) {
-	return repeat(ctx, func(n int) error {
-		_, err := replicas[n%len(replicas)].Call(ctx, method, target, in, out)
-		return err
-	})
-}
-
-// repeat makes the attempts 0, 1, … of a call until its answer settles it.
-func repeat(ctx context.Context, attempt func(n int) error) (attempts int, err error) {
-	pause := time.NewTicker(5 * time.Millisecond)
-	defer pause.Stop()
-	for {
-		err := attempt(attempts)
-		attempts++
-		if refused := new(lockapi.Error); err == nil ||
-			errors.As(err, &refused) && refused.Code != lockapi.CodeNoMaster && refused.Code != lockapi.CodeOutcomeUnknown {
-			return attempts, err
-		}
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			return attempts, err
-		}
-	}
 }
 
 func sessionRoute(id string) string { return lockapi.RouteSessions + "/" + id }
@@ -146,7 +117,7 @@ func releaseRoute(path, session, handle string, token uint64) string {
 func open(t *testing.T, r *cell.Replica, ttl time.Duration) (s lockapi.Session) {
 	t.Helper()
 	ctx, key := cell.Bounded(t), rand.Text()
-	_, err := repeat(ctx, func(int) (err error) {
+	_, err := cell.Repeat(ctx, func(int) (err error) {
 		s, err = openWithKey(ctx, r, key, "", ttl)
 		return err
 	})
@@ -189,7 +160,7 @@ func acquire(t *testing.T, r *cell.Replica, path string, req lockapi.LockRequest
 func release(t *testing.T, r *cell.Replica, g lockapi.Grant) {
 	t.Helper()
 	var got lockapi.Released
-	attempts, err := insist(cell.Bounded(t), []*cell.Replica{r}, http.MethodDelete, releaseRoute(g.Path, g.Session, g.Handle, g.Token), nil, &got)
+	attempts, err := cell.Insist(cell.Bounded(t), []*cell.Replica{r}, http.MethodDelete, releaseRoute(g.Path, g.Session, g.Handle, g.Token), nil, &got)
 	must(t, err)
 	if !got.Released && attempts == 1 { // an attempt before may have released it
 		t.Errorf("the release of %+v at %s found nothing", g, r.ID)
@@ -228,7 +199,7 @@ type answer[T any] struct {
 // begin makes a call in the background, for as long as it takes.
 func begin[T any](t *testing.T, r *cell.Replica, method, target string, in any) <-chan answer[T] {
 	return inBackground(t, func(ctx context.Context, out *T) error {
-		_, err := insist(ctx, []*cell.Replica{r}, method, target, in, out)
+		_, err := cell.Insist(ctx, []*cell.Replica{r}, method, target, in, out)
 		return err
 	})
 }

@@ -80,7 +80,7 @@ func TestRepeatedCallAfterTheMasterDied(t *testing.T) {
 
 	newMaster(t, c, master)
 	var again lockapi.Grant
-	_, err := insist(cell.Bounded(t), []*cell.Replica{forwarder, witness}, http.MethodPut, lockRoute(path), ask(session.ID, "h", 0), &again)
+	_, err := cell.Insist(cell.Bounded(t), []*cell.Replica{forwarder, witness}, http.MethodPut, lockRoute(path), ask(session.ID, "h", 0), &again)
 	must(t, err)
 	wantHolder(t, committed, again)
 	must(t, cell.Wait(cell.Bounded(t), "the session is given again", func(ctx context.Context) error {

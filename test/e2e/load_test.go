@@ -96,11 +96,11 @@ func (l *load) viaHTTP(t *testing.T, session string, first int) try {
 		replicas := slices.Concat(all[at:], all[:at])
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), cell.Step)
 		defer cancel()
-		_, err = insist(ctx, replicas, http.MethodPut, lockRoute(path), ask(session, fmt.Sprint(n), 5*time.Second), &g)
+		_, err = cell.Insist(ctx, replicas, http.MethodPut, lockRoute(path), ask(session, fmt.Sprint(n), 5*time.Second), &g)
 		return g, func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), cell.Step)
 			defer cancel()
-			_, err := insist(ctx, replicas, http.MethodDelete, releaseRoute(path, session, g.Handle, g.Token), nil, nil)
+			_, err := cell.Insist(ctx, replicas, http.MethodDelete, releaseRoute(path, session, g.Handle, g.Token), nil, nil)
 			return err
 		}, err
 	}

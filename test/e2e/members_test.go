@@ -31,7 +31,7 @@ func insistMember(t *testing.T, by []*cell.Replica, method, target string, in an
 	t.Helper()
 	asked := 0
 	must(t, cell.Wait(cell.Bounded(t), method+" "+target, func(ctx context.Context) error {
-		n, err := insist(ctx, by, method, lockapi.RouteMembers+target, in, nil)
+		n, err := cell.Insist(ctx, by, method, lockapi.RouteMembers+target, in, nil)
 		asked += n
 		if method == http.MethodDelete && asked > 1 && errors.Is(err, lockapi.CodeNotFound) {
 			return nil
@@ -144,7 +144,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		wantRemoved(t, r)
 	}
 	wantVoters(t, rest[1], 0, rest[1].ID+"+")
-	_, err = insist(cell.Bounded(t), rest[1:2], http.MethodDelete, lockapi.RouteMembers+"/"+rest[1].ID+"?force=true", nil, nil)
+	_, err = cell.Insist(cell.Bounded(t), rest[1:2], http.MethodDelete, lockapi.RouteMembers+"/"+rest[1].ID+"?force=true", nil, nil)
 	wantCode(t, "the last one is removed", err, lockapi.CodeUnsafe)
 	wantHolder(t, read(t, rest[1], "/kept"), held)
 

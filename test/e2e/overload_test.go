@@ -54,9 +54,9 @@ func calmly(t *testing.T, c *cell.Cell, load func(master *cell.Replica)) {
 			ctx, cancel := context.WithTimeout(t.Context(), cell.Step)
 			var g lockapi.Grant
 			path := fmt.Sprint("/other/", i)
-			_, err := insist(ctx, c.Replicas(), http.MethodPut, lockRoute(path), ask(other, "", 0), &g)
+			_, err := cell.Insist(ctx, c.Replicas(), http.MethodPut, lockRoute(path), ask(other, "", 0), &g)
 			if err == nil {
-				_, err = insist(ctx, c.Replicas(), http.MethodDelete, releaseRoute(path, other, g.Handle, g.Token), nil, nil)
+				_, err = cell.Insist(ctx, c.Replicas(), http.MethodDelete, releaseRoute(path, other, g.Handle, g.Token), nil, nil)
 			}
 			cancel()
 			if err != nil && t.Context().Err() == nil {
@@ -194,7 +194,7 @@ func TestManySessionsExpireAtOnce(t *testing.T) {
 			path := fmt.Sprintf("/left/%d", i)
 			id := open(t, master, 3*time.Second).ID
 			req := ask(id, "", 0)
-			if _, err := insist(cell.Bounded(t), []*cell.Replica{master}, http.MethodPut, lockRoute(path), req, nil); err != nil && !errors.Is(err, lockapi.CodeSessionNotFound) {
+			if _, err := cell.Insist(cell.Bounded(t), []*cell.Replica{master}, http.MethodPut, lockRoute(path), req, nil); err != nil && !errors.Is(err, lockapi.CodeSessionNotFound) {
 				t.Fatal(err)
 			}
 			queue := ask(heir, fmt.Sprint(i), 0)

@@ -115,20 +115,20 @@ func TestOneWayCuts(t *testing.T) {
 		for range 5 {
 			var g lockapi.Grant
 			path, handle := fmt.Sprintf("/cut/%d", i), fmt.Sprint(highest)
-			_, err := insist(cell.Bounded(t), serving, http.MethodPut, lockRoute(path), ask(s.ID, handle, 0), &g)
+			_, err := cell.Insist(cell.Bounded(t), serving, http.MethodPut, lockRoute(path), ask(s.ID, handle, 0), &g)
 			must(t, err)
 			if g.Token <= highest {
 				t.Errorf("%s: token %d after %d", cut.name, g.Token, highest)
 			}
 			highest = g.Token
-			_, err = insist(cell.Bounded(t), serving, http.MethodDelete, releaseRoute(path, s.ID, handle, g.Token), nil, nil)
+			_, err = cell.Insist(cell.Bounded(t), serving, http.MethodDelete, releaseRoute(path, s.ID, handle, g.Token), nil, nil)
 			must(t, err)
 		}
 		c.Network().Heal()
 		for _, r := range c.Replicas() {
 			c.Ready(t)
 			var l lockapi.Lock
-			_, err := insist(cell.Bounded(t), []*cell.Replica{r}, http.MethodGet, lockRoute(fmt.Sprintf("/cut/%d", i)), nil, &l)
+			_, err := cell.Insist(cell.Bounded(t), []*cell.Replica{r}, http.MethodGet, lockRoute(fmt.Sprintf("/cut/%d", i)), nil, &l)
 			must(t, err)
 			if l.State != lockapi.StateFree {
 				t.Errorf("%s: %s reads %+v", cut.name, r.ID, l)

@@ -21,7 +21,7 @@ func refusedFor(t *testing.T, r *cell.Replica, method, target string, in any, qu
 	t.Helper()
 	var status int
 	ctx := cell.Bounded(t)
-	_, err := repeat(ctx, func(int) (err error) {
+	_, err := cell.Repeat(ctx, func(int) (err error) {
 		status, err = r.Call(ctx, method, target, in, nil)
 		return err
 	})
@@ -105,7 +105,7 @@ func TestQuotasUnderConcurrency(t *testing.T) {
 	for i := range errs {
 		all.Go(func() {
 			at := c.Replicas()[i%3:][:1]
-			_, errs[i] = insist(ctx, at, http.MethodPut, lockRoute(fmt.Sprintf("/many/%d", i)), ask(id, "", 0), nil)
+			_, errs[i] = cell.Insist(ctx, at, http.MethodPut, lockRoute(fmt.Sprintf("/many/%d", i)), ask(id, "", 0), nil)
 		})
 	}
 	all.Wait()

@@ -98,7 +98,7 @@ func keptAlive(t *testing.T, c *cell.Cell, _ *cell.Replica) {
 	for i := range 4 {
 		from = time.Now()
 		var k lockapi.Keepalive
-		if _, err := insist(cell.Bounded(t), c.Replicas()[i%3:], http.MethodPost, sessionRoute(s.ID)+"/keepalive", lockapi.KeepaliveRequest{WaitMS: 60_000}, &k); err != nil {
+		if _, err := cell.Insist(cell.Bounded(t), c.Replicas()[i%3:], http.MethodPost, sessionRoute(s.ID)+"/keepalive", lockapi.KeepaliveRequest{WaitMS: 60_000}, &k); err != nil {
 			t.Fatal(err)
 		}
 		to = time.Now()
@@ -120,7 +120,7 @@ func pastDue(t *testing.T, _ *cell.Cell, master *cell.Replica) {
 	s := open(t, master, ttl)
 	// From here on it is due, if it is not gone yet.
 	waitUntil(t, time.Now().Add(ttl+ttl*3/100))
-	_, err := insist(cell.Bounded(t), []*cell.Replica{master}, http.MethodPost, sessionRoute(s.ID)+"/keepalive", nil, nil)
+	_, err := cell.Insist(cell.Bounded(t), []*cell.Replica{master}, http.MethodPost, sessionRoute(s.ID)+"/keepalive", nil, nil)
 	wantCode(t, "a keepalive past due", err, lockapi.CodeSessionNotFound)
 }
 
@@ -136,7 +136,7 @@ func lockDelay(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	first := acquire(t, c.Replicas()[1], path, req)
 	waiting := begin[lockapi.Grant](t, c.Replicas()[2], http.MethodPut, lockRoute(path), ask(waiter.ID, "", aWhile))
 	lifeOf(t, master, dying.ID)
-	_, err := insist(cell.Bounded(t), []*cell.Replica{master}, http.MethodPut, lockRoute(path), ask(waiter.ID, "another", 0), nil)
+	_, err := cell.Insist(cell.Bounded(t), []*cell.Replica{master}, http.MethodPut, lockRoute(path), ask(waiter.ID, "another", 0), nil)
 	refused := new(lockapi.Error)
 	if !errors.As(err, &refused) || refused.Code != lockapi.CodeLockDelayed ||
 		refused.DelayRemainingMS <= 0 || refused.DelayRemainingMS > delay.Milliseconds()*102/100 {

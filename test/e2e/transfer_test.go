@@ -72,7 +72,7 @@ func refusedTransfers(t *testing.T, c *cell.Cell, master *cell.Replica) {
 	t.Helper()
 	before := call[lockapi.Cell](t, master, http.MethodGet, lockapi.RouteCell, nil)
 	for _, r := range c.Replicas() {
-		_, err := insist(cell.Bounded(t), []*cell.Replica{r}, http.MethodPost, lockapi.RouteTransfer, lockapi.TransferRequest{To: "r9"}, nil)
+		_, err := cell.Insist(cell.Bounded(t), []*cell.Replica{r}, http.MethodPost, lockapi.RouteTransfer, lockapi.TransferRequest{To: "r9"}, nil)
 		wantCode(t, "a transfer to nobody", err, lockapi.CodeInvalidArgument)
 		got := call[lockapi.Transferred](t, r, http.MethodPost, lockapi.RouteTransfer, lockapi.TransferRequest{To: master.ID})
 		if got.Master != master.ID {

@@ -134,7 +134,7 @@ func TestWaitersKeepTheirPlace(t *testing.T) {
 		go func() {
 			a := <-first
 			wantCode(t, "a waiting call", a.err, lockapi.CodeOutcomeUnknown, lockapi.CodeNoMaster)
-			_, a.err = insist(cell.Bounded(t), c.Others(old), http.MethodPut, lockRoute(path), ask(id, "", aWhile), &a.out)
+			_, a.err = cell.Insist(cell.Bounded(t), c.Others(old), http.MethodPut, lockRoute(path), ask(id, "", aWhile), &a.out)
 			grants <- a
 		}()
 		wantWaiters(t, old, path, i+1)
