@@ -10,7 +10,13 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/internal/freeport"
+	"github.com/stoutlock/stout/internal/testrun"
 )
+
+func TestMain(m *testing.M) {
+	testrun.Wait(8)
+	os.Exit(m.Run())
+}
 
 // bounded is a context for one step of a test. Its length is no expectation:
 // it only ends a test that hangs.
@@ -40,6 +46,8 @@ func must(t *testing.T, err error) {
 // TestCellOutlivesItsMaster: three processes elect; the master is killed, then
 // its successor stopped in good order; each time the others go on.
 func TestCellOutlivesItsMaster(t *testing.T) {
+	testrun.E2E(t)
+	t.Parallel()
 	c := New(t, Options{})
 	first := waitMaster(t, c)
 	must(t, first.Kill())
@@ -69,7 +77,9 @@ func TestCellOutlivesItsMaster(t *testing.T) {
 // TestPausedMasterIsReplaced: a master that is stopped loses its office, and
 // says so once it goes on.
 func TestPausedMasterIsReplaced(t *testing.T) {
-	c := New(t, Options{})
+	testrun.E2E(t)
+	t.Parallel()
+	c := New(t, Options{Args: []string{"--heartbeat-timeout=2s"}}) // the old one is not to come back
 	first := waitMaster(t, c)
 	must(t, first.Pause())
 	second := waitMaster(t, c)
@@ -90,6 +100,8 @@ func TestPausedMasterIsReplaced(t *testing.T) {
 // TestIsolatedMasterIsReplaced: a master that is cut off from the others loses
 // its lease, and another one acts.
 func TestIsolatedMasterIsReplaced(t *testing.T) {
+	testrun.E2E(t)
+	t.Parallel()
 	c := New(t, Options{Network: true})
 	first := waitMaster(t, c)
 	c.Network().Isolate(first.ID)
@@ -113,6 +125,8 @@ func TestIsolatedMasterIsReplaced(t *testing.T) {
 // TestRefusedDataDirectories: a replica does not touch what is not its own, and
 // says why.
 func TestRefusedDataDirectories(t *testing.T) {
+	testrun.E2E(t)
+	t.Parallel()
 	dir := t.TempDir()
 	first := NewPrepared(t, Options{Dir: dir, Name: "one", Size: 1})
 	owner := first.Replicas()[0]
@@ -157,6 +171,8 @@ func TestRefusedDataDirectories(t *testing.T) {
 // TestWaitMasterEndsEarly: a cell whose replicas have all ended is not waited
 // for.
 func TestWaitMasterEndsEarly(t *testing.T) {
+	testrun.E2E(t)
+	t.Parallel()
 	c := NewPrepared(t, Options{Size: 1})
 	r := c.Replicas()[0]
 	must(t, r.StartWith("--log-level", "loud"))
@@ -172,6 +188,8 @@ func TestWaitMasterEndsEarly(t *testing.T) {
 // TestRestartKeepsWhatWasGiven: a cell started again on its directory goes on:
 // its epoch only grows.
 func TestRestartKeepsWhatWasGiven(t *testing.T) {
+	testrun.E2E(t)
+	t.Parallel()
 	dir := t.TempDir()
 	var before uint64
 	for range 2 {
@@ -189,6 +207,7 @@ func TestRestartKeepsWhatWasGiven(t *testing.T) {
 // TestDevLeavesNothingBehind: stoutd --dev is a cell of one in a directory that
 // is gone when it has ended.
 func TestDevLeavesNothingBehind(t *testing.T) {
+	testrun.E2E(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	binary, err := stoutd()

@@ -7,12 +7,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
 
 // TestFailingDiskWriteEndsTheReplica: a replica whose disk refuses a write ends
 // with a clear line rather than limping on, and the others go on without it.
 func TestFailingDiskWriteEndsTheReplica(t *testing.T) {
+	testrun.E2E(t)
+	t.Parallel()
 	c := New(t, Options{})
 	master := waitMaster(t, c)
 	// From here on no file of the process may grow past this: the log of the
