@@ -104,8 +104,8 @@ var Releases = sync.OnceValues(func() (all struct{ Present, Before Release }, er
 var level = regexp.MustCompile(`(?m)^const Level = (\d+)$`)
 
 // Build builds main packages of the module at root into dir; flags of go build may go
-// before them. Several programs
-// may do so at once: they take turns.
+// before them. Several programs may do so at once: they take turns. The flags are
+// those of go test otherwise, so that what it has compiled is not compiled again.
 func Build(ctx context.Context, root, dir string, race bool, packages ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -122,8 +122,6 @@ func Build(ctx context.Context, root, dir string, race bool, packages ...string)
 	cgo := "CGO_ENABLED=0"
 	if race {
 		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
-	} else {
-		args = append(args, "-trimpath") // as make build does, which then has nothing to compile
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Dir = root
