@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	demoBound = 50 * time.Second // for the whole story, building apart
-	demoTTL   = 4 * time.Second  // of the sessions: short, so that nobody waits long for an expiry
+	demoBound = 2 * time.Minute // for the whole story, building apart; it takes ten seconds
+	demoTTL   = 4 * time.Second // of the sessions: short, so that nobody waits long for an expiry
 	demoLock  = "/demo/leader"
 )
 

@@ -8,7 +8,7 @@ import (
 
 // TestDemo: what `make demo` tells comes true.
 func TestDemo(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // building included
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // building included
 	defer cancel()
 	if err := run(ctx, []string{"demo"}); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
@@ -13,6 +14,7 @@ import (
 // TestWatchCountsWhatWasStartedAgain: as long as a replica runs that was
 // started again by the command that watch tells, the cell has not ended.
 func TestWatchCountsWhatWasStartedAgain(t *testing.T) {
+	testrun.E2E(t)
 	c := cell.New(t, cell.Options{Size: 2})
 	w := &watcher{cell: c, gone: map[string]bool{}}
 	first, second := c.Replicas()[0], c.Replicas()[1]
@@ -36,7 +38,7 @@ func TestWatchCountsWhatWasStartedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = again.Wait() }) // the end of t.Context has killed it
-	err := cell.Wait(t.Context(), "it is back", func(ctx context.Context) error {
+	err := cell.Wait(cell.Bounded(t), "it is back", func(ctx context.Context) error {
 		_, err := first.Call(ctx, http.MethodGet, lockapi.RouteLive, nil, nil)
 		return err
 	})

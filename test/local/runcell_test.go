@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
@@ -19,6 +20,7 @@ import (
 // one program runs it at a time, and the next run goes on where it was, on the
 // same ports and with the same data.
 func TestRunAgain(t *testing.T) {
+	testrun.E2E(t)
 	dir, port := t.TempDir(), freeBase(t)
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
 	var session lockapi.Session
@@ -51,6 +53,7 @@ func TestRunAgain(t *testing.T) {
 // shown, with TLS and access, and goes on working in the next run. The root's token
 // is nobody else's to read.
 func TestRunSecure(t *testing.T) {
+	testrun.E2E(t)
 	dir, port := t.TempDir(), freeBase(t)
 	for range 2 {
 		said, end := startLocal(t, "run", "--secure", "--data", dir, "--port", fmt.Sprint(port))

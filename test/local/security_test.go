@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -18,6 +19,7 @@ import (
 // a cell in which a service takes its lock, and nobody without a token anything. The
 // hosts are addresses of this machine.
 func TestSecurityIsAsShown(t *testing.T) {
+	testrun.E2E(t)
 	for _, needed := range []string{"curl", "openssl"} {
 		if _, err := exec.LookPath(needed); err != nil {
 			t.Skipf("there is no %s on this machine", needed)
