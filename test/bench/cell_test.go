@@ -7,20 +7,26 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/test/bench/internal/report"
 )
+
+// patient are settings under which a busy machine costs no master its office, and
+// no session its life.
+var patient = []string{"--stoutd-arg=--heartbeat-timeout=2s", "--ttl", "4s", "--timeout", "15m"}
 
 // TestAgainstACell runs every work that runs without being named against a cell
 // of real processes, as short as it goes, in both ways: no operation fails, and
 // every work tells its figures.
 func TestAgainstACell(t *testing.T) {
+	testrun.E2E(t)
+	t.Parallel()
 	results := filepath.Join(t.TempDir(), "results.json")
 	plot := filepath.Join(t.TempDir(), "plot.svg")
 	var stdout, stderr strings.Builder
-	code := run(t.Context(), []string{
-		"--n", "2", "--via", "sdk,http", "--runs", "1", "--warmup", "100ms", "--duration", "200ms",
-		"--ttl", "2s", "--kills", "1", "--timeout", "3m", "--json", results, "--plot", plot,
-	}, &stdout, &stderr)
+	code := run(t.Context(), append([]string{
+		"--n", "2", "--via", "sdk,http", "--runs", "1", "--warmup", "100ms", "--duration", "200ms", "--kills", "1",
+		"--json", results, "--plot", plot}, patient...), &stdout, &stderr)
 	if code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, stderr.String())
 	}
@@ -57,9 +63,11 @@ func TestAgainstACell(t *testing.T) {
 // TestLoadsThatHurt runs two of them as small as they go: the other client is
 // served and watched, and the figures are told.
 func TestLoadsThatHurt(t *testing.T) {
+	testrun.E2E(t)
+	t.Parallel()
 	results := filepath.Join(t.TempDir(), "results.json")
 	var stdout, stderr strings.Builder
-	code := run(t.Context(), []string{"waiters", "return", "--n", "8", "--ttl", "2s", "--timeout", "3m", "--json", results}, &stdout, &stderr)
+	code := run(t.Context(), append([]string{"waiters", "return", "--n", "8", "--json", results}, patient...), &stdout, &stderr)
 	if code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, stderr.String())
 	}
@@ -87,10 +95,12 @@ func TestLoadsThatHurt(t *testing.T) {
 // TestFilesForMany runs the works of many watchers and of a process that dies,
 // as small as they go.
 func TestFilesForMany(t *testing.T) {
+	testrun.E2E(t)
+	t.Parallel()
 	results := filepath.Join(t.TempDir(), "results.json")
 	var stdout, stderr strings.Builder
-	code := run(t.Context(), []string{"fanout", "ephemeral", "--n", "8", "--via", "sdk,http", "--runs", "1", "--warmup", "50ms",
-		"--duration", "200ms", "--ttl", "1s", "--timeout", "3m", "--json", results}, &stdout, &stderr)
+	code := run(t.Context(), append([]string{"fanout", "ephemeral", "--n", "8", "--via", "sdk,http", "--runs", "1", "--warmup", "50ms",
+		"--duration", "200ms", "--json", results}, patient...), &stdout, &stderr)
 	if code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, stderr.String())
 	}
@@ -128,10 +138,12 @@ func TestFilesForMany(t *testing.T) {
 
 // TestManyFiles runs the work files with a few.
 func TestManyFiles(t *testing.T) {
+	testrun.E2E(t)
+	t.Parallel()
 	results := filepath.Join(t.TempDir(), "results.json")
 	var stdout, stderr strings.Builder
-	code := run(t.Context(), []string{"files", "--n", "100", "--runs", "1", "--warmup", "50ms", "--duration", "1s",
-		"--beside-snapshots", "1s", "--timeout", "3m", "--json", results}, &stdout, &stderr)
+	code := run(t.Context(), append([]string{"files", "--n", "100", "--runs", "1", "--warmup", "50ms", "--duration", "1s",
+		"--beside-snapshots", "1s", "--json", results}, patient...), &stdout, &stderr)
 	if code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, stderr.String())
 	}
@@ -158,14 +170,16 @@ func TestManyFiles(t *testing.T) {
 // TestSecuredCells: a cell with TLS, access and rules takes the same loads, and is
 // compared with a plain one.
 func TestSecuredCells(t *testing.T) {
+	testrun.E2E(t)
+	t.Parallel()
 	for _, args := range []string{
 		"secured --n 2 --rules 20",
 		"cycle get handshake --secure --access --rules 1 --n 2 --via sdk,http",
 	} {
 		results := filepath.Join(t.TempDir(), "results.json")
 		var stdout, stderr strings.Builder
-		args += " --runs 1 --warmup 100ms --duration 200ms --timeout 3m --json " + results
-		if code := run(t.Context(), strings.Fields(args), &stdout, &stderr); code != exitOK {
+		args += " --runs 1 --warmup 100ms --duration 200ms --json " + results
+		if code := run(t.Context(), append(strings.Fields(args), patient...), &stdout, &stderr); code != exitOK {
 			t.Fatalf("%s: exit code %d\n%s", args, code, stderr.String())
 		}
 		var got report.Report
@@ -193,10 +207,11 @@ func TestSecuredCells(t *testing.T) {
 // TestRenewal has a small cell get new machines under load: nobody is refused,
 // no session is lost, and mastership changes hands as often as it is handed over.
 func TestRenewal(t *testing.T) {
+	testrun.E2E(t)
 	t.Parallel()
 	results := filepath.Join(t.TempDir(), "results.json")
 	var stdout, stderr strings.Builder
-	code := run(t.Context(), []string{"renewal", "--n", "8", "--warmup", "100ms", "--duration", "100ms", "--timeout", "3m", "--json", results}, &stdout, &stderr)
+	code := run(t.Context(), append([]string{"renewal", "--n", "8", "--warmup", "100ms", "--duration", "100ms", "--json", results}, patient...), &stdout, &stderr)
 	if code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, stderr.String())
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -14,6 +15,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(mortalEnv) != "" {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
+	testrun.Wait(4)
 	os.Exit(m.Run())
 }
 

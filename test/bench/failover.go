@@ -17,7 +17,7 @@ const (
 	// else to give up for it. The SDK bounds its own attempts.
 	attemptBound = 2 * time.Second
 	// recovery bounds how long a gap may be before it counts as an outage.
-	recovery = 30 * time.Second
+	recovery = 2 * time.Minute
 	// calm is the time between the cell's return to health and the next kill.
 	calm = 2 * time.Second
 )

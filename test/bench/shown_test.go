@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/internal/docs"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 // smaller are the flags that say how much a work does.
@@ -17,6 +18,7 @@ var smaller = []string{"--n", "--runs", "--duration", "--warmup", "--beside-snap
 // TestShownCommands: what the pages have people measure by runs, each line as it
 // stands there but for how much it does.
 func TestShownCommands(t *testing.T) {
+	testrun.E2E(t)
 	const makeBench, root = `make bench ARGS="`, "../.."
 	pages, err := docs.Pages(root)
 	if err != nil {
@@ -39,7 +41,10 @@ func TestShownCommands(t *testing.T) {
 					continue
 				}
 				lines++
-				t.Run(args, func(t *testing.T) { runSmall(t, strings.Fields(args)) })
+				t.Run(args, func(t *testing.T) {
+					t.Parallel()
+					runSmall(t, strings.Fields(args))
+				})
 			}
 		}
 	}
@@ -74,7 +79,7 @@ func runSmall(t *testing.T, args []string) {
 	if _, err := parse(args, &stderr); err != nil {
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}
-	small := []string{"--n", "4", "--runs", "1", "--duration", "50ms", "--warmup", "50ms", "--ttl", "1s", "--beside-snapshots", "100ms", "--timeout", "3m"}
+	small := append([]string{"--n", "4", "--runs", "1", "--duration", "50ms", "--warmup", "50ms", "--beside-snapshots", "100ms"}, patient...)
 	for i := 0; i < len(args); i++ {
 		if slices.Contains(smaller, args[i]) {
 			i++
