@@ -13,12 +13,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/test/cell"
 )
 
 // TestChaos is the short run that belongs to every change: a cell of three, as
 // many of these faults as there is time for, a fresh seed.
 func TestChaos(t *testing.T) {
+	testrun.E2E(t)
 	const faults = "kill,pause,isolate,one-way,lossy,transfer,restart,replace,upgrade,backup"
 	var stdout, progress bytes.Buffer
 	code := run(t.Context(), []string{"--size", "3", "--duration", "25s", "--faults", faults}, &stdout, &progress)
@@ -110,6 +112,7 @@ func TestNothingIsKeptOfARunWithoutProblems(t *testing.T) {
 // TestReplicaThatEndsIsAProblem: the run ends when a process does, and tells of
 // it.
 func TestReplicaThatEndsIsAProblem(t *testing.T) {
+	testrun.E2E(t)
 	script := filepath.Join(t.TempDir(), "ends")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\necho '{\"level\":\"info\"}'\nexit 74\n"), 0o700); err != nil {
 		t.Fatal(err)

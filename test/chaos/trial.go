@@ -119,7 +119,7 @@ func (t *trial) close() error {
 
 // settle bounds each step of the end: until a master is in office, until every
 // client has made a round, until all is gone. It is many times what they take.
-const settle = time.Minute
+const settle = 5 * time.Minute
 
 // run does harm, heals, and checks. The error lists all that is wrong.
 func (t *trial) run(ctx context.Context) error {

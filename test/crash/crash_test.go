@@ -41,6 +41,7 @@ func trial(t *testing.T, seed uint64, lives int, edits ...overlay.Edit) (said st
 // at any point, and nothing else is. Each run tries lives that nobody has tried
 // before; make crash tries as many as one likes.
 func TestCrashAnywhere(t *testing.T) {
+	testrun.E2E(t)
 	t.Parallel()
 	seed, lives := uint64(time.Now().UnixMilli()), testrun.Times(2, 40)
 	said, err := trial(t, seed, lives)
@@ -53,6 +54,7 @@ func TestCrashAnywhere(t *testing.T) {
 // TestDeliberateFaults: each sync counts, and so does the order of things. A
 // short run tries some of the faults.
 func TestDeliberateFaults(t *testing.T) {
+	testrun.E2E(t)
 	for _, n := range testrun.Sample(t, 3, len(faults)) {
 		f := faults[n]
 		t.Run(f.name, func(t *testing.T) {

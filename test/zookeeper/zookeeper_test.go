@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -20,7 +21,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
+	os.Exit(testrun.Main(func() int {
 		dir, err := os.MkdirTemp("", "zookeeper")
 		if err != nil {
 			panic(err)
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		defer shared.Close()
 		return m.Run()
-	}())
+	}))
 }
 
 func begin(t *testing.T, n int, herd, rush bool) *election {
