@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -21,7 +22,8 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "curl" {
 		curl(os.Args[1:])
 	}
-	os.Exit(func() int {
+	testrun.Wait(6)
+	os.Exit(testrun.Main(func() int {
 		var err error
 		if scratch, err = os.MkdirTemp("", "stout-docs-"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -29,37 +31,49 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(scratch)
 		return m.Run()
-	}())
+	}))
 }
 
-// clone is a copy of the sources as they are now, as `git clone` would make it,
-// and a directory of commands that a bare machine may lack.
-var clone = sync.OnceValues(func() (dir string, err error) {
+// sources are the names of the files that `git clone` would make, and of those
+// that are not committed yet.
+var sources = sync.OnceValues(func() ([]string, error) {
 	root, err := cell.ModuleRoot()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	list.Dir = root
 	names, err := list.Output()
 	if err != nil {
-		return "", fmt.Errorf("git ls-files: %w", err)
+		return nil, fmt.Errorf("git ls-files: %w", err)
 	}
-	dir = filepath.Join(scratch, "stout")
-	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
+	return strings.Split(strings.TrimSuffix(string(names), "\x00"), "\x00"), nil
+})
+
+// clone makes a copy of the sources as they are now.
+func clone(dir string) error {
+	root, err := cell.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	names, err := sources()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
 		info, err := os.Lstat(filepath.Join(root, name))
 		if os.IsNotExist(err) { // deleted, and not yet committed
 			continue
 		}
-		if err != nil {
-			return "", err
+		if err == nil {
+			err = take(filepath.Join(root, name), filepath.Join(dir, name), info.Mode())
 		}
-		if err := take(filepath.Join(root, name), filepath.Join(dir, name), info.Mode()); err != nil {
-			return "", err
+		if err != nil {
+			return err
 		}
 	}
-	return dir, nil
-})
+	return nil
+}
 
 // take copies one file.
 func take(from, to string, mode fs.FileMode) error {
@@ -89,15 +103,18 @@ var tools = sync.OnceValues(func() (string, error) {
 	return dir, os.Symlink(self, filepath.Join(dir, "curl"))
 })
 
-// built is the clone, with what `make build` makes.
+// built is a clone, with what `make build` makes, and the programs behind make run:
+// compiling them is not to count as a cell that does not come up.
 var built = sync.OnceValues(func() (string, error) {
-	dir, err := clone()
-	if err != nil {
+	dir := filepath.Join(scratch, "stout")
+	if err := clone(dir); err != nil {
 		return "", err
 	}
-	// The programs behind make run as well: compiling them is not to count as a cell
-	// that does not come up.
-	for _, args := range [][]string{{"make", "build"}, {"go", "build", "-tags", cell.BuildTags, "-o", "bin/local", "./test/local"}} {
+	for _, args := range [][]string{
+		{"make", "build"},
+		{"go", "build", "-tags", cell.BuildTags, "-o", "bin/local", "./test/local"},
+		{"env", "CGO_ENABLED=0", "go", "build", "-tags", cell.BuildTags, "-o", "bin/cell/", "./cmd/stoutd", "./cmd/stout"}, // as cell.Build
+	} {
 		build := exec.Command(args[0], args[1:]...)
 		build.Dir, build.Env = dir, environment(nil)
 		if out, err := build.CombinedOutput(); err != nil {
@@ -106,6 +123,34 @@ var built = sync.OnceValues(func() (string, error) {
 	}
 	return dir, nil
 })
+
+// own is a clone for one page alone. It has the same programs: they are built
+// once, and the go command finds them up to date in each clone.
+func own(t *testing.T) string {
+	t.Helper()
+	from, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "stout")
+	if err := clone(dir); err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(filepath.Join(from, "bin"), func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, strings.TrimPrefix(name, from))
+		if d.IsDir() {
+			return os.MkdirAll(to, 0o755)
+		}
+		return os.Link(name, to)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
 
 // environment is that of a shell. The directory of a build does not count, so
 // that what was compiled elsewhere is of use here.
@@ -117,20 +162,38 @@ func environment(more map[string]string) []string {
 	return env
 }
 
-// freePorts are n ports in a row that nobody has at the moment. They are below
-// those of test/local and test/cell, and of outgoing connections.
+// ports is where freePorts goes on.
+var ports struct {
+	sync.Mutex
+	next int
+}
+
+// freePorts are n ports in a row that nobody has at the moment, and no other test
+// of this process. They are below those of test/local and internal/freeport, and
+// of outgoing connections.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
-	for first := 8001 + os.Getpid()%20*120; first < 11800; first += 10 {
-		free := true
-		for port := first; port < first+n && free; port++ {
+	const first, last = 8001, 11800
+	ports.Lock()
+	defer ports.Unlock()
+	if ports.next == 0 {
+		ports.next = first + os.Getpid()%20*120
+	}
+	for range (last - first) / 10 {
+		if ports.next+n > last {
+			ports.next = first
+		}
+		from, free := ports.next, true
+		ports.next += 10
+		for port := from; port < from+n && free; port++ {
 			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 			if free = err == nil; free {
 				_ = l.Close()
 			}
 		}
 		if free {
-			return first
+			ports.next = from + n
+			return from
 		}
 	}
 	t.Fatal("there are no free ports")

@@ -34,7 +34,10 @@ func TestPages(t *testing.T) {
 			continue
 		}
 		ran += len(mine)
-		t.Run(page, func(t *testing.T) { read(t, mine) })
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			read(t, mine)
+		})
 	}
 	if ran < 20 {
 		t.Errorf("only %d blocks were run", ran)
@@ -43,11 +46,7 @@ func TestPages(t *testing.T) {
 
 // read types the blocks of one page.
 func read(t *testing.T, blocks []docs.Block) {
-	dir, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newReader(t, dir)
+	r := newReader(t, own(t))
 	shown := func(b docs.Block) bool { return b.Text == makeRun }
 	if !slices.ContainsFunc(blocks, shown) {
 		r.cell(t, docs.Block{Page: blocks[0].Page, Text: makeRun})

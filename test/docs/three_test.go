@@ -12,10 +12,7 @@ import (
 // TestThreeMachines: the command that the README has for three machines, typed on
 // each with its own id, founds a cell. The machines are addresses of this one.
 func TestThreeMachines(t *testing.T) {
-	clone, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
 	blocks, err := docs.Blocks("../..", "README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +26,7 @@ func TestThreeMachines(t *testing.T) {
 	if !strings.Contains(shown.Text, "--id r1 ") {
 		t.Fatalf("the README has no such command: %q", shown.Text)
 	}
-	r := newReader(t, clone)
+	r := newReader(t, own(t))
 	dir, api, raft := t.TempDir(), freePorts(t, 3), freePorts(t, 10)+5
 	for i, id := range []string{"r1", "r2", "r3"} {
 		own := strings.NewReplacer("--id r1", "--id "+id, "0.0.0.0:7101", fmt.Sprintf("127.0.0.1:%d", api+i), "0.0.0.0:7201", fmt.Sprintf("127.0.0.1:%d", raft+i),
