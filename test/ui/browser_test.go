@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -49,7 +50,8 @@ var browser struct {
 }
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	testrun.Wait(3)
+	code := testrun.Main(m.Run)
 	if browser.end != nil {
 		browser.end()
 	}
@@ -66,7 +68,7 @@ func startBrowser(t *testing.T) context.Context {
 			return
 		}
 		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(name), chromedp.UserDataDir(dir), chromedp.NoSandbox,
-			chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-dev-shm-usage", true))
+			chromedp.WSURLReadTimeout(cell.Step), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-dev-shm-usage", true))
 		alloc, endAlloc := chromedp.NewExecAllocator(context.Background(), options...)
 		ctx, end := chromedp.NewContext(alloc)
 		browser.ctx, browser.end = ctx, func() {
@@ -216,13 +218,14 @@ func eval[T any](p *tab, expression string) T {
 // policy forbids.
 func (p *tab) until(expression string) time.Duration {
 	p.t.Helper()
+	const most = cell.Step - 30*time.Second // the rest is for the browser to say so
 	began := time.Now()
 	if !eval[bool](p, fmt.Sprintf(`new Promise(done => {
-		const end = performance.now() + 30000;
+		const end = performance.now() + %d;
 		const ask = () => { if (%s) done(true); else if (performance.now() > end) done(false); else setTimeout(ask, 15); };
 		ask();
-	})`, expression)) {
-		p.t.Fatalf("not within 30 s: %s; the page says: %s", expression, p.text("body"))
+	})`, most.Milliseconds(), expression)) {
+		p.t.Fatalf("not within %v: %s; the page says: %s", most, expression, p.text("body"))
 	}
 	return time.Since(began)
 }

@@ -14,6 +14,7 @@ import (
 // TestHungReplica: a replica that takes calls and answers none is told as one, and not
 // as the well one that it was; when it goes on so does the page.
 func TestHungReplica(t *testing.T) {
+	t.Parallel()
 	c := cell.New(t, cell.Options{})
 	master := c.Ready(t)
 	stands := c.Others(master)[0]
@@ -43,7 +44,8 @@ func TestHungReplica(t *testing.T) {
 // TestTwoTabs: each is live, and goes its own way; back and forward lead through what
 // one has looked at.
 func TestTwoTabs(t *testing.T) {
-	c := cell.New(t, cell.Options{Size: 1})
+	t.Parallel()
+	c := cell.New(t, cell.Options{Size: 1, Args: calm})
 	at := calls{t: t, at: c.Ready(t)}
 	fill(at)
 	one, two := open(t, at.at.URL, "locks", desk, "light"), open(t, at.at.URL, "cell", phone, "light")
@@ -71,7 +73,8 @@ func TestTwoTabs(t *testing.T) {
 // TestLongNames: what is as long as it may be stands in its place, cut where that has
 // to be, and the page is no wider than its window.
 func TestLongNames(t *testing.T) {
-	c := cell.New(t, cell.Options{Size: 1, Name: strings.Repeat("cell", 16)})
+	t.Parallel()
+	c := cell.New(t, cell.Options{Size: 1, Args: calm, Name: strings.Repeat("cell", 16)})
 	at := calls{t: t, at: c.Ready(t)}
 	name, path := strings.Repeat("session-", 16), "/"+strings.Repeat("w", 255)+strings.Repeat("/part-of-a-path", 28)
 	s := at.session(name, hour, map[string]string{strings.Repeat("k", 64): strings.Repeat("v", 200)})
@@ -108,7 +111,8 @@ func TestLongNames(t *testing.T) {
 // around them, is shown with escapes, as at a terminal; what the page says about it is
 // not turned. The lines of a file are.
 func TestHiddenCharacters(t *testing.T) {
-	c := cell.New(t, cell.Options{Size: 1})
+	t.Parallel()
+	c := cell.New(t, cell.Options{Size: 1, Args: calm})
 	at := calls{t: t, at: c.Ready(t)}
 	s := at.session("eve\u202e\x1b[2J\nadam\u200b\U000e0041", hour, nil)
 	at.lock(s, "/x")
