@@ -4,8 +4,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +12,6 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
-	"go.yaml.in/yaml/v3"
 )
 
 const (
@@ -42,41 +39,10 @@ func alerts(t *testing.T) (all []rulefmt.Rule) {
 	return all
 }
 
-// Each alert fires when it is to, and not when not, by Prometheus's own tool.
-func TestAlertsFire(t *testing.T) {
-	promtool := filepath.Join(binaries(t), "promtool")
-	for _, args := range [][]string{
-		{"go", "build", "-tags", "remove_all_sd", "-ldflags", "-w", "-o", promtool, "github.com/prometheus/prometheus/cmd/promtool"},
-		{promtool, "check", "rules", "--lint-fatal", alertsFile},
-		{promtool, "test", "rules", unitTests},
-	} {
-		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-	}
-}
-
 // There is a test in which each alert fires, and one in which it does not.
 func TestAlertsAreTested(t *testing.T) {
-	var file struct {
-		Tests []struct {
-			Name   string
-			Checks []struct {
-				Alert  string      `yaml:"alertname"`
-				Expect []yaml.Node `yaml:"exp_alerts"`
-			} `yaml:"alert_rule_test"`
-		}
-	}
-	text, err := os.ReadFile(unitTests)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
 	fires, rests := map[string]bool{}, map[string]bool{}
-	for _, test := range file.Tests {
+	for _, test := range readAlertTests(t).Tests {
 		for _, c := range test.Checks {
 			if len(c.Expect) > 0 {
 				fires[c.Alert] = true

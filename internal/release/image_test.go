@@ -171,7 +171,7 @@ func serve(t *testing.T, dir string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := socket.SetReadDeadline(time.Now().Add(5 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	for buf := make([]byte, 1024); ; {

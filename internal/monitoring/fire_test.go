@@ -1,0 +1,162 @@
+package monitoring
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/rules"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stoutlock/stout/internal/testrun"
+)
+
+// alertTests is what promtool reads of a file of its unit tests, as far as ours
+// go.
+type alertTests struct {
+	Every model.Duration `yaml:"evaluation_interval"`
+	Tests []alertTest
+}
+
+type alertTest struct {
+	Name   string
+	Every  model.Duration                    `yaml:"interval"` // between two samples
+	Series []struct{ Series, Values string } `yaml:"input_series"`
+	Checks []alertCheck                      `yaml:"alert_rule_test"`
+}
+
+// alertCheck says with which labels and annotations an alert fires at a time.
+type alertCheck struct {
+	At     model.Duration `yaml:"eval_time"`
+	Alert  string         `yaml:"alertname"`
+	Expect []struct {
+		Labels      map[string]string `yaml:"exp_labels"`
+		Annotations map[string]string `yaml:"exp_annotations"`
+	} `yaml:"exp_alerts"`
+}
+
+func readAlertTests(t *testing.T) (file alertTests) {
+	t.Helper()
+	text, err := os.ReadFile(unitTests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Each alert fires when it is to, and not when not, as Prometheus evaluates rules.
+func TestAlertsFire(t *testing.T) {
+	file := readAlertTests(t)
+	for _, test := range file.Tests {
+		t.Run(test.Name, func(t *testing.T) { test.run(t, time.Duration(file.Every)) })
+	}
+}
+
+// run loads the series as time goes on, evaluates the rules of its checks at each
+// step, and makes the checks of that step, as `promtool test rules` does.
+func (test *alertTest) run(t *testing.T, every time.Duration) {
+	load := "load " + test.Every.String() + "\n"
+	for _, s := range test.Series {
+		load += "  " + s.Series + " " + s.Values + "\n"
+	}
+	series, err := promqltest.NewLazyLoader(load, promqltest.LazyLoaderOpts{EnableAtModifier: true, EnableNegativeOffset: true, Parser: promql})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer series.Close()
+	series.SubqueryInterval = every
+	query := rules.EngineQueryFunc(series.QueryEngine(), series.Storage())
+	checked := test.rules(t)
+	last := slices.MaxFunc(test.Checks, func(a, b alertCheck) int { return int(a.At - b.At) }).At
+	for at := time.Duration(0); at <= time.Duration(last); at += every {
+		now := time.Unix(0, 0).Add(at).UTC()
+		series.WithSamplesTill(now, func(err error) {
+			for _, rule := range checked {
+				if err == nil {
+					_, err = rule.Eval(series.Context(), 0, now, query, &url.URL{}, 0)
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		for _, check := range test.Checks {
+			if due := time.Duration(check.At); at <= due && due < at+every {
+				check.make(t, checked)
+			}
+		}
+	}
+}
+
+// rules are those that have the names of the alerts that are checked.
+func (test *alertTest) rules(t *testing.T) (checked []*rules.AlertingRule) {
+	t.Helper()
+	for _, a := range alerts(t) {
+		if !slices.ContainsFunc(test.Checks, func(c alertCheck) bool { return c.Alert == a.Alert }) {
+			continue
+		}
+		expr, err := promql.ParseExpr(a.Expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rule := rules.NewAlertingRule(a.Alert, expr, time.Duration(a.For), time.Duration(a.KeepFiringFor),
+			labels.FromMap(a.Labels), labels.FromMap(a.Annotations), labels.EmptyLabels(), "", true, promslog.NewNopLogger())
+		checked = append(checked, rule)
+	}
+	return checked
+}
+
+// make compares the alerts that fire now.
+func (check *alertCheck) make(t *testing.T, checked []*rules.AlertingRule) {
+	t.Helper()
+	var got, want []string
+	for _, rule := range checked {
+		for _, a := range rule.ActiveAlerts() {
+			if rule.Name() == check.Alert && a.State == rules.StateFiring {
+				got = append(got, fmt.Sprint(a.Labels, a.Annotations))
+			}
+		}
+	}
+	for _, e := range check.Expect {
+		if e.Labels == nil {
+			e.Labels = map[string]string{}
+		}
+		e.Labels[labels.AlertName] = check.Alert
+		want = append(want, fmt.Sprint(labels.FromMap(e.Labels), labels.FromMap(e.Annotations)))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s after %s:\n%s\nwant\n%s", check.Alert, check.At, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Prometheus's own tool says the same. It takes minutes to compile: it has the
+// libraries of every cloud in it.
+func TestAlertsFireByPromtool(t *testing.T) {
+	testrun.Nightly(t)
+	promtool := filepath.Join(binaries(t), "promtool")
+	for _, args := range [][]string{
+		{"go", "build", "-tags", "remove_all_sd", "-ldflags", "-w", "-o", promtool, "github.com/prometheus/prometheus/cmd/promtool"},
+		{promtool, "check", "rules", "--lint-fatal", alertsFile},
+		{promtool, "test", "rules", unitTests},
+	} {
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
