@@ -23,7 +23,7 @@ import (
 func TestScriptOnProcesses(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: []string{"--heartbeat-timeout=2s"}})
+	c := cell.New(t, cell.Options{Args: []string{"--heartbeat-timeout=5s"}})
 	testscript.Run(t, params("testdata/script", strings.Join(c.URLs(), ",")))
 }
 

@@ -90,7 +90,7 @@ func TestRotatedTokens(t *testing.T) {
 	if err := os.WriteFile(keys, by.Keys(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := cell.New(t, cell.Options{Args: []string{"--heartbeat-timeout=2s", "--jwt-issuer", issuer.Name, "--jwt-audience", issuer.Audience, "--jwt-keys", keys}})
+	c := cell.New(t, cell.Options{Args: []string{"--heartbeat-timeout=5s", "--jwt-issuer", issuer.Name, "--jwt-audience", issuer.Audience, "--jwt-keys", keys}})
 	base := c.Ready(t).URL
 	ctx := cell.Bounded(t)
 	root := ""
