@@ -79,11 +79,18 @@ func (a *app) tolerance(list lockapi.Members) string {
 	if !slices.ContainsFunc(list.Members, func(m lockapi.Member) bool { return m.Role == lockapi.RoleMaster }) {
 		return a.ui.out.fail.Render("not known: the cell has no master")
 	}
-	text := plural(list.Tolerates, "more failure")
+	text := moreFailures(list.Tolerates)
 	if list.Tolerates == 0 {
-		return a.ui.out.warn.Render("no more failure")
+		return a.ui.out.warn.Render(text)
 	}
 	return text
+}
+
+func moreFailures(n int) string {
+	if n == 0 {
+		return "no more failure"
+	}
+	return plural(n, "more failure")
 }
 
 func (a *app) memberRows(members []lockapi.Member) [][]string {

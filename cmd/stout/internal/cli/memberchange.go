@@ -117,11 +117,9 @@ func (a *app) removeMember(ctx context.Context, id string, yes, force bool) erro
 	if err != nil {
 		return err
 	}
-	if !yes {
-		what := fmt.Sprintf("directory %s, %s, a %s", clean(m.Directory), wellness(m), clean(m.Suffrage))
-		if err := a.askToLose(list, m, force, toRemove, [2]string{"out", what}, "Remove it?"); err != nil {
-			return err
-		}
+	what := fmt.Sprintf("directory %s, %s, a %s", clean(m.Directory), wellness(m), clean(m.Suffrage))
+	if err := a.askToLose(list, m, yes, force, toRemove, [2]string{"out", what}, "Remove it?"); err != nil {
+		return err
 	}
 	if err := a.changeMember(ctx, clean(id)+" was removed", func(ctx context.Context) error {
 		return a.client.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Directory: latest(list, id), Force: force})
@@ -172,8 +170,16 @@ func wellness(m *lockapi.Member) string {
 	return "not well"
 }
 
-// askToLose says what the cell will be without a member's vote, and asks.
-func (a *app) askToLose(list lockapi.Members, m *lockapi.Member, force bool, toDo string, change [2]string, question string) error {
+// askToLose says what the cell will be without a member's vote, and asks unless
+// the answer is yes.
+func (a *app) askToLose(list lockapi.Members, m *lockapi.Member, yes, force bool, toDo string, change [2]string, question string) error {
+	voters, well := votersBut(list, m.ID)
+	what := fmt.Sprintf("the cell goes on with %s that vote: %d of them well, and %d needed; it then tolerates %s",
+		plural(voters, "member"), well, voters/2+1, moreFailures(max(0, well-voters/2-1)))
+	if yes {
+		a.ui.note("%s", what)
+		return nil
+	}
 	if err := a.someoneToAsk(toDo); err != nil {
 		return err
 	}
@@ -181,8 +187,7 @@ func (a *app) askToLose(list lockapi.Members, m *lockapi.Member, force bool, toD
 	u.out = a.ui.err // a question is no answer
 	u.pairs([2]string{"member", clean(m.ID) + "  " + clean(m.URL)}, change)
 	u.printf("\n")
-	voters, well := votersBut(list, m.ID)
-	what := fmt.Sprintf("The cell goes on with %s that vote: %d of them well, and %d needed.", plural(voters, "member"), well, voters/2+1)
+	what = capital(what) + "."
 	if force {
 		what += " Forced where fewer are well, it may stand still, and whether this comes about is unknown until they are back."
 	}
@@ -241,9 +246,9 @@ func (a *app) setMember(ctx context.Context, id string, req lockapi.SetMemberReq
 		if err != nil {
 			return err
 		}
-		if !yes && m.Suffrage == lockapi.SuffrageVoter {
+		if m.Suffrage == lockapi.SuffrageVoter {
 			change := [2]string{"vote", fmt.Sprintf("none any more; it is %s, and goes on without", wellness(m))}
-			if err := a.askToLose(list, m, req.Force, toDemote, change, "Take its vote?"); err != nil {
+			if err := a.askToLose(list, m, yes, req.Force, toDemote, change, "Take its vote?"); err != nil {
 				return err
 			}
 		}

@@ -164,6 +164,10 @@ const forGood = "to replace a directory is for good"
 // confirm says what will be, and asks for a yes.
 func (a *app) confirm(list lockapi.Members, old lockapi.Member, r replacement) error {
 	if r.yes {
+		if old.Healthy {
+			a.ui.note("%s is well with directory %s, which is out for good once %s has caught up; to take it back until then: %s",
+				clean(old.ID), clean(old.Directory), r.directory, replaceCommand(old.ID, old.Directory))
+		}
 		return nil
 	}
 	if err := a.someoneToAsk(forGood); err != nil {
@@ -173,14 +177,10 @@ func (a *app) confirm(list lockapi.Members, old lockapi.Member, r replacement) e
 	if old.Healthy {
 		state = a.ui.err.warn.Render("WELL: is this what you mean?")
 	}
-	well, voters := 0, 0
-	for _, m := range list.Members {
-		if m.Suffrage == lockapi.SuffrageVoter {
-			voters++
-			if m.Healthy && m.ID != old.ID {
-				well++
-			}
-		}
+	others, well := votersBut(list, old.ID)
+	voters := others
+	if old.Suffrage == lockapi.SuffrageVoter {
+		voters++
 	}
 	u := *a.ui
 	u.out = a.ui.err // a question is no answer
@@ -192,7 +192,7 @@ func (a *app) confirm(list lockapi.Members, old lockapi.Member, r replacement) e
 	u.printf("\n")
 	u.paragraph("", fmt.Sprintf("The old directory is out for good: what it holds is not used again, and should it turn up, it does nothing. "+
 		"The new one gets everything from the master. Until it has caught up, the cell rests on the other %s: %d of them well, and %d needed.",
-		plural(voters-1, "member"), well, voters/2+1))
+		plural(others, "member"), well, voters/2+1))
 	u.printf("\n")
 	return a.ask(forGood, "Replace it?")
 }
