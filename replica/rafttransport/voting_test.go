@@ -60,3 +60,25 @@ func TestVoteIsLookedForBehindEarlierMessages(t *testing.T) {
 		})
 	}
 }
+
+// TestFullMessagesAreNoLastWord: behind one that is full there may be more in its leader's
+// log. One of fewer entries, or of none, goes to the end.
+func TestFullMessagesAreNoLastWord(t *testing.T) {
+	for _, entries := range []int{0, MaxAppendEntries - 1, MaxAppendEntries} {
+		synctest.Test(t, func(t *testing.T) {
+			wire, quit, heard := received{messages: make(chan raft.RPC)}, make(chan struct{}), make(chan bool, 1)
+			defer close(quit)
+			to := New(wire, Options{Heard: func(term, index uint64, last bool) {
+				if term != 7 || index != 5 {
+					t.Errorf("entry %d of term %d is heard", index, term)
+				}
+				heard <- last
+			}})
+			go to.Pass("r1/a", nil, quit)
+			wire.messages <- raft.RPC{Command: &raft.AppendEntriesRequest{Term: 7, LeaderCommitIndex: 5, Entries: make([]*raft.Log, entries)}}
+			if last := <-heard; last != (entries < MaxAppendEntries) {
+				t.Errorf("a message with %d entries is the last word: %v", entries, last)
+			}
+		})
+	}
+}
