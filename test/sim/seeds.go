@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stoutlock/stout/test/internal/overlay"
 	"github.com/stoutlock/stout/test/sim/world"
 )
 
@@ -26,7 +25,7 @@ func (s *settings) runSeeds(ctx context.Context) error {
 	}
 	began := time.Now()
 	fmt.Fprintln(s.say, "building against the simulated runtime (the first time, this compiles the standard library anew)")
-	o, err := overlay.Runtime(ctx)
+	o, err := foundation(ctx, root)
 	if err != nil {
 		return err
 	}
@@ -60,7 +59,7 @@ func (s *settings) runSeeds(ctx context.Context) error {
 func (s *settings) rows(first, count uint64) []job {
 	var out []job
 	for n := uint64(0); n < count; n += perProcess {
-		out = append(out, job{seed: first + n, seeds: min(perProcess, count-n), steps: s.steps, skew: s.skew, access: s.access, members: s.members, story: s.story})
+		out = append(out, job{seed: first + n, seeds: min(perProcess, count-n), steps: s.steps, skew: s.skew, access: s.access, members: s.members, profile: s.profile, story: s.story})
 	}
 	return out
 }
@@ -138,7 +137,7 @@ func counts(m map[string]int) string {
 // story.
 func (s *settings) explain(ctx context.Context, p program, f *world.Failure) error {
 	fmt.Fprintf(s.out, "\nBROKEN: %v\n", f)
-	last, err := p.shortest(ctx, job{seed: f.Seed, seeds: 1, steps: s.steps, skew: s.skew, access: s.access, members: s.members}, f)
+	last, err := p.shortest(ctx, job{seed: f.Seed, seeds: 1, steps: s.steps, skew: s.skew, access: s.access, members: s.members, profile: s.profile}, f)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/internal/testrun"
-	"github.com/stoutlock/stout/test/internal/overlay"
 	"github.com/stoutlock/stout/test/sim/mutants"
 	"github.com/stoutlock/stout/test/sim/world"
 )
@@ -25,7 +24,7 @@ var simulator = sync.OnceValues(func() (program, error) {
 	if err != nil {
 		return program{}, err
 	}
-	o, err := overlay.Runtime(context.Background())
+	o, err := foundation(context.Background(), root)
 	if err != nil {
 		return program{}, err
 	}

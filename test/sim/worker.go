@@ -17,11 +17,16 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/test/internal/overlay"
+	"github.com/stoutlock/stout/test/sim/fault"
 	"github.com/stoutlock/stout/test/sim/world"
 )
 
-// program is the test program of package world, built through an overlay.
-type program struct{ path string }
+// program is the test program of package world, built through an overlay, with
+// the deliberate fault of this number in it; 0 for none.
+type program struct {
+	path  string
+	fault int
+}
 
 // sizes make the write-ahead log so small that it is full now and then with the
 // few entries of a run.
@@ -30,20 +35,24 @@ var sizes = []overlay.Edit{
 	{File: "replica/wal/log.go", Old: "FullEntries = 512", New: "FullEntries = 20"},
 }
 
-// build builds it under bin, with the given name.
-func build(ctx context.Context, root, name string, o overlay.Overlay) (program, error) {
-	p := program{filepath.Join(root, "bin", "simulated", name)}
-	if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
-		return p, err
+// foundation is what every program is built over, whatever its faults.
+func foundation(ctx context.Context, root string) (overlay.Overlay, error) {
+	o, err := overlay.Runtime(ctx)
+	if err != nil {
+		return o, err
 	}
 	for _, e := range sizes {
-		var err error
 		if o, err = overlay.Mutated(o, root, e); err != nil {
-			return p, err
+			return o, err
 		}
 	}
-	o, err := overlay.Noted(ctx, root, o)
-	if err != nil {
+	return overlay.Noted(ctx, root, o)
+}
+
+// build builds it under bin, with the given name.
+func build(ctx context.Context, root, name string, o overlay.Overlay) (program, error) {
+	p := program{path: filepath.Join(root, "bin", "simulated", name)}
+	if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
 		return p, err
 	}
 	return p, overlay.Build(ctx, root, p.path, "./test/sim/world", o, overlay.Tag, "hashicorpmetrics")
@@ -66,6 +75,7 @@ type job struct {
 	skew        float64
 	access      bool
 	members     bool
+	profile     string
 	story       bool
 }
 
@@ -75,7 +85,7 @@ type job struct {
 func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	disks, err := os.MkdirTemp("", "stout-sim-")
+	disks, err := scratch()
 	if err != nil {
 		return world.Report{}, "", err
 	}
@@ -83,8 +93,8 @@ func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 	cmd := exec.CommandContext(ctx, p.path, "-test.run=^TestSeeds$", "-test.timeout=0",
 		"-seed="+strconv.FormatUint(j.seed, 10), "-seeds="+strconv.FormatUint(j.seeds, 10),
 		"-steps="+strconv.Itoa(j.steps), "-skew="+strconv.FormatFloat(j.skew, 'g', -1, 64),
-		"-access="+strconv.FormatBool(j.access), "-members="+strconv.FormatBool(j.members), "-story="+strconv.FormatBool(j.story), "-disks="+disks)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+		"-access="+strconv.FormatBool(j.access), "-members="+strconv.FormatBool(j.members), "-profile="+j.profile, "-story="+strconv.FormatBool(j.story), "-disks="+disks)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", fmt.Sprintf("%s=%d", fault.Env, p.fault))
 	complaint := lookout{patience: patience(j), alarm: func() { cancel(errHung) }}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // it tells where its goroutines are
 	cmd.WaitDelay = 5 * time.Second
@@ -114,6 +124,15 @@ func (p program) run(ctx context.Context, j job) (world.Report, string, error) {
 	}
 	report.Failure = &world.Failure{Seed: lastSeed(complaint.Bytes()), What: why}
 	return report, complaint.String() + said.String(), nil
+}
+
+// scratch makes a directory for the simulated disks: in memory where the system
+// has such a place, since they need a few megabytes and many calls.
+func scratch() (string, error) {
+	if dir, err := os.MkdirTemp("/dev/shm", "stout-sim-"); err == nil {
+		return dir, nil
+	}
+	return os.MkdirTemp("", "stout-sim-")
 }
 
 // insist is run, once more where the process hangs. A run is a function of its

@@ -80,7 +80,7 @@ func TestHungOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			p := program{filepath.Join(t.TempDir(), "world.test")}
+			p := program{path: filepath.Join(t.TempDir(), "world.test")}
 			if err := os.WriteFile(p.path, []byte("#!/bin/sh\n"+c.script+"\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}

@@ -28,7 +28,7 @@ func Build(ctx context.Context, root, out, pkg string, o Overlay, tags ...string
 	if err != nil {
 		return err
 	}
-	return o.command(ctx, root, "test", "-c", "-vet=off", "-ldflags=-w", "-tags", strings.Join(tags, ","), "-o", out, pkg)
+	return o.command(ctx, root, "test", "-c", "-vet=off", "-ldflags=-s -w", "-tags", strings.Join(tags, ","), "-o", out, pkg)
 }
 
 // Program builds a program of the module at root through the overlay, and

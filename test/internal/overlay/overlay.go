@@ -34,15 +34,20 @@ func Mutated(base Overlay, root string, e Edit) (Overlay, error) {
 	return base.substitute(filepath.Join(root, filepath.FromSlash(e.File)), e.Old, e.New)
 }
 
+// read reads a file as the overlay has it.
+func (o Overlay) read(name string) ([]byte, error) {
+	if text, ok := o.files[name]; ok {
+		return text, nil
+	}
+	return os.ReadFile(name)
+}
+
 // substitute is o with one text of a file replaced, on top of what o replaces
 // there already.
 func (o Overlay) substitute(name, was, is string) (Overlay, error) {
-	text, ok := o.files[name]
-	if !ok {
-		var err error
-		if text, err = os.ReadFile(name); err != nil {
-			return Overlay{}, err
-		}
+	text, err := o.read(name)
+	if err != nil {
+		return Overlay{}, err
 	}
 	switch n := bytes.Count(text, []byte(was)); n {
 	case 1:

@@ -54,6 +54,20 @@ type Mutant struct {
 	overlay.Edit
 }
 
+// profiles are the special profiles of package world that show a mutant within few
+// seeds, where mixtures of all faults take tens or hundreds.
+var profiles = map[string]string{
+	"client-lease-from-answer": "late answers",
+	"handle-used-twice":        "late copies",
+	"orphans-not-released":     "late requests",
+	"keepalive-without-lease":  "outlived office",
+	"name-taken-back":          "second thoughts",
+}
+
+// Profile is the special profile that the seeds of a mutant have; empty where they
+// have what they draw.
+func (m Mutant) Profile() string { return profiles[m.Name] }
+
 // All lists the mutants, those of one layer together. Their names are unique.
 func All() []Mutant {
 	return slices.Concat(leases(), offices(), sessions(), locks(), answers(), pipelines(), sdk(), members(), membership(), disks(), files(), events(), access(), backups(), history(), ownState(), snapshots())

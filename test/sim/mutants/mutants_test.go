@@ -1,7 +1,9 @@
 package mutants_test
 
 import (
-	"strings"
+	"maps"
+	"path"
+	"slices"
 	"testing"
 
 	"github.com/stoutlock/stout/test/cell"
@@ -35,35 +37,55 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestMutantsCompile compiles each mutant's package: as many mutants at a time
-// as touch different files, so that an error names the file and with it the
-// mutant.
+// TestMutantsCompile compiles the mutants' packages with all those that one
+// program holds. The others follow: as many at a time as touch different files,
+// so that an error names the file and with it the mutant.
 func TestMutantsCompile(t *testing.T) {
-	root := moduleRoot(t)
-	for left := mutants.All(); len(left) > 0; {
+	root, all := moduleRoot(t), mutants.All()
+	var edits []overlay.Edit
+	for _, m := range all {
+		edits = append(edits, m.Edit)
+	}
+	o, alone, err := overlay.Choice(overlay.Overlay{}, root, edits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compile(t, o, root, all)
+	if len(alone) > len(all)/10 {
+		t.Errorf("%d of %d mutants take a build of their own, which makes the table slow", len(alone), len(all))
+	}
+	var left []mutants.Mutant
+	for _, i := range alone {
+		left = append(left, all[i])
+	}
+	for len(left) > 0 {
 		var o overlay.Overlay
-		var later []mutants.Mutant
-		packages, taken := map[string]bool{}, map[string]string{}
+		var these, later []mutants.Mutant
+		taken := map[string]bool{}
 		for _, m := range left {
-			if taken[m.File] != "" {
+			if taken[m.File] {
 				later = append(later, m)
 				continue
 			}
-			taken[m.File] = m.Name
-			packages["./"+m.File[:strings.LastIndexByte(m.File, '/')]] = true
-			var err error
+			taken[m.File], these = true, append(these, m)
 			if o, err = overlay.Mutated(o, root, m.Edit); err != nil {
 				t.Fatalf("%s: %v", m.Name, err)
 			}
 		}
-		var names []string
-		for name := range packages {
-			names = append(names, name)
-		}
-		if err := overlay.Compile(t.Context(), root, o, []string{cell.BuildTags}, names...); err != nil {
-			t.Errorf("of the mutants %v: %v", taken, err)
-		}
+		compile(t, o, root, these)
 		left = later
+	}
+}
+
+// compile compiles the packages of some mutants.
+func compile(t *testing.T, o overlay.Overlay, root string, of []mutants.Mutant) {
+	t.Helper()
+	packages := map[string]bool{}
+	for _, m := range of {
+		packages["./"+path.Dir(m.File)] = true
+	}
+	if err := overlay.Compile(t.Context(), root, o, []string{cell.BuildTags}, slices.Sorted(maps.Keys(packages))...); err != nil {
+		t.Error(err)
 	}
 }
 

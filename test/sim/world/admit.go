@@ -276,6 +276,32 @@ func (w *world) thinkBetter(id string, voters []string) {
 	}
 }
 
+// secondThoughts: an operator has a new directory take the place of a lost one, and
+// wants that back while it is taken out. What the others tell the master comes late,
+// so that each look at the members takes a while.
+func (w *world) secondThoughts() {
+	old, next := w.well()
+	if old == nil || !w.mayLose(next) {
+		return
+	}
+	lost := next.disk.who.Directory
+	next.swap(newDisk(w), time.Millisecond)
+	if !w.soon(func() bool { return w.wants(next) }) {
+		return
+	}
+	late := between(w.script, 50*time.Millisecond, 250*time.Millisecond)
+	for _, m := range w.machines {
+		w.net.lag[[2]string{m.id, old.id}] = late
+	}
+	w.replace(next)
+	for range 40 {
+		w.until(between(w.script, 20*time.Millisecond, 150*time.Millisecond))
+		go w.command(next.id, lost)
+	}
+	w.until(time.Second)
+	w.heal()
+}
+
 func (w *world) replace(m *machine) { go w.command(m.id, m.disk.who.Directory) }
 
 // command goes to each replica, until the master has taken it.

@@ -95,7 +95,7 @@ func (j *judge) backedUp(by string, floor uint64, s *state.State) {
 	switch {
 	case s.Index < floor:
 		j.w.fail("a backup by %s is of entry %d; before it was asked for, somebody was told of the effect of entry %d", by, s.Index, floor)
-	case s.Index >= uint64(len(j.history)) || j.history[s.Index] == nil || j.history[s.Index].Hash() != s.Hash():
+	case s.Index >= uint64(len(j.history)) || j.history[s.Index] == nil || j.hash(j.history[s.Index]) != s.Hash():
 		j.w.fail("a backup by %s is not what the log makes up to entry %d", by, s.Index)
 	}
 }

@@ -53,7 +53,8 @@ func (j *judge) released(who string, token uint64) {
 // finds it there; and none releases what had ended before it was sent.
 func (j *judge) gaveBack(who string, floor, token uint64, released, first bool) {
 	j.look()
-	freed := j.tokens[token].freed
+	h, freed := j.tokens[token].hold, j.tokens[token].freed
+	first = first && (h == nil || !j.copies[pair{h.Session, h.Path, h.Handle}])
 	switch {
 	case !released && first:
 		j.w.fail("%s was told that there is nothing to release of token %d, by the first call to release it; it ended with entry %d", who, token, freed)
@@ -68,6 +69,9 @@ func (j *judge) gaveBack(who string, floor, token uint64, released, first bool) 
 func (j *judge) kept(who string, p pair, token uint64, why string) {
 	j.look()
 	j.w.stats.check("told of no release")
+	if j.copies[p] {
+		return
+	}
 	j.untouched[p] = why
 	if g := j.tokens[token]; g.given {
 		j.w.fail("%s was told %s by the first call to release token %d, which was released by entry %d", who, why, token, g.freed)
@@ -130,6 +134,9 @@ func (j *judge) closed(who, session string) {
 func (j *judge) hadNoEffect(who string, p pair, why string) {
 	j.look()
 	j.w.stats.check("told of no effect")
+	if j.copies[p] {
+		return
+	}
 	j.refused[p] = why
 	for token, g := range j.tokens {
 		if g.hold.Session == p.session && g.hold.Path == p.path && g.hold.Handle == p.handle {

@@ -66,6 +66,9 @@ var actions = []action{
 	{"lost answer", 2, (*world).lostAnswer},
 	{"lost session", 2, (*world).lostSession},
 	{"late list", 1, (*world).lateList},
+	// Special profiles have these (see special).
+	{"second thoughts", 0, (*world).secondThoughts},
+	{"outlived office", 0, (*world).outlived},
 }
 
 // play runs the script.
@@ -116,6 +119,7 @@ func (w *world) later(d time.Duration, do func()) {
 // mend ends the faults for good.
 func (w *world) mend() {
 	w.mended, w.pauses = true, false
+	w.profile.stuck, w.net.again = 0, 0
 	w.heal()
 	w.net.fair()
 	for _, m := range w.machines {
@@ -205,7 +209,7 @@ func (w *world) heal() {
 func (w *world) slowNetwork() {
 	w.net.calm = between(w.script, 100*time.Microsecond, 50*time.Millisecond)
 	w.net.worst = w.net.calm + between(w.script, time.Millisecond, 800*time.Millisecond)
-	w.net.stuck = pick(w.script, 0, 0, 30)
+	w.net.stuck = pick(w.script, w.profile.stuck, w.profile.stuck, 30)
 }
 
 func (w *world) lossyNetwork() { w.net.lose, w.net.twice = 3+w.script.IntN(20), 2+w.script.IntN(10) }

@@ -91,6 +91,36 @@ func (w *world) eagerSuccessor() {
 	w.net.fair()
 }
 
+// outlived: a master is paused until its successor has been in office for a while,
+// and then is parted from the others, so that it hands no call on. Clients that
+// reach nobody else ask it when it goes on, and are not heard after that.
+func (w *world) outlived() {
+	old, next := w.well()
+	if old == nil {
+		return
+	}
+	w.until(between(w.script, 500*time.Millisecond, 2*time.Second)) // for sessions
+	for _, u := range w.users {
+		w.confine(u, old)
+	}
+	w.besiege(old)
+	w.until(10 * time.Millisecond)
+	old.pause()
+	w.campaign(next)
+	if w.soon(func() bool { return w.judge.master != nil && w.judge.master.m != old }) {
+		w.until(between(w.script, 100*time.Millisecond, time.Second))
+		w.part(old)
+		w.besiege(old)
+		w.until(time.Millisecond)
+		old.wake()
+		w.until(between(w.script, 3*time.Millisecond, 10*time.Millisecond))
+		w.silence(8 * time.Second)
+		w.until(8 * time.Second)
+	}
+	old.wake()
+	w.heal()
+}
+
 // waits is for how long yet a machine's process keeps its promise to an earlier
 // master, on its clock.
 func (m *machine) waits() time.Duration {

@@ -2,6 +2,7 @@ package world
 
 import (
 	"errors"
+	"math/rand/v2"
 	"time"
 )
 
@@ -15,17 +16,22 @@ type network struct {
 	lose  int                         // one message in this many is lost; 0 = none
 	twice int                         // one in this many arrives twice
 	stuck int                         // one in this many takes seconds
+	again int                         // one in this many has a copy that comes later; 0 = none
+	lates *rand.Rand                  // draws those
 }
 
 func newNetwork(w *world) *network {
-	n := &network{w: w, cut: map[[2]string]bool{}, lag: map[[2]string]time.Duration{}}
+	n := &network{
+		w: w, cut: map[[2]string]bool{}, lag: map[[2]string]time.Duration{},
+		again: w.profile.again, lates: rand.New(rand.NewPCG(w.opts.Seed, 7)),
+	}
 	n.fair()
 	return n
 }
 
 // fair makes it a good network again. Cuts stay.
 func (n *network) fair() {
-	n.calm, n.worst, n.lose, n.twice, n.stuck = 100*time.Microsecond, n.w.profile.near, 0, 0, 0
+	n.calm, n.worst, n.lose, n.twice, n.stuck = 100*time.Microsecond, n.w.profile.near, 0, 0, n.w.profile.stuck
 }
 
 // delay is how long one message takes. Messages overtake each other.
@@ -58,36 +64,33 @@ func (n *network) arrivesOf(from, to string, sent time.Duration) bool {
 	return !n.isCut(from, to) && (n.lose == 0 || !n.w.chance(n.lose))
 }
 
+// mostLate is how late a copy of a message comes at most: offices, sessions and
+// processes end within that.
+const mostLate = 30 * time.Second
+
+// repeat has a copy of one message in so many come later, and reports whether it
+// will. A connection that its sender has given up delivers what was sent on it, and
+// proxies send requests again. The sender may be dead by then, and nobody waits for
+// the answer.
+func (n *network) repeat(often int, deliver func()) bool {
+	if often == 0 || n.lates.IntN(often) > 0 {
+		return false
+	}
+	n.w.stats.fault("late copy")
+	n.w.later(between(n.lates, time.Millisecond, mostLate), func() {
+		if !n.w.mended {
+			deliver()
+		}
+	})
+	return true
+}
+
 // Bounds of the pause before what a connection has lost is sent again. Each is
 // twice as long as the one before (RFC 6298).
 const (
 	firstRepeat = 200 * time.Millisecond
 	lastRepeat  = 3200 * time.Millisecond
 )
-
-// Bounds of how late the second copy of a message may come.
-const (
-	leastLate = time.Millisecond
-	mostLate  = 4 * time.Second
-)
-
-// copies says how late each copy of a message leaves. A sender that gives a connection
-// up sends the message again over another one, and both may arrive. A snapshot takes
-// long, and is sent twice also where the network is fair.
-func (n *network) copies(snapshot bool) []time.Duration {
-	often := n.twice
-	if snapshot {
-		often = 3
-	}
-	if often == 0 || !n.w.chance(often) {
-		return []time.Duration{0}
-	}
-	late := between(n.w.rng, leastLate, mostLate)
-	if !snapshot && n.w.chance(2) {
-		late = 0
-	}
-	return []time.Duration{0, late}
-}
 
 // conveys takes part of a stream on its way: what is lost is sent again. It
 // reports false where the connection is given up.

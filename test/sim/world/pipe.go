@@ -18,6 +18,7 @@ import (
 // arrives.
 type pipe struct {
 	t         *wire
+	to        raft.ServerID
 	receiver  *process
 	sent      chan *flight // the sender's end of the stream
 	answers   chan answered
@@ -76,7 +77,7 @@ func (t *wire) AppendEntriesPipeline(id raft.ServerID, _ raft.ServerAddress) (ra
 		return nil, errOther
 	}
 	p := &pipe{
-		t: t, receiver: receiver, sent: make(chan *flight, socket), answers: make(chan answered, socket),
+		t: t, to: id, receiver: receiver, sent: make(chan *flight, socket), answers: make(chan answered, socket),
 		unread: make(chan *flight), done: make(chan raft.AppendFuture),
 		closed: make(chan struct{}), broken: make(chan struct{}),
 	}
@@ -97,6 +98,7 @@ func (p *pipe) AppendEntries(q *raft.AppendEntriesRequest, a *raft.AppendEntries
 	f := &flight{q: q, a: a, began: time.Now(), at: w.now(), got: make(chan raft.RPCResponse, 1)}
 	w.stats.Pipelined++
 	p.sent <- f
+	repeat(p.t, p.to, *q, nil)
 	stuck := time.NewTimer(readWithin)
 	defer stuck.Stop()
 	select {

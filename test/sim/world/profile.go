@@ -26,10 +26,12 @@ type profile struct {
 	slow      bool          // watchers are slow at times
 	events    int           // that a replica keeps
 	silence   int           // one new session in this many is cut off at once; 0 = none
+	again     int           // one message in this many has a copy that comes late; 0 = none
+	stuck     int           // one in this many takes seconds, on a fair network, too; 0 = none
 }
 
-// newProfile draws a profile.
-func newProfile(r *rand.Rand) profile {
+// newProfile draws the profile of a seed. Where a special one is named it is that.
+func newProfile(r *rand.Rand, seed uint64, name string) profile {
 	p := profile{
 		stalls:    pick(r, 0, 400, 150, 150, 40),
 		near:      pick(r, 300*time.Microsecond, 2*time.Millisecond, 2*time.Millisecond, 20*time.Millisecond),
@@ -47,13 +49,18 @@ func newProfile(r *rand.Rand) profile {
 		events:    pick(r, 20, 200, 65536, 65536),
 	}
 	for _, a := range actions {
-		p.weights = append(p.weights, a.weight*pick(r, 0, 1, 1, 3))
+		weight := a.weight
+		if weight > 0 {
+			weight *= pick(r, 0, 1, 1, 3)
+		}
+		p.weights = append(p.weights, weight)
 	}
 	p.weights[0] = actions[0].weight * pick(r, 1, 1, 4, 10)
 	for _, d := range deeds {
 		p.work = append(p.work, d.weight*pick(r, 0, 1, 1, 3))
 	}
 	p.work[0] = deeds[0].weight
+	p.specialize(rand.New(rand.NewPCG(seed, 6)), name) // a draw of its own: the other runs are what they were
 	return p
 }
 

@@ -12,7 +12,7 @@ import (
 // way.
 func (w *world) recount() {
 	old, next := w.well()
-	if old == nil || old.process.master == nil {
+	if old == nil || old.process.master == nil || w.net.again > 0 {
 		return
 	}
 	defer func(pauses bool) { w.pauses = pauses }(w.pauses)

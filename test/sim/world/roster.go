@@ -166,15 +166,20 @@ func (j *judge) agreed(d *demand, alone bool) {
 	}
 }
 
-// open finds a call that may have an effect, and notes that it has one, where no
-// other may have the same.
-func (r *roster) open(so func(*demand) bool) bool {
-	var found []*demand
+// asked are the calls that may have an effect yet, of those that fit.
+func (r *roster) asked(fits func(*demand) bool) (found []*demand) {
 	for _, d := range r.demands {
-		if !d.over && so(d) {
+		if !d.over && fits(d) {
 			found = append(found, d)
 		}
 	}
+	return found
+}
+
+// open finds a call that may have an effect, and notes that it has one, where no
+// other may have the same.
+func (r *roster) open(fits func(*demand) bool) bool {
+	found := r.asked(fits)
 	if len(found) == 1 {
 		found[0].done = true
 	}
@@ -242,40 +247,40 @@ func (j *judge) configured(l raft.Log) {
 	}
 }
 
-// mayCome says why a directory may not become a member.
+// mayCome says why a directory may not become a member. Where a master may take it
+// in unasked, a call for the same need not be the reason: it may be refused yet.
 func (j *judge) mayCome(name, directory string, s raft.Server) string {
 	if s.Suffrage == raft.Voter {
 		return "nobody has a vote from the beginning"
 	}
-	var by []*demand
-	asked := j.roster.open(func(d *demand) bool {
-		so := (d.kind == adds || d.kind == replaces) && d.name == name && d.directory == directory
-		if so {
-			by = append(by, d)
-		}
-		return so
+	asked := j.roster.asked(func(d *demand) bool {
+		return (d.kind == adds || d.kind == replaces) && d.name == name && d.directory == directory
 	})
 	delete(j.roster.came, string(s.ID))
 	delete(j.roster.gone, string(s.ID))
+	unasked := j.mayReplaceUnasked(name, string(s.ID))
 	switch {
-	case len(by) == 1:
-		j.roster.came[string(s.ID)] = by[0]
-		return ""
-	case asked:
-		return ""
-	case j.w.steward.autoReplace() == 0:
-		return "nobody has asked for it"
+	case len(asked) == 0 && unasked == "":
+		j.w.stats.check("replaced unasked")
+	case len(asked) == 0:
+		return unasked
+	case len(asked) == 1 && unasked != "":
+		asked[0].done = true
+		j.roster.came[string(s.ID)] = asked[0]
 	}
-	return j.mayReplaceUnasked(name, string(s.ID))
+	return ""
 }
 
 // mayReplaceUnasked says why a directory may not be the one that a master takes in
 // unasked. A directory that was a member is an operator's business, and so is a cell
 // of which another member is gone. No silence is counted that is not one office's.
 func (j *judge) mayReplaceUnasked(name, server string) string {
+	before := j.roster.confs[len(j.roster.confs)-2]
+	if j.w.steward.autoReplace() == 0 || !before.has(name) {
+		return "nobody has asked for it"
+	}
 	now, after := j.w.now(), j.w.steward.after
 	least := time.Duration(float64(after) / (1 + drift*j.w.opts.Skew))
-	j.w.stats.check("replaced unasked")
 	if now-j.roster.since < least {
 		return fmt.Sprintf("nobody has asked for it, and the office is %v old, of %v", now-j.roster.since, after)
 	}
@@ -284,7 +289,6 @@ func (j *judge) mayReplaceUnasked(name, server string) string {
 			return "nobody has asked for it, and it was a member before"
 		}
 	}
-	before := j.roster.confs[len(j.roster.confs)-2]
 	for id, voter := range before.all() {
 		other, _ := admission.Split(id)
 		m := j.w.machine(other)

@@ -118,14 +118,16 @@ func (u *user) sweeps(ctx context.Context, s *client.Session) {
 }
 
 // strays is what a session has in the cell that its user has given up: of the
-// SDK's handles, all but the forgotten ones.
+// SDK's handles, all but the forgotten ones, and those for which a copy of a call
+// came late.
 func (u *user) strays(session string) string {
 	u.w.judge.look()
+	copies := u.w.judge.copies
 	for hold, wait := range u.w.judge.latest().Claims(session) {
-		if wait != nil && !isBare(wait.Handle) {
+		if wait != nil && !isBare(wait.Handle) && !copies[pair{session, wait.Path, wait.Handle}] {
 			return fmt.Sprintf("place %d at %s", wait.Seq, wait.Path)
 		}
-		if hold != nil && !isBare(hold.Handle) && !u.forgotten[hold.Handle] {
+		if hold != nil && !isBare(hold.Handle) && !u.forgotten[hold.Handle] && !copies[pair{session, hold.Path, hold.Handle}] {
 			return fmt.Sprintf("token %d at %s", hold.Token, hold.Path)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -21,8 +22,8 @@ type endpoint struct {
 
 func (w *world) endpoint(from string, ctx context.Context) *endpoint { return &endpoint{w, from, ctx} }
 
-// mostRequests is far more than the users' pace and retries come to.
-func mostRequests(steps int) int { return 20_000 + 500*steps }
+// mostRequests is far more than the users' pace and retries come to in a time.
+func mostRequests(within time.Duration) int { return 20_000 + 200*int(within/time.Second) }
 
 // answer is what becomes of a request.
 type answer struct {
@@ -34,7 +35,7 @@ type answer struct {
 func (e *endpoint) RoundTrip(q *http.Request) (*http.Response, error) {
 	e.w.stats.Requests++
 	with := e.w.access.credential(e.from, q)
-	if e.w.requests++; e.w.requests == mostRequests(e.w.opts.Steps) {
+	if e.w.requests++; e.w.requests > mostRequests(e.w.now()) {
 		e.w.fail("%s calls without end: %d requests, the last of them %s %s", e.from, e.w.requests, q.Method, q.URL)
 	}
 	var body []byte
@@ -44,6 +45,7 @@ func (e *endpoint) RoundTrip(q *http.Request) (*http.Response, error) {
 	}
 	got := make(chan answer, 1)
 	go e.carry(q, body, got)
+	e.repeat(q, body)
 	select {
 	case a := <-got:
 		if with && a.err == nil && !ownState(q) && (a.resp.StatusCode == http.StatusUnauthorized || a.resp.StatusCode == http.StatusForbidden) {
@@ -55,6 +57,22 @@ func (e *endpoint) RoundTrip(q *http.Request) (*http.Response, error) {
 	case <-e.ctx.Done():
 		return nil, errReset
 	}
+}
+
+// repeat may have a copy of a request come later (see network.repeat), over a
+// connection that lasts, or breaks soon.
+func (e *endpoint) repeat(q *http.Request, body []byte) {
+	if !repeatable(q) || !e.w.net.repeat(e.w.net.again, func() {
+		ctx, breakOff := context.WithCancel(context.Background())
+		defer breakOff()
+		if e.w.net.lates.IntN(2) == 0 {
+			e.w.later(between(e.w.net.lates, time.Millisecond, time.Second), breakOff)
+		}
+		e.carry(q.Clone(ctx), body, make(chan answer, 1))
+	}) {
+		return
+	}
+	e.w.judge.repeated(q, body)
 }
 
 // ownState reports whether a request is judged by its receiver's own state, which

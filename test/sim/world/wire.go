@@ -60,12 +60,16 @@ func (t *wire) InstallSnapshot(id raft.ServerID, _ raft.ServerAddress, q *raft.I
 func exchange[Q, A any](t *wire, to raft.ServerID, q *Q, a *A, data []byte) error {
 	w := t.p.m.w
 	t.p.point()
-	copies := w.net.copies(data != nil)
-	answer := make(chan raft.RPCResponse, len(copies))
-	for _, late := range copies {
-		message := *q
-		go t.carry(string(to), &message, data, late, answer)
+	copies := 1
+	if n := w.net.twice; n != 0 && w.chance(n) {
+		copies = 2
 	}
+	answer := make(chan raft.RPCResponse, copies)
+	for range copies {
+		message := *q
+		go t.carry(string(to), &message, data, answer)
+	}
+	repeat(t, to, *q, data)
 	timeout := time.NewTimer(wireTimeout)
 	defer timeout.Stop()
 	select {
@@ -82,12 +86,22 @@ func exchange[Q, A any](t *wire, to raft.ServerID, q *Q, a *A, data []byte) erro
 	}
 }
 
+// repeat may have a copy of a message come later (see network.repeat). A snapshot
+// takes long, and is sent again also where other messages are not.
+func repeat[Q any](t *wire, to raft.ServerID, q Q, data []byte) {
+	often := t.p.m.w.net.again
+	if data != nil {
+		often = 3
+	}
+	t.p.m.w.net.repeat(often, func() { t.carry(string(to), &q, data, make(chan raft.RPCResponse, 1)) })
+}
+
 // carry takes one copy of a message to its receiver and the answer back.
-func (t *wire) carry(server string, q any, data []byte, late time.Duration, answer chan<- raft.RPCResponse) {
+func (t *wire) carry(server string, q any, data []byte, answer chan<- raft.RPCResponse) {
 	w, from := t.p.m.w, t.p.m.id
 	to, _ := admission.Split(server)
 	w.stats.Messages++
-	if !w.net.arrivesOf(from, to, w.now()+late) {
+	if !w.net.arrives(from, to) {
 		return
 	}
 	receiver := w.machine(to).process

@@ -18,6 +18,9 @@ type Options struct {
 	Access bool
 	// Members has members come and go, which is so in one of four runs anyway.
 	Members bool
+	// Profile names the special profile of every run (see Profiles). Where it is
+	// empty few runs have one.
+	Profile string
 	Trace   bool
 	Dir     string // where the disks' files are
 }
@@ -99,7 +102,7 @@ func newWorld(o Options, stats *Stats) *world {
 		rng:    rand.New(rand.NewPCG(o.Seed, 1)),
 		script: rand.New(rand.NewPCG(o.Seed, 2)),
 	}
-	w.profile = newProfile(w.script)
+	w.profile = newProfile(w.script, o.Seed, o.Profile)
 	w.trace = &trace{w: w, on: o.Trace}
 	w.net = newNetwork(w)
 	w.judge = newJudge(w)

@@ -22,6 +22,7 @@ var (
 	skew  = flag.Float64("skew", 1, "how far clocks run off, as a multiple of the bound")
 	acl   = flag.Bool("access", false, "whether callers are judged in every run")
 	comes = flag.Bool("members", false, "whether members come and go in every run")
+	named = flag.String("profile", "", "the special profile of every run")
 	story = flag.Bool("story", false, "tell the story of the run")
 	disks = flag.String("disks", "", "an empty directory for the machines' disks")
 )
@@ -33,7 +34,7 @@ func TestSeeds(t *testing.T) {
 	// count.
 	run(t, Options{Seed: 1 << 40, Steps: 5, Skew: 1, Access: true, Dir: *disks}, &Report{})
 	for s := *first; s < *first+*count; s++ {
-		run(t, Options{Seed: s, Steps: *steps, Skew: *skew, Access: *acl, Members: *comes, Trace: *story, Dir: *disks}, &out)
+		run(t, Options{Seed: s, Steps: *steps, Skew: *skew, Access: *acl, Members: *comes, Profile: *named, Trace: *story, Dir: *disks}, &out)
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(out)
 }

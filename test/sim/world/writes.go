@@ -27,6 +27,8 @@ type write struct {
 	index   uint64            // of the entry that did it
 	answers int               // that its session had been given then
 	refused string            // told that it had no effect: why
+
+	repeated bool // a copy of it comes late
 }
 
 // names reports whether the write is of that file.
@@ -69,6 +71,9 @@ func (j *judge) wroteFile(w *write, stat *lockapi.FileStat) {
 func (j *judge) notWritten(w *write, why error) {
 	j.look()
 	j.w.stats.check("told of no write")
+	if w.repeated {
+		return
+	}
 	w.refused = why.Error()
 	if w.index != 0 {
 		j.w.fail("%s was told %s of its write %s, which entry %d has done", w.who, why, w.content, w.index)
