@@ -101,6 +101,8 @@ func unique(names []string) string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
+var mainOfProcesses = regexp.MustCompile(`[^"]testrun\.Main\(`)
+
 var bodyOfTest = regexp.MustCompile(`(?ms)^func ((?:Test|Fuzz)\w*)\(.*?^}`)
 
 // processTests returns the packages with tests of processes only (testrun.Main),
@@ -130,7 +132,7 @@ func markProcesses(t *testing.T, pkg string, out map[string]bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out[pkg] = out[pkg] || strings.Contains(string(source), "testrun.Main(")
+		out[pkg] = out[pkg] || mainOfProcesses.Match(source)
 		for _, fn := range bodyOfTest.FindAllStringSubmatch(string(source), -1) {
 			if strings.Contains(fn[0], "testrun.E2E(") {
 				out[pkg+" "+fn[1]] = true
