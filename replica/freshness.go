@@ -24,9 +24,9 @@ import (
 //     log every quarter of its lease. One that is cut off, or wakes from a pause, repeats
 //     what it said before.
 //
-// A master never says less than before. What a replica knew to be committed when it
-// stopped some master had said, and an office covers all earlier ones. So the first word
-// that is reached after a start covers all of that.
+// Everything that a replica knew to be committed when it stopped a master had said. A
+// master never says less than before, and an office covers all earlier ones. So the first
+// word that is reached after a start covers all of that.
 //
 // A word counts from its arrival, and may have been on its way for a while.
 type freshness struct {

@@ -36,8 +36,8 @@ func (e *AlreadyRecovered) Error() string {
 
 // OpenStopped reads the whole state of a replica that does not run: its latest
 // snapshot, and every entry of the log behind it, committed or not. Nobody else can
-// have the directory before Close. Where a Move was killed it goes on: the error is an
-// AlreadyRecovered where there is nothing left to do.
+// have the directory before Close. It goes on where a Move was killed: the error is an
+// AlreadyRecovered if there is nothing left to do.
 func OpenStopped(o Options) (*Stopped, error) {
 	o.setDefaults()
 	if err := datadir.Empty(o.DataDir); err == nil {
@@ -116,9 +116,9 @@ func (r *Stopped) latestSnapshot() (*state.State, uint64, error) {
 }
 
 // Move founds a cell of one from the state, as Saved.Found does, and has the old
-// directory never opened again. That is noted there before the cell is founded, and with
-// its id after: two cells that go on from one log would give the same locks. Where Move is
-// killed between, OpenStopped and Move go on.
+// directory never opened again. It notes the new directory there before the cell is
+// founded, and the cell's id after: two cells that go on from one log would give the same
+// locks. OpenStopped and Move go on where a Move was killed.
 func (r *Stopped) Move(o Options, floor uint64) (cellID string, err error) {
 	to := datadir.Recovery{Into: o.DataDir}
 	to.CellID, err = r.found(o, floor, func() error { return r.dir.Recover(to) })

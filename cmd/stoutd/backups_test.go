@@ -156,7 +156,7 @@ func states(b *backups, next func() lockapi.BackupHeader) {
 }
 
 // TestTheEarliestStateGoes, whatever the wall clock said when its backup was made: the
-// clock is years ahead for the first two. Where the revision stays, the log entry tells.
+// clock is years ahead for the first two. The log entry orders states of one revision.
 func TestTheEarliestStateGoes(t *testing.T) {
 	for name, revises := range map[string]uint64{"each state has a revision of its own": 1, "all have one revision": 0} {
 		t.Run(name, func(t *testing.T) {
