@@ -83,8 +83,23 @@ func newReader(t *testing.T, clone string) *reader {
 		"ARGS": fmt.Sprintf("--port %d", first),
 	})
 	r.instead = elsewhere(first, r.elsewhere)
+	r.resettle(t, "configs/r1.yaml")
 	t.Cleanup(func() { r.endAll(t) })
 	return r
+}
+
+// resettle puts what this machine has into a file of the clone, as into what is
+// typed.
+func (r *reader) resettle(t *testing.T, name string) {
+	t.Helper()
+	name = filepath.Join(r.dir, name)
+	text, err := os.ReadFile(name)
+	if err == nil {
+		err = os.WriteFile(name, []byte(r.instead.Replace(string(text))), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // endAll ends all that runs, the last first, and removes the cell's data.
@@ -105,7 +120,7 @@ func elsewhere(first int, dir string, pairs ...string) *strings.Replacer {
 	for i := range 3 {
 		here := fmt.Sprintf("localhost:%d", first+i)
 		pairs = append(pairs, fmt.Sprintf("localhost:%d", 7101+i), here, fmt.Sprintf("127.0.0.1:%d", 7101+i), here,
-			fmt.Sprintf("10.0.0.%d:7101", i+1), here)
+			fmt.Sprintf("10.0.0.%d:7101", i+1), here, fmt.Sprintf("127.0.0.1:%d", 7201+i), fmt.Sprintf("127.0.0.1:%d", first+115+i))
 	}
 	pairs = append(pairs, "--cell prod --id r4", "--cell local --id r4", "5f0a81c2d3e4b697", "$(cat r4.directory)",
 		"10.0.0.4:7101", fmt.Sprintf("127.0.0.1:%d", first+3), "10.0.0.4:7201", fmt.Sprintf("127.0.0.1:%d", first+103),
