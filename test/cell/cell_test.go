@@ -208,12 +208,12 @@ func TestRestartKeepsWhatWasGiven(t *testing.T) {
 // is gone when it has ended.
 func TestDevLeavesNothingBehind(t *testing.T) {
 	testrun.E2E(t)
-	temp := t.TempDir()
-	t.Setenv("TMPDIR", temp)
 	binary, err := stoutd()
 	must(t, err)
-	port, err := freeport.Get()
+	port, err := freeport.Get() // which keeps a file in the usual directory
 	must(t, err)
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
 	r := &Replica{
 		ID: "dev", URL: "http://" + freeport.Address(port), LogFile: filepath.Join(t.TempDir(), "dev.log"), binary: binary,
 		args: []string{"--dev", "--api-listen", freeport.Address(port), "--raft-listen", "127.0.0.1:0"},
