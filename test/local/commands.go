@@ -17,7 +17,7 @@ const help = `Runs a whole Stout cell on this machine. To be run inside a clone:
 what it needs, into bin/cell.
 
 Usage:
-  local run [--data DIR] [--port N] [--secure]
+  local run [--data DIR] [--port N] [--secure] [--stoutd-arg FLAG]...
                a cell of three replicas until Ctrl-C (make run ARGS="...")
   local demo   a lock that survives the death of the master, as a story (make demo)
 
@@ -26,6 +26,9 @@ Usage:
                N + 100. Default 7101, or the next free ones. A cell keeps its ports.
   --secure     with TLS everywhere, access on and an audit log (make run SECURE=1);
                data, certificates and the root's token are in .stout-secure
+  --stoutd-arg FLAG
+               a flag for each replica, as --stoutd-arg=--heartbeat-timeout=2s; may
+               be repeated
 
 Exit codes: 0 done, or stopped in good order; 1 anything else.`
 
@@ -35,7 +38,7 @@ func run(ctx context.Context, args []string) error {
 		say(help)
 		return nil
 	}
-	usage := errors.New("usage: local run [--data DIR] [--port N] [--secure] | local demo (local --help tells more)")
+	usage := errors.New("usage: local run [--data DIR] [--port N] [--secure] [--stoutd-arg FLAG]... | local demo (local --help tells more)")
 	if len(args) == 0 {
 		return usage
 	}
@@ -46,6 +49,10 @@ func run(ctx context.Context, args []string) error {
 		flags.StringVar(&o.data, "data", "", "")
 		flags.IntVar(&o.port, "port", 0, "")
 		flags.BoolVar(&o.secure, "secure", false, "")
+		flags.Func("stoutd-arg", "", func(arg string) error {
+			o.args = append(o.args, arg)
+			return nil
+		})
 	}
 	if err := flags.Parse(args[1:]); err != nil || flags.NArg() > 0 {
 		return errors.Join(err, usage)

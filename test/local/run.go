@@ -25,7 +25,8 @@ type runOptions struct {
 	data string // directory; empty for the usual one
 	port int    // of the first API; 0 for any
 
-	secure bool // with TLS, access and audit
+	secure bool     // with TLS, access and audit
+	args   []string // further flags of stoutd
 }
 
 // runCell runs a cell of three replicas in the foreground until ctx ends.
@@ -51,7 +52,7 @@ func runCell(ctx context.Context, o runOptions) error {
 	}
 	options := cell.Options{
 		Dir: o.data, Name: "local", Size: size, Binary: filepath.Join(bin, "stoutd"),
-		APIPort: p.API, RaftPort: p.Raft,
+		APIPort: p.API, RaftPort: p.Raft, Args: o.args,
 		Secure: o.secure, Clients: []string{secureClient}, Audit: o.secure,
 	}
 	if o.secure {

@@ -25,7 +25,7 @@ func TestRunAgain(t *testing.T) {
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
 	var session lockapi.Session
 
-	said, end := startLocal(t, "run", "--data", dir, "--port", fmt.Sprint(port))
+	said, end := startLocal(t, "run", "--data", dir, "--port", fmt.Sprint(port), "--stoutd-arg", "--heartbeat-timeout=2s")
 	for _, want := range []string{"curl -s " + url + "/v1/cell\n", "export STOUT_SERVER=" + url + ",", "stout status\n", "Ctrl-C stops the cell."} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q:\n%s", want, said)
@@ -34,19 +34,32 @@ func TestRunAgain(t *testing.T) {
 	if err := run(t.Context(), []string{"run", "--data", dir}); err == nil || !strings.Contains(err.Error(), "runs already") {
 		t.Errorf("a second program runs the same cell: %v", err)
 	}
-	if _, err := cell.Call(cell.Bounded(t), http.MethodPost, url, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: 600_000}, &session); err != nil {
-		t.Fatal(err)
+	var view lockapi.Cell
+	if insist(t, http.MethodGet, url, lockapi.RouteCell, nil, &view); view.Lease.TermMS != 3000 {
+		t.Errorf("the flag of stoutd has no effect: the lease is for %d ms", view.Lease.TermMS)
 	}
+	insist(t, http.MethodPost, url, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: 600_000}, &session)
 	end()
 
 	said, end = startLocal(t, "run", "--data", dir)
 	if !strings.Contains(said, "curl -s "+url+"/v1/cell\n") {
 		t.Errorf("it is on other ports than before:\n%s", said)
 	}
-	if _, err := cell.Call(cell.Bounded(t), http.MethodGet, url, lockapi.RouteSessions+"/"+session.ID, nil, nil); err != nil {
-		t.Errorf("the session of the earlier run: %v", err)
-	}
+	insist(t, http.MethodGet, url, lockapi.RouteSessions+"/"+session.ID, nil, nil)
 	end()
+}
+
+// insist makes a call until it is answered for good, and wants that to be a success.
+func insist(t *testing.T, method, url, path string, in, out any) {
+	t.Helper()
+	ctx := cell.Bounded(t)
+	_, err := cell.Repeat(ctx, func(int) error {
+		_, err := cell.Call(ctx, method, url, path, in, out)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
 }
 
 // TestRunSecure: what the cell of `local run --secure` shows works as it is
@@ -56,7 +69,7 @@ func TestRunSecure(t *testing.T) {
 	testrun.E2E(t)
 	dir, port := t.TempDir(), freeBase(t)
 	for range 2 {
-		said, end := startLocal(t, "run", "--secure", "--data", dir, "--port", fmt.Sprint(port))
+		said, end := startLocal(t, "run", "--secure", "--data", dir, "--port", fmt.Sprint(port), "--stoutd-arg=--heartbeat-timeout=2s")
 		var script []string
 		for line := range strings.Lines(said) {
 			if line = strings.TrimSpace(line); strings.HasPrefix(line, "export ") || strings.HasPrefix(line, "curl ") || strings.HasPrefix(line, "S=") || strings.HasPrefix(line, "tail ") || strings.Contains(line, "stout status") || strings.Contains(line, "stout lock") {
