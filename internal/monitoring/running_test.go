@@ -28,7 +28,7 @@ const root = "../.."
 // the first time.
 func binaries(t *testing.T) string {
 	t.Helper()
-	dir, err := filepath.Abs(filepath.Join(root, "bin", "test"))
+	dir, err := filepath.Abs(filepath.Join(root, "bin", "cell"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ var stoutd = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(root, "bin", "test")
+	dir := filepath.Join(root, "bin", "cell")
 	if raceEnabled {
 		dir += "-race"
 	}
@@ -46,7 +46,7 @@ var Stout = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(root, "bin", "test")
+	dir := filepath.Join(root, "bin", "cell")
 	return filepath.Join(dir, "stout"), Build(context.Background(), root, dir, false, "./cmd/stout")
 })
 
@@ -76,7 +76,7 @@ var Releases = sync.OnceValues(func() (all struct{ Present, Before Release }, er
 	if err != nil {
 		return all, err
 	}
-	dir := filepath.Join(root, "bin", "test-before")
+	dir := filepath.Join(root, "bin", "cell-before")
 	if raceEnabled {
 		dir += "-race"
 	}
