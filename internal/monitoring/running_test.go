@@ -91,8 +91,8 @@ func use(t *testing.T, r *cell.Replica) {
 		}
 	}
 	var holder, waiter lockapi.Session
-	do("POST", "/v1/sessions", lockapi.SessionRequest{TTLMS: 10_000}, &holder)
-	do("POST", "/v1/sessions", lockapi.SessionRequest{TTLMS: 10_000}, &waiter)
+	do("POST", "/v1/sessions", lockapi.SessionRequest{TTLMS: 600_000}, &holder)
+	do("POST", "/v1/sessions", lockapi.SessionRequest{TTLMS: 600_000}, &waiter)
 	var held lockapi.Grant
 	do("PUT", "/v1/locks/watched", lockapi.NewLockRequest(holder.ID), &held)
 	queued := lockapi.NewLockRequest(waiter.ID)

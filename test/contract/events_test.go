@@ -32,7 +32,7 @@ func told(t *testing.T, r *cell.Replica, after float64, query string, atLeast in
 // returns the revision before.
 func happen(t *testing.T, r *cell.Replica, at string) float64 {
 	t.Helper()
-	holder, waiter := open(t, r, `{"name":"holder"}`), open(t, r, `{"name":"waiter"}`)
+	holder, waiter := open(t, r, `{"ttl_ms":600000,"name":"holder"}`), open(t, r, `{"ttl_ms":600000,"name":"waiter"}`)
 	stat, _ := call(t, r, http.StatusCreated, "PUT", "/v1/files"+at+"/f", "a\n\nid: 9\n")
 	call(t, r, http.StatusOK, "PUT", "/v1/files"+at+"/f", "\xff\n")
 	call(t, r, http.StatusOK, "DELETE", "/v1/files"+at+"/f", "")

@@ -91,7 +91,7 @@ var refusedCalls = []refusal{
 // refusedWrites: each refusal names its culprit, and nothing is changed.
 func refusedWrites(t *testing.T, c *cell.Cell) {
 	master := c.Ready(t)
-	session := open(t, master, "{}")
+	session := open(t, master, `{"ttl_ms":600000}`)
 	before := revision(t, master)
 	for _, r := range c.Replicas() {
 		for _, bad := range refusedCalls {

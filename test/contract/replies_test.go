@@ -37,7 +37,7 @@ func replies(t *testing.T, c *cell.Cell) {
 			{"GET", route + "?waiters=1000", "", http.StatusOK, 64<<10 + (holders+2)*each},
 			{"GET", route + "?consistency=stale", "", http.StatusOK, 64<<10 + (holders+2)*each},
 			{"GET", "/v1/locks?prefix=/replies/", "", http.StatusOK, 64<<10 + (holders+2)*each},
-			{"PUT", route, fmt.Sprintf(`{"session":%q}`, open(t, r, "{}")), http.StatusLocked, 4<<10 + 102*each},
+			{"PUT", route, fmt.Sprintf(`{"session":%q}`, open(t, r, `{"ttl_ms":600000}`)), http.StatusLocked, 4<<10 + 102*each},
 		} {
 			got, header := call(t, r, q.status, q.method, q.route, q.body)
 			if size, err := strconv.Atoi(header.Get("Content-Length")); err != nil || size > q.most {

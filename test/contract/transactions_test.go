@@ -16,7 +16,7 @@ func sortedStrings(all []string) []string { slices.Sort(all); return all }
 func transactions(t *testing.T, c *cell.Cell) {
 	for _, r := range c.Replicas() {
 		at := "/tx/" + r.ID
-		session := open(t, r, `{"name":"tx"}`)
+		session := open(t, r, `{"ttl_ms":600000,"name":"tx"}`)
 		transact := func(status int, body string) object {
 			t.Helper()
 			got, _ := call(t, r, status, "POST", "/v1/transactions", strings.NewReplacer("$P", at, "$S", session).Replace(body))
@@ -46,7 +46,7 @@ func transactions(t *testing.T, c *cell.Cell) {
 		if err := has(failed, object{"code": "precondition_failed", "operation": 1, "current": nil}); err != nil {
 			t.Error(err)
 		}
-		other := open(t, r, "{}")
+		other := open(t, r, `{"ttl_ms":600000}`)
 		failed = transact(412, `{"session":"`+other+`","then":[{"put":{"path":"$P/b"}},{"acquire":{"path":"$P/l"}}]}`)
 		if err := has(failed, object{"code": "precondition_failed", "operation": 1}); err != nil || list(t, failed, "holders")[0]["session"] != session {
 			t.Errorf("%v %v", err, failed)

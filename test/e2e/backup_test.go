@@ -29,7 +29,7 @@ func TestBackupAndRestore(t *testing.T) {
 		must(t, r.Start())
 	}
 	master := c.Ready(t)
-	s := call[lockapi.Session](t, master, http.MethodPost, lockapi.RouteSessions, map[string]any{"ttl_ms": 60_000})
+	s := call[lockapi.Session](t, master, http.MethodPost, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: aWhile.Milliseconds()})
 	held := call[lockapi.Grant](t, master, http.MethodPut, lockapi.RouteLocks+"/held", map[string]any{"session": s.ID, "lock_delay_ms": 1000})
 	call[lockapi.Grant](t, master, http.MethodPut, lockapi.RouteLocks+"/long", map[string]any{"session": s.ID})
 	call[lockapi.File](t, master, http.MethodPut, lockapi.RouteFiles+"/ephemeral?ephemeral=true&session="+s.ID, nil)
