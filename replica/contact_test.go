@@ -60,4 +60,3 @@ func answersOf(t *testing.T, leader, of *Replica) uint64 {
 	t.Fatalf("%s is not a member: %+v", of.ID(), now.Members)
 	return 0
 }
-
