@@ -168,12 +168,12 @@ func TestLateEntriesRemoveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := steered(t, 3)
 		defer c.close()
-		a, epoch := lead(t, c.all...)
+		a, _ := lead(t, c.all...)
 		same(t, a, c.all...)
 		f, end := c.stale(without(c.all, a)[0])
 		two := without(c.all, f)
 		must(t, a.Transfer(t.Context(), without(two, a)[0].ID()))
-		a, epoch = lead(t, without(two, a)...)
+		a, epoch := lead(t, without(two, a)...)
 		write(t, a, epoch, "x", 20)
 		term, _ := a.Leading()
 		late := raft.AppendEntriesRequest{RPCHeader: header(a), Term: term, PrevLogEntry: end.Index, PrevLogTerm: end.Term}

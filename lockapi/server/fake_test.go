@@ -37,8 +37,6 @@ type fakeMaster struct {
 	lastID   uint64
 	revision uint64
 
-	unfinished bool // it does not answer by its own state
-
 	backupSize   int   // bytes
 	backupBroken error // behind them
 }

@@ -55,26 +55,12 @@ type fakeWatch struct {
 func (f *fakeMaster) WatchEvents(master.EventFilter) (master.EventWatch, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.unfinished {
-		return nil, errUnfinished
-	}
 	if f.ring.watches == nil {
 		f.ring.watches = map[*fakeWatch]bool{}
 	}
 	w := &fakeWatch{f, make(chan struct{}, 1)}
 	f.ring.watches[w] = true
 	return w, nil
-}
-
-// errUnfinished is the error of a replica that does not answer by its own state.
-var errUnfinished = lockapi.Errorf(lockapi.CodeNoMaster, "this replica has not caught up")
-
-// unfinish has the replica not answer by its own state any more.
-func (f *fakeMaster) unfinish() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.unfinished = true
-	f.ring.wake()
 }
 
 func (w *fakeWatch) Ready() <-chan struct{} { return w.ready }
@@ -100,9 +86,6 @@ func (f *fakeMaster) Revision(ctx context.Context, r master.Read) (uint64, error
 func (f *fakeMaster) Events(_ master.EventFilter, after uint64, limit, _ int) ([]lockapi.CellEvent, uint64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.unfinished {
-		return nil, after, errUnfinished
-	}
 	if after < f.ring.oldest {
 		e := lockapi.Errorf(lockapi.CodeCompacted, "gone")
 		e.Compacted = lockapi.Compacted{Oldest: f.ring.oldest, Revision: f.ring.reached}
