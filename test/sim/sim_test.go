@@ -55,6 +55,7 @@ func TestSeedsRunClean(t *testing.T) {
 
 // TestSameSeedSameRun: also as one of a row, and with other work beside it.
 func TestSameSeedSameRun(t *testing.T) {
+	testrun.E2E(t)
 	p := built(t)
 	sum := func(first, seeds uint64, steps int) uint64 {
 		t.Helper()
@@ -80,6 +81,7 @@ func TestSameSeedSameRun(t *testing.T) {
 // TestClocksBeyondTheBound: the promises rest on the bound, and the simulator
 // sees that.
 func TestClocksBeyondTheBound(t *testing.T) {
+	testrun.E2E(t)
 	broken(t)
 }
 
@@ -111,6 +113,7 @@ func broken(t *testing.T) *world.Failure {
 // TestFaultsAreFound: a few of the deliberate faults, and how they are told.
 // All of them are tried by make mutants.
 func TestFaultsAreFound(t *testing.T) {
+	testrun.E2E(t)
 	var out bytes.Buffer
 	few := []string{"no-wait", "file-not-synced", "promise-survives-restart"} // the last one takes many seeds
 	s := &settings{
@@ -125,6 +128,7 @@ func TestFaultsAreFound(t *testing.T) {
 // TestShortestRun: what a failure comes with is its beginning, as short as it
 // gets, and its story.
 func TestShortestRun(t *testing.T) {
+	testrun.E2E(t)
 	p := built(t)
 	first := broken(t)
 	last, err := p.shortest(t.Context(), job{seed: first.Seed, seeds: 1, steps: steps, skew: 5}, first)

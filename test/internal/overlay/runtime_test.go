@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 // bubble builds the program in testdata/bubble, once.
@@ -66,6 +68,7 @@ func hashes(t *testing.T, into map[[2]string]map[string]bool, env []string, args
 // another, beside goroutines that live by the real clock, with a collector that
 // would run all the time, and while the machine is busy.
 func TestSameSeedSameRun(t *testing.T) {
+	testrun.E2E(t)
 	t.Parallel()
 	busy(t)
 	got := map[[2]string]map[string]bool{}
@@ -137,6 +140,7 @@ func TestOutsideTheBubble(t *testing.T) {
 // TestHangIsSeen checks that a bubble that hangs cannot keep the time-out from
 // ending the program.
 func TestHangIsSeen(t *testing.T) {
+	testrun.E2E(t)
 	t.Parallel()
 	out, err := run(t, nil, "TestHang", "-test.timeout", "1s")
 	if err == nil || !strings.Contains(out, "panic: test timed out") {

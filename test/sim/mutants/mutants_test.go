@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/test/cell"
 	"github.com/stoutlock/stout/test/internal/overlay"
 	"github.com/stoutlock/stout/test/sim/mutants"
@@ -41,6 +42,7 @@ func TestList(t *testing.T) {
 // program holds. The others follow: as many at a time as touch different files,
 // so that an error names the file and with it the mutant.
 func TestMutantsCompile(t *testing.T) {
+	testrun.E2E(t)
 	root, all := moduleRoot(t), mutants.All()
 	var edits []overlay.Edit
 	for _, m := range all {
