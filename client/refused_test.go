@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,16 +14,14 @@ import (
 // loseOne has the answer to the first change get lost, and every later change
 // refused with a code.
 func (f *fakeCell) loseOne(code lockapi.Code) {
-	lost := false
+	var lost atomic.Bool
 	changes := func(r *http.Request) bool { return r.Method != http.MethodGet }
 	f.set(func() {
 		f.drop = func(r *http.Request) bool {
-			first := changes(r) && !lost
-			lost = lost || first
-			return first
+			return changes(r) && lost.CompareAndSwap(false, true)
 		}
 		f.gate = func(r *http.Request) *lockapi.Error {
-			if !lost || !changes(r) {
+			if !lost.Load() || !changes(r) {
 				return nil
 			}
 			return lockapi.Errorf(code, "refused")

@@ -45,7 +45,7 @@ func built(t *testing.T) program {
 func TestSeedsRunClean(t *testing.T) {
 	var out bytes.Buffer
 	each := uint64(testrun.Times(10, 200))
-	s := &settings{seed: 1, seeds: each, fresh: each, steps: steps, skew: 1, jobs: runtime.NumCPU(), out: &out, say: &out}
+	s := &settings{seed: 1, seeds: each, fresh: each, steps: testrun.Times(100, steps), skew: 1, jobs: runtime.NumCPU(), out: &out, say: &out}
 	err := s.runSeeds(t.Context())
 	t.Log(out.String())
 	if err != nil {
