@@ -153,9 +153,12 @@ func TestAnswersThatNobodyGets(t *testing.T) {
 		t.Skip(err)
 	}
 	defer full.Close()
+	c.mu.Lock()
 	s := c.open(lockapi.SessionRequest{TTLMS: 60_000, Name: "holder"})
-	if err := c.request("/a", lockapi.NewLockRequest(s.ID)); err != nil {
-		t.Fatal(err)
+	taken := c.request("/a", lockapi.NewLockRequest(s.ID))
+	c.mu.Unlock()
+	if taken != nil {
+		t.Fatal(taken)
 	}
 	lines := []string{
 		"status", "locks", "explain /a", "sessions", "session show " + s.ID, "check exclusive:101:/a", "check exclusive:7:/b",

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -30,7 +31,7 @@ func scheduled(t *testing.T, dir string, full *atomic.Bool, f func(t *testing.T,
 		var log bytes.Buffer
 		b := newBackups(&config.Config{Cell: "prod", ID: "r1", BackupDir: dir, BackupEvery: time.Hour, BackupKeep: 3}, zerolog.New(&log))
 		revision := uint64(0)
-		b.own = func() (master.Backup, error) {
+		own := &ownStates{next: func() (master.Backup, error) {
 			revision++
 			return master.Backup{
 				Header: lockapi.BackupHeader{Revision: revision, Time: time.Now(), Stale: revision%2 == 0},
@@ -42,7 +43,10 @@ func scheduled(t *testing.T, dir string, full *atomic.Bool, f func(t *testing.T,
 					return err
 				},
 			}, nil
-		}
+		}}
+		b.own = own.get
+		ownOf[b] = own
+		defer delete(ownOf, b)
 		ctx, stop := context.WithCancel(t.Context())
 		go b.run(ctx)
 		f(t, b, &log)
@@ -148,9 +152,27 @@ func TestNoBackupPushesOutABetterOne(t *testing.T) {
 	})
 }
 
-// states has b write backups of states of a test's.
+// ownStates are the states that backups are made of, for two goroutines.
+type ownStates struct {
+	mu   sync.Mutex
+	next func() (master.Backup, error)
+}
+
+func (o *ownStates) get() (master.Backup, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.next()
+}
+
+// ownOf has those of each of scheduled's backups.
+var ownOf = map[*backups]*ownStates{}
+
+// states makes b write backups of a test's states.
 func states(b *backups, next func() lockapi.BackupHeader) {
-	b.own = func() (master.Backup, error) {
+	o := ownOf[b]
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.next = func() (master.Backup, error) {
 		return master.Backup{Header: next(), Snapshot: func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err }}, nil
 	}
 }
@@ -175,9 +197,12 @@ func TestTheEarliestStateGoes(t *testing.T) {
 				for range 8 {
 					time.Sleep(time.Hour)
 					synctest.Wait()
+					ownOf[b].mu.Lock()
+					last := index
+					ownOf[b].mu.Unlock()
 					for i, kept := range b.kept() {
-						if h, err := backup.VerifyFile(filepath.Join(b.dir, kept.name)); err != nil || index > 1002 && h.Index != index-2+uint64(i) {
-							t.Errorf("at entry %d, place %d has %+v, %v: %s", index, i, h, err, log)
+						if h, err := backup.VerifyFile(filepath.Join(b.dir, kept.name)); err != nil || last > 1002 && h.Index != last-2+uint64(i) {
+							t.Errorf("at entry %d, place %d has %+v, %v: %s", last, i, h, err, log)
 						}
 					}
 				}
