@@ -25,22 +25,34 @@ func (r *Replica) remembers() error {
 	if known == (admission.Stored{}) {
 		return nil
 	}
-	last, err := r.disk.Logs.LastIndex()
+	last, err := r.lastStored()
 	if err != nil {
 		return err
-	}
-	metas, err := r.stores.Snapshots.List()
-	if err != nil {
-		return err
-	}
-	if len(metas) > 0 {
-		last = max(last, metas[0].Index)
 	}
 	term, err := r.disk.Votes.GetUint64([]byte(raftstore.KeyTerm))
 	if err != nil && err.Error() != notFound {
 		return err
 	}
-	return r.quarantineIf(known.Forgotten(last, term))
+	return r.quarantineIf(known.Forgotten(last.index, term))
+}
+
+// lastStored is the last entry that the log or a snapshot has, before the library starts.
+func (r *Replica) lastStored() (last word, err error) {
+	if last.index, err = r.disk.Logs.LastIndex(); err != nil {
+		return last, err
+	}
+	if last.index > 0 {
+		var l raft.Log
+		if err := r.disk.Logs.GetLog(last.index, &l); err != nil {
+			return last, fmt.Errorf("log entry %d: %w", last.index, err)
+		}
+		last.term = l.Term
+	}
+	metas, err := r.stores.Snapshots.List()
+	if err == nil && len(metas) > 0 && metas[0].Index > last.index {
+		last.term, last.index = metas[0].Term, metas[0].Index
+	}
+	return last, err
 }
 
 // forgets is the same for a replica that runs.

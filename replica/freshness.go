@@ -24,9 +24,10 @@ import (
 //     log every quarter of its lease. One that is cut off, or wakes from a pause, repeats
 //     what it said before.
 //
-// Everything that a replica knew to be committed when it stopped a master had said. A
-// master never says less than before, and an office covers all earlier ones. So the first
-// word that is reached after a start covers all of that.
+// Everything that a replica knew to be committed when it stopped was in its log or its
+// snapshot. The office of a later term than the last entry's covers all of that. A word of
+// the same term covers it if it goes that far: one that goes less far may have been on its
+// way since before the stop.
 //
 // A word counts from its arrival, and may have been on its way for a while.
 type freshness struct {
@@ -35,6 +36,8 @@ type freshness struct {
 
 	asOf atomic.Int64 // by the clock, plus one nanosecond; 0 while nothing was shown
 
+	before word // the last entry that was stored when the replica started
+
 	// The mu of telling guards what follows, and every change of asOf.
 	applied uint64
 	office  uint64 // term of the last office that was applied
@@ -42,7 +45,7 @@ type freshness struct {
 	counted uint64 // the index of the last word that was reached
 }
 
-// word is what a leader said.
+// word is what a leader said: up to which entry all is committed.
 type word struct {
 	term, index uint64
 	at          time.Duration
@@ -51,7 +54,8 @@ type word struct {
 // hear takes a word in. An earlier one of the same term is waited for first: there would
 // always be a later one that was not reached.
 func (f *freshness) hear(term, index uint64) {
-	if index > f.counted && term >= f.present() && term > f.word.term {
+	late := term == f.before.term && index < f.before.index
+	if !late && index > f.counted && term >= f.present() && term > f.word.term {
 		f.word = word{term, index, f.clock()}
 	}
 	f.look()

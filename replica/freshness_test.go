@@ -81,6 +81,26 @@ func TestStateIsAsOfASnapshot(t *testing.T) {
 	w.wantAsOf("that was installed", 1)
 }
 
+// TestLateWordOfBeforeTheStart counts only if it covers what the replica had stored: the
+// same leader may have said more before the stop.
+func TestLateWordOfBeforeTheStart(t *testing.T) {
+	w := newTeller(t)
+	w.present, w.fresh.before = 2, word{term: 2, index: 7}
+	w.apply(2, 2, true)
+	w.says(2, 5, true)
+	w.apply(5, 2, false)
+	w.wantAsOf("a word that goes less far than the log", -1)
+	w.says(2, 7, true) // at 2
+	w.apply(7, 2, false)
+	w.wantAsOf("a word that goes as far", 2)
+
+	w = newTeller(t)
+	w.present, w.fresh.before = 3, word{term: 2, index: 7}
+	w.apply(5, 3, true)
+	w.says(3, 5, true) // at 1; entries 6 and 7 of term 2 were never committed
+	w.wantAsOf("a later term, whose log ends before", 1)
+}
+
 // TestStateIsAsOfOwnEntries: when they were made, not when they were committed, and only
 // of those that were accepted.
 func TestStateIsAsOfOwnEntries(t *testing.T) {

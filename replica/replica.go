@@ -94,7 +94,10 @@ func (r *Replica) startRaft() error {
 		return err
 	}
 	var err error
-	if r.fsm.sums.before, err = r.disk.Logs.LastIndex(); err != nil {
+	if r.fsm.sums.before, err = r.disk.Logs.LastIndex(); err == nil {
+		r.fsm.telling.fresh.before, err = r.lastStored()
+	}
+	if err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
 	if r.raft, err = raft.NewRaft(conf, r.fsm, r.disk.Logs, r.disk.Votes, progressing{r.disk.Snapshots, &r.progress}, r.wire); err != nil {
