@@ -106,7 +106,7 @@ func (c *caller) beginStream(ctx context.Context, r *route, q *call, media strin
 		return nil, &attemptError{base: r.to.base, sent: !isDialError(err), err: errors.Join(err, context.Cause(under))}
 	}
 	resp.Body = &streamed{resp.Body, cut}
-	if err := c.cell.check(r.to.base, q, resp.Header); err != nil {
+	if err := c.cell.check(r.to.base, q, resp.StatusCode, resp.Header); err != nil {
 		resp.Body.Close()
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func (c *caller) exchange(ctx context.Context, r *route, q *call, within time.Du
 	if err != nil {
 		return &attemptError{base: r.to.base, sent: !neverSent(err), err: err}
 	}
-	if err := c.cell.check(r.to.base, q, a.Header); err != nil {
+	if err := c.cell.check(r.to.base, q, a.StatusCode, a.Header); err != nil {
 		return err
 	}
 	if a.StatusCode >= 300 {

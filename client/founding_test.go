@@ -21,9 +21,10 @@ func TestFoundingIsNoCell(t *testing.T) {
 	}
 	for _, step := range []struct {
 		id, epoch string
+		status    int
 		other     bool
-	}{{"a", "0", false}, {"b", "1", false}, {"a", "0", false}, {"b", "2", false}, {"c", "1", true}} {
-		if err := s.check("http://r1", q, answer(step.id, step.epoch)); errors.Is(err, ErrOtherCell) != step.other {
+	}{{"a", "0", 503, false}, {"b", "1", 200, false}, {"a", "0", 503, false}, {"b", "2", 503, false}, {"a", "0", 200, true}, {"c", "1", 503, true}} {
+		if err := s.check("http://r1", q, step.status, answer(step.id, step.epoch)); errors.Is(err, ErrOtherCell) != step.other {
 			t.Errorf("%+v: %v", step, err)
 		}
 	}

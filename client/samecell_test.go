@@ -107,3 +107,45 @@ func TestAnyCell(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestStreamOfAnotherCell: the cell of a stream is looked at with each bookmark as well,
+// where something on the way leaves the header out, say.
+func TestStreamOfAnotherCell(t *testing.T) {
+	inCells(t, false, func(t *testing.T, f *fakeCell, c *Client, cells map[string]string) {
+		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		f.set(func() {
+			for _, r := range f.replicas {
+				r.events.script = sse(lockapi.StreamBookmark, 9, lockapi.Bookmark{Revision: 9, Cell: "new"})
+			}
+			cells["r1"], cells["r2"], cells["r3"] = "", "", ""
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for e, err := range c.Watch(ctx, 1) {
+			if !errors.Is(err, ErrOtherCell) {
+				t.Errorf("%+v, %v", e, err)
+			}
+		}
+	})
+}
+
+// TestWatchAfterWhatIsNotReached: where no replica has reached the revision that a caller
+// knows of, the caller is told so, and goes on with what comes.
+func TestWatchAfterWhatIsNotReached(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
+		f.put("/a", "x")
+		f.set(func() {
+			for _, r := range f.replicas {
+				r.events.script = sse(lockapi.StreamCompacted, 2, lockapi.Compacted{Oldest: 0, Revision: 2})
+			}
+		})
+		for e, err := range c.Watch(t.Context(), 9) {
+			if err != nil || e.Compacted == nil || e.Compacted.Revision != 2 {
+				t.Errorf("%+v, %v", e, err)
+			}
+			break
+		}
+	})
+}

@@ -50,7 +50,7 @@ func (w *watch) stream(ctx context.Context) error {
 		return &attemptError{base: w.at.base, sent: !isDialError(err), err: errors.Join(err, context.Cause(ctx))}
 	}
 	defer resp.Body.Close()
-	if err := w.c.calls.cell.check(r.to.base, q, resp.Header); err != nil {
+	if err := w.c.calls.cell.check(r.to.base, q, resp.StatusCode, resp.Header); err != nil {
 		return err
 	}
 	if err := w.opened(r, resp); err != nil {
@@ -120,6 +120,11 @@ func (w *watch) take(m *message) error {
 		var b lockapi.Bookmark
 		if err := w.decode(m, &b, &b.Revision); err != nil {
 			return err
+		}
+		if b.Cell != "" && !w.c.calls.cell.any {
+			if err := w.c.calls.cell.is(w.at.base, b.Cell); err != nil {
+				return err
+			}
 		}
 		return w.mark(b.Revision)
 	case lockapi.StreamCompacted:

@@ -20,8 +20,9 @@ type Event struct {
 	lockapi.CellEvent
 	// Compacted is set, and nothing else is, where the events that come next
 	// are not kept by any replica that is given, or that was learned and can be
-	// reached: read what matters again before going on. What
-	// follows are the events after Compacted.Revision.
+	// reached, or where the cell has not reached the revision that was given to
+	// Watch: read what matters again before going on. What follows are the events
+	// after Compacted.Revision.
 	Compacted *lockapi.Compacted
 }
 
@@ -259,9 +260,10 @@ func isDenial(e *lockapi.Error) bool {
 	return e.Code == lockapi.CodeUnauthenticated || e.Code == lockapi.CodePermissionDenied
 }
 
-// isCompacted deals with a replica that does not keep what comes next.
+// isCompacted deals with a replica that does not keep what comes next, or that has not
+// reached what came before.
 func (w *watch) isCompacted(at lockapi.Compacted) error {
-	if at.Oldest <= w.after || at.Revision < at.Oldest || at.Revision > lockapi.MaxToken {
+	if at.Oldest <= w.after && w.after <= at.Revision || at.Revision < at.Oldest || at.Revision > lockapi.MaxToken {
 		return w.isBad(w.lie("that of the events after %d those after %d are kept, up to %d", w.after, at.Oldest, at.Revision))
 	}
 	if w.compacted == nil {

@@ -166,14 +166,16 @@ type EventList struct {
 	Revision uint64      `json:"revision"`
 }
 
-// Bookmark says that everything up to Revision is told.
+// Bookmark says that everything up to Revision is told. Revisions are those of the cell
+// with the id Cell: in another cell they count other changes.
 type Bookmark struct {
 	Revision uint64 `json:"revision"`
+	Cell     string `json:"cell"`
 }
 
 // Compacted says that the events after the revision that was asked for are not
-// kept any more: Oldest is the smallest that can still be asked for, Revision
-// the present one.
+// kept any more, or that it has not been reached: Oldest is the smallest that can still
+// be asked for, Revision the present one.
 type Compacted struct {
 	Oldest   uint64 `json:"oldest"`
 	Revision uint64 `json:"revision"`

@@ -58,6 +58,9 @@ type EventWatch interface {
 	// a caller that may not watch any more, and no_master where the replica does not
 	// answer by its own state any more.
 	Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error)
+	// Bounds are the smallest revision after which Read answers, and the one up to which
+	// everything is told here.
+	Bounds() (oldest, told uint64)
 	// Ready has a value when there may be more, and when the caller's credential or the
 	// replica's right to answer has ended. Wait for it after a Read that has found
 	// nothing.
@@ -182,8 +185,13 @@ func errCompacted(err error) error {
 	if !errors.As(err, &gone) {
 		return err
 	}
-	e := lockapi.Errorf(lockapi.CodeCompacted, "events up to revision %d are not kept any more: read what matters, which is as of revision %d or later, and go on from there", gone.Oldest, gone.Revision)
-	e.Compacted = lockapi.Compacted{Oldest: gone.Oldest, Revision: gone.Revision}
+	return ErrCompacted(gone.Oldest, gone.Revision, "events up to revision %d are not kept any more: read what matters, which is as of revision %d or later, and go on from there", gone.Oldest, gone.Revision)
+}
+
+// ErrCompacted is a refusal to tell events on from where a caller is.
+func ErrCompacted(oldest, present uint64, format string, args ...any) *lockapi.Error {
+	e := lockapi.Errorf(lockapi.CodeCompacted, format, args...)
+	e.Compacted = lockapi.Compacted{Oldest: oldest, Revision: present}
 	return e
 }
 

@@ -31,14 +31,17 @@ func (m *Master) ownState() (s *state.State, left time.Duration, err error) {
 // caughtUp is this replica's own state, and an instant as of which it has everything that
 // was acknowledged. The error is no_master while the replica, since it was started, has
 // not caught up with a master: its log may have more than it has applied, and it does not
-// know how much of that is committed. It is no_master as well before a cell that is
-// founded with access on has it on.
+// know how much of that is committed. It is no_master as well before the first master of
+// a cell, whose founding may begin anew with another id of the cell, and before a cell that
+// is founded with access on has it on.
 func (m *Master) caughtUp() (s *state.State, asOf time.Duration, err error) {
 	asOf, known := m.log.AsOf() // before the state, which only goes on
 	s = m.log.State()
 	switch {
 	case m.opts.awaitsFounding(s):
 		return nil, 0, errFounding()
+	case s.Epoch == 0:
+		return nil, 0, errNoMaster("this cell has had no master yet; ask again in a moment")
 	case !known:
 		return nil, 0, errNoMaster("this replica has not caught up with a master since it was started: its own state may lack what it knew before; ask another one")
 	}

@@ -97,7 +97,7 @@ func TestCheckerSeesWhatIsNotAsDocumented(t *testing.T) {
 }
 
 const (
-	bookmark = "id: 7\nevent: bookmark\ndata: {\"revision\":7}\n\n"
+	bookmark = "id: 7\nevent: bookmark\ndata: {\"revision\":7,\"cell\":\"c\"}\n\n"
 	acquired = `{"revision":7,"type":"lock_acquired","path":"/a","session":"s","session_name":"","handle":"","mode":"shared","token":3}`
 	master   = `{"revision":7,"type":"master_changed","epoch":3,"master":"r1"}`
 )
@@ -124,7 +124,8 @@ func TestCheckerReadsStreams(t *testing.T) {
 		{"a grant without its token", told("lock_acquired", strings.Replace(acquired, `,"token":3`, "", 1)), "reply 200"},
 		{"a grant with a reason", told("lock_acquired", strings.Replace(acquired, "}", `,"reason":"forced"}`, 1)), "reply 200"},
 		{"a master with a path", told("master_changed", strings.Replace(master, "}", `,"path":"/a"}`, 1)), "reply 200"},
-		{"a bookmark with more", told("bookmark", `{"revision":7,"oldest":1}`), "reply 200"},
+		{"a bookmark with more", told("bookmark", `{"revision":7,"cell":"c","oldest":1}`), "reply 200"},
+		{"a bookmark of no cell", told("bookmark", `{"revision":7}`), "reply 200"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), "GET", "http://x/v1/events", nil)

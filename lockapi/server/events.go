@@ -68,15 +68,36 @@ func readEvents(x *exchange) error {
 		return err
 	}
 	defer w.events.Close()
-	if !given {
-		if w.after, err = x.presentRevision(); err != nil {
-			return err
-		}
+	if given {
+		err = w.checkReached()
+	} else {
+		w.after, err = x.presentRevision()
 	}
-	if streams {
-		return w.stream(!given)
+	switch {
+	case streams && (err == nil || errors.Is(err, lockapi.CodeCompacted)):
+		return w.stream(!given, err)
+	case err != nil:
+		return err
 	}
 	return w.list(wait, limit)
+}
+
+// checkReached refuses a revision that the cell has not reached: it is of another cell, or
+// of a state that was lost, and events of this one would be left out up to it. This
+// replica may be behind, so the master's revision counts.
+func (w *watch) checkReached() error {
+	oldest, told := w.events.Bounds()
+	if w.after <= told {
+		return nil
+	}
+	present, err := w.presentRevision()
+	if err != nil || w.after <= present {
+		return err
+	}
+	w.metrics.compacted.Inc()
+	return master.ErrCompacted(min(oldest, present), present,
+		"after=%d is beyond the present revision %d: it is of another cell (this is the one with the header %s), or of a state of this one that was lost; read what matters and go on from there",
+		w.after, present, lockapi.HeaderCell)
 }
 
 // acceptsStream reports whether the request asks for a stream by name, and for JSON

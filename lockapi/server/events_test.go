@@ -55,9 +55,6 @@ func TestEventsAsJSON(t *testing.T) {
 	if l := read("after=0&limit=2"); len(l.Events) != 2 || l.Revision != 2 {
 		t.Errorf("%+v", l)
 	}
-	if l := read("after=99"); len(l.Events) != 0 || l.Revision != 99 {
-		t.Errorf("%+v", l)
-	}
 	if calls := master.made(); len(calls) > 0 {
 		t.Errorf("the master was called: %q", calls)
 	}
@@ -76,6 +73,35 @@ func TestEventsAsJSON(t *testing.T) {
 	replica.setMaster(3, "", "")
 	call(t, "GET", replica.url+"/v1/events", "").wantCode(t, lockapi.CodeNoMaster)
 	read("after=4")
+	call(t, "GET", replica.url+"/v1/events?after=5", "").wantCode(t, lockapi.CodeNoMaster)
+}
+
+// TestEventsAfterWhatIsNotReached: of another cell, or of what was lost. That this replica
+// is behind the master is no reason.
+func TestEventsAfterWhatIsNotReached(t *testing.T) {
+	master, replica := startPair(t, nil)
+	for range 7 {
+		master.happened("/a")
+	}
+	for range 3 {
+		replica.happened("/a")
+	}
+	replica.drop(2)
+	for _, n := range []*node{master, replica} {
+		if r := call(t, "GET", n.url+"/v1/events?after=7", ""); r.status != 200 || !strings.Contains(r.body, `"revision":7`) {
+			t.Errorf("the master's revision, at %s: %d %s", n.id, r.status, r.body)
+		}
+		e := call(t, "GET", n.url+"/v1/events?after=8", "").wantCode(t, lockapi.CodeCompacted)
+		if want := map[string]uint64{master.id: 0, replica.id: 2}[n.id]; e.Oldest != want || e.Compacted.Revision != 7 {
+			t.Errorf("a later one, at %s: %+v", n.id, e)
+		}
+		for _, after := range []string{"/v1/events?after=8", "/v1/events"} {
+			r := call(t, "GET", n.url+after, "", "Accept", "text/event-stream", "Last-Event-ID", "8")
+			if r.status != 200 || !strings.HasPrefix(r.body, "id: 7\nevent: compacted\ndata: {") || strings.Count(r.body, "event:") != 1 {
+				t.Errorf("a stream after a later one, at %s: %d %q", n.id, r.status, r.body)
+			}
+		}
+	}
 }
 
 // TestEventsAsAStream: it goes on behind the last id, tells each event once, says
@@ -124,7 +150,7 @@ func TestEventsAsAStream(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	lines = bufio.NewScanner(resp.Body)
-	next("3", "bookmark", `"revision":3`)
+	next("3", "bookmark", `{"revision":3,"cell":"cell-1"}`)
 	n.server.Drain() // which ends it in good order
 	go func() { defer close(got); lines.Scan() }()
 	<-got

@@ -35,8 +35,9 @@ var errStreamEnds = errors.New("the stream is over")
 // stream sends server-sent events until the caller leaves, is too far behind or does
 // not read, or this replica stops, or may not answer by its own state any more: a stream
 // that is cut off is gone on with by Last-Event-ID, at any replica. fresh has it begin
-// with the revision that it begins after, which its caller does not know yet.
-func (w *watch) stream(fresh bool) error {
+// with the revision that it begins after, which its caller does not know yet. A stream
+// that is refused as compacted ends at once.
+func (w *watch) stream(fresh bool, refused error) error {
 	h := w.c.Writer.Header()
 	w.stamp(h)
 	w.identify()
@@ -48,6 +49,9 @@ func (w *watch) stream(fresh bool) error {
 	}
 	w.trimHeaders()
 	w.c.Writer.Flush()
+	if w.isCompacted(refused) {
+		return nil
+	}
 	if fresh && w.bookmark() != nil {
 		return nil
 	}
@@ -80,9 +84,8 @@ func (w *watch) stream(fresh bool) error {
 // end.
 func (w *watch) tell() (more bool, err error) {
 	found, upTo, err := w.events.Read(w.after, streamBatch, streamBytes)
-	if gone := new(lockapi.Error); errors.As(err, &gone) && gone.Code == lockapi.CodeCompacted {
+	if w.isCompacted(err) {
 		w.metrics.compacted.Inc()
-		_ = w.event(gone.Revision, lockapi.StreamCompacted, gone.Compacted)
 		return false, errStreamEnds
 	}
 	if denied := new(lockapi.Error); errors.As(err, &denied) && isDenial(denied.Code) {
@@ -110,9 +113,19 @@ func (w *watch) tell() (more bool, err error) {
 	return true, nil
 }
 
+// isCompacted tells the caller where to go on if that is what the error says.
+func (w *watch) isCompacted(err error) bool {
+	gone := new(lockapi.Error)
+	if !errors.As(err, &gone) || gone.Code != lockapi.CodeCompacted {
+		return false
+	}
+	_ = w.event(gone.Revision, lockapi.StreamCompacted, gone.Compacted)
+	return true
+}
+
 // bookmark tells how far the caller has been told.
 func (w *watch) bookmark() error {
-	return w.event(w.after, lockapi.StreamBookmark, lockapi.Bookmark{Revision: w.after})
+	return w.event(w.after, lockapi.StreamBookmark, lockapi.Bookmark{Revision: w.after, Cell: w.attached.Load().cell[0]})
 }
 
 func (w *watch) event(id uint64, name string, data any) error {

@@ -71,6 +71,12 @@ func (w *fakeWatch) Close() {
 	delete(w.f.ring.watches, w)
 }
 
+func (w *fakeWatch) Bounds() (oldest, told uint64) {
+	w.f.mu.Lock()
+	defer w.f.mu.Unlock()
+	return w.f.ring.oldest, w.f.ring.reached
+}
+
 func (w *fakeWatch) Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error) {
 	return w.f.Events(master.EventFilter{}, after, limit, bytes)
 }

@@ -164,10 +164,11 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	})
 }
 
-// TestWaitingForWhatIsToCome: a revision that the replica has not reached is
-// waited for.
+// TestWaitingForWhatIsToCome: a revision that the replica has not told yet, and the master
+// has reached, is waited for.
 func TestWaitingForWhatIsToCome(t *testing.T) {
 	withAudience(t, 0, func(t *testing.T, a *audience) {
+		a.revision = 4
 		ctx, leave := context.WithCancel(t.Context())
 		l, over := a.listen(ctx, "after=7", "Last-Event-ID", "2")
 		for range 4 {

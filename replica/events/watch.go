@@ -73,6 +73,14 @@ func (w *Watch) Read(after uint64, limit int) (found []Event, upTo uint64, err e
 	return found, upTo, nil
 }
 
+// Bounds are those of the ring: the smallest revision after which it is read, and the one
+// up to which readers are told.
+func (w *Watch) Bounds() (oldest, told uint64) {
+	w.ring.mu.Lock()
+	defer w.ring.mu.Unlock()
+	return min(w.ring.floor, w.ring.told), w.ring.told
+}
+
 // Wake has the reader look, though nothing may have come. It may be called at any
 // time, by any goroutine.
 func (w *Watch) Wake() { w.wake() }
