@@ -146,7 +146,7 @@ func (c Config) New(opts ...Option) (*Client, error) {
 	out.calls = caller{
 		exchanger: exchanger{transport: c.Transport, headers: makeHeaders(c.UserAgent), token: c.Token, tracer: c.Tracer},
 		targets:   newTargets(fixed, out.clock.now), clock: out.clock, log: out.log,
-		cell: sameCell{any: c.AnyCell},
+		cell: sameCell{any: c.AnyCell, now: out.clock.now},
 	}
 	if c.Transport == nil {
 		out.calls.transport, out.calls.wire = &following{source: source}, newPools(source)

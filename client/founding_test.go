@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -11,7 +12,7 @@ import (
 // TestFoundingIsNoCell: a founding that was cut off begins anew, with another id. Who has
 // asked meanwhile goes on with the cell that came of it.
 func TestFoundingIsNoCell(t *testing.T) {
-	var s sameCell
+	s := sameCell{now: func() time.Duration { return 0 }}
 	q := &call{path: lockapi.RouteLocks + "/l"}
 	answer := func(id, epoch string) http.Header {
 		h := http.Header{}

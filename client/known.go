@@ -162,11 +162,19 @@ func (t *targets) any(avoid func(*endpoint) bool) *endpoint {
 func (t *targets) abandoned(gone func(base string) bool) bool {
 	k := t.known.Load()
 	for i, e := range k.all {
-		if !gone(e.base) && (i < k.given || !t.isPunished(e)) {
+		if !gone(e.base) && (i < k.given || !t.fails(e.base)) {
 			return false
 		}
 	}
 	return true
+}
+
+// fails reports whether an endpoint could not be reached when it was asked last.
+func (t *targets) fails(base string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, fails := t.penalties[base]
+	return fails
 }
 
 // isPunished says whether an endpoint is to be passed over at present.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -22,11 +23,18 @@ func WithAnyCell() Option { return func(to *Config) { to.AnyCell = true } }
 // safe for concurrent use.
 type sameCell struct {
 	any bool // whichever answers
+	now func() time.Duration
 
 	mu      sync.Mutex
 	id      string          // empty before the first answer
 	strange map[string]bool // bases of endpoints that have answered as another since this one has
+	since   time.Duration   // when the first of them did
 }
+
+// mostAbsence is for how long replicas that do not answer may be of this cell, while
+// others answer as another one: a cell is restored on fewer machines than it had, and the
+// URLs of the others never answer again.
+const mostAbsence = 30 * time.Second
 
 // otherCell is an answer of another cell.
 type otherCell struct{ base, seen, is string }
@@ -63,6 +71,9 @@ func (s *sameCell) is(base, is string) error {
 		if s.strange == nil {
 			s.strange = map[string]bool{}
 		}
+		if len(s.strange) == 0 {
+			s.since = s.now()
+		}
 		s.strange[base] = true
 		return &otherCell{base, s.id, lockapi.Clip(is)}
 	}
@@ -78,6 +89,14 @@ func (s *sameCell) isStrange(base string) bool {
 	return s.strange[base]
 }
 
+// absentForLong reports whether replicas answer as another cell, and none as this one, for
+// so long that those which can't be reached are not waited for.
+func (s *sameCell) absentForLong() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.strange) > 0 && s.now()-s.since > mostAbsence
+}
+
 // isThis says whether an id is that of the cell that counts.
 func (s *sameCell) isThis(id string) bool {
 	s.mu.Lock()
@@ -91,5 +110,8 @@ func (c *caller) isStrange(err error) (other, all bool) {
 	if _, other = errors.AsType[*otherCell](err); !other {
 		return false, false
 	}
-	return true, c.targets.abandoned(c.cell.isStrange)
+	absent := c.cell.absentForLong()
+	return true, c.targets.abandoned(func(base string) bool {
+		return c.cell.isStrange(base) || absent && c.targets.fails(base)
+	})
 }

@@ -92,6 +92,41 @@ func TestOneOfAnotherCell(t *testing.T) {
 	})
 }
 
+// TestOtherCellOnFewerMachines: the machines that the other cell does without never answer.
+// A client waits for them for a while, since a cell that is away may come back.
+func TestOtherCellOnFewerMachines(t *testing.T) {
+	inCells(t, false, func(t *testing.T, f *fakeCell, c *Client, cells map[string]string) {
+		read := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), mostAbsence/3)
+			defer cancel()
+			_, err := c.ReadLock(ctx, "/a")
+			return err
+		}
+		if err := read(); err != nil {
+			t.Fatal(err)
+		}
+		f.kill("r2")
+		f.kill("r3")
+		for range 2 { // the cell comes back, and is away again
+			f.set(func() { cells["r1"] = "new" })
+			if err := read(); errors.Is(err, ErrOtherCell) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("soon: %v", err)
+			}
+			f.set(func() { cells["r1"] = "old" })
+			if err := read(); err != nil {
+				t.Error(err)
+			}
+		}
+		f.set(func() { cells["r1"] = "new" })
+		began, err := time.Now(), error(nil)
+		for err = read(); errors.Is(err, context.DeadlineExceeded); err = read() {
+		}
+		if took := time.Since(began); !errors.Is(err, ErrOtherCell) || took < mostAbsence || took > 3*mostAbsence {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
 // Whoever says so goes on with any.
 func TestAnyCell(t *testing.T) {
 	inCells(t, true, func(t *testing.T, f *fakeCell, c *Client, cells map[string]string) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"time"
 
@@ -91,6 +92,9 @@ func (r *restoration) run(ctx context.Context, flags *config.Flags) (string, err
 		return "", exitError{code: exitConfig, err: fmt.Errorf("cell %q (%s): the backup is of cell %q", c.Cell, c.Source("cell"), header.Cell)}
 	}
 	floor, err := r.floor(header)
+	if err == nil {
+		err = noneAnswers(ctx, members(c))
+	}
 	if err != nil {
 		return "", exitError{code: exitStart, err: err}
 	}
@@ -102,6 +106,21 @@ func (r *restoration) run(ctx context.Context, flags *config.Flags) (string, err
 tokens and revisions go on above %d
 start stoutd with the same settings: it serves after a minute, when every lease of the old cell is over
 `, c.Cell, id, c.DataDir, header.Time.Format(time.RFC3339), header.Revision, max(floor, saved.LastToken()+1)), nil
+}
+
+// noneAnswers makes sure that no replica runs at the addresses of the cell to be founded.
+// Whatever takes connections there is taken for one: it may hang, or have another secret.
+func noneAnswers(ctx context.Context, all []cell.Member) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	for _, m := range all {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", m.RaftAddr)
+		if err == nil {
+			conn.Close()
+			return fmt.Errorf("replica %s: its address %s takes connections: a replica of the old cell may run there, and two cells would give the same locks; stop it, for good, or name another address; nothing was written", m.ID, m.RaftAddr)
+		}
+	}
+	return nil
 }
 
 // foundOptions are the settings of a replica as founding a cell of one takes them.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -91,7 +92,12 @@ func TestRestore(t *testing.T) {
 	flipped[len(flipped)/2] ^= 1
 	later := withHeader(t, raw, func(h *lockapi.BackupHeader) { h.Time = time.Now().Add(time.Hour) })
 	other := withHeader(t, raw, func(h *lockapi.BackupHeader) { h.Token++ })
-	replica := []string{"--id", "r1", "--replica", "r1=127.0.0.1:7201,http://127.0.0.1:7101"}
+	replica := []string{"--id", "r1", "--replica", "r1=127.0.0.1:" + freePort(t) + ",http://127.0.0.1:7101"}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
 	for i, c := range []struct {
 		raw  []byte
 		args []string
@@ -126,15 +132,21 @@ func TestRestore(t *testing.T) {
 			t.Errorf("%d: the directory was made: %v", i, err)
 		}
 	}
+	file := filepath.Join(t.TempDir(), "cell.backup")
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
+	lives := []string{"restore", "--from", file, "--data-dir", filepath.Join(t.TempDir(), "data"), "--id", "r1", "--replica", "r1=" + taken.Addr().String() + ",http://127.0.0.1:7101"}
+	if got := run(t.Context(), lives, &out, &out); got != exitStart || !strings.Contains(out.String(), "takes connections") {
+		t.Errorf("beside a replica that runs: %d: %s", got, out.String())
+	}
+	out.Reset()
 	if got := run(t.Context(), append([]string{"restore", "--data-dir", "x"}, replica...), &out, &out); got != exitUsage && got != exitStart {
 		t.Errorf("without --from: %d: %s", got, out.String())
 	}
 
-	file, top := filepath.Join(t.TempDir(), "cell.backup"), t.TempDir()
-	if err := os.WriteFile(file, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	top := t.TempDir()
 	restore := func(dir string, more ...string) (code int, above uint64, said string) {
 		var out bytes.Buffer
 		code = run(t.Context(), append(append([]string{"restore", "--from", file, "--data-dir", filepath.Join(top, dir)}, replica...), more...), &out, &out)
