@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -128,17 +129,18 @@ func TestDivergedMasterIsLeftAlone(t *testing.T) {
 	awaitSum(t, leader, epoch, 0, all...)
 	diverge(leader)
 	others := without(all, leader)
-	var own []string
+	own := map[string]string{} // sums by the entry after which they are
 	for _, r := range others {
-		words := strings.Fields(fault(t, r, leader, epoch).Error())
-		for i, w := range words {
-			if w == "checksum" && words[i+2] == "here" {
-				own = append(own, words[i+1])
-			}
+		err := fault(t, r, leader, epoch).Error()
+		found := regexp.MustCompile(`state after log entry (\d+) .*checksum (\w+) here`).FindStringSubmatch(err)
+		if found == nil {
+			t.Fatalf("%q does not tell the sum of %s", err, r.ID())
 		}
-	}
-	if len(own) < 2 || own[0] != own[1] {
-		t.Errorf("the others tell the sums %q of their own; want the same", own)
+		// One that was behind ends at a later sum of the master's.
+		if sum, known := own[found[1]]; known && sum != found[2] {
+			t.Errorf("after entry %s the others have the sums %s and %s; want the same", found[1], sum, found[2])
+		}
+		own[found[1]] = found[2]
 	}
 	stop(t, leader)
 	next, _ := lead(t, others...)
