@@ -104,7 +104,7 @@ func (a *app) command(c child.Command, lease child.Lease, says func(child.Event)
 	c.Notice = func(e child.Event) {
 		a.ui.note("%s", says(e))
 		if e == child.Stopped {
-			a.notices.settle() // this process stops next
+			settle(a.notices) // this process stops next
 		}
 	}
 	result, err := child.Run(c, lease)

@@ -20,6 +20,7 @@ import (
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/internal/certs"
+	"github.com/stoutlock/stout/internal/nonblock"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -36,7 +37,7 @@ var localCell = []string{"127.0.0.1:7101", "127.0.0.1:7102", "127.0.0.1:7103"}
 type app struct {
 	stdin, stdout, stderr *os.File // what is printed goes through answers and notices
 	answers               *answers
-	notices               *notices
+	notices               *nonblock.Writer
 	opts                  options
 	ui                    *ui
 	client                *client.Client
@@ -65,10 +66,10 @@ func Run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	said := &notices{to: stderr}
+	said := newNotices(stderr)
 	a := &app{
 		stdin: stdin, stdout: stdout, stderr: stderr,
-		notices: said, answers: &answers{to: stdout, before: said.settle, end: cancel},
+		notices: said, answers: &answers{to: stdout, before: func() { settle(said) }, end: cancel},
 	}
 	a.ui = newUI(a, false, false) // until the flags are known
 	root := a.root()
@@ -81,7 +82,7 @@ func Run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 	}
 	f := a.ending(cmd, err)
 	a.ui.failure(f)
-	a.notices.flush(lastNotices)
+	a.notices.Flush(lastNotices)
 	switch {
 	case f.interrupted:
 		child.DieOfInterrupt()

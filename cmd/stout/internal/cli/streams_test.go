@@ -30,39 +30,25 @@ func (h *hangs) Write(p []byte) (int, error) {
 	return h.Buffer.Write(p)
 }
 
-// What is said while standard error takes nothing costs no time, is bounded, and
-// is counted where it is lost.
+// What is said while standard error takes nothing is bounded, and what is lost is
+// counted (package nonblock has the rest).
 func TestNoticesNeverBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, began := newHangs(), time.Now()
-		n := &notices{to: to}
-		const over = 7
-		for i := range 1 + mostNotices + over {
-			fmt.Fprintf(n, "%d\n", i)
-			if i == 0 {
-				synctest.Wait() // it is under way, and in the queue no more
-			}
+		n := newNotices(to)
+		fmt.Fprintln(n, "first")
+		synctest.Wait() // it is under way, and in the queue no more
+		for range mostNotices + 7 {
+			fmt.Fprintln(n, "next")
 		}
-		if took := time.Since(began); took != 0 {
-			t.Errorf("to say it took %v", took)
-		}
-		n.settle()
-		n.settle() // which knows by now
-		n.flush(lastNotices)
-		if took := time.Since(began); took != lastNotices {
-			t.Errorf("to wait for it took %v", took)
+		settle(n)
+		if took := time.Since(began); took != orderTime {
+			t.Errorf("an answer waited for %v", took)
 		}
 		close(to.opened)
 		synctest.Wait()
-		lines := strings.Split(to.String(), "\n")
-		if len(lines) != 1+mostNotices+2 || lines[mostNotices] != fmt.Sprint(mostNotices) ||
-			lines[mostNotices+1] != "stout: 7 notices dropped: standard error was blocked" {
-			t.Errorf("written were %q", lines)
-		}
-		fmt.Fprint(n, "more")
-		n.settle()
-		if !strings.HasSuffix(to.String(), "more") {
-			t.Error("it does not go on")
+		if text := to.String(); strings.Count(text, "\n") != 1+mostNotices+1 || !strings.HasSuffix(text, "next\nstout: 7 notices dropped: standard error was blocked\n") {
+			t.Errorf("written was %q", text)
 		}
 	})
 }
@@ -90,8 +76,8 @@ func TestAnswersEndTheRun(t *testing.T) {
 	} {
 		to := &fails{takes: 3, err: why}
 		ctx, end := context.WithCancelCause(t.Context())
-		said := &notices{to: to}
-		a := &app{notices: said, answers: &answers{to: to, before: said.settle, end: end}}
+		said := newNotices(to)
+		a := &app{notices: said, answers: &answers{to: to, before: func() { settle(said) }, end: end}}
 		a.ui = &ui{out: paint(a.answers, termenv.Ascii), err: paint(a.notices, termenv.Ascii)}
 		a.ui.printf("one\n")
 		a.ui.note("two")
@@ -121,7 +107,7 @@ func TestWaitWatchOfABlockedTerminal(t *testing.T) {
 		a := asApp(t, hosts{}, "http://r1", "http://r2")
 		to := newHangs()
 		a.opts.timeout = time.Minute
-		a.ui = &ui{err: paint(&notices{to: to}, termenv.Ascii), live: true, errWidth: 40}
+		a.ui = &ui{err: paint(newNotices(to), termenv.Ascii), live: true, errWidth: 40}
 		ctx, giveUp := context.WithCancelCause(t.Context())
 		began := time.Now()
 		end := a.newWaitWatch(lockFlags{path: "/a"}).keep(ctx, giveUp)
