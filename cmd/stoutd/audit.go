@@ -21,33 +21,14 @@ func openAudit(c *config.Config, log zerolog.Logger, stdout io.Writer) (*audit.L
 	if c.AuditLog == "" {
 		return nil, nil
 	}
-	own, err := ownOutput(stdout)
-	if err != nil {
-		return nil, err
-	}
 	l, err := audit.Open(audit.Options{
-		Path: c.AuditLog, Stdout: own, Required: c.AuditRequired,
+		Path: c.AuditLog, Stdout: audit.Writer(stdout), Required: c.AuditRequired,
 		MaxBytes: int64(c.AuditMaxSize), Keep: int(c.AuditKeep), Logger: log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("audit-log %q (%s): %w", c.AuditLog, c.Source("audit-log"), err)
 	}
 	return l, nil
-}
-
-// ownOutput is standard output as a file of its own. Of the first one Go ends the
-// process when its reader has gone; of this one a write fails.
-func ownOutput(stdout io.Writer) (audit.Sink, error) {
-	f, ok := stdout.(*os.File)
-	if !ok {
-		return audit.Writer(stdout), nil
-	}
-	fd, err := syscall.Dup(int(f.Fd()))
-	if err != nil {
-		return nil, fmt.Errorf("standard output: %w", err)
-	}
-	syscall.CloseOnExec(fd)
-	return audit.Writer(os.NewFile(uintptr(fd), f.Name())), nil
 }
 
 // reopenOnHangup has the file opened again at each SIGHUP, as logrotate sends it,

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,7 +36,7 @@ func TestCommandsOfTheDocs(t *testing.T) {
 					continue
 				}
 				seen++
-				cmd, rest, err := newRoot(io.Discard).Find(words[1:])
+				cmd, rest, err := newRoot(nil).Find(words[1:])
 				if err == nil {
 					err = cmd.ParseFlags(rest)
 				}

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/internal/nonblock"
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
@@ -20,7 +23,37 @@ var setLogForm = sync.OnceFunc(func() {
 	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
 	zerolog.DurationFieldUnit = time.Millisecond
 	zerolog.DurationFieldInteger = true
+	zerolog.ErrorHandler = func(error) {} // by default it writes to standard error, and waits
 })
+
+const (
+	// mostLogLines bounds the lines that wait for standard error, some 2 MiB.
+	mostLogLines = 4096
+	// lastLogLines is how long the end of the process waits for its last lines.
+	lastLogLines = time.Second
+)
+
+// droppedLines returns the line that reports how many were dropped.
+func droppedLines(c *config.Config) func(dropped uint64) []byte {
+	return func(dropped uint64) []byte {
+		var line bytes.Buffer
+		log := newLogger(c, &line)
+		log.Warn().Uint64("dropped", dropped).Msg("lines of this log were dropped: standard error took none, or has failed")
+		return line.Bytes()
+	}
+}
+
+// logging is the metrics of the log.
+type logging struct{ lines *nonblock.Writer }
+
+var logDroppedDesc = prometheus.NewDesc("stout_log_lines_dropped_total",
+	"Lines of the log that were dropped, since standard error took none or failed.", nil, nil)
+
+func (logging) Describe(to chan<- *prometheus.Desc) { to <- logDroppedDesc }
+
+func (l logging) Collect(to chan<- prometheus.Metric) {
+	to <- prometheus.MustNewConstMetric(logDroppedDesc, prometheus.CounterValue, float64(l.lines.Dropped()))
+}
 
 // newLogger makes the process's logger: one line per event that an operator
 // cares about, each with the replica's id.

@@ -86,7 +86,7 @@ func (p *process) open(ctx context.Context) (err error) {
 	p.supervisor.waiting(func() string { return candidate.Standby().Why })
 	registry := prometheus.NewRegistry()
 	p.backups = newBackups(c, p.log)
-	registry.MustRegister(certificates{p.security}, auditing{p.audit}, p.backups)
+	registry.MustRegister(certificates{p.security}, auditing{p.audit}, logging{p.lines}, p.backups)
 	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum, Registry: registry,
 		Clock: boottime.Now, Drift: lease.Drift(p.config.ClockDrift),
 		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr()),

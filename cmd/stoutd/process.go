@@ -7,8 +7,10 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -16,6 +18,7 @@ import (
 	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/internal/audit"
 	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/internal/nonblock"
 	"github.com/stoutlock/stout/internal/tracing"
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
@@ -24,7 +27,10 @@ import (
 
 // serve runs one replica until ctx ends (nil) or a fault ends it.
 // What is meant for a person at a terminal goes to stdout.
-func serve(ctx context.Context, c *config.Config, log zerolog.Logger, stdout io.Writer) error {
+func serve(ctx context.Context, c *config.Config, lines *nonblock.Writer, stdout io.Writer) error {
+	// A write to a pipe without a reader then fails, and does not end the process.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	log := newLogger(c, lines)
 	reportFileSizeLimit()
 	limit, known := openFileLimit()
 	most, err := maxConnections(c, limit, known)
@@ -35,7 +41,7 @@ func serve(ctx context.Context, c *config.Config, log zerolog.Logger, stdout io.
 	supervisor := newSupervisor(log)
 	go supervisor.begin(ctx)
 	for {
-		p := &process{config: c, log: log, stdout: stdout, supervisor: supervisor, maxConnections: most, began: time.Now()}
+		p := &process{config: c, log: log, lines: lines, stdout: stdout, supervisor: supervisor, maxConnections: most, began: time.Now()}
 		if err := p.serve(ctx, stdout); !errors.Is(err, replica.ErrReplaced) {
 			return err
 		}
@@ -87,6 +93,7 @@ func (p *process) serve(ctx context.Context, stdout io.Writer) error {
 type process struct {
 	config  *config.Config
 	log     zerolog.Logger
+	lines   *nonblock.Writer // the log's
 	stdout  io.Writer
 	dataDir string
 	temp    string // removed at the end, where not empty

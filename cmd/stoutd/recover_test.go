@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/internal/nonblock"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -20,12 +21,14 @@ import (
 func invokeOn(t *testing.T, answer string, args ...string) (code int, said string) {
 	t.Helper()
 	var out bytes.Buffer
-	root := newRoot(&out)
+	log := nonblock.New(&out, mostLogLines, nil)
+	root := newRoot(log)
 	root.SetArgs(args)
 	root.SetIn(strings.NewReader(answer))
 	root.SetOut(&out)
 	root.SetErr(&out)
 	err := root.ExecuteContext(t.Context())
+	log.Flush(time.Minute)
 	if err != nil {
 		return err.(exitError).code, out.String() + err.Error()
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/internal/config"
+	"github.com/stoutlock/stout/internal/nonblock"
 	"github.com/stoutlock/stout/internal/safetext"
 	"github.com/stoutlock/stout/internal/suggest"
 )
@@ -41,7 +42,11 @@ func (e exitError) Unwrap() error { return e.err }
 // run is the whole program: it serves until ctx ends, or runs a subcommand,
 // and returns the exit code. Logs and errors go to stderr.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot(stderr)
+	log := nonblock.New(stderr, mostLogLines, func(dropped uint64) []byte {
+		return fmt.Appendf(nil, "stoutd: %d lines were dropped\n", dropped)
+	})
+	defer log.Flush(lastLogLines)
+	root := newRoot(log)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -51,11 +56,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	exit := exitError{}
 	if !errors.As(err, &exit) {
-		fmt.Fprintf(stderr, "stoutd: %s%s\nRun 'stoutd --help' for usage.\n", safetext.Page(err.Error()), meant(cmd, err))
+		fmt.Fprintf(log, "stoutd: %s%s\nRun 'stoutd --help' for usage.\n", safetext.Page(err.Error()), meant(cmd, err))
 		return exitUsage
 	}
 	if !exit.logged {
-		fmt.Fprintf(stderr, "stoutd: %s\n", safetext.Page(err.Error()))
+		fmt.Fprintf(log, "stoutd: %s\n", safetext.Page(err.Error()))
 	}
 	return exit.code
 }
@@ -104,8 +109,9 @@ const examples = `  stoutd --dev
     --replica r3=127.0.0.1:7203,http://127.0.0.1:7103`
 
 // newRoot builds the command and its subcommands. The flags of the settings
-// are persistent, so that `stoutd config` takes them as well.
-func newRoot(stderr io.Writer) *cobra.Command {
+// are persistent, so that `stoutd config` takes them as well. Lines of the log
+// go to log.
+func newRoot(log *nonblock.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "stoutd",
 		Short:         "One replica of a Stout cell",
@@ -128,7 +134,8 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		case err != nil:
 			return exitError{code: exitConfig, err: err}
 		}
-		return serve(cmd.Context(), c, newLogger(c, stderr), cmd.OutOrStdout())
+		log.SetReport(droppedLines(c))
+		return serve(cmd.Context(), c, log, cmd.OutOrStdout())
 	}
 	root.AddCommand(newConfigCommand(flags), newRestoreCommand(flags), newRecoverCommand(flags), newVersionCommand())
 	return root
