@@ -23,6 +23,7 @@ type fsm struct {
 	promises *lease.Promises
 	clock    func() time.Duration
 	fail     func(error)
+	leave    func() // ends the goroutine that restores a snapshot, where it cannot be read; nil in tests
 	// waitDurable waits until the entry is on this replica's disk.
 	waitDurable func(index uint64) error
 	sums        *checksums
@@ -117,6 +118,9 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		f.broken = true
 		err = fmt.Errorf("restore a snapshot: %w", err)
 		f.fail(err)
+		if f.leave != nil { // the library would panic at the error
+			f.leave()
+		}
 		return err
 	}
 	f.restored.Store(true) // before the state is to be seen, see Replica.Card

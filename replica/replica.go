@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,7 +62,7 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 		opts: o, stores: s, peers: p, promises: lease.NewPromises(o.Clock()),
 		failed: make(chan error, 1), changed: make(chan struct{}), quit: make(chan struct{}), vitals: newVitals(),
 	}
-	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail}
+	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail, leave: runtime.Goexit}
 	r.fsm.took, r.fsm.followers, r.fsm.applied = r.vitals.applying, r.vitals.followers, r.vitals.applied
 	r.fsm.current.Store(state.New())
 	r.fsm.telling = telling{leads: r.leadsIn, events: events.New(o.EventHistory, o.EventHistoryBytes, 0), advanced: make(chan struct{}, 1)}
@@ -70,7 +71,7 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 	r.fsm.configured = r.committed.note
 	err := o.check()
 	if err == nil {
-		err = r.startRaft()
+		err = r.orFailure(r.startRaft)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Transport.Close(), s.Close(), p.host.close())
@@ -79,6 +80,25 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 		p.host.running.Store(r)
 	}
 	return r, nil
+}
+
+// orFailure is the error of a step of the start, or the failure that ended its
+// goroutine: a write that was refused, an entry that cannot be read.
+func (r *Replica) orFailure(step func() error) (err error) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err = errFailed
+		err = step()
+	}()
+	<-ended
+	if errors.Is(err, errFailed) {
+		select {
+		case err = <-r.failed:
+		default:
+		}
+	}
+	return err
 }
 
 func (r *Replica) startRaft() error {
@@ -101,11 +121,6 @@ func (r *Replica) startRaft() error {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
 	if r.raft, err = raft.NewRaft(conf, r.fsm, r.disk.Logs, r.disk.Votes, progressing{r.disk.Snapshots, &r.progress}, r.wire); err != nil {
-		select {
-		case why := <-r.failed: // the library does not say why a snapshot could not be read
-			err = fmt.Errorf("%w: %w", err, why)
-		default:
-		}
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.library.Store(r.raft)

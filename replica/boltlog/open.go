@@ -35,7 +35,8 @@ type Log struct {
 
 	opened bool // wholly
 
-	transactions sync.Mutex // held over each transaction, and a deletion's two; taken before changes
+	transactions sync.Mutex // held over each transaction, and a deletion's two; taken before changes. Guards failed
+	failed       error      // of a transaction: a later sync could report as written what the disk has lost
 	noting       sync.Mutex // of the high-water mark; taken before changes
 
 	changes  sync.Mutex               // guards wal, flushing and each change of manifest

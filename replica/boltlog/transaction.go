@@ -18,12 +18,16 @@ func (f *Log) write(logs []*raft.Log, change func(manifest) manifest) error {
 // transact is write, with transactions held, or before anybody else has the
 // file.
 func (f *Log) transact(logs []*raft.Log, change func(manifest) manifest) error {
+	if f.failed != nil {
+		return f.failed
+	}
 	next, full, err := f.rotate(change)
 	if err != nil {
 		return err
 	}
 	next = next.including(logs)
 	err = f.commit(slices.Concat(full, logs), &next)
+	f.failed = err
 	f.changes.Lock()
 	defer f.changes.Unlock()
 	if f.wal != nil {

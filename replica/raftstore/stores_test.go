@@ -159,8 +159,18 @@ func TestStoreErrorsFailTheReplica(t *testing.T) {
 			async := newAsyncLog(d, func() bool { return false }, clock, fail)
 			defer async.close()
 			l := &logStore{LogStore: async, leading: func() bool { return false }, promises: promises, clock: clock, fail: fail}
-			if err := write(l, &voteStore{StableStore: d, waitDurable: onDisk, fail: fail}); !errors.Is(err, errDisk) {
-				t.Errorf("raft is told %v", err)
+			goesOn, told := make(chan error, 1), false
+			go func() { // the library's main loop
+				defer close(goesOn)
+				goesOn <- write(l, &voteStore{StableStore: d, waitDurable: onDisk, fail: fail})
+			}()
+			for err := range goesOn {
+				if told = true; !errors.Is(err, errDisk) {
+					t.Errorf("raft is told %v", err)
+				}
+			}
+			if told == (name == "term") {
+				t.Errorf("its main loop goes on: %v; at an error of a term it panics", told)
 			}
 			if !errors.Is(failed, errDisk) {
 				t.Errorf("the replica fails with %v", failed)

@@ -26,6 +26,8 @@ const (
 // as the new leader's first entry waits for them, but it would have said what
 // is not so (see acknowledged).
 //
+// A term that is not written fails the replica, and ends the goroutine that calls.
+//
 // Raft calls it from one goroutine at a time.
 type voteStore struct {
 	raft.StableStore
@@ -39,10 +41,14 @@ func (s *voteStore) SetUint64(key []byte, value uint64) error {
 		s.heldTerm = &value
 		return nil
 	}
-	if s.waitDurable() != nil { // which has failed the replica; the library would panic
+	err := s.waitDurable() // which has failed the replica
+	if err == nil {
+		err = s.note(key, s.StableStore.SetUint64(key, value))
+	}
+	if err != nil { // at which the library would panic
 		runtime.Goexit()
 	}
-	return s.note(key, s.StableStore.SetUint64(key, value))
+	return nil
 }
 
 func (s *voteStore) Set(key, value []byte) error {
