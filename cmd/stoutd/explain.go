@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -41,27 +42,46 @@ func explainListen(c *config.Config, setting, address string, err error) error {
 // directory or a file in it.
 func explainDataDir(c *config.Config, dir string, err error) error {
 	at := (*fs.PathError)(nil)
-	if !errors.As(err, &at) || !within(at.Path, dir) && !within(dir, at.Path) {
-		return err
+	if errors.As(err, &at) {
+		if !within(at.Path, dir) && !within(dir, at.Path) {
+			return err
+		}
+		err = at
 	}
-	var cure string
+	cure := diskCure(err)
 	switch {
+	case cure != "":
+	case at == nil:
+		return err
 	case errors.Is(err, fs.ErrPermission):
 		cure = fmt.Sprintf("it must belong to the user of this process, whose id is %d; `chown -R` it, or run stoutd as its owner", os.Geteuid())
 	case errors.Is(err, syscall.ENOTDIR):
 		cure = "a file stands where a directory is wanted"
-	case errors.Is(err, syscall.EROFS):
-		cure = "its file system is mounted read-only; look into the kernel's log for why (`dmesg`), and mount it for writing"
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		cure = "its file system is full; make room, and start again"
-	case errors.Is(err, syscall.EIO):
-		cure = "its disk fails; look into the kernel's log (`dmesg`)"
 	case errors.Is(err, fs.ErrNotExist):
 		cure = "it can't be made there; is its file system mounted?"
 	default:
-		return fmt.Errorf("data-dir %q (%s): %w", c.DataDir, c.Source("data-dir"), at)
+		return fmt.Errorf("data-dir %q (%s): %w", c.DataDir, c.Source("data-dir"), err)
 	}
-	return fmt.Errorf("data-dir %q (%s): %w: %s", c.DataDir, c.Source("data-dir"), at, cure)
+	return fmt.Errorf("data-dir %q (%s): %w: %s", c.DataDir, c.Source("data-dir"), err, cure)
+}
+
+// diskCure is what to do about a file system that refuses writes; empty for other
+// errors. The libraries pass some errors on as text only.
+func diskCure(err error) string {
+	is := func(all ...syscall.Errno) bool {
+		return slices.ContainsFunc(all, func(e syscall.Errno) bool { return errors.Is(err, e) || strings.Contains(err.Error(), e.Error()) })
+	}
+	switch {
+	case is(syscall.EROFS):
+		return "its file system is mounted read-only; look into the kernel's log for why (`dmesg`), and mount it for writing"
+	case is(syscall.ENOSPC, syscall.EDQUOT):
+		return "its file system is full; make room, and start again"
+	case is(syscall.EFBIG):
+		return "a file may not grow so far; raise the limit on the size of files (LimitFSIZE of systemd, ulimit -f), and start again"
+	case is(syscall.EIO):
+		return "its disk fails; look into the kernel's log (`dmesg`)"
+	}
+	return ""
 }
 
 // within reports whether a path is that of dir or of something below it.

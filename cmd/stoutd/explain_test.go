@@ -37,6 +37,7 @@ func TestWhatTheSystemRefuses(t *testing.T) {
 		{path("/data/r1/raft.db", syscall.EIO), "its disk fails; look into the kernel's log"},
 		{path("/data", syscall.ENOTDIR), `open /data: not a directory: a file stands where a directory is wanted`},
 		{path("/data/r1", syscall.ENOENT), `is its file system mounted?`},
+		{errors.New("make /data/r1/raft.db: file resize error: no space left on device"), `data-dir "data" (default): make /data/r1/raft.db: file resize error: no space left on device: its file system is full; make room`},
 		{path("/data/r1", syscall.EXDEV), `data-dir "data" (default): open /data/r1: `},
 	} {
 		got := explainDataDir(c, "/data/r1", explainListen(c, "raft-listen", "h:80", test.err)).Error()

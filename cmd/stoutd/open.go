@@ -86,7 +86,7 @@ func (p *process) open(ctx context.Context) (err error) {
 	p.supervisor.waiting(func() string { return candidate.Standby().Why })
 	registry := prometheus.NewRegistry()
 	p.backups = newBackups(c, p.log)
-	registry.MustRegister(certificates{p.security}, auditing{p.audit}, logging{p.lines}, p.backups)
+	registry.MustRegister(certificates{p.security}, auditing{p.audit}, logging{p.lines}, &p.free, p.backups)
 	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum, Registry: registry,
 		Clock: boottime.Now, Drift: lease.Drift(p.config.ClockDrift),
 		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr()),
@@ -95,10 +95,11 @@ func (p *process) open(ctx context.Context) (err error) {
 	watching, stop := context.WithCancel(context.Background())
 	p.stopWatching = stop
 	p.security.watch(watching, p.log)
+	go p.free.watch(watching, p.dataDir)
 	p.served = make(chan error, 1)
 	go func() { p.served <- p.server.Serve(p.listener) }()
 	if err := p.join(ctx); err != nil {
-		return err
+		return explainDataDir(c, p.dataDir, err)
 	}
 	p.candidate = nil // used up, also where it does not start
 	if p.replica, err = candidate.Start(); err != nil {

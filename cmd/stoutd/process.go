@@ -70,7 +70,11 @@ func (p *process) serve(ctx context.Context, stdout io.Writer) error {
 			log.Warn().Err(err).Msg("standing by from now on")
 			p.supervisor.waiting(err.Error)
 		case err != nil:
-			log.Error().Err(err).Msg("ending on a fault")
+			fault := log.Error().Err(err)
+			if cure := diskCure(err); cure != "" {
+				fault = fault.Str("cure", fmt.Sprintf("data-dir %q: %s", p.dataDir, cure))
+			}
+			fault.Msg("ending on a fault")
 			p.removeTemp()
 			return exitError{code: exitFault, err: err, logged: true}
 		}
@@ -96,6 +100,7 @@ type process struct {
 	lines   *nonblock.Writer // the log's
 	stdout  io.Writer
 	dataDir string
+	free    freeSpace
 	temp    string // removed at the end, where not empty
 
 	supervisor     *supervisor

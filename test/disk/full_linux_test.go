@@ -42,8 +42,8 @@ func testFullDisk(t *testing.T, store string) {
 	case <-cell.Bounded(t).Done():
 		t.Fatal("the replica goes on although its disk is full")
 	}
-	if code, words := full.ExitState(); code != 74 || !strings.Contains(full.LogTail(1), "file too large") {
-		t.Errorf("%s; want exit code 74 and the reason:\n%s", words, full.LogTail(3))
+	if code, words := full.ExitState(); code != 74 || !strings.Contains(full.LogTail(1), "file too large") || !strings.Contains(full.LogTail(1), `"cure":"data-dir `) {
+		t.Errorf("%s; want exit code 74, the reason and the cure:\n%s", words, full.LogTail(3))
 	}
 	work(t, master, "without-it", 5)
 	must(t, full.Start())
