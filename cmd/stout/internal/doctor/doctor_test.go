@@ -81,6 +81,7 @@ stout_certificate_reloads_total{use="api",result="refused"} 0
 stout_backup_last_timestamp_seconds 1777633200
 stout_backups_failed_total 0
 stout_audit_failing 0
+stout_disk_free_bytes 8589934592
 stout_audit_lines_total{result="lost"} 0
 stout_state_checksum_index 4096
 stout_state_checksum 77
@@ -292,6 +293,8 @@ func TestFindings(t *testing.T) {
 			r.with(fmt.Sprintf("stout_backup_last_timestamp_seconds %d", now.Add(-backupOld).Unix()-1))
 		}, "backups: warn", "26h00m ago"},
 		{"a backup that failed", func(_ *Seen, r *Server) { r.with("stout_backups_failed_total 1") }, "backups: warn", "1 backup "},
+		{"the disk is filling", func(_ *Seen, r *Server) { r.with("stout_disk_free_bytes 4e8") }, "disk space: warn", "r1 has 381 MiB left"},
+		{"the disk is nearly full", func(_ *Seen, r *Server) { r.with("stout_disk_free_bytes 4e7") }, "disk space: bad", "r1 has 38 MiB left"},
 		{"the audit log fails", func(_ *Seen, r *Server) { r.with("stout_audit_failing 1") }, "audit log: bad", "r1"},
 		{"the audit log lost lines", func(_ *Seen, r *Server) { r.with(`stout_audit_lines_total{result="lost"} 3`) }, "audit log: warn", "3 lines"},
 		{"states that differ", func(_ *Seen, r *Server) { r.with("stout_state_checksum 78") }, "state: bad", "r1 and r2"},

@@ -32,6 +32,7 @@ const (
 	metricBackupFail = "stout_backups_failed_total"
 	metricAuditFails = "stout_audit_failing"
 	metricAuditLines = "stout_audit_lines_total"
+	metricFree       = "stout_disk_free_bytes"
 	metricSumIndex   = "stout_state_checksum_index"
 	metricSum        = "stout_state_checksum"
 	metricClock      = "stout_member_clock_rate_difference_ratio" // as replicas see each other

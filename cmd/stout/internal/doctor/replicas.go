@@ -13,6 +13,7 @@ const (
 	nearlyUsed = 0.8 // of what is bounded, from where on to do something
 	usedUp     = 0.95
 	fewFiles   = 1024
+	fewBytes   = 512 << 20      // as the alert StoutDiskSpaceLow has it
 	fewWrites  = 50             // too few to judge a disk by
 	backupOld  = 26 * time.Hour // a daily one, and some
 	// defaultDrift is the default of clock-drift, for replicas that do not tell theirs.
@@ -71,6 +72,26 @@ func disks(s *Seen) []Finding {
 			g.add(Warn, do, "%s: %s of %d, more than a fifth of about %s, by which a silent master is deposed", id, text, of, took(seconds(beat)))
 		default:
 			g.ok("%s %s", id, text)
+		}
+	})
+	return g.all()
+}
+
+// space is whether the data directories have room: a replica whose disk is full
+// ends.
+func space(s *Seen) []Finding {
+	g := gathered{area: AreaReplicas, check: "disk space"}
+	s.eachFigures(func(id string, at *Server) {
+		left, ok := at.latest().value(metricFree)
+		const do = "Make room on the file system of its data-dir, or enlarge it: a replica whose disk is full ends (exit code 74)."
+		switch {
+		case !ok:
+		case left < fewBytes/8:
+			g.add(Bad, do, "%s has %.0f MiB left", id, left/(1<<20))
+		case left < fewBytes:
+			g.add(Warn, do, "%s has %.0f MiB left", id, left/(1<<20))
+		default:
+			g.ok("%s %.1f GiB left", id, left/(1<<30))
 		}
 	})
 	return g.all()
