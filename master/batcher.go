@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -28,6 +29,8 @@ type batcherOptions struct {
 	// Queued is how long each command gathered with others for an entry, and
 	// Replied how long after that was applied its caller went on.
 	Queued, Replied *histogram.Histogram
+	// Progress watches the loops.
+	Progress *progress.Watch
 	// Failed is told, once, of the first batch that was not accepted. No
 	// command is taken after it.
 	Failed func(error)
@@ -210,8 +213,11 @@ func (b *batcher) Wait() { b.loops.Wait() }
 
 // receive takes outcomes in log order.
 func (b *batcher) receive() {
+	step := b.opts.Progress.Step("answer")
+	defer b.opts.Progress.Remove(step)
 	for f := range b.inflight {
 		out, err := f.wait()
+		step.Begin()
 		if err == nil && !out.Accepted {
 			err = fmt.Errorf("%w: the batch was of epoch %d, the cell is in epoch %d", cell.ErrNotApplied, b.opts.Epoch, out.Epoch)
 		}
@@ -229,6 +235,7 @@ func (b *batcher) receive() {
 			}
 		}
 		b.arrived()
+		step.End()
 	}
 }
 

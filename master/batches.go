@@ -32,6 +32,8 @@ func (p *pace) left(n int) { p.underway, p.last = p.underway+1, [2]int{p.last[1]
 // gathered by the time that it can leave.
 func (b *batcher) send() {
 	defer close(b.inflight)
+	step := b.opts.Progress.Step("propose")
+	defer b.opts.Progress.Remove(step)
 	for {
 		select {
 		case b.slots <- struct{}{}:
@@ -42,9 +44,11 @@ func (b *batcher) send() {
 		if !ok {
 			return
 		}
+		step.Begin()
 		batch := b.batch(calls)
-		proposed := b.opts.Clock() // before the log can know of it: the lease counts from here
-		b.inflight <- flight{proposed, time.Now(), calls, b.opts.Submit(batch)}
+		proposed := b.opts.Clock()                                              // before the log can know of it: the lease counts from here
+		b.inflight <- flight{proposed, time.Now(), calls, b.opts.Submit(batch)} // which has room for all slots
+		step.End()
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
@@ -32,6 +34,10 @@ type Master struct {
 
 	memberWakeup wakeup        // of keepMembers
 	membersTurn  chan struct{} // has room for who changes the members, see exclusively
+
+	opening *progress.Step
+	watched atomic.Pointer[office]        // the present one, or the last: for who must take no mutex
+	hanging atomic.Pointer[progress.Hang] // with which an office ended; nil once it is over
 
 	mu      sync.Mutex
 	office  *office
@@ -68,13 +74,19 @@ func New(log Log, members Membership, o Options) *Master {
 	// Batches carry whole milliseconds: a master that counted more for itself
 	// than its successors read in the log would outlive their wait.
 	o.LeaseTerm = o.LeaseTerm.Truncate(time.Millisecond)
+	if o.Progress == nil {
+		o.Progress = progress.New(o.Clock)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	m := &Master{
 		log: log, members: members, opts: o, started: o.Clock(),
 		changed: make(chan struct{}), stop: stop, done: make(chan struct{}),
 		memberWakeup: newWakeup(), membersTurn: make(chan struct{}, 1), vitals: newVitals(o.LeaseTerm),
 	}
+	m.opening = o.Progress.Step("open").Allow(stalledAfter) // with many sessions it takes a while
 	go m.run(ctx)
+	go m.watchProgress(ctx)
+	go m.tryMutexes(ctx)
 	return m
 }
 
@@ -98,6 +110,7 @@ func (m *Master) run(ctx context.Context) {
 			pause(ctx, retryOpening)
 			continue
 		}
+		m.watched.Store(o)
 		m.setOffice(o)
 		go m.keepMembers(o)
 		m.watch(ctx, o)

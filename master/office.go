@@ -80,7 +80,7 @@ func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *
 	o.batcher = newBatcher(batcherOptions{
 		Epoch: o.epoch, LeaseMS: m.opts.leaseMS(), Clock: m.opts.Clock, Submit: m.log.Submit, Due: m.log.Due,
 		Queued: m.vitals.queued, Replied: m.vitals.replied,
-		Accepted: o.accepted, Failed: o.end,
+		Accepted: o.accepted, Failed: o.end, Progress: m.opts.Progress,
 	})
 	o.raise = func(ctx context.Context) error { return m.raiseLevel(ctx, o) }
 	go o.keepLease()

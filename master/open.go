@@ -16,6 +16,9 @@ var errNotLeading = errors.New("this replica no longer leads in that term")
 // open makes this replica the master for raft term, in the order that the lease
 // demands: barrier, wait, entry.
 func (m *Master) open(ctx context.Context, term uint64) (*office, error) {
+	if h := m.opts.Progress.Hangs(m.opts.LeaseTerm); h != nil {
+		return nil, h
+	}
 	begun := m.opts.Clock()
 	barrier, cancel := context.WithTimeout(ctx, stalledAfter)
 	defer cancel()
@@ -40,6 +43,8 @@ func (m *Master) open(ctx context.Context, term uint64) (*office, error) {
 	if !outcome.Accepted {
 		return nil, fmt.Errorf("open the office: the entry came into raft term %d: %w", outcome.Term, errNotLeading)
 	}
+	m.opening.Begin()
+	defer m.opening.End()
 	o := m.newOffice(term, outcome, p)
 	m.vitals.opened(caughtUp-begun, waited, m.opts.Clock()-p)
 	o.logger.Info().Uint64("term", term).Dur("waited_ms", waited).Dur("opened_in_ms", m.opts.Clock()-begun).

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
@@ -89,6 +90,9 @@ type Options struct {
 	// AutoReplace is for how long a member's directory is not heard of before another
 	// one that answers in its place gets it, unasked; 0 for never.
 	AutoReplace time.Duration
+	// Progress is told of the steps of an office, and shows those that hang: an office
+	// ends with one that takes longer than the lease. Default a watch of its own.
+	Progress *progress.Watch
 	// Happened, where it is not nil, is told of each change of mastership and of the
 	// members, and of a founding with access on, for the audit log. It must not block.
 	Happened func(Happening)

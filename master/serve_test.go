@@ -254,7 +254,7 @@ var calls = map[string][]leaving{
 }
 
 // ofTheReplica are the calls that a replica answers for itself, master or not.
-var ofTheReplica = map[string]bool{"Close": true, "History": true, "Judge": true, "Locate": true, "OwnBackup": true, "Ready": true, "WatchEvents": true}
+var ofTheReplica = map[string]bool{"Close": true, "Hangs": true, "History": true, "Judge": true, "Locate": true, "OwnBackup": true, "Ready": true, "WatchEvents": true}
 
 func (h *heldCell) open(by Caller, ttl int64) error {
 	return second(h.m.OpenSession(withoutEnd, OpenSessionRequest{Caller: by, SessionRequest: lockapi.SessionRequest{TTLMS: ttl}, Key: "k"}))

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,8 @@ type Vitals struct {
 	// Deadlocks is how many circles of sessions that wait for each other it has, at
 	// most lockapi.MaxDeadlocks.
 	Deadlocks int
+	// Resigned counts the offices here that ended since a step hung, by step.
+	Resigned map[string]uint64
 	// Offices is how often this replica took office since it was started, and
 	// Expired how many sessions expired while it was in office.
 	Offices, Expired uint64
@@ -46,6 +49,7 @@ type Vitals struct {
 // vitals are counted where they arise, over all offices of this replica.
 type vitals struct {
 	offices, expired                atomic.Uint64
+	resigned                        sync.Map // reason → *atomic.Uint64
 	committed, margin, waited, held *histogram.Histogram
 	queued, replied                 *histogram.Histogram
 	linear, stale                   *histogram.Histogram
@@ -69,6 +73,22 @@ func newVitals(term time.Duration) *vitals {
 		keptAlive: histogram.New(0, s/20, s/10, s/5, 3*s/10, 2*s/5, s/2, 3*s/5, 7*s/10, 4*s/5, 9*s/10, 19*s/20),
 		barrier:   step(), outwaited: step(), opening: step(),
 	}
+}
+
+// resignedFor counts an office that ended by itself.
+func (v *vitals) resignedFor(reason string) {
+	n, _ := v.resigned.LoadOrStore(reason, new(atomic.Uint64))
+	n.(*atomic.Uint64).Add(1)
+}
+
+// resignations are the offices that ended by themselves, by reason.
+func (v *vitals) resignations() map[string]uint64 {
+	all := map[string]uint64{}
+	v.resigned.Range(func(reason, n any) bool {
+		all[reason.(string)] = n.(*atomic.Uint64).Load()
+		return true
+	})
+	return all
 }
 
 // read counts a read that took so long.
@@ -122,6 +142,7 @@ func (m *Master) Vitals() Vitals {
 		Location: m.Known(), Lease: m.Lease(), LeaseTerm: m.opts.LeaseTerm,
 		Sessions: s.SessionCount(), Locks: s.LockCount(), Waiters: s.WaitCount(), Files: s.FileCount(), Content: s.ContentBytes(),
 		Deadlocks: len(deadlock.Find(s, lockapi.MaxDeadlocks)),
+		Resigned:  m.vitals.resignations(),
 		Offices:   m.vitals.offices.Load(), Expired: m.vitals.expired.Load(),
 		Committed: m.vitals.committed.Snapshot(), Margin: m.vitals.margin.Snapshot(), Waited: m.vitals.waited.Snapshot(),
 		Held: m.vitals.held.Snapshot(), Queued: m.vitals.queued.Snapshot(), Replied: m.vitals.replied.Snapshot(),

@@ -20,17 +20,36 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// slowLog is a log whose writes hang while it is told to.
+// slowLog is a log whose writes hang while it is told to, or the library's main
+// loop, which looks for the log's end before each.
 type slowLog struct {
 	raft.LogStore
 	mu   sync.Mutex
 	free chan struct{} // closed when writes go on; nil while they do
+	loop bool          // it is the loop that hangs
 }
 
 func (s *slowLog) hang() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free = make(chan struct{})
+}
+
+func (s *slowLog) hangLoop() {
+	s.hang()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loop = true
+}
+
+func (s *slowLog) LastIndex() (uint64, error) {
+	s.mu.Lock()
+	free, loop := s.free, s.loop
+	s.mu.Unlock()
+	if free != nil && loop {
+		<-free
+	}
+	return s.LogStore.LastIndex()
 }
 
 func (s *slowLog) goOn() {
@@ -105,6 +124,40 @@ func TestLeaderWhoseDiskHangsIsReplaced(t *testing.T) {
 	if got := next.State().SessionCount(); got != n+10 {
 		t.Errorf("%d sessions, want %d", got, n+10)
 	}
+}
+
+// TestLeaderWhoseLoopHangsIsReplaced: its heartbeats would go on, from goroutines of
+// their own, and it could not notice that it leads no more.
+func TestLeaderWhoseLoopHangsIsReplaced(t *testing.T) {
+	t.Parallel()
+	all, disks := startSlow(t)
+	old, epoch := lead(t, all...)
+	write(t, old, epoch, "a", 5)
+	disks[old].hangLoop()
+	_ = old.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{open("late")}})
+	next, epoch2 := lead(t, without(all, old)...)
+	if h := old.opts.Progress.Hangs(old.opts.MasterLease); h == nil || h.Step != "raft" {
+		t.Errorf("the old leader says %v", h)
+	}
+	disks[old].goOn()
+	write(t, next, epoch2, "b", 5)
+	same(t, next, all...)
+}
+
+// TestLeaderThatHangsIsReplaced: also with a step that is not its own.
+func TestLeaderThatHangsIsReplaced(t *testing.T) {
+	t.Parallel()
+	all := startAll(t, options(t, 3)...)
+	old, epoch := lead(t, all...)
+	step := old.opts.Progress.Step("answer")
+	step.Begin()
+	next, epoch2 := lead(t, without(all, old)...)
+	if epoch2 <= epoch {
+		t.Errorf("epoch %d after %d", epoch2, epoch)
+	}
+	step.End()
+	write(t, next, epoch2, "a", 5)
+	same(t, next, all...)
 }
 
 // TestFollowerWhoseDiskHangs holds nobody up, and catches up.

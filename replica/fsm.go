@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/internal/pace"
+	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -26,6 +27,7 @@ type fsm struct {
 	leave    func() // ends the goroutine that restores a snapshot, where it cannot be read; nil in tests
 	// waitDurable waits until the entry is on this replica's disk.
 	waitDurable func(index uint64) error
+	step        *progress.Step // an entry that is applied; nil in tests
 	sums        *checksums
 	took        *histogram.Histogram
 	// landed is when an entry that this replica proposed left for its disk and came
@@ -57,6 +59,8 @@ func (f *fsm) Apply(l *raft.Log) any {
 		f.fail(err)
 		return err
 	}
+	f.step.Begin()
+	defer f.step.End()
 	began := f.clock()
 	next, out := f.current.Load().Apply(l.Index, l.Term, batch)
 	f.current.Store(next)

@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/internal/boottime"
+	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/link"
@@ -52,6 +53,11 @@ type Options struct {
 	// raft-boltdb.
 	WAL bool
 
+	// Progress watches the steps of the replica, and those that others add to it. A
+	// leader one of whose steps hangs for longer than MasterLease falls silent; default
+	// a watch of its own.
+	Progress *progress.Watch
+
 	Logger zerolog.Logger
 	// Clock is a clock that never steps; default boottime.Now.
 	Clock func() time.Duration
@@ -75,6 +81,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Clock == nil {
 		o.Clock = boottime.Now
+	}
+	if o.Progress == nil {
+		o.Progress = progress.New(o.Clock)
 	}
 }
 

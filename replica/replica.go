@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/internal/async"
+	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/datadir"
@@ -32,6 +33,7 @@ type Replica struct {
 	peers    Peers
 	promises *lease.Promises
 	disk     *raftstore.Stores         // the stores as the library has them
+	taking   *progress.Step            // until the library's main loop has taken what was submitted
 	wire     rafttransport.Transport   // and the transport
 	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
 
@@ -64,6 +66,7 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 	}
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail, leave: runtime.Goexit}
 	r.fsm.took, r.fsm.followers, r.fsm.applied = r.vitals.applying, r.vitals.followers, r.vitals.applied
+	r.taking, r.fsm.step = o.Progress.Step("raft"), o.Progress.Step("apply")
 	r.fsm.current.Store(state.New())
 	r.fsm.telling = telling{leads: r.leadsIn, events: events.New(o.EventHistory, o.EventHistoryBytes, 0), advanced: make(chan struct{}, 1)}
 	r.fsm.telling.fresh.clock, r.fsm.telling.fresh.present = o.Clock, r.term
@@ -120,7 +123,7 @@ func (r *Replica) startRaft() error {
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
-	if r.raft, err = raft.NewRaft(conf, r.fsm, r.disk.Logs, r.disk.Votes, progressing{r.disk.Snapshots, &r.progress}, r.wire); err != nil {
+	if r.raft, err = raft.NewRaft(conf, r.fsm, taken{r.disk.Logs, r.taking}, r.disk.Votes, progressing{r.disk.Snapshots, &r.progress}, r.wire); err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.library.Store(r.raft)
@@ -142,9 +145,10 @@ func (r *Replica) correct() (err error) {
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
+	r.opts.Progress.Add("disk", r.disk.WritingFor)
 	r.fsm.waitDurable, r.fsm.landed = r.disk.WaitDurable, r.disk.Landed
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
-		Leading: r.leads, Leads: r.leadsIn, Mute: r.diskHangs, Silent: r.silenced, Clings: r.clingsAsCandidate, Durable: r.disk.DurableIndex,
+		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, Silent: r.silenced, Clings: r.clingsAsCandidate, Durable: r.disk.DurableIndex,
 		Told: r.fsm.telling.upTo, Heard: r.fsm.telling.hear, Forgot: r.tellForgotten,
 	})
 	return nil
@@ -170,13 +174,26 @@ func follows(c candidacy, self raft.ServerID) (term uint64, follows bool) {
 	return term, at != "" && leader != self && c.State() == raft.Candidate
 }
 
-// diskHangs is an error where the write to the log that is under way takes too
-// long for a leader.
-func (r *Replica) diskHangs() error {
-	if took := r.disk.WritingFor(); took > r.opts.MasterLease {
-		return fmt.Errorf("the disk of replica %s has not finished a write for %v", r.opts.ID, took)
+// hangs is an error where a step under way takes too long for a leader: a write to
+// the log, an entry that is applied, an answer, a mutex. It sends nothing then, so
+// that the others elect a leader, whatever its own goroutines do.
+func (r *Replica) hangs() error {
+	if h := r.opts.Progress.Hangs(r.opts.MasterLease); h != nil {
+		return h
 	}
 	return nil
+}
+
+// taken is the log as the library's main loop has it: the loop has taken what was
+// submitted when that is stored, or left for the disk.
+type taken struct {
+	raft.LogStore
+	step *progress.Step
+}
+
+func (t taken) StoreLogs(logs []*raft.Log) error {
+	defer t.step.End()
+	return t.LogStore.StoreLogs(logs)
 }
 
 // servers are those of the library's latest configuration, committed or not.
@@ -252,9 +269,11 @@ func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
 	if err != nil {
 		return func() (*state.Outcome, error) { return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, err) }
 	}
+	r.taking.Continue()
 	future := r.raft.Apply(data, rafttransport.Timeout)
 	return func() (*state.Outcome, error) {
 		if err := future.Error(); err != nil {
+			r.taking.End()
 			return nil, r.classify(err)
 		}
 		out, ok := future.Response().(*state.Outcome)

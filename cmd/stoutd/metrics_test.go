@@ -117,7 +117,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	bounded := map[string]string{
 		"route": "the API's templates, and other", "method": "those of HTTP, and other", "status": "those that the server gives",
 		"replica": "members", "quota": "settings", "use": "api or raft", "part": "certificate or ca", "result": "fixed words", "side": "sent or served",
-		"stage": "of a write", "kind": "of a read", "step": "of a fail-over", "version": "the one that runs", "le": "bounds of a histogram",
+		"stage": "of a write", "kind": "of a read", "step": "of a fail-over", "reason": "steps of an office", "version": "the one that runs", "le": "bounds of a histogram",
 	}
 	for _, m := range series.FindAllStringSubmatch(metricsPage(t), -1) {
 		for _, l := range labelName.FindAllStringSubmatch(m[2], -1) {

@@ -87,7 +87,7 @@ func (p *process) open(ctx context.Context) (err error) {
 	registry := prometheus.NewRegistry()
 	p.backups = newBackups(c, p.log)
 	registry.MustRegister(certificates{p.security}, auditing{p.audit}, logging{p.lines}, &p.free, p.backups)
-	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, Checksum: p.checksum, Registry: registry,
+	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, LogBlocked: p.lines.Blocked, Checksum: p.checksum, Registry: registry,
 		Clock: boottime.Now, Drift: lease.Drift(p.config.ClockDrift),
 		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr()),
 		TLS: p.security.serverTLS(p.config), JWTs: p.security.jwts, Certificates: p.config.APIClientAuth != config.ClientAuthNone, BreakGlass: breakGlass, PublicMetrics: p.config.PublicMetrics,
@@ -109,7 +109,7 @@ func (p *process) open(ctx context.Context) (err error) {
 		Cell: c.Cell, ID: c.ID, Version: buildinfo.Version(),
 		LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(), Clock: p.replica.Now,
 		Quotas: quotas(c.Quotas), FoundToken: foundToken, FoundedWithAccess: p.replica.FoundedWithAccess(),
-		AutoReplace: c.AutoReplace, StaleFor: c.StaleFor, Happened: happened(p.audit), Logger: p.log,
+		Progress: p.progress, AutoReplace: c.AutoReplace, StaleFor: c.StaleFor, Happened: happened(p.audit), Logger: p.log,
 	})
 	p.server.Attach(p.master, p.replica)
 	p.backups.own = p.master.OwnBackup
@@ -131,6 +131,7 @@ func (p *process) replicaOptions(foundToken *[sha256.Size]byte) replica.Options 
 		RaftListen: c.RaftListen, Members: members(c), Security: p.security.links(), FoundAccess: foundingDigest(foundToken),
 		MasterLease: c.MasterLease, HeartbeatTimeout: c.HeartbeatTimeout,
 		ElectionTimeout: c.ElectionTimeout, ClockDrift: c.ClockDrift,
+		Progress:          p.progress,
 		SnapshotThreshold: c.SnapshotThreshold, SnapshotInterval: c.SnapshotInterval, TrailingLogs: c.TrailingLogs,
 		EventHistory: int(c.EventHistory), EventHistoryBytes: int64(c.EventHistoryBytes),
 		WAL:    c.LogStore == config.StoreWAL,

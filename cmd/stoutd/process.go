@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -17,8 +18,10 @@ import (
 
 	"github.com/stoutlock/stout/internal/async"
 	"github.com/stoutlock/stout/internal/audit"
+	"github.com/stoutlock/stout/internal/boottime"
 	"github.com/stoutlock/stout/internal/config"
 	"github.com/stoutlock/stout/internal/nonblock"
+	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/internal/tracing"
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
@@ -38,15 +41,35 @@ func serve(ctx context.Context, c *config.Config, lines *nonblock.Writer, stdout
 		return exitError{code: exitConfig, err: err}
 	}
 	go paceCollector(ctx)
+	within := c.ShutdownTimeout + lastStep
+	defer endAnyway(ctx, within, func() {
+		fmt.Fprintf(lines, "stoutd: the stop has not ended within %v; ending now\n", within)
+		lines.Flush(lastLogLines)
+		os.Exit(exitFault)
+	})()
 	supervisor := newSupervisor(log)
 	go supervisor.begin(ctx)
 	for {
-		p := &process{config: c, log: log, lines: lines, stdout: stdout, supervisor: supervisor, maxConnections: most, began: time.Now()}
+		p := &process{config: c, log: log, lines: lines, stdout: stdout, supervisor: supervisor, maxConnections: most, began: time.Now(), progress: progress.New(boottime.Now)}
 		if err := p.serve(ctx, stdout); !errors.Is(err, replica.ErrReplaced) {
 			return err
 		}
 		// Its directory is no member's any more: it goes back to waiting.
 	}
+}
+
+// endAnyway calls end so long after ctx has ended, unless the returned function was
+// called before: an orderly stop may hang in any state.
+func endAnyway(ctx context.Context, within time.Duration, end func()) (stop func()) {
+	ended := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(within):
+			end()
+		case <-ended:
+		}
+	})
+	return sync.OnceFunc(func() { close(ended) })
 }
 
 // serve opens the parts, and returns when they are closed again. The error is
@@ -101,7 +124,9 @@ type process struct {
 	stdout  io.Writer
 	dataDir string
 	free    freeSpace
-	temp    string // removed at the end, where not empty
+
+	progress *progress.Watch
+	temp     string // removed at the end, where not empty
 
 	supervisor     *supervisor
 	maxConnections int
@@ -197,6 +222,9 @@ func (p *process) wait(ctx context.Context) error {
 // works tells the supervisor what a member of the cell does. A replica that
 // cannot write its log hangs here.
 func (p *process) works(ctx context.Context) (string, error) {
+	if err := p.master.Hangs(); err != nil {
+		return "", err
+	}
 	if err := p.replica.Answers(ctx); err != nil {
 		return "", err
 	}

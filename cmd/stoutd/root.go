@@ -98,7 +98,8 @@ SIGTERM and SIGINT hand mastership over, release the calls that wait and stop;
 a second signal ends at once.
 
 Exit codes: 0 stopped in good order, 1 could not start, 64 wrong usage,
-74 ended itself on a fault (a failed disk write, a log it cannot read),
+74 ended itself on a fault (a failed disk write, a log it cannot read, a stop
+that hangs),
 78 settings refused.`
 
 const examples = `  stoutd --dev

@@ -223,7 +223,7 @@ func defaults() *Config {
 		BackupKeep:        defaultBackupKeep,
 		StaleFor:          defaultStaleFor,
 		LogStore:          StoreWAL,
-		ShutdownTimeout:   10 * time.Second,
+		ShutdownTimeout:   8 * time.Second,
 		Quotas:            defaultQuotas(),
 		MaxWatchers:       20_000,
 		APIClientAuth:     ClientAuthNone,

@@ -39,7 +39,7 @@ trailing-logs            10240                                     default
 event-history            65536                                     default
 event-history-bytes      64MiB                                     default
 log-store                wal                                       default
-shutdown-timeout         10s                                       default
+shutdown-timeout         8s                                        default
 api-cert                 -                                         default
 api-key                  -                                         default
 api-client-ca            -                                         default

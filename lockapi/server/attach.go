@@ -68,7 +68,7 @@ func (s *Server) standbyProblem() *lockapi.Error {
 // stamp puts the headers that every reply carries.
 func (s *Server) stamp(h http.Header) {
 	at := s.attached.Load()
-	if at == nil {
+	if at == nil || at.Hangs() != nil {
 		h[lockapi.HeaderEpoch] = noEpoch
 		return
 	}
@@ -85,7 +85,7 @@ func (s *Server) stamp(h http.Header) {
 	}
 }
 
-// noEpoch is that of a replica that is no member.
+// noEpoch is that of a replica that is no member, or that hangs.
 var noEpoch = []string{"0"}
 
 // stamps are the values of the headers that go with what is known of the

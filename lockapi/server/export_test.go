@@ -40,6 +40,8 @@ func Params(method, template string) map[string]bool {
 // knowing is a Master that only knows where the master is.
 type knowing struct{ Master }
 
+func (knowing) Hangs() error { return nil }
+
 func (knowing) Known() Location { return Location{Epoch: 7, ID: "r1", URL: "http://m"} }
 
 func (knowing) Replica() lockapi.Replica { return lockapi.Replica{ID: "r1"} }

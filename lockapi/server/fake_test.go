@@ -25,6 +25,7 @@ type fakeMaster struct {
 	cell   lockapi.Cell
 	own    lockapi.Replica
 	unfit  error
+	hangs  error
 	vitals master.Vitals
 	hook   func(ctx context.Context, call string) error
 
@@ -103,6 +104,12 @@ func (f *fakeMaster) setUnfit(reason error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.unfit = reason
+}
+
+func (f *fakeMaster) setHangs(reason error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hangs = reason
 }
 
 // setReplicas makes up what this replica knows of the cell's replicas.
@@ -517,6 +524,12 @@ func (f *fakeMaster) Silence(ctx context.Context, req master.SilenceRequest) (lo
 	}
 	defer f.mu.Unlock()
 	return lockapi.Silenced{Master: "r1", ForMS: req.ForMS}, nil
+}
+
+func (f *fakeMaster) Hangs() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hangs
 }
 
 func (f *fakeMaster) Ready() error {

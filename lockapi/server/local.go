@@ -2,7 +2,9 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -30,22 +32,53 @@ func readOpenAPI(x *exchange) error {
 type probeAnswer struct {
 	Status    string `json:"status"`
 	Directory string `json:"directory,omitempty"` // of the replica, where it is ready
+	Log       string `json:"log,omitempty"`       // what is the matter with the replica's log, see logState
+}
+
+// logState reports that the reader of the replica's log hangs; empty where it does
+// not. The replica serves all the same.
+func (x *exchange) logState() string {
+	if x.opts.LogBlocked != nil {
+		if d := x.opts.LogBlocked().Truncate(time.Second); d > 0 {
+			return fmt.Sprintf("blocked for %v", d)
+		}
+	}
+	return ""
 }
 
 func live(x *exchange) error {
+	if err := x.hangs(); err != nil {
+		return err
+	}
 	return x.reply(http.StatusOK, probeAnswer{Status: "live"})
+}
+
+// hangs is why the replica cannot serve, for a reason of its own; nil where it can.
+func (x *exchange) hangs() error {
+	if x.master == nil {
+		return nil
+	}
+	if err := x.master.Hangs(); err != nil {
+		return lockapi.Errorf(lockapi.CodeNoMaster, "%v", err)
+	}
+	return nil
 }
 
 func ready(x *exchange) error {
 	if x.master == nil {
 		return x.standbyProblem()
 	}
-	directory, reason := x.master.Directory(), x.master.Ready()
-	if at := x.master.Known(); reason == nil && !at.Self {
-		reason = x.caughtUp(at)
+	directory, reason := x.master.Directory(), x.hangs()
+	if reason == nil {
+		reason = x.master.Ready()
 	}
 	if reason == nil {
-		return x.reply(http.StatusOK, probeAnswer{"ready", directory})
+		if at := x.master.Known(); !at.Self {
+			reason = x.caughtUp(at)
+		}
+	}
+	if reason == nil {
+		return x.reply(http.StatusOK, probeAnswer{"ready", directory, x.logState()})
 	}
 	e := new(lockapi.Error)
 	if !errors.As(reason, &e) || e.Code.Status() != http.StatusServiceUnavailable {

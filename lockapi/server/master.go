@@ -28,8 +28,11 @@ type Master interface {
 
 // Locator finds the master.
 type Locator interface {
-	// Known is what this replica knows now. It never blocks.
+	// Known is what this replica knows now. It never blocks while Hangs is nil.
 	Known() Location
+	// Hangs is why this replica cannot serve, for a reason of its own; nil while it
+	// can. It never blocks.
+	Hangs() error
 	// Locate waits a bounded time for a master to be known; no_master if none is.
 	Locate(ctx context.Context) (Location, error)
 }

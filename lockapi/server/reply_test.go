@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
@@ -225,11 +226,16 @@ func TestNoLogLinePerRequest(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	n := startMaster(t, nil)
+	blocked := time.Duration(0)
+	n := startMaster(t, func(o *server.Options) { o.LogBlocked = func() time.Duration { return blocked } })
 	call(t, "GET", n.url+"/livez", "").wantStatus(t, 200)
 	directory := `"directory":"` + directoryOf("r1") + `"`
 	if got := call(t, "GET", n.url+"/readyz", ""); got.status != 200 || !strings.Contains(got.body, directory) {
 		t.Errorf("got %d %s", got.status, got.body)
+	}
+	blocked = 12 * time.Second
+	if got := call(t, "GET", n.url+"/readyz", ""); got.status != 200 || !strings.Contains(got.body, `"log":"blocked for 12s"`) {
+		t.Errorf("with a blocked log: %d %s", got.status, got.body)
 	}
 	n.setUnfit(lockapi.Errorf(lockapi.CodeNoMaster, "catching up: applied 3 of 9"))
 	if got := call(t, "GET", n.url+"/readyz", ""); got.status != 503 || !strings.Contains(got.body, "applied 3 of 9") || !strings.Contains(got.body, directory) {
@@ -329,4 +335,18 @@ func TestStrangeTargets(t *testing.T) {
 	if strings.Contains(n.log.String(), "panic") {
 		t.Error(n.log.String())
 	}
+}
+
+// TestProbesOfOneThatHangs: both say so, with the reason, and ask nothing that may
+// hang as well.
+func TestProbesOfOneThatHangs(t *testing.T) {
+	n := startMaster(t, nil)
+	n.setHangs(errors.New("its disk hangs"))
+	for _, path := range []string{"/livez", "/readyz"} {
+		if got := call(t, "GET", n.url+path, "").wantCode(t, lockapi.CodeNoMaster); got.Detail != "its disk hangs" {
+			t.Errorf("%s says %q", path, got.Detail)
+		}
+	}
+	n.setHangs(nil)
+	call(t, "GET", n.url+"/livez", "").wantStatus(t, 200)
 }

@@ -35,6 +35,9 @@ type Options struct {
 	// Standby is what the replica says of itself before Attach.
 	Standby func() Standby
 	Logger  zerolog.Logger
+	// LogBlocked is for how long the logger's reader has taken nothing; nil where that
+	// is not known.
+	LogBlocked func() time.Duration
 	// Registry takes the server's metrics and is what /metrics shows; nil makes
 	// a new one. A registry serves one Server.
 	Registry *prometheus.Registry

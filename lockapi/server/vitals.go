@@ -25,6 +25,7 @@ var (
 	isMasterDesc   = describe("stout_is_master", "1 where this replica is the master in office.")
 	epochDesc      = describe("stout_epoch", "The latest term of office that this replica knows of.")
 	officesDesc    = describe("stout_offices_total", "How often this replica took office since it was started.")
+	resignedDesc   = describe("stout_offices_resigned_total", "How often this replica gave up its office by itself since it was started, by the step that hung.", "reason")
 	leaseHeldDesc  = describe("stout_lease_held", "1 where this replica is the master and its lease runs.")
 	leaseLeftDesc  = describe("stout_lease_remaining_seconds", "What is left of this replica's lease as master; 0 without one.")
 	leaseTermDesc  = describe("stout_lease_term_seconds", "The term of the lease that this replica takes as master.")
@@ -60,7 +61,7 @@ var (
 
 func (vitals) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		readyDesc, hasMasterDesc, isMasterDesc, epochDesc, officesDesc, leaseHeldDesc, leaseLeftDesc, leaseTermDesc, marginDesc, committedDesc,
+		readyDesc, hasMasterDesc, isMasterDesc, epochDesc, officesDesc, resignedDesc, leaseHeldDesc, leaseLeftDesc, leaseTermDesc, marginDesc, committedDesc,
 		sessionsDesc, locksDesc, waitersDesc, deadlocksDesc, filesDesc, contentDesc, expiredDesc, waitedDesc,
 		heldDesc, keptDesc, stageDesc, readDesc, failoverDesc,
 		clockDesc, clockErrorDesc, clockAllowedDesc, memberUpDesc, memberAtDesc, toleratedDesc, tolerableDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
@@ -81,6 +82,9 @@ func (c vitals) Collect(to chan<- prometheus.Metric) {
 	gauge(to, isMasterDesc, oneIf(v.Self))
 	gauge(to, epochDesc, float64(v.Epoch))
 	count(to, officesDesc, v.Offices)
+	for _, step := range []string{"disk", "apply", "raft", "propose", "answer", "mutex", "open"} {
+		count(to, resignedDesc, v.Resigned[step], step)
+	}
 	gauge(to, leaseHeldDesc, oneIf(v.Lease.Held))
 	gauge(to, leaseLeftDesc, v.Lease.Remaining.Seconds())
 	gauge(to, leaseTermDesc, v.LeaseTerm.Seconds())

@@ -1,0 +1,130 @@
+// Package progress notices steps that do not end: a goroutine that is blocked, a
+// disk that hangs, a mutex that is held. Each step notes when it began. Who looks
+// reads that without any lock, so that a look never hangs with what it looks at.
+package progress
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Watch knows the steps of a process that must not hang. Its methods are safe for
+// concurrent use. A nil Watch knows none.
+type Watch struct {
+	clock func() time.Duration
+	mu    sync.Mutex // of changes to steps
+	steps atomic.Pointer[[]*Step]
+}
+
+// New returns a Watch that knows no steps yet.
+func New(clock func() time.Duration) *Watch {
+	w := &Watch{clock: clock}
+	w.steps.Store(new([]*Step))
+	return w
+}
+
+// Step is what one goroutine does again and again. A nil Step notes nothing.
+type Step struct {
+	name    string
+	clock   func() time.Duration
+	taken   func() time.Duration // in the place of began, where it is not nil
+	allowed time.Duration        // is not counted
+	began   atomic.Int64         // by the clock, and one more; 0 between two steps
+}
+
+// Step returns a new step, which is known until Remove.
+func (w *Watch) Step(name string) *Step {
+	if w == nil {
+		return nil
+	}
+	s := &Step{name: name, clock: w.clock}
+	w.change(func(all []*Step) []*Step { return append(slices.Clone(all), s) })
+	return s
+}
+
+// Allow has so much of the step's time not counted.
+func (s *Step) Allow(d time.Duration) *Step {
+	s.allowed = d
+	return s
+}
+
+// Add has the Watch know a step of which taken returns how long it has taken, 0
+// between two.
+func (w *Watch) Add(name string, taken func() time.Duration) {
+	w.change(func(all []*Step) []*Step { return append(slices.Clone(all), &Step{name: name, taken: taken}) })
+}
+
+// Remove has the Watch forget a step.
+func (w *Watch) Remove(s *Step) {
+	if w != nil {
+		w.change(func(all []*Step) []*Step {
+			return slices.DeleteFunc(slices.Clone(all), func(one *Step) bool { return one == s })
+		})
+	}
+}
+
+func (w *Watch) change(to func([]*Step) []*Step) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next := to(*w.steps.Load())
+	w.steps.Store(&next)
+}
+
+// Begin notes that the step has begun.
+func (s *Step) Begin() {
+	if s != nil {
+		s.began.Store(int64(s.clock()) + 1)
+	}
+}
+
+// Continue notes that the step has begun, unless it is under way.
+func (s *Step) Continue() {
+	if s != nil {
+		s.began.CompareAndSwap(0, int64(s.clock())+1)
+	}
+}
+
+// End notes that it has ended.
+func (s *Step) End() {
+	if s != nil {
+		s.began.Store(0)
+	}
+}
+
+func (s *Step) has() time.Duration {
+	if s.taken != nil {
+		return s.taken()
+	}
+	if began := s.began.Load(); began != 0 {
+		return s.clock() - time.Duration(began-1) - s.allowed
+	}
+	return 0
+}
+
+// Hang is a step that has not ended for too long.
+type Hang struct {
+	Step string
+	For  time.Duration
+}
+
+func (h *Hang) Error() string {
+	return fmt.Sprintf("this replica hangs: its step %q has not ended for %v", h.Step, h.For.Round(time.Millisecond))
+}
+
+// Hangs returns the step under way that has taken longest, if that is more than
+// bound; else nil.
+func (w *Watch) Hangs(bound time.Duration) *Hang {
+	if w == nil {
+		return nil
+	}
+	var worst *Hang
+	for _, s := range *w.steps.Load() {
+		if has := s.has(); has > bound {
+			worst, bound = &Hang{s.name, has}, has
+		}
+	}
+	return worst
+}

@@ -1,0 +1,98 @@
+package master
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/internal/progress"
+)
+
+// watchProgress ends an office one of whose steps hangs for longer than the lease:
+// a write to the log, an entry that is applied, an answer, a mutex. It takes no mutex
+// itself. The replica falls silent by the same watch, so that the others elect a
+// master, also where nothing here goes on.
+func (m *Master) watchProgress(ctx context.Context) {
+	tick := time.NewTicker(m.opts.LeaseTerm / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			m.lookForHangs()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// lookForHangs ends the office if a step hangs.
+func (m *Master) lookForHangs() {
+	h := m.opts.Progress.Hangs(m.opts.LeaseTerm)
+	if h == nil {
+		m.hanging.Store(nil)
+		return
+	}
+	o := m.watched.Swap(nil)
+	if o == nil || o.ended() {
+		return
+	}
+	m.hanging.Store(h)
+	m.vitals.resignedFor(h.Step)
+	o.lease.Drop()
+	go o.end(h) // which may hang as well
+}
+
+// ended reports whether the office has.
+func (o *office) ended() bool {
+	select {
+	case <-o.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Hangs is an error while a step hangs with which this replica has lost its office,
+// or one that has taken so long that the replica is of no use. It takes no mutex.
+func (m *Master) Hangs() error {
+	h := m.opts.Progress.Hangs(stalledAfter)
+	if m.hanging.Load() != nil {
+		h = m.opts.Progress.Hangs(m.opts.LeaseTerm)
+	}
+	if h == nil {
+		return nil
+	}
+	return h
+}
+
+// tryMutexes takes the mutexes that calls take, again and again. It hangs where one
+// of them is held.
+func (m *Master) tryMutexes(ctx context.Context) {
+	step := m.opts.Progress.Step("mutex")
+	defer m.opts.Progress.Remove(step)
+	tick := time.NewTicker(m.opts.LeaseTerm / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			m.takeMutexes(step)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (m *Master) takeMutexes(step *progress.Step) {
+	step.Begin()
+	defer step.End()
+	m.mu.Lock()
+	o := m.office
+	m.mu.Unlock()
+	if o == nil {
+		return
+	}
+	for _, mu := range []sync.Locker{&o.mu, &o.accounting.mu, &o.endings.mu, &o.turns.mu, &o.batcher.mu} {
+		mu.Lock()
+		mu.Unlock() //lint:ignore SA2001 it is enough to have had it
+	}
+}

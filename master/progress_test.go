@@ -1,0 +1,89 @@
+package master
+
+import (
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	_ "github.com/stoutlock/stout/internal/bubbles"
+	"github.com/stoutlock/stout/internal/progress"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// TestMasterThatHangsLosesItsOffice: a stage of a write hangs, and within two terms
+// of the lease the office is over. The probes report it until the stage goes on.
+func TestMasterThatHangsLosesItsOffice(t *testing.T) {
+	for step, hang := range map[string]func(o *batcherOptions, until chan struct{}){
+		"propose": func(o *batcherOptions, until chan struct{}) {
+			submit := o.Submit
+			o.Submit = func(b state.Batch) func() (*state.Outcome, error) { <-until; return submit(b) }
+		},
+		"answer": func(o *batcherOptions, until chan struct{}) {
+			accepted := o.Accepted
+			o.Accepted = func(p time.Duration, out *state.Outcome) { <-until; accepted(p, out) }
+		},
+	} {
+		t.Run(step, func(t *testing.T) {
+			one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+				o := openOffice(t, n)
+				synctest.Wait()
+				until := make(chan struct{})
+				hang(&o.batcher.opts, until)
+				go func() { _, _ = o.batcher.Do(open("s")) }()
+				began := time.Now()
+				<-o.done
+				if took := time.Since(began); took > 2*leaseTerm {
+					t.Errorf("in office for %v", took)
+				}
+				if err := m.Hangs(); err == nil || !strings.Contains(err.Error(), step) || m.Vitals().Resigned[step] != 1 {
+					t.Errorf("it says %v, and has resigned %v", err, m.Vitals().Resigned)
+				}
+				time.Sleep(leaseTerm)
+				if n.master.inOffice() != nil || m.Hangs() == nil {
+					t.Errorf("another office while it hangs, and says %v", m.Hangs())
+				}
+				close(until)
+				time.Sleep(leaseTerm)
+				if openOffice(t, n) == o || m.Hangs() != nil {
+					t.Errorf("it goes on, and says %v", m.Hangs())
+				}
+			})
+		})
+	}
+}
+
+// TestHeldMutexEndsTheOffice: the batches that renew the lease need none of these
+// mutexes, so that a master would stay in office and serve nobody.
+func TestHeldMutexEndsTheOffice(t *testing.T) {
+	for name, mutex := range map[string]func(m *Master, o *office) sync.Locker{
+		"master":     func(m *Master, _ *office) sync.Locker { return &m.mu },
+		"office":     func(_ *Master, o *office) sync.Locker { return &o.mu },
+		"accounting": func(_ *Master, o *office) sync.Locker { return &o.accounting.mu },
+		"turns":      func(_ *Master, o *office) sync.Locker { return &o.turns.mu },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var now atomic.Int64 // a bubble's time stands still while anybody waits for a mutex
+			watch := progress.New(func() time.Duration { return time.Duration(now.Load()) })
+			inCell(t, 1, Options{Drift: 0.01, Progress: watch}, func(t *testing.T, c *fakeCell) {
+				n := c.office("r1")
+				m, o := n.master, openOffice(t, n)
+				held := mutex(m, o)
+				held.Lock()
+				defer held.Unlock()
+				go m.takeMutexes(watch.Step("mutex"))
+				for now.Add(int64(leaseTerm)); watch.Hangs(leaseTerm) == nil; now.Add(int64(leaseTerm)) {
+					runtime.Gosched()
+				}
+				m.lookForHangs()
+				<-o.done
+				if err := m.Hangs(); err == nil || o.leaseValid() {
+					t.Errorf("it says %v, and has its lease: %v", err, o.leaseValid())
+				}
+			})
+		})
+	}
+}
