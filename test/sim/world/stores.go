@@ -91,7 +91,8 @@ func (s watchedVotes) SetUint64(key []byte, value uint64) error {
 	return err
 }
 
-// watchedSnapshots reports each snapshot that is finished.
+// watchedSnapshots notes the latest snapshot that is finished. A replica's own may be
+// finished after a later one that a leader has sent.
 type watchedSnapshots struct {
 	raft.SnapshotStore
 	d *mounted
@@ -115,7 +116,9 @@ type watchedSink struct {
 func (s watchedSink) Close() error {
 	err := s.SnapshotSink.Close()
 	if err == nil && !s.d.p.dead() {
-		s.d.snapshot = s.end
+		if s.end.index >= s.d.snapshot.index {
+			s.d.snapshot = s.end
+		}
 		s.d.w.ambush(s.d.p.m)
 	}
 	return err
