@@ -377,8 +377,8 @@ func (m *Master) move(ctx context.Context) error {
 		}
 		s := m.log.State()
 		i := slices.IndexFunc(now.Members, func(is cell.MemberStatus) bool {
-			put, ok := s.Member(is.ID, is.Directory)
-			return ok && put.Put && put.RaftAddr != is.At
+			put, _ := s.MemberNamed(is.ID) // the table may lack the directory yet
+			return put.Put && put.RaftAddr != is.At
 		})
 		if i < 0 {
 			return nil

@@ -355,6 +355,26 @@ func TestOneChangeAtATime(t *testing.T) {
 	})
 }
 
+// TestMoveOfANewDirectory: a directory that is to take a member's place moves with it,
+// also before the table has a row for it.
+func TestMoveOfANewDirectory(t *testing.T) {
+	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
+		c.set(func(f *fakeConf) {
+			f.behind[newDirectory] = 1 << 20 // it never catches up
+			f.change(cell.AddNonvoter, standing("r3", newDirectory, false))
+		})
+		if _, err := m.Set(t.Context(), SetRequest{ID: "r3", SetMemberRequest: lockapi.SetMemberRequest{RaftAddr: text("moved:1")}}); err != nil {
+			t.Fatal(err)
+		}
+		now, _ := m.members.Membership()
+		for _, s := range now.Members {
+			if s.ID == "r3" && s.At != "moved:1" {
+				t.Errorf("%s of %s is at %s", s.Directory, s.ID, s.At)
+			}
+		}
+	})
+}
+
 // TestHalfIsNoRefusal: what keeps the second entry of a change from being made, when
 // the first has come about, is told as an outcome that is not known.
 func TestHalfIsNoRefusal(t *testing.T) {
