@@ -138,8 +138,8 @@ func (p *process) ask(ctx context.Context, id string) (admission.Card, error) {
 	}()
 	select {
 	case a := <-got:
-		if a.err == nil && p.m.process == p && p.m.leads() {
-			w.judge.roster.heard[admission.ServerID(a.card.ID, a.card.Directory)] = w.now()
+		if a.err == nil {
+			p.hears(admission.ServerID(a.card.ID, a.card.Directory))
 		}
 		p.point()
 		return a.card, a.err
@@ -147,6 +147,13 @@ func (p *process) ask(ctx context.Context, id string) (admission.Card, error) {
 		return admission.Card{}, ctx.Err()
 	case <-p.gone.Done():
 		return admission.Card{}, errReset
+	}
+}
+
+// hears notes that a directory has answered a leader.
+func (p *process) hears(server string) {
+	if p.m.process == p && p.m.leads() {
+		p.m.w.judge.roster.heard[server] = p.m.w.now()
 	}
 }
 
@@ -304,21 +311,47 @@ func (w *world) secondThoughts() {
 
 func (w *world) replace(m *machine) { go w.command(m.id, m.disk.who.Directory) }
 
-// command goes to each replica, until the master has taken it.
+// command goes to each replica, until the master has taken it. A copy may come late.
 func (w *world) command(id, directory string) {
-	d := &demand{kind: replaces, name: id, directory: directory}
+	q := lockapi.ReplaceMemberRequest{Directory: directory, InPlaceOf: w.judge.roster.latest().directory(id)}
+	if q.InPlaceOf == "" {
+		return // the cell has no such member, as stout says then
+	}
+	if w.chance(3) {
+		w.later(between(w.rng, 100*time.Millisecond, 20*time.Second), func() {
+			if !w.mended {
+				w.stats.check("late replacement")
+				w.send(id, q)
+			}
+		})
+	}
+	w.send(id, q)
+}
+
+// send sends a command.
+func (w *world) send(id string, q lockapi.ReplaceMemberRequest) {
+	d := &demand{kind: replaces, name: id, directory: q.Directory, inPlaceOf: q.InPlaceOf}
 	w.judge.demanded(d)
+	if s := w.steward; s != nil {
+		s.begun++
+		s.sending++
+		defer func() { s.sending-- }()
+	}
 	for _, m := range w.machines {
 		p := m.process
 		if p == nil || p.master == nil {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(p.gone, 5*time.Second)
-		err := p.master.Replace(ctx, master.ReplaceRequest{Caller: w.operator(), ID: id, ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: directory}})
+		err := p.master.Replace(ctx, master.ReplaceRequest{Caller: w.operator(), ID: id, ReplaceMemberRequest: q})
 		cancel()
-		w.trace.note("operator", "replace %s by %s through %s: %v", id, directory, m.id, err)
+		w.trace.note("operator", "replace %s by %s in place of %s through %s: %v", id, q.Directory, q.InPlaceOf, m.id, err)
 		switch {
-		case err == nil, p.dead(), isUnknown(err):
+		case err == nil:
+			w.judge.look()
+			d.over = true
+			return
+		case p.dead(), isUnknown(err):
 			return
 		case !errors.Is(err, lockapi.CodeNoMaster):
 			w.judge.declined(d, err)
@@ -343,19 +376,37 @@ func (w *world) whole() bool {
 }
 
 // tend is the operator at the end, when nothing fails any more: whoever asks for the
-// place of its name is admitted, and a founding that came to nothing is begun anew.
+// place of its name is admitted, a machine whose settings name no member any more is
+// started to join, and a founding that came to nothing is begun anew.
 func (w *world) tend() {
 	for w.steward != nil && w.steward.mixes {
 		w.steward.upgrades()
 	}
 	for ; !w.isOver(); w.until(time.Second) {
 		for _, m := range w.machines {
+			if m.strays() {
+				w.stats.check("machine whose settings name no member")
+				m.crash()
+				m.joins = true
+				m.restart(false)
+			}
 			if w.wants(m) {
 				w.replace(m)
 			}
 		}
 		w.beginAnew()
 	}
+}
+
+// strays reports whether a machine waits for an answer of a cell of which its settings
+// name no other member.
+func (m *machine) strays() bool {
+	if m.w.steward == nil || m.joins || m.process == nil || !m.process.stranger {
+		return false
+	}
+	return !slices.ContainsFunc(m.names(), func(name string) bool {
+		return name != m.id && m.w.judge.roster.latest().hasServer(m.w.machine(name).disk.who.ServerID())
+	})
 }
 
 // wants reports whether a machine waits for the place that a directory of its name

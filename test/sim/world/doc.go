@@ -25,7 +25,9 @@
 // changes rights all the time, guests do what they may and what they may not,
 // and the judge makes out of the log by itself who may do what (rights.go). In a
 // quarter of them members come and go (steward.go), and the judge wants to know what
-// each change of the configuration and of the table of members is for (roster.go).
+// each change of the configuration and of the table of members is for (roster.go). Some
+// of these begin with a cell of five of which one is away while another is replaced or
+// added (absentee.go).
 // In a quarter somebody reads histories at any replica, and the judge makes out
 // of the commands what each ending was and how long was waited (histories.go).
 package world

@@ -85,6 +85,7 @@ func (w *world) play() {
 	for w.now() < 8*time.Second && !w.hasMaster() && !w.isOver() { // the first election
 		w.until(50 * time.Millisecond)
 	}
+	w.steward.absentee()
 	for w.step = 1; w.step <= w.opts.Steps && !w.failed(); w.step++ {
 		if n := weighed(w.script, w.profile.weights); n > 0 {
 			a := &actions[n]

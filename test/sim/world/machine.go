@@ -166,7 +166,7 @@ func (p *process) open() {
 	if m.w.judge.roster.gone[p.disk.who.ServerID()] {
 		m.w.fail("%s goes on with a directory that was removed", m.id)
 	}
-	m.w.judge.roster.runs(p.disk.who.ServerID())
+	m.w.judge.roster.runs(p.disk.who.ServerID(), m.w.now())
 	log = log.With().Logger()
 	p.master = master.New(watched{p.replica, p}, p.replica, master.Options{
 		Cell: "sim", ID: m.id, Version: "sim", LeaseTerm: p.replica.LeaseTerm(), Drift: p.replica.Drift(),

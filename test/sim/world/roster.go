@@ -34,16 +34,22 @@ type roster struct {
 	ran     map[string]bool          // by server id: a process of it has run
 	gone    map[string]bool          // by server id: it has ended as one that was removed
 	left    map[string]time.Duration // by server id: when its last process ended
+	away    map[string]outage        // by server id: when it did not run last
 	heard   map[string]time.Duration // by server id: when it answered a leader last
 	since   time.Duration            // when the present office was opened
 }
 
 func newRoster() roster {
-	return roster{came: map[string]*demand{}, ran: map[string]bool{}, gone: map[string]bool{}, left: map[string]time.Duration{}, heard: map[string]time.Duration{}}
+	return roster{came: map[string]*demand{}, ran: map[string]bool{}, gone: map[string]bool{}, left: map[string]time.Duration{}, away: map[string]outage{}, heard: map[string]time.Duration{}}
 }
 
 // runs and leaves: a process with a directory runs from then on, or does not any more.
-func (r *roster) runs(server string) { r.ran[server] = true }
+func (r *roster) runs(server string, now time.Duration) {
+	if r.ran[server] {
+		r.away[server] = outage{r.left[server], now}
+	}
+	r.ran[server] = true
+}
 
 func (r *roster) leaves(server string, now time.Duration) { r.left[server] = now }
 
@@ -79,6 +85,16 @@ func (c conf) has(name string) bool {
 	return slices.ContainsFunc(c.Servers, func(s raft.Server) bool { n, _ := admission.Split(string(s.ID)); return n == name })
 }
 
+// directory is the one of a name that was taken in last; empty for no member.
+func (c conf) directory(name string) (directory string) {
+	for id := range c.all() {
+		if n, d := admission.Split(id); n == name {
+			directory = d
+		}
+	}
+	return directory
+}
+
 func (c conf) server(id string) (raft.Server, bool) {
 	i := slices.IndexFunc(c.Servers, func(s raft.Server) bool { return string(s.ID) == id })
 	if i < 0 {
@@ -110,13 +126,25 @@ const (
 // demand is one call for a change of the members.
 type demand struct {
 	kind, name, directory string
+	inPlaceOf             string // the directory that the member is to have, as the caller has seen it
 	addr, url             string
 	stays                 bool
 	over                  bool // it has no effect any more
 	done                  bool // it has had one
+	begun                 bool // see meant
 }
 
-func (d *demand) String() string { return fmt.Sprintf("%s %s %s", d.kind, d.name, d.directory) }
+func (d *demand) String() string {
+	return fmt.Sprintf("%s %s %s (%s)", d.kind, d.name, d.directory, d.inPlaceOf)
+}
+
+// meant reports whether a call was made for the directory that its member has as the
+// latest. A removal that has begun goes on.
+func (d *demand) meant(before conf) bool {
+	now := d.inPlaceOf == before.directory(d.name)
+	d.begun = d.begun || now && d.kind == removes
+	return now || d.begun
+}
 
 // demanded: a call is made.
 func (j *judge) demanded(d *demand) { j.roster.demands = append(j.roster.demands, d) }
@@ -253,8 +281,10 @@ func (j *judge) mayCome(name, directory string, s raft.Server) string {
 	if s.Suffrage == raft.Voter {
 		return "nobody has a vote from the beginning"
 	}
+	before := j.roster.confs[len(j.roster.confs)-2]
 	asked := j.roster.asked(func(d *demand) bool {
-		return (d.kind == adds || d.kind == replaces) && d.name == name && d.directory == directory
+		fits := d.kind == adds || d.kind == replaces && d.inPlaceOf == before.directory(name)
+		return fits && d.name == name && d.directory == directory
 	})
 	delete(j.roster.came, string(s.ID))
 	delete(j.roster.gone, string(s.ID))
@@ -270,42 +300,6 @@ func (j *judge) mayCome(name, directory string, s raft.Server) string {
 	}
 	return ""
 }
-
-// mayReplaceUnasked says why a directory may not be the one that a master takes in
-// unasked. A directory that was a member is an operator's business, and so is a cell
-// of which another member is gone. No silence is counted that is not one office's.
-func (j *judge) mayReplaceUnasked(name, server string) string {
-	before := j.roster.confs[len(j.roster.confs)-2]
-	if j.w.steward.autoReplace() == 0 || !before.has(name) {
-		return "nobody has asked for it"
-	}
-	now, after := j.w.now(), j.w.steward.after
-	least := time.Duration(float64(after) / (1 + drift*j.w.opts.Skew))
-	if now-j.roster.since < least {
-		return fmt.Sprintf("nobody has asked for it, and the office is %v old, of %v", now-j.roster.since, after)
-	}
-	for _, c := range j.roster.confs[:len(j.roster.confs)-1] {
-		if c.hasServer(server) {
-			return "nobody has asked for it, and it was a member before"
-		}
-	}
-	for id, voter := range before.all() {
-		other, _ := admission.Split(id)
-		m := j.w.machine(other)
-		up := m.process != nil && m.process.runsAs(id)
-		switch {
-		case !voter:
-		case other == name && !up && now-j.roster.heard[id] < least: // it may have run, and been cut off
-			return fmt.Sprintf("nobody has asked for it, and %s was heard %v ago, of %v", id, now-j.roster.heard[id], after)
-		case other != name && !up && now-j.roster.left[id] > lookedAgo:
-			return fmt.Sprintf("nobody has asked for it, and %s has been away for %v", id, now-j.roster.left[id])
-		}
-	}
-	return ""
-}
-
-// lookedAgo is more than a master's look at the members and the change after it take.
-const lookedAgo = 8 * time.Second
 
 // runsAs reports whether the process is that of a member's directory.
 func (p *process) runsAs(server string) bool {
@@ -358,13 +352,17 @@ func (j *judge) mayMove(name string, s raft.Server) string {
 	return ""
 }
 
-// mayGo reports whether a directory may go: its name was to be removed, or another of
-// its name has its place or had been meant to have it.
+// mayGo reports whether a directory may go: its name was to be removed, another of its
+// name has come after it, or one that had come before it is to keep the place.
 func (j *judge) mayGo(before, next conf, name string, was raft.Server) bool {
-	if next.has(name) {
+	_, directory := admission.Split(string(was.ID))
+	if next.has(name) && before.directory(name) != directory {
 		return true
 	}
-	return j.roster.open(func(d *demand) bool { return d.kind == removes && d.name == name })
+	return j.roster.open(func(d *demand) bool {
+		keeps := d.kind == replaces && next.hasServer(admission.ServerID(name, d.directory))
+		return d.name == name && (d.kind == removes || keeps) && d.meant(before)
+	})
 }
 
 // tabled: an entry has changed the table of members. Nothing of what was put there for
@@ -457,14 +455,15 @@ func (w *world) unsettled() string {
 		return "a change of the members is under way"
 	}
 	now, s := w.judge.roster.latest(), w.judge.latest()
-	for i, in := range now.Servers {
+	for _, in := range now.Servers {
 		name, directory := admission.Split(string(in.ID))
 		at := addressIn(in)
 		row, noted := s.Member(name, directory)
 		m := w.machine(name)
-		stays := slices.ContainsFunc(now.Servers[:i], func(before raft.Server) bool { return string(before.ID) == m.disk.who.ServerID() })
 		switch {
-		case in.Suffrage == raft.Nonvoter && (now.votes(name) || stays): // one that is to have the place, and never comes, holds nothing up
+		case in.Suffrage == raft.Nonvoter && now.directory(name) != directory:
+			return fmt.Sprintf("%s is a member, and another directory of its name has come after it", in.ID)
+		case in.Suffrage == raft.Nonvoter && now.votes(name): // one that is to have the place, and never comes, holds nothing up
 		case !noted || row.RaftAddr != at || row.Stays != (in.Suffrage == raft.Nonvoter):
 			return fmt.Sprintf("the configuration has %v, and the table %+v", in, row)
 		case m.disk.who.ServerID() != string(in.ID) || m.process == nil || m.process.replica == nil:

@@ -29,8 +29,11 @@ type steward struct {
 	after   time.Duration // of silence a directory is replaced unasked; 0 = never
 	ports   int           // that were given to machines
 	calling int           // calls under way, or whose change may be
+	sending int           // replacements under way
+	begun   int           // calls and replacements
 	resting bool          // no call is made
 	mixes   bool          // the machines run several releases at first
+	five    bool          // a cell of five begins with a member that is away: see absentee
 }
 
 // newSteward draws whether there is one. The draw is of its own: the other runs are
@@ -40,7 +43,11 @@ func newSteward(w *world) *steward {
 	if rng.IntN(4) > 0 && !w.opts.Members {
 		return nil
 	}
-	return &steward{w: w, rng: rng, after: pick(rng, 0, 0, 3*time.Second, 12*time.Second), mixes: rng.IntN(3) == 0}
+	s := &steward{w: w, rng: rng, after: pick(rng, 0, 0, 3*time.Second, 12*time.Second), mixes: rng.IntN(3) == 0}
+	if s.five = rng.IntN(3) == 0; s.five {
+		s.after, s.resting = 12*time.Second, true
+	}
+	return s
 }
 
 func (s *steward) autoReplace() time.Duration {
@@ -128,7 +135,7 @@ func (s *steward) leavesBehind() {
 }
 
 func (s *steward) serve() {
-	for !s.w.hasMaster() && !s.w.isOver() {
+	for (!s.w.hasMaster() || s.five) && !s.w.isOver() {
 		s.w.until(100 * time.Millisecond)
 	}
 	for pace := pick(s.rng, 200*time.Millisecond, 2*time.Second, 8*time.Second); !s.w.mended && !s.w.isOver(); {
@@ -302,9 +309,19 @@ func (s *steward) remove(ctx context.Context, name string) {
 	if name == "" {
 		return
 	}
-	s.call(ctx, &demand{kind: removes, name: name}, func(ctx context.Context, m *master.Master) error {
-		return m.Remove(ctx, master.RemoveRequest{Caller: s.w.operator(), ID: name})
-	})
+	directory := s.w.judge.roster.latest().directory(name)
+	remove := func(ctx context.Context, m *master.Master) error {
+		return m.Remove(ctx, master.RemoveRequest{Caller: s.w.operator(), ID: name, RemoveMemberRequest: lockapi.RemoveMemberRequest{Directory: directory}})
+	}
+	if s.rng.IntN(3) == 0 { // a copy comes late
+		s.w.later(between(s.rng, 100*time.Millisecond, 20*time.Second), func() {
+			if !s.resting && !s.w.mended {
+				s.w.stats.check("late removal")
+				s.call(ctx, &demand{kind: removes, name: name, inPlaceOf: directory}, remove)
+			}
+		})
+	}
+	s.call(ctx, &demand{kind: removes, name: name, inPlaceOf: directory}, remove)
 }
 
 // set gives or takes a vote, or tells of another address.
@@ -343,7 +360,9 @@ func (s *steward) set(ctx context.Context, name, suffrage string, moves bool) {
 func (s *steward) call(ctx context.Context, d *demand, do func(context.Context, *master.Master) error) {
 	s.calling++
 	defer func() { s.calling-- }()
-	alone := s.calling == 1
+	s.begun++
+	before := s.begun
+	alone := s.calling == 1 && s.sending == 0
 	s.w.judge.demanded(d)
 	for range 3 {
 		for _, m := range s.w.machines {
@@ -363,7 +382,7 @@ func (s *steward) call(ctx context.Context, d *demand, do func(context.Context, 
 				s.w.until(6 * time.Second) // it may come about yet
 				return
 			case err == nil:
-				s.w.judge.agreed(d, alone && s.calling == 1)
+				s.w.judge.agreed(d, alone && s.begun == before)
 				return
 			case !errors.Is(err, lockapi.CodeNoMaster):
 				s.w.judge.declined(d, err)

@@ -78,6 +78,7 @@ func exchange[Q, A any](t *wire, to raft.ServerID, q *Q, a *A, data []byte) erro
 			return got.Error
 		}
 		*a = *got.Response.(*A)
+		t.p.hears(string(to))
 		return nil
 	case <-timeout.C:
 		return errTimeout

@@ -182,7 +182,7 @@ func (c *clock) bend(rate float64) {
 // run plays the script and returns what broke, or nil.
 func (w *world) run() *Failure {
 	size := 3
-	if w.script.IntN(5) == 0 {
+	if w.script.IntN(5) == 0 || w.steward != nil && w.steward.five {
 		size = 5
 	}
 	w.lease = time.Second << w.script.IntN(3)
