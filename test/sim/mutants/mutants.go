@@ -60,6 +60,7 @@ var profiles = map[string]string{
 	"client-lease-from-answer": "late answers",
 	"handle-used-twice":        "late copies",
 	"orphans-not-released":     "late requests",
+	"orphans-looked-for-once":  "late acquires",
 	"keepalive-without-lease":  "outlived office",
 	"name-taken-back":          "second thoughts",
 }

@@ -69,6 +69,7 @@ var actions = []action{
 	// Special profiles have these (see special).
 	{"second thoughts", 0, (*world).secondThoughts},
 	{"outlived office", 0, (*world).outlived},
+	{"late acquire", 0, (*world).lateAcquire},
 }
 
 // play runs the script.

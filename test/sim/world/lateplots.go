@@ -6,11 +6,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
 // Plots in which something comes late that is true no more, or not yet: a
-// snapshot, a heartbeat, an event, a list.
+// snapshot, a heartbeat, an event, a list, a request.
 
 // lateSnapshot: a replica that was cut off for longer than a lease gets a
 // snapshot that stands for all there is, and is elected before it stores
@@ -210,4 +211,32 @@ func (u *user) followsOnce(ctx context.Context) {
 		}
 		u.w.judge.followed(u.name+" for a while", f, &change)
 	}
+}
+
+// lateAcquire: a Lock is given up while its request is on its way, the SDK looks its
+// session through, and the request arrives then. The SDK releases what that has got.
+func (w *world) lateAcquire() {
+	u := w.anyUser()
+	ctx, cancel := context.WithTimeout(u.ctx, 10*time.Second)
+	s, err := u.client.NewSession(ctx, client.WithTTL(3*time.Second), client.WithName(u.name+" late"))
+	cancel()
+	if err != nil {
+		return
+	}
+	late := between(w.script, time.Second, 8*time.Second)
+	for _, m := range w.machines {
+		w.net.lag[[2]string{u.name, m.id}] = late
+	}
+	w.later(10*time.Millisecond, w.heal)
+	patience := between(w.script, 15*time.Millisecond, 100*time.Millisecond)
+	l := u.anyWant()
+	ctx, cancel = context.WithTimeout(u.ctx, patience)
+	_, err = s.Lock(ctx, l.path, l.options()...)
+	cancel()
+	if w.until(late); err != nil {
+		u.sweeps(u.ctx, s)
+	}
+	ctx, cancel = context.WithTimeout(u.ctx, 10*time.Second)
+	_ = s.Close(ctx)
+	cancel()
 }

@@ -13,13 +13,7 @@ import (
 
 // lock takes a lock through the SDK, works, and releases it.
 func (u *user) lock(ctx context.Context, s *client.Session, l want) {
-	opts := []client.LockOption{client.Wait(between(u.rng, 10*time.Millisecond, 8*time.Second)), client.LockDelay(u.delay())}
-	if l.mode == lockapi.Shared {
-		opts = append(opts, client.Shared())
-	}
-	if l.max > 0 {
-		opts = append(opts, client.Limit(int(l.max)))
-	}
+	opts := append(l.options(), client.Wait(between(u.rng, 10*time.Millisecond, 8*time.Second)), client.LockDelay(u.delay()))
 	floor := u.w.judge.floor()
 	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -62,6 +56,17 @@ func (u *user) lock(ctx context.Context, s *client.Session, l want) {
 			delete(u.served, l.path)
 		}
 	}
+}
+
+// options are how the lock is wanted of the SDK.
+func (l want) options() (opts []client.LockOption) {
+	if l.mode == lockapi.Shared {
+		opts = append(opts, client.Shared())
+	}
+	if l.max > 0 {
+		opts = append(opts, client.Limit(int(l.max)))
+	}
+	return opts
 }
 
 // pace keeps a program whose calls fail at once from doing nothing else.

@@ -22,6 +22,10 @@ var special = []struct {
 		p.acts(30, "client cut off", "slow network", "fair network")
 		p.again = 3
 	}},
+	{"late acquires", func(p *profile) {
+		p.calm()
+		p.acts(3, "late acquire")
+	}},
 	{"late requests", func(p *profile) {
 		p.calm()
 		p.acts(30, "slow network", "fair network")
