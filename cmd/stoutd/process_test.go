@@ -26,7 +26,7 @@ func TestStopThatHangsEnds(t *testing.T) {
 			if orderly {
 				stopped()
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if ended == orderly {
 				t.Errorf("in good order: %v; ended: %v", orderly, ended)
