@@ -22,7 +22,7 @@ import (
 
 // TestMain lets tests wait for elections and disks together.
 func TestMain(m *testing.M) {
-	testrun.Wait(16)
+	testrun.Wait(32)
 	os.Exit(m.Run())
 }
 

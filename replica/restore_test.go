@@ -3,9 +3,11 @@ package replica
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,28 +50,28 @@ func TestFoundedFromABackup(t *testing.T) {
 		id, err := from.Found(o, 5000)
 		must(t, err)
 		ids[id] = true
-		for first := true; ; first = false { // starts
-			r := start(t, o)
-			if s := r.State(); first {
-				if l, held := s.Lock("/a"); s.SessionCount() != 0 || !held || l.DelayMS != state.DelayOfNone || s.LastToken() != 5000 || s.Revision != 5000 {
-					t.Errorf("%d sessions, lock %+v, token %d, revision %d", s.SessionCount(), l, s.LastToken(), s.Revision)
-				}
-				if !s.Office.Open || s.Office.LeaseMS != state.MaxLeaseMS {
-					t.Errorf("the first master waits for %+v", s.Office)
-				}
-			}
-			lead(t, r)
-			if r.CellID() != id || len(r.Members()) != 1 {
-				t.Errorf("cell %s with %v, want %s", r.CellID(), r.Members(), id)
-			}
-			must(t, r.Close())
-			if !first {
-				break
-			}
-		}
 		if _, err := from.Found(o, 6000); err == nil || !strings.Contains(err.Error(), "is not empty") {
 			t.Errorf("founded again in the same directory: %v", err)
 		}
+		t.Run(fmt.Sprint(wal), func(t *testing.T) {
+			t.Parallel()
+			for _, first := range []bool{true, false} { // starts
+				r := start(t, o)
+				if s := r.State(); first {
+					if l, held := s.Lock("/a"); s.SessionCount() != 0 || !held || l.DelayMS != state.DelayOfNone || s.LastToken() != 5000 || s.Revision != 5000 {
+						t.Errorf("%d sessions, lock %+v, token %d, revision %d", s.SessionCount(), l, s.LastToken(), s.Revision)
+					}
+					if !s.Office.Open || s.Office.LeaseMS != state.MaxLeaseMS {
+						t.Errorf("the first master waits for %+v", s.Office)
+					}
+				}
+				lead(t, r)
+				if r.CellID() != id || len(r.Members()) != 1 {
+					t.Errorf("cell %s with %v, want %s", r.CellID(), r.Members(), id)
+				}
+				must(t, r.Close())
+			}
+		})
 	}
 	if len(ids) != 2 {
 		t.Errorf("ids %v", ids)
@@ -168,40 +170,43 @@ func TestFloorOfTheClock(t *testing.T) {
 func TestFoundedFromAStoppedReplica(t *testing.T) {
 	t.Parallel()
 	for _, entries := range []int{3, 150} {
-		o := options(t, 1)[0]
-		r := start(t, o)
-		_, epoch := lead(t, r)
-		for i := range entries {
-			op := &state.Transaction{Then: []state.Step{&state.Write{Path: "/f", Content: []byte{byte(i)}, Sum: make([]byte, 32)}}}
-			out, err := r.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{{Time: 7, Operation: op}}})()
-			if err != nil || !out.Accepted {
-				t.Fatalf("%+v, %v", out, err)
+		t.Run(strconv.Itoa(entries), func(t *testing.T) {
+			t.Parallel()
+			o := options(t, 1)[0]
+			r := start(t, o)
+			_, epoch := lead(t, r)
+			for i := range entries {
+				op := &state.Transaction{Then: []state.Step{&state.Write{Path: "/f", Content: []byte{byte(i)}, Sum: make([]byte, 32)}}}
+				out, err := r.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{{Time: 7, Operation: op}}})()
+				if err != nil || !out.Accepted {
+					t.Fatalf("%+v, %v", out, err)
+				}
 			}
-		}
-		want := r.State()
-		if _, err := OpenStopped(o); err == nil || !strings.Contains(err.Error(), "in use") {
-			t.Errorf("while it runs: %v", err)
-		}
-		must(t, r.Close())
-		old, err := OpenStopped(o)
-		must(t, err)
-		if !old.state.Equal(want) || old.CellID != r.CellID() || old.Last < want.Index {
-			t.Errorf("%d entries: it has revision %d up to entry %d, want %d up to %d", entries, old.Revision(), old.Last, want.Revision, want.Index)
-		}
-		next := o
-		next.DataDir = filepath.Join(t.TempDir(), "new")
-		id, err := old.Move(next, 5000)
-		must(t, err)
-		must(t, old.Close())
-		if _, err := Prepare(o); err == nil || !strings.Contains(err.Error(), "the cell was recovered from it, as the cell with id "+id) {
-			t.Errorf("the old directory: %v", err)
-		}
-		r = start(t, next)
-		lead(t, r)
-		if f, ok := r.State().File("/f"); r.CellID() != id || !ok || f.Content[0] != byte(entries-1) {
-			t.Errorf("cell %s has %+v", r.CellID(), f)
-		}
-		must(t, r.Close())
+			want := r.State()
+			if _, err := OpenStopped(o); err == nil || !strings.Contains(err.Error(), "in use") {
+				t.Errorf("while it runs: %v", err)
+			}
+			must(t, r.Close())
+			old, err := OpenStopped(o)
+			must(t, err)
+			if !old.state.Equal(want) || old.CellID != r.CellID() || old.Last < want.Index {
+				t.Errorf("%d entries: it has revision %d up to entry %d, want %d up to %d", entries, old.Revision(), old.Last, want.Revision, want.Index)
+			}
+			next := o
+			next.DataDir = filepath.Join(t.TempDir(), "new")
+			id, err := old.Move(next, 5000)
+			must(t, err)
+			must(t, old.Close())
+			if _, err := Prepare(o); err == nil || !strings.Contains(err.Error(), "the cell was recovered from it, as the cell with id "+id) {
+				t.Errorf("the old directory: %v", err)
+			}
+			r = start(t, next)
+			lead(t, r)
+			if f, ok := r.State().File("/f"); r.CellID() != id || !ok || f.Content[0] != byte(entries-1) {
+				t.Errorf("cell %s has %+v", r.CellID(), f)
+			}
+			must(t, r.Close())
+		})
 	}
 	o := options(t, 1)[0]
 	if _, err := OpenStopped(o); err == nil || !strings.Contains(err.Error(), "nothing to recover") {
@@ -238,7 +243,12 @@ func TestRecoveryThatIsKilled(t *testing.T) {
 
 	var left []string
 	wholly, data := disk.SyncFile, disk.SyncData
-	t.Cleanup(func() { disk.SyncFile, disk.SyncData = wholly, data })
+	hooked := true
+	t.Cleanup(func() {
+		if hooked {
+			disk.SyncFile, disk.SyncData = wholly, data
+		}
+	})
 	keep := func() {
 		left = append(left, filepath.Join(t.TempDir(), "left"))
 		must(t, os.CopyFS(left[len(left)-1], os.DirFS(top)))
@@ -250,9 +260,10 @@ func TestRecoveryThatIsKilled(t *testing.T) {
 	disk.SyncData = func(f *os.File) error { keep(); return data(f) }
 	_, err = old.Move(next, 5000)
 	must(t, err)
-	disk.SyncFile, disk.SyncData = wholly, data
+	disk.SyncFile, disk.SyncData, hooked = wholly, data, false
 	keep()
 	must(t, old.Close())
+	t.Parallel() // beside others from here on
 
 	untouched, begun, founded, over := 0, 0, 0, 0
 	for i, files := range left {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -27,7 +29,11 @@ import (
 // runs a command and succeeds if its exit code is the one expected, where that is
 // to be done in the background or by a shell.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"stout": main, "exits": exits})
+	commands := map[string]func(){"stout": main, "exits": exits}
+	if commands[filepath.Base(os.Args[0])] == nil {
+		testrun.Wait(8) // scripts wait for leases
+	}
+	testscript.Main(m, commands)
 }
 
 // TestScript runs testdata/script, which a real cell passes too: name its

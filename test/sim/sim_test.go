@@ -46,7 +46,7 @@ func TestSeedsRunClean(t *testing.T) {
 	var out bytes.Buffer
 	s := &settings{
 		seed: 1, seeds: uint64(testrun.Times(20, 200)), fresh: uint64(testrun.Times(0, 200)),
-		steps: testrun.Times(100, steps), skew: 1, jobs: runtime.NumCPU(), out: &out, say: &out,
+		steps: testrun.Times(70, steps), skew: 1, jobs: runtime.NumCPU(), out: &out, say: &out,
 	}
 	err := s.runSeeds(t.Context())
 	t.Log(out.String())
