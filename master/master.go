@@ -85,8 +85,8 @@ func New(log Log, members Membership, o Options) *Master {
 	}
 	m.opening = o.Progress.Step("open").Allow(stalledAfter) // with many sessions it takes a while
 	go m.run(ctx)
-	go m.watchProgress(ctx)
-	go m.tryMutexes(ctx)
+	go m.watchProgress(ctx, o.LeaseTerm)
+	go m.tryMutexes(ctx, o.LeaseTerm)
 	return m
 }
 

@@ -8,17 +8,17 @@ import (
 	"github.com/stoutlock/stout/internal/progress"
 )
 
-// watchProgress ends an office one of whose steps hangs for longer than the lease:
+// watchProgress ends an office one of whose steps hangs for longer than the lease's term:
 // a write to the log, an entry that is applied, an answer, a mutex. It takes no mutex
 // itself. The replica falls silent by the same watch, so that the others elect a
 // master, also where nothing here goes on.
-func (m *Master) watchProgress(ctx context.Context) {
-	tick := time.NewTicker(m.opts.LeaseTerm / 4)
+func (m *Master) watchProgress(ctx context.Context, term time.Duration) {
+	tick := time.NewTicker(term / 4)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			m.lookForHangs()
+			m.lookForHangs(term)
 		case <-ctx.Done():
 			return
 		}
@@ -26,8 +26,8 @@ func (m *Master) watchProgress(ctx context.Context) {
 }
 
 // lookForHangs ends the office if a step hangs.
-func (m *Master) lookForHangs() {
-	h := m.opts.Progress.Hangs(m.opts.LeaseTerm)
+func (m *Master) lookForHangs(term time.Duration) {
+	h := m.opts.Progress.Hangs(term)
 	if h == nil {
 		m.hanging.Store(nil)
 		return
@@ -67,10 +67,10 @@ func (m *Master) Hangs() error {
 
 // tryMutexes takes the mutexes that calls take, again and again. It hangs where one
 // of them is held.
-func (m *Master) tryMutexes(ctx context.Context) {
+func (m *Master) tryMutexes(ctx context.Context, term time.Duration) {
 	step := m.opts.Progress.Step("mutex")
 	defer m.opts.Progress.Remove(step)
-	tick := time.NewTicker(m.opts.LeaseTerm / 4)
+	tick := time.NewTicker(term / 4)
 	defer tick.Stop()
 	for {
 		select {

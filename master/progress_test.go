@@ -78,7 +78,7 @@ func TestHeldMutexEndsTheOffice(t *testing.T) {
 				for now.Add(int64(leaseTerm)); watch.Hangs(leaseTerm) == nil; now.Add(int64(leaseTerm)) {
 					runtime.Gosched()
 				}
-				m.lookForHangs()
+				m.lookForHangs(m.opts.LeaseTerm)
 				<-o.done
 				if err := m.Hangs(); err == nil || o.leaseValid() {
 					t.Errorf("it says %v, and has its lease: %v", err, o.leaseValid())

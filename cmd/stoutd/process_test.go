@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,13 +15,13 @@ func TestStopThatHangsEnds(t *testing.T) {
 	for _, orderly := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, signal := context.WithCancel(t.Context())
-			ended := false
-			stopped := endAnyway(ctx, 10*time.Second, func() { ended = true })
+			var ended atomic.Bool
+			stopped := endAnyway(ctx, 10*time.Second, func() { ended.Store(true) })
 			time.Sleep(time.Hour)
 			signal()
 			time.Sleep(10*time.Second - 1)
 			synctest.Wait()
-			if ended {
+			if ended.Load() {
 				t.Error("ended early")
 			}
 			if orderly {
@@ -28,8 +29,8 @@ func TestStopThatHangsEnds(t *testing.T) {
 			}
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
-			if ended == orderly {
-				t.Errorf("in good order: %v; ended: %v", orderly, ended)
+			if ended.Load() == orderly {
+				t.Errorf("in good order: %v; ended: %v", orderly, ended.Load())
 			}
 			stopped()
 		})
