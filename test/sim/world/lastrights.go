@@ -97,7 +97,7 @@ func (g *guest) watchesToTheEnd(ctx context.Context) error {
 	secret := g.secrets[len(g.secrets)-1]
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	for _, err := range g.newClient(ctx, secret).Watch(ctx, g.w.judge.annals.revision()) {
+	for _, err := range g.newClient(ctx, secret).Watch(ctx, g.w.judge.toldRevision()) {
 		if err != nil {
 			return err
 		}

@@ -106,11 +106,21 @@ func (j *judge) skipped(w *watcher, at lockapi.Compacted) {
 	j.told = max(j.told, j.annals.events[at.Revision].index)
 }
 
+// toldRevision is the latest revision that somebody may know of.
+func (j *judge) toldRevision() uint64 {
+	for r := j.annals.revision(); r > 0; r-- {
+		if j.annals.events[r].index <= j.told {
+			return r
+		}
+	}
+	return 0
+}
+
 // watches is a program beside the user's that is told events.
 func (u *user) watches(ctx context.Context) {
 	w := &watcher{who: u.name + "'s watcher", ctx: ctx, asked: anyEvents(u.rng)}
 	if u.rng.IntN(2) == 0 {
-		w.after = u.w.judge.annals.revision()
+		w.after = u.w.judge.toldRevision()
 	}
 	for ctx.Err() == nil && !u.w.isOver() {
 		u.w.judge.watchers[u.name] = w
