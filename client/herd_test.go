@@ -98,8 +98,8 @@ func TestStaleAnswersKeepNobody(t *testing.T) {
 		at := func(host string) int {
 			return f.count(func(r fakeRequest) bool { return r.host == host && isKeepalive(r) })
 		}
-		// Other calls share the choice of replica: whose turn it is when a keepalive is
-		// sent is a matter of chance.
+		// Keepalives share the choice of replica with other calls, so chance decides where
+		// each one goes.
 		for looks := 0; at("r2") == 0 || at("r3") == 0; looks++ {
 			if looks == 200 {
 				t.Fatalf("%d keepalives waited at r2, and %d went to r3; want some of both", at("r2"), at("r3"))

@@ -162,7 +162,7 @@ func (t *targets) any(avoid func(*endpoint) bool) *endpoint {
 func (t *targets) abandoned(gone func(base string) bool) bool {
 	k := t.known.Load()
 	for i, e := range k.all {
-		if !gone(e.base) && (i < k.given || !t.fails(e.base)) {
+		if !gone(e.base) && (i < k.given || !t.isPunished(e)) {
 			return false
 		}
 	}

@@ -45,23 +45,25 @@ func (e *otherCell) Error() string {
 
 func (e *otherCell) Is(target error) bool { return target == ErrOtherCell }
 
-// check refuses the answer of another cell's replica. What is asked of a replica
-// itself, and answers of whoever says no cell, are of no matter; nor are refusals in a cell
-// that has had no master yet: a founding that was cut off may begin anew, with another id.
+// check refuses the answer of another cell's replica. It passes answers about a replica
+// itself, answers without a cell, and refusals from a cell that has had no master yet: a
+// founding that was cut off may begin anew, with another id.
 func (s *sameCell) check(base string, q *call, status int, answer interface{ Get(string) string }) error {
-	is := answer.Get(lockapi.HeaderCell)
-	if is == "" || s.any || status >= 300 && answer.Get(lockapi.HeaderEpoch) == "0" {
+	if status >= 300 && answer.Get(lockapi.HeaderEpoch) == "0" {
 		return nil
 	}
 	switch q.path {
 	case lockapi.RouteCell, lockapi.RouteReplica, lockapi.RouteReady:
 		return nil
 	}
-	return s.is(base, is)
+	return s.checkID(base, answer.Get(lockapi.HeaderCell))
 }
 
-// is refuses what a replica says in another cell.
-func (s *sameCell) is(base, is string) error {
+// checkID refuses the id of another cell, which a replica at base gave; empty for none.
+func (s *sameCell) checkID(base, is string) error {
+	if is == "" || s.any {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.id == "" {

@@ -166,8 +166,8 @@ func TestStreamOfAnotherCell(t *testing.T) {
 	})
 }
 
-// TestWatchAfterWhatIsNotReached: where no replica has reached the revision that a caller
-// knows of, the caller is told so, and goes on with what comes.
+// TestWatchAfterWhatIsNotReached: if no replica has reached the caller's revision, the watch
+// yields Compacted and continues from the present one.
 func TestWatchAfterWhatIsNotReached(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		f.put("/a", "x")

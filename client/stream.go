@@ -121,10 +121,8 @@ func (w *watch) take(m *message) error {
 		if err := w.decode(m, &b, &b.Revision); err != nil {
 			return err
 		}
-		if b.Cell != "" && !w.c.calls.cell.any {
-			if err := w.c.calls.cell.is(w.at.base, b.Cell); err != nil {
-				return err
-			}
+		if err := w.c.calls.cell.checkID(w.at.base, b.Cell); err != nil {
+			return err
 		}
 		return w.mark(b.Revision)
 	case lockapi.StreamCompacted:

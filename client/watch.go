@@ -21,8 +21,8 @@ type Event struct {
 	// Compacted is set, and nothing else is, where the events that come next
 	// are not kept by any replica that is given, or that was learned and can be
 	// reached, or where the cell has not reached the revision that was given to
-	// Watch: read what matters again before going on. What follows are the events
-	// after Compacted.Revision.
+	// Watch: read what matters again before going on. The events after
+	// Compacted.Revision follow.
 	Compacted *lockapi.Compacted
 }
 

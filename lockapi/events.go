@@ -166,8 +166,8 @@ type EventList struct {
 	Revision uint64      `json:"revision"`
 }
 
-// Bookmark says that everything up to Revision is told. Revisions are those of the cell
-// with the id Cell: in another cell they count other changes.
+// Bookmark reports that everything up to Revision was sent. Cell is the id of the cell that
+// the revision belongs to: in another cell it counts other changes.
 type Bookmark struct {
 	Revision uint64 `json:"revision"`
 	Cell     string `json:"cell"`

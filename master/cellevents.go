@@ -58,8 +58,8 @@ type EventWatch interface {
 	// a caller that may not watch any more, and no_master where the replica does not
 	// answer by its own state any more.
 	Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error)
-	// Bounds are the smallest revision after which Read answers, and the one up to which
-	// everything is told here.
+	// Bounds returns the smallest revision after which Read answers, and the one up to
+	// which this replica shows events.
 	Bounds() (oldest, told uint64)
 	// Ready has a value when there may be more, and when the caller's credential or the
 	// replica's right to answer has ended. Wait for it after a Read that has found
@@ -188,7 +188,7 @@ func errCompacted(err error) error {
 	return ErrCompacted(gone.Oldest, gone.Revision, "events up to revision %d are not kept any more: read what matters, which is as of revision %d or later, and go on from there", gone.Oldest, gone.Revision)
 }
 
-// ErrCompacted is a refusal to tell events on from where a caller is.
+// ErrCompacted returns the error for a caller that has to read the state before it goes on.
 func ErrCompacted(oldest, present uint64, format string, args ...any) *lockapi.Error {
 	e := lockapi.Errorf(lockapi.CodeCompacted, format, args...)
 	e.Compacted = lockapi.Compacted{Oldest: oldest, Revision: present}

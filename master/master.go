@@ -36,7 +36,7 @@ type Master struct {
 	membersTurn  chan struct{} // has room for who changes the members, see exclusively
 
 	opening *progress.Step
-	watched atomic.Pointer[office]        // the present one, or the last: for who must take no mutex
+	watched atomic.Pointer[office]        // the present one, or the last; read without a mutex
 	hanging atomic.Pointer[progress.Hang] // with which an office ended; nil once it is over
 
 	mu      sync.Mutex

@@ -32,7 +32,7 @@ func (m *Master) ownState() (s *state.State, left time.Duration, err error) {
 // was acknowledged. The error is no_master while the replica, since it was started, has
 // not caught up with a master: its log may have more than it has applied, and it does not
 // know how much of that is committed. It is no_master as well before the first master of
-// a cell, whose founding may begin anew with another id of the cell, and before a cell that
+// a cell, since its founding may begin anew with another id, and before a cell that
 // is founded with access on has it on.
 func (m *Master) caughtUp() (s *state.State, asOf time.Duration, err error) {
 	asOf, known := m.log.AsOf() // before the state, which only goes on

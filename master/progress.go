@@ -8,7 +8,7 @@ import (
 	"github.com/stoutlock/stout/internal/progress"
 )
 
-// watchProgress ends an office one of whose steps hangs for longer than the lease's term:
+// watchProgress ends the office if one of its steps hangs for longer than the lease's term:
 // a write to the log, an entry that is applied, an answer, a mutex. It takes no mutex
 // itself. The replica falls silent by the same watch, so that the others elect a
 // master, also where nothing here goes on.

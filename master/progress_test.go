@@ -57,7 +57,7 @@ func TestMasterThatHangsLosesItsOffice(t *testing.T) {
 }
 
 // TestHeldMutexEndsTheOffice: the batches that renew the lease need none of these
-// mutexes, so that a master would stay in office and serve nobody.
+// mutexes, so that a master would stay in office without serving.
 func TestHeldMutexEndsTheOffice(t *testing.T) {
 	for name, mutex := range map[string]func(m *Master, o *office) sync.Locker{
 		"master":     func(m *Master, _ *office) sync.Locker { return &m.mu },

@@ -1,7 +1,6 @@
 package master
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,7 +48,7 @@ type Vitals struct {
 // vitals are counted where they arise, over all offices of this replica.
 type vitals struct {
 	offices, expired                atomic.Uint64
-	resigned                        sync.Map // reason → *atomic.Uint64
+	resigned                        map[string]*atomic.Uint64 // by the step that hung; its keys do not change
 	committed, margin, waited, held *histogram.Histogram
 	queued, replied                 *histogram.Histogram
 	linear, stale                   *histogram.Histogram
@@ -64,7 +63,12 @@ func newVitals(term time.Duration) *vitals {
 		return histogram.New(us, 2500*time.Nanosecond, 5*us, 10*us, 25*us, 50*us, 100*us, 250*us, 500*us, ms, 5*ms, 25*ms, 100*ms, 500*ms, 2*s)
 	}
 	step := func() *histogram.Histogram { return histogram.New(histogram.Steps...) }
+	resigned := make(map[string]*atomic.Uint64, len(steps))
+	for _, step := range steps {
+		resigned[step] = new(atomic.Uint64)
+	}
 	return &vitals{
+		resigned:  resigned,
 		committed: histogram.New(500*us, ms, 2500*us, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, s, 2500*ms, 5*s, 10*s),
 		margin:    histogram.New(0, term/10, term/5, 3*term/10, 2*term/5, term/2, 3*term/5, 7*term/10, 4*term/5, 9*term/10),
 		waited:    histogram.New(10*ms, 100*ms, s, 10*s, time.Minute, 10*time.Minute, time.Hour, 24*time.Hour),
@@ -75,19 +79,22 @@ func newVitals(term time.Duration) *vitals {
 	}
 }
 
+// steps are those of a master in office that end it when they hang.
+var steps = []string{"disk", "apply", "raft", "propose", "answer", "mutex", "open"}
+
 // resignedFor counts an office that ended by itself.
-func (v *vitals) resignedFor(reason string) {
-	n, _ := v.resigned.LoadOrStore(reason, new(atomic.Uint64))
-	n.(*atomic.Uint64).Add(1)
+func (v *vitals) resignedFor(step string) {
+	if n := v.resigned[step]; n != nil {
+		n.Add(1)
+	}
 }
 
-// resignations are the offices that ended by themselves, by reason.
+// resignations returns the number of offices that ended by themselves, for each step.
 func (v *vitals) resignations() map[string]uint64 {
-	all := map[string]uint64{}
-	v.resigned.Range(func(reason, n any) bool {
-		all[reason.(string)] = n.(*atomic.Uint64).Load()
-		return true
-	})
+	all := make(map[string]uint64, len(v.resigned))
+	for step, n := range v.resigned {
+		all[step] = n.Load()
+	}
 	return all
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// slowLog is a log whose writes hang while it is told to, or the library's main
+// slowLog is a log with writes that hang on demand, or the library's main
 // loop, which looks for the log's end before each.
 type slowLog struct {
 	raft.LogStore

@@ -54,7 +54,7 @@ type Options struct {
 	WAL bool
 
 	// Progress watches the steps of the replica, and those that others add to it. A
-	// leader one of whose steps hangs for longer than MasterLease falls silent; default
+	// leader falls silent if one of its steps hangs for longer than MasterLease; default
 	// a watch of its own.
 	Progress *progress.Watch
 

@@ -1,6 +1,6 @@
 // Package progress notices steps that do not end: a goroutine that is blocked, a
-// disk that hangs, a mutex that is held. Each step notes when it began. Who looks
-// reads that without any lock, so that a look never hangs with what it looks at.
+// disk that hangs, a mutex that is held. Each step notes when it began. A look
+// reads that without any lock, so it never hangs with the step.
 package progress
 
 import (

@@ -73,13 +73,16 @@ func readEvents(x *exchange) error {
 	} else {
 		w.after, err = x.presentRevision()
 	}
-	switch {
-	case streams && (err == nil || errors.Is(err, lockapi.CodeCompacted)):
+	if streams && (err == nil || errors.Is(err, lockapi.CodeCompacted)) {
 		return w.stream(!given, err)
-	case err != nil:
-		return err
 	}
-	return w.list(wait, limit)
+	if err == nil {
+		err = w.list(wait, limit)
+	}
+	if errors.Is(err, lockapi.CodeCompacted) {
+		w.metrics.compacted.Inc()
+	}
+	return err
 }
 
 // checkReached refuses a revision that the cell has not reached: it is of another cell, or
@@ -94,7 +97,6 @@ func (w *watch) checkReached() error {
 	if err != nil || w.after <= present {
 		return err
 	}
-	w.metrics.compacted.Inc()
 	return master.ErrCompacted(min(oldest, present), present,
 		"after=%d is beyond the present revision %d: it is of another cell (this is the one with the header %s), or of a state of this one that was lost; read what matters and go on from there",
 		w.after, present, lockapi.HeaderCell)
@@ -199,9 +201,6 @@ func (w *watch) list(wait time.Duration, limit int) error {
 	for {
 		found, upTo, err := w.events.Read(w.after, limit, lockapi.PageBytes)
 		if err != nil {
-			if errors.Is(err, lockapi.CodeCompacted) {
-				w.metrics.compacted.Inc()
-			}
 			return err
 		}
 		w.after = upTo

@@ -76,8 +76,8 @@ func TestEventsAsJSON(t *testing.T) {
 	call(t, "GET", replica.url+"/v1/events?after=5", "").wantCode(t, lockapi.CodeNoMaster)
 }
 
-// TestEventsAfterWhatIsNotReached: of another cell, or of what was lost. That this replica
-// is behind the master is no reason.
+// TestEventsAfterWhatIsNotReached: a revision of another cell, or of a lost state, is
+// compacted. A replica that is behind its master refuses no revision for that.
 func TestEventsAfterWhatIsNotReached(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for range 7 {

@@ -49,7 +49,7 @@ func (w *watch) stream(fresh bool, refused error) error {
 	}
 	w.trimHeaders()
 	w.c.Writer.Flush()
-	if w.isCompacted(refused) {
+	if w.sendCompacted(refused) {
 		return nil
 	}
 	if fresh && w.bookmark() != nil {
@@ -84,8 +84,7 @@ func (w *watch) stream(fresh bool, refused error) error {
 // end.
 func (w *watch) tell() (more bool, err error) {
 	found, upTo, err := w.events.Read(w.after, streamBatch, streamBytes)
-	if w.isCompacted(err) {
-		w.metrics.compacted.Inc()
+	if w.sendCompacted(err) {
 		return false, errStreamEnds
 	}
 	if denied := new(lockapi.Error); errors.As(err, &denied) && isDenial(denied.Code) {
@@ -113,12 +112,14 @@ func (w *watch) tell() (more bool, err error) {
 	return true, nil
 }
 
-// isCompacted tells the caller where to go on if that is what the error says.
-func (w *watch) isCompacted(err error) bool {
+// sendCompacted sends the last event of a stream if the error is compacted, and reports
+// whether it is.
+func (w *watch) sendCompacted(err error) bool {
 	gone := new(lockapi.Error)
 	if !errors.As(err, &gone) || gone.Code != lockapi.CodeCompacted {
 		return false
 	}
+	w.metrics.compacted.Inc()
 	_ = w.event(gone.Revision, lockapi.StreamCompacted, gone.Compacted)
 	return true
 }

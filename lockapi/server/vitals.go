@@ -82,8 +82,8 @@ func (c vitals) Collect(to chan<- prometheus.Metric) {
 	gauge(to, isMasterDesc, oneIf(v.Self))
 	gauge(to, epochDesc, float64(v.Epoch))
 	count(to, officesDesc, v.Offices)
-	for _, step := range []string{"disk", "apply", "raft", "propose", "answer", "mutex", "open"} {
-		count(to, resignedDesc, v.Resigned[step], step)
+	for step, n := range v.Resigned {
+		count(to, resignedDesc, n, step)
 	}
 	gauge(to, leaseHeldDesc, oneIf(v.Lease.Held))
 	gauge(to, leaseLeftDesc, v.Lease.Remaining.Seconds())

@@ -164,8 +164,8 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	})
 }
 
-// TestWaitingForWhatIsToCome: a revision that the replica has not told yet, and the master
-// has reached, is waited for.
+// TestWaitingForWhatIsToCome: a replica waits for a revision that only the master has
+// reached.
 func TestWaitingForWhatIsToCome(t *testing.T) {
 	withAudience(t, 0, func(t *testing.T, a *audience) {
 		a.revision = 4

@@ -73,8 +73,8 @@ func (w *Watch) Read(after uint64, limit int) (found []Event, upTo uint64, err e
 	return found, upTo, nil
 }
 
-// Bounds are those of the ring: the smallest revision after which it is read, and the one
-// up to which readers are told.
+// Bounds returns those of the ring: the smallest revision after which Read answers, and the
+// one up to which readers get events.
 func (w *Watch) Bounds() (oldest, told uint64) {
 	w.ring.mu.Lock()
 	defer w.ring.mu.Unlock()

@@ -376,7 +376,7 @@ func (w *world) whole() bool {
 }
 
 // tend is the operator at the end, when nothing fails any more: whoever asks for the
-// place of its name is admitted, a machine whose settings name no member any more is
+// place of its name is admitted, a machine with settings that name no member any more is
 // started to join, and a founding that came to nothing is begun anew.
 func (w *world) tend() {
 	for w.steward != nil && w.steward.mixes {

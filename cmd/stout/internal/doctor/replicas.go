@@ -77,13 +77,12 @@ func disks(s *Seen) []Finding {
 	return g.all()
 }
 
-// space is whether the data directories have room: a replica whose disk is full
-// ends.
+// space reports whether the data directories have room: a full disk ends a replica.
 func space(s *Seen) []Finding {
 	g := gathered{area: AreaReplicas, check: "disk space"}
 	s.eachFigures(func(id string, at *Server) {
 		left, ok := at.latest().value(metricFree)
-		const do = "Make room on the file system of its data-dir, or enlarge it: a replica whose disk is full ends (exit code 74)."
+		const do = "Make room on the file system of its data-dir, or enlarge it: a full disk ends the replica (exit code 74)."
 		switch {
 		case !ok:
 		case left < fewBytes/8:
