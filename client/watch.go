@@ -280,7 +280,9 @@ func (w *watch) missed(at lockapi.Compacted) error {
 	if w.compacted == nil {
 		return nil
 	}
-	w.compacted[w.at.base] = at
+	if _, before := w.compacted[w.at.base]; !before || at.Revision > 0 { // asked again, it need not answer
+		w.compacted[w.at.base] = at
+	}
 	asked := func(base string) bool { _, asked := w.compacted[base]; return asked }
 	if !w.c.calls.targets.abandoned(asked) {
 		return nil
