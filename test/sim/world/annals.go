@@ -21,6 +21,8 @@ type annals struct {
 	deleted map[string]int       // by path: how often a call has deleted it
 	asked   map[string]int       // by path, or directory: calls that may delete
 	keyed   map[string]int       // by session: answers that it was given to keyed calls
+	answers map[[2]string]int    // by session and key: keyed, when the call took effect last
+	late    int                  // copies of calls that took effect after their keys were forgotten
 	touched []*write             // in the present entry
 }
 
@@ -34,6 +36,7 @@ func newAnnals(w *world) *annals {
 	return &annals{
 		w: w, events: make([]happening, 1), files: map[string][]version{}, names: map[string]string{}, held: map[uint64]bool{},
 		writes: map[string]*write{}, deleted: map[string]int{}, asked: map[string]int{}, keyed: map[string]int{},
+		answers: map[[2]string]int{},
 	}
 }
 
@@ -43,6 +46,11 @@ func (y *annals) revision() uint64 { return uint64(len(y.events) - 1) }
 // take takes in what an entry has changed.
 func (y *annals) take(after *state.State, out state.Outcome) {
 	y.touched = nil
+	for _, c := range out.Changes {
+		if c, ok := c.(state.Answered); ok {
+			y.answered(after.Index, c)
+		}
+	}
 	for _, c := range out.Changes {
 		y.note(after.Index, c)
 		if h, ok := y.happened(after.Index, c); ok {
@@ -76,13 +84,28 @@ func (y *annals) note(index uint64, c state.Change) {
 		y.held[c.Hold.Token] = true
 	case state.Released:
 		delete(y.held, c.Hold.Token)
-	case state.Answered:
-		y.keyed[c.Session]++
 	case state.FileChanged:
 		y.written(index, c.File)
 	case state.FileDeleted:
 		y.gone(index, c)
 	}
+}
+
+// keysKept is how many keyed calls a session remembers (guarantee 35).
+const keysKept = 128
+
+// answered: a keyed call took effect. A copy of it does so again only if its key may be
+// forgotten.
+func (y *annals) answered(index uint64, c state.Answered) {
+	y.keyed[c.Session]++
+	call, n := [2]string{c.Session, c.Answer.Key}, y.keyed[c.Session]
+	switch before, again := y.answers[call]; {
+	case again && n-before <= keysKept:
+		y.w.fail("entry %d: the call with key %q of session %s takes effect again, %d keyed calls later", index, c.Answer.Key, c.Session, n-before)
+	case again:
+		y.late++
+	}
+	y.answers[call] = n
 }
 
 // orphans: the files of a session end with it, in one entry.
@@ -120,7 +143,7 @@ func (y *annals) wrong(w *write, index uint64, f *state.File, old version) strin
 	switch {
 	case w.refused != "":
 		return "its caller was told " + w.refused
-	case w.index != 0 && w.index != index && y.keyed[w.session]-w.answers >= 128:
+	case w.index != 0 && w.index != index && y.keyed[w.session]-w.answers >= keysKept:
 		return "" // its key may be forgotten
 	case w.index != 0 && w.index != index:
 		return fmt.Sprintf("it was done by entry %d", w.index)
@@ -184,9 +207,10 @@ func (y *annals) gone(index uint64, c state.FileDeleted) {
 	}
 }
 
-// deletions is how many calls were made that may delete a file.
+// deletions is how many calls were made that may delete a file. A copy with a forgotten
+// key may do so again.
 func (y *annals) deletions(path string) int {
-	n := y.asked[path]
+	n := y.asked[path] + y.late
 	for i := range path {
 		if path[i] == '/' {
 			n += y.asked[path[:i+1]]
