@@ -387,6 +387,8 @@ type Replica struct {
 	Directory     string   `json:"directory,omitempty"`
 	Version       string   `json:"version,omitempty"`
 	UptimeMS      *int64   `json:"uptime_ms,omitempty"`
+	// Fault is why the replica does not follow the master, as the master knows it.
+	Fault string `json:"fault,omitempty"`
 }
 
 // Promise says for how long a replica lets no master act but the one named.

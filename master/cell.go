@@ -23,7 +23,11 @@ func (m *Master) Cell() lockapi.Cell {
 			out.Replicas = append(out.Replicas, own)
 			continue
 		}
-		out.Replicas = append(out.Replicas, lockapi.Replica{ID: r.ID, URL: r.APIURL, RaftAddr: r.RaftAddr, Role: role(r.ID, r.Voter, known.ID)})
+		other := lockapi.Replica{ID: r.ID, URL: r.APIURL, RaftAddr: r.RaftAddr, Role: role(r.ID, r.Voter, known.ID)}
+		if r.Refuses != nil && known.Self {
+			other.Fault = r.Refuses.Error()
+		}
+		out.Replicas = append(out.Replicas, other)
 	}
 	if m.inOffice() != nil {
 		v := m.Lease()

@@ -57,7 +57,11 @@ func (r *Replica) standing(s raft.Server) cell.MemberStatus {
 	if m.RaftAddr == "" {
 		m.RaftAddr = at
 	}
-	return cell.MemberStatus{Member: m, Directory: directory, Voter: s.Suffrage == raft.Voter, At: at, Answers: r.wire.Answers(string(s.ID))}
+	id := string(s.ID)
+	return cell.MemberStatus{
+		Member: m, Directory: directory, Voter: s.Suffrage == raft.Voter, At: at,
+		Answers: r.wire.Answers(id), Refuses: r.wire.Refuses(id),
+	}
 }
 
 // voter is the member of that name that votes.

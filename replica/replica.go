@@ -43,8 +43,9 @@ type Replica struct {
 
 	notingSnapshot sync.Mutex
 
-	progress    atomic.Uint64 // bytes of snapshots, written and read
-	silentUntil atomic.Int64  // by the clock; see Silence
+	progress    atomic.Uint64         // bytes of snapshots, written and read
+	silentUntil atomic.Int64          // by the clock; see Silence
+	lacking     atomic.Pointer[error] // see lost
 
 	failOnce sync.Once
 	failed   chan error
@@ -140,7 +141,7 @@ func (r *Replica) startRaft() error {
 // correct puts stores and transport right, as the library is to have them.
 func (r *Replica) correct() (err error) {
 	r.disk, err = raftstore.New(r.stores, raftstore.Options{
-		Leading: r.leads, Clock: r.opts.Clock, Fail: r.fail, Promises: r.promises, Took: r.vitals.stored, Disk: r.vitals.disk,
+		Leading: r.leads, Clock: r.opts.Clock, Fail: r.fail, Applied: r.applied, Lost: r.lost, Promises: r.promises, Took: r.vitals.stored, Disk: r.vitals.disk,
 	})
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
@@ -149,7 +150,7 @@ func (r *Replica) correct() (err error) {
 	r.fsm.waitDurable, r.fsm.landed = r.disk.WaitDurable, r.disk.Landed
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
 		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, Silent: r.silenced, Clings: r.clingsAsCandidate, Durable: r.disk.DurableIndex,
-		Told: r.fsm.telling.upTo, Heard: r.fsm.telling.hear, Forgot: r.tellForgotten,
+		Told: r.fsm.telling.upTo, Heard: r.fsm.telling.hear, Forgot: r.tellForgotten, Refuse: r.lostChanges, Refused: r.tellLost,
 	})
 	return nil
 }
@@ -270,7 +271,7 @@ func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
 		return func() (*state.Outcome, error) { return nil, fmt.Errorf("%w: %w", cell.ErrNotApplied, err) }
 	}
 	r.taking.Continue()
-	future := r.raft.Apply(data, rafttransport.Timeout)
+	future := r.raft.ApplyLog(raft.Log{Data: data, Extensions: raftstore.Note(r.applied())}, rafttransport.Timeout)
 	return func() (*state.Outcome, error) {
 		if err := future.Error(); err != nil {
 			r.taking.End()

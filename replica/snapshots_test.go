@@ -259,6 +259,7 @@ func TestDamagedSnapshotStandsForNothing(t *testing.T) {
 		t.Fatalf("the list does not begin with entry %d", end)
 	}
 	library, err := raftstore.New(s, raftstore.Options{
+		Applied: func() uint64 { return 0 },
 		Leading: func() bool { return false }, Clock: boottime.Now, Fail: func(err error) { t.Error(err) }, Promises: lease.NewPromises(0),
 	})
 	must(t, err)

@@ -46,6 +46,7 @@ var (
 	failoverDesc   = describe("stout_failover_step_duration_seconds", "Time of the steps by which this replica came into office: detect, elect, barrier, wait, open.", "step")
 	memberUpDesc   = describe("stout_member_up", "1 where the member has answered this replica lately.", "replica")
 	memberAtDesc   = describe("stout_member_applied_index", "Index of the last entry that the member has applied, as this replica knows it.", "replica")
+	refusesDesc    = describe("stout_member_refuses", "1 where the member knows of acknowledged changes that this replica, its master, lacks.", "replica")
 	toleratedDesc  = describe("stout_failures_tolerated", "How many more of the members that vote and have answered this replica lately may fail, with a majority left.")
 	tolerableDesc  = describe("stout_failures_tolerated_max", "How many may fail where all of them are up.")
 	raftTermDesc   = describe("stout_raft_term", "The term of Raft that this replica is in.")
@@ -64,7 +65,7 @@ func (vitals) Describe(to chan<- *prometheus.Desc) {
 		readyDesc, hasMasterDesc, isMasterDesc, epochDesc, officesDesc, resignedDesc, leaseHeldDesc, leaseLeftDesc, leaseTermDesc, marginDesc, committedDesc,
 		sessionsDesc, locksDesc, waitersDesc, deadlocksDesc, filesDesc, contentDesc, expiredDesc, waitedDesc,
 		heldDesc, keptDesc, stageDesc, readDesc, failoverDesc,
-		clockDesc, clockErrorDesc, clockAllowedDesc, memberUpDesc, memberAtDesc, toleratedDesc, tolerableDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
+		clockDesc, clockErrorDesc, clockAllowedDesc, memberUpDesc, memberAtDesc, refusesDesc, toleratedDesc, tolerableDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
 		raftAtDesc, raftHeardDesc, electionsDesc, leadersDesc, storedDesc, applyingDesc,
 	} {
 		to <- d
@@ -154,6 +155,7 @@ func (c vitals) collectMembers(to chan<- prometheus.Metric, at *attached) {
 		}
 		gauge(to, memberUpDesc, oneIf(up), r.ID)
 		gauge(to, memberAtDesc, float64(applied), r.ID)
+		gauge(to, refusesDesc, oneIf(r.Fault != ""), r.ID)
 		c.clocks.collect(to, r.ID, r.ID == own.ID)
 	}
 	majority := voters/2 + 1

@@ -21,6 +21,9 @@ type MemberStatus struct {
 	// Answers counts the messages of Raft's that this very directory has answered to
 	// this leader, in its term.
 	Answers uint64
+	// Refuses is why it takes no entries of this leader; nil while it does, or that is
+	// not known.
+	Refuses error
 }
 
 // Membership is a configuration of the cell.

@@ -3,6 +3,7 @@ package raftstore
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,9 @@ type logStore struct {
 	promises  *lease.Promises
 	clock     func() time.Duration
 	fail      func(error)
+	applied   func() uint64 // up to which entry this replica has
+	lost      func(error)   // is called with ErrLostChanges
+	committed atomic.Uint64 // the highest note of an entry that was stored
 	configs   confIndex
 	snapshot  atomic.Uint64 // where the latest snapshot ends; 0 without one
 }
@@ -44,7 +48,10 @@ func (s *logStore) StoreLog(log *raft.Log) error { return s.StoreLogs([]*raft.Lo
 // log" then (Ongaro and Ousterhout 2014, figure 13, step 7).
 func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	if logs[0].Type == StandIn {
-		return discardAll(s)
+		if err := s.keeps(logs[0].Index+1, math.MaxUint64, s.committed.Load()); err != nil {
+			return err
+		}
+		return discardAll(s, s.remove)
 	}
 	last, err := s.LastIndex()
 	if err != nil {
@@ -63,6 +70,7 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 		}
 		s.configs.note(l)
 	}
+	s.learn(logs...)
 	return nil
 }
 
@@ -99,7 +107,7 @@ func (s *logStore) look(log raft.LogStore) error {
 	case err != nil && !errors.Is(err, raft.ErrLogNotFound):
 		return err
 	}
-	if err := discardAll(log); err != nil {
+	if err := discardAll(log, log.DeleteRange); err != nil {
 		return fmt.Errorf("discard the log, which disagrees with snapshot %s: %w", metas[0].ID, err)
 	}
 	return nil
@@ -113,7 +121,7 @@ func (s *logStore) finished(snapshot uint64) {
 }
 
 // discardAll removes all entries of a log.
-func discardAll(log raft.LogStore) error {
+func discardAll(log raft.LogStore, remove func(from, to uint64) error) error {
 	first, err := log.FirstIndex()
 	if err != nil || first == 0 {
 		return err
@@ -122,7 +130,7 @@ func discardAll(log raft.LogStore) error {
 	if err != nil {
 		return err
 	}
-	return log.DeleteRange(first, last)
+	return remove(first, last)
 }
 
 func (s *logStore) GetLog(index uint64, l *raft.Log) error {
@@ -166,7 +174,19 @@ func (s *logStore) standIn(index uint64, l *raft.Log) error {
 	return file.Close()
 }
 
+// DeleteRange removes what a snapshot holds, or what differs from a leader's log.
 func (s *logStore) DeleteRange(from, to uint64) error {
+	committed := s.committed.Load()
+	if from > s.snapshot.Load() { // up to there the log may differ from an installed snapshot
+		committed = max(committed, s.applied())
+	}
+	if err := s.keeps(from, to, committed); err != nil {
+		return err
+	}
+	return s.remove(from, to)
+}
+
+func (s *logStore) remove(from, to uint64) error {
 	err := s.LogStore.DeleteRange(from, to)
 	if err != nil {
 		s.fail(fmt.Errorf("delete log entries %d to %d: %w", from, to, err))

@@ -23,7 +23,7 @@ func entries(from, to, term uint64) (logs []*raft.Log) {
 
 // newLogStore is one over a log, of a follower.
 func newLogStore(t *testing.T, log raft.LogStore, snapshots raft.SnapshotStore) *logStore {
-	return &logStore{LogStore: log, snapshots: snapshots, leading: func() bool { return false },
+	return &logStore{LogStore: log, snapshots: snapshots, applied: func() uint64 { return 0 }, leading: func() bool { return false },
 		fail: func(err error) { t.Error(err) }, clock: func() time.Duration { return 0 }, promises: lease.NewPromises(0)}
 }
 

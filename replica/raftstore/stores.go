@@ -18,6 +18,10 @@ type Options struct {
 	Clock   func() time.Duration
 	// Fail ends the replica.
 	Fail func(error)
+	// Applied is the last entry that the replica has applied.
+	Applied func() uint64
+	// Lost is called with ErrLostChanges, on the library's main loop.
+	Lost func(error)
 	// Promises is told of each batch that is stored.
 	Promises *lease.Promises
 	// Took is told how long each write to the log has taken.
@@ -50,8 +54,11 @@ func New(under datadir.Stores, o Options) (*Stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	logs := &logStore{LogStore: cached, snapshots: under.Snapshots, leading: o.Leading, promises: o.Promises, clock: o.Clock, fail: o.Fail}
+	logs := &logStore{LogStore: cached, snapshots: under.Snapshots, leading: o.Leading, promises: o.Promises, clock: o.Clock, fail: o.Fail, applied: o.Applied, lost: o.Lost}
 	if err := logs.look(under.Logs); err != nil {
+		return nil, err
+	}
+	if err := logs.recall(under.Logs); err != nil {
 		return nil, err
 	}
 	votes := &voteStore{StableStore: under.Votes, waitDurable: async.waitAll, fail: o.Fail}

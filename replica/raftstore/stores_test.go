@@ -158,7 +158,7 @@ func TestStoreErrorsFailTheReplica(t *testing.T) {
 			clock := func() time.Duration { return time.Hour }
 			async := newAsyncLog(d, func() bool { return false }, clock, fail)
 			defer async.close()
-			l := &logStore{LogStore: async, leading: func() bool { return false }, promises: promises, clock: clock, fail: fail}
+			l := &logStore{LogStore: async, applied: func() uint64 { return 0 }, leading: func() bool { return false }, promises: promises, clock: clock, fail: fail}
 			goesOn, told := make(chan error, 1), false
 			go func() { // the library's main loop
 				defer close(goesOn)
@@ -188,7 +188,7 @@ func TestStoringABatchIsAPromise(t *testing.T) {
 	now := time.Second
 	d := &disk{InmemStore: raft.NewInmemStore(), stored: func() { now += time.Second }}
 	promises := lease.NewPromises(0)
-	l := &logStore{LogStore: d, promises: promises, clock: func() time.Duration { return now }, fail: func(err error) { t.Error(err) }}
+	l := &logStore{LogStore: d, applied: func() uint64 { return 0 }, promises: promises, clock: func() time.Duration { return now }, fail: func(err error) { t.Error(err) }}
 	last := uint64(0)
 	store := func(kinds ...raft.LogType) {
 		var logs []*raft.Log
@@ -222,6 +222,7 @@ func TestStoringABatchIsAPromise(t *testing.T) {
 func TestFollowerKnowsWhereItsSnapshotEnds(t *testing.T) {
 	snapshots, leading := raft.NewInmemSnapshotStore(), false
 	l := &logStore{
+		applied:  func() uint64 { return 0 },
 		LogStore: raft.NewInmemStore(), snapshots: snapshots, leading: func() bool { return leading },
 		fail: func(err error) { t.Error(err) },
 	}

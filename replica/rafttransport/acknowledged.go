@@ -2,11 +2,13 @@ package rafttransport
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/raftstore"
 )
 
 // acknowledged is what followers have told a leader to have stored in its term
@@ -27,13 +29,15 @@ import (
 //
 // It is safe for concurrent use; nil takes nothing in.
 type acknowledged struct {
-	forgot func(id raft.ServerID, err error) // called once for each
+	forgot  func(id raft.ServerID, err error) // called once for each
+	refused func(id raft.ServerID, err error) // called once for each in a term
 
 	mu     sync.Mutex // guards what follows
 	term   uint64
 	upTo   map[raft.ServerID]uint64
 	errors map[raft.ServerID]error  // why a follower is sent nothing more
 	count  map[raft.ServerID]uint64 // answers that have come
+	refuse map[raft.ServerID]error  // why a follower takes no entries
 }
 
 // sending is called before a message of a term leaves. It returns what the
@@ -46,6 +50,7 @@ func (a *acknowledged) sending(id raft.ServerID, term uint64) (least uint64, err
 	defer a.mu.Unlock()
 	if term > a.term {
 		a.term, a.upTo, a.errors, a.count = term, map[raft.ServerID]uint64{}, map[raft.ServerID]error{}, map[raft.ServerID]uint64{}
+		a.refuse = map[raft.ServerID]error{}
 	}
 	if term < a.term {
 		return 0, nil // whoever answers knows of a later term, or will
@@ -111,6 +116,29 @@ func (a *acknowledged) lose(id raft.ServerID, term uint64, why error) error {
 		a.forgot(id, why)
 	}
 	return why
+}
+
+// failed takes in why a message had no answer. Errors come from a follower as text.
+func (a *acknowledged) failed(id raft.ServerID, term uint64, err error) {
+	if a == nil || !strings.Contains(err.Error(), raftstore.ErrLostChanges.Error()) {
+		return
+	}
+	a.mu.Lock()
+	known := term != a.term || a.refuse[id] != nil
+	if term == a.term {
+		a.refuse[id] = err
+	}
+	a.mu.Unlock()
+	if !known {
+		a.refused(id, err)
+	}
+}
+
+// refuses is why a follower takes no entries, or nil.
+func (a *acknowledged) refuses(id raft.ServerID) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refuse[id]
 }
 
 // lost is why a follower is sent nothing more, or nil.

@@ -42,6 +42,11 @@ type Options struct {
 	// Forgot is told, once for each, of a follower that has lost what it had
 	// acknowledged.
 	Forgot func(id raft.ServerID, why error)
+	// Refuse is why no entry is taken, nil while they are (raftstore.ErrLostChanges). It may
+	// be left out.
+	Refuse func() error
+	// Refused is told, once for each in a term, of a follower that refuses so.
+	Refused func(id raft.ServerID, why error)
 }
 
 // Transport is the library's, with the changes that the package comment tells.
@@ -58,7 +63,7 @@ type Transport struct {
 func New(w Wire, o Options) Transport {
 	return Transport{
 		Wire: &retrying{Wire: w, leading: o.Leading}, opts: o,
-		acks: &acknowledged{forgot: o.Forgot}, notices: &notices{late: make(chan struct{}, 1)}, messages: make(chan raft.RPC),
+		acks: &acknowledged{forgot: o.Forgot, refused: o.Refused}, notices: &notices{late: make(chan struct{}, 1)}, messages: make(chan raft.RPC),
 	}
 }
 
@@ -67,6 +72,10 @@ func New(w Wire, o Options) Transport {
 func (t Transport) Stored(server string, term uint64) admission.Stored {
 	return t.acks.by(server, term)
 }
+
+// Refuses is why a follower, by its server id, takes no entries of this leader; nil
+// while it does, or that is not known.
+func (t Transport) Refuses(server string) error { return t.acks.refuses(raft.ServerID(server)) }
 
 // Answers counts the messages of this leader that a follower, by its server id, has
 // answered in the present term.
@@ -93,6 +102,7 @@ func (t Transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, ar
 	}
 	t.notices.sending(id, args)
 	if err := t.Wire.AppendEntries(id, target, args, resp); err != nil {
+		t.acks.failed(id, args.Term, err)
 		return err
 	}
 	t.notices.answered(id, target, args, resp)
@@ -116,7 +126,9 @@ func (t Transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 		t.notices.sending(id, q)
 		return nil
 	}, func(f raft.AppendFuture) {
-		if f.Error() == nil { // one that has begun anew is met by AppendEntries first
+		if err := f.Error(); err != nil {
+			t.acks.failed(id, f.Request().Term, err)
+		} else { // one that has begun anew is met by AppendEntries first
 			t.notices.answered(id, target, f.Request(), f.Response())
 			_ = t.acks.answered(id, 0, f.Request(), f.Response())
 		}

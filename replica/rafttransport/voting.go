@@ -46,6 +46,12 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 			}
 			switch q := m.Command.(type) {
 			case *raft.AppendEntriesRequest:
+				if t.opts.Refuse != nil {
+					if err := t.opts.Refuse(); err != nil {
+						refuse(m, err)
+						continue
+					}
+				}
 				t.opts.Heard(q.Term, q.LeaderCommitIndex, len(q.Entries) < MaxAppendEntries)
 			case *raft.InstallSnapshotRequest:
 				if !t.install(m, q, quit) {

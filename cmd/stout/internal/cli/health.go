@@ -43,7 +43,9 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	newest := newestIndex(cell.Replicas)
 	found := make([]finding, len(cell.Replicas))
 	each(cell.Replicas, func(i int, r lockapi.Replica) {
-		if deaf := isDeaf(cell.Cell, r); !r.Healthy || deaf || !inOffice(cell.Cell) {
+		if r.Fault != "" {
+			found[i] = finding{id: r.ID, what: "does not follow the master: " + clean(r.Fault)}
+		} else if deaf := isDeaf(cell.Cell, r); !r.Healthy || deaf || !inOffice(cell.Cell) {
 			found[i] = a.inquire(ctx, cell.Cell.Cell, r, deaf, cell.silent[r.ID])
 		}
 		if found[i].what == "" && newest-r.AppliedIndex > largeLag {

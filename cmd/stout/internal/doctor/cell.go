@@ -33,6 +33,20 @@ func office(s *Seen) []Finding {
 
 func ms(n int64) string { return took(time.Duration(n) * time.Millisecond) }
 
+// lostChanges reports replicas that have acknowledged changes which the master lacks.
+func lostChanges(s *Seen) []Finding {
+	g := gathered{area: AreaCell, check: "acknowledged changes"}
+	if s.Cell == nil {
+		return nil
+	}
+	for _, r := range s.Cell.Replicas {
+		if r.Fault != "" {
+			g.add(Bad, `Keep every data directory as it is; see "When acknowledged changes are lost" in docs/operations.md.`, "%s does not follow the master: %s", r.ID, r.Fault)
+		}
+	}
+	return g.all()
+}
+
 // spare is how many more failures the cell bears.
 func spare(s *Seen) []Finding {
 	if s.Members == nil {

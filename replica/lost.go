@@ -1,0 +1,40 @@
+package replica
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// applied is the last entry of the master's that this replica has applied.
+func (r *Replica) applied() uint64 { return r.fsm.current.Load().Index }
+
+// CureLostChanges tells what to do where a replica knows of acknowledged changes that its
+// master lacks.
+const CureLostChanges = "the data directory of another member was put back as it was some time ago, or its disk forgot; " +
+	`keep every directory as it is, and see "When acknowledged changes are lost" in docs/operations.md`
+
+// lost ends this replica, which knows of committed entries that its master lacks: if it
+// followed, it would remove the last copy of them. Until it ends it tells the master.
+func (r *Replica) lost(why error) {
+	err := fmt.Errorf("%w; %s", why, CureLostChanges)
+	if !r.lacking.CompareAndSwap(nil, &err) {
+		return
+	}
+	r.opts.Logger.Error().Err(err).Msg("the cell has lost acknowledged changes; this replica does not follow its master")
+	time.AfterFunc(r.opts.HeartbeatTimeout, func() { r.fail(err) })
+}
+
+// lostChanges is the error of lost, nil before.
+func (r *Replica) lostChanges() error {
+	if err := r.lacking.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// tellLost logs at the master that a follower refuses its entries.
+func (r *Replica) tellLost(id raft.ServerID, why error) {
+	r.opts.Logger.Error().Err(why).Str("replica", string(id)).Msg("a replica knows of acknowledged changes that this master lacks")
+}

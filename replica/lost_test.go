@@ -1,0 +1,109 @@
+package replica
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/raftstore"
+)
+
+// diskCopy is a disk as it is now.
+func diskCopy(t *testing.T, d *memoryDisk) *memoryDisk {
+	t.Helper()
+	to := raft.NewInmemStore()
+	last, err := d.LastIndex()
+	must(t, err)
+	for i := uint64(1); i <= last; i++ {
+		var l raft.Log
+		must(t, d.InmemStore.GetLog(i, &l))
+		must(t, to.StoreLog(&l))
+	}
+	term, err := d.GetUint64([]byte(raftstore.KeyTerm))
+	must(t, err)
+	must(t, to.SetUint64([]byte(raftstore.KeyTerm), term))
+	return newMemoryDisk(to)
+}
+
+// TestLostChangesAreReported: b's directory is put back as it was some time ago, and c
+// was behind. While a is away both elect a master, which lacks what a and b had stored.
+func TestLostChangesAreReported(t *testing.T) {
+	for name, restart := range map[string]bool{"a runs on": false, "a is started again": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cell := steered(t, 3)
+				defer cell.close()
+				a, epoch := lead(t, cell.all...)
+				write(t, a, epoch, "before", 5)
+				same(t, a, cell.all...)
+				b, c := without(cell.all, a)[0], without(cell.all, a)[1]
+				old := diskCopy(t, cell.disks[b.ID()])
+				cell.cut(c)
+				write(t, a, epoch, "lost", 5)
+				same(t, a, b)
+				has := a.State().Index
+
+				cell.cut(cell.all...)
+				cell.disks[b.ID()].crash()
+				must(t, b.Close())
+				cell.all = without(cell.all, b)
+				cell.disks[b.ID()] = old
+				b = cell.start(b.opts, true)
+				cell.all = append(cell.all, b)
+				if restart {
+					a = cell.restarted(a)
+				}
+				cell.link(b, c)
+				next, epoch := lead(t, b, c)
+				write(t, next, epoch, "instead", 2)
+
+				cell.link(cell.all...)
+				err := <-a.Failed()
+				if !errors.Is(err, raftstore.ErrLostChanges) || !strings.Contains(err.Error(), "docs/operations.md") {
+					t.Errorf("it ends with %v", err)
+				}
+				if cell.disks[a.ID()].term(has) == 0 {
+					t.Errorf("it has removed entry %d", has)
+				}
+				until(t, "the master knows", func() bool {
+					for _, m := range next.Members() {
+						if m.ID == a.ID() {
+							return errors.Is(m.Refuses, raftstore.ErrLostChanges)
+						}
+					}
+					return false
+				})
+			})
+		})
+	}
+}
+
+// TestUncommittedEntriesAreReplaced: those of a deposed leader's that no majority stored.
+func TestUncommittedEntriesAreReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cell := steered(t, 3)
+		defer cell.close()
+		a, epoch := lead(t, cell.all...)
+		write(t, a, epoch, "before", 5)
+		same(t, a, cell.all...)
+		cell.cut(a)
+		cell.alone(a, epoch, "lost")
+		next, epoch := lead(t, without(cell.all, a)...)
+		write(t, next, epoch, "instead", 5)
+		a = cell.restarted(a)
+		cell.link(cell.all...)
+		same(t, next, cell.all...)
+		time.Sleep(time.Minute) // virtual
+		for _, r := range cell.all {
+			select {
+			case err := <-r.Failed():
+				t.Errorf("%s ends: %v", r.ID(), err)
+			default:
+			}
+		}
+	})
+}
