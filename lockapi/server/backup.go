@@ -71,7 +71,7 @@ func (x *exchange) writeBackup() error {
 func (x *exchange) beginBackup() (all bool) {
 	x.identify()
 	h := x.c.Writer.Header()
-	h["Content-Type"], h["Cache-Control"] = typeBackup, noCache
+	h["Content-Type"] = typeBackup
 	x.c.Writer.WriteHeader(http.StatusOK)
 	if x.c.Request.Method == http.MethodHead {
 		x.c.Writer.WriteHeaderNow()

@@ -25,7 +25,7 @@ func TestBackupIsWhole(t *testing.T) {
 			if err != nil || h.Revision != 57 || len(got.body) < size {
 				t.Errorf("%d bytes of state by %s: %+v, %v", size, n.id, h, err)
 			}
-			if h := got.header; h.Get("Content-Type") != lockapi.TypeBackup || h.Get(lockapi.HeaderRevision) != "57" || h.Get(lockapi.HeaderCell) != "cell-1" || h.Get("Cache-Control") != "no-cache" {
+			if h := got.header; h.Get("Content-Type") != lockapi.TypeBackup || h.Get(lockapi.HeaderRevision) != "57" || h.Get(lockapi.HeaderCell) != "cell-1" || h.Get("Cache-Control") != "no-store" {
 				t.Errorf("headers by %s: %v", n.id, h)
 			}
 			head := callWithRoom(t, "HEAD", n.url+"/v1/backup")

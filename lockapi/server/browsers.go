@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/stoutlock/stout/internal/origin"
 	"github.com/stoutlock/stout/lockapi"
@@ -39,6 +40,8 @@ func (s *Server) isMember(name string) bool {
 // API's, so the wildcards hold.
 var (
 	varyOrigin   = []string{"Origin"}
+	varyCaller   = []string{"Authorization, Origin"}
+	noStore      = []string{"no-store"}
 	allHeaders   = []string{"*"}
 	allMethods   = []string{"GET, HEAD, PUT, POST, DELETE, PATCH"}
 	askedHeaders = []string{"Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Stout-Forward"}
@@ -52,7 +55,10 @@ var (
 func (x *exchange) screen() (answered bool, err error) {
 	v := x.browsers.Judge(origin.CallOf(x.c.Request))
 	h := x.c.Writer.Header()
-	if x.browsers.Shares() {
+	switch {
+	case strings.HasPrefix(x.c.Request.URL.Path, "/v1/"): // an answer is for one caller, at one time
+		h["Cache-Control"], h["Vary"] = noStore, varyCaller
+	case x.browsers.Shares():
 		h["Vary"] = varyOrigin
 	}
 	switch {

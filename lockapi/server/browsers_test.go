@@ -124,7 +124,7 @@ func TestOwnPagesCall(t *testing.T) {
 	} {
 		got := callAs(t, n, "POST", n.addr, "/v1/sessions", "{}", headers...)
 		got.wantStatus(t, http.StatusCreated)
-		if got.header.Get("Vary") != "" || got.header.Get("Access-Control-Allow-Origin") != "" {
+		if got.header.Get("Cache-Control") != "no-store" || got.header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%q: %v", headers, got.header)
 		}
 	}
@@ -143,14 +143,17 @@ func TestAllowedSitesCall(t *testing.T) {
 	} {
 		got := callAs(t, replica, c.method, replica.addr, c.target, c.body, "Origin", ui, "Sec-Fetch-Site", "cross-site")
 		got.wantStatus(t, c.status)
-		want := map[string]string{"Access-Control-Allow-Origin": ui, "Access-Control-Expose-Headers": "*", "Vary": "Origin",
+		want := map[string]string{"Access-Control-Allow-Origin": ui, "Access-Control-Expose-Headers": "*", "Vary": "Authorization, Origin", "Cache-Control": "no-store",
 			"Access-Control-Allow-Methods": "", "Access-Control-Allow-Credentials": ""}
+		if !strings.HasPrefix(c.target, "/v1/") {
+			want["Vary"], want["Cache-Control"] = "Origin", ""
+		}
 		for name, value := range want {
 			if got.header.Get(name) != value {
 				t.Errorf("%s %s: %s is %q, want %q", c.method, c.target, name, got.header.Get(name), value)
 			}
 		}
-		if got := callAs(t, replica, c.method, replica.addr, c.target, c.body); got.header.Get("Vary") != "Origin" || got.header.Get("Access-Control-Allow-Origin") != "" {
+		if got := callAs(t, replica, c.method, replica.addr, c.target, c.body); got.header.Get("Vary") != want["Vary"] || got.header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s %s without an origin: %v", c.method, c.target, got.header)
 		}
 	}

@@ -22,7 +22,6 @@ const (
 // Headers of a stream, as values. Nobody changes them.
 var (
 	typeEvents  = []string{lockapi.TypeEventStream}
-	noCache     = []string{"no-cache"}
 	noBuffering = []string{"no"} // of a proxy (nginx)
 )
 
@@ -41,7 +40,7 @@ func (w *watch) stream(fresh bool, refused error) error {
 	h := w.c.Writer.Header()
 	w.stamp(h)
 	w.identify()
-	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = typeEvents, noCache, noBuffering
+	h["Content-Type"], h["X-Accel-Buffering"] = typeEvents, noBuffering
 	w.c.Writer.WriteHeader(http.StatusOK)
 	if w.c.Request.Method == http.MethodHead {
 		w.c.Writer.WriteHeaderNow()
