@@ -3,8 +3,6 @@ package replica
 import (
 	"context"
 	"errors"
-	"io"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -40,48 +38,4 @@ func (r *Replica) Answers(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// progressing counts what is written to snapshots and read from them.
-type progressing struct {
-	raft.SnapshotStore
-	count *atomic.Uint64
-}
-
-func (p progressing) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration, configurationIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
-	sink, err := p.SnapshotStore.Create(version, index, term, configuration, configurationIndex, trans)
-	if err != nil {
-		return nil, err
-	}
-	return countedSink{sink, p.count}, nil
-}
-
-func (p progressing) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
-	meta, body, err := p.SnapshotStore.Open(id)
-	if err != nil {
-		return nil, nil, err
-	}
-	return meta, countedBody{body, p.count}, nil
-}
-
-type countedSink struct {
-	raft.SnapshotSink
-	count *atomic.Uint64
-}
-
-func (s countedSink) Write(b []byte) (int, error) {
-	n, err := s.SnapshotSink.Write(b)
-	s.count.Add(uint64(n))
-	return n, err
-}
-
-type countedBody struct {
-	io.ReadCloser
-	count *atomic.Uint64
-}
-
-func (s countedBody) Read(b []byte) (int, error) {
-	n, err := s.ReadCloser.Read(b)
-	s.count.Add(uint64(n))
-	return n, err
 }

@@ -38,6 +38,7 @@ type Replica struct {
 	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
 
 	vitals    vitals
+	snapshots *snapshotting
 	changing  atomic.Int32 // changes of the membership without an outcome yet
 	committed committed    // membership
 
@@ -65,6 +66,7 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 		opts: o, stores: s, peers: p, promises: lease.NewPromises(o.Clock()),
 		failed: make(chan error, 1), changed: make(chan struct{}), quit: make(chan struct{}), vitals: newVitals(),
 	}
+	r.snapshots = newSnapshotting(o.Logger, o.Clock, r.leads, &r.progress)
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail, leave: runtime.Goexit}
 	r.fsm.took, r.fsm.followers, r.fsm.applied = r.vitals.applying, r.vitals.followers, r.vitals.applied
 	r.taking, r.fsm.step = o.Progress.Step("raft"), o.Progress.Step("apply")
@@ -124,7 +126,7 @@ func (r *Replica) startRaft() error {
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
-	if r.raft, err = raft.NewRaft(conf, r.fsm, taken{r.disk.Logs, r.taking}, r.disk.Votes, progressing{r.disk.Snapshots, &r.progress}, r.wire); err != nil {
+	if r.raft, err = raft.NewRaft(conf, r.fsm, taken{r.disk.Logs, r.taking}, r.disk.Votes, snapshotStore{r.disk.Snapshots, r.snapshots}, r.wire); err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.library.Store(r.raft)
@@ -150,7 +152,7 @@ func (r *Replica) correct() (err error) {
 	r.fsm.waitDurable, r.fsm.landed = r.disk.WaitDurable, r.disk.Landed
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
 		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, Silent: r.silenced, Clings: r.clingsAsCandidate, Durable: r.disk.DurableIndex,
-		Told: r.fsm.telling.upTo, Heard: r.fsm.telling.hear, Forgot: r.tellForgotten, Refuse: r.lostChanges, Refused: r.tellLost,
+		Told: r.fsm.telling.upTo, Heard: r.fsm.telling.hear, Forgot: r.tellForgotten, Refuse: r.lostChanges, Refused: r.tellLost, Sent: r.snapshots.sent,
 	})
 	return nil
 }

@@ -72,5 +72,6 @@ func (r *Replica) Vitals() cell.Vitals {
 		Stored: r.vitals.stored.Snapshot(), Applying: r.vitals.applying.Snapshot(),
 		Disk: r.vitals.disk.Snapshot(), Followers: r.vitals.followers.Snapshot(), OwnApplied: r.vitals.applied.Snapshot(),
 		Detected: r.vitals.detected.Snapshot(), Elected: r.vitals.elected.Snapshot(),
+		Snapshots: r.snapshots.vitals(),
 	}
 }

@@ -57,6 +57,9 @@ var (
 	electionsDesc  = describe("stout_raft_elections_total", "How often this replica has begun to campaign since it was started.")
 	leadersDesc    = describe("stout_raft_leader_changes_total", "How often this replica has learned of a leader since it was started.")
 	storedDesc     = describe("stout_raft_store_duration_seconds", "Time to write entries to this replica's log and sync them.")
+	snapshotDesc   = describe("stout_snapshot_duration_seconds", "Time to write a snapshot, this replica's own or one that the master sent.")
+	unsnappedDesc  = describe("stout_snapshot_failures_total", "Attempts to write, read or send a snapshot, or to receive one whole, that failed since this replica was started.")
+	snappedDesc    = describe("stout_snapshot_last_success_timestamp_seconds", "When this replica last finished a snapshot since it was started, by Unix time; 0 before.")
 	applyingDesc   = describe("stout_raft_apply_duration_seconds", "Time to apply an entry to this replica's state.")
 )
 
@@ -67,6 +70,7 @@ func (vitals) Describe(to chan<- *prometheus.Desc) {
 		heldDesc, keptDesc, stageDesc, readDesc, failoverDesc,
 		clockDesc, clockErrorDesc, clockAllowedDesc, memberUpDesc, memberAtDesc, refusesDesc, toleratedDesc, tolerableDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
 		raftAtDesc, raftHeardDesc, electionsDesc, leadersDesc, storedDesc, applyingDesc,
+		snapshotDesc, unsnappedDesc, snappedDesc,
 	} {
 		to <- d
 	}
@@ -112,6 +116,9 @@ func (c vitals) Collect(to chan<- prometheus.Metric) {
 	count(to, leadersDesc, r.Leaders)
 	spread(to, storedDesc, r.Stored)
 	spread(to, applyingDesc, r.Applying)
+	spread(to, snapshotDesc, r.Snapshots.Took)
+	count(to, unsnappedDesc, r.Snapshots.Failures)
+	gauge(to, snappedDesc, unixSeconds(r.Snapshots.Last))
 }
 
 // collectDurations shows where the time goes: of writes, of reads, and of a
@@ -168,6 +175,14 @@ func oneIf(yes bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// unixSeconds is an instant by Unix time; 0 for the zero one.
+func unixSeconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
 }
 
 func gauge(to chan<- prometheus.Metric, d *prometheus.Desc, value float64, labels ...string) {

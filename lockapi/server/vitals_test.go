@@ -56,7 +56,8 @@ func TestVitals(t *testing.T) {
 		Replica: cell.Vitals{Term: 8, Last: 12, Committed: 11, Applied: 10, Elections: 13, Leaders: 14,
 			Stored: of(time.Millisecond), Applying: of(500 * time.Millisecond),
 			Disk: of(2 * time.Millisecond), Followers: of(3 * time.Millisecond), OwnApplied: of(4 * time.Millisecond),
-			Detected: of(11 * time.Millisecond), Elected: of(12 * time.Millisecond)},
+			Detected: of(11 * time.Millisecond), Elected: of(12 * time.Millisecond),
+			Snapshots: cell.Snapshots{Took: of(13 * time.Millisecond), Failures: 17, Last: time.UnixMilli(1_777_633_200_500)}},
 	})
 	wantSeries(t, n,
 		"stout_ready 1", "stout_has_master 1", "stout_is_master 1", "stout_epoch 3", "stout_offices_total 6",
@@ -68,6 +69,7 @@ func TestVitals(t *testing.T) {
 		"stout_raft_term 8", "stout_raft_last_index 12", "stout_raft_commit_index 11", "stout_raft_applied_index 10",
 		"stout_raft_last_contact_seconds 0", "stout_raft_elections_total 13", "stout_raft_leader_changes_total 14",
 		"stout_raft_store_duration_seconds_sum 0.001", "stout_raft_apply_duration_seconds_sum 0.5",
+		"stout_snapshot_duration_seconds_sum 0.013", "stout_snapshot_failures_total 17", "stout_snapshot_last_success_timestamp_seconds 1.7776332005e+09",
 		"stout_lock_hold_duration_seconds_sum 120", `stout_session_keepalive_margin_ratio_bucket{le="0.01"} 0`, "stout_session_keepalive_margin_ratio_sum 0.75",
 		`stout_write_stage_duration_seconds_sum{stage="queue"} 0.001`, `stout_write_stage_duration_seconds_sum{stage="disk"} 0.002`,
 		`stout_write_stage_duration_seconds_sum{stage="followers"} 0.003`, `stout_write_stage_duration_seconds_sum{stage="apply"} 0.004`,

@@ -31,4 +31,12 @@ type Vitals struct {
 	// Steps of a fail-over to this replica: from the last word of a leader to its
 	// campaign, and from there to its election.
 	Detected, Elected histogram.Snapshot
+	Snapshots         Snapshots
+}
+
+// Snapshots are the figures of a replica's snapshots.
+type Snapshots struct {
+	Took     histogram.Snapshot // to write one, an own one or the master's
+	Failures uint64             // attempts to write, read or send one, or to receive one whole
+	Last     time.Time          // when one was last written since the start; zero before
 }

@@ -37,10 +37,13 @@ func (s forwardOnly) Create(version raft.SnapshotVersion, index, term uint64, c 
 func (s forwardOnly) isLast(index uint64) error {
 	metas, err := s.List()
 	if err == nil && len(metas) > 0 && index < metas[0].Index {
-		err = fmt.Errorf("a snapshot up to entry %d is behind the last one, up to %d", index, metas[0].Index)
+		err = fmt.Errorf("a snapshot up to entry %d %w, up to %d", index, ErrOvertaken, metas[0].Index)
 	}
 	return err
 }
+
+// ErrOvertaken says of a snapshot that a later one is there already.
+var ErrOvertaken = errors.New("is behind the last one")
 
 type forwardSink struct {
 	raft.SnapshotSink

@@ -1,8 +1,10 @@
 package rafttransport
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net"
 
 	"github.com/hashicorp/raft"
 
@@ -47,6 +49,9 @@ type Options struct {
 	Refuse func() error
 	// Refused is told, once for each in a term, of a follower that refuses so.
 	Refused func(id raft.ServerID, why error)
+	// Sent is told what became of each snapshot that was sent to a follower that
+	// answers. It may be left out.
+	Sent func(to raft.ServerID, err error)
 }
 
 // Transport is the library's, with the changes that the package comment tells.
@@ -146,7 +151,17 @@ func (t Transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, 
 	if err == nil && r.Success && r.Term == q.Term {
 		t.acks.stored(id, q.Term, q.LastLogIndex)
 	}
+	if t.opts.Sent != nil {
+		t.opts.Sent(id, err)
+	}
 	return err
+}
+
+// IsBroken reports whether a message failed on its way: it got no answer, not even
+// one that refuses.
+func IsBroken(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // silent is why nothing is sent or handed on; nil while that is.

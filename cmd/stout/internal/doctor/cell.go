@@ -128,9 +128,13 @@ func lag(s *Seen) []Finding {
 		return nil
 	}
 	g := gathered{area: AreaCell, check: "lag"}
+	master := s.masterWithoutSnapshots()
 	for _, m := range s.Members.Members {
 		switch {
 		case !m.Healthy:
+		case m.Behind > lagWarn && master != "" && master != m.ID && !s.failsSnapshots(m.ID):
+			g.add(Bad, "The fault is "+master+"'s, the master's: its log has the reason. stout transfer makes another replica the master, which sends its own; then look at "+master+"'s disk.",
+				"%s is %d entries behind, and snapshots of %s, which would fill it, fail", m.ID, m.Behind, master)
 		case m.Behind > lagBad:
 			g.add(Bad, "It is of no help should another fail. Is its disk or its network slow? See its log.", "%s is %d entries behind", m.ID, m.Behind)
 		case m.Behind > lagWarn:

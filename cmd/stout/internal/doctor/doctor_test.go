@@ -81,6 +81,8 @@ stout_certificate_reloads_total{use="api",result="refused"} 0
 stout_backup_last_timestamp_seconds 1777633200
 stout_backups_failed_total 0
 stout_audit_failing 0
+stout_snapshot_failures_total 0
+stout_snapshot_last_success_timestamp_seconds 1777633200
 stout_disk_free_bytes 8589934592
 stout_audit_lines_total{result="lost"} 0
 stout_state_checksum_index 4096
@@ -219,6 +221,14 @@ func TestFindings(t *testing.T) {
 		{"a lag", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagWarn + 1 }, "lag: warn", "r2 is 65 entries behind"},
 		{"one just not", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagWarn }, "", ""},
 		{"a large one", func(s *Seen, _ *Server) { s.Members.Members[1].Behind = lagBad + 1 }, "lag: bad", "10001"},
+		{"a lag of one whose own snapshots fail", func(s *Seen, _ *Server) {
+			s.Members.Members[1].Behind = lagWarn + 1
+			s.Servers[1].with("stout_snapshot_failures_total 1")
+		}, "lag: warn", "r2 is 65 entries behind"},
+		{"a lag for want of a snapshot", func(s *Seen, r *Server) {
+			s.Members.Members[1].Behind = lagWarn + 1
+			r.with("stout_snapshot_failures_total 9")
+		}, "lag: bad", "r2 is 65 entries behind, and snapshots of r1, which would fill it, fail"},
 		{"half an upgrade", func(s *Seen, _ *Server) { s.Members.Members[1].Version = "v1.3.0" }, "releases: warn", "r1, r3 run v1.2.0, r2 run v1.3.0"},
 		{"a URL of another network", func(_ *Seen, r *Server) {
 			r.Named, r.Err, r.Replica, r.Dials, r.TLS = false, errors.New("no route"), nil, nil, nil
@@ -246,6 +256,11 @@ func TestFindings(t *testing.T) {
 		{"too few writes", func(_ *Seen, r *Server) {
 			r.with(`stout_raft_store_duration_seconds_bucket{le="+Inf"} 49`, "stout_raft_store_duration_seconds_count 49")
 		}, "disk: cannot tell", "49 times"},
+		{"a snapshot that failed", func(_ *Seen, r *Server) { r.with("stout_snapshot_failures_total 1") }, "snapshots: warn", "snapshots of r1 failed 1 time since its start; it wrote the last one 1h00m"},
+		{"snapshots that fail", func(_ *Seen, r *Server) {
+			r.with("stout_snapshot_failures_total 1", "stout_snapshot_last_success_timestamp_seconds 0")
+			r.Later = figuresOf("stout_snapshot_failures_total 3\nstout_snapshot_last_success_timestamp_seconds 0\n")
+		}, "snapshots: bad", "snapshots of r1 failed 2 times while it was looked at; it has written none"},
 		{"elections", func(_ *Seen, r *Server) { r.with("stout_raft_elections_total 25") }, "elections: warn", "25 times in 24h00m"},
 		{"few for their time", func(_ *Seen, r *Server) { r.with("stout_raft_elections_total 24") }, "", ""},
 		{"one while we look", func(_ *Seen, r *Server) { r.Later = figuresOf("stout_raft_elections_total 3\n") }, "elections: warn", "while it was looked at"},

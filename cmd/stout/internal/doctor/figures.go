@@ -32,6 +32,8 @@ const (
 	metricBackupFail = "stout_backups_failed_total"
 	metricAuditFails = "stout_audit_failing"
 	metricAuditLines = "stout_audit_lines_total"
+	metricUnsnapped  = "stout_snapshot_failures_total"
+	metricSnapped    = "stout_snapshot_last_success_timestamp_seconds"
 	metricFree       = "stout_disk_free_bytes"
 	metricSumIndex   = "stout_state_checksum_index"
 	metricSum        = "stout_state_checksum"

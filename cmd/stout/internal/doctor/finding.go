@@ -53,7 +53,7 @@ func Examine(s *Seen) Report {
 	for _, check := range []func(*Seen) []Finding{
 		names, connections, proxies, handshakes, certificates, plaintext, answers, latency, sameCell, wallClock, credential, clientVersion,
 		office, spare, lostChanges, membership, lag, versions, urls, accessOn, deadlocks,
-		figures, disks, space, stability, margins, clockRates, clocksOfOthers, terms, quotas, openFiles, sockets, replicaCertificates, between, backups, auditLog, sums,
+		figures, disks, space, snapshots, stability, margins, clockRates, clocksOfOthers, terms, quotas, openFiles, sockets, replicaCertificates, between, backups, auditLog, sums,
 	} {
 		out.Findings = append(out.Findings, check(s)...)
 	}

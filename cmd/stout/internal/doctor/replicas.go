@@ -96,6 +96,47 @@ func space(s *Seen) []Finding {
 	return g.all()
 }
 
+// snapshots reports whether the replicas can write their snapshots and send them.
+func snapshots(s *Seen) []Finding {
+	g := gathered{area: AreaReplicas, check: "snapshots"}
+	s.eachFigures(func(id string, at *Server) {
+		n, ok := at.Figures.value(metricUnsnapped)
+		later, _ := at.Later.value(metricUnsnapped)
+		const do = "Its log has the reason. Look at the room and at the owner of the directory snapshots in its data-dir. If it is the master, stout transfer makes another replica the master meanwhile."
+		last := "it has written none since its start"
+		if written, _ := at.latest().value(metricSnapped); written > 0 {
+			last = "it wrote the last one " + took(s.At.Sub(time.Unix(int64(written), 0))) + " ago"
+		}
+		switch {
+		case !ok:
+		case later > n:
+			g.add(Bad, do, "snapshots of %s failed %s while it was looked at; %s", id, words.Plural(int(later-n), "time"), last)
+		case n > 0:
+			g.add(Warn, do, "snapshots of %s failed %s since its start; %s", id, words.Plural(int(n), "time"), last)
+		default:
+			g.ok("%s without a failure", id)
+		}
+	})
+	return g.all()
+}
+
+// failsSnapshots reports whether snapshots of a replica have failed.
+func (s *Seen) failsSnapshots(id string) (fails bool) {
+	s.eachFigures(func(of string, at *Server) {
+		n, _ := at.latest().value(metricUnsnapped)
+		fails = fails || of == id && n > 0
+	})
+	return fails
+}
+
+// masterWithoutSnapshots is the master if its snapshots have failed, else empty.
+func (s *Seen) masterWithoutSnapshots() string {
+	if s.Cell == nil || s.Cell.Master == nil || !s.failsSnapshots(s.Cell.Master.ID) {
+		return ""
+	}
+	return s.Cell.Master.ID
+}
+
 // stability is whether mastership stays where it is.
 func stability(s *Seen) []Finding {
 	g := gathered{area: AreaReplicas, check: "elections"}

@@ -1,0 +1,187 @@
+package replica
+
+import (
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
+
+	"github.com/stoutlock/stout/internal/histogram"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/raftstore"
+	"github.com/stoutlock/stout/replica/rafttransport"
+)
+
+// snapshotting counts a replica's snapshots, and logs those that fail: the library
+// logs both at debug level, and tries again. A fault counts where its cause is. A
+// follower that refuses a snapshot counts it itself, and one that answers nothing at
+// all is no fault of the snapshot.
+type snapshotting struct {
+	clock func() time.Duration
+	leads func() bool    // whether the replica does
+	bytes *atomic.Uint64 // that were written and read, see Answers
+
+	took     *histogram.Histogram // to write one, an own one or the leader's
+	failures atomic.Uint64
+	last     atomic.Int64 // when one was last finished, by Unix time in nanoseconds
+	// unsent counts the attempts, in a row, to read or send a snapshot that a follower
+	// needs.
+	unsent atomic.Uint64
+
+	unwritten, unread, lost, broken zerolog.Logger // one line a minute each
+}
+
+func newSnapshotting(l zerolog.Logger, clock func() time.Duration, leads func() bool, bytes *atomic.Uint64) *snapshotting {
+	const ms, s = time.Millisecond, time.Second
+	few := func() zerolog.Logger { return l.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute}) }
+	return &snapshotting{
+		clock: clock, leads: leads, bytes: bytes,
+		took:      histogram.New(10*ms, 50*ms, 100*ms, 500*ms, s, 5*s, 10*s, 30*s, time.Minute, 5*time.Minute, 15*time.Minute),
+		unwritten: few(), unread: few(), lost: few(), broken: few(),
+	}
+}
+
+func (s *snapshotting) vitals() cell.Snapshots {
+	out := cell.Snapshots{Took: s.took.Snapshot(), Failures: s.failures.Load()}
+	if last := s.last.Load(); last != 0 {
+		out.Last = time.Unix(0, last)
+	}
+	return out
+}
+
+// written notes a snapshot that was finished: there is one to be sent.
+func (s *snapshotting) written(took time.Duration) {
+	s.took.Observe(took)
+	s.last.Store(time.Now().UnixNano())
+	s.unsent.Store(0)
+}
+
+func (s *snapshotting) notWritten(err error) {
+	if errors.Is(err, raftstore.ErrOvertaken) {
+		return
+	}
+	s.failures.Add(1)
+	s.unwritten.Warn().Err(err).Msg("a snapshot could not be written: until one can, the log grows, and a replica that lacks its beginning cannot be filled. Look at the owner and the room of the data directory's snapshots")
+}
+
+func (s *snapshotting) notReceived() {
+	s.failures.Add(1)
+	s.broken.Warn().Msg("a snapshot did not arrive whole: the master tries again. Look at the network between the replicas")
+}
+
+// read notes an error with which a follower gets no snapshot. One that the start
+// passes over is logged where it is found.
+func (s *snapshotting) read(err error) {
+	if err == nil || !s.leads() {
+		return
+	}
+	s.failures.Add(1)
+	s.unsent.Add(1)
+	s.unread.Warn().Err(err).Msg("a snapshot that another replica needs could not be read: it cannot catch up while this one is the master. Look at the data directory's snapshots; stout transfer makes another replica the master, which has its own")
+}
+
+// sent notes what became of a snapshot that was sent to a follower that answers.
+func (s *snapshotting) sent(to raft.ServerID, err error) {
+	switch {
+	case err == nil:
+		s.unsent.Store(0)
+	case rafttransport.IsBroken(err):
+		s.failures.Add(1)
+		s.unsent.Add(1)
+		s.lost.Warn().Err(err).Str("peer", string(to)).Msg("a snapshot could not be sent to a replica that needs it: it cannot catch up. Look at the network between the two, and at its log; stout transfer makes another replica the master")
+	}
+}
+
+// snapshotStore is the store that the library has.
+type snapshotStore struct {
+	raft.SnapshotStore
+	of *snapshotting
+}
+
+func (s snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration, configurationIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	began := s.of.clock()
+	sink, err := s.SnapshotStore.Create(version, index, term, configuration, configurationIndex, trans)
+	if err != nil {
+		s.of.notWritten(err)
+		return nil, err
+	}
+	return &snapshotSink{SnapshotSink: sink, of: s.of, began: began}, nil
+}
+
+// List is called before a snapshot is sent, and when the library starts.
+func (s snapshotStore) List() ([]*raft.SnapshotMeta, error) {
+	metas, err := s.SnapshotStore.List()
+	if len(metas) == 0 && err == nil && s.of.leads() {
+		err = errors.New("there is none")
+	}
+	s.of.read(err)
+	return metas, err
+}
+
+func (s snapshotStore) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	meta, body, err := s.SnapshotStore.Open(id)
+	s.of.read(err)
+	if err != nil {
+		return nil, nil, err
+	}
+	return meta, snapshotBody{body, s.of}, nil
+}
+
+type snapshotSink struct {
+	raft.SnapshotSink
+	of    *snapshotting
+	began time.Duration
+	err   error // of a write
+	ended bool  // the library ends a snapshot that has ended
+}
+
+func (s *snapshotSink) Write(b []byte) (int, error) {
+	n, err := s.SnapshotSink.Write(b)
+	s.of.bytes.Add(uint64(n))
+	s.err = errors.Join(s.err, err)
+	return n, err
+}
+
+func (s *snapshotSink) Close() error {
+	err := s.SnapshotSink.Close()
+	if s.ended {
+		return err
+	}
+	s.ended = true
+	if err != nil {
+		s.of.notWritten(err)
+	} else {
+		s.of.written(s.of.clock() - s.began)
+	}
+	return err
+}
+
+func (s *snapshotSink) Cancel() error {
+	if !s.ended {
+		s.ended = true
+		if s.err != nil {
+			s.of.notWritten(s.err)
+		} else {
+			s.of.notReceived()
+		}
+	}
+	return s.SnapshotSink.Cancel()
+}
+
+type snapshotBody struct {
+	io.ReadCloser
+	of *snapshotting
+}
+
+func (s snapshotBody) Read(b []byte) (int, error) {
+	n, err := s.ReadCloser.Read(b)
+	s.of.bytes.Add(uint64(n))
+	if err != nil && err != io.EOF {
+		s.of.read(err)
+		err = errors.New("read the snapshot: " + err.Error()) // an error of the disk must not look like one of the network
+	}
+	return n, err
+}
