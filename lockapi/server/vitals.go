@@ -56,7 +56,7 @@ var (
 	raftHeardDesc  = describe("stout_raft_last_contact_seconds", "Time since this replica heard of a leader, or since it was started; 0 on the leader.")
 	electionsDesc  = describe("stout_raft_elections_total", "How often this replica has begun to campaign since it was started.")
 	leadersDesc    = describe("stout_raft_leader_changes_total", "How often this replica has learned of a leader since it was started.")
-	storedDesc     = describe("stout_raft_store_duration_seconds", "Time to write entries to this replica's log and sync them.")
+	syncDesc       = describe("stout_disk_sync_duration_seconds", "Time to write entries to this replica's log and sync them.")
 	snapshotDesc   = describe("stout_snapshot_duration_seconds", "Time to write a snapshot, this replica's own or one that the master sent.")
 	unsnappedDesc  = describe("stout_snapshot_failures_total", "Attempts to write, read or send a snapshot, or to receive one whole, that failed since this replica was started.")
 	snappedDesc    = describe("stout_snapshot_last_success_timestamp_seconds", "When this replica last finished a snapshot since it was started, by Unix time; 0 before.")
@@ -69,7 +69,7 @@ func (vitals) Describe(to chan<- *prometheus.Desc) {
 		sessionsDesc, locksDesc, waitersDesc, deadlocksDesc, filesDesc, contentDesc, expiredDesc, waitedDesc,
 		heldDesc, keptDesc, stageDesc, readDesc, failoverDesc,
 		clockDesc, clockErrorDesc, clockAllowedDesc, memberUpDesc, memberAtDesc, refusesDesc, toleratedDesc, tolerableDesc, raftTermDesc, raftLastDesc, raftCommitDesc,
-		raftAtDesc, raftHeardDesc, electionsDesc, leadersDesc, storedDesc, applyingDesc,
+		raftAtDesc, raftHeardDesc, electionsDesc, leadersDesc, syncDesc, applyingDesc,
 		snapshotDesc, unsnappedDesc, snappedDesc,
 	} {
 		to <- d
@@ -114,7 +114,7 @@ func (c vitals) Collect(to chan<- prometheus.Metric) {
 	gauge(to, raftHeardDesc, time.Duration(at.Replica().LastContactMS*int64(time.Millisecond)).Seconds())
 	count(to, electionsDesc, r.Elections)
 	count(to, leadersDesc, r.Leaders)
-	spread(to, storedDesc, r.Stored)
+	spread(to, syncDesc, r.Stored)
 	spread(to, applyingDesc, r.Applying)
 	spread(to, snapshotDesc, r.Snapshots.Took)
 	count(to, unsnappedDesc, r.Snapshots.Failures)

@@ -68,7 +68,7 @@ func TestVitals(t *testing.T) {
 		`stout_lock_wait_duration_seconds_bucket{le="1"} 0`, `stout_lock_wait_duration_seconds_bucket{le="+Inf"} 1`,
 		"stout_raft_term 8", "stout_raft_last_index 12", "stout_raft_commit_index 11", "stout_raft_applied_index 10",
 		"stout_raft_last_contact_seconds 0", "stout_raft_elections_total 13", "stout_raft_leader_changes_total 14",
-		"stout_raft_store_duration_seconds_sum 0.001", "stout_raft_apply_duration_seconds_sum 0.5",
+		"stout_disk_sync_duration_seconds_sum 0.001", "stout_raft_apply_duration_seconds_sum 0.5",
 		"stout_snapshot_duration_seconds_sum 0.013", "stout_snapshot_failures_total 17", "stout_snapshot_last_success_timestamp_seconds 1.7776332005e+09",
 		"stout_lock_hold_duration_seconds_sum 120", `stout_session_keepalive_margin_ratio_bucket{le="0.01"} 0`, "stout_session_keepalive_margin_ratio_sum 0.75",
 		`stout_write_stage_duration_seconds_sum{stage="queue"} 0.001`, `stout_write_stage_duration_seconds_sum{stage="disk"} 0.002`,

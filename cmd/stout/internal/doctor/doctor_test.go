@@ -53,14 +53,14 @@ stout_is_master 1
 stout_deadlocks 0
 stout_lease_term_seconds 0.75
 stout_raft_elections_total 2
-# TYPE stout_raft_store_duration_seconds histogram
-stout_raft_store_duration_seconds_bucket{le="0.01"} 990
-stout_raft_store_duration_seconds_bucket{le="0.1"} 1000
-stout_raft_store_duration_seconds_bucket{le="0.25"} 1000
-stout_raft_store_duration_seconds_bucket{le="0.5"} 1000
-stout_raft_store_duration_seconds_bucket{le="+Inf"} 1000
-stout_raft_store_duration_seconds_sum 3
-stout_raft_store_duration_seconds_count 1000
+# TYPE stout_disk_sync_duration_seconds histogram
+stout_disk_sync_duration_seconds_bucket{le="0.01"} 990
+stout_disk_sync_duration_seconds_bucket{le="0.1"} 1000
+stout_disk_sync_duration_seconds_bucket{le="0.25"} 1000
+stout_disk_sync_duration_seconds_bucket{le="0.5"} 1000
+stout_disk_sync_duration_seconds_bucket{le="+Inf"} 1000
+stout_disk_sync_duration_seconds_sum 3
+stout_disk_sync_duration_seconds_count 1000
 # TYPE stout_lease_renewal_margin_seconds histogram
 stout_lease_renewal_margin_seconds_bucket{le="0"} 0
 stout_lease_renewal_margin_seconds_bucket{le="0.15"} 1
@@ -245,16 +245,16 @@ func TestFindings(t *testing.T) {
 		{"a deadlock", func(_ *Seen, r *Server) { r.with("stout_deadlocks 1") }, "deadlocks: warn", "1 circle"},
 
 		{"no metrics", func(_ *Seen, r *Server) { r.Figures, r.FiguresErr = nil, errors.New("denied") }, "metrics: cannot tell", "r1 shows no metrics: denied"},
-		{"a disk at the edge", func(_ *Seen, r *Server) { r.with(`stout_raft_store_duration_seconds_bucket{le="0.01"} 989`) }, "", ""},
+		{"a disk at the edge", func(_ *Seen, r *Server) { r.with(`stout_disk_sync_duration_seconds_bucket{le="0.01"} 989`) }, "", ""},
 		{"a slow disk", func(_ *Seen, r *Server) {
-			r.with(`stout_raft_store_duration_seconds_bucket{le="0.01"} 0`, `stout_raft_store_duration_seconds_bucket{le="0.1"} 989`)
+			r.with(`stout_disk_sync_duration_seconds_bucket{le="0.01"} 0`, `stout_disk_sync_duration_seconds_bucket{le="0.1"} 989`)
 		}, "disk: warn", "99 of 100 writes within 250ms"},
 		{"one too slow", func(_ *Seen, r *Server) {
-			r.with(`stout_raft_store_duration_seconds_bucket{le="0.01"} 0`, `stout_raft_store_duration_seconds_bucket{le="0.1"} 0`,
-				`stout_raft_store_duration_seconds_bucket{le="0.25"} 0`, `stout_raft_store_duration_seconds_bucket{le="0.5"} 989`)
+			r.with(`stout_disk_sync_duration_seconds_bucket{le="0.01"} 0`, `stout_disk_sync_duration_seconds_bucket{le="0.1"} 0`,
+				`stout_disk_sync_duration_seconds_bucket{le="0.25"} 0`, `stout_disk_sync_duration_seconds_bucket{le="0.5"} 989`)
 		}, "disk: bad", "more than 1 of 100"},
 		{"too few writes", func(_ *Seen, r *Server) {
-			r.with(`stout_raft_store_duration_seconds_bucket{le="+Inf"} 49`, "stout_raft_store_duration_seconds_count 49")
+			r.with(`stout_disk_sync_duration_seconds_bucket{le="+Inf"} 49`, "stout_disk_sync_duration_seconds_count 49")
 		}, "disk: cannot tell", "49 times"},
 		{"a snapshot that failed", func(_ *Seen, r *Server) { r.with("stout_snapshot_failures_total 1") }, "snapshots: warn", "snapshots of r1 failed 1 time since its start; it wrote the last one 1h00m"},
 		{"snapshots that fail", func(_ *Seen, r *Server) {

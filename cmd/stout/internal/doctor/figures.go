@@ -16,7 +16,7 @@ type Figures map[string]*dto.MetricFamily
 
 // Metrics that are judged.
 const (
-	metricStore      = "stout_raft_store_duration_seconds"
+	metricSync       = "stout_disk_sync_duration_seconds"
 	metricElections  = "stout_raft_elections_total"
 	metricMargin     = "stout_lease_renewal_margin_seconds"
 	metricTerm       = "stout_lease_term_seconds"

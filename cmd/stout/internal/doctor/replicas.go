@@ -53,7 +53,7 @@ func (s *Seen) eachFigures(f func(id string, at *Server)) {
 func disks(s *Seen) []Finding {
 	g := gathered{area: AreaReplicas, check: "disk"}
 	s.eachFigures(func(id string, at *Server) {
-		p99, of := within(at.latest().spread(metricStore), 0.99)
+		p99, of := within(at.latest().spread(metricSync), 0.99)
 		term, ok := at.Figures.value(metricTerm)
 		if !ok || of < fewWrites {
 			g.add(Unknown, "", "%s has written %s since its start: too few to judge its disk by", id, words.Plural(int(of), "time"))
