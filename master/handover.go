@@ -55,7 +55,7 @@ func (m *Master) handOff(ctx context.Context, to string) (lockapi.Transferred, e
 	if o == nil {
 		return lockapi.Transferred{}, errNoMaster("mastership is changing hands already")
 	}
-	err := m.handover(ctx, o, to)
+	err := m.handover(ctx, o, to, m.opts.LeaseTerm)
 	m.endHandover()
 	if err != nil {
 		return lockapi.Transferred{}, err
@@ -155,10 +155,11 @@ func (m *Master) endHandover() {
 
 // handover closes the office in good order and makes another replica the
 // leader. If that fails, this replica may open a new office: it never takes the
-// closed one up again.
-func (m *Master) handover(ctx context.Context, o *office, to string) error {
+// closed one up again. See resign for its patience: behind a term of the lease the
+// successor need not wait, whether the office is closed or not.
+func (m *Master) handover(ctx context.Context, o *office, to string, patience time.Duration) error {
 	o.logger.Info().Str("to", to).Msg("handing mastership over")
-	o.resign(ctx, errors.New("mastership is handed over"))
+	o.resign(ctx, patience, errors.New("mastership is handed over"))
 	if err := m.log.Transfer(ctx, to); err != nil {
 		o.logger.Warn().Err(err).Str("to", to).Msg("the transfer of mastership failed")
 		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the transfer of mastership did not complete (%v); it may yet take effect. See the cell's state, and try again", err)
@@ -199,9 +200,9 @@ func (m *Master) Close(ctx context.Context) error {
 	case o == nil:
 	case m.canHandTo("") == nil:
 		// On failure the replica stops all the same; the others elect a master.
-		_ = m.handover(ctx, o, "")
+		_ = m.handover(ctx, o, "", m.opts.LeaseTerm)
 	default:
-		o.resign(ctx, errors.New("this replica is stopping"))
+		o.resign(ctx, stalledAfter, errors.New("this replica is stopping"))
 	}
 	m.stop()
 	select {

@@ -35,6 +35,8 @@ type Master struct {
 	memberWakeup wakeup        // of keepMembers
 	membersTurn  chan struct{} // has room for who changes the members, see exclusively
 
+	rest rest // between two offices that are given up because this replica is unfit
+
 	opening *progress.Step
 	watched atomic.Pointer[office]        // the present one, or the last; read without a mutex
 	hanging atomic.Pointer[progress.Hang] // with which an office ended; nil once it is over
@@ -113,6 +115,7 @@ func (m *Master) run(ctx context.Context) {
 		m.watched.Store(o)
 		m.setOffice(o)
 		go m.keepMembers(o)
+		go m.keepFit(o)
 		m.watch(ctx, o)
 		m.setOffice(nil)
 	}

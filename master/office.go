@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -21,6 +22,7 @@ type office struct {
 	logger     zerolog.Logger
 	vitals     *vitals
 	lapse      time.Duration               // not told to the log yet; of the goroutine that calls accepted
+	lapses     atomic.Uint64               // how often the lease has lapsed
 	accounting *accounting                 // has a mutex of its own
 	endings    endings                     // has a mutex of its own
 	turns      turns                       // has a mutex of its own
@@ -164,14 +166,19 @@ func (o *office) end(why error) {
 
 // resign closes the office in good order: it drops the lease for good, lets the
 // calls under way end, and proposes the closing entry as its last act, so that
-// the successor need not wait; ctx bounds it all.
-func (o *office) resign(ctx context.Context, why error) {
+// the successor need not wait. It waits for the calls, and then for the entry, for as
+// long as patience and ctx allow: neither ends while this replica's disk hangs. The
+// outcome of later calls is unknown then, or the state refuses them behind the closing
+// entry. That entry counts also where it is only in the log of a majority.
+func (o *office) resign(ctx context.Context, patience time.Duration, why error) {
 	defer o.end(why)
 	o.lease.Drop()
-	if err := o.batcher.Drain(ctx, why); err != nil {
-		return
-	}
+	draining, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_ = o.batcher.Drain(draining, why)
 	o.batcher.Close(why)
+	ctx, cancel = context.WithTimeout(ctx, patience)
+	defer cancel()
 	wait := o.log.Submit(state.Batch{Epoch: o.epoch, LeaseMS: o.opts.leaseMS(),
 		Commands: []state.Command{{Time: time.Now().UnixNano(), Operation: &state.CloseOffice{}}}})
 	_, _ = async.Get(ctx, wait) // unless it was accepted, the successor has to wait

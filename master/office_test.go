@@ -323,7 +323,7 @@ func TestResignDropsTheLeaseBeforeTheClosingEntry(t *testing.T) {
 		o := openOffice(t, n)
 		newSession(t, n.master, time.Minute)
 		var closing sync.WaitGroup
-		closing.Go(func() { o.resign(context.Background(), errors.New("test")) })
+		closing.Go(func() { o.resign(context.Background(), time.Minute, errors.New("test")) })
 		pass(c.delay / 4) // the closing entry is under way
 		if o.lease.Valid(n.clock()) {
 			t.Error("the lease runs while the closing entry is under way")

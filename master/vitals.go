@@ -25,7 +25,7 @@ type Vitals struct {
 	// Deadlocks is how many circles of sessions that wait for each other it has, at
 	// most lockapi.MaxDeadlocks.
 	Deadlocks int
-	// Resigned counts the offices here that ended since a step hung, by step.
+	// Resigned counts the offices that this replica gave up by itself, by reason.
 	Resigned map[string]uint64
 	// Offices is how often this replica took office since it was started, and
 	// Expired how many sessions expired while it was in office.
@@ -48,7 +48,7 @@ type Vitals struct {
 // vitals are counted where they arise, over all offices of this replica.
 type vitals struct {
 	offices, expired                atomic.Uint64
-	resigned                        map[string]*atomic.Uint64 // by the step that hung; its keys do not change
+	resigned                        map[string]*atomic.Uint64 // by reason; its keys do not change
 	committed, margin, waited, held *histogram.Histogram
 	queued, replied                 *histogram.Histogram
 	linear, stale                   *histogram.Histogram
@@ -63,9 +63,9 @@ func newVitals(term time.Duration) *vitals {
 		return histogram.New(us, 2500*time.Nanosecond, 5*us, 10*us, 25*us, 50*us, 100*us, 250*us, 500*us, ms, 5*ms, 25*ms, 100*ms, 500*ms, 2*s)
 	}
 	step := func() *histogram.Histogram { return histogram.New(histogram.Steps...) }
-	resigned := make(map[string]*atomic.Uint64, len(steps))
-	for _, step := range steps {
-		resigned[step] = new(atomic.Uint64)
+	resigned := make(map[string]*atomic.Uint64, len(reasons))
+	for _, reason := range reasons {
+		resigned[reason] = new(atomic.Uint64)
 	}
 	return &vitals{
 		resigned:  resigned,
@@ -79,21 +79,22 @@ func newVitals(term time.Duration) *vitals {
 	}
 }
 
-// steps are those of a master in office that end it when they hang.
-var steps = []string{"disk", "apply", "raft", "propose", "answer", "mutex", "open"}
+// reasons are those for which a master gives up its office: a step that hangs, and
+// what makes it unfit (see unfit).
+var reasons = []string{"disk", "apply", "raft", "propose", "answer", "mutex", "open", slowDisk, lostLease, unsentSnapshot}
 
 // resignedFor counts an office that ended by itself.
-func (v *vitals) resignedFor(step string) {
-	if n := v.resigned[step]; n != nil {
+func (v *vitals) resignedFor(reason string) {
+	if n := v.resigned[reason]; n != nil {
 		n.Add(1)
 	}
 }
 
-// resignations returns the number of offices that ended by themselves, for each step.
+// resignations returns the number of offices that ended by themselves, for each reason.
 func (v *vitals) resignations() map[string]uint64 {
 	all := make(map[string]uint64, len(v.resigned))
-	for step, n := range v.resigned {
-		all[step] = n.Load()
+	for reason, n := range v.resigned {
+		all[reason] = n.Load()
 	}
 	return all
 }

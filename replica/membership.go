@@ -171,6 +171,8 @@ func (r *Replica) Card() admission.Card {
 		card.Applied = max(applied, card.ConfigIndex)
 	}
 	card.Heard = r.hears()
+	card.Sync, card.Writing = uint64(r.disk.Sync().Microseconds()), uint64(r.disk.WritingFor().Microseconds())
+	card.Unsent = r.snapshots.unsent.Load()
 	return card
 }
 

@@ -25,7 +25,7 @@ var (
 	isMasterDesc   = describe("stout_is_master", "1 where this replica is the master in office.")
 	epochDesc      = describe("stout_epoch", "The latest term of office that this replica knows of.")
 	officesDesc    = describe("stout_offices_total", "How often this replica took office since it was started.")
-	resignedDesc   = describe("stout_offices_resigned_total", "How often this replica gave up its office by itself since it was started, by the step that hung.", "reason")
+	resignedDesc   = describe("stout_offices_resigned_total", "How often this replica gave up its office by itself since it was started, by reason: the step that hung, slow_disk, lease or snapshot.", "reason")
 	leaseHeldDesc  = describe("stout_lease_held", "1 where this replica is the master and its lease runs.")
 	leaseLeftDesc  = describe("stout_lease_remaining_seconds", "What is left of this replica's lease as master; 0 without one.")
 	leaseTermDesc  = describe("stout_lease_term_seconds", "The term of the lease that this replica takes as master.")
@@ -87,8 +87,8 @@ func (c vitals) Collect(to chan<- prometheus.Metric) {
 	gauge(to, isMasterDesc, oneIf(v.Self))
 	gauge(to, epochDesc, float64(v.Epoch))
 	count(to, officesDesc, v.Offices)
-	for step, n := range v.Resigned {
-		count(to, resignedDesc, n, step)
+	for reason, n := range v.Resigned {
+		count(to, resignedDesc, n, reason)
 	}
 	gauge(to, leaseHeldDesc, oneIf(v.Lease.Held))
 	gauge(to, leaseLeftDesc, v.Lease.Remaining.Seconds())

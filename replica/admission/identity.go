@@ -138,6 +138,12 @@ type Card struct {
 	// Access is with what it would found: see Self. It is not told once it belongs
 	// to a cell.
 	Access string `cbor:"17,keyasint,omitempty"`
+	// Sync is how long a write to its log takes at present, and Writing how long the one
+	// under way has taken so far, in microseconds. Unsent counts the snapshots that it
+	// could not read or send, one after the other, as a leader.
+	Sync    uint64 `cbor:"18,keyasint,omitempty"`
+	Writing uint64 `cbor:"19,keyasint,omitempty"`
+	Unsent  uint64 `cbor:"20,keyasint,omitempty"`
 }
 
 // Stored is what a directory has told a leader to have stored: in that term,

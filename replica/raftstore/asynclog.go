@@ -50,6 +50,7 @@ type asyncLog struct {
 	took    *histogram.Histogram
 	disk    *histogram.Histogram
 	landed  landings // has a mutex of its own
+	recent  recent   // and so has this
 
 	mu      sync.Mutex  // guards what follows
 	changed sync.Cond   // of queue and err
@@ -95,7 +96,9 @@ func (s *asyncLog) store(logs []*raft.Log) error {
 	s.began.Store(int64(began))
 	defer s.began.Store(0)
 	err := s.LogStore.StoreLogs(logs)
-	s.took.Observe(s.clock() - began)
+	took := s.clock() - began
+	s.took.Observe(took)
+	s.recent.note(took)
 	if err != nil {
 		s.fail(fmt.Errorf("write %d log entries: %w", len(logs), err))
 	}

@@ -84,6 +84,10 @@ func (s *Stores) DurableIndex(index uint64) uint64 { return s.async.durableIndex
 // where there is none.
 func (s *Stores) WritingFor() time.Duration { return s.async.writingFor() }
 
+// Sync is how long a write to the log takes at present, the median of the last ones;
+// 0 where too few were made.
+func (s *Stores) Sync() time.Duration { return s.async.recent.median() }
+
 // LastConfiguration is the place of the last configuration in the log,
 // committed or not.
 func (s *Stores) LastConfiguration() uint64 { return s.logs.configs.latest() }

@@ -1,0 +1,221 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A master is unfit if its own disk is slow or hangs, if it keeps losing its lease,
+// or if it cannot send a snapshot that a member needs. It serves all the same, or
+// nearly, so that nothing else takes its office away. It hands over, if the others do
+// better without it: a majority of them answers, is up to date and has disks that are
+// fast. So nothing is handed over where all are slow, and after one failure more.
+//
+// The bounds are parts of the lease's term. What is slow is so against the term and
+// against the others.
+const (
+	slowDisk       = "slow_disk"
+	lostLease      = "lease"
+	unsentSnapshot = "snapshot"
+
+	slowPart   = 8  // of the term: the median of a slow disk's writes
+	hangPart   = 4  // of the term: a write under way that may never end
+	slower     = 4  // times as slow as the successor's
+	mostLapses = 3  // of the lease
+	lately     = 40 // terms in which these lapses are
+	unsentFor  = 4  // terms for which snapshots have failed
+	staleAfter = 8  // terms after the last that failed: the member needs none any more
+	drainPart  = 8  // of the term: how long the calls under way, and the closing entry, are waited for
+)
+
+// unfit is why a master is.
+type unfit struct {
+	reason, found, cure string
+	sync                time.Duration // of its disk, where that is the reason
+}
+
+// fitness is what one office has seen of its own replica.
+type fitness struct {
+	term   time.Duration
+	lapses []time.Duration // when they were noticed, the last ones
+	lapsed uint64          // how many were
+	unsent uint64          // snapshots in a row, at the last look
+	since  time.Duration   // when the first of them was noticed
+	last   time.Duration   // and the last
+}
+
+// note takes in a look at an instant: how often the lease has lapsed, and how many
+// snapshots in a row could not be sent.
+func (f *fitness) note(now time.Duration, lapsed, unsent uint64) {
+	for ; f.lapsed < lapsed; f.lapsed++ {
+		f.lapses = append(f.lapses, now)
+	}
+	f.lapses = f.lapses[max(0, len(f.lapses)-mostLapses):]
+	switch {
+	case unsent == f.unsent:
+	case unsent < f.unsent || f.unsent == 0 || now-f.last > staleAfter*f.term:
+		f.since, f.last = now, now
+	default:
+		f.last = now
+	}
+	f.unsent = unsent
+}
+
+// unfit returns why this replica is unfit for its office now, or nil. sync is how long
+// a write of its disk takes, and writing how long the one under way has taken.
+func (f *fitness) unfit(now, sync, writing time.Duration) *unfit {
+	const disk = "look at the disk of this replica, and at what else uses it"
+	switch {
+	case writing > f.term/hangPart:
+		return &unfit{slowDisk, fmt.Sprintf("a write to its disk has not ended for %v", round(writing)), disk, writing}
+	case sync > f.term/slowPart:
+		return &unfit{slowDisk, fmt.Sprintf("a write to its disk takes %v", round(sync)), disk, sync}
+	case len(f.lapses) == mostLapses && now-f.lapses[0] < lately*f.term && now-f.lapses[mostLapses-1] < f.term:
+		return &unfit{lostLease, fmt.Sprintf("its lease has lapsed %d times in %v", mostLapses, round(now-f.lapses[0])),
+			"look at the CPU, the disk and the network of this replica", 0}
+	case f.unsent > 2 && now-f.last < staleAfter*f.term && f.last-f.since >= unsentFor*f.term:
+		return &unfit{unsentSnapshot, fmt.Sprintf("it could not send a snapshot that a member needs, for %v", round(f.last-f.since)),
+			"look at the directory snapshots in the data-dir of this replica, and at its network", 0}
+	}
+	return nil
+}
+
+func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+
+// successor is the member that does best in place of a master that is unfit, or empty
+// if the cell gains nothing. term is that of the lease, and own the master's name.
+func (r roll) successor(own string, term time.Duration, why *unfit) string {
+	best, fit, voters := "", 0, 0
+	fastest := time.Duration(0)
+	for _, v := range r.members {
+		if !v.Voter {
+			continue
+		}
+		voters++
+		took := time.Duration(max(v.card.Sync, v.card.Writing)) * time.Microsecond
+		if v.ID == own || !v.well || v.card.Applied+caughtUpWithin < r.applied || v.card.Sync == 0 || took > term/slowPart {
+			continue // that of an earlier release does not show its disk
+		}
+		if why.sync > 0 && slower*took > why.sync {
+			continue
+		}
+		fit++
+		if why.reason == unsentSnapshot && v.card.Unsent > 0 {
+			continue
+		}
+		if best == "" || took < fastest {
+			best, fastest = v.ID, took
+		}
+	}
+	if why.reason != unsentSnapshot && fit < voters/2+1 {
+		return "" // the others would have to wait for this replica all the same
+	}
+	return best
+}
+
+// rest keeps a replica from giving up its offices again and again: each pause is twice
+// as long as the one before, unless that was long ago.
+type rest struct {
+	mu    sync.Mutex
+	until time.Duration
+	pause time.Duration
+}
+
+// Bounds of the pause.
+const (
+	firstRest   = 10 * time.Second
+	longestRest = 10 * time.Minute
+)
+
+func (r *rest) over(now time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now >= r.until
+}
+
+func (r *rest) begin(now time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now > r.until+3*r.pause {
+		r.pause = 0
+	}
+	r.pause = min(max(firstRest, 2*r.pause), longestRest)
+	r.until = now + r.pause
+}
+
+// keepFit hands the office over when this replica is unfit for it and another one is
+// fit. It ends with the office.
+func (m *Master) keepFit(o *office) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-o.done
+		cancel()
+	}()
+	term := m.opts.LeaseTerm
+	f := fitness{term: term}
+	tick := time.NewTicker(max(term/16, time.Millisecond))
+	defer tick.Stop()
+	for next := time.Duration(0); ; {
+		select {
+		case <-tick.C:
+		case <-o.done:
+			return
+		}
+		now := m.opts.Clock()
+		why := m.lookAtFitness(ctx, o, &f)
+		if why == nil || now < next || !m.rest.over(now) {
+			continue
+		}
+		next = now + term/4 // so often the others are asked
+		if to := m.successorFor(ctx, why); to != "" && m.inOffice() == o {
+			m.yield(o, to, why)
+			return
+		}
+	}
+}
+
+// lookAtFitness returns why this replica is unfit, or nil.
+func (m *Master) lookAtFitness(ctx context.Context, o *office, f *fitness) *unfit {
+	card, err := m.members.Ask(ctx, m.opts.ID)
+	if err != nil {
+		return nil
+	}
+	now := m.opts.Clock()
+	f.note(now, o.lapses.Load(), card.Unsent)
+	return f.unfit(now, time.Duration(card.Sync)*time.Microsecond, time.Duration(card.Writing)*time.Microsecond)
+}
+
+// successorFor asks the others, for half a term, and returns which one is to have the
+// office of this replica. Empty is none.
+func (m *Master) successorFor(ctx context.Context, why *unfit) string {
+	ctx, cancel := context.WithTimeout(ctx, m.opts.LeaseTerm/2)
+	defer cancel()
+	seen, err := m.look(ctx)
+	if err != nil {
+		return ""
+	}
+	return seen.successor(m.opts.ID, m.opts.LeaseTerm, why)
+}
+
+// yield hands the office over.
+func (m *Master) yield(o *office, to string, why *unfit) {
+	switch m.beginHandover() {
+	case nil:
+		return
+	case o:
+		defer m.endHandover()
+	default: // the one after it
+		m.endHandover()
+		return
+	}
+	m.rest.begin(m.opts.Clock())
+	m.vitals.resignedFor(why.reason)
+	o.logger.Warn().Str("reason", why.reason).Str("to", to).Str("found", why.found).Str("cure", why.cure).
+		Msg("this replica is unfit to be the master, and another one is fit: it hands mastership over")
+	ctx, cancel := context.WithTimeout(context.Background(), successorBound)
+	defer cancel()
+	_ = m.handover(ctx, o, to, m.opts.LeaseTerm/drainPart) // logged; if it fails an office opens here again
+}
