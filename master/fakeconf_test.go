@@ -21,6 +21,9 @@ type fakeConf struct {
 	level    map[string]uint64 // directory → the level that its release knows, if it is not 1
 	blank    map[string]bool   // directories that belong to no cell
 	deaf     map[string]bool   // names that hear no master
+	sync     map[string]uint64 // name → microseconds that its disk takes; none of an earlier release
+	writing  map[string]uint64 // name → that a write under way has taken
+	unsent   map[string]uint64 // name → snapshots in a row that it could not send
 	busy     bool              // a change is not committed
 	late     bool              // the next change comes about when lands is called
 	lands    func()            // nil but then
@@ -140,6 +143,7 @@ func (n *node) Ask(_ context.Context, id string) (admission.Card, error) {
 		in = ""
 	}
 	return admission.Card{ID: name, Directory: directory, CellID: in, Heard: !n.c.conf.deaf[name], Version: "test", Level: max(1, n.c.conf.level[directory]),
+		Sync: n.c.conf.sync[name], Writing: n.c.conf.writing[name], Unsent: n.c.conf.unsent[name],
 		Applied: applied - min(applied, n.c.conf.behind[directory])}, nil
 }
 
