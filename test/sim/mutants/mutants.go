@@ -63,6 +63,7 @@ var profiles = map[string]string{
 	"orphans-looked-for-once":  "late acquires",
 	"keepalive-without-lease":  "outlived office",
 	"name-taken-back":          "second thoughts",
+	"hands-over-in-vain":       "unfit masters",
 }
 
 // Profile is the special profile that the seeds of a mutant have; empty where they

@@ -70,6 +70,7 @@ var actions = []action{
 	{"second thoughts", 0, (*world).secondThoughts},
 	{"outlived office", 0, (*world).outlived},
 	{"late acquire", 0, (*world).lateAcquire},
+	{"unfit master", 0, (*world).unfit},
 }
 
 // mostPlay is when the script ends at the latest. Steps of some profiles take long,

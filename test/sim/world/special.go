@@ -40,6 +40,10 @@ var special = []struct {
 		p.calm()
 		p.acts(2, "second thoughts")
 	}},
+	{"unfit masters", func(p *profile) {
+		p.calm()
+		p.acts(2, "unfit master")
+	}},
 }
 
 // Profiles are the names of the special profiles.
