@@ -25,7 +25,7 @@ func office(s *Seen) []Finding {
 	case c.Master == nil:
 		return one(AreaCell, "master", Bad, "A master needs a majority of the voters that see each other. Start those that are down; stout status shows which.", "there is none")
 	case !c.Lease.Held:
-		return one(AreaCell, "master", Bad, "If it stays so, see the master's log: it can't reach a majority, or its disk hangs.", "%s is named, and does not hold its lease", c.Master.ID)
+		return one(AreaCell, "master", Bad, "If it stays so, stout transfer makes another replica the master. See its log, and look at its disk and its network: it can't reach a majority, or its disk hangs.", "%s is named, and does not hold its lease", c.Master.ID)
 	default:
 		return one(AreaCell, "master", OK, "", "%s in epoch %d; its lease of %s has %s left", c.Master.ID, c.Epoch, ms(c.Lease.TermMS), ms(c.Lease.RemainingMS))
 	}

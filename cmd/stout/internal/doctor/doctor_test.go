@@ -340,6 +340,20 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// The cure for a master with a slow disk, or without a lease, begins with another master.
+func TestCuresOfAMaster(t *testing.T) {
+	t.Parallel()
+	s := wellCell()
+	s.Cell.Lease.Held = false
+	s.Servers[0].with(`stout_disk_sync_duration_seconds_bucket{le="0.01"} 0`)
+	s.Servers[1].with(`stout_disk_sync_duration_seconds_bucket{le="0.01"} 0`, "stout_is_master 0")
+	for _, f := range slices.Concat(office(s), disks(s)) {
+		if names := strings.Contains(f.Do, "stout transfer"); names != (f.Verdict != OK && !strings.HasPrefix(f.Found, "r2")) {
+			t.Errorf("%s: %s", f.Found, f.Do)
+		}
+	}
+}
+
 // A replacement that its old directory has overtaken is ended by the command that is
 // shown.
 func TestReplacementIsTakenBack(t *testing.T) {

@@ -64,7 +64,10 @@ func disks(s *Seen) []Finding {
 		if math.IsInf(p99, 1) {
 			text = "more than 1 of 100 writes takes longer than is counted"
 		}
-		const do = "A faster disk, or one that others do not use; or a longer heartbeat-timeout on all replicas, at least five times that."
+		do := "A faster disk, or one that others do not use; or a longer heartbeat-timeout on all replicas, at least five times that."
+		if is, _ := at.latest().value(metricMaster); is == 1 {
+			do = "stout transfer makes another replica the master meanwhile. " + do
+		}
 		switch {
 		case p99 > beat:
 			g.add(Bad, do, "%s: %s of %d, and a master that is silent for about %s is deposed", id, text, of, took(seconds(beat)))
@@ -171,7 +174,7 @@ func margins(s *Seen) []Finding {
 		term, _ := at.Figures.value(metricTerm)
 		of := h.GetSampleCount()
 		lapsed, thin := upTo(h, 0), upTo(h, term/5)
-		const do = "Entries take too long to get to a majority: look at the disks and at the network between the replicas."
+		const do = "Entries take too long to get to a majority: look at the disks and at the network between the replicas. If it is the fault of the master, stout transfer makes another replica the master."
 		switch {
 		case lapsed > 0:
 			g.add(Warn, do, "%s as master let its lease lapse %s, of %d renewals since its start", id, words.Plural(int(lapsed), "time"), of)
