@@ -19,7 +19,7 @@ func BenchmarkApplyBesideSums(b *testing.B) {
 	for name, every := range map[string]time.Duration{"none": time.Hour, "sums": time.Millisecond} {
 		b.Run(name, func(b *testing.B) {
 			began := time.Now()
-			f := &fsm{waitDurable: func(uint64) error { return nil }, clock: func() time.Duration { return time.Since(began) }, fail: func(err error) { b.Fatal(err) }}
+			f := &fsm{waitCommitted: func(_, _ uint64) error { return nil }, clock: func() time.Duration { return time.Since(began) }, fail: func(err error) { b.Fatal(err) }}
 			f.sums = newChecksums(f.clock, func(own, told Checksum) { b.Errorf("own %v, told %v", own, told) })
 			f.sums.every = every
 			f.current.Store(state.New())

@@ -72,12 +72,15 @@ func (s *slowLog) StoreLogs(logs []*raft.Log) error {
 }
 
 // startSlow starts three replicas whose disks can be made to hang.
-func startSlow(t *testing.T) (all []*Replica, disks map[*Replica]*slowLog) {
+func startSlow(t *testing.T, set ...func(*Options)) (all []*Replica, disks map[*Replica]*slowLog) {
 	t.Helper()
 	disks = map[*Replica]*slowLog{}
 	var candidates []*Candidate
 	var waiting sync.WaitGroup
 	for _, o := range options(t, 3) {
+		for _, set := range set {
+			set(&o)
+		}
 		c, err := Prepare(o)
 		must(t, err)
 		candidates = append(candidates, c)
@@ -159,6 +162,53 @@ func TestLeaderThatHangsIsReplaced(t *testing.T) {
 	step.End()
 	write(t, next, epoch2, "a", 5)
 	same(t, next, all...)
+}
+
+// TestLeaderCountsItsDiskLast: while its disk hangs, and before it falls silent for
+// that, a leader commits what both others store. Its snapshots wait for its disk.
+func TestLeaderCountsItsDiskLast(t *testing.T) {
+	t.Parallel()
+	all, disks := startSlow(t, func(o *Options) { o.MasterLease = time.Minute })
+	leader, epoch := lead(t, all...)
+	disk := disks[leader]
+	onDisk := func() uint64 {
+		last, err := disk.LogStore.LastIndex()
+		must(t, err)
+		return last
+	}
+	write(t, leader, epoch, "a", 5)
+	until(t, "its disk has all", func() bool { return onDisk() == leader.State().Index })
+	stored, began := onDisk(), leader.Now()
+	disk.hang()
+	write(t, leader, epoch, "b", 100) // over the threshold of snapshots
+	same(t, leader, without(all, leader)...)
+	if h := leader.opts.Progress.Hangs(0); h == nil || h.Step != "disk" {
+		t.Errorf("the leader says %v, want that its disk hangs", h)
+	}
+	if asOf, known := leader.AsOf(); !known || asOf <= began {
+		t.Errorf("the leader has everything as of %v, want after %v", asOf, began)
+	}
+	until(t, "a snapshot of a follower's", func() bool { return len(snapshotsOf(t, without(all, leader)[0])) > 0 })
+	for _, s := range snapshotsOf(t, leader) {
+		if s.Index > stored {
+			t.Errorf("a snapshot up to entry %d, and the disk has all up to %d", s.Index, stored)
+		}
+	}
+	if onDisk() != stored {
+		t.Errorf("the disk has entry %d, and hangs since %d", onDisk(), stored)
+	}
+	disk.goOn()
+	until(t, "its disk has all", func() bool { return onDisk() >= leader.State().Index })
+	until(t, "a snapshot of its own", func() bool { return len(snapshotsOf(t, leader)) > 0 })
+	write(t, leader, epoch, "c", 5)
+	same(t, leader, all...)
+}
+
+func snapshotsOf(t *testing.T, r *Replica) []*raft.SnapshotMeta {
+	t.Helper()
+	metas, err := r.stores.Snapshots.List()
+	must(t, err)
+	return metas
 }
 
 // TestFollowerWhoseDiskHangs holds nobody up, and catches up.

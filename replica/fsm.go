@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,13 +26,13 @@ type fsm struct {
 	clock    func() time.Duration
 	fail     func(error)
 	leave    func() // ends the goroutine that restores a snapshot, where it cannot be read; nil in tests
-	// waitDurable waits until the entry is on this replica's disk.
-	waitDurable func(index uint64) error
-	step        *progress.Step // an entry that is applied; nil in tests
-	sums        *checksums
-	took        *histogram.Histogram
+	// waitCommitted waits until an entry that the library takes for committed is.
+	waitCommitted func(index, term uint64) error
+	step          *progress.Step // an entry that is applied; nil in tests
+	sums          *checksums
+	took          *histogram.Histogram
 	// landed is when an entry that this replica proposed left for its disk and came
-	// onto it, and followers and applied are the stages of such a one; nil in tests.
+	// onto it (0 before that), and followers and applied are the stages of such a one; nil in tests.
 	landed             func(index, term uint64) (left, arrived time.Duration, own bool)
 	followers, applied *histogram.Histogram
 	restored           atomic.Bool // a snapshot, whose configuration nobody has looked at yet
@@ -51,7 +52,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	}
 	batch, err := state.DecodeBatch(l.Data)
 	if err == nil {
-		err = f.waitDurable(l.Index)
+		err = f.waitCommitted(l.Index, l.Term)
 	}
 	if err != nil {
 		f.broken = true
@@ -78,7 +79,7 @@ func (f *fsm) timed(l *raft.Log, out *state.Outcome, began, ended time.Duration)
 		return
 	}
 	if left, arrived, own := f.landed(l.Index, l.Term); own {
-		f.followers.Observe(began - arrived)
+		f.followers.Observe(max(0, began-cmp.Or(arrived, began)))
 		f.applied.Observe(ended - began)
 		if out.Accepted {
 			f.telling.proposed(left)

@@ -16,7 +16,7 @@ import (
 )
 
 func newTestFSM(now *time.Duration, failed *error) *fsm {
-	f := &fsm{waitDurable: func(uint64) error { return nil }, promises: lease.NewPromises(0), clock: func() time.Duration { return *now }, fail: func(err error) { *failed = err }}
+	f := &fsm{waitCommitted: func(_, _ uint64) error { return nil }, promises: lease.NewPromises(0), clock: func() time.Duration { return *now }, fail: func(err error) { *failed = err }}
 	f.current.Store(state.New())
 	f.telling = telling{leads: func(uint64) bool { return true }, events: events.New(100, 1<<20, 0)}
 	f.sums = newChecksums(f.clock, func(own, told Checksum) { *failed = fmt.Errorf("own %v, told %v", own, told) })

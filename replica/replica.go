@@ -142,17 +142,20 @@ func (r *Replica) startRaft() error {
 
 // correct puts stores and transport right, as the library is to have them.
 func (r *Replica) correct() (err error) {
+	self := r.self()
 	r.disk, err = raftstore.New(r.stores, raftstore.Options{
 		Leading: r.leads, Clock: r.opts.Clock, Fail: r.fail, Applied: r.applied, Lost: r.lost, Promises: r.promises, Took: r.vitals.stored, Disk: r.vitals.disk,
+		Elsewhere: func(index, term uint64) bool { return r.wire.Elsewhere(self, r.servers(), index, term) },
 	})
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
 	r.opts.Progress.Add("disk", r.disk.WritingFor)
-	r.fsm.waitDurable, r.fsm.landed = r.disk.WaitDurable, r.disk.Landed
+	r.fsm.waitCommitted, r.fsm.landed = r.disk.WaitCommitted, r.disk.Landed
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
-		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, Silent: r.silenced, Clings: r.clingsAsCandidate, Durable: r.disk.DurableIndex,
-		Told: r.fsm.telling.upTo, Heard: r.fsm.telling.hear, Forgot: r.tellForgotten, Refuse: r.lostChanges, Refused: r.tellLost, Sent: r.snapshots.sent,
+		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, Silent: r.silenced, Clings: r.clingsAsCandidate,
+		Told: r.fsm.telling.upTo, Acknowledged: r.disk.Acknowledged, Heard: r.fsm.telling.hear, Forgot: r.tellForgotten,
+		Refuse: r.lostChanges, Refused: r.tellLost, Sent: r.snapshots.sent,
 	})
 	return nil
 }

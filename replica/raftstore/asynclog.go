@@ -12,82 +12,105 @@ import (
 )
 
 // asyncLog writes a leader's own entries to disk beside sending them to the
-// followers, not before (Ongaro's thesis, 10.2.1): a commit waits for the
-// slower of two disks rather than for one after the other. The library has no
-// such thing: what StoreLogs has returned for is sent, and counts as stored by
-// the leader. So here a leader's StoreLogs returns at once, and what follows
-// from an entry being stored is held back until it is:
+// followers, not before, and counts its own disk last (Ongaro's thesis, 10.2.1).
+// So a commit does not wait for the leader's disk where a majority of the others
+// is faster. The library has no such thing: it sends what StoreLogs has returned
+// for, and counts it as stored by the leader. So here a leader's StoreLogs returns
+// at once, and one thing is held back: the state machine applies an entry when it
+// is on this disk, or when a majority of the voters has it without this replica
+// (waitCommitted). Followers learn of no more than that, since no message says that
+// more is committed than its sender has applied (package rafttransport).
 //
-//   - The state machine applies no entry that is not on this disk
-//     (waitDurable), so nobody is told of it, and no lease comes of it.
-//   - No follower is told that such an entry is committed (durableIndex): it
-//     might be the only one to have it on disk, apply it, and lose it to
-//     another leader after this one has crashed.
-//
-// With both, an entry of the leader's own term takes effect when a majority has
-// it on disk, the leader among them, as ever. One of an earlier term takes
-// effect with the first of the leader's own term (Raft, section 5.4.2): that
-// one, a no-op, is on disk before StoreLogs returns, and so is a configuration,
-// which the library goes by at once. A leader that crashes forgets entries that
-// only it had, or that followers have and nobody applied: Raft allows for both.
+// So an entry of the leader's own term takes effect when a majority has it on disk,
+// as ever. An entry of an earlier term takes effect with the first of the leader's
+// own term (Raft, section 5.4.2). That one, a no-op, is on disk before StoreLogs
+// returns, and so is a configuration, which the library goes by at once. What is
+// queued is thus of one term and behind the latest configuration, whose voters
+// count. A leader that crashes forgets entries that only it had, or that followers
+// have and are not committed: Raft allows for both. It may also forget entries that
+// it has applied. A majority of the others has those, and elects no replica that
+// lacks them.
 //
 // A follower's entries are on disk before StoreLogs returns, behind those which
 // it may have left from its time as leader.
 //
 // DeleteRange need not wait for the queue. A follower replaces entries for a
 // leader of a later term, which it enters when the queue is empty (see
-// voteStore). The entries up to a snapshot were applied, so that no command
-// among them is queued. A barrier may be, which changes nothing. It is written
-// later, and stays until the next snapshot.
+// voteStore). The entries up to a snapshot are on disk before it begins
+// (waitStored).
 //
 // It is safe for concurrent use, as far as the log beneath is.
 type asyncLog struct {
 	raft.LogStore
 	leading func() bool // whether the library's main loop, which calls StoreLogs, leads
-	clock   func() time.Duration
-	fail    func(error)
-	began   atomic.Int64 // when the write under way began, on the clock; 0 without one
-	took    *histogram.Histogram
-	disk    *histogram.Histogram
-	landed  landings // has a mutex of its own
-	recent  recent   // and so has this
+	// elsewhere reports whether a majority of the voters has acknowledged an entry
+	// in its own term, this replica not counted.
+	elsewhere func(index, term uint64) bool
+	clock     func() time.Duration
+	fail      func(error)
+	began     atomic.Int64 // when the write under way began, on the clock; 0 without one
+	took      *histogram.Histogram
+	disk      *histogram.Histogram
+	landed    landings    // has a mutex of its own
+	waits     atomic.Bool // waitCommitted may wait for an acknowledgement
+	recent    recent      // and so has this
 
 	mu      sync.Mutex  // guards what follows
 	changed sync.Cond   // of queue and err
 	queue   []*raft.Log // not known to be on disk; in log order, without gaps. While there are any, write runs
+	size    int         // of the queue, in bytes
 	err     error       // of the write that failed: nothing is written after it
 }
 
 func newAsyncLog(log raft.LogStore, leading func() bool, clock func() time.Duration, fail func(error)) *asyncLog {
-	s := &asyncLog{LogStore: log, leading: leading, clock: clock, fail: fail}
+	s := &asyncLog{LogStore: log, leading: leading, clock: clock, fail: fail, elsewhere: func(uint64, uint64) bool { return false }}
 	s.changed.L = &s.mu
 	return s
 }
 
 func (s *asyncLog) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
+// mostQueued bounds the bytes of the queue while the disk is slow or hangs: a leader
+// that has more waits for its disk.
+const mostQueued = 32 << 20
+
+// sizeOf is the memory that queued entries take, about.
+func sizeOf(logs []*raft.Log) (n int) {
+	for _, l := range logs {
+		n += len(l.Data) + len(l.Extensions) + 256
+	}
+	return n
+}
+
 // StoreLogs fails the replica when the disk refuses the write: the library
 // would only step down and be elected again.
 func (s *asyncLog) StoreLogs(logs []*raft.Log) error {
-	s.mu.Lock()
-	async := logs[0].Type == raft.LogCommand || logs[0].Type == raft.LogBarrier
-	if s.err != nil || async && s.leading() {
-		defer s.mu.Unlock()
-		if s.err == nil {
-			if len(s.queue) == 0 {
-				go s.write()
-			}
-			s.queue = append(s.queue, logs...)
-			s.landed.left(logs, s.clock())
-		}
-		return s.err
+	if kind := logs[0].Type; (kind == raft.LogCommand || kind == raft.LogBarrier) && s.leading() {
+		return s.enqueue(logs, s.clock()) // the clock is read without the mutex
 	}
-	err := s.emptied()
-	s.mu.Unlock()
-	if err != nil {
+	if err := s.waitAll(); err != nil {
 		return err
 	}
 	return s.store(logs)
+}
+
+// enqueue has entries written aside. It waits while the queue is full.
+func (s *asyncLog) enqueue(logs []*raft.Log, now time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.size >= mostQueued && s.err == nil {
+		s.changed.Wait()
+	}
+	if s.err != nil {
+		return s.err
+	}
+	if len(s.queue) == 0 {
+		go s.write()
+	}
+	s.queue = append(s.queue, logs...)
+	s.size += sizeOf(logs)
+	s.landed.left(logs, now)
+	return nil
 }
 
 // store writes entries to disk.
@@ -130,6 +153,7 @@ func (s *asyncLog) write() {
 			s.err = err
 		} else {
 			s.queue = s.queue[len(logs):]
+			s.size -= sizeOf(logs)
 		}
 		s.changed.Broadcast()
 	}
@@ -150,12 +174,12 @@ func (s *asyncLog) waitAll() error {
 	return s.emptied()
 }
 
-// waitDurable waits until the entry at index is on disk, if it is in the log.
+// waitStored waits until the entry at index is on disk, if it is in the log.
 // The error is the disk's.
-func (s *asyncLog) waitDurable(index uint64) error {
+func (s *asyncLog) waitStored(index uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.queue) > 0 && s.queue[0].Index <= index {
+	for s.queued(index) {
 		if s.err != nil {
 			return s.err
 		}
@@ -164,16 +188,41 @@ func (s *asyncLog) waitDurable(index uint64) error {
 	return nil
 }
 
-// durableIndex is index, or the last one before it up to which all entries are
-// on disk.
-func (s *asyncLog) durableIndex(index uint64) uint64 {
+// waitCommitted is waitStored for an entry that the library takes for committed. It
+// also returns when a majority has the entry without this replica. It is called by
+// one goroutine at a time.
+func (s *asyncLog) waitCommitted(index, term uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queue) > 0 {
-		return min(index, s.queue[0].Index-1)
+	defer s.waits.Store(false)
+	for s.queued(index) {
+		s.waits.Store(true) // before the look: see acknowledged
+		switch {
+		case s.err != nil:
+			return s.err
+		case s.elsewhere(index, term):
+			return nil
+		}
+		s.changed.Wait()
 	}
-	return index
+	return nil
 }
+
+// acknowledged has waitCommitted look again. It is called when a follower has
+// acknowledged more, after that is to be seen by elsewhere. Where nothing waits it
+// takes no mutex.
+func (s *asyncLog) acknowledged() {
+	if !s.waits.Load() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed.Broadcast()
+}
+
+// queued reports whether entries up to index are not known to be on disk. s.mu is
+// held.
+func (s *asyncLog) queued(index uint64) bool { return len(s.queue) > 0 && s.queue[0].Index <= index }
 
 func (s *asyncLog) GetLog(index uint64, l *raft.Log) error {
 	s.mu.Lock()

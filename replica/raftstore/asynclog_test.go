@@ -81,7 +81,7 @@ func TestFollowersEntriesAreOnDisk(t *testing.T) {
 		if d := took(func() { must(t, b.store(t, 1, 3)) }); d != time.Second || !slices.Equal(b.onDisk(), []uint64{1, 2, 3}) {
 			t.Errorf("stored after %v, on disk are %v", d, b.onDisk())
 		}
-		if b.durableIndex(3) != 3 || took(func() { must(t, b.waitDurable(3)) }) > 0 {
+		if took(func() { must(t, errors.Join(b.waitStored(3), b.waitCommitted(3, 1))) }) > 0 {
 			t.Error("what is on disk is waited for")
 		}
 	})
@@ -106,17 +106,14 @@ func TestLeadersEntriesGoToDiskAside(t *testing.T) {
 		if err != nil || l.Index != 4 || last != 6 || !errors.Is(b.GetLog(7, &l), raft.ErrLogNotFound) {
 			t.Errorf("the log ends at %d (%v); entry 4 is %d", last, err, l.Index)
 		}
-		if b.durableIndex(6) != 2 || b.durableIndex(1) != 1 {
-			t.Errorf("durable up to %d, want 2, the last one on disk", b.durableIndex(6))
-		}
-		if d := took(func() { must(t, b.waitDurable(2)) }); d > 0 {
+		if d := took(func() { must(t, errors.Join(b.waitStored(2), b.waitCommitted(2, 1))) }); d > 0 {
 			t.Errorf("an entry that is on disk is waited for, %v", d)
 		}
-		if d := took(func() { must(t, b.waitDurable(3)) }); d != time.Second || !slices.Equal(b.onDisk(), []uint64{1, 2, 3, 4}) || b.durableIndex(6) != 4 {
-			t.Errorf("entry 3 settled after %v, on disk are %v, durable up to %d", d, b.onDisk(), b.durableIndex(6))
+		if d := took(func() { must(t, b.waitCommitted(3, 1)) }); d != time.Second || !slices.Equal(b.onDisk(), []uint64{1, 2, 3, 4}) {
+			t.Errorf("entry 3 settled after %v, on disk are %v", d, b.onDisk())
 		}
 		// Both that came meanwhile are one write.
-		if d := took(func() { must(t, b.waitDurable(6)) }); d != time.Second || len(b.onDisk()) != 6 || b.durableIndex(9) != 9 {
+		if d := took(func() { must(t, b.waitCommitted(6, 1)) }); d != time.Second || len(b.onDisk()) != 6 || b.size != 0 {
 			t.Errorf("entry 6 settled after %v, on disk are %v", d, b.onDisk())
 		}
 	})
@@ -136,7 +133,7 @@ func TestLeadersFirstEntryIsOnDisk(t *testing.T) {
 			if d := took(func() { must(t, b.StoreLog(&raft.Log{Index: 2, Term: 1, Type: kind})) }); d != want {
 				t.Errorf("%v is stored after %v, want %v", kind, d, want)
 			}
-			must(t, b.waitDurable(2))
+			must(t, b.waitStored(2))
 			if on := b.onDisk(); !slices.Equal(on, []uint64{1, 2}) {
 				t.Errorf("%v: on disk are %v", kind, on)
 			}
@@ -165,40 +162,105 @@ func TestDeposedLeaderWritesInOrder(t *testing.T) {
 	})
 }
 
-// TestSnapshotThatEndsWithABarrier: the log is cut there while the barrier is on its
-// way to the disk, where it stays.
-func TestSnapshotThatEndsWithABarrier(t *testing.T) {
-	async(t, func(t *testing.T, b *asyncBench) {
-		must(t, b.store(t, 1, 3))
-		b.leading = true
-		must(t, b.StoreLog(&raft.Log{Index: 4, Term: 1, Type: raft.LogBarrier}))
-		if d := took(func() { must(t, b.DeleteRange(1, 4)) }); d > 0 {
-			t.Errorf("cut after %v", d)
-		}
-		must(t, b.store(t, 5, 5))
-		wantLog(t, b.asyncLog, 4, 5)
-		must(t, b.waitDurable(5))
-		wantLog(t, b.asyncLog, 4, 5)
-		if on := b.onDisk(); !slices.Equal(on, []uint64{4, 5}) {
-			t.Errorf("on disk are %v", on)
-		}
-	})
-}
-
 // TestRefusedWriteAsideFailsTheReplica: and nothing that it was to store
 // settles.
 func TestRefusedWriteAsideFailsTheReplica(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
 		b.leading, b.refuse = true, errDisk
 		must(t, b.store(t, 1, 1))
-		if err := b.waitDurable(1); !errors.Is(err, errDisk) || !errors.Is(b.failed, errDisk) {
+		if err := b.waitCommitted(1, 1); !errors.Is(err, errDisk) || !errors.Is(b.waitStored(1), errDisk) || !errors.Is(b.failed, errDisk) {
 			t.Errorf("settled: %v; the replica fails with %v", err, b.failed)
 		}
 		if err := b.store(t, 2, 2); !errors.Is(err, errDisk) {
 			t.Errorf("the next entry: %v", err)
 		}
-		if b.durableIndex(1) != 0 {
-			t.Errorf("durable up to %d, want 0", b.durableIndex(1))
+	})
+}
+
+// TestOwnDiskLast: an entry settles when a majority has it without the leader, if it
+// is of that leader's term, though the leader's disk hangs. It is not stored by that.
+func TestOwnDiskLast(t *testing.T) {
+	async(t, func(t *testing.T, b *asyncBench) {
+		var others struct{ index, term uint64 } // have so much of a term
+		b.elsewhere = func(index, term uint64) bool { return term == others.term && index <= others.index }
+		has := func(index, term uint64) {
+			others.index, others.term = index, term
+			b.acknowledged()
+		}
+		b.leading = true
+		must(t, b.store(t, 1, 4)) // on disk in a second
+		began := time.Now()
+		settled := make(map[uint64]time.Duration)
+		ended := make(chan bool)
+		go func() {
+			defer close(ended)
+			for i := uint64(1); i <= 4; i++ {
+				must(t, b.waitCommitted(i, 1))
+				settled[i] = time.Since(began)
+			}
+		}()
+		for _, step := range []struct{ index, term uint64 }{
+			{1, 1}, // at 100 ms
+			{9, 2}, // of another term
+			{3, 1},
+		} {
+			time.Sleep(100 * time.Millisecond) // virtual
+			has(step.index, step.term)
+		}
+		synctest.Wait()
+		if len(b.onDisk()) != 0 || b.waits.Load() != true {
+			t.Errorf("on disk are %v", b.onDisk())
+		}
+		if d := took(func() { must(t, b.waitStored(3)) }); d != 700*time.Millisecond {
+			t.Errorf("entry 3 was stored after another %v", d)
+		}
+		<-ended
+		for i, want := range []time.Duration{100, 300, 300, 1000} {
+			if got := settled[uint64(i+1)]; got != want*time.Millisecond {
+				t.Errorf("entry %d settled after %v, want %v", i+1, got, want*time.Millisecond)
+			}
+		}
+	})
+}
+
+// TestQueueIsBounded: a leader whose disk hangs waits for it when the queue is full.
+func TestQueueIsBounded(t *testing.T) {
+	async(t, func(t *testing.T, b *asyncBench) {
+		b.leading = true
+		store := func(i uint64) error {
+			return b.asyncLog.StoreLogs([]*raft.Log{{Index: i, Term: 1, Type: raft.LogCommand, Data: make([]byte, mostQueued/4)}})
+		}
+		for i, want := range []time.Duration{0, 0, 0, 0, time.Second, time.Second, 0} { // the first write has one entry, the second three
+			if d := took(func() { must(t, store(uint64(i+1))) }); d != want {
+				t.Errorf("entry %d waits %v, want %v", i+1, d, want)
+			}
+			synctest.Wait()
+		}
+		b.refuse = errDisk
+		if err := errors.Join(store(8), store(9)); !errors.Is(err, errDisk) {
+			t.Errorf("behind a refused write: %v", err)
+		}
+	})
+}
+
+// TestSnapshotsWaitForTheLog: a leader's state may be ahead of its disk.
+func TestSnapshotsWaitForTheLog(t *testing.T) {
+	async(t, func(t *testing.T, b *asyncBench) {
+		store := forwardOnly{raft.NewInmemSnapshotStore(), &logStore{LogStore: b.asyncLog}, b.waitStored}
+		begin := func(index uint64) error {
+			_, err := store.Create(1, index, 1, raft.Configuration{}, 1, nil)
+			return err
+		}
+		b.leading = true
+		must(t, b.store(t, 1, 2))
+		synctest.Wait()
+		must(t, b.store(t, 3, 3))
+		if d := took(func() { must(t, begin(2)) }); d != time.Second {
+			t.Errorf("begun after %v, want a second", d)
+		}
+		b.refuse = errDisk
+		if err := begin(3); !errors.Is(err, errDisk) {
+			t.Errorf("of an entry that the disk has refused: %v", err)
 		}
 	})
 }
@@ -215,7 +277,7 @@ func TestHungWriteAside(t *testing.T) {
 		if d := b.writingFor(); d != 900*time.Millisecond {
 			t.Errorf("writing for %v, want 900ms", d)
 		}
-		must(t, b.waitDurable(1))
+		must(t, b.waitStored(1))
 		if b.writingFor() != 0 {
 			t.Error("a write after the last")
 		}
@@ -266,18 +328,24 @@ func TestWritesAreTimed(t *testing.T) {
 		must(t, b.store(t, 1, 3))
 		b.leading = true
 		must(t, b.store(t, 4, 4))
-		must(t, b.waitDurable(4))
+		must(t, b.waitStored(4))
 		if s := took.Snapshot(); s.Count != 2 || s.Sum != 2*time.Second || s.UpTo[time.Second] != 2 || s.UpTo[500*time.Millisecond] != 0 {
 			t.Errorf("%+v", s)
 		}
 		if s := disk.Snapshot(); s.Count != 1 || s.Sum != time.Second {
 			t.Errorf("a leader's own entries: %+v", s)
 		}
+		arrived := b.clock()
+		must(t, b.store(t, 5, 5)) // is on its way
 		for _, c := range []struct {
-			index, term uint64
-			own         bool
-		}{{4, 1, true}, {4, 2, false}, {3, 1, false}, {4 + CacheSize, 1, false}} {
-			if left, at, own := b.landed.find(c.index, c.term); own != c.own || own && (at != b.clock() || left != at-time.Second) {
+			index, term   uint64
+			own           bool
+			left, arrived time.Duration
+		}{
+			{4, 1, true, arrived - time.Second, arrived}, {5, 1, true, arrived, 0},
+			{4, 2, false, 0, 0}, {3, 1, false, 0, 0}, {4 + CacheSize, 1, false, 0, 0},
+		} {
+			if left, at, own := b.landed.find(c.index, c.term); own != c.own || own && (at != c.arrived || left != c.left) {
 				t.Errorf("entry %d of term %d: %v, %v, %v", c.index, c.term, left, at, own)
 			}
 		}

@@ -1,7 +1,8 @@
 // Package raftstore puts right what hashicorp/raft does with its stores
 // otherwise than Raft, or than a lease needs:
 //
-//   - a leader writes its own entries beside sending them (asynclog.go)
+//   - a leader writes its own entries beside sending them, and counts its own disk
+//     last (asynclog.go)
 //   - storing a batch is a promise, which is noted; an entry that cannot be
 //     read ends the replica; a follower knows where its snapshot ends
 //     (logstore.go; hashicorp/raft #614, #697)

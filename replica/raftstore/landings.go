@@ -19,8 +19,7 @@ type landings struct {
 
 type landing struct {
 	index, term   uint64
-	left, arrived time.Duration
-	there         bool
+	left, arrived time.Duration // arrived is 0 before that
 }
 
 // left notes entries that are on their way.
@@ -38,16 +37,16 @@ func (l *landings) arrived(logs []*raft.Log, now time.Duration, took *histogram.
 	defer l.mu.Unlock()
 	for _, e := range logs {
 		if at := &l.last[e.Index%CacheSize]; at.index == e.Index && at.term == e.Term {
-			at.arrived, at.there = now, true
+			at.arrived = now
 			took.Observe(now - at.left)
 		}
 	}
 }
 
-// find is when an entry left for the disk, and when it came onto it.
+// find is when an entry left for the disk, and when it came onto it: 0 before that.
 func (l *landings) find(index, term uint64) (left, arrived time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := &l.last[index%CacheSize]
-	return e.left, e.arrived, e.index == index && e.term == term && e.there
+	return e.left, e.arrived, e.index == index && e.term == term
 }

@@ -102,7 +102,7 @@ func TestInstalledSnapshotEmptiesTheLog(t *testing.T) {
 	l := newLogStore(t, log, snapshots)
 	must(t, l.StoreLogs(entries(1, 17, 3)))
 	must(t, l.StoreLogs([]*raft.Log{{Index: 18, Term: 3, Type: raft.LogConfiguration}}))
-	finish(t, forwardOnly{snapshots, l}, 20, 4)
+	finish(t, forwardOnly{snapshots, l, onDiskUpTo}, 20, 4)
 	must(t, l.StoreLogs([]*raft.Log{{Index: 20, Term: 4, Type: StandIn}}))
 	wantLog(t, log, 0, 0)
 	if at := l.configs.latest(); at != 0 {
@@ -133,13 +133,13 @@ func TestLogHasNoGap(t *testing.T) {
 	must(t, l.DeleteRange(5, 6)) // entries that another leader replaces
 	store(t, l, 6, 6, false)
 	store(t, l, 5, 9, true)
-	finish(t, forwardOnly{snapshots, l}, 7, 3) // its own
+	finish(t, forwardOnly{snapshots, l, onDiskUpTo}, 7, 3) // its own
 	store(t, l, 10, 10, true)
 
 	for _, again := range []bool{false, true} {
 		log, snapshots := raft.NewInmemStore(), raft.NewInmemSnapshotStore()
 		l := newLogStore(t, log, snapshots)
-		finish(t, forwardOnly{snapshots, l}, 7, 3) // of a leader
+		finish(t, forwardOnly{snapshots, l, onDiskUpTo}, 7, 3) // of a leader
 		if again {
 			l = newLogStore(t, log, snapshots)
 			must(t, l.look(log))

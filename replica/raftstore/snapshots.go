@@ -17,13 +17,19 @@ import (
 // sent to it: the library would take the end of its own for the last one's, and
 // the replica would say, and vote, as if it had not got so far (found by the
 // simulator).
+//
+// Nor does a snapshot begin before the log has the entries that it stands for on
+// disk: a leader may have applied some that only others have stored (see asyncLog).
+// The log is cut up to there. The library takes its own snapshots on a goroutine
+// that may wait; when it installs one, the queue is empty.
 type forwardOnly struct {
 	raft.SnapshotStore
-	log *logStore
+	log    *logStore
+	stored func(index uint64) error // waits until the log has the entry on disk
 }
 
 func (s forwardOnly) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, configIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
-	if err := s.isLast(index); err != nil {
+	if err := errors.Join(s.stored(index), s.isLast(index)); err != nil {
 		return nil, err
 	}
 	sink, err := s.SnapshotStore.Create(version, index, term, c, configIndex, trans)

@@ -22,6 +22,9 @@ type Options struct {
 	Applied func() uint64
 	// Lost is called with ErrLostChanges, on the library's main loop.
 	Lost func(error)
+	// Elsewhere reports whether a majority of the voters has acknowledged an entry in
+	// its own term, this replica not counted. It may be left out.
+	Elsewhere func(index, term uint64) bool
 	// Promises is told of each batch that is stored.
 	Promises *lease.Promises
 	// Took is told how long each write to the log has taken.
@@ -50,6 +53,9 @@ const CacheSize = 256
 func New(under datadir.Stores, o Options) (*Stores, error) {
 	async := newAsyncLog(under.Logs, o.Leading, o.Clock, o.Fail)
 	async.took, async.disk = o.Took, o.Disk
+	if o.Elsewhere != nil {
+		async.elsewhere = o.Elsewhere
+	}
 	cached, err := raft.NewLogCache(CacheSize, async)
 	if err != nil {
 		return nil, err
@@ -62,23 +68,24 @@ func New(under datadir.Stores, o Options) (*Stores, error) {
 		return nil, err
 	}
 	votes := &voteStore{StableStore: under.Votes, waitDurable: async.waitAll, fail: o.Fail}
-	return &Stores{Logs: logs, Votes: votes, Snapshots: forwardOnly{under.Snapshots, logs}, async: async, logs: logs}, nil
+	return &Stores{Logs: logs, Votes: votes, Snapshots: forwardOnly{under.Snapshots, logs, async.waitStored}, async: async, logs: logs}, nil
 }
 
-// WaitDurable waits until the entry at index is on this replica's disk. The
-// error is the disk's.
-func (s *Stores) WaitDurable(index uint64) error { return s.async.waitDurable(index) }
+// WaitCommitted waits until an entry that the library takes for committed is: it is
+// on this replica's disk, or on those of a majority without it. The error is the
+// disk's. It is called by one goroutine at a time.
+func (s *Stores) WaitCommitted(index, term uint64) error { return s.async.waitCommitted(index, term) }
+
+// Acknowledged is called when a follower has acknowledged more, which Elsewhere
+// already shows.
+func (s *Stores) Acknowledged() { s.async.acknowledged() }
 
 // Landed is when an entry left for this replica's disk, and came onto it, that it
 // proposed itself as leader, where it is one of the last of those. It left before any
-// follower was sent it.
+// follower was sent it. arrived is 0 while it is not there.
 func (s *Stores) Landed(index, term uint64) (left, arrived time.Duration, own bool) {
 	return s.async.landed.find(index, term)
 }
-
-// DurableIndex is index, or the last one before it up to which all entries are
-// on this replica's disk.
-func (s *Stores) DurableIndex(index uint64) uint64 { return s.async.durableIndex(index) }
 
 // WritingFor is how long the write to the log that is under way has taken, 0
 // where there is none.

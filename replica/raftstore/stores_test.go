@@ -94,6 +94,9 @@ func voted(t *testing.T, d *disk) (uint64, string) {
 // onDisk is for a log that is all on the disk.
 func onDisk() error { return nil }
 
+// onDiskUpTo is the same for one entry.
+func onDiskUpTo(uint64) error { return nil }
+
 func TestVoteIsWrittenCandidateFirst(t *testing.T) {
 	d := &disk{InmemStore: raft.NewInmemStore()}
 	s := &voteStore{StableStore: d, waitDurable: onDisk, fail: func(err error) { t.Error(err) }}
@@ -262,7 +265,7 @@ func (s *canceledSink) Cancel() error {
 // TestSnapshotsGoForward: one that is older than the last is not taken, and not
 // finished.
 func TestSnapshotsGoForward(t *testing.T) {
-	store := forwardOnly{raft.NewInmemSnapshotStore(), &logStore{LogStore: raft.NewInmemStore()}}
+	store := forwardOnly{raft.NewInmemSnapshotStore(), &logStore{LogStore: raft.NewInmemStore()}, onDiskUpTo}
 	_, wire := raft.NewInmemTransport("")
 	take := func(index uint64) error {
 		sink, err := store.Create(raft.SnapshotVersionMax, index, 1, raft.Configuration{}, 1, wire)

@@ -31,6 +31,7 @@ import (
 type acknowledged struct {
 	forgot  func(id raft.ServerID, err error) // called once for each
 	refused func(id raft.ServerID, err error) // called once for each in a term
+	more    func()                            // called when a follower has acknowledged more; may be nil
 
 	mu     sync.Mutex // guards what follows
 	term   uint64
@@ -64,37 +65,60 @@ func (a *acknowledged) answered(id raft.ServerID, least uint64, q *raft.AppendEn
 	if a == nil || r.Term != q.Term {
 		return nil
 	}
-	a.counted(id, q.Term)
 	if r.LastLog < least {
+		a.took(id, q.Term, 0)
 		return a.lose(id, q.Term, fmt.Errorf(
 			"replica %s has lost what it had acknowledged: its log ends at entry %d, and it had stored all up to entry %d in term %d; it is sent nothing more: %s",
 			id, r.LastLog, least, q.Term, CureForgotten(id)))
 	}
+	upTo := uint64(0)
 	if r.Success {
-		a.stored(id, q.Term, q.PrevLogEntry+uint64(len(q.Entries)))
+		upTo = q.PrevLogEntry + uint64(len(q.Entries))
 	}
+	a.took(id, q.Term, upTo)
 	return nil
 }
 
-// stored notes that a follower has stored all entries up to an index.
-func (a *acknowledged) stored(id raft.ServerID, term, index uint64) {
+// took counts an answer of a follower's, which has stored all entries up to an index.
+func (a *acknowledged) took(id raft.ServerID, term, index uint64) {
 	if a == nil {
 		return
 	}
 	a.mu.Lock()
-	defer a.mu.Unlock()
+	more := false
 	if term == a.term {
-		a.upTo[id] = max(a.upTo[id], index)
+		a.count[id]++
+		if more = index > a.upTo[id]; more {
+			a.upTo[id] = index
+		}
+	}
+	a.mu.Unlock()
+	if more && a.more != nil {
+		a.more()
 	}
 }
 
-// counted counts an answer of a follower's.
-func (a *acknowledged) counted(id raft.ServerID, term uint64) {
+// elsewhere reports whether a majority of those that vote among servers has stored
+// an entry of a term, and told so in that term. self is not counted. A follower that
+// was found to have lost entries counts for nothing.
+func (a *acknowledged) elsewhere(self raft.ServerID, servers []raft.Server, index, term uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if term == a.term {
-		a.count[id]++
+	if term != a.term {
+		return false
 	}
+	voters, have := 0, 0
+	for i := range servers {
+		s := &servers[i]
+		if s.Suffrage != raft.Voter {
+			continue
+		}
+		voters++
+		if s.ID != self && a.upTo[s.ID] >= index && a.errors[s.ID] == nil {
+			have++
+		}
+	}
+	return have > voters/2
 }
 
 // answers is how many answers have come of a follower in the latest term that this

@@ -45,7 +45,7 @@ func (f *forgetful) TimeoutNow(raft.ServerID, raft.ServerAddress, *raft.TimeoutN
 func leaderOf(t *testing.T) (Transport, *forgetful, func(id raft.ServerID, term, prev, entries uint64) error, *[]raft.ServerID) {
 	t.Helper()
 	f, lost := &forgetful{last: map[raft.ServerID]uint64{}}, &[]raft.ServerID{}
-	out := sending(func(index uint64) uint64 { return index })
+	out := sending()
 	out.Wire, out.acks = f, &acknowledged{forgot: func(id raft.ServerID, _ error) { *lost = append(*lost, id) }}
 	return out, f, func(id raft.ServerID, term, prev, entries uint64) error {
 		q := &raft.AppendEntriesRequest{Term: term, PrevLogEntry: prev}
@@ -101,7 +101,7 @@ func TestForgetfulFollowerIsTold(t *testing.T) {
 	if send("r2/a", 3, 0, 0) == nil {
 		t.Fatal("it is not found out")
 	}
-	to.acks.stored("r2/a", 3, 20)
+	to.acks.took("r2/a", 3, 20)
 	known := to.acks.by("r2/a", 3)
 	if err := known.Forgotten(20, 3); !known.Lost || err == nil || !strings.Contains(err.Error(), "was found to end before") {
 		t.Errorf("%+v, of one that is up to entry 20: %v", known, err)
@@ -177,6 +177,89 @@ func TestWhatMayEndEarlier(t *testing.T) {
 		must(t, to.InstallSnapshot("r2/a", "", &raft.InstallSnapshotRequest{Term: 3, LastLogIndex: 20}, &raft.InstallSnapshotResponse{}, nil))
 		if got := to.acks.by("r2/a", 3); got.Index != 20 {
 			t.Errorf("it has %+v", got)
+		}
+	})
+}
+
+// TestMajorityElsewhere: an entry counts as stored without the leader when most of
+// those that vote have acknowledged it in this term, and the leader is none of these.
+func TestMajorityElsewhere(t *testing.T) {
+	const self = "r1/a"
+	voters := func(ids ...raft.ServerID) (all []raft.Server) {
+		for _, id := range ids {
+			all = append(all, raft.Server{ID: id, Suffrage: raft.Voter})
+		}
+		return all
+	}
+	type ack struct {
+		id         raft.ServerID
+		term, upTo uint64
+	}
+	three, five := voters(self, "r2/b", "r3/c"), voters(self, "r2/b", "r3/c", "r4/d", "r5/e")
+	for _, c := range []struct {
+		name    string
+		servers []raft.Server
+		acks    []ack // in their order; entry 10 of term 3 is asked for
+		want    bool
+	}{
+		{"nobody", three, nil, false},
+		{"one of two others", three, []ack{{"r2/b", 3, 10}}, false},
+		{"both others", three, []ack{{"r2/b", 3, 10}, {"r3/c", 3, 12}}, true},
+		{"both, one less far", three, []ack{{"r2/b", 3, 10}, {"r3/c", 3, 9}}, false},
+		{"its own word", three, []ack{{"r2/b", 3, 10}, {self, 3, 10}}, false},
+		{"two of four others", five, []ack{{"r2/b", 3, 10}, {"r3/c", 3, 10}}, false},
+		{"three of four others", five, []ack{{"r2/b", 3, 10}, {"r3/c", 3, 10}, {"r5/e", 3, 10}}, true},
+		{"in an earlier term", three, []ack{{"r2/b", 2, 10}, {"r3/c", 2, 10}}, false},
+		{"one in an earlier term", three, []ack{{"r2/b", 2, 10}, {"r3/c", 3, 10}}, false},
+		{"in a later term", three, []ack{{"r2/b", 4, 10}, {"r3/c", 4, 10}}, false},
+		{"one comes late, of the term before", three, []ack{{"r3/c", 3, 10}, {"r2/b", 2, 10}}, false},
+		{"one that was removed", three, []ack{{"r2/b", 3, 10}, {"r4/d", 3, 10}}, false},
+		{"another directory of a name", three, []ack{{"r2/b", 3, 10}, {"r3/x", 3, 10}}, false},
+		{"one without a vote", append(voters(self, "r2/b", "r3/c"), raft.Server{ID: "r4/d", Suffrage: raft.Nonvoter}),
+			[]ack{{"r2/b", 3, 10}, {"r4/d", 3, 10}}, false},
+		{"a leader without a vote, one of two", append(voters("r2/b", "r3/c"), raft.Server{ID: self, Suffrage: raft.Nonvoter}),
+			[]ack{{"r2/b", 3, 10}}, false},
+		{"a leader that is no member, and both", voters("r2/b", "r3/c"), []ack{{"r2/b", 3, 10}, {"r3/c", 3, 10}}, true},
+		{"a cell of two", voters(self, "r2/b"), []ack{{"r2/b", 3, 10}}, false},
+		{"a cell of one", voters(self), []ack{{self, 3, 10}}, false},
+		{"four, two of three others", voters(self, "r2/b", "r3/c", "r4/d"), []ack{{"r2/b", 3, 10}, {"r3/c", 3, 10}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			to, _, _, _ := leaderOf(t)
+			more := 0
+			to.acks.more = func() { more++ }
+			for _, a := range c.acks {
+				_, err := to.acks.sending(a.id, a.term)
+				must(t, err)
+				q := &raft.AppendEntriesRequest{Term: a.term, PrevLogEntry: a.upTo}
+				for range 2 { // it arrives twice
+					must(t, to.acks.answered(a.id, 0, q, &raft.AppendEntriesResponse{Term: a.term, LastLog: a.upTo, Success: true}))
+				}
+			}
+			if got := to.Elsewhere(self, c.servers, 10, 3); got != c.want {
+				t.Errorf("a majority has it: %v, want %v", got, c.want)
+			}
+			if more > len(c.acks) {
+				t.Errorf("%d calls for %d acknowledgements", more, len(c.acks))
+			}
+		})
+	}
+	t.Run("one that has lost it", func(t *testing.T) {
+		to, f, send, _ := leaderOf(t)
+		must(t, errors.Join(send("r2/b", 3, 0, 10), send("r3/c", 3, 0, 10)))
+		if !to.Elsewhere(self, three, 10, 3) {
+			t.Error("both have it")
+		}
+		f.last["r3/c"] = 9
+		if send("r3/c", 3, 0, 0) == nil || to.Elsewhere(self, three, 10, 3) {
+			t.Error("it counts")
+		}
+	})
+	t.Run("refusals", func(t *testing.T) {
+		to, _, send, _ := leaderOf(t)
+		must(t, errors.Join(send("r2/b", 3, 9, 1), send("r3/c", 3, 0, 10)))
+		if to.Elsewhere(self, three, 10, 3) {
+			t.Error("one counts")
 		}
 	})
 }

@@ -4,13 +4,13 @@
 //   - heartbeats take the way of every other message (transport.go;
 //     hashicorp/raft #695)
 //   - no message has a follower commit more than it brings, or than its leader
-//     has on disk and may tell (Options.Told); that it tells soon (notices.go);
+//     has applied and may tell (Options.Told); that it tells soon (notices.go);
 //     none leaves a replica that does not lead any more; a leader
 //     whose disk hangs falls silent (transport.go)
 //   - a follower keeps a log that has the end of a snapshot, and discards any
 //     other (install.go)
-//   - a follower that has forgotten what it had acknowledged is sent nothing
-//     (acknowledged.go)
+//   - a follower that has forgotten what it had acknowledged is sent nothing; it
+//     is known which entries a majority has without the leader (acknowledged.go)
 //   - candidates are judged by their logs alone, and campaign only with a vote
 //     (voting.go)
 //   - a pipeline ends with its first failure (pipeline.go; hashicorp/raft #612)

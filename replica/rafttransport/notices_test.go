@@ -62,7 +62,7 @@ func lead(t *testing.T, test func(t *testing.T, l *leader)) {
 		l.leads.Store(3)
 		l.Transport = New(l.followers, Options{
 			Leading: func() bool { return l.leads.Load() != 0 }, Leads: func(term uint64) bool { return term == l.leads.Load() },
-			Mute: func() error { return nil }, Durable: func(index uint64) uint64 { return index },
+			Mute: func() error { return nil },
 			Told: func() uint64 { return l.applied.Load() },
 		})
 		quit, ended := make(chan struct{}), make(chan struct{})

@@ -98,7 +98,7 @@ func pipelineTo(t *testing.T, answers func(raft.RPC)) raft.AppendPipeline {
 			}
 		}
 	}()
-	all := sending(func(index uint64) uint64 { return index })
+	all := sending()
 	all.Wire = ends
 	p, err := all.AppendEntriesPipeline("r2", "r2")
 	must(t, err)

@@ -41,7 +41,7 @@ func (w wired) Consumer() <-chan raft.RPC { return w.messages }
 // arrives is refused and gets to nobody; then all is as before.
 func TestSilence(t *testing.T) {
 	left, silent := 0, errors.New("silent")
-	test := sending(func(index uint64) uint64 { return index })
+	test := sending()
 	test.Wire = wired{left: &left, messages: make(chan raft.RPC)}
 	test.messages = make(chan raft.RPC)
 	test.opts.Heard = func(uint64, uint64, bool) {}

@@ -33,11 +33,12 @@ type Options struct {
 	// Clings reports whether the library campaigns and knows a leader all the same,
 	// and its term. It may be left out. See Pass.
 	Clings func() (term uint64, clings bool)
-	// Durable is index, or the last one before it up to which all entries are
-	// on this replica's disk.
-	Durable func(index uint64) uint64
-	// Told is the last entry that followers may be told is committed.
+	// Told is the last entry that followers may be told is committed. This replica
+	// has applied it.
 	Told func() uint64
+	// Acknowledged is called when a follower has acknowledged more entries. It may be
+	// left out.
+	Acknowledged func()
 	// Heard takes what a leader of a term says is committed. last reports that the
 	// message goes to the end of that leader's log: it then says all.
 	Heard func(term, index uint64, last bool)
@@ -68,7 +69,7 @@ type Transport struct {
 func New(w Wire, o Options) Transport {
 	return Transport{
 		Wire: &retrying{Wire: w, leading: o.Leading}, opts: o,
-		acks: &acknowledged{forgot: o.Forgot, refused: o.Refused}, notices: &notices{late: make(chan struct{}, 1)}, messages: make(chan raft.RPC),
+		acks: &acknowledged{forgot: o.Forgot, refused: o.Refused, more: o.Acknowledged}, notices: &notices{late: make(chan struct{}, 1)}, messages: make(chan raft.RPC),
 	}
 }
 
@@ -81,6 +82,13 @@ func (t Transport) Stored(server string, term uint64) admission.Stored {
 // Refuses is why a follower, by its server id, takes no entries of this leader; nil
 // while it does, or that is not known.
 func (t Transport) Refuses(server string) error { return t.acks.refuses(raft.ServerID(server)) }
+
+// Elsewhere reports whether a majority of those that vote among servers has
+// acknowledged an entry in its own term, where that is the latest in which this
+// replica has led. self, which is this replica, is not counted.
+func (t Transport) Elsewhere(self raft.ServerID, servers []raft.Server, index, term uint64) bool {
+	return t.acks.elsewhere(self, servers, index, term)
+}
 
 // Answers counts the messages of this leader that a follower, by its server id, has
 // answered in the present term.
@@ -149,7 +157,7 @@ func (t Transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, 
 	}
 	err := t.Wire.InstallSnapshot(id, target, q, r, data)
 	if err == nil && r.Success && r.Term == q.Term {
-		t.acks.stored(id, q.Term, q.LastLogIndex)
+		t.acks.took(id, q.Term, q.LastLogIndex)
 	}
 	if t.opts.Sent != nil {
 		t.opts.Sent(id, err)
@@ -238,7 +246,9 @@ func (t Transport) check(q *raft.AppendEntriesRequest) error {
 // follower would apply what the others never will. A later message tells the
 // rest.
 //
-// Nor does it say more than followers may tell watchers of (Options.Told).
+// Nor does it say more than followers may tell watchers of (Options.Told). The
+// library counts the leader's disk too early; this replica has applied no entry for
+// that (see package raftstore).
 func (t Transport) bound(q *raft.AppendEntriesRequest) {
-	q.LeaderCommitIndex = min(t.opts.Durable(q.LeaderCommitIndex), t.opts.Told(), q.PrevLogEntry+uint64(len(q.Entries)))
+	q.LeaderCommitIndex = min(q.LeaderCommitIndex, t.opts.Told(), q.PrevLogEntry+uint64(len(q.Entries)))
 }

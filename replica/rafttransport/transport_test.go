@@ -39,7 +39,7 @@ func TestMessagesCommitWhatTheyBring(t *testing.T) {
 			for i := range c.entries {
 				q.Entries = append(q.Entries, &raft.Log{Index: c.prev + 1 + uint64(i)})
 			}
-			all := sending(func(index uint64) uint64 { return index })
+			all := sending()
 			all.bound(&q)
 			if q.LeaderCommitIndex != c.want {
 				t.Errorf("it says that %d are committed; want %d", q.LeaderCommitIndex, c.want)
@@ -50,7 +50,7 @@ func TestMessagesCommitWhatTheyBring(t *testing.T) {
 
 // TestBothWaysAreBounded: entries leave one by one and through a pipeline.
 func TestBothWaysAreBounded(t *testing.T) {
-	test := sending(func(index uint64) uint64 { return index })
+	test := sending()
 	one, other := &raft.AppendEntriesRequest{PrevLogEntry: 3, LeaderCommitIndex: 9}, &raft.AppendEntriesRequest{PrevLogEntry: 4, LeaderCommitIndex: 9}
 	if err := test.AppendEntries("r2", "r2", one, nil); err != nil || one.LeaderCommitIndex != 3 {
 		t.Error(one.LeaderCommitIndex, err)
@@ -68,7 +68,7 @@ func TestBothWaysAreBounded(t *testing.T) {
 // TestOwnStateBoundsWhatIsCommitted: no follower is told that an entry is
 // committed that it may not tell watchers of.
 func TestOwnStateBoundsWhatIsCommitted(t *testing.T) {
-	behind := sending(func(index uint64) uint64 { return index })
+	behind := sending()
 	behind.opts.Told = func() uint64 { return 6 }
 	q := &raft.AppendEntriesRequest{PrevLogEntry: 8, LeaderCommitIndex: 7}
 	if err := behind.AppendEntries("r2", "r2", q, nil); err != nil || q.LeaderCommitIndex != 6 {
@@ -76,20 +76,10 @@ func TestOwnStateBoundsWhatIsCommitted(t *testing.T) {
 	}
 }
 
-// TestOwnDiskBoundsWhatIsCommitted: no follower is told that an entry is
-// committed that is not on its leader's disk.
-func TestOwnDiskBoundsWhatIsCommitted(t *testing.T) {
-	behind := sending(func(index uint64) uint64 { return min(index, 5) })
-	q := &raft.AppendEntriesRequest{PrevLogEntry: 8, LeaderCommitIndex: 7}
-	if err := behind.AppendEntries("r2", "r2", q, nil); err != nil || q.LeaderCommitIndex != 5 {
-		t.Error(q.LeaderCommitIndex, err)
-	}
-}
-
 // TestStandInsStay: what stands for an entry that is in a snapshot goes to
 // nobody.
 func TestStandInsStay(t *testing.T) {
-	test := sending(func(index uint64) uint64 { return index })
+	test := sending()
 	q := &raft.AppendEntriesRequest{PrevLogEntry: 3, Entries: []*raft.Log{{Index: 4, Type: raftstore.StandIn}, {Index: 5}}}
 	if test.AppendEntries("r2", "r2", q, nil) == nil {
 		t.Error("one was sent")
@@ -128,7 +118,7 @@ func TestMixedMessagesStay(t *testing.T) {
 			for i, term := range c.entries {
 				q.Entries = append(q.Entries, &raft.Log{Index: 8 + uint64(i), Term: term})
 			}
-			test := sending(func(index uint64) uint64 { return index })
+			test := sending()
 			if err := test.check(q); (err == nil) != c.want {
 				t.Errorf("sent=%v (%v), want %v", err == nil, err, c.want)
 			}
@@ -140,7 +130,7 @@ func TestMixedMessagesStay(t *testing.T) {
 // led, or it stays.
 func TestDeposedLeadersAreSilent(t *testing.T) {
 	leads := uint64(3)
-	test := sending(func(index uint64) uint64 { return index })
+	test := sending()
 	test.opts.Leads = func(term uint64) bool { return term == leads }
 	q := &raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 7, PrevLogTerm: 3, Entries: []*raft.Log{{Index: 8, Term: 3}}}
 	must(t, test.AppendEntries("r2", "r2", q, nil))
@@ -159,9 +149,9 @@ func TestDeposedLeadersAreSilent(t *testing.T) {
 
 // sending is a transport over one that takes every message, of a replica that
 // leads.
-func sending(durable func(uint64) uint64) Transport {
+func sending() Transport {
 	return Transport{Wire: sent{}, opts: Options{
-		Mute: func() error { return nil }, Durable: durable, Leads: func(uint64) bool { return true },
+		Mute: func() error { return nil }, Leads: func(uint64) bool { return true },
 		Told: func() uint64 { return math.MaxUint64 }, Leading: func() bool { return true },
 	}}
 }
