@@ -67,6 +67,7 @@ func (d *disk) has(l raft.Log) {
 		d.confs[l.Index] = raft.DecodeConfiguration(l.Data)
 	}
 	d.w.judge.wrote(l)
+	d.w.judge.held(l, d.who.ServerID())
 }
 
 var errCrashed = errors.New("the machine has crashed")

@@ -66,6 +66,7 @@ var actions = []action{
 	{"lost answer", 2, (*world).lostAnswer},
 	{"lost session", 2, (*world).lostSession},
 	{"late list", 1, (*world).lateList},
+	{"slow master", 4, (*world).slowMaster},
 	// Special profiles have these (see special).
 	{"second thoughts", 0, (*world).secondThoughts},
 	{"outlived office", 0, (*world).outlived},

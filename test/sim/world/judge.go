@@ -34,6 +34,7 @@ type judge struct {
 	told    uint64                   // index of the latest entry whose effect somebody was told of
 	telling []toldBy                 // how that went on
 	stored  map[uint64]raft.Log      // what disks had at each index, of the highest term
+	holders holders                  // of entries that nobody has applied
 	ended   map[string]end           // by session
 	delays  map[string]time.Duration // by path: until when nobody may be granted
 	refused map[pair]string          // told that it had no effect: why
@@ -74,7 +75,7 @@ type pair struct{ session, path, handle string }
 
 func newJudge(w *world) *judge {
 	return &judge{
-		w: w, annals: newAnnals(w), watchers: map[string]*watcher{}, followers: map[string]*follower{}, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, stored: map[uint64]raft.Log{}, ended: map[string]end{},
+		w: w, annals: newAnnals(w), watchers: map[string]*watcher{}, followers: map[string]*follower{}, history: []*state.State{state.New()}, tokens: map[uint64]grant{}, holds: map[pair]uint64{}, stored: map[uint64]raft.Log{}, holders: holders{}, ended: map[string]end{},
 		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, offered: map[uint64]offer{}, early: map[uint64]string{}, signs: map[string]time.Duration{}, untouched: map[pair]string{}, copies: map[pair]bool{}, claimed: map[string]uint64{}, denied: map[place][]pair{},
 		permits: newPermits(), roster: newRoster(),
 	}
@@ -167,6 +168,7 @@ func (j *judge) replay(p *process) bool {
 	if l.Type == raft.LogConfiguration {
 		j.configured(l)
 	}
+	j.committed(p, l)
 	if l.Type != raft.LogCommand {
 		j.history = append(j.history, nil)
 		j.permits.skip()

@@ -41,6 +41,35 @@ func (w *world) forgetfulLeader() {
 	w.until(500 * time.Millisecond)
 }
 
+// slowMaster: a master's disk is slow, or hangs, while those of the others are fast and
+// clients go on. It commits without its own. It may crash then, and come back without
+// entries that it has applied, while one that has them is away.
+func (w *world) slowMaster() {
+	old, next := w.well()
+	if old == nil {
+		return
+	}
+	old.disk.heavy = between(w.script, 50*time.Millisecond, 2*time.Second)
+	old.disk.hangs = w.script.IntN(4) == 0
+	for range 1 + w.script.IntN(4) {
+		w.besiege(old)
+		w.until(between(w.script, 20*time.Millisecond, 700*time.Millisecond))
+	}
+	if p := old.process; p != nil && p.replica != nil && p.replica.State().Index > old.disk.high {
+		w.stats.check("applied before it is on the own disk")
+	}
+	crashes := w.script.IntN(2) == 0
+	if crashes {
+		if old.crash(); w.script.IntN(2) == 0 {
+			w.part(next)
+		}
+	}
+	old.disk.heavy, old.disk.hangs = 0, false
+	old.restart(false)
+	w.soon(w.hasMaster)
+	w.heal()
+}
+
 func (w *world) anyLeads(of []*machine) bool {
 	for _, m := range of {
 		if m.leads() {
