@@ -1,0 +1,35 @@
+package raftstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/internal/histogram"
+)
+
+// BenchmarkLeadersEntry is what an entry costs from its proposal to when it may be
+// applied, beside the disk.
+func BenchmarkLeadersEntry(b *testing.B) {
+	began := time.Now()
+	s := newAsyncLog(noDisk{raft.NewInmemStore()}, func() bool { return true }, func() time.Duration { return time.Since(began) }, func(err error) { b.Error(err) })
+	s.took, s.disk = histogram.New(), histogram.New()
+	logs := []*raft.Log{{Term: 1, Type: raft.LogCommand, Data: make([]byte, 128)}}
+	b.ReportAllocs()
+	for i := uint64(1); b.Loop(); i++ {
+		logs[0].Index = i
+		if err := s.StoreLogs(logs); err != nil {
+			b.Fatal(err)
+		}
+		if err := s.waitCommitted(i, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s.close()
+}
+
+// noDisk is a disk that takes all and keeps nothing.
+type noDisk struct{ raft.LogStore }
+
+func (noDisk) StoreLogs([]*raft.Log) error { return nil }
