@@ -20,23 +20,69 @@ const askAgain = 50 * time.Millisecond
 // Transfer hands mastership to the named replica, or to any where to is empty,
 // and returns when it is in office. An unknown name is an invalid_argument; one
 // that is not well within askTimeout, and a cell where nobody else votes, are a
-// conflict. This replica's own name changes nothing.
+// conflict. This replica's own name changes nothing. It takes no lease: see mayTransfer.
 func (m *Master) Transfer(ctx context.Context, req TransferRequest) (lockapi.Transferred, error) {
 	if req.To == m.opts.ID {
 		return serve(m, func(o *office) (lockapi.Transferred, error) {
 			return lockapi.Transferred{Master: req.To}, o.admit(&req.Caller)
 		})
 	}
-	err := m.allowed(func(o *office) error {
-		if err := o.admit(&req.Caller); err != nil {
-			return err
-		}
-		return m.mayHandTo(ctx, req.To)
-	})
-	if err != nil {
+	if err := m.mayTransfer(ctx, &req); err != nil {
 		return lockapi.Transferred{}, err
 	}
 	return m.handOff(ctx, req.To)
+}
+
+// mayTransfer says why mastership can't be handed over as a call asks. While the lease
+// runs, the office says so. A leader without a lease, or whose office is not open yet, is
+// the one to be replaced. Its answer takes a barrier, which a majority has to store. No
+// later leader was elected then, so that the state behind it has all that was acknowledged
+// before the call began. The rights are judged by that state.
+func (m *Master) mayTransfer(ctx context.Context, req *TransferRequest) error {
+	if o := m.inOffice(); o != nil && o.leaseValid() {
+		err := m.allowed(func(o *office) error {
+			if err := o.admit(&req.Caller); err != nil {
+				return err
+			}
+			return m.mayHandTo(ctx, req.To)
+		})
+		if !errors.Is(err, lockapi.CodeNoMaster) || o.leaseValid() {
+			return err
+		}
+	}
+	if _, leads := m.log.Leading(); !leads {
+		return errNotMaster()
+	}
+	bounded, cancel := context.WithTimeout(ctx, successorBound)
+	defer cancel()
+	if err := m.log.Barrier(bounded); err != nil {
+		return errNoMaster("the master holds no lease, and within %v no majority of the replicas has answered it: %v", successorBound, err)
+	}
+	if err := m.admitAsLeader(&req.Caller); err != nil {
+		return err
+	}
+	return m.mayHandTo(ctx, req.To)
+}
+
+// admitAsLeader is admit behind a barrier, where no office need be open.
+func (m *Master) admitAsLeader(by *Caller) error {
+	judged := func() error {
+		s := m.log.State()
+		switch {
+		case m.opts.awaitsFounding(s):
+			return errFounding()
+		case by.free(s):
+			return nil
+		}
+		return judge(s, by)
+	}
+	if err := judged(); err != nil || by.Admitted == nil {
+		return err
+	}
+	if err := by.Admitted(); err != nil {
+		return err
+	}
+	return judged()
 }
 
 // mayHandTo says why mastership can't be handed to the named replica, or to any.
@@ -51,16 +97,18 @@ func (m *Master) mayHandTo(ctx context.Context, to string) error {
 func (m *Master) handOff(ctx context.Context, to string) (lockapi.Transferred, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*successorBound)
 	defer cancel()
-	o := m.beginHandover()
-	if o == nil {
+	before := m.log.State().Epoch
+	o, ok := m.beginHandover()
+	if !ok {
 		return lockapi.Transferred{}, errNoMaster("mastership is changing hands already")
 	}
-	err := m.handover(ctx, o, to, m.opts.LeaseTerm)
+	failed := m.handover(ctx, o, to, m.opts.LeaseTerm)
 	m.endHandover()
-	if err != nil {
-		return lockapi.Transferred{}, err
+	done, err := m.successor(ctx, before)
+	if err != nil && failed != nil {
+		err = failed
 	}
-	return m.successor(ctx)
+	return done, err
 }
 
 func (m *Master) canHandTo(to string) error {
@@ -90,7 +138,7 @@ func (m *Master) canHandTo(to string) error {
 // moments, and is waited for. Nobody is asked where any replica will do, or where
 // there is nothing to hand over.
 func (m *Master) isWell(ctx context.Context, to string) error {
-	if to == "" || m.inOffice() == nil {
+	if _, leads := m.log.Leading(); to == "" || !leads {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -131,18 +179,18 @@ func (m *Master) votes(id, directory string) bool {
 	})
 }
 
-// beginHandover returns the office that is to be given up and lets no other be
-// opened meanwhile. It returns nil where there is none, or it is being given
-// up.
-func (m *Master) beginHandover() *office {
+// beginHandover returns the office that is to be given up, nil where there is none,
+// and lets no other be opened meanwhile. It returns false where mastership is being
+// given up already.
+func (m *Master) beginHandover() (o *office, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.office == nil || m.handing || m.isSilent() {
-		return nil
+	if m.handing || m.isSilent() {
+		return nil, false
 	}
 	m.handing = true
 	m.broadcast()
-	return m.office
+	return m.office, true
 }
 
 // endHandover lets an office be opened again.
@@ -153,28 +201,35 @@ func (m *Master) endHandover() {
 	m.broadcast()
 }
 
-// handover closes the office in good order and makes another replica the
-// leader. If that fails, this replica may open a new office: it never takes the
+// handover closes the office, if there is one, in good order and makes another
+// replica the leader. If that fails, this replica may open a new office: it never takes the
 // closed one up again. See resign for its patience: behind a term of the lease the
 // successor need not wait, whether the office is closed or not.
 func (m *Master) handover(ctx context.Context, o *office, to string, patience time.Duration) error {
-	o.logger.Info().Str("to", to).Msg("handing mastership over")
-	o.resign(ctx, patience, errors.New("mastership is handed over"))
+	logger := m.opts.Logger
+	if o != nil {
+		logger = o.logger
+	}
+	logger.Info().Str("to", to).Msg("handing mastership over")
+	if o != nil {
+		o.resign(ctx, patience, errors.New("mastership is handed over"))
+	}
 	if err := m.log.Transfer(ctx, to); err != nil {
-		o.logger.Warn().Err(err).Str("to", to).Msg("the transfer of mastership failed")
+		logger.Warn().Err(err).Str("to", to).Msg("the transfer of mastership failed")
 		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the transfer of mastership did not complete (%v); it may yet take effect. See the cell's state, and try again", err)
 	}
 	return nil
 }
 
 // successor waits until this replica has applied the entry that put another
-// one in office.
-func (m *Master) successor(ctx context.Context) (lockapi.Transferred, error) {
+// one in office, behind the office of an epoch. A slow disk may have the library
+// give a transfer up that comes about.
+func (m *Master) successor(ctx context.Context, before uint64) (lockapi.Transferred, error) {
 	ctx, cancel := context.WithTimeout(ctx, successorBound)
 	defer cancel()
 	for {
-		if office := m.log.State().Office; office.Open && office.Master != m.opts.ID {
-			return lockapi.Transferred{Master: office.Master}, nil
+		if s := m.log.State(); s.Epoch > before && s.Office.Open && s.Office.Master != m.opts.ID {
+			return lockapi.Transferred{Master: s.Office.Master}, nil
 		}
 		if m.inOffice() != nil {
 			return lockapi.Transferred{}, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "no other replica took mastership; %q is master again", m.opts.ID)
@@ -195,7 +250,7 @@ func (m *Master) Close(ctx context.Context) error {
 		m.silence.Stop()
 	}
 	m.mu.Unlock()
-	o := m.beginHandover()
+	o, _ := m.beginHandover()
 	switch {
 	case o == nil:
 	case m.canHandTo("") == nil:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // TestNoHandOverToANonvoter: a member without a vote is no successor, by its name or as
@@ -42,5 +43,81 @@ func TestNoHandOverToANonvoter(t *testing.T) {
 		if o := m.inOffice(); o == nil || o.epoch != 1 {
 			t.Error("a refused transfer has cost the master its office")
 		}
+	})
+}
+
+// TestHandOverWithoutALease: a leader that holds no lease is the one to be replaced. It
+// takes a majority that answers, slowly or not, and the caller's right as of the call.
+func TestHandOverWithoutALease(t *testing.T) {
+	transfer := func(t *testing.T, n *node, who Caller, to string) (lockapi.Transferred, error, time.Duration) {
+		began := time.Now()
+		done, err := n.master.Transfer(t.Context(), TransferRequest{Caller: who, To: to})
+		return done, err, time.Since(began)
+	}
+	closed := func(t *testing.T, c *fakeCell) *node {
+		c.set(func(f *fakeConf) {
+			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
+		})
+		n := c.office("r1")
+		if _, err := n.master.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)}); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	lapsed := func(t *testing.T, n *node, o *office) {
+		t.Helper()
+		if o.leaseValid() {
+			t.Fatalf("%s holds a lease", n.id)
+		}
+	}
+	t.Run("entries take longer than it", func(t *testing.T) {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			n := closed(t, c)
+			c.setDelay(leaseTerm + leaseTerm/20)
+			pass(4 * leaseTerm)
+			lapsed(t, n, openOffice(t, n))
+			_, err, _ := transfer(t, n, by("user:u", Operate), "r3")
+			code(t, err, lockapi.CodePermissionDenied)
+			if n.master.inOffice() == nil {
+				t.Fatal("a refused transfer has cost the master its office")
+			}
+			done, err, _ := transfer(t, n, root(Operate), "r3")
+			if err != nil || done.Master != "r3" {
+				t.Errorf("%+v, %v", done, err)
+			}
+		})
+	})
+	t.Run("no majority answers", func(t *testing.T) {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			n := closed(t, c)
+			c.cutOff("r1", true)
+			pass(2 * leaseTerm)
+			o := openOffice(t, n)
+			lapsed(t, n, o)
+			_, err, took := transfer(t, n, root(Operate), "r2")
+			code(t, err, lockapi.CodeNoMaster)
+			if n.master.inOffice() != o || took > successorBound+time.Second {
+				t.Errorf("cut off from the others, the office is given up, or after %v", took)
+			}
+		})
+	})
+	t.Run("its office is not open yet", func(t *testing.T) {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			closed(t, c)
+			c.cutOff("r1", true)
+			n := c.elect("r2")
+			pass(leaseTerm / 4)
+			if at := n.master.Known(); at.Self || !at.Leads {
+				t.Fatalf("%+v, while it waits out the lease of r1", at)
+			}
+			_, err, _ := transfer(t, n, by("user:u", Operate), "r3")
+			code(t, err, lockapi.CodePermissionDenied)
+			done, err, _ := transfer(t, n, root(Operate), "r3")
+			if err != nil || done.Master != "r3" {
+				t.Errorf("%+v, %v", done, err)
+			}
+			_, err, _ = transfer(t, n, root(Operate), "r1") // it leads no more
+			code(t, err, lockapi.CodeNoMaster)
+		})
 	})
 }

@@ -58,6 +58,7 @@ type Location struct {
 	Epoch    uint64 // the latest term of office that this replica knows of
 	Revision uint64 // of this replica's own state
 	Self     bool   // this replica is the master
+	Leads    bool   // this replica leads, but its office is not open
 	ID       string // the master's replica id; empty where no master is known
 	URL      string // base URL of the master's API
 }
@@ -211,7 +212,11 @@ func (m *Master) Known() Location {
 		loc.Epoch, loc.Self, loc.ID, loc.URL = o.epoch, true, m.opts.ID, m.members.URL(m.opts.ID)
 		return loc
 	}
-	if id := m.members.Leader(); id != "" && id != m.opts.ID {
+	switch id := m.members.Leader(); id {
+	case "":
+	case m.opts.ID:
+		loc.Leads = true
+	default:
 		loc.ID, loc.URL = id, m.members.URL(id)
 	}
 	return loc

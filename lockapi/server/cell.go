@@ -224,7 +224,7 @@ func transfer(x *exchange) error {
 	if err := x.request(&req); err != nil {
 		return err
 	}
-	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
+	return x.dispatch(task{leads: true, run: func(ctx context.Context) (int, any, error) {
 		t, err := x.master.Transfer(ctx, master.TransferRequest{Caller: x.caller(), To: req.To})
 		return http.StatusOK, t, err
 	}})

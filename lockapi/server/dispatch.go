@@ -14,6 +14,7 @@ type task struct {
 	keyed      bool          // it has an effect, and may be repeated since the cell knows it again
 	stale      bool          // this replica's own state will do
 	heavy      bool          // it takes milliseconds of CPU: see Server.lists
+	leads      bool          // a replica that leads does it, also out of office
 	wait       time.Duration // how long the master may hold it in good order
 	// run makes the call on this replica. A nil body is a reply without one.
 	run func(context.Context) (status int, body any, err error)
@@ -63,7 +64,7 @@ func (x *exchange) seek(t task, follow bool, try func(at Location) error) error 
 func (x *exchange) search(t task, follow bool, try func(at Location) error) error {
 	deadline := time.Now().Add(x.opts.ForwardTimeout)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		at, err := x.locate(deadline)
+		at, err := x.locate(t, deadline)
 		if err != nil {
 			return err
 		}
@@ -107,8 +108,9 @@ func (x *exchange) mayForward() (bool, error) {
 }
 
 // locate asks for the master; the end of the search is no_master too.
-func (x *exchange) locate(deadline time.Time) (Location, error) {
-	if at := x.master.Known(); at.Self {
+func (x *exchange) locate(t task, deadline time.Time) (Location, error) {
+	if at := x.master.Known(); at.Self || at.Leads && t.leads {
+		at.Self = true
 		return at, nil
 	}
 	search, cancel := context.WithDeadline(x.ctx(), deadline)

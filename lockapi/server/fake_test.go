@@ -79,6 +79,13 @@ func (f *fakeMaster) setMaster(epoch uint64, id, url string) {
 	}
 }
 
+// setLeads makes it one that leads, and has no office.
+func (f *fakeMaster) setLeads() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.where = server.Location{Epoch: f.where.Epoch, Leads: true}
+}
+
 func (f *fakeMaster) setHook(hook func(context.Context, string) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -511,7 +518,7 @@ func (f *fakeMaster) Quotas() []master.QuotaUse {
 }
 
 func (f *fakeMaster) Transfer(ctx context.Context, req master.TransferRequest) (lockapi.Transferred, error) {
-	if err := f.enter(ctx, "transfer "+req.To, false); err != nil {
+	if err := f.enter(ctx, "transfer "+req.To, f.Known().Leads); err != nil {
 		return lockapi.Transferred{}, err
 	}
 	defer f.mu.Unlock()

@@ -63,6 +63,17 @@ func TestForwardingKeepsTheCall(t *testing.T) {
 	}
 }
 
+// TestTransferWithoutAnOffice: a replica that leads takes it, also where its office is
+// not open, and where another forwards it. It takes no other call.
+func TestTransferWithoutAnOffice(t *testing.T) {
+	leader, replica := startPair(t, nil)
+	leader.setLeads()
+	for _, at := range []string{leader.url, replica.url} {
+		call(t, "POST", at+"/v1/cell/transfer", `{"to":"r2"}`).wantStatus(t, 200)
+		call(t, "POST", at+"/v1/sessions", "").wantCode(t, lockapi.CodeNoMaster)
+	}
+}
+
 func TestAnswersOfTheMasterPass(t *testing.T) {
 	master, replica := startPair(t, nil)
 	call(t, "POST", replica.url+"/v1/sessions", "").wantStatus(t, 201)
