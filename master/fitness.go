@@ -202,13 +202,12 @@ func (m *Master) successorFor(ctx context.Context, why *unfit) string {
 
 // yield hands the office over.
 func (m *Master) yield(o *office, to string, why *unfit) {
-	switch m.beginHandover() {
-	case nil:
+	now, ok := m.beginHandover()
+	if !ok {
 		return
-	case o:
-		defer m.endHandover()
-	default: // the one after it
-		m.endHandover()
+	}
+	defer m.endHandover()
+	if now != o { // it has ended, or another one is open
 		return
 	}
 	m.rest.begin(m.opts.Clock())

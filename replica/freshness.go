@@ -25,7 +25,8 @@ import (
 //     what it said before.
 //
 // Everything that a replica knew to be committed when it stopped was in its log or its
-// snapshot. The office of a later term than the last entry's covers all of that. A word of
+// snapshot, unless it led: its disk may have been behind. Of that term no other leader has
+// a word for it. The office of a later term than the last entry's covers all of that. A word of
 // the same term covers it if it goes that far: one that goes less far may have been on its
 // way since before the stop.
 //
