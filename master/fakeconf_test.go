@@ -127,7 +127,7 @@ func (n *node) Ask(_ context.Context, id string) (admission.Card, error) {
 	name, _ := admission.Split(id)
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	if n.c.conf.onAsk != nil {
+	if n.c.conf.onAsk != nil && name != n.id {
 		n.c.conf.onAsk()
 	}
 	directory, ok := n.c.conf.at[name]
