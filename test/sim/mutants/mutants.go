@@ -28,6 +28,10 @@
 // TestPipelineEndsWithItsFirstFailure): since a deposed leader is silent, runs
 // that had met it within tens of seeds do so hardly ever.
 //
+// A snapshot that a leader takes ahead of its own disk does no harm that a run shows:
+// a start behind a crash discards the log then (replica/raftstore
+// TestSnapshotsWaitForTheLog).
+//
 // Nor is one of membership met often enough: a directory that was a member before
 // and is taken in again unasked (master TestNotReplaced).
 //
