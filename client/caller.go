@@ -204,6 +204,17 @@ func (c *caller) attempt(ctx context.Context, r *route, q *call) error {
 	return err
 }
 
+// probe asks an endpoint whether it is ready, which needs no master and no
+// credential. An answer ends its penalty, and silence begins one.
+func (c *caller) probe(r *route) {
+	ctx, cancel := context.WithTimeout(c.finder.ctx, probeTime)
+	defer cancel()
+	q := call{method: http.MethodGet, path: lockapi.RouteReady, any: true, late: probeTime}
+	if c.attempt(ctx, r, &q) != nil && c.finder.ctx.Err() == nil {
+		c.targets.failed(r)
+	}
+}
+
 // mayHaveTakenEffect says whether an attempt that ended so may have done its
 // work. A refusal has not, except for those that leave it open.
 func mayHaveTakenEffect(err error) bool {

@@ -158,7 +158,7 @@ func (c Config) New(opts ...Option) (*Client, error) {
 		}
 	}
 	out.calls.finder = newFinder(&out.calls, fixed, names, c.Resolver, !c.OnlyURLs)
-	out.calls.targets.finder = out.calls.finder
+	out.calls.targets.finder, out.calls.targets.probe = out.calls.finder, out.calls.probe
 	return out, nil
 }
 

@@ -11,6 +11,9 @@ const (
 	hedgeAfter = 300 * time.Millisecond
 	// mostPatience bounds what a slow way to the cell adds to it.
 	mostPatience = 2 * time.Second
+	// lookAgain is how often a call that a master holds on purpose looks whether
+	// that master has failed meanwhile.
+	lookAgain = 5 * time.Second
 )
 
 // hedge watches over one attempt of a call, and begins a race when the replica
@@ -28,6 +31,7 @@ type hedge struct {
 	q    *call
 	race *race // once there is one
 
+	probed   bool // whether the replica answers others
 	patience time.Duration
 	sent     time.Duration
 }
@@ -38,9 +42,6 @@ func (c *caller) patience(r *route, q *call) time.Duration {
 	if !q.isHedged() || !c.targets.hasOther(r) {
 		return 0
 	}
-	if q.wait > 0 && r.heard.Load() != 0 {
-		return q.wait + r.patience()
-	}
 	return r.patience()
 }
 
@@ -50,13 +51,35 @@ func (r *route) patience() time.Duration {
 }
 
 // Late begins the race, unless the replica has answered another call since this
-// one was sent: then it is the master, and only busy.
+// one was sent: then it is the master, and only busy. A call that is meant to
+// wait gives it all that time while it has not failed. One probe shows whether
+// the link to it is dead.
 func (h *hedge) Late() (again time.Duration, under context.Context) {
-	if d := h.r.busy(h.c.clock.now(), h.sent, h.q.wait); d > 0 {
-		return d, nil
+	now := h.c.clock.now()
+	again = h.c.busy(h.r, now, h.sent, h.q.wait)
+	if again == 0 {
+		h.race = startRace(h)
+		return 0, h.race.ctx
 	}
-	h.race = startRace(h)
-	return 0, h.race.ctx
+	if heard := time.Duration(h.r.heard.Load()); h.q.wait > 0 && !h.probed && (heard <= h.sent || now-heard > lookAgain) {
+		h.probed = true
+		go h.c.probe(h.r)
+		return min(again, probeTime+time.Millisecond), nil
+	}
+	return min(again, lookAgain), nil
+}
+
+// busy is for how long not to ask another replica beside the one of route r: 0
+// where that has failed, or is silent without a reason.
+func (c *caller) busy(r *route, now, sent, wait time.Duration) time.Duration {
+	d := r.busy(now, sent, wait)
+	if d == 0 && wait > 0 && r.heard.Load() != 0 {
+		d = max(sent+wait+r.patience()-now, 0)
+	}
+	if d > 0 && wait > 0 && c.targets.fails(r.to.base) {
+		return 0
+	}
+	return d
 }
 
 // busy is for how long not to look again at a master that has answered others

@@ -110,19 +110,21 @@ func (k *keeper) run(ctx context.Context) {
 // keepalive asks one replica, or those that it sends us on to, and takes the
 // answer in. It reports whether the answer brought news.
 func (k *keeper) keepalive(ctx context.Context, failures int) (bool, error) {
+	var to *route
 	for hops := 0; ; hops++ {
-		news, next, err := k.ask(ctx, failures)
-		if next != redirect || hops == mostHops {
+		news, next, err := k.ask(ctx, failures, to)
+		if to = next; to == nil || hops == mostHops {
 			return news, err
 		}
 	}
 }
 
-// ask makes one attempt. How long it may wait is counted anew for each: a
-// replica that sends us on may have held the call for most of the lease, and
-// the next master, which gives the session a whole ttl, would hold it for all
-// of the time that it names.
-func (k *keeper) ask(ctx context.Context, failures int) (news bool, next verdict, err error) {
+// ask makes one attempt, over route r unless that is nil, and returns where to
+// ask next if a replica sends us on. How long it may wait is counted anew for
+// each: a replica that sends us on may have held the call for most of the lease,
+// and the next master, which gives the session a whole ttl, would hold it for
+// all of the time that it names.
+func (k *keeper) ask(ctx context.Context, failures int, r *route) (news bool, next *route, err error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	c := k.s.c
@@ -131,26 +133,39 @@ func (k *keeper) ask(ctx context.Context, failures int) (news bool, next verdict
 	q := call{
 		method: http.MethodPost, path: lockapi.RouteSessions + "/" + k.s.id + "/keepalive",
 		body: encode(lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds(), Ack: k.ack}),
-		wait: wait, late: k.answerTime(wait, failures), out: &answer,
+		wait: wait, out: &answer,
 		check: verifyKeepalive, want: wanted{epoch: k.epoch.Load()},
 	}
 	if wait == 0 {
 		if !c.limiter.take(ctx) {
-			return false, giveUp, errCut
+			return false, nil, errCut
 		}
 		defer c.limiter.give()
 	}
-	r := c.calls.targets.pick() // there is one: the session was opened there
+	if r == nil {
+		r = c.calls.targets.pick() // there is one: the session was opened there
+	}
+	q.late = k.answerTime(r, wait, failures)
 	sent := c.clock.now()
-	err = c.calls.attempt(ctx, r, &q)
+	if failures > 0 && k.isUrgent() && !r.alive(sent, q.late) {
+		err = c.calls.allAtOnce(ctx, r, &q)
+	} else if err = c.calls.attempt(ctx, r, &q); err != nil && ctx.Err() == nil {
+		_, next = c.calls.judge(ctx, r, &q, err)
+	}
 	switch {
 	case err == nil:
-		return k.renewed(sent, &answer), giveUp, nil
+		return k.renewed(sent, &answer), nil, nil
 	case ctx.Err() != nil:
-		return false, giveUp, errCut
+		return false, nil, errCut
 	}
-	next, _ = c.calls.judge(ctx, r, &q, err)
 	return false, next, err
+}
+
+// isUrgent reports whether the lease is about to end. There is no time then to
+// ask one replica after the other.
+func (k *keeper) isUrgent() bool {
+	left := k.s.lease.remaining()
+	return left > 0 && left < k.s.ttl*3/10
 }
 
 // begin says how long the next call shall wait at the server: until a third
@@ -172,10 +187,11 @@ func (k *keeper) begin(failures int, cut context.CancelFunc) (wait time.Duration
 
 // answerTime is how long the answer may be late before the replica counts as
 // out of reach. It leaves time for other replicas before the lease ends, and
-// grows with the failures, lest a slow network keep every answer from arriving.
-func (k *keeper) answerTime(wait time.Duration, failures int) time.Duration {
+// grows with the failures, and with the time that answers take on route r, lest
+// a slow network keep every answer from arriving.
+func (k *keeper) answerTime(r *route, wait time.Duration, failures int) time.Duration {
 	if wait > 0 {
-		return min(max(k.s.ttl/8, 100*time.Millisecond), 2*time.Second)
+		return min(max(k.s.ttl/12, r.patience()), max(k.s.ttl/8, 100*time.Millisecond), 2*time.Second)
 	}
 	d := min(max(k.s.ttl/12, 200*time.Millisecond), time.Second)
 	return min(d<<min(failures/len(k.s.c.calls.targets.known.Load().all), 4), 4*time.Second)

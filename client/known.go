@@ -3,7 +3,6 @@ package client
 import (
 	"math/rand/v2"
 	"slices"
-	"time"
 )
 
 // known is where replicas are, as far as a client knows: a value that nobody
@@ -106,7 +105,7 @@ const barrenRounds = 4
 // it, until they have given no answer of use for some rounds, as in an election
 // they do. One with a penalty comes last. mu is held.
 func (t *targets) next(leftOut func(*endpoint) bool) *endpoint {
-	k, now := t.known.Load(), t.now()
+	k := t.known.Load()
 	barren := int(t.barren.Load()) >= barrenRounds*k.given
 	best, lowest := -1, 0
 	for n := range k.all {
@@ -119,7 +118,7 @@ func (t *targets) next(leftOut func(*endpoint) bool) *endpoint {
 		if i >= k.given && !e.works.Load() && !barren {
 			rank = 1
 		}
-		if now < t.penalties[e.base].until {
+		if t.passesOver(e) {
 			rank += 2
 		}
 		if best < 0 || rank < lowest {
@@ -167,25 +166,4 @@ func (t *targets) abandoned(gone func(base string) bool) bool {
 		}
 	}
 	return true
-}
-
-// fails reports whether an endpoint could not be reached when it was asked last.
-func (t *targets) fails(base string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, fails := t.penalties[base]
-	return fails
-}
-
-// isPunished says whether an endpoint is to be passed over at present.
-func (t *targets) isPunished(e *endpoint) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.now() < t.penalties[e.base].until
-}
-
-// penalty is for how long an endpoint is passed over.
-type penalty struct {
-	length time.Duration
-	until  time.Duration
 }

@@ -119,8 +119,14 @@ func (a *race) judge(e *racer) time.Duration {
 		a.hops = 0
 		return a.pause.next()
 	}
-	if a.isAsked(to) {
-		return a.pause.next()
+	if p, asked := a.pending[to.key()]; asked {
+		// The master that is named is silent towards us. It may not be towards the
+		// replica that names it.
+		via := &route{to: e.r.to, forward: true}
+		if a.c.clock.now()-p.sent < a.template.wait+2*p.r.patience() || a.isAsked(via) {
+			return a.pause.next()
+		}
+		to = via
 	}
 	return a.start(to)
 }
@@ -136,8 +142,8 @@ func (a *race) isAsked(r *route) bool {
 func (a *race) ask() time.Duration {
 	now := a.c.clock.now()
 	for _, p := range a.pending {
-		if d := p.r.busy(now, p.sent, a.template.wait); d > 0 {
-			return d
+		if d := a.c.busy(p.r, now, p.sent, a.template.wait); d > 0 {
+			return min(d, lookAgain)
 		}
 	}
 	r := a.c.targets.other(a.isAsked)

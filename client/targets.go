@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// How long an endpoint that could not be reached is passed over: so long after
-// the first failure, twice as long after each further one.
+// An endpoint that failed is passed over until it has answered a probe. The
+// first probe comes so long after the first failure, and after twice as long
+// following each further one.
 const (
 	firstPenalty = time.Second
-	mostPenalty  = 5 * time.Minute
+	mostPenalty  = time.Minute
+	probeTime    = 2 * time.Second // that an answer may take
 )
 
 // route is where calls go at present. With forward set the replica is asked to
@@ -54,7 +56,8 @@ type targets struct {
 	finder   *finder // is told when to look for replicas; may be nil
 	known    atomic.Pointer[known]
 	current  atomic.Pointer[route] // nil while none is known
-	punished atomic.Int32          // len(penalties), read without the mutex
+	probe    func(*route)          // asks an endpoint whether it answers; nil in tests
+	punished atomic.Int32          // penalties that are not over, read without the mutex
 	barren   atomic.Int32          // answers of no use since the last one that was of use
 
 	mu        sync.Mutex         // guards the following, and writing known
@@ -75,10 +78,7 @@ func (t *targets) pick() *route { return t.current.Load() }
 // answered notes that r works, and the master that its answer named, if any.
 func (t *targets) answered(r *route, master string) {
 	if t.punished.Load() > 0 {
-		t.mu.Lock()
-		delete(t.penalties, r.to.base)
-		t.punished.Store(int32(len(t.penalties)))
-		t.mu.Unlock()
+		t.absolve(r.to)
 	}
 	if t.barren.Load() != 0 {
 		t.barren.Store(0)
@@ -177,46 +177,19 @@ func (t *targets) moveOn(r *route) {
 	t.current.Store(&route{to: to})
 }
 
-// failed moves on from an endpoint that did not answer, and passes it over for
-// some time.
+// failed moves on from an endpoint that did not answer, and passes it over until
+// it does.
 func (t *targets) failed(r *route) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
 	r.to.works.Store(false)
 	t.finder.want(soon)
-	p := t.penalties[r.to.base]
-	if now >= p.until { // one count for all the calls that failed together
-		p.length = min(max(2*p.length, firstPenalty), mostPenalty)
-		p.until = now + p.length
-		t.forgive(now)
-		t.penalties[r.to.base] = p
-		t.punished.Store(int32(len(t.penalties)))
-	}
+	t.punish(r.to.base)
 	t.moveOn(r)
 }
 
-// mostPenalties bounds the endpoints that penalties are kept of. A cell has
-// few; whoever names masters that there are not may name many.
-const mostPenalties = 64
-
-// forgive makes room for a penalty where there are too many: those that are
-// over go first. mu is held.
-func (t *targets) forgive(now time.Duration) {
-	for _, all := range []bool{false, true} {
-		for base, p := range t.penalties {
-			if len(t.penalties) < mostPenalties {
-				return
-			}
-			if all || now >= p.until {
-				delete(t.penalties, base)
-			}
-		}
-	}
-}
-
 // resolve is the endpoint of a URL that r named, or nil where it is malformed,
-// was not to be reached a moment ago, or leads from https to http: what was
+// has failed and not answered since, or leads from https to http: what was
 // asked for in private is not to be told to the network. (Where the caller gave
 // that very URL, he has said that it may.)
 func (t *targets) resolve(r *route, master string) *endpoint {
@@ -228,12 +201,7 @@ func (t *targets) resolve(r *route, master string) *endpoint {
 	if r.to.scheme == "https" && e.scheme != "https" && !given {
 		return nil
 	}
-	if t.punished.Load() == 0 {
-		return e
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.now() < t.penalties[e.base].until {
+	if t.isPunished(e) {
 		return nil
 	}
 	return e

@@ -105,7 +105,7 @@ func TestLeasesThatAreNotBelieved(t *testing.T) {
 // A master of the past does not extend the lease, nor is its word taken for
 // news of another master. The session goes on with the others.
 func TestMasterOfThePast(t *testing.T) {
-	amongLies(t, func(r *http.Request) bool { return r.URL.Host == "r1" && isKeepaliveRequest(r) }, func(t *testing.T, l *liar, c *Client) {
+	amongLies(t, isKeepaliveRequest, func(t *testing.T, l *liar, c *Client) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
 		l.elect("r1") // epoch 2
@@ -121,6 +121,7 @@ func TestMasterOfThePast(t *testing.T) {
 		if n := l.count(isRead) - reads; n > 0 {
 			t.Errorf("the session was read %d times for epochs of the past", n)
 		}
+		l.stop()
 		l.elect("r2") // epoch 3
 		time.Sleep(3 * time.Second)
 		wantState(t, s, Safe)

@@ -1,0 +1,155 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// deadLink is a way on which packets to some replicas get lost, or their answers
+// do. The replicas reach each other.
+type deadLink struct {
+	*fakeCell
+	to      []string // whose requests get lost
+	from    []string // whose answers do
+	large   []string // those that lose what is longer than a packet
+	refused []string // those that refuse connections
+	on      atomic.Bool
+}
+
+func (d *deadLink) RoundTrip(r *http.Request) (*http.Response, error) {
+	host := r.URL.Host
+	switch {
+	case !d.on.Load():
+	case slices.Contains(d.refused, host):
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	case slices.Contains(d.to, host), slices.Contains(d.large, host) && r.ContentLength > 1400:
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	case slices.Contains(d.from, host):
+		_, _ = d.fakeCell.RoundTrip(r)
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	resp, err := d.fakeCell.RoundTrip(r)
+	if err == nil && d.on.Load() && slices.Contains(d.from, host) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return resp, err
+}
+
+// over is a client whose way to the cell is d.
+func (d *deadLink) over(t *testing.T) *Client {
+	t.Helper()
+	c, err := Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: d, Clock: func() time.Duration { return time.Since(d.start) }}.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// While a client has a path to the cell, dead links cost no session its lease,
+// whatever its ttl, and new locks are granted: r1 is the master.
+func TestDeadLinks(t *testing.T) {
+	for name, cut := range map[string]func(*deadLink){
+		"to the master":           func(d *deadLink) { d.to = []string{"r1"} },
+		"from the master":         func(d *deadLink) { d.from = []string{"r1"} },
+		"large ones":              func(d *deadLink) { d.large = []string{"r1"} },
+		"to a follower":           func(d *deadLink) { d.to = []string{"r2"} },
+		"to all but one follower": func(d *deadLink) { d.to, d.from = []string{"r1"}, []string{"r2"} },
+		"refused":                 func(d *deadLink) { d.refused = []string{"r1"} },
+	} {
+		for _, ttl := range []time.Duration{time.Second, 6 * time.Second, 12 * time.Second, 30 * time.Second, time.Minute} {
+			for _, busy := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, ttl, busy), func(t *testing.T) {
+					bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+						d := &deadLink{fakeCell: f}
+						cut(d)
+						c := d.over(t)
+						s := open(t, c, WithTTL(ttl))
+						h := lock(t, s, "/a")
+						time.Sleep(3 * time.Second)
+						d.on.Store(true)
+						least, slowest := ttl, time.Duration(0)
+						for cut, next := time.Now(), time.Now(); time.Since(cut) < 5*time.Minute; time.Sleep(ttl / 50) {
+							if h.Err() != nil || s.State() != Safe {
+								t.Fatalf("%s after the cut: %v, %v", time.Since(cut), s.State(), h.Err())
+							}
+							least = min(least, s.Remaining())
+							if !busy || time.Now().Before(next) {
+								continue
+							}
+							next = time.Now().Add(7 * time.Second)
+							began := time.Now()
+							if err := lock(t, s, "/b").Unlock(t.Context()); err != nil {
+								t.Fatal(err)
+							}
+							if _, err := s.Put(t.Context(), "/large", make([]byte, 8<<10)); err != nil {
+								t.Fatal(err)
+							}
+							slowest = max(slowest, time.Since(began))
+						}
+						// Commands that run under a lock are asked to stop when a sixth is left.
+						if least <= ttl/6 && ttl > time.Second {
+							t.Errorf("%s of the lease were left", least)
+						}
+						if slowest > 7*time.Second {
+							t.Errorf("calls took %s", slowest)
+						}
+						t.Logf("%s of the lease were left at least; calls took %s at most", least, slowest)
+						d.on.Store(false)
+					})
+				})
+			}
+		}
+	}
+}
+
+// An endpoint that failed is probed with growing pauses, and used again when it
+// has answered.
+func TestDeadLinkIsProbed(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeCell, _ *Client) {
+		d := &deadLink{fakeCell: f, to: []string{"r1"}}
+		c := d.over(t)
+		var calls atomic.Int64
+		f.set(func() {
+			f.gate = func(r *http.Request) *lockapi.Error {
+				if r.URL.Host == "r1" {
+					calls.Add(1)
+				}
+				return nil
+			}
+		})
+		read := func(d time.Duration) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		read(time.Second)
+		d.on.Store(true)
+		read(time.Second)
+		before := calls.Load()
+		read(10 * time.Minute)
+		if n := calls.Load() - before; n > 0 {
+			t.Errorf("%d calls arrived over a dead link", n)
+		}
+		d.on.Store(false)
+		read(mostPenalty + 2*time.Second)
+		before = calls.Load()
+		read(time.Second)
+		if n := calls.Load() - before; n < 5 {
+			t.Errorf("only %d calls go to the master a minute after the link came back", n)
+		}
+	})
+}
