@@ -389,6 +389,8 @@ type Replica struct {
 	UptimeMS      *int64   `json:"uptime_ms,omitempty"`
 	// Fault is why the replica does not follow the master, as the master knows it.
 	Fault string `json:"fault,omitempty"`
+	// Unreached are the members that do not answer this replica's calls.
+	Unreached []string `json:"unreached,omitempty"`
 }
 
 // Promise says for how long a replica lets no master act but the one named.

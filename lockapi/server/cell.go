@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,9 +22,14 @@ type contacts struct {
 }
 
 type contact struct {
-	at      time.Time
+	at      time.Time // of the last answer
 	applied uint64
+	missed  time.Time // of the first question after it without one; zero for none
 }
+
+// unreachedAfter is how long a replica leaves questions unanswered until the way
+// to it counts as dead.
+const unreachedAfter = 2 * contactEvery
 
 func (c *contacts) note(id string, applied uint64) {
 	c.mu.Lock()
@@ -31,7 +37,41 @@ func (c *contacts) note(id string, applied uint64) {
 	if c.last == nil {
 		c.last = map[string]contact{}
 	}
-	c.last[id] = contact{time.Now(), applied}
+	c.last[id] = contact{at: time.Now(), applied: applied}
+}
+
+// miss notes that a replica has not answered.
+func (c *contacts) miss(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil {
+		c.last = map[string]contact{}
+	}
+	if got := c.last[id]; got.missed.IsZero() {
+		got.missed = time.Now()
+		c.last[id] = got
+	}
+}
+
+// isUnreached reports whether the way to a replica is dead.
+func (c *contacts) isUnreached(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	missed := c.last[id].missed
+	return !missed.IsZero() && time.Since(missed) >= unreachedAfter
+}
+
+// unreached lists those that the way is dead to.
+func (c *contacts) unreached() (ids []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, got := range c.last {
+		if !got.missed.IsZero() && time.Since(got.missed) >= unreachedAfter {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 func (c *contacts) of(id string) contact {
@@ -45,8 +85,8 @@ func (c *contacts) of(id string) contact {
 func (c *contacts) heard(id string) (got contact, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	got, ok = c.last[id]
-	return got, ok
+	got = c.last[id]
+	return got, !got.at.IsZero()
 }
 
 // contactEvery is how often a replica looks at the others without being asked,
@@ -108,6 +148,11 @@ func readCell(x *exchange) error {
 		depose(&cell)
 	}
 	x.probeAll(x.ctx(), x.master, x.peers, cell.Replicas)
+	for i := range cell.Replicas {
+		if cell.Replicas[i].ID == x.master.Replica().ID {
+			cell.Replicas[i].Unreached = x.contacts.unreached()
+		}
+	}
 	return x.reply(http.StatusOK, cell)
 }
 
@@ -147,6 +192,9 @@ func (s *Server) probeAll(ctx context.Context, m Master, peers http.RoundTripper
 func (s *Server) probe(ctx context.Context, peers http.RoundTripper, r *lockapi.Replica) {
 	got, age, err := s.asked.of(ctx, peers, r.ID, s.opts.ProbeTimeout)
 	if err != nil || got.ID != r.ID {
+		if age == 0 && ctx.Err() == nil {
+			s.contacts.miss(r.ID)
+		}
 		known := s.contacts.of(r.ID)
 		r.Healthy = false
 		r.LastContactMS = time.Since(known.at).Milliseconds()
@@ -163,6 +211,7 @@ func (s *Server) probe(ctx context.Context, peers http.RoundTripper, r *lockapi.
 	r.LastContactMS = got.LastContactMS
 	r.AppliedIndex = got.AppliedIndex
 	r.Promise = got.Promise
+	r.Unreached = got.Unreached
 }
 
 // maxReplicaBytes bounds the answer of a replica about itself.
@@ -205,6 +254,9 @@ const caughtUpWithin = 64
 // is asked: nobody else knows how far a replica is behind that was just
 // started.
 func (x *exchange) caughtUp(at Location) error {
+	if at.ID == "" {
+		return lockapi.Errorf(lockapi.CodeNoMaster, "this replica knows no master")
+	}
 	ctx, cancel := context.WithTimeout(x.ctx(), x.opts.ProbeTimeout)
 	defer cancel()
 	master, err := askReplica(ctx, x.peers, at.ID)

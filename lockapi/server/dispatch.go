@@ -71,6 +71,9 @@ func (x *exchange) search(t task, follow bool, try func(at Location) error) erro
 		if t.wait > 0 && !at.Self && follow && x.isDraining() {
 			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica is stopping; send the call to another one, such as the master %s at %s", at.ID, at.URL)
 		}
+		if follow && x.isCutOff(at) {
+			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica hears master %s, and its calls to it get no answer; send the call to another one", at.ID)
+		}
 		began := time.Now()
 		err = try(at)
 		if !errors.Is(err, lockapi.CodeNoMaster) || x.noted.refused {
@@ -88,6 +91,12 @@ func (x *exchange) search(t task, follow bool, try func(at Location) error) erro
 		case <-time.After(pause):
 		}
 	}
+}
+
+// isCutOff reports whether the master leads this replica by Raft and does not answer
+// its calls: the path for calls is dead, and no other master will come of that.
+func (x *exchange) isCutOff(at Location) bool {
+	return !at.Self && x.contacts.isUnreached(at.ID) && x.master.Replica().LastContactMS < contactEvery.Milliseconds()
 }
 
 // mayForward reports whether the caller lets its call be forwarded. What

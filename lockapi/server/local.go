@@ -16,7 +16,7 @@ func readReplica(x *exchange) error {
 		return x.reply(http.StatusOK, x.opts.Standby().Replica)
 	}
 	own := x.master.Replica()
-	own.Directory = x.master.Directory()
+	own.Directory, own.Unreached = x.master.Directory(), x.contacts.unreached()
 	if x.peer {
 		x.clocks.show(x.c.Writer.Header())
 	}

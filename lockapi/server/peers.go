@@ -46,11 +46,12 @@ const (
 
 	// dialTimeout bounds the opening of a connection to another member.
 	dialTimeout = time.Second
-	// quietFor is the silence of a connection after which the other end is asked
-	// whether it is there, and pingTimeout is what it has to say so. Whoever does
-	// not is cut off, and calls under way with it.
-	quietFor    = 5 * time.Second
-	pingTimeout = 10 * time.Second
+	// quietFor is the silence of a connection after which the other end is pinged,
+	// and pingTimeout is what its answer may take. Without one the connection is
+	// closed, and the calls under way on it fail: their callers may have another
+	// path. Questions about health keep a connection from being quiet.
+	quietFor    = 2 * time.Second
+	pingTimeout = 3 * time.Second
 )
 
 func callProtocols() *http.Protocols {

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// follower is a Master that follows r1, which it hears by Raft as long as heard
+// says so.
+type follower struct {
+	knowing
+	heard *atomic.Bool
+}
+
+func (f follower) Replica() lockapi.Replica {
+	if f.heard.Load() {
+		return lockapi.Replica{ID: "r2", LastContactMS: 20}
+	}
+	return lockapi.Replica{ID: "r2", LastContactMS: 5000}
+}
+
+func (f follower) Locate(context.Context) (Location, error) { return f.Known(), nil }
+
+func (follower) Cell() lockapi.Cell {
+	return lockapi.Cell{Replicas: []lockapi.Replica{{ID: "r1"}, {ID: "r2"}, {ID: "r3"}}}
+}
+
+// deadPath is the way to other members, of which r1 is reached only at times.
+type deadPath struct{ dead atomic.Bool }
+
+func (d *deadPath) RoundTrip(q *http.Request) (*http.Response, error) {
+	if q.URL.Host == "r1" && d.dead.Load() {
+		<-q.Context().Done()
+		return nil, q.Context().Err()
+	}
+	body := fmt.Sprintf(`{"id":%q,"unreached":["r9"]}`, q.URL.Host)
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// A replica that hears the master by Raft, and whose calls to it get no answer,
+// forwards none: the caller is to try another replica at once. It reports the
+// member that it does not reach. Without a word of the master it looks for the
+// next one.
+func TestDeadPathToTheMaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heard, way := new(atomic.Bool), new(deadPath)
+		heard.Store(true)
+		began := time.Now()
+		s := New(Options{Master: follower{heard: heard}, Peers: way, Clock: func() time.Duration { return time.Since(began) }})
+		var keeping sync.WaitGroup
+		keeping.Go(s.keepContacts)
+		defer func() { close(s.stopping); keeping.Wait() }()
+
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, lockapi.RouteSessions, nil)
+		call := func() (tries int, took time.Duration, err error) {
+			x := &exchange{Server: s, c: &gin.Context{Request: request}, master: s.attached.Load().Master}
+			began := time.Now()
+			err = x.search(task{repeatable: true}, true, func(Location) error {
+				if tries++; !way.dead.Load() {
+					return nil
+				}
+				time.Sleep(time.Second)
+				return lockapi.Errorf(lockapi.CodeNoMaster, "the master cannot be reached")
+			})
+			return tries, time.Since(began), err
+		}
+		want := func(when, unreached string, forwarded bool) {
+			t.Helper()
+			if got := fmt.Sprint(s.contacts.unreached()); got != unreached {
+				t.Errorf("%s: unreached are %s", when, got)
+			}
+			if tries, took, err := call(); (tries > 0) != forwarded || !forwarded && (took > 0 || !errors.Is(err, lockapi.CodeNoMaster)) {
+				t.Errorf("%s: %d tries, %v after %s", when, tries, err, took)
+			}
+		}
+		time.Sleep(10*contactEvery + contactEvery/2)
+		want("well", "[]", true)
+		way.dead.Store(true)
+		time.Sleep(unreachedAfter + 2*contactEvery)
+		want("dead", "[r1]", false)
+		heard.Store(false)
+		want("dead, and not heard", "[r1]", true)
+		heard.Store(true)
+		way.dead.Store(false)
+		time.Sleep(2 * contactEvery)
+		want("healed", "[]", true)
+
+		cell := s.attached.Load().Cell()
+		s.probeAll(t.Context(), s.attached.Load().Master, way, cell.Replicas)
+		if got := fmt.Sprint(cell.Replicas[2].Unreached); got != "[r9]" {
+			t.Errorf("r3 does not reach %s", got)
+		}
+	})
+}

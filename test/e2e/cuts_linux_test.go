@@ -1,0 +1,250 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/test/cell"
+)
+
+// ownNetwork tells the test binary that it runs in a network namespace of its own.
+const ownNetwork = "STOUT_TEST_OWN_NETWORK"
+
+// inOwnNetwork runs the test again in a network namespace of its own, where it
+// may drop packets, and reports whether this is that run.
+func inOwnNetwork(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(ownNetwork) != "" {
+		must(t, exec.Command("ip", "link", "set", "lo", "mtu", "1500", "up").Run())
+		return true
+	}
+	for _, program := range []string{"ip", "iptables"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("it drops packets: %v", err)
+		}
+	}
+	self, err := os.Executable()
+	must(t, err)
+	namespace := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+		if uid := os.Getuid(); uid != 0 {
+			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: uid, Size: 1}}
+			cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+		}
+		return cmd
+	}
+	if out, err := namespace("iptables", "-A", "INPUT", "-p", "tcp", "--dport", "1", "-m", "length", "--length", "1400:", "-j", "DROP").CombinedOutput(); err != nil {
+		t.Skipf("it needs a network namespace in which it may drop packets: %v: %s", err, bytes.TrimSpace(out))
+	}
+	cmd := namespace(self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=15m")
+	cmd.Env = append(os.Environ(), ownNetwork+"=1")
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Error(err)
+	}
+	return false
+}
+
+// onPackets says what becomes of packets of TCP that match; rules are those of
+// iptables.
+func onPackets(t *testing.T, rule ...string) {
+	t.Helper()
+	args := append([]string{"-w", "-A", "INPUT", "-p", "tcp"}, rule...)
+	if out, err := exec.Command("iptables", args...).CombinedOutput(); err != nil {
+		t.Fatalf("iptables %v: %v: %s", args, err, out)
+	}
+}
+
+func apiPort(t *testing.T, r *cell.Replica) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(r.Addr())
+	must(t, err)
+	return port
+}
+
+// cuts are dead links, between clients and the API of a replica or between two
+// replicas. Another path is left in each of them.
+var cuts = []struct {
+	name string
+	cut  func(t *testing.T, c *cell.Cell, master, follower *cell.Replica)
+}{
+	{"none", func(*testing.T, *cell.Cell, *cell.Replica, *cell.Replica) {}},
+	{"client to master", func(t *testing.T, _ *cell.Cell, master, _ *cell.Replica) {
+		onPackets(t, "--dport", apiPort(t, master), "-j", "DROP")
+	}},
+	{"master to client", func(t *testing.T, _ *cell.Cell, master, _ *cell.Replica) {
+		onPackets(t, "--sport", apiPort(t, master), "-j", "DROP")
+	}},
+	{"large packets", func(t *testing.T, _ *cell.Cell, master, _ *cell.Replica) {
+		onPackets(t, "--dport", apiPort(t, master), "-m", "length", "--length", "1400:", "-j", "DROP")
+		onPackets(t, "--sport", apiPort(t, master), "-m", "length", "--length", "1400:", "-j", "DROP")
+	}},
+	{"client and follower", func(t *testing.T, _ *cell.Cell, _, follower *cell.Replica) {
+		onPackets(t, "--dport", apiPort(t, follower), "-j", "DROP")
+		onPackets(t, "--sport", apiPort(t, follower), "-j", "DROP")
+	}},
+	{"follower and master", func(_ *testing.T, c *cell.Cell, master, follower *cell.Replica) {
+		c.Network().Cut(follower.ID, master.ID)
+	}},
+	{"client to master, follower and master", func(t *testing.T, c *cell.Cell, master, follower *cell.Replica) {
+		onPackets(t, "--dport", apiPort(t, master), "-j", "DROP")
+		c.Network().Cut(follower.ID, master.ID)
+	}},
+	{"client to master and follower", func(t *testing.T, _ *cell.Cell, master, follower *cell.Replica) {
+		onPackets(t, "--dport", apiPort(t, master), "-j", "DROP")
+		onPackets(t, "--dport", apiPort(t, follower), "-j", "DROP")
+	}},
+	{"reset by master", func(t *testing.T, _ *cell.Cell, master, _ *cell.Replica) {
+		onPackets(t, "--dport", apiPort(t, master), "-j", "REJECT", "--reject-with", "tcp-reset")
+	}},
+}
+
+// cutFor outlasts what a holder with the longest ttl takes to find another path,
+// and the keepalive after that.
+const cutFor = 45 * time.Second
+
+// TestDeadLinksCostNoLock: while a client has a path to the cell, no dead link
+// costs a session its lease, and new locks are granted. It prints what each cut
+// cost: the longest time between two renewals of a lease, by its ttl, and how
+// long locks took.
+func TestDeadLinksCostNoLock(t *testing.T) {
+	t.Parallel()
+	if !inOwnNetwork(t) {
+		return
+	}
+	rows := make([]string, len(cuts))
+	t.Run("cuts", func(t *testing.T) {
+		for i, cut := range cuts {
+			t.Run(cut.name, func(t *testing.T) {
+				t.Parallel()
+				c := cell.New(t, cell.Options{Args: still, Network: true})
+				master := c.Ready(t)
+				var holders []*holder
+				for _, ttl := range []time.Duration{6 * time.Second, 12 * time.Second, 30 * time.Second} {
+					holders = append(holders, hold(t, c, ttl))
+				}
+				cut.cut(t, c, master, c.Others(master)[0])
+				fresh, slowest := time.Duration(0), time.Duration(0)
+				for began, n := time.Now(), 0; time.Since(began) < cutFor; n++ {
+					slowest = max(slowest, holders[n%len(holders)].another(t, fmt.Sprintf("/another/%d", n)))
+					if n%5 == 0 {
+						fresh = max(fresh, acquireAnew(t, c, fmt.Sprintf("/anew/%d", n)))
+					}
+					pause(t, time.Second)
+				}
+				row := fmt.Sprintf("%-40s", cut.name)
+				for _, h := range holders {
+					row += fmt.Sprintf("%10s", h.gap().Round(10*time.Millisecond))
+				}
+				rows[i] = row + fmt.Sprintf("%12s%12s", slowest.Round(time.Millisecond), fresh.Round(time.Millisecond))
+				for _, h := range holders {
+					if err := h.held.Err(); err != nil || h.session.State() != client.Safe {
+						t.Errorf("the holder with ttl %s: %v, %s", h.session.TTL(), err, h.session.State())
+					}
+				}
+			})
+		}
+	})
+	fmt.Printf("%-40s%10s%10s%10s%12s%12s\n%s\n", "cut", "ttl 6s", "12s", "30s", "acquire", "new client", strings.Join(slices.DeleteFunc(rows, func(r string) bool { return r == "" }), "\n"))
+}
+
+// holder holds a lock with a client of its own.
+type holder struct {
+	client  *client.Client
+	session *client.Session
+	held    *client.Held
+
+	mu    sync.Mutex
+	least time.Duration // left of the lease
+}
+
+func hold(t *testing.T, c *cell.Cell, ttl time.Duration) *holder {
+	t.Helper()
+	sdk, err := client.New(c.URLs()...)
+	must(t, err)
+	t.Cleanup(func() { _ = sdk.Close() })
+	h := &holder{client: sdk, least: ttl}
+	h.session, err = sdk.NewSession(cell.Bounded(t), client.WithTTL(ttl))
+	must(t, err)
+	h.held, err = h.session.Lock(cell.Bounded(t), fmt.Sprintf("/held/%s", ttl))
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	t.Cleanup(func() { stop(); watching.Wait() })
+	watching.Go(func() {
+		for tick := time.NewTicker(pace); ; {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			left := h.session.Remaining()
+			h.mu.Lock()
+			h.least = min(h.least, left)
+			h.mu.Unlock()
+		}
+	})
+	return h
+}
+
+// gap is the longest time between two renewals of the lease.
+func (h *holder) gap() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.session.TTL() - h.least
+}
+
+// another takes another lock, writes more than a packet holds, and gives the lock
+// back. It returns what the lock took.
+func (h *holder) another(t *testing.T, path string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	held, err := h.session.Lock(cell.Bounded(t), path)
+	must(t, err)
+	took := time.Since(began)
+	_, err = h.session.Put(cell.Bounded(t), path, make([]byte, 8<<10))
+	must(t, err)
+	_, err = h.client.Get(cell.Bounded(t), path)
+	must(t, err)
+	must(t, held.Unlock(cell.Bounded(t)))
+	return took
+}
+
+// acquireAnew takes a lock with a new client, as a program does that starts.
+func acquireAnew(t *testing.T, c *cell.Cell, path string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	sdk, err := client.New(c.URLs()...)
+	must(t, err)
+	defer sdk.Close()
+	s, err := sdk.NewSession(cell.Bounded(t))
+	must(t, err)
+	_, err = s.Lock(cell.Bounded(t), path)
+	must(t, err)
+	took := time.Since(began)
+	must(t, s.Close(cell.Bounded(t)))
+	return took
+}
+
+// pause lets time pass with a cut in place, which is what the test is about.
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
+}
