@@ -190,7 +190,8 @@ func (c *caller) judge(ctx context.Context, r *route, q *call, err error) (verdi
 //
 // A master that has answered another call since this one's answer was due is
 // busy, not gone. To punish it for that would send all the sessions of the
-// client to a replica that can but name the same master again.
+// client to a replica that can but name the same master again. The second time in
+// a row it is punished: the link to it may carry short answers only.
 func (c *caller) attempt(ctx context.Context, r *route, q *call) error {
 	late := q.late
 	if late == 0 {
@@ -199,7 +200,7 @@ func (c *caller) attempt(ctx context.Context, r *route, q *call) error {
 	sent := c.clock.now()
 	q.hedge.sent = sent
 	err := c.exchange(ctx, r, q, q.wait+late)
-	q.overdue = errors.Is(err, wire.ErrLate) && r.alive(c.clock.now(), late)
+	q.overdue = !q.overdue && errors.Is(err, wire.ErrLate) && r.alive(c.clock.now(), late)
 	q.add(account{answered: isAnswer(err), effective: mayHaveTakenEffect(err), unsettled: err != nil, firstSent: sent})
 	return err
 }

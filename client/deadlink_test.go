@@ -1,8 +1,10 @@
 package client
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -39,11 +41,27 @@ func (d *deadLink) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, r.Context().Err()
 	}
 	resp, err := d.fakeCell.RoundTrip(r)
-	if err == nil && d.on.Load() && slices.Contains(d.from, host) {
+	switch {
+	case err != nil || !d.on.Load():
+	case slices.Contains(d.from, host):
 		<-r.Context().Done()
 		return nil, r.Context().Err()
+	case slices.Contains(d.large, host):
+		b, _ := io.ReadAll(resp.Body)
+		resp.Body = io.NopCloser(bytes.NewReader(b))
+		if len(b) > 1400 {
+			resp.Body = io.NopCloser(stalled{r})
+		}
 	}
 	return resp, err
+}
+
+// stalled is an answer of which nothing comes but its head.
+type stalled struct{ *http.Request }
+
+func (s stalled) Read([]byte) (int, error) {
+	<-s.Context().Done()
+	return 0, s.Context().Err()
 }
 
 // over is a client whose way to the cell is d.
@@ -94,6 +112,9 @@ func TestDeadLinks(t *testing.T) {
 								t.Fatal(err)
 							}
 							if _, err := s.Put(t.Context(), "/large", make([]byte, 8<<10)); err != nil {
+								t.Fatal(err)
+							}
+							if _, err := c.Get(t.Context(), "/large"); err != nil {
 								t.Fatal(err)
 							}
 							slowest = max(slowest, time.Since(began))

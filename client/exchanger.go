@@ -263,12 +263,14 @@ func (e *exchanger) standard(ctx context.Context, r *route, q *call, within time
 	if isDialError(err) && connected.Load() {
 		err = fmt.Errorf("sent once, and then: %s", err.Error())
 	}
+	late := wire.ErrLate
 	if err == nil {
 		a, err = wire.ReadAnswer(resp, buf, mostAnswer)
 		resp.Body.Close()
+		late = wire.ErrStalled
 	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("%w: %w", wire.ErrLate, err)
+		err = fmt.Errorf("%w: %w", late, err)
 	}
 	return a, err
 }

@@ -19,8 +19,15 @@ var (
 	// ErrLate says that the answer was not there in time.
 	ErrLate = fmt.Errorf("the answer did not come in time: %w", context.DeadlineExceeded)
 
+	// ErrStalled says that an answer has begun and its rest does not come.
+	ErrStalled = errors.New("the answer stalled: its rest did not come")
+
 	errLongHeader = errors.New("the answer's header is too long")
 )
+
+// stallTime is how long the next part of an answer that has begun may take. A link
+// that carries no large packets loses them all.
+const stallTime = 2 * time.Second
 
 // mostHeader bounds an answer's status line and headers, with those of the
 // interim answers before it.
@@ -36,14 +43,45 @@ type conn struct {
 	out   []byte           // a request being put together
 	used  bool             // an exchange was made over it
 	since time.Time        // idle since
+	rest  rest             // of the answer that has begun
+}
+
+// rest is what bounds the reading of an answer that has begun. Its zero value bounds
+// nothing.
+type rest struct {
+	deadline time.Time
+	ctx      context.Context
+	vigil    *Vigil
+	stalled  bool
 }
 
 func newConn(nc net.Conn) *conn {
 	c := &conn{Conn: nc, layers: layersOf(nc)}
-	c.limit.R = nc
+	c.limit.R = c
 	c.in = bufio.NewReader(&c.limit)
 	c.whole.R = c.in
 	return c
+}
+
+// Read reads from the connection. The next part of an answer that has begun has
+// stallTime to come.
+func (c *conn) Read(b []byte) (int, error) {
+	r := &c.rest
+	if r.deadline.IsZero() {
+		return c.Conn.Read(b)
+	}
+	at := time.Now().Add(stallTime)
+	if r.deadline.Before(at) {
+		at = r.deadline
+	}
+	_ = c.SetReadDeadline(at)
+	over := r.ctx.Err() != nil || r.vigil.ended() != nil
+	if over { // and the cut may have come before
+		c.cut()
+	}
+	n, err := c.Conn.Read(b)
+	r.stalled = errors.Is(err, os.ErrDeadlineExceeded) && !over && at.Before(r.deadline)
+	return n, err
 }
 
 // longAgo is a deadline that ends what is under way.
@@ -66,6 +104,8 @@ func (c *conn) exchange(ctx context.Context, q *Request, deadline time.Time, buf
 	c.used, c.limit.N = true, mostHeader
 	sent := c.send(q, &w)
 	a, last, err := c.receive(q.Method, &w, buf, most)
+	stalled := c.rest.stalled
+	c.rest = rest{}
 	whole := stop()
 	if w.unlink != nil {
 		whole = w.unlink() && whole
@@ -81,6 +121,8 @@ func (c *conn) exchange(ctx context.Context, q *Request, deadline time.Time, buf
 		return a, false, ctx.Err()
 	case vigil.ended() != nil:
 		return a, false, vigil.ended()
+	case stalled:
+		return a, false, ErrStalled
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return a, false, ErrLate
 	}

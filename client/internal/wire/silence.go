@@ -79,8 +79,9 @@ func (w *silence) goOn(err error) bool {
 }
 
 // over lets the rest of the exchange take the time there is, whatever the
-// patience.
+// patience, as long as it does not stall.
 func (w *silence) over() {
+	w.c.rest = rest{deadline: w.deadline, ctx: w.ctx, vigil: w.vigil}
 	if !w.vigil.next.IsZero() {
 		w.vigil.next = time.Time{}
 		w.until(w.deadline)
