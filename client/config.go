@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/internal/boottime"
+	"github.com/stoutlock/stout/internal/dial"
 )
 
 // DefaultGrace is how long a session in jeopardy goes on trying to reach the
@@ -149,11 +150,12 @@ func (c Config) New(opts ...Option) (*Client, error) {
 		cell: sameCell{any: c.AnyCell, now: out.clock.now},
 	}
 	if c.Transport == nil {
-		out.calls.transport, out.calls.wire = &following{source: source}, newPools(source)
+		d := &dial.Dialer{KeepAlive: probing}
+		out.calls.transport, out.calls.wire = &following{dialer: d, source: source}, newPools(d, source)
 		out.calls.named = map[string]*way{}
 		for _, n := range names {
 			if n.scheme == "https" && out.calls.named[n.cert] == nil {
-				out.calls.named[n.cert] = newWay(judgedBy(n.cert, source))
+				out.calls.named[n.cert] = newWay(d, judgedBy(n.cert, source))
 			}
 		}
 	}
@@ -188,10 +190,14 @@ func (c *Config) given(scheme string) (fixed []*endpoint, names []*dnsName, err 
 // newTransport makes the default transport for what is not spoken to directly.
 // Each waiting Lock and each session's keepalive occupies a connection, so idle
 // ones are kept in numbers.
-func newTransport(config *tls.Config) *http.Transport {
+func newTransport(d *dial.Dialer, config *tls.Config) *http.Transport {
 	return &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         newDialer().DialContext,
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, dialTime)
+			defer cancel()
+			return d.DialContext(ctx, network, addr)
+		},
 		TLSClientConfig:     config.Clone(),
 		ForceAttemptHTTP2:   true,
 		MaxIdleConnsPerHost: 1024,
@@ -201,6 +207,9 @@ func newTransport(config *tls.Config) *http.Transport {
 	}
 }
 
-func newDialer() *net.Dialer {
-	return &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}
-}
+// For connections of TCP: how long one may take to come about, and the time between
+// two of its probes.
+const (
+	dialTime = 2 * time.Second
+	probing  = 15 * time.Second
+)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client/internal/wire"
+	"github.com/stoutlock/stout/internal/dial"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -39,8 +40,8 @@ type way struct {
 }
 
 // newWay makes one that speaks TLS as source says.
-func newWay(source func() *tls.Config) *way {
-	return &way{&following{source: source}, newPools(source)}
+func newWay(d *dial.Dialer, source func() *tls.Config) *way {
+	return &way{&following{dialer: d, source: source}, newPools(d, source)}
 }
 
 // judgedBy is a source whose certificates are judged by a name, unless it has one
@@ -95,8 +96,8 @@ type pools struct{ plain, secure wire.Pool }
 const handshakeTime = 5 * time.Second
 
 // dialTLS dials with a config that is its own.
-func dialTLS(ctx context.Context, addr string, config *tls.Config) (net.Conn, error) {
-	under, err := newDialer().DialContext(ctx, "tcp", addr)
+func dialTLS(ctx context.Context, d *dial.Dialer, addr string, config *tls.Config) (net.Conn, error) {
+	under, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +113,9 @@ func dialTLS(ctx context.Context, addr string, config *tls.Config) (net.Conn, er
 }
 
 // newPools makes connections that speak TLS as source says.
-func newPools(source func() *tls.Config) *pools {
+func newPools(d *dial.Dialer, source func() *tls.Config) *pools {
 	p := new(pools)
+	p.plain.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) }
 	p.secure.DialTime = handshakeTime
 	p.secure.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
 		config := source().Clone()
@@ -121,7 +123,7 @@ func newPools(source func() *tls.Config) *pools {
 			config = new(tls.Config)
 		}
 		config.NextProtos = []string{"http/1.1"}
-		return dialTLS(ctx, addr, config)
+		return dialTLS(ctx, d, addr, config)
 	}
 	return p
 }
@@ -129,6 +131,7 @@ func newPools(source func() *tls.Config) *pools {
 // following is a transport that is made anew when its TLS is another. Calls
 // under way end on the one before.
 type following struct {
+	dialer *dial.Dialer
 	source func() *tls.Config
 
 	mu     sync.Mutex // guards the following
@@ -143,7 +146,7 @@ func (f *following) RoundTrip(q *http.Request) (*http.Response, error) {
 		if f.latest != nil {
 			f.latest.CloseIdleConnections()
 		}
-		f.latest, f.of = newTransport(config), config
+		f.latest, f.of = newTransport(f.dialer, config), config
 	}
 	t := f.latest
 	f.mu.Unlock()

@@ -25,6 +25,7 @@ import (
 type host struct {
 	opts    *Options
 	links   *link.Listener
+	caller  *link.Caller
 	dir     *datadir.Dir
 	running atomic.Pointer[Replica]       // nil before it has started
 	told    atomic.Pointer[[]cell.Member] // what Options.Join came to last; nil before
@@ -36,7 +37,7 @@ func newHost(o *Options, dir *datadir.Dir) (*host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
 	}
-	h := &host{opts: o, dir: dir, few: o.Logger.Sample(&zerolog.BurstSampler{Burst: 3, Period: time.Minute})}
+	h := &host{opts: o, caller: &link.Caller{Security: o.Security}, dir: dir, few: o.Logger.Sample(&zerolog.BurstSampler{Burst: 3, Period: time.Minute})}
 	h.links = link.Listen(in, link.Rules{Judge: h.judge, Members: h.members, Security: o.Security, Refused: h.refused})
 	return h, nil
 }
@@ -197,7 +198,7 @@ func (h *host) Ask(ctx context.Context, id string) (admission.Card, error) {
 
 func (h *host) askAt(ctx context.Context, name, addr string) (card admission.Card, err error) {
 	who := h.dir.Identity()
-	raw, err := link.AskCard(ctx, addr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name}, h.opts.Security)
+	raw, err := h.caller.AskCard(ctx, addr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: name})
 	if err != nil {
 		return card, err
 	}
@@ -230,7 +231,7 @@ func (h *host) dial(ctx context.Context, kind link.Kind, server, addr string) (n
 
 func (h *host) dialAt(ctx context.Context, kind link.Kind, server, addr string) (net.Conn, error) {
 	who := h.dir.Identity()
-	c, err := link.Dial(ctx, addr, link.Opening{Kind: kind, Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: server}, h.opts.Security)
+	c, err := h.caller.Dial(ctx, addr, link.Opening{Kind: kind, Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: server})
 	if errors.Is(err, link.ErrTrust) {
 		h.few.Warn().Str("peer", server).Str("address", addr).Err(err).Msg("no connection to a replica that can be trusted")
 	}

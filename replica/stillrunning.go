@@ -46,10 +46,10 @@ func (r *Stopped) StillRuns(ctx context.Context, given []cell.Member, gone []str
 			return fmt.Errorf("replica %q is said to be gone, and is none of the cell's: these are %s", name, strings.Join(names, ", "))
 		}
 	}
-	keys := slices.Sorted(maps.Keys(places))
+	keys, caller := slices.Sorted(maps.Keys(places)), &link.Caller{Security: s}
 	answers := admission.AskAll(ctx, "", keys, func(ctx context.Context, key string) (card admission.Card, err error) {
 		at := places[key]
-		raw, err := link.AskCard(ctx, at.addr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: at.name}, s)
+		raw, err := caller.AskCard(ctx, at.addr, link.Opening{Cell: who.Cell, CellID: who.CellID, From: who.ServerID(), To: at.name})
 		if err == nil {
 			err = cbor.Unmarshal(raw, &card)
 		}

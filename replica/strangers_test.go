@@ -29,11 +29,11 @@ import (
 // the card first, which tells all that an opening needs.
 func stranger(t *testing.T, o Options, kind link.Kind, from string) (net.Conn, error) {
 	t.Helper()
-	raw, err := link.AskCard(t.Context(), o.RaftListen, link.Opening{Cell: o.Cell, From: from, To: o.ID}, nil)
+	raw, err := new(link.Caller).AskCard(t.Context(), o.RaftListen, link.Opening{Cell: o.Cell, From: from, To: o.ID})
 	must(t, err)
 	var card admission.Card
 	must(t, cbor.Unmarshal(raw, &card))
-	c, err := link.Dial(t.Context(), o.RaftListen, link.Opening{Kind: kind, Cell: o.Cell, CellID: card.CellID, From: from, To: card.ServerID()}, nil)
+	c, err := new(link.Caller).Dial(t.Context(), o.RaftListen, link.Opening{Kind: kind, Cell: o.Cell, CellID: card.CellID, From: from, To: card.ServerID()})
 	if err == nil {
 		t.Cleanup(func() { _ = c.Close() })
 	}

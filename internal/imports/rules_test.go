@@ -22,7 +22,7 @@ var arrows = []arrow{
 	{"master", []string{"replica/cell", "replica/deadlock", "replica/events", "replica/state", "replica/state/access", "replica/admission", "lease", "lockapi", "internal/async", "internal/histogram", "internal/progress"},
 		"an office is tested without HTTP and without Raft; it asks for the parts of a replica that it needs"},
 	{"lease", nil, "the arithmetic of time depends on nothing that reads a clock"},
-	{"replica", []string{"replica/cell", "replica/events", "replica/state", "replica/admission", "replica/link", "replica/datadir", "replica/raftstore", "replica/rafttransport", "replica/raftlogger", "lease", "internal/async", "internal/boottime", "internal/histogram", "internal/pace", "internal/progress"},
+	{"replica", []string{"replica/cell", "replica/events", "replica/state", "replica/admission", "replica/link", "replica/datadir", "replica/raftstore", "replica/rafttransport", "replica/raftlogger", "lease", "internal/async", "internal/boottime", "internal/dial", "internal/histogram", "internal/pace", "internal/progress"},
 		"a member of the cell knows nothing of sessions' calls, nor of who is master; what is on the disk it has from the data directory"},
 	{"replica/raftstore", []string{"replica/datadir", "lease", "internal/histogram"},
 		"what the library stores is put right, wherever it is kept"},
@@ -42,9 +42,9 @@ var arrows = []arrow{
 	{"replica/cell", []string{"internal/histogram"}, "what is said of a cell is said without the library that runs it"},
 	{"replica/admission", nil, "who is a member is decided from what is known, and nothing else"},
 	{"replica/guard", nil, "what is to be decoded is bounded by what the library sends, whoever uses it"},
-	{"replica/link", nil, "a connection is judged by whoever it is for"},
+	{"replica/link", []string{"internal/dial"}, "a connection is judged by whoever it is for"},
 	{"replica/state/internal/btree", nil, "a tree of values, whatever they are"},
-	{"client", []string{"lockapi", "internal/backup", "internal/boottime", "client/internal/wire"},
+	{"client", []string{"lockapi", "internal/backup", "internal/boottime", "internal/dial", "client/internal/wire"},
 		"who uses the SDK gets the contract and nothing of the server"},
 	{"client/internal/wire", nil, "it carries bytes, whatever they say"},
 	{"client/stouttest", []string{"client", "lockapi/server", "master", "replica/state", "internal/memlog", "lease"},
@@ -118,4 +118,4 @@ var testBans = []ban{
 
 // standardOnly are the packages whose every dependency is the standard library
 // or one of these very packages.
-var standardOnly = []string{"client", "client/internal/wire", "client/recipe", "lockapi", "lease", "internal/backup", "internal/boottime"}
+var standardOnly = []string{"client", "client/internal/wire", "client/recipe", "lockapi", "lease", "internal/backup", "internal/boottime", "internal/dial"}

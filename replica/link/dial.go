@@ -5,20 +5,28 @@ import (
 	"errors"
 	"net"
 	"time"
+
+	"github.com/stoutlock/stout/internal/dial"
 )
 
+// Caller opens connections to others. The zero value speaks no TLS.
+type Caller struct {
+	Security Security // nil for no TLS
+	dialer   dial.Dialer
+}
+
 // Dial connects to addr and opens the connection within the context's time, and
-// at most twice openingTimeout, with TLS unless s is nil. An error that is
-// ErrRefused came from the other end.
-func Dial(ctx context.Context, addr string, o Opening, s Security) (net.Conn, error) {
-	c, _, err := dial(ctx, addr, o, s)
+// at most twice openingTimeout. An error that is ErrRefused came from the other
+// end.
+func (r *Caller) Dial(ctx context.Context, addr string, o Opening) (net.Conn, error) {
+	c, _, err := r.open(ctx, addr, o)
 	return c, err
 }
 
 // AskCard asks the replica at addr for its card, as the other end encoded it.
-func AskCard(ctx context.Context, addr string, o Opening, s Security) ([]byte, error) {
+func (r *Caller) AskCard(ctx context.Context, addr string, o Opening) ([]byte, error) {
 	o.Kind = Ask
-	c, card, err := dial(ctx, addr, o, s)
+	c, card, err := r.open(ctx, addr, o)
 	if err != nil {
 		return nil, err
 	}
@@ -32,17 +40,17 @@ func Connected(err error) bool {
 	return err != nil && (!ok || op.Op != "dial")
 }
 
-func dial(ctx context.Context, addr string, o Opening, s Security) (net.Conn, []byte, error) {
+func (r *Caller) open(ctx context.Context, addr string, o Opening) (net.Conn, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*openingTimeout)
 	defer cancel()
-	under, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	under, err := r.dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, nil, err
 	}
 	deadline, _ := ctx.Deadline()
 	stop := context.AfterFunc(ctx, func() { _ = under.SetDeadline(time.Unix(1, 0)) })
 	var card []byte
-	c, err := secureTo(ctx, under, s, o.To)
+	c, err := secureTo(ctx, under, r.Security, o.To)
 	if err == nil {
 		card, err = open(c, o, deadline)
 	}
