@@ -207,11 +207,11 @@ func (c *caller) attempt(ctx context.Context, r *route, q *call) error {
 
 // probe asks an endpoint whether it is ready, which needs no master and no
 // credential. An answer ends its penalty, and silence begins one.
-func (c *caller) probe(r *route) {
-	ctx, cancel := context.WithTimeout(c.finder.ctx, probeTime)
+func (c *caller) probe(r *route, within time.Duration) {
+	ctx, cancel := context.WithTimeout(c.finder.ctx, 2*within) // for the credential, too
 	defer cancel()
-	q := call{method: http.MethodGet, path: lockapi.RouteReady, any: true, late: probeTime}
-	if c.attempt(ctx, r, &q) != nil && c.finder.ctx.Err() == nil {
+	q := call{method: http.MethodGet, path: lockapi.RouteReady, any: true, late: within}
+	if c.attempt(ctx, r, &q) != nil && !q.overdue && c.finder.ctx.Err() == nil {
 		c.targets.failed(r)
 	}
 }

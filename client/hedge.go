@@ -14,6 +14,9 @@ const (
 	// lookAgain is how often a call that a master holds on purpose looks whether
 	// that master has failed meanwhile.
 	lookAgain = 5 * time.Second
+	// linkTime is what the answer to the probe of such a call may take, beyond the
+	// patience for the way.
+	linkTime = 700 * time.Millisecond
 )
 
 // hedge watches over one attempt of a call, and begins a race when the replica
@@ -63,8 +66,9 @@ func (h *hedge) Late() (again time.Duration, under context.Context) {
 	}
 	if heard := time.Duration(h.r.heard.Load()); h.q.wait > 0 && !h.probed && (heard <= h.sent || now-heard > lookAgain) {
 		h.probed = true
-		go h.c.probe(h.r)
-		return min(again, probeTime+time.Millisecond), nil
+		within := linkTime + h.r.patience()
+		go h.c.probe(h.r, within)
+		return min(again, within+hedgeAfter), nil
 	}
 	return min(again, lookAgain), nil
 }

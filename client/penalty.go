@@ -68,7 +68,7 @@ func (t *targets) passesOver(e *endpoint) bool {
 		p.probed = true
 		t.penalties[e.base] = p
 		go func() {
-			t.probe(&route{to: e})
+			t.probe(&route{to: e}, probeTime)
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			if p, ok := t.penalties[e.base]; ok {

@@ -13,7 +13,7 @@ import (
 const (
 	firstPenalty = time.Second
 	mostPenalty  = time.Minute
-	probeTime    = 2 * time.Second // that an answer may take
+	probeTime    = 3 * time.Second // that its answer may take
 )
 
 // route is where calls go at present. With forward set the replica is asked to
@@ -52,13 +52,14 @@ func (r *route) answered(now time.Duration, q *call) {
 // be reached, else one of those that are known in turn. All calls of a client
 // share one choice, so that one of them finds the new master for all.
 type targets struct {
-	now      func() time.Duration
-	finder   *finder // is told when to look for replicas; may be nil
-	known    atomic.Pointer[known]
-	current  atomic.Pointer[route] // nil while none is known
-	probe    func(*route)          // asks an endpoint whether it answers; nil in tests
-	punished atomic.Int32          // penalties that are not over, read without the mutex
-	barren   atomic.Int32          // answers of no use since the last one that was of use
+	now     func() time.Duration
+	finder  *finder // is told when to look for replicas; may be nil
+	known   atomic.Pointer[known]
+	current atomic.Pointer[route] // nil while none is known
+	// probe asks an endpoint whether it answers within a time; nil in tests.
+	probe    func(*route, time.Duration)
+	punished atomic.Int32 // penalties that are not over, read without the mutex
+	barren   atomic.Int32 // answers of no use since the last one that was of use
 
 	mu        sync.Mutex         // guards the following, and writing known
 	last      int                // known endpoint that was taken

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -47,6 +48,8 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 			found[i] = finding{id: r.ID, what: "does not follow the master: " + clean(r.Fault)}
 		} else if deaf := isDeaf(cell.Cell, r); !r.Healthy || deaf || !inOffice(cell.Cell) {
 			found[i] = a.inquire(ctx, cell.Cell.Cell, r, deaf, cell.silent[r.ID])
+		} else if what := a.deadPaths(ctx, cell.Cell, r); what != "" {
+			found[i] = finding{id: r.ID, what: what}
 		}
 		if found[i].what == "" && newest-r.AppliedIndex > largeLag {
 			found[i] = finding{id: r.ID, what: fmt.Sprintf("is %d entries behind", newest-r.AppliedIndex)}
@@ -64,6 +67,23 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 // the lease renews.
 func isDeaf(cell lockapi.Cell, r lockapi.Replica) bool {
 	return inOffice(cell) && r.Healthy && r.ID != cell.Master.ID && r.Promise == nil && r.LastContactMS > cell.Lease.TermMS
+}
+
+// deadPaths says of a replica that the master hears which paths to it, from here, and
+// from it to others are dead. What is down itself is reported as that.
+func (a *app) deadPaths(ctx context.Context, cell lockapi.Cell, r lockapi.Replica) string {
+	var dead []string
+	if slices.Contains(a.opts.servers, strings.TrimRight(r.URL, "/")) {
+		if err := a.client.Ready(ctx, r.URL); err != nil && !isRefusal(err) {
+			dead = append(dead, fmt.Sprintf("does not answer from here (%s), and the master hears it", reason(err, probeTimeout)))
+		}
+	}
+	for _, other := range cell.Replicas {
+		if other.Healthy && slices.Contains(r.Unreached, other.ID) {
+			dead = append(dead, "does not reach "+clean(other.ID)+", which others do: calls that it forwards do not arrive there")
+		}
+	}
+	return strings.Join(dead, "; ")
 }
 
 // inquire asks a replica whether it is ready, unless it is known why it does

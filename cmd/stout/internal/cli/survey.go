@@ -166,6 +166,13 @@ func (a *app) askEach(ctx context.Context, cell lockapi.Cell) picture {
 	defer settled()
 	out := picture{Cell: cell, silent: make(map[string]error)}
 	own, failed := make([]lockapi.Replica, len(cell.Replicas)), make([]error, len(cell.Replicas))
+	// Those that were named here are asked by these names too: what a replica is called
+	// by in its cell may mean nothing here, or the DNS may be silent.
+	named := make([]lockapi.Replica, len(a.opts.servers))
+	var asking sync.WaitGroup
+	for i, url := range a.opts.servers {
+		asking.Go(func() { named[i], _ = a.client.Replica(ctx, url) })
+	}
 	var now atomic.Pointer[lockapi.Cell]
 	each(cell.Replicas, func(i int, r lockapi.Replica) {
 		if failed[i] = a.mayCall(r.URL); failed[i] != nil {
@@ -182,8 +189,12 @@ func (a *app) askEach(ctx context.Context, cell lockapi.Cell) picture {
 	if view := now.Load(); view != nil {
 		return picture{Cell: *view}
 	}
+	asking.Wait()
 	for i := range cell.Replicas {
 		r := &out.Replicas[i]
+		if j := slices.IndexFunc(named, func(n lockapi.Replica) bool { return n.ID == r.ID }); failed[i] != nil && j >= 0 {
+			own[i], failed[i] = named[j], nil
+		}
 		if failed[i] != nil || own[i].ID != r.ID {
 			r.Healthy = false
 			if failed[i] != nil {

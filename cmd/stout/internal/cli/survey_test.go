@@ -358,6 +358,43 @@ func TestExamineDeaf(t *testing.T) {
 	})
 }
 
+// TestExamineDeadPaths: a replica that was named here and does not answer, and paths
+// between replicas that do not carry calls, are reported; one to a replica that is down
+// is not.
+func TestExamineDeadPaths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hosts{"r1": {cell: view(3, "r1", true)}, "r2": {hung: true}, "r3": {hung: true}}
+		cell := picture{Cell: *view(3, "r1", true)}
+		cell.Replicas[2].Healthy = false
+		cell.Replicas[0].Unreached = []string{"r3"}
+		cell.Replicas[1].Unreached = []string{"r1", "r3"}
+		got := asApp(t, h, "http://r1", "http://r2").examine(t.Context(), &cell)
+		want := []finding{
+			{id: "r2", what: "does not answer from here (no answer within 1s), and the master hears it; does not reach r1, which others do: calls that it forwards do not arrive there"},
+			{id: "r3", what: "does not answer (no answer within 1s); last heard of 0ms ago"},
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %+v\nwant %+v", got, want)
+		}
+		if got := asApp(t, h, "http://r1").examine(t.Context(), &cell); len(got) != 2 || strings.Contains(got[0].what, "from here") {
+			t.Errorf("r2 was not named: %+v", got)
+		}
+	})
+}
+
+// TestSurveyByGivenNames: a replica that answers by the name that was given counts as
+// well, though its URL in the cell leads nowhere from here.
+func TestSurveyByGivenNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own := &host{cell: view(3, "", false), api: map[string]any{lockapi.RouteReplica: lockapi.Replica{ID: "r2", Healthy: true}}}
+		h := hosts{"here": own, "r1": {hung: true}, "r2": {hung: true}, "r3": {hung: true}}
+		cell, err := asApp(t, h, "http://here").survey(t.Context(), defaultTimeout)
+		if well := wellOf(cell.Cell); err != nil || !slices.Equal(well, []string{"r2"}) {
+			t.Errorf("%q are well, %v", well, err)
+		}
+	})
+}
+
 // TestExamineFindsAnotherCell: who is ready at a member's address, and is not it, is
 // told by the cell's name, its own, or its directory.
 func TestExamineFindsAnotherCell(t *testing.T) {
