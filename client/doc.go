@@ -148,9 +148,10 @@
 // # Masters and retries
 //
 // Calls go to the master and follow it silently when it changes. A replica
-// whose connection fails is passed over for a while, and so is one that does
-// not answer in time, unless it answers other calls as the master and is only
-// busy. When a client has many sessions, a few of them ask at a time until each
+// whose connection fails is passed over until it has answered a probe, and so is
+// one that does not answer in time, unless it answers other calls as the master
+// and is only busy. A keepalive that comes late for its lease is sent to several
+// replicas at once. When a client has many sessions, a few of them ask at a time until each
 // has met a new master. Where the master's URL, as the cell names it, cannot be
 // reached from here, another replica is asked to forward.
 //
@@ -208,7 +209,7 @@
 //
 //	Client             shared by its sessions
 //	  caller           makes calls: repeats them, follows the master
-//	    targets        which replica to ask, and which to pass over
+//	    targets        which replica to ask, and which to pass over until a probe
 //	    finder         where replicas are: by the DNS, and by asking the cell
 //	    sameCell       which cell counts
 //	    exchanger      makes HTTP round trips; owns the connections

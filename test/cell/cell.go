@@ -38,6 +38,9 @@ type Options struct {
 	// Network puts proxies between the replicas, for Raft and for forwarded
 	// calls, so that they can be parted.
 	Network bool
+	// Named has the replicas call each other by the names of hosts: Host of their ids,
+	// which stand for 127.0.0.1 where the caller has seen to it.
+	Named bool
 	// Secure has all speak TLS: the API, which takes the certificates of Clients
 	// for what they are, and the replicas among themselves. The certificates are in
 	// Dir/certs, as `stout certs new` makes them.
@@ -170,10 +173,17 @@ func (c *Cell) listFor(r *Replica) ([]string, error) {
 				return nil, err
 			}
 		}
-		flags = append(flags, "--replica", other.ID+"="+raft+","+other.URL)
+		url := other.URL
+		if c.opts.Named {
+			raft, url = strings.Replace(raft, "127.0.0.1", Host(other.ID), 1), strings.Replace(url, "127.0.0.1", Host(other.ID), 1)
+		}
+		flags = append(flags, "--replica", other.ID+"="+raft+","+url)
 	}
 	return flags, nil
 }
+
+// Host is the name of the host of a replica, see Options.Named.
+func Host(id string) string { return id + ".stout.test" }
 
 // Join starts a replica that is to become a member (--join), and waits for that. It
 // is none of Replicas. Nobody else uses the cell meanwhile. It is for cells

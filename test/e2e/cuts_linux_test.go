@@ -21,12 +21,14 @@ import (
 // ownNetwork tells the test binary that it runs in a network namespace of its own.
 const ownNetwork = "STOUT_TEST_OWN_NETWORK"
 
-// inOwnNetwork runs the test again in a network namespace of its own, where it
-// may drop packets, and reports whether this is that run.
+// inOwnNetwork runs the test again in namespaces of its own for the network and for
+// mounts, where it may drop packets and have a DNS, and reports whether this is that
+// run.
 func inOwnNetwork(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(ownNetwork) != "" {
 		must(t, exec.Command("ip", "link", "set", "lo", "mtu", "1500", "up").Run())
+		must(t, syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
 		return true
 	}
 	for _, program := range []string{"ip", "iptables"} {
@@ -38,7 +40,7 @@ func inOwnNetwork(t *testing.T) bool {
 	must(t, err)
 	namespace := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
 		if uid := os.Getuid(); uid != 0 {
 			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: uid, Size: 1}}
@@ -246,5 +248,40 @@ func pause(t *testing.T, d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-t.Context().Done():
+	}
+}
+
+// TestDNSThatHangs: the replicas call each other by names, and the DNS falls silent.
+// The cell goes on, and elects another master when its master dies.
+func TestDNSThatHangs(t *testing.T) {
+	t.Parallel()
+	if !inOwnNetwork(t) {
+		return
+	}
+	hosts, resolv := t.TempDir()+"/hosts", t.TempDir()+"/resolv.conf"
+	names := "127.0.0.1 " + cell.Host("r1") + " " + cell.Host("r2") + " " + cell.Host("r3") + "\n"
+	must(t, os.WriteFile(hosts, []byte("127.0.0.1 localhost\n"+names), 0o644))
+	must(t, os.WriteFile(resolv, []byte("nameserver 127.0.0.77\n"), 0o644))
+	must(t, syscall.Mount(hosts, "/etc/hosts", "", syscall.MS_BIND, ""))
+	must(t, syscall.Mount(resolv, "/etc/resolv.conf", "", syscall.MS_BIND, ""))
+	dns, err := net.ListenPacket("udp", "127.0.0.77:53") // answers nothing
+	must(t, err)
+	defer dns.Close()
+
+	c := cell.New(t, cell.Options{Named: true})
+	master := c.Ready(t)
+	h := hold(t, c, 12*time.Second)
+	must(t, os.WriteFile(hosts, []byte("127.0.0.1 localhost\n"), 0o644))
+	pause(t, 6*time.Second) // in which Go's resolver goes by the hosts that it has read
+	if _, err := net.DefaultResolver.LookupHost(cell.Bounded(t), cell.Host("r1")); err == nil {
+		t.Fatal("the DNS does not hang")
+	}
+	must(t, master.Kill())
+	killed := time.Now()
+	newMaster(t, c, master)
+	t.Logf("another master is in office after %s", time.Since(killed).Round(time.Millisecond))
+	h.another(t, "/another")
+	if err := h.held.Err(); err != nil {
+		t.Errorf("the holder: %v", err)
 	}
 }
