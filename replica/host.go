@@ -25,7 +25,7 @@ import (
 type host struct {
 	opts    *Options
 	links   *link.Listener
-	caller  *link.Caller
+	caller  link.Caller
 	dir     *datadir.Dir
 	running atomic.Pointer[Replica]       // nil before it has started
 	told    atomic.Pointer[[]cell.Member] // what Options.Join came to last; nil before
@@ -37,7 +37,7 @@ func newHost(o *Options, dir *datadir.Dir) (*host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
 	}
-	h := &host{opts: o, caller: &link.Caller{Security: o.Security}, dir: dir, few: o.Logger.Sample(&zerolog.BurstSampler{Burst: 3, Period: time.Minute})}
+	h := &host{opts: o, caller: link.Caller{Security: o.Security}, dir: dir, few: o.Logger.Sample(&zerolog.BurstSampler{Burst: 3, Period: time.Minute})}
 	h.links = link.Listen(in, link.Rules{Judge: h.judge, Members: h.members, Security: o.Security, Refused: h.refused})
 	return h, nil
 }

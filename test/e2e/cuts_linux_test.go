@@ -121,8 +121,8 @@ const cutFor = 45 * time.Second
 
 // TestDeadLinksCostNoLock: while a client has a path to the cell, no dead link
 // costs a session its lease, and new locks are granted. It prints what each cut
-// cost: the longest time between two renewals of a lease, by its ttl, and how
-// long locks took.
+// cost: the longest time between two renewals of a lease, by its ttl, and the
+// longest that a lock, a large file and a new client's lock took.
 func TestDeadLinksCostNoLock(t *testing.T) {
 	t.Parallel()
 	if !inOwnNetwork(t) {
@@ -140,9 +140,10 @@ func TestDeadLinksCostNoLock(t *testing.T) {
 					holders = append(holders, hold(t, c, ttl))
 				}
 				cut.cut(t, c, master, c.Others(master)[0])
-				fresh, slowest := time.Duration(0), time.Duration(0)
+				var fresh, slowest, large time.Duration
 				for began, n := time.Now(), 0; time.Since(began) < cutFor; n++ {
-					slowest = max(slowest, holders[n%len(holders)].another(t, fmt.Sprintf("/another/%d", n)))
+					took, wrote := holders[n%len(holders)].another(t, fmt.Sprintf("/another/%d", n))
+					slowest, large = max(slowest, took), max(large, wrote)
 					if n%5 == 0 {
 						fresh = max(fresh, acquireAnew(t, c, fmt.Sprintf("/anew/%d", n)))
 					}
@@ -152,7 +153,7 @@ func TestDeadLinksCostNoLock(t *testing.T) {
 				for _, h := range holders {
 					row += fmt.Sprintf("%10s", h.gap().Round(10*time.Millisecond))
 				}
-				rows[i] = row + fmt.Sprintf("%12s%12s", slowest.Round(time.Millisecond), fresh.Round(time.Millisecond))
+				rows[i] = row + fmt.Sprintf("%12s%12s%12s", slowest.Round(time.Millisecond), large.Round(time.Millisecond), fresh.Round(time.Millisecond))
 				for _, h := range holders {
 					if err := h.held.Err(); err != nil || h.session.State() != client.Safe {
 						t.Errorf("the holder with ttl %s: %v, %s", h.session.TTL(), err, h.session.State())
@@ -161,7 +162,7 @@ func TestDeadLinksCostNoLock(t *testing.T) {
 			})
 		}
 	})
-	fmt.Printf("%-40s%10s%10s%10s%12s%12s\n%s\n", "cut", "ttl 6s", "12s", "30s", "acquire", "new client", strings.Join(slices.DeleteFunc(rows, func(r string) bool { return r == "" }), "\n"))
+	fmt.Printf("%-40s%10s%10s%10s%12s%12s%12s\n%s\n", "cut", "ttl 6s", "12s", "30s", "acquire", "8 KiB", "new client", strings.Join(slices.DeleteFunc(rows, func(r string) bool { return r == "" }), "\n"))
 }
 
 // holder holds a lock with a client of its own.
@@ -210,20 +211,21 @@ func (h *holder) gap() time.Duration {
 	return h.session.TTL() - h.least
 }
 
-// another takes another lock, writes more than a packet holds, and gives the lock
-// back. It returns what the lock took.
-func (h *holder) another(t *testing.T, path string) time.Duration {
+// another takes another lock, writes and reads more than a packet holds, and gives
+// the lock back. It returns what the lock took, and the file.
+func (h *holder) another(t *testing.T, path string) (took, wrote time.Duration) {
 	t.Helper()
 	began := time.Now()
 	held, err := h.session.Lock(cell.Bounded(t), path)
 	must(t, err)
-	took := time.Since(began)
+	took, began = time.Since(began), time.Now()
 	_, err = h.session.Put(cell.Bounded(t), path, make([]byte, 8<<10))
 	must(t, err)
 	_, err = h.client.Get(cell.Bounded(t), path)
 	must(t, err)
+	wrote = time.Since(began)
 	must(t, held.Unlock(cell.Bounded(t)))
-	return took
+	return took, wrote
 }
 
 // acquireAnew takes a lock with a new client, as a program does that starts.
