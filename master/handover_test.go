@@ -49,10 +49,10 @@ func TestNoHandOverToANonvoter(t *testing.T) {
 // TestHandOverWithoutALease: a leader that holds no lease is the one to be replaced. It
 // takes a majority that answers, slowly or not, and the caller's right as of the call.
 func TestHandOverWithoutALease(t *testing.T) {
-	transfer := func(t *testing.T, n *node, who Caller, to string) (lockapi.Transferred, error, time.Duration) {
+	transfer := func(t *testing.T, n *node, who Caller, to string) (lockapi.Transferred, time.Duration, error) {
 		began := time.Now()
 		done, err := n.master.Transfer(t.Context(), TransferRequest{Caller: who, To: to})
-		return done, err, time.Since(began)
+		return done, time.Since(began), err
 	}
 	closed := func(t *testing.T, c *fakeCell) *node {
 		c.set(func(f *fakeConf) {
@@ -76,12 +76,12 @@ func TestHandOverWithoutALease(t *testing.T) {
 			c.setDelay(leaseTerm + leaseTerm/20)
 			pass(4 * leaseTerm)
 			lapsed(t, n, openOffice(t, n))
-			_, err, _ := transfer(t, n, by("user:u", Operate), "r3")
+			_, _, err := transfer(t, n, by("user:u", Operate), "r3")
 			code(t, err, lockapi.CodePermissionDenied)
 			if n.master.inOffice() == nil {
 				t.Fatal("a refused transfer has cost the master its office")
 			}
-			done, err, _ := transfer(t, n, root(Operate), "r3")
+			done, _, err := transfer(t, n, root(Operate), "r3")
 			if err != nil || done.Master != "r3" {
 				t.Errorf("%+v, %v", done, err)
 			}
@@ -94,7 +94,7 @@ func TestHandOverWithoutALease(t *testing.T) {
 			pass(2 * leaseTerm)
 			o := openOffice(t, n)
 			lapsed(t, n, o)
-			_, err, took := transfer(t, n, root(Operate), "r2")
+			_, took, err := transfer(t, n, root(Operate), "r2")
 			code(t, err, lockapi.CodeNoMaster)
 			if n.master.inOffice() != o || took > successorBound+time.Second {
 				t.Errorf("cut off from the others, the office is given up, or after %v", took)
@@ -110,13 +110,13 @@ func TestHandOverWithoutALease(t *testing.T) {
 			if at := n.master.Known(); at.Self || !at.Leads {
 				t.Fatalf("%+v, while it waits out the lease of r1", at)
 			}
-			_, err, _ := transfer(t, n, by("user:u", Operate), "r3")
+			_, _, err := transfer(t, n, by("user:u", Operate), "r3")
 			code(t, err, lockapi.CodePermissionDenied)
-			done, err, _ := transfer(t, n, root(Operate), "r3")
+			done, _, err := transfer(t, n, root(Operate), "r3")
 			if err != nil || done.Master != "r3" {
 				t.Errorf("%+v, %v", done, err)
 			}
-			_, err, _ = transfer(t, n, root(Operate), "r1") // it leads no more
+			_, _, err = transfer(t, n, root(Operate), "r1") // it leads no more
 			code(t, err, lockapi.CodeNoMaster)
 		})
 	})

@@ -94,7 +94,7 @@ func TestUncommittedEntriesAreReplaced(t *testing.T) {
 		cell.alone(a, epoch, "lost")
 		next, epoch := lead(t, without(cell.all, a)...)
 		write(t, next, epoch, "instead", 5)
-		a = cell.restarted(a)
+		cell.restarted(a)
 		cell.link(cell.all...)
 		same(t, next, cell.all...)
 		time.Sleep(time.Minute) // virtual
