@@ -14,7 +14,7 @@ func snapshots() []Mutant {
 		{"log-kept-before-a-snapshot", section, "a follower that has not the end of a snapshot discards its log",
 			"a follower has entries that were never committed where it is sent a snapshot, and leads later, or is sent the entries in their place late",
 			overlay.Edit{File: "replica/raftstore/logstore.go",
-				Old: "\t\treturn discardAll(s)\n",
+				Old: "\t\treturn discardAll(s, s.remove)\n",
 				New: "\t\treturn nil\n"}},
 	}
 }
