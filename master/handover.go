@@ -102,6 +102,10 @@ func (m *Master) handOff(ctx context.Context, to string) (lockapi.Transferred, e
 	if !ok {
 		return lockapi.Transferred{}, errNoMaster("mastership is changing hands already")
 	}
+	if _, leads := m.log.Leading(); o == nil && !leads {
+		m.endHandover()
+		return lockapi.Transferred{}, errNotMaster()
+	}
 	failed := m.handover(ctx, o, to, m.opts.LeaseTerm)
 	m.endHandover()
 	done, err := m.successor(ctx, before)

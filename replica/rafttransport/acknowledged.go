@@ -27,6 +27,9 @@ import (
 // from its own time as the leader is there before it enters a later term (see
 // package raftstore).
 //
+// By the same figures a leader counts an entry that its own disk has not stored yet
+// (elsewhere).
+//
 // It is safe for concurrent use; nil takes nothing in.
 type acknowledged struct {
 	forgot  func(id raft.ServerID, err error) // called once for each
