@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/replica/cell"
@@ -224,6 +225,7 @@ func (b *batcher) receive() {
 		if err != nil {
 			b.broke(f, err)
 		} else {
+			faultpoint.Hit(faultpoint.BatchAnswered)
 			at := time.Now()
 			b.opts.Accepted(f.proposed, out)
 			for i, c := range f.calls {

@@ -3,6 +3,7 @@ package master
 import (
 	"time"
 
+	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -46,6 +47,7 @@ func (b *batcher) send() {
 		}
 		step.Begin()
 		batch := b.batch(calls)
+		faultpoint.Hit(faultpoint.BatchProposed)
 		proposed := b.opts.Clock()                                              // before the log can know of it: the lease counts from here
 		b.inflight <- flight{proposed, time.Now(), calls, b.opts.Submit(batch)} // which has room for all slots
 		step.End()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/internal/async"
+	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -43,6 +44,7 @@ func (m *Master) open(ctx context.Context, term uint64) (*office, error) {
 	if !outcome.Accepted {
 		return nil, fmt.Errorf("open the office: the entry came into raft term %d: %w", outcome.Term, errNotLeading)
 	}
+	faultpoint.Hit(faultpoint.OfficeOpened)
 	m.opening.Begin()
 	defer m.opening.End()
 	o := m.newOffice(term, outcome, p)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/internal/pace"
 	"github.com/stoutlock/stout/internal/progress"
@@ -62,6 +63,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	}
 	f.step.Begin()
 	defer f.step.End()
+	faultpoint.Hit(faultpoint.Apply)
 	began := f.clock()
 	next, out := f.current.Load().Apply(l.Index, l.Term, batch)
 	f.current.Store(next)

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/internal/faultpoint"
 )
 
 // write stores a change of the manifest, and entries that follow it, in one
@@ -83,12 +85,18 @@ func (f *Log) commit(logs []*raft.Log, next *manifest) error {
 		all = append(all, sealed(l))
 	}
 	all = append(all, sealed(entry))
+	if err := faultpoint.Err(faultpoint.StoreCommit); err != nil {
+		return err
+	}
 	return guarded(func() error { return f.bolt.StoreLogs(all) })
 }
 
 // erase deletes entries that the manifest tells to be deleted. It is called as
 // transact is.
 func (f *Log) erase(from, to uint64) error {
+	if err := faultpoint.Err(faultpoint.StoreCommit); err != nil {
+		return err
+	}
 	return guarded(func() error { return f.bolt.DeleteRange(from, to) })
 }
 

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/stoutlock/stout/internal/faultpoint"
 )
 
 // How files and directories are synced: wholly, and without what is only the
 // file's time. Tests look at what is synced, and when.
 var (
-	SyncFile = (*os.File).Sync
+	SyncFile = syncFile
 	SyncData = datasync
 )
 
@@ -24,6 +26,22 @@ var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Cure tells what to do about a damaged data directory. The directory is
 // evidence, and what it held of votes and entries is gone.
 const Cure = "keep the directory for analysis, and bring the replica back with an empty one as docs/operations.md says"
+
+func syncFile(f *os.File) error {
+	if err := faultpoint.Err(faultpoint.DiskSync); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// WriteAt writes to a place of a file.
+func WriteAt(f *os.File, data []byte, at int64) error {
+	if err := faultpoint.Err(faultpoint.DiskWrite); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(data, at)
+	return err
+}
 
 // MakeDir makes a directory and those above it, for nobody else to read, where
 // they are not there. They are on the disk when it returns.
@@ -59,7 +77,7 @@ func WriteFile(name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	err = WriteAt(f, data, 0)
 	err = errors.Join(err, SyncFile(f), f.Close())
 	if err != nil {
 		return err

@@ -5,4 +5,4 @@ package disk
 import "os"
 
 // datasync waits until what was written to a file is on the disk.
-func datasync(file *os.File) error { return file.Sync() }
+func datasync(file *os.File) error { return syncFile(file) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/internal/histogram"
 )
 
@@ -118,6 +119,7 @@ func (s *asyncLog) store(logs []*raft.Log) error {
 	began := s.clock()
 	s.began.Store(int64(began))
 	defer s.began.Store(0)
+	faultpoint.Hit(faultpoint.EntriesStore)
 	err := s.LogStore.StoreLogs(logs)
 	took := s.clock() - began
 	s.took.Observe(took)

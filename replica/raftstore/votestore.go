@@ -5,6 +5,8 @@ import (
 	"runtime"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/internal/faultpoint"
 )
 
 // Keys under which hashicorp/raft keeps a vote.
@@ -58,6 +60,7 @@ func (s *voteStore) Set(key, value []byte) error {
 	if string(key) != keyVoteCandidate || s.heldTerm == nil {
 		return nil
 	}
+	faultpoint.Hit(faultpoint.VoteStore)
 	term := *s.heldTerm
 	s.heldTerm = nil
 	return s.note([]byte(keyVoteTerm), s.StableStore.SetUint64([]byte(keyVoteTerm), term))

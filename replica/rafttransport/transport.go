@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/raftstore"
 )
@@ -114,6 +115,7 @@ func (t Transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, ar
 		return err
 	}
 	t.notices.sending(id, args)
+	faultpoint.Hit(faultpoint.EntriesSend)
 	if err := t.Wire.AppendEntries(id, target, args, resp); err != nil {
 		t.acks.failed(id, args.Term, err)
 		return err
@@ -137,6 +139,7 @@ func (t Transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 			return err
 		}
 		t.notices.sending(id, q)
+		faultpoint.Hit(faultpoint.EntriesSend)
 		return nil
 	}, func(f raft.AppendFuture) {
 		if err := f.Error(); err != nil {
@@ -185,6 +188,7 @@ func (t Transport) RequestVote(id raft.ServerID, target raft.ServerAddress, q *r
 	if err := t.silent(); err != nil {
 		return err
 	}
+	faultpoint.Hit(faultpoint.VoteAsk)
 	return t.Wire.RequestVote(id, target, q, r)
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/replica/disk"
 	"github.com/stoutlock/stout/replica/raftlogger"
 )
@@ -148,6 +149,14 @@ type sink struct {
 	ended bool // the library ends a snapshot that has ended
 }
 
+// Write adds bytes to the state's file.
+func (s *sink) Write(data []byte) (int, error) {
+	if err := faultpoint.Err(faultpoint.SnapshotWrite); err != nil {
+		return 0, err
+	}
+	return s.SnapshotSink.Write(data)
+}
+
 // Cancel gives the snapshot up.
 func (s *sink) Cancel() error {
 	s.ended = true
@@ -160,6 +169,9 @@ func (s *sink) Close() error {
 		return nil
 	}
 	s.ended = true
+	if err := faultpoint.Err(faultpoint.SnapshotFinish); err != nil {
+		return errors.Join(err, s.SnapshotSink.Cancel())
+	}
 	if err := s.SnapshotSink.Close(); err != nil {
 		return err
 	}

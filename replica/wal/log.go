@@ -84,7 +84,7 @@ func (w *Log) Append(logs []*raft.Log) error {
 	}
 	at := areaOf(w.now.Generation) + w.next
 	raw := frame(w.now, w.committed, at, logs)
-	_, err := w.file.WriteAt(raw, int64(at)*BlockSize)
+	err := disk.WriteAt(w.file, raw, int64(at)*BlockSize)
 	if err == nil {
 		err = disk.SyncData(w.file)
 	}

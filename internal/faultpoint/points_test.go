@@ -1,0 +1,69 @@
+package faultpoint
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	declared = regexp.MustCompile(`(?m)^\t([A-Z]\w+)\s+= "([\w.]+)"`)
+	used     = regexp.MustCompile(`faultpoint\.(?:Hit|Err)\(faultpoint\.(\w+)\)`)
+)
+
+// TestEachPointIsSomewhere: each point stands in the product, and is in Points.
+func TestEachPointIsSomewhere(t *testing.T) {
+	source, err := os.ReadFile("points.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, m := range declared.FindAllStringSubmatch(string(source), -1) {
+		names[m[1]] = false
+	}
+	if len(names) != len(Points) {
+		t.Errorf("points.go declares %d points, and Points has %d", len(names), len(Points))
+	}
+	for _, dir := range []string{"master", "replica"} {
+		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(name)
+			for _, m := range used.FindAllStringSubmatch(string(text), -1) {
+				if _, known := names[m[1]]; !known {
+					t.Errorf("%s has point %s, which points.go lacks", name, m[1])
+				}
+				names[m[1]] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, found := range names {
+		if !found {
+			t.Errorf("point %s stands nowhere", name)
+		}
+	}
+}
+
+// TestNothingWithoutTheTag: without the build tag a point heeds no orders.
+func TestNothingWithoutTheTag(t *testing.T) {
+	if Enabled {
+		t.Skip("built with points")
+	}
+	name := filepath.Join(t.TempDir(), "orders")
+	if err := os.WriteFile(name, []byte(DiskWrite+" full\n"+Apply+" kill\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(Variable, name)
+	Hit(Apply)
+	if err := Err(DiskWrite); err != nil {
+		t.Error(err)
+	}
+}
