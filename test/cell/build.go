@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,8 +22,17 @@ import (
 // stores' metrics reach our registry only under it.
 const BuildTags = "hashicorpmetrics"
 
-// stoutd builds the binary for this test program, once.
-var stoutd = sync.OnceValues(func() (string, error) {
+// faultTags are those of a stoutd with fault points (package faultpoint).
+const faultTags = BuildTags + ",faultpoints"
+
+// stoutd builds the binary for this test program, once, and stoutdWithPoints one
+// with fault points.
+var (
+	stoutd           = sync.OnceValues(func() (string, error) { return buildStoutd(BuildTags) })
+	stoutdWithPoints = sync.OnceValues(func() (string, error) { return buildStoutd(faultTags) })
+)
+
+func buildStoutd(tags string) (string, error) {
 	if name := os.Getenv("STOUT_TEST_STOUTD"); name != "" {
 		return filepath.Abs(name)
 	}
@@ -29,15 +40,31 @@ var stoutd = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(root, "bin", "cell")
-	if raceEnabled {
-		dir += "-race"
-	}
-	if err := Build(context.Background(), root, dir, raceEnabled, "./cmd/stoutd"); err != nil {
+	dir := binDir(root, "cell", tags)
+	if err := Build(context.Background(), root, dir, raceEnabled, "-tags="+tags, "./cmd/stoutd"); err != nil {
 		return "", err
 	}
 	return filepath.Join(dir, "stoutd"), nil
-})
+}
+
+// binDir is the directory for binaries of one kind.
+func binDir(root, name, tags string) string {
+	if tags == faultTags {
+		name += "-faults"
+	}
+	if raceEnabled {
+		name += "-race"
+	}
+	return filepath.Join(root, "bin", name)
+}
+
+// HasFaultPoints reports whether a stoutd was built with fault points.
+func HasFaultPoints(binary string) bool {
+	info, err := buildinfo.ReadFile(binary)
+	return err == nil && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool {
+		return s.Key == "-tags" && slices.Contains(strings.Split(s.Value, ","), "faultpoints")
+	})
+}
 
 // Stout builds the command line for this test program, once, without the race
 // detector.
@@ -56,9 +83,17 @@ type Release struct {
 	Level  uint64 // that it knows
 }
 
-// Releases are the stoutd of this release and of the one before it, which knows a
-// level less. They are built once.
-var Releases = sync.OnceValues(func() (all struct{ Present, Before Release }, err error) {
+// Pair is the stoutd of this release and of the one before it, which knows a level
+// less.
+type Pair struct{ Present, Before Release }
+
+// Releases builds both, once, and ReleasesWithPoints with fault points.
+var (
+	Releases           = sync.OnceValues(func() (Pair, error) { return releases(BuildTags, stoutd) })
+	ReleasesWithPoints = sync.OnceValues(func() (Pair, error) { return releases(faultTags, stoutdWithPoints) })
+)
+
+func releases(tags string, present func() (string, error)) (all Pair, err error) {
 	root, err := ModuleRoot()
 	if err != nil {
 		return all, err
@@ -76,10 +111,7 @@ var Releases = sync.OnceValues(func() (all struct{ Present, Before Release }, er
 	if err != nil {
 		return all, err
 	}
-	dir := filepath.Join(root, "bin", "cell-before")
-	if raceEnabled {
-		dir += "-race"
-	}
+	dir := binDir(root, "cell-before", tags)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return all, err
 	}
@@ -92,14 +124,14 @@ var Releases = sync.OnceValues(func() (all struct{ Present, Before Release }, er
 	if err := errors.Join(os.WriteFile(file, text, 0o644), os.WriteFile(config, overlay, 0o644)); err != nil {
 		return all, err
 	}
-	if err := Build(context.Background(), root, dir, raceEnabled, "-overlay="+config, "./cmd/stoutd"); err != nil {
+	if err := Build(context.Background(), root, dir, raceEnabled, "-tags="+tags, "-overlay="+config, "./cmd/stoutd"); err != nil {
 		return all, err
 	}
 	all.Before = Release{filepath.Join(dir, "stoutd"), known - 1}
 	all.Present.Level = known
-	all.Present.Binary, err = stoutd()
+	all.Present.Binary, err = present()
 	return all, err
-})
+}
 
 var level = regexp.MustCompile(`(?m)^const Level = (\d+)$`)
 

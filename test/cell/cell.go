@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/internal/freeport"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -50,6 +51,9 @@ type Options struct {
 	// RootToken is a file with the secret of user:root with which the cell is founded
 	// with access on. The harness's own calls bring it. Empty for access off.
 	RootToken string
+	// FaultPoints has stoutd built with fault points, and each replica look for orders
+	// in its Replica.FaultFile. A Binary is to be built so.
+	FaultPoints bool
 	// Audit has each replica keep an audit log, of changes too: see Replica.AuditLog.
 	Audit bool
 }
@@ -90,7 +94,11 @@ func Prepare(opts Options) (*Cell, error) {
 		return nil, errors.New("cell: Options.Dir is empty")
 	}
 	if opts.Binary == "" {
-		binary, err := stoutd()
+		build := stoutd
+		if opts.FaultPoints {
+			build = stoutdWithPoints
+		}
+		binary, err := build()
 		if err != nil {
 			return nil, err
 		}
@@ -157,6 +165,9 @@ func (c *Cell) layOut() error {
 			"--cell", c.opts.Name, "--id", r.ID, "--data-dir", r.DataDir,
 			"--api-listen", r.Addr(), "--raft-listen", r.RaftAddr,
 		}, slices.Concat(list, c.tlsFlags(r), c.accessFlags(r), c.opts.Args)...)
+		if c.opts.FaultPoints {
+			r.env = []string{faultpoint.Variable + "=" + r.FaultFile()}
+		}
 	}
 	return nil
 }

@@ -23,7 +23,8 @@
 // the news that a connection was closed; a connection that lost bytes is reset
 // when the cut is healed, because TCP would never deliver what comes after a
 // gap. Bytes of a direction that is held arrive late, when the hold is lifted.
-// A direction with a Shape is slow, stalls now and then, or breaks connections.
+// A direction with a Shape is slow, stalls now and then, breaks connections, or
+// stalls at what is large.
 //
 // # The binary
 //

@@ -1,7 +1,10 @@
 package cell
 
 import (
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -37,4 +40,24 @@ func TestFailingDiskWriteEndsTheReplica(t *testing.T) {
 	if next := waitMaster(t, c); next == master {
 		t.Errorf("%s is master without a process", master.ID)
 	}
+}
+
+// TestHeldLogFillsItsPipe: a process whose log is held cannot write to it.
+func TestHeldLogFillsItsPipe(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "sleeps")
+	must(t, os.WriteFile(script, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700))
+	c := NewPrepared(t, Options{Binary: script})
+	r := c.Replica("r1")
+	must(t, r.Start())
+	r.HoldLog()
+	end, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/2", r.PID()), os.O_WRONLY|unix.O_NONBLOCK, 0)
+	must(t, err)
+	defer end.Close()
+	raw, err := end.SyscallConn()
+	must(t, err)
+	must(t, raw.Control(func(fd uintptr) {
+		if _, err := unix.Write(int(fd), []byte("x")); err != unix.EAGAIN {
+			t.Errorf("a write gets %v, want %v", err, unix.EAGAIN)
+		}
+	}))
 }

@@ -74,7 +74,7 @@ func (c *conn) pump(src, dst *net.TCPConn, d direction) {
 			c.reset()
 			return
 		}
-		if len(next.bytes) > 0 && c.deliver(d) {
+		if len(next.bytes) > 0 && c.deliver(d, len(next.bytes)) {
 			if _, err := dst.Write(next.bytes); err != nil {
 				break
 			}
@@ -92,9 +92,9 @@ func (c *conn) pump(src, dst *net.TCPConn, d direction) {
 
 // deliver waits while the direction is held, and reports whether bytes that
 // were read may go on.
-func (c *conn) deliver(d direction) bool {
+func (c *conn) deliver(d direction, size int) bool {
 	for {
-		r, changed := c.network.look(c, d)
+		r, changed := c.network.look(c, d, size)
 		switch r {
 		case pass:
 			return true
@@ -113,7 +113,7 @@ func (c *conn) deliver(d direction) bool {
 // reset.
 func (c *conn) passes(d direction) {
 	for {
-		r, changed := c.network.look(c, d)
+		r, changed := c.network.look(c, d, 0)
 		if r == pass {
 			return
 		}

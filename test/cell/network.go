@@ -104,12 +104,17 @@ func (n *Network) set(r rule, dirs ...direction) {
 			torn = append(torn, c)
 		}
 	}
-	close(n.changed)
-	n.changed = make(chan struct{})
+	n.announce()
 	n.mu.Unlock()
 	for _, c := range torn {
 		c.reset()
 	}
+}
+
+// announce wakes all that wait for a change. n.mu is held.
+func (n *Network) announce() {
+	close(n.changed)
+	n.changed = make(chan struct{})
 }
 
 // link makes the proxy through which from reaches to, and returns its address.
@@ -158,15 +163,18 @@ func (n *Network) remove(c *conn) {
 	delete(n.conns, c)
 }
 
-// look is the rule of a direction, and a channel that is closed when it may
+// look is the rule of a direction for a chunk of some size, and a channel that is closed when it may
 // have changed. Bytes that are about to vanish are noted on the connection
 // under the same lock, so that a heal resets it whichever comes first.
-func (n *Network) look(c *conn, d direction) (rule, <-chan struct{}) {
+func (n *Network) look(c *conn, d direction, size int) (rule, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	r := n.rules[d]
 	if r == drop {
 		c.lost[d] = true
+	}
+	if largest := n.shapes[d].Largest; r == pass && largest > 0 && size > largest {
+		r = hold
 	}
 	return r, n.changed
 }

@@ -15,6 +15,28 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// fill writes empty lines to a pipe of which the reading end is given, until it is
+// full.
+func fill(pipe *os.File) {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		// Another opening of the pipe: the process's own end goes on blocking.
+		end, err := syscall.Open(fmt.Sprintf("/proc/self/fd/%d", fd), syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return
+		}
+		defer syscall.Close(end)
+		for size := 4096; size > 0; { // whole pages first
+			if _, err := syscall.Write(end, bytes.Repeat([]byte("\n"), size)); err != nil {
+				size /= 2
+			}
+		}
+	})
+}
+
 // stopped is nil when every thread of a process has stopped: a signal is only
 // on its way when kill(2) returns. The state follows the program's name, which
 // is in parentheses (proc_pid_stat(5)).

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/stoutlock/stout/internal/faultpoint"
 )
 
 // Replica is one member of a cell: a data directory, two ports, and a process
@@ -24,6 +26,7 @@ type Replica struct {
 
 	binary string
 	args   []string
+	env    []string
 	via    *http.Client // of its calls
 
 	mu      sync.Mutex
@@ -52,7 +55,7 @@ func (r *Replica) StartWith(args ...string) error {
 		return fmt.Errorf("replica %s runs already", r.ID)
 	}
 	cmd := exec.Command(r.binary, append(append([]string{}, r.args...), args...)...)
-	cmd.Env = plainEnvironment()
+	cmd.Env = append(plainEnvironment(), r.env...)
 	p, err := launch(cmd, r.LogFile)
 	if err != nil {
 		return fmt.Errorf("replica %s: %w", r.ID, err)
@@ -61,11 +64,31 @@ func (r *Replica) StartWith(args ...string) error {
 	return nil
 }
 
+// HoldLog has nothing read of what the running process writes to its standard
+// streams; on Linux their pipe is full from then on. FreeLog, or the end of the
+// process, lets the reading go on: the log is whole then.
+func (r *Replica) HoldLog() {
+	if p := r.latest(); p != nil {
+		p.hold()
+	}
+}
+
+// FreeLog ends HoldLog.
+func (r *Replica) FreeLog() {
+	if p := r.latest(); p != nil {
+		p.free()
+	}
+}
+
+// FaultFile is the file of orders of its fault points, with Options.FaultPoints;
+// see package faultpoint.
+func (r *Replica) FaultFile() string { return r.DataDir + ".faults" }
+
 // plainEnvironment is this program's environment without settings of stoutd.
 func plainEnvironment() []string {
 	var env []string
 	for _, line := range os.Environ() {
-		if !strings.HasPrefix(line, "STOUTD_") {
+		if !strings.HasPrefix(line, "STOUTD_") && !strings.HasPrefix(line, faultpoint.Variable+"=") {
 			env = append(env, line)
 		}
 	}
@@ -174,6 +197,10 @@ func (r *Replica) Paused() bool {
 	defer r.mu.Unlock()
 	return r.paused && r.process != nil && r.process.running()
 }
+
+// Stopped reports whether every thread of the process has stopped, by whichever
+// signal; other systems than Linux do not show it, and the answer is true.
+func (r *Replica) Stopped() bool { return r.Running() && stopped(r.PID()) == nil }
 
 // PID is the process id of the latest run, 0 before the first.
 func (r *Replica) PID() int {

@@ -16,7 +16,11 @@ type Shape struct {
 	Stall   float64       // probability for a chunk, and all behind it, to be late by StallFor
 	// StallFor is as a retransmission takes: 200 ms is Linux's least time-out.
 	StallFor time.Duration
-	Reset    float64 // probability for a chunk to break its connection instead of arriving
+	// Largest is the size of a chunk beyond which it does not arrive, and nothing
+	// behind it on its connection, until the shape is another; 0 for none. A way that
+	// drops large packets looks like that.
+	Largest int
+	Reset   float64 // probability for a chunk to break its connection instead of arriving
 }
 
 // delay is how late the next chunk is.
@@ -37,6 +41,7 @@ func (n *Network) Shape(from, to string, s Shape) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.shapes[direction{from, to}] = s
+	n.announce()
 }
 
 func (n *Network) shape(d direction) Shape {

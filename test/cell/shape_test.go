@@ -2,6 +2,7 @@ package cell
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -86,4 +87,33 @@ func TestCutLosesWhatIsUnderWay(t *testing.T) {
 	awaitLoss(t, p.network, direction{"a", "b"})
 	p.network.Heal()
 	receiveNothingButTheEnd(t, p.fromA)
+}
+
+// TestShapeHoldsWhatIsLarge: a large chunk, and what comes behind it, arrives when
+// large ones pass again; smaller ones and the other direction are not concerned.
+func TestShapeHoldsWhatIsLarge(t *testing.T) {
+	p := newPair(t)
+	p.network.Shape("a", "b", Shape{Largest: 1200})
+	send(t, p.a, "small")
+	receive(t, p.fromA, "small")
+	large := strings.Repeat("x", 2000)
+	send(t, p.a, large)
+	send(t, p.b, large)
+	receive(t, p.fromB, large)
+	send(t, p.a, "behind")
+	got := make(chan string, 1)
+	go func() {
+		line, _ := p.fromA.ReadString('\n')
+		got <- line
+	}()
+	select {
+	case line := <-got:
+		t.Fatalf("%.20q has arrived", line)
+	default:
+	}
+	p.network.HealBetween("a", "b")
+	if line := <-got; line != large+"\n" {
+		t.Errorf("received %.20q", line)
+	}
+	receive(t, p.fromA, "behind")
 }
