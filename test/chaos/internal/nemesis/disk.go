@@ -21,7 +21,7 @@ const (
 	neighbourSize = 4 << 20
 )
 
-func disk(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+func disk(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	victim := n.any(ctx, r)
 	perSecond := 10 + r.IntN(50)
 	what := fmt.Sprintf("%d neighbours that sync", neighbours)
@@ -36,10 +36,10 @@ func disk(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, 
 			errs[i] = load(ctx, filepath.Join(n.Cell.Dir(), fmt.Sprintf("neighbour%d", i)))
 		})
 	}
-	return what, func() error {
+	return harm{what: what, replicas: n.Cell.Replicas(), undo: func() error { // one disk has all
 		writing.Wait()
 		return errors.Join(append(errs, release())...)
-	}, nil
+	}}, nil
 }
 
 // load writes a file and syncs it, piece by piece, until ctx ends.

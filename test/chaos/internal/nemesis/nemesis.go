@@ -12,21 +12,35 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/test/cell"
+	"github.com/stoutlock/stout/test/chaos/internal/service"
 )
 
-// fault is one kind of harm. begin does it and says to whom; undo, which may be
-// nil, makes it good. A fault that is under way when ctx ends is undone early.
+// fault is one kind of harm. A fault that is under way when ctx ends is undone
+// early.
 type fault struct {
-	name  string
-	about string
-	least time.Duration // how long it is let be
-	most  time.Duration
-	size  int // of the smallest cell that it is for
-	begin func(ctx context.Context, r *rand.Rand, n *Nemesis) (what string, undo func() error, err error)
+	name   string
+	about  string
+	least  time.Duration // how long it is let be
+	most   time.Duration
+	size   int  // of the smallest cell that it is for
+	points bool // it gives orders to fault points
+	begin  begin
+}
+
+type begin = func(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error)
+
+// harm is what a fault has begun.
+type harm struct {
+	what string // and to which replicas
+	// replicas and links are those that have no healthy disk, process or connection,
+	// from the fault's begin to its end.
+	replicas []*cell.Replica
+	links    [][2]string
+	undo     func() error // nil where the fault is over
 }
 
 // faults are all there are.
-var faults = slices.Concat(processFaults, networkFaults, diskFaults, operatorFaults)
+var faults = slices.Concat(processFaults, networkFaults, diskFaults, operatorFaults, pointFaults)
 
 // Names are the names of the faults, with what they do.
 func Names() map[string]string {
@@ -46,6 +60,9 @@ type Options struct {
 	Now    func() time.Duration
 	// Present and Before are the stoutd of two releases; empty where there is one.
 	Present, Before string
+	// Points says that the stoutd has fault points. Faults that need them are left out
+	// otherwise.
+	Points bool
 }
 
 // Nemesis is at work on one cell.
@@ -53,17 +70,19 @@ type Nemesis struct {
 	Options
 	chosen []fault
 	keeper *Keeper
+	orders orders // has a mutex of its own
 
 	replacing sync.Mutex // while a replica's directory is lost
 
 	mu       sync.Mutex
 	counts   map[string]int
 	problems []error
+	harms    []service.Harm
 }
 
 // New makes a nemesis. The error names faults that there are not.
 func New(opts Options) (*Nemesis, error) {
-	n := &Nemesis{Options: opts, keeper: newKeeper(opts.Cell), counts: map[string]int{}}
+	n := &Nemesis{Options: opts, keeper: newKeeper(opts.Cell), counts: map[string]int{}, orders: orders{of: map[string]map[uint64]string{}}}
 	for _, name := range opts.Faults {
 		if _, known := Names()[name]; !known {
 			return nil, fmt.Errorf("there is no fault %q; there are %v", name, slices.Sorted(maps.Keys(Names())))
@@ -71,12 +90,12 @@ func New(opts Options) (*Nemesis, error) {
 	}
 	for _, f := range faults {
 		wanted := len(opts.Faults) == 0 || slices.Contains(opts.Faults, f.name)
-		if wanted && len(opts.Cell.Replicas()) >= f.size {
+		if wanted && len(opts.Cell.Replicas()) >= f.size && (opts.Points || !f.points) {
 			n.chosen = append(n.chosen, f)
 		}
 	}
 	if len(n.chosen) == 0 {
-		return nil, fmt.Errorf("none of the faults %v is for a cell of %d replicas", opts.Faults, len(opts.Cell.Replicas()))
+		return nil, fmt.Errorf("none of the faults %v is for a cell of %d replicas, with the fault points that its stoutd has (%t)", opts.Faults, len(opts.Cell.Replicas()), opts.Points)
 	}
 	return n, nil
 }
@@ -89,6 +108,13 @@ func (n *Nemesis) Counts() map[string]int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return maps.Clone(n.counts)
+}
+
+// Harms are all that was done, and to which replicas.
+func (n *Nemesis) Harms() []service.Harm {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.harms)
 }
 
 // Run does harm until ctx ends, undoes all of it, and heals the cell. The error
@@ -114,30 +140,40 @@ func (n *Nemesis) Run(ctx context.Context) error {
 func (n *Nemesis) strike(ctx context.Context, f draw) {
 	within, cancel := context.WithTimeout(ctx, f.lasts)
 	defer cancel()
-	what, undo, err := f.begin(within, f.random, n)
+	from := n.Now()
+	h, err := f.begin(within, f.random, n)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // the run ended in the middle of it
 	}
-	n.log("begin %s %s", f.name, what)
+	n.log("begin %s %s", f.name, h.what)
 	n.mu.Lock()
 	n.counts[f.name]++
 	n.mu.Unlock()
-	if undo != nil {
+	if h.undo != nil {
 		<-within.Done()
-		err = errors.Join(err, undo())
-		n.log("end   %s %s", f.name, what)
+		err = errors.Join(err, h.undo())
+		n.log("end   %s %s", f.name, h.what)
 	}
+	n.note(f.name, h, from)
 	if err != nil {
-		n.log("error %s %s: %v", f.name, what, err)
+		n.log("error %s %s: %v", f.name, h.what, err)
 		n.mu.Lock()
-		n.problems = append(n.problems, fmt.Errorf("%s %s: %w", f.name, what, err))
+		n.problems = append(n.problems, fmt.Errorf("%s %s: %w", f.name, h.what, err))
 		n.mu.Unlock()
 	}
+}
+
+// note keeps a harm that is over now.
+func (n *Nemesis) note(name string, h harm, from time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.harms = append(n.harms, service.Harm{Fault: name, What: h.what, Replicas: ids(h.replicas), Links: h.links, From: from, Until: n.Now()})
 }
 
 // heal leaves the cell whole, whatever overlapped.
 func (n *Nemesis) heal() error {
 	var errs []error
+	defer n.note("heal", harm{replicas: n.Cell.Replicas()}, n.Now())
 	n.Cell.Network().Heal()
 	for _, r := range n.Cell.Replicas() {
 		errs = append(errs, n.keeper.resume(r), n.keeper.start(r))

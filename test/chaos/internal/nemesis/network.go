@@ -19,67 +19,82 @@ var networkFaults = []fault{
 	{name: "one-way", about: "one replica is not heard by another, or by all others", least: time.Second, most: 6 * time.Second, begin: oneWay},
 	{name: "ring", about: "each replica reaches its two neighbours only: all see a majority, no two the same", least: 2 * time.Second, most: 6 * time.Second, size: 5, begin: ring},
 	{name: "slow", about: "latency and jitter on some or all ways", least: 2 * time.Second, most: 8 * time.Second, begin: slow},
+	{name: "large-packets", about: "two replicas' way passes nothing larger than 1200 bytes, in one direction or both", least: 2 * time.Second, most: 8 * time.Second, begin: largePackets},
 	{name: "lossy", about: "bytes stand still for a while, connections break", least: 2 * time.Second, most: 8 * time.Second, begin: lossy},
 }
 
-func isolate(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+func isolate(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	victim := n.any(ctx, r)
 	n.Cell.Network().Isolate(victim.ID)
-	return victim.ID, func() error {
+	return harm{what: victim.ID, replicas: []*cell.Replica{victim}, undo: func() error {
 		for _, other := range n.Cell.Others(victim) {
 			n.Cell.Network().HealBetween(victim.ID, other.ID)
 		}
 		return nil
-	}, nil
+	}}, nil
 }
 
-func cut(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+func cut(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	pair := n.some(ctx, r, 2)
 	n.Cell.Network().Cut(pair[0].ID, pair[1].ID)
-	return pair[0].ID + "–" + pair[1].ID, n.healing(pair[0].ID, pair[1].ID), nil
+	return n.between(pair[0].ID+"–"+pair[1].ID, [2]string{pair[0].ID, pair[1].ID}), nil
 }
 
-func (n *Nemesis) healing(a, b string) func() error {
-	return func() error {
-		n.Cell.Network().HealBetween(a, b)
-		return nil
-	}
-}
-
-func oneWay(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
-	pair := n.some(ctx, r, 2)
-	from, to := pair[0], pair[1]
-	switch r.IntN(3) {
-	case 0:
-		n.Cell.Network().CutOneWay(from.ID, to.ID)
-		return from.ID + "→" + to.ID, n.healing(from.ID, to.ID), nil
-	case 1:
-		n.Cell.Network().CutOneWay(to.ID, from.ID)
-		return to.ID + "→" + from.ID, n.healing(from.ID, to.ID), nil
-	}
-	for _, other := range n.Cell.Others(from) {
-		n.Cell.Network().CutOneWay(from.ID, other.ID)
-	}
-	return from.ID + "→all", func() error {
-		for _, other := range n.Cell.Others(from) {
-			n.Cell.Network().HealBetween(from.ID, other.ID)
+// between is the harm to some links, which a heal undoes.
+func (n *Nemesis) between(what string, links ...[2]string) harm {
+	return harm{what: what, links: links, undo: func() error {
+		for _, l := range links {
+			n.Cell.Network().HealBetween(l[0], l[1])
 		}
 		return nil
-	}, nil
+	}}
 }
 
-func ring(_ context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+func oneWay(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
+	pair := n.some(ctx, r, 2)
+	from, to := pair[0].ID, pair[1].ID
+	switch r.IntN(3) {
+	case 0:
+		n.Cell.Network().CutOneWay(from, to)
+		return n.between(from+"→"+to, [2]string{from, to}), nil
+	case 1:
+		n.Cell.Network().CutOneWay(to, from)
+		return n.between(to+"→"+from, [2]string{from, to}), nil
+	}
+	var links [][2]string
+	for _, other := range n.Cell.Others(pair[0]) {
+		n.Cell.Network().CutOneWay(from, other.ID)
+		links = append(links, [2]string{from, other.ID})
+	}
+	return n.between(from+"→all", links...), nil
+}
+
+// passing is a size that the messages without entries have at most, and so much that
+// an entry of a few commands is larger.
+const passing = 1200
+
+func largePackets(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
+	pair := n.some(ctx, r, 2)
+	from, to := pair[0].ID, pair[1].ID
+	arrow := "→"
+	switch r.IntN(3) {
+	case 0:
+		n.Cell.Network().Shape(to, from, cell.Shape{Largest: passing})
+		arrow = "↔"
+	case 1:
+		from, to = to, from
+	}
+	n.Cell.Network().Shape(from, to, cell.Shape{Largest: passing})
+	return n.between(from+arrow+to, [2]string{from, to}), nil
+}
+
+func ring(_ context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	order := ids(n.Cell.Replicas())
 	r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	for _, p := range apart(order) {
 		n.Cell.Network().Cut(p[0], p[1])
 	}
-	return strings.Join(order, "–"), func() error {
-		for _, p := range apart(order) {
-			n.Cell.Network().HealBetween(p[0], p[1])
-		}
-		return nil
-	}, nil
+	return n.between(strings.Join(order, "–"), apart(order)...), nil
 }
 
 // apart are the pairs that are no neighbours in a ring.
@@ -92,26 +107,24 @@ func apart(ring []string) (pairs [][2]string) {
 	return pairs
 }
 
-func slow(_ context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+func slow(_ context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	s := cell.Shape{
 		Latency: between(r, 0, 120*time.Millisecond),
 		Jitter:  between(r, 1, 120*time.Millisecond),
 	}
-	where, undo := n.shapeSome(r, s)
-	return fmt.Sprintf("%s: %v + up to %v", where, s.Latency.Round(time.Millisecond), s.Jitter.Round(time.Millisecond)), undo, nil
+	return n.shapeSome(r, s, fmt.Sprintf("%v + up to %v", s.Latency.Round(time.Millisecond), s.Jitter.Round(time.Millisecond))), nil
 }
 
-func lossy(_ context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+func lossy(_ context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	s := cell.Shape{Stall: 0.01 + 0.2*r.Float64(), StallFor: between(r, 100*time.Millisecond, 400*time.Millisecond).Round(time.Millisecond), Reset: 0.03 * r.Float64()}
-	where, undo := n.shapeSome(r, s)
-	return fmt.Sprintf("%s: %.0f %% late by %v, %.1f %% resets", where, 100*s.Stall, s.StallFor, 100*s.Reset), undo, nil
+	return n.shapeSome(r, s, fmt.Sprintf("%.0f %% late by %v, %.1f %% resets", 100*s.Stall, s.StallFor, 100*s.Reset)), nil
 }
 
 // shapeSome shapes each direction between two replicas with a probability of a
 // half, or all of them.
-func (n *Nemesis) shapeSome(r *rand.Rand, s cell.Shape) (where string, undo func() error) {
+func (n *Nemesis) shapeSome(r *rand.Rand, s cell.Shape, how string) harm {
 	every := r.IntN(2) == 0
-	where = "all ways"
+	where := "all ways"
 	if !every {
 		where = "ways"
 	}
@@ -128,10 +141,10 @@ func (n *Nemesis) shapeSome(r *rand.Rand, s cell.Shape) (where string, undo func
 			}
 		}
 	}
-	return where, func() error {
+	return harm{what: where + ": " + how, links: shaped, undo: func() error {
 		for _, w := range shaped {
 			n.Cell.Network().Shape(w[0], w[1], cell.Shape{})
 		}
 		return nil
-	}
+	}}
 }

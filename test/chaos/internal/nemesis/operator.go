@@ -28,16 +28,17 @@ const admitting = 2 * time.Minute
 
 // replace loses one disk. The next one is lost only when that replica is a voter
 // again: the majority of the disks that Stout relies on is never gone.
-func replace(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+func replace(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	if !n.replacing.TryLock() {
-		return "nobody: another one is under way", nil, nil
+		return harm{what: "nobody: another one is under way"}, nil
 	}
 	victim := n.any(ctx, r)
+	h := harm{what: victim.ID, replicas: []*cell.Replica{victim}}
 	if err := n.keeper.wipe(victim); err != nil {
 		n.replacing.Unlock()
-		return victim.ID, nil, err
+		return h, err
 	}
-	return victim.ID, func() error {
+	h.undo = func() error {
 		defer n.replacing.Unlock()
 		if err := n.keeper.start(victim); err != nil {
 			return err
@@ -45,25 +46,28 @@ func replace(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() erro
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), admitting)
 		defer cancel()
 		return n.Cell.Admit(ctx, victim)
-	}, nil
+	}
+	return h, nil
 }
 
 // wipe has one replica run with a new directory that nobody has admitted: it must not
 // help to elect anybody, whatever else is going on. Its old directory has kept all that
 // it had acknowledged, and may come back.
-func wipe(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+func wipe(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	if !n.replacing.TryLock() {
-		return "nobody: another one is being replaced", nil, nil
+		return harm{what: "nobody: another one is being replaced"}, nil
 	}
 	victim, comesBack := n.any(ctx, r), r.IntN(2) == 0
+	h := harm{what: victim.ID + ", for a while", replicas: []*cell.Replica{victim}}
 	away := victim.DataDir + ".away"
 	err := n.keeper.swap(victim, func() error { return os.Rename(victim.DataDir, away) })
 	if err = errors.Join(err, n.keeper.start(victim)); err != nil {
 		n.replacing.Unlock()
-		return victim.ID, nil, err
+		return h, err
 	}
 	if !comesBack {
-		return victim.ID + ", for good", func() error {
+		h.what = victim.ID + ", for good"
+		h.undo = func() error {
 			defer n.replacing.Unlock()
 			if err := errors.Join(os.RemoveAll(away), n.keeper.start(victim)); err != nil {
 				return err
@@ -71,18 +75,20 @@ func wipe(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, 
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), admitting)
 			defer cancel()
 			return n.Cell.Admit(ctx, victim)
-		}, nil
+		}
+		return h, nil
 	}
-	return victim.ID + ", for a while", func() error {
+	h.undo = func() error {
 		defer n.replacing.Unlock()
 		err := n.keeper.swap(victim, func() error { return errors.Join(os.RemoveAll(victim.DataDir), os.Rename(away, victim.DataDir)) })
 		return errors.Join(err, n.keeper.start(victim))
-	}, nil
+	}
+	return h, nil
 }
 
 // upgrade has one replica change its release. The last one stays behind, so that the
 // cell's level does not rise, and the way back stays open.
-func upgrade(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+func upgrade(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	all := n.Cell.Replicas()
 	one := all[r.IntN(len(all)-1)]
 	to, what := n.Before, one.ID+" to the release before"
@@ -90,37 +96,40 @@ func upgrade(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() erro
 		to, what = n.Present, one.ID+" to this release"
 	}
 	if to == "" {
-		return "nobody: there is one release", nil, nil
+		return harm{what: "nobody: there is one release"}, nil
 	}
 	err := n.keeper.terminate(one)
 	one.Use(to)
-	return what, nil, errors.Join(err, n.keeper.start(one))
+	return harm{what: what, replicas: []*cell.Replica{one}}, errors.Join(err, n.keeper.start(one))
 }
 
 // backupTime bounds one backup; without a master there is none to be had.
 const backupTime = 5 * time.Second
 
-func takeBackup(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+func takeBackup(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	from := n.any(ctx, r)
 	c, err := client.New(from.URL)
 	if err != nil {
-		return "", nil, err
+		return harm{}, err
 	}
 	defer c.Close()
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), backupTime)
 	defer cancel()
 	var file bytes.Buffer
-	h, err := c.Backup(within, &file)
+	head, err := c.Backup(within, &file)
 	_, broken := backup.Verify(&file)
+	h := harm{what: from.ID}
 	switch {
 	case err != nil && broken == nil:
-		return from.ID, nil, fmt.Errorf("a backup that is whole is said to be none: %w", err)
+		return h, fmt.Errorf("a backup that is whole is said to be none: %w", err)
 	case err == nil && broken != nil:
-		return from.ID, nil, fmt.Errorf("a backup of revision %d is not whole: %w", h.Revision, broken)
+		return h, fmt.Errorf("a backup of revision %d is not whole: %w", head.Revision, broken)
 	case err != nil:
-		return fmt.Sprintf("through %s (failed)", from.ID), nil, nil // as it may: there may be no master
+		h.what = fmt.Sprintf("through %s (failed)", from.ID) // as it may: there may be no master
+	default:
+		h.what = fmt.Sprintf("through %s, of revision %d", from.ID, head.Revision)
 	}
-	return fmt.Sprintf("through %s, of revision %d", from.ID, h.Revision), nil, nil
+	return h, nil
 }
 
 // present has a replica run this release.

@@ -22,6 +22,7 @@ var processFaults = []fault{
 	{name: "pause-majority", about: "SIGSTOP a majority, SIGCONT", least: 1500 * time.Millisecond, most: 6 * time.Second, begin: pauseSome(majority)},
 	{name: "stutter", about: "stop a replica for 10–300 ms again and again", least: 2 * time.Second, most: 6 * time.Second, begin: stutter},
 	{name: "restart", about: "restart every replica in good order, all at once or one by one", begin: restart},
+	{name: "log-reader", about: "the reader of one replica's log stops, and its pipe is full", least: 2 * time.Second, most: 8 * time.Second, begin: logReader},
 	{name: "transfer", about: "hand mastership over, now and then several times in a row", begin: transfer},
 }
 
@@ -43,25 +44,23 @@ func each(replicas []*cell.Replica, do func(*cell.Replica) error) error {
 	return errors.Join(errs...)
 }
 
-type begin = func(context.Context, *rand.Rand, *Nemesis) (string, func() error, error)
-
 func killSome(how count) begin {
-	return func(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+	return func(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 		victims := n.some(ctx, r, how(len(n.Cell.Replicas())))
 		err := each(victims, n.keeper.kill)
-		return strings.Join(ids(victims), ","), func() error { return each(victims, n.keeper.start) }, err
+		return harm{what: strings.Join(ids(victims), ","), replicas: victims, undo: func() error { return each(victims, n.keeper.start) }}, err
 	}
 }
 
 func pauseSome(how count) begin {
-	return func(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+	return func(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 		victims := n.some(ctx, r, how(len(n.Cell.Replicas())))
 		err := each(victims, n.keeper.suspend)
-		return strings.Join(ids(victims), ","), func() error { return each(victims, n.keeper.resume) }, err
+		return harm{what: strings.Join(ids(victims), ","), replicas: victims, undo: func() error { return each(victims, n.keeper.resume) }}, err
 	}
 }
 
-func stutter(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+func stutter(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	victim := n.any(ctx, r)
 	var stuttering sync.WaitGroup
 	var err error
@@ -73,48 +72,64 @@ func stutter(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() erro
 			pause(ctx, between(r, 20*time.Millisecond, 200*time.Millisecond))
 		}
 	})
-	return victim.ID, func() error {
+	return harm{what: victim.ID, replicas: []*cell.Replica{victim}, undo: func() error {
 		stuttering.Wait()
 		return err
-	}, nil
+	}}, nil
 }
 
-func restart(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
+func restart(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	replicas := n.some(ctx, r, len(n.Cell.Replicas()))
 	again := func(replica *cell.Replica) error {
 		return errors.Join(n.keeper.terminate(replica), n.keeper.start(replica))
 	}
 	if r.IntN(2) == 0 {
 		err := each(replicas, n.keeper.terminate)
-		return "all at once", nil, errors.Join(err, each(replicas, n.keeper.start))
+		return harm{what: "all at once", replicas: replicas}, errors.Join(err, each(replicas, n.keeper.start))
 	}
+	h := harm{what: "one by one, from " + replicas[0].ID, replicas: replicas} // the next one does not wait for the one before
 	for _, replica := range replicas {
 		if err := again(replica); err != nil {
-			return "one by one", nil, err
+			return h, err
 		}
 	}
-	return "one by one, from " + replicas[0].ID, nil, nil
+	return h, nil
 }
 
 // transferTime bounds one hand-over; without a master there is none to be had.
 const transferTime = 2 * time.Second
 
-func transfer(ctx context.Context, r *rand.Rand, n *Nemesis) (string, func() error, error) {
-	c, err := client.New(n.Cell.URLs()...)
-	if err != nil {
-		return "", nil, err
-	}
-	defer c.Close()
+func transfer(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	var path []string
 	for range 1 + r.IntN(3) {
 		to := n.Cell.Replicas()[r.IntN(len(n.Cell.Replicas()))].ID
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), transferTime)
-		_, err := c.Transfer(within, to)
-		cancel()
-		if err != nil {
+		if n.transferTo(context.WithoutCancel(ctx), to) != nil {
 			to += " (failed)" // as it may: the replica may be away
 		}
 		path = append(path, to)
 	}
-	return "to " + strings.Join(path, ", then "), nil, nil
+	return harm{what: "to " + strings.Join(path, ", then ")}, nil
+}
+
+// transferTo hands mastership over to a replica.
+func (n *Nemesis) transferTo(ctx context.Context, id string) error {
+	c, err := client.New(n.Cell.URLs()...)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	within, cancel := context.WithTimeout(ctx, transferTime)
+	defer cancel()
+	_, err = c.Transfer(within, id)
+	return err
+}
+
+// logReader stops the reading of what one replica writes. It impairs none.
+func logReader(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
+	victim := n.any(ctx, r)
+	victim.HoldLog()
+	return harm{what: victim.ID, undo: func() error {
+		victim.FreeLog()
+		return nil
+	}}, nil
 }
