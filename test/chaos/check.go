@@ -25,7 +25,8 @@ func (t *trial) check() {
 	t.problems = append(t.problems, t.resource.Problems()...)
 	t.problems = append(t.problems, t.holds.Problems()...)
 	t.problems = append(t.problems, t.sums.Problems()...)
-	logs, err := watch.Logs(t.cell)
+	t.problems = append(t.problems, t.grants.Judge().Problems...)
+	logs, err := watch.Logs(t.cell, t.nemesis.Keeper().Excuses)
 	t.problems = append(t.problems, logs...)
 	t.note(err)
 }
@@ -37,6 +38,9 @@ func (t *trial) save() error {
 		return err
 	}
 	if err := t.saveEvents(filepath.Join(t.dir, "events.json")); err != nil {
+		return err
+	}
+	if err := t.saveGrants(filepath.Join(t.dir, "grants.json")); err != nil {
 		return err
 	}
 	pictures, err := t.verdict.WritePictures(picturesIn(t.dir))
@@ -96,6 +100,15 @@ func recheck(s *settings, stdout io.Writer) error {
 // saveEvents writes what the watchers were told.
 func (t *trial) saveEvents(name string) error {
 	text, err := json.Marshal(t.told)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, text, 0o644)
+}
+
+// saveGrants writes what the prober saw, and what was done meanwhile.
+func (t *trial) saveGrants(name string) error {
+	text, err := json.Marshal(t.grants)
 	if err != nil {
 		return err
 	}

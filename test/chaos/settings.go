@@ -23,6 +23,7 @@ type settings struct {
 	sdk, raw int // clients of locks
 	files    int // clients that write files
 	epoch    time.Duration
+	within   time.Duration // a grant takes at most
 	patience time.Duration // of the checker, for each path
 	stoutd   string
 	dir      string
@@ -46,8 +47,9 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.IntVar(&s.raw, "http", 4, "clients of plain HTTP")
 	f.IntVar(&s.files, "files", 4, "clients that write files, half of them with the SDK")
 	f.DurationVar(&s.epoch, "epoch", 8*time.Second, "how long the clients stay with the same locks and sessions")
+	f.DurationVar(&s.within, "grant-within", 2*time.Second, "how long a grant may take while a majority of the replicas is healthy")
 	f.DurationVar(&s.patience, "patience", time.Minute, "how long the checker may take for one lock")
-	f.StringVar(&s.stoutd, "stoutd", "", "the stoutd to run (default: built from the sources)")
+	f.StringVar(&s.stoutd, "stoutd", "", "the stoutd to run (default: built from the sources, with fault points)")
 	f.StringVar(&s.dir, "dir", "", "directory for the runs' directories (default: the system's for temporary files)")
 	f.BoolVar(&s.keep, "keep", false, "keep the directory of a run that went well, too")
 	f.StringVar(&s.recheck, "check", "", "check this history.json of an earlier run instead")
@@ -92,8 +94,8 @@ func (s *settings) validate(rest []string) error {
 	if s.files < 0 {
 		bad("--files is %d; it is at least 0", s.files)
 	}
-	if s.duration <= 0 || s.epoch < time.Second || s.patience <= 0 {
-		bad("--duration and --patience are above 0, and --epoch is at least 1s")
+	if s.duration <= 0 || s.epoch < time.Second || s.patience <= 0 || s.within <= 0 {
+		bad("--duration, --patience and --grant-within are above 0, and --epoch is at least 1s")
 	}
 	return errors.Join(errs...)
 }

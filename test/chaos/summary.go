@@ -34,6 +34,7 @@ func (t *trial) summary(w io.Writer) {
 	fmt.Fprintf(table, "faults\t%d: %s\n", total, strings.Join(faults, ", "))
 	fmt.Fprintf(table, "service\t%d elections; longest time without: %v, from second %.1f on\n",
 		service.Elections, service.Gap.Round(time.Millisecond), service.GapAt.Seconds())
+	t.grants.Write(table)
 	fmt.Fprintf(table, "holds of the SDK\t%d compared\n", t.holds.Len())
 	fmt.Fprintf(table, "guarded resource\t%d writes accepted, %d of late holders refused\n", accepted, refused)
 	fmt.Fprintf(table, "state sums\tcompared at %d log entries\n", t.sums.Compared())

@@ -15,6 +15,7 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 	"github.com/stoutlock/stout/test/chaos/internal/guard"
 	"github.com/stoutlock/stout/test/chaos/internal/nemesis"
+	"github.com/stoutlock/stout/test/chaos/internal/service"
 	"github.com/stoutlock/stout/test/chaos/internal/watch"
 	"github.com/stoutlock/stout/test/chaos/internal/work"
 	"github.com/stoutlock/stout/test/history"
@@ -33,6 +34,7 @@ type trial struct {
 	holds    *guard.Holds
 	sums     *watch.Sums
 	fleet    *work.Fleet
+	prober   *service.Prober
 	nemesis  *nemesis.Nemesis
 	events   *watch.Events
 	follow   func()   // ends the watchers
@@ -40,6 +42,7 @@ type trial struct {
 
 	record   []history.Attempt
 	told     []history.Told
+	grants   service.Record
 	verdict  *history.Verdict
 	took     time.Duration
 	problems []string
@@ -67,7 +70,7 @@ func (t *trial) prepare() (err error) {
 	}
 	var present, before string
 	if t.stoutd == "" && t.does("upgrade") {
-		releases, err := cell.Releases()
+		releases, err := cell.ReleasesWithPoints()
 		if err != nil {
 			return err
 		}
@@ -75,8 +78,16 @@ func (t *trial) prepare() (err error) {
 	}
 	t.cell, err = cell.Prepare(cell.Options{
 		Dir: filepath.Join(t.dir, "cell"), Name: "chaos", Size: t.size, Binary: cmp.Or(before, t.stoutd), Network: true,
+		FaultPoints: true, Args: timing,
 	})
 	if err != nil {
+		return err
+	}
+	for _, r := range t.cell.Replicas() {
+		t.grants.Replicas = append(t.grants.Replicas, r.ID)
+	}
+	t.grants.Within = t.within
+	if t.prober, err = service.NewProber(t.cell.URLs(), t.recorder.Now); err != nil {
 		return err
 	}
 	t.fleet, err = work.NewFleet(work.Options{
@@ -91,10 +102,14 @@ func (t *trial) prepare() (err error) {
 	}
 	t.nemesis, err = nemesis.New(nemesis.Options{
 		Cell: t.cell, Seed: t.seed, Faults: t.faults, Log: io.MultiWriter(t.log, t.progress), Now: t.recorder.Now,
-		Present: present, Before: before,
+		Present: present, Before: before, Points: cell.HasFaultPoints(t.cell.Replicas()[0].Command()[0]),
 	})
 	return err
 }
+
+// timing has a fail-over fit into the time that a grant may take, see the package
+// comment, and has snapshots made all the while.
+var timing = []string{"--heartbeat-timeout=300ms", "--snapshot-threshold=500", "--snapshot-interval=2s"}
 
 // close ends the cell, and removes what is not to be kept.
 func (t *trial) close() error {
@@ -104,6 +119,9 @@ func (t *trial) close() error {
 	}
 	if t.events != nil {
 		t.events.Close()
+	}
+	if t.prober != nil {
+		errs = append(errs, t.prober.Close())
 	}
 	if t.cell != nil {
 		errs = append(errs, t.cell.Close())
@@ -156,10 +174,19 @@ func (t *trial) harm(ctx context.Context) error {
 	defer stop()
 	var working sync.WaitGroup
 	working.Go(func() { t.fleet.Work(ctx) })
+	probing, ended := context.WithCancel(context.WithoutCancel(ctx))
+	var looking sync.WaitGroup
+	looking.Go(func() { t.grants.Late = service.Late(probing, t.recorder.Now) })
+	working.Go(func() {
+		defer ended()
+		t.grants.Probes, t.grants.Losses = t.prober.Run(ctx)
+	})
 	working.Go(func() { t.sums.Watch(ctx, t.cell) })
 	working.Go(func() { t.watchProcesses(ctx, stop) })
 	err := t.nemesis.Run(ctx)
 	working.Wait()
+	looking.Wait()
+	t.grants.Harms = t.nemesis.Harms()
 	t.took = time.Since(began)
 	return err
 }

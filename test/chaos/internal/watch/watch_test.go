@@ -48,7 +48,7 @@ func TestSuspiciousLines(t *testing.T) {
 		`panic: runtime error: index out of range`:         true,
 		``: false,
 	} {
-		if found, err := scan(strings.NewReader(line + "\n")); err != nil || (len(found) == 1) != want {
+		if found, err := scan(strings.NewReader(line+"\n"), func(string) bool { return false }); err != nil || (len(found) == 1) != want {
 			t.Errorf("%q: found %q, %v; want suspicious %v", line, found, err, want)
 		}
 	}
