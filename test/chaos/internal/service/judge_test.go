@@ -56,8 +56,9 @@ func TestJudge(t *testing.T) {
 // TestRows: a probe belongs to the kind of fault that was under way, or over for
 // less than Recovery.
 func TestRows(t *testing.T) {
-	r := Record{Harms: []Harm{
+	r := Record{Within: 2 * s, Replicas: []string{"r1", "r2", "r3"}, Harms: []Harm{
 		{Fault: "hang", From: 10 * s, Until: 20 * s}, {Fault: "hang", From: 15 * s, Until: 20 * s}, {Fault: "full", From: 40 * s, Until: 41 * s}, {Fault: "cut", From: 42 * s, Until: 43 * s},
+		{Fault: "kill", Replicas: []string{"r1", "r2"}, From: 60 * s, Until: 61 * s},
 	}}
 	add := func(from, took time.Duration) { r.Probes = append(r.Probes, Probe{From: from, Until: from + took}) }
 	for range 100 {
@@ -66,7 +67,8 @@ func TestRows(t *testing.T) {
 	add(21*s, 3*s)
 	add(30*s, s)
 	add(42*s, s/2)
-	want := map[string]Row{"hang": {"hang", 101, s / 10, 3 * s}, Calm: {Calm, 1, s, s}, Several: {Several, 1, s / 2, s / 2}}
+	add(59*s, 3*s)
+	want := map[string]Row{"hang": {"hang", 101, s / 10, 3 * s}, Calm: {Calm, 1, s, s}, Several: {Several, 1, s / 2, s / 2}, NoMajority: {NoMajority, 1, 3 * s, 3 * s}}
 	rows := r.Rows()
 	if len(rows) != len(want) {
 		t.Errorf("%d rows: %v", len(rows), rows)

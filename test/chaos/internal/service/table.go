@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Names of the kinds of time in which fewer or more than one kind of fault was
-// under way.
+// Kinds of time that are not the name of one kind of fault.
 const (
-	Calm    = "none"
-	Several = "several"
+	Calm       = "no fault"
+	Several    = "several kinds"
+	NoMajority = "no healthy majority"
 )
 
 // Row is how long grants took during one kind of fault and its Recovery.
@@ -26,7 +26,7 @@ type Row struct {
 func (r *Record) Rows() (rows []Row) {
 	took := map[string][]time.Duration{}
 	for _, p := range r.Probes {
-		kind := r.kind(Span{p.From, p.Until})
+		kind := r.kind(p)
 		took[kind] = append(took[kind], p.Until-p.From)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(took)) {
@@ -37,9 +37,12 @@ func (r *Record) Rows() (rows []Row) {
 	return rows
 }
 
-// kind is that of the faults under way in a time.
-func (r *Record) kind(s Span) string {
-	kind := Calm
+// kind is that of the faults under way during a probe.
+func (r *Record) kind(p Probe) string {
+	s, kind := Span{p.From, p.Until}, Calm
+	if !r.healthy(Span{p.From, min(p.Until, p.From+r.Within)}) {
+		return NoMajority
+	}
 	for _, h := range r.Harms {
 		switch {
 		case !h.span().overlaps(s) || h.Fault == kind:
