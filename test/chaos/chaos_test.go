@@ -21,7 +21,7 @@ import (
 // many of these faults as there is time for, a fresh seed.
 func TestChaos(t *testing.T) {
 	testrun.E2E(t)
-	const faults = "kill,pause,isolate,one-way,lossy,transfer,restart,replace,upgrade,backup"
+	const faults = "kill,pause,isolate,one-way,lossy,transfer,restart,replace,upgrade,backup,log-reader,disk-full,stopped-at"
 	var stdout, progress bytes.Buffer
 	code := run(t.Context(), []string{"--size", "3", "--duration", "25s", "--faults", faults}, &stdout, &progress)
 	t.Logf("%s\n%s", &progress, &stdout)

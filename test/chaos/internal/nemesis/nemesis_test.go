@@ -3,6 +3,7 @@ package nemesis
 import (
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -147,5 +149,68 @@ func TestFaultsThatDoNotFit(t *testing.T) {
 		if f.size > 3 {
 			t.Errorf("%s is chosen for a cell of three", f.name)
 		}
+	}
+}
+
+// TestOrders: orders of several faults stand in one file, and each goes with its
+// fault.
+func TestOrders(t *testing.T) {
+	c := prepared(t)
+	r := c.Replica("r1")
+	o := orders{of: map[string]map[uint64]string{}}
+	want := func(text string) {
+		t.Helper()
+		if got, err := os.ReadFile(r.FaultFile()); err != nil || string(got) != text {
+			t.Errorf("orders %q, %v; want %q", got, err, text)
+		}
+	}
+	slow, err := o.give(r, "sleep 1s", "disk.sync", "store.commit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill, err := o.give(r, "kill", "apply")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want("disk.sync sleep 1s 1\nstore.commit sleep 1s 1\napply kill 2\n")
+	if err := slow(); err != nil {
+		t.Error(err)
+	}
+	want("apply kill 2\n")
+	if err := kill(); err != nil {
+		t.Error(err)
+	}
+	want("")
+}
+
+// TestEachPointIsAStage: a process is stopped at every point.
+func TestEachPointIsAStage(t *testing.T) {
+	for _, point := range faultpoint.Points {
+		if !slices.ContainsFunc(stages, func(s stage) bool { return s.point == point }) {
+			t.Errorf("no stage is at %s", point)
+		}
+	}
+}
+
+// TestDoomedReplicas: a process that is to end is not told of, and starts again if
+// it ended as expected.
+func TestDoomedReplicas(t *testing.T) {
+	c := prepared(t)
+	k, r := newKeeper(c), c.Replica("r1")
+	for code, refused := range map[int]bool{1: false, 74: true} {
+		if err := r.Start(); err != nil {
+			t.Fatal(err)
+		}
+		k.doom(r)
+		<-r.Exited()
+		first := r.PID()
+		if ended := strings.Join(k.Ended(), "\n"); strings.Contains(ended, "r1") {
+			t.Errorf("ended by itself: %s", ended)
+		}
+		err := k.revive(r, 0, func(got int, _ string) bool { return got == code })
+		if (err != nil) != refused || (r.PID() == first) != refused {
+			t.Errorf("it ended with code 1, %d was expected: %v", code, err)
+		}
+		<-r.Exited()
 	}
 }
