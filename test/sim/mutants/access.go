@@ -9,7 +9,7 @@ func access() []Mutant {
 			"a right is taken away, and the next call is judged by the state before that",
 			overlay.Edit{File: "master/asks.go",
 				Old: "func (o *office) judge(by *Caller) error {\n\ts := o.log.State()\n",
-				New: "var lastJudged = map[*office]*state.State{}\n\nfunc (o *office) judge(by *Caller) error {\n\ts := o.log.State()\n\tif was := lastJudged[o]; was != nil && s.Index < was.Index+8 {\n\t\ts = was\n\t}\n\tlately[o] = s\n"}},
+				New: "var lastJudged = map[*office]*state.State{}\n\nfunc (o *office) judge(by *Caller) error {\n\ts := o.log.State()\n\tif was := lastJudged[o]; was != nil && s.Index < was.Index+8 {\n\t\ts = was\n\t}\n\tlastJudged[o] = s\n"}},
 		{"reads-not-judged", "guarantees", "a call that began after a change of access was acknowledged is judged by it",
 			"somebody reads a file that he may not read",
 			overlay.Edit{File: "master/read.go",
