@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait of these tests, which use real disks and sockets.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // until waits for something to become true.
 func until(t *testing.T, what string, done func() bool) {

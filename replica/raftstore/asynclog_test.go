@@ -3,6 +3,7 @@ package raftstore
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,15 +19,15 @@ import (
 type asyncBench struct {
 	*asyncLog
 	disk    *raft.InmemStore
-	refuse  error // what the disk says to writes
-	failed  error // what the replica failed with
+	refuse  atomic.Pointer[error] // what the disk says to writes
+	failed  error                 // what the replica failed with
 	leading bool
 }
 
 func (b *asyncBench) StoreLogs(logs []*raft.Log) error { // as the disk
 	time.Sleep(time.Second)
-	if b.refuse != nil {
-		return b.refuse
+	if err := b.refuse.Load(); err != nil {
+		return *err
 	}
 	return b.disk.StoreLogs(logs)
 }
@@ -166,7 +167,8 @@ func TestDeposedLeaderWritesInOrder(t *testing.T) {
 // settles.
 func TestRefusedWriteAsideFailsTheReplica(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
-		b.leading, b.refuse = true, errDisk
+		b.leading = true
+		b.refuse.Store(&errDisk)
 		must(t, b.store(t, 1, 1))
 		if err := b.waitCommitted(1, 1); !errors.Is(err, errDisk) || !errors.Is(b.waitStored(1), errDisk) || !errors.Is(b.failed, errDisk) {
 			t.Errorf("settled: %v; the replica fails with %v", err, b.failed)
@@ -181,10 +183,12 @@ func TestRefusedWriteAsideFailsTheReplica(t *testing.T) {
 // is of that leader's term, though the leader's disk hangs. It is not stored by that.
 func TestOwnDiskLast(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
-		var others struct{ index, term uint64 } // have so much of a term
-		b.elsewhere = func(index, term uint64) bool { return term == others.term && index <= others.index }
+		type stored struct{ index, term uint64 }
+		var others atomic.Pointer[stored] // have so much of a term
+		others.Store(&stored{})
+		b.elsewhere = func(index, term uint64) bool { return term == others.Load().term && index <= others.Load().index }
 		has := func(index, term uint64) {
-			others.index, others.term = index, term
+			others.Store(&stored{index, term})
 			b.acknowledged()
 		}
 		b.leading = true
@@ -236,7 +240,7 @@ func TestQueueIsBounded(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		b.refuse = errDisk
+		b.refuse.Store(&errDisk)
 		if err := errors.Join(store(8), store(9)); !errors.Is(err, errDisk) {
 			t.Errorf("behind a refused write: %v", err)
 		}
@@ -258,7 +262,7 @@ func TestSnapshotsWaitForTheLog(t *testing.T) {
 		if d := took(func() { must(t, begin(2)) }); d != time.Second {
 			t.Errorf("begun after %v, want a second", d)
 		}
-		b.refuse = errDisk
+		b.refuse.Store(&errDisk)
 		if err := begin(3); !errors.Is(err, errDisk) {
 			t.Errorf("of an entry that the disk has refused: %v", err)
 		}
@@ -303,7 +307,8 @@ func TestEntriesAreOnDiskBeforeALaterTerm(t *testing.T) {
 		async(t, func(t *testing.T, b *asyncBench) {
 			terms := raft.NewInmemStore()
 			votes := &voteStore{StableStore: terms, waitDurable: b.waitAll, fail: func(err error) { t.Error(err) }}
-			b.leading, b.refuse = true, errDisk
+			b.leading = true
+			b.refuse.Store(&errDisk)
 			must(t, b.store(t, 1, 4))
 			ended := make(chan bool)
 			go func() { // the library's main loop
