@@ -2,14 +2,18 @@ package client
 
 import (
 	"context"
+	"errors"
 	"reflect"
+
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // allAtOnce makes a call of several replicas at once, each of which may forward
 // it to the master, for a caller that has no time to try one after the other.
-// The first answer that settles the call counts; r is the way that calls have
-// gone so far. The error of the last is returned where none does. The call must
-// be one that may arrive any number of times.
+// The first success counts, or the word of a master that there is no such session.
+// What one replica refuses another may still do. Else the error is a refusal, if
+// there is one. r is the present route. The call must be one that may arrive any
+// number of times.
 func (c *caller) allAtOnce(ctx context.Context, r *route, q *call) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -24,7 +28,7 @@ func (c *caller) allAtOnce(ctx context.Context, r *route, q *call) error {
 			answers <- e
 		}()
 	}
-	var last error
+	var failure error
 	for range asked {
 		e := <-answers
 		if e.err == nil {
@@ -32,10 +36,13 @@ func (c *caller) allAtOnce(ctx context.Context, r *route, q *call) error {
 			reflect.ValueOf(q.out).Elem().Set(reflect.ValueOf(e.q.out).Elem())
 			return nil
 		}
-		last = e.err
-		if next, _ := c.judge(ctx, e.r, e.q, e.err); next == giveUp && !isNonsense(e.err) {
+		if errors.Is(e.err, lockapi.CodeSessionNotFound) {
 			return e.err
 		}
+		_, _ = c.judge(ctx, e.r, e.q, e.err) // for the penalties
+		if failure == nil || isAnswer(e.err) {
+			failure = e.err
+		}
 	}
-	return last
+	return failure
 }

@@ -206,14 +206,21 @@ func (c *caller) attempt(ctx context.Context, r *route, q *call) error {
 }
 
 // probe asks an endpoint whether it is ready, which needs no master and no
-// credential. An answer ends its penalty, and silence begins one.
-func (c *caller) probe(r *route, within time.Duration) {
+// credential, and reports whether it answers. Any answer ends its penalty, a
+// refusal or a proxy's too, and silence begins one.
+func (c *caller) probe(r *route, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(c.finder.ctx, 2*within) // for the credential, too
 	defer cancel()
 	q := call{method: http.MethodGet, path: lockapi.RouteReady, any: true, late: within}
-	if c.attempt(ctx, r, &q) != nil && !q.overdue && c.finder.ctx.Err() == nil {
+	err := c.attempt(ctx, r, &q)
+	switch _, unsent := errors.AsType[*unsentError](err); {
+	case isAnswer(err) || isForeign(err):
+		c.targets.absolve(r.to)
+		return true
+	case !unsent && !q.overdue && c.finder.ctx.Err() == nil:
 		c.targets.failed(r)
 	}
+	return false
 }
 
 // mayHaveTakenEffect says whether an attempt that ended so may have done its

@@ -97,7 +97,9 @@ const handshakeTime = 5 * time.Second
 
 // dialTLS dials with a config that is its own.
 func dialTLS(ctx context.Context, d *dial.Dialer, addr string, config *tls.Config) (net.Conn, error) {
-	under, err := d.DialContext(ctx, "tcp", addr)
+	dialing, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	under, err := d.DialContext(dialing, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}

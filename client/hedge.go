@@ -67,7 +67,14 @@ func (h *hedge) Late() (again time.Duration, under context.Context) {
 	if heard := time.Duration(h.r.heard.Load()); h.q.wait > 0 && !h.probed && (heard <= h.sent || now-heard > lookAgain) {
 		h.probed = true
 		within := linkTime + h.r.patience()
-		go h.c.probe(h.r, within)
+		if c, r := h.c, h.r; r.probed.CompareAndSwap(false, true) { // one probe for all the calls that wait there
+			go func() {
+				if c.probe(r, within) {
+					r.heard.Store(int64(c.clock.now()))
+				}
+				r.probed.Store(false)
+			}()
+		}
 		return min(again, within+hedgeAfter), nil
 	}
 	return min(again, lookAgain), nil

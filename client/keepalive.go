@@ -22,6 +22,7 @@ type keeper struct {
 	stopped chan struct{}      // closed when run has ended
 	epoch   atomic.Uint64      // of the master that answered last
 	ack     uint64             // the highest event seen; of run's goroutine only
+	overdue bool               // the last answer was late at a master that answers others; likewise
 	poll    poll
 }
 
@@ -145,13 +146,14 @@ func (k *keeper) ask(ctx context.Context, failures int, r *route) (news bool, ne
 	if r == nil {
 		r = c.calls.targets.pick() // there is one: the session was opened there
 	}
-	q.late = k.answerTime(r, wait, failures)
+	q.late, q.overdue = k.answerTime(r, wait, failures), k.overdue
 	sent := c.clock.now()
 	if failures > 0 && k.isUrgent() && !r.alive(sent, q.late) {
 		err = c.calls.allAtOnce(ctx, r, &q)
 	} else if err = c.calls.attempt(ctx, r, &q); err != nil && ctx.Err() == nil {
 		_, next = c.calls.judge(ctx, r, &q, err)
 	}
+	k.overdue = q.overdue
 	switch {
 	case err == nil:
 		return k.renewed(sent, &answer), nil, nil

@@ -22,7 +22,8 @@ const (
 type route struct {
 	to      *endpoint
 	forward bool
-	heard   atomic.Int64 // clock when a master last answered this way; 0 for never
+	heard   atomic.Int64 // clock when a master last answered this way, or a probe; 0 for never
+	probed  atomic.Bool  // a probe is under way, see hedge
 	took    atomic.Int64 // time that it took for an answer that it gave at once
 }
 
@@ -57,7 +58,7 @@ type targets struct {
 	known   atomic.Pointer[known]
 	current atomic.Pointer[route] // nil while none is known
 	// probe asks an endpoint whether it answers within a time; nil in tests.
-	probe    func(*route, time.Duration)
+	probe    func(*route, time.Duration) bool
 	punished atomic.Int32 // penalties that are not over, read without the mutex
 	barren   atomic.Int32 // answers of no use since the last one that was of use
 

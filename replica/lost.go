@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,12 +16,16 @@ func (r *Replica) applied() uint64 { return r.fsm.current.Load().Index }
 const CureLostChanges = "the data directory of another member was put back as it was some time ago, or its disk forgot; " +
 	`keep every directory as it is, and see "When acknowledged changes are lost" in docs/operations.md`
 
-// lost ends this replica, which knows of committed entries that its master lacks: if it
-// followed, it would remove the last copy of them. Until it ends it tells the master.
+// lost ends this replica, which knows of committed entries that its master lacks. If it
+// followed, now or after a start, it would remove the last copy of them. Before it ends it
+// refuses what the master sends, so the master can report it.
 func (r *Replica) lost(why error) {
 	err := fmt.Errorf("%w; %s", why, CureLostChanges)
 	if !r.lacking.CompareAndSwap(nil, &err) {
 		return
+	}
+	if r.stores.Quarantine != nil {
+		err = errors.Join(err, r.stores.Quarantine(err.Error()))
 	}
 	r.opts.Logger.Error().Err(err).Msg("the cell has lost acknowledged changes; this replica does not follow its master")
 	time.AfterFunc(r.opts.HeartbeatTimeout, func() { r.fail(err) })

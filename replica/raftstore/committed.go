@@ -15,7 +15,8 @@ import (
 //
 // Each entry of a leader notes up to which entry the leader had applied all (Note). So a
 // log shows what was committed also after a restart. A note lags behind by one entry: a
-// master in office writes one every quarter of its lease.
+// master in office writes one every quarter of its lease. A snapshot that goes further than
+// all notes may lack entries all the same: it does not show from which log it is.
 
 // Note is what a leader notes in an entry: up to which entry it has applied all.
 func Note(applied uint64) []byte { return binary.AppendUvarint(nil, applied) }
@@ -38,14 +39,15 @@ func (s *logStore) learn(logs ...*raft.Log) {
 	}
 }
 
-// recall looks for the last note of a log. Those before it note less.
+// recall looks for the last note of a log. Those before it note less. A log of an earlier
+// release has none.
 func (s *logStore) recall(log raft.LogStore) error {
 	first, err := log.FirstIndex()
 	if err != nil || first == 0 {
 		return err
 	}
 	last, err := log.LastIndex()
-	for index := last; err == nil && index >= first && s.committed.Load() == 0; index-- {
+	for index := last; err == nil && index >= first && last-index < CacheSize && s.committed.Load() == 0; index-- {
 		var l raft.Log
 		if err = log.GetLog(index, &l); err == nil {
 			s.learn(&l)
@@ -71,7 +73,26 @@ func (s *logStore) keeps(from, to, committed uint64) error {
 	if err := s.GetLog(from, &own); err != nil {
 		return err
 	}
-	err = fmt.Errorf("%w: entry %d, of term %d, differs there, and all up to entry %d were committed", ErrLostChanges, from, own.Term, committed)
+	return s.loses(&own, committed)
+}
+
+func (s *logStore) loses(own *raft.Log, committed uint64) error {
+	err := fmt.Errorf("%w: entry %d, of term %d, differs there, and all up to entry %d were committed", ErrLostChanges, own.Index, own.Term, committed)
 	s.lost(err)
 	return err
+}
+
+// agrees refuses a leader's snapshot that ends with another entry than this log, where
+// that is known to be committed. Up to the latest own snapshot the log may have entries
+// that never were.
+func (s *logStore) agrees(index, term uint64) error {
+	committed := max(s.committed.Load(), s.applied())
+	if index <= s.snapshot.Load() || index > committed {
+		return nil
+	}
+	var own raft.Log
+	if s.LogStore.GetLog(index, &own) != nil || own.Term == term {
+		return nil
+	}
+	return s.loses(&own, committed)
 }

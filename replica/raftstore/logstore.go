@@ -107,6 +107,9 @@ func (s *logStore) look(log raft.LogStore) error {
 	case err != nil && !errors.Is(err, raft.ErrLogNotFound):
 		return err
 	}
+	if committed := s.committed.Load(); committed > end.Index {
+		return fmt.Errorf("%w: snapshot %s differs from the log, of which all up to entry %d were committed", ErrLostChanges, metas[0].ID, committed)
+	}
 	if err := discardAll(log, log.DeleteRange); err != nil {
 		return fmt.Errorf("discard the log, which disagrees with snapshot %s: %w", metas[0].ID, err)
 	}

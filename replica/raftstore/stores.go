@@ -61,15 +61,19 @@ func New(under datadir.Stores, o Options) (*Stores, error) {
 		return nil, err
 	}
 	logs := &logStore{LogStore: cached, snapshots: under.Snapshots, leading: o.Leading, promises: o.Promises, clock: o.Clock, fail: o.Fail, applied: o.Applied, lost: o.Lost}
-	if err := logs.look(under.Logs); err != nil {
+	if err := logs.recall(under.Logs); err != nil {
 		return nil, err
 	}
-	if err := logs.recall(under.Logs); err != nil {
+	if err := logs.look(under.Logs); err != nil {
 		return nil, err
 	}
 	votes := &voteStore{StableStore: under.Votes, waitDurable: async.waitAll, fail: o.Fail}
 	return &Stores{Logs: logs, Votes: votes, Snapshots: forwardOnly{under.Snapshots, logs, async.waitStored}, async: async, logs: logs}, nil
 }
+
+// Agrees is nil unless a leader's snapshot ends with another entry than this log, where
+// that is known to be committed: the error is ErrLostChanges then.
+func (s *Stores) Agrees(index, term uint64) error { return s.logs.agrees(index, term) }
 
 // WaitCommitted waits until an entry that the library takes for committed is: it is
 // on this replica's disk, or on those of a majority without it. The error is the

@@ -91,6 +91,9 @@ func (a *acknowledged) took(id raft.ServerID, term, index uint64) {
 	more := false
 	if term == a.term {
 		a.count[id]++
+		if index > 0 {
+			delete(a.refuse, id)
+		}
 		if more = index > a.upTo[id]; more {
 			a.upTo[id] = index
 		}

@@ -46,9 +46,10 @@ type Options struct {
 	// Forgot is told, once for each, of a follower that has lost what it had
 	// acknowledged.
 	Forgot func(id raft.ServerID, why error)
-	// Refuse is why no entry is taken, nil while they are (raftstore.ErrLostChanges). It may
-	// be left out.
+	// Refuse is why no entry and no snapshot is taken, nil while they are, and Agrees why a
+	// snapshot is not that ends with an entry (raftstore.ErrLostChanges). They may be left out.
 	Refuse func() error
+	Agrees func(index, term uint64) error
 	// Refused is told, once for each in a term, of a follower that refuses so.
 	Refused func(id raft.ServerID, why error)
 	// Sent is told what became of each snapshot that was sent to a follower that

@@ -46,14 +46,16 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 			}
 			switch q := m.Command.(type) {
 			case *raft.AppendEntriesRequest:
-				if t.opts.Refuse != nil {
-					if err := t.opts.Refuse(); err != nil {
-						refuse(m, err)
-						continue
-					}
+				if err := t.refused(); err != nil {
+					refuse(m, err)
+					continue
 				}
 				t.opts.Heard(q.Term, q.LeaderCommitIndex, len(q.Entries) < MaxAppendEntries)
 			case *raft.InstallSnapshotRequest:
+				if err := t.disagrees(q); err != nil {
+					go refuse(m, err)
+					continue
+				}
 				if !t.install(m, q, quit) {
 					return
 				}
@@ -81,6 +83,23 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 			return
 		}
 	}
+}
+
+// refused is why no entry is taken; nil while they are.
+func (t Transport) refused() error {
+	if t.opts.Refuse == nil {
+		return nil
+	}
+	return t.opts.Refuse()
+}
+
+// disagrees is why a snapshot is not taken; nil where it is.
+func (t Transport) disagrees(q *raft.InstallSnapshotRequest) error {
+	err := t.refused()
+	if err == nil && t.opts.Agrees != nil {
+		err = t.opts.Agrees(q.LastLogIndex, q.LastLogTerm)
+	}
+	return err
 }
 
 // stepDown has a library that is stuck as a candidate follow nobody, and reports

@@ -46,11 +46,7 @@ func (y *annals) revision() uint64 { return uint64(len(y.events) - 1) }
 // take takes in what an entry has changed.
 func (y *annals) take(after *state.State, out state.Outcome) {
 	y.touched = nil
-	for _, c := range out.Changes {
-		if c, ok := c.(state.Answered); ok {
-			y.answered(after.Index, c)
-		}
-	}
+	y.answered(after.Index, out.Changes)
 	for _, c := range out.Changes {
 		y.note(after.Index, c)
 		if h, ok := y.happened(after.Index, c); ok {
@@ -84,6 +80,8 @@ func (y *annals) note(index uint64, c state.Change) {
 		y.held[c.Hold.Token] = true
 	case state.Released:
 		delete(y.held, c.Hold.Token)
+	case state.Answered:
+		y.keyed[c.Session]++
 	case state.FileChanged:
 		y.written(index, c.File)
 	case state.FileDeleted:
@@ -94,18 +92,25 @@ func (y *annals) note(index uint64, c state.Change) {
 // keysKept is how many keyed calls a session remembers (guarantee 35).
 const keysKept = 128
 
-// answered: a keyed call took effect. A copy of it does so again only if its key may be
+// answered: keyed calls took effect. A copy of one does so again only if its key may be
 // forgotten.
-func (y *annals) answered(index uint64, c state.Answered) {
-	y.keyed[c.Session]++
-	call, n := [2]string{c.Session, c.Answer.Key}, y.keyed[c.Session]
-	switch before, again := y.answers[call]; {
-	case again && n-before <= keysKept:
-		y.w.fail("entry %d: the call with key %q of session %s takes effect again, %d keyed calls later", index, c.Answer.Key, c.Session, n-before)
-	case again:
-		y.late++
+func (y *annals) answered(index uint64, all []state.Change) {
+	here := map[string]int{} // by session: those of this entry so far
+	for _, c := range all {
+		c, ok := c.(state.Answered)
+		if !ok {
+			continue
+		}
+		here[c.Session]++
+		call, n := [2]string{c.Session, c.Answer.Key}, y.keyed[c.Session]+here[c.Session]
+		switch before, again := y.answers[call]; {
+		case again && n-before <= keysKept:
+			y.w.fail("entry %d: the call with key %q of session %s takes effect again, %d keyed calls later", index, c.Answer.Key, c.Session, n-before)
+		case again:
+			y.late++
+		}
+		y.answers[call] = n
 	}
-	y.answers[call] = n
 }
 
 // orphans: the files of a session end with it, in one entry.
