@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	_ "github.com/stoutlock/stout/internal/bubbles"
 )
 
 // disk is a Sink that can be full, or hang.

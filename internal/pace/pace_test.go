@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	_ "github.com/stoutlock/stout/internal/bubbles"
 )
 
 // slowWriter takes a time for each piece.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	_ "github.com/stoutlock/stout/internal/bubbles"
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
