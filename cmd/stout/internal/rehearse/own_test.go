@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/stoutlock/stout/internal/bubbles"
 	"github.com/stoutlock/stout/client"
+	_ "github.com/stoutlock/stout/internal/bubbles"
 	"github.com/stoutlock/stout/lockapi"
 )
 
