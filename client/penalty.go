@@ -2,11 +2,11 @@ package client
 
 import "time"
 
-// penalty is what an endpoint has that failed: other ways are preferred until it
+// penalty makes the client prefer other endpoints to one that failed, until it
 // has answered.
 //
-// That a replica names it as the master is no reason to go back: the link to it
-// may be dead while the replicas' own are well. It is probed in the background,
+// A replica may still name it as the master. The client does not go back for that: the
+// link to it may be dead while the replicas' own are well. It is probed in the background,
 // and the probes are further apart the more often it fails. A penalty that is
 // over is kept for mostPenalty, so that a link on which some answers come and
 // others do not is left alone for longer and longer.
@@ -80,7 +80,7 @@ func (t *targets) passesOver(e *endpoint) bool {
 	return true
 }
 
-// isPunished is passesOver without the mutex.
+// isPunished takes the mutex and returns passesOver.
 func (t *targets) isPunished(e *endpoint) bool {
 	if t.punished.Load() == 0 {
 		return false

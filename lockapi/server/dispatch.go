@@ -72,7 +72,7 @@ func (x *exchange) search(t task, follow bool, try func(at Location) error) erro
 			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica is stopping; send the call to another one, such as the master %s at %s", at.ID, at.URL)
 		}
 		if follow && x.isCutOff(at) {
-			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica hears master %s, and its calls to it get no answer; send the call to another one", at.ID)
+			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica gets heartbeats from master %s, but no answers to calls; send the call to another one", at.ID)
 		}
 		began := time.Now()
 		err = try(at)
