@@ -97,6 +97,7 @@ func TestRaces(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { time.Sleep(time.Minute) }) // for what is on its way
+			t.Cleanup(func() { _ = c.Close() })
 			w := &watcher{}
 			sessions := []*Session{open(t, c), open(t, c)}
 			done := make(chan bool, len(sessions))
