@@ -32,16 +32,18 @@ func loseMasters(t *testing.T, c *cell.Cell, between func()) {
 	c.Ready(t)
 }
 
-// TestElectionOverMasters: over masters that are killed and cut off, and leaders
-// whose lock or session is taken away, one leads at a time, with a token that
-// grows.
+// TestElectionOverMasters: over masters that are killed and cut off, one leads
+// at a time, with a token that grows. An operator takes the lock and then the
+// session of a leader: the next one leads, beside the old one until that has
+// been notified.
 func TestElectionOverMasters(t *testing.T) {
 	t.Parallel()
 	c := cell.New(t, cell.Options{Args: calm, Network: true})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	const path = "/leader"
-	var leading atomic.Int32
+	var leading, most atomic.Int32
+	most.Store(1)
 	terms := make(chan *recipe.Leadership)
 	var candidates sync.WaitGroup
 	for range 3 {
@@ -50,8 +52,8 @@ func TestElectionOverMasters(t *testing.T) {
 		candidates.Go(func() {
 			err := recipe.Lead(ctx, sdk, path, []byte("here"), recipe.Callbacks{Started: func(ctx context.Context, l *recipe.Leadership) error {
 				defer leading.Add(-1)
-				if leading.Add(1) > 1 {
-					t.Error("two lead at a time")
+				if n := leading.Add(1); n > most.Load() {
+					t.Errorf("%d lead at a time", n)
 				}
 				select {
 				case terms <- l:
@@ -82,18 +84,29 @@ func TestElectionOverMasters(t *testing.T) {
 	}
 	operator, err := client.New(c.URLs()...)
 	must(t, err)
-	first := next()
-	loseMasters(t, c, func() {
+	taken := func(take func(holder string) error) {
+		t.Helper()
 		lock, err := operator.ReadLock(cell.Bounded(t), path)
 		must(t, err)
-		_, err = operator.Release(cell.Bounded(t), path, lock.Holders[0].Session, first.Handle(), first.Token())
-		must(t, err)
+		most.Store(2)
+		must(t, take(lock.Holders[0].Session))
 		next()
+		must(t, cell.Wait(cell.Bounded(t), "the old leader has stopped", func(context.Context) error {
+			if n := leading.Load(); n > 1 {
+				return fmt.Errorf("%d lead", n)
+			}
+			return nil
+		}))
+		most.Store(1)
+	}
+	first := next()
+	loseMasters(t, c, func() {
+		taken(func(holder string) error {
+			_, err := operator.Release(cell.Bounded(t), path, holder, first.Handle(), first.Token())
+			return err
+		})
 	})
-	lock, err := operator.ReadLock(cell.Bounded(t), path)
-	must(t, err)
-	must(t, operator.KillSession(cell.Bounded(t), lock.Holders[0].Session))
-	next()
+	taken(func(holder string) error { return operator.KillSession(cell.Bounded(t), holder) })
 	stop()
 	candidates.Wait()
 }
