@@ -177,26 +177,6 @@ func TestTransferIsSentOnce(t *testing.T) {
 	})
 }
 
-// Silence is not sent again, either: the next master would fall silent, too.
-func TestSilenceIsSentOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
-		if got, err := c.Silence(t.Context(), 2*time.Second); err != nil || got.Master != "r1" || got.ForMS != 2000 {
-			t.Fatalf("silence: %+v, %v", got, err)
-		}
-		for _, d := range []time.Duration{0, 999 * time.Millisecond, 30001 * time.Millisecond} {
-			_, err := c.Silence(t.Context(), d)
-			wantErr(t, err, ErrInvalidArgument)
-		}
-		f.set(func() { f.drop = func(*http.Request) bool { return true } })
-		before := f.count(isMethod(http.MethodPost))
-		_, err := c.Silence(t.Context(), time.Second)
-		wantErr(t, err, ErrOutcomeUnknown)
-		if n := f.count(isMethod(http.MethodPost)) - before; n != 1 {
-			t.Errorf("the silence was sent %d times", n)
-		}
-	})
-}
-
 func TestReads(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeCell, c *Client) {
 		s := open(t, c, WithName("reader"), WithMeta(map[string]string{"pid": "8"}))

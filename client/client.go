@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -162,30 +161,6 @@ func (c *Client) Transfer(ctx context.Context, to string) (out lockapi.Transferr
 		method: http.MethodPost, path: lockapi.RouteTransfer, out: &out, once: true,
 		body: encode(lockapi.TransferRequest{To: to}), late: transferTime,
 		check: verifyTransferred, want: wanted{master: to},
-	}
-	err = c.calls.do(ctx, &q)
-	return out, err
-}
-
-// Silence has the master fall silent for a while, as one that hangs, so that it can be
-// rehearsed what becomes of the cell then; see the API's route /v1/cell/silence. It
-// is sent once: where its outcome is unknown the error says so.
-//
-// Errors: ErrUnsafe where the others that are well would be no majority,
-// ErrInvalidArgument for less than 1 s or more than 30 s.
-func (c *Client) Silence(ctx context.Context, d time.Duration) (out lockapi.Silenced, err error) {
-	req := lockapi.SilenceRequest{ForMS: d.Milliseconds()}
-	if err := req.Validate(); err != nil {
-		return out, err
-	}
-	q := call{
-		method: http.MethodPost, path: lockapi.RouteSilence, out: &out, once: true, body: encode(req), late: transferTime,
-		check: func(*call) string {
-			if out.Master == "" || out.ForMS != req.ForMS {
-				return fmt.Sprintf("a silence of %q for %d ms", lockapi.Clip(out.Master), out.ForMS)
-			}
-			return ""
-		},
 	}
 	err = c.calls.do(ctx, &q)
 	return out, err

@@ -388,12 +388,6 @@ func (f *fakeCell) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		reply(w, 200, lockapi.Replica{ID: req.URL.Host, Role: lockapi.RoleReplica})
 	case path == lockapi.RouteTransfer:
 		f.transfer(w, req)
-	case path == lockapi.RouteSilence:
-		var in lockapi.SilenceRequest
-		if err := json.NewDecoder(req.Body).Decode(&in); err != nil {
-			panic(err)
-		}
-		reply(w, 200, lockapi.Silenced{Master: f.master, ForMS: in.ForMS})
 	case path == lockapi.RouteBackup:
 		f.backup(w)
 	default:

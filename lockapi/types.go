@@ -31,7 +31,6 @@ const (
 	RouteJoin       = "/v1/join"
 	RouteTransfer   = "/v1/cell/transfer"
 	RouteURLs       = "/v1/cell/urls"
-	RouteSilence    = "/v1/cell/silence"
 	RouteOpenAPI    = "/v1/openapi.yaml"
 	RouteLive       = "/livez"
 	RouteReady      = "/readyz"
@@ -407,34 +406,6 @@ type TransferRequest struct {
 // Transferred names the master after a transfer.
 type Transferred struct {
 	Master string `json:"master"`
-}
-
-// SilenceRequest has the master fall silent for a while, as one that hangs. Start
-// from NewSilenceRequest, which holds the default.
-type SilenceRequest struct {
-	ForMS int64 `json:"for_ms"`
-}
-
-// Bounds of a silence.
-const (
-	DefaultSilenceMS = 5_000
-	MinSilenceMS     = 1_000
-	MaxSilenceMS     = 30_000
-)
-
-// NewSilenceRequest is a request with every default in place.
-func NewSilenceRequest() SilenceRequest { return SilenceRequest{ForMS: DefaultSilenceMS} }
-
-// Validate reports the first field that is out of bounds as an
-// invalid_argument, or nil.
-func (r *SilenceRequest) Validate() error {
-	return within("for_ms", r.ForMS, MinSilenceMS, MaxSilenceMS)
-}
-
-// Silenced names the master that has fallen silent.
-type Silenced struct {
-	Master string `json:"master"`
-	ForMS  int64  `json:"for_ms"`
 }
 
 // ValidateKey reports what is wrong with an idempotency key, or nil.

@@ -31,7 +31,6 @@ func (l *instantLog) Events() *events.Ring          { return nil }
 func (l *instantLog) AsOf() (time.Duration, bool)            { return 0, true }
 func (l *instantLog) PromisedBefore(uint64) time.Duration    { return 0 }
 func (l *instantLog) Due() (state.Command, bool)             { return state.Command{}, false }
-func (l *instantLog) Silence(time.Duration)                  {}
 func (l *instantLog) Transfer(context.Context, string) error { return nil }
 
 func (l *instantLog) Submit(b state.Batch) func() (*state.Outcome, error) {

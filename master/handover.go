@@ -189,7 +189,7 @@ func (m *Master) votes(id, directory string) bool {
 func (m *Master) beginHandover() (o *office, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.handing || m.isSilent() {
+	if m.handing {
 		return nil, false
 	}
 	m.handing = true
@@ -250,9 +250,7 @@ func (m *Master) successor(ctx context.Context, before uint64) (lockapi.Transfer
 // is unknown.
 func (m *Master) Close(ctx context.Context) error {
 	m.mu.Lock()
-	if m.closing = true; m.silence != nil {
-		m.silence.Stop()
-	}
+	m.closing = true
 	m.mu.Unlock()
 	o, _ := m.beginHandover()
 	switch {

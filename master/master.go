@@ -46,8 +46,6 @@ type Master struct {
 	changed chan struct{} // closed and replaced when office changes
 	handing bool          // mastership is being given up: open no office
 	closing bool          // and none after that: this replica is stopping
-	silent  time.Duration // nor before the clock says this: the replica is silent; 0 = it is not
-	silence *time.Timer   // looks whether that is over; nil before the first silence
 
 	stop context.CancelFunc
 	done chan struct{}
@@ -172,7 +170,7 @@ func (m *Master) officeChanged() <-chan struct{} {
 func (m *Master) mayOpen() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !m.handing && !m.closing && !m.isSilent()
+	return !m.handing && !m.closing
 }
 
 // inOffice is the present office, or nil where this replica is not the master
@@ -180,7 +178,7 @@ func (m *Master) mayOpen() bool {
 func (m *Master) inOffice() *office {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.office == nil || m.handing || m.isSilent() {
+	if m.office == nil || m.handing {
 		return nil
 	}
 	select {

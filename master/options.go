@@ -43,9 +43,6 @@ type Log interface {
 	PromisedBefore(term uint64) time.Duration
 	// Transfer makes another replica the leader; any where to is empty.
 	Transfer(ctx context.Context, to string) error
-	// Silence cuts this replica's log off from the others for so long: nothing of it
-	// is sent, and nothing that they send gets to it.
-	Silence(d time.Duration)
 }
 
 // Membership is what a master shows of its cell. *replica.Replica is one.

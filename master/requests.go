@@ -116,12 +116,6 @@ type TransferRequest struct {
 	To     string // a replica's id; empty for any
 }
 
-// SilenceRequest asks the master to fall silent.
-type SilenceRequest struct {
-	Caller Caller
-	lockapi.SilenceRequest
-}
-
 // Read is who asks and how. A stale read is answered from this replica's own
 // state, master or not; any other is linearizable.
 type Read struct {

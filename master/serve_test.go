@@ -197,10 +197,6 @@ var calls = map[string][]leaving{
 			return second(h.m.Transfer(withoutEnd, TransferRequest{Caller: by, To: "r9"}))
 		}},
 	},
-	"Silence": {{lockapi.CodeUnsafe, func(h *heldCell, by Caller) error {
-		h.set(func(f *fakeConf) { f.deaf = map[string]bool{"r2": true, "r3": true} })
-		return second(h.m.Silence(withoutEnd, SilenceRequest{Caller: by, SilenceRequest: lockapi.SilenceRequest{ForMS: 1000}}))
-	}}},
 
 	"Session": {
 		{"", func(h *heldCell, by Caller) error {

@@ -203,13 +203,8 @@ func (r *Replica) noteSnapshot() (known bool) {
 	return true
 }
 
-// hears reports whether this replica leads, or has heard of a leader lately. While
-// it is to be silent it is none that the cell could go on with, whatever it was a
-// moment ago: another master must not be told to be silent as well.
+// hears reports whether this replica leads, or has heard of a leader lately.
 func (r *Replica) hears() bool {
-	if r.silenced() != nil {
-		return false
-	}
 	if r.raft.State() == raft.Leader {
 		return true
 	}

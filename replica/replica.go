@@ -44,9 +44,8 @@ type Replica struct {
 
 	notingSnapshot sync.Mutex
 
-	progress    atomic.Uint64         // bytes of snapshots, written and read
-	silentUntil atomic.Int64          // by the clock; see Silence
-	lacking     atomic.Pointer[error] // see lost
+	progress atomic.Uint64         // bytes of snapshots, written and read
+	lacking  atomic.Pointer[error] // see lost
 
 	failOnce sync.Once
 	failed   chan error
@@ -153,7 +152,7 @@ func (r *Replica) correct() (err error) {
 	r.opts.Progress.Add("disk", r.disk.WritingFor)
 	r.fsm.waitCommitted, r.fsm.landed = r.disk.WaitCommitted, r.disk.Landed
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
-		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, Silent: r.silenced, Clings: r.clingsAsCandidate,
+		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, Clings: r.clingsAsCandidate,
 		Told: r.fsm.telling.upTo, Acknowledged: r.disk.Acknowledged, Heard: r.fsm.telling.hear, Forgot: r.tellForgotten,
 		Refuse: r.lostChanges, Agrees: r.disk.Agrees, Refused: r.tellLost, Sent: r.snapshots.sent,
 	})

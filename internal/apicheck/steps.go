@@ -159,11 +159,6 @@ var StreamSteps = []Step{
 	{Name: "the same as JSON", Method: "GET", Path: "/v1/events?after=${revision}&prefix=/apicheck/&content=true&wait_ms=5000", Status: 200},
 }
 
-// SilenceSteps are the last: the cell is without a master for a while then.
-var SilenceSteps = []Step{
-	{Name: "silence the master", Method: "POST", Path: "/v1/cell/silence", Body: `{"for_ms":1000}`, Status: 200},
-}
-
 // Run takes the steps against the server at base, through the checker.
 func Run(t *testing.T, c *Checker, base string, steps []Step) {
 	t.Helper()

@@ -252,12 +252,6 @@ func (n *Node) Transfer(_ context.Context, to string) error {
 	return nil
 }
 
-// Silence cuts the node off for d.
-func (n *Node) Silence(d time.Duration) {
-	n.c.Cut(n, true)
-	time.AfterFunc(d, func() { n.c.Cut(n, false) })
-}
-
 // ahead reports whether n's log is more up to date than other's, as Raft has
 // it.
 func (n *Node) ahead(other *Node) bool {

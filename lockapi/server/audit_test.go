@@ -206,7 +206,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 			want = "always"
 		case method == http.MethodGet, strings.HasSuffix(template, "/keepalive"):
 			want = "never"
-		case strings.HasPrefix(template, "/v1/access/"), strings.HasPrefix(template, lockapi.RouteMembers), template == lockapi.RouteTransfer, template == lockapi.RouteSilence:
+		case strings.HasPrefix(template, "/v1/access/"), strings.HasPrefix(template, lockapi.RouteMembers), template == lockapi.RouteTransfer:
 			want = "always"
 		case r == "DELETE /v1/sessions/{id}", r == "DELETE /v1/locks/{path}":
 			want = "if others"

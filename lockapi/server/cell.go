@@ -281,15 +281,3 @@ func transfer(x *exchange) error {
 		return http.StatusOK, t, err
 	}})
 }
-
-func silence(x *exchange) error {
-	req := master.SilenceRequest{SilenceRequest: lockapi.NewSilenceRequest()}
-	if err := x.request(&req.SilenceRequest); err != nil {
-		return err
-	}
-	req.Caller = x.caller()
-	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
-		s, err := x.master.Silence(ctx, req)
-		return http.StatusOK, s, err
-	}})
-}

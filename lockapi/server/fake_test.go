@@ -525,14 +525,6 @@ func (f *fakeMaster) Transfer(ctx context.Context, req master.TransferRequest) (
 	return lockapi.Transferred{Master: req.To}, nil
 }
 
-func (f *fakeMaster) Silence(ctx context.Context, req master.SilenceRequest) (lockapi.Silenced, error) {
-	if err := f.enter(ctx, fmt.Sprintf("silence %d", req.ForMS), false); err != nil {
-		return lockapi.Silenced{}, err
-	}
-	defer f.mu.Unlock()
-	return lockapi.Silenced{Master: "r1", ForMS: req.ForMS}, nil
-}
-
 func (f *fakeMaster) Hangs() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

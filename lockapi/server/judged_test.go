@@ -75,7 +75,6 @@ var decisions = map[string][]judged{
 	"GET /v1/cell":                   {{"/v1/cell", "", and("observer")}, {"/v1/cell", "", and("observer")}},
 	"GET /v1/cell/urls":              {{"/v1/cell/urls", "", known}, {"/v1/cell/urls?consistency=stale", "", known}},
 	"POST /v1/cell/transfer":         {{"/v1/cell/transfer", `{"to":"r9"}`, operators}},
-	"POST /v1/cell/silence":          {{"/v1/cell/silence", `{"for_ms":1000}`, operators}},
 	"GET /v1/backup":                 {{"/v1/backup", "", operators}},
 	"GET /v1/replica":                {{"/v1/replica", "", and("observer")}},
 	"GET /v1/members":                {{"/v1/members", "", and("observer")}, {"/v1/members?consistency=stale", "", and("observer")}},

@@ -147,8 +147,6 @@ type Observer interface {
 	Backup(ctx context.Context, r master.Read) (master.Backup, error)
 	// Transfer hands mastership to another replica.
 	Transfer(ctx context.Context, req master.TransferRequest) (lockapi.Transferred, error)
-	// Silence has the master fall silent for a while.
-	Silence(ctx context.Context, req master.SilenceRequest) (lockapi.Silenced, error)
 	// Ready is nil while this replica is the master, or hears of one and answers stale
 	// reads; else the reason why it is not ready.
 	Ready() error

@@ -212,8 +212,6 @@ func (o *outcome) promised() (status int, body any) {
 		return http.StatusOK, &lockapi.URLs{}
 	case "POST " + lockapi.RouteTransfer:
 		return http.StatusOK, &lockapi.Transferred{}
-	case "POST " + lockapi.RouteSilence:
-		return http.StatusOK, &lockapi.Silenced{}
 	case "POST " + lockapi.RouteMembers:
 		return http.StatusAccepted, &lockapi.MemberChange{}
 	case "GET " + lockapi.RouteJoin:

@@ -92,7 +92,6 @@ var routes = table{
 	{method: http.MethodGet, template: lockapi.RouteURLs, pattern: lockapi.RouteURLs, asks: master.Known, handle: listURLs,
 		params: []param{paramConsistency}},
 	{method: http.MethodPost, template: lockapi.RouteTransfer, pattern: lockapi.RouteTransfer, asks: master.Operate, audits: always, handle: transfer},
-	{method: http.MethodPost, template: lockapi.RouteSilence, pattern: lockapi.RouteSilence, asks: master.Operate, audits: always, handle: silence},
 	{method: http.MethodGet, template: lockapi.RouteBackup, pattern: lockapi.RouteBackup, asks: master.Operate, audits: always, handle: readBackup},
 	{method: http.MethodGet, template: lockapi.RouteReplica, pattern: lockapi.RouteReplica, asks: master.Observe, local: true, peers: true, handle: readReplica},
 	{method: http.MethodGet, template: lockapi.RouteMembers, pattern: lockapi.RouteMembers, asks: master.Observe, handle: listMembers,

@@ -28,9 +28,6 @@ type Options struct {
 	Leads   func(term uint64) bool
 	// Mute is why nothing is sent to followers, nil while it is.
 	Mute func() error
-	// Silent is why no message of any kind is sent, and none that arrives is handed
-	// on; nil while they are. It may be left out.
-	Silent func() error
 	// Clings reports whether the library campaigns and knows a leader all the same,
 	// and its term. It may be left out. See Pass.
 	Clings func() (term uint64, clings bool)
@@ -176,36 +173,19 @@ func IsBroken(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// silent is why nothing is sent or handed on; nil while that is.
-func (t Transport) silent() error {
-	if t.opts.Silent == nil {
-		return nil
-	}
-	return t.opts.Silent()
-}
-
 // RequestVote asks for a vote.
 func (t Transport) RequestVote(id raft.ServerID, target raft.ServerAddress, q *raft.RequestVoteRequest, r *raft.RequestVoteResponse) error {
-	if err := t.silent(); err != nil {
-		return err
-	}
 	faultpoint.Hit(faultpoint.VoteAsk)
 	return t.Wire.RequestVote(id, target, q, r)
 }
 
 // RequestPreVote asks whether a vote would be given.
 func (t Transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, q *raft.RequestPreVoteRequest, r *raft.RequestPreVoteResponse) error {
-	if err := t.silent(); err != nil {
-		return err
-	}
 	return t.Wire.RequestPreVote(id, target, q, r)
 }
 
 // TimeoutNow hands mastership over.
 func (t Transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, q *raft.TimeoutNowRequest, r *raft.TimeoutNowResponse) error {
-	if err := t.silent(); err != nil {
-		return err
-	}
 	if err := t.acks.lost(id); err != nil {
 		return err
 	}
@@ -219,9 +199,6 @@ func (t Transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, q *ra
 // replaced, or stand before a snapshot that was installed since and say nothing
 // any more of what is committed.
 func (t Transport) check(q *raft.AppendEntriesRequest) error {
-	if err := t.silent(); err != nil {
-		return err
-	}
 	if !t.opts.Leads(q.Term) {
 		return fmt.Errorf("this replica does not lead in term %d any more", q.Term)
 	}

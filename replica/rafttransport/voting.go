@@ -40,10 +40,6 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 	for {
 		select {
 		case m := <-from:
-			if err := t.silent(); err != nil {
-				refuse(m, err)
-				continue
-			}
 			switch q := m.Command.(type) {
 			case *raft.AppendEntriesRequest:
 				if err := t.refused(); err != nil {

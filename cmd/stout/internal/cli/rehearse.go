@@ -26,7 +26,7 @@ const rehearsalPath = "/stout-rehearsal"
 // rehearsal is what the flags say.
 type rehearsal struct {
 	to, path     string
-	kill, yes    bool
+	yes          bool
 	lead, settle time.Duration
 }
 
@@ -49,10 +49,6 @@ of it was left when service was back; at each waiter, whether it kept its place.
 Its own lock, waiters and sessions are below ` + rehearsalPath + `, and are gone
 when it ends, also by Ctrl-C.
 
-With --kill-lease the master does not hand over. It falls silent, as one that
-hangs: the others have to notice, elect, and outwait its lease. After some
-seconds it follows again by itself.
-
 It is a no-go, and nothing is changed, unless all members that vote are well and
 close behind, the cell bears one more failure, and no change of members is under
 way. Sessions that may come near their end are named.
@@ -64,7 +60,6 @@ Exit codes: 0 done, and all is as it should be; 1 a no-go, or the cell said no;
 2 wrong usage; 3 the cell has no master; 4 no replica can be reached; 5 done,
 and something was lost, or near it.`,
 		Example: `  stout rehearse failover
-  stout rehearse failover --kill-lease
   stout rehearse failover --to r2 --yes -o json`,
 		Args:              cobra.NoArgs,
 		SuggestFor:        []string{"transfer", "fail-over"},
@@ -74,7 +69,6 @@ and something was lost, or near it.`,
 	flags := failover.Flags()
 	flags.StringVar(&r.to, "to", "", "`id` of the replica that becomes master; else the cell chooses")
 	flags.StringVar(&r.path, "path", rehearsalPath, "have its own locks below this `path`")
-	flags.BoolVar(&r.kill, "kill-lease", false, "have the master fall silent, so that its lease has to run out")
 	flags.BoolVar(&r.yes, "yes", false, "do not ask")
 	flags.DurationVar(&r.lead, "before", rehearse.Lead, "look for this `duration` before")
 	flags.DurationVar(&r.settle, "after", rehearse.Settle, "look for this `duration` after")
@@ -86,9 +80,6 @@ and something was lost, or near it.`,
 func (r *rehearsal) check() error {
 	if err := validPath(r.path + "/x/held"); err != nil {
 		return err
-	}
-	if r.kill && r.to != "" {
-		return usagef("--to and --kill-lease do not go together: who follows a silent master is elected")
 	}
 	for name, d := range map[string]time.Duration{"--before": r.lead, "--after": r.settle} {
 		if d < 500*time.Millisecond || d > 10*time.Minute {
@@ -109,7 +100,7 @@ func (a *app) rehearse(ctx context.Context, r rehearsal) error {
 	}
 	run := rehearse.Rehearsal{
 		Client: a.client, HTTP: a.plainTransport(), Token: a.token, Agent: "stout/" + buildinfo.Version(),
-		Path: r.path, To: r.to, Silence: r.kill, Lead: r.lead, Settle: r.settle,
+		Path: r.path, To: r.to, Lead: r.lead, Settle: r.settle,
 		Doing: func(what string) { a.ui.progress(what, what) },
 	}
 	looking, cancel := a.bounded(ctx)
@@ -164,23 +155,20 @@ func (a *app) runRehearsal(ctx context.Context, run *rehearse.Rehearsal, before 
 	report, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (rehearse.Report, error) { return run.Run(ctx, before) })
 	a.ui.progress("", "")
 	if f, ok := errors.AsType[*failure](err); ok {
-		interrupted(f, report, clean(before.Cell.Master.ID))
+		interrupted(f, report)
 	}
 	return report, err
 }
 
 // interrupted says what a rehearsal leaves that a signal has ended.
-func interrupted(f *failure, report rehearse.Report, old string) {
+func interrupted(f *failure, report rehearse.Report) {
 	f.message = "interrupted; what was its own in the cell is gone"
 	if report.Left != nil {
 		f.message = fmt.Sprintf("interrupted; its own sessions could not be closed (%s), and expire by themselves", safe(report.Left.Error()))
 	}
-	switch {
-	case report.Silent > 0:
-		f.tell("%s was told to be silent, and may be for up to %s more; until it follows again, by itself, the cell bears one failure less", old, human(report.Silent))
-	case report.Changed:
+	if report.Changed {
 		f.tell("the change of master was asked for already")
-	default:
+	} else {
 		f.tell("no change of master was asked for")
 	}
 	f.hint("stout status shows who is master")
@@ -216,10 +204,6 @@ func plan(b *rehearse.Before, concerns []rehearse.Concern) string {
 		to = clean(b.To)
 	}
 	what := fmt.Sprintf("Mastership will be handed over from %s to %s, in good order.", clean(b.Cell.Master.ID), to)
-	if b.Silence {
-		what = fmt.Sprintf("The master %s will fall silent for %s, as one that hangs; the others have to notice, elect one of them, and outwait its lease of %s.",
-			clean(b.Cell.Master.ID), human(b.Quiet()), millis(b.Cell.Lease.TermMS))
-	}
 	text := fmt.Sprintf("Go: all members are well. %s Service may be missed for up to %s; calls wait or fail meanwhile, and %s and their locks stay.",
 		what, human(b.Gap()), plural(len(b.Sessions), "session"))
 	for _, c := range concerns {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/rehearse"
@@ -53,10 +52,9 @@ func TestInterruptedRehearsal(t *testing.T) {
 		"interrupted; what was its own in the cell is gone: no change of master was asked for":                                  {},
 		"interrupted; its own sessions could not be closed (no route), and expire by themselves: no change of master was asked": {Left: errors.New("no route")},
 		"interrupted; what was its own in the cell is gone: the change of master was asked for already":                         {Changed: true},
-		"interrupted; what was its own in the cell is gone: r1 was told to be silent, and may be for up to 4s more":             {Changed: true, Silent: 4 * time.Second},
 	} {
 		var f failure
-		interrupted(&f, r, "r1")
+		interrupted(&f, r)
 		if got := f.message + ": " + strings.Join(f.details, "; "); !strings.HasPrefix(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}

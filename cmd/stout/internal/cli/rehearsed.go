@@ -26,9 +26,6 @@ func (a *app) showRehearsal(r rehearse.Report) {
 		{"waiters", waitersText(r.Waiters)},
 		{"of its own", ownText(r.Own)},
 	}
-	if r.ReturnedMS > 0 {
-		lines = append(lines, [2]string{"came back", fmt.Sprintf("%s, as a follower, %s after it fell silent", clean(r.Before.Master), millis(r.ReturnedMS))})
-	}
 	for _, l := range lines {
 		a.ui.block(p.dim.Render(fmt.Sprintf("%-10s", l[0]))+"  ", fmt.Sprintf("%12s", ""), l[1])
 	}

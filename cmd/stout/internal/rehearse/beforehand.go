@@ -17,7 +17,6 @@ type Before struct {
 	Members  lockapi.Members
 	Sessions []lockapi.SessionState
 	To       string   // who is to be master; empty for any
-	Silence  bool     // the master is to fall silent, rather than to hand over
 	Caller   string   // who asks, where the cell has access control on
 	Lacks    []string // rights that the caller has not, and which it takes
 }
@@ -36,24 +35,9 @@ const (
 	listed = 10
 )
 
-// Gap is for how long service may be missed, at most, if all goes well. A master
-// that hands over needs an election; of one that falls silent the others have to
-// notice (a heartbeat-timeout, two thirds of the lease's term unless it was set),
-// elect, and outwait its lease.
-func (b *Before) Gap() time.Duration {
-	term := time.Duration(b.Cell.Lease.TermMS) * time.Millisecond
-	if b.Silence {
-		return 2 * term
-	}
-	return term
-}
-
-// Quiet is for how long a master is to be silent: for longer than its lease and an
-// election take, so that another is elected, and not for too long: the cell bears
-// one failure less meanwhile.
-func (b *Before) Quiet() time.Duration {
-	return max(lockapi.DefaultSilenceMS*time.Millisecond, 3*time.Duration(b.Cell.Lease.TermMS)*time.Millisecond)
-}
+// Gap is for how long service may be missed, at most, if all goes well: a hand-over
+// needs an election.
+func (b *Before) Gap() time.Duration { return time.Duration(b.Cell.Lease.TermMS) * time.Millisecond }
 
 // Beforehand is what speaks against it, worst first; nothing where all is well.
 func Beforehand(b *Before) []Concern {
@@ -89,9 +73,6 @@ func Beforehand(b *Before) []Concern {
 	}
 	if b.To != "" {
 		out = append(out, b.target()...)
-	}
-	if b.Silence && b.Quiet() > lockapi.MaxSilenceMS*time.Millisecond {
-		no("the term of the lease is %s: a master can't be silent for long enough", time.Duration(b.Cell.Lease.TermMS)*time.Millisecond)
 	}
 	return append(out, b.sessions()...)
 }

@@ -16,15 +16,8 @@ type Office struct {
 	Epoch  uint64 `json:"epoch"`
 }
 
-// Ways to change the master.
-const (
-	ByTransfer = "transfer"
-	BySilence  = "silence"
-)
-
 // Seen is all that was seen. Times are from when the probing began.
 type Seen struct {
-	How           string
 	From, To      Office
 	Change, End   time.Duration
 	Office        time.Duration // when that of To was seen first
@@ -34,8 +27,7 @@ type Seen struct {
 	Ends          map[string]time.Duration
 	Before, After Sighting
 	Own           Own
-	Returned      time.Duration // when the one that was silenced was well again; 0 for never, or where nobody was
-	Notes         []string      // what could not be seen
+	Notes         []string // what could not be seen
 }
 
 // Own is what became of the rehearsal's own session.
@@ -83,7 +75,6 @@ const (
 
 // Report is what came of it.
 type Report struct {
-	How     string  `json:"how"`
 	Before  Office  `json:"before"`
 	After   Office  `json:"after"`
 	Reads   Service `json:"reads"`
@@ -100,30 +91,24 @@ type Report struct {
 	Expired    []Near   `json:"sessions_expired,omitempty"`
 	Holds      Fates    `json:"holds"`
 	Waiters    Fates    `json:"waiters"`
-	ReturnedMS int64    `json:"silenced_back_after_ms,omitempty"`
 	Verdict    string   `json:"verdict"`
 	Why        []string `json:"why,omitempty"`
 
 	// What it leaves: Left is why its own sessions could not be closed. Where it did
-	// not come to its end, Changed says that the change was asked for, and Silent for
-	// how long the old master may yet be silent, at most.
-	Left    error         `json:"-"`
-	Changed bool          `json:"-"`
-	Silent  time.Duration `json:"-"`
+	// not come to its end, Changed says that the change was asked for.
+	Left    error `json:"-"`
+	Changed bool  `json:"-"`
 }
 
 // Judge says what came of it.
 func Judge(s *Seen) Report {
-	r := Report{How: s.How, Before: s.From, After: s.To, Own: s.Own, Verdict: Passed}
+	r := Report{Before: s.From, After: s.To, Own: s.Own, Verdict: Passed}
 	office := s.Office
 	if s.To.Master == "" {
 		office = s.End
 	}
 	r.Reads = ServiceOf(s.Reads, 0, s.Change, office, s.End)
 	r.Writes = ServiceOf(s.Writes, 0, s.Change, office, s.End)
-	if s.Returned > 0 {
-		r.ReturnedMS = (s.Returned - s.Change).Milliseconds()
-	}
 	r.sessions(s)
 	r.holds(s)
 	r.waiters(s)
@@ -267,9 +252,6 @@ func (r *Report) judge(s *Seen) {
 	}
 	if r.Jeopardy > 0 {
 		look("%s may have been in jeopardy: what they held could not be relied upon until service was back", words.Plural(r.Jeopardy, "session"))
-	}
-	if s.How == BySilence && s.Returned == 0 {
-		look("%s was not seen to be well again", s.From.Master)
 	}
 	for _, n := range s.Notes {
 		look("%s", n)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,13 +21,11 @@ type Rehearsal struct {
 	HTTP   http.RoundTripper
 	Token  func(context.Context) (string, error) // nil for none
 	Agent  string
-	Path   string // below which its own locks are
-	To     string // who is to be master; empty for any
-	// Silence has the master fall silent rather than hand over.
-	Silence bool
-	Lead    time.Duration // for how long it looks before
-	Settle  time.Duration // and after
-	Doing   func(string)  // told of what goes on
+	Path   string        // below which its own locks are
+	To     string        // who is to be master; empty for any
+	Lead   time.Duration // for how long it looks before
+	Settle time.Duration // and after
+	Doing  func(string)  // told of what goes on
 
 	changed time.Time // when the change was asked for
 }
@@ -62,7 +59,7 @@ func (r *Rehearsal) Look(ctx context.Context) (*Before, error) {
 
 // glance is Look without the sessions, of which there may be thousands.
 func (r *Rehearsal) glance(ctx context.Context) (b *Before, err error) {
-	b = &Before{To: r.To, Silence: r.Silence}
+	b = &Before{To: r.To}
 	if b.Cell, err = r.Client.Cell(ctx); err == nil && b.Cell.Master != nil {
 		b.Members, err = r.Client.Members(ctx)
 	}
@@ -125,9 +122,6 @@ func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err erro
 		}
 		if err != nil && !r.changed.IsZero() {
 			report.Changed = true
-			if r.Silence {
-				report.Silent = max(0, b.Quiet()-time.Since(r.changed))
-			}
 		}
 	}()
 	if err != nil {
@@ -175,14 +169,11 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 	if reads, writes := p.attempts(); !anyDone(reads) || !anyDone(writes) {
 		return nil, fmt.Errorf("before anything was changed: none of %d reads and %d writes was answered well (%s)", len(reads), len(writes), firstFailure(reads, writes))
 	}
-	s := &Seen{How: ByTransfer, From: Office{b.Cell.Master.ID, b.Cell.Epoch}}
-	if r.Silence {
-		s.How = BySilence
-	}
+	s := &Seen{From: Office{b.Cell.Master.ID, b.Cell.Epoch}}
 	s.Ends, s.Before = w.freeze()
 	s.Change = since()
 	r.Doing("changing the master")
-	if err := r.change(ctx, b); err != nil {
+	if err := r.change(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.awaitOffice(ctx, s, since); err != nil {
@@ -190,9 +181,6 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 	}
 	r.Doing("looking at the cell for another " + r.Settle.String())
 	if err := pause(ctx, r.Settle); err != nil {
-		return nil, err
-	}
-	if err := r.awaitReturn(ctx, b, s, since); err != nil {
 		return nil, err
 	}
 	within, cancel := context.WithTimeout(ctx, lookTime)
@@ -212,14 +200,9 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 }
 
 // change makes the change. Where its outcome is not known, the cell shows it.
-func (r *Rehearsal) change(ctx context.Context, b *Before) error {
-	var err error
+func (r *Rehearsal) change(ctx context.Context) error {
 	r.changed = time.Now()
-	if r.Silence {
-		_, err = r.Client.Silence(ctx, b.Quiet())
-	} else {
-		_, err = r.Client.Transfer(ctx, r.To)
-	}
+	_, err := r.Client.Transfer(ctx, r.To)
 	if err != nil && !errors.Is(err, client.ErrOutcomeUnknown) {
 		return err
 	}
@@ -239,27 +222,6 @@ func (r *Rehearsal) awaitOffice(ctx context.Context, s *Seen, since func() time.
 		_ = pause(within, 20*time.Millisecond)
 	}
 	return ctx.Err() // no office is for Judge to say
-}
-
-// awaitReturn waits until the one that fell silent is well again.
-func (r *Rehearsal) awaitReturn(ctx context.Context, b *Before, s *Seen, since func() time.Duration) error {
-	if !r.Silence || s.To.Master == "" {
-		return nil
-	}
-	r.Doing("waiting for " + s.From.Master + " to be well again")
-	within, cancel := context.WithTimeout(ctx, b.Quiet()+officeTime)
-	defer cancel()
-	for within.Err() == nil {
-		members, err := r.Client.Members(within)
-		if err == nil && slices.ContainsFunc(members.Members, func(m lockapi.Member) bool {
-			return m.ID == s.From.Master && m.Healthy && m.Behind <= closeBehind
-		}) && since() > s.Change+b.Quiet() {
-			s.Returned = since()
-			return nil
-		}
-		_ = pause(within, 100*time.Millisecond)
-	}
-	return ctx.Err()
 }
 
 // askWhy asks the cell why sessions have ended that held something: the history of

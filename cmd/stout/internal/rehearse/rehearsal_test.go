@@ -84,7 +84,7 @@ func (c *testCell) answer(r *http.Request) (any, error) {
 		return lockapi.Keepalive{TTLMS: 12_000, HeldMS: 1000, Epoch: 1}, pause(r.Context(), time.Second)
 	case r.Method == http.MethodPut:
 		return c.grant(r)
-	case path == lockapi.RouteTransfer, path == lockapi.RouteSilence:
+	case path == lockapi.RouteTransfer:
 		return c.change(r)
 	}
 	if err := pause(r.Context(), time.Millisecond); err != nil {
@@ -149,12 +149,7 @@ func (c *testCell) change(r *http.Request) (any, error) {
 	defer c.mu.Unlock()
 	c.calls = append(c.calls, r.URL.Path)
 	c.masters = append(c.masters, "r2")
-	if r.URL.Path == lockapi.RouteTransfer {
-		return lockapi.Transferred{Master: "r2"}, nil
-	}
-	var asked lockapi.SilenceRequest
-	err := json.NewDecoder(r.Body).Decode(&asked)
-	return lockapi.Silenced{Master: "r1", ForMS: asked.ForMS}, err
+	return lockapi.Transferred{Master: "r2"}, nil
 }
 
 // client is of c, in the time of the bubble.
@@ -173,14 +168,14 @@ func (c *testCell) client(t *testing.T) *client.Client {
 
 // rehearsed runs a rehearsal of c in a bubble, with something between the look before
 // and the run, and f beside that.
-func rehearsed(t *testing.T, c *testCell, silence bool, between func(), f func(ctx context.Context, cancel context.CancelFunc), judge func(Report, error)) {
+func rehearsed(t *testing.T, c *testCell, between func(), f func(ctx context.Context, cancel context.CancelFunc), judge func(Report, error)) {
 	synctest.Test(t, func(t *testing.T) {
 		sdk := c.client(t)
 		defer sdk.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := Rehearsal{
-			Client: sdk, URLs: []string{"http://r1"}, HTTP: c, Agent: "test", Path: "/r", Silence: silence,
+			Client: sdk, URLs: []string{"http://r1"}, HTTP: c, Agent: "test", Path: "/r",
 			Lead: Lead, Settle: Settle, Doing: func(string) {},
 		}
 		before, err := r.Look(ctx)
@@ -196,7 +191,7 @@ func rehearsed(t *testing.T, c *testCell, silence bool, between func(), f func(c
 func TestRun(t *testing.T) {
 	t.Parallel()
 	c := &testCell{masters: []string{"r3", "r1"}}
-	rehearsed(t, c, false, func() {}, func(context.Context, context.CancelFunc) {}, func(r Report, err error) {
+	rehearsed(t, c, func() {}, func(context.Context, context.CancelFunc) {}, func(r Report, err error) {
 		if err != nil || r.Verdict != Passed || r.Before != (Office{"r1", 2}) || r.After != (Office{"r2", 3}) {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -211,7 +206,7 @@ func TestNewMasterIsLost(t *testing.T) {
 	t.Parallel()
 	for next, want := range map[string]string{"r3": Look, "": Failed} {
 		c := &testCell{masters: []string{"r1"}}
-		rehearsed(t, c, false, func() {}, func(ctx context.Context, _ context.CancelFunc) {
+		rehearsed(t, c, func() {}, func(ctx context.Context, _ context.CancelFunc) {
 			_ = pause(ctx, Lead+Settle/2)
 			c.elect(next)
 		}, func(r Report, err error) {
@@ -248,7 +243,7 @@ func TestGoIsJudgedAgain(t *testing.T) {
 					c.becomes(cell)
 				}
 			}
-			rehearsed(t, cell, false, between, beside, func(r Report, err error) {
+			rehearsed(t, cell, between, beside, func(r Report, err error) {
 				if late, ok := errors.AsType[*NoGo](err); !ok || Go(late.Concerns) || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%+v, %v", r, err)
 				}
@@ -268,7 +263,7 @@ func TestRunThatIsCutOff(t *testing.T) {
 			t.Parallel()
 			for _, lost := range []bool{false, true} {
 				c := &testCell{masters: []string{"r1"}}
-				rehearsed(t, c, true, func() {}, func(ctx context.Context, cancel context.CancelFunc) {
+				rehearsed(t, c, func() {}, func(ctx context.Context, cancel context.CancelFunc) {
 					_ = pause(ctx, at)
 					c.mu.Lock()
 					c.lost = lost
@@ -277,10 +272,6 @@ func TestRunThatIsCutOff(t *testing.T) {
 				}, func(r Report, err error) {
 					if !errors.Is(err, context.Canceled) || (r.Left != nil) != lost || r.Changed != (at > Lead) {
 						t.Errorf("lost %v: left %v, changed %v, %v", lost, r.Left, r.Changed, err)
-					}
-					// The cell that is lost takes the time of cleaning up.
-					if silent := r.Silent > 0; silent != (r.Changed && !lost) || r.Silent > 5*time.Second {
-						t.Errorf("lost %v, %v: silent for %v", lost, name, r.Silent)
 					}
 				})
 			}
