@@ -60,9 +60,9 @@ func EscapePath(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// UnescapePath reads a path as it stands in a URL, percent-encoding and all,
-// and validates it. A %2F inside a segment is refused: it could not be told
-// from a separator later.
+// UnescapePath decodes the percent-encoding of a path in a URL and validates the
+// result. %2F and / are the same separator: clients that are generated from an
+// OpenAPI document encode the whole path as one segment.
 func UnescapePath(escaped string) (string, error) {
 	if !strings.Contains(escaped, "%") {
 		if err := ValidatePath(escaped); err != nil {
@@ -70,18 +70,10 @@ func UnescapePath(escaped string) (string, error) {
 		}
 		return escaped, nil
 	}
-	segments := strings.Split(escaped, "/")
-	for i, s := range segments {
-		plain, err := url.PathUnescape(s)
-		if err != nil {
-			return "", Invalid("path", "segment %q of the path: %v", Clip(s), err)
-		}
-		if strings.Contains(plain, "/") {
-			return "", Invalid("path", "segment %q of the path has an encoded %q", Clip(s), "/")
-		}
-		segments[i] = plain
+	path, err := url.PathUnescape(escaped)
+	if err != nil {
+		return "", Invalid("path", "path %q: %v", Clip(escaped), err)
 	}
-	path := strings.Join(segments, "/")
 	if err := ValidatePath(path); err != nil {
 		return "", err
 	}

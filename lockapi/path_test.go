@@ -49,13 +49,14 @@ func TestUnescapePath(t *testing.T) {
 	for escaped, want := range map[string]string{
 		"/a": "/a", "/a%20b": "/a b", "/%61": "/a", "/a%2525": "/a%25", "/%252F": "/%2F", "/a+b": "/a+b", "/%c3%A9": "/é", "/é": "/é",
 		"/a%3Ab": "/a:b", "/a;b,c=d": "/a;b,c=d", "/%2E%2E%2E": "/...",
+		"/a%2Fb": "/a/b", "/a%2fb/c": "/a/b/c", "%2Fa": "/a",
 	} {
 		if got, err := lockapi.UnescapePath(escaped); err != nil || got != want {
 			t.Errorf("%q: %q, %v, want %q", escaped, got, err, want)
 		}
 	}
 	for _, bad := range []string{
-		"", "/", "a", "/a%2Fb", "/a%2fb", "/%2F", "%2Fa", "/%", "/%4", "/%zz", "/%u0041", "/%00", "/%0A", "/%C2%85", "/%FF", "/%C3", "/%2E%2E", "/%2e",
+		"", "/", "a", "/%2F", "/%2Fa", "/a%2F", "/a%2F%2Fb", "/a/%2Fb", "/a%2F%2E%2E%2Fb", "/%", "/%4", "/%zz", "/%u0041", "/%00", "/%0A", "/%C2%85", "/%FF", "/%C3", "/%2E%2E", "/%2e",
 		"/a//b", "/a/", strings.Repeat("%41", 300), "/" + strings.Repeat("%41", 256),
 	} {
 		_, err := lockapi.UnescapePath(bad)

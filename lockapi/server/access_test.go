@@ -40,7 +40,7 @@ func TestBadAccessInput(t *testing.T) {
 		{"PUT", "/v1/access/rules/a", `{"read":[` + many + `]}`, "read"},
 		{"PUT", "/v1/access/rules/a", `{} {}`, "body"},
 		{"PUT", "/v1/access/rules/a/", `{}`, "path"},
-		{"PUT", "/v1/access/rules/a%2Fb", `{}`, "path"},
+		{"PUT", "/v1/access/rules/a%2F", `{}`, "path"},
 		{"PUT", "/v1/access/rules//", `{}`, "path"},
 		{"PUT", "/v1/access/rules/a?x=1", `{}`, "x"},
 		{"GET", "/v1/access/rules?limit=0", "", "limit"},

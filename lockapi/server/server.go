@@ -241,9 +241,8 @@ func (s *Server) Handler() http.Handler {
 }
 
 func serve(engine *gin.Engine, w http.ResponseWriter, r *http.Request) {
-	// The router matches RawPath where there is one; setting it always has
-	// every path matched as it was sent, so that no segment is decoded twice
-	// and no %2F turns into a separator.
+	// The router matches RawPath if it is set. Set always, it makes the router split
+	// each path as it was sent; the handler decodes it once.
 	if r.URL.RawPath == "" {
 		r.URL.RawPath = r.URL.EscapedPath()
 	}

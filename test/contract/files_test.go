@@ -47,7 +47,7 @@ var refusedCalls = []refusal{
 	{"PUT /v1/files/no?" + strings.Repeat("sequencer=exclusive:1:/a&", 9), "x", "", "sequencer"},
 	{"PUT /v1/files/no?force=true", "x", "", "force"},
 	{"PUT /v1/files/no/", "x", "", "path"},
-	{"PUT /v1/files/n%2Fo", "x", "", "path"},
+	{"PUT /v1/files/n%2F%2Fo", "x", "", "path"},
 	{"PUT /v1/files/n%0Ao", "x", "", "path"},
 	{"PUT /v1/files/n%FFo", "x", "", "path"},
 	{"PUT /v1/files/no/%2e%2e/b", "x", "", "path"},
