@@ -49,6 +49,9 @@ func (w *world) coup() {
 		if w.chance(2) {
 			w.besiege(old)
 			w.until(between(w.rng, 100*time.Microsecond, 5*time.Millisecond))
+			if w.mended { // meanwhile: nothing would heal what follows
+				return
+			}
 		}
 		switch means {
 		case 0:
