@@ -161,6 +161,39 @@ func TestSnapshotWithinTheLog(t *testing.T) {
 	})
 }
 
+// TestSnapshotBehindUnansweredEntries: a follower has got entries, its answer was lost,
+// and it has taken a snapshot behind them and cut its log. The leader sends them again,
+// and its own snapshot ends before them. The follower goes on.
+func TestSnapshotBehindUnansweredEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := steered(t, 3)
+		defer c.close()
+		a, epoch := lead(t, c.all...)
+		write(t, a, epoch, "x", 20)
+		same(t, a, c.all...)
+		snapshots(t, a)
+		f := without(c.all, a)[0]
+		prev := f.State().Index
+		c.cut(f)
+		write(t, a, epoch, "y", 20)
+		disk, term := c.disks[a.ID()], c.disks[f.ID()].term(prev)
+		q := raft.AppendEntriesRequest{RPCHeader: header(a), Term: term, PrevLogEntry: prev, PrevLogTerm: term, LeaderCommitIndex: a.State().Index}
+		for i := prev + 1; i <= a.State().Index; i++ {
+			l := new(raft.Log)
+			must(t, disk.GetLog(i, l))
+			q.Entries = append(q.Entries, l)
+		}
+		c.wires[a.ID()].Connect(inMemory(f.ID()), c.wires[f.ID()].InmemTransport)
+		must(t, c.wires[a.ID()].InmemTransport.AppendEntries(f.self(), inMemory(f.ID()), &q, new(raft.AppendEntriesResponse)))
+		c.cut(f)
+		same(t, a, f)
+		snapshots(t, f)
+		c.link(c.all...)
+		write(t, a, epoch, "z", 1)
+		same(t, a, c.all...)
+	})
+}
+
 // TestLateEntriesRemoveNothing: a follower had entries that were never committed where
 // it got a snapshot. A message that replaces them comes when its log goes on behind
 // the snapshot. It has acknowledged that.

@@ -154,7 +154,7 @@ func (r *Replica) correct() (err error) {
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
 		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, Clings: r.clingsAsCandidate,
 		Told: r.fsm.telling.upTo, Acknowledged: r.disk.Acknowledged, Heard: r.fsm.telling.hear, Forgot: r.tellForgotten,
-		Refuse: r.lostChanges, Agrees: r.disk.Agrees, Refused: r.tellLost, Sent: r.snapshots.sent,
+		Refuse: r.lostChanges, Agrees: r.disk.Agrees, Compacted: r.disk.Compacted, Refused: r.tellLost, Sent: r.snapshots.sent,
 	})
 	return nil
 }

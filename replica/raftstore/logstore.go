@@ -177,6 +177,22 @@ func (s *logStore) standIn(index uint64, l *raft.Log) error {
 	return file.Close()
 }
 
+// compacted returns where the latest snapshot ends if it has entry index and the log no
+// longer does.
+func (s *logStore) compacted(index uint64) (end, term uint64, ok bool) {
+	if end = s.snapshot.Load(); index >= end {
+		return 0, 0, false
+	}
+	if first, err := s.FirstIndex(); err != nil || first != 0 && index >= first {
+		return 0, 0, false
+	}
+	var l raft.Log
+	if s.standIn(end, &l) != nil { // another one has ended, or it is damaged
+		return 0, 0, false
+	}
+	return end, l.Term, true
+}
+
 // DeleteRange removes what a snapshot holds, or what differs from a leader's log.
 func (s *logStore) DeleteRange(from, to uint64) error {
 	committed := s.committed.Load()

@@ -75,6 +75,10 @@ func New(under datadir.Stores, o Options) (*Stores, error) {
 // that is known to be committed: the error is ErrLostChanges then.
 func (s *Stores) Agrees(index, term uint64) error { return s.logs.agrees(index, term) }
 
+// Compacted returns where the latest snapshot ends, its index and term, if the snapshot
+// has entry index and the log no longer does.
+func (s *Stores) Compacted(index uint64) (end, term uint64, ok bool) { return s.logs.compacted(index) }
+
 // WaitCommitted waits until an entry that the library takes for committed is: it is
 // on this replica's disk, or on those of a majority without it. The error is the
 // disk's. It is called by one goroutine at a time.

@@ -251,6 +251,38 @@ func TestFollowerKnowsWhereItsSnapshotEnds(t *testing.T) {
 	}
 }
 
+// TestCompacted: the snapshot ends at entry 7, and the log begins behind some entry.
+func TestCompacted(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		from, to uint64 // of the log; 0 for none
+		index    uint64
+		want     bool
+	}{
+		{"an empty log", 0, 0, 6, true},
+		{"the snapshot's end", 0, 0, 7, false},
+		{"a log behind the snapshot", 8, 9, 6, true},
+		{"before a log that reaches into it", 5, 9, 4, true},
+		{"in the log", 5, 9, 5, false},
+		{"behind the snapshot", 5, 9, 8, false},
+	} {
+		snapshots, log := raft.NewInmemSnapshotStore(), raft.NewInmemStore()
+		l := newLogStore(t, log, snapshots)
+		if _, _, ok := l.compacted(c.index); ok {
+			t.Errorf("%s: compacted without a snapshot", c.name)
+		}
+		finish(t, snapshots, 7, 3)
+		l.finished(7)
+		if c.to > 0 {
+			must(t, log.StoreLogs(entries(c.from, c.to, 3)))
+		}
+		end, term, ok := l.compacted(c.index)
+		if ok != c.want || ok && (end != 7 || term != 3) {
+			t.Errorf("%s: %d, %d, %v", c.name, end, term, ok)
+		}
+	}
+}
+
 // canceledSink notes whether it was canceled.
 type canceledSink struct {
 	raft.SnapshotSink

@@ -8,7 +8,8 @@
 //     none leaves a replica that does not lead any more; a leader
 //     whose disk hangs falls silent (transport.go)
 //   - a follower keeps a log that has the end of a snapshot, and discards any
-//     other (install.go)
+//     other (install.go); entries that only its snapshot has are left out
+//     (compacted.go)
 //   - a follower that has forgotten what it had acknowledged is sent nothing; it
 //     is known which entries a majority has without the leader (acknowledged.go)
 //   - candidates are judged by their logs alone, and campaign only with a vote

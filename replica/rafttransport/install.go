@@ -53,11 +53,11 @@ func (t Transport) install(m raft.RPC, q *raft.InstallSnapshotRequest, quit <-ch
 
 // has asks the library whether it has the entry at which a snapshot ends: a message
 // without entries that goes on from there succeeds where the log has that entry, or
-// where the latest snapshot ends with it. The answer is nil where it does not, and ok
+// where the latest snapshot ends with it or behind it. The answer is nil where it does not, and ok
 // is false where quit is closed first.
 func (t Transport) has(q *raft.InstallSnapshotRequest, quit <-chan struct{}) (r *raft.AppendEntriesResponse, ok bool) {
 	behind := &raft.AppendEntriesRequest{RPCHeader: q.RPCHeader, Term: q.Term, PrevLogEntry: q.LastLogIndex, PrevLogTerm: q.LastLogTerm}
-	answer, ok := t.ask(raft.RPC{Command: behind}, quit)
+	answer, ok := t.ask(raft.RPC{Command: t.beyondSnapshot(behind)}, quit)
 	if r, _ = answer.Response.(*raft.AppendEntriesResponse); r != nil && !r.Success {
 		r = nil
 	}

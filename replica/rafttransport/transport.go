@@ -47,6 +47,9 @@ type Options struct {
 	// snapshot is not that ends with an entry (raftstore.ErrLostChanges). They may be left out.
 	Refuse func() error
 	Agrees func(index, term uint64) error
+	// Compacted returns where the latest snapshot ends, its index and term, if the
+	// snapshot has entry index and the log no longer does. It may be left out.
+	Compacted func(index uint64) (end, term uint64, ok bool)
 	// Refused is told, once for each in a term, of a follower that refuses so.
 	Refused func(id raft.ServerID, why error)
 	// Sent is told what became of each snapshot that was sent to a follower that

@@ -47,6 +47,7 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 					continue
 				}
 				t.opts.Heard(q.Term, q.LeaderCommitIndex, len(q.Entries) < MaxAppendEntries)
+				m.Command = t.beyondSnapshot(q)
 			case *raft.InstallSnapshotRequest:
 				if err := t.disagrees(q); err != nil {
 					go refuse(m, err)

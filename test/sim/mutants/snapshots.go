@@ -16,5 +16,10 @@ func snapshots() []Mutant {
 			overlay.Edit{File: "replica/raftstore/logstore.go",
 				Old: "\t\treturn discardAll(s, s.remove)\n",
 				New: "\t\treturn nil\n"}},
+		{"entries-of-a-snapshot-are-looked-for", section, "a follower leaves out entries that only its snapshot has",
+			"the answer to some entries is lost, and the follower takes a snapshot behind them, later than the leader's",
+			overlay.Edit{File: "replica/raftstore/logstore.go",
+				Old: "\tif end = s.snapshot.Load(); index >= end {\n",
+				New: "\tif end = s.snapshot.Load(); index < math.MaxUint64 {\n"}},
 	}
 }
