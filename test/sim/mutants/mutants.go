@@ -68,6 +68,8 @@ var profiles = map[string]string{
 	"keepalive-without-lease":  "outlived office",
 	"name-taken-back":          "second thoughts",
 	"hands-over-in-vain":       "unfit masters",
+
+	"entries-of-a-snapshot-are-looked-for": "unanswered entries",
 }
 
 // Profile is the special profile that the seeds of a mutant have; empty where they

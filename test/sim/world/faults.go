@@ -72,6 +72,7 @@ var actions = []action{
 	{"outlived office", 0, (*world).outlived},
 	{"late acquire", 0, (*world).lateAcquire},
 	{"unfit master", 0, (*world).unfit},
+	{"unanswered entries", 0, (*world).unanswered},
 }
 
 // mostPlay is when the script ends at the latest. Steps of some profiles take long,

@@ -55,6 +55,41 @@ func (w *world) lateSnapshot() {
 	w.heal()
 }
 
+// unanswered: the leader takes a snapshot, and then all that a follower answers is lost.
+// That one has entries more than the leader knows, takes a snapshot behind them, and
+// cuts its log. When it is heard again it goes on, though the leader's snapshot is older.
+func (w *world) unanswered() {
+	old, next := w.well()
+	if old == nil || w.snapshotAfter > 100 {
+		return
+	}
+	alone := false
+	for range 8 {
+		ours, theirs := old.disk.low, next.disk.low
+		w.besiege(old)
+		alone = w.soonIn(1200*time.Millisecond, func() bool { return old.disk.low != ours }) && next.disk.low == theirs
+		if alone {
+			break
+		}
+	}
+	if !alone {
+		return
+	}
+	known := next.disk.high
+	for _, other := range w.machines {
+		w.net.setCut(next.id, other.id, true)
+	}
+	w.besiege(old)
+	cut := w.soonIn(2*time.Second, func() bool { return next.disk.low > known+1 })
+	w.silence(6 * time.Second)
+	low, high := old.disk.low, old.disk.high
+	w.heal()
+	goesOn := w.soonIn(5*time.Second, func() bool { return next.disk.high > high || old.disk.low != low || w.leader() != old })
+	if cut && !goesOn && next.process != nil {
+		w.fail("%s has entries up to %d, and gets no more: its master has entries up to %d", next.id, next.disk.high, old.disk.high)
+	}
+}
+
 // soonIn waits until something is so, for d at most, and looks often.
 func (w *world) soonIn(d time.Duration, so func() bool) bool {
 	for end := w.now() + d; w.now() < end && !w.isOver(); {

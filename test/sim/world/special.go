@@ -44,6 +44,10 @@ var special = []struct {
 		p.calm()
 		p.acts(2, "unfit master")
 	}},
+	{"unanswered entries", func(p *profile) {
+		p.calm()
+		p.acts(2, "unanswered entries")
+	}},
 }
 
 // Profiles are the names of the special profiles.
