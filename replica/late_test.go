@@ -114,6 +114,7 @@ func TestLateSnapshotKeepsTheConfiguration(t *testing.T) {
 			c.change(a, cell.MakeVoter, r)
 		}
 		same(t, a, c.all...)
+		until(t, "the follower has got the last change", func() bool { return voters(f) == 5 }) // no state shows a change
 		late()
 		if n := voters(f); n != 5 {
 			t.Errorf("the follower goes by a configuration with %d voters", n)
