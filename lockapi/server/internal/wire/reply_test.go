@@ -1,0 +1,46 @@
+package wire
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// FuzzFields writes headers as a reply does and as net/http does.
+func FuzzFields(f *testing.F) {
+	f.Add("Vary: Origin\x00Date: today\x00Vary: Accept\x00Etag: \"7\"")
+	f.Add("A: \x00B:  v \x00C: \tv\x00D: v\r\nE: f\x00G: a\nb\x00H: a\rb")
+	f.Add("no name: v\x00: v\x00A:B: v\x00Ä: v\x00A\n: v\x00a: small")
+	f.Fuzz(func(t *testing.T, text string) {
+		h := http.Header{}
+		for field := range strings.SplitSeq(text, "\x00") {
+			name, value, _ := strings.Cut(field, ": ")
+			h[name] = append(h[name], value)
+		}
+		var want bytes.Buffer
+		wantErr := h.Write(&want)
+		w := &reply{header: h}
+		if err := w.fields(); err != wantErr || w.head.String() != want.String() {
+			t.Errorf("%q is written as %q, %v, and by net/http as %q, %v", h, &w.head, err, &want, wantErr)
+		}
+	})
+}
+
+// BenchmarkFields writes the headers of a lock that is read.
+func BenchmarkFields(b *testing.B) {
+	w := &reply{header: http.Header{
+		"Cache-Control": {"no-store"}, "Content-Length": {"312"}, "Content-Type": {"application/json"},
+		"Date": {"Mon, 02 Jan 2006 15:04:05 GMT"}, "Stout-Cell": {"c0ffee00c0ffee00"}, "Stout-Epoch": {"7"},
+		"Stout-Request-Id": {"c0ffee00c0ffee00"}, "Stout-Revision": {"123456"}, "Vary": {"Authorization, Origin"},
+	}}
+	for name, write := range map[string]func() error{"own": w.fields, "nethttp": func() error { return w.header.Write(&w.head) }} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				w.head.Reset()
+				_ = write()
+			}
+		})
+	}
+}
