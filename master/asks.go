@@ -37,7 +37,8 @@ type Ask struct {
 	// otherwise Right is asked for. One that is not there is nobody's business: the
 	// call is told so.
 	Session string
-	// Uses says that a session that nobody known has used becomes the caller's.
+	// Uses says that a session of nobody known becomes the caller's, if the caller
+	// may lock wherever it holds or waits. To others it is not there.
 	Uses bool
 }
 
@@ -52,7 +53,7 @@ func judge(s *state.State, by *Caller) error {
 		return err
 	}
 	if by.Told != nil {
-		*by.Told = Told{Principal: by.Principal, How: by.How}
+		*by.Told = Told{Principal: by.Principal, How: by.How, Adopted: by.Told.Adopted}
 	}
 	if !s.AccessOn {
 		return nil
@@ -137,12 +138,18 @@ func (by *Caller) who() string {
 func (by *Caller) may(s *state.State, ask *Ask) error {
 	right := ask.Right
 	if ask.Session != "" {
-		v, lives := s.Session(ask.Session)
-		if !lives || v.Principal == "" || v.Principal == by.Principal {
+		switch v, lives := s.Session(ask.Session); {
+		case !lives, v.Principal == by.Principal:
 			right = Known
-		}
-		if lives && v.Principal == "" && ask.Uses {
-			by.adopts = v.ID
+		case v.Principal == "" && by.locksAll(s, v.ID):
+			right = Known
+			if ask.Uses {
+				by.adopts = v.ID
+			}
+		case v.Principal == "":
+			if allowed, _ := by.has(s.Policy(), right, ask.Path); !allowed {
+				return errNoSession(ask.Session)
+			}
 		}
 	}
 	allowed, permission := by.has(s.Policy(), right, ask.Path)
@@ -153,6 +160,17 @@ func (by *Caller) may(s *state.State, ask *Ask) error {
 		return nil
 	}
 	return by.denied(permission, ask.Path)
+}
+
+// locksAll reports whether the caller may lock wherever a session holds or waits: it
+// could have made each of those claims.
+func (by *Caller) locksAll(s *state.State, session string) bool {
+	for hold, wait := range s.Claims(session) {
+		if !s.Policy().May(by.who(), access.Lock, pathOf(hold, wait)).Allowed {
+			return false
+		}
+	}
+	return true
 }
 
 // permissions are those of the rights at a path.
@@ -201,7 +219,7 @@ func (by *Caller) denied(permission, path string) *lockapi.Error {
 
 // sees reports whether the caller may read at a path.
 func (by *Caller) sees(s *state.State, path string) bool {
-	return !s.AccessOn || s.Policy().May(by.who(), access.Read, path).Allowed
+	return s.MayRead(by.who(), path)
 }
 
 // conceal takes out of a refusal what the caller may not read.
@@ -279,12 +297,32 @@ func (o *office) judge(by *Caller) error {
 	if err := judge(s, by); err != nil || by.adopts == "" {
 		return err
 	}
+	return o.adopt(by)
+}
+
+// adopt makes a session of nobody known the caller's. It is a change of its own,
+// which the audit log has whatever the call is.
+func (o *office) adopt(by *Caller) error {
 	if err := o.readyFor(&state.AdoptSession{}); err != nil {
 		return err
 	}
+	if by.Told != nil {
+		by.Told.Adopted = by.adopts
+	}
+	if by.Adopts != nil {
+		if err := by.Adopts(); err != nil {
+			return err
+		}
+	}
 	r, err := o.propose(*by, &state.AdoptSession{Session: by.adopts, Principal: by.Principal})
-	if err == nil && r == state.Conflict { // another one was first
+	if err != nil || r == state.Done {
+		return err
+	}
+	if by.Told != nil {
+		by.Told.Adopted = ""
+	}
+	if r == state.Conflict { // another one was first
 		return by.denied("none", "")
 	}
-	return err
+	return nil
 }
