@@ -18,6 +18,8 @@ const (
 	Nobody          // not even an operator
 	Nothing         // whoever calls; a bad credential is not even looked at
 	Anybody         // whoever calls, unless the credential is bad
+	Somebody        // somebody known; anybody while a rule names anonymous
+	Reader          // somebody known, or anonymous where it may read
 	Known           // somebody known
 	Observe         // the cell as a whole
 	Operate
@@ -26,6 +28,7 @@ const (
 	WriteAt
 	AdminAt    // at the root: Operate
 	WriteBelow // at a directory, and by every rule below it
+	NameAt     // WriteAt for a sequential file: Path is a name of its form
 )
 
 // Ask is one thing that a call asks for.
@@ -137,6 +140,11 @@ func (by *Caller) who() string {
 // may decides one thing.
 func (by *Caller) may(s *state.State, ask *Ask) error {
 	right := ask.Right
+	if right == NameAt {
+		if right = WriteAt; s.JudgesNames() && s.Policy().HasRules(ask.Path[:len(ask.Path)-state.SequenceDigits]) {
+			right = Somebody // the name itself is judged where it is made
+		}
+	}
 	if ask.Session != "" {
 		switch v, lives := s.Session(ask.Session); {
 		case !lives, v.Principal == by.Principal:
@@ -182,6 +190,10 @@ func (by *Caller) has(p *access.Policy, right Right, path string) (bool, string)
 	switch right {
 	case Anybody:
 		return true, ""
+	case Somebody:
+		return by.Principal != "" || p.NamesAnonymous(), "name"
+	case Reader:
+		return by.Principal != "" || p.May(who, access.Read, path).Allowed, "name"
 	case Known:
 		return by.Principal != "", "name"
 	case Observe:

@@ -42,6 +42,8 @@ func (x *exchange) dispatch(t task) error {
 	}
 	if t.wait > 0 {
 		x.trimHeaders()
+		x.park()
+		defer x.unpark()
 	}
 	t.repeatable = t.repeatable || t.keyed
 	return x.seek(t, follow, func(at Location) error { return x.attempt(at, t, follow) })
@@ -160,6 +162,9 @@ func (x *exchange) answer(t task) error {
 			return x.replyDocument(status, d)
 		}
 		return x.reply(status, body)
+	}
+	if err := x.stranger(); err != nil {
+		return err // without a turn
 	}
 	status, b, err := x.list(t)
 	if err != nil {
