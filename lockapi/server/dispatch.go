@@ -145,6 +145,9 @@ func (x *exchange) attempt(at Location, t task, follow bool) error {
 }
 
 func (x *exchange) errNotMaster(at Location) error {
+	if x.stranger() != nil {
+		return lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master and the call asks not to be forwarded")
+	}
 	x.c.Writer.Header().Set(lockapi.HeaderMaster, at.URL)
 	e := lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master and the call asks not to be forwarded; the master is %s at %s", at.ID, at.URL)
 	e.Master = at.URL
@@ -162,9 +165,6 @@ func (x *exchange) answer(t task) error {
 			return x.replyDocument(status, d)
 		}
 		return x.reply(status, body)
-	}
-	if err := x.stranger(); err != nil {
-		return err // without a turn
 	}
 	status, b, err := x.list(t)
 	if err != nil {

@@ -148,10 +148,23 @@ func (x *exchange) turnAway(err error) error {
 	if refused, ok := errors.AsType[*lockapi.Error](err); !ok || refused.Code.Status() >= http.StatusInternalServerError {
 		return err
 	}
-	if away := x.stranger(); away != nil {
+	if away := x.refuseStranger(); away != nil {
 		return away
 	}
 	return err
+}
+
+// refuseStranger is stranger as the master sees it: a replica that is behind may not
+// know that access was disabled, or a rule put. It is nil where this is another one.
+func (x *exchange) refuseStranger() error {
+	if x.stranger() == nil {
+		return nil
+	}
+	_, err := x.master.Revision(x.ctx(), master.Read{Caller: master.Caller{Ask: master.Ask{Right: master.Somebody}}})
+	if errors.Is(err, lockapi.CodeUnauthenticated) {
+		return err
+	}
+	return nil
 }
 
 // stranger is the refusal of a caller without a credential to which, by this
@@ -243,7 +256,7 @@ func (x *exchange) writeStamped(status int, body []byte) {
 		}
 		defer release()
 	}
-	if h := x.c.Writer.Header(); status == http.StatusUnauthorized && !x.peer && !x.brought {
+	if h := x.c.Writer.Header(); !x.peer && !x.brought && (status == http.StatusUnauthorized || x.noted.code == lockapi.CodeNotMaster && x.stranger() != nil) {
 		// A stranger learns neither which cell this is nor where its master is.
 		delete(h, lockapi.HeaderMaster)
 		delete(h, lockapi.HeaderCell)

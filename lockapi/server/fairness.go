@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 
@@ -184,8 +185,8 @@ func callsOnly(x *exchange) bool   { return !x.watches }
 // others. A keepalive that gets none does not wait. Nothing makes way for a caller
 // that may not call at all.
 func (x *exchange) takePlace(r *route) error {
-	if err := x.stranger(); err != nil {
-		return err
+	if x.stranger() != nil {
+		return cmp.Or(x.refuseStranger(), errNoConnection(x))
 	}
 	x.keeps = r.template == routeKeepalive
 	g, ok := wire.ConnOf(x.ctx()).(*guest)
