@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/replica/state/access"
 )
 
 // TransactionRequest asks for a transaction. It has passed its Validate.
@@ -34,6 +35,7 @@ func (m *Master) Transact(_ context.Context, req TransactionRequest) (Transactio
 		}
 		t := &transaction{o: o, req: &req, op: &state.Transaction{Session: req.Session, Key: req.Key,
 			If: conditionsOf(req.If), Then: stepsOf(req.Then), Else: stepsOf(req.Else)}}
+		t.op = o.judgingNames(&req.Caller, t.op)
 		if req.Key != "" {
 			t.op.Digest = digestOf(req)
 		}
@@ -136,6 +138,11 @@ func (t *transaction) answer(r state.TransactionResult) (TransactionDone, error)
 	branch, steps := t.req.Else, t.op.Else
 	if r.Succeeded {
 		branch, steps = t.req.Then, t.op.Then
+	}
+	if r.Failure != nil && r.Failure.Why == state.Denied {
+		e := t.req.Caller.denied(access.Write.String(), r.Failure.Path)
+		e.Operation = &r.Failure.Step
+		return TransactionDone{}, e
 	}
 	if r.Verdict == state.Failed {
 		e := errFailed(r.Failure, steps[r.Failure.Step])

@@ -15,6 +15,7 @@ type Record struct {
 	Path           string // of the node that the call is about; left out where there is none
 	Status         int    // of the answer; 0 where the call is about to take effect
 	Code           string // of a refusal
+	Adopted        string // session that the call has made the principal's; left out for none
 	RequestID      string
 	Epoch          uint64
 	Revision       uint64 // of the cell, when the line was made
@@ -31,7 +32,7 @@ type Record struct {
 const (
 	Started    = "audit_started"      // this replica writes the log from now on
 	Lost       = "audit_lost"         // Count lines before this one could not be written
-	Suppressed = "denials_suppressed" // Count denials of Remote in one second, beyond those with lines
+	Suppressed = "denials_suppressed" // Count denials of Remote and, if known, Principal in one second, beyond those with lines
 )
 
 // timeForm has all of the digits, so that lines sort.
@@ -53,6 +54,9 @@ func (r *Record) line(to *zerolog.Logger, now time.Time) {
 		Str("method", r.Method).Str("route", r.Route)
 	if r.Path != "" {
 		e = e.Str("path", r.Path)
+	}
+	if r.Adopted != "" {
+		e = e.Str("adopted", r.Adopted)
 	}
 	e.Int("status", r.Status).Str("code", r.Code).Str("request_id", r.RequestID).
 		Uint64("epoch", r.Epoch).Uint64("revision", r.Revision).Send()

@@ -83,6 +83,7 @@ func checkAccess(x *exchange) error {
 			return err
 		}
 	}
+	x.node = q.Path
 	return x.read(func(ctx context.Context, r master.Read) (any, error) {
 		q.Read = r
 		return x.master.CheckAccess(ctx, q)

@@ -50,7 +50,7 @@ type auditLine struct {
 	Code                                        string
 	RequestID                                   string `json:"request_id"`
 	Epoch, Revision                             uint64
-	Event                                       string
+	Event, Adopted                              string
 }
 
 func (l auditLine) String() string {
@@ -261,6 +261,31 @@ func TestAuditRequired(t *testing.T) {
 		eventually(t, "changes are made again", func() bool { return s.call(t, "writer", "PUT", "/v1/files/p/f", "x").status == 201 })
 		if !strings.Contains(w.String(), `"event":"audit_lost"`) {
 			t.Error(w)
+		}
+	}
+}
+
+// TestAuditOfAdoption: a session that becomes a principal's has a line, also where a
+// keepalive does it. The next one has none.
+func TestAuditOfAdoption(t *testing.T) {
+	for _, required := range []bool{false, true} {
+		w := new(tape)
+		s := &secured{tokens: map[string]string{"root": secretOf("root")}}
+		s.url, s.server = startReal(t, taped(t, w, required, false))
+		s.through = s.url
+		old := s.sessionOf(t, "anonymous")
+		s.call(t, "anonymous", "PUT", "/v1/locks/p/l", `{"session":"`+old+`"}`).wantStatus(t, 200)
+		s.secure(t)
+		keepalive := "/v1/sessions/" + old + "/keepalive"
+		s.call(t, "reader", "POST", keepalive, "").wantCode(t, lockapi.CodeSessionNotFound)
+		lines := map[bool]int{false: 1, true: 2}[required]
+		made := w.told(t, s.call(t, "locker", "POST", keepalive, ""), lines)
+		last := made[len(made)-1]
+		if len(made) != lines || last.Adopted != old || last.Principal != "user:locker" || last.Status != 200 || last.Route != "/v1/sessions/{id}/keepalive" {
+			t.Errorf("required: %v, %+v", required, made)
+		}
+		if again := s.call(t, "locker", "POST", keepalive, ""); again.status != 200 || again.header.Get(lockapi.HeaderRequestID) != "" {
+			t.Errorf("the next one: %d %v", again.status, again.header)
 		}
 	}
 }

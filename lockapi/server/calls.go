@@ -121,6 +121,25 @@ func (r *room) enter(n int) bool {
 	return true
 }
 
+// add is enter where the bound does not count: somebody is about to leave.
+func (r *room) add(n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.used += n
+	return true
+}
+
+// enterBelow is enter with some of the room kept free.
+func (r *room) enterBelow(n, free int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n > r.most-free-r.used {
+		return false
+	}
+	r.used += n
+	return true
+}
+
 func (r *room) leave(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -36,6 +36,8 @@ const (
 	// mostForwarded bounds the calls that a replica has under way at others. Each
 	// costs some 20 KiB at both ends.
 	mostForwarded = 16 << 10
+	// keptFree of them are for keepalives only.
+	keptFree = 1 << 10
 	// mostStreams is what the other end allows. It is beyond mostForwarded, so
 	// that looks at the others' health find room, and calls that were just cut
 	// off.

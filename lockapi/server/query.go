@@ -194,6 +194,15 @@ func (q query) prefix() (string, error) {
 	return prefix, checkPrefix(prefix)
 }
 
+// top is the path at which a list of what begins with a prefix is judged: all that it
+// shows is there or below, or is judged by itself.
+func top(prefix string) string {
+	if trimmed := strings.TrimSuffix(prefix, "/"); trimmed != "" {
+		return trimmed
+	}
+	return "/"
+}
+
 // checkPrefix refuses a prefix that no path can have, which would name nothing
 // in silence.
 func checkPrefix(prefix string) error {

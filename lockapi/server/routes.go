@@ -22,6 +22,7 @@ type route struct {
 	local                     bool         // this replica answers, whoever is master
 	peers                     bool         // a member asks another one so on its own behalf
 	body                      int64        // the longest that it takes; 0 is lockapi.MaxBodyBytes
+	guest                     bool         // it came by a spare connection, and needs the place of another
 	audits                    audited      // which of its calls the audit log has, besides those that are denied
 }
 
@@ -60,7 +61,7 @@ var routes = table{
 	{method: http.MethodGet, template: routeSession, pattern: patternSession, asks: master.Observe, handle: readSession,
 		params: []param{paramConsistency}},
 	{method: http.MethodDelete, template: routeSession, pattern: patternSession, asks: master.Operate, audits: ifOthers, handle: closeSession},
-	{method: http.MethodGet, template: lockapi.RouteLocks, pattern: lockapi.RouteLocks, asks: master.Anybody, handle: listLocks,
+	{method: http.MethodGet, template: lockapi.RouteLocks, pattern: lockapi.RouteLocks, asks: master.Reader, handle: listLocks,
 		params: []param{paramPrefix, paramAfter, paramLimit, paramConsistency}},
 	{method: http.MethodPut, template: routeLock, pattern: patternLock, asks: master.LockAt, audits: ifChanges, handle: acquire},
 	{method: http.MethodGet, template: routeLock, pattern: patternLock, asks: master.ReadAt, handle: readLock,
@@ -69,24 +70,24 @@ var routes = table{
 		params: []param{paramSession, paramHandle, paramToken, paramByForce}},
 	{method: http.MethodGet, template: lockapi.RouteSequencers, pattern: lockapi.RouteSequencers, asks: master.ReadAt, handle: checkSequencer,
 		params: []param{paramValue, paramConsistency}},
-	{method: http.MethodGet, template: lockapi.RouteFiles, pattern: lockapi.RouteFiles, asks: master.Anybody, handle: listFiles,
+	{method: http.MethodGet, template: lockapi.RouteFiles, pattern: lockapi.RouteFiles, asks: master.Reader, handle: listFiles,
 		params: []param{paramPrefix, paramDelimiter, paramContent, paramAfter, paramLimit, paramConsistency}},
 	{method: http.MethodDelete, template: lockapi.RouteFiles, pattern: lockapi.RouteFiles, asks: master.WriteBelow, audits: ifChanges, handle: deleteFilesBelow,
 		params: []param{paramBelow, paramOnBehalf, paramSequencer}},
 	{method: http.MethodPut, template: routeFile, pattern: patternFile, asks: master.WriteAt, audits: ifChanges, handle: putFile, body: lockapi.MaxFileBytes,
 		params: []param{paramOnBehalf, paramEphemeral, paramSequencer, paramAs, paramContent}},
-	{method: http.MethodPost, template: routeFile, pattern: patternFile, asks: master.WriteAt, audits: ifChanges, handle: createSequential, body: lockapi.MaxFileBytes,
+	{method: http.MethodPost, template: routeFile, pattern: patternFile, asks: master.NameAt, audits: ifChanges, handle: createSequential, body: lockapi.MaxFileBytes,
 		params: []param{paramOnBehalf, paramEphemeral, paramSequencer}},
 	{method: http.MethodGet, template: routeFile, pattern: patternFile, asks: master.ReadAt, handle: readFile,
 		params: []param{paramAs, paramConsistency}},
 	{method: http.MethodDelete, template: routeFile, pattern: patternFile, asks: master.WriteAt, audits: ifChanges, handle: deleteFile,
 		params: []param{paramOnBehalf, paramSequencer}},
 	{method: http.MethodPost, template: lockapi.RouteTransactions, pattern: lockapi.RouteTransactions, asks: inRequest, audits: ifChanges, handle: transact, body: lockapi.MaxTransactionBytes},
-	{method: http.MethodGet, template: lockapi.RouteEvents, pattern: lockapi.RouteEvents, asks: master.Anybody, local: true, peers: true, handle: readEvents,
+	{method: http.MethodGet, template: lockapi.RouteEvents, pattern: lockapi.RouteEvents, asks: master.Somebody, local: true, peers: true, handle: readEvents,
 		params: []param{paramAfter, paramPaths, paramPrefixes, paramTypes, paramContent, paramWaitMS, paramLimit}},
 	{method: http.MethodGet, template: lockapi.RouteHistory, pattern: lockapi.RouteHistory, asks: master.ReadAt, handle: readHistory,
 		params: []param{paramPastOf, paramLimit}},
-	{method: http.MethodGet, template: lockapi.RouteDeadlocks, pattern: lockapi.RouteDeadlocks, asks: master.Anybody, handle: readDeadlocks,
+	{method: http.MethodGet, template: lockapi.RouteDeadlocks, pattern: lockapi.RouteDeadlocks, asks: master.Reader, handle: readDeadlocks,
 		params: []param{paramConsistency}},
 	{method: http.MethodGet, template: lockapi.RouteCell, pattern: lockapi.RouteCell, asks: master.Observe, local: true, handle: readCell},
 	{method: http.MethodGet, template: lockapi.RouteURLs, pattern: lockapi.RouteURLs, asks: master.Known, handle: listURLs,
@@ -109,9 +110,9 @@ var routes = table{
 	{method: http.MethodGet, template: routeRule, pattern: patternRule, asks: master.AdminAt, handle: readRule,
 		params: []param{paramConsistency}},
 	{method: http.MethodDelete, template: routeRule, pattern: patternRule, asks: master.AdminAt, audits: always, handle: deleteRule},
-	{method: http.MethodGet, template: lockapi.RouteRules, pattern: lockapi.RouteRules, asks: master.Anybody, handle: listRules,
+	{method: http.MethodGet, template: lockapi.RouteRules, pattern: lockapi.RouteRules, asks: master.Known, handle: listRules,
 		params: []param{paramPrefix, paramAfter, paramLimit, paramConsistency}},
-	{method: http.MethodGet, template: lockapi.RouteCheck, pattern: lockapi.RouteCheck, asks: master.Anybody, handle: checkAccess,
+	{method: http.MethodGet, template: lockapi.RouteCheck, pattern: lockapi.RouteCheck, asks: master.Reader, handle: checkAccess,
 		params: []param{paramAccessPath, paramPrincipal, paramConsistency}},
 	{method: http.MethodPut, template: routeGroup, pattern: patternGroup, asks: master.Operate, audits: always, handle: putGroup},
 	{method: http.MethodGet, template: routeGroup, pattern: patternGroup, asks: master.Operate, handle: readGroup,

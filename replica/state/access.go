@@ -193,6 +193,12 @@ func (op *EnableAccess) do(e *editor, r Result) Result {
 	return found
 }
 
+// MayRead reports whether a principal may read at a path: everywhere while access is
+// off.
+func (s *State) MayRead(principal, path string) bool {
+	return !s.AccessOn || s.policy.May(principal, access.Read, path).Allowed
+}
+
 // DisableAccess lets every caller do everything. Rules, groups and tokens stay for
 // the next time. It comes to Done or Nothing.
 type DisableAccess struct{}

@@ -10,6 +10,7 @@ type Failure struct {
 	Clash   Clash     `cbor:"4,keyasint,omitempty"`
 	Whole   bool      `cbor:"5,keyasint,omitempty"` // Current has its content
 	Lock    *Standing `cbor:"6,keyasint,omitempty"` // of a Take
+	Path    string    `cbor:"7,keyasint,omitempty"` // Denied: the name
 }
 
 // Standing is how it stands with a lock.

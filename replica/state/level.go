@@ -11,7 +11,15 @@ import "fmt"
 // release that does not know the level does not start (ErrVersion).
 
 // Level is the highest level that this release knows.
-const Level = 3
+const Level = 4
+
+// levelNames is the level from which on the names of sequential files are judged
+// where they are made.
+const levelNames = 4
+
+// JudgesNames reports whether a Write may name whom its sequential name is judged
+// for.
+func (s *State) JudgesNames() bool { return s.Level >= levelNames }
 
 // RaiseLevel raises the cell's level.
 type RaiseLevel struct {

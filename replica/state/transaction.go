@@ -95,11 +95,15 @@ func (op *Transaction) try(e *editor) Result {
 		}
 	}
 	r := op.judge(e)
-	if op.Key != "" && r.Verdict != TooLong {
+	if op.Key != "" && r.Verdict != TooLong && !r.denied() {
 		e.remember(op, r)
 	}
 	return r
 }
+
+// denied reports whether it came to nothing because of a right. That is not
+// remembered: rights change, and each call is judged by those of its time.
+func (r *TransactionResult) denied() bool { return r.Failure != nil && r.Failure.Why == Denied }
 
 // judge decides and acts.
 func (op *Transaction) judge(e *editor) TransactionResult {

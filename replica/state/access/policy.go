@@ -31,6 +31,7 @@ type Policy struct {
 	groups           btree.Tree[string, *group]
 	standings        btree.Tree[string, *standing]
 	reach            int // entries that groups and standings have
+	open             int // rules that name Anonymous
 }
 
 // New is a policy in which only Root may do anything.
@@ -80,6 +81,7 @@ func (p *Policy) PutRule(r *Rule) (*Policy, error) {
 		return nil, ErrFull
 	}
 	out := *p
+	out.open = p.openWith(r.Path, r)
 	out.rules.Edit().Put(r.Path, r)
 	if out.root == nil {
 		out.root = new(place)
@@ -94,9 +96,37 @@ func (p *Policy) DropRule(path string) *Policy {
 		return p
 	}
 	out := *p
+	out.open = p.openWith(path, nil)
 	out.rules.Edit().Delete(path)
 	out.root = out.root.with(path, nil)
 	return &out
+}
+
+// openWith counts the rules that name Anonymous once r has replaced the rule at a
+// path; nil for none.
+func (p *Policy) openWith(path string, r *Rule) int {
+	n := p.open
+	if was, there := p.rules.Get(path); there && was.namesAnonymous() {
+		n--
+	}
+	if r != nil && r.namesAnonymous() {
+		n++
+	}
+	return n
+}
+
+// NamesAnonymous reports whether any list names Anonymous. Where none does, a caller
+// without a credential may do nothing.
+func (p *Policy) NamesAnonymous() bool {
+	return p.open > 0 || p.observe.has(Anonymous, nil) || p.operate.has(Anonymous, nil)
+}
+
+// HasRules reports whether the path of a rule has the given plain string prefix.
+func (p *Policy) HasRules(prefix string) bool {
+	for range p.Rules(prefix, "") {
+		return true
+	}
+	return false
 }
 
 // Decision says whether somebody may do something, and what decided that.

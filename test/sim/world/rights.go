@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"encoding/hex"
 	"maps"
 	"slices"
@@ -185,6 +186,8 @@ type plea struct {
 	needs   []need
 	known   bool   // only somebody known may make it
 	session string // on whose behalf it is made; it has to be the caller's own
+	lists   string // the prefix of what it lists or watches: a caller without a name needs read there
+	looks   bool   // it lists or watches
 }
 
 // answer is what the call has to be told by those rights, if that is decided at
@@ -199,6 +202,9 @@ func (r *rights) answer(p *plea, at int64) lockapi.Code {
 	}
 	owner, lives := r.owners[p.session]
 	fine := (who != "" || !p.known && p.session == "") && (!lives || owner == "" || owner == who)
+	if p.looks && who == "" {
+		fine = fine && r.may(who, access.Read, cmp.Or(strings.TrimSuffix(p.lists, "/"), "/"))
+	}
 	for _, n := range p.needs {
 		fine = fine && r.may(who, n.permission, n.path)
 	}
