@@ -136,6 +136,7 @@ func (r *Replica) startRaft() error {
 	r.watching.Go(func() { r.wire.Pass(r.self(), r.servers, r.quit) })
 	r.watch(notify)
 	r.watching.Go(r.suspectSilence)
+	r.watching.Go(r.keepRoll)
 	if r.peers.Ask != nil {
 		r.watching.Go(r.mindReplacement)
 	}

@@ -14,14 +14,15 @@ import (
 
 // roll holds the members that this replica knows, and those that were removed.
 type roll struct {
-	now atomic.Pointer[admission.Roll]
+	now     atomic.Pointer[admission.Roll]
+	changed chan struct{} // has a value when now is not on the disk yet
 
 	mu   sync.Mutex         // guards what follows, and changes of now
 	kept admission.Identity // as it is on the disk
 }
 
 func (l *roll) begin(who admission.Identity) {
-	l.kept = who
+	l.kept, l.changed = who, make(chan struct{}, 1)
 	l.now.Store(&who.Known)
 }
 
@@ -35,9 +36,7 @@ func (r *Replica) noteCommitted(index uint64, conf raft.Configuration) {
 	r.enroll(func(l *admission.Roll) *admission.Roll { return l.Note(index, members, nil) })
 }
 
-// enroll changes the roll, also on the disk: a replica that is started again while
-// it has no master believes a removed one no more than before. It closes the
-// connections of replicas that were removed.
+// enroll changes the roll, and closes the connections of replicas that were removed.
 func (r *Replica) enroll(change func(*admission.Roll) *admission.Roll) {
 	r.roll.mu.Lock()
 	was := r.roll.now.Load()
@@ -47,11 +46,39 @@ func (r *Replica) enroll(change func(*admission.Roll) *admission.Roll) {
 	if next.Index == was.Index && slices.Equal(next.Removed, was.Removed) {
 		return
 	}
-	if err := r.keep(func(*admission.Identity) {}); err != nil {
-		r.opts.Logger.Error().Err(err).Msg("the members of the cell could not be written to the data directory; after a restart this replica may believe one that was removed since")
+	select {
+	case r.roll.changed <- struct{}{}:
+	default:
 	}
 	if r.peers.host != nil {
 		r.peers.host.links.Review()
+	}
+}
+
+// dirty reports whether the disk has another roll.
+func (l *roll) dirty() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now.Load()
+	return now.Index != l.kept.Known.Index || !slices.Equal(now.Removed, l.kept.Known.Removed)
+}
+
+// keepRoll writes the roll to the disk when it has changed: a replica that is started
+// again while it has no master believes a removed one no more than before. It is
+// beside the work of others, who must not wait for a disk.
+func (r *Replica) keepRoll() {
+	for open := true; open; {
+		select {
+		case <-r.roll.changed:
+		case <-r.quit:
+			open = false
+		}
+		if !r.roll.dirty() {
+			continue
+		}
+		if err := r.keep(func(*admission.Identity) {}); err != nil {
+			r.opts.Logger.Error().Err(err).Msg("the members of the cell could not be written to the data directory; after a restart this replica may believe one that was removed since")
+		}
 	}
 }
 
