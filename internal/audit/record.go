@@ -11,6 +11,7 @@ import (
 type Record struct {
 	Principal, How string // who has called, and how that was proved
 	Remote         string // from where, as host and port
+	Via            string // name of the replica that has forwarded the call, and says so; left out where none has
 	Method, Route  string // Route is the path with the names of its variables
 	Path           string // of the node that the call is about; left out where there is none
 	Status         int    // of the answer; 0 where the call is about to take effect
@@ -50,8 +51,11 @@ func (r *Record) line(to *zerolog.Logger, now time.Time) {
 			e = e.Uint64("count", r.Count)
 		}
 	}
-	e = e.Str("principal", r.Principal).Str("how", r.How).Str("remote", r.Remote).
-		Str("method", r.Method).Str("route", r.Route)
+	e = e.Str("principal", r.Principal).Str("how", r.How).Str("remote", r.Remote)
+	if r.Via != "" {
+		e = e.Str("via", r.Via)
+	}
+	e = e.Str("method", r.Method).Str("route", r.Route)
 	if r.Path != "" {
 		e = e.Str("path", r.Path)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"errors"
+	"strings"
 
 	"github.com/stoutlock/stout/internal/audit"
 	"github.com/stoutlock/stout/lockapi"
@@ -125,7 +126,7 @@ func (x *exchange) record(status int) audit.Record {
 	}
 	r := audit.Record{
 		Principal: cmp.Or(told.Principal, lockapi.PrincipalAnonymous), How: cmp.Or(told.How, lockapi.HowNone),
-		Remote: x.remote(), Method: x.methodLabel(), Route: x.noted.route, Path: x.node, Adopted: told.Adopted,
+		Remote: x.remote(), Via: viaName(x.via()), Method: x.methodLabel(), Route: x.noted.route, Path: x.node, Adopted: told.Adopted,
 		Status: status, Code: string(x.noted.code), RequestID: x.requestID(),
 	}
 	if x.master != nil {
@@ -133,6 +134,12 @@ func (x *exchange) record(status int) audit.Record {
 		r.Epoch, r.Revision = at.Epoch, at.Revision
 	}
 	return r
+}
+
+// viaName is the name of the replica that a server id is of.
+func viaName(server string) string {
+	name, _, _ := strings.Cut(server, "/")
+	return name
 }
 
 // requestID tells the call from all others.

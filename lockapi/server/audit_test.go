@@ -44,13 +44,13 @@ func taped(t *testing.T, to *tape, required, changes bool) func(*server.Options)
 
 // auditLine is a line about a call.
 type auditLine struct {
-	Time                                        time.Time
-	Principal, How, Remote, Method, Route, Path string
-	Status                                      int
-	Code                                        string
-	RequestID                                   string `json:"request_id"`
-	Epoch, Revision                             uint64
-	Event, Adopted                              string
+	Time                                             time.Time
+	Principal, How, Remote, Via, Method, Route, Path string
+	Status                                           int
+	Code                                             string
+	RequestID                                        string `json:"request_id"`
+	Epoch, Revision                                  uint64
+	Event, Adopted                                   string
 }
 
 func (l auditLine) String() string {
@@ -125,7 +125,7 @@ func TestAudit(t *testing.T) {
 		if len(lines) != 1 || l.String() != c.want {
 			t.Errorf("%s %s as %s: %v; want %s", c.method, c.path, c.as, lines, c.want)
 		}
-		if l.Epoch == 0 || l.Time.IsZero() || !strings.HasPrefix(l.Remote, "127.0.0.1:") || l.Event != "" {
+		if l.Epoch == 0 || l.Time.IsZero() || !strings.HasPrefix(l.Remote, "127.0.0.1:") || l.Event != "" || l.Via != "" {
 			t.Errorf("%+v", l)
 		}
 	}
@@ -318,7 +318,7 @@ func TestAuditOfForwardedCalls(t *testing.T) {
 		s.call(t, "reader", "GET", "/v1/sessions", ""),
 	} {
 		lines := at.told(t, got, 1)
-		if len(lines) != 1 || len(via.of(t, lines[0].RequestID)) != 0 {
+		if len(lines) != 1 || lines[0].Via != "r2" || len(via.of(t, lines[0].RequestID)) != 0 {
 			t.Errorf("%v, and at the other replica %v", lines, via)
 		}
 	}

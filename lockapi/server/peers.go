@@ -30,6 +30,11 @@ type Links interface {
 	// Proven says that on each of these connections, both ways, both ends have
 	// shown certificates of the members that they are.
 	Proven() bool
+	// Caller is the server id of the replica that opened a connection of Calls.
+	Caller(c net.Conn) string
+	// Member is why such a server is no member, nil where it is one or is being added,
+	// as far as this replica knows.
+	Member(server string) error
 }
 
 const (
