@@ -270,7 +270,7 @@ func TestReplicaThatHasNotCaughtUp(t *testing.T) {
 	n.Lag(true)
 	log.Depose(n)
 	s.call(t, "root", "PUT", "/v1/files/p/f", "x").wantCode(t, lockapi.CodeNoMaster)
-	n.Events().Append([]state.Change{state.AccessChanged{}}, n.State()) // as time would have it
+	n.Events().Append([]state.Change{state.AccessChanged{Below: "/"}}, n.State()) // as time would have it
 	n.Events().Tell()
 	(<-waiting).wantCode(t, lockapi.CodeNoMaster)
 	if _, err := io.ReadAll(told.Body); err != nil {
