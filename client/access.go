@@ -126,10 +126,18 @@ func (a Access) drop(ctx context.Context, path string, once bool) error {
 }
 
 // Groups reads all groups, in the order of their names.
-func (a Access) Groups(ctx context.Context) ([]lockapi.Group, error) {
-	var out lockapi.GroupList
-	err := a.c.read(ctx, call{path: lockapi.RouteGroups, out: &out}, nil, nil)
-	return out.Groups, err
+func (a Access) Groups(ctx context.Context) (all []lockapi.Group, err error) {
+	query := url.Values{}
+	for {
+		var page lockapi.GroupList
+		if err := a.c.read(ctx, call{path: lockapi.RouteGroups, out: &page}, query, nil); err != nil {
+			return nil, err
+		}
+		if all = append(all, page.Groups...); page.Next == "" {
+			return all, nil
+		}
+		query.Set("after", page.Next)
+	}
 }
 
 // Group reads a group, by its name without "group:". The error may be

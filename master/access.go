@@ -60,12 +60,12 @@ type AccessQuery struct {
 	Path, Name string
 }
 
-// AccessPage asks for a page of rules, whose paths begin with a prefix, or of
-// tokens.
+// AccessPage asks for a page of rules, whose paths begin with a prefix, of groups, or
+// of tokens.
 type AccessPage struct {
 	Read
 	Prefix, After string
-	Limit         int
+	Limit         int // not of groups
 }
 
 // CheckQuery asks what a principal may do at a path; whoever asks where it is empty.
@@ -219,14 +219,21 @@ func (m *Master) Group(ctx context.Context, q AccessQuery) (lockapi.Group, error
 	})
 }
 
-// Groups reads all groups in the order of their names.
-func (m *Master) Groups(ctx context.Context, q Read) (lockapi.GroupList, error) {
-	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.GroupList, error) {
-		out := lockapi.GroupList{Groups: []lockapi.Group{}}
-		for g := range s.Policy().Groups() {
-			out.Groups = append(out.Groups, groupOf(g))
+// Groups reads a page of groups in the order of their names.
+func (m *Master) Groups(ctx context.Context, q AccessPage) (lockapi.GroupList, error) {
+	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.GroupList, error) {
+		page := lockapi.GroupList{Groups: []lockapi.Group{}}
+		size := 0
+		for g := range s.Policy().Groups(q.After) {
+			if size >= lockapi.PageBytes {
+				page.Next = page.Groups[len(page.Groups)-1].Name
+				break
+			}
+			one := groupOf(g)
+			size += groupSize(&one)
+			page.Groups = append(page.Groups, one)
 		}
-		return out, nil
+		return page, nil
 	})
 }
 
@@ -331,11 +338,13 @@ func tokenOf(t *state.Token) lockapi.Token {
 func (m *Master) Tokens(ctx context.Context, q AccessPage) (lockapi.TokenList, error) {
 	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.TokenList, error) {
 		page := lockapi.TokenList{Tokens: []lockapi.Token{}}
+		size := 0
 		for t := range s.Tokens(q.After) {
-			if n := len(page.Tokens); n == q.Limit {
+			if n := len(page.Tokens); n == q.Limit || size >= lockapi.PageBytes {
 				page.Next = page.Tokens[n-1].ID
 				break
 			}
+			size += tokenFrame + textSize(t.Principal) + textSize(t.Note)
 			page.Tokens = append(page.Tokens, tokenOf(t))
 		}
 		return page, nil
@@ -372,11 +381,20 @@ func (m *Master) WhoAmI(ctx context.Context, q Read) (lockapi.WhoAmI, error) {
 
 // ruleSize is about what a rule takes in JSON.
 func ruleSize(r *access.Rule) int {
-	n := 80 + len(r.Path) + len(r.Principal)
+	n := 80 + textSize(r.Path) + textSize(r.Principal)
 	for _, p := range access.Permissions {
 		for _, entry := range r.Lists[p] {
-			n += len(entry) + 3
+			n += textSize(entry) + 3
 		}
+	}
+	return n
+}
+
+// groupSize is about what a group takes in JSON.
+func groupSize(g *lockapi.Group) int {
+	n := 32 + textSize(g.Name)
+	for _, entry := range g.Members {
+		n += textSize(entry) + 3
 	}
 	return n
 }

@@ -239,7 +239,9 @@ var calls = map[string][]leaving{
 	"CheckAccess": {{"", func(h *heldCell, by Caller) error {
 		return second(h.m.CheckAccess(withoutEnd, CheckQuery{Read: Read{Caller: by}, Path: "/p"}))
 	}}},
-	"Groups":     {{"", func(h *heldCell, by Caller) error { return second(h.m.Groups(withoutEnd, Read{Caller: by})) }}},
+	"Groups": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.Groups(withoutEnd, AccessPage{Read: Read{Caller: by}}))
+	}}},
 	"CellAccess": {{"", func(h *heldCell, by Caller) error { return second(h.m.CellAccess(withoutEnd, Read{Caller: by})) }}},
 	"WhoAmI":     {{"", func(h *heldCell, by Caller) error { return second(h.m.WhoAmI(withoutEnd, Read{Caller: by})) }}},
 	"MemberList": {{"", func(h *heldCell, by Caller) error { return second(h.m.MemberList(withoutEnd, Read{Caller: by})) }}},

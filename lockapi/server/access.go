@@ -135,7 +135,9 @@ func (x *exchange) groupName() (string, error) {
 }
 
 func listGroups(x *exchange) error {
-	return x.readList(func(ctx context.Context, r master.Read) (any, error) { return x.master.Groups(ctx, r) })
+	return x.readList(func(ctx context.Context, r master.Read) (any, error) {
+		return x.master.Groups(ctx, master.AccessPage{Read: r, After: x.query.of(paramAfter)})
+	})
 }
 
 func putCellAccess(x *exchange) error {

@@ -116,8 +116,8 @@ func (f *fakeMaster) Group(ctx context.Context, q master.AccessQuery) (lockapi.G
 	return find(ctx, f, q.Read, "group", f.access.groups, q.Name)
 }
 
-func (f *fakeMaster) Groups(ctx context.Context, r master.Read) (lockapi.GroupList, error) {
-	all, err := list(ctx, f, r, "groups", f.access.groups)
+func (f *fakeMaster) Groups(ctx context.Context, q master.AccessPage) (lockapi.GroupList, error) {
+	all, err := list(ctx, f, q.Read, "groups", f.access.groups)
 	return lockapi.GroupList{Groups: all}, err
 }
 

@@ -98,7 +98,7 @@ type AccessService interface {
 	PutGroup(ctx context.Context, req master.GroupChange) (lockapi.Group, error)
 	DropGroup(ctx context.Context, req master.GroupChange) error
 	Group(ctx context.Context, q master.AccessQuery) (lockapi.Group, error)
-	Groups(ctx context.Context, r master.Read) (lockapi.GroupList, error)
+	Groups(ctx context.Context, q master.AccessPage) (lockapi.GroupList, error)
 	PutCellAccess(ctx context.Context, req master.CellAccessChange) (lockapi.CellAccess, error)
 	CellAccess(ctx context.Context, r master.Read) (lockapi.CellAccess, error)
 	CreateToken(ctx context.Context, req master.TokenCreation) (lockapi.Token, error)

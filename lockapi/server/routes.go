@@ -118,7 +118,7 @@ var routes = table{
 		params: []param{paramConsistency}},
 	{method: http.MethodDelete, template: routeGroup, pattern: patternGroup, asks: master.Operate, audits: always, handle: deleteGroup},
 	{method: http.MethodGet, template: lockapi.RouteGroups, pattern: lockapi.RouteGroups, asks: master.Operate, handle: listGroups,
-		params: []param{paramConsistency}},
+		params: []param{paramAfter, paramConsistency}},
 	{method: http.MethodPut, template: lockapi.RouteCellAccess, pattern: lockapi.RouteCellAccess, asks: master.Operate, audits: always, handle: putCellAccess},
 	{method: http.MethodGet, template: lockapi.RouteCellAccess, pattern: lockapi.RouteCellAccess, asks: master.Operate, handle: readCellAccess,
 		params: []param{paramConsistency}},

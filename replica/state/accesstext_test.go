@@ -91,7 +91,7 @@ func policyText(on bool, p *access.Policy) string {
 	for r := range p.Rules("", "") {
 		fmt.Fprintln(&b, ruleText(*r))
 	}
-	for g := range p.Groups() {
+	for g := range p.Groups("") {
 		fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprint("group ", g.Group, " ", strings.Join(g.Members, ","))))
 	}
 	return b.String()

@@ -257,7 +257,7 @@ func (s *State) checkAccess() error {
 			return fmt.Errorf("the rule at %q is not such as can be", r.Path)
 		}
 	}
-	for g := range s.policy.Groups() {
+	for g := range s.policy.Groups("") {
 		if !g.Sound() {
 			return fmt.Errorf("group %q is not such as can be", g.Group)
 		}

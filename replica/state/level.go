@@ -11,7 +11,10 @@ import "fmt"
 // release that does not know the level does not start (ErrVersion).
 
 // Level is the highest level that this release knows.
-const Level = 3
+const Level = 4
+
+// levelBounds is the level from which on a transaction's results are bounded.
+const levelBounds = 4
 
 // RaiseLevel raises the cell's level.
 type RaiseLevel struct {

@@ -43,11 +43,12 @@ func (p *Policy) Group(name string) (*Members, bool) {
 	return g.Members, true
 }
 
-// Groups walks all groups in the order of their names.
-func (p *Policy) Groups() iter.Seq[*Members] {
+// Groups walks the groups whose name sorts after the given one, in the order of their
+// names.
+func (p *Policy) Groups(after string) iter.Seq[*Members] {
 	return func(yield func(*Members) bool) {
-		for g := range p.groups.All() {
-			if !yield(g.Members) {
+		for g := range p.groups.From(after) {
+			if g.Group > after && !yield(g.Members) {
 				return
 			}
 		}
