@@ -136,6 +136,11 @@ type Group struct {
 	GroupMembers
 }
 
+// RulesDeleted says whether there were rules to delete.
+type RulesDeleted struct {
+	Deleted bool `json:"deleted"`
+}
+
 // GroupList is a page of groups in the order of their names. With Next as "after" the
 // next page begins; it is empty on the last one.
 type GroupList struct {

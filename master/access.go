@@ -85,7 +85,11 @@ func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, err
 		}
 		r, ok := o.fromMemory(op)
 		if !ok {
-			var err error
+			leave, err := o.ruleRoom(by, op)
+			if err != nil {
+				return nil, err
+			}
+			defer leave()
 			if r, err = o.propose(*by, op); err != nil {
 				return nil, err
 			}
@@ -116,6 +120,13 @@ func (m *Master) PutRule(_ context.Context, req RuleChange) (lockapi.AccessRule,
 func (m *Master) DropRule(_ context.Context, req RuleChange) error {
 	_, err := m.changeAccess(&req.Caller, &state.DropRule{Path: req.Path})
 	return err
+}
+
+// DropRulesBelow removes the rules below a directory, and says whether there were any.
+// The rule at the directory itself stays.
+func (m *Master) DropRulesBelow(_ context.Context, req RuleChange) (lockapi.RulesDeleted, error) {
+	r, err := m.changeAccess(&req.Caller, &state.DropRules{Dir: req.Path})
+	return lockapi.RulesDeleted{Deleted: r == state.Done}, err
 }
 
 // Rule reads the rule at a path. The error is not_found.

@@ -141,6 +141,9 @@ var calls = map[string][]leaving{
 	"PutRule": {{"", func(h *heldCell, by Caller) error {
 		return second(h.m.PutRule(withoutEnd, RuleChange{Caller: by, Path: "/p"}))
 	}}},
+	"DropRulesBelow": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.DropRulesBelow(withoutEnd, RuleChange{Caller: by, Path: "/"}))
+	}}},
 	"DropRule": {{"", func(h *heldCell, by Caller) error {
 		return h.m.DropRule(withoutEnd, RuleChange{Caller: by, Path: "/q"})
 	}}},

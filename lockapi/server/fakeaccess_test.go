@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -97,6 +98,19 @@ func (f *fakeMaster) CheckAccess(ctx context.Context, q master.CheckQuery) (lock
 	at := "/"
 	yes := lockapi.AccessVerdict{Allowed: true, Rule: &at}
 	return lockapi.AccessCheck{Principal: "user:x", Path: q.Path, Read: yes, Lock: yes, Write: yes}, nil
+}
+
+func (f *fakeMaster) DropRulesBelow(ctx context.Context, req master.RuleChange) (lockapi.RulesDeleted, error) {
+	var out lockapi.RulesDeleted
+	err := f.dropping(ctx, "drop rules below "+req.Path, func() {
+		for path := range f.access.rules {
+			if strings.HasPrefix(path, strings.TrimSuffix(req.Path, "/")+"/") {
+				out.Deleted = true
+				delete(f.access.rules, path)
+			}
+		}
+	})
+	return out, err
 }
 
 func (f *fakeMaster) PutGroup(ctx context.Context, req master.GroupChange) (lockapi.Group, error) {

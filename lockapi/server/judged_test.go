@@ -86,6 +86,7 @@ var decisions = map[string][]judged{
 	"GET /v1/access/rules/{path}":    {{"/v1/access/rules/p", "", and("admin")}, {"/v1/access/rules/", "", operators}},
 	"DELETE /v1/access/rules/{path}": {{"/v1/access/rules/p/x", "", and("admin")}, {"/v1/access/rules/", "", operators}},
 	"GET /v1/access/rules":           {{"/v1/access/rules", "", everybody}},
+	"DELETE /v1/access/rules":        {{"/v1/access/rules?prefix=/p/", "", and("admin")}, {"/v1/access/rules?prefix=/q/", "", operators}},
 	"GET /v1/access/check": {{"/v1/access/check?path=/p", "", everybody}, {"/v1/access/check?path=/p&principal=user:zoe", "", and("admin")},
 		{"/v1/access/check?path=/&principal=user:zoe", "", operators}},
 	"PUT /v1/access/groups/{name}":    {{"/v1/access/groups/g", `{"members":[]}`, operators}},

@@ -92,6 +92,7 @@ type AccessService interface {
 	Judge(by *master.Caller) error
 	PutRule(ctx context.Context, req master.RuleChange) (lockapi.AccessRule, error)
 	DropRule(ctx context.Context, req master.RuleChange) error
+	DropRulesBelow(ctx context.Context, req master.RuleChange) (lockapi.RulesDeleted, error)
 	Rule(ctx context.Context, q master.AccessQuery) (lockapi.AccessRule, error)
 	Rules(ctx context.Context, q master.AccessPage) (lockapi.AccessRuleList, error)
 	CheckAccess(ctx context.Context, q master.CheckQuery) (lockapi.AccessCheck, error)

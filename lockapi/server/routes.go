@@ -111,6 +111,8 @@ var routes = table{
 	{method: http.MethodDelete, template: routeRule, pattern: patternRule, asks: master.AdminAt, audits: always, handle: deleteRule},
 	{method: http.MethodGet, template: lockapi.RouteRules, pattern: lockapi.RouteRules, asks: master.Anybody, handle: listRules,
 		params: []param{paramPrefix, paramAfter, paramLimit, paramConsistency}},
+	{method: http.MethodDelete, template: lockapi.RouteRules, pattern: lockapi.RouteRules, asks: master.AdminBelow, audits: always, handle: deleteRulesBelow,
+		params: []param{paramRulesBelow}},
 	{method: http.MethodGet, template: lockapi.RouteCheck, pattern: lockapi.RouteCheck, asks: master.Anybody, handle: checkAccess,
 		params: []param{paramAccessPath, paramPrincipal, paramConsistency}},
 	{method: http.MethodPut, template: routeGroup, pattern: patternGroup, asks: master.Operate, audits: always, handle: putGroup},

@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/stoutlock/stout/replica/state/access"
 )
@@ -95,6 +96,25 @@ func (op *DropRule) would(s *State) (Result, bool) {
 
 func (op *DropRule) do(e *editor, r Result) Result {
 	return e.putPolicy(r, op.Path)(e.policy.DropRule(op.Path), nil)
+}
+
+// DropRules removes the rules below a directory. It comes to Done or Nothing.
+type DropRules struct {
+	Dir string `cbor:"1,keyasint"` // "/" for the root
+}
+
+func (op *DropRules) wellFormed() bool { return op.Dir != "" }
+func (op *DropRules) size() int        { return 16 + len(op.Dir) }
+
+func (op *DropRules) would(s *State) (Result, bool) {
+	for range s.policy.Rules(strings.TrimSuffix(op.Dir, "/")+"/", op.Dir) {
+		return Done, true
+	}
+	return Nothing, false
+}
+
+func (op *DropRules) do(e *editor, r Result) Result {
+	return e.putPolicy(r, op.Dir)(e.policy.DropRules(op.Dir), nil)
 }
 
 func doneIf(there bool) (Result, bool) {

@@ -24,7 +24,8 @@ func init() {
 			}
 			return &state.PutRule{Rule: r}
 		},
-		"drop-rule": func(a *args) state.Operation { return &state.DropRule{Path: a.path()} },
+		"drop-rule":  func(a *args) state.Operation { return &state.DropRule{Path: a.path()} },
+		"drop-rules": func(a *args) state.Operation { return &state.DropRules{Dir: a.path()} },
 		"put-group": func(a *args) state.Operation {
 			return &state.PutGroup{Group: access.Members{Members: a.list("members"), Group: a.word()}}
 		},

@@ -13,7 +13,8 @@ import "fmt"
 // Level is the highest level that this release knows.
 const Level = 4
 
-// levelBounds is the level from which on a transaction's results are bounded.
+// levelBounds is the level from which on a transaction's results are bounded, and
+// the rules below a path go by one operation.
 const levelBounds = 4
 
 // RaiseLevel raises the cell's level.

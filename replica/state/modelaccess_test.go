@@ -33,6 +33,8 @@ func (m *model) early(op state.Operation) bool {
 		return m.level < 2
 	case *state.PutMember:
 		return m.level < 3
+	case *state.DropRules:
+		return m.level < 4
 	}
 	return false
 }
@@ -92,6 +94,18 @@ func (m *model) changeAccess(op state.Operation) (state.Result, bool) {
 	case *state.DropRule:
 		_, there := a.rules[op.Path]
 		return changeBelow(op.Path, there, func() { delete(a.rules, op.Path) })
+	case *state.DropRules:
+		var below []string
+		for path := range a.rules {
+			if path != op.Dir && strings.HasPrefix(path, strings.TrimSuffix(op.Dir, "/")+"/") {
+				below = append(below, path)
+			}
+		}
+		return changeBelow(op.Dir, len(below) > 0, func() {
+			for _, path := range below {
+				delete(a.rules, path)
+			}
+		})
 	case *state.PutGroup:
 		was, there := a.groups[op.Group.Group]
 		if m.circle(op.Group.Group, op.Group.Members) {
@@ -287,6 +301,7 @@ func (r *run) changeAccess(t *rapid.T) state.Operation {
 		func() state.Operation { return r.putGroup(t) },
 		func() state.Operation { return r.enableAccess(t) },
 		func() state.Operation { return &state.DropRule{Path: drawPath(t)} },
+		func() state.Operation { return &state.DropRules{Dir: drawPath(t)} },
 		func() state.Operation { return &state.DropGroup{Group: rapid.SampledFrom(someGroups).Draw(t, "group")} },
 		func() state.Operation {
 			return &state.PutCellRules{Rules: access.CellRules{Observe: drawEntries(t, someEntries), Operate: drawEntries(t, someEntries)}}

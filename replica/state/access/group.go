@@ -77,6 +77,10 @@ func (p *Policy) PutGroup(g *Members) (*Policy, error) {
 		}
 	}
 	out := *p
+	if there {
+		out.size -= was.Members.Size()
+	}
+	out.size += g.Size()
 	c := out.change()
 	c.rejoin(g.Group, before, g.Members, &group{Members: g})
 	if out.reach > maxReach {
@@ -93,6 +97,7 @@ func (p *Policy) DropGroup(name string) *Policy {
 		return p
 	}
 	out := *p
+	out.size -= was.Members.Size()
 	c := out.change()
 	c.rejoin(name, was.Members.Members, nil, nil)
 	return &out
