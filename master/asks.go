@@ -28,6 +28,7 @@ const (
 	WriteAt
 	AdminAt    // at the root: Operate
 	WriteBelow // at a directory, and by every rule below it
+	AdminBelow // the same; at the root: Operate
 	NameAt     // WriteAt for a sequential file: Path is a name of its form
 )
 
@@ -182,7 +183,8 @@ func (by *Caller) locksAll(s *state.State, session string) bool {
 }
 
 // permissions are those of the rights at a path.
-var permissions = map[Right]access.Permission{ReadAt: access.Read, LockAt: access.Lock, WriteAt: access.Write, AdminAt: access.Admin, WriteBelow: access.Write}
+var permissions = map[Right]access.Permission{ReadAt: access.Read, LockAt: access.Lock, WriteAt: access.Write, AdminAt: access.Admin,
+	WriteBelow: access.Write, AdminBelow: access.Admin}
 
 // has decides about a right, and names the permission that it takes.
 func (by *Caller) has(p *access.Policy, right Right, path string) (bool, string) {
@@ -200,13 +202,13 @@ func (by *Caller) has(p *access.Policy, right Right, path string) (bool, string)
 		return p.Observes(who), lockapi.PermissionObserve
 	case Nobody:
 		return false, "none"
-	case ReadAt, LockAt, WriteAt, AdminAt, WriteBelow:
+	case ReadAt, LockAt, WriteAt, AdminAt, WriteBelow, AdminBelow:
 		permission := permissions[right]
 		switch {
-		case right == WriteBelow:
-			return p.MayBelow(who, permission, path), permission.String()
-		case right == AdminAt && path == "/":
+		case (right == AdminAt || right == AdminBelow) && path == "/":
 			return p.Operates(who), lockapi.PermissionOperate
+		case right == WriteBelow || right == AdminBelow:
+			return p.MayBelow(who, permission, path), permission.String()
 		}
 		return p.May(who, permission, path).Allowed, permission.String()
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/cell"
 	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
@@ -48,6 +49,9 @@ type alone struct{ members }
 type members = Membership
 
 func (alone) Membership() (cell.Membership, error) { return cell.Membership{}, errors.New("none") }
+func (alone) Ask(context.Context, string) (admission.Card, error) {
+	return admission.Card{}, errors.New("none")
+}
 
 // benchMaster is a master in office on an instantLog, with n sessions.
 func benchMaster(b *testing.B, n int) (m *Master, sessions []string) {

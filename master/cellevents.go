@@ -179,9 +179,9 @@ func contentBytes(e *lockapi.CellEvent) int {
 	case e.File == nil:
 		return 0
 	case e.File.Content != nil:
-		return len(*e.File.Content)
+		return textSize(*e.File.Content)
 	}
-	return len(e.File.ContentBase64) * 4 / 3
+	return (len(e.File.ContentBase64) + 2) / 3 * 4
 }
 
 func errCompacted(err error) error {

@@ -163,11 +163,23 @@ func (t *transaction) answer(r state.TransactionResult) (TransactionDone, error)
 // errFailed tells which operation can't be done, and what stood in its way when that
 // was judged.
 func errFailed(f *state.Failure, step state.Step) *lockapi.Error {
+	if f.Why == state.TooLong {
+		return errResults(f)
+	}
 	e := errFailure(f)
 	if take, ok := step.(*state.Take); ok {
 		e = errNotTaken(take.Path, f)
 	}
 	e.Detail = lockapi.Errorf(e.Code, "operation %d can't be done: %s", f.Step, e.Detail).Detail
+	e.Operation = &f.Step
+	return e
+}
+
+// errResults reports the operation with which the results have more content than
+// an answer may.
+func errResults(f *state.Failure) *lockapi.Error {
+	e := lockapi.Errorf(lockapi.CodeTooLarge, "with operation %d the results have more than %d bytes of content as JSON: nothing was changed; "+
+		"get fewer files in one transaction, or get large files by themselves", f.Step, state.MaxResults)
 	e.Operation = &f.Step
 	return e
 }

@@ -109,6 +109,7 @@ func TestAudit(t *testing.T) {
 		{"wrong", "GET", "/v1/files/p/f", "", "anonymous none GET /v1/files/{path} /p/f 401 unauthenticated"},
 		{"root", "PUT", "/v1/access/rules/p/q", `{"read":["*"]}`, "user:root token PUT /v1/access/rules/{path} /p/q 200"},
 		{"root", "DELETE", "/v1/access/rules/p/q", "", "user:root token DELETE /v1/access/rules/{path} /p/q 204"},
+		{"root", "DELETE", "/v1/access/rules?prefix=/p/", "", "user:root token DELETE /v1/access/rules /p 200"},
 		{"root", "PUT", "/v1/access/groups/g", `{"members":["user:b"]}`, "user:root token PUT /v1/access/groups/{name}  200"},
 		{"root", "DELETE", "/v1/access/groups/g", "", "user:root token DELETE /v1/access/groups/{name}  204"},
 		{"operator", "PUT", "/v1/access/cell", cellLists, "user:operator token PUT /v1/access/cell  200"},

@@ -225,13 +225,28 @@ func (x *exchange) reply(status int, body any) error {
 		x.c.Writer.WriteHeaderNow()
 		return nil
 	}
-	b, err := encode(body)
+	b, err := x.encode(body)
 	if err != nil {
 		return err
 	}
 	defer b.release()
 	x.write(status, typeJSON, b.Bytes())
 	return nil
+}
+
+// encode is encode for a reply that takes its turn among the lists if its contents are
+// large.
+func (x *exchange) encode(body any) (*buffer, error) {
+	if contentBytes(body) <= largeContent {
+		return encode(body)
+	}
+	select {
+	case x.lists <- struct{}{}:
+	case <-x.ctx().Done():
+		return nil, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call was made, and the caller has gone")
+	}
+	defer func() { <-x.lists }()
+	return encode(body)
 }
 
 // write sends a whole reply. The body may be used again when it returns.

@@ -86,6 +86,7 @@ var decisions = map[string][]judged{
 	"GET /v1/access/rules/{path}":    {{"/v1/access/rules/p", "", and("admin")}, {"/v1/access/rules/", "", operators}},
 	"DELETE /v1/access/rules/{path}": {{"/v1/access/rules/p/x", "", and("admin")}, {"/v1/access/rules/", "", operators}},
 	"GET /v1/access/rules":           {{"/v1/access/rules", "", known}},
+	"DELETE /v1/access/rules":        {{"/v1/access/rules?prefix=/p/", "", and("admin")}, {"/v1/access/rules?prefix=/q/", "", operators}},
 	"GET /v1/access/check": {{"/v1/access/check?path=/p", "", known}, {"/v1/access/check?path=/p&principal=user:zoe", "", and("admin")},
 		{"/v1/access/check?path=/&principal=user:zoe", "", operators}},
 	"PUT /v1/access/groups/{name}":    {{"/v1/access/groups/g", `{"members":[]}`, operators}},
@@ -276,7 +277,7 @@ func TestReplicaThatHasNotCaughtUp(t *testing.T) {
 	n.Lag(true)
 	log.Depose(n)
 	s.call(t, "root", "PUT", "/v1/files/p/f", "x").wantCode(t, lockapi.CodeNoMaster)
-	n.Events().Append([]state.Change{state.AccessChanged{}}, n.State()) // as time would have it
+	n.Events().Append([]state.Change{state.AccessChanged{Below: "/"}}, n.State()) // as time would have it
 	n.Events().Tell()
 	(<-waiting).wantCode(t, lockapi.CodeNoMaster)
 	if _, err := io.ReadAll(told.Body); err != nil {

@@ -47,6 +47,7 @@ var (
 	paramPrincipal   = param{name: "principal"}
 	paramPastOf      = param{name: "path", need: "the path whose history is asked for"}
 	paramBelow       = param{name: "prefix", need: "the directory whose files are to be deleted"}
+	paramRulesBelow  = param{name: "prefix", need: "the directory below which rules are to be deleted"}
 )
 
 // query holds the parameters of a request, each known, by name. Of one that may be

@@ -59,7 +59,7 @@ type Write struct {
 	Tell       bool   `cbor:"8,keyasint,omitempty"` // where When does not hold the answer has the file's content
 	// Judged is who needs Write at the name that Sequential makes, while access is
 	// on: a principal or access.Anonymous. It is empty where that is not asked for,
-	// and below levelNames.
+	// and below levelRights.
 	Judged string `cbor:"9,keyasint,omitempty"`
 }
 

@@ -127,6 +127,10 @@ func (op *Transaction) judge(e *editor) TransactionResult {
 			}
 			r.Steps = append(r.Steps, done)
 		}
+		if i := r.beyond(MaxResults); i >= 0 && e.Level >= levelRights {
+			r.Verdict, r.Steps, r.Failure = Failed, nil, &Failure{Step: i, Why: TooLong}
+			return false
+		}
 		if op.Key != "" && r.size() > maxAnswer {
 			r.Verdict, r.Steps = TooLong, nil
 			return false

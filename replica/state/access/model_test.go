@@ -150,7 +150,7 @@ func checkRebuilt(t rapid.TB, p *access.Policy) {
 	t.Helper()
 	again := must(t)(p.PutCell(p.Cell()), nil)
 	fresh := access.New().PutCell(p.Cell())
-	for _, g := range slices.Backward(slices.Collect(p.Groups())) {
+	for _, g := range slices.Backward(slices.Collect(p.Groups(""))) {
 		fresh = must(t)(fresh.PutGroup(g))
 	}
 	for r := range p.Rules("", "") {
@@ -173,7 +173,7 @@ func everything(p *access.Policy) string {
 	for r := range p.Rules("", "") {
 		out += fmt.Sprintln("rule", r.Path, r.Lists) // fmt sorts the keys
 	}
-	for g := range p.Groups() {
+	for g := range p.Groups("") {
 		out += fmt.Sprintln("group", g.Group, g.Members)
 	}
 	for _, who := range users {

@@ -58,7 +58,7 @@ func (r *rights) after(b state.Batch, out state.Outcome) (steps []*rights, wrong
 // session is.
 func changesRights(op state.Operation) bool {
 	switch op.(type) {
-	case *state.PutRule, *state.DropRule, *state.PutGroup, *state.DropGroup, *state.PutCellRules, *state.AddToken, *state.DropToken,
+	case *state.PutRule, *state.DropRule, *state.DropRules, *state.PutGroup, *state.DropGroup, *state.PutCellRules, *state.AddToken, *state.DropToken,
 		*state.EnableAccess, *state.DisableAccess, *state.OpenSession, *state.AdoptSession:
 		return true
 	}
@@ -76,6 +76,12 @@ func (r *rights) do(c state.Command, came state.Result) (wrong string) {
 	case *state.DropRule:
 		if done {
 			delete(r.rules, op.Path)
+		}
+	case *state.DropRules:
+		for _, path := range r.below(op.Dir) {
+			if done {
+				delete(r.rules, path)
+			}
 		}
 	case *state.PutGroup:
 		if circle := r.leadsTo(op.Group.Members, op.Group.Group); circle != (came == state.Circle) {
@@ -110,6 +116,16 @@ func (r *rights) do(c state.Command, came state.Result) (wrong string) {
 		}
 	}
 	return ""
+}
+
+// below lists the rules below a path.
+func (r *rights) below(dir string) (paths []string) {
+	for path := range r.rules {
+		if strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") && path != dir {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // give adds a token, and reports whether that was done.
