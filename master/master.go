@@ -65,7 +65,7 @@ type Location struct {
 // New starts a master on a replica. It ends with Close.
 func New(log Log, members Membership, o Options) *Master {
 	if o.Patience == 0 {
-		o.Patience = 2 * time.Second
+		o.Patience = 1200 * time.Millisecond
 	}
 	if o.StaleFor == 0 {
 		o.StaleFor = time.Minute

@@ -70,7 +70,8 @@ type Options struct {
 	Drift             lease.Drift
 	Clock             func() time.Duration // never steps, goes on during suspend
 	// Patience is how long a call waits for a master before it is told that
-	// there is none; default 2 s, which rides out most elections.
+	// there is none; default 1.2 s. That rides out most elections, and a replica that
+	// is cut off from the others holds no call for longer: its caller asks another one.
 	Patience time.Duration
 	// StaleFor is for how long after it has last caught up with a master this replica
 	// still answers by its own state while access is on; default 1 min.

@@ -466,7 +466,7 @@ func TestCallsWithoutAMaster(t *testing.T) {
 		began := time.Now()
 		_, err := m.Locate(t.Context())
 		code(t, err, lockapi.CodeNoMaster)
-		if d := time.Since(began); d != 2*time.Second {
+		if d := time.Since(began); d != 1200*time.Millisecond {
 			t.Errorf("patience of %v", d)
 		}
 		ctx := context.Background()

@@ -61,13 +61,14 @@ type Mutant struct {
 // profiles are the special profiles of package world that show a mutant within few
 // seeds, where mixtures of all faults take tens or hundreds.
 var profiles = map[string]string{
-	"client-lease-from-answer": "late answers",
-	"handle-used-twice":        "late copies",
-	"orphans-not-released":     "late requests",
-	"orphans-looked-for-once":  "late acquires",
-	"keepalive-without-lease":  "outlived office",
-	"name-taken-back":          "second thoughts",
-	"hands-over-in-vain":       "unfit masters",
+	"client-lease-from-answer":  "late answers",
+	"client-lease-from-opening": "late answers",
+	"handle-used-twice":         "late copies",
+	"orphans-not-released":      "late requests",
+	"orphans-looked-for-once":   "late acquires",
+	"keepalive-without-lease":   "outlived office",
+	"name-taken-back":           "second thoughts",
+	"hands-over-in-vain":        "unfit masters",
 
 	"entries-of-a-snapshot-are-looked-for": "unanswered entries",
 }
