@@ -107,6 +107,20 @@ func (a Access) DeleteRule(ctx context.Context, path string) error {
 	return a.drop(ctx, lockapi.RouteRules+path, true)
 }
 
+// DeleteRulesBelow removes the rules below a directory, which ends in a slash, in one
+// step: "/app/", or "/" for all but the root's. It takes admin at the directory and at
+// each rule below it. The rule at the directory itself stays.
+func (a Access) DeleteRulesBelow(ctx context.Context, dir string) (deleted bool, err error) {
+	if dir != "/" {
+		if err := lockapi.ValidatePrefix(dir); err != nil {
+			return false, err
+		}
+	}
+	var out lockapi.RulesDeleted
+	err = a.c.calls.do(ctx, &call{method: http.MethodDelete, path: lockapi.RouteRules, query: url.Values{"prefix": {dir}}.Encode(), once: true, out: &out})
+	return out.Deleted, err
+}
+
 // rule is a call that is answered with a rule.
 func (a Access) rule(ctx context.Context, method, path string, body []byte, out *lockapi.AccessRule) error {
 	if err := lockapi.ValidateRulePath(path); err != nil {
@@ -126,10 +140,18 @@ func (a Access) drop(ctx context.Context, path string, once bool) error {
 }
 
 // Groups reads all groups, in the order of their names.
-func (a Access) Groups(ctx context.Context) ([]lockapi.Group, error) {
-	var out lockapi.GroupList
-	err := a.c.read(ctx, call{path: lockapi.RouteGroups, out: &out}, nil, nil)
-	return out.Groups, err
+func (a Access) Groups(ctx context.Context) (all []lockapi.Group, err error) {
+	query := url.Values{}
+	for {
+		var page lockapi.GroupList
+		if err := a.c.read(ctx, call{path: lockapi.RouteGroups, out: &page}, query, nil); err != nil {
+			return nil, err
+		}
+		if all = append(all, page.Groups...); page.Next == "" {
+			return all, nil
+		}
+		query.Set("after", page.Next)
+	}
 }
 
 // Group reads a group, by its name without "group:". The error may be

@@ -136,9 +136,16 @@ type Group struct {
 	GroupMembers
 }
 
-// GroupList is all groups in the order of their names.
+// RulesDeleted says whether there were rules to delete.
+type RulesDeleted struct {
+	Deleted bool `json:"deleted"`
+}
+
+// GroupList is a page of groups in the order of their names. With Next as "after" the
+// next page begins; it is empty on the last one.
 type GroupList struct {
 	Groups []Group `json:"groups"`
+	Next   string  `json:"next,omitempty"`
 }
 
 // CellAccess says who observes and who operates the cell as a whole.

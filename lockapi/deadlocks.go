@@ -5,8 +5,11 @@ import "time"
 // RouteDeadlocks is the route of the sessions that wait for each other.
 const RouteDeadlocks = "/v1/deadlocks"
 
-// MaxDeadlocks is how many circles an answer shows.
-const MaxDeadlocks = 100
+// Bounds of an answer. It also ends with the circle that makes it PageBytes long.
+const (
+	MaxDeadlocks     = 100  // circles
+	MaxDeadlockLinks = 1000 // of one circle
+)
 
 // Deadlocks are circles of sessions each of which waits for a lock because of the
 // next one, and the last because of the first. Circles with a path that the caller may
@@ -17,7 +20,8 @@ type Deadlocks struct {
 
 // Deadlock is one circle.
 type Deadlock struct {
-	Links []DeadlockLink `json:"links"`
+	Links     []DeadlockLink `json:"links"`
+	MoreLinks int            `json:"more_links,omitempty"` // beyond MaxDeadlockLinks
 }
 
 // DeadlockLink is a session of a circle with what it waits for: the lock at Path,

@@ -71,7 +71,7 @@ type FilesDeleted struct {
 // ValidatePrefix reports what is wrong with the directory of a deletion by prefix.
 func ValidatePrefix(prefix string) error {
 	if len(prefix) < 2 || prefix[len(prefix)-1] != '/' {
-		return Invalid("prefix", "prefix %q does not end in %q below the root; it names the directory whose files are to be deleted", Clip(prefix), "/")
+		return Invalid("prefix", "prefix %q does not end in %q below the root; it names a directory", Clip(prefix), "/")
 	}
 	if err := ValidatePath(prefix[:len(prefix)-1]); err != nil {
 		e := err.(*Error)

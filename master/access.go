@@ -60,12 +60,12 @@ type AccessQuery struct {
 	Path, Name string
 }
 
-// AccessPage asks for a page of rules, whose paths begin with a prefix, or of
-// tokens.
+// AccessPage asks for a page of rules, whose paths begin with a prefix, of groups, or
+// of tokens.
 type AccessPage struct {
 	Read
 	Prefix, After string
-	Limit         int
+	Limit         int // not of groups
 }
 
 // CheckQuery asks what a principal may do at a path; whoever asks where it is empty.
@@ -85,7 +85,11 @@ func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, err
 		}
 		r, ok := o.fromMemory(op)
 		if !ok {
-			var err error
+			leave, err := o.ruleRoom(by, op)
+			if err != nil {
+				return nil, err
+			}
+			defer leave()
 			if r, err = o.propose(*by, op); err != nil {
 				return nil, err
 			}
@@ -116,6 +120,13 @@ func (m *Master) PutRule(_ context.Context, req RuleChange) (lockapi.AccessRule,
 func (m *Master) DropRule(_ context.Context, req RuleChange) error {
 	_, err := m.changeAccess(&req.Caller, &state.DropRule{Path: req.Path})
 	return err
+}
+
+// DropRulesBelow removes the rules below a directory, and says whether there were any.
+// The rule at the directory itself stays.
+func (m *Master) DropRulesBelow(_ context.Context, req RuleChange) (lockapi.RulesDeleted, error) {
+	r, err := m.changeAccess(&req.Caller, &state.DropRules{Dir: req.Path})
+	return lockapi.RulesDeleted{Deleted: r == state.Done}, err
 }
 
 // Rule reads the rule at a path. The error is not_found.
@@ -219,14 +230,21 @@ func (m *Master) Group(ctx context.Context, q AccessQuery) (lockapi.Group, error
 	})
 }
 
-// Groups reads all groups in the order of their names.
-func (m *Master) Groups(ctx context.Context, q Read) (lockapi.GroupList, error) {
-	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.GroupList, error) {
-		out := lockapi.GroupList{Groups: []lockapi.Group{}}
-		for g := range s.Policy().Groups() {
-			out.Groups = append(out.Groups, groupOf(g))
+// Groups reads a page of groups in the order of their names.
+func (m *Master) Groups(ctx context.Context, q AccessPage) (lockapi.GroupList, error) {
+	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.GroupList, error) {
+		page := lockapi.GroupList{Groups: []lockapi.Group{}}
+		size := 0
+		for g := range s.Policy().Groups(q.After) {
+			if size >= lockapi.PageBytes {
+				page.Next = page.Groups[len(page.Groups)-1].Name
+				break
+			}
+			one := groupOf(g)
+			size += groupSize(&one)
+			page.Groups = append(page.Groups, one)
 		}
-		return out, nil
+		return page, nil
 	})
 }
 
@@ -331,11 +349,13 @@ func tokenOf(t *state.Token) lockapi.Token {
 func (m *Master) Tokens(ctx context.Context, q AccessPage) (lockapi.TokenList, error) {
 	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.TokenList, error) {
 		page := lockapi.TokenList{Tokens: []lockapi.Token{}}
+		size := 0
 		for t := range s.Tokens(q.After) {
-			if n := len(page.Tokens); n == q.Limit {
+			if n := len(page.Tokens); n == q.Limit || size >= lockapi.PageBytes {
 				page.Next = page.Tokens[n-1].ID
 				break
 			}
+			size += tokenFrame + textSize(t.Principal) + textSize(t.Note)
 			page.Tokens = append(page.Tokens, tokenOf(t))
 		}
 		return page, nil
@@ -372,11 +392,20 @@ func (m *Master) WhoAmI(ctx context.Context, q Read) (lockapi.WhoAmI, error) {
 
 // ruleSize is about what a rule takes in JSON.
 func ruleSize(r *access.Rule) int {
-	n := 80 + len(r.Path) + len(r.Principal)
+	n := 80 + textSize(r.Path) + textSize(r.Principal)
 	for _, p := range access.Permissions {
 		for _, entry := range r.Lists[p] {
-			n += len(entry) + 3
+			n += textSize(entry) + 3
 		}
+	}
+	return n
+}
+
+// groupSize is about what a group takes in JSON.
+func groupSize(g *lockapi.Group) int {
+	n := 32 + textSize(g.Name)
+	for _, entry := range g.Members {
+		n += textSize(entry) + 3
 	}
 	return n
 }

@@ -238,7 +238,8 @@ func TestForgottenAsksAreDenied(t *testing.T) {
 }
 
 // TestSessionsAreTheirOpeners: and one that nobody known has opened is that of the
-// first who uses it.
+// first who uses it and may lock wherever it holds or waits. Keys of sessions are
+// their principals', too.
 func TestSessionsAreTheirOpeners(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s := sessionOfCaller(t, m, "user:a")
@@ -264,12 +265,123 @@ func TestSessionsAreTheirOpeners(t *testing.T) {
 		code(t, err, lockapi.CodePermissionDenied)
 
 		keyed := OpenSessionRequest{Caller: by("user:a", Known), Key: "k", SessionRequest: lockapi.NewSessionRequest()}
-		if _, err := m.OpenSession(t.Context(), keyed); err != nil {
+		first, err := m.OpenSession(t.Context(), keyed)
+		if err != nil {
 			t.Fatal(err)
 		}
 		keyed.Caller = by("user:b", Known)
-		_, err = m.OpenSession(t.Context(), keyed)
-		code(t, err, lockapi.CodeConflict)
+		keyed.Name = "another body"
+		others, err := m.OpenSession(t.Context(), keyed)
+		if err != nil || others.ID == first.ID || others.Principal != "user:b" {
+			t.Errorf("under a key of user:a's user:b gets %+v, %v", others, err)
+		}
+		keyed.Name = ""
+		code(t, second(m.OpenSession(t.Context(), keyed)), lockapi.CodeConflict)
+	})
+}
+
+// TestAdoption: a session that held or waited before access was enabled belongs to a
+// principal who may lock at each of those paths. To others it is not there, unless
+// they may do the call with anybody's session. Adopting is announced, and reported.
+func TestAdoption(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		old := newSession(t, m, time.Hour)
+		for _, path := range []string{"/p/l", "/q/l"} {
+			if _, err := m.Acquire(t.Context(), AcquireRequest{Path: path, LockRequest: want(old)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for path, who := range map[string][]string{"/p": {"user:a", "user:b"}, "/q": {"user:b"}} {
+			rule := RuleChange{Caller: root(Operate), Path: path, AccessLists: lockapi.AccessLists{Lock: who, Admin: []string{"user:a"}}}
+			if _, err := m.PutRule(t.Context(), rule); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := m.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)}); err != nil {
+			t.Fatal(err)
+		}
+		owner := func() string {
+			v, _ := n.State().Session(old)
+			return v.Principal
+		}
+		keep := func(who string, told *Told, announce func() error) error {
+			caller := by(who, Nobody)
+			caller.Ask.Session, caller.Ask.Uses = old, true
+			caller.Told, caller.Adopts = told, announce
+			_, err := m.Keepalive(t.Context(), KeepaliveRequest{Caller: caller, Session: old})
+			return err
+		}
+		code(t, keep("", nil, nil), lockapi.CodeUnauthenticated)
+		for _, who := range []string{"user:a", "user:c"} {
+			code(t, keep(who, nil, nil), lockapi.CodeSessionNotFound)
+		}
+		code(t, second(m.Acquire(t.Context(), AcquireRequest{Caller: using(by("user:a", LockAt, "/p/x"), old), Path: "/p/x", LockRequest: want(old)})), lockapi.CodeSessionNotFound)
+		forced := by("user:a", AdminAt, "/p/l")
+		forced.Ask.Session, forced.Ask.Uses = old, true
+		if _, err := m.Release(t.Context(), ReleaseRequest{Caller: forced, Path: "/p/l", Session: old, Forced: true}); err != nil {
+			t.Errorf("an administrator of the path may release: %v", err)
+		}
+		refusal := errors.New("no line")
+		if err := keep("user:b", &Told{}, func() error { return refusal }); err != refusal || owner() != "" {
+			t.Errorf("without its line: %v, and the session is %q's", err, owner())
+		}
+		told := Told{}
+		announced := 0
+		err := keep("user:b", &told, func() error { announced++; return nil })
+		if err != nil || owner() != "user:b" || told.Adopted != old || announced != 1 {
+			t.Errorf("%v, the session is %q's, told %+v, announced %d times", err, owner(), told, announced)
+		}
+		told = Told{}
+		if err := keep("user:b", &told, nil); err != nil || told.Adopted != "" {
+			t.Errorf("the next call: %v, told %+v", err, told)
+		}
+		code(t, keep("user:a", nil, nil), lockapi.CodePermissionDenied)
+	})
+}
+
+// TestNamesOfSequentialFilesAreJudged: write is asked for at the name that is made,
+// whatever it is when the call takes effect.
+func TestNamesOfSequentialFilesAreJudged(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		next := func(prefix string, ahead uint64) string {
+			return fmt.Sprintf("%s%0*d", prefix, state.SequenceDigits, n.State().Revision+ahead)
+		}
+		rule := func(path string, write ...string) {
+			t.Helper()
+			if _, err := m.PutRule(t.Context(), RuleChange{Caller: root(Operate), Path: path, AccessLists: lockapi.AccessLists{Write: write}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		create := func(who, prefix string) (FileWritten, error) {
+			return m.WriteFile(t.Context(), FileWrite{Caller: by(who, NameAt, next(prefix, 1)), Path: prefix, Sequential: true})
+		}
+		transact := func(who, prefix string) error {
+			caller := by(who, Somebody)
+			caller.Also = []Ask{{Right: NameAt, Path: next(prefix, 1)}}
+			content := "x"
+			_, err := m.Transact(t.Context(), TransactionRequest{Caller: caller, Transaction: lockapi.Transaction{
+				Then: []lockapi.Operation{{CreateSequential: &lockapi.WriteOperation{Path: prefix, Content: &content}}}}})
+			return err
+		}
+		denied := next("/p/q-", 1)
+		rule(denied, "user:b")
+		rule(next("/p/q-", 3), "user:b")
+		for range 2 {
+			if e := code(t, second(create("user:a", "/p/q-")), lockapi.CodePermissionDenied); e.Path != denied || e.Permission != lockapi.PermissionWrite {
+				t.Errorf("%+v", e)
+			}
+			code(t, transact("user:a", "/p/q-"), lockapi.CodePermissionDenied)
+		}
+		if done, err := create("user:b", "/p/q-"); err != nil || done.Stat.Path != denied {
+			t.Errorf("%+v, %v", done, err)
+		}
+		if _, err := create("user:a", "/p/q-"); err != nil {
+			t.Errorf("at a name without a rule: %v", err)
+		}
+		code(t, transact("user:a", "/p/q-"), lockapi.CodePermissionDenied)
+		code(t, second(create("user:c", "/p/r-")), lockapi.CodePermissionDenied)
+		code(t, second(create("", "/p/r-")), lockapi.CodeUnauthenticated)
 	})
 }
 

@@ -29,6 +29,9 @@ type accounting struct {
 	openings map[opening]*reservation
 	files    fileRooms
 	keyed    map[keyedCall]*room
+
+	policy int64 // bytes of the rules and groups that are counted
+	ruling int   // rules that calls under way may put
 }
 
 // sessionUse is what a session uses: its own bytes, its claims, the answers that
@@ -69,6 +72,7 @@ func (a *accounting) count(s *state.State) {
 	for f := range s.Files("", "") {
 		a.fileIs(f)
 	}
+	a.policyIs(s.Policy().Size())
 }
 
 // follow counts what one entry did.
@@ -108,6 +112,8 @@ func (a *accounting) changed(c state.Change) {
 		a.fileIs(c.File)
 	case state.FileDeleted:
 		a.fileGone(c.File)
+	case state.AccessChanged:
+		a.policyIs(a.log.State().Policy().Size()) // which may be a later one's already
 	case state.Answered:
 		a.answered(c.Session, c.Answer, 1)
 		if c.Forgotten != nil {

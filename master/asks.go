@@ -18,6 +18,8 @@ const (
 	Nobody          // not even an operator
 	Nothing         // whoever calls; a bad credential is not even looked at
 	Anybody         // whoever calls, unless the credential is bad
+	Somebody        // somebody known; anybody while a rule names anonymous
+	Reader          // somebody known, or anonymous where it may read
 	Known           // somebody known
 	Observe         // the cell as a whole
 	Operate
@@ -26,6 +28,8 @@ const (
 	WriteAt
 	AdminAt    // at the root: Operate
 	WriteBelow // at a directory, and by every rule below it
+	AdminBelow // the same; at the root: Operate
+	NameAt     // WriteAt for a sequential file: Path is a name of its form
 )
 
 // Ask is one thing that a call asks for.
@@ -37,7 +41,8 @@ type Ask struct {
 	// otherwise Right is asked for. One that is not there is nobody's business: the
 	// call is told so.
 	Session string
-	// Uses says that a session that nobody known has used becomes the caller's.
+	// Uses says that a session of nobody known becomes the caller's, if the caller
+	// may lock wherever it holds or waits. To others it is not there.
 	Uses bool
 }
 
@@ -52,7 +57,7 @@ func judge(s *state.State, by *Caller) error {
 		return err
 	}
 	if by.Told != nil {
-		*by.Told = Told{Principal: by.Principal, How: by.How}
+		*by.Told = Told{Principal: by.Principal, How: by.How, Adopted: by.Told.Adopted}
 	}
 	if !s.AccessOn {
 		return nil
@@ -136,13 +141,24 @@ func (by *Caller) who() string {
 // may decides one thing.
 func (by *Caller) may(s *state.State, ask *Ask) error {
 	right := ask.Right
-	if ask.Session != "" {
-		v, lives := s.Session(ask.Session)
-		if !lives || v.Principal == "" || v.Principal == by.Principal {
-			right = Known
+	if right == NameAt {
+		if right = WriteAt; s.JudgesNames() && s.Policy().HasRules(ask.Path[:len(ask.Path)-state.SequenceDigits]) {
+			right = Somebody // the name itself is judged where it is made
 		}
-		if lives && v.Principal == "" && ask.Uses {
-			by.adopts = v.ID
+	}
+	if ask.Session != "" {
+		switch v, lives := s.Session(ask.Session); {
+		case !lives, v.Principal == by.Principal:
+			right = Known
+		case v.Principal == "" && by.locksAll(s, v.ID):
+			right = Known
+			if ask.Uses {
+				by.adopts = v.ID
+			}
+		case v.Principal == "":
+			if allowed, _ := by.has(s.Policy(), right, ask.Path); !allowed {
+				return errNoSession(ask.Session)
+			}
 		}
 	}
 	allowed, permission := by.has(s.Policy(), right, ask.Path)
@@ -155,8 +171,20 @@ func (by *Caller) may(s *state.State, ask *Ask) error {
 	return by.denied(permission, ask.Path)
 }
 
+// locksAll reports whether the caller may lock wherever a session holds or waits: it
+// could have made each of those claims.
+func (by *Caller) locksAll(s *state.State, session string) bool {
+	for hold, wait := range s.Claims(session) {
+		if !s.Policy().May(by.who(), access.Lock, pathOf(hold, wait)).Allowed {
+			return false
+		}
+	}
+	return true
+}
+
 // permissions are those of the rights at a path.
-var permissions = map[Right]access.Permission{ReadAt: access.Read, LockAt: access.Lock, WriteAt: access.Write, AdminAt: access.Admin, WriteBelow: access.Write}
+var permissions = map[Right]access.Permission{ReadAt: access.Read, LockAt: access.Lock, WriteAt: access.Write, AdminAt: access.Admin,
+	WriteBelow: access.Write, AdminBelow: access.Admin}
 
 // has decides about a right, and names the permission that it takes.
 func (by *Caller) has(p *access.Policy, right Right, path string) (bool, string) {
@@ -164,19 +192,23 @@ func (by *Caller) has(p *access.Policy, right Right, path string) (bool, string)
 	switch right {
 	case Anybody:
 		return true, ""
+	case Somebody:
+		return by.Principal != "" || p.NamesAnonymous(), "name"
+	case Reader:
+		return by.Principal != "" || p.May(who, access.Read, path).Allowed, "name"
 	case Known:
 		return by.Principal != "", "name"
 	case Observe:
 		return p.Observes(who), lockapi.PermissionObserve
 	case Nobody:
 		return false, "none"
-	case ReadAt, LockAt, WriteAt, AdminAt, WriteBelow:
+	case ReadAt, LockAt, WriteAt, AdminAt, WriteBelow, AdminBelow:
 		permission := permissions[right]
 		switch {
-		case right == WriteBelow:
-			return p.MayBelow(who, permission, path), permission.String()
-		case right == AdminAt && path == "/":
+		case (right == AdminAt || right == AdminBelow) && path == "/":
 			return p.Operates(who), lockapi.PermissionOperate
+		case right == WriteBelow || right == AdminBelow:
+			return p.MayBelow(who, permission, path), permission.String()
 		}
 		return p.May(who, permission, path).Allowed, permission.String()
 	}
@@ -201,7 +233,7 @@ func (by *Caller) denied(permission, path string) *lockapi.Error {
 
 // sees reports whether the caller may read at a path.
 func (by *Caller) sees(s *state.State, path string) bool {
-	return !s.AccessOn || s.Policy().May(by.who(), access.Read, path).Allowed
+	return s.MayRead(by.who(), path)
 }
 
 // conceal takes out of a refusal what the caller may not read.
@@ -279,12 +311,32 @@ func (o *office) judge(by *Caller) error {
 	if err := judge(s, by); err != nil || by.adopts == "" {
 		return err
 	}
+	return o.adopt(by)
+}
+
+// adopt makes a session of nobody known the caller's. It is a change of its own,
+// which the audit log has whatever the call is.
+func (o *office) adopt(by *Caller) error {
 	if err := o.readyFor(&state.AdoptSession{}); err != nil {
 		return err
 	}
+	if by.Told != nil {
+		by.Told.Adopted = by.adopts
+	}
+	if by.Adopts != nil {
+		if err := by.Adopts(); err != nil {
+			return err
+		}
+	}
 	r, err := o.propose(*by, &state.AdoptSession{Session: by.adopts, Principal: by.Principal})
-	if err == nil && r == state.Conflict { // another one was first
+	if err != nil || r == state.Done {
+		return err
+	}
+	if by.Told != nil {
+		by.Told.Adopted = ""
+	}
+	if r == state.Conflict { // another one was first
 		return by.denied("none", "")
 	}
-	return err
+	return nil
 }

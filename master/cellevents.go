@@ -71,10 +71,14 @@ type EventWatch interface {
 // WatchEvents makes a watch of this replica's own log. The error is that of the first
 // Read on a replica that does not answer by its own state.
 func (m *Master) WatchEvents(f EventFilter) (EventWatch, error) {
-	if _, _, err := m.ownState(); err != nil {
+	s, _, err := m.ownState()
+	if err != nil {
 		return nil, err
 	}
-	return &eventWatch{Watch: m.log.Events().Watch(f.filter), m: m, f: f}, nil
+	if err := f.by.identify(s); err != nil {
+		return nil, err
+	}
+	return &eventWatch{Watch: m.log.Events().WatchAs(f.by.who(), f.filter), m: m, f: f}, nil
 }
 
 type eventWatch struct {
@@ -175,9 +179,9 @@ func contentBytes(e *lockapi.CellEvent) int {
 	case e.File == nil:
 		return 0
 	case e.File.Content != nil:
-		return len(*e.File.Content)
+		return textSize(*e.File.Content)
 	}
-	return len(e.File.ContentBase64) * 4 / 3
+	return (len(e.File.ContentBase64) + 2) / 3 * 4
 }
 
 func errCompacted(err error) error {

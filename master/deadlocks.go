@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -17,20 +18,63 @@ const mostCircles = 10 * lockapi.MaxDeadlocks
 func (m *Master) Deadlocks(ctx context.Context, q Read) (lockapi.Deadlocks, error) {
 	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.Deadlocks, error) {
 		out := lockapi.Deadlocks{Deadlocks: []lockapi.Deadlock{}}
-		for _, c := range deadlock.Find(s, mostCircles) {
-			if len(out.Deadlocks) < lockapi.MaxDeadlocks && !slices.ContainsFunc(c, func(l deadlock.Link) bool { return !q.Caller.sees(s, l.Wait.Path) }) {
-				out.Deadlocks = append(out.Deadlocks, deadlockOf(s, c, time.Now()))
+		_ = ctx.Done() // from now on the caller's leaving is noticed
+		found, err := deadlock.Find(ctx, s, mostCircles)
+		if err != nil {
+			return out, errNoMaster("the caller has gone")
+		}
+		size := 0
+		for _, c := range found {
+			if len(out.Deadlocks) == lockapi.MaxDeadlocks || size >= lockapi.PageBytes {
+				break
 			}
+			if slices.ContainsFunc(c, func(l deadlock.Link) bool { return !q.Caller.sees(s, l.Wait.Path) }) {
+				continue
+			}
+			one := deadlockOf(s, c, time.Now())
+			size += deadlockSize(&one)
+			out.Deadlocks = append(out.Deadlocks, one)
 		}
 		return out, nil
 	})
+}
+
+// circleCount is how many circles a state has, as metrics show it. Scrapes share one
+// search, and searches take at most one part in restOfCount of the time. In a large cell
+// the figure is as old as that makes it.
+type circleCount struct {
+	mu    sync.Mutex
+	of    uint64 // index of the state
+	n     int
+	again time.Duration // by the clock: not before
+}
+
+const restOfCount = 50
+
+// circles returns that figure.
+func (m *Master) circles() int {
+	c := &m.counted
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, began := m.log.State(), m.opts.Clock()
+	if c.of == s.Index || began < c.again {
+		return c.n
+	}
+	found, _ := deadlock.Find(context.Background(), s, lockapi.MaxDeadlocks)
+	now := m.opts.Clock()
+	c.of, c.n, c.again = s.Index, len(found), now+(now-began)*restOfCount
+	return c.n
 }
 
 // deadlockOf shows a circle. now is a wall clock, as for queueOf.
 func deadlockOf(s *state.State, c deadlock.Circle, now time.Time) lockapi.Deadlock {
 	present := max(now.UnixNano(), s.Now)
 	var out lockapi.Deadlock
-	for _, l := range c {
+	for i, l := range c {
+		if i == lockapi.MaxDeadlockLinks {
+			out.MoreLinks = len(c) - i
+			break
+		}
 		w := l.Wait
 		link := lockapi.DeadlockLink{Session: w.Session, Path: w.Path, Handle: w.Handle, Mode: mode(w.Mode),
 			Since: time.Unix(0, w.Since).UTC(), WaitingMS: time.Duration(present - w.Since).Milliseconds()}

@@ -1,10 +1,13 @@
 package master
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/deadlock"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // TestDeadlocks: a circle is shown with who waits for what for how long, at the
@@ -77,4 +80,33 @@ func TestDeadlocksLeaveOut(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCirclesAreCounted once for each state, and in a large cell not for each.
+func TestCirclesAreCounted(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		s := newSession(t, m, time.Hour)
+		mustHold(t, m, "/l", want(s))
+		_, err := m.Acquire(t.Context(), AcquireRequest{Path: "/l", LockRequest: want(s, handle("again"), queueing)})
+		must(t, err)
+		c := &m.counted
+		for _, x := range []struct {
+			of    uint64
+			again time.Duration
+			want  int
+		}{{m.log.State().Index, 0, 7}, {0, time.Hour, 7}, {0, 0, 1}} {
+			c.of, c.n, c.again = x.of, 7, m.opts.Clock()+x.again
+			if n := m.Vitals().Deadlocks; n != x.want {
+				t.Errorf("%d circles, want %d: %+v", n, x.want, x)
+			}
+		}
+	})
+}
+
+// TestLongCirclesAreCut: the rest of the links is counted.
+func TestLongCirclesAreCut(t *testing.T) {
+	c := slices.Repeat(deadlock.Circle{{Wait: &state.Wait{Path: "/l"}}}, lockapi.MaxDeadlockLinks+2)
+	if d := deadlockOf(state.New(), c, time.Now()); len(d.Links) != lockapi.MaxDeadlockLinks || d.MoreLinks != 2 {
+		t.Errorf("%d links and %d more", len(d.Links), d.MoreLinks)
+	}
 }

@@ -6,12 +6,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/replica/state/access"
 )
 
 // FileWrite asks for the writing of a whole file.
@@ -106,6 +108,7 @@ func (m *Master) transact(by Caller, op *state.Transaction, call any) (state.Tra
 		if op.Key != "" {
 			op.Digest = digestOf(call)
 		}
+		op := o.judgingNames(&by, op)
 		found, ok := o.fromMemory(op)
 		if !ok {
 			var err error
@@ -114,6 +117,9 @@ func (m *Master) transact(by Caller, op *state.Transaction, call any) (state.Tra
 			}
 		}
 		r := found.(state.TransactionResult)
+		if r.Failure != nil && r.Failure.Why == state.Denied {
+			return r, by.denied(access.Write.String(), r.Failure.Path)
+		}
 		return r, by.concealFailure(o.log.State(), errOf(op, r), r.Failure, op.Then)
 	})
 }
@@ -152,6 +158,36 @@ func digestOf(call any) []byte {
 	}
 	sum := sha256.Sum256(raw)
 	return sum[:16]
+}
+
+// judgingNames is a transaction whose sequential files are judged at their names for
+// its caller, once the cell has the level for that. A name is the revision that makes
+// it: only the state knows that.
+func (o *office) judgingNames(by *Caller, op *state.Transaction) *state.Transaction {
+	if s := o.log.State(); !s.AccessOn || !s.JudgesNames() || !slices.ContainsFunc(op.Then, isSequential) && !slices.ContainsFunc(op.Else, isSequential) {
+		return op
+	}
+	out := *op
+	out.Then, out.Else = judgedFor(by.who(), op.Then), judgedFor(by.who(), op.Else)
+	return &out
+}
+
+// judgedFor is a branch whose sequential files are judged for a principal.
+func judgedFor(who string, branch []state.Step) []state.Step {
+	out := slices.Clone(branch)
+	for i, step := range branch {
+		if isSequential(step) {
+			judged := *step.(*state.Write)
+			judged.Judged = who
+			out[i] = &judged
+		}
+	}
+	return out
+}
+
+func isSequential(step state.Step) bool {
+	w, ok := step.(*state.Write)
+	return ok && w.Sequential
 }
 
 // errOf puts what a transaction came to into the errors of the contract.

@@ -26,8 +26,14 @@ func (m *Master) History(ctx context.Context, q HistoryQuery) (lockapi.History, 
 			at := time.Unix(0, past.Since).UTC()
 			out.Since = &at
 		}
+		size := 0
 		for i := range past.Events {
-			out.Events = append(out.Events, pastEventOf(&past.Events[i]))
+			if out.More = out.More || size >= lockapi.PageBytes; size >= lockapi.PageBytes {
+				break
+			}
+			one := pastEventOf(&past.Events[i])
+			size += pastFrame + textSize(one.Path) + textSize(one.By) + textSize(one.SessionName) + textSize(one.Principal) + textSize(one.Handle)
+			out.Events = append(out.Events, one)
 		}
 		return out, nil
 	})

@@ -31,6 +31,7 @@ type Master struct {
 	started time.Duration
 	refused refusals
 	vitals  *vitals
+	counted circleCount
 
 	memberWakeup wakeup        // of keepMembers
 	membersTurn  chan struct{} // has room for who changes the members, see exclusively

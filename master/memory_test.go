@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/replica/state/access"
 )
 
 // TestMemoryEstimates measures what things take on a master, in the state and
@@ -64,7 +65,18 @@ func TestMemoryEstimates(t *testing.T) {
 	answer := func(r state.TransactionResult) usage {
 		return answerUsage(&state.Answer{Key: rand.Text(), Result: r})
 	}
+	rule := func(entries int) func(int) state.Command {
+		return func(i int) state.Command {
+			return state.Command{Caller: "user:admin", Operation: &state.PutRule{Rule: *ruleFor(i, entries)}}
+		}
+	}
+	group := func(members int) func(int) state.Command {
+		return func(i int) state.Command {
+			return state.Command{Operation: &state.PutGroup{Group: *groupFor(i, members)}}
+		}
+	}
 	g := newGrowth()
+	g.apply([]state.Command{{Operation: &state.RaiseLevel{Level: state.Level}}})
 	for _, step := range []struct {
 		what  string
 		n     int
@@ -83,6 +95,10 @@ func TestMemoryEstimates(t *testing.T) {
 			answer(state.TransactionResult{Steps: []state.StepResult{toldFile(1024), toldFile(0)}})},
 		{"the answer to a write that was refused", claims, refused,
 			answer(state.TransactionResult{Failure: &state.Failure{Current: toldFile(0).File}})},
+		{"a short rule", sessions, rule(1), usage{bytes: ruleFor(1234, 1).Size()}},
+		{"a rule with entries", sessions, rule(40), usage{bytes: ruleFor(1234, 40).Size()}},
+		{"a short group", sessions, group(1), usage{bytes: groupFor(1234, 1).Size()}},
+		{"a group with members", sessions, group(20), usage{bytes: groupFor(1234, 20).Size()}},
 		{"a place in a queue", claims, queue, claimUsage(claimKey{path: "/locks/0", handle: "12345"})},
 	} {
 		before := liveHeap()
@@ -102,19 +118,39 @@ func TestMemoryEstimates(t *testing.T) {
 	runtime.KeepAlive(g)
 }
 
+func ruleFor(i, entries int) *access.Rule {
+	r := &access.Rule{Path: fmt.Sprintf("/rules/%d/%d", entries, i), Lists: map[access.Permission][]string{}}
+	for k := range entries {
+		r.Lists[access.Read] = append(r.Lists[access.Read], fmt.Sprintf("user:somebody-%d", k))
+	}
+	return r
+}
+
+func groupFor(i, members int) *access.Members {
+	g := &access.Members{Group: fmt.Sprintf("group-%d-%d", members, i)}
+	for k := range members {
+		g.Members = append(g.Members, fmt.Sprintf("user:somebody-%d-%d", i, k))
+	}
+	return g
+}
+
 // growth is a state and the office that takes note of it, without a log
 // between.
 type growth struct {
+	Log
 	state  *state.State
 	office *office
 }
 
 func newGrowth() *growth {
 	opts := &Options{LeaseTerm: time.Second, Clock: func() time.Duration { return 0 }}
-	g := &growth{state: state.New(), office: makeOffice(opts, nil, 0, 0, newVitals(opts.LeaseTerm), nil)}
+	g := &growth{state: state.New()}
+	g.office = makeOffice(opts, g, 0, 0, newVitals(opts.LeaseTerm), nil)
 	g.apply([]state.Command{{Operation: &state.OpenOffice{Master: "r1", Term: 1}}})
 	return g
 }
+
+func (g *growth) State() *state.State { return g.state }
 
 func (g *growth) apply(batch []state.Command) {
 	raw, err := (&state.Batch{Epoch: g.state.Epoch, LeaseMS: 1000, Commands: batch}).Encode()

@@ -29,11 +29,12 @@ type office struct {
 	turns      turns                       // has a mutex of its own
 	raise      func(context.Context) error // the cell's level; nil in tests of parts
 
-	mu        sync.Mutex // guards the four below, and all that they hold
+	mu        sync.Mutex // guards the five below, and all that they hold
 	sessions  sessions
 	waiters   waiters
 	delays    delays
 	deadlines deadlines
+	rejudging rejudging
 
 	endOnce sync.Once
 	done    chan struct{} // closed when the office has ended
@@ -88,7 +89,11 @@ func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *
 	o.raise = func(ctx context.Context) error { return m.raiseLevel(ctx, o) }
 	go o.keepLease()
 	go o.keepDeadlines()
-	o.judgeWaits(s)
+	if s.AccessOn && s.WaitCount() > 0 { // an earlier office may have ended before it was through
+		o.mu.Lock()
+		o.judgeAgain("/")
+		o.mu.Unlock()
+	}
 	go o.found()
 	return o
 }
@@ -149,7 +154,7 @@ func (o *office) changed(c state.Change, now time.Duration) {
 	case state.Expelled:
 		o.sessions.expelled(c)
 	case state.AccessChanged:
-		o.judgeAgain()
+		o.judgeAgain(c.Below)
 	}
 }
 

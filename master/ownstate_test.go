@@ -36,7 +36,7 @@ func ownAnswers(m *Master) map[string]func(Caller) error {
 		"deadlocks":   func(by Caller) error { return second(m.Deadlocks(ctx, stale(by))) },
 		"rules":       func(by Caller) error { return second(m.Rules(ctx, AccessPage{Read: stale(by), Limit: 1})) },
 		"check":       func(by Caller) error { return second(m.CheckAccess(ctx, CheckQuery{Read: stale(by), Path: "/p"})) },
-		"groups":      func(by Caller) error { return second(m.Groups(ctx, stale(by))) },
+		"groups":      func(by Caller) error { return second(m.Groups(ctx, AccessPage{Read: stale(by)})) },
 		"tokens":      func(by Caller) error { return second(m.Tokens(ctx, AccessPage{Read: stale(by), Limit: 1})) },
 		"cell access": func(by Caller) error { return second(m.CellAccess(ctx, stale(by))) },
 		"who am I":    func(by Caller) error { return second(m.WhoAmI(ctx, stale(by))) },

@@ -55,6 +55,7 @@ func inUse(s *state.State) (a usage) {
 	for f := range s.Files("", "") {
 		a.add(fileUsage(f.Path, int64(len(f.Content))), 1)
 	}
+	a.bytes += s.Policy().Size()
 	return a
 }
 

@@ -79,7 +79,7 @@ func (m *Master) Session(ctx context.Context, q SessionQuery) (lockapi.SessionSt
 		if !ok {
 			return lockapi.SessionState{}, errNoSession(q.ID)
 		}
-		return sessionStateOf(o, s, v), nil
+		return sessionStateOf(o, s, v, &q.Caller), nil
 	})
 }
 
@@ -94,7 +94,7 @@ func (m *Master) Sessions(ctx context.Context, q SessionsQuery) (lockapi.Session
 				page.Next = page.Sessions[n-1].ID
 				break
 			}
-			one := sessionStateOf(o, s, v)
+			one := sessionStateOf(o, s, v, &q.Caller)
 			size += sessionSize(&one)
 			page.Sessions = append(page.Sessions, one)
 		}
@@ -154,11 +154,16 @@ func (m *Master) CheckSequencer(ctx context.Context, q SequencerQuery) (lockapi.
 }
 
 // sessionStateOf shows a session; o is nil in a stale read, which knows neither
-// what is left of its lease nor which of its grants may be taken back.
-func sessionStateOf(o *office, s *state.State, v *state.Session) lockapi.SessionState {
+// what is left of its lease nor which of its grants may be taken back. Claims of
+// another's session where the caller may not read are left out.
+func sessionStateOf(o *office, s *state.State, v *state.Session, by *Caller) lockapi.SessionState {
+	own := v.Principal != "" && v.Principal == by.Principal
 	out := lockapi.SessionState{Session: sessionOf(v, s.Epoch), Holds: []lockapi.Hold{}, Waits: []lockapi.Wait{}}
 	var doubtful []*state.Hold
 	for hold, wait := range s.Claims(v.ID) {
+		if !own && !by.sees(s, pathOf(hold, wait)) {
+			continue
+		}
 		if wait != nil {
 			out.Waits = append(out.Waits, lockapi.Wait{Path: wait.Path, Handle: wait.Handle, Mode: mode(wait.Mode),
 				Position: s.Position(wait)})
@@ -187,6 +192,14 @@ func sessionStateOf(o *office, s *state.State, v *state.Session) lockapi.Session
 		}
 	}
 	return out
+}
+
+// pathOf is the path of a claim: a hold or a wait.
+func pathOf(hold *state.Hold, wait *state.Wait) string {
+	if hold != nil {
+		return hold.Path
+	}
+	return wait.Path
 }
 
 func mode(m state.Mode) lockapi.Mode {

@@ -1,18 +1,86 @@
 package master
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/stoutlock/stout/replica/state"
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// judgeAgain has all that waits be judged anew, since rights have changed: calls
-// look by themselves when they are woken, and places in queues are given up by the
-// log. Grants stay until they are released. o.mu is held.
-func (o *office) judgeAgain() {
-	s := o.log.State()
-	if !s.AccessOn {
-		return
+// rejudging is what has to be judged again since rights have changed. Changes add to
+// it, and one goroutine works it off: changes that come while it works are one pass.
+// The office's mutex guards it.
+type rejudging struct {
+	running bool
+	below   map[string]bool // the waits at these paths and below them; "/" for all waits and calls
+}
+
+// expelledAtOnce is how many waits are ended, or their calls woken, at the same time.
+const expelledAtOnce = 256
+
+// judgeAgain has the waits at and below a path judged again, since rights have changed
+// there. Calls look by themselves when they are woken, and places in queues are given
+// up by the log. Grants stay until they are released. o.mu is held.
+func (o *office) judgeAgain(below string) {
+	r := &o.rejudging
+	if r.below == nil {
+		r.below = map[string]bool{}
 	}
+	r.below[below] = true
+	if !r.running {
+		r.running = true
+		go o.rejudge()
+	}
+}
+
+// rejudge judges until there is nothing more to be judged. Where mastership is lost,
+// the next office judges all.
+func (o *office) rejudge() {
+	for {
+		o.mu.Lock()
+		below := o.rejudging.below
+		o.rejudging = rejudging{running: len(below) > 0}
+		o.mu.Unlock()
+		if len(below) == 0 {
+			return
+		}
+		s := o.log.State()
+		if s.AccessOn && !o.judgeAll(s, below) {
+			return
+		}
+	}
+}
+
+// judgeAll judges by a state. It returns false where mastership is lost.
+func (o *office) judgeAll(s *state.State, below map[string]bool) bool {
+	if below["/"] {
+		o.wakeAll()
+		return o.judgeBelow(s, "/") == nil
+	}
+	for _, path := range slices.Sorted(maps.Keys(below)) {
+		if !isBelow(below, path) && o.judgeBelow(s, path) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// isBelow reports whether a path is below one of the others.
+func isBelow(paths map[string]bool, path string) bool {
+	for i := strings.LastIndexByte(path, '/'); i > 0; i = strings.LastIndexByte(path[:i], '/') {
+		if paths[path[:i]] {
+			return true
+		}
+	}
+	return false
+}
+
+// wakeAll has all calls that wait judge themselves again.
+func (o *office) wakeAll() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for _, c := range o.waiters.claims {
 		for _, w := range c.calls {
 			w.wakeup.wake()
@@ -21,43 +89,47 @@ func (o *office) judgeAgain() {
 	for _, v := range o.sessions.byID {
 		v.wake()
 	}
-	o.judgeWaits(s)
 }
 
-// judgeWaits has the places in queues judged by a state. An office does it when it
-// opens, too: an earlier one may have ended before it was through.
-func (o *office) judgeWaits(s *state.State) {
-	if s.AccessOn && s.WaitCount() > 0 {
-		go o.expelAll(s)
+// judgeBelow ends the waits at and below a path whose sessions' principals may not lock
+// there, and wakes the calls of the others. A wait that comes later was judged by a
+// later state.
+func (o *office) judgeBelow(s *state.State, path string) error {
+	part := make([]*state.Wait, 0, expelledAtOnce)
+	for w := range s.WaitsBelow(path) {
+		if part = append(part, w); len(part) == cap(part) {
+			if err := o.judgePart(s, part); err != nil {
+				return err
+			}
+			part = part[:0]
+		}
 	}
+	return o.judgePart(s, part)
 }
 
-// expelledAtOnce is how many waits are ended at the same time.
-const expelledAtOnce = 256
-
-// expelAll ends the waits of sessions whose principals may not lock there, by a
-// state. A wait that comes later was judged by a later one.
-func (o *office) expelAll(s *state.State) {
-	var under []func() (state.Result, error)
-	settle := func() (err error) {
-		for _, wait := range under {
-			if _, e := wait(); e != nil {
-				err = e
+func (o *office) judgePart(s *state.State, waits []*state.Wait) error {
+	o.mu.Lock()
+	for _, w := range waits {
+		if c := o.waiters.claims[waitKey(w)]; c != nil {
+			for _, call := range c.calls {
+				call.wakeup.wake()
 			}
 		}
-		under = under[:0]
-		return err
 	}
-	defer func() { _ = settle() }()
-	for w := range s.Waits() {
-		if mayWait(s, w) {
-			continue
-		}
-		under = append(under, o.begin(Caller{}, &state.Expel{Session: w.Session, Path: w.Path, Handle: w.Handle, Seq: w.Seq}))
-		if len(under) == expelledAtOnce && settle() != nil {
-			return // mastership is lost: the next office judges all
+	o.mu.Unlock()
+	var under []func() (state.Result, error)
+	for _, w := range waits {
+		if !mayWait(s, w) {
+			under = append(under, o.begin(Caller{}, &state.Expel{Session: w.Session, Path: w.Path, Handle: w.Handle, Seq: w.Seq}))
 		}
 	}
+	var err error
+	for _, ended := range under {
+		if _, e := ended(); e != nil {
+			err = e
+		}
+	}
+	return err
 }
 
 // mayWait reports whether a place in a queue is one that its session's principal may

@@ -121,6 +121,9 @@ const (
 	sessionFrame = 186
 	fileFrame    = 296
 	claimFrame   = 130
+	linkFrame    = 230
+	pastFrame    = 450
+	tokenFrame   = 200
 	pairFrame    = len(`"":"",`)
 )
 
@@ -150,6 +153,15 @@ func fileSize(f *lockapi.File) int {
 	n := fileFrame + textSize(f.Path) + textSize(f.Session) + textSize(f.Principal) + (len(f.ContentBase64)+2)/3*4
 	if f.Content != nil {
 		n += textSize(*f.Content)
+	}
+	return n
+}
+
+func deadlockSize(d *lockapi.Deadlock) int {
+	n := 0
+	for i := range d.Links {
+		l := &d.Links[i]
+		n += linkFrame + textSize(l.Session) + textSize(l.SessionName) + textSize(l.Principal) + textSize(l.Path) + textSize(l.Handle)
 	}
 	return n
 }

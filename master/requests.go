@@ -28,6 +28,9 @@ type Caller struct {
 	// Admitted, where it is not nil, is called when a change has been judged and
 	// before it has any effect; its error refuses the change. Reads don't call it.
 	Admitted func() error
+	// Adopts, where it is not nil, is called before the call makes a session the
+	// caller's; its error refuses the call.
+	Adopts func() error
 
 	// Timeline, where it is not nil, takes what the log does for the call.
 	Timeline *Timeline
@@ -42,6 +45,7 @@ type Caller struct {
 type Told struct {
 	Principal, How string // as those of Caller; empty before it was judged, and while access is off
 	Others         bool   // the session that the call is about is another principal's
+	Adopted        string // session that the call has made the principal's; empty for none
 }
 
 // The requests of the calls, as values: what the body or the query of a call

@@ -24,15 +24,12 @@ func (o *office) openSession(ctx context.Context, req OpenSessionRequest) (locka
 	if err := o.admit(&req.Caller); err != nil {
 		return lockapi.Session{}, err
 	}
-	c := &state.OpenSession{Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: req.Key}
+	c := &state.OpenSession{Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: req.Caller.ownKey(req.Key)}
 	if req.Key != "" {
 		c.Digest = digestOf(req.SessionRequest)
 	}
 	for {
-		v, err := o.sessionUnder(req.Caller, c)
-		if err == nil && v.Principal != "" && v.Principal != req.Caller.Principal && o.log.State().AccessOn {
-			return lockapi.Session{}, errOtherBody(req.Key)
-		}
+		v, err := o.sessionUnder(&req, c)
 		if err == nil && v.ID != c.Session {
 			k := newKeepalive(o)
 			k.deaf = true
@@ -48,16 +45,25 @@ func (o *office) openSession(ctx context.Context, req OpenSessionRequest) (locka
 	}
 }
 
+// ownKey is an idempotency key as the cell knows it: each principal has keys of its
+// own. NUL is in no key and no principal. Callers without a name share theirs.
+func (by *Caller) ownKey(key string) string {
+	if key == "" || by.Principal == "" {
+		return key
+	}
+	return by.Principal + "\x00" + key
+}
+
 // sessionUnder finds the session that was opened with an operation's
 // idempotency key, or opens it. Whether one that it finds still lives, a
 // keepalive has to see.
-func (o *office) sessionUnder(by Caller, op *state.OpenSession) (*state.Session, error) {
+func (o *office) sessionUnder(req *OpenSessionRequest, op *state.OpenSession) (*state.Session, error) {
 	if r, changes := o.log.State().Would(op); !changes {
 		switch found, _ := r.(state.SessionResult); {
 		case found.Verdict == state.Done:
 			return found.Session, nil
 		case found.Verdict == state.Conflict && o.leaseValid():
-			return nil, errOtherBody(op.Key)
+			return nil, errOtherBody(req.Key)
 		}
 	}
 	release, err := o.accounting.reserveSession(op)
@@ -65,12 +71,12 @@ func (o *office) sessionUnder(by Caller, op *state.OpenSession) (*state.Session,
 		return nil, err
 	}
 	defer release()
-	r, err := resultOf[state.SessionResult](o.propose(by, op))
+	r, err := resultOf[state.SessionResult](o.propose(req.Caller, op))
 	switch {
 	case err != nil:
 		return nil, err
 	case r.Verdict == state.Conflict:
-		return nil, errOtherBody(op.Key)
+		return nil, errOtherBody(req.Key)
 	}
 	return r.Session, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/replica/state/access"
 )
 
 // TransactionRequest asks for a transaction. It has passed its Validate.
@@ -34,6 +35,7 @@ func (m *Master) Transact(_ context.Context, req TransactionRequest) (Transactio
 		}
 		t := &transaction{o: o, req: &req, op: &state.Transaction{Session: req.Session, Key: req.Key,
 			If: conditionsOf(req.If), Then: stepsOf(req.Then), Else: stepsOf(req.Else)}}
+		t.op = o.judgingNames(&req.Caller, t.op)
 		if req.Key != "" {
 			t.op.Digest = digestOf(req)
 		}
@@ -137,6 +139,11 @@ func (t *transaction) answer(r state.TransactionResult) (TransactionDone, error)
 	if r.Succeeded {
 		branch, steps = t.req.Then, t.op.Then
 	}
+	if r.Failure != nil && r.Failure.Why == state.Denied {
+		e := t.req.Caller.denied(access.Write.String(), r.Failure.Path)
+		e.Operation = &r.Failure.Step
+		return TransactionDone{}, e
+	}
 	if r.Verdict == state.Failed {
 		e := errFailed(r.Failure, steps[r.Failure.Step])
 		e.Replayed = r.Replayed
@@ -156,11 +163,23 @@ func (t *transaction) answer(r state.TransactionResult) (TransactionDone, error)
 // errFailed tells which operation can't be done, and what stood in its way when that
 // was judged.
 func errFailed(f *state.Failure, step state.Step) *lockapi.Error {
+	if f.Why == state.TooLong {
+		return errResults(f)
+	}
 	e := errFailure(f)
 	if take, ok := step.(*state.Take); ok {
 		e = errNotTaken(take.Path, f)
 	}
 	e.Detail = lockapi.Errorf(e.Code, "operation %d can't be done: %s", f.Step, e.Detail).Detail
+	e.Operation = &f.Step
+	return e
+}
+
+// errResults reports the operation with which the results have more content than
+// an answer may.
+func errResults(f *state.Failure) *lockapi.Error {
+	e := lockapi.Errorf(lockapi.CodeTooLarge, "with operation %d the results have more than %d bytes of content as JSON: nothing was changed; "+
+		"get fewer files in one transaction, or get large files by themselves", f.Step, state.MaxResults)
 	e.Operation = &f.Step
 	return e
 }

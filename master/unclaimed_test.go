@@ -201,7 +201,7 @@ func TestReadOfAGrantThatIsTakenBackMeanwhile(t *testing.T) {
 		before := n.State()
 		v, _ := before.Session(b)
 		pass(10 * time.Second)
-		if s := sessionStateOf(o, before, v); len(s.Holds) != 1 || s.Holds[0].UnclaimedMS != 1 {
+		if s := sessionStateOf(o, before, v, &Caller{}); len(s.Holds) != 1 || s.Holds[0].UnclaimedMS != 1 {
 			t.Errorf("%+v; it was taken back", s.Holds)
 		}
 		if _, ok := holdOf(t, next, b, "/a"); ok {

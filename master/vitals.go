@@ -6,9 +6,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/histogram"
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/cell"
-	"github.com/stoutlock/stout/replica/deadlock"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -23,7 +21,7 @@ type Vitals struct {
 	Sessions, Locks, Waiters, Files int
 	Content                         int64
 	// Deadlocks is how many circles of sessions that wait for each other it has, at
-	// most lockapi.MaxDeadlocks.
+	// most lockapi.MaxDeadlocks; in a large cell of a moment ago.
 	Deadlocks int
 	// Resigned counts the offices that this replica gave up by itself, by reason.
 	Resigned map[string]uint64
@@ -149,7 +147,7 @@ func (m *Master) Vitals() Vitals {
 	return Vitals{
 		Location: m.Known(), Lease: m.Lease(), LeaseTerm: m.opts.LeaseTerm,
 		Sessions: s.SessionCount(), Locks: s.LockCount(), Waiters: s.WaitCount(), Files: s.FileCount(), Content: s.ContentBytes(),
-		Deadlocks: len(deadlock.Find(s, lockapi.MaxDeadlocks)),
+		Deadlocks: m.circles(),
 		Resigned:  m.vitals.resignations(),
 		Offices:   m.vitals.offices.Load(), Expired: m.vitals.expired.Load(),
 		Committed: m.vitals.committed.Snapshot(), Margin: m.vitals.margin.Snapshot(), Waited: m.vitals.waited.Snapshot(),

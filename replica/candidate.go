@@ -147,7 +147,7 @@ func (c *Candidate) Start() (*Replica, error) {
 	known := make(chan admission.Stored, 1)
 	go func() {
 		names, _ := c.host.others(ctx)
-		known <- admission.AskLeader(ctx, c.opts.ID, c.host.dir.Identity().CellID, names, c.host.Ask)
+		known <- admission.AskLeader(ctx, c.opts.ID, c.host.dir.Identity().CellID, names, c.host.askBelieved)
 	}()
 	s, p, err := c.open()
 	if err != nil {

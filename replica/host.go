@@ -38,7 +38,7 @@ func newHost(o *Options, dir *datadir.Dir) (*host, error) {
 		return nil, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
 	}
 	h := &host{opts: o, caller: link.Caller{Security: o.Security}, dir: dir, few: o.Logger.Sample(&zerolog.BurstSampler{Burst: 3, Period: time.Minute})}
-	h.links = link.Listen(in, link.Rules{Judge: h.judge, Members: h.members, Security: o.Security, Refused: h.refused})
+	h.links = link.Listen(in, link.Rules{Judge: h.judge, Members: h.members, Believes: h.believes, Security: o.Security, Refused: h.refused})
 	return h, nil
 }
 
@@ -60,7 +60,33 @@ func (h *host) judge(o link.Opening) (card []byte, err error) {
 	if h.running.Load() == nil {
 		return nil, fmt.Errorf("replica %s with directory %s is not a member yet", who.ID, who.Directory)
 	}
-	return nil, who.Refuses(o.CellID, o.To)
+	if err := who.Refuses(o.CellID, o.To); err != nil {
+		return nil, err
+	}
+	return nil, h.believes(o.From)
+}
+
+// believes returns an error if nothing that a server sends is to be taken.
+func (h *host) believes(server string) error {
+	r := h.running.Load()
+	if r == nil {
+		return nil
+	}
+	err := r.Believes(server)
+	if err != nil {
+		h.few.Warn().Str("from", fmt.Sprintf("%.80q", server)).Err(err).Msg("a replica that is no member of the cell called")
+	}
+	return err
+}
+
+// askBelieved is Ask before the replica runs, and refuses the card of a replica
+// that the cell has removed.
+func (h *host) askBelieved(ctx context.Context, id string) (admission.Card, error) {
+	card, err := h.Ask(ctx, id)
+	if known := h.dir.Identity().Known; err == nil && known.Gone(card.ServerID()) {
+		return admission.Card{}, errGone(card.ServerID())
+	}
+	return card, err
 }
 
 // members are those whose connections have room here whatever strangers open.

@@ -173,6 +173,7 @@ func (r *Replica) Card() admission.Card {
 	card.Heard = r.hears()
 	card.Sync, card.Writing = uint64(r.disk.Sync().Microseconds()), uint64(r.disk.WritingFor().Microseconds())
 	card.Unsent = r.snapshots.unsent.Load()
+	card.Removed = r.roll.now.Load().Removed
 	return card
 }
 
@@ -199,7 +200,7 @@ func (r *Replica) noteSnapshot() (known bool) {
 		r.fsm.restored.Store(true)
 		return false
 	}
-	r.committed.note(metas[0].ConfigurationIndex, metas[0].Configuration)
+	r.noteCommitted(metas[0].ConfigurationIndex, metas[0].Configuration)
 	return true
 }
 
@@ -279,7 +280,7 @@ func (r *Replica) mindReplacement() {
 		if r.hears() {
 			continue
 		}
-		answers := admission.AskAll(ctx, r.opts.ID, r.askNames(ctx), r.peers.Ask)
+		answers := r.believed(admission.AskAll(ctx, r.opts.ID, r.askNames(ctx), r.peers.Ask))
 		if err := r.isReplaced(answers); err != nil {
 			r.fail(err)
 			return
@@ -309,7 +310,7 @@ func (r *Replica) isReplaced(answers map[string]admission.Answer) error {
 	if !ok {
 		return nil
 	}
-	if err := r.stores.Save(d.Identity); err != nil {
+	if err := r.keep(func(who *admission.Identity) { who.Replaced = d.Identity.Replaced }); err != nil {
 		return fmt.Errorf("note that this directory is not a member of the cell any more (%s): %w", d.Why, err)
 	}
 	if !d.Member {
@@ -329,6 +330,9 @@ func (r *Replica) FoundedWithAccess() bool { return r.stores.Identity.Access != 
 // Proven says that the connections between members have TLS, in which both ends
 // show whose they are.
 func (r *Replica) Proven() bool { return r.peers.host.opts.Security != nil }
+
+// Caller is the server id of the replica that opened a connection of Calls.
+func (*Replica) Caller(c net.Conn) string { return link.From(c) }
 
 // DialCall opens a connection for calls to the member of that name.
 func (r *Replica) DialCall(ctx context.Context, name string) (net.Conn, error) {

@@ -41,6 +41,7 @@ type Replica struct {
 	snapshots *snapshotting
 	changing  atomic.Int32 // changes of the membership without an outcome yet
 	committed committed    // membership
+	roll      roll         // the same, and who was removed
 
 	notingSnapshot sync.Mutex
 
@@ -73,7 +74,7 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 	r.fsm.telling = telling{leads: r.leadsIn, events: events.New(o.EventHistory, o.EventHistoryBytes, 0), advanced: make(chan struct{}, 1)}
 	r.fsm.telling.fresh.clock, r.fsm.telling.fresh.present = o.Clock, r.term
 	r.fsm.sums = newChecksums(o.Clock, r.diverged)
-	r.fsm.configured = r.committed.note
+	r.fsm.configured = r.noteCommitted
 	err := o.check()
 	if err == nil {
 		err = r.orFailure(r.startRaft)
@@ -118,6 +119,7 @@ func (r *Replica) startRaft() error {
 	if err := r.remembers(); err != nil {
 		return err
 	}
+	r.roll.begin(r.stores.Identity)
 	var err error
 	if r.fsm.sums.before, err = r.disk.Logs.LastIndex(); err == nil {
 		r.fsm.telling.fresh.before, err = r.lastStored()
@@ -133,6 +135,7 @@ func (r *Replica) startRaft() error {
 	r.watching.Go(func() { r.wire.Pass(r.self(), r.servers, r.quit) })
 	r.watch(notify)
 	r.watching.Go(r.suspectSilence)
+	r.watching.Go(r.keepRoll)
 	if r.peers.Ask != nil {
 		r.watching.Go(r.mindReplacement)
 	}

@@ -79,6 +79,10 @@ func peerPort(id string) string { return id + ":peers" }
 func (l links) Calls() net.Listener { return l.calls }
 func (l links) Proven() bool        { return true }
 
+// Each replica is a member for as long as the cell runs.
+func (links) Caller(net.Conn) string { return "" }
+func (links) Member(string) error    { return nil }
+
 func (l links) DialCall(ctx context.Context, id string) (net.Conn, error) {
 	return l.r.c.net.dial(ctx, peerPort(l.r.node.ID()), peerPort(id))
 }

@@ -64,6 +64,11 @@ func (c *fakeCell) routesOfAccess() map[string]func(*http.Request) (any, error) 
 			a.rules[rule.Path] = rule
 			return rule, nil
 		},
+		"DELETE /v1/access/rules": func(r *http.Request) (any, error) {
+			before := len(a.rules)
+			maps.DeleteFunc(a.rules, func(path string, _ lockapi.AccessRule) bool { return strings.HasPrefix(path, r.FormValue("prefix")) })
+			return lockapi.RulesDeleted{Deleted: len(a.rules) < before}, nil
+		},
 		"DELETE /v1/access/rules/{path...}": func(r *http.Request) (any, error) { delete(a.rules, lockPath(r)); return nil, nil },
 		"GET /v1/access/groups": func(*http.Request) (any, error) {
 			out := lockapi.GroupList{Groups: []lockapi.Group{}}

@@ -36,7 +36,7 @@ func (s security) watchKeys(ctx context.Context, log zerolog.Logger) {
 	}
 	go keys.Watch(ctx, func(n identity.Notice) {
 		if n.Refused != nil {
-			log.Error().Str("file", keys.File()).Err(n.Refused).Msg("the keys of JWTs have changed, and cannot be used: those before stay in force")
+			log.Error().Str("file", keys.File()).Err(n.Refused).Msg("the file of keys of JWTs cannot be read, or has changed and cannot be used: those before stay in force")
 			return
 		}
 		log.Info().Str("file", keys.File()).Int("keys", keys.Len()).Msg("the keys of JWTs have changed, and those are in force")
@@ -64,6 +64,7 @@ func (s security) collectKeys(to chan<- prometheus.Metric) {
 		return
 	}
 	n := s.jwts.Keys.Counts()
+	to <- prometheus.MustNewConstMetric(unreadDesc, prometheus.GaugeValue, s.jwts.Keys.Unread().Seconds(), "jwt")
 	to <- prometheus.MustNewConstMetric(keysDesc, prometheus.GaugeValue, float64(s.jwts.Keys.Len()))
 	to <- prometheus.MustNewConstMetric(keyReloadsDesc, prometheus.CounterValue, float64(n.Taken), "taken")
 	to <- prometheus.MustNewConstMetric(keyReloadsDesc, prometheus.CounterValue, float64(n.Refused), "refused")

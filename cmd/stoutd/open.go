@@ -89,7 +89,8 @@ func (p *process) open(ctx context.Context) (err error) {
 	registry.MustRegister(certificates{p.security}, auditing{p.audit}, logging{p.lines}, &p.free, p.backups)
 	p.server = server.New(server.Options{Standby: p.standby(p.candidate), Logger: p.log, LogBlocked: p.lines.Blocked, Checksum: p.checksum, Registry: registry,
 		Clock: boottime.Now, Drift: lease.Drift(p.config.ClockDrift),
-		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr()),
+		MaxConnections: p.maxConnections, MaxWatchers: int(min(p.config.MaxWatchers, math.MaxInt32)),
+		MaxAnonymousWatchers: int(min(p.config.MaxAnonymousWatchers, math.MaxInt32)), Browsers: browsers(p.config, p.listener.Addr()),
 		TLS: p.security.serverTLS(p.config), JWTs: p.security.jwts, Certificates: p.config.APIClientAuth != config.ClientAuthNone, BreakGlass: breakGlass, PublicMetrics: p.config.PublicMetrics,
 		Audit: p.audit, AuditChanges: p.config.AuditChanges, Tracer: spans})
 	watching, stop := context.WithCancel(context.Background())

@@ -109,7 +109,7 @@ func note(log zerolog.Logger, use string, source *certs.Source, n certs.Notice) 
 		log.Info().Str("use", use).Str("cert", files.Cert).Time("ends", ends.UTC()).Msg("the certificates have changed, and those are in force")
 		warnExposed(log, use, source)
 	case n.Refused != nil:
-		log.Error().Str("use", use).Err(n.Refused).Msg("the certificates have changed, and cannot be used: those before stay in force")
+		log.Error().Str("use", use).Err(n.Refused).Msg("the files of certificates cannot be read, or have changed and cannot be used: those before stay in force")
 	default:
 		file, what := files.Cert, "certificate"
 		if n.OfCAs {
@@ -134,7 +134,12 @@ var (
 		"Changes to the files of certificates that were taken, or refused since they could not be used.", []string{"use", "result"}, nil)
 )
 
+// unreadDesc is of the files of both kinds.
+var unreadDesc = prometheus.NewDesc("stout_credential_files_unread_seconds",
+	"For how long the files of certificates (api, raft) or of the keys of JWTs (jwt) could not be read; they are read each second.", []string{"use"}, nil)
+
 func (certificates) Describe(to chan<- *prometheus.Desc) {
+	to <- unreadDesc
 	to <- expiryDesc
 	to <- reloadsDesc
 	to <- keysDesc
@@ -144,6 +149,7 @@ func (certificates) Describe(to chan<- *prometheus.Desc) {
 func (c certificates) Collect(to chan<- prometheus.Metric) {
 	c.collectKeys(to)
 	c.each(func(use string, source *certs.Source) {
+		to <- prometheus.MustNewConstMetric(unreadDesc, prometheus.GaugeValue, source.Unread().Seconds(), use)
 		certificate, cas := source.Ends()
 		for part, ends := range map[string]time.Time{"certificate": certificate, "ca": cas} {
 			if !ends.IsZero() {

@@ -117,6 +117,8 @@ var Steps = []Step{
 	{Name: "end the root's token", Method: "DELETE", Path: "/v1/access/tokens/${tokenid}", Status: 204},
 	{Name: "nobody observes or operates", Method: "PUT", Path: "/v1/access/cell", Body: `{"observe":[],"operate":[]}`, Status: 200},
 	{Name: "remove a group", Method: "DELETE", Path: "/v1/access/groups/apicheck", Status: 204},
+	{Name: "remove the rules below a path", Method: "DELETE", Path: "/v1/access/rules?prefix=/apicheck/", Status: 200},
+	{Name: "remove rules below nothing", Method: "DELETE", Path: "/v1/access/rules?prefix=/apicheck", Status: 400, Code: "invalid_argument"},
 	{Name: "remove a rule", Method: "DELETE", Path: "/v1/access/rules/apicheck", Status: 204},
 	{Name: "cell", Method: "GET", Path: "/v1/cell", Status: 200, Save: map[string]string{"master": "master.id", "cell": "cell"}},
 	{Name: "cell, own view", Method: "GET", Path: "/v1/cell", Header: map[string]string{"Stout-Forward": "never"}, Status: 200},

@@ -115,9 +115,12 @@ func (l *Log) Note(r Record) {
 	}
 }
 
-// Denied counts a denial of a host and port, and reports whether it is to have a line:
-// those of one address beyond a few a second have one together, with their number.
-func (l *Log) Denied(remote string) bool { return l != nil && l.denials.admit(remote) }
+// Denied counts a denial of a principal at a host and port, and reports whether it is
+// to have a line: those of one principal at one address beyond a few a second have one
+// together, with their number. The principal is empty where nobody known calls.
+func (l *Log) Denied(remote, principal string) bool {
+	return l != nil && l.denials.admit(remote, principal)
+}
 
 // Required reports whether changes are to be refused while the log can't be written.
 func (l *Log) Required() bool { return l != nil && l.required }

@@ -306,7 +306,7 @@ func TestNone(t *testing.T) {
 	var l *Log
 	l.Note(who("a"))
 	l.Reopen()
-	if l.Denied("a") || l.Required() || l.Err() != nil || l.Close(t.Context()) != nil {
+	if l.Denied("a", "") || l.Required() || l.Err() != nil || l.Close(t.Context()) != nil {
 		t.Error("a nil log does something")
 	}
 }
@@ -320,7 +320,7 @@ func TestDenialsAreBounded(t *testing.T) {
 		lines := 0
 		deny := func(remote string, n int) {
 			for range n {
-				if l.Denied(remote) {
+				if l.Denied(remote, "") {
 					lines++
 				}
 			}
@@ -367,4 +367,47 @@ func TestDenialsAreBounded(t *testing.T) {
 			t.Errorf("%v are counted in %d lines", sum, len(all))
 		}
 	})
+}
+
+// Denials of strangers use up no line of a known caller, be they of the same address
+// or of thousands.
+func TestDenialsOfStrangersHideNoKnownCaller(t *testing.T) {
+	const here = "10.0.0.1:1"
+	for name, strangers := range map[string]func(l *Log){
+		"at the same address": func(l *Log) {
+			for range 10_000 {
+				l.Denied(here, "")
+			}
+		},
+		"at many addresses": func(l *Log) {
+			for i := range 3 * mostCounted {
+				l.Denied(fmt.Sprintf("10.1.%d.%d:1", i>>8, i&255), "")
+			}
+		},
+		"of another caller there": func(l *Log) {
+			for range 10_000 {
+				l.Denied(here, "user:b")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &disk{room: -1}
+				l, _ := begin(t, d, false)
+				strangers(l)
+				for i := range denialsOfOne + 3 {
+					if has := l.Denied(here, "user:a"); has != (i < denialsOfOne) {
+						t.Errorf("denial %d has a line: %v", i, has)
+					}
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				for _, line := range d.lines(t) {
+					if line["principal"] == "user:a" && line["count"] != 3.0 {
+						t.Errorf("suppressed: %v", line)
+					}
+				}
+			})
+		})
+	}
 }

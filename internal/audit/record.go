@@ -11,10 +11,12 @@ import (
 type Record struct {
 	Principal, How string // who has called, and how that was proved
 	Remote         string // from where, as host and port
+	Via            string // name of the replica that has forwarded the call, and says so; left out where none has
 	Method, Route  string // Route is the path with the names of its variables
 	Path           string // of the node that the call is about; left out where there is none
 	Status         int    // of the answer; 0 where the call is about to take effect
 	Code           string // of a refusal
+	Adopted        string // session that the call has made the principal's; left out for none
 	RequestID      string
 	Epoch          uint64
 	Revision       uint64 // of the cell, when the line was made
@@ -31,7 +33,7 @@ type Record struct {
 const (
 	Started    = "audit_started"      // this replica writes the log from now on
 	Lost       = "audit_lost"         // Count lines before this one could not be written
-	Suppressed = "denials_suppressed" // Count denials of Remote in one second, beyond those with lines
+	Suppressed = "denials_suppressed" // Count denials of Remote and, if known, Principal in one second, beyond those with lines
 )
 
 // timeForm has all of the digits, so that lines sort.
@@ -49,10 +51,16 @@ func (r *Record) line(to *zerolog.Logger, now time.Time) {
 			e = e.Uint64("count", r.Count)
 		}
 	}
-	e = e.Str("principal", r.Principal).Str("how", r.How).Str("remote", r.Remote).
-		Str("method", r.Method).Str("route", r.Route)
+	e = e.Str("principal", r.Principal).Str("how", r.How).Str("remote", r.Remote)
+	if r.Via != "" {
+		e = e.Str("via", r.Via)
+	}
+	e = e.Str("method", r.Method).Str("route", r.Route)
 	if r.Path != "" {
 		e = e.Str("path", r.Path)
+	}
+	if r.Adopted != "" {
+		e = e.Str("adopted", r.Adopted)
 	}
 	e.Int("status", r.Status).Str("code", r.Code).Str("request_id", r.RequestID).
 		Uint64("epoch", r.Epoch).Uint64("revision", r.Revision).Send()

@@ -7,10 +7,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"runtime"
 	"time"
+
+	"github.com/stoutlock/stout/internal/readfile"
 )
 
 // Files are the names of PEM files. A field that is empty names none.
@@ -40,7 +40,8 @@ func (c contents) equal(other contents) bool {
 	return bytes.Equal(c.cert, other.cert) && bytes.Equal(c.key, other.key) && bytes.Equal(c.ca, other.ca)
 }
 
-func (f Files) read() (c contents, err error) {
+// read reads the files by r.
+func (f Files) read(r *readfile.Reader) (c contents, err error) {
 	for _, one := range []struct {
 		name string
 		into *[]byte
@@ -48,30 +49,19 @@ func (f Files) read() (c contents, err error) {
 		if one.name == "" {
 			continue
 		}
-		if *one.into, err = readFile(one.name); err != nil {
+		if *one.into, err = r.Read(one.name, maxFile); err != nil {
 			return contents{}, err
 		}
 	}
 	return c, nil
 }
 
-func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(content) > maxFile {
-		err = fmt.Errorf("%s is larger than %d bytes; is it a file of certificates?", name, maxFile)
-	}
-	return content, err
-}
+func readFile(name string) ([]byte, error) { return new(readfile.Reader).Read(name, maxFile) }
 
 // Exposed reports whether everybody on the machine can read a key's file.
 func Exposed(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0
+	mode, err := new(readfile.Reader).Mode(name)
+	return err == nil && runtime.GOOS != "windows" && mode.Perm()&0o004 != 0
 }
 
 // parse reads the contents. A certificate that has ended or has not begun is no

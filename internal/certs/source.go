@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stoutlock/stout/internal/readfile"
 )
 
 const (
@@ -13,7 +15,7 @@ const (
 	lookEvery = time.Second
 	// Soon is how long before its end a certificate is spoken of.
 	Soon = 14 * 24 * time.Hour
-	// remindEvery is how often that is.
+	// remindEvery is how often that is, and that files can't be used.
 	remindEvery = 24 * time.Hour
 )
 
@@ -26,11 +28,13 @@ type Source struct {
 	files   Files
 	check   Check
 	every   time.Duration
+	reader  readfile.Reader
 	present atomic.Pointer[generation]
 
 	mu     sync.Mutex // guards what follows
 	seen   *sight     // by the last look; nil where that was present
-	told   bool       // why seen is not taken
+	told   time.Time  // when it was last said why seen is not taken; zero before
+	readAt time.Time  // when the files could be read last
 	counts Counts
 }
 
@@ -59,8 +63,8 @@ func Open(files Files, check Check) (*Source, error) {
 	if check == nil {
 		check = func(*Set) error { return nil }
 	}
-	s := &Source{files: files, check: check, every: lookEvery}
-	c, err := files.read()
+	s := &Source{files: files, check: check, every: lookEvery, readAt: time.Now()}
+	c, err := files.read(&s.reader)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +95,13 @@ func (s *Source) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts
+}
+
+// Unread is for how long the files could not be read.
+func (s *Source) Unread() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.readAt)
 }
 
 // Ends is when the certificate in force ends, or the first of those behind it;
@@ -150,21 +161,24 @@ func (s *Source) remind(say func(Notice)) {
 func EndsSoon(end time.Time) bool { return !end.IsZero() && time.Until(end) < Soon }
 
 // look reads the files and takes what is there, if it is new, in good order, and
-// the same as the last time. What is refused is told once.
+// the same as the last time. A refusal is said at once and once a day.
 func (s *Source) look() (taken bool, refused error) {
-	c, err := s.files.read()
+	c, err := s.files.read(&s.reader)
 	now := sight{contents: c}
 	if err != nil {
 		now.failed = err.Error()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err == nil {
+		s.readAt = time.Now()
+	}
 	if now.equal(sight{contents: s.present.Load().from}) {
-		s.seen, s.told = nil, false
+		s.seen, s.told = nil, time.Time{}
 		return false, nil
 	}
 	if s.seen == nil || !now.equal(*s.seen) {
-		s.seen, s.told = &now, false
+		s.seen, s.told = &now, time.Time{}
 		return false, nil
 	}
 	var set *Set
@@ -177,14 +191,16 @@ func (s *Source) look() (taken bool, refused error) {
 	switch {
 	case err == nil:
 		s.present.Store(&generation{set: set, from: c})
-		s.seen, s.told = nil, false
+		s.seen, s.told = nil, time.Time{}
 		s.counts.Taken++
 		return true, nil
-	case s.told:
+	case !s.told.IsZero() && time.Since(s.told) < remindEvery:
 		return false, nil
 	}
-	s.told = true
-	s.counts.Refused++
+	if s.told.IsZero() {
+		s.counts.Refused++
+	}
+	s.told = time.Now()
 	return false, err
 }
 

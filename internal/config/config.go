@@ -92,6 +92,9 @@ type Config struct {
 	Quotas Quotas
 	// MaxWatchers bounds the calls that wait for events at this replica.
 	MaxWatchers uint64
+	// MaxAnonymousWatchers bounds those without a credential, for each address,
+	// while access is on.
+	MaxAnonymousWatchers uint64
 	// MaxConnections bounds the open connections to the API; 0 is as many as
 	// the process's limit on open files leaves beside the replica's own.
 	MaxConnections uint64
@@ -226,10 +229,12 @@ func defaults() *Config {
 		ShutdownTimeout:   8 * time.Second,
 		Quotas:            defaultQuotas(),
 		MaxWatchers:       20_000,
-		APIClientAuth:     ClientAuthNone,
-		JWTClaim:          defaultClaim,
-		LogLevel:          "info",
-		LogFormat:         "json",
-		sources:           map[string]Source{},
+
+		MaxAnonymousWatchers: 32,
+		APIClientAuth:        ClientAuthNone,
+		JWTClaim:             defaultClaim,
+		LogLevel:             "info",
+		LogFormat:            "json",
+		sources:              map[string]Source{},
 	}
 }

@@ -57,6 +57,7 @@ max-session-holds        10000                                     default
 max-session-waiters      10000                                     default
 max-session-bytes        64MiB                                     default
 max-watchers             20000                                     default
+max-anonymous-watchers   32                                        default
 max-connections          0                                         default
 allow-origin             https://ui.example.com                    flag --allow-origin
 allow-origin             http://[::1]:8080                         flag --allow-origin

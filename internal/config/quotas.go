@@ -45,6 +45,7 @@ const (
 	nameMaxSessionWaiters = "max-session-waiters"
 	nameMaxSessionBytes   = "max-session-bytes"
 	nameMaxWatchers       = "max-watchers"
+	nameMaxAnonymous      = "max-anonymous-watchers"
 	nameMaxConnections    = "max-connections"
 )
 
@@ -60,6 +61,7 @@ func quotaSettings() []setting {
 		count(nameMaxSessionWaiters, "queue positions of one session", func(c *Config) *uint64 { return &c.Quotas.MaxSessionWaiters }),
 		size(nameMaxSessionBytes, "memory of what one session holds and waits for, estimated", func(c *Config) *uint64 { return &c.Quotas.MaxSessionBytes }),
 		count(nameMaxWatchers, "calls that wait for events at this replica", func(c *Config) *uint64 { return &c.MaxWatchers }),
+		count(nameMaxAnonymous, "calls without a credential that wait for events from one address, while access is on", func(c *Config) *uint64 { return &c.MaxAnonymousWatchers }),
 		count(nameMaxConnections, "open connections to this replica's API; 0 for as many as the limit on open files leaves", func(c *Config) *uint64 { return &c.MaxConnections }),
 	}
 }
@@ -124,6 +126,7 @@ func (v *validator) quotas() {
 		{nameMaxSessionWaiters, q.MaxSessionWaiters, 1, ""},
 		{nameMaxSessionBytes, q.MaxSessionBytes, minBytes, "a session's own metadata may take half of that"},
 		{nameMaxWatchers, v.config.MaxWatchers, 1, ""},
+		{nameMaxAnonymous, v.config.MaxAnonymousWatchers, 1, ""},
 		{nameMaxConnections, v.config.MaxConnections, minConnections, "what watches a replica needs some of them"},
 	} {
 		if b.value != 0 && b.value < b.low {

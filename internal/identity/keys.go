@@ -9,8 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -19,12 +17,15 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/stoutlock/stout/internal/readfile"
 	"github.com/stoutlock/stout/lockapi"
 )
 
 const (
 	// lookEvery is how often the file of keys is looked at.
 	lookEvery = time.Second
+	// sayEvery is how often it is said that it can't be used.
+	sayEvery = 24 * time.Hour
 	// maxKeysFile bounds it; that of a large provider has some 10 KiB.
 	maxKeysFile = 1 << 20
 	// leastRSA is the size of the smallest RSA key that is taken, in bits. The
@@ -49,11 +50,13 @@ type keySet struct {
 // Keys follows a file of keys. Its methods are safe for concurrent use.
 type Keys struct {
 	file    string
+	reader  readfile.Reader
 	present atomic.Pointer[keySet]
 
 	mu     sync.Mutex // guards what follows
 	seen   *sight     // by the last look; nil where that was present
-	told   bool       // why seen is not taken
+	told   time.Time  // when it was last said why seen is not taken; zero before
+	readAt time.Time  // when the file could be read last
 	counts Counts
 }
 
@@ -72,7 +75,8 @@ type Notice struct {
 
 // OpenKeys reads a file of keys.
 func OpenKeys(file string) (*Keys, error) {
-	content, err := readKeys(file)
+	k := &Keys{file: file, readAt: time.Now()}
+	content, err := k.read()
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +84,6 @@ func OpenKeys(file string) (*Keys, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	k := &Keys{file: file}
 	k.present.Store(set)
 	return k, nil
 }
@@ -101,10 +104,17 @@ func (k *Keys) Counts() Counts {
 	return k.counts
 }
 
+// Unread is for how long the file could not be read.
+func (k *Keys) Unread() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return time.Since(k.readAt)
+}
+
 // Watch looks at the file once a second until ctx ends, and says what happens to
 // it. A change is taken when two looks in a row have found the same, so that a
-// file that is being written is not taken by half. One that can't be used leaves
-// the keys before in force, and is said once.
+// file that is being written is not taken by half. One that can't be read or used
+// leaves the keys before in force, and is said at once and once a day.
 func (k *Keys) Watch(ctx context.Context, say func(Notice)) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -122,22 +132,25 @@ func (k *Keys) Watch(ctx context.Context, say func(Notice)) {
 }
 
 func (k *Keys) look() (taken bool, refused error) {
-	content, err := readKeys(k.file)
+	content, err := k.read()
 	now := sight{content: content}
 	if err != nil {
 		now.failed = err.Error()
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if err == nil {
+		k.readAt = time.Now()
+	}
 	if now == (sight{content: k.present.Load().content}) {
-		k.seen, k.told = nil, false
+		k.seen, k.told = nil, time.Time{}
 		return false, nil
 	}
 	if k.seen == nil || now != *k.seen {
-		k.seen, k.told = &now, false
+		k.seen, k.told = &now, time.Time{}
 		return false, nil
 	}
-	if k.told {
+	if !k.told.IsZero() && time.Since(k.told) < sayEvery {
 		return false, nil
 	}
 	var set *keySet
@@ -145,8 +158,10 @@ func (k *Keys) look() (taken bool, refused error) {
 		set, err = parseKeys(content)
 	}
 	if err != nil {
-		k.told = true
-		k.counts.Refused++
+		if k.told.IsZero() {
+			k.counts.Refused++
+		}
+		k.told = time.Now()
 		return false, err
 	}
 	k.present.Store(set)
@@ -155,16 +170,8 @@ func (k *Keys) look() (taken bool, refused error) {
 	return true, nil
 }
 
-func readKeys(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxKeysFile+1))
-	if err == nil && len(content) > maxKeysFile {
-		err = fmt.Errorf("%s is larger than %d bytes; is it a file of keys?", file, maxKeysFile)
-	}
+func (k *Keys) read() (string, error) {
+	content, err := k.reader.Read(k.file, maxKeysFile)
 	return string(content), err
 }
 

@@ -3,7 +3,9 @@ package identity
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -18,6 +20,11 @@ type Proof struct {
 
 var errRoot = fmt.Errorf("it names %s, which is proved by a token of the cell only", lockapi.PrincipalRoot)
 
+// unseen reports whether a character has no place in a name that others are to tell
+// from another: formats (of no width, or that turn text round) and U+FFFD, into which
+// a half of a surrogate pair turns.
+func unseen(r rune) bool { return r == unicode.ReplacementChar || unicode.Is(unicode.Cf, r) }
+
 // principalOf is that of a name, which what calls the name.
 func principalOf(what, name string) (string, error) {
 	switch principal := lockapi.PrefixUser + name; {
@@ -25,6 +32,8 @@ func principalOf(what, name string) (string, error) {
 		return "", errors.New(what + " is empty")
 	case !lockapi.IsUser(principal):
 		return "", fmt.Errorf("%s, %q, is no name of a principal: that has at most %d bytes of UTF-8 and no control characters", what, lockapi.Clip(name), lockapi.MaxPrincipalName)
+	case strings.ContainsFunc(name, unseen):
+		return "", fmt.Errorf("%s, %q, is no name of a principal: it has characters that are not seen, or U+FFFD, which stands for what was no text", what, lockapi.Clip(name))
 	case principal == lockapi.PrincipalRoot:
 		return "", errRoot
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master"
@@ -31,6 +32,22 @@ func deleteRule(x *exchange) error {
 	return x.drop(func(ctx context.Context) error {
 		return x.master.DropRule(ctx, master.RuleChange{Caller: x.caller(), Path: x.node})
 	})
+}
+
+// deleteRulesBelow deletes the rules below a directory, which ends in a slash.
+func deleteRulesBelow(x *exchange) error {
+	prefix := x.query.of(paramRulesBelow)
+	if prefix != "/" {
+		if err := lockapi.ValidatePrefix(prefix); err != nil {
+			return err
+		}
+		prefix = strings.TrimSuffix(prefix, "/")
+	}
+	x.node = prefix
+	return x.dispatch(task{run: func(ctx context.Context) (int, any, error) {
+		done, err := x.master.DropRulesBelow(ctx, master.RuleChange{Caller: x.caller(), Path: x.node})
+		return http.StatusOK, done, err
+	}})
 }
 
 // drop dispatches a call after which something is gone.
@@ -83,6 +100,7 @@ func checkAccess(x *exchange) error {
 			return err
 		}
 	}
+	x.node = q.Path
 	return x.read(func(ctx context.Context, r master.Read) (any, error) {
 		q.Read = r
 		return x.master.CheckAccess(ctx, q)
@@ -135,7 +153,9 @@ func (x *exchange) groupName() (string, error) {
 }
 
 func listGroups(x *exchange) error {
-	return x.readList(func(ctx context.Context, r master.Read) (any, error) { return x.master.Groups(ctx, r) })
+	return x.readList(func(ctx context.Context, r master.Read) (any, error) {
+		return x.master.Groups(ctx, master.AccessPage{Read: r, After: x.query.of(paramAfter)})
+	})
 }
 
 func putCellAccess(x *exchange) error {

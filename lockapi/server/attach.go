@@ -25,13 +25,14 @@ type attached struct {
 	peers http.RoundTripper // the way to the other members
 	// proven says that members have shown each other their certificates.
 	proven bool
+	links  Links // nil where calls of other members come in another way
 }
 
 // Attach has the server answer for a member from now on; links are its
 // connections to the others, nil where there are none. It is called once, and
 // not where Options.Master is set.
 func (s *Server) Attach(m Master, links Links) {
-	at := &attached{Master: m, cell: []string{m.CellID()}, peers: s.opts.Peers, proven: links != nil && links.Proven()}
+	at := &attached{Master: m, cell: []string{m.CellID()}, peers: s.opts.Peers, proven: links != nil && links.Proven(), links: links}
 	if at.peers == nil {
 		at.peers = newPeers(links)
 	}

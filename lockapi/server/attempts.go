@@ -59,7 +59,8 @@ func (a *attempts) forget(now time.Duration) {
 }
 
 // penalize holds the answer to a bad credential back, as a peer's is not: the replica
-// that it comes through does it.
+// that it comes through does it. One on a spare connection is counted and not held
+// back: there are few of those, and keepalives need them.
 func (x *exchange) penalize() {
 	if x.peer || !x.brought {
 		return
@@ -74,9 +75,11 @@ func (x *exchange) penalize() {
 		return
 	}
 	pause := x.attempts.failed(from, time.Since(x.contacts.started))
-	if pause == 0 {
+	if pause == 0 || x.spared {
 		return
 	}
+	x.body = nil // it would be kept for as long as the answer is held back
+	x.c.Request.Body = http.NoBody
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	select {
@@ -86,9 +89,11 @@ func (x *exchange) penalize() {
 	}
 }
 
-// penalizeAnswer is penalize for another replica's answer.
-func (x *exchange) penalizeAnswer(got *answer) {
-	if got.status == http.StatusUnauthorized {
+// passLate is pass for another replica's 401, which is held back like one's own. The
+// call has returned: nothing keeps its body meanwhile.
+func (x *exchange) passLate() {
+	if got := x.late; got != nil {
 		x.penalize()
+		x.pass(*got)
 	}
 }

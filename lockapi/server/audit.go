@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"errors"
+	"strings"
 
 	"github.com/stoutlock/stout/internal/audit"
 	"github.com/stoutlock/stout/lockapi"
@@ -46,7 +47,10 @@ func (x *exchange) watch(by *master.Caller) {
 	}
 	x.noted.told = master.Told{Principal: by.Principal, How: by.How}
 	by.Told = &x.noted.told
-	if x.noted.audits != never && x.opts.Audit.Required() {
+	if !x.opts.Audit.Required() {
+		return
+	}
+	if by.Adopts = x.announce; x.noted.audits != never {
 		by.Admitted = x.announce
 	}
 }
@@ -55,7 +59,7 @@ func (x *exchange) watch(by *master.Caller) {
 // that it may be made.
 func (x *exchange) matters() bool {
 	switch {
-	case x.broke, x.noted.audits == always:
+	case x.broke, x.noted.audits == always, x.noted.told.Adopted != "":
 		return true
 	case x.noted.audits == ifOthers && x.noted.told.Others:
 		return true
@@ -97,8 +101,10 @@ func (x *exchange) audit() {
 	case x.noted.begun:
 		x.opts.Audit.Note(x.record(x.c.Writer.Status()))
 	case x.noted.elsewhere:
+	case x.noted.told.Adopted != "": // whatever became of the call itself
+		x.opts.Audit.Note(x.record(x.c.Writer.Status()))
 	case isDenial(x.noted.code):
-		if x.opts.Audit.Denied(x.remote()) {
+		if x.opts.Audit.Denied(x.remote(), x.noted.told.Principal) {
 			x.opts.Audit.Note(x.record(x.c.Writer.Status()))
 		}
 	case x.broke, x.mayHaveChanged() && x.matters():
@@ -120,7 +126,7 @@ func (x *exchange) record(status int) audit.Record {
 	}
 	r := audit.Record{
 		Principal: cmp.Or(told.Principal, lockapi.PrincipalAnonymous), How: cmp.Or(told.How, lockapi.HowNone),
-		Remote: x.remote(), Method: x.methodLabel(), Route: x.noted.route, Path: x.node,
+		Remote: x.remote(), Via: viaName(x.via()), Method: x.methodLabel(), Route: x.noted.route, Path: x.node, Adopted: told.Adopted,
 		Status: status, Code: string(x.noted.code), RequestID: x.requestID(),
 	}
 	if x.master != nil {
@@ -128,6 +134,12 @@ func (x *exchange) record(status int) audit.Record {
 		r.Epoch, r.Revision = at.Epoch, at.Revision
 	}
 	return r
+}
+
+// viaName is the name of the replica that a server id is of.
+func viaName(server string) string {
+	name, _, _ := strings.Cut(server, "/")
+	return name
 }
 
 // requestID tells the call from all others.
@@ -143,7 +155,7 @@ func (x *exchange) identify() {
 	if x.opts.Audit == nil || x.noted.elsewhere {
 		return
 	}
-	if x.noted.begun || isDenial(x.noted.code) || x.broke || x.mayHaveChanged() && x.matters() {
+	if x.noted.begun || x.noted.told.Adopted != "" || isDenial(x.noted.code) || x.broke || x.mayHaveChanged() && x.matters() {
 		x.c.Writer.Header()[lockapi.HeaderRequestID] = []string{x.requestID()}
 	}
 }

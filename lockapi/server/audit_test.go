@@ -44,13 +44,13 @@ func taped(t *testing.T, to *tape, required, changes bool) func(*server.Options)
 
 // auditLine is a line about a call.
 type auditLine struct {
-	Time                                        time.Time
-	Principal, How, Remote, Method, Route, Path string
-	Status                                      int
-	Code                                        string
-	RequestID                                   string `json:"request_id"`
-	Epoch, Revision                             uint64
-	Event                                       string
+	Time                                             time.Time
+	Principal, How, Remote, Via, Method, Route, Path string
+	Status                                           int
+	Code                                             string
+	RequestID                                        string `json:"request_id"`
+	Epoch, Revision                                  uint64
+	Event, Adopted                                   string
 }
 
 func (l auditLine) String() string {
@@ -109,6 +109,7 @@ func TestAudit(t *testing.T) {
 		{"wrong", "GET", "/v1/files/p/f", "", "anonymous none GET /v1/files/{path} /p/f 401 unauthenticated"},
 		{"root", "PUT", "/v1/access/rules/p/q", `{"read":["*"]}`, "user:root token PUT /v1/access/rules/{path} /p/q 200"},
 		{"root", "DELETE", "/v1/access/rules/p/q", "", "user:root token DELETE /v1/access/rules/{path} /p/q 204"},
+		{"root", "DELETE", "/v1/access/rules?prefix=/p/", "", "user:root token DELETE /v1/access/rules /p 200"},
 		{"root", "PUT", "/v1/access/groups/g", `{"members":["user:b"]}`, "user:root token PUT /v1/access/groups/{name}  200"},
 		{"root", "DELETE", "/v1/access/groups/g", "", "user:root token DELETE /v1/access/groups/{name}  204"},
 		{"operator", "PUT", "/v1/access/cell", cellLists, "user:operator token PUT /v1/access/cell  200"},
@@ -125,7 +126,7 @@ func TestAudit(t *testing.T) {
 		if len(lines) != 1 || l.String() != c.want {
 			t.Errorf("%s %s as %s: %v; want %s", c.method, c.path, c.as, lines, c.want)
 		}
-		if l.Epoch == 0 || l.Time.IsZero() || !strings.HasPrefix(l.Remote, "127.0.0.1:") || l.Event != "" {
+		if l.Epoch == 0 || l.Time.IsZero() || !strings.HasPrefix(l.Remote, "127.0.0.1:") || l.Event != "" || l.Via != "" {
 			t.Errorf("%+v", l)
 		}
 	}
@@ -265,6 +266,31 @@ func TestAuditRequired(t *testing.T) {
 	}
 }
 
+// TestAuditOfAdoption: a session that becomes a principal's has a line, also where a
+// keepalive does it. The next one has none.
+func TestAuditOfAdoption(t *testing.T) {
+	for _, required := range []bool{false, true} {
+		w := new(tape)
+		s := &secured{tokens: map[string]string{"root": secretOf("root")}}
+		s.url, s.server = startReal(t, taped(t, w, required, false))
+		s.through = s.url
+		old := s.sessionOf(t, "anonymous")
+		s.call(t, "anonymous", "PUT", "/v1/locks/p/l", `{"session":"`+old+`"}`).wantStatus(t, 200)
+		s.secure(t)
+		keepalive := "/v1/sessions/" + old + "/keepalive"
+		s.call(t, "reader", "POST", keepalive, "").wantCode(t, lockapi.CodeSessionNotFound)
+		lines := map[bool]int{false: 1, true: 2}[required]
+		made := w.told(t, s.call(t, "locker", "POST", keepalive, ""), lines)
+		last := made[len(made)-1]
+		if len(made) != lines || last.Adopted != old || last.Principal != "user:locker" || last.Status != 200 || last.Route != "/v1/sessions/{id}/keepalive" {
+			t.Errorf("required: %v, %+v", required, made)
+		}
+		if again := s.call(t, "locker", "POST", keepalive, ""); again.status != 200 || again.header.Get(lockapi.HeaderRequestID) != "" {
+			t.Errorf("the next one: %d %v", again.status, again.header)
+		}
+	}
+}
+
 // TestAuditOfBreakGlass: each use of the secret behind the glass has a line, also
 // where it reads.
 func TestAuditOfBreakGlass(t *testing.T) {
@@ -293,7 +319,7 @@ func TestAuditOfForwardedCalls(t *testing.T) {
 		s.call(t, "reader", "GET", "/v1/sessions", ""),
 	} {
 		lines := at.told(t, got, 1)
-		if len(lines) != 1 || len(via.of(t, lines[0].RequestID)) != 0 {
+		if len(lines) != 1 || lines[0].Via != "r2" || len(via.of(t, lines[0].RequestID)) != 0 {
 			t.Errorf("%v, and at the other replica %v", lines, via)
 		}
 	}

@@ -35,7 +35,44 @@ func (s *Server) newCalls() *http.Server {
 		IdleTimeout:       s.opts.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          log.New(logWriter{s.log}, "", 0),
+		ConnContext:       s.fromPeer,
 	}
+}
+
+// peerKey is that of a context's value: the server id of the replica that sends a
+// call.
+type peerKey struct{}
+
+// fromPeer notes which replica has opened a connection.
+func (s *Server) fromPeer(ctx context.Context, c net.Conn) context.Context {
+	if at := s.attached.Load(); at != nil && at.links != nil {
+		ctx = context.WithValue(ctx, peerKey{}, at.links.Caller(c))
+	}
+	return ctx
+}
+
+// via is the server id of the replica that has sent the call; empty for a call that
+// came by the API's port.
+func (x *exchange) via() string {
+	if !x.peer {
+		return ""
+	}
+	id, _ := x.ctx().Value(peerKey{}).(string)
+	return id
+}
+
+// vouched is an error unless the replica that has sent the call is a member: only a
+// member may say who calls. The error is no_master, so that the sender tries again:
+// this replica may not know a new member yet.
+func (x *exchange) vouched() error {
+	at := x.attached.Load()
+	if at == nil || at.links == nil {
+		return nil
+	}
+	if err := at.links.Member(x.via()); err != nil {
+		return lockapi.Errorf(lockapi.CodeNoMaster, "the call was forwarded by a replica that may not say here who calls: %v", err)
+	}
+	return nil
 }
 
 // logWriter takes the lines that package http writes of connections that break.
@@ -115,6 +152,25 @@ func (r *room) enter(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n > r.most-r.used {
+		return false
+	}
+	r.used += n
+	return true
+}
+
+// add is enter where the bound does not count: somebody is about to leave.
+func (r *room) add(n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.used += n
+	return true
+}
+
+// enterBelow is enter with some of the room kept free.
+func (r *room) enterBelow(n, free int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n > r.most-free-r.used {
 		return false
 	}
 	r.used += n

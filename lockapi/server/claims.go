@@ -23,6 +23,10 @@ import (
 //     itself travels and the master judges it. Not its hash: that is in the log,
 //     in snapshots and in backups, and would be as good as the secret then.
 //
+// In both cases the replica has to be a member, as far as the master knows: the
+// master's own configuration is the latest. The certificate of a replica that was
+// removed proves its name still, and nothing else.
+//
 // The address of the caller goes along in both cases. Nothing is decided by it.
 // Whatever comes by the API's port has this header looked at by nobody.
 const headerCaller = "Stout-Caller"
@@ -65,6 +69,11 @@ func (x *exchange) credential() (*[sha256.Size]byte, error) {
 		return x.bearing()
 	}
 	values := x.c.Request.Header[headerCaller]
+	if len(values) > 0 || len(x.c.Request.Header[headerAuthorization]) > 0 {
+		if err := x.vouched(); err != nil {
+			return nil, err
+		}
+	}
 	if len(values) > 1 {
 		return nil, lockapi.Errorf(lockapi.CodeUnauthenticated, "a replica tells of its caller more than once")
 	}

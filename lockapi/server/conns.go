@@ -12,8 +12,8 @@ import (
 // At the bound a new connection takes the place of the one that has been idle
 // for longest: whose first or next request has not arrived whole. A client that
 // opens connections and sends nothing, or a byte now and then, cannot keep
-// others out. Where every connection has a call under way, the new one is
-// refused.
+// others out. Where every connection has a call under way, the new one is a
+// spare one, and a call that waits may make way for it (fairness.go).
 type conns struct {
 	most int // 0 for no bound
 
@@ -21,6 +21,8 @@ type conns struct {
 	open     int
 	evicted  uint64
 	idle     conn       // the ring of those that are idle: its next is so for longest
+	working  conn       // the ring of those that have a call under way, likewise
+	yielded  uint64     // closed for others though they had a call under way
 	evicting int        // told to go and not gone
 	room     *sync.Cond // a connection has gone
 }
@@ -29,6 +31,7 @@ func newConns(most int) *conns {
 	p := &conns{most: most}
 	p.room = sync.NewCond(&p.mu)
 	p.idle.prev, p.idle.next = &p.idle, &p.idle
+	p.working.prev, p.working.next = &p.working, &p.working
 	return p
 }
 
@@ -81,7 +84,11 @@ func (p *conns) busy(nc net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop(c)
-	return !c.evicting
+	if c.evicting {
+		return false
+	}
+	p.working.link(c)
+	return true
 }
 
 // waits notes that the connection waits for a request.
@@ -92,24 +99,30 @@ func (p *conns) waits(nc net.Conn) {
 	if c.idle || c.gone || c.evicting {
 		return
 	}
+	p.drop(c)
 	c.idle = true
-	c.prev, c.next = p.idle.prev, &p.idle
+	p.idle.link(c)
+}
+
+// link puts c at the end of a ring. conns.mu is held.
+func (ring *conn) link(c *conn) {
+	c.prev, c.next = ring.prev, ring
 	c.prev.next, c.next.prev = c, c
 }
 
-// drop takes a connection off the idle ones. p.mu is held.
+// drop takes a connection off its ring. p.mu is held.
 func (p *conns) drop(c *conn) {
-	if !c.idle {
+	if c.next == nil {
 		return
 	}
 	c.prev.next, c.next.prev = c.next, c.prev
 	c.idle, c.prev, c.next = false, nil, nil
 }
 
-// counts are the connections open, and how many were closed to make room so
-// far.
-func (p *conns) counts() (open int, evicted uint64) {
+// counts are the connections open, and how many were closed to make room so far:
+// idle ones, and those with a call that waited.
+func (p *conns) counts() (open int, evicted, yielded uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.open, p.evicted
+	return p.open, p.evicted, p.yielded
 }

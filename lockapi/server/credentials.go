@@ -110,7 +110,7 @@ func errMisplaced(at Location) *lockapi.Error {
 func (x *exchange) caller() master.Caller {
 	by := master.Caller{
 		Principal: x.claim.Principal, How: x.claim.How, Ends: x.claim.Ends, Secret: x.secret, RemoteAddr: x.remote(),
-		Ask: master.Ask{Right: x.asks, Path: x.node},
+		Ask: master.Ask{Right: x.asks, Path: x.node}, Also: x.also,
 	}
 	if x.how != "" {
 		by.Principal, by.How, by.Ends = x.proof.Principal, x.how, x.proof.Ends
@@ -154,9 +154,9 @@ func guarded(by master.Caller, sequencers []lockapi.Sequencer) master.Caller {
 // transacting is the caller of a transaction, which asks for all that its parts do.
 func (x *exchange) transacting(t *lockapi.Transaction) master.Caller {
 	by := x.callerFor(t.Session)
-	by.Ask.Right = master.Known // an operation without any part, and releases
+	by.Ask.Right = master.Known // a transaction without any part, and releases
 	if t.Session == "" {
-		by.Ask.Right = master.Anybody
+		by.Ask.Right = master.Somebody
 	}
 	ask := func(right master.Right, path string) {
 		by.Also = append(by.Also, master.Ask{Right: right, Path: path})
@@ -179,6 +179,9 @@ func (x *exchange) transacting(t *lockapi.Transaction) master.Caller {
 			askOf(&branch[i], ask)
 		}
 	}
+	if len(by.Also) == 0 {
+		by.Ask.Right = master.Known
+	}
 	return by
 }
 
@@ -190,7 +193,7 @@ func askOf(o *lockapi.Operation, ask func(master.Right, string)) {
 	case o.Create != nil:
 		ask(master.WriteAt, o.Create.Path)
 	case o.CreateSequential != nil:
-		ask(master.WriteAt, sequential(o.CreateSequential.Path))
+		ask(master.NameAt, sequential(o.CreateSequential.Path))
 	case o.Delete != nil:
 		ask(master.WriteAt, o.Delete.Path)
 	case o.Get != nil:

@@ -42,6 +42,8 @@ func (x *exchange) dispatch(t task) error {
 	}
 	if t.wait > 0 {
 		x.trimHeaders()
+		x.park()
+		defer x.unpark()
 	}
 	t.repeatable = t.repeatable || t.keyed
 	return x.seek(t, follow, func(at Location) error { return x.attempt(at, t, follow) })
@@ -143,6 +145,9 @@ func (x *exchange) attempt(at Location, t task, follow bool) error {
 }
 
 func (x *exchange) errNotMaster(at Location) error {
+	if x.stranger() != nil {
+		return lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master and the call asks not to be forwarded")
+	}
 	x.c.Writer.Header().Set(lockapi.HeaderMaster, at.URL)
 	e := lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master and the call asks not to be forwarded; the master is %s at %s", at.ID, at.URL)
 	e.Master = at.URL

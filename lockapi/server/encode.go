@@ -40,6 +40,36 @@ func encode(v any, opts ...json.Options) (*buffer, error) {
 	return b, nil
 }
 
+// largeContent is the bytes of contents above which a reply is encoded in turn.
+const largeContent = 64 << 10
+
+// contentBytes returns the bytes of files' contents in a reply.
+func contentBytes(body any) (n int) {
+	switch b := body.(type) {
+	case lockapi.File:
+		n = contentOf(&b)
+	case lockapi.TransactionResult:
+		for i := range b.Results {
+			n += contentOf(b.Results[i].File)
+		}
+	case lockapi.EventList:
+		for i := range b.Events {
+			n += contentOf(b.Events[i].File)
+		}
+	}
+	return n
+}
+
+func contentOf(f *lockapi.File) int {
+	switch {
+	case f == nil:
+		return 0
+	case f.Content != nil:
+		return len(*f.Content)
+	}
+	return len(f.ContentBase64)
+}
+
 // encodeProblem is encode for an error's document. What its detail quotes of
 // the caller's input may be anything.
 func encodeProblem(p *lockapi.Problem) (*buffer, error) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -15,10 +16,78 @@ import (
 
 // watchersRoom is room for so many calls that wait for events; 0 is no bound.
 func watchersRoom(most int) room {
+	return room{most: orNoBound(most)}
+}
+
+func orNoBound(most int) int {
 	if most == 0 {
-		most = math.MaxInt
+		return math.MaxInt
 	}
-	return room{most: most}
+	return most
+}
+
+// enterWatch takes a place for a call that waits for events. At the quota one of a
+// caller that has more of them makes way.
+func (x *exchange) enterWatch() (leave func(), err error) {
+	strange := x.isStrange()
+	if from := x.network(); strange && !x.strangers.enter(from) {
+		e := lockapi.Errorf(lockapi.CodeTooMany, "quota max-anonymous-watchers is used up: %d calls without a credential wait for events from your address, which is all that may; bring a credential, or have the quota raised",
+			x.strangers.most)
+		e.RetryAfter = 1
+		return nil, e
+	}
+	if !x.watching.enter(1) && !(x.conns.yield(x, watchesOnly) && x.watching.add(1)) {
+		if strange {
+			x.strangers.leave(x.network())
+		}
+		e := lockapi.Errorf(lockapi.CodeTooMany, "quota max-watchers is used up: %d calls wait for events at this replica, at most %d may; ask another one, or have the quota raised",
+			x.watching.count(), x.watching.most)
+		e.RetryAfter = 1
+		return nil, e
+	}
+	x.watches = true
+	x.park()
+	return func() {
+		x.unpark()
+		x.watching.leave(1)
+		if strange {
+			x.strangers.leave(x.network())
+		}
+	}, nil
+}
+
+// isStrange reports whether access is on and the call brings no credential.
+func (x *exchange) isStrange() bool {
+	return !x.peer && !x.brought && x.master.Judge(&master.Caller{Ask: master.Ask{Right: master.Known}}) != nil
+}
+
+// addresses counts calls by the network that they come from, up to a bound for each.
+type addresses struct {
+	most int
+
+	mu sync.Mutex
+	of map[source]int
+}
+
+func (a *addresses) enter(from source) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of[from] >= a.most {
+		return false
+	}
+	if a.of == nil {
+		a.of = map[source]int{}
+	}
+	a.of[from]++
+	return true
+}
+
+func (a *addresses) leave(from source) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of[from]--; a.of[from] == 0 {
+		delete(a.of, from)
+	}
 }
 
 // watch is one call for events. It costs a place after which it has yet to be told,
@@ -54,14 +123,12 @@ func readEvents(x *exchange) error {
 		return err
 	}
 	if wait > 0 || streams {
-		if !x.watching.enter(1) {
+		leave, err := x.enterWatch()
+		if err != nil {
 			x.metrics.watchersRefused.Inc()
-			e := lockapi.Errorf(lockapi.CodeTooMany, "quota max-watchers is used up: %d calls wait for events at this replica, at most %d may; ask another one, or have the quota raised",
-				x.watching.count(), x.watching.most)
-			e.RetryAfter = 1
-			return e
+			return err
 		}
-		defer x.watching.leave(1)
+		defer leave()
 	}
 	w := watch{exchange: x, after: from}
 	if w.events, err = x.master.WatchEvents(filter); err != nil {
@@ -157,7 +224,29 @@ func (x *exchange) eventFilter() (none master.EventFilter, err error) {
 		return none, err
 	}
 	filter, err := master.NewEventFilter(paths, prefixes, types, content)
-	return filter.For(x.caller()), err
+	if err != nil {
+		return none, err
+	}
+	x.also = seen(paths, prefixes)
+	by := x.caller()
+	if err := x.master.Judge(&by); err != nil {
+		return none, err
+	}
+	return filter.For(by), nil
+}
+
+// seen is what a watch of nodes asks for: of all nodes where it names none.
+func seen(paths, prefixes []string) (asks []master.Ask) {
+	for _, path := range paths {
+		asks = append(asks, master.Ask{Right: master.Reader, Path: path})
+	}
+	for _, prefix := range prefixes {
+		asks = append(asks, master.Ask{Right: master.Reader, Path: top(prefix)})
+	}
+	if asks == nil {
+		asks = []master.Ask{{Right: master.Reader, Path: top("")}}
+	}
+	return asks
 }
 
 // eventsAfter is the revision that the caller knows of; false where it says none. In

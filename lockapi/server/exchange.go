@@ -35,6 +35,7 @@ type exchange struct {
 	proven bool              // members have shown each other their certificates
 	asks   master.Right      // for what its route asks
 	node   string            // the path that it is about, once that was read
+	also   []master.Ask      // what it asks for besides, where its route does not say all
 	secret *[32]byte         // SHA-256 of the token that it brings
 	claim  claim             // what another member says of the caller
 	broke  bool              // it brings the secret behind the glass
@@ -42,6 +43,12 @@ type exchange struct {
 	how    string            // which of them it is; empty for neither
 	// brought says that it brings a credential, good or bad.
 	brought bool
+	place   *conn   // that it waits on; nil while it does not
+	keeps   bool    // it keeps a session alive
+	watches bool    // it waits for events
+	hurried bool    // it may not wait
+	spared  bool    // it came by a spare connection
+	late    *answer // another replica's, which is passed when the call has returned; nil for none
 	// misplaced says that it brings that secret where it is nobody's.
 	misplaced bool
 	lost      error            // of an attempt that may have had an effect; nil for none
@@ -61,7 +68,7 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
 		s.metrics.inFlight.Inc()
-		x := &exchange{Server: s, c: c, peer: peer, asks: r.asks, noted: noted{audits: r.audits, route: r.template}}
+		x := &exchange{Server: s, c: c, peer: peer, asks: r.asks, spared: r.guest, noted: noted{audits: r.audits, route: r.template}}
 		if at := s.attached.Load(); at != nil {
 			x.master, x.peers, x.proven = at.Master, at.peers, at.proven
 		}
@@ -91,7 +98,9 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 		}()
 		if err := x.run(&r, always); err != nil {
 			x.fail(err)
+			return
 		}
+		x.passLate()
 	}
 }
 
@@ -114,12 +123,61 @@ func (x *exchange) run(r *route, always bool) error {
 	if err := x.admit(r); err != nil {
 		return err
 	}
+	if r.guest {
+		if err := x.takePlace(r); err != nil {
+			return err
+		}
+	}
+	return x.turnAway(x.handle(r))
+}
+
+// handle reads the query and runs the operation.
+func (x *exchange) handle(r *route) (err error) {
 	if r.pattern != "" {
 		if x.query, err = parseQuery(x.c.Request.URL.RawQuery, r.params); err != nil {
 			return err
 		}
 	}
 	return r.handle(x)
+}
+
+// turnAway replaces the error of a caller without a credential by 401 where access
+// is on and no rule names anonymous: it learns nothing else, not even what is wrong
+// with its call or which replica is the master.
+func (x *exchange) turnAway(err error) error {
+	if refused, ok := errors.AsType[*lockapi.Error](err); !ok || refused.Code.Status() >= http.StatusInternalServerError {
+		return err
+	}
+	if away := x.refuseStranger(); away != nil {
+		return away
+	}
+	return err
+}
+
+// refuseStranger is stranger as the master sees it: a replica that is behind may not
+// know that access was disabled, or a rule put. It is nil where this is another one.
+func (x *exchange) refuseStranger() error {
+	if x.stranger() == nil {
+		return nil
+	}
+	_, err := x.master.Revision(x.ctx(), master.Read{Caller: master.Caller{Ask: master.Ask{Right: master.Somebody}}})
+	if errors.Is(err, lockapi.CodeUnauthenticated) {
+		return err
+	}
+	return nil
+}
+
+// stranger is the refusal of a caller without a credential to which, by this
+// replica's own state, no call is open; nil for others.
+func (x *exchange) stranger() error {
+	if x.peer || x.brought || x.master == nil || x.asks == master.Nothing || x.asks == master.Anybody {
+		return nil
+	}
+	err := x.master.Judge(&master.Caller{Ask: master.Ask{Right: master.Somebody}})
+	if errors.Is(err, lockapi.CodeUnauthenticated) {
+		return err
+	}
+	return nil
 }
 
 // admit looks at the credential that the call brings, and judges it where this
@@ -167,13 +225,28 @@ func (x *exchange) reply(status int, body any) error {
 		x.c.Writer.WriteHeaderNow()
 		return nil
 	}
-	b, err := encode(body)
+	b, err := x.encode(body)
 	if err != nil {
 		return err
 	}
 	defer b.release()
 	x.write(status, typeJSON, b.Bytes())
 	return nil
+}
+
+// encode is encode for a reply that takes its turn among the lists if its contents are
+// large.
+func (x *exchange) encode(body any) (*buffer, error) {
+	if contentBytes(body) <= largeContent {
+		return encode(body)
+	}
+	select {
+	case x.lists <- struct{}{}:
+	case <-x.ctx().Done():
+		return nil, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call was made, and the caller has gone")
+	}
+	defer func() { <-x.lists }()
+	return encode(body)
 }
 
 // write sends a whole reply. The body may be used again when it returns.
@@ -197,6 +270,11 @@ func (x *exchange) writeStamped(status int, body []byte) {
 			return
 		}
 		defer release()
+	}
+	if h := x.c.Writer.Header(); !x.peer && !x.brought && (status == http.StatusUnauthorized || x.noted.code == lockapi.CodeNotMaster && x.stranger() != nil) {
+		// A stranger learns neither which cell this is nor where its master is.
+		delete(h, lockapi.HeaderMaster)
+		delete(h, lockapi.HeaderCell)
 	}
 	x.identify()
 	x.c.Writer.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -99,6 +100,19 @@ func (f *fakeMaster) CheckAccess(ctx context.Context, q master.CheckQuery) (lock
 	return lockapi.AccessCheck{Principal: "user:x", Path: q.Path, Read: yes, Lock: yes, Write: yes}, nil
 }
 
+func (f *fakeMaster) DropRulesBelow(ctx context.Context, req master.RuleChange) (lockapi.RulesDeleted, error) {
+	var out lockapi.RulesDeleted
+	err := f.dropping(ctx, "drop rules below "+req.Path, func() {
+		for path := range f.access.rules {
+			if strings.HasPrefix(path, strings.TrimSuffix(req.Path, "/")+"/") {
+				out.Deleted = true
+				delete(f.access.rules, path)
+			}
+		}
+	})
+	return out, err
+}
+
 func (f *fakeMaster) PutGroup(ctx context.Context, req master.GroupChange) (lockapi.Group, error) {
 	if err := f.enter(ctx, fmt.Sprintf("put group %s %q", req.Name, req.Members), false); err != nil {
 		return lockapi.Group{}, err
@@ -116,8 +130,8 @@ func (f *fakeMaster) Group(ctx context.Context, q master.AccessQuery) (lockapi.G
 	return find(ctx, f, q.Read, "group", f.access.groups, q.Name)
 }
 
-func (f *fakeMaster) Groups(ctx context.Context, r master.Read) (lockapi.GroupList, error) {
-	all, err := list(ctx, f, r, "groups", f.access.groups)
+func (f *fakeMaster) Groups(ctx context.Context, q master.AccessPage) (lockapi.GroupList, error) {
+	all, err := list(ctx, f, q.Read, "groups", f.access.groups)
 	return lockapi.GroupList{Groups: all}, err
 }
 

@@ -321,6 +321,7 @@ func listFiles(x *exchange) error {
 	if err := x.refuseHeader(headerIfMatch, "a read takes none"); err != nil {
 		return err
 	}
+	x.node = top(p.Prefix)
 	return x.readList(func(ctx context.Context, r master.Read) (any, error) {
 		p.Read = r
 		return x.master.Files(ctx, p)

@@ -36,7 +36,7 @@ func (x *exchange) forward(at Location, t task) error {
 	if err := x.keepGlass(); err != nil {
 		return err
 	}
-	if !x.sent.enter(1) {
+	if !x.sends() {
 		return lockapi.Errorf(lockapi.CodeTooMany, "this replica has %d calls under way that it forwarded, which is all that it may; ask the master at %s", x.sent.most, at.URL)
 	}
 	defer x.sent.leave(1)
@@ -74,12 +74,23 @@ func (x *exchange) forward(at Location, t task) error {
 	return x.passAnswer(got)
 }
 
+// sends takes room for a forwarded call. Some of it is for keepalives only.
+func (x *exchange) sends() bool {
+	if x.keeps {
+		return x.sent.enter(1)
+	}
+	return x.sent.enterBelow(1, keptFree) || x.conns.yield(x, callsOnly) && x.sent.add(1)
+}
+
 // passAnswer is pass for what the master has answered to the caller, good or bad.
 func (x *exchange) passAnswer(got answer) error {
 	if got.status == http.StatusUnauthorized && x.misplaced {
 		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the master refuses it") // fail says more
 	}
-	x.penalizeAnswer(&got)
+	if got.status == http.StatusUnauthorized {
+		x.late = &got
+		return nil
+	}
 	x.pass(got)
 	return nil
 }

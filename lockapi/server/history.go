@@ -34,5 +34,6 @@ func readHistory(x *exchange) error {
 
 // readDeadlocks finds the sessions that wait for each other.
 func readDeadlocks(x *exchange) error {
+	x.node = top("")
 	return x.readList(func(ctx context.Context, r master.Read) (any, error) { return x.master.Deadlocks(ctx, r) })
 }

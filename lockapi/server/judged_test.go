@@ -46,13 +46,13 @@ var decisions = map[string][]judged{
 	"GET /v1/sessions/{id}": {{"/v1/sessions/${own}", "", known}, {"/v1/sessions/${other}", "", and("observer")},
 		{"/v1/sessions/${other}?consistency=stale", "", and("observer")}},
 	"DELETE /v1/sessions/{id}": {{"/v1/sessions/${own}", "", known}, {"/v1/sessions/${other}", "", operators}},
-	"GET /v1/locks":            {{"/v1/locks", "", everybody}},
+	"GET /v1/locks":            {{"/v1/locks", "", known}},
 	"PUT /v1/locks/{path}": {{"/v1/locks/p/l", `{"session":"${own}"}`, and("locker")}, {"/v1/locks/p/l", `{"session":"${other}"}`, noOne},
 		{"/v1/locks/elsewhere", `{"session":"${own}"}`, operators}},
 	"GET /v1/locks/{path}":    {{"/v1/locks/p/l", "", and("reader")}, {"/v1/locks/p/l?consistency=stale", "", and("reader")}, {"/v1/locks/pp", "", operators}},
 	"DELETE /v1/locks/{path}": {{"/v1/locks/p/l?session=${own}", "", known}, {"/v1/locks/p/l?session=${other}", "", and("admin")}},
 	"GET /v1/sequencers":      {{"/v1/sequencers?value=exclusive:1:/p/l", "", and("reader")}},
-	"GET /v1/files":           {{"/v1/files?prefix=/p/", "", everybody}},
+	"GET /v1/files":           {{"/v1/files?prefix=/p/", "", known}},
 	"DELETE /v1/files":        {{"/v1/files?prefix=/p/", "", and("writer")}, {"/v1/files?prefix=/q/", "", operators}},
 	"PUT /v1/files/{path}": {{"/v1/files/p/f", "x", and("writer")}, {"/v1/files/p/f?session=${own}", "x", and("writer")}, {"/v1/files/p/f?session=${other}", "x", noOne},
 		{"/v1/files/p/f?sequencer=exclusive:1:/p/l", "x", operators}},
@@ -69,9 +69,9 @@ var decisions = map[string][]judged{
 		{"/v1/transactions", `{"else":[{"put":{"path":"/q","content":"x"}}]}`, operators},
 		{"/v1/transactions", `{"then":[{"create_sequential":{"path":"/p","content":"x"}}]}`, operators}, // which makes /p000…, not below /p
 	},
-	"GET /v1/events":                 {{"/v1/events?after=1", "", everybody}},
+	"GET /v1/events":                 {{"/v1/events?after=1", "", known}},
 	"GET /v1/history":                {{"/v1/history?path=/p/l", "", and("reader")}, {"/v1/history?path=/pp&limit=1", "", operators}},
-	"GET /v1/deadlocks":              {{"/v1/deadlocks", "", everybody}, {"/v1/deadlocks?consistency=stale", "", everybody}},
+	"GET /v1/deadlocks":              {{"/v1/deadlocks", "", known}, {"/v1/deadlocks?consistency=stale", "", known}},
 	"GET /v1/cell":                   {{"/v1/cell", "", and("observer")}, {"/v1/cell", "", and("observer")}},
 	"GET /v1/cell/urls":              {{"/v1/cell/urls", "", known}, {"/v1/cell/urls?consistency=stale", "", known}},
 	"POST /v1/cell/transfer":         {{"/v1/cell/transfer", `{"to":"r9"}`, operators}},
@@ -85,8 +85,9 @@ var decisions = map[string][]judged{
 	"PUT /v1/access/rules/{path}":    {{"/v1/access/rules/p/x", `{"read":["*"]}`, and("admin")}, {"/v1/access/rules/", `{}`, operators}, {"/v1/access/rules/q", `{}`, operators}},
 	"GET /v1/access/rules/{path}":    {{"/v1/access/rules/p", "", and("admin")}, {"/v1/access/rules/", "", operators}},
 	"DELETE /v1/access/rules/{path}": {{"/v1/access/rules/p/x", "", and("admin")}, {"/v1/access/rules/", "", operators}},
-	"GET /v1/access/rules":           {{"/v1/access/rules", "", everybody}},
-	"GET /v1/access/check": {{"/v1/access/check?path=/p", "", everybody}, {"/v1/access/check?path=/p&principal=user:zoe", "", and("admin")},
+	"GET /v1/access/rules":           {{"/v1/access/rules", "", known}},
+	"DELETE /v1/access/rules":        {{"/v1/access/rules?prefix=/p/", "", and("admin")}, {"/v1/access/rules?prefix=/q/", "", operators}},
+	"GET /v1/access/check": {{"/v1/access/check?path=/p", "", known}, {"/v1/access/check?path=/p&principal=user:zoe", "", and("admin")},
 		{"/v1/access/check?path=/&principal=user:zoe", "", operators}},
 	"PUT /v1/access/groups/{name}":    {{"/v1/access/groups/g", `{"members":[]}`, operators}},
 	"GET /v1/access/groups/{name}":    {{"/v1/access/groups/g", "", operators}},
@@ -195,6 +196,12 @@ func (s *secured) session(t *testing.T, as string) string {
 	if as == "anonymous" {
 		as = "other"
 	}
+	return s.sessionOf(t, as)
+}
+
+// sessionOf opens a session as a principal, or as nobody known.
+func (s *secured) sessionOf(t *testing.T, as string) string {
+	t.Helper()
 	r := s.call(t, as, "POST", "/v1/sessions", "")
 	var v lockapi.Session
 	if err := json.Unmarshal([]byte(r.body), &v); err != nil || r.status != 201 {
@@ -270,7 +277,7 @@ func TestReplicaThatHasNotCaughtUp(t *testing.T) {
 	n.Lag(true)
 	log.Depose(n)
 	s.call(t, "root", "PUT", "/v1/files/p/f", "x").wantCode(t, lockapi.CodeNoMaster)
-	n.Events().Append([]state.Change{state.AccessChanged{}}, n.State()) // as time would have it
+	n.Events().Append([]state.Change{state.AccessChanged{Below: "/"}}, n.State()) // as time would have it
 	n.Events().Tell()
 	(<-waiting).wantCode(t, lockapi.CodeNoMaster)
 	if _, err := io.ReadAll(told.Body); err != nil {

@@ -3,11 +3,13 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -20,6 +22,7 @@ type links struct {
 	calls  net.Listener
 	of     *fakeMaster
 	proven bool
+	gone   atomic.Bool // the other replica was removed
 }
 
 // callPorts tells where a node that has its API at an address takes the calls
@@ -38,6 +41,16 @@ func newLinks(t testing.TB, of *fakeMaster) *links {
 
 func (l *links) Calls() net.Listener { return l.calls }
 func (l *links) Proven() bool        { return l.proven }
+
+// Caller is the only other replica of a test.
+func (l *links) Caller(net.Conn) string { return "r2/directory" }
+
+func (l *links) Member(server string) error {
+	if l.gone.Load() {
+		return fmt.Errorf("%q is not a member", server)
+	}
+	return nil
+}
 
 // proven has the connections between members be such that prove who they are.
 func proven(o *server.Options) { o.Links.(*links).proven = true }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -37,8 +38,10 @@ type conn struct {
 	net.Conn
 	server *Server
 
+	waiting atomic.Pointer[exchange] // the call that waits on it; nil for none
+
 	// Guarded by the mutex of server.conns.
-	prev, next *conn // its neighbours among the idle ones
+	prev, next *conn // its neighbours among the idle ones, or those with a call
 	idle       bool
 	gone       bool // it counts no more
 	evicting   bool // it was closed to make room

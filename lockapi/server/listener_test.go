@@ -59,7 +59,7 @@ func TestMakingWayBeginsNoCall(t *testing.T) {
 		}
 		c.Close()
 		admitting.Wait()
-		if open, evicted := s.conns.counts(); open != 1 || evicted != 1 {
+		if open, evicted, _ := s.conns.counts(); open != 1 || evicted != 1 {
 			t.Errorf("%d open, %d evicted", open, evicted)
 		}
 	})

@@ -9,7 +9,8 @@ var (
 	connsDesc     = describe("stout_http_connections", "Connections to the API that are open now.")
 	connsMaxDesc  = describe("stout_http_max_connections", "How many connections to the API may be open at once; 0 is no bound.")
 	evictedDesc   = describe("stout_http_connections_evicted_total", "Connections closed to make room, whose first or next request had not arrived whole.")
-	sparedDesc    = describe("stout_http_connections_spared_total", "Connections that came when each one had a call under way: for /livez, /readyz and /metrics.")
+	yieldedDesc   = describe("stout_http_connections_yielded_total", "Connections closed while a call of theirs waited, at a limit, for a caller that had fewer such calls, or for a keepalive.")
+	sparedDesc    = describe("stout_http_connections_spared_total", "Connections that came when each one had a call under way: for /livez, /readyz, /metrics and keepalives.")
 	droppedDesc   = describe("stout_http_connections_dropped_total", "Of those, closed without an answer: there was no spare one left, or another one took it.")
 	unreadDesc    = describe("stout_http_unread_bytes", "Replies that wait for their callers to read them.")
 	unreadCutDesc = describe("stout_http_unread_cut_total", "Replies cut off because such replies took too much together.")
@@ -20,17 +21,18 @@ var (
 
 func (load) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		connsDesc, connsMaxDesc, evictedDesc, sparedDesc, droppedDesc, unreadDesc, unreadCutDesc, halfDesc, halfCutDesc, passedDesc,
+		connsDesc, connsMaxDesc, evictedDesc, yieldedDesc, sparedDesc, droppedDesc, unreadDesc, unreadCutDesc, halfDesc, halfCutDesc, passedDesc,
 	} {
 		to <- d
 	}
 }
 
 func (c load) Collect(to chan<- prometheus.Metric) {
-	open, evicted := c.conns.counts()
+	open, evicted, yielded := c.conns.counts()
 	gauge(to, connsDesc, float64(open))
 	gauge(to, connsMaxDesc, float64(c.conns.most))
 	count(to, evictedDesc, evicted)
+	count(to, yieldedDesc, yielded)
 	spared, dropped := c.spare.counts()
 	count(to, sparedDesc, spared)
 	count(to, droppedDesc, dropped)

@@ -72,6 +72,7 @@ func listLocks(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	x.node = top(prefix)
 	return x.readList(func(ctx context.Context, r master.Read) (any, error) {
 		return x.master.Locks(ctx, master.LocksQuery{Read: r, Prefix: prefix, After: x.query.of(paramAfter), Limit: limit})
 	})

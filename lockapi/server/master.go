@@ -92,13 +92,14 @@ type AccessService interface {
 	Judge(by *master.Caller) error
 	PutRule(ctx context.Context, req master.RuleChange) (lockapi.AccessRule, error)
 	DropRule(ctx context.Context, req master.RuleChange) error
+	DropRulesBelow(ctx context.Context, req master.RuleChange) (lockapi.RulesDeleted, error)
 	Rule(ctx context.Context, q master.AccessQuery) (lockapi.AccessRule, error)
 	Rules(ctx context.Context, q master.AccessPage) (lockapi.AccessRuleList, error)
 	CheckAccess(ctx context.Context, q master.CheckQuery) (lockapi.AccessCheck, error)
 	PutGroup(ctx context.Context, req master.GroupChange) (lockapi.Group, error)
 	DropGroup(ctx context.Context, req master.GroupChange) error
 	Group(ctx context.Context, q master.AccessQuery) (lockapi.Group, error)
-	Groups(ctx context.Context, r master.Read) (lockapi.GroupList, error)
+	Groups(ctx context.Context, q master.AccessPage) (lockapi.GroupList, error)
 	PutCellAccess(ctx context.Context, req master.CellAccessChange) (lockapi.CellAccess, error)
 	CellAccess(ctx context.Context, r master.Read) (lockapi.CellAccess, error)
 	CreateToken(ctx context.Context, req master.TokenCreation) (lockapi.Token, error)

@@ -58,7 +58,7 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 			Name: "stout_http_forwarded_total",
 			Help: "Attempts to have the master answer a call: answered, refused (it was not the master), failed (no answer).",
 		}, []string{"result"}),
-		watchersRefused: counter("stout_watchers_refused_total", "Calls for events that were refused because max-watchers was used up."),
+		watchersRefused: counter("stout_watchers_refused_total", "Calls for events that were refused because max-watchers or max-anonymous-watchers was used up."),
 		eventsTold:      counter("stout_events_told_total", "Events told to watchers of this replica."),
 		badCredentials:  counter("stout_bad_credentials_total", "Calls refused for a token, a JWT or a client's certificate that proves nothing, or nothing any more."),
 		compacted:       counter("stout_events_compacted_total", "Watchers that were told to read everything anew, since what they had to be told next is not kept any more."),

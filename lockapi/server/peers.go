@@ -30,12 +30,19 @@ type Links interface {
 	// Proven says that on each of these connections, both ways, both ends have
 	// shown certificates of the members that they are.
 	Proven() bool
+	// Caller is the server id of the replica that opened a connection of Calls.
+	Caller(c net.Conn) string
+	// Member is why such a server is no member, nil where it is one or is being added,
+	// as far as this replica knows.
+	Member(server string) error
 }
 
 const (
 	// mostForwarded bounds the calls that a replica has under way at others. Each
 	// costs some 20 KiB at both ends.
 	mostForwarded = 16 << 10
+	// keptFree of them are for keepalives only.
+	keptFree = 1 << 10
 	// mostStreams is what the other end allows. It is beyond mostForwarded, so
 	// that looks at the others' health find room, and calls that were just cut
 	// off.

@@ -47,6 +47,7 @@ var (
 	paramPrincipal   = param{name: "principal"}
 	paramPastOf      = param{name: "path", need: "the path whose history is asked for"}
 	paramBelow       = param{name: "prefix", need: "the directory whose files are to be deleted"}
+	paramRulesBelow  = param{name: "prefix", need: "the directory below which rules are to be deleted"}
 )
 
 // query holds the parameters of a request, each known, by name. Of one that may be
@@ -192,6 +193,15 @@ func (q query) choice(p param) (*bool, error) {
 func (q query) prefix() (string, error) {
 	prefix := q.of(paramPrefix)
 	return prefix, checkPrefix(prefix)
+}
+
+// top is the path at which a list of what begins with a prefix is judged: all that it
+// shows is there or below, or is judged by itself.
+func top(prefix string) string {
+	if trimmed := strings.TrimSuffix(prefix, "/"); trimmed != "" {
+		return trimmed
+	}
+	return "/"
 }
 
 // checkPrefix refuses a prefix that no path can have, which would name nothing

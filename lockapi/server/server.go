@@ -57,6 +57,9 @@ type Options struct {
 	MaxConnections int
 	// MaxWatchers bounds the calls that wait for events; 0 is no bound.
 	MaxWatchers int
+	// MaxAnonymousWatchers bounds those of callers without a credential, for each
+	// address, while access is on; 0 is no bound.
+	MaxAnonymousWatchers int
 	// TLS, where it is set, is spoken on every connection to the API. The API has
 	// HTTP/1.1 only, whatever its protocols of ALPN say.
 	TLS *tls.Config
@@ -160,11 +163,13 @@ type Server struct {
 	sent     room         // for calls that this replica has sent to others
 	watched  forwardWatch // the same
 	watching room         // for calls that wait for events, streams and others
-	told     toldEvents
-	backups  room          // that are under way
-	streamed room          // for the bytes of events that streams are about to send
-	stopping chan struct{} // closed by Drain
-	stopOnce sync.Once
+	// strangers is room for those without a credential while access is on.
+	strangers addresses
+	told      toldEvents
+	backups   room          // that are under way
+	streamed  room          // for the bytes of events that streams are about to send
+	stopping  chan struct{} // closed by Drain
+	stopOnce  sync.Once
 }
 
 // New makes a server; it does not listen yet.
@@ -180,9 +185,10 @@ func New(opts Options) *Server {
 		unread: room{most: maxUnreadBytes},
 		sent:   room{most: mostForwarded},
 
-		watching: watchersRoom(opts.MaxWatchers),
-		streamed: room{most: maxUnreadBytes},
-		backups:  room{most: mostBackups},
+		watching:  watchersRoom(opts.MaxWatchers),
+		strangers: addresses{most: orNoBound(opts.MaxAnonymousWatchers)},
+		streamed:  room{most: maxUnreadBytes},
+		backups:   room{most: mostBackups},
 
 		conns:    newConns(opts.MaxConnections),
 		attempts: attempts{every: opts.AttemptEvery},

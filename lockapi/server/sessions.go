@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -37,6 +38,12 @@ func keepalive(x *exchange) error {
 	var req lockapi.KeepaliveRequest
 	if err := x.request(&req); err != nil {
 		return err
+	}
+	if x.keeps = true; x.hurried {
+		req.WaitMS = 0
+		if x.body, err = json.Marshal(req); err != nil { // for the master, if that is another replica
+			return err
+		}
 	}
 	return x.dispatch(task{repeatable: true, wait: ms(req.WaitMS), run: func(ctx context.Context) (int, any, error) {
 		k, err := x.master.Keepalive(ctx, master.KeepaliveRequest{Caller: x.callerAbout(id, true), Session: id, KeepaliveRequest: req})

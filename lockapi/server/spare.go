@@ -15,9 +15,10 @@ import (
 
 // Where every connection of max-connections has a call under way, the next ones
 // get one of the spare ones: for a single request, and a short time. A probe of
-// the process's health and a look at its metrics are answered there as ever,
-// since that is when they matter most; all else is answered 429. Nobody can
-// know before the request is there which of the two a connection is for.
+// the process's health, a look at its metrics and a keepalive are answered there
+// as ever, since that is when they matter most. Another call replaces a waiting
+// one of a caller that has more of them (fairness.go); otherwise it gets 429.
+// What a connection is for is known only when its request is there.
 const (
 	spareConns = 32
 	spareTime  = time.Second // for each: the request, each 64 KiB of the reply to be taken
@@ -39,11 +40,15 @@ type guest struct {
 	spare *spare
 	from  source
 	busy  bool // its request has arrived whole; guarded by spare.mu
+	// place is what it counts as once it has replaced another connection; nil
+	// before, and closed says that it has ended. Both are guarded by spare.mu.
+	place  *conn
+	closed bool
 }
 
 // newSpare makes the spare connections of s.
 func (s *Server) newSpare() *spare {
-	p, engine := &spare{}, s.engineOf(false, probes(), errNoConnection)
+	p, engine := &spare{}, s.engineOf(false, guests(), errNoConnection)
 	p.server = &wire.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Connection", "close")
@@ -65,11 +70,17 @@ func (s *Server) newSpare() *spare {
 	return p
 }
 
-// probes are the routes that spare connections are for.
-func probes() table {
-	return slices.DeleteFunc(slices.Clone(routes), func(r route) bool {
-		return r.template != lockapi.RouteLive && r.template != lockapi.RouteReady && r.template != lockapi.RouteMetrics
-	})
+// guests are the routes as they are on spare connections.
+func guests() table {
+	all := slices.Clone(routes)
+	for i := range all {
+		switch all[i].template {
+		case lockapi.RouteLive, lockapi.RouteReady, lockapi.RouteMetrics:
+		default:
+			all[i].guest = true
+		}
+	}
+	return all
 }
 
 func errNoConnection(x *exchange) error {
@@ -117,11 +128,45 @@ func (p *spare) calls(c net.Conn) bool {
 // Close is what every connection ends with.
 func (g *guest) Close() error {
 	g.spare.mu.Lock()
+	g.leave()
+	g.closed = true
+	place := g.place
+	g.spare.mu.Unlock()
+	if place != nil {
+		defer place.server.conns.left(place)
+	}
+	return g.Conn.Close()
+}
+
+// leave frees the place among the spare connections. spare.mu is held.
+func (g *guest) leave() {
 	if i := slices.Index(g.spare.guests, g); i >= 0 {
 		g.spare.guests = slices.Delete(g.spare.guests, i, i+1)
 	}
-	g.spare.mu.Unlock()
-	return g.Conn.Close()
+}
+
+// sit has the connection count as another than a spare one from now on, and reports
+// whether it does. A nil place is none.
+func (g *guest) sit(place *conn) bool {
+	if place == nil {
+		return false
+	}
+	g.spare.mu.Lock()
+	defer g.spare.mu.Unlock()
+	if g.closed {
+		defer place.server.conns.left(place)
+		return false
+	}
+	g.place = place
+	g.leave()
+	return true
+}
+
+// seat is what the connection counts as; nil for a spare one.
+func (g *guest) seat() *conn {
+	g.spare.mu.Lock()
+	defer g.spare.mu.Unlock()
+	return g.place
 }
 
 // CloseWrite lets a connection end without cutting off its last reply.

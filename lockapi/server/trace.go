@@ -25,7 +25,10 @@ func (r *route) isTraced() bool { return r.asks != master.Nothing }
 // trace begins the span of the call. The caller's span, or that of the replica which
 // has forwarded the call, is above it.
 func (x *exchange) trace(r *route) {
-	parent := traceContext.Extract(x.ctx(), propagation.HeaderCarrier(x.c.Request.Header))
+	parent := x.ctx()
+	if x.mayTrace() {
+		parent = traceContext.Extract(parent, propagation.HeaderCarrier(x.c.Request.Header))
+	}
 	ctx, span := x.opts.Tracer.Start(parent, r.method+" "+r.template, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String("http.request.method", x.methodLabel()),
 		attribute.String("http.route", r.template),
@@ -37,6 +40,22 @@ func (x *exchange) trace(r *route) {
 		x.timeline = new(master.Timeline)
 	}
 	x.c.Request = x.c.Request.WithContext(ctx)
+}
+
+// mayTrace reports whether the caller's own trace counts, which may have a span
+// recorded where the share would not: while access is on, that of a caller who is
+// known by this replica's own state.
+func (x *exchange) mayTrace() bool {
+	if x.peer || x.master == nil || len(x.c.Request.Header["Traceparent"]) == 0 {
+		return true
+	}
+	var err error
+	if x.secret, err = x.credential(); err != nil {
+		return false
+	}
+	by := x.caller()
+	by.Ask = master.Ask{Right: master.Known}
+	return x.master.Judge(&by) == nil
 }
 
 // endSpan ends the span of the call with what became of it. Each of its commands in

@@ -82,6 +82,7 @@ func (s Self) comeBack(answers map[string]Answer) Decision {
 	if latest.ConfigIndex > s.Replaced && latest.lists(s.ServerID()) {
 		who := s.Identity
 		who.Admitted, who.Replaced = latest.ConfigIndex, 0
+		who.Known = *s.Known.Note(latest.ConfigIndex, latest.Members, latest.Removed)
 		return Decision{Step: Go, Identity: who}
 	}
 	if latest.CellID == "" {
@@ -158,7 +159,9 @@ func (s Self) belong(answers map[string]Answer) (Decision, bool) {
 		case prepared && (latest.ConfigIndex == 0 || latest.lists(s.ServerID())):
 			return s.begin(s.Founding, theirs.CellID, 0), true
 		case !prepared && latest.lists(s.ServerID()):
-			return s.begin(theirs.Founding, theirs.CellID, latest.ConfigIndex), true
+			d := s.begin(theirs.Founding, theirs.CellID, latest.ConfigIndex)
+			d.Identity.Known = *new(Roll).Note(latest.ConfigIndex, latest.Members, latest.Removed)
+			return d, true
 		}
 	}
 	if latest.CellID == "" {

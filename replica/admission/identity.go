@@ -33,6 +33,8 @@ type Identity struct {
 	// Replaced is the place in the log of a configuration that does not list this
 	// directory any more, 0 where there is none: it waits to be admitted again.
 	Replaced uint64 `json:"replaced,omitempty"`
+	// Known is the latest that the directory knew of the cell's members.
+	Known Roll `json:"known,omitzero"`
 }
 
 // ServerID is the id of the replica in Raft.
@@ -144,6 +146,8 @@ type Card struct {
 	Sync    uint64 `cbor:"18,keyasint,omitempty"`
 	Writing uint64 `cbor:"19,keyasint,omitempty"`
 	Unsent  uint64 `cbor:"20,keyasint,omitempty"`
+	// Removed are the replicas that the cell has removed: see Roll.
+	Removed []string `cbor:"21,keyasint,omitempty"`
 }
 
 // Stored is what a directory has told a leader to have stored: in that term,

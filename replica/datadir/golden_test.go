@@ -31,6 +31,7 @@ func TestGoldenIdentity(t *testing.T) {
 		Format: dataFormat, Cell: "prod", ID: "r1", Directory: "0123456789abcdef",
 		Founding: admission.Founding{{ID: "r1", Directory: "0123456789abcdef", RaftAddr: "10.0.0.1:7201"}},
 		Access:   "digest", CellID: "5cfd2797946bf3c3", Founded: true, Admitted: 7, Replaced: 8,
+		Known: admission.Roll{Index: 9, Members: []string{"r1/0123456789abcdef"}, Removed: []string{"r2/fedcba9876543210", "r2"}},
 	}
 	must(t, writeIdentity(dir, who))
 	raw, err := os.ReadFile(filepath.Join(dir, identityFile))
@@ -52,7 +53,17 @@ func TestGoldenIdentity(t *testing.T) {
   "founded": true,
   "admitted": 7,
   "replaced": 8,
-  "checksum": "3b34d37d"
+  "known": {
+    "index": 9,
+    "members": [
+      "r1/0123456789abcdef"
+    ],
+    "removed": [
+      "r2/fedcba9876543210",
+      "r2"
+    ]
+  },
+  "checksum": "3fe84f85"
 }
 `
 	if string(raw) != want {

@@ -1,6 +1,7 @@
 package deadlock_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,6 +42,15 @@ func (c *cell) ask(session, path string, more ...func(*state.Acquire)) {
 		f(op)
 	}
 	c.do(op)
+}
+
+// find returns circles of a state.
+func find(t interface{ Fatal(...any) }, s *state.State, most int) []deadlock.Circle {
+	found, err := deadlock.Find(context.Background(), s, most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 func shared(limit int64) func(*state.Acquire) {
@@ -143,11 +153,11 @@ func TestCircles(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cell := newCell("a", "b", "c", "d", "e")
 			c.asks(cell)
-			found := deadlock.Find(cell.State, 10)
+			found := find(t, cell.State, 10)
 			if got := text(found); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
-			if one := deadlock.Find(cell.State, 1); len(one) != min(1, len(found)) {
+			if one := find(t, cell.State, 1); len(one) != min(1, len(found)) {
 				t.Errorf("%d circles where one is wanted", len(one))
 			}
 		})
@@ -269,7 +279,7 @@ func TestAgainstNaive(t *testing.T) {
 			}
 		}
 		n := newNaive(c.State)
-		found := deadlock.Find(c.State, 100)
+		found := find(t, c.State, 100)
 		shown := map[string]bool{}
 		for _, circle := range found {
 			for i, l := range circle {
@@ -308,7 +318,7 @@ func BenchmarkFind(b *testing.B) {
 		c.ask(id, "/l")
 	}
 	for b.Loop() {
-		if deadlock.Find(c.State, 1) != nil {
+		if find(b, c.State, 1) != nil {
 			b.Fatal("a circle")
 		}
 	}

@@ -11,7 +11,7 @@
 // a file. A read takes the ring's mutex for as long as it takes to copy a slice
 // header, and looks at the events without it: one comparison of bits for an event
 // whose type is not asked for, else one look into a map and one binary search. It
-// looks only at what came since the watcher's revision. Every append wakes all who
-// wait, so an entry of n events costs w watchers w wakings and n × w looks; those
-// who are still busy when the next one comes read both at once.
+// looks only at what came since the watcher's revision. An event wakes the watches
+// whose filter it passes and whose principal may read its node, which is looked up
+// once for each principal.
 package events

@@ -27,7 +27,8 @@ type Ring struct {
 	reached uint64  // the state's revision
 	told    uint64  // and that up to which readers are told
 	watches watches
-	access  bool // readers are to be judged again at the next Tell
+	access  bool         // readers are to be judged again at the next Tell
+	after   *state.State // that of the last entry appended; nil after Restore
 }
 
 // New makes an empty ring that begins behind the given revision, that of the state
@@ -51,7 +52,7 @@ func (r *Ring) Append(changes []state.Change, after *state.State) {
 		r.add(e)
 	}
 	r.trim()
-	r.reached = after.Revision
+	r.reached, r.after = after.Revision, after
 	r.access = r.access || slices.ContainsFunc(changes, func(c state.Change) bool { _, ok := c.(state.AccessChanged); return ok })
 }
 
@@ -70,7 +71,7 @@ func (r *Ring) Tell() {
 	}
 	fresh := r.events[behind(r.events, before):]
 	for i := range fresh {
-		r.watches.see(&fresh[i])
+		r.watches.see(&fresh[i], r.after)
 	}
 }
 
@@ -172,6 +173,7 @@ func (r *Ring) Restore(revision uint64) {
 	defer r.mu.Unlock()
 	r.events, r.bytes, r.dead = nil, 0, 0
 	r.floor, r.reached = revision, revision
+	r.after = nil
 }
 
 // Compacted says that the ring does not reach back to where a reader was.

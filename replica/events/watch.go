@@ -3,6 +3,8 @@ package events
 import (
 	"cmp"
 	"slices"
+
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // Watch is a reader of the ring that is woken for what its filter passes, and for
@@ -11,6 +13,7 @@ import (
 type Watch struct {
 	ring   *Ring
 	filter Filter
+	reader string // the principal that it reads for; empty for none
 	ready  chan struct{}
 	number uint64 // its own among those of the ring
 
@@ -21,8 +24,13 @@ type Watch struct {
 }
 
 // Watch makes a watch, which is to be read before it is waited for. Close it.
-func (r *Ring) Watch(f Filter) *Watch {
-	w := &Watch{ring: r, filter: f, ready: make(chan struct{}, 1), first: 1}
+func (r *Ring) Watch(f Filter) *Watch { return r.WatchAs("", f) }
+
+// WatchAs makes a watch for a principal. It is not woken for a node that the
+// principal may not read, by the state as of the event or a later one. The right is
+// looked up once for all watches of a principal. Read does not look at it.
+func (r *Ring) WatchAs(reader string, f Filter) *Watch {
+	w := &Watch{ring: r, filter: f, reader: reader, ready: make(chan struct{}, 1), first: 1}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.watches.add(w)
@@ -101,13 +109,25 @@ func (w *Watch) sees(e *Event) {
 	}
 }
 
-// watchSet has watches by their numbers.
-type watchSet map[uint64]*Watch
+// watchSet has watches by their readers, and by their numbers.
+type watchSet map[string]map[uint64]*Watch
 
-func (s watchSet) see(e *Event) {
-	for _, w := range s {
-		w.sees(e)
+// see has those take in an event whose readers may read it by a state.
+func (s watchSet) see(e *Event, by *state.State) {
+	for reader, all := range s {
+		if !mayRead(by, reader, e) {
+			continue
+		}
+		for _, w := range all {
+			w.sees(e)
+		}
 	}
+}
+
+// mayRead reports whether a reader may read an event by a state; nil for one that is
+// not known.
+func mayRead(s *state.State, reader string, e *Event) bool {
+	return reader == "" || e.Path == "" || s == nil || s.MayRead(reader, e.Path)
 }
 
 // watches finds who may want an event by its path.
@@ -142,8 +162,8 @@ func (a *watches) add(w *Watch) {
 }
 
 func (a *watches) remove(w *Watch) {
-	delete(a.every, w.number)
-	delete(a.unnamed, w.number)
+	a.every.drop(w)
+	a.unnamed.drop(w)
 	for path := range w.filter.paths {
 		removeAt(a.paths, path, w)
 	}
@@ -172,48 +192,58 @@ func put(s *watchSet, w *Watch) {
 	if *s == nil {
 		*s = watchSet{}
 	}
-	(*s)[w.number] = w
+	if (*s)[w.reader] == nil {
+		(*s)[w.reader] = map[uint64]*Watch{}
+	}
+	(*s)[w.reader][w.number] = w
+}
+
+func (s watchSet) drop(w *Watch) {
+	if delete(s[w.reader], w.number); len(s[w.reader]) == 0 {
+		delete(s, w.reader)
+	}
 }
 
 func putAt(m map[string]watchSet, name string, w *Watch) map[string]watchSet {
 	if m == nil {
 		m = map[string]watchSet{}
 	}
-	if m[name] == nil {
-		m[name] = watchSet{}
-	}
-	m[name][w.number] = w
+	set := m[name]
+	put(&set, w)
+	m[name] = set
 	return m
 }
 
 func removeAt(m map[string]watchSet, name string, w *Watch) {
-	if delete(m[name], w.number); len(m[name]) == 0 {
+	if m[name].drop(w); len(m[name]) == 0 {
 		delete(m, name)
 	}
 }
 
-// see has those look who may want an event.
-func (a *watches) see(e *Event) {
+// see has those look who may want an event, and may read it by a state.
+func (a *watches) see(e *Event, by *state.State) {
 	if e.Type == MasterChanged {
-		a.every.see(e)
+		a.every.see(e, by)
 		return
 	}
-	a.unnamed.see(e)
-	a.paths[e.Path].see(e)
+	a.unnamed.see(e, by)
+	a.paths[e.Path].see(e, by)
 	for _, l := range a.lengths {
 		if l.n > len(e.Path) {
 			break
 		}
-		a.prefixes[e.Path[:l.n]].see(e)
+		a.prefixes[e.Path[:l.n]].see(e, by)
 	}
 }
 
 // begin has all look anew: what they wait for may be gone.
 func (a *watches) begin() {
-	for _, w := range a.every {
-		if w.first == 0 {
-			w.first = w.clear + 1
+	for _, all := range a.every {
+		for _, w := range all {
+			if w.first == 0 {
+				w.first = w.clear + 1
+			}
+			w.wake()
 		}
-		w.wake()
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/replica/state/access"
 )
 
 func ready(w *events.Watch) bool { return len(w.Ready()) > 0 }
@@ -212,5 +213,54 @@ func TestWatchOfARingThatWasEmptied(t *testing.T) {
 	var gone *events.Compacted
 	if _, _, err := w.Read(0, 1); !ready(w) || !errors.As(err, &gone) || gone.Oldest != 2 {
 		t.Errorf("woken %v, %v", ready(w), err)
+	}
+}
+
+// ruled is a state at a revision with access on or off, in which user:a may read
+// below /a.
+func ruled(t *testing.T, revision uint64, on bool) *state.State {
+	t.Helper()
+	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 2000, Commands: []state.Command{{Operation: &state.OpenOffice{Master: "r1", Term: 1}}}})
+	rule := access.Rule{Path: "/a", Lists: map[access.Permission][]string{access.Read: {"user:a"}}}
+	s, out := s.Apply(2, 1, state.Batch{Epoch: s.Epoch, LeaseMS: 2000, Commands: []state.Command{
+		{Operation: &state.RaiseLevel{Level: state.Level}}, {Operation: &state.PutRule{Rule: rule}}}})
+	if !out.Accepted || out.Results[1] != state.Done {
+		t.Fatalf("%+v", out)
+	}
+	s.Revision, s.AccessOn = revision, on
+	return s
+}
+
+// TestWatchesOfReaders: a watch is woken for what its principal may read, while
+// access is on; for all else while it is off, and by a change of access, after which
+// it looks through what it has passed over.
+func TestWatchesOfReaders(t *testing.T) {
+	for _, c := range []struct {
+		reader, path string
+		on, woken    bool
+	}{
+		{"user:a", "/a/x", true, true}, {"user:a", "/b", true, false}, {"user:b", "/a/x", true, false}, {access.Anonymous, "/a/x", true, false},
+		{access.Root, "/b", true, true}, {"", "/b", true, true}, {"user:b", "/a/x", false, true}, {access.Anonymous, "/b", false, true},
+	} {
+		for name, asks := range map[string]asked{"all": {}, "a path": {paths: []string{c.path}}, "a prefix": {prefixes: []string{c.path[:2]}}} {
+			ring := events.New(10, 1<<20, 0)
+			w := ring.WatchAs(c.reader, asks.filter())
+			w.Read(0, 1)
+			one, _ := change(5, 1, c.path)
+			ring.Append([]state.Change{one}, ruled(t, 1, c.on))
+			ring.Tell()
+			if ready(w) != c.woken {
+				t.Errorf("%q, who watches %s, is woken by %s: %v; access is on: %v", c.reader, name, c.path, ready(w), c.on)
+			}
+			if got, upTo, err := w.Read(0, 10); len(got) > 0 != c.woken || upTo != 1 || err != nil {
+				t.Errorf("%q reads %v up to %d, %v", c.reader, said(got), upTo, err)
+			}
+			ring.Append([]state.Change{state.AccessChanged{}}, ruled(t, 1, c.on))
+			ring.Tell()
+			if got, _, err := w.Read(0, 10); !ready(w) || len(got) != 1 || err != nil {
+				t.Errorf("after a change of access %q is woken: %v, and reads %v, %v", c.reader, ready(w), said(got), err)
+			}
+			w.Close()
+		}
 	}
 }

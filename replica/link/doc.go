@@ -11,6 +11,9 @@
 // whoever dials, of the one that it wants; whoever is dialled, of the one that
 // the opening names as its caller.
 //
+// What a caller sends counts while it is believed (Rules.Believes): a replica that
+// is removed from the cell is cut off with its next byte, or by Review.
+//
 // # What strangers can do
 //
 // Until a connection has opened it costs a file, a goroutine and at most

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -35,8 +36,12 @@ type Members func() []string
 
 // Rules are those of a Listener. Refused is called by many goroutines.
 type Rules struct {
-	Judge    Judge
-	Members  Members
+	Judge   Judge
+	Members Members
+	// Believes returns an error if nothing that a server sends is to be taken. It is
+	// called for each part of what arrives on an opened connection, by many goroutines.
+	// It may be nil.
+	Believes func(server string) error
 	Security Security // nil where connections have no TLS
 	// Refused is told why a connection did not open that sent what no replica of
 	// this cell does. It may be nil.
@@ -54,6 +59,7 @@ type Listener struct {
 	closed   bool
 	unopened list.List // of stranger, oldest first
 	opened   map[caller]int
+	conns    map[*conn]struct{} // those that have opened
 	work     sync.WaitGroup
 }
 
@@ -64,7 +70,7 @@ type caller struct {
 
 // Listen takes connections from in, which it closes in the end.
 func Listen(in net.Listener, rules Rules) *Listener {
-	l := &Listener{in: in, rules: rules, opened: map[caller]int{}, kinds: map[Kind]*kindListener{}}
+	l := &Listener{in: in, rules: rules, opened: map[caller]int{}, conns: map[*conn]struct{}{}, kinds: map[Kind]*kindListener{}}
 	for _, k := range []Kind{Raft, Call} {
 		l.kinds[k] = &kindListener{of: l, conns: make(chan net.Conn), done: make(chan struct{})}
 	}
@@ -231,7 +237,8 @@ func (l *Listener) take(c net.Conn, o Opening) error {
 	if err := l.count(who); err != nil {
 		return err
 	}
-	opened := &conn{Conn: c, leave: sync.OnceFunc(func() { l.uncount(who) })}
+	opened := &conn{Conn: c, of: l, who: who}
+	l.note(opened)
 	if err := writeFrame(c, magic, reply{}); err == nil {
 		err = c.SetDeadline(time.Time{})
 		if err == nil && to.hand(opened) {
@@ -269,22 +276,77 @@ func (l *Listener) strangers(k Kind, members []string) int {
 	return n
 }
 
-func (l *Listener) uncount(who caller) {
+func (l *Listener) note(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.opened[who]--; l.opened[who] == 0 {
-		delete(l.opened, who)
+	l.conns[c] = struct{}{}
+}
+
+// leave makes room for another connection in the place of one that has opened.
+func (l *Listener) leave(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.conns[c]; !ok {
+		return
+	}
+	delete(l.conns, c)
+	if l.opened[c.who]--; l.opened[c.who] == 0 {
+		delete(l.opened, c.who)
+	}
+}
+
+// Review closes the opened connections of servers that are not believed any more. A
+// connection on which such a server sends something is closed without it.
+func (l *Listener) Review() {
+	l.mu.Lock()
+	all := slices.Collect(maps.Keys(l.conns))
+	l.mu.Unlock()
+	for _, c := range all {
+		if c.doubt() != nil {
+			_ = c.Close()
+		}
 	}
 }
 
 // conn is an opened connection; to close it makes room for another.
 type conn struct {
 	net.Conn
-	leave func()
+	of  *Listener
+	who caller
+}
+
+// From is the server id of the caller that opened a connection of a Listener, empty
+// for any other connection.
+func From(c net.Conn) string {
+	if opened, ok := c.(*conn); ok {
+		return opened.who.from
+	}
+	return ""
+}
+
+// doubt returns an error once nothing that the caller sends is to be taken.
+func (c *conn) doubt() error {
+	if c.of.rules.Believes == nil {
+		return nil
+	}
+	return c.of.rules.Believes(c.who.from)
+}
+
+// Read returns what the caller sends while that one is believed.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n == 0 {
+		return n, err
+	}
+	if doubt := c.doubt(); doubt != nil {
+		_ = c.Close()
+		return 0, doubt
+	}
+	return n, err
 }
 
 func (c *conn) Close() error {
-	c.leave()
+	c.of.leave(c)
 	return c.Conn.Close()
 }
 

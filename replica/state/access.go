@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/stoutlock/stout/replica/state/access"
 )
@@ -17,8 +18,8 @@ const levelAccess = 2
 // Policy is who may do what while access is on. It is there before and after, too.
 func (s *State) Policy() *access.Policy { return s.policy }
 
-// AccessChanged says that who may do what has changed.
-type AccessChanged struct{}
+// AccessChanged says that who may do what has changed at a path and below it.
+type AccessChanged struct{ Below string }
 
 // PutRule puts a rule at its path. It comes to Done, Full, or Nothing where that
 // very rule stands there.
@@ -56,7 +57,7 @@ func (op *PutRule) do(e *editor, r Result) Result {
 	if rule.Principal = ""; access.IsUser(e.caller) {
 		rule.Principal = e.caller
 	}
-	return e.putPolicy(r)(e.policy.PutRule(&rule))
+	return e.putPolicy(r, op.Rule.Path)(e.policy.PutRule(&rule))
 }
 
 // wouldPut is what a change of the policy comes to.
@@ -70,11 +71,12 @@ func (s *State) wouldPut(_ *access.Policy, err error) (Result, bool) {
 	return Done, true
 }
 
-// putPolicy makes a change that wouldPut has found to be fine.
-func (e *editor) putPolicy(r Result) func(*access.Policy, error) Result {
+// putPolicy makes a change that wouldPut has found to be fine. below is the path at
+// and below which it changes something.
+func (e *editor) putPolicy(r Result, below string) func(*access.Policy, error) Result {
 	return func(p *access.Policy, _ error) Result {
 		e.policy = p
-		e.tell(AccessChanged{})
+		e.tell(AccessChanged{Below: below})
 		return r
 	}
 }
@@ -93,7 +95,26 @@ func (op *DropRule) would(s *State) (Result, bool) {
 }
 
 func (op *DropRule) do(e *editor, r Result) Result {
-	return e.putPolicy(r)(e.policy.DropRule(op.Path), nil)
+	return e.putPolicy(r, op.Path)(e.policy.DropRule(op.Path), nil)
+}
+
+// DropRules removes the rules below a directory. It comes to Done or Nothing.
+type DropRules struct {
+	Dir string `cbor:"1,keyasint"` // "/" for the root
+}
+
+func (op *DropRules) wellFormed() bool { return op.Dir != "" }
+func (op *DropRules) size() int        { return 16 + len(op.Dir) }
+
+func (op *DropRules) would(s *State) (Result, bool) {
+	for range s.policy.Rules(strings.TrimSuffix(op.Dir, "/")+"/", op.Dir) {
+		return Done, true
+	}
+	return Nothing, false
+}
+
+func (op *DropRules) do(e *editor, r Result) Result {
+	return e.putPolicy(r, op.Dir)(e.policy.DropRules(op.Dir), nil)
 }
 
 func doneIf(there bool) (Result, bool) {
@@ -120,7 +141,7 @@ func (op *PutGroup) would(s *State) (Result, bool) {
 }
 
 func (op *PutGroup) do(e *editor, r Result) Result {
-	return e.putPolicy(r)(e.policy.PutGroup(&op.Group))
+	return e.putPolicy(r, "/")(e.policy.PutGroup(&op.Group))
 }
 
 // DropGroup removes a group. It comes to Done or Nothing.
@@ -137,7 +158,7 @@ func (op *DropGroup) would(s *State) (Result, bool) {
 }
 
 func (op *DropGroup) do(e *editor, r Result) Result {
-	return e.putPolicy(r)(e.policy.DropGroup(op.Group), nil)
+	return e.putPolicy(r, "/")(e.policy.DropGroup(op.Group), nil)
 }
 
 // PutCellRules says who observes and who operates the cell. It comes to Done, or
@@ -158,7 +179,7 @@ func (op *PutCellRules) would(s *State) (Result, bool) {
 }
 
 func (op *PutCellRules) do(e *editor, r Result) Result {
-	return e.putPolicy(r)(e.policy.PutCell(op.Rules), nil)
+	return e.putPolicy(r, "/")(e.policy.PutCell(op.Rules), nil)
 }
 
 // EnableAccess has callers be judged from now on, and makes a token of the root.
@@ -189,8 +210,14 @@ func (op *EnableAccess) do(e *editor, r Result) Result {
 	if found.Token == nil {
 		found.Token = e.addToken(&op.Token)
 	}
-	e.tell(AccessChanged{})
+	e.tell(AccessChanged{Below: "/"})
 	return found
+}
+
+// MayRead reports whether a principal may read at a path: everywhere while access is
+// off.
+func (s *State) MayRead(principal, path string) bool {
+	return !s.AccessOn || s.policy.May(principal, access.Read, path).Allowed
 }
 
 // DisableAccess lets every caller do everything. Rules, groups and tokens stay for
@@ -203,7 +230,7 @@ func (op *DisableAccess) would(s *State) (Result, bool) { return doneIf(s.Access
 
 func (op *DisableAccess) do(e *editor, r Result) Result {
 	e.AccessOn = false
-	e.tell(AccessChanged{})
+	e.tell(AccessChanged{Below: "/"})
 	return r
 }
 

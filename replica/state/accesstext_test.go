@@ -24,7 +24,8 @@ func init() {
 			}
 			return &state.PutRule{Rule: r}
 		},
-		"drop-rule": func(a *args) state.Operation { return &state.DropRule{Path: a.path()} },
+		"drop-rule":  func(a *args) state.Operation { return &state.DropRule{Path: a.path()} },
+		"drop-rules": func(a *args) state.Operation { return &state.DropRules{Dir: a.path()} },
 		"put-group": func(a *args) state.Operation {
 			return &state.PutGroup{Group: access.Members{Members: a.list("members"), Group: a.word()}}
 		},
@@ -91,7 +92,7 @@ func policyText(on bool, p *access.Policy) string {
 	for r := range p.Rules("", "") {
 		fmt.Fprintln(&b, ruleText(*r))
 	}
-	for g := range p.Groups() {
+	for g := range p.Groups("") {
 		fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprint("group ", g.Group, " ", strings.Join(g.Members, ","))))
 	}
 	return b.String()

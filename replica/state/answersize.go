@@ -5,6 +5,34 @@ import "unicode/utf8"
 // maxAnswer bounds an answer that is remembered, in bytes.
 const maxAnswer = 64 << 10
 
+// MaxResults bounds the contents in a transaction's results together, in bytes of
+// JSON without the quotes. It is decided by the state: where a transaction takes
+// effect, its answer is one that may be built.
+const MaxResults = 1 << 20
+
+// beyond returns the number of the step with whose content the results pass the
+// bound; -1 if they keep it. The contents are read only if they may pass it.
+func (r *TransactionResult) beyond(most int) int {
+	raw, size := 0, 0
+	for _, s := range r.Steps {
+		if s.File != nil {
+			raw += len(s.File.Content)
+		}
+	}
+	if raw*len(`\u0000`) <= most {
+		return -1
+	}
+	for i, s := range r.Steps {
+		if s.File != nil {
+			size += encodedSize(s.File.Content)
+		}
+		if size > most {
+			return i
+		}
+	}
+	return -1
+}
+
 // size is what the answer takes in JSON, or a little more.
 func (r *TransactionResult) size() int {
 	n := 64 + r.Failure.size()
@@ -38,11 +66,15 @@ func (f *Failure) size() int {
 }
 
 func (f *File) size() int {
-	n := 320 + textSize(f.Path)
-	if utf8.Valid(f.Content) {
-		return n + textSize(f.Content)
+	return 320 + textSize(f.Path) + encodedSize(f.Content)
+}
+
+// encodedSize returns how long a content is in JSON: as text, or in base64.
+func encodedSize(content []byte) int {
+	if utf8.Valid(content) {
+		return textSize(content)
 	}
-	return n + (len(f.Content)+2)/3*4
+	return (len(content) + 2) / 3 * 4
 }
 
 // textSize is how long a text is as a string of JSON.

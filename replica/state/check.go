@@ -252,15 +252,21 @@ func (s *State) checkAccess() error {
 	if a, b := s.tokens.Len(), s.sums.Len(); a != b || a > MaxTokens {
 		return fmt.Errorf("%d tokens, but %d secrets", a, b)
 	}
+	var size int64
 	for r := range s.policy.Rules("", "") {
 		if !r.Sound() {
 			return fmt.Errorf("the rule at %q is not such as can be", r.Path)
 		}
+		size += r.Size()
 	}
-	for g := range s.policy.Groups() {
+	for g := range s.policy.Groups("") {
 		if !g.Sound() {
 			return fmt.Errorf("group %q is not such as can be", g.Group)
 		}
+		size += g.Size()
+	}
+	if size != s.policy.Size() {
+		return fmt.Errorf("counts %d bytes of rules and groups; they are %d", s.policy.Size(), size)
 	}
 	if cell := s.policy.Cell(); !cell.Sound() {
 		return errors.New("the lists of the cell are not such as can be")

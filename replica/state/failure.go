@@ -5,11 +5,12 @@ package state
 // the master's memory: the same call again is answered the same.
 type Failure struct {
 	Step    int       `cbor:"1,keyasint"`           // its number in the branch taken, from 0
-	Why     Verdict   `cbor:"2,keyasint"`           // Failed: a file's condition; else what an Acquire comes to
+	Why     Verdict   `cbor:"2,keyasint"`           // Failed: a file's condition; TooLong: MaxResults; else what an Acquire comes to
 	Current *File     `cbor:"3,keyasint,omitempty"` // as it is; nil where there is none
 	Clash   Clash     `cbor:"4,keyasint,omitempty"`
 	Whole   bool      `cbor:"5,keyasint,omitempty"` // Current has its content
 	Lock    *Standing `cbor:"6,keyasint,omitempty"` // of a Take
+	Path    string    `cbor:"7,keyasint,omitempty"` // Denied: the name
 }
 
 // Standing is how it stands with a lock.

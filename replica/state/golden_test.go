@@ -57,6 +57,7 @@ func fullBatch() state.Batch {
 		&state.AdoptSession{Session: "s1", Principal: "user:a"},
 		&state.Expel{Session: "s1", Path: "/a", Handle: "h\x00\xff", Seq: 1 << 40},
 		&state.PutMember{Member: state.Member{ID: "r4", Directory: "fedcba9876543210", RaftAddr: "10.0.0.4:7201", URL: "http://10.0.0.4:7101", Stays: true}},
+		&state.DropRules{Dir: "/a"},
 		&state.CloseOffice{},
 	} {
 		b.Commands = append(b.Commands, state.Command{Time: 1_700_000_000_000_000_000 + int64(i), Caller: "spiffe://cell/billing", Operation: op})

@@ -11,7 +11,16 @@ import "fmt"
 // release that does not know the level does not start (ErrVersion).
 
 // Level is the highest level that this release knows.
-const Level = 3
+const Level = 4
+
+// levelRights is the level from which on the names of sequential files are judged
+// where they are made, a transaction's results are bounded, and the rules below a path
+// go by one operation.
+const levelRights = 4
+
+// JudgesNames reports whether a Write may name the principal that its sequential name
+// is judged for.
+func (s *State) JudgesNames() bool { return s.Level >= levelRights }
 
 // RaiseLevel raises the cell's level.
 type RaiseLevel struct {

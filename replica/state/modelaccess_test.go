@@ -33,6 +33,8 @@ func (m *model) early(op state.Operation) bool {
 		return m.level < 2
 	case *state.PutMember:
 		return m.level < 3
+	case *state.DropRules:
+		return m.level < 4
 	}
 	return false
 }
@@ -71,26 +73,39 @@ func (m *model) tokenOf(sum []byte) *state.Token {
 // changeAccess applies one of the operations about access; false for another one.
 func (m *model) changeAccess(op state.Operation) (state.Result, bool) {
 	a := &m.access
-	change := func(yes bool, do func()) (state.Result, bool) {
+	changeBelow := func(below string, yes bool, do func()) (state.Result, bool) {
 		if !yes {
 			return state.Nothing, true
 		}
 		do()
-		m.emit(state.AccessChanged{})
+		m.emit(state.AccessChanged{Below: below})
 		return state.Done, true
 	}
+	change := func(yes bool, do func()) (state.Result, bool) { return changeBelow("/", yes, do) }
 	switch op := op.(type) {
 	case *state.PutRule:
 		was, there := a.rules[op.Rule.Path]
 		rule := op.Rule
 		rule.Principal = was.Principal // which is no difference
-		return change(!there || ruleText(was) != ruleText(rule), func() {
+		return changeBelow(rule.Path, !there || ruleText(was) != ruleText(rule), func() {
 			rule.Principal = m.caller
 			a.rules[rule.Path] = rule
 		})
 	case *state.DropRule:
 		_, there := a.rules[op.Path]
-		return change(there, func() { delete(a.rules, op.Path) })
+		return changeBelow(op.Path, there, func() { delete(a.rules, op.Path) })
+	case *state.DropRules:
+		var below []string
+		for path := range a.rules {
+			if path != op.Dir && strings.HasPrefix(path, strings.TrimSuffix(op.Dir, "/")+"/") {
+				below = append(below, path)
+			}
+		}
+		return changeBelow(op.Dir, len(below) > 0, func() {
+			for _, path := range below {
+				delete(a.rules, path)
+			}
+		})
 	case *state.PutGroup:
 		was, there := a.groups[op.Group.Group]
 		if m.circle(op.Group.Group, op.Group.Members) {
@@ -139,7 +154,7 @@ func (m *model) addToken(t state.Token) state.Result {
 	}
 	t.CreatedAt = m.now
 	m.access.tokens = append(slices.Clone(m.access.tokens), &t)
-	m.emit(state.AccessChanged{})
+	m.emit(state.AccessChanged{Below: "/"})
 	return state.TokenResult{Verdict: state.Done, Token: &t}
 }
 
@@ -149,7 +164,7 @@ func (m *model) enable(t state.Token) state.Result {
 	}
 	if m.rootHas(&t) {
 		m.access.on = true
-		m.emit(state.AccessChanged{})
+		m.emit(state.AccessChanged{Below: "/"})
 		return state.TokenResult{Verdict: state.Done, Token: m.tokenOf(t.Sum)}
 	}
 	r := m.addToken(t)
@@ -286,6 +301,7 @@ func (r *run) changeAccess(t *rapid.T) state.Operation {
 		func() state.Operation { return r.putGroup(t) },
 		func() state.Operation { return r.enableAccess(t) },
 		func() state.Operation { return &state.DropRule{Path: drawPath(t)} },
+		func() state.Operation { return &state.DropRules{Dir: drawPath(t)} },
 		func() state.Operation { return &state.DropGroup{Group: rapid.SampledFrom(someGroups).Draw(t, "group")} },
 		func() state.Operation {
 			return &state.PutCellRules{Rules: access.CellRules{Observe: drawEntries(t, someEntries), Operate: drawEntries(t, someEntries)}}

@@ -68,6 +68,7 @@ var operations = [...]row{
 	24: {"adopt-session", levelAccess, decode[AdoptSession]},
 	25: {"expel", levelAccess, decode[Expel]},
 	26: {"put-member", levelMembers, decode[PutMember]},
+	27: {"drop-rules", levelRights, decode[DropRules]},
 }
 
 func (*OpenOffice) kind() Kind    { return 1 }
@@ -96,6 +97,7 @@ func (*DisableAccess) kind() Kind { return 23 }
 func (*AdoptSession) kind() Kind  { return 24 }
 func (*Expel) kind() Kind         { return 25 }
 func (*PutMember) kind() Kind     { return 26 }
+func (*DropRules) kind() Kind     { return 27 }
 
 // decode reads an operation and returns the bytes behind it.
 func decode[T any, P interface {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stoutlock/stout/replica/state"
+	"github.com/stoutlock/stout/replica/state/access"
 )
 
 // parseTransaction reads, for instance,
@@ -113,6 +114,8 @@ func parseStep(word string) (state.Step, error) {
 		return write(path, content, state.Write{Owner: state.Permanent}), nil
 	case "seq":
 		return write(path, content, state.Write{Sequential: true}), nil
+	case "seq-a", "seq-nobody": // which user:a, or somebody without a name, has to be allowed
+		return write(path, content, state.Write{Sequential: true, Judged: map[string]string{"seq-a": "user:a", "seq-nobody": access.Anonymous}[what]}), nil
 	case "del":
 		return &state.Delete{Path: of}, nil
 	case "del-at":

@@ -86,7 +86,7 @@ func (s *State) write(w io.Writer) error {
 	s.Waits()(func(v *Wait) bool { return put(v) })
 	s.answers.All()(func(v *Answers) bool { return put(answersRecord{Session: v.session, List: slices.Collect(v.All())}) })
 	s.policy.Rules("", "")(func(v *access.Rule) bool { return put(v) })
-	s.policy.Groups()(func(v *access.Members) bool { return put(v) })
+	s.policy.Groups("")(func(v *access.Members) bool { return put(v) })
 	s.tokens.All()(func(v *Token) bool { return put(v) })
 	return err
 }

@@ -203,6 +203,23 @@ func (s *State) Holds() iter.Seq[*Hold] { return s.holds.All() }
 // Waits walks all places in all queues.
 func (s *State) Waits() iter.Seq[*Wait] { return s.queue.All() }
 
+// WaitsBelow walks the places in the queues of the lock at a path, and of those below
+// it; "/" for all.
+func (s *State) WaitsBelow(path string) iter.Seq[*Wait] {
+	if path == "/" {
+		return s.Waits()
+	}
+	below := path + "/"
+	return func(yield func(*Wait) bool) {
+		for w := range s.Queue(path) {
+			if !yield(w) {
+				return
+			}
+		}
+		while(s.queue.From(numbered{below, 0}), func(w *Wait) bool { return strings.HasPrefix(w.Path, below) })(yield)
+	}
+}
+
 // Claims walks what one session holds and waits for, in path order; one of the
 // two is nil each time.
 func (s *State) Claims(session string) iter.Seq2[*Hold, *Wait] {

@@ -1,6 +1,10 @@
 package state
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/stoutlock/stout/replica/state/access"
+)
 
 // Step is one thing that a transaction does. Each type has a row in the table of
 // steps (transactioncode.go).
@@ -53,19 +57,26 @@ type Write struct {
 	Revision   uint64 `cbor:"6,keyasint,omitempty"` // IfRevision
 	Sequential bool   `cbor:"7,keyasint,omitempty"` // the revision that makes it is put behind Path
 	Tell       bool   `cbor:"8,keyasint,omitempty"` // where When does not hold the answer has the file's content
+	// Judged is who needs Write at the name that Sequential makes, while access is
+	// on: a principal or access.Anonymous. It is empty where that is not asked for,
+	// and below levelRights.
+	Judged string `cbor:"9,keyasint,omitempty"`
 }
 
-func (w *Write) size() int { return 96 + len(w.Path) + len(w.Content) }
+func (w *Write) size() int { return 96 + len(w.Path) + len(w.Content) + len(w.Judged) }
 
 func (w *Write) sound(op *Transaction) bool {
 	return w.Path != "" && plain(w.Path) && soundFile(w.Content, w.Sum) && w.Owner <= OwnedBy && w.When <= IfRevision &&
-		(w.Owner != OwnedBy || op.Session != "") && (!w.Sequential || w.When == Always)
+		(w.Owner != OwnedBy || op.Session != "") && (!w.Sequential || w.When == Always) && (w.Judged == "" || w.Sequential)
 }
 
 func (w *Write) take(e *editor, session string) (StepResult, *Failure) {
 	path := w.Path
 	if w.Sequential {
 		path += sequenceName(e.Revision + 1)
+	}
+	if w.Judged != "" && e.AccessOn && !e.policy.May(w.Judged, access.Write, path).Allowed {
+		return StepResult{}, &Failure{Why: Denied, Path: path}
 	}
 	old, there := e.File(path)
 	if failure := w.When.fails(old, w.Revision); failure != nil {

@@ -146,7 +146,7 @@ func changeText(c state.Change) string {
 		}
 		return text
 	case state.AccessChanged:
-		return "access changed"
+		return "access changed at " + c.Below
 	case state.Expelled:
 		return fields("expelled", waitText(c.Wait), opt("event", c.EventSeq))
 	case state.SessionAdopted:

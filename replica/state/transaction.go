@@ -95,11 +95,15 @@ func (op *Transaction) try(e *editor) Result {
 		}
 	}
 	r := op.judge(e)
-	if op.Key != "" && r.Verdict != TooLong {
+	if op.Key != "" && r.Verdict != TooLong && !r.denied() {
 		e.remember(op, r)
 	}
 	return r
 }
+
+// denied reports whether it came to nothing because of a right. That is not
+// remembered: rights change, and each call is judged by those of its time.
+func (r *TransactionResult) denied() bool { return r.Failure != nil && r.Failure.Why == Denied }
 
 // judge decides and acts.
 func (op *Transaction) judge(e *editor) TransactionResult {
@@ -122,6 +126,10 @@ func (op *Transaction) judge(e *editor) TransactionResult {
 				return false
 			}
 			r.Steps = append(r.Steps, done)
+		}
+		if i := r.beyond(MaxResults); i >= 0 && e.Level >= levelRights {
+			r.Verdict, r.Steps, r.Failure = Failed, nil, &Failure{Step: i, Why: TooLong}
+			return false
 		}
 		if op.Key != "" && r.size() > maxAnswer {
 			r.Verdict, r.Steps = TooLong, nil

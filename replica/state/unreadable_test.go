@@ -51,7 +51,7 @@ func TestUnreadableBatches(t *testing.T) {
 		{"no kind", command(0, item{}), true, "kind-0"},
 		{"unknown mode", command(6, item{4: 3}), true, "mode 3"},
 		{"unknown wait", command(6, item{6: 3}), true, "wait 3"},
-		{"later level", command(13, item{1: state.Level + 1}), true, "level 4"},
+		{"later level", command(13, item{1: state.Level + 1}), true, fmt.Sprint("level ", state.Level+1)},
 		{"unknown field", command(1, item{99: 1}), false, "unknown field"},
 		{"kind out of range", command(256, item{}), false, "overflow"},
 		{"kind that is no number", command("acquire", item{}), false, "cannot unmarshal"},
@@ -93,7 +93,7 @@ func TestUnreadableSnapshots(t *testing.T) {
 		{"empty", nil, false, "EOF"},
 		{"another file", bytes.Repeat([]byte("x"), 100), false, "not the bytes of a Stout snapshot"},
 		{"newer version", newer, true, "version 4"},
-		{"later level", snapshot(t, later), true, "level 4"},
+		{"later level", snapshot(t, later), true, fmt.Sprint("level ", state.Level+1)},
 		{"no level", snapshot(t, none), false, "no level"},
 		{"bytes behind", append(slices.Clone(good), 0), false, "behind"},
 	}

@@ -20,10 +20,11 @@ const (
 	TooLong                      // the answer is too long to be remembered under its key
 	Full                         // there is as much as there may be
 	Circle                       // a group would be a member of itself
+	Denied                       // somebody may not write at the name that a sequential file gets
 )
 
 func (v Verdict) String() string {
-	names := [...]string{"", "done", "held", "queued", "busy", "delayed", "conflict", "no-session", "nothing", "failed", "not-held", "too-long", "full", "circle"}
+	names := [...]string{"", "done", "held", "queued", "busy", "delayed", "conflict", "no-session", "nothing", "failed", "not-held", "too-long", "full", "circle", "denied"}
 	if int(v) < len(names) && v != 0 {
 		return names[v]
 	}

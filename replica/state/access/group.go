@@ -43,11 +43,12 @@ func (p *Policy) Group(name string) (*Members, bool) {
 	return g.Members, true
 }
 
-// Groups walks all groups in the order of their names.
-func (p *Policy) Groups() iter.Seq[*Members] {
+// Groups walks the groups whose name sorts after the given one, in the order of their
+// names.
+func (p *Policy) Groups(after string) iter.Seq[*Members] {
 	return func(yield func(*Members) bool) {
-		for g := range p.groups.All() {
-			if !yield(g.Members) {
+		for g := range p.groups.From(after) {
+			if g.Group > after && !yield(g.Members) {
 				return
 			}
 		}
@@ -76,6 +77,10 @@ func (p *Policy) PutGroup(g *Members) (*Policy, error) {
 		}
 	}
 	out := *p
+	if there {
+		out.size -= was.Members.Size()
+	}
+	out.size += g.Size()
 	c := out.change()
 	c.rejoin(g.Group, before, g.Members, &group{Members: g})
 	if out.reach > maxReach {
@@ -92,6 +97,7 @@ func (p *Policy) DropGroup(name string) *Policy {
 		return p
 	}
 	out := *p
+	out.size -= was.Members.Size()
 	c := out.change()
 	c.rejoin(name, was.Members.Members, nil, nil)
 	return &out

@@ -3,6 +3,7 @@ package access_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -102,6 +103,9 @@ func must(t rapid.TB) func(*access.Policy, error) *access.Policy {
 // compare asks both about everybody, everything and everywhere.
 func compare(t rapid.TB, p *access.Policy, n *naive) {
 	t.Helper()
+	if got, want := p.NamesAnonymous(), n.open(); got != want {
+		t.Fatalf("a list names anonymous: %v, want %v\n%s", got, want, everything(p))
+	}
 	for _, who := range users {
 		for _, path := range asked {
 			for _, perm := range access.Permissions {
@@ -124,6 +128,15 @@ func compare(t rapid.TB, p *access.Policy, n *naive) {
 	}
 }
 
+// open reports whether any list of the naive policy has anonymous.
+func (n *naive) open() bool {
+	all := [][]string{n.observe, n.operate}
+	for _, lists := range n.rules {
+		all = slices.AppendSeq(all, maps.Values(lists))
+	}
+	return slices.Contains(slices.Concat(all...), access.Anonymous)
+}
+
 func ruleAt(d access.Decision) string {
 	if d.Rule == nil {
 		return ""
@@ -137,7 +150,7 @@ func checkRebuilt(t rapid.TB, p *access.Policy) {
 	t.Helper()
 	again := must(t)(p.PutCell(p.Cell()), nil)
 	fresh := access.New().PutCell(p.Cell())
-	for _, g := range slices.Backward(slices.Collect(p.Groups())) {
+	for _, g := range slices.Backward(slices.Collect(p.Groups(""))) {
 		fresh = must(t)(fresh.PutGroup(g))
 	}
 	for r := range p.Rules("", "") {
@@ -145,6 +158,9 @@ func checkRebuilt(t rapid.TB, p *access.Policy) {
 	}
 	if a, b := everything(again), everything(fresh); a != b {
 		t.Fatalf("%s\nis made anew as\n%s", a, b)
+	}
+	if a, b := again.NamesAnonymous(), fresh.NamesAnonymous(); a != b {
+		t.Fatalf("a policy that came about by changes names anonymous: %v, made anew: %v", a, b)
 	}
 	if a, b := again.Reach(), fresh.Reach(); a != b {
 		t.Fatalf("a policy that came about by changes has reach %d, made anew %d", a, b)
@@ -157,7 +173,7 @@ func everything(p *access.Policy) string {
 	for r := range p.Rules("", "") {
 		out += fmt.Sprintln("rule", r.Path, r.Lists) // fmt sorts the keys
 	}
-	for g := range p.Groups() {
+	for g := range p.Groups("") {
 		out += fmt.Sprintln("group", g.Group, g.Members)
 	}
 	for _, who := range users {

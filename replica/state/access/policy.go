@@ -31,6 +31,41 @@ type Policy struct {
 	groups           btree.Tree[string, *group]
 	standings        btree.Tree[string, *standing]
 	reach            int // entries that groups and standings have
+	open             int // rules that name Anonymous
+	size             int64
+}
+
+// Size returns about how much memory the rules and groups take, in bytes.
+func (p *Policy) Size() int64 { return p.size }
+
+// Estimates of it; a test of package master measures them.
+const (
+	ruleBytes   = 600
+	entryBytes  = 50 // of each entry of its lists, besides the text
+	groupBytes  = 200
+	memberBytes = 110 // of each member, besides the text
+)
+
+// Size returns about how much memory the rule takes in a policy.
+func (r *Rule) Size() int64 {
+	n := ruleBytes + len(r.Path) + len(r.Principal)
+	for _, p := range Permissions {
+		n += listBytes(r.Lists[p], entryBytes)
+	}
+	return int64(n)
+}
+
+// Size returns about how much memory the group takes in a policy.
+func (g *Members) Size() int64 {
+	return int64(groupBytes + len(g.Group) + listBytes(g.Members, memberBytes))
+}
+
+func listBytes(list []string, each int) int {
+	n := each * len(list)
+	for _, entry := range list {
+		n += len(entry)
+	}
+	return n
 }
 
 // New is a policy in which only Root may do anything.
@@ -76,10 +111,16 @@ func (p *Policy) RuleCount() int { return p.rules.Len() }
 // PutRule is the policy with that rule, which takes the place of one at its
 // path. The error is ErrFull.
 func (p *Policy) PutRule(r *Rule) (*Policy, error) {
-	if _, there := p.rules.Get(r.Path); !there && p.rules.Len() >= MaxRules {
+	was, there := p.rules.Get(r.Path)
+	if !there && p.rules.Len() >= MaxRules {
 		return nil, ErrFull
 	}
 	out := *p
+	out.open = p.openWith(r.Path, r)
+	if there {
+		out.size -= was.Size()
+	}
+	out.size += r.Size()
 	out.rules.Edit().Put(r.Path, r)
 	if out.root == nil {
 		out.root = new(place)
@@ -90,12 +131,61 @@ func (p *Policy) PutRule(r *Rule) (*Policy, error) {
 
 // DropRule is the policy without the rule at a path.
 func (p *Policy) DropRule(path string) *Policy {
-	if _, there := p.rules.Get(path); !there {
+	was, there := p.rules.Get(path)
+	if !there {
 		return p
 	}
 	out := *p
+	out.open = p.openWith(path, nil)
+	out.size -= was.Size()
 	out.rules.Edit().Delete(path)
 	out.root = out.root.with(path, nil)
+	return &out
+}
+
+// openWith counts the rules that name Anonymous once r has replaced the rule at a
+// path; nil for none.
+func (p *Policy) openWith(path string, r *Rule) int {
+	n := p.open
+	if was, there := p.rules.Get(path); there && was.namesAnonymous() {
+		n--
+	}
+	if r != nil && r.namesAnonymous() {
+		n++
+	}
+	return n
+}
+
+// NamesAnonymous reports whether any list names Anonymous. Where none does, a caller
+// without a credential may do nothing.
+func (p *Policy) NamesAnonymous() bool {
+	return p.open > 0 || p.observe.has(Anonymous, nil) || p.operate.has(Anonymous, nil)
+}
+
+// HasRules reports whether the path of a rule has the given plain string prefix.
+func (p *Policy) HasRules(prefix string) bool {
+	for range p.Rules(prefix, "") {
+		return true
+	}
+	return false
+}
+
+// DropRules is the policy without the rules below a directory, "/" for all but
+// the root's. The rule at the directory itself stays.
+func (p *Policy) DropRules(dir string) *Policy {
+	out := *p
+	rules := out.rules.Edit()
+	for r := range p.Rules(strings.TrimSuffix(dir, "/")+"/", dir) {
+		out.size -= r.Size()
+		if r.namesAnonymous() {
+			out.open--
+		}
+		rules.Delete(r.Path)
+	}
+	if out.size == p.size {
+		return p
+	}
+	out.root = out.root.bare(dir)
 	return &out
 }
 

@@ -72,6 +72,16 @@ func (r *Rule) Same(other *Rule) bool {
 	return true
 }
 
+// namesAnonymous reports whether a list of the rule has Anonymous.
+func (r *Rule) namesAnonymous() bool {
+	for _, p := range Permissions {
+		if slices.Contains(r.Lists[p], Anonymous) {
+			return true
+		}
+	}
+	return false
+}
+
 // soundPath reports whether a rule can stand there: the root, or segments that
 // are not empty. The doors are far stricter.
 func soundPath(path string) bool {

@@ -75,6 +75,30 @@ func (n *place) belowWith(segment, rest string, rule *Rule) []*place {
 	return append(below, n.below[i:]...)
 }
 
+// bare is the tree without what is below a path; nil where nothing is left.
+func (n *place) bare(path string) *place {
+	out := *n
+	if path == "" || path == "/" {
+		out.below = nil
+	} else {
+		segment, rest := next(path)
+		i, found := n.find(segment)
+		if !found {
+			return n
+		}
+		if child := n.below[i].bare(rest); child != nil {
+			out.below = slices.Clone(n.below)
+			out.below[i] = child
+		} else {
+			out.below = slices.Delete(slices.Clone(n.below), i, i+1)
+		}
+	}
+	if out.rule == nil && len(out.below) == 0 {
+		return nil
+	}
+	return &out
+}
+
 // nearest is the rule nearest to a path, upward, that names a permission, and
 // its list; nil where none does.
 func (n *place) nearest(path string, p Permission) (rule *Rule, of *list) {

@@ -48,7 +48,7 @@ func events() []Mutant {
 		{"watch-of-all-not-woken", "guarantees", "no event is left out",
 			"an event comes that a watcher waits for who names no node",
 			overlay.Edit{File: "replica/events/watch.go",
-				Old: "\ta.unnamed.see(e)\n",
+				Old: "\ta.unnamed.see(e, by)\n",
 				New: ""}},
 		{"one-length-of-prefixes-woken", "guarantees", "no event is left out",
 			"an event comes that watchers wait for by prefixes of two lengths",

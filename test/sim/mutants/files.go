@@ -58,7 +58,7 @@ func files() []Mutant {
 		{"refusals-not-remembered", "guarantees", "the same call under a key is answered the same",
 			"a keyed write is refused, the file changes, and the write is sent again",
 			overlay.Edit{File: "replica/state/transaction.go",
-				Old: "if op.Key != \"\" && r.Verdict != TooLong {",
+				Old: "if op.Key != \"\" && r.Verdict != TooLong && !r.denied() {",
 				New: "if op.Key != \"\" && r.Verdict == Done {"}},
 		{"any-call-under-a-key", "guarantees", "another call under a remembered key is a conflict",
 			"a write is sent under the key of another one",

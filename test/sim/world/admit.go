@@ -161,9 +161,15 @@ func (p *process) hears(server string) {
 var errOther = errors.New("refused: this is another replica")
 
 // opens is the opening of a connection between replicas: it reports whether the
-// receiver is the very member of the very cell that the sender means.
+// receiver is the very member of the very cell that the sender means, and believes
+// the sender.
 func (p *process) opens(from *process, wanted string) bool {
-	return p.replica != nil && p.disk.who.Refuses(from.disk.who.CellID, wanted) == nil
+	return p.replica != nil && p.disk.who.Refuses(from.disk.who.CellID, wanted) == nil && p.believes(from)
+}
+
+// believes reports whether the replica takes what another process sends.
+func (p *process) believes(from *process) bool {
+	return p.replica.Believes(from.disk.who.ServerID()) == nil
 }
 
 // voters are the server ids of the directories that vote, as the latest

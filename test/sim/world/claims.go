@@ -260,7 +260,7 @@ func short(v any) string {
 		return fmt.Sprintf("at %s %v", v.Rule.Path, v.Rule.Lists)
 	case *state.PutGroup:
 		return fmt.Sprint(v.Group)
-	case *state.DropRule, *state.DropToken, *state.AdoptSession, *state.Expel:
+	case *state.DropRule, *state.DropRules, *state.DropToken, *state.AdoptSession, *state.Expel:
 		return fmt.Sprint(v)
 	case *state.AddToken:
 		return fmt.Sprintf("%s of %s until %d", v.Token.ID, v.Token.Principal, v.Token.ExpiresAt)

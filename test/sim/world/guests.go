@@ -210,6 +210,7 @@ func (g *guest) lists(ctx context.Context) {
 	}
 	var got lockapi.FileList
 	p, m := g.pleads(g.message(http.MethodGet, route, nil, &got))
+	p.looks, p.lists = true, prefix
 	m.reply = http.Header{}
 	err := g.send(ctx, 6*time.Second, g.anyone(), m)
 	if stale {
@@ -290,6 +291,7 @@ func (g *guest) sees(ctx context.Context) {
 	}
 	var got lockapi.LockList
 	p, m := g.pleads(g.message(http.MethodGet, lockapi.RouteLocks+"?limit=1000", nil, &got))
+	p.looks = true
 	if g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "which locks there are") != nil {
 		return
 	}
@@ -308,6 +310,7 @@ func (g *guest) asksEvents(ctx context.Context) {
 	route := fmt.Sprintf("%s?after=%d&limit=%d&wait_ms=%d%s", lockapi.RouteEvents, w.after, 1+g.rng.IntN(30), g.rng.IntN(2)*g.rng.IntN(3000), w.asked.query())
 	var got lockapi.EventList
 	p, m := g.pleads(message{method: http.MethodGet, route: route, out: &got})
+	p.looks, p.lists = true, w.asked.prefix
 	p.floor = 0 // a replica's own log
 	err := g.send(ctx, 10*time.Second, g.anyone(), m)
 	g.w.judge.forbidden(p, err)

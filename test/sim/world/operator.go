@@ -243,10 +243,14 @@ func (g *operator) change(ctx context.Context) {
 		want := ruleOf(path, lists)
 		what, so = "a rule stands at "+path, func(r *rights) bool { return r.rules[path] != nil && r.rules[path].Same(want) }
 		err = g.call(ctx, http.MethodPut, lockapi.RouteRules+path, lists, &lockapi.AccessRule{})
-	case n < 11:
+	case n < 10:
 		path := pick(r, ruledPaths...)
 		what, so = "no rule stands at "+path, func(r *rights) bool { return r.rules[path] == nil }
 		err = g.call(ctx, http.MethodDelete, lockapi.RouteRules+path, nil, nil)
+	case n < 11:
+		path := pick(r, ruledPaths...)
+		what, so = "no rule stands below "+path, func(r *rights) bool { return len(r.below(path)) == 0 }
+		err = g.call(ctx, http.MethodDelete, lockapi.RouteRules+"?prefix="+path+"/", nil, nil)
 	case n < 15:
 		name := pick(r, "inner", "outer", "outermost")
 		members := []string{}

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"encoding/hex"
 	"maps"
 	"slices"
@@ -57,7 +58,7 @@ func (r *rights) after(b state.Batch, out state.Outcome) (steps []*rights, wrong
 // session is.
 func changesRights(op state.Operation) bool {
 	switch op.(type) {
-	case *state.PutRule, *state.DropRule, *state.PutGroup, *state.DropGroup, *state.PutCellRules, *state.AddToken, *state.DropToken,
+	case *state.PutRule, *state.DropRule, *state.DropRules, *state.PutGroup, *state.DropGroup, *state.PutCellRules, *state.AddToken, *state.DropToken,
 		*state.EnableAccess, *state.DisableAccess, *state.OpenSession, *state.AdoptSession:
 		return true
 	}
@@ -75,6 +76,12 @@ func (r *rights) do(c state.Command, came state.Result) (wrong string) {
 	case *state.DropRule:
 		if done {
 			delete(r.rules, op.Path)
+		}
+	case *state.DropRules:
+		for _, path := range r.below(op.Dir) {
+			if done {
+				delete(r.rules, path)
+			}
 		}
 	case *state.PutGroup:
 		if circle := r.leadsTo(op.Group.Members, op.Group.Group); circle != (came == state.Circle) {
@@ -109,6 +116,16 @@ func (r *rights) do(c state.Command, came state.Result) (wrong string) {
 		}
 	}
 	return ""
+}
+
+// below lists the rules below a path.
+func (r *rights) below(dir string) (paths []string) {
+	for path := range r.rules {
+		if strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") && path != dir {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // give adds a token, and reports whether that was done.
@@ -185,6 +202,8 @@ type plea struct {
 	needs   []need
 	known   bool   // only somebody known may make it
 	session string // on whose behalf it is made; it has to be the caller's own
+	lists   string // the prefix of what it lists or watches: a caller without a name needs read there
+	looks   bool   // it lists or watches
 }
 
 // answer is what the call has to be told by those rights, if that is decided at
@@ -199,6 +218,9 @@ func (r *rights) answer(p *plea, at int64) lockapi.Code {
 	}
 	owner, lives := r.owners[p.session]
 	fine := (who != "" || !p.known && p.session == "") && (!lives || owner == "" || owner == who)
+	if p.looks && who == "" {
+		fine = fine && r.may(who, access.Read, cmp.Or(strings.TrimSuffix(p.lists, "/"), "/"))
+	}
 	for _, n := range p.needs {
 		fine = fine && r.may(who, n.permission, n.path)
 	}

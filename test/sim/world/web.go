@@ -95,6 +95,12 @@ func (e *endpoint) carry(q *http.Request, body []byte, got chan<- answer) {
 		got <- answer{err: &net.OpError{Op: "dial", Net: "tcp", Err: errRefused}}
 		return
 	}
+	if e.w.isReplica(e.from) {
+		if sender := e.w.machine(e.from).process; sender != nil && !p.believes(sender) {
+			got <- answer{err: &net.OpError{Op: "dial", Net: "tcp", Err: errRefused}}
+			return
+		}
+	}
 	if trace := httptrace.ContextClientTrace(q.Context()); trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{})
 	}

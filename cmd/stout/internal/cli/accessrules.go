@@ -280,12 +280,15 @@ func (a *app) keepsAdmin(ctx context.Context, at string, admins []string) error 
 }
 
 func (a *app) removeRuleCommand() *cobra.Command {
-	var yes bool
+	var yes, below bool
 	cmd := &cobra.Command{
 		Use:   "remove PATH",
 		Short: "Remove the rule at a path: what is above decides",
 		Long: `Removes the rule at PATH: what is above decides there from then on. It asks
 first where you would lose admin there yourself; --yes is for scripts.
+
+With --below it removes all rules below PATH in one step, and leaves the one at
+PATH. That takes admin at PATH and at each of them.
 
 Exit codes: 0 removed, 1 there was none, or the cell said no, 2 wrong usage, 3
 the cell has no master, 4 no replica can be reached, 6 it is not known whether
@@ -297,10 +300,14 @@ it is done.`,
 			if err := validRulePath(args[0]); err != nil {
 				return err
 			}
+			if below {
+				return a.removeRulesBelow(cmd.Context(), args[0])
+			}
 			return a.removeRule(cmd.Context(), args[0], yes)
 		},
 	}
 	addYes(cmd.Flags(), &yes)
+	cmd.Flags().BoolVar(&below, "below", false, "remove all rules below PATH instead")
 	return cmd
 }
 
@@ -323,6 +330,24 @@ func (a *app) removeRule(ctx context.Context, at string, yes bool) error {
 	}
 	a.ui.printf("removed the rule at %s\n", clean(at))
 	return nil
+}
+
+func (a *app) removeRulesBelow(ctx context.Context, at string) error {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	some, err := a.client.Access().DeleteRulesBelow(ctx, strings.TrimSuffix(at, "/")+"/")
+	if err != nil {
+		return aboutAccess(err)
+	}
+	if a.ui.json {
+		err = a.ui.object(lockapi.RulesDeleted{Deleted: some})
+	} else if some {
+		a.ui.printf("removed the rules below %s\n", clean(at))
+	}
+	if err == nil && !some {
+		return &failure{code: exitFailed, message: "no rule stands below " + clean(at), expected: true}
+	}
+	return err
 }
 
 // removed does what is answered by nothing; as JSON that is an empty object.

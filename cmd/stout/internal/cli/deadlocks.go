@@ -62,7 +62,7 @@ func (a *app) tellDeadlocks(all []lockapi.Deadlock) {
 		if len(d.Links) == 1 {
 			a.ui.printf("%s\n", a.ui.out.fail.Render("A session waits for itself:"))
 		} else {
-			a.ui.printf("%s\n", a.ui.out.fail.Render(fmt.Sprintf("%d sessions wait for each other:", len(d.Links))))
+			a.ui.printf("%s\n", a.ui.out.fail.Render(fmt.Sprintf("%d sessions wait for each other:", len(d.Links)+d.MoreLinks)))
 		}
 		for i, l := range d.Links {
 			next := d.Links[(i+1)%len(d.Links)]
@@ -70,7 +70,13 @@ func (a *app) tellDeadlocks(all []lockapi.Deadlock) {
 			if l.Token != 0 {
 				why = fmt.Sprintf("which %s holds with token %d", clean(next.SessionName), l.Token)
 			}
+			if d.MoreLinks > 0 && i == len(d.Links)-1 {
+				why = "because of one that is not shown"
+			}
 			a.ui.indented(fmt.Sprintf("%s (session %s) waits %s for %s, %s", clean(l.SessionName), clean(l.Session), millis(l.WaitingMS), clean(l.Path), why))
+		}
+		if d.MoreLinks > 0 {
+			a.ui.indented(fmt.Sprintf("and %d more, the last of which waits for the first", d.MoreLinks))
 		}
 	}
 }

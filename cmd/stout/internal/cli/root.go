@@ -43,6 +43,7 @@ type app struct {
 	client                *client.Client
 	via                   http.RoundTripper                     // of calls beside the client; nil stands for one of our own
 	token                 func(context.Context) (string, error) // nil where no access token was named
+	tokenFrom             string                                // its file; empty where it has none
 	certs                 *certs.Source                         // nil where no certificates were named
 	started               bool                                  // the command line was understood
 }
@@ -217,6 +218,7 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	if err := a.credential(); err != nil {
 		return err
 	}
+	a.noteExposed()
 	if err := a.connect(); err != nil {
 		return err
 	}

@@ -84,8 +84,8 @@ func (a *app) scheme() string {
 // address is a URL as --server takes it, without what goes without saying.
 func (a *app) address(url string) string { return clean(strings.TrimPrefix(url, a.scheme())) }
 
-// cellEnvironment has a stout that a command runs find the same cell. The
-// certificate that was shown is not in it, unless it was there before.
+// cellEnvironment has a stout that a command runs find the same cell. No credential
+// is in it: what a command may do there it is given by name.
 func (a *app) cellEnvironment() []string {
 	env := append(withoutCredential(os.Environ()), serverEnv+"="+strings.Join(a.opts.servers, ","))
 	if a.opts.files.CA != "" {

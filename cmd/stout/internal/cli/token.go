@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/stoutlock/stout/internal/certs"
 )
 
 // Names of the access token, and of its file, in the environment. A command that stout
@@ -45,13 +47,22 @@ func (a *app) credential() error {
 	if _, err := read(context.Background()); err != nil {
 		return usagef("%s: %v", source, err).hint("it names a file with an access token, such as an operator makes by stout token create")
 	}
-	a.token = read
+	a.token, a.tokenFrom = read, file
 	return nil
 }
 
-// withoutCredential is an environment without the access token.
+// noteExposed says that others can read the access token.
+func (a *app) noteExposed() {
+	if a.tokenFrom != "" && certs.Exposed(a.tokenFrom) {
+		a.ui.note("everybody on this machine can read the access token in %s; chmod 600 %s", a.tokenFrom, a.tokenFrom)
+	}
+}
+
+// withoutCredential is an environment without the access token, the certificate and
+// its key.
 func withoutCredential(env []string) []string {
 	return slices.DeleteFunc(env, func(e string) bool {
-		return strings.HasPrefix(e, tokenEnv+"=") || strings.HasPrefix(e, tokenFileEnv+"=")
+		name, _, _ := strings.Cut(e, "=")
+		return slices.Contains([]string{tokenEnv, tokenFileEnv, certEnv, keyEnv}, name)
 	})
 }

@@ -48,8 +48,10 @@ func TestCredential(t *testing.T) {
 					t.Errorf("after the exchange: %q, %v", got, err)
 				}
 			}
+			t.Setenv(certEnv, "cert.pem")
+			t.Setenv(keyEnv, "key.pem")
 			for _, e := range a.cellEnvironment() {
-				if slices.Contains([]string{tokenEnv + "=" + test.env, tokenFileEnv + "=" + test.fileEnv}, e) {
+				if slices.Contains([]string{tokenEnv + "=" + test.env, tokenFileEnv + "=" + test.fileEnv, certEnv + "=cert.pem", keyEnv + "=key.pem"}, e) {
 					t.Errorf("a command gets %q", e)
 				}
 			}

@@ -2,9 +2,20 @@ package wire
 
 import (
 	"context"
+	"net"
 	"sync"
 	"time"
 )
+
+// connKey is the key of a context's connection.
+type connKey struct{}
+
+// ConnOf returns the connection of the call with that context, as it was accepted;
+// nil where the call came by none.
+func ConnOf(ctx context.Context) net.Conn {
+	c, _ := ctx.Value(connKey{}).(net.Conn)
+	return c
+}
 
 // call is the context of one request. It is done when the caller has left,
 // which is looked for from the first time that somebody asks, and when the
@@ -51,6 +62,9 @@ func (k *call) Err() error {
 // Value lets contexts made from this one find the one inside, so that they need
 // no goroutine to hear of its end.
 func (k *call) Value(key any) any {
+	if key == (connKey{}) {
+		return k.conn.under
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.ctx == nil {

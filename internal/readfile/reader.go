@@ -1,0 +1,141 @@
+package readfile
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// Patience is how long a read may take.
+const Patience = 2 * time.Second
+
+const (
+	// freely is how many reads may hang at once before the next ones wait for their
+	// turn, one each turnEvery.
+	freely    = 4
+	turnEvery = time.Minute
+	// mostHanging bounds the reads that hang. Each has a thread.
+	mostHanging = 100
+)
+
+// Reader reads files. The zero value is ready. It is safe for concurrent use.
+type Reader struct {
+	// read replaces regular in tests.
+	read func(name string, most int64) ([]byte, error)
+
+	mu      sync.Mutex // guards what follows
+	hanging int        // reads that were given up and have not ended
+	last    time.Time  // when the last of them was given up
+}
+
+// Read returns the content of a regular file of at most so many bytes. The error
+// says so if the file does not answer within Patience, is larger, or is none.
+func (r *Reader) Read(name string, most int64) ([]byte, error) {
+	if !r.mayTry() {
+		return nil, errHangs(name)
+	}
+	read := r.read
+	if read == nil {
+		read = regular
+	}
+	return within(r, name, func() ([]byte, error) { return read(name, most) })
+}
+
+// Mode returns the mode of a file, within Patience.
+func (r *Reader) Mode(name string) (os.FileMode, error) {
+	if !r.mayTry() {
+		return 0, errHangs(name)
+	}
+	return within(r, name, func() (os.FileMode, error) {
+		info, err := os.Stat(name)
+		if err != nil {
+			return 0, err
+		}
+		return info.Mode(), nil
+	})
+}
+
+// mayTry reports whether another read may begin beside those that hang.
+func (r *Reader) mayTry() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hanging < freely || r.hanging < mostHanging && time.Since(r.last) >= turnEvery
+}
+
+// within runs f for Patience. After that f goes on by itself.
+func within[T any](r *Reader, name string, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		v, err := f()
+		done <- result{v, err}
+	}()
+	over := time.NewTimer(Patience)
+	defer over.Stop()
+	select {
+	case got := <-done:
+		return got.value, got.err
+	case <-over.C:
+	}
+	r.hangs(1)
+	go func() {
+		<-ended
+		r.hangs(-1)
+	}()
+	var none T
+	return none, errHangs(name)
+}
+
+func (r *Reader) hangs(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hanging += n; n > 0 {
+		r.last = time.Now()
+	}
+}
+
+func errHangs(name string) error {
+	return fmt.Errorf("%s cannot be read: its file system does not answer within %v; the read is tried again", name, Patience)
+}
+
+// regular reads a regular file. Opening does not wait for a pipe's writer.
+func regular(name string, most int64) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|withoutWaiting, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is %s and no regular file: it could not be read again; write a file and name that", name, kind(info.Mode()))
+	}
+	content, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(content)) > most {
+		err = fmt.Errorf("%s is larger than %d bytes", name, most)
+	}
+	return content, err
+}
+
+func kind(m os.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&os.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&os.ModeDevice != 0:
+		return "a device"
+	case m&os.ModeSocket != 0:
+		return "a socket"
+	}
+	return "of another kind"
+}

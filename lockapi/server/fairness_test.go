@@ -1,0 +1,93 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// waitFully takes every connection of a node with calls that wait: acquisitions of a
+// session, or keepalives of it.
+func waitFully(t *testing.T, n *node, most int, session string, keepalives bool) (waiting []net.Conn, release func()) {
+	t.Helper()
+	entered, ctx := make(chan struct{}, 100), t.Context()
+	ctx, release = context.WithCancel(ctx)
+	n.setHook(func(caller context.Context, call string) error {
+		if !strings.HasPrefix(call, "acquire") && !(keepalives && len(entered) < most && strings.HasPrefix(call, "keepalive")) {
+			return nil
+		}
+		entered <- struct{}{}
+		select {
+		case <-ctx.Done():
+		case <-caller.Done():
+		}
+		return nil
+	})
+	path, body := "PUT /v1/locks/a", fmt.Sprintf(`{"session":%q,"wait_ms":600000}`, session)
+	if keepalives {
+		path, body = "POST /v1/sessions/"+session+"/keepalive", `{"wait_ms":600000}`
+	}
+	for i := range most {
+		waiting = append(waiting, transmit(t, n, fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)))
+		waitFor(t, "it waits", func() bool { return len(entered) == i+1 })
+	}
+	return waiting, release
+}
+
+// statusOf makes a call on a connection of its own, and returns the answer's status.
+func statusOf(t *testing.T, n *node, method, path, body string) int {
+	t.Helper()
+	c := transmit(t, n, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body))
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+// TestKeepalivesFindAPlace: where each connection has a call that waits, be they of
+// the same address, a keepalive is answered. One of the waits makes way for it; where
+// these are keepalives themselves, it is answered at once.
+func TestKeepalivesFindAPlace(t *testing.T) {
+	for name, keepalives := range map[string]bool{"among acquisitions": false, "among keepalives": true} {
+		t.Run(name, func(t *testing.T) {
+			n := few(t, 3)
+			n.addSession(lockapi.Session{ID: "s", TTLMS: 12_000})
+			waiting, release := waitFully(t, n, 3, "s", keepalives)
+			defer release()
+			for range 5 {
+				if got := statusOf(t, n, "POST", "/v1/sessions/s/keepalive", `{"wait_ms":1000}`); got != http.StatusOK {
+					t.Fatalf("a keepalive gets %d", got)
+				}
+			}
+			if got := gauge(t, n, "stout_http_connections_yielded_total"); (got > 0) == keepalives {
+				t.Errorf("%v calls have made way", got)
+			}
+			if !keepalives {
+				ended(t, waiting[0])
+			}
+		})
+	}
+}
+
+// TestCrowdOfOneCallerKeepsItsPlaces: another call of the same address makes nobody
+// leave, and is refused.
+func TestCrowdOfOneCallerKeepsItsPlaces(t *testing.T) {
+	n := few(t, 3)
+	n.addSession(lockapi.Session{ID: "s", TTLMS: 12_000})
+	_, release := waitFully(t, n, 3, "s", false)
+	defer release()
+	if got := statusOf(t, n, "GET", "/v1/locks/b", ""); got != http.StatusTooManyRequests {
+		t.Errorf("one more call gets %d", got)
+	}
+	if got := gauge(t, n, "stout_http_connections_yielded_total"); got != 0 {
+		t.Errorf("%v calls have made way", got)
+	}
+}

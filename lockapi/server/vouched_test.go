@@ -1,0 +1,34 @@
+package server_test
+
+import (
+	"testing"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server"
+)
+
+// TestWordOfAReplicaThatIsNoMember: what a replica says of its caller counts while it is
+// a member, and so does the address that it tells. Its own questions are answered.
+func TestWordOfAReplicaThatIsNoMember(t *testing.T) {
+	for way, tune := range ways {
+		var by *links
+		s, replica := startSecuredPair(t, tune, func(o *server.Options) {
+			if l := o.Links.(*links); by == nil {
+				by = l // of the master, which is started first
+			}
+		})
+		s.through = replica.url
+		s.call(t, "operator", "GET", "/v1/access/tokens", "").wantStatus(t, 200)
+		by.gone.Store(true)
+		for _, as := range []string{"operator", "root"} {
+			s.call(t, as, "GET", "/v1/access/tokens", "").wantCode(t, lockapi.CodeNoMaster)
+			s.call(t, as, "POST", "/v1/access/tokens", `{"principal":"user:root"}`).wantCode(t, lockapi.CodeNoMaster)
+		}
+		behind(s.server, "GET", "/v1/access/tokens", "Stout-Caller", `{"principal":"user:operator","how":"certificate"}`).wantCode(t, lockapi.CodeNoMaster)
+		behind(s.server, "GET", "/v1/replica").wantStatus(t, 200)
+		by.gone.Store(false)
+		if r := s.call(t, "operator", "GET", "/v1/access/tokens", ""); r.status != 200 {
+			t.Errorf("%s: a member is refused: %d %s", way, r.status, r.body)
+		}
+	}
+}

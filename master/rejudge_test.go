@@ -1,0 +1,91 @@
+package master
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// TestRuleConcernsItsSubtree: calls that wait elsewhere are not even woken.
+func TestRuleConcernsItsSubtree(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		first, second := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:a")
+		o := openOffice(t, n)
+		calls := map[string]*waiter{}
+		for _, path := range []string{"/p", "/p/q", "/p/q/r", "/p/q!", "/p/qq"} {
+			for _, s := range []string{first, second} {
+				_, err := m.Acquire(t.Context(), AcquireRequest{Caller: using(by("user:a", LockAt, path), s), Path: path, LockRequest: want(s, queueing)})
+				must(t, err)
+			}
+			o.mu.Lock()
+			_, calls[path] = o.waiters.enter(claimKey{session: second, path: path})
+			o.mu.Unlock()
+		}
+		woken := func() map[string]bool {
+			pass(time.Second)
+			found := map[string]bool{}
+			for path, w := range calls {
+				select {
+				case <-w.wakeup:
+					found[path] = true
+				default:
+				}
+			}
+			return found
+		}
+		put := func(path string, lists lockapi.AccessLists) {
+			t.Helper()
+			_, err := m.PutRule(t.Context(), RuleChange{Caller: root(AdminAt), Path: path, AccessLists: lists})
+			must(t, err)
+		}
+		for path, want := range map[string]string{"/p/q": "map[/p/q:true /p/q/r:true]", "/p/q!": "map[/p/q!:true]", "/z": "map[]", "/p/q/r/s": "map[]"} {
+			put(path, lockapi.AccessLists{Read: []string{"user:b"}})
+			if got := fmt.Sprint(woken()); got != want {
+				t.Errorf("a rule at %s wakes %s, want %s", path, got, want)
+			}
+		}
+		if n.State().WaitCount() != len(calls) {
+			t.Errorf("%d wait", n.State().WaitCount())
+		}
+		put("/p/q", lockapi.AccessLists{Lock: []string{"user:b"}})
+		woken()
+		for path := range calls {
+			_, wait := n.State().Claim(second, path, "")
+			if ended := path == "/p/q" || path == "/p/q/r"; (wait == nil) != ended {
+				t.Errorf("%s: %+v", path, wait)
+			}
+		}
+	})
+}
+
+// TestChangesAreJudgedTogether: those that come while one goroutine judges are one
+// pass, in which a wait is judged once.
+func TestChangesAreJudgedTogether(t *testing.T) {
+	securely(t, func(t *testing.T, _ *Master, n *node, _ *fakeCell) {
+		o := openOffice(t, n)
+		pass(time.Second)
+		o.mu.Lock()
+		for _, path := range []string{"/a/b/c", "/a", "/a/b", "/a!", "/b/c"} {
+			o.judgeAgain(path)
+		}
+		alone := map[string]bool{}
+		for path := range o.rejudging.below {
+			if !isBelow(o.rejudging.below, path) {
+				alone[path] = true
+			}
+		}
+		if !maps.Equal(alone, map[string]bool{"/a": true, "/a!": true, "/b/c": true}) {
+			t.Errorf("%v are judged", alone)
+		}
+		o.mu.Unlock()
+		pass(time.Second)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if r := &o.rejudging; r.running || len(r.below) > 0 {
+			t.Errorf("%+v is left", r)
+		}
+	})
+}

@@ -1,0 +1,255 @@
+package replica
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+	"github.com/hashicorp/raft"
+
+	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/replica/cell"
+	"github.com/stoutlock/stout/replica/link"
+	"github.com/stoutlock/stout/replica/rafttransport"
+)
+
+// refuses reports whether a replica believes nothing that a server sends, for a
+// reason that has the given words.
+func refuses(r *Replica, server, why string) bool {
+	err := r.Believes(server)
+	return err != nil && strings.Contains(err.Error(), why)
+}
+
+const (
+	wasRemoved = "was removed from this cell"
+	isNone     = "is not a member of this cell"
+)
+
+// usurper is a message of Raft by which a server leads from a term on.
+func usurper(t *testing.T, server string, term uint64) []byte {
+	t.Helper()
+	at := []byte(rafttransport.Address(server, "127.0.0.1:9"))
+	var b []byte
+	must(t, codec.NewEncoderBytes(&b, &codec.MsgpackHandle{}).Encode(&raft.AppendEntriesRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(server), Addr: at}, Term: term, Leader: at,
+	}))
+	return append([]byte{0}, b...)
+}
+
+// TestRemovedReplica: the connections of a replica that is removed are closed, and it
+// opens no other, also under the name of another directory. No message of it counts.
+// That stays so after restarts, and while there is no master.
+func TestRemovedReplica(t *testing.T) {
+	t.Parallel()
+	all := startAll(t, options(t, 3)...)
+	leader, epoch := lead(t, all...)
+	removed := cell.MemberStatus{Member: cell.Member{ID: "r4", RaftAddr: "127.0.0.1:9"}, Directory: "d"}
+	change(t, leader, cell.AddNonvoter, removed)
+	var conns []net.Conn
+	for _, r := range all {
+		until(t, "the new member is believed", func() bool { return r.Believes("r4/d") == nil && r.Member("r4/d") == nil })
+		for _, kind := range []link.Kind{link.Raft, link.Call} {
+			c, err := stranger(t, r.opts, kind, "r4/d")
+			must(t, err)
+			conns = append(conns, c)
+		}
+	}
+	change(t, leader, cell.RemoveMember, removed)
+	for _, r := range all {
+		until(t, "the member is removed", func() bool { return refuses(r, "r4/d", wasRemoved) })
+	}
+	for _, c := range conns {
+		_, _ = c.Write(usurper(t, "r4/d", 1<<40))
+		until(t, "its connection is closed", func() bool { return isClosed(c) })
+	}
+	for _, r := range all {
+		for server, why := range map[string]string{"r4/d": wasRemoved, "r4/another": wasRemoved, "r9/z": isNone} {
+			for _, kind := range []link.Kind{link.Raft, link.Call} {
+				if _, err := stranger(t, r.opts, kind, server); err == nil || !strings.Contains(err.Error(), why) {
+					t.Errorf("%s opens a connection for %v to %s: %v", server, kind, r.ID(), err)
+				}
+			}
+			if r.Member(server) == nil {
+				t.Errorf("the word of %s counts", server)
+			}
+		}
+		for _, other := range all {
+			if err := r.Believes(string(other.self())); err != nil {
+				t.Errorf("%s: %v", r.ID(), err)
+			}
+		}
+		if term := r.term(); term >= 1<<40 {
+			t.Errorf("%s is in term %d", r.ID(), term)
+		}
+	}
+	write(t, leader, epoch, "a", 60) // a snapshot has what the log had
+	same(t, leader, all...)
+	for _, r := range all {
+		stop(t, r)
+	}
+	alone := start(t, leader.opts)
+	for _, server := range []string{"r4/d", "r4/another"} {
+		if !refuses(alone, server, wasRemoved) {
+			t.Errorf("alone, it believes %s: %v", server, alone.Believes(server))
+		}
+		if _, err := stranger(t, alone.opts, link.Raft, server); err == nil {
+			t.Errorf("%s opens a connection", server)
+		}
+	}
+	if err := alone.Believes("r9/z"); err != nil {
+		t.Errorf("one that may be a member that it does not know yet: %v", err)
+	}
+	if alone.Member("r9/z") == nil {
+		t.Error("the word for others of one that it does not know counts")
+	}
+	next := append(again(t, without(all, leader)), alone)
+	leader, epoch = lead(t, next...)
+	write(t, leader, epoch, "b", 5)
+	same(t, leader, next...)
+}
+
+// again starts replicas again.
+func again(t *testing.T, stopped []*Replica) (all []*Replica) {
+	t.Helper()
+	for _, r := range stopped {
+		all = append(all, start(t, r.opts))
+	}
+	return all
+}
+
+// growing is a cell of three, and the options of two that may join it.
+func growing(t *testing.T) (all []*Replica, four, five Options) {
+	t.Helper()
+	opts := options(t, 5)
+	members := opts[0].Members
+	for i := range opts {
+		if i < 3 {
+			opts[i].Members = members[:3]
+			continue
+		}
+		opts[i].Members = []cell.Member{members[i]}
+		opts[i].Join = func(context.Context) ([]cell.Member, error) { return members, nil }
+	}
+	return startAll(t, opts[:3]...), opts[3], opts[4]
+}
+
+// joined is a replica with a new directory that has become a voter.
+func joined(t *testing.T, leader *Replica, o Options) *Replica {
+	t.Helper()
+	c, admitted := waiting(t, o)
+	s := cell.MemberStatus{Member: o.Members[0], Directory: c.Standby().Directory}
+	change(t, leader, cell.AddNonvoter, s)
+	must(t, <-admitted)
+	r, err := c.Start()
+	must(t, err)
+	closeAfter(t, r)
+	same(t, leader, r)
+	change(t, leader, cell.MakeVoter, s)
+	return r
+}
+
+// drop removes a member, whose replica may end by itself.
+func drop(t *testing.T, leader, r *Replica) {
+	t.Helper()
+	change(t, leader, cell.RemoveMember, cell.MemberStatus{Member: cell.Member{ID: r.ID()}, Directory: r.Directory()})
+	_ = r.Close()
+}
+
+// TestAwayWhileAllWereReplaced: a replica comes back and knows none of the members, who
+// have other names: they bring it up to date, and it votes for them.
+func TestAwayWhileAllWereReplaced(t *testing.T) {
+	t.Parallel()
+	all, four, five := growing(t)
+	leader, epoch := lead(t, all...)
+	write(t, leader, epoch, "a", 5)
+	same(t, leader, all...)
+	away, second := without(all, leader)[0], without(all, leader)[1]
+	stop(t, away)
+	r4 := joined(t, leader, four)
+	drop(t, leader, second)
+	r5 := joined(t, leader, five)
+	must(t, leader.Transfer(t.Context(), "r4"))
+	first := leader
+	leader, epoch = lead(t, r4)
+	drop(t, leader, first)
+	write(t, leader, epoch, "b", 60) // it is brought up to date by a snapshot
+
+	back := start(t, away.opts)
+	same(t, leader, back)
+	until(t, "it knows the members", func() bool {
+		return back.Believes(string(r5.self())) == nil && refuses(back, string(first.self()), wasRemoved)
+	})
+	stop(t, leader) // then its vote is needed
+	leader, epoch = lead(t, r5, back)
+	write(t, leader, epoch, "c", 5)
+	same(t, leader, r5, back)
+}
+
+// TestAwayWhileOneCameAgain: a replica saw a member removed, and was away when one of
+// that name was added again, which leads now. It asks the members that it knows.
+func TestAwayWhileOneCameAgain(t *testing.T) {
+	t.Parallel()
+	all, four, _ := growing(t)
+	leader, epoch := lead(t, all...)
+	once := cell.MemberStatus{Member: four.Members[0], Directory: "once"}
+	change(t, leader, cell.AddNonvoter, once)
+	change(t, leader, cell.RemoveMember, once)
+	for _, r := range all {
+		until(t, "it is removed", func() bool { return refuses(r, "r4/once", wasRemoved) })
+	}
+	away := without(all, leader)[0]
+	stop(t, away)
+	r4 := joined(t, leader, four)
+	must(t, leader.Transfer(t.Context(), "r4"))
+	leader, epoch = lead(t, r4)
+	write(t, leader, epoch, "a", 5)
+
+	back := start(t, away.opts)
+	if !refuses(back, string(r4.self()), wasRemoved) && back.roll.now.Load().Index < leader.Card().ConfigIndex {
+		t.Error("it believes one that it knows as removed")
+	}
+	same(t, leader, back)
+	if !refuses(back, "r4/once", wasRemoved) {
+		t.Errorf("the directory that was removed: %v", back.Believes("r4/once"))
+	}
+}
+
+// TestCardsOfTheRemoved: no card of a removed replica has a member end, or its directory
+// quarantined.
+func TestCardsOfTheRemoved(t *testing.T) {
+	t.Parallel()
+	r := start(t, options(t, 1)[0])
+	lead(t, r)
+	removed := cell.MemberStatus{Member: cell.Member{ID: "r4", RaftAddr: "127.0.0.1:9"}, Directory: "d"}
+	change(t, r, cell.AddNonvoter, removed)
+	change(t, r, cell.RemoveMember, removed)
+	until(t, "it is removed", func() bool { return refuses(r, "r4/d", wasRemoved) })
+	card := admission.Card{
+		ID: "r4", Directory: "x", CellID: r.CellID(), ConfigIndex: 1 << 40, Members: []string{"r4/x"},
+		Leads: true, Stored: admission.Stored{Term: 1 << 40, Index: 1 << 40},
+	}
+	answers := r.believed(map[string]admission.Answer{"r4": {Card: card}})
+	if err := r.isReplaced(answers); err != nil {
+		t.Errorf("it is replaced: %v", err)
+	}
+	if err := r.forgets(answers); err != nil {
+		t.Errorf("it has forgotten: %v", err)
+	}
+	if r.Believes("r4/x") == nil {
+		t.Error("it believes what that one says of itself")
+	}
+}
+
+// TestMemberCanBeAsked: a look at a member takes no memory, for it is made for each part
+// of what the others send.
+func TestMemberCanBeAsked(t *testing.T) {
+	r := start(t, options(t, 1)[0])
+	lead(t, r)
+	self := string(r.self())
+	until(t, "its configuration is committed", func() bool { return r.roll.now.Load().Lists(self) })
+	if n := testing.AllocsPerRun(100, func() { _ = r.Believes(self) }); n > 0 {
+		t.Errorf("it takes %v allocations", n)
+	}
+}
