@@ -145,7 +145,7 @@ func (w *world) anyUser() *user       { return w.users[w.script.IntN(len(w.users
 
 // restart brings a machine back, perhaps with its clock started anew.
 func (m *machine) restart(reboot bool) {
-	if m.process != nil {
+	if m.process != nil || m.w.isOver() {
 		return
 	}
 	if reboot {
