@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -16,62 +17,33 @@ import (
 // The calls that say who may do what. Whether their caller may make them is judged
 // as for every call (asks.go).
 
-// RuleChange asks for a rule at a path, or for the end of the one there.
-type RuleChange struct {
-	Caller Caller
-	Path   string
-	lockapi.AccessLists
+var accessCalls = []entry{
+	change(AdminAt, AuditAlways, func(c *lockapi.PutRule) string { return c.Path }, (*Master).PutRule),
+	query(AdminAt, func(c *lockapi.GetRule) string { return c.Path }, (*Master).GetRule),
+	remove(AdminAt, AuditAlways, func(c *lockapi.DeleteRule) string { return c.Path }, (*Master).DeleteRule),
+	list(Known, nil, (*Master).ListRules),
+	change(AdminBelow, AuditAlways, func(c *lockapi.DeleteRulesBelow) string { return directory(c.Prefix) }, (*Master).DeleteRulesBelow),
+	query(Reader, func(c *lockapi.CheckAccess) string { return c.Path }, (*Master).CheckAccess),
+	change(Operate, AuditAlways, nil, (*Master).PutGroup),
+	query(Operate, nil, (*Master).GetGroup),
+	remove(Operate, AuditAlways, nil, (*Master).DeleteGroup),
+	list(Operate, nil, (*Master).ListGroups),
+	change(Operate, AuditAlways, nil, (*Master).PutCellAccess),
+	query(Operate, nil, (*Master).GetCellAccess),
+	change(Operate, AuditAlways, nil, (*Master).CreateToken),
+	list(Operate, nil, (*Master).ListTokens),
+	remove(Operate, AuditAlways, nil, (*Master).RevokeToken),
+	change(Operate, AuditAlways, nil, (*Master).EnableAccess),
+	remove(Operate, AuditAlways, nil, (*Master).DisableAccess),
+	query(Anybody, nil, (*Master).GetWhoAmI),
 }
 
-// GroupChange asks for a group, or for its end.
-type GroupChange struct {
-	Caller Caller
-	Name   string
-	lockapi.GroupMembers
-}
-
-// CellAccessChange asks for other lists of the cell.
-type CellAccessChange struct {
-	Caller Caller
-	lockapi.CellAccess
-}
-
-// TokenCreation asks for a token.
-type TokenCreation struct {
-	Caller Caller
-	lockapi.TokenRequest
-}
-
-// TokenRevocation asks for the end of a token.
-type TokenRevocation struct {
-	Caller Caller
-	ID     string
-}
-
-// AccessEnabling asks for callers to be judged.
-type AccessEnabling struct {
-	Caller Caller
-	lockapi.EnableRequest
-}
-
-// AccessQuery asks for the rule at a path, or for the group of a name.
-type AccessQuery struct {
-	Read
-	Path, Name string
-}
-
-// AccessPage asks for a page of rules, whose paths begin with a prefix, of groups, or
-// of tokens.
-type AccessPage struct {
-	Read
-	Prefix, After string
-	Limit         int // not of groups
-}
-
-// CheckQuery asks what a principal may do at a path; whoever asks where it is empty.
-type CheckQuery struct {
-	Read
-	Path, Principal string
+// directory is the path of a directory, whose prefix ends in a slash.
+func directory(prefix string) string {
+	if prefix == "/" {
+		return prefix
+	}
+	return strings.TrimSuffix(prefix, "/")
 }
 
 // changeAccess puts a change through the log, unless it changes nothing.
@@ -105,36 +77,36 @@ func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, err
 }
 
 // PutRule puts a rule at a path.
-func (m *Master) PutRule(_ context.Context, req RuleChange) (lockapi.AccessRule, error) {
-	r := access.Rule{Path: req.Path, Lists: map[access.Permission][]string{}}
-	for p, list := range map[access.Permission][]string{access.Read: req.Read, access.Lock: req.Lock, access.Write: req.Write, access.Admin: req.Admin} {
+func (m *Master) PutRule(_ context.Context, by Caller, c *lockapi.PutRule) (lockapi.AccessRule, error) {
+	r := access.Rule{Path: c.Path, Lists: map[access.Permission][]string{}}
+	for p, list := range map[access.Permission][]string{access.Read: c.Read, access.Lock: c.Lock, access.Write: c.Write, access.Admin: c.Admin} {
 		if list != nil {
 			r.Lists[p] = list
 		}
 	}
-	_, err := m.changeAccess(&req.Caller, &state.PutRule{Rule: r})
+	_, err := m.changeAccess(&by, &state.PutRule{Rule: r})
 	return ruleOf(&r), err
 }
 
-// DropRule removes the rule at a path; where there is none it is gone already.
-func (m *Master) DropRule(_ context.Context, req RuleChange) error {
-	_, err := m.changeAccess(&req.Caller, &state.DropRule{Path: req.Path})
+// DeleteRule removes the rule at a path; where there is none it is gone already.
+func (m *Master) DeleteRule(_ context.Context, by Caller, c *lockapi.DeleteRule) error {
+	_, err := m.changeAccess(&by, &state.DropRule{Path: c.Path})
 	return err
 }
 
-// DropRulesBelow removes the rules below a directory, and says whether there were any.
+// DeleteRulesBelow removes the rules below a directory, and says whether there were any.
 // The rule at the directory itself stays.
-func (m *Master) DropRulesBelow(_ context.Context, req RuleChange) (lockapi.RulesDeleted, error) {
-	r, err := m.changeAccess(&req.Caller, &state.DropRules{Dir: req.Path})
+func (m *Master) DeleteRulesBelow(_ context.Context, by Caller, c *lockapi.DeleteRulesBelow) (lockapi.RulesDeleted, error) {
+	r, err := m.changeAccess(&by, &state.DropRules{Dir: directory(c.Prefix)})
 	return lockapi.RulesDeleted{Deleted: r == state.Done}, err
 }
 
-// Rule reads the rule at a path. The error is not_found.
-func (m *Master) Rule(ctx context.Context, q AccessQuery) (lockapi.AccessRule, error) {
-	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.AccessRule, error) {
-		r, ok := s.Policy().Rule(q.Path)
+// GetRule reads the rule at a path. The error is not_found.
+func (m *Master) GetRule(ctx context.Context, q Read, c *lockapi.GetRule) (lockapi.AccessRule, error) {
+	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.AccessRule, error) {
+		r, ok := s.Policy().Rule(c.Path)
 		if !ok {
-			return lockapi.AccessRule{}, lockapi.Errorf(lockapi.CodeNotFound, "no rule stands at %q; what is above it decides", lockapi.Clip(q.Path))
+			return lockapi.AccessRule{}, lockapi.Errorf(lockapi.CodeNotFound, "no rule stands at %q; what is above it decides", lockapi.Clip(c.Path))
 		}
 		return ruleOf(r), nil
 	})
@@ -145,17 +117,17 @@ func ruleOf(r *access.Rule) lockapi.AccessRule {
 		Read: r.Lists[access.Read], Lock: r.Lists[access.Lock], Write: r.Lists[access.Write], Admin: r.Lists[access.Admin]}}
 }
 
-// Rules reads a page of the rules that the caller may change, in bytewise order of
+// ListRules reads a page of the rules that the caller may change, in bytewise order of
 // their paths.
-func (m *Master) Rules(ctx context.Context, q AccessPage) (lockapi.AccessRuleList, error) {
-	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.AccessRuleList, error) {
+func (m *Master) ListRules(ctx context.Context, q Read, c *lockapi.ListRules) (lockapi.AccessRuleList, error) {
+	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.AccessRuleList, error) {
 		page := lockapi.AccessRuleList{Rules: []lockapi.AccessRule{}}
 		size := 0
-		for r := range s.Policy().Rules(q.Prefix, q.After) {
+		for r := range s.Policy().Rules(c.Prefix, c.After) {
 			if !q.Caller.administers(s, r.Path) {
 				continue
 			}
-			if n := len(page.Rules); n == q.Limit || size >= lockapi.PageBytes {
+			if n := len(page.Rules); n == c.Limit || size >= lockapi.PageBytes {
 				page.Next = page.Rules[n-1].Path
 				break
 			}
@@ -179,63 +151,63 @@ func (by *Caller) administers(s *state.State, path string) bool {
 
 // CheckAccess tells what a principal may do at a path while access is on, and which
 // rules say so.
-func (m *Master) CheckAccess(ctx context.Context, q CheckQuery) (lockapi.AccessCheck, error) {
-	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.AccessCheck, error) {
-		who := q.Principal
-		switch {
-		case who == "":
-			who = q.Caller.who()
-		case s.AccessOn && who != q.Caller.who() && !q.Caller.administers(s, q.Path):
+func (m *Master) CheckAccess(ctx context.Context, q Read, c *lockapi.CheckAccess) (lockapi.AccessCheck, error) {
+	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.AccessCheck, error) {
+		who := q.Caller.who()
+		if c.Principal != nil {
+			who = *c.Principal
+		}
+		if s.AccessOn && who != q.Caller.who() && !q.Caller.administers(s, c.Path) {
 			permission := lockapi.PermissionAdmin
-			if q.Path == "/" {
+			if c.Path == "/" {
 				permission = lockapi.PermissionOperate
 			}
-			return lockapi.AccessCheck{}, q.Caller.denied(permission, q.Path)
+			return lockapi.AccessCheck{}, q.Caller.denied(permission, c.Path)
 		}
 		verdict := func(p access.Permission) lockapi.AccessVerdict {
-			d := s.Policy().May(who, p, q.Path)
+			d := s.Policy().May(who, p, c.Path)
 			out := lockapi.AccessVerdict{Allowed: d.Allowed}
 			if d.Rule != nil {
 				out.Rule = &d.Rule.Path
 			}
 			return out
 		}
-		return lockapi.AccessCheck{Principal: who, Path: q.Path, Read: verdict(access.Read), Lock: verdict(access.Lock),
+		return lockapi.AccessCheck{Principal: who, Path: c.Path, Read: verdict(access.Read), Lock: verdict(access.Lock),
 			Write: verdict(access.Write), Admin: verdict(access.Admin)}, nil
 	})
 }
 
 // PutGroup makes a group, or gives it other members.
-func (m *Master) PutGroup(_ context.Context, req GroupChange) (lockapi.Group, error) {
-	g := access.Members{Group: req.Name, Members: req.Members}
-	_, err := m.changeAccess(&req.Caller, &state.PutGroup{Group: g})
+func (m *Master) PutGroup(_ context.Context, by Caller, c *lockapi.PutGroup) (lockapi.Group, error) {
+	g := access.Members{Group: c.Name, Members: c.Members}
+	_, err := m.changeAccess(&by, &state.PutGroup{Group: g})
 	return groupOf(&g), err
 }
 
-// DropGroup removes a group; where there is none it is gone already. Rules that
+// DeleteGroup removes a group; where there is none it is gone already. Rules that
 // name it stay: it is nobody.
-func (m *Master) DropGroup(_ context.Context, req GroupChange) error {
-	_, err := m.changeAccess(&req.Caller, &state.DropGroup{Group: req.Name})
+func (m *Master) DeleteGroup(_ context.Context, by Caller, c *lockapi.DeleteGroup) error {
+	_, err := m.changeAccess(&by, &state.DropGroup{Group: c.Name})
 	return err
 }
 
-// Group reads a group. The error is not_found.
-func (m *Master) Group(ctx context.Context, q AccessQuery) (lockapi.Group, error) {
-	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.Group, error) {
-		g, ok := s.Policy().Group(q.Name)
+// GetGroup reads a group. The error is not_found.
+func (m *Master) GetGroup(ctx context.Context, q Read, c *lockapi.GetGroup) (lockapi.Group, error) {
+	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.Group, error) {
+		g, ok := s.Policy().Group(c.Name)
 		if !ok {
-			return lockapi.Group{}, lockapi.Errorf(lockapi.CodeNotFound, "there is no group %q", lockapi.Clip(q.Name))
+			return lockapi.Group{}, lockapi.Errorf(lockapi.CodeNotFound, "there is no group %q", lockapi.Clip(c.Name))
 		}
 		return groupOf(g), nil
 	})
 }
 
-// Groups reads a page of groups in the order of their names.
-func (m *Master) Groups(ctx context.Context, q AccessPage) (lockapi.GroupList, error) {
-	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.GroupList, error) {
+// ListGroups reads a page of groups in the order of their names.
+func (m *Master) ListGroups(ctx context.Context, q Read, c *lockapi.ListGroups) (lockapi.GroupList, error) {
+	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.GroupList, error) {
 		page := lockapi.GroupList{Groups: []lockapi.Group{}}
 		size := 0
-		for g := range s.Policy().Groups(q.After) {
+		for g := range s.Policy().Groups(c.After) {
 			if size >= lockapi.PageBytes {
 				page.Next = page.Groups[len(page.Groups)-1].Name
 				break
@@ -249,33 +221,33 @@ func (m *Master) Groups(ctx context.Context, q AccessPage) (lockapi.GroupList, e
 }
 
 func groupOf(g *access.Members) lockapi.Group {
-	return lockapi.Group{Name: g.Group, GroupMembers: lockapi.GroupMembers{Members: list(g.Members)}}
+	return lockapi.Group{Name: g.Group, GroupMembers: lockapi.GroupMembers{Members: entries(g.Members)}}
 }
 
-// list is a list that JSON has as one, also where it is empty.
-func list(entries []string) []string {
-	if entries == nil {
+// entries is a list that JSON has as one, also where it is empty.
+func entries(list []string) []string {
+	if list == nil {
 		return []string{}
 	}
-	return entries
+	return list
 }
 
 // PutCellAccess says who observes and who operates the cell.
-func (m *Master) PutCellAccess(_ context.Context, req CellAccessChange) (lockapi.CellAccess, error) {
-	rules := access.CellRules{Observe: req.Observe, Operate: req.Operate}
-	_, err := m.changeAccess(&req.Caller, &state.PutCellRules{Rules: rules})
+func (m *Master) PutCellAccess(_ context.Context, by Caller, c *lockapi.PutCellAccess) (lockapi.CellAccess, error) {
+	rules := access.CellRules{Observe: c.Observe, Operate: c.Operate}
+	_, err := m.changeAccess(&by, &state.PutCellRules{Rules: rules})
 	return cellAccessOf(rules), err
 }
 
-// CellAccess reads who observes and who operates the cell.
-func (m *Master) CellAccess(ctx context.Context, q Read) (lockapi.CellAccess, error) {
+// GetCellAccess reads who observes and who operates the cell.
+func (m *Master) GetCellAccess(ctx context.Context, q Read, _ *lockapi.GetCellAccess) (lockapi.CellAccess, error) {
 	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.CellAccess, error) {
 		return cellAccessOf(s.Policy().Cell()), nil
 	})
 }
 
 func cellAccessOf(c access.CellRules) lockapi.CellAccess {
-	return lockapi.CellAccess{Observe: list(c.Observe), Operate: list(c.Operate)}
+	return lockapi.CellAccess{Observe: entries(c.Observe), Operate: entries(c.Operate)}
 }
 
 // newSecret is a secret of 256 random bits.
@@ -299,22 +271,22 @@ func sumOf(given string) (sum []byte, secret string) {
 
 // CreateToken makes a token. Its secret is in the answer and nowhere else. A conflict
 // is one with the secret of another token.
-func (m *Master) CreateToken(_ context.Context, req TokenCreation) (lockapi.Token, error) {
-	t := state.Token{ID: rand.Text(), Principal: req.Principal, Note: req.Note}
+func (m *Master) CreateToken(_ context.Context, by Caller, c *lockapi.CreateToken) (lockapi.Token, error) {
+	t := state.Token{ID: rand.Text(), Principal: c.Principal, Note: c.Note}
 	var secret string
-	if t.Sum, secret = sumOf(req.TokenSHA256); req.TTLMS > 0 {
-		t.ExpiresAt = time.Now().Add(time.Duration(req.TTLMS) * time.Millisecond).UnixNano()
+	if t.Sum, secret = sumOf(c.TokenSHA256); c.TTLMS > 0 {
+		t.ExpiresAt = time.Now().Add(time.Duration(c.TTLMS) * time.Millisecond).UnixNano()
 	}
-	return tokenMade(secret)(resultOf[state.TokenResult](m.changeAccess(&req.Caller, &state.AddToken{Token: t})))
+	return tokenMade(secret)(resultOf[state.TokenResult](m.changeAccess(&by, &state.AddToken{Token: t})))
 }
 
 // EnableAccess has callers be judged from now on, and makes a token of the root. A
 // conflict is where access is on.
-func (m *Master) EnableAccess(_ context.Context, req AccessEnabling) (lockapi.Token, error) {
+func (m *Master) EnableAccess(_ context.Context, by Caller, c *lockapi.EnableAccess) (lockapi.Token, error) {
 	t := state.Token{ID: rand.Text(), Principal: access.Root, Note: "made when access was enabled"}
 	var secret string
-	t.Sum, secret = sumOf(req.TokenSHA256)
-	return tokenMade(secret)(resultOf[state.TokenResult](m.changeAccess(&req.Caller, &state.EnableAccess{Token: t})))
+	t.Sum, secret = sumOf(c.TokenSHA256)
+	return tokenMade(secret)(resultOf[state.TokenResult](m.changeAccess(&by, &state.EnableAccess{Token: t})))
 }
 
 // tokenMade is the answer to who has asked for a token.
@@ -345,13 +317,13 @@ func tokenOf(t *state.Token) lockapi.Token {
 	return out
 }
 
-// Tokens reads a page of tokens, in the order of their ids, without secrets.
-func (m *Master) Tokens(ctx context.Context, q AccessPage) (lockapi.TokenList, error) {
-	return read(ctx, m, &q.Read, func(_ *office, s *state.State) (lockapi.TokenList, error) {
+// ListTokens reads a page of tokens, in the order of their ids, without secrets.
+func (m *Master) ListTokens(ctx context.Context, q Read, c *lockapi.ListTokens) (lockapi.TokenList, error) {
+	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.TokenList, error) {
 		page := lockapi.TokenList{Tokens: []lockapi.Token{}}
 		size := 0
-		for t := range s.Tokens(q.After) {
-			if n := len(page.Tokens); n == q.Limit || size >= lockapi.PageBytes {
+		for t := range s.Tokens(c.After) {
+			if n := len(page.Tokens); n == c.Limit || size >= lockapi.PageBytes {
 				page.Next = page.Tokens[n-1].ID
 				break
 			}
@@ -363,13 +335,13 @@ func (m *Master) Tokens(ctx context.Context, q AccessPage) (lockapi.TokenList, e
 }
 
 // RevokeToken ends a token; one that is not there has ended.
-func (m *Master) RevokeToken(_ context.Context, req TokenRevocation) error {
-	_, err := m.changeAccess(&req.Caller, &state.DropToken{ID: req.ID})
+func (m *Master) RevokeToken(_ context.Context, by Caller, c *lockapi.RevokeToken) error {
+	_, err := m.changeAccess(&by, &state.DropToken{ID: c.ID})
 	return err
 }
 
 // DisableAccess lets every caller do everything. Rules, groups and tokens stay.
-func (m *Master) DisableAccess(_ context.Context, by Caller) error {
+func (m *Master) DisableAccess(_ context.Context, by Caller, _ *lockapi.DisableAccess) error {
 	_, err := m.changeAccess(&by, &state.DisableAccess{})
 	return err
 }
@@ -377,12 +349,14 @@ func (m *Master) DisableAccess(_ context.Context, by Caller) error {
 // AccessOn reports whether access is on, as far as this replica knows.
 func (m *Master) AccessOn() bool { return m.log.State().AccessOn }
 
-// WhoAmI tells who the caller is taken for.
-func (m *Master) WhoAmI(ctx context.Context, q Read) (lockapi.WhoAmI, error) {
+// GetWhoAmI tells who the caller is taken for.
+func (m *Master) GetWhoAmI(ctx context.Context, q Read, c *lockapi.GetWhoAmI) (lockapi.WhoAmI, error) {
 	return read(ctx, m, &q, func(_ *office, s *state.State) (lockapi.WhoAmI, error) {
 		who := q.Caller.who()
-		out := lockapi.WhoAmI{Principal: who, How: q.Caller.How,
-			Observe: !s.AccessOn || s.Policy().Observes(who), Operate: !s.AccessOn || s.Policy().Operates(who)}
+		out := lockapi.WhoAmI{Principal: who, How: q.Caller.How}
+		if c.Rights {
+			out.Observe, out.Operate = !s.AccessOn || s.Policy().Observes(who), !s.AccessOn || s.Policy().Operates(who)
+		}
 		if out.How == "" {
 			out.How = lockapi.HowNone
 		}

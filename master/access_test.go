@@ -22,10 +22,10 @@ func securely(t *testing.T, f func(t *testing.T, m *Master, n *node, c *fakeCell
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
 		rule := lockapi.AccessLists{Read: []string{"user:a", "user:c"}, Lock: []string{"user:a", "user:b"}, Write: []string{"user:a"}, Admin: []string{"user:a"}}
-		if _, err := m.PutRule(t.Context(), RuleChange{Caller: root(Operate), Path: "/p", AccessLists: rule}); err != nil {
+		if _, err := m.PutRule(t.Context(), root(Operate), &lockapi.PutRule{Path: "/p", AccessLists: rule}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)}); err != nil {
+		if _, err := m.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		f(t, m, n, c)
@@ -67,10 +67,10 @@ func locking(who, session string, change ...func(*lockapi.LockRequest)) AcquireR
 // asks for it first need not ask twice.
 func TestAccessWaitsForItsLevel(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-		_, err := m.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)})
+		_, err := m.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{})
 		code(t, err, lockapi.CodeConflict)
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
-		if _, err := m.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)}); err != nil || n.State().Level != state.Level {
+		if _, err := m.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil || n.State().Level != state.Level {
 			t.Errorf("at level %d: %v", n.State().Level, err)
 		}
 	})
@@ -105,7 +105,7 @@ func TestFoundedWithAccess(t *testing.T) {
 		}
 		_, err = next.master.OpenSession(t.Context(), OpenSessionRequest{Caller: by("", Known), SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeUnauthenticated)
-		if err := next.master.DisableAccess(t.Context(), bearer); err != nil {
+		if err := next.master.DisableAccess(t.Context(), bearer, &lockapi.DisableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		last := c.office("r3")
@@ -121,7 +121,7 @@ func TestFoundedWithAccess(t *testing.T) {
 		pass(time.Minute)
 		_, err := first.master.OpenSession(t.Context(), OpenSessionRequest{SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeNoMaster)
-		_, err = first.master.EnableAccess(t.Context(), AccessEnabling{Caller: by("", Operate)})
+		_, err = first.master.EnableAccess(t.Context(), by("", Operate), &lockapi.EnableAccess{})
 		code(t, err, lockapi.CodeNoMaster)
 	})
 	inCell(t, 1, Options{Drift: drift, FoundToken: &sum}, func(t *testing.T, c *fakeCell) {
@@ -142,7 +142,7 @@ func TestTokens(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		made := map[string]lockapi.Token{}
 		for name, ttl := range map[string]int64{"lasts": 0, "expires": 60_000} {
-			token, err := m.CreateToken(t.Context(), TokenCreation{Caller: root(Operate), TokenRequest: lockapi.TokenRequest{Principal: "user:a", TTLMS: ttl}})
+			token, err := m.CreateToken(t.Context(), root(Operate), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a", TTLMS: ttl}})
 			if err != nil || len(token.Secret) < len(lockapi.SecretPrefix)+lockapi.MinSecret || (token.ExpiresAt != nil) != (ttl > 0) {
 				t.Fatalf("%+v, %v", token, err)
 			}
@@ -150,7 +150,7 @@ func TestTokens(t *testing.T) {
 		}
 		who := func(name string) (lockapi.WhoAmI, error) {
 			sum := sha256.Sum256([]byte(made[name].Secret))
-			return m.WhoAmI(t.Context(), Read{Caller: Caller{Secret: &sum, Ask: Ask{Right: Anybody}}})
+			return m.GetWhoAmI(t.Context(), Read{Caller: Caller{Secret: &sum, Ask: Ask{Right: Anybody}}}, &lockapi.GetWhoAmI{})
 		}
 		for name := range made {
 			if got, err := who(name); err != nil || got != (lockapi.WhoAmI{Principal: "user:a", How: "token"}) {
@@ -160,17 +160,17 @@ func TestTokens(t *testing.T) {
 		pass(time.Minute)
 		_, err := who("expires")
 		code(t, err, lockapi.CodeUnauthenticated)
-		if err := m.DisableAccess(t.Context(), root(Operate)); err != nil {
+		if err := m.DisableAccess(t.Context(), root(Operate), &lockapi.DisableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		_, err = who("expires")
 		code(t, err, lockapi.CodeUnauthenticated)
-		if err := m.RevokeToken(t.Context(), TokenRevocation{Caller: by("", Operate), ID: made["lasts"].ID}); err != nil {
+		if err := m.RevokeToken(t.Context(), by("", Operate), &lockapi.RevokeToken{ID: made["lasts"].ID}); err != nil {
 			t.Fatal(err)
 		}
 		_, err = who("lasts")
 		code(t, err, lockapi.CodeUnauthenticated)
-		if list, err := m.Tokens(t.Context(), AccessPage{Limit: 10}); err != nil || len(list.Tokens) != 2 || slices.ContainsFunc(list.Tokens, func(v lockapi.Token) bool { return v.Secret != "" }) {
+		if list, err := m.ListTokens(t.Context(), Read{}, &lockapi.ListTokens{Limit: 10}); err != nil || len(list.Tokens) != 2 || slices.ContainsFunc(list.Tokens, func(v lockapi.Token) bool { return v.Secret != "" }) {
 			t.Errorf("%+v, %v", list, err)
 		}
 	})
@@ -184,7 +184,7 @@ func TestProofsThatEnd(t *testing.T) {
 		s := sessionOfCaller(t, m, "user:a")
 		by := Caller{Principal: "user:a", How: lockapi.HowJWT, Ends: time.Now().Add(time.Minute), Ask: Ask{Right: Anybody}}
 		who := func() error {
-			got, err := m.WhoAmI(t.Context(), Read{Caller: by})
+			got, err := m.GetWhoAmI(t.Context(), Read{Caller: by}, &lockapi.GetWhoAmI{})
 			if err == nil && got != (lockapi.WhoAmI{Principal: "user:a", How: lockapi.HowJWT}) {
 				t.Errorf("%+v", got)
 			}
@@ -210,11 +210,11 @@ func TestProofsThatEnd(t *testing.T) {
 		code(t, who(), lockapi.CodeUnauthenticated)
 		_, _, err := watch.Read(m.log.State().Revision, 10, 1000)
 		code(t, err, lockapi.CodeUnauthenticated)
-		if _, err := m.PutRule(t.Context(), RuleChange{Caller: root(AdminAt), Path: "/q", AccessLists: lockapi.AccessLists{Read: []string{}}}); err != nil {
+		if _, err := m.PutRule(t.Context(), root(AdminAt), &lockapi.PutRule{Path: "/q", AccessLists: lockapi.AccessLists{Read: []string{}}}); err != nil {
 			t.Fatal(err)
 		}
 		code(t, soon(t, called), lockapi.CodeUnauthenticated)
-		if err := m.DisableAccess(t.Context(), root(Operate)); err != nil {
+		if err := m.DisableAccess(t.Context(), root(Operate), &lockapi.DisableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		code(t, who(), lockapi.CodeUnauthenticated)
@@ -293,19 +293,19 @@ func TestAdoption(t *testing.T) {
 			}
 		}
 		for path, who := range map[string][]string{"/p": {"user:a", "user:b"}, "/q": {"user:b"}} {
-			rule := RuleChange{Caller: root(Operate), Path: path, AccessLists: lockapi.AccessLists{Lock: who, Admin: []string{"user:a"}}}
-			if _, err := m.PutRule(t.Context(), rule); err != nil {
+			rule := &lockapi.PutRule{Path: path, AccessLists: lockapi.AccessLists{Lock: who, Admin: []string{"user:a"}}}
+			if _, err := m.PutRule(t.Context(), root(Operate), rule); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := m.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)}); err != nil {
+		if _, err := m.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		owner := func() string {
 			v, _ := n.State().Session(old)
 			return v.Principal
 		}
-		keep := func(who string, told *Told, announce func() error) error {
+		keep := func(who string, told *Told, announce func(Told) error) error {
 			caller := by(who, Nobody)
 			caller.Ask.Session, caller.Ask.Uses = old, true
 			caller.Told, caller.Adopts = told, announce
@@ -323,12 +323,12 @@ func TestAdoption(t *testing.T) {
 			t.Errorf("an administrator of the path may release: %v", err)
 		}
 		refusal := errors.New("no line")
-		if err := keep("user:b", &Told{}, func() error { return refusal }); err != refusal || owner() != "" {
+		if err := keep("user:b", &Told{}, func(Told) error { return refusal }); err != refusal || owner() != "" {
 			t.Errorf("without its line: %v, and the session is %q's", err, owner())
 		}
 		told := Told{}
 		announced := 0
-		err := keep("user:b", &told, func() error { announced++; return nil })
+		err := keep("user:b", &told, func(Told) error { announced++; return nil })
 		if err != nil || owner() != "user:b" || told.Adopted != old || announced != 1 {
 			t.Errorf("%v, the session is %q's, told %+v, announced %d times", err, owner(), told, announced)
 		}
@@ -349,7 +349,7 @@ func TestNamesOfSequentialFilesAreJudged(t *testing.T) {
 		}
 		rule := func(path string, write ...string) {
 			t.Helper()
-			if _, err := m.PutRule(t.Context(), RuleChange{Caller: root(Operate), Path: path, AccessLists: lockapi.AccessLists{Write: write}}); err != nil {
+			if _, err := m.PutRule(t.Context(), root(Operate), &lockapi.PutRule{Path: path, AccessLists: lockapi.AccessLists{Write: write}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -453,7 +453,7 @@ func second[T any](_ T, err error) error { return err }
 // changeRule puts another rule at /p.
 func (m *Master) changeRule(t *testing.T, lists lockapi.AccessLists) error {
 	t.Helper()
-	_, err := m.PutRule(t.Context(), RuleChange{Caller: root(Operate), Path: "/p", AccessLists: lists})
+	_, err := m.PutRule(t.Context(), root(Operate), &lockapi.PutRule{Path: "/p", AccessLists: lists})
 	return err
 }
 
@@ -564,7 +564,7 @@ func TestPlacesOutliveCredentials(t *testing.T) {
 		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
 			t.Fatal(err)
 		}
-		token, err := m.CreateToken(t.Context(), TokenCreation{Caller: root(Operate), TokenRequest: lockapi.TokenRequest{Principal: "user:b", TTLMS: 60_000}})
+		token, err := m.CreateToken(t.Context(), root(Operate), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:b", TTLMS: 60_000}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -643,7 +643,7 @@ func TestRefusedWaitIsOver(t *testing.T) {
 		if _, err := m.Acquire(t.Context(), locking("user:a", a)); err != nil {
 			t.Fatal(err)
 		}
-		token, err := m.CreateToken(t.Context(), TokenCreation{Caller: root(Operate), TokenRequest: lockapi.TokenRequest{Principal: "user:b"}})
+		token, err := m.CreateToken(t.Context(), root(Operate), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:b"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -662,7 +662,7 @@ func TestRefusedWaitIsOver(t *testing.T) {
 			}()
 		}
 		pass(time.Second)
-		if err := m.RevokeToken(t.Context(), TokenRevocation{Caller: root(Operate), ID: token.ID}); err != nil {
+		if err := m.RevokeToken(t.Context(), root(Operate), &lockapi.RevokeToken{ID: token.ID}); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
@@ -676,7 +676,7 @@ func TestRefusedWaitIsOver(t *testing.T) {
 // TestRevokedTokensEndWhatWaits: keepalives, and watchers are told.
 func TestRevokedTokensEndWhatWaits(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		token, err := m.CreateToken(t.Context(), TokenCreation{Caller: root(Operate), TokenRequest: lockapi.TokenRequest{Principal: "user:a"}})
+		token, err := m.CreateToken(t.Context(), root(Operate), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -696,7 +696,7 @@ func TestRevokedTokensEndWhatWaits(t *testing.T) {
 		if len(watch.Ready()) > 0 {
 			t.Fatal("there is nothing to look for")
 		}
-		if err := m.RevokeToken(t.Context(), TokenRevocation{Caller: root(Operate), ID: token.ID}); err != nil {
+		if err := m.RevokeToken(t.Context(), root(Operate), &lockapi.RevokeToken{ID: token.ID}); err != nil {
 			t.Fatal(err)
 		}
 		code(t, soon(t, called), lockapi.CodeUnauthenticated)
@@ -721,7 +721,7 @@ func answered(t *testing.T, e *lockapi.Error) string {
 func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		const ttl = 5 * time.Second
-		token, err := m.CreateToken(t.Context(), TokenCreation{Caller: root(Operate), TokenRequest: lockapi.TokenRequest{Principal: "user:a", TTLMS: ttl.Milliseconds()}})
+		token, err := m.CreateToken(t.Context(), root(Operate), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a", TTLMS: ttl.Milliseconds()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -788,7 +788,7 @@ func TestEnablingIsForWhatWaits(t *testing.T) {
 		if m.Cell().Access {
 			t.Error("the cell says that access is on")
 		}
-		if _, err := m.EnableAccess(t.Context(), AccessEnabling{Caller: by("", Operate)}); err != nil {
+		if _, err := m.EnableAccess(t.Context(), by("", Operate), &lockapi.EnableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		if !m.Cell().Access {
@@ -808,7 +808,7 @@ func TestRefusalsNeedTheLease(t *testing.T) {
 			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
 		})
 		old := c.office("r1")
-		if _, err := old.master.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)}); err != nil {
+		if _, err := old.master.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		read := func(m *Master) error {

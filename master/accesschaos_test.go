@@ -27,7 +27,7 @@ func TestAccessChaos(t *testing.T) {
 					f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
 				})
 				first := c.office("r1").master
-				if _, err := first.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)}); err != nil {
+				if _, err := first.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil {
 					t.Fatal(err)
 				}
 				work, stop := context.WithCancel(t.Context())
@@ -73,7 +73,7 @@ type rightWrite struct {
 // again until it is acknowledged.
 func (x *accessChaos) toggle() {
 	for allow := true; x.work.Err() == nil; allow = !allow {
-		change := RuleChange{Caller: root(Operate), Path: "/p", AccessLists: lockapi.AccessLists{Write: []string{}}}
+		change := lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{Write: []string{}}}
 		if allow {
 			change.Write = []string{"user:a"}
 		}
@@ -96,9 +96,9 @@ func (x *accessChaos) toggle() {
 // attempt makes the change at some replica, and does not wait for one that is cut off.
 // What it has begun there comes about in the same office as what follows, and before
 // that, or never.
-func (x *accessChaos) attempt(change RuleChange) bool {
+func (x *accessChaos) attempt(change lockapi.PutRule) bool {
 	done := make(chan error, 1)
-	go func() { done <- second(x.anyMaster().PutRule(context.Background(), change)) }()
+	go func() { done <- second(x.anyMaster().PutRule(context.Background(), root(Operate), &change)) }()
 	select {
 	case err := <-done:
 		return err == nil

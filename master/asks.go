@@ -324,7 +324,7 @@ func (o *office) adopt(by *Caller) error {
 		by.Told.Adopted = by.adopts
 	}
 	if by.Adopts != nil {
-		if err := by.Adopts(); err != nil {
+		if err := by.Adopts(by.found()); err != nil {
 			return err
 		}
 	}

@@ -45,7 +45,7 @@ func TestAdmitted(t *testing.T) {
 		asked := 0
 		caller := func(by Caller, told *Told, err error) Caller {
 			by.Told = told
-			by.Admitted = func() error {
+			by.Admitted = func(Told) error {
 				asked++
 				return err
 			}
@@ -54,7 +54,7 @@ func TestAdmitted(t *testing.T) {
 		before := n.State()
 		for _, change := range []func(Caller) error{
 			func(by Caller) error {
-				_, err := m.PutRule(t.Context(), RuleChange{Caller: by, Path: "/refused"})
+				_, err := m.PutRule(t.Context(), by, &lockapi.PutRule{Path: "/refused"})
 				return err
 			},
 			func(by Caller) error {
@@ -68,7 +68,7 @@ func TestAdmitted(t *testing.T) {
 			func(by Caller) error {
 				return m.CloseSession(t.Context(), CloseSessionRequest{Caller: by, Session: "s"})
 			},
-			func(by Caller) error { return m.DisableAccess(t.Context(), by) },
+			func(by Caller) error { return m.DisableAccess(t.Context(), by, &lockapi.DisableAccess{}) },
 			func(by Caller) error {
 				_, err := m.Transfer(t.Context(), TransferRequest{Caller: by})
 				return err
@@ -111,18 +111,18 @@ func TestAdmitted(t *testing.T) {
 func TestRightsEndWhileTheCallIsAnnounced(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		sum := sha256.Sum256([]byte("stout_a"))
-		token, err := m.CreateToken(t.Context(), TokenCreation{Caller: root(Operate), TokenRequest: lockapi.TokenRequest{Principal: "user:a", TokenSHA256: hex.EncodeToString(sum[:])}})
+		token, err := m.CreateToken(t.Context(), root(Operate), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a", TokenSHA256: hex.EncodeToString(sum[:])}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		rule := func(lists lockapi.AccessLists) {
-			if _, err := m.PutRule(t.Context(), RuleChange{Caller: root(Operate), Path: "/p", AccessLists: lists}); err != nil {
+			if _, err := m.PutRule(t.Context(), root(Operate), &lockapi.PutRule{Path: "/p", AccessLists: lists}); err != nil {
 				t.Error(err)
 			}
 		}
 		write := func(announced func()) error {
 			by := Caller{Secret: &sum, Ask: Ask{Right: WriteAt, Path: "/p/f"}}
-			by.Admitted = func() error { announced(); return nil }
+			by.Admitted = func(Told) error { announced(); return nil }
 			_, err := m.WriteFile(t.Context(), FileWrite{Caller: by, Path: "/p/f"})
 			return err
 		}
@@ -133,7 +133,7 @@ func TestRightsEndWhileTheCallIsAnnounced(t *testing.T) {
 		code(t, write(func() { rule(lockapi.AccessLists{}) }), lockapi.CodePermissionDenied)
 		rule(lockapi.AccessLists{Write: []string{"user:a"}})
 		code(t, write(func() {
-			if err := m.RevokeToken(t.Context(), TokenRevocation{Caller: root(Operate), ID: token.ID}); err != nil {
+			if err := m.RevokeToken(t.Context(), root(Operate), &lockapi.RevokeToken{ID: token.ID}); err != nil {
 				t.Error(err)
 			}
 		}), lockapi.CodeUnauthenticated)

@@ -58,7 +58,7 @@ func TestDeadlocks(t *testing.T) {
 // TestDeadlocksLeaveOut circles with a path that the caller may not read.
 func TestDeadlocksLeaveOut(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-		_, err := m.PutRule(t.Context(), RuleChange{Caller: root(Operate), Path: "/q", AccessLists: lockapi.AccessLists{Lock: []string{"user:a"}}})
+		_, err := m.PutRule(t.Context(), root(Operate), &lockapi.PutRule{Path: "/q", AccessLists: lockapi.AccessLists{Lock: []string{"user:a"}}})
 		must(t, err)
 		ask := func(session, path string) {
 			t.Helper()

@@ -79,7 +79,7 @@ func (m *Master) admitAsLeader(by *Caller) error {
 	if err := judged(); err != nil || by.Admitted == nil {
 		return err
 	}
-	if err := by.Admitted(); err != nil {
+	if err := by.Admitted(by.found()); err != nil {
 		return err
 	}
 	return judged()

@@ -59,7 +59,7 @@ func TestHandOverWithoutALease(t *testing.T) {
 			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
 		})
 		n := c.office("r1")
-		if _, err := n.master.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)}); err != nil {
+		if _, err := n.master.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil {
 			t.Fatal(err)
 		}
 		return n

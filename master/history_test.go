@@ -43,7 +43,7 @@ func TestHistory(t *testing.T) {
 		c.set(func(f *fakeConf) {
 			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
 		})
-		_, err := n.master.PutGroup(t.Context(), GroupChange{Name: "g"}) // which takes the level that the times of silence are told from
+		_, err := n.master.PutGroup(t.Context(), Caller{}, &lockapi.PutGroup{Name: "g"}) // which takes the level that the times of silence are told from
 		must(t, err)
 		a, b := lasting(t, n.master, "a", time.Hour), lasting(t, n.master, "b", 12*time.Second)
 		held := mustHold(t, n.master, "/l", want(a))

@@ -197,7 +197,7 @@ func (o *office) admit(by *Caller) error {
 	if err := o.judge(by); err != nil || by.Admitted == nil {
 		return err
 	}
-	if err := by.Admitted(); err != nil {
+	if err := by.Admitted(by.found()); err != nil {
 		return err
 	}
 	return o.judge(by) // that may have taken a while

@@ -34,12 +34,12 @@ func ownAnswers(m *Master) map[string]func(Caller) error {
 		"sessions":    func(by Caller) error { return second(m.Sessions(ctx, SessionsQuery{Read: stale(by), Limit: 1})) },
 		"files":       func(by Caller) error { return second(m.Files(ctx, FilePage{Read: stale(by), Limit: 1})) },
 		"deadlocks":   func(by Caller) error { return second(m.Deadlocks(ctx, stale(by))) },
-		"rules":       func(by Caller) error { return second(m.Rules(ctx, AccessPage{Read: stale(by), Limit: 1})) },
-		"check":       func(by Caller) error { return second(m.CheckAccess(ctx, CheckQuery{Read: stale(by), Path: "/p"})) },
-		"groups":      func(by Caller) error { return second(m.Groups(ctx, AccessPage{Read: stale(by)})) },
-		"tokens":      func(by Caller) error { return second(m.Tokens(ctx, AccessPage{Read: stale(by), Limit: 1})) },
-		"cell access": func(by Caller) error { return second(m.CellAccess(ctx, stale(by))) },
-		"who am I":    func(by Caller) error { return second(m.WhoAmI(ctx, stale(by))) },
+		"rules":       func(by Caller) error { return second(m.ListRules(ctx, stale(by), &lockapi.ListRules{Limit: 1})) },
+		"check":       func(by Caller) error { return second(m.CheckAccess(ctx, stale(by), &lockapi.CheckAccess{Path: "/p"})) },
+		"groups":      func(by Caller) error { return second(m.ListGroups(ctx, stale(by), &lockapi.ListGroups{})) },
+		"tokens":      func(by Caller) error { return second(m.ListTokens(ctx, stale(by), &lockapi.ListTokens{Limit: 1})) },
+		"cell access": func(by Caller) error { return second(m.GetCellAccess(ctx, stale(by), &lockapi.GetCellAccess{})) },
+		"who am I":    func(by Caller) error { return second(m.GetWhoAmI(ctx, stale(by), &lockapi.GetWhoAmI{})) },
 		"revision":    func(by Caller) error { return second(m.Revision(ctx, stale(by))) },
 		"members":     func(by Caller) error { return second(m.MemberList(ctx, stale(by))) },
 		"URLs":        func(by Caller) error { return second(m.URLs(ctx, stale(by))) },
@@ -77,7 +77,7 @@ func accessible(t *testing.T, c *fakeCell) *node {
 		}
 	})
 	n := c.office("r1")
-	if _, err := n.master.EnableAccess(t.Context(), AccessEnabling{Caller: root(Operate)}); err != nil {
+	if _, err := n.master.EnableAccess(t.Context(), root(Operate), &lockapi.EnableAccess{}); err != nil {
 		t.Fatal(err)
 	}
 	pass(time.Second) // all replicas have that

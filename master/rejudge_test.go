@@ -38,7 +38,7 @@ func TestRuleConcernsItsSubtree(t *testing.T) {
 		}
 		put := func(path string, lists lockapi.AccessLists) {
 			t.Helper()
-			_, err := m.PutRule(t.Context(), RuleChange{Caller: root(AdminAt), Path: path, AccessLists: lists})
+			_, err := m.PutRule(t.Context(), root(AdminAt), &lockapi.PutRule{Path: path, AccessLists: lists})
 			must(t, err)
 		}
 		for path, want := range map[string]string{"/p/q": "map[/p/q:true /p/q/r:true]", "/p/q!": "map[/p/q!:true]", "/z": "map[]", "/p/q/r/s": "map[]"} {

@@ -25,12 +25,13 @@ type Caller struct {
 
 	// Told, where it is not nil, is told what judging the call has found out.
 	Told *Told
-	// Admitted, where it is not nil, is called when a change has been judged and
-	// before it has any effect; its error refuses the change. Reads don't call it.
-	Admitted func() error
-	// Adopts, where it is not nil, is called before the call makes a session the
+	// Admitted, where it is not nil, is called with what judging a change has found
+	// out, before the change has any effect; its error refuses the change. Reads don't
+	// call it.
+	Admitted func(Told) error
+	// Adopts, where it is not nil, is called so before the call makes a session the
 	// caller's; its error refuses the call.
-	Adopts func() error
+	Adopts func(Told) error
 
 	// Timeline, where it is not nil, takes what the log does for the call.
 	Timeline *Timeline
@@ -46,6 +47,14 @@ type Told struct {
 	Principal, How string // as those of Caller; empty before it was judged, and while access is off
 	Others         bool   // the session that the call is about is another principal's
 	Adopted        string // session that the call has made the principal's; empty for none
+}
+
+// found is what judging the call has found out so far.
+func (by *Caller) found() Told {
+	if by.Told == nil {
+		return Told{Principal: by.Principal, How: by.How}
+	}
+	return *by.Told
 }
 
 // The requests of the calls, as values: what the body or the query of a call

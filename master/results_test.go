@@ -53,12 +53,12 @@ func TestListsEndAtABound(t *testing.T) {
 			members = append(members, fmt.Sprintf("user:%s%04d", strings.Repeat("\"", 200), i))
 		}
 		for i := range 5 {
-			_, err := m.PutGroup(t.Context(), GroupChange{Caller: root(Operate), Name: fmt.Sprint(i), GroupMembers: lockapi.GroupMembers{Members: members}})
+			_, err := m.PutGroup(t.Context(), root(Operate), &lockapi.PutGroup{Name: fmt.Sprint(i), GroupMembers: lockapi.GroupMembers{Members: members}})
 			must(t, err)
 		}
 		var names []string
 		for page, after := 0, ""; ; page++ {
-			list, err := m.Groups(t.Context(), AccessPage{Read: Read{Caller: root(Operate)}, After: after})
+			list, err := m.ListGroups(t.Context(), Read{Caller: root(Operate)}, &lockapi.ListGroups{After: after})
 			must(t, err)
 			if n := jsonSize(t, list); n > 2*lockapi.PageBytes || page > 5 {
 				t.Fatalf("page %d has %d bytes", page, n)

@@ -39,17 +39,17 @@ func newHeldCell(t *testing.T, c *fakeCell) *heldCell {
 		}
 	}
 	all, ctx := root(Operate), t.Context()
-	must(second(h.m.EnableAccess(ctx, AccessEnabling{Caller: all})))
+	must(second(h.m.EnableAccess(ctx, all, &lockapi.EnableAccess{})))
 	s, err := h.m.OpenSession(ctx, OpenSessionRequest{Caller: all, SessionRequest: lockapi.SessionRequest{TTLMS: 3_600_000}, Key: "k"})
 	must(err)
 	h.holder, h.other = s.ID, sessionOfCaller(t, h.m, lockapi.PrincipalRoot)
 	h.grant, err = h.m.Acquire(ctx, AcquireRequest{Caller: all, Path: "/l", LockRequest: want(h.holder)})
 	must(err)
 	must(second(h.m.WriteFile(ctx, FileWrite{Caller: all, Path: "/f", Session: h.holder, Key: "w"})))
-	must(second(h.m.PutRule(ctx, RuleChange{Caller: all, Path: "/p"})))
-	must(second(h.m.PutGroup(ctx, GroupChange{Caller: all, Name: "g"})))
-	must(second(h.m.PutGroup(ctx, GroupChange{Caller: all, Name: "h", GroupMembers: lockapi.GroupMembers{Members: []string{"group:g"}}})))
-	must(second(h.m.PutCellAccess(ctx, CellAccessChange{Caller: all})))
+	must(second(h.m.PutRule(ctx, all, &lockapi.PutRule{Path: "/p"})))
+	must(second(h.m.PutGroup(ctx, all, &lockapi.PutGroup{Name: "g"})))
+	must(second(h.m.PutGroup(ctx, all, &lockapi.PutGroup{Name: "h", GroupMembers: lockapi.GroupMembers{Members: []string{"group:g"}}})))
+	must(second(h.m.PutCellAccess(ctx, all, &lockapi.PutCellAccess{})))
 	return h
 }
 
@@ -139,36 +139,36 @@ var calls = map[string][]leaving{
 	}}},
 
 	"PutRule": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.PutRule(withoutEnd, RuleChange{Caller: by, Path: "/p"}))
+		return second(h.m.PutRule(withoutEnd, by, &lockapi.PutRule{Path: "/p"}))
 	}}},
-	"DropRulesBelow": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.DropRulesBelow(withoutEnd, RuleChange{Caller: by, Path: "/"}))
+	"DeleteRulesBelow": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.DeleteRulesBelow(withoutEnd, by, &lockapi.DeleteRulesBelow{Prefix: "/"}))
 	}}},
-	"DropRule": {{"", func(h *heldCell, by Caller) error {
-		return h.m.DropRule(withoutEnd, RuleChange{Caller: by, Path: "/q"})
+	"DeleteRule": {{"", func(h *heldCell, by Caller) error {
+		return h.m.DeleteRule(withoutEnd, by, &lockapi.DeleteRule{Path: "/q"})
 	}}},
-	"DropGroup": {{"", func(h *heldCell, by Caller) error {
-		return h.m.DropGroup(withoutEnd, GroupChange{Caller: by, Name: "x"})
+	"DeleteGroup": {{"", func(h *heldCell, by Caller) error {
+		return h.m.DeleteGroup(withoutEnd, by, &lockapi.DeleteGroup{Name: "x"})
 	}}},
 	"RevokeToken": {{"", func(h *heldCell, by Caller) error {
-		return h.m.RevokeToken(withoutEnd, TokenRevocation{Caller: by, ID: "T"})
+		return h.m.RevokeToken(withoutEnd, by, &lockapi.RevokeToken{ID: "T"})
 	}}},
-	"DisableAccess": {{"", func(h *heldCell, by Caller) error { return h.m.DisableAccess(withoutEnd, by) }}},
+	"DisableAccess": {{"", func(h *heldCell, by Caller) error { return h.m.DisableAccess(withoutEnd, by, &lockapi.DisableAccess{}) }}},
 	"PutCellAccess": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.PutCellAccess(withoutEnd, CellAccessChange{Caller: by}))
+		return second(h.m.PutCellAccess(withoutEnd, by, &lockapi.PutCellAccess{}))
 	}}},
 	"CreateToken": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.CreateToken(withoutEnd, TokenCreation{Caller: by, TokenRequest: lockapi.TokenRequest{Principal: "user:a"}}))
+		return second(h.m.CreateToken(withoutEnd, by, &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a"}}))
 	}}},
 	"EnableAccess": {{lockapi.CodeConflict, func(h *heldCell, by Caller) error {
-		return second(h.m.EnableAccess(withoutEnd, AccessEnabling{Caller: by}))
+		return second(h.m.EnableAccess(withoutEnd, by, &lockapi.EnableAccess{}))
 	}}},
 	"PutGroup": {
 		{"", func(h *heldCell, by Caller) error {
-			return second(h.m.PutGroup(withoutEnd, GroupChange{Caller: by, Name: "g"}))
+			return second(h.m.PutGroup(withoutEnd, by, &lockapi.PutGroup{Name: "g"}))
 		}},
 		{lockapi.CodeInvalidArgument, func(h *heldCell, by Caller) error {
-			return second(h.m.PutGroup(withoutEnd, GroupChange{Caller: by, Name: "g", GroupMembers: lockapi.GroupMembers{Members: []string{"group:h"}}}))
+			return second(h.m.PutGroup(withoutEnd, by, &lockapi.PutGroup{Name: "g", GroupMembers: lockapi.GroupMembers{Members: []string{"group:h"}}}))
 		}},
 	},
 
@@ -212,11 +212,11 @@ var calls = map[string][]leaving{
 	"File": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
 		return second(h.m.File(withoutEnd, FileQuery{Read: Read{Caller: by}, Path: "/none"}))
 	}}},
-	"Rule": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
-		return second(h.m.Rule(withoutEnd, AccessQuery{Read: Read{Caller: by}, Path: "/q"}))
+	"GetRule": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
+		return second(h.m.GetRule(withoutEnd, Read{Caller: by}, &lockapi.GetRule{Path: "/q"}))
 	}}},
-	"Group": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
-		return second(h.m.Group(withoutEnd, AccessQuery{Read: Read{Caller: by}, Name: "x"}))
+	"GetGroup": {{lockapi.CodeNotFound, func(h *heldCell, by Caller) error {
+		return second(h.m.GetGroup(withoutEnd, Read{Caller: by}, &lockapi.GetGroup{Name: "x"}))
 	}}},
 	"CheckSequencer": {{"", func(h *heldCell, by Caller) error {
 		return second(h.m.CheckSequencer(withoutEnd, SequencerQuery{Read: Read{Caller: by}, Sequencer: lockapi.Sequencer{Mode: lockapi.Exclusive, Token: h.grant.Token, Path: "/l"}}))
@@ -233,20 +233,24 @@ var calls = map[string][]leaving{
 	"Files": {{"", func(h *heldCell, by Caller) error {
 		return second(h.m.Files(withoutEnd, FilePage{Read: Read{Caller: by}, Limit: 9}))
 	}}},
-	"Rules": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.Rules(withoutEnd, AccessPage{Read: Read{Caller: by}, Limit: 9}))
+	"ListRules": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.ListRules(withoutEnd, Read{Caller: by}, &lockapi.ListRules{Limit: 9}))
 	}}},
-	"Tokens": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.Tokens(withoutEnd, AccessPage{Read: Read{Caller: by}, Limit: 9}))
+	"ListTokens": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.ListTokens(withoutEnd, Read{Caller: by}, &lockapi.ListTokens{Limit: 9}))
 	}}},
 	"CheckAccess": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.CheckAccess(withoutEnd, CheckQuery{Read: Read{Caller: by}, Path: "/p"}))
+		return second(h.m.CheckAccess(withoutEnd, Read{Caller: by}, &lockapi.CheckAccess{Path: "/p"}))
 	}}},
-	"Groups": {{"", func(h *heldCell, by Caller) error {
-		return second(h.m.Groups(withoutEnd, AccessPage{Read: Read{Caller: by}}))
+	"ListGroups": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.ListGroups(withoutEnd, Read{Caller: by}, &lockapi.ListGroups{}))
 	}}},
-	"CellAccess": {{"", func(h *heldCell, by Caller) error { return second(h.m.CellAccess(withoutEnd, Read{Caller: by})) }}},
-	"WhoAmI":     {{"", func(h *heldCell, by Caller) error { return second(h.m.WhoAmI(withoutEnd, Read{Caller: by})) }}},
+	"GetCellAccess": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.GetCellAccess(withoutEnd, Read{Caller: by}, &lockapi.GetCellAccess{}))
+	}}},
+	"GetWhoAmI": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.GetWhoAmI(withoutEnd, Read{Caller: by}, &lockapi.GetWhoAmI{}))
+	}}},
 	"MemberList": {{"", func(h *heldCell, by Caller) error { return second(h.m.MemberList(withoutEnd, Read{Caller: by})) }}},
 	"URLs":       {{"", func(h *heldCell, by Caller) error { return second(h.m.URLs(withoutEnd, Read{Caller: by})) }}},
 	"Revision":   {{"", func(h *heldCell, by Caller) error { return second(h.m.Revision(withoutEnd, Read{Caller: by})) }}},
@@ -254,8 +258,9 @@ var calls = map[string][]leaving{
 	"Backup":     {{"", func(h *heldCell, by Caller) error { return second(h.m.Backup(withoutEnd, Read{Caller: by})) }}},
 }
 
-// ofTheReplica are the calls that a replica answers for itself, master or not.
-var ofTheReplica = map[string]bool{"Close": true, "Hangs": true, "History": true, "Judge": true, "Locate": true, "OwnBackup": true, "Ready": true, "WatchEvents": true}
+// ofTheReplica are the calls that a replica answers for itself, master or not, and Do,
+// which makes the others.
+var ofTheReplica = map[string]bool{"Close": true, "Do": true, "Hangs": true, "History": true, "Judge": true, "Locate": true, "OwnBackup": true, "Ready": true, "WatchEvents": true}
 
 func (h *heldCell) open(by Caller, ttl int64) error {
 	return second(h.m.OpenSession(withoutEnd, OpenSessionRequest{Caller: by, SessionRequest: lockapi.SessionRequest{TTLMS: ttl}, Key: "k"}))

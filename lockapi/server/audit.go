@@ -11,20 +11,9 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// audited says which calls of a route the audit log has, besides those that are
-// denied or made by the secret behind the glass.
-type audited uint8
-
-const (
-	never     audited = iota // reads, and keepalives
-	ifChanges                // with Options.AuditChanges
-	ifOthers                 // what is done to another principal's session; else as ifChanges
-	always                   // changes of access, members and mastership, and backups
-)
-
 // noted is what is known of a call for the audit log.
 type noted struct {
-	audits    audited
+	audits    master.Audit
 	route     string
 	told      master.Told  // by whoever judged it
 	code      lockapi.Code // that it was refused with
@@ -50,7 +39,7 @@ func (x *exchange) watch(by *master.Caller) {
 	if !x.opts.Audit.Required() {
 		return
 	}
-	if by.Adopts = x.announce; x.noted.audits != never {
+	if by.Adopts = x.announce; x.noted.audits != master.AuditNever {
 		by.Admitted = x.announce
 	}
 }
@@ -59,18 +48,19 @@ func (x *exchange) watch(by *master.Caller) {
 // that it may be made.
 func (x *exchange) matters() bool {
 	switch {
-	case x.broke, x.noted.audits == always, x.noted.told.Adopted != "":
+	case x.broke, x.noted.audits == master.AuditAlways, x.noted.told.Adopted != "":
 		return true
-	case x.noted.audits == ifOthers && x.noted.told.Others:
+	case x.noted.audits == master.AuditOthers && x.noted.told.Others:
 		return true
 	}
-	return x.noted.audits != never && x.opts.AuditChanges
+	return x.noted.audits != master.AuditNever && x.opts.AuditChanges
 }
 
-// announce notes that a change is about to take effect, where it must not without.
-// While the log can't be written no change is made, also where it would have no
-// line: who is denied would have none.
-func (x *exchange) announce() error {
+// announce notes that a change is about to take effect, where it must not without,
+// for the caller that was found out. While the log can't be written no change is made,
+// also where it would have no line: who is denied would have none.
+func (x *exchange) announce(found master.Told) error {
+	x.noted.told = found
 	err := x.opts.Audit.Err()
 	if err == nil && x.matters() && !x.noted.begun {
 		if err = x.opts.Audit.Demand(x.ctx(), x.record(0)); err == nil {

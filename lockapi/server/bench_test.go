@@ -22,9 +22,9 @@ type sure struct {
 	lock lockapi.Lock
 }
 
-func newSure() sure {
+func newSure(t testing.TB) sure {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
-	s := sure{newFake("r1"), lockapi.Lock{Path: "/bench/0", State: lockapi.StateHeld, Mode: lockapi.Exclusive, Holders: []lockapi.Holder{
+	s := sure{newFake(t, "r1"), lockapi.Lock{Path: "/bench/0", State: lockapi.StateHeld, Mode: lockapi.Exclusive, Holders: []lockapi.Holder{
 		{Session: strings.Repeat("s", 26), SessionName: "bench", Handle: "h-1", Mode: lockapi.Exclusive, Token: 42, GrantedAt: at}}}}
 	s.setMaster(3, "r1", "http://127.0.0.1:7101")
 	return s
@@ -51,7 +51,7 @@ var hot = []struct{ name, method, path, body string }{
 
 // BenchmarkRouter is a request from the router to its written answer.
 func BenchmarkRouter(b *testing.B) {
-	h := server.New(server.Options{Master: newSure()}).Handler()
+	h := server.New(server.Options{Master: newSure(b)}).Handler()
 	for _, q := range hot {
 		b.Run(q.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -82,7 +82,7 @@ func BenchmarkServe(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := server.New(server.Options{Master: newSure()})
+	s := server.New(server.Options{Master: newSure(b)})
 	go func() { _ = s.Serve(l) }()
 	b.Cleanup(func() { _ = s.Shutdown(b.Context()) })
 	for _, q := range hot {
@@ -128,11 +128,11 @@ func skipAnswer(in *bufio.Reader) error {
 // BenchmarkForwarded is a call that waits for nothing, by way of a replica that
 // forwards it, from many callers at once.
 func BenchmarkForwarded(b *testing.B) {
-	master := newSure()
+	master := newSure(b)
 	own := newLinks(b, master.fakeMaster)
 	s := server.New(server.Options{Master: master, Links: own})
 	defer s.Shutdown(b.Context())
-	other := newFake("r2")
+	other := newFake(b, "r2")
 	other.setMaster(3, "r1", "http://"+own.calls.Addr().String())
 	h := server.New(server.Options{Master: other, Links: newLinks(b, other)}).Handler()
 	for _, q := range hot {

@@ -328,9 +328,9 @@ type resigning struct {
 	resign func()
 }
 
-func (r *resigning) WhoAmI(context.Context, master.Read) (lockapi.WhoAmI, error) {
+func (r *resigning) Do(context.Context, master.Caller, bool, lockapi.Call) (any, master.Outcome, error) {
 	r.resign()
-	return lockapi.WhoAmI{}, lockapi.Errorf(lockapi.CodeNoMaster, "not any more")
+	return nil, master.Outcome{}, lockapi.Errorf(lockapi.CodeNoMaster, "not any more")
 }
 
 // forgetful is one whose state knows no token.
@@ -398,7 +398,7 @@ func FuzzClaims(f *testing.F) {
 	var by master.Caller
 	servers := map[string]*server.Server{}
 	for way, tune := range ways {
-		of := newFake("r1")
+		of := newFake(f, "r1")
 		of.setMaster(3, "r1", "http://r1")
 		o := server.Options{Master: seeing{of, &by}, Links: &links{calls: &pipeListener{make(chan struct{})}, of: of}, AttemptEvery: time.Nanosecond}
 		tune(&o)
@@ -421,7 +421,7 @@ type seeing struct {
 	by *master.Caller
 }
 
-func (s seeing) WhoAmI(_ context.Context, q master.Read) (lockapi.WhoAmI, error) {
-	*s.by = q.Caller
-	return lockapi.WhoAmI{}, nil
+func (s seeing) Do(_ context.Context, by master.Caller, _ bool, _ lockapi.Call) (any, master.Outcome, error) {
+	*s.by = by
+	return lockapi.WhoAmI{}, master.Outcome{}, nil
 }

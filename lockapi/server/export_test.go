@@ -93,7 +93,7 @@ var WriteEvent = writeEvent
 func Audits(method, template string) string {
 	for _, r := range routes {
 		if r.method == method && r.template == template {
-			return map[audited]string{never: "never", ifChanges: "if changes", ifOthers: "if others", always: "always"}[r.audits]
+			return map[master.Audit]string{master.AuditNever: "never", master.AuditChanges: "if changes", master.AuditOthers: "if others", master.AuditAlways: "always"}[r.audits]
 		}
 	}
 	return "unknown"

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -28,13 +29,13 @@ type fakeMaster struct {
 	hangs  error
 	vitals master.Vitals
 	hook   func(ctx context.Context, call string) error
+	office func() *master.Master
 
 	calls    []string
 	sessions map[string]lockapi.Session
 	locks    map[string]*fakeLock
 	files    map[string]*fakeFile
 	ring     fakeRing
-	access   fakeAccess
 	lastID   uint64
 	revision uint64
 
@@ -53,10 +54,10 @@ type fakeLock struct {
 	queue  []lockapi.Grant
 }
 
-func newFake(id string) *fakeMaster {
+func newFake(t testing.TB, id string) *fakeMaster {
 	uptime := int64(1)
 	own := lockapi.Replica{ID: id, Role: lockapi.RoleReplica, Healthy: true, RaftAddr: "127.0.0.1:1"}
-	f := &fakeMaster{id: id, sessions: map[string]lockapi.Session{}, locks: map[string]*fakeLock{}, files: map[string]*fakeFile{}, access: newFakeAccess(), own: own}
+	f := &fakeMaster{id: id, sessions: map[string]lockapi.Session{}, locks: map[string]*fakeLock{}, files: map[string]*fakeFile{}, own: own, office: newOffice(t)}
 	f.own.Version, f.own.UptimeMS = "v1", &uptime
 	f.cell = lockapi.Cell{Cell: "test", Level: 1, Replicas: []lockapi.Replica{own}}
 	return f

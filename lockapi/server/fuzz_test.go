@@ -133,12 +133,13 @@ func validateLimit(limit int) error {
 // bench is a cell without a network: a master, and a replica that forwards to
 // it.
 type bench struct {
+	t                 testing.TB
 	master, replica   strictMaster
 	toMaster, toOther http.Handler
 }
 
-func newBench() *bench {
-	b := &bench{}
+func newBench(t testing.TB) *bench {
+	b := &bench{t: t}
 	b.reset("r1")
 	serve := func(m *strictMaster) http.Handler {
 		return server.New(server.Options{Master: m, Peers: b, ForwardTimeout: time.Millisecond}).Handler()
@@ -150,7 +151,7 @@ func newBench() *bench {
 // reset makes a cell whose master, where there is one, has two sessions, of
 // which the first holds /a.
 func (b *bench) reset(master string) {
-	b.master, b.replica = strictMaster{fakeMaster: newFake("r1")}, strictMaster{fakeMaster: newFake("r2")}
+	b.master, b.replica = strictMaster{fakeMaster: newFake(b.t, "r1")}, strictMaster{fakeMaster: newFake(b.t, "r2")}
 	url := ""
 	if master != "" {
 		url = "http://" + master
@@ -199,7 +200,7 @@ func FuzzRequest(f *testing.F) {
 	for _, s := range requestSeeds {
 		f.Add(s.method, s.target, s.forward, s.key, []byte(s.body))
 	}
-	b := newBench()
+	b := newBench(f)
 	f.Fuzz(func(t *testing.T, method, target, forward, key string, body []byte) {
 		send := func(to http.Handler, master string) *outcome {
 			b.reset(master)

@@ -77,7 +77,7 @@ func FuzzFiles(f *testing.F) {
 	for _, s := range fileSeeds {
 		f.Add(s.method, s.target, s.key, s.match, s.none, []byte(s.body))
 	}
-	b := newBench()
+	b := newBench(f)
 	f.Fuzz(func(t *testing.T, method, target, key, match, none string, body []byte) {
 		send := func(to http.Handler) *httptest.ResponseRecorder {
 			b.reset("r1")

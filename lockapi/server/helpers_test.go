@@ -51,7 +51,7 @@ func (b *logBuffer) String() string {
 // startNode serves a fake on loopback until the test ends.
 func startNode(t *testing.T, id string, tune func(*server.Options)) *node {
 	t.Helper()
-	n := &node{fakeMaster: newFake(id), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
+	n := &node{fakeMaster: newFake(t, id), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
 	opts := server.Options{Master: n.fakeMaster, Links: newLinks(t, n.fakeMaster), Registry: n.registry, Logger: zerolog.New(n.log), ForwardTimeout: 300 * time.Millisecond}
 	if tune != nil {
 		tune(&opts)

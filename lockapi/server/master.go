@@ -21,9 +21,17 @@ type Master interface {
 	LockService
 	FileService
 	EventService
-	AccessService
+	Office
 	MemberService
 	Observer
+}
+
+// Office serves calls.
+type Office interface {
+	// Do serves a call: see master.Master.
+	Do(ctx context.Context, by master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error)
+	// Judge judges a call that this replica answers itself, by its own state.
+	Judge(by *master.Caller) error
 }
 
 // Locator finds the master.
@@ -84,30 +92,6 @@ type EventService interface {
 	WatchEvents(f master.EventFilter) (master.EventWatch, error)
 	// History looks back at one path.
 	History(ctx context.Context, q master.HistoryQuery) (lockapi.History, error)
-}
-
-// AccessService is the calls about who may do what, and what every call is judged by.
-type AccessService interface {
-	// Judge judges a call that this replica answers itself, by its own state.
-	Judge(by *master.Caller) error
-	PutRule(ctx context.Context, req master.RuleChange) (lockapi.AccessRule, error)
-	DropRule(ctx context.Context, req master.RuleChange) error
-	DropRulesBelow(ctx context.Context, req master.RuleChange) (lockapi.RulesDeleted, error)
-	Rule(ctx context.Context, q master.AccessQuery) (lockapi.AccessRule, error)
-	Rules(ctx context.Context, q master.AccessPage) (lockapi.AccessRuleList, error)
-	CheckAccess(ctx context.Context, q master.CheckQuery) (lockapi.AccessCheck, error)
-	PutGroup(ctx context.Context, req master.GroupChange) (lockapi.Group, error)
-	DropGroup(ctx context.Context, req master.GroupChange) error
-	Group(ctx context.Context, q master.AccessQuery) (lockapi.Group, error)
-	Groups(ctx context.Context, q master.AccessPage) (lockapi.GroupList, error)
-	PutCellAccess(ctx context.Context, req master.CellAccessChange) (lockapi.CellAccess, error)
-	CellAccess(ctx context.Context, r master.Read) (lockapi.CellAccess, error)
-	CreateToken(ctx context.Context, req master.TokenCreation) (lockapi.Token, error)
-	Tokens(ctx context.Context, q master.AccessPage) (lockapi.TokenList, error)
-	RevokeToken(ctx context.Context, req master.TokenRevocation) error
-	EnableAccess(ctx context.Context, req master.AccessEnabling) (lockapi.Token, error)
-	DisableAccess(ctx context.Context, by master.Caller) error
-	WhoAmI(ctx context.Context, r master.Read) (lockapi.WhoAmI, error)
 }
 
 // MemberService tells of the members of the cell, and changes them.

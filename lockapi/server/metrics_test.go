@@ -106,5 +106,5 @@ func TestForwardedIsCounted(t *testing.T) {
 func TestRegistryMayHaveTheSharedCollectors(t *testing.T) {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector())
-	server.New(server.Options{Master: newFake("r1"), Registry: r})
+	server.New(server.Options{Master: newFake(t, "r1"), Registry: r})
 }

@@ -33,7 +33,7 @@ func startOneLog(t *testing.T, tune ...func(*server.Options)) (url string, log *
 	log.SetDelay(0)
 	n := log.Nodes()[0]
 	m := master.New(n, n, master.Options{Cell: "test", ID: n.ID(), Version: "v1", LeaseTerm: 2 * time.Second, Clock: n.Clock, Logger: zerolog.Nop()})
-	calls := newLinks(t, newFake("r1"))
+	calls := newLinks(t, newFake(t, "r1"))
 	callPorts.Store(l.Addr().String(), calls.Calls().Addr().String())
 	opts := server.Options{Master: m, Links: calls, Logger: zerolog.Nop(), AttemptEvery: time.Nanosecond}
 	for _, f := range tune {

@@ -31,7 +31,6 @@ var (
 	paramWaiters     = param{name: "waiters"}
 	paramForce       = param{name: "force"}
 	paramDirectory   = param{name: "directory"}
-	paramRights      = param{name: "rights"}
 	paramCell        = param{name: "cell", need: "the name of the cell"}
 	paramOnBehalf    = param{name: "session"}
 	paramEphemeral   = param{name: "ephemeral"}
@@ -43,11 +42,8 @@ var (
 	paramPrefixes    = param{name: "prefix", many: true}
 	paramTypes       = param{name: "types"}
 	paramWaitMS      = param{name: "wait_ms"}
-	paramAccessPath  = param{name: "path", need: "the path that is asked about"}
-	paramPrincipal   = param{name: "principal"}
 	paramPastOf      = param{name: "path", need: "the path whose history is asked for"}
 	paramBelow       = param{name: "prefix", need: "the directory whose files are to be deleted"}
-	paramRulesBelow  = param{name: "prefix", need: "the directory below which rules are to be deleted"}
 )
 
 // query holds the parameters of a request, each known, by name. Of one that may be

@@ -289,7 +289,7 @@ func TestReplicaAndDocument(t *testing.T) {
 
 // The API works under another server than its own.
 func TestHandlerAlone(t *testing.T) {
-	f := newFake("r1")
+	f := newFake(t, "r1")
 	s := server.New(server.Options{Master: f})
 	ts := httptest.NewServer(s.Handler())
 	defer ts.Close()

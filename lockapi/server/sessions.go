@@ -123,8 +123,9 @@ func (x *exchange) dispatchRead(heavy bool, run func(ctx context.Context, r mast
 
 // sessionID is the id in the request's path. Ids are the server's own; one that
 // could never be is refused by the rules for segments of a path.
-func (x *exchange) sessionID() (string, error) {
-	raw := x.c.Param("id")
+func (x *exchange) sessionID() (string, error) { return sessionID(x.c.Param("id")) }
+
+func sessionID(raw string) (string, error) {
 	id, err := url.PathUnescape(raw)
 	if err != nil || id == "" || !utf8.ValidString(id) || strings.Contains(id, "/") {
 		return "", lockapi.Invalid("id", "the session id %q is malformed", lockapi.Clip(raw))

@@ -21,7 +21,7 @@ const admit = "stout member replace r1 --directory 0123456789abcdef"
 // startStandby serves a replica that is no member yet.
 func startStandby(t *testing.T, now func() server.Standby) *node {
 	t.Helper()
-	n := &node{fakeMaster: newFake("r1"), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
+	n := &node{fakeMaster: newFake(t, "r1"), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

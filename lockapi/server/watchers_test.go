@@ -24,7 +24,7 @@ type audience struct {
 
 func withAudience(t *testing.T, most int, test func(t *testing.T, a *audience)) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &audience{fakeMaster: newFake("r1")}
+		a := &audience{fakeMaster: newFake(t, "r1")}
 		a.server = server.New(server.Options{Master: a.fakeMaster, Registry: prometheus.NewRegistry(), MaxWatchers: most})
 		a.setMaster(3, "r1", "http://r1")
 		test(t, a)

@@ -1,0 +1,118 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// Audit says which calls of a type the audit log has, besides those that are denied.
+type Audit uint8
+
+// Which calls the audit log has.
+const (
+	AuditNever   Audit = iota // reads, and keepalives
+	AuditChanges              // where all changes are asked for
+	AuditOthers               // what is done to another principal's session; else as AuditChanges
+	AuditAlways               // changes of access, members and mastership, and backups
+)
+
+// Row is what the office knows of the calls of one type. Nobody changes it.
+type Row struct {
+	Right Right // that the caller needs while access is on
+	Audit Audit
+	Reads bool // changes nothing, and may be answered by a replica's own state
+	Heavy bool // the answer takes milliseconds of CPU to make
+
+	path  func(lockapi.Call) string // what the call is about; nil for the cell
+	serve func(context.Context, *Master, *Read, lockapi.Call) (any, error)
+}
+
+// RowOf returns the row of the calls of a type; nil where there is none.
+func RowOf(call reflect.Type) *Row { return rows[call] }
+
+// Path is the path at which the right to the call is judged; empty for the cell.
+func (r *Row) Path(c lockapi.Call) string {
+	if r.path == nil {
+		return ""
+	}
+	return r.path(c)
+}
+
+// Outcome is what a call came to besides its answer or its error.
+type Outcome struct {
+	Told
+	Revision uint64 // of the state that a read is of; 0 for none
+}
+
+// Do serves a call for a caller. stale says that a read may be answered from this
+// replica's own state; every other call takes an office. The error is a
+// *lockapi.Error. The caller's right is judged by the call's row. A nil answer is
+// that of a call that has none.
+func (m *Master) Do(ctx context.Context, by Caller, stale bool, c lockapi.Call) (answer any, out Outcome, err error) {
+	row := rows[reflect.TypeOf(c)]
+	if row == nil {
+		return nil, out, fmt.Errorf("no row for a %T", c)
+	}
+	out.Told = Told{Principal: by.Principal, How: by.How}
+	by.Told, by.Ask = &out.Told, Ask{Right: row.Right, Path: row.Path(c)}
+	answer, err = row.serve(ctx, m, &Read{Caller: by, Stale: stale && row.Reads, AsOf: &out.Revision}, c)
+	return answer, out, err
+}
+
+// rows has a row for each call.
+var rows = map[reflect.Type]*Row{}
+
+func init() {
+	for _, add := range [][]entry{accessCalls} {
+		for _, e := range add {
+			rows[e.call] = e.row
+		}
+	}
+}
+
+// entry is a row and the type of its calls.
+type entry struct {
+	call reflect.Type
+	row  *Row
+}
+
+// change is the entry of a call that changes the cell.
+func change[C, A any](right Right, audit Audit, path func(*C) string, do func(*Master, context.Context, Caller, *C) (A, error)) entry {
+	return entryOf(Row{Right: right, Audit: audit}, path, func(ctx context.Context, m *Master, r *Read, c *C) (any, error) {
+		return do(m, ctx, r.Caller, c)
+	})
+}
+
+// remove is change for a call that has no answer.
+func remove[C any](right Right, audit Audit, path func(*C) string, do func(*Master, context.Context, Caller, *C) error) entry {
+	return entryOf(Row{Right: right, Audit: audit}, path, func(ctx context.Context, m *Master, r *Read, c *C) (any, error) {
+		return nil, do(m, ctx, r.Caller, c)
+	})
+}
+
+// query is the entry of a call that reads.
+func query[C, A any](right Right, path func(*C) string, do func(*Master, context.Context, Read, *C) (A, error)) entry {
+	return entryOf(Row{Right: right, Reads: true}, path, func(ctx context.Context, m *Master, r *Read, c *C) (any, error) {
+		return do(m, ctx, *r, c)
+	})
+}
+
+// list is query for an answer that is a list.
+func list[C, A any](right Right, path func(*C) string, do func(*Master, context.Context, Read, *C) (A, error)) entry {
+	e := query(right, path, do)
+	e.row.Heavy = true
+	return e
+}
+
+func entryOf[C any](row Row, path func(*C) string, serve func(context.Context, *Master, *Read, *C) (any, error)) entry {
+	if path != nil {
+		row.path = func(c lockapi.Call) string { return path(c.(*C)) }
+	}
+	row.serve = func(ctx context.Context, m *Master, r *Read, c lockapi.Call) (any, error) {
+		return serve(ctx, m, r, c.(*C))
+	}
+	return entry{reflect.TypeFor[*C](), &row}
+}
